@@ -1,0 +1,210 @@
+/* The device table: memory, copies, order of work, and every arithmetic operation a program needs.
+ *
+ * `reference` is the slow clear truth (plain C, one thread, sums in double), `cpu` the fast one; both must give results
+ * that do not depend on thread count: sums over rows go in fixed chunks combined in a fixed order, a row's neighbours are
+ * added in the block's order. Pointers named in this file are device pointers (from `acquire`) unless they say host.
+ * Compute sticks: operations return nothing, the first failure stays on the device, later operations do nothing, `sync`
+ * returns it. Knows nothing of files, parts' numbers or the network.
+ */
+#ifndef MODELS_DEVICE_H
+#define MODELS_DEVICE_H
+
+#include "models/random.h"
+#include "protocol/memory.h"
+#include "protocol/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct device; /* one open device; its operations run in the order they are called */
+
+/* Edges of one block on the device: row r of the block adds payload rows cols[indptr[r] … indptr[r+1]) to row rows[r]
+ * (row r where rows is NULL) of the output. Columns ascend in a row. */
+struct device_block {
+    int64_t n_row;
+    int64_t n_col;
+    int64_t n_edge;
+    const uint32_t *rows;
+    const int64_t *indptr;
+    const uint32_t *cols;
+    void *schedule; /* the device's own: row ranges of even work, heavy rows; made by block_open */
+};
+
+/* Sparse feature rows: n_row × n_col, CSR. `by_column` is the device's own transpose for weight gradients (made by csr_open). */
+struct device_csr {
+    int64_t n_row;
+    int64_t n_col;
+    int64_t n_value;
+    const int64_t *indptr;
+    const uint32_t *cols;
+    const float *values;
+    void *by_column;
+};
+
+enum device_activation {
+    DEVICE_ACTIVATION_NONE,
+    DEVICE_ACTIVATION_RELU,
+    DEVICE_ACTIVATION_ELU,        /* alpha 1 */
+    DEVICE_ACTIVATION_LEAKY_RELU, /* slope 0.01, as torch's default */
+    DEVICE_ACTIVATION_GELU        /* exact, with erf */
+};
+
+/* y = dropout_p(act(x)): element (r, c) is dropped when random_u32(key, node[r], c) < random_drop_threshold(p), else × 1/(1-p). */
+struct device_activate {
+    enum device_activation activation;
+    double p;              /* 0: no dropout, key and node unused */
+    struct random_key key;
+    const uint32_t *node;  /* n_row: dataset node ids */
+};
+
+/* What surrounds the sum of one aggregate: out = row_scale · (self_scale · self + Σ col_scale · x).
+ * A NULL scale is 1; a NULL self adds nothing. */
+struct device_aggregate {
+    const float *col_scale;  /* n_col of the block */
+    const float *self;       /* n_own × f; read only when begin */
+    const float *self_scale; /* n_own */
+    const float *row_scale;  /* n_own; applied only when finish */
+    bool begin;              /* start from the self term; the block must list every row (rows NULL) */
+    bool finish;             /* apply row_scale at the end; likewise */
+};
+
+enum device_loss { DEVICE_LOSS_CROSS_ENTROPY, DEVICE_LOSS_BCE };
+
+/* Sums over one part's rows of one split. Doubles: loss; counts are exact whole numbers. */
+struct device_score {
+    double loss;       /* Σ over the split's rows (bce: and classes) */
+    double n_correct;  /* single label: argmax equals the label (first of equals) · multi: unused */
+    double n_true_positive, n_false_positive, n_false_negative; /* multi label: logit > 0 */
+    double n_row;      /* labelled rows of the split */
+};
+
+enum device_optimizer { DEVICE_OPTIMIZER_SGD, DEVICE_OPTIMIZER_ADAM, DEVICE_OPTIMIZER_ADAMW };
+
+struct device_step {
+    enum device_optimizer optimizer;
+    double lr, weight_decay, beta1, beta2, epsilon, momentum;
+    int64_t t; /* steps done, this one included: 1, 2, … */
+};
+
+struct device_ops {
+    const char *name; /* "reference", "cpu" */
+
+    /* --- life and memory: failures are returned at once --- */
+    enum status (*open)(int n_thread, struct device **out); /* n_thread 0: all cores */
+    void (*close)(struct device *device);
+    /* Zeroed bytes, 64-byte aligned at least (2 MiB pages asked for when large); owned by the caller. */
+    enum status (*acquire)(struct device *device, enum memory_category category, size_t n_bytes, void *out);
+    void (*release)(struct device *device, enum memory_category category, void *block, size_t n_bytes);
+    void (*upload)(struct device *device, void *to, const void *from_host, size_t n_bytes);
+    void (*download)(struct device *device, void *to_host, const void *from, size_t n_bytes); /* done when it returns */
+    void (*copy)(struct device *device, void *to, const void *from, size_t n_bytes);
+    void (*fill_zero)(struct device *device, void *to, size_t n_bytes);
+    enum status (*sync)(struct device *device); /* wait; the first failure since open, or OK */
+    bool host_visible; /* device pointers may be read and sent by the host */
+
+    /* --- structure, made once --- */
+    /* Takes host arrays, copies them unless host_visible (then it borrows them for the block's life). */
+    enum status (*block_open)(struct device *device, struct device_block *block); /* fills schedule; arrays set by the caller */
+    void (*block_close)(struct device *device, struct device_block *block);
+    enum status (*csr_open)(struct device *device, struct device_csr *csr);
+    void (*csr_close)(struct device *device, struct device_csr *csr);
+
+    /* --- dense: w is f_out × f_in, as torch.nn.Linear --- */
+    /* y = x · wᵀ (+ bias).  x n × f_in · y n × f_out · bias f_out or NULL */
+    void (*linear_forward)(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x, const float *w,
+                           const float *bias, float *y);
+    /* grad_x (+)= grad_y · w */
+    void (*linear_backward_input)(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *grad_y,
+                                  const float *w, bool add, float *grad_x);
+    /* grad_w = grad_yᵀ · x over fixed chunks of rows, combined in a fixed order (overwrites).
+     * scratch: linear_scratch(n, f_in, f_out) bytes */
+    void (*linear_backward_weight)(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x,
+                                   const float *grad_y, void *scratch, float *grad_w);
+    size_t (*linear_scratch)(int64_t n, int64_t f_in, int64_t f_out);
+    /* out[c] = Σ_r x[r, c], double sums in fixed chunks (bias gradients). scratch: column_sum_scratch(n, f) bytes */
+    void (*column_sum)(struct device *device, int64_t n, int64_t f, const float *x, void *scratch, float *out);
+    size_t (*column_sum_scratch)(int64_t n, int64_t f);
+    /* Σ_rc x·y, double, fixed chunks: out[0] as float (gin's epsilon). scratch as column_sum with f */
+    void (*dot)(struct device *device, int64_t n, int64_t f, const float *x, const float *y, void *scratch, float *out);
+
+    /* --- sparse feature rows; values NULL in the call: the csr's own values --- */
+    void (*csr_linear_forward)(struct device *device, const struct device_csr *csr, const float *values, int64_t f_out,
+                               const float *w, const float *bias, void *scratch, float *y);
+    void (*csr_linear_backward_weight)(struct device *device, const struct device_csr *csr, const float *values,
+                                       int64_t f_out, const float *grad_y, void *scratch, float *grad_w);
+    size_t (*csr_linear_scratch)(int64_t n_col, int64_t f_out); /* for wᵀ and grad_wᵀ */
+    /* out[e] = dropout of the stored value at (row, column): the same mask as on a dense row. out n_value */
+    void (*csr_dropout)(struct device *device, const struct device_csr *csr, const struct device_activate *activate,
+                        float *out);
+    /* Dense rows of the csr: out n_row × n_col */
+    void (*csr_dense)(struct device *device, const struct device_csr *csr, float *out);
+
+    /* --- pointwise; x and y may be the same array --- */
+    void (*activate_forward)(struct device *device, int64_t n, int64_t f, const struct device_activate *activate,
+                             const float *x, float *y);
+    /* grad_x (+)= grad_y · dropout'·act'; from `y` (the kept output) but gelu, which needs `x` (else NULL). */
+    void (*activate_backward)(struct device *device, int64_t n, int64_t f, const struct device_activate *activate,
+                              const float *x, const float *y, const float *grad_y, bool add, float *grad_x);
+    void (*bias_add)(struct device *device, int64_t n, int64_t f, const float *x, const float *bias, float *y);
+    /* out = a·x + b·y; y may be NULL when b is 0. out may be x or y */
+    void (*axpby)(struct device *device, int64_t n_value, float a, const float *x, float b, const float *y, float *out);
+    /* out = y + (1 + eps[0])·x, eps on the device (gin) */
+    void (*eps_add)(struct device *device, int64_t n_value, const float *eps, const float *x, const float *y, float *out);
+    /* grad (+)= (1 + eps[0])·g */
+    void (*eps_scale)(struct device *device, int64_t n_value, const float *eps, const float *g, bool add, float *grad);
+
+    /* --- layer norm over each row's f columns, epsilon 1e-5; mean_rstd n × 2 is kept for backward --- */
+    void (*layer_norm_forward)(struct device *device, int64_t n, int64_t f, const float *x, const float *weight,
+                               const float *bias, float *mean_rstd, float *y);
+    void (*layer_norm_backward)(struct device *device, int64_t n, int64_t f, const float *x, const float *weight,
+                                const float *mean_rstd, const float *grad_y, bool add, void *scratch, float *grad_x,
+                                float *grad_weight, float *grad_bias);
+    size_t (*layer_norm_scratch)(int64_t n, int64_t f);
+
+    /* --- aggregation: payload x is n_col × f, rows of `stride` floats --- */
+    /* out[row] (+)= Σ x[col], edges of a row added one after another with fused multiply-add in ascending column
+     * order (a row of more than 2^16 edges in this block: in fixed pieces of 2^16, pieces added in order). */
+    void (*aggregate_sum)(struct device *device, const struct device_block *block, const struct device_aggregate *how,
+                          int64_t f, const float *x, float *out);
+    /* out[row] = row_scale[row] · out[row] over all n rows (finish of an aggregate of several blocks) */
+    void (*row_scale)(struct device *device, int64_t n, int64_t f, const float *scale, float *out);
+    /* Running maximum with its place: arg[row, c] = arg_base + col of the first greatest element so far.
+     * begin: rows of the block start empty (out -inf, arg UINT32_MAX). */
+    void (*aggregate_max)(struct device *device, const struct device_block *block, uint32_t arg_base, bool begin, int64_t f,
+                          const float *x, float *out, uint32_t *arg);
+    /* Rows that had no neighbour (arg UINT32_MAX) become 0. */
+    void (*aggregate_max_finish)(struct device *device, int64_t n, int64_t f, const uint32_t *arg, float *out);
+    /* grad_x n_col × f = Σ over the block's rows, in order, of grad_out where arg is arg_base + col (overwrites). */
+    void (*aggregate_max_backward)(struct device *device, const struct device_block *block, uint32_t arg_base, int64_t f,
+                                   const uint32_t *arg, const float *grad_out, float *grad_x);
+    /* out[r] = x[rows[r]]: pack a payload. rows n_row (device) */
+    void (*rows_gather)(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, const float *x, float *out);
+    /* out[rows[r]] += x[r]; rows distinct (NULL: all n_row rows in place) */
+    void (*rows_add)(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, const float *x, float *out);
+
+    /* --- loss and scores; labels int32 n (-1 none) for cross entropy, float n × c for bce (NaN: unknown) --- */
+    /* grad (NULL: scores only) = scale · d loss / d logits on rows of `split`, 0 elsewhere; score (host) = sums over those rows.
+     * scratch: score_scratch(n) bytes */
+    void (*loss)(struct device *device, enum device_loss loss, int64_t n, int64_t c, const float *logits, const void *labels,
+                 const uint8_t *row_split, uint8_t split, float scale, void *scratch, float *grad,
+                 struct device_score *score_host);
+    size_t (*score_scratch)(int64_t n);
+
+    /* --- optimiser: w, grad, m, v n_value each (sgd: m only, and only with momentum) --- */
+    void (*step)(struct device *device, const struct device_step *how, int64_t n_value, const float *grad, float *w,
+                 float *m, float *v);
+};
+
+/* Every device in the list starts with its table. */
+struct device {
+    const struct device_ops *ops;
+};
+
+extern const struct device_ops device_reference;
+extern const struct device_ops device_cpu;
+
+/* The table called `name` ("auto" is the best one here). errors  STATUS_CONFIG no such device */
+enum status device_find(const char *name, const struct device_ops **out);
+
+#endif

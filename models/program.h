@@ -1,0 +1,108 @@
+/* A model is a program of ops over values; its backward is derived op by op, by walking the list from its end.
+ *
+ * A value is a matrix of one row per node (n_own rows of a part). A program is pure description: sizes, kinds and
+ * names, no memory and no device, so that --plan and the memory plan can read it anywhere. Models are builders
+ * (models/<kind>.c, about a page each) over the functions below.
+ */
+#ifndef MODELS_PROGRAM_H
+#define MODELS_PROGRAM_H
+
+#include "models/device.h"
+#include "protocol/job.h"
+#include "protocol/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define PROGRAM_NAME_BYTES 64
+
+/* Kinds of op. The list with names, what backward keeps, and the functions is op_defs[] in models/op.c. */
+enum op_kind {
+    OP_KIND_LINEAR,    /* out = in0 · wᵀ (+ b)          params: w, b or -1 */
+    OP_KIND_BIAS,      /* out = in0 + b                 params: b */
+    OP_KIND_ACTIVATE,  /* out = dropout(act(in0)) */
+    OP_KIND_LAYER_NORM,/* params: weight, bias */
+    OP_KIND_ADD,       /* out = a·in0 + b·in1 */
+    OP_KIND_EPS_ADD,   /* out = in1 + (1 + eps)·in0     params: eps */
+    OP_KIND_AGGREGATE, /* out = an aggregate of in0 over in-neighbours */
+    OP_KIND_N
+};
+
+/* Aggregates. The list with names and functions is aggregate_defs[] in models/aggregate.c. */
+enum aggregate_kind { AGGREGATE_KIND_SUM, AGGREGATE_KIND_MEAN, AGGREGATE_KIND_GCN, AGGREGATE_KIND_MAX, AGGREGATE_KIND_N };
+
+struct op {
+    enum op_kind kind;
+    int in[2];              /* values; -1 none */
+    int out;                /* value */
+    int param[2];           /* parameters; -1 none */
+    enum aggregate_kind aggregate;
+    enum device_activation activation;
+    double dropout;         /* ACTIVATE */
+    float a, b;             /* ADD */
+    bool is_static;         /* depends on input features alone: done once, before epoch 0 */
+};
+
+struct value {
+    int64_t width;          /* columns */
+    bool is_sparse;         /* the input features, or their dropout, in CSR */
+    bool is_static;         /* the same in every epoch */
+    bool needs_grad;        /* some parameter lies behind it */
+};
+
+/* How a parameter is first drawn (uniform in ±bound; 0: constant `fill`). */
+struct parameter {
+    char name[PROGRAM_NAME_BYTES]; /* PyTorch Geometric's: "convs.0.lin.weight" */
+    int n_dim;
+    int64_t shape[2];
+    int64_t offset;         /* first float in the parameter arena */
+    double bound;
+    float fill;
+    bool trains;            /* false: kept and written, never stepped (gin's fixed eps) */
+    bool decays;            /* weight decay applies */
+};
+
+struct program {
+    int n_op, n_value, n_param;
+    struct op *op;
+    struct value *value;    /* value 0: the input features */
+    struct parameter *param;
+    int logits;             /* the output value, n_class wide */
+    int64_t n_weight;       /* floats in the parameter arena; each tensor starts on a multiple of 16 */
+};
+
+/* What a builder must know of the data. */
+struct program_input {
+    int64_t n_feature;
+    int32_t n_class;
+    bool is_sparse;         /* features are CSR */
+};
+
+/* Build the job's model for this data.
+ *
+ *   owns    the caller owns *out; program_release
+ *   errors  STATUS_CONFIG settings that do not go together (model.linear_layers ≥ layers, …); STATUS_DATA no features
+ *   notes   orders linear and linear aggregates so that the narrower side travels; a dense input that is not dropped out is
+ *           aggregated first and once (is_static); aggregates that need dense rows of sparse features set value 0 dense
+ */
+enum status program_build(const struct job *job, const struct program_input *input, struct program *out);
+void program_release(struct program *program);
+
+/* Builder's alphabet: each appends one op and returns its output value (parameters: returns the parameter).
+ * They cannot fail: the lists grow with memory_alloc. */
+int program_param(struct program *program, const char *name, int64_t rows, int64_t columns, double bound);
+int program_linear(struct program *program, int in, int weight, int bias);
+int program_bias(struct program *program, int in, int bias);
+int program_activate(struct program *program, int in, enum device_activation activation, double dropout);
+int program_layer_norm(struct program *program, int in, int weight, int bias);
+int program_add(struct program *program, float a, int in0, float b, int in1);
+int program_eps_add(struct program *program, int eps, int in0, int in1);
+int program_aggregate(struct program *program, int in, enum aggregate_kind kind);
+
+/* Draw the initial weights into host memory, n_weight floats, from (seed, tensor, element) alone. */
+void program_init_weights(const struct program *program, uint64_t seed, float *weights);
+
+/* Print one line per op, for tests, --plan and people. */
+void program_print(const struct program *program, FILE *file);
+
+#endif

@@ -1,0 +1,76 @@
+/* A dataset in memory: in-edges by destination, features, labels, splits; checked, de-duplicated, as the job asks.
+ *
+ * Comes from a folder (npy, ogb, npz: one file each) or a generator. After dataset_load everything in it is
+ * valid: indices in range, rows sorted and unique, features finite, splits disjoint. Knows nothing of parts.
+ */
+#ifndef PARTITION_DATASET_H
+#define PARTITION_DATASET_H
+
+#include "protocol/job.h"
+#include "protocol/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum dataset_split { DATASET_SPLIT_NONE, DATASET_SPLIT_TRAIN, DATASET_SPLIT_VALID, DATASET_SPLIT_TEST };
+
+/* What the stored edges mean where a node meets itself. */
+enum dataset_loops {
+    DATASET_LOOPS_STORED,   /* as the edges say: a loop is an edge like any other */
+    DATASET_LOOPS_IMPLICIT, /* every node has exactly one, none of them stored */
+    DATASET_LOOPS_NONE      /* none stored, none implied */
+};
+
+struct dataset {
+    char name[128];
+    int64_t n_node;
+    int64_t n_edge;    /* stored, after symmetrising, de-duplicating and taking loops out */
+    int64_t n_feature; /* columns */
+    int32_t n_class;   /* classes, or label columns when multi_label */
+    bool multi_label;
+    bool symmetric;    /* (u,v) is stored whenever (v,u) is */
+    enum dataset_loops loops;
+
+    int64_t *indptr;   /* n_node + 1: row = destination */
+    uint32_t *indices; /* n_edge: sources, ascending and unique in a row */
+
+    /* Exactly one of the three holds the features (none when n_feature is 0); values as in the file,
+     * row-normalised when the job asks. */
+    const float *features_f32;    /* n_node × n_feature */
+    const uint16_t *features_f16; /* the same, IEEE half */
+    int64_t *feature_indptr;      /* n_node + 1, with feature_indices and feature_data */
+    uint32_t *feature_indices;    /* columns, ascending and unique in a row */
+    float *feature_data;
+
+    int32_t *labels;    /* n_node, -1 none; NULL when multi_label */
+    float *label_rows;  /* n_node × n_class, NaN: unknown; NULL unless multi_label */
+    uint8_t *split;     /* n_node: enum dataset_split */
+    int64_t n_split[4]; /* nodes by enum dataset_split */
+
+    int64_t n_duplicate;        /* edges that were in the files more than once */
+    struct dataset_store *store; /* owns what the pointers above point to: mappings and blocks */
+};
+
+/* Load what job->dataset names: a folder in any known format, or a generator's graph.
+ *
+ *   units   memory at most 1.3 × the bytes of the arrays that stay
+ *   owns    the caller owns *out and gives it back with dataset_release; files are mapped where they allow
+ *   errors  STATUS_NO_INPUT a file or folder that is not there · STATUS_DATA contents that break a rule (file,
+ *           position, what was expected) · STATUS_NOMEM; *out untouched then
+ *   cost    reads every file once; sorts the edges (counting sort, twice the edge array at its peak)
+ */
+enum status dataset_load(const struct job *job, struct dataset *out);
+
+void dataset_release(struct dataset *dataset);
+
+/* Copy feature rows as float32: out[r] = features of node[r].
+ *
+ *   shapes  node n_row · out n_row × n_feature, dense also where the features are sparse
+ */
+void dataset_feature_rows(const struct dataset *dataset, const uint32_t *node, int64_t n_row, float *out);
+
+/* A 128-bit name of the graph's structure (nodes, edges; not features), as 32 hex digits and a NUL:
+ * the partition cache's key. */
+void dataset_fingerprint(const struct dataset *dataset, char out[33]);
+
+#endif

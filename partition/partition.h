@@ -1,0 +1,55 @@
+/* Who owns which node: METIS, blocks, random, or a file; and how good that is.
+ *
+ * partition.c holds the table of methods, the cache and the figures; partition_metis.c is the only file that
+ * sees METIS. The result depends on (graph, K, method, objective, balance, seed) and never on workers.
+ */
+#ifndef PARTITION_PARTITION_H
+#define PARTITION_PARTITION_H
+
+#include "partition/dataset.h"
+#include "protocol/job.h"
+
+#include <stdint.h>
+
+struct partition {
+    int32_t n_part;
+    int64_t n_node;
+    int32_t *owner;       /* n_node: the part of each node */
+    int64_t *part_begin;  /* n_part + 1: first place of each part in `order` */
+    uint32_t *order;      /* n_node: node ids, part after part, well ordered inside each part */
+};
+
+/* How good a partition is. All counts are of this graph without self loops. */
+struct partition_quality {
+    int64_t n_cut;            /* stored edges between parts */
+    int64_t n_halo;           /* rows sent per layer and direction: distinct (node, other part) pairs */
+    double halo_ratio;        /* n_halo / n_node */
+    double imbalance_node;    /* most / mean, by nodes, stored edges, and halo rows received */
+    double imbalance_edge;
+    double imbalance_halo;
+};
+
+/* Split the dataset's nodes into job->partition.parts parts and order each part's nodes.
+ *
+ *   owns    the caller owns *out, gives it back with partition_release
+ *   errors  STATUS_CONFIG more parts than nodes · STATUS_DATA a partition file that does not fit, or a graph past
+ *           METIS's 2^31 - 1 stored edges (the message names block, random and file) · STATUS_NO_INPUT · STATUS_NOMEM
+ *   cost    METIS: seconds per 10^7 edges; found in the cache: a read
+ *   source  Karypis & Kumar, SIAM J. Sci. Comput. 20 (1998)
+ */
+enum status partition_build(const struct dataset *dataset, const struct job *job, struct partition *out);
+
+void partition_release(struct partition *partition);
+
+/* Cut, halo and imbalance of a partition. cost  n_edge reads, n_node × 8 bytes */
+enum status partition_measure(const struct dataset *dataset, const struct partition *partition,
+                              struct partition_quality *out);
+
+/* Put the K parts on W workers so that parts that share most boundary rows sit together and stored edges are
+ * even: out_rank[part] in [0, n_rank), each rank at least one part, part 0 always on rank 0.
+ *
+ *   shapes  halo n_part × n_part (rows part d takes from part s at [d * n_part + s]) · n_edge n_part · out_rank n_part
+ */
+void partition_place(int32_t n_part, const int64_t *halo, const int64_t *n_edge, int32_t n_rank, int32_t *out_rank);
+
+#endif

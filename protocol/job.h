@@ -1,0 +1,125 @@
+/* The job file: TOML text to a checked struct job, and back to canonical text.
+ *
+ * Everything about a key stands in job_keys.def; the struct below is made from it. Knows TOML only through
+ * protocol/toml.h, and nothing of graphs: rules that need the data are the reader's.
+ */
+#ifndef PROTOCOL_JOB_H
+#define PROTOCOL_JOB_H
+
+#include "protocol/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define JOB_TEXT_BYTES 1024
+#define JOB_FILE_MOST_BYTES (4 << 20)
+
+#define JOB_SECTION_BEGIN(section, help) struct job_##section {
+#define JOB_SECTION_END(section) };
+#define JOB_TEXT(section, key, default_, help) char key[JOB_TEXT_BYTES];
+#define JOB_INT(section, key, default_, least, most, help) int64_t key;
+#define JOB_REAL(section, key, default_, least, most, help) double key;
+#define JOB_BOOL(section, key, default_, help) bool key;
+#define JOB_SIZE(section, key, default_, help) int64_t key;
+#define JOB_CHOICE(section, key, list, default_, help) int key;
+#define JOB_LATER(section, key, help)
+#include "protocol/job_keys.def"
+
+/* enum job_format { JOB_FORMAT_AUTO, … } for every list of choices. */
+#define JOB_ENUM_ROW(list, name) JOB_##list##_##name,
+#define JOB_ENUM(lower, LIST)                     \
+    enum job_##lower {                            \
+        JOB_##LIST##_LIST(JOB_ENUM_##LIST)        \
+        JOB_##LIST##_N                            \
+    };
+#define JOB_ENUM_FORMAT(n, t, a) JOB_ENUM_ROW(FORMAT, n)
+#define JOB_ENUM_GENERATOR(n, t, a) JOB_ENUM_ROW(GENERATOR, n)
+#define JOB_ENUM_SWITCH(n, t, a) JOB_ENUM_ROW(SWITCH, n)
+#define JOB_ENUM_NORMALIZE(n, t, a) JOB_ENUM_ROW(NORMALIZE, n)
+#define JOB_ENUM_METHOD(n, t, a) JOB_ENUM_ROW(METHOD, n)
+#define JOB_ENUM_OBJECTIVE(n, t, a) JOB_ENUM_ROW(OBJECTIVE, n)
+#define JOB_ENUM_BALANCE(n, t, a) JOB_ENUM_ROW(BALANCE, n)
+#define JOB_ENUM_KIND(n, t, a) JOB_ENUM_ROW(KIND, n)
+#define JOB_ENUM_ACTIVATION(n, t, a) JOB_ENUM_ROW(ACTIVATION, n)
+#define JOB_ENUM_NORM(n, t, a) JOB_ENUM_ROW(NORM, n)
+#define JOB_ENUM_AGGREGATOR(n, t, a) JOB_ENUM_ROW(AGGREGATOR, n)
+#define JOB_ENUM_OPTIMIZER(n, t, a) JOB_ENUM_ROW(OPTIMIZER, n)
+#define JOB_ENUM_DECAY(n, t, a) JOB_ENUM_ROW(DECAY, n)
+#define JOB_ENUM_LR_SCHEDULE(n, t, a) JOB_ENUM_ROW(LR_SCHEDULE, n)
+#define JOB_ENUM_LOSS(n, t, a) JOB_ENUM_ROW(LOSS, n)
+#define JOB_ENUM_METRIC(n, t, a) JOB_ENUM_ROW(METRIC, n)
+#define JOB_ENUM_SCHEDULE(n, t, a) JOB_ENUM_ROW(SCHEDULE, n)
+#define JOB_ENUM_CODEC(n, t, a) JOB_ENUM_ROW(CODEC, n)
+#define JOB_ENUM_DEVICE(n, t, a) JOB_ENUM_ROW(DEVICE, n)
+#define JOB_ENUM_LAUNCHER(n, t, a) JOB_ENUM_ROW(LAUNCHER, n)
+#define JOB_ENUM_RECOMPUTE(n, t, a) JOB_ENUM_ROW(RECOMPUTE, n)
+JOB_ENUM(format, FORMAT)
+JOB_ENUM(generator, GENERATOR)
+JOB_ENUM(switch, SWITCH)
+JOB_ENUM(normalize, NORMALIZE)
+JOB_ENUM(method, METHOD)
+JOB_ENUM(objective, OBJECTIVE)
+JOB_ENUM(balance, BALANCE)
+JOB_ENUM(kind, KIND)
+JOB_ENUM(activation, ACTIVATION)
+JOB_ENUM(norm, NORM)
+JOB_ENUM(aggregator, AGGREGATOR)
+JOB_ENUM(optimizer, OPTIMIZER)
+JOB_ENUM(decay, DECAY)
+JOB_ENUM(lr_schedule, LR_SCHEDULE)
+JOB_ENUM(loss, LOSS)
+JOB_ENUM(metric, METRIC)
+JOB_ENUM(schedule, SCHEDULE)
+JOB_ENUM(codec, CODEC)
+JOB_ENUM(device, DEVICE)
+JOB_ENUM(launcher, LAUNCHER)
+JOB_ENUM(recompute, RECOMPUTE)
+
+/* The checked job. Text values end in NUL; choices hold a JOB_<LIST>_<NAME>. */
+struct job {
+#define JOB_SECTION_BEGIN(section, help) struct job_##section section;
+#define JOB_SECTION_END(section)
+#define JOB_TEXT(section, key, default_, help)
+#define JOB_INT(section, key, default_, least, most, help)
+#define JOB_REAL(section, key, default_, least, most, help)
+#define JOB_BOOL(section, key, default_, help)
+#define JOB_SIZE(section, key, default_, help)
+#define JOB_CHOICE(section, key, list, default_, help)
+#define JOB_LATER(section, key, help)
+#include "protocol/job_keys.def"
+};
+
+/* Every key at its default. */
+void job_defaults(struct job *out);
+
+/* Read a job file, apply `section.key=value` settings in order, check every key and the rules across keys.
+ *
+ *   owns    borrows all; *out written only on success
+ *   errors  STATUS_CONFIG "FILE:LINE:COLUMN: …" with the nearest valid name or the range; STATUS_NO_INPUT no such file;
+ *           STATUS_CONFIG also for a folder, a file past JOB_FILE_MOST_BYTES, bytes that are not UTF-8; settings are named
+ *           "--set section.key"
+ */
+enum status job_load(const char *path, const char *const *set, size_t n_set, struct job *out);
+
+/* The same from memory; `origin` stands for the file's name in messages. */
+enum status job_load_text(const char *text, size_t n_bytes, const char *origin, const char *const *set, size_t n_set,
+                          struct job *out);
+
+/* Canonical TOML: every key, in the list's order; job_load_text gives the same struct back.
+ *
+ *   owns    the caller frees the returned text
+ */
+char *job_print(const struct job *job);
+
+/* The key reference: as a table for people (markdown false) or as configs/README.md's body. */
+void job_describe(FILE *file, bool markdown);
+
+/* Text of a choice: job_choice_text("model", "kind", job->model.kind) is "gcn". */
+const char *job_choice_text(const char *section, const char *key, int value);
+
+/* Parts after the default is filled in: partition.parts, or workers.count when that is 0. */
+int32_t job_n_part(const struct job *job);
+
+#endif

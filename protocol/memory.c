@@ -1,0 +1,155 @@
+#define _GNU_SOURCE
+#include "protocol/memory.h"
+
+#include "protocol/log.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define HUGE_PAGE ((size_t)2 << 20)
+
+static _Atomic int64_t bytes_now[MEMORY_N + 1];
+static _Atomic int64_t bytes_peak[MEMORY_N + 1];
+static _Atomic int64_t n_call;
+
+const char *memory_category_name(enum memory_category category)
+{
+    static const char *const names[] = {
+#define X(name, text) text,
+        MEMORY_LIST(X)
+#undef X
+    };
+    return category < MEMORY_N ? names[category] : "all";
+}
+
+static void count(enum memory_category category, int64_t change)
+{
+    enum memory_category rows[] = {category, MEMORY_N};
+    for (int i = 0; i < 2; i++) {
+        int64_t now = atomic_fetch_add(&bytes_now[rows[i]], change) + change;
+        int64_t peak = atomic_load(&bytes_peak[rows[i]]);
+        while (now > peak && !atomic_compare_exchange_weak(&bytes_peak[rows[i]], &peak, now)) {
+        }
+    }
+}
+
+static size_t mapped_size(size_t bytes)
+{
+    return (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+}
+
+/* A block whose start is on a huge-page border: map one page more, give the ends back. */
+static void *map_aligned(size_t bytes)
+{
+    size_t size = mapped_size(bytes);
+    char *raw = mmap(NULL, size + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (raw == MAP_FAILED) {
+        return NULL;
+    }
+    char *start = (char *)(((uintptr_t)raw + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
+    if (start > raw) {
+        munmap(raw, (size_t)(start - raw));
+    }
+    size_t tail = HUGE_PAGE - (size_t)(start - raw);
+    if (tail > 0) {
+        munmap(start + size, tail);
+    }
+    madvise(start, size, MADV_HUGEPAGE);
+    return start;
+}
+
+enum status memory_acquire(enum memory_category category, size_t n, size_t size, void *out)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(n, size, &bytes) || bytes > (size_t)1 << 46) {
+        return status_fail(STATUS_NOMEM, "cannot reserve %zu x %zu bytes for %s", n, size,
+                           memory_category_name(category));
+    }
+    atomic_fetch_add(&n_call, 1);
+    void *block = bytes >= HUGE_PAGE ? map_aligned(bytes)
+                                     : aligned_alloc(64, (bytes + 63) / 64 * 64 + (bytes == 0 ? 64 : 0));
+    if (block == NULL) {
+        return status_fail(STATUS_NOMEM, "cannot reserve %zu bytes for %s", bytes,
+                           memory_category_name(category));
+    }
+    if (bytes < HUGE_PAGE) {
+        memset(block, 0, bytes);
+    }
+    count(category, (int64_t)bytes);
+    *(void **)out = block;
+    return STATUS_OK;
+}
+
+void memory_release(enum memory_category category, void *block, size_t n, size_t size)
+{
+    if (block == NULL) {
+        return;
+    }
+    size_t bytes = n * size;
+    count(category, -(int64_t)bytes);
+    if (bytes >= HUGE_PAGE) {
+        munmap(block, mapped_size(bytes));
+    } else {
+        free(block);
+    }
+}
+
+void *memory_alloc(size_t n, size_t size)
+{
+    atomic_fetch_add(&n_call, 1);
+    void *block = calloc(n > 0 ? n : 1, size > 0 ? size : 1);
+    if (block == NULL) {
+        log_error("out of memory: cannot reserve %zu x %zu bytes", n, size);
+        _exit(71);
+    }
+    return block;
+}
+
+int64_t memory_now(enum memory_category category)
+{
+    return atomic_load(&bytes_now[category]);
+}
+
+int64_t memory_peak(enum memory_category category)
+{
+    return atomic_load(&bytes_peak[category]);
+}
+
+int64_t memory_n_call(void)
+{
+    return atomic_load(&n_call);
+}
+
+/* A "Name:   123 kB" line of /proc/self/status, in bytes. */
+static int64_t status_line(const char *name)
+{
+    FILE *file = fopen("/proc/self/status", "r");
+    if (file == NULL) {
+        return 0;
+    }
+    char line[256];
+    int64_t bytes = 0;
+    size_t n = strlen(name);
+    while (fgets(line, sizeof line, file) != NULL) {
+        if (strncmp(line, name, n) == 0 && line[n] == ':') {
+            bytes = strtoll(line + n + 1, NULL, 10) * 1024;
+            break;
+        }
+    }
+    fclose(file);
+    return bytes;
+}
+
+int64_t memory_resident(void)
+{
+    return status_line("VmRSS");
+}
+
+int64_t memory_resident_peak(void)
+{
+    return status_line("VmHWM");
+}

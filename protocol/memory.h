@@ -1,0 +1,60 @@
+/* Checked allocation, counted by category, so that the plan can be held against what was really taken.
+ *
+ * Large blocks come from mmap with huge pages asked for; small ones from malloc. Not thread-safe beyond
+ * the counters (which are atomic); knows nothing of devices.
+ */
+#ifndef PROTOCOL_MEMORY_H
+#define PROTOCOL_MEMORY_H
+
+#include "protocol/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*              name          text in result.json and --plan */
+#define MEMORY_LIST(X)            \
+    X(STRUCTURE,   "structure")   \
+    X(FEATURES,    "features")    \
+    X(PARAMETERS,  "parameters")  \
+    X(ACTIVATIONS, "activations") \
+    X(PAYLOADS,    "payloads")    \
+    X(OTHER,       "other")
+
+enum memory_category {
+#define X(name, text) MEMORY_##name,
+    MEMORY_LIST(X)
+#undef X
+    MEMORY_N
+};
+
+/* "structure", "features", … */
+const char *memory_category_name(enum memory_category category);
+
+/* A zeroed block of n × size bytes, aligned to 64 (to 2 MiB, huge pages asked for, from 2 MiB up).
+ *
+ *   owns    the caller owns *out; give it back with memory_release and the same n × size
+ *   errors  STATUS_NOMEM with the number of bytes, also when n × size overflows; *out untouched then.
+ *           Zero bytes give a non-NULL pointer
+ */
+enum status memory_acquire(enum memory_category category, size_t n, size_t size, void *out);
+
+/* Give back a block; NULL is allowed. `n` and `size` as at memory_acquire. */
+void memory_release(enum memory_category category, void *block, size_t n, size_t size);
+
+/* For small sizes of our own making: zeroed, never NULL, ends the process (exit 71) when there is none.
+ * Give back with free. */
+void *memory_alloc(size_t n, size_t size);
+
+/* Bytes alive now and the most ever alive, by category; MEMORY_N gives the sum. */
+int64_t memory_now(enum memory_category category);
+int64_t memory_peak(enum memory_category category);
+
+/* How often memory_acquire or memory_alloc was called so far: an epoch must not change it. */
+int64_t memory_n_call(void);
+
+/* The process's resident set now and at its peak, in bytes; 0 where /proc does not tell. */
+int64_t memory_resident(void);
+int64_t memory_resident_peak(void);
+
+#endif

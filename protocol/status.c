@@ -1,0 +1,81 @@
+#include "protocol/status.h"
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+
+struct status_row {
+    enum status code;
+    int exit_code;
+    const char *name;
+    const char *text;
+};
+
+static const struct status_row status_rows[] = {
+#define X(name, code, exit_code, text) {STATUS_##name, exit_code, #name, text},
+    STATUS_LIST(X)
+#undef X
+};
+
+static _Thread_local char reason[1024];
+
+static const struct status_row *row_find(enum status code)
+{
+    const struct status_row *bug = NULL;
+    for (size_t i = 0; i < sizeof status_rows / sizeof *status_rows; i++) {
+        if (status_rows[i].code == code) {
+            return &status_rows[i];
+        }
+        if (status_rows[i].code == STATUS_BUG) {
+            bug = &status_rows[i];
+        }
+    }
+    return bug;
+}
+
+enum status status_fail(enum status code, const char *format, ...)
+{
+    /* The arguments may point into the old reason, so the new one is built aside. */
+    char fresh[sizeof reason];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(fresh, sizeof fresh, format, arguments);
+    va_end(arguments);
+    size_t at = 0;
+    for (; fresh[at] != '\0'; at++) {
+        unsigned char c = (unsigned char)fresh[at];
+        reason[at] = (c < 0x20 || c == 0x7f) ? '?' : fresh[at];
+    }
+    reason[at] = '\0';
+    return code;
+}
+
+const char *status_reason(void)
+{
+    return reason;
+}
+
+const char *status_name(enum status code)
+{
+    return row_find(code)->name;
+}
+
+const char *status_text(enum status code)
+{
+    return row_find(code)->text;
+}
+
+int status_exit_code(enum status code)
+{
+    return row_find(code)->exit_code;
+}
+
+enum status status_from_exit_code(int exit_code)
+{
+    for (size_t i = 0; i < sizeof status_rows / sizeof *status_rows; i++) {
+        if (status_rows[i].exit_code == exit_code) {
+            return status_rows[i].code;
+        }
+    }
+    return STATUS_BUG;
+}

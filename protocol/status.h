@@ -1,0 +1,50 @@
+/* The error list: one row per way a command can end, with its exit code.
+ *
+ * The first function that knows what is wrong calls status_fail with the whole sentence (what, where,
+ * what was expected); everyone above returns the code unchanged. Knows nothing of logging or processes.
+ */
+#ifndef PROTOCOL_STATUS_H
+#define PROTOCOL_STATUS_H
+
+/*         name         code  exit  text */
+#define STATUS_LIST(X)                                   \
+    X(OK,                0,    0, "done")                \
+    X(TRAINING,         -1,    1, "training failed")     \
+    X(USAGE,            -2,    2, "wrong usage")         \
+    X(DATA,             -3,   65, "bad data")            \
+    X(NO_INPUT,         -4,   66, "missing input")       \
+    X(PEER,             -5,   69, "peer or service unavailable") \
+    X(BUG,              -6,   70, "internal error")      \
+    X(NOMEM,            -7,   71, "out of memory")       \
+    X(CREATE,           -8,   73, "cannot create output") \
+    X(IO,               -9,   74, "input/output error")  \
+    X(INTERRUPTED,     -10,   75, "interrupted, checkpoint saved") \
+    X(CONFIG,          -11,   78, "bad job file")
+
+enum status {
+#define X(name, code, exit_code, text) STATUS_##name = code,
+    STATUS_LIST(X)
+#undef X
+};
+
+/* Record why something failed and return the code: `return status_fail(STATUS_DATA, "...", ...)`.
+ *
+ *   owns    copies the formatted sentence into this thread's buffer (at most 1023 bytes, control characters
+ *           replaced by '?'); a later failure replaces it
+ *   errors  none; `code` must not be STATUS_OK
+ */
+enum status status_fail(enum status code, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The sentence of this thread's last failure; "" before the first. */
+const char *status_reason(void);
+
+/* Name ("DATA"), text ("bad data") and process exit code of a status; unknown codes read as BUG. */
+const char *status_name(enum status code);
+const char *status_text(enum status code);
+int status_exit_code(enum status code);
+
+/* The status whose exit code is `exit_code`; BUG when there is none. */
+enum status status_from_exit_code(int exit_code);
+
+#endif
