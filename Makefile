@@ -42,7 +42,6 @@ TESTS := $(foreach r,$(sort $(TEST_ROOMS)),$(BUILD)/bin/test-$(r)) \
 BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/bin/%,$(wildcard tests/bench/bench_*.c))
 
 .PHONY: all tests clean help
-.SECONDEXPANSION:
 .SECONDARY:
 
 all: $(PROGRAMS) ## the programs, in build/bin
@@ -58,16 +57,22 @@ $(BUILD)/obj/%.cpp.o: %.cpp
 	$(if $(V),,@echo "  CXX  $<")
 	$(Q)$(CXX) $(CXXFLAGS) -MMD -MP -c $< -o $@
 
-$(BUILD)/lib/%.a: $$(call object,$$(filter $$*/%,$(SOURCES)))
-	@mkdir -p $(@D)
-	$(Q)rm -f $@ && ar rcs $@ $^
+define room_rule
+$(BUILD)/lib/$(1).a: $(call object,$(filter $(1)/%,$(SOURCES)))
+	@mkdir -p $$(@D)
+	$$(Q)rm -f $$@ && ar rcs $$@ $$^
+endef
+$(foreach room,$(ROOMS),$(eval $(call room_rule,$(room))))
 
-$(BUILD)/bin/test-%: $$(call object,$$(wildcard tests/unit/$$*/*.c tests/$$*/*.c tests/support/*.c)) $(ALL_ROOMS)
-	@mkdir -p $(@D)
-	$(if $(V),,@echo "  LINK $@")
-	$(Q)$(CC) $(LDFLAGS) $^ -lcriterion $(LIBS) -o $@
+define test_rule
+$(BUILD)/bin/test-$(1): $(call object,$(wildcard tests/unit/$(1)/*.c tests/$(1)/*.c tests/support/*.c)) $(ALL_ROOMS)
+	@mkdir -p $$(@D)
+	$$(if $$(V),,@echo "  LINK $$@")
+	$$(Q)$$(CC) $$(LDFLAGS) $$^ -lcriterion $$(LIBS) -o $$@
+endef
+$(foreach t,$(sort $(TEST_ROOMS)) $(TEST_KINDS),$(eval $(call test_rule,$(t))))
 
-$(BUILD)/bin/bench_%: $$(call object,tests/bench/bench_%.c) $(ALL_ROOMS)
+$(BUILD)/bin/bench_%: $(BUILD)/obj/tests/bench/bench_%.c.o $(ALL_ROOMS)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $^ $(LIBS) -o $@
 

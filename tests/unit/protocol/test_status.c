@@ -1,0 +1,21 @@
+#include "protocol/status.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+Test(status, every_exit_code_of_the_contract_belongs_to_one_status)
+{
+    const int codes[] = {0, 1, 2, 65, 66, 69, 70, 71, 73, 74, 75, 78};
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        cr_assert_eq(status_exit_code(status_from_exit_code(codes[i])), codes[i]);
+    }
+    cr_assert_eq(status_from_exit_code(99), STATUS_BUG);
+}
+
+Test(status, a_reason_is_kept_word_for_word_without_control_characters)
+{
+    cr_assert_eq(status_fail(STATUS_DATA, "cannot read '%s': line %d", "a\nb", 7), STATUS_DATA);
+    cr_assert_str_eq(status_reason(), "cannot read 'a?b': line 7");
+    cr_assert_eq(status_fail(STATUS_IO, "again: %s", status_reason()), STATUS_IO);
+    cr_assert_str_eq(status_reason(), "again: cannot read 'a?b': line 7");
+}
