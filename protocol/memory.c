@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "protocol/memory.h"
 
 #include "protocol/log.h"

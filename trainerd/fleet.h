@@ -1,0 +1,77 @@
+/* The coordinator's workers: start them, wire them up, ship them their parts, give commands, hear reports, see them die.
+ *
+ * Behind it: the control socket (one TCP connection per worker: hello with the token, addresses, heartbeats), the transport
+ * (UCX: parts, commands, reports, data), the launchers. All calls run one libuv loop until their answer is there; a worker
+ * that exits, is killed, goes silent past workers.heartbeat_timeout or reports a failure ends the call with the reason, the
+ * other workers are told to stop, and nothing is left running. Knows nothing of training.
+ */
+#ifndef TRAINERD_FLEET_H
+#define TRAINERD_FLEET_H
+
+#include "protocol/job.h"
+#include "protocol/memory.h"
+#include "protocol/message.h"
+#include "protocol/status.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct fleet;
+
+/* What all workers together said of an epoch: loss and scores of rank 0, times of the slowest, bytes of all. */
+struct fleet_report {
+    double loss;
+    double score[4][6];   /* by enum dataset_split: loss, n_correct, tp, fp, fn, n_row (struct device_score) */
+    double epoch_s, compute_s, wait_s;
+    uint64_t bytes_sent, bytes_received; /* payload bodies, summed over workers */
+    uint64_t n_call;      /* allocations during the epoch, summed */
+};
+
+struct fleet_memory {     /* one worker */
+    int64_t planned[MEMORY_N];
+    int64_t measured[MEMORY_N];
+    int64_t resident_peak;
+};
+
+/* Start (launcher local) or await (manual) job->workers.count workers and wire them up.
+ *
+ *   stop    set by a signal handler to a signal number: calls return STATUS_INTERRUPTED when they see it (may be NULL)
+ *   owns    borrows the job; the caller owns *out: fleet_close
+ *   errors  STATUS_PEER a worker that does not come, leaves, or proves nothing; STATUS_CREATE the token file; STATUS_CONFIG
+ */
+enum status fleet_open(const struct job *job, const volatile sig_atomic_t *stop, struct fleet **out);
+
+/* End all workers: goodbye, then TERM, then KILL; reap them. Nothing is left behind. NULL is allowed. */
+void fleet_close(struct fleet *fleet);
+
+/* Tell every worker who owns which part. rank_of_part n_part */
+enum status fleet_place(struct fleet *fleet, int32_t n_part, const int32_t *rank_of_part);
+
+/* Send an encoded part to its owner; the bytes may go when it returns. */
+enum status fleet_ship(struct fleet *fleet, int32_t part, const void *bytes, size_t n_bytes);
+
+/* Wait until every worker has its parts, has taken its memory and is ready. memory_out n_worker; n_weight_out floats. */
+enum status fleet_ready(struct fleet *fleet, struct fleet_memory *memory_out, int64_t *n_weight_out);
+
+/* One epoch on all workers. errors  STATUS_TRAINING the loss is not finite; STATUS_PEER a worker was lost (says which and how) */
+enum status fleet_epoch(struct fleet *fleet, uint32_t epoch, bool train, bool evaluate, struct fleet_report *out);
+
+/* Rank 0 keeps the present weights as the best. */
+enum status fleet_keep_best(struct fleet *fleet);
+
+/* Read an array of n_weight floats from rank 0 / give it to all ranks (what: enum trainer_state's numbers: 1 weights,
+ * 2 first moment, 3 second moment, 4 best weights). */
+enum status fleet_get(struct fleet *fleet, uint32_t what, float *to, int64_t n_weight);
+enum status fleet_put(struct fleet *fleet, uint32_t what, const float *from, int64_t n_weight);
+
+/* Logits of one part, n_own × n_class, from its owner. */
+enum status fleet_logits(struct fleet *fleet, int32_t part, float *to, size_t n_bytes);
+
+/* Memory as it is now, one entry per worker. */
+enum status fleet_memory(struct fleet *fleet, struct fleet_memory *memory_out);
+
+/* Processes started here that are still alive (for tests and messages). */
+int fleet_n_alive(const struct fleet *fleet);
+
+#endif
