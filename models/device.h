@@ -9,8 +9,8 @@
 #ifndef MODELS_DEVICE_H
 #define MODELS_DEVICE_H
 
-#include "models/random.h"
 #include "protocol/memory.h"
+#include "protocol/random.h"
 #include "protocol/status.h"
 
 #include <stdbool.h>

@@ -4,8 +4,8 @@
  * neither parts, workers, threads nor vector width change it. Pure arithmetic; knows no memory.
  * source  Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011
  */
-#ifndef MODELS_RANDOM_H
-#define MODELS_RANDOM_H
+#ifndef PROTOCOL_RANDOM_H
+#define PROTOCOL_RANDOM_H
 
 #include <stdint.h>
 
