@@ -1,0 +1,23 @@
+/* The names of all operations of struct device_ops, once: prototypes and tables of every device come from here. */
+#ifndef MODELS_DEVICE_LIST_H
+#define MODELS_DEVICE_LIST_H
+
+#include "models/device.h"
+
+#define DEVICE_OP_LIST(X)                                                                       \
+    X(open) X(close) X(acquire) X(release) X(upload) X(download) X(copy) X(fill_zero) X(sync)   \
+    X(block_open) X(block_close) X(csr_open) X(csr_close)                                       \
+    X(linear_forward) X(linear_backward_input) X(linear_backward_weight) X(linear_scratch)      \
+    X(column_sum) X(column_sum_scratch) X(dot)                                                  \
+    X(csr_linear_forward) X(csr_linear_backward_weight) X(csr_linear_scratch) X(csr_dropout)    \
+    X(csr_dense)                                                                                \
+    X(activate_forward) X(activate_backward) X(bias_add) X(axpby) X(eps_add) X(eps_scale)       \
+    X(layer_norm_forward) X(layer_norm_backward) X(layer_norm_scratch)                          \
+    X(aggregate_sum) X(row_scale) X(aggregate_max) X(aggregate_max_finish)                      \
+    X(aggregate_max_backward) X(rows_gather) X(rows_add)                                        \
+    X(loss) X(score_scratch) X(step)
+
+/* Declares <device>_<op> with the type of the table's field. */
+#define DEVICE_OP_PROTOTYPE(device_name, op) __typeof__(*((struct device_ops *)0)->op) device_name##_##op
+
+#endif

@@ -1,0 +1,107 @@
+/* Sums and maxima over a block's neighbours, and packing of payload rows. */
+#include "models/reference/reference.h"
+
+#include <math.h>
+#include <string.h>
+
+static int64_t own_row(const uint32_t *rows, int64_t r)
+{
+    return rows != NULL ? rows[r] : r;
+}
+
+void reference_aggregate_sum(struct device *device, const struct device_block *block,
+                             const struct device_aggregate *how, int64_t f, const float *x, float *out)
+{
+    (void)device;
+    for (int64_t r = 0; r < block->n_row; r++) {
+        int64_t row = own_row(block->rows, r);
+        for (int64_t c = 0; c < f; c++) {
+            double sum = how->begin ? 0.0 : out[row * f + c];
+            if (how->begin && how->self != NULL) {
+                sum = how->self[row * f + c] * (how->self_scale != NULL ? (double)how->self_scale[row] : 1.0);
+            }
+            for (int64_t e = block->indptr[r]; e < block->indptr[r + 1]; e++) {
+                int64_t col = block->cols[e];
+                sum += x[col * f + c] * (how->col_scale != NULL ? (double)how->col_scale[col] : 1.0);
+            }
+            out[row * f + c] = (float)(how->finish && how->row_scale != NULL ? sum * how->row_scale[row] : sum);
+        }
+    }
+}
+
+void reference_row_scale(struct device *device, int64_t n, int64_t f, const float *scale, float *out)
+{
+    (void)device;
+    for (int64_t r = 0; r < n; r++) {
+        for (int64_t c = 0; c < f; c++) {
+            out[r * f + c] *= scale[r];
+        }
+    }
+}
+
+void reference_aggregate_max(struct device *device, const struct device_block *block, uint32_t arg_base, bool begin,
+                             int64_t f, const float *x, float *out, uint32_t *arg)
+{
+    (void)device;
+    for (int64_t r = 0; r < block->n_row; r++) {
+        int64_t row = own_row(block->rows, r);
+        for (int64_t c = 0; c < f; c++) {
+            float best = begin ? -INFINITY : out[row * f + c];
+            uint32_t place = begin ? UINT32_MAX : arg[row * f + c];
+            for (int64_t e = block->indptr[r]; e < block->indptr[r + 1]; e++) {
+                float value = x[block->cols[e] * f + c];
+                if (value > best) {
+                    best = value;
+                    place = arg_base + block->cols[e];
+                }
+            }
+            out[row * f + c] = best;
+            arg[row * f + c] = place;
+        }
+    }
+}
+
+void reference_aggregate_max_finish(struct device *device, int64_t n, int64_t f, const uint32_t *arg, float *out)
+{
+    (void)device;
+    for (int64_t i = 0; i < n * f; i++) {
+        if (arg[i] == UINT32_MAX) {
+            out[i] = 0.0f;
+        }
+    }
+}
+
+void reference_aggregate_max_backward(struct device *device, const struct device_block *block, uint32_t arg_base,
+                                      int64_t f, const uint32_t *arg, const float *grad_out, float *grad_x)
+{
+    reference_fill_zero(device, grad_x, (size_t)(block->n_col * f) * sizeof *grad_x);
+    for (int64_t r = 0; r < block->n_row; r++) {
+        int64_t row = own_row(block->rows, r);
+        for (int64_t c = 0; c < f; c++) {
+            uint32_t place = arg[row * f + c] - arg_base; /* wraps to a large number below arg_base */
+            if (place < block->n_col) {
+                grad_x[place * f + c] += grad_out[row * f + c];
+            }
+        }
+    }
+}
+
+void reference_rows_gather(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, const float *x,
+                           float *out)
+{
+    (void)device;
+    for (int64_t r = 0; r < n_row; r++) {
+        memcpy(out + r * f, x + rows[r] * f, (size_t)f * sizeof *out);
+    }
+}
+
+void reference_rows_add(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, const float *x,
+                        float *out)
+{
+    (void)device;
+    for (int64_t r = 0; r < n_row; r++) {
+        for (int64_t c = 0; c < f; c++) {
+            out[own_row(rows, r) * f + c] += x[r * f + c];
+        }
+    }
+}

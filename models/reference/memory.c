@@ -1,0 +1,89 @@
+/* Life, memory and copies of the reference device: everything is host memory, everything is done at once. */
+#include "models/reference/reference.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum status reference_open(int n_thread, struct device **out)
+{
+    (void)n_thread;
+    struct device *device = memory_alloc(1, sizeof *device);
+    device->ops = &device_reference;
+    *out = device;
+    return STATUS_OK;
+}
+
+void reference_close(struct device *device)
+{
+    free(device);
+}
+
+enum status reference_acquire(struct device *device, enum memory_category category, size_t n_bytes, void *out)
+{
+    (void)device;
+    return memory_acquire(category, n_bytes, 1, out);
+}
+
+void reference_release(struct device *device, enum memory_category category, void *block, size_t n_bytes)
+{
+    (void)device;
+    memory_release(category, block, n_bytes, 1);
+}
+
+void reference_upload(struct device *device, void *to, const void *from_host, size_t n_bytes)
+{
+    reference_copy(device, to, from_host, n_bytes);
+}
+
+void reference_download(struct device *device, void *to_host, const void *from, size_t n_bytes)
+{
+    reference_copy(device, to_host, from, n_bytes);
+}
+
+void reference_copy(struct device *device, void *to, const void *from, size_t n_bytes)
+{
+    (void)device;
+    if (n_bytes > 0) {
+        memmove(to, from, n_bytes);
+    }
+}
+
+void reference_fill_zero(struct device *device, void *to, size_t n_bytes)
+{
+    (void)device;
+    if (n_bytes > 0) {
+        memset(to, 0, n_bytes);
+    }
+}
+
+enum status reference_sync(struct device *device)
+{
+    (void)device;
+    return STATUS_OK;
+}
+
+enum status reference_block_open(struct device *device, struct device_block *block)
+{
+    (void)device;
+    block->schedule = NULL;
+    return STATUS_OK;
+}
+
+void reference_block_close(struct device *device, struct device_block *block)
+{
+    (void)device;
+    (void)block;
+}
+
+enum status reference_csr_open(struct device *device, struct device_csr *csr)
+{
+    (void)device;
+    csr->by_column = NULL;
+    return STATUS_OK;
+}
+
+void reference_csr_close(struct device *device, struct device_csr *csr)
+{
+    (void)device;
+    (void)csr;
+}

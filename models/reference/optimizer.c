@@ -1,0 +1,46 @@
+/* One step of SGD, Adam and AdamW, as torch.optim defines them. */
+#include "models/reference/reference.h"
+
+#include <math.h>
+
+/* source  torch.optim.SGD: g += wd·w · m = momentum·m + g · w −= lr·m (m starts at zero) */
+static void sgd_step(const struct device_step *how, double grad, float *w, float *m)
+{
+    grad += how->weight_decay * *w;
+    if (how->momentum != 0.0) {
+        grad += how->momentum * *m;
+        *m = (float)grad;
+    }
+    *w = (float)(*w - how->lr * grad);
+}
+
+/* source  Kingma & Ba, ICLR 2015, algorithm 1; Loshchilov & Hutter, ICLR 2019, algorithm 2 (decoupled decay) */
+static void adam_step(const struct device_step *how, double grad, float *w, float *m, float *v)
+{
+    double weight = *w;
+    if (how->optimizer == DEVICE_OPTIMIZER_ADAMW) {
+        weight -= how->lr * how->weight_decay * weight;
+    } else {
+        grad += how->weight_decay * weight;
+    }
+    double first = how->beta1 * *m + (1.0 - how->beta1) * grad;
+    double second = how->beta2 * *v + (1.0 - how->beta2) * grad * grad;
+    double first_hat = first / (1.0 - pow(how->beta1, (double)how->t));
+    double second_hat = second / (1.0 - pow(how->beta2, (double)how->t));
+    *w = (float)(weight - how->lr * first_hat / (sqrt(second_hat) + how->epsilon));
+    *m = (float)first;
+    *v = (float)second;
+}
+
+void reference_step(struct device *device, const struct device_step *how, int64_t n_value, const float *grad, float *w,
+                    float *m, float *v)
+{
+    (void)device;
+    for (int64_t i = 0; i < n_value; i++) {
+        if (how->optimizer == DEVICE_OPTIMIZER_SGD) {
+            sgd_step(how, grad[i], &w[i], m != NULL ? &m[i] : NULL);
+        } else {
+            adam_step(how, grad[i], &w[i], &m[i], &v[i]);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+/* Element-by-element maps: activation with dropout, bias, weighted sums. */
+#include "models/reference/reference.h"
+
+#include <math.h>
+
+static double activation(enum device_activation kind, double x)
+{
+    switch (kind) {
+    case DEVICE_ACTIVATION_RELU:
+        return x > 0.0 ? x : 0.0;
+    case DEVICE_ACTIVATION_ELU:
+        return x > 0.0 ? x : expm1(x);
+    case DEVICE_ACTIVATION_LEAKY_RELU:
+        return x > 0.0 ? x : 0.01 * x;
+    case DEVICE_ACTIVATION_GELU:
+        return 0.5 * x * erfc(-x * M_SQRT1_2);
+    case DEVICE_ACTIVATION_NONE:
+        break;
+    }
+    return x;
+}
+
+/* The derivative at input x (gelu) or at the place where the activation is u (the others: u tells x's sign). */
+static double derivative(enum device_activation kind, double x, double u)
+{
+    switch (kind) {
+    case DEVICE_ACTIVATION_RELU:
+        return u > 0.0 ? 1.0 : 0.0;
+    case DEVICE_ACTIVATION_ELU:
+        return u > 0.0 ? 1.0 : u + 1.0;
+    case DEVICE_ACTIVATION_LEAKY_RELU:
+        return u > 0.0 ? 1.0 : 0.01;
+    case DEVICE_ACTIVATION_GELU: /* Φ(x) + x φ(x) */
+        return 0.5 * erfc(-x * M_SQRT1_2) + x * exp(-0.5 * x * x) * (0.5 * M_2_SQRTPI * M_SQRT1_2);
+    case DEVICE_ACTIVATION_NONE:
+        break;
+    }
+    return 1.0;
+}
+
+static bool is_dropped(const struct device_activate *activate, int64_t row, int64_t column)
+{
+    return activate->p > 0.0 && random_u32(&activate->key, activate->node[row], (uint32_t)column) <
+                                    random_drop_threshold(activate->p);
+}
+
+void reference_activate_forward(struct device *device, int64_t n, int64_t f, const struct device_activate *activate,
+                                const float *x, float *y)
+{
+    (void)device;
+    double scale = 1.0 / (1.0 - activate->p);
+    for (int64_t r = 0; r < n; r++) {
+        for (int64_t c = 0; c < f; c++) {
+            int64_t i = r * f + c;
+            y[i] = is_dropped(activate, r, c) ? 0.0f : (float)(scale * activation(activate->activation, x[i]));
+        }
+    }
+}
+
+void reference_activate_backward(struct device *device, int64_t n, int64_t f, const struct device_activate *activate,
+                                 const float *x, const float *y, const float *grad_y, bool add, float *grad_x)
+{
+    (void)device;
+    double scale = 1.0 / (1.0 - activate->p);
+    for (int64_t r = 0; r < n; r++) {
+        for (int64_t c = 0; c < f; c++) {
+            int64_t i = r * f + c;
+            double grad = 0.0;
+            if (!is_dropped(activate, r, c)) {
+                double input = x != NULL ? x[i] : 0.0;
+                double output = y != NULL ? y[i] / scale : 0.0;
+                grad = grad_y[i] * scale * derivative(activate->activation, input, output);
+            }
+            grad_x[i] = (float)(add ? grad_x[i] + grad : grad);
+        }
+    }
+}
+
+void reference_bias_add(struct device *device, int64_t n, int64_t f, const float *x, const float *bias, float *y)
+{
+    (void)device;
+    for (int64_t r = 0; r < n; r++) {
+        for (int64_t c = 0; c < f; c++) {
+            y[r * f + c] = x[r * f + c] + bias[c];
+        }
+    }
+}
+
+void reference_axpby(struct device *device, int64_t n_value, float a, const float *x, float b, const float *y,
+                     float *out)
+{
+    (void)device;
+    for (int64_t i = 0; i < n_value; i++) {
+        out[i] = (float)((double)a * x[i] + (y != NULL ? (double)b * y[i] : 0.0));
+    }
+}
+
+void reference_eps_add(struct device *device, int64_t n_value, const float *eps, const float *x, const float *y,
+                       float *out)
+{
+    (void)device;
+    for (int64_t i = 0; i < n_value; i++) {
+        out[i] = (float)(y[i] + (1.0 + eps[0]) * x[i]);
+    }
+}
+
+void reference_eps_scale(struct device *device, int64_t n_value, const float *eps, const float *g, bool add,
+                         float *grad)
+{
+    (void)device;
+    for (int64_t i = 0; i < n_value; i++) {
+        grad[i] = (float)((add ? grad[i] : 0.0) + (1.0 + eps[0]) * g[i]);
+    }
+}

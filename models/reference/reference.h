@@ -1,0 +1,15 @@
+/* The reference device's operations: the truth that other devices are tested against.
+ *
+ * One thread, one loop nest per formula, sums in double, rounded to float once. Nothing here is fast; it takes any
+ * shape, uses no scratch, and calls nothing but the C library.
+ */
+#ifndef MODELS_REFERENCE_REFERENCE_H
+#define MODELS_REFERENCE_REFERENCE_H
+
+#include "models/device_list.h"
+
+#define X(op) DEVICE_OP_PROTOTYPE(reference, op);
+DEVICE_OP_LIST(X)
+#undef X
+
+#endif

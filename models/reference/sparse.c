@@ -1,0 +1,71 @@
+/* Feature rows in CSR: their product with a weight, the weight's gradient, dropout of the stored values. */
+#include "models/reference/reference.h"
+
+void reference_csr_linear_forward(struct device *device, const struct device_csr *csr, const float *values,
+                                  int64_t f_out, const float *w, const float *bias, void *scratch, float *y)
+{
+    (void)device;
+    (void)scratch;
+    const float *x = values != NULL ? values : csr->values;
+    for (int64_t r = 0; r < csr->n_row; r++) {
+        for (int64_t o = 0; o < f_out; o++) {
+            double sum = bias != NULL ? bias[o] : 0.0;
+            for (int64_t e = csr->indptr[r]; e < csr->indptr[r + 1]; e++) {
+                sum += (double)x[e] * w[o * csr->n_col + csr->cols[e]];
+            }
+            y[r * f_out + o] = (float)sum;
+        }
+    }
+}
+
+/* Row o of grad_w at a time: Σ_r grad_y[r, o] · X[r, :]; scratch holds that row in double. */
+void reference_csr_linear_backward_weight(struct device *device, const struct device_csr *csr, const float *values,
+                                          int64_t f_out, const float *grad_y, void *scratch, float *grad_w)
+{
+    (void)device;
+    const float *x = values != NULL ? values : csr->values;
+    double *sum = scratch;
+    for (int64_t o = 0; o < f_out; o++) {
+        for (int64_t c = 0; c < csr->n_col; c++) {
+            sum[c] = 0.0;
+        }
+        for (int64_t r = 0; r < csr->n_row; r++) {
+            for (int64_t e = csr->indptr[r]; e < csr->indptr[r + 1]; e++) {
+                sum[csr->cols[e]] += (double)x[e] * grad_y[r * f_out + o];
+            }
+        }
+        for (int64_t c = 0; c < csr->n_col; c++) {
+            grad_w[o * csr->n_col + c] = (float)sum[c];
+        }
+    }
+}
+
+size_t reference_csr_linear_scratch(int64_t n_col, int64_t f_out)
+{
+    (void)f_out;
+    return (size_t)n_col * sizeof(double);
+}
+
+void reference_csr_dropout(struct device *device, const struct device_csr *csr, const struct device_activate *activate,
+                           float *out)
+{
+    (void)device;
+    uint32_t threshold = random_drop_threshold(activate->p);
+    double scale = 1.0 / (1.0 - activate->p);
+    for (int64_t r = 0; r < csr->n_row; r++) {
+        for (int64_t e = csr->indptr[r]; e < csr->indptr[r + 1]; e++) {
+            bool dropped = activate->p > 0.0 && random_u32(&activate->key, activate->node[r], csr->cols[e]) < threshold;
+            out[e] = dropped ? 0.0f : (float)(csr->values[e] * scale);
+        }
+    }
+}
+
+void reference_csr_dense(struct device *device, const struct device_csr *csr, float *out)
+{
+    reference_fill_zero(device, out, (size_t)(csr->n_row * csr->n_col) * sizeof *out);
+    for (int64_t r = 0; r < csr->n_row; r++) {
+        for (int64_t e = csr->indptr[r]; e < csr->indptr[r + 1]; e++) {
+            out[r * csr->n_col + csr->cols[e]] = csr->values[e];
+        }
+    }
+}

@@ -1,0 +1,132 @@
+#include "models/device.h"
+#include "models/device_list.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+Test(device, auto_is_the_fast_cpu_and_names_find_their_tables)
+{
+    const struct device_ops *ops = NULL;
+    cr_assert_eq(device_find("auto", &ops), STATUS_OK);
+    cr_assert_eq(ops, &device_cpu);
+    cr_assert_eq(device_find("reference", &ops), STATUS_OK);
+    cr_assert_eq(ops, &device_reference);
+}
+
+Test(device, an_unknown_name_is_refused_with_the_names_there_are)
+{
+    const struct device_ops *ops = NULL;
+    cr_assert_eq(device_find("gpu", &ops), STATUS_CONFIG);
+    cr_assert_not_null(strstr(status_reason(), "'gpu'"));
+    cr_assert_not_null(strstr(status_reason(), "auto, cpu or reference"));
+}
+
+Test(device, every_operation_of_every_table_is_there)
+{
+    const struct device_ops *tables[] = {&device_cpu, &device_reference};
+    for (size_t i = 0; i < 2; i++) {
+#define X(op) cr_assert(tables[i]->op != NULL, "%s lacks " #op, tables[i]->name);
+        DEVICE_OP_LIST(X)
+#undef X
+    }
+}
+
+/* --- the reference device against numbers worked out by hand --- */
+
+static struct device *reference_device(void)
+{
+    struct device *device = NULL;
+    cr_assert_eq(device_reference.open(1, &device), STATUS_OK);
+    return device;
+}
+
+static void assert_near(float got, double expected)
+{
+    cr_assert(fabs(got - expected) <= 1e-6 * fmax(1.0, fabs(expected)), "got %.9g, expected %.9g", (double)got, expected);
+}
+
+Test(reference, a_linear_layer_and_its_gradients_are_the_textbook_products)
+{
+    struct device *device = reference_device();
+    const float x[] = {1, 2, 3, 4, 5, 6}, w[] = {1, 0, -1, 2, 1, 0}, bias[] = {10, 20}, grad_y[] = {1, 2, 3, 4};
+    float y[4], grad_x[6] = {1, 1, 1, 1, 1, 1}, grad_w[6];
+    device_reference.linear_forward(device, 2, 3, 2, x, w, bias, y);
+    const float expected_y[] = {8, 24, 8, 33};
+    cr_assert_arr_eq(y, expected_y, sizeof y);
+    device_reference.linear_backward_input(device, 2, 3, 2, grad_y, w, true, grad_x);
+    const float expected_x[] = {6, 3, 0, 12, 5, -2};
+    cr_assert_arr_eq(grad_x, expected_x, sizeof grad_x);
+    device_reference.linear_backward_weight(device, 2, 3, 2, x, grad_y, NULL, grad_w);
+    const float expected_w[] = {13, 17, 21, 18, 24, 30};
+    cr_assert_arr_eq(grad_w, expected_w, sizeof grad_w);
+    device_reference.close(device);
+}
+
+Test(reference, cross_entropy_is_minus_log_softmax_and_its_gradient_softmax_minus_one_hot)
+{
+    struct device *device = reference_device();
+    const float logits[] = {0, 0, logf(2), 1000, 0, 0, 5, 5, 5};
+    const int32_t labels[] = {2, 1, -1};
+    const uint8_t split[] = {1, 1, 1};
+    float grad[9];
+    struct device_score score;
+    device_reference.loss(device, DEVICE_LOSS_CROSS_ENTROPY, 3, 3, logits, labels, split, 1, 0.5f, NULL, grad, &score);
+    assert_near((float)score.loss, log(2) + 1000);
+    assert_near((float)score.n_correct, 1);
+    assert_near((float)score.n_row, 2);
+    const double expected[] = {0.125, 0.125, -0.25, 0.5, -0.5, 0, 0, 0, 0};
+    for (int i = 0; i < 9; i++) {
+        assert_near(grad[i], expected[i]);
+    }
+    device_reference.loss(device, DEVICE_LOSS_CROSS_ENTROPY, 3, 3, logits, labels, split, 2, 1, NULL, NULL, &score);
+    assert_near((float)score.n_row, 0);
+    device_reference.close(device);
+}
+
+Test(reference, binary_cross_entropy_skips_unknown_labels_and_counts_signs)
+{
+    struct device *device = reference_device();
+    const float logits[] = {0, logf(3), -1, 2}, labels[] = {1, 0, NAN, 1};
+    const uint8_t split[] = {1, 1};
+    float grad[4];
+    struct device_score score;
+    device_reference.loss(device, DEVICE_LOSS_BCE, 2, 2, logits, labels, split, 1, 1, NULL, grad, &score);
+    assert_near((float)score.loss, log(2) + log(4) + log1p(exp(-2)));
+    const double expected[] = {-0.5, 0.75, 0, 1 / (1 + exp(-2)) - 1};
+    for (int i = 0; i < 4; i++) {
+        assert_near(grad[i], expected[i]);
+    }
+    cr_assert_eq(score.n_true_positive, 1);
+    cr_assert_eq(score.n_false_positive, 1);
+    cr_assert_eq(score.n_false_negative, 1);
+    cr_assert_eq(score.n_row, 2);
+    device_reference.close(device);
+}
+
+Test(reference, the_first_adam_step_moves_by_the_learning_rate_against_the_sign)
+{
+    struct device *device = reference_device();
+    struct device_step how = {.optimizer = DEVICE_OPTIMIZER_ADAM, .lr = 0.1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .t = 1};
+    float w[] = {1, 1}, m[2] = {0}, v[2] = {0};
+    const float grad[] = {3, -0.01f};
+    device_reference.step(device, &how, 2, grad, w, m, v);
+    assert_near(w[0], 0.9);
+    assert_near(w[1], 1.1);
+    assert_near(m[0], 0.3);
+    assert_near(v[0], 0.009);
+    device_reference.close(device);
+}
+
+Test(reference, sgd_with_momentum_and_decay_follows_torch)
+{
+    struct device *device = reference_device();
+    struct device_step how = {.optimizer = DEVICE_OPTIMIZER_SGD, .lr = 0.1, .momentum = 0.5, .weight_decay = 0.1, .t = 1};
+    float w = 1, m = 0;
+    const float grad = 1;
+    device_reference.step(device, &how, 1, &grad, &w, &m, NULL);
+    assert_near(w, 1 - 0.1 * 1.1);
+    device_reference.step(device, &how, 1, &grad, &w, &m, NULL);
+    assert_near(m, 0.5 * 1.1 + 1 + 0.1 * 0.89);
+    device_reference.close(device);
+}
