@@ -10,15 +10,15 @@
 
 #define MESSAGE_VERSION 1u
 #define MESSAGE_FRAME_MOST_BYTES ((uint32_t)16 << 20) /* of a control-socket frame's body */
+#define MESSAGE_GET_LOGITS 64u /* message get: `what`, where it is not one of enum trainer_state */
 
 struct message_span {
     const void *at;
     uint32_t n_bytes;
 };
 
-/* struct message_hello, … and MESSAGE_HELLO = 1, … */
+/* struct message_hello, … and MESSAGE_ID_hello = 1, … */
 #define MESSAGE_TYPE_u8 uint8_t
-#define MESSAGE_TYPE_u16 uint16_t
 #define MESSAGE_TYPE_u32 uint32_t
 #define MESSAGE_TYPE_u64 uint64_t
 #define MESSAGE_TYPE_i32 int32_t
