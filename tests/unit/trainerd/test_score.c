@@ -1,0 +1,152 @@
+#include "trainerd/score.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+static enum job_metric metric_of(int wanted, bool multi_label, int32_t n_class)
+{
+    struct job job = {0};
+    job.train.metric = wanted;
+    enum job_metric metric = JOB_METRIC_N;
+    cr_assert_eq(score_metric(&job, multi_label, n_class, &metric), STATUS_OK);
+    return metric;
+}
+
+Test(score, auto_is_accuracy_for_one_label_and_micro_f1_for_several)
+{
+    cr_assert_eq(metric_of(JOB_METRIC_AUTO, false, 7), JOB_METRIC_ACCURACY);
+    cr_assert_eq(metric_of(JOB_METRIC_AUTO, true, 7), JOB_METRIC_MICRO_F1);
+    cr_assert_eq(metric_of(JOB_METRIC_ROC_AUC, false, 2), JOB_METRIC_ROC_AUC);
+    cr_assert_eq(metric_of(JOB_METRIC_ROC_AUC, true, 9), JOB_METRIC_ROC_AUC);
+}
+
+Test(score, a_metric_that_does_not_fit_the_labels_is_refused_with_those_that_do)
+{
+    struct job job = {0};
+    enum job_metric metric = JOB_METRIC_N;
+    job.train.metric = JOB_METRIC_ACCURACY;
+    cr_assert_eq(score_metric(&job, true, 12, &metric), STATUS_CONFIG);
+    cr_assert(strstr(status_reason(), "train.metric") && strstr(status_reason(), "12 label columns") &&
+              strstr(status_reason(), "\"micro_f1\""), "%s", status_reason());
+    job.train.metric = JOB_METRIC_ROC_AUC;
+    cr_assert_eq(score_metric(&job, false, 3, &metric), STATUS_CONFIG);
+    cr_assert(strstr(status_reason(), "3 classes") && strstr(status_reason(), "\"accuracy\""), "%s", status_reason());
+    cr_assert_eq(metric, JOB_METRIC_N);
+}
+
+Test(score, sums_give_accuracy_and_micro_f1_as_fractions)
+{
+    const double one[SCORE_N_SUM] = {9.0, 163, 0, 0, 0, 200};
+    cr_assert_eq(score_from_sums(JOB_METRIC_ACCURACY, false, one), 0.815);
+    cr_assert_eq(score_from_sums(JOB_METRIC_MICRO_F1, false, one), 0.815);
+    const double several[SCORE_N_SUM] = {9.0, 0, 6, 2, 4, 50};
+    cr_assert_eq(score_from_sums(JOB_METRIC_MICRO_F1, true, several), 12.0 / 18.0);
+    const double nothing_positive[SCORE_N_SUM] = {9.0, 0, 0, 0, 0, 50};
+    cr_assert_eq(score_from_sums(JOB_METRIC_MICRO_F1, true, nothing_positive), 0.0);
+}
+
+Test(score, a_split_without_labelled_rows_has_no_metric)
+{
+    const double none[SCORE_N_SUM] = {0};
+    cr_assert(isnan(score_from_sums(JOB_METRIC_ACCURACY, false, none)));
+    cr_assert(isnan(score_from_sums(JOB_METRIC_MICRO_F1, true, none)));
+}
+
+/* Two classes; the pairs' logit differences are the scores below. */
+static double binary_auc(int64_t n, const float *difference, int32_t *labels)
+{
+    float logits[64] = {0};
+    uint8_t split[32];
+    for (int64_t i = 0; i < n; i++) {
+        logits[2 * i] = 10.0f;
+        logits[2 * i + 1] = 10.0f + difference[i];
+        split[i] = DATASET_SPLIT_TEST;
+    }
+    const struct score_labels truth = {.n_node = n, .n_class = 2, .labels = labels, .split = split};
+    double auc = -1.0;
+    cr_assert_eq(score_roc_auc(&truth, logits, DATASET_SPLIT_TEST, &auc), STATUS_OK);
+    return auc;
+}
+
+Test(score, roc_auc_is_the_share_of_positive_and_negative_pairs_in_order)
+{
+    cr_assert_eq(binary_auc(4, (const float[]){-2, -1, 1, 2}, (int32_t[]){0, 0, 1, 1}), 1.0);
+    cr_assert_eq(binary_auc(4, (const float[]){-2, -1, 1, 2}, (int32_t[]){1, 1, 0, 0}), 0.0);
+    cr_assert_eq(binary_auc(4, (const float[]){-2, 1, -1, 2}, (int32_t[]){0, 0, 1, 1}), 0.75);
+}
+
+Test(score, roc_auc_counts_equal_scores_as_half)
+{
+    cr_assert_eq(binary_auc(3, (const float[]){0, 0, 0}, (int32_t[]){0, 1, 0}), 0.5);
+    cr_assert_eq(binary_auc(4, (const float[]){1, 1, 0, 3}, (int32_t[]){0, 1, 0, 1}), 3.5 / 4.0);
+    cr_assert_eq(binary_auc(2, (const float[]){-0.0f, 0.0f}, (int32_t[]){0, 1}), 0.5);
+}
+
+Test(score, roc_auc_leaves_out_unlabelled_nodes_and_other_splits)
+{
+    cr_assert_eq(binary_auc(5, (const float[]){9, -2, -1, 1, 2}, (int32_t[]){-1, 0, 0, 1, 1}), 1.0);
+    float logits[] = {0, 5, 0, 1, 0, 2};
+    int32_t labels[] = {0, 0, 1};
+    uint8_t split[] = {DATASET_SPLIT_TRAIN, DATASET_SPLIT_VALID, DATASET_SPLIT_VALID};
+    const struct score_labels truth = {.n_node = 3, .n_class = 2, .labels = labels, .split = split};
+    double auc = -1.0;
+    cr_assert_eq(score_roc_auc(&truth, logits, DATASET_SPLIT_VALID, &auc), STATUS_OK);
+    cr_assert_eq(auc, 1.0);
+    cr_assert_eq(score_roc_auc(&truth, logits, DATASET_SPLIT_TRAIN, &auc), STATUS_OK);
+    cr_assert(isnan(auc), "one class only has no curve");
+}
+
+Test(score, roc_auc_of_several_labels_is_the_mean_of_columns_that_have_both_values)
+{
+    /* column 0: perfect · column 1: half · column 2: no negative · one unknown label in column 0 */
+    float logits[] = {-1, 0, 0, 2, 0, 0, 1, 0, 0, 9, 0, 0};
+    float rows[] = {0, 1, 1, 1, 0, 1, 1, 0, 1, NAN, 1, 1};
+    uint8_t split[] = {1, 1, 1, 1};
+    const struct score_labels truth = {.n_node = 4, .n_class = 3, .multi_label = true, .label_rows = rows,
+                                       .split = split};
+    double auc = -1.0;
+    cr_assert_eq(score_roc_auc(&truth, logits, DATASET_SPLIT_TRAIN, &auc), STATUS_OK);
+    cr_assert_eq(auc, 0.75);
+}
+
+Test(score, roc_auc_agrees_with_counting_pairs_on_many_rows)
+{
+    enum { N = 600 };
+    static float logits[2 * N];
+    static int32_t labels[N];
+    static uint8_t split[N];
+    uint32_t state = 7;
+    for (int i = 0; i < N; i++) {
+        state = state * 1664525u + 1013904223u;
+        logits[2 * i + 1] = (float)((int32_t)(state >> 20) - 2048) / 37.0f;
+        labels[i] = (state >> 7 & 3) == 0;
+        split[i] = DATASET_SPLIT_TRAIN;
+    }
+    double in_order = 0.0, n_pair = 0.0;
+    for (int p = 0; p < N; p++) {
+        for (int q = 0; q < N; q++) {
+            if (labels[p] == 1 && labels[q] == 0) {
+                n_pair += 1.0;
+                float a = logits[2 * p + 1], b = logits[2 * q + 1];
+                in_order += a > b ? 1.0 : a == b ? 0.5 : 0.0;
+            }
+        }
+    }
+    const struct score_labels truth = {.n_node = N, .n_class = 2, .labels = labels, .split = split};
+    double auc = -1.0;
+    cr_assert_eq(score_roc_auc(&truth, logits, DATASET_SPLIT_TRAIN, &auc), STATUS_OK);
+    cr_assert_float_eq(auc, in_order / n_pair, 1e-12);
+}
+
+Test(score, a_logit_that_is_not_a_number_is_named)
+{
+    float logits[] = {0, 1, 0, NAN};
+    int32_t labels[] = {0, 1};
+    uint8_t split[] = {1, 1};
+    const struct score_labels truth = {.n_node = 2, .n_class = 2, .labels = labels, .split = split};
+    double auc = -1.0;
+    cr_assert_eq(score_roc_auc(&truth, logits, DATASET_SPLIT_TRAIN, &auc), STATUS_TRAINING);
+    cr_assert(strstr(status_reason(), "node 1"), "%s", status_reason());
+    cr_assert_eq(auc, -1.0);
+}
