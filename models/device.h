@@ -170,12 +170,14 @@ struct device_ops {
     /* out[row] = row_scale[row] · out[row] over all n rows (finish of an aggregate of several blocks) */
     void (*row_scale)(struct device *device, int64_t n, int64_t f, const float *scale, float *out);
     /* Running maximum with its place: arg[row, c] = arg_base + col of the first greatest element so far.
-     * begin: rows of the block start empty (out -inf, arg UINT32_MAX). */
-    void (*aggregate_max)(struct device *device, const struct device_block *block, uint32_t arg_base, bool begin, int64_t f,
-                          const float *x, float *out, uint32_t *arg);
+     * begin: rows of the block start empty (out -inf, arg UINT32_MAX) or, where `self` (n_own × f) is there, as their own
+     * row of it with place arg_base + row; self is NULL without begin. */
+    void (*aggregate_max)(struct device *device, const struct device_block *block, uint32_t arg_base, bool begin,
+                          const float *self, int64_t f, const float *x, float *out, uint32_t *arg);
     /* Rows that had no neighbour (arg UINT32_MAX) become 0. */
     void (*aggregate_max_finish)(struct device *device, int64_t n, int64_t f, const uint32_t *arg, float *out);
-    /* grad_x n_col × f = Σ over the block's rows, in order, of grad_out where arg is arg_base + col (overwrites). */
+    /* grad_x n_col × f = Σ over the block's rows, in order, of grad_out where arg is arg_base + col (overwrites);
+     * by `arg` alone: a row's own place need not be among its edges. */
     void (*aggregate_max_backward)(struct device *device, const struct device_block *block, uint32_t arg_base, int64_t f,
                                    const uint32_t *arg, const float *grad_out, float *grad_x);
     /* out[r] = x[rows[r]]: pack a payload. rows n_row (device) */

@@ -40,7 +40,7 @@ void reference_row_scale(struct device *device, int64_t n, int64_t f, const floa
 }
 
 void reference_aggregate_max(struct device *device, const struct device_block *block, uint32_t arg_base, bool begin,
-                             int64_t f, const float *x, float *out, uint32_t *arg)
+                             const float *self, int64_t f, const float *x, float *out, uint32_t *arg)
 {
     (void)device;
     for (int64_t r = 0; r < block->n_row; r++) {
@@ -48,6 +48,10 @@ void reference_aggregate_max(struct device *device, const struct device_block *b
         for (int64_t c = 0; c < f; c++) {
             float best = begin ? -INFINITY : out[row * f + c];
             uint32_t place = begin ? UINT32_MAX : arg[row * f + c];
+            if (begin && self != NULL) {
+                best = self[row * f + c];
+                place = arg_base + (uint32_t)row;
+            }
             for (int64_t e = block->indptr[r]; e < block->indptr[r + 1]; e++) {
                 float value = x[block->cols[e] * f + c];
                 if (value > best) {
