@@ -1,0 +1,269 @@
+#include "trainerd/output.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *const result_files[] = {"result.json", "metrics.jsonl", "model.safetensors", "best.safetensors",
+                                           "logits.npy"};
+
+enum status output_dir(const char *dir, const char *name, char out[PATH_MAX])
+{
+    int n = dir[0] != '\0' ? snprintf(out, PATH_MAX, "%s", dir) : snprintf(out, PATH_MAX, "runs/%s", name);
+    if (n >= PATH_MAX - 64) {
+        return status_fail(STATUS_CONFIG, "output.dir is %d bytes long: expected less than %d", n, PATH_MAX - 64);
+    }
+    if (dir[0] == '\0') {
+        for (char *c = out + strlen("runs/"); *c != '\0'; c++) {
+            *c = *c == '/' ? '_' : *c;
+        }
+    }
+    for (; n > 1 && out[n - 1] == '/'; n--) {
+        out[n - 1] = '\0';
+    }
+    return STATUS_OK;
+}
+
+static enum status not_writable(const char *dir, const char *why)
+{
+    return status_fail(STATUS_CREATE, "output folder '%s': %s", dir, why);
+}
+
+enum status output_check(const char *dir)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s", dir);
+    struct stat stat_of;
+    while (stat(path, &stat_of) != 0) {
+        if (errno != ENOENT) {
+            return not_writable(dir, strerror(errno));
+        }
+        char *slash = strrchr(path, '/');
+        if (slash == NULL) {
+            snprintf(path, sizeof path, ".");
+        } else {
+            slash[slash == path ? 1 : 0] = '\0';
+        }
+    }
+    if (!S_ISDIR(stat_of.st_mode)) {
+        return status_fail(STATUS_CREATE, "output folder '%s': '%s' is not a folder", dir, path);
+    }
+    if (access(path, W_OK | X_OK) != 0) {
+        return status_fail(STATUS_CREATE, "output folder '%s': '%s' cannot be written: %s", dir, path, strerror(errno));
+    }
+    return STATUS_OK;
+}
+
+/* Make every missing folder of the path; n_made_from is the length of the first one made. */
+static enum status make_folders(struct output *output)
+{
+    char *dir = output->dir;
+    size_t n = strlen(dir);
+    for (size_t i = 1; i <= n; i++) {
+        if (dir[i] != '/' && dir[i] != '\0') {
+            continue;
+        }
+        char kept = dir[i];
+        dir[i] = '\0';
+        int made = mkdir(dir, 0777);
+        int error = errno;
+        dir[i] = kept;
+        if (made == 0 && output->n_made_from == 0) {
+            output->n_made_from = i;
+        }
+        if (made != 0 && error != EEXIST) {
+            return status_fail(STATUS_CREATE, "cannot make output folder '%s': %s", dir, strerror(error));
+        }
+    }
+    return STATUS_OK;
+}
+
+enum status output_open(const char *dir, struct output *out)
+{
+    *out = (struct output){.folder = -1, .metrics = -1};
+    snprintf(out->dir, sizeof out->dir, "%s", dir);
+    enum status status = make_folders(out);
+    if (status == STATUS_OK) {
+        out->folder = open(out->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (out->folder < 0) {
+            status = not_writable(dir, strerror(errno));
+        } else if (flock(out->folder, LOCK_EX | LOCK_NB) != 0) {
+            status = not_writable(dir, "another running job writes to it: expected a folder of its own for each job");
+        } else if (access(out->dir, W_OK | X_OK) != 0) {
+            status = not_writable(dir, strerror(errno));
+        }
+    }
+    if (status != STATUS_OK) {
+        output_close(out, false);
+    }
+    return status;
+}
+
+void output_close(struct output *output, bool keep)
+{
+    if (output->metrics >= 0) {
+        close(output->metrics);
+    }
+    if (output->folder >= 0) {
+        close(output->folder);
+    }
+    /* From the innermost outwards; a folder that is not empty stays, and so do those above it. */
+    for (size_t n = strlen(output->dir); !keep && output->n_made_from > 0 && n >= output->n_made_from; n--) {
+        if (output->dir[n] == '/' || output->dir[n] == '\0') {
+            output->dir[n] = '\0';
+            rmdir(output->dir);
+        }
+    }
+    output->metrics = output->folder = -1;
+    output->n_made_from = 0;
+}
+
+/* Remove a folder of plain files. */
+static void folder_remove(const char *path)
+{
+    DIR *folder = opendir(path);
+    if (folder == NULL) {
+        return;
+    }
+    for (struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
+        unlinkat(dirfd(folder), entry->d_name, 0);
+    }
+    closedir(folder);
+    rmdir(path);
+}
+
+enum status output_clear(struct output *output)
+{
+    for (size_t i = 0; i < sizeof result_files / sizeof *result_files; i++) {
+        if (unlinkat(output->folder, result_files[i], 0) != 0 && errno != ENOENT) {
+            return status_fail(STATUS_IO, "cannot remove '%s/%s' of an earlier job: %s", output->dir, result_files[i],
+                               strerror(errno));
+        }
+    }
+    if (faccessat(output->folder, "checkpoint", F_OK, 0) != 0) {
+        return STATUS_OK;
+    }
+    char old[PATH_MAX];
+    enum status status = output_path(output, "checkpoint.old", old);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    folder_remove(old);
+    if (renameat(output->folder, "checkpoint", output->folder, "checkpoint.old") != 0) {
+        return status_fail(STATUS_IO, "cannot set '%s/checkpoint' of an earlier job aside as '%s': %s", output->dir, old,
+                           strerror(errno));
+    }
+    return STATUS_OK;
+}
+
+enum status output_path(const struct output *output, const char *name, char out[PATH_MAX])
+{
+    int n = snprintf(out, PATH_MAX, "%s/%s", output->dir, name);
+    return n < PATH_MAX ? STATUS_OK : not_writable(output->dir, "its files' names are too long for this system");
+}
+
+enum status output_metrics_open(struct output *output, int64_t n_bytes)
+{
+    output->metrics = openat(output->folder, "metrics.jsonl", O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (output->metrics < 0) {
+        return status_fail(STATUS_CREATE, "cannot open '%s/metrics.jsonl': %s", output->dir, strerror(errno));
+    }
+    struct stat stat_of = {0};
+    if (fstat(output->metrics, &stat_of) != 0 || stat_of.st_size < n_bytes) {
+        return status_fail(STATUS_DATA, "'%s/metrics.jsonl' has %lld bytes: expected the %lld that the checkpoint goes on "
+                           "from", output->dir, (long long)stat_of.st_size, (long long)n_bytes);
+    }
+    if (ftruncate(output->metrics, n_bytes) != 0) {
+        return status_fail(STATUS_IO, "cannot shorten '%s/metrics.jsonl': %s", output->dir, strerror(errno));
+    }
+    output->n_metrics_bytes = n_bytes;
+    return STATUS_OK;
+}
+
+/* All bytes, or the errno that stopped them. */
+static int write_all(int file, const void *bytes, size_t n_bytes)
+{
+    const char *at = bytes;
+    while (n_bytes > 0) {
+        ssize_t n = write(file, at, n_bytes);
+        if (n < 0 && errno != EINTR) {
+            return errno;
+        }
+        if (n > 0) {
+            at += n;
+            n_bytes -= (size_t)n;
+        }
+    }
+    return 0;
+}
+
+enum status output_metrics_append(struct output *output, const char *line, size_t n_bytes)
+{
+    int error = write_all(output->metrics, line, n_bytes);
+    if (error != 0) {
+        int shortened = ftruncate(output->metrics, output->n_metrics_bytes);
+        return status_fail(STATUS_IO, "cannot write '%s/metrics.jsonl': %s%s", output->dir, strerror(error),
+                           shortened == 0 ? "" : "; its last line is broken");
+    }
+    output->n_metrics_bytes += (int64_t)n_bytes;
+    return STATUS_OK;
+}
+
+enum status output_metrics_sync(struct output *output)
+{
+    if (output->metrics >= 0 && fdatasync(output->metrics) != 0) {
+        return status_fail(STATUS_IO, "cannot write '%s/metrics.jsonl': %s", output->dir, strerror(errno));
+    }
+    return STATUS_OK;
+}
+
+/* A renamed file is safe only when its folder is on the disk too. */
+static int folder_sync(const char *path)
+{
+    char folder[PATH_MAX];
+    snprintf(folder, sizeof folder, "%s", path);
+    char *slash = strrchr(folder, '/');
+    snprintf(slash == NULL ? folder : slash + 1, 2, ".");
+    int file = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int error = file < 0 || fsync(file) != 0 ? errno : 0;
+    if (file >= 0) {
+        close(file);
+    }
+    return error;
+}
+
+enum status output_write(const char *path, const struct iovec *piece, int n_piece)
+{
+    char aside[PATH_MAX];
+    if (snprintf(aside, sizeof aside, "%s.tmp", path) >= PATH_MAX) {
+        return status_fail(STATUS_CREATE, "cannot create '%s': its name is too long for this system", path);
+    }
+    int file = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (file < 0) {
+        return status_fail(STATUS_CREATE, "cannot create '%s': %s", aside, strerror(errno));
+    }
+    int error = 0;
+    for (int i = 0; i < n_piece && error == 0; i++) {
+        error = write_all(file, piece[i].iov_base, piece[i].iov_len);
+    }
+    if (error == 0 && fsync(file) != 0) {
+        error = errno;
+    }
+    if (close(file) != 0 && error == 0) {
+        error = errno;
+    }
+    if (error == 0 && rename(aside, path) != 0) {
+        error = errno;
+    }
+    if (error == 0) {
+        error = folder_sync(path);
+    } else {
+        unlink(aside);
+    }
+    return error == 0 ? STATUS_OK : status_fail(STATUS_IO, "cannot write '%s': %s", path, strerror(error));
+}
