@@ -1,0 +1,59 @@
+/* Which payloads travel in one round of an aggregate: what own parts take, what they give, how many rows.
+ *
+ * A round is one aggregate over all own parts in one direction. Forward rows go to in-neighbours' parts; backward a linear
+ * kind sends its gradient rows over the transposed blocks, any other kind sends finished gradients back the way rows came.
+ * Pure counting from parts or from their sizes; the plan and the trainer read the same lists.
+ */
+#ifndef WORKER_TRAVEL_H
+#define WORKER_TRAVEL_H
+
+#include "partition/part.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum travel {
+    TRAVEL_FORWARD,
+    TRAVEL_BACK_LINEAR,
+    TRAVEL_BACK_OTHER,
+    TRAVEL_N
+};
+
+/* Rows between one own part and every other part: take[dir][q] rows of part q that this part's blocks read, give[dir][q] own
+ * rows that part q's blocks read. Zero at its own place. */
+struct travel_part {
+    int32_t part;
+    int64_t *take[PART_DIRECTION_N]; /* n_part each */
+    int64_t *give[PART_DIRECTION_N];
+};
+
+/* Counts of one part; release with travel_part_release. */
+void travel_part_from_part(const struct part *part, struct travel_part *out);
+void travel_part_from_sizes(const struct part_sizes *sizes, int32_t n_part, int32_t part, struct travel_part *out);
+void travel_part_release(struct travel_part *part);
+
+/* Rows part `own` receives from / sends to part `other` in this kind of travel. */
+int64_t travel_rows_in(const struct travel_part *own, int32_t other, enum travel travel);
+int64_t travel_rows_out(const struct travel_part *own, int32_t other, enum travel travel);
+
+/* One remote payload that own part `to` needs from part `from`. */
+struct travel_fetch {
+    int32_t to, from;
+    int64_t n_row;
+};
+
+/* The remote payloads of a round, in the order they are used: own parts ascending, from = to+1, to+2, … (mod K). */
+struct travel_list {
+    int32_t n_fetch;
+    struct travel_fetch *fetch;
+    int32_t n_serve;      /* payloads that other ranks take from here */
+    int64_t n_serve_row;  /* their rows, summed */
+    int64_t n_fetch_row;
+    int64_t most_fetch_row, most_serve_row; /* of the largest one */
+};
+
+void travel_list_build(const struct travel_part *own, int32_t n_own_part, int32_t n_part, const uint32_t *rank_of_part,
+                       uint32_t rank, enum travel travel, struct travel_list *out);
+void travel_list_release(struct travel_list *list);
+
+#endif
