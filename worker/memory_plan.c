@@ -1,0 +1,230 @@
+#include "worker/memory_plan.h"
+
+#include "worker/liveness.h"
+
+#include <stdlib.h>
+
+#define ROW_ALIGN 16
+
+static int64_t round_up(int64_t n, int64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void rows_lay_out(const struct memory_plan_input *in, struct memory_plan *plan)
+{
+    plan->row_begin = memory_alloc((size_t)in->n_own_part, sizeof *plan->row_begin);
+    plan->value_begin = memory_alloc((size_t)in->n_own_part, sizeof *plan->value_begin);
+    for (int32_t i = 0; i < in->n_own_part; i++) {
+        plan->row_begin[i] = plan->n_row;
+        plan->value_begin[i] = plan->n_sparse_value;
+        plan->n_row += round_up(in->own[i].n_own, ROW_ALIGN);
+        plan->n_sparse_value += round_up(in->own[i].n_feature_value, ROW_ALIGN);
+    }
+}
+
+/* Scratch of one op on the largest part that needs it. */
+static int64_t op_scratch(const struct memory_plan_input *in, const struct op *op)
+{
+    const struct op_def *def = &op_defs[op->kind];
+    int64_t most = 0;
+    for (int32_t i = 0; def->scratch != NULL && i < in->n_own_part; i++) {
+        most = larger(most, (int64_t)def->scratch(in->program, op, in->ops, in->own[i].n_own));
+    }
+    return most;
+}
+
+/* A kind that is not linear makes every payload between parts of this rank in scratch, both ways. */
+static int64_t aggregate_scratch(const struct memory_plan_input *in, const struct op *op)
+{
+    if (aggregate_defs[op->aggregate].is_linear) {
+        return 0;
+    }
+    int64_t rows = 0;
+    for (int32_t i = 0; i < in->n_own_part; i++) {
+        rows = larger(rows, in->own[i].n_own);
+        for (int32_t q = 0; q < in->n_part; q++) {
+            rows = larger(rows, in->own[i].travel.take[PART_DIRECTION_IN][q]);
+            rows = larger(rows, in->own[i].travel.give[PART_DIRECTION_IN][q]);
+        }
+    }
+    return rows * in->program->value[op->in[0]].width * (int64_t)sizeof(float);
+}
+
+static void scratch_plan(const struct memory_plan_input *in, struct memory_plan *plan)
+{
+    int64_t most = 0;
+    for (int i = 0; i < in->program->n_op; i++) {
+        const struct op *op = &in->program->op[i];
+        most = larger(most, op->kind == OP_KIND_AGGREGATE ? aggregate_scratch(in, op) : op_scratch(in, op));
+    }
+    for (int32_t i = 0; i < in->n_own_part; i++) {
+        most = larger(most, (int64_t)in->ops->score_scratch(in->own[i].n_own));
+    }
+    plan->n_scratch_bytes = round_up(most, 64);
+}
+
+/* Rounds that this program makes, with their widths: calls back for each (op, travel) of an epoch. */
+static void rounds_visit(const struct program *program,
+                         void (*visit)(void *arg, const struct op *op, enum travel travel, int64_t width), void *arg)
+{
+    for (int i = 0; i < program->n_op; i++) {
+        const struct op *op = &program->op[i];
+        if (op->kind != OP_KIND_AGGREGATE) {
+            continue;
+        }
+        int64_t width = program->value[op->in[0]].width;
+        visit(arg, op, TRAVEL_FORWARD, width);
+        if (program->value[op->in[0]].needs_grad) {
+            visit(arg, op, aggregate_defs[op->aggregate].is_linear ? TRAVEL_BACK_LINEAR : TRAVEL_BACK_OTHER, width);
+        }
+    }
+}
+
+struct rounds {
+    const struct job *job;
+    struct memory_plan *plan;
+};
+
+static void round_count(void *arg, const struct op *op, enum travel travel, int64_t width)
+{
+    struct rounds *rounds = arg;
+    struct memory_plan *plan = rounds->plan;
+    const struct travel_list *list = &plan->travel[travel];
+    int64_t row_bytes = width * (int64_t)sizeof(float);
+    if (rounds->job->exchange.schedule == JOB_SCHEDULE_HALO) {
+        plan->n_fetch_slot = (int32_t)larger(plan->n_fetch_slot, list->n_fetch);
+        plan->n_fetch_bytes = larger(plan->n_fetch_bytes, list->n_fetch_row * row_bytes);
+        plan->n_pack_slot = (int32_t)larger(plan->n_pack_slot, list->n_serve);
+        plan->n_pack_bytes = larger(plan->n_pack_bytes, list->n_serve_row * row_bytes);
+    } else {
+        int64_t credit = rounds->job->exchange.prefetch + 1;
+        int64_t n_fetch = list->n_fetch < credit ? list->n_fetch : credit;
+        int64_t n_pack = list->n_serve < credit ? list->n_serve : credit;
+        plan->n_fetch_slot = (int32_t)larger(plan->n_fetch_slot, n_fetch);
+        plan->n_pack_slot = (int32_t)larger(plan->n_pack_slot, n_pack);
+        plan->n_fetch_slot_bytes = larger(plan->n_fetch_slot_bytes, round_up(list->most_fetch_row * row_bytes, 64));
+        plan->n_pack_slot_bytes = larger(plan->n_pack_slot_bytes, round_up(list->most_serve_row * row_bytes, 64));
+        plan->n_fetch_bytes = plan->n_fetch_slot * plan->n_fetch_slot_bytes;
+        plan->n_pack_bytes = plan->n_pack_slot * plan->n_pack_slot_bytes;
+    }
+    if (!op->is_static) {
+        plan->n_wire_bytes += list->n_fetch_row * row_bytes;
+        plan->n_wire_evaluate += travel == TRAVEL_FORWARD ? list->n_fetch_row * row_bytes : 0;
+    }
+}
+
+static void payloads_plan(const struct memory_plan_input *in, struct memory_plan *plan)
+{
+    struct travel_part *own = memory_alloc((size_t)in->n_own_part, sizeof *own);
+    for (int32_t i = 0; i < in->n_own_part; i++) {
+        own[i] = in->own[i].travel;
+    }
+    for (int t = 0; t < TRAVEL_N; t++) {
+        travel_list_build(own, in->n_own_part, in->n_part, in->rank_of_part, in->rank, (enum travel)t, &plan->travel[t]);
+    }
+    free(own);
+    rounds_visit(in->program, round_count, &(struct rounds){.job = in->job, .plan = plan});
+}
+
+static int64_t parameters_bytes(const struct memory_plan_input *in, struct memory_plan *plan)
+{
+    int64_t one = in->program->n_weight * (int64_t)sizeof(float);
+    plan->n_gradient_bytes = one + MEMORY_PLAN_N_SUM * (int64_t)sizeof(double);
+    int64_t bytes = one + in->n_own_part * plan->n_gradient_bytes;
+    if (in->rank == 0) {
+        bytes += one; /* the best weights so far */
+    }
+    if (in->n_rank > 1) {
+        bytes += plan->n_gradient_bytes; /* another rank's branch of the tree */
+    }
+    if (in->job->train.optimizer != JOB_OPTIMIZER_SGD) {
+        bytes += 2 * one;
+    } else if (in->job->train.momentum > 0) {
+        bytes += one;
+    }
+    return bytes;
+}
+
+static int64_t feature_bytes(const struct memory_plan_input *in, int32_t i)
+{
+    const struct memory_plan_part *own = &in->own[i];
+    int64_t width = in->program->value[0].width;
+    return in->sparse_features ? (own->n_own + 1) * 8 + own->n_feature_value * 8 : own->n_own * width * 4;
+}
+
+/* Structure: the encoded parts without their features, scales of rows and payload rows, the device's own schedules. */
+static void structure_plan(const struct memory_plan_input *in, struct memory_plan *plan)
+{
+    const struct program *program = in->program;
+    bool linear = false;
+    for (int i = 0; i < program->n_op; i++) {
+        linear = linear ||
+                 (program->op[i].kind == OP_KIND_AGGREGATE && aggregate_defs[program->op[i].aggregate].is_linear);
+    }
+    for (int32_t i = 0; i < in->n_own_part; i++) {
+        const struct memory_plan_part *own = &in->own[i];
+        int64_t features = feature_bytes(in, i);
+        plan->bytes[MEMORY_FEATURES] += features;
+        plan->bytes[MEMORY_STRUCTURE] += own->n_bytes - features;
+        if (in->sparse_features && program->value[0].is_sparse) {
+            plan->bytes[MEMORY_FEATURES] +=
+                (int64_t)in->ops->csr_bytes(own->n_own, program->value[0].width, own->n_feature_value);
+        } else if (in->sparse_features) {
+            plan->bytes[MEMORY_FEATURES] += round_up(own->n_own, ROW_ALIGN) * program->value[0].width * 4;
+        }
+        if (linear) {
+            int64_t copies = own->symmetric ? 1 : 2;
+            plan->bytes[MEMORY_STRUCTURE] += copies * own->n_local_edge * (int64_t)sizeof(uint32_t);
+            int64_t n_scale = own->n_own;
+            for (int32_t q = 0; q < in->n_part; q++) {
+                n_scale += own->travel.take[PART_DIRECTION_IN][q];
+                n_scale += own->symmetric ? 0 : own->travel.take[PART_DIRECTION_OUT][q];
+            }
+            plan->bytes[MEMORY_STRUCTURE] += n_scale * (int64_t)sizeof(float);
+        }
+        plan->bytes[MEMORY_STRUCTURE] +=
+            (own->symmetric ? 1 : 2) * (int64_t)in->ops->block_bytes(own->n_own, own->n_edge);
+    }
+}
+
+void memory_plan_build(const struct memory_plan_input *in, struct memory_plan *out)
+{
+    *out = (struct memory_plan){0};
+    rows_lay_out(in, out);
+    liveness_place(in->program, out);
+    scratch_plan(in, out);
+    payloads_plan(in, out);
+    structure_plan(in, out);
+    out->bytes[MEMORY_PARAMETERS] = parameters_bytes(in, out);
+    out->bytes[MEMORY_ACTIVATIONS] = out->n_arena_bytes + out->n_scratch_bytes;
+    out->bytes[MEMORY_PAYLOADS] = out->n_fetch_bytes + out->n_pack_bytes;
+}
+
+void memory_plan_release(struct memory_plan *plan)
+{
+    for (int t = 0; t < TRAVEL_N; t++) {
+        travel_list_release(&plan->travel[t]);
+    }
+    free(plan->row_begin);
+    free(plan->value_begin);
+    free(plan->value_at);
+    free(plan->grad_at);
+    free(plan->aux_at);
+    free(plan->temp_at);
+    *plan = (struct memory_plan){0};
+}
+
+int64_t memory_plan_total(const struct memory_plan *plan)
+{
+    int64_t sum = 0;
+    for (int c = 0; c < MEMORY_N; c++) {
+        sum += plan->bytes[c];
+    }
+    return sum;
+}
