@@ -109,6 +109,10 @@ struct device_ops {
     void (*block_close)(struct device *device, struct device_block *block);
     enum status (*csr_open)(struct device *device, struct device_csr *csr);
     void (*csr_close)(struct device *device, struct device_csr *csr);
+    /* Bytes that block_open takes for n_block blocks of n_row rows and n_edge edges in sum (within a few per cent, for the
+     * memory plan), and csr_open for one matrix. */
+    size_t (*block_bytes)(int64_t n_block, int64_t n_row, int64_t n_edge);
+    size_t (*csr_bytes)(int64_t n_row, int64_t n_col, int64_t n_value);
 
     /* --- dense: w is f_out × f_in, as torch.nn.Linear --- */
     /* y = x · wᵀ (+ bias).  x n × f_in · y n × f_out · bias f_out or NULL */

@@ -6,7 +6,7 @@
 
 #define DEVICE_OP_LIST(X)                                                                       \
     X(open) X(close) X(acquire) X(release) X(upload) X(download) X(copy) X(fill_zero) X(sync)   \
-    X(block_open) X(block_close) X(csr_open) X(csr_close)                                       \
+    X(block_open) X(block_close) X(csr_open) X(csr_close) X(block_bytes) X(csr_bytes)           \
     X(linear_forward) X(linear_backward_input) X(linear_backward_weight) X(linear_scratch)      \
     X(column_sum) X(column_sum_scratch) X(dot)                                                  \
     X(csr_linear_forward) X(csr_linear_backward_weight) X(csr_linear_scratch) X(csr_dropout)    \

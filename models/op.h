@@ -64,10 +64,12 @@ struct aggregate_call {
     const float *row_scale;           /* n: aggregate scale of own rows; NULL where the kind has none */
     const float *col_scale;           /* n_col: of the payload's rows */
     bool self;                        /* loops are IMPLICIT: the own row counts as a neighbour */
-    float *out;                       /* n × f: out (forward) or grad_in (backward) */
+    float *out;                       /* n × f: out (forward) or grad_in (backward), overwritten from `first` on; in
+                                       * backward_pack the payload, n_col × f */
     uint32_t *arg;                    /* n × f: max's place of the maximum */
     uint32_t arg_base;                /* this block's first place */
-    bool add;                         /* backward: grad_in already holds something. The trainer passes a fresh `out` and adds it */
+    int64_t n_row;                    /* backward of kinds that are not linear: rows of the payload, … */
+    const uint32_t *rows;             /* … and the own rows they are added to (NULL: all own rows, in place) */
 };
 
 struct aggregate_def {
@@ -78,7 +80,7 @@ struct aggregate_def {
     /* Scale of a row with this stored in-degree; `self`: plus one for its implicit loop. */
     float (*scale)(uint32_t degree, bool self);
     void (*forward)(const struct aggregate_call *call);
-    /* linear kinds: over block[OUT]. Others: payload holds, row for row of send[IN][source], gradients to add. */
+    /* linear kinds: over block[OUT]. Others: payload holds, row for row of `rows`, gradients to add; no block. */
     void (*backward)(const struct aggregate_call *call);
     /* Kinds that are not linear: make the payload for the owner of block[IN]'s sources: out n_col × f from own (grad_out)
      * and arg. NULL for linear kinds, whose payload is rows_gather of grad_out. */
