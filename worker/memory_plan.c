@@ -189,7 +189,7 @@ static void structure_plan(const struct memory_plan_input *in, struct memory_pla
             plan->bytes[MEMORY_STRUCTURE] += n_scale * (int64_t)sizeof(float);
         }
         plan->bytes[MEMORY_STRUCTURE] +=
-            (own->symmetric ? 1 : 2) * (int64_t)in->ops->block_bytes(own->n_own, own->n_edge);
+            (own->symmetric ? 1 : 2) * (int64_t)in->ops->block_bytes(in->n_part, own->n_own, own->n_edge);
     }
 }
 
