@@ -19,7 +19,7 @@ CXXFLAGS += -std=c++17 $(WARN) $(FLAGS)
 LDFLAGS += -fopenmp $(SAN_$(VARIANT))
 
 # What each room may link; programs list the rooms they are made of, upper rooms first.
-LIB_protocol  := -ltomlplusplus -ljansson -lxxhash -lucp -lucs -lstdc++
+LIB_protocol  := -ljansson -lxxhash -lucp -lucs -lstdc++
 LIB_partition := -lmetis -lzip -lz
 LIB_models    := -ldnnl
 LIB_trainerd  := -luv

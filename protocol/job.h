@@ -14,7 +14,7 @@
 #include <stdio.h>
 
 #define JOB_TEXT_BYTES 1024
-#define JOB_FILE_MOST_BYTES (4 << 20)
+#define JOB_FILE_MOST_BYTES (1 << 20)
 
 #define JOB_SECTION_BEGIN(section, help) struct job_##section {
 #define JOB_SECTION_END(section) };

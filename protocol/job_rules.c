@@ -1,0 +1,103 @@
+/* Rules that see more than one key of a job, or more of a value than its range. Those that need the data are the reader's. */
+#include "protocol/job_keys.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Fail at the place of one key, and leave the calling function. */
+#define FAIL_AT(key, sentence) return fail_at(places, JOB_KEY_##key, sentence)
+
+static enum status fail_at(const struct job_places *places, enum job_key_id key, const char *sentence)
+{
+    char where[JOB_WHERE_BYTES];
+    job_where(places, key, where);
+    return status_fail(STATUS_CONFIG, "%s: %s", where, sentence);
+}
+
+/* The name is a folder's name by default, so it must be one. */
+static bool name_is_sane(const char *name)
+{
+    for (const char *c = name; *c != '\0'; c++) {
+        if ((unsigned char)*c < 0x20 || *c == 0x7f || *c == '/') {
+            return false;
+        }
+    }
+    return name[0] != '\0' && name[0] != '.' && strlen(name) <= 200;
+}
+
+/* HOST:PORT with a port of at most five digits below 65536. */
+static bool address_is_sane(const char *address)
+{
+    const char *colon = strrchr(address, ':');
+    if (colon == NULL || colon == address) {
+        return false;
+    }
+    size_t n = strlen(colon + 1);
+    return n >= 1 && n <= 5 && strspn(colon + 1, "0123456789") == n && strtol(colon + 1, NULL, 10) <= 65535;
+}
+
+static enum status check_dataset(const struct job *job, const struct job_places *places)
+{
+    bool path = job->dataset.path[0] != '\0';
+    bool generator = job->dataset.generator != JOB_GENERATOR_NONE;
+    if (path && generator) {
+        FAIL_AT(dataset_generator, "dataset.path and dataset.generator are both given; expected one of them");
+    }
+    if (!path && !generator) {
+        FAIL_AT(dataset_path, "neither dataset.path nor dataset.generator is given; expected one of them");
+    }
+    if (job->dataset.generator == JOB_GENERATOR_SBM && job->dataset.labels_per_node > job->dataset.classes) {
+        FAIL_AT(dataset_labels_per_node, "dataset.labels_per_node is more than dataset.classes");
+    }
+    return STATUS_OK;
+}
+
+static enum status check_partition(const struct job *job, const struct job_places *places)
+{
+    if (job->partition.method == JOB_METHOD_FILE && job->partition.file[0] == '\0') {
+        FAIL_AT(partition_method, "partition.method = \"file\" needs partition.file");
+    }
+    if (job->partition.parts != 0 && job->workers.count > job->partition.parts) {
+        char where[JOB_WHERE_BYTES];
+        job_where(places, JOB_KEY_workers_count, where);
+        return status_fail(STATUS_CONFIG,
+                           "%s: workers.count = %lld is more than partition.parts = %lld; each worker needs a part",
+                           where, (long long)job->workers.count, (long long)job->partition.parts);
+    }
+    return STATUS_OK;
+}
+
+static enum status check_model(const struct job *job, const struct job_places *places)
+{
+    bool aggregates = job->model.kind == JOB_KIND_GCN || job->model.kind == JOB_KIND_SAGE ||
+                      job->model.kind == JOB_KIND_GIN;
+    if (aggregates && job->model.linear_layers >= job->model.layers) {
+        FAIL_AT(model_linear_layers, "model.linear_layers must be less than model.layers");
+    }
+    return STATUS_OK;
+}
+
+enum status job_check_rules(const struct job *job, const struct job_places *places)
+{
+    if (!name_is_sane(job->job.name)) {
+        FAIL_AT(job_name, "name must be fit for a folder: 1 to 200 bytes, no '/', no control characters, no '.' at "
+                          "the start");
+    }
+    enum status status = check_dataset(job, places);
+    if (status == STATUS_OK) {
+        status = check_partition(job, places);
+    }
+    if (status == STATUS_OK) {
+        status = check_model(job, places);
+    }
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (job->train.patience > 0 && job->train.eval_every == 0) {
+        FAIL_AT(train_patience, "train.patience counts evaluations, and train.eval_every = 0 asks for none");
+    }
+    if (!address_is_sane(job->workers.listen)) {
+        FAIL_AT(workers_listen, "workers.listen must be HOST:PORT with a port from 0 to 65535");
+    }
+    return STATUS_OK;
+}

@@ -1,0 +1,286 @@
+#include "protocol/job.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define GRAPH "[dataset]\ngenerator = \"karate\"\n"
+
+static struct job scratch;
+
+static enum status load(const char *text, struct job *out)
+{
+    return job_load_text(text, strlen(text), "job.toml", NULL, 0, out);
+}
+
+static enum status load_set(const char *text, const char *setting, struct job *out)
+{
+    return job_load_text(text, strlen(text), "job.toml", &setting, 1, out);
+}
+
+static void check_refused(enum status status, enum status want, const char *const *part)
+{
+    cr_assert_eq(status, want, "%d: %s", status, status_reason());
+    for (; *part != NULL; part++) {
+        cr_assert_not_null(strstr(status_reason(), *part), "'%s' is not in: %s", *part, status_reason());
+    }
+}
+
+/* The text is refused as a bad job file, and the reason has every one of these parts. */
+#define REFUSED(text, ...) \
+    check_refused(load(text, &scratch), STATUS_CONFIG, (const char *const[]){__VA_ARGS__, NULL})
+#define SETTING_REFUSED(setting, ...)                                              \
+    check_refused(load_set(GRAPH, setting, &scratch), STATUS_CONFIG, \
+                  (const char *const[]){__VA_ARGS__, NULL})
+
+Test(job, a_key_that_is_not_given_has_its_default)
+{
+    struct job job, defaults;
+    job_defaults(&defaults);
+    cr_assert_eq(load(GRAPH, &job), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(job.train.epochs, 200);
+    cr_assert_eq(job.train.lr, 0.01);
+    cr_assert_str_eq(job.job.name, "job");
+    cr_assert_eq(job.dataset.generator, JOB_GENERATOR_KARATE);
+    job.dataset.generator = defaults.dataset.generator;
+    cr_assert_eq(memcmp(&job, &defaults, sizeof job), 0);
+}
+
+Test(job, every_type_of_key_is_read)
+{
+    struct job job;
+    cr_assert_eq(load("name = \"cora gcn\"\n[dataset]\npath = \"data/cora\"\n[model]\nkind = \"gin\"\nlearn_eps = true\n"
+                      "[train]\nepochs = 7\nlr = 1\nweight_decay = 5e-4\n[memory]\nlimit = \"1.5GiB\"\n",
+                      &job),
+                 STATUS_OK, "%s", status_reason());
+    cr_assert_str_eq(job.job.name, "cora gcn");
+    cr_assert_str_eq(job.dataset.path, "data/cora");
+    cr_assert_eq(job.model.kind, JOB_KIND_GIN);
+    cr_assert(job.model.learn_eps);
+    cr_assert_eq(job.train.epochs, 7);
+    cr_assert_eq(job.train.lr, 1.0);
+    cr_assert_eq(job.train.weight_decay, 5e-4);
+    cr_assert_eq(job.memory.limit, 1610612736);
+}
+
+Test(job, sizes_are_read_with_decimal_and_binary_units)
+{
+    static const struct {
+        const char *text;
+        int64_t bytes;
+    } cases[] = {{"4096", 4096}, {"\"4096\"", 4096}, {"\"20GiB\"", 21474836480}, {"\"2 MB\"", 2000000}, {"\"1kib\"", 1024}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct job job;
+        char text[256];
+        snprintf(text, sizeof text, GRAPH "[memory]\nlimit = %s\n", cases[i].text);
+        cr_assert_eq(load(text, &job), STATUS_OK, "%s", status_reason());
+        cr_assert_eq(job.memory.limit, cases[i].bytes, "%s", cases[i].text);
+    }
+    REFUSED(GRAPH "[memory]\nlimit = \"20 gigs\"\n", "job.toml:4:9: memory.limit", "20 gigs", "20GiB");
+    REFUSED(GRAPH "[memory]\nlimit = \"-1GiB\"\n", "job.toml:4:9: memory.limit");
+    REFUSED(GRAPH "[memory]\nlimit = \"9e99GiB\"\n", "job.toml:4:9: memory.limit");
+    REFUSED(GRAPH "[memory]\nlimit = \"99999999999TiB\"\n", "job.toml:4:9: memory.limit");
+    REFUSED(GRAPH "[memory]\nlimit = -5\n", "job.toml:4:9: memory.limit");
+}
+
+Test(job, a_mistaken_key_is_named_with_its_place_and_the_nearest_key)
+{
+    REFUSED(GRAPH "[train]\nepoch = 3\n", "job.toml:4:1:", "'epoch'", "[train]", "did you mean 'train.epochs'?");
+    REFUSED(GRAPH "[train]\nLR = 3\n", "job.toml:4:1:", "did you mean 'train.lr'?");
+    REFUSED(GRAPH "[train]\nwieght_decay = 3\n", "did you mean 'train.weight_decay'?");
+    REFUSED(GRAPH "[model]\nepochs = 3\n", "job.toml:4:1:", "did you mean 'train.epochs'?");
+    REFUSED("lr = 3\n" GRAPH, "job.toml:1:1:", "before the first section", "did you mean 'train.lr'?");
+    REFUSED(GRAPH "[output]\nquite_different = 3\n", "job.toml:4:1:", "expected one of dir");
+}
+
+Test(job, a_mistaken_section_is_named_with_its_place_and_the_nearest_section)
+{
+    REFUSED(GRAPH "\n[trian]\nlr = 3\n", "job.toml:4:2:", "[trian]", "did you mean [train]?");
+    REFUSED(GRAPH "[somewhere]\n", "job.toml:3:2:", "expected one of [dataset]", "[output]");
+    REFUSED("[job]\nname = \"x\"\n", "job.toml:1:2:", "before the first section");
+    REFUSED("trian.lr = 3\n", "job.toml:1:1:", "did you mean [train]?");
+}
+
+Test(job, a_value_of_the_wrong_type_is_refused_with_what_was_expected)
+{
+    REFUSED(GRAPH "[train]\nepochs = \"many\"\n", "job.toml:4:10: train.epochs is the text \"many\"",
+            "a whole number from 0 to 100000000");
+    REFUSED(GRAPH "[train]\nepochs = 2.0\n", "job.toml:4:10: train.epochs is a number");
+    REFUSED(GRAPH "[train]\nlr = true\n", "job.toml:4:6: train.lr is true or false", "a number from 0.0");
+    REFUSED(GRAPH "[model]\nresidual = 1\n", "job.toml:4:12: model.residual", "true or false");
+    REFUSED("name = 3\n" GRAPH, "job.toml:1:8: name is a whole number", "a text");
+    REFUSED("[dataset]\npath = [\"a\"]\n", "job.toml:2:8: dataset.path is an array");
+    REFUSED("[dataset]\npath = 2020-01-01\n", "dataset.path is a date or time");
+    REFUSED("[dataset.path]\nx = 1\n", "dataset.path is a table");
+    REFUSED("[dataset.other]\nx = 1\n", "job.toml:1:10:", "unknown key 'other' in [dataset]");
+    REFUSED("[[dataset]]\nx = 1\n", "job.toml:1:3:", "'dataset' is an array; expected the section [dataset]");
+    REFUSED("dataset = 3\n", "job.toml:1:1:", "expected the section [dataset]");
+}
+
+Test(job, a_value_out_of_range_is_refused_with_the_range)
+{
+    REFUSED(GRAPH "[train]\nepochs = -1\n", "job.toml:4:10: train.epochs is -1", "from 0 to 100000000");
+    REFUSED(GRAPH "[model]\nhidden = 65537\n", "model.hidden is 65537", "from 1 to 65536");
+    REFUSED(GRAPH "[model]\ndropout = 1\n", "model.dropout is 1.0", "from 0.0 to 0.999");
+    REFUSED(GRAPH "[train]\nlr = nan\n", "train.lr is nan");
+    REFUSED(GRAPH "[train]\nlr = inf\n", "train.lr is inf");
+    REFUSED(GRAPH "[train]\nlr = -inf\n", "train.lr is -inf");
+    REFUSED(GRAPH "[train]\nlr = 1e999\n", "job.toml:4:");
+    REFUSED(GRAPH "[train]\nepochs = 99999999999999999999\n", "job.toml:4:");
+}
+
+Test(job, a_choice_that_is_not_there_is_refused_with_the_choices_and_the_nearest)
+{
+    REFUSED(GRAPH "[model]\nkind = \"gnc\"\n", "job.toml:4:8: model.kind is \"gnc\"", "gcn, sage, gin",
+            "did you mean \"gcn\"?");
+    REFUSED(GRAPH "[model]\nkind = \"transformer\"\n", "expected one of gcn");
+}
+
+Test(job, what_comes_later_says_that_it_is_not_available_yet)
+{
+    REFUSED(GRAPH "[model]\nheads = 8\n", "job.toml:4:9: model.heads is not available yet");
+    REFUSED(GRAPH "[model]\nkind = \"gat\"\n", "job.toml:4:8: model.kind = \"gat\" is not available yet");
+    REFUSED(GRAPH "[exchange]\nsampling = 0.5\n", "job.toml:4:12: exchange.sampling = 0.5", "not available yet");
+    REFUSED(GRAPH "[exchange]\nsampling = 1.5\n", "job.toml:4:12: exchange.sampling is 1.5");
+    REFUSED(GRAPH "[memory]\nspill = \"x\"\n", "memory.spill is not available yet");
+}
+
+Test(job, what_is_there_twice_is_refused_at_its_second_place)
+{
+    REFUSED(GRAPH "[train]\nlr = 1\nlr = 2\n", "job.toml:5:");
+    REFUSED(GRAPH "[train]\n[train]\n", "job.toml:4:");
+}
+
+Test(job, rules_across_keys_name_the_place_of_the_key_that_breaks_them)
+{
+    REFUSED("", "job.toml: ", "neither dataset.path nor dataset.generator");
+    REFUSED("[dataset]\npath = \"x\"\ngenerator = \"sbm\"\n", "job.toml:3:13:", "both given");
+    REFUSED(GRAPH "[partition]\nmethod = \"file\"\n", "job.toml:4:10:", "needs partition.file");
+    REFUSED(GRAPH "[partition]\nparts = 2\n[workers]\ncount = 3\n", "job.toml:6:9:", "workers.count = 3",
+            "partition.parts = 2");
+    REFUSED(GRAPH "[model]\nlayers = 2\nlinear_layers = 2\n", "job.toml:5:17:", "less than model.layers");
+    REFUSED(GRAPH "[train]\npatience = 3\neval_every = 0\n", "job.toml:4:12:", "train.patience");
+    REFUSED(GRAPH "[workers]\nlisten = \"here\"\n", "job.toml:4:10:", "HOST:PORT");
+    REFUSED(GRAPH "[workers]\nlisten = \"here:65536\"\n", "HOST:PORT");
+    REFUSED("name = \"a/b\"\n" GRAPH, "job.toml:1:8:", "fit for a folder");
+    REFUSED("name = \"..\"\n" GRAPH, "fit for a folder");
+    REFUSED("name = \"\"\n" GRAPH, "fit for a folder");
+    REFUSED("name = \"a\\nb\"\n" GRAPH, "fit for a folder");
+    SETTING_REFUSED("dataset.path=x", "job.toml:2:13:", "both given");
+}
+
+Test(job, as_many_parts_as_workers_unless_parts_are_given)
+{
+    struct job job;
+    cr_assert_eq(load(GRAPH "[workers]\ncount = 3\n", &job), STATUS_OK);
+    cr_assert_eq(job_n_part(&job), 3);
+    cr_assert_eq(load(GRAPH "[workers]\ncount = 3\n[partition]\nparts = 5\n", &job), STATUS_OK);
+    cr_assert_eq(job_n_part(&job), 5);
+}
+
+Test(job, a_text_too_long_for_its_place_is_refused)
+{
+    char text[4000] = "[dataset]\npath = \"";
+    size_t n = strlen(text);
+    memset(text + n, 'x', JOB_TEXT_BYTES);
+    strcpy(text + n + JOB_TEXT_BYTES, "\"\n");
+    REFUSED(text, "job.toml:2:8: dataset.path has 1024 bytes; expected at most 1023");
+    strcpy(text + n + JOB_TEXT_BYTES - 1, "\"\n");
+    struct job job;
+    cr_assert_eq(load(text, &job), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(strlen(job.dataset.path), JOB_TEXT_BYTES - 1);
+}
+
+Test(job, settings_stand_over_the_file_and_later_ones_over_earlier_ones)
+{
+    const char *set[] = {"train.lr=0.5", "train.epochs = 3", "train.epochs=4", "name=run-2", "dataset.generator=",
+                         "dataset.generator=none", "dataset.path=../data set/x", "model.residual=true",
+                         "memory.limit=20GiB", "output.dir=\"a\\tb\"", "model.kind='sage'"};
+    struct job job;
+    cr_assert_eq(job_load_text(GRAPH, strlen(GRAPH), "job.toml", set, 4, &job), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(job_load_text(GRAPH, strlen(GRAPH), "job.toml", set + 5, 6, &job), STATUS_OK, "%s", status_reason());
+    cr_assert_str_eq(job.dataset.path, "../data set/x");
+    cr_assert(job.model.residual);
+    cr_assert_eq(job.memory.limit, 21474836480);
+    cr_assert_str_eq(job.output.dir, "a\tb");
+    cr_assert_eq(job.model.kind, JOB_KIND_SAGE);
+    cr_assert_eq(job_load_text(GRAPH, strlen(GRAPH), "job.toml", set, 4, &job), STATUS_OK);
+    cr_assert_eq(job.train.lr, 0.5);
+    cr_assert_eq(job.train.epochs, 4);
+    cr_assert_str_eq(job.job.name, "run-2");
+}
+
+Test(job, a_setting_of_a_text_is_taken_as_it_stands)
+{
+    static const char *const words[] = {"2024", "true", "1.0", "a = 3", "#no comment", "[x", "a\\tb", "it's"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        struct job job;
+        char setting[64];
+        snprintf(setting, sizeof setting, "output.dir=%s", words[i]);
+        cr_assert_eq(load_set(GRAPH, setting, &job), STATUS_OK, "%s", status_reason());
+        cr_assert_str_eq(job.output.dir, words[i]);
+    }
+}
+
+Test(job, a_mistaken_setting_is_named)
+{
+    SETTING_REFUSED("train.epochs=many", "--set train.epochs: train.epochs is the text \"many\"", "a whole number");
+    SETTING_REFUSED("train.epochs=1\ntrain.lr=3", "--set train.epochs: ");
+    SETTING_REFUSED("train.epochs=", "--set train.epochs: ");
+    SETTING_REFUSED("train.epochs=[1]", "--set train.epochs: train.epochs is an array");
+    SETTING_REFUSED("train.lr=-1", "--set train.lr: train.lr is -1.0", "from 0.0");
+    SETTING_REFUSED("train.epoch=1", "--set train.epoch: unknown key 'epoch' in [train]; did you mean 'train.epochs'?");
+    SETTING_REFUSED("trian.lr=1", "--set trian.lr: unknown section [trian]; did you mean [train]?");
+    SETTING_REFUSED("lr=1", "--set lr: unknown key 'lr'", "did you mean 'train.lr'?");
+    SETTING_REFUSED("name=\"open", "--set name:");
+    SETTING_REFUSED("output.dir=\xff", "--set output.dir:", "0xff is not UTF-8");
+    SETTING_REFUSED("model.heads=3", "--set model.heads: model.heads is not available yet");
+    check_refused(load_set(GRAPH, "train.lr", &scratch), STATUS_USAGE,
+                  (const char *const[]){"--set train.lr", "section.key=value", NULL});
+    check_refused(load_set(GRAPH, "=3", &scratch), STATUS_USAGE,
+                  (const char *const[]){"section.key=value", NULL});
+}
+
+Test(job, printed_jobs_read_back_as_the_same_bytes)
+{
+    const char *set[] = {"name=\"q\\\"uo\\\\te \\u00e9\"", "train.lr=0.1", "train.weight_decay=1e-300",
+                         "train.epsilon=1e-8", "train.beta1=0.30000000000000004", "model.eps=-0.0",
+                         "dataset.degree=3.3333333333333335", "train.seed=9223372036854775807",
+                         "memory.limit=3GiB", "output.dir=\"tab\\tnewline\\nbell\\u0007del\\u007f\"", "model.residual=true",
+                         "model.kind=appnp"};
+    struct job first, second;
+    memset(&first, 0xaa, sizeof first);
+    memset(&second, 0x55, sizeof second);
+    cr_assert_eq(job_load_text(GRAPH, strlen(GRAPH), "a", set, sizeof set / sizeof *set, &first), STATUS_OK, "%s",
+                 status_reason());
+    char *text = job_print(&first);
+    cr_assert_eq(job_load_text(text, strlen(text), "b", NULL, 0, &second), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(memcmp(&first, &second, sizeof first), 0);
+    cr_assert(signbit(second.model.eps));
+    char *again = job_print(&second);
+    cr_assert_str_eq(text, again);
+    cr_assert_not_null(strstr(text, "lr = 0.1\n"));
+    free(text);
+    free(again);
+}
+
+Test(job, choices_have_texts)
+{
+    cr_assert_str_eq(job_choice_text("model", "kind", JOB_KIND_GCN), "gcn");
+    cr_assert_str_eq(job_choice_text("train", "lr_schedule", JOB_LR_SCHEDULE_COSINE), "cosine");
+    cr_assert_str_eq(job_choice_text("model", "kind", 99), "unknown");
+    cr_assert_str_eq(job_choice_text("train", "lr", 0), "unknown");
+}
+
+Test(job, a_failed_reading_leaves_the_job_untouched)
+{
+    struct job job, before;
+    memset(&job, 0x5a, sizeof job);
+    before = job;
+    cr_assert_eq(load(GRAPH "[train]\nlr = -1\n", &job), STATUS_CONFIG);
+    cr_assert_eq(memcmp(&job, &before, sizeof job), 0);
+}
