@@ -41,7 +41,8 @@ struct transport_head {
 };
 
 /* Called from progress. `place` says where n_bytes of body go (NULL: refuse, which ends the transport with STATUS_PEER and
- * status_reason); `arrived` says the body is there. Heads are checked for magic, attempt, sender and kind before. */
+ * status_reason); it is not asked where there is no body. `arrived` says the body is there (NULL where there is none).
+ * Both may send, as long as sends are free, but not progress. Heads are checked for magic, attempt, sender and kind before. */
 struct transport_events {
     void *arg;
     void *(*place)(void *arg, const struct transport_head *head, size_t n_bytes);
@@ -66,7 +67,7 @@ void transport_close(struct transport *transport);
 /* Own address, to be given to others. Borrowed for the transport's life. */
 const void *transport_address(const struct transport *transport, size_t *n_bytes_out);
 
-/* The number and attempt become known only at wire-up: set before the first connect. */
+/* The number and attempt become known only at wire-up: set before the first connect (open with n_peer 0 until then). */
 void transport_identify(struct transport *transport, uint32_t self, uint32_t n_peer, uint32_t attempt);
 
 /* Make peer reachable. errors  STATUS_PEER the address cannot be used */
