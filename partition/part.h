@@ -46,6 +46,7 @@ struct part {
     bool symmetric;
     enum dataset_loops loops;
     int64_t n_split[4];  /* of the whole graph, by enum dataset_split */
+    int64_t n_bytes;     /* of the encoded part */
 
     const uint32_t *node;    /* n_own: dataset node ids */
     const uint32_t *degree;  /* n_own: stored in-degree in the whole graph (loops not counted) */

@@ -1,0 +1,180 @@
+#include "worker/part_device.h"
+
+#include "protocol/log.h"
+#include "protocol/memory.h"
+
+#include <stdlib.h>
+
+static int n_direction(const struct part *part)
+{
+    return part->symmetric ? 1 : PART_DIRECTION_N;
+}
+
+static bool is_local(const struct part_device_setup *setup, const struct part *part, int32_t q)
+{
+    return q != part->part && setup->rank_of_part[q] == setup->rank;
+}
+
+/* The block with columns turned from payload rows into the other part's own rows, order of edges untouched. */
+static enum status direct_open(const struct part_device_setup *setup, const struct part *part, int d, int32_t q,
+                               struct device_block *out)
+{
+    const struct part_block *block = &part->block[d][q];
+    const uint32_t *rows = setup->parts[q]->send[d][part->part].rows;
+    uint32_t *cols;
+    enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)block->n_edge, sizeof *cols, &cols);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    for (int64_t e = 0; e < block->n_edge; e++) {
+        cols[e] = rows[block->cols[e]];
+    }
+    *out = (struct device_block){.n_row = block->n_row,
+                                 .n_col = setup->parts[q]->n_own,
+                                 .n_edge = block->n_edge,
+                                 .rows = block->rows,
+                                 .indptr = block->indptr,
+                                 .cols = cols};
+    return setup->device->ops->block_open(setup->device, out);
+}
+
+/* Blocks of one direction: payload columns where rows travel or are packed, direct ones where they lie in this process. */
+static enum status blocks_open(const struct part_device_setup *setup, const struct part *part, int d,
+                               struct part_device *out)
+{
+    out->block[d] = memory_alloc((size_t)part->n_part, sizeof *out->block[d]);
+    out->direct[d] = memory_alloc((size_t)part->n_part, sizeof *out->direct[d]);
+    for (int32_t q = 0; q < part->n_part; q++) {
+        const struct part_block *block = &part->block[d][q];
+        if (block->n_edge == 0 && q != part->part) {
+            continue;
+        }
+        bool local = is_local(setup, part, q);
+        enum status status = STATUS_OK;
+        if (!local || setup->other) {
+            out->block[d][q] = (struct device_block){.n_row = block->n_row,
+                                                     .n_col = block->n_col,
+                                                     .n_edge = block->n_edge,
+                                                     .rows = block->rows,
+                                                     .indptr = block->indptr,
+                                                     .cols = block->cols};
+            status = setup->device->ops->block_open(setup->device, &out->block[d][q]);
+        }
+        if (status == STATUS_OK && local && setup->linear != NULL) {
+            status = direct_open(setup, part, d, q, &out->direct[d][q]);
+        }
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status scales_open(const struct part_device_setup *setup, const struct part *part, struct part_device *out)
+{
+    const struct aggregate_def *def = setup->linear;
+    bool self = part->loops == DATASET_LOOPS_IMPLICIT;
+    enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)part->n_own, sizeof(float), &out->scale);
+    for (int64_t r = 0; status == STATUS_OK && r < part->n_own; r++) {
+        out->scale[r] = def->scale(part->degree[r], self);
+    }
+    for (int d = 0; status == STATUS_OK && d < n_direction(part); d++) {
+        out->col_scale[d] = memory_alloc((size_t)part->n_part, sizeof *out->col_scale[d]);
+        for (int32_t q = 0; status == STATUS_OK && q < part->n_part; q++) {
+            const struct part_block *block = &part->block[d][q];
+            if (q == part->part || block->n_edge == 0 || is_local(setup, part, q)) {
+                continue;
+            }
+            float **scale = &out->col_scale[d][q];
+            status = memory_acquire(MEMORY_STRUCTURE, (size_t)block->n_col, sizeof **scale, scale);
+            for (int64_t c = 0; status == STATUS_OK && c < block->n_col; c++) {
+                (*scale)[c] = def->scale(block->degree[c], self);
+            }
+        }
+    }
+    return status;
+}
+
+static enum status features_open(const struct part_device_setup *setup, const struct part *part, struct part_device *out)
+{
+    out->features = part->features;
+    if (part->feature_indptr == NULL) {
+        return STATUS_OK;
+    }
+    out->csr = (struct device_csr){.n_row = part->n_own,
+                                   .n_col = part->n_feature,
+                                   .n_value = part->feature_indptr[part->n_own],
+                                   .indptr = part->feature_indptr,
+                                   .cols = part->feature_indices,
+                                   .values = part->feature_data};
+    if (setup->program->value[0].is_sparse) {
+        return setup->device->ops->csr_open(setup->device, &out->csr);
+    }
+    enum status status = memory_acquire(MEMORY_FEATURES, (size_t)part->n_own * (size_t)part->n_feature, sizeof(float),
+                                        &out->expanded);
+    if (status == STATUS_OK) {
+        setup->device->ops->csr_dense(setup->device, &out->csr, out->expanded);
+        out->features = out->expanded;
+    }
+    return status;
+}
+
+enum status part_device_open(const struct part_device_setup *setup, const struct part *part, struct part_device *out)
+{
+    *out = (struct part_device){.part = part};
+    ASSERT(setup->device->ops->host_visible);
+    travel_part_from_part(part, &out->travel);
+    enum status status = STATUS_OK;
+    for (int d = 0; status == STATUS_OK && d < n_direction(part); d++) {
+        status = blocks_open(setup, part, d, out);
+    }
+    if (status == STATUS_OK && setup->linear != NULL && setup->linear->has_scale) {
+        status = scales_open(setup, part, out);
+    }
+    if (part->symmetric) {
+        out->block[PART_DIRECTION_OUT] = out->block[PART_DIRECTION_IN];
+        out->direct[PART_DIRECTION_OUT] = out->direct[PART_DIRECTION_IN];
+        out->col_scale[PART_DIRECTION_OUT] = out->col_scale[PART_DIRECTION_IN];
+    }
+    return status == STATUS_OK ? features_open(setup, part, out) : status;
+}
+
+static void blocks_close(const struct part_device_setup *setup, struct part_device *part, int d)
+{
+    for (int32_t q = 0; part->block[d] != NULL && q < part->part->n_part; q++) {
+        if (part->block[d][q].indptr != NULL) {
+            setup->device->ops->block_close(setup->device, &part->block[d][q]);
+        }
+        struct device_block *direct = &part->direct[d][q];
+        if (direct->indptr != NULL) {
+            setup->device->ops->block_close(setup->device, direct);
+            memory_release(MEMORY_STRUCTURE, (void *)(uintptr_t)direct->cols, (size_t)direct->n_edge,
+                           sizeof *direct->cols);
+        }
+        if (part->col_scale[d] != NULL) {
+            memory_release(MEMORY_STRUCTURE, part->col_scale[d][q], (size_t)part->part->block[d][q].n_col,
+                           sizeof(float));
+        }
+    }
+    free(part->block[d]);
+    free(part->direct[d]);
+    free(part->col_scale[d]);
+}
+
+void part_device_close(const struct part_device_setup *setup, struct part_device *part)
+{
+    if (part->part == NULL) {
+        return;
+    }
+    for (int d = 0; d < n_direction(part->part); d++) {
+        blocks_close(setup, part, d);
+    }
+    memory_release(MEMORY_STRUCTURE, part->scale, (size_t)part->part->n_own, sizeof(float));
+    if (part->csr.by_column != NULL) {
+        setup->device->ops->csr_close(setup->device, &part->csr);
+    }
+    memory_release(MEMORY_FEATURES, part->expanded, (size_t)part->part->n_own * (size_t)part->part->n_feature,
+                   sizeof(float));
+    travel_part_release(&part->travel);
+    *part = (struct part_device){0};
+}

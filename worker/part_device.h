@@ -1,0 +1,42 @@
+/* One own part on the device: its blocks ready for aggregation, the scales of its rows, its features.
+ *
+ * Blocks towards parts of the same rank come in a second form whose columns are the other part's own rows, so that a linear
+ * aggregate reads them where they lie. Arrays of the part are borrowed, not copied: the device must be host_visible.
+ */
+#ifndef WORKER_PART_DEVICE_H
+#define WORKER_PART_DEVICE_H
+
+#include "models/op.h"
+#include "partition/part.h"
+#include "worker/travel.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct part_device {
+    const struct part *part;
+    struct travel_part travel;
+    struct device_block *block[PART_DIRECTION_N];  /* n_part: columns are payload rows */
+    struct device_block *direct[PART_DIRECTION_N]; /* n_part: columns are the other part's own rows; same rank only */
+    float *scale;                                  /* n_own; NULL where no aggregate scales */
+    float **col_scale[PART_DIRECTION_N];           /* n_part × n_col of the block */
+    struct device_csr csr;                         /* sparse features, when the program takes them so */
+    const float *features;                         /* dense features, the part's or expanded */
+    float *expanded;                               /* n_own × width, when dense is wanted and sparse is stored */
+};
+
+struct part_device_setup {
+    struct device *device;
+    const struct program *program;
+    const uint32_t *rank_of_part;
+    uint32_t rank;
+    struct part *const *parts; /* n_part; NULL on other ranks */
+    const struct aggregate_def *linear;  /* the program's linear aggregate; NULL: none */
+    bool other;                /* some aggregate is not linear */
+};
+
+/* errors  STATUS_NOMEM. *out is safe to close also after a failure. */
+enum status part_device_open(const struct part_device_setup *setup, const struct part *part, struct part_device *out);
+void part_device_close(const struct part_device_setup *setup, struct part_device *part);
+
+#endif

@@ -1,0 +1,21 @@
+/* One aggregate over all own parts, forward or backward: block after block, payloads fetched ahead and given away.
+ *
+ * Own part i takes the blocks j = i, i+1, … (mod K): its own rows in place, rows of parts of this rank where they lie, others as
+ * payloads, of which at most the credit is in flight. Meanwhile other ranks are served.
+ */
+#ifndef WORKER_ROUND_H
+#define WORKER_ROUND_H
+
+#include "worker/trainer_state.h"
+
+/* Slots and lists, once. Released with round_state_close. */
+struct round_state *round_state_open(const struct trainer *trainer);
+void round_state_close(struct round_state *state);
+
+/* Run the aggregate `op` in `phase`. errors  STATUS_PEER of the exchange */
+enum status round_forward(struct trainer *trainer, int op, enum exchange_phase phase);
+
+/* Its adjoint: gradients of op.out to gradients of op.in[0], added where `add`. */
+enum status round_backward(struct trainer *trainer, int op, bool add);
+
+#endif

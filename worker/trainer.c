@@ -1,0 +1,233 @@
+#include "worker/trainer.h"
+
+#include "protocol/log.h"
+#include "protocol/schedule.h"
+#include "worker/reduce.h"
+#include "worker/round.h"
+#include "worker/trainer_state.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static bool trains(const struct trainer *t, int param)
+{
+    return param >= 0 && t->program.param[param].trains;
+}
+
+/* One dense op on own part i; backward's pointers too when `backward`. */
+static struct op_call call_build(struct trainer *t, int index, int32_t i, bool backward)
+{
+    const struct program *program = &t->program;
+    const struct op *op = &program->op[index];
+    const struct part_device *part = &t->part[i];
+    struct op_call call = {.device = t->device,
+                           .program = program,
+                           .op = op,
+                           .n = part->part->n_own,
+                           .node = part->part->node,
+                           .training = t->training,
+                           .key = {.seed = (uint64_t)t->setup.job->train.seed,
+                                   .epoch = t->epoch,
+                                   .op = (uint16_t)index,
+                                   .stream = RANDOM_STREAM_DROPOUT},
+                           .csr = part->csr.indptr != NULL ? &part->csr : NULL,
+                           .out = trainer_value(t, op->out, i),
+                           .aux = trainer_aux(t, index, i),
+                           .scratch = t->scratch};
+    for (int k = 0; k < 2; k++) {
+        int in = op->in[k], param = op->param[k];
+        if (in >= 0) {
+            call.in[k] = in > 0 ? trainer_value(t, in, i) : program->value[0].is_sparse ? NULL : part->features;
+        }
+        call.param[k] = param >= 0 ? t->weights + program->param[param].offset : NULL;
+        if (backward && in >= 0 && program->value[in].needs_grad) {
+            call.grad_in[k] = trainer_grad(t, in, i);
+            call.add[k] = t->add[index][k];
+        }
+        if (backward && trains(t, param)) {
+            call.grad_param[k] = trainer_gradients(t, i) + program->param[param].offset;
+        }
+    }
+    call.grad_out = backward ? trainer_grad(t, op->out, i) : NULL;
+    return call;
+}
+
+/* Ops forward, op after op, part after part: the static ones or the others. */
+static enum status forward_walk(struct trainer *t, enum exchange_phase phase)
+{
+    for (int op = 0; op < t->program.n_op; op++) {
+        if (t->program.op[op].is_static != (phase == EXCHANGE_PHASE_STATIC)) {
+            continue;
+        }
+        if (t->program.op[op].kind == OP_KIND_AGGREGATE) {
+            enum status status = round_forward(t, op, phase);
+            if (status != STATUS_OK) {
+                return status;
+            }
+            continue;
+        }
+        for (int32_t i = 0; i < t->n_own; i++) {
+            struct op_call call = call_build(t, op, i, false);
+            op_defs[t->program.op[op].kind].forward(&call);
+        }
+        enum status status = exchange_progress(t->setup.exchange);
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+    return t->ops->sync(t->device);
+}
+
+static enum status backward_walk(struct trainer *t)
+{
+    for (int op = t->program.n_op - 1; op >= 0; op--) {
+        const struct op *what = &t->program.op[op];
+        if (!t->program.value[what->out].needs_grad) {
+            continue;
+        }
+        enum status status = STATUS_OK;
+        if (what->kind == OP_KIND_AGGREGATE) {
+            status = round_backward(t, op, t->add[op][0]);
+        } else {
+            for (int32_t i = 0; i < t->n_own; i++) {
+                struct op_call call = call_build(t, op, i, true);
+                op_defs[what->kind].backward(&call);
+            }
+            status = exchange_progress(t->setup.exchange);
+        }
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+    return t->ops->sync(t->device);
+}
+
+static bool is_bce(const struct trainer *t)
+{
+    int loss = t->setup.job->train.loss;
+    return loss == JOB_LOSS_BCE || (loss == JOB_LOSS_AUTO && t->part[0].part->multi_label);
+}
+
+/* Loss and scores of own part i over the rows of one split; gradients of the logits when `grad`. */
+static void part_score(struct trainer *t, int32_t i, enum dataset_split split, bool grad, struct device_score *out)
+{
+    const struct part *part = t->part[i].part;
+    bool bce = is_bce(t);
+    double terms = (double)t->n_split[split] * (bce ? t->n_class : 1);
+    const void *labels = bce ? (const void *)part->label_rows : (const void *)part->labels;
+    t->ops->loss(t->device, bce ? DEVICE_LOSS_BCE : DEVICE_LOSS_CROSS_ENTROPY, part->n_own, t->n_class,
+                 trainer_value(t, t->program.logits, i), labels, part->split, (uint8_t)split, (float)(1.0 / terms),
+                 t->scratch, grad ? trainer_grad(t, t->program.logits, i) : NULL, out);
+}
+
+static enum status train_step(struct trainer *t, double *loss_out)
+{
+    t->training = true;
+    enum status status = forward_walk(t, EXCHANGE_PHASE_FORWARD);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    for (int32_t i = 0; i < t->n_own; i++) {
+        struct device_score score;
+        part_score(t, i, DATASET_SPLIT_TRAIN, true, &score);
+        trainer_sums(t, i)[0] = score.loss;
+    }
+    status = backward_walk(t);
+    status = status == STATUS_OK ? reduce_run(t, REDUCE_GRADIENTS, true) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    *loss_out = trainer_sums(t, 0)[0] / ((double)t->n_split[DATASET_SPLIT_TRAIN] * (is_bce(t) ? t->n_class : 1));
+    if (!isfinite(*loss_out)) {
+        return status_fail(STATUS_TRAINING, "the loss is %g in epoch %u: lower train.lr or look at the features",
+                           *loss_out, t->epoch);
+    }
+    return STATUS_OK;
+}
+
+/* The same step on every rank, from the same sums. */
+static enum status weights_step(struct trainer *t)
+{
+    const struct job_train *train = &t->setup.job->train;
+    static const enum device_optimizer optimizers[] = {[JOB_OPTIMIZER_SGD] = DEVICE_OPTIMIZER_SGD,
+                                                       [JOB_OPTIMIZER_ADAM] = DEVICE_OPTIMIZER_ADAM,
+                                                       [JOB_OPTIMIZER_ADAMW] = DEVICE_OPTIMIZER_ADAMW};
+    struct device_step how = {.optimizer = optimizers[train->optimizer],
+                              .lr = schedule_lr(t->setup.job, t->epoch),
+                              .beta1 = train->beta1,
+                              .beta2 = train->beta2,
+                              .epsilon = train->epsilon,
+                              .momentum = train->momentum,
+                              .t = (int64_t)t->epoch + 1};
+    for (int p = 0; p < t->program.n_param; p++) {
+        const struct parameter *param = &t->program.param[p];
+        if (!param->trains) {
+            continue;
+        }
+        int64_t n = param->shape[0] * (param->n_dim > 1 ? param->shape[1] : 1), at = param->offset;
+        how.weight_decay = param->decays ? train->weight_decay : 0.0;
+        t->ops->step(t->device, &how, n, trainer_gradients(t, 0) + at, t->weights + at,
+                     t->moment_1 != NULL ? t->moment_1 + at : NULL, t->moment_2 != NULL ? t->moment_2 + at : NULL);
+    }
+    return t->ops->sync(t->device);
+}
+
+static enum status evaluate(struct trainer *t, struct device_score *score_out)
+{
+    t->training = false;
+    enum status status = forward_walk(t, EXCHANGE_PHASE_EVALUATE);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    const int n = sizeof *score_out / sizeof(double);
+    for (int32_t i = 0; i < t->n_own; i++) {
+        double *sums = trainer_sums(t, i);
+        memset(sums, 0, MEMORY_PLAN_N_SUM * sizeof *sums);
+        for (int split = DATASET_SPLIT_TRAIN; split <= DATASET_SPLIT_TEST; split++) {
+            if (t->n_split[split] > 0) {
+                part_score(t, i, (enum dataset_split)split, false, (struct device_score *)(void *)(sums + 1 + split * n));
+            }
+        }
+    }
+    status = reduce_run(t, REDUCE_SUMS, false);
+    if (status == STATUS_OK) {
+        memcpy(score_out, trainer_sums(t, 0) + 1, 4 * sizeof *score_out);
+    }
+    return status;
+}
+
+enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool evaluate_after, struct trainer_report *out)
+{
+    double start = now_s(), waited = exchange_wait_s(t->setup.exchange);
+    int64_t n_call = memory_n_call();
+    *out = (struct trainer_report){0};
+    t->epoch = epoch;
+    enum status status = STATUS_OK;
+    if (train) {
+        status = train_step(t, &out->loss);
+        status = status == STATUS_OK ? weights_step(t) : status;
+    }
+    if (status == STATUS_OK && evaluate_after) {
+        status = evaluate(t, out->score);
+    }
+    out->n_call = memory_n_call() - n_call;
+    out->epoch_s = now_s() - start;
+    out->wait_s = exchange_wait_s(t->setup.exchange) - waited;
+    out->compute_s = out->epoch_s - out->wait_s;
+    return status;
+}
+
+enum status trainer_static(struct trainer *t)
+{
+    t->epoch = 0;
+    t->training = false;
+    return forward_walk(t, EXCHANGE_PHASE_STATIC);
+}

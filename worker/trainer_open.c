@@ -1,0 +1,369 @@
+/* Opening and closing a trainer: the program, the plan, every array taken once; and its arrays seen from outside. */
+#include "protocol/log.h"
+#include "worker/round.h"
+#include "worker/trainer_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static float *row_array(const struct trainer *t, int64_t at, int64_t width, int32_t i)
+{
+    return at < 0 ? NULL : (float *)(void *)(t->arena + at + t->plan.row_begin[i] * width * (int64_t)sizeof(float));
+}
+
+float *trainer_value(const struct trainer *t, int value, int32_t i)
+{
+    int64_t at = t->plan.value_at[value];
+    if (at >= 0 && t->program.value[value].is_sparse) {
+        return (float *)(void *)(t->arena + at + t->plan.value_begin[i] * (int64_t)sizeof(float));
+    }
+    return row_array(t, at, t->program.value[value].width, i);
+}
+
+float *trainer_grad(const struct trainer *t, int value, int32_t i)
+{
+    return row_array(t, t->plan.grad_at[value], t->program.value[value].width, i);
+}
+
+float *trainer_aux(const struct trainer *t, int op, int32_t i)
+{
+    const struct op *what = &t->program.op[op];
+    const struct op_def *def = &op_defs[what->kind];
+    int64_t width = def->aux_width != NULL ? def->aux_width(&t->program, what) : t->program.value[what->in[0]].width;
+    return row_array(t, t->plan.aux_at[op], width, i);
+}
+
+float *trainer_temp(const struct trainer *t, int op, int32_t i)
+{
+    return row_array(t, t->plan.temp_at[op], t->program.value[t->program.op[op].in[0]].width, i);
+}
+
+float *trainer_gradients(const struct trainer *t, int32_t i)
+{
+    return (float *)(void *)(t->gradients + i * t->plan.n_gradient_bytes);
+}
+
+double *trainer_sums(const struct trainer *t, int32_t i)
+{
+    return (double *)(void *)(trainer_gradients(t, i) + t->program.n_weight);
+}
+
+static void own_parts_list(struct trainer *t)
+{
+    int32_t n_part = t->setup.n_part;
+    t->own = memory_alloc((size_t)n_part, sizeof *t->own);
+    t->own_index = memory_alloc((size_t)n_part, sizeof *t->own_index);
+    t->complete = memory_alloc((size_t)n_part, sizeof *t->complete);
+    for (int32_t p = 0; p < n_part; p++) {
+        t->own_index[p] = t->setup.parts[p] != NULL ? t->n_own : -1;
+        if (t->setup.parts[p] != NULL) {
+            t->own[t->n_own++] = p;
+        }
+    }
+    ASSERT(t->n_own > 0);
+}
+
+static enum status program_open(struct trainer *t)
+{
+    const struct part *part = t->setup.parts[t->own[0]];
+    struct program_input input = {
+        .n_feature = part->n_feature, .n_class = part->n_class, .is_sparse = part->feature_indptr != NULL};
+    enum status status = program_build(t->setup.job, &input, &t->program);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    memcpy(t->n_split, part->n_split, sizeof t->n_split);
+    t->n_class = part->n_class;
+    t->add = memory_alloc((size_t)t->program.n_op, sizeof *t->add);
+    bool *written = memory_alloc((size_t)t->program.n_value, sizeof *written);
+    for (int i = t->program.n_op - 1; i >= 0; i--) {
+        const struct op *op = &t->program.op[i];
+        for (int k = 0; t->program.value[op->out].needs_grad && k < 2; k++) {
+            if (op->in[k] >= 0) {
+                t->add[i][k] = written[op->in[k]];
+                written[op->in[k]] = true;
+            }
+        }
+    }
+    free(written);
+    return STATUS_OK;
+}
+
+static enum status parts_open(struct trainer *t)
+{
+    t->part_setup = (struct part_device_setup){.device = t->device,
+                                               .program = &t->program,
+                                               .rank_of_part = t->setup.rank_of_part,
+                                               .rank = t->setup.rank,
+                                               .parts = t->setup.parts};
+    for (int i = 0; i < t->program.n_op; i++) {
+        const struct op *op = &t->program.op[i];
+        if (op->kind != OP_KIND_AGGREGATE) {
+            continue;
+        }
+        const struct aggregate_def *def = &aggregate_defs[op->aggregate];
+        ASSERT(!def->is_linear || t->part_setup.linear == NULL || t->part_setup.linear == def);
+        t->part_setup.linear = def->is_linear ? def : t->part_setup.linear;
+        t->part_setup.other = t->part_setup.other || !def->is_linear;
+    }
+    t->part = memory_alloc((size_t)t->n_own, sizeof *t->part);
+    for (int32_t i = 0; i < t->n_own; i++) {
+        enum status status = part_device_open(&t->part_setup, t->setup.parts[t->own[i]], &t->part[i]);
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+    return STATUS_OK;
+}
+
+/* Stored edges between different parts of this rank. */
+static int64_t local_edges(const struct trainer *t, const struct part *part)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; i < t->n_own; i++) {
+        if (t->own[i] != part->part) {
+            n += part->block[PART_DIRECTION_IN][t->own[i]].n_edge;
+        }
+    }
+    return n;
+}
+
+static void plan_build(struct trainer *t)
+{
+    struct memory_plan_part *own = memory_alloc((size_t)t->n_own, sizeof *own);
+    for (int32_t i = 0; i < t->n_own; i++) {
+        const struct part *part = t->setup.parts[t->own[i]];
+        int64_t n_edge = 0;
+        for (int32_t q = 0; q < part->n_part; q++) {
+            n_edge += part->block[PART_DIRECTION_IN][q].n_edge;
+        }
+        own[i] = (struct memory_plan_part){
+            .n_own = part->n_own,
+            .n_edge = n_edge,
+            .n_local_edge = local_edges(t, part),
+            .n_feature_value = part->feature_indptr != NULL ? part->feature_indptr[part->n_own] : 0,
+            .n_bytes = part->n_bytes,
+            .symmetric = part->symmetric};
+        travel_part_from_part(part, &own[i].travel);
+    }
+    struct memory_plan_input input = {.job = t->setup.job,
+                                      .program = &t->program,
+                                      .ops = t->ops,
+                                      .n_part = t->setup.n_part,
+                                      .rank_of_part = t->setup.rank_of_part,
+                                      .rank = t->setup.rank,
+                                      .n_rank = t->setup.n_rank,
+                                      .sparse_features = t->setup.parts[t->own[0]]->feature_indptr != NULL,
+                                      .n_own_part = t->n_own,
+                                      .own = own};
+    memory_plan_build(&input, &t->plan);
+    for (int32_t i = 0; i < t->n_own; i++) {
+        travel_part_release(&own[i].travel);
+    }
+    free(own);
+}
+
+static enum status limit_check(const struct trainer *t)
+{
+    int64_t limit = t->setup.job->memory.limit, need = memory_plan_total(&t->plan);
+    const char *whose = "memory.limit";
+    if (limit == 0) {
+        limit = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+        whose = "this machine's memory";
+    }
+    if (need > limit) {
+        return status_fail(STATUS_NOMEM,
+                           "worker %u needs %lld bytes by plan, more than %s of %lld: use more workers, a smaller "
+                           "exchange.prefetch or a smaller model",
+                           t->setup.rank, (long long)need, whose, (long long)limit);
+    }
+    return STATUS_OK;
+}
+
+struct taking {
+    enum memory_category category;
+    int64_t n_bytes;
+    void *out;
+};
+
+/* Every array of the plan, in one list: taken on opening, given back on closing. */
+static int takings(struct trainer *t, struct taking *list)
+{
+    const struct memory_plan *plan = &t->plan;
+    int64_t one = t->program.n_weight * (int64_t)sizeof(float);
+    bool adam = t->setup.job->train.optimizer != JOB_OPTIMIZER_SGD;
+    bool momentum = adam || t->setup.job->train.momentum > 0;
+    struct taking all[] = {
+        {MEMORY_ACTIVATIONS, plan->n_arena_bytes, &t->arena},
+        {MEMORY_ACTIVATIONS, plan->n_scratch_bytes, &t->scratch},
+        {MEMORY_PAYLOADS, plan->n_fetch_bytes, &t->fetch_room},
+        {MEMORY_PAYLOADS, plan->n_pack_bytes, &t->pack_room},
+        {MEMORY_PARAMETERS, one, &t->weights},
+        {MEMORY_PARAMETERS, t->n_own * plan->n_gradient_bytes, &t->gradients},
+        {MEMORY_PARAMETERS, t->setup.rank == 0 ? one : 0, &t->best},
+        {MEMORY_PARAMETERS, momentum ? one : 0, &t->moment_1},
+        {MEMORY_PARAMETERS, adam ? one : 0, &t->moment_2},
+        {MEMORY_PARAMETERS, t->setup.n_rank > 1 ? plan->n_gradient_bytes : 0, &t->branch},
+    };
+    memcpy(list, all, sizeof all);
+    return sizeof all / sizeof *all;
+}
+
+#define TAKINGS_MOST 16
+
+static enum status arrays_take(struct trainer *t)
+{
+    struct taking list[TAKINGS_MOST];
+    int n = takings(t, list);
+    for (int i = 0; i < n; i++) {
+        if (list[i].n_bytes == 0) {
+            continue;
+        }
+        enum status status = t->ops->acquire(t->device, list[i].category, (size_t)list[i].n_bytes, list[i].out);
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+    return STATUS_OK;
+}
+
+static void arrays_return(struct trainer *t)
+{
+    struct taking list[TAKINGS_MOST];
+    int n = takings(t, list);
+    for (int i = 0; i < n; i++) {
+        t->ops->release(t->device, list[i].category, *(void **)list[i].out, (size_t)list[i].n_bytes);
+    }
+}
+
+enum status trainer_open(const struct trainer_setup *setup, struct trainer **out)
+{
+    struct trainer *t = memory_alloc(1, sizeof *t);
+    t->setup = *setup;
+    t->ops = setup->ops;
+    own_parts_list(t);
+    enum status status = t->ops->open(setup->n_thread, &t->device);
+    status = status == STATUS_OK ? program_open(t) : status;
+    if (status == STATUS_OK) {
+        plan_build(t);
+        status = limit_check(t);
+    }
+    status = status == STATUS_OK ? parts_open(t) : status;
+    status = status == STATUS_OK ? arrays_take(t) : status;
+    if (status == STATUS_OK) {
+        program_init_weights(&t->program, (uint64_t)setup->job->train.seed, t->weights);
+        if (t->best != NULL) {
+            trainer_keep_best(t);
+        }
+        t->round = round_state_open(t);
+        status = trainer_static(t);
+    }
+    if (status != STATUS_OK) {
+        trainer_close(t);
+        return status;
+    }
+    *out = t;
+    return STATUS_OK;
+}
+
+void trainer_close(struct trainer *t)
+{
+    if (t == NULL) {
+        return;
+    }
+    round_state_close(t->round);
+    if (t->device != NULL) {
+        arrays_return(t);
+        for (int32_t i = 0; t->part != NULL && i < t->n_own; i++) {
+            part_device_close(&t->part_setup, &t->part[i]);
+        }
+        t->ops->close(t->device);
+    }
+    memory_plan_release(&t->plan);
+    program_release(&t->program);
+    free(t->part);
+    free(t->add);
+    free(t->own);
+    free(t->own_index);
+    free(t->complete);
+    free(t);
+}
+
+const struct program *trainer_program(const struct trainer *t)
+{
+    return &t->program;
+}
+
+static float *state_array(const struct trainer *t, enum trainer_state what)
+{
+    switch (what) {
+    case TRAINER_STATE_WEIGHTS:
+        return t->weights;
+    case TRAINER_STATE_MOMENT_1:
+        return t->moment_1;
+    case TRAINER_STATE_MOMENT_2:
+        return t->moment_2;
+    default:
+        return what == TRAINER_STATE_BEST ? t->best : NULL;
+    }
+}
+
+enum status trainer_get(struct trainer *t, enum trainer_state what, float *to)
+{
+    size_t n_bytes = (size_t)t->program.n_weight * sizeof *to;
+    const float *from = state_array(t, what);
+    if (from == NULL) {
+        memset(to, 0, n_bytes);
+        return STATUS_OK;
+    }
+    t->ops->download(t->device, to, from, n_bytes);
+    return t->ops->sync(t->device);
+}
+
+enum status trainer_set(struct trainer *t, enum trainer_state what, const float *from)
+{
+    float *to = state_array(t, what);
+    if (to != NULL) {
+        t->ops->upload(t->device, to, from, (size_t)t->program.n_weight * sizeof *to);
+    }
+    return t->ops->sync(t->device);
+}
+
+void trainer_keep_best(struct trainer *t)
+{
+    ASSERT(t->best != NULL);
+    t->ops->copy(t->device, t->best, t->weights, (size_t)t->program.n_weight * sizeof(float));
+}
+
+enum status trainer_logits(struct trainer *t, int32_t part, float *to)
+{
+    ASSERT(part >= 0 && part < t->setup.n_part && t->own_index[part] >= 0);
+    int32_t i = t->own_index[part];
+    size_t n = (size_t)t->part[i].part->n_own * (size_t)t->n_class;
+    t->ops->download(t->device, to, trainer_value(t, t->program.logits, i), n * sizeof *to);
+    return t->ops->sync(t->device);
+}
+
+/* Features travel inside the encoded parts, which are counted as structure when they arrive. */
+static int64_t features_in_parts(const struct trainer *t)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; i < t->n_own; i++) {
+        const struct part *part = t->part[i].part;
+        n += part->feature_indptr != NULL ? (part->n_own + 1) * 8 + part->feature_indptr[part->n_own] * 8
+                                          : part->n_own * part->n_feature * 4;
+    }
+    return n;
+}
+
+void trainer_memory(const struct trainer *t, int64_t *planned_out, int64_t *measured_out)
+{
+    memcpy(planned_out, t->plan.bytes, sizeof t->plan.bytes);
+    for (int c = 0; c < MEMORY_N; c++) {
+        measured_out[c] = memory_peak((enum memory_category)c);
+    }
+    int64_t features = features_in_parts(t);
+    measured_out[MEMORY_FEATURES] += features;
+    measured_out[MEMORY_STRUCTURE] -= features;
+}

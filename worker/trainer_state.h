@@ -1,0 +1,56 @@
+/* What a trainer holds; for the files that make up the trainer (trainer.c, round.c, reduce.c) and nobody else. */
+#ifndef WORKER_TRAINER_STATE_H
+#define WORKER_TRAINER_STATE_H
+
+#include "worker/memory_plan.h"
+#include "worker/part_device.h"
+#include "worker/trainer.h"
+
+/* owns: everything but what setup borrows */
+struct trainer {
+    struct trainer_setup setup;
+    struct device *device;
+    const struct device_ops *ops;
+    struct program program;
+    struct memory_plan plan;
+    struct part_device_setup part_setup;
+
+    int32_t n_own;            /* own parts, numbers ascending */
+    int32_t *own;             /* n_own: part numbers */
+    int32_t *own_index;       /* n_part: place in own, or -1 */
+    struct part_device *part; /* n_own */
+
+    char *arena;              /* plan.n_arena_bytes: values, gradients, kept arrays */
+    void *scratch;
+    char *fetch_room;         /* payloads that come */
+    char *pack_room;          /* payloads that go */
+
+    float *weights;           /* program.n_weight each */
+    float *best;              /* rank 0 only */
+    float *moment_1, *moment_2;
+    char *gradients;          /* n_own × plan.n_gradient_bytes: floats, then MEMORY_PLAN_N_SUM doubles */
+    char *branch;             /* one more, from another rank */
+    bool *complete;           /* n_part: for reduce.c */
+    bool (*add)[2];           /* n_op: backward adds to the gradient of in[k] rather than writing it */
+
+    uint32_t epoch;
+    bool training;            /* dropout on */
+    int64_t n_split[4];       /* of the whole graph */
+    int32_t n_class;
+    struct round_state *round;
+};
+
+/* Array of own part i: a value, its gradient, an op's kept array; NULL where the plan has none. */
+float *trainer_value(const struct trainer *t, int value, int32_t i);
+float *trainer_grad(const struct trainer *t, int value, int32_t i);
+float *trainer_aux(const struct trainer *t, int op, int32_t i);
+float *trainer_temp(const struct trainer *t, int op, int32_t i);
+
+/* Gradients and sums of own part i. */
+float *trainer_gradients(const struct trainer *t, int32_t i);
+double *trainer_sums(const struct trainer *t, int32_t i);
+
+/* Run the static ops, all ranks together: the end of opening. */
+enum status trainer_static(struct trainer *t);
+
+#endif
