@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define PROGRAM_NAME_BYTES 64
 
@@ -88,8 +89,12 @@ struct program_input {
 enum status program_build(const struct job *job, const struct program_input *input, struct program *out);
 void program_release(struct program *program);
 
+/* An empty program over the input features, value 0: where a builder, or a test, begins. program_release. */
+void program_init(const struct program_input *input, struct program *out);
+
 /* Builder's alphabet: each appends one op and returns its output value (parameters: returns the parameter).
- * They cannot fail: the lists grow with memory_alloc. */
+ * They cannot fail: the lists grow with memory_alloc. Sparse values go through linear and dropout only.
+ * A parameter of 0 rows has one dimension, `columns` long. */
 int program_param(struct program *program, const char *name, int64_t rows, int64_t columns, double bound);
 int program_linear(struct program *program, int in, int weight, int bias);
 int program_bias(struct program *program, int in, int bias);
@@ -102,7 +107,7 @@ int program_aggregate(struct program *program, int in, enum aggregate_kind kind)
 /* Draw the initial weights into host memory, n_weight floats, from (seed, tensor, element) alone. */
 void program_init_weights(const struct program *program, uint64_t seed, float *weights);
 
-/* Print one line per op, for tests, --plan and people. */
+/* Print one line per op ("3 add v4 = 0.9·v3 + 0.1·v2  [7]"), for tests, --plan and people. */
 void program_print(const struct program *program, FILE *file);
 
 #endif

@@ -1,0 +1,155 @@
+/* The table of models, and what surrounds every layer: dropout, residual, norm, activation, weight decay's reach.
+ * Each kind's own layer is in models/<kind>.c; this file knows none of their mathematics.
+ */
+#include "models/layers.h"
+
+#include "models/program.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+struct model {
+    int (*layer)(struct program *program, const struct job *job, int layer, int x, int64_t f_out);
+    int (*finish)(struct program *program, const struct job *job, int x); /* NULL: nothing follows the last layer */
+    bool one_layer;   /* model.layers does not count */
+    bool takes_plain; /* model.linear_layers may replace the last layers */
+};
+
+static const struct model models[JOB_KIND_N] = {
+    [JOB_KIND_GCN] = {.layer = gcn_layer, .takes_plain = true},
+    [JOB_KIND_SAGE] = {.layer = sage_layer, .takes_plain = true},
+    [JOB_KIND_GIN] = {.layer = gin_layer, .takes_plain = true},
+    [JOB_KIND_APPNP] = {.layer = appnp_layer, .finish = appnp_finish},
+    [JOB_KIND_SGC] = {.layer = sgc_layer, .one_layer = true},
+};
+
+static const enum device_activation activations[JOB_ACTIVATION_N] = {
+    [JOB_ACTIVATION_RELU] = DEVICE_ACTIVATION_RELU,
+    [JOB_ACTIVATION_ELU] = DEVICE_ACTIVATION_ELU,
+    [JOB_ACTIVATION_LEAKY_RELU] = DEVICE_ACTIVATION_LEAKY_RELU,
+    [JOB_ACTIVATION_GELU] = DEVICE_ACTIVATION_GELU,
+    [JOB_ACTIVATION_NONE] = DEVICE_ACTIVATION_NONE,
+};
+
+int named_param(struct program *program, int64_t rows, int64_t columns, double bound, const char *format, ...)
+{
+    char name[PROGRAM_NAME_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(name, sizeof name, format, arguments);
+    va_end(arguments);
+    return program_param(program, name, rows, columns, bound);
+}
+
+double linear_bound(int64_t fan_in)
+{
+    return 1.0 / sqrt((double)fan_in);
+}
+
+int plain_layer(struct program *program, int index, int x, int64_t f_out)
+{
+    int64_t f_in = program->value[x].width;
+    int weight = named_param(program, f_out, f_in, linear_bound(f_in), "lins.%d.weight", index);
+    int bias = named_param(program, 0, f_out, linear_bound(f_in), "lins.%d.bias", index);
+    return program_linear(program, x, weight, bias);
+}
+
+bool transform_first(const struct program *program, int x, int64_t f_out)
+{
+    const struct value *in = &program->value[x];
+    if (in->is_sparse) {
+        return true;
+    }
+    if (in->is_static) { /* aggregated once, before epoch 0: nothing travels afterwards */
+        return false;
+    }
+    int64_t aggregate_first = in->width * (in->needs_grad ? 2 : 1); /* columns forth, and back where a gradient is wanted */
+    return 2 * f_out < aggregate_first;
+}
+
+static int64_t n_layer_of(const struct job *job)
+{
+    return models[job->model.kind].one_layer ? 1 : job->model.layers;
+}
+
+static enum status job_check(const struct job *job, const struct program_input *input)
+{
+    const struct model *model = &models[job->model.kind];
+    const char *kind = job_choice_text("model", "kind", job->model.kind);
+    if (model->layer == NULL) {
+        return status_fail(STATUS_CONFIG, "model.kind = \"%s\" is not available yet", kind);
+    }
+    if (job->model.linear_layers > 0 && !model->takes_plain) {
+        return status_fail(STATUS_CONFIG, "model.linear_layers = %" PRId64 " does not go with model.kind = \"%s\"",
+                           job->model.linear_layers, kind);
+    }
+    if (job->model.linear_layers >= n_layer_of(job)) {
+        return status_fail(STATUS_CONFIG, "model.linear_layers = %" PRId64 " must be less than model.layers = %" PRId64,
+                           job->model.linear_layers, job->model.layers);
+    }
+    if (input->n_feature <= 0) {
+        return status_fail(STATUS_DATA, "the data set has no features; model.kind = \"%s\" needs them", kind);
+    }
+    if (input->n_class <= 0) {
+        return status_fail(STATUS_DATA, "the data set has no labels; there is nothing to train for");
+    }
+    return STATUS_OK;
+}
+
+/* Sparse rows can only be multiplied; a maximum or a sum with other rows needs them dense. */
+static bool needs_dense(const struct job *job, const struct program_input *input)
+{
+    bool maximum = job->model.kind == JOB_KIND_SAGE && job->model.aggregator == JOB_AGGREGATOR_MAX;
+    bool added = job->model.residual && n_layer_of(job) > 1 && input->n_feature == job->model.hidden;
+    return maximum || added;
+}
+
+/* What follows a hidden layer: y + x, norm, activation, and the next layer's dropout. */
+static int hidden_end(struct program *program, const struct job *job, int layer, int x, int y)
+{
+    int64_t f_in = program->value[x].width, f_out = program->value[y].width;
+    if (job->model.residual) {
+        int own = x;
+        if (f_in != f_out) {
+            int weight = named_param(program, f_out, f_in, linear_bound(f_in), "residuals.%d.weight", layer);
+            own = program_linear(program, x, weight, -1);
+        }
+        y = program_add(program, 1.0f, y, 1.0f, own);
+    }
+    if (job->model.norm == JOB_NORM_LAYER) {
+        int weight = named_param(program, 0, f_out, 0.0, "norms.%d.weight", layer);
+        int bias = named_param(program, 0, f_out, 0.0, "norms.%d.bias", layer);
+        program->param[weight].fill = 1.0f;
+        y = program_layer_norm(program, y, weight, bias);
+    }
+    enum device_activation activation = activations[job->model.activation];
+    bool changes = activation != DEVICE_ACTIVATION_NONE || job->model.dropout > 0.0;
+    return changes ? program_activate(program, y, activation, job->model.dropout) : y;
+}
+
+enum status program_build(const struct job *job, const struct program_input *input, struct program *out)
+{
+    enum status status = job_check(job, input);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    const struct model *model = &models[job->model.kind];
+    int n_layer = (int)n_layer_of(job), n_conv = n_layer - (int)job->model.linear_layers;
+    program_init(input, out);
+    out->value[0].is_sparse = input->is_sparse && !needs_dense(job, input);
+    int x = job->model.input_dropout > 0.0 ? program_activate(out, 0, DEVICE_ACTIVATION_NONE, job->model.input_dropout) : 0;
+    for (int layer = 0; layer < n_layer; layer++) {
+        int first_param = out->n_param;
+        bool last = layer == n_layer - 1;
+        int64_t f_out = last ? input->n_class : job->model.hidden;
+        int y = layer < n_conv ? model->layer(out, job, layer, x, f_out) : plain_layer(out, layer - n_conv, x, f_out);
+        x = last ? y : hidden_end(out, job, layer, x, y);
+        for (int p = first_param; p < out->n_param; p++) {
+            out->param[p].decays = job->train.decay == JOB_DECAY_ALL || layer == 0;
+        }
+    }
+    out->logits = model->finish != NULL ? model->finish(out, job, x) : x;
+    return STATUS_OK;
+}

@@ -1,0 +1,43 @@
+/* The table of ops: names, what backward keeps, functions. The functions are in models/ops/, one file per op. */
+#include "models/op.h"
+
+#include "models/ops/ops.h"
+
+const struct op_def op_defs[OP_KIND_N] = {
+    [OP_KIND_LINEAR] = {.name = "linear", .keeps_in = true, .scratch = op_linear_scratch,
+                        .forward = op_linear_forward, .backward = op_linear_backward},
+    [OP_KIND_BIAS] = {.name = "bias", .in_place = true, .scratch = op_bias_scratch,
+                      .forward = op_bias_forward, .backward = op_bias_backward},
+    [OP_KIND_ACTIVATE] = {.name = "activate", .keeps_in = true, .keeps_out = true, .in_place = true,
+                          .forward = op_activate_forward, .backward = op_activate_backward},
+    [OP_KIND_LAYER_NORM] = {.name = "layer_norm", .keeps_in = true, .aux_width = op_layer_norm_aux_width,
+                            .scratch = op_layer_norm_scratch,
+                            .forward = op_layer_norm_forward, .backward = op_layer_norm_backward},
+    [OP_KIND_ADD] = {.name = "add", .in_place = true, .forward = op_add_forward, .backward = op_add_backward},
+    [OP_KIND_EPS_ADD] = {.name = "eps_add", .keeps_in = true, .scratch = op_eps_add_scratch,
+                         .forward = op_eps_add_forward, .backward = op_eps_add_backward},
+    [OP_KIND_AGGREGATE] = {.name = "aggregate"},
+};
+
+/* An input or output is read for a parameter's gradient, or where the activation's slope is known from it. */
+bool op_keeps_in(const struct program *program, const struct op *op)
+{
+    if (!op_defs[op->kind].keeps_in || !program->value[op->out].needs_grad) {
+        return false;
+    }
+    switch (op->kind) {
+    case OP_KIND_LINEAR:
+    case OP_KIND_EPS_ADD:
+        return program->param[op->param[0]].trains;
+    case OP_KIND_ACTIVATE:
+        return op->activation == DEVICE_ACTIVATION_GELU;
+    default:
+        return true;
+    }
+}
+
+bool op_keeps_out(const struct program *program, const struct op *op)
+{
+    return op_defs[op->kind].keeps_out && program->value[op->out].needs_grad &&
+           op->activation != DEVICE_ACTIVATION_GELU && op->activation != DEVICE_ACTIVATION_NONE;
+}

@@ -1,0 +1,25 @@
+/* out = a·x0 + b·x1: residuals, a layer's two branches, teleports. */
+#include "models/ops/ops.h"
+
+static int64_t n_value(const struct op_call *call)
+{
+    return call->n * call->program->value[call->op->out].width;
+}
+
+/* y = a x0 + b x1 */
+void op_add_forward(const struct op_call *call)
+{
+    call->device->ops->axpby(call->device, n_value(call), call->op->a, call->in[0], call->op->b, call->in[1], call->out);
+}
+
+/* dx0 = a dy · dx1 = b dy */
+void op_add_backward(const struct op_call *call)
+{
+    const float factor[2] = {call->op->a, call->op->b};
+    for (int k = 0; k < 2; k++) {
+        if (call->grad_in[k] != NULL) {
+            call->device->ops->axpby(call->device, n_value(call), factor[k], call->grad_out, call->add[k] ? 1.0f : 0.0f,
+                                     call->add[k] ? call->grad_in[k] : NULL, call->grad_in[k]);
+        }
+    }
+}

@@ -1,0 +1,25 @@
+/* out = D^-1/2 (A [+ I]) D^-1/2 x, D the in-degrees, I the implicit loops. Kipf & Welling, ICLR 2017, eq. 2 */
+#include "models/ops/ops.h"
+
+#include <math.h>
+
+float aggregate_gcn_scale(uint32_t degree, bool self)
+{
+    double d = (double)degree + self;
+    return (float)(d > 0.0 ? 1.0 / sqrt(d) : 0.0);
+}
+
+/* y_i = r_i ([r_i x_i] + Σ_j r_j x_j) with r = d^-1/2, j over in-neighbours. Its transpose has the same form over
+ * out-neighbours, so this is backward too. */
+void aggregate_gcn_propagate(const struct aggregate_call *call)
+{
+    const struct device_ops *ops = call->device->ops;
+    const struct device_aggregate how = {.col_scale = call->col_scale,
+                                         .self = call->first && call->self ? call->own : NULL,
+                                         .self_scale = call->row_scale, .row_scale = call->row_scale,
+                                         .begin = call->first, .finish = call->only};
+    ops->aggregate_sum(call->device, call->block, &how, call->f, call->payload, call->out);
+    if (call->last && !call->only) {
+        ops->row_scale(call->device, call->n, call->f, call->row_scale, call->out);
+    }
+}

@@ -1,0 +1,31 @@
+/* out_i = max_j x_j over in-neighbours j, column by column; 0 for a node without any. Hamilton et al., NeurIPS 2017 */
+#include "models/ops/ops.h"
+
+/* y_i = max([x_i], max_{j→i} x_j), keeping the place of the first greatest */
+void aggregate_max_forward(const struct aggregate_call *call)
+{
+    const struct device_ops *ops = call->device->ops;
+    ops->aggregate_max(call->device, call->block, call->arg_base, call->first,
+                       call->first && call->self ? call->own : NULL, call->f, call->payload, call->out, call->arg);
+    if (call->last) {
+        ops->aggregate_max_finish(call->device, call->n, call->f, call->arg, call->out);
+    }
+}
+
+/* For the owner of the block's sources: Σ_i dy_i where y_i came from that row */
+void aggregate_max_backward_pack(const struct aggregate_call *call)
+{
+    call->device->ops->aggregate_max_backward(call->device, call->block, call->arg_base, call->f, call->arg, call->own,
+                                              call->out);
+}
+
+/* dx_j = Σ over the parts that read row j of what they packed */
+void aggregate_max_backward(const struct aggregate_call *call)
+{
+    const struct device_ops *ops = call->device->ops;
+    if (call->first) {
+        ops->copy(call->device, call->out, call->payload, (size_t)(call->n * call->f) * sizeof *call->out);
+    } else {
+        ops->rows_add(call->device, call->n_row, call->f, call->rows, call->payload, call->out);
+    }
+}

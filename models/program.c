@@ -1,0 +1,193 @@
+/* The lists behind a program: ops, values, parameters; what is static, what needs gradients, where weights lie.
+ * Kept apart from the models, which only use this alphabet. Knows no device and no memory but its own lists.
+ */
+#include "models/program.h"
+
+#include "models/op.h"
+#include "protocol/log.h"
+#include "protocol/random.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TENSOR_ALIGN 16 /* floats: one cache line */
+
+/* Room for one more item: lists double whenever their length is a power of two. */
+static void *list_grow(void *list, int n, size_t size)
+{
+    if ((n & (n - 1)) != 0) {
+        return list;
+    }
+    void *grown = memory_alloc(n > 0 ? 2 * (size_t)n : 1, size);
+    if (n > 0) {
+        memcpy(grown, list, (size_t)n * size);
+    }
+    free(list);
+    return grown;
+}
+
+static int value_append(struct program *program, const struct value *value)
+{
+    program->value = list_grow(program->value, program->n_value, sizeof *program->value);
+    program->value[program->n_value] = *value;
+    return program->n_value++;
+}
+
+void program_init(const struct program_input *input, struct program *out)
+{
+    *out = (struct program){.logits = 0};
+    value_append(out, &(struct value){.width = input->n_feature, .is_sparse = input->is_sparse, .is_static = true});
+}
+
+void program_release(struct program *program)
+{
+    free(program->op);
+    free(program->value);
+    free(program->param);
+    *program = (struct program){0};
+}
+
+int program_param(struct program *program, const char *name, int64_t rows, int64_t columns, double bound)
+{
+    ASSERT(strlen(name) < PROGRAM_NAME_BYTES);
+    program->param = list_grow(program->param, program->n_param, sizeof *program->param);
+    struct parameter *param = &program->param[program->n_param];
+    *param = (struct parameter){.offset = program->n_weight, .bound = bound, .trains = true, .decays = true};
+    strcpy(param->name, name);
+    param->n_dim = rows > 0 ? 2 : 1;
+    param->shape[0] = rows > 0 ? rows : columns;
+    param->shape[1] = rows > 0 ? columns : 0;
+    int64_t n = rows > 0 ? rows * columns : columns;
+    program->n_weight += (n + TENSOR_ALIGN - 1) / TENSOR_ALIGN * TENSOR_ALIGN;
+    return program->n_param++;
+}
+
+/* Append an op; its output is static when all inputs are and nothing is learned or drawn, and needs a gradient when a
+ * parameter that trains lies in or behind it. */
+static int op_append(struct program *program, struct op op, int64_t width)
+{
+    struct value out = {.width = width, .is_static = op.dropout == 0.0};
+    for (int k = 0; k < 2; k++) {
+        if (op.in[k] >= 0) {
+            const struct value *in = &program->value[op.in[k]];
+            ASSERT(!in->is_sparse || op.kind == OP_KIND_LINEAR ||
+                   (op.kind == OP_KIND_ACTIVATE && op.activation == DEVICE_ACTIVATION_NONE));
+            out.is_static = out.is_static && in->is_static;
+            out.needs_grad = out.needs_grad || in->needs_grad;
+            out.is_sparse = in->is_sparse && op.kind == OP_KIND_ACTIVATE;
+        }
+        if (op.param[k] >= 0) {
+            out.is_static = false;
+            out.needs_grad = out.needs_grad || program->param[op.param[k]].trains;
+        }
+    }
+    op.is_static = out.is_static;
+    op.out = value_append(program, &out);
+    program->op = list_grow(program->op, program->n_op, sizeof *program->op);
+    program->op[program->n_op++] = op;
+    program->logits = op.out;
+    return op.out;
+}
+
+int program_linear(struct program *program, int in, int weight, int bias)
+{
+    const int64_t *shape = program->param[weight].shape;
+    ASSERT(shape[1] == program->value[in].width);
+    return op_append(program, (struct op){.kind = OP_KIND_LINEAR, .in = {in, -1}, .param = {weight, bias}}, shape[0]);
+}
+
+int program_bias(struct program *program, int in, int bias)
+{
+    return op_append(program, (struct op){.kind = OP_KIND_BIAS, .in = {in, -1}, .param = {bias, -1}},
+                     program->value[in].width);
+}
+
+int program_activate(struct program *program, int in, enum device_activation activation, double dropout)
+{
+    struct op op = {.kind = OP_KIND_ACTIVATE, .in = {in, -1}, .param = {-1, -1}, .activation = activation, .dropout = dropout};
+    return op_append(program, op, program->value[in].width);
+}
+
+int program_layer_norm(struct program *program, int in, int weight, int bias)
+{
+    ASSERT(program->value[in].needs_grad);
+    return op_append(program, (struct op){.kind = OP_KIND_LAYER_NORM, .in = {in, -1}, .param = {weight, bias}},
+                     program->value[in].width);
+}
+
+int program_add(struct program *program, float a, int in0, float b, int in1)
+{
+    ASSERT(program->value[in0].width == program->value[in1].width);
+    return op_append(program, (struct op){.kind = OP_KIND_ADD, .in = {in0, in1}, .param = {-1, -1}, .a = a, .b = b},
+                     program->value[in0].width);
+}
+
+int program_eps_add(struct program *program, int eps, int in0, int in1)
+{
+    ASSERT(program->value[in0].width == program->value[in1].width);
+    return op_append(program, (struct op){.kind = OP_KIND_EPS_ADD, .in = {in0, in1}, .param = {eps, -1}},
+                     program->value[in0].width);
+}
+
+int program_aggregate(struct program *program, int in, enum aggregate_kind kind)
+{
+    return op_append(program, (struct op){.kind = OP_KIND_AGGREGATE, .in = {in, -1}, .param = {-1, -1}, .aggregate = kind},
+                     program->value[in].width);
+}
+
+void program_init_weights(const struct program *program, uint64_t seed, float *weights)
+{
+    memset(weights, 0, (size_t)program->n_weight * sizeof *weights);
+    for (int p = 0; p < program->n_param; p++) {
+        const struct parameter *param = &program->param[p];
+        struct random_key key = {.seed = seed, .op = (uint16_t)p, .stream = RANDOM_STREAM_INIT};
+        int64_t rows = param->n_dim == 2 ? param->shape[0] : 1;
+        int64_t columns = param->shape[param->n_dim - 1];
+        for (int64_t r = 0; r < rows; r++) {
+            for (int64_t c = 0; c < columns; c++) {
+                double unit = random_unit(&key, (uint64_t)r, (uint32_t)c);
+                weights[param->offset + r * columns + c] =
+                    param->bound > 0.0 ? (float)((2.0 * unit - 1.0) * param->bound) : param->fill;
+            }
+        }
+    }
+}
+
+/* "linear   v3 = v2, convs.0.lin.weight  [16] static" */
+static void op_print(const struct program *program, const struct op *op, FILE *file)
+{
+    static const char *const activations[] = {"none", "relu", "elu", "leaky_relu", "gelu"};
+    fprintf(file, "%s", op_defs[op->kind].name);
+    if (op->kind == OP_KIND_AGGREGATE) {
+        fprintf(file, " %s", aggregate_defs[op->aggregate].name);
+    } else if (op->kind == OP_KIND_ACTIVATE) {
+        fprintf(file, " %s", activations[op->activation]);
+    }
+    if (op->kind == OP_KIND_ADD) {
+        fprintf(file, " v%d = %g·v%d + %g·v%d", op->out, (double)op->a, op->in[0], (double)op->b, op->in[1]);
+    } else {
+        fprintf(file, " v%d = v%d", op->out, op->in[0]);
+        if (op->in[1] >= 0) {
+            fprintf(file, ", v%d", op->in[1]);
+        }
+    }
+    for (int k = 0; k < 2; k++) {
+        if (op->param[k] >= 0) {
+            fprintf(file, ", %s", program->param[op->param[k]].name);
+        }
+    }
+    if (op->dropout > 0.0) {
+        fprintf(file, ", dropout %g", op->dropout);
+    }
+    const struct value *out = &program->value[op->out];
+    fprintf(file, "  [%" PRId64 "]%s%s\n", out->width, out->is_sparse ? " sparse" : "", op->is_static ? " static" : "");
+}
+
+void program_print(const struct program *program, FILE *file)
+{
+    for (int k = 0; k < program->n_op; k++) {
+        fprintf(file, "%d ", k);
+        op_print(program, &program->op[k], file);
+    }
+}
