@@ -26,7 +26,7 @@ struct op_call {
     const float *param[2];
 
     const float *grad_out;
-    float *grad_in[2];             /* NULL: not wanted */
+    float *grad_in[2];             /* NULL: not wanted. May be grad_out's array for an op with in_place and one input */
     bool add[2];                   /* add to grad_in instead of overwriting it */
     float *grad_param[2];          /* overwritten: this part's gradient; NULL: not wanted */
     void *scratch;

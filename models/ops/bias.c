@@ -21,7 +21,7 @@ void op_bias_backward(const struct op_call *call)
     if (call->grad_param[0] != NULL) {
         ops->column_sum(call->device, call->n, f, call->grad_out, call->scratch, call->grad_param[0]);
     }
-    if (call->grad_in[0] != NULL) {
+    if (call->grad_in[0] != NULL && call->grad_in[0] != call->grad_out) {
         ops->axpby(call->device, call->n * f, 1.0f, call->grad_out, call->add[0] ? 1.0f : 0.0f,
                    call->add[0] ? call->grad_in[0] : NULL, call->grad_in[0]);
     }
