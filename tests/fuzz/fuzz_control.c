@@ -1,0 +1,64 @@
+/* Any bytes over a control socket, in two pieces: frames lie inside what came, and their messages are refused or decoded. */
+#include "protocol/control.h"
+#include "protocol/log.h"
+
+#include <string.h>
+
+#define N_MOST 5000u
+
+static void feed(struct control_decoder *decoder, const uint8_t *bytes, size_t n)
+{
+    while (n > 0) {
+        size_t n_room;
+        void *room = control_decoder_room(decoder, &n_room);
+        size_t piece = n < n_room ? n : n_room;
+        memcpy(room, bytes, piece);
+        control_decoder_fill(decoder, piece);
+        bytes += piece;
+        n -= piece;
+    }
+}
+
+static bool frames_take(struct control_decoder *decoder)
+{
+    struct control_frame frame;
+    bool whole;
+    while (control_decoder_next(decoder, &frame, &whole) == STATUS_OK) {
+        if (!whole) {
+            return true;
+        }
+        ASSERT(frame.n_bytes <= N_MOST);
+        switch (frame.id) {
+#define FIELD(type, field)
+#define MESSAGE(number, name, fields)                                     \
+    case number: {                                                        \
+        struct message_##name message;                                    \
+        message_decode_##name(frame.body, frame.n_bytes, &message);       \
+        break;                                                            \
+    }
+#include "protocol/messages.def"
+#undef MESSAGE
+#undef FIELD
+        default:
+            break;
+        }
+    }
+    return false;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+{
+    struct control_decoder decoder;
+    control_decoder_init(&decoder, N_MOST);
+    size_t cut = n > 0 ? bytes[0] % n : 0;
+    feed(&decoder, bytes, cut);
+    if (frames_take(&decoder)) {
+        feed(&decoder, bytes + cut, n - cut);
+        frames_take(&decoder);
+    }
+    ASSERT(decoder.from <= decoder.to && decoder.to <= decoder.n_room);
+    control_decoder_release(&decoder);
+    return 0;
+}
