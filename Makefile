@@ -1,51 +1,70 @@
 # trainerd: one non-recursive Makefile. `make help` lists the targets; V=1 shows the commands.
-CC      ?= gcc
-CXX     ?= g++
+# Variants live side by side: build/release, build/asan, build/fuzz. CC=clang CXX=clang++ works everywhere.
 VARIANT ?= release
 BUILD   ?= build/$(VARIANT)
 PREFIX  ?= /usr/local
-NVCC    := $(shell command -v nvcc 2>/dev/null)
+FUZZ_S  ?= 60
 Q       := $(if $(V),,@)
+# Device code is built where nvcc is found; CUDA=0 leaves it out.
+NVCC    := $(shell command -v nvcc 2>/dev/null)
+CUDA    ?= $(if $(NVCC),1,0)
 
 WARN    := -Wall -Wextra -Wpedantic -Wshadow
 CWARN   := $(WARN) -Wstrict-prototypes -Wmissing-prototypes -Wvla
 WERROR  ?=
 SAN_asan := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+SAN_fuzz := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
 OPT_release := -O3
 OPT_asan    := -O1
+OPT_fuzz    := -O1
 FLAGS   := -g $(OPT_$(VARIANT)) $(SAN_$(VARIANT)) -fopenmp -ffp-contract=off -fno-math-errno -I. -D_GNU_SOURCE $(WERROR)
 CFLAGS  += -std=c11 $(CWARN) $(FLAGS)
 CXXFLAGS += -std=c++17 $(WARN) $(FLAGS)
-LDFLAGS += -fopenmp $(SAN_$(VARIANT))
+LDFLAGS += -fopenmp $(SAN_$(VARIANT)) -Wl,--as-needed
 
-# What each room may link; programs list the rooms they are made of, upper rooms first.
+# The rooms each room stands on, itself first, and the libraries each may link.
+ROOMS := protocol partition models worker trainerd
+BELOW_protocol  := protocol
+BELOW_partition := partition protocol
+BELOW_models    := models protocol
+BELOW_worker    := worker models partition protocol
+BELOW_trainerd  := trainerd worker models partition protocol
 LIB_protocol  := -ljansson -lxxhash -lucp -lucs -lstdc++
 LIB_partition := -lmetis -lzip -lz
 LIB_models    := -ldnnl
 LIB_trainerd  := -luv
-LIBS := $(LIB_trainerd) $(LIB_models) $(LIB_partition) $(LIB_protocol) -lm -lpthread
+libs = $(foreach room,$(1),$(LIB_$(room))) -lm -lpthread
 
-ROOMS := protocol partition models worker trainerd
 MAINS := $(wildcard */main_*.c)
 SOURCES := $(filter-out $(MAINS),$(foreach room,$(ROOMS),$(wildcard $(room)/*.c $(room)/*/*.c $(room)/*.cpp)))
 object = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 archive = $(foreach room,$(1),$(BUILD)/lib/$(room).a)
-ALL_ROOMS := $(call archive,trainerd worker models partition protocol)
 
 # A program is the file <room>/main_<name>.c; '_' becomes '-': main_trainer_worker.c is build/bin/trainer-worker.
-PROGRAMS := $(foreach m,$(MAINS),$(BUILD)/bin/$(subst _,-,$(patsubst main_%.c,%,$(notdir $(m)))))
+# It is made of the rooms its own stands on; the daemon of fewer (scripts/check-links holds it to that).
+program = $(BUILD)/bin/$(subst _,-,$(patsubst main_%.c,%,$(notdir $(1))))
+program_rooms = $(if $(filter trainerd/main_trainerd.c,$(1)),trainerd protocol,$(BELOW_$(patsubst %/,%,$(dir $(1)))))
+PROGRAMS := $(foreach m,$(MAINS),$(call program,$(m)))
 # A test program per folder below tests/unit and per other kind of test.
-TEST_ROOMS := $(notdir $(patsubst %/,%,$(dir $(wildcard tests/unit/*/*.c))))
-TEST_KINDS := golden gradient equivalence system
-TESTS := $(foreach r,$(sort $(TEST_ROOMS)),$(BUILD)/bin/test-$(r)) \
-         $(foreach k,$(TEST_KINDS),$(if $(wildcard tests/$(k)/*.c),$(BUILD)/bin/test-$(k)))
+TEST_ROOMS := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/unit/*/*.c)))))
+TEST_KINDS := $(foreach k,golden gradient equivalence system,$(if $(wildcard tests/$(k)/*.c),$(k)))
+UNIT_TESTS := $(patsubst %,$(BUILD)/bin/test-%,$(TEST_ROOMS))
+TESTS := $(UNIT_TESTS) $(patsubst %,$(BUILD)/bin/test-%,$(TEST_KINDS))
 BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/bin/%,$(wildcard tests/bench/bench_*.c))
+FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/bin/%,$(wildcard tests/fuzz/fuzz_*.c))
 
-.PHONY: all tests clean help
+# Another variant beside this one: $(call variant,asan) TARGET.
+beside = $(if $(filter build/release,$(BUILD)),build/$(1),$(BUILD)-$(1))
+JOBS = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
+variant = +$(Q)$(MAKE) --no-print-directory $(JOBS) VARIANT=$(1) BUILD=$(call beside,$(1))
+FUZZ = $(call variant,fuzz) CC=clang CXX=clang++
+
+.PHONY: all tests unit check asan bench fuzz fuzzers quickstart install docs lint clean help
 .SECONDARY:
 
 all: $(PROGRAMS) ## the programs, in build/bin
 	$(Q)$(if $(filter build/release,$(BUILD)),mkdir -p build && ln -sfn release/bin build/bin)
+	@echo "  CUDA=$(CUDA)$(if $(NVCC), ($(NVCC)), (no nvcc)): $(words $(wildcard models/cuda/*.cu)) device source files"
 
 $(BUILD)/obj/%.c.o: %.c
 	@mkdir -p $(@D)
@@ -64,27 +83,60 @@ $(BUILD)/lib/$(1).a: $(call object,$(filter $(1)/%,$(SOURCES)))
 endef
 $(foreach room,$(ROOMS),$(eval $(call room_rule,$(room))))
 
-define test_rule
-$(BUILD)/bin/test-$(1): $(call object,$(wildcard tests/unit/$(1)/*.c tests/$(1)/*.c tests/support/*.c)) $(ALL_ROOMS)
+# $(call link_rule,program,objects,rooms,further libraries and flags)
+define link_rule
+$(1): $(2) $(call archive,$(3))
 	@mkdir -p $$(@D)
 	$$(if $$(V),,@echo "  LINK $$@")
-	$$(Q)$$(CC) $$(LDFLAGS) $$^ -lcriterion $$(LIBS) -o $$@
+	$$(Q)$$(CC) $$(LDFLAGS) $$(filter %.o %.a,$$^) $(4) $(call libs,$(3)) -o $$@
 endef
-$(foreach t,$(sort $(TEST_ROOMS)) $(TEST_KINDS),$(eval $(call test_rule,$(t))))
-
-$(BUILD)/bin/bench_%: $(BUILD)/obj/tests/bench/bench_%.c.o $(ALL_ROOMS)
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) $^ $(LIBS) -o $@
-
-define program_rule
-$(BUILD)/bin/$(subst _,-,$(patsubst main_%.c,%,$(notdir $(1)))): $(call object,$(1)) $(ALL_ROOMS)
-	@mkdir -p $$(@D)
-	$$(if $$(V),,@echo "  LINK $$@")
-	$$(Q)$$(CC) $$(LDFLAGS) $$^ $$(LIBS) -o $$@
-endef
-$(foreach m,$(MAINS),$(eval $(call program_rule,$(m))))
+tests_in = $(call object,$(wildcard $(1) tests/support/*.c))
+$(foreach m,$(MAINS),$(eval $(call link_rule,$(call program,$(m)),$(call object,$(m)),$(call program_rooms,$(m)))))
+$(foreach t,$(TEST_ROOMS),$(eval $(call link_rule,$(BUILD)/bin/test-$(t),$(call tests_in,tests/unit/$(t)/*.c),$(BELOW_$(t)),-lcriterion)))
+$(foreach t,$(TEST_KINDS),$(eval $(call link_rule,$(BUILD)/bin/test-$(t),$(call tests_in,tests/$(t)/*.c),$(BELOW_trainerd),-lcriterion)))
+$(foreach b,$(notdir $(BENCHES)),$(eval $(call link_rule,$(BUILD)/bin/$(b),$(call object,tests/bench/$(b).c),$(BELOW_trainerd))))
+$(foreach f,$(notdir $(FUZZERS)),$(eval $(call link_rule,$(BUILD)/bin/$(f),$(call object,tests/fuzz/$(f).c),$(BELOW_trainerd),-fsanitize=fuzzer)))
+# These start the programs that lie beside them.
+$(BUILD)/bin/test-system $(BUILD)/bin/test-golden $(BUILD)/bin/test-equivalence: | $(PROGRAMS)
 
 tests: $(TESTS) ## all test programs
+unit: $(UNIT_TESTS)
+fuzzers: $(FUZZERS)
+
+check: ## everything: tests, lint, sanitizers, 5 s of each fuzzer; one closing line
+	$(Q)scripts/install-deps --test
+	$(call variant,release) BUILD=$(BUILD) WERROR=-Werror all tests
+	$(call variant,asan) WERROR=-Werror unit
+	$(FUZZ) WERROR=-Werror fuzzers
+	$(Q)BUILD=$(BUILD) FUZZ_S=5 scripts/run-tests scripts/check-layers scripts/check-links $(TESTS) \
+	    $(patsubst $(BUILD)/%,$(call beside,asan)/%,$(UNIT_TESTS)) $(patsubst $(BUILD)/%,$(call beside,fuzz)/%,$(FUZZERS))
+
+asan: ## unit tests under the address and undefined-behaviour sanitizers
+	$(call variant,asan) unit
+	$(Q)BUILD=$(BUILD) scripts/run-tests $(patsubst $(BUILD)/%,$(call beside,asan)/%,$(UNIT_TESTS))
+
+fuzz: ## every fuzzer for FUZZ_S seconds (60)
+	$(FUZZ) fuzzers
+	$(Q)BUILD=$(BUILD) FUZZ_S=$(FUZZ_S) scripts/run-tests $(patsubst $(BUILD)/%,$(call beside,fuzz)/%,$(FUZZERS))
+
+lint: all ## the include rule, headers that compile alone, what the daemon links
+	$(Q)scripts/check-layers && BUILD=$(BUILD) scripts/check-links
+
+bench: $(BENCHES) ## run every benchmark
+	$(Q)for bench in $(BENCHES); do $$bench || exit 1; done
+
+quickstart: ## install what is missing, build, train on a built-in graph
+	$(Q)scripts/install-deps
+	$(call variant,release) BUILD=$(BUILD) all
+	$(Q)scripts/quickstart $(BUILD)/bin/trainerd
+
+docs: $(BUILD)/bin/trainerd ## write configs/README.md from the list of keys
+	$(Q)$< --describe-config --markdown > configs/README.md
+
+install: all ## programs to PREFIX/bin, job files to PREFIX/share/trainerd (DESTDIR, PREFIX)
+	$(Q)install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/trainerd/configs
+	$(Q)install $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
+	$(Q)install -m 644 configs/* $(DESTDIR)$(PREFIX)/share/trainerd/configs
 
 clean: ## remove build/
 	rm -rf build

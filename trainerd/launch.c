@@ -1,0 +1,117 @@
+#include "trainerd/launch.h"
+
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP};
+enum { N_PASSED_ON = sizeof passed_on / sizeof *passed_on };
+
+struct launch {
+    uv_loop_t loop;
+    uv_process_t process;
+    uv_signal_t signals[N_PASSED_ON];
+    int last_signal; /* passed on; 0: none */
+    int exit_code;
+    int end_signal;
+};
+
+/* The program beside this one if it is there, else its bare name for the search in PATH. */
+static void find_program(const char *name, char out[PATH_MAX])
+{
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n > 0) {
+        self[n] = '\0';
+        char *slash = strrchr(self, '/');
+        size_t n_folder = slash == NULL ? 0 : (size_t)(slash - self) + 1;
+        if (snprintf(out, PATH_MAX, "%.*s%s", (int)n_folder, self, name) < PATH_MAX && access(out, X_OK) == 0) {
+            return;
+        }
+    }
+    snprintf(out, PATH_MAX, "%s", name);
+}
+
+static void on_signal(uv_signal_t *handle, int signal_number)
+{
+    struct launch *launch = handle->data;
+    launch->last_signal = signal_number;
+    uv_process_kill(&launch->process, signal_number);
+}
+
+static void close_handle(uv_handle_t *handle, void *arg)
+{
+    (void)arg;
+    if (!uv_is_closing(handle)) {
+        uv_close(handle, NULL);
+    }
+}
+
+static void on_exit(uv_process_t *process, int64_t exit_code, int end_signal)
+{
+    struct launch *launch = process->data;
+    launch->exit_code = (int)exit_code;
+    launch->end_signal = end_signal;
+    uv_walk(&launch->loop, close_handle, NULL);
+}
+
+static int start(struct launch *launch, char *const argv[])
+{
+    char program[PATH_MAX];
+    find_program(argv[0], program);
+    uv_stdio_container_t stdio[3];
+    for (int fd = 0; fd < 3; fd++) {
+        stdio[fd] = (uv_stdio_container_t){.flags = UV_INHERIT_FD, .data.fd = fd};
+    }
+    uv_process_options_t options = {.file = program,
+                                    .args = (char **)argv,
+                                    .exit_cb = on_exit,
+                                    .flags = UV_PROCESS_DETACHED,
+                                    .stdio = stdio,
+                                    .stdio_count = 3};
+    /* Watched before the start: a signal in between waits in the loop. */
+    for (int i = 0; i < N_PASSED_ON; i++) {
+        launch->signals[i].data = launch;
+        int error = uv_signal_init(&launch->loop, &launch->signals[i]);
+        if (error == 0) {
+            error = uv_signal_start(&launch->signals[i], on_signal, passed_on[i]);
+        }
+        if (error != 0) {
+            return error;
+        }
+    }
+    launch->process.data = launch;
+    return uv_spawn(&launch->loop, &launch->process, &options);
+}
+
+enum status launch_run(char *const argv[], int *exit_code_out)
+{
+    struct launch launch = {0};
+    int error = uv_loop_init(&launch.loop);
+    if (error != 0) {
+        return status_fail(STATUS_PEER, "cannot start %s: %s", argv[0], uv_strerror(error));
+    }
+    error = start(&launch, argv);
+    if (error != 0) {
+        uv_walk(&launch.loop, close_handle, NULL);
+    }
+    uv_run(&launch.loop, UV_RUN_DEFAULT);
+    uv_loop_close(&launch.loop);
+    if (error != 0) {
+        return status_fail(STATUS_PEER, "cannot start %s, neither beside this program nor from PATH: %s", argv[0],
+                           uv_strerror(error));
+    }
+    if (launch.end_signal != 0 && launch.end_signal == launch.last_signal) {
+        return status_fail(STATUS_INTERRUPTED, "%s was ended by signal %d (%s) before it could save anything", argv[0],
+                           launch.end_signal, strsignal(launch.end_signal));
+    }
+    if (launch.end_signal != 0) {
+        return status_fail(STATUS_BUG, "%s was ended by signal %d (%s)", argv[0], launch.end_signal,
+                           strsignal(launch.end_signal));
+    }
+    *exit_code_out = launch.exit_code;
+    return STATUS_OK;
+}

@@ -1,0 +1,212 @@
+/* The command line of trainerd. One row per command; what runs a job is the coordinator, a process of its own. */
+#include "protocol/job.h"
+#include "protocol/memory.h"
+#include "protocol/status.h"
+#include "protocol/version.h"
+#include "trainerd/launch.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char help_text[] =
+    "usage: trainerd --config FILE [--set SECTION.KEY=VALUE ...] [--resume]\n"
+    "       trainerd --check FILE [--set ...]\n"
+    "       trainerd --plan FILE [--json] [--set ...]\n"
+    "       trainerd --describe-config [--markdown]\n"
+    "\n"
+    "  --config FILE      run the job to its end: partition, train, report, leave the model behind\n"
+    "  --check FILE       say whether the job file is good, and nothing more\n"
+    "  --plan FILE        print memory, traffic and partition quality without training\n"
+    "  --set KEY=VALUE    change one key of the job: --set train.epochs=10 --set name=x\n"
+    "  --resume           go on from the job's checkpoint in its output folder\n"
+    "  --json             the plan as JSON on standard output\n"
+    "  --describe-config  every key of a job file: meaning, range, default\n"
+    "  --markdown         the same as markdown\n"
+    "  --version, --help\n"
+    "\n"
+    "exit codes: 0 done, 1 training failed, 2 usage, 65 bad data, 66 missing input, 69 peer or service unavailable,\n"
+    "            70 internal error, 71 out of memory, 73 cannot create output, 74 I/O error,\n"
+    "            75 interrupted (checkpoint saved), 78 bad job file\n";
+
+enum command {
+    COMMAND_NONE,
+    COMMAND_CONFIG = 'c',
+    COMMAND_CHECK = 'k',
+    COMMAND_PLAN = 'p',
+    COMMAND_DESCRIBE = 'd',
+    COMMAND_LISTEN = 'l',
+    COMMAND_VERSION = 'v',
+    COMMAND_HELP = 'h'
+};
+enum { OPTION_SET = 's', OPTION_RESUME = 'r', OPTION_JSON = 'j', OPTION_MARKDOWN = 'm' };
+
+static const struct option options[] = {{"config", required_argument, NULL, COMMAND_CONFIG},
+                                        {"check", required_argument, NULL, COMMAND_CHECK},
+                                        {"plan", required_argument, NULL, COMMAND_PLAN},
+                                        {"describe-config", no_argument, NULL, COMMAND_DESCRIBE},
+                                        {"listen", required_argument, NULL, COMMAND_LISTEN},
+                                        {"version", no_argument, NULL, COMMAND_VERSION},
+                                        {"help", no_argument, NULL, COMMAND_HELP},
+                                        {"set", required_argument, NULL, OPTION_SET},
+                                        {"resume", no_argument, NULL, OPTION_RESUME},
+                                        {"json", no_argument, NULL, OPTION_JSON},
+                                        {"markdown", no_argument, NULL, OPTION_MARKDOWN},
+                                        {NULL, 0, NULL, 0}};
+
+/* What the command line asks for. */
+struct request {
+    enum command command;
+    const char *file;
+    const char **set; /* room for every argument */
+    size_t n_set;
+    bool resume, json, markdown;
+};
+
+static enum status read_option(struct request *request, int option)
+{
+    switch (option) {
+    case OPTION_SET:
+        request->set[request->n_set++] = optarg;
+        return STATUS_OK;
+    case OPTION_RESUME:
+        request->resume = true;
+        return STATUS_OK;
+    case OPTION_JSON:
+        request->json = true;
+        return STATUS_OK;
+    case OPTION_MARKDOWN:
+        request->markdown = true;
+        return STATUS_OK;
+    default:
+        if (request->command != COMMAND_NONE) {
+            return status_fail(STATUS_USAGE, "more than one command is given; see trainerd --help");
+        }
+        request->command = (enum command)option;
+        request->file = optarg;
+        return STATUS_OK;
+    }
+}
+
+/* An option that the command does not know is a mistake, not a wish to be passed over. */
+static enum status check_request(const struct request *request)
+{
+    enum command command = request->command;
+    bool takes_job = command == COMMAND_CONFIG || command == COMMAND_CHECK || command == COMMAND_PLAN;
+    const char *stray = request->n_set > 0 && !takes_job                             ? "--set"
+                        : request->resume && command != COMMAND_CONFIG               ? "--resume"
+                        : request->json && command != COMMAND_PLAN                   ? "--json"
+                        : request->markdown && command != COMMAND_DESCRIBE           ? "--markdown"
+                                                                                     : NULL;
+    if (command == COMMAND_NONE) {
+        return status_fail(STATUS_USAGE, "no command is given; expected --config FILE or another one of trainerd --help");
+    }
+    if (stray != NULL) {
+        return status_fail(STATUS_USAGE, "%s does not go with this command; see trainerd --help", stray);
+    }
+    return STATUS_OK;
+}
+
+static enum status read_arguments(int argc, char **argv, struct request *request)
+{
+    opterr = 0;
+    for (;;) {
+        /* optind is where getopt_long looks next, so it names the argument it could not read. */
+        int at = optind, option = getopt_long(argc, argv, "+:", options, NULL);
+        if (option == -1) {
+            break;
+        }
+        if (option == ':') {
+            return status_fail(STATUS_USAGE, "%s needs a value; see trainerd --help", argv[at]);
+        }
+        if (option == '?') {
+            return status_fail(STATUS_USAGE, "unknown option '%s'; see trainerd --help", argv[at]);
+        }
+        enum status status = read_option(request, option);
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+    if (optind < argc) {
+        return status_fail(STATUS_USAGE, "unexpected argument '%s'; see trainerd --help", argv[optind]);
+    }
+    return check_request(request);
+}
+
+static enum status check_job(const struct request *request)
+{
+    struct job *job = memory_alloc(1, sizeof *job);
+    enum status status = job_load(request->file, request->set, request->n_set, job);
+    if (status == STATUS_OK) {
+        fprintf(stderr, "%s: a good job file\n", request->file);
+    }
+    free(job);
+    return status;
+}
+
+/* Hand the job to a coordinator and leave as it leaves. */
+static enum status run_coordinator(const struct request *request, int *exit_code_out)
+{
+    const char **argv = memory_alloc(6 + 2 * request->n_set, sizeof *argv);
+    size_t n = 0;
+    argv[n++] = "trainer-coordinator";
+    argv[n++] = "--config";
+    argv[n++] = request->file;
+    for (size_t i = 0; i < request->n_set; i++) {
+        argv[n++] = "--set";
+        argv[n++] = request->set[i];
+    }
+    if (request->resume) {
+        argv[n++] = "--resume";
+    }
+    if (request->command == COMMAND_PLAN) {
+        argv[n++] = "--plan";
+    }
+    if (request->json) {
+        argv[n++] = "--json";
+    }
+    enum status status = launch_run((char *const *)argv, exit_code_out);
+    free(argv);
+    return status;
+}
+
+static enum status run(const struct request *request, int *exit_code_out)
+{
+    switch (request->command) {
+    case COMMAND_CONFIG:
+    case COMMAND_PLAN:
+        return run_coordinator(request, exit_code_out);
+    case COMMAND_CHECK:
+        return check_job(request);
+    case COMMAND_DESCRIBE:
+        job_describe(stdout, request->markdown);
+        break;
+    case COMMAND_LISTEN:
+        return status_fail(STATUS_USAGE, "--listen is not available yet; --config runs one job");
+    case COMMAND_VERSION:
+        puts("trainerd " TRAINERD_VERSION);
+        break;
+    case COMMAND_HELP:
+    case COMMAND_NONE:
+        fputs(help_text, stdout);
+        break;
+    }
+    return fflush(stdout) == 0 ? STATUS_OK : status_fail(STATUS_IO, "cannot write to standard output");
+}
+
+int main(int argc, char **argv)
+{
+    struct request request = {.set = memory_alloc((size_t)argc, sizeof *request.set)};
+    int exit_code = 0;
+    enum status status = read_arguments(argc, argv, &request);
+    if (status == STATUS_OK) {
+        status = run(&request, &exit_code);
+    }
+    free(request.set);
+    if (status != STATUS_OK) {
+        fprintf(stderr, "trainerd: %s\n", status_reason());
+        return status_exit_code(status);
+    }
+    return exit_code;
+}
