@@ -97,6 +97,28 @@ void memory_release(enum memory_category category, void *block, size_t n, size_t
     }
 }
 
+enum status memory_shrink(enum memory_category category, void *block_io, size_t n, size_t n_new, size_t size)
+{
+    size_t bytes = n * size, bytes_new = n_new * size;
+    void *block = *(void **)block_io;
+    if (bytes >= HUGE_PAGE && bytes_new < HUGE_PAGE) {
+        void *small;
+        enum status status = memory_acquire(category, n_new, size, &small);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        memcpy(small, block, bytes_new);
+        memory_release(category, block, n, size);
+        *(void **)block_io = small;
+        return STATUS_OK;
+    }
+    if (mapped_size(bytes) > mapped_size(bytes_new) && bytes_new >= HUGE_PAGE) {
+        munmap((char *)block + mapped_size(bytes_new), mapped_size(bytes) - mapped_size(bytes_new));
+    }
+    count(category, (int64_t)bytes_new - (int64_t)bytes);
+    return STATUS_OK;
+}
+
 void *memory_alloc(size_t n, size_t size)
 {
     atomic_fetch_add(&n_call, 1);

@@ -42,6 +42,13 @@ enum status memory_acquire(enum memory_category category, size_t n, size_t size,
 /* Give back a block; NULL is allowed. `n` and `size` as at memory_acquire. */
 void memory_release(enum memory_category category, void *block, size_t n, size_t size);
 
+/* Keep the first n_new × size bytes of a block of n × size, and give the rest back.
+ *
+ *   owns    *block_io may move; it is released with n_new from then on
+ *   errors  STATUS_NOMEM while moving a small rest: *block_io is as before
+ */
+enum status memory_shrink(enum memory_category category, void *block_io, size_t n, size_t n_new, size_t size);
+
 /* For small sizes of our own making: zeroed, never NULL, ends the process (exit 71) when there is none.
  * Give back with free. */
 void *memory_alloc(size_t n, size_t size);

@@ -1,0 +1,152 @@
+/* Loading: which format a path is in, and the questions that any loaded dataset answers. */
+#include "partition/dataset.h"
+
+#include "partition/dataset_build.h"
+#include "partition/dataset_path.h"
+#include "partition/dataset_store.h"
+#include "protocol/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+struct dataset_path dataset_path_join(const char *folder, const char *name)
+{
+    struct dataset_path path;
+    snprintf(path.text, sizeof path.text, "%s/%s", folder, name);
+    return path;
+}
+
+bool dataset_path_exists(const char *folder, const char *name)
+{
+    struct dataset_path path = dataset_path_join(folder, name);
+    return npy_exists(path.text);
+}
+
+
+
+static enum status (*const readers[])(const struct job *, const char *, struct dataset *) = {
+    [JOB_FORMAT_NPY] = dataset_npy_load,
+};
+
+/* What lies at `path`; JOB_FORMAT_AUTO when it is none of the known forms. */
+static enum job_format format_find(const char *path, bool folder)
+{
+    if (!folder) {
+        size_t n = strlen(path);
+        return n > 4 && strcmp(path + n - 4, ".npz") == 0 ? JOB_FORMAT_NPZ : JOB_FORMAT_AUTO;
+    }
+    if (dataset_path_exists(path, "edges.npy") || dataset_path_exists(path, "indptr.npy")) {
+        return JOB_FORMAT_NPY;
+    }
+    if (dataset_path_exists(path, "raw/edge.csv.gz") || dataset_path_exists(path, "raw/data.npz")) {
+        return JOB_FORMAT_OGB;
+    }
+    return JOB_FORMAT_AUTO;
+}
+
+/* The last part of a path, without a file's extension. */
+static void name_of(const char *path, char *out, size_t room)
+{
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/') {
+        end--;
+    }
+    size_t begin = end;
+    while (begin > 0 && path[begin - 1] != '/') {
+        begin--;
+    }
+    snprintf(out, room, "%.*s", (int)(end - begin), path + begin);
+    char *extension = strstr(out, ".npz");
+    if (extension != NULL) {
+        *extension = '\0';
+    }
+}
+
+static enum status folder_load(const struct job *job, struct dataset *out)
+{
+    const char *path = job->dataset.path;
+    struct stat info;
+    if (path[0] == '\0') {
+        return status_fail(STATUS_CONFIG, "dataset.path is empty, expected a dataset folder or a generator");
+    }
+    if (stat(path, &info) != 0) {
+        enum status code = errno == ENOENT || errno == ENOTDIR ? STATUS_NO_INPUT : STATUS_IO;
+        return status_fail(code, "dataset.path: %s: %s", path, strerror(errno));
+    }
+    enum job_format format = (enum job_format)job->dataset.format;
+    if (format == JOB_FORMAT_AUTO) {
+        format = format_find(path, S_ISDIR(info.st_mode));
+    }
+    if (format == JOB_FORMAT_AUTO) {
+        return status_fail(STATUS_DATA, "dataset.path: %s: no known format, expected a folder with edges.npy or indptr.npy "
+                           "(npy), with raw/edge.csv.gz or raw/data.npz (ogb), or a .npz file", path);
+    }
+    if (format != JOB_FORMAT_NPY) {
+        return status_fail(STATUS_CONFIG, "dataset.format: only npy is available yet");
+    }
+    name_of(path, out->name, sizeof out->name);
+    return readers[format](job, path, out);
+}
+
+enum status dataset_load(const struct job *job, struct dataset *out)
+{
+    struct dataset dataset = {.store = dataset_store_open()};
+    enum status status = job->dataset.generator != JOB_GENERATOR_NONE ? generator_build(job, &dataset)
+                                                                       : folder_load(job, &dataset);
+    if (status != STATUS_OK) {
+        dataset_store_close(dataset.store);
+        return status;
+    }
+    *out = dataset;
+    return STATUS_OK;
+}
+
+void dataset_release(struct dataset *dataset)
+{
+    dataset_store_close(dataset->store);
+    *dataset = (struct dataset){0};
+}
+
+static void row_copy(const struct dataset *dataset, int64_t node, float *out)
+{
+    int64_t n = dataset->n_feature;
+    if (dataset->features_f32 != NULL) {
+        memcpy(out, dataset->features_f32 + node * n, (size_t)n * sizeof *out);
+    } else if (dataset->features_f16 != NULL) {
+        for (int64_t c = 0; c < n; c++) {
+            out[c] = npy_half(dataset->features_f16[node * n + c]);
+        }
+    } else {
+        memset(out, 0, (size_t)n * sizeof *out);
+        for (int64_t i = dataset->feature_indptr[node]; i < dataset->feature_indptr[node + 1]; i++) {
+            out[dataset->feature_indices[i]] = dataset->feature_data[i];
+        }
+    }
+}
+
+void dataset_feature_rows(const struct dataset *dataset, const uint32_t *node, int64_t n_row, float *out)
+{
+    if (dataset->n_feature == 0) {
+        return;
+    }
+    for (int64_t row = 0; row < n_row; row++) {
+        row_copy(dataset, node[row], out + row * dataset->n_feature);
+    }
+}
+
+void dataset_fingerprint(const struct dataset *dataset, char out[33])
+{
+    XXH3_state_t *state = XXH3_createState();
+    ASSERT(state != NULL);
+    XXH3_128bits_reset(state);
+    XXH3_128bits_update(state, &dataset->n_node, sizeof dataset->n_node);
+    XXH3_128bits_update(state, dataset->indptr, (size_t)(dataset->n_node + 1) * sizeof *dataset->indptr);
+    XXH3_128bits_update(state, dataset->indices, (size_t)dataset->n_edge * sizeof *dataset->indices);
+    XXH128_hash_t hash = XXH3_128bits_digest(state);
+    XXH3_freeState(state);
+    snprintf(out, 33, "%016llx%016llx", (unsigned long long)hash.high64, (unsigned long long)hash.low64);
+}

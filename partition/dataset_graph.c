@@ -1,0 +1,262 @@
+/* Edges to in-edges by destination: counting sort in two passes over the stream, then rows sorted and freed of repeats
+ * in place. Nothing but the result is ever held, so a graph of any size loads in the memory it needs afterwards.
+ */
+#include "partition/dataset_build.h"
+#include "partition/dataset_store.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BATCH 65536
+#define INSERTION_MOST 24
+
+struct build {
+    int64_t n_node;
+    bool undirected;
+    bool loops_stored;
+    bool filling;       /* the first pass counts, the second fills */
+    int64_t *indptr;
+    uint32_t *indices;
+    int64_t n_room;     /* entries counted in the first pass */
+    int64_t n_loop_out; /* loops left out */
+};
+
+enum status dataset_nodes_check(int64_t n_node, const char *file)
+{
+    if (n_node < 1) {
+        return status_fail(STATUS_DATA, "%s: has no nodes, expected at least one", file);
+    }
+    if (n_node > (int64_t)UINT32_MAX - 1) {
+        return status_fail(STATUS_DATA, "%s: has %" PRId64 " nodes, expected at most %" PRId64, file, n_node,
+                           (int64_t)UINT32_MAX - 1);
+    }
+    return STATUS_OK;
+}
+
+/* Count or place one entry; false when the second pass sees more than the first. */
+static bool put(struct build *build, int64_t to, int64_t from)
+{
+    if (!build->filling) {
+        build->indptr[to + 1]++;
+        return true;
+    }
+    int64_t at = build->indptr[to]++;
+    if (at >= build->n_room) {
+        return false;
+    }
+    build->indices[at] = (uint32_t)from;
+    return true;
+}
+
+static enum status put_batch(struct build *build, const struct edge_source *source, int64_t first, int64_t n,
+                             const int64_t *from, const int64_t *to)
+{
+    for (int64_t i = 0; i < n; i++) {
+        bool source_bad = from[i] < 0 || from[i] >= build->n_node;
+        if (source_bad || to[i] < 0 || to[i] >= build->n_node) {
+            return status_fail(STATUS_DATA, "%s: %s %" PRId64 ": %s %" PRId64 " is out of range, expected 0 to %" PRId64,
+                               source->file, source->unit, first + i, source_bad ? "source" : "destination",
+                               source_bad ? from[i] : to[i], build->n_node - 1);
+        }
+        if (from[i] == to[i] && !build->loops_stored) {
+            build->n_loop_out++;
+            continue;
+        }
+        if (!put(build, to[i], from[i]) ||
+            (build->undirected && from[i] != to[i] && !put(build, from[i], to[i]))) {
+            return status_fail(STATUS_DATA, "%s: changed while it was read", source->file);
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status pass(struct build *build, const struct edge_source *source)
+{
+    int64_t *batch = memory_alloc(2 * BATCH, sizeof *batch);
+    build->n_loop_out = 0;
+    enum status status = STATUS_OK;
+    for (int64_t first = 0; first < source->n_edge && status == STATUS_OK; first += BATCH) {
+        int64_t n = source->n_edge - first < BATCH ? source->n_edge - first : BATCH;
+        status = source->read(source->self, first, n, batch, batch + BATCH);
+        if (status == STATUS_OK) {
+            status = put_batch(build, source, first, n, batch, batch + BATCH);
+        }
+    }
+    free(batch);
+    return status;
+}
+
+static void insertion_sort(uint32_t *at, int64_t n)
+{
+    for (int64_t i = 1; i < n; i++) {
+        uint32_t value = at[i];
+        int64_t j = i;
+        for (; j > 0 && at[j - 1] > value; j--) {
+            at[j] = at[j - 1];
+        }
+        at[j] = value;
+    }
+}
+
+/* Ascending, in place: radix exchange from the highest bit down. Depth is at most 32, whatever the data. */
+static void sort(uint32_t *at, int64_t n, uint32_t bit)
+{
+    if (n <= INSERTION_MOST) {
+        insertion_sort(at, n);
+        return;
+    }
+    if (bit == 0) {
+        return;
+    }
+    int64_t low = 0, high = n;
+    while (low < high) {
+        if ((at[low] & bit) == 0) {
+            low++;
+        } else {
+            uint32_t value = at[--high];
+            at[high] = at[low];
+            at[low] = value;
+        }
+    }
+    sort(at, low, bit >> 1);
+    sort(at + low, n - low, bit >> 1);
+}
+
+static bool ascending(const uint32_t *at, int64_t n)
+{
+    for (int64_t i = 1; i < n; i++) {
+        if (at[i - 1] > at[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void rows_sort(struct build *build)
+{
+    uint32_t top = (uint32_t)1 << 31;
+    while (top > 1 && (top & (uint32_t)(build->n_node - 1)) == 0) {
+        top >>= 1;
+    }
+#pragma omp parallel for schedule(dynamic, 1024)
+    for (int64_t row = 0; row < build->n_node; row++) {
+        uint32_t *at = build->indices + build->indptr[row];
+        int64_t n = build->indptr[row + 1] - build->indptr[row];
+        if (!ascending(at, n)) {
+            sort(at, n, top);
+        }
+    }
+}
+
+/* Close the gaps that repeats leave; returns the loops kept. */
+static int64_t rows_unique(struct build *build)
+{
+    int64_t to = 0, n_loop = 0, begin = 0;
+    for (int64_t row = 0; row < build->n_node; row++) {
+        int64_t end = build->indptr[row + 1];
+        build->indptr[row] = to;
+        for (int64_t i = begin; i < end; i++) {
+            if (i > begin && build->indices[i] == build->indices[i - 1]) {
+                continue;
+            }
+            n_loop += build->indices[i] == row;
+            build->indices[to++] = build->indices[i];
+        }
+        begin = end;
+    }
+    build->indptr[build->n_node] = to;
+    return n_loop;
+}
+
+/* Walked by ascending destination, the k-th time u is a source must be row u's k-th entry: out-edges equal in-edges. */
+static enum status symmetric_find(struct dataset *out)
+{
+    uint32_t *seen;
+    enum status status = memory_acquire(MEMORY_OTHER, (size_t)out->n_node, sizeof *seen, &seen);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    out->symmetric = true;
+    for (int64_t row = 0; row < out->n_node && out->symmetric; row++) {
+        for (int64_t i = out->indptr[row]; i < out->indptr[row + 1]; i++) {
+            uint32_t from = out->indices[i];
+            int64_t at = out->indptr[from] + seen[from]++;
+            if (at >= out->indptr[from + 1] || out->indices[at] != row) {
+                out->symmetric = false;
+                break;
+            }
+        }
+    }
+    memory_release(MEMORY_OTHER, seen, (size_t)out->n_node, sizeof *seen);
+    return STATUS_OK;
+}
+
+/* What self_loops = "auto" means is the layer's definition: SAGE and GIN take edges as they are. */
+static enum dataset_loops loops_of(const struct job *job)
+{
+    if (job->dataset.self_loops != JOB_SWITCH_AUTO) {
+        return job->dataset.self_loops == JOB_SWITCH_YES ? DATASET_LOOPS_IMPLICIT : DATASET_LOOPS_NONE;
+    }
+    bool as_stored = job->model.kind == JOB_KIND_SAGE || job->model.kind == JOB_KIND_GIN;
+    return as_stored ? DATASET_LOOPS_STORED : DATASET_LOOPS_IMPLICIT;
+}
+
+static enum status rows_fill(struct build *build, const struct edge_source *source, struct dataset *out)
+{
+    size_t n_node = (size_t)build->n_node;
+    enum status status =
+        dataset_store_block(out->store, MEMORY_STRUCTURE, n_node + 1, sizeof *build->indptr, &build->indptr);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = pass(build, source);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    for (size_t row = 0; row < n_node; row++) {
+        build->indptr[row + 1] += build->indptr[row];
+    }
+    build->n_room = build->indptr[n_node];
+    status = dataset_store_block(out->store, MEMORY_STRUCTURE, (size_t)build->n_room, sizeof *build->indices,
+                                 &build->indices);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    build->filling = true;
+    status = pass(build, source);
+    /* Filling moved each row's begin to its end, which is the next row's begin. */
+    memmove(build->indptr + 1, build->indptr, n_node * sizeof *build->indptr);
+    build->indptr[0] = 0;
+    return status;
+}
+
+enum status dataset_graph_build(const struct job *job, const struct edge_source *source, bool auto_undirected,
+                                struct dataset *out)
+{
+    struct build build = {.n_node = out->n_node};
+    out->loops = loops_of(job);
+    build.loops_stored = out->loops == DATASET_LOOPS_STORED;
+    build.undirected =
+        job->dataset.undirected == JOB_SWITCH_AUTO ? auto_undirected : job->dataset.undirected == JOB_SWITCH_YES;
+
+    enum status status = rows_fill(&build, source, out);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    rows_sort(&build);
+    int64_t n_loop = rows_unique(&build);
+    out->indptr = build.indptr;
+    out->indices = build.indices;
+    out->n_edge = build.indptr[out->n_node];
+    int64_t n_kept = build.undirected ? (out->n_edge - n_loop) / 2 + n_loop : out->n_edge;
+    out->n_duplicate = source->n_edge - build.n_loop_out - n_kept;
+    if (out->n_edge < build.n_room) {
+        status = dataset_store_shrink(out->store, &out->indices, (size_t)out->n_edge);
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+    out->symmetric = true;
+    return build.undirected ? STATUS_OK : symmetric_find(out);
+}

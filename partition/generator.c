@@ -1,0 +1,76 @@
+/* The table of built-in graphs, and what they share: keys, sizes, feature blocks, splits. */
+#include "partition/generator.h"
+
+#include "partition/dataset_store.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+struct generator_row {
+    const char *name;
+    enum status (*build)(const struct job *job, struct dataset *out);
+};
+
+static const struct generator_row generators[JOB_GENERATOR_N] = {
+    [JOB_GENERATOR_KARATE] = {"karate", generator_karate},
+    [JOB_GENERATOR_SBM] = {"sbm", generator_sbm},
+    [JOB_GENERATOR_RMAT] = {"rmat", generator_rmat},
+};
+
+struct random_key generator_key(const struct job *job, int draw)
+{
+    return (struct random_key){
+        .seed = (uint64_t)job->dataset.seed, .op = (uint16_t)draw, .stream = RANDOM_STREAM_GENERATOR};
+}
+
+enum status generator_n_edge(const struct job *job, int64_t n_node, int64_t *out)
+{
+    double n_edge = round((double)n_node * job->dataset.degree);
+    if (n_edge > (double)GENERATOR_EDGE_MOST) {
+        return status_fail(STATUS_CONFIG, "dataset.degree: %" PRId64 " nodes of degree %g are %.0f edges, expected at most %"
+                           PRId64, n_node, job->dataset.degree, n_edge, GENERATOR_EDGE_MOST);
+    }
+    *out = n_node > 1 ? (int64_t)n_edge : 0;
+    return STATUS_OK;
+}
+
+enum status generator_features(const struct job *job, struct dataset *out, float **rows_out)
+{
+    out->n_feature = job->dataset.features;
+    enum status status = dataset_store_block(out->store, MEMORY_FEATURES, (size_t)(out->n_node * out->n_feature),
+                                             sizeof **rows_out, rows_out);
+    if (status == STATUS_OK) {
+        out->features_f32 = *rows_out;
+    }
+    return status;
+}
+
+enum status generator_splits(const struct job *job, struct dataset *out)
+{
+    enum status status =
+        dataset_store_block(out->store, MEMORY_OTHER, (size_t)out->n_node, sizeof *out->split, &out->split);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    struct random_key key = generator_key(job, GENERATOR_DRAW_SPLIT);
+    bool train = false;
+    for (int64_t node = 0; node < out->n_node; node++) {
+        float draw = random_unit(&key, (uint64_t)node, 0);
+        out->split[node] = draw < 0.6f   ? DATASET_SPLIT_TRAIN
+                           : draw < 0.8f ? DATASET_SPLIT_VALID
+                                         : DATASET_SPLIT_TEST;
+        train = train || out->split[node] == DATASET_SPLIT_TRAIN;
+    }
+    if (!train) {
+        out->split[0] = DATASET_SPLIT_TRAIN;
+    }
+    return dataset_split_finish(out);
+}
+
+enum status generator_build(const struct job *job, struct dataset *out)
+{
+    const struct generator_row *row = &generators[job->dataset.generator];
+    snprintf(out->name, sizeof out->name, "%s", row->name);
+    return row->build(job, out);
+}

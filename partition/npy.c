@@ -1,0 +1,264 @@
+/* Mapping, values and writing of .npy arrays; the header's own grammar is npy_header.c's.
+ *
+ * A mapping is private and read-only: pages are read when used and count as the file's, not as ours.
+ */
+#include "partition/npy.h"
+
+#include "partition/npy_header.h"
+#include "protocol/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+size_t npy_type_size(enum npy_type type)
+{
+    static const size_t sizes[] = {
+#define X(name, letter, size, text) size,
+        NPY_TYPE_LIST(X)
+#undef X
+    };
+    return sizes[type];
+}
+
+const char *npy_type_text(enum npy_type type)
+{
+    static const char *const texts[] = {
+#define X(name, letter, size, text) text,
+        NPY_TYPE_LIST(X)
+#undef X
+    };
+    return texts[type];
+}
+
+bool npy_is_integer(const struct npy *npy)
+{
+    return npy->type < NPY_TYPE_F16;
+}
+
+bool npy_exists(const char *path)
+{
+    return access(path, F_OK) == 0 || errno != ENOENT;
+}
+
+/* A header may end anywhere; values that would lie across their own size are moved to where they may be read. */
+static enum status align(struct npy *npy)
+{
+    size_t size = npy_type_size(npy->type);
+    if ((uintptr_t)npy->data % size == 0) {
+        return STATUS_OK;
+    }
+    void *copy;
+    enum status status = memory_acquire(MEMORY_OTHER, (size_t)npy->n_value, size, &copy);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    memcpy(copy, npy->data, (size_t)npy->n_value * size);
+    if (npy->map != NULL) {
+        munmap(npy->map, npy->n_map);
+    }
+    npy->map = copy;
+    npy->n_map = (size_t)npy->n_value * size;
+    npy->copied = true;
+    npy->data = copy;
+    return STATUS_OK;
+}
+
+enum status npy_open_bytes(const char *name, const void *bytes, size_t n_bytes, struct npy *out)
+{
+    struct npy npy = {0};
+    snprintf(npy.name, sizeof npy.name, "%s", name);
+    enum status status = npy_header_read(bytes, n_bytes, &npy);
+    if (status == STATUS_OK) {
+        status = align(&npy);
+    }
+    if (status == STATUS_OK) {
+        *out = npy;
+    }
+    return status;
+}
+
+enum status npy_open(const char *path, struct npy *out)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) {
+        enum status code = errno == ENOENT || errno == ENOTDIR ? STATUS_NO_INPUT : STATUS_IO;
+        return status_fail(code, "%s: cannot open: %s", path, strerror(errno));
+    }
+    struct npy npy = {0};
+    snprintf(npy.name, sizeof npy.name, "%s", path);
+    enum status status;
+    struct stat info;
+    if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) {
+        status = status_fail(STATUS_DATA, "%s: is not a file, expected a .npy array", path);
+        goto close_file;
+    }
+    if (info.st_size == 0) {
+        status = status_fail(STATUS_DATA, "%s: is empty, expected a .npy array", path);
+        goto close_file;
+    }
+    npy.n_map = (size_t)info.st_size;
+    npy.map = mmap(NULL, npy.n_map, PROT_READ, MAP_PRIVATE, file, 0);
+    if (npy.map == MAP_FAILED) {
+        status = status_fail(STATUS_IO, "%s: cannot map %zu bytes: %s", path, npy.n_map, strerror(errno));
+        goto close_file;
+    }
+    status = npy_header_read(npy.map, npy.n_map, &npy);
+    if (status == STATUS_OK) {
+        status = align(&npy);
+    }
+    if (status != STATUS_OK) {
+        munmap(npy.map, npy.n_map);
+        goto close_file;
+    }
+    *out = npy;
+close_file:
+    close(file);
+    return status;
+}
+
+void npy_close(struct npy *npy)
+{
+    if (npy->map != NULL && npy->copied) {
+        memory_release(MEMORY_OTHER, npy->map, npy->n_map, 1);
+    } else if (npy->map != NULL) {
+        munmap(npy->map, npy->n_map);
+    }
+    *npy = (struct npy){0};
+}
+
+/* "[2, any]" for messages. */
+static void shape_print(int rank, const int64_t *shape, char *out, size_t room)
+{
+    size_t at = (size_t)snprintf(out, room, "[");
+    for (int i = 0; i < rank && at < room; i++) {
+        const char *comma = i > 0 ? ", " : "";
+        at += (size_t)(shape[i] < 0 ? snprintf(out + at, room - at, "%sany", comma)
+                                    : snprintf(out + at, room - at, "%s%lld", comma, (long long)shape[i]));
+    }
+    if (at < room) {
+        snprintf(out + at, room - at, "]");
+    }
+}
+
+enum status npy_expect(const struct npy *npy, enum npy_kind kind, int rank, int64_t rows, int64_t columns)
+{
+    if (kind == NPY_KIND_INTEGER && !npy_is_integer(npy)) {
+        return status_fail(STATUS_DATA, "%s: holds %s, expected integers", npy->name, npy_type_text(npy->type));
+    }
+    const int64_t want[2] = {rows, columns};
+    bool fits = npy->rank == rank;
+    for (int i = 0; i < rank && fits; i++) {
+        fits = want[i] < 0 || npy->shape[i] == want[i];
+    }
+    if (!fits) {
+        char has[128], wanted[64];
+        shape_print(npy->rank, npy->shape, has, sizeof has);
+        shape_print(rank, want, wanted, sizeof wanted);
+        return status_fail(STATUS_DATA, "%s: has shape %s, expected %s", npy->name, has, wanted);
+    }
+    return STATUS_OK;
+}
+
+int64_t npy_int(const struct npy *npy, int64_t i)
+{
+    switch (npy->type) {
+    case NPY_TYPE_BOOL: return ((const uint8_t *)npy->data)[i] != 0;
+    case NPY_TYPE_I8: return ((const int8_t *)npy->data)[i];
+    case NPY_TYPE_I16: return ((const int16_t *)npy->data)[i];
+    case NPY_TYPE_I32: return ((const int32_t *)npy->data)[i];
+    case NPY_TYPE_I64: return ((const int64_t *)npy->data)[i];
+    case NPY_TYPE_U8: return ((const uint8_t *)npy->data)[i];
+    case NPY_TYPE_U16: return ((const uint16_t *)npy->data)[i];
+    case NPY_TYPE_U32: return ((const uint32_t *)npy->data)[i];
+    case NPY_TYPE_U64: {
+        uint64_t value = ((const uint64_t *)npy->data)[i];
+        return value > INT64_MAX ? INT64_MAX : (int64_t)value;
+    }
+    default: return 0;
+    }
+}
+
+double npy_real(const struct npy *npy, int64_t i)
+{
+    switch (npy->type) {
+    case NPY_TYPE_F16: return npy_half(((const uint16_t *)npy->data)[i]);
+    case NPY_TYPE_F32: return ((const float *)npy->data)[i];
+    case NPY_TYPE_F64: return ((const double *)npy->data)[i];
+    default: return (double)npy_int(npy, i);
+    }
+}
+
+float npy_half(uint16_t bits)
+{
+    uint32_t sign = (uint32_t)(bits & 0x8000u) << 16;
+    uint32_t exponent = bits >> 10 & 0x1fu;
+    uint32_t fraction = bits & 0x3ffu;
+    if (exponent == 0) {
+        float small = (float)fraction * 0x1p-24f;
+        return sign != 0 ? -small : small;
+    }
+    uint32_t wide = exponent == 31 ? 255u : exponent + 112u;
+    uint32_t word = sign | wide << 23 | fraction << 13;
+    float value;
+    memcpy(&value, &word, sizeof value);
+    return value;
+}
+
+/* All bytes or an error; write() may take fewer. */
+static bool write_all(int file, const void *bytes, size_t n)
+{
+    const char *at = bytes;
+    while (n > 0) {
+        ssize_t written = write(file, at, n);
+        if (written < 0 && errno == EINTR) {
+            continue;
+        }
+        if (written <= 0) {
+            return false;
+        }
+        at += written;
+        n -= (size_t)written;
+    }
+    return true;
+}
+
+enum status npy_save(const char *path, enum npy_type type, int rank, const int64_t *shape, const void *data)
+{
+    char header[256];
+    size_t n_header = npy_header_write(type, rank, shape, header, sizeof header);
+    size_t n_value = 1;
+    for (int i = 0; i < rank; i++) {
+        n_value *= (size_t)shape[i];
+    }
+    size_t n_aside = strlen(path) + sizeof ".aside";
+    char *aside = memory_alloc(n_aside, 1);
+    snprintf(aside, n_aside, "%s.aside", path);
+
+    enum status status = STATUS_OK;
+    int file = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (file < 0) {
+        status = status_fail(STATUS_CREATE, "%s: cannot create: %s", aside, strerror(errno));
+        goto free_aside;
+    }
+    bool written = write_all(file, header, n_header) && write_all(file, data, n_value * npy_type_size(type)) &&
+                   fsync(file) == 0;
+    int saved = errno;
+    written = close(file) == 0 && written;
+    if (!written) {
+        status = status_fail(STATUS_IO, "%s: cannot write: %s", aside, strerror(saved));
+        unlink(aside);
+    } else if (rename(aside, path) != 0) {
+        status = status_fail(STATUS_CREATE, "%s: cannot rename to %s: %s", aside, path, strerror(errno));
+        unlink(aside);
+    }
+free_aside:
+    free(aside);
+    return status;
+}

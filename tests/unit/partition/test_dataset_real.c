@@ -1,0 +1,75 @@
+/* The real graphs beside the repository: what is loaded agrees with each folder's meta.json. Skipped where they are not. */
+#include "partition/dataset.h"
+
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static const char *shared(void)
+{
+    const char *folder = getenv("TRAINERD_SHARED");
+    return folder != NULL ? folder : "../shared";
+}
+
+static struct job job_of(const char *name)
+{
+    struct job job;
+    job_defaults(&job);
+    snprintf(job.dataset.path, sizeof job.dataset.path, "%s/datasets/%s", shared(), name);
+    if (access(job.dataset.path, F_OK) != 0) {
+        cr_skip_test("no %s", job.dataset.path);
+    }
+    return job;
+}
+
+static int64_t meta_integer(const json_t *meta, const char *key)
+{
+    return json_integer_value(json_object_get(meta, key));
+}
+
+static void agrees(const char *name)
+{
+    struct job job = job_of(name);
+    char path[JOB_TEXT_BYTES + 16];
+    snprintf(path, sizeof path, "%s/meta.json", job.dataset.path);
+    json_t *meta = json_load_file(path, 0, NULL);
+    cr_assert_not_null(meta);
+    struct dataset dataset;
+    cr_assert_eq(dataset_load(&job, &dataset), STATUS_OK, "%s", status_reason());
+    cr_assert_str_eq(dataset.name, name);
+    cr_assert_eq(dataset.n_node, meta_integer(meta, "nodes"));
+    cr_assert_eq(dataset.n_edge, meta_integer(meta, "edges_stored"));
+    cr_assert_eq(dataset.n_feature, meta_integer(meta, "features"));
+    cr_assert_eq(dataset.n_class, meta_integer(meta, "classes"));
+    cr_assert_eq(dataset.n_split[DATASET_SPLIT_TRAIN], meta_integer(meta, "train"));
+    cr_assert_eq(dataset.n_split[DATASET_SPLIT_VALID], meta_integer(meta, "valid"));
+    cr_assert_eq(dataset.n_split[DATASET_SPLIT_TEST], meta_integer(meta, "test"));
+    cr_assert_eq(dataset.n_duplicate, 0);
+    cr_assert(dataset.symmetric);
+    cr_assert_eq(dataset.loops, DATASET_LOOPS_IMPLICIT);
+
+    double sum_of_squares = 0;
+    float *row = malloc((size_t)dataset.n_feature * sizeof *row);
+    for (uint32_t node = 0; node < dataset.n_node; node++) {
+        dataset_feature_rows(&dataset, &node, 1, row);
+        for (int64_t c = 0; c < dataset.n_feature; c++) {
+            sum_of_squares += (double)row[c] * (double)row[c];
+        }
+    }
+    double expected = json_number_value(json_object_get(meta, "feature_sumsq"));
+    cr_assert_float_eq(sum_of_squares, expected, 1e-6 * expected);
+    free(row);
+    json_decref(meta);
+    dataset_release(&dataset);
+}
+
+Test(dataset_real, cora_agrees_with_its_meta) { agrees("cora"); }
+Test(dataset_real, citeseer_agrees_with_its_meta) { agrees("citeseer"); }
+Test(dataset_real, amazon_photo_agrees_with_its_meta) { agrees("amazon_photo"); }
+Test(dataset_real, coauthor_cs_agrees_with_its_meta) { agrees("coauthor_cs"); }
+Test(dataset_real, coauthor_physics_agrees_with_its_meta) { agrees("coauthor_physics"); }
+Test(dataset_real, tolokers_agrees_with_its_meta) { agrees("tolokers"); }
+Test(dataset_real, minesweeper_agrees_with_its_meta) { agrees("minesweeper"); }
+Test(dataset_real, acm_psp_agrees_with_its_meta) { agrees("acm_psp"); }
