@@ -66,7 +66,7 @@ bool transform_first(const struct program *program, int x, int64_t f_out)
         return false;
     }
     int64_t aggregate_first = in->width * (in->needs_grad ? 2 : 1); /* columns forth, and back where a gradient is wanted */
-    return 2 * f_out < aggregate_first;
+    return 2 * f_out <= aggregate_first; /* on a tie too: the aggregate then keeps nothing for backward */
 }
 
 static int64_t n_layer_of(const struct job *job)

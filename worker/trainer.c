@@ -28,6 +28,7 @@ static struct op_call call_build(struct trainer *t, int index, int32_t i, bool b
     const struct program *program = &t->program;
     const struct op *op = &program->op[index];
     const struct part_device *part = &t->part[i];
+    bool sparse = program->value[op->in[0]].is_sparse;
     struct op_call call = {.device = t->device,
                            .program = program,
                            .op = op,
@@ -38,14 +39,14 @@ static struct op_call call_build(struct trainer *t, int index, int32_t i, bool b
                                    .epoch = t->epoch,
                                    .op = (uint16_t)index,
                                    .stream = RANDOM_STREAM_DROPOUT},
-                           .csr = part->csr.indptr != NULL ? &part->csr : NULL,
+                           .csr = sparse ? &part->csr : NULL,
                            .out = trainer_value(t, op->out, i),
                            .aux = trainer_aux(t, index, i),
                            .scratch = t->scratch};
     for (int k = 0; k < 2; k++) {
         int in = op->in[k], param = op->param[k];
         if (in >= 0) {
-            call.in[k] = in > 0 ? trainer_value(t, in, i) : program->value[0].is_sparse ? NULL : part->features;
+            call.in[k] = in > 0 ? trainer_value(t, in, i) : sparse ? NULL : part->features;
         }
         call.param[k] = param >= 0 ? t->weights + program->param[param].offset : NULL;
         if (backward && in >= 0 && program->value[in].needs_grad) {
