@@ -1,4 +1,4 @@
-/* job_keys.def as a table at run time: what the readers and writers of job files (job_*.c) share, and nobody else needs.
+/* job_keys.def as a table at run time: for the readers and writers of job files (job_*.c) and whoever walks over all keys.
  *
  * Knows the keys, their ranges and their places in struct job; nothing of files or TOML.
  */
@@ -78,6 +78,9 @@ void job_key_label(const struct job_key *key, char out[JOB_LABEL_BYTES]);
 /* A double in the fewest digits that read back as the same double, always with a '.' or an exponent. */
 #define JOB_REAL_BYTES 32
 void job_real_text(double value, char out[JOB_REAL_BYTES]);
+
+/* The value of a key as canonical TOML. `key` is not JOB_TYPE_LATER. */
+void job_print_value(FILE *file, const struct job *job, const struct job_key *key);
 
 /* Edits (insert, delete, replace, swap neighbours; letter case ignored) that turn one name into the other.
  * source  Damerau 1964, in the optimal-string-alignment form */

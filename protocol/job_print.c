@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void print_value(FILE *file, const struct job *job, const struct job_key *key)
+void job_print_value(FILE *file, const struct job *job, const struct job_key *key)
 {
     const void *at = (const char *)job + key->offset;
     char real[JOB_REAL_BYTES];
@@ -53,7 +53,7 @@ char *job_print(const struct job *job)
         }
         if (key->type != JOB_TYPE_LATER) {
             fprintf(file, "%s = ", key->name);
-            print_value(file, job, key);
+            job_print_value(file, job, key);
             fputc('\n', file);
         }
     }

@@ -18,11 +18,6 @@ enum status output_dir(const char *dir, const char *name, char out[PATH_MAX])
     if (n >= PATH_MAX - 64) {
         return status_fail(STATUS_CONFIG, "output.dir is %d bytes long: expected less than %d", n, PATH_MAX - 64);
     }
-    if (dir[0] == '\0') {
-        for (char *c = out + strlen("runs/"); *c != '\0'; c++) {
-            *c = *c == '/' ? '_' : *c;
-        }
-    }
     for (; n > 1 && out[n - 1] == '/'; n--) {
         out[n - 1] = '\0';
     }

@@ -22,7 +22,7 @@ struct output {
     int64_t n_metrics_bytes;
 };
 
-/* The job's folder: output.dir, or runs/<name>. `name` has '/' replaced by '_'. errors  STATUS_CONFIG too long */
+/* The job's folder: output.dir, or runs/<name>. errors  STATUS_CONFIG too long */
 enum status output_dir(const char *dir, const char *name, char out[PATH_MAX]);
 
 /* Could output_open make or use this folder? Makes nothing. errors  STATUS_CREATE */

@@ -1,0 +1,60 @@
+/* Any bytes as a checkpoint: refused, or decoded to pointers inside the bytes. Tried as they are, and with all checksums
+ * set right, or no input would get past them. */
+#include "protocol/log.h"
+#include "trainerd/checkpoint.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+/* The head, as checkpoint.c writes it: 16 bytes, 6 × (length, hash), 8 reserved, hash of the head. */
+enum { HEAD_BYTES = 128, N_SECTION = 6, BORDER = 64 };
+
+static void put(uint8_t *at, uint64_t value)
+{
+    memcpy(at, &value, sizeof value);
+}
+
+static void repair(uint8_t *bytes, size_t n)
+{
+    size_t at = HEAD_BYTES;
+    for (int i = 0; i < N_SECTION && n >= HEAD_BYTES; i++) {
+        uint64_t n_section;
+        memcpy(&n_section, bytes + 16 + 16 * i, sizeof n_section);
+        if (at > n || n_section > n - at) {
+            break;
+        }
+        put(bytes + 24 + 16 * i, XXH3_64bits(bytes + at, n_section));
+        at += (n_section + BORDER - 1) / BORDER * BORDER;
+    }
+    if (n >= HEAD_BYTES) {
+        put(bytes + HEAD_BYTES - 8, XXH3_64bits(bytes, HEAD_BYTES - 8));
+    }
+}
+
+static void try_one(const uint8_t *bytes, size_t n)
+{
+    struct checkpoint read;
+    if (checkpoint_decode(bytes, n, "input", &read) != STATUS_OK) {
+        return;
+    }
+    const uint8_t *end = bytes + n;
+    ASSERT((const uint8_t *)read.job + read.n_job <= end && read.n_weight > 0);
+    for (int i = 0; i < CHECKPOINT_ARRAY_N; i++) {
+        ASSERT(read.array[i] == NULL || (const uint8_t *)(read.array[i] + read.n_weight) <= end);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+{
+    uint8_t *copy = malloc(n > 0 ? n : 1);
+    ASSERT(copy != NULL);
+    memcpy(copy, bytes, n);
+    try_one(copy, n);
+    repair(copy, n);
+    try_one(copy, n);
+    free(copy);
+    return 0;
+}

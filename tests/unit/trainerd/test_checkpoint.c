@@ -1,0 +1,259 @@
+#include "trainerd/checkpoint.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define N_WEIGHT 21
+
+static char folder[64];
+
+static void make_folder(void)
+{
+    snprintf(folder, sizeof folder, "/tmp/trainerd-checkpoint-XXXXXX");
+    cr_assert_not_null(mkdtemp(folder));
+}
+
+static void remove_folder(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    cr_assert_eq(system(command), 0);
+}
+
+TestSuite(checkpoint, .init = make_folder, .fini = remove_folder);
+
+static const char *path_of(int64_t n_epoch)
+{
+    static char path[128];
+    snprintf(path, sizeof path, "%s/epoch-%lld.ckpt", folder, (long long)n_epoch);
+    return path;
+}
+
+static struct job job_of(const char *text)
+{
+    struct job job;
+    cr_assert_eq(job_load_text(text, strlen(text), "job", NULL, 0, &job), STATUS_OK, "%s", status_reason());
+    return job;
+}
+
+#define JOB_OF_TEST "[dataset]\ngenerator = \"karate\"\n[model]\nhidden = 16\n[workers]\ncount = 2\n[train]\nepochs = 50\n"
+
+/* Weights, one moment and the best weights: an optimiser without a second moment. */
+static void save(int64_t n_epoch)
+{
+    static float weights[N_WEIGHT], moment[N_WEIGHT], best[N_WEIGHT];
+    for (int i = 0; i < N_WEIGHT; i++) {
+        weights[i] = (float)(n_epoch * 100 + i);
+        moment[i] = -weights[i];
+        best[i] = 0.5f * weights[i];
+    }
+    struct job job = job_of(JOB_OF_TEST);
+    char *text = job_print(&job);
+    struct checkpoint checkpoint = {.job = text, .n_job = strlen(text), .n_weight = N_WEIGHT};
+    checkpoint.state = (struct checkpoint_state){.n_epoch = n_epoch, .best_epoch = n_epoch - 1, .n_stale = 3,
+                                                 .best = {0.5, 0.9, 0.8, 0.7}, .last = {0.4, 0.9, NAN, NAN},
+                                                 .n_metrics_bytes = 1234, .dataset = "fingerprint"};
+    checkpoint.array[CHECKPOINT_ARRAY_WEIGHTS] = weights;
+    checkpoint.array[CHECKPOINT_ARRAY_MOMENT_1] = moment;
+    checkpoint.array[CHECKPOINT_ARRAY_BEST] = best;
+    cr_assert_eq(checkpoint_save(folder, &checkpoint), STATUS_OK, "%s", status_reason());
+    free(text);
+}
+
+/* The file of checkpoint 7, in 64-byte aligned memory of its own size. */
+static char *bytes_of_checkpoint(size_t *n_out)
+{
+    save(7);
+    FILE *file = fopen(path_of(7), "rb");
+    cr_assert_not_null(file);
+    struct stat stat_of;
+    cr_assert_eq(fstat(fileno(file), &stat_of), 0);
+    *n_out = (size_t)stat_of.st_size;
+    char *bytes = malloc(*n_out);
+    cr_assert_eq(fread(bytes, 1, *n_out, file), *n_out);
+    fclose(file);
+    return bytes;
+}
+
+static void put_file(int64_t n_epoch, const void *bytes, size_t n_bytes)
+{
+    FILE *file = fopen(path_of(n_epoch), "wb");
+    cr_assert_not_null(file);
+    cr_assert_eq(fwrite(bytes, 1, n_bytes, file), n_bytes);
+    fclose(file);
+}
+
+Test(checkpoint, what_was_saved_is_loaded_bit_for_bit)
+{
+    save(12);
+    struct checkpoint read;
+    cr_assert_eq(checkpoint_load(folder, &read), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(read.state.n_epoch, 12);
+    cr_assert_eq(read.state.best_epoch, 11);
+    cr_assert_eq(read.state.n_stale, 3);
+    cr_assert_eq(read.state.best.test, 0.7);
+    cr_assert(isnan(read.state.last.test));
+    cr_assert_eq(read.state.n_metrics_bytes, 1234);
+    cr_assert_str_eq(read.state.dataset, "fingerprint");
+    cr_assert_eq(read.n_weight, N_WEIGHT);
+    for (int i = 0; i < N_WEIGHT; i++) {
+        cr_assert_eq(read.array[CHECKPOINT_ARRAY_WEIGHTS][i], 1200.0f + (float)i);
+        cr_assert_eq(read.array[CHECKPOINT_ARRAY_MOMENT_1][i], -1200.0f - (float)i);
+        cr_assert_eq(read.array[CHECKPOINT_ARRAY_BEST][i], 600.0f + 0.5f * (float)i);
+    }
+    cr_assert_null(read.array[CHECKPOINT_ARRAY_MOMENT_2]);
+    cr_assert_str_eq(read.warning, "");
+    struct job job = job_of(JOB_OF_TEST);
+    cr_assert_eq(checkpoint_match(&read, &job), STATUS_OK, "%s", status_reason());
+    checkpoint_release(&read);
+}
+
+Test(checkpoint, the_last_two_are_kept_and_half_written_ones_removed)
+{
+    char aside[160];
+    snprintf(aside, sizeof aside, "%s.tmp", path_of(3));
+    put_file(3, "", 0);
+    cr_assert_eq(rename(path_of(3), aside), 0);
+    save(9);
+    save(10);
+    save(100);
+    cr_assert_neq(access(path_of(9), F_OK), 0);
+    cr_assert_eq(access(path_of(10), F_OK), 0);
+    cr_assert_eq(access(path_of(100), F_OK), 0);
+    cr_assert_neq(access(aside, F_OK), 0);
+    /* Going on from 10 by another way gives 100 up. */
+    save(11);
+    cr_assert_neq(access(path_of(100), F_OK), 0);
+    cr_assert_eq(access(path_of(10), F_OK), 0);
+}
+
+Test(checkpoint, a_broken_newest_one_is_passed_over_with_a_warning)
+{
+    save(5);
+    save(6);
+    cr_assert_eq(truncate(path_of(6), 200), 0);
+    struct checkpoint read;
+    cr_assert_eq(checkpoint_load(folder, &read), STATUS_OK);
+    cr_assert_eq(read.state.n_epoch, 5);
+    cr_assert(strstr(read.warning, "epoch-6.ckpt' is damaged"), "%s", read.warning);
+    checkpoint_release(&read);
+}
+
+Test(checkpoint, no_checkpoint_and_only_broken_ones_are_told_apart)
+{
+    struct checkpoint read;
+    cr_assert_eq(checkpoint_load(folder, &read), STATUS_NO_INPUT);
+    cr_assert(strstr(status_reason(), folder), "%s", status_reason());
+    cr_assert_eq(checkpoint_load("/tmp/no/such/folder", &read), STATUS_NO_INPUT);
+    put_file(4, "hello", 5);
+    cr_assert_eq(checkpoint_load(folder, &read), STATUS_DATA);
+    cr_assert(strstr(status_reason(), "epoch-4.ckpt"), "%s", status_reason());
+    cr_assert_eq(mkdir(path_of(8), 0777), 0);
+    cr_assert_eq(checkpoint_load(folder, &read), STATUS_DATA);
+    cr_assert(strstr(status_reason(), "epoch-8.ckpt': not a plain file"), "%s", status_reason());
+}
+
+Test(checkpoint, a_file_cut_anywhere_is_refused)
+{
+    size_t n;
+    char *bytes = bytes_of_checkpoint(&n);
+    struct checkpoint read;
+    cr_assert_eq(checkpoint_decode(bytes, n, "it", &read), STATUS_OK);
+    /* Every length: all section borders, and one byte to each side of them. */
+    for (size_t cut = 0; cut < n; cut++) {
+        char *copy = malloc(cut > 0 ? cut : 1);
+        memcpy(copy, bytes, cut);
+        cr_assert_eq(checkpoint_decode(copy, cut, "it", &read), STATUS_DATA, "%zu bytes", cut);
+        free(copy);
+    }
+    char *longer = calloc(n + 64, 1);
+    memcpy(longer, bytes, n);
+    cr_assert_eq(checkpoint_decode(longer, n + 64, "it", &read), STATUS_DATA);
+    free(longer);
+    free(bytes);
+}
+
+Test(checkpoint, every_single_flipped_bit_is_noticed)
+{
+    size_t n;
+    char *bytes = bytes_of_checkpoint(&n);
+    struct checkpoint read;
+    for (size_t bit = 0; bit < 8 * n; bit++) {
+        bytes[bit / 8] ^= (char)(1 << bit % 8);
+        cr_assert_eq(checkpoint_decode(bytes, n, "it", &read), STATUS_DATA, "bit %zu", bit);
+        bytes[bit / 8] ^= (char)(1 << bit % 8);
+    }
+    cr_assert_eq(checkpoint_decode(bytes, n, "it", &read), STATUS_OK);
+    free(bytes);
+}
+
+Test(checkpoint, damage_is_named_by_file_and_section)
+{
+    size_t n;
+    char *bytes = bytes_of_checkpoint(&n);
+    struct checkpoint read;
+    bytes[n - 64] ^= 1;
+    cr_assert_eq(checkpoint_decode(bytes, n, "the/file", &read), STATUS_DATA);
+    cr_assert(strstr(status_reason(), "'the/file'") && strstr(status_reason(), "best weights") &&
+              strstr(status_reason(), "checksum"), "%s", status_reason());
+    bytes[8] = 9;
+    cr_assert_eq(checkpoint_decode(bytes, n, "the/file", &read), STATUS_DATA);
+    cr_assert(strstr(status_reason(), "version 9: expected 1"), "%s", status_reason());
+    free(bytes);
+}
+
+static void expect_match(const char *text, enum status wanted, const char *word)
+{
+    save(20);
+    struct checkpoint read;
+    cr_assert_eq(checkpoint_load(folder, &read), STATUS_OK);
+    struct job job = job_of(text);
+    cr_assert_eq(checkpoint_match(&read, &job), wanted, "%s: %s", text, status_reason());
+    cr_assert(wanted == STATUS_OK || strstr(status_reason(), word), "%s in: %s", word, status_reason());
+    checkpoint_release(&read);
+}
+
+#define KARATE "[dataset]\ngenerator = \"karate\"\n"
+
+Test(checkpoint, another_job_is_refused_with_the_key_and_both_values)
+{
+    expect_match(KARATE "[model]\nhidden = 32\n[workers]\ncount = 2\n", STATUS_CONFIG, "model.hidden is 32");
+    expect_match(KARATE "[model]\nhidden = 32\n[workers]\ncount = 2\n", STATUS_CONFIG, "it is 16");
+    expect_match(KARATE "[model]\nhidden = 16\n[workers]\ncount = 2\n[train]\nlr = 0.5\n", STATUS_CONFIG, "train.lr is 0.5");
+    expect_match(KARATE "[model]\nhidden = 16\n[workers]\ncount = 2\n[train]\nseed = 2\n", STATUS_CONFIG, "train.seed");
+    expect_match("[dataset]\npath = \"x\"\n[model]\nhidden = 16\n[workers]\ncount = 2\n", STATUS_CONFIG, "dataset.");
+    expect_match(KARATE "[model]\nhidden = 16\n[workers]\ncount = 4\n", STATUS_CONFIG, "partition.parts is 4");
+}
+
+Test(checkpoint, workers_exchange_output_and_more_epochs_may_change)
+{
+    expect_match("name = \"other\"\n" KARATE "[model]\nhidden = 16\n[partition]\nparts = 2\n[workers]\ncount = 1\nthreads = 3\n"
+                 "[exchange]\nschedule = \"halo\"\n[output]\ndir = \"elsewhere\"\n[train]\nepochs = 90\ncheckpoint_every = 7\n",
+                 STATUS_OK, NULL);
+}
+
+Test(checkpoint, fewer_epochs_than_are_done_are_refused)
+{
+    expect_match(KARATE "[model]\nhidden = 16\n[workers]\ncount = 2\n[train]\nepochs = 19\n", STATUS_CONFIG,
+                 "20 epochs done");
+    expect_match(KARATE "[model]\nhidden = 16\n[workers]\ncount = 2\n[train]\nepochs = 20\n", STATUS_OK, NULL);
+}
+
+Test(checkpoint, a_rate_that_stretches_to_the_last_epoch_fixes_their_number)
+{
+    struct job then = job_of(KARATE "[train]\nepochs = 50\nlr_schedule = \"cosine\"\n");
+    char *text = job_print(&then);
+    struct checkpoint checkpoint = {.job = text, .n_job = strlen(text), .state.n_epoch = 20, .path = "it"};
+    cr_assert_eq(checkpoint_match(&checkpoint, &then), STATUS_OK);
+    struct job now = then;
+    now.train.epochs = 60;
+    cr_assert_eq(checkpoint_match(&checkpoint, &now), STATUS_CONFIG);
+    cr_assert(strstr(status_reason(), "train.epochs is 60"), "%s", status_reason());
+    free(text);
+}
