@@ -2,6 +2,7 @@
 #include "protocol/job_keys.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,14 +139,15 @@ void job_key_label(const struct job_key *key, char out[JOB_LABEL_BYTES])
 
 void job_real_text(double value, char out[JOB_REAL_BYTES])
 {
+    if (value == floor(value) && fabs(value) < 1e15) {
+        snprintf(out, JOB_REAL_BYTES, "%.1f", value);
+        return;
+    }
     for (int digits = 1; digits <= 17; digits++) {
         snprintf(out, JOB_REAL_BYTES, "%.*g", digits, value);
         if (strtod(out, NULL) == value) {
             break;
         }
-    }
-    if (strpbrk(out, ".en") == NULL) {
-        strcat(out, ".0");
     }
 }
 

@@ -1,15 +1,41 @@
-/* The only file that sees toml++ (header-only, exceptions off). Nothing of C++ leaves it: entries are plain structs whose
- * texts live in the store. Bytes are checked for UTF-8 and depth before the parser sees them.
+/* The only file that sees toml++ (header-only). Nothing of C++ leaves it: entries are plain structs whose texts live in the
+ * store, exceptions become a status. Bytes are checked for UTF-8 and depth before the parser sees them.
  */
-#define TOML_EXCEPTIONS 0
+#include <stdexcept>
+#include <string_view>
+
+namespace {
+
+struct parser_bug : std::logic_error {
+    using std::logic_error::logic_error;
+};
+
+/* toml++ 3.3 asserts of a table header's first character ("[.a]") what it refuses properly a few lines later. */
+constexpr bool is_refused_later(std::string_view condition)
+{
+    return condition == "is_bare_key_character(*cp) || is_string_delimiter(*cp)";
+}
+
+/* A function, since a throw inside some of the parser's noexcept functions would be warned of at each. */
+[[noreturn]] void give_up(const char *condition)
+{
+    throw parser_bug(condition);
+}
+
+} // namespace
+
+/* With exceptions off the parser is noexcept, so that neither a failed assertion nor a lack of memory could be caught. */
+#define TOML_EXCEPTIONS 1
+#define TOML_ASSERT(condition) \
+    ((condition) || is_refused_later(#condition) ? static_cast<void>(0) : give_up(#condition))
 #define TOML_MAX_NESTED_VALUES 32
 #include <toml++/toml.h>
 
 #include <algorithm>
 #include <deque>
+#include <memory>
 #include <new>
 #include <string>
-#include <string_view>
 #include <vector>
 
 extern "C" {
@@ -197,6 +223,24 @@ void collect(store &store, const char *section, const toml::table &table)
     }
 }
 
+status parse(std::string_view text, const char *origin, toml_list *out)
+{
+    toml::table table = toml::parse(text);
+    auto kept = std::make_unique<store>();
+    collect(*kept, "", table);
+    if (kept->nul_at.line > 0) {
+        return status_fail(STATUS_CONFIG, "%s:%u:%u: a NUL character inside a text", origin, kept->nul_at.line,
+                           kept->nul_at.column);
+    }
+    std::stable_sort(kept->entries.begin(), kept->entries.end(), [](const toml_entry &a, const toml_entry &b) {
+        return a.key_at.line != b.key_at.line ? a.key_at.line < b.key_at.line : a.key_at.column < b.key_at.column;
+    });
+    out->entry = kept->entries.data();
+    out->n_entry = kept->entries.size();
+    out->store = kept.release();
+    return STATUS_OK;
+}
+
 } // namespace
 
 extern "C" enum status toml_read(const char *text, size_t n_bytes, const char *origin, struct toml_list *out)
@@ -209,31 +253,17 @@ extern "C" enum status toml_read(const char *text, size_t n_bytes, const char *o
     if (failure != STATUS_OK) {
         return failure;
     }
-    toml::parse_result result = toml::parse(view);
-    if (result.failed()) {
-        const toml::parse_error &error = result.error();
-        std::string what(error.description());
-        return status_fail(STATUS_CONFIG, "%s:%u:%u: %s", origin, error.source().begin.line,
-                           error.source().begin.column, what.c_str());
-    }
-    store *kept = new (std::nothrow) store;
-    if (kept == nullptr) {
+    try {
+        return parse(view, origin, out);
+    } catch (const toml::parse_error &error) {
+        std::string_view what = error.description();
+        return status_fail(STATUS_CONFIG, "%s:%u:%u: %.*s", origin, error.source().begin.line,
+                           error.source().begin.column, static_cast<int>(what.size()), what.data());
+    } catch (const std::bad_alloc &) {
         return status_fail(STATUS_NOMEM, "%s: no memory for %zu bytes of TOML", origin, n_bytes);
+    } catch (const std::exception &bug) {
+        return status_fail(STATUS_CONFIG, "%s: the TOML parser gave up: '%s' does not hold", origin, bug.what());
     }
-    collect(*kept, "", result.table());
-    if (kept->nul_at.line > 0) {
-        failure = status_fail(STATUS_CONFIG, "%s:%u:%u: a NUL character inside a text", origin, kept->nul_at.line,
-                              kept->nul_at.column);
-        delete kept;
-        return failure;
-    }
-    std::stable_sort(kept->entries.begin(), kept->entries.end(), [](const toml_entry &a, const toml_entry &b) {
-        return a.key_at.line != b.key_at.line ? a.key_at.line < b.key_at.line : a.key_at.column < b.key_at.column;
-    });
-    out->entry = kept->entries.data();
-    out->n_entry = kept->entries.size();
-    out->store = kept;
-    return STATUS_OK;
 }
 
 extern "C" void toml_release(struct toml_list *list)

@@ -7,8 +7,10 @@ ReportHook(POST_ALL)(struct criterion_global_stats *stats)
 {
     for (struct criterion_suite_stats *suite = stats->suites; suite != NULL; suite = suite->next) {
         for (struct criterion_test_stats *test = suite->tests; test != NULL; test = test->next) {
-            if (test->test_status == CR_STATUS_SKIPPED) {
-                printf("skipped: %s::%s %s\n", suite->suite->name, test->test->name, test->message != NULL ? test->message : "");
+            /* A test that --filter leaves out is disabled. */
+            if (test->test_status == CR_STATUS_SKIPPED && !test->test->data->disabled) {
+                printf("skipped: %s::%s %s\n", suite->suite->name, test->test->name,
+                       test->message != NULL ? test->message : "");
             }
         }
     }
