@@ -22,7 +22,7 @@ struct part_block {
     const uint32_t *rows;   /* n_row: own rows, ascending; NULL on the diagonal (row r is own row r) */
     const int64_t *indptr;  /* n_row + 1 */
     const uint32_t *cols;   /* n_edge: payload rows, ascending in a row */
-    const uint32_t *degree; /* n_col: stored in-degree of each payload row in the whole graph (loops not counted) */
+    const uint32_t *degree; /* n_col: stored in-degree of each payload row in the whole graph (implied loops not counted) */
 };
 
 /* One direction of travel. For IN, block[j] holds edges from part j into this part and send[d] the own rows that part d
@@ -49,7 +49,7 @@ struct part {
     int64_t n_bytes;     /* of the encoded part */
 
     const uint32_t *node;    /* n_own: dataset node ids */
-    const uint32_t *degree;  /* n_own: stored in-degree in the whole graph (loops not counted) */
+    const uint32_t *degree;  /* n_own: stored in-degree in the whole graph (implied loops not counted) */
     const uint8_t *split;    /* n_own */
     const int32_t *labels;   /* n_own, or NULL when multi_label */
     const float *label_rows; /* n_own × n_class, or NULL */
@@ -82,7 +82,8 @@ void part_sizes_release(struct part_sizes *sizes, int32_t n_part);
  *
  *   owns    the caller owns *bytes_out (memory_acquire, MEMORY_OTHER, *n_out × 1)
  *   errors  STATUS_NOMEM
- *   cost    edges and features of this part, plus n_node × 4 bytes of scratch
+ *   cost    edges and features of this part, plus n_node × 4 bytes of scratch; where the graph is not symmetric also one
+ *           scan of all edges, n_node × 4 bytes more, and 4 bytes for each of the part's out-edges
  */
 enum status part_encode(const struct dataset *dataset, const struct partition *partition, int32_t part,
                         void **bytes_out, size_t *n_out);

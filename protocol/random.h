@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /* What a draw is for; the number goes into the key, so it is never reused. */
-enum random_stream { RANDOM_STREAM_DROPOUT = 1, RANDOM_STREAM_INIT = 2, RANDOM_STREAM_GENERATOR = 3 };
+enum random_stream { RANDOM_STREAM_DROPOUT = 1, RANDOM_STREAM_INIT = 2, RANDOM_STREAM_GENERATOR = 3, RANDOM_STREAM_PARTITION = 4 };
 
 /* Everything a draw is keyed by, but for row and column. */
 struct random_key {

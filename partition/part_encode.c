@@ -1,0 +1,411 @@
+/* A part's rows out of the dataset, laid out as part_format.h says.
+ *
+ * Two passes over the part's edges: one counts (so that the sections have their final place), one writes. Rows of the
+ * transposed direction are gathered by one scan of all edges, and only for graphs that are not symmetric.
+ */
+#include "partition/part.h"
+#include "partition/part_format.h"
+#include "protocol/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#define COLUMN_NONE UINT32_MAX
+#define SORT_SMALL 48
+
+/* One direction of one part while it is encoded. Row r's neighbours: indices[indptr[i] … indptr[i+1]), i = row_node[r]
+ * for the dataset's own in-edges, i = r for the out-edges gathered here. */
+struct side {
+    const int64_t *indptr;
+    const uint32_t *indices;
+    const uint32_t *row_node;    /* NULL: r itself */
+    int64_t *gathered_indptr;    /* what the pointers above stand on, when it was gathered here */
+    uint32_t *gathered_indices;
+    int64_t n_gathered;
+    uint32_t *column;            /* n_node: payload row of each neighbour in its part's payload; own nodes: their place */
+    struct part_counts *counts;  /* n_part */
+};
+
+struct encoder {
+    const struct dataset *dataset;
+    const struct partition *partition;
+    int32_t part;
+    int64_t n_own;
+    const uint32_t *node; /* n_own */
+    int n_side;           /* directions encoded: 1 when symmetric */
+    struct side side[PART_DIRECTION_N];
+    struct part_header header;
+};
+
+static uint32_t degree_of(const struct dataset *dataset, uint32_t node)
+{
+    return (uint32_t)(dataset->indptr[node + (int64_t)1] - dataset->indptr[node]);
+}
+
+/* Gather the out-edges of the part's rows: destinations of every edge that leaves row r, ascending. */
+static enum status gather_out(struct encoder *e, struct side *side)
+{
+    const struct dataset *dataset = e->dataset;
+    const int32_t *owner = e->partition->owner;
+    const uint32_t *place = e->side[PART_DIRECTION_IN].column; /* own nodes: their place */
+    enum status status = memory_acquire(MEMORY_OTHER, (size_t)e->n_own + 1, sizeof(int64_t), &side->gathered_indptr);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    int64_t *end = side->gathered_indptr + 1;
+    for (int64_t i = 0; i < dataset->n_edge; i++) {
+        uint32_t u = dataset->indices[i];
+        if (owner[u] == e->part) {
+            end[place[u]]++;
+        }
+    }
+    for (int64_t r = 1; r < e->n_own; r++) {
+        end[r] += end[r - 1];
+    }
+    side->n_gathered = end[e->n_own - 1];
+    status = memory_acquire(MEMORY_OTHER, (size_t)side->n_gathered, sizeof(uint32_t), &side->gathered_indices);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    /* Filled from the back, so that `end` becomes `begin` and destinations stay ascending. */
+    for (int64_t v = dataset->n_node - 1; v >= 0; v--) {
+        for (int64_t i = dataset->indptr[v + 1] - 1; i >= dataset->indptr[v]; i--) {
+            uint32_t u = dataset->indices[i];
+            if (owner[u] == e->part) {
+                side->gathered_indices[--end[place[u]]] = (uint32_t)v;
+            }
+        }
+    }
+    memmove(side->gathered_indptr, end, (size_t)e->n_own * sizeof *end);
+    side->gathered_indptr[e->n_own] = side->n_gathered;
+    side->indptr = side->gathered_indptr;
+    side->indices = side->gathered_indices;
+    return STATUS_OK;
+}
+
+static void side_row(const struct side *side, int64_t r, const uint32_t **first, const uint32_t **end)
+{
+    int64_t i = side->row_node != NULL ? side->row_node[r] : r;
+    *first = side->indices + side->indptr[i];
+    *end = side->indices + side->indptr[i + 1];
+}
+
+/* Count rows, columns and edges of every block, and number the payload rows of each part. */
+static enum status side_count(struct encoder *e, struct side *side)
+{
+    const struct partition *partition = e->partition;
+    int32_t n_part = partition->n_part;
+    int64_t *seen; /* n_part: last row + 1 that had an edge from this part */
+    enum status status = memory_acquire(MEMORY_OTHER, (size_t)n_part, sizeof *seen, &seen);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    memset(side->column, 0xff, (size_t)partition->n_node * sizeof *side->column);
+    for (int64_t r = 0; r < e->n_own; r++) {
+        const uint32_t *u, *end;
+        for (side_row(side, r, &u, &end); u < end; u++) {
+            int32_t j = partition->owner[*u];
+            side->column[*u] = 0;
+            side->counts[j].n_edge++;
+            if (seen[j] != r + 1) {
+                seen[j] = r + 1;
+                side->counts[j].n_row++;
+            }
+        }
+    }
+    memory_release(MEMORY_OTHER, seen, (size_t)n_part, sizeof *seen);
+    for (int32_t j = 0; j < n_part; j++) {
+        int64_t n_col = 0;
+        for (int64_t i = partition->part_begin[j]; i < partition->part_begin[j + 1]; i++) {
+            uint32_t u = partition->order[i];
+            if (j == e->part || side->column[u] != COLUMN_NONE) {
+                side->column[u] = (uint32_t)n_col++;
+            }
+        }
+        side->counts[j].n_col = n_col;
+    }
+    side->counts[e->part].n_row = e->n_own;
+    return STATUS_OK;
+}
+
+/* Ascending order. `spare` is n long; least-significant-byte radix sort for long rows. */
+static void sort_columns(uint32_t *key, int64_t n, uint32_t *spare)
+{
+    if (n <= SORT_SMALL) {
+        for (int64_t i = 1; i < n; i++) {
+            uint32_t k = key[i];
+            int64_t at = i;
+            for (; at > 0 && key[at - 1] > k; at--) {
+                key[at] = key[at - 1];
+            }
+            key[at] = k;
+        }
+        return;
+    }
+    uint32_t any = 0;
+    for (int64_t i = 0; i < n; i++) {
+        any |= key[i];
+    }
+    uint32_t *from = key, *to = spare;
+    for (int shift = 0; shift < 32 && any >> shift != 0; shift += 8) {
+        int64_t at[257] = {0};
+        for (int64_t i = 0; i < n; i++) {
+            at[(from[i] >> shift & 0xff) + 1]++;
+        }
+        for (int b = 1; b < 256; b++) {
+            at[b] += at[b - 1];
+        }
+        for (int64_t i = 0; i < n; i++) {
+            to[at[from[i] >> shift & 0xff]++] = from[i];
+        }
+        uint32_t *swap = from;
+        from = to;
+        to = swap;
+    }
+    if (from != key) {
+        memcpy(key, from, (size_t)n * sizeof *key);
+    }
+}
+
+/* Where the next row, row end, column of one block are written. */
+struct cursor {
+    uint32_t *rows;
+    int64_t *indptr; /* the next row's end */
+    uint32_t *cols;
+    uint32_t *cols_begin; /* of the block */
+    uint32_t *row_begin;  /* of the row being written; NULL: none yet */
+};
+
+static void *section(const struct encoder *e, void *bytes, enum part_section s)
+{
+    return (char *)bytes + e->header.section[s].offset;
+}
+
+static void *side_section(const struct encoder *e, void *bytes, enum part_direction d, enum part_side s)
+{
+    return section(e, bytes, part_side_section(d, s));
+}
+
+/* Place every block's cursor and write the block degrees. */
+static void side_place(const struct encoder *e, enum part_direction d, void *bytes, struct cursor *cursor)
+{
+    const struct partition *partition = e->partition;
+    const struct side *side = &e->side[d];
+    uint32_t *rows = side_section(e, bytes, d, PART_SIDE_ROWS);
+    int64_t *indptr = side_section(e, bytes, d, PART_SIDE_INDPTR);
+    uint32_t *cols = side_section(e, bytes, d, PART_SIDE_COLS);
+    uint32_t *degree = side_section(e, bytes, d, PART_SIDE_DEGREE);
+    for (int32_t j = 0; j < partition->n_part; j++) {
+        const struct part_counts *counts = &side->counts[j];
+        bool diagonal = j == e->part;
+        cursor[j] = (struct cursor){.rows = diagonal ? NULL : rows, .indptr = indptr + 1, .cols = cols, .cols_begin = cols};
+        indptr += counts->n_row + 1;
+        cols += counts->n_edge;
+        if (diagonal) {
+            continue;
+        }
+        rows += counts->n_row;
+        for (int64_t i = partition->part_begin[j]; i < partition->part_begin[j + 1]; i++) {
+            if (side->column[partition->order[i]] != COLUMN_NONE) {
+                *degree++ = degree_of(e->dataset, partition->order[i]);
+            }
+        }
+    }
+}
+
+static int64_t side_widest(const struct encoder *e, const struct side *side)
+{
+    int64_t widest = 0;
+    for (int64_t r = 0; r < e->n_own; r++) {
+        const uint32_t *first, *end;
+        side_row(side, r, &first, &end);
+        widest = end - first > widest ? end - first : widest;
+    }
+    return widest;
+}
+
+static enum status side_write(struct encoder *e, enum part_direction d, void *bytes)
+{
+    const struct partition *partition = e->partition;
+    const struct side *side = &e->side[d];
+    size_t n_part = (size_t)partition->n_part;
+    size_t n_spare = (size_t)side_widest(e, side);
+    uint32_t *spare;
+    enum status status = memory_acquire(MEMORY_OTHER, n_spare, sizeof *spare, &spare);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    struct cursor *cursor = memory_alloc(n_part, sizeof *cursor);
+    int32_t *touched = memory_alloc(n_part, sizeof *touched);
+    memcpy(side_section(e, bytes, d, PART_SIDE_BLOCKS), side->counts, n_part * sizeof *side->counts);
+    side_place(e, d, bytes, cursor);
+    for (int64_t r = 0; r < e->n_own; r++) {
+        int32_t n_touched = 0;
+        const uint32_t *u, *end;
+        for (side_row(side, r, &u, &end); u < end; u++) {
+            int32_t j = partition->owner[*u];
+            if (cursor[j].row_begin == NULL) {
+                cursor[j].row_begin = cursor[j].cols;
+                touched[n_touched++] = j;
+            }
+            *cursor[j].cols++ = side->column[*u];
+        }
+        for (int32_t t = 0; t < n_touched; t++) {
+            struct cursor *c = &cursor[touched[t]];
+            sort_columns(c->row_begin, c->cols - c->row_begin, spare);
+            c->row_begin = NULL;
+            if (touched[t] != e->part) {
+                *c->rows++ = (uint32_t)r;
+                *c->indptr++ = c->cols - c->cols_begin;
+            }
+        }
+        struct cursor *own = &cursor[e->part];
+        *own->indptr++ = own->cols - own->cols_begin;
+    }
+    free(touched);
+    free(cursor);
+    memory_release(MEMORY_OTHER, spare, n_spare, sizeof *spare);
+    return STATUS_OK;
+}
+
+static void write_sparse_features(const struct encoder *e, void *bytes)
+{
+    const struct dataset *dataset = e->dataset;
+    int64_t *indptr = section(e, bytes, PART_SECTION_FEATURE_INDPTR);
+    uint32_t *indices = section(e, bytes, PART_SECTION_FEATURE_INDICES);
+    float *data = section(e, bytes, PART_SECTION_FEATURE_DATA);
+    for (int64_t r = 0; r < e->n_own; r++) {
+        int64_t first = dataset->feature_indptr[e->node[r]];
+        int64_t n = dataset->feature_indptr[e->node[r] + (int64_t)1] - first;
+        memcpy(indices + indptr[r], dataset->feature_indices + first, (size_t)n * sizeof *indices);
+        memcpy(data + indptr[r], dataset->feature_data + first, (size_t)n * sizeof *data);
+        indptr[r + 1] = indptr[r] + n;
+    }
+}
+
+/* Per-node arrays and features, in the part's order. */
+static void write_rows(const struct encoder *e, void *bytes)
+{
+    const struct dataset *dataset = e->dataset;
+    size_t n_class = (size_t)dataset->n_class;
+    uint32_t *degree = section(e, bytes, PART_SECTION_DEGREE);
+    uint8_t *split = section(e, bytes, PART_SECTION_SPLIT);
+    int32_t *labels = section(e, bytes, PART_SECTION_LABELS);
+    float *label_rows = section(e, bytes, PART_SECTION_LABEL_ROWS);
+    memcpy(section(e, bytes, PART_SECTION_NODE), e->node, (size_t)e->n_own * sizeof *e->node);
+    for (size_t r = 0; r < (size_t)e->n_own; r++) {
+        uint32_t v = e->node[r];
+        degree[r] = degree_of(dataset, v);
+        split[r] = dataset->split[v];
+        if (dataset->multi_label) {
+            memcpy(label_rows + r * n_class, dataset->label_rows + v * n_class, n_class * sizeof *label_rows);
+        } else {
+            labels[r] = dataset->labels[v];
+        }
+    }
+    if (e->header.features == PART_FEATURES_DENSE) {
+        dataset_feature_rows(dataset, e->node, e->n_own, section(e, bytes, PART_SECTION_FEATURES));
+    } else if (e->header.features == PART_FEATURES_SPARSE) {
+        write_sparse_features(e, bytes);
+    }
+}
+
+/* Fill the header's counts from what was counted. */
+static void header_count(struct encoder *e)
+{
+    const struct dataset *dataset = e->dataset;
+    part_header_init(&e->header, dataset, e->partition->n_part);
+    e->header.part = e->part;
+    e->header.n_own = e->n_own;
+    for (int64_t r = 0; r < e->n_own && e->header.features == PART_FEATURES_SPARSE; r++) {
+        e->header.n_feature_value += dataset->feature_indptr[e->node[r] + (int64_t)1] - dataset->feature_indptr[e->node[r]];
+    }
+    for (int d = 0; d < e->n_side; d++) {
+        for (int32_t j = 0; j < e->partition->n_part; j++) {
+            const struct part_counts *counts = &e->side[d].counts[j];
+            e->header.total[d].n_row += j == e->part ? 0 : counts->n_row;
+            e->header.total[d].n_col += j == e->part ? 0 : counts->n_col;
+            e->header.total[d].n_edge += counts->n_edge;
+        }
+    }
+}
+
+static void header_write(struct encoder *e, void *bytes)
+{
+    for (int s = 0; s < PART_SECTION_N; s++) {
+        struct part_section_row *row = &e->header.section[s];
+        row->checksum = XXH3_64bits((char *)bytes + row->offset, row->n_bytes);
+    }
+    e->header.checksum = XXH3_64bits(&e->header, offsetof(struct part_header, checksum));
+    memcpy(bytes, &e->header, sizeof e->header);
+}
+
+static enum status encoder_count(struct encoder *e)
+{
+    const struct dataset *dataset = e->dataset;
+    for (int d = 0; d < e->n_side; d++) {
+        struct side *side = &e->side[d];
+        enum status status = memory_acquire(MEMORY_OTHER, (size_t)dataset->n_node, sizeof(uint32_t), &side->column);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        side->counts = memory_alloc((size_t)e->partition->n_part, sizeof *side->counts);
+        if (d == PART_DIRECTION_IN) {
+            side->indptr = dataset->indptr;
+            side->indices = dataset->indices;
+            side->row_node = e->node;
+        } else if ((status = gather_out(e, side)) != STATUS_OK) {
+            return status;
+        }
+        if ((status = side_count(e, side)) != STATUS_OK) {
+            return status;
+        }
+    }
+    return STATUS_OK;
+}
+
+static void encoder_release(struct encoder *e)
+{
+    for (int d = 0; d < e->n_side; d++) {
+        struct side *side = &e->side[d];
+        memory_release(MEMORY_OTHER, side->gathered_indices, (size_t)side->n_gathered, sizeof(uint32_t));
+        memory_release(MEMORY_OTHER, side->gathered_indptr, (size_t)e->n_own + 1, sizeof(int64_t));
+        memory_release(MEMORY_OTHER, side->column, (size_t)e->dataset->n_node, sizeof(uint32_t));
+        free(side->counts);
+    }
+}
+
+enum status part_encode(const struct dataset *dataset, const struct partition *partition, int32_t part,
+                        void **bytes_out, size_t *n_out)
+{
+    int64_t begin = partition->part_begin[part];
+    struct encoder e = {.dataset = dataset, .partition = partition, .part = part,
+                        .n_own = partition->part_begin[part + 1] - begin, .node = partition->order + begin,
+                        .n_side = dataset->symmetric ? 1 : PART_DIRECTION_N};
+    void *bytes = NULL;
+    enum status status = encoder_count(&e);
+    if (status != STATUS_OK) {
+        goto done;
+    }
+    header_count(&e);
+    if (!part_layout(&e.header)) {
+        status = status_fail(STATUS_NOMEM, "part %d is too large to be encoded", part);
+        goto done;
+    }
+    status = memory_acquire(MEMORY_OTHER, (size_t)e.header.n_bytes, 1, &bytes);
+    for (int d = 0; d < e.n_side && status == STATUS_OK; d++) {
+        status = side_write(&e, (enum part_direction)d, bytes);
+    }
+    if (status != STATUS_OK) {
+        memory_release(MEMORY_OTHER, bytes, (size_t)e.header.n_bytes, 1);
+        goto done;
+    }
+    write_rows(&e, bytes);
+    header_write(&e, bytes);
+    *bytes_out = bytes;
+    *n_out = (size_t)e.header.n_bytes;
+done:
+    encoder_release(&e);
+    return status;
+}

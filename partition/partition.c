@@ -1,0 +1,125 @@
+/* From a dataset to who owns which node: the table of methods, the order, the cache around them, and the figures. */
+#include "partition/partition.h"
+
+#include "partition/order.h"
+#include "partition/partition_method.h"
+#include "protocol/memory.h"
+
+#include <stdlib.h>
+
+typedef enum status partition_method(const struct dataset *dataset, const struct job *job, int32_t n_part, int32_t *owner);
+
+static partition_method *const methods[JOB_METHOD_N] = {
+    [JOB_METHOD_METIS] = partition_metis,
+    [JOB_METHOD_BLOCK] = partition_block,
+    [JOB_METHOD_RANDOM] = partition_random,
+    [JOB_METHOD_FILE] = partition_file,
+};
+
+static void count_parts(struct partition *partition)
+{
+    for (int64_t v = 0; v < partition->n_node; v++) {
+        partition->part_begin[partition->owner[v] + 1]++;
+    }
+    for (int32_t p = 0; p < partition->n_part; p++) {
+        partition->part_begin[p + 1] += partition->part_begin[p];
+    }
+}
+
+static enum status acquire(int32_t n_part, int64_t n_node, struct partition *out)
+{
+    *out = (struct partition){.n_part = n_part, .n_node = n_node};
+    enum status status = memory_acquire(MEMORY_OTHER, (size_t)n_node, sizeof *out->owner, &out->owner);
+    if (status == STATUS_OK) {
+        status = memory_acquire(MEMORY_OTHER, (size_t)n_part + 1, sizeof *out->part_begin, &out->part_begin);
+    }
+    if (status == STATUS_OK) {
+        status = memory_acquire(MEMORY_OTHER, (size_t)n_node, sizeof *out->order, &out->order);
+    }
+    return status;
+}
+
+enum status partition_build(const struct dataset *dataset, const struct job *job, struct partition *out)
+{
+    int32_t n_part = job_n_part(job);
+    if (n_part > dataset->n_node) {
+        return status_fail(STATUS_CONFIG, "partition.parts = %d, expected at most the graph's %lld nodes", n_part,
+                           (long long)dataset->n_node);
+    }
+    struct partition partition;
+    enum status status = acquire(n_part, dataset->n_node, &partition);
+    if (status == STATUS_OK && n_part > 1) {
+        status = methods[job->partition.method](dataset, job, n_part, partition.owner);
+    }
+    if (status == STATUS_OK) {
+        count_parts(&partition);
+        status = order_build(dataset, partition.owner, n_part, partition.part_begin, partition.order);
+    }
+    if (status != STATUS_OK) {
+        partition_release(&partition);
+        return status;
+    }
+    *out = partition;
+    return STATUS_OK;
+}
+
+void partition_release(struct partition *partition)
+{
+    memory_release(MEMORY_OTHER, partition->order, (size_t)partition->n_node, sizeof *partition->order);
+    memory_release(MEMORY_OTHER, partition->part_begin, (size_t)partition->n_part + 1, sizeof *partition->part_begin);
+    memory_release(MEMORY_OTHER, partition->owner, (size_t)partition->n_node, sizeof *partition->owner);
+    *partition = (struct partition){0};
+}
+
+/* Most over mean; 1 where there is nothing. */
+static double imbalance(const int64_t *value, int32_t n)
+{
+    int64_t most = 0, sum = 0;
+    for (int32_t p = 0; p < n; p++) {
+        most = value[p] > most ? value[p] : most;
+        sum += value[p];
+    }
+    return sum == 0 ? 1.0 : (double)most * n / (double)sum;
+}
+
+enum status partition_measure(const struct dataset *dataset, const struct partition *partition,
+                              struct partition_quality *out)
+{
+    int32_t n_part = partition->n_part;
+    int32_t *taken; /* n_node: 1 + the last part that was seen taking this row */
+    enum status status = memory_acquire(MEMORY_OTHER, (size_t)dataset->n_node, sizeof *taken, &taken);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    int64_t *n_own = memory_alloc((size_t)n_part, sizeof *n_own);
+    int64_t *n_edge = memory_alloc((size_t)n_part, sizeof *n_edge);
+    int64_t *n_halo = memory_alloc((size_t)n_part, sizeof *n_halo);
+    struct partition_quality quality = {0};
+    for (int32_t p = 0; p < n_part; p++) {
+        n_own[p] = partition->part_begin[p + 1] - partition->part_begin[p];
+        for (int64_t place = partition->part_begin[p]; place < partition->part_begin[p + 1]; place++) {
+            int64_t v = partition->order[place];
+            for (int64_t i = dataset->indptr[v]; i < dataset->indptr[v + 1]; i++) {
+                uint32_t u = dataset->indices[i];
+                bool remote = partition->owner[u] != p;
+                n_edge[p] += u != v;
+                quality.n_cut += remote;
+                if (remote && taken[u] != p + 1) {
+                    taken[u] = p + 1;
+                    n_halo[p]++;
+                }
+            }
+        }
+        quality.n_halo += n_halo[p];
+    }
+    quality.halo_ratio = (double)quality.n_halo / (double)dataset->n_node;
+    quality.imbalance_node = imbalance(n_own, n_part);
+    quality.imbalance_edge = imbalance(n_edge, n_part);
+    quality.imbalance_halo = imbalance(n_halo, n_part);
+    free(n_halo);
+    free(n_edge);
+    free(n_own);
+    memory_release(MEMORY_OTHER, taken, (size_t)dataset->n_node, sizeof *taken);
+    *out = quality;
+    return STATUS_OK;
+}

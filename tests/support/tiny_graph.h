@@ -1,0 +1,33 @@
+/* Small datasets made by hand for tests: every array set, nothing read from files. */
+#ifndef TESTS_SUPPORT_TINY_GRAPH_H
+#define TESTS_SUPPORT_TINY_GRAPH_H
+
+#include "partition/dataset.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum tiny_features { TINY_FEATURES_F32, TINY_FEATURES_F16, TINY_FEATURES_SPARSE, TINY_FEATURES_NONE };
+
+struct tiny_graph {
+    int64_t n_node;
+    int64_t n_draw;    /* edges drawn before duplicates fall away and reverse edges are added */
+    bool symmetric;
+    bool loops;        /* draw stored self loops too */
+    bool multi_label;
+    enum tiny_features features; /* three columns: node + column / 4 */
+    uint64_t seed;
+};
+
+/* The dataset of that description; tiny_release gives it back. */
+struct dataset tiny_build(const struct tiny_graph *graph);
+
+/* A dataset of exactly these (source, destination) pairs, in any order, without features. */
+struct dataset tiny_from_edges(int64_t n_node, int64_t n_pair, const uint32_t (*pair)[2], bool symmetric);
+
+void tiny_release(struct dataset *dataset);
+
+/* Is (source → destination) stored? Its index among the edges, or -1. */
+int64_t tiny_edge(const struct dataset *dataset, uint32_t source, uint32_t destination);
+
+#endif
