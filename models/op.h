@@ -19,7 +19,7 @@ struct op_call {
     bool training;                 /* dropout is on */
     struct random_key key;         /* seed, epoch, this op's number, DROPOUT */
 
-    const struct device_csr *csr;  /* the part's sparse features when in[0] is sparse */
+    const struct device_csr *csr;  /* the part's sparse features; read when in[0] is sparse */
     const float *in[2];            /* a sparse value: its n_value stored values (NULL: the csr's own) */
     float *out;                    /* likewise */
     float *aux;                    /* n × aux_width(op), kept from forward to backward */

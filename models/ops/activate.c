@@ -11,7 +11,7 @@ static struct device_activate activate_of(const struct op_call *call)
 void op_activate_forward(const struct op_call *call)
 {
     const struct device_activate activate = activate_of(call);
-    if (call->csr != NULL) {
+    if (call->program->value[call->op->in[0]].is_sparse) {
         call->device->ops->csr_dropout(call->device, call->csr, &activate, call->out);
     } else {
         call->device->ops->activate_forward(call->device, call->n, call->program->value[call->op->out].width, &activate,

@@ -6,6 +6,11 @@ static int64_t width_in(const struct program *program, const struct op *op)
     return program->value[op->in[0]].width;
 }
 
+static bool is_sparse(const struct program *program, const struct op *op)
+{
+    return program->value[op->in[0]].is_sparse;
+}
+
 static int64_t width_out(const struct program *program, const struct op *op)
 {
     return program->value[op->out].width;
@@ -14,7 +19,7 @@ static int64_t width_out(const struct program *program, const struct op *op)
 size_t op_linear_scratch(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
 {
     int64_t f_in = width_in(program, op), f_out = width_out(program, op);
-    size_t weight = program->value[op->in[0]].is_sparse ? ops->csr_linear_scratch(f_in, f_out)
+    size_t weight = is_sparse(program, op) ? ops->csr_linear_scratch(f_in, f_out)
                                                         : ops->linear_scratch(n, f_in, f_out);
     size_t bias = op->param[1] >= 0 ? ops->column_sum_scratch(n, f_out) : 0;
     return weight > bias ? weight : bias;
@@ -25,7 +30,7 @@ void op_linear_forward(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
     int64_t f_in = width_in(call->program, call->op), f_out = width_out(call->program, call->op);
-    if (call->csr != NULL) {
+    if (is_sparse(call->program, call->op)) {
         ops->csr_linear_forward(call->device, call->csr, call->in[0], f_out, call->param[0], call->param[1],
                                 call->scratch, call->out);
     } else {
@@ -38,7 +43,7 @@ void op_linear_backward(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
     int64_t f_in = width_in(call->program, call->op), f_out = width_out(call->program, call->op);
-    if (call->grad_param[0] != NULL && call->csr != NULL) {
+    if (call->grad_param[0] != NULL && is_sparse(call->program, call->op)) {
         ops->csr_linear_backward_weight(call->device, call->csr, call->in[0], f_out, call->grad_out, call->scratch,
                                         call->grad_param[0]);
     } else if (call->grad_param[0] != NULL) {

@@ -1,0 +1,127 @@
+/* Whole models with their options, against central differences in double. */
+#include "tests/support/gradient.h"
+
+#include <criterion/criterion.h>
+
+#define N_CLASS 4
+
+static struct job job;
+static struct test_graph graph;
+
+static void begin(void)
+{
+    job_defaults(&job);
+    job.model.hidden = 6;
+    job.model.layers = 3;
+    job.model.steps = 3;
+    test_graph_random(16, 0.2, 8, DATASET_LOOPS_STORED, &graph);
+}
+
+static void end(void)
+{
+    test_graph_release(&graph);
+}
+
+TestSuite(model, .init = begin, .fini = end);
+
+static void check_features(const char *what, int64_t n_feature, bool sparse)
+{
+    struct program program;
+    const struct program_input input = {.n_feature = n_feature, .n_class = N_CLASS, .is_sparse = sparse};
+    cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
+    struct gradient_case one = {.what = what, .program = &program, .graph = &graph, .zeros = sparse,
+                                .training = job.model.dropout > 0.0 || job.model.input_dropout > 0.0};
+    gradient_check(&one);
+    program_release(&program);
+}
+
+/* Few and many features, dense and sparse: every order of linear maps and aggregates. */
+static void check(const char *what)
+{
+    check_features(what, 5, false);
+    check_features(what, 13, false);
+    check_features(what, 13, true);
+    job.model.input_dropout = 0.3;
+    job.model.dropout = 0.4;
+    check_features(what, 5, false);
+    check_features(what, 14, false);
+    check_features(what, 13, true);
+}
+
+Test(model, gcn_gives_the_gradients_of_all_its_weights)
+{
+    job.model.kind = JOB_KIND_GCN;
+    graph.loops = DATASET_LOOPS_IMPLICIT;
+    check("gcn");
+}
+
+Test(model, sage_mean_gives_the_gradients_of_all_its_weights)
+{
+    job.model.kind = JOB_KIND_SAGE;
+    job.model.aggregator = JOB_AGGREGATOR_MEAN;
+    check("sage mean");
+}
+
+Test(model, sage_sum_gives_the_gradients_of_all_its_weights)
+{
+    job.model.kind = JOB_KIND_SAGE;
+    job.model.aggregator = JOB_AGGREGATOR_SUM;
+    check("sage sum");
+}
+
+Test(model, sage_max_gives_the_gradients_of_all_its_weights)
+{
+    job.model.kind = JOB_KIND_SAGE;
+    job.model.aggregator = JOB_AGGREGATOR_MAX;
+    check("sage max");
+}
+
+Test(model, gin_gives_the_gradients_of_all_its_weights)
+{
+    job.model.kind = JOB_KIND_GIN;
+    job.model.eps = 0.2;
+    check("gin, fixed epsilon");
+    job.model.learn_eps = true;
+    check("gin, trained epsilon");
+}
+
+Test(model, appnp_gives_the_gradients_of_all_its_weights)
+{
+    job.model.kind = JOB_KIND_APPNP;
+    graph.loops = DATASET_LOOPS_IMPLICIT;
+    check("appnp");
+}
+
+Test(model, sgc_gives_the_gradients_of_all_its_weights)
+{
+    job.model.kind = JOB_KIND_SGC;
+    graph.loops = DATASET_LOOPS_IMPLICIT;
+    check("sgc");
+}
+
+Test(model, layer_norm_residual_and_plain_layers_pass_gradients_through_every_model)
+{
+    const int kinds[] = {JOB_KIND_GCN, JOB_KIND_SAGE, JOB_KIND_GIN};
+    const int activations[] = {JOB_ACTIVATION_ELU, JOB_ACTIVATION_GELU, JOB_ACTIVATION_LEAKY_RELU};
+    job.model.norm = JOB_NORM_LAYER;
+    job.model.residual = true;
+    job.model.layers = 4;
+    job.model.linear_layers = 2;
+    for (int k = 0; k < 3; k++) {
+        job.model.kind = kinds[k];
+        job.model.activation = activations[k];
+        check(job_choice_text("model", "kind", kinds[k]));
+        check_features("residual of the input itself", job.model.hidden, false);
+        check_features("residual of sparse input", job.model.hidden, true);
+    }
+    job.model.linear_layers = 0;
+    job.model.kind = JOB_KIND_APPNP;
+    check("appnp");
+}
+
+Test(model, layers_without_an_activation_are_still_separate)
+{
+    job.model.kind = JOB_KIND_GCN;
+    job.model.activation = JOB_ACTIVATION_NONE;
+    check("gcn without activation");
+}

@@ -1,0 +1,135 @@
+/* Every op alone, between a linear map and the loss, against central differences in double. */
+#include "tests/support/gradient.h"
+
+#include "models/op.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+#define N_FEATURE 5
+#define N_CLASS 4
+
+static struct program program;
+static struct test_graph graph;
+static const struct program_input input = {.n_feature = N_FEATURE, .n_class = N_CLASS};
+
+static void begin(void)
+{
+    program_init(&input, &program);
+    test_graph_random(14, 0.25, 7, DATASET_LOOPS_STORED, &graph);
+}
+
+static void end(void)
+{
+    program_release(&program);
+    test_graph_release(&graph);
+}
+
+TestSuite(op, .init = begin, .fini = end);
+
+static int weight(int64_t f_in, int64_t f_out)
+{
+    char name[PROGRAM_NAME_BYTES];
+    snprintf(name, sizeof name, "weight.%d", program.n_param);
+    return program_param(&program, name, f_out, f_in, 1.0);
+}
+
+static int vector(int64_t f)
+{
+    char name[PROGRAM_NAME_BYTES];
+    snprintf(name, sizeof name, "vector.%d", program.n_param);
+    return program_param(&program, name, 0, f, 0.0);
+}
+
+/* Class scores from any value: what comes before gets gradients that differ in every element. */
+static void check_from(const char *what, int value, bool training)
+{
+    int64_t f = program.value[value].width;
+    program_linear(&program, value, weight(f, N_CLASS), -1);
+    struct gradient_case one = {.what = what, .program = &program, .graph = &graph, .training = training};
+    gradient_check(&one);
+}
+
+/* x · W, so that what follows has an input that needs a gradient. */
+static int mapped(int64_t f)
+{
+    return program_linear(&program, 0, weight(N_FEATURE, f), -1);
+}
+
+Test(op, linear_gives_the_gradients_of_weight_bias_and_input)
+{
+    check_from("linear", program_linear(&program, mapped(6), weight(6, 7), vector(7)), false);
+}
+
+Test(op, bias_gives_its_gradient)
+{
+    check_from("bias", program_bias(&program, mapped(6), vector(6)), false);
+}
+
+Test(op, layer_norm_gives_the_gradients_of_weight_bias_and_input)
+{
+    int scale = vector(6), shift = vector(6);
+    program.param[scale].fill = 1.0f;
+    check_from("layer_norm", program_layer_norm(&program, mapped(6), scale, shift), false);
+}
+
+Test(op, add_passes_gradients_to_both_inputs_and_to_one_that_is_read_twice)
+{
+    int x = mapped(6), y = mapped(6);
+    int z = program_add(&program, 0.9f, x, 0.1f, y);
+    check_from("add", program_add(&program, 1.0f, z, -2.0f, x), false);
+}
+
+Test(op, eps_add_gives_the_gradient_of_epsilon_and_of_both_inputs)
+{
+    int x = mapped(6), y = mapped(6);
+    check_from("eps_add", program_eps_add(&program, vector(1), x, y), false);
+}
+
+Test(op, an_epsilon_that_does_not_train_gets_no_gradient)
+{
+    int x = mapped(6), eps = vector(1);
+    program.param[eps].trains = false;
+    check_from("fixed eps_add", program_eps_add(&program, eps, x, x), false);
+}
+
+#define ACTIVATION_TEST(name, kind)                                                          \
+    Test(op, name##_gives_its_gradient)                                                      \
+    {                                                                                        \
+        check_from(#name, program_activate(&program, mapped(6), kind, 0.0), false);          \
+    }                                                                                        \
+    Test(op, name##_with_dropout_gives_the_gradient_of_the_same_mask)                        \
+    {                                                                                        \
+        check_from(#name " and dropout", program_activate(&program, mapped(6), kind, 0.4), true); \
+    }                                                                                        \
+    Test(op, name##_with_dropout_drops_nothing_in_evaluation)                                \
+    {                                                                                        \
+        check_from(#name " evaluated", program_activate(&program, mapped(6), kind, 0.4), false); \
+    }
+ACTIVATION_TEST(relu, DEVICE_ACTIVATION_RELU)
+ACTIVATION_TEST(elu, DEVICE_ACTIVATION_ELU)
+ACTIVATION_TEST(leaky_relu, DEVICE_ACTIVATION_LEAKY_RELU)
+ACTIVATION_TEST(gelu, DEVICE_ACTIVATION_GELU)
+ACTIVATION_TEST(none, DEVICE_ACTIVATION_NONE)
+
+static void aggregate_check(enum aggregate_kind kind, enum dataset_loops loops)
+{
+    graph.loops = loops;
+    int x = mapped(6);
+    int y = program_aggregate(&program, x, kind);
+    check_from(aggregate_defs[kind].name, program_add(&program, 1.0f, y, 0.5f, x), false);
+}
+
+#define AGGREGATE_TEST(name, kind)                                        \
+    Test(op, name##_gives_its_gradient_without_loops)                     \
+    {                                                                     \
+        aggregate_check(kind, DATASET_LOOPS_STORED);                      \
+    }                                                                     \
+    Test(op, name##_gives_its_gradient_where_loops_are_implicit)          \
+    {                                                                     \
+        aggregate_check(kind, DATASET_LOOPS_IMPLICIT);                    \
+    }
+AGGREGATE_TEST(sum, AGGREGATE_KIND_SUM)
+AGGREGATE_TEST(mean, AGGREGATE_KIND_MEAN)
+AGGREGATE_TEST(gcn, AGGREGATE_KIND_GCN)
+AGGREGATE_TEST(max, AGGREGATE_KIND_MAX)

@@ -1,0 +1,257 @@
+#include "tests/support/executor_parts.h"
+
+#include "protocol/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct executor_array {
+    struct executor_array *next;
+    void *block;
+    size_t n_bytes;
+};
+
+void *executor_array(struct executor *x, size_t n_bytes)
+{
+    struct executor_array *array = memory_alloc(1, sizeof *array);
+    array->n_bytes = n_bytes;
+    ASSERT(x->ops->acquire(x->device, MEMORY_OTHER, n_bytes, &array->block) == STATUS_OK);
+    array->next = x->arrays;
+    x->arrays = array;
+    return array->block;
+}
+
+void *executor_upload(struct executor *x, const void *from, size_t n_bytes)
+{
+    void *to = executor_array(x, n_bytes);
+    if (n_bytes > 0) {
+        x->ops->upload(x->device, to, from, n_bytes);
+    }
+    return to;
+}
+
+/* Where each node is: its part and its place there. */
+struct places {
+    int32_t *owner;
+    uint32_t *place;
+};
+
+static struct places places_build(struct executor *x)
+{
+    int64_t n = x->setup.graph->n_node;
+    struct places at = {memory_alloc((size_t)n, sizeof *at.owner), memory_alloc((size_t)n, sizeof *at.place)};
+    for (int64_t v = 0; v < n; v++) {
+        float draw = 0.5f * (1.0f + test_number(x->setup.seed + 99, (uint64_t)v, 0));
+        at.owner[v] = x->setup.owner != NULL ? x->setup.owner[v] : (int32_t)(draw * (float)x->setup.n_part);
+        at.place[v] = (uint32_t)x->part[at.owner[v]].n_own++;
+    }
+    for (int p = 0; p < x->setup.n_part; p++) {
+        x->part[p].node = memory_alloc((size_t)x->part[p].n_own, sizeof(uint32_t));
+    }
+    for (int64_t v = 0; v < n; v++) {
+        x->part[at.owner[v]].node[at.place[v]] = (uint32_t)v;
+    }
+    return at;
+}
+
+/* The edges of one block as a bitmap: is there an edge that brings column node `from` to row node `to`? */
+static bool *edges_mark(const struct executor *x, enum part_direction direction)
+{
+    const struct test_graph *graph = x->setup.graph;
+    bool *edge = memory_alloc((size_t)(graph->n_node * graph->n_node), sizeof *edge);
+    for (int64_t e = 0; e < graph->n_edge; e++) {
+        int64_t row = direction == PART_DIRECTION_IN ? graph->to[e] : graph->from[e];
+        int64_t col = direction == PART_DIRECTION_IN ? graph->from[e] : graph->to[e];
+        edge[row * graph->n_node + col] = true;
+    }
+    return edge;
+}
+
+static bool has_row(const bool *edge, int64_t n, uint32_t row, const uint32_t *cols, int64_t n_col)
+{
+    for (int64_t c = 0; c < n_col; c++) {
+        if (edge[row * n + cols[c]]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool has_col(const bool *edge, int64_t n, const uint32_t *rows, int64_t n_row, uint32_t col)
+{
+    for (int64_t r = 0; r < n_row; r++) {
+        if (edge[rows[r] * n + col]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void block_open(struct executor *x, const bool *edge, int i, int j, struct executor_block *out)
+{
+    const struct executor_part *own = &x->part[i], *other = &x->part[j];
+    const struct test_graph *graph = x->setup.graph;
+    int64_t n = graph->n_node, n_row = 0, n_col = 0, n_edge = 0;
+    uint32_t *rows = memory_alloc((size_t)n, sizeof *rows), *payload = memory_alloc((size_t)n, sizeof *payload);
+    uint32_t *cols = memory_alloc((size_t)(n * n), sizeof *cols);
+    int64_t *indptr = memory_alloc((size_t)n + 1, sizeof *indptr);
+    for (uint32_t c = 0; c < other->n_own; c++) {
+        if (i == j || has_col(edge, n, own->node, own->n_own, other->node[c])) {
+            payload[n_col++] = c;
+        }
+    }
+    for (uint32_t r = 0; r < own->n_own; r++) {
+        if (i != j && !has_row(edge, n, own->node[r], other->node, other->n_own)) {
+            continue;
+        }
+        rows[n_row++] = r;
+        for (uint32_t c = 0; c < n_col; c++) {
+            if (edge[own->node[r] * n + other->node[payload[c]]]) {
+                cols[n_edge++] = c;
+            }
+        }
+        indptr[n_row] = n_edge;
+    }
+    out->block = (struct device_block){.n_row = n_row, .n_col = n_col, .n_edge = n_edge};
+    out->block.rows = i == j ? NULL : executor_upload(x, rows, (size_t)n_row * sizeof *rows);
+    out->block.indptr = executor_upload(x, indptr, (size_t)(n_row + 1) * sizeof *indptr);
+    out->block.cols = executor_upload(x, cols, (size_t)n_edge * sizeof *cols);
+    out->payload_rows = executor_upload(x, payload, (size_t)n_col * sizeof *payload);
+    for (int kind = 0; kind < AGGREGATE_KIND_N; kind++) {
+        float *scale = memory_alloc((size_t)n_col, sizeof *scale);
+        for (int64_t c = 0; aggregate_defs[kind].has_scale && c < n_col; c++) {
+            scale[c] = aggregate_defs[kind].scale(graph->degree[other->node[payload[c]]],
+                                                  graph->loops == DATASET_LOOPS_IMPLICIT);
+        }
+        out->col_scale[kind] =
+            aggregate_defs[kind].has_scale ? executor_upload(x, scale, (size_t)n_col * sizeof *scale) : NULL;
+        free(scale);
+    }
+    ASSERT(x->ops->block_open(x->device, &out->block) == STATUS_OK);
+    free(rows);
+    free(payload);
+    free(cols);
+    free(indptr);
+}
+
+static void blocks_open(struct executor *x)
+{
+    for (int direction = 0; direction < PART_DIRECTION_N; direction++) {
+        bool *edge = edges_mark(x, (enum part_direction)direction);
+        for (int i = 0; i < x->setup.n_part; i++) {
+            uint32_t arg_base = 0;
+            x->part[i].block[direction] = memory_alloc((size_t)x->setup.n_part, sizeof(struct executor_block));
+            for (int s = 0; s < x->setup.n_part; s++) {
+                int j = (i + s) % x->setup.n_part;
+                struct executor_block *block = &x->part[i].block[direction][j];
+                block_open(x, edge, i, j, block);
+                block->arg_base = arg_base;
+                arg_base += (uint32_t)block->block.n_col;
+            }
+        }
+        free(edge);
+    }
+}
+
+static void features_open(struct executor *x, struct executor_part *part)
+{
+    int64_t f = x->setup.program->value[0].width, n_value = 0;
+    float *dense = memory_alloc((size_t)(part->n_own * f), sizeof *dense);
+    uint32_t *cols = memory_alloc((size_t)(part->n_own * f), sizeof *cols);
+    int64_t *indptr = memory_alloc((size_t)part->n_own + 1, sizeof *indptr);
+    for (int64_t r = 0; r < part->n_own; r++) {
+        memcpy(dense + r * f, x->setup.features + part->node[r] * f, (size_t)f * sizeof *dense);
+    }
+    if (!x->setup.program->value[0].is_sparse) {
+        part->value[0] = executor_upload(x, dense, (size_t)(part->n_own * f) * sizeof *dense);
+    } else {
+        for (int64_t r = 0; r < part->n_own; r++) {
+            for (int64_t c = 0; c < f; c++) {
+                if (dense[r * f + c] != 0.0f) {
+                    cols[n_value] = (uint32_t)c;
+                    dense[n_value++] = dense[r * f + c]; /* never past what was read */
+                }
+            }
+            indptr[r + 1] = n_value;
+        }
+        part->csr = (struct device_csr){.n_row = part->n_own, .n_col = f, .n_value = n_value};
+        part->csr.indptr = executor_upload(x, indptr, (size_t)(part->n_own + 1) * sizeof *indptr);
+        part->csr.cols = executor_upload(x, cols, (size_t)n_value * sizeof *cols);
+        part->csr.values = executor_upload(x, dense, (size_t)n_value * sizeof *dense);
+        ASSERT(x->ops->csr_open(x->device, &part->csr) == STATUS_OK);
+    }
+    free(dense);
+    free(cols);
+    free(indptr);
+}
+
+static void labels_open(struct executor *x, struct executor_part *part)
+{
+    int32_t *labels = memory_alloc((size_t)part->n_own, sizeof *labels);
+    uint8_t *split = memory_alloc((size_t)part->n_own, sizeof *split);
+    float *scale = memory_alloc((size_t)part->n_own, sizeof *scale);
+    for (int64_t r = 0; r < part->n_own; r++) {
+        labels[r] = x->setup.labels[part->node[r]];
+        split[r] = x->setup.split[part->node[r]];
+        x->n_train += split[r] == DATASET_SPLIT_TRAIN && labels[r] >= 0;
+    }
+    part->labels = executor_upload(x, labels, (size_t)part->n_own * sizeof *labels);
+    part->split = executor_upload(x, split, (size_t)part->n_own * sizeof *split);
+    part->node_device = executor_upload(x, part->node, (size_t)part->n_own * sizeof *part->node);
+    for (int kind = 0; kind < AGGREGATE_KIND_N; kind++) {
+        for (int64_t r = 0; aggregate_defs[kind].has_scale && r < part->n_own; r++) {
+            scale[r] = aggregate_defs[kind].scale(x->setup.graph->degree[part->node[r]],
+                                                  x->setup.graph->loops == DATASET_LOOPS_IMPLICIT);
+        }
+        part->row_scale[kind] =
+            aggregate_defs[kind].has_scale ? executor_upload(x, scale, (size_t)part->n_own * sizeof *scale) : NULL;
+    }
+    free(labels);
+    free(split);
+    free(scale);
+}
+
+void executor_parts_open(struct executor *x)
+{
+    const struct program *program = x->setup.program;
+    x->part = memory_alloc((size_t)x->setup.n_part, sizeof *x->part);
+    struct places at = places_build(x);
+    blocks_open(x);
+    for (int p = 0; p < x->setup.n_part; p++) {
+        struct executor_part *part = &x->part[p];
+        part->value = memory_alloc((size_t)program->n_value, sizeof *part->value);
+        part->grad = memory_alloc((size_t)program->n_value, sizeof *part->grad);
+        part->aux = memory_alloc((size_t)program->n_op, sizeof *part->aux);
+        features_open(x, part);
+        labels_open(x, part);
+    }
+    free(at.owner);
+    free(at.place);
+}
+
+void executor_parts_close(struct executor *x)
+{
+    for (int p = 0; p < x->setup.n_part; p++) {
+        struct executor_part *part = &x->part[p];
+        for (int direction = 0; direction < PART_DIRECTION_N; direction++) {
+            for (int j = 0; j < x->setup.n_part; j++) {
+                x->ops->block_close(x->device, &part->block[direction][j].block);
+            }
+            free(part->block[direction]);
+        }
+        if (part->csr.indptr != NULL) {
+            x->ops->csr_close(x->device, &part->csr);
+        }
+        free(part->value);
+        free(part->grad);
+        free(part->aux);
+        free(part->node);
+    }
+    free(x->part);
+    while (x->arrays != NULL) {
+        struct executor_array *next = x->arrays->next;
+        x->ops->release(x->device, MEMORY_OTHER, x->arrays->block, x->arrays->n_bytes);
+        free(x->arrays);
+        x->arrays = next;
+    }
+}

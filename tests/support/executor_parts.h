@@ -1,0 +1,50 @@
+/* The parts of an executor: who owns what, blocks of edges between parts, and the device arrays of one part. */
+#ifndef TESTS_SUPPORT_EXECUTOR_PARTS_H
+#define TESTS_SUPPORT_EXECUTOR_PARTS_H
+
+#include "partition/part.h"
+#include "tests/support/executor.h"
+
+/* One pair of parts in one direction of travel: the edges, and the sender's rows that travel. */
+struct executor_block {
+    struct device_block block;  /* device arrays */
+    uint32_t *payload_rows;     /* block.n_col own rows of the sender */
+    float *col_scale[AGGREGATE_KIND_N];
+    uint32_t arg_base;
+};
+
+struct executor_part {
+    int64_t n_own;
+    uint32_t *node;             /* n_own: host */
+    uint32_t *node_device;
+    uint8_t *split;
+    int32_t *labels;
+    struct executor_block *block[PART_DIRECTION_N]; /* n_part */
+    float *row_scale[AGGREGATE_KIND_N];
+    struct device_csr csr;
+    float **value, **grad;      /* n_value; grad NULL where none is needed */
+    float **aux;                /* n_op; max's places too */
+    float *grad_param;          /* n_weight */
+};
+
+struct executor {
+    struct executor_setup setup;
+    struct device *device;
+    const struct device_ops *ops;
+    struct executor_part *part;
+    float *weights;             /* device */
+    void *scratch;
+    float *payload, *fresh;     /* rows of the widest value */
+    int64_t n_train;
+    struct executor_array *arrays; /* all device memory, newest first */
+};
+
+/* Zeroed device memory, or a copy of host memory; given back by executor_close. */
+void *executor_array(struct executor *executor, size_t n_bytes);
+void *executor_upload(struct executor *executor, const void *from, size_t n_bytes);
+
+/* Cut the graph into the setup's parts and put structure, features, labels and scales on the device. */
+void executor_parts_open(struct executor *executor);
+void executor_parts_close(struct executor *executor);
+
+#endif

@@ -1,0 +1,129 @@
+#include "tests/support/gradient.h"
+
+#include "tests/support/executor.h"
+#include "tests/support/tolerance.h"
+#include "tests/support/truth.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+
+#define SEED 4
+
+const struct device_ops *const test_devices[2] = {&device_reference, &device_cpu};
+
+double norm(const double *x, int64_t n)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        sum += x[i] * x[i];
+    }
+    return sqrt(sum);
+}
+
+double relative_error(const float *x, const double *truth, int64_t n)
+{
+    double sum = 0.0, size = norm(truth, n);
+    for (int64_t i = 0; i < n; i++) {
+        sum += (x[i] - truth[i]) * (x[i] - truth[i]);
+    }
+    return size > 0.0 ? sqrt(sum) / size : sqrt(sum);
+}
+
+static void values_compare(const struct gradient_case *one, const char *where, struct executor *x, const struct truth *truth)
+{
+    for (int v = 1; v < one->program->n_value; v++) {
+        if (one->program->value[v].is_sparse) {
+            continue;
+        }
+        int64_t n = one->graph->n_node * one->program->value[v].width;
+        float *value = memory_alloc((size_t)n, sizeof *value);
+        executor_value(x, v, value);
+        double error = relative_error(value, truth->value[v], n);
+        cr_assert(error <= TOLERANCE_ARRAY, "%s, %s: value %d is off by %.1e", one->what, where, v, error);
+        free(value);
+    }
+}
+
+static void gradients_compare(const struct gradient_case *one, const char *where, const float *grad, const double *truth)
+{
+    double all = norm(truth, one->program->n_weight);
+    cr_assert(all > 0.0, "%s: nothing to compare", one->what);
+    for (int p = 0; p < one->program->n_param; p++) {
+        const struct parameter *param = &one->program->param[p];
+        int64_t n = param->shape[0] * (param->n_dim == 2 ? param->shape[1] : 1);
+        double error = relative_error(grad + param->offset, truth + param->offset, n);
+        double size = norm(truth + param->offset, n);
+        double most = fmax(TOLERANCE_ARRAY, size > 0.0 ? TOLERANCE_CANCELLED * all / size : TOLERANCE_CANCELLED * all);
+        cr_assert(error <= most, "%s, %s: gradient of %s is off by %.1e", one->what, where, param->name, error);
+    }
+}
+
+static void part_count_check(const struct gradient_case *one, struct executor_setup *setup, struct truth *truth,
+                             double loss, const float *weights, const double *gradient)
+{
+    char where[64];
+    snprintf(where, sizeof where, "%s, %d parts", setup->ops->name, setup->n_part);
+    float *grad = memory_alloc((size_t)one->program->n_weight, sizeof *grad);
+    struct executor *x = executor_open(setup);
+    double found = executor_forward(x, weights);
+    cr_assert(fabs(found - loss) <= TOLERANCE_LOSS * loss, "%s, %s: loss %.9g, expected %.9g", one->what, where, found, loss);
+    values_compare(one, where, x, truth);
+    executor_backward(x, grad);
+    gradients_compare(one, where, grad, gradient);
+    executor_close(x);
+    free(grad);
+}
+
+void gradient_check(const struct gradient_case *one)
+{
+    const struct program *program = one->program;
+    int64_t n = one->graph->n_node, f = program->value[0].width, n_class = program->value[program->logits].width;
+    float *features = memory_alloc((size_t)(n * f), sizeof *features);
+    int32_t *labels = memory_alloc((size_t)n, sizeof *labels);
+    uint8_t *split = memory_alloc((size_t)n, sizeof *split);
+    float *weights = memory_alloc((size_t)program->n_weight, sizeof *weights);
+    double *gradient = memory_alloc((size_t)program->n_weight, sizeof *gradient);
+    for (int64_t r = 0; r < n; r++) {
+        for (int64_t c = 0; c < f; c++) {
+            float number = test_number(1, (uint64_t)r, (uint32_t)c);
+            features[r * f + c] = one->zeros && fabsf(number) < 0.6f ? 0.0f : number;
+        }
+        labels[r] = (int32_t)(0.5f * (1.0f + test_number(2, (uint64_t)r, 0)) * (float)n_class);
+        split[r] = test_number(3, (uint64_t)r, 0) < 0.3f ? DATASET_SPLIT_TRAIN : DATASET_SPLIT_TEST;
+    }
+    struct truth truth;
+    truth_open(program, one->graph, &truth);
+    truth.features = features;
+    truth.labels = labels;
+    truth.split = split;
+    truth.seed = SEED;
+    truth.epoch = 3;
+    truth.training = one->training;
+    program_init_weights(program, 11, weights);
+    for (int p = 0; p < program->n_param; p++) { /* biases, norms and epsilons away from their first values */
+        const struct parameter *param = &program->param[p];
+        for (int64_t i = 0; param->bound == 0.0 && i < param->shape[0]; i++) {
+            weights[param->offset + i] += 0.3f * test_number(5, (uint64_t)p, (uint32_t)i);
+        }
+    }
+    for (int64_t i = 0; i < program->n_weight; i++) {
+        truth.weights[i] = weights[i];
+    }
+    truth_gradient(&truth, gradient);
+    double loss = truth_loss(&truth);
+    for (int d = 0; d < 2; d++) {
+        for (int n_part = 1; n_part <= 5; n_part += n_part < 3 ? 1 : 2) {
+            struct executor_setup setup = {.program = program, .ops = test_devices[d], .graph = one->graph,
+                                           .n_part = n_part, .features = features, .labels = labels, .split = split,
+                                           .seed = SEED, .epoch = 3, .training = one->training};
+            part_count_check(one, &setup, &truth, loss, weights, gradient);
+        }
+    }
+    truth_release(&truth);
+    free(features);
+    free(labels);
+    free(split);
+    free(weights);
+    free(gradient);
+}

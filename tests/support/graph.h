@@ -1,0 +1,28 @@
+/* A small directed graph for tests: random, without duplicates or stored loops, with nodes that nothing points at. */
+#ifndef TESTS_SUPPORT_GRAPH_H
+#define TESTS_SUPPORT_GRAPH_H
+
+#include "partition/dataset.h"
+
+#include <stdint.h>
+
+struct test_graph {
+    int64_t n_node, n_edge;
+    uint32_t *from, *to;    /* n_edge: messages go from → to */
+    uint32_t *degree;       /* n_node: edges to each node */
+    enum dataset_loops loops;
+};
+
+/* Each ordered pair is an edge with probability `density`, but the first two nodes receive nothing. */
+void test_graph_random(int64_t n_node, double density, uint64_t seed, enum dataset_loops loops, struct test_graph *out);
+
+/* From given edges (copied). */
+void test_graph_from_edges(int64_t n_node, int64_t n_edge, const int64_t *from, const int64_t *to, enum dataset_loops loops,
+                           struct test_graph *out);
+
+void test_graph_release(struct test_graph *graph);
+
+/* A number in [-1, 1) for (seed, row, column): features, weights, whatever a test needs. */
+float test_number(uint64_t seed, uint64_t row, uint32_t column);
+
+#endif
