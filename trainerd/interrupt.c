@@ -1,0 +1,46 @@
+#include "trainerd/interrupt.h"
+
+#include "protocol/status.h"
+
+#include <unistd.h>
+
+volatile sig_atomic_t interrupt_asked;
+volatile sig_atomic_t interrupt_now;
+static volatile sig_atomic_t mode_now = INTERRUPT_MODE_EXIT;
+
+static void on_signal(int number)
+{
+    if (mode_now == INTERRUPT_MODE_EXIT) {
+        static const char text[] = "trainerd: interrupted before training began: nothing to save\n";
+        ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
+        (void)written;
+        _exit(status_exit_code(STATUS_INTERRUPTED));
+    }
+    if (mode_now == INTERRUPT_MODE_STOP || interrupt_asked != 0) {
+        interrupt_now = number;
+    }
+    interrupt_asked = number;
+}
+
+void interrupt_install(void)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = on_signal};
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        sigaddset(&action.sa_mask, signals[i]);
+    }
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        sigaction(signals[i], &action, NULL);
+    }
+    signal(SIGPIPE, SIG_IGN);
+}
+
+void interrupt_mode(enum interrupt_mode mode)
+{
+    mode_now = mode;
+    /* Asked while no epoch ran: there is nothing left to finish once training is over. */
+    if (mode == INTERRUPT_MODE_STOP && interrupt_asked != 0) {
+        interrupt_now = interrupt_asked;
+    }
+}

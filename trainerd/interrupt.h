@@ -1,0 +1,27 @@
+/* What Ctrl-C, TERM and HUP mean to a coordinator, which depends on how far it is.
+ *
+ * Separate because signal handlers need flags that outlive every call; knows nothing of jobs.
+ */
+#ifndef TRAINERD_INTERRUPT_H
+#define TRAINERD_INTERRUPT_H
+
+#include <signal.h>
+
+enum interrupt_mode {
+    INTERRUPT_MODE_EXIT,  /* nothing to save, no process started: end at once with exit code 75 */
+    INTERRUPT_MODE_STOP,  /* workers are there: the first signal ends what is being waited for */
+    INTERRUPT_MODE_FINISH /* training: the first signal only asks, the second ends what is being waited for */
+};
+
+/* Catch INT, TERM and HUP, ignore PIPE. Starts in INTERRUPT_MODE_EXIT. */
+void interrupt_install(void);
+
+void interrupt_mode(enum interrupt_mode mode);
+
+/* A signal number once training should end after the running epoch; 0 before. */
+extern volatile sig_atomic_t interrupt_asked;
+
+/* A signal number once calls should return at once: fleet_open's `stop`. */
+extern volatile sig_atomic_t interrupt_now;
+
+#endif

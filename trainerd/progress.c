@@ -1,0 +1,186 @@
+#include "trainerd/progress.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define LINE_BYTES 512
+#define N_LINE_MOST 100
+#define BAR_CELLS 20
+
+void progress_duration(double seconds, char out[PROGRESS_TEXT_BYTES])
+{
+    long long s = (long long)(seconds + 0.5);
+    if (seconds < 10.0) {
+        snprintf(out, PROGRESS_TEXT_BYTES, "%.*f s", seconds < 0.01 ? 4 : seconds < 1.0 ? 3 : 1, seconds);
+    } else if (s < 120) {
+        snprintf(out, PROGRESS_TEXT_BYTES, "%lld s", s);
+    } else if (s < 7200) {
+        snprintf(out, PROGRESS_TEXT_BYTES, "%lld min %lld s", s / 60, s % 60);
+    } else {
+        snprintf(out, PROGRESS_TEXT_BYTES, "%lld h %lld min", s / 3600, s / 60 % 60);
+    }
+}
+
+void progress_bytes(double n_bytes, char out[PROGRESS_TEXT_BYTES])
+{
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+    size_t unit = 0;
+    for (; n_bytes >= 999.5 && unit + 1 < sizeof units / sizeof *units; unit++) {
+        n_bytes /= 1000.0;
+    }
+    snprintf(out, PROGRESS_TEXT_BYTES, "%.*f %s", unit > 0 && n_bytes < 99.95 ? 1 : 0, n_bytes, units[unit]);
+}
+
+void progress_percent(double fraction, char out[PROGRESS_TEXT_BYTES])
+{
+    if (isnan(fraction)) {
+        snprintf(out, PROGRESS_TEXT_BYTES, "-");
+    } else {
+        snprintf(out, PROGRESS_TEXT_BYTES, "%.2f %%", 100.0 * fraction);
+    }
+}
+
+bool progress_is_terminal(FILE *file)
+{
+    const char *term = getenv("TERM");
+    return isatty(fileno(file)) && (term == NULL || strcmp(term, "dumb") != 0);
+}
+
+void progress_init(struct progress *progress, FILE *file, bool is_live)
+{
+    *progress = (struct progress){.file = file, .is_live = is_live};
+}
+
+static void clear(struct progress *progress)
+{
+    if (progress->is_drawn) {
+        fputs("\r\x1b[K", progress->file);
+        progress->is_drawn = false;
+    }
+}
+
+void progress_say(struct progress *progress, const char *format, ...)
+{
+    clear(progress);
+    va_list arguments;
+    va_start(arguments, format);
+    vfprintf(progress->file, format, arguments);
+    va_end(arguments);
+    fputc('\n', progress->file);
+    fflush(progress->file);
+}
+
+void progress_begin(struct progress *progress, int64_t n_first, int64_t n_epoch, int64_t eval_every, double now_s)
+{
+    progress->n_first = n_first;
+    progress->n_epoch = n_epoch;
+    progress->start_s = progress->shown_s = now_s;
+    int64_t n = eval_every > 0 ? (n_epoch - n_first) / eval_every : 1;
+    progress->stride = (n + N_LINE_MOST - 1) / N_LINE_MOST;
+    progress->last = (struct progress_epoch){.train = NAN, .valid = NAN, .test = NAN};
+}
+
+/* Columns of the window, less one: a full line would wrap. */
+static size_t window_columns(const struct progress *progress)
+{
+    struct winsize size = {0};
+    if (ioctl(fileno(progress->file), TIOCGWINSZ, &size) != 0 || size.ws_col < 2) {
+        return 79;
+    }
+    return size.ws_col - 1u < LINE_BYTES - 8 ? size.ws_col - 1u : LINE_BYTES - 8;
+}
+
+/* Append two blanks and a piece if it fits into the columns left. All pieces are ASCII. */
+static void append(char *line, size_t columns, const char *piece)
+{
+    size_t n = strlen(line);
+    if (n + 2 + strlen(piece) <= columns) {
+        snprintf(line + n, LINE_BYTES - n, "%s%s", n > 0 ? "  " : "", piece);
+    }
+}
+
+static void append_metric(char *line, size_t columns, const char *name, double fraction)
+{
+    char percent[PROGRESS_TEXT_BYTES], piece[64];
+    if (!isnan(fraction)) {
+        progress_percent(fraction, percent);
+        snprintf(piece, sizeof piece, "%s %s", name, percent);
+        append(line, columns, piece);
+    }
+}
+
+/* Most wanted first: a narrow window loses the end. */
+static void line_build(const struct progress *progress, const struct progress_epoch *now, size_t columns, double now_s,
+                       char line[LINE_BYTES])
+{
+    char text[PROGRESS_TEXT_BYTES], piece[96];
+    line[0] = '\0';
+    snprintf(piece, sizeof piece, "epoch %lld/%lld", (long long)now->n_done, (long long)progress->n_epoch);
+    append(line, columns, piece);
+    if (progress->is_live && progress->n_epoch > 0) {
+        char bar[BAR_CELLS + 3] = "[";
+        for (int i = 0; i < BAR_CELLS; i++) {
+            bar[1 + i] = now->n_done * BAR_CELLS >= (i + 1) * progress->n_epoch ? '#' : '.';
+        }
+        bar[BAR_CELLS + 1] = ']';
+        append(line, columns, bar);
+    }
+    snprintf(piece, sizeof piece, "loss %.4g", now->loss);
+    append(line, columns, piece);
+    append_metric(line, columns, "train", now->train);
+    append_metric(line, columns, "valid", now->valid);
+    append_metric(line, columns, "test", now->test);
+    int64_t n_here = now->n_done - progress->n_first;
+    if (n_here > 0 && now->n_done < progress->n_epoch) {
+        double per_epoch = (now_s - progress->start_s) / (double)n_here;
+        progress_duration(per_epoch * (double)(progress->n_epoch - now->n_done), text);
+        snprintf(piece, sizeof piece, "%s left", text);
+        append(line, columns, piece);
+    }
+    progress_duration(now->epoch_s, text);
+    snprintf(piece, sizeof piece, "%s/epoch", text);
+    append(line, columns, piece);
+    if (now->n_bytes > 0) {
+        progress_bytes((double)now->n_bytes, text);
+        snprintf(piece, sizeof piece, "%s/epoch", text);
+        append(line, columns, piece);
+    }
+}
+
+void progress_epoch(struct progress *progress, const struct progress_epoch *epoch, double now_s)
+{
+    struct progress_epoch now = *epoch;
+    bool is_first = progress->n_evaluation == 0, is_last = now.n_done >= progress->n_epoch;
+    if (now.is_evaluated) {
+        progress->n_evaluation++;
+    } else {
+        now.train = progress->last.train;
+        now.valid = progress->last.valid;
+        now.test = progress->last.test;
+    }
+    progress->last = now;
+    double since = now_s - progress->shown_s;
+    bool show = progress->is_live
+                    ? !progress->is_drawn || since >= 0.1
+                    : now.is_evaluated && (is_first || is_last || since >= 10.0 ||
+                                           progress->n_evaluation % progress->stride == 0);
+    if (!show) {
+        return;
+    }
+    char line[LINE_BYTES];
+    line_build(progress, &now, progress->is_live ? window_columns(progress) : LINE_BYTES - 8, now_s, line);
+    fprintf(progress->file, progress->is_live ? "\r%s\x1b[K" : "%s\n", line);
+    fflush(progress->file);
+    progress->is_drawn = progress->is_live;
+    progress->shown_s = now_s;
+}
+
+void progress_end(struct progress *progress)
+{
+    clear(progress);
+    fflush(progress->file);
+}
