@@ -14,4 +14,25 @@
  * the terms' size there. */
 #define TOLERANCE_CANCELLED 1e-6
 
+/* --- fast devices against the reference: largest difference over the largest expected value --- */
+
+/* One or two roundings to float (2^-24 each) per element, and none at all in the reference. */
+#define TOLERANCE_ELEMENT 3e-7
+
+/* Float sums of up to some thousand terms of either sign: the error grows with the root of their number, while the sum
+ * itself may nearly cancel. */
+#define TOLERANCE_SUM 1e-5
+
+/* Float sums of 10^5 and more terms of one sign, in pieces of 2^16: 2^-24 times the root of 2^16, and some slack. */
+#define TOLERANCE_LONG_SUM 3e-5
+
+/* Double sums, rounded to float once: the order of terms changes the last bit at most. */
+#define TOLERANCE_DOUBLE_SUM 1.2e-7
+
+/* Losses and counts, kept in double: only the order of additions differs. */
+#define TOLERANCE_SCORE 1e-12
+
+/* Ten optimiser steps in float against double: a few roundings per step, divided by √v. */
+#define TOLERANCE_STEPS 2e-6
+
 #endif

@@ -1,0 +1,188 @@
+/* Sums and maxima over neighbours: even ranges of rows to whichever thread is free, heavy rows in pieces. */
+#include "models/cpu/cpu.h"
+
+#include <string.h>
+
+/* An output above this goes past the caches: it would only push out rows that are still to be read. */
+#define STREAM_BYTES ((int64_t)64 << 20)
+
+static float start_value(const struct cpu_sum *s, int64_t row, int64_t column)
+{
+    if (!s->begin) {
+        return s->out[row * s->f + column];
+    }
+    if (s->self == NULL) {
+        return 0.0f;
+    }
+    float self = s->self[row * s->self_stride + column];
+    return s->self_scale != NULL ? self * s->self_scale[row] : self;
+}
+
+/* out = scale · (start + piece 0 + piece 1 + …), for the columns that the partial sums hold. */
+static void combine_pieces(const struct cpu_schedule *schedule, const struct cpu_sum *s, int64_t column,
+                           int64_t n_column)
+{
+    for (int64_t p = 0, next; p < schedule->n_piece; p = next) {
+        int64_t r = schedule->piece[p].row;
+        int64_t row = s->rows != NULL ? s->rows[r] : r;
+        for (next = p; next < schedule->n_piece && schedule->piece[next].row == r;) {
+            next++;
+        }
+        for (int64_t c = 0; c < n_column; c++) {
+            float sum = start_value(s, row, column + c);
+            for (int64_t q = p; q < next; q++) {
+                sum += schedule->partial[q * CPU_PARTIAL_COLUMNS + c];
+            }
+            s->out[row * s->f + column + c] = s->row_scale != NULL ? sum * s->row_scale[row] : sum;
+        }
+    }
+}
+
+void cpu_sum(struct cpu_device *device, const struct cpu_schedule *schedule, const struct cpu_sum *sum)
+{
+    const struct cpu_kernels *kernels = device->kernels;
+    for (int64_t column = 0; column < sum->f && schedule->n_piece > 0; column += CPU_PARTIAL_COLUMNS) {
+        int64_t n_column = sum->f - column < CPU_PARTIAL_COLUMNS ? sum->f - column : CPU_PARTIAL_COLUMNS;
+#pragma omp parallel for num_threads(device->n_thread) schedule(dynamic)
+        for (int64_t p = 0; p < schedule->n_piece; p++) {
+            const struct cpu_piece *piece = &schedule->piece[p];
+            kernels->sum_piece(sum, piece->begin, piece->end, column, n_column,
+                               schedule->partial + p * CPU_PARTIAL_COLUMNS);
+        }
+        combine_pieces(schedule, sum, column, n_column);
+    }
+    bool parallel = sum->n_edge * sum->f >= CPU_PARALLEL_MIN;
+#pragma omp parallel for num_threads(device->n_thread) schedule(dynamic) if (parallel)
+    for (int64_t i = 0; i < schedule->n_range; i++) {
+        kernels->sum_rows(sum, schedule->range[2 * i], schedule->range[2 * i + 1]);
+    }
+}
+
+enum status cpu_block_open(struct device *device, struct device_block *block)
+{
+    (void)device;
+    struct cpu_schedule *schedule = NULL;
+    enum status status = cpu_schedule_open(block->n_row, block->indptr, &schedule);
+    block->schedule = schedule;
+    return status;
+}
+
+void cpu_block_close(struct device *device, struct device_block *block)
+{
+    (void)device;
+    cpu_schedule_close(block->schedule);
+    block->schedule = NULL;
+}
+
+size_t cpu_block_bytes(int64_t n_block, int64_t n_row, int64_t n_edge)
+{
+    return cpu_schedule_bytes(n_block, n_row, n_edge);
+}
+
+void cpu_aggregate_sum(struct device *device, const struct device_block *block, const struct device_aggregate *how,
+                       int64_t f, const float *x, float *out)
+{
+    bool on_lines = f % 16 == 0 && (uintptr_t)out % 64 == 0;
+    struct cpu_sum sum = {
+        .rows = block->rows,
+        .indptr = block->indptr,
+        .cols = block->cols,
+        .n_edge = block->n_edge,
+        .kind = how->col_scale != NULL ? CPU_WEIGHT_COLUMN : CPU_WEIGHT_NONE,
+        .weight = how->col_scale,
+        .f = f,
+        .x = x,
+        .begin = how->begin,
+        .self = how->begin ? how->self : NULL,
+        .self_stride = f,
+        .self_scale = how->self_scale,
+        .row_scale = how->finish ? how->row_scale : NULL,
+        .stream = how->begin && on_lines && block->n_row * f * (int64_t)sizeof *out >= STREAM_BYTES,
+        .out = out,
+    };
+    cpu_sum(cpu_device(device), block->schedule, &sum);
+}
+
+void cpu_row_scale(struct device *device, int64_t n, int64_t f, const float *scale, float *out)
+{
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * f >= CPU_PARALLEL_MIN)
+    for (int64_t r = 0; r < n; r++) {
+        for (int64_t c = 0; c < f; c++) {
+            out[r * f + c] *= scale[r];
+        }
+    }
+}
+
+void cpu_aggregate_max(struct device *device, const struct device_block *block, uint32_t arg_base, bool begin,
+                       const float *self, int64_t f, const float *x, float *out, uint32_t *arg)
+{
+    const struct cpu_schedule *schedule = block->schedule;
+    const struct cpu_max max = {.rows = block->rows, .indptr = block->indptr, .cols = block->cols,
+                                .n_edge = block->n_edge, .arg_base = arg_base, .begin = begin, .self = self,
+                                .f = f, .x = x, .out = out, .arg = arg};
+    const struct cpu_kernels *kernels = cpu_device(device)->kernels;
+    bool parallel = block->n_edge * f >= CPU_PARALLEL_MIN;
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (parallel)
+    for (int64_t i = 0; i < schedule->n_range; i++) {
+        kernels->max_rows(&max, schedule->range[2 * i], schedule->range[2 * i + 1]);
+    }
+    /* A heavy row stays whole: one thread each. */
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (schedule->n_piece > 0)
+    for (int64_t p = 0; p < schedule->n_piece; p++) {
+        int64_t row = schedule->piece[p].row;
+        if (p == 0 || schedule->piece[p - 1].row != row) {
+            kernels->max_rows(&max, row, row + 1);
+        }
+    }
+}
+
+void cpu_aggregate_max_finish(struct device *device, int64_t n, int64_t f, const uint32_t *arg, float *out)
+{
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * f >= CPU_PARALLEL_MIN)
+    for (int64_t i = 0; i < n * f; i++) {
+        out[i] = arg[i] == UINT32_MAX ? 0.0f : out[i];
+    }
+}
+
+/* Columns of one cache line: no two threads write the same one. */
+#define LINE_COLUMNS 16
+
+/* Several rows may have their maximum at one place: each thread has its own columns and walks all rows in order. */
+void cpu_aggregate_max_backward(struct device *device, const struct device_block *block, uint32_t arg_base, int64_t f,
+                                const uint32_t *arg, const float *grad_out, float *grad_x)
+{
+    cpu_fill_zero(device, grad_x, (size_t)(block->n_col * f) * sizeof *grad_x);
+    bool parallel = block->n_row * f >= CPU_PARALLEL_MIN;
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (parallel)
+    for (int64_t first = 0; first < f; first += LINE_COLUMNS) {
+        int64_t end = first + LINE_COLUMNS < f ? first + LINE_COLUMNS : f;
+        for (int64_t r = 0; r < block->n_row; r++) {
+            int64_t row = block->rows != NULL ? block->rows[r] : r;
+            for (int64_t c = first; c < end; c++) {
+                uint32_t place = arg[row * f + c] - arg_base; /* wraps to a large number below arg_base */
+                if (place < block->n_col) {
+                    grad_x[place * f + c] += grad_out[row * f + c];
+                }
+            }
+        }
+    }
+}
+
+void cpu_rows_gather(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, const float *x, float *out)
+{
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n_row * f >= CPU_PARALLEL_MIN)
+    for (int64_t r = 0; r < n_row; r++) {
+        memcpy(out + r * f, x + rows[r] * f, (size_t)f * sizeof *out);
+    }
+}
+
+void cpu_rows_add(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, const float *x, float *out)
+{
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n_row * f >= CPU_PARALLEL_MIN)
+    for (int64_t r = 0; r < n_row; r++) {
+        float *to = out + (rows != NULL ? rows[r] : r) * f;
+        for (int64_t c = 0; c < f; c++) {
+            to[c] += x[r * f + c];
+        }
+    }
+}

@@ -1,0 +1,71 @@
+/* The cpu device: OpenMP over fixed pieces of work, oneDNN for dense products, own kernels for the rest.
+ *
+ * Bits never depend on the number of threads: work is cut into pieces by shape alone, each piece is one thread's, and
+ * partial results are combined in the order of the pieces. They do not depend on the processor's vectors either: the
+ * kernels of kernels.h add lane by lane, in one order, with one rounding per step.
+ */
+#ifndef MODELS_CPU_CPU_H
+#define MODELS_CPU_CPU_H
+
+#include "models/cpu/kernels.h"
+#include "models/device_list.h"
+
+struct cpu_device {
+    struct device base;
+    int n_thread;
+    const struct cpu_kernels *kernels;
+    enum status failed; /* the first failure since open */
+    char reason[1024];
+};
+
+static inline struct cpu_device *cpu_device(struct device *device)
+{
+    return (struct cpu_device *)device;
+}
+
+#define X(op) DEVICE_OP_PROTOTYPE(cpu, op);
+DEVICE_OP_LIST(X)
+#undef X
+
+/* Below this many elements an operation stays on the calling thread: waking others costs more than it saves. */
+#define CPU_PARALLEL_MIN 16384
+
+/* Sums over rows go in chunks: at least 1024 rows each, at most CPU_CHUNK_MAX of them, a function of n alone. */
+#define CPU_CHUNK_MAX 128
+int64_t cpu_chunk_rows(int64_t n);
+int64_t cpu_n_chunk(int64_t n);
+
+/* Rows that one step of a loop over n rows of f columns takes: about 64 KiB of floats. */
+int64_t cpu_step_rows(int64_t f);
+
+/* Who adds what: ranges of rows of even cost, and the rows too long for one thread in pieces. */
+struct cpu_schedule {
+    int64_t n_range;
+    int64_t *range;           /* n_range × 2: first row and end */
+    int64_t n_piece;
+    struct cpu_piece *piece;  /* of heavy rows, a row's pieces one after another */
+    float *partial;           /* n_piece × CPU_PARTIAL_COLUMNS */
+};
+
+struct cpu_piece {
+    int64_t row;              /* of the block */
+    int64_t begin, end;       /* edges */
+};
+
+#define CPU_HEAVY_EDGES ((int64_t)1 << 16)
+#define CPU_PARTIAL_COLUMNS 256
+
+/* owns  the caller owns *out: cpu_schedule_close · errors  STATUS_NOMEM */
+enum status cpu_schedule_open(int64_t n_row, const int64_t *indptr, struct cpu_schedule **out);
+void cpu_schedule_close(struct cpu_schedule *schedule);
+
+/* About what n_block schedules over n_row rows and n_edge edges in sum take. */
+size_t cpu_schedule_bytes(int64_t n_block, int64_t n_row, int64_t n_edge);
+
+/* Run a sum over all rows of a schedule. */
+void cpu_sum(struct cpu_device *device, const struct cpu_schedule *schedule, const struct cpu_sum *sum);
+
+/* to (columns × rows) = from (rows × columns) transposed */
+void cpu_transpose(struct cpu_device *device, int64_t rows, int64_t columns, const float *from, float *to);
+
+#endif

@@ -1,0 +1,181 @@
+/* Dense products through oneDNN, one thread per fixed piece of rows, and sums over rows.
+ *
+ * oneDNN runs single-threaded inside a parallel region; a piece's bits then depend on its shape alone. This is the one
+ * file that knows oneDNN.
+ */
+#include "models/cpu/cpu.h"
+
+#include <oneapi/dnnl/dnnl.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Rows of one piece of a product over rows. */
+#define PIECE_ROWS_MIN 256
+#define PIECE_ROWS_MAX 2048
+#define PIECE_N_WANTED 64
+
+/* Chunks of a weight gradient, each with a partial result of its own. */
+#define WEIGHT_CHUNK_MAX 16
+#define WEIGHT_CHUNK_ROWS 1024
+
+/* Below this many multiplications threads are not worth waking. */
+#define PRODUCT_PARALLEL_MIN ((int64_t)1 << 18)
+
+static int64_t piece_rows(int64_t n)
+{
+    int64_t rows = (n / PIECE_N_WANTED + 63) / 64 * 64;
+    return rows < PIECE_ROWS_MIN ? PIECE_ROWS_MIN : rows > PIECE_ROWS_MAX ? PIECE_ROWS_MAX : rows;
+}
+
+static void fail(struct cpu_device *device, dnnl_status_t code, int64_t m, int64_t n, int64_t k)
+{
+#pragma omp critical(cpu_device_fail)
+    if (device->failed == STATUS_OK) {
+        device->failed = code == dnnl_out_of_memory ? STATUS_NOMEM : STATUS_BUG;
+        snprintf(device->reason, sizeof device->reason, "oneDNN cannot multiply %lld x %lld by %lld x %lld: error %d",
+                 (long long)m, (long long)k, (long long)k, (long long)n, (int)code);
+    }
+}
+
+/* c (m × n) = op(a) · op(b) + beta · c, row-major, single-threaded inside a parallel region. */
+static void multiply(struct cpu_device *device, char trans_a, char trans_b, int64_t m, int64_t n, int64_t k,
+                     const float *a, const float *b, float beta, float *c)
+{
+    dnnl_status_t code = dnnl_sgemm(trans_a, trans_b, m, n, k, 1.0f, a, trans_a == 'N' ? k : m, b,
+                                    trans_b == 'N' ? n : k, beta, c, n);
+    if (code != dnnl_success) {
+        fail(device, code, m, n, k);
+    }
+}
+
+void cpu_linear_forward(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x, const float *w,
+                        const float *bias, float *y)
+{
+    struct cpu_device *cpu = cpu_device(device);
+    int64_t rows = piece_rows(n);
+    bool parallel = n * f_in * f_out >= PRODUCT_PARALLEL_MIN;
+#pragma omp parallel for num_threads(parallel ? cpu->n_thread : 1) schedule(dynamic)
+    for (int64_t first = 0; first < n; first += rows) {
+        int64_t n_row = n - first < rows ? n - first : rows;
+        float *out = y + first * f_out;
+        multiply(cpu, 'N', 'T', n_row, f_out, f_in, x + first * f_in, w, 0.0f, out);
+        for (int64_t r = 0; bias != NULL && r < n_row; r++) {
+            for (int64_t c = 0; c < f_out; c++) {
+                out[r * f_out + c] += bias[c];
+            }
+        }
+    }
+}
+
+void cpu_linear_backward_input(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *grad_y,
+                               const float *w, bool add, float *grad_x)
+{
+    struct cpu_device *cpu = cpu_device(device);
+    int64_t rows = piece_rows(n);
+    bool parallel = n * f_in * f_out >= PRODUCT_PARALLEL_MIN;
+#pragma omp parallel for num_threads(parallel ? cpu->n_thread : 1) schedule(dynamic)
+    for (int64_t first = 0; first < n; first += rows) {
+        int64_t n_row = n - first < rows ? n - first : rows;
+        multiply(cpu, 'N', 'N', n_row, f_in, f_out, grad_y + first * f_out, w, add ? 1.0f : 0.0f,
+                 grad_x + first * f_in);
+    }
+}
+
+static int64_t weight_chunk_rows(int64_t n)
+{
+    int64_t rows = (n + WEIGHT_CHUNK_MAX - 1) / WEIGHT_CHUNK_MAX;
+    return rows > WEIGHT_CHUNK_ROWS ? rows : WEIGHT_CHUNK_ROWS;
+}
+
+void cpu_linear_backward_weight(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x,
+                                const float *grad_y, void *scratch, float *grad_w)
+{
+    struct cpu_device *cpu = cpu_device(device);
+    int64_t rows = weight_chunk_rows(n), n_chunk = (n + rows - 1) / rows, size = f_out * f_in;
+    float *partial = scratch;
+    if (n_chunk == 0) {
+        memset(grad_w, 0, (size_t)size * sizeof *grad_w);
+        return;
+    }
+    bool parallel = n * f_in * f_out >= PRODUCT_PARALLEL_MIN;
+    int n_thread = parallel ? cpu->n_thread : 1;
+#pragma omp parallel for num_threads(n_thread) schedule(dynamic)
+    for (int64_t i = 0; i < n_chunk; i++) {
+        int64_t first = i * rows, n_row = n - first < rows ? n - first : rows;
+        multiply(cpu, 'T', 'N', f_out, f_in, n_row, grad_y + first * f_out, x + first * f_in, 0.0f,
+                 i == 0 ? grad_w : partial + (i - 1) * size);
+    }
+#pragma omp parallel for num_threads(n_thread) if (n_chunk > 1)
+    for (int64_t j = 0; j < size; j++) {
+        for (int64_t i = 1; i < n_chunk; i++) {
+            grad_w[j] += partial[(i - 1) * size + j];
+        }
+    }
+}
+
+size_t cpu_linear_scratch(int64_t n, int64_t f_in, int64_t f_out)
+{
+    int64_t rows = weight_chunk_rows(n), n_chunk = (n + rows - 1) / rows;
+    return n_chunk > 1 ? (size_t)((n_chunk - 1) * f_in * f_out) * sizeof(float) : 0;
+}
+
+void cpu_column_sum(struct device *device, int64_t n, int64_t f, const float *x, void *scratch, float *out)
+{
+    struct cpu_device *cpu = cpu_device(device);
+    int64_t rows = cpu_chunk_rows(n), n_chunk = cpu_n_chunk(n);
+    double *partial = scratch;
+#pragma omp parallel for num_threads(cpu->n_thread) schedule(dynamic) if (n * f >= CPU_PARALLEL_MIN)
+    for (int64_t i = 0; i < n_chunk; i++) {
+        int64_t first = i * rows, n_row = n - first < rows ? n - first : rows;
+        memset(partial + i * f, 0, (size_t)f * sizeof *partial);
+        cpu->kernels->column_sum(n_row, f, x + first * f, partial + i * f);
+    }
+    for (int64_t c = 0; c < f; c++) {
+        double sum = 0.0;
+        for (int64_t i = 0; i < n_chunk; i++) {
+            sum += partial[i * f + c];
+        }
+        out[c] = (float)sum;
+    }
+}
+
+size_t cpu_column_sum_scratch(int64_t n, int64_t f)
+{
+    return (size_t)(cpu_n_chunk(n) * (f > 0 ? f : 1)) * sizeof(double);
+}
+
+/* Lanes of the double sum of one chunk: independent sums keep the adders busy. */
+#define DOT_LANES 16
+
+static double dot_chunk(int64_t n, const float *x, const float *y)
+{
+    double lane[DOT_LANES] = {0.0}, sum = 0.0;
+    int64_t i = 0;
+    for (; i + DOT_LANES <= n; i += DOT_LANES) {
+        for (int64_t j = 0; j < DOT_LANES; j++) {
+            lane[j] += (double)x[i + j] * y[i + j];
+        }
+    }
+    for (; i < n; i++) {
+        lane[0] += (double)x[i] * y[i];
+    }
+    for (int64_t j = 0; j < DOT_LANES; j++) {
+        sum += lane[j];
+    }
+    return sum;
+}
+
+void cpu_dot(struct device *device, int64_t n, int64_t f, const float *x, const float *y, void *scratch, float *out)
+{
+    int64_t rows = cpu_chunk_rows(n), n_chunk = cpu_n_chunk(n);
+    double *partial = scratch, sum = 0.0;
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (n * f >= CPU_PARALLEL_MIN)
+    for (int64_t i = 0; i < n_chunk; i++) {
+        int64_t first = i * rows, n_row = n - first < rows ? n - first : rows;
+        partial[i] = dot_chunk(n_row * f, x + first * f, y + first * f);
+    }
+    for (int64_t i = 0; i < n_chunk; i++) {
+        sum += partial[i];
+    }
+    out[0] = (float)sum;
+}

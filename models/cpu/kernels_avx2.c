@@ -1,0 +1,16 @@
+/* The set of kernels compiled for AVX2 with FMA. */
+#include "models/cpu/kernels.h"
+
+#if defined(__x86_64__)
+#include "models/cpu/vector_avx2.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "models/cpu/kernels_sum.inc.h"
+#include "models/cpu/kernels_pointwise.inc.h"
+
+const struct cpu_kernels cpu_kernels_avx2 = {
+    "avx2", sum_rows, sum_piece, max_rows, draw, activate_forward, activate_backward, column_sum,
+};
+#endif

@@ -1,0 +1,188 @@
+/* Random draws, activation with dropout, and column sums, over the vector alphabet or left to the compiler's vectors. */
+
+/* Philox of protocol/random.h on WORD_LANES quads at once; a lane's upper word is never read by the product. */
+TARGET static void draw(const struct random_key *key, uint64_t row, uint32_t first_quad, int64_t n_quad, uint32_t *out)
+{
+    uint32_t counter[4], k[2];
+    for (int64_t q = 0; q < n_quad; q += WORD_LANES) {
+        random_counter(key, row, first_quad + (uint32_t)q, counter, k);
+        words c0 = words_count(counter[0]), c1 = words_set(counter[1]);
+        words c2 = words_set(counter[2]), c3 = words_set(counter[3]);
+        for (int round = 0; round < RANDOM_PHILOX_ROUNDS; round++) {
+            words p0 = words_multiply_low(words_set(RANDOM_PHILOX_M0), c0);
+            words p1 = words_multiply_low(words_set(RANDOM_PHILOX_M1), c2);
+            c0 = words_xor(words_xor(words_high(p1), c1), words_set(k[0]));
+            c2 = words_xor(words_xor(words_high(p0), c3), words_set(k[1]));
+            c1 = p1;
+            c3 = p0;
+            k[0] += RANDOM_PHILOX_W0;
+            k[1] += RANDOM_PHILOX_W1;
+        }
+        if (q + WORD_LANES <= n_quad) {
+            words_store(out + 4 * q, c0, c1, c2, c3);
+        } else {
+            uint32_t last[4 * WORD_LANES];
+            words_store(last, c0, c1, c2, c3);
+            memcpy(out + 4 * q, last, (size_t)(4 * (n_quad - q)) * sizeof *out);
+        }
+    }
+}
+
+/* e^x − 1 for x ≤ 0, within 2 units in the last place.
+ * x = k ln 2 + r, |r| ≤ ln 2 / 2; e^r − 1 by its series; then 2^k (e^r − 1) + (2^k − 1). */
+INLINE float expm1_negative(float x)
+{
+    const float to_whole = 0x1.8p23f; /* adding it leaves the nearest whole number in the low bits */
+    float bounded = x > -30.0f ? x : -30.0f;
+    float k = (bounded * 0x1.715476p0f + to_whole) - to_whole;
+    float r = (bounded - k * 0x1.62ep-1f) - k * 0x1.0bfbe8p-15f;
+    float tail = 0x1.a01a02p-13f;
+    tail = tail * r + 0x1.6c16c2p-10f;
+    tail = tail * r + 0x1.111112p-7f;
+    tail = tail * r + 0x1.555556p-5f;
+    tail = tail * r + 0x1.555556p-3f;
+    tail = tail * r + 0.5f;
+    float series = tail * r * r + r;
+    union {
+        int32_t bits;
+        float value;
+    } power = {.bits = ((int32_t)k + 127) * (1 << 23)};
+    return power.value * series + (power.value - 1.0f);
+}
+
+INLINE float activate_value(const enum device_activation kind, float x)
+{
+    switch (kind) {
+    case DEVICE_ACTIVATION_RELU:
+        return x > 0.0f ? x : 0.0f;
+    case DEVICE_ACTIVATION_ELU: {
+        float negative = expm1_negative(x);
+        return x > 0.0f ? x : negative;
+    }
+    case DEVICE_ACTIVATION_LEAKY_RELU:
+        return x > 0.0f ? x : 0.01f * x;
+    case DEVICE_ACTIVATION_GELU:
+        return 0.5f * x * erfcf(-x * (float)M_SQRT1_2);
+    case DEVICE_ACTIVATION_NONE:
+        break;
+    }
+    return x;
+}
+
+/* The derivative at input x (gelu) or where the activation's value is u (the others). */
+INLINE float activate_slope(const enum device_activation kind, float x, float u)
+{
+    switch (kind) {
+    case DEVICE_ACTIVATION_RELU:
+        return u > 0.0f ? 1.0f : 0.0f;
+    case DEVICE_ACTIVATION_ELU:
+        return u > 0.0f ? 1.0f : u + 1.0f;
+    case DEVICE_ACTIVATION_LEAKY_RELU:
+        return u > 0.0f ? 1.0f : 0.01f;
+    case DEVICE_ACTIVATION_GELU: /* Φ(x) + x φ(x) */
+        return 0.5f * erfcf(-x * (float)M_SQRT1_2) +
+               x * expf(-0.5f * x * x) * (float)(0.5 * M_2_SQRTPI * M_SQRT1_2);
+    case DEVICE_ACTIVATION_NONE:
+        break;
+    }
+    return 1.0f;
+}
+
+/* Columns whose draws are made in one go. */
+#define DRAW_COLUMNS 256
+
+/* The threshold and the scale of what is kept; no dropout is threshold 0. */
+struct dropout {
+    uint32_t threshold;
+    float scale;
+};
+
+static struct dropout dropout_of(const struct device_activate *activate)
+{
+    return (struct dropout){random_drop_threshold(activate->p), (float)(1.0 / (1.0 - activate->p))};
+}
+
+INLINE void forward_columns(const enum device_activation kind, int64_t n, struct dropout dropout, const uint32_t *draws,
+                            const float *x, float *y)
+{
+    for (int64_t c = 0; c < n; c++) {
+        float value = activate_value(kind, x[c]) * dropout.scale;
+        y[c] = draws[c] < dropout.threshold ? 0.0f : value;
+    }
+}
+
+INLINE void backward_columns(const enum device_activation kind, int64_t n, struct dropout dropout, const uint32_t *draws,
+                             const float *x, const float *y, const float *grad_y, bool add, float *grad_x)
+{
+    float unscale = 1.0f / dropout.scale;
+    for (int64_t c = 0; c < n; c++) {
+        float input = kind == DEVICE_ACTIVATION_GELU ? x[c] : 0.0f;
+        float output = kind == DEVICE_ACTIVATION_GELU || kind == DEVICE_ACTIVATION_NONE ? 0.0f : y[c] * unscale;
+        float grad = grad_y[c] * dropout.scale * activate_slope(kind, input, output);
+        grad = draws[c] < dropout.threshold ? 0.0f : grad;
+        grad_x[c] = add ? grad_x[c] + grad : grad;
+    }
+}
+
+#define EACH_ACTIVATION(X)                                                                             \
+    X(DEVICE_ACTIVATION_NONE) X(DEVICE_ACTIVATION_RELU) X(DEVICE_ACTIVATION_ELU)                       \
+    X(DEVICE_ACTIVATION_LEAKY_RELU) X(DEVICE_ACTIVATION_GELU)
+
+TARGET static void activate_forward(const struct device_activate *activate, int64_t f, int64_t first, int64_t end,
+                                    const float *x, float *y)
+{
+    uint32_t draws[DRAW_COLUMNS] = {0};
+    struct dropout dropout = dropout_of(activate);
+    for (int64_t r = first; r < end; r++) {
+        for (int64_t c = 0, n; c < f; c += n) {
+            n = smaller(f - c, DRAW_COLUMNS);
+            if (dropout.threshold > 0) {
+                draw(&activate->key, activate->node[r], (uint32_t)(c / 4), (n + 3) / 4, draws);
+            }
+            switch (activate->activation) {
+#define X(kind)                                                                     \
+            case kind:                                                              \
+                forward_columns(kind, n, dropout, draws, x + r * f + c, y + r * f + c); \
+                break;
+                EACH_ACTIVATION(X)
+#undef X
+            }
+        }
+    }
+}
+
+TARGET static void activate_backward(const struct device_activate *activate, int64_t f, int64_t first, int64_t end,
+                                     const float *x, const float *y, const float *grad_y, bool add, float *grad_x)
+{
+    uint32_t draws[DRAW_COLUMNS] = {0};
+    struct dropout dropout = dropout_of(activate);
+    if (activate->activation == DEVICE_ACTIVATION_RELU) {
+        dropout.threshold = 0; /* what was dropped is 0, where relu's slope is 0: the draws would tell nothing new */
+    }
+    for (int64_t r = first; r < end; r++) {
+        for (int64_t c = 0, n; c < f; c += n) {
+            int64_t i = r * f + c;
+            n = smaller(f - c, DRAW_COLUMNS);
+            if (dropout.threshold > 0) {
+                draw(&activate->key, activate->node[r], (uint32_t)(c / 4), (n + 3) / 4, draws);
+            }
+            switch (activate->activation) {
+#define X(kind)                                                                                             \
+            case kind:                                                                                      \
+                backward_columns(kind, n, dropout, draws, x + i, y + i, grad_y + i, add, grad_x + i); \
+                break;
+                EACH_ACTIVATION(X)
+#undef X
+            }
+        }
+    }
+}
+
+TARGET static void column_sum(int64_t n, int64_t f, const float *x, double *sum)
+{
+    for (int64_t r = 0; r < n; r++) {
+        for (int64_t c = 0; c < f; c++) {
+            sum[c] += x[r * f + c];
+        }
+    }
+}

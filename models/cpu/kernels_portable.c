@@ -1,0 +1,14 @@
+/* The set of kernels compiled for plain C. */
+#include "models/cpu/kernels.h"
+
+#include "models/cpu/vector_portable.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "models/cpu/kernels_sum.inc.h"
+#include "models/cpu/kernels_pointwise.inc.h"
+
+const struct cpu_kernels cpu_kernels_portable = {
+    "portable", sum_rows, sum_piece, max_rows, draw, activate_forward, activate_backward, column_sum,
+};

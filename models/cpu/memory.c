@@ -1,0 +1,70 @@
+/* Life, memory and copies of the cpu device. Its memory is the host's; copies are done when the call returns. */
+#include "models/cpu/cpu.h"
+
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum status cpu_open(int n_thread, struct device **out)
+{
+    struct cpu_device *device = memory_alloc(1, sizeof *device);
+    device->base.ops = &device_cpu;
+    device->n_thread = n_thread > 0 ? n_thread : omp_get_num_procs();
+    device->kernels = cpu_kernels_best();
+    *out = &device->base;
+    return STATUS_OK;
+}
+
+void cpu_close(struct device *device)
+{
+    free(device);
+}
+
+enum status cpu_acquire(struct device *device, enum memory_category category, size_t n_bytes, void *out)
+{
+    (void)device;
+    return memory_acquire(category, n_bytes, 1, out);
+}
+
+void cpu_release(struct device *device, enum memory_category category, void *block, size_t n_bytes)
+{
+    (void)device;
+    memory_release(category, block, n_bytes, 1);
+}
+
+void cpu_upload(struct device *device, void *to, const void *from_host, size_t n_bytes)
+{
+    cpu_copy(device, to, from_host, n_bytes);
+}
+
+void cpu_download(struct device *device, void *to_host, const void *from, size_t n_bytes)
+{
+    cpu_copy(device, to_host, from, n_bytes);
+}
+
+/* Bytes one thread copies at a time. */
+#define COPY_STEP ((size_t)1 << 20)
+
+void cpu_copy(struct device *device, void *to, const void *from, size_t n_bytes)
+{
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (n_bytes > COPY_STEP)
+    for (size_t at = 0; at < n_bytes; at += COPY_STEP) {
+        size_t left = n_bytes - at;
+        memcpy((char *)to + at, (const char *)from + at, left < COPY_STEP ? left : COPY_STEP);
+    }
+}
+
+void cpu_fill_zero(struct device *device, void *to, size_t n_bytes)
+{
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (n_bytes > COPY_STEP)
+    for (size_t at = 0; at < n_bytes; at += COPY_STEP) {
+        size_t left = n_bytes - at;
+        memset((char *)to + at, 0, left < COPY_STEP ? left : COPY_STEP);
+    }
+}
+
+enum status cpu_sync(struct device *device)
+{
+    const struct cpu_device *cpu = cpu_device(device);
+    return cpu->failed == STATUS_OK ? STATUS_OK : status_fail(cpu->failed, "%s", cpu->reason);
+}

@@ -1,0 +1,86 @@
+/* Layer norm over the columns of each row; a row's sums in double, sums over rows in fixed chunks. */
+#include "models/cpu/cpu.h"
+
+#include <math.h>
+#include <string.h>
+
+#define EPSILON 1e-5
+
+static void row_forward(int64_t f, const float *x, const float *weight, const float *bias, float *mean_rstd, float *y)
+{
+    double sum = 0.0, squares = 0.0;
+    for (int64_t c = 0; c < f; c++) {
+        sum += x[c];
+    }
+    double mean = sum / (double)f;
+    for (int64_t c = 0; c < f; c++) {
+        squares += (x[c] - mean) * (x[c] - mean);
+    }
+    double rstd = 1.0 / sqrt(squares / (double)f + EPSILON);
+    for (int64_t c = 0; c < f; c++) {
+        y[c] = (float)((x[c] - mean) * rstd) * weight[c] + bias[c];
+    }
+    mean_rstd[0] = (float)mean;
+    mean_rstd[1] = (float)rstd;
+}
+
+void cpu_layer_norm_forward(struct device *device, int64_t n, int64_t f, const float *x, const float *weight,
+                            const float *bias, float *mean_rstd, float *y)
+{
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * f >= CPU_PARALLEL_MIN)
+    for (int64_t r = 0; r < n; r++) {
+        row_forward(f, x + r * f, weight, bias, mean_rstd + 2 * r, y + r * f);
+    }
+}
+
+/* grad_x = rstd·(g − mean(g) − x̂·mean(g·x̂)) with g = grad_y·weight, and this row's share of both parameter gradients. */
+static void row_backward(int64_t f, const float *x, const float *weight, double mean, double rstd, const float *grad_y,
+                         bool add, float *grad_x, double *sum_weight, double *sum_bias)
+{
+    double mean_g = 0.0, mean_gx = 0.0;
+    for (int64_t c = 0; c < f; c++) {
+        double normal = (x[c] - mean) * rstd, g = (double)grad_y[c] * weight[c];
+        mean_g += g;
+        mean_gx += g * normal;
+        sum_weight[c] += grad_y[c] * normal;
+        sum_bias[c] += grad_y[c];
+    }
+    mean_g /= (double)f;
+    mean_gx /= (double)f;
+    for (int64_t c = 0; c < f; c++) {
+        double normal = (x[c] - mean) * rstd, g = (double)grad_y[c] * weight[c];
+        float grad = (float)(rstd * (g - mean_g - normal * mean_gx));
+        grad_x[c] = add ? grad_x[c] + grad : grad;
+    }
+}
+
+void cpu_layer_norm_backward(struct device *device, int64_t n, int64_t f, const float *x, const float *weight,
+                             const float *mean_rstd, const float *grad_y, bool add, void *scratch, float *grad_x,
+                             float *grad_weight, float *grad_bias)
+{
+    int64_t rows = cpu_chunk_rows(n), n_chunk = cpu_n_chunk(n);
+    double *partial = scratch; /* n_chunk × (weight f, bias f) */
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (n * f >= CPU_PARALLEL_MIN)
+    for (int64_t i = 0; i < n_chunk; i++) {
+        double *sum = partial + 2 * i * f;
+        memset(sum, 0, (size_t)(2 * f) * sizeof *sum);
+        for (int64_t r = i * rows; r < n && r < (i + 1) * rows; r++) {
+            row_backward(f, x + r * f, weight, mean_rstd[2 * r], mean_rstd[2 * r + 1], grad_y + r * f, add,
+                         grad_x + r * f, sum, sum + f);
+        }
+    }
+    for (int64_t c = 0; c < f; c++) {
+        double sum_weight = 0.0, sum_bias = 0.0;
+        for (int64_t i = 0; i < n_chunk; i++) {
+            sum_weight += partial[2 * i * f + c];
+            sum_bias += partial[2 * i * f + f + c];
+        }
+        grad_weight[c] = (float)sum_weight;
+        grad_bias[c] = (float)sum_bias;
+    }
+}
+
+size_t cpu_layer_norm_scratch(int64_t n, int64_t f)
+{
+    return 2 * cpu_column_sum_scratch(n, f);
+}

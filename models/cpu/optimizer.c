@@ -1,0 +1,50 @@
+/* One step of SGD, Adam and AdamW: torch.optim's order of operations in float, its bias corrections in double. */
+#include "models/cpu/cpu.h"
+
+#include <math.h>
+
+/* source  torch.optim.SGD: g += wd·w · m = momentum·m + g · w −= lr·m (m starts at zero) */
+static void sgd(const struct cpu_device *device, const struct device_step *how, int64_t n_value, const float *grad,
+                float *w, float *m)
+{
+    const float lr = (float)how->lr, decay = (float)how->weight_decay, momentum = (float)how->momentum;
+#pragma omp parallel for num_threads(device->n_thread) if (n_value >= CPU_PARALLEL_MIN)
+    for (int64_t i = 0; i < n_value; i++) {
+        float g = grad[i] + decay * w[i];
+        if (momentum != 0.0f) {
+            g = momentum * m[i] + g;
+            m[i] = g;
+        }
+        w[i] -= lr * g;
+    }
+}
+
+/* source  torch.optim.Adam and AdamW: m += (1−β₁)(g−m) · v = β₂v + (1−β₂)g² · w −= lr/(1−β₁ᵗ) · m / (√v/√(1−β₂ᵗ) + ε) */
+static void adam(const struct cpu_device *device, const struct device_step *how, int64_t n_value, const float *grad,
+                 float *w, float *m, float *v)
+{
+    const bool decoupled = how->optimizer == DEVICE_OPTIMIZER_ADAMW;
+    const float decay = decoupled ? 0.0f : (float)how->weight_decay;
+    const float keep = decoupled ? (float)(1.0 - how->lr * how->weight_decay) : 1.0f;
+    const float first = (float)(1.0 - how->beta1), beta2 = (float)how->beta2, second = (float)(1.0 - how->beta2);
+    const float step = (float)(how->lr / (1.0 - pow(how->beta1, (double)how->t)));
+    const float root = (float)sqrt(1.0 - pow(how->beta2, (double)how->t)), epsilon = (float)how->epsilon;
+#pragma omp parallel for num_threads(device->n_thread) if (n_value >= CPU_PARALLEL_MIN)
+    for (int64_t i = 0; i < n_value; i++) {
+        float weight = w[i] * keep;
+        float g = grad[i] + decay * weight;
+        m[i] += first * (g - m[i]);
+        v[i] = beta2 * v[i] + second * g * g;
+        w[i] = weight - step * (m[i] / (sqrtf(v[i]) / root + epsilon));
+    }
+}
+
+void cpu_step(struct device *device, const struct device_step *how, int64_t n_value, const float *grad, float *w,
+              float *m, float *v)
+{
+    if (how->optimizer == DEVICE_OPTIMIZER_SGD) {
+        sgd(cpu_device(device), how, n_value, grad, w, m);
+    } else {
+        adam(cpu_device(device), how, n_value, grad, w, m, v);
+    }
+}

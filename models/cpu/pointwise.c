@@ -1,0 +1,60 @@
+/* Element-by-element maps, in steps of rows; the loops with draws or activations are the kernels'. */
+#include "models/cpu/cpu.h"
+
+void cpu_activate_forward(struct device *device, int64_t n, int64_t f, const struct device_activate *activate,
+                          const float *x, float *y)
+{
+    const struct cpu_device *cpu = cpu_device(device);
+    int64_t step = cpu_step_rows(f);
+#pragma omp parallel for num_threads(cpu->n_thread) schedule(dynamic) if (n * f >= CPU_PARALLEL_MIN)
+    for (int64_t first = 0; first < n; first += step) {
+        cpu->kernels->activate_forward(activate, f, first, first + step < n ? first + step : n, x, y);
+    }
+}
+
+void cpu_activate_backward(struct device *device, int64_t n, int64_t f, const struct device_activate *activate,
+                           const float *x, const float *y, const float *grad_y, bool add, float *grad_x)
+{
+    const struct cpu_device *cpu = cpu_device(device);
+    int64_t step = cpu_step_rows(f);
+#pragma omp parallel for num_threads(cpu->n_thread) schedule(dynamic) if (n * f >= CPU_PARALLEL_MIN)
+    for (int64_t first = 0; first < n; first += step) {
+        int64_t end = first + step < n ? first + step : n;
+        cpu->kernels->activate_backward(activate, f, first, end, x, y, grad_y, add, grad_x);
+    }
+}
+
+void cpu_bias_add(struct device *device, int64_t n, int64_t f, const float *x, const float *bias, float *y)
+{
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * f >= CPU_PARALLEL_MIN)
+    for (int64_t r = 0; r < n; r++) {
+        for (int64_t c = 0; c < f; c++) {
+            y[r * f + c] = x[r * f + c] + bias[c];
+        }
+    }
+}
+
+void cpu_axpby(struct device *device, int64_t n_value, float a, const float *x, float b, const float *y, float *out)
+{
+    if (y == NULL) {
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n_value >= CPU_PARALLEL_MIN)
+        for (int64_t i = 0; i < n_value; i++) {
+            out[i] = a * x[i];
+        }
+        return;
+    }
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n_value >= CPU_PARALLEL_MIN)
+    for (int64_t i = 0; i < n_value; i++) {
+        out[i] = a * x[i] + b * y[i];
+    }
+}
+
+void cpu_eps_add(struct device *device, int64_t n_value, const float *eps, const float *x, const float *y, float *out)
+{
+    cpu_axpby(device, n_value, 1.0f + eps[0], x, 1.0f, y, out);
+}
+
+void cpu_eps_scale(struct device *device, int64_t n_value, const float *eps, const float *g, bool add, float *grad)
+{
+    cpu_axpby(device, n_value, 1.0f + eps[0], g, 1.0f, add ? grad : NULL, grad);
+}

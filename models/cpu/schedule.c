@@ -1,0 +1,111 @@
+/* Cutting rows, chunks and blocks into pieces of work: by shape alone, never by the number of threads. */
+#include "models/cpu/cpu.h"
+
+#include <stdlib.h>
+
+/* Cost of one range of a block: an edge costs 1, a row 1. */
+#define RANGE_COST_MIN 1024
+#define RANGE_COST_MAX 16384
+#define RANGE_N_WANTED 256
+
+int64_t cpu_chunk_rows(int64_t n)
+{
+    int64_t rows = (n + CPU_CHUNK_MAX - 1) / CPU_CHUNK_MAX;
+    return rows > 1024 ? rows : 1024;
+}
+
+int64_t cpu_n_chunk(int64_t n)
+{
+    int64_t rows = cpu_chunk_rows(n);
+    return (n + rows - 1) / rows;
+}
+
+int64_t cpu_step_rows(int64_t f)
+{
+    int64_t rows = 16384 / (f > 0 ? f : 1);
+    return rows > 1 ? rows : 1;
+}
+
+static int64_t range_cost(int64_t n_row, int64_t n_edge)
+{
+    int64_t cost = (n_row + n_edge) / RANGE_N_WANTED;
+    return cost < RANGE_COST_MIN ? RANGE_COST_MIN : cost > RANGE_COST_MAX ? RANGE_COST_MAX : cost;
+}
+
+/* Walk the rows once; with NULL arrays only count. A heavy row ends the range before it and is in none. */
+static void cut(struct cpu_schedule *schedule, int64_t n_row, const int64_t *indptr, int64_t *range,
+                struct cpu_piece *piece)
+{
+    int64_t limit = range_cost(n_row, n_row > 0 ? indptr[n_row] - indptr[0] : 0);
+    int64_t n_range = 0, n_piece = 0, first = 0, cost = 0;
+    for (int64_t r = 0; r <= n_row; r++) {
+        bool heavy = r < n_row && indptr[r + 1] - indptr[r] > CPU_HEAVY_EDGES;
+        if (r > first && (r == n_row || heavy || cost >= limit)) {
+            if (range != NULL) {
+                range[2 * n_range] = first;
+                range[2 * n_range + 1] = r;
+            }
+            n_range++;
+            first = r;
+            cost = 0;
+        }
+        if (heavy) {
+            for (int64_t e = indptr[r]; e < indptr[r + 1]; e += CPU_HEAVY_EDGES, n_piece++) {
+                int64_t end = e + CPU_HEAVY_EDGES < indptr[r + 1] ? e + CPU_HEAVY_EDGES : indptr[r + 1];
+                if (piece != NULL) {
+                    piece[n_piece] = (struct cpu_piece){r, e, end};
+                }
+            }
+            first = r + 1;
+        } else if (r < n_row) {
+            cost += 1 + indptr[r + 1] - indptr[r];
+        }
+    }
+    schedule->n_range = n_range;
+    schedule->n_piece = n_piece;
+}
+
+enum status cpu_schedule_open(int64_t n_row, const int64_t *indptr, struct cpu_schedule **out)
+{
+    struct cpu_schedule *schedule = memory_alloc(1, sizeof *schedule);
+    cut(schedule, n_row, indptr, NULL, NULL);
+    enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)schedule->n_range * 2, sizeof *schedule->range,
+                                        &schedule->range);
+    if (status == STATUS_OK) {
+        status = memory_acquire(MEMORY_STRUCTURE, (size_t)schedule->n_piece, sizeof *schedule->piece, &schedule->piece);
+    }
+    if (status == STATUS_OK) {
+        status = memory_acquire(MEMORY_STRUCTURE, (size_t)schedule->n_piece * CPU_PARTIAL_COLUMNS,
+                                sizeof *schedule->partial, &schedule->partial);
+    }
+    if (status != STATUS_OK) {
+        cpu_schedule_close(schedule);
+        return status;
+    }
+    cut(schedule, n_row, indptr, schedule->range, schedule->piece);
+    *out = schedule;
+    return STATUS_OK;
+}
+
+void cpu_schedule_close(struct cpu_schedule *schedule)
+{
+    if (schedule == NULL) {
+        return;
+    }
+    memory_release(MEMORY_STRUCTURE, schedule->range, (size_t)schedule->n_range * 2, sizeof *schedule->range);
+    memory_release(MEMORY_STRUCTURE, schedule->piece, (size_t)schedule->n_piece, sizeof *schedule->piece);
+    memory_release(MEMORY_STRUCTURE, schedule->partial, (size_t)schedule->n_piece * CPU_PARTIAL_COLUMNS,
+                   sizeof *schedule->partial);
+    free(schedule);
+}
+
+size_t cpu_schedule_bytes(int64_t n_block, int64_t n_row, int64_t n_edge)
+{
+    if (n_block <= 0) {
+        return 0;
+    }
+    int64_t n_range = n_block + (n_row + n_edge) / range_cost(n_row / n_block, n_edge / n_block);
+    int64_t n_piece = n_edge / CPU_HEAVY_EDGES; /* as if every edge were a heavy row's: still next to nothing */
+    return (size_t)n_range * 2 * sizeof(int64_t) +
+           (size_t)n_piece * (sizeof(struct cpu_piece) + CPU_PARTIAL_COLUMNS * sizeof(float));
+}

@@ -1,0 +1,187 @@
+/* Feature rows in CSR. Both products are sums over neighbours: y's row r gathers rows of wᵀ at its stored columns, and
+ * grad_wᵀ's row c gathers rows of grad_y at the rows that store column c, through a transpose made once. */
+#include "models/cpu/cpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The csr by columns: who stores column c, ascending, and where its value lies. */
+struct cpu_columns {
+    int64_t n_col, n_value;
+    int64_t *indptr;    /* n_col + 1 */
+    uint32_t *rows;     /* n_value */
+    uint32_t *position; /* n_value */
+    struct cpu_schedule *by_row, *by_column;
+};
+
+static void fill_columns(const struct device_csr *csr, struct cpu_columns *columns)
+{
+    int64_t *next = columns->indptr; /* shifted by one place while filling */
+    for (int64_t e = 0; e < csr->n_value; e++) {
+        next[csr->cols[e] + 1]++;
+    }
+    for (int64_t c = 0; c < csr->n_col; c++) {
+        next[c + 1] += next[c];
+    }
+    for (int64_t r = 0; r < csr->n_row; r++) {
+        for (int64_t e = csr->indptr[r]; e < csr->indptr[r + 1]; e++) {
+            int64_t at = next[csr->cols[e]]++;
+            columns->rows[at] = (uint32_t)r;
+            columns->position[at] = (uint32_t)e;
+        }
+    }
+    memmove(next + 1, next, (size_t)csr->n_col * sizeof *next);
+    next[0] = 0;
+}
+
+static void columns_close(struct cpu_columns *columns)
+{
+    size_t n_value = (size_t)columns->n_value;
+    memory_release(MEMORY_STRUCTURE, columns->indptr, (size_t)columns->n_col + 1, sizeof *columns->indptr);
+    memory_release(MEMORY_STRUCTURE, columns->rows, n_value, sizeof *columns->rows);
+    memory_release(MEMORY_STRUCTURE, columns->position, n_value, sizeof *columns->position);
+    cpu_schedule_close(columns->by_row);
+    cpu_schedule_close(columns->by_column);
+    free(columns);
+}
+
+enum status cpu_csr_open(struct device *device, struct device_csr *csr)
+{
+    (void)device;
+    if (csr->n_value > UINT32_MAX) {
+        return status_fail(STATUS_DATA, "one part holds %lld stored feature values, expected at most %u: use more parts",
+                           (long long)csr->n_value, UINT32_MAX);
+    }
+    struct cpu_columns *columns = memory_alloc(1, sizeof *columns);
+    columns->n_col = csr->n_col;
+    columns->n_value = csr->n_value;
+    enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)csr->n_col + 1, sizeof *columns->indptr,
+                                        &columns->indptr);
+    if (status == STATUS_OK) {
+        status = memory_acquire(MEMORY_STRUCTURE, (size_t)csr->n_value, sizeof *columns->rows, &columns->rows);
+    }
+    if (status == STATUS_OK) {
+        status = memory_acquire(MEMORY_STRUCTURE, (size_t)csr->n_value, sizeof *columns->position, &columns->position);
+    }
+    if (status == STATUS_OK) {
+        fill_columns(csr, columns);
+        status = cpu_schedule_open(csr->n_row, csr->indptr, &columns->by_row);
+    }
+    if (status == STATUS_OK) {
+        status = cpu_schedule_open(csr->n_col, columns->indptr, &columns->by_column);
+    }
+    if (status != STATUS_OK) {
+        columns_close(columns);
+        return status;
+    }
+    csr->by_column = columns;
+    return STATUS_OK;
+}
+
+void cpu_csr_close(struct device *device, struct device_csr *csr)
+{
+    (void)device;
+    if (csr->by_column != NULL) {
+        columns_close(csr->by_column);
+    }
+    csr->by_column = NULL;
+}
+
+size_t cpu_csr_bytes(int64_t n_row, int64_t n_col, int64_t n_value)
+{
+    return (size_t)(n_col + 1) * sizeof(int64_t) + (size_t)n_value * 2 * sizeof(uint32_t) +
+           cpu_schedule_bytes(1, n_row, n_value) + cpu_schedule_bytes(1, n_col, n_value);
+}
+
+#define TILE 32
+
+void cpu_transpose(struct cpu_device *device, int64_t rows, int64_t columns, const float *from, float *to)
+{
+#pragma omp parallel for num_threads(device->n_thread) if (rows * columns >= CPU_PARALLEL_MIN)
+    for (int64_t c0 = 0; c0 < columns; c0 += TILE) {
+        for (int64_t r0 = 0; r0 < rows; r0 += TILE) {
+            for (int64_t c = c0; c < columns && c < c0 + TILE; c++) {
+                for (int64_t r = r0; r < rows && r < r0 + TILE; r++) {
+                    to[c * rows + r] = from[r * columns + c];
+                }
+            }
+        }
+    }
+}
+
+void cpu_csr_linear_forward(struct device *device, const struct device_csr *csr, const float *values, int64_t f_out,
+                            const float *w, const float *bias, void *scratch, float *y)
+{
+    const struct cpu_columns *columns = csr->by_column;
+    float *transposed = scratch;
+    cpu_transpose(cpu_device(device), f_out, csr->n_col, w, transposed);
+    struct cpu_sum sum = {
+        .indptr = csr->indptr,
+        .cols = csr->cols,
+        .n_edge = csr->n_value,
+        .kind = CPU_WEIGHT_EDGE,
+        .weight = values != NULL ? values : csr->values,
+        .f = f_out,
+        .x = transposed,
+        .begin = true,
+        .self = bias,
+        .self_stride = 0,
+        .out = y,
+    };
+    cpu_sum(cpu_device(device), columns->by_row, &sum);
+}
+
+void cpu_csr_linear_backward_weight(struct device *device, const struct device_csr *csr, const float *values,
+                                    int64_t f_out, const float *grad_y, void *scratch, float *grad_w)
+{
+    const struct cpu_columns *columns = csr->by_column;
+    float *transposed = scratch;
+    struct cpu_sum sum = {
+        .indptr = columns->indptr,
+        .cols = columns->rows,
+        .n_edge = csr->n_value,
+        .kind = CPU_WEIGHT_PERMUTED,
+        .weight = values != NULL ? values : csr->values,
+        .position = columns->position,
+        .f = f_out,
+        .x = grad_y,
+        .begin = true,
+        .out = transposed,
+    };
+    cpu_sum(cpu_device(device), columns->by_column, &sum);
+    cpu_transpose(cpu_device(device), csr->n_col, f_out, transposed, grad_w);
+}
+
+size_t cpu_csr_linear_scratch(int64_t n_col, int64_t f_out)
+{
+    return (size_t)(n_col * f_out) * sizeof(float);
+}
+
+void cpu_csr_dropout(struct device *device, const struct device_csr *csr, const struct device_activate *activate,
+                     float *out)
+{
+    uint32_t threshold = random_drop_threshold(activate->p);
+    float scale = (float)(1.0 / (1.0 - activate->p));
+    if (threshold == 0) {
+        cpu_copy(device, out, csr->values, (size_t)csr->n_value * sizeof *out);
+        return;
+    }
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic, 64) if (csr->n_value >= CPU_PARALLEL_MIN)
+    for (int64_t r = 0; r < csr->n_row; r++) {
+        for (int64_t e = csr->indptr[r]; e < csr->indptr[r + 1]; e++) {
+            bool dropped = random_u32(&activate->key, activate->node[r], csr->cols[e]) < threshold;
+            out[e] = dropped ? 0.0f : csr->values[e] * scale;
+        }
+    }
+}
+
+void cpu_csr_dense(struct device *device, const struct device_csr *csr, float *out)
+{
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (csr->n_row * csr->n_col >= CPU_PARALLEL_MIN)
+    for (int64_t r = 0; r < csr->n_row; r++) {
+        memset(out + r * csr->n_col, 0, (size_t)csr->n_col * sizeof *out);
+        for (int64_t e = csr->indptr[r]; e < csr->indptr[r + 1]; e++) {
+            out[r * csr->n_col + csr->cols[e]] = csr->values[e];
+        }
+    }
+}
