@@ -13,7 +13,7 @@
  *
  *   errors  STATUS_NOMEM
  */
-enum status order_build(const struct dataset *dataset, const int32_t *owner, int32_t n_part, const int64_t *part_begin,
-                        uint32_t *order);
+enum status order_build(const struct dataset *dataset, const int32_t *owner, int32_t n_part,
+                        const int64_t *part_begin, uint32_t *order);
 
 #endif

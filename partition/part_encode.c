@@ -14,17 +14,17 @@
 #define COLUMN_NONE UINT32_MAX
 #define SORT_SMALL 48
 
-/* One direction of one part while it is encoded. Row r's neighbours: indices[indptr[i] … indptr[i+1]), i = row_node[r]
- * for the dataset's own in-edges, i = r for the out-edges gathered here. */
+/* One direction of one part while it is encoded. Row r's neighbours: indices[indptr[i] … indptr[i+1]), i =
+ * row_node[r] for the dataset's own in-edges, i = r for the out-edges gathered here. */
 struct side {
     const int64_t *indptr;
     const uint32_t *indices;
-    const uint32_t *row_node;    /* NULL: r itself */
-    int64_t *gathered_indptr;    /* what the pointers above stand on, when it was gathered here */
+    const uint32_t *row_node; /* NULL: r itself */
+    int64_t *gathered_indptr; /* what the pointers above stand on, when it was gathered here */
     uint32_t *gathered_indices;
     int64_t n_gathered;
-    uint32_t *column;            /* n_node: payload row of each neighbour in its part's payload; own nodes: their place */
-    struct part_counts *counts;  /* n_part */
+    uint32_t *column; /* n_node: payload row of each neighbour in its part's payload; own nodes: their place */
+    struct part_counts *counts; /* n_part */
 };
 
 struct encoder {
@@ -199,7 +199,8 @@ static void side_place(const struct encoder *e, enum part_direction d, void *byt
     for (int32_t j = 0; j < partition->n_part; j++) {
         const struct part_counts *counts = &side->counts[j];
         bool diagonal = j == e->part;
-        cursor[j] = (struct cursor){.rows = diagonal ? NULL : rows, .indptr = indptr + 1, .cols = cols, .cols_begin = cols};
+        cursor[j] =
+            (struct cursor){.rows = diagonal ? NULL : rows, .indptr = indptr + 1, .cols = cols, .cols_begin = cols};
         indptr += counts->n_row + 1;
         cols += counts->n_edge;
         if (diagonal) {
@@ -319,7 +320,8 @@ static void header_count(struct encoder *e)
     e->header.part = e->part;
     e->header.n_own = e->n_own;
     for (int64_t r = 0; r < e->n_own && e->header.features == PART_FEATURES_SPARSE; r++) {
-        e->header.n_feature_value += dataset->feature_indptr[e->node[r] + (int64_t)1] - dataset->feature_indptr[e->node[r]];
+        e->header.n_feature_value +=
+            dataset->feature_indptr[e->node[r] + (int64_t)1] - dataset->feature_indptr[e->node[r]];
     }
     for (int d = 0; d < e->n_side; d++) {
         for (int32_t j = 0; j < e->partition->n_part; j++) {
@@ -380,8 +382,11 @@ enum status part_encode(const struct dataset *dataset, const struct partition *p
                         void **bytes_out, size_t *n_out)
 {
     int64_t begin = partition->part_begin[part];
-    struct encoder e = {.dataset = dataset, .partition = partition, .part = part,
-                        .n_own = partition->part_begin[part + 1] - begin, .node = partition->order + begin,
+    struct encoder e = {.dataset = dataset,
+                        .partition = partition,
+                        .part = part,
+                        .n_own = partition->part_begin[part + 1] - begin,
+                        .node = partition->order + begin,
                         .n_side = dataset->symmetric ? 1 : PART_DIRECTION_N};
     void *bytes = NULL;
     enum status status = encoder_count(&e);

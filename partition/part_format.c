@@ -100,7 +100,7 @@ void part_header_init(struct part_header *header, const struct dataset *dataset,
     header->multi_label = dataset->multi_label;
     header->symmetric = dataset->symmetric;
     header->loops = (uint8_t)dataset->loops;
-    header->features = dataset->n_feature == 0             ? PART_FEATURES_NONE
+    header->features = dataset->n_feature == 0           ? PART_FEATURES_NONE
                        : dataset->feature_indptr != NULL ? PART_FEATURES_SPARSE
-                                                           : PART_FEATURES_DENSE;
+                                                         : PART_FEATURES_DENSE;
 }

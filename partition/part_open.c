@@ -1,7 +1,7 @@
 /* Checks the bytes of an encoded part and points a struct part into them.
  *
- * Everything that anybody may use as an index or a length later is checked here, once, in O(bytes); counts are bounded
- * by the bytes that are there before they are added or multiplied.
+ * Everything that anybody may use as an index or a length later is checked here, once, in O(bytes); counts are
+ * bounded by the bytes that are there before they are added or multiplied.
  */
 #include "partition/part.h"
 #include "partition/part_format.h"
@@ -53,8 +53,8 @@ static enum status check_scalars(const struct part_header *h)
     if (h->n_class < 0 || h->n_feature < 0 || h->n_feature > INT32_MAX || h->n_feature_value < 0) {
         return fail("header: expected numbers of classes, features and feature values that are not negative");
     }
-    if (h->multi_label > 1 || h->symmetric > 1 || h->loops > DATASET_LOOPS_NONE || h->features > PART_FEATURES_SPARSE ||
-        (h->features == PART_FEATURES_NONE) != (h->n_feature == 0)) {
+    if (h->multi_label > 1 || h->symmetric > 1 || h->loops > DATASET_LOOPS_NONE ||
+        h->features > PART_FEATURES_SPARSE || (h->features == PART_FEATURES_NONE) != (h->n_feature == 0)) {
         return fail("header: expected known values of multi_label, symmetric, loops and features");
     }
     int64_t n_split = 0;
@@ -67,12 +67,13 @@ static enum status check_scalars(const struct part_header *h)
     return n_split == h->n_node ? STATUS_OK : fail("header: expected split sizes that add up to the nodes");
 }
 
-/* Size, magic, version, header checksum, scalars, and the section table against the layout that the counts ask for. */
+/* Size, magic, version, checksums, scalars, and the section table against the layout that the counts ask for. */
 static enum status check_header(const void *bytes, size_t n_bytes, bool checksums)
 {
     const struct part_header *h = bytes;
     if (n_bytes < sizeof *h) {
-        return status_fail(STATUS_DATA, "encoded part: %zu bytes, expected at least the header's %zu", n_bytes, sizeof *h);
+        return status_fail(STATUS_DATA, "encoded part: %zu bytes, expected at least the header's %zu", n_bytes,
+                           sizeof *h);
     }
     if (memcmp(h->magic, PART_MAGIC, sizeof h->magic) != 0) {
         return fail("expected the magic word " PART_MAGIC);
@@ -118,7 +119,8 @@ static enum status check_header(const void *bytes, size_t n_bytes, bool checksum
     return STATUS_OK;
 }
 
-static enum status check_below(enum part_section s, const uint32_t *value, int64_t n, int64_t most, const char *expected)
+static enum status check_below(enum part_section s, const uint32_t *value, int64_t n, int64_t most,
+                               const char *expected)
 {
     for (int64_t i = 0; i < n; i++) {
         if (value[i] > most) {
@@ -181,7 +183,8 @@ static enum status check_feature_rows(const struct reader *in)
             return fail_at(PART_SECTION_FEATURE_INDPTR, r + 1, "ends of rows that do not fall");
         }
         for (int64_t i = indptr[r]; i < indptr[r + 1]; i++) {
-            if (p->feature_indices[i] >= p->n_feature || (i > indptr[r] && p->feature_indices[i] <= p->feature_indices[i - 1])) {
+            if (p->feature_indices[i] >= p->n_feature ||
+                (i > indptr[r] && p->feature_indices[i] <= p->feature_indices[i - 1])) {
                 return fail_at(PART_SECTION_FEATURE_INDICES, i, "ascending columns below n_feature");
             }
         }
@@ -192,7 +195,8 @@ static enum status check_feature_rows(const struct reader *in)
 static enum status check_rows(const struct reader *in)
 {
     const struct part *p = in->part;
-    enum status status = check_below(PART_SECTION_NODE, p->node, p->n_own, p->n_node - 1, "a node number below n_node");
+    enum status status =
+        check_below(PART_SECTION_NODE, p->node, p->n_own, p->n_node - 1, "a node number below n_node");
     if (status == STATUS_OK) {
         status = check_below(PART_SECTION_DEGREE, p->degree, p->n_own, p->n_node, "at most n_node neighbours");
     }
@@ -282,8 +286,12 @@ static enum status open_side(const struct reader *in, enum part_direction d)
     for (int32_t j = 0; j < p->n_part && status == STATUS_OK; j++) {
         struct part_block *b = &p->block[d][j];
         bool diagonal = j == p->part;
-        *b = (struct part_block){.n_row = counts[j].n_row, .n_col = counts[j].n_col, .n_edge = counts[j].n_edge,
-                                 .rows = diagonal ? NULL : rows, .indptr = indptr, .cols = cols,
+        *b = (struct part_block){.n_row = counts[j].n_row,
+                                 .n_col = counts[j].n_col,
+                                 .n_edge = counts[j].n_edge,
+                                 .rows = diagonal ? NULL : rows,
+                                 .indptr = indptr,
+                                 .cols = cols,
                                  .degree = diagonal ? p->degree : degree};
         rows += diagonal ? 0 : b->n_row;
         indptr += b->n_row + 1;

@@ -46,8 +46,8 @@ static void count_blocks(const struct dataset *dataset, const struct partition *
 }
 
 /* Bytes of part p as part_layout makes them. */
-static enum status encoded_size(const struct dataset *dataset, const struct partition *partition, const int64_t *table,
-                                int32_t p, struct part_sizes *sizes)
+static enum status encoded_size(const struct dataset *dataset, const struct partition *partition,
+                                const int64_t *table, int32_t p, struct part_sizes *sizes)
 {
     int64_t n_part = partition->n_part;
     struct part_header header;
@@ -90,8 +90,8 @@ static enum status fill(const struct dataset *dataset, const struct partition *p
     return encoded_size(dataset, partition, table, p, sizes);
 }
 
-/* Turn the ROW table over in place: rows that part p takes from part i in the OUT direction are those rows of i that have
- * an edge from p. */
+/* Turn the ROW table over in place: rows that part p takes from part i in the OUT direction are those rows of i that
+ * have an edge from p. */
 static void transpose(int64_t *table, int64_t n)
 {
     for (int64_t a = 0; a < n; a++) {
@@ -103,7 +103,8 @@ static void transpose(int64_t *table, int64_t n)
     }
 }
 
-enum status part_sizes_build(const struct dataset *dataset, const struct partition *partition, struct part_sizes **out)
+enum status part_sizes_build(const struct dataset *dataset, const struct partition *partition,
+                             struct part_sizes **out)
 {
     int64_t n_part = partition->n_part;
     int64_t *table;

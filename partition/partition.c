@@ -7,7 +7,8 @@
 
 #include <stdlib.h>
 
-typedef enum status partition_method(const struct dataset *dataset, const struct job *job, int32_t n_part, int32_t *owner);
+typedef enum status partition_method(const struct dataset *dataset, const struct job *job, int32_t n_part,
+                                     int32_t *owner);
 
 static partition_method *const methods[JOB_METHOD_N] = {
     [JOB_METHOD_METIS] = partition_metis,

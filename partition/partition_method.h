@@ -13,7 +13,7 @@
 /* Contiguous ranges of node numbers, even by job->partition.balance. cost  n_node */
 enum status partition_block(const struct dataset *dataset, const struct job *job, int32_t n_part, int32_t *owner);
 
-/* A seeded shuffle cut into pieces of n_node / n_part nodes. cost  n_node random accesses, n_node × 4 bytes of scratch */
+/* A seeded shuffle cut into pieces of n_node / n_part nodes. cost  n_node random accesses, n_node × 4 bytes */
 enum status partition_random(const struct dataset *dataset, const struct job *job, int32_t n_part, int32_t *owner);
 
 /* job->partition.file: one part number per line, line i for node i.

@@ -2,14 +2,17 @@
  *
  * It traps signals while it runs, so only programs that may die run it (the coordinator, trainer-partition). Sums of
  * weights must fit its 32 bits, and it may leave parts empty: both are seen to here.
- * source  Karypis & Kumar, "Multilevel k-way partitioning scheme for irregular graphs", J. Parallel Distrib. Comput. 48 (1998)
+ * source  Karypis & Kumar, "Multilevel k-way partitioning scheme for irregular graphs", JPDC 48 (1998)
  */
 #include "partition/partition_method.h"
 #include "partition/undirected.h"
 #include "protocol/memory.h"
 
+#include <fcntl.h>
 #include <metis.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 _Static_assert(sizeof(idx_t) == sizeof(int32_t), "undirected_build makes METIS's indices 32 bits wide");
 
@@ -35,6 +38,31 @@ static void weigh(const struct dataset *dataset, int balance, int32_t *weight)
     }
 }
 
+/* METIS prints remarks to stdout, which belongs to results: nothing comes out while it runs. Its return code and the
+ * repair below say all that matters. Returns what stdout_restore needs; -1 when there is nothing to restore. */
+static int stdout_silence(void)
+{
+    fflush(stdout);
+    int saved = dup(STDOUT_FILENO);
+    int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (saved >= 0 && nowhere >= 0) {
+        dup2(nowhere, STDOUT_FILENO);
+    }
+    if (nowhere >= 0) {
+        close(nowhere);
+    }
+    return saved;
+}
+
+static void stdout_restore(int saved)
+{
+    fflush(stdout);
+    if (saved >= 0) {
+        dup2(saved, STDOUT_FILENO);
+        close(saved);
+    }
+}
+
 static enum status call_metis(struct undirected *graph, const struct job *job, int32_t n_part, int32_t *weight,
                               int32_t *owner)
 {
@@ -47,8 +75,10 @@ static enum status call_metis(struct undirected *graph, const struct job *job, i
     idx_t n_node = (idx_t)graph->n_node;
     idx_t n_constraint = constraint_count(job->partition.balance);
     idx_t parts = n_part, value = 0;
-    int code = METIS_PartGraphKway(&n_node, &n_constraint, graph->indptr, graph->indices, weight, NULL, NULL, &parts, NULL,
-                                   NULL, options, &value, owner);
+    int saved = stdout_silence();
+    int code = METIS_PartGraphKway(&n_node, &n_constraint, graph->indptr, graph->indices, weight, NULL, NULL, &parts,
+                                   NULL, NULL, options, &value, owner);
+    stdout_restore(saved);
     if (code == METIS_ERROR_MEMORY) {
         return status_fail(STATUS_NOMEM, "METIS has not enough memory for %lld nodes and %lld edge entries",
                            (long long)graph->n_node, (long long)graph->n_entry);

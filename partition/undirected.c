@@ -74,7 +74,8 @@ static int64_t merge_row(const struct dataset *dataset, const struct transpose *
 static enum status fill(const struct dataset *dataset, const struct transpose *t, int64_t n_entry_most,
                         struct undirected *graph)
 {
-    enum status status = memory_acquire(MEMORY_OTHER, (size_t)graph->n_node + 1, sizeof *graph->indptr, &graph->indptr);
+    enum status status =
+        memory_acquire(MEMORY_OTHER, (size_t)graph->n_node + 1, sizeof *graph->indptr, &graph->indptr);
     if (status != STATUS_OK) {
         return status;
     }
@@ -84,9 +85,10 @@ static enum status fill(const struct dataset *dataset, const struct transpose *t
         graph->indptr[v + 1] = n_entry <= n_entry_most ? (int32_t)n_entry : 0;
     }
     if (n_entry > n_entry_most) {
-        return status_fail(STATUS_DATA, "the graph has %lld edge entries once made undirected, METIS takes at most %lld: "
-                           "use partition.method = \"block\", \"random\" or \"file\"", (long long)n_entry,
-                           (long long)n_entry_most);
+        return status_fail(STATUS_DATA,
+                           "the graph has %lld edge entries once made undirected, METIS takes at most %lld: "
+                           "use partition.method = \"block\", \"random\" or \"file\"",
+                           (long long)n_entry, (long long)n_entry_most);
     }
     graph->n_entry = n_entry;
     status = memory_acquire(MEMORY_OTHER, (size_t)n_entry, sizeof *graph->indices, &graph->indices);
@@ -99,8 +101,10 @@ static enum status fill(const struct dataset *dataset, const struct transpose *t
 enum status undirected_build(const struct dataset *dataset, int64_t n_entry_most, struct undirected *out)
 {
     if (dataset->n_node > INT32_MAX) {
-        return status_fail(STATUS_DATA, "the graph has %lld nodes, METIS takes at most %d: use partition.method = "
-                           "\"block\", \"random\" or \"file\"", (long long)dataset->n_node, INT32_MAX);
+        return status_fail(STATUS_DATA,
+                           "the graph has %lld nodes, METIS takes at most %d: use partition.method = "
+                           "\"block\", \"random\" or \"file\"",
+                           (long long)dataset->n_node, INT32_MAX);
     }
     struct undirected graph = {.n_node = dataset->n_node};
     struct transpose transpose = {0};

@@ -93,7 +93,9 @@ static void fill_features(struct dataset *d, enum tiny_features kind)
 
 struct dataset tiny_build(const struct tiny_graph *graph)
 {
-    struct dataset d = {.name = "tiny", .n_node = graph->n_node, .multi_label = graph->multi_label,
+    struct dataset d = {.name = "tiny",
+                        .n_node = graph->n_node,
+                        .multi_label = graph->multi_label,
                         .symmetric = graph->symmetric,
                         .loops = graph->loops ? DATASET_LOOPS_STORED : DATASET_LOOPS_IMPLICIT};
     uint8_t *mark = zeroed(d.n_node * d.n_node, 1);

@@ -52,8 +52,12 @@ static void for_every_cut(void (*check)(struct cut *cut))
 {
     const int n_parts[] = {1, 2, 3, 7};
     for (int kind = 0; kind < 16; kind++) {
-        struct tiny_graph graph = {.n_node = 37, .n_draw = kind % 4 == 3 ? 700 : 120, .symmetric = kind & 1,
-                                   .loops = kind & 2, .multi_label = kind & 4, .features = (enum tiny_features)(kind / 4),
+        struct tiny_graph graph = {.n_node = 37,
+                                   .n_draw = kind % 4 == 3 ? 700 : 120,
+                                   .symmetric = kind & 1,
+                                   .loops = kind & 2,
+                                   .multi_label = kind & 4,
+                                   .features = (enum tiny_features)(kind / 4),
                                    .seed = (uint64_t)kind};
         for (int k = 0; k < 4; k++) {
             for (int m = 0; m < 2; m++) {
@@ -179,7 +183,8 @@ static void nodes_and_rows(struct cut *cut)
             for (int c = 0; c < d->n_feature; c++) {
                 row[c] = part->features != NULL ? part->features[r * d->n_feature + c] : 0.0f;
             }
-            for (int64_t i = 0; part->feature_indptr != NULL && i < part->feature_indptr[r + 1] - part->feature_indptr[r]; i++) {
+            for (int64_t i = 0;
+                 part->feature_indptr != NULL && i < part->feature_indptr[r + 1] - part->feature_indptr[r]; i++) {
                 int64_t at = part->feature_indptr[r] + i;
                 row[part->feature_indices[at]] = part->feature_data[at];
             }

@@ -1,0 +1,245 @@
+/* Which worker gets which parts: even stored edges first, then as little halo between workers as moves can reach.
+ *
+ * A first placement grows group after group along the heaviest traffic; where that comes out uneven, largest part to
+ * the lightest group. Moves and swaps of parts then lower the traffic within the load limit. Lower numbers win
+ * ties.
+ */
+#include "partition/partition.h"
+#include "protocol/log.h"
+#include "protocol/memory.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SLACK 0.05 /* a group may have this much more than the mean */
+#define SWEEPS_MOST 16
+
+struct place {
+    int32_t n_part, n_rank;
+    const int64_t *halo;
+    const int64_t *n_edge;
+    int64_t limit; /* most edges of a group */
+    int32_t *rank; /* n_part; -1: none yet */
+    int64_t *load; /* n_rank: edges */
+    int32_t *size; /* n_rank: parts */
+    int64_t *pull; /* n_part × n_rank: rows exchanged between a part and a group's other parts */
+};
+
+/* Rows that travel between two parts, both ways. */
+static int64_t traffic(const struct place *place, int32_t a, int32_t b)
+{
+    return a == b ? 0 : place->halo[(int64_t)a * place->n_part + b] + place->halo[(int64_t)b * place->n_part + a];
+}
+
+static int64_t *pull_of(const struct place *place, int32_t part)
+{
+    return place->pull + (int64_t)part * place->n_rank;
+}
+
+static void put(struct place *place, int32_t part, int32_t rank)
+{
+    int32_t old = place->rank[part];
+    place->rank[part] = rank;
+    for (int32_t p = 0; p < place->n_part; p++) {
+        int64_t rows = traffic(place, p, part);
+        pull_of(place, p)[rank] += rows;
+        if (old >= 0) {
+            pull_of(place, p)[old] -= rows;
+        }
+    }
+    place->load[rank] += place->n_edge[part];
+    place->size[rank]++;
+    if (old >= 0) {
+        place->load[old] -= place->n_edge[part];
+        place->size[old]--;
+    }
+}
+
+static void clear(struct place *place)
+{
+    for (int32_t p = 0; p < place->n_part; p++) {
+        place->rank[p] = -1;
+    }
+    memset(place->load, 0, (size_t)place->n_rank * sizeof *place->load);
+    memset(place->size, 0, (size_t)place->n_rank * sizeof *place->size);
+    memset(place->pull, 0, (size_t)place->n_part * (size_t)place->n_rank * sizeof *place->pull);
+}
+
+/* The part without a group that exchanges most rows with `rank`; the heaviest one while that group is empty. */
+static int32_t most_pulled(const struct place *place, int32_t rank)
+{
+    int32_t best = -1;
+    for (int32_t p = 0; p < place->n_part; p++) {
+        if (place->rank[p] >= 0) {
+            continue;
+        }
+        bool heavier = best >= 0 && place->n_edge[p] > place->n_edge[best];
+        bool closer = best >= 0 && pull_of(place, p)[rank] > pull_of(place, best)[rank];
+        bool as_close = best >= 0 && pull_of(place, p)[rank] == pull_of(place, best)[rank];
+        if (best < 0 || closer || (as_close && heavier)) {
+            best = p;
+        }
+    }
+    return best;
+}
+
+/* Group after group up to its share of what is left, a part for each group still to come. */
+static void grow(struct place *place, int64_t total)
+{
+    int32_t n_left = place->n_part;
+    for (int32_t rank = 0; rank < place->n_rank; rank++) {
+        int64_t share = total / (place->n_rank - rank);
+        while (n_left > place->n_rank - rank - 1) {
+            int32_t part = most_pulled(place, rank);
+            bool last = rank == place->n_rank - 1;
+            if (place->size[rank] > 0 && !last && place->load[rank] + place->n_edge[part] / 2 > share) {
+                break;
+            }
+            put(place, part, rank);
+            n_left--;
+        }
+        total -= place->load[rank];
+    }
+}
+
+/* Heaviest part first, each to the lightest group (the emptiest of equals, so that none stays empty). */
+static void spread(struct place *place)
+{
+    for (int32_t i = 0; i < place->n_part; i++) {
+        int32_t part = -1;
+        for (int32_t p = 0; p < place->n_part; p++) {
+            if (place->rank[p] < 0 && (part < 0 || place->n_edge[p] > place->n_edge[part])) {
+                part = p;
+            }
+        }
+        int32_t to = 0;
+        for (int32_t r = 1; r < place->n_rank; r++) {
+            bool empty_first = (place->size[r] == 0) > (place->size[to] == 0);
+            bool as_empty = (place->size[r] == 0) == (place->size[to] == 0);
+            to = empty_first || (as_empty && place->load[r] < place->load[to]) ? r : to;
+        }
+        put(place, part, to);
+    }
+}
+
+static int64_t heaviest(const struct place *place)
+{
+    int64_t most = 0;
+    for (int32_t r = 0; r < place->n_rank; r++) {
+        most = place->load[r] > most ? place->load[r] : most;
+    }
+    return most;
+}
+
+/* Move `part` where it saves most rows, if a group has room for it. */
+static bool move(struct place *place, int32_t part)
+{
+    int32_t from = place->rank[part], best = from;
+    const int64_t *pull = pull_of(place, part);
+    if (place->size[from] == 1) {
+        return false;
+    }
+    for (int32_t r = 0; r < place->n_rank; r++) {
+        if (pull[r] > pull[best] && place->load[r] + place->n_edge[part] <= place->limit) {
+            best = r;
+        }
+    }
+    if (best == from) {
+        return false;
+    }
+    put(place, part, best);
+    return true;
+}
+
+/* Swap two parts of different groups when that saves rows and both groups have room. */
+static bool swap(struct place *place, int32_t a, int32_t b)
+{
+    int32_t ra = place->rank[a], rb = place->rank[b];
+    if (ra == rb) {
+        return false;
+    }
+    int64_t change = place->n_edge[a] - place->n_edge[b];
+    if (place->load[ra] - change > place->limit || place->load[rb] + change > place->limit) {
+        return false;
+    }
+    int64_t saved = pull_of(place, a)[rb] - pull_of(place, a)[ra] + pull_of(place, b)[ra] - pull_of(place, b)[rb] -
+                    2 * traffic(place, a, b);
+    if (saved <= 0) {
+        return false;
+    }
+    put(place, a, rb);
+    put(place, b, ra);
+    return true;
+}
+
+/* Every step lowers the rows between groups, so this ends; the number of sweeps only bounds the time. */
+static void refine(struct place *place)
+{
+    bool changed = true;
+    for (int sweep = 0; sweep < SWEEPS_MOST && changed; sweep++) {
+        changed = false;
+        for (int32_t a = 0; a < place->n_part; a++) {
+            changed |= move(place, a);
+            for (int32_t b = a + 1; b < place->n_part; b++) {
+                changed |= swap(place, a, b);
+            }
+        }
+    }
+}
+
+/* Number the groups as they first appear among the parts: part 0 is then on rank 0. */
+static void number(const struct place *place, int32_t *out_rank)
+{
+    int32_t *name = memory_alloc((size_t)place->n_rank, sizeof *name);
+    int32_t n_named = 0;
+    memset(name, 0xff, (size_t)place->n_rank * sizeof *name);
+    for (int32_t p = 0; p < place->n_part; p++) {
+        int32_t *mine = &name[place->rank[p]];
+        if (*mine < 0) {
+            *mine = n_named++;
+        }
+        out_rank[p] = *mine;
+    }
+    free(name);
+}
+
+void partition_place(int32_t n_part, const int64_t *halo, const int64_t *n_edge, int32_t n_rank, int32_t *out_rank)
+{
+    ASSERT(n_rank >= 1 && n_rank <= n_part);
+    if (n_rank == n_part) {
+        for (int32_t p = 0; p < n_part; p++) {
+            out_rank[p] = p;
+        }
+        return;
+    }
+    struct place place = {.n_part = n_part,
+                          .n_rank = n_rank,
+                          .halo = halo,
+                          .n_edge = n_edge,
+                          .rank = memory_alloc((size_t)n_part, sizeof *place.rank),
+                          .load = memory_alloc((size_t)n_rank, sizeof *place.load),
+                          .size = memory_alloc((size_t)n_rank, sizeof *place.size),
+                          .pull = memory_alloc((size_t)n_part * (size_t)n_rank, sizeof *place.pull)};
+    int64_t total = 0;
+    for (int32_t p = 0; p < n_part; p++) {
+        total += n_edge[p];
+    }
+    clear(&place);
+    spread(&place);
+    int64_t evenest = heaviest(&place);
+    place.limit = (int64_t)((double)total * (1.0 + SLACK) / n_rank);
+    place.limit = evenest > place.limit ? evenest : place.limit;
+    clear(&place);
+    grow(&place, total);
+    if (heaviest(&place) > place.limit) {
+        clear(&place);
+        spread(&place);
+    }
+    refine(&place);
+    number(&place, out_rank);
+    free(place.pull);
+    free(place.size);
+    free(place.load);
+    free(place.rank);
+}

@@ -1,0 +1,271 @@
+#include "partition/partition.h"
+#include "tests/support/tiny_graph.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct job job_of(int n_part, int method)
+{
+    struct job job;
+    job_defaults(&job);
+    job.partition.parts = n_part;
+    job.partition.method = method;
+    snprintf(job.partition.cache, sizeof job.partition.cache, "off");
+    return job;
+}
+
+static const struct tiny_graph directed = {
+    .n_node = 90, .n_draw = 500, .loops = true, .features = TINY_FEATURES_NONE};
+static const struct tiny_graph symmetric = {
+    .n_node = 90, .n_draw = 250, .symmetric = true, .features = TINY_FEATURES_NONE};
+
+/* owner, part_begin and order say the same, no part is empty. */
+static void is_whole(const struct partition *p, int64_t n_node, int32_t n_part)
+{
+    uint8_t *seen = calloc((size_t)n_node, 1);
+    cr_assert_eq(p->n_part, n_part);
+    cr_assert_eq(p->n_node, n_node);
+    cr_assert_eq(p->part_begin[0], 0);
+    cr_assert_eq(p->part_begin[n_part], n_node);
+    for (int32_t part = 0; part < n_part; part++) {
+        cr_assert_lt(p->part_begin[part], p->part_begin[part + 1], "part %d of %d is empty", part, n_part);
+        for (int64_t i = p->part_begin[part]; i < p->part_begin[part + 1]; i++) {
+            cr_assert_eq(p->owner[p->order[i]], part);
+            cr_assert(!seen[p->order[i]]);
+            seen[p->order[i]] = 1;
+        }
+    }
+    free(seen);
+}
+
+static void build_and_check(const struct dataset *dataset, const struct job *job)
+{
+    struct partition a, b;
+    cr_assert_eq(partition_build(dataset, job, &a), STATUS_OK, "%s", status_reason());
+    is_whole(&a, dataset->n_node, job_n_part(job));
+    cr_assert_eq(partition_build(dataset, job, &b), STATUS_OK);
+    cr_assert_eq(memcmp(a.order, b.order, (size_t)a.n_node * sizeof *a.order), 0, "built twice, two orders");
+    cr_assert_eq(memcmp(a.owner, b.owner, (size_t)a.n_node * sizeof *a.owner), 0, "built twice, two owners");
+    partition_release(&a);
+    partition_release(&b);
+}
+
+Test(partition, every_method_objective_and_balance_shares_out_all_nodes_and_repeats)
+{
+    const int n_parts[] = {1, 2, 5, 16, 89, 90};
+    for (int g = 0; g < 2; g++) {
+        struct dataset dataset = tiny_build(g == 0 ? &directed : &symmetric);
+        for (int k = 0; k < 6; k++) {
+            for (int method = JOB_METHOD_METIS; method <= JOB_METHOD_RANDOM; method++) {
+                for (int balance = 0; balance < JOB_BALANCE_N; balance++) {
+                    for (int objective = 0; objective < JOB_OBJECTIVE_N; objective++) {
+                        struct job job = job_of(n_parts[k], method);
+                        job.partition.balance = balance;
+                        job.partition.objective = objective;
+                        build_and_check(&dataset, &job);
+                    }
+                }
+            }
+        }
+        tiny_release(&dataset);
+    }
+}
+
+Test(partition, graphs_without_edges_and_single_nodes_are_shared_out_too)
+{
+    struct dataset dataset = tiny_from_edges(12, 0, NULL, true);
+    struct dataset one = tiny_from_edges(1, 0, NULL, false);
+    for (int method = JOB_METHOD_METIS; method <= JOB_METHOD_RANDOM; method++) {
+        struct job job = job_of(5, method), single = job_of(1, method);
+        build_and_check(&dataset, &job);
+        build_and_check(&one, &single);
+    }
+    tiny_release(&dataset);
+    tiny_release(&one);
+}
+
+Test(partition, a_star_leaves_no_part_empty)
+{
+    uint32_t pair[39][2];
+    for (uint32_t i = 0; i < 39; i++) {
+        pair[i][0] = 0;
+        pair[i][1] = i + 1;
+    }
+    struct dataset dataset = tiny_from_edges(40, 39, (const uint32_t(*)[2])pair, true);
+    for (int n_part = 2; n_part <= 40; n_part += 7) {
+        for (int method = JOB_METHOD_METIS; method <= JOB_METHOD_RANDOM; method++) {
+            struct job job = job_of(n_part, method);
+            build_and_check(&dataset, &job);
+        }
+    }
+    tiny_release(&dataset);
+}
+
+Test(partition, more_parts_than_nodes_is_a_bad_job)
+{
+    struct dataset dataset = tiny_from_edges(3, 0, NULL, true);
+    struct job job = job_of(4, JOB_METHOD_BLOCK);
+    struct partition partition;
+    cr_assert_eq(partition_build(&dataset, &job, &partition), STATUS_CONFIG);
+    cr_assert_str_eq(status_reason(), "partition.parts = 4, expected at most the graph's 3 nodes");
+    tiny_release(&dataset);
+}
+
+Test(partition, metis_finds_two_cliques_joined_by_an_edge_whatever_the_direction)
+{
+    uint32_t pair[57][2];
+    int n = 0;
+    for (uint32_t a = 0; a < 8; a++) {
+        for (uint32_t b = a + 1; b < 8; b++) {
+            pair[n][0] = 2 * a; /* one clique on the even nodes, one on the odd ones */
+            pair[n++][1] = 2 * b;
+            pair[n][0] = 2 * a + 1;
+            pair[n++][1] = 2 * b + 1;
+        }
+    }
+    pair[n][0] = 0;
+    pair[n++][1] = 1;
+    for (int is_symmetric = 0; is_symmetric < 2; is_symmetric++) {
+        struct dataset dataset = tiny_from_edges(16, n, (const uint32_t(*)[2])pair, is_symmetric);
+        struct job job = job_of(2, JOB_METHOD_METIS);
+        job.partition.balance = JOB_BALANCE_NODES;
+        struct partition partition;
+        struct partition_quality quality;
+        cr_assert_eq(partition_build(&dataset, &job, &partition), STATUS_OK);
+        cr_assert_eq(partition_measure(&dataset, &partition, &quality), STATUS_OK);
+        cr_assert_eq(quality.n_cut, 1 + is_symmetric);
+        cr_assert_eq(quality.n_halo, 1 + is_symmetric);
+        cr_assert_float_eq(quality.imbalance_node, 1.0, 1e-12);
+        partition_release(&partition);
+        tiny_release(&dataset);
+    }
+}
+
+Test(partition, the_figures_of_a_small_graph_are_those_counted_by_hand)
+{
+    /* 0 1 | 2 3: edges into the other part 0→2, 0→3, 1→2, 3→0; inside 0→1; a loop at 2 that counts nowhere. */
+    const uint32_t pair[6][2] = {{0, 2}, {0, 3}, {1, 2}, {3, 0}, {0, 1}, {2, 2}};
+    struct dataset dataset = tiny_from_edges(4, 6, pair, false);
+    struct job job = job_of(2, JOB_METHOD_BLOCK);
+    job.partition.balance = JOB_BALANCE_NODES;
+    struct partition partition;
+    struct partition_quality quality;
+    cr_assert_eq(partition_build(&dataset, &job, &partition), STATUS_OK);
+    cr_assert_eq(partition_measure(&dataset, &partition, &quality), STATUS_OK);
+    cr_assert_eq(quality.n_cut, 4);
+    cr_assert_eq(quality.n_halo, 3); /* 0 and 1 to the second part, 3 to the first */
+    cr_assert_float_eq(quality.halo_ratio, 0.75, 1e-12);
+    cr_assert_float_eq(quality.imbalance_node, 1.0, 1e-12);
+    cr_assert_float_eq(quality.imbalance_edge, 3.0 / 2.5, 1e-12);
+    cr_assert_float_eq(quality.imbalance_halo, 2.0 / 1.5, 1e-12);
+    partition_release(&partition);
+    tiny_release(&dataset);
+}
+
+Test(partition, blocks_are_ranges_even_in_what_the_job_asks_for)
+{
+    uint32_t pair[60][2];
+    for (uint32_t i = 0; i < 60; i++) {
+        pair[i][0] = i;
+        pair[i][1] = i % 6; /* only the first six nodes have in-edges */
+    }
+    struct dataset dataset = tiny_from_edges(60, 60, (const uint32_t(*)[2])pair, false);
+    struct job job = job_of(3, JOB_METHOD_BLOCK);
+    struct partition partition;
+    job.partition.balance = JOB_BALANCE_NODES;
+    cr_assert_eq(partition_build(&dataset, &job, &partition), STATUS_OK);
+    cr_assert_eq(partition.part_begin[1], 20);
+    cr_assert_eq(partition.part_begin[2], 40);
+    partition_release(&partition);
+    job.partition.balance = JOB_BALANCE_EDGES;
+    cr_assert_eq(partition_build(&dataset, &job, &partition), STATUS_OK);
+    cr_assert_eq(partition.part_begin[1], 4); /* weight of the first six: 11, of others: 1, of all: 120 */
+    for (int64_t v = 1; v < 60; v++) {
+        cr_assert_geq(partition.owner[v], partition.owner[v - 1]);
+    }
+    partition_release(&partition);
+    tiny_release(&dataset);
+}
+
+Test(partition, random_parts_differ_by_at_most_one_node_and_by_their_seed)
+{
+    struct dataset dataset = tiny_build(&directed);
+    struct job job = job_of(7, JOB_METHOD_RANDOM);
+    struct partition a, b;
+    cr_assert_eq(partition_build(&dataset, &job, &a), STATUS_OK);
+    job.partition.seed = 2;
+    cr_assert_eq(partition_build(&dataset, &job, &b), STATUS_OK);
+    for (int p = 0; p < 7; p++) {
+        int64_t n = a.part_begin[p + 1] - a.part_begin[p];
+        cr_assert(n == 12 || n == 13);
+    }
+    cr_assert_neq(memcmp(a.owner, b.owner, 90 * sizeof *a.owner), 0);
+    partition_release(&a);
+    partition_release(&b);
+    tiny_release(&dataset);
+}
+
+static enum status build_from_file(const char *text, struct partition *out)
+{
+    char path[] = "/tmp/partition-test-XXXXXX";
+    int fd = mkstemp(path);
+    cr_assert_geq(fd, 0);
+    cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+    struct dataset dataset = tiny_from_edges(4, 0, NULL, true);
+    struct job job = job_of(2, JOB_METHOD_FILE);
+    snprintf(job.partition.file, sizeof job.partition.file, "%s", path);
+    enum status status = partition_build(&dataset, &job, out);
+    tiny_release(&dataset);
+    unlink(path);
+    return status;
+}
+
+Test(partition, a_file_gives_line_i_to_node_i)
+{
+    struct partition partition;
+    const char *const texts[] = {"1\n0\n0\n1\n", "1\r\n0\r\n0\r\n1\r\n", "1\n0\n0\n1"};
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(build_from_file(texts[i], &partition), STATUS_OK, "%s", status_reason());
+        const int32_t owner[] = {1, 0, 0, 1};
+        cr_assert_eq(memcmp(partition.owner, owner, sizeof owner), 0);
+        is_whole(&partition, 4, 2);
+        partition_release(&partition);
+    }
+}
+
+Test(partition, a_file_that_does_not_fit_is_refused_with_its_line)
+{
+    struct partition partition;
+    const struct {
+        const char *text, *reason;
+    } rows[] = {
+        {"0\n1\n0\n", ":4: the file ends after 3 lines, expected one for each of the 4 nodes"},
+        {"0\n1\n0\n1\n0\n", ":5: expected the file to end, one line for each of the 4 nodes"},
+        {"0\n2\n0\n1\n", ":2: '2', expected a part number of 0 to 1"},
+        {"0\n1\n-1\n1\n", ":3: '-1', expected a part number of 0 to 1"},
+        {"0\n1\n\n1\n", ":3: '', expected a part number of 0 to 1"},
+        {"0 1\n1\n0\n1\n", ":1: '0 1', expected a part number of 0 to 1"},
+        {"0\n99999999999999999999\n0\n1\n", ":2: '99999999999999999999', expected a part number of 0 to 1"},
+        {"0\n0\n0\n0\n", ": part 1 has no node, expected at least one in each of the 2 parts"},
+        {"", ":1: the file ends after 0 lines"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        cr_assert_eq(build_from_file(rows[i].text, &partition), STATUS_DATA);
+        cr_assert_not_null(strstr(status_reason(), rows[i].reason), "%s", status_reason());
+    }
+}
+
+Test(partition, a_file_that_is_not_there_is_named)
+{
+    struct dataset dataset = tiny_from_edges(4, 0, NULL, true);
+    struct job job = job_of(2, JOB_METHOD_FILE);
+    struct partition partition;
+    snprintf(job.partition.file, sizeof job.partition.file, "/nowhere/parts.txt");
+    cr_assert_eq(partition_build(&dataset, &job, &partition), STATUS_NO_INPUT);
+    cr_assert_not_null(strstr(status_reason(), "partition.file = \"/nowhere/parts.txt\""));
+    tiny_release(&dataset);
+}
