@@ -353,6 +353,7 @@ static void point_rows(const struct reader *in)
     p->symmetric = h->symmetric;
     p->loops = (enum dataset_loops)h->loops;
     memcpy(p->n_split, h->n_split, sizeof p->n_split);
+    p->n_bytes = h->n_bytes;
     p->node = section(in, PART_SECTION_NODE);
     p->degree = section(in, PART_SECTION_DEGREE);
     p->split = section(in, PART_SECTION_SPLIT);

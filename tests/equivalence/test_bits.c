@@ -1,0 +1,111 @@
+/* The same job gives the same bits for any number of workers, any thread count, any schedule, any prefetch depth. */
+#include "tests/support/cluster.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+/* How a job is run; none of it may change a bit. */
+struct way {
+    int workers, threads, prefetch;
+    const char *schedule;
+};
+
+static const struct way ways[] = {
+    {1, 1, 1, "sequential"}, {1, 2, 1, "halo"}, {2, 1, 0, "sequential"}, {2, 2, 1, "sequential"},
+    {2, 1, 3, "sequential"}, {2, 1, 1, "halo"}, {4, 1, 0, "sequential"}, {4, 2, 3, "sequential"},
+    {4, 1, 1, "sequential"}, {4, 1, 1, "halo"},
+};
+
+static void run(const char *model, const char *data, const struct way *way, int epochs, struct cluster_result *out)
+{
+    char text[2048];
+    snprintf(text, sizeof text,
+             "[dataset]\n%s\n[partition]\nparts = 4\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\n"
+             "epochs = %d\nlr = 0.01\nweight_decay = 5e-4\n[exchange]\nschedule = \"%s\"\nprefetch = %d\n[workers]\n"
+             "count = %d\nthreads = %d\n",
+             data, model, epochs, way->schedule, way->prefetch, way->workers, way->threads);
+    cluster_run(text, out);
+    cr_assert_eq(out->exit_code, 0, "%s: workers %d threads %d prefetch %d %s: exit %d", model, way->workers,
+                 way->threads, way->prefetch, way->schedule, out->exit_code);
+}
+
+static const char symmetric[] = "generator = \"sbm\"\nnodes = 600\ndegree = 8\nclasses = 5\nfeatures = 24";
+static const char directed[] =
+    "generator = \"rmat\"\nnodes = 512\ndegree = 6\nclasses = 4\nfeatures = 9\nundirected = \"no\"";
+
+static void expect_same_bits(const char *model, const char *data)
+{
+    struct cluster_result first;
+    run(model, data, &ways[0], 20, &first);
+    for (size_t w = 1; w < sizeof ways / sizeof *ways; w++) {
+        struct cluster_result other;
+        run(model, data, &ways[w], 20, &other);
+        char how[512];
+        snprintf(how, sizeof how, "%s: workers %d, threads %d, prefetch %d, %s", model, ways[w].workers,
+                 ways[w].threads, ways[w].prefetch, ways[w].schedule);
+        cr_assert_eq(other.n_weight, first.n_weight);
+        cr_expect_arr_eq(other.weights, first.weights, (size_t)first.n_weight * sizeof(float), "weights: %s", how);
+        cr_expect_arr_eq(other.logits, first.logits, (size_t)first.n_logit * sizeof(float), "logits: %s", how);
+        cr_expect_arr_eq(other.loss, first.loss, sizeof first.loss, "losses: %s", how);
+        cr_expect_arr_eq(other.score, first.score, sizeof first.score, "scores: %s", how);
+        cr_expect_eq(other.n_call, 0, "%s: %ld allocations in epochs", model, (long)other.n_call);
+        cluster_release(&other);
+    }
+    cluster_release(&first);
+}
+
+Test(bits, gcn_with_dropout_is_the_same_however_it_is_run)
+{
+    expect_same_bits("kind = \"gcn\"\nhidden = 16\ndropout = 0.5\ninput_dropout = 0.3", symmetric);
+}
+
+Test(bits, gcn_on_a_directed_graph_is_the_same_however_it_is_run)
+{
+    expect_same_bits("kind = \"gcn\"\nhidden = 16\ndropout = 0.5\nlayers = 3\nnorm = \"layer\"", directed);
+}
+
+Test(bits, sage_mean_is_the_same_however_it_is_run)
+{
+    expect_same_bits("kind = \"sage\"\nhidden = 32\ndropout = 0.5\nlayers = 3\nresidual = true", symmetric);
+}
+
+Test(bits, sage_max_is_the_same_however_it_is_run)
+{
+    expect_same_bits("kind = \"sage\"\naggregator = \"max\"\nhidden = 16\ndropout = 0.2", directed);
+}
+
+Test(bits, gin_is_the_same_however_it_is_run)
+{
+    expect_same_bits("kind = \"gin\"\nhidden = 16\nlearn_eps = true\ndropout = 0.5", symmetric);
+}
+
+Test(bits, appnp_is_the_same_however_it_is_run)
+{
+    expect_same_bits("kind = \"appnp\"\nhidden = 16\nsteps = 4\ndropout = 0.5", symmetric);
+}
+
+Test(bits, sgc_with_features_aggregated_once_is_the_same_however_it_is_run)
+{
+    expect_same_bits("kind = \"sgc\"\nlayers = 1\nsteps = 3", symmetric);
+}
+
+Test(bits, the_reference_device_keeps_the_rule_too)
+{
+    struct cluster_result one, two;
+    char data[256];
+    snprintf(data, sizeof data, "%s", symmetric);
+    char text[1024];
+    for (int workers = 1; workers <= 2; workers++) {
+        snprintf(text, sizeof text,
+                 "[dataset]\n%s\n[partition]\nparts = 4\ncache = \"off\"\n[model]\ndropout = 0.5\n[train]\nepochs = 5\n"
+                 "[workers]\ncount = %d\ndevice = \"reference\"\n",
+                 data, workers);
+        cluster_run(text, workers == 1 ? &one : &two);
+    }
+    cr_assert_eq(one.exit_code, 0);
+    cr_assert_eq(two.exit_code, 0);
+    cr_expect_arr_eq(one.weights, two.weights, (size_t)one.n_weight * sizeof(float));
+    cluster_release(&one);
+    cluster_release(&two);
+}

@@ -1,0 +1,234 @@
+#include "tests/support/cluster.h"
+
+#include "partition/part.h"
+#include "protocol/job.h"
+#include "protocol/log.h"
+#include "worker/trainer.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MOST_RANKS 16
+#define MOST_FLOATS (1 << 20)
+
+/* Shared by all ranks and the test. */
+struct board {
+    _Atomic int n_addressed, n_connected, n_finished;
+    struct {
+        size_t n_bytes;
+        char bytes[1024];
+    } address[MOST_RANKS];
+    _Atomic int64_t n_call;
+    _Atomic uint64_t payload_sent;
+    struct cluster_result result;
+    float weights[MOST_FLOATS], logits[MOST_FLOATS];
+};
+
+struct rank {
+    struct job job;
+    uint32_t rank, n_rank;
+    struct board *board;
+    struct dataset dataset;
+    struct partition partition;
+    uint32_t *rank_of_part;
+    struct part **parts;
+    struct transport *transport;
+    struct exchange *exchange;
+    struct trainer *trainer;
+};
+
+static void check(enum status status)
+{
+    if (status != STATUS_OK) {
+        log_error("%s", status_reason());
+        _exit(status_exit_code(status));
+    }
+}
+
+/* Wait for the other ranks; a rank that died leaves this one to its alarm. */
+static void meet(_Atomic int *count, int n)
+{
+    atomic_fetch_add(count, 1);
+    while (atomic_load(count) < n) {
+        sched_yield();
+    }
+}
+
+static void *rank_place(void *arg, const struct transport_head *head, size_t n_bytes)
+{
+    return exchange_place(((struct rank *)arg)->exchange, head, n_bytes);
+}
+
+static void rank_arrived(void *arg, const struct transport_head *head, void *body, size_t n_bytes)
+{
+    exchange_arrived(((struct rank *)arg)->exchange, head, body, n_bytes);
+}
+
+static void rank_connect(struct rank *r)
+{
+    struct transport_events events = {.arg = r, .place = rank_place, .arrived = rank_arrived};
+    int n_part = job_n_part(&r->job);
+    check(exchange_open(n_part * n_part + 16, n_part * n_part + 2, &r->exchange));
+    check(transport_open(r->rank, r->n_rank, 1, 64, &events, &r->transport));
+    size_t n_bytes;
+    const void *address = transport_address(r->transport, &n_bytes);
+    r->board->address[r->rank].n_bytes = n_bytes;
+    memcpy(r->board->address[r->rank].bytes, address, n_bytes);
+    meet(&r->board->n_addressed, (int)r->n_rank);
+    for (uint32_t peer = 0; peer < r->n_rank; peer++) {
+        if (peer != r->rank) {
+            check(transport_connect(r->transport, peer, r->board->address[peer].bytes, r->board->address[peer].n_bytes));
+        }
+    }
+    meet(&r->board->n_connected, (int)r->n_rank);
+    exchange_attach(r->exchange, r->transport);
+}
+
+static void rank_parts(struct rank *r)
+{
+    int32_t n_part = job_n_part(&r->job);
+    check(dataset_load(&r->job, &r->dataset));
+    check(partition_build(&r->dataset, &r->job, &r->partition));
+    r->rank_of_part = memory_alloc((size_t)n_part, sizeof *r->rank_of_part);
+    r->parts = memory_alloc((size_t)n_part, sizeof *r->parts);
+    for (int32_t p = 0; p < n_part; p++) {
+        /* Scattered on purpose: no two neighbouring parts together. */
+        r->rank_of_part[p] = (uint32_t)p % r->n_rank;
+        if (r->rank_of_part[p] == r->rank) {
+            void *bytes;
+            size_t n_bytes;
+            check(part_encode(&r->dataset, &r->partition, p, &bytes, &n_bytes));
+            r->parts[p] = memory_alloc(1, sizeof **r->parts);
+            check(part_open(bytes, n_bytes, r->parts[p]));
+        }
+    }
+}
+
+static void rank_logits(struct rank *r)
+{
+    struct board *board = r->board;
+    int64_t n_class = r->dataset.n_class;
+    for (int32_t p = 0; p < r->partition.n_part; p++) {
+        if (r->parts[p] == NULL) {
+            continue;
+        }
+        int64_t n = r->parts[p]->n_own;
+        float *rows = memory_alloc((size_t)(n * n_class), sizeof *rows);
+        check(trainer_logits(r->trainer, p, rows));
+        for (int64_t i = 0; i < n; i++) {
+            memcpy(board->logits + r->parts[p]->node[i] * n_class, rows + i * n_class, (size_t)n_class * sizeof *rows);
+        }
+        free(rows);
+    }
+    board->result.n_logit = r->dataset.n_node * n_class;
+}
+
+static void rank_train(struct rank *r)
+{
+    struct board *board = r->board;
+    const struct device_ops *ops;
+    check(device_find(job_choice_text("workers", "device", r->job.workers.device), &ops));
+    struct trainer_setup setup = {.job = &r->job,
+                                  .ops = ops,
+                                  .n_thread = (int)r->job.workers.threads,
+                                  .rank = r->rank,
+                                  .n_rank = r->n_rank,
+                                  .n_part = r->partition.n_part,
+                                  .rank_of_part = r->rank_of_part,
+                                  .parts = r->parts,
+                                  .exchange = r->exchange};
+    check(trainer_open(&setup, &r->trainer));
+    struct trainer_report report = {0};
+    int64_t epochs = r->job.train.epochs;
+    for (int64_t e = 0; e < epochs; e++) {
+        check(trainer_epoch(r->trainer, (uint32_t)e, true, e + 1 == epochs, &report));
+        atomic_fetch_add(&board->n_call, report.n_call);
+        if (r->rank == 0) {
+            board->result.loss[e] = report.loss;
+        }
+    }
+    if (epochs == 0) {
+        check(trainer_epoch(r->trainer, 0, false, true, &report));
+    }
+    rank_logits(r);
+    atomic_fetch_add(&board->payload_sent, transport_traffic(r->transport).payload_sent);
+    if (r->rank == 0) {
+        memcpy(board->result.score, report.score, sizeof report.score);
+        board->result.n_weight = trainer_program(r->trainer)->n_weight;
+        check(trainer_get(r->trainer, TRAINER_STATE_WEIGHTS, board->weights));
+        trainer_memory(r->trainer, board->result.planned, board->result.measured);
+    }
+}
+
+static void rank_main(struct rank *r)
+{
+    alarm(60);
+    log_init("rank", (int)r->rank, LOG_LEVEL_WARN);
+    rank_parts(r);
+    rank_connect(r);
+    rank_train(r);
+    /* Nobody leaves while another may still need its progress. */
+    atomic_fetch_add(&r->board->n_finished, 1);
+    while (atomic_load(&r->board->n_finished) < (int)r->n_rank) {
+        transport_wait(r->transport, 1);
+    }
+    trainer_close(r->trainer);
+    transport_close(r->transport);
+    exchange_close(r->exchange);
+    _exit(0);
+}
+
+static float *copy(const float *from, int64_t n)
+{
+    float *to = memory_alloc((size_t)n, sizeof *to);
+    memcpy(to, from, (size_t)n * sizeof *to);
+    return to;
+}
+
+void cluster_run(const char *job_text, struct cluster_result *out)
+{
+    static struct rank r;
+    memset(out, 0, sizeof *out);
+    r = (struct rank){0};
+    if (job_load_text(job_text, strlen(job_text), "test", NULL, 0, &r.job) != STATUS_OK) {
+        log_error("%s", status_reason());
+        out->exit_code = 78;
+        return;
+    }
+    r.n_rank = (uint32_t)r.job.workers.count;
+    r.board = mmap(NULL, sizeof *r.board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ASSERT(r.board != MAP_FAILED && r.n_rank <= MOST_RANKS);
+    pid_t pids[MOST_RANKS];
+    for (r.rank = 0; r.rank < r.n_rank; r.rank++) {
+        pids[r.rank] = fork();
+        if (pids[r.rank] == 0) {
+            rank_main(&r);
+        }
+    }
+    for (uint32_t k = 0; k < r.n_rank; k++) {
+        int how = 0;
+        waitpid(pids[k], &how, 0);
+        int code = WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how);
+        out->exit_code = code > out->exit_code ? code : out->exit_code;
+    }
+    if (out->exit_code == 0) {
+        *out = r.board->result;
+        out->n_call = r.board->n_call;
+        out->payload_sent = r.board->payload_sent;
+        out->weights = copy(r.board->weights, out->n_weight);
+        out->logits = copy(r.board->logits, out->n_logit);
+    }
+    munmap(r.board, sizeof *r.board);
+}
+
+void cluster_release(struct cluster_result *result)
+{
+    free(result->weights);
+    free(result->logits);
+    *result = (struct cluster_result){0};
+}

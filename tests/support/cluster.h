@@ -1,0 +1,35 @@
+/* A small cluster for tests: real processes with real transports, wired up over shared memory, without a coordinator.
+ *
+ * Every rank loads the dataset, partitions it (the same for all), encodes and opens its own parts, and trains. What rank 0 ends
+ * with goes back to the test, to be compared bit by bit.
+ */
+#ifndef TESTS_SUPPORT_CLUSTER_H
+#define TESTS_SUPPORT_CLUSTER_H
+
+#include "models/device.h"
+#include "protocol/memory.h"
+
+#include <stdint.h>
+
+#define CLUSTER_MOST_EPOCHS 64
+
+struct cluster_result {
+    int exit_code;                      /* of the worst rank; the rest holds when it is 0 */
+    int64_t n_weight, n_logit;
+    float *weights;                     /* n_weight, after the last epoch */
+    float *logits;                      /* n_node × n_class, in the dataset's order */
+    double loss[CLUSTER_MOST_EPOCHS];   /* before each step */
+    struct device_score score[4];       /* after the last epoch */
+    int64_t n_call;                     /* allocations during all epochs but the first, all ranks */
+    uint64_t payload_sent;              /* bytes of the last epoch's payloads and before, all ranks */
+    int64_t planned[MEMORY_N], measured[MEMORY_N]; /* rank 0 */
+};
+
+/* Train `job` (text of a job file) for its epochs on job.workers.count processes, evaluating after the last.
+ *
+ *   owns  release with cluster_release
+ */
+void cluster_run(const char *job_text, struct cluster_result *out);
+void cluster_release(struct cluster_result *result);
+
+#endif
