@@ -1,5 +1,5 @@
 /* The same job gives the same bits for any number of workers, any thread count, any schedule, any prefetch depth. */
-#include "tests/support/cluster.h"
+#include "tests/equivalence/cluster.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

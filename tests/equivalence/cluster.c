@@ -1,4 +1,4 @@
-#include "tests/support/cluster.h"
+#include "tests/equivalence/cluster.h"
 
 #include "partition/part.h"
 #include "protocol/job.h"

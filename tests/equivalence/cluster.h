@@ -3,8 +3,8 @@
  * Every rank loads the dataset, partitions it (the same for all), encodes and opens its own parts, and trains. What rank 0 ends
  * with goes back to the test, to be compared bit by bit.
  */
-#ifndef TESTS_SUPPORT_CLUSTER_H
-#define TESTS_SUPPORT_CLUSTER_H
+#ifndef TESTS_EQUIVALENCE_CLUSTER_H
+#define TESTS_EQUIVALENCE_CLUSTER_H
 
 #include "models/device.h"
 #include "protocol/memory.h"
