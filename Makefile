@@ -90,7 +90,11 @@ $(1): $(2) $(call archive,$(3))
 	$$(if $$(V),,@echo "  LINK $$@")
 	$$(Q)$$(CC) $$(LDFLAGS) $$(filter %.o %.a,$$^) $(4) $(call libs,$(3)) -o $$@
 endef
-tests_in = $(call object,$(wildcard $(1) tests/support/*.c))
+# Support comes from an archive, so that each test takes only what its rooms can link; the report hook is in all of them.
+$(BUILD)/lib/support.a: $(call object,$(filter-out tests/support/report.c,$(wildcard tests/support/*.c)))
+	@mkdir -p $(@D)
+	$(Q)rm -f $@ && ar rcs $@ $^
+tests_in = $(call object,$(wildcard $(1)) tests/support/report.c) $(BUILD)/lib/support.a
 $(foreach m,$(MAINS),$(eval $(call link_rule,$(call program,$(m)),$(call object,$(m)),$(call program_rooms,$(m)))))
 $(foreach t,$(TEST_ROOMS),$(eval $(call link_rule,$(BUILD)/bin/test-$(t),$(call tests_in,tests/unit/$(t)/*.c),$(BELOW_$(t)),-lcriterion)))
 $(foreach t,$(TEST_KINDS),$(eval $(call link_rule,$(BUILD)/bin/test-$(t),$(call tests_in,tests/$(t)/*.c),$(BELOW_trainerd),-lcriterion)))
