@@ -1,5 +1,8 @@
 # trainerd: one non-recursive Makefile. `make help` lists the targets; V=1 shows the commands.
-# Variants live side by side: build/release, build/asan, build/fuzz. CC=clang CXX=clang++ works everywhere.
+# Variants live side by side: build/release, build/asan, build/fuzz. CC=clang works everywhere.
+ifeq ($(origin CXX),default)
+CXX := $(if $(findstring clang,$(CC)),$(subst clang,clang++,$(CC)),g++)
+endif
 VARIANT ?= release
 BUILD   ?= build/$(VARIANT)
 PREFIX  ?= /usr/local
@@ -13,7 +16,7 @@ WARN    := -Wall -Wextra -Wpedantic -Wshadow
 CWARN   := $(WARN) -Wstrict-prototypes -Wmissing-prototypes -Wvla
 WERROR  ?=
 SAN_asan := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
-SAN_fuzz := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
+SAN_fuzz := $(SAN_asan) -fsanitize=fuzzer-no-link -DLOG_BUG_ABORTS
 OPT_release := -O3
 OPT_asan    := -O1
 OPT_fuzz    := -O1
@@ -29,7 +32,7 @@ BELOW_partition := partition protocol
 BELOW_models    := models protocol
 BELOW_worker    := worker models partition protocol
 BELOW_trainerd  := trainerd worker models partition protocol
-LIB_protocol  := -ljansson -lxxhash -lucp -lucs -lstdc++
+LIB_protocol  := -ljansson -lxxhash -lucp -lucs
 LIB_partition := -lmetis -lzip -lz
 LIB_models    := -ldnnl
 LIB_trainerd  := -luv
@@ -57,7 +60,7 @@ FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/bin/%,$(wildcard tests/fuzz/fuzz_*
 beside = $(if $(filter build/release,$(BUILD)),build/$(1),$(BUILD)-$(1))
 JOBS = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 variant = +$(Q)$(MAKE) --no-print-directory $(JOBS) VARIANT=$(1) BUILD=$(call beside,$(1))
-FUZZ = $(call variant,fuzz) CC=clang CXX=clang++
+FUZZ = $(call variant,fuzz) CC=clang
 
 .PHONY: all tests unit check asan bench fuzz fuzzers quickstart install docs lint clean help
 .SECONDARY:
@@ -88,7 +91,7 @@ define link_rule
 $(1): $(2) $(call archive,$(3))
 	@mkdir -p $$(@D)
 	$$(if $$(V),,@echo "  LINK $$@")
-	$$(Q)$$(CC) $$(LDFLAGS) $$(filter %.o %.a,$$^) $(4) $(call libs,$(3)) -o $$@
+	$$(Q)$$(CXX) $$(LDFLAGS) $$(filter %.o %.a,$$^) $(4) $(call libs,$(3)) -o $$@
 endef
 # Support comes from an archive, so that each test takes only what its rooms can link; the report hook is in all of them.
 $(BUILD)/lib/support.a: $(call object,$(filter-out tests/support/report.c,$(wildcard tests/support/*.c)))

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -81,5 +82,9 @@ void log_line(enum log_level level, const char *file, int line, const char *form
 void log_bug(const char *file, int line, const char *condition)
 {
     log_line(LOG_LEVEL_ERROR, file, line, "bug: '%s' does not hold", condition);
+#ifdef LOG_BUG_ABORTS
+    abort(); /* a fuzzer keeps the input of a crash, not of an exit */
+#else
     _exit(70);
+#endif
 }

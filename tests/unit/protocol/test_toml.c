@@ -103,6 +103,7 @@ Test(toml, a_syntax_error_names_file_line_and_column)
     refused("[.a]", "x.toml:1:2: ");
     refused("a = 1\n[\n", "x.toml:2:2: ");
     refused("[[[", "x.toml:1:3: ");
+    refused("# \xc3\xa9\nme = [[} = fo\n[b]\n", "x.toml:2:8: unexpected character");
 }
 
 Test(toml, bytes_that_are_not_utf_8_are_named_with_their_place)
@@ -117,6 +118,16 @@ Test(toml, bytes_that_are_not_utf_8_are_named_with_their_place)
     cr_assert_eq(parse("a = \"\xf0\x9f\x98\x80 \xe2\x82\xac\"\n"), STATUS_OK, "%s", status_reason());
     cr_assert_str_eq(list.entry[0].text, "\xf0\x9f\x98\x80 \xe2\x82\xac");
     toml_release(&list);
+}
+
+Test(toml, letters_past_ascii_are_texts_and_no_white_space)
+{
+    cr_assert_eq(parse("a = \"\"\"x\\\n\xc3\xa9\"\"\"\n"), STATUS_OK, "%s", status_reason());
+    cr_assert_str_eq(list.entry[0].text, "x\xc3\xa9");
+    toml_release(&list);
+    refused("cl\xc3\xa9 = 1\n", "x.toml:1:3: ");
+    refused("\xc3\xa9 = 1\n", "x.toml:1:1: ");
+    refused("a = \"\"\"\\\xc3\xa9\"\"\"\n", "x.toml:1:");
 }
 
 Test(toml, an_escaped_nul_is_refused_in_texts_and_keys)

@@ -1,0 +1,70 @@
+/* Any bytes as a job file, and behind a NUL as a setting over it: refused with a reason, or a job that prints and reads back
+ * as itself. Seeds (written into the corpus folder, the last argument) hold every key and section once. */
+#include "protocol/job.h"
+#include "protocol/log.h"
+
+#include <dirent.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+
+static const char *const seeds[] = {
+    "[dataset]\ngenerator = \"karate\"\n[memory]\nlimit = \"20GiB\"\n",
+    "name = 'x'\ndataset.path = \"\"\"a\\u00e9\"\"\"\n[model]\nkind = \"gat\"\nheads = [1, {a.b = 2}]\n",
+    "[[train]]\nlr = nan\n[.x]\n",
+};
+
+static void write_seed(const char *folder, int number, const char *text)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/seed-%d", folder, number);
+    FILE *file = fopen(path, "w");
+    if (file != NULL) {
+        fputs(text, file);
+        fclose(file);
+    }
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    const char *folder = (*argv)[*argc - 1];
+    DIR *there = *argc > 1 ? opendir(folder) : NULL;
+    if (there == NULL) {
+        return 0;
+    }
+    closedir(there);
+    struct job job;
+    job_defaults(&job);
+    job.dataset.generator = JOB_GENERATOR_SBM;
+    char *text = job_print(&job);
+    write_seed(folder, 0, text);
+    free(text);
+    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
+        write_seed(folder, (int)i + 1, seeds[i]);
+    }
+    return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+{
+    static struct job job, again;
+    const uint8_t *nul = memchr(bytes, '\0', n);
+    size_t n_text = nul == NULL ? n : (size_t)(nul - bytes);
+    char *setting = nul == NULL ? NULL : strndup((const char *)nul + 1, n - n_text - 1);
+    const char *set[] = {setting};
+    enum status status = job_load_text((const char *)bytes, n_text, "fuzz", set, setting != NULL, &job);
+    free(setting);
+    if (status != STATUS_OK) {
+        ASSERT(status == STATUS_CONFIG || status == STATUS_USAGE || status == STATUS_NOMEM);
+        return 0;
+    }
+    char *text = job_print(&job);
+    ASSERT(job_load_text(text, strlen(text), "printed", NULL, 0, &again) == STATUS_OK);
+    ASSERT(memcmp(&job, &again, sizeof job) == 0);
+    free(text);
+    return 0;
+}
