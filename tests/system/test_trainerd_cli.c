@@ -1,0 +1,227 @@
+/* The command line of trainerd as its users meet it: exit codes, what goes to which stream, what becomes of a coordinator.
+ * Coordinators here are shell scripts beside a copy of trainerd. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define GOOD_JOB "[dataset]\ngenerator = \"karate\"\n"
+
+static char folder[64];
+static char said[16384];    /* standard output and error of the last run */
+static char printed[16384]; /* standard output alone */
+
+static void path_in(const char *name, char out[PATH_MAX])
+{
+    snprintf(out, PATH_MAX, "%s/%s", folder, name);
+}
+
+static void write_file(const char *name, const char *text, mode_t mode)
+{
+    char path[PATH_MAX];
+    path_in(name, path);
+    FILE *file = fopen(path, "w");
+    cr_assert_not_null(file);
+    fputs(text, file);
+    fclose(file);
+    cr_assert_eq(chmod(path, mode), 0);
+}
+
+static void read_file(const char *name, char *out, size_t room)
+{
+    char path[PATH_MAX];
+    path_in(name, path);
+    FILE *file = fopen(path, "r");
+    cr_assert_not_null(file, "%s", path);
+    out[fread(out, 1, room - 1, file)] = '\0';
+    fclose(file);
+}
+
+/* A folder with a copy of the trainerd beside this test, and a good job file. */
+static void make_folder(void)
+{
+    char self[PATH_MAX], from[PATH_MAX], to[PATH_MAX], command[3 * PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    cr_assert_gt(n, 0);
+    self[n] = '\0';
+    *strrchr(self, '/') = '\0';
+    cr_assert_lt(snprintf(from, sizeof from, "%s/trainerd", self), (int)sizeof from);
+    strcpy(folder, "/tmp/test-cli-XXXXXX");
+    cr_assert_not_null(mkdtemp(folder));
+    path_in("trainerd", to);
+    snprintf(command, sizeof command, "cp '%s' '%s'", from, to);
+    cr_assert_eq(system(command), 0);
+    write_file("job.toml", GOOD_JOB, 0600);
+}
+
+static void remove_folder(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    cr_assert_eq(system(command), 0);
+}
+
+TestSuite(trainerd, .init = make_folder, .fini = remove_folder, .timeout = 30);
+
+/* Start trainerd in the folder; its streams go to files there. */
+static pid_t start(const char *const arguments[])
+{
+    const char *argv[32] = {"./trainerd"};
+    for (int i = 0; arguments[i] != NULL; i++) {
+        argv[i + 1] = arguments[i];
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        /* Nothing is found by PATH but the shell's own. */
+        setenv("PATH", "/usr/bin:/bin", 1);
+        if (chdir(folder) != 0) {
+            _exit(99);
+        }
+        dup2(open("out", O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
+        dup2(open("err", O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
+        execv(argv[0], (char *const *)argv);
+        _exit(99);
+    }
+    return child;
+}
+
+/* Its exit code, or 1000 + the signal that ended it. */
+static int finish(pid_t child)
+{
+    int status = 0;
+    while (waitpid(child, &status, 0) != child) {
+        cr_assert_eq(errno, EINTR);
+    }
+    read_file("out", printed, sizeof printed);
+    strcpy(said, printed);
+    read_file("err", said + strlen(said), sizeof said - strlen(said));
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+#define RUN(...) finish(start((const char *const[]){__VA_ARGS__, NULL}))
+#define EXPECT(code, part, ...)                                              \
+    do {                                                                     \
+        int got = RUN(__VA_ARGS__);                                          \
+        cr_assert_eq(got, code, "exit %d: %s", got, said);                   \
+        cr_assert_not_null(strstr(said, part), "'%s' is not in: %s", part, said); \
+    } while (0)
+
+Test(trainerd, a_good_job_file_is_told_so_and_leaves_with_0)
+{
+    EXPECT(0, "a good job file", "--check", "job.toml");
+    cr_assert_str_eq(printed, "");
+    EXPECT(0, "a good job file", "--check", "job.toml", "--set", "train.epochs=3", "--set=name=x");
+}
+
+Test(trainerd, a_bad_job_file_leaves_with_78_and_its_place)
+{
+    write_file("bad.toml", GOOD_JOB "[train]\nepoch = 3\n", 0600);
+    EXPECT(78, "trainerd: bad.toml:4:1: unknown key 'epoch'", "--check", "bad.toml");
+    cr_assert_str_eq(printed, "");
+    EXPECT(78, "--set train.lr: train.lr is -1.0", "--check", "job.toml", "--set", "train.lr=-1");
+    EXPECT(78, "'.' is a folder", "--check", ".");
+}
+
+Test(trainerd, a_missing_job_file_leaves_with_66)
+{
+    EXPECT(66, "cannot open job file 'none.toml': No such file", "--check", "none.toml");
+}
+
+Test(trainerd, help_version_and_reference_go_to_standard_output)
+{
+    EXPECT(0, "usage: trainerd --config FILE", "--help");
+    cr_assert_not_null(strstr(printed, "exit codes:"));
+    EXPECT(0, "trainerd 0", "--version");
+    EXPECT(0, "weight_decay", "--describe-config");
+    cr_assert_not_null(strstr(printed, "\n[train]  "));
+    EXPECT(0, "| `weight_decay` |", "--describe-config", "--markdown");
+    cr_assert_eq(strncmp(printed, "# Job files\n", 12), 0);
+}
+
+Test(trainerd, wrong_usage_leaves_with_2_and_says_what_was_wrong)
+{
+    EXPECT(2, "unknown option '--confg'", "--confg", "job.toml");
+    EXPECT(2, "--config needs a value", "--config");
+    EXPECT(2, "--set needs a value", "--check", "job.toml", "--set");
+    EXPECT(2, "unexpected argument 'more'", "--check", "job.toml", "more");
+    EXPECT(2, "more than one command", "--check", "job.toml", "--plan", "job.toml");
+    EXPECT(2, "--json does not go with this command", "--check", "job.toml", "--json");
+    EXPECT(2, "--resume does not go with this command", "--plan", "job.toml", "--resume");
+    EXPECT(2, "--markdown does not go with this command", "--help", "--markdown");
+    EXPECT(2, "expected section.key=value", "--check", "job.toml", "--set", "train.lr");
+    EXPECT(2, "not available yet", "--listen", "unix:x");
+    cr_assert_eq(finish(start((const char *const[]){NULL})), 2);
+    cr_assert_not_null(strstr(said, "no command is given"));
+}
+
+Test(trainerd, a_job_is_handed_to_the_coordinator_beside_it_with_its_settings)
+{
+    write_file("trainer-coordinator", "#!/bin/sh\nfor a; do echo \"<$a>\"; done\necho progress >&2\nexit 65\n", 0700);
+    EXPECT(65, "progress", "--config", "job.toml", "--set", "name=a b", "--resume", "--set", "train.epochs=3");
+    cr_assert_str_eq(printed, "<--config>\n<job.toml>\n<--set>\n<name=a b>\n<--set>\n<train.epochs=3>\n<--resume>\n");
+    EXPECT(65, "progress", "--plan", "job.toml", "--json");
+    cr_assert_str_eq(printed, "<--config>\n<job.toml>\n<--plan>\n<--json>\n");
+}
+
+Test(trainerd, without_a_coordinator_it_leaves_with_69)
+{
+    EXPECT(69, "cannot start trainer-coordinator", "--config", "job.toml");
+}
+
+Test(trainerd, a_coordinator_that_dies_of_a_signal_is_our_bug)
+{
+    write_file("trainer-coordinator", "#!/bin/sh\nkill -SEGV $$\n", 0700);
+    EXPECT(70, "trainer-coordinator was ended by signal 11 (Segmentation fault)", "--config", "job.toml");
+}
+
+/* Start with a coordinator that says "ready" into a pipe, wait for that, and send the signal. */
+static int signal_when_ready(const char *script, int signal_number)
+{
+    char path[PATH_MAX], ready[16] = "";
+    write_file("trainer-coordinator", script, 0700);
+    path_in("ready", path);
+    cr_assert_eq(mkfifo(path, 0600), 0);
+    pid_t child = start((const char *const[]){"--config", "job.toml", NULL});
+    int fd = open(path, O_RDONLY);
+    cr_assert_eq(read(fd, ready, sizeof ready), 6);
+    cr_assert_eq(kill(child, signal_number), 0);
+    int exit_code = finish(child);
+    close(fd);
+    cr_assert_eq(unlink(path), 0);
+    return exit_code;
+}
+
+Test(trainerd, signals_reach_the_coordinator_which_decides_how_to_leave)
+{
+    static const struct {
+        const char *name;
+        int number;
+    } signals[] = {{"INT", SIGINT}, {"TERM", SIGTERM}, {"HUP", SIGHUP}};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        char script[256];
+        snprintf(script, sizeof script,
+                 "#!/bin/sh\ntrap 'echo saved >&2; exit 75' %s\nmkfifo never\nexec 3<>never\necho ready >ready\n"
+                 "read x <&3\n", signals[i].name);
+        int exit_code = signal_when_ready(script, signals[i].number);
+        cr_assert_eq(exit_code, 75, "SIG%s: exit %d: %s", signals[i].name, exit_code, said);
+        cr_assert_not_null(strstr(said, "saved"), "%s", said);
+        char path[PATH_MAX];
+        path_in("never", path);
+        cr_assert_eq(unlink(path), 0);
+    }
+}
+
+Test(trainerd, an_interruption_before_the_coordinator_listens_is_no_bug)
+{
+    int exit_code = signal_when_ready("#!/bin/sh\nmkfifo never\nexec 3<>never\necho ready >ready\nread x <&3\n", SIGTERM);
+    cr_assert_eq(exit_code, 75, "exit %d: %s", exit_code, said);
+    cr_assert_not_null(strstr(said, "before it could save anything"), "%s", said);
+}
