@@ -49,6 +49,9 @@ static void expect_same_bits(const char *model, const char *data)
         cr_expect_arr_eq(other.logits, first.logits, (size_t)first.n_logit * sizeof(float), "logits: %s", how);
         cr_expect_arr_eq(other.loss, first.loss, sizeof first.loss, "losses: %s", how);
         cr_expect_arr_eq(other.score, first.score, sizeof first.score, "scores: %s", how);
+        for (int c = MEMORY_PARAMETERS; c <= MEMORY_PAYLOADS; c++) {
+            cr_expect_eq(other.measured[c], other.planned[c], "%s: %s", memory_category_name((enum memory_category)c), how);
+        }
         cr_expect_eq(other.n_call, 0, "%s: %ld allocations in epochs", model, (long)other.n_call);
         cluster_release(&other);
     }

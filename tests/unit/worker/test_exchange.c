@@ -1,0 +1,183 @@
+#include "worker/exchange.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+/* One process that is its own peer: what it asks for it serves itself, through a real transport. */
+struct self {
+    struct exchange *exchange;
+    struct transport *transport;
+    float rows[4][8];      /* what part `from` gives */
+    int n_packed, n_sent;
+    bool full;             /* pack finds no room */
+};
+
+static void *self_place(void *arg, const struct transport_head *head, size_t n_bytes)
+{
+    return exchange_place(((struct self *)arg)->exchange, head, n_bytes);
+}
+
+static void self_arrived(void *arg, const struct transport_head *head, void *body, size_t n_bytes)
+{
+    exchange_arrived(((struct self *)arg)->exchange, head, body, n_bytes);
+}
+
+static const void *self_pack(void *arg, uint32_t to, uint32_t from, size_t *n_bytes_out)
+{
+    struct self *self = arg;
+    (void)to;
+    if (self->full) {
+        return NULL;
+    }
+    self->n_packed++;
+    *n_bytes_out = sizeof self->rows[from];
+    return self->rows[from];
+}
+
+static void self_sent(void *arg, uint32_t to, uint32_t from)
+{
+    (void)to;
+    (void)from;
+    ((struct self *)arg)->n_sent++;
+}
+
+static void self_open(struct self *self, int n_request)
+{
+    memset(self, 0, sizeof *self);
+    for (int p = 0; p < 4; p++) {
+        for (int c = 0; c < 8; c++) {
+            self->rows[p][c] = (float)(10 * p + c);
+        }
+    }
+    struct transport_events events = {.arg = self, .place = self_place, .arrived = self_arrived};
+    cr_assert_eq(exchange_open(n_request, 8, &self->exchange), STATUS_OK);
+    cr_assert_eq(transport_open(0, 1, 1, 16, &events, &self->transport), STATUS_OK, "%s", status_reason());
+    exchange_attach(self->exchange, self->transport);
+}
+
+static void self_close(struct self *self)
+{
+    transport_close(self->transport);
+    exchange_close(self->exchange);
+}
+
+static struct exchange_key key_of(uint16_t op, uint32_t from)
+{
+    return (struct exchange_key){.epoch = 3, .phase = EXCHANGE_PHASE_FORWARD, .op = op, .to = 9, .from = from};
+}
+
+static void serve(struct self *self, uint16_t op, int n_serve)
+{
+    struct exchange_key key = key_of(op, 0);
+    struct exchange_offer offer = {.arg = self, .pack = self_pack, .sent = self_sent};
+    exchange_serve(self->exchange, &key, &offer, n_serve);
+}
+
+static int ask(struct self *self, uint16_t op, uint32_t from, void *room, size_t n_bytes)
+{
+    struct exchange_key key = key_of(op, from);
+    int handle;
+    cr_assert_eq(exchange_fetch(self->exchange, 0, &key, room, n_bytes, &handle), STATUS_OK);
+    return handle;
+}
+
+Test(exchange, what_is_asked_for_arrives_whole_and_in_its_place)
+{
+    struct self self;
+    self_open(&self, 8);
+    serve(&self, 1, 4);
+    float room[4][8];
+    int handle[4];
+    for (uint32_t p = 0; p < 4; p++) {
+        handle[p] = ask(&self, 1, 3 - p, room[3 - p], sizeof room[0]);
+    }
+    for (int p = 0; p < 4; p++) {
+        cr_assert_eq(exchange_wait(self.exchange, handle[p]), STATUS_OK, "%s", status_reason());
+    }
+    cr_assert_eq(exchange_settle(self.exchange), STATUS_OK);
+    cr_expect_arr_eq(room, self.rows, sizeof room);
+    cr_expect_eq(self.n_packed, 4);
+    cr_expect_eq(self.n_sent, 4);
+    self_close(&self);
+}
+
+Test(exchange, a_request_that_comes_before_its_op_waits_for_it)
+{
+    struct self self;
+    self_open(&self, 8);
+    float room[8];
+    int handle = ask(&self, 2, 1, room, sizeof room);
+    serve(&self, 1, 0);
+    cr_assert_eq(exchange_progress(self.exchange), STATUS_OK);
+    cr_expect_eq(self.n_packed, 0, "served an op that has not begun");
+    cr_assert_eq(exchange_settle(self.exchange), STATUS_OK);
+    serve(&self, 2, 1);
+    cr_assert_eq(exchange_wait(self.exchange, handle), STATUS_OK);
+    cr_assert_eq(exchange_settle(self.exchange), STATUS_OK);
+    cr_expect_arr_eq(room, self.rows[1], sizeof room);
+    self_close(&self);
+}
+
+Test(exchange, a_payload_without_room_is_made_when_there_is_some)
+{
+    struct self self;
+    self_open(&self, 8);
+    self.full = true;
+    serve(&self, 1, 1);
+    float room[8];
+    int handle = ask(&self, 1, 2, room, sizeof room);
+    cr_assert_eq(exchange_progress(self.exchange), STATUS_OK);
+    cr_assert_eq(exchange_progress(self.exchange), STATUS_OK);
+    cr_expect_eq(self.n_packed, 0);
+    self.full = false;
+    cr_assert_eq(exchange_wait(self.exchange, handle), STATUS_OK);
+    cr_assert_eq(exchange_settle(self.exchange), STATUS_OK);
+    cr_expect_arr_eq(room, self.rows[2], sizeof room);
+    self_close(&self);
+}
+
+Test(exchange, a_payload_of_another_length_is_refused_with_both_lengths)
+{
+    struct self self;
+    self_open(&self, 8);
+    serve(&self, 1, 1);
+    float room[8];
+    int handle = ask(&self, 1, 1, room, sizeof room - 4);
+    cr_expect_eq(exchange_wait(self.exchange, handle), STATUS_PEER);
+    cr_expect_not_null(strstr(status_reason(), "32 bytes"), "%s", status_reason());
+    cr_expect_not_null(strstr(status_reason(), "expected 28"), "%s", status_reason());
+    self_close(&self);
+}
+
+Test(exchange, a_payload_nobody_asked_for_is_refused)
+{
+    struct self self;
+    self_open(&self, 8);
+    struct transport_head head = {
+        .kind = TRANSPORT_KIND_PAYLOAD, .id = 1, .epoch = 3, .phase = EXCHANGE_PHASE_FORWARD, .to = 1, .from = 2};
+    transport_send(self.transport, 0, &head, self.rows[0], sizeof self.rows[0], NULL);
+    enum status status = STATUS_OK;
+    for (int i = 0; i < 1000 && status == STATUS_OK; i++) {
+        status = exchange_progress(self.exchange);
+    }
+    cr_expect_eq(status, STATUS_PEER);
+    cr_expect_not_null(strstr(status_reason(), "not asked for"), "%s", status_reason());
+    self_close(&self);
+}
+
+Test(exchange, a_peer_that_asks_past_its_credit_is_refused)
+{
+    struct self self;
+    self_open(&self, 2);
+    float room[3][8];
+    for (uint32_t p = 0; p < 3; p++) {
+        ask(&self, 5, p, room[p], sizeof room[p]);
+    }
+    enum status status = STATUS_OK;
+    for (int i = 0; i < 1000 && status == STATUS_OK; i++) {
+        status = exchange_progress(self.exchange);
+    }
+    cr_expect_eq(status, STATUS_PEER);
+    cr_expect_not_null(strstr(status_reason(), "credit of 2"), "%s", status_reason());
+    self_close(&self);
+}

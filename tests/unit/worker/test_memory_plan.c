@@ -1,0 +1,118 @@
+#include "worker/memory_plan.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define N_PART 8
+#define N_OWN 1000
+#define N_HALO 60
+
+/* Eight equal parts, every one reading N_HALO rows of every other. */
+struct world {
+    struct job job;
+    struct program program;
+    struct memory_plan_part part[N_PART];
+};
+
+static void world_open(struct world *w, const char *settings)
+{
+    char text[512];
+    snprintf(text, sizeof text, "[dataset]\npath = \"x\"\n[partition]\nparts = 8\n%s", settings);
+    cr_assert_eq(job_load_text(text, strlen(text), "test", NULL, 0, &w->job), STATUS_OK, "%s", status_reason());
+    struct program_input input = {.n_feature = 32, .n_class = 4};
+    cr_assert_eq(program_build(&w->job, &input, &w->program), STATUS_OK);
+    static int64_t rows[N_PART][N_PART];
+    static struct part_sizes sizes[N_PART];
+    for (int p = 0; p < N_PART; p++) {
+        for (int q = 0; q < N_PART; q++) {
+            rows[p][q] = p == q ? 0 : N_HALO;
+        }
+        sizes[p].n_payload[0] = sizes[p].n_payload[1] = rows[p];
+        w->part[p] = (struct memory_plan_part){.n_own = N_OWN, .n_edge = 10000, .n_bytes = 200000, .symmetric = true};
+    }
+    for (int p = 0; p < N_PART; p++) {
+        travel_part_from_sizes(sizes, N_PART, p, &w->part[p].travel);
+    }
+}
+
+static void plan_of(struct world *w, uint32_t n_rank, struct memory_plan *out)
+{
+    uint32_t rank_of_part[N_PART];
+    for (uint32_t p = 0; p < N_PART; p++) {
+        rank_of_part[p] = p / (N_PART / n_rank);
+    }
+    struct memory_plan_input input = {.job = &w->job,
+                                      .program = &w->program,
+                                      .ops = &device_reference,
+                                      .n_part = N_PART,
+                                      .rank_of_part = rank_of_part,
+                                      .n_rank = n_rank,
+                                      .n_own_part = N_PART / (int32_t)n_rank,
+                                      .own = w->part};
+    memory_plan_build(&input, out);
+}
+
+static void world_close(struct world *w)
+{
+    for (int p = 0; p < N_PART; p++) {
+        travel_part_release(&w->part[p].travel);
+    }
+    program_release(&w->program);
+}
+
+Test(memory_plan, activations_and_features_fall_as_one_over_workers)
+{
+    static struct world w;
+    world_open(&w, "[model]\nkind = \"sage\"\nhidden = 128\nlayers = 3\n");
+    struct memory_plan one, eight;
+    plan_of(&w, 1, &one);
+    plan_of(&w, 8, &eight);
+    cr_expect_eq(one.n_arena_bytes, 8 * eight.n_arena_bytes);
+    cr_expect_eq(one.bytes[MEMORY_FEATURES], 8 * eight.bytes[MEMORY_FEATURES]);
+    cr_expect_eq(one.bytes[MEMORY_PAYLOADS], 0, "nothing travels inside one process");
+    memory_plan_release(&one);
+    memory_plan_release(&eight);
+    world_close(&w);
+}
+
+Test(memory_plan, payloads_in_flight_are_bounded_by_the_prefetch_both_ways)
+{
+    const int64_t payload = N_HALO * 128 * 4;
+    for (int prefetch = 0; prefetch < 3; prefetch++) {
+        static struct world w;
+        char settings[256];
+        snprintf(settings, sizeof settings, "[model]\nhidden = 128\nlayers = 3\n[exchange]\nprefetch = %d\n", prefetch);
+        world_open(&w, settings);
+        struct memory_plan plan;
+        plan_of(&w, 8, &plan);
+        cr_expect_eq(plan.bytes[MEMORY_PAYLOADS], 2 * (prefetch + 1) * payload, "prefetch %d: %ld bytes", prefetch,
+                     (long)plan.bytes[MEMORY_PAYLOADS]);
+        memory_plan_release(&plan);
+        world_close(&w);
+    }
+}
+
+Test(memory_plan, the_halo_schedule_keeps_a_layers_payloads_all_at_once)
+{
+    static struct world w;
+    world_open(&w, "[model]\nhidden = 128\nlayers = 3\n[exchange]\nschedule = \"halo\"\n");
+    struct memory_plan plan;
+    plan_of(&w, 8, &plan);
+    cr_expect_eq(plan.bytes[MEMORY_PAYLOADS], 2 * 7 * N_HALO * 128 * 4);
+    memory_plan_release(&plan);
+    world_close(&w);
+}
+
+Test(memory_plan, bytes_on_the_wire_are_halo_rows_times_the_narrower_width)
+{
+    static struct world w;
+    world_open(&w, "[model]\nkind = \"gcn\"\nhidden = 16\nlayers = 2\n");
+    struct memory_plan plan;
+    plan_of(&w, 8, &plan);
+    /* 32 → 16 → 4: dense static features are aggregated once; then 4 columns forth and 4 back. */
+    cr_expect_eq(plan.n_wire_bytes, 7 * N_HALO * (4 + 4) * 4);
+    cr_expect_eq(plan.n_wire_evaluate, 7 * N_HALO * 4 * 4);
+    memory_plan_release(&plan);
+    world_close(&w);
+}

@@ -1,0 +1,60 @@
+#include "worker/travel.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+/* Three parts; [d][s]: rows part d takes from part s along in-edges and along the transposed ones. */
+static const int64_t takes[2][3][3] = {{{0, 4, 0}, {3, 0, 7}, {1, 2, 0}}, {{0, 5, 2}, {6, 0, 1}, {0, 8, 0}}};
+
+static void counts(struct travel_part out[3])
+{
+    struct part_sizes sizes[3] = {0};
+    for (int p = 0; p < 3; p++) {
+        for (int d = 0; d < 2; d++) {
+            sizes[p].n_payload[d] = (int64_t *)(uintptr_t)takes[d][p];
+        }
+    }
+    for (int p = 0; p < 3; p++) {
+        travel_part_from_sizes(sizes, 3, p, &out[p]);
+    }
+}
+
+Test(travel, what_one_part_receives_is_what_the_other_sends_in_every_kind_of_travel)
+{
+    struct travel_part part[3];
+    counts(part);
+    for (int t = 0; t < TRAVEL_N; t++) {
+        for (int a = 0; a < 3; a++) {
+            for (int b = 0; b < 3; b++) {
+                cr_expect_eq(travel_rows_in(&part[a], b, (enum travel)t), travel_rows_out(&part[b], a, (enum travel)t));
+            }
+        }
+    }
+    cr_expect_eq(travel_rows_in(&part[1], 2, TRAVEL_FORWARD), 7);
+    cr_expect_eq(travel_rows_in(&part[1], 2, TRAVEL_BACK_LINEAR), 1);
+    cr_expect_eq(travel_rows_in(&part[1], 2, TRAVEL_BACK_OTHER), 2, "a maximum's gradients go back the way rows came");
+    for (int p = 0; p < 3; p++) {
+        travel_part_release(&part[p]);
+    }
+}
+
+Test(travel, only_payloads_between_ranks_are_listed_in_the_order_they_are_used)
+{
+    struct travel_part part[3];
+    counts(part);
+    const uint32_t rank_of_part[] = {0, 1, 0};
+    struct travel_part own[2] = {part[0], part[2]};
+    struct travel_list list;
+    travel_list_build(own, 2, 3, rank_of_part, 0, TRAVEL_FORWARD, &list);
+    cr_assert_eq(list.n_fetch, 2);
+    cr_expect(list.fetch[0].to == 0 && list.fetch[0].from == 1 && list.fetch[0].n_row == 4);
+    cr_expect(list.fetch[1].to == 2 && list.fetch[1].from == 1 && list.fetch[1].n_row == 2);
+    cr_expect_eq(list.n_fetch_row, 6);
+    cr_expect_eq(list.most_fetch_row, 4);
+    cr_expect_eq(list.n_serve, 2, "part 1 takes from both");
+    cr_expect_eq(list.n_serve_row, 10);
+    travel_list_release(&list);
+    for (int p = 0; p < 3; p++) {
+        travel_part_release(&part[p]);
+    }
+}
