@@ -33,6 +33,15 @@ static enum status fail_at(const struct csv_gz *csv, const char *what)
     return status_fail(STATUS_DATA, "%s: line %" PRId64 ": %s", csv->name, csv->line + 1, what);
 }
 
+/* The data break off or are damaged behind the text inflated so far: the line is the one that would have come. */
+static enum status fail_behind(struct csv_gz *csv, const char *what)
+{
+    for (size_t i = csv->begin; i < csv->end; i++) {
+        csv->line += csv->text[i] == '\n';
+    }
+    return fail_at(csv, what);
+}
+
 enum status csv_gz_open(const char *path, struct csv_gz **out)
 {
     FILE *file = fopen(path, "rbe");
@@ -76,7 +85,7 @@ static enum status input_fill(struct csv_gz *csv)
     csv->stream.next_in = csv->input;
     csv->stream.avail_in = (uInt)n;
     if (n == 0 && csv->inside) {
-        return fail_at(csv, "gzip data end too early, expected a whole file");
+        return fail_behind(csv, "gzip data end too early, expected a whole file");
     }
     if (n == 0 && csv->stream.total_in == 0) {
         return fail_at(csv, "is empty, expected gzip data");
@@ -112,7 +121,7 @@ static enum status text_fill(struct csv_gz *csv)
             char what[128];
             snprintf(what, sizeof what, "gzip data are damaged (%s)",
                      csv->stream.msg != NULL ? csv->stream.msg : "not gzip");
-            return fail_at(csv, what);
+            return fail_behind(csv, what);
         }
     }
     return STATUS_OK;
