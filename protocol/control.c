@@ -9,14 +9,11 @@
 
 #define ROOM_LEAST 4096
 
-/* Room for one frame with its head written. */
-static uint8_t *frame_begin(unsigned id, size_t n_body)
+void control_head(void *frame, unsigned id, size_t n_body)
 {
-    uint8_t *frame = memory_alloc(CONTROL_HEAD_BYTES + n_body, 1);
     struct bytes_writer head = {.to = frame, .n_room = CONTROL_HEAD_BYTES};
     bytes_write_number(&head, n_body, 4);
     bytes_write_number(&head, id, 2);
-    return frame;
 }
 
 #define SIZE_u8(field) 1
@@ -33,7 +30,8 @@ static uint8_t *frame_begin(unsigned id, size_t n_body)
     {                                                                                                        \
         const size_t n_body = 0 fields;                                                                      \
         size_t n;                                                                                            \
-        uint8_t *frame = frame_begin(id, n_body);                                                            \
+        uint8_t *frame = memory_alloc(CONTROL_HEAD_BYTES + n_body, 1);                                       \
+        control_head(frame, id, n_body);                                                                     \
         ASSERT(message_encode_##name(message, frame + CONTROL_HEAD_BYTES, n_body, &n) == STATUS_OK);         \
         *n_out = CONTROL_HEAD_BYTES + n;                                                                     \
         return frame;                                                                                        \

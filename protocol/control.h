@@ -25,6 +25,9 @@
 #undef MESSAGE
 #undef FIELD
 
+/* The head alone, CONTROL_HEAD_BYTES, for those who keep a frame of their own. */
+void control_head(void *frame, unsigned id, size_t n_body);
+
 struct control_frame {
     unsigned id;
     const void *body;

@@ -378,6 +378,9 @@ static void endpoints_close(struct transport *transport)
 {
     const ucp_request_param_t how = {0};
     int64_t deadline = now_ns() + CLOSE_MOST_NS;
+    if (transport->failed != STATUS_OK) {
+        return;
+    }
     while (transport->failed == STATUS_OK && transport->n_sending > 0 && now_ns() < deadline) {
         progress_once(transport);
         sched_yield();
@@ -392,6 +395,11 @@ static void endpoints_close(struct transport *transport)
             return;
         }
     }
+}
+
+void transport_abandon(struct transport *transport)
+{
+    fail_stick(transport, status_fail(STATUS_PEER, "the transport was abandoned"));
 }
 
 void transport_close(struct transport *transport)

@@ -1,0 +1,181 @@
+/* The command line of trainer-worker: one process, one device, one job. */
+#include "protocol/log.h"
+#include "protocol/status.h"
+#include "protocol/version.h"
+#include "worker/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#define TOKEN_BYTES 256
+
+static const char help_text[] =
+    "usage: trainer-worker --join HOST:PORT (--token-file FILE | --token-fd N) [--join-timeout SECONDS]\n"
+    "\n"
+    "  --join HOST:PORT        the coordinator's control socket, as it prints it (workers.launcher = \"manual\")\n"
+    "  --token-file FILE       file with the job's token\n"
+    "  --token-fd N            open descriptor to read the token from; the worker then ends with whoever started it\n"
+    "  --join-timeout SECONDS  how long to try to reach the coordinator (60)\n"
+    "  --version, --help\n"
+    "\n"
+    "Trains what the coordinator sends, and writes no files. Exit codes as trainerd's.\n";
+
+enum { OPTION_JOIN = 'j', OPTION_FILE = 'f', OPTION_FD = 'd', OPTION_TIMEOUT = 't', OPTION_VERSION = 'v', OPTION_HELP = 'h' };
+
+static const struct option options[] = {{"join", required_argument, NULL, OPTION_JOIN},
+                                        {"token-file", required_argument, NULL, OPTION_FILE},
+                                        {"token-fd", required_argument, NULL, OPTION_FD},
+                                        {"join-timeout", required_argument, NULL, OPTION_TIMEOUT},
+                                        {"version", no_argument, NULL, OPTION_VERSION},
+                                        {"help", no_argument, NULL, OPTION_HELP},
+                                        {NULL, 0, NULL, 0}};
+
+struct request {
+    const char *join, *token_file;
+    int token_fd; /* -1: none */
+    double join_timeout_s;
+    bool prints; /* --help or --version was printed */
+};
+
+static enum status number_read(const char *name, const char *text, double least, double most, double *out)
+{
+    char *end;
+    *out = strtod(text, &end);
+    if (end == text || *end != '\0' || !(*out >= least && *out <= most)) {
+        return status_fail(STATUS_USAGE, "%s is '%s', expected a number from %g to %g", name, text, least, most);
+    }
+    return STATUS_OK;
+}
+
+static enum status option_read(struct request *request, int option)
+{
+    double number;
+    enum status status;
+    switch (option) {
+    case OPTION_JOIN:
+        request->join = optarg;
+        return STATUS_OK;
+    case OPTION_FILE:
+        request->token_file = optarg;
+        return STATUS_OK;
+    case OPTION_FD:
+        status = number_read("--token-fd", optarg, 0, 65535, &number);
+        request->token_fd = (int)number;
+        return status;
+    case OPTION_TIMEOUT:
+        return number_read("--join-timeout", optarg, 0, 86400, &request->join_timeout_s);
+    case OPTION_VERSION:
+        puts("trainer-worker " TRAINERD_VERSION);
+        request->prints = true;
+        return STATUS_OK;
+    default:
+        fputs(help_text, stdout);
+        request->prints = true;
+        return STATUS_OK;
+    }
+}
+
+static enum status arguments_read(int argc, char **argv, struct request *request)
+{
+    opterr = 0;
+    for (;;) {
+        int at = optind, option = getopt_long(argc, argv, "+:", options, NULL);
+        if (option == -1) {
+            break;
+        }
+        if (option == ':' || option == '?') {
+            return status_fail(STATUS_USAGE, option == ':' ? "%s needs a value; see trainer-worker --help"
+                                                           : "unknown option '%s'; see trainer-worker --help",
+                               argv[at]);
+        }
+        enum status status = option_read(request, option);
+        if (status != STATUS_OK || request->prints) {
+            return status;
+        }
+    }
+    if (optind < argc) {
+        return status_fail(STATUS_USAGE, "unexpected argument '%s'; see trainer-worker --help", argv[optind]);
+    }
+    if (request->join == NULL || (request->token_file == NULL) == (request->token_fd < 0)) {
+        return status_fail(STATUS_USAGE, "expected --join HOST:PORT and one of --token-file and --token-fd; see "
+                                         "trainer-worker --help");
+    }
+    return STATUS_OK;
+}
+
+/* The first word of the file, or of what the descriptor gives. */
+static enum status token_read(const struct request *request, char token[TOKEN_BYTES])
+{
+    int file = request->token_fd;
+    if (request->token_file != NULL) {
+        file = open(request->token_file, O_RDONLY | O_CLOEXEC);
+        if (file < 0) {
+            return status_fail(STATUS_NO_INPUT, "cannot read the token file '%s': %s", request->token_file, strerror(errno));
+        }
+    }
+    size_t n_token = 0;
+    ssize_t n = 1;
+    while (n > 0 && n_token < TOKEN_BYTES - 1) {
+        n = read(file, token + n_token, TOKEN_BYTES - 1 - n_token);
+        n_token += n > 0 ? (size_t)n : 0;
+    }
+    close(file);
+    token[n_token] = '\0';
+    token[strcspn(token, " \t\r\n")] = '\0';
+    if (n < 0 || token[0] == '\0') {
+        return status_fail(STATUS_NO_INPUT, "there is no token in %s",
+                           request->token_file != NULL ? request->token_file : "the descriptor of --token-fd");
+    }
+    return STATUS_OK;
+}
+
+/* A child of the coordinator lives and dies with it: a terminal's Ctrl-C, or a service manager's TERM to all of a job's
+ * processes, is the coordinator's to answer, which may want a checkpoint first. */
+static void signals_settle(void)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    signal(SIGINT, SIG_IGN);
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+}
+
+int main(int argc, char **argv)
+{
+    struct request request = {.token_fd = -1, .join_timeout_s = 60};
+    char token[TOKEN_BYTES];
+    log_init("trainer-worker", -1, LOG_LEVEL_WARN);
+    enum status status = arguments_read(argc, argv, &request);
+    if (status == STATUS_OK && request.prints) {
+        return 0;
+    }
+    if (status == STATUS_OK && request.token_fd >= 0) {
+        signals_settle();
+    }
+    if (status == STATUS_OK) {
+        status = token_read(&request, token);
+    }
+    if (status == STATUS_OK) {
+        struct session_setup setup = {
+            .join = request.join,
+            .token = token,
+            .join_timeout_s = request.join_timeout_s,
+            .talks = request.token_file != NULL,
+        };
+        status = session_run(&setup);
+        if (status == STATUS_OK) {
+            return 0;
+        }
+        if (!setup.talks) { /* the coordinator was told, and tells the user */
+            _exit(status_exit_code(status));
+        }
+    }
+    fprintf(stderr, "trainer-worker: %s\n", status_reason());
+    _exit(status_exit_code(status)); /* the heartbeat thread may still run */
+}

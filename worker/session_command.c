@@ -1,0 +1,369 @@
+/* What the coordinator sends: parts and weights are taken in as they come, other commands wait for their turn in
+ * session_obey, because they use the transport themselves. */
+#include "protocol/log.h"
+#include "protocol/memory.h"
+#include "worker/session_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PIECE_BYTES ((size_t)4 << 20)
+#define WINDOW 4
+#define COMMAND_MOST_BYTES ((size_t)1 << 20)
+
+_Static_assert(sizeof(struct device_score) == 6 * sizeof(double), "scores travel as they lie");
+
+/* --- taking in --- */
+
+/* The first failure inside an event; its sentence is this thread's last. */
+static void event_fail(struct session *session, enum status status)
+{
+    if (session->failed == STATUS_OK) {
+        session->failed = status;
+    }
+}
+
+static struct session_bytes *bytes_find(struct session *session, const struct transport_head *head)
+{
+    if (head->id == MESSAGE_ID_put) {
+        return &session->weights;
+    }
+    return head->id == MESSAGE_ID_part && head->to < (uint32_t)session->n_part ? &session->parts[head->to].raw : NULL;
+}
+
+static void *piece_place(struct session *session, const struct transport_head *head, size_t n_bytes)
+{
+    struct session_bytes *to = bytes_find(session, head);
+    if (to == NULL || !to->is_expected || head->total != to->n_bytes || head->offset > to->n_bytes ||
+        n_bytes > to->n_bytes - head->offset) {
+        event_fail(session, status_fail(STATUS_PEER, "%zu bytes at %llu of '%s' %u came that were not announced", n_bytes,
+                                        (unsigned long long)head->offset, message_name(head->id), head->to));
+        return NULL;
+    }
+    return (char *)to->bytes + head->offset;
+}
+
+static void *command_place(struct session *session, size_t n_bytes)
+{
+    if (session->command_id != 0 || n_bytes > COMMAND_MOST_BYTES) {
+        event_fail(session, status_fail(STATUS_PEER, "a command of %zu bytes came out of turn, expected at most %zu", n_bytes,
+                                        COMMAND_MOST_BYTES));
+        return NULL;
+    }
+    if (n_bytes > session->n_command_room) {
+        free(session->command);
+        session->command = memory_alloc(n_bytes, 1);
+        session->n_command_room = n_bytes;
+    }
+    return session->command;
+}
+
+void *session_place(void *arg, const struct transport_head *head, size_t n_bytes)
+{
+    struct session *session = arg;
+    if (head->kind == TRANSPORT_KIND_FETCH || head->kind == TRANSPORT_KIND_PAYLOAD) {
+        return exchange_place(session->exchange, head, n_bytes);
+    }
+    if (head->sender == session->n_rank && head->kind == TRANSPORT_KIND_DATA) {
+        return piece_place(session, head, n_bytes);
+    }
+    if (head->sender == session->n_rank && head->kind == TRANSPORT_KIND_COMMAND) {
+        return command_place(session, n_bytes);
+    }
+    event_fail(session, status_fail(STATUS_PEER, "peer %u sent a message of kind %u that is not for a worker", head->sender,
+                                    head->kind));
+    return NULL;
+}
+
+static enum status bytes_expect(struct session_bytes *bytes, enum memory_category category, uint64_t n_bytes)
+{
+    enum status status = memory_acquire(category, n_bytes, 1, &bytes->bytes);
+    if (status == STATUS_OK) {
+        bytes->n_bytes = n_bytes;
+        bytes->n_got = 0;
+        bytes->is_expected = true;
+    }
+    return status;
+}
+
+static enum status part_take(struct session *session)
+{
+    struct message_part part;
+    enum status status = message_decode_part(session->command, session->n_command, &part);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (part.part >= (uint32_t)session->n_part || session->rank_of_part[part.part] != session->rank ||
+        session->parts[part.part].raw.is_expected) {
+        return status_fail(STATUS_PEER, "part %u of %d is announced, expected one of this rank's, once", part.part,
+                           session->n_part);
+    }
+    return bytes_expect(&session->parts[part.part].raw, MEMORY_STRUCTURE, part.n_bytes);
+}
+
+static enum status put_take(struct session *session)
+{
+    struct message_put put;
+    enum status status = message_decode_put(session->command, session->n_command, &put);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    uint64_t n_bytes = session->trainer == NULL ? 0 : (uint64_t)trainer_program(session->trainer)->n_weight * sizeof(float);
+    if (put.n_bytes != n_bytes || put.what == 0 || put.what >= TRAINER_STATE_END || session->weights.is_expected) {
+        return status_fail(STATUS_PEER, "array %u of %llu bytes is to be set, expected 1 to %d of %llu bytes", put.what,
+                           (unsigned long long)put.n_bytes, TRAINER_STATE_END - 1, (unsigned long long)n_bytes);
+    }
+    session->weights_what = put.what;
+    return bytes_expect(&session->weights, MEMORY_OTHER, put.n_bytes);
+}
+
+static void command_arrived(struct session *session, const struct transport_head *head, size_t n_bytes)
+{
+    session->n_command = n_bytes;
+    switch (head->id) {
+    case MESSAGE_ID_part:
+        event_fail(session, part_take(session));
+        return;
+    case MESSAGE_ID_put:
+        event_fail(session, put_take(session));
+        return;
+    default:
+        session->command_id = head->id;
+    }
+}
+
+void session_arrived(void *arg, const struct transport_head *head, void *body, size_t n_bytes)
+{
+    struct session *session = arg;
+    link_progress(session->link, session->epoch, ++session->step);
+    if (head->kind == TRANSPORT_KIND_FETCH || head->kind == TRANSPORT_KIND_PAYLOAD) {
+        exchange_arrived(session->exchange, head, body, n_bytes);
+    } else if (body == NULL) {
+        event_fail(session, status_fail(STATUS_PEER, "peer %u sent an empty message of kind %u", head->sender, head->kind));
+    } else if (head->kind == TRANSPORT_KIND_DATA) {
+        bytes_find(session, head)->n_got += n_bytes;
+    } else {
+        command_arrived(session, head, n_bytes);
+    }
+}
+
+/* --- answering --- */
+
+static enum status all_sent(struct session *session, int n_most)
+{
+    enum status status = STATUS_OK;
+    while (status == STATUS_OK && session->n_pending > n_most) {
+        status = transport_wait(session->transport, 100);
+    }
+    return status;
+}
+
+enum status session_answer(struct session *session, unsigned id, size_t n_bytes)
+{
+    struct transport_head head = {.kind = TRANSPORT_KIND_REPORT, .id = (uint16_t)id};
+    enum status status =
+        transport_send(session->transport, session->n_rank, &head, session->answer, n_bytes, &session->n_pending);
+    return status == STATUS_OK ? all_sent(session, 0) : status;
+}
+
+/* Credits: what this rank may ask for at once, and what all others together may ask of it. */
+static enum status exchange_start(struct session *session)
+{
+    const struct job_exchange *how = &session->job.exchange;
+    int64_t n_pair = (int64_t)session->n_own * (session->n_part - session->n_own);
+    int64_t n_fetch = how->schedule == JOB_SCHEDULE_HALO || how->prefetch + 1 > n_pair ? n_pair : how->prefetch + 1;
+    int64_t n_request = how->schedule == JOB_SCHEDULE_HALO || (how->prefetch + 1) * session->n_rank > n_pair
+                            ? n_pair
+                            : (how->prefetch + 1) * session->n_rank;
+    /* One more each for the reduction, which overlaps with the last round of a rank that lags. */
+    enum status status = exchange_open((int)(n_request + session->n_rank + session->n_part), (int)(n_fetch + 1),
+                                       &session->exchange);
+    if (status == STATUS_OK) {
+        exchange_attach(session->exchange, session->transport);
+    }
+    return status;
+}
+
+static enum status place_obey(struct session *session)
+{
+    struct message_place place;
+    enum status status = message_decode_place(session->command, session->n_command, &place);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (session->n_part != 0 || place.n_part == 0 || place.n_part > 65536 ||
+        place.rank_of_part.n_bytes != place.n_part * sizeof *session->rank_of_part) {
+        return status_fail(STATUS_PEER, "%u parts are placed by %u bytes, expected 1 to 65536 parts once", place.n_part,
+                           place.rank_of_part.n_bytes);
+    }
+    session->n_part = (int32_t)place.n_part;
+    session->rank_of_part = memory_alloc(place.n_part, sizeof *session->rank_of_part);
+    session->parts = memory_alloc(place.n_part, sizeof *session->parts);
+    session->own = memory_alloc(place.n_part, sizeof *session->own);
+    memcpy(session->rank_of_part, place.rank_of_part.at, place.rank_of_part.n_bytes);
+    for (int32_t part = 0; part < session->n_part; part++) {
+        if (session->rank_of_part[part] >= session->n_rank) {
+            return status_fail(STATUS_PEER, "part %d is placed on rank %u of %u", part, session->rank_of_part[part],
+                               session->n_rank);
+        }
+        session->n_own += session->rank_of_part[part] == session->rank;
+    }
+    /* From the answer on the others may ask for rows. */
+    status = exchange_start(session);
+    struct message_place answer = {.n_part = place.n_part, .rank_of_part = {NULL, 0}};
+    size_t n;
+    if (status == STATUS_OK) {
+        status = message_encode_place(&answer, session->answer, sizeof session->answer, &n);
+    }
+    return status == STATUS_OK ? session_answer(session, MESSAGE_ID_place, n) : status;
+}
+
+static enum status epoch_obey(struct session *session)
+{
+    struct message_epoch command;
+    enum status status = message_decode_epoch(session->command, session->n_command, &command);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    session->epoch = command.epoch;
+    session->step = 0;
+    struct transport_traffic before = transport_traffic(session->transport);
+    struct trainer_report report;
+    status = trainer_epoch(session->trainer, command.epoch, command.train != 0, command.evaluate != 0, &report);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    struct transport_traffic after = transport_traffic(session->transport);
+    struct message_report answer = {
+        .epoch = command.epoch,
+        .loss = report.loss,
+        .scores = {report.score, sizeof report.score},
+        .compute_s = report.compute_s,
+        .wait_s = report.wait_s,
+        .bytes_sent = after.payload_sent - before.payload_sent,
+        .bytes_received = after.payload_received - before.payload_received,
+        .n_call = (uint64_t)report.n_call,
+        .epoch_s = report.epoch_s,
+    };
+    size_t n;
+    status = message_encode_report(&answer, session->answer, sizeof session->answer, &n);
+    return status == STATUS_OK ? session_answer(session, MESSAGE_ID_report, n) : status;
+}
+
+static enum status pieces_send(struct session *session, const char *bytes, size_t n_bytes)
+{
+    struct transport_head head = {.kind = TRANSPORT_KIND_DATA, .id = MESSAGE_ID_get, .total = n_bytes};
+    enum status status = STATUS_OK;
+    for (; status == STATUS_OK && head.offset < n_bytes; head.offset += PIECE_BYTES) {
+        size_t left = n_bytes - head.offset;
+        status = transport_send(session->transport, session->n_rank, &head, bytes + head.offset,
+                                left < PIECE_BYTES ? left : PIECE_BYTES, &session->n_pending);
+        if (status == STATUS_OK) {
+            status = all_sent(session, WINDOW - 1);
+        }
+    }
+    return status == STATUS_OK ? all_sent(session, 0) : status;
+}
+
+static enum status get_obey(struct session *session)
+{
+    struct message_get command;
+    enum status status = message_decode_get(session->command, session->n_command, &command);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    const bool logits = command.what == MESSAGE_GET_LOGITS;
+    if (logits ? command.part >= (uint32_t)session->n_part || session->own[command.part] == NULL
+               : command.what == 0 || command.what >= TRAINER_STATE_END) {
+        return status_fail(STATUS_PEER, "array %u of part %u is asked for, which this rank does not have", command.what,
+                           command.part);
+    }
+    size_t n = (size_t)trainer_program(session->trainer)->n_weight;
+    if (logits) {
+        n = (size_t)session->own[command.part]->n_own * (size_t)session->own[command.part]->n_class;
+    }
+    float *values;
+    status = memory_acquire(MEMORY_OTHER, n, sizeof *values, &values);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = logits ? trainer_logits(session->trainer, (int32_t)command.part, values)
+                    : trainer_get(session->trainer, (enum trainer_state)command.what, values);
+    if (status == STATUS_OK) {
+        status = pieces_send(session, (const char *)values, n * sizeof *values);
+    }
+    memory_release(MEMORY_OTHER, values, n, sizeof *values);
+    return status;
+}
+
+static enum status weights_obey(struct session *session)
+{
+    struct session_bytes *weights = &session->weights;
+    enum status status = trainer_set(session->trainer, (enum trainer_state)session->weights_what, weights->bytes);
+    memory_release(MEMORY_OTHER, weights->bytes, weights->n_bytes, 1);
+    struct message_put answer = {.what = session->weights_what, .n_bytes = weights->n_bytes};
+    *weights = (struct session_bytes){0};
+    size_t n;
+    if (status == STATUS_OK) {
+        status = message_encode_put(&answer, session->answer, sizeof session->answer, &n);
+    }
+    return status == STATUS_OK ? session_answer(session, MESSAGE_ID_put, n) : status;
+}
+
+static enum status memory_obey(struct session *session)
+{
+    int64_t planned[MEMORY_N], measured[MEMORY_N];
+    trainer_memory(session->trainer, planned, measured);
+    struct message_memory answer = {
+        .measured = {measured, sizeof measured},
+        .resident = (uint64_t)memory_resident_peak(),
+    };
+    size_t n;
+    enum status status = message_encode_memory(&answer, session->answer, sizeof session->answer, &n);
+    return status == STATUS_OK ? session_answer(session, MESSAGE_ID_memory, n) : status;
+}
+
+/* Commands that are answered by themselves. */
+static enum status echo(struct session *session, unsigned id)
+{
+    if (session->n_command > sizeof session->answer) {
+        return status_fail(STATUS_PEER, "a command '%s' of %zu bytes came, expected at most %zu", message_name(id),
+                           session->n_command, sizeof session->answer);
+    }
+    memcpy(session->answer, session->command, session->n_command);
+    return session_answer(session, id, session->n_command);
+}
+
+enum status session_obey(struct session *session)
+{
+    if (session->weights.is_expected && session->weights.n_got == session->weights.n_bytes) {
+        return weights_obey(session);
+    }
+    unsigned id = session->command_id;
+    if (id == 0) {
+        return STATUS_OK;
+    }
+    /* Before the answer leaves: the next command may come right behind it. */
+    session->command_id = 0;
+    if (session->trainer == NULL && id != MESSAGE_ID_place && id != MESSAGE_ID_finish) {
+        return status_fail(STATUS_PEER, "a command '%s' came before this rank was ready", message_name(id));
+    }
+    switch (id) {
+    case MESSAGE_ID_place:
+        return place_obey(session);
+    case MESSAGE_ID_epoch:
+        return epoch_obey(session);
+    case MESSAGE_ID_get:
+        return get_obey(session);
+    case MESSAGE_ID_memory:
+        return memory_obey(session);
+    case MESSAGE_ID_keep_best:
+        trainer_keep_best(session->trainer);
+        return echo(session, id);
+    case MESSAGE_ID_finish:
+        session->is_finished = true;
+        return echo(session, id);
+    default:
+        return status_fail(STATUS_PEER, "a command '%s' (%u) came, which workers do not know", message_name(id), id);
+    }
+}
