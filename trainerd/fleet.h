@@ -36,13 +36,14 @@ struct fleet_memory {     /* one worker */
 
 /* Start (launcher local) or await (manual) job->workers.count workers and wire them up.
  *
- *   stop    set by a signal handler to a signal number: calls return STATUS_INTERRUPTED when they see it (may be NULL)
+ *   stop    set by a signal handler to a signal number (may be NULL): fleet_open, fleet_place, fleet_ship and fleet_ready
+ *           return STATUS_INTERRUPTED when they see it; the others come to their end, so that a checkpoint can be read
  *   owns    borrows the job; the caller owns *out: fleet_close
  *   errors  STATUS_PEER a worker that does not come, leaves, or proves nothing; STATUS_CREATE the token file; STATUS_CONFIG
  */
 enum status fleet_open(const struct job *job, const volatile sig_atomic_t *stop, struct fleet **out);
 
-/* End all workers: goodbye, then TERM, then KILL; reap them. Nothing is left behind. NULL is allowed. */
+/* End all workers: goodbye, then KILL; reap them. Nothing is left behind. NULL is allowed. Keeps status_reason. */
 void fleet_close(struct fleet *fleet);
 
 /* Tell every worker who owns which part. rank_of_part n_part */
