@@ -1,10 +1,11 @@
 /* Dense products through oneDNN, one thread per fixed piece of rows, and sums over rows.
  *
- * oneDNN runs single-threaded inside a parallel region; a piece's bits then depend on its shape alone. This is the one
- * file that knows oneDNN.
+ * oneDNN works on every piece with one thread; a piece's bits then depend on its shape alone. This is the one file that
+ * knows oneDNN.
  */
 #include "models/cpu/cpu.h"
 
+#include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,10 +38,13 @@ static void fail(struct cpu_device *device, dnnl_status_t code, int64_t m, int64
     }
 }
 
-/* c (m × n) = op(a) · op(b) + beta · c, row-major, single-threaded inside a parallel region. */
+/* c (m × n) = op(a) · op(b) + beta · c, row-major, by the calling thread alone. */
 static void multiply(struct cpu_device *device, char trans_a, char trans_b, int64_t m, int64_t n, int64_t k,
                      const float *a, const float *b, float beta, float *c)
 {
+    /* A region of one thread does not count as parallel: oneDNN would start a team of its own there. The setting is that of
+     * this region's implicit task and ends with it. */
+    omp_set_num_threads(1);
     dnnl_status_t code = dnnl_sgemm(trans_a, trans_b, m, n, k, 1.0f, a, trans_a == 'N' ? k : m, b,
                                     trans_b == 'N' ? n : k, beta, c, n);
     if (code != dnnl_success) {
