@@ -30,6 +30,8 @@ bool dataset_path_exists(const char *folder, const char *name)
 
 static enum status (*const readers[])(const struct job *, const char *, struct dataset *) = {
     [JOB_FORMAT_NPY] = dataset_npy_load,
+    [JOB_FORMAT_OGB] = dataset_ogb_load,
+    [JOB_FORMAT_NPZ] = dataset_npz_load,
 };
 
 /* What lies at `path`; JOB_FORMAT_AUTO when it is none of the known forms. */
@@ -60,9 +62,9 @@ static void name_of(const char *path, char *out, size_t room)
         begin--;
     }
     snprintf(out, room, "%.*s", (int)(end - begin), path + begin);
-    char *extension = strstr(out, ".npz");
-    if (extension != NULL) {
-        *extension = '\0';
+    size_t n = strlen(out);
+    if (n > 4 && strcmp(out + n - 4, ".npz") == 0) {
+        out[n - 4] = '\0';
     }
 }
 
@@ -84,9 +86,6 @@ static enum status folder_load(const struct job *job, struct dataset *out)
     if (format == JOB_FORMAT_AUTO) {
         return status_fail(STATUS_DATA, "dataset.path: %s: no known format, expected a folder with edges.npy or indptr.npy "
                            "(npy), with raw/edge.csv.gz or raw/data.npz (ogb), or a .npz file", path);
-    }
-    if (format != JOB_FORMAT_NPY) {
-        return status_fail(STATUS_CONFIG, "dataset.format: only npy is available yet");
     }
     name_of(path, out->name, sizeof out->name);
     return readers[format](job, path, out);

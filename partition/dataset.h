@@ -47,17 +47,18 @@ struct dataset {
     uint8_t *split;     /* n_node: enum dataset_split */
     int64_t n_split[4]; /* nodes by enum dataset_split */
 
-    int64_t n_duplicate;        /* edges that were in the files more than once */
+    int64_t n_duplicate;        /* edges of the files left out because the same edge (or, undirected, its reverse) was there */
     struct dataset_store *store; /* owns what the pointers above point to: mappings and blocks */
 };
 
 /* Load what job->dataset names: a folder in any known format, or a generator's graph.
  *
- *   units   memory at most 1.3 × the bytes of the arrays that stay
+ *   units   memory at most 1.3 × the bytes of the arrays that stay, mapped files not counted; on top of that entries
+ *           that repeats waste until the rows are sorted, and members of .npz archives, which are inflated whole
  *   owns    the caller owns *out and gives it back with dataset_release; files are mapped where they allow
  *   errors  STATUS_NO_INPUT a file or folder that is not there · STATUS_DATA contents that break a rule (file,
  *           position, what was expected) · STATUS_NOMEM; *out untouched then
- *   cost    reads every file once; sorts the edges (counting sort, twice the edge array at its peak)
+ *   cost    reads the edges twice, everything else once; sorts the edges by counting, each row in place
  */
 enum status dataset_load(const struct job *job, struct dataset *out);
 

@@ -2,6 +2,7 @@
  * there (features, valid_idx, test_idx, meta.json) is left out, what is there must fit.
  */
 #include "partition/dataset_build.h"
+#include "partition/dataset_edges.h"
 #include "partition/dataset_path.h"
 #include "partition/dataset_store.h"
 
@@ -15,13 +16,6 @@
 /* What meta.json may tell; 0 where it does not. */
 struct meta {
     int64_t n_node, n_feature, n_class;
-};
-
-/* The graph as it lies in the files: edges [2, E], or indptr and indices with the row the reader stands in. */
-struct graph_files {
-    struct npy edges;
-    struct npy indptr, indices;
-    int64_t row;
 };
 
 static enum status open_in(const char *folder, const char *name, struct npy *out)
@@ -75,87 +69,45 @@ static enum status meta_read(const char *folder, struct dataset *dataset, struct
     return status;
 }
 
-static enum status edges_read(void *self, int64_t first, int64_t n, int64_t *source, int64_t *destination)
+static enum status list_load(const struct job *job, const char *folder, struct dataset *out)
 {
-    const struct npy *edges = &((struct graph_files *)self)->edges;
-    int64_t n_edge = edges->shape[1];
-    for (int64_t i = 0; i < n; i++) {
-        source[i] = npy_int(edges, first + i);
-        destination[i] = npy_int(edges, n_edge + first + i);
+    struct npy edges = {0};
+    struct edge_source source;
+    enum status status = open_in(folder, "edges.npy", &edges);
+    if (status == STATUS_OK) {
+        status = edge_source_list(&edges, &source);
     }
-    return STATUS_OK;
+    if (status == STATUS_OK) {
+        status = dataset_graph_build(job, &source, false, out);
+    }
+    npy_close(&edges);
+    return status;
 }
 
-static enum status rows_read(void *self, int64_t first, int64_t n, int64_t *source, int64_t *destination)
+static enum status rows_load(const struct job *job, const char *folder, struct dataset *out)
 {
-    struct graph_files *files = self;
-    if (first == 0) {
-        files->row = 0;
+    struct npy indptr = {0}, indices = {0};
+    struct edge_rows rows = {&indptr, &indices, false, 0};
+    struct edge_source source;
+    enum status status = open_in(folder, "indptr.npy", &indptr);
+    if (status == STATUS_OK) {
+        status = open_in(folder, "indices.npy", &indices);
     }
-    for (int64_t i = 0; i < n; i++) {
-        while (npy_int(&files->indptr, files->row + 1) <= first + i) {
-            files->row++;
-        }
-        source[i] = npy_int(&files->indices, first + i);
-        destination[i] = files->row;
+    if (status == STATUS_OK) {
+        status = edge_source_rows(&rows, out->n_node, &source);
     }
-    return STATUS_OK;
-}
-
-/* Offsets that start at 0, never fall and end at the number of entries: rows_read relies on it. */
-static enum status indptr_check(const struct npy *indptr, int64_t n_node, int64_t n_edge)
-{
-    enum status status = npy_expect(indptr, NPY_KIND_INTEGER, 1, n_node + 1, 0);
-    int64_t last = 0;
-    for (int64_t row = 0; row <= n_node && status == STATUS_OK; row++) {
-        int64_t at = npy_int(indptr, row);
-        bool end = row == n_node;
-        if (at < last || at > n_edge || (row == 0 && at != 0) || (end && at != n_edge)) {
-            status = status_fail(STATUS_DATA, "%s: entry %" PRId64 " is %" PRId64 ", expected %" PRId64 " to %" PRId64,
-                                 indptr->name, row, at, end ? n_edge : last, row == 0 ? 0 : n_edge);
-        }
-        last = at;
+    if (status == STATUS_OK) {
+        status = dataset_graph_build(job, &source, false, out);
     }
+    npy_close(&indptr);
+    npy_close(&indices);
     return status;
 }
 
 static enum status graph_load(const struct job *job, const char *folder, struct dataset *out)
 {
-    struct graph_files files = {0};
-    struct edge_source source = {.self = &files};
-    enum status status;
-    if (dataset_path_exists(folder, "edges.npy") || !dataset_path_exists(folder, "indptr.npy")) {
-        status = open_in(folder, "edges.npy", &files.edges);
-        if (status == STATUS_OK) {
-            status = npy_expect(&files.edges, NPY_KIND_INTEGER, 2, 2, -1);
-        }
-        source.file = files.edges.name;
-        source.unit = "column";
-        source.n_edge = files.edges.shape[1];
-        source.read = edges_read;
-    } else {
-        status = open_in(folder, "indptr.npy", &files.indptr);
-        if (status == STATUS_OK) {
-            status = open_in(folder, "indices.npy", &files.indices);
-        }
-        if (status == STATUS_OK) {
-            status = npy_expect(&files.indices, NPY_KIND_INTEGER, 1, -1, 0);
-        }
-        if (status == STATUS_OK) {
-            status = indptr_check(&files.indptr, out->n_node, files.indices.n_value);
-        }
-        source.file = files.indices.name;
-        source.unit = "entry";
-        source.n_edge = files.indices.n_value;
-        source.read = rows_read;
-    }
-    if (status == STATUS_OK) {
-        status = dataset_graph_build(job, &source, false, out);
-    }
-    npy_close(&files.edges);
-    npy_close(&files.indptr);
-    npy_close(&files.indices);
-    return status;
+    bool rows = dataset_path_exists(folder, "indptr.npy") && !dataset_path_exists(folder, "edges.npy");
+    return rows ? rows_load(job, folder, out) : list_load(job, folder, out);
 }
 
 static enum status sparse_load(const struct job *job, const char *folder, const struct meta *meta, struct dataset *out)

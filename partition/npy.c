@@ -47,26 +47,39 @@ bool npy_exists(const char *path)
     return access(path, F_OK) == 0 || errno != ENOENT;
 }
 
-/* A header may end anywhere; values that would lie across their own size are moved to where they may be read. */
-static enum status align(struct npy *npy)
+enum status npy_copy(const char *name, enum npy_type type, int64_t n_value, const void *values, struct npy *out)
 {
-    size_t size = npy_type_size(npy->type);
-    if ((uintptr_t)npy->data % size == 0) {
-        return STATUS_OK;
-    }
-    void *copy;
-    enum status status = memory_acquire(MEMORY_OTHER, (size_t)npy->n_value, size, &copy);
+    struct npy npy = {.type = type, .rank = 1, .shape = {n_value, 1, 1, 1}, .n_value = n_value, .is_block = true};
+    snprintf(npy.name, sizeof npy.name, "%s", name);
+    npy.n_map = (size_t)n_value * npy_type_size(type);
+    enum status status = memory_acquire(MEMORY_OTHER, npy.n_map, 1, &npy.map);
     if (status != STATUS_OK) {
         return status;
     }
-    memcpy(copy, npy->data, (size_t)npy->n_value * size);
+    memcpy(npy.map, values, npy.n_map);
+    npy.data = npy.map;
+    *out = npy;
+    return STATUS_OK;
+}
+
+/* A header may end anywhere; values that would lie across their own size are moved to where they may be read. */
+static enum status align(struct npy *npy)
+{
+    if ((uintptr_t)npy->data % npy_type_size(npy->type) == 0) {
+        return STATUS_OK;
+    }
+    struct npy copy;
+    enum status status = npy_copy(npy->name, npy->type, npy->n_value, npy->data, &copy);
+    if (status != STATUS_OK) {
+        return status;
+    }
     if (npy->map != NULL) {
         munmap(npy->map, npy->n_map);
     }
-    npy->map = copy;
-    npy->n_map = (size_t)npy->n_value * size;
-    npy->copied = true;
-    npy->data = copy;
+    npy->map = copy.map;
+    npy->n_map = copy.n_map;
+    npy->is_block = true;
+    npy->data = copy.data;
     return STATUS_OK;
 }
 
@@ -125,7 +138,7 @@ close_file:
 
 void npy_close(struct npy *npy)
 {
-    if (npy->map != NULL && npy->copied) {
+    if (npy->map != NULL && npy->is_block) {
         memory_release(MEMORY_OTHER, npy->map, npy->n_map, 1);
     } else if (npy->map != NULL) {
         munmap(npy->map, npy->n_map);

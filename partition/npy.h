@@ -46,9 +46,9 @@ struct npy {
     int64_t shape[NPY_RANK_MOST]; /* 1 past the rank */
     int64_t n_value;
     const void *data;
-    void *map; /* what npy_close gives back: a mapping, or an aligned copy when `copied` */
+    void *map;     /* what npy_close gives back: a mapping of n_map bytes, or a block (MEMORY_OTHER); NULL: nothing */
     size_t n_map;
-    bool copied;
+    bool is_block;
 };
 
 /* Map a file, read-only.
@@ -62,6 +62,9 @@ enum status npy_open(const char *path, struct npy *out);
 
 /* The same over bytes in memory; `name` stands for the file in messages. Borrows `bytes`, which outlive *out. */
 enum status npy_open_bytes(const char *name, const void *bytes, size_t n_bytes, struct npy *out);
+
+/* Copy n_value bare values of `type` (aligned or not) into an array of rank 1. */
+enum status npy_copy(const char *name, enum npy_type type, int64_t n_value, const void *values, struct npy *out);
 
 void npy_close(struct npy *npy);
 

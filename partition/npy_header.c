@@ -231,37 +231,60 @@ static enum status size_check(struct npy *npy, size_t n_left, bool fortran)
     return STATUS_OK;
 }
 
-enum status npy_header_read(const void *bytes, size_t n_bytes, struct npy *npy)
+/* Magic, version, and where the dict literal lies. */
+static enum status frame_read(const char *name, const void *bytes, size_t n_bytes, size_t *n_head_out, size_t *n_dict_out)
 {
     const uint8_t *raw = bytes;
     if (n_bytes < 10 || memcmp(raw, "\x93NUMPY", 6) != 0) {
-        return status_fail(STATUS_DATA, "%s: byte 0: expected the magic of a .npy array", npy->name);
+        return status_fail(STATUS_DATA, "%s: byte 0: expected the magic of a .npy array", name);
     }
     unsigned major = raw[6];
     if (major < 1 || major > 3 || raw[7] != 0) {
-        return status_fail(STATUS_DATA, "%s: byte 6: format %u.%u, expected 1.0, 2.0 or 3.0", npy->name, major, raw[7]);
+        return status_fail(STATUS_DATA, "%s: byte 6: format %u.%u, expected 1.0, 2.0 or 3.0", name, major, raw[7]);
     }
     size_t n_head = major == 1 ? 10 : 12;
     if (n_bytes < n_head) {
-        return status_fail(STATUS_DATA, "%s: ends after %zu bytes, expected a header", npy->name, n_bytes);
+        return status_fail(STATUS_DATA, "%s: ends after %zu bytes, expected a header", name, n_bytes);
     }
     size_t n_dict = (size_t)raw[8] | (size_t)raw[9] << 8;
     if (major > 1) {
         n_dict |= (size_t)raw[10] << 16 | (size_t)raw[11] << 24;
     }
-    if (n_dict > NPY_HEADER_MOST_BYTES || n_dict > n_bytes - n_head) {
-        return status_fail(STATUS_DATA, "%s: byte 8: header of %zu bytes, expected at most %zu", npy->name, n_dict,
-                           n_bytes - n_head < NPY_HEADER_MOST_BYTES ? n_bytes - n_head : (size_t)NPY_HEADER_MOST_BYTES);
+    size_t most = n_bytes - n_head < NPY_HEADER_MOST_BYTES ? n_bytes - n_head : NPY_HEADER_MOST_BYTES;
+    if (n_dict > most) {
+        return status_fail(STATUS_DATA, "%s: byte 8: header of %zu bytes, expected at most %zu", name, n_dict, most);
     }
-    const char *start = (const char *)raw + n_head;
-    struct cursor cursor = {npy, start, start, start + n_dict};
-    bool fortran = false;
-    enum status status = dict_read(&cursor, npy, &fortran);
+    *n_head_out = n_head;
+    *n_dict_out = n_dict;
+    return STATUS_OK;
+}
+
+enum status npy_header_read(const void *bytes, size_t n_bytes, struct npy *npy)
+{
+    size_t n_head = 0, n_dict = 0;
+    enum status status = frame_read(npy->name, bytes, n_bytes, &n_head, &n_dict);
     if (status != STATUS_OK) {
         return status;
     }
-    npy->data = raw + n_head + n_dict;
+    const char *start = (const char *)bytes + n_head;
+    struct cursor cursor = {npy, start, start, start + n_dict};
+    bool fortran = false;
+    status = dict_read(&cursor, npy, &fortran);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    npy->data = start + n_dict;
     return size_check(npy, n_bytes - n_head - n_dict, fortran);
+}
+
+enum status npy_header_skip(const char *name, const void *bytes, size_t n_bytes, size_t *n_out)
+{
+    size_t n_head = 0, n_dict = 0;
+    enum status status = frame_read(name, bytes, n_bytes, &n_head, &n_dict);
+    if (status == STATUS_OK) {
+        *n_out = n_head + n_dict;
+    }
+    return status;
 }
 
 size_t npy_header_write(enum npy_type type, int rank, const int64_t *shape, char *out, size_t room)

@@ -1,4 +1,5 @@
-/* The head of a .npy array: magic, version, length, and a Python dict literal. Private to npy.c and its tests' eyes. */
+/* The head of a .npy array: magic, version, length, and a Python dict literal. Seen by npy.c and, for arrays of
+ * pickled objects, by pickle_csr.c. */
 #ifndef PARTITION_NPY_HEADER_H
 #define PARTITION_NPY_HEADER_H
 
@@ -12,6 +13,9 @@
  *   errors  STATUS_DATA with file, what, and what was expected
  */
 enum status npy_header_read(const void *bytes, size_t n_bytes, struct npy *npy);
+
+/* Where the values begin, whatever they are: magic, version and length checked, the dict not read. errors  STATUS_DATA */
+enum status npy_header_skip(const char *name, const void *bytes, size_t n_bytes, size_t *n_out);
 
 /* The head of format 1.0, padded to a multiple of 64; returns its length, at most `room`. */
 size_t npy_header_write(enum npy_type type, int rank, const int64_t *shape, char *out, size_t room);

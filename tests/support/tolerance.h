@@ -10,9 +10,9 @@
  * crosses the kinks of relu and max in graphs of this size (at 1e-5 one in a thousand derivatives was off by percents). */
 #define DIFFERENCE_STEP 1e-7
 
-/* A tensor whose own gradient nearly cancels is held against the whole gradient's norm: float32 sums leave about 1e-7 of
- * the terms' size there. */
-#define TOLERANCE_CANCELLED 1e-6
+/* A tensor whose own gradient is small is held against the whole gradient's norm: float32 leaves about 1e-7 of the terms
+ * that cancel, and layer norm enlarges that on rows that are nearly constant (by up to 1/√1e-5). Most seen: 1.1e-6. */
+#define TOLERANCE_CANCELLED 3e-6
 
 /* --- fast devices against the reference: largest difference over the largest expected value --- */
 

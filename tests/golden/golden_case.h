@@ -1,0 +1,34 @@
+/* One folder of float64 reference results: graph, weights, logits, losses (make_golden.py beside them says what each is). */
+#ifndef TESTS_GOLDEN_GOLDEN_CASE_H
+#define TESTS_GOLDEN_GOLDEN_CASE_H
+
+#include "models/program.h"
+#include "tests/support/graph.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define GOLDEN_N_LOSS 11
+
+struct golden_case {
+    char folder[4096];
+    struct test_graph graph;
+    int64_t n_feature;
+    int32_t n_class;
+    float *features;
+    int32_t *labels;
+    uint8_t *split;
+    double *logits;                /* n_node × n_class, of the initial weights */
+    double loss;                   /* of the initial weights */
+    double adam_loss[GOLDEN_N_LOSS]; /* before each of ten Adam steps, and after the last */
+};
+
+/* Open case `name`; the calling test is skipped, with the reason, where the reference data is not there. Anything else that
+ * is wrong fails it. */
+void golden_open(const char *name, struct golden_case *out);
+void golden_close(struct golden_case *golden);
+
+/* A weight file of the case as the program lays weights out (n_weight floats). */
+void golden_weights(const struct golden_case *golden, const char *file, const struct program *program, float *out);
+
+#endif

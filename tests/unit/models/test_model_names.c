@@ -1,0 +1,232 @@
+/* Programs as builders make them: PyTorch Geometric's names and shapes, the order of ops, what settings are refused. */
+#include "models/program.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct job job;
+static struct program program;
+static struct program_input input;
+
+static void begin(void)
+{
+    job_defaults(&job);
+    job.model.hidden = 16;
+    job.model.steps = 2;
+    input = (struct program_input){.n_feature = 12, .n_class = 5};
+}
+
+static void end(void)
+{
+    program_release(&program);
+}
+
+TestSuite(model_names, .init = begin, .fini = end);
+
+static void build(int kind)
+{
+    program_release(&program);
+    job.model.kind = kind;
+    cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
+}
+
+/* The parameters, "name rows×columns" or "name columns", one per line. */
+static void names(const char *expected)
+{
+    char text[4096] = "";
+    for (int p = 0; p < program.n_param; p++) {
+        const struct parameter *param = &program.param[p];
+        size_t at = strlen(text);
+        if (param->n_dim == 2) {
+            snprintf(text + at, sizeof text - at, "%s %dx%d\n", param->name, (int)param->shape[0], (int)param->shape[1]);
+        } else {
+            snprintf(text + at, sizeof text - at, "%s %d\n", param->name, (int)param->shape[0]);
+        }
+    }
+    cr_assert_str_eq(text, expected);
+}
+
+static void ops(const char *expected)
+{
+    char *text;
+    size_t n;
+    FILE *file = open_memstream(&text, &n);
+    program_print(&program, file);
+    fclose(file);
+    cr_assert_str_eq(text, expected);
+    free(text);
+}
+
+static const struct parameter *param(const char *name)
+{
+    for (int p = 0; p < program.n_param; p++) {
+        if (strcmp(program.param[p].name, name) == 0) {
+            return &program.param[p];
+        }
+    }
+    cr_assert_fail("no parameter %s", name);
+    return NULL;
+}
+
+Test(model_names, gcn_has_gcnconv_s_tensors)
+{
+    build(JOB_KIND_GCN);
+    names("convs.0.lin.weight 16x12\nconvs.0.bias 16\nconvs.1.lin.weight 5x16\nconvs.1.bias 5\n");
+}
+
+Test(model_names, sage_has_sageconv_s_tensors)
+{
+    build(JOB_KIND_SAGE);
+    names("convs.0.lin_l.weight 16x12\nconvs.0.lin_l.bias 16\nconvs.0.lin_r.weight 16x12\n"
+          "convs.1.lin_l.weight 5x16\nconvs.1.lin_l.bias 5\nconvs.1.lin_r.weight 5x16\n");
+}
+
+Test(model_names, gin_has_ginconv_s_tensors_with_an_epsilon_that_may_be_fixed)
+{
+    job.model.eps = 0.5;
+    build(JOB_KIND_GIN);
+    names("convs.0.eps 1\nconvs.0.nn.0.weight 16x12\nconvs.0.nn.0.bias 16\nconvs.0.nn.2.weight 16x16\nconvs.0.nn.2.bias 16\n"
+          "convs.1.eps 1\nconvs.1.nn.0.weight 16x16\nconvs.1.nn.0.bias 16\nconvs.1.nn.2.weight 5x16\nconvs.1.nn.2.bias 5\n");
+    cr_assert(!param("convs.0.eps")->trains && param("convs.0.eps")->fill == 0.5f);
+    job.model.learn_eps = true;
+    build(JOB_KIND_GIN);
+    cr_assert(param("convs.1.eps")->trains);
+}
+
+Test(model_names, appnp_has_linear_layers_only)
+{
+    build(JOB_KIND_APPNP);
+    names("lins.0.weight 16x12\nlins.0.bias 16\nlins.1.weight 5x16\nlins.1.bias 5\n");
+}
+
+Test(model_names, sgc_is_one_linear_layer_whatever_model_layers_says)
+{
+    build(JOB_KIND_SGC);
+    names("convs.0.lin.weight 5x12\nconvs.0.lin.bias 5\n");
+}
+
+Test(model_names, norms_residuals_and_plain_layers_are_numbered_as_module_lists)
+{
+    job.model.layers = 4;
+    job.model.linear_layers = 2;
+    job.model.norm = JOB_NORM_LAYER;
+    job.model.residual = true;
+    build(JOB_KIND_GCN);
+    names("convs.0.lin.weight 16x12\nconvs.0.bias 16\nresiduals.0.weight 16x12\nnorms.0.weight 16\nnorms.0.bias 16\n"
+          "convs.1.lin.weight 16x16\nconvs.1.bias 16\nnorms.1.weight 16\nnorms.1.bias 16\n"
+          "lins.0.weight 16x16\nlins.0.bias 16\nnorms.2.weight 16\nnorms.2.bias 16\nlins.1.weight 5x16\nlins.1.bias 5\n");
+    cr_assert(param("norms.0.weight")->fill == 1.0f && param("norms.0.bias")->fill == 0.0f);
+}
+
+Test(model_names, weights_are_drawn_as_pytorch_geometric_draws_them)
+{
+    build(JOB_KIND_GCN);
+    cr_assert_float_eq(param("convs.0.lin.weight")->bound, sqrt(6.0 / (12 + 16)), 1e-12); /* glorot */
+    cr_assert_eq(param("convs.0.bias")->bound, 0.0);
+    build(JOB_KIND_SAGE);
+    cr_assert_float_eq(param("convs.0.lin_l.weight")->bound, 1.0 / sqrt(12), 1e-12); /* torch.nn.Linear */
+    cr_assert_float_eq(param("convs.1.lin_l.bias")->bound, 1.0 / sqrt(16), 1e-12);
+    build(JOB_KIND_SGC);
+    cr_assert_float_eq(param("convs.0.lin.bias")->bound, 1.0 / sqrt(12), 1e-12);
+}
+
+Test(model_names, static_input_is_aggregated_first_and_a_narrowing_layer_transforms_first)
+{
+    job.model.dropout = 0.5;
+    build(JOB_KIND_GCN);
+    ops("0 aggregate gcn v1 = v0  [12] static\n"
+        "1 linear v2 = v1, convs.0.lin.weight, convs.0.bias  [16]\n"
+        "2 activate relu v3 = v2, dropout 0.5  [16]\n"
+        "3 linear v4 = v3, convs.1.lin.weight  [5]\n"
+        "4 aggregate gcn v5 = v4  [5]\n"
+        "5 bias v6 = v5, convs.1.bias  [5]\n");
+}
+
+Test(model_names, dropped_input_travels_where_it_is_narrower_counting_that_it_needs_no_gradient)
+{
+    job.model.input_dropout = 0.5;
+    job.model.layers = 1;
+    input.n_feature = 9; /* 9 columns forth, or 5 forth and 5 back */
+    build(JOB_KIND_GCN);
+    cr_assert(program.op[1].kind == OP_KIND_AGGREGATE && !program.op[1].is_static);
+    input.n_feature = 10; /* a tie: the aggregate then keeps nothing for backward */
+    build(JOB_KIND_GCN);
+    cr_assert_eq(program.op[1].kind, OP_KIND_LINEAR);
+}
+
+Test(model_names, sparse_input_is_multiplied_before_it_is_aggregated)
+{
+    const int kinds[] = {JOB_KIND_GCN, JOB_KIND_SAGE, JOB_KIND_GIN, JOB_KIND_SGC};
+    input.is_sparse = true;
+    for (int k = 0; k < 4; k++) {
+        build(kinds[k]);
+        cr_assert(program.value[0].is_sparse);
+        cr_assert_eq(program.op[0].kind, OP_KIND_LINEAR);
+        cr_assert_eq(program.op[0].param[1], -1, "the bias waits until after the aggregate");
+    }
+}
+
+Test(model_names, what_needs_dense_rows_of_sparse_features_says_so)
+{
+    input.is_sparse = true;
+    job.model.aggregator = JOB_AGGREGATOR_MAX;
+    build(JOB_KIND_SAGE);
+    cr_assert(!program.value[0].is_sparse);
+    job.model.residual = true;
+    build(JOB_KIND_GCN);
+    cr_assert(program.value[0].is_sparse, "a residual through a linear map takes sparse rows");
+    input.n_feature = 16;
+    build(JOB_KIND_GCN);
+    cr_assert(!program.value[0].is_sparse);
+}
+
+Test(model_names, appnp_mixes_each_step_with_the_first_output)
+{
+    job.model.layers = 1;
+    job.model.alpha = 0.25;
+    build(JOB_KIND_APPNP);
+    ops("0 linear v1 = v0, lins.0.weight, lins.0.bias  [5]\n"
+        "1 aggregate gcn v2 = v1  [5]\n"
+        "2 add v3 = 0.75·v2 + 0.25·v1  [5]\n"
+        "3 aggregate gcn v4 = v3  [5]\n"
+        "4 add v5 = 0.75·v4 + 0.25·v1  [5]\n");
+    cr_assert_eq(program.logits, 5);
+}
+
+Test(model_names, weight_decay_of_the_first_layer_leaves_the_others_alone)
+{
+    job.train.decay = JOB_DECAY_FIRST;
+    build(JOB_KIND_GCN);
+    cr_assert(param("convs.0.lin.weight")->decays && param("convs.0.bias")->decays);
+    cr_assert(!param("convs.1.lin.weight")->decays && !param("convs.1.bias")->decays);
+    job.train.decay = JOB_DECAY_ALL;
+    build(JOB_KIND_GCN);
+    cr_assert(param("convs.1.bias")->decays);
+}
+
+static void refused(enum status status, const char *reason)
+{
+    cr_assert_eq(program_build(&job, &input, &program), status);
+    cr_assert_not_null(strstr(status_reason(), reason), "%s", status_reason());
+}
+
+Test(model_names, settings_that_do_not_go_together_are_refused)
+{
+    job.model.linear_layers = 2;
+    refused(STATUS_CONFIG, "model.linear_layers = 2 must be less than model.layers = 2");
+    job.model.linear_layers = 1;
+    job.model.kind = JOB_KIND_APPNP;
+    refused(STATUS_CONFIG, "model.linear_layers = 1 does not go with model.kind = \"appnp\"");
+    job.model.linear_layers = 0;
+    job.model.kind = JOB_KIND_GAT;
+    refused(STATUS_CONFIG, "model.kind = \"gat\" is not available");
+    job.model.kind = JOB_KIND_GCN;
+    input.n_feature = 0;
+    refused(STATUS_DATA, "no features");
+    input.n_feature = 3;
+    input.n_class = 0;
+    refused(STATUS_DATA, "no labels");
+}

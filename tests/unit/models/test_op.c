@@ -1,0 +1,90 @@
+#include "models/op.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+
+static struct program program;
+
+static void begin(void)
+{
+    program_init(&(struct program_input){.n_feature = 4, .n_class = 4}, &program);
+    program_param(&program, "weight", 4, 4, 1.0);
+    program_param(&program, "vector", 0, 4, 1.0);
+    program_param(&program, "eps", 0, 1, 0.0);
+}
+
+static void end(void)
+{
+    program_release(&program);
+}
+
+TestSuite(op_table, .init = begin, .fini = end);
+
+static const struct op *last(void)
+{
+    return &program.op[program.n_op - 1];
+}
+
+static void keeps(bool in, bool out)
+{
+    cr_assert_eq(op_keeps_in(&program, last()), in, "%s", op_defs[last()->kind].name);
+    cr_assert_eq(op_keeps_out(&program, last()), out, "%s", op_defs[last()->kind].name);
+}
+
+Test(op_table, every_op_and_aggregate_has_a_name_and_its_functions)
+{
+    for (int k = 0; k < OP_KIND_N; k++) {
+        cr_assert_not_null(op_defs[k].name);
+        cr_assert_eq(op_defs[k].forward != NULL, k != OP_KIND_AGGREGATE);
+        cr_assert_eq(op_defs[k].backward != NULL, k != OP_KIND_AGGREGATE);
+    }
+    for (int k = 0; k < AGGREGATE_KIND_N; k++) {
+        const struct aggregate_def *def = &aggregate_defs[k];
+        cr_assert(def->name != NULL && def->forward != NULL && def->backward != NULL);
+        cr_assert_eq(def->has_scale, def->scale != NULL);
+        cr_assert_eq(def->is_linear, def->backward_pack == NULL);
+    }
+}
+
+Test(op_table, backward_keeps_no_more_than_it_reads)
+{
+    int x = program_linear(&program, 0, 0, 1);
+    keeps(true, false);
+    int bias = program_bias(&program, x, 1);
+    keeps(false, false);
+    program_activate(&program, bias, DEVICE_ACTIVATION_RELU, 0.5);
+    keeps(false, true);
+    program_activate(&program, bias, DEVICE_ACTIVATION_ELU, 0.0);
+    keeps(false, true);
+    program_activate(&program, bias, DEVICE_ACTIVATION_GELU, 0.0);
+    keeps(true, false);
+    program_activate(&program, bias, DEVICE_ACTIVATION_NONE, 0.5);
+    keeps(false, false);
+    int norm = program_layer_norm(&program, bias, 1, 1);
+    keeps(true, false);
+    cr_assert_eq(op_defs[OP_KIND_LAYER_NORM].aux_width(&program, last()), 2);
+    program_add(&program, 1.0f, norm, 1.0f, x);
+    keeps(false, false);
+    program_eps_add(&program, 2, norm, x);
+    keeps(true, false);
+    program.param[2].trains = false;
+    program_eps_add(&program, 2, norm, x);
+    keeps(false, false);
+}
+
+Test(op_table, an_op_before_every_parameter_keeps_nothing)
+{
+    program_activate(&program, 0, DEVICE_ACTIVATION_RELU, 0.5);
+    keeps(false, false);
+    program_activate(&program, 0, DEVICE_ACTIVATION_GELU, 0.0);
+    keeps(false, false);
+}
+
+Test(op_table, scales_count_the_implicit_loop_and_are_finite_for_lonely_nodes)
+{
+    float (*gcn)(uint32_t, bool) = aggregate_defs[AGGREGATE_KIND_GCN].scale;
+    float (*mean)(uint32_t, bool) = aggregate_defs[AGGREGATE_KIND_MEAN].scale;
+    cr_assert(gcn(0, false) == 0.0f && gcn(0, true) == 1.0f && gcn(3, true) == 0.5f && gcn(4, false) == 0.5f);
+    cr_assert(mean(0, false) == 1.0f && mean(1, false) == 1.0f && mean(4, false) == 0.25f && mean(3, true) == 0.25f);
+    cr_assert(gcn(UINT32_MAX, true) == 0x1p-16f, "the degree does not wrap");
+}

@@ -1,0 +1,41 @@
+/* Small datasets on disk for the tests of this room: a folder that goes away with the test, arrays, tables, archives. */
+#ifndef TESTS_UNIT_PARTITION_FIXTURE_H
+#define TESTS_UNIT_PARTITION_FIXTURE_H
+
+#include "partition/dataset.h"
+#include "partition/npy.h"
+
+#include <stddef.h>
+
+/* A fresh empty folder, made by fixture_open and removed with all in it by fixture_close: .init and .fini of a suite. */
+extern char fixture_folder[256];
+void fixture_open(void);
+void fixture_close(void);
+
+/* "folder/name"; valid until the fourth call after this one. */
+const char *fixture_path(const char *name);
+
+/* A job on the fixture's folder with every key at its default. */
+struct job fixture_job(void);
+
+void fixture_bytes(const char *name, const void *bytes, size_t n);
+char *fixture_read(const char *name, size_t *n_out); /* free() it */
+void fixture_remove(const char *name);
+void fixture_i64(const char *name, int rank, const int64_t *shape, const int64_t *values);
+void fixture_f32(const char *name, int rank, const int64_t *shape, const float *values);
+void fixture_gz(const char *name, const char *text);
+
+/* A .npy with this header dict and these bytes, format 1.0. */
+void fixture_header(const char *name, const char *dict, const void *bytes, size_t n);
+
+/* An archive of .npy files that lie in the folder: n pairs of file and member name. */
+void fixture_zip(const char *name, const char *const (*members)[2], size_t n);
+
+/* Six nodes in a path 0-1-2-3-4-5 (each edge both ways), three feature columns, classes 0 1 0 1 0 -1, train 0 1, valid 2,
+ * test 3 4. Format npy. */
+void fixture_small(void);
+
+/* Load the job and expect failure: `status`, and a reason that holds both texts. */
+void fixture_refused(const struct job *job, enum status status, const char *where, const char *expected);
+
+#endif

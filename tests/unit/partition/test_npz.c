@@ -1,0 +1,192 @@
+#include "fixture.h"
+
+#include "partition/npz.h"
+#include "partition/pickle_csr.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(npz, .init = fixture_open, .fini = fixture_close);
+
+static const int64_t values[] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+
+static void archive_write(void)
+{
+    static const char *const members[][2] = {{"a.npy", "deflated.npy"}, {"a.npy", "stored.npy"}};
+    fixture_i64("a.npy", 1, (int64_t[]){9}, values);
+    fixture_zip("x.npz", members, 2);
+}
+
+Test(npz, members_stored_and_deflated_read_alike)
+{
+    archive_write();
+    struct npz *npz;
+    cr_assert_eq(npz_open(fixture_path("x.npz"), &npz), STATUS_OK, "%s", status_reason());
+    cr_assert(npz_has(npz, "stored") && npz_has(npz, "deflated") && !npz_has(npz, "other"));
+    const char *const names[] = {"stored", "deflated"};
+    for (int i = 0; i < 2; i++) {
+        struct npy npy;
+        cr_assert_eq(npz_member(npz, names[i], &npy), STATUS_OK, "%s", status_reason());
+        cr_assert_arr_eq(npy.data, values, sizeof values);
+        npy_close(&npy);
+    }
+    struct npy npy;
+    cr_assert_eq(npz_member(npz, "other", &npy), STATUS_DATA);
+    cr_assert(strstr(status_reason(), "x.npz:other.npy: is not in the archive, expected it") != NULL, "%s", status_reason());
+    npz_close(npz);
+}
+
+/* Open and read both members of cut.npz. */
+static enum status read_all(void)
+{
+    struct npz *npz;
+    enum status status = npz_open(fixture_path("cut.npz"), &npz);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    const char *const names[] = {"stored", "deflated"};
+    for (int i = 0; i < 2 && status == STATUS_OK; i++) {
+        struct npy npy;
+        status = npz_member(npz, names[i], &npy);
+        if (status == STATUS_OK) {
+            npy_close(&npy);
+        }
+    }
+    npz_close(npz);
+    return status;
+}
+
+Test(npz, an_archive_cut_at_any_byte_is_refused)
+{
+    archive_write();
+    size_t n;
+    char *bytes = fixture_read("x.npz", &n);
+    for (size_t cut = 0; cut < n; cut++) {
+        fixture_bytes("cut.npz", bytes, cut);
+        cr_assert_eq(read_all(), STATUS_DATA, "cut at %zu of %zu", cut, n);
+        cr_assert(strstr(status_reason(), "cut.npz") != NULL, "%s", status_reason());
+    }
+    free(bytes);
+}
+
+Test(npz, a_changed_byte_of_the_values_breaks_the_checksum)
+{
+    archive_write();
+    size_t n;
+    char *bytes = fixture_read("x.npz", &n);
+    char *stored = memmem(bytes, n, &values[3], sizeof values[3]);
+    cr_assert_not_null(stored);
+    *stored ^= 64;
+    fixture_bytes("cut.npz", bytes, n);
+    cr_assert_eq(read_all(), STATUS_DATA);
+    cr_assert(strstr(status_reason(), "cut.npz:stored.npy: byte ") != NULL, "%s", status_reason());
+    cr_assert(strstr(status_reason(), "CRC error") != NULL, "%s", status_reason());
+    free(bytes);
+}
+
+Test(npz, a_size_that_deflate_cannot_reach_is_refused_before_memory_is_taken)
+{
+    archive_write();
+    size_t n;
+    char *bytes = fixture_read("x.npz", &n);
+    /* Sizes in the central directory: "PK\1\2", 24 bytes on, the size before compression. */
+    char *entry = memmem(bytes, n, "PK\1\2", 4);
+    cr_assert_not_null(entry);
+    memcpy(entry + 24, "\xff\xff\xff\x7f", 4);
+    memcpy(bytes + 22, "\xff\xff\xff\x7f", 4);
+    fixture_bytes("cut.npz", bytes, n);
+    struct npz *npz;
+    if (npz_open(fixture_path("cut.npz"), &npz) == STATUS_OK) {
+        struct npy npy;
+        cr_assert_eq(npz_member(npz, "deflated", &npy), STATUS_DATA);
+        cr_assert(strstr(status_reason(), "expected at most 1032 to 1") != NULL, "%s", status_reason());
+        npz_close(npz);
+    } else {
+        cr_assert(strstr(status_reason(), "cut.npz") != NULL);
+    }
+    free(bytes);
+}
+
+/* A csr_matrix of 2 × 3 as Python 3 pickles it into a .npy; `index` is its second column number's byte. */
+static size_t pickle_write(char *out, const char *class_name, char index)
+{
+    static const char head[] = "\x93NUMPY\x01\x00\x36\x00{'descr': '|O', 'fortran_order': False, 'shape': (), }";
+    static const char array[] = "cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85" "C\x01" "b\x87R";
+    static const char dtype[] = "cnumpy\ndtype\nX\x02\x00\x00\x00i4K\x00K\x01\x87R(K\x03X\x01\x00\x00\x00<NNNJ\xff\xff\xff\xff"
+                                "J\xff\xff\xff\xffK\x00tb\x89";
+    static const char *const keys[] = {"indices", "indptr", "data"};
+    const int32_t arrays[3][3] = {{2, index, 0}, {0, 1, 2}, {5, 6, 0}};
+    const int n_value[] = {2, 3, 2};
+    char *at = out;
+#define PUT(text, n) (memcpy(at, text, n), at += (n))
+    PUT(head, sizeof head - 1);
+    PUT("\x80\x03", 2);
+    PUT(array, sizeof array - 1);
+    PUT("(K\x01)", 4);
+    PUT(dtype, sizeof dtype - 1);
+    PUT("]", 1);
+    PUT("c", 1);
+    PUT(class_name, strlen(class_name));
+    PUT("\n)\x81}(X\x06\x00\x00\x00_shapeK\x02K\x03\x86", 21);
+    for (int i = 0; i < 3; i++) {
+        char length = (char)strlen(keys[i]);
+        PUT("X", 1);
+        PUT(&length, 1);
+        PUT("\x00\x00\x00", 3);
+        PUT(keys[i], strlen(keys[i]));
+        PUT(array, sizeof array - 1);
+        char shape[] = {'(', 'K', 1, 'K', (char)n_value[i], (char)0x85};
+        PUT(shape, sizeof shape);
+        PUT(dtype, sizeof dtype - 1);
+        char bytes[] = {'C', (char)(4 * n_value[i])};
+        PUT(bytes, sizeof bytes);
+        PUT(arrays[i], 4 * (size_t)n_value[i]);
+        PUT("tb", 2);
+    }
+    PUT("ubatb.", 6);
+#undef PUT
+    return (size_t)(at - out);
+}
+
+Test(pickle_csr, a_pickled_matrix_reads_as_its_arrays)
+{
+    char bytes[2048];
+    size_t n = pickle_write(bytes, "scipy.sparse.csr\ncsr_matrix", 1);
+    struct csr csr;
+    cr_assert_eq(pickle_csr_read("m", bytes, n, &csr), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(csr.n_row, 2);
+    cr_assert_eq(csr.n_column, 3);
+    cr_assert_eq(csr.indptr.n_value, 3);
+    cr_assert_eq(npy_int(&csr.indptr, 2), 2);
+    cr_assert_eq(npy_int(&csr.indices, 0), 2);
+    cr_assert_eq(npy_int(&csr.indices, 1), 1);
+    cr_assert_eq(npy_real(&csr.data, 1), 6);
+    csr_release(&csr);
+}
+
+Test(pickle_csr, a_pickle_cut_at_any_byte_is_refused)
+{
+    char bytes[2048];
+    size_t n = pickle_write(bytes, "scipy.sparse._csr\ncsr_matrix", 1);
+    for (size_t cut = 0; cut < n; cut++) {
+        char *exact = malloc(cut + 1);
+        memcpy(exact, bytes, cut);
+        struct csr csr;
+        cr_assert_eq(pickle_csr_read("m", exact, cut, &csr), STATUS_DATA, "cut at %zu", cut);
+        cr_assert(strstr(status_reason(), "m: ") == status_reason(), "%s", status_reason());
+        free(exact);
+    }
+}
+
+Test(pickle_csr, other_classes_and_opcodes_are_refused)
+{
+    char bytes[2048];
+    struct csr csr;
+    size_t n = pickle_write(bytes, "os\nsystem", 1);
+    cr_assert_eq(pickle_csr_read("m", bytes, n, &csr), STATUS_DATA);
+    cr_assert(strstr(status_reason(), "expected one pickled scipy.sparse.csr_matrix") != NULL, "%s", status_reason());
+    bytes[64 + 2] = 'P';
+    cr_assert_eq(pickle_csr_read("m", bytes, n, &csr), STATUS_DATA);
+    cr_assert(strstr(status_reason(), "pickle byte 3: opcode that a matrix has no use for") != NULL, "%s", status_reason());
+}
