@@ -188,14 +188,15 @@ int fleet_n_alive(const struct fleet *fleet)
     return n_alive;
 }
 
-void fleet_kill(struct fleet *fleet)
+void fleet_kill(struct fleet *fleet, bool all)
 {
     for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
-        if (fleet->workers[rank].is_child) {
-            uv_process_kill(&fleet->workers[rank].process, SIGKILL);
+        struct fleet_worker *worker = &fleet->workers[rank];
+        if (worker->is_child && (all || worker->client == NULL)) {
+            uv_process_kill(&worker->process, SIGKILL);
         }
     }
-    if (!fleet_linger(fleet, fleet_is_childless, KILL_MOST_MS)) {
+    if (all && !fleet_linger(fleet, fleet_is_childless, KILL_MOST_MS)) {
         log_error("%d workers cannot be killed", fleet_n_alive(fleet));
     }
 }
