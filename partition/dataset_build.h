@@ -13,6 +13,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Loops over fewer elements than this stay on one thread: waking others costs more. */
+#define DATASET_PARALLEL_LEAST 65536
+
 /* A stream of directed edges that can be read again from the start: nothing is stored of edges but the result. */
 struct edge_source {
     const char *file; /* for messages: where edges come from, and what counts them there ("column", "line") */

@@ -25,7 +25,7 @@ static enum status fail_not_finite(const struct npy *npy, int64_t row, int64_t c
 static int64_t values_scan(const struct npy *npy, int64_t *n_nonzero_out)
 {
     int64_t bad = INT64_MAX, n_nonzero = 0;
-#pragma omp parallel for reduction(min : bad) reduction(+ : n_nonzero) schedule(static)
+#pragma omp parallel for reduction(min : bad) reduction(+ : n_nonzero) schedule(static) if (npy->n_value > DATASET_PARALLEL_LEAST)
     for (int64_t i = 0; i < npy->n_value; i++) {
         float value = value_at(npy, i);
         n_nonzero += value != 0;
@@ -57,7 +57,7 @@ static void row_normalize(float *row, int64_t n)
 
 void dataset_rows_normalize(float *rows, int64_t n_row, int64_t n_column)
 {
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (n_row * n_column > DATASET_PARALLEL_LEAST)
     for (int64_t row = 0; row < n_row; row++) {
         row_normalize(rows + row * n_column, n_column);
     }
@@ -65,7 +65,7 @@ void dataset_rows_normalize(float *rows, int64_t n_row, int64_t n_column)
 
 static void sparse_normalize(struct dataset *out)
 {
-#pragma omp parallel for schedule(dynamic, 1024)
+#pragma omp parallel for schedule(dynamic, 1024) if (out->feature_indptr[out->n_node] > DATASET_PARALLEL_LEAST)
     for (int64_t row = 0; row < out->n_node; row++) {
         int64_t begin = out->feature_indptr[row];
         row_normalize(out->feature_data + begin, out->feature_indptr[row + 1] - begin);
@@ -114,7 +114,7 @@ static enum status dense_to_float(const struct npy *npy, struct dataset *out)
     if (status != STATUS_OK) {
         return status;
     }
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (npy->n_value > DATASET_PARALLEL_LEAST)
     for (int64_t i = 0; i < npy->n_value; i++) {
         rows[i] = value_at(npy, i);
     }
@@ -263,7 +263,7 @@ static enum status sparse_copy(const struct npy *indptr, const struct npy *indic
     for (int64_t row = 0; row <= out->n_node; row++) {
         out->feature_indptr[row] = npy_int(indptr, row);
     }
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (data->n_value > DATASET_PARALLEL_LEAST)
     for (int64_t i = 0; i < data->n_value; i++) {
         out->feature_indices[i] = (uint32_t)npy_int(indices, i);
         out->feature_data[i] = value_at(data, i);

@@ -139,7 +139,7 @@ static void rows_sort(struct build *build)
     while (top > 1 && (top & (uint32_t)(build->n_node - 1)) == 0) {
         top >>= 1;
     }
-#pragma omp parallel for schedule(dynamic, 1024)
+#pragma omp parallel for schedule(dynamic, 1024) if (build->n_room > DATASET_PARALLEL_LEAST)
     for (int64_t row = 0; row < build->n_node; row++) {
         uint32_t *at = build->indices + build->indptr[row];
         int64_t n = build->indptr[row + 1] - build->indptr[row];

@@ -1,10 +1,12 @@
 /* The real graphs beside the repository: what is loaded agrees with each folder's meta.json. Skipped where they are not. */
 #include "partition/dataset.h"
+#include "protocol/memory.h"
 
 #include <criterion/criterion.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static const char *shared(void)
@@ -73,3 +75,41 @@ Test(dataset_real, coauthor_physics_agrees_with_its_meta) { agrees("coauthor_phy
 Test(dataset_real, tolokers_agrees_with_its_meta) { agrees("tolokers"); }
 Test(dataset_real, minesweeper_agrees_with_its_meta) { agrees("minesweeper"); }
 Test(dataset_real, acm_psp_agrees_with_its_meta) { agrees("acm_psp"); }
+
+static void raw_equals_folder(const char *name)
+{
+    char raw[128];
+    snprintf(raw, sizeof raw, "%s/raw/%s.npz", name, name);
+    struct job job = job_of(name), raw_job = job_of(raw);
+    struct dataset folder, archive;
+    cr_assert_eq(dataset_load(&job, &folder), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(dataset_load(&raw_job, &archive), STATUS_OK, "%s", status_reason());
+    size_t n_node = (size_t)folder.n_node;
+    cr_assert_str_eq(folder.name, archive.name);
+    cr_assert(folder.n_node == archive.n_node && folder.n_edge == archive.n_edge && folder.n_class == archive.n_class);
+    cr_assert_arr_eq(folder.indptr, archive.indptr, (n_node + 1) * sizeof *folder.indptr);
+    cr_assert_arr_eq(folder.indices, archive.indices, (size_t)folder.n_edge * sizeof *folder.indices);
+    cr_assert_arr_eq(folder.feature_indptr, archive.feature_indptr, (n_node + 1) * sizeof *folder.feature_indptr);
+    size_t n_value = (size_t)folder.feature_indptr[n_node];
+    cr_assert_arr_eq(folder.feature_indices, archive.feature_indices, n_value * sizeof *folder.feature_indices);
+    cr_assert_arr_eq(folder.feature_data, archive.feature_data, n_value * sizeof *folder.feature_data);
+    cr_assert_arr_eq(folder.labels, archive.labels, n_node * sizeof *folder.labels);
+    cr_assert_arr_eq(folder.split, archive.split, n_node);
+    dataset_release(&folder);
+    dataset_release(&archive);
+}
+
+Test(dataset_real, amazon_photo_loads_from_its_archive_as_from_its_folder) { raw_equals_folder("amazon_photo"); }
+Test(dataset_real, coauthor_cs_loads_from_its_archive_as_from_its_folder) { raw_equals_folder("coauthor_cs"); }
+
+Test(dataset_real, loading_takes_little_more_memory_than_what_stays)
+{
+    struct job job = job_of("tolokers");
+    int64_t before = memory_now(MEMORY_N);
+    struct dataset dataset;
+    cr_assert_eq(dataset_load(&job, &dataset), STATUS_OK, "%s", status_reason());
+    int64_t stays = memory_now(MEMORY_N) - before;
+    cr_assert_lt((double)(memory_peak(MEMORY_N) - before), 1.3 * (double)stays);
+    dataset_release(&dataset);
+    cr_assert_eq(memory_now(MEMORY_N), before);
+}
