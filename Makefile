@@ -32,6 +32,7 @@ BELOW_partition := partition protocol
 BELOW_models    := models protocol
 BELOW_worker    := worker models partition protocol
 BELOW_trainerd  := trainerd worker models partition protocol
+BELOW_training  := $(BELOW_trainerd)
 LIB_protocol  := -ljansson -lxxhash -lucp -lucs
 LIB_partition := -lmetis -lzip -lz
 LIB_models    := -ldnnl

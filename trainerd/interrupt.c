@@ -2,6 +2,7 @@
 
 #include "protocol/status.h"
 
+#include <stddef.h>
 #include <unistd.h>
 
 volatile sig_atomic_t interrupt_asked;
@@ -39,8 +40,4 @@ void interrupt_install(void)
 void interrupt_mode(enum interrupt_mode mode)
 {
     mode_now = mode;
-    /* Asked while no epoch ran: there is nothing left to finish once training is over. */
-    if (mode == INTERRUPT_MODE_STOP && interrupt_asked != 0) {
-        interrupt_now = interrupt_asked;
-    }
 }

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* The first one says that a job reached its end. */
 static const char *const result_files[] = {"result.json", "metrics.jsonl", "model.safetensors", "best.safetensors",
                                            "logits.npy"};
 
@@ -103,6 +104,9 @@ void output_close(struct output *output, bool keep)
 {
     if (output->metrics >= 0) {
         close(output->metrics);
+        if (!keep && output->n_metrics_bytes == 0) {
+            unlinkat(output->folder, "metrics.jsonl", 0);
+        }
     }
     if (output->folder >= 0) {
         close(output->folder);
@@ -132,15 +136,16 @@ static void folder_remove(const char *path)
     rmdir(path);
 }
 
-enum status output_clear(struct output *output)
+enum status output_clear(struct output *output, bool resume)
 {
-    for (size_t i = 0; i < sizeof result_files / sizeof *result_files; i++) {
+    size_t n_file = resume ? 1 : sizeof result_files / sizeof *result_files;
+    for (size_t i = 0; i < n_file; i++) {
         if (unlinkat(output->folder, result_files[i], 0) != 0 && errno != ENOENT) {
             return status_fail(STATUS_IO, "cannot remove '%s/%s' of an earlier job: %s", output->dir, result_files[i],
                                strerror(errno));
         }
     }
-    if (faccessat(output->folder, "checkpoint", F_OK, 0) != 0) {
+    if (resume || faccessat(output->folder, "checkpoint", F_OK, 0) != 0) {
         return STATUS_OK;
     }
     char old[PATH_MAX];

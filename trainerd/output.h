@@ -35,11 +35,12 @@ enum status output_check(const char *dir);
  */
 enum status output_open(const char *dir, struct output *out);
 
-/* Unlock. `keep` false: also remove the folders that output_open made, those that are empty. */
+/* Unlock. `keep` false: also remove a metrics.jsonl without lines, and the folders that output_open made and are empty. */
 void output_close(struct output *output, bool keep);
 
-/* Set results of an earlier job aside: removes its result files, renames checkpoint/ to checkpoint.old/. errors  STATUS_IO */
-enum status output_clear(struct output *output);
+/* Before the first epoch: remove result.json of an earlier run and, unless this one goes on from it (`resume`), its other
+ * result files; checkpoint/ is then renamed to checkpoint.old/. errors  STATUS_IO */
+enum status output_clear(struct output *output, bool resume);
 
 /* The path of a file in the folder: "<dir>/<name>". errors  STATUS_CREATE too long */
 enum status output_path(const struct output *output, const char *name, char out[PATH_MAX]);

@@ -130,13 +130,35 @@ Test(output, a_new_job_removes_old_results_and_sets_old_checkpoints_aside)
     for (int round = 0; round < 2; round++) {
         cr_assert_eq(mkdir(below("o/checkpoint"), 0777), 0);
         put("o/checkpoint/epoch", round == 0 ? "first" : "second");
-        cr_assert_eq(output_clear(&output), STATUS_OK, "%s", status_reason());
+        cr_assert_eq(output_clear(&output, false), STATUS_OK, "%s", status_reason());
     }
     cr_assert_not(is_there("o/result.json"));
     cr_assert_not(is_there("o/checkpoint"));
     cr_assert_str_eq(text_of("o/checkpoint.old/epoch"), "second");
     cr_assert_str_eq(text_of("o/job.toml"), "mine");
     output_close(&output, true);
+}
+
+Test(output, a_resumed_job_keeps_all_but_the_old_end)
+{
+    struct output output;
+    cr_assert_eq(output_open(below("o"), &output), STATUS_OK);
+    put("o/result.json", "{}");
+    put("o/metrics.jsonl", "one\n");
+    cr_assert_eq(mkdir(below("o/checkpoint"), 0777), 0);
+    cr_assert_eq(output_clear(&output, true), STATUS_OK, "%s", status_reason());
+    cr_assert_not(is_there("o/result.json"));
+    cr_assert(is_there("o/metrics.jsonl") && is_there("o/checkpoint"));
+    output_close(&output, true);
+}
+
+Test(output, a_job_that_fails_before_its_first_epoch_leaves_no_empty_metrics)
+{
+    struct output output;
+    cr_assert_eq(output_open(below("o"), &output), STATUS_OK);
+    cr_assert_eq(output_metrics_open(&output, 0), STATUS_OK);
+    output_close(&output, false);
+    cr_assert_not(is_there("o"));
 }
 
 Test(output, metrics_grow_by_lines_and_resume_cuts_them_back)

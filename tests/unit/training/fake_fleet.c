@@ -1,0 +1,99 @@
+#include "fake_fleet.h"
+
+#include <math.h>
+#include <string.h>
+
+void fake_fleet_init(struct fleet *fleet, volatile sig_atomic_t *asked)
+{
+    *fleet = (struct fleet){.has_moments = true, .fail_at = -1, .signal_at = -1, .asked = asked};
+    for (int i = 0; i < FAKE_N_WEIGHT; i++) {
+        fleet->state[0][i] = 1.0f + (float)i / 7.0f;
+    }
+    for (int i = 0; i < FAKE_N_CALL_MOST; i++) {
+        fleet->valid_correct[i] = i < 100 ? i : 100;
+    }
+}
+
+static void say(struct fleet *fleet, char what)
+{
+    if (fleet->n_said + 1 < FAKE_N_CALL_MOST) {
+        fleet->said[fleet->n_said++] = what;
+    }
+}
+
+static void train(struct fleet *fleet, uint32_t epoch)
+{
+    for (int i = 0; i < FAKE_N_WEIGHT; i++) {
+        float grad = sinf((float)epoch + fleet->state[0][i]);
+        fleet->state[1][i] = 0.9f * fleet->state[1][i] + 0.1f * grad;
+        fleet->state[2][i] = 0.99f * fleet->state[2][i] + 0.01f * grad * grad;
+        fleet->state[0][i] -= 0.1f * fleet->state[1][i] / (0.01f + sqrtf(fleet->state[2][i]));
+    }
+}
+
+enum status fleet_epoch(struct fleet *fleet, uint32_t epoch, bool is_trained, bool evaluate, struct fleet_report *out)
+{
+    say(fleet, !is_trained ? 'e' : evaluate ? 'T' : 't');
+    if (epoch == fleet->fail_at) {
+        return status_fail(STATUS_PEER, "worker 1 was killed by signal 9 in epoch %u", epoch);
+    }
+    if (epoch == fleet->signal_at) {
+        *fleet->asked = SIGINT;
+    }
+    *out = (struct fleet_report){.loss = fleet->state[0][0], .epoch_s = 0.5, .bytes_sent = 100, .bytes_received = 200};
+    if (is_trained) {
+        train(fleet, epoch);
+    }
+    for (int split = 1; evaluate && split < 4; split++) {
+        double n_correct = split == 2 ? fleet->valid_correct[epoch] : 10 * split;
+        memcpy(out->score[split], (double[6]){150.0, n_correct, 0, 0, 0, 100}, sizeof out->score[split]);
+    }
+    return STATUS_OK;
+}
+
+enum status fleet_keep_best(struct fleet *fleet)
+{
+    say(fleet, 'k');
+    memcpy(fleet->state[3], fleet->state[0], sizeof fleet->state[0]);
+    return STATUS_OK;
+}
+
+static enum status state_check(const struct fleet *fleet, uint32_t what, int64_t n_weight)
+{
+    bool is_moment = what == 2 || what == 3;
+    return what >= 1 && what <= 4 && n_weight == FAKE_N_WEIGHT && (fleet->has_moments || !is_moment)
+               ? STATUS_OK
+               : status_fail(STATUS_BUG, "no array %u of %lld floats", what, (long long)n_weight);
+}
+
+enum status fleet_get(struct fleet *fleet, uint32_t what, float *to, int64_t n_weight)
+{
+    say(fleet, 'g');
+    enum status status = state_check(fleet, what, n_weight);
+    if (status == STATUS_OK) {
+        memcpy(to, fleet->state[what - 1], sizeof fleet->state[0]);
+    }
+    return status;
+}
+
+enum status fleet_put(struct fleet *fleet, uint32_t what, const float *from, int64_t n_weight)
+{
+    say(fleet, 'p');
+    enum status status = state_check(fleet, what, n_weight);
+    if (status == STATUS_OK) {
+        memcpy(fleet->state[what - 1], from, sizeof fleet->state[0]);
+    }
+    return status;
+}
+
+/* Row r of part p is (100 p + r, −r). */
+enum status fleet_logits(struct fleet *fleet, int32_t part, float *to, size_t n_bytes)
+{
+    (void)fleet;
+    size_t n = n_bytes / (FAKE_N_CLASS * sizeof *to);
+    for (size_t r = 0; r < n; r++) {
+        to[2 * r] = 100.0f * (float)part + (float)r;
+        to[2 * r + 1] = 0.0f - (float)r;
+    }
+    return STATUS_OK;
+}

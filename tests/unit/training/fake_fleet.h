@@ -1,0 +1,27 @@
+/* A fleet without processes: its epochs are arithmetic on a few weights, its scores a script. It takes the place of
+ * trainerd/fleet.c in this test program, so that the epoch loop is tested alone and failures come when told. */
+#ifndef TESTS_TRAINING_FAKE_FLEET_H
+#define TESTS_TRAINING_FAKE_FLEET_H
+
+#include "trainerd/fleet.h"
+
+#define FAKE_N_WEIGHT 5
+#define FAKE_N_NODE 6
+#define FAKE_N_CLASS 2
+#define FAKE_N_CALL_MOST 256
+
+struct fleet {
+    float state[4][FAKE_N_WEIGHT]; /* weights, moments, best weights */
+    bool has_moments;
+    int valid_correct[FAKE_N_CALL_MOST]; /* by epoch, of 100 */
+    int64_t fail_at;               /* this epoch fails with STATUS_PEER; -1: none */
+    int64_t signal_at;             /* a signal comes while this epoch runs; -1: none */
+    volatile sig_atomic_t *asked;
+    char said[FAKE_N_CALL_MOST];   /* what was ordered: t train, T train and evaluate, e evaluate, k keep best, p put, g get */
+    int n_said;
+};
+
+/* Weights of their own, no failure planned, better every epoch. */
+void fake_fleet_init(struct fleet *fleet, volatile sig_atomic_t *asked);
+
+#endif

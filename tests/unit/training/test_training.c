@@ -1,0 +1,321 @@
+#include "trainerd/training.h"
+
+#include "fake_fleet.h"
+
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* One job in a folder of its own, run by the fake fleet. */
+struct run {
+    struct job job;
+    struct fleet fleet;
+    struct output output;
+    struct progress progress;
+    FILE *words;
+    volatile sig_atomic_t asked;
+    struct training training;
+};
+
+static char base[64];
+
+static void make_base(void)
+{
+    snprintf(base, sizeof base, "/tmp/trainerd-training-XXXXXX");
+    cr_assert_not_null(mkdtemp(base));
+}
+
+static void remove_base(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", base);
+    cr_assert_eq(system(command), 0);
+}
+
+TestSuite(training, .init = make_base, .fini = remove_base);
+
+static int32_t owner[FAKE_N_NODE] = {1, 0, 1, 0, 1, 0};
+static int64_t part_begin[] = {0, 3, 6};
+static uint32_t order[FAKE_N_NODE] = {5, 1, 3, 0, 4, 2};
+static const struct partition partition = {2, FAKE_N_NODE, owner, part_begin, order};
+
+static struct run *open_run(const char *folder, const char *train_keys)
+{
+    struct run *run = calloc(1, sizeof *run);
+    char text[512], path[128];
+    snprintf(text, sizeof text, "[dataset]\ngenerator = \"karate\"\n[workers]\ncount = 2\n[train]\n%s", train_keys);
+    cr_assert_eq(job_load_text(text, strlen(text), "job", NULL, 0, &run->job), STATUS_OK, "%s", status_reason());
+    snprintf(path, sizeof path, "%s/%s", base, folder);
+    cr_assert_eq(output_open(path, &run->output), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(output_metrics_open(&run->output, 0), STATUS_OK);
+    fake_fleet_init(&run->fleet, &run->asked);
+    run->words = tmpfile();
+    progress_init(&run->progress, run->words, false);
+    run->training = (struct training){.job = &run->job, .fleet = &run->fleet, .output = &run->output,
+                                      .progress = &run->progress, .partition = &partition, .asked = &run->asked,
+                                      .n_class = FAKE_N_CLASS, .metric = JOB_METRIC_ACCURACY,
+                                      .n_weight = FAKE_N_WEIGHT};
+    training_begin(&run->training, "graph", training_partition_hash(&partition));
+    return run;
+}
+
+static void close_run(struct run *run)
+{
+    fclose(run->words);
+    output_close(&run->output, true);
+    free(run);
+}
+
+/* Go on from the newest checkpoint in the folder, as the coordinator does. */
+static struct run *resume_run(const char *folder, const char *train_keys)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s/checkpoint", base, folder);
+    struct checkpoint checkpoint;
+    cr_assert_eq(checkpoint_load(path, &checkpoint), STATUS_OK, "%s", status_reason());
+    char *metrics = NULL;
+    size_t n = 0;
+    snprintf(path, sizeof path, "%s/%s/metrics.jsonl", base, folder);
+    FILE *file = fopen(path, "r");
+    cr_assert_not_null(file);
+    cr_assert_gt(getdelim(&metrics, &n, '\0', file), 0);
+    fclose(file);
+    struct run *run = open_run(folder, train_keys);
+    cr_assert_eq(output_metrics_append(&run->output, metrics, strlen(metrics)), STATUS_OK);
+    free(metrics);
+    cr_assert_eq(checkpoint_match(&checkpoint, &run->job), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(training_resume(&run->training, &checkpoint), STATUS_OK, "%s", status_reason());
+    close(run->output.metrics);
+    cr_assert_eq(output_metrics_open(&run->output, checkpoint.state.n_metrics_bytes), STATUS_OK, "%s", status_reason());
+    checkpoint_release(&checkpoint);
+    return run;
+}
+
+static void expect_done(struct run *run)
+{
+    cr_assert_eq(training_run(&run->training), STATUS_OK, "%s", status_reason());
+}
+
+/* Lines of metrics.jsonl; the caller gives the array back. Each line is a JSON object of its own. */
+static json_t *metrics_of(const char *folder)
+{
+    char path[128], line[2048];
+    snprintf(path, sizeof path, "%s/%s/metrics.jsonl", base, folder);
+    FILE *file = fopen(path, "r");
+    cr_assert_not_null(file);
+    json_t *all = json_array();
+    while (fgets(line, sizeof line, file) != NULL) {
+        json_t *one = json_loads(line, 0, NULL);
+        cr_assert_not_null(one, "%s", line);
+        json_array_append_new(all, one);
+    }
+    fclose(file);
+    return all;
+}
+
+static double field(json_t *metrics, size_t line, const char *name)
+{
+    json_t *value = json_object_get(json_array_get(metrics, line), name);
+    cr_assert_not_null(value, "%s", name);
+    return json_is_null(value) ? NAN : json_number_value(value);
+}
+
+Test(training, every_epoch_is_a_line_and_unevaluated_metrics_are_null)
+{
+    struct run *run = open_run("o", "epochs = 5\neval_every = 2\nlr = 0.25\n");
+    expect_done(run);
+    cr_assert_str_eq(run->fleet.said, "tTktTkTk", "evaluated after epochs 2 and 4, and at the end");
+    json_t *metrics = metrics_of("o");
+    cr_assert_eq(json_array_size(metrics), 5);
+    for (size_t i = 0; i < 5; i++) {
+        cr_assert_eq(field(metrics, i, "epoch"), (double)i);
+        cr_assert_eq(field(metrics, i, "lr"), 0.25);
+        cr_assert_eq(field(metrics, i, "bytes_received"), 200);
+        cr_assert_eq(isnan(field(metrics, i, "valid_metric")), i == 0 || i == 2);
+    }
+    cr_assert_eq(field(metrics, 0, "loss"), 1.0);
+    cr_assert_eq(field(metrics, 3, "valid_metric"), 0.03);
+    cr_assert_eq(field(metrics, 3, "test_metric"), 0.30);
+    json_decref(metrics);
+    close_run(run);
+}
+
+Test(training, no_epochs_means_one_evaluation_and_no_line)
+{
+    struct run *run = open_run("o", "epochs = 0\n");
+    expect_done(run);
+    cr_assert_str_eq(run->fleet.said, "ek");
+    cr_assert_eq(run->output.n_metrics_bytes, 0);
+    cr_assert_eq(run->training.state.best_epoch, -1);
+    cr_assert_eq(run->training.state.last.loss, 1.5, "the training rows' mean loss");
+    cr_assert_eq(run->training.state.last.test, 0.30);
+    close_run(run);
+}
+
+Test(training, the_earlier_of_equally_good_epochs_is_the_best)
+{
+    struct run *run = open_run("o", "epochs = 6\n");
+    const int valid[] = {10, 40, 30, 40, 20, 40};
+    memcpy(run->fleet.valid_correct, valid, sizeof valid);
+    expect_done(run);
+    cr_assert_eq(run->training.state.best_epoch, 1);
+    cr_assert_eq(run->training.state.best.valid, 0.40);
+    cr_assert_str_eq(run->fleet.said, "TkTkTTTT");
+    close_run(run);
+}
+
+Test(training, patience_counts_evaluations_without_a_better_one)
+{
+    struct run *run = open_run("o", "epochs = 100\neval_every = 2\npatience = 3\n");
+    for (int i = 4; i < 100; i++) {
+        run->fleet.valid_correct[i] = 3;
+    }
+    expect_done(run);
+    cr_assert_eq(run->training.state.best_epoch, 3);
+    cr_assert_eq(run->training.state.n_epoch, 10, "evaluations of epochs 5, 7 and 9 were no better");
+    cr_assert_eq(run->training.end, TRAINING_END_PATIENCE);
+    close_run(run);
+}
+
+Test(training, a_failing_worker_ends_the_job_with_the_fleets_reason)
+{
+    struct run *run = open_run("o", "epochs = 10\n");
+    run->fleet.fail_at = 4;
+    cr_assert_eq(training_run(&run->training), STATUS_PEER);
+    cr_assert_str_eq(status_reason(), "worker 1 was killed by signal 9 in epoch 4");
+    json_t *metrics = metrics_of("o");
+    cr_assert_eq(json_array_size(metrics), 4, "whole lines of the epochs before");
+    json_decref(metrics);
+    close_run(run);
+}
+
+#define EPOCHS "epochs = 9\neval_every = 2\n"
+
+static void expect_same_end(const struct run *a, const struct run *b)
+{
+    cr_assert_arr_eq(a->fleet.state, b->fleet.state, sizeof a->fleet.state, "weights, moments and best weights");
+    cr_assert_eq(a->training.state.best_epoch, b->training.state.best_epoch);
+    cr_assert_eq(a->training.state.n_epoch, b->training.state.n_epoch);
+    cr_assert_eq(a->training.state.n_stale, b->training.state.n_stale);
+    cr_assert_eq(a->training.state.n_sent, b->training.state.n_sent);
+    cr_assert_eq(a->training.state.last.test, b->training.state.last.test);
+    json_t *one = metrics_of("one"), *two = metrics_of("two");
+    for (size_t i = 0; i < json_array_size(one); i++) {
+        json_object_del(json_array_get(one, i), "time");
+        json_object_del(json_array_get(two, i), "time");
+    }
+    cr_assert(json_equal(one, two), "metrics.jsonl, but for its times");
+    json_decref(one);
+    json_decref(two);
+}
+
+Test(training, interrupted_anywhere_and_resumed_a_job_ends_with_the_same_bits)
+{
+    struct run *whole = open_run("one", EPOCHS);
+    expect_done(whole);
+    for (int64_t at = 0; at < 8; at++) {
+        struct run *first = open_run("two", EPOCHS);
+        first->fleet.signal_at = at;
+        cr_assert_eq(training_run(&first->training), STATUS_INTERRUPTED);
+        char done[64];
+        snprintf(done, sizeof done, "interrupted after %lld of 9 epochs", (long long)at + 1);
+        cr_assert(strstr(status_reason(), done) && strstr(status_reason(), "two/checkpoint"), "%s", status_reason());
+        close_run(first);
+        struct run *second = resume_run("two", EPOCHS);
+        expect_done(second);
+        expect_same_end(whole, second);
+        close_run(second);
+    }
+    close_run(whole);
+}
+
+Test(training, lines_after_the_checkpoint_are_cut_when_a_crash_lost_later_epochs)
+{
+    struct run *whole = open_run("one", EPOCHS "checkpoint_every = 4\n");
+    expect_done(whole);
+    struct run *first = open_run("two", EPOCHS "checkpoint_every = 4\n");
+    first->fleet.fail_at = 7;
+    cr_assert_eq(training_run(&first->training), STATUS_PEER);
+    close_run(first);
+    struct run *second = resume_run("two", EPOCHS "checkpoint_every = 4\n");
+    cr_assert_eq(second->training.state.n_epoch, 4);
+    expect_done(second);
+    expect_same_end(whole, second);
+    close_run(second);
+    close_run(whole);
+}
+
+Test(training, a_resume_at_the_very_end_only_evaluates)
+{
+    struct run *first = open_run("two", EPOCHS "checkpoint_every = 100\n");
+    expect_done(first);
+    output_close(&first->output, true);
+    struct run *second = resume_run("two", EPOCHS "checkpoint_every = 100\n");
+    second->fleet.n_said = 0;
+    memset(second->fleet.said, 0, sizeof second->fleet.said);
+    expect_done(second);
+    cr_assert_str_eq(second->fleet.said, "e");
+    cr_assert_arr_eq(first->fleet.state, second->fleet.state, sizeof first->fleet.state);
+    cr_assert_eq(second->training.state.last.loss, first->training.state.last.loss);
+    close_run(first);
+    close_run(second);
+}
+
+Test(training, an_optimizer_without_moments_saves_and_restores_none)
+{
+    struct run *first = open_run("two", EPOCHS "optimizer = \"sgd\"\n");
+    first->fleet.has_moments = false;
+    first->fleet.signal_at = 3;
+    cr_assert_eq(training_run(&first->training), STATUS_INTERRUPTED, "%s", status_reason());
+    close_run(first);
+    struct run *second = resume_run("two", EPOCHS "optimizer = \"sgd\"\n");
+    cr_assert_str_eq(second->fleet.said, "pp", "weights and best weights");
+    close_run(second);
+}
+
+Test(training, another_graph_or_partition_is_not_resumed)
+{
+    struct run *run = open_run("o", EPOCHS);
+    struct checkpoint checkpoint = {.state = run->training.state, .n_weight = FAKE_N_WEIGHT, .path = "it"};
+    checkpoint.state.partition ^= 1;
+    cr_assert_eq(training_resume(&run->training, &checkpoint), STATUS_DATA);
+    cr_assert(strstr(status_reason(), "other parts"), "%s", status_reason());
+    checkpoint.state.dataset[0] = 'x';
+    cr_assert_eq(training_resume(&run->training, &checkpoint), STATUS_DATA);
+    cr_assert(strstr(status_reason(), "the graph in"), "%s", status_reason());
+    checkpoint.state = run->training.state;
+    checkpoint.n_weight = 4;
+    cr_assert_eq(training_resume(&run->training, &checkpoint), STATUS_DATA);
+    cr_assert(strstr(status_reason(), "has 4 weights: expected 5"), "%s", status_reason());
+    close_run(run);
+}
+
+Test(training, logits_come_back_in_the_datasets_order)
+{
+    struct run *run = open_run("o", EPOCHS);
+    float logits[FAKE_N_NODE * FAKE_N_CLASS];
+    cr_assert_eq(training_logits(&run->training, logits), STATUS_OK);
+    const float wanted[] = {100, 0, 1, -1, 102, -2, 2, -2, 101, -1, 0, 0};
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        cr_assert_eq(logits[i], wanted[i], "number %zu is %g, not %g", i, (double)logits[i], (double)wanted[i]);
+    }
+    close_run(run);
+}
+
+Test(training, roc_auc_is_taken_from_all_parts_logits)
+{
+    struct run *run = open_run("o", "epochs = 1\nmetric = \"roc_auc\"\n");
+    run->training.metric = JOB_METRIC_ROC_AUC;
+    /* Class 1 minus class 0: nodes 0, 2, 4 of part 1 far below nodes 1, 3, 5. */
+    int32_t labels[FAKE_N_NODE] = {0, 1, 0, 1, 0, 1};
+    uint8_t split[FAKE_N_NODE] = {2, 2, 2, 2, 3, 3};
+    run->training.labels = (struct score_labels){.n_node = FAKE_N_NODE, .n_class = 2, .labels = labels, .split = split};
+    expect_done(run);
+    cr_assert_eq(run->training.state.last.valid, 1.0);
+    cr_assert_eq(run->training.state.last.test, 1.0);
+    cr_assert(isnan(run->training.state.last.train));
+    close_run(run);
+}

@@ -1,0 +1,427 @@
+#include "trainerd/coordinator.h"
+
+#include "partition/npy.h"
+#include "protocol/memory.h"
+#include "trainerd/interrupt.h"
+#include "trainerd/plan.h"
+#include "trainerd/result.h"
+#include "trainerd/weights.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct coordinator {
+    const struct coordinator_options *options;
+    struct job job;
+    char dir[PATH_MAX];
+    struct checkpoint checkpoint;        /* to go on from */
+    struct dataset dataset;
+    struct dataset facts;                /* its sizes: they outlive its arrays */
+    bool sparse_features;
+    struct partition partition;
+    struct partition_quality quality;
+    struct part_sizes *sizes;
+    int32_t *rank_of_part;
+    struct program program;
+    struct plan plan;
+    struct output output;
+    struct fleet *fleet;
+    struct fleet_memory *memory;
+    struct training training;
+    struct progress progress;
+    struct result result;
+    double start_s, phase_start_s;
+};
+
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* What passed since the last phase ended belongs to this one. */
+static double phase_end(struct coordinator *c, enum result_phase phase)
+{
+    double now = now_s(), spent = now - c->phase_start_s;
+    c->result.phase_s[phase] += spent;
+    c->phase_start_s = now;
+    return spent;
+}
+
+/* --- before any worker is started --- */
+
+/* Rules that need job and data. */
+static enum status rules_check(struct coordinator *c)
+{
+    const struct dataset *dataset = &c->dataset;
+    if (c->job.train.loss == JOB_LOSS_BCE && !dataset->multi_label) {
+        return status_fail(STATUS_CONFIG, "train.loss = \"bce\" is for several labels per node, dataset '%s' has one: "
+                           "expected \"cross_entropy\"", dataset->name);
+    }
+    if (c->job.train.loss == JOB_LOSS_CROSS_ENTROPY && dataset->multi_label) {
+        return status_fail(STATUS_CONFIG, "train.loss = \"cross_entropy\" is for one label per node, dataset '%s' has %d "
+                           "label columns: expected \"bce\"", dataset->name, (int)dataset->n_class);
+    }
+    return score_metric(&c->job, dataset->multi_label, dataset->n_class, &c->training.metric);
+}
+
+/* All numbers, no arrays. */
+static struct dataset sizes_of(const struct dataset *dataset)
+{
+    struct dataset sizes = {.n_node = dataset->n_node,
+                            .n_edge = dataset->n_edge,
+                            .n_feature = dataset->n_feature,
+                            .n_class = dataset->n_class,
+                            .multi_label = dataset->multi_label,
+                            .symmetric = dataset->symmetric,
+                            .loops = dataset->loops,
+                            .n_duplicate = dataset->n_duplicate};
+    memcpy(sizes.name, dataset->name, sizeof sizes.name);
+    memcpy(sizes.n_split, dataset->n_split, sizeof sizes.n_split);
+    return sizes;
+}
+
+static enum status load(struct coordinator *c)
+{
+    char text[PROGRESS_TEXT_BYTES];
+    enum status status = dataset_load(&c->job, &c->dataset);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    const struct dataset *dataset = &c->dataset;
+    c->sparse_features = dataset->feature_indptr != NULL;
+    c->facts = sizes_of(dataset);
+    progress_duration(phase_end(c, RESULT_PHASE_LOAD), text);
+    progress_say(&c->progress, "%s: loaded %s: %lld nodes, %lld edges, %lld features, %d %s (%s)", c->job.job.name,
+                 dataset->name, (long long)dataset->n_node, (long long)dataset->n_edge, (long long)dataset->n_feature,
+                 (int)dataset->n_class, dataset->multi_label ? "labels" : "classes", text);
+    const struct program_input input = {.n_feature = dataset->n_feature, .n_class = dataset->n_class,
+                                        .is_sparse = c->sparse_features};
+    status = rules_check(c);
+    return status == STATUS_OK ? program_build(&c->job, &input, &c->program) : status;
+}
+
+/* Which worker gets which part. */
+static enum status place(struct coordinator *c)
+{
+    size_t n = (size_t)c->partition.n_part;
+    int64_t *halo;
+    enum status status = memory_acquire(MEMORY_OTHER, n * n, sizeof *halo, &halo);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    int64_t *n_edge = memory_alloc(n, sizeof *n_edge);
+    for (size_t part = 0; part < n; part++) {
+        memcpy(halo + part * n, c->sizes[part].n_payload[PART_DIRECTION_IN], n * sizeof *halo);
+        n_edge[part] = c->sizes[part].n_edge;
+    }
+    c->rank_of_part = memory_alloc(n, sizeof *c->rank_of_part);
+    partition_place((int32_t)n, halo, n_edge, (int32_t)c->job.workers.count, c->rank_of_part);
+    free(n_edge);
+    memory_release(MEMORY_OTHER, halo, n * n, sizeof *halo);
+    return STATUS_OK;
+}
+
+static enum status cut(struct coordinator *c)
+{
+    enum status status = partition_build(&c->dataset, &c->job, &c->partition);
+    status = status == STATUS_OK ? partition_measure(&c->dataset, &c->partition, &c->quality) : status;
+    status = status == STATUS_OK ? part_sizes_build(&c->dataset, &c->partition, &c->sizes) : status;
+    status = status == STATUS_OK ? place(c) : status;
+    if (status == STATUS_OK) {
+        char text[PROGRESS_TEXT_BYTES];
+        progress_duration(phase_end(c, RESULT_PHASE_PARTITION), text);
+        progress_say(&c->progress, "%d part%s: %lld edges cut, halo ratio %.3f, imbalance %.3f nodes, %.3f edges (%s)",
+                     (int)c->partition.n_part, c->partition.n_part == 1 ? "" : "s", (long long)c->quality.n_cut,
+                     c->quality.halo_ratio, c->quality.imbalance_node, c->quality.imbalance_edge, text);
+    }
+    return status;
+}
+
+static struct plan_input plan_input(const struct coordinator *c)
+{
+    return (struct plan_input){.job = &c->job, .dataset = &c->facts, .sparse_features = c->sparse_features,
+                               .n_part = c->partition.n_part, .quality = &c->quality, .sizes = c->sizes,
+                               .program = &c->program, .rank_of_part = c->rank_of_part};
+}
+
+/* Job, checkpoint, graph, parts, plan: everything that can be known without workers. */
+static enum status prepare(struct coordinator *c)
+{
+    const struct coordinator_options *options = c->options;
+    enum status status = job_load(options->config, options->set, options->n_set, &c->job);
+    status = status == STATUS_OK ? output_dir(c->job.output.dir, c->job.job.name, c->dir) : status;
+    if (status == STATUS_OK && !options->plan) {
+        status = output_check(c->dir);
+    }
+    if (status == STATUS_OK && options->resume) {
+        char folder[PATH_MAX + 16];
+        snprintf(folder, sizeof folder, "%s/checkpoint", c->dir);
+        status = checkpoint_load(folder, &c->checkpoint);
+        status = status == STATUS_OK ? checkpoint_match(&c->checkpoint, &c->job) : status;
+        if (status == STATUS_OK && c->checkpoint.warning[0] != '\0') {
+            progress_say(&c->progress, "warning: %s; going on from epoch %lld", c->checkpoint.warning,
+                         (long long)c->checkpoint.state.n_epoch);
+        }
+    }
+    status = status == STATUS_OK ? load(c) : status;
+    status = status == STATUS_OK ? cut(c) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    const struct plan_input input = plan_input(c);
+    return plan_build(&input, &c->plan);
+}
+
+/* --- workers --- */
+
+static enum status ship(struct coordinator *c)
+{
+    for (int32_t part = 0; part < c->partition.n_part; part++) {
+        void *bytes;
+        size_t n_bytes;
+        enum status status = part_encode(&c->dataset, &c->partition, part, &bytes, &n_bytes);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        status = fleet_ship(c->fleet, part, bytes, n_bytes);
+        memory_release(MEMORY_OTHER, bytes, n_bytes, 1);
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+    return STATUS_OK;
+}
+
+/* Give the workers other weights than those they drew. */
+static enum status put_weights(struct coordinator *c)
+{
+    if (c->options->resume) {
+        return training_resume(&c->training, &c->checkpoint);
+    }
+    if (c->job.model.init[0] == '\0') {
+        return STATUS_OK;
+    }
+    float *weights;
+    size_t n = (size_t)c->program.n_weight;
+    enum status status = memory_acquire(MEMORY_OTHER, n, sizeof *weights, &weights);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = weights_load(&c->program, c->job.model.init, weights);
+    status = status == STATUS_OK ? fleet_put(c->fleet, 1, weights, c->program.n_weight) : status;
+    memory_release(MEMORY_OTHER, weights, n, sizeof *weights);
+    return status;
+}
+
+static enum status start_fleet(struct coordinator *c)
+{
+    enum status status = fleet_open(&c->job, &interrupt_now, &c->fleet);
+    status = status == STATUS_OK ? fleet_place(c->fleet, c->partition.n_part, c->rank_of_part) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    phase_end(c, RESULT_PHASE_START);
+    status = ship(c);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    phase_end(c, RESULT_PHASE_SHIP);
+    char fingerprint[33];
+    dataset_fingerprint(&c->dataset, fingerprint);
+    training_begin(&c->training, fingerprint, training_partition_hash(&c->partition));
+    if (c->training.metric == JOB_METRIC_ROC_AUC) {
+        status = score_labels_copy(&c->dataset, &c->training.labels);
+    }
+    dataset_release(&c->dataset);
+    status = status == STATUS_OK ? fleet_ready(c->fleet, c->memory, &c->training.n_weight) : status;
+    if (status == STATUS_OK && c->training.n_weight != c->program.n_weight) {
+        status = status_fail(STATUS_BUG, "the workers have %lld weights: expected %lld", (long long)c->training.n_weight,
+                             (long long)c->program.n_weight);
+    }
+    status = status == STATUS_OK ? put_weights(c) : status;
+    phase_end(c, RESULT_PHASE_PREPARE);
+    return status;
+}
+
+static void say_workers(struct coordinator *c)
+{
+    int64_t most = 0;
+    for (int32_t rank = 0; rank < c->plan.n_worker; rank++) {
+        most = c->plan.worker[rank].total > most ? c->plan.worker[rank].total : most;
+    }
+    char size[PROGRESS_TEXT_BYTES], wire[PROGRESS_TEXT_BYTES];
+    progress_bytes((double)most, size);
+    progress_bytes((double)c->plan.n_wire, wire);
+    progress_say(&c->progress, "%d worker%s: %s of memory at most, %s on the wire per epoch", (int)c->plan.n_worker,
+                 c->plan.n_worker == 1 ? "" : "s", size, wire);
+}
+
+static enum status train(struct coordinator *c)
+{
+    c->training.job = &c->job;
+    c->training.output = &c->output;
+    c->training.progress = &c->progress;
+    c->training.partition = &c->partition;
+    c->training.asked = &interrupt_asked;
+    c->training.n_class = c->facts.n_class;
+    c->training.multi_label = c->facts.multi_label;
+    say_workers(c);
+    interrupt_mode(INTERRUPT_MODE_STOP);
+    enum status status = start_fleet(c);
+    c->training.fleet = c->fleet;
+    status = status == STATUS_OK ? output_clear(&c->output, c->options->resume) : status;
+    status = status == STATUS_OK ? output_metrics_open(&c->output, c->training.state.n_metrics_bytes) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    interrupt_mode(INTERRUPT_MODE_FINISH);
+    status = training_run(&c->training);
+    progress_end(&c->progress);
+    double *spent = c->result.phase_s;
+    phase_end(c, RESULT_PHASE_TRAIN);
+    spent[RESULT_PHASE_EVALUATE] = c->training.evaluate_s;
+    spent[RESULT_PHASE_CHECKPOINT] = c->training.checkpoint_s;
+    spent[RESULT_PHASE_TRAIN] -= c->training.evaluate_s + c->training.checkpoint_s;
+    return status;
+}
+
+/* --- results --- */
+
+static enum status write_weights(struct coordinator *c, uint32_t state, const char *name)
+{
+    char path[PATH_MAX];
+    float *weights;
+    size_t n = (size_t)c->program.n_weight;
+    enum status status = output_path(&c->output, name, path);
+    status = status == STATUS_OK ? memory_acquire(MEMORY_OTHER, n, sizeof *weights, &weights) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = fleet_get(c->fleet, state, weights, c->program.n_weight);
+    status = status == STATUS_OK ? weights_save(&c->program, weights, path) : status;
+    memory_release(MEMORY_OTHER, weights, n, sizeof *weights);
+    return status;
+}
+
+static enum status write_logits(struct coordinator *c)
+{
+    char path[PATH_MAX];
+    float *logits;
+    const int64_t shape[2] = {c->facts.n_node, c->facts.n_class};
+    size_t n = (size_t)shape[0] * (size_t)shape[1];
+    enum status status = output_path(&c->output, "logits.npy", path);
+    status = status == STATUS_OK ? memory_acquire(MEMORY_OTHER, n, sizeof *logits, &logits) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = training_logits(&c->training, logits);
+    status = status == STATUS_OK ? npy_save(path, NPY_TYPE_F32, 2, shape, logits) : status;
+    memory_release(MEMORY_OTHER, logits, n, sizeof *logits);
+    return status;
+}
+
+static enum status write_results(struct coordinator *c)
+{
+    char path[PATH_MAX];
+    enum status status = write_logits(c);
+    status = status == STATUS_OK ? write_weights(c, 1, "model.safetensors") : status;
+    status = status == STATUS_OK ? write_weights(c, 4, "best.safetensors") : status;
+    status = status == STATUS_OK ? output_metrics_sync(&c->output) : status;
+    status = status == STATUS_OK ? fleet_memory(c->fleet, c->memory) : status;
+    status = status == STATUS_OK ? output_path(&c->output, "result.json", path) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    phase_end(c, RESULT_PHASE_WRITE);
+    c->result.job = &c->job;
+    c->result.dataset = &c->facts;
+    c->result.quality = &c->quality;
+    c->result.training = &c->training;
+    c->result.memory = c->memory;
+    c->result.total_s = now_s() - c->start_s;
+    return result_save(&c->result, path);
+}
+
+static void say_end(struct coordinator *c)
+{
+    const struct checkpoint_state *state = &c->training.state;
+    const char *metric = job_choice_text("train", "metric", (int)c->training.metric);
+    char last[PROGRESS_TEXT_BYTES], best[PROGRESS_TEXT_BYTES], valid[PROGRESS_TEXT_BYTES], took[PROGRESS_TEXT_BYTES];
+    progress_percent(state->last.test, last);
+    progress_percent(state->best.test, best);
+    progress_percent(state->best.valid, valid);
+    progress_duration(c->result.total_s, took);
+    if (c->training.end == TRAINING_END_PATIENCE) {
+        progress_say(&c->progress, "stopped after %lld epochs: no better metric in %lld evaluations",
+                     (long long)state->n_epoch, (long long)state->n_stale);
+    }
+    if (state->best_epoch >= 0) {
+        progress_say(&c->progress, "test %s %s with the weights of epoch %lld (best valid: %s), %s with the last", metric,
+                     best, (long long)state->best_epoch, valid, last);
+    } else {
+        progress_say(&c->progress, "test %s %s with the initial weights", metric, last);
+    }
+    progress_say(&c->progress, "done in %s, results in %s", took, c->output.dir);
+}
+
+/* --- the whole --- */
+
+static enum status run(struct coordinator *c)
+{
+    enum status status = prepare(c);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (c->options->plan) {
+        const struct plan_input input = plan_input(c);
+        return c->options->json ? plan_print_json(&input, &c->plan, stdout) : plan_print(&input, &c->plan, stderr);
+    }
+    status = plan_check_limit(&c->plan, &c->job);
+    status = status == STATUS_OK ? output_open(c->dir, &c->output) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    c->memory = memory_alloc((size_t)c->job.workers.count, sizeof *c->memory);
+    status = train(c);
+    status = status == STATUS_OK ? write_results(c) : status;
+    if (status == STATUS_OK) {
+        say_end(c);
+    }
+    return status;
+}
+
+static void release(struct coordinator *c, bool is_done)
+{
+    fleet_close(c->fleet);
+    output_close(&c->output, is_done);
+    score_labels_release(&c->training.labels);
+    plan_release(&c->plan);
+    program_release(&c->program);
+    part_sizes_release(c->sizes, c->partition.n_part);
+    partition_release(&c->partition);
+    dataset_release(&c->dataset);
+    checkpoint_release(&c->checkpoint);
+    free(c->rank_of_part);
+    free(c->memory);
+    free(c);
+}
+
+enum status coordinator_run(const struct coordinator_options *options)
+{
+    struct coordinator *c = memory_alloc(1, sizeof *c);
+    c->options = options;
+    c->start_s = c->phase_start_s = now_s();
+    c->output.folder = c->output.metrics = -1;
+    progress_init(&c->progress, stderr, progress_is_terminal(stderr));
+    enum status status = run(c);
+    progress_end(&c->progress);
+    /* Closing workers and files may fail in small ways; the reason that counts is the first. */
+    char reason[1024];
+    snprintf(reason, sizeof reason, "%s", status_reason());
+    release(c, status == STATUS_OK);
+    return status == STATUS_OK ? STATUS_OK : status_fail(status, "%s", reason);
+}

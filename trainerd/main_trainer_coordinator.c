@@ -1,0 +1,102 @@
+/* trainer-coordinator: arguments in, exit code out. */
+#include "protocol/log.h"
+#include "protocol/memory.h"
+#include "protocol/version.h"
+#include "trainerd/coordinator.h"
+#include "trainerd/interrupt.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char help_text[] =
+    "usage: trainer-coordinator --config FILE [--set SECTION.KEY=VALUE ...] [--resume]\n"
+    "       trainer-coordinator --config FILE --plan [--json] [--set ...]\n"
+    "\n"
+    "Runs one job: loads the graph, cuts it into parts, starts the workers, trains, writes the results.\n"
+    "Started by trainerd --config; usable by hand.\n"
+    "\n"
+    "  --config FILE    the job file\n"
+    "  --set KEY=VALUE  change one key of the job: --set train.epochs=10\n"
+    "  --resume         go on from the newest checkpoint in the job's output folder\n"
+    "  --plan           print memory, traffic and partition quality without training\n"
+    "  --json           the plan as JSON on standard output\n"
+    "  --version, --help\n";
+
+enum { OPTION_CONFIG = 'c', OPTION_SET = 's', OPTION_RESUME = 'r', OPTION_PLAN = 'p', OPTION_JSON = 'j',
+       OPTION_VERSION = 'v', OPTION_HELP = 'h' };
+
+static const struct option options[] = {{"config", required_argument, NULL, OPTION_CONFIG},
+                                        {"set", required_argument, NULL, OPTION_SET},
+                                        {"resume", no_argument, NULL, OPTION_RESUME},
+                                        {"plan", no_argument, NULL, OPTION_PLAN},
+                                        {"json", no_argument, NULL, OPTION_JSON},
+                                        {"version", no_argument, NULL, OPTION_VERSION},
+                                        {"help", no_argument, NULL, OPTION_HELP},
+                                        {NULL, 0, NULL, 0}};
+
+/* Fill *out; `is_done` when the arguments asked for words only, which were printed. */
+static enum status read_arguments(int argc, char **argv, const char **set, struct coordinator_options *out, bool *is_done)
+{
+    *out = (struct coordinator_options){.set = set};
+    opterr = 0;
+    for (;;) {
+        /* optind is where getopt_long looks next, so it names the argument it could not read. */
+        int at = optind, option = getopt_long(argc, argv, "+:", options, NULL);
+        switch (option) {
+        case -1:
+            if (optind < argc) {
+                return status_fail(STATUS_USAGE, "unexpected argument '%s'; see trainer-coordinator --help", argv[optind]);
+            }
+            if (out->config == NULL) {
+                return status_fail(STATUS_USAGE, "no job file is given; expected --config FILE");
+            }
+            if (out->json && !out->plan) {
+                return status_fail(STATUS_USAGE, "--json goes with --plan; see trainer-coordinator --help");
+            }
+            return STATUS_OK;
+        case OPTION_CONFIG:
+            out->config = optarg;
+            break;
+        case OPTION_SET:
+            set[out->n_set++] = optarg;
+            break;
+        case OPTION_RESUME:
+            out->resume = true;
+            break;
+        case OPTION_PLAN:
+            out->plan = true;
+            break;
+        case OPTION_JSON:
+            out->json = true;
+            break;
+        case OPTION_VERSION:
+        case OPTION_HELP:
+            fputs(option == OPTION_HELP ? help_text : "trainer-coordinator " TRAINERD_VERSION "\n", stdout);
+            *is_done = true;
+            return STATUS_OK;
+        case ':':
+            return status_fail(STATUS_USAGE, "%s needs a value; see trainer-coordinator --help", argv[at]);
+        default:
+            return status_fail(STATUS_USAGE, "unknown option '%s'; see trainer-coordinator --help", argv[at]);
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    log_init("coordinator", -1, LOG_LEVEL_WARN);
+    interrupt_install();
+    struct coordinator_options request;
+    bool is_done = false;
+    const char **set = memory_alloc((size_t)argc, sizeof *set);
+    enum status status = read_arguments(argc, argv, set, &request, &is_done);
+    if (status == STATUS_OK && !is_done) {
+        status = coordinator_run(&request);
+    }
+    free(set);
+    if (status != STATUS_OK) {
+        fprintf(stderr, "trainerd: %s\n", status_reason());
+    }
+    return status_exit_code(status);
+}

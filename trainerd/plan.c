@@ -1,0 +1,120 @@
+#include "trainerd/plan.h"
+
+#include "protocol/memory.h"
+#include "worker/memory_plan.h"
+
+#include <stdlib.h>
+
+/* One worker's plan, from the sizes of its parts: what the worker will compute for itself from the parts. */
+static void worker_plan(const struct plan_input *in, const struct device_ops *ops, const uint32_t *rank_of_part,
+                        uint32_t rank, struct plan_worker *out)
+{
+    struct memory_plan_part *own = memory_alloc((size_t)in->n_part, sizeof *own);
+    int32_t n_own = 0;
+    for (int32_t part = 0; part < in->n_part; part++) {
+        const struct part_sizes *sizes = &in->sizes[part];
+        if (rank_of_part[part] != rank) {
+            continue;
+        }
+        struct memory_plan_part *one = &own[n_own++];
+        *one = (struct memory_plan_part){.n_own = sizes->n_own,
+                                         .n_edge = sizes->n_edge,
+                                         .n_feature_value = in->sparse_features ? sizes->n_feature_value : 0,
+                                         .n_bytes = sizes->n_bytes,
+                                         .symmetric = in->dataset->symmetric};
+        for (int32_t from = 0; from < in->n_part; from++) {
+            one->n_local_edge += from != part && rank_of_part[from] == rank ? sizes->n_block_edge[from] : 0;
+        }
+        travel_part_from_sizes(in->sizes, in->n_part, part, &one->travel);
+        out->n_node += sizes->n_own;
+        out->n_edge += sizes->n_edge;
+    }
+    const struct memory_plan_input input = {.job = in->job,
+                                            .program = in->program,
+                                            .ops = ops,
+                                            .n_part = in->n_part,
+                                            .rank_of_part = rank_of_part,
+                                            .rank = rank,
+                                            .n_rank = (uint32_t)in->job->workers.count,
+                                            .sparse_features = in->sparse_features,
+                                            .n_own_part = n_own,
+                                            .own = own};
+    struct memory_plan plan;
+    memory_plan_build(&input, &plan);
+    out->n_part = n_own;
+    out->total = memory_plan_total(&plan);
+    out->n_wire = plan.n_wire_bytes;
+    out->n_wire_evaluate = plan.n_wire_evaluate;
+    for (int i = 0; i < MEMORY_N; i++) {
+        out->bytes[i] = plan.bytes[i];
+    }
+    memory_plan_release(&plan);
+    for (int32_t i = 0; i < n_own; i++) {
+        travel_part_release(&own[i].travel);
+    }
+    free(own);
+}
+
+/* Forward once; backward once for the weights and once for the input where somebody wants its gradient. */
+static double op_flops(const struct plan_input *in, const struct op *op, int64_t n_feature_value)
+{
+    const struct value *from = &in->program->value[op->in[0]], *to = &in->program->value[op->out];
+    double rows = (double)in->dataset->n_node, edges = (double)in->dataset->n_edge;
+    if (op->kind == OP_KIND_LINEAR) {
+        double one = 2.0 * (double)to->width * (from->is_sparse ? (double)n_feature_value : rows * (double)from->width);
+        return one * (from->needs_grad ? 3.0 : 2.0);
+    }
+    if (op->kind == OP_KIND_AGGREGATE) {
+        double one = 2.0 * edges * (double)from->width;
+        return one * (from->needs_grad ? 2.0 : 1.0);
+    }
+    return 0.0;
+}
+
+enum status plan_build(const struct plan_input *in, struct plan *out)
+{
+    const struct device_ops *ops;
+    enum status status = device_find(job_choice_text("workers", "device", in->job->workers.device), &ops);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    *out = (struct plan){.n_worker = (int32_t)in->job->workers.count};
+    out->worker = memory_alloc((size_t)out->n_worker, sizeof *out->worker);
+    uint32_t *rank_of_part = memory_alloc((size_t)in->n_part, sizeof *rank_of_part);
+    int64_t n_feature_value = 0;
+    for (int32_t part = 0; part < in->n_part; part++) {
+        rank_of_part[part] = (uint32_t)in->rank_of_part[part];
+        n_feature_value += in->sizes[part].n_feature_value;
+    }
+    for (int32_t rank = 0; rank < out->n_worker; rank++) {
+        worker_plan(in, ops, rank_of_part, (uint32_t)rank, &out->worker[rank]);
+        out->n_wire += out->worker[rank].n_wire;
+        out->n_wire_evaluate += out->worker[rank].n_wire_evaluate;
+    }
+    free(rank_of_part);
+    for (int i = 0; i < in->program->n_op; i++) {
+        if (!in->program->op[i].is_static) {
+            out->n_flop += op_flops(in, &in->program->op[i], n_feature_value);
+        }
+    }
+    return STATUS_OK;
+}
+
+void plan_release(struct plan *plan)
+{
+    free(plan->worker);
+    *plan = (struct plan){0};
+}
+
+enum status plan_check_limit(const struct plan *plan, const struct job *job)
+{
+    int32_t most = 0;
+    for (int32_t rank = 1; rank < plan->n_worker; rank++) {
+        most = plan->worker[rank].total > plan->worker[most].total ? rank : most;
+    }
+    if (job->memory.limit == 0 || plan->worker[most].total <= job->memory.limit) {
+        return STATUS_OK;
+    }
+    return status_fail(STATUS_NOMEM, "worker %d needs %lld bytes, memory.limit is %lld: more workers or parts, or a higher "
+                       "limit", (int)most, (long long)plan->worker[most].total, (long long)job->memory.limit);
+}
