@@ -360,8 +360,8 @@ static void say_end(struct coordinator *c)
                      (long long)state->n_epoch, (long long)state->n_stale);
     }
     if (state->best_epoch >= 0) {
-        progress_say(&c->progress, "test %s %s with the weights of epoch %lld (best valid: %s), %s with the last", metric,
-                     best, (long long)state->best_epoch, valid, last);
+        progress_say(&c->progress, "test %s %s with the best weights, after %lld epochs (valid %s); %s with the last ones",
+                     metric, best, (long long)state->best_epoch + 1, valid, last);
     } else {
         progress_say(&c->progress, "test %s %s with the initial weights", metric, last);
     }
@@ -390,6 +390,9 @@ static enum status run(struct coordinator *c)
     status = status == STATUS_OK ? write_results(c) : status;
     if (status == STATUS_OK) {
         say_end(c);
+    } else if (status == STATUS_INTERRUPTED && interrupt_now != 0) {
+        status = status_fail(status, "%s after %lld epochs, too soon to write a checkpoint", status_reason(),
+                             (long long)c->training.state.n_epoch);
     }
     return status;
 }

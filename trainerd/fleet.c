@@ -41,13 +41,12 @@ void fleet_fail(struct fleet *fleet, const struct fleet_worker *worker, enum sta
     snprintf(fleet->reason, sizeof fleet->reason, "%s%s", who, sentence);
 }
 
-void fleet_begin(struct fleet *fleet, bool heeds_stop, const char *format, ...)
+void fleet_begin(struct fleet *fleet, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(fleet->doing, sizeof fleet->doing, format, arguments);
     va_end(arguments);
-    fleet->heeds_stop = heeds_stop;
     fleet->entered_ms = fleet_now_ms();
 }
 
@@ -75,8 +74,8 @@ static void turn(struct fleet *fleet, bool (*done)(const struct fleet *fleet))
 enum status fleet_await(struct fleet *fleet, bool (*done)(const struct fleet *fleet))
 {
     while (fleet->failed == STATUS_OK && !done(fleet)) {
-        if (fleet->heeds_stop && fleet->stop != NULL && *fleet->stop != 0) {
-            fleet_fail(fleet, NULL, STATUS_INTERRUPTED, "interrupted by signal %d before the first epoch", (int)*fleet->stop);
+        if (fleet->stop != NULL && *fleet->stop != 0) {
+            fleet_fail(fleet, NULL, STATUS_INTERRUPTED, "interrupted by signal %d", (int)*fleet->stop);
             break;
         }
         turn(fleet, done);
@@ -190,7 +189,7 @@ static enum status workers_join(struct fleet *fleet)
     if (status != STATUS_OK) {
         return status;
     }
-    fleet_begin(fleet, true, "while it was connected");
+    fleet_begin(fleet, "while it was connected");
     return fleet_await(fleet, all_connected);
 }
 
@@ -213,7 +212,7 @@ enum status fleet_open(const struct job *job, const volatile sig_atomic_t *stop,
     }
     while (fleet->attempt == 0 && getrandom(&fleet->attempt, sizeof fleet->attempt, 0) < 0) {
     }
-    fleet_begin(fleet, true, "before it joined");
+    fleet_begin(fleet, "before it joined");
     fleet->join_by_ms = fleet->entered_ms + (uint64_t)(job->workers.join_timeout * 1000);
     status = workers_join(fleet);
     if (status != STATUS_OK) {

@@ -36,8 +36,8 @@ struct fleet_memory {     /* one worker */
 
 /* Start (launcher local) or await (manual) job->workers.count workers and wire them up.
  *
- *   stop    set by a signal handler to a signal number (may be NULL): fleet_open, fleet_place, fleet_ship and fleet_ready
- *           return STATUS_INTERRUPTED when they see it; the others come to their end, so that a checkpoint can be read
+ *   stop    set by a signal handler to a signal number (may be NULL): every call returns STATUS_INTERRUPTED when it sees it.
+ *           Whoever wants the running epoch and a checkpoint first sets it only after them
  *   owns    borrows the job; the caller owns *out: fleet_close
  *   errors  STATUS_PEER a worker that does not come, leaves, or proves nothing; STATUS_CREATE the token file; STATUS_CONFIG
  */

@@ -141,7 +141,7 @@ static enum status pieces_send(struct fleet *fleet, uint32_t first, uint32_t n, 
 
 enum status fleet_place(struct fleet *fleet, int32_t n_part, const int32_t *rank_of_part)
 {
-    fleet_begin(fleet, true, "while its parts were placed");
+    fleet_begin(fleet, "while its parts were placed");
     for (int32_t part = 0; part < n_part; part++) {
         if (rank_of_part[part] < 0 || (uint32_t)rank_of_part[part] >= fleet->n_worker) {
             return status_fail(STATUS_BUG, "part %d is placed on rank %d of %u", part, rank_of_part[part], fleet->n_worker);
@@ -170,7 +170,7 @@ enum status fleet_place(struct fleet *fleet, int32_t n_part, const int32_t *rank
 
 enum status fleet_ship(struct fleet *fleet, int32_t part, const void *bytes, size_t n_bytes)
 {
-    fleet_begin(fleet, true, "while it was sent part %d", part);
+    fleet_begin(fleet, "while it was sent part %d", part);
     ASSERT(part >= 0 && part < fleet->n_part);
     uint32_t rank = (uint32_t)fleet->rank_of_part[part];
     struct message_part message = {.part = (uint32_t)part, .n_bytes = n_bytes};
@@ -203,7 +203,7 @@ static enum status memory_read(struct message_span span, int64_t out[MEMORY_N])
 
 enum status fleet_ready(struct fleet *fleet, struct fleet_memory *memory_out, int64_t *n_weight_out)
 {
-    fleet_begin(fleet, true, "while it made itself ready");
+    fleet_begin(fleet, "while it made itself ready");
     enum status status = fleet_await(fleet, all_answered);
     for (uint32_t rank = 0; status == STATUS_OK && rank < fleet->n_worker; rank++) {
         struct fleet_worker *worker = &fleet->workers[rank];
@@ -254,7 +254,7 @@ static enum status report_add(uint32_t rank, uint32_t epoch, const struct messag
 
 enum status fleet_epoch(struct fleet *fleet, uint32_t epoch, bool train, bool evaluate, struct fleet_report *out)
 {
-    fleet_begin(fleet, false, "in epoch %u", epoch);
+    fleet_begin(fleet, "in epoch %u", epoch);
     struct message_epoch message = {.epoch = epoch, .train = train, .evaluate = evaluate};
     uint8_t body[COMMAND_BYTES];
     size_t n;
@@ -282,7 +282,7 @@ enum status fleet_epoch(struct fleet *fleet, uint32_t epoch, bool train, bool ev
 
 enum status fleet_keep_best(struct fleet *fleet)
 {
-    fleet_begin(fleet, false, "while it kept the best weights");
+    fleet_begin(fleet, "while it kept the best weights");
     struct message_keep_best message = {.rank = 0};
     uint8_t body[COMMAND_BYTES];
     size_t n;
@@ -318,20 +318,20 @@ static enum status data_get(struct fleet *fleet, uint32_t rank, uint32_t what, u
 
 enum status fleet_get(struct fleet *fleet, uint32_t what, float *to, int64_t n_weight)
 {
-    fleet_begin(fleet, false, "while its weights were read");
+    fleet_begin(fleet, "while its weights were read");
     return data_get(fleet, 0, what, 0, to, (size_t)n_weight * sizeof *to);
 }
 
 enum status fleet_logits(struct fleet *fleet, int32_t part, float *to, size_t n_bytes)
 {
-    fleet_begin(fleet, false, "while the logits of part %d were read", part);
+    fleet_begin(fleet, "while the logits of part %d were read", part);
     ASSERT(part >= 0 && part < fleet->n_part);
     return data_get(fleet, (uint32_t)fleet->rank_of_part[part], MESSAGE_GET_LOGITS, (uint32_t)part, to, n_bytes);
 }
 
 enum status fleet_put(struct fleet *fleet, uint32_t what, const float *from, int64_t n_weight)
 {
-    fleet_begin(fleet, false, "while its weights were set");
+    fleet_begin(fleet, "while its weights were set");
     struct message_put message = {.what = what, .n_bytes = (uint64_t)n_weight * sizeof *from};
     uint8_t body[COMMAND_BYTES];
     size_t n;
@@ -348,7 +348,7 @@ enum status fleet_put(struct fleet *fleet, uint32_t what, const float *from, int
 
 enum status fleet_memory(struct fleet *fleet, struct fleet_memory *memory_out)
 {
-    fleet_begin(fleet, false, "while it counted its memory");
+    fleet_begin(fleet, "while it counted its memory");
     struct message_memory message = {.resident = 0};
     uint8_t body[COMMAND_BYTES];
     size_t n;
@@ -377,7 +377,7 @@ enum status fleet_memory(struct fleet *fleet, struct fleet_memory *memory_out)
 
 void fleet_finish(struct fleet *fleet)
 {
-    fleet_begin(fleet, false, "while it finished");
+    fleet_begin(fleet, "while it finished");
     struct message_finish message = {.rank = 0};
     uint8_t body[COMMAND_BYTES];
     size_t n;

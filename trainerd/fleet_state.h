@@ -70,7 +70,6 @@ struct fleet {
     uint64_t entered_ms; /* when the present call began to run the loop: nobody was listened to before */
     uint64_t join_by_ms;
     char doing[64];      /* "in epoch 12", for reasons */
-    bool heeds_stop;     /* the present call ends when `stop` is set */
 
     enum status failed;  /* the first failure; sticks */
     char reason[900];
@@ -92,7 +91,7 @@ struct fleet {
 void fleet_fail(struct fleet *fleet, const struct fleet_worker *worker, enum status status, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* Begin a call: what a worker that fails meanwhile was busy with. */
-void fleet_begin(struct fleet *fleet, bool heeds_stop, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void fleet_begin(struct fleet *fleet, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* After a failure: abort and kill the others, reap all. Returns the failure, with its reason. */
 enum status fleet_end(struct fleet *fleet);
 /* Run everything until done says so. errors  the fleet's failure; no worker is left then */

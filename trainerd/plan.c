@@ -5,6 +5,20 @@
 
 #include <stdlib.h>
 
+/* What sums over parts add to a worker's traffic. They climb a tree in which a part hangs below its number without the lowest
+ * bit, and gradients then go down to every other worker. */
+static void reduction_add(const struct plan_input *in, const uint32_t *rank_of_part, uint32_t rank,
+                          const struct memory_plan *plan, struct plan_worker *out)
+{
+    int64_t n_branch = 0;
+    for (int32_t part = 1; part < in->n_part; part++) {
+        int32_t above = part & (part - 1);
+        n_branch += rank_of_part[above] == rank && rank_of_part[part] != rank;
+    }
+    out->n_wire += (n_branch + (rank > 0)) * plan->n_gradient_bytes;
+    out->n_wire_evaluate += n_branch * MEMORY_PLAN_N_SUM * (int64_t)sizeof(double);
+}
+
 /* One worker's plan, from the sizes of its parts: what the worker will compute for itself from the parts. */
 static void worker_plan(const struct plan_input *in, const struct device_ops *ops, const uint32_t *rank_of_part,
                         uint32_t rank, struct plan_worker *out)
@@ -45,6 +59,7 @@ static void worker_plan(const struct plan_input *in, const struct device_ops *op
     out->total = memory_plan_total(&plan);
     out->n_wire = plan.n_wire_bytes;
     out->n_wire_evaluate = plan.n_wire_evaluate;
+    reduction_add(in, rank_of_part, rank, &plan, out);
     for (int i = 0; i < MEMORY_N; i++) {
         out->bytes[i] = plan.bytes[i];
     }

@@ -114,8 +114,8 @@ static void append_metric(char *line, size_t columns, const char *name, double f
 }
 
 /* Most wanted first: a narrow window loses the end. */
-static void line_build(const struct progress *progress, const struct progress_epoch *now, size_t columns, double now_s,
-                       char line[LINE_BYTES])
+static void line_build(const struct progress *progress, const struct progress_epoch *now, double began_s, size_t columns,
+                       double now_s, char line[LINE_BYTES])
 {
     char text[PROGRESS_TEXT_BYTES], piece[96];
     line[0] = '\0';
@@ -136,7 +136,7 @@ static void line_build(const struct progress *progress, const struct progress_ep
     append_metric(line, columns, "test", now->test);
     int64_t n_here = now->n_done - progress->n_first;
     if (n_here > 0 && now->n_done < progress->n_epoch) {
-        double per_epoch = (now_s - progress->start_s) / (double)n_here;
+        double per_epoch = (now_s - began_s) / (double)(n_here > 1 ? n_here - 1 : 1);
         progress_duration(per_epoch * (double)(progress->n_epoch - now->n_done), text);
         snprintf(piece, sizeof piece, "%s left", text);
         append(line, columns, piece);
@@ -163,7 +163,10 @@ void progress_epoch(struct progress *progress, const struct progress_epoch *epoc
         now.test = progress->last.test;
     }
     progress->last = now;
-    double since = now_s - progress->shown_s;
+    double since = now_s - progress->shown_s, began_s = progress->start_s;
+    if (now.n_done - progress->n_first == 1) {
+        progress->start_s = now_s; /* the first epoch warms up: later estimates leave it out */
+    }
     bool show = progress->is_live
                     ? !progress->is_drawn || since >= 0.1
                     : now.is_evaluated && (is_first || is_last || since >= 10.0 ||
@@ -172,7 +175,7 @@ void progress_epoch(struct progress *progress, const struct progress_epoch *epoc
         return;
     }
     char line[LINE_BYTES];
-    line_build(progress, &now, progress->is_live ? window_columns(progress) : LINE_BYTES - 8, now_s, line);
+    line_build(progress, &now, began_s, progress->is_live ? window_columns(progress) : LINE_BYTES - 8, now_s, line);
     fprintf(progress->file, progress->is_live ? "\r%s\x1b[K" : "%s\n", line);
     fflush(progress->file);
     progress->is_drawn = progress->is_live;

@@ -27,7 +27,7 @@ struct progress {
     int64_t n_epoch, n_first;  /* epochs of the job; done when training began here */
     int64_t n_evaluation;      /* seen so far */
     int64_t stride;            /* every so-many-th evaluation gets a plain line */
-    double start_s, shown_s;   /* of training; of the last line */
+    double start_s, shown_s;   /* of training, its first epoch left out once it is over; of the last line */
     struct progress_epoch last;/* with the metrics of the last evaluation */
 };
 
