@@ -64,7 +64,8 @@ enum status transport_open(uint32_t self, uint32_t n_peer, uint32_t attempt, int
 /* Flush what is under way (bounded to a few seconds), close the endpoints, stop UCX. NULL is allowed. */
 void transport_close(struct transport *transport);
 
-/* The peers are gone or not to be trusted: nothing moves any more, bodies may be given back, closing waits for nobody. */
+/* The peers are gone, or leave with nothing under way: nothing moves any more, bodies may be given back, closing waits for
+ * nobody. */
 void transport_abandon(struct transport *transport);
 
 /* Own address, to be given to others. Borrowed for the transport's life. */

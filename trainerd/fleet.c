@@ -228,6 +228,7 @@ enum status fleet_open(const struct job *job, const volatile sig_atomic_t *stop,
 static void workers_dismiss(struct fleet *fleet)
 {
     fleet_finish(fleet);
+    transport_abandon(fleet->transport); /* all is answered: flushing to workers that leave meanwhile would only fail */
     for (struct fleet_client *client = fleet->clients; client != NULL; client = client->next) {
         struct message_goodbye goodbye = {.rank = client->worker->rank};
         size_t n;

@@ -139,6 +139,7 @@ enum status session_run(const struct session_setup *setup)
     }
     if (status == STATUS_OK) {
         link_part(session->link);
+        transport_abandon(session->transport); /* all is answered, and the others leave too */
     }
     session_release(session);
     return status;
