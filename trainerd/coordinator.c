@@ -220,6 +220,7 @@ static enum status put_weights(struct coordinator *c)
 static enum status start_fleet(struct coordinator *c)
 {
     enum status status = fleet_open(&c->job, &interrupt_now, &c->fleet);
+    c->training.fleet = c->fleet;
     status = status == STATUS_OK ? fleet_place(c->fleet, c->partition.n_part, c->rank_of_part) : status;
     if (status != STATUS_OK) {
         return status;
@@ -272,7 +273,6 @@ static enum status train(struct coordinator *c)
     say_workers(c);
     interrupt_mode(INTERRUPT_MODE_STOP);
     enum status status = start_fleet(c);
-    c->training.fleet = c->fleet;
     status = status == STATUS_OK ? output_clear(&c->output, c->options->resume) : status;
     status = status == STATUS_OK ? output_metrics_open(&c->output, c->training.state.n_metrics_bytes) : status;
     if (status != STATUS_OK) {

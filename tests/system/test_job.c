@@ -1,0 +1,479 @@
+/* Whole jobs as their users run them: a job file in, exit code and output folder out, with real workers on this machine. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char folder[64];
+static char program[PATH_MAX]; /* the coordinator beside this test */
+static char words[1 << 16];    /* what the last job wrote to stderr */
+static char printed[1 << 16];  /* and to stdout */
+
+static void make_folder(void)
+{
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 64);
+    cr_assert_gt(n, 0);
+    program[n] = '\0';
+    strcpy(strrchr(program, '/'), "/trainer-coordinator");
+    strcpy(folder, "/tmp/trainerd-job-XXXXXX");
+    cr_assert_not_null(mkdtemp(folder));
+}
+
+static void remove_folder(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    cr_assert_eq(system(command), 0);
+}
+
+TestSuite(job, .init = make_folder, .fini = remove_folder, .timeout = 120);
+
+static const char *below(const char *name)
+{
+    static char path[4][256];
+    static int turn;
+    turn = (turn + 1) % 4;
+    snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
+    return path[turn];
+}
+
+static bool is_there(const char *name)
+{
+    return access(below(name), F_OK) == 0;
+}
+
+static void put(const char *name, const char *text)
+{
+    FILE *file = fopen(below(name), "w");
+    cr_assert_not_null(file, "%s", name);
+    fputs(text, file);
+    fclose(file);
+}
+
+/* --- a job under way --- */
+
+struct job_run {
+    pid_t pid;
+    FILE *err;
+};
+
+/* Start the coordinator in the folder, with karate as its graph and these further arguments. */
+static struct job_run start(const char *const arguments[])
+{
+    put("job.toml", "[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n");
+    const char *argv[24] = {program, "--config", "job.toml", "--set", "workers.threads=1", "--set", "model.hidden=8"};
+    int n = 7;
+    for (int i = 0; arguments[i] != NULL; i++) {
+        argv[n++] = arguments[i];
+    }
+    int err[2];
+    cr_assert_eq(pipe2(err, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        int out = open(below("stdout"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        dup2(out, STDOUT_FILENO);
+        dup2(err[1], STDERR_FILENO);
+        if (chdir(folder) == 0) {
+            execv(argv[0], (char *const *)argv);
+        }
+        _exit(99);
+    }
+    close(err[1]);
+    words[0] = '\0';
+    return (struct job_run){.pid = pid, .err = fdopen(err[0], "r")};
+}
+
+static void keep(const char *line)
+{
+    size_t n = strlen(words);
+    snprintf(words + n, sizeof words - n, "%s", line);
+}
+
+/* Read stderr up to the first line that begins with `word`. */
+static void await(struct job_run *run, const char *word)
+{
+    char line[1024];
+    while (fgets(line, sizeof line, run->err) != NULL) {
+        keep(line);
+        if (strncmp(line, word, strlen(word)) == 0) {
+            return;
+        }
+    }
+    cr_assert_fail("'%s' never came: %s", word, words);
+}
+
+/* Wait for the end; the exit code, or 1000 + the signal that ended it. */
+static int finish(struct job_run *run)
+{
+    char line[1024];
+    while (fgets(line, sizeof line, run->err) != NULL) {
+        keep(line);
+    }
+    fclose(run->err);
+    int status = 0;
+    while (waitpid(run->pid, &status, 0) != run->pid) {
+        cr_assert_eq(errno, EINTR);
+    }
+    FILE *file = fopen(below("stdout"), "r");
+    cr_assert_not_null(file);
+    printed[fread(printed, 1, sizeof printed - 1, file)] = '\0';
+    fclose(file);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+#define ARGUMENTS(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define START(...) start(ARGUMENTS(__VA_ARGS__))
+#define RUN(...) run_job(ARGUMENTS(__VA_ARGS__))
+
+static int run_job(const char *const arguments[])
+{
+    struct job_run run = start(arguments);
+    return finish(&run);
+}
+
+#define EXPECT(code, ...)                                        \
+    do {                                                         \
+        int got = RUN(__VA_ARGS__);                              \
+        cr_assert_eq(got, code, "exit %d: %s", got, words);      \
+    } while (0)
+
+/* The job ends with this exit code and one last line for people that holds `part`. */
+#define EXPECT_FAILURE(code, part, ...)                                            \
+    do {                                                                           \
+        EXPECT(code, __VA_ARGS__);                                                 \
+        expect_reason(part);                                                       \
+    } while (0)
+
+static void expect_reason(const char *part)
+{
+    const char *reason = strstr(words, "trainerd: ");
+    cr_assert_not_null(reason, "no reason in: %s", words);
+    cr_assert_null(strstr(reason + 1, "trainerd: "), "one reason only: %s", words);
+    cr_assert_eq(strchr(reason, '\n')[1], '\0', "the reason comes last: %s", words);
+    cr_assert_not_null(strstr(reason, part), "'%s' is not in: %s", part, reason);
+    cr_assert_str_eq(printed, "");
+}
+
+/* Workers of a coordinator. */
+static int workers_of(pid_t coordinator, pid_t pids[], int n_most)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", coordinator, coordinator);
+    FILE *file = fopen(path, "r");
+    cr_assert_not_null(file);
+    int n = 0;
+    while (n < n_most && fscanf(file, "%d", &pids[n]) == 1) {
+        n++;
+    }
+    fclose(file);
+    return n;
+}
+
+static void expect_gone(const pid_t pids[], int n)
+{
+    for (int i = 0; i < n; i++) {
+        cr_assert_eq(kill(pids[i], 0), -1, "worker %d is left", pids[i]);
+        cr_assert_eq(errno, ESRCH);
+    }
+}
+
+/* --- what is left behind --- */
+
+static char *bytes_of(const char *name, size_t *n_out)
+{
+    FILE *file = fopen(below(name), "rb");
+    cr_assert_not_null(file, "%s", name);
+    char *bytes = malloc(1 << 20);
+    *n_out = fread(bytes, 1, 1 << 20, file);
+    fclose(file);
+    return bytes;
+}
+
+static void expect_same_file(const char *a, const char *b, const char *name)
+{
+    char path[2][128];
+    snprintf(path[0], sizeof path[0], "%s/%s", a, name);
+    snprintf(path[1], sizeof path[1], "%s/%s", b, name);
+    size_t n, m;
+    char *x = bytes_of(path[0], &n), *y = bytes_of(path[1], &m);
+    cr_assert(n == m && memcmp(x, y, n) == 0, "%s and %s differ", path[0], path[1]);
+    free(x);
+    free(y);
+}
+
+/* metrics.jsonl as an array, without what depends on time; without traffic too when it may differ. */
+static json_t *metrics_of(const char *name, bool with_traffic)
+{
+    static const char *const left_out[] = {"time", "epoch_s", "compute_s", "wait_s", "bytes_sent", "bytes_received"};
+    char path[128], line[2048];
+    snprintf(path, sizeof path, "%s/metrics.jsonl", name);
+    FILE *file = fopen(below(path), "r");
+    cr_assert_not_null(file, "%s", path);
+    json_t *all = json_array();
+    while (fgets(line, sizeof line, file) != NULL) {
+        json_t *one = json_loads(line, 0, NULL);
+        cr_assert_not_null(one, "%s", line);
+        for (size_t i = 0; i < (with_traffic ? 4u : 6u); i++) {
+            cr_assert_eq(json_object_del(one, left_out[i]), 0, "%s", left_out[i]);
+        }
+        json_array_append_new(all, one);
+    }
+    fclose(file);
+    return all;
+}
+
+static void expect_same_results(const char *a, const char *b, bool with_traffic)
+{
+    expect_same_file(a, b, "model.safetensors");
+    expect_same_file(a, b, "best.safetensors");
+    expect_same_file(a, b, "logits.npy");
+    json_t *x = metrics_of(a, with_traffic), *y = metrics_of(b, with_traffic);
+    cr_assert(json_equal(x, y), "metrics.jsonl of %s and %s", a, b);
+    json_decref(x);
+    json_decref(y);
+}
+
+static json_t *result_of(const char *name)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/result.json", name);
+    json_error_t error;
+    json_t *result = json_load_file(below(path), 0, &error);
+    cr_assert_not_null(result, "%s: %s", path, error.text);
+    return result;
+}
+
+static double number(json_t *from, const char *section, const char *key)
+{
+    json_t *value = json_object_get(section != NULL ? json_object_get(from, section) : from, key);
+    cr_assert(json_is_number(value), "%s.%s", section != NULL ? section : "", key);
+    return json_number_value(value);
+}
+
+/* --- jobs that end well --- */
+
+Test(job, two_workers_leave_the_same_files_as_one)
+{
+    EXPECT(0, "--set", "partition.parts=4", "--set", "train.epochs=12", "--set", "model.dropout=0.5", "--set",
+           "output.dir=one");
+    EXPECT(0, "--set", "partition.parts=4", "--set", "train.epochs=12", "--set", "model.dropout=0.5", "--set",
+           "output.dir=two", "--set", "workers.count=2");
+    expect_same_results("one", "two", false);
+    cr_assert_str_eq(printed, "");
+    cr_assert_not_null(strstr(words, "results in two\n"), "%s", words);
+}
+
+Test(job, result_json_says_how_it_went)
+{
+    EXPECT(0, "--set", "workers.count=2", "--set", "train.epochs=10", "--set", "name=say it", "--set", "output.dir=o");
+    json_t *result = result_of("o");
+    cr_assert_str_eq(json_string_value(json_object_get(result, "state")), "SUCCEEDED");
+    cr_assert_eq(number(result, "last", "epoch"), 9);
+    cr_assert(number(result, "best", "valid_metric") >= number(result, "last", "valid_metric"));
+    cr_assert_gt(number(result, "seconds", "train"), 0);
+    cr_assert_gt(number(result, "seconds", "epoch_mean"), 0);
+    cr_assert_eq(number(result, NULL, "allocations_in_epochs"), 0);
+    cr_assert_eq(number(result, "partition", "parts"), 2);
+    cr_assert_eq(number(result, "dataset", "nodes"), 34);
+    json_t *memory = json_object_get(result, "memory");
+    cr_assert_eq(json_array_size(memory), 2);
+    double planned = number(json_array_get(memory, 1), "planned", "all");
+    double measured = number(json_array_get(memory, 1), "measured", "all");
+    cr_assert_gt(planned, 0);
+    cr_assert_leq(fabs(measured - planned), 0.10 * measured, "planned %g, measured %g", planned, measured);
+    json_t *job = json_object_get(result, "job");
+    cr_assert_str_eq(json_string_value(json_object_get(job, "name")), "say it");
+    cr_assert_eq(number(job, "train", "epochs"), 10);
+    cr_assert_not_null(strstr(json_string_value(json_object_get(result, "job_text")), "epochs = 10\n"));
+    json_decref(result);
+    json_t *metrics = metrics_of("o", true);
+    cr_assert_eq(json_array_size(metrics), 10);
+    json_decref(metrics);
+}
+
+Test(job, no_epochs_means_the_initial_weights_are_evaluated)
+{
+    EXPECT(0, "--set", "train.epochs=0", "--set", "output.dir=o");
+    size_t n, m;
+    char *last = bytes_of("o/model.safetensors", &n), *best = bytes_of("o/best.safetensors", &m);
+    cr_assert(n == m && memcmp(last, best, n) == 0);
+    free(last);
+    free(best);
+    json_t *result = result_of("o"), *metrics = metrics_of("o", true);
+    cr_assert(json_is_null(json_object_get(json_object_get(result, "last"), "epoch")));
+    cr_assert_gt(number(result, "last", "loss"), 0);
+    cr_assert_eq(json_array_size(metrics), 0);
+    json_decref(result);
+    json_decref(metrics);
+}
+
+Test(job, trained_weights_may_be_the_start_of_another_job)
+{
+    EXPECT(0, "--set", "train.epochs=5", "--set", "output.dir=first");
+    EXPECT(0, "--set", "train.epochs=0", "--set", "output.dir=second", "--set", "model.init=first/model.safetensors");
+    expect_same_file("first", "second", "model.safetensors");
+    expect_same_file("first", "second", "logits.npy");
+}
+
+Test(job, the_plan_tells_traffic_as_it_is_measured_and_makes_nothing)
+{
+    EXPECT(0, "--set", "workers.count=3", "--set", "partition.parts=5", "--set", "train.eval_every=0", "--set",
+           "output.dir=o", "--plan", "--json");
+    cr_assert_not(is_there("o"));
+    json_t *plan = json_loads(printed, 0, NULL);
+    cr_assert_not_null(plan, "%s", printed);
+    double per_epoch = number(plan, NULL, "bytes_per_epoch"), evaluation = number(plan, NULL, "bytes_per_evaluation");
+    cr_assert_eq(json_array_size(json_object_get(plan, "workers")), 3);
+    cr_assert_eq(json_array_size(json_object_get(plan, "parts")), 5);
+    json_decref(plan);
+    EXPECT(0, "--set", "workers.count=3", "--set", "partition.parts=5", "--set", "train.eval_every=0", "--set",
+           "output.dir=o", "--set", "train.epochs=2");
+    json_t *metrics = metrics_of("o", true);
+    cr_assert_eq(number(json_array_get(metrics, 0), NULL, "bytes_received"), per_epoch);
+    cr_assert_eq(number(json_array_get(metrics, 1), NULL, "bytes_received"), per_epoch + evaluation);
+    json_decref(metrics);
+}
+
+/* --- jobs that are stopped --- */
+
+#define LONG "--set", "workers.count=2", "--set", "model.dropout=0.5", "--set", "train.epochs=3000"
+
+Test(job, interrupted_and_resumed_it_leaves_the_same_files)
+{
+    EXPECT(0, LONG, "--set", "output.dir=one");
+    struct job_run run = START(LONG, "--set", "output.dir=two");
+    await(&run, "epoch 1/");
+    pid_t workers[4];
+    int n = workers_of(run.pid, workers, 4);
+    cr_assert_eq(n, 2);
+    cr_assert_eq(kill(run.pid, SIGINT), 0);
+    int code = finish(&run);
+    cr_assert_eq(code, 75, "exit %d: %s", code, words);
+    expect_reason("checkpoint saved in 'two/checkpoint'");
+    expect_gone(workers, n);
+    cr_assert_not(is_there("two/result.json"));
+    EXPECT(0, LONG, "--set", "output.dir=two", "--resume");
+    expect_same_results("one", "two", true);
+}
+
+Test(job, a_killed_worker_ends_the_job_with_69_and_the_last_checkpoint_goes_on)
+{
+    EXPECT(0, LONG, "--set", "output.dir=one", "--set", "train.checkpoint_every=100");
+    struct job_run run = START(LONG, "--set", "output.dir=two", "--set", "train.checkpoint_every=100");
+    await(&run, "epoch 150/");
+    pid_t workers[4];
+    int n = workers_of(run.pid, workers, 4);
+    cr_assert_eq(n, 2);
+    cr_assert_eq(kill(workers[1], SIGKILL), 0);
+    int code = finish(&run);
+    cr_assert_eq(code, 69, "exit %d: %s", code, words);
+    expect_reason("signal 9");
+    expect_gone(workers, n);
+    cr_assert_not(is_there("two/result.json"));
+    /* Fewer workers, the same parts: the same bits. */
+    EXPECT(0, "--resume", "--set", "workers.count=1", "--set", "partition.parts=2", "--set", "model.dropout=0.5", "--set",
+           "train.epochs=3000", "--set", "output.dir=two");
+    expect_same_results("one", "two", false);
+}
+
+Test(job, a_second_interrupt_ends_it_at_once)
+{
+    /* A stopped worker never ends its epoch. */
+    struct job_run run = START(LONG, "--set", "output.dir=o", "--set", "workers.heartbeat_timeout=60");
+    await(&run, "epoch 1/");
+    pid_t workers[4];
+    int n = workers_of(run.pid, workers, 4);
+    cr_assert_eq(n, 2);
+    cr_assert_eq(kill(workers[1], SIGSTOP), 0);
+    cr_assert_eq(kill(run.pid, SIGTERM), 0);
+    cr_assert_eq(kill(run.pid, SIGINT), 0);
+    int code = finish(&run);
+    cr_assert_eq(code, 75, "exit %d: %s", code, words);
+    expect_reason("too soon to write a checkpoint");
+    expect_gone(workers, n);
+}
+
+/* --- jobs that cannot be done --- */
+
+Test(job, a_wrong_command_line_leaves_with_2)
+{
+    EXPECT_FAILURE(2, "unknown option '--wrong'", "--wrong");
+    EXPECT_FAILURE(2, "--json goes with --plan", "--json");
+    EXPECT_FAILURE(2, "--set needs a value", "--set");
+}
+
+Test(job, a_bad_job_leaves_with_78)
+{
+    EXPECT_FAILURE(78, "train.lr", "--set", "train.lr=-1");
+    EXPECT_FAILURE(78, "expected \"cross_entropy\"", "--set", "train.loss=bce");
+    EXPECT_FAILURE(78, "35", "--set", "partition.parts=35");
+    cr_assert_not(is_there("runs"));
+}
+
+Test(job, missing_input_leaves_with_66)
+{
+    EXPECT_FAILURE(66, "nowhere", "--set", "dataset.generator=none", "--set", "dataset.path=nowhere");
+    EXPECT_FAILURE(66, "nothing.safetensors", "--set", "model.init=nothing.safetensors");
+    EXPECT_FAILURE(66, "nothing to resume: 'runs/job/checkpoint'", "--resume");
+    cr_assert_not(is_there("runs"), "no folder of a failed job is left");
+}
+
+Test(job, bad_data_leaves_with_65)
+{
+    put("broken.safetensors", "not one of those");
+    EXPECT_FAILURE(65, "broken.safetensors", "--set", "model.init=broken.safetensors");
+    cr_assert_not(is_there("runs"));
+    EXPECT(0, "--set", "train.epochs=4", "--set", "train.checkpoint_every=4", "--set", "output.dir=o");
+    cr_assert_eq(truncate(below("o/checkpoint/epoch-4.ckpt"), 1000), 0);
+    EXPECT_FAILURE(65, "epoch-4.ckpt' is damaged", "--set", "train.epochs=8", "--set", "output.dir=o", "--resume");
+}
+
+Test(job, another_jobs_checkpoint_leaves_with_78)
+{
+    EXPECT(0, "--set", "train.epochs=4", "--set", "train.checkpoint_every=4", "--set", "output.dir=o");
+    EXPECT_FAILURE(78, "model.layers is 3", "--set", "model.layers=3", "--set", "output.dir=o", "--resume");
+    EXPECT(0, "--set", "train.epochs=8", "--set", "output.dir=o", "--resume");
+    json_t *metrics = metrics_of("o", true);
+    cr_assert_eq(json_array_size(metrics), 8);
+    json_decref(metrics);
+}
+
+Test(job, an_output_folder_that_cannot_be_leaves_with_73)
+{
+    put("file", "");
+    EXPECT_FAILURE(73, "'file/out'", "--set", "output.dir=file/out");
+}
+
+Test(job, more_memory_than_allowed_leaves_with_71_and_the_number)
+{
+    EXPECT_FAILURE(71, "memory.limit is 4096", "--set", "memory.limit=4096");
+    cr_assert_not(is_there("runs"));
+}
+
+Test(job, a_full_disk_leaves_with_74_and_whole_lines)
+{
+    cr_assert_eq(mkdir(below("small"), 0700), 0);
+    if (mount("none", below("small"), "tmpfs", 0, "size=64k") != 0) {
+        cr_skip_test("a small file system cannot be mounted: %s", strerror(errno));
+    }
+    int code = RUN("--set", "output.dir=small/o", "--set", "train.epochs=3000");
+    json_t *metrics = metrics_of("small/o", true);
+    bool has_result = is_there("small/o/result.json");
+    size_t n = json_array_size(metrics);
+    json_decref(metrics);
+    cr_assert_eq(umount(below("small")), 0);
+    cr_assert_eq(code, 74, "exit %d: %s", code, words);
+    expect_reason("No space left on device");
+    cr_assert(n > 10 && n < 3000, "%zu lines", n);
+    cr_assert_not(has_result);
+}
