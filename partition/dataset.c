@@ -4,6 +4,7 @@
 #include "partition/dataset_build.h"
 #include "partition/dataset_path.h"
 #include "partition/dataset_store.h"
+#include "protocol/half.h"
 #include "protocol/log.h"
 
 #include <errno.h>
@@ -117,7 +118,7 @@ static void row_copy(const struct dataset *dataset, int64_t node, float *out)
         memcpy(out, dataset->features_f32 + node * n, (size_t)n * sizeof *out);
     } else if (dataset->features_f16 != NULL) {
         for (int64_t c = 0; c < n; c++) {
-            out[c] = npy_half(dataset->features_f16[node * n + c]);
+            out[c] = half_to_float(dataset->features_f16[node * n + c]);
         }
     } else {
         memset(out, 0, (size_t)n * sizeof *out);

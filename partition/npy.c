@@ -5,13 +5,14 @@
 #include "partition/npy.h"
 
 #include "partition/npy_header.h"
+#include "protocol/file.h"
+#include "protocol/half.h"
 #include "protocol/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -201,45 +202,11 @@ int64_t npy_int(const struct npy *npy, int64_t i)
 double npy_real(const struct npy *npy, int64_t i)
 {
     switch (npy->type) {
-    case NPY_TYPE_F16: return npy_half(((const uint16_t *)npy->data)[i]);
+    case NPY_TYPE_F16: return half_to_float(((const uint16_t *)npy->data)[i]);
     case NPY_TYPE_F32: return ((const float *)npy->data)[i];
     case NPY_TYPE_F64: return ((const double *)npy->data)[i];
     default: return (double)npy_int(npy, i);
     }
-}
-
-float npy_half(uint16_t bits)
-{
-    uint32_t sign = (uint32_t)(bits & 0x8000u) << 16;
-    uint32_t exponent = bits >> 10 & 0x1fu;
-    uint32_t fraction = bits & 0x3ffu;
-    if (exponent == 0) {
-        float small = (float)fraction * 0x1p-24f;
-        return sign != 0 ? -small : small;
-    }
-    uint32_t wide = exponent == 31 ? 255u : exponent + 112u;
-    uint32_t word = sign | wide << 23 | fraction << 13;
-    float value;
-    memcpy(&value, &word, sizeof value);
-    return value;
-}
-
-/* All bytes or an error; write() may take fewer. */
-static bool write_all(int file, const void *bytes, size_t n)
-{
-    const char *at = bytes;
-    while (n > 0) {
-        ssize_t written = write(file, at, n);
-        if (written < 0 && errno == EINTR) {
-            continue;
-        }
-        if (written <= 0) {
-            return false;
-        }
-        at += written;
-        n -= (size_t)written;
-    }
-    return true;
 }
 
 enum status npy_save(const char *path, enum npy_type type, int rank, const int64_t *shape, const void *data)
@@ -250,28 +217,7 @@ enum status npy_save(const char *path, enum npy_type type, int rank, const int64
     for (int i = 0; i < rank; i++) {
         n_value *= (size_t)shape[i];
     }
-    size_t n_aside = strlen(path) + sizeof ".aside";
-    char *aside = memory_alloc(n_aside, 1);
-    snprintf(aside, n_aside, "%s.aside", path);
-
-    enum status status = STATUS_OK;
-    int file = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (file < 0) {
-        status = status_fail(STATUS_CREATE, "%s: cannot create: %s", aside, strerror(errno));
-        goto free_aside;
-    }
-    bool written = write_all(file, header, n_header) && write_all(file, data, n_value * npy_type_size(type)) &&
-                   fsync(file) == 0;
-    int saved = errno;
-    written = close(file) == 0 && written;
-    if (!written) {
-        status = status_fail(STATUS_IO, "%s: cannot write: %s", aside, strerror(saved));
-        unlink(aside);
-    } else if (rename(aside, path) != 0) {
-        status = status_fail(STATUS_CREATE, "%s: cannot rename to %s: %s", aside, path, strerror(errno));
-        unlink(aside);
-    }
-free_aside:
-    free(aside);
-    return status;
+    const struct iovec piece[] = {{.iov_base = header, .iov_len = n_header},
+                                  {.iov_base = (void *)data, .iov_len = n_value * npy_type_size(type)}};
+    return file_replace(path, piece, 2);
 }

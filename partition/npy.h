@@ -84,13 +84,10 @@ const char *npy_type_text(enum npy_type type);
 int64_t npy_int(const struct npy *npy, int64_t i);
 double npy_real(const struct npy *npy, int64_t i);
 
-/* An IEEE half as float, exactly. */
-float npy_half(uint16_t bits);
-
-/* Write an array in format 1.0: written aside, flushed to disk, renamed, so that `path` is complete or absent.
+/* Write an array in format 1.0.
  *
  *   shapes  `data` is the product of shape[0 … rank-1] values of `type`, row after row
- *   errors  STATUS_CREATE, STATUS_IO with the path and the system's reason
+ *   errors  those of file_replace: `path` is complete or absent
  */
 enum status npy_save(const char *path, enum npy_type type, int rank, const int64_t *shape, const void *data);
 

@@ -3,21 +3,20 @@
  */
 #include "protocol/safetensors.h"
 
+#include "protocol/file.h"
+#include "protocol/half.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
-#include <limits.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are copied as they lie in memory");
 
@@ -54,13 +53,7 @@ static float bf16_read(const unsigned char *at)
 
 static float f16_read(const unsigned char *at)
 {
-    unsigned bits = (unsigned)at[0] | (unsigned)at[1] << 8;
-    int exponent = (int)(bits >> 10 & 31);
-    int fraction = (int)(bits & 1023);
-    float size = exponent == 0    ? ldexpf((float)fraction, -24)
-                 : exponent == 31 ? (fraction == 0 ? INFINITY : NAN)
-                                  : ldexpf((float)(fraction + 1024), exponent - 25);
-    return bits >> 15 ? -size : size;
+    return half_to_float((uint16_t)(at[0] | at[1] << 8));
 }
 
 static const struct dtype dtypes[] = {
@@ -128,72 +121,25 @@ static char *header_print(const struct safetensor *const *order, size_t n_tensor
     return padded;
 }
 
-/* The folder's entry must be on disk too, else the renamed file may be gone after a power cut. */
-static enum status folder_sync(const char *path)
-{
-    char folder[PATH_MAX];
-    snprintf(folder, sizeof folder, "%s", path);
-    char *slash = strrchr(folder, '/');
-    if (slash == NULL) {
-        snprintf(folder, sizeof folder, ".");
-    } else {
-        slash[slash == folder ? 1 : 0] = '\0';
-    }
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 || fsync(fd) != 0) {
-        enum status status = status_fail(STATUS_IO, "%s: cannot sync the folder: %s", folder, strerror(errno));
-        if (fd >= 0) {
-            close(fd);
-        }
-        return status;
-    }
-    close(fd);
-    return STATUS_OK;
-}
-
-static bool file_write(FILE *file, const char *header, size_t n_header, const struct safetensor *const *order,
-                       size_t n_tensor)
-{
-    uint64_t length = n_header;
-    bool ok = fwrite(&length, sizeof length, 1, file) == 1 && fwrite(header, 1, n_header, file) == n_header;
-    for (size_t i = 0; ok && i < n_tensor; i++) {
-        size_t n = (size_t)tensor_n_value(order[i]);
-        ok = fwrite(order[i]->data, sizeof(float), n, file) == n;
-    }
-    return ok && fflush(file) == 0 && fsync(fileno(file)) == 0;
-}
-
 enum status safetensors_save(const char *path, const struct safetensor *tensor, size_t n_tensor,
                              const struct safetensors_note *note, size_t n_note)
 {
-    char aside[PATH_MAX];
-    if ((size_t)snprintf(aside, sizeof aside, "%s.tmp", path) >= sizeof aside) {
-        return status_fail(STATUS_CREATE, "%s: the path is too long", path);
-    }
-    FILE *file = fopen(aside, "wbe");
-    if (file == NULL) {
-        return status_fail(STATUS_CREATE, "%s: cannot create the file: %s", aside, strerror(errno));
-    }
     const struct safetensor **order = order_by_name(tensor, n_tensor);
     size_t n_header;
     char *header = header_print(order, n_tensor, note, n_note, &n_header);
-    enum status status = STATUS_OK;
-    if (!file_write(file, header, n_header, order, n_tensor)) {
-        status = status_fail(STATUS_IO, "%s: cannot write: %s", aside, strerror(errno));
+    uint64_t length = n_header;
+    struct iovec *piece = memory_alloc(n_tensor + 2, sizeof *piece);
+    piece[0] = (struct iovec){.iov_base = &length, .iov_len = sizeof length};
+    piece[1] = (struct iovec){.iov_base = header, .iov_len = n_header};
+    for (size_t i = 0; i < n_tensor; i++) {
+        piece[i + 2] = (struct iovec){.iov_base = order[i]->data,
+                                      .iov_len = (size_t)tensor_n_value(order[i]) * sizeof(float)};
     }
+    enum status status = file_replace(path, piece, (int)n_tensor + 2);
+    free(piece);
     free(header);
     free(order);
-    if (fclose(file) != 0 && status == STATUS_OK) {
-        status = status_fail(STATUS_IO, "%s: cannot close: %s", aside, strerror(errno));
-    }
-    if (status == STATUS_OK && rename(aside, path) != 0) {
-        status = status_fail(STATUS_IO, "%s: cannot rename to %s: %s", aside, path, strerror(errno));
-    }
-    if (status != STATUS_OK) {
-        unlink(aside);
-        return status;
-    }
-    return folder_sync(path);
+    return status;
 }
 
 /* --- load --- */

@@ -32,8 +32,7 @@ struct safetensors_note {
 /* Write a file of F32 tensors, in the order of their names; the same tensors give the same bytes.
  *
  *   owns    borrows all; names are unique
- *   errors  STATUS_CREATE, STATUS_IO with path and reason; an older file of that name is then untouched
- *   notes   written to PATH.tmp, fsynced, renamed: the file is complete or absent
+ *   errors  those of file_replace: the file is complete or absent
  */
 enum status safetensors_save(const char *path, const struct safetensor *tensor, size_t n_tensor,
                              const struct safetensors_note *note, size_t n_note);

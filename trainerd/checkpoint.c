@@ -1,5 +1,6 @@
 #include "trainerd/checkpoint.h"
 
+#include "protocol/file.h"
 #include "protocol/memory.h"
 #include "trainerd/output.h"
 
@@ -139,7 +140,7 @@ enum status checkpoint_save(const char *folder, const struct checkpoint *checkpo
     if (n >= PATH_MAX) {
         return status_fail(STATUS_CREATE, "cannot create a checkpoint in '%s': its name is too long", folder);
     }
-    enum status status = output_write(path, piece, 1 + 2 * SECTION_N);
+    enum status status = file_replace(path, piece, 1 + 2 * SECTION_N);
     if (status == STATUS_OK) {
         prune(folder, checkpoint->state.n_epoch);
     }

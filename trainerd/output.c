@@ -1,5 +1,7 @@
 #include "trainerd/output.h"
 
+#include "protocol/file.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -185,26 +187,9 @@ enum status output_metrics_open(struct output *output, int64_t n_bytes)
     return STATUS_OK;
 }
 
-/* All bytes, or the errno that stopped them. */
-static int write_all(int file, const void *bytes, size_t n_bytes)
-{
-    const char *at = bytes;
-    while (n_bytes > 0) {
-        ssize_t n = write(file, at, n_bytes);
-        if (n < 0 && errno != EINTR) {
-            return errno;
-        }
-        if (n > 0) {
-            at += n;
-            n_bytes -= (size_t)n;
-        }
-    }
-    return 0;
-}
-
 enum status output_metrics_append(struct output *output, const char *line, size_t n_bytes)
 {
-    int error = write_all(output->metrics, line, n_bytes);
+    int error = file_write(output->metrics, line, n_bytes);
     if (error != 0) {
         int shortened = ftruncate(output->metrics, output->n_metrics_bytes);
         return status_fail(STATUS_IO, "cannot write '%s/metrics.jsonl': %s%s", output->dir, strerror(error),
@@ -220,50 +205,4 @@ enum status output_metrics_sync(struct output *output)
         return status_fail(STATUS_IO, "cannot write '%s/metrics.jsonl': %s", output->dir, strerror(errno));
     }
     return STATUS_OK;
-}
-
-/* A renamed file is safe only when its folder is on the disk too. */
-static int folder_sync(const char *path)
-{
-    char folder[PATH_MAX];
-    snprintf(folder, sizeof folder, "%s", path);
-    char *slash = strrchr(folder, '/');
-    snprintf(slash == NULL ? folder : slash + 1, 2, ".");
-    int file = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int error = file < 0 || fsync(file) != 0 ? errno : 0;
-    if (file >= 0) {
-        close(file);
-    }
-    return error;
-}
-
-enum status output_write(const char *path, const struct iovec *piece, int n_piece)
-{
-    char aside[PATH_MAX];
-    if (snprintf(aside, sizeof aside, "%s.tmp", path) >= PATH_MAX) {
-        return status_fail(STATUS_CREATE, "cannot create '%s': its name is too long for this system", path);
-    }
-    int file = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (file < 0) {
-        return status_fail(STATUS_CREATE, "cannot create '%s': %s", aside, strerror(errno));
-    }
-    int error = 0;
-    for (int i = 0; i < n_piece && error == 0; i++) {
-        error = write_all(file, piece[i].iov_base, piece[i].iov_len);
-    }
-    if (error == 0 && fsync(file) != 0) {
-        error = errno;
-    }
-    if (close(file) != 0 && error == 0) {
-        error = errno;
-    }
-    if (error == 0 && rename(aside, path) != 0) {
-        error = errno;
-    }
-    if (error == 0) {
-        error = folder_sync(path);
-    } else {
-        unlink(aside);
-    }
-    return error == 0 ? STATUS_OK : status_fail(STATUS_IO, "cannot write '%s': %s", path, strerror(error));
 }

@@ -57,10 +57,4 @@ enum status output_metrics_append(struct output *output, const char *line, size_
 /* The lines so far are on the disk when this returns. errors  STATUS_IO */
 enum status output_metrics_sync(struct output *output);
 
-/* Write a whole file from pieces: to PATH.tmp, fsync, rename, fsync of its folder.
- *
- *   errors  STATUS_CREATE, STATUS_IO with path and reason; an older file of that name is then untouched, PATH.tmp is gone
- */
-enum status output_write(const char *path, const struct iovec *piece, int n_piece);
-
 #endif

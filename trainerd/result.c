@@ -1,5 +1,6 @@
 #include "trainerd/result.h"
 
+#include "protocol/file.h"
 #include "protocol/version.h"
 #include "trainerd/report.h"
 
@@ -104,7 +105,7 @@ enum status result_save(const struct result *result, const char *path)
     size_t n = strlen(text);
     text[n] = '\n'; /* in place of the NUL: a file ends with a line */
     struct iovec piece = {.iov_base = text, .iov_len = n + 1};
-    enum status status = output_write(path, &piece, 1);
+    enum status status = file_replace(path, &piece, 1);
     free(text);
     return status;
 }

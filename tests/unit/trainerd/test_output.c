@@ -183,31 +183,3 @@ Test(output, metrics_grow_by_lines_and_resume_cuts_them_back)
     output_close(&output, true);
     cr_assert_str_eq(text_of("o/metrics.jsonl"), "one\n2\n");
 }
-
-Test(output, a_file_is_whole_or_the_old_one_stays)
-{
-    put("f", "old");
-    struct iovec piece[] = {{.iov_base = "ne", .iov_len = 2}, {.iov_base = "w", .iov_len = 1}};
-    cr_assert_eq(output_write(below("f"), piece, 2), STATUS_OK);
-    cr_assert_str_eq(text_of("f"), "new");
-    cr_assert_not(is_there("f.tmp"));
-
-    /* A folder in the file's place makes the rename fail, the last step that can. */
-    cr_assert_eq(mkdir(below("d"), 0777), 0);
-    put("d/inside", "");
-    cr_assert_eq(output_write(below("d"), piece, 2), STATUS_IO);
-    cr_assert(strstr(status_reason(), below("d")), "%s", status_reason());
-    cr_assert_not(is_there("d.tmp"));
-    cr_assert_eq(output_write(below("none/f"), piece, 2), STATUS_CREATE);
-}
-
-Test(output, a_full_disk_is_an_io_error_that_leaves_no_part_of_a_file)
-{
-    struct iovec piece = {.iov_base = "x", .iov_len = 1};
-    cr_assert_eq(symlink("/dev/full", below("f.tmp")), 0);
-    cr_assert_eq(output_write(below("f"), &piece, 1), STATUS_IO);
-    cr_assert(strstr(status_reason(), strerror(ENOSPC)), "%s", status_reason());
-    cr_assert_not(is_there("f"));
-    struct stat stat_of;
-    cr_assert_neq(lstat(below("f.tmp"), &stat_of), 0);
-}

@@ -1,0 +1,21 @@
+/* Files written whole: a reader finds the old contents or the new, never a mixture, also after a power cut. */
+#ifndef PROTOCOL_FILE_H
+#define PROTOCOL_FILE_H
+
+#include "protocol/status.h"
+
+#include <stddef.h>
+#include <sys/uio.h>
+
+/* Write the pieces, one after another, as the file `path`.
+ *
+ *   owns    borrows all
+ *   errors  STATUS_CREATE the folder takes no file; STATUS_IO; an older file of that name is untouched then
+ *   notes   written to PATH.tmp, fsynced, renamed, the folder fsynced
+ */
+enum status file_replace(const char *path, const struct iovec *piece, int n_piece);
+
+/* Write all bytes to an open file; returns 0 or errno. Goes on after signals and short writes. */
+int file_write(int file, const void *bytes, size_t n_bytes);
+
+#endif

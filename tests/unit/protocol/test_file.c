@@ -1,0 +1,81 @@
+#include "protocol/file.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[PATH_MAX];
+
+static void begin(void)
+{
+    snprintf(folder, sizeof folder, "/tmp/test-file-XXXXXX");
+    cr_assert_not_null(mkdtemp(folder));
+}
+
+static void end(void)
+{
+    char command[PATH_MAX + 16];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    cr_assert_eq(system(command), 0);
+}
+
+TestSuite(file, .init = begin, .fini = end);
+
+static const char *below(const char *name)
+{
+    static char path[2][PATH_MAX + 64];
+    static int turn;
+    turn = 1 - turn;
+    snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
+    return path[turn];
+}
+
+static bool is_there(const char *name)
+{
+    struct stat about;
+    return lstat(below(name), &about) == 0;
+}
+
+static const char *text_of(const char *name)
+{
+    static char text[64];
+    FILE *file = fopen(below(name), "r");
+    cr_assert_not_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    return text;
+}
+
+Test(file, a_file_is_whole_or_the_old_one_stays)
+{
+    const struct iovec old = {.iov_base = "old", .iov_len = 3};
+    cr_assert_eq(file_replace(below("f"), &old, 1), STATUS_OK);
+    struct iovec piece[] = {{.iov_base = "ne", .iov_len = 2}, {.iov_base = "w", .iov_len = 1}};
+    cr_assert_eq(file_replace(below("f"), piece, 2), STATUS_OK);
+    cr_assert_str_eq(text_of("f"), "new");
+    cr_assert_not(is_there("f.tmp"));
+
+    /* A folder in the file's place makes the rename fail, the last step that can. */
+    cr_assert_eq(mkdir(below("d"), 0777), 0);
+    cr_assert_eq(file_replace(below("d/inside"), &old, 1), STATUS_OK);
+    cr_assert_eq(file_replace(below("d"), piece, 2), STATUS_IO);
+    cr_assert(strstr(status_reason(), below("d")), "%s", status_reason());
+    cr_assert_not(is_there("d.tmp"));
+    cr_assert_eq(file_replace(below("none/f"), piece, 2), STATUS_CREATE);
+}
+
+Test(file, a_full_disk_is_an_io_error_that_leaves_no_part_of_a_file)
+{
+    struct iovec piece = {.iov_base = "x", .iov_len = 1};
+    cr_assert_eq(symlink("/dev/full", below("f.tmp")), 0);
+    cr_assert_eq(file_replace(below("f"), &piece, 1), STATUS_IO);
+    cr_assert(strstr(status_reason(), strerror(ENOSPC)), "%s", status_reason());
+    cr_assert_not(is_there("f"));
+    cr_assert_not(is_there("f.tmp"));
+}
