@@ -219,6 +219,15 @@ Test(trainerd, signals_reach_the_coordinator_which_decides_how_to_leave)
     }
 }
 
+Test(trainerd, a_signal_to_the_terminals_process_group_does_not_reach_the_coordinator_a_second_time)
+{
+    int pid = 0, group = 0;
+    write_file("trainer-coordinator", "#!/bin/sh\necho $$ $(cut -d ' ' -f 5 /proc/$$/stat)\n", 0700);
+    EXPECT(0, " ", "--config", "job.toml");
+    cr_assert_eq(sscanf(printed, "%d %d", &pid, &group), 2, "%s", printed);
+    cr_assert_eq(pid, group, "the coordinator is in the process group of trainerd");
+}
+
 Test(trainerd, an_interruption_before_the_coordinator_listens_is_no_bug)
 {
     int exit_code = signal_when_ready("#!/bin/sh\nmkfifo never\nexec 3<>never\necho ready >ready\nread x <&3\n", SIGTERM);
