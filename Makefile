@@ -136,7 +136,7 @@ bench: $(BENCHES) ## run every benchmark
 quickstart: ## install what is missing, build, train on a built-in graph
 	$(Q)scripts/install-deps
 	$(call variant,release) BUILD=$(BUILD) all
-	$(Q)scripts/quickstart $(BUILD)/bin/trainerd
+	$(Q)$(BUILD)/bin/trainerd --config configs/quickstart.toml
 
 docs: $(BUILD)/bin/trainerd ## write configs/README.md from the list of keys
 	$(Q)$< --describe-config --markdown > configs/README.md

@@ -6,8 +6,11 @@
 #include "trainerd/interrupt.h"
 
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 static const char help_text[] =
     "usage: trainer-coordinator --config FILE [--set SECTION.KEY=VALUE ...] [--resume]\n"
@@ -21,19 +24,30 @@ static const char help_text[] =
     "  --resume         go on from the newest checkpoint in the job's output folder\n"
     "  --plan           print memory, traffic and partition quality without training\n"
     "  --json           the plan as JSON on standard output\n"
+    "  --parent PID     stop as if interrupted when this process, which started it, is gone\n"
     "  --version, --help\n";
 
 enum { OPTION_CONFIG = 'c', OPTION_SET = 's', OPTION_RESUME = 'r', OPTION_PLAN = 'p', OPTION_JSON = 'j',
-       OPTION_VERSION = 'v', OPTION_HELP = 'h' };
+       OPTION_PARENT = 'o', OPTION_VERSION = 'v', OPTION_HELP = 'h' };
 
 static const struct option options[] = {{"config", required_argument, NULL, OPTION_CONFIG},
                                         {"set", required_argument, NULL, OPTION_SET},
                                         {"resume", no_argument, NULL, OPTION_RESUME},
                                         {"plan", no_argument, NULL, OPTION_PLAN},
                                         {"json", no_argument, NULL, OPTION_JSON},
+                                        {"parent", required_argument, NULL, OPTION_PARENT},
                                         {"version", no_argument, NULL, OPTION_VERSION},
                                         {"help", no_argument, NULL, OPTION_HELP},
                                         {NULL, 0, NULL, 0}};
+
+/* A parent that is killed outright passes no signal on. */
+static void follow_parent(const char *pid)
+{
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != atoi(pid)) {
+        raise(SIGTERM);
+    }
+}
 
 /* Fill *out; `is_done` when the arguments asked for words only, which were printed. */
 static enum status read_arguments(int argc, char **argv, const char **set, struct coordinator_options *out, bool *is_done)
@@ -69,6 +83,9 @@ static enum status read_arguments(int argc, char **argv, const char **set, struc
             break;
         case OPTION_JSON:
             out->json = true;
+            break;
+        case OPTION_PARENT:
+            follow_parent(optarg);
             break;
         case OPTION_VERSION:
         case OPTION_HELP:

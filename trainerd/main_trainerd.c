@@ -8,7 +8,7 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include <unistd.h>
 
 static const char help_text[] =
     "usage: trainerd --config FILE [--set SECTION.KEY=VALUE ...] [--resume]\n"
@@ -148,9 +148,13 @@ static enum status check_job(const struct request *request)
 /* Hand the job to a coordinator and leave as it leaves. */
 static enum status run_coordinator(const struct request *request, int *exit_code_out)
 {
-    const char **argv = memory_alloc(6 + 2 * request->n_set, sizeof *argv);
+    const char **argv = memory_alloc(8 + 2 * request->n_set, sizeof *argv);
+    char self[16];
     size_t n = 0;
+    snprintf(self, sizeof self, "%d", (int)getpid());
     argv[n++] = "trainer-coordinator";
+    argv[n++] = "--parent";
+    argv[n++] = self;
     argv[n++] = "--config";
     argv[n++] = request->file;
     for (size_t i = 0; i < request->n_set; i++) {

@@ -45,20 +45,24 @@ static void read_file(const char *name, char *out, size_t room)
     fclose(file);
 }
 
-/* A folder with a copy of the trainerd beside this test, and a good job file. */
-static void make_folder(void)
+/* Copy a program from beside this test into the folder. */
+static void copy_program(const char *name)
 {
-    char self[PATH_MAX], from[PATH_MAX], to[PATH_MAX], command[3 * PATH_MAX];
+    char self[PATH_MAX], to[PATH_MAX], command[4 * PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     cr_assert_gt(n, 0);
     self[n] = '\0';
     *strrchr(self, '/') = '\0';
-    cr_assert_lt(snprintf(from, sizeof from, "%s/trainerd", self), (int)sizeof from);
+    path_in(name, to);
+    snprintf(command, sizeof command, "cp '%s/%s' '%s'", self, name, to);
+    cr_assert_eq(system(command), 0);
+}
+
+static void make_folder(void)
+{
     strcpy(folder, "/tmp/test-cli-XXXXXX");
     cr_assert_not_null(mkdtemp(folder));
-    path_in("trainerd", to);
-    snprintf(command, sizeof command, "cp '%s' '%s'", from, to);
-    cr_assert_eq(system(command), 0);
+    copy_program("trainerd");
     write_file("job.toml", GOOD_JOB, 0600);
 }
 
@@ -164,7 +168,7 @@ Test(trainerd, wrong_usage_leaves_with_2_and_says_what_was_wrong)
 
 Test(trainerd, a_job_is_handed_to_the_coordinator_beside_it_with_its_settings)
 {
-    write_file("trainer-coordinator", "#!/bin/sh\nfor a; do echo \"<$a>\"; done\necho progress >&2\nexit 65\n", 0700);
+    write_file("trainer-coordinator", "#!/bin/sh\n[ $1 = --parent ] && [ $2 = $PPID ] && shift 2\nfor a; do echo \"<$a>\"; done\necho progress >&2\nexit 65\n", 0700);
     EXPECT(65, "progress", "--config", "job.toml", "--set", "name=a b", "--resume", "--set", "train.epochs=3");
     cr_assert_str_eq(printed, "<--config>\n<job.toml>\n<--set>\n<name=a b>\n<--set>\n<train.epochs=3>\n<--resume>\n");
     EXPECT(65, "progress", "--plan", "job.toml", "--json");
@@ -226,6 +230,32 @@ Test(trainerd, a_signal_to_the_terminals_process_group_does_not_reach_the_coordi
     EXPECT(0, " ", "--config", "job.toml");
     cr_assert_eq(sscanf(printed, "%d %d", &pid, &group), 2, "%s", printed);
     cr_assert_eq(pid, group, "the coordinator is in the process group of trainerd");
+}
+
+Test(trainerd, when_it_is_killed_outright_the_job_saves_a_checkpoint_and_ends)
+{
+    char line[4096];
+    copy_program("trainer-coordinator");
+    copy_program("trainer-worker");
+    char path[PATH_MAX];
+    path_in("err", path);
+    cr_assert_eq(mkfifo(path, 0600), 0);
+    pid_t child = start((const char *const[]){"--config", "job.toml", "--set", "train.epochs=100000000", "--set",
+                                              "workers.count=2", "--set", "output.dir=run", NULL});
+    FILE *words = fopen(path, "r");
+    cr_assert_not_null(words);
+    while (fgets(line, sizeof line, words) != NULL && strncmp(line, "epoch ", 6) != 0) {
+    }
+    cr_assert_eq(strncmp(line, "epoch ", 6), 0, "%s", line);
+    cr_assert_eq(kill(child, SIGKILL), 0);
+    /* The end of the pipe: every process that could write to it is gone. */
+    while (fgets(line, sizeof line, words) != NULL) {
+    }
+    fclose(words);
+    cr_assert_eq(waitpid(child, NULL, 0), child);
+    path_in("run/checkpoint", path);
+    cr_assert_eq(access(path, F_OK), 0, "%s", line);
+    cr_assert_not_null(strstr(line, "checkpoint"), "%s", line);
 }
 
 Test(trainerd, an_interruption_before_the_coordinator_listens_is_no_bug)
