@@ -17,10 +17,10 @@
 
 /* Chunks of a weight gradient, each with a partial result of its own. */
 #define WEIGHT_CHUNK_MAX 16
-#define WEIGHT_CHUNK_ROWS 1024
+#define WEIGHT_CHUNK_ROWS 512
 
-/* Below this many multiplications threads are not worth waking. */
-#define PRODUCT_PARALLEL_MIN ((int64_t)1 << 18)
+/* Below this many multiplications, some ten microseconds of one core, threads are not worth waking. */
+#define PRODUCT_PARALLEL_MIN ((int64_t)1 << 20)
 
 static int64_t piece_rows(int64_t n)
 {

@@ -4,8 +4,9 @@
  * of edges some way ahead are prefetched across row borders: on a graph in random order nearly every row is a miss.
  */
 
-/* Edges ahead and cache level of the prefetch, by the vectors a row takes: measured, see tests/bench/bench_spmm.c. */
-#define PREFETCH_EDGES(n_vector) ((n_vector) * LANES >= 256 ? 8 : 16)
+/* Edges whose rows are fetched ahead: about 16 KiB of rows, so that they cover a miss to memory and stay in the first
+ * cache; narrow rows take less time each and need more edges. */
+#define PREFETCH_EDGES(n_vector) ((n_vector) * LANES <= 64 ? 64 : 4096 / ((n_vector) * LANES))
 #define LINE_FLOATS 16
 
 INLINE void prefetch_row(const float *row, const int n_vector, int64_t n_column)

@@ -1,0 +1,45 @@
+/* Timing and the one-line report that every benchmark prints: figure | value | reference | ratio | bar. */
+#ifndef TESTS_BENCH_BENCH_H
+#define TESTS_BENCH_BENCH_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+static inline double bench_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static inline void bench_header(void)
+{
+    printf("%-44s | %12s | %12s | %6s | %s\n", "figure", "value", "reference", "ratio", "bar");
+}
+
+static inline void bench_line(const char *figure, double value, const char *unit, double reference, double ratio, double bar)
+{
+    printf("%-44s | %7.2f %-4s | %7.2f %-4s | %6.3f | >= %.2f%s\n", figure, value, unit, reference, unit, ratio, bar,
+           ratio >= bar ? "" : "  MISSED");
+    fflush(stdout);
+}
+
+/* Shortest of several timed runs, in seconds, interleaved by the caller when ratios matter. */
+struct bench_time {
+    double best;
+    double started;
+};
+
+static inline void bench_start(struct bench_time *timer)
+{
+    timer->started = bench_seconds();
+}
+
+static inline void bench_stop(struct bench_time *timer)
+{
+    double spent = bench_seconds() - timer->started;
+    timer->best = timer->best == 0.0 || spent < timer->best ? spent : timer->best;
+}
+
+#endif
