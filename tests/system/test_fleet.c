@@ -224,6 +224,28 @@ Test(fleet, a_stopped_worker_is_noticed_by_its_silence_and_killed, .timeout = 60
     fleet_close(fleet);
 }
 
+static volatile sig_atomic_t alarm_rang;
+
+static void alarm_note(int signal)
+{
+    alarm_rang = signal;
+}
+
+Test(fleet, workers_that_only_wait_are_not_taken_for_silent, .timeout = 60)
+{
+    struct job job = karate(2, 2);
+    job.workers.heartbeat_timeout = 0.5;
+    struct fleet *fleet;
+    struct fleet_memory memory[2];
+    int64_t n_weight;
+    cr_assert_eq(fleet_open(&job, &alarm_rang, &fleet), STATUS_OK, "%s", status_reason());
+    signal(SIGALRM, alarm_note);
+    alarm(2); /* four times the timeout */
+    cr_assert_eq(fleet_ready(fleet, memory, &n_weight), STATUS_INTERRUPTED, "%s", status_reason());
+    fleet_close(fleet);
+    check_nothing_left();
+}
+
 Test(fleet, a_worker_that_fails_ends_the_call_with_its_own_words_and_status, .timeout = 60)
 {
     struct job job = karate(2, 2);
@@ -378,12 +400,13 @@ static void strangers_run(int port)
     send_all(old, frame, n);
     free(frame);
 
-    int silent[200]; /* more than may wait: the oldest go, the rest stays silent for ever */
+    double begin = now_s();
+    int silent[200]; /* more than may wait: the oldest go at once, the rest stays silent for ever */
     for (int i = 0; i < 200; i++) {
         silent[i] = stranger(port);
     }
     if (!is_closed(garbage) || !is_closed(huge) || !is_closed(wrong) || !is_closed(early) || !is_closed(old) ||
-        !is_closed(silent[0])) {
+        !is_closed(silent[0]) || now_s() - begin > 4) {
         _exit(93);
     }
     worker_exec(port);
@@ -447,7 +470,7 @@ Test(fleet, a_worker_with_the_wrong_token_is_told_so, .timeout = 60)
         close(stranger(port)); /* the coordinator has made its token file */
         snprintf(token_path, sizeof token_path, "/tmp/fleet-wrong-%d", getpid());
         FILE *file = fopen(token_path, "w");
-        fputs("0123456789abcdef0123456789abcdef\n", file);
+        fputs("0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\n", file);
         fclose(file);
         dup2(words[1], STDERR_FILENO);
         worker_exec(port);
