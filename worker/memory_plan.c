@@ -193,6 +193,17 @@ static void structure_plan(const struct memory_plan_input *in, struct memory_pla
     }
 }
 
+/* What is copied aside for the coordinator: the weights, or one part's logits. */
+static int64_t staging_bytes(const struct memory_plan_input *in)
+{
+    const struct program *program = in->program;
+    int64_t most = program->n_weight;
+    for (int32_t i = 0; i < in->n_own_part; i++) {
+        most = larger(most, in->own[i].n_own * program->value[program->logits].width);
+    }
+    return most * (int64_t)sizeof(float);
+}
+
 void memory_plan_build(const struct memory_plan_input *in, struct memory_plan *out)
 {
     *out = (struct memory_plan){0};
@@ -204,6 +215,7 @@ void memory_plan_build(const struct memory_plan_input *in, struct memory_plan *o
     out->bytes[MEMORY_PARAMETERS] = parameters_bytes(in, out);
     out->bytes[MEMORY_ACTIVATIONS] = out->n_arena_bytes + out->n_scratch_bytes;
     out->bytes[MEMORY_PAYLOADS] = out->n_fetch_bytes + out->n_pack_bytes;
+    out->bytes[MEMORY_OTHER] = staging_bytes(in);
 }
 
 void memory_plan_release(struct memory_plan *plan)

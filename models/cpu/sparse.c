@@ -37,9 +37,9 @@ static void fill_columns(const struct device_csr *csr, struct cpu_columns *colum
 static void columns_close(struct cpu_columns *columns)
 {
     size_t n_value = (size_t)columns->n_value;
-    memory_release(MEMORY_STRUCTURE, columns->indptr, (size_t)columns->n_col + 1, sizeof *columns->indptr);
-    memory_release(MEMORY_STRUCTURE, columns->rows, n_value, sizeof *columns->rows);
-    memory_release(MEMORY_STRUCTURE, columns->position, n_value, sizeof *columns->position);
+    memory_release(MEMORY_FEATURES, columns->indptr, (size_t)columns->n_col + 1, sizeof *columns->indptr);
+    memory_release(MEMORY_FEATURES, columns->rows, n_value, sizeof *columns->rows);
+    memory_release(MEMORY_FEATURES, columns->position, n_value, sizeof *columns->position);
     cpu_schedule_close(columns->by_row);
     cpu_schedule_close(columns->by_column);
     free(columns);
@@ -55,13 +55,13 @@ enum status cpu_csr_open(struct device *device, struct device_csr *csr)
     struct cpu_columns *columns = memory_alloc(1, sizeof *columns);
     columns->n_col = csr->n_col;
     columns->n_value = csr->n_value;
-    enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)csr->n_col + 1, sizeof *columns->indptr,
+    enum status status = memory_acquire(MEMORY_FEATURES, (size_t)csr->n_col + 1, sizeof *columns->indptr,
                                         &columns->indptr);
     if (status == STATUS_OK) {
-        status = memory_acquire(MEMORY_STRUCTURE, (size_t)csr->n_value, sizeof *columns->rows, &columns->rows);
+        status = memory_acquire(MEMORY_FEATURES, (size_t)csr->n_value, sizeof *columns->rows, &columns->rows);
     }
     if (status == STATUS_OK) {
-        status = memory_acquire(MEMORY_STRUCTURE, (size_t)csr->n_value, sizeof *columns->position, &columns->position);
+        status = memory_acquire(MEMORY_FEATURES, (size_t)csr->n_value, sizeof *columns->position, &columns->position);
     }
     if (status == STATUS_OK) {
         fill_columns(csr, columns);
