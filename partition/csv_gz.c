@@ -149,7 +149,7 @@ enum status csv_gz_line(struct csv_gz *csv, char **line_out)
     char *start = csv->text + csv->begin;
     size_t n = newline != NULL ? (size_t)(newline - start) : csv->end - csv->begin;
     if (n > CSV_GZ_LINE_MOST) {
-        return fail_at(csv, "is longer than 4 MiB, expected a line of numbers");
+        return fail_at(csv, "is longer than 1 MiB, expected a line of numbers");
     }
     csv->begin += n + (newline != NULL);
     n -= n > 0 && start[n - 1] == '\r';

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CSV_GZ_LINE_MOST ((size_t)4 << 20)
+#define CSV_GZ_LINE_MOST ((size_t)1 << 20)
 
 struct csv_gz;
 

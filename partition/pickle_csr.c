@@ -13,20 +13,22 @@
 static bool text_is(const struct pickle_tree *tree, uint32_t node, const char *text)
 {
     const struct pickle_node *row = &tree->nodes[node];
-    return (row->kind == PICKLE_KIND_TEXT || row->kind == PICKLE_KIND_NAME) && row->n_text == strlen(text) &&
-           memcmp(row->text, text, row->n_text) == 0;
+    return row->kind == PICKLE_KIND_TEXT && row->n_text == strlen(text) && memcmp(row->text, text, row->n_text) == 0;
 }
 
-/* Is `node` an object whose maker is one of the two names under which a library had it over the years? */
-static bool made_by(const struct pickle_tree *tree, uint32_t node, const char *name, const char *other)
+/* Is `node` an object made by `name` from one of the two modules in which its library kept it over the years? */
+static bool made_by(const struct pickle_tree *tree, uint32_t node, const char *module, const char *later,
+                    const char *name)
 {
-    const struct pickle_node *row = &tree->nodes[node];
-    return row->kind == PICKLE_KIND_OBJECT && (text_is(tree, row->maker, name) || text_is(tree, row->maker, other));
+    const struct pickle_node *row = &tree->nodes[node], *maker = &tree->nodes[row->maker];
+    return row->kind == PICKLE_KIND_OBJECT && maker->kind == PICKLE_KIND_NAME &&
+           (text_is(tree, maker->first, module) || text_is(tree, maker->first, later)) &&
+           text_is(tree, maker->last, name);
 }
 
 static bool is_array(const struct pickle_tree *tree, uint32_t node)
 {
-    return made_by(tree, node, "numpy.core.multiarray\n_reconstruct", "numpy._core.multiarray\n_reconstruct");
+    return made_by(tree, node, "numpy.core.multiarray", "numpy._core.multiarray", "_reconstruct");
 }
 
 /* The value of a key in a dict, or 0. */
@@ -53,7 +55,7 @@ static enum npy_type type_of(const struct pickle_tree *tree, uint32_t node)
         NPY_TYPE_LIST(X)
 #undef X
     };
-    if (!made_by(tree, node, "numpy\ndtype", "numpy\ndtype")) {
+    if (!made_by(tree, node, "numpy", "numpy", "dtype")) {
         return NPY_TYPE_N;
     }
     uint32_t code = pickle_item(tree, tree->nodes[node].first, 0);
@@ -102,7 +104,7 @@ static enum status matrix_read(const char *name, const struct pickle_tree *tree,
     /* An object array of no dimensions: its state's list has the one object. */
     uint32_t list = is_array(tree, tree->top) ? pickle_item(tree, tree->nodes[tree->top].state, 4) : 0;
     uint32_t matrix = pickle_item(tree, list, 0);
-    if (!made_by(tree, matrix, "scipy.sparse.csr\ncsr_matrix", "scipy.sparse._csr\ncsr_matrix")) {
+    if (!made_by(tree, matrix, "scipy.sparse.csr", "scipy.sparse._csr", "csr_matrix")) {
         return status_fail(STATUS_DATA, "%s: expected one pickled scipy.sparse.csr_matrix", name);
     }
     uint32_t shape = member(tree, tree->nodes[matrix].state, "_shape");

@@ -1,4 +1,4 @@
-/* Pickle opcodes of protocols 2 to 4, those that data need: everything on the stack is a node, nothing is ever called. */
+/* Pickle opcodes of protocols 3 and 4 (2, but for bytes), those that data need: everything on the stack is a node, nothing is ever called. */
 #include "partition/pickle_tree.h"
 
 #include "protocol/memory.h"
@@ -120,24 +120,41 @@ static enum status push_number(struct machine *machine, size_t n, bool sign)
     return push(machine, node);
 }
 
-/* "module\nname\n" */
-static enum status push_name(struct machine *machine)
+/* GLOBAL: a text up to the end of its line. */
+static enum status push_line(struct machine *machine)
 {
-    const uint8_t *module_end = memchr(machine->at, '\n', (size_t)(machine->end - machine->at));
-    const uint8_t *name_end = NULL;
-    if (module_end != NULL) {
-        name_end = memchr(module_end + 1, '\n', (size_t)(machine->end - module_end - 1));
-    }
-    if (name_end == NULL) {
+    const uint8_t *end = memchr(machine->at, '\n', (size_t)(machine->end - machine->at));
+    if (end == NULL) {
         return fail_at(machine, "ends in a name, expected it whole");
     }
-    uint32_t node = node_new(machine, PICKLE_KIND_NAME);
+    uint32_t node = node_new(machine, PICKLE_KIND_TEXT);
     if (node != 0) {
         machine->tree->nodes[node].text = (const char *)machine->at;
-        machine->tree->nodes[node].n_text = (size_t)(name_end - machine->at);
+        machine->tree->nodes[node].n_text = (size_t)(end - machine->at);
     }
-    machine->at = name_end + 1;
+    machine->at = end + 1;
     return push(machine, node);
+}
+
+/* STACK_GLOBAL: the two upper values, module and name, as one. */
+static enum status push_name(struct machine *machine)
+{
+    uint32_t name = pop(machine), module = pop(machine), node = node_new(machine, PICKLE_KIND_NAME);
+    if (name == 0 || module == 0 || node == 0) {
+        return fail_at(machine, "expected a module and a name");
+    }
+    machine->tree->nodes[node].first = module;
+    machine->tree->nodes[node].last = name;
+    return push(machine, node);
+}
+
+static enum status push_global(struct machine *machine)
+{
+    enum status status = push_line(machine);
+    if (status == STATUS_OK) {
+        status = push_line(machine);
+    }
+    return status == STATUS_OK ? push_name(machine) : status;
 }
 
 /* The last n values as one sequence. */
@@ -249,7 +266,8 @@ static enum status step(struct machine *machine, uint8_t opcode)
     case 'C': case 'U': case 0x8c: return push_text(machine, 1);
     case 'B': case 'T': case 'X': return push_text(machine, 4);
     case 0x8d: case 0x8e: return push_text(machine, 8);
-    case 'c': return push_name(machine);
+    case 'c': return push_global(machine);
+    case 0x93: return push_name(machine);
     case 0x85: case 0x86: case 0x87: return push_tuple(machine, opcode - 0x84u);
     case 't': {
         int64_t n = mark_take(machine);

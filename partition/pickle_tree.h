@@ -13,7 +13,7 @@ enum pickle_kind {
     PICKLE_KIND_NONE = 1,
     PICKLE_KIND_NUMBER,   /* integers and booleans */
     PICKLE_KIND_TEXT,     /* text and bytes alike: a span of the input */
-    PICKLE_KIND_NAME,     /* a class or function: the span "module\nname" */
+    PICKLE_KIND_NAME,     /* a class or function: `first` is the text of its module, `last` that of its name */
     PICKLE_KIND_SEQUENCE, /* tuple, list, or dict as key, value, key, value … */
     PICKLE_KIND_OBJECT,   /* made by calling `maker` with `first`'s items; `state` as set afterwards */
     PICKLE_KIND_CELL,     /* an item of a sequence: `first` is the value, `next` the next cell */
@@ -25,7 +25,7 @@ struct pickle_node {
     int64_t number;
     const char *text;
     size_t n_text;
-    uint32_t first, last, next; /* sequence: first and last cell */
+    uint32_t first, last, next; /* of a sequence: first and last cell */
     uint32_t maker, state;
 };
 

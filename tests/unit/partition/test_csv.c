@@ -116,7 +116,7 @@ Test(csv_gz, a_line_without_end_is_refused_and_a_long_one_read)
     char *text = malloc(n + 1);
     memset(text, '1', n);
     text[n] = '\0';
-    table_refused(text, NPY_TYPE_F32, -1, "line 1: is longer than 4 MiB");
+    table_refused(text, NPY_TYPE_F32, -1, "line 1: is longer than 1 MiB");
     n = CSV_GZ_LINE_MOST;
     text[n] = '\0';
     for (size_t i = 1; i < n; i += 2) {

@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Turn a dataset object of PyTorch Geometric, DGL or OGB into an npy folder (edges.npy, features.npy, labels.npy, ...).
+
+    convert_dataset.py pyg Planetoid:Cora data/cora [--root DIR]     torch_geometric.datasets.<class>(root, name)
+    convert_dataset.py dgl RedditDataset data/reddit [--root DIR]    dgl.data.<class>(raw_dir)
+    convert_dataset.py ogb ogbn-arxiv data/arxiv [--root DIR]        ogb.nodeproppred.NodePropPredDataset(name)
+
+Only the package that is named is imported. From a program of your own: convert_dataset.save(folder, from_pyg(data)).
+"""
+import argparse
+import importlib
+import json
+import os
+import sys
+
+try:
+    import numpy as np
+except ImportError:
+    sys.exit("convert_dataset.py needs numpy: pip install numpy")
+
+
+def array(value):
+    """A tensor of any library, or anything numpy takes, as an array."""
+    for step in ("detach", "cpu"):
+        value = getattr(value, step)() if hasattr(value, step) else value
+    return value.numpy() if hasattr(value, "numpy") else np.asarray(value)
+
+
+def nodes_of(mask, what):
+    """Node numbers of a boolean mask; of several splits (one per column) the first."""
+    mask = array(mask)
+    if mask.ndim == 2:
+        print(f"{what}: {mask.shape[1]} splits, the first is taken", file=sys.stderr)
+        mask = mask[:, 0]
+    return np.flatnonzero(mask)
+
+
+def from_pyg(data):
+    """torch_geometric.data.Data: x, edge_index, y, train_mask, val_mask, test_mask."""
+    if getattr(data, "edge_type", None) is not None or getattr(data, "node_types", None) is not None:
+        sys.exit("typed edges are not available yet: expected a graph with one kind of node and edge")
+    graph = {"edges": array(data.edge_index), "labels": array(data.y)}
+    if getattr(data, "x", None) is not None:
+        graph["features"] = array(data.x)
+    for name, mask in (("train", "train_mask"), ("valid", "val_mask"), ("test", "test_mask")):
+        if getattr(data, mask, None) is not None:
+            graph[name] = nodes_of(getattr(data, mask), mask)
+    return graph
+
+
+def from_dgl(data):
+    """dgl.DGLGraph: ndata feat, label, train_mask, val_mask, test_mask."""
+    if len(getattr(data, "etypes", [None])) > 1:
+        sys.exit("typed edges are not available yet: expected a graph with one kind of node and edge")
+    source, destination = data.edges()
+    graph = {"edges": np.stack([array(source), array(destination)]), "labels": array(data.ndata["label"])}
+    if "feat" in data.ndata:
+        graph["features"] = array(data.ndata["feat"])
+    for name, mask in (("train", "train_mask"), ("valid", "val_mask"), ("test", "test_mask")):
+        if mask in data.ndata:
+            graph[name] = nodes_of(data.ndata[mask], mask)
+    return graph
+
+
+def from_ogb(dataset):
+    """ogb.nodeproppred.NodePropPredDataset: (graph, labels) and get_idx_split()."""
+    data, labels = dataset[0]
+    if "edge_index" not in data:
+        sys.exit("typed edges are not available yet: expected a graph with one kind of node and edge")
+    graph = {"edges": array(data["edge_index"]), "labels": array(labels)}
+    if data.get("node_feat") is not None:
+        graph["features"] = array(data["node_feat"])
+    for name, nodes in dataset.get_idx_split().items():
+        graph[name] = array(nodes)
+    return graph
+
+
+def labels_of(labels):
+    """Classes as int32 [N], -1 for none; several columns as float32 rows."""
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim == 2:
+        return labels.astype(np.float32)
+    return np.where(np.isnan(labels), -1, labels).astype(np.int32) if labels.dtype.kind == "f" else labels.astype(np.int32)
+
+
+def save(folder, graph, name=None):
+    """Write the folder; ids are int32 where they fit, features stay float16 or become float32."""
+    labels = labels_of(graph["labels"])
+    edges = graph["edges"]
+    if edges.ndim != 2 or edges.shape[0] != 2:
+        sys.exit(f"edges have shape {list(edges.shape)}, expected [2, any]")
+    if edges.size and (edges.min() < 0 or edges.max() >= len(labels)):
+        sys.exit(f"edges name nodes {edges.min()} to {edges.max()}, expected 0 to {len(labels) - 1}")
+    if "train" not in graph:
+        sys.exit("the dataset has no training nodes, expected a train mask or split")
+    os.makedirs(folder, exist_ok=True)
+
+    def put(file, values):
+        np.save(os.path.join(folder, file), np.ascontiguousarray(values))
+
+    put("edges.npy", edges.astype(np.int32 if len(labels) < 2**31 else np.int64))
+    put("labels.npy", labels)
+    meta = {"name": name or os.path.basename(os.path.normpath(folder)), "nodes": len(labels)}
+    if "features" in graph:
+        features = graph["features"]
+        put("features.npy", features if features.dtype == np.float16 else features.astype(np.float32))
+        meta["features"] = int(features.shape[1])
+    for split in ("train", "valid", "test"):
+        if split in graph:
+            put(f"{split}_idx.npy", graph[split].astype(np.int64))
+    with open(os.path.join(folder, "meta.json"), "w", encoding="utf-8") as file:
+        json.dump(meta, file, indent=1)
+        file.write("\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("package", choices=("pyg", "dgl", "ogb"))
+    parser.add_argument("dataset", help="class, or class:name; for ogb the data set's name")
+    parser.add_argument("folder", help="npy folder to write")
+    parser.add_argument("--root", default="data/downloads", help="where the package keeps its downloads")
+    asked = parser.parse_args()
+    kind, _, name = asked.dataset.partition(":")
+    if asked.package == "pyg":
+        kinds = importlib.import_module("torch_geometric.datasets")
+        data = getattr(kinds, kind)(asked.root, name) if name else getattr(kinds, kind)(asked.root)
+        graph = from_pyg(data[0])
+    elif asked.package == "dgl":
+        graph = from_dgl(getattr(importlib.import_module("dgl.data"), kind)(raw_dir=asked.root)[0])
+    else:
+        graph = from_ogb(importlib.import_module("ogb.nodeproppred").NodePropPredDataset(kind, root=asked.root))
+    save(asked.folder, graph)
+
+
+if __name__ == "__main__":
+    main()
