@@ -200,7 +200,9 @@ static enum status ship(struct coordinator *c)
 static enum status put_weights(struct coordinator *c)
 {
     if (c->options->resume) {
-        return training_resume(&c->training, &c->checkpoint);
+        enum status resumed = training_resume(&c->training, &c->checkpoint);
+        checkpoint_release(&c->checkpoint);
+        return resumed;
     }
     if (c->job.model.init[0] == '\0') {
         return STATUS_OK;

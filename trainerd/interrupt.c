@@ -35,6 +35,7 @@ void interrupt_install(void)
         sigaction(signals[i], &action, NULL);
     }
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
 }
 
 void interrupt_mode(enum interrupt_mode mode)

@@ -13,7 +13,7 @@ enum interrupt_mode {
     INTERRUPT_MODE_FINISH /* training: the first signal only asks, the second ends what is being waited for */
 };
 
-/* Catch INT, TERM and HUP, ignore PIPE. Starts in INTERRUPT_MODE_EXIT. */
+/* Catch INT, TERM and HUP; ignore PIPE and XFSZ, which writes report themselves. Starts in INTERRUPT_MODE_EXIT. */
 void interrupt_install(void);
 
 void interrupt_mode(enum interrupt_mode mode);

@@ -10,6 +10,7 @@
 #define LINE_BYTES 512
 #define N_LINE_MOST 100
 #define BAR_CELLS 20
+#define BAR_COLUMNS 105 /* with fewer the metrics need the room */
 
 void progress_duration(double seconds, char out[PROGRESS_TEXT_BYTES])
 {
@@ -94,60 +95,69 @@ static size_t window_columns(const struct progress *progress)
     return size.ws_col - 1u < LINE_BYTES - 8 ? size.ws_col - 1u : LINE_BYTES - 8;
 }
 
-/* Append two blanks and a piece if it fits into the columns left. All pieces are ASCII. */
-static void append(char *line, size_t columns, const char *piece)
+/* A line under way: the first piece that does not fit ends it. All pieces are ASCII. */
+struct line {
+    char text[LINE_BYTES];
+    size_t columns;
+    bool is_full;
+};
+
+static void append(struct line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void append(struct line *line, const char *format, ...)
 {
-    size_t n = strlen(line);
-    if (n + 2 + strlen(piece) <= columns) {
-        snprintf(line + n, LINE_BYTES - n, "%s%s", n > 0 ? "  " : "", piece);
+    char piece[96];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(piece, sizeof piece, format, arguments);
+    va_end(arguments);
+    size_t n = strlen(line->text);
+    line->is_full = line->is_full || n + 2 + strlen(piece) > line->columns;
+    if (!line->is_full) {
+        snprintf(line->text + n, sizeof line->text - n, "%s%s", n > 0 ? "  " : "", piece);
     }
 }
 
-static void append_metric(char *line, size_t columns, const char *name, double fraction)
+static void append_metric(struct line *line, const char *name, double fraction)
 {
-    char percent[PROGRESS_TEXT_BYTES], piece[64];
     if (!isnan(fraction)) {
-        progress_percent(fraction, percent);
-        snprintf(piece, sizeof piece, "%s %s", name, percent);
-        append(line, columns, piece);
+        append(line, "%s %.1f %%", name, 100.0 * fraction);
     }
 }
 
-/* Most wanted first: a narrow window loses the end. */
-static void line_build(const struct progress *progress, const struct progress_epoch *now, double began_s, size_t columns,
-                       double now_s, char line[LINE_BYTES])
+static void append_bar(struct line *line, int64_t n_done, int64_t n_epoch)
 {
-    char text[PROGRESS_TEXT_BYTES], piece[96];
-    line[0] = '\0';
-    snprintf(piece, sizeof piece, "epoch %lld/%lld", (long long)now->n_done, (long long)progress->n_epoch);
-    append(line, columns, piece);
-    if (progress->is_live && progress->n_epoch > 0) {
-        char bar[BAR_CELLS + 3] = "[";
-        for (int i = 0; i < BAR_CELLS; i++) {
-            bar[1 + i] = now->n_done * BAR_CELLS >= (i + 1) * progress->n_epoch ? '#' : '.';
-        }
-        bar[BAR_CELLS + 1] = ']';
-        append(line, columns, bar);
+    char bar[BAR_CELLS + 1] = "";
+    for (int i = 0; i < BAR_CELLS; i++) {
+        bar[i] = n_done * BAR_CELLS >= (i + 1) * n_epoch ? '#' : '.';
     }
-    snprintf(piece, sizeof piece, "loss %.4g", now->loss);
-    append(line, columns, piece);
-    append_metric(line, columns, "train", now->train);
-    append_metric(line, columns, "valid", now->valid);
-    append_metric(line, columns, "test", now->test);
+    append(line, "[%s]", bar);
+}
+
+/* Most wanted first: a narrow window loses the end, and the bar. */
+static void line_build(const struct progress *progress, const struct progress_epoch *now, double began_s, double now_s,
+                       struct line *line)
+{
+    char text[PROGRESS_TEXT_BYTES];
+    append(line, "epoch %lld/%lld", (long long)now->n_done, (long long)progress->n_epoch);
+    if (progress->is_live && line->columns >= BAR_COLUMNS && progress->n_epoch > 0) {
+        append_bar(line, now->n_done, progress->n_epoch);
+    }
+    append(line, "loss %.4g", now->loss);
+    append_metric(line, "train", now->train);
+    append_metric(line, "valid", now->valid);
+    append_metric(line, "test", now->test);
     int64_t n_here = now->n_done - progress->n_first;
     if (n_here > 0 && now->n_done < progress->n_epoch) {
         double per_epoch = (now_s - began_s) / (double)(n_here > 1 ? n_here - 1 : 1);
         progress_duration(per_epoch * (double)(progress->n_epoch - now->n_done), text);
-        snprintf(piece, sizeof piece, "%s left", text);
-        append(line, columns, piece);
+        append(line, "%s left", text);
     }
     progress_duration(now->epoch_s, text);
-    snprintf(piece, sizeof piece, "%s/epoch", text);
-    append(line, columns, piece);
+    append(line, "%s/epoch", text);
     if (now->n_bytes > 0) {
         progress_bytes((double)now->n_bytes, text);
-        snprintf(piece, sizeof piece, "%s/epoch", text);
-        append(line, columns, piece);
+        append(line, "%s/epoch", text);
     }
 }
 
@@ -174,9 +184,9 @@ void progress_epoch(struct progress *progress, const struct progress_epoch *epoc
     if (!show) {
         return;
     }
-    char line[LINE_BYTES];
-    line_build(progress, &now, began_s, progress->is_live ? window_columns(progress) : LINE_BYTES - 8, now_s, line);
-    fprintf(progress->file, progress->is_live ? "\r%s\x1b[K" : "%s\n", line);
+    struct line line = {.columns = progress->is_live ? window_columns(progress) : LINE_BYTES - 8};
+    line_build(progress, &now, began_s, now_s, &line);
+    fprintf(progress->file, progress->is_live ? "\r%s\x1b[K" : "%s\n", line.text);
     fflush(progress->file);
     progress->is_drawn = progress->is_live;
     progress->shown_s = now_s;

@@ -66,8 +66,8 @@ Test(progress, without_a_terminal_each_evaluation_is_one_plain_line)
     progress_end(&progress);
     cr_assert_str_eq(seen(file),
                      "loaded 34 nodes\n"
-                     "epoch 5/10  loss 0.5  train 81.50 %  valid 81.50 %  test 81.50 %  2.5 s left  0.020 s/epoch  1.5 MB/epoch\n"
-                     "epoch 10/10  loss 0.5  train 81.50 %  valid 81.50 %  test 81.50 %  0.020 s/epoch  1.5 MB/epoch\n");
+                     "epoch 5/10  loss 0.5  train 81.5 %  valid 81.5 %  test 81.5 %  2.5 s left  0.020 s/epoch  1.5 MB/epoch\n"
+                     "epoch 10/10  loss 0.5  train 81.5 %  valid 81.5 %  test 81.5 %  0.020 s/epoch  1.5 MB/epoch\n");
     fclose(file);
 }
 
@@ -126,7 +126,7 @@ Test(progress, a_live_line_is_redrawn_ten_times_a_second_at_most_and_cleared)
     char *line = strtok(bytes, "\r");
     for (int i = 0; i < n_drawn; i++, line = strtok(NULL, "\r")) {
         cr_assert_leq(strlen(line) - strlen("\x1b[K"), 79, "%s", line);
-        cr_assert(strstr(line, "valid 81.50 %"), "%s", line);
+        cr_assert(strstr(line, "valid 81.5 %"), "%s", line);
     }
     fclose(file);
 }
