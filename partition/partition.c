@@ -2,10 +2,13 @@
 #include "partition/partition.h"
 
 #include "partition/order.h"
+#include "partition/partition_cache.h"
 #include "partition/partition_method.h"
 #include "protocol/memory.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef enum status partition_method(const struct dataset *dataset, const struct job *job, int32_t n_part,
                                      int32_t *owner);
@@ -40,6 +43,22 @@ static enum status acquire(int32_t n_part, int64_t n_node, struct partition *out
     return status;
 }
 
+/* Owners by the job's method (unless `given`), then the order. */
+static enum status cut(const struct dataset *dataset, const struct job *job, bool given, struct partition *partition)
+{
+    enum status status = STATUS_OK;
+    if (partition->n_part == 1) {
+        memset(partition->owner, 0, (size_t)partition->n_node * sizeof *partition->owner);
+    } else if (!given) {
+        status = methods[job->partition.method](dataset, job, partition->n_part, partition->owner);
+    }
+    if (status != STATUS_OK) {
+        return status;
+    }
+    count_parts(partition);
+    return order_build(dataset, partition->owner, partition->n_part, partition->part_begin, partition->order);
+}
+
 enum status partition_build(const struct dataset *dataset, const struct job *job, struct partition *out)
 {
     int32_t n_part = job_n_part(job);
@@ -48,13 +67,21 @@ enum status partition_build(const struct dataset *dataset, const struct job *job
                            (long long)dataset->n_node);
     }
     struct partition partition;
+    struct partition_cache cache;
+    /* A partition that came with the job is part of the key, so it is read first. */
+    bool given = n_part > 1 && job->partition.method == JOB_METHOD_FILE;
     enum status status = acquire(n_part, dataset->n_node, &partition);
-    if (status == STATUS_OK && n_part > 1) {
-        status = methods[job->partition.method](dataset, job, n_part, partition.owner);
+    if (status == STATUS_OK && given) {
+        status = partition_file(dataset, job, n_part, partition.owner);
     }
     if (status == STATUS_OK) {
-        count_parts(&partition);
-        status = order_build(dataset, partition.owner, n_part, partition.part_begin, partition.order);
+        partition_cache_find(dataset, job, n_part, given ? partition.owner : NULL, &cache);
+        if (!partition_cache_load(&cache, &partition)) {
+            status = cut(dataset, job, given, &partition);
+            if (status == STATUS_OK) {
+                partition_cache_save(&cache, &partition);
+            }
+        }
     }
     if (status != STATUS_OK) {
         partition_release(&partition);

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 int file_write(int file, const void *bytes, size_t n_bytes)
@@ -67,4 +68,27 @@ enum status file_replace(const char *path, const struct iovec *piece, int n_piec
         unlink(aside);
     }
     return error == 0 ? STATUS_OK : status_fail(STATUS_IO, "cannot write '%s': %s", path, strerror(error));
+}
+
+enum status file_folder_make(const char *path)
+{
+    char folder[PATH_MAX];
+    if (snprintf(folder, sizeof folder, "%s", path) >= PATH_MAX) {
+        return status_fail(STATUS_CREATE, "cannot make folder '%s': its name is too long for this system", path);
+    }
+    for (size_t i = 1; path[i - 1] != '\0'; i++) {
+        if (path[i] != '/' && path[i] != '\0') {
+            continue;
+        }
+        folder[i] = '\0';
+        if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+            return status_fail(STATUS_CREATE, "cannot make folder '%s': %s", folder, strerror(errno));
+        }
+        folder[i] = path[i];
+    }
+    struct stat found;
+    if (stat(path, &found) != 0 || !S_ISDIR(found.st_mode)) {
+        return status_fail(STATUS_CREATE, "cannot make folder '%s': something else has that name", path);
+    }
+    return STATUS_OK;
 }

@@ -1,4 +1,5 @@
-/* Files written whole: a reader finds the old contents or the new, never a mixture, also after a power cut. */
+/* Files written whole: a reader finds the old contents or the new, never a mixture, also after a power cut. And the
+ * folders they go to. */
 #ifndef PROTOCOL_FILE_H
 #define PROTOCOL_FILE_H
 
@@ -14,6 +15,10 @@
  *   notes   written to PATH.tmp, fsynced, renamed, the folder fsynced
  */
 enum status file_replace(const char *path, const struct iovec *piece, int n_piece);
+
+/* Make a folder with those above it (mode 0777 less the umask); one that is there is fine.
+ * errors  STATUS_CREATE with the folder and the reason */
+enum status file_folder_make(const char *path);
 
 /* Write all bytes to an open file; returns 0 or errno. Goes on after signals and short writes. */
 int file_write(int file, const void *bytes, size_t n_bytes);

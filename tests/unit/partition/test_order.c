@@ -29,7 +29,7 @@ static struct dataset cliques(void)
         pair[n][0] = shuffled(c * CLIQUE);
         pair[n++][1] = shuffled((c + 1) % N_CLIQUE * CLIQUE + 1);
     }
-    return tiny_from_edges(N, n, (const uint32_t (*)[2])pair, true);
+    return tiny_from_edges(N, n, (const uint32_t(*)[2])pair, true);
 }
 
 static uint32_t clique_of(uint32_t node)
@@ -44,7 +44,8 @@ static uint32_t clique_of(uint32_t node)
 
 Test(order, misses_are_those_of_a_first_in_first_out_cache)
 {
-    /* Row 4 gathers 0 1 2 3 (four misses), row 5 gathers 0 3: both kept by a cache of four, 3 by one of two or three. */
+    /* Row 4 gathers 0 1 2 3 (four misses), row 5 gathers 0 3: both kept by a cache of four, 3 by one of two or three.
+     */
     const uint32_t pair[6][2] = {{0, 4}, {1, 4}, {2, 4}, {3, 4}, {0, 5}, {3, 5}};
     struct dataset dataset = tiny_from_edges(6, 6, pair, false);
     const uint32_t order[6] = {0, 1, 2, 3, 4, 5};
@@ -113,7 +114,7 @@ Test(order, breadth_first_unrolls_a_shuffled_path_inside_each_part)
         pair[i][0] = shuffled(i);
         pair[i][1] = shuffled(i + 1);
     }
-    struct dataset dataset = tiny_from_edges(N, N - 1, (const uint32_t (*)[2])pair, true);
+    struct dataset dataset = tiny_from_edges(N, N - 1, (const uint32_t(*)[2])pair, true);
     for (uint32_t i = 0; i < N; i++) {
         owner[shuffled(i)] = i >= N / 2;
     }
@@ -158,7 +159,7 @@ Test(order, an_order_that_is_good_already_stays)
         pair[i][0] = i;
         pair[i][1] = i + 1;
     }
-    struct dataset dataset = tiny_from_edges(N, N - 1, (const uint32_t (*)[2])pair, true);
+    struct dataset dataset = tiny_from_edges(N, N - 1, (const uint32_t(*)[2])pair, true);
     cr_assert_eq(order_build(&dataset, owner, 1, part_begin, order), STATUS_OK);
     for (uint32_t i = 0; i < N; i++) {
         cr_assert_eq(order[i], i);

@@ -79,3 +79,21 @@ Test(file, a_full_disk_is_an_io_error_that_leaves_no_part_of_a_file)
     cr_assert_not(is_there("f"));
     cr_assert_not(is_there("f.tmp"));
 }
+
+Test(file, a_folder_is_made_with_those_above_it_and_may_be_there)
+{
+    cr_assert_eq(file_folder_make(below("a/b/c")), STATUS_OK);
+    cr_assert(is_there("a/b/c"));
+    cr_assert_eq(file_folder_make(below("a/b/c/")), STATUS_OK);
+    cr_assert_eq(file_folder_make("/"), STATUS_OK);
+}
+
+Test(file, a_folder_that_cannot_be_made_is_named)
+{
+    const struct iovec text = {.iov_base = "x", .iov_len = 1};
+    cr_assert_eq(file_replace(below("f"), &text, 1), STATUS_OK);
+    cr_assert_eq(file_folder_make(below("f")), STATUS_CREATE);
+    cr_assert_not_null(strstr(status_reason(), "something else has that name"));
+    cr_assert_eq(file_folder_make(below("f/below")), STATUS_CREATE);
+    cr_assert_not_null(strstr(status_reason(), "/f/below': Not a directory"), "%s", status_reason());
+}

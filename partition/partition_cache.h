@@ -1,0 +1,41 @@
+/* Partitions kept by content: the same graph cut in the same way is cut once.
+ *
+ * A file's name is the hash of all that a partition depends on. The cache never fails a job: what cannot be read, does
+ * not fit or cannot be written is said once as a warning and done without. Knows nothing of methods.
+ */
+#ifndef PARTITION_PARTITION_CACHE_H
+#define PARTITION_PARTITION_CACHE_H
+
+#include "partition/partition.h"
+
+#include <limits.h>
+#include <stdbool.h>
+
+/* Of what the methods, the order and the file hold. A change that gives another partition for the same key raises it. */
+#define PARTITION_CACHE_VERSION 1
+
+/* "auto" leaves smaller graphs alone: cutting them takes less than a second. */
+#define PARTITION_CACHE_EDGES_LEAST 200000
+
+struct partition_cache {
+    char folder[PATH_MAX]; /* "": no cache */
+    char path[PATH_MAX];
+    char key[33];
+};
+
+/* Where this partition would be: job->partition.cache is "off", a folder, or "auto" for $XDG_CACHE_HOME/trainerd, else
+ * ~/.cache/trainerd.
+ *
+ *   owner  n_node when the parts came with the job (method = file), else NULL: part of the key then
+ *   cost   reads the edges once, to hash them
+ */
+void partition_cache_find(const struct dataset *dataset, const struct job *job, int32_t n_part, const int32_t *owner,
+                          struct partition_cache *out);
+
+/* Fill owner, part_begin and order of an acquired partition. false: nothing there, or nothing good; owner is then as it
+ * was and part_begin zero. */
+bool partition_cache_load(const struct partition_cache *cache, struct partition *partition);
+
+void partition_cache_save(const struct partition_cache *cache, const struct partition *partition);
+
+#endif
