@@ -17,10 +17,7 @@ CWARN   := $(WARN) -Wstrict-prototypes -Wmissing-prototypes -Wvla
 WERROR  ?=
 SAN_asan := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 SAN_fuzz := $(SAN_asan) -fsanitize=fuzzer-no-link -DLOG_BUG_ABORTS
-OPT_release := -O3
-OPT_asan    := -O1
-OPT_fuzz    := -O1
-FLAGS   := -g $(OPT_$(VARIANT)) $(SAN_$(VARIANT)) -fopenmp -ffp-contract=off -fno-math-errno -I. -D_GNU_SOURCE $(WERROR)
+FLAGS   := -g $(if $(filter release,$(VARIANT)),-O3,-O1) $(SAN_$(VARIANT)) -fopenmp -ffp-contract=off -fno-math-errno -I. -D_GNU_SOURCE $(WERROR)
 CFLAGS  += -std=c11 $(CWARN) $(FLAGS)
 CXXFLAGS += -std=c++17 $(WARN) $(FLAGS)
 LDFLAGS += -fopenmp $(SAN_$(VARIANT)) -Wl,--as-needed
@@ -53,15 +50,17 @@ PROGRAMS := $(foreach m,$(MAINS),$(call program,$(m)))
 TEST_ROOMS := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/unit/*/*.c)))))
 TEST_KINDS := $(foreach k,golden gradient equivalence system,$(if $(wildcard tests/$(k)/*.c),$(k)))
 UNIT_TESTS := $(patsubst %,$(BUILD)/bin/test-%,$(TEST_ROOMS))
-TESTS := $(UNIT_TESTS) $(patsubst %,$(BUILD)/bin/test-%,$(TEST_KINDS))
+TESTS   := $(UNIT_TESTS) $(patsubst %,$(BUILD)/bin/test-%,$(TEST_KINDS))
 BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/bin/%,$(wildcard tests/bench/bench_*.c))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/bin/%,$(wildcard tests/fuzz/fuzz_*.c))
 
-# Another variant beside this one: $(call variant,asan) TARGET.
+# Another variant beside this one: $(call variant,asan) TARGET; $(call of_variant,asan,PROGRAMS).
 beside = $(if $(filter build/release,$(BUILD)),build/$(1),$(BUILD)-$(1))
 JOBS = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 variant = +$(Q)$(MAKE) --no-print-directory $(JOBS) VARIANT=$(1) BUILD=$(call beside,$(1))
+of_variant = $(patsubst $(BUILD)/%,$(call beside,$(1))/%,$(2))
 FUZZ = $(call variant,fuzz) CC=clang
+RUN = $(Q)BUILD=$(BUILD) FUZZ_S=$(1) scripts/run-tests
 
 .PHONY: all tests unit check asan bench fuzz fuzzers quickstart install docs lint clean help
 .SECONDARY:
@@ -80,12 +79,12 @@ $(BUILD)/obj/%.cpp.o: %.cpp
 	$(if $(V),,@echo "  CXX  $<")
 	$(Q)$(CXX) $(CXXFLAGS) -MMD -MP -c $< -o $@
 
-define room_rule
-$(BUILD)/lib/$(1).a: $(call object,$(filter $(1)/%,$(SOURCES)))
-	@mkdir -p $$(@D)
-	$$(Q)rm -f $$@ && ar rcs $$@ $$^
-endef
-$(foreach room,$(ROOMS),$(eval $(call room_rule,$(room))))
+$(BUILD)/lib/%.a:
+	@mkdir -p $(@D)
+	$(Q)rm -f $@ && ar rcs $@ $^
+$(foreach room,$(ROOMS),$(eval $(call archive,$(room)): $(call object,$(filter $(room)/%,$(SOURCES)))))
+# Test support is an archive, so that each test takes only what its rooms can link; the report hook is in all of them.
+$(BUILD)/lib/support.a: $(call object,$(filter-out tests/support/report.c,$(wildcard tests/support/*.c)))
 
 # $(call link_rule,program,objects,rooms,further libraries and flags)
 define link_rule
@@ -94,10 +93,6 @@ $(1): $(2) $(call archive,$(3))
 	$$(if $$(V),,@echo "  LINK $$@")
 	$$(Q)$$(CXX) $$(LDFLAGS) $$(filter %.o %.a,$$^) $(4) $(call libs,$(3)) -o $$@
 endef
-# Support comes from an archive, so that each test takes only what its rooms can link; the report hook is in all of them.
-$(BUILD)/lib/support.a: $(call object,$(filter-out tests/support/report.c,$(wildcard tests/support/*.c)))
-	@mkdir -p $(@D)
-	$(Q)rm -f $@ && ar rcs $@ $^
 tests_in = $(call object,$(wildcard $(1)) tests/support/report.c) $(BUILD)/lib/support.a
 $(foreach m,$(MAINS),$(eval $(call link_rule,$(call program,$(m)),$(call object,$(m)),$(call program_rooms,$(m)))))
 $(foreach t,$(TEST_ROOMS),$(eval $(call link_rule,$(BUILD)/bin/test-$(t),$(call tests_in,tests/unit/$(t)/*.c),$(BELOW_$(t)),-lcriterion)))
@@ -116,16 +111,16 @@ check: ## everything: tests, lint, sanitizers, 5 s of each fuzzer; one closing l
 	$(call variant,release) BUILD=$(BUILD) WERROR=-Werror all tests
 	$(call variant,asan) WERROR=-Werror unit
 	$(FUZZ) WERROR=-Werror fuzzers
-	$(Q)BUILD=$(BUILD) FUZZ_S=5 scripts/run-tests scripts/check-layers scripts/check-links $(TESTS) \
-	    $(patsubst $(BUILD)/%,$(call beside,asan)/%,$(UNIT_TESTS)) $(patsubst $(BUILD)/%,$(call beside,fuzz)/%,$(FUZZERS))
+	$(call RUN,5) scripts/check-layers scripts/check-links $(TESTS) $(call of_variant,asan,$(UNIT_TESTS)) \
+	    $(call of_variant,fuzz,$(FUZZERS))
 
 asan: ## unit tests under the address and undefined-behaviour sanitizers
 	$(call variant,asan) unit
-	$(Q)BUILD=$(BUILD) scripts/run-tests $(patsubst $(BUILD)/%,$(call beside,asan)/%,$(UNIT_TESTS))
+	$(call RUN,0) $(call of_variant,asan,$(UNIT_TESTS))
 
 fuzz: ## every fuzzer for FUZZ_S seconds (60)
 	$(FUZZ) fuzzers
-	$(Q)BUILD=$(BUILD) FUZZ_S=$(FUZZ_S) scripts/run-tests $(patsubst $(BUILD)/%,$(call beside,fuzz)/%,$(FUZZERS))
+	$(call RUN,$(FUZZ_S)) $(call of_variant,fuzz,$(FUZZERS))
 
 lint: all ## the include rule, headers that compile alone, what the daemon links
 	$(Q)scripts/check-layers && BUILD=$(BUILD) scripts/check-links

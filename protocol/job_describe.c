@@ -63,10 +63,12 @@ static void print_key(FILE *file, const struct job_key *key, bool markdown)
 void job_describe(FILE *file, bool markdown)
 {
     if (markdown) {
-        fprintf(file, "# Job files\n\n"
-                      "Each file here is a job that `trainerd --config` runs; copy one and change it. Below: every key, from\n"
-                      "`protocol/job_keys.def` by `make docs`. A key that is not given has its default; `--set section.key=value`\n"
-                      "stands over the file. Unknown keys and values out of range are errors that name the place.\n");
+        fputs("# Job files\n\n"
+              "Each file here is a job that `trainerd --config` runs; copy one and change it. Below: every key,\n"
+              "from `protocol/job_keys.def` by `make docs`. A key that is not given has its default;\n"
+              "`--set section.key=value` stands over the file. Unknown keys and values out of range are errors\n"
+              "that name the place.\n",
+              file);
     }
     for (int i = 0; i < job_n_section; i++) {
         print_heading(file, &job_sections[i], markdown);

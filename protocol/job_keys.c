@@ -1,4 +1,4 @@
-/* The table made from job_keys.def, and the small questions about it: find, describe in words, how far is a name off. */
+/* The table made from job_keys.def, and the small questions about it: find, say in words, how far is a name off. */
 #include "protocol/job_keys.h"
 
 #include <ctype.h>

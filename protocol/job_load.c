@@ -269,8 +269,9 @@ static enum status read_entry(struct reader *reader, const struct toml_entry *en
     return read_value(&reader->job, key, where, entry);
 }
 
-/* The value of a setting: as TOML; a word that is no TOML, or no text where a text is wanted, is taken as it stands. */
-static enum status read_setting_value(struct job *job, const struct job_key *key, const char *where, const char *value)
+/* A setting's value as TOML; a word that is no TOML, or no text where a text is wanted, is taken as it stands. */
+static enum status read_setting_value(struct job *job, const struct job_key *key, const char *where,
+                                      const char *value)
 {
     bool quoted = value[0] == '"' || value[0] == '\'';
     bool wants_text = key->type == JOB_TYPE_TEXT || key->type == JOB_TYPE_CHOICE;

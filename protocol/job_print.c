@@ -1,4 +1,4 @@
-/* A job as canonical TOML: every key in the list's order, so that reading it gives the same struct and equal jobs give equal text. */
+/* A job as canonical TOML: every key in the list's order. Equal jobs give equal text. */
 #include "protocol/job.h"
 #include "protocol/job_keys.h"
 #include "protocol/log.h"

@@ -1,4 +1,4 @@
-/* Rules that see more than one key of a job, or more of a value than its range. Those that need the data are the reader's. */
+/* Rules that see more than one key of a job, or more of a value than its range. Rules on data are the reader's. */
 #include "protocol/job_keys.h"
 
 #include <stdlib.h>

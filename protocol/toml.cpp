@@ -1,5 +1,5 @@
-/* The only file that sees toml++ (header-only). Nothing of C++ leaves it: entries are plain structs whose texts live in the
- * store, exceptions become a status. Bytes are checked for UTF-8 and depth before the parser sees them.
+/* The only file that sees toml++ (header-only). Nothing of C++ leaves it: entries are plain structs whose texts live in
+ * the store, exceptions become a status. Bytes are checked for UTF-8 and depth before the parser sees them.
  */
 #include <exception>
 #include <string_view>
@@ -22,7 +22,7 @@ constexpr bool is_refused_later(std::string_view condition)
 
 } // namespace
 
-/* With exceptions off the parser is noexcept, so that neither a failed assertion nor a lack of memory could be caught. */
+/* With exceptions off the parser is noexcept: neither a failed assertion nor a lack of memory could be caught. */
 #define TOML_EXCEPTIONS 1
 #define TOML_ASSERT(condition) \
     ((condition) || is_refused_later(#condition) ? static_cast<void>(0) : give_up())

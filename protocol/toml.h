@@ -1,7 +1,8 @@
 /* TOML text to a flat list of entries in the order of the text: the one door to toml++.
  *
- * Knows nothing of jobs: which sections and keys there may be is the reader's. Two levels are listed, top-level keys and the
- * keys of top-level tables ("sections"); what is nested deeper stays one entry of type TABLE or ARRAY, for the reader to refuse.
+ * Knows nothing of jobs: which sections and keys there may be is the reader's. Two levels are listed, top-level keys and
+ * the keys of top-level tables ("sections"); what is nested deeper stays one entry of type TABLE or ARRAY, for the reader
+ * to refuse.
  */
 #ifndef PROTOCOL_TOML_H
 #define PROTOCOL_TOML_H
@@ -56,13 +57,13 @@ struct toml_list {
  *   owns    borrows the text; the caller owns *out: toml_release
  *   errors  STATUS_CONFIG "ORIGIN:LINE:COLUMN: …" for bytes that are not UTF-8, a syntax error, a key or section that is
  *           there twice, nesting past TOML_DEPTH_MOST, an escaped NUL; *out untouched then
- *   cost    a few times the text in memory; the depth is checked before the parser, whose tables destroy themselves recursively
+ *   cost    a few times the text in memory; the depth is checked before the parser, whose tables end recursively
  */
 enum status toml_read(const char *text, size_t n_bytes, const char *origin, struct toml_list *out);
 
 void toml_release(struct toml_list *list);
 
-/* A text as a TOML string: quotes around it, quotes, backslashes and control characters escaped. The caller frees it. */
+/* A text as a TOML string: in quotes; quotes, backslashes and control characters escaped. The caller frees it. */
 char *toml_quote(const char *text);
 
 /* "a text", "a whole number", … */

@@ -100,7 +100,7 @@ static enum status check_request(const struct request *request)
                         : request->markdown && command != COMMAND_DESCRIBE           ? "--markdown"
                                                                                      : NULL;
     if (command == COMMAND_NONE) {
-        return status_fail(STATUS_USAGE, "no command is given; expected --config FILE or another one of trainerd --help");
+        return status_fail(STATUS_USAGE, "no command is given; expected --config FILE or another, see trainerd --help");
     }
     if (stray != NULL) {
         return status_fail(STATUS_USAGE, "%s does not go with this command; see trainerd --help", stray);

@@ -1,4 +1,4 @@
-/* The command line of trainerd as its users meet it: exit codes, what goes to which stream, what becomes of a coordinator.
+/* The command line of trainerd as its users meet it: exit codes, what goes where, what becomes of a coordinator.
  * Coordinators here are shell scripts beside a copy of trainerd. */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -168,7 +168,8 @@ Test(trainerd, wrong_usage_leaves_with_2_and_says_what_was_wrong)
 
 Test(trainerd, a_job_is_handed_to_the_coordinator_beside_it_with_its_settings)
 {
-    write_file("trainer-coordinator", "#!/bin/sh\n[ $1 = --parent ] && [ $2 = $PPID ] && shift 2\nfor a; do echo \"<$a>\"; done\necho progress >&2\nexit 65\n", 0700);
+    write_file("trainer-coordinator",
+               "#!/bin/sh\n[ $1 = --parent ] && [ $2 = $PPID ] && shift 2\nfor a; do echo \"<$a>\"; done\necho progress >&2\nexit 65\n", 0700);
     EXPECT(65, "progress", "--config", "job.toml", "--set", "name=a b", "--resume", "--set", "train.epochs=3");
     cr_assert_str_eq(printed, "<--config>\n<job.toml>\n<--set>\n<name=a b>\n<--set>\n<train.epochs=3>\n<--resume>\n");
     EXPECT(65, "progress", "--plan", "job.toml", "--json");
@@ -260,7 +261,8 @@ Test(trainerd, when_it_is_killed_outright_the_job_saves_a_checkpoint_and_ends)
 
 Test(trainerd, an_interruption_before_the_coordinator_listens_is_no_bug)
 {
-    int exit_code = signal_when_ready("#!/bin/sh\nmkfifo never\nexec 3<>never\necho ready >ready\nread x <&3\n", SIGTERM);
+    int exit_code = signal_when_ready("#!/bin/sh\nmkfifo never\nexec 3<>never\necho ready >ready\nread x <&3\n",
+                                      SIGTERM);
     cr_assert_eq(exit_code, 75, "exit %d: %s", exit_code, said);
     cr_assert_not_null(strstr(said, "before it could save anything"), "%s", said);
 }
