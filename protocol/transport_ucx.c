@@ -514,8 +514,11 @@ enum status transport_send(struct transport *transport, uint32_t peer, const str
     }
     transport->traffic.all_sent += n_bytes;
     transport->traffic.payload_sent += head->kind == TRANSPORT_KIND_PAYLOAD ? n_bytes : 0;
+    /* A rendezvous has the receiver read the sender's memory, and UCX aborts it when the sender dies meanwhile. The
+     * coordinator outlives its workers: what goes there goes eagerly. */
     ucp_request_param_t how = {
-        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
+        .flags = peer + 1 == transport->n_peer ? UCP_AM_SEND_FLAG_EAGER : 0,
         .cb.send = send_done,
         .user_data = send,
     };

@@ -103,9 +103,8 @@ enum status fleet_end(struct fleet *fleet)
             void *frame = control_frame_abort(&abort, &n);
             fleet_client_send(client, frame, n);
         }
-        fleet_kill(fleet, false);
         if (!fleet_linger(fleet, fleet_is_childless, ABORT_MS)) {
-            fleet_kill(fleet, true);
+            fleet_kill(fleet);
         }
         if (fleet->transport != NULL) {
             transport_abandon(fleet->transport); /* what is half sent belongs to the caller again */
@@ -237,7 +236,7 @@ static void workers_dismiss(struct fleet *fleet)
     }
     fleet_linger(fleet, fleet_is_clientless, CLOSE_MS);
     if (!fleet_linger(fleet, fleet_is_childless, CLOSE_MS)) {
-        fleet_kill(fleet, true);
+        fleet_kill(fleet);
     }
 }
 

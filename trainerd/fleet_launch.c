@@ -79,13 +79,19 @@ static void process_exited(uv_process_t *process, int64_t exit_code, int signal)
     struct fleet *fleet = worker->fleet;
     worker->is_child = false;
     uv_close((uv_handle_t *)process, NULL);
+    char sentence[128];
     if (signal != 0) {
         const char *name = sigabbrev_np(signal);
-        fleet_fail(fleet, worker, STATUS_PEER, "was killed by signal %d (SIG%s) %s", signal, name != NULL ? name : "?",
-                   fleet->doing);
+        snprintf(sentence, sizeof sentence, "was killed by signal %d (SIG%s)", signal, name != NULL ? name : "?");
+    }
+    if (signal == SIGABRT) { /* what UCX does to a process whose peer dies while it reads that peer's memory */
+        fleet_suspect(worker, FLEET_SUSPICION_EXIT, STATUS_PEER, sentence);
         return;
     }
-    char sentence[128];
+    if (signal != 0) {
+        fleet_fail(fleet, worker, STATUS_PEER, "%s %s", sentence, fleet->doing);
+        return;
+    }
     snprintf(sentence, sizeof sentence, "ended with exit code %d (%s)", (int)exit_code,
              status_text(status_from_exit_code((int)exit_code)));
     enum status status = exit_code == 0 ? STATUS_PEER : status_from_exit_code((int)exit_code);
@@ -115,7 +121,8 @@ static enum status worker_start(struct fleet_worker *worker, const char *program
     if (status != STATUS_OK) {
         return status;
     }
-    char *arguments[] = {(char *)program, "--join", fleet->join, "--token-fd", "3", NULL};
+    /* We listen already: a connection that is refused says that we are gone, and is not tried again. */
+    char *arguments[] = {(char *)program, "--join", fleet->join, "--token-fd", "3", "--join-timeout", "0", NULL};
     uv_stdio_container_t stdio[] = {
         {.flags = UV_IGNORE},
         {.flags = UV_IGNORE}, /* standard output belongs to the job's owner */
@@ -188,15 +195,14 @@ int fleet_n_alive(const struct fleet *fleet)
     return n_alive;
 }
 
-void fleet_kill(struct fleet *fleet, bool all)
+void fleet_kill(struct fleet *fleet)
 {
     for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
-        struct fleet_worker *worker = &fleet->workers[rank];
-        if (worker->is_child && (all || worker->client == NULL)) {
-            uv_process_kill(&worker->process, SIGKILL);
+        if (fleet->workers[rank].is_child) {
+            uv_process_kill(&fleet->workers[rank].process, SIGKILL);
         }
     }
-    if (all && !fleet_linger(fleet, fleet_is_childless, KILL_MOST_MS)) {
+    if (!fleet_linger(fleet, fleet_is_childless, KILL_MOST_MS)) {
         log_error("%d workers cannot be killed", fleet_n_alive(fleet));
     }
 }

@@ -112,8 +112,8 @@ enum status fleet_launch(struct fleet *fleet);
 /* Threads of each of n_here workers on a machine of n_core cores. */
 uint32_t fleet_n_thread(const struct job *job, uint32_t n_core, uint32_t n_here);
 bool fleet_is_childless(const struct fleet *fleet);
-/* Kill the children that cannot be told anything / kill all that are left, and reap them. */
-void fleet_kill(struct fleet *fleet, bool all);
+/* Kill what is left and reap it. */
+void fleet_kill(struct fleet *fleet);
 
 /* --- fleet_control.c --- */
 enum status fleet_listen(struct fleet *fleet);

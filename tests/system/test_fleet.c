@@ -205,6 +205,37 @@ Test(fleet, a_killed_worker_ends_the_epoch_with_its_name_and_signal, .timeout = 
     fleet_close(fleet);
 }
 
+static pid_t alarm_victim;
+
+static void alarm_kill(int signal)
+{
+    (void)signal;
+    kill(alarm_victim, SIGKILL);
+}
+
+Test(fleet, a_worker_killed_while_its_memory_is_read_takes_nobody_along, .timeout = 60)
+{
+    struct job job = karate(1, 1);
+    job.model.hidden = 65536; /* megabytes of weights */
+    struct fleet *fleet = start(&job);
+    struct partition partition;
+    int64_t n_weight = prepare(fleet, &job, &partition);
+    float *weights = malloc((size_t)n_weight * sizeof *weights);
+    cr_assert_eq(children(&alarm_victim, 1), 1);
+    signal(SIGALRM, alarm_kill);
+    alarm(1);
+    enum status status = STATUS_OK;
+    while (status == STATUS_OK) {
+        status = fleet_get(fleet, 1, weights, n_weight);
+    }
+    cr_assert_eq(status, STATUS_PEER);
+    check_reason((const char *const[]){"worker 0", "SIGKILL", "while its weights were read", NULL});
+    free(weights);
+    partition_release(&partition);
+    fleet_close(fleet);
+    check_nothing_left();
+}
+
 Test(fleet, a_stopped_worker_is_noticed_by_its_silence_and_killed, .timeout = 60)
 {
     struct job job = karate(2, 2);
