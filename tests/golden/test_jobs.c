@@ -1,0 +1,188 @@
+/* The programs themselves against the float64 references, through job file and output folder: every number of parts, every
+ * partition method, several workers. */
+#include "partition/npy.h"
+#include "protocol/safetensors.h"
+#include "tests/golden/golden_case.h"
+#include "tests/support/gradient.h"
+#include "tests/support/tolerance.h"
+
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char folder[64];
+static char program_path[PATH_MAX];
+
+static void make_folder(void)
+{
+    ssize_t n = readlink("/proc/self/exe", program_path, sizeof program_path - 64);
+    cr_assert_gt(n, 0);
+    program_path[n] = '\0';
+    strcpy(strrchr(program_path, '/'), "/trainerd");
+    strcpy(folder, "/tmp/trainerd-golden-XXXXXX");
+    cr_assert_not_null(mkdtemp(folder));
+}
+
+static void remove_folder(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    cr_assert_eq(system(command), 0);
+}
+
+TestSuite(golden_job, .init = make_folder, .fini = remove_folder, .timeout = 300);
+
+struct layout {
+    const char *method;
+    int parts, workers;
+};
+
+static const struct layout layouts[] = {{"random", 1, 1}, {"random", 2, 2}, {"random", 3, 1}, {"random", 5, 2},
+                                        {"random", 8, 3}, {"metis", 3, 2},  {"block", 3, 3}};
+
+struct trial {
+    const struct golden_case *golden;
+    const char *model;          /* [model] settings as --set arguments */
+    struct program program;     /* names and shapes of the weights */
+    const struct layout *layout;
+    char where[128];
+};
+
+/* Run the case for some epochs into folder/out. */
+static void job_run(const struct trial *trial, const char *train)
+{
+    FILE *file;
+    char path[128], command[PATH_MAX + 1024];
+    snprintf(path, sizeof path, "%s/job.toml", folder);
+    cr_assert_not_null(file = fopen(path, "w"));
+    fprintf(file,
+            "[dataset]\npath = \"%s\"\nundirected = \"no\"\n[partition]\nparts = %d\nmethod = \"%s\"\ncache = \"off\"\n"
+            "[model]\ninit = \"%s/init.safetensors\"\nhidden = 16\n%s\n[train]\n%s\n[workers]\ncount = %d\nthreads = 1\n"
+            "[output]\ndir = \"%s/out\"\n",
+            trial->golden->folder, trial->layout->parts, trial->layout->method, trial->golden->folder, trial->model, train,
+            trial->layout->workers, folder);
+    fclose(file);
+    snprintf(command, sizeof command, "'%s' --config %s 2>%s/log", program_path, path, folder);
+    cr_assert_eq(system(command), 0, "%s: %s", trial->where, command);
+}
+
+static void logits_check(const struct trial *trial)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/out/logits.npy", folder);
+    struct npy npy;
+    cr_assert_eq(npy_open(path, &npy), STATUS_OK, "%s", status_reason());
+    int64_t n = trial->golden->graph.n_node * trial->golden->n_class;
+    cr_assert_eq(npy.rank, 2);
+    cr_assert_eq(npy.shape[0] * npy.shape[1], n);
+    double error = relative_error(npy.data, trial->golden->logits, n);
+    cr_expect(error <= TOLERANCE_ARRAY, "%s: logits are off by %.1e", trial->where, error);
+    npy_close(&npy);
+}
+
+static void weights_load(const struct trial *trial, const char *path, float *out)
+{
+    const struct program *program = &trial->program;
+    struct safetensor *want = memory_alloc((size_t)program->n_param, sizeof *want);
+    for (int p = 0; p < program->n_param; p++) {
+        const struct parameter *param = &program->param[p];
+        want[p] = (struct safetensor){param->name, param->n_dim, {param->shape[0], param->shape[1]}, out + param->offset};
+    }
+    cr_assert_eq(safetensors_load(path, want, (size_t)program->n_param), STATUS_OK, "%s", status_reason());
+    free(want);
+}
+
+/* init − after is the gradient when the step was SGD with rate 1. */
+static void gradient_check_sgd(const struct trial *trial)
+{
+    int64_t n = trial->program.n_weight;
+    float *init = memory_alloc((size_t)n, sizeof *init), *got = memory_alloc((size_t)n, sizeof *got);
+    double *truth = memory_alloc((size_t)n, sizeof *truth);
+    char path[128];
+    snprintf(path, sizeof path, "%s/out/model.safetensors", folder);
+    weights_load(trial, path, got);
+    golden_weights(trial->golden, "sgd1.safetensors", &trial->program, init);
+    for (int64_t i = 0; i < n; i++) {
+        truth[i] = -(double)init[i];
+    }
+    golden_weights(trial->golden, "init.safetensors", &trial->program, init);
+    for (int64_t i = 0; i < n; i++) {
+        truth[i] += init[i];
+        got[i] = init[i] - got[i];
+    }
+    double error = relative_error(got, truth, n);
+    cr_expect(error <= TOLERANCE_ARRAY, "%s: gradients are off by %.1e", trial->where, error);
+    free(truth);
+    free(got);
+    free(init);
+}
+
+static void losses_check(const struct trial *trial)
+{
+    char path[128], line[4096];
+    snprintf(path, sizeof path, "%s/out/metrics.jsonl", folder);
+    FILE *file = fopen(path, "r");
+    cr_assert_not_null(file, "%s", path);
+    int n = 0;
+    while (fgets(line, sizeof line, file) != NULL) {
+        cr_assert_lt(n, GOLDEN_N_LOSS - 1, "%s: more lines than epochs", trial->where);
+        json_t *row = json_loads(line, 0, NULL);
+        double want = trial->golden->adam_loss[n], got = json_number_value(json_object_get(row, "loss"));
+        cr_expect(fabs(got - want) / want <= TOLERANCE_LOSS, "%s: loss of epoch %d is %.9g, expected %.9g", trial->where, n,
+                  got, want);
+        json_decref(row);
+        n++;
+    }
+    fclose(file);
+    cr_expect_eq(n, GOLDEN_N_LOSS - 1, "%s: %d lines of metrics", trial->where, n);
+}
+
+static void check(const char *name, const char *model)
+{
+    struct golden_case golden;
+    golden_open(name, &golden);
+    struct trial trial = {.golden = &golden, .model = model};
+    char text[512];
+    snprintf(text, sizeof text, "[dataset]\npath = \"x\"\n[model]\nhidden = 16\n%s\n", model);
+    static struct job job;
+    cr_assert_eq(job_load_text(text, strlen(text), "test", NULL, 0, &job), STATUS_OK, "%s", status_reason());
+    struct program_input input = {.n_feature = golden.n_feature, .n_class = golden.n_class};
+    cr_assert_eq(program_build(&job, &input, &trial.program), STATUS_OK, "%s", status_reason());
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        trial.layout = &layouts[i];
+        snprintf(trial.where, sizeof trial.where, "%s, %s, %d parts, %d workers", name, layouts[i].method,
+                 layouts[i].parts, layouts[i].workers);
+        job_run(&trial, "epochs = 0");
+        logits_check(&trial);
+        job_run(&trial, "epochs = 1\noptimizer = \"sgd\"\nlr = 1.0");
+        gradient_check_sgd(&trial);
+        job_run(&trial, "epochs = 10\nlr = 0.01\nweight_decay = 5e-4");
+        losses_check(&trial);
+    }
+    program_release(&trial.program);
+    golden_close(&golden);
+}
+
+Test(golden_job, gcn_agrees_for_every_number_of_parts_and_partition)
+{
+    check("gcn", "kind = \"gcn\"");
+}
+
+Test(golden_job, sage_agrees_for_every_number_of_parts_and_partition)
+{
+    check("sage", "kind = \"sage\"");
+}
+
+Test(golden_job, gin_agrees_for_every_number_of_parts_and_partition)
+{
+    check("gin", "kind = \"gin\"\nlearn_eps = true");
+}
+
+Test(golden_job, appnp_agrees_for_every_number_of_parts_and_partition)
+{
+    check("appnp", "kind = \"appnp\"\nalpha = 0.1\nsteps = 10");
+}
