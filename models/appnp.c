@@ -1,4 +1,6 @@
-/* APPNP: h = an MLP's output, then `steps` times z ← (1 − α) Â z + α h. Klicpera, Bojchevski & Günnemann, ICLR 2019, eq. 4 */
+/* APPNP: h = an MLP's output, then `steps` times z ← (1 − α) Â z + α h.
+ * Klicpera, Bojchevski & Günnemann, ICLR 2019, eq. 4
+ */
 #include "models/layers.h"
 
 int appnp_layer(struct program *program, const struct job *job, int layer, int x, int64_t f_out)

@@ -1,4 +1,6 @@
-/* GINConv: y_i = W_2 · relu(W_0 · ((1 + ε) x_i + Σ_{j→i} x_j) + b_0) + b_2. Xu, Hu, Leskovec & Jegelka, ICLR 2019, eq. 4.1 */
+/* GINConv: y_i = W_2 · relu(W_0 · ((1 + ε) x_i + Σ_{j→i} x_j) + b_0) + b_2.
+ * Xu, Hu, Leskovec & Jegelka, ICLR 2019, eq. 4.1
+ */
 #include "models/layers.h"
 
 int gin_layer(struct program *program, const struct job *job, int layer, int x, int64_t f_out)

@@ -7,7 +7,8 @@
 #include "models/program.h"
 #include "protocol/job.h"
 
-/* Emit layer `layer` from value x to f_out columns; returns its output. Names are PyTorch Geometric's, "convs.<layer>.…". */
+/* Emit layer `layer` from value x to f_out columns; returns its output. Names are PyTorch Geometric's,
+ * "convs.<layer>.…". */
 int gcn_layer(struct program *program, const struct job *job, int layer, int x, int64_t f_out);
 int sage_layer(struct program *program, const struct job *job, int layer, int x, int64_t f_out);
 int gin_layer(struct program *program, const struct job *job, int layer, int x, int64_t f_out);
@@ -20,7 +21,8 @@ int appnp_finish(struct program *program, const struct job *job, int x);
 /* The aggregate that model.aggregator names. */
 enum aggregate_kind sage_aggregate(const struct job *job);
 
-/* Should a layer from x to f_out columns multiply by its weight before a linear aggregate? Yes where fewer columns travel so. */
+/* Should a layer from x to f_out columns multiply by its weight before a linear aggregate? Yes where fewer columns
+ * travel so. */
 bool transform_first(const struct program *program, int x, int64_t f_out);
 
 /* program_param with a printed name. */

@@ -65,7 +65,8 @@ bool transform_first(const struct program *program, int x, int64_t f_out)
     if (in->is_static) { /* aggregated once, before epoch 0: nothing travels afterwards */
         return false;
     }
-    int64_t aggregate_first = in->width * (in->needs_grad ? 2 : 1); /* columns forth, and back where a gradient is wanted */
+    /* columns forth, and back where a gradient is wanted */
+    int64_t aggregate_first = in->width * (in->needs_grad ? 2 : 1);
     return 2 * f_out <= aggregate_first; /* on a tie too: the aggregate then keeps nothing for backward */
 }
 
@@ -139,7 +140,8 @@ enum status program_build(const struct job *job, const struct program_input *inp
     int n_layer = (int)n_layer_of(job), n_conv = n_layer - (int)job->model.linear_layers;
     program_init(input, out);
     out->value[0].is_sparse = input->is_sparse && !needs_dense(job, input);
-    int x = job->model.input_dropout > 0.0 ? program_activate(out, 0, DEVICE_ACTIVATION_NONE, job->model.input_dropout) : 0;
+    double drop = job->model.input_dropout;
+    int x = drop > 0.0 ? program_activate(out, 0, DEVICE_ACTIVATION_NONE, drop) : 0;
     for (int layer = 0; layer < n_layer; layer++) {
         int first_param = out->n_param;
         bool last = layer == n_layer - 1;

@@ -36,7 +36,7 @@ struct op_def {
     const char *name;
     bool keeps_in;                 /* backward reads in[0] */
     bool keeps_out;                /* backward reads out */
-    bool in_place;                 /* out may share in[0]'s memory when nothing reads in[0] later, op_keeps_in included */
+    bool in_place;                 /* out may share in[0]'s memory when nothing, backward included, reads in[0] later */
     int64_t (*aux_width)(const struct program *program, const struct op *op); /* floats per row; NULL: none */
     /* Bytes of scratch for a part of n rows (and n_col feature columns when sparse); NULL: none */
     size_t (*scratch)(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n);

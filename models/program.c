@@ -105,7 +105,8 @@ int program_bias(struct program *program, int in, int bias)
 
 int program_activate(struct program *program, int in, enum device_activation activation, double dropout)
 {
-    struct op op = {.kind = OP_KIND_ACTIVATE, .in = {in, -1}, .param = {-1, -1}, .activation = activation, .dropout = dropout};
+    struct op op = {.kind = OP_KIND_ACTIVATE, .in = {in, -1}, .param = {-1, -1}, .activation = activation,
+                    .dropout = dropout};
     return op_append(program, op, program->value[in].width);
 }
 
@@ -132,8 +133,8 @@ int program_eps_add(struct program *program, int eps, int in0, int in1)
 
 int program_aggregate(struct program *program, int in, enum aggregate_kind kind)
 {
-    return op_append(program, (struct op){.kind = OP_KIND_AGGREGATE, .in = {in, -1}, .param = {-1, -1}, .aggregate = kind},
-                     program->value[in].width);
+    struct op op = {.kind = OP_KIND_AGGREGATE, .in = {in, -1}, .param = {-1, -1}, .aggregate = kind};
+    return op_append(program, op, program->value[in].width);
 }
 
 void program_init_weights(const struct program *program, uint64_t seed, float *weights)

@@ -1,4 +1,4 @@
-/* One folder of float64 reference results: graph, weights, logits, losses (make_golden.py beside them says what each is). */
+/* One folder of float64 reference results: graph, weights, logits, losses; the script beside them says what each is. */
 #ifndef TESTS_GOLDEN_GOLDEN_CASE_H
 #define TESTS_GOLDEN_GOLDEN_CASE_H
 
@@ -23,8 +23,8 @@ struct golden_case {
     double adam_loss[GOLDEN_N_LOSS]; /* before each of ten Adam steps, and after the last */
 };
 
-/* Open case `name`; the calling test is skipped, with the reason, where the reference data is not there. Anything else that
- * is wrong fails it. */
+/* Open case `name`; the calling test is skipped, with the reason, where the reference data is not there. Anything else
+ * that is wrong fails it. */
 void golden_open(const char *name, struct golden_case *out);
 void golden_close(struct golden_case *golden);
 

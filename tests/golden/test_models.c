@@ -25,7 +25,8 @@ struct state {
     float *init, *weights, *m, *v, *grad;
 };
 
-static void logits_check(const struct golden_case *golden, const struct program *program, struct executor *x, const char *where)
+static void logits_check(const struct golden_case *golden, const struct program *program, struct executor *x,
+                         const char *where)
 {
     int64_t n = golden->graph.n_node * golden->n_class;
     float *logits = memory_alloc((size_t)n, sizeof *logits);
@@ -57,7 +58,8 @@ static void adam_check(const struct golden_case *golden, const struct program *p
     struct device *device;
     cr_assert_eq(ops->open(1, &device), STATUS_OK);
     for (int t = 0; t < GOLDEN_N_LOSS; t++) {
-        double loss = executor_forward(x, state->weights), error = fabs(loss - golden->adam_loss[t]) / golden->adam_loss[t];
+        double loss = executor_forward(x, state->weights);
+        double error = fabs(loss - golden->adam_loss[t]) / golden->adam_loss[t];
         cr_assert(error <= TOLERANCE_LOSS, "%s: loss after %d Adam steps is off by %.1e", where, t, error);
         if (t == GOLDEN_N_LOSS - 1) {
             break;
@@ -116,7 +118,8 @@ static void check(const char *name, enum dataset_loops loops)
     golden_open(name, &golden);
     golden.graph.loops = loops;
     for (int sparse = 0; sparse < 2; sparse++) {
-        const struct program_input input = {.n_feature = golden.n_feature, .n_class = golden.n_class, .is_sparse = sparse > 0};
+        const struct program_input input = {.n_feature = golden.n_feature, .n_class = golden.n_class,
+                                            .is_sparse = sparse > 0};
         struct program program;
         cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
         for (int d = 0; d < 2; d++) {

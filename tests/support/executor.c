@@ -111,7 +111,8 @@ static int round_of(const struct executor *x, int i, enum part_direction directi
     return n;
 }
 
-static struct aggregate_call aggregate_call_of(struct executor *x, const struct op *op, int i, struct executor_block *block)
+static struct aggregate_call aggregate_call_of(struct executor *x, const struct op *op, int i,
+                                               struct executor_block *block)
 {
     struct executor_part *part = &x->part[i];
     return (struct aggregate_call){.device = x->device, .n = part->n_own, .f = x->setup.program->value[op->out].width,
@@ -123,8 +124,8 @@ static struct aggregate_call aggregate_call_of(struct executor *x, const struct 
 
 /* One linear gather over part i's blocks: forward of every kind, backward of linear kinds. */
 static void round_gather(struct executor *x, const struct op *op, int i, enum part_direction direction,
-                         void (*step)(const struct aggregate_call *), float *(*rows)(struct executor *, const struct op *, int),
-                         float *out)
+                         void (*step)(const struct aggregate_call *),
+                         float *(*rows)(struct executor *, const struct op *, int), float *out)
 {
     int order[64], n = round_of(x, i, direction, order);
     for (int k = 0; k < n; k++) {

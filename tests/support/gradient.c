@@ -30,7 +30,8 @@ double relative_error(const float *x, const double *truth, int64_t n)
     return size > 0.0 ? sqrt(sum) / size : sqrt(sum);
 }
 
-static void values_compare(const struct gradient_case *one, const char *where, struct executor *x, const struct truth *truth)
+static void values_compare(const struct gradient_case *one, const char *where, struct executor *x,
+                           const struct truth *truth)
 {
     for (int v = 1; v < one->program->n_value; v++) {
         if (one->program->value[v].is_sparse) {
@@ -67,7 +68,8 @@ static void part_count_check(const struct gradient_case *one, struct executor_se
     float *grad = memory_alloc((size_t)one->program->n_weight, sizeof *grad);
     struct executor *x = executor_open(setup);
     double found = executor_forward(x, weights);
-    cr_assert(fabs(found - loss) <= TOLERANCE_LOSS * loss, "%s, %s: loss %.9g, expected %.9g", one->what, where, found, loss);
+    cr_assert(fabs(found - loss) <= TOLERANCE_LOSS * loss, "%s, %s: loss %.9g, expected %.9g", one->what, where, found,
+              loss);
     values_compare(one, where, x, truth);
     executor_backward(x, grad);
     gradients_compare(one, where, grad, gradient);

@@ -17,8 +17,8 @@ struct test_graph {
 void test_graph_random(int64_t n_node, double density, uint64_t seed, enum dataset_loops loops, struct test_graph *out);
 
 /* From given edges (copied). */
-void test_graph_from_edges(int64_t n_node, int64_t n_edge, const int64_t *from, const int64_t *to, enum dataset_loops loops,
-                           struct test_graph *out);
+void test_graph_from_edges(int64_t n_node, int64_t n_edge, const int64_t *from, const int64_t *to,
+                           enum dataset_loops loops, struct test_graph *out);
 
 void test_graph_release(struct test_graph *graph);
 

@@ -1,4 +1,4 @@
-/* The truth of gradients: a program evaluated in double on the whole graph, forward only, with its own loops and formulas.
+/* The truth of gradients: a program evaluated in double on the whole graph, forward only, with loops of its own.
  * Shares no code with the ops or devices, but for the random numbers that dropout is defined by.
  */
 #ifndef TESTS_SUPPORT_TRUTH_H

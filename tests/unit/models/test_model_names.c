@@ -196,6 +196,36 @@ Test(model_names, appnp_mixes_each_step_with_the_first_output)
     cr_assert_eq(program.logits, 5);
 }
 
+Test(model_names, sgc_propagates_its_steps_before_epoch_0_and_then_multiplies)
+{
+    build(JOB_KIND_SGC);
+    ops("0 aggregate gcn v1 = v0  [12] static\n"
+        "1 aggregate gcn v2 = v1  [12] static\n"
+        "2 linear v3 = v2, convs.0.lin.weight, convs.0.lin.bias  [5]\n");
+}
+
+Test(model_names, a_hidden_layer_ends_with_residual_norm_activation_and_dropout_in_this_order)
+{
+    job.model.layers = 3;
+    job.model.dropout = 0.5;
+    job.model.norm = JOB_NORM_LAYER;
+    job.model.residual = true;
+    job.model.activation = JOB_ACTIVATION_ELU;
+    job.model.linear_layers = 2;
+    build(JOB_KIND_GCN);
+    ops("0 aggregate gcn v1 = v0  [12] static\n"
+        "1 linear v2 = v1, convs.0.lin.weight, convs.0.bias  [16]\n"
+        "2 linear v3 = v0, residuals.0.weight  [16]\n"
+        "3 add v4 = 1·v2 + 1·v3  [16]\n"
+        "4 layer_norm v5 = v4, norms.0.weight, norms.0.bias  [16]\n"
+        "5 activate elu v6 = v5, dropout 0.5  [16]\n"
+        "6 linear v7 = v6, lins.0.weight, lins.0.bias  [16]\n"
+        "7 add v8 = 1·v7 + 1·v6  [16]\n"
+        "8 layer_norm v9 = v8, norms.1.weight, norms.1.bias  [16]\n"
+        "9 activate elu v10 = v9, dropout 0.5  [16]\n"
+        "10 linear v11 = v10, lins.1.weight, lins.1.bias  [5]\n");
+}
+
 Test(model_names, weight_decay_of_the_first_layer_leaves_the_others_alone)
 {
     job.train.decay = JOB_DECAY_FIRST;

@@ -78,7 +78,8 @@ Test(program, initial_weights_depend_on_seed_tensor_and_element_alone)
     program_param(&program, "a", 40, 50, 0.25);
     int ones = program_param(&program, "b", 0, 5, 0.0);
     program.param[ones].fill = 1.0f;
-    float *first = calloc((size_t)program.n_weight, sizeof *first), *other = calloc((size_t)program.n_weight, sizeof *other);
+    float *first = calloc((size_t)program.n_weight, sizeof *first);
+    float *other = calloc((size_t)program.n_weight, sizeof *other);
     program_init_weights(&program, 1, first);
     program_init_weights(&program, 2, other);
     double sum = 0.0, square = 0.0;

@@ -112,7 +112,8 @@ Test(safetensors, half_and_double_numbers_become_float32)
     } data = {{0x3c00, 0xc000, 0x7bff, 0x0001, 0x03ff, 0x8400}, {0x3f80, 0xc040}, -0.1};
     unsigned char bytes[1024];
     float half[6], brain[2], wide, none;
-    const struct safetensor want[] = {{"h", 1, {6}, half}, {"b", 1, {2}, brain}, {"d", 0, {0}, &wide}, {"none", 2, {0, 3}, &none}};
+    const struct safetensor want[] = {
+        {"h", 1, {6}, half}, {"b", 1, {2}, brain}, {"d", 0, {0}, &wide}, {"none", 2, {0, 3}, &none}};
     size_t n = compose(bytes, header, &data, 24);
     cr_assert_eq(safetensors_load_bytes(bytes, n, "x", want, 4), STATUS_OK, "%s", status_reason());
     const float half_want[6] = {1, -2, 65504, 0x1p-24f, 1023 * 0x1p-24f, -0x1p-14f};
