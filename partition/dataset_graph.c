@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BATCH 65536
+#define BATCH_MOST ((int64_t)1 << 18) /* edges: readers that share a batch out to threads wait once for each */
 #define INSERTION_MOST 24
 
 struct build {
@@ -73,14 +73,15 @@ static enum status put_batch(struct build *build, const struct edge_source *sour
 
 static enum status pass(struct build *build, const struct edge_source *source)
 {
-    int64_t *batch = memory_alloc(2 * BATCH, sizeof *batch);
+    int64_t n_batch = source->n_edge < BATCH_MOST ? source->n_edge : BATCH_MOST;
+    int64_t *batch = memory_alloc((size_t)(2 * n_batch), sizeof *batch);
     build->n_loop_out = 0;
     enum status status = STATUS_OK;
-    for (int64_t first = 0; first < source->n_edge && status == STATUS_OK; first += BATCH) {
-        int64_t n = source->n_edge - first < BATCH ? source->n_edge - first : BATCH;
-        status = source->read(source->self, first, n, batch, batch + BATCH);
+    for (int64_t first = 0; first < source->n_edge && status == STATUS_OK; first += n_batch) {
+        int64_t n = source->n_edge - first < n_batch ? source->n_edge - first : n_batch;
+        status = source->read(source->self, first, n, batch, batch + n_batch);
         if (status == STATUS_OK) {
-            status = put_batch(build, source, first, n, batch, batch + BATCH);
+            status = put_batch(build, source, first, n, batch, batch + n_batch);
         }
     }
     free(batch);
