@@ -67,6 +67,36 @@ static enum status check_scalars(const struct part_header *h)
     return n_split == h->n_node ? STATUS_OK : fail("header: expected split sizes that add up to the nodes");
 }
 
+/* The section table against the layout that the counts ask for, zeros between sections, and their checksums. */
+static enum status check_sections(const struct part_header *h, const char *bytes, bool checksums)
+{
+    struct part_header expected = *h;
+    if (!part_layout(&expected) || expected.n_bytes != h->n_bytes) {
+        return fail("header: expected counts that fit the bytes");
+    }
+    uint64_t end = sizeof *h;
+    for (int s = 0; s < PART_SECTION_N; s++) {
+        const struct part_section_row *row = &h->section[s];
+        if (row->offset != expected.section[s].offset || row->n_bytes != expected.section[s].n_bytes) {
+            return status_fail(STATUS_DATA, "encoded part: section '%s': expected %llu bytes at offset %llu",
+                               part_section_name(s), (unsigned long long)expected.section[s].n_bytes,
+                               (unsigned long long)expected.section[s].offset);
+        }
+        for (; end < row->offset; end++) {
+            if (bytes[end] != 0) {
+                return status_fail(STATUS_DATA, "encoded part: offset %llu: expected zeros before section '%s'",
+                                   (unsigned long long)end, part_section_name(s));
+            }
+        }
+        end += row->n_bytes;
+        if (checksums && row->checksum != XXH3_64bits(bytes + row->offset, row->n_bytes)) {
+            return status_fail(STATUS_DATA, "encoded part: section '%s': the checksum does not fit the bytes",
+                               part_section_name(s));
+        }
+    }
+    return STATUS_OK;
+}
+
 /* Size, magic, version, checksums, scalars, and the section table against the layout that the counts ask for. */
 static enum status check_header(const void *bytes, size_t n_bytes, bool checksums)
 {
@@ -100,23 +130,7 @@ static enum status check_header(const void *bytes, size_t n_bytes, bool checksum
             return fail("header: expected rows, columns and edges in all that fit the bytes");
         }
     }
-    struct part_header expected = *h;
-    if (!part_layout(&expected) || expected.n_bytes != h->n_bytes) {
-        return fail("header: expected counts that fit the bytes");
-    }
-    for (int s = 0; s < PART_SECTION_N; s++) {
-        const struct part_section_row *row = &h->section[s];
-        if (row->offset != expected.section[s].offset || row->n_bytes != expected.section[s].n_bytes) {
-            return status_fail(STATUS_DATA, "encoded part: section '%s': expected %llu bytes at offset %llu",
-                               part_section_name(s), (unsigned long long)expected.section[s].n_bytes,
-                               (unsigned long long)expected.section[s].offset);
-        }
-        if (checksums && row->checksum != XXH3_64bits((const char *)bytes + row->offset, row->n_bytes)) {
-            return status_fail(STATUS_DATA, "encoded part: section '%s': the checksum does not fit the bytes",
-                               part_section_name(s));
-        }
-    }
-    return STATUS_OK;
+    return check_sections(h, bytes, checksums);
 }
 
 static enum status check_below(enum part_section s, const uint32_t *value, int64_t n, int64_t most,

@@ -1,0 +1,94 @@
+/* Any bytes as an encoded part: refused, or every index in it can be used.
+ *
+ * The first byte picks: the rest as it is, or changes (two bytes of place, eight of value) to a good part, directed
+ * or not. Checksums are not looked at, or nothing would get past them.
+ */
+#include "partition/part_format.h"
+#include "protocol/log.h"
+#include "protocol/memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define N_GOOD 2
+
+static void *good[N_GOOD];
+static size_t n_good[N_GOOD];
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    (void)argc;
+    (void)argv;
+    for (int i = 0; i < N_GOOD; i++) {
+        struct job job;
+        struct dataset dataset;
+        struct partition partition;
+        job_defaults(&job);
+        job.dataset.generator = i == 0 ? JOB_GENERATOR_KARATE : JOB_GENERATOR_RMAT;
+        job.dataset.nodes = 32;
+        job.dataset.features = 2;
+        job.dataset.undirected = JOB_SWITCH_NO;
+        job.partition.parts = 3;
+        job.partition.method = JOB_METHOD_BLOCK;
+        snprintf(job.partition.cache, sizeof job.partition.cache, "off");
+        ASSERT(dataset_load(&job, &dataset) == STATUS_OK);
+        ASSERT(partition_build(&dataset, &job, &partition) == STATUS_OK);
+        ASSERT(part_encode(&dataset, &partition, 1, &good[i], &n_good[i]) == STATUS_OK);
+        partition_release(&partition);
+        dataset_release(&dataset);
+    }
+    return 0;
+}
+
+/* Use every index as its readers do; ASan sees where that leads. */
+static void walk(const struct part *p)
+{
+    for (int d = 0; d < PART_DIRECTION_N; d++) {
+        for (int32_t j = 0; j < p->n_part; j++) {
+            const struct part_block *b = &p->block[d][j];
+            for (int64_t r = 0; r < b->n_row; r++) {
+                ASSERT(p->node[b->rows != NULL ? b->rows[r] : r] < p->n_node);
+                for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) {
+                    ASSERT(b->degree[b->cols[i]] <= p->n_node);
+                }
+            }
+            for (int64_t r = 0; r < p->send[d][j].n_row; r++) {
+                ASSERT(p->degree[p->send[d][j].rows[r]] <= p->n_node);
+            }
+        }
+    }
+    for (int64_t r = 0; r < p->n_own; r++) {
+        ASSERT(p->node[r] < p->n_node && p->split[r] < 4);
+        ASSERT(p->multi_label || (p->labels[r] >= -1 && p->labels[r] < p->n_class));
+        for (int64_t i = 0; p->feature_indptr != NULL && i < p->feature_indptr[r + 1] - p->feature_indptr[r]; i++) {
+            ASSERT(p->feature_indices[p->feature_indptr[r] + i] < p->n_feature);
+        }
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+{
+    if (n == 0) {
+        return 0;
+    }
+    int which = bytes[0] % (N_GOOD + 1);
+    size_t size = which < N_GOOD ? n_good[which] : n - 1;
+    char *room = aligned_alloc(PART_ALIGN, (size + PART_ALIGN) / PART_ALIGN * PART_ALIGN);
+    ASSERT(room != NULL);
+    memcpy(room, which < N_GOOD ? good[which] : bytes + 1, size);
+    for (size_t at = 1; which < N_GOOD && at + 10 <= n; at += 10) {
+        size_t offset = (size_t)(bytes[at] | bytes[at + 1] << 8) % (size / 4) * 4;
+        memcpy(room + offset, bytes + at + 2, size - offset < 8 ? size - offset : 8);
+    }
+    struct part part;
+    if (part_check(room, size, false, &part) == STATUS_OK) {
+        walk(&part);
+        part_release(&part);
+    }
+    free(room);
+    return 0;
+}

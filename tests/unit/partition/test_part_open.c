@@ -1,0 +1,207 @@
+/* Encoded parts that are not what they say: each is refused, and the reason names the place and what was expected. */
+#include "partition/part_format.h"
+#include "protocol/memory.h"
+#include "tests/support/tiny_graph.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+static char *bytes; /* part 1 of 3 of a directed graph with sparse features, 64-byte aligned */
+static size_t n_bytes;
+
+static void encode(const struct tiny_graph *graph)
+{
+    struct job job;
+    struct partition partition;
+    void *encoded;
+    struct dataset dataset = tiny_build(graph);
+    job_defaults(&job);
+    job.partition.parts = 3;
+    job.partition.method = JOB_METHOD_RANDOM;
+    snprintf(job.partition.cache, sizeof job.partition.cache, "off");
+    cr_assert_eq(partition_build(&dataset, &job, &partition), STATUS_OK);
+    cr_assert_eq(part_encode(&dataset, &partition, 1, &encoded, &n_bytes), STATUS_OK);
+    bytes = aligned_alloc(PART_ALIGN, (n_bytes + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN);
+    memcpy(bytes, encoded, n_bytes);
+    memory_release(MEMORY_OTHER, encoded, n_bytes, 1);
+    partition_release(&partition);
+    tiny_release(&dataset);
+}
+
+static void encode_directed(void)
+{
+    struct tiny_graph graph = {.n_node = 30, .n_draw = 200, .features = TINY_FEATURES_SPARSE, .seed = 5};
+    encode(&graph);
+}
+
+static void encode_dense(void)
+{
+    free(bytes);
+    struct tiny_graph graph = {.n_node = 30, .n_draw = 200, .symmetric = true, .multi_label = true, .seed = 5};
+    encode(&graph);
+}
+
+static void release(void)
+{
+    free(bytes);
+}
+
+TestSuite(part_open, .init = encode_directed, .fini = release);
+
+static void refused(enum status status, const char *reason)
+{
+    cr_assert_eq(status, STATUS_DATA, "opened, expected: %s", reason);
+    cr_assert_not_null(strstr(status_reason(), reason), "'%s', expected: '%s'", status_reason(), reason);
+}
+
+Test(part_open, every_byte_counts)
+{
+    struct part part;
+    cr_assert_eq(part_open(bytes, n_bytes, &part), STATUS_OK);
+    part_release(&part);
+    for (size_t i = 0; i < n_bytes; i++) {
+        bytes[i] ^= 0x10;
+        cr_assert_eq(part_open(bytes, n_bytes, &part), STATUS_DATA, "byte %zu of %zu may be anything", i, n_bytes);
+        bytes[i] ^= 0x10;
+    }
+}
+
+Test(part_open, every_length_but_the_right_one_is_refused)
+{
+    struct part part;
+    for (size_t n = 0; n < n_bytes; n++) {
+        cr_assert_eq(part_open(bytes, n, &part), STATUS_DATA);
+    }
+    refused(part_open(bytes, 10, &part), "10 bytes, expected at least the header's");
+    refused(part_open(bytes, n_bytes - 1, &part), "as the header says");
+}
+
+/* Write a value at an entry of a section or at an offset of the header, look, and put the old bytes back. */
+static void broken_at(size_t offset, const void *value, size_t n, const char *reason)
+{
+    char old[64];
+    struct part part;
+    memcpy(old, bytes + offset, n);
+    memcpy(bytes + offset, value, n);
+    refused(part_check(bytes, n_bytes, false, &part), reason);
+    memcpy(bytes + offset, old, n);
+}
+
+static size_t entry(enum part_section section, int64_t index)
+{
+    const struct part_header *header = (const void *)bytes;
+    size_t size = part_section_element(section), n = header->section[section].n_bytes / size;
+    cr_assert_gt(n, 0);
+    return header->section[section].offset + (index < 0 ? n - 1 : (size_t)index) * size;
+}
+
+static void broken_u32(enum part_section section, int64_t index, uint32_t value, const char *reason)
+{
+    broken_at(entry(section, index), &value, sizeof value, reason);
+}
+
+static void broken_i64(size_t offset, int64_t value, const char *reason)
+{
+    broken_at(offset, &value, sizeof value, reason);
+}
+
+#define HEADER(field) offsetof(struct part_header, field)
+
+Test(part_open, a_header_that_cannot_be_is_refused_by_what_it_says)
+{
+    struct part part;
+    const uint32_t two = 2, ff = UINT32_MAX;
+    const uint8_t three = 3;
+    broken_at(HEADER(magic), "TRNDPARA", 8, "expected the magic word TRNDPART");
+    broken_at(HEADER(version), &two, 4, "version 2 with 19 sections, expected version 1 with 19");
+    broken_at(HEADER(part), &ff, 4, "a part number below the number of parts");
+    broken_at(HEADER(n_part), &ff, 4, "a part number below the number of parts");
+    broken_i64(HEADER(n_own), 31, "1 to n_node own rows");
+    broken_i64(HEADER(n_own), -1, "1 to n_node own rows");
+    broken_i64(HEADER(n_node), INT64_MAX, "fewer than 2^32 - 1 nodes");
+    broken_i64(HEADER(n_feature), -1, "not negative");
+    broken_i64(HEADER(n_feature_value), INT64_MIN, "not negative");
+    broken_i64(HEADER(n_feature_value), INT64_MAX, "counts that fit the bytes");
+    broken_i64(HEADER(n_split[2]), 29, "split sizes that add up to the nodes");
+    broken_at(HEADER(n_class), &ff, 4, "not negative");
+    broken_at(HEADER(loops), &three, 1, "known values");
+    broken_at(HEADER(features), &three, 1, "known values");
+    broken_i64(HEADER(total[0].n_row), -8, "rows, columns and edges in all that fit the bytes");
+    broken_i64(HEADER(total[1].n_edge), INT64_MAX, "rows, columns and edges in all that fit the bytes");
+    broken_i64(HEADER(total[1].n_edge), 3, "counts that fit the bytes");
+    broken_i64(HEADER(section[3].offset), 64, "section 'labels': expected");
+    bytes[8 + HEADER(n_split)] ^= 1;
+    refused(part_open(bytes, n_bytes, &part), "header: the checksum does not fit the bytes");
+}
+
+Test(part_open, a_section_whose_checksum_does_not_fit_is_named)
+{
+    struct part part;
+    const enum part_section sections[] = {PART_SECTION_NODE, PART_SECTION_FEATURE_DATA, PART_SECTION_OUT_COLS};
+    const char *const names[] = {"section 'node': the checksum", "section 'feature data': the checksum",
+                                 "section 'out columns': the checksum"};
+    for (int i = 0; i < 3; i++) {
+        bytes[entry(sections[i], -1)] ^= 1;
+        refused(part_open(bytes, n_bytes, &part), names[i]);
+        bytes[entry(sections[i], -1)] ^= 1;
+    }
+}
+
+Test(part_open, rows_out_of_range_are_refused_by_section_and_entry)
+{
+    const uint8_t four = 4;
+    broken_u32(PART_SECTION_NODE, 2, 30, "section 'node', entry 2: expected a node number below n_node");
+    broken_u32(PART_SECTION_DEGREE, 1, 31, "section 'degree', entry 1: expected at most n_node neighbours");
+    broken_u32(PART_SECTION_DEGREE, 1, 29, "entry 1: expected the number of edges of that row in all blocks");
+    broken_at(entry(PART_SECTION_SPLIT, 3), &four, 1, "section 'split', entry 3: expected a split number of 0 to 3");
+    broken_u32(PART_SECTION_LABELS, 0, 4, "section 'labels', entry 0: expected -1 or a class below n_class");
+    broken_u32(PART_SECTION_LABELS, 0, (uint32_t)-2, "section 'labels', entry 0: expected -1");
+    broken_i64(entry(PART_SECTION_FEATURE_INDPTR, 0), 1, "section 'feature indptr', entry 0: expected 0 first");
+    broken_i64(entry(PART_SECTION_FEATURE_INDPTR, -1), 1, "the number of stored values last");
+    broken_i64(entry(PART_SECTION_FEATURE_INDPTR, 2), -5, "entry 2: expected ends of rows that do not fall");
+    broken_i64(entry(PART_SECTION_FEATURE_INDPTR, 2), INT64_MAX, "entry 2: expected ends of rows that do not fall");
+    broken_u32(PART_SECTION_FEATURE_INDICES, -1, 3, "expected ascending columns below n_feature");
+    broken_u32(PART_SECTION_FEATURE_DATA, 0, 0x7f800000, "section 'feature data', entry 0: expected a finite number");
+}
+
+Test(part_open, blocks_that_do_not_fit_are_refused_by_section_and_block)
+{
+    const struct part_counts *in = (const void *)(bytes + entry(PART_SECTION_IN_BLOCKS, 0));
+    const size_t n_row = offsetof(struct part_counts, n_row), n_col = offsetof(struct part_counts, n_col);
+    const size_t first = entry(PART_SECTION_IN_BLOCKS, 0), diagonal = entry(PART_SECTION_IN_BLOCKS, 1);
+    broken_i64(first + n_row, -1, "section 'in blocks', block 0: expected rows, columns and edges within the part");
+    broken_i64(first + n_col, 31, "section 'in blocks', block 0: expected rows, columns and edges within the part");
+    broken_i64(first + n_row, 0, "section 'in blocks', block 0: expected an edge for each row and for each column");
+    broken_i64(first + n_row, in[0].n_row - 1, "block sizes that add up to the header's totals");
+    broken_i64(diagonal + n_col, 1, "block 1: expected all own rows and columns on the diagonal");
+    broken_i64(entry(PART_SECTION_IN_INDPTR, 0), 1, "block 0: expected an indptr from 0 to the number of edges");
+    broken_i64(entry(PART_SECTION_IN_INDPTR, 2), INT64_MAX, "block 0: expected an indptr that rises");
+    broken_i64(entry(PART_SECTION_IN_INDPTR, 1), 0, "block 0: expected an indptr that rises");
+    broken_u32(PART_SECTION_IN_ROWS, 0, UINT32_MAX, "block 0: expected ascending own rows below n_own");
+    broken_u32(PART_SECTION_IN_ROWS, -1, 0, "block 2: expected ascending own rows below n_own");
+    broken_u32(PART_SECTION_IN_COLS, 0, 30, "block 0: expected ascending columns below n_col in each row");
+    broken_u32(PART_SECTION_IN_DEGREE, 1, 31, "section 'in degree', entry 1: expected at most n_node neighbours");
+    broken_u32(PART_SECTION_OUT_COLS, -1, 30,
+               "section 'out blocks', block 2: expected ascending columns below n_col");
+    broken_u32(PART_SECTION_OUT_ROWS, 0, 30,
+               "section 'out blocks', block 0: expected ascending own rows below n_own");
+}
+
+Test(part_open, dense_features_and_label_rows_must_be_finite_but_unknown_labels_may_be_nan)
+{
+    struct part part;
+    encode_dense();
+    cr_assert_eq(part_open(bytes, n_bytes, &part), STATUS_OK);
+    bool any_nan = false;
+    for (int64_t i = 0; i < part.n_own * part.n_class; i++) {
+        any_nan |= isnan(part.label_rows[i]);
+    }
+    cr_assert(any_nan);
+    part_release(&part);
+    broken_u32(PART_SECTION_LABEL_ROWS, 3, 0xff800000,
+               "section 'label rows', entry 3: expected a finite number or NaN");
+    broken_u32(PART_SECTION_FEATURES, -1, 0x7fc00000, "section 'features', entry");
+}
