@@ -65,10 +65,9 @@ static void environment_init(const struct fleet *fleet, struct environment *out)
     snprintf(text, sizeof text, "%u", n_thread);
     setting_add(out, &n, "OMP_NUM_THREADS", text);
     setting_add(out, &n, "OMP_PROC_BIND", "false"); /* bound threads of several workers would share the first cores */
-    if (n_thread * fleet->n_worker > cores()) {
-        setting_add(out, &n, "OMP_WAIT_POLICY", "passive");
-        setting_add(out, &n, "GOMP_SPINCOUNT", "0");
-    }
+    /* Waiting threads sleep: one that spins keeps the core from the thread it waits for as soon as anything else runs. */
+    setting_add(out, &n, "OMP_WAIT_POLICY", "passive");
+    setting_add(out, &n, "GOMP_SPINCOUNT", "0");
     setting_add(out, &n, "UCX_HANDLE_ERRORS", "none");
     setting_add(out, &n, "UCX_WARN_UNUSED_ENV_VARS", "n");
 }
