@@ -47,7 +47,7 @@ struct dataset {
     uint8_t *split;     /* n_node: enum dataset_split */
     int64_t n_split[4]; /* nodes by enum dataset_split */
 
-    int64_t n_duplicate;        /* edges of the files left out because the same edge (or, undirected, its reverse) was there */
+    int64_t n_duplicate; /* edges of the files left out: the same edge (or, undirected, its reverse) was there already */
     struct dataset_store *store; /* owns what the pointers above point to: mappings and blocks */
 };
 

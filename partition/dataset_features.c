@@ -25,7 +25,8 @@ static enum status fail_not_finite(const struct npy *npy, int64_t row, int64_t c
 static int64_t values_scan(const struct npy *npy, int64_t *n_nonzero_out)
 {
     int64_t bad = INT64_MAX, n_nonzero = 0;
-#pragma omp parallel for reduction(min : bad) reduction(+ : n_nonzero) schedule(static) if (npy->n_value > DATASET_PARALLEL_LEAST)
+#pragma omp parallel for reduction(min : bad) reduction(+ : n_nonzero) schedule(static) \
+    if (npy->n_value > DATASET_PARALLEL_LEAST)
     for (int64_t i = 0; i < npy->n_value; i++) {
         float value = value_at(npy, i);
         n_nonzero += value != 0;

@@ -121,8 +121,8 @@ static enum status sparse_load(const struct job *job, const char *folder, const 
         status = open_in(folder, "feat_data.npy", &data);
     }
     if (status == STATUS_OK && meta->n_feature < 1) {
-        status = status_fail(STATUS_DATA, "%s/meta.json: has no number \"features\", expected the columns of feat_indices.npy",
-                             folder);
+        status = status_fail(STATUS_DATA, "%s/meta.json: has no number \"features\", expected the columns of "
+                             "feat_indices.npy", folder);
     }
     if (status == STATUS_OK) {
         status = dataset_features_sparse(job, &indptr, &indices, &data, meta->n_feature, out);

@@ -69,8 +69,8 @@ static enum status graph_load(const struct job *job, const struct npz *npz, stru
         status = dataset_nodes_check(out->n_node, adjacency.indptr.name);
     }
     if (status == STATUS_OK && adjacency.n_column != adjacency.n_row) {
-        status = status_fail(STATUS_DATA, "%s: adjacency matrix of %" PRId64 " rows and %" PRId64 " columns, expected a square",
-                             adjacency.indptr.name, adjacency.n_row, adjacency.n_column);
+        status = status_fail(STATUS_DATA, "%s: adjacency matrix of %" PRId64 " rows and %" PRId64
+                             " columns, expected a square", adjacency.indptr.name, adjacency.n_row, adjacency.n_column);
     }
     npy_close(&adjacency.data);
     if (status == STATUS_OK) {

@@ -70,7 +70,8 @@ static enum status table_end(struct edge_table *table, int64_t n_edge)
     char *line = NULL;
     enum status status = table->csv != NULL ? csv_gz_line(table->csv, &line) : STATUS_OK;
     if (status == STATUS_OK && line != NULL) {
-        status = status_fail(STATUS_DATA, "%s: goes on after line %" PRId64 ", expected that many edges", table->path, n_edge);
+        status = status_fail(STATUS_DATA, "%s: goes on after line %" PRId64 ", expected that many edges", table->path,
+                             n_edge);
     }
     return status;
 }
@@ -207,7 +208,10 @@ static enum status split_folder(const char *folder, struct dataset_path *out)
 static enum status splits_load(const char *folder, struct dataset *out)
 {
     static const char *const names[] = {
-        [DATASET_SPLIT_TRAIN] = "train.csv.gz", [DATASET_SPLIT_VALID] = "valid.csv.gz", [DATASET_SPLIT_TEST] = "test.csv.gz"};
+        [DATASET_SPLIT_TRAIN] = "train.csv.gz",
+        [DATASET_SPLIT_VALID] = "valid.csv.gz",
+        [DATASET_SPLIT_TEST] = "test.csv.gz",
+    };
     struct dataset_path splits;
     enum status status = split_folder(folder, &splits);
     for (int split = DATASET_SPLIT_TRAIN; split <= DATASET_SPLIT_TEST && status == STATUS_OK; split++) {

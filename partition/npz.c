@@ -98,7 +98,8 @@ static enum status member_read(const struct npz *npz, const char *full, const zi
     if (n < 0) {
         status = status_fail(STATUS_DATA, "%s: byte %llu: %s", full, (unsigned long long)at, zip_file_strerror(file));
     } else if (at != stat->size) {
-        status = status_fail(STATUS_DATA, "%s: %s %llu bytes, expected %llu", full, at < stat->size ? "ends after" : "has over",
+        status = status_fail(STATUS_DATA, "%s: %s %llu bytes, expected %llu", full,
+                             at < stat->size ? "ends after" : "has over",
                              (unsigned long long)(at < stat->size ? at : stat->size), (unsigned long long)stat->size);
     }
     zip_fclose(file);

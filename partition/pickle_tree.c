@@ -1,4 +1,5 @@
-/* Pickle opcodes of protocols 3 and 4 (2, but for bytes), those that data need: everything on the stack is a node, nothing is ever called. */
+/* Pickle opcodes of protocols 3 and 4 (2, but for bytes), those that data need: everything on the stack is a node, nothing
+ * is ever called. */
 #include "partition/pickle_tree.h"
 
 #include "protocol/memory.h"
