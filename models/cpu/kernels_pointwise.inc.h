@@ -28,12 +28,13 @@ TARGET static void draw(const struct random_key *key, uint64_t row, uint32_t fir
     }
 }
 
-/* e^x − 1 for x ≤ 0, within 2 units in the last place.
+/* e^x − 1 for x ≤ 0 (0 above), within 2 units in the last place.
  * x = k ln 2 + r, |r| ≤ ln 2 / 2; e^r − 1 by its series; then 2^k (e^r − 1) + (2^k − 1). */
 INLINE float expm1_negative(float x)
 {
     const float to_whole = 0x1.8p23f; /* adding it leaves the nearest whole number in the low bits */
-    float bounded = x > -30.0f ? x : -30.0f;
+    float bounded = x > -30.0f ? x : -30.0f; /* also where x is not a number */
+    bounded = bounded < 0.0f ? bounded : 0.0f;
     float k = (bounded * 0x1.715476p0f + to_whole) - to_whole;
     float r = (bounded - k * 0x1.62ep-1f) - k * 0x1.0bfbe8p-15f;
     float tail = 0x1.a01a02p-13f;
@@ -54,10 +55,10 @@ INLINE float activate_value(const enum device_activation kind, float x)
 {
     switch (kind) {
     case DEVICE_ACTIVATION_RELU:
-        return x > 0.0f ? x : 0.0f;
+        return x <= 0.0f ? 0.0f : x; /* not a number stays one */
     case DEVICE_ACTIVATION_ELU: {
         float negative = expm1_negative(x);
-        return x > 0.0f ? x : negative;
+        return x < 0.0f ? negative : x;
     }
     case DEVICE_ACTIVATION_LEAKY_RELU:
         return x > 0.0f ? x : 0.01f * x;
@@ -102,24 +103,44 @@ static struct dropout dropout_of(const struct device_activate *activate)
     return (struct dropout){random_drop_threshold(activate->p), (float)(1.0 / (1.0 - activate->p))};
 }
 
-INLINE void forward_columns(const enum device_activation kind, int64_t n, struct dropout dropout, const uint32_t *draws,
-                            const float *x, float *y)
+/* Masks of what is kept (all ones) and dropped (zeros) for n columns from column c of row r. A loop of its own: with a
+ * comparison beside it the compiler branches around the arithmetic and misses its vectors. */
+INLINE void keep_masks(const struct device_activate *activate, uint32_t threshold, int64_t r, int64_t c, int64_t n,
+                       uint32_t *keep)
 {
-    for (int64_t c = 0; c < n; c++) {
-        float value = activate_value(kind, x[c]) * dropout.scale;
-        y[c] = draws[c] < dropout.threshold ? 0.0f : value;
+    draw(&activate->key, activate->node[r], (uint32_t)(c / 4), (n + 3) / 4, keep);
+    for (int64_t i = 0; i < n; i++) {
+        keep[i] = keep[i] >= threshold ? UINT32_MAX : 0;
     }
 }
 
-INLINE void backward_columns(const enum device_activation kind, int64_t n, struct dropout dropout, const uint32_t *draws,
+INLINE float keep_by_mask(uint32_t mask, float value)
+{
+    union {
+        float value;
+        uint32_t bits;
+    } both = {.value = value};
+    both.bits &= mask;
+    return both.value;
+}
+
+INLINE void forward_columns(const enum device_activation kind, int64_t n, float scale, const uint32_t *keep,
+                            const float *x, float *y)
+{
+    for (int64_t c = 0; c < n; c++) {
+        y[c] = keep_by_mask(keep[c], activate_value(kind, x[c]) * scale);
+    }
+}
+
+INLINE void backward_columns(const enum device_activation kind, int64_t n, float scale, const uint32_t *keep,
                              const float *x, const float *y, const float *grad_y, bool add, float *grad_x)
 {
-    float unscale = 1.0f / dropout.scale;
+    float unscale = 1.0f / scale;
     for (int64_t c = 0; c < n; c++) {
         float input = kind == DEVICE_ACTIVATION_GELU ? x[c] : 0.0f;
         float output = kind == DEVICE_ACTIVATION_GELU || kind == DEVICE_ACTIVATION_NONE ? 0.0f : y[c] * unscale;
-        float grad = grad_y[c] * dropout.scale * activate_slope(kind, input, output);
-        grad = draws[c] < dropout.threshold ? 0.0f : grad;
+        float grad = grad_y[c] * scale * activate_slope(kind, input, output);
+        grad = keep_by_mask(keep[c], grad);
         grad_x[c] = add ? grad_x[c] + grad : grad;
     }
 }
@@ -131,18 +152,19 @@ INLINE void backward_columns(const enum device_activation kind, int64_t n, struc
 TARGET static void activate_forward(const struct device_activate *activate, int64_t f, int64_t first, int64_t end,
                                     const float *x, float *y)
 {
-    uint32_t draws[DRAW_COLUMNS] = {0};
+    uint32_t keep[DRAW_COLUMNS];
+    memset(keep, 0xff, sizeof keep);
     struct dropout dropout = dropout_of(activate);
     for (int64_t r = first; r < end; r++) {
         for (int64_t c = 0, n; c < f; c += n) {
             n = smaller(f - c, DRAW_COLUMNS);
             if (dropout.threshold > 0) {
-                draw(&activate->key, activate->node[r], (uint32_t)(c / 4), (n + 3) / 4, draws);
+                keep_masks(activate, dropout.threshold, r, c, n, keep);
             }
             switch (activate->activation) {
 #define X(kind)                                                                     \
             case kind:                                                              \
-                forward_columns(kind, n, dropout, draws, x + r * f + c, y + r * f + c); \
+                forward_columns(kind, n, dropout.scale, keep, x + r * f + c, y + r * f + c); \
                 break;
                 EACH_ACTIVATION(X)
 #undef X
@@ -154,7 +176,8 @@ TARGET static void activate_forward(const struct device_activate *activate, int6
 TARGET static void activate_backward(const struct device_activate *activate, int64_t f, int64_t first, int64_t end,
                                      const float *x, const float *y, const float *grad_y, bool add, float *grad_x)
 {
-    uint32_t draws[DRAW_COLUMNS] = {0};
+    uint32_t keep[DRAW_COLUMNS];
+    memset(keep, 0xff, sizeof keep);
     struct dropout dropout = dropout_of(activate);
     if (activate->activation == DEVICE_ACTIVATION_RELU) {
         dropout.threshold = 0; /* what was dropped is 0, where relu's slope is 0: the draws would tell nothing new */
@@ -162,14 +185,15 @@ TARGET static void activate_backward(const struct device_activate *activate, int
     for (int64_t r = first; r < end; r++) {
         for (int64_t c = 0, n; c < f; c += n) {
             int64_t i = r * f + c;
+            const float *x_run = x != NULL ? x + i : NULL, *y_run = y != NULL ? y + i : NULL;
             n = smaller(f - c, DRAW_COLUMNS);
             if (dropout.threshold > 0) {
-                draw(&activate->key, activate->node[r], (uint32_t)(c / 4), (n + 3) / 4, draws);
+                keep_masks(activate, dropout.threshold, r, c, n, keep);
             }
             switch (activate->activation) {
 #define X(kind)                                                                                             \
             case kind:                                                                                      \
-                backward_columns(kind, n, dropout, draws, x + i, y + i, grad_y + i, add, grad_x + i); \
+                backward_columns(kind, n, dropout.scale, keep, x_run, y_run, grad_y + i, add, grad_x + i); \
                 break;
                 EACH_ACTIVATION(X)
 #undef X

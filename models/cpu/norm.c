@@ -6,16 +6,49 @@
 
 #define EPSILON 1e-5
 
+/* Sums over a row go in lanes that are added up at the end: a fixed order that vectors can follow. */
+#define NORM_LANES 8
+
+static double lanes_sum(const double lane[NORM_LANES])
+{
+    return ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
+}
+
+static double row_sum(int64_t f, const float *x)
+{
+    double lane[NORM_LANES] = {0.0};
+    int64_t c = 0;
+    for (; c + NORM_LANES <= f; c += NORM_LANES) {
+        for (int64_t i = 0; i < NORM_LANES; i++) {
+            lane[i] += x[c + i];
+        }
+    }
+    for (; c < f; c++) {
+        lane[0] += x[c];
+    }
+    return lanes_sum(lane);
+}
+
+/* Σ (x − mean)² */
+static double row_squares(int64_t f, const float *x, double mean)
+{
+    double lane[NORM_LANES] = {0.0};
+    int64_t c = 0;
+    for (; c + NORM_LANES <= f; c += NORM_LANES) {
+        for (int64_t i = 0; i < NORM_LANES; i++) {
+            lane[i] += (x[c + i] - mean) * (x[c + i] - mean);
+        }
+    }
+    for (; c < f; c++) {
+        lane[0] += (x[c] - mean) * (x[c] - mean);
+    }
+    return lanes_sum(lane);
+}
+
 static void row_forward(int64_t f, const float *x, const float *weight, const float *bias, float *mean_rstd, float *y)
 {
-    double sum = 0.0, squares = 0.0;
-    for (int64_t c = 0; c < f; c++) {
-        sum += x[c];
-    }
-    double mean = sum / (double)f;
-    for (int64_t c = 0; c < f; c++) {
-        squares += (x[c] - mean) * (x[c] - mean);
-    }
+    double mean = row_sum(f, x) / (double)f;
+    double squares = row_squares(f, x, mean);
     double rstd = 1.0 / sqrt(squares / (double)f + EPSILON);
     for (int64_t c = 0; c < f; c++) {
         y[c] = (float)((x[c] - mean) * rstd) * weight[c] + bias[c];

@@ -13,7 +13,7 @@ struct dense {
     bool add;
 };
 
-static const int64_t rows[] = {0, 1, 300, 2500};
+static const int64_t rows[] = {0, 1, 300, 1100};
 static const int64_t shapes[][2] = {{1, 1}, {3, 7}, {16, 16}, {33, 17}, {64, 100}, {200, 3}, {300, 128}, {7, 256}};
 
 static void forward(struct device *device, const void *context, float *out)

@@ -50,7 +50,7 @@ Test(pointwise, activation_with_dropout_agrees_with_the_reference_for_every_kind
 {
     char what[64];
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
-        int64_t n = 200, f = widths[i];
+        int64_t n = 80, f = widths[i];
         uint32_t *node = node_ids(n);
         float *x = device_random((size_t)(n * f), 1), *grad_y = device_random((size_t)(n * f), 2);
         for (int64_t j = 0; j < n * f; j++) {
@@ -92,6 +92,23 @@ Test(pointwise, elu_and_gelu_are_accurate_to_the_last_places_everywhere)
         }
     }
     device_cpu.close(device);
+}
+
+Test(pointwise, what_is_not_a_number_or_infinite_stays_so_through_every_activation)
+{
+    for (int kind = 0; kind < 5; kind++) {
+        struct device_activate how = {.activation = activations[kind]};
+        const float x[] = {NAN, INFINITY, 1000.0f};
+        float y[3];
+        for (int d = 0; d < 2; d++) {
+            const struct device_ops *ops = d == 0 ? &device_reference : &device_cpu;
+            struct device *device = NULL;
+            cr_assert_eq(ops->open(1, &device), STATUS_OK);
+            ops->activate_forward(device, 1, 3, &how, x, y);
+            cr_assert(isnan(y[0]) && y[1] == INFINITY && y[2] == 1000.0f, "%s, activation %d", ops->name, kind);
+            ops->close(device);
+        }
+    }
 }
 
 Test(pointwise, a_dropped_share_of_p_and_the_rest_scaled_keep_the_mean)
