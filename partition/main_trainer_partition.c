@@ -1,0 +1,249 @@
+/* The command line of trainer-partition: cut a data set once, see how good that is, keep what comes out. */
+#include "partition/part.h"
+#include "partition/partition.h"
+#include "protocol/file.h"
+#include "protocol/log.h"
+#include "protocol/memory.h"
+#include "protocol/version.h"
+
+#include <getopt.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PART_DIGITS 5 /* of the largest part number */
+
+static const char help_text[] =
+    "usage: trainer-partition --config FILE [--set SECTION.KEY=VALUE ...] [--out DIR] [--json]\n"
+    "\n"
+    "Cuts the job's data set into its parts and prints how good the partition is.\n"
+    "\n"
+    "  --config FILE   the job file; [dataset], [partition] and workers.count are what matters\n"
+    "  --set KEY=VALUE overrides a key, as --set partition.parts=8\n"
+    "  --out DIR       leave DIR/partition.txt (one part number per line, line i for node i) and\n"
+    "                  DIR/part.0 ... DIR/part.K-1, the parts as workers get them\n"
+    "  --json          print the figures as JSON on stdout\n"
+    "  --version, --help\n"
+    "\n"
+    "Train on it with --set partition.method=file --set partition.file=DIR/partition.txt, or just again with the\n"
+    "same job: partition.cache keeps it. Exit codes as trainerd's.\n";
+
+enum {
+    OPTION_CONFIG = 'c',
+    OPTION_SET = 's',
+    OPTION_OUT = 'o',
+    OPTION_JSON = 'j',
+    OPTION_VERSION = 'v',
+    OPTION_HELP = 'h'
+};
+
+static const struct option options[] = {{"config", required_argument, NULL, OPTION_CONFIG},
+                                        {"set", required_argument, NULL, OPTION_SET},
+                                        {"out", required_argument, NULL, OPTION_OUT},
+                                        {"json", no_argument, NULL, OPTION_JSON},
+                                        {"version", no_argument, NULL, OPTION_VERSION},
+                                        {"help", no_argument, NULL, OPTION_HELP},
+                                        {NULL, 0, NULL, 0}};
+
+struct request {
+    const char *config, *out;
+    const char **set; /* room for every argument */
+    size_t n_set;
+    bool json;
+    bool prints; /* --help or --version was printed */
+};
+
+static void option_read(struct request *request, int option)
+{
+    switch (option) {
+    case OPTION_CONFIG:
+        request->config = optarg;
+        break;
+    case OPTION_SET:
+        request->set[request->n_set++] = optarg;
+        break;
+    case OPTION_OUT:
+        request->out = optarg;
+        break;
+    case OPTION_JSON:
+        request->json = true;
+        break;
+    default:
+        fputs(option == OPTION_VERSION ? "trainer-partition " TRAINERD_VERSION "\n" : help_text, stdout);
+        request->prints = true;
+    }
+}
+
+static enum status arguments_read(int argc, char **argv, struct request *request)
+{
+    opterr = 0;
+    while (!request->prints) {
+        int at = optind, option = getopt_long(argc, argv, "+:", options, NULL);
+        if (option == -1) {
+            break;
+        }
+        if (option == ':' || option == '?') {
+            return status_fail(STATUS_USAGE,
+                               option == ':' ? "%s needs a value; see trainer-partition --help"
+                                             : "unknown option '%s'; see trainer-partition --help",
+                               argv[at]);
+        }
+        option_read(request, option);
+    }
+    if (!request->prints && optind < argc) {
+        return status_fail(STATUS_USAGE, "unexpected argument '%s'; see trainer-partition --help", argv[optind]);
+    }
+    if (!request->prints && request->config == NULL) {
+        return status_fail(STATUS_USAGE, "expected --config FILE; see trainer-partition --help");
+    }
+    return STATUS_OK;
+}
+
+/* All that is known once the graph is cut. */
+struct cut {
+    struct job job;
+    struct dataset dataset;
+    struct partition partition;
+    struct partition_quality quality;
+    struct part_sizes *sizes;
+};
+
+static int64_t halo_of(const struct cut *cut, int32_t part)
+{
+    int64_t n = 0;
+    for (int32_t j = 0; j < cut->partition.n_part; j++) {
+        n += cut->sizes[part].n_payload[PART_DIRECTION_IN][j];
+    }
+    return n;
+}
+
+static void print_text(const struct cut *cut)
+{
+    const struct partition_quality *q = &cut->quality;
+    fprintf(stderr, "%s: %lld nodes, %lld edges, %d part%s by %s\n", cut->dataset.name,
+            (long long)cut->dataset.n_node, (long long)cut->dataset.n_edge, cut->partition.n_part,
+            cut->partition.n_part == 1 ? "" : "s", job_choice_text("partition", "method", cut->job.partition.method));
+    fprintf(stderr, "cut %lld edges, halo %lld rows (%.3f per node), imbalance %.3f nodes %.3f edges %.3f halo\n",
+            (long long)q->n_cut, (long long)q->n_halo, q->halo_ratio, q->imbalance_node, q->imbalance_edge,
+            q->imbalance_halo);
+    fprintf(stderr, "%8s %12s %14s %12s %16s\n", "part", "nodes", "edges", "halo", "bytes");
+    for (int32_t p = 0; p < cut->partition.n_part; p++) {
+        const struct part_sizes *s = &cut->sizes[p];
+        fprintf(stderr, "%8d %12lld %14lld %12lld %16lld\n", p, (long long)s->n_own, (long long)s->n_edge,
+                (long long)halo_of(cut, p), (long long)s->n_bytes);
+    }
+}
+
+static enum status print_json(const struct cut *cut)
+{
+    const struct partition_quality *q = &cut->quality;
+    json_t *parts = json_array();
+    for (int32_t p = 0; p < cut->partition.n_part; p++) {
+        const struct part_sizes *s = &cut->sizes[p];
+        json_array_append_new(parts, json_pack("{s:i, s:I, s:I, s:I, s:I}", "part", (int)p, "nodes",
+                                               (json_int_t)s->n_own, "edges", (json_int_t)s->n_edge, "halo",
+                                               (json_int_t)halo_of(cut, p), "bytes", (json_int_t)s->n_bytes));
+    }
+    json_t *all = json_pack("{s:s, s:I, s:I, s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:o}", "dataset", cut->dataset.name,
+                            "nodes", (json_int_t)cut->dataset.n_node, "edges", (json_int_t)cut->dataset.n_edge,
+                            "method", job_choice_text("partition", "method", cut->job.partition.method), "cut_edges",
+                            (json_int_t)q->n_cut, "halo_rows", (json_int_t)q->n_halo, "halo_ratio", q->halo_ratio,
+                            "imbalance_nodes", q->imbalance_node, "imbalance_edges", q->imbalance_edge,
+                            "imbalance_halo", q->imbalance_halo, "parts", parts);
+    bool printed =
+        all != NULL && json_dumpf(all, stdout, JSON_INDENT(1)) == 0 && putchar('\n') != EOF && fflush(stdout) == 0;
+    json_decref(all);
+    return printed ? STATUS_OK : status_fail(STATUS_IO, "cannot write the figures to stdout");
+}
+
+/* One part number per line, as partition.method = "file" reads it. */
+static enum status save_owners(const struct cut *cut, const char *path)
+{
+    size_t n_room = (size_t)cut->partition.n_node * (PART_DIGITS + 1) + 2;
+    char *text;
+    enum status status = memory_acquire(MEMORY_OTHER, n_room, 1, &text);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    size_t n = 0;
+    for (int64_t v = 0; v < cut->partition.n_node; v++) {
+        n += (size_t)snprintf(text + n, n_room - n, "%d\n", cut->partition.owner[v]);
+    }
+    const struct iovec piece = {.iov_base = text, .iov_len = n};
+    status = file_replace(path, &piece, 1);
+    memory_release(MEMORY_OTHER, text, n_room, 1);
+    return status;
+}
+
+static enum status save_part(const struct cut *cut, int32_t part, const char *path)
+{
+    struct iovec piece;
+    enum status status = part_encode(&cut->dataset, &cut->partition, part, &piece.iov_base, &piece.iov_len);
+    if (status == STATUS_OK) {
+        status = file_replace(path, &piece, 1);
+        memory_release(MEMORY_OTHER, piece.iov_base, piece.iov_len, 1);
+    }
+    return status;
+}
+
+static enum status save(const struct cut *cut, const char *folder)
+{
+    char path[PATH_MAX];
+    if (strlen(folder) + sizeof "/partition.txt.tmp" > PATH_MAX) {
+        return status_fail(STATUS_CREATE, "cannot make folder '%s': its name is too long for this system", folder);
+    }
+    enum status status = file_folder_make(folder);
+    if (status == STATUS_OK) {
+        snprintf(path, sizeof path, "%s/partition.txt", folder);
+        status = save_owners(cut, path);
+    }
+    for (int32_t p = 0; p < cut->partition.n_part && status == STATUS_OK; p++) {
+        snprintf(path, sizeof path, "%s/part.%d", folder, p);
+        status = save_part(cut, p, path);
+    }
+    return status;
+}
+
+static enum status run(const struct request *request)
+{
+    struct cut cut = {0};
+    enum status status = job_load(request->config, request->set, request->n_set, &cut.job);
+    status = status == STATUS_OK ? dataset_load(&cut.job, &cut.dataset) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = partition_build(&cut.dataset, &cut.job, &cut.partition);
+    if (status == STATUS_OK) {
+        status = partition_measure(&cut.dataset, &cut.partition, &cut.quality);
+        status = status == STATUS_OK ? part_sizes_build(&cut.dataset, &cut.partition, &cut.sizes) : status;
+        if (status == STATUS_OK && request->out != NULL) {
+            status = save(&cut, request->out);
+        }
+        if (status == STATUS_OK && !request->json) {
+            print_text(&cut);
+        } else if (status == STATUS_OK) {
+            status = print_json(&cut);
+        }
+        part_sizes_release(cut.sizes, cut.partition.n_part);
+        partition_release(&cut.partition);
+    }
+    dataset_release(&cut.dataset);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    log_init("trainer-partition", -1, LOG_LEVEL_WARN);
+    struct request request = {.set = memory_alloc((size_t)argc, sizeof *request.set)};
+    enum status status = arguments_read(argc, argv, &request);
+    if (status == STATUS_OK && !request.prints) {
+        status = run(&request);
+    }
+    free(request.set);
+    if (status != STATUS_OK) {
+        fprintf(stderr, "trainer-partition: %s: %s\n", status_text(status), status_reason());
+    }
+    return status_exit_code(status);
+}

@@ -1,0 +1,121 @@
+/* trainer-partition as its users meet it: what it prints where, what it leaves, and that its files can be used. */
+#include "partition/part.h"
+#include "protocol/memory.h"
+
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char folder[64], program[PATH_MAX];
+static char printed[8192], said[8192]; /* the last run's stdout and stderr */
+
+static char *path_of(const char *name)
+{
+    static char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static void make_folder(void)
+{
+    strcpy(folder, "/tmp/test-partition-XXXXXX");
+    cr_assert_not_null(mkdtemp(folder));
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 64);
+    cr_assert_gt(n, 0);
+    program[n] = '\0';
+    strcpy(strrchr(program, '/'), "/trainer-partition");
+    FILE *file = fopen(path_of("job.toml"), "w");
+    fputs("[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 3\n", file);
+    fclose(file);
+}
+
+static void remove_folder(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    cr_assert_eq(system(command), 0);
+}
+
+TestSuite(partition_cli, .init = make_folder, .fini = remove_folder, .timeout = 30);
+
+static void read_all(const char *name, char *out, size_t room)
+{
+    FILE *file = fopen(path_of(name), "r");
+    cr_assert_not_null(file, "%s", name);
+    out[fread(out, 1, room - 1, file)] = '\0';
+    fclose(file);
+}
+
+static int run(const char *arguments)
+{
+    char command[PATH_MAX + 512];
+    snprintf(command, sizeof command, "cd '%s' && '%s' %s >out 2>err", folder, program, arguments);
+    int status = system(command);
+    read_all("out", printed, sizeof printed);
+    read_all("err", said, sizeof said);
+    cr_assert(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+Test(partition_cli, figures_for_people_go_to_stderr_and_json_to_stdout)
+{
+    cr_assert_eq(run("--config job.toml"), 0, "%s", said);
+    cr_assert_str_eq(printed, "");
+    cr_assert_not_null(strstr(said, "34 nodes, 156 edges, 3 parts by metis"), "%s", said);
+    cr_assert_eq(run("--config job.toml --json --set partition.objective=cut"), 0, "%s", said);
+    cr_assert_str_eq(said, "");
+    json_t *all = json_loads(printed, 0, NULL);
+    cr_assert_not_null(all, "%s", printed);
+    cr_assert_eq(json_integer_value(json_object_get(all, "nodes")), 34);
+    cr_assert_eq(json_array_size(json_object_get(all, "parts")), 3);
+    json_decref(all);
+}
+
+Test(partition_cli, what_it_leaves_is_the_partition_and_parts_that_open)
+{
+    cr_assert_eq(run("--config job.toml --out a/b --json"), 0, "%s", said);
+    char first[8192];
+    strcpy(first, printed);
+    for (int p = 0; p < 3; p++) {
+        char name[32];
+        struct stat found;
+        struct part part;
+        snprintf(name, sizeof name, "a/b/part.%d", p);
+        cr_assert_eq(stat(path_of(name), &found), 0);
+        void *bytes = aligned_alloc(64, ((size_t)found.st_size + 63) / 64 * 64);
+        FILE *file = fopen(path_of(name), "r");
+        cr_assert_eq(fread(bytes, 1, (size_t)found.st_size, file), (size_t)found.st_size);
+        fclose(file);
+        cr_assert_eq(part_open(bytes, (size_t)found.st_size, &part), STATUS_OK, "%s", status_reason());
+        cr_assert_eq(part.part, p);
+        part_release(&part);
+        free(bytes);
+    }
+    cr_assert_eq(run("--config job.toml --set partition.method=file --set partition.file=a/b/partition.txt --json"),
+                 0);
+    /* All but the method's name is the same. */
+    cr_assert_str_eq(strstr(printed, "\"cut_edges\""), strstr(first, "\"cut_edges\""));
+}
+
+Test(partition_cli, wrong_usage_and_failures_have_their_exit_codes)
+{
+    cr_assert_eq(run(""), 2);
+    cr_assert_not_null(strstr(said, "expected --config FILE"));
+    cr_assert_eq(run("--bogus"), 2);
+    cr_assert_not_null(strstr(said, "unknown option '--bogus'"));
+    cr_assert_eq(run("--config"), 2);
+    cr_assert_eq(run("--config job.toml more"), 2);
+    cr_assert_eq(run("--config none.toml"), 66);
+    cr_assert_eq(run("--config job.toml --set partition.parts=35"), 78);
+    cr_assert_not_null(strstr(said, "partition.parts = 35, expected at most the graph's 34 nodes"), "%s", said);
+    cr_assert_eq(run("--config job.toml --out job.toml"), 73);
+    cr_assert_eq(run("--config job.toml --json >/dev/full 2>/dev/null; exit $?"), 74);
+    cr_assert_eq(run("--help"), 0);
+    cr_assert_not_null(strstr(printed, "--out DIR"));
+}
