@@ -162,8 +162,8 @@ TARGET static void activate_forward(const struct device_activate *activate, int6
                 keep_masks(activate, dropout.threshold, r, c, n, keep);
             }
             switch (activate->activation) {
-#define X(kind)                                                                     \
-            case kind:                                                              \
+#define X(kind)                                                                              \
+            case kind:                                                                       \
                 forward_columns(kind, n, dropout.scale, keep, x + r * f + c, y + r * f + c); \
                 break;
                 EACH_ACTIVATION(X)
@@ -191,8 +191,8 @@ TARGET static void activate_backward(const struct device_activate *activate, int
                 keep_masks(activate, dropout.threshold, r, c, n, keep);
             }
             switch (activate->activation) {
-#define X(kind)                                                                                             \
-            case kind:                                                                                      \
+#define X(kind)                                                                                            \
+            case kind:                                                                                     \
                 backward_columns(kind, n, dropout.scale, keep, x_run, y_run, grad_y + i, add, grad_x + i); \
                 break;
                 EACH_ACTIVATION(X)

@@ -139,7 +139,7 @@ static void measure(struct device *device, const char *name, struct device_block
     double sum_rate = 1e-9 * bytes / sum_time.best, triad_rate = 1e-9 * 24.0 * (double)TRIAD_VALUES / triad_time.best;
     char figure[64];
     snprintf(figure, sizeof figure, "spmm sum fp32 %s f=%d %d threads", name, (int)f, n_thread);
-    bench_line(figure, sum_rate, "GB/s", triad_rate, sum_rate / triad_rate, bar);
+    bench_line(figure, sum_rate, "GB/s", triad_rate, sum_rate / triad_rate, f == 128 ? bar : 0.0);
     device->ops->release(device, MEMORY_OTHER, x, rows);
     device->ops->release(device, MEMORY_OTHER, y, rows);
     device->ops->release(device, MEMORY_OTHER, a, values);
