@@ -12,7 +12,7 @@
 #include <stdbool.h>
 
 /* Of what the methods, the order and the file hold. A change that gives another partition for the same key raises it. */
-#define PARTITION_CACHE_VERSION 1
+#define PARTITION_CACHE_VERSION 2
 
 /* "auto" leaves smaller graphs alone: cutting them takes less than a second. */
 #define PARTITION_CACHE_EDGES_LEAST 200000

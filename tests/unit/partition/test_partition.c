@@ -144,6 +144,28 @@ Test(partition, metis_finds_two_cliques_joined_by_an_edge_whatever_the_direction
     }
 }
 
+Test(partition, asked_for_the_least_volume_metis_never_gives_more_than_for_the_least_cut)
+{
+    /* Planted communities: METIS asked for the volume alone gives more here. */
+    struct job job = job_of(8, JOB_METHOD_METIS);
+    struct dataset dataset;
+    struct partition_quality quality[JOB_OBJECTIVE_N];
+    job.dataset.generator = JOB_GENERATOR_SBM;
+    job.dataset.nodes = 2000;
+    job.dataset.degree = 12;
+    job.dataset.classes = 16;
+    cr_assert_eq(dataset_load(&job, &dataset), STATUS_OK);
+    for (int objective = 0; objective < JOB_OBJECTIVE_N; objective++) {
+        struct partition partition;
+        job.partition.objective = objective;
+        cr_assert_eq(partition_build(&dataset, &job, &partition), STATUS_OK);
+        cr_assert_eq(partition_measure(&dataset, &partition, &quality[objective]), STATUS_OK);
+        partition_release(&partition);
+    }
+    cr_assert_leq(quality[JOB_OBJECTIVE_VOLUME].n_halo, quality[JOB_OBJECTIVE_CUT].n_halo);
+    dataset_release(&dataset);
+}
+
 Test(partition, the_figures_of_a_small_graph_are_those_counted_by_hand)
 {
     /* 0 1 | 2 3: edges into the other part 0→2, 0→3, 1→2, 3→0; inside 0→1; a loop at 2 that counts nowhere. */
