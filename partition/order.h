@@ -19,8 +19,8 @@
 enum status order_build(const struct dataset *dataset, const int32_t *owner, int32_t n_part,
                         const int64_t *part_begin, uint32_t *order);
 
-/* Count the sources that are not among the last `window` distinct rows fetched when rows are gathered in this order: a
- * first-in-first-out cache of `window` rows, over edges inside parts.
+/* Count the sources that are not among the last `window` distinct rows fetched when rows are gathered in this order:
+ * a first-in-first-out cache of `window` rows, over edges inside parts.
  *
  *   errors  STATUS_NOMEM
  *   cost    n_edge random accesses, n_node × 4 bytes of scratch

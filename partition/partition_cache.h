@@ -1,7 +1,7 @@
 /* Partitions kept by content: the same graph cut in the same way is cut once.
  *
- * A file's name is the hash of all that a partition depends on. The cache never fails a job: what cannot be read, does
- * not fit or cannot be written is said once as a warning and done without. Knows nothing of methods.
+ * A file's name is the hash of all that a partition depends on. The cache never fails a job: what cannot be read,
+ * does not fit or cannot be written is said once as a warning and done without. Knows nothing of methods.
  */
 #ifndef PARTITION_PARTITION_CACHE_H
 #define PARTITION_PARTITION_CACHE_H
@@ -11,7 +11,7 @@
 #include <limits.h>
 #include <stdbool.h>
 
-/* Of what the methods, the order and the file hold. A change that gives another partition for the same key raises it. */
+/* Raised by every change of methods, order or file that gives another partition for the same key. */
 #define PARTITION_CACHE_VERSION 2
 
 /* "auto" leaves smaller graphs alone: cutting them takes less than a second. */
@@ -23,8 +23,8 @@ struct partition_cache {
     char key[33];
 };
 
-/* Where this partition would be: job->partition.cache is "off", a folder, or "auto" for $XDG_CACHE_HOME/trainerd, else
- * ~/.cache/trainerd.
+/* Where this partition would be: job->partition.cache is "off", a folder, or "auto" for $XDG_CACHE_HOME/trainerd or
+ * else ~/.cache/trainerd.
  *
  *   owner  n_node when the parts came with the job (method = file), else NULL: part of the key then
  *   cost   reads the edges once, to hash them
@@ -32,8 +32,8 @@ struct partition_cache {
 void partition_cache_find(const struct dataset *dataset, const struct job *job, int32_t n_part, const int32_t *owner,
                           struct partition_cache *out);
 
-/* Fill owner, part_begin and order of an acquired partition. false: nothing there, or nothing good; owner is then as it
- * was and part_begin zero. */
+/* Fill owner, part_begin and order of an acquired partition. false: nothing there, or nothing good; owner is then as
+ * it was and part_begin zero. */
 bool partition_cache_load(const struct partition_cache *cache, struct partition *partition);
 
 void partition_cache_save(const struct partition_cache *cache, const struct partition *partition);
