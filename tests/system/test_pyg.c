@@ -1,0 +1,178 @@
+/* Results in PyTorch Geometric: scripts/load_into_pyg.py loads the weights into its modules, by name and strictly,
+ * and finds the logits that the job wrote. The graph is directed, with loops, repeated edges and nodes nothing points at.
+ */
+#include "partition/npy.h"
+#include "protocol/status.h"
+#include "tests/support/graph.h"
+
+#include <criterion/criterion.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PYTHON "PYTHONPATH=build/python /usr/bin/python3 " /* where scripts/install-deps --test puts the package */
+
+enum { N_NODE = 60, N_EDGE = 320, N_FEATURE = 12, N_CLASS = 4 };
+
+static char folder[64];
+static char bin[PATH_MAX];  /* where the programs lie beside this test */
+static char words[1 << 14]; /* what the last command said */
+
+/* Run a shell command printed from a format; its exit code. */
+static int shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static int shell(const char *format, ...)
+{
+    char command[2 * PATH_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    size_t n = (size_t)vsnprintf(command, sizeof command, format, arguments);
+    va_end(arguments);
+    cr_assert_lt(n + 6, sizeof command);
+    strcat(command, " 2>&1");
+    FILE *pipe = popen(command, "r");
+    cr_assert_not_null(pipe);
+    words[fread(words, 1, sizeof words - 1, pipe)] = '\0';
+    int status = pclose(pipe);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000;
+}
+
+static void save(const char *name, enum npy_type type, int rank, const int64_t *shape, const void *values)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/data/%s", folder, name);
+    cr_assert_eq(npy_save(path, type, rank, shape, values), STATUS_OK, "%s", status_reason());
+}
+
+static void write_features(uint64_t seed)
+{
+    float features[N_NODE][N_FEATURE];
+    for (int i = 0; i < N_NODE; i++) {
+        for (int c = 0; c < N_FEATURE; c++) {
+            features[i][c] = test_number(seed, (uint64_t)i, (uint32_t)c);
+        }
+    }
+    save("features.npy", NPY_TYPE_F32, 2, (int64_t[]){N_NODE, N_FEATURE}, features);
+}
+
+/* The same kind of rows, most of them zeros that are not stored. */
+static void write_sparse_features(void)
+{
+    int64_t indptr[N_NODE + 1] = {0}, columns[N_NODE * N_FEATURE], n = 0;
+    float values[N_NODE * N_FEATURE];
+    for (int i = 0; i < N_NODE; i++) {
+        for (int c = i % 3; c < N_FEATURE && i % 7 != 0; c += 3) {
+            columns[n] = c;
+            values[n++] = test_number(5, (uint64_t)i, (uint32_t)c);
+        }
+        indptr[i + 1] = n;
+    }
+    save("feat_indptr.npy", NPY_TYPE_I64, 1, (int64_t[]){N_NODE + 1}, indptr);
+    save("feat_indices.npy", NPY_TYPE_I64, 1, &n, columns);
+    save("feat_data.npy", NPY_TYPE_F32, 1, &n, values);
+    cr_assert_eq(shell("rm %s/data/features.npy", folder), 0, "%s", words);
+    cr_assert_eq(shell("echo '{\"nodes\": %d, \"features\": %d}' > %s/data/meta.json", N_NODE, N_FEATURE, folder), 0);
+}
+
+static void write_dataset(void)
+{
+    int64_t edges[2][N_EDGE], labels[N_NODE], train[N_NODE];
+    for (int e = 0; e < N_EDGE; e++) { /* nodes 0 and 1 receive nothing; some edges come twice, some are loops */
+        uint64_t row = (uint64_t)(e % (N_EDGE - 10));
+        int64_t from = (int64_t)((test_number(1, row, 0) + 1) / 2 * N_NODE);
+        int64_t to = 2 + (int64_t)((test_number(1, row, 1) + 1) / 2 * (N_NODE - 2));
+        edges[0][e] = from;
+        edges[1][e] = e % 40 == 0 && from > 1 ? from : to;
+    }
+    for (int i = 0; i < N_NODE; i++) {
+        labels[i] = i % N_CLASS;
+        train[i] = i;
+    }
+    save("edges.npy", NPY_TYPE_I64, 2, (int64_t[]){2, N_EDGE}, edges);
+    save("labels.npy", NPY_TYPE_I64, 1, (int64_t[]){N_NODE}, labels);
+    save("train_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){N_NODE / 2}, train);
+    write_features(2);
+}
+
+static void make_folder(void)
+{
+    ssize_t n = readlink("/proc/self/exe", bin, sizeof bin - 1);
+    cr_assert_gt(n, 0);
+    bin[n] = '\0';
+    *strrchr(bin, '/') = '\0';
+    if (shell(PYTHON "-c 'from importlib.util import find_spec; exit(find_spec(\"torch\") is None)'") != 0) {
+        cr_skip_test("PyTorch is not there: scripts/install-deps --test");
+    }
+    strcpy(folder, "/tmp/trainerd-pyg-XXXXXX");
+    cr_assert_not_null(mkdtemp(folder));
+    cr_assert_eq(shell("mkdir %s/data", folder), 0);
+    write_dataset();
+}
+
+static void remove_folder(void)
+{
+    if (folder[0] != '\0') {
+        cr_assert_eq(shell("rm -rf '%s'", folder), 0);
+    }
+}
+
+TestSuite(pyg, .init = make_folder, .fini = remove_folder, .timeout = 120);
+
+/* Train with these --set settings, as words of a shell. */
+static void train(const char *settings)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/job.toml", folder);
+    FILE *file = fopen(path, "w");
+    cr_assert_not_null(file);
+    fputs("[dataset]\npath = \"data\"\n[partition]\nparts = 3\ncache = \"off\"\n[model]\nhidden = 16\ndropout = 0.5\n"
+          "[train]\nepochs = 10\n[workers]\ncount = 2\nthreads = 1\n[output]\ndir = \"run\"\n",
+          file);
+    fclose(file);
+    cr_assert_eq(shell("cd %s && %s/trainerd --config job.toml %s", folder, bin, settings), 0, "%s", words);
+}
+
+static int load_into_pyg(void)
+{
+    return shell(PYTHON "scripts/load_into_pyg.py %s/run %s/data", folder, folder);
+}
+
+#define PYG_TEST(name, settings)                       \
+    Test(pyg, name)                                    \
+    {                                                  \
+        train(settings);                               \
+        cr_assert_eq(load_into_pyg(), 0, "%s", words); \
+    }
+
+PYG_TEST(gcn_gives_the_same_logits, "--set model.kind=gcn --set model.layers=3")
+PYG_TEST(sage_with_means_gives_the_same_logits, "--set model.kind=sage --set model.aggregator=mean")
+PYG_TEST(sage_with_maxima_gives_the_same_logits, "--set model.kind=sage --set model.aggregator=max")
+PYG_TEST(sage_with_sums_gives_the_same_logits,
+         "--set model.kind=sage --set model.aggregator=sum --set model.activation=elu")
+PYG_TEST(gin_with_a_trained_epsilon_gives_the_same_logits, "--set model.kind=gin --set model.learn_eps=true")
+PYG_TEST(appnp_gives_the_same_logits, "--set model.kind=appnp --set model.alpha=0.2")
+PYG_TEST(sgc_gives_the_same_logits, "--set model.kind=sgc --set model.steps=3")
+PYG_TEST(norms_residuals_and_linear_layers_give_the_same_logits,
+         "--set model.kind=sage --set model.layers=4 --set model.linear_layers=2 --set model.norm=layer "
+         "--set model.residual=true --set model.activation=gelu")
+PYG_TEST(other_loops_and_reverse_edges_give_the_same_logits,
+         "--set model.kind=gcn --set dataset.self_loops=no --set dataset.undirected=yes "
+         "--set model.activation=leaky_relu")
+
+Test(pyg, normalized_sparse_features_give_the_same_logits)
+{
+    write_sparse_features();
+    train("--set model.kind=gcn --set dataset.normalize_features=row");
+    cr_assert_eq(load_into_pyg(), 0, "%s", words);
+}
+
+Test(pyg, other_features_give_other_logits)
+{
+    train("--set model.kind=gin");
+    write_features(3);
+    cr_assert_eq(load_into_pyg(), 1, "%s", words);
+    cr_assert_not_null(strstr(words, "logits differ"), "%s", words);
+}
