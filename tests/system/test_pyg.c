@@ -1,5 +1,5 @@
-/* Results in PyTorch Geometric: scripts/load_into_pyg.py loads the weights into its modules, by name and strictly, and
- * finds the logits that the job wrote. The graph is directed, has loops, repeated edges and nodes nothing points at.
+/* Results in PyTorch Geometric: scripts/load_into_pyg.py loads the weights into its modules, strictly, and finds the
+ * logits that the job wrote. The graph is directed, has loops, repeated edges and nodes nothing points at.
  */
 #include "partition/npy.h"
 #include "protocol/status.h"
