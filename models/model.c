@@ -103,7 +103,7 @@ static enum status job_check(const struct job *job, const struct program_input *
 static bool needs_dense(const struct job *job, const struct program_input *input)
 {
     bool maximum = job->model.kind == JOB_KIND_SAGE && job->model.aggregator == JOB_AGGREGATOR_MAX;
-    bool added = job->model.residual && n_layer_of(job) > 1 && input->n_feature == job->model.hidden;
+    bool added = job->model.residual && !job->model.residual_linear && n_layer_of(job) > 1 && input->n_feature == job->model.hidden;
     return maximum || added;
 }
 
@@ -113,7 +113,7 @@ static int hidden_end(struct program *program, const struct job *job, int layer,
     int64_t f_in = program->value[x].width, f_out = program->value[y].width;
     if (job->model.residual) {
         int own = x;
-        if (f_in != f_out) {
+        if (f_in != f_out || job->model.residual_linear) {
             int weight = named_param(program, f_out, f_in, linear_bound(f_in), "residuals.%d.weight", layer);
             own = program_linear(program, x, weight, -1);
         }

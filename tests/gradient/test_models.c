@@ -113,6 +113,9 @@ Test(model, layer_norm_residual_and_plain_layers_pass_gradients_through_every_mo
         check(job_choice_text("model", "kind", kinds[k]));
         check_features("residual of the input itself", job.model.hidden, false);
         check_features("residual of sparse input", job.model.hidden, true);
+        job.model.residual_linear = true;
+        check("linear residual");
+        job.model.residual_linear = false;
     }
     job.model.linear_layers = 0;
     job.model.kind = JOB_KIND_APPNP;

@@ -121,6 +121,16 @@ Test(model_names, norms_residuals_and_plain_layers_are_numbered_as_module_lists)
     cr_assert(param("norms.0.weight")->fill == 1.0f && param("norms.0.bias")->fill == 0.0f);
 }
 
+Test(model_names, a_linear_residual_has_a_map_of_its_own_also_where_widths_agree)
+{
+    job.model.layers = 3;
+    job.model.residual = job.model.residual_linear = true;
+    build(JOB_KIND_GCN);
+    names("convs.0.lin.weight 16x12\nconvs.0.bias 16\nresiduals.0.weight 16x12\n"
+          "convs.1.lin.weight 16x16\nconvs.1.bias 16\nresiduals.1.weight 16x16\n"
+          "convs.2.lin.weight 5x16\nconvs.2.bias 5\n");
+}
+
 Test(model_names, weights_are_drawn_as_pytorch_geometric_draws_them)
 {
     build(JOB_KIND_GCN);
