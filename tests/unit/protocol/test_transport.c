@@ -1,9 +1,11 @@
 #include "protocol/transport.h"
 
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -81,6 +83,7 @@ static bool swap(struct side *side, int socket, uint32_t peer)
 static void echo_run(int socket)
 {
     struct side side;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
     if (!side_open(&side, 1, ATTEMPT) || !swap(&side, socket, 0)) {
         _exit(99);
     }
@@ -115,7 +118,8 @@ static pid_t echo_start(struct side *side, int sockets[2])
 
 static void await(struct side *side, int n_arrived, const int *n_pending)
 {
-    for (int i = 0; i < 500 && (side->n_arrived < n_arrived || *n_pending > 0); i++) {
+    /* A wait may end early without anything to show for it, so the patience is time, not turns. */
+    for (time_t end = time(NULL) + 20; time(NULL) < end && (side->n_arrived < n_arrived || *n_pending > 0);) {
         cr_assert_eq(transport_wait(side->transport, 20), STATUS_OK, "%s", status_reason());
     }
     cr_assert_eq(side->n_arrived, n_arrived);
