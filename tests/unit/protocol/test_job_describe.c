@@ -2,6 +2,7 @@
 #include "protocol/job_keys.h"
 
 #include <criterion/criterion.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,4 +56,16 @@ Test(job_describe, every_default_is_inside_its_range_and_available)
             cr_assert(key->choice[key->int_default].available, "%s", key->name);
         }
     }
+}
+
+Test(job_describe, every_job_file_in_configs_is_a_good_one)
+{
+    glob_t files;
+    cr_assert_eq(glob("configs/*.toml", 0, NULL, &files), 0);
+    cr_assert_geq(files.gl_pathc, 10);
+    for (size_t i = 0; i < files.gl_pathc; i++) {
+        static struct job job;
+        cr_expect_eq(job_load(files.gl_pathv[i], NULL, 0, &job), STATUS_OK, "%s", status_reason());
+    }
+    globfree(&files);
 }
