@@ -97,10 +97,8 @@ void golden_close(struct golden_case *golden)
     free(golden->logits);
 }
 
-void golden_weights(const struct golden_case *golden, const char *file, const struct program *program, float *out)
+void golden_weights_file(const char *path, const struct program *program, float *out)
 {
-    char path[8192];
-    snprintf(path, sizeof path, "%s/%s", golden->folder, file);
     struct safetensor *want = memory_alloc((size_t)program->n_param, sizeof *want);
     for (int p = 0; p < program->n_param; p++) {
         const struct parameter *param = &program->param[p];
@@ -108,4 +106,11 @@ void golden_weights(const struct golden_case *golden, const char *file, const st
     }
     cr_assert_eq(safetensors_load(path, want, (size_t)program->n_param), STATUS_OK, "%s", status_reason());
     free(want);
+}
+
+void golden_weights(const struct golden_case *golden, const char *file, const struct program *program, float *out)
+{
+    char path[8192];
+    snprintf(path, sizeof path, "%s/%s", golden->folder, file);
+    golden_weights_file(path, program, out);
 }

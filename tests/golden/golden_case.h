@@ -28,7 +28,8 @@ struct golden_case {
 void golden_open(const char *name, struct golden_case *out);
 void golden_close(struct golden_case *golden);
 
-/* A weight file of the case as the program lays weights out (n_weight floats). */
+/* A weight file, by path or of the case, as the program lays weights out (n_weight floats). */
+void golden_weights_file(const char *path, const struct program *program, float *out);
 void golden_weights(const struct golden_case *golden, const char *file, const struct program *program, float *out);
 
 #endif

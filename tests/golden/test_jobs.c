@@ -1,7 +1,6 @@
 /* The programs themselves against the float64 references, through job file and output folder: every number of parts, every
  * partition method, several workers. */
 #include "partition/npy.h"
-#include "protocol/safetensors.h"
 #include "tests/golden/golden_case.h"
 #include "tests/support/gradient.h"
 #include "tests/support/tolerance.h"
@@ -84,18 +83,6 @@ static void logits_check(const struct trial *trial)
     npy_close(&npy);
 }
 
-static void weights_load(const struct trial *trial, const char *path, float *out)
-{
-    const struct program *program = &trial->program;
-    struct safetensor *want = memory_alloc((size_t)program->n_param, sizeof *want);
-    for (int p = 0; p < program->n_param; p++) {
-        const struct parameter *param = &program->param[p];
-        want[p] = (struct safetensor){param->name, param->n_dim, {param->shape[0], param->shape[1]}, out + param->offset};
-    }
-    cr_assert_eq(safetensors_load(path, want, (size_t)program->n_param), STATUS_OK, "%s", status_reason());
-    free(want);
-}
-
 /* init − after is the gradient when the step was SGD with rate 1. */
 static void gradient_check_sgd(const struct trial *trial)
 {
@@ -104,7 +91,7 @@ static void gradient_check_sgd(const struct trial *trial)
     double *truth = memory_alloc((size_t)n, sizeof *truth);
     char path[128];
     snprintf(path, sizeof path, "%s/out/model.safetensors", folder);
-    weights_load(trial, path, got);
+    golden_weights_file(path, &trial->program, got);
     golden_weights(trial->golden, "sgd1.safetensors", &trial->program, init);
     for (int64_t i = 0; i < n; i++) {
         truth[i] = -(double)init[i];
