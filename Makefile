@@ -109,14 +109,14 @@ fuzzers: $(FUZZERS)
 check: ## everything: tests, lint, sanitizers, 5 s of each fuzzer; one closing line
 	$(Q)scripts/install-deps --test
 	$(call variant,release) BUILD=$(BUILD) WERROR=-Werror all tests
-	$(call variant,asan) WERROR=-Werror unit
+	$(call variant,asan) WERROR=-Werror all tests
 	$(FUZZ) WERROR=-Werror fuzzers
-	$(call RUN,5) scripts/check-layers scripts/check-links $(TESTS) $(call of_variant,asan,$(UNIT_TESTS)) \
+	$(call RUN,5) scripts/check-layers scripts/check-links $(TESTS) $(call of_variant,asan,$(TESTS)) \
 	    $(call of_variant,fuzz,$(FUZZERS))
 
-asan: ## unit tests under the address and undefined-behaviour sanitizers
-	$(call variant,asan) unit
-	$(call RUN,0) $(call of_variant,asan,$(UNIT_TESTS))
+asan: ## all tests under the address and undefined-behaviour sanitizers
+	$(call variant,asan) all tests
+	$(call RUN,0) $(call of_variant,asan,$(TESTS))
 
 fuzz: ## every fuzzer for FUZZ_S seconds (60)
 	$(FUZZ) fuzzers
