@@ -1,10 +1,11 @@
 /* Sum over neighbours, fp32: effective bandwidth against STREAM triad of the same threads in the same run.
  *
  * Bytes are counted as if no gathered row were ever reused: E (4 + 4f) + N (8 + 4f). Random order shows how near the
- * memory's limit the kernel comes, community order how much of the caches it uses.
+ * memory's limit the kernel comes, partition order how much of the caches it uses. The graphs are loaded and ordered as a job's.
  * usage  bench_spmm [threads [f ...]]
  */
 #include "models/cpu/cpu.h"
+#include "partition/part.h"
 #include "tests/bench/bench.h"
 
 #include <string.h>
@@ -12,16 +13,20 @@
 #define N_REPEAT 7
 #define TRIAD_VALUES ((int64_t)1 << 25) /* doubles per array: 256 MiB */
 
-static uint64_t random_state = 1;
+struct graph {
+    const char *name;
+    double bar; /* of triad's bandwidth, at f = 128 */
+    const char *job;
+};
 
-/* splitmix64 */
-static uint64_t random_next(void)
-{
-    uint64_t z = random_state += 0x9e3779b97f4a7c15;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-    z = (z ^ z >> 27) * 0x94d049bb133111eb;
-    return z ^ z >> 31;
-}
+static const struct graph graphs[] = {
+    {"rmat 2^20 degree 16", 0.8,
+     "[dataset]\ngenerator = \"rmat\"\nnodes = 1048576\ndegree = 16.0\nfeatures = 1\nundirected = \"no\"\n"
+     "[model]\nkind = \"sage\"\n[partition]\nmethod = \"block\"\ncache = \"off\"\n"},
+    {"sbm 10^6 degree 30", 1.2,
+     "[dataset]\ngenerator = \"sbm\"\nnodes = 1000000\ndegree = 15.0\nclasses = 500\nhomophily = 0.9\nfeatures = 1\n"
+     "[model]\nkind = \"sage\"\n[partition]\nmethod = \"block\"\ncache = \"off\"\n"},
+};
 
 static void *take(struct device *device, size_t n_bytes)
 {
@@ -33,75 +38,30 @@ static void *take(struct device *device, size_t n_bytes)
     return block;
 }
 
-static int ascending(const void *a, const void *b)
+/* Load, order and encode a graph the way a job does, as one part: its diagonal block is the whole graph in partition order. */
+static struct device_block graph_open(const char *name, const char *job_text)
 {
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* CSR from pairs of destination and source. */
-static struct device_block csr_of(struct device *device, int64_t n, int64_t n_edge, const uint32_t *to, const uint32_t *from)
-{
-    int64_t *indptr = take(device, (size_t)(n + 2) * sizeof *indptr);
-    uint32_t *cols = take(device, (size_t)n_edge * sizeof *cols);
-    for (int64_t e = 0; e < n_edge; e++) {
-        indptr[to[e] + 2]++;
+    static struct job job;
+    struct dataset dataset;
+    struct partition partition;
+    static struct part part;
+    void *bytes = NULL;
+    size_t n_bytes = 0;
+    enum status status = job_load_text(job_text, strlen(job_text), name, NULL, 0, &job);
+    status = status == STATUS_OK ? dataset_load(&job, &dataset) : status;
+    status = status == STATUS_OK ? partition_build(&dataset, &job, &partition) : status;
+    status = status == STATUS_OK ? part_encode(&dataset, &partition, 0, &bytes, &n_bytes) : status;
+    status = status == STATUS_OK ? part_open(bytes, n_bytes, &part) : status;
+    if (status != STATUS_OK) {
+        fprintf(stderr, "%s\n", status_reason());
+        exit(status_exit_code(status));
     }
-    for (int64_t r = 0; r < n; r++) {
-        indptr[r + 2] += indptr[r + 1];
-    }
-    for (int64_t e = 0; e < n_edge; e++) {
-        cols[indptr[to[e] + 1]++] = from[e];
-    }
-    for (int64_t r = 0; r < n; r++) {
-        qsort(cols + indptr[r], (size_t)(indptr[r + 1] - indptr[r]), sizeof *cols, ascending);
-    }
-    return (struct device_block){.n_row = n, .n_col = n, .n_edge = n_edge, .indptr = indptr, .cols = cols};
-}
-
-/* R-MAT (0.57, 0.19, 0.19, 0.05) with node numbers shuffled. source  Chakrabarti et al., SDM 2004 */
-static struct device_block rmat(struct device *device, int scale, int64_t degree)
-{
-    int64_t n = (int64_t)1 << scale, n_edge = n * degree;
-    uint32_t *to = take(device, (size_t)n_edge * 4), *from = take(device, (size_t)n_edge * 4), *name = take(device, (size_t)n * 4);
-    for (int64_t i = 0; i < n; i++) {
-        int64_t j = (int64_t)(random_next() % (uint64_t)(i + 1));
-        name[i] = name[j];
-        name[j] = (uint32_t)i;
-    }
-    for (int64_t e = 0; e < n_edge; e++) {
-        uint32_t a = 0, b = 0;
-        for (int bit = 0; bit < scale; bit++) {
-            uint32_t draw = (uint32_t)(random_next() >> 32) / 42949673; /* 0 … 99 */
-            a = a << 1 | (draw >= 76);
-            b = b << 1 | ((draw >= 57 && draw < 76) || draw >= 95);
-        }
-        to[e] = name[a];
-        from[e] = name[b];
-    }
-    struct device_block block = csr_of(device, n, n_edge, to, from);
-    device->ops->release(device, MEMORY_OTHER, to, (size_t)n_edge * 4);
-    device->ops->release(device, MEMORY_OTHER, from, (size_t)n_edge * 4);
-    device->ops->release(device, MEMORY_OTHER, name, (size_t)n * 4);
-    return block;
-}
-
-/* Contiguous communities of `size` nodes, 90 % of edges inside: the order that partitioning leaves. */
-static struct device_block communities(struct device *device, int64_t n, int64_t degree, int64_t size)
-{
-    int64_t n_edge = n * degree;
-    uint32_t *to = take(device, (size_t)n_edge * 4), *from = take(device, (size_t)n_edge * 4);
-    for (int64_t e = 0; e < n_edge; e++) {
-        int64_t r = e / degree, first = r / size * size;
-        int64_t width = first + size < n ? size : n - first;
-        bool inside = random_next() % 10 != 0;
-        to[e] = (uint32_t)r;
-        from[e] = (uint32_t)(inside ? first + (int64_t)(random_next() % (uint64_t)width) : (int64_t)(random_next() % (uint64_t)n));
-    }
-    struct device_block block = csr_of(device, n, n_edge, to, from);
-    device->ops->release(device, MEMORY_OTHER, to, (size_t)n_edge * 4);
-    device->ops->release(device, MEMORY_OTHER, from, (size_t)n_edge * 4);
-    return block;
+    const struct part_block *block = &part.block[PART_DIRECTION_IN][0];
+    struct device_block whole = {
+        .n_row = block->n_row, .n_col = block->n_col, .n_edge = block->n_edge, .indptr = block->indptr, .cols = block->cols};
+    partition_release(&partition);
+    dataset_release(&dataset);
+    return whole;
 }
 
 /* a = b + s·c, 24 bytes per value counted. source  McCalpin, STREAM */
@@ -157,17 +117,15 @@ int main(int argc, char **argv)
         return 1;
     }
     bench_header();
-    struct device_block graphs[] = {rmat(device, 20, 16), communities(device, 1000000, 30, 2000)};
-    const char *names[] = {"rmat 2^20 d16 random order", "sbm 1e6 d30 community order"};
-    const double bars[] = {0.8, 1.2};
-    for (int g = 0; g < 2; g++) {
-        if (device_cpu.block_open(device, &graphs[g]) != STATUS_OK) {
+    for (size_t g = 0; g < sizeof graphs / sizeof *graphs; g++) {
+        struct device_block block = graph_open(graphs[g].name, graphs[g].job);
+        if (device_cpu.block_open(device, &block) != STATUS_OK) {
             return 1;
         }
         for (int i = 0; i < n_width; i++) {
-            measure(device, names[g], &graphs[g], atoi(widths[i]), bars[g]);
+            measure(device, graphs[g].name, &block, atoi(widths[i]), graphs[g].bar);
         }
-        device_cpu.block_close(device, &graphs[g]);
+        device_cpu.block_close(device, &block);
     }
     device_cpu.close(device);
     return 0;
