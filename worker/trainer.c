@@ -148,8 +148,8 @@ static enum status train_step(struct trainer *t, double *loss_out)
     }
     *loss_out = trainer_sums(t, 0)[0] / ((double)t->n_split[DATASET_SPLIT_TRAIN] * (is_bce(t) ? t->n_class : 1));
     if (!isfinite(*loss_out)) {
-        return status_fail(STATUS_TRAINING, "the loss is %g in epoch %u: lower train.lr or look at the features",
-                           *loss_out, t->epoch);
+        return status_fail(STATUS_TRAINING, "the loss is %s in epoch %u: lower train.lr or look at the features",
+                           isnan(*loss_out) ? "not a number" : "infinite", t->epoch);
     }
     return STATUS_OK;
 }
