@@ -2,6 +2,8 @@
  *
  *   usage: bench_accuracy [NAME ...]      names of configs/, without .toml; all when none is given
  */
+#include "tests/bench/bench.h"
+
 #include <jansson.h>
 #include <libgen.h>
 #include <stdio.h>
@@ -78,10 +80,14 @@ static int experiment_run(const char *bin, const char *folder, const struct expe
         sum += 100.0 * metric;
     }
     double mean = sum / experiment->n_seed;
-    printf("%-24s test %% over %2d seeds | %6.2f | published %5.1f | ratio %.3f | bar %.1f %s\n", experiment->config,
-           experiment->n_seed, mean, experiment->published,
-           experiment->published > 0.0 ? mean / experiment->published : 0.0, experiment->bar,
-           mean >= experiment->bar ? "met" : "MISSED");
+    char figure[64], published[32] = "-", ratio[16] = "-";
+    snprintf(figure, sizeof figure, "%s, mean of %d seeds", experiment->config, experiment->n_seed);
+    if (experiment->published > 0.0) {
+        snprintf(published, sizeof published, "%7.2f %%   ", experiment->published);
+        snprintf(ratio, sizeof ratio, "%6.3f", mean / experiment->published);
+    }
+    printf("%-56s | %7.2f %%    | %12s | %6s | >= %.2f%s\n", figure, mean, published, ratio, experiment->bar,
+           mean >= experiment->bar ? "" : "  MISSED");
     fflush(stdout);
     return mean >= experiment->bar ? 0 : 1;
 }
@@ -110,6 +116,7 @@ int main(int argc, char **argv)
     }
     const char *bin = dirname(self);
     int n_missed = 0;
+    bench_header();
     for (size_t e = 0; e < sizeof experiments / sizeof *experiments; e++) {
         if (is_asked_for(argc, argv, experiments[e].config)) {
             n_missed += experiment_run(bin, folder, &experiments[e]);
