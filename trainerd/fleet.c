@@ -189,6 +189,7 @@ static enum status workers_join(struct fleet *fleet)
         return status;
     }
     fleet_begin(fleet, "while it was connected");
+    fleet->is_welcomed = true;
     return fleet_await(fleet, all_connected);
 }
 
@@ -211,7 +212,7 @@ enum status fleet_open(const struct job *job, const volatile sig_atomic_t *stop,
     }
     while (fleet->attempt == 0 && getrandom(&fleet->attempt, sizeof fleet->attempt, 0) < 0) {
     }
-    fleet_begin(fleet, "before it joined");
+    fleet_begin(fleet, "before all had joined");
     fleet->join_by_ms = fleet->entered_ms + (uint64_t)(job->workers.join_timeout * 1000);
     status = workers_join(fleet);
     if (status != STATUS_OK) {

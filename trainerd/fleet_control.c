@@ -4,6 +4,8 @@
 #include "protocol/log.h"
 #include "trainerd/fleet_state.h"
 
+#include <arpa/inet.h>
+#include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -11,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #define STRANGERS_MOST 64
 #define STRANGER_MS 5000
@@ -195,6 +198,19 @@ static void address_print(const struct sockaddr_storage *address, char *out, siz
     snprintf(out, n_room, address->ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
 }
 
+/* Where workers reach us: "any address" means nothing to another machine, our name does. */
+static void join_print(const struct sockaddr_storage *address, char *out, size_t n_room)
+{
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
+    char host[HOST_NAME_MAX + 1] = "";
+    address_print(address, out, n_room);
+    if (address->ss_family == AF_INET6 ? IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr) : v4->sin_addr.s_addr == INADDR_ANY) {
+        gethostname(host, sizeof host - 1);
+        snprintf(out, n_room, "%s:%u", host, ntohs(address->ss_family == AF_INET6 ? v6->sin6_port : v4->sin_port));
+    }
+}
+
 static void client_options(struct fleet_client *client)
 {
     struct sockaddr_storage address = {0};
@@ -206,6 +222,11 @@ static void client_options(struct fleet_client *client)
     unsigned most_ms = (unsigned)(client->fleet->job->workers.heartbeat_timeout * 1000);
     if (uv_fileno((uv_handle_t *)&client->tcp, &file) == 0) {
         setsockopt(file, IPPROTO_TCP, TCP_USER_TIMEOUT, &most_ms, sizeof most_ms);
+        /* Who waits for the others has no heartbeat yet: the kernel asks its machine, every second, until most_ms. */
+        int on = 1, period_s = 1;
+        setsockopt(file, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+        setsockopt(file, IPPROTO_TCP, TCP_KEEPIDLE, &period_s, sizeof period_s);
+        setsockopt(file, IPPROTO_TCP, TCP_KEEPINTVL, &period_s, sizeof period_s);
     }
 }
 
@@ -252,6 +273,28 @@ static void client_connects(uv_stream_t *listener, int error)
     client_options(client);
 }
 
+/* Once a suspicion is old: who is to blame. Words of a worker that looks lost are of peers it lost itself, so one that left
+ * without a word comes first; then the one that was suspected first. */
+static struct fleet_worker *culprit(struct fleet *fleet, uint64_t now)
+{
+    struct fleet_worker *best = NULL;
+    bool is_due = false;
+    for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
+        struct fleet_worker *worker = &fleet->workers[rank];
+        if (worker->suspicion == FLEET_SUSPICION_NONE) {
+            continue;
+        }
+        bool has_words = worker->suspicion == FLEET_SUSPICION_WORDS;
+        bool best_has_words = best != NULL && best->suspicion == FLEET_SUSPICION_WORDS;
+        is_due = is_due || now - worker->suspect_ms > SUSPECT_MS;
+        if (best == NULL || has_words < best_has_words ||
+            (has_words == best_has_words && worker->suspect_ms < best->suspect_ms)) {
+            best = worker;
+        }
+    }
+    return is_due ? best : NULL;
+}
+
 /* Who has been silent for too long, which suspicion nobody explained, who did not come. */
 void fleet_tick(uv_timer_t *tick)
 {
@@ -265,16 +308,17 @@ void fleet_tick(uv_timer_t *tick)
             fleet_client_close(client);
         }
     }
+    const struct fleet_worker *lost = culprit(fleet, now);
+    if (lost != NULL) {
+        fleet_fail(fleet, lost, lost->suspect_status, "%s %s", lost->suspect, fleet->doing);
+    }
     uint32_t n_joined = 0;
     for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
         struct fleet_worker *worker = &fleet->workers[rank];
         n_joined += worker->has_joined;
-        if (worker->suspicion != FLEET_SUSPICION_NONE && now - worker->suspect_ms > SUSPECT_MS) {
-            fleet_fail(fleet, worker, worker->suspect_status, "%s %s", worker->suspect, fleet->doing);
-        }
         /* Nobody was listened to between two calls: silence counts from the later of its last word and the call. */
         uint64_t since = worker->heard_ms > fleet->entered_ms ? worker->heard_ms : fleet->entered_ms;
-        if (worker->is_connected && worker->suspicion == FLEET_SUSPICION_NONE && now - since > silence_ms) {
+        if (fleet->is_welcomed && worker->suspicion == FLEET_SUSPICION_NONE && now - since > silence_ms) {
             fleet_fail(fleet, worker, STATUS_PEER, "was silent for %.1f s %s, more than workers.heartbeat_timeout allows",
                        (double)(now - since) / 1000, fleet->doing);
         }
@@ -322,7 +366,7 @@ enum status fleet_listen(struct fleet *fleet)
     struct sockaddr_storage address = {0};
     int n_address = sizeof address;
     uv_tcp_getsockname(&fleet->listener, (struct sockaddr *)&address, &n_address);
-    address_print(&address, fleet->join, sizeof fleet->join);
+    join_print(&address, fleet->join, sizeof fleet->join);
     return STATUS_OK;
 }
 

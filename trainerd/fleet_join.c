@@ -72,7 +72,9 @@ void fleet_hello(struct fleet_client *client, const struct control_frame *frame)
     worker->n_address = hello.address.n_bytes;
     worker->address = memory_alloc(worker->n_address, 1);
     memcpy(worker->address, hello.address.at, worker->n_address);
-    log_info("worker %u joined: pid %u on %s, %u cores", worker->rank, worker->pid, worker->host, worker->n_core);
+    if (!worker->was_started) { /* whoever starts workers by hand wants to see them come */
+        fprintf(stderr, "worker %u joined: pid %u on %s, %u cores\n", worker->rank, worker->pid, worker->host, worker->n_core);
+    }
 }
 
 static uint32_t n_on_host(const struct fleet *fleet, const char *host)

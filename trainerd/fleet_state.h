@@ -61,6 +61,7 @@ struct fleet {
     uv_timer_t tick;
     uv_poll_t transport_poll;
     bool is_listening, is_polling;
+    bool is_welcomed;  /* workers are expected to be heard of from now on */
     char join[300];    /* HOST:PORT for trainer-worker --join */
     char token[FLEET_TOKEN_BYTES];
     uint32_t attempt;

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #define RETRY_MS 100
+#define LINGER_MS 1000
 
 struct link {
     int socket;
@@ -40,15 +41,19 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static int connect_once(const struct addrinfo *found)
+/* A machine that is not there answers nothing: the kernel alone would try for two minutes. 0 ms: let it. */
+static int connect_once(const struct addrinfo *found, int64_t most_ms)
 {
+    const struct timeval most = {most_ms / 1000, most_ms % 1000 * 1000}, for_ever = {0};
     int error = ECONNREFUSED;
     for (; found != NULL; found = found->ai_next) {
         int file = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (file >= 0 && connect(file, found->ai_addr, found->ai_addrlen) == 0) {
+        if (file >= 0 && setsockopt(file, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most) == 0 &&
+            connect(file, found->ai_addr, found->ai_addrlen) == 0) {
+            setsockopt(file, SOL_SOCKET, SO_SNDTIMEO, &for_ever, sizeof for_ever);
             return file;
         }
-        error = errno;
+        error = errno == EINPROGRESS ? ETIMEDOUT : errno;
         if (file >= 0) {
             close(file);
         }
@@ -68,7 +73,8 @@ static enum status socket_open(const char *join, double join_timeout_s, int *out
     for (;;) {
         struct addrinfo wish = {.ai_socktype = SOCK_STREAM}, *found = NULL;
         int unknown = getaddrinfo(where.host, where.port, &wish, &found);
-        *out = unknown == 0 ? connect_once(found) : -1;
+        int64_t left_ms = by > now_ms() ? by - now_ms() : 1;
+        *out = unknown == 0 ? connect_once(found, join_timeout_s > 0 ? left_ms : 0) : -1;
         int error = errno;
         if (found != NULL) {
             freeaddrinfo(found);
@@ -84,6 +90,16 @@ static enum status socket_open(const char *join, double join_timeout_s, int *out
     }
 }
 
+/* Until all have joined nothing is said: the kernel asks now and then whether the coordinator's machine is still there. */
+static void alive_ask(int file)
+{
+    int on = 1, idle_s = 4, period_s = 1, n_most = 4;
+    setsockopt(file, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(file, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    setsockopt(file, IPPROTO_TCP, TCP_KEEPINTVL, &period_s, sizeof period_s);
+    setsockopt(file, IPPROTO_TCP, TCP_KEEPCNT, &n_most, sizeof n_most);
+}
+
 enum status link_open(const char *join, double join_timeout_s, bool talks, struct link **out)
 {
     int file;
@@ -93,6 +109,7 @@ enum status link_open(const char *join, double join_timeout_s, bool talks, struc
     }
     int on = 1;
     setsockopt(file, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    alive_ask(file);
     struct link *link = memory_alloc(1, sizeof *link);
     link->socket = file;
     link->talks = talks;
@@ -278,6 +295,13 @@ void link_progress(struct link *link, uint32_t epoch, uint32_t step)
 {
     atomic_store(&link->epoch, epoch);
     atomic_store(&link->step, step);
+}
+
+void link_linger(struct link *link)
+{
+    if (link->is_watched && link->talks) {
+        poll(NULL, 0, LINGER_MS); /* the thread reads, and ends us */
+    }
 }
 
 void link_part(struct link *link)

@@ -40,6 +40,10 @@ enum status link_watch(struct link *link, double heartbeat_timeout_s);
 /* How far the worker is; goes with the next heartbeat. */
 void link_progress(struct link *link, uint32_t epoch, uint32_t step);
 
+/* After losing a peer: the coordinator, who hears of all, has a second to say why, which ends the process with its words.
+ * At once where nobody reads them. */
+void link_linger(struct link *link);
+
 /* Wait for the coordinator's goodbye; the thread is over then. */
 void link_part(struct link *link);
 

@@ -4,6 +4,7 @@
 #include "protocol/memory.h"
 #include "worker/session_state.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -130,12 +131,17 @@ enum status session_run(const struct session_setup *setup)
         status = serve(session);
     }
     if (status != STATUS_OK && session->link != NULL) {
-        /* Told before anything is given back: the process may end at any moment once the coordinator knows. */
-        struct message_failed failed = {.status = status, .reason = message_text(status_reason())};
+        /* Told before anything is given back: the process may end at any moment once the coordinator knows. If it cannot be
+         * told, that is not the reason. */
+        char reason[1024];
+        snprintf(reason, sizeof reason, "%s", status_reason());
+        struct message_failed failed = {.status = status, .reason = message_text(reason)};
         size_t n;
         void *frame = control_frame_failed(&failed, &n);
-        link_send(session->link, frame, n);
-        return status;
+        if (link_send(session->link, frame, n) == STATUS_OK && status == STATUS_PEER) {
+            link_linger(session->link);
+        }
+        return status_fail(status, "%s", reason);
     }
     if (status == STATUS_OK) {
         link_part(session->link);

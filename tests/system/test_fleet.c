@@ -1,5 +1,6 @@
 #include "partition/part.h"
 #include "protocol/control.h"
+#include "protocol/transport.h"
 #include "trainerd/fleet.h"
 
 #include <arpa/inet.h>
@@ -461,6 +462,52 @@ Test(fleet, strangers_with_garbage_or_silence_keep_no_worker_out, .timeout = 60)
     int state;
     cr_assert_eq(waitpid(pid, &state, 0), pid);
     cr_assert(WIFEXITED(state) && WEXITSTATUS(state) == 0, "the worker's end: %d", state);
+    unlink(token_path);
+}
+
+/* A worker's hello with its job's token, from a process that then stops for ever. */
+static _Noreturn void mute_run(int port)
+{
+    const struct transport_events events = {0};
+    struct transport *transport;
+    char secret[256] = "";
+    size_t n, n_address;
+    int file = stranger(port); /* the coordinator has made its token file */
+    FILE *from = fopen(token_path, "r");
+    if (from == NULL || fgets(secret, sizeof secret, from) == NULL ||
+        transport_open(0, 0, 0, 4, &events, &transport) != STATUS_OK) {
+        _exit(94);
+    }
+    secret[strcspn(secret, "\n")] = '\0';
+    const void *address = transport_address(transport, &n_address);
+    struct message_hello hello = {.version = MESSAGE_VERSION,
+                                  .token = message_text(secret),
+                                  .host = message_text("nowhere"),
+                                  .pid = (uint32_t)getpid(),
+                                  .address = {address, (uint32_t)n_address}};
+    void *frame = control_frame_hello(&hello, &n);
+    send_all(file, frame, n);
+    free(frame);
+    _exit(is_closed(file) ? 0 : 93);
+}
+
+Test(fleet, a_worker_that_joins_and_says_no_more_is_not_waited_for, .timeout = 30)
+{
+    int port;
+    struct job job = manual(1, &port);
+    job.workers.heartbeat_timeout = 0.5;
+    pid_t pid = fork();
+    if (pid == 0) {
+        mute_run(port);
+    }
+    struct fleet *fleet;
+    double begin = now_s();
+    cr_assert_eq(fleet_open(&job, NULL, &fleet), STATUS_PEER);
+    cr_assert_lt(now_s() - begin, 4);
+    check_reason((const char *const[]){"worker 0 (pid ", " on nowhere) was silent for ", "while it was connected", NULL});
+    int state;
+    cr_assert_eq(waitpid(pid, &state, 0), pid);
+    cr_assert(WIFEXITED(state) && WEXITSTATUS(state) == 0, "%d", state);
     unlink(token_path);
 }
 

@@ -1,4 +1,6 @@
 /* Whole jobs as their users run them: a job file in, exit code and output folder out, with real workers on this machine. */
+#include "tests/support/results.h"
+
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -189,60 +191,6 @@ static void expect_gone(const pid_t pids[], int n)
 
 /* --- what is left behind --- */
 
-static char *bytes_of(const char *name, size_t *n_out)
-{
-    FILE *file = fopen(below(name), "rb");
-    cr_assert_not_null(file, "%s", name);
-    char *bytes = malloc(1 << 20);
-    *n_out = fread(bytes, 1, 1 << 20, file);
-    fclose(file);
-    return bytes;
-}
-
-static void expect_same_file(const char *a, const char *b, const char *name)
-{
-    char path[2][128];
-    snprintf(path[0], sizeof path[0], "%s/%s", a, name);
-    snprintf(path[1], sizeof path[1], "%s/%s", b, name);
-    size_t n, m;
-    char *x = bytes_of(path[0], &n), *y = bytes_of(path[1], &m);
-    cr_assert(n == m && memcmp(x, y, n) == 0, "%s and %s differ", path[0], path[1]);
-    free(x);
-    free(y);
-}
-
-/* metrics.jsonl as an array, without what depends on time; without traffic too when it may differ. */
-static json_t *metrics_of(const char *name, bool with_traffic)
-{
-    static const char *const left_out[] = {"time", "epoch_s", "compute_s", "wait_s", "bytes_sent", "bytes_received"};
-    char path[128], line[2048];
-    snprintf(path, sizeof path, "%s/metrics.jsonl", name);
-    FILE *file = fopen(below(path), "r");
-    cr_assert_not_null(file, "%s", path);
-    json_t *all = json_array();
-    while (fgets(line, sizeof line, file) != NULL) {
-        json_t *one = json_loads(line, 0, NULL);
-        cr_assert_not_null(one, "%s", line);
-        for (size_t i = 0; i < (with_traffic ? 4u : 6u); i++) {
-            cr_assert_eq(json_object_del(one, left_out[i]), 0, "%s", left_out[i]);
-        }
-        json_array_append_new(all, one);
-    }
-    fclose(file);
-    return all;
-}
-
-static void expect_same_results(const char *a, const char *b, bool with_traffic)
-{
-    expect_same_file(a, b, "model.safetensors");
-    expect_same_file(a, b, "best.safetensors");
-    expect_same_file(a, b, "logits.npy");
-    json_t *x = metrics_of(a, with_traffic), *y = metrics_of(b, with_traffic);
-    cr_assert(json_equal(x, y), "metrics.jsonl of %s and %s", a, b);
-    json_decref(x);
-    json_decref(y);
-}
-
 static json_t *result_of(const char *name)
 {
     char path[128];
@@ -268,7 +216,7 @@ Test(job, two_workers_leave_the_same_files_as_one)
            "output.dir=one");
     EXPECT(0, "--set", "partition.parts=4", "--set", "train.epochs=12", "--set", "model.dropout=0.5", "--set",
            "output.dir=two", "--set", "workers.count=2");
-    expect_same_results("one", "two", false);
+    results_expect_same(below("one"), below("two"), false);
     cr_assert_str_eq(printed, "");
     cr_assert_not_null(strstr(words, "results in two\n"), "%s", words);
 }
@@ -296,7 +244,7 @@ Test(job, result_json_says_how_it_went)
     cr_assert_eq(number(job, "train", "epochs"), 10);
     cr_assert_not_null(strstr(json_string_value(json_object_get(result, "job_text")), "epochs = 10\n"));
     json_decref(result);
-    json_t *metrics = metrics_of("o", true);
+    json_t *metrics = results_metrics(below("o"), true);
     cr_assert_eq(json_array_size(metrics), 10);
     json_decref(metrics);
 }
@@ -305,11 +253,11 @@ Test(job, no_epochs_means_the_initial_weights_are_evaluated)
 {
     EXPECT(0, "--set", "train.epochs=0", "--set", "output.dir=o");
     size_t n, m;
-    char *last = bytes_of("o/model.safetensors", &n), *best = bytes_of("o/best.safetensors", &m);
+    char *last = results_bytes(below("o/model.safetensors"), &n), *best = results_bytes(below("o/best.safetensors"), &m);
     cr_assert(n == m && memcmp(last, best, n) == 0);
     free(last);
     free(best);
-    json_t *result = result_of("o"), *metrics = metrics_of("o", true);
+    json_t *result = result_of("o"), *metrics = results_metrics(below("o"), true);
     cr_assert(json_is_null(json_object_get(json_object_get(result, "last"), "epoch")));
     cr_assert_gt(number(result, "last", "loss"), 0);
     cr_assert_eq(json_array_size(metrics), 0);
@@ -321,8 +269,8 @@ Test(job, trained_weights_may_be_the_start_of_another_job)
 {
     EXPECT(0, "--set", "train.epochs=5", "--set", "output.dir=first");
     EXPECT(0, "--set", "train.epochs=0", "--set", "output.dir=second", "--set", "model.init=first/model.safetensors");
-    expect_same_file("first", "second", "model.safetensors");
-    expect_same_file("first", "second", "logits.npy");
+    results_expect_same_file(below("first"), below("second"), "model.safetensors");
+    results_expect_same_file(below("first"), below("second"), "logits.npy");
 }
 
 Test(job, the_plan_tells_traffic_as_it_is_measured_and_makes_nothing)
@@ -338,7 +286,7 @@ Test(job, the_plan_tells_traffic_as_it_is_measured_and_makes_nothing)
     json_decref(plan);
     EXPECT(0, "--set", "workers.count=3", "--set", "partition.parts=5", "--set", "train.eval_every=0", "--set",
            "output.dir=o", "--set", "train.epochs=2");
-    json_t *metrics = metrics_of("o", true);
+    json_t *metrics = results_metrics(below("o"), true);
     cr_assert_eq(number(json_array_get(metrics, 0), NULL, "bytes_received"), per_epoch);
     cr_assert_eq(number(json_array_get(metrics, 1), NULL, "bytes_received"), per_epoch + evaluation);
     json_decref(metrics);
@@ -363,7 +311,7 @@ Test(job, interrupted_and_resumed_it_leaves_the_same_files)
     expect_gone(workers, n);
     cr_assert_not(is_there("two/result.json"));
     EXPECT(0, LONG, "--set", "output.dir=two", "--resume");
-    expect_same_results("one", "two", true);
+    results_expect_same(below("one"), below("two"), true);
 }
 
 Test(job, a_killed_worker_ends_the_job_with_69_and_the_last_checkpoint_goes_on)
@@ -383,7 +331,7 @@ Test(job, a_killed_worker_ends_the_job_with_69_and_the_last_checkpoint_goes_on)
     /* Fewer workers, the same parts: the same bits. */
     EXPECT(0, "--resume", "--set", "workers.count=1", "--set", "partition.parts=2", "--set", "model.dropout=0.5", "--set",
            "train.epochs=3000", "--set", "output.dir=two");
-    expect_same_results("one", "two", false);
+    results_expect_same(below("one"), below("two"), false);
 }
 
 Test(job, a_second_interrupt_ends_it_at_once)
@@ -443,7 +391,7 @@ Test(job, another_jobs_checkpoint_leaves_with_78)
     EXPECT(0, "--set", "train.epochs=4", "--set", "train.checkpoint_every=4", "--set", "output.dir=o");
     EXPECT_FAILURE(78, "model.layers is 3", "--set", "model.layers=3", "--set", "output.dir=o", "--resume");
     EXPECT(0, "--set", "train.epochs=8", "--set", "output.dir=o", "--resume");
-    json_t *metrics = metrics_of("o", true);
+    json_t *metrics = results_metrics(below("o"), true);
     cr_assert_eq(json_array_size(metrics), 8);
     json_decref(metrics);
 }
@@ -467,7 +415,7 @@ Test(job, a_full_disk_leaves_with_74_and_whole_lines)
         cr_skip_test("a small file system cannot be mounted: %s", strerror(errno));
     }
     int code = RUN("--set", "output.dir=small/o", "--set", "train.epochs=3000");
-    json_t *metrics = metrics_of("small/o", true);
+    json_t *metrics = results_metrics(below("small/o"), true);
     bool has_result = is_there("small/o/result.json");
     size_t n = json_array_size(metrics);
     json_decref(metrics);

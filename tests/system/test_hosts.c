@@ -1,0 +1,252 @@
+/* A job on two machines, its workers started by hand: they share a cable, and no file but the programs. */
+#include "partition/npy.h"
+#include "tests/support/machines.h"
+#include "tests/support/results.h"
+
+#include <criterion/criterion.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define JOIN "10.77.0.1:7700"
+#define ENDLESS "--set", "train.epochs=1000000", "--set", "workers.heartbeat_timeout=1"
+
+static struct machine machines[2] = {{.name = "north", .address = "10.77.0.1/24"},
+                                     {.name = "south", .address = "10.77.0.2/24"}};
+static struct machine *const north = &machines[0], *const south = &machines[1];
+static struct process coordinator, workers[3];
+static char folder[64], coordinator_path[PATH_MAX], worker_path[PATH_MAX], token[256];
+
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static const char *below(const char *name)
+{
+    static char path[2][256];
+    static int turn;
+    turn = !turn;
+    snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
+    return path[turn];
+}
+
+static void save(const char *name, enum npy_type type, int rank, const int64_t *shape, const void *values)
+{
+    cr_assert_eq(npy_save(below(name), type, rank, shape, values), STATUS_OK, "%s", status_reason());
+}
+
+/* A graph of 300 nodes as files: a circle with chords. */
+static void data_make(void)
+{
+    enum { N = 300, F = 24 };
+    static int64_t edges[2][4 * N], labels[N], split[3][N / 3];
+    static float features[N][F];
+    for (int64_t i = 0; i < N; i++) {
+        const int64_t to[2] = {(i + 1) % N, (7 * i + 3) % N};
+        for (int64_t k = 0; k < 2; k++) {
+            edges[0][4 * i + 2 * k] = edges[1][4 * i + 2 * k + 1] = i;
+            edges[1][4 * i + 2 * k] = edges[0][4 * i + 2 * k + 1] = to[k];
+        }
+        for (int64_t k = 0; k < F; k++) {
+            features[i][k] = (float)((i * 37 + k * k * 11) % 101) / 101;
+        }
+        labels[i] = i * 4 / N;
+        split[i % 3][i / 3] = i;
+    }
+    cr_assert_eq(mkdir(below("data"), 0700), 0);
+    save("data/edges.npy", NPY_TYPE_I64, 2, (int64_t[]){2, 4 * N}, edges);
+    save("data/features.npy", NPY_TYPE_F32, 2, (int64_t[]){N, F}, features);
+    save("data/labels.npy", NPY_TYPE_I64, 1, (int64_t[]){N}, labels);
+    save("data/train_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){N / 3}, split[0]);
+    save("data/valid_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){N / 3}, split[1]);
+    save("data/test_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){N / 3}, split[2]);
+    FILE *file = fopen(below("job.toml"), "w");
+    fputs("[dataset]\npath = \"data\"\n[partition]\nparts = 3\ncache = \"off\"\n[model]\nkind = \"sage\"\nhidden = 16\n"
+          "dropout = 0.5\n[train]\nepochs = 20\n[workers]\nthreads = 1\n", file);
+    fclose(file);
+}
+
+static void program_find(char path[PATH_MAX], const char *name)
+{
+    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 64);
+    cr_assert_gt(n, 0);
+    path[n] = '\0';
+    strcpy(strrchr(path, '/') + 1, name);
+}
+
+static void make_all(void)
+{
+    program_find(coordinator_path, "trainer-coordinator");
+    program_find(worker_path, "trainer-worker");
+    strcpy(folder, "/tmp/trainerd-hosts-XXXXXX");
+    cr_assert_not_null(mkdtemp(folder));
+    data_make();
+    if (!machines_open(machines)) {
+        cr_skip_test("network namespaces need root and iproute2");
+    }
+}
+
+static void remove_all(void)
+{
+    char command[128];
+    machines_close(machines);
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    cr_assert_eq(system(command), 0);
+}
+
+TestSuite(hosts, .init = make_all, .fini = remove_all, .timeout = 60);
+
+/* --- a job under way --- */
+
+#define COORDINATE(...) coordinate((const char *const[]){__VA_ARGS__, NULL})
+
+/* Start the coordinator in the north, and take its token as a user would. */
+static void coordinate(const char *const further[])
+{
+    const char *arguments[32] = {coordinator_path, "--config", "job.toml", "--set", "workers.launcher=manual",
+                                 "--set", "workers.token_file=secret", "--set", "workers.listen=" JOIN};
+    for (int i = 0; further[i] != NULL; i++) {
+        arguments[9 + i] = further[i];
+    }
+    process_start(&coordinator, north, folder, NULL, arguments);
+    process_await(&coordinator, "waiting for ");
+    struct stat about;
+    cr_assert_eq(stat(below("secret"), &about), 0);
+    cr_assert_eq(about.st_mode & 07777, 0600u, "only their owner reads tokens");
+    FILE *file = fopen(below("secret"), "r");
+    cr_assert_not_null(fgets(token, sizeof token, file));
+    fclose(file);
+}
+
+/* Start worker i on a machine, with that token and no other file. */
+static void join(int i, const struct machine *machine, const char *secret)
+{
+    const char *const arguments[] = {worker_path, "--join", JOIN, "--token-file", "token", NULL};
+    process_start(&workers[i], machine, folder, secret, arguments);
+}
+
+static void expect_end(struct process *process, int code, const char *part)
+{
+    int got = process_finish(process);
+    cr_assert_eq(got, code, "exit %d: %s", got, process->words);
+    cr_assert_not_null(strstr(process->words, part), "'%s' is not in: %s", part, process->words);
+}
+
+/* Worker i was lost at `since`: the coordinator says so in time. */
+static void expect_lost(int i, const char *how, double since)
+{
+    char who[64];
+    expect_end(&coordinator, 69, how);
+    cr_assert_lt(now_s() - since, 4, "after a timeout of 1 s");
+    snprintf(who, sizeof who, "trainerd: worker %d (pid %d on south) ", i, workers[i].pid);
+    cr_assert_not_null(strstr(coordinator.words, who), "'%s' is not in: %s", who, coordinator.words);
+}
+
+/* A job with worker 0 in the north and worker 1 in the south, training. */
+static void train(void)
+{
+    COORDINATE(ENDLESS, "--set", "workers.count=2");
+    join(0, north, token);
+    process_await(&coordinator, "worker 0 joined: ");
+    join(1, south, token);
+    process_await(&coordinator, "epoch 1/");
+}
+
+Test(hosts, workers_on_two_machines_leave_the_same_files_as_one_worker_here)
+{
+    process_start(&coordinator, NULL, folder, NULL,
+                  (const char *const[]){coordinator_path, "--config", "job.toml", "--set", "output.dir=alone", NULL});
+    expect_end(&coordinator, 0, "results in alone");
+    COORDINATE("--set", "output.dir=apart", "--set", "workers.count=3");
+    join(0, north, token);
+    join(1, south, token);
+    join(2, south, token);
+    expect_end(&coordinator, 0, "results in apart");
+    for (int i = 0; i < 3; i++) {
+        expect_end(&workers[i], 0, "");
+    }
+    char alone[128];
+    snprintf(alone, sizeof alone, "%s", below("alone"));
+    results_expect_same(alone, below("apart"), false);
+}
+
+Test(hosts, a_worker_with_the_wrong_token_is_told_so_and_the_job_goes_on)
+{
+    COORDINATE("--set", "output.dir=o", "--set", "workers.count=1");
+    join(0, south, "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\n");
+    expect_end(&workers[0], 69, "the token is not this job's");
+    join(1, south, token);
+    expect_end(&coordinator, 0, "results in o");
+    expect_end(&workers[1], 0, "");
+}
+
+Test(hosts, any_address_is_told_to_workers_by_the_machines_name)
+{
+    COORDINATE("--set", "workers.listen=0.0.0.0:7700", "--set", "workers.join_timeout=1");
+    expect_end(&coordinator, 69, "0 of 1 workers joined");
+    cr_assert_not_null(strstr(coordinator.words, "--join north:7700 "), "%s", coordinator.words);
+}
+
+/* --- workers that are lost --- */
+
+Test(hosts, a_stopped_worker_elsewhere_ends_the_job_by_its_name)
+{
+    train();
+    double since = now_s();
+    cr_assert_eq(kill(workers[1].pid, SIGSTOP), 0);
+    expect_lost(1, "was silent for ", since);
+    expect_end(&workers[0], 69, "the coordinator ended the job: worker 1 ");
+    cr_assert_eq(kill(workers[1].pid, SIGCONT), 0);
+    expect_end(&workers[1], 69, "the coordinator ended the job: worker 1 ");
+}
+
+Test(hosts, a_killed_worker_elsewhere_ends_the_job_by_its_name)
+{
+    train();
+    double since = now_s();
+    cr_assert_eq(kill(workers[1].pid, SIGKILL), 0);
+    expect_lost(1, "closed its control connection", since);
+    expect_end(&workers[0], 69, "the coordinator ended the job: worker 1 ");
+    expect_end(&workers[1], 1000 + SIGKILL, "");
+}
+
+Test(hosts, a_cut_cable_ends_the_job_and_the_worker_beyond_it)
+{
+    train();
+    double since = now_s();
+    cr_assert_eq(machine_run(south, "ip link set wire down"), 0);
+    expect_lost(1, " in epoch ", since);
+    expect_end(&workers[0], 69, "the coordinator ended the job: worker 1 ");
+    expect_end(&workers[1], 69, "lost the coordinator: ");
+    cr_assert_lt(now_s() - since, 4, "after a timeout of 1 s");
+}
+
+Test(hosts, a_cable_that_is_cut_before_all_have_joined_is_noticed_on_both_ends)
+{
+    COORDINATE(ENDLESS, "--set", "workers.count=2");
+    join(0, south, token);
+    process_await(&coordinator, "worker 0 joined: ");
+    double since = now_s();
+    cr_assert_eq(machine_run(south, "ip link set wire down"), 0);
+    expect_lost(0, "before all had joined", since);
+    expect_end(&workers[0], 69, "lost the coordinator: ");
+    cr_assert_lt(now_s() - since, 15);
+}
+
+Test(hosts, a_coordinator_that_answers_nothing_is_given_up_in_time)
+{
+    cr_assert_eq(machine_run(south, "ip neigh add 10.77.0.9 lladdr 02:00:00:00:00:09 dev wire"), 0);
+    const char *const arguments[] = {worker_path, "--join", "10.77.0.9:7700", "--token-file", "token",
+                                     "--join-timeout", "1", NULL};
+    double since = now_s();
+    process_start(&workers[0], south, folder, "0123456789abcdef0123456789abcdef", arguments);
+    expect_end(&workers[0], 69, "cannot reach the coordinator at 10.77.0.9:7700 within 1 s: ");
+    cr_assert_lt(now_s() - since, 3);
+}
