@@ -28,54 +28,13 @@
 #include "protocol/job_keys.def"
 
 /* enum job_format { JOB_FORMAT_AUTO, … } for every list of choices. */
-#define JOB_ENUM_ROW(list, name) JOB_##list##_##name,
-#define JOB_ENUM(lower, LIST)                     \
-    enum job_##lower {                            \
-        JOB_##LIST##_LIST(JOB_ENUM_##LIST)        \
-        JOB_##LIST##_N                            \
+#define JOB_ENUM_ROW(list, name, text, available) JOB_##list##_##name,
+#define JOB_ENUM(lower, LIST)                   \
+    enum job_##lower {                          \
+        JOB_##LIST##_LIST(JOB_ENUM_ROW, LIST)   \
+        JOB_##LIST##_N                          \
     };
-#define JOB_ENUM_FORMAT(n, t, a) JOB_ENUM_ROW(FORMAT, n)
-#define JOB_ENUM_GENERATOR(n, t, a) JOB_ENUM_ROW(GENERATOR, n)
-#define JOB_ENUM_SWITCH(n, t, a) JOB_ENUM_ROW(SWITCH, n)
-#define JOB_ENUM_NORMALIZE(n, t, a) JOB_ENUM_ROW(NORMALIZE, n)
-#define JOB_ENUM_METHOD(n, t, a) JOB_ENUM_ROW(METHOD, n)
-#define JOB_ENUM_OBJECTIVE(n, t, a) JOB_ENUM_ROW(OBJECTIVE, n)
-#define JOB_ENUM_BALANCE(n, t, a) JOB_ENUM_ROW(BALANCE, n)
-#define JOB_ENUM_KIND(n, t, a) JOB_ENUM_ROW(KIND, n)
-#define JOB_ENUM_ACTIVATION(n, t, a) JOB_ENUM_ROW(ACTIVATION, n)
-#define JOB_ENUM_NORM(n, t, a) JOB_ENUM_ROW(NORM, n)
-#define JOB_ENUM_AGGREGATOR(n, t, a) JOB_ENUM_ROW(AGGREGATOR, n)
-#define JOB_ENUM_OPTIMIZER(n, t, a) JOB_ENUM_ROW(OPTIMIZER, n)
-#define JOB_ENUM_DECAY(n, t, a) JOB_ENUM_ROW(DECAY, n)
-#define JOB_ENUM_LR_SCHEDULE(n, t, a) JOB_ENUM_ROW(LR_SCHEDULE, n)
-#define JOB_ENUM_LOSS(n, t, a) JOB_ENUM_ROW(LOSS, n)
-#define JOB_ENUM_METRIC(n, t, a) JOB_ENUM_ROW(METRIC, n)
-#define JOB_ENUM_SCHEDULE(n, t, a) JOB_ENUM_ROW(SCHEDULE, n)
-#define JOB_ENUM_CODEC(n, t, a) JOB_ENUM_ROW(CODEC, n)
-#define JOB_ENUM_DEVICE(n, t, a) JOB_ENUM_ROW(DEVICE, n)
-#define JOB_ENUM_LAUNCHER(n, t, a) JOB_ENUM_ROW(LAUNCHER, n)
-#define JOB_ENUM_RECOMPUTE(n, t, a) JOB_ENUM_ROW(RECOMPUTE, n)
-JOB_ENUM(format, FORMAT)
-JOB_ENUM(generator, GENERATOR)
-JOB_ENUM(switch, SWITCH)
-JOB_ENUM(normalize, NORMALIZE)
-JOB_ENUM(method, METHOD)
-JOB_ENUM(objective, OBJECTIVE)
-JOB_ENUM(balance, BALANCE)
-JOB_ENUM(kind, KIND)
-JOB_ENUM(activation, ACTIVATION)
-JOB_ENUM(norm, NORM)
-JOB_ENUM(aggregator, AGGREGATOR)
-JOB_ENUM(optimizer, OPTIMIZER)
-JOB_ENUM(decay, DECAY)
-JOB_ENUM(lr_schedule, LR_SCHEDULE)
-JOB_ENUM(loss, LOSS)
-JOB_ENUM(metric, METRIC)
-JOB_ENUM(schedule, SCHEDULE)
-JOB_ENUM(codec, CODEC)
-JOB_ENUM(device, DEVICE)
-JOB_ENUM(launcher, LAUNCHER)
-JOB_ENUM(recompute, RECOMPUTE)
+JOB_LISTS(JOB_ENUM)
 
 /* The checked job. Text values end in NUL; choices hold a JOB_<LIST>_<NAME>. */
 struct job {

@@ -7,29 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHOICE_ROW(n, t, a) {t, (a) != 0},
-#define CHOICES(LIST) static const struct job_choice choices_##LIST[] = {JOB_##LIST##_LIST(CHOICE_ROW)};
-CHOICES(FORMAT)
-CHOICES(GENERATOR)
-CHOICES(SWITCH)
-CHOICES(NORMALIZE)
-CHOICES(METHOD)
-CHOICES(OBJECTIVE)
-CHOICES(BALANCE)
-CHOICES(KIND)
-CHOICES(ACTIVATION)
-CHOICES(NORM)
-CHOICES(AGGREGATOR)
-CHOICES(OPTIMIZER)
-CHOICES(DECAY)
-CHOICES(LR_SCHEDULE)
-CHOICES(LOSS)
-CHOICES(METRIC)
-CHOICES(SCHEDULE)
-CHOICES(CODEC)
-CHOICES(DEVICE)
-CHOICES(LAUNCHER)
-CHOICES(RECOMPUTE)
+#define CHOICE_ROW(list, name, text, available) {text, (available) != 0},
+#define CHOICES(lower, LIST) static const struct job_choice choices_##LIST[] = {JOB_##LIST##_LIST(CHOICE_ROW, LIST)};
+JOB_LISTS(CHOICES)
 
 #define ROW(section_, key_, type_, help_) \
     .section = #section_, .name = #key_, .help = help_, .type = JOB_TYPE_##type_
