@@ -3,6 +3,7 @@
  */
 #include "models/layers.h"
 
+#include "models/op.h"
 #include "models/program.h"
 
 #include <inttypes.h>
@@ -99,12 +100,12 @@ static enum status job_check(const struct job *job, const struct program_input *
     return STATUS_OK;
 }
 
-/* Sparse rows can only be multiplied; a maximum or a sum with other rows needs them dense. */
+/* Sparse rows can only be multiplied; an aggregate that is not linear, or a sum with other rows, needs them dense. */
 static bool needs_dense(const struct job *job, const struct program_input *input)
 {
-    bool maximum = job->model.kind == JOB_KIND_SAGE && job->model.aggregator == JOB_AGGREGATOR_MAX;
+    bool aggregated = job->model.kind == JOB_KIND_SAGE && !aggregate_defs[sage_aggregate(job)].is_linear;
     bool added = job->model.residual && !job->model.residual_linear && n_layer_of(job) > 1 && input->n_feature == job->model.hidden;
-    return maximum || added;
+    return aggregated || added;
 }
 
 /* What follows a hidden layer: y + x, norm, activation, and the next layer's dropout. */

@@ -5,12 +5,16 @@
 
 enum aggregate_kind sage_aggregate(const struct job *job)
 {
-    static const enum aggregate_kind kinds[JOB_AGGREGATOR_N] = {
-        [JOB_AGGREGATOR_MEAN] = AGGREGATE_KIND_MEAN,
-        [JOB_AGGREGATOR_MAX] = AGGREGATE_KIND_MAX,
-        [JOB_AGGREGATOR_SUM] = AGGREGATE_KIND_SUM,
-    };
-    return kinds[job->model.aggregator];
+    switch ((enum job_aggregator)job->model.aggregator) { /* no default: the compiler names a word that is missing */
+    case JOB_AGGREGATOR_MEAN:
+        return AGGREGATE_KIND_MEAN;
+    case JOB_AGGREGATOR_MAX:
+        return AGGREGATE_KIND_MAX;
+    case JOB_AGGREGATOR_SUM:
+    case JOB_AGGREGATOR_N:
+        break;
+    }
+    return AGGREGATE_KIND_SUM;
 }
 
 int sage_layer(struct program *program, const struct job *job, int layer, int x, int64_t f_out)

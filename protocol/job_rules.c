@@ -69,9 +69,7 @@ static enum status check_partition(const struct job *job, const struct job_place
 
 static enum status check_model(const struct job *job, const struct job_places *places)
 {
-    bool aggregates = job->model.kind == JOB_KIND_GCN || job->model.kind == JOB_KIND_SAGE ||
-                      job->model.kind == JOB_KIND_GIN;
-    if (aggregates && job->model.linear_layers >= job->model.layers) {
+    if (job->model.linear_layers >= job->model.layers) {
         FAIL_AT(model_linear_layers, "model.linear_layers must be less than model.layers");
     }
     return STATUS_OK;
