@@ -51,11 +51,12 @@ class Net(torch.nn.Module):
         pairs = list(zip(widths, widths[1:]))
         self.convs = ModuleList(conv(model, loops, *pair) for pair in pairs[:n_layer - n_linear])
         self.lins = ModuleList(Linear(*pair) for pair in pairs[n_layer - n_linear:])
-        # After each layer but the last: residual, norm, activation. A residual has weights only where widths differ.
+        # After each layer but the last: residual, norm, activation. A residual has weights where widths differ, or everywhere.
         between = pairs[:-1]
         self.residuals = self.norms = None
         if model["residual"]:
-            self.residuals = ModuleList(Identity() if a == b else Linear(a, b, bias=False) for a, b in between)
+            plain = not model["residual_linear"]
+            self.residuals = ModuleList(Identity() if plain and a == b else Linear(a, b, bias=False) for a, b in between)
         if model["norm"] == "layer":
             self.norms = ModuleList(LayerNorm(b) for _, b in between)
         self.activation = ACTIVATIONS[model["activation"]]

@@ -158,6 +158,8 @@ PYG_TEST(sgc_gives_the_same_logits, "--set model.kind=sgc --set model.steps=3")
 PYG_TEST(norms_residuals_and_linear_layers_give_the_same_logits,
          "--set model.kind=sage --set model.layers=4 --set model.linear_layers=2 --set model.norm=layer "
          "--set model.residual=true --set model.activation=gelu")
+PYG_TEST(linear_residuals_where_widths_agree_give_the_same_logits,
+         "--set model.kind=gcn --set model.layers=3 --set model.residual=true --set model.residual_linear=true")
 PYG_TEST(other_loops_and_reverse_edges_give_the_same_logits,
          "--set model.kind=gcn --set dataset.self_loops=no --set dataset.undirected=yes "
          "--set model.activation=leaky_relu")
