@@ -166,7 +166,7 @@ struct device_ops {
                                 float *grad_weight, float *grad_bias);
     size_t (*layer_norm_scratch)(int64_t n, int64_t f);
 
-    /* --- aggregation: payload x is n_col × f, rows of `stride` floats --- */
+    /* --- aggregation: payload x is n_col × f --- */
     /* out[row] (+)= Σ x[col], edges of a row added one after another with fused multiply-add in ascending column
      * order (a row of more than 2^16 edges in this block: in fixed pieces of 2^16, pieces added in order). */
     void (*aggregate_sum)(struct device *device, const struct device_block *block, const struct device_aggregate *how,

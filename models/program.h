@@ -84,7 +84,9 @@ struct program_input {
  *   owns    the caller owns *out; program_release
  *   errors  STATUS_CONFIG settings that do not go together (model.linear_layers ≥ layers, …); STATUS_DATA no features
  *   notes   orders linear and linear aggregates so that the narrower side travels; a dense input that is not dropped out is
- *           aggregated first and once (is_static); aggregates that need dense rows of sparse features set value 0 dense
+ *           aggregated first and once (is_static); what needs dense rows of sparse features (an aggregate that is not
+ *           linear, a residual without a linear map) makes value 0 dense; linear aggregates are of one kind, as a trainer
+ *           keeps one set of scales
  */
 enum status program_build(const struct job *job, const struct program_input *input, struct program *out);
 void program_release(struct program *program);
