@@ -1,8 +1,12 @@
 /* Bytes between two processes of this host, against ucx_perftest in the same run; and how long an answer takes.
  *
- * One line per figure: figure|value|reference|ratio. Runs of both sides alternate, the best of each counts.
+ * ucx_perftest sends one buffer again and again into one other, which caches hold: the first figure does the same. Parts and
+ * rows travel from many buffers into as many others, which caches do not hold: the second figure does that, and is held
+ * against the kernel's own copy between the same buffers of the same processes (process_vm_readv, what UCX uses here).
+ * Runs of both sides alternate, the best of each counts.
  */
 #include "protocol/transport.h"
+#include "tests/bench/bench.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -10,27 +14,21 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define PIECE_BYTES ((size_t)4 << 20)
 #define N_UNDER_WAY 4
 #define N_PIECE 256
+#define N_ROOM 64 /* 256 MiB on each side: more than caches hold */
 #define N_ANSWER 4000
 #define N_RUN 3
 #define PORT "13777"
 
-static double now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 struct side {
     struct transport *transport;
-    char *room; /* one piece, as ucx_perftest has it: both sides find it in the same caches */
+    char *rooms; /* N_ROOM pieces, each at the offset that heads name */
     long n_arrived;
     uint16_t last_kind;
 };
@@ -38,9 +36,8 @@ struct side {
 static void *side_place(void *arg, const struct transport_head *head, size_t n_bytes)
 {
     struct side *side = arg;
-    (void)head;
     (void)n_bytes;
-    return side->room;
+    return side->rooms + head->offset;
 }
 
 static void side_arrived(void *arg, const struct transport_head *head, void *body, size_t n_bytes)
@@ -60,14 +57,14 @@ static void check(enum status status)
     }
 }
 
-static void side_open(struct side *side, uint32_t self, int socket)
+/* The rooms were mapped before the fork: they lie at the same place in both processes, but are not the same memory. */
+static void side_open(struct side *side, uint32_t self, char *rooms, int socket)
 {
     const struct transport_events events = {side, side_place, side_arrived};
     char address[4096];
     size_t n;
-    *side = (struct side){0};
-    side->room = mmap(NULL, PIECE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    memset(side->room, 1, PIECE_BYTES);
+    *side = (struct side){.rooms = rooms};
+    memset(side->rooms, 1, N_ROOM * PIECE_BYTES);
     check(transport_open(self, 3, 1, 64, &events, &side->transport));
     const void *own = transport_address(side->transport, &n);
     if (send(socket, own, n, 0) != (ssize_t)n) {
@@ -78,11 +75,11 @@ static void side_open(struct side *side, uint32_t self, int socket)
 }
 
 /* The other process: takes everything in, answers each REPORT kind, ends at the first COMMAND. */
-static void sink_run(int socket)
+static void sink_run(char *rooms, int socket)
 {
     struct side side;
     int n_pending = 0;
-    side_open(&side, 1, socket);
+    side_open(&side, 1, rooms, socket);
     for (long seen = 0;;) {
         check(transport_wait(side.transport, 1000));
         if (side.n_arrived > seen && side.last_kind == TRANSPORT_KIND_COMMAND) {
@@ -91,44 +88,57 @@ static void sink_run(int socket)
         }
         if (side.n_arrived > seen && side.last_kind == TRANSPORT_KIND_REPORT) {
             struct transport_head head = {.kind = TRANSPORT_KIND_REPORT};
-            check(transport_send(side.transport, 0, &head, side.room, 64, &n_pending));
+            check(transport_send(side.transport, 0, &head, side.rooms, 64, &n_pending));
         }
         seen = side.n_arrived;
     }
 }
 
-/* Bytes per second of N_PIECE pieces, N_UNDER_WAY at once. */
-static double bandwidth(struct side *side)
+/* Bytes per second of N_PIECE pieces from and into n_room buffers in turn, N_UNDER_WAY at once. */
+static double bandwidth(struct side *side, uint64_t n_room)
 {
     int n_pending = 0;
-    double start = now_s();
+    double start = bench_seconds();
     for (uint64_t i = 0; i < N_PIECE; i++) {
         while (n_pending >= N_UNDER_WAY) {
             check(transport_wait(side->transport, 1000));
         }
-        struct transport_head head = {.kind = TRANSPORT_KIND_DATA, .offset = i};
-        check(transport_send(side->transport, 1, &head, side->room, PIECE_BYTES, &n_pending));
+        struct transport_head head = {.kind = TRANSPORT_KIND_DATA, .offset = i % n_room * PIECE_BYTES};
+        check(transport_send(side->transport, 1, &head, side->rooms + head.offset, PIECE_BYTES, &n_pending));
     }
     while (n_pending > 0) {
         check(transport_wait(side->transport, 1000));
     }
-    return N_PIECE * (double)PIECE_BYTES / (now_s() - start);
+    return N_PIECE * (double)PIECE_BYTES / (bench_seconds() - start);
+}
+
+/* Bytes per second of the kernel, copying the other process's rooms into ours; 0 where it may not. */
+static double kernel_bandwidth(const struct side *side, pid_t other)
+{
+    double start = bench_seconds();
+    for (size_t i = 0; i < N_PIECE; i++) {
+        struct iovec piece = {side->rooms + i % N_ROOM * PIECE_BYTES, PIECE_BYTES};
+        if (process_vm_readv(other, &piece, 1, &piece, 1, 0) != (ssize_t)PIECE_BYTES) {
+            return 0;
+        }
+    }
+    return N_PIECE * (double)PIECE_BYTES / (bench_seconds() - start);
 }
 
 /* Seconds of a question of 64 bytes and its answer, both sides waiting as the programs do. */
 static double answer_time(struct side *side)
 {
     int n_pending = 0;
-    double start = now_s();
+    double start = bench_seconds();
     for (int i = 0; i < N_ANSWER; i++) {
         long seen = side->n_arrived;
         struct transport_head head = {.kind = TRANSPORT_KIND_REPORT};
-        check(transport_send(side->transport, 1, &head, side->room, 64, &n_pending));
+        check(transport_send(side->transport, 1, &head, side->rooms, 64, &n_pending));
         while (side->n_arrived == seen) {
             check(transport_wait(side->transport, 1000));
         }
     }
-    return (now_s() - start) / N_ANSWER;
+    return (bench_seconds() - start) / N_ANSWER;
 }
 
 /* Column (from 0) of ucx_perftest's final numbers; 0 where it is not installed. */
@@ -164,48 +174,71 @@ static double perftest(const char *test, const char *size, const char *n, int co
     return value;
 }
 
-static void print(const char *figure, double value, double reference)
+/* The best figures of all runs: bytes per second, seconds. */
+struct figures {
+    double one, many, answer, one_ucx, many_kernel, answer_ucx;
+};
+
+static void most(double *best, double measured)
 {
-    if (reference > 0) {
-        printf("%s|%.2f|%.2f|%.2f\n", figure, value, reference, value / reference);
-    } else {
-        printf("%s|%.2f|-|-\n", figure, value);
+    *best = measured > *best ? measured : *best;
+}
+
+static void least(double *best, double measured)
+{
+    *best = measured > 0 && (*best == 0 || measured < *best) ? measured : *best;
+}
+
+static void run(struct figures *best)
+{
+    int sockets[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets) != 0) {
+        exit(1);
     }
+    char *rooms = mmap(NULL, N_ROOM * PIECE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (rooms == MAP_FAILED) {
+        exit(1);
+    }
+    pid_t pid = fork();
+    if (pid == 0) {
+        sink_run(rooms, sockets[1]);
+    }
+    struct side side;
+    side_open(&side, 0, rooms, sockets[0]);
+    most(&best->one, bandwidth(&side, 1));
+    most(&best->many, bandwidth(&side, N_ROOM));
+    most(&best->many_kernel, kernel_bandwidth(&side, pid));
+    least(&best->answer, answer_time(&side));
+    struct transport_head stop = {.kind = TRANSPORT_KIND_COMMAND};
+    check(transport_send(side.transport, 1, &stop, NULL, 0, NULL));
+    transport_close(side.transport);
+    munmap(rooms, N_ROOM * PIECE_BYTES);
+    waitpid(pid, NULL, 0);
+    close(sockets[0]);
+    close(sockets[1]);
+    most(&best->one_ucx, perftest("ucp_am_bw", "4194304", "256", 5) * (1 << 20));
+    least(&best->answer_ucx, 2e-6 * perftest("ucp_am_lat", "64", "4000", 3));
+}
+
+/* Without a reference (ucx_perftest is not installed) there is no bar. */
+static void bandwidth_line(const char *figure, double ours, double reference)
+{
+    bool has = reference > 0;
+    bench_line(figure, ours / 1e9, "GB/s", reference / 1e9, has ? ours / reference : 0, has ? 0.8 : 0);
 }
 
 int main(void)
 {
     setenv("UCX_TLS", "sm,self", 0); /* as the fleet sets it for workers of one host */
     setenv("UCX_WARN_UNUSED_ENV_VARS", "n", 0);
-    double best_bandwidth = 0, best_answer = 1e9, best_bandwidth_ucx = 0, best_answer_ucx = 1e9;
-    for (int run = 0; run < N_RUN; run++) {
-        int sockets[2];
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets) != 0) {
-            return 1;
-        }
-        pid_t pid = fork();
-        if (pid == 0) {
-            sink_run(sockets[1]);
-        }
-        struct side side;
-        side_open(&side, 0, sockets[0]);
-        double measured = bandwidth(&side);
-        best_bandwidth = measured > best_bandwidth ? measured : best_bandwidth;
-        measured = answer_time(&side);
-        best_answer = measured < best_answer ? measured : best_answer;
-        struct transport_head stop = {.kind = TRANSPORT_KIND_COMMAND};
-        check(transport_send(side.transport, 1, &stop, NULL, 0, NULL));
-        transport_close(side.transport);
-        waitpid(pid, NULL, 0);
-        close(sockets[0]);
-        close(sockets[1]);
-
-        measured = perftest("ucp_am_bw", "4194304", "256", 5) * (1 << 20);
-        best_bandwidth_ucx = measured > best_bandwidth_ucx ? measured : best_bandwidth_ucx;
-        measured = 2e-6 * perftest("ucp_am_lat", "64", "4000", 3);
-        best_answer_ucx = measured > 0 && measured < best_answer_ucx ? measured : best_answer_ucx;
+    struct figures best = {0};
+    for (int i = 0; i < N_RUN; i++) {
+        run(&best);
     }
-    print("transport, 4 MiB bodies, GB/s", best_bandwidth / 1e9, best_bandwidth_ucx / 1e9);
-    print("transport, 64 bytes there and back, us", best_answer * 1e6, best_answer_ucx < 1 ? best_answer_ucx * 1e6 : 0);
+    bench_header();
+    bandwidth_line("transport, 4 MiB bodies, 1 buffer, of ucx_perftest", best.one, best.one_ucx);
+    bandwidth_line("transport, 4 MiB bodies, 64 buffers, of the kernel", best.many, best.many_kernel);
+    bench_line("transport, 64 bytes there and back, of ucx_perftest", best.answer * 1e6, "us", best.answer_ucx * 1e6,
+               best.answer_ucx / best.answer, 0);
     return 0;
 }
