@@ -41,7 +41,8 @@ struct layout {
 };
 
 static const struct layout layouts[] = {{"random", 1, 1}, {"random", 2, 2}, {"random", 3, 1}, {"random", 5, 2},
-                                        {"random", 8, 3}, {"metis", 3, 2},  {"block", 3, 3}};
+                                        {"random", 8, 3}, {"metis", 3, 2},  {"block", 3, 3},
+                                        {"file", 3, 2}};
 
 struct trial {
     const struct golden_case *golden;
@@ -51,6 +52,19 @@ struct trial {
     char where[128];
 };
 
+/* Nodes dealt out like cards, for method = "file"; the other methods do not look at it. */
+static void owners_write(const struct trial *trial)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/owners.txt", folder);
+    FILE *file = fopen(path, "w");
+    cr_assert_not_null(file);
+    for (int64_t i = 0; i < trial->golden->graph.n_node; i++) {
+        fprintf(file, "%d\n", (int)(i % trial->layout->parts));
+    }
+    fclose(file);
+}
+
 /* Run the case for some epochs into folder/out. */
 static void job_run(const struct trial *trial, const char *train)
 {
@@ -59,11 +73,12 @@ static void job_run(const struct trial *trial, const char *train)
     snprintf(path, sizeof path, "%s/job.toml", folder);
     cr_assert_not_null(file = fopen(path, "w"));
     fprintf(file,
-            "[dataset]\npath = \"%s\"\nundirected = \"no\"\n[partition]\nparts = %d\nmethod = \"%s\"\ncache = \"off\"\n"
+            "[dataset]\npath = \"%s\"\nundirected = \"no\"\n[partition]\nparts = %d\nmethod = \"%s\"\nfile = \"%s/owners.txt\"\n"
+            "cache = \"off\"\n"
             "[model]\ninit = \"%s/init.safetensors\"\nhidden = 16\n%s\n[train]\n%s\n[workers]\ncount = %d\nthreads = 1\n"
             "[output]\ndir = \"%s/out\"\n",
-            trial->golden->folder, trial->layout->parts, trial->layout->method, trial->golden->folder, trial->model, train,
-            trial->layout->workers, folder);
+            trial->golden->folder, trial->layout->parts, trial->layout->method, folder, trial->golden->folder, trial->model,
+            train, trial->layout->workers, folder);
     fclose(file);
     snprintf(command, sizeof command, "'%s' --config %s 2>%s/log", program_path, path, folder);
     cr_assert_eq(system(command), 0, "%s: %s", trial->where, command);
@@ -143,6 +158,7 @@ static void check(const char *name, const char *model)
         trial.layout = &layouts[i];
         snprintf(trial.where, sizeof trial.where, "%s, %s, %d parts, %d workers", name, layouts[i].method,
                  layouts[i].parts, layouts[i].workers);
+        owners_write(&trial);
         job_run(&trial, "epochs = 0");
         logits_check(&trial);
         job_run(&trial, "epochs = 1\noptimizer = \"sgd\"\nlr = 1.0");
