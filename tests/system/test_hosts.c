@@ -83,14 +83,14 @@ static void program_find(char path[PATH_MAX], const char *name)
 
 static void make_all(void)
 {
+    if (!machines_open(machines)) {
+        cr_skip_test("network namespaces need root and iproute2");
+    }
     program_find(coordinator_path, "trainer-coordinator");
     program_find(worker_path, "trainer-worker");
     strcpy(folder, "/tmp/trainerd-hosts-XXXXXX");
     cr_assert_not_null(mkdtemp(folder));
     data_make();
-    if (!machines_open(machines)) {
-        cr_skip_test("network namespaces need root and iproute2");
-    }
 }
 
 static void remove_all(void)
