@@ -3,6 +3,7 @@
  */
 #include "partition/csv_gz.h"
 
+#include "protocol/file.h"
 #include "protocol/memory.h"
 
 #include <errno.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #define INPUT_BYTES 65536
@@ -18,7 +20,7 @@
 
 struct csv_gz {
     char name[NPY_NAME_BYTES];
-    FILE *file;
+    int file;
     z_stream stream;
     bool inside;         /* a member has begun and not ended */
     bool ended;          /* no more text will come */
@@ -44,10 +46,10 @@ static enum status fail_behind(struct csv_gz *csv, const char *what)
 
 enum status csv_gz_open(const char *path, struct csv_gz **out)
 {
-    FILE *file = fopen(path, "rbe");
-    if (file == NULL) {
-        enum status code = errno == ENOENT || errno == ENOTDIR ? STATUS_NO_INPUT : STATUS_IO;
-        return status_fail(code, "%s: cannot open: %s", path, strerror(errno));
+    int file;
+    enum status status = file_open(path, &file);
+    if (status != STATUS_OK) {
+        return status;
     }
     struct csv_gz *csv = memory_alloc(1, sizeof *csv);
     snprintf(csv->name, sizeof csv->name, "%s", path);
@@ -67,7 +69,7 @@ void csv_gz_close(struct csv_gz *csv)
         return;
     }
     inflateEnd(&csv->stream);
-    fclose(csv->file);
+    close(csv->file);
     free(csv->text);
     free(csv);
 }
@@ -78,8 +80,11 @@ static enum status input_fill(struct csv_gz *csv)
     if (csv->stream.avail_in > 0) {
         return STATUS_OK;
     }
-    size_t n = fread(csv->input, 1, sizeof csv->input, csv->file);
-    if (n == 0 && ferror(csv->file)) {
+    ssize_t n;
+    do {
+        n = read(csv->file, csv->input, sizeof csv->input);
+    } while (n < 0 && errno == EINTR);
+    if (n < 0) {
         return status_fail(STATUS_IO, "%s: cannot read: %s", csv->name, strerror(errno));
     }
     csv->stream.next_in = csv->input;

@@ -5,13 +5,14 @@
 #include "partition/dataset_edges.h"
 #include "partition/dataset_path.h"
 #include "partition/dataset_store.h"
+#include "protocol/file.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* What meta.json may tell; 0 where it does not. */
 struct meta {
@@ -41,14 +42,14 @@ static enum status meta_count(const json_t *root, const char *path, const char *
 static enum status meta_read(const char *folder, struct dataset *dataset, struct meta *out)
 {
     struct dataset_path path = dataset_path_join(folder, "meta.json");
-    FILE *file = fopen(path.text, "rb");
-    if (file == NULL) {
-        return errno == ENOENT ? STATUS_OK
-                               : status_fail(STATUS_IO, "%s: cannot open: %s", path.text, strerror(errno));
+    int file;
+    enum status status = file_open(path.text, &file);
+    if (status != STATUS_OK) {
+        return status == STATUS_NO_INPUT ? STATUS_OK : status;
     }
     json_error_t error;
-    json_t *root = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
-    fclose(file);
+    json_t *root = json_loadfd(file, JSON_REJECT_DUPLICATES, &error);
+    close(file);
     if (!json_is_object(root)) {
         json_decref(root);
         return status_fail(STATUS_DATA, "%s:%d:%d: %s, expected a JSON object", path.text, error.line, error.column,
@@ -58,7 +59,7 @@ static enum status meta_read(const char *folder, struct dataset *dataset, struct
     if (name != NULL) {
         snprintf(dataset->name, sizeof dataset->name, "%s", name);
     }
-    enum status status = meta_count(root, path.text, "nodes", (int64_t)UINT32_MAX - 1, &out->n_node);
+    status = meta_count(root, path.text, "nodes", (int64_t)UINT32_MAX - 1, &out->n_node);
     if (status == STATUS_OK) {
         status = meta_count(root, path.text, "features", INT32_MAX, &out->n_feature);
     }

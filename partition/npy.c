@@ -100,17 +100,16 @@ enum status npy_open_bytes(const char *name, const void *bytes, size_t n_bytes, 
 
 enum status npy_open(const char *path, struct npy *out)
 {
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) {
-        enum status code = errno == ENOENT || errno == ENOTDIR ? STATUS_NO_INPUT : STATUS_IO;
-        return status_fail(code, "%s: cannot open: %s", path, strerror(errno));
+    int file;
+    enum status status = file_open(path, &file);
+    if (status != STATUS_OK) {
+        return status;
     }
     struct npy npy = {0};
     snprintf(npy.name, sizeof npy.name, "%s", path);
-    enum status status;
     struct stat info;
-    if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) {
-        status = status_fail(STATUS_DATA, "%s: is not a file, expected a .npy array", path);
+    if (fstat(file, &info) != 0) {
+        status = status_fail(STATUS_IO, "%s: cannot find its size: %s", path, strerror(errno));
         goto close_file;
     }
     if (info.st_size == 0) {

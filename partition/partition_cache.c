@@ -75,23 +75,6 @@ void partition_cache_find(const struct dataset *dataset, const struct job *job, 
     }
 }
 
-static bool read_all(int file, void *to, size_t n)
-{
-    char *at = to;
-    while (n > 0) {
-        ssize_t got = read(file, at, n);
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got <= 0) {
-            return false;
-        }
-        at += got;
-        n -= (size_t)got;
-    }
-    return true;
-}
-
 /* part_begin ascends from 0 to n_node, order names every node once. What is wrong, or NULL. seen: n_node zeros */
 static const char *check(const struct partition *p, uint8_t *seen)
 {
@@ -119,12 +102,12 @@ static const char *read_file(const struct partition_cache *cache, int file, stru
     if (fstat(file, &found) != 0 || (size_t)found.st_size != sizeof header + n_begin + n_order) {
         return "another size than this partition's";
     }
-    if (!read_all(file, &header, sizeof header) || memcmp(header.magic, CACHE_MAGIC, sizeof header.magic) != 0 ||
+    if (file_read(file, &header, sizeof header) != 0 || memcmp(header.magic, CACHE_MAGIC, sizeof header.magic) != 0 ||
         header.version != PARTITION_CACHE_VERSION || header.n_part != p->n_part || header.n_node != p->n_node ||
         memcmp(header.key, cache->key, sizeof header.key) != 0) {
         return "another header than this partition's";
     }
-    if (!read_all(file, p->part_begin, n_begin) || !read_all(file, p->order, n_order) ||
+    if (file_read(file, p->part_begin, n_begin) != 0 || file_read(file, p->order, n_order) != 0 ||
         header.checksum != checksum_of(p)) {
         return "bytes that do not fit their checksum";
     }
@@ -142,7 +125,7 @@ bool partition_cache_load(const struct partition_cache *cache, struct partition 
     if (cache->folder[0] == '\0') {
         return false;
     }
-    int file = open(cache->path, O_RDONLY | O_CLOEXEC);
+    int file = open(cache->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0) {
         if (errno != ENOENT && errno != ENOTDIR) {
             log_warn("cannot read the cached partition '%s': %s", cache->path, strerror(errno));

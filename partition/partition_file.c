@@ -1,5 +1,6 @@
 /* A partition that somebody else made: one part number per line, line i for node i. */
 #include "partition/partition_method.h"
+#include "protocol/file.h"
 #include "protocol/memory.h"
 
 #include <errno.h>
@@ -7,10 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define LINE_BYTES 64
 
-/* Digits alone, a value below n_part, and an end of line that may be \r\n. */
+/* Digits alone, a value below n_part, and an end of line that may be \r\n. A line longer than its room has none. */
 static bool parse_part(const char *line, int32_t n_part, int32_t *out)
 {
     int64_t value = 0;
@@ -21,7 +23,7 @@ static bool parse_part(const char *line, int32_t n_part, int32_t *out)
             return false;
         }
     }
-    bool ends = *c == '\0' || strcmp(c, "\n") == 0 || strcmp(c, "\r\n") == 0;
+    bool ends = (*c == '\0' && c - line < LINE_BYTES - 1) || strcmp(c, "\n") == 0 || strcmp(c, "\r\n") == 0;
     *out = (int32_t)value;
     return c > line && ends && value < n_part;
 }
@@ -74,11 +76,17 @@ static enum status check_used(const char *path, int64_t n_node, int32_t n_part, 
 enum status partition_file(const struct dataset *dataset, const struct job *job, int32_t n_part, int32_t *owner)
 {
     const char *path = job->partition.file;
-    FILE *file = fopen(path, "r");
-    if (file == NULL) {
-        return status_fail(STATUS_NO_INPUT, "partition.file = \"%s\": %s", path, strerror(errno));
+    int descriptor;
+    enum status status = file_open(path, &descriptor);
+    if (status != STATUS_OK) {
+        return status;
     }
-    enum status status = read_lines(file, path, dataset->n_node, n_part, owner);
+    FILE *file = fdopen(descriptor, "r");
+    if (file == NULL) {
+        close(descriptor);
+        return status_fail(STATUS_IO, "%s: cannot read: %s", path, strerror(errno));
+    }
+    status = read_lines(file, path, dataset->n_node, n_part, owner);
     fclose(file);
     return status == STATUS_OK ? check_used(path, dataset->n_node, n_part, owner) : status;
 }

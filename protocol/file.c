@@ -24,6 +24,22 @@ int file_write(int file, const void *bytes, size_t n_bytes)
     return 0;
 }
 
+int file_read(int file, void *bytes, size_t n_bytes)
+{
+    char *at = bytes;
+    while (n_bytes > 0) {
+        ssize_t n = read(file, at, n_bytes);
+        if (n == 0 || (n < 0 && errno != EINTR)) {
+            return n == 0 ? ENODATA : errno;
+        }
+        if (n > 0) {
+            at += n;
+            n_bytes -= (size_t)n;
+        }
+    }
+    return 0;
+}
+
 /* A renamed file is safe only when its folder is on the disk too. */
 static int folder_sync(const char *path)
 {
@@ -90,5 +106,22 @@ enum status file_folder_make(const char *path)
     if (stat(path, &found) != 0 || !S_ISDIR(found.st_mode)) {
         return status_fail(STATUS_CREATE, "cannot make folder '%s': something else has that name", path);
     }
+    return STATUS_OK;
+}
+
+enum status file_open(const char *path, int *file_out)
+{
+    /* Without O_NONBLOCK opening a pipe waits for its writer. */
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (file < 0) {
+        enum status code = errno == ENOENT || errno == ENOTDIR ? STATUS_NO_INPUT : STATUS_IO;
+        return status_fail(code, "%s: cannot open: %s", path, strerror(errno));
+    }
+    struct stat found;
+    if (fstat(file, &found) != 0 || !S_ISREG(found.st_mode)) {
+        close(file);
+        return status_fail(STATUS_DATA, "%s: is a folder, device, pipe or socket, expected a file", path);
+    }
+    *file_out = file;
     return STATUS_OK;
 }

@@ -1,5 +1,5 @@
-/* Files written whole: a reader finds the old contents or the new, never a mixture, also after a power cut. And the
- * folders they go to. */
+/* Files written whole: a reader finds the old contents or the new, never a mixture, also after a power cut. The folders
+ * they go to, and the plain files that inputs come from. */
 #ifndef PROTOCOL_FILE_H
 #define PROTOCOL_FILE_H
 
@@ -22,5 +22,15 @@ enum status file_folder_make(const char *path);
 
 /* Write all bytes to an open file; returns 0 or errno. Goes on after signals and short writes. */
 int file_write(int file, const void *bytes, size_t n_bytes);
+
+/* Read all n_bytes from an open file; returns 0, errno, or ENODATA where the file ends before. Goes on as file_write. */
+int file_read(int file, void *bytes, size_t n_bytes);
+
+/* Open an input to read: a plain file. A pipe or a device could keep its reader waiting for ever.
+ *
+ *   owns    *file_out is the caller's to close
+ *   errors  STATUS_NO_INPUT when it is not there; STATUS_DATA when it is no plain file; STATUS_IO
+ */
+enum status file_open(const char *path, int *file_out);
 
 #endif

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are copied as they lie in memory");
 
@@ -382,16 +383,16 @@ enum status safetensors_load_bytes(const void *bytes, size_t n_bytes, const char
 
 enum status safetensors_load(const char *path, const struct safetensor *want, size_t n_want)
 {
-    FILE *file = fopen(path, "rbe");
-    if (file == NULL) {
-        return status_fail(errno == ENOENT ? STATUS_NO_INPUT : STATUS_IO, "%s: cannot open: %s", path, strerror(errno));
+    int file;
+    enum status status = file_open(path, &file);
+    if (status != STATUS_OK) {
+        return status;
     }
     struct stat info;
     void *bytes = NULL;
     size_t n_bytes = 0;
-    enum status status = STATUS_OK;
-    if (fstat(fileno(file), &info) != 0 || !S_ISREG(info.st_mode)) {
-        status = status_fail(STATUS_IO, "%s: not a regular file", path);
+    if (fstat(file, &info) != 0) {
+        status = status_fail(STATUS_IO, "%s: cannot find its size: %s", path, strerror(errno));
         goto close;
     }
     n_bytes = (size_t)info.st_size;
@@ -399,14 +400,15 @@ enum status safetensors_load(const char *path, const struct safetensor *want, si
     if (status != STATUS_OK) {
         goto close;
     }
-    if (fread(bytes, 1, n_bytes, file) != n_bytes) {
+    int error = file_read(file, bytes, n_bytes);
+    if (error != 0) {
         status = status_fail(STATUS_IO, "%s: cannot read %zu bytes: %s", path, n_bytes,
-                             ferror(file) ? strerror(errno) : "the file became shorter");
+                             error == ENODATA ? "the file became shorter" : strerror(error));
     } else {
         status = safetensors_load_bytes(bytes, n_bytes, path, want, n_want);
     }
     memory_release(MEMORY_OTHER, bytes, n_bytes, 1);
 close:
-    fclose(file);
+    close(file);
     return status;
 }

@@ -242,22 +242,10 @@ static enum status unreadable(const char *path, const char *why)
     return status_fail(STATUS_DATA, "cannot read checkpoint '%s': %s", path, why);
 }
 
-/* Read n bytes of an open file to `to`. */
-static enum status read_all(int file, const char *path, char *to, size_t n)
-{
-    for (size_t done = 0; done < n;) {
-        ssize_t got = read(file, to + done, n - done);
-        if (got == 0 || (got < 0 && errno != EINTR)) {
-            return unreadable(path, got < 0 ? strerror(errno) : "it became shorter meanwhile");
-        }
-        done += got > 0 ? (size_t)got : 0;
-    }
-    return STATUS_OK;
-}
-
 static enum status load_one(const char *path, struct checkpoint *out)
 {
-    int file = open(path, O_RDONLY | O_CLOEXEC);
+    /* Without O_NONBLOCK opening a pipe waits for its writer. */
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0) {
         return unreadable(path, strerror(errno));
     }
@@ -274,10 +262,9 @@ static enum status load_one(const char *path, struct checkpoint *out)
         goto out;
     }
     n_bytes = (size_t)stat_of.st_size;
-    status = read_all(file, path, bytes, n_bytes);
-    if (status == STATUS_OK) {
-        status = checkpoint_decode(bytes, n_bytes, path, out);
-    }
+    int error = file_read(file, bytes, n_bytes);
+    status = error == 0 ? checkpoint_decode(bytes, n_bytes, path, out)
+                        : unreadable(path, error == ENODATA ? "it became shorter meanwhile" : strerror(error));
     if (status == STATUS_OK) {
         out->bytes = bytes;
         out->n_bytes = n_bytes;

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 TestSuite(csv_gz, .init = fixture_open, .fini = fixture_close);
 
@@ -146,4 +147,12 @@ Test(csv_gz, lines_across_many_buffers_are_whole)
     }
     npy_close(&table);
     free(text);
+}
+
+Test(csv_gz, a_pipe_is_refused_and_not_waited_for, .timeout = 10)
+{
+    struct csv_gz *csv;
+    cr_assert_eq(mkfifo(fixture_path("pipe.csv.gz"), 0600), 0);
+    cr_assert_eq(csv_gz_open(fixture_path("pipe.csv.gz"), &csv), STATUS_DATA);
+    cr_assert_not_null(strstr(status_reason(), "pipe.csv.gz: is a folder, device, pipe or socket, expected a file"));
 }

@@ -274,6 +274,7 @@ Test(partition, a_file_that_does_not_fit_is_refused_with_its_line)
         {"0\n99999999999999999999\n0\n1\n", ":2: '99999999999999999999', expected a part number of 0 to 1"},
         {"0\n0\n0\n0\n", ": part 1 has no node, expected at least one in each of the 2 parts"},
         {"", ":1: the file ends after 0 lines"},
+        {"00000000000000000000000000000000000000000000000000000000000000000000000000000000\n0\n1\n", ":1: '000"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         cr_assert_eq(build_from_file(rows[i].text, &partition), STATUS_DATA);
@@ -281,13 +282,16 @@ Test(partition, a_file_that_does_not_fit_is_refused_with_its_line)
     }
 }
 
-Test(partition, a_file_that_is_not_there_is_named)
+Test(partition, a_file_that_is_not_there_or_no_file_is_named, .timeout = 10)
 {
     struct dataset dataset = tiny_from_edges(4, 0, NULL, true);
     struct job job = job_of(2, JOB_METHOD_FILE);
     struct partition partition;
     snprintf(job.partition.file, sizeof job.partition.file, "/nowhere/parts.txt");
     cr_assert_eq(partition_build(&dataset, &job, &partition), STATUS_NO_INPUT);
-    cr_assert_not_null(strstr(status_reason(), "partition.file = \"/nowhere/parts.txt\""));
+    cr_assert_not_null(strstr(status_reason(), "/nowhere/parts.txt: cannot open: No such file"));
+    snprintf(job.partition.file, sizeof job.partition.file, "/dev/zero");
+    cr_assert_eq(partition_build(&dataset, &job, &partition), STATUS_DATA);
+    cr_assert_not_null(strstr(status_reason(), "/dev/zero: is a folder, device, pipe or socket, expected a file"));
     tiny_release(&dataset);
 }

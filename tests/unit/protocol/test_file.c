@@ -97,3 +97,29 @@ Test(file, a_folder_that_cannot_be_made_is_named)
     cr_assert_eq(file_folder_make(below("f/below")), STATUS_CREATE);
     cr_assert_not_null(strstr(status_reason(), "/f/below': Not a directory"), "%s", status_reason());
 }
+
+Test(file, an_input_is_read_whole_or_said_to_be_short)
+{
+    int file;
+    char bytes[4];
+    const struct iovec text = {.iov_base = "text", .iov_len = 4};
+    cr_assert_eq(file_replace(below("f"), &text, 1), STATUS_OK);
+    cr_assert_eq(file_open(below("f"), &file), STATUS_OK);
+    cr_assert_eq(file_read(file, bytes, 3), 0);
+    cr_assert_arr_eq(bytes, "tex", 3);
+    cr_assert_eq(file_read(file, bytes, 2), ENODATA);
+    close(file);
+}
+
+Test(file, an_input_that_is_no_plain_file_is_refused_at_once, .timeout = 10)
+{
+    int file;
+    cr_assert_eq(file_open(below("nothing"), &file), STATUS_NO_INPUT);
+    cr_assert_not_null(strstr(status_reason(), "nothing: cannot open: No such file"), "%s", status_reason());
+    cr_assert_eq(mkfifo(below("pipe"), 0600), 0);
+    const char *const other[] = {below("pipe"), folder, "/dev/zero"};
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        cr_assert_eq(file_open(other[i], &file), STATUS_DATA, "%s", other[i]);
+        cr_assert_not_null(strstr(status_reason(), "is a folder, device, pipe or socket, expected a file"));
+    }
+}

@@ -159,6 +159,17 @@ Test(checkpoint, no_checkpoint_and_only_broken_ones_are_told_apart)
     cr_assert(strstr(status_reason(), "epoch-8.ckpt': not a plain file"), "%s", status_reason());
 }
 
+Test(checkpoint, a_pipe_in_its_place_is_passed_over, .timeout = 10)
+{
+    save(10);
+    cr_assert_eq(mkfifo(path_of(20), 0600), 0);
+    struct checkpoint checkpoint;
+    cr_assert_eq(checkpoint_load(folder, &checkpoint), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(checkpoint.state.n_epoch, 10);
+    cr_assert_not_null(strstr(checkpoint.warning, "epoch-20.ckpt': not a plain file"), "%s", checkpoint.warning);
+    checkpoint_release(&checkpoint);
+}
+
 Test(checkpoint, a_file_cut_anywhere_is_refused)
 {
     size_t n;
