@@ -1,19 +1,27 @@
 /* METIS's k-way partitioner behind our signature: the only file that sees METIS.
  *
- * It traps signals while it runs, so only programs that may die run it (the coordinator, trainer-partition). Sums of
- * weights must fit its 32 bits, and it may leave parts empty: both are seen to here.
+ * It traps SIGTERM and SIGABRT while it runs and takes an order to stop for an error of its own, so it runs in a process
+ * of its own, which ends with ours. Sums of weights must fit its 32 bits, and it may leave parts empty: both are seen to
+ * here.
  * source  Karypis & Kumar, "Multilevel k-way partitioning scheme for irregular graphs", JPDC 48 (1998)
  */
 #include "partition/partition_method.h"
 #include "partition/undirected.h"
+#include "protocol/file.h"
 #include "protocol/memory.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <metis.h>
-#include <stdio.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+/* How the process that METIS runs in leaves. */
+enum { CHILD_DONE, CHILD_NOMEM, CHILD_FAILED };
 
 _Static_assert(sizeof(idx_t) == sizeof(int32_t), "undirected_build makes METIS's indices 32 bits wide");
 
@@ -39,55 +47,98 @@ static void weigh(const struct dataset *dataset, int balance, int32_t *weight)
     }
 }
 
-/* METIS prints remarks to stdout, which belongs to results: nothing comes out while it runs. Its return code and the
- * repair below say all that matters. Returns what stdout_restore needs; -1 when there is nothing to restore. */
-static int stdout_silence(void)
-{
-    fflush(stdout);
-    int saved = dup(STDOUT_FILENO);
-    int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    if (saved >= 0 && nowhere >= 0) {
-        dup2(nowhere, STDOUT_FILENO);
-    }
-    if (nowhere >= 0) {
-        close(nowhere);
-    }
-    return saved;
-}
+struct call {
+    struct undirected *graph;
+    const struct job *job;
+    int objective; /* JOB_OBJECTIVE_ */
+    int32_t n_part;
+    int32_t *weight;
+};
 
-static void stdout_restore(int saved)
-{
-    fflush(stdout);
-    if (saved >= 0) {
-        dup2(saved, STDOUT_FILENO);
-        close(saved);
-    }
-}
-
-static enum status call_metis(struct undirected *graph, const struct job *job, int objective, int32_t n_part,
-                              int32_t *weight, int32_t *owner)
+/* METIS's own return code. */
+static int metis(const struct call *call, int32_t *owner)
 {
     idx_t options[METIS_NOPTIONS];
     METIS_SetDefaultOptions(options);
     options[METIS_OPTION_NUMBERING] = 0;
-    options[METIS_OPTION_SEED] = (idx_t)job->partition.seed;
-    options[METIS_OPTION_OBJTYPE] = objective == JOB_OBJECTIVE_VOLUME ? METIS_OBJTYPE_VOL : METIS_OBJTYPE_CUT;
-    idx_t n_node = (idx_t)graph->n_node;
-    idx_t n_constraint = constraint_count(job->partition.balance);
-    idx_t parts = n_part, value = 0;
-    int saved = stdout_silence();
-    int code = METIS_PartGraphKway(&n_node, &n_constraint, graph->indptr, graph->indices, weight, NULL, NULL, &parts,
-                                   NULL, NULL, options, &value, owner);
-    stdout_restore(saved);
-    if (code == METIS_ERROR_MEMORY) {
-        return status_fail(STATUS_NOMEM, "METIS has not enough memory for %lld nodes and %lld edge entries",
-                           (long long)graph->n_node, (long long)graph->n_entry);
+    options[METIS_OPTION_SEED] = (idx_t)call->job->partition.seed;
+    options[METIS_OPTION_OBJTYPE] = call->objective == JOB_OBJECTIVE_VOLUME ? METIS_OBJTYPE_VOL : METIS_OBJTYPE_CUT;
+    idx_t n_node = (idx_t)call->graph->n_node;
+    idx_t n_constraint = constraint_count(call->job->partition.balance);
+    idx_t parts = call->n_part, value = 0;
+    return METIS_PartGraphKway(&n_node, &n_constraint, call->graph->indptr, call->graph->indices, call->weight, NULL, NULL,
+                               &parts, NULL, NULL, options, &value, owner);
+}
+
+/* The process METIS runs in. It ends with its parent, and by the signals that end a process: what the parent does about
+ * them (save, say so) is not for here. METIS's remarks go nowhere: stdout belongs to results, stderr to the reason. */
+_Noreturn static void child_run(const struct call *call, pid_t parent, int to_parent, const sigset_t *mask, int32_t *owner)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) {
+        _exit(CHILD_FAILED);
     }
-    if (code != METIS_OK) {
-        return status_fail(STATUS_BUG, "METIS gave up on %lld nodes and %lld edge entries with code %d",
-                           (long long)graph->n_node, (long long)graph->n_entry, code);
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        signal(ends[i], SIG_DFL);
     }
-    return STATUS_OK;
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (nowhere < 0 || dup2(nowhere, STDOUT_FILENO) < 0 || dup2(nowhere, STDERR_FILENO) < 0) {
+        _exit(CHILD_FAILED);
+    }
+    int code = metis(call, owner);
+    if (code == METIS_OK && file_write(to_parent, owner, (size_t)call->graph->n_node * sizeof *owner) == 0) {
+        _exit(CHILD_DONE);
+    }
+    _exit(code == METIS_ERROR_MEMORY ? CHILD_NOMEM : CHILD_FAILED);
+}
+
+/* What a child that gave no owners died of. */
+static enum status child_failed(const struct undirected *graph, int status)
+{
+    long long n_node = graph->n_node, n_entry = graph->n_entry;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == CHILD_NOMEM) {
+        return status_fail(STATUS_NOMEM, "METIS has not enough memory for %lld nodes and %lld edge entries", n_node, n_entry);
+    }
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
+        return status_fail(STATUS_NOMEM, "METIS was killed at %lld nodes and %lld edge entries, as the system does when "
+                           "memory runs out", n_node, n_entry);
+    }
+    if (WIFSIGNALED(status)) {
+        return status_fail(STATUS_BUG, "METIS was ended by signal %d (%s) at %lld nodes and %lld edge entries",
+                           WTERMSIG(status), strsignal(WTERMSIG(status)), n_node, n_entry);
+    }
+    return status_fail(STATUS_BUG, "METIS gave up on %lld nodes and %lld edge entries", n_node, n_entry);
+}
+
+static enum status call_metis(const struct call *call, int32_t *owner)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return status_fail(STATUS_IO, "cannot start METIS: %s", strerror(errno));
+    }
+    /* Held back until the child has put aside its parent's handlers. */
+    sigset_t all, mask;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &mask);
+    pid_t parent = getpid(), child = fork();
+    if (child == 0) {
+        child_run(call, parent, ends[1], &mask, owner);
+    }
+    int error = errno;
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    close(ends[1]);
+    if (child < 0) {
+        close(ends[0]);
+        return status_fail(STATUS_NOMEM, "cannot start METIS: %s", strerror(error));
+    }
+    error = file_read(ends[0], owner, (size_t)call->graph->n_node * sizeof *owner);
+    close(ends[0]);
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    return error == 0 ? STATUS_OK : child_failed(call->graph, status);
 }
 
 /* Give every empty part the node with the fewest neighbours out of the part that then has most nodes. */
@@ -139,16 +190,19 @@ static int64_t volume(const struct undirected *graph, const int32_t *owner, int6
 /* METIS coarsens along heavy edges whatever is asked for; where a graph has clear communities its cut finds them and
  * its volume does not. So a volume is asked for both ways (the cut takes a fraction of the time) and the smaller one
  * kept. */
-static enum status improve(struct undirected *graph, const struct job *job, int32_t n_part, int32_t *weight,
-                           int32_t *owner)
+static enum status improve(const struct call *volume_call, int32_t *owner)
 {
+    struct call call = *volume_call;
+    call.objective = JOB_OBJECTIVE_CUT;
+    const struct undirected *graph = call.graph;
+    int32_t n_part = call.n_part;
     size_t n = (size_t)graph->n_node;
     int32_t *other;
     enum status status = memory_acquire(MEMORY_OTHER, n, sizeof *other, &other);
     if (status != STATUS_OK) {
         return status;
     }
-    status = call_metis(graph, job, JOB_OBJECTIVE_CUT, n_part, weight, other);
+    status = call_metis(&call, other);
     if (status == STATUS_OK) {
         repair(graph, n_part, other);
         int64_t *seen = memory_alloc((size_t)n_part, sizeof *seen);
@@ -178,12 +232,14 @@ enum status partition_metis(const struct dataset *dataset, const struct job *job
     status = memory_acquire(MEMORY_OTHER, n_weight, sizeof *weight, &weight);
     if (status == STATUS_OK) {
         weigh(dataset, job->partition.balance, weight);
-        status = call_metis(&graph, job, job->partition.objective, n_part, weight, owner);
+        const struct call call = {.graph = &graph, .job = job, .objective = job->partition.objective, .n_part = n_part,
+                                  .weight = weight};
+        status = call_metis(&call, owner);
         if (status == STATUS_OK) {
             repair(&graph, n_part, owner);
         }
         if (status == STATUS_OK && job->partition.objective == JOB_OBJECTIVE_VOLUME) {
-            status = improve(&graph, job, n_part, weight, owner);
+            status = improve(&call, owner);
         }
         memory_release(MEMORY_OTHER, weight, n_weight, sizeof *weight);
     }

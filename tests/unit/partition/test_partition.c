@@ -2,9 +2,12 @@
 #include "tests/support/tiny_graph.h"
 
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct job job_of(int n_part, int method)
@@ -141,6 +144,50 @@ Test(partition, metis_finds_two_cliques_joined_by_an_edge_whatever_the_direction
         cr_assert_float_eq(quality.imbalance_node, 1.0, 1e-12);
         partition_release(&partition);
         tiny_release(&dataset);
+    }
+}
+
+static void leave_as_told(int number)
+{
+    _exit(100 + number);
+}
+
+/* Partition one graph for ever; a SIGTERM comes after so many milliseconds. */
+_Noreturn static void partition_until_told(long after_ms)
+{
+    struct job job = job_of(8, JOB_METHOD_METIS);
+    struct dataset dataset;
+    job.dataset.generator = JOB_GENERATOR_RMAT;
+    job.dataset.nodes = 1 << 13;
+    job.dataset.features = 1;
+    signal(SIGTERM, leave_as_told);
+    timer_t timer;
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGTERM};
+    struct itimerspec when = {.it_value = {.tv_nsec = after_ms * 1000000}};
+    if (dataset_load(&job, &dataset) != STATUS_OK || timer_create(CLOCK_MONOTONIC, &event, &timer) != 0 ||
+        timer_settime(timer, 0, &when, NULL) != 0) {
+        _exit(1);
+    }
+    for (;;) {
+        struct partition partition;
+        if (partition_build(&dataset, &job, &partition) != STATUS_OK) {
+            _exit(2);
+        }
+        partition_release(&partition);
+    }
+}
+
+Test(partition, an_order_to_stop_is_obeyed_while_metis_runs, .timeout = 60)
+{
+    /* METIS takes most of the time, so of several moments at least one is in it. */
+    for (long after_ms = 20; after_ms <= 100; after_ms += 10) {
+        int status = 0;
+        pid_t child = fork();
+        if (child == 0) {
+            partition_until_told(after_ms);
+        }
+        cr_assert_eq(waitpid(child, &status, 0), child);
+        cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 100 + SIGTERM, "after %ld ms: status %x", after_ms, status);
     }
 }
 
