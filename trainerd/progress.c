@@ -144,15 +144,15 @@ static void line_build(const struct progress *progress, const struct progress_ep
         append_bar(line, now->n_done, progress->n_epoch);
     }
     append(line, "loss %.4g", now->loss);
-    append_metric(line, "train", now->train);
-    append_metric(line, "valid", now->valid);
-    append_metric(line, "test", now->test);
     int64_t n_here = now->n_done - progress->n_first;
     if (n_here > 0 && now->n_done < progress->n_epoch) {
         double per_epoch = (now_s - began_s) / (double)(n_here > 1 ? n_here - 1 : 1);
         progress_duration(per_epoch * (double)(progress->n_epoch - now->n_done), text);
         append(line, "%s left", text);
     }
+    append_metric(line, "train", now->train);
+    append_metric(line, "valid", now->valid);
+    append_metric(line, "test", now->test);
     progress_duration(now->epoch_s, text);
     append(line, "%s/epoch", text);
     if (now->n_bytes > 0) {
