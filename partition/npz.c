@@ -3,12 +3,14 @@
  */
 #include "partition/npz.h"
 
+#include "protocol/file.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zip.h>
 
 #define DEFLATE_RATIO_MOST 1032
@@ -21,14 +23,18 @@ struct npz {
 
 enum status npz_open(const char *path, struct npz **out)
 {
-    int code;
+    int file, code;
+    enum status status = file_open(path, &file);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    close(file);
     zip_t *archive = zip_open(path, ZIP_RDONLY | ZIP_CHECKCONS, &code);
     if (archive == NULL) {
+        /* libzip says "no such file" too where headers inside disagree. */
         zip_error_t error;
-        zip_error_init_with_code(&error, code);
-        enum status status = code == ZIP_ER_NOENT  ? STATUS_NO_INPUT
-                             : code == ZIP_ER_OPEN ? STATUS_IO
-                                                   : STATUS_DATA;
+        zip_error_init_with_code(&error, code == ZIP_ER_NOENT ? ZIP_ER_INCONS : code);
+        status = code == ZIP_ER_OPEN ? STATUS_IO : STATUS_DATA;
         status_fail(status, "%s: %s, expected a .npz archive", path, zip_error_strerror(&error));
         zip_error_fini(&error);
         return status;
