@@ -70,6 +70,22 @@ Test(npz, an_archive_cut_at_any_byte_is_refused)
     free(bytes);
 }
 
+Test(npz, a_changed_byte_anywhere_is_never_called_a_missing_file)
+{
+    archive_write();
+    size_t n;
+    char *bytes = fixture_read("x.npz", &n);
+    for (size_t at = 0; at < n; at++) {
+        bytes[at] ^= 0x20;
+        fixture_bytes("cut.npz", bytes, n);
+        enum status status = read_all();
+        cr_assert(status == STATUS_OK || status == STATUS_DATA, "byte %zu of %zu: %s: %s", at, n, status_name(status),
+                  status_reason());
+        bytes[at] ^= 0x20;
+    }
+    free(bytes);
+}
+
 Test(npz, a_changed_byte_of_the_values_breaks_the_checksum)
 {
     archive_write();
