@@ -20,6 +20,7 @@
 struct edge_source {
     const char *file; /* for messages: where edges come from, and what counts them there ("column", "line") */
     const char *unit;
+    const char *n_node_file; /* for messages too: the file whose rows are the nodes; NULL: nothing to point at */
     int64_t n_edge;
     void *self;
     /* Edges first … first+n-1. Called in ascending order from 0, and again from 0. Ids are checked by the caller. */

@@ -55,9 +55,11 @@ static enum status put_batch(struct build *build, const struct edge_source *sour
     for (int64_t i = 0; i < n; i++) {
         bool source_bad = from[i] < 0 || from[i] >= build->n_node;
         if (source_bad || to[i] < 0 || to[i] >= build->n_node) {
-            return status_fail(STATUS_DATA, "%s: %s %" PRId64 ": %s %" PRId64 " is out of range, expected 0 to %" PRId64,
-                               source->file, source->unit, first + i, source_bad ? "source" : "destination",
-                               source_bad ? from[i] : to[i], build->n_node - 1);
+            const char *file = source->n_node_file;
+            return status_fail(STATUS_DATA, "%s: %s %" PRId64 ": %s %" PRId64 " is out of range, expected 0 to %" PRId64
+                               "%s%s", source->file, source->unit, first + i, source_bad ? "source" : "destination",
+                               source_bad ? from[i] : to[i], build->n_node - 1,
+                               file != NULL ? ", the rows of " : "", file != NULL ? file : "");
         }
         if (from[i] == to[i] && !build->loops_stored) {
             build->n_loop_out++;

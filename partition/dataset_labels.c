@@ -52,9 +52,13 @@ static enum status classes_set(const struct npy *npy, int64_t n_class, struct da
 
 static enum status rows_set(const struct npy *npy, int64_t n_class, struct dataset *out)
 {
-    if (npy->shape[1] < 1 || npy->shape[1] > CLASS_MOST || (n_class > 0 && n_class != npy->shape[1])) {
+    if (n_class > 0 && n_class != npy->shape[1]) {
         return status_fail(STATUS_DATA, "%s: has %" PRId64 " label columns, expected %" PRId64, npy->name, npy->shape[1],
-                           n_class > 0 ? n_class : 1);
+                           n_class);
+    }
+    if (npy->shape[1] < 1 || npy->shape[1] > CLASS_MOST) {
+        return status_fail(STATUS_DATA, "%s: has %" PRId64 " label columns, expected 1 to %d", npy->name, npy->shape[1],
+                           CLASS_MOST);
     }
     enum status status = dataset_store_block(out->store, MEMORY_OTHER, (size_t)npy->n_value, sizeof *out->label_rows,
                                              &out->label_rows);

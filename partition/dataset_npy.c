@@ -70,6 +70,44 @@ static enum status meta_read(const char *folder, struct dataset *dataset, struct
     return status;
 }
 
+/* Are the edges rows of in-edges rather than a list? */
+static bool edges_are_rows(const char *folder)
+{
+    return dataset_path_exists(folder, "indptr.npy") && !dataset_path_exists(folder, "edges.npy");
+}
+
+/* n_node is the rows of the labels. They are held against the first file that knows better: labels too few would else be
+ * told as an edge out of range or features too many. */
+static enum status n_node_set(const char *folder, const struct npy *labels, int64_t n_meta, struct dataset *out)
+{
+    const char *name = dataset_path_exists(folder, "features.npy")      ? "features.npy"
+                       : dataset_path_exists(folder, "feat_indptr.npy") ? "feat_indptr.npy"
+                       : edges_are_rows(folder)                         ? "indptr.npy"
+                                                                        : NULL;
+    out->n_node = labels->rank > 0 ? labels->shape[0] : 0;
+    enum status status = dataset_nodes_check(out->n_node, labels->name);
+    if (status == STATUS_OK && n_meta > 0 && n_meta != out->n_node) {
+        return status_fail(STATUS_DATA, "%s: has %" PRId64 " rows, expected %" PRId64 ", the nodes of meta.json",
+                           labels->name, out->n_node, n_meta);
+    }
+    if (status != STATUS_OK || n_meta > 0 || name == NULL) {
+        return status;
+    }
+    struct npy rows;
+    status = open_in(folder, name, &rows);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    bool indptr = strstr(name, "indptr") != NULL;
+    int64_t n_row = rows.shape[0] - indptr;
+    if (rows.rank == (indptr ? 1 : 2) && n_row > 0 && n_row != out->n_node) {
+        status = status_fail(STATUS_DATA, "%s: has %" PRId64 " rows, expected %" PRId64 ", the rows of %s", labels->name,
+                             out->n_node, n_row, rows.name);
+    }
+    npy_close(&rows);
+    return status;
+}
+
 static enum status list_load(const struct job *job, const char *folder, struct dataset *out)
 {
     struct npy edges = {0};
@@ -79,6 +117,7 @@ static enum status list_load(const struct job *job, const char *folder, struct d
         status = edge_source_list(&edges, &source);
     }
     if (status == STATUS_OK) {
+        source.n_node_file = "labels.npy";
         status = dataset_graph_build(job, &source, false, out);
     }
     npy_close(&edges);
@@ -107,8 +146,7 @@ static enum status rows_load(const struct job *job, const char *folder, struct d
 
 static enum status graph_load(const struct job *job, const char *folder, struct dataset *out)
 {
-    bool rows = dataset_path_exists(folder, "indptr.npy") && !dataset_path_exists(folder, "edges.npy");
-    return rows ? rows_load(job, folder, out) : list_load(job, folder, out);
+    return edges_are_rows(folder) ? rows_load(job, folder, out) : list_load(job, folder, out);
 }
 
 static enum status sparse_load(const struct job *job, const char *folder, const struct meta *meta, struct dataset *out)
@@ -191,12 +229,7 @@ enum status dataset_npy_load(const struct job *job, const char *path, struct dat
     if (status != STATUS_OK) {
         return status;
     }
-    out->n_node = labels.rank > 0 ? labels.shape[0] : 0;
-    status = dataset_nodes_check(out->n_node, labels.name);
-    if (status == STATUS_OK && meta.n_node > 0 && meta.n_node != out->n_node) {
-        status = status_fail(STATUS_DATA, "%s: has %" PRId64 " rows, expected %" PRId64 ", the nodes of meta.json",
-                             labels.name, out->n_node, meta.n_node);
-    }
+    status = n_node_set(path, &labels, meta.n_node, out);
     if (status == STATUS_OK) {
         status = graph_load(job, path, out);
     }

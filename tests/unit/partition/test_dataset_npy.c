@@ -291,6 +291,8 @@ Test(dataset_npy, features_that_do_not_fit_are_refused)
     fixture_f32("features.npy", 2, (int64_t[]){6, 3}, features);
     bad("features.npy: row 1, column 2 is inf", "expected a finite number");
     fixture_f32("features.npy", 2, (int64_t[]){5, 3}, features);
+    bad("labels.npy: has 6 rows, expected 5, the rows of ", "features.npy");
+    fixture_bytes("meta.json", "{\"nodes\": 6}", 12);
     bad("features.npy: has shape [5, 3]", "expected [6, any]");
     fixture_f32("features.npy", 1, (int64_t[]){18}, features);
     bad("features.npy: has shape [18]", "expected [6, any]");
@@ -386,6 +388,26 @@ Test(dataset_npy, labels_that_do_not_fit_are_refused)
     bad("meta.json:2:1: ", "expected a JSON object");
     fixture_bytes("meta.json", "[1]", 3);
     bad("meta.json", "expected a JSON object");
+}
+
+Test(dataset_npy, labels_that_are_too_few_are_told_as_such)
+{
+    fixture_small();
+    fixture_i64("labels.npy", 1, (int64_t[]){4}, (int64_t[]){0, 1, 0, 1});
+    bad("labels.npy: has 4 rows, expected 6, the rows of ", "features.npy");
+    fixture_remove("features.npy");
+    bad("edges.npy: column 6: destination 4 is out of range, expected 0 to 3, the rows of labels.npy", "labels.npy");
+    fixture_i64("indptr.npy", 1, (int64_t[]){7}, (int64_t[]){0, 1, 2, 3, 4, 5, 5});
+    fixture_i64("indices.npy", 1, (int64_t[]){5}, (int64_t[]){1, 2, 3, 4, 5});
+    fixture_remove("edges.npy");
+    bad("labels.npy: has 4 rows, expected 6, the rows of ", "indptr.npy");
+}
+
+Test(dataset_npy, labels_without_columns_are_refused_with_how_many_there_may_be)
+{
+    fixture_small();
+    fixture_i64("labels.npy", 2, (int64_t[]){6, 0}, NULL);
+    bad("labels.npy: has 0 label columns", "expected 1 to 16777216");
 }
 
 Test(dataset_npy, meta_may_name_more_classes_than_the_labels_use)
