@@ -69,6 +69,48 @@ struct device_aggregate {
     bool finish;             /* apply row_scale at the end; likewise */
 };
 
+/* How an edge from row j to row i is scored, head by head; a softmax over i's in-edges then weighs the values of the j. */
+enum device_score_kind {
+    DEVICE_SCORE_ADD, /* leaky(key_j + query_i): one number per head each (GAT) */
+    DEVICE_SCORE_MLP, /* Σ_c att_c · leaky(value_j + query_i): there are no keys (GATv2) */
+    DEVICE_SCORE_DOT  /* scale · ⟨key_j, query_i⟩: as wide as values */
+};
+
+/* One attention: n_head heads of n_column value columns each; leaky is the leaky relu of slope `slope`. */
+struct device_attention {
+    enum device_score_kind score;
+    int64_t n_head, n_column;
+    float slope;
+    float scale;              /* DOT */
+    const float *att;         /* MLP: n_head × n_column */
+    double p;                 /* a coefficient is dropped when random_edge_u32(key, i, j, head) < random_drop_threshold(p), …
+                               * … else × 1/(1-p), after the softmax; 0: no dropout, key and node ids unused */
+    struct random_key key;
+    const uint32_t *row_node; /* n_own: dataset ids of own rows */
+    const uint32_t *col_node; /* n_col: of payload rows */
+};
+
+/* Rows at the source end of edges. */
+struct device_attention_source {
+    const float *value; /* n × n_head·n_column */
+    const float *key;   /* ADD: n × n_head · DOT: n × n_head·n_column · MLP: NULL */
+};
+
+/* Rows at the destination end. */
+struct device_attention_target {
+    const float *query;     /* ADD: n × n_head · else n × n_head·n_column */
+    const float *peak_norm; /* n × n_head × 2: (L, D) */
+    const float *grad_out;  /* n × n_head·n_column */
+};
+
+/* What forward keeps of own rows besides the output. */
+struct device_attention_state {
+    float *peak_norm;       /* n_own × n_head × 2. While blocks are added (greatest score m, Σ exp(score - m)); after finish (L, 0)
+                             * with L = m + ln Σ, +inf for a row without edges; after backward_begin (L, D = ⟨grad_out, out⟩) */
+    float *positive;        /* n_own × n_head·n_column, ADD in training, else NULL: out's sum, and … */
+    float *positive_weight; /* n_own × n_head: … the softmax's sum, over edges with key_j + query_i > 0 alone */
+};
+
 enum device_loss { DEVICE_LOSS_CROSS_ENTROPY, DEVICE_LOSS_BCE };
 
 /* Sums over one part's rows of one split. Doubles: loss; counts are exact whole numbers. */
@@ -184,6 +226,54 @@ struct device_ops {
      * by `arg` alone: a row's own place need not be among its edges. */
     void (*aggregate_max_backward)(struct device *device, const struct device_block *block, uint32_t arg_base, int64_t f,
                                    const uint32_t *arg, const float *grad_out, float *grad_x);
+    /* --- attention over in-neighbours, block after block; no array of edges × heads, ever --- */
+    /* Add a block's edges to the rows' running softmax; out (n_own × n_head·n_column) holds Σ exp(score - m) · kept · value until
+     * attention_finish. A row's edges in ascending column order, the maximum raised once per run of 32 of them.
+     * begin: rows start empty or, where `self` is not NULL, with the edge from their own row of it; the block then lists
+     * every row (rows NULL). */
+    void (*attention_forward)(struct device *device, const struct device_block *block, const struct device_attention *how,
+                              bool begin, const struct device_attention_source *self,
+                              const struct device_attention_source *payload, const float *query,
+                              const struct device_attention_state *state, float *out);
+    /* Divide out, positive and positive_weight by Σ; rows without edges become 0. */
+    void (*attention_finish)(struct device *device, int64_t n, const struct device_attention *how,
+                             const struct device_attention_state *state, float *out);
+    /* Fill in D. ADD: grad_query (+)= (1 - slope) · (⟨grad_out, positive⟩ - D · positive_weight), no edge read. */
+    void (*attention_backward_begin)(struct device *device, int64_t n, const struct device_attention *how,
+                                     const float *grad_out, const float *out, const struct device_attention_state *state,
+                                     bool add, float *grad_query);
+    /* MLP, DOT: gradients of own rows' queries from one block of in-edges (begin overwrites, else adds; self as in forward).
+     * MLP: grad_att likewise, n_head × n_column, over fixed chunks of rows (NULL: not wanted).
+     * scratch: attention_scratch(n_row of the block, how) bytes */
+    void (*attention_backward_query)(struct device *device, const struct device_block *block,
+                                     const struct device_attention *how, bool begin,
+                                     const struct device_attention_source *self,
+                                     const struct device_attention_source *payload,
+                                     const struct device_attention_target *own, void *scratch, float *grad_query,
+                                     float *grad_att);
+    size_t (*attention_scratch)(int64_t n_row, const struct device_attention *how);
+    /* Gradients of own rows as sources, from one block of the transposed graph, whose columns are their destinations (begin
+     * overwrites, else adds; self: the edge from each row to itself, begin only). grad_key: shaped as own->key, NULL for MLP. */
+    void (*attention_backward_source)(struct device *device, const struct device_block *block,
+                                      const struct device_attention *how, bool begin,
+                                      const struct device_attention_target *self,
+                                      const struct device_attention_target *payload,
+                                      const struct device_attention_source *own, float *grad_value, float *grad_key);
+    /* out[r, h] = Σ_c x[r, h, c] · w[h, c]; x n × n_head·n_column, w n_head × n_column */
+    void (*head_dot)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x, const float *w,
+                     float *out);
+    /* grad_x[r, h, c] (+)= grad[r, h] · w[h, c] */
+    void (*head_dot_backward_input)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *w,
+                                    const float *grad, bool add, float *grad_x);
+    /* grad_w[h, c] = Σ_r grad[r, h] · x[r, h, c], double sums in fixed chunks (overwrites). scratch: column_sum_scratch(n,
+     * n_head·n_column) bytes */
+    void (*head_dot_backward_weight)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x,
+                                     const float *grad, void *scratch, float *grad_w);
+    /* out[r, c] = (1/n_head) Σ_h x[r, h, c], heads in ascending order; and grad_x[r, h, c] (+)= grad[r, c] / n_head */
+    void (*head_mean)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x, float *out);
+    void (*head_mean_backward)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *grad,
+                               bool add, float *grad_x);
+
     /* out[r] = x[rows[r]]: pack a payload. rows n_row (device) */
     void (*rows_gather)(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, const float *x, float *out);
     /* out[rows[r]] += x[r]; rows distinct (NULL: all n_row rows in place) */
