@@ -6,6 +6,7 @@
 #include "partition/dataset_store.h"
 #include "protocol/half.h"
 #include "protocol/log.h"
+#include "protocol/printable.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -26,8 +27,6 @@ bool dataset_path_exists(const char *folder, const char *name)
     struct dataset_path path = dataset_path_join(folder, name);
     return npy_exists(path.text);
 }
-
-
 
 static enum status (*const readers[])(const struct job *, const char *, struct dataset *) = {
     [JOB_FORMAT_NPY] = dataset_npy_load,
@@ -51,9 +50,10 @@ static enum job_format format_find(const char *path, bool folder)
     return JOB_FORMAT_AUTO;
 }
 
-/* The last part of a path, without a file's extension. */
+/* The last part of a path, without a file's extension, as it may stand in a line or in JSON. */
 static void name_of(const char *path, char *out, size_t room)
 {
+    char name[JOB_TEXT_BYTES];
     size_t end = strlen(path);
     while (end > 1 && path[end - 1] == '/') {
         end--;
@@ -62,11 +62,12 @@ static void name_of(const char *path, char *out, size_t room)
     while (begin > 0 && path[begin - 1] != '/') {
         begin--;
     }
-    snprintf(out, room, "%.*s", (int)(end - begin), path + begin);
-    size_t n = strlen(out);
-    if (n > 4 && strcmp(out + n - 4, ".npz") == 0) {
-        out[n - 4] = '\0';
+    snprintf(name, sizeof name, "%.*s", (int)(end - begin), path + begin);
+    size_t n = strlen(name);
+    if (n > 4 && strcmp(name + n - 4, ".npz") == 0) {
+        name[n - 4] = '\0';
     }
+    printable_copy(name, out, room);
 }
 
 static enum status folder_load(const struct job *job, struct dataset *out)

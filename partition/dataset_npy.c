@@ -6,6 +6,7 @@
 #include "partition/dataset_path.h"
 #include "partition/dataset_store.h"
 #include "protocol/file.h"
+#include "protocol/printable.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -57,7 +58,7 @@ static enum status meta_read(const char *folder, struct dataset *dataset, struct
     }
     const char *name = json_string_value(json_object_get(root, "name"));
     if (name != NULL) {
-        snprintf(dataset->name, sizeof dataset->name, "%s", name);
+        printable_copy(name, dataset->name, sizeof dataset->name);
     }
     status = meta_count(root, path.text, "nodes", (int64_t)UINT32_MAX - 1, &out->n_node);
     if (status == STATUS_OK) {

@@ -1,5 +1,7 @@
 #include "protocol/log.h"
 
+#include "protocol/printable.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -26,19 +28,20 @@ enum log_level log_level(void)
     return log_most;
 }
 
-/* Copy text with quotes, backslashes and control characters escaped; returns the bytes written. */
+/* Copy text with quotes, backslashes and all that is not printable escaped; returns the bytes written. */
 static size_t escape(const char *text, char *out, size_t room)
 {
     size_t at = 0;
-    for (; *text != '\0' && at + 5 < room; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\') {
+    while (*text != '\0' && at + 5 < room) {
+        size_t n = printable_length(text);
+        if (*text == '"' || *text == '\\') {
             out[at++] = '\\';
-            out[at++] = (char)c;
-        } else if (c < 0x20 || c == 0x7f) {
-            at += (size_t)snprintf(out + at, room - at, "\\x%02x", c);
-        } else {
-            out[at++] = (char)c;
+        }
+        if (n == 0) {
+            at += (size_t)snprintf(out + at, room - at, "\\x%02x", (unsigned char)*text++);
+        }
+        for (; n > 0; n--) {
+            out[at++] = *text++;
         }
     }
     return at;

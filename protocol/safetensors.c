@@ -167,7 +167,7 @@ static const struct dtype *dtype_find(const char *name)
 static enum status shape_read(const json_t *json, const char *origin, struct entry *entry, int64_t *n_value_out)
 {
     if (!json_is_array(json) || json_array_size(json) > SAFETENSORS_DIM_MOST) {
-        return status_fail(STATUS_DATA, "%s: tensor '%s': shape must be a list of at most %d numbers", origin,
+        return status_fail(STATUS_DATA, "%s: tensor '%.100s': shape must be a list of at most %d numbers", origin,
                            entry->name, SAFETENSORS_DIM_MOST);
     }
     entry->n_dim = (int)json_array_size(json);
@@ -177,7 +177,7 @@ static enum status shape_read(const json_t *json, const char *origin, struct ent
         entry->shape[d] = json_integer_value(extent);
         if (!json_is_integer(extent) || entry->shape[d] < 0 ||
             __builtin_mul_overflow(*n_value_out, entry->shape[d], n_value_out)) {
-            return status_fail(STATUS_DATA, "%s: tensor '%s': shape[%d] is not a size", origin, entry->name, d);
+            return status_fail(STATUS_DATA, "%s: tensor '%.100s': shape[%d] is not a size", origin, entry->name, d);
         }
     }
     return STATUS_OK;
@@ -189,7 +189,7 @@ static enum status entry_read(const char *name, const json_t *json, const char *
     const char *dtype = json_string_value(json_object_get(json, "dtype"));
     out->dtype = dtype_find(dtype);
     if (out->dtype == NULL) {
-        return status_fail(STATUS_DATA, "%s: tensor '%s': dtype is %s, expected F32, F16, BF16 or F64", origin, name,
+        return status_fail(STATUS_DATA, "%s: tensor '%.100s': dtype is %.100s, expected F32, F16, BF16 or F64", origin, name,
                            dtype != NULL ? dtype : "missing");
     }
     int64_t n_value = 0, n_bytes = 0;
@@ -201,14 +201,14 @@ static enum status entry_read(const char *name, const json_t *json, const char *
     const json_t *begin = json_array_get(offsets, 0);
     const json_t *end = json_array_get(offsets, 1);
     if (json_array_size(offsets) != 2 || !json_is_integer(begin) || !json_is_integer(end)) {
-        return status_fail(STATUS_DATA, "%s: tensor '%s': data_offsets must be two whole numbers", origin, name);
+        return status_fail(STATUS_DATA, "%s: tensor '%.100s': data_offsets must be two whole numbers", origin, name);
     }
     out->begin = json_integer_value(begin);
     out->end = json_integer_value(end);
     if (out->begin < 0 || out->end < out->begin ||
         __builtin_mul_overflow(n_value, (int64_t)out->dtype->n_bytes, &n_bytes) || out->end - out->begin != n_bytes) {
         return status_fail(STATUS_DATA,
-                           "%s: tensor '%s': data_offsets [%" PRId64 ", %" PRId64 "] do not fit its shape and dtype %s",
+                           "%s: tensor '%.100s': data_offsets [%" PRId64 ", %" PRId64 "] do not fit its shape and dtype %s",
                            origin, name, out->begin, out->end, out->dtype->name);
     }
     return STATUS_OK;
@@ -242,7 +242,7 @@ static enum status entries_read(json_t *header, const char *origin, int64_t n_da
     int64_t at = 0;
     for (size_t i = 0; i < n; i++) {
         if (out[i].begin != at) {
-            return status_fail(STATUS_DATA, "%s: tensor '%s' begins at byte %" PRId64 " of the data, expected %" PRId64
+            return status_fail(STATUS_DATA, "%s: tensor '%.100s' begins at byte %" PRId64 " of the data, expected %" PRId64
                                " (no hole, no overlap)", origin, out[i].name, out[i].begin, at);
         }
         at = out[i].end;
@@ -344,7 +344,7 @@ static enum status entries_match(const struct entry *entry, size_t n_entry, cons
             wanted = strcmp(entry[i].name, want[k].name) == 0;
         }
         if (!wanted) {
-            return status_fail(STATUS_DATA, "%s: tensor '%s' belongs to nothing in this model", origin, entry[i].name);
+            return status_fail(STATUS_DATA, "%s: tensor '%.100s' belongs to nothing in this model", origin, entry[i].name);
         }
     }
     return STATUS_OK;

@@ -1,5 +1,7 @@
 #include "protocol/status.h"
 
+#include "protocol/printable.h"
+
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -41,12 +43,7 @@ enum status status_fail(enum status code, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(fresh, sizeof fresh, format, arguments);
     va_end(arguments);
-    size_t at = 0;
-    for (; fresh[at] != '\0'; at++) {
-        unsigned char c = (unsigned char)fresh[at];
-        reason[at] = (c < 0x20 || c == 0x7f) ? '?' : fresh[at];
-    }
-    reason[at] = '\0';
+    printable_copy(fresh, reason, sizeof reason);
     return code;
 }
 

@@ -29,8 +29,8 @@ enum status {
 
 /* Record why something failed and return the code: `return status_fail(STATUS_DATA, "...", ...)`.
  *
- *   owns    copies the formatted sentence into this thread's buffer (at most 1023 bytes, control characters
- *           replaced by '?'); a later failure replaces it
+ *   owns    copies the formatted sentence into this thread's buffer (at most 1023 bytes, what is not printable
+ *           UTF-8 as \xNN); a later failure replaces it
  *   errors  none; `code` must not be STATUS_OK
  */
 enum status status_fail(enum status code, const char *format, ...)

@@ -1,5 +1,7 @@
 #include "trainerd/progress.h"
 
+#include "protocol/printable.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -8,6 +10,7 @@
 #include <unistd.h>
 
 #define LINE_BYTES 512
+#define SAY_BYTES 8192 /* a path and a sentence */
 #define N_LINE_MOST 100
 #define BAR_CELLS 20
 #define BAR_COLUMNS 105 /* with fewer the metrics need the room */
@@ -69,9 +72,11 @@ void progress_say(struct progress *progress, const char *format, ...)
     clear(progress);
     va_list arguments;
     va_start(arguments, format);
-    vfprintf(progress->file, format, arguments);
+    char text[SAY_BYTES], line[SAY_BYTES];
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    fputc('\n', progress->file);
+    printable_copy(text, line, sizeof line); /* names of jobs, data sets and folders are in it */
+    fprintf(progress->file, "%s\n", line);
     fflush(progress->file);
 }
 

@@ -103,6 +103,7 @@ Test(csv_gz, lines_that_are_not_the_numbers_expected_are_named)
     table_refused("1\n2.5\n", NPY_TYPE_I64, -1, "line 2: '2.5', expected one integer");
     table_refused("1\n99999999999999999999\n", NPY_TYPE_I64, -1, "line 2: '99999999999999999999', expected one integer");
     table_refused("1, 2\n", NPY_TYPE_I64, -1, "line 1: '1, 2', expected two integers");
+    table_refused("1\n\xfe\x9b\n", NPY_TYPE_I64, -1, "line 2: '\\xfe\\x9b', expected one integer");
     table_refused("1.0,2.0\n3.0\n", NPY_TYPE_F32, -1, "line 2: '3.0', expected 2 numbers");
     table_refused("1.0\nabc\n", NPY_TYPE_F32, -1, "line 2: 'abc', expected 1 numbers");
     table_refused("1\n\n2\n", NPY_TYPE_I64, -1, "line 2: is blank, expected numbers");

@@ -421,6 +421,25 @@ Test(dataset_npy, meta_may_name_more_classes_than_the_labels_use)
     dataset_release(&dataset);
 }
 
+Test(dataset_npy, a_name_is_cut_behind_a_whole_character_and_has_nothing_unprintable)
+{
+    char meta[256], wanted[128] = "a\\x1b";
+    strcpy(meta, "{\"name\": \"a\\u001b");
+    for (int i = 0; i < 70; i++) {
+        strcat(meta, "\xc3\xa9");
+    }
+    while (strlen(wanted) + 2 < sizeof wanted) {
+        strcat(wanted, "\xc3\xa9");
+    }
+    strcat(meta, "\"}");
+    fixture_small();
+    fixture_bytes("meta.json", meta, strlen(meta));
+    struct job job = fixture_job();
+    struct dataset dataset = loaded(&job);
+    cr_assert_str_eq(dataset.name, wanted);
+    dataset_release(&dataset);
+}
+
 Test(dataset_npy, rows_of_labels_are_multi_label)
 {
     fixture_small();

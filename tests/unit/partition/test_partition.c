@@ -319,6 +319,7 @@ Test(partition, a_file_that_does_not_fit_is_refused_with_its_line)
         {"0\n1\n\n1\n", ":3: '', expected a part number of 0 to 1"},
         {"0 1\n1\n0\n1\n", ":1: '0 1', expected a part number of 0 to 1"},
         {"0\n99999999999999999999\n0\n1\n", ":2: '99999999999999999999', expected a part number of 0 to 1"},
+        {"0\n\xff\x1b[2J\xc3\xa9\n", ":2: '\\xff\\x1b[2J\xc3\xa9', expected a part number of 0 to 1"},
         {"0\n0\n0\n0\n", ": part 1 has no node, expected at least one in each of the 2 parts"},
         {"", ":1: the file ends after 0 lines"},
         {"00000000000000000000000000000000000000000000000000000000000000000000000000000000\n0\n1\n", ":1: '000"},

@@ -46,7 +46,7 @@ static float loaded[8];
 /* Load tensor "w" of shape [2] from a header over 8 bytes of data, 1.0 and 2.0. */
 static enum status load_w(const char *header, size_t n_data)
 {
-    unsigned char bytes[1024];
+    unsigned char bytes[4096];
     const float data[4] = {1, 2, 3, 4};
     const struct safetensor want = {"w", 1, {2}, loaded};
     size_t n = compose(bytes, header, data, n_data);
@@ -162,6 +162,15 @@ Test(safetensors, a_length_past_the_file_or_the_format_s_limit_is_refused)
         cr_assert_not_null(strstr(status_reason(), "expected at most 56"), "%s", status_reason());
     }
     cr_assert_eq(safetensors_load_bytes(bytes, 7, "f", &want, 1), STATUS_DATA);
+}
+
+Test(safetensors, a_long_name_does_not_push_out_what_was_expected)
+{
+    char name[2001], text[2200];
+    memset(name, 'x', 2000);
+    name[2000] = '\0';
+    snprintf(text, sizeof text, "{\"%s\":{\"dtype\":\"F8\",\"shape\":[2],\"data_offsets\":[0,2]}}", name);
+    refused(text, 2, "xxx': dtype is F8, expected F32, F16, BF16 or F64");
 }
 
 Test(safetensors, a_tensor_that_is_missing_unknown_or_of_another_shape_is_named)

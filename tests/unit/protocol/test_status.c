@@ -12,10 +12,16 @@ Test(status, every_exit_code_of_the_contract_belongs_to_one_status)
     cr_assert_eq(status_from_exit_code(99), STATUS_BUG);
 }
 
-Test(status, a_reason_is_kept_word_for_word_without_control_characters)
+Test(status, a_reason_is_kept_word_for_word_with_what_is_not_printable_escaped)
 {
     cr_assert_eq(status_fail(STATUS_DATA, "cannot read '%s': line %d", "a\nb", 7), STATUS_DATA);
-    cr_assert_str_eq(status_reason(), "cannot read 'a?b': line 7");
+    cr_assert_str_eq(status_reason(), "cannot read 'a\\x0ab': line 7");
     cr_assert_eq(status_fail(STATUS_IO, "again: %s", status_reason()), STATUS_IO);
-    cr_assert_str_eq(status_reason(), "again: cannot read 'a?b': line 7");
+    cr_assert_str_eq(status_reason(), "again: cannot read 'a\\x0ab': line 7");
+    char long_text[2000];
+    memset(long_text, '\xff', sizeof long_text - 1);
+    long_text[sizeof long_text - 1] = '\0';
+    status_fail(STATUS_DATA, "%s", long_text);
+    cr_assert_eq(strlen(status_reason()), 1020);
+    cr_assert_str_eq(status_reason() + 1016, "\\xff");
 }

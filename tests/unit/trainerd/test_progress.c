@@ -52,6 +52,17 @@ Test(progress, durations_bytes_and_fractions_are_written_for_people)
     cr_assert_str_eq(out, "-");
 }
 
+Test(progress, a_name_in_a_message_cannot_write_to_the_terminal)
+{
+    FILE *file = open_memstream(&text, &n_text);
+    struct progress progress;
+    progress_init(&progress, file, false);
+    progress_say(&progress, "loaded %s", "caf\xc3\xa9\x1b[2J\n\xff");
+    cr_assert_str_eq(seen(file), "loaded caf\xc3\xa9\\x1b[2J\\x0a\\xff\n");
+    fclose(file);
+    free(text);
+}
+
 Test(progress, without_a_terminal_each_evaluation_is_one_plain_line)
 {
     FILE *file = open_memstream(&text, &n_text);

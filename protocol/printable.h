@@ -1,0 +1,20 @@
+/* Text from outside, fit to stand in one line for people: printable UTF-8 as it is, every other byte as \xNN.
+ *
+ * Control characters (of both sets), and bytes that are no UTF-8, reach neither a terminal nor a log.
+ */
+#ifndef PROTOCOL_PRINTABLE_H
+#define PROTOCOL_PRINTABLE_H
+
+#include <stddef.h>
+
+/* Bytes of the printable character that `text` begins with, 1 to 4; 0 when it begins with none. */
+size_t printable_length(const char *text);
+
+/* Copy up to the end of the text, or of the room, which is never left inside a character or an escape.
+ *
+ *   units   room in bytes, with the NUL that ends *out
+ *   owns    borrows both, which do not overlap
+ */
+void printable_copy(const char *text, char *out, size_t room);
+
+#endif
