@@ -2,6 +2,7 @@
  * partition method, several workers. */
 #include "partition/npy.h"
 #include "tests/golden/golden_case.h"
+#include "tests/support/folder.h"
 #include "tests/support/gradient.h"
 #include "tests/support/tolerance.h"
 
@@ -11,29 +12,16 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-static char folder[64];
 static char program_path[PATH_MAX];
 
-static void make_folder(void)
+static void make_all(void)
 {
-    ssize_t n = readlink("/proc/self/exe", program_path, sizeof program_path - 64);
-    cr_assert_gt(n, 0);
-    program_path[n] = '\0';
-    strcpy(strrchr(program_path, '/'), "/trainerd");
-    strcpy(folder, "/tmp/trainerd-golden-XXXXXX");
-    cr_assert_not_null(mkdtemp(folder));
+    program_find("trainerd", program_path, sizeof program_path);
+    folder_make();
 }
 
-static void remove_folder(void)
-{
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    cr_assert_eq(system(command), 0);
-}
-
-TestSuite(golden_job, .init = make_folder, .fini = remove_folder, .timeout = 300);
+TestSuite(golden_job, .init = make_all, .fini = folder_remove, .timeout = 300);
 
 struct layout {
     const char *method;
@@ -55,9 +43,7 @@ struct trial {
 /* Nodes dealt out like cards, for method = "file"; the other methods do not look at it. */
 static void owners_write(const struct trial *trial)
 {
-    char path[128];
-    snprintf(path, sizeof path, "%s/owners.txt", folder);
-    FILE *file = fopen(path, "w");
+    FILE *file = fopen(folder_path("owners.txt"), "w");
     cr_assert_not_null(file);
     for (int64_t i = 0; i < trial->golden->graph.n_node; i++) {
         fprintf(file, "%d\n", (int)(i % trial->layout->parts));
@@ -68,10 +54,9 @@ static void owners_write(const struct trial *trial)
 /* Run the case for some epochs into folder/out. */
 static void job_run(const struct trial *trial, const char *train)
 {
-    FILE *file;
-    char path[128], command[PATH_MAX + 1024];
-    snprintf(path, sizeof path, "%s/job.toml", folder);
-    cr_assert_not_null(file = fopen(path, "w"));
+    char command[PATH_MAX + 1024];
+    FILE *file = fopen(folder_path("job.toml"), "w");
+    cr_assert_not_null(file);
     fprintf(file,
             "[dataset]\npath = \"%s\"\nundirected = \"no\"\n[partition]\nparts = %d\nmethod = \"%s\"\nfile = \"%s/owners.txt\"\n"
             "cache = \"off\"\n"
@@ -80,16 +65,14 @@ static void job_run(const struct trial *trial, const char *train)
             trial->golden->folder, trial->layout->parts, trial->layout->method, folder, trial->golden->folder, trial->model,
             train, trial->layout->workers, folder);
     fclose(file);
-    snprintf(command, sizeof command, "'%s' --config %s 2>%s/log", program_path, path, folder);
+    snprintf(command, sizeof command, "'%s' --config %s/job.toml 2>%s/log", program_path, folder, folder);
     cr_assert_eq(system(command), 0, "%s: %s", trial->where, command);
 }
 
 static void logits_check(const struct trial *trial)
 {
-    char path[128];
-    snprintf(path, sizeof path, "%s/out/logits.npy", folder);
     struct npy npy;
-    cr_assert_eq(npy_open(path, &npy), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(npy_open(folder_path("out/logits.npy"), &npy), STATUS_OK, "%s", status_reason());
     int64_t n = trial->golden->graph.n_node * trial->golden->n_class;
     cr_assert_eq(npy.rank, 2);
     cr_assert_eq(npy.shape[0] * npy.shape[1], n);
@@ -104,9 +87,7 @@ static void gradient_check_sgd(const struct trial *trial)
     int64_t n = trial->program.n_weight;
     float *init = memory_alloc((size_t)n, sizeof *init), *got = memory_alloc((size_t)n, sizeof *got);
     double *truth = memory_alloc((size_t)n, sizeof *truth);
-    char path[128];
-    snprintf(path, sizeof path, "%s/out/model.safetensors", folder);
-    golden_weights_file(path, &trial->program, got);
+    golden_weights_file(folder_path("out/model.safetensors"), &trial->program, got);
     golden_weights(trial->golden, "sgd1.safetensors", &trial->program, init);
     for (int64_t i = 0; i < n; i++) {
         truth[i] = -(double)init[i];
@@ -125,10 +106,9 @@ static void gradient_check_sgd(const struct trial *trial)
 
 static void losses_check(const struct trial *trial)
 {
-    char path[128], line[4096];
-    snprintf(path, sizeof path, "%s/out/metrics.jsonl", folder);
-    FILE *file = fopen(path, "r");
-    cr_assert_not_null(file, "%s", path);
+    char line[4096];
+    FILE *file = fopen(folder_path("out/metrics.jsonl"), "r");
+    cr_assert_not_null(file);
     int n = 0;
     while (fgets(line, sizeof line, file) != NULL) {
         cr_assert_lt(n, GOLDEN_N_LOSS - 1, "%s: more lines than epochs", trial->where);

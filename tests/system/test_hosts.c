@@ -1,16 +1,15 @@
 /* A job on two machines, its workers started by hand: they share a cable, and no file but the programs. */
 #include "partition/npy.h"
+#include "tests/support/folder.h"
 #include "tests/support/machines.h"
 #include "tests/support/results.h"
 
 #include <criterion/criterion.h>
 #include <limits.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #define JOIN "10.77.0.1:7700"
 #define ENDLESS "--set", "train.epochs=1000000", "--set", "workers.heartbeat_timeout=1"
@@ -19,7 +18,7 @@ static struct machine machines[2] = {{.name = "north", .address = "10.77.0.1/24"
                                      {.name = "south", .address = "10.77.0.2/24"}};
 static struct machine *const north = &machines[0], *const south = &machines[1];
 static struct process coordinator, workers[3];
-static char folder[64], coordinator_path[PATH_MAX], worker_path[PATH_MAX], token[256];
+static char coordinator_path[PATH_MAX], worker_path[PATH_MAX], token[256];
 
 static double now_s(void)
 {
@@ -28,18 +27,9 @@ static double now_s(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static const char *below(const char *name)
-{
-    static char path[2][256];
-    static int turn;
-    turn = !turn;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
-    return path[turn];
-}
-
 static void save(const char *name, enum npy_type type, int rank, const int64_t *shape, const void *values)
 {
-    cr_assert_eq(npy_save(below(name), type, rank, shape, values), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(npy_save(folder_path(name), type, rank, shape, values), STATUS_OK, "%s", status_reason());
 }
 
 /* A graph of 300 nodes as files: a circle with chords. */
@@ -60,25 +50,16 @@ static void data_make(void)
         labels[i] = i * 4 / N;
         split[i % 3][i / 3] = i;
     }
-    cr_assert_eq(mkdir(below("data"), 0700), 0);
+    cr_assert_eq(mkdir(folder_path("data"), 0700), 0);
     save("data/edges.npy", NPY_TYPE_I64, 2, (int64_t[]){2, 4 * N}, edges);
     save("data/features.npy", NPY_TYPE_F32, 2, (int64_t[]){N, F}, features);
     save("data/labels.npy", NPY_TYPE_I64, 1, (int64_t[]){N}, labels);
     save("data/train_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){N / 3}, split[0]);
     save("data/valid_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){N / 3}, split[1]);
     save("data/test_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){N / 3}, split[2]);
-    FILE *file = fopen(below("job.toml"), "w");
-    fputs("[dataset]\npath = \"data\"\n[partition]\nparts = 3\ncache = \"off\"\n[model]\nkind = \"sage\"\nhidden = 16\n"
-          "dropout = 0.5\n[train]\nepochs = 20\n[workers]\nthreads = 1\n", file);
-    fclose(file);
-}
-
-static void program_find(char path[PATH_MAX], const char *name)
-{
-    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 64);
-    cr_assert_gt(n, 0);
-    path[n] = '\0';
-    strcpy(strrchr(path, '/') + 1, name);
+    folder_write("job.toml",
+                 "[dataset]\npath = \"data\"\n[partition]\nparts = 3\ncache = \"off\"\n[model]\nkind = \"sage\"\nhidden = 16\n"
+                 "dropout = 0.5\n[train]\nepochs = 20\n[workers]\nthreads = 1\n");
 }
 
 static void make_all(void)
@@ -86,19 +67,16 @@ static void make_all(void)
     if (!machines_open(machines)) {
         cr_skip_test("network namespaces need root and iproute2");
     }
-    program_find(coordinator_path, "trainer-coordinator");
-    program_find(worker_path, "trainer-worker");
-    strcpy(folder, "/tmp/trainerd-hosts-XXXXXX");
-    cr_assert_not_null(mkdtemp(folder));
+    program_find("trainer-coordinator", coordinator_path, sizeof coordinator_path);
+    program_find("trainer-worker", worker_path, sizeof worker_path);
+    folder_make();
     data_make();
 }
 
 static void remove_all(void)
 {
-    char command[128];
     machines_close(machines);
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    cr_assert_eq(system(command), 0);
+    folder_remove();
 }
 
 TestSuite(hosts, .init = make_all, .fini = remove_all, .timeout = 60);
@@ -118,11 +96,9 @@ static void coordinate(const char *const further[])
     process_start(&coordinator, north, folder, NULL, arguments);
     process_await(&coordinator, "waiting for ");
     struct stat about;
-    cr_assert_eq(stat(below("secret"), &about), 0);
+    cr_assert_eq(stat(folder_path("secret"), &about), 0);
     cr_assert_eq(about.st_mode & 07777, 0600u, "only their owner reads tokens");
-    FILE *file = fopen(below("secret"), "r");
-    cr_assert_not_null(fgets(token, sizeof token, file));
-    fclose(file);
+    folder_read("secret", token, sizeof token);
 }
 
 /* Start worker i on a machine, with that token and no other file. */
@@ -172,9 +148,7 @@ Test(hosts, workers_on_two_machines_leave_the_same_files_as_one_worker_here)
     for (int i = 0; i < 3; i++) {
         expect_end(&workers[i], 0, "");
     }
-    char alone[128];
-    snprintf(alone, sizeof alone, "%s", below("alone"));
-    results_expect_same(alone, below("apart"), false);
+    results_expect_same(folder_path("alone"), folder_path("apart"), false);
 }
 
 Test(hosts, a_worker_with_the_wrong_token_is_told_so_and_the_job_goes_on)

@@ -1,4 +1,5 @@
 /* Whole jobs as their users run them: a job file in, exit code and output folder out, with real workers on this machine. */
+#include "tests/support/folder.h"
 #include "tests/support/results.h"
 
 #include <criterion/criterion.h>
@@ -16,51 +17,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char folder[64];
 static char program[PATH_MAX]; /* the coordinator beside this test */
 static char words[1 << 16];    /* what the last job wrote to stderr */
 static char printed[1 << 16];  /* and to stdout */
 
-static void make_folder(void)
+static void make_all(void)
 {
-    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 64);
-    cr_assert_gt(n, 0);
-    program[n] = '\0';
-    strcpy(strrchr(program, '/'), "/trainer-coordinator");
-    strcpy(folder, "/tmp/trainerd-job-XXXXXX");
-    cr_assert_not_null(mkdtemp(folder));
+    program_find("trainer-coordinator", program, sizeof program);
+    folder_make();
 }
 
-static void remove_folder(void)
-{
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    cr_assert_eq(system(command), 0);
-}
-
-TestSuite(job, .init = make_folder, .fini = remove_folder, .timeout = 120);
-
-static const char *below(const char *name)
-{
-    static char path[4][256];
-    static int turn;
-    turn = (turn + 1) % 4;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
-    return path[turn];
-}
-
-static bool is_there(const char *name)
-{
-    return access(below(name), F_OK) == 0;
-}
-
-static void put(const char *name, const char *text)
-{
-    FILE *file = fopen(below(name), "w");
-    cr_assert_not_null(file, "%s", name);
-    fputs(text, file);
-    fclose(file);
-}
+TestSuite(job, .init = make_all, .fini = folder_remove, .timeout = 120);
 
 /* --- a job under way --- */
 
@@ -72,7 +39,7 @@ struct job_run {
 /* Start the coordinator in the folder, with karate as its graph and these further arguments. */
 static struct job_run start(const char *const arguments[])
 {
-    put("job.toml", "[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n");
+    folder_write("job.toml", "[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n");
     const char *argv[24] = {program, "--config", "job.toml", "--set", "workers.threads=1", "--set", "model.hidden=8"};
     int n = 7;
     for (int i = 0; arguments[i] != NULL; i++) {
@@ -82,7 +49,7 @@ static struct job_run start(const char *const arguments[])
     cr_assert_eq(pipe2(err, O_CLOEXEC), 0);
     pid_t pid = fork();
     if (pid == 0) {
-        int out = open(below("stdout"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        int out = open(folder_path("stdout"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
         dup2(out, STDOUT_FILENO);
         dup2(err[1], STDERR_FILENO);
         if (chdir(folder) == 0) {
@@ -126,10 +93,7 @@ static int finish(struct job_run *run)
     while (waitpid(run->pid, &status, 0) != run->pid) {
         cr_assert_eq(errno, EINTR);
     }
-    FILE *file = fopen(below("stdout"), "r");
-    cr_assert_not_null(file);
-    printed[fread(printed, 1, sizeof printed - 1, file)] = '\0';
-    fclose(file);
+    folder_read("stdout", printed, sizeof printed);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
 
@@ -196,7 +160,7 @@ static json_t *result_of(const char *name)
     char path[128];
     snprintf(path, sizeof path, "%s/result.json", name);
     json_error_t error;
-    json_t *result = json_load_file(below(path), 0, &error);
+    json_t *result = json_load_file(folder_path(path), 0, &error);
     cr_assert_not_null(result, "%s: %s", path, error.text);
     return result;
 }
@@ -216,7 +180,7 @@ Test(job, two_workers_leave_the_same_files_as_one)
            "output.dir=one");
     EXPECT(0, "--set", "partition.parts=4", "--set", "train.epochs=12", "--set", "model.dropout=0.5", "--set",
            "output.dir=two", "--set", "workers.count=2");
-    results_expect_same(below("one"), below("two"), false);
+    results_expect_same(folder_path("one"), folder_path("two"), false);
     cr_assert_str_eq(printed, "");
     cr_assert_not_null(strstr(words, "results in two\n"), "%s", words);
 }
@@ -244,7 +208,7 @@ Test(job, result_json_says_how_it_went)
     cr_assert_eq(number(job, "train", "epochs"), 10);
     cr_assert_not_null(strstr(json_string_value(json_object_get(result, "job_text")), "epochs = 10\n"));
     json_decref(result);
-    json_t *metrics = results_metrics(below("o"), true);
+    json_t *metrics = results_metrics(folder_path("o"), true);
     cr_assert_eq(json_array_size(metrics), 10);
     json_decref(metrics);
 }
@@ -253,11 +217,11 @@ Test(job, no_epochs_means_the_initial_weights_are_evaluated)
 {
     EXPECT(0, "--set", "train.epochs=0", "--set", "output.dir=o");
     size_t n, m;
-    char *last = results_bytes(below("o/model.safetensors"), &n), *best = results_bytes(below("o/best.safetensors"), &m);
+    char *last = results_bytes(folder_path("o/model.safetensors"), &n), *best = results_bytes(folder_path("o/best.safetensors"), &m);
     cr_assert(n == m && memcmp(last, best, n) == 0);
     free(last);
     free(best);
-    json_t *result = result_of("o"), *metrics = results_metrics(below("o"), true);
+    json_t *result = result_of("o"), *metrics = results_metrics(folder_path("o"), true);
     cr_assert(json_is_null(json_object_get(json_object_get(result, "last"), "epoch")));
     cr_assert_gt(number(result, "last", "loss"), 0);
     cr_assert_eq(json_array_size(metrics), 0);
@@ -269,15 +233,15 @@ Test(job, trained_weights_may_be_the_start_of_another_job)
 {
     EXPECT(0, "--set", "train.epochs=5", "--set", "output.dir=first");
     EXPECT(0, "--set", "train.epochs=0", "--set", "output.dir=second", "--set", "model.init=first/model.safetensors");
-    results_expect_same_file(below("first"), below("second"), "model.safetensors");
-    results_expect_same_file(below("first"), below("second"), "logits.npy");
+    results_expect_same_file(folder_path("first"), folder_path("second"), "model.safetensors");
+    results_expect_same_file(folder_path("first"), folder_path("second"), "logits.npy");
 }
 
 Test(job, the_plan_tells_traffic_as_it_is_measured_and_makes_nothing)
 {
     EXPECT(0, "--set", "workers.count=3", "--set", "partition.parts=5", "--set", "train.eval_every=0", "--set",
            "output.dir=o", "--plan", "--json");
-    cr_assert_not(is_there("o"));
+    cr_assert_not(folder_has("o"));
     json_t *plan = json_loads(printed, 0, NULL);
     cr_assert_not_null(plan, "%s", printed);
     double per_epoch = number(plan, NULL, "bytes_per_epoch"), evaluation = number(plan, NULL, "bytes_per_evaluation");
@@ -286,7 +250,7 @@ Test(job, the_plan_tells_traffic_as_it_is_measured_and_makes_nothing)
     json_decref(plan);
     EXPECT(0, "--set", "workers.count=3", "--set", "partition.parts=5", "--set", "train.eval_every=0", "--set",
            "output.dir=o", "--set", "train.epochs=2");
-    json_t *metrics = results_metrics(below("o"), true);
+    json_t *metrics = results_metrics(folder_path("o"), true);
     cr_assert_eq(number(json_array_get(metrics, 0), NULL, "bytes_received"), per_epoch);
     cr_assert_eq(number(json_array_get(metrics, 1), NULL, "bytes_received"), per_epoch + evaluation);
     json_decref(metrics);
@@ -309,9 +273,9 @@ Test(job, interrupted_and_resumed_it_leaves_the_same_files)
     cr_assert_eq(code, 75, "exit %d: %s", code, words);
     expect_reason("checkpoint saved in 'two/checkpoint'");
     expect_gone(workers, n);
-    cr_assert_not(is_there("two/result.json"));
+    cr_assert_not(folder_has("two/result.json"));
     EXPECT(0, LONG, "--set", "output.dir=two", "--resume");
-    results_expect_same(below("one"), below("two"), true);
+    results_expect_same(folder_path("one"), folder_path("two"), true);
 }
 
 Test(job, a_killed_worker_ends_the_job_with_69_and_the_last_checkpoint_goes_on)
@@ -327,11 +291,11 @@ Test(job, a_killed_worker_ends_the_job_with_69_and_the_last_checkpoint_goes_on)
     cr_assert_eq(code, 69, "exit %d: %s", code, words);
     expect_reason("signal 9");
     expect_gone(workers, n);
-    cr_assert_not(is_there("two/result.json"));
+    cr_assert_not(folder_has("two/result.json"));
     /* Fewer workers, the same parts: the same bits. */
     EXPECT(0, "--resume", "--set", "workers.count=1", "--set", "partition.parts=2", "--set", "model.dropout=0.5", "--set",
            "train.epochs=3000", "--set", "output.dir=two");
-    results_expect_same(below("one"), below("two"), false);
+    results_expect_same(folder_path("one"), folder_path("two"), false);
 }
 
 Test(job, a_second_interrupt_ends_it_at_once)
@@ -365,7 +329,7 @@ Test(job, a_bad_job_leaves_with_78)
     EXPECT_FAILURE(78, "train.lr", "--set", "train.lr=-1");
     EXPECT_FAILURE(78, "expected \"cross_entropy\"", "--set", "train.loss=bce");
     EXPECT_FAILURE(78, "35", "--set", "partition.parts=35");
-    cr_assert_not(is_there("runs"));
+    cr_assert_not(folder_has("runs"));
 }
 
 Test(job, missing_input_leaves_with_66)
@@ -373,16 +337,16 @@ Test(job, missing_input_leaves_with_66)
     EXPECT_FAILURE(66, "nowhere", "--set", "dataset.generator=none", "--set", "dataset.path=nowhere");
     EXPECT_FAILURE(66, "nothing.safetensors", "--set", "model.init=nothing.safetensors");
     EXPECT_FAILURE(66, "nothing to resume: 'runs/job/checkpoint'", "--resume");
-    cr_assert_not(is_there("runs"), "no folder of a failed job is left");
+    cr_assert_not(folder_has("runs"), "no folder of a failed job is left");
 }
 
 Test(job, bad_data_leaves_with_65)
 {
-    put("broken.safetensors", "not one of those");
+    folder_write("broken.safetensors", "not one of those");
     EXPECT_FAILURE(65, "broken.safetensors", "--set", "model.init=broken.safetensors");
-    cr_assert_not(is_there("runs"));
+    cr_assert_not(folder_has("runs"));
     EXPECT(0, "--set", "train.epochs=4", "--set", "train.checkpoint_every=4", "--set", "output.dir=o");
-    cr_assert_eq(truncate(below("o/checkpoint/epoch-4.ckpt"), 1000), 0);
+    cr_assert_eq(truncate(folder_path("o/checkpoint/epoch-4.ckpt"), 1000), 0);
     EXPECT_FAILURE(65, "epoch-4.ckpt' is damaged", "--set", "train.epochs=8", "--set", "output.dir=o", "--resume");
 }
 
@@ -391,35 +355,35 @@ Test(job, another_jobs_checkpoint_leaves_with_78)
     EXPECT(0, "--set", "train.epochs=4", "--set", "train.checkpoint_every=4", "--set", "output.dir=o");
     EXPECT_FAILURE(78, "model.layers is 3", "--set", "model.layers=3", "--set", "output.dir=o", "--resume");
     EXPECT(0, "--set", "train.epochs=8", "--set", "output.dir=o", "--resume");
-    json_t *metrics = results_metrics(below("o"), true);
+    json_t *metrics = results_metrics(folder_path("o"), true);
     cr_assert_eq(json_array_size(metrics), 8);
     json_decref(metrics);
 }
 
 Test(job, an_output_folder_that_cannot_be_leaves_with_73)
 {
-    put("file", "");
+    folder_write("file", "");
     EXPECT_FAILURE(73, "'file/out'", "--set", "output.dir=file/out");
 }
 
 Test(job, more_memory_than_allowed_leaves_with_71_and_the_number)
 {
     EXPECT_FAILURE(71, "memory.limit is 4096", "--set", "memory.limit=4096");
-    cr_assert_not(is_there("runs"));
+    cr_assert_not(folder_has("runs"));
 }
 
 Test(job, a_full_disk_leaves_with_74_and_whole_lines)
 {
-    cr_assert_eq(mkdir(below("small"), 0700), 0);
-    if (mount("none", below("small"), "tmpfs", 0, "size=64k") != 0) {
+    cr_assert_eq(mkdir(folder_path("small"), 0700), 0);
+    if (mount("none", folder_path("small"), "tmpfs", 0, "size=64k") != 0) {
         cr_skip_test("a small file system cannot be mounted: %s", strerror(errno));
     }
     int code = RUN("--set", "output.dir=small/o", "--set", "train.epochs=3000");
-    json_t *metrics = results_metrics(below("small/o"), true);
-    bool has_result = is_there("small/o/result.json");
+    json_t *metrics = results_metrics(folder_path("small/o"), true);
+    bool has_result = folder_has("small/o/result.json");
     size_t n = json_array_size(metrics);
     json_decref(metrics);
-    cr_assert_eq(umount(below("small")), 0);
+    cr_assert_eq(umount(folder_path("small")), 0);
     cr_assert_eq(code, 74, "exit %d: %s", code, words);
     expect_reason("No space left on device");
     cr_assert(n > 10 && n < 3000, "%zu lines", n);

@@ -1,6 +1,7 @@
 /* trainer-partition as its users meet it: what it prints where, what it leaves, and that its files can be used. */
 #include "partition/part.h"
 #include "protocol/memory.h"
+#include "tests/support/folder.h"
 
 #include <criterion/criterion.h>
 #include <jansson.h>
@@ -10,55 +11,26 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-static char folder[64], program[PATH_MAX];
+static char program[PATH_MAX];
 static char printed[8192], said[8192]; /* the last run's stdout and stderr */
 
-static char *path_of(const char *name)
+static void make_all(void)
 {
-    static char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
+    folder_make();
+    program_find("trainer-partition", program, sizeof program);
+    folder_write("job.toml", "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 3\n");
 }
 
-static void make_folder(void)
-{
-    strcpy(folder, "/tmp/test-partition-XXXXXX");
-    cr_assert_not_null(mkdtemp(folder));
-    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 64);
-    cr_assert_gt(n, 0);
-    program[n] = '\0';
-    strcpy(strrchr(program, '/'), "/trainer-partition");
-    FILE *file = fopen(path_of("job.toml"), "w");
-    fputs("[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 3\n", file);
-    fclose(file);
-}
-
-static void remove_folder(void)
-{
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    cr_assert_eq(system(command), 0);
-}
-
-TestSuite(partition_cli, .init = make_folder, .fini = remove_folder, .timeout = 30);
-
-static void read_all(const char *name, char *out, size_t room)
-{
-    FILE *file = fopen(path_of(name), "r");
-    cr_assert_not_null(file, "%s", name);
-    out[fread(out, 1, room - 1, file)] = '\0';
-    fclose(file);
-}
+TestSuite(partition_cli, .init = make_all, .fini = folder_remove, .timeout = 180);
 
 static int run(const char *arguments)
 {
     char command[PATH_MAX + 512];
     snprintf(command, sizeof command, "cd '%s' && '%s' %s >out 2>err", folder, program, arguments);
     int status = system(command);
-    read_all("out", printed, sizeof printed);
-    read_all("err", said, sizeof said);
+    folder_read("out", printed, sizeof printed);
+    folder_read("err", said, sizeof said);
     cr_assert(WIFEXITED(status));
     return WEXITSTATUS(status);
 }
@@ -87,9 +59,9 @@ Test(partition_cli, what_it_leaves_is_the_partition_and_parts_that_open)
         struct stat found;
         struct part part;
         snprintf(name, sizeof name, "a/b/part.%d", p);
-        cr_assert_eq(stat(path_of(name), &found), 0);
+        cr_assert_eq(stat(folder_path(name), &found), 0);
         void *bytes = aligned_alloc(64, ((size_t)found.st_size + 63) / 64 * 64);
-        FILE *file = fopen(path_of(name), "r");
+        FILE *file = fopen(folder_path(name), "r");
         cr_assert_eq(fread(bytes, 1, (size_t)found.st_size, file), (size_t)found.st_size);
         fclose(file);
         cr_assert_eq(part_open(bytes, (size_t)found.st_size, &part), STATUS_OK, "%s", status_reason());

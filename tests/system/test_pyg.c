@@ -3,6 +3,7 @@
  */
 #include "partition/npy.h"
 #include "protocol/status.h"
+#include "tests/support/folder.h"
 #include "tests/support/graph.h"
 
 #include <criterion/criterion.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,8 +20,7 @@
 
 enum { N_NODE = 60, N_EDGE = 320, N_FEATURE = 12, N_CLASS = 4 };
 
-static char folder[64];
-static char bin[PATH_MAX];  /* where the programs lie beside this test */
+static char trainerd[PATH_MAX];
 static char words[1 << 14]; /* what the last command said */
 
 /* Run a shell command printed from a format; its exit code. */
@@ -42,9 +43,9 @@ static int shell(const char *format, ...)
 
 static void save(const char *name, enum npy_type type, int rank, const int64_t *shape, const void *values)
 {
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/data/%s", folder, name);
-    cr_assert_eq(npy_save(path, type, rank, shape, values), STATUS_OK, "%s", status_reason());
+    char path[128];
+    snprintf(path, sizeof path, "data/%s", name);
+    cr_assert_eq(npy_save(folder_path(path), type, rank, shape, values), STATUS_OK, "%s", status_reason());
 }
 
 static void write_features(uint64_t seed)
@@ -73,7 +74,7 @@ static void write_sparse_features(void)
     save("feat_indptr.npy", NPY_TYPE_I64, 1, (int64_t[]){N_NODE + 1}, indptr);
     save("feat_indices.npy", NPY_TYPE_I64, 1, &n, columns);
     save("feat_data.npy", NPY_TYPE_F32, 1, &n, values);
-    cr_assert_eq(shell("rm %s/data/features.npy", folder), 0, "%s", words);
+    cr_assert_eq(unlink(folder_path("data/features.npy")), 0);
     cr_assert_eq(shell("echo '{\"nodes\": %d, \"features\": %d}' > %s/data/meta.json", N_NODE, N_FEATURE, folder), 0);
 }
 
@@ -97,42 +98,26 @@ static void write_dataset(void)
     write_features(2);
 }
 
-static void make_folder(void)
+static void make_all(void)
 {
-    ssize_t n = readlink("/proc/self/exe", bin, sizeof bin - 1);
-    cr_assert_gt(n, 0);
-    bin[n] = '\0';
-    *strrchr(bin, '/') = '\0';
     if (shell(PYTHON "-c 'from importlib.util import find_spec; exit(find_spec(\"torch\") is None)'") != 0) {
         cr_skip_test("PyTorch is not there: scripts/install-deps --test");
     }
-    strcpy(folder, "/tmp/trainerd-pyg-XXXXXX");
-    cr_assert_not_null(mkdtemp(folder));
-    cr_assert_eq(shell("mkdir %s/data", folder), 0);
+    program_find("trainerd", trainerd, sizeof trainerd);
+    folder_make();
+    cr_assert_eq(mkdir(folder_path("data"), 0700), 0);
     write_dataset();
 }
 
-static void remove_folder(void)
-{
-    if (folder[0] != '\0') {
-        cr_assert_eq(shell("rm -rf '%s'", folder), 0);
-    }
-}
-
-TestSuite(pyg, .init = make_folder, .fini = remove_folder, .timeout = 120);
+TestSuite(pyg, .init = make_all, .fini = folder_remove, .timeout = 120);
 
 /* Train with these --set settings, as words of a shell. */
 static void train(const char *settings)
 {
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/job.toml", folder);
-    FILE *file = fopen(path, "w");
-    cr_assert_not_null(file);
-    fputs("[dataset]\npath = \"data\"\n[partition]\nparts = 3\ncache = \"off\"\n[model]\nhidden = 16\ndropout = 0.5\n"
-          "[train]\nepochs = 10\n[workers]\ncount = 2\nthreads = 1\n[output]\ndir = \"run\"\n",
-          file);
-    fclose(file);
-    cr_assert_eq(shell("cd %s && %s/trainerd --config job.toml %s", folder, bin, settings), 0, "%s", words);
+    folder_write("job.toml",
+                 "[dataset]\npath = \"data\"\n[partition]\nparts = 3\ncache = \"off\"\n[model]\nhidden = 16\ndropout = 0.5\n"
+                 "[train]\nepochs = 10\n[workers]\ncount = 2\nthreads = 1\n[output]\ndir = \"run\"\n");
+    cr_assert_eq(shell("cd %s && %s --config job.toml %s", folder, trainerd, settings), 0, "%s", words);
 }
 
 static int load_into_pyg(void)

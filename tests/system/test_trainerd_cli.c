@@ -1,11 +1,12 @@
 /* The command line of trainerd as its users meet it: exit codes, what goes where, what becomes of a coordinator.
  * Coordinators here are shell scripts beside a copy of trainerd. */
+#include "tests/support/folder.h"
+
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,65 +16,33 @@
 
 #define GOOD_JOB "[dataset]\ngenerator = \"karate\"\n"
 
-static char folder[64];
 static char said[16384];    /* standard output and error of the last run */
 static char printed[16384]; /* standard output alone */
-
-static void path_in(const char *name, char out[PATH_MAX])
-{
-    snprintf(out, PATH_MAX, "%s/%s", folder, name);
-}
-
-static void write_file(const char *name, const char *text, mode_t mode)
-{
-    char path[PATH_MAX];
-    path_in(name, path);
-    FILE *file = fopen(path, "w");
-    cr_assert_not_null(file);
-    fputs(text, file);
-    fclose(file);
-    cr_assert_eq(chmod(path, mode), 0);
-}
-
-static void read_file(const char *name, char *out, size_t room)
-{
-    char path[PATH_MAX];
-    path_in(name, path);
-    FILE *file = fopen(path, "r");
-    cr_assert_not_null(file, "%s", path);
-    out[fread(out, 1, room - 1, file)] = '\0';
-    fclose(file);
-}
 
 /* Copy a program from beside this test into the folder. */
 static void copy_program(const char *name)
 {
-    char self[PATH_MAX], to[PATH_MAX], command[4 * PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    cr_assert_gt(n, 0);
-    self[n] = '\0';
-    *strrchr(self, '/') = '\0';
-    path_in(name, to);
-    snprintf(command, sizeof command, "cp '%s/%s' '%s'", self, name, to);
+    char from[PATH_MAX], command[2 * PATH_MAX];
+    program_find(name, from, sizeof from);
+    snprintf(command, sizeof command, "cp '%s' '%s'", from, folder);
     cr_assert_eq(system(command), 0);
 }
 
-static void make_folder(void)
+static void make_all(void)
 {
-    strcpy(folder, "/tmp/test-cli-XXXXXX");
-    cr_assert_not_null(mkdtemp(folder));
+    folder_make();
     copy_program("trainerd");
-    write_file("job.toml", GOOD_JOB, 0600);
+    folder_write("job.toml", GOOD_JOB);
 }
 
-static void remove_folder(void)
+/* A coordinator that is a shell script. */
+static void coordinator_write(const char *script)
 {
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    cr_assert_eq(system(command), 0);
+    folder_write("trainer-coordinator", script);
+    cr_assert_eq(chmod(folder_path("trainer-coordinator"), 0700), 0);
 }
 
-TestSuite(trainerd, .init = make_folder, .fini = remove_folder, .timeout = 30);
+TestSuite(trainerd, .init = make_all, .fini = folder_remove, .timeout = 180);
 
 /* Start trainerd in the folder; its streams go to files there. */
 static pid_t start(const char *const arguments[])
@@ -104,9 +73,9 @@ static int finish(pid_t child)
     while (waitpid(child, &status, 0) != child) {
         cr_assert_eq(errno, EINTR);
     }
-    read_file("out", printed, sizeof printed);
+    folder_read("out", printed, sizeof printed);
     strcpy(said, printed);
-    read_file("err", said + strlen(said), sizeof said - strlen(said));
+    folder_read("err", said + strlen(said), sizeof said - strlen(said));
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
 
@@ -127,7 +96,7 @@ Test(trainerd, a_good_job_file_is_told_so_and_leaves_with_0)
 
 Test(trainerd, a_bad_job_file_leaves_with_78_and_its_place)
 {
-    write_file("bad.toml", GOOD_JOB "[train]\nepoch = 3\n", 0600);
+    folder_write("bad.toml", GOOD_JOB "[train]\nepoch = 3\n");
     EXPECT(78, "trainerd: bad.toml:4:1: unknown key 'epoch'", "--check", "bad.toml");
     cr_assert_str_eq(printed, "");
     EXPECT(78, "--set train.lr: train.lr is -1.0", "--check", "job.toml", "--set", "train.lr=-1");
@@ -168,8 +137,8 @@ Test(trainerd, wrong_usage_leaves_with_2_and_says_what_was_wrong)
 
 Test(trainerd, a_job_is_handed_to_the_coordinator_beside_it_with_its_settings)
 {
-    write_file("trainer-coordinator",
-               "#!/bin/sh\n[ $1 = --parent ] && [ $2 = $PPID ] && shift 2\nfor a; do echo \"<$a>\"; done\necho progress >&2\nexit 65\n", 0700);
+    coordinator_write("#!/bin/sh\n[ $1 = --parent ] && [ $2 = $PPID ] && shift 2\nfor a; do echo \"<$a>\"; done\n"
+                      "echo progress >&2\nexit 65\n");
     EXPECT(65, "progress", "--config", "job.toml", "--set", "name=a b", "--resume", "--set", "train.epochs=3");
     cr_assert_str_eq(printed, "<--config>\n<job.toml>\n<--set>\n<name=a b>\n<--set>\n<train.epochs=3>\n<--resume>\n");
     EXPECT(65, "progress", "--plan", "job.toml", "--json");
@@ -183,16 +152,16 @@ Test(trainerd, without_a_coordinator_it_leaves_with_69)
 
 Test(trainerd, a_coordinator_that_dies_of_a_signal_is_our_bug)
 {
-    write_file("trainer-coordinator", "#!/bin/sh\nkill -SEGV $$\n", 0700);
+    coordinator_write("#!/bin/sh\nkill -SEGV $$\n");
     EXPECT(70, "trainer-coordinator was ended by signal 11 (Segmentation fault)", "--config", "job.toml");
 }
 
 /* Start with a coordinator that says "ready" into a pipe, wait for that, and send the signal. */
 static int signal_when_ready(const char *script, int signal_number)
 {
-    char path[PATH_MAX], ready[16] = "";
-    write_file("trainer-coordinator", script, 0700);
-    path_in("ready", path);
+    char ready[16] = "";
+    coordinator_write(script);
+    const char *path = folder_path("ready");
     cr_assert_eq(mkfifo(path, 0600), 0);
     pid_t child = start((const char *const[]){"--config", "job.toml", NULL});
     int fd = open(path, O_RDONLY);
@@ -218,16 +187,14 @@ Test(trainerd, signals_reach_the_coordinator_which_decides_how_to_leave)
         int exit_code = signal_when_ready(script, signals[i].number);
         cr_assert_eq(exit_code, 75, "SIG%s: exit %d: %s", signals[i].name, exit_code, said);
         cr_assert_not_null(strstr(said, "saved"), "%s", said);
-        char path[PATH_MAX];
-        path_in("never", path);
-        cr_assert_eq(unlink(path), 0);
+        cr_assert_eq(unlink(folder_path("never")), 0);
     }
 }
 
 Test(trainerd, a_signal_to_the_terminals_process_group_does_not_reach_the_coordinator_a_second_time)
 {
     int pid = 0, group = 0;
-    write_file("trainer-coordinator", "#!/bin/sh\necho $$ $(cut -d ' ' -f 5 /proc/$$/stat)\n", 0700);
+    coordinator_write("#!/bin/sh\necho $$ $(cut -d ' ' -f 5 /proc/$$/stat)\n");
     EXPECT(0, " ", "--config", "job.toml");
     cr_assert_eq(sscanf(printed, "%d %d", &pid, &group), 2, "%s", printed);
     cr_assert_eq(pid, group, "the coordinator is in the process group of trainerd");
@@ -238,8 +205,7 @@ Test(trainerd, when_it_is_killed_outright_the_job_saves_a_checkpoint_and_ends)
     char line[4096];
     copy_program("trainer-coordinator");
     copy_program("trainer-worker");
-    char path[PATH_MAX];
-    path_in("err", path);
+    const char *path = folder_path("err");
     cr_assert_eq(mkfifo(path, 0600), 0);
     pid_t child = start((const char *const[]){"--config", "job.toml", "--set", "train.epochs=100000000", "--set",
                                               "workers.count=2", "--set", "output.dir=run", NULL});
@@ -254,8 +220,7 @@ Test(trainerd, when_it_is_killed_outright_the_job_saves_a_checkpoint_and_ends)
     }
     fclose(words);
     cr_assert_eq(waitpid(child, NULL, 0), child);
-    path_in("run/checkpoint", path);
-    cr_assert_eq(access(path, F_OK), 0, "%s", line);
+    cr_assert(folder_has("run/checkpoint"), "%s", line);
     cr_assert_not_null(strstr(line, "checkpoint"), "%s", line);
 }
 

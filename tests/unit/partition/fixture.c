@@ -1,8 +1,8 @@
 /* See fixture.h. */
 #include "fixture.h"
+#include "tests/support/folder.h"
 
 #include <criterion/criterion.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,48 +10,17 @@
 #include <zip.h>
 #include <zlib.h>
 
-char fixture_folder[256];
-
-void fixture_open(void)
-{
-    const char *base = getenv("TMPDIR");
-    snprintf(fixture_folder, sizeof fixture_folder, "%s/dataset-XXXXXX", base != NULL ? base : "/tmp");
-    cr_assert_not_null(mkdtemp(fixture_folder));
-}
-
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place)
-{
-    (void)info;
-    (void)kind;
-    (void)place;
-    return remove(path);
-}
-
-void fixture_close(void)
-{
-    nftw(fixture_folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-}
-
-const char *fixture_path(const char *name)
-{
-    static char paths[4][512];
-    static int next;
-    next = (next + 1) % 4;
-    snprintf(paths[next], sizeof paths[next], "%s/%s", fixture_folder, name);
-    return paths[next];
-}
-
 struct job fixture_job(void)
 {
     struct job job;
     job_defaults(&job);
-    snprintf(job.dataset.path, sizeof job.dataset.path, "%s", fixture_folder);
+    snprintf(job.dataset.path, sizeof job.dataset.path, "%s", folder);
     return job;
 }
 
 void fixture_bytes(const char *name, const void *bytes, size_t n)
 {
-    FILE *file = fopen(fixture_path(name), "wb");
+    FILE *file = fopen(folder_path(name), "wb");
     cr_assert_not_null(file);
     cr_assert_eq(fwrite(bytes, 1, n, file), n);
     cr_assert_eq(fclose(file), 0);
@@ -59,7 +28,7 @@ void fixture_bytes(const char *name, const void *bytes, size_t n)
 
 char *fixture_read(const char *name, size_t *n_out)
 {
-    FILE *file = fopen(fixture_path(name), "rb");
+    FILE *file = fopen(folder_path(name), "rb");
     cr_assert_not_null(file);
     fseek(file, 0, SEEK_END);
     *n_out = (size_t)ftell(file);
@@ -72,22 +41,22 @@ char *fixture_read(const char *name, size_t *n_out)
 
 void fixture_remove(const char *name)
 {
-    cr_assert_eq(unlink(fixture_path(name)), 0);
+    cr_assert_eq(unlink(folder_path(name)), 0);
 }
 
 void fixture_i64(const char *name, int rank, const int64_t *shape, const int64_t *values)
 {
-    cr_assert_eq(npy_save(fixture_path(name), NPY_TYPE_I64, rank, shape, values), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(npy_save(folder_path(name), NPY_TYPE_I64, rank, shape, values), STATUS_OK, "%s", status_reason());
 }
 
 void fixture_f32(const char *name, int rank, const int64_t *shape, const float *values)
 {
-    cr_assert_eq(npy_save(fixture_path(name), NPY_TYPE_F32, rank, shape, values), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(npy_save(folder_path(name), NPY_TYPE_F32, rank, shape, values), STATUS_OK, "%s", status_reason());
 }
 
 void fixture_gz(const char *name, const char *text)
 {
-    gzFile file = gzopen(fixture_path(name), "wb");
+    gzFile file = gzopen(folder_path(name), "wb");
     cr_assert_not_null(file);
     gzwrite(file, text, (unsigned)strlen(text));
     cr_assert_eq(gzclose(file), Z_OK);
@@ -107,10 +76,10 @@ void fixture_header(const char *name, const char *dict, const void *bytes, size_
 
 void fixture_zip(const char *name, const char *const (*members)[2], size_t n)
 {
-    zip_t *archive = zip_open(fixture_path(name), ZIP_CREATE | ZIP_TRUNCATE, NULL);
+    zip_t *archive = zip_open(folder_path(name), ZIP_CREATE | ZIP_TRUNCATE, NULL);
     cr_assert_not_null(archive);
     for (size_t i = 0; i < n; i++) {
-        zip_source_t *source = zip_source_file(archive, fixture_path(members[i][0]), 0, 0);
+        zip_source_t *source = zip_source_file(archive, folder_path(members[i][0]), 0, 0);
         zip_int64_t index = zip_file_add(archive, members[i][1], source, ZIP_FL_OVERWRITE);
         cr_assert_geq(index, 0);
         zip_set_file_compression(archive, (zip_uint64_t)index, i % 2 == 0 ? ZIP_CM_DEFLATE : ZIP_CM_STORE, 0);

@@ -1,21 +1,14 @@
-/* Small datasets on disk for the tests of this room: a folder that goes away with the test, arrays, tables, archives. */
+/* Small datasets on disk for the tests of this room: arrays, tables, archives in the test's folder. */
 #ifndef TESTS_UNIT_PARTITION_FIXTURE_H
 #define TESTS_UNIT_PARTITION_FIXTURE_H
 
 #include "partition/dataset.h"
 #include "partition/npy.h"
+#include "tests/support/folder.h"
 
 #include <stddef.h>
 
-/* A fresh empty folder, made by fixture_open and removed with all in it by fixture_close: .init and .fini of a suite. */
-extern char fixture_folder[256];
-void fixture_open(void);
-void fixture_close(void);
-
-/* "folder/name"; valid until the fourth call after this one. */
-const char *fixture_path(const char *name);
-
-/* A job on the fixture's folder with every key at its default. */
+/* A job on the folder with every key at its default. */
 struct job fixture_job(void);
 
 void fixture_bytes(const char *name, const void *bytes, size_t n);

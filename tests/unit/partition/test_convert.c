@@ -33,7 +33,7 @@ static const char script[] =
     "    sys.exit(0 if 'edges name nodes 1 to 3, expected 0 to 2' in str(e) else 3)\n"
     "sys.exit(4)\n";
 
-TestSuite(convert, .init = fixture_open, .fini = fixture_close);
+TestSuite(convert, .init = folder_make, .fini = folder_remove);
 
 Test(convert, objects_of_each_package_become_folders_that_load)
 {
@@ -42,12 +42,12 @@ Test(convert, objects_of_each_package_become_folders_that_load)
     }
     fixture_bytes("script.py", script, sizeof script - 1);
     char command[1200];
-    snprintf(command, sizeof command, "python3 %s %s 2>/dev/null", fixture_path("script.py"), fixture_folder);
+    snprintf(command, sizeof command, "python3 %s %s 2>/dev/null", folder_path("script.py"), folder);
     cr_assert_eq(system(command), 0);
     static const char *const names[] = {"pyg", "columns", "dgl", "ogb"};
     for (int i = 0; i < 4; i++) {
         struct job job = fixture_job();
-        snprintf(job.dataset.path, sizeof job.dataset.path, "%s", fixture_path(names[i]));
+        snprintf(job.dataset.path, sizeof job.dataset.path, "%s", folder_path(names[i]));
         struct dataset dataset;
         cr_assert_eq(dataset_load(&job, &dataset), STATUS_OK, "%s", status_reason());
         cr_assert(dataset.n_node == 3 && dataset.n_edge == 3 && dataset.n_feature == 2 && dataset.n_class == 3);

@@ -8,13 +8,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-TestSuite(csv_gz, .init = fixture_open, .fini = fixture_close);
+TestSuite(csv_gz, .init = folder_make, .fini = folder_remove);
 
 static void table_refused(const char *text, enum npy_type type, int64_t n_row, const char *expected)
 {
     struct npy table;
     fixture_gz("x.csv.gz", text);
-    cr_assert_eq(csv_gz_table(fixture_path("x.csv.gz"), type, n_row, &table), STATUS_DATA, "'%s'", text);
+    cr_assert_eq(csv_gz_table(folder_path("x.csv.gz"), type, n_row, &table), STATUS_DATA, "'%s'", text);
     cr_assert(strstr(status_reason(), "x.csv.gz: ") != NULL, "'%s' does not name the file", status_reason());
     cr_assert(strstr(status_reason(), expected) != NULL, "'%s' does not say '%s'", status_reason(), expected);
 }
@@ -26,7 +26,7 @@ Test(csv_gz, tables_read_with_either_line_end_and_with_or_without_the_last)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct npy table;
         fixture_gz("x.csv.gz", texts[i]);
-        cr_assert_eq(csv_gz_table(fixture_path("x.csv.gz"), NPY_TYPE_I64, -1, &table), STATUS_OK, "%s", status_reason());
+        cr_assert_eq(csv_gz_table(folder_path("x.csv.gz"), NPY_TYPE_I64, -1, &table), STATUS_OK, "%s", status_reason());
         cr_assert_eq(table.shape[0], 3);
         cr_assert_eq(table.shape[1], 2);
         cr_assert_arr_eq(table.data, expected, sizeof expected);
@@ -38,7 +38,7 @@ Test(csv_gz, an_empty_field_is_not_a_number)
 {
     struct npy table;
     fixture_gz("x.csv.gz", "1.5,,nan\n,2e3,-0.5\n");
-    cr_assert_eq(csv_gz_table(fixture_path("x.csv.gz"), NPY_TYPE_F32, 2, &table), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(csv_gz_table(folder_path("x.csv.gz"), NPY_TYPE_F32, 2, &table), STATUS_OK, "%s", status_reason());
     const float *values = table.data;
     cr_assert(values[0] == 1.5f && isnan(values[1]) && isnan(values[2]));
     cr_assert(isnan(values[3]) && values[4] == 2000.0f && values[5] == -0.5f);
@@ -56,16 +56,16 @@ Test(csv_gz, several_members_are_one_file)
     memcpy(both + n_first, second, n_second);
     fixture_bytes("x.csv.gz", both, n_first + n_second);
     struct npy table;
-    cr_assert_eq(csv_gz_table(fixture_path("x.csv.gz"), NPY_TYPE_I64, -1, &table), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(csv_gz_table(folder_path("x.csv.gz"), NPY_TYPE_I64, -1, &table), STATUS_OK, "%s", status_reason());
     cr_assert_eq(table.n_value, 3);
     cr_assert_eq(npy_int(&table, 1), 23);
     npy_close(&table);
 
     fixture_bytes("x.csv.gz", both, n_first + n_second - 9);
-    cr_assert_eq(csv_gz_table(fixture_path("x.csv.gz"), NPY_TYPE_I64, -1, &table), STATUS_DATA);
+    cr_assert_eq(csv_gz_table(folder_path("x.csv.gz"), NPY_TYPE_I64, -1, &table), STATUS_DATA);
     both[n_first] = 'x';
     fixture_bytes("x.csv.gz", both, n_first + n_second);
-    cr_assert_eq(csv_gz_table(fixture_path("x.csv.gz"), NPY_TYPE_I64, -1, &table), STATUS_DATA);
+    cr_assert_eq(csv_gz_table(folder_path("x.csv.gz"), NPY_TYPE_I64, -1, &table), STATUS_DATA);
     cr_assert(strstr(status_reason(), "line 2: gzip data are damaged") != NULL, "%s", status_reason());
     free(first);
     free(second);
@@ -80,7 +80,7 @@ Test(csv_gz, a_file_cut_at_any_byte_names_the_line)
     for (size_t cut = 0; cut < n; cut++) {
         struct npy table;
         fixture_bytes("cut.csv.gz", bytes, cut);
-        cr_assert_eq(csv_gz_table(fixture_path("cut.csv.gz"), NPY_TYPE_I64, -1, &table), STATUS_DATA, "cut at %zu", cut);
+        cr_assert_eq(csv_gz_table(folder_path("cut.csv.gz"), NPY_TYPE_I64, -1, &table), STATUS_DATA, "cut at %zu", cut);
         cr_assert(strstr(status_reason(), "cut.csv.gz: line ") != NULL, "%s", status_reason());
     }
     free(bytes);
@@ -90,9 +90,9 @@ Test(csv_gz, text_that_is_not_gzip_is_refused)
 {
     struct npy table;
     fixture_bytes("x.csv.gz", "1,2\n", 4);
-    cr_assert_eq(csv_gz_table(fixture_path("x.csv.gz"), NPY_TYPE_I64, -1, &table), STATUS_DATA);
+    cr_assert_eq(csv_gz_table(folder_path("x.csv.gz"), NPY_TYPE_I64, -1, &table), STATUS_DATA);
     cr_assert(strstr(status_reason(), "line 1: gzip data are damaged") != NULL, "%s", status_reason());
-    cr_assert_eq(csv_gz_table(fixture_path("none.csv.gz"), NPY_TYPE_I64, -1, &table), STATUS_NO_INPUT);
+    cr_assert_eq(csv_gz_table(folder_path("none.csv.gz"), NPY_TYPE_I64, -1, &table), STATUS_NO_INPUT);
 }
 
 Test(csv_gz, lines_that_are_not_the_numbers_expected_are_named)
@@ -126,7 +126,7 @@ Test(csv_gz, a_line_without_end_is_refused_and_a_long_one_read)
     }
     struct npy table;
     fixture_gz("x.csv.gz", text);
-    cr_assert_eq(csv_gz_table(fixture_path("x.csv.gz"), NPY_TYPE_F32, 1, &table), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(csv_gz_table(folder_path("x.csv.gz"), NPY_TYPE_F32, 1, &table), STATUS_OK, "%s", status_reason());
     cr_assert_eq(table.shape[1], (int64_t)n / 2 + 1);
     npy_close(&table);
     free(text);
@@ -141,7 +141,7 @@ Test(csv_gz, lines_across_many_buffers_are_whole)
     }
     struct npy table;
     fixture_gz("x.csv.gz", text);
-    cr_assert_eq(csv_gz_table(fixture_path("x.csv.gz"), NPY_TYPE_I64, N_LINE, &table), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(csv_gz_table(folder_path("x.csv.gz"), NPY_TYPE_I64, N_LINE, &table), STATUS_OK, "%s", status_reason());
     for (int64_t i = 0; i < N_LINE; i++) {
         cr_assert_eq(npy_int(&table, 2 * i), i * 7919 % 100003);
         cr_assert_eq(npy_int(&table, 2 * i + 1), i);
@@ -153,7 +153,7 @@ Test(csv_gz, lines_across_many_buffers_are_whole)
 Test(csv_gz, a_pipe_is_refused_and_not_waited_for, .timeout = 10)
 {
     struct csv_gz *csv;
-    cr_assert_eq(mkfifo(fixture_path("pipe.csv.gz"), 0600), 0);
-    cr_assert_eq(csv_gz_open(fixture_path("pipe.csv.gz"), &csv), STATUS_DATA);
+    cr_assert_eq(mkfifo(folder_path("pipe.csv.gz"), 0600), 0);
+    cr_assert_eq(csv_gz_open(folder_path("pipe.csv.gz"), &csv), STATUS_DATA);
     cr_assert_not_null(strstr(status_reason(), "pipe.csv.gz: is a folder, device, pipe or socket, expected a file"));
 }

@@ -3,9 +3,8 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-TestSuite(dataset_npy, .init = fixture_open, .fini = fixture_close);
+TestSuite(dataset_npy, .init = folder_make, .fini = folder_remove);
 
 static struct dataset loaded(const struct job *job)
 {
@@ -344,10 +343,10 @@ Test(dataset_npy, missing_files_are_named)
     fixture_small();
     fixture_remove("edges.npy");
     struct job job = fixture_job();
-    fixture_refused(&job, STATUS_DATA, fixture_folder, "expected a folder with edges.npy or indptr.npy");
+    fixture_refused(&job, STATUS_DATA, folder, "expected a folder with edges.npy or indptr.npy");
     job.dataset.format = JOB_FORMAT_NPY;
     fixture_refused(&job, STATUS_NO_INPUT, "edges.npy", "No such file");
-    snprintf(job.dataset.path, sizeof job.dataset.path, "%s/nothing", fixture_folder);
+    snprintf(job.dataset.path, sizeof job.dataset.path, "%s/nothing", folder);
     fixture_refused(&job, STATUS_NO_INPUT, "nothing", "No such file");
     job.dataset.path[0] = '\0';
     fixture_refused(&job, STATUS_CONFIG, "dataset.path", "expected a dataset folder or a generator");

@@ -2,8 +2,6 @@
 
 #include <criterion/criterion.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define N_NODE 400
 
@@ -37,17 +35,17 @@ static void archive(const int64_t *shape)
 static struct job job_of_ring(void)
 {
     struct job job = fixture_job();
-    snprintf(job.dataset.path, sizeof job.dataset.path, "%s", fixture_path("ring_graph.npz"));
+    snprintf(job.dataset.path, sizeof job.dataset.path, "%s", folder_path("ring_graph.npz"));
     return job;
 }
 
 static void open_ring(void)
 {
-    fixture_open();
+    folder_make();
     archive((int64_t[]){N_NODE, N_NODE});
 }
 
-TestSuite(dataset_npz, .init = open_ring, .fini = fixture_close);
+TestSuite(dataset_npz, .init = open_ring, .fini = folder_remove);
 
 Test(dataset_npz, an_archive_loads_with_reverse_edges)
 {

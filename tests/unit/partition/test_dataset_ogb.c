@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 static void folders(const char *root)
@@ -13,7 +12,7 @@ static void folders(const char *root)
     for (int i = 0; i < 4; i++) {
         char name[128];
         snprintf(name, sizeof name, "%s%s", root, names[i]);
-        cr_assert_eq(mkdir(fixture_path(name), 0777), 0);
+        cr_assert_eq(mkdir(folder_path(name), 0777), 0);
     }
 }
 
@@ -35,7 +34,7 @@ static void tables(const char *root)
 
 static void open_arxiv(void)
 {
-    fixture_open();
+    folder_make();
     folders("arxiv");
     tables("arxiv");
 }
@@ -43,7 +42,7 @@ static void open_arxiv(void)
 static struct job job_of(const char *root)
 {
     struct job job = fixture_job();
-    snprintf(job.dataset.path, sizeof job.dataset.path, "%s", fixture_path(root));
+    snprintf(job.dataset.path, sizeof job.dataset.path, "%s", folder_path(root));
     return job;
 }
 
@@ -55,7 +54,7 @@ static struct dataset loaded(const char *root)
     return dataset;
 }
 
-TestSuite(dataset_ogb, .init = open_arxiv, .fini = fixture_close);
+TestSuite(dataset_ogb, .init = open_arxiv, .fini = folder_remove);
 
 Test(dataset_ogb, tables_load_as_stored)
 {
@@ -178,9 +177,9 @@ Test(dataset_ogb, missing_files_and_typed_graphs_are_named)
     fixture_remove("arxiv/split/time/train.csv.gz");
     bad(STATUS_NO_INPUT, "split: has 0 folders with train.csv.gz", "expected one");
     tables("arxiv");
-    cr_assert_eq(mkdir(fixture_path("arxiv/split/other"), 0777), 0);
+    cr_assert_eq(mkdir(folder_path("arxiv/split/other"), 0777), 0);
     fixture_gz("arxiv/split/other/train.csv.gz", "0\n");
     bad(STATUS_DATA, "split: has 2 folders with train.csv.gz", "expected one");
-    cr_assert_eq(mkdir(fixture_path("arxiv/raw/relations"), 0777), 0);
+    cr_assert_eq(mkdir(folder_path("arxiv/raw/relations"), 0777), 0);
     bad(STATUS_CONFIG, "arxiv: has", "typed edges are not available yet");
 }

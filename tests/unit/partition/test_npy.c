@@ -9,14 +9,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-TestSuite(npy, .init = fixture_open, .fini = fixture_close);
+TestSuite(npy, .init = folder_make, .fini = folder_remove);
 
 /* Opens as bytes of a file named x.npy; the reason must hold `expected`. */
 static void refused(const char *dict, const void *bytes, size_t n, const char *expected)
 {
     struct npy npy;
     fixture_header("x.npy", dict, bytes, n);
-    cr_assert_eq(npy_open(fixture_path("x.npy"), &npy), STATUS_DATA, "%s", dict);
+    cr_assert_eq(npy_open(folder_path("x.npy"), &npy), STATUS_DATA, "%s", dict);
     cr_assert(strstr(status_reason(), "x.npy: ") != NULL, "'%s' does not name the file", status_reason());
     cr_assert(strstr(status_reason(), expected) != NULL, "'%s' does not say '%s'", status_reason(), expected);
 }
@@ -25,7 +25,7 @@ static void accepted(const char *dict, const void *bytes, size_t n, int64_t n_va
 {
     struct npy npy;
     fixture_header("x.npy", dict, bytes, n);
-    cr_assert_eq(npy_open(fixture_path("x.npy"), &npy), STATUS_OK, "%s: %s", dict, status_reason());
+    cr_assert_eq(npy_open(folder_path("x.npy"), &npy), STATUS_OK, "%s: %s", dict, status_reason());
     cr_assert_eq(npy.n_value, n_value);
     npy_close(&npy);
 }
@@ -37,14 +37,14 @@ Test(npy, what_is_saved_is_what_is_read)
     const float values[] = {1.5f, -2, 0.25f, 1e30f, 5, 6};
     fixture_f32("x.npy", 2, (int64_t[]){2, 3}, values);
     struct npy npy;
-    cr_assert_eq(npy_open(fixture_path("x.npy"), &npy), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(npy_open(folder_path("x.npy"), &npy), STATUS_OK, "%s", status_reason());
     cr_assert_eq(npy.type, NPY_TYPE_F32);
     cr_assert_eq(npy.rank, 2);
     cr_assert_eq(npy.shape[0], 2);
     cr_assert_eq(npy.shape[1], 3);
     cr_assert_arr_eq(npy.data, values, sizeof values);
     npy_close(&npy);
-    cr_assert_neq(access(fixture_path("x.npy.aside"), F_OK), 0);
+    cr_assert_neq(access(folder_path("x.npy.aside"), F_OK), 0);
 }
 
 Test(npy, the_header_written_is_the_one_numpy_writes)
@@ -115,7 +115,7 @@ Test(npy, a_file_cut_at_any_byte_is_refused)
     for (size_t cut = 0; cut < n; cut++) {
         struct npy npy;
         fixture_bytes("cut.npy", bytes, cut);
-        cr_assert_eq(npy_open(fixture_path("cut.npy"), &npy), STATUS_DATA, "cut at %zu", cut);
+        cr_assert_eq(npy_open(folder_path("cut.npy"), &npy), STATUS_DATA, "cut at %zu", cut);
         cr_assert(strstr(status_reason(), "cut.npy: ") != NULL && strstr(status_reason(), "expected") != NULL, "%s",
                   status_reason());
     }
@@ -151,7 +151,7 @@ Test(npy, values_that_do_not_lie_on_their_size_are_moved)
     const int64_t value = 0x1122334455667788;
     struct npy npy;
     fixture_header("x.npy", "{'descr': '<i8', 'fortran_order': False, 'shape': (1,)} \n", &value, sizeof value);
-    cr_assert_eq(npy_open(fixture_path("x.npy"), &npy), STATUS_OK);
+    cr_assert_eq(npy_open(folder_path("x.npy"), &npy), STATUS_OK);
     cr_assert(npy.is_block);
     cr_assert_eq((uintptr_t)npy.data % 8, 0);
     cr_assert_eq(npy_int(&npy, 0), value);
@@ -173,7 +173,7 @@ Test(npy, every_integer_type_reads_its_own_ends)
         memcpy(bytes + rows[i].size, &rows[i].most, rows[i].size);
         fixture_header("x.npy", dict, bytes, 2 * rows[i].size);
         struct npy npy;
-        cr_assert_eq(npy_open(fixture_path("x.npy"), &npy), STATUS_OK, "%s", status_reason());
+        cr_assert_eq(npy_open(folder_path("x.npy"), &npy), STATUS_OK, "%s", status_reason());
         cr_assert_eq(npy_int(&npy, 0), rows[i].least, "%s", rows[i].descr);
         cr_assert_eq(npy_int(&npy, 1), rows[i].most, "%s", rows[i].descr);
         npy_close(&npy);
@@ -183,23 +183,23 @@ Test(npy, every_integer_type_reads_its_own_ends)
 Test(npy, a_missing_file_and_what_is_no_file_are_told_apart, .timeout = 10)
 {
     struct npy npy;
-    cr_assert_eq(npy_open(fixture_path("nothing.npy"), &npy), STATUS_NO_INPUT);
+    cr_assert_eq(npy_open(folder_path("nothing.npy"), &npy), STATUS_NO_INPUT);
     cr_assert(strstr(status_reason(), "nothing.npy: cannot open: No such file") != NULL);
-    cr_assert_eq(mkdir(fixture_path("folder.npy"), 0777), 0);
-    cr_assert_eq(npy_open(fixture_path("folder.npy"), &npy), STATUS_DATA);
+    cr_assert_eq(mkdir(folder_path("folder.npy"), 0777), 0);
+    cr_assert_eq(npy_open(folder_path("folder.npy"), &npy), STATUS_DATA);
     cr_assert(strstr(status_reason(), "is a folder, device, pipe or socket, expected a file") != NULL);
-    cr_assert_eq(mkfifo(fixture_path("pipe.npy"), 0600), 0);
-    cr_assert_eq(npy_open(fixture_path("pipe.npy"), &npy), STATUS_DATA);
+    cr_assert_eq(mkfifo(folder_path("pipe.npy"), 0600), 0);
+    cr_assert_eq(npy_open(folder_path("pipe.npy"), &npy), STATUS_DATA);
 }
 
 Test(npy, a_failed_save_leaves_the_old_file)
 {
     const int64_t value = 1;
     fixture_i64("x.npy", 1, (int64_t[]){1}, &value);
-    cr_assert_eq(mkdir(fixture_path("x.npy.tmp"), 0777), 0);
-    cr_assert_eq(npy_save(fixture_path("x.npy"), NPY_TYPE_I64, 1, (int64_t[]){1}, &value), STATUS_CREATE);
+    cr_assert_eq(mkdir(folder_path("x.npy.tmp"), 0777), 0);
+    cr_assert_eq(npy_save(folder_path("x.npy"), NPY_TYPE_I64, 1, (int64_t[]){1}, &value), STATUS_CREATE);
     cr_assert(strstr(status_reason(), "x.npy.tmp") != NULL, "%s", status_reason());
     struct npy npy;
-    cr_assert_eq(npy_open(fixture_path("x.npy"), &npy), STATUS_OK);
+    cr_assert_eq(npy_open(folder_path("x.npy"), &npy), STATUS_OK);
     npy_close(&npy);
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(npz, .init = fixture_open, .fini = fixture_close);
+TestSuite(npz, .init = folder_make, .fini = folder_remove);
 
 static const int64_t values[] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
 
@@ -22,7 +22,7 @@ Test(npz, members_stored_and_deflated_read_alike)
 {
     archive_write();
     struct npz *npz;
-    cr_assert_eq(npz_open(fixture_path("x.npz"), &npz), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(npz_open(folder_path("x.npz"), &npz), STATUS_OK, "%s", status_reason());
     cr_assert(npz_has(npz, "stored") && npz_has(npz, "deflated") && !npz_has(npz, "other"));
     const char *const names[] = {"stored", "deflated"};
     for (int i = 0; i < 2; i++) {
@@ -41,7 +41,7 @@ Test(npz, members_stored_and_deflated_read_alike)
 static enum status read_all(void)
 {
     struct npz *npz;
-    enum status status = npz_open(fixture_path("cut.npz"), &npz);
+    enum status status = npz_open(folder_path("cut.npz"), &npz);
     if (status != STATUS_OK) {
         return status;
     }
@@ -113,7 +113,7 @@ Test(npz, a_size_that_deflate_cannot_reach_is_refused_before_memory_is_taken)
     memcpy(bytes + 22, "\xff\xff\xff\x7f", 4);
     fixture_bytes("cut.npz", bytes, n);
     struct npz *npz;
-    if (npz_open(fixture_path("cut.npz"), &npz) == STATUS_OK) {
+    if (npz_open(folder_path("cut.npz"), &npz) == STATUS_OK) {
         struct npy npy;
         cr_assert_eq(npz_member(npz, "deflated", &npy), STATUS_DATA);
         cr_assert(strstr(status_reason(), "expected at most 1032 to 1") != NULL, "%s", status_reason());

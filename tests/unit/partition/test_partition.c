@@ -1,4 +1,5 @@
 #include "partition/partition.h"
+#include "tests/support/folder.h"
 #include "tests/support/tiny_graph.h"
 
 #include <criterion/criterion.h>
@@ -279,17 +280,14 @@ Test(partition, random_parts_differ_by_at_most_one_node_and_by_their_seed)
 
 static enum status build_from_file(const char *text, struct partition *out)
 {
-    char path[] = "/tmp/partition-test-XXXXXX";
-    int fd = mkstemp(path);
-    cr_assert_geq(fd, 0);
-    cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
-    close(fd);
+    folder_make();
+    folder_write("owners.txt", text);
     struct dataset dataset = tiny_from_edges(4, 0, NULL, true);
     struct job job = job_of(2, JOB_METHOD_FILE);
-    snprintf(job.partition.file, sizeof job.partition.file, "%s", path);
+    snprintf(job.partition.file, sizeof job.partition.file, "%s", folder_path("owners.txt"));
     enum status status = partition_build(&dataset, &job, out);
     tiny_release(&dataset);
-    unlink(path);
+    folder_remove();
     return status;
 }
 

@@ -1,5 +1,6 @@
 #include "partition/partition_cache.h"
 #include "protocol/log.h"
+#include "tests/support/folder.h"
 #include "tests/support/tiny_graph.h"
 
 #include <criterion/criterion.h>
@@ -9,31 +10,27 @@
 #include <string.h>
 #include <unistd.h>
 
-static char base[64];
 static struct dataset dataset;
 static struct job job;
 
-static void make_base(void)
+static void make_all(void)
 {
-    snprintf(base, sizeof base, "/tmp/trainerd-cache-XXXXXX");
-    cr_assert_not_null(mkdtemp(base));
+    folder_make();
     struct tiny_graph tiny = {.n_node = 50, .n_draw = 200, .features = TINY_FEATURES_NONE};
     dataset = tiny_build(&tiny);
     job_defaults(&job);
     job.partition.parts = 4;
-    snprintf(job.partition.cache, sizeof job.partition.cache, "%s/kept/here", base);
+    snprintf(job.partition.cache, sizeof job.partition.cache, "%s/kept/here", folder);
     log_init("test", -1, LOG_LEVEL_ERROR); /* the warnings are expected */
 }
 
-static void remove_base(void)
+static void remove_all(void)
 {
-    char command[128];
     tiny_release(&dataset);
-    snprintf(command, sizeof command, "rm -rf '%s'", base);
-    cr_assert_eq(system(command), 0);
+    folder_remove();
 }
 
-TestSuite(partition_cache, .init = make_base, .fini = remove_base);
+TestSuite(partition_cache, .init = make_all, .fini = remove_all);
 
 static struct partition build(void)
 {
@@ -51,13 +48,13 @@ static bool same(const struct partition *a, const struct partition *b)
 
 static int n_kept(void)
 {
-    DIR *folder = opendir(job.partition.cache);
+    DIR *kept = opendir(job.partition.cache);
     int n = 0;
-    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+    for (struct dirent *entry; kept != NULL && (entry = readdir(kept)) != NULL;) {
         n += entry->d_name[0] != '.';
     }
-    if (folder != NULL) {
-        closedir(folder);
+    if (kept != NULL) {
+        closedir(kept);
     }
     return n;
 }
@@ -211,7 +208,7 @@ Test(partition_cache, off_keeps_nothing_and_a_folder_that_takes_nothing_stops_no
 Test(partition_cache, a_partition_file_is_read_even_where_its_order_is_kept)
 {
     char path[96];
-    snprintf(path, sizeof path, "%s/parts", base);
+    snprintf(path, sizeof path, "%s/parts", folder);
     job.partition.method = JOB_METHOD_FILE;
     job.partition.parts = 2;
     snprintf(job.partition.file, sizeof job.partition.file, "%s", path);

@@ -1,100 +1,64 @@
 #include "protocol/file.h"
+#include "tests/support/folder.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <limits.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char folder[PATH_MAX];
-
-static void begin(void)
-{
-    snprintf(folder, sizeof folder, "/tmp/test-file-XXXXXX");
-    cr_assert_not_null(mkdtemp(folder));
-}
-
-static void end(void)
-{
-    char command[PATH_MAX + 16];
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    cr_assert_eq(system(command), 0);
-}
-
-TestSuite(file, .init = begin, .fini = end);
-
-static const char *below(const char *name)
-{
-    static char path[2][PATH_MAX + 64];
-    static int turn;
-    turn = 1 - turn;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
-    return path[turn];
-}
-
-static bool is_there(const char *name)
-{
-    struct stat about;
-    return lstat(below(name), &about) == 0;
-}
+TestSuite(file, .init = folder_make, .fini = folder_remove);
 
 static const char *text_of(const char *name)
 {
     static char text[64];
-    FILE *file = fopen(below(name), "r");
-    cr_assert_not_null(file);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
+    folder_read(name, text, sizeof text);
     return text;
 }
 
 Test(file, a_file_is_whole_or_the_old_one_stays)
 {
     const struct iovec old = {.iov_base = "old", .iov_len = 3};
-    cr_assert_eq(file_replace(below("f"), &old, 1), STATUS_OK);
+    cr_assert_eq(file_replace(folder_path("f"), &old, 1), STATUS_OK);
     struct iovec piece[] = {{.iov_base = "ne", .iov_len = 2}, {.iov_base = "w", .iov_len = 1}};
-    cr_assert_eq(file_replace(below("f"), piece, 2), STATUS_OK);
+    cr_assert_eq(file_replace(folder_path("f"), piece, 2), STATUS_OK);
     cr_assert_str_eq(text_of("f"), "new");
-    cr_assert_not(is_there("f.tmp"));
+    cr_assert_not(folder_has("f.tmp"));
 
     /* A folder in the file's place makes the rename fail, the last step that can. */
-    cr_assert_eq(mkdir(below("d"), 0777), 0);
-    cr_assert_eq(file_replace(below("d/inside"), &old, 1), STATUS_OK);
-    cr_assert_eq(file_replace(below("d"), piece, 2), STATUS_IO);
-    cr_assert(strstr(status_reason(), below("d")), "%s", status_reason());
-    cr_assert_not(is_there("d.tmp"));
-    cr_assert_eq(file_replace(below("none/f"), piece, 2), STATUS_CREATE);
+    cr_assert_eq(mkdir(folder_path("d"), 0777), 0);
+    cr_assert_eq(file_replace(folder_path("d/inside"), &old, 1), STATUS_OK);
+    cr_assert_eq(file_replace(folder_path("d"), piece, 2), STATUS_IO);
+    cr_assert(strstr(status_reason(), folder_path("d")), "%s", status_reason());
+    cr_assert_not(folder_has("d.tmp"));
+    cr_assert_eq(file_replace(folder_path("none/f"), piece, 2), STATUS_CREATE);
 }
 
 Test(file, a_full_disk_is_an_io_error_that_leaves_no_part_of_a_file)
 {
     struct iovec piece = {.iov_base = "x", .iov_len = 1};
-    cr_assert_eq(symlink("/dev/full", below("f.tmp")), 0);
-    cr_assert_eq(file_replace(below("f"), &piece, 1), STATUS_IO);
+    cr_assert_eq(symlink("/dev/full", folder_path("f.tmp")), 0);
+    cr_assert_eq(file_replace(folder_path("f"), &piece, 1), STATUS_IO);
     cr_assert(strstr(status_reason(), strerror(ENOSPC)), "%s", status_reason());
-    cr_assert_not(is_there("f"));
-    cr_assert_not(is_there("f.tmp"));
+    cr_assert_not(folder_has("f"));
+    cr_assert_not(folder_has("f.tmp"));
 }
 
 Test(file, a_folder_is_made_with_those_above_it_and_may_be_there)
 {
-    cr_assert_eq(file_folder_make(below("a/b/c")), STATUS_OK);
-    cr_assert(is_there("a/b/c"));
-    cr_assert_eq(file_folder_make(below("a/b/c/")), STATUS_OK);
+    cr_assert_eq(file_folder_make(folder_path("a/b/c")), STATUS_OK);
+    cr_assert(folder_has("a/b/c"));
+    cr_assert_eq(file_folder_make(folder_path("a/b/c/")), STATUS_OK);
     cr_assert_eq(file_folder_make("/"), STATUS_OK);
 }
 
 Test(file, a_folder_that_cannot_be_made_is_named)
 {
     const struct iovec text = {.iov_base = "x", .iov_len = 1};
-    cr_assert_eq(file_replace(below("f"), &text, 1), STATUS_OK);
-    cr_assert_eq(file_folder_make(below("f")), STATUS_CREATE);
+    cr_assert_eq(file_replace(folder_path("f"), &text, 1), STATUS_OK);
+    cr_assert_eq(file_folder_make(folder_path("f")), STATUS_CREATE);
     cr_assert_not_null(strstr(status_reason(), "something else has that name"));
-    cr_assert_eq(file_folder_make(below("f/below")), STATUS_CREATE);
+    cr_assert_eq(file_folder_make(folder_path("f/below")), STATUS_CREATE);
     cr_assert_not_null(strstr(status_reason(), "/f/below': Not a directory"), "%s", status_reason());
 }
 
@@ -103,8 +67,8 @@ Test(file, an_input_is_read_whole_or_said_to_be_short)
     int file;
     char bytes[4];
     const struct iovec text = {.iov_base = "text", .iov_len = 4};
-    cr_assert_eq(file_replace(below("f"), &text, 1), STATUS_OK);
-    cr_assert_eq(file_open(below("f"), &file), STATUS_OK);
+    cr_assert_eq(file_replace(folder_path("f"), &text, 1), STATUS_OK);
+    cr_assert_eq(file_open(folder_path("f"), &file), STATUS_OK);
     cr_assert_eq(file_read(file, bytes, 3), 0);
     cr_assert_arr_eq(bytes, "tex", 3);
     cr_assert_eq(file_read(file, bytes, 2), ENODATA);
@@ -114,10 +78,10 @@ Test(file, an_input_is_read_whole_or_said_to_be_short)
 Test(file, an_input_that_is_no_plain_file_is_refused_at_once, .timeout = 10)
 {
     int file;
-    cr_assert_eq(file_open(below("nothing"), &file), STATUS_NO_INPUT);
+    cr_assert_eq(file_open(folder_path("nothing"), &file), STATUS_NO_INPUT);
     cr_assert_not_null(strstr(status_reason(), "nothing: cannot open: No such file"), "%s", status_reason());
-    cr_assert_eq(mkfifo(below("pipe"), 0600), 0);
-    const char *const other[] = {below("pipe"), folder, "/dev/zero"};
+    cr_assert_eq(mkfifo(folder_path("pipe"), 0600), 0);
+    const char *const other[] = {folder_path("pipe"), folder, "/dev/zero"};
     for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
         cr_assert_eq(file_open(other[i], &file), STATUS_DATA, "%s", other[i]);
         cr_assert_not_null(strstr(status_reason(), "is a folder, device, pipe or socket, expected a file"));

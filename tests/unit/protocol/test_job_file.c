@@ -1,7 +1,7 @@
 #include "protocol/job.h"
+#include "tests/support/folder.h"
 
 #include <criterion/criterion.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -9,33 +9,16 @@
 
 #define GRAPH "[dataset]\ngenerator = \"karate\"\n"
 
-static char folder[64];
 static char path[128];
 static struct job job;
 
 static void make_folder(void)
 {
-    strcpy(folder, "/tmp/test-job-XXXXXX");
-    cr_assert_not_null(mkdtemp(folder));
+    folder_make();
     snprintf(path, sizeof path, "%s/job.toml", folder);
 }
 
-static void remove_folder(void)
-{
-    unlink(path);
-    rmdir(path);
-    rmdir(folder);
-}
-
-TestSuite(job_file, .init = make_folder, .fini = remove_folder, .timeout = 10);
-
-static void write_file(const char *text)
-{
-    FILE *file = fopen(path, "w");
-    cr_assert_not_null(file);
-    fputs(text, file);
-    fclose(file);
-}
+TestSuite(job_file, .init = make_folder, .fini = folder_remove, .timeout = 10);
 
 static void refused(enum status want, const char *part)
 {
@@ -46,7 +29,7 @@ static void refused(enum status want, const char *part)
 
 Test(job_file, a_file_is_read_with_settings_over_it)
 {
-    write_file(GRAPH "[train]\nepochs = 3\n");
+    folder_write("job.toml", GRAPH "[train]\nepochs = 3\n");
     const char *set[] = {"train.lr=0.5"};
     cr_assert_eq(job_load(path, set, 1, &job), STATUS_OK, "%s", status_reason());
     cr_assert_eq(job.train.epochs, 3);
@@ -55,7 +38,7 @@ Test(job_file, a_file_is_read_with_settings_over_it)
 
 Test(job_file, an_error_names_the_file_with_line_and_column)
 {
-    write_file(GRAPH "[train]\nepoch = 3\n");
+    folder_write("job.toml", GRAPH "[train]\nepoch = 3\n");
     char want[256];
     snprintf(want, sizeof want, "%s:4:1: unknown key 'epoch'", path);
     refused(STATUS_CONFIG, want);
@@ -83,7 +66,7 @@ Test(job_file, a_pipe_without_a_writer_is_refused_without_waiting)
 
 Test(job_file, a_file_of_100_gigabytes_is_refused_by_its_size)
 {
-    write_file(GRAPH);
+    folder_write("job.toml", GRAPH);
     cr_assert_eq(truncate(path, 100000000000), 0);
     refused(STATUS_CONFIG, "has 100000000000 bytes; expected a job file of at most 1048576");
 }
@@ -94,17 +77,17 @@ Test(job_file, the_longest_file_is_read_and_one_byte_more_is_not)
     memset(text, '#', JOB_FILE_MOST_BYTES + 1);
     memcpy(text, GRAPH, strlen(GRAPH));
     text[JOB_FILE_MOST_BYTES] = '\0';
-    write_file(text);
+    folder_write("job.toml", text);
     cr_assert_eq(job_load(path, NULL, 0, &job), STATUS_OK, "%s", status_reason());
     text[JOB_FILE_MOST_BYTES] = '#';
     text[JOB_FILE_MOST_BYTES + 1] = '\0';
-    write_file(text);
+    folder_write("job.toml", text);
     refused(STATUS_CONFIG, "has 1048577 bytes");
     free(text);
 }
 
 Test(job_file, an_empty_file_lacks_a_graph)
 {
-    write_file("");
+    folder_write("job.toml", "");
     refused(STATUS_CONFIG, "neither dataset.path nor dataset.generator");
 }

@@ -1,35 +1,13 @@
 #include "protocol/safetensors.h"
+#include "tests/support/folder.h"
 
 #include <criterion/criterion.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-static char folder[] = "/tmp/safetensorsXXXXXX";
-
-static const char *path_in(const char *name)
-{
-    static char path[PATH_MAX];
-    if (strstr(folder, "XXXXXX") != NULL) {
-        cr_assert_not_null(mkdtemp(folder));
-    }
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
-
-static void folder_remove(void)
-{
-    char command[PATH_MAX + 16];
-    if (strstr(folder, "XXXXXX") == NULL) {
-        snprintf(command, sizeof command, "rm -r %s", folder);
-        cr_assert_eq(system(command), 0);
-    }
-}
-
-TestSuite(safetensors, .fini = folder_remove);
+TestSuite(safetensors, .init = folder_make, .fini = folder_remove);
 
 /* A file from a header and `n_data` bytes; returns its size. */
 static size_t compose(unsigned char *bytes, const char *header, const void *data, size_t n_data)
@@ -68,19 +46,19 @@ Test(safetensors, what_is_saved_is_loaded_bit_for_bit)
     const struct safetensor save[] = {{"b.weight", 2, {2, 3}, weight}, {"a.bias", 1, {1}, bias}};
     const struct safetensor load[] = {{"a.bias", 1, {1}, bias_back}, {"b.weight", 2, {2, 3}, weight_back}};
     const struct safetensors_note note = {"epoch", "12"};
-    const char *path = path_in("model.safetensors");
+    const char *path = folder_path("model.safetensors");
     cr_assert_eq(safetensors_save(path, save, 2, &note, 1), STATUS_OK, "%s", status_reason());
     cr_assert_eq(safetensors_load(path, load, 2), STATUS_OK, "%s", status_reason());
     cr_assert_arr_eq(weight, weight_back, sizeof weight);
     cr_assert_arr_eq(bias, bias_back, sizeof bias);
-    cr_assert_neq(access(path_in("model.safetensors.tmp"), F_OK), 0);
+    cr_assert_not(folder_has("model.safetensors.tmp"));
 }
 
 Test(safetensors, the_file_is_laid_out_as_the_format_says)
 {
     float weight[2] = {1, 2}, bias[1] = {3};
     const struct safetensor save[] = {{"w", 2, {1, 2}, weight}, {"b", 1, {1}, bias}};
-    const char *path = path_in("layout.safetensors");
+    const char *path = folder_path("layout.safetensors");
     cr_assert_eq(safetensors_save(path, save, 2, NULL, 0), STATUS_OK);
     char bytes[512];
     FILE *file = fopen(path, "rb");
@@ -203,7 +181,7 @@ Test(safetensors, files_that_cannot_be_opened_say_so)
 Test(safetensors, a_save_that_fails_leaves_the_older_file_alone)
 {
     const struct safetensor tensor = {"w", 1, {2}, loaded};
-    const char *path = path_in("kept.safetensors");
+    const char *path = folder_path("kept.safetensors");
     loaded[0] = 5;
     cr_assert_eq(safetensors_save(path, &tensor, 1, NULL, 0), STATUS_OK);
     char aside[PATH_MAX + 8];

@@ -1,7 +1,7 @@
 #include "trainerd/checkpoint.h"
+#include "tests/support/folder.h"
 
 #include <criterion/criterion.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,22 +11,7 @@
 
 #define N_WEIGHT 21
 
-static char folder[64];
-
-static void make_folder(void)
-{
-    snprintf(folder, sizeof folder, "/tmp/trainerd-checkpoint-XXXXXX");
-    cr_assert_not_null(mkdtemp(folder));
-}
-
-static void remove_folder(void)
-{
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    cr_assert_eq(system(command), 0);
-}
-
-TestSuite(checkpoint, .init = make_folder, .fini = remove_folder);
+TestSuite(checkpoint, .init = folder_make, .fini = folder_remove);
 
 static const char *path_of(int64_t n_epoch)
 {

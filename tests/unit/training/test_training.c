@@ -1,6 +1,7 @@
 #include "trainerd/training.h"
 
 #include "fake_fleet.h"
+#include "tests/support/folder.h"
 
 #include <criterion/criterion.h>
 #include <jansson.h>
@@ -20,35 +21,20 @@ struct run {
     struct training training;
 };
 
-static char base[64];
-
-static void make_base(void)
-{
-    snprintf(base, sizeof base, "/tmp/trainerd-training-XXXXXX");
-    cr_assert_not_null(mkdtemp(base));
-}
-
-static void remove_base(void)
-{
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", base);
-    cr_assert_eq(system(command), 0);
-}
-
-TestSuite(training, .init = make_base, .fini = remove_base);
+TestSuite(training, .init = folder_make, .fini = folder_remove);
 
 static int32_t owner[FAKE_N_NODE] = {1, 0, 1, 0, 1, 0};
 static int64_t part_begin[] = {0, 3, 6};
 static uint32_t order[FAKE_N_NODE] = {5, 1, 3, 0, 4, 2};
 static const struct partition partition = {2, FAKE_N_NODE, owner, part_begin, order};
 
-static struct run *open_run(const char *folder, const char *train_keys)
+static struct run *open_run(const char *name, const char *train_keys)
 {
     struct run *run = calloc(1, sizeof *run);
     char text[512], path[128];
     snprintf(text, sizeof text, "[dataset]\ngenerator = \"karate\"\n[workers]\ncount = 2\n[train]\n%s", train_keys);
     cr_assert_eq(job_load_text(text, strlen(text), "job", NULL, 0, &run->job), STATUS_OK, "%s", status_reason());
-    snprintf(path, sizeof path, "%s/%s", base, folder);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
     cr_assert_eq(output_open(path, &run->output), STATUS_OK, "%s", status_reason());
     cr_assert_eq(output_metrics_open(&run->output, 0), STATUS_OK);
     fake_fleet_init(&run->fleet, &run->asked);
@@ -70,20 +56,20 @@ static void close_run(struct run *run)
 }
 
 /* Go on from the newest checkpoint in the folder, as the coordinator does. */
-static struct run *resume_run(const char *folder, const char *train_keys)
+static struct run *resume_run(const char *name, const char *train_keys)
 {
     char path[128];
-    snprintf(path, sizeof path, "%s/%s/checkpoint", base, folder);
+    snprintf(path, sizeof path, "%s/%s/checkpoint", folder, name);
     struct checkpoint checkpoint;
     cr_assert_eq(checkpoint_load(path, &checkpoint), STATUS_OK, "%s", status_reason());
     char *metrics = NULL;
     size_t n = 0;
-    snprintf(path, sizeof path, "%s/%s/metrics.jsonl", base, folder);
+    snprintf(path, sizeof path, "%s/%s/metrics.jsonl", folder, name);
     FILE *file = fopen(path, "r");
     cr_assert_not_null(file);
     cr_assert_gt(getdelim(&metrics, &n, '\0', file), 0);
     fclose(file);
-    struct run *run = open_run(folder, train_keys);
+    struct run *run = open_run(name, train_keys);
     cr_assert_eq(output_metrics_append(&run->output, metrics, strlen(metrics)), STATUS_OK);
     free(metrics);
     cr_assert_eq(checkpoint_match(&checkpoint, &run->job), STATUS_OK, "%s", status_reason());
@@ -100,10 +86,10 @@ static void expect_done(struct run *run)
 }
 
 /* Lines of metrics.jsonl; the caller gives the array back. Each line is a JSON object of its own. */
-static json_t *metrics_of(const char *folder)
+static json_t *metrics_of(const char *name)
 {
     char path[128], line[2048];
-    snprintf(path, sizeof path, "%s/%s/metrics.jsonl", base, folder);
+    snprintf(path, sizeof path, "%s/%s/metrics.jsonl", folder, name);
     FILE *file = fopen(path, "r");
     cr_assert_not_null(file);
     json_t *all = json_array();
