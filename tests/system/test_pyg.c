@@ -100,8 +100,13 @@ static void write_dataset(void)
 
 static void make_all(void)
 {
-    if (shell(PYTHON "-c 'from importlib.util import find_spec; exit(find_spec(\"torch\") is None)'") != 0) {
-        cr_skip_test("PyTorch is not there: scripts/install-deps --test");
+    const struct {
+        const char *module, *name;
+    } needed[] = {{"torch", "PyTorch"}, {"torch_geometric", "PyTorch Geometric"}};
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+        if (shell(PYTHON "-c 'from importlib.util import find_spec; exit(find_spec(\"%s\") is None)'", needed[i].module) != 0) {
+            cr_skip_test("%s is not there: scripts/install-deps --test", needed[i].name);
+        }
     }
     program_find("trainerd", trainerd, sizeof trainerd);
     folder_make();
