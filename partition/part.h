@@ -23,6 +23,7 @@ struct part_block {
     const int64_t *indptr;  /* n_row + 1 */
     const uint32_t *cols;   /* n_edge: payload rows, ascending in a row */
     const uint32_t *degree; /* n_col: stored in-degree of each payload row in the whole graph (implied loops not counted) */
+    const uint32_t *node;   /* n_col: dataset node id of each payload row */
 };
 
 /* One direction of travel. For IN, block[j] holds edges from part j into this part and send[d] the own rows that part d

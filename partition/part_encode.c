@@ -187,7 +187,7 @@ static void *side_section(const struct encoder *e, void *bytes, enum part_direct
     return section(e, bytes, part_side_section(d, s));
 }
 
-/* Place every block's cursor and write the block degrees. */
+/* Place every block's cursor and write degree and node of its payload rows. */
 static void side_place(const struct encoder *e, enum part_direction d, void *bytes, struct cursor *cursor)
 {
     const struct partition *partition = e->partition;
@@ -196,6 +196,7 @@ static void side_place(const struct encoder *e, enum part_direction d, void *byt
     int64_t *indptr = side_section(e, bytes, d, PART_SIDE_INDPTR);
     uint32_t *cols = side_section(e, bytes, d, PART_SIDE_COLS);
     uint32_t *degree = side_section(e, bytes, d, PART_SIDE_DEGREE);
+    uint32_t *node = side_section(e, bytes, d, PART_SIDE_NODE);
     for (int32_t j = 0; j < partition->n_part; j++) {
         const struct part_counts *counts = &side->counts[j];
         bool diagonal = j == e->part;
@@ -208,8 +209,10 @@ static void side_place(const struct encoder *e, enum part_direction d, void *byt
         }
         rows += counts->n_row;
         for (int64_t i = partition->part_begin[j]; i < partition->part_begin[j + 1]; i++) {
-            if (side->column[partition->order[i]] != COLUMN_NONE) {
-                *degree++ = degree_of(e->dataset, partition->order[i]);
+            uint32_t u = partition->order[i];
+            if (side->column[u] != COLUMN_NONE) {
+                *degree++ = degree_of(e->dataset, u);
+                *node++ = u;
             }
         }
     }

@@ -57,6 +57,7 @@ static bool count_elements(const struct part_header *header, uint64_t *n_out)
         n_out[part_side_section(d, PART_SIDE_INDPTR)] = there ? (uint64_t)total->n_row + n_own + n_part : 0;
         n_out[part_side_section(d, PART_SIDE_COLS)] = there ? (uint64_t)total->n_edge : 0;
         n_out[part_side_section(d, PART_SIDE_DEGREE)] = there ? (uint64_t)total->n_col : 0;
+        n_out[part_side_section(d, PART_SIDE_NODE)] = n_out[part_side_section(d, PART_SIDE_DEGREE)];
     }
     return true;
 }

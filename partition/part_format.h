@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define PART_MAGIC "TRNDPART"
-#define PART_VERSION 1u
+#define PART_VERSION 2u
 #define PART_ALIGN 64
 #define PART_N_PART_MOST 65536
 
@@ -32,11 +32,13 @@
     X(IN_INDPTR,       "in indptr",        int64_t)            \
     X(IN_COLS,         "in columns",       uint32_t)           \
     X(IN_DEGREE,       "in degree",        uint32_t)           \
+    X(IN_NODE,         "in node",          uint32_t)           \
     X(OUT_BLOCKS,      "out blocks",       struct part_counts) \
     X(OUT_ROWS,        "out rows",         uint32_t)           \
     X(OUT_INDPTR,      "out indptr",       int64_t)            \
     X(OUT_COLS,        "out columns",      uint32_t)           \
-    X(OUT_DEGREE,      "out degree",       uint32_t)
+    X(OUT_DEGREE,      "out degree",       uint32_t)           \
+    X(OUT_NODE,        "out node",         uint32_t)
 
 enum part_section {
 #define X(name, text, type) PART_SECTION_##name,
@@ -45,11 +47,18 @@ enum part_section {
     PART_SECTION_N
 };
 
-/* The five sections of a direction follow one another in the list's order. */
-enum part_side { PART_SIDE_BLOCKS, PART_SIDE_ROWS, PART_SIDE_INDPTR, PART_SIDE_COLS, PART_SIDE_DEGREE };
+/* The sections of a direction follow one another in the list's order. */
+enum part_side {
+    PART_SIDE_BLOCKS,
+    PART_SIDE_ROWS,
+    PART_SIDE_INDPTR,
+    PART_SIDE_COLS,
+    PART_SIDE_DEGREE,
+    PART_SIDE_NODE
+};
 
-/* One block's counts. Blocks lie one after another in the direction's sections; the diagonal has no rows and no
- * degrees of its own there (they are all rows, and section "degree"). */
+/* One block's counts. Blocks lie one after another in the direction's sections; the diagonal has no rows,
+ * degrees and nodes of its own there (they are all rows, and sections "degree" and "node"). */
 struct part_counts {
     int64_t n_row;
     int64_t n_col;

@@ -292,10 +292,15 @@ static enum status open_side(const struct reader *in, enum part_direction d)
     const int64_t *indptr = section(in, part_side_section(d, PART_SIDE_INDPTR));
     const uint32_t *cols = section(in, part_side_section(d, PART_SIDE_COLS));
     const uint32_t *degree = section(in, part_side_section(d, PART_SIDE_DEGREE));
+    const uint32_t *node = section(in, part_side_section(d, PART_SIDE_NODE));
     enum status status = check_counts(in, d);
     if (status == STATUS_OK) {
         status = check_below(part_side_section(d, PART_SIDE_DEGREE), degree, in->header->total[d].n_col, p->n_node,
                              "at most n_node neighbours");
+    }
+    if (status == STATUS_OK) {
+        status = check_below(part_side_section(d, PART_SIDE_NODE), node, in->header->total[d].n_col, p->n_node - 1,
+                             "a node number below n_node");
     }
     for (int32_t j = 0; j < p->n_part && status == STATUS_OK; j++) {
         struct part_block *b = &p->block[d][j];
@@ -306,11 +311,13 @@ static enum status open_side(const struct reader *in, enum part_direction d)
                                  .rows = diagonal ? NULL : rows,
                                  .indptr = indptr,
                                  .cols = cols,
-                                 .degree = diagonal ? p->degree : degree};
+                                 .degree = diagonal ? p->degree : degree,
+                                 .node = diagonal ? p->node : node};
         rows += diagonal ? 0 : b->n_row;
         indptr += b->n_row + 1;
         cols += b->n_edge;
         degree += diagonal ? 0 : b->n_col;
+        node += diagonal ? 0 : b->n_col;
         status = check_block(b, d, j, p->n_own);
     }
     return status;

@@ -53,7 +53,7 @@ static void walk(const struct part *p)
             for (int64_t r = 0; r < b->n_row; r++) {
                 ASSERT(p->node[b->rows != NULL ? b->rows[r] : r] < p->n_node);
                 for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) {
-                    ASSERT(b->degree[b->cols[i]] <= p->n_node);
+                    ASSERT(b->degree[b->cols[i]] <= p->n_node && b->node[b->cols[i]] < p->n_node);
                 }
             }
             for (int64_t r = 0; r < p->send[d][j].n_row; r++) {

@@ -124,13 +124,14 @@ static void lists_mirror(struct cut *cut)
                 for (uint32_t c = 0; c < b->n_col; c++) {
                     uint32_t v = payload_node(cut, d, p, j, c);
                     cr_assert_eq(b->degree[c], cut->dataset.indptr[v + 1] - cut->dataset.indptr[v]);
+                    cr_assert_eq(b->node[c], v);
                 }
             }
         }
     }
 }
 
-Test(part, send_lists_mirror_payloads_and_carry_the_degrees_of_their_rows)
+Test(part, send_lists_mirror_payloads_and_carry_the_nodes_and_degrees_of_their_rows)
 {
     for_every_cut(lists_mirror);
 }

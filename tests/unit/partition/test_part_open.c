@@ -113,10 +113,10 @@ static void broken_i64(size_t offset, int64_t value, const char *reason)
 Test(part_open, a_header_that_cannot_be_is_refused_by_what_it_says)
 {
     struct part part;
-    const uint32_t two = 2, ff = UINT32_MAX;
+    const uint32_t one = 1, ff = UINT32_MAX;
     const uint8_t three = 3;
     broken_at(HEADER(magic), "TRNDPARA", 8, "expected the magic word TRNDPART");
-    broken_at(HEADER(version), &two, 4, "version 2 with 19 sections, expected version 1 with 19");
+    broken_at(HEADER(version), &one, 4, "version 1 with 21 sections, expected version 2 with 21");
     broken_at(HEADER(part), &ff, 4, "a part number below the number of parts");
     broken_at(HEADER(n_part), &ff, 4, "a part number below the number of parts");
     broken_i64(HEADER(n_own), 31, "1 to n_node own rows");
@@ -184,6 +184,8 @@ Test(part_open, blocks_that_do_not_fit_are_refused_by_section_and_block)
     broken_u32(PART_SECTION_IN_ROWS, -1, 0, "block 2: expected ascending own rows below n_own");
     broken_u32(PART_SECTION_IN_COLS, 0, 30, "block 0: expected ascending columns below n_col in each row");
     broken_u32(PART_SECTION_IN_DEGREE, 1, 31, "section 'in degree', entry 1: expected at most n_node neighbours");
+    broken_u32(PART_SECTION_IN_NODE, 0, 30, "section 'in node', entry 0: expected a node number below n_node");
+    broken_u32(PART_SECTION_OUT_NODE, -1, UINT32_MAX, "section 'out node', entry");
     broken_u32(PART_SECTION_OUT_COLS, -1, 30,
                "section 'out blocks', block 2: expected ascending columns below n_col");
     broken_u32(PART_SECTION_OUT_ROWS, 0, 30,
