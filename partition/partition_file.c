@@ -12,8 +12,9 @@
 
 #define LINE_BYTES 64
 
-/* Digits alone, a value below n_part, and an end of line that may be \r\n. A line longer than its room has none. */
-static bool parse_part(const char *line, int32_t n_part, int32_t *out)
+/* Digits alone, a value below n_part, and an end of line that may be \r\n; the file's last line may have none. A line longer
+ * than its room has none, and none is seen behind a zero byte. */
+static bool parse_part(const char *line, bool last, int32_t n_part, int32_t *out)
 {
     int64_t value = 0;
     const char *c = line;
@@ -23,7 +24,7 @@ static bool parse_part(const char *line, int32_t n_part, int32_t *out)
             return false;
         }
     }
-    bool ends = (*c == '\0' && c - line < LINE_BYTES - 1) || strcmp(c, "\n") == 0 || strcmp(c, "\r\n") == 0;
+    bool ends = (*c == '\0' && last) || strcmp(c, "\n") == 0 || strcmp(c, "\r\n") == 0;
     *out = (int32_t)value;
     return c > line && ends && value < n_part;
 }
@@ -37,9 +38,9 @@ static enum status read_lines(FILE *file, const char *path, int64_t n_node, int3
             return status_fail(STATUS_DATA, "%s:%lld: expected the file to end, one line for each of the %lld nodes",
                                path, (long long)n_line + 1, (long long)n_node);
         }
-        if (!parse_part(line, n_part, &owner[n_line])) {
+        if (!parse_part(line, feof(file) != 0, n_part, &owner[n_line])) {
             line[strcspn(line, "\r\n")] = '\0';
-            return status_fail(STATUS_DATA, "%s:%lld: '%s', expected a part number of 0 to %d", path,
+            return status_fail(STATUS_DATA, "%s:%lld: '%s', expected a part number of 0 to %d and the line's end", path,
                                (long long)n_line + 1, line, n_part - 1);
         }
         n_line++;

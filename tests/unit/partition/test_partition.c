@@ -278,10 +278,12 @@ Test(partition, random_parts_differ_by_at_most_one_node_and_by_their_seed)
     tiny_release(&dataset);
 }
 
-static enum status build_from_file(const char *text, struct partition *out)
+static enum status build_from_bytes(const char *text, size_t n, struct partition *out)
 {
     folder_make();
-    folder_write("owners.txt", text);
+    FILE *file = fopen(folder_path("owners.txt"), "wb");
+    cr_assert_eq(fwrite(text, 1, n, file), n);
+    fclose(file);
     struct dataset dataset = tiny_from_edges(4, 0, NULL, true);
     struct job job = job_of(2, JOB_METHOD_FILE);
     snprintf(job.partition.file, sizeof job.partition.file, "%s", folder_path("owners.txt"));
@@ -289,6 +291,11 @@ static enum status build_from_file(const char *text, struct partition *out)
     tiny_release(&dataset);
     folder_remove();
     return status;
+}
+
+static enum status build_from_file(const char *text, struct partition *out)
+{
+    return build_from_bytes(text, strlen(text), out);
 }
 
 Test(partition, a_file_gives_line_i_to_node_i)
@@ -326,6 +333,14 @@ Test(partition, a_file_that_does_not_fit_is_refused_with_its_line)
         cr_assert_eq(build_from_file(rows[i].text, &partition), STATUS_DATA);
         cr_assert_not_null(strstr(status_reason(), rows[i].reason), "%s", status_reason());
     }
+}
+
+Test(partition, nothing_of_a_file_is_hidden_behind_a_zero_byte)
+{
+    struct partition partition;
+    cr_assert_eq(build_from_bytes("0\n1\0x\n0\n1\n", 10, &partition), STATUS_DATA);
+    cr_assert_not_null(strstr(status_reason(), ":2: '1', expected a part number of 0 to 1 and the line's end"), "%s",
+                       status_reason());
 }
 
 Test(partition, a_file_that_is_not_there_or_no_file_is_named, .timeout = 10)
