@@ -1,14 +1,18 @@
 #include "tests/support/machines.h"
 
+#include "tests/support/patience.h"
+
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,9 +42,9 @@ static pid_t machine_hold(struct machine *machine)
     if (pipe2(ready, O_CLOEXEC) != 0) {
         return 0;
     }
-    pid_t pid = fork();
+    pid_t self = getpid(), pid = fork();
     if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        die_with(self);
         if (unshare(CLONE_NEWNET | CLONE_NEWUTS) != 0 || sethostname(machine->name, strlen(machine->name)) != 0 ||
             write(ready[1], "", 1) != 1) {
             _exit(1);
@@ -70,9 +74,9 @@ static bool machine_enter(const struct machine *machine)
 
 int machine_run(const struct machine *machine, const char *command)
 {
-    pid_t pid = fork();
+    pid_t self = getpid(), pid = fork();
     if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        die_with(self);
         if (machine_enter(machine)) {
             execl("/bin/sh", "sh", "-c", command, (char *)NULL);
         }
@@ -91,8 +95,19 @@ static bool machine_plug(const struct machine *machine)
 /* The kernel takes up to a second to say that both ends are up, and UCX has no use for a device before. */
 static bool machine_is_plugged(const struct machine *machine)
 {
-    return machine_run(machine, "for i in $(seq 500); do grep -q up /sys/class/net/wire/operstate && exit; sleep 0.01; done; "
-                                "exit 1") == 0;
+    pid_t self = getpid(), pid = fork();
+    if (pid == 0) {
+        die_with(self);
+        struct ifreq wire = {.ifr_name = "wire"};
+        int any = setns(machine->net, CLONE_NEWNET) == 0 ? socket(AF_INET, SOCK_DGRAM, 0) : -1;
+        for (double since = now_s(); patience_left(since) && ioctl(any, SIOCGIFFLAGS, &wire) == 0;) {
+            if ((wire.ifr_flags & IFF_RUNNING) != 0) {
+                _exit(0);
+            }
+        }
+        _exit(1);
+    }
+    return end_of(pid) == 0;
 }
 
 bool machines_open(struct machine machines[2])
@@ -145,9 +160,9 @@ void process_start(struct process *process, const struct machine *machine, const
 {
     int err[2];
     cr_assert_eq(pipe2(err, O_CLOEXEC), 0);
-    pid_t pid = fork();
+    pid_t self = getpid(), pid = fork();
     if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        die_with(self);
         dup2(err[1], STDERR_FILENO);
         if (machine != NULL) {
             /* UCX takes both machines for one host; between hosts there is no shared memory. */

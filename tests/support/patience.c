@@ -1,0 +1,34 @@
+#include "tests/support/patience.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+bool patience_left(double since_s)
+{
+    poll(NULL, 0, 1);
+    return now_s() - since_s < PATIENCE_S;
+}
+
+bool process_ends(int pidfd)
+{
+    struct pollfd end = {.fd = pidfd, .events = POLLIN};
+    return poll(&end, 1, PATIENCE_S * 1000) == 1;
+}
+
+void die_with(pid_t parent)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) { /* it died before it could be asked to take us along */
+        _exit(1);
+    }
+}
