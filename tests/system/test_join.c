@@ -1,0 +1,256 @@
+#include "protocol/control.h"
+#include "protocol/transport.h"
+#include "tests/support/folder.h"
+#include "tests/support/patience.h"
+#include "tests/system/fleet_case.h"
+#include "trainerd/fleet.h"
+
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Workers that are started by hand, and strangers that knock where workers do. */
+
+TestSuite(join, .init = folder_make, .fini = folder_remove, .timeout = 180);
+
+/* A job that listens on a port which is its own: the socket that found it stays bound to it, without listening, until the test
+ * ends, so that the kernel gives it to no other; the job may bind to it all the same (SO_REUSEADDR on both). */
+static struct job manual(int n_worker, int *port_out)
+{
+    struct job job = fleet_case(n_worker, n_worker);
+    int keeper = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+    struct sockaddr_in where = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof where;
+    cr_assert_eq(setsockopt(keeper, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
+    cr_assert_eq(bind(keeper, (struct sockaddr *)&where, n), 0);
+    cr_assert_eq(getsockname(keeper, (struct sockaddr *)&where, &n), 0);
+    *port_out = ntohs(where.sin_port);
+    job.workers.launcher = JOB_LAUNCHER_MANUAL;
+    snprintf(job.workers.listen, sizeof job.workers.listen, "127.0.0.1:%d", *port_out);
+    strcpy(job.workers.token_file, folder_path("token"));
+    return job;
+}
+
+/* Run a part of the test in a process of its own, which ends with the test. */
+static pid_t beside(void (*run)(int port), int port)
+{
+    pid_t self = getpid(), pid = fork();
+    cr_assert_geq(pid, 0);
+    if (pid == 0) {
+        die_with(self);
+        run(port);
+        _exit(0);
+    }
+    return pid;
+}
+
+static void expect_exit(pid_t pid, int code)
+{
+    int state;
+    cr_assert_eq(waitpid(pid, &state, 0), pid);
+    cr_assert(WIFEXITED(state) && WEXITSTATUS(state) == code, "state %x, expected exit code %d", (unsigned)state, code);
+}
+
+/* A connection to the coordinator, once it listens. */
+static int stranger(int port)
+{
+    struct sockaddr_in where = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)port)};
+    for (double since = now_s(); patience_left(since);) {
+        int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (connect(file, (struct sockaddr *)&where, sizeof where) == 0) {
+            return file;
+        }
+        close(file);
+    }
+    _exit(90);
+}
+
+static _Noreturn void worker_exec(int port, const char *token_name)
+{
+    char path[PATH_MAX], join[32];
+    program_find("trainer-worker", path, sizeof path);
+    snprintf(join, sizeof join, "127.0.0.1:%d", port);
+    execl(path, path, "--join", join, "--token-file", folder_path(token_name), (char *)NULL);
+    _exit(91);
+}
+
+/* Read to the end of the stream: true when it comes. */
+static bool is_closed(int file)
+{
+    char bytes[512];
+    ssize_t n = 1;
+    while (n > 0) {
+        n = recv(file, bytes, sizeof bytes, 0);
+    }
+    return n == 0 || errno == ECONNRESET;
+}
+
+static void send_all(int file, const void *bytes, size_t n)
+{
+    if (send(file, bytes, n, MSG_NOSIGNAL) != (ssize_t)n) {
+        _exit(92);
+    }
+}
+
+/* Everything a stranger may try; each connection must be closed by the other side. Then a good worker comes. */
+static void strangers_run(int port)
+{
+    freopen("/dev/null", "w", stderr);
+    int garbage = stranger(port), huge = stranger(port), wrong = stranger(port), early = stranger(port), old = stranger(port);
+    send_all(garbage, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27);
+    send_all(huge, "\xff\xff\xff\xff\x01\x00", 6);
+
+    size_t n;
+    struct message_hello hello = {.version = MESSAGE_VERSION,
+                                  .token = message_text("0000000000000000000000000000000000000000000000000000000000000000"),
+                                  .host = message_text("nowhere")};
+    void *frame = control_frame_hello(&hello, &n);
+    send_all(wrong, frame, n);
+    free(frame);
+    struct message_heartbeat beat = {.epoch = 1};
+    frame = control_frame_heartbeat(&beat, &n);
+    send_all(early, frame, n);
+    free(frame);
+    hello.version = MESSAGE_VERSION + 1;
+    frame = control_frame_hello(&hello, &n);
+    send_all(old, frame, n);
+    free(frame);
+
+    double begin = now_s();
+    int silent[200]; /* more than may wait: the oldest go at once, not after their 5 s; the rest stays silent for ever */
+    for (int i = 0; i < 200; i++) {
+        silent[i] = stranger(port);
+    }
+    if (!is_closed(garbage) || !is_closed(huge) || !is_closed(wrong) || !is_closed(early) || !is_closed(old) ||
+        !is_closed(silent[0]) || now_s() - begin > 4) {
+        _exit(93);
+    }
+    worker_exec(port, "token");
+}
+
+Test(join, strangers_with_garbage_or_silence_keep_no_worker_out)
+{
+    int port;
+    struct job job = manual(1, &port);
+    pid_t pid = beside(strangers_run, port);
+    struct fleet *fleet;
+    cr_assert_eq(fleet_open(&job, NULL, &fleet), STATUS_OK, "%s", status_reason());
+    struct stat about;
+    cr_assert_eq(stat(folder_path("token"), &about), 0);
+    cr_assert_eq(about.st_mode & 0777, 0600u);
+    fleet_close(fleet);
+    expect_exit(pid, 0);
+}
+
+/* The first line of the token file, once it is whole: it is made just after the coordinator listens. */
+static void token_await(char *secret, size_t n_room)
+{
+    for (double since = now_s(); patience_left(since);) {
+        if (folder_has("token")) {
+            folder_read("token", secret, n_room);
+            char *end = strchr(secret, '\n');
+            if (end != NULL) {
+                *end = '\0';
+                return;
+            }
+        }
+    }
+    _exit(94);
+}
+
+/* A worker's hello with its job's token, from a process that says no more. */
+static void mute_run(int port)
+{
+    const struct transport_events events = {0};
+    struct transport *transport;
+    char secret[256] = "";
+    size_t n, n_address;
+    int file = stranger(port);
+    token_await(secret, sizeof secret);
+    if (transport_open(0, 0, 0, 4, &events, &transport) != STATUS_OK) {
+        _exit(95);
+    }
+    const void *address = transport_address(transport, &n_address);
+    struct message_hello hello = {.version = MESSAGE_VERSION,
+                                  .token = message_text(secret),
+                                  .host = message_text("nowhere"),
+                                  .pid = (uint32_t)getpid(),
+                                  .address = {address, (uint32_t)n_address}};
+    void *frame = control_frame_hello(&hello, &n);
+    send_all(file, frame, n);
+    free(frame);
+    _exit(is_closed(file) ? 0 : 93);
+}
+
+Test(join, a_worker_that_joins_and_says_no_more_is_not_waited_for)
+{
+    int port;
+    struct job job = manual(1, &port);
+    job.workers.heartbeat_timeout = 1;
+    pid_t pid = beside(mute_run, port);
+    struct fleet *fleet;
+    cr_assert_eq(fleet_open(&job, NULL, &fleet), STATUS_PEER);
+    fleet_check_reason((const char *const[]){"worker 0 (pid ", " on nowhere) was silent for ", "while it was connected", NULL});
+    fleet_check_silence(1);
+    expect_exit(pid, 0);
+}
+
+Test(join, too_few_workers_end_the_wait_with_their_number)
+{
+    int port;
+    struct job job = manual(2, &port);
+    job.workers.join_timeout = 1;
+    struct fleet *fleet;
+    cr_assert_eq(fleet_open(&job, NULL, &fleet), STATUS_PEER);
+    fleet_check_reason((const char *const[]){"0 of 2 workers joined within 1 s", NULL});
+}
+
+Test(join, a_token_file_that_others_can_read_is_refused)
+{
+    int port;
+    struct job job = manual(1, &port);
+    folder_write("token", "0123456789abcdef0123456789abcdef\n");
+    cr_assert_eq(chmod(folder_path("token"), 0644), 0);
+    struct fleet *fleet;
+    cr_assert_eq(fleet_open(&job, NULL, &fleet), STATUS_CREATE);
+    fleet_check_reason((const char *const[]){folder_path("token"), "mode 0644", "expected 0600", NULL});
+}
+
+static volatile sig_atomic_t child_ended;
+
+static void child_note(int signal)
+{
+    child_ended = signal;
+}
+
+static void wrong_run(int port)
+{
+    freopen(folder_path("said"), "w", stderr);
+    worker_exec(port, "wrong");
+}
+
+Test(join, a_worker_with_the_wrong_token_is_told_so)
+{
+    int port;
+    struct job job = manual(1, &port);
+    struct fleet *fleet;
+    char said[512];
+    folder_write("wrong", "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\n");
+    cr_assert_eq(chmod(folder_path("wrong"), 0600), 0);
+    signal(SIGCHLD, child_note); /* nobody joins: its end is what the coordinator waits for */
+    pid_t pid = beside(wrong_run, port);
+    cr_assert_eq(fleet_open(&job, &child_ended, &fleet), STATUS_INTERRUPTED, "%s", status_reason());
+    expect_exit(pid, status_exit_code(STATUS_PEER));
+    folder_read("said", said, sizeof said);
+    cr_assert_not_null(strstr(said, "the token is not this job's"), "%s", said);
+}
