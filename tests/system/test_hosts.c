@@ -2,6 +2,7 @@
 #include "partition/npy.h"
 #include "tests/support/folder.h"
 #include "tests/support/machines.h"
+#include "tests/support/patience.h"
 #include "tests/support/results.h"
 
 #include <criterion/criterion.h>
@@ -9,23 +10,16 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #define JOIN "10.77.0.1:7700"
-#define ENDLESS "--set", "train.epochs=1000000", "--set", "workers.heartbeat_timeout=1"
+#define ENDLESS "--set", "train.epochs=1000000", "--set", "workers.heartbeat_timeout=2"
+#define LOST_S 15 /* five times a timeout of 2 s and the second that the others have to end */
 
 static struct machine machines[2] = {{.name = "north", .address = "10.77.0.1/24"},
                                      {.name = "south", .address = "10.77.0.2/24"}};
 static struct machine *const north = &machines[0], *const south = &machines[1];
 static struct process coordinator, workers[3];
 static char coordinator_path[PATH_MAX], worker_path[PATH_MAX], token[256];
-
-static double now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static void save(const char *name, enum npy_type type, int rank, const int64_t *shape, const void *values)
 {
@@ -79,7 +73,7 @@ static void remove_all(void)
     folder_remove();
 }
 
-TestSuite(hosts, .init = make_all, .fini = remove_all, .timeout = 60);
+TestSuite(hosts, .init = make_all, .fini = remove_all, .timeout = 180);
 
 /* --- a job under way --- */
 
@@ -120,7 +114,7 @@ static void expect_lost(int i, const char *how, double since)
 {
     char who[64];
     expect_end(&coordinator, 69, how);
-    cr_assert_lt(now_s() - since, 4, "after a timeout of 1 s");
+    cr_assert_lt(now_s() - since, LOST_S);
     snprintf(who, sizeof who, "trainerd: worker %d (pid %d on south) ", i, workers[i].pid);
     cr_assert_not_null(strstr(coordinator.words, who), "'%s' is not in: %s", who, coordinator.words);
 }
@@ -199,7 +193,7 @@ Test(hosts, a_cut_cable_ends_the_job_and_the_worker_beyond_it)
     expect_lost(1, " in epoch ", since);
     expect_end(&workers[0], 69, "the coordinator ended the job: worker 1 ");
     expect_end(&workers[1], 69, "lost the coordinator: ");
-    cr_assert_lt(now_s() - since, 4, "after a timeout of 1 s");
+    cr_assert_lt(now_s() - since, LOST_S);
 }
 
 Test(hosts, a_cable_that_is_cut_before_all_have_joined_is_noticed_on_both_ends)
@@ -211,7 +205,7 @@ Test(hosts, a_cable_that_is_cut_before_all_have_joined_is_noticed_on_both_ends)
     cr_assert_eq(machine_run(south, "ip link set wire down"), 0);
     expect_lost(0, "before all had joined", since);
     expect_end(&workers[0], 69, "lost the coordinator: ");
-    cr_assert_lt(now_s() - since, 15);
+    cr_assert_lt(now_s() - since, 40, "five times the 8 s after which the kernel gives up");
 }
 
 Test(hosts, a_coordinator_that_answers_nothing_is_given_up_in_time)
@@ -222,5 +216,5 @@ Test(hosts, a_coordinator_that_answers_nothing_is_given_up_in_time)
     double since = now_s();
     process_start(&workers[0], south, folder, "0123456789abcdef0123456789abcdef", arguments);
     expect_end(&workers[0], 69, "cannot reach the coordinator at 10.77.0.9:7700 within 1 s: ");
-    cr_assert_lt(now_s() - since, 3);
+    cr_assert_lt(now_s() - since, 10);
 }

@@ -1,8 +1,11 @@
 /* Whole jobs as their users run them: a job file in, exit code and output folder out, with real workers on this machine. */
 #include "tests/support/folder.h"
+#include "tests/support/patience.h"
 #include "tests/support/results.h"
+#include "tests/system/fleet_case.h"
 
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -27,7 +30,7 @@ static void make_all(void)
     folder_make();
 }
 
-TestSuite(job, .init = make_all, .fini = folder_remove, .timeout = 120);
+TestSuite(job, .init = make_all, .fini = folder_remove, .timeout = 180);
 
 /* --- a job under way --- */
 
@@ -128,21 +131,6 @@ static void expect_reason(const char *part)
     cr_assert_eq(strchr(reason, '\n')[1], '\0', "the reason comes last: %s", words);
     cr_assert_not_null(strstr(reason, part), "'%s' is not in: %s", part, reason);
     cr_assert_str_eq(printed, "");
-}
-
-/* Workers of a coordinator. */
-static int workers_of(pid_t coordinator, pid_t pids[], int n_most)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", coordinator, coordinator);
-    FILE *file = fopen(path, "r");
-    cr_assert_not_null(file);
-    int n = 0;
-    while (n < n_most && fscanf(file, "%d", &pids[n]) == 1) {
-        n++;
-    }
-    fclose(file);
-    return n;
 }
 
 static void expect_gone(const pid_t pids[], int n)
@@ -258,53 +246,82 @@ Test(job, the_plan_tells_traffic_as_it_is_measured_and_makes_nothing)
 
 /* --- jobs that are stopped --- */
 
-#define LONG "--set", "workers.count=2", "--set", "model.dropout=0.5", "--set", "train.epochs=3000"
+/* A job that does not end before it is stopped, however late that comes. */
+#define ENDLESS "--set", "train.epochs=100000000", "--set", "workers.count=2", "--set", "model.dropout=0.5"
+
+/* Epochs of the newest checkpoint in an output folder; 0: none. */
+static long long checkpoint_epochs(const char *name)
+{
+    char path[128];
+    long long newest = 0;
+    snprintf(path, sizeof path, "%s/checkpoint", name);
+    DIR *all = opendir(folder_path(path));
+    for (struct dirent *entry; all != NULL && (entry = readdir(all)) != NULL;) {
+        long long n;
+        int end = 0;
+        bool is_one = sscanf(entry->d_name, "epoch-%lld.ckpt%n", &n, &end) == 1 && end > 0 && entry->d_name[end] == '\0';
+        newest = is_one && n > newest ? n : newest;
+    }
+    if (all != NULL) {
+        closedir(all);
+    }
+    return newest;
+}
+
+/* The job in folder two was stopped: resumed in this way for some epochs more it leaves what one leaves that never was. */
+static void expect_resumed(int n_worker, bool with_traffic)
+{
+    char epochs[64], workers[32];
+    long long n = checkpoint_epochs("two");
+    cr_assert_gt(n, 0);
+    cr_assert_not(folder_has("two/result.json"));
+    snprintf(epochs, sizeof epochs, "train.epochs=%lld", n + 50);
+    snprintf(workers, sizeof workers, "workers.count=%d", n_worker);
+    EXPECT(0, "--set", epochs, "--set", "output.dir=one", "--set", "workers.count=2", "--set", "model.dropout=0.5");
+    EXPECT(0, "--set", epochs, "--set", "output.dir=two", "--set", workers, "--set", "model.dropout=0.5", "--set",
+           "partition.parts=2", "--resume");
+    results_expect_same(folder_path("one"), folder_path("two"), with_traffic);
+}
 
 Test(job, interrupted_and_resumed_it_leaves_the_same_files)
 {
-    EXPECT(0, LONG, "--set", "output.dir=one");
-    struct job_run run = START(LONG, "--set", "output.dir=two");
+    struct job_run run = START(ENDLESS, "--set", "output.dir=two");
     await(&run, "epoch 1/");
     pid_t workers[4];
-    int n = workers_of(run.pid, workers, 4);
+    int n = fleet_workers(run.pid, workers, 4);
     cr_assert_eq(n, 2);
     cr_assert_eq(kill(run.pid, SIGINT), 0);
     int code = finish(&run);
     cr_assert_eq(code, 75, "exit %d: %s", code, words);
     expect_reason("checkpoint saved in 'two/checkpoint'");
     expect_gone(workers, n);
-    cr_assert_not(folder_has("two/result.json"));
-    EXPECT(0, LONG, "--set", "output.dir=two", "--resume");
-    results_expect_same(folder_path("one"), folder_path("two"), true);
+    expect_resumed(2, true);
 }
 
 Test(job, a_killed_worker_ends_the_job_with_69_and_the_last_checkpoint_goes_on)
 {
-    EXPECT(0, LONG, "--set", "output.dir=one", "--set", "train.checkpoint_every=100");
-    struct job_run run = START(LONG, "--set", "output.dir=two", "--set", "train.checkpoint_every=100");
-    await(&run, "epoch 150/");
+    struct job_run run = START(ENDLESS, "--set", "output.dir=two", "--set", "train.checkpoint_every=10");
+    await(&run, "epoch 1/");
+    for (double since = now_s(); checkpoint_epochs("two") == 0 && patience_left(since);) {
+    }
     pid_t workers[4];
-    int n = workers_of(run.pid, workers, 4);
+    int n = fleet_workers(run.pid, workers, 4);
     cr_assert_eq(n, 2);
     cr_assert_eq(kill(workers[1], SIGKILL), 0);
     int code = finish(&run);
     cr_assert_eq(code, 69, "exit %d: %s", code, words);
     expect_reason("signal 9");
     expect_gone(workers, n);
-    cr_assert_not(folder_has("two/result.json"));
-    /* Fewer workers, the same parts: the same bits. */
-    EXPECT(0, "--resume", "--set", "workers.count=1", "--set", "partition.parts=2", "--set", "model.dropout=0.5", "--set",
-           "train.epochs=3000", "--set", "output.dir=two");
-    results_expect_same(folder_path("one"), folder_path("two"), false);
+    expect_resumed(1, false); /* fewer workers, the same parts: the same bits */
 }
 
 Test(job, a_second_interrupt_ends_it_at_once)
 {
     /* A stopped worker never ends its epoch. */
-    struct job_run run = START(LONG, "--set", "output.dir=o", "--set", "workers.heartbeat_timeout=60");
+    struct job_run run = START(ENDLESS, "--set", "output.dir=o", "--set", "workers.heartbeat_timeout=600");
     await(&run, "epoch 1/");
     pid_t workers[4];
-    int n = workers_of(run.pid, workers, 4);
+    int n = fleet_workers(run.pid, workers, 4);
     cr_assert_eq(n, 2);
     cr_assert_eq(kill(workers[1], SIGSTOP), 0);
     cr_assert_eq(kill(run.pid, SIGTERM), 0);
