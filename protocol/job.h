@@ -66,7 +66,7 @@ enum status job_load(const char *path, const char *const *set, size_t n_set, str
 enum status job_load_text(const char *text, size_t n_bytes, const char *origin, const char *const *set, size_t n_set,
                           struct job *out);
 
-/* Canonical TOML: every key, in the list's order; job_load_text gives the same struct back.
+/* Canonical TOML: every key that applies, in the list's order; job_load_text gives a checked job's struct back.
  *
  *   owns    the caller frees the returned text
  */

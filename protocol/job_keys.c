@@ -72,6 +72,24 @@ bool job_section_known(const char *name)
     return false;
 }
 
+const struct job_only *job_only_find(enum job_key_id key)
+{
+#define ONLY_ROW(section, name, chooser, choices) {JOB_KEY_##section##_##name, JOB_KEY_##section##_##chooser, choices},
+    static const struct job_only rows[] = {JOB_ONLY_LIST(ONLY_ROW)};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].key == key) {
+            return &rows[i];
+        }
+    }
+    return NULL;
+}
+
+bool job_key_applies(const struct job *job, enum job_key_id key)
+{
+    const struct job_only *only = job_only_find(key);
+    return only == NULL || (only->with >> *(const int *)((const char *)job + job_keys[only->by].offset) & 1) != 0;
+}
+
 void job_key_expect(const struct job_key *key, char out[JOB_EXPECT_BYTES])
 {
     char least[JOB_REAL_BYTES], most[JOB_REAL_BYTES];

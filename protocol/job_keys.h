@@ -67,6 +67,18 @@ extern const int job_n_section;
 const struct job_key *job_key_find(const char *section, const char *name);
 bool job_section_known(const char *name);
 
+/* A key that is for some choices of another key alone: bit c of `with` is set for choice c. */
+struct job_only {
+    enum job_key_id key, by;
+    uint32_t with;
+};
+
+/* The row of a key, NULL when it goes with everything. */
+const struct job_only *job_only_find(enum job_key_id key);
+
+/* The job's other keys leave this one a meaning. */
+bool job_key_applies(const struct job *job, enum job_key_id key);
+
 /* What a key takes, for messages and the reference: "a whole number from 0 to 9", "one of gcn, sage", … */
 #define JOB_EXPECT_BYTES 256
 void job_key_expect(const struct job_key *key, char out[JOB_EXPECT_BYTES]);

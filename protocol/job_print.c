@@ -1,4 +1,4 @@
-/* A job as canonical TOML: every key in the list's order. Equal jobs give equal text. */
+/* A job as canonical TOML: every key that applies, in the list's order. Equal jobs give equal text. */
 #include "protocol/job.h"
 #include "protocol/job_keys.h"
 #include "protocol/log.h"
@@ -51,7 +51,7 @@ char *job_print(const struct job *job)
             section = key->section;
             fprintf(file, "\n[%s]\n", section);
         }
-        if (key->type != JOB_TYPE_LATER) {
+        if (key->type != JOB_TYPE_LATER && job_key_applies(job, (enum job_key_id)i)) {
             fprintf(file, "%s = ", key->name);
             job_print_value(file, job, key);
             fputc('\n', file);

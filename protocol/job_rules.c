@@ -1,6 +1,7 @@
 /* Rules that see more than one key of a job, or more of a value than its range. Rules on data are the reader's. */
 #include "protocol/job_keys.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,6 +76,32 @@ static enum status check_model(const struct job *job, const struct job_places *p
     return STATUS_OK;
 }
 
+/* A key that is given and means nothing beside another: who wrote it expects something of it. */
+static enum status check_only(const struct job *job, const struct job_places *places)
+{
+    for (int i = 0; i < JOB_KEY_N; i++) {
+        bool given = places->of[i].set || places->of[i].line > 0;
+        if (!given || job_key_applies(job, (enum job_key_id)i)) {
+            continue;
+        }
+        const struct job_only *only = job_only_find((enum job_key_id)i);
+        const struct job_key *by = &job_keys[only->by];
+        char where[JOB_WHERE_BYTES], label[JOB_LABEL_BYTES], by_label[JOB_LABEL_BYTES], expect[JOB_EXPECT_BYTES] = "";
+        job_where(places, (enum job_key_id)i, where);
+        job_key_label(&job_keys[i], label);
+        job_key_label(by, by_label);
+        for (int choice = 0, at = 0; choice < by->n_choice; choice++) {
+            if ((only->with >> choice & 1) != 0) {
+                at += snprintf(expect + at, sizeof expect - (size_t)at, "%s\"%s\"", at > 0 ? " or " : "",
+                               by->choice[choice].text);
+            }
+        }
+        return status_fail(STATUS_CONFIG, "%s: %s does not go with %s = \"%s\"; expected %s, or %s left out", where, label,
+                           by_label, by->choice[*(const int *)((const char *)job + by->offset)].text, expect, label);
+    }
+    return STATUS_OK;
+}
+
 enum status job_check_rules(const struct job *job, const struct job_places *places)
 {
     if (!name_is_sane(job->job.name)) {
@@ -87,6 +114,9 @@ enum status job_check_rules(const struct job *job, const struct job_places *plac
     }
     if (status == STATUS_OK) {
         status = check_model(job, places);
+    }
+    if (status == STATUS_OK) {
+        status = check_only(job, places);
     }
     if (status != STATUS_OK) {
         return status;

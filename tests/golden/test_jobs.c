@@ -58,12 +58,15 @@ static void job_run(const struct trial *trial, const char *train)
     FILE *file = fopen(folder_path("job.toml"), "w");
     cr_assert_not_null(file);
     fprintf(file,
-            "[dataset]\npath = \"%s\"\nundirected = \"no\"\n[partition]\nparts = %d\nmethod = \"%s\"\nfile = \"%s/owners.txt\"\n"
-            "cache = \"off\"\n"
+            "[dataset]\npath = \"%s\"\nundirected = \"no\"\n[partition]\nparts = %d\nmethod = \"%s\"\ncache = \"off\"\n",
+            trial->golden->folder, trial->layout->parts, trial->layout->method);
+    if (strcmp(trial->layout->method, "file") == 0) {
+        fprintf(file, "file = \"%s/owners.txt\"\n", folder);
+    }
+    fprintf(file,
             "[model]\ninit = \"%s/init.safetensors\"\nhidden = 16\n%s\n[train]\n%s\n[workers]\ncount = %d\nthreads = 1\n"
             "[output]\ndir = \"%s/out\"\n",
-            trial->golden->folder, trial->layout->parts, trial->layout->method, folder, trial->golden->folder, trial->model,
-            train, trial->layout->workers, folder);
+            trial->golden->folder, trial->model, train, trial->layout->workers, folder);
     fclose(file);
     snprintf(command, sizeof command, "'%s' --config %s/job.toml 2>%s/log", program_path, folder, folder);
     cr_assert_eq(system(command), 0, "%s: %s", trial->where, command);

@@ -173,6 +173,24 @@ Test(job, rules_across_keys_name_the_place_of_the_key_that_breaks_them)
     SETTING_REFUSED("dataset.path=x", "job.toml:2:13:", "both given");
 }
 
+Test(job, a_key_that_means_nothing_beside_another_is_refused_with_both)
+{
+    REFUSED(GRAPH "[partition]\nfile = \"x\"\n", "job.toml:4:8: partition.file does not go with partition.method = \"metis\"",
+            "expected \"file\", or partition.file left out");
+    REFUSED(GRAPH "[partition]\nmethod = \"block\"\nseed = 1\n", "job.toml:5:8: partition.seed does not go with",
+            "expected \"metis\" or \"random\"");
+    REFUSED(GRAPH "[model]\naggregator = \"mean\"\n", "model.aggregator does not go with model.kind = \"gcn\"", "\"sage\"");
+    REFUSED(GRAPH "[model]\nkind = \"sgc\"\nsteps = 2\nalpha = 0.5\n", "job.toml:6:9: model.alpha", "\"appnp\"");
+    REFUSED(GRAPH "[model]\nkind = \"sage\"\nlearn_eps = false\n", "model.learn_eps", "\"gin\"");
+    REFUSED("[dataset]\npath = \"x\"\nnodes = 5\n", "dataset.nodes does not go with dataset.generator = \"none\"",
+            "\"sbm\" or \"rmat\"");
+    REFUSED(GRAPH "degree = 5\n", "job.toml:3:10: dataset.degree does not go with dataset.generator = \"karate\"");
+    REFUSED(GRAPH "[train]\nmomentum = 0.9\n", "train.momentum does not go with train.optimizer = \"adam\"", "\"sgd\"");
+    REFUSED(GRAPH "[train]\nlr_step = 9\n", "train.lr_step does not go with train.lr_schedule = \"constant\"", "\"step\"");
+    SETTING_REFUSED("model.alpha=0.5", "--set model.alpha: model.alpha does not go with model.kind = \"gcn\"");
+    cr_assert_eq(load(GRAPH "[model]\nkind = \"sgc\"\nsteps = 2\n", &scratch), STATUS_OK, "%s", status_reason());
+}
+
 Test(job, as_many_parts_as_workers_unless_parts_are_given)
 {
     struct job job;
@@ -249,9 +267,9 @@ Test(job, printed_jobs_read_back_as_the_same_bytes)
 {
     const char *set[] = {"name=\"q\\\"uo\\\\te \\u00e9\"", "train.lr=0.1", "train.weight_decay=1e-300",
                          "train.epsilon=1e-8", "train.beta1=0.30000000000000004", "model.eps=-0.0",
-                         "dataset.degree=3.3333333333333335", "train.seed=9223372036854775807",
+                         "dataset.generator=sbm", "dataset.degree=3.3333333333333335", "train.seed=9223372036854775807",
                          "memory.limit=3GiB", "output.dir=\"tab\\tnewline\\nbell\\u0007del\\u007f\"", "model.residual=true",
-                         "model.kind=appnp"};
+                         "model.kind=gin"};
     struct job first, second;
     memset(&first, 0xaa, sizeof first);
     memset(&second, 0x55, sizeof second);
