@@ -116,6 +116,10 @@ Test(control, an_announced_length_reserves_nothing)
     size_t n_room;
     control_decoder_room(&decoder, &n_room);
     cr_assert_leq(n_room, 4096u);
+    static const uint8_t some[5000];
+    feed(&decoder, some, sizeof some);
+    control_decoder_room(&decoder, &n_room);
+    cr_assert_leq(n_room, 8192u);
     control_decoder_release(&decoder);
 }
 

@@ -34,6 +34,14 @@ Test(file, a_file_is_whole_or_the_old_one_stays)
     cr_assert_eq(file_replace(folder_path("none/f"), piece, 2), STATUS_CREATE);
 }
 
+Test(file, what_a_crash_left_aside_does_not_get_into_the_file)
+{
+    folder_write("f.tmp", "left by a crash");
+    const struct iovec text = {.iov_base = "new", .iov_len = 3};
+    cr_assert_eq(file_replace(folder_path("f"), &text, 1), STATUS_OK);
+    cr_assert_str_eq(text_of("f"), "new");
+}
+
 Test(file, a_full_disk_is_an_io_error_that_leaves_no_part_of_a_file)
 {
     struct iovec piece = {.iov_base = "x", .iov_len = 1};

@@ -94,6 +94,7 @@ Test(job, a_mistaken_key_is_named_with_its_place_and_the_nearest_key)
     REFUSED(GRAPH "[train]\nwieght_decay = 3\n", "did you mean 'train.weight_decay'?");
     REFUSED(GRAPH "[model]\nepochs = 3\n", "job.toml:4:1:", "did you mean 'train.epochs'?");
     REFUSED("lr = 3\n" GRAPH, "job.toml:1:1:", "before the first section", "did you mean 'train.lr'?");
+    REFUSED(GRAPH "[train]\nsed = 3\n", "did you mean 'train.seed'?"); /* not another section's seed */
     REFUSED(GRAPH "[output]\nquite_different = 3\n", "job.toml:4:1:", "expected one of dir");
 }
 
@@ -170,7 +171,9 @@ Test(job, rules_across_keys_name_the_place_of_the_key_that_breaks_them)
     REFUSED("name = \"..\"\n" GRAPH, "fit for a folder");
     REFUSED("name = \"\"\n" GRAPH, "fit for a folder");
     REFUSED("name = \"a\\nb\"\n" GRAPH, "fit for a folder");
+    REFUSED("[dataset]\ngenerator = \"sbm\"\nclasses = 3\nlabels_per_node = 4\n", "job.toml:4:19:", "dataset.classes");
     SETTING_REFUSED("dataset.path=x", "job.toml:2:13:", "both given");
+    SETTING_REFUSED("name=a/b", "--set name: ", "fit for a folder");
 }
 
 Test(job, a_key_that_means_nothing_beside_another_is_refused_with_both)

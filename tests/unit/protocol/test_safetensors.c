@@ -116,6 +116,7 @@ Test(safetensors, a_header_that_breaks_the_format_is_refused_by_name)
     refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,8]}}", 8, "shape[1]");
     refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904],\"data_offsets\":[0,0]}}", 0, "data_offsets");
     refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0]}}", 8, "two whole numbers");
+    refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8,9]}}", 8, "two whole numbers");
     refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}", 8, "[8, 0]");
     refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, "[0, 4]");
 }
@@ -140,6 +141,7 @@ Test(safetensors, a_length_past_the_file_or_the_format_s_limit_is_refused)
         cr_assert_not_null(strstr(status_reason(), "expected at most 56"), "%s", status_reason());
     }
     cr_assert_eq(safetensors_load_bytes(bytes, 7, "f", &want, 1), STATUS_DATA);
+    cr_assert_not_null(strstr(status_reason(), "f: 7 bytes, expected a safetensors file"), "%s", status_reason());
 }
 
 Test(safetensors, a_long_name_does_not_push_out_what_was_expected)
@@ -157,6 +159,7 @@ Test(safetensors, a_tensor_that_is_missing_unknown_or_of_another_shape_is_named)
     refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
             "\"v\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}", 12, "'v' belongs to nothing");
     refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[1,2],\"data_offsets\":[0,8]}}", 8, "has shape [1, 2], expected [2]");
+    refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]}}", 8, "has shape [2, 1], expected [2]");
 }
 
 Test(safetensors, a_number_that_is_not_finite_is_refused)

@@ -137,7 +137,9 @@ static int echo_stop(struct side *side, pid_t pid)
     int n_pending = 0;
     post(side, TRANSPORT_KIND_COMMAND, ID_STOP, 0, NULL, 0, &n_pending);
     await(side, side->n_arrived, &n_pending);
+    double begin = now_s();
     side_close(side);
+    cr_assert_lt(now_s() - begin, 1.5, "nothing is under way, so nothing is waited for");
     int state;
     cr_assert_eq(waitpid(pid, &state, 0), pid);
     return WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
@@ -237,6 +239,7 @@ Test(transport, a_send_to_the_own_number_is_delivered_and_not_counted)
     cr_assert_eq(memcmp(side.room + 8, "own words", 9), 0);
     cr_assert_eq(side.heads[0].sender, 0u);
     cr_assert_eq(transport_traffic(side.transport).all_sent, 0u);
+    cr_assert_eq(transport_traffic(side.transport).all_received, 0u);
     side_close(&side);
 }
 
