@@ -1,6 +1,6 @@
 /* Messages between processes: a fixed head and a body of bytes, to a peer by number. UCX active messages underneath.
  *
- * transport_ucx.c is the only file that sees UCX. One thread uses a transport. Addresses are swapped by somebody else
+ * Only transport_ucx*.[ch] see UCX. One thread uses a transport. Addresses are swapped by somebody else
  * (the control socket); a peer's death is noticed by somebody else too (heartbeats, waitpid). A sending or receiving
  * process calls transport_progress or transport_wait; nothing moves otherwise. Nothing is allocated after open and connect.
  * Numbers of peers: worker rank r is peer r, the coordinator is peer n_rank.
