@@ -24,6 +24,28 @@ struct random_key generator_key(const struct job *job, int draw)
         .seed = (uint64_t)job->dataset.seed, .op = (uint16_t)draw, .stream = RANDOM_STREAM_GENERATOR};
 }
 
+/* Drawing takes minutes where there is no room for what is drawn, so sizes are held against it first. Of the edges the
+ * workers keep as many as differ, which nobody knows yet; the rows of the nodes they keep all. */
+static enum status room_check(const struct job *job, int64_t n_node, int64_t n_edge)
+{
+    bool one_way = job->dataset.undirected == JOB_SWITCH_NO;
+    int64_t n_label = job->dataset.labels_per_node > 1 ? job->dataset.classes : 1;
+    int64_t rows = n_node * (int64_t)sizeof(float) * (job->dataset.features + n_label);
+    int64_t graph = n_node * (int64_t)sizeof(int64_t) + n_edge * (int64_t)sizeof(uint32_t) * (one_way ? 1 : 2);
+    int64_t machine = memory_machine(), limit = job->memory.limit;
+    if (rows + graph > machine) {
+        return status_fail(STATUS_NOMEM, "dataset.generator: %" PRId64 " nodes with %" PRId64 " edges and %" PRId64
+                           " features take %" PRId64 " bytes, more than this machine's memory of %" PRId64, n_node, n_edge,
+                           job->dataset.features, rows + graph, machine);
+    }
+    if (limit > 0 && rows / job->workers.count > limit) {
+        return status_fail(STATUS_NOMEM, "dataset.generator: features and labels of %" PRId64 " nodes take %" PRId64
+                           " bytes, shared by workers.count = %" PRId64 " more than memory.limit = %" PRId64, n_node, rows,
+                           (int64_t)job->workers.count, limit);
+    }
+    return STATUS_OK;
+}
+
 enum status generator_n_edge(const struct job *job, int64_t n_node, int64_t *out)
 {
     double n_edge = round((double)n_node * job->dataset.degree);
@@ -32,7 +54,7 @@ enum status generator_n_edge(const struct job *job, int64_t n_node, int64_t *out
                            PRId64, n_node, job->dataset.degree, n_edge, GENERATOR_EDGE_MOST);
     }
     *out = n_node > 1 ? (int64_t)n_edge : 0;
-    return STATUS_OK;
+    return room_check(job, n_node, *out);
 }
 
 enum status generator_features(const struct job *job, struct dataset *out, float **rows_out)

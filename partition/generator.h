@@ -43,7 +43,11 @@ static inline float generator_normal(uint32_t draw)
     return (float)(sum - 510) * 0.0067658780f; /* 1 / sqrt(4 (256² - 1) / 12) */
 }
 
-/* round(nodes × degree) edges. errors  STATUS_CONFIG above GENERATOR_EDGE_MOST */
+/* round(nodes × degree) edges.
+ *
+ *   errors  STATUS_CONFIG above GENERATOR_EDGE_MOST · STATUS_NOMEM a graph that fits neither this machine nor the limit of the
+ *           job's workers together, with both numbers
+ */
 enum status generator_n_edge(const struct job *job, int64_t n_node, int64_t *out);
 
 /* features_f32 of n_node rows: the rows' block, still zero; the caller fills it. */

@@ -145,6 +145,11 @@ int64_t memory_n_call(void)
     return atomic_load(&n_call);
 }
 
+int64_t memory_machine(void)
+{
+    return (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+}
+
 /* A "Name:   123 kB" line of /proc/self/status, in bytes. */
 static int64_t status_line(const char *name)
 {

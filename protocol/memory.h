@@ -60,6 +60,9 @@ int64_t memory_peak(enum memory_category category);
 /* How often memory_acquire or memory_alloc was called so far: an epoch must not change it. */
 int64_t memory_n_call(void);
 
+/* Bytes of memory this machine has, for plans to be held against. */
+int64_t memory_machine(void);
+
 /* The process's resident set now and at its peak, in bytes; 0 where /proc does not tell. */
 int64_t memory_resident(void);
 int64_t memory_resident_peak(void);

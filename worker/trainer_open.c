@@ -169,7 +169,7 @@ static enum status limit_check(const struct trainer *t)
     int64_t limit = t->setup.job->memory.limit, need = memory_plan_total(&t->plan);
     const char *whose = "memory.limit";
     if (limit == 0) {
-        limit = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+        limit = memory_machine();
         whose = "this machine's memory";
     }
     if (need > limit) {

@@ -233,3 +233,25 @@ Test(generator, loading_takes_little_more_memory_than_what_stays)
     dataset_release(&dataset);
     cr_assert_eq(memory_now(MEMORY_N), before);
 }
+
+Test(generator, a_graph_that_fits_nowhere_is_refused_before_it_is_drawn, .timeout = 10)
+{
+    static const enum job_generator kinds[] = {JOB_GENERATOR_SBM, JOB_GENERATOR_RMAT};
+    for (int i = 0; i < 2; i++) {
+        struct dataset dataset;
+        struct job job = job_of(kinds[i], (int64_t)1 << 31);
+        job.dataset.degree = 60;
+        job.dataset.features = 1 << 20;
+        cr_assert_eq(dataset_load(&job, &dataset), STATUS_NOMEM);
+        cr_assert_not_null(strstr(status_reason(), "dataset.generator: 2147483648 nodes with 128849018880 edges and 1048576 "
+                                  "features take 9008255816695808 bytes, more than this machine's memory of "), "%s",
+                           status_reason());
+        job = job_of(kinds[i], 1 << 16);
+        job.dataset.features = 15;
+        job.workers.count = 4;
+        job.memory.limit = (1 << 20) - 1;
+        cr_assert_eq(dataset_load(&job, &dataset), STATUS_NOMEM);
+        cr_assert_not_null(strstr(status_reason(), "features and labels of 65536 nodes take 4194304 bytes, shared by "
+                                  "workers.count = 4 more than memory.limit = 1048575"), "%s", status_reason());
+    }
+}
