@@ -121,13 +121,31 @@ void plan_release(struct plan *plan)
     *plan = (struct plan){0};
 }
 
+/* The workers of the local launcher share this machine. */
+static enum status machine_check(const struct plan *plan)
+{
+    int64_t total = 0, machine = memory_machine();
+    for (int32_t rank = 0; rank < plan->n_worker; rank++) {
+        total += plan->worker[rank].total;
+    }
+    if (total <= machine) {
+        return STATUS_OK;
+    }
+    return status_fail(STATUS_NOMEM, "the job needs %lld bytes by plan, with workers.count = %d on this machine, which has %lld: "
+                       "more machines, a smaller exchange.prefetch or a smaller model", (long long)total,
+                       (int)plan->n_worker, (long long)machine);
+}
+
 enum status plan_check_limit(const struct plan *plan, const struct job *job)
 {
     int32_t most = 0;
     for (int32_t rank = 1; rank < plan->n_worker; rank++) {
         most = plan->worker[rank].total > plan->worker[most].total ? rank : most;
     }
-    if (job->memory.limit == 0 || plan->worker[most].total <= job->memory.limit) {
+    if (job->memory.limit == 0) {
+        return job->workers.launcher == JOB_LAUNCHER_LOCAL ? machine_check(plan) : STATUS_OK;
+    }
+    if (plan->worker[most].total <= job->memory.limit) {
         return STATUS_OK;
     }
     return status_fail(STATUS_NOMEM, "worker %d needs %lld bytes, memory.limit is %lld: more workers or parts, or a higher "

@@ -1,6 +1,6 @@
 /* What a job will take, before it takes it: memory per worker and category, bytes on the wire, arithmetic.
  *
- * Read by --plan, by the check against memory.limit before any worker is started, and nobody else. Knows sizes, no data.
+ * Read by --plan, by the check against what there is before any worker is started, and nobody else. Knows sizes, no data.
  */
 #ifndef TRAINERD_PLAN_H
 #define TRAINERD_PLAN_H
@@ -45,7 +45,10 @@ struct plan {
 enum status plan_build(const struct plan_input *input, struct plan *out);
 void plan_release(struct plan *plan);
 
-/* errors  STATUS_NOMEM the largest worker exceeds memory.limit: names it with both numbers */
+/* The largest worker against memory.limit; without a limit all workers against this machine, when they are started on it.
+ *
+ *   errors  STATUS_NOMEM what exceeds what, with both numbers
+ */
 enum status plan_check_limit(const struct plan *plan, const struct job *job);
 
 /* For people; as one JSON object on one line. errors  STATUS_IO */
