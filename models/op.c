@@ -16,17 +16,24 @@ const struct op_def op_defs[OP_KIND_N] = {
     [OP_KIND_ADD] = {.name = "add", .in_place = true, .forward = op_add_forward, .backward = op_add_backward},
     [OP_KIND_EPS_ADD] = {.name = "eps_add", .keeps_in = true, .scratch = op_eps_add_scratch,
                          .forward = op_eps_add_forward, .backward = op_eps_add_backward},
+    [OP_KIND_HEAD_DOT] = {.name = "head_dot", .keeps_in = true, .scratch = op_head_dot_scratch,
+                          .forward = op_head_dot_forward, .backward = op_head_dot_backward},
+    [OP_KIND_HEAD_MEAN] = {.name = "head_mean", .forward = op_head_mean_forward, .backward = op_head_mean_backward},
     [OP_KIND_AGGREGATE] = {.name = "aggregate"},
 };
 
 /* An input or output is read for a parameter's gradient, or where the activation's slope is known from it. */
-bool op_keeps_in(const struct program *program, const struct op *op)
+bool op_keeps_in(const struct program *program, const struct op *op, int k)
 {
-    if (!op_defs[op->kind].keeps_in || !program->value[op->out].needs_grad) {
+    if (op->kind == OP_KIND_AGGREGATE) {
+        return aggregate_defs[op->aggregate].keeps_in && op->in[k] >= 0 && program->value[op->out].needs_grad;
+    }
+    if (k > 0 || !op_defs[op->kind].keeps_in || !program->value[op->out].needs_grad) {
         return false;
     }
     switch (op->kind) {
     case OP_KIND_LINEAR:
+    case OP_KIND_HEAD_DOT:
     case OP_KIND_EPS_ADD:
         return program->param[op->param[0]].trains;
     case OP_KIND_ACTIVATE:
@@ -38,6 +45,19 @@ bool op_keeps_in(const struct program *program, const struct op *op)
 
 bool op_keeps_out(const struct program *program, const struct op *op)
 {
+    if (op->kind == OP_KIND_AGGREGATE) {
+        return aggregate_defs[op->aggregate].keeps_out && program->value[op->out].needs_grad;
+    }
     return op_defs[op->kind].keeps_out && program->value[op->out].needs_grad &&
            op->activation != DEVICE_ACTIVATION_GELU && op->activation != DEVICE_ACTIVATION_NONE;
+}
+
+int64_t op_kept_width(const struct program *program, const struct op *op, int k)
+{
+    if (op->kind == OP_KIND_AGGREGATE) {
+        const struct aggregate_def *def = &aggregate_defs[op->aggregate];
+        return def->kept_width != NULL ? def->kept_width(program, op, k) : 0;
+    }
+    const struct op_def *def = &op_defs[op->kind];
+    return k == 0 && def->aux_width != NULL ? def->aux_width(program, op) : 0;
 }

@@ -20,15 +20,15 @@ struct op_call {
     struct random_key key;         /* seed, epoch, this op's number, DROPOUT */
 
     const struct device_csr *csr;  /* the part's sparse features; read when in[0] is sparse */
-    const float *in[2];            /* a sparse value: its n_value stored values (NULL: the csr's own) */
+    const float *in[OP_N_IN];      /* a sparse value: its n_value stored values (NULL: the csr's own) */
     float *out;                    /* likewise */
     float *aux;                    /* n × aux_width(op), kept from forward to backward */
-    const float *param[2];
+    const float *param[OP_N_PARAM];
 
     const float *grad_out;
-    float *grad_in[2];             /* NULL: not wanted. May be grad_out's array for an op with in_place and one input */
-    bool add[2];                   /* add to grad_in instead of overwriting it */
-    float *grad_param[2];          /* overwritten: this part's gradient; NULL: not wanted */
+    float *grad_in[OP_N_IN];       /* NULL: not wanted. May be grad_out's array for an op with in_place and one input */
+    bool add[OP_N_IN];             /* add to grad_in instead of overwriting it */
+    float *grad_param[OP_N_PARAM]; /* overwritten: this part's gradient; NULL: not wanted */
     void *scratch;
 };
 
@@ -47,45 +47,100 @@ struct op_def {
 /* By enum op_kind; the row of AGGREGATE is empty but for its name. */
 extern const struct op_def op_defs[OP_KIND_N];
 
-/* Does backward of this very op read in[0] / out (an activation other than gelu needs only its output, …)? */
-bool op_keeps_in(const struct program *program, const struct op *op);
+/* Does backward of this very op read in[k] / out (an activation other than gelu needs only its output, …)? */
+bool op_keeps_in(const struct program *program, const struct op *op, int k);
 bool op_keeps_out(const struct program *program, const struct op *op);
 
-/* One step of an aggregate for one part: what the payload of part `source` adds. */
+/* Which way rows travel between parts in one round of an aggregate. */
+enum travel {
+    TRAVEL_IN,     /* to the parts that have them as sources: over block[IN] */
+    TRAVEL_OUT,    /* to the parts whose sources have edges to them: over the transposed blocks, block[OUT] */
+    TRAVEL_RETURN, /* gradients of a payload's rows, made where it was used, back to the rows' owner */
+    TRAVEL_N
+};
+
+/* Arrays of own rows that a round can send. */
+enum aggregate_rows {
+    AGGREGATE_ROWS_NONE,
+    AGGREGATE_ROWS_IN_0, /* the op's inputs; one that is not there has no columns */
+    AGGREGATE_ROWS_IN_1,
+    AGGREGATE_ROWS_IN_2,
+    AGGREGATE_ROWS_GRAD_OUT,
+    AGGREGATE_ROWS_KEPT_0
+};
+
+#define AGGREGATE_N_PIECE 3 /* arrays that travel together, one after another in the payload */
+#define AGGREGATE_N_KEPT 3
+#define AGGREGATE_N_BACKWARD 2
+
+/* One step of a round for one part: what the payload of another part adds. */
 struct aggregate_call {
     struct device *device;
-    int64_t n;                        /* own rows */
-    int64_t f;                        /* columns */
-    const struct device_block *block; /* edges between own rows and the payload's rows */
-    bool first, last;                 /* the first (always the diagonal) and the last block of the part's round */
-    bool only;                        /* the part's round has this one block: begin and finish in one pass */
-    const float *own;                 /* own rows of what travels: in (forward), grad_out (backward) */
-    const float *payload;             /* n_col × f; own on the diagonal */
-    const float *row_scale;           /* n: aggregate scale of own rows; NULL where the kind has none */
-    const float *col_scale;           /* n_col: of the payload's rows */
-    bool self;                        /* loops are IMPLICIT: the own row counts as a neighbour */
-    float *out;                       /* n × f: out (forward) or grad_in (backward), overwritten from `first` on; in
-                                       * backward_pack the payload, n_col × f */
-    uint32_t *arg;                    /* n × f: max's place of the maximum */
-    uint32_t arg_base;                /* this block's first place */
-    int64_t n_row;                    /* backward of kinds that are not linear: rows of the payload, … */
-    const uint32_t *rows;             /* … and the own rows they are added to (NULL: all own rows, in place) */
+    const struct program *program;
+    const struct op *op;
+    int64_t n;                                /* own rows */
+    int64_t f;                                /* columns of in[0] */
+    bool training;
+    struct random_key key;                    /* seed, epoch, this op's number, EDGE */
+    const float *in[OP_N_IN];                 /* own rows of the inputs */
+    float *out;                               /* of the output: made forward, read backward where it is kept */
+    float *kept[AGGREGATE_N_KEPT];
+    const float *param[OP_N_PARAM];
+    const float *grad_out;
+    float *grad_in[OP_N_IN];                  /* overwritten; NULL: not wanted */
+    float *grad_param[OP_N_PARAM];            /* overwritten: this part's gradient; NULL: not wanted */
+    void *scratch;
+    bool self;                                /* loops are IMPLICIT: the own row counts as a neighbour */
+
+    float *to;                                /* what a linear round makes: out forward, grad_in[0] backward */
+    const struct device_block *block;         /* edges between own rows and the payload's rows */
+    bool first, last;                         /* the first (always the diagonal) and the last block of the part's round */
+    bool only;                                /* the part's round has this one block: begin and finish in one pass */
+    const float *own[AGGREGATE_N_PIECE];      /* own rows of what travels */
+    const float *payload[AGGREGATE_N_PIECE];  /* n_col rows of each piece; own on the diagonal */
+    const float *row_scale;                   /* n: aggregate scale of own rows; NULL where the kind has none */
+    const float *col_scale;                   /* n_col: of the payload's rows */
+    const uint32_t *row_node, *col_node;      /* n, n_col: dataset node ids */
+
+    float *packed;                            /* RETURN: the payload to make, n_col × f */
+    uint32_t arg_base;                        /* max: this block's first place */
+    int64_t n_row;                            /* RETURN: rows of the payload, … */
+    const uint32_t *rows;                     /* … and the own rows they are added to (NULL: all own rows, in place) */
+};
+
+/* A walk over all blocks of every part. */
+struct aggregate_round {
+    enum travel travel;
+    enum aggregate_rows piece[AGGREGATE_N_PIECE]; /* what travels; RETURN: unused, one piece as wide as in[0] */
+    void (*run)(const struct aggregate_call *call);
+    void (*pack)(const struct aggregate_call *call); /* RETURN: make `packed` from kept arrays and grad_out */
 };
 
 struct aggregate_def {
     const char *name;
-    bool is_linear;       /* out is linear in the rows: may swap with a linear map; backward gathers grad_out over the
-                           * transposed blocks, with payload rows send[OUT] */
+    bool is_linear;        /* out is linear in the rows of its one input: may swap with a linear map */
     bool has_scale;
+    bool keeps_in, keeps_out; /* backward reads all inputs; the output */
     /* Scale of a row with this stored in-degree; `self`: plus one for its implicit loop. */
     float (*scale)(uint32_t degree, bool self);
-    void (*forward)(const struct aggregate_call *call);
-    /* linear kinds: over block[OUT]. Others: payload holds, row for row of `rows`, gradients to add; no block. */
-    void (*backward)(const struct aggregate_call *call);
-    /* Kinds that are not linear: make the payload for the owner of block[IN]'s sources: out n_col × f from own (grad_out)
-     * and arg. NULL for linear kinds, whose payload is rows_gather of grad_out. */
-    void (*backward_pack)(const struct aggregate_call *call);
+    struct aggregate_round forward;
+    void (*backward_begin)(const struct aggregate_call *call); /* on own rows alone, before the rounds; NULL: nothing */
+    struct aggregate_round backward[AGGREGATE_N_BACKWARD];     /* in this order; run NULL: none */
+    /* Floats per row of kept array k, from forward to backward; NULL: none are kept. */
+    int64_t (*kept_width)(const struct program *program, const struct op *op, int k);
+    /* Bytes of scratch for a part of n rows; NULL: none */
+    size_t (*scratch)(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n);
 };
+
+/* Does backward send finished gradients back? Then forward's places count rows of payloads, between parts of one rank too. */
+bool aggregate_returns(enum aggregate_kind kind);
+
+/* Columns of an array that can travel; of a round's payload. */
+int64_t aggregate_piece_width(const struct program *program, const struct op *op, enum aggregate_rows rows);
+int64_t aggregate_payload_width(const struct program *program, const struct op *op, const struct aggregate_round *round);
+
+/* Floats per row that an op keeps from forward to backward in its array k (dense ops: one array, k = 0). */
+int64_t op_kept_width(const struct program *program, const struct op *op, int k);
 
 /* By enum aggregate_kind. */
 extern const struct aggregate_def aggregate_defs[AGGREGATE_KIND_N];

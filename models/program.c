@@ -48,18 +48,31 @@ void program_release(struct program *program)
     *program = (struct program){0};
 }
 
+int64_t parameter_size(const struct parameter *parameter)
+{
+    int64_t n = 1;
+    for (int d = 0; d < parameter->n_dim; d++) {
+        n *= parameter->shape[d];
+    }
+    return n;
+}
+
 int program_param(struct program *program, const char *name, int64_t rows, int64_t columns, double bound)
 {
-    ASSERT(strlen(name) < PROGRAM_NAME_BYTES);
+    const int64_t shape[] = {rows, columns};
+    return program_tensor(program, name, rows > 0 ? 2 : 1, rows > 0 ? shape : &columns, bound);
+}
+
+int program_tensor(struct program *program, const char *name, int n_dim, const int64_t *shape, double bound)
+{
+    ASSERT(strlen(name) < PROGRAM_NAME_BYTES && n_dim <= PROGRAM_N_DIM);
     program->param = list_grow(program->param, program->n_param, sizeof *program->param);
     struct parameter *param = &program->param[program->n_param];
     *param = (struct parameter){.offset = program->n_weight, .bound = bound, .trains = true, .decays = true};
     strcpy(param->name, name);
-    param->n_dim = rows > 0 ? 2 : 1;
-    param->shape[0] = rows > 0 ? rows : columns;
-    param->shape[1] = rows > 0 ? columns : 0;
-    int64_t n = rows > 0 ? rows * columns : columns;
-    program->n_weight += (n + TENSOR_ALIGN - 1) / TENSOR_ALIGN * TENSOR_ALIGN;
+    param->n_dim = n_dim;
+    memcpy(param->shape, shape, (size_t)n_dim * sizeof *shape);
+    program->n_weight += (parameter_size(param) + TENSOR_ALIGN - 1) / TENSOR_ALIGN * TENSOR_ALIGN;
     return program->n_param++;
 }
 
@@ -68,7 +81,7 @@ int program_param(struct program *program, const char *name, int64_t rows, int64
 static int op_append(struct program *program, struct op op, int64_t width)
 {
     struct value out = {.width = width, .is_static = op.dropout == 0.0};
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < OP_N_IN; k++) {
         if (op.in[k] >= 0) {
             const struct value *in = &program->value[op.in[k]];
             ASSERT(!in->is_sparse || op.kind == OP_KIND_LINEAR ||
@@ -77,6 +90,8 @@ static int op_append(struct program *program, struct op op, int64_t width)
             out.needs_grad = out.needs_grad || in->needs_grad;
             out.is_sparse = in->is_sparse && op.kind == OP_KIND_ACTIVATE;
         }
+    }
+    for (int k = 0; k < OP_N_PARAM; k++) {
         if (op.param[k] >= 0) {
             out.is_static = false;
             out.needs_grad = out.needs_grad || program->param[op.param[k]].trains;
@@ -94,18 +109,18 @@ int program_linear(struct program *program, int in, int weight, int bias)
 {
     const int64_t *shape = program->param[weight].shape;
     ASSERT(shape[1] == program->value[in].width);
-    return op_append(program, (struct op){.kind = OP_KIND_LINEAR, .in = {in, -1}, .param = {weight, bias}}, shape[0]);
+    return op_append(program, (struct op){.kind = OP_KIND_LINEAR, .in = {in, -1, -1}, .param = {weight, bias}}, shape[0]);
 }
 
 int program_bias(struct program *program, int in, int bias)
 {
-    return op_append(program, (struct op){.kind = OP_KIND_BIAS, .in = {in, -1}, .param = {bias, -1}},
+    return op_append(program, (struct op){.kind = OP_KIND_BIAS, .in = {in, -1, -1}, .param = {bias, -1}},
                      program->value[in].width);
 }
 
 int program_activate(struct program *program, int in, enum device_activation activation, double dropout)
 {
-    struct op op = {.kind = OP_KIND_ACTIVATE, .in = {in, -1}, .param = {-1, -1}, .activation = activation,
+    struct op op = {.kind = OP_KIND_ACTIVATE, .in = {in, -1, -1}, .param = {-1, -1}, .activation = activation,
                     .dropout = dropout};
     return op_append(program, op, program->value[in].width);
 }
@@ -113,28 +128,55 @@ int program_activate(struct program *program, int in, enum device_activation act
 int program_layer_norm(struct program *program, int in, int weight, int bias)
 {
     ASSERT(program->value[in].needs_grad);
-    return op_append(program, (struct op){.kind = OP_KIND_LAYER_NORM, .in = {in, -1}, .param = {weight, bias}},
+    return op_append(program, (struct op){.kind = OP_KIND_LAYER_NORM, .in = {in, -1, -1}, .param = {weight, bias}},
                      program->value[in].width);
 }
 
 int program_add(struct program *program, float a, int in0, float b, int in1)
 {
     ASSERT(program->value[in0].width == program->value[in1].width);
-    return op_append(program, (struct op){.kind = OP_KIND_ADD, .in = {in0, in1}, .param = {-1, -1}, .a = a, .b = b},
+    return op_append(program, (struct op){.kind = OP_KIND_ADD, .in = {in0, in1, -1}, .param = {-1, -1}, .a = a, .b = b},
                      program->value[in0].width);
 }
 
 int program_eps_add(struct program *program, int eps, int in0, int in1)
 {
     ASSERT(program->value[in0].width == program->value[in1].width);
-    return op_append(program, (struct op){.kind = OP_KIND_EPS_ADD, .in = {in0, in1}, .param = {eps, -1}},
+    return op_append(program, (struct op){.kind = OP_KIND_EPS_ADD, .in = {in0, in1, -1}, .param = {eps, -1}},
                      program->value[in0].width);
 }
 
 int program_aggregate(struct program *program, int in, enum aggregate_kind kind)
 {
-    struct op op = {.kind = OP_KIND_AGGREGATE, .in = {in, -1}, .param = {-1, -1}, .aggregate = kind};
+    struct op op = {.kind = OP_KIND_AGGREGATE, .in = {in, -1, -1}, .param = {-1, -1}, .aggregate = kind};
     return op_append(program, op, program->value[in].width);
+}
+
+int program_head_dot(struct program *program, int in, int weight)
+{
+    const struct parameter *param = &program->param[weight];
+    ASSERT(parameter_size(param) == program->value[in].width);
+    struct op op = {.kind = OP_KIND_HEAD_DOT, .in = {in, -1, -1}, .param = {weight, -1}, .n_head = param->shape[1]};
+    return op_append(program, op, op.n_head);
+}
+
+int program_head_mean(struct program *program, int in, int64_t n_head)
+{
+    struct op op = {.kind = OP_KIND_HEAD_MEAN, .in = {in, -1, -1}, .param = {-1, -1}, .n_head = n_head};
+    return op_append(program, op, program->value[in].width / n_head);
+}
+
+int program_attention(struct program *program, const struct op *op)
+{
+    int64_t width = program->value[op->in[0]].width;
+    ASSERT(op->n_head > 0 && width % op->n_head == 0);
+    for (int k = 1; k < OP_N_IN; k++) {
+        int64_t score = op->aggregate == AGGREGATE_KIND_GAT ? op->n_head : width;
+        ASSERT(op->in[k] < 0 || program->value[op->in[k]].width == score);
+    }
+    struct op attention = *op;
+    attention.kind = OP_KIND_AGGREGATE;
+    return op_append(program, attention, width);
 }
 
 void program_init_weights(const struct program *program, uint64_t seed, float *weights)
@@ -143,8 +185,7 @@ void program_init_weights(const struct program *program, uint64_t seed, float *w
     for (int p = 0; p < program->n_param; p++) {
         const struct parameter *param = &program->param[p];
         struct random_key key = {.seed = seed, .op = (uint16_t)p, .stream = RANDOM_STREAM_INIT};
-        int64_t rows = param->n_dim == 2 ? param->shape[0] : 1;
-        int64_t columns = param->shape[param->n_dim - 1];
+        int64_t columns = param->shape[param->n_dim - 1], rows = parameter_size(param) / columns;
         for (int64_t r = 0; r < rows; r++) {
             for (int64_t c = 0; c < columns; c++) {
                 double unit = random_unit(&key, (uint64_t)r, (uint32_t)c);
@@ -169,14 +210,19 @@ static void op_print(const struct program *program, const struct op *op, FILE *f
         fprintf(file, " v%d = %g·v%d + %g·v%d", op->out, (double)op->a, op->in[0], (double)op->b, op->in[1]);
     } else {
         fprintf(file, " v%d = v%d", op->out, op->in[0]);
-        if (op->in[1] >= 0) {
-            fprintf(file, ", v%d", op->in[1]);
+        for (int k = 1; k < OP_N_IN; k++) {
+            if (op->in[k] >= 0) {
+                fprintf(file, ", v%d", op->in[k]);
+            }
         }
     }
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < OP_N_PARAM; k++) {
         if (op->param[k] >= 0) {
             fprintf(file, ", %s", program->param[op->param[k]].name);
         }
+    }
+    if (op->n_head > 0) {
+        fprintf(file, ", %" PRId64 " heads", op->n_head);
     }
     if (op->dropout > 0.0) {
         fprintf(file, ", dropout %g", op->dropout);

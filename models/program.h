@@ -16,6 +16,9 @@
 #include <stdio.h>
 
 #define PROGRAM_NAME_BYTES 64
+#define PROGRAM_N_DIM 3
+#define OP_N_IN 3
+#define OP_N_PARAM 2
 
 /* Kinds of op. The list with names, what backward keeps, and the functions is op_defs[] in models/op.c. */
 enum op_kind {
@@ -25,22 +28,34 @@ enum op_kind {
     OP_KIND_LAYER_NORM,/* params: weight, bias */
     OP_KIND_ADD,       /* out = a·in0 + b·in1 */
     OP_KIND_EPS_ADD,   /* out = in1 + (1 + eps)·in0     params: eps */
+    OP_KIND_HEAD_DOT,  /* out[h] = ⟨in0's head h, w's⟩  params: w */
+    OP_KIND_HEAD_MEAN, /* out = mean over in0's heads */
     OP_KIND_AGGREGATE, /* out = an aggregate of in0 over in-neighbours */
     OP_KIND_N
 };
 
 /* Aggregates. The list with names and functions is aggregate_defs[] in models/aggregate.c. */
-enum aggregate_kind { AGGREGATE_KIND_SUM, AGGREGATE_KIND_MEAN, AGGREGATE_KIND_GCN, AGGREGATE_KIND_MAX, AGGREGATE_KIND_N };
+enum aggregate_kind {
+    AGGREGATE_KIND_SUM,
+    AGGREGATE_KIND_MEAN,
+    AGGREGATE_KIND_GCN,
+    AGGREGATE_KIND_MAX,
+    AGGREGATE_KIND_GAT,   /* in: values, keys, queries (one number per head) */
+    AGGREGATE_KIND_GATV2, /* in: values, none, queries     params: att */
+    AGGREGATE_KIND_DOT,   /* in: values, keys, queries (as wide as values) */
+    AGGREGATE_KIND_N
+};
 
 struct op {
     enum op_kind kind;
-    int in[2];              /* values; -1 none */
+    int in[OP_N_IN];        /* values; -1 none */
     int out;                /* value */
-    int param[2];           /* parameters; -1 none */
+    int param[OP_N_PARAM];  /* parameters; -1 none */
     enum aggregate_kind aggregate;
     enum device_activation activation;
-    double dropout;         /* ACTIVATE */
-    float a, b;             /* ADD */
+    double dropout;         /* ACTIVATE; attention: of the coefficients */
+    float a, b;             /* ADD; attention: a is leaky's slope (GAT, GATV2) or the scale of the product (DOT) */
+    int64_t n_head;         /* HEAD_DOT, HEAD_MEAN, attention */
     bool is_static;         /* depends on input features alone: done once, before epoch 0 */
 };
 
@@ -55,7 +70,7 @@ struct value {
 struct parameter {
     char name[PROGRAM_NAME_BYTES]; /* PyTorch Geometric's: "convs.0.lin.weight" */
     int n_dim;
-    int64_t shape[2];
+    int64_t shape[PROGRAM_N_DIM];
     int64_t offset;         /* first float in the parameter arena */
     double bound;
     float fill;
@@ -85,7 +100,7 @@ struct program_input {
  *   errors  STATUS_CONFIG settings that do not go together (model.linear_layers ≥ layers, …); STATUS_DATA no features
  *   notes   orders linear and linear aggregates so that the narrower side travels; a dense input that is not dropped out is
  *           aggregated first and once (is_static); what needs dense rows of sparse features (an aggregate that is not
- *           linear, a residual without a linear map) makes value 0 dense; linear aggregates are of one kind, as a trainer
+ *           linear, a residual without a linear map) makes value 0 dense; aggregates with scales are of one kind, as a trainer
  *           keeps one set of scales
  */
 enum status program_build(const struct job *job, const struct program_input *input, struct program *out);
@@ -105,6 +120,17 @@ int program_layer_norm(struct program *program, int in, int weight, int bias);
 int program_add(struct program *program, float a, int in0, float b, int in1);
 int program_eps_add(struct program *program, int eps, int in0, int in1);
 int program_aggregate(struct program *program, int in, enum aggregate_kind kind);
+/* in's n_head heads, each multiplied with its row of weight (1 × n_head × columns) and summed: n_head columns. */
+int program_head_dot(struct program *program, int in, int weight);
+int program_head_mean(struct program *program, int in, int64_t n_head);
+/* Attention over in-neighbours: `op` names the inputs, parameters, n_head, a and dropout that the kind asks for. */
+int program_attention(struct program *program, const struct op *op);
+
+/* A parameter of any shape, for those with more dimensions than a matrix. */
+int program_tensor(struct program *program, const char *name, int n_dim, const int64_t *shape, double bound);
+
+/* Elements of a parameter. */
+int64_t parameter_size(const struct parameter *parameter);
 
 /* Draw the initial weights into host memory, n_weight floats, from (seed, tensor, element) alone. */
 void program_init_weights(const struct program *program, uint64_t seed, float *weights);

@@ -26,6 +26,7 @@ enum exchange_phase {
     EXCHANGE_PHASE_STATIC = 1, /* static ops before epoch 0 */
     EXCHANGE_PHASE_FORWARD,
     EXCHANGE_PHASE_BACKWARD,
+    EXCHANGE_PHASE_BACKWARD_2, /* an aggregate's second round backward */
     EXCHANGE_PHASE_EVALUATE,
     EXCHANGE_PHASE_REDUCE,     /* up the tree; op 0 gradients and loss, op 1 scores */
     EXCHANGE_PHASE_SPREAD      /* down the ranks */

@@ -63,16 +63,16 @@ static void values_live(const struct program *program, const struct times *t, st
         const struct op *op = &program->op[i];
         int now = op->is_static ? time_static(i) : time_forward(t, i);
         life_touch(&life[op->out], now);
-        for (int k = 0; k < 2; k++) {
+        for (int k = 0; k < OP_N_IN; k++) {
             if (op->in[k] < 0) {
                 continue;
             }
             /* What epochs read of the static phase stays for all of them. */
             bool stays = program->value[op->in[k]].is_static && !op->is_static;
             life_touch(&life[op->in[k]], stays ? time_end(t) : now);
-        }
-        if (op_has_backward(program, op) && op_keeps_in(program, op)) {
-            life_touch(&life[op->in[0]], time_backward(t, i));
+            if (op_has_backward(program, op) && op_keeps_in(program, op, k)) {
+                life_touch(&life[op->in[k]], time_backward(t, i));
+            }
         }
         if (op_has_backward(program, op) && op_keeps_out(program, op)) {
             life_touch(&life[op->out], time_backward(t, i));
@@ -111,7 +111,7 @@ static void grads_live(const struct program *program, const struct times *t, str
         }
         int now = time_backward(t, i);
         life_touch(&life[root[op->out]], now);
-        for (int k = 0; k < 2; k++) {
+        for (int k = 0; k < OP_N_IN; k++) {
             int in = op->in[k];
             if (in < 0 || !program->value[in].needs_grad) {
                 continue;
@@ -163,36 +163,29 @@ static int64_t *places_alloc(int n)
 }
 
 /* Kept arrays of ops, and gradients of aggregates that cannot be written straight to where they are added. */
-static void ops_live(const struct program *program, const struct memory_plan *plan, const struct times *t, struct life *aux,
-                     struct life *temp)
+static void ops_live(const struct program *program, const struct memory_plan *plan, const struct times *t,
+                     struct life (*kept)[AGGREGATE_N_KEPT], struct life (*temp)[OP_N_IN])
 {
     bool *written = memory_alloc((size_t)program->n_value, sizeof *written);
     for (int i = program->n_op - 1; i >= 0; i--) {
         const struct op *op = &program->op[i];
-        const struct op_def *def = &op_defs[op->kind];
-        int64_t width = program->value[op->in[0]].width;
-        int64_t aux_width = def->aux_width != NULL ? def->aux_width(program, op) : 0;
-        if (op->kind == OP_KIND_AGGREGATE && !aggregate_defs[op->aggregate].is_linear) {
-            aux_width = width;
-        }
-        if (aux_width > 0) {
-            aux[i].n_bytes = plan->n_row * aux_width * (int64_t)sizeof(float);
-            life_touch(&aux[i], op->is_static ? time_static(i) : time_forward(t, i));
-            if (op_has_backward(program, op)) {
-                life_touch(&aux[i], time_backward(t, i));
+        for (int k = 0; k < AGGREGATE_N_KEPT; k++) {
+            kept[i][k].n_bytes = plan->n_row * op_kept_width(program, op, k) * (int64_t)sizeof(float);
+            if (kept[i][k].n_bytes > 0) {
+                life_touch(&kept[i][k], op->is_static ? time_static(i) : time_forward(t, i));
+                life_touch(&kept[i][k], op_has_backward(program, op) ? time_backward(t, i) : kept[i][k].first);
             }
         }
-        if (!op_has_backward(program, op)) {
-            continue;
-        }
-        if (op->kind == OP_KIND_AGGREGATE && program->value[op->in[0]].needs_grad && written[op->in[0]]) {
-            temp[i].n_bytes = plan->n_row * width * (int64_t)sizeof(float);
-            life_touch(&temp[i], time_backward(t, i));
-        }
-        for (int k = 0; k < 2; k++) {
-            if (op->in[k] >= 0) {
-                written[op->in[k]] = true;
+        for (int k = 0; op_has_backward(program, op) && k < OP_N_IN; k++) {
+            int in = op->in[k];
+            if (in < 0) {
+                continue;
             }
+            if (op->kind == OP_KIND_AGGREGATE && program->value[in].needs_grad && written[in]) {
+                temp[i][k].n_bytes = plan->n_row * program->value[in].width * (int64_t)sizeof(float);
+                life_touch(&temp[i][k], time_backward(t, i));
+            }
+            written[in] = true;
         }
     }
     free(written);
@@ -202,8 +195,8 @@ void liveness_place(const struct program *program, struct memory_plan *plan)
 {
     struct times t = {.n_op = program->n_op};
     int n_value = program->n_value, n_op = program->n_op;
-    /* values, gradients, then two per op */
-    int n = 2 * n_value + 2 * n_op;
+    /* values, gradients, then per op what it keeps and its fresh gradients */
+    int kept_first = 2 * n_value, temp_first = kept_first + n_op * AGGREGATE_N_KEPT, n = temp_first + n_op * OP_N_IN;
     struct life *life = memory_alloc((size_t)n, sizeof *life);
     int *root = memory_alloc((size_t)(2 * n_value), sizeof *root);
     for (int i = 0; i < n; i++) {
@@ -218,7 +211,9 @@ void liveness_place(const struct program *program, struct memory_plan *plan)
     values_live(program, &t, life);
     values_share(program, &t, life, root);
     grads_live(program, &t, life + n_value, root + n_value);
-    ops_live(program, plan, &t, life + 2 * n_value, life + 2 * n_value + n_op);
+    struct life(*kept)[AGGREGATE_N_KEPT] = (struct life(*)[AGGREGATE_N_KEPT])(void *)(life + kept_first);
+    struct life(*temp)[OP_N_IN] = (struct life(*)[OP_N_IN])(void *)(life + temp_first);
+    ops_live(program, plan, &t, kept, temp);
 
     struct life **placed = memory_alloc((size_t)n, sizeof *placed);
     int n_placed = 0;
@@ -233,16 +228,20 @@ void liveness_place(const struct program *program, struct memory_plan *plan)
 
     plan->value_at = places_alloc(n_value);
     plan->grad_at = places_alloc(n_value);
-    plan->aux_at = places_alloc(n_op);
-    plan->temp_at = places_alloc(n_op);
+    plan->kept_at = memory_alloc((size_t)n_op, sizeof *plan->kept_at);
+    plan->temp_at = memory_alloc((size_t)n_op, sizeof *plan->temp_at);
     for (int v = 1; v < n_value; v++) {
         plan->value_at[v] = life[root[v]].first >= 0 ? life[root[v]].at : -1;
         const struct life *grad = &life[n_value + root[n_value + v]];
         plan->grad_at[v] = program->value[v].needs_grad && grad->first >= 0 ? grad->at : -1;
     }
     for (int i = 0; i < n_op; i++) {
-        plan->aux_at[i] = life[2 * n_value + i].first >= 0 ? life[2 * n_value + i].at : -1;
-        plan->temp_at[i] = life[2 * n_value + n_op + i].first >= 0 ? life[2 * n_value + n_op + i].at : -1;
+        for (int k = 0; k < AGGREGATE_N_KEPT; k++) {
+            plan->kept_at[i][k] = kept[i][k].first >= 0 ? kept[i][k].at : -1;
+        }
+        for (int k = 0; k < OP_N_IN; k++) {
+            plan->temp_at[i][k] = temp[i][k].first >= 0 ? temp[i][k].at : -1;
+        }
     }
     free(root);
     free(life);

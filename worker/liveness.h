@@ -9,7 +9,7 @@
 #include "models/program.h"
 #include "worker/memory_plan.h"
 
-/* Fill value_at, grad_at, aux_at, temp_at and n_arena_bytes from n_row and n_sparse_value.
+/* Fill value_at, grad_at, kept_at, temp_at and n_arena_bytes from n_row and n_sparse_value.
  *
  *   owns  the four arrays are allocated here, released by memory_plan_release
  *   cost  quadratic in the number of arrays (a few hundred at most)

@@ -39,13 +39,17 @@ static int64_t op_scratch(const struct memory_plan_input *in, const struct op *o
     return most;
 }
 
-/* A kind that is not linear makes every payload between parts of this rank in scratch, both ways. */
+/* Its own, or that of payloads between parts of this rank, both ways. */
 static int64_t aggregate_scratch(const struct memory_plan_input *in, const struct op *op)
 {
-    if (aggregate_defs[op->aggregate].is_linear) {
-        return 0;
+    const struct aggregate_def *def = &aggregate_defs[op->aggregate];
+    int64_t rows = 0, most = 0;
+    for (int32_t i = 0; def->scratch != NULL && i < in->n_own_part; i++) {
+        most = larger(most, (int64_t)def->scratch(in->program, op, in->ops, in->own[i].n_own));
     }
-    int64_t rows = 0;
+    if (!aggregate_returns(op->aggregate)) {
+        return most;
+    }
     for (int32_t i = 0; i < in->n_own_part; i++) {
         rows = larger(rows, in->own[i].n_own);
         for (int32_t q = 0; q < in->n_part; q++) {
@@ -53,7 +57,7 @@ static int64_t aggregate_scratch(const struct memory_plan_input *in, const struc
             rows = larger(rows, in->own[i].travel.give[PART_DIRECTION_IN][q]);
         }
     }
-    return rows * in->program->value[op->in[0]].width * (int64_t)sizeof(float);
+    return larger(most, rows * in->program->value[op->in[0]].width * (int64_t)sizeof(float));
 }
 
 static void scratch_plan(const struct memory_plan_input *in, struct memory_plan *plan)
@@ -69,19 +73,22 @@ static void scratch_plan(const struct memory_plan_input *in, struct memory_plan 
     plan->n_scratch_bytes = round_up(most, 64);
 }
 
-/* Rounds that this program makes, with their widths: calls back for each (op, travel) of an epoch. */
+/* Rounds that this program makes, with their widths: calls back for each of an epoch. */
 static void rounds_visit(const struct program *program,
-                         void (*visit)(void *arg, const struct op *op, enum travel travel, int64_t width), void *arg)
+                         void (*visit)(void *arg, const struct op *op, const struct aggregate_round *round, int64_t width),
+                         void *arg)
 {
     for (int i = 0; i < program->n_op; i++) {
         const struct op *op = &program->op[i];
         if (op->kind != OP_KIND_AGGREGATE) {
             continue;
         }
-        int64_t width = program->value[op->in[0]].width;
-        visit(arg, op, TRAVEL_FORWARD, width);
-        if (program->value[op->in[0]].needs_grad) {
-            visit(arg, op, aggregate_defs[op->aggregate].is_linear ? TRAVEL_BACK_LINEAR : TRAVEL_BACK_OTHER, width);
+        const struct aggregate_def *def = &aggregate_defs[op->aggregate];
+        visit(arg, op, &def->forward, aggregate_payload_width(program, op, &def->forward));
+        for (int k = 0; k < AGGREGATE_N_BACKWARD && program->value[op->out].needs_grad; k++) {
+            if (def->backward[k].run != NULL) {
+                visit(arg, op, &def->backward[k], aggregate_payload_width(program, op, &def->backward[k]));
+            }
         }
     }
 }
@@ -91,11 +98,11 @@ struct rounds {
     struct memory_plan *plan;
 };
 
-static void round_count(void *arg, const struct op *op, enum travel travel, int64_t width)
+static void round_count(void *arg, const struct op *op, const struct aggregate_round *round, int64_t width)
 {
     struct rounds *rounds = arg;
     struct memory_plan *plan = rounds->plan;
-    const struct travel_list *list = &plan->travel[travel];
+    const struct travel_list *list = &plan->travel[round->travel];
     int64_t row_bytes = width * (int64_t)sizeof(float);
     if (rounds->job->exchange.schedule == JOB_SCHEDULE_HALO) {
         plan->n_fetch_slot = (int32_t)larger(plan->n_fetch_slot, list->n_fetch);
@@ -115,7 +122,8 @@ static void round_count(void *arg, const struct op *op, enum travel travel, int6
     }
     if (!op->is_static) {
         plan->n_wire_bytes += list->n_fetch_row * row_bytes;
-        plan->n_wire_evaluate += travel == TRAVEL_FORWARD ? list->n_fetch_row * row_bytes : 0;
+        bool forward = round == &aggregate_defs[op->aggregate].forward;
+        plan->n_wire_evaluate += forward ? list->n_fetch_row * row_bytes : 0;
     }
 }
 
@@ -162,10 +170,11 @@ static int64_t feature_bytes(const struct memory_plan_input *in, int32_t i)
 static void structure_plan(const struct memory_plan_input *in, struct memory_plan *plan)
 {
     const struct program *program = in->program;
-    bool linear = false;
+    bool in_place = false, scaled = false;
     for (int i = 0; i < program->n_op; i++) {
-        linear = linear ||
-                 (program->op[i].kind == OP_KIND_AGGREGATE && aggregate_defs[program->op[i].aggregate].is_linear);
+        bool aggregates = program->op[i].kind == OP_KIND_AGGREGATE;
+        in_place = in_place || (aggregates && !aggregate_returns(program->op[i].aggregate));
+        scaled = scaled || (aggregates && aggregate_defs[program->op[i].aggregate].has_scale);
     }
     for (int32_t i = 0; i < in->n_own_part; i++) {
         const struct memory_plan_part *own = &in->own[i];
@@ -178,9 +187,11 @@ static void structure_plan(const struct memory_plan_input *in, struct memory_pla
         } else if (in->sparse_features) {
             plan->bytes[MEMORY_FEATURES] += round_up(own->n_own, ROW_ALIGN) * program->value[0].width * 4;
         }
-        if (linear) {
+        if (in_place) {
             int64_t copies = own->symmetric ? 1 : 2;
             plan->bytes[MEMORY_STRUCTURE] += copies * own->n_local_edge * (int64_t)sizeof(uint32_t);
+        }
+        if (scaled) {
             int64_t n_scale = own->n_own;
             for (int32_t q = 0; q < in->n_part; q++) {
                 n_scale += own->travel.take[PART_DIRECTION_IN][q];
@@ -227,7 +238,7 @@ void memory_plan_release(struct memory_plan *plan)
     free(plan->value_begin);
     free(plan->value_at);
     free(plan->grad_at);
-    free(plan->aux_at);
+    free(plan->kept_at);
     free(plan->temp_at);
     *plan = (struct memory_plan){0};
 }

@@ -49,8 +49,8 @@ struct memory_plan {
     int64_t *value_begin;    /* n_own_part */
     int64_t *value_at;       /* n_value */
     int64_t *grad_at;        /* n_value */
-    int64_t *aux_at;         /* n_op */
-    int64_t *temp_at;        /* n_op: a fresh gradient of an aggregate that has to be added */
+    int64_t (*kept_at)[AGGREGATE_N_KEPT]; /* n_op: what the op keeps from forward to backward */
+    int64_t (*temp_at)[OP_N_IN];          /* n_op: a fresh gradient of an aggregate's input that has to be added */
     int64_t n_arena_bytes;
     int64_t n_scratch_bytes;
 

@@ -51,7 +51,7 @@ static enum status blocks_open(const struct part_device_setup *setup, const stru
         }
         bool local = is_local(setup, part, q);
         enum status status = STATUS_OK;
-        if (!local || setup->other) {
+        if (!local || setup->as_payload) {
             out->block[d][q] = (struct device_block){.n_row = block->n_row,
                                                      .n_col = block->n_col,
                                                      .n_edge = block->n_edge,
@@ -60,7 +60,7 @@ static enum status blocks_open(const struct part_device_setup *setup, const stru
                                                      .cols = block->cols};
             status = setup->device->ops->block_open(setup->device, &out->block[d][q]);
         }
-        if (status == STATUS_OK && local && setup->linear != NULL) {
+        if (status == STATUS_OK && local && setup->in_place) {
             status = direct_open(setup, part, d, q, &out->direct[d][q]);
         }
         if (status != STATUS_OK) {
@@ -72,7 +72,7 @@ static enum status blocks_open(const struct part_device_setup *setup, const stru
 
 static enum status scales_open(const struct part_device_setup *setup, const struct part *part, struct part_device *out)
 {
-    const struct aggregate_def *def = setup->linear;
+    const struct aggregate_def *def = setup->scaled;
     bool self = part->loops == DATASET_LOOPS_IMPLICIT;
     enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)part->n_own, sizeof(float), &out->scale);
     for (int64_t r = 0; status == STATUS_OK && r < part->n_own; r++) {
@@ -128,7 +128,7 @@ enum status part_device_open(const struct part_device_setup *setup, const struct
     for (int d = 0; status == STATUS_OK && d < n_direction(part); d++) {
         status = blocks_open(setup, part, d, out);
     }
-    if (status == STATUS_OK && setup->linear != NULL && setup->linear->has_scale) {
+    if (status == STATUS_OK && setup->scaled != NULL) {
         status = scales_open(setup, part, out);
     }
     if (part->symmetric) {

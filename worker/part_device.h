@@ -1,6 +1,6 @@
 /* One own part on the device: its blocks ready for aggregation, the scales of its rows, its features.
  *
- * Blocks towards parts of the same rank come in a second form whose columns are the other part's own rows, so that a linear
+ * Blocks towards parts of the same rank come in a second form whose columns are the other part's own rows, so that an
  * aggregate reads them where they lie. Arrays of the part are borrowed, not copied: the device must be host_visible.
  */
 #ifndef WORKER_PART_DEVICE_H
@@ -31,8 +31,9 @@ struct part_device_setup {
     const uint32_t *rank_of_part;
     uint32_t rank;
     struct part *const *parts; /* n_part; NULL on other ranks */
-    const struct aggregate_def *linear;  /* the program's linear aggregate; NULL: none */
-    bool other;                /* some aggregate is not linear */
+    const struct aggregate_def *scaled; /* the program's aggregate with scales; NULL: none */
+    bool in_place;             /* some aggregate reads rows of this rank's other parts where they lie */
+    bool as_payload;           /* some aggregate has even these packed */
 };
 
 /* errors  STATUS_NOMEM. *out is safe to close also after a failure. */

@@ -13,11 +13,10 @@ struct pack_slot {
 struct round_state {
     struct trainer *trainer;
     const struct op *op;
-    const struct aggregate_def *def;
+    const struct aggregate_round *what;
     int op_index;
-    enum travel travel;
-    int64_t width;
-    size_t row_bytes;
+    int64_t width[AGGREGATE_N_PIECE]; /* columns of each piece; 0: none */
+    size_t row_bytes;                 /* of all pieces */
     struct exchange_key key;
 
     const struct travel_list *list;
@@ -50,25 +49,33 @@ void round_state_close(struct round_state *r)
     }
 }
 
-static bool forward(const struct round_state *r)
-{
-    return r->travel == TRAVEL_FORWARD;
-}
-
-/* Blocks a linear kind reads: in-edges forward, the transposed ones backward. */
+/* Blocks that the round walks: in-edges, or the transposed ones. */
 static int direction(const struct round_state *r)
 {
-    return r->travel == TRAVEL_BACK_LINEAR ? PART_DIRECTION_OUT : PART_DIRECTION_IN;
+    return r->what->travel == TRAVEL_OUT ? PART_DIRECTION_OUT : PART_DIRECTION_IN;
 }
 
-/* Own rows of what travels. */
-static const float *rows_own(const struct round_state *r, int32_t i)
+static const float *value_rows(const struct trainer *t, int value, int32_t i)
+{
+    return value == 0 ? t->part[i].features : value > 0 ? trainer_value(t, value, i) : NULL;
+}
+
+/* Own rows of one piece. */
+static const float *rows_own(const struct round_state *r, enum aggregate_rows piece, int32_t i)
 {
     const struct trainer *t = r->trainer;
-    if (!forward(r)) {
+    switch (piece) {
+    case AGGREGATE_ROWS_IN_0:
+    case AGGREGATE_ROWS_IN_1:
+    case AGGREGATE_ROWS_IN_2:
+        return value_rows(t, r->op->in[piece - AGGREGATE_ROWS_IN_0], i);
+    case AGGREGATE_ROWS_GRAD_OUT:
         return trainer_grad(t, r->op->out, i);
+    case AGGREGATE_ROWS_KEPT_0:
+        return trainer_kept(t, r->op_index, 0, i);
+    default:
+        return NULL;
     }
-    return r->op->in[0] == 0 ? t->part[i].features : trainer_value(t, r->op->in[0], i);
 }
 
 /* Places of a maximum: own rows first, then the payload rows of part+1, part+2, … */
@@ -82,34 +89,67 @@ static uint32_t arg_base(const struct part *part, int32_t q)
     return (uint32_t)base;
 }
 
-static struct aggregate_call call_begin(const struct round_state *r, int32_t i)
+/* Everything about own part i that no block changes. */
+static struct aggregate_call call_begin(const struct trainer *t, int op, int32_t i)
 {
-    const struct trainer *t = r->trainer;
+    const struct program *program = &t->program;
+    const struct op *what = &program->op[op];
     const struct part *part = t->part[i].part;
-    return (struct aggregate_call){.device = t->device,
-                                   .n = part->n_own,
-                                   .f = r->width,
-                                   .own = rows_own(r, i),
-                                   .row_scale = t->part[i].scale,
-                                   .self = part->loops == DATASET_LOOPS_IMPLICIT,
-                                   .arg = (uint32_t *)(void *)trainer_aux(t, r->op_index, i)};
+    struct aggregate_call call = {.device = t->device,
+                                  .program = program,
+                                  .op = what,
+                                  .n = part->n_own,
+                                  .f = program->value[what->in[0]].width,
+                                  .training = t->training,
+                                  .key = {.seed = (uint64_t)t->setup.job->train.seed,
+                                          .epoch = t->epoch,
+                                          .op = (uint16_t)op,
+                                          .stream = RANDOM_STREAM_EDGE},
+                                  .out = trainer_value(t, what->out, i),
+                                  .grad_out = trainer_grad(t, what->out, i),
+                                  .scratch = t->scratch,
+                                  .self = part->loops == DATASET_LOOPS_IMPLICIT,
+                                  .row_scale = t->part[i].scale,
+                                  .row_node = part->node};
+    for (int k = 0; k < AGGREGATE_N_KEPT; k++) {
+        call.kept[k] = trainer_kept(t, op, k, i);
+    }
+    for (int k = 0; k < OP_N_IN; k++) {
+        call.in[k] = value_rows(t, what->in[k], i);
+        if (what->in[k] >= 0 && program->value[what->in[k]].needs_grad) {
+            call.grad_in[k] = t->add[op][k] ? trainer_temp(t, op, k, i) : trainer_grad(t, what->in[k], i);
+        }
+    }
+    for (int k = 0; k < OP_N_PARAM; k++) {
+        if (what->param[k] >= 0) {
+            const struct parameter *param = &program->param[what->param[k]];
+            call.param[k] = t->weights + param->offset;
+            call.grad_param[k] = param->trains ? trainer_gradients(t, i) + param->offset : NULL;
+        }
+    }
+    return call;
 }
 
-/* Make the payload that part `to` takes from own part i. */
+/* Make the payload that part `to` takes from own part i: its pieces, one after another. */
 static void payload_make(const struct round_state *r, uint32_t to, int32_t i, float *out)
 {
     struct trainer *t = r->trainer;
     const struct part *part = t->part[i].part;
-    if (r->travel != TRAVEL_BACK_OTHER) {
-        const struct part_send *send = &part->send[direction(r)][to];
-        t->ops->rows_gather(t->device, send->n_row, r->width, send->rows, rows_own(r, i), out);
+    if (r->what->travel == TRAVEL_RETURN) {
+        struct aggregate_call call = call_begin(t, r->op_index, i);
+        call.block = &t->part[i].block[PART_DIRECTION_IN][to];
+        call.arg_base = arg_base(part, (int32_t)to);
+        call.packed = out;
+        r->what->pack(&call);
         return;
     }
-    struct aggregate_call call = call_begin(r, i);
-    call.block = &t->part[i].block[PART_DIRECTION_IN][to];
-    call.arg_base = arg_base(part, (int32_t)to);
-    call.out = out;
-    r->def->backward_pack(&call);
+    const struct part_send *send = &part->send[direction(r)][to];
+    for (int k = 0; k < AGGREGATE_N_PIECE; k++) {
+        if (r->width[k] > 0) {
+            t->ops->rows_gather(t->device, send->n_row, r->width[k], send->rows, rows_own(r, r->what->piece[k], i), out);
+            out += send->n_row * r->width[k];
+        }
+    }
 }
 
 /* A free place for a payload on its way out; NULL when all are taken. */
@@ -139,7 +179,7 @@ static const void *round_pack(void *arg, uint32_t to, uint32_t from, size_t *n_b
         return NULL;
     }
     int32_t i = t->own_index[from];
-    int64_t n_row = travel_rows_out(&t->part[i].travel, (int32_t)to, r->travel);
+    int64_t n_row = travel_rows_out(&t->part[i].travel, (int32_t)to, r->what->travel);
     float *room = pack_room(r, to, from, n_row);
     if (room == NULL) {
         return NULL;
@@ -186,6 +226,36 @@ static enum status round_ask(struct round_state *r)
     return STATUS_OK;
 }
 
+/* Where the pieces of a payload of n rows begin. */
+static void pieces_point(const struct round_state *r, const float *payload, int64_t n, struct aggregate_call *call)
+{
+    for (int k = 0; k < AGGREGATE_N_PIECE; k++) {
+        call->payload[k] = r->width[k] > 0 ? payload : NULL;
+        payload += n * r->width[k];
+    }
+}
+
+/* Part q is of this rank: its rows are read where they lie, or their gradients are made in scratch. */
+static void local_point(const struct round_state *r, int32_t i, int32_t q, int32_t j, struct aggregate_call *call)
+{
+    struct trainer *t = r->trainer;
+    const struct part_device *part = &t->part[i];
+    int d = direction(r);
+    /* Places of a maximum count payload rows, so such a kind gets payloads everywhere. */
+    bool as_payload = aggregate_returns(r->op->aggregate) && (i != j || r->what->travel == TRAVEL_RETURN);
+    call->block = i == j || as_payload ? &part->block[d][q] : &part->direct[d][q];
+    call->col_scale = t->part[j].scale;
+    call->col_node = t->part[j].part->node;
+    if (as_payload) {
+        payload_make(r, (uint32_t)part->part->part, j, t->scratch);
+        call->payload[0] = t->scratch;
+        return;
+    }
+    for (int k = 0; k < AGGREGATE_N_PIECE; k++) {
+        call->payload[k] = i == j ? call->own[k] : rows_own(r, r->what->piece[k], j);
+    }
+}
+
 /* What part q's rows add to own part i: the payload, from wherever it lies. */
 static enum status block_run(struct round_state *r, int32_t i, int32_t q, struct aggregate_call *call)
 {
@@ -193,62 +263,49 @@ static enum status block_run(struct round_state *r, int32_t i, int32_t q, struct
     const struct part_device *part = &t->part[i];
     int d = direction(r);
     int32_t j = t->own_index[q];
-    bool remote = j < 0;
-    call->col_scale = NULL;
-    if (q == part->part->part) {
-        call->payload = call->own;
-        call->block = &part->block[d][q];
-        call->col_scale = part->scale;
-        if (r->travel == TRAVEL_BACK_OTHER) {
-            payload_make(r, (uint32_t)q, i, t->scratch);
-            call->payload = t->scratch;
-        }
-    } else if (remote) {
-        int32_t slot = r->n_used % r->n_credit;
-        enum status status = exchange_wait(t->setup.exchange, r->handle[slot]);
-        if (status != STATUS_OK) {
-            return status;
-        }
-        call->payload = r->room[slot];
-        call->block = &part->block[d][q];
-        call->col_scale = part->col_scale[d] != NULL ? part->col_scale[d][q] : NULL;
-    } else if (r->def->is_linear) {
-        call->payload = rows_own(r, j);
-        call->block = &part->direct[d][q];
-        call->col_scale = t->part[j].scale;
-    } else {
-        payload_make(r, (uint32_t)part->part->part, j, t->scratch);
-        call->payload = t->scratch;
-        call->block = &part->block[d][q];
+    const struct part_send *send = &part->part->send[PART_DIRECTION_IN][q];
+    call->rows = i == j ? NULL : send->rows;
+    call->n_row = i == j ? call->n : send->n_row;
+    call->arg_base = arg_base(part->part, q);
+    if (j >= 0) {
+        local_point(r, i, q, j, call);
+        r->what->run(call);
+        return exchange_progress(t->setup.exchange);
     }
-    call->arg_base = r->def->is_linear ? 0 : arg_base(part->part, q);
-    call->rows = q == part->part->part ? NULL : part->part->send[PART_DIRECTION_IN][q].rows;
-    call->n_row = q == part->part->part ? call->n : part->part->send[PART_DIRECTION_IN][q].n_row;
-    (forward(r) ? r->def->forward : r->def->backward)(call);
-    if (remote) {
-        r->n_used++;
-        return round_ask(r);
+    int32_t slot = r->n_used % r->n_credit;
+    enum status status = exchange_wait(t->setup.exchange, r->handle[slot]);
+    if (status != STATUS_OK) {
+        return status;
     }
-    return exchange_progress(t->setup.exchange);
+    call->block = &part->block[d][q];
+    call->col_scale = part->col_scale[d] != NULL ? part->col_scale[d][q] : NULL;
+    call->col_node = part->part->block[d][q].node;
+    pieces_point(r, r->room[slot], travel_rows_in(&part->travel, q, r->what->travel), call);
+    r->what->run(call);
+    r->n_used++;
+    return round_ask(r);
 }
 
 /* All blocks of own part i, in the order that defines the bits. */
-static enum status part_run(struct round_state *r, int32_t i, float *out)
+static enum status part_run(struct round_state *r, int32_t i, float *to)
 {
     const struct trainer *t = r->trainer;
     int32_t n_part = t->setup.n_part, p = t->own[i];
     int32_t last = 0;
     for (int32_t step = 1; step < n_part; step++) {
-        if (travel_rows_in(&t->part[i].travel, (p + step) % n_part, r->travel) > 0) {
+        if (travel_rows_in(&t->part[i].travel, (p + step) % n_part, r->what->travel) > 0) {
             last = step;
         }
     }
-    struct aggregate_call call = call_begin(r, i);
-    call.out = out;
+    struct aggregate_call call = call_begin(t, r->op_index, i);
+    call.to = to;
     call.only = last == 0;
+    for (int k = 0; k < AGGREGATE_N_PIECE; k++) {
+        call.own[k] = rows_own(r, r->what->piece[k], i);
+    }
     for (int32_t step = 0; step <= last; step++) {
         int32_t q = (p + step) % n_part;
-        if (step > 0 && travel_rows_in(&t->part[i].travel, q, r->travel) == 0) {
+        if (step > 0 && travel_rows_in(&t->part[i].travel, q, r->what->travel) == 0) {
             continue;
         }
         call.first = step == 0;
@@ -261,18 +318,22 @@ static enum status part_run(struct round_state *r, int32_t i, float *out)
     return STATUS_OK;
 }
 
-static void round_begin(struct trainer *t, int op, enum travel travel, enum exchange_phase phase)
+static void round_begin(struct trainer *t, int op, const struct aggregate_round *what, enum exchange_phase phase)
 {
     struct round_state *r = t->round;
     bool halo = t->setup.job->exchange.schedule == JOB_SCHEDULE_HALO;
     r->trainer = t;
     r->op = &t->program.op[op];
     r->op_index = op;
-    r->def = &aggregate_defs[r->op->aggregate];
-    r->travel = travel;
-    r->width = t->program.value[r->op->in[0]].width;
-    r->row_bytes = (size_t)r->width * sizeof(float);
-    r->list = &t->plan.travel[travel];
+    r->what = what;
+    r->row_bytes = (size_t)aggregate_payload_width(&t->program, r->op, what) * sizeof(float);
+    for (int k = 0; k < AGGREGATE_N_PIECE; k++) {
+        r->width[k] = aggregate_piece_width(&t->program, r->op, what->piece[k]);
+    }
+    if (what->travel == TRAVEL_RETURN) {
+        r->width[0] = t->program.value[r->op->in[0]].width;
+    }
+    r->list = &t->plan.travel[what->travel];
     int64_t credit = halo ? r->list->n_fetch : t->setup.job->exchange.prefetch + 1;
     r->n_credit = credit < t->plan.n_fetch_slot ? (int32_t)credit : t->plan.n_fetch_slot;
     r->n_asked = r->n_used = 0;
@@ -285,31 +346,52 @@ static void round_begin(struct trainer *t, int op, enum travel travel, enum exch
     exchange_serve(t->setup.exchange, &r->key, &offer, r->list->n_serve);
 }
 
-enum status round_forward(struct trainer *t, int op, enum exchange_phase phase)
+static enum status round_run(struct trainer *t, int op, const struct aggregate_round *what, enum exchange_phase phase)
 {
-    round_begin(t, op, TRAVEL_FORWARD, phase);
+    round_begin(t, op, what, phase);
     struct round_state *r = t->round;
+    bool forward = what == &aggregate_defs[r->op->aggregate].forward;
     enum status status = round_ask(r);
     for (int32_t i = 0; status == STATUS_OK && i < t->n_own; i++) {
-        status = part_run(r, i, trainer_value(t, r->op->out, i));
+        float *to = forward ? trainer_value(t, r->op->out, i)
+                    : t->add[op][0] ? trainer_temp(t, op, 0, i) : trainer_grad(t, r->op->in[0], i);
+        status = part_run(r, i, to);
     }
     return status == STATUS_OK ? exchange_settle(t->setup.exchange) : status;
 }
 
-enum status round_backward(struct trainer *t, int op, bool add)
+enum status round_forward(struct trainer *t, int op, enum exchange_phase phase)
+{
+    return round_run(t, op, &aggregate_defs[t->program.op[op].aggregate].forward, phase);
+}
+
+/* Gradients that could not be written in place join what is there. */
+static void temps_add(struct trainer *t, int op)
 {
     const struct op *what = &t->program.op[op];
-    bool linear = aggregate_defs[what->aggregate].is_linear;
-    round_begin(t, op, linear ? TRAVEL_BACK_LINEAR : TRAVEL_BACK_OTHER, EXCHANGE_PHASE_BACKWARD);
-    struct round_state *r = t->round;
-    enum status status = round_ask(r);
-    for (int32_t i = 0; status == STATUS_OK && i < t->n_own; i++) {
-        float *grad = trainer_grad(t, what->in[0], i);
-        float *fresh = add ? trainer_temp(t, op, i) : grad;
-        status = part_run(r, i, fresh);
-        if (status == STATUS_OK && add) {
-            t->ops->axpby(t->device, t->part[i].part->n_own * r->width, 1.0F, grad, 1.0F, fresh, grad);
+    for (int k = 0; k < OP_N_IN; k++) {
+        for (int32_t i = 0; t->add[op][k] && t->program.value[what->in[k]].needs_grad && i < t->n_own; i++) {
+            float *grad = trainer_grad(t, what->in[k], i);
+            int64_t n_value = t->part[i].part->n_own * t->program.value[what->in[k]].width;
+            t->ops->axpby(t->device, n_value, 1.0F, grad, 1.0F, trainer_temp(t, op, k, i), grad);
         }
     }
-    return status == STATUS_OK ? exchange_settle(t->setup.exchange) : status;
+}
+
+enum status round_backward(struct trainer *t, int op)
+{
+    const struct aggregate_def *def = &aggregate_defs[t->program.op[op].aggregate];
+    for (int32_t i = 0; def->backward_begin != NULL && i < t->n_own; i++) {
+        struct aggregate_call call = call_begin(t, op, i);
+        def->backward_begin(&call);
+    }
+    for (int k = 0; k < AGGREGATE_N_BACKWARD && def->backward[k].run != NULL; k++) {
+        static const enum exchange_phase phases[] = {EXCHANGE_PHASE_BACKWARD, EXCHANGE_PHASE_BACKWARD_2};
+        enum status status = round_run(t, op, &def->backward[k], phases[k]);
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+    temps_add(t, op);
+    return STATUS_OK;
 }

@@ -15,7 +15,7 @@ void round_state_close(struct round_state *state);
 /* Run the aggregate `op` in `phase`. errors  STATUS_PEER of the exchange */
 enum status round_forward(struct trainer *trainer, int op, enum exchange_phase phase);
 
-/* Its adjoint: gradients of op.out to gradients of op.in[0], added where `add`. */
-enum status round_backward(struct trainer *trainer, int op, bool add);
+/* Its adjoint: from the gradient of op.out to those of its inputs and parameters. */
+enum status round_backward(struct trainer *trainer, int op);
 
 #endif

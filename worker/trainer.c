@@ -41,18 +41,21 @@ static struct op_call call_build(struct trainer *t, int index, int32_t i, bool b
                                    .stream = RANDOM_STREAM_DROPOUT},
                            .csr = sparse ? &part->csr : NULL,
                            .out = trainer_value(t, op->out, i),
-                           .aux = trainer_aux(t, index, i),
+                           .aux = trainer_kept(t, index, 0, i),
                            .scratch = t->scratch};
-    for (int k = 0; k < 2; k++) {
-        int in = op->in[k], param = op->param[k];
+    for (int k = 0; k < OP_N_IN; k++) {
+        int in = op->in[k];
         if (in >= 0) {
             call.in[k] = in > 0 ? trainer_value(t, in, i) : sparse ? NULL : part->features;
         }
-        call.param[k] = param >= 0 ? t->weights + program->param[param].offset : NULL;
         if (backward && in >= 0 && program->value[in].needs_grad) {
             call.grad_in[k] = trainer_grad(t, in, i);
             call.add[k] = t->add[index][k];
         }
+    }
+    for (int k = 0; k < OP_N_PARAM; k++) {
+        int param = op->param[k];
+        call.param[k] = param >= 0 ? t->weights + program->param[param].offset : NULL;
         if (backward && trains(t, param)) {
             call.grad_param[k] = trainer_gradients(t, i) + program->param[param].offset;
         }
@@ -96,7 +99,7 @@ static enum status backward_walk(struct trainer *t)
         }
         enum status status = STATUS_OK;
         if (what->kind == OP_KIND_AGGREGATE) {
-            status = round_backward(t, op, t->add[op][0]);
+            status = round_backward(t, op);
         } else {
             for (int32_t i = 0; i < t->n_own; i++) {
                 struct op_call call = call_build(t, op, i, true);
@@ -173,7 +176,7 @@ static enum status weights_step(struct trainer *t)
         if (!param->trains) {
             continue;
         }
-        int64_t n = param->shape[0] * (param->n_dim > 1 ? param->shape[1] : 1), at = param->offset;
+        int64_t n = parameter_size(param), at = param->offset;
         how.weight_decay = param->decays ? train->weight_decay : 0.0;
         t->ops->step(t->device, &how, n, trainer_gradients(t, 0) + at, t->weights + at,
                      t->moment_1 != NULL ? t->moment_1 + at : NULL, t->moment_2 != NULL ? t->moment_2 + at : NULL);

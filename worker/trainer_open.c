@@ -26,17 +26,14 @@ float *trainer_grad(const struct trainer *t, int value, int32_t i)
     return row_array(t, t->plan.grad_at[value], t->program.value[value].width, i);
 }
 
-float *trainer_aux(const struct trainer *t, int op, int32_t i)
+float *trainer_kept(const struct trainer *t, int op, int k, int32_t i)
 {
-    const struct op *what = &t->program.op[op];
-    const struct op_def *def = &op_defs[what->kind];
-    int64_t width = def->aux_width != NULL ? def->aux_width(&t->program, what) : t->program.value[what->in[0]].width;
-    return row_array(t, t->plan.aux_at[op], width, i);
+    return row_array(t, t->plan.kept_at[op][k], op_kept_width(&t->program, &t->program.op[op], k), i);
 }
 
-float *trainer_temp(const struct trainer *t, int op, int32_t i)
+float *trainer_temp(const struct trainer *t, int op, int k, int32_t i)
 {
-    return row_array(t, t->plan.temp_at[op], t->program.value[t->program.op[op].in[0]].width, i);
+    return row_array(t, t->plan.temp_at[op][k], t->program.value[t->program.op[op].in[k]].width, i);
 }
 
 float *trainer_gradients(const struct trainer *t, int32_t i)
@@ -79,7 +76,7 @@ static enum status program_open(struct trainer *t)
     bool *written = memory_alloc((size_t)t->program.n_value, sizeof *written);
     for (int i = t->program.n_op - 1; i >= 0; i--) {
         const struct op *op = &t->program.op[i];
-        for (int k = 0; t->program.value[op->out].needs_grad && k < 2; k++) {
+        for (int k = 0; t->program.value[op->out].needs_grad && k < OP_N_IN; k++) {
             if (op->in[k] >= 0) {
                 t->add[i][k] = written[op->in[k]];
                 written[op->in[k]] = true;
@@ -103,9 +100,11 @@ static enum status parts_open(struct trainer *t)
             continue;
         }
         const struct aggregate_def *def = &aggregate_defs[op->aggregate];
-        ASSERT(!def->is_linear || t->part_setup.linear == NULL || t->part_setup.linear == def);
-        t->part_setup.linear = def->is_linear ? def : t->part_setup.linear;
-        t->part_setup.other = t->part_setup.other || !def->is_linear;
+        ASSERT(!def->has_scale || t->part_setup.scaled == NULL || t->part_setup.scaled == def);
+        t->part_setup.scaled = def->has_scale ? def : t->part_setup.scaled;
+        bool returns = aggregate_returns(op->aggregate);
+        t->part_setup.in_place = t->part_setup.in_place || !returns;
+        t->part_setup.as_payload = t->part_setup.as_payload || returns;
     }
     t->part = memory_alloc((size_t)t->n_own, sizeof *t->part);
     for (int32_t i = 0; i < t->n_own; i++) {

@@ -31,7 +31,7 @@ struct trainer {
     char *gradients;          /* n_own × plan.n_gradient_bytes: floats, then MEMORY_PLAN_N_SUM doubles */
     char *branch;             /* one more, from another rank */
     bool *complete;           /* n_part: for reduce.c */
-    bool (*add)[2];           /* n_op: backward adds to the gradient of in[k] rather than writing it */
+    bool (*add)[OP_N_IN];     /* n_op: backward adds to the gradient of in[k] rather than writing it */
 
     uint32_t epoch;
     bool training;            /* dropout on */
@@ -40,11 +40,12 @@ struct trainer {
     struct round_state *round;
 };
 
-/* Array of own part i: a value, its gradient, an op's kept array; NULL where the plan has none. */
+/* Array of own part i: a value, its gradient, an op's kept array k, the fresh gradient of its input k; NULL where the plan has
+ * none. */
 float *trainer_value(const struct trainer *t, int value, int32_t i);
 float *trainer_grad(const struct trainer *t, int value, int32_t i);
-float *trainer_aux(const struct trainer *t, int op, int32_t i);
-float *trainer_temp(const struct trainer *t, int op, int32_t i);
+float *trainer_kept(const struct trainer *t, int op, int k, int32_t i);
+float *trainer_temp(const struct trainer *t, int op, int k, int32_t i);
 
 /* Gradients and sums of own part i. */
 float *trainer_gradients(const struct trainer *t, int32_t i);

@@ -51,9 +51,9 @@ void travel_part_release(struct travel_part *part)
 int64_t travel_rows_in(const struct travel_part *own, int32_t other, enum travel travel)
 {
     switch (travel) {
-    case TRAVEL_FORWARD:
+    case TRAVEL_IN:
         return own->take[PART_DIRECTION_IN][other];
-    case TRAVEL_BACK_LINEAR:
+    case TRAVEL_OUT:
         return own->take[PART_DIRECTION_OUT][other];
     default:
         return own->give[PART_DIRECTION_IN][other];
@@ -63,9 +63,9 @@ int64_t travel_rows_in(const struct travel_part *own, int32_t other, enum travel
 int64_t travel_rows_out(const struct travel_part *own, int32_t other, enum travel travel)
 {
     switch (travel) {
-    case TRAVEL_FORWARD:
+    case TRAVEL_IN:
         return own->give[PART_DIRECTION_IN][other];
-    case TRAVEL_BACK_LINEAR:
+    case TRAVEL_OUT:
         return own->give[PART_DIRECTION_OUT][other];
     default:
         return own->take[PART_DIRECTION_IN][other];

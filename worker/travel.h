@@ -1,23 +1,16 @@
 /* Which payloads travel in one round of an aggregate: what own parts take, what they give, how many rows.
  *
- * A round is one aggregate over all own parts in one direction. Forward rows go to in-neighbours' parts; backward a linear
- * kind sends its gradient rows over the transposed blocks, any other kind sends finished gradients back the way rows came.
+ * A round is a walk over all blocks of the own parts; enum travel (models/op.h) says which rows go where.
  * Pure counting from parts or from their sizes; the plan and the trainer read the same lists.
  */
 #ifndef WORKER_TRAVEL_H
 #define WORKER_TRAVEL_H
 
+#include "models/op.h"
 #include "partition/part.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-enum travel {
-    TRAVEL_FORWARD,
-    TRAVEL_BACK_LINEAR,
-    TRAVEL_BACK_OTHER,
-    TRAVEL_N
-};
 
 /* Rows between one own part and every other part: take[dir][q] rows of part q that this part's blocks read, give[dir][q] own
  * rows that part q's blocks read. Zero at its own place. */

@@ -25,7 +25,7 @@ void op_activate_backward(const struct op_call *call)
     const struct device_activate activate = activate_of(call);
     if (call->grad_in[0] != NULL) {
         call->device->ops->activate_backward(call->device, call->n, call->program->value[call->op->out].width,
-                                             &activate, op_keeps_in(call->program, call->op) ? call->in[0] : NULL,
+                                             &activate, op_keeps_in(call->program, call->op, 0) ? call->in[0] : NULL,
                                              op_keeps_out(call->program, call->op) ? call->out : NULL, call->grad_out,
                                              call->add[0], call->grad_in[0]);
     }

@@ -28,6 +28,13 @@ void op_eps_add_forward(const struct op_call *call);
 void op_eps_add_backward(const struct op_call *call);
 size_t op_eps_add_scratch(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n);
 
+void op_head_dot_forward(const struct op_call *call);
+void op_head_dot_backward(const struct op_call *call);
+size_t op_head_dot_scratch(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n);
+
+void op_head_mean_forward(const struct op_call *call);
+void op_head_mean_backward(const struct op_call *call);
+
 void aggregate_sum_forward(const struct aggregate_call *call);
 void aggregate_sum_backward(const struct aggregate_call *call);
 
@@ -38,8 +45,16 @@ float aggregate_mean_scale(uint32_t degree, bool self);
 void aggregate_gcn_propagate(const struct aggregate_call *call);
 float aggregate_gcn_scale(uint32_t degree, bool self);
 
+int64_t aggregate_max_kept_width(const struct program *program, const struct op *op, int k);
 void aggregate_max_forward(const struct aggregate_call *call);
 void aggregate_max_backward(const struct aggregate_call *call);
 void aggregate_max_backward_pack(const struct aggregate_call *call);
+
+int64_t attention_kept_width(const struct program *program, const struct op *op, int k);
+size_t attention_scratch(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n);
+void attention_forward(const struct aggregate_call *call);
+void attention_backward_begin(const struct aggregate_call *call);
+void attention_backward_query(const struct aggregate_call *call);
+void attention_backward_source(const struct aggregate_call *call);
 
 #endif

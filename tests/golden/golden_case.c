@@ -102,7 +102,8 @@ void golden_weights_file(const char *path, const struct program *program, float 
     struct safetensor *want = memory_alloc((size_t)program->n_param, sizeof *want);
     for (int p = 0; p < program->n_param; p++) {
         const struct parameter *param = &program->param[p];
-        want[p] = (struct safetensor){param->name, param->n_dim, {param->shape[0], param->shape[1]}, out + param->offset};
+        want[p] = (struct safetensor){.name = param->name, .n_dim = param->n_dim, .data = out + param->offset};
+        memcpy(want[p].shape, param->shape, sizeof param->shape);
     }
     cr_assert_eq(safetensors_load(path, want, (size_t)program->n_param), STATUS_OK, "%s", status_reason());
     free(want);

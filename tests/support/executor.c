@@ -15,14 +15,6 @@ static int64_t widest(const struct program *program)
     return width;
 }
 
-static int64_t aux_width(const struct program *program, const struct op *op)
-{
-    if (op->kind == OP_KIND_AGGREGATE) {
-        return program->value[op->out].width; /* places of maxima */
-    }
-    return op_defs[op->kind].aux_width != NULL ? op_defs[op->kind].aux_width(program, op) : 0;
-}
-
 static void values_open(struct executor *x, struct executor_part *part)
 {
     const struct program *program = x->setup.program;
@@ -32,8 +24,10 @@ static void values_open(struct executor *x, struct executor_part *part)
         part->grad[v] = program->value[v].needs_grad ? executor_array(x, n_bytes) : NULL;
     }
     for (int k = 0; k < program->n_op; k++) {
-        part->aux[k] =
-            executor_array(x, (size_t)(part->n_own * aux_width(program, &program->op[k])) * sizeof(float));
+        for (int i = 0; i < AGGREGATE_N_KEPT; i++) {
+            int64_t width = op_kept_width(program, &program->op[k], i);
+            part->kept[k][i] = width > 0 ? executor_array(x, (size_t)(part->n_own * width) * sizeof(float)) : NULL;
+        }
     }
     part->grad_param = executor_array(x, (size_t)program->n_weight * sizeof(float));
 }
@@ -43,9 +37,11 @@ static size_t scratch_bytes(const struct executor *x)
     const struct program *program = x->setup.program;
     size_t most = x->ops->score_scratch(x->setup.graph->n_node);
     for (int k = 0; k < program->n_op; k++) {
-        const struct op_def *def = &op_defs[program->op[k].kind];
-        for (int p = 0; def->scratch != NULL && p < x->setup.n_part; p++) {
-            size_t n_bytes = def->scratch(program, &program->op[k], x->ops, x->part[p].n_own);
+        const struct op *op = &program->op[k];
+        size_t (*scratch)(const struct program *, const struct op *, const struct device_ops *, int64_t) =
+            op->kind == OP_KIND_AGGREGATE ? aggregate_defs[op->aggregate].scratch : op_defs[op->kind].scratch;
+        for (int p = 0; scratch != NULL && p < x->setup.n_part; p++) {
+            size_t n_bytes = scratch(program, op, x->ops, x->part[p].n_own);
             most = n_bytes > most ? n_bytes : most;
         }
     }
@@ -64,8 +60,10 @@ struct executor *executor_open(const struct executor_setup *setup)
         values_open(x, &x->part[p]);
     }
     size_t rows = (size_t)(setup->graph->n_node * widest(setup->program)) * sizeof(float);
-    x->payload = executor_array(x, rows);
-    x->fresh = executor_array(x, rows);
+    x->payload = executor_array(x, AGGREGATE_N_PIECE * rows);
+    for (int k = 0; k < OP_N_IN; k++) {
+        x->fresh[k] = executor_array(x, rows);
+    }
     x->weights = executor_array(x, (size_t)setup->program->n_weight * sizeof(float));
     x->scratch = executor_array(x, scratch_bytes(x));
     return x;
@@ -84,11 +82,13 @@ static struct op_call op_call_of(struct executor *x, int index, struct executor_
     const struct op *op = &program->op[index];
     struct op_call call = {.device = x->device, .program = program, .op = op, .n = part->n_own, .node = part->node_device,
                            .training = x->setup.training, .csr = &part->csr, .out = part->value[op->out],
-                           .aux = part->aux[index], .scratch = x->scratch, .grad_out = part->grad[op->out]};
+                           .aux = part->kept[index][0], .scratch = x->scratch, .grad_out = part->grad[op->out]};
     call.key = (struct random_key){.seed = x->setup.seed, .epoch = x->setup.epoch, .op = (uint16_t)index,
                                    .stream = RANDOM_STREAM_DROPOUT};
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < OP_N_IN; k++) {
         call.in[k] = op->in[k] >= 0 ? part->value[op->in[k]] : NULL;
+    }
+    for (int k = 0; k < OP_N_PARAM; k++) {
         if (op->param[k] >= 0) {
             const struct parameter *param = &program->param[op->param[k]];
             call.param[k] = x->weights + param->offset;
@@ -111,53 +111,93 @@ static int round_of(const struct executor *x, int i, enum part_direction directi
     return n;
 }
 
-static struct aggregate_call aggregate_call_of(struct executor *x, const struct op *op, int i,
-                                               struct executor_block *block)
+static float *rows_of(const struct executor *x, const struct op *op, enum aggregate_rows piece, int i)
 {
-    struct executor_part *part = &x->part[i];
-    return (struct aggregate_call){.device = x->device, .n = part->n_own, .f = x->setup.program->value[op->out].width,
-                                   .block = &block->block, .row_scale = part->row_scale[op->aggregate],
-                                   .col_scale = block->col_scale[op->aggregate],
-                                   .self = x->setup.graph->loops == DATASET_LOOPS_IMPLICIT,
-                                   .arg = (uint32_t *)part->aux[op - x->setup.program->op], .arg_base = block->arg_base};
-}
-
-/* One linear gather over part i's blocks: forward of every kind, backward of linear kinds. */
-static void round_gather(struct executor *x, const struct op *op, int i, enum part_direction direction,
-                         void (*step)(const struct aggregate_call *),
-                         float *(*rows)(struct executor *, const struct op *, int), float *out)
-{
-    int order[64], n = round_of(x, i, direction, order);
-    for (int k = 0; k < n; k++) {
-        int j = order[k];
-        struct executor_block *block = &x->part[i].block[direction][j];
-        struct aggregate_call call = aggregate_call_of(x, op, i, block);
-        call.first = k == 0;
-        call.last = k == n - 1;
-        call.only = n == 1;
-        call.own = rows(x, op, i);
-        call.payload = call.own;
-        if (j != i) {
-            x->ops->rows_gather(x->device, block->block.n_col, call.f, block->payload_rows, rows(x, op, j), x->payload);
-            call.payload = x->payload;
-        }
-        call.out = out;
-        step(&call);
+    const struct executor_part *part = &x->part[i];
+    switch (piece) {
+    case AGGREGATE_ROWS_IN_0:
+    case AGGREGATE_ROWS_IN_1:
+    case AGGREGATE_ROWS_IN_2: {
+        int in = op->in[piece - AGGREGATE_ROWS_IN_0];
+        return in >= 0 ? part->value[in] : NULL;
+    }
+    case AGGREGATE_ROWS_GRAD_OUT:
+        return part->grad[op->out];
+    case AGGREGATE_ROWS_KEPT_0:
+        return part->kept[op - x->setup.program->op][0];
+    default:
+        return NULL;
     }
 }
 
-static float *rows_in(struct executor *x, const struct op *op, int i)
+/* Own rows of part i; `grad`: the gradients of the inputs, NULL forward. */
+static struct aggregate_call aggregate_call_of(struct executor *x, const struct op *op, int i, float *const *grad)
 {
-    return x->part[i].value[op->in[0]];
+    struct executor_part *part = &x->part[i];
+    int index = (int)(op - x->setup.program->op);
+    struct op_call dense = op_call_of(x, index, part);
+    struct aggregate_call call = {.device = x->device, .program = x->setup.program, .op = op, .n = part->n_own,
+                                  .f = x->setup.program->value[op->in[0]].width, .training = x->setup.training,
+                                  .key = dense.key, .out = dense.out, .grad_out = dense.grad_out, .scratch = x->scratch,
+                                  .self = x->setup.graph->loops == DATASET_LOOPS_IMPLICIT,
+                                  .row_scale = part->row_scale[op->aggregate], .row_node = part->node_device};
+    call.key.stream = RANDOM_STREAM_EDGE;
+    memcpy(call.in, dense.in, sizeof call.in);
+    memcpy(call.param, dense.param, sizeof call.param);
+    memcpy(call.grad_param, dense.grad_param, sizeof call.grad_param);
+    memcpy(call.kept, part->kept[index], sizeof call.kept);
+    if (grad != NULL) {
+        memcpy(call.grad_in, grad, sizeof call.grad_in);
+        const struct aggregate_def *def = &aggregate_defs[op->aggregate];
+        if (!def->keeps_in) { /* what backward has not said it keeps may be gone */
+            memset(call.in, 0, sizeof call.in);
+        }
+        call.out = def->keeps_out ? call.out : NULL;
+    }
+    return call;
 }
 
-static float *rows_grad_out(struct executor *x, const struct op *op, int i)
+static void block_point(struct aggregate_call *call, const struct op *op, const struct executor_block *block)
 {
-    return x->part[i].grad[op->out];
+    call->block = &block->block;
+    call->col_scale = block->col_scale[op->aggregate];
+    call->col_node = block->payload_node;
+    call->arg_base = block->arg_base;
+}
+
+/* A walk over part i's blocks. */
+static void round_gather(struct executor *x, const struct op *op, int i, const struct aggregate_round *round,
+                         float *const *grad)
+{
+    enum part_direction direction = round->travel == TRAVEL_OUT ? PART_DIRECTION_OUT : PART_DIRECTION_IN;
+    int order[64], n = round_of(x, i, direction, order);
+    struct aggregate_call call = aggregate_call_of(x, op, i, grad);
+    call.to = grad != NULL ? grad[0] : call.out;
+    for (int k = 0; k < n; k++) {
+        int j = order[k];
+        struct executor_block *block = &x->part[i].block[direction][j];
+        block_point(&call, op, block);
+        call.first = k == 0;
+        call.last = k == n - 1;
+        call.only = n == 1;
+        float *room = x->payload;
+        for (int piece = 0; piece < AGGREGATE_N_PIECE; piece++) {
+            int64_t width = aggregate_piece_width(x->setup.program, op, round->piece[piece]);
+            call.own[piece] = call.payload[piece] = rows_of(x, op, round->piece[piece], i);
+            if (j != i && width > 0) {
+                x->ops->rows_gather(x->device, block->block.n_col, width, block->payload_rows,
+                                    rows_of(x, op, round->piece[piece], j), room);
+                call.payload[piece] = room;
+                room += block->block.n_col * width;
+            }
+        }
+        round->run(&call);
+    }
 }
 
 /* What part i's rows get back from the parts d that read them. */
-static void round_return(struct executor *x, const struct op *op, int i, float *out)
+static void round_return(struct executor *x, const struct op *op, int i, const struct aggregate_round *round,
+                         float *const *grad)
 {
     for (int s = 0; s < x->setup.n_part; s++) {
         int d = (i + s) % x->setup.n_part;
@@ -165,18 +205,17 @@ static void round_return(struct executor *x, const struct op *op, int i, float *
         if (s > 0 && block->block.n_edge == 0) {
             continue;
         }
-        struct aggregate_call pack = aggregate_call_of(x, op, d, block);
-        pack.own = rows_grad_out(x, op, d);
-        pack.out = x->payload;
-        aggregate_defs[op->aggregate].backward_pack(&pack);
-        struct aggregate_call call = aggregate_call_of(x, op, i, block);
-        call.block = NULL;
+        struct aggregate_call pack = aggregate_call_of(x, op, d, grad);
+        block_point(&pack, op, block);
+        pack.packed = x->payload;
+        round->pack(&pack);
+        struct aggregate_call call = aggregate_call_of(x, op, i, grad);
+        call.to = grad[0];
         call.first = s == 0;
-        call.payload = x->payload;
+        call.payload[0] = x->payload;
         call.n_row = block->block.n_col;
         call.rows = s == 0 ? NULL : block->payload_rows;
-        call.out = out;
-        aggregate_defs[op->aggregate].backward(&call);
+        round->run(&call);
     }
 }
 
@@ -188,8 +227,7 @@ double executor_forward(struct executor *x, const float *weights)
         const struct op *op = &program->op[k];
         for (int p = 0; p < x->setup.n_part; p++) {
             if (op->kind == OP_KIND_AGGREGATE) {
-                round_gather(x, op, p, PART_DIRECTION_IN, aggregate_defs[op->aggregate].forward, rows_in,
-                             x->part[p].value[op->out]);
+                round_gather(x, op, p, &aggregate_defs[op->aggregate].forward, NULL);
             } else {
                 struct op_call call = op_call_of(x, k, &x->part[p]);
                 op_defs[op->kind].forward(&call);
@@ -209,18 +247,40 @@ double executor_forward(struct executor *x, const float *weights)
     return loss;
 }
 
-static void aggregate_backward(struct executor *x, const struct op *op, bool add)
+/* Where each input's gradient of part p is to go. */
+static void grads_point(struct executor *x, const struct op *op, int p, const bool *wanted, const bool *add,
+                        float *grad[OP_N_IN])
 {
-    int64_t f = x->setup.program->value[op->out].width;
+    int64_t row = 0;
+    for (int q = 0; q < p; q++) {
+        row += x->part[q].n_own;
+    }
+    for (int k = 0; k < OP_N_IN; k++) {
+        grad[k] = wanted[k] ? x->part[p].grad[op->in[k]] : NULL;
+        grad[k] = add[k] ? x->fresh[k] + row * x->setup.program->value[op->in[k]].width : grad[k];
+    }
+}
+
+static void aggregate_backward(struct executor *x, const struct op *op, const bool *wanted, const bool *add)
+{
+    const struct aggregate_def *def = &aggregate_defs[op->aggregate];
+    float *grad[OP_N_IN];
+    for (int p = 0; def->backward_begin != NULL && p < x->setup.n_part; p++) {
+        grads_point(x, op, p, wanted, add, grad);
+        struct aggregate_call call = aggregate_call_of(x, op, p, grad);
+        def->backward_begin(&call);
+    }
     for (int p = 0; p < x->setup.n_part; p++) {
-        float *grad = x->part[p].grad[op->in[0]], *out = add ? x->fresh : grad;
-        if (aggregate_defs[op->aggregate].is_linear) {
-            round_gather(x, op, p, PART_DIRECTION_OUT, aggregate_defs[op->aggregate].backward, rows_grad_out, out);
-        } else {
-            round_return(x, op, p, out);
+        grads_point(x, op, p, wanted, add, grad);
+        for (int r = 0; r < AGGREGATE_N_BACKWARD && def->backward[r].run != NULL; r++) {
+            const struct aggregate_round *round = &def->backward[r];
+            (round->travel == TRAVEL_RETURN ? round_return : round_gather)(x, op, p, round, grad);
         }
-        if (add) {
-            x->ops->rows_add(x->device, x->part[p].n_own, f, NULL, out, grad);
+        for (int k = 0; k < OP_N_IN; k++) {
+            if (add[k]) {
+                int64_t f = x->setup.program->value[op->in[k]].width;
+                x->ops->rows_add(x->device, x->part[p].n_own, f, NULL, grad[k], x->part[p].grad[op->in[k]]);
+            }
         }
     }
 }
@@ -229,8 +289,8 @@ static void op_backward(struct executor *x, int index, bool *written)
 {
     const struct program *program = x->setup.program;
     const struct op *op = &program->op[index];
-    bool wanted[2], add[2];
-    for (int k = 0; k < 2; k++) {
+    bool wanted[OP_N_IN], add[OP_N_IN];
+    for (int k = 0; k < OP_N_IN; k++) {
         wanted[k] = op->in[k] >= 0 && program->value[op->in[k]].needs_grad;
         add[k] = wanted[k] && written[op->in[k]];
         if (wanted[k]) {
@@ -238,20 +298,17 @@ static void op_backward(struct executor *x, int index, bool *written)
         }
     }
     if (op->kind == OP_KIND_AGGREGATE) {
-        if (wanted[0]) {
-            aggregate_backward(x, op, add[0]);
-        }
+        aggregate_backward(x, op, wanted, add);
         return;
     }
     for (int p = 0; p < x->setup.n_part; p++) {
         struct op_call call = op_call_of(x, index, &x->part[p]);
-        for (int k = 0; k < 2; k++) {
+        for (int k = 0; k < OP_N_IN; k++) {
             call.grad_in[k] = wanted[k] ? x->part[p].grad[op->in[k]] : NULL;
             call.add[k] = add[k];
+            /* What backward has not said it keeps may be gone. */
+            call.in[k] = op_keeps_in(program, op, k) ? call.in[k] : NULL;
         }
-        /* What backward has not said it keeps may be gone. */
-        call.in[0] = op_keeps_in(program, op) ? call.in[0] : NULL;
-        call.in[1] = NULL;
         call.out = op_keeps_out(program, op) ? call.out : NULL;
         op_defs[op->kind].backward(&call);
     }

@@ -117,10 +117,14 @@ static void block_open(struct executor *x, const bool *edge, int i, int j, struc
     out->block.indptr = executor_upload(x, indptr, (size_t)(n_row + 1) * sizeof *indptr);
     out->block.cols = executor_upload(x, cols, (size_t)n_edge * sizeof *cols);
     out->payload_rows = executor_upload(x, payload, (size_t)n_col * sizeof *payload);
+    for (int64_t c = 0; c < n_col; c++) {
+        payload[c] = other->node[payload[c]];
+    }
+    out->payload_node = executor_upload(x, payload, (size_t)n_col * sizeof *payload);
     for (int kind = 0; kind < AGGREGATE_KIND_N; kind++) {
         float *scale = memory_alloc((size_t)n_col, sizeof *scale);
         for (int64_t c = 0; aggregate_defs[kind].has_scale && c < n_col; c++) {
-            scale[c] = aggregate_defs[kind].scale(graph->degree[other->node[payload[c]]],
+            scale[c] = aggregate_defs[kind].scale(graph->degree[payload[c]],
                                                   graph->loops == DATASET_LOOPS_IMPLICIT);
         }
         out->col_scale[kind] =
@@ -221,7 +225,7 @@ void executor_parts_open(struct executor *x)
         struct executor_part *part = &x->part[p];
         part->value = memory_alloc((size_t)program->n_value, sizeof *part->value);
         part->grad = memory_alloc((size_t)program->n_value, sizeof *part->grad);
-        part->aux = memory_alloc((size_t)program->n_op, sizeof *part->aux);
+        part->kept = memory_alloc((size_t)program->n_op, sizeof *part->kept);
         features_open(x, part);
         labels_open(x, part);
     }
@@ -244,7 +248,7 @@ void executor_parts_close(struct executor *x)
         }
         free(part->value);
         free(part->grad);
-        free(part->aux);
+        free(part->kept);
         free(part->node);
     }
     free(x->part);

@@ -9,6 +9,7 @@
 struct executor_block {
     struct device_block block;  /* device arrays */
     uint32_t *payload_rows;     /* block.n_col own rows of the sender */
+    uint32_t *payload_node;     /* and their nodes */
     float *col_scale[AGGREGATE_KIND_N];
     uint32_t arg_base;
 };
@@ -23,7 +24,7 @@ struct executor_part {
     float *row_scale[AGGREGATE_KIND_N];
     struct device_csr csr;
     float **value, **grad;      /* n_value; grad NULL where none is needed */
-    float **aux;                /* n_op; max's places too */
+    float *(*kept)[AGGREGATE_N_KEPT]; /* n_op */
     float *grad_param;          /* n_weight */
 };
 
@@ -34,7 +35,8 @@ struct executor {
     struct executor_part *part;
     float *weights;             /* device */
     void *scratch;
-    float *payload, *fresh;     /* rows of the widest value */
+    float *payload;             /* rows of the widest round */
+    float *fresh[OP_N_IN];      /* rows of the widest value */
     int64_t n_train;
     struct executor_array *arrays; /* all device memory, newest first */
 };

@@ -52,7 +52,7 @@ static void gradients_compare(const struct gradient_case *one, const char *where
     cr_assert(all > 0.0, "%s: nothing to compare", one->what);
     for (int p = 0; p < one->program->n_param; p++) {
         const struct parameter *param = &one->program->param[p];
-        int64_t n = param->shape[0] * (param->n_dim == 2 ? param->shape[1] : 1);
+        int64_t n = parameter_size(param);
         double error = relative_error(grad + param->offset, truth + param->offset, n);
         double size = norm(truth + param->offset, n);
         double most = fmax(TOLERANCE_ARRAY, size > 0.0 ? TOLERANCE_CANCELLED * all / size : TOLERANCE_CANCELLED * all);
@@ -105,7 +105,7 @@ void gradient_check(const struct gradient_case *one)
     program_init_weights(program, 11, weights);
     for (int p = 0; p < program->n_param; p++) { /* biases, norms and epsilons away from their first values */
         const struct parameter *param = &program->param[p];
-        for (int64_t i = 0; param->bound == 0.0 && i < param->shape[0]; i++) {
+        for (int64_t i = 0; param->bound == 0.0 && i < parameter_size(param); i++) {
             weights[param->offset + i] += 0.3f * test_number(5, (uint64_t)p, (uint32_t)i);
         }
     }

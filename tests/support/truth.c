@@ -120,15 +120,82 @@ static void aggregate(const struct truth *t, enum aggregate_kind kind, int64_t f
     }
 }
 
+/* leaky(q_i + k_j), ⟨att, leaky(q_i + x_j)⟩ or a·⟨q_i, k_j⟩ of one head; x[0] sources' rows, x[1] keys, x[2] queries. */
+static double score(const struct op *op, int64_t d, int64_t h, const double *const x[3], const double *att, int64_t i, int64_t j)
+{
+    double sum = 0.0;
+    if (op->aggregate == AGGREGATE_KIND_GAT) {
+        sum = x[1][j * op->n_head + h] + x[2][i * op->n_head + h];
+        return sum > 0.0 ? sum : (double)op->a * sum;
+    }
+    for (int64_t c = 0; c < d; c++) {
+        int64_t at = i * op->n_head * d + h * d + c, from = j * op->n_head * d + h * d + c;
+        if (op->aggregate == AGGREGATE_KIND_DOT) {
+            sum += (double)op->a * x[2][at] * x[1][from];
+        } else {
+            double z = x[2][at] + x[0][from];
+            sum += att[h * d + c] * (z > 0.0 ? z : (double)op->a * z);
+        }
+    }
+    return sum;
+}
+
+/* All scores of a row, then the softmax, then the sum: nothing online. */
+static void attend(const struct truth *t, int index, const struct op *op, int64_t f, const double *const x[3],
+                   const double *att, double *y)
+{
+    const struct test_graph *graph = t->graph;
+    struct random_key key = {.seed = t->seed, .epoch = t->epoch, .op = (uint16_t)index, .stream = RANDOM_STREAM_EDGE};
+    int64_t d = f / op->n_head, n_loop = graph->loops == DATASET_LOOPS_IMPLICIT;
+    for (int64_t i = 0; i < graph->n_node; i++) {
+        for (int64_t h = 0; h < op->n_head; h++) {
+            double total = 0.0;
+            memset(y + i * f + h * d, 0, (size_t)d * sizeof *y);
+            for (int64_t e = -n_loop; e < graph->n_edge; e++) {
+                int64_t j = e < 0 ? i : graph->from[e];
+                if (e >= 0 && graph->to[e] != i) {
+                    continue;
+                }
+                double weight = exp(score(op, d, h, x, att, i, j));
+                double p = t->training ? op->dropout : 0.0;
+                bool dropped = random_edge_u32(&key, (uint32_t)i, (uint32_t)j, (uint32_t)h) < p * 4294967296.0;
+                total += weight;
+                for (int64_t c = 0; c < d && !dropped; c++) {
+                    y[i * f + h * d + c] += weight / (1.0 - p) * x[0][j * f + h * d + c];
+                }
+            }
+            for (int64_t c = 0; c < d; c++) {
+                y[i * f + h * d + c] /= total > 0.0 ? total : 1.0;
+            }
+        }
+    }
+}
+
+static void heads(const struct truth *t, const struct op *op, int64_t d, const double *w, const double *x, double *y)
+{
+    for (int64_t r = 0; r < t->graph->n_node; r++) {
+        for (int64_t h = 0; h < op->n_head; h++) {
+            for (int64_t c = 0; c < d; c++) {
+                double *out = op->kind == OP_KIND_HEAD_DOT ? &y[r * op->n_head + h] : &y[r * d + c];
+                bool first = op->kind == OP_KIND_HEAD_DOT ? c == 0 : h == 0;
+                double term = x[(r * op->n_head + h) * d + c];
+                *out = (first ? 0.0 : *out) + (w != NULL ? w[h * d + c] * term : term / (double)op->n_head);
+            }
+        }
+    }
+}
+
 static void op_evaluate(struct truth *t, int index)
 {
     const struct program *program = t->program;
     const struct op *op = &program->op[index];
     int64_t f = program->value[op->out].width, n_value = t->graph->n_node * f;
-    const double *x[2] = {0}, *w[2] = {0};
+    const double *x[OP_N_IN] = {0}, *w[OP_N_PARAM] = {0};
     double *y = t->value[op->out];
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < OP_N_IN; k++) {
         x[k] = op->in[k] >= 0 ? t->value[op->in[k]] : NULL;
+    }
+    for (int k = 0; k < OP_N_PARAM; k++) {
         w[k] = op->param[k] >= 0 ? t->weights + program->param[op->param[k]].offset : NULL;
     }
     switch (op->kind) {
@@ -142,7 +209,15 @@ static void op_evaluate(struct truth *t, int index)
         layer_norm(t, f, w[0], w[1], x[0], y);
         break;
     case OP_KIND_AGGREGATE:
-        aggregate(t, op->aggregate, f, x[0], y);
+        if (op->n_head > 0) {
+            attend(t, index, op, f, x, w[0], y);
+        } else {
+            aggregate(t, op->aggregate, f, x[0], y);
+        }
+        break;
+    case OP_KIND_HEAD_DOT:
+    case OP_KIND_HEAD_MEAN:
+        heads(t, op, program->value[op->in[0]].width / op->n_head, w[0], x[0], y);
         break;
     default:
         for (int64_t i = 0; i < n_value; i++) {
@@ -182,7 +257,7 @@ void truth_gradient(struct truth *t, double *out)
     memset(out, 0, (size_t)t->program->n_weight * sizeof *out);
     for (int p = 0; p < t->program->n_param; p++) {
         const struct parameter *param = &t->program->param[p];
-        int64_t n = param->shape[0] * (param->n_dim == 2 ? param->shape[1] : 1);
+        int64_t n = parameter_size(param);
         for (int64_t i = param->offset; param->trains && i < param->offset + n; i++) {
             double at = t->weights[i];
             t->weights[i] = at + DIFFERENCE_STEP;

@@ -27,7 +27,7 @@ static const struct op *last(void)
 
 static void keeps(bool in, bool out)
 {
-    cr_assert_eq(op_keeps_in(&program, last()), in, "%s", op_defs[last()->kind].name);
+    cr_assert_eq(op_keeps_in(&program, last(), 0), in, "%s", op_defs[last()->kind].name);
     cr_assert_eq(op_keeps_out(&program, last()), out, "%s", op_defs[last()->kind].name);
 }
 
@@ -40,9 +40,9 @@ Test(op_table, every_op_and_aggregate_has_a_name_and_its_functions)
     }
     for (int k = 0; k < AGGREGATE_KIND_N; k++) {
         const struct aggregate_def *def = &aggregate_defs[k];
-        cr_assert(def->name != NULL && def->forward != NULL && def->backward != NULL);
+        cr_assert(def->name != NULL && def->forward.run != NULL && def->backward[0].run != NULL);
         cr_assert_eq(def->has_scale, def->scale != NULL);
-        cr_assert_eq(def->is_linear, def->backward_pack == NULL);
+        cr_assert_eq(aggregate_returns((enum aggregate_kind)k), def->backward[0].pack != NULL);
     }
 }
 

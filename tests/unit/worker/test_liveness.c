@@ -12,7 +12,7 @@ struct picture {
     int *cell; /* per 64 bytes: the array written last */
 };
 
-enum what { WHAT_VALUE = 1000, WHAT_GRAD = 2000, WHAT_AUX = 3000, WHAT_TEMP = 4000 };
+enum what { WHAT_VALUE = 1000, WHAT_GRAD = 2000, WHAT_KEPT = 3000, WHAT_TEMP = 4000 };
 
 static void paint(struct picture *p, int64_t at, int64_t n_bytes, int name, bool write)
 {
@@ -44,11 +44,13 @@ static void grad_touch(struct picture *p, int v, bool write)
     paint(p, p->plan.grad_at[v], value_bytes(p, v), WHAT_GRAD + v, write);
 }
 
-static int64_t aux_bytes(const struct picture *p, const struct op *op)
+static void kept_touch(struct picture *p, int i, bool write)
 {
-    const struct op_def *def = &op_defs[op->kind];
-    int64_t width = def->aux_width != NULL ? def->aux_width(p->program, op) : p->program->value[op->in[0]].width;
-    return p->plan.n_row * width * (int64_t)sizeof(float);
+    for (int k = 0; k < AGGREGATE_N_KEPT; k++) {
+        int64_t width = op_kept_width(p->program, &p->program->op[i], k);
+        cr_assert(width == 0 || p->plan.kept_at[i][k] >= 0);
+        paint(p, p->plan.kept_at[i][k], p->plan.n_row * width * (int64_t)sizeof(float), WHAT_KEPT + 3 * i + k, write);
+    }
 }
 
 static void play_forward(struct picture *p, bool is_static)
@@ -58,13 +60,13 @@ static void play_forward(struct picture *p, bool is_static)
         if (op->is_static != is_static) {
             continue;
         }
-        for (int k = 0; k < 2; k++) {
+        for (int k = 0; k < OP_N_IN; k++) {
             if (op->in[k] >= 0) {
                 value_touch(p, op->in[k], false);
             }
         }
         value_touch(p, op->out, true);
-        paint(p, p->plan.aux_at[i], aux_bytes(p, op), WHAT_AUX + i, true);
+        kept_touch(p, i, true);
     }
 }
 
@@ -72,14 +74,16 @@ static void play_backward_op(struct picture *p, int i, bool *written)
 {
     const struct op *op = &p->program->op[i];
     grad_touch(p, op->out, false);
-    if (op_keeps_in(p->program, op)) {
-        value_touch(p, op->in[0], false);
+    for (int k = 0; k < OP_N_IN; k++) {
+        if (op_keeps_in(p->program, op, k)) {
+            value_touch(p, op->in[k], false);
+        }
     }
     if (op_keeps_out(p->program, op)) {
         value_touch(p, op->out, false);
     }
-    paint(p, p->plan.aux_at[i], aux_bytes(p, op), WHAT_AUX + i, false);
-    for (int k = 0; k < 2; k++) {
+    kept_touch(p, i, false);
+    for (int k = 0; k < OP_N_IN; k++) {
         int in = op->in[k];
         if (in < 0 || !p->program->value[in].needs_grad) {
             continue;
@@ -87,8 +91,8 @@ static void play_backward_op(struct picture *p, int i, bool *written)
         if (written[in]) {
             grad_touch(p, in, false);
             if (op->kind == OP_KIND_AGGREGATE) {
-                cr_assert_geq(p->plan.temp_at[i], 0);
-                paint(p, p->plan.temp_at[i], value_bytes(p, in), WHAT_TEMP + i, true);
+                cr_assert_geq(p->plan.temp_at[i][k], 0);
+                paint(p, p->plan.temp_at[i][k], value_bytes(p, in), WHAT_TEMP + 3 * i + k, true);
                 grad_touch(p, in, false);
                 grad_touch(p, op->out, false);
             }

@@ -30,9 +30,9 @@ Test(travel, what_one_part_receives_is_what_the_other_sends_in_every_kind_of_tra
             }
         }
     }
-    cr_expect_eq(travel_rows_in(&part[1], 2, TRAVEL_FORWARD), 7);
-    cr_expect_eq(travel_rows_in(&part[1], 2, TRAVEL_BACK_LINEAR), 1);
-    cr_expect_eq(travel_rows_in(&part[1], 2, TRAVEL_BACK_OTHER), 2, "a maximum's gradients go back the way rows came");
+    cr_expect_eq(travel_rows_in(&part[1], 2, TRAVEL_IN), 7);
+    cr_expect_eq(travel_rows_in(&part[1], 2, TRAVEL_OUT), 1);
+    cr_expect_eq(travel_rows_in(&part[1], 2, TRAVEL_RETURN), 2, "a maximum's gradients go back the way rows came");
     for (int p = 0; p < 3; p++) {
         travel_part_release(&part[p]);
     }
@@ -45,7 +45,7 @@ Test(travel, only_payloads_between_ranks_are_listed_in_the_order_they_are_used)
     const uint32_t rank_of_part[] = {0, 1, 0};
     struct travel_part own[2] = {part[0], part[2]};
     struct travel_list list;
-    travel_list_build(own, 2, 3, rank_of_part, 0, TRAVEL_FORWARD, &list);
+    travel_list_build(own, 2, 3, rank_of_part, 0, TRAVEL_IN, &list);
     cr_assert_eq(list.n_fetch, 2);
     cr_expect(list.fetch[0].to == 0 && list.fetch[0].from == 1 && list.fetch[0].n_row == 4);
     cr_expect(list.fetch[1].to == 2 && list.fetch[1].from == 1 && list.fetch[1].n_row == 2);

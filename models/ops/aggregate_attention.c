@@ -1,0 +1,116 @@
+/* out_i = Σ_j α_ij x_j over in-neighbours j, α_i the softmax of scores: three kinds of score, one file.
+ *
+ * in[0]: rows of the sources, in[1]: their keys, in[2]: queries of the destinations. Forward keeps a row's softmax in two
+ * numbers per head; backward makes every coefficient again from them. GAT's queries need no edges: their gradient comes from
+ * a second sum that forward keeps, over the edges whose score was positive.
+ * source  Veličković et al., ICLR 2018, eq. 1-4 · Brody, Alon & Yahav, ICLR 2022, eq. 7 · Vaswani et al., 2017, eq. 1
+ */
+#include "models/ops/ops.h"
+
+enum kept { KEPT_PEAK_NORM, KEPT_POSITIVE, KEPT_POSITIVE_WEIGHT };
+
+int64_t attention_kept_width(const struct program *program, const struct op *op, int k)
+{
+    bool gat = op->aggregate == AGGREGATE_KIND_GAT && program->value[op->out].needs_grad;
+    switch (k) {
+    case KEPT_PEAK_NORM:
+        return 2 * op->n_head;
+    case KEPT_POSITIVE:
+        return gat ? program->value[op->out].width : 0;
+    default:
+        return gat ? op->n_head : 0;
+    }
+}
+
+static struct device_attention attention_of(const struct program *program, const struct op *op)
+{
+    static const enum device_score_kind scores[AGGREGATE_KIND_N] = {[AGGREGATE_KIND_GAT] = DEVICE_SCORE_ADD,
+                                                                    [AGGREGATE_KIND_GATV2] = DEVICE_SCORE_MLP,
+                                                                    [AGGREGATE_KIND_DOT] = DEVICE_SCORE_DOT};
+    return (struct device_attention){.score = scores[op->aggregate],
+                                     .n_head = op->n_head,
+                                     .n_column = program->value[op->out].width / op->n_head,
+                                     .slope = op->a,
+                                     .scale = op->a};
+}
+
+size_t attention_scratch(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
+{
+    struct device_attention how = attention_of(program, op);
+    return op->aggregate == AGGREGATE_KIND_GATV2 ? ops->attention_scratch(n, &how) : 0;
+}
+
+static struct device_attention attention(const struct aggregate_call *call)
+{
+    struct device_attention how = attention_of(call->program, call->op);
+    how.att = call->param[0];
+    how.p = call->training ? call->op->dropout : 0.0;
+    how.key = call->key;
+    how.row_node = call->row_node;
+    how.col_node = call->col_node;
+    return how;
+}
+
+static struct device_attention_state state(const struct aggregate_call *call)
+{
+    return (struct device_attention_state){.peak_norm = call->kept[KEPT_PEAK_NORM],
+                                           .positive = call->training ? call->kept[KEPT_POSITIVE] : NULL,
+                                           .positive_weight = call->training ? call->kept[KEPT_POSITIVE_WEIGHT] : NULL};
+}
+
+static struct device_attention_source source(const float *const rows[AGGREGATE_N_PIECE])
+{
+    return (struct device_attention_source){.value = rows[0], .key = rows[1]};
+}
+
+/* As ATTENTION_SOURCES in aggregate.c sends them. */
+static struct device_attention_target target(const float *const rows[AGGREGATE_N_PIECE])
+{
+    return (struct device_attention_target){.grad_out = rows[0], .query = rows[1], .peak_norm = rows[2]};
+}
+
+/* y_i = Σ_j μ_ij α_ij x_j, α_ij = exp(e_ij) / Σ_j exp(e_ij) */
+void attention_forward(const struct aggregate_call *call)
+{
+    const struct device_ops *ops = call->device->ops;
+    struct device_attention how = attention(call);
+    struct device_attention_source own = source(call->own), payload = source(call->payload);
+    struct device_attention_state kept = state(call);
+    ops->attention_forward(call->device, call->block, &how, call->first, call->first && call->self ? &own : NULL, &payload,
+                           call->in[2], &kept, call->out);
+    if (call->last) {
+        ops->attention_finish(call->device, call->n, &how, &kept, call->out);
+    }
+}
+
+/* D_i = ⟨dy_i, y_i⟩; GAT: dq_i = (1 - slope) (⟨dy_i, y⁺_i⟩ - D_i α⁺_i) */
+void attention_backward_begin(const struct aggregate_call *call)
+{
+    struct device_attention how = attention(call);
+    struct device_attention_state kept = state(call);
+    call->device->ops->attention_backward_begin(call->device, call->n, &how, call->grad_out, call->out, &kept, false,
+                                                call->grad_in[2]);
+}
+
+/* GATv2, dot product: dq_i = Σ_j de_ij ∂e_ij/∂q_i with de_ij = α_ij (μ_ij ⟨dy_i, x_j⟩ - D_i) */
+void attention_backward_query(const struct aggregate_call *call)
+{
+    struct device_attention how = attention(call);
+    struct device_attention_source own = source(call->own), payload = source(call->payload);
+    struct device_attention_target to = {
+        .query = call->in[2], .peak_norm = call->kept[KEPT_PEAK_NORM], .grad_out = call->grad_out};
+    call->device->ops->attention_backward_query(call->device, call->block, &how, call->first,
+                                                call->first && call->self ? &own : NULL, &payload, &to, call->scratch,
+                                                call->grad_in[2], call->grad_param[0]);
+}
+
+/* dx_j = Σ_i μ_ij α_ij dy_i [+ de_ij ∂e_ij/∂x_j] · dk_j = Σ_i de_ij ∂e_ij/∂k_j, over the destinations i of j's edges */
+void attention_backward_source(const struct aggregate_call *call)
+{
+    struct device_attention how = attention(call);
+    struct device_attention_target own = target(call->own), payload = target(call->payload);
+    struct device_attention_source from = {.value = call->in[0], .key = call->in[1]};
+    call->device->ops->attention_backward_source(call->device, call->block, &how, call->first,
+                                                 call->first && call->self ? &own : NULL, &payload, &from,
+                                                 call->grad_in[0], call->grad_in[1]);
+}

@@ -1,0 +1,17 @@
+/* out[r] = mean of x[r, h] over heads: the last layer of an attention model, where heads are averaged. */
+#include "models/ops/ops.h"
+
+/* y_rc = (1/H) Σ_h x_rhc */
+void op_head_mean_forward(const struct op_call *call)
+{
+    call->device->ops->head_mean(call->device, call->n, call->op->n_head, call->program->value[call->op->out].width,
+                                 call->in[0], call->out);
+}
+
+/* dx_rhc = dy_rc / H */
+void op_head_mean_backward(const struct op_call *call)
+{
+    call->device->ops->head_mean_backward(call->device, call->n, call->op->n_head,
+                                          call->program->value[call->op->out].width, call->grad_out, call->add[0],
+                                          call->grad_in[0]);
+}
