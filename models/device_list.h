@@ -14,7 +14,11 @@
     X(activate_forward) X(activate_backward) X(bias_add) X(axpby) X(eps_add) X(eps_scale)       \
     X(layer_norm_forward) X(layer_norm_backward) X(layer_norm_scratch)                          \
     X(aggregate_sum) X(row_scale) X(aggregate_max) X(aggregate_max_finish)                      \
-    X(aggregate_max_backward) X(rows_gather) X(rows_add)                                        \
+    X(aggregate_max_backward)                                                                   \
+    X(attention_forward) X(attention_finish) X(attention_backward_begin)                        \
+    X(attention_backward_query) X(attention_scratch) X(attention_backward_source)               \
+    X(head_dot) X(head_dot_backward_input) X(head_dot_backward_weight)                          \
+    X(head_mean) X(head_mean_backward) X(rows_gather) X(rows_add)                               \
     X(loss) X(score_scratch) X(step)
 
 /* Declares <device>_<op> with the type of the table's field. */

@@ -1,0 +1,375 @@
+#include "tests/support/attention_case.h"
+#include "tests/support/device_case.h"
+#include "tests/support/tolerance.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *const tensor_names[] = {"grad_value", "grad_key", "grad_query", "grad_att", "out"};
+static const char *const score_names[] = {"add", "mlp", "dot"};
+
+static const struct {
+    int64_t n_head, n_column;
+} shapes[] = {{1, 1}, {1, 7}, {2, 3}, {4, 64}, {8, 8}, {3, 33}, {19, 2}, {1, 300}};
+
+static size_t result_size(const struct attention_case *c)
+{
+    int64_t n = 0;
+    for (int t = 0; t < ATTENTION_TENSOR_N; t++) {
+        n += attention_size(c, (enum attention_tensor)t);
+    }
+    return (size_t)n;
+}
+
+/* ‖got - truth‖ and ‖truth‖ */
+static double distance(int64_t n, const float *got, const double *truth, double *norm)
+{
+    double error = 0.0, sum = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        error += (got[i] - truth[i]) * (got[i] - truth[i]);
+        sum += truth[i] * truth[i];
+    }
+    *norm = sqrt(sum);
+    return sqrt(error);
+}
+
+/* How far results may be off; gradients of scores' inputs, sums that may nearly cancel, by so much of the values' gradient. */
+struct allowed {
+    double reference, cpu, cancelled;
+};
+
+static const struct allowed usual = {TOLERANCE_ATTENTION_REFERENCE, TOLERANCE_ARRAY, 0.0};
+static const struct allowed large = {TOLERANCE_ATTENTION_LARGE, TOLERANCE_ATTENTION_LARGE, TOLERANCE_ATTENTION_LARGE};
+
+static void assert_near(const struct attention_case *c, const char *device_name, const float *got,
+                        const struct attention_truth *truth, double tolerance, double cancelled)
+{
+    double norm_value = 0.0;
+    for (int t = 0; t < ATTENTION_TENSOR_N; t++) {
+        int64_t n = attention_size(c, (enum attention_tensor)t);
+        double norm, error = distance(n, got, truth->grad[t], &norm);
+        norm_value = t == ATTENTION_VALUE ? norm : norm_value;
+        double share = t == ATTENTION_OUT ? 0.0 : t == ATTENTION_ATT ? fmax(cancelled, TOLERANCE_CANCELLED) : cancelled;
+        bool near = error <= fmax(tolerance * norm, share * norm_value);
+        cr_assert(near, "%s on %s: %d heads of %d columns, %d blocks, %s is off by %.2g of %.2g", score_names[c->how.score],
+                  device_name, (int)c->how.n_head, (int)c->how.n_column, c->n_block, tensor_names[t], error, norm);
+        got += n;
+    }
+}
+
+/* Both devices against the truth. */
+static void check_case(const struct attention_case *c, const struct allowed *allowed)
+{
+    const struct device_ops *const devices[] = {&device_reference, &device_cpu};
+    struct attention_truth truth;
+    attention_truth_init(&truth, c);
+    attention_truth_forward(&truth, c);
+    attention_truth_backward(&truth, c);
+    float *got = device_scratch(result_size(c) * sizeof *got);
+    for (int d = 0; d < 2; d++) {
+        struct device *device = NULL;
+        cr_assert_eq(devices[d]->open(2, &device), STATUS_OK);
+        attention_run(device, c, got);
+        devices[d]->close(device);
+        assert_near(c, devices[d]->name, got, &truth, d == 0 ? allowed->reference : allowed->cpu, allowed->cancelled);
+    }
+    free(got);
+    attention_truth_release(&truth);
+}
+
+/* What widens keys and queries (MLP: att) to scores of this standard deviation. */
+static double spread_of(enum device_score_kind score, int64_t n_column, double deviation)
+{
+    switch (score) {
+    case DEVICE_SCORE_ADD:
+        return deviation / 0.8;
+    case DEVICE_SCORE_MLP:
+        return deviation / (0.3 * sqrt((double)n_column));
+    default:
+        return sqrt(3.0 * deviation);
+    }
+}
+
+/* All shapes of one kind of score. */
+static void check_score(enum device_score_kind score, bool with_self, double p, double deviation,
+                        const struct allowed *allowed)
+{
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        for (int n_block = 1; n_block <= 3; n_block += 2) {
+            struct attention_case c;
+            double spread = deviation > 0.0 ? spread_of(score, shapes[s].n_column, deviation) : 1.0;
+            attention_case_init(&c, score, 50, shapes[s].n_head, shapes[s].n_column, spread);
+            c.n_block = n_block;
+            c.with_self = with_self;
+            c.how.p = p;
+            check_case(&c, allowed);
+            device_check("attention", attention_run, &c, result_size(&c), allowed->cpu);
+            attention_case_release(&c);
+        }
+    }
+}
+
+#define SCORE_TESTS(name, SCORE)                                                                     \
+    Test(attention, name##_scores_agree_with_the_direct_computation_for_every_shape)                 \
+    {                                                                                                \
+        check_score(SCORE, false, 0.0, 0.0, &usual);                          \
+    }                                                                                                \
+    Test(attention, name##_scores_take_an_edge_from_each_row_to_itself)                              \
+    {                                                                                                \
+        check_score(SCORE, true, 0.0, 0.0, &usual);                           \
+    }                                                                                                \
+    Test(attention, name##_scores_drop_the_same_coefficients_forward_and_backward)                   \
+    {                                                                                                \
+        check_score(SCORE, true, 0.6, 0.0, &usual);                           \
+    }
+SCORE_TESTS(add, DEVICE_SCORE_ADD)
+SCORE_TESTS(mlp, DEVICE_SCORE_MLP)
+SCORE_TESTS(dot, DEVICE_SCORE_DOT)
+
+/* Scores of standard deviation 60: α is 0 or 1 nearly everywhere and e^score alone would overflow. */
+Test(attention, scores_of_any_size_neither_overflow_nor_lose_the_sum)
+{
+    check_score(DEVICE_SCORE_ADD, true, 0.0, 60.0, &large);
+    check_score(DEVICE_SCORE_MLP, true, 0.0, 60.0, &large);
+    check_score(DEVICE_SCORE_DOT, true, 0.0, 60.0, &large);
+}
+
+/* Every derivative of the direct computation, which the devices are held against. */
+static void check_differences(enum device_score_kind score, double p)
+{
+    struct attention_case c;
+    struct attention_truth truth, moved;
+    attention_case_init(&c, score, 8, 2, 3, 1.0);
+    c.with_self = true;
+    c.how.p = p;
+    attention_truth_init(&truth, &c);
+    attention_truth_init(&moved, &c);
+    attention_truth_backward(&truth, &c);
+    for (int t = ATTENTION_VALUE; t <= ATTENTION_ATT; t++) {
+        for (int64_t i = 0; i < attention_size(&c, (enum attention_tensor)t); i++) {
+            double x = moved.input[t][i];
+            moved.input[t][i] = x + DIFFERENCE_STEP;
+            double above = attention_truth_forward(&moved, &c);
+            moved.input[t][i] = x - DIFFERENCE_STEP;
+            double below = attention_truth_forward(&moved, &c);
+            moved.input[t][i] = x;
+            double slope = (above - below) / (2.0 * DIFFERENCE_STEP);
+            cr_assert(fabs(slope - truth.grad[t][i]) <= TOLERANCE_ARRAY, "%s: %s[%d] is %g, differences say %g",
+                      score_names[score], tensor_names[t], (int)i, truth.grad[t][i], slope);
+        }
+    }
+    attention_truth_release(&truth);
+    attention_truth_release(&moved);
+    attention_case_release(&c);
+}
+
+Test(attention, the_direct_computation_agrees_with_central_differences)
+{
+    for (int score = 0; score < 3; score++) {
+        check_differences((enum device_score_kind)score, 0.0);
+        check_differences((enum device_score_kind)score, 0.4);
+    }
+}
+
+Test(attention, coefficients_are_dropped_at_the_rate_asked_for)
+{
+    const struct device_ops *const devices[] = {&device_reference, &device_cpu};
+    struct attention_case c;
+    attention_case_init(&c, DEVICE_SCORE_ADD, 120, 6, 1, 0.0); /* equal scores: out is the mean of what is kept */
+    c.how.p = 0.3;
+    int64_t n_out = attention_size(&c, ATTENTION_OUT), n_row = 0;
+    for (int64_t i = 0; i < n_out; i++) {
+        c.input[ATTENTION_VALUE][i] = (float)(1.0 - c.how.p);
+        n_row += i / 6 % 7 != 3;
+    }
+    float *got = device_scratch(result_size(&c) * sizeof *got), *out = got + result_size(&c) - n_out;
+    for (int d = 0; d < 2; d++) {
+        struct device *device = NULL;
+        cr_assert_eq(devices[d]->open(2, &device), STATUS_OK);
+        attention_run(device, &c, got);
+        devices[d]->close(device);
+        double sum = 0.0;
+        for (int64_t i = 0; i < n_out; i++) {
+            sum += out[i];
+        }
+        cr_assert(fabs(sum / (double)n_row - 0.7) < 0.01, "%s keeps %g", devices[d]->name, sum / (double)n_row);
+    }
+    free(got);
+    attention_case_release(&c);
+}
+
+/* --- rows of many edges: each operation alone, from random state --- */
+
+struct long_rows {
+    struct device_block block; /* n_row rows over n_col columns, read as in-edges and as out-edges */
+    struct device_attention how;
+    const float *row_wide[3], *row_narrow, *col_wide[3], *col_narrow; /* narrow: n × n_head × 2 */
+};
+
+static int64_t degree_heavy(int64_t row, int64_t n_row)
+{
+    return row == 1 ? 140000 : row == n_row - 1 ? 66000 : row * 9 % 100;
+}
+
+/* out: forward's sums and state · gradients of queries and att · gradients of values and keys */
+static void run_long_rows(struct device *device, const void *context, float *out)
+{
+    const struct long_rows *a = context;
+    int64_t heads = a->block.n_row * a->how.n_head, wide = heads * a->how.n_column;
+    bool add = a->how.score == DEVICE_SCORE_ADD, mlp = a->how.score == DEVICE_SCORE_MLP;
+    struct device_attention_source payload = {a->col_wide[0], add ? a->col_narrow : mlp ? NULL : a->col_wide[1]};
+    struct device_attention_source own = {a->row_wide[0], add ? a->row_narrow : mlp ? NULL : a->row_wide[1]};
+    struct device_attention_target far = {add ? a->col_narrow : a->col_wide[1], a->col_narrow, a->col_wide[2]};
+    struct device_attention_target near = {add ? a->row_narrow : a->row_wide[1], a->row_narrow, a->row_wide[2]};
+    struct device_attention_state state = {out + wide, NULL, NULL};
+    if (add) {
+        state.positive = out + wide + 2 * heads;
+        state.positive_weight = state.positive + wide;
+    }
+    for (int64_t i = 0; i < 2 * heads; i++) {
+        state.peak_norm[i] = i % 2 == 0 ? 0.5f : 2.0f;
+    }
+    struct device_block block = a->block;
+    cr_assert_eq(device->ops->block_open(device, &block), STATUS_OK);
+    device->ops->attention_forward(device, &block, &a->how, false, NULL, &payload, near.query, &state, out);
+    out += 2 * wide + 3 * heads;
+    size_t n_bytes = device->ops->attention_scratch(block.n_row, &a->how);
+    void *scratch = device_scratch(n_bytes);
+    if (!add) {
+        device->ops->attention_backward_query(device, &block, &a->how, false, NULL, &payload, &near, scratch, out,
+                                              mlp ? out + wide : NULL);
+    }
+    out += wide + a->how.n_head * a->how.n_column;
+    device->ops->attention_backward_source(device, &block, &a->how, false, NULL, &far, &own, out, mlp ? NULL : out + wide);
+    device->ops->block_close(device, &block);
+    free(scratch);
+}
+
+static void check_long_rows(const struct device_block *block, enum device_score_kind score, int64_t n_head, int64_t n_column,
+                            double tolerance)
+{
+    size_t n = (size_t)(block->n_row * n_head), n_col = (size_t)(block->n_col * n_head), f = (size_t)n_column;
+    struct long_rows a = {.block = *block};
+    uint32_t *node = device_scratch(n_col * sizeof *node);
+    for (uint32_t i = 0; i < n_col; i++) {
+        node[i] = i * 3;
+    }
+    a.how = (struct device_attention){.score = score, .n_head = n_head, .n_column = n_column, .slope = 0.2f, .scale = 0.3f,
+                                      .p = 0.2, .key.stream = RANDOM_STREAM_EDGE, .row_node = node, .col_node = node};
+    float *att = device_random((size_t)(n_head * n_column), 1);
+    a.how.att = att;
+    for (uint32_t i = 0; i < 3; i++) {
+        a.row_wide[i] = device_random(n * f, 2 + i);
+        a.col_wide[i] = device_random(n_col * f, 5 + i);
+    }
+    a.row_narrow = device_random(2 * n, 8);
+    a.col_narrow = device_random(2 * n_col, 9);
+    device_check("long rows", run_long_rows, &a, 5 * n * f + 3 * n + (size_t)(n_head * n_column), tolerance);
+    for (uint32_t i = 0; i < 3; i++) {
+        free((void *)a.row_wide[i]);
+        free((void *)a.col_wide[i]);
+    }
+    free((void *)a.row_narrow);
+    free((void *)a.col_narrow);
+    free(att);
+    free(node);
+}
+
+Test(attention, a_row_of_140000_edges_agrees_with_the_reference)
+{
+    struct device_block block = device_graph(12, 150000, degree_heavy);
+    for (int score = 0; score < 3; score++) {
+        check_long_rows(&block, (enum device_score_kind)score, 1, 3, TOLERANCE_LONG_SUM);
+    }
+    device_graph_free(&block);
+}
+
+static int64_t degree_long(int64_t row, int64_t n_row)
+{
+    return row * 131 % n_row % 200;
+}
+
+Test(attention, rows_of_every_length_agree_with_the_reference_in_ranges_of_even_work)
+{
+    struct device_block block = device_graph(400, 300, degree_long), none = device_graph(0, 5, degree_mixed);
+    for (int score = 0; score < 3; score++) {
+        check_long_rows(&block, (enum device_score_kind)score, 4, 16, TOLERANCE_SUM);
+        check_long_rows(&none, (enum device_score_kind)score, 4, 16, TOLERANCE_SUM);
+    }
+    device_graph_free(&block);
+    device_graph_free(&none);
+}
+
+/* --- products head by head and means over heads --- */
+
+struct heads {
+    int64_t n, n_head, n_column;
+    bool add;
+    const float *x, *w, *grad;
+};
+
+/* out: products · gradients of x, w · means · gradient of what is averaged */
+static void run_heads(struct device *device, const void *context, float *out)
+{
+    const struct heads *a = context;
+    int64_t wide = a->n_head * a->n_column;
+    void *scratch = device_scratch(device->ops->column_sum_scratch(a->n, wide));
+    device->ops->head_dot(device, a->n, a->n_head, a->n_column, a->x, a->w, out);
+    out += a->n * a->n_head;
+    device->ops->head_dot_backward_input(device, a->n, a->n_head, a->n_column, a->w, a->grad, a->add, out);
+    out += a->n * wide;
+    device->ops->head_dot_backward_weight(device, a->n, a->n_head, a->n_column, a->x, a->grad, scratch, out);
+    out += wide;
+    device->ops->head_mean(device, a->n, a->n_head, a->n_column, a->x, out);
+    out += a->n * a->n_column;
+    device->ops->head_mean_backward(device, a->n, a->n_head, a->n_column, a->x, a->add, out);
+    free(scratch);
+}
+
+Test(attention, products_and_means_of_heads_agree_with_the_reference_for_every_shape)
+{
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        for (int64_t n = 0; n <= 2500; n += 1250) {
+            struct heads a = {.n = n, .n_head = shapes[s].n_head, .n_column = shapes[s].n_column, .add = n == 1250};
+            size_t wide = (size_t)(a.n_head * a.n_column), rows = (size_t)n;
+            float *x = device_random(rows * wide, 1), *w = device_random(wide, 2);
+            float *grad = device_random(rows * (size_t)a.n_head, 3);
+            a.x = x;
+            a.w = w;
+            a.grad = grad;
+            size_t n_out = rows * (size_t)(a.n_head + a.n_column) + 2 * rows * wide + wide;
+            device_check("heads", run_heads, &a, n_out, TOLERANCE_SUM);
+            free(x);
+            free(w);
+            free(grad);
+        }
+    }
+}
+
+Test(attention, two_heads_of_two_columns_have_these_products_and_means)
+{
+    const float x[] = {1.0f, 2.0f, 3.0f, 4.0f, 5.0f, 6.0f, 7.0f, 8.0f}, w[] = {1.0f, 10.0f, 100.0f, 1000.0f};
+    const float grad[] = {1.0f, 2.0f, 3.0f, 4.0f};
+    const float expected[] = {21.0f, 4300.0f, 65.0f, 8700.0f, /* products */
+                              8.0f, 17.0f, 207.0f, 2007.0f, 10.0f, 37.0f, 407.0f, 4007.0f, /* 7 + gradients of x */
+                              16.0f, 20.0f, 34.0f, 40.0f, /* of w */
+                              2.0f, 3.0f, 6.0f, 7.0f, /* means */
+                              7.5f, 8.0f, 7.5f, 8.0f, 8.5f, 9.0f, 8.5f, 9.0f}; /* 7 + gradients of x's first rows as means' */
+    const struct device_ops *const devices[] = {&device_reference, &device_cpu};
+    struct heads a = {.n = 2, .n_head = 2, .n_column = 2, .add = true, .x = x, .w = w, .grad = grad};
+    for (int d = 0; d < 2; d++) {
+        struct device *device = NULL;
+        float out[28];
+        for (int i = 0; i < 28; i++) {
+            out[i] = 7.0f;
+        }
+        cr_assert_eq(devices[d]->open(1, &device), STATUS_OK);
+        run_heads(device, &a, out);
+        devices[d]->close(device);
+        for (int i = 0; i < 28; i++) {
+            cr_assert_eq(out[i], expected[i], "%s: element %d is %g", devices[d]->name, i, (double)out[i]);
+        }
+    }
+}
