@@ -206,3 +206,19 @@ Test(pickle_csr, other_classes_and_opcodes_are_refused)
     cr_assert_eq(pickle_csr_read("m", bytes, n, &csr), STATUS_DATA);
     cr_assert(strstr(status_reason(), "pickle byte 3: opcode that a matrix has no use for") != NULL, "%s", status_reason());
 }
+
+Test(pickle_csr, opcodes_that_take_more_than_there_is_are_refused)
+{
+    char bytes[2048];
+    struct csr csr;
+    size_t n_head = pickle_write(bytes, "os\nsystem", 1);
+    char *code = memmem(bytes, n_head, "\x80\x03", 2);
+    cr_assert_not_null(code);
+    static const char *const short_of[] = {"\x85.", "R.", "b.", "a.", "s.", "t.", "u.", "q\1.", "h\1.", "\x93.", "(\x85.", "."};
+    for (size_t i = 0; i < sizeof short_of / sizeof *short_of; i++) {
+        size_t n = strlen(short_of[i]);
+        memcpy(code + 2, short_of[i], n);
+        cr_assert_eq(pickle_csr_read("m", bytes, (size_t)(code - bytes) + 2 + n, &csr), STATUS_DATA, "row %zu", i);
+        cr_assert(strstr(status_reason(), "m: ") == status_reason(), "%s", status_reason());
+    }
+}
