@@ -31,7 +31,7 @@ enum status npz_open(const char *path, struct npz **out)
     close(file);
     zip_t *archive = zip_open(path, ZIP_RDONLY | ZIP_CHECKCONS, &code);
     if (archive == NULL) {
-        /* libzip says "no such file" too where headers inside disagree. */
+        /* libzip says "no such file" too where a local header of 64-bit sizes, as NumPy writes it, lacks its extra field. */
         zip_error_t error;
         zip_error_init_with_code(&error, code == ZIP_ER_NOENT ? ZIP_ER_INCONS : code);
         status = code == ZIP_ER_OPEN ? STATUS_IO : STATUS_DATA;
