@@ -119,6 +119,10 @@ Test(training, every_epoch_is_a_line_and_unevaluated_metrics_are_null)
     for (size_t i = 0; i < 5; i++) {
         cr_assert_eq(field(metrics, i, "epoch"), (double)i);
         cr_assert_eq(field(metrics, i, "lr"), 0.25);
+        cr_assert_eq(field(metrics, i, "epoch_s"), 0.5);
+        cr_assert_eq(field(metrics, i, "compute_s"), 0.25);
+        cr_assert_eq(field(metrics, i, "wait_s"), 0.125);
+        cr_assert_eq(field(metrics, i, "bytes_sent"), 100);
         cr_assert_eq(field(metrics, i, "bytes_received"), 200);
         cr_assert_eq(isnan(field(metrics, i, "valid_metric")), i == 0 || i == 2);
     }
@@ -156,12 +160,12 @@ Test(training, the_earlier_of_equally_good_epochs_is_the_best)
 Test(training, patience_counts_evaluations_without_a_better_one)
 {
     struct run *run = open_run("o", "epochs = 100\neval_every = 2\npatience = 3\n");
-    for (int i = 4; i < 100; i++) {
-        run->fleet.valid_correct[i] = 3;
+    for (int i = 0; i < 100; i++) {
+        run->fleet.valid_correct[i] = i == 1 ? 20 : i == 5 ? 30 : 10;
     }
     expect_done(run);
-    cr_assert_eq(run->training.state.best_epoch, 3);
-    cr_assert_eq(run->training.state.n_epoch, 10, "evaluations of epochs 5, 7 and 9 were no better");
+    cr_assert_eq(run->training.state.best_epoch, 5);
+    cr_assert_eq(run->training.state.n_epoch, 12, "of epoch 3 one was no better, then those of epochs 7, 9 and 11");
     cr_assert_eq(run->training.end, TRAINING_END_PATIENCE);
     close_run(run);
 }
