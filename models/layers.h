@@ -14,6 +14,9 @@ int sage_layer(struct program *program, const struct job *job, int layer, int x,
 int gin_layer(struct program *program, const struct job *job, int layer, int x, int64_t f_out);
 int appnp_layer(struct program *program, const struct job *job, int layer, int x, int64_t f_out);
 int sgc_layer(struct program *program, const struct job *job, int layer, int x, int64_t f_out);
+int gat_layer(struct program *program, const struct job *job, int layer, int x, int64_t f_out);
+int gatv2_layer(struct program *program, const struct job *job, int layer, int x, int64_t f_out);
+int transformer_layer(struct program *program, const struct job *job, int layer, int x, int64_t f_out);
 
 /* After the last layer. */
 int appnp_finish(struct program *program, const struct job *job, int x);
@@ -31,6 +34,16 @@ int named_param(struct program *program, int64_t rows, int64_t columns, double b
 
 /* The bound that torch.nn.Linear draws from: kaiming_uniform(a = √5), 1/√fan_in. */
 double linear_bound(int64_t fan_in);
+
+/* Heads of this layer: model.out_heads in the last one, else model.heads. An attention layer's f_out is per head. */
+int64_t attention_heads(const struct job *job, int layer);
+
+/* An attention vector per head, 1 × n_head × n_column, named by a format with the layer's number. */
+int head_param(struct program *program, int64_t n_head, int64_t n_column, const char *format, int layer);
+
+/* The heads' outputs side by side; averaged in the last layer. heads_end adds the layer's bias. */
+int heads_join(struct program *program, const struct job *job, int layer, int y, int64_t n_head);
+int heads_end(struct program *program, const struct job *job, int layer, int y, int64_t n_head);
 
 /* A plain linear layer "lins.<index>". */
 int plain_layer(struct program *program, int index, int x, int64_t f_out);

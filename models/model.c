@@ -24,6 +24,9 @@ static const struct model models[JOB_KIND_N] = {
     [JOB_KIND_GIN] = {.layer = gin_layer, .takes_plain = true},
     [JOB_KIND_APPNP] = {.layer = appnp_layer, .finish = appnp_finish},
     [JOB_KIND_SGC] = {.layer = sgc_layer, .one_layer = true},
+    [JOB_KIND_GAT] = {.layer = gat_layer, .takes_plain = true},
+    [JOB_KIND_GATV2] = {.layer = gatv2_layer, .takes_plain = true},
+    [JOB_KIND_TRANSFORMER] = {.layer = transformer_layer, .takes_plain = true},
 };
 
 static const enum device_activation activations[JOB_ACTIVATION_N] = {

@@ -201,7 +201,8 @@ static enum dataset_loops loops_of(const struct job *job)
     if (job->dataset.self_loops != JOB_SWITCH_AUTO) {
         return job->dataset.self_loops == JOB_SWITCH_YES ? DATASET_LOOPS_IMPLICIT : DATASET_LOOPS_NONE;
     }
-    bool as_stored = job->model.kind == JOB_KIND_SAGE || job->model.kind == JOB_KIND_GIN;
+    bool as_stored = job->model.kind == JOB_KIND_SAGE || job->model.kind == JOB_KIND_GIN ||
+                     job->model.kind == JOB_KIND_TRANSFORMER;
     return as_stored ? DATASET_LOOPS_STORED : DATASET_LOOPS_IMPLICIT;
 }
 

@@ -13,18 +13,23 @@ try:
     import numpy as np
     import torch
     from torch.nn import Identity, LayerNorm, Linear, ModuleList, ReLU, Sequential
-    from torch_geometric.nn import APPNP, GCNConv, GINConv, SAGEConv, SGConv
+    from torch_geometric.nn import APPNP, GATConv, GATv2Conv, GCNConv, GINConv, SAGEConv, SGConv, TransformerConv
     from torch_geometric.utils import add_self_loops, coalesce, remove_self_loops, to_undirected
 except ImportError as error:
     sys.exit(f"load_into_pyg.py needs PyTorch and PyTorch Geometric ({error}): pip install torch torch_geometric")
 
+ATTENTIONS = {"gat": GATConv, "gatv2": GATv2Conv, "transformer": TransformerConv}
 ACTIVATIONS = {"relu": torch.relu, "elu": torch.nn.functional.elu, "leaky_relu": torch.nn.functional.leaky_relu,
                "gelu": torch.nn.functional.gelu, "none": Identity()}
 
 
-def conv(model, loops, f_in, f_out):
-    """One layer of the kind that the job's [model] section names."""
+def conv(model, loops, f_in, f_out, last):
+    """One layer of the kind that the job's [model] section names; the last one averages its heads, others have them side by side."""
     kind = model["kind"]
+    if kind in ATTENTIONS:
+        heads = model["out_heads" if last else "heads"]
+        own = {} if kind == "transformer" else {"add_self_loops": loops}
+        return ATTENTIONS[kind](f_in, f_out if last else f_out // heads, heads=heads, concat=not last, **own)
     if kind == "gcn":
         return GCNConv(f_in, f_out, add_self_loops=loops)
     if kind == "sage":
@@ -47,9 +52,13 @@ class Net(torch.nn.Module):
         loops = job["dataset"]["self_loops"] != "no"  # what the definitions of gcn, sgc and appnp add
         n_layer = 1 if model["kind"] == "sgc" else model["layers"]
         n_linear = n_layer if model["kind"] == "appnp" else model["linear_layers"]
-        widths = [f_in] + [model["hidden"]] * (n_layer - 1) + [n_class]
+        heads = model["heads"] if model["kind"] in ATTENTIONS else 1  # hidden columns are per head
+        widths = [f_in]
+        for layer in range(n_layer - 1):
+            widths.append(model["hidden"] * (heads if layer < n_layer - n_linear else 1))
+        widths.append(n_class)
         pairs = list(zip(widths, widths[1:]))
-        self.convs = ModuleList(conv(model, loops, *pair) for pair in pairs[:n_layer - n_linear])
+        self.convs = ModuleList(conv(model, loops, *pair, last=i == n_layer - 1) for i, pair in enumerate(pairs[:n_layer - n_linear]))
         self.lins = ModuleList(Linear(*pair) for pair in pairs[n_layer - n_linear:])
         # After each layer but the last: residual, norm, activation. A residual has weights where widths differ, or everywhere.
         between = pairs[:-1]

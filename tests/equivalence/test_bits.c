@@ -115,6 +115,23 @@ Test(bits, sgc_with_features_aggregated_once_is_the_same_however_it_is_run)
     expect_same_bits("kind = \"sgc\"\nlayers = 1\nsteps = 3", symmetric);
 }
 
+Test(bits, gat_is_the_same_however_it_is_run)
+{
+    expect_same_bits("kind = \"gat\"\nhidden = 8\nheads = 3\nout_heads = 2\ndropout = 0.4\nattention_dropout = 0.4", symmetric);
+    expect_same_bits("kind = \"gat\"\nhidden = 8\nheads = 2\nlayers = 3\nresidual = true\nattention_dropout = 0.4", directed);
+}
+
+Test(bits, gatv2_is_the_same_however_it_is_run)
+{
+    expect_same_bits("kind = \"gatv2\"\nhidden = 8\nheads = 3\ndropout = 0.4\nattention_dropout = 0.4", symmetric);
+    expect_same_bits("kind = \"gatv2\"\nhidden = 5\nheads = 2\nout_heads = 2\nattention_dropout = 0.4", directed);
+}
+
+Test(bits, transformer_is_the_same_however_it_is_run)
+{
+    expect_same_bits("kind = \"transformer\"\nhidden = 8\nheads = 3\ndropout = 0.4\nattention_dropout = 0.4", directed);
+}
+
 Test(bits, the_reference_device_keeps_the_rule_too)
 {
     struct cluster_result one, two;

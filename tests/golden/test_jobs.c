@@ -64,7 +64,7 @@ static void job_run(const struct trial *trial, const char *train)
         fprintf(file, "file = \"%s/owners.txt\"\n", folder);
     }
     fprintf(file,
-            "[model]\ninit = \"%s/init.safetensors\"\nhidden = 16\n%s\n[train]\n%s\n[workers]\ncount = %d\nthreads = 1\n"
+            "[model]\ninit = \"%s/init.safetensors\"\n%s\n[train]\n%s\n[workers]\ncount = %d\nthreads = 1\n"
             "[output]\ndir = \"%s/out\"\n",
             trial->golden->folder, trial->model, train, trial->layout->workers, folder);
     fclose(file);
@@ -132,7 +132,7 @@ static void check(const char *name, const char *model)
     golden_open(name, &golden);
     struct trial trial = {.golden = &golden, .model = model};
     char text[512];
-    snprintf(text, sizeof text, "[dataset]\npath = \"x\"\n[model]\nhidden = 16\n%s\n", model);
+    snprintf(text, sizeof text, "[dataset]\npath = \"x\"\n[model]\n%s\n", model);
     static struct job job;
     cr_assert_eq(job_load_text(text, strlen(text), "test", NULL, 0, &job), STATUS_OK, "%s", status_reason());
     struct program_input input = {.n_feature = golden.n_feature, .n_class = golden.n_class};
@@ -155,20 +155,35 @@ static void check(const char *name, const char *model)
 
 Test(golden_job, gcn_agrees_for_every_number_of_parts_and_partition)
 {
-    check("gcn", "kind = \"gcn\"");
+    check("gcn", "kind = \"gcn\"\nhidden = 16");
 }
 
 Test(golden_job, sage_agrees_for_every_number_of_parts_and_partition)
 {
-    check("sage", "kind = \"sage\"");
+    check("sage", "kind = \"sage\"\nhidden = 16");
 }
 
 Test(golden_job, gin_agrees_for_every_number_of_parts_and_partition)
 {
-    check("gin", "kind = \"gin\"\nlearn_eps = true");
+    check("gin", "kind = \"gin\"\nhidden = 16\nlearn_eps = true");
 }
 
 Test(golden_job, appnp_agrees_for_every_number_of_parts_and_partition)
 {
-    check("appnp", "kind = \"appnp\"\nalpha = 0.1\nsteps = 10");
+    check("appnp", "kind = \"appnp\"\nhidden = 16\nalpha = 0.1\nsteps = 10");
+}
+
+Test(golden_job, gat_agrees_for_every_number_of_parts_and_partition)
+{
+    check("gat", "kind = \"gat\"\nheads = 4\nhidden = 4\nactivation = \"elu\"");
+}
+
+Test(golden_job, gat_with_averaged_heads_agrees_for_every_number_of_parts_and_partition)
+{
+    check("gat_mean_heads", "kind = \"gat\"\nheads = 4\nout_heads = 3\nhidden = 4\nactivation = \"elu\"");
+}
+
+Test(golden_job, gatv2_agrees_for_every_number_of_parts_and_partition)
+{
+    check("gatv2", "kind = \"gatv2\"\nheads = 4\nhidden = 4\nactivation = \"elu\"");
 }

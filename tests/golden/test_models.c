@@ -88,7 +88,7 @@ static void run(const char *name, const struct golden_case *golden, const struct
 {
     char where[128];
     snprintf(where, sizeof where, "%s, %s, %d parts", name, ops->name, n_part);
-    struct executor_setup setup = {.program = program, .ops = ops, .graph = &golden->graph, .n_part = n_part,
+    struct executor_setup setup = {.program = program, .ops = ops, .graph = &golden->graph, .n_part = n_part, .training = true,
                                    .features = golden->features, .labels = golden->labels, .split = golden->split};
     struct executor *x = executor_open(&setup);
     struct state state = {.n = program->n_weight};
@@ -157,4 +157,31 @@ Test(golden, appnp_is_appnp_of_pytorch_geometric)
     job.model.alpha = 0.1;
     job.model.steps = 10;
     check("appnp", DATASET_LOOPS_IMPLICIT);
+}
+
+static void attention(int kind, int64_t heads, int64_t out_heads)
+{
+    job.model.kind = kind;
+    job.model.hidden = 16 / heads;
+    job.model.heads = heads;
+    job.model.out_heads = out_heads;
+    job.model.activation = JOB_ACTIVATION_ELU;
+}
+
+Test(golden, gat_is_gatconv)
+{
+    attention(JOB_KIND_GAT, 4, 1);
+    check("gat", DATASET_LOOPS_IMPLICIT);
+}
+
+Test(golden, gat_with_averaged_heads_is_gatconv_without_concat)
+{
+    attention(JOB_KIND_GAT, 4, 3);
+    check("gat_mean_heads", DATASET_LOOPS_IMPLICIT);
+}
+
+Test(golden, gatv2_is_gatv2conv)
+{
+    attention(JOB_KIND_GATV2, 4, 1);
+    check("gatv2", DATASET_LOOPS_IMPLICIT);
 }

@@ -30,7 +30,7 @@ static void check_features(const char *what, int64_t n_feature, bool sparse)
     const struct program_input input = {.n_feature = n_feature, .n_class = N_CLASS, .is_sparse = sparse};
     cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
     struct gradient_case one = {.what = what, .program = &program, .graph = &graph, .zeros = sparse,
-                                .training = job.model.dropout > 0.0 || job.model.input_dropout > 0.0};
+                                .training = true};
     gradient_check(&one);
     program_release(&program);
 }
@@ -99,15 +99,41 @@ Test(model, sgc_gives_the_gradients_of_all_its_weights)
     check("sgc");
 }
 
+static void attention(int kind)
+{
+    job.model.kind = kind;
+    job.model.heads = 2;
+    job.model.out_heads = 3;
+    job.model.attention_dropout = 0.3;
+    job.model.activation = JOB_ACTIVATION_ELU;
+    graph.loops = kind == JOB_KIND_TRANSFORMER ? DATASET_LOOPS_STORED : DATASET_LOOPS_IMPLICIT;
+    check(job_choice_text("model", "kind", kind));
+}
+
+Test(model, gat_gives_the_gradients_of_all_its_weights)
+{
+    attention(JOB_KIND_GAT);
+}
+
+Test(model, gatv2_gives_the_gradients_of_all_its_weights)
+{
+    attention(JOB_KIND_GATV2);
+}
+
+Test(model, transformer_gives_the_gradients_of_all_its_weights)
+{
+    attention(JOB_KIND_TRANSFORMER);
+}
+
 Test(model, layer_norm_residual_and_plain_layers_pass_gradients_through_every_model)
 {
-    const int kinds[] = {JOB_KIND_GCN, JOB_KIND_SAGE, JOB_KIND_GIN};
-    const int activations[] = {JOB_ACTIVATION_ELU, JOB_ACTIVATION_GELU, JOB_ACTIVATION_LEAKY_RELU};
+    const int kinds[] = {JOB_KIND_GCN, JOB_KIND_SAGE, JOB_KIND_GIN, JOB_KIND_GAT};
+    const int activations[] = {JOB_ACTIVATION_ELU, JOB_ACTIVATION_GELU, JOB_ACTIVATION_LEAKY_RELU, JOB_ACTIVATION_ELU};
     job.model.norm = JOB_NORM_LAYER;
     job.model.residual = true;
     job.model.layers = 4;
     job.model.linear_layers = 2;
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < 4; k++) {
         job.model.kind = kinds[k];
         job.model.activation = activations[k];
         check(job_choice_text("model", "kind", kinds[k]));

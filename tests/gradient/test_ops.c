@@ -65,13 +65,13 @@ static void check_read_again(const char *what, int out, int x, bool training)
 Test(op, linear_gives_the_gradients_of_weight_bias_and_input)
 {
     int x = mapped(6);
-    check_read_again("linear", program_linear(&program, x, weight(6, 6), vector(6)), x, false);
+    check_read_again("linear", program_linear(&program, x, weight(6, 6), vector(6)), x, true);
 }
 
 Test(op, bias_gives_its_gradient)
 {
     int x = mapped(6);
-    check_read_again("bias", program_bias(&program, x, vector(6)), x, false);
+    check_read_again("bias", program_bias(&program, x, vector(6)), x, true);
 }
 
 Test(op, layer_norm_gives_the_gradients_of_weight_bias_and_input)
@@ -79,34 +79,34 @@ Test(op, layer_norm_gives_the_gradients_of_weight_bias_and_input)
     int scale = vector(6), shift = vector(6);
     program.param[scale].fill = 1.0f;
     int x = mapped(6);
-    check_read_again("layer_norm", program_layer_norm(&program, x, scale, shift), x, false);
+    check_read_again("layer_norm", program_layer_norm(&program, x, scale, shift), x, true);
 }
 
 Test(op, add_passes_gradients_to_both_inputs_and_to_one_that_is_read_twice)
 {
     int x = mapped(6), y = mapped(6);
     int z = program_add(&program, 0.9f, x, 0.1f, y);
-    check_from("add", program_add(&program, 1.0f, z, -2.0f, x), false);
+    check_from("add", program_add(&program, 1.0f, z, -2.0f, x), true);
 }
 
 Test(op, eps_add_gives_the_gradient_of_epsilon_and_of_both_inputs)
 {
     int x = mapped(6), y = mapped(6);
     int z = program_eps_add(&program, vector(1), x, y);
-    check_from("eps_add", program_add(&program, 1.0f, z, 0.5f, program_add(&program, 1.0f, x, -1.0f, y)), false);
+    check_from("eps_add", program_add(&program, 1.0f, z, 0.5f, program_add(&program, 1.0f, x, -1.0f, y)), true);
 }
 
 Test(op, an_epsilon_that_does_not_train_gets_no_gradient)
 {
     int x = mapped(6), eps = vector(1);
     program.param[eps].trains = false;
-    check_from("fixed eps_add", program_eps_add(&program, eps, x, x), false);
+    check_from("fixed eps_add", program_eps_add(&program, eps, x, x), true);
 }
 
 #define ACTIVATION_TEST(name, kind)                                                          \
     Test(op, name##_gives_its_gradient)                                                      \
     {                                                                                        \
-        check_from(#name, program_activate(&program, mapped(6), kind, 0.0), false);          \
+        check_from(#name, program_activate(&program, mapped(6), kind, 0.0), true);          \
     }                                                                                        \
     Test(op, name##_with_dropout_gives_the_gradient_of_the_same_mask)                        \
     {                                                                                        \
@@ -128,7 +128,7 @@ static void aggregate_check(enum aggregate_kind kind, enum dataset_loops loops)
     graph.loops = loops;
     int x = mapped(6);
     int y = program_aggregate(&program, x, kind);
-    check_read_again(aggregate_defs[kind].name, y, x, false);
+    check_read_again(aggregate_defs[kind].name, y, x, true);
 }
 
 #define AGGREGATE_TEST(name, kind)                                        \
@@ -144,3 +144,61 @@ AGGREGATE_TEST(sum, AGGREGATE_KIND_SUM)
 AGGREGATE_TEST(mean, AGGREGATE_KIND_MEAN)
 AGGREGATE_TEST(gcn, AGGREGATE_KIND_GCN)
 AGGREGATE_TEST(max, AGGREGATE_KIND_MAX)
+
+#define N_HEAD 3
+#define N_COLUMN 4
+
+static int head_weight(void)
+{
+    const int64_t shape[] = {1, N_HEAD, N_COLUMN};
+    char name[PROGRAM_NAME_BYTES];
+    snprintf(name, sizeof name, "heads.%d", program.n_param);
+    return program_tensor(&program, name, 3, shape, 1.0);
+}
+
+/* Every input with weights of its own, and the values read once more later. */
+static void attention_check(enum aggregate_kind kind, enum dataset_loops loops, double dropout)
+{
+    graph.loops = loops;
+    int x = mapped((int64_t)N_HEAD * N_COLUMN);
+    struct op op = {.aggregate = kind, .in = {x, -1, -1}, .param = {-1, -1}, .n_head = N_HEAD, .dropout = dropout, .a = 0.2F};
+    if (kind == AGGREGATE_KIND_GAT) {
+        op.in[1] = program_head_dot(&program, x, head_weight());
+        op.in[2] = program_head_dot(&program, x, head_weight());
+    } else {
+        op.in[1] = kind == AGGREGATE_KIND_DOT ? mapped((int64_t)N_HEAD * N_COLUMN) : -1;
+        op.in[2] = mapped((int64_t)N_HEAD * N_COLUMN);
+        op.param[0] = kind == AGGREGATE_KIND_GATV2 ? head_weight() : -1;
+    }
+    int y = program_attention(&program, &op);
+    check_read_again(aggregate_defs[kind].name, y, x, true);
+}
+
+#define ATTENTION_TEST(name, kind)                                          \
+    Test(op, name##_gives_its_gradient_without_loops)                       \
+    {                                                                       \
+        attention_check(kind, DATASET_LOOPS_STORED, 0.0);                   \
+    }                                                                       \
+    Test(op, name##_gives_its_gradient_where_loops_are_implicit)            \
+    {                                                                       \
+        attention_check(kind, DATASET_LOOPS_IMPLICIT, 0.0);                 \
+    }                                                                       \
+    Test(op, name##_gives_its_gradient_with_coefficients_dropped)           \
+    {                                                                       \
+        attention_check(kind, DATASET_LOOPS_IMPLICIT, 0.4);                 \
+    }
+ATTENTION_TEST(gat, AGGREGATE_KIND_GAT)
+ATTENTION_TEST(gatv2, AGGREGATE_KIND_GATV2)
+ATTENTION_TEST(dot, AGGREGATE_KIND_DOT)
+
+Test(op, head_dot_gives_its_gradient)
+{
+    int x = mapped((int64_t)N_HEAD * N_COLUMN);
+    check_from("head_dot", program_head_dot(&program, x, head_weight()), true);
+}
+
+Test(op, head_mean_gives_its_gradient)
+{
+    int x = mapped((int64_t)N_HEAD * N_COLUMN);
+    check_from("head_mean", program_head_mean(&program, x, N_HEAD), true);
+}

@@ -11,7 +11,7 @@ struct gradient_case {
     const char *what;             /* named in failures */
     const struct program *program;
     const struct test_graph *graph;
-    bool training;                /* dropout is on */
+    bool training;                /* as an epoch trains; else as one evaluates, backward all the same */
     bool zeros;                   /* most features are 0 (for sparse programs) */
 };
 

@@ -145,6 +145,14 @@ PYG_TEST(sage_with_sums_gives_the_same_logits,
 PYG_TEST(gin_with_a_trained_epsilon_gives_the_same_logits, "--set model.kind=gin --set model.learn_eps=true")
 PYG_TEST(appnp_gives_the_same_logits, "--set model.kind=appnp --set model.alpha=0.2")
 PYG_TEST(sgc_gives_the_same_logits, "--set model.kind=sgc --set model.steps=3")
+PYG_TEST(gat_gives_the_same_logits,
+         "--set model.kind=gat --set model.heads=3 --set model.hidden=8 --set model.attention_dropout=0.5 --set model.layers=3")
+PYG_TEST(gat_with_averaged_heads_gives_the_same_logits,
+         "--set model.kind=gat --set model.heads=3 --set model.out_heads=2 --set model.hidden=8 --set model.residual=true")
+PYG_TEST(gatv2_gives_the_same_logits, "--set model.kind=gatv2 --set model.heads=2 --set model.out_heads=3")
+PYG_TEST(transformer_gives_the_same_logits, "--set model.kind=transformer --set model.heads=2 --set model.out_heads=3")
+PYG_TEST(attention_before_linear_layers_gives_the_same_logits,
+         "--set model.kind=gat --set model.heads=2 --set model.layers=3 --set model.linear_layers=1")
 PYG_TEST(norms_residuals_and_linear_layers_give_the_same_logits,
          "--set model.kind=sage --set model.layers=4 --set model.linear_layers=2 --set model.norm=layer "
          "--set model.residual=true --set model.activation=gelu")

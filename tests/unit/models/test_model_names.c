@@ -33,18 +33,18 @@ static void build(int kind)
     cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
 }
 
-/* The parameters, "name rows×columns" or "name columns", one per line. */
+/* The parameters, "name 16x12", one per line. */
 static void names(const char *expected)
 {
     char text[4096] = "";
     for (int p = 0; p < program.n_param; p++) {
         const struct parameter *param = &program.param[p];
         size_t at = strlen(text);
-        if (param->n_dim == 2) {
-            snprintf(text + at, sizeof text - at, "%s %dx%d\n", param->name, (int)param->shape[0], (int)param->shape[1]);
-        } else {
-            snprintf(text + at, sizeof text - at, "%s %d\n", param->name, (int)param->shape[0]);
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s", param->name);
+        for (int d = 0; d < param->n_dim; d++) {
+            at += (size_t)snprintf(text + at, sizeof text - at, "%s%d", d > 0 ? "x" : " ", (int)param->shape[d]);
         }
+        snprintf(text + at, sizeof text - at, "\n");
     }
     cr_assert_str_eq(text, expected);
 }
@@ -106,6 +106,37 @@ Test(model_names, sgc_is_one_linear_layer_whatever_model_layers_says)
 {
     build(JOB_KIND_SGC);
     names("convs.0.lin.weight 5x12\nconvs.0.lin.bias 5\n");
+}
+
+Test(model_names, gat_has_gatconv_s_tensors_per_head)
+{
+    job.model.heads = 3;
+    job.model.out_heads = 2;
+    build(JOB_KIND_GAT);
+    names("convs.0.lin.weight 48x12\nconvs.0.att_src 1x3x16\nconvs.0.att_dst 1x3x16\nconvs.0.bias 48\n"
+          "convs.1.lin.weight 10x48\nconvs.1.att_src 1x2x5\nconvs.1.att_dst 1x2x5\nconvs.1.bias 5\n");
+    cr_assert_float_eq(param("convs.0.att_src")->bound, sqrt(6.0 / (3 + 16)), 1e-12); /* glorot */
+    cr_assert_float_eq(param("convs.0.lin.weight")->bound, sqrt(6.0 / (12 + 48)), 1e-12);
+}
+
+Test(model_names, gatv2_has_gatv2conv_s_tensors)
+{
+    job.model.heads = 3;
+    build(JOB_KIND_GATV2);
+    names("convs.0.lin_l.weight 48x12\nconvs.0.lin_l.bias 48\nconvs.0.lin_r.weight 48x12\nconvs.0.lin_r.bias 48\n"
+          "convs.0.att 1x3x16\nconvs.0.bias 48\n"
+          "convs.1.lin_l.weight 5x48\nconvs.1.lin_l.bias 5\nconvs.1.lin_r.weight 5x48\nconvs.1.lin_r.bias 5\n"
+          "convs.1.att 1x1x5\nconvs.1.bias 5\n");
+}
+
+Test(model_names, transformer_has_transformerconv_s_tensors)
+{
+    job.model.heads = 2;
+    job.model.layers = 1;
+    job.model.out_heads = 2;
+    build(JOB_KIND_TRANSFORMER);
+    names("convs.0.lin_key.weight 10x12\nconvs.0.lin_key.bias 10\nconvs.0.lin_query.weight 10x12\nconvs.0.lin_query.bias 10\n"
+          "convs.0.lin_value.weight 10x12\nconvs.0.lin_value.bias 10\nconvs.0.lin_skip.weight 5x12\nconvs.0.lin_skip.bias 5\n");
 }
 
 Test(model_names, norms_residuals_and_plain_layers_are_numbered_as_module_lists)
@@ -261,8 +292,6 @@ Test(model_names, settings_that_do_not_go_together_are_refused)
     job.model.kind = JOB_KIND_APPNP;
     refused(STATUS_CONFIG, "model.linear_layers = 1 does not go with model.kind = \"appnp\"");
     job.model.linear_layers = 0;
-    job.model.kind = JOB_KIND_GAT;
-    refused(STATUS_CONFIG, "model.kind = \"gat\" is not available");
     job.model.kind = JOB_KIND_GCN;
     input.n_feature = 0;
     refused(STATUS_DATA, "no features");

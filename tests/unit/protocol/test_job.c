@@ -138,13 +138,13 @@ Test(job, a_choice_that_is_not_there_is_refused_with_the_choices_and_the_nearest
 {
     REFUSED(GRAPH "[model]\nkind = \"gnc\"\n", "job.toml:4:8: model.kind is \"gnc\"", "gcn, sage, gin",
             "did you mean \"gcn\"?");
-    REFUSED(GRAPH "[model]\nkind = \"transformer\"\n", "expected one of gcn");
+    REFUSED(GRAPH "[model]\nkind = \"perceptron\"\n", "expected one of gcn");
 }
 
 Test(job, what_comes_later_says_that_it_is_not_available_yet)
 {
-    REFUSED(GRAPH "[model]\nheads = 8\n", "job.toml:4:9: model.heads is not available yet");
-    REFUSED(GRAPH "[model]\nkind = \"gat\"\n", "job.toml:4:8: model.kind = \"gat\" is not available yet");
+    REFUSED(GRAPH "[memory]\noffload = true\n", "job.toml:4:11: memory.offload is not available yet");
+    REFUSED(GRAPH "[exchange]\ncodec = \"int4\"\n", "job.toml:4:9: exchange.codec = \"int4\" is not available yet");
     REFUSED(GRAPH "[exchange]\nsampling = 0.5\n", "job.toml:4:12: exchange.sampling = 0.5", "not available yet");
     REFUSED(GRAPH "[exchange]\nsampling = 1.5\n", "job.toml:4:12: exchange.sampling is 1.5");
     REFUSED(GRAPH "[memory]\nspill = \"x\"\n", "memory.spill is not available yet");
@@ -259,7 +259,7 @@ Test(job, a_mistaken_setting_is_named)
     SETTING_REFUSED("lr=1", "--set lr: unknown key 'lr'", "did you mean 'train.lr'?");
     SETTING_REFUSED("name=\"open", "--set name:");
     SETTING_REFUSED("output.dir=\xff", "--set output.dir:", "0xff is not UTF-8");
-    SETTING_REFUSED("model.heads=3", "--set model.heads: model.heads is not available yet");
+    SETTING_REFUSED("memory.offload=true", "--set memory.offload: memory.offload is not available yet");
     check_refused(load_set(GRAPH, "train.lr", &scratch), STATUS_USAGE,
                   (const char *const[]){"--set train.lr", "section.key=value", NULL});
     check_refused(load_set(GRAPH, "=3", &scratch), STATUS_USAGE,

@@ -142,6 +142,9 @@ static const char *const models[] = {
     "kind = \"gin\"\nlayers = 3\nlearn_eps = true\ndropout = 0.5\nactivation = \"elu\"",
     "kind = \"appnp\"\nsteps = 10\ndropout = 0.5",
     "kind = \"sgc\"\nlayers = 1\nsteps = 4",
+    "kind = \"gat\"\nheads = 2\nout_heads = 2\nlayers = 3\nresidual = true\ndropout = 0.5\nactivation = \"elu\"",
+    "kind = \"gatv2\"\nheads = 2\nlayers = 3\ndropout = 0.5\nattention_dropout = 0.5",
+    "kind = \"transformer\"\nheads = 2\nlayers = 3\nnorm = \"layer\"\nactivation = \"gelu\"",
     "kind = \"gcn\"\nlayers = 4\nlinear_layers = 2",
 };
 
