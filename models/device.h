@@ -208,6 +208,28 @@ struct device_ops {
                                 float *grad_weight, float *grad_bias);
     size_t (*layer_norm_scratch)(int64_t n, int64_t f);
 
+    /* --- batch norm of each column over all parts' rows, epsilon 1e-5. Parts' sums are host doubles, 1 + 2f of them: the rows
+     * they are over, then two per column. mean_rstd: f means, then f times 1/√(variance + epsilon), double --- */
+    /* One part's statistics.h: rows, means, Σ (x - mean)². scratch: batch_norm_scratch(n, f) bytes */
+    void (*batch_norm_statistics)(struct device *device, int64_t n, int64_t f, const float *x, void *scratch,
+                                  double *statistics_host);
+    /* Fill in mean_rstd from all rows' statistics, which move the running ones on by `momentum` (the variance unbiased);
+     * statistics_host NULL: from the running ones as they are. */
+    void (*batch_norm_begin)(struct device *device, int64_t f, const double *statistics_host, double momentum,
+                             float *running_mean, float *running_var, double *mean_rstd);
+    /* y = x̂ · weight + bias, x̂ = (x - mean) · rstd */
+    void (*batch_norm_forward)(struct device *device, int64_t n, int64_t f, const float *x, const double *mean_rstd,
+                               const float *weight, const float *bias, float *y);
+    /* One part's rows, Σ grad_y, Σ grad_y · x̂; these are its grad_bias and grad_weight. scratch as statistics */
+    void (*batch_norm_sums)(struct device *device, int64_t n, int64_t f, const float *x, const double *mean_rstd,
+                            const float *grad_y, void *scratch, double *sums_host, float *grad_weight, float *grad_bias);
+    /* grad_x (+)= weight · rstd · (grad_y - mean(grad_y) - x̂ · mean(grad_y · x̂)), means from all parts' sums (on the device).
+     * grad_x may be grad_y */
+    void (*batch_norm_backward)(struct device *device, int64_t n, int64_t f, const float *x, const float *weight,
+                                const double *mean_rstd, const double *sums, const float *grad_y, bool add,
+                                float *grad_x);
+    size_t (*batch_norm_scratch)(int64_t n, int64_t f);
+
     /* --- aggregation: payload x is n_col × f --- */
     /* out[row] (+)= Σ x[col], edges of a row added one after another with fused multiply-add in ascending column
      * order (a row of more than 2^16 edges in this block: in fixed pieces of 2^16, pieces added in order). */

@@ -13,6 +13,8 @@
     X(csr_dense)                                                                                \
     X(activate_forward) X(activate_backward) X(bias_add) X(axpby) X(eps_add) X(eps_scale)       \
     X(layer_norm_forward) X(layer_norm_backward) X(layer_norm_scratch)                          \
+    X(batch_norm_statistics) X(batch_norm_begin) X(batch_norm_forward) X(batch_norm_sums)       \
+    X(batch_norm_backward) X(batch_norm_scratch)                                                \
     X(aggregate_sum) X(row_scale) X(aggregate_max) X(aggregate_max_finish)                      \
     X(aggregate_max_backward)                                                                   \
     X(attention_forward) X(attention_finish) X(attention_backward_begin)                        \

@@ -111,6 +111,18 @@ static bool needs_dense(const struct job *job, const struct program_input *input
     return aggregated || added;
 }
 
+/* Named as PyTorch Geometric's BatchNorm, a wrapper around torch's. */
+static int batch_norm(struct program *program, int layer, int y)
+{
+    static const char *const names[] = {"weight", "bias", "running_mean", "running_var"};
+    int param[4];
+    for (int i = 0; i < 4; i++) {
+        param[i] = named_param(program, 0, program->value[y].width, 0.0, "norms.%d.module.%s", layer, names[i]);
+        program->param[param[i]].fill = i % 3 == 0 ? 1.0f : 0.0f; /* the weight and the variance */
+    }
+    return program_batch_norm(program, y, param[0], param[1], param[2], param[3]);
+}
+
 /* What follows a hidden layer: y + x, norm, activation, and the next layer's dropout. */
 static int hidden_end(struct program *program, const struct job *job, int layer, int x, int y)
 {
@@ -128,6 +140,9 @@ static int hidden_end(struct program *program, const struct job *job, int layer,
         int bias = named_param(program, 0, f_out, 0.0, "norms.%d.bias", layer);
         program->param[weight].fill = 1.0f;
         y = program_layer_norm(program, y, weight, bias);
+    }
+    if (job->model.norm == JOB_NORM_BATCH) {
+        y = batch_norm(program, layer, y);
     }
     enum device_activation activation = activations[job->model.activation];
     bool changes = activation != DEVICE_ACTIVATION_NONE || job->model.dropout > 0.0;

@@ -1,6 +1,6 @@
 /* What the trainer calls: one op on one part's rows, forward or backward. Ops never communicate.
  *
- * op_defs[] lists the dense ops, aggregate_defs[] the aggregates; each op is one small file under models/ops/.
+ * op_defs[] lists the dense and global ops, aggregate_defs[] the aggregates; each op is one small file under models/ops/.
  * An op's functions only call the device table; shapes are the program's, pointers the trainer's.
  */
 #ifndef MODELS_OP_H
@@ -9,7 +9,7 @@
 #include "models/device.h"
 #include "models/program.h"
 
-/* One dense op on one part. Arrays are n rows of their value's width; what is not there is NULL. */
+/* One dense or global op on one part. Arrays are n rows of their value's width; what is not there is NULL. */
 struct op_call {
     struct device *device;
     const struct program *program;
@@ -24,12 +24,30 @@ struct op_call {
     float *out;                    /* likewise */
     float *aux;                    /* n × aux_width(op), kept from forward to backward */
     const float *param[OP_N_PARAM];
+    float *state[OP_N_PARAM];       /* BATCH_NORM */
+    double *whole;                 /* global ops: n_whole(op), made of all parts' rows (device) */
 
     const float *grad_out;
     float *grad_in[OP_N_IN];       /* NULL: not wanted. May be grad_out's array for an op with in_place and one input */
     bool add[OP_N_IN];             /* add to grad_in instead of overwriting it */
     float *grad_param[OP_N_PARAM]; /* overwritten: this part's gradient; NULL: not wanted */
     void *scratch;
+};
+
+/* What a global op does with all parts' rows before forward, or backward, runs on each part: sums of n_sum host doubles, one
+ * set per part, combined along the tree over parts. */
+struct global_pass {
+    void (*partial)(const struct op_call *call, double *sum);
+    /* left = left's and right's together */
+    void (*merge)(const struct program *program, const struct op *op, double *left, const double *right);
+    /* Once per rank, with the call of any of its parts: make the whole. sum NULL: an evaluation, which asks no part. */
+    void (*total)(const struct op_call *call, const double *sum);
+};
+
+struct global_def {
+    int64_t (*n_sum)(const struct program *program, const struct op *op);
+    int64_t (*n_whole)(const struct program *program, const struct op *op);
+    struct global_pass forward, backward;
 };
 
 struct op_def {
@@ -42,6 +60,7 @@ struct op_def {
     size_t (*scratch)(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n);
     void (*forward)(const struct op_call *call);
     void (*backward)(const struct op_call *call);
+    const struct global_def *global; /* NULL: a part's rows need no other's */
 };
 
 /* By enum op_kind; the row of AGGREGATE is empty but for its name. */

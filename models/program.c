@@ -132,6 +132,15 @@ int program_layer_norm(struct program *program, int in, int weight, int bias)
                      program->value[in].width);
 }
 
+int program_batch_norm(struct program *program, int in, int weight, int bias, int running_mean, int running_var)
+{
+    ASSERT(program->value[in].needs_grad);
+    program->param[running_mean].trains = program->param[running_var].trains = false;
+    struct op op = {.kind = OP_KIND_BATCH_NORM, .in = {in, -1, -1}, .param = {weight, bias},
+                    .state = {running_mean, running_var}};
+    return op_append(program, op, program->value[in].width);
+}
+
 int program_add(struct program *program, float a, int in0, float b, int in1)
 {
     ASSERT(program->value[in0].width == program->value[in1].width);

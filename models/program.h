@@ -26,6 +26,7 @@ enum op_kind {
     OP_KIND_BIAS,      /* out = in0 + b                 params: b */
     OP_KIND_ACTIVATE,  /* out = dropout(act(in0)) */
     OP_KIND_LAYER_NORM,/* params: weight, bias */
+    OP_KIND_BATCH_NORM,/* params: weight, bias          state: running mean, running variance */
     OP_KIND_ADD,       /* out = a·in0 + b·in1 */
     OP_KIND_EPS_ADD,   /* out = in1 + (1 + eps)·in0     params: eps */
     OP_KIND_HEAD_DOT,  /* out[h] = ⟨in0's head h, w's⟩  params: w */
@@ -51,6 +52,7 @@ struct op {
     int in[OP_N_IN];        /* values; -1 none */
     int out;                /* value */
     int param[OP_N_PARAM];  /* parameters; -1 none */
+    int state[OP_N_PARAM];  /* BATCH_NORM: parameters that do not train, moved on by the op itself */
     enum aggregate_kind aggregate;
     enum device_activation activation;
     double dropout;         /* ACTIVATE; attention: of the coefficients */
@@ -117,6 +119,7 @@ int program_linear(struct program *program, int in, int weight, int bias);
 int program_bias(struct program *program, int in, int bias);
 int program_activate(struct program *program, int in, enum device_activation activation, double dropout);
 int program_layer_norm(struct program *program, int in, int weight, int bias);
+int program_batch_norm(struct program *program, int in, int weight, int bias, int running_mean, int running_var);
 int program_add(struct program *program, float a, int in0, float b, int in1);
 int program_eps_add(struct program *program, int eps, int in0, int in1);
 int program_aggregate(struct program *program, int in, enum aggregate_kind kind);

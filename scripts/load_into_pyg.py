@@ -13,7 +13,8 @@ try:
     import numpy as np
     import torch
     from torch.nn import Identity, LayerNorm, Linear, ModuleList, ReLU, Sequential
-    from torch_geometric.nn import APPNP, GATConv, GATv2Conv, GCNConv, GINConv, SAGEConv, SGConv, TransformerConv
+    from torch_geometric.nn import (APPNP, BatchNorm, GATConv, GATv2Conv, GCNConv, GINConv, SAGEConv, SGConv,
+                                    TransformerConv)
     from torch_geometric.utils import add_self_loops, coalesce, remove_self_loops, to_undirected
 except ImportError as error:
     sys.exit(f"load_into_pyg.py needs PyTorch and PyTorch Geometric ({error}): pip install torch torch_geometric")
@@ -66,8 +67,9 @@ class Net(torch.nn.Module):
         if model["residual"]:
             plain = not model["residual_linear"]
             self.residuals = ModuleList(Identity() if plain and a == b else Linear(a, b, bias=False) for a, b in between)
-        if model["norm"] == "layer":
-            self.norms = ModuleList(LayerNorm(b) for _, b in between)
+        norm = {"layer": LayerNorm, "batch": BatchNorm}.get(model["norm"])
+        if norm:
+            self.norms = ModuleList(norm(b) for _, b in between)
         self.activation = ACTIVATIONS[model["activation"]]
         self.propagate = None
         if model["kind"] == "appnp":

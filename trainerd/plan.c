@@ -15,7 +15,7 @@ static void reduction_add(const struct plan_input *in, const uint32_t *rank_of_p
         int32_t above = part & (part - 1);
         n_branch += rank_of_part[above] == rank && rank_of_part[part] != rank;
     }
-    out->n_wire += (n_branch + (rank > 0)) * plan->n_gradient_bytes;
+    out->n_wire += (n_branch + (rank > 0)) * plan->n_reduced_bytes;
     out->n_wire_evaluate += n_branch * MEMORY_PLAN_N_SUM * (int64_t)sizeof(double);
 }
 

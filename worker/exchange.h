@@ -28,7 +28,7 @@ enum exchange_phase {
     EXCHANGE_PHASE_BACKWARD,
     EXCHANGE_PHASE_BACKWARD_2, /* an aggregate's second round backward */
     EXCHANGE_PHASE_EVALUATE,
-    EXCHANGE_PHASE_REDUCE,     /* up the tree; op 0 gradients and loss, op 1 scores */
+    EXCHANGE_PHASE_REDUCE,     /* up the tree; op 0 gradients and loss, op 1 scores, from op 2 on global ops' sums, forward and backward */
     EXCHANGE_PHASE_SPREAD      /* down the ranks */
 };
 

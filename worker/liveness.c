@@ -5,6 +5,9 @@
 
 #include <stdlib.h>
 
+/* Arrays of rows are whole lines as they are: their rows come in sixteens. */
+#define ARENA_ALIGN 64
+
 /* One array of the arena: alive from `first` to `last`, both included. */
 struct life {
     int64_t n_bytes;
@@ -162,6 +165,17 @@ static int64_t *places_alloc(int n)
     return at;
 }
 
+/* Rows of all own parts; of a global op one array for all of them. */
+static int64_t kept_bytes(const struct program *program, const struct memory_plan *plan, const struct op *op, int k)
+{
+    const struct global_def *global = op_defs[op->kind].global;
+    if (global == NULL || k > 0) {
+        return plan->n_row * op_kept_width(program, op, k) * (int64_t)sizeof(float);
+    }
+    int64_t n_bytes = global->n_whole(program, op) * (int64_t)sizeof(double);
+    return (n_bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
+}
+
 /* Kept arrays of ops, and gradients of aggregates that cannot be written straight to where they are added. */
 static void ops_live(const struct program *program, const struct memory_plan *plan, const struct times *t,
                      struct life (*kept)[AGGREGATE_N_KEPT], struct life (*temp)[OP_N_IN])
@@ -170,7 +184,7 @@ static void ops_live(const struct program *program, const struct memory_plan *pl
     for (int i = program->n_op - 1; i >= 0; i--) {
         const struct op *op = &program->op[i];
         for (int k = 0; k < AGGREGATE_N_KEPT; k++) {
-            kept[i][k].n_bytes = plan->n_row * op_kept_width(program, op, k) * (int64_t)sizeof(float);
+            kept[i][k].n_bytes = kept_bytes(program, plan, op, k);
             if (kept[i][k].n_bytes > 0) {
                 life_touch(&kept[i][k], op->is_static ? time_static(i) : time_forward(t, i));
                 life_touch(&kept[i][k], op_has_backward(program, op) ? time_backward(t, i) : kept[i][k].first);

@@ -144,12 +144,21 @@ static int64_t parameters_bytes(const struct memory_plan_input *in, struct memor
 {
     int64_t one = in->program->n_weight * (int64_t)sizeof(float);
     plan->n_gradient_bytes = one + MEMORY_PLAN_N_SUM * (int64_t)sizeof(double);
+    plan->n_reduced_bytes = plan->n_gradient_bytes;
+    for (int i = 0; i < in->program->n_op; i++) {
+        const struct op *op = &in->program->op[i];
+        const struct global_def *global = op_defs[op->kind].global;
+        int64_t n_bytes = global != NULL ? global->n_sum(in->program, op) * (int64_t)sizeof(double) : 0;
+        plan->n_global_bytes = larger(plan->n_global_bytes, n_bytes);
+        plan->n_reduced_bytes += 2 * n_bytes;
+    }
     int64_t bytes = one + in->n_own_part * plan->n_gradient_bytes;
     if (in->rank == 0) {
         bytes += one; /* the best weights so far */
     }
+    bytes += in->n_own_part * plan->n_global_bytes;
     if (in->n_rank > 1) {
-        bytes += plan->n_gradient_bytes; /* another rank's branch of the tree */
+        bytes += plan->n_gradient_bytes + plan->n_global_bytes; /* another rank's branch of the tree */
     }
     if (in->job->train.optimizer != JOB_OPTIMIZER_SGD) {
         bytes += 2 * one;

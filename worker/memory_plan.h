@@ -49,7 +49,7 @@ struct memory_plan {
     int64_t *value_begin;    /* n_own_part */
     int64_t *value_at;       /* n_value */
     int64_t *grad_at;        /* n_value */
-    int64_t (*kept_at)[AGGREGATE_N_KEPT]; /* n_op: what the op keeps from forward to backward */
+    int64_t (*kept_at)[AGGREGATE_N_KEPT]; /* n_op: what the op keeps from forward to backward; a global op's first is its whole */
     int64_t (*temp_at)[OP_N_IN];          /* n_op: a fresh gradient of an aggregate's input that has to be added */
     int64_t n_arena_bytes;
     int64_t n_scratch_bytes;
@@ -64,6 +64,8 @@ struct memory_plan {
     int64_t n_wire_bytes;    /* payload bytes received per training epoch, forward and backward */
     int64_t n_wire_evaluate; /* and per evaluation */
     int64_t n_gradient_bytes;/* one part's gradients with the sums behind them */
+    int64_t n_global_bytes;  /* one part's sums of a global op, for the one that has most */
+    int64_t n_reduced_bytes; /* what climbs from one part per training epoch: gradients, global ops' sums both ways */
 };
 
 /* errors  none; sizes come from checked parts. Release with memory_plan_release. */

@@ -4,38 +4,46 @@
 
 struct reduction {
     struct trainer *trainer;
-    enum reduce_what what;
     struct exchange_key key;
-    bool *complete; /* n_part: the part's branch is whole and may be taken */
+    char *node;             /* of own part 0; the next is `stride` bytes further */
+    int64_t stride;
+    size_t n_bytes;         /* of one node */
+    char *branch;           /* room for another rank's */
+    void (*merge)(const struct reduction *r, void *left, const void *right);
+    const struct op *op;    /* of a global op's sums */
+    const struct global_pass *pass;
+    bool *complete;         /* n_part: the part's branch is whole and may be taken */
 };
 
 static char *node(const struct reduction *r, int32_t i)
 {
-    char *gradients = r->trainer->gradients + i * r->trainer->plan.n_gradient_bytes;
-    return r->what == REDUCE_GRADIENTS ? gradients : (char *)trainer_sums(r->trainer, i);
+    return r->node + i * r->stride;
 }
 
-static size_t node_bytes(const struct reduction *r)
+static void sums_merge(const struct reduction *r, void *left, const void *right)
 {
-    return r->what == REDUCE_GRADIENTS ? (size_t)r->trainer->plan.n_gradient_bytes : MEMORY_PLAN_N_SUM * sizeof(double);
-}
-
-/* left += right, floats then doubles. */
-static void node_add(const struct reduction *r, char *left, const char *right)
-{
-    const struct trainer *t = r->trainer;
-    if (r->what == REDUCE_GRADIENTS) {
-        int64_t n = t->program.n_weight;
-        t->ops->axpby(t->device, n, 1.0F, (const float *)(const void *)left, 1.0F, (const float *)(const void *)right,
-                      (float *)(void *)left);
-        left += n * (int64_t)sizeof(float);
-        right += n * (int64_t)sizeof(float);
-    }
-    double *to = (double *)(void *)left;
-    const double *from = (const double *)(const void *)right;
+    (void)r;
+    double *to = left;
+    const double *from = right;
     for (int s = 0; s < MEMORY_PLAN_N_SUM; s++) {
         to[s] += from[s];
     }
+}
+
+/* Floats, then doubles. */
+static void gradients_merge(const struct reduction *r, void *left, const void *right)
+{
+    const struct trainer *t = r->trainer;
+    float *to = left;
+    const float *from = right;
+    int64_t n = t->program.n_weight;
+    t->ops->axpby(t->device, n, 1.0F, to, 1.0F, from, to);
+    sums_merge(r, to + n, from + n);
+}
+
+static void global_merge(const struct reduction *r, void *left, const void *right)
+{
+    r->pass->merge(&r->trainer->program, r->op, left, right);
 }
 
 static const void *branch_pack(void *arg, uint32_t to, uint32_t from, size_t *n_bytes_out)
@@ -46,7 +54,7 @@ static const void *branch_pack(void *arg, uint32_t to, uint32_t from, size_t *n_
     if (from >= (uint32_t)t->setup.n_part || t->own_index[from] < 0 || !r->complete[from]) {
         return NULL;
     }
-    *n_bytes_out = node_bytes(r);
+    *n_bytes_out = r->n_bytes;
     return node(r, t->own_index[from]);
 }
 
@@ -68,7 +76,7 @@ static enum status branch_take(struct reduction *r, int32_t part, int32_t child)
     key.to = (uint32_t)part;
     key.from = (uint32_t)child;
     int handle;
-    enum status status = exchange_fetch(t->setup.exchange, t->setup.rank_of_part[child], &key, t->branch, node_bytes(r),
+    enum status status = exchange_fetch(t->setup.exchange, t->setup.rank_of_part[child], &key, r->branch, r->n_bytes,
                                         &handle);
     return status == STATUS_OK ? exchange_wait(t->setup.exchange, handle) : status;
 }
@@ -93,7 +101,7 @@ static enum status climb(struct reduction *r)
                 if (status != STATUS_OK) {
                     return status;
                 }
-                node_add(r, node(r, i), j < 0 ? t->branch : node(r, j));
+                r->merge(r, node(r, i), j < 0 ? r->branch : node(r, j));
             }
             r->complete[part] = (part & (2 * stride)) != 0;
         }
@@ -106,7 +114,7 @@ static const void *total_pack(void *arg, uint32_t to, uint32_t from, size_t *n_b
     (void)to;
     (void)from;
     struct reduction *r = arg;
-    *n_bytes_out = node_bytes(r);
+    *n_bytes_out = r->n_bytes;
     return node(r, 0);
 }
 
@@ -123,7 +131,7 @@ static enum status spread_down(struct reduction *r)
         int handle;
         key.to = rank;
         key.from = rank & (rank - 1);
-        status = exchange_fetch(t->setup.exchange, key.from, &key, node(r, 0), node_bytes(r), &handle);
+        status = exchange_fetch(t->setup.exchange, key.from, &key, node(r, 0), r->n_bytes, &handle);
         status = status == STATUS_OK ? exchange_wait(t->setup.exchange, handle) : status;
     }
     int n_child = 0;
@@ -135,16 +143,45 @@ static enum status spread_down(struct reduction *r)
     return status == STATUS_OK ? exchange_settle(t->setup.exchange) : status;
 }
 
+static enum status run(struct reduction *r, bool spread)
+{
+    struct trainer *t = r->trainer;
+    r->complete = t->complete;
+    struct exchange_offer offer = {.arg = r, .pack = branch_pack};
+    exchange_serve(t->setup.exchange, &r->key, &offer, branches_given(t));
+    enum status status = climb(r);
+    return status == STATUS_OK && spread && t->setup.n_rank > 1 ? spread_down(r) : status;
+}
+
 enum status reduce_run(struct trainer *t, enum reduce_what what, bool spread)
 {
+    bool all = what == REDUCE_GRADIENTS;
     struct reduction r = {
         .trainer = t,
-        .what = what,
         .key = {.epoch = t->epoch, .phase = EXCHANGE_PHASE_REDUCE, .op = (uint16_t)what},
-        .complete = t->complete,
+        .node = all ? t->gradients : (char *)trainer_sums(t, 0),
+        .stride = t->plan.n_gradient_bytes,
+        .n_bytes = all ? (size_t)t->plan.n_gradient_bytes : MEMORY_PLAN_N_SUM * sizeof(double),
+        .branch = t->branch,
+        .merge = all ? gradients_merge : sums_merge,
     };
-    struct exchange_offer offer = {.arg = &r, .pack = branch_pack};
-    exchange_serve(t->setup.exchange, &r.key, &offer, branches_given(t));
-    enum status status = climb(&r);
-    return status == STATUS_OK && spread && t->setup.n_rank > 1 ? spread_down(&r) : status;
+    return run(&r, spread);
+}
+
+enum status reduce_global(struct trainer *t, int op, bool backward)
+{
+    const struct op *what = &t->program.op[op];
+    const struct global_def *global = op_defs[what->kind].global;
+    struct reduction r = {
+        .trainer = t,
+        .key = {.epoch = t->epoch, .phase = EXCHANGE_PHASE_REDUCE, .op = (uint16_t)(REDUCE_N + 2 * op + backward)},
+        .node = (char *)trainer_global(t, 0),
+        .stride = t->plan.n_global_bytes,
+        .n_bytes = (size_t)global->n_sum(&t->program, what) * sizeof(double),
+        .branch = (char *)trainer_global(t, t->n_own),
+        .merge = global_merge,
+        .op = what,
+        .pass = backward ? &global->backward : &global->forward,
+    };
+    return run(&r, true);
 }

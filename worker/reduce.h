@@ -9,10 +9,14 @@
 #include "worker/trainer_state.h"
 
 /* What climbs: everything, or only the doubles behind the gradients. */
-enum reduce_what { REDUCE_GRADIENTS, REDUCE_SUMS };
+enum reduce_what { REDUCE_GRADIENTS, REDUCE_SUMS, REDUCE_N };
 
 /* Combine all parts' gradients and sums; with `spread` every rank has the result in its first own part, otherwise rank 0.
  * errors  STATUS_PEER of the exchange */
 enum status reduce_run(struct trainer *trainer, enum reduce_what what, bool spread);
+
+/* Combine all parts' sums of a global op, forward or backward, by its own merge: every rank has the result in
+ * trainer_global(trainer, 0). errors  STATUS_PEER of the exchange */
+enum status reduce_global(struct trainer *trainer, int op, bool backward);
 
 #endif

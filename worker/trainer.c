@@ -22,7 +22,7 @@ static bool trains(const struct trainer *t, int param)
     return param >= 0 && t->program.param[param].trains;
 }
 
-/* One dense op on own part i; backward's pointers too when `backward`. */
+/* One dense or global op on own part i; backward's pointers too when `backward`. */
 static struct op_call call_build(struct trainer *t, int index, int32_t i, bool backward)
 {
     const struct program *program = &t->program;
@@ -60,8 +60,57 @@ static struct op_call call_build(struct trainer *t, int index, int32_t i, bool b
             call.grad_param[k] = trainer_gradients(t, i) + program->param[param].offset;
         }
     }
+    if (op_defs[op->kind].global != NULL) {
+        call.aux = NULL;
+        call.whole = trainer_whole(t, index);
+        for (int k = 0; k < OP_N_PARAM; k++) {
+            call.state[k] = t->weights + program->param[op->state[k]].offset;
+        }
+    }
     call.grad_out = backward ? trainer_grad(t, op->out, i) : NULL;
     return call;
+}
+
+/* A global op before its forward, or backward, on each part: what all parts together say. */
+static enum status global_total(struct trainer *t, int index, bool backward)
+{
+    const struct global_def *global = op_defs[t->program.op[index].kind].global;
+    const struct global_pass *pass = backward ? &global->backward : &global->forward;
+    struct op_call call = {0};
+    for (int32_t i = 0; i < t->n_own; i++) {
+        call = call_build(t, index, i, backward);
+        if (t->training) {
+            pass->partial(&call, trainer_global(t, i));
+        }
+    }
+    enum status status = t->training ? reduce_global(t, index, backward) : STATUS_OK;
+    if (status == STATUS_OK) {
+        pass->total(&call, t->training ? trainer_global(t, 0) : NULL);
+    }
+    return status;
+}
+
+/* One dense or global op on all own parts. */
+static enum status op_forward(struct trainer *t, int index)
+{
+    const struct op_def *def = &op_defs[t->program.op[index].kind];
+    enum status status = def->global != NULL ? global_total(t, index, false) : STATUS_OK;
+    for (int32_t i = 0; i < t->n_own && status == STATUS_OK; i++) {
+        struct op_call call = call_build(t, index, i, false);
+        def->forward(&call);
+    }
+    return status == STATUS_OK ? exchange_progress(t->setup.exchange) : status;
+}
+
+static enum status op_backward(struct trainer *t, int index)
+{
+    const struct op_def *def = &op_defs[t->program.op[index].kind];
+    enum status status = def->global != NULL ? global_total(t, index, true) : STATUS_OK;
+    for (int32_t i = 0; i < t->n_own && status == STATUS_OK; i++) {
+        struct op_call call = call_build(t, index, i, true);
+        def->backward(&call);
+    }
+    return status == STATUS_OK ? exchange_progress(t->setup.exchange) : status;
 }
 
 /* Ops forward, op after op, part after part: the static ones or the others. */
@@ -71,18 +120,8 @@ static enum status forward_walk(struct trainer *t, enum exchange_phase phase)
         if (t->program.op[op].is_static != (phase == EXCHANGE_PHASE_STATIC)) {
             continue;
         }
-        if (t->program.op[op].kind == OP_KIND_AGGREGATE) {
-            enum status status = round_forward(t, op, phase);
-            if (status != STATUS_OK) {
-                return status;
-            }
-            continue;
-        }
-        for (int32_t i = 0; i < t->n_own; i++) {
-            struct op_call call = call_build(t, op, i, false);
-            op_defs[t->program.op[op].kind].forward(&call);
-        }
-        enum status status = exchange_progress(t->setup.exchange);
+        bool aggregate = t->program.op[op].kind == OP_KIND_AGGREGATE;
+        enum status status = aggregate ? round_forward(t, op, phase) : op_forward(t, op);
         if (status != STATUS_OK) {
             return status;
         }
@@ -97,16 +136,8 @@ static enum status backward_walk(struct trainer *t)
         if (!t->program.value[what->out].needs_grad) {
             continue;
         }
-        enum status status = STATUS_OK;
-        if (what->kind == OP_KIND_AGGREGATE) {
-            status = round_backward(t, op);
-        } else {
-            for (int32_t i = 0; i < t->n_own; i++) {
-                struct op_call call = call_build(t, op, i, true);
-                op_defs[what->kind].backward(&call);
-            }
-            status = exchange_progress(t->setup.exchange);
-        }
+        bool aggregate = what->kind == OP_KIND_AGGREGATE;
+        enum status status = aggregate ? round_backward(t, op) : op_backward(t, op);
         if (status != STATUS_OK) {
             return status;
         }

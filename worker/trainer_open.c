@@ -46,6 +46,16 @@ double *trainer_sums(const struct trainer *t, int32_t i)
     return (double *)(void *)(trainer_gradients(t, i) + t->program.n_weight);
 }
 
+double *trainer_global(const struct trainer *t, int32_t i)
+{
+    return (double *)(void *)(t->globals + i * t->plan.n_global_bytes);
+}
+
+double *trainer_whole(const struct trainer *t, int op)
+{
+    return (double *)(void *)(t->arena + t->plan.kept_at[op][0]);
+}
+
 static void own_parts_list(struct trainer *t)
 {
     int32_t n_part = t->setup.n_part;
@@ -204,6 +214,7 @@ static int takings(struct trainer *t, struct taking *list)
         {MEMORY_PARAMETERS, momentum ? one : 0, &t->moment_1},
         {MEMORY_PARAMETERS, adam ? one : 0, &t->moment_2},
         {MEMORY_PARAMETERS, t->setup.n_rank > 1 ? plan->n_gradient_bytes : 0, &t->branch},
+        {MEMORY_PARAMETERS, (t->n_own + (t->setup.n_rank > 1)) * plan->n_global_bytes, &t->globals},
     };
     memcpy(list, all, sizeof all);
     return sizeof all / sizeof *all;

@@ -30,6 +30,7 @@ struct trainer {
     float *moment_1, *moment_2;
     char *gradients;          /* n_own × plan.n_gradient_bytes: floats, then MEMORY_PLAN_N_SUM doubles */
     char *branch;             /* one more, from another rank */
+    char *globals;            /* n_own × plan.n_global_bytes: sums of the global op at work; one more for another rank's branch */
     bool *complete;           /* n_part: for reduce.c */
     bool (*add)[OP_N_IN];     /* n_op: backward adds to the gradient of in[k] rather than writing it */
 
@@ -50,6 +51,10 @@ float *trainer_temp(const struct trainer *t, int op, int k, int32_t i);
 /* Gradients and sums of own part i. */
 float *trainer_gradients(const struct trainer *t, int32_t i);
 double *trainer_sums(const struct trainer *t, int32_t i);
+
+/* A global op's sums of own part i (n_own: another rank's branch), and the whole made of all parts'. */
+double *trainer_global(const struct trainer *t, int32_t i);
+double *trainer_whole(const struct trainer *t, int op);
 
 /* Run the static ops, all ranks together: the end of opening. */
 enum status trainer_static(struct trainer *t);

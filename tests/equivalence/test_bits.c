@@ -1,7 +1,9 @@
 /* The same job gives the same bits for any number of workers, any thread count, any schedule, any prefetch depth. */
 #include "tests/equivalence/cluster.h"
+#include "tests/support/tolerance.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -103,6 +105,41 @@ Test(bits, sage_max_is_the_same_however_it_is_run)
 Test(bits, gin_is_the_same_however_it_is_run)
 {
     expect_same_bits("kind = \"gin\"\nhidden = 16\nlearn_eps = true\ndropout = 0.5", symmetric);
+}
+
+Test(bits, batch_norm_is_the_same_however_it_is_run)
+{
+    expect_same_bits("kind = \"gcn\"\nhidden = 17\ndropout = 0.5\nlayers = 3\nnorm = \"batch\"\nresidual = true", symmetric);
+    expect_same_bits("kind = \"sage\"\nhidden = 16\nlayers = 3\nnorm = \"batch\"", directed);
+}
+
+static double relative_difference(const float *a, const float *b, int64_t n)
+{
+    double apart = 0.0, size = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        apart += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+        size += (double)b[i] * b[i];
+    }
+    return sqrt(apart / size);
+}
+
+Test(bits, batch_norm_sees_all_nodes_whatever_the_number_of_parts)
+{
+    struct cluster_result result[2];
+    for (int i = 0; i < 2; i++) {
+        char text[1024];
+        snprintf(text, sizeof text,
+                 "[dataset]\n%s\n[partition]\nparts = %d\nmethod = \"random\"\ncache = \"off\"\n[model]\nkind = \"sage\"\n"
+                 "hidden = 16\nlayers = 3\nnorm = \"batch\"\n[train]\nepochs = 5\noptimizer = \"sgd\"\nlr = 0.1\n[workers]\n"
+                 "count = %d\n",
+                 symmetric, i == 0 ? 1 : 8, i == 0 ? 1 : 3);
+        cluster_run(text, &result[i]);
+        cr_assert_eq(result[i].exit_code, 0);
+    }
+    cr_expect_leq(relative_difference(result[1].weights, result[0].weights, result[0].n_weight), TOLERANCE_ARRAY);
+    cr_expect_leq(relative_difference(result[1].logits, result[0].logits, result[0].n_logit), TOLERANCE_ARRAY);
+    cluster_release(&result[0]);
+    cluster_release(&result[1]);
 }
 
 Test(bits, appnp_is_the_same_however_it_is_run)

@@ -148,6 +148,17 @@ Test(model, layer_norm_residual_and_plain_layers_pass_gradients_through_every_mo
     check("appnp");
 }
 
+Test(model, batch_norm_passes_gradients_through_every_model)
+{
+    const int kinds[] = {JOB_KIND_GCN, JOB_KIND_SAGE, JOB_KIND_GIN, JOB_KIND_APPNP};
+    job.model.norm = JOB_NORM_BATCH;
+    for (int k = 0; k < 4; k++) {
+        job.model.kind = kinds[k];
+        job.model.residual = kinds[k] != JOB_KIND_APPNP;
+        check(job_choice_text("model", "kind", kinds[k]));
+    }
+}
+
 Test(model, layers_without_an_activation_are_still_separate)
 {
     job.model.kind = JOB_KIND_GCN;

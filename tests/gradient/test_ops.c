@@ -82,6 +82,14 @@ Test(op, layer_norm_gives_the_gradients_of_weight_bias_and_input)
     check_read_again("layer_norm", program_layer_norm(&program, x, scale, shift), x, true);
 }
 
+Test(op, batch_norm_gives_the_gradients_of_weight_bias_and_input_through_all_nodes_statistics)
+{
+    int scale = vector(6), shift = vector(6), mean = vector(6), variance = vector(6);
+    program.param[scale].fill = 1.0f;
+    int x = mapped(6);
+    check_read_again("batch_norm", program_batch_norm(&program, x, scale, shift, mean, variance), x, true);
+}
+
 Test(op, add_passes_gradients_to_both_inputs_and_to_one_that_is_read_twice)
 {
     int x = mapped(6), y = mapped(6);

@@ -32,6 +32,25 @@ static void values_open(struct executor *x, struct executor_part *part)
     part->grad_param = executor_array(x, (size_t)program->n_weight * sizeof(float));
 }
 
+static void globals_open(struct executor *x)
+{
+    const struct program *program = x->setup.program;
+    x->whole = memory_alloc((size_t)program->n_op, sizeof *x->whole);
+    int64_t n_sum = 0;
+    for (int k = 0; k < program->n_op; k++) {
+        const struct op *op = &program->op[k];
+        const struct global_def *global = op_defs[op->kind].global;
+        if (global != NULL) {
+            int64_t n = global->n_sum(program, op);
+            n_sum = n > n_sum ? n : n_sum;
+            x->whole[k] = executor_array(x, (size_t)global->n_whole(program, op) * sizeof(double));
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        x->sum[i] = executor_array(x, (size_t)n_sum * sizeof(double));
+    }
+}
+
 static size_t scratch_bytes(const struct executor *x)
 {
     const struct program *program = x->setup.program;
@@ -66,12 +85,14 @@ struct executor *executor_open(const struct executor_setup *setup)
     }
     x->weights = executor_array(x, (size_t)setup->program->n_weight * sizeof(float));
     x->scratch = executor_array(x, scratch_bytes(x));
+    globals_open(x);
     return x;
 }
 
 void executor_close(struct executor *x)
 {
     executor_parts_close(x);
+    free(x->whole);
     x->ops->close(x->device);
     free(x);
 }
@@ -82,7 +103,8 @@ static struct op_call op_call_of(struct executor *x, int index, struct executor_
     const struct op *op = &program->op[index];
     struct op_call call = {.device = x->device, .program = program, .op = op, .n = part->n_own, .node = part->node_device,
                            .training = x->setup.training, .csr = &part->csr, .out = part->value[op->out],
-                           .aux = part->kept[index][0], .scratch = x->scratch, .grad_out = part->grad[op->out]};
+                           .aux = part->kept[index][0], .whole = x->whole[index], .scratch = x->scratch,
+                           .grad_out = part->grad[op->out]};
     call.key = (struct random_key){.seed = x->setup.seed, .epoch = x->setup.epoch, .op = (uint16_t)index,
                                    .stream = RANDOM_STREAM_DROPOUT};
     for (int k = 0; k < OP_N_IN; k++) {
@@ -94,8 +116,29 @@ static struct op_call op_call_of(struct executor *x, int index, struct executor_
             call.param[k] = x->weights + param->offset;
             call.grad_param[k] = param->trains ? part->grad_param + param->offset : NULL;
         }
+        if (x->whole[index] != NULL) {
+            call.state[k] = x->weights + program->param[op->state[k]].offset;
+        }
     }
     return call;
+}
+
+/* A global op before its parts' forward or backward. */
+static void global_total(struct executor *x, int index, bool backward)
+{
+    const struct program *program = x->setup.program;
+    const struct global_def *global = op_defs[program->op[index].kind].global;
+    const struct global_pass *pass = backward ? &global->backward : &global->forward;
+    struct op_call call = op_call_of(x, index, &x->part[0]);
+    if (x->setup.training) {
+        pass->partial(&call, x->sum[0]);
+    }
+    for (int p = 1; p < x->setup.n_part && x->setup.training; p++) {
+        call = op_call_of(x, index, &x->part[p]);
+        pass->partial(&call, x->sum[1]);
+        pass->merge(program, call.op, x->sum[0], x->sum[1]);
+    }
+    pass->total(&call, x->setup.training ? x->sum[0] : NULL);
 }
 
 /* Blocks that hold something, in the order i, i+1, … (mod K); the diagonal always counts. Returns how many. */
@@ -225,6 +268,9 @@ double executor_forward(struct executor *x, const float *weights)
     x->ops->upload(x->device, x->weights, weights, (size_t)program->n_weight * sizeof *weights);
     for (int k = 0; k < program->n_op; k++) {
         const struct op *op = &program->op[k];
+        if (x->whole[k] != NULL) {
+            global_total(x, k, false);
+        }
         for (int p = 0; p < x->setup.n_part; p++) {
             if (op->kind == OP_KIND_AGGREGATE) {
                 round_gather(x, op, p, &aggregate_defs[op->aggregate].forward, NULL);
@@ -300,6 +346,9 @@ static void op_backward(struct executor *x, int index, bool *written)
     if (op->kind == OP_KIND_AGGREGATE) {
         aggregate_backward(x, op, wanted, add);
         return;
+    }
+    if (x->whole[index] != NULL) {
+        global_total(x, index, true);
     }
     for (int p = 0; p < x->setup.n_part; p++) {
         struct op_call call = op_call_of(x, index, &x->part[p]);

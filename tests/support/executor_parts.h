@@ -35,6 +35,8 @@ struct executor {
     struct executor_part *part;
     float *weights;             /* device */
     void *scratch;
+    double **whole;             /* n_op: global ops alone, for all parts together */
+    double *sum[2];             /* of the widest global op: all parts' so far, one part's */
     float *payload;             /* rows of the widest round */
     float *fresh[OP_N_IN];      /* rows of the widest value */
     int64_t n_train;

@@ -84,6 +84,28 @@ static void layer_norm(const struct truth *t, int64_t f, const double *w, const 
     }
 }
 
+/* Over the column's nodes; in evaluation over the running mean and variance. */
+static void batch_norm(const struct truth *t, const struct op *op, int64_t f, const double *w, const double *b,
+                       const double *x, double *y)
+{
+    int64_t n = t->graph->n_node;
+    for (int64_t c = 0; c < f; c++) {
+        double mean = t->weights[t->program->param[op->state[0]].offset + c];
+        double variance = t->weights[t->program->param[op->state[1]].offset + c];
+        if (t->training) {
+            mean = variance = 0.0;
+            for (int64_t r = 0; r < n; r++) {
+                mean += x[r * f + c] / (double)n;
+                variance += x[r * f + c] * x[r * f + c] / (double)n;
+            }
+            variance -= mean * mean;
+        }
+        for (int64_t r = 0; r < n; r++) {
+            y[r * f + c] = (x[r * f + c] - mean) / sqrt(variance + 1e-5) * w[c] + b[c];
+        }
+    }
+}
+
 /* What edge from → to weighs; the implicit loop is one more edge. */
 static double edge_weight(const struct truth *t, enum aggregate_kind kind, int64_t from, int64_t to)
 {
@@ -207,6 +229,9 @@ static void op_evaluate(struct truth *t, int index)
         break;
     case OP_KIND_LAYER_NORM:
         layer_norm(t, f, w[0], w[1], x[0], y);
+        break;
+    case OP_KIND_BATCH_NORM:
+        batch_norm(t, op, f, w[0], w[1], x[0], y);
         break;
     case OP_KIND_AGGREGATE:
         if (op->n_head > 0) {

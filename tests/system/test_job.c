@@ -226,10 +226,10 @@ Test(job, trained_weights_may_be_the_start_of_another_job)
     results_expect_same_file(folder_path("first"), folder_path("second"), "logits.npy");
 }
 
-Test(job, the_plan_tells_traffic_as_it_is_measured_and_makes_nothing)
+static void expect_planned_traffic(const char *norm)
 {
     EXPECT(0, "--set", "workers.count=3", "--set", "partition.parts=5", "--set", "train.eval_every=0", "--set",
-           "output.dir=o", "--plan", "--json");
+           "output.dir=o", "--set", norm, "--plan", "--json");
     cr_assert_not(folder_has("o"));
     json_t *plan = json_loads(printed, 0, NULL);
     cr_assert_not_null(plan, "%s", printed);
@@ -238,11 +238,21 @@ Test(job, the_plan_tells_traffic_as_it_is_measured_and_makes_nothing)
     cr_assert_eq(json_array_size(json_object_get(plan, "parts")), 5);
     json_decref(plan);
     EXPECT(0, "--set", "workers.count=3", "--set", "partition.parts=5", "--set", "train.eval_every=0", "--set",
-           "output.dir=o", "--set", "train.epochs=2");
+           "output.dir=o", "--set", norm, "--set", "train.epochs=2");
     json_t *metrics = results_metrics(folder_path("o"), true);
     cr_assert_eq(number(json_array_get(metrics, 0), NULL, "bytes_received"), per_epoch);
     cr_assert_eq(number(json_array_get(metrics, 1), NULL, "bytes_received"), per_epoch + evaluation);
     json_decref(metrics);
+}
+
+Test(job, the_plan_tells_traffic_as_it_is_measured_and_makes_nothing)
+{
+    expect_planned_traffic("model.norm=none");
+}
+
+Test(job, the_plan_counts_batch_norms_sums_in_training_and_none_in_evaluation)
+{
+    expect_planned_traffic("model.norm=batch");
 }
 
 /* --- jobs that are stopped --- */
@@ -297,6 +307,14 @@ Test(job, interrupted_and_resumed_it_leaves_the_same_files)
     expect_reason("checkpoint saved in 'two/checkpoint'");
     expect_gone(workers, n);
     expect_resumed(2, true);
+}
+
+Test(job, running_statistics_go_on_from_a_checkpoint)
+{
+    EXPECT(0, "--set", "model.norm=batch", "--set", "train.epochs=12", "--set", "output.dir=one");
+    EXPECT(0, "--set", "model.norm=batch", "--set", "train.epochs=7", "--set", "train.checkpoint_every=7", "--set", "output.dir=two");
+    EXPECT(0, "--set", "model.norm=batch", "--set", "train.epochs=12", "--set", "output.dir=two", "--resume");
+    results_expect_same(folder_path("one"), folder_path("two"), true);
 }
 
 Test(job, a_killed_worker_ends_the_job_with_69_and_the_last_checkpoint_goes_on)

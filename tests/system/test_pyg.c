@@ -158,6 +158,8 @@ PYG_TEST(norms_residuals_and_linear_layers_give_the_same_logits,
          "--set model.residual=true --set model.activation=gelu")
 PYG_TEST(linear_residuals_where_widths_agree_give_the_same_logits,
          "--set model.kind=gcn --set model.layers=3 --set model.residual=true --set model.residual_linear=true")
+PYG_TEST(batch_norm_gives_the_same_logits_from_its_running_statistics,
+         "--set model.kind=gcn --set model.layers=3 --set model.norm=batch")
 PYG_TEST(other_loops_and_reverse_edges_give_the_same_logits,
          "--set model.kind=gcn --set dataset.self_loops=no --set dataset.undirected=yes "
          "--set model.activation=leaky_relu")

@@ -152,6 +152,18 @@ Test(model_names, norms_residuals_and_plain_layers_are_numbered_as_module_lists)
     cr_assert(param("norms.0.weight")->fill == 1.0f && param("norms.0.bias")->fill == 0.0f);
 }
 
+Test(model_names, batch_norms_keep_running_statistics_that_do_not_train)
+{
+    job.model.norm = JOB_NORM_BATCH;
+    build(JOB_KIND_GCN);
+    names("convs.0.lin.weight 16x12\nconvs.0.bias 16\nnorms.0.module.weight 16\nnorms.0.module.bias 16\n"
+          "norms.0.module.running_mean 16\nnorms.0.module.running_var 16\nconvs.1.lin.weight 5x16\nconvs.1.bias 5\n");
+    cr_assert(param("norms.0.module.weight")->fill == 1.0f && param("norms.0.module.bias")->fill == 0.0f);
+    cr_assert(param("norms.0.module.weight")->trains && param("norms.0.module.bias")->trains);
+    cr_assert(param("norms.0.module.running_mean")->fill == 0.0f && param("norms.0.module.running_var")->fill == 1.0f);
+    cr_assert(!param("norms.0.module.running_mean")->trains && !param("norms.0.module.running_var")->trains);
+}
+
 Test(model_names, a_linear_residual_has_a_map_of_its_own_also_where_widths_agree)
 {
     job.model.layers = 3;

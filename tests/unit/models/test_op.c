@@ -11,6 +11,8 @@ static void begin(void)
     program_param(&program, "weight", 4, 4, 1.0);
     program_param(&program, "vector", 0, 4, 1.0);
     program_param(&program, "eps", 0, 1, 0.0);
+    program_param(&program, "running_mean", 0, 4, 0.0);
+    program_param(&program, "running_var", 0, 4, 0.0);
 }
 
 static void end(void)
@@ -63,6 +65,9 @@ Test(op_table, backward_keeps_no_more_than_it_reads)
     int norm = program_layer_norm(&program, bias, 1, 1);
     keeps(true, false);
     cr_assert_eq(op_defs[OP_KIND_LAYER_NORM].aux_width(&program, last()), 2);
+    program_batch_norm(&program, bias, 1, 1, 3, 4);
+    keeps(true, false);
+    cr_assert_eq(op_defs[OP_KIND_BATCH_NORM].global->n_whole(&program, last()), 2 * 4 + 1 + 2 * 4);
     program_add(&program, 1.0f, norm, 1.0f, x);
     keeps(false, false);
     program_eps_add(&program, 2, norm, x);

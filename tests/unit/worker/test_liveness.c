@@ -46,10 +46,14 @@ static void grad_touch(struct picture *p, int v, bool write)
 
 static void kept_touch(struct picture *p, int i, bool write)
 {
+    const struct op *op = &p->program->op[i];
     for (int k = 0; k < AGGREGATE_N_KEPT; k++) {
-        int64_t width = op_kept_width(p->program, &p->program->op[i], k);
-        cr_assert(width == 0 || p->plan.kept_at[i][k] >= 0);
-        paint(p, p->plan.kept_at[i][k], p->plan.n_row * width * (int64_t)sizeof(float), WHAT_KEPT + 3 * i + k, write);
+        int64_t n_bytes = p->plan.n_row * op_kept_width(p->program, op, k) * (int64_t)sizeof(float);
+        if (k == 0 && op_defs[op->kind].global != NULL) {
+            n_bytes = (op_defs[op->kind].global->n_whole(p->program, op) * (int64_t)sizeof(double) + 63) / 64 * 64;
+        }
+        cr_assert(n_bytes == 0 || p->plan.kept_at[i][k] >= 0);
+        paint(p, p->plan.kept_at[i][k], n_bytes, WHAT_KEPT + 3 * i + k, write);
     }
 }
 
@@ -141,6 +145,8 @@ static const char *const models[] = {
     "kind = \"sage\"\naggregator = \"max\"\nlayers = 3\ndropout = 0.5\nhidden = 16",
     "kind = \"gin\"\nlayers = 3\nlearn_eps = true\ndropout = 0.5\nactivation = \"elu\"",
     "kind = \"appnp\"\nsteps = 10\ndropout = 0.5",
+    "kind = \"gin\"\nlayers = 3\nnorm = \"batch\"\nhidden = 17\ndropout = 0.5",
+    "kind = \"sage\"\nlayers = 3\nnorm = \"batch\"\nresidual = true\nactivation = \"none\"",
     "kind = \"sgc\"\nlayers = 1\nsteps = 4",
     "kind = \"gat\"\nheads = 2\nout_heads = 2\nlayers = 3\nresidual = true\ndropout = 0.5\nactivation = \"elu\"",
     "kind = \"gatv2\"\nheads = 2\nlayers = 3\ndropout = 0.5\nattention_dropout = 0.5",

@@ -1,0 +1,135 @@
+/* Batch norm over the rows of all parts: sums in double over fixed chunks of rows, merged in the order of the chunks. */
+#include "models/cpu/cpu.h"
+
+#include "models/statistics.h"
+
+#include <math.h>
+#include <string.h>
+
+#define EPSILON 1e-5
+
+/* Mean and Σ (x − mean)² of one chunk in one pass: x less its column's first element is as small as x's spread, so that double
+ * keeps what cancels. */
+static void chunk_statistics(int64_t n, int64_t f, const float *x, double *out)
+{
+    double *mean = out + 1, *squares = out + 1 + f;
+    memset(out, 0, (size_t)STATISTICS_N(f) * sizeof *out);
+    for (int64_t r = 1; r < n; r++) {
+        const float *row = x + r * f;
+        for (int64_t c = 0; c < f; c++) {
+            double apart = (double)row[c] - x[c];
+            mean[c] += apart;
+            squares[c] += apart * apart;
+        }
+    }
+    for (int64_t c = 0; c < f; c++) {
+        double sum = mean[c];
+        mean[c] = x[c] + sum / (double)n;
+        squares[c] = fmax(squares[c] - sum * sum / (double)n, 0.0);
+    }
+    out[0] = (double)n;
+}
+
+void cpu_batch_norm_statistics(struct device *device, int64_t n, int64_t f, const float *x, void *scratch,
+                               double *statistics_host)
+{
+    int64_t rows = cpu_chunk_rows(n), n_chunk = cpu_n_chunk(n);
+    double *partial = scratch;
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (n * f >= CPU_PARALLEL_MIN)
+    for (int64_t i = 0; i < n_chunk; i++) {
+        int64_t first = i * rows, n_row = n - first < rows ? n - first : rows;
+        chunk_statistics(n_row, f, x + first * f, partial + i * STATISTICS_N(f));
+    }
+    memset(statistics_host, 0, (size_t)STATISTICS_N(f) * sizeof *statistics_host);
+    for (int64_t i = 0; i < n_chunk; i++) {
+        statistics_merge(f, statistics_host, partial + i * STATISTICS_N(f));
+    }
+}
+
+void cpu_batch_norm_begin(struct device *device, int64_t f, const double *statistics_host, double momentum,
+                          float *running_mean, float *running_var, double *mean_rstd)
+{
+    (void)device;
+    for (int64_t c = 0; c < f; c++) {
+        double mean = running_mean[c], variance = running_var[c];
+        if (statistics_host != NULL) {
+            double n = statistics_host[0], squares = statistics_host[1 + f + c];
+            mean = statistics_host[1 + c];
+            variance = squares / n;
+            running_mean[c] = (float)((1.0 - momentum) * running_mean[c] + momentum * mean);
+            running_var[c] = (float)((1.0 - momentum) * running_var[c] + momentum * squares / fmax(n - 1.0, 1.0));
+        }
+        mean_rstd[c] = mean;
+        mean_rstd[f + c] = 1.0 / sqrt(variance + EPSILON);
+    }
+}
+
+void cpu_batch_norm_forward(struct device *device, int64_t n, int64_t f, const float *x, const double *mean_rstd,
+                            const float *weight, const float *bias, float *y)
+{
+    const double *mean = mean_rstd, *rstd = mean_rstd + f;
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * f >= CPU_PARALLEL_MIN)
+    for (int64_t r = 0; r < n; r++) {
+        for (int64_t c = 0; c < f; c++) {
+            y[r * f + c] = (float)((x[r * f + c] - mean[c]) * rstd[c]) * weight[c] + bias[c];
+        }
+    }
+}
+
+static void chunk_sums(int64_t n, int64_t f, const float *x, const double *mean, const double *rstd, const float *grad_y,
+                       double *sum, double *sum_normal)
+{
+    memset(sum, 0, (size_t)f * sizeof *sum);
+    memset(sum_normal, 0, (size_t)f * sizeof *sum_normal);
+    for (int64_t r = 0; r < n; r++) {
+        for (int64_t c = 0; c < f; c++) {
+            sum[c] += grad_y[r * f + c];
+            sum_normal[c] += grad_y[r * f + c] * ((x[r * f + c] - mean[c]) * rstd[c]);
+        }
+    }
+}
+
+void cpu_batch_norm_sums(struct device *device, int64_t n, int64_t f, const float *x, const double *mean_rstd,
+                         const float *grad_y, void *scratch, double *sums_host, float *grad_weight, float *grad_bias)
+{
+    int64_t rows = cpu_chunk_rows(n), n_chunk = cpu_n_chunk(n);
+    double *partial = scratch; /* n_chunk × 2f */
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (n * f >= CPU_PARALLEL_MIN)
+    for (int64_t i = 0; i < n_chunk; i++) {
+        int64_t first = i * rows, n_row = n - first < rows ? n - first : rows;
+        double *sum = partial + 2 * i * f;
+        chunk_sums(n_row, f, x + first * f, mean_rstd, mean_rstd + f, grad_y + first * f, sum, sum + f);
+    }
+    memset(sums_host, 0, (size_t)STATISTICS_N(f) * sizeof *sums_host);
+    sums_host[0] = (double)n;
+    for (int64_t i = 0; i < n_chunk; i++) {
+        for (int64_t c = 0; c < 2 * f; c++) {
+            sums_host[1 + c] += partial[2 * i * f + c];
+        }
+    }
+    for (int64_t c = 0; c < f; c++) {
+        grad_bias[c] = (float)sums_host[1 + c];
+        grad_weight[c] = (float)sums_host[1 + f + c];
+    }
+}
+
+void cpu_batch_norm_backward(struct device *device, int64_t n, int64_t f, const float *x, const float *weight,
+                             const double *mean_rstd, const double *sums, const float *grad_y, bool add, float *grad_x)
+{
+    const double *mean = mean_rstd, *rstd = mean_rstd + f, *sum = sums + 1, *sum_normal = sums + 1 + f;
+    double share = 1.0 / sums[0];
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * f >= CPU_PARALLEL_MIN)
+    for (int64_t r = 0; r < n; r++) {
+        for (int64_t c = 0; c < f; c++) {
+            double normal = (x[r * f + c] - mean[c]) * rstd[c];
+            double rest = grad_y[r * f + c] - sum[c] * share - normal * (sum_normal[c] * share);
+            float grad = (float)(weight[c] * rstd[c] * rest);
+            grad_x[r * f + c] = add ? grad_x[r * f + c] + grad : grad;
+        }
+    }
+}
+
+size_t cpu_batch_norm_scratch(int64_t n, int64_t f)
+{
+    return (size_t)(cpu_n_chunk(n) * STATISTICS_N(f)) * sizeof(double);
+}

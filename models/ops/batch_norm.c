@@ -1,0 +1,88 @@
+/* out = (x − mean) · rstd · weight + bias over each column of all parts' rows; in evaluation over the running statistics. */
+#include "models/ops/ops.h"
+
+#include "models/statistics.h"
+
+/* torch.nn.BatchNorm1d's default */
+#define MOMENTUM 0.1
+
+static int64_t width(const struct program *program, const struct op *op)
+{
+    return program->value[op->out].width;
+}
+
+/* Forward: statistics. Backward: rows, Σ dy, Σ dy x̂. */
+static int64_t n_sum(const struct program *program, const struct op *op)
+{
+    return STATISTICS_N(width(program, op));
+}
+
+/* Means and rstds; behind them backward's sums. */
+static int64_t n_whole(const struct program *program, const struct op *op)
+{
+    return 2 * width(program, op) + STATISTICS_N(width(program, op));
+}
+
+size_t op_batch_norm_scratch(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
+{
+    return ops->batch_norm_scratch(n, width(program, op));
+}
+
+static void forward_partial(const struct op_call *call, double *sum)
+{
+    call->device->ops->batch_norm_statistics(call->device, call->n, width(call->program, call->op), call->in[0],
+                                             call->scratch, sum);
+}
+
+static void forward_merge(const struct program *program, const struct op *op, double *left, const double *right)
+{
+    statistics_merge(width(program, op), left, right);
+}
+
+static void forward_total(const struct op_call *call, const double *sum)
+{
+    call->device->ops->batch_norm_begin(call->device, width(call->program, call->op), sum, MOMENTUM, call->state[0],
+                                        call->state[1], call->whole);
+}
+
+/* x̂ = (x − mean) / √(var + ε) · y = w x̂ + b.  Ioffe & Szegedy 2015, algorithm 1 */
+void op_batch_norm_forward(const struct op_call *call)
+{
+    call->device->ops->batch_norm_forward(call->device, call->n, width(call->program, call->op), call->in[0], call->whole,
+                                          call->param[0], call->param[1], call->out);
+}
+
+/* A part's own Σ dy x̂ and Σ dy are its gradients of w and b too. */
+static void backward_partial(const struct op_call *call, double *sum)
+{
+    call->device->ops->batch_norm_sums(call->device, call->n, width(call->program, call->op), call->in[0], call->whole,
+                                       call->grad_out, call->scratch, sum, call->grad_param[0], call->grad_param[1]);
+}
+
+static void backward_merge(const struct program *program, const struct op *op, double *left, const double *right)
+{
+    for (int64_t i = 0; i < n_sum(program, op); i++) {
+        left[i] += right[i];
+    }
+}
+
+static void backward_total(const struct op_call *call, const double *sum)
+{
+    int64_t f = width(call->program, call->op);
+    call->device->ops->upload(call->device, call->whole + 2 * f, sum, (size_t)STATISTICS_N(f) * sizeof *sum);
+}
+
+/* dx = w rstd (dy − mean(dy) − x̂ mean(dy x̂)), means over all parts' rows */
+void op_batch_norm_backward(const struct op_call *call)
+{
+    int64_t f = width(call->program, call->op);
+    call->device->ops->batch_norm_backward(call->device, call->n, f, call->in[0], call->param[0], call->whole,
+                                           call->whole + 2 * f, call->grad_out, call->add[0], call->grad_in[0]);
+}
+
+const struct global_def op_batch_norm_global = {
+    .n_sum = n_sum,
+    .n_whole = n_whole,
+    .forward = {.partial = forward_partial, .merge = forward_merge, .total = forward_total},
+    .backward = {.partial = backward_partial, .merge = backward_merge, .total = backward_total},
+};
