@@ -147,6 +147,10 @@ void dataset_fingerprint(const struct dataset *dataset, char out[33])
     XXH3_128bits_update(state, &dataset->n_node, sizeof dataset->n_node);
     XXH3_128bits_update(state, dataset->indptr, (size_t)(dataset->n_node + 1) * sizeof *dataset->indptr);
     XXH3_128bits_update(state, dataset->indices, (size_t)dataset->n_edge * sizeof *dataset->indices);
+    if (dataset->edge_type != NULL) {
+        XXH3_128bits_update(state, &dataset->n_relation, sizeof dataset->n_relation);
+        XXH3_128bits_update(state, dataset->edge_type, (size_t)dataset->n_edge * sizeof *dataset->edge_type);
+    }
     XXH128_hash_t hash = XXH3_128bits_digest(state);
     XXH3_freeState(state);
     snprintf(out, 33, "%016llx%016llx", (unsigned long long)hash.high64, (unsigned long long)hash.low64);

@@ -28,11 +28,13 @@ struct dataset {
     int64_t n_feature; /* columns */
     int32_t n_class;   /* classes, or label columns when multi_label */
     bool multi_label;
-    bool symmetric;    /* (u,v) is stored whenever (v,u) is */
+    bool symmetric;    /* (u,v) is stored whenever (v,u) is; never said of typed edges */
+    int32_t n_relation; /* typed edges: relations, inverse ones included; 0: untyped */
     enum dataset_loops loops;
 
     int64_t *indptr;   /* n_node + 1: row = destination */
-    uint32_t *indices; /* n_edge: sources, ascending and unique in a row */
+    uint32_t *indices; /* n_edge: sources, ascending and unique in a row; typed: in each run of one type */
+    uint16_t *edge_type; /* n_edge: relations, ascending in a row; NULL when untyped */
 
     /* Exactly one of the three holds the features (none when n_feature is 0); values as in the file,
      * row-normalised when the job asks. */
@@ -53,6 +55,10 @@ struct dataset {
 
 /* Load what job->dataset names: a folder in any known format, or a generator's graph.
  *
+ *   notes   edges keep their types for model.kind = "rgcn" alone; any other model gets the same edges without them, each
+ *           pair of nodes once. A generator's edges are of one relation. undirected adds to typed edges their inverse,
+ *           type t + R. Node types' features become one sparse matrix, the types' columns side by side; a type without
+ *           features has a column of ones, one for each of its nodes
  *   units   memory at most 1.3 × the bytes of the arrays that stay, mapped files not counted; on top of that entries
  *           that repeats waste until the rows are sorted, and members of .npz archives, which are inflated whole
  *   owns    the caller owns *out and gives it back with dataset_release; files are mapped where they allow
@@ -70,7 +76,7 @@ void dataset_release(struct dataset *dataset);
  */
 void dataset_feature_rows(const struct dataset *dataset, const uint32_t *node, int64_t n_row, float *out);
 
-/* A 128-bit name of the graph's structure (nodes, edges; not features), as 32 hex digits and a NUL:
+/* A 128-bit name of the graph's structure (nodes, edges, types; not features), as 32 hex digits and a NUL:
  * the partition cache's key. */
 void dataset_fingerprint(const struct dataset *dataset, char out[33]);
 

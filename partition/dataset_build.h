@@ -25,15 +25,29 @@ struct edge_source {
     void *self;
     /* Edges first … first+n-1. Called in ascending order from 0, and again from 0. Ids are checked by the caller. */
     enum status (*read)(void *self, int64_t first, int64_t n, int64_t *source, int64_t *destination);
+
+    /* What only typed edges have; zero for others. Types are checked by the caller. */
+    int64_t (*type)(const void *type_self, int64_t edge);
+    const void *type_self;
+    const char *type_file; /* for messages */
+    int64_t n_relation;    /* relations there are by another file's word; 0: as many as the types show */
 };
+
+/* Does the job's model read the types of edges? */
+static inline bool dataset_wants_types(const struct job *job)
+{
+    return job->model.kind == JOB_KIND_RGCN;
+}
 
 /* Refuse zero nodes and more than 2^32 - 2; `file` is named. */
 enum status dataset_nodes_check(int64_t n_node, const char *file);
 
-/* indptr, indices, n_edge, n_duplicate, symmetric, loops from a stream of edges.
+/* indptr, indices, n_edge, n_duplicate, symmetric, loops, and where the job wants them edge_type and n_relation, from a
+ * stream of edges. Edges without types are all of relation 0.
  *
  *   auto_undirected  what undirected = "auto" means for this format
- *   errors  STATUS_DATA an id out of range (file, place, what was expected) · STATUS_NOMEM
+ *   errors  STATUS_DATA an id or a type out of range (file, place, what was expected), a relation without an edge that
+ *           source->n_relation does not vouch for · STATUS_NOMEM
  *   cost    reads the stream twice; peak: the result with its duplicates, plus n_node × 4 bytes
  */
 enum status dataset_graph_build(const struct job *job, const struct edge_source *source, bool auto_undirected,
@@ -52,7 +66,7 @@ enum status dataset_features_sparse(const struct job *job, struct npy *indptr, s
 /* Divide each dense row by the sum of its absolute values; rows of zeros stay. */
 void dataset_rows_normalize(float *rows, int64_t n_row, int64_t n_column);
 
-/* Labels: integers [n_node] or [n_node, 1] (-1 none), or rows [n_node, C] of 0, 1 and NaN (or -1 in integers): multi-label.
+/* Labels: integers [n_node] or [n_node, 1] (-1 none), or rows [n_node, C] of 0, 1 and -1 or NaN (unknown): multi-label.
  * With `real_classes`, floats in one column are class numbers and NaN is none (OGB). Takes over *npy.
  *
  *   n_class  0: the largest label + 1

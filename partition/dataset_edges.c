@@ -14,11 +14,27 @@ static enum status list_read(void *self, int64_t first, int64_t n, int64_t *sour
     return STATUS_OK;
 }
 
+/* Edge after edge, as numpy saves the transpose of [E, 2]. */
+static enum status pairs_read(void *self, int64_t first, int64_t n, int64_t *source, int64_t *destination)
+{
+    const struct npy *edges = self;
+    for (int64_t i = 0; i < n; i++) {
+        source[i] = npy_int(edges, 2 * (first + i));
+        destination[i] = npy_int(edges, 2 * (first + i) + 1);
+    }
+    return STATUS_OK;
+}
+
 enum status edge_source_list(const struct npy *edges, struct edge_source *out)
 {
-    enum status status = npy_expect(edges, NPY_KIND_INTEGER, 2, 2, -1);
-    *out = (struct edge_source){
-        .file = edges->name, .unit = "column", .n_edge = edges->shape[1], .self = (void *)edges, .read = list_read};
+    struct npy either_order = *edges;
+    either_order.by_columns = false;
+    enum status status = npy_expect(&either_order, NPY_KIND_INTEGER, 2, 2, -1);
+    *out = (struct edge_source){.file = edges->name,
+                                .unit = "column",
+                                .n_edge = edges->shape[1],
+                                .self = (void *)edges,
+                                .read = edges->by_columns ? pairs_read : list_read};
     return status;
 }
 

@@ -5,7 +5,7 @@
 #include "partition/dataset_build.h"
 #include "partition/npy.h"
 
-/* Integers [2, E]: row 0 sources, row 1 destinations. Borrows `edges`. errors  STATUS_DATA shape or dtype */
+/* Integers [2, E], in either order of memory: row 0 sources, row 1 destinations. Borrows `edges`. errors  STATUS_DATA shape or dtype */
 enum status edge_source_list(const struct npy *edges, struct edge_source *out);
 
 /* Compressed rows, and the row the reader stands in. */

@@ -3,6 +3,7 @@
  */
 #include "partition/dataset_build.h"
 #include "partition/dataset_store.h"
+#include "partition/relations.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -18,8 +19,10 @@ struct build {
     bool filling;       /* the first pass counts, the second fills */
     int64_t *indptr;
     uint32_t *indices;
-    int64_t n_room;     /* entries counted in the first pass */
-    int64_t n_loop_out; /* loops left out */
+    uint16_t *types;             /* typed edges, once they are filled */
+    struct relations *relations; /* NULL: untyped */
+    int64_t n_room;              /* entries counted in the first pass */
+    int64_t n_loop_out;          /* loops left out */
 };
 
 enum status dataset_nodes_check(int64_t n_node, const char *file)
@@ -35,7 +38,7 @@ enum status dataset_nodes_check(int64_t n_node, const char *file)
 }
 
 /* Count or place one entry; false when the second pass sees more than the first. */
-static bool put(struct build *build, int64_t to, int64_t from)
+static bool put(struct build *build, int64_t to, int64_t from, int64_t type)
 {
     if (!build->filling) {
         build->indptr[to + 1]++;
@@ -46,7 +49,32 @@ static bool put(struct build *build, int64_t to, int64_t from)
         return false;
     }
     build->indices[at] = (uint32_t)from;
+    if (build->types != NULL) {
+        build->types[at] = (uint16_t)type;
+    }
     return true;
+}
+
+/* An edge and, where the graph is made undirected, its reverse. The inverse of a typed loop is an edge of its own. */
+static bool put_both(struct build *build, int64_t to, int64_t from, int64_t type)
+{
+    bool typed = build->relations != NULL;
+    if (!put(build, to, from, type)) {
+        return false;
+    }
+    return !build->undirected || (from == to && !typed) || put(build, from, to, typed ? type + build->relations->n : 0);
+}
+
+/* The edge's type: counted in the first pass, read again in the second. */
+static enum status type_of(struct build *build, const struct edge_source *source, int64_t edge, int64_t *out)
+{
+    *out = 0;
+    if (build->relations == NULL || source->type == NULL) {
+        return STATUS_OK;
+    }
+    enum status status = build->filling ? STATUS_OK : relations_count(build->relations, source, edge);
+    *out = source->type(source->type_self, edge);
+    return status;
 }
 
 static enum status put_batch(struct build *build, const struct edge_source *source, int64_t first, int64_t n,
@@ -65,8 +93,12 @@ static enum status put_batch(struct build *build, const struct edge_source *sour
             build->n_loop_out++;
             continue;
         }
-        if (!put(build, to[i], from[i]) ||
-            (build->undirected && from[i] != to[i] && !put(build, from[i], to[i]))) {
+        int64_t type;
+        enum status status = type_of(build, source, first + i, &type);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        if (!put_both(build, to[i], from[i], type)) {
             return status_fail(STATUS_DATA, "%s: changed while it was read", source->file);
         }
     }
@@ -195,14 +227,14 @@ static enum status symmetric_find(struct dataset *out)
     return STATUS_OK;
 }
 
-/* What self_loops = "auto" means is the layer's definition: SAGE and GIN take edges as they are. */
+/* What self_loops = "auto" means is the layer's definition: SAGE, GIN and R-GCN take edges as they are. */
 static enum dataset_loops loops_of(const struct job *job)
 {
     if (job->dataset.self_loops != JOB_SWITCH_AUTO) {
         return job->dataset.self_loops == JOB_SWITCH_YES ? DATASET_LOOPS_IMPLICIT : DATASET_LOOPS_NONE;
     }
     bool as_stored = job->model.kind == JOB_KIND_SAGE || job->model.kind == JOB_KIND_GIN ||
-                     job->model.kind == JOB_KIND_TRANSFORMER;
+                     job->model.kind == JOB_KIND_TRANSFORMER || job->model.kind == JOB_KIND_RGCN;
     return as_stored ? DATASET_LOOPS_STORED : DATASET_LOOPS_IMPLICIT;
 }
 
@@ -222,8 +254,17 @@ static enum status rows_fill(struct build *build, const struct edge_source *sour
         build->indptr[row + 1] += build->indptr[row];
     }
     build->n_room = build->indptr[n_node];
-    status = dataset_store_block(out->store, MEMORY_STRUCTURE, (size_t)build->n_room, sizeof *build->indices,
-                                 &build->indices);
+    if (build->relations != NULL && source->type != NULL) {
+        status = relations_finish(build->relations, source);
+    }
+    if (status == STATUS_OK) {
+        status = dataset_store_block(out->store, MEMORY_STRUCTURE, (size_t)build->n_room, sizeof *build->indices,
+                                     &build->indices);
+    }
+    if (status == STATUS_OK && build->relations != NULL) {
+        status = dataset_store_block(out->store, MEMORY_STRUCTURE, (size_t)build->n_room, sizeof *build->types,
+                                     &build->types);
+    }
     if (status != STATUS_OK) {
         return status;
     }
@@ -235,31 +276,61 @@ static enum status rows_fill(struct build *build, const struct edge_source *sour
     return status;
 }
 
+/* Rows in order, each entry once; returns the edges of the source that are kept. */
+static int64_t rows_finish(struct build *build)
+{
+    if (build->relations != NULL) {
+        relations_rows_sort(build->n_node, build->indptr, build->indices, build->types);
+        relations_rows_unique(build->n_node, build->indptr, build->indices, build->types);
+        return build->indptr[build->n_node] / (build->undirected ? 2 : 1);
+    }
+    rows_sort(build);
+    int64_t n_loop = rows_unique(build), n_edge = build->indptr[build->n_node];
+    return build->undirected ? (n_edge - n_loop) / 2 + n_loop : n_edge;
+}
+
+static enum status rows_shrink(const struct build *build, struct dataset *out)
+{
+    if (out->n_edge == build->n_room) {
+        return STATUS_OK;
+    }
+    enum status status = dataset_store_shrink(out->store, &out->indices, (size_t)out->n_edge);
+    if (status == STATUS_OK && out->edge_type != NULL) {
+        status = dataset_store_shrink(out->store, &out->edge_type, (size_t)out->n_edge);
+    }
+    return status;
+}
+
 enum status dataset_graph_build(const struct job *job, const struct edge_source *source, bool auto_undirected,
                                 struct dataset *out)
 {
     struct build build = {.n_node = out->n_node};
+    struct relations relations = {.n = 1};
     out->loops = loops_of(job);
     build.loops_stored = out->loops == DATASET_LOOPS_STORED;
     build.undirected =
         job->dataset.undirected == JOB_SWITCH_AUTO ? auto_undirected : job->dataset.undirected == JOB_SWITCH_YES;
+    bool typed = dataset_wants_types(job);
+    if (typed && source->type != NULL) {
+        relations_open(&relations, source, build.undirected);
+    }
+    build.relations = typed ? &relations : NULL;
 
     enum status status = rows_fill(&build, source, out);
+    relations_close(&relations);
     if (status != STATUS_OK) {
         return status;
     }
-    rows_sort(&build);
-    int64_t n_loop = rows_unique(&build);
+    int64_t n_kept = rows_finish(&build);
     out->indptr = build.indptr;
     out->indices = build.indices;
+    out->edge_type = build.types;
+    out->n_relation = typed ? (int32_t)(relations.n * (build.undirected ? 2 : 1)) : 0;
     out->n_edge = build.indptr[out->n_node];
-    int64_t n_kept = build.undirected ? (out->n_edge - n_loop) / 2 + n_loop : out->n_edge;
     out->n_duplicate = source->n_edge - build.n_loop_out - n_kept;
-    if (out->n_edge < build.n_room) {
-        status = dataset_store_shrink(out->store, &out->indices, (size_t)out->n_edge);
-        if (status != STATUS_OK) {
-            return status;
-        }
+    status = rows_shrink(&build, out);
+    if (status != STATUS_OK || typed) {
+        return status;
     }
     out->symmetric = true;
     return build.undirected ? STATUS_OK : symmetric_find(out);

@@ -67,12 +67,12 @@ static enum status rows_set(const struct npy *npy, int64_t n_class, struct datas
     }
     for (int64_t i = 0; i < npy->n_value; i++) {
         double label = npy_real(npy, i);
-        if (npy_is_integer(npy) && label == -1) {
+        if (label == -1) {
             label = NAN;
         }
         if (label != 0 && label != 1 && !isnan(label)) {
             return status_fail(STATUS_DATA, "%s: row %" PRId64 ", column %" PRId64 " is %g, expected 0, 1 or %s (unknown)",
-                               npy->name, i / npy->shape[1], i % npy->shape[1], label, npy_is_integer(npy) ? "-1" : "NaN");
+                               npy->name, i / npy->shape[1], i % npy->shape[1], label, npy_is_integer(npy) ? "-1" : "NaN or -1");
         }
         out->label_rows[i] = (float)label;
     }

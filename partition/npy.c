@@ -176,6 +176,9 @@ enum status npy_expect(const struct npy *npy, enum npy_kind kind, int rank, int6
         shape_print(rank, want, wanted, sizeof wanted);
         return status_fail(STATUS_DATA, "%s: has shape %s, expected %s", npy->name, has, wanted);
     }
+    if (npy->by_columns) {
+        return status_fail(STATUS_DATA, "%s: is in Fortran order, expected C order (numpy.ascontiguousarray)", npy->name);
+    }
     return STATUS_OK;
 }
 

@@ -38,13 +38,14 @@ enum npy_type {
     NPY_TYPE_N
 };
 
-/* One array: values row after row at `data`, aligned to their size. */
+/* One array: values row after row at `data` (column after column where by_columns), aligned to their size. */
 struct npy {
     char name[NPY_NAME_BYTES]; /* the file, as messages name it */
     enum npy_type type;
     int rank;
     int64_t shape[NPY_RANK_MOST]; /* 1 past the rank */
     int64_t n_value;
+    bool by_columns; /* Fortran order, and more than one row and column: npy_expect refuses it */
     const void *data;
     void *map;     /* what npy_close gives back: a mapping of n_map bytes, or a block (MEMORY_OTHER); NULL: nothing */
     size_t n_map;
@@ -71,7 +72,7 @@ void npy_close(struct npy *npy);
 /* Is there such a file? Anything but "no such file" counts as there, so that opening it tells what is wrong. */
 bool npy_exists(const char *path);
 
-/* What an array must be. A size below 0 takes any. */
+/* What an array must be, row after row at that. A size below 0 takes any. */
 enum npy_kind { NPY_KIND_INTEGER, NPY_KIND_NUMBER };
 enum status npy_expect(const struct npy *npy, enum npy_kind kind, int rank, int64_t rows, int64_t columns);
 

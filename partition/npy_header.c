@@ -220,14 +220,12 @@ static enum status size_check(struct npy *npy, size_t n_left, bool fortran)
             return status_fail(STATUS_DATA, "%s: shape has more than 2^63 values", npy->name);
         }
     }
-    if (fortran && n_long > 1) {
-        return status_fail(STATUS_DATA, "%s: is in Fortran order, expected C order (numpy.ascontiguousarray)", npy->name);
-    }
     if (__builtin_mul_overflow(n_value, (int64_t)npy_type_size(npy->type), &n_bytes) || (uint64_t)n_bytes != n_left) {
         return status_fail(STATUS_DATA, "%s: holds %zu bytes of values, expected %" PRId64 " values of %s", npy->name,
                            n_left, n_value, npy_type_text(npy->type));
     }
     npy->n_value = n_value;
+    npy->by_columns = fortran && n_long > 1;
     return STATUS_OK;
 }
 

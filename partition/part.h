@@ -21,7 +21,9 @@ struct part_block {
     int64_t n_edge;
     const uint32_t *rows;   /* n_row: own rows, ascending; NULL on the diagonal (row r is own row r) */
     const int64_t *indptr;  /* n_row + 1 */
-    const uint32_t *cols;   /* n_edge: payload rows, ascending in a row */
+    const uint32_t *cols;   /* n_edge: payload rows, ascending in a row; typed: in each run of one type */
+    const uint16_t *types;  /* n_edge: relations, ascending in a row; NULL when untyped */
+    const float *weights;   /* n_edge: 1 / in-edges of the edge's destination with its relation; NULL when untyped */
     const uint32_t *degree; /* n_col: stored in-degree of each payload row in the whole graph (implied loops not counted) */
     const uint32_t *node;   /* n_col: dataset node id of each payload row */
 };
@@ -45,6 +47,7 @@ struct part {
     int32_t n_class;
     bool multi_label;
     bool symmetric;
+    int32_t n_relation;  /* 0: untyped */
     enum dataset_loops loops;
     int64_t n_split[4];  /* of the whole graph, by enum dataset_split */
     int64_t n_bytes;     /* of the encoded part */
@@ -84,7 +87,7 @@ void part_sizes_release(struct part_sizes *sizes, int32_t n_part);
  *   owns    the caller owns *bytes_out (memory_acquire, MEMORY_OTHER, *n_out × 1)
  *   errors  STATUS_NOMEM
  *   cost    edges and features of this part, plus n_node × 4 bytes of scratch; where the graph is not symmetric also one
- *           scan of all edges, n_node × 4 bytes more, and 4 bytes for each of the part's out-edges
+ *           scan of all edges, n_node × 4 bytes more, and 4 bytes (typed: 6) for each of the part's out-edges
  */
 enum status part_encode(const struct dataset *dataset, const struct partition *partition, int32_t part,
                         void **bytes_out, size_t *n_out);

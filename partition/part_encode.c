@@ -4,6 +4,7 @@
  * transposed direction are gathered by one scan of all edges, and only for graphs that are not symmetric.
  */
 #include "partition/part.h"
+#include "partition/part_columns.h"
 #include "partition/part_format.h"
 #include "protocol/memory.h"
 
@@ -12,16 +13,17 @@
 #include <xxhash.h>
 
 #define COLUMN_NONE UINT32_MAX
-#define SORT_SMALL 48
 
 /* One direction of one part while it is encoded. Row r's neighbours: indices[indptr[i] … indptr[i+1]), i =
  * row_node[r] for the dataset's own in-edges, i = r for the out-edges gathered here. */
 struct side {
     const int64_t *indptr;
     const uint32_t *indices;
+    const uint16_t *types;    /* of the same entries; NULL when untyped */
     const uint32_t *row_node; /* NULL: r itself */
     int64_t *gathered_indptr; /* what the pointers above stand on, when it was gathered here */
     uint32_t *gathered_indices;
+    uint16_t *gathered_types;
     int64_t n_gathered;
     uint32_t *column; /* n_node: payload row of each neighbour in its part's payload; own nodes: their place */
     struct part_counts *counts; /* n_part */
@@ -65,6 +67,9 @@ static enum status gather_out(struct encoder *e, struct side *side)
     }
     side->n_gathered = end[e->n_own - 1];
     status = memory_acquire(MEMORY_OTHER, (size_t)side->n_gathered, sizeof(uint32_t), &side->gathered_indices);
+    if (status == STATUS_OK && dataset->edge_type != NULL) {
+        status = memory_acquire(MEMORY_OTHER, (size_t)side->n_gathered, sizeof(uint16_t), &side->gathered_types);
+    }
     if (status != STATUS_OK) {
         return status;
     }
@@ -73,7 +78,11 @@ static enum status gather_out(struct encoder *e, struct side *side)
         for (int64_t i = dataset->indptr[v + 1] - 1; i >= dataset->indptr[v]; i--) {
             uint32_t u = dataset->indices[i];
             if (owner[u] == e->part) {
-                side->gathered_indices[--end[place[u]]] = (uint32_t)v;
+                int64_t at = --end[place[u]];
+                side->gathered_indices[at] = (uint32_t)v;
+                if (side->gathered_types != NULL) {
+                    side->gathered_types[at] = dataset->edge_type[i];
+                }
             }
         }
     }
@@ -81,6 +90,7 @@ static enum status gather_out(struct encoder *e, struct side *side)
     side->gathered_indptr[e->n_own] = side->n_gathered;
     side->indptr = side->gathered_indptr;
     side->indices = side->gathered_indices;
+    side->types = side->gathered_types;
     return STATUS_OK;
 }
 
@@ -127,45 +137,6 @@ static enum status side_count(struct encoder *e, struct side *side)
     }
     side->counts[e->part].n_row = e->n_own;
     return STATUS_OK;
-}
-
-/* Ascending order. `spare` is n long; least-significant-byte radix sort for long rows. */
-static void sort_columns(uint32_t *key, int64_t n, uint32_t *spare)
-{
-    if (n <= SORT_SMALL) {
-        for (int64_t i = 1; i < n; i++) {
-            uint32_t k = key[i];
-            int64_t at = i;
-            for (; at > 0 && key[at - 1] > k; at--) {
-                key[at] = key[at - 1];
-            }
-            key[at] = k;
-        }
-        return;
-    }
-    uint32_t any = 0;
-    for (int64_t i = 0; i < n; i++) {
-        any |= key[i];
-    }
-    uint32_t *from = key, *to = spare;
-    for (int shift = 0; shift < 32 && any >> shift != 0; shift += 8) {
-        int64_t at[257] = {0};
-        for (int64_t i = 0; i < n; i++) {
-            at[(from[i] >> shift & 0xff) + 1]++;
-        }
-        for (int b = 1; b < 256; b++) {
-            at[b] += at[b - 1];
-        }
-        for (int64_t i = 0; i < n; i++) {
-            to[at[from[i] >> shift & 0xff]++] = from[i];
-        }
-        uint32_t *swap = from;
-        from = to;
-        to = swap;
-    }
-    if (from != key) {
-        memcpy(key, from, (size_t)n * sizeof *key);
-    }
 }
 
 /* Where the next row, row end, column of one block are written. */
@@ -229,14 +200,38 @@ static int64_t side_widest(const struct encoder *e, const struct side *side)
     return widest;
 }
 
+/* Write one row's columns and types into the blocks that it has edges in; returns those in `touched`. */
+static int32_t row_write(const struct encoder *e, enum part_direction d, int64_t r, void *bytes, struct cursor *cursor,
+                         int32_t *touched)
+{
+    const struct side *side = &e->side[d];
+    const uint32_t *cols = side_section(e, bytes, d, PART_SIDE_COLS);
+    uint16_t *types = side_section(e, bytes, d, PART_SIDE_TYPES);
+    int32_t n_touched = 0;
+    const uint32_t *u, *end;
+    for (side_row(side, r, &u, &end); u < end; u++) {
+        int32_t j = e->partition->owner[*u];
+        if (cursor[j].row_begin == NULL) {
+            cursor[j].row_begin = cursor[j].cols;
+            touched[n_touched++] = j;
+        }
+        if (side->types != NULL) {
+            types[cursor[j].cols - cols] = side->types[u - side->indices];
+        }
+        *cursor[j].cols++ = side->column[*u];
+    }
+    return n_touched;
+}
+
 static enum status side_write(struct encoder *e, enum part_direction d, void *bytes)
 {
-    const struct partition *partition = e->partition;
     const struct side *side = &e->side[d];
-    size_t n_part = (size_t)partition->n_part;
-    size_t n_spare = (size_t)side_widest(e, side);
-    uint32_t *spare;
-    enum status status = memory_acquire(MEMORY_OTHER, n_spare, sizeof *spare, &spare);
+    size_t n_part = (size_t)e->partition->n_part;
+    size_t n_spare = (size_t)side_widest(e, side), key = side->types != NULL ? sizeof(uint64_t) : sizeof(uint32_t);
+    const uint32_t *cols = side_section(e, bytes, d, PART_SIDE_COLS);
+    uint16_t *types = side_section(e, bytes, d, PART_SIDE_TYPES);
+    void *spare;
+    enum status status = memory_acquire(MEMORY_OTHER, n_spare, key, &spare);
     if (status != STATUS_OK) {
         return status;
     }
@@ -245,19 +240,11 @@ static enum status side_write(struct encoder *e, enum part_direction d, void *by
     memcpy(side_section(e, bytes, d, PART_SIDE_BLOCKS), side->counts, n_part * sizeof *side->counts);
     side_place(e, d, bytes, cursor);
     for (int64_t r = 0; r < e->n_own; r++) {
-        int32_t n_touched = 0;
-        const uint32_t *u, *end;
-        for (side_row(side, r, &u, &end); u < end; u++) {
-            int32_t j = partition->owner[*u];
-            if (cursor[j].row_begin == NULL) {
-                cursor[j].row_begin = cursor[j].cols;
-                touched[n_touched++] = j;
-            }
-            *cursor[j].cols++ = side->column[*u];
-        }
+        int32_t n_touched = row_write(e, d, r, bytes, cursor, touched);
         for (int32_t t = 0; t < n_touched; t++) {
             struct cursor *c = &cursor[touched[t]];
-            sort_columns(c->row_begin, c->cols - c->row_begin, spare);
+            part_columns_sort(c->row_begin, side->types != NULL ? types + (c->row_begin - cols) : NULL,
+                              c->cols - c->row_begin, spare);
             c->row_begin = NULL;
             if (touched[t] != e->part) {
                 *c->rows++ = (uint32_t)r;
@@ -269,8 +256,36 @@ static enum status side_write(struct encoder *e, enum part_direction d, void *by
     }
     free(touched);
     free(cursor);
-    memory_release(MEMORY_OTHER, spare, n_spare, sizeof *spare);
+    memory_release(MEMORY_OTHER, spare, n_spare, key);
     return STATUS_OK;
+}
+
+/* Weigh every edge, once rows and columns are in place: by its destination, which is a row of IN and a column of OUT. */
+static void side_weigh(const struct encoder *e, enum part_direction d, void *bytes)
+{
+    const uint32_t *rows = side_section(e, bytes, d, PART_SIDE_ROWS);
+    const int64_t *indptr = side_section(e, bytes, d, PART_SIDE_INDPTR);
+    const uint32_t *cols = side_section(e, bytes, d, PART_SIDE_COLS);
+    const uint32_t *node = side_section(e, bytes, d, PART_SIDE_NODE);
+    const uint16_t *types = side_section(e, bytes, d, PART_SIDE_TYPES);
+    float *weights = side_section(e, bytes, d, PART_SIDE_WEIGHTS);
+    for (int32_t j = 0; j < e->partition->n_part; j++) {
+        const struct part_counts *counts = &e->side[d].counts[j];
+        bool diagonal = j == e->part;
+        const uint32_t *col_node = diagonal ? e->node : node;
+        for (int64_t r = 0; r < counts->n_row; r++) {
+            uint32_t own = e->node[diagonal ? r : rows[r]];
+            for (int64_t i = indptr[r]; i < indptr[r + 1]; i++) {
+                weights[i] = part_relation_weight(e->dataset, d == PART_DIRECTION_IN ? own : col_node[cols[i]], types[i]);
+            }
+        }
+        rows += diagonal ? 0 : counts->n_row;
+        node += diagonal ? 0 : counts->n_col;
+        indptr += counts->n_row + 1;
+        cols += counts->n_edge;
+        types += counts->n_edge;
+        weights += counts->n_edge;
+    }
 }
 
 static void write_sparse_features(const struct encoder *e, void *bytes)
@@ -359,6 +374,7 @@ static enum status encoder_count(struct encoder *e)
         if (d == PART_DIRECTION_IN) {
             side->indptr = dataset->indptr;
             side->indices = dataset->indices;
+            side->types = dataset->edge_type;
             side->row_node = e->node;
         } else if ((status = gather_out(e, side)) != STATUS_OK) {
             return status;
@@ -374,6 +390,7 @@ static void encoder_release(struct encoder *e)
 {
     for (int d = 0; d < e->n_side; d++) {
         struct side *side = &e->side[d];
+        memory_release(MEMORY_OTHER, side->gathered_types, (size_t)side->n_gathered, sizeof(uint16_t));
         memory_release(MEMORY_OTHER, side->gathered_indices, (size_t)side->n_gathered, sizeof(uint32_t));
         memory_release(MEMORY_OTHER, side->gathered_indptr, (size_t)e->n_own + 1, sizeof(int64_t));
         memory_release(MEMORY_OTHER, side->column, (size_t)e->dataset->n_node, sizeof(uint32_t));
@@ -404,6 +421,9 @@ enum status part_encode(const struct dataset *dataset, const struct partition *p
     status = memory_acquire(MEMORY_OTHER, (size_t)e.header.n_bytes, 1, &bytes);
     for (int d = 0; d < e.n_side && status == STATUS_OK; d++) {
         status = side_write(&e, (enum part_direction)d, bytes);
+        if (status == STATUS_OK && dataset->edge_type != NULL) {
+            side_weigh(&e, (enum part_direction)d, bytes);
+        }
     }
     if (status != STATUS_OK) {
         memory_release(MEMORY_OTHER, bytes, (size_t)e.header.n_bytes, 1);

@@ -58,6 +58,8 @@ static bool count_elements(const struct part_header *header, uint64_t *n_out)
         n_out[part_side_section(d, PART_SIDE_COLS)] = there ? (uint64_t)total->n_edge : 0;
         n_out[part_side_section(d, PART_SIDE_DEGREE)] = there ? (uint64_t)total->n_col : 0;
         n_out[part_side_section(d, PART_SIDE_NODE)] = n_out[part_side_section(d, PART_SIDE_DEGREE)];
+        n_out[part_side_section(d, PART_SIDE_TYPES)] = there && header->n_relation > 0 ? (uint64_t)total->n_edge : 0;
+        n_out[part_side_section(d, PART_SIDE_WEIGHTS)] = n_out[part_side_section(d, PART_SIDE_TYPES)];
     }
     return true;
 }
@@ -97,6 +99,7 @@ void part_header_init(struct part_header *header, const struct dataset *dataset,
     header->n_node = dataset->n_node;
     header->n_feature = dataset->n_feature;
     memcpy(header->n_split, dataset->n_split, sizeof header->n_split);
+    header->n_relation = dataset->n_relation;
     header->n_class = dataset->n_class;
     header->multi_label = dataset->multi_label;
     header->symmetric = dataset->symmetric;

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define PART_MAGIC "TRNDPART"
-#define PART_VERSION 2u
+#define PART_VERSION 3u
 #define PART_ALIGN 64
 #define PART_N_PART_MOST 65536
 
@@ -33,12 +33,16 @@
     X(IN_COLS,         "in columns",       uint32_t)           \
     X(IN_DEGREE,       "in degree",        uint32_t)           \
     X(IN_NODE,         "in node",          uint32_t)           \
+    X(IN_TYPES,        "in types",         uint16_t)           \
+    X(IN_WEIGHTS,      "in weights",       float)              \
     X(OUT_BLOCKS,      "out blocks",       struct part_counts) \
     X(OUT_ROWS,        "out rows",         uint32_t)           \
     X(OUT_INDPTR,      "out indptr",       int64_t)            \
     X(OUT_COLS,        "out columns",      uint32_t)           \
     X(OUT_DEGREE,      "out degree",       uint32_t)           \
-    X(OUT_NODE,        "out node",         uint32_t)
+    X(OUT_NODE,        "out node",         uint32_t)           \
+    X(OUT_TYPES,       "out types",        uint16_t)           \
+    X(OUT_WEIGHTS,     "out weights",      float)
 
 enum part_section {
 #define X(name, text, type) PART_SECTION_##name,
@@ -54,7 +58,9 @@ enum part_side {
     PART_SIDE_INDPTR,
     PART_SIDE_COLS,
     PART_SIDE_DEGREE,
-    PART_SIDE_NODE
+    PART_SIDE_NODE,
+    PART_SIDE_TYPES,
+    PART_SIDE_WEIGHTS
 };
 
 /* One block's counts. Blocks lie one after another in the direction's sections; the diagonal has no rows,
@@ -85,6 +91,7 @@ struct part_header {
     int64_t n_feature;
     int64_t n_feature_value; /* stored values of sparse features */
     int64_t n_split[4];
+    int64_t n_relation; /* 0: untyped, no types and no weights */
     int32_t n_class;
     uint8_t multi_label;
     uint8_t symmetric;

@@ -50,6 +50,9 @@ static enum status check_scalars(const struct part_header *h)
     if (h->n_node < 1 || h->n_node > NODE_MOST || h->n_own < 1 || h->n_own > h->n_node) {
         return fail("header: expected 1 to n_node own rows and fewer than 2^32 - 1 nodes");
     }
+    if (h->n_relation < 0 || h->n_relation > UINT16_MAX + 1 || (h->n_relation > 0 && h->symmetric)) {
+        return fail("header: expected at most 65536 relations, and none where the graph is symmetric");
+    }
     if (h->n_class < 0 || h->n_feature < 0 || h->n_feature > INT32_MAX || h->n_feature_value < 0) {
         return fail("header: expected numbers of classes, features and feature values that are not negative");
     }
@@ -206,13 +209,20 @@ static enum status check_feature_rows(const struct reader *in)
     return check_finite(PART_SECTION_FEATURE_DATA, p->feature_data, in->header->n_feature_value);
 }
 
+#define DEGREE_EXPECTED "at most n_node neighbours (of each relation)"
+
+static int64_t degree_most(const struct reader *in)
+{
+    return in->header->n_node * (in->header->n_relation > 1 ? in->header->n_relation : 1);
+}
+
 static enum status check_rows(const struct reader *in)
 {
     const struct part *p = in->part;
     enum status status =
         check_below(PART_SECTION_NODE, p->node, p->n_own, p->n_node - 1, "a node number below n_node");
     if (status == STATUS_OK) {
-        status = check_below(PART_SECTION_DEGREE, p->degree, p->n_own, p->n_node, "at most n_node neighbours");
+        status = check_below(PART_SECTION_DEGREE, p->degree, p->n_own, degree_most(in), DEGREE_EXPECTED);
     }
     for (int64_t r = 0; r < p->n_own && status == STATUS_OK; r++) {
         if (p->split[r] > DATASET_SPLIT_TEST) {
@@ -275,12 +285,35 @@ static enum status check_block(const struct part_block *b, enum part_direction d
             return fail_block(d, j, "ascending own rows below n_own");
         }
         for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) {
-            if (b->cols[i] >= b->n_col || (i > b->indptr[r] && b->cols[i] <= b->cols[i - 1])) {
-                return fail_block(d, j, "ascending columns below n_col in each row");
+            bool within = i > b->indptr[r];
+            if (b->types != NULL && within && b->types[i] < b->types[i - 1]) {
+                return fail_block(d, j, "ascending types in each row");
+            }
+            within = within && (b->types == NULL || b->types[i] == b->types[i - 1]);
+            if (b->cols[i] >= b->n_col || (within && b->cols[i] <= b->cols[i - 1])) {
+                return fail_block(d, j, "ascending columns below n_col in each row (and type)");
             }
         }
     }
     return STATUS_OK;
+}
+
+/* The values of a direction's edges and payload rows, wherever in a block they stand. */
+static enum status check_side_values(const struct reader *in, enum part_direction d)
+{
+    const struct part_counts *total = &in->header->total[d];
+    enum part_section degree = part_side_section(d, PART_SIDE_DEGREE), node = part_side_section(d, PART_SIDE_NODE);
+    enum part_section types = part_side_section(d, PART_SIDE_TYPES), weights = part_side_section(d, PART_SIDE_WEIGHTS);
+    int64_t n_node = in->header->n_node, n_typed = in->header->n_relation > 0 ? total->n_edge : 0;
+    enum status status = check_below(degree, section(in, degree), total->n_col, degree_most(in), DEGREE_EXPECTED);
+    if (status == STATUS_OK) {
+        status = check_below(node, section(in, node), total->n_col, n_node - 1, "a node number below n_node");
+    }
+    const uint16_t *type = section(in, types);
+    for (int64_t i = 0; i < n_typed && status == STATUS_OK; i++) {
+        status = type[i] < in->header->n_relation ? STATUS_OK : fail_at(types, i, "a relation below n_relation");
+    }
+    return status == STATUS_OK ? check_finite(weights, section(in, weights), n_typed) : status;
 }
 
 /* Point a direction's blocks into its sections, one after another. */
@@ -294,13 +327,11 @@ static enum status open_side(const struct reader *in, enum part_direction d)
     const uint32_t *degree = section(in, part_side_section(d, PART_SIDE_DEGREE));
     const uint32_t *node = section(in, part_side_section(d, PART_SIDE_NODE));
     enum status status = check_counts(in, d);
+    const uint16_t *types = section(in, part_side_section(d, PART_SIDE_TYPES));
+    const float *weights = section(in, part_side_section(d, PART_SIDE_WEIGHTS));
+    bool typed = p->n_relation > 0;
     if (status == STATUS_OK) {
-        status = check_below(part_side_section(d, PART_SIDE_DEGREE), degree, in->header->total[d].n_col, p->n_node,
-                             "at most n_node neighbours");
-    }
-    if (status == STATUS_OK) {
-        status = check_below(part_side_section(d, PART_SIDE_NODE), node, in->header->total[d].n_col, p->n_node - 1,
-                             "a node number below n_node");
+        status = check_side_values(in, d);
     }
     for (int32_t j = 0; j < p->n_part && status == STATUS_OK; j++) {
         struct part_block *b = &p->block[d][j];
@@ -311,11 +342,15 @@ static enum status open_side(const struct reader *in, enum part_direction d)
                                  .rows = diagonal ? NULL : rows,
                                  .indptr = indptr,
                                  .cols = cols,
+                                 .types = typed ? types : NULL,
+                                 .weights = typed ? weights : NULL,
                                  .degree = diagonal ? p->degree : degree,
                                  .node = diagonal ? p->node : node};
         rows += diagonal ? 0 : b->n_row;
         indptr += b->n_row + 1;
         cols += b->n_edge;
+        types += typed ? b->n_edge : 0;
+        weights += typed ? b->n_edge : 0;
         degree += diagonal ? 0 : b->n_col;
         node += diagonal ? 0 : b->n_col;
         status = check_block(b, d, j, p->n_own);
@@ -372,6 +407,7 @@ static void point_rows(const struct reader *in)
     p->n_class = h->n_class;
     p->multi_label = h->multi_label;
     p->symmetric = h->symmetric;
+    p->n_relation = (int32_t)h->n_relation;
     p->loops = (enum dataset_loops)h->loops;
     memcpy(p->n_split, h->n_split, sizeof p->n_split);
     p->n_bytes = h->n_bytes;

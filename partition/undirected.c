@@ -7,59 +7,74 @@
 #include <stddef.h>
 #include <string.h>
 
-/* The dataset's edges by source: destinations ascend because rows are visited in order. */
+/* Edges by source: destinations ascend because rows are visited in order. */
 struct transpose {
+    int64_t n_node, n_edge;
     int64_t *indptr;
     uint32_t *indices;
 };
 
-static void transpose_release(const struct dataset *dataset, struct transpose *t)
+static void transpose_release(struct transpose *t)
 {
-    memory_release(MEMORY_OTHER, t->indices, (size_t)dataset->n_edge, sizeof *t->indices);
-    memory_release(MEMORY_OTHER, t->indptr, (size_t)dataset->n_node + 1, sizeof *t->indptr);
+    memory_release(MEMORY_OTHER, t->indices, (size_t)t->n_edge, sizeof *t->indices);
+    memory_release(MEMORY_OTHER, t->indptr, (size_t)t->n_node + 1, sizeof *t->indptr);
+    *t = (struct transpose){0};
 }
 
-static enum status transpose_build(const struct dataset *dataset, struct transpose *t)
+static enum status transpose_build(int64_t n, const int64_t *indptr, const uint32_t *indices, struct transpose *out)
 {
-    int64_t n = dataset->n_node;
-    enum status status = memory_acquire(MEMORY_OTHER, (size_t)n + 1, sizeof *t->indptr, &t->indptr);
+    struct transpose t = {.n_node = n, .n_edge = indptr[n]};
+    enum status status = memory_acquire(MEMORY_OTHER, (size_t)n + 1, sizeof *t.indptr, &t.indptr);
     if (status == STATUS_OK) {
-        status = memory_acquire(MEMORY_OTHER, (size_t)dataset->n_edge, sizeof *t->indices, &t->indices);
+        status = memory_acquire(MEMORY_OTHER, (size_t)t.n_edge, sizeof *t.indices, &t.indices);
     }
     if (status != STATUS_OK) {
+        transpose_release(&t);
         return status;
     }
-    for (int64_t i = 0; i < dataset->n_edge; i++) {
-        t->indptr[dataset->indices[i] + (int64_t)1]++;
+    for (int64_t i = 0; i < t.n_edge; i++) {
+        t.indptr[indices[i] + (int64_t)1]++;
     }
     for (int64_t v = 0; v < n; v++) {
-        t->indptr[v + 1] += t->indptr[v];
+        t.indptr[v + 1] += t.indptr[v];
     }
     /* Filling moves each row's begin to its end, which is the next row's begin: shift them back afterwards. */
     for (int64_t v = 0; v < n; v++) {
-        for (int64_t i = dataset->indptr[v]; i < dataset->indptr[v + 1]; i++) {
-            t->indices[t->indptr[dataset->indices[i]]++] = (uint32_t)v;
+        for (int64_t i = indptr[v]; i < indptr[v + 1]; i++) {
+            t.indices[t.indptr[indices[i]]++] = (uint32_t)v;
         }
     }
-    memmove(t->indptr + 1, t->indptr, (size_t)n * sizeof *t->indptr);
-    t->indptr[0] = 0;
+    memmove(t.indptr + 1, t.indptr, (size_t)n * sizeof *t.indptr);
+    t.indptr[0] = 0;
+    *out = t;
     return STATUS_OK;
 }
 
+/* The two directions of a graph's edges, rows ascending; no out-edges where they are the in-edges. */
+struct directions {
+    const int64_t *in_indptr;
+    const uint32_t *in_indices;
+    struct transpose out;
+};
+
 /* Neighbours of v in either direction, ascending, each once, v itself left out; `out` may be NULL to count them. */
-static int64_t merge_row(const struct dataset *dataset, const struct transpose *t, int64_t v, int32_t *out)
+static int64_t merge_row(const struct directions *edges, int64_t v, int32_t *out)
 {
-    const uint32_t *a = dataset->indices + dataset->indptr[v], *a_end = dataset->indices + dataset->indptr[v + 1];
+    const uint32_t *a = edges->in_indices + edges->in_indptr[v], *a_end = edges->in_indices + edges->in_indptr[v + 1];
     const uint32_t *b = a_end, *b_end = a_end;
-    if (t->indptr != NULL) {
-        b = t->indices + t->indptr[v];
-        b_end = t->indices + t->indptr[v + 1];
+    if (edges->out.indptr != NULL) {
+        b = edges->out.indices + edges->out.indptr[v];
+        b_end = edges->out.indices + edges->out.indptr[v + 1];
     }
     int64_t n = 0;
     while (a < a_end || b < b_end) {
         uint32_t next = b == b_end || (a < a_end && *a <= *b) ? *a : *b;
-        a += a < a_end && *a == next;
-        b += b < b_end && *b == next;
+        while (a < a_end && *a == next) { /* several edges of one pair differ in type */
+            a++;
+        }
+        while (b < b_end && *b == next) {
+            b++;
+        }
         if (next == v) {
             continue;
         }
@@ -71,8 +86,7 @@ static int64_t merge_row(const struct dataset *dataset, const struct transpose *
     return n;
 }
 
-static enum status fill(const struct dataset *dataset, const struct transpose *t, int64_t n_entry_most,
-                        struct undirected *graph)
+static enum status fill(const struct directions *edges, int64_t n_entry_most, struct undirected *graph)
 {
     enum status status =
         memory_acquire(MEMORY_OTHER, (size_t)graph->n_node + 1, sizeof *graph->indptr, &graph->indptr);
@@ -81,7 +95,7 @@ static enum status fill(const struct dataset *dataset, const struct transpose *t
     }
     int64_t n_entry = 0;
     for (int64_t v = 0; v < graph->n_node; v++) {
-        n_entry += merge_row(dataset, t, v, NULL);
+        n_entry += merge_row(edges, v, NULL);
         graph->indptr[v + 1] = n_entry <= n_entry_most ? (int32_t)n_entry : 0;
     }
     if (n_entry > n_entry_most) {
@@ -93,7 +107,7 @@ static enum status fill(const struct dataset *dataset, const struct transpose *t
     graph->n_entry = n_entry;
     status = memory_acquire(MEMORY_OTHER, (size_t)n_entry, sizeof *graph->indices, &graph->indices);
     for (int64_t v = 0; v < graph->n_node && status == STATUS_OK; v++) {
-        merge_row(dataset, t, v, graph->indices + graph->indptr[v]);
+        merge_row(edges, v, graph->indices + graph->indptr[v]);
     }
     return status;
 }
@@ -107,12 +121,23 @@ enum status undirected_build(const struct dataset *dataset, int64_t n_entry_most
                            (long long)dataset->n_node, INT32_MAX);
     }
     struct undirected graph = {.n_node = dataset->n_node};
-    struct transpose transpose = {0};
-    enum status status = dataset->symmetric ? STATUS_OK : transpose_build(dataset, &transpose);
-    if (status == STATUS_OK) {
-        status = fill(dataset, &transpose, n_entry_most, &graph);
+    struct directions edges = {.in_indptr = dataset->indptr, .in_indices = dataset->indices};
+    struct transpose in = {0};
+    enum status status = STATUS_OK;
+    if (!dataset->symmetric) {
+        status = transpose_build(dataset->n_node, dataset->indptr, dataset->indices, &edges.out);
     }
-    transpose_release(dataset, &transpose);
+    if (status == STATUS_OK && dataset->edge_type != NULL) {
+        /* Rows lie by type: turned over twice, they ascend. */
+        status = transpose_build(dataset->n_node, edges.out.indptr, edges.out.indices, &in);
+        edges.in_indptr = in.indptr;
+        edges.in_indices = in.indices;
+    }
+    if (status == STATUS_OK) {
+        status = fill(&edges, n_entry_most, &graph);
+    }
+    transpose_release(&in);
+    transpose_release(&edges.out);
     if (status != STATUS_OK) {
         undirected_release(&graph);
         return status;

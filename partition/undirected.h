@@ -21,7 +21,7 @@ struct undirected {
  *   n_entry_most  at most INT32_MAX
  *   owns          the caller owns *out: undirected_release
  *   errors        STATUS_DATA more than n_entry_most entries, or n_node past INT32_MAX; STATUS_NOMEM
- *   cost          n_entry × 4 bytes; while a directed graph is built, n_edge × 4 + n_node × 8 more
+ *   cost          n_entry × 4 bytes; while a directed graph is built, n_edge × 4 + n_node × 8 more, typed twice that
  */
 enum status undirected_build(const struct dataset *dataset, int64_t n_entry_most, struct undirected *out);
 

@@ -50,6 +50,10 @@ static enum status check_dataset(const struct job *job, const struct job_places 
     if (job->dataset.generator == JOB_GENERATOR_SBM && job->dataset.labels_per_node > job->dataset.classes) {
         FAIL_AT(dataset_labels_per_node, "dataset.labels_per_node is more than dataset.classes");
     }
+    if (job->model.kind == JOB_KIND_RGCN && job->dataset.self_loops == JOB_SWITCH_YES) {
+        FAIL_AT(dataset_self_loops, "dataset.self_loops = \"yes\" does not go with model.kind = \"rgcn\": such a loop has no "
+                                    "relation, and a node's own row has weights of its own");
+    }
     return STATUS_OK;
 }
 

@@ -1,7 +1,7 @@
 /* Any bytes as an encoded part: refused, or every index in it can be used.
  *
- * The first byte picks: the rest as it is, or changes (two bytes of place, eight of value) to a good part, directed
- * or not. Checksums are not looked at, or nothing would get past them.
+ * The first byte picks: the rest as it is, or changes (two bytes of place, eight of value) to a good part, directed,
+ * typed, or neither. Checksums are not looked at, or nothing would get past them.
  */
 #include "partition/part_format.h"
 #include "protocol/log.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define N_GOOD 2
+#define N_GOOD 3
 
 static void *good[N_GOOD];
 static size_t n_good[N_GOOD];
@@ -31,7 +31,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
         job.dataset.generator = i == 0 ? JOB_GENERATOR_KARATE : JOB_GENERATOR_RMAT;
         job.dataset.nodes = 32;
         job.dataset.features = 2;
-        job.dataset.undirected = JOB_SWITCH_NO;
+        job.dataset.undirected = i == 2 ? JOB_SWITCH_YES : JOB_SWITCH_NO;
+        job.model.kind = i == 2 ? JOB_KIND_RGCN : JOB_KIND_SAGE;
         job.partition.parts = 3;
         job.partition.method = JOB_METHOD_BLOCK;
         snprintf(job.partition.cache, sizeof job.partition.cache, "off");
@@ -47,17 +48,19 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 /* Use every index as its readers do; ASan sees where that leads. */
 static void walk(const struct part *p)
 {
+    int64_t degree_most = p->n_node * (p->n_relation > 1 ? p->n_relation : 1);
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         for (int32_t j = 0; j < p->n_part; j++) {
             const struct part_block *b = &p->block[d][j];
             for (int64_t r = 0; r < b->n_row; r++) {
                 ASSERT(p->node[b->rows != NULL ? b->rows[r] : r] < p->n_node);
                 for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) {
-                    ASSERT(b->degree[b->cols[i]] <= p->n_node && b->node[b->cols[i]] < p->n_node);
+                    ASSERT(b->types == NULL || (b->types[i] < p->n_relation && b->weights[i] == b->weights[i]));
+                    ASSERT(b->degree[b->cols[i]] <= degree_most && b->node[b->cols[i]] < p->n_node);
                 }
             }
             for (int64_t r = 0; r < p->send[d][j].n_row; r++) {
-                ASSERT(p->degree[p->send[d][j].rows[r]] <= p->n_node);
+                ASSERT(p->degree[p->send[d][j].rows[r]] <= degree_most);
             }
         }
     }

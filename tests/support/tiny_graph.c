@@ -13,14 +13,21 @@ static void *zeroed(int64_t n, size_t size)
     return calloc(n > 0 ? (size_t)n : 1, size);
 }
 
-/* From an n × n table of marks, row = destination. */
+/* From an n × n table of marks, row = destination; bit r for relation r. */
 static void fill_edges(struct dataset *d, const uint8_t *mark)
 {
+    int n_relation = d->n_relation > 0 ? d->n_relation : 1;
+    int64_t n_most = d->n_node * d->n_node * n_relation;
     d->indptr = zeroed(d->n_node + 1, sizeof *d->indptr);
-    d->indices = zeroed(d->n_node * d->n_node, sizeof *d->indices);
+    d->indices = zeroed(n_most, sizeof *d->indices);
+    d->edge_type = d->n_relation > 0 ? zeroed(n_most, sizeof *d->edge_type) : NULL;
     for (int64_t v = 0; v < d->n_node; v++) {
-        for (int64_t u = 0; u < d->n_node; u++) {
-            if (mark[v * d->n_node + u]) {
+        for (int64_t i = 0; i < d->n_node * n_relation; i++) {
+            int64_t type = i / d->n_node, u = i % d->n_node;
+            if (mark[v * d->n_node + u] >> type & 1) {
+                if (d->edge_type != NULL) {
+                    d->edge_type[d->n_edge] = (uint16_t)type;
+                }
                 d->indices[d->n_edge++] = (uint32_t)u;
             }
         }
@@ -97,6 +104,7 @@ struct dataset tiny_build(const struct tiny_graph *graph)
                         .n_node = graph->n_node,
                         .multi_label = graph->multi_label,
                         .symmetric = graph->symmetric,
+                        .n_relation = graph->n_relation,
                         .loops = graph->loops ? DATASET_LOOPS_STORED : DATASET_LOOPS_IMPLICIT};
     uint8_t *mark = zeroed(d.n_node * d.n_node, 1);
     const struct random_key key = {.seed = graph->seed, .stream = RANDOM_STREAM_GENERATOR};
@@ -104,7 +112,8 @@ struct dataset tiny_build(const struct tiny_graph *graph)
         int64_t u = (int64_t)(random_u32(&key, (uint64_t)i, 0) % (uint64_t)d.n_node);
         int64_t v = (int64_t)(random_u32(&key, (uint64_t)i, 1) % (uint64_t)d.n_node);
         bool keep = u != v || graph->loops;
-        mark[v * d.n_node + u] |= keep;
+        int type = graph->n_relation > 0 ? (int)(random_u32(&key, (uint64_t)i, 2) % (uint32_t)graph->n_relation) : 0;
+        mark[v * d.n_node + u] |= (uint8_t)(keep << type);
         mark[u * d.n_node + v] |= keep && graph->symmetric;
     }
     fill_edges(&d, mark);
@@ -132,6 +141,7 @@ void tiny_release(struct dataset *d)
 {
     free(d->indptr);
     free(d->indices);
+    free(d->edge_type);
     free((void *)(uintptr_t)d->features_f32);
     free((void *)(uintptr_t)d->features_f16);
     free(d->feature_indptr);
@@ -147,6 +157,16 @@ int64_t tiny_edge(const struct dataset *d, uint32_t source, uint32_t destination
 {
     for (int64_t i = d->indptr[destination]; i < d->indptr[destination + 1]; i++) {
         if (d->indices[i] == source) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+int64_t tiny_typed_edge(const struct dataset *d, uint32_t source, uint32_t destination, uint16_t type)
+{
+    for (int64_t i = d->indptr[destination]; i < d->indptr[destination + 1]; i++) {
+        if (d->indices[i] == source && d->edge_type[i] == type) {
             return i;
         }
     }

@@ -14,6 +14,7 @@ struct tiny_graph {
     int64_t n_draw;    /* edges drawn before duplicates fall away and reverse edges are added */
     bool symmetric;
     bool loops;        /* draw stored self loops too */
+    int n_relation;    /* typed edges, at most 8 relations; 0: untyped. Not with symmetric */
     bool multi_label;
     enum tiny_features features; /* three columns: node + column / 4 */
     uint64_t seed;
@@ -29,5 +30,8 @@ void tiny_release(struct dataset *dataset);
 
 /* Is (source → destination) stored? Its index among the edges, or -1. */
 int64_t tiny_edge(const struct dataset *dataset, uint32_t source, uint32_t destination);
+
+/* The same with this relation. */
+int64_t tiny_typed_edge(const struct dataset *dataset, uint32_t source, uint32_t destination, uint16_t type);
 
 #endif

@@ -439,16 +439,29 @@ Test(dataset_npy, a_name_is_cut_behind_a_whole_character_and_has_nothing_unprint
     dataset_release(&dataset);
 }
 
+Test(dataset_npy, edges_may_lie_pair_after_pair)
+{
+    const int64_t pairs[] = {0, 1, 1, 0, 1, 2, 2, 1, 2, 3, 3, 2, 3, 4, 4, 3, 4, 5, 5, 4};
+    const uint32_t indices[] = {1, 0, 2, 1, 3, 2, 4, 3, 5, 4};
+    fixture_small();
+    fixture_header("edges.npy", "{'descr': '<i8', 'fortran_order': True, 'shape': (2, 10)}\n", pairs, sizeof pairs);
+    struct job job = fixture_job();
+    struct dataset dataset = loaded(&job);
+    cr_assert_arr_eq(dataset.indices, indices, sizeof indices);
+    dataset_release(&dataset);
+}
+
 Test(dataset_npy, rows_of_labels_are_multi_label)
 {
     fixture_small();
     struct job job = fixture_job();
-    float rows[12] = {0, 1, 1, 1, NAN, 0, 0, 0, 1, 0, NAN, NAN};
+    float rows[12] = {0, 1, 1, 1, NAN, 0, 0, 0, 1, 0, -1, -1};
     fixture_f32("labels.npy", 2, (int64_t[]){6, 2}, rows);
     struct dataset dataset = loaded(&job);
     cr_assert(dataset.multi_label && dataset.labels == NULL);
     cr_assert_eq(dataset.n_class, 2);
     cr_assert(dataset.label_rows[3] == 1 && isnan(dataset.label_rows[4]) && dataset.label_rows[5] == 0);
+    cr_assert(isnan(dataset.label_rows[10]));
     dataset_release(&dataset);
     fixture_i64("labels.npy", 2, (int64_t[]){6, 2}, (int64_t[]){0, 1, 1, 1, -1, 0, 0, 0, 1, 0, -1, -1});
     dataset = loaded(&job);
@@ -501,16 +514,4 @@ Test(dataset_npy, no_nodes_is_an_error_and_one_node_is_not)
     struct dataset dataset = loaded(&job);
     cr_assert(dataset.n_node == 1 && dataset.n_edge == 0 && dataset.symmetric);
     dataset_release(&dataset);
-}
-
-Test(dataset_npy, typed_graphs_are_refused_for_now)
-{
-    static const char *const names[] = {"edge_type.npy", "node_type.npy"};
-    for (int i = 0; i < 2; i++) {
-        fixture_small();
-        fixture_bytes(names[i], "", 0);
-        struct job job = fixture_job();
-        fixture_refused(&job, STATUS_CONFIG, names[i], "typed edges are not available yet");
-        fixture_remove(names[i]);
-    }
 }

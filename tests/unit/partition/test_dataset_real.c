@@ -113,3 +113,24 @@ Test(dataset_real, loading_takes_little_more_memory_than_what_stays)
     dataset_release(&dataset);
     cr_assert_eq(memory_now(MEMORY_N), before);
 }
+
+/* The typed graphs: relations with their inverses, and a column for each feature of each node type. */
+static void typed_agrees(const char *name, int64_t n_relation, int64_t n_edge, int64_t n_feature)
+{
+    struct job job = job_of(name);
+    job.model.kind = JOB_KIND_RGCN;
+    for (int undirected = 0; undirected < 2; undirected++) {
+        job.dataset.undirected = undirected ? JOB_SWITCH_YES : JOB_SWITCH_AUTO;
+        struct dataset dataset;
+        cr_assert_eq(dataset_load(&job, &dataset), STATUS_OK, "%s", status_reason());
+        cr_assert_eq(dataset.n_relation, n_relation << undirected);
+        cr_assert_eq(dataset.n_edge, n_edge << undirected);
+        cr_assert_eq(dataset.n_duplicate, 0);
+        cr_assert_eq(dataset.n_feature, n_feature);
+        dataset_release(&dataset);
+    }
+}
+
+Test(dataset_real, aifb_has_relations_and_no_features) { typed_agrees("aifb", 45, 29043, 8285); }
+Test(dataset_real, hgb_acm_has_features_by_type) { typed_agrees("hgb_acm", 8, 547872, 3 * 1902 + 1902); }
+Test(dataset_real, hgb_imdb_has_features_by_type) { typed_agrees("hgb_imdb", 6, 86642, 3489 + 2 * 3341 + 7971); }

@@ -69,7 +69,12 @@ Test(npy, keys_come_in_any_order_and_spacing)
 
 Test(npy, fortran_order_is_refused_where_it_matters)
 {
-    refused("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }\n", zeros, 24, "Fortran order, expected C order");
+    struct npy npy;
+    fixture_header("x.npy", "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }\n", zeros, 24);
+    cr_assert_eq(npy_open(folder_path("x.npy"), &npy), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(npy_expect(&npy, NPY_KIND_NUMBER, 2, 2, 3), STATUS_DATA);
+    cr_assert_not_null(strstr(status_reason(), "x.npy: is in Fortran order, expected C order"));
+    npy_close(&npy);
     accepted("{'descr': '<f4', 'fortran_order': True, 'shape': (6,), }\n", zeros, 24, 6);
     accepted("{'descr': '<f4', 'fortran_order': True, 'shape': (6, 1), }\n", zeros, 24, 6);
 }

@@ -60,17 +60,18 @@ static void cut_close(struct cut *cut)
     tiny_release(&cut->dataset);
 }
 
-/* All kinds of graph, each with K = 1, 2, 3, 7 and two methods. */
+/* All kinds of graph, typed ones among them, each with K = 1, 2, 3, 7 and two methods. */
 static void for_every_cut(void (*check)(struct cut *cut))
 {
     const int n_parts[] = {1, 2, 3, 7};
-    for (int kind = 0; kind < 16; kind++) {
+    for (int kind = 0; kind < 20; kind++) {
         struct tiny_graph graph = {.n_node = 37,
                                    .n_draw = kind % 4 == 3 ? 700 : 120,
-                                   .symmetric = kind & 1,
+                                   .symmetric = kind < 16 && kind & 1,
+                                   .n_relation = kind < 16 ? 0 : kind - 12,
                                    .loops = kind & 2,
                                    .multi_label = kind & 4,
-                                   .features = (enum tiny_features)(kind / 4),
+                                   .features = (enum tiny_features)(kind / 4 % 4),
                                    .seed = (uint64_t)kind};
         for (int k = 0; k < 4; k++) {
             for (int m = 0; m < 2; m++) {
@@ -102,8 +103,9 @@ static void every_edge_once(struct cut *cut)
                     uint32_t own = cut->part[p].node[b->rows != NULL ? b->rows[r] : r];
                     for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) {
                         uint32_t other = payload_node(cut, d, p, j, b->cols[i]);
-                        int64_t edge = d == PART_DIRECTION_IN ? tiny_edge(&cut->dataset, other, own)
-                                                              : tiny_edge(&cut->dataset, own, other);
+                        uint32_t from = d == PART_DIRECTION_IN ? other : own, to = d == PART_DIRECTION_IN ? own : other;
+                        int64_t edge = b->types != NULL ? tiny_typed_edge(&cut->dataset, from, to, b->types[i])
+                                                        : tiny_edge(&cut->dataset, from, to);
                         cr_assert_geq(edge, 0);
                         n_seen[edge]++;
                     }
@@ -120,6 +122,42 @@ static void every_edge_once(struct cut *cut)
 Test(part, every_edge_lands_in_exactly_one_block_of_each_direction)
 {
     for_every_cut(every_edge_once);
+}
+
+/* 1 / in-edges of the destination with the edge's relation, counted the slow way. */
+static float weight_of(const struct dataset *d, uint32_t to, uint16_t type)
+{
+    int64_t n = 0;
+    for (int64_t i = d->indptr[to]; i < d->indptr[to + 1]; i++) {
+        n += d->edge_type[i] == type;
+    }
+    return (float)(1.0 / (double)n);
+}
+
+static void weights_fit(struct cut *cut)
+{
+    bool typed = cut->dataset.n_relation > 0;
+    for (int d = 0; d < PART_DIRECTION_N; d++) {
+        for (int p = 0; p < cut->partition.n_part; p++) {
+            cr_assert_eq(cut->part[p].n_relation, cut->dataset.n_relation);
+            for (int j = 0; j < cut->partition.n_part; j++) {
+                const struct part_block *b = &cut->part[p].block[d][j];
+                cr_assert((b->types != NULL) == typed && (b->weights != NULL) == typed);
+                for (int64_t r = 0; r < b->n_row && typed; r++) {
+                    uint32_t own = cut->part[p].node[b->rows != NULL ? b->rows[r] : r];
+                    for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) {
+                        uint32_t to = d == PART_DIRECTION_IN ? own : payload_node(cut, d, p, j, b->cols[i]);
+                        cr_assert_eq(b->weights[i], weight_of(&cut->dataset, to, b->types[i]));
+                    }
+                }
+            }
+        }
+    }
+}
+
+Test(part, typed_edges_weigh_one_over_their_destinations_edges_of_that_relation_in_both_directions)
+{
+    for_every_cut(weights_fit);
 }
 
 static void lists_mirror(struct cut *cut)

@@ -116,7 +116,7 @@ Test(part_open, a_header_that_cannot_be_is_refused_by_what_it_says)
     const uint32_t one = 1, ff = UINT32_MAX;
     const uint8_t three = 3;
     broken_at(HEADER(magic), "TRNDPARA", 8, "expected the magic word TRNDPART");
-    broken_at(HEADER(version), &one, 4, "version 1 with 21 sections, expected version 2 with 21");
+    broken_at(HEADER(version), &one, 4, "version 1 with 25 sections, expected version 3 with 25");
     broken_at(HEADER(part), &ff, 4, "a part number below the number of parts");
     broken_at(HEADER(n_part), &ff, 4, "a part number below the number of parts");
     broken_i64(HEADER(n_own), 31, "1 to n_node own rows");
@@ -206,4 +206,33 @@ Test(part_open, dense_features_and_label_rows_must_be_finite_but_unknown_labels_
     broken_u32(PART_SECTION_LABEL_ROWS, 3, 0xff800000,
                "section 'label rows', entry 3: expected a finite number or NaN");
     broken_u32(PART_SECTION_FEATURES, -1, 0x7fc00000, "section 'features', entry");
+}
+
+Test(part_open, types_and_weights_out_of_range_or_order_are_refused)
+{
+    const uint16_t four = 4;
+    struct part part;
+    free(bytes);
+    struct tiny_graph graph = {.n_node = 30, .n_draw = 400, .n_relation = 4, .seed = 5};
+    encode(&graph);
+    cr_assert_eq(part_open(bytes, n_bytes, &part), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(part.n_relation, 4);
+    const struct part_block *diagonal = &part.block[PART_DIRECTION_IN][1];
+    int64_t at = diagonal->types - part.block[PART_DIRECTION_IN][0].types, row = 0;
+    while (diagonal->types[diagonal->indptr[row]] == 0 || diagonal->indptr[row + 1] - diagonal->indptr[row] < 2) {
+        row++;
+    }
+    at += diagonal->indptr[row];
+    part_release(&part);
+    const uint16_t zero = 0;
+    broken_at(entry(PART_SECTION_IN_TYPES, 3), &four, 2, "section 'in types', entry 3: expected a relation below n_relation");
+    broken_at(entry(PART_SECTION_OUT_TYPES, -1), &four, 2, "section 'out types', entry");
+    broken_at(entry(PART_SECTION_IN_TYPES, at + 1), &zero, 2, "block 1: expected ascending types in each row");
+    broken_u32(PART_SECTION_IN_WEIGHTS, 0, 0x7f800000, "section 'in weights', entry 0: expected a finite number");
+    broken_u32(PART_SECTION_OUT_WEIGHTS, -1, 0x7fc00000, "section 'out weights', entry");
+    broken_i64(HEADER(n_relation), 65537, "at most 65536 relations");
+    broken_i64(HEADER(n_relation), -1, "at most 65536 relations");
+    broken_i64(HEADER(n_relation), 0, "counts that fit the bytes");
+    const uint8_t one = 1;
+    broken_at(HEADER(symmetric), &one, 1, "none where the graph is symmetric");
 }

@@ -6,9 +6,13 @@
 
 Test(undirected, each_neighbour_once_in_either_direction_and_no_loops)
 {
-    for (int kind = 0; kind < 4; kind++) {
-        struct tiny_graph tiny = {
-            .n_node = 30, .n_draw = 150, .symmetric = kind & 1, .loops = kind & 2, .features = TINY_FEATURES_NONE};
+    for (int kind = 0; kind < 6; kind++) {
+        struct tiny_graph tiny = {.n_node = 30,
+                                  .n_draw = kind < 4 ? 150 : 600,
+                                  .symmetric = kind < 4 && kind & 1,
+                                  .loops = kind & 2,
+                                  .n_relation = kind < 4 ? 0 : 3,
+                                  .features = TINY_FEATURES_NONE};
         struct dataset dataset = tiny_build(&tiny);
         struct undirected graph;
         cr_assert_eq(undirected_build(&dataset, INT32_MAX, &graph), STATUS_OK);

@@ -1,0 +1,30 @@
+/* meta.json beside a folder of arrays: what it may tell of their sizes. Anything else in it is free text. */
+#ifndef PARTITION_DATASET_META_H
+#define PARTITION_DATASET_META_H
+
+#include "protocol/status.h"
+
+#include <stdint.h>
+
+/* Counts are 0 where the file, or the folder's lack of one, tells none. */
+struct dataset_meta {
+    int64_t n_node, n_class;
+    int64_t n_feature;  /* columns, where "features" is a number */
+    int64_t n_relation; /* relations, also such as have no edge; inverse ones that the job adds not counted */
+    char name[128];     /* "" for none */
+    char path[2048];    /* of the file, for messages */
+    void *root;
+};
+
+/* Read folder/meta.json; NaN and Infinity, which Python writes, stand for nothing.
+ *
+ *   owns    the caller owns *out: dataset_meta_close
+ *   errors  STATUS_DATA not a JSON object (line, column), a count out of range · STATUS_IO
+ */
+enum status dataset_meta_open(const char *folder, struct dataset_meta *out);
+void dataset_meta_close(struct dataset_meta *meta);
+
+/* Columns of node type `type`'s features: "features": {"<type>": {"features": n}}. 0: not told. errors  STATUS_DATA */
+enum status dataset_meta_type_features(const struct dataset_meta *meta, int64_t type, int64_t *out);
+
+#endif
