@@ -80,9 +80,19 @@ static enum status check_model(const struct job *job, const struct job_places *p
     return STATUS_OK;
 }
 
-/* A key that is given and means nothing beside another: who wrote it expects something of it. */
-static enum status check_only(const struct job *job, const struct job_places *places)
+static _Thread_local char remarks[4096];
+
+const char *job_remarks(void)
 {
+    return remarks;
+}
+
+/* A key that is given and means nothing beside another. One job file serves several methods or kinds by --set, so this is
+ * said and let pass. */
+static void remark_unused(const struct job *job, const struct job_places *places)
+{
+    size_t at = 0;
+    remarks[0] = '\0';
     for (int i = 0; i < JOB_KEY_N; i++) {
         bool given = places->of[i].set || places->of[i].line > 0;
         if (!given || job_key_applies(job, (enum job_key_id)i)) {
@@ -94,16 +104,20 @@ static enum status check_only(const struct job *job, const struct job_places *pl
         job_where(places, (enum job_key_id)i, where);
         job_key_label(&job_keys[i], label);
         job_key_label(by, by_label);
-        for (int choice = 0, at = 0; choice < by->n_choice; choice++) {
+        for (int choice = 0, n = 0; choice < by->n_choice; choice++) {
             if ((only->with >> choice & 1) != 0) {
-                at += snprintf(expect + at, sizeof expect - (size_t)at, "%s\"%s\"", at > 0 ? " or " : "",
-                               by->choice[choice].text);
+                n += snprintf(expect + n, sizeof expect - (size_t)n, "%s\"%s\"", n > 0 ? " or " : "",
+                              by->choice[choice].text);
             }
         }
-        return status_fail(STATUS_CONFIG, "%s: %s does not go with %s = \"%s\"; expected %s, or %s left out", where, label,
-                           by_label, by->choice[*(const int *)((const char *)job + by->offset)].text, expect, label);
+        int n = snprintf(remarks + at, sizeof remarks - at, "%s: %s is not used: %s is \"%s\", and it goes with %s\n", where,
+                         label, by_label, by->choice[*(const int *)((const char *)job + by->offset)].text, expect);
+        if (n < 0 || (size_t)n >= sizeof remarks - at) {
+            remarks[at] = '\0'; /* the first ones will do */
+            return;
+        }
+        at += (size_t)n;
     }
-    return STATUS_OK;
 }
 
 enum status job_check_rules(const struct job *job, const struct job_places *places)
@@ -112,15 +126,13 @@ enum status job_check_rules(const struct job *job, const struct job_places *plac
         FAIL_AT(job_name, "name must be fit for a folder: 1 to 200 bytes, no '/', no control characters, no '.' at "
                           "the start");
     }
+    remark_unused(job, places);
     enum status status = check_dataset(job, places);
     if (status == STATUS_OK) {
         status = check_partition(job, places);
     }
     if (status == STATUS_OK) {
         status = check_model(job, places);
-    }
-    if (status == STATUS_OK) {
-        status = check_only(job, places);
     }
     if (status != STATUS_OK) {
         return status;

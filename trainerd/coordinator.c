@@ -153,6 +153,9 @@ static enum status prepare(struct coordinator *c)
 {
     const struct coordinator_options *options = c->options;
     enum status status = job_load(options->config, options->set, options->n_set, &c->job);
+    for (const char *line = job_remarks(); status == STATUS_OK && *line != '\0'; line = strchr(line, '\n') + 1) {
+        progress_say(&c->progress, "%.*s", (int)strcspn(line, "\n"), line);
+    }
     status = status == STATUS_OK ? output_dir(c->job.output.dir, c->job.job.name, c->dir) : status;
     if (status == STATUS_OK && !options->plan) {
         status = output_check(c->dir);

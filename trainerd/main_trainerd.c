@@ -139,7 +139,7 @@ static enum status check_job(const struct request *request)
     struct job *job = memory_alloc(1, sizeof *job);
     enum status status = job_load(request->file, request->set, request->n_set, job);
     if (status == STATUS_OK) {
-        fprintf(stderr, "%s: a good job file\n", request->file);
+        fprintf(stderr, "%s%s: a good job file\n", job_remarks(), request->file);
     }
     free(job);
     return status;
