@@ -1,8 +1,8 @@
 #include "models/device.h"
-#include "models/device_list.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 Test(device, auto_is_the_fast_cpu_and_names_find_their_tables)
@@ -24,11 +24,14 @@ Test(device, an_unknown_name_is_refused_with_the_names_there_are)
 
 Test(device, every_operation_of_every_table_is_there)
 {
+    /* The list of their names makes the tables, so what it lacks is found only by looking at the tables themselves. */
     const struct device_ops *tables[] = {&device_cpu, &device_reference};
     for (size_t i = 0; i < 2; i++) {
-#define X(op) cr_assert(tables[i]->op != NULL, "%s lacks " #op, tables[i]->name);
-        DEVICE_OP_LIST(X)
-#undef X
+        void (*operation)(void);
+        for (size_t at = offsetof(struct device_ops, open); at < sizeof *tables[i]; at += sizeof operation) {
+            memcpy(&operation, (const char *)tables[i] + at, sizeof operation);
+            cr_assert(operation != NULL || at == offsetof(struct device_ops, host_visible), "%s lacks what lies at byte %zu", tables[i]->name, at);
+        }
     }
 }
 

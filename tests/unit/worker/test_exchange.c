@@ -84,20 +84,22 @@ static int ask(struct self *self, uint16_t op, uint32_t from, void *room, size_t
 Test(exchange, what_is_asked_for_arrives_whole_and_in_its_place)
 {
     struct self self;
-    self_open(&self, 8);
-    serve(&self, 1, 4);
-    float room[4][8];
-    int handle[4];
-    for (uint32_t p = 0; p < 4; p++) {
-        handle[p] = ask(&self, 1, 3 - p, room[3 - p], sizeof room[0]);
+    self_open(&self, 4);
+    for (uint16_t op = 1; op <= 3; op++) { /* more in all than the credit of one op */
+        serve(&self, op, 4);
+        float room[4][8];
+        int handle[4];
+        for (uint32_t p = 0; p < 4; p++) {
+            handle[p] = ask(&self, op, 3 - p, room[3 - p], sizeof room[0]);
+        }
+        for (int p = 0; p < 4; p++) {
+            cr_assert_eq(exchange_wait(self.exchange, handle[p]), STATUS_OK, "%s", status_reason());
+        }
+        cr_assert_eq(exchange_settle(self.exchange), STATUS_OK);
+        cr_expect_arr_eq(room, self.rows, sizeof room);
+        cr_expect_eq(self.n_packed, 4 * op);
+        cr_expect_eq(self.n_sent, 4 * op);
     }
-    for (int p = 0; p < 4; p++) {
-        cr_assert_eq(exchange_wait(self.exchange, handle[p]), STATUS_OK, "%s", status_reason());
-    }
-    cr_assert_eq(exchange_settle(self.exchange), STATUS_OK);
-    cr_expect_arr_eq(room, self.rows, sizeof room);
-    cr_expect_eq(self.n_packed, 4);
-    cr_expect_eq(self.n_sent, 4);
     self_close(&self);
 }
 
@@ -105,16 +107,19 @@ Test(exchange, a_request_that_comes_before_its_op_waits_for_it)
 {
     struct self self;
     self_open(&self, 8);
-    float room[8];
-    int handle = ask(&self, 2, 1, room, sizeof room);
-    serve(&self, 1, 0);
+    float now[8], later[8];
+    int early = ask(&self, 2, 1, later, sizeof later);
+    serve(&self, 1, 1);
     cr_assert_eq(exchange_progress(self.exchange), STATUS_OK);
     cr_expect_eq(self.n_packed, 0, "served an op that has not begun");
-    cr_assert_eq(exchange_settle(self.exchange), STATUS_OK);
-    serve(&self, 2, 1);
+    int handle = ask(&self, 1, 0, now, sizeof now);
     cr_assert_eq(exchange_wait(self.exchange, handle), STATUS_OK);
     cr_assert_eq(exchange_settle(self.exchange), STATUS_OK);
-    cr_expect_arr_eq(room, self.rows[1], sizeof room);
+    cr_expect_arr_eq(now, self.rows[0], sizeof now);
+    serve(&self, 2, 1);
+    cr_assert_eq(exchange_wait(self.exchange, early), STATUS_OK);
+    cr_assert_eq(exchange_settle(self.exchange), STATUS_OK);
+    cr_expect_arr_eq(later, self.rows[1], sizeof later);
     self_close(&self);
 }
 

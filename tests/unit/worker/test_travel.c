@@ -54,6 +54,13 @@ Test(travel, only_payloads_between_ranks_are_listed_in_the_order_they_are_used)
     cr_expect_eq(list.n_serve, 2, "part 1 takes from both");
     cr_expect_eq(list.n_serve_row, 10);
     travel_list_release(&list);
+
+    /* Block (i, j) comes j = i+1, i+2, …: part 1 takes from 2 before it takes from 0. */
+    travel_list_build(&part[1], 1, 3, (const uint32_t[]){1, 0, 1}, 0, TRAVEL_IN, &list);
+    cr_assert_eq(list.n_fetch, 2);
+    cr_expect(list.fetch[0].from == 2 && list.fetch[0].n_row == 7);
+    cr_expect(list.fetch[1].from == 0 && list.fetch[1].n_row == 3);
+    travel_list_release(&list);
     for (int p = 0; p < 3; p++) {
         travel_part_release(&part[p]);
     }
