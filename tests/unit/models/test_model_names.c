@@ -198,6 +198,27 @@ Test(model_names, static_input_is_aggregated_first_and_a_narrowing_layer_transfo
         "5 bias v6 = v5, convs.1.bias  [5]\n");
 }
 
+/* Aggregates over what a linear map made. */
+static int n_transformed_first(void)
+{
+    int n = 0;
+    for (int a = 0; a < program.n_op; a++) {
+        for (int l = 0; l < a && program.op[a].kind == OP_KIND_AGGREGATE; l++) {
+            n += program.op[l].kind == OP_KIND_LINEAR && program.op[l].out == program.op[a].in[0];
+        }
+    }
+    return n;
+}
+
+Test(model_names, sums_may_be_taken_after_the_linear_map_but_not_maxima)
+{
+    build(JOB_KIND_SAGE); /* the second layer narrows */
+    cr_assert_eq(n_transformed_first(), 1);
+    job.model.aggregator = JOB_AGGREGATOR_MAX;
+    build(JOB_KIND_SAGE);
+    cr_assert_eq(n_transformed_first(), 0);
+}
+
 Test(model_names, dropped_input_travels_where_it_is_narrower_counting_that_it_needs_no_gradient)
 {
     job.model.input_dropout = 0.5;
