@@ -200,6 +200,15 @@ struct device_ops {
     /* grad (+)= (1 + eps[0])·g */
     void (*eps_scale)(struct device *device, int64_t n_value, const float *eps, const float *g, bool add, float *grad);
 
+    /* to[r, c] (+)= from[r, c] for f columns of rows that are from_width and to_width long: pointers at the first of them */
+    void (*columns_copy)(struct device *device, int64_t n, int64_t f, const float *from, int64_t from_width, float *to,
+                         int64_t to_width, bool add);
+    /* out = the greater of x and y; NaN where either is */
+    void (*max_forward)(struct device *device, int64_t n_value, const float *x, const float *y, float *out);
+    /* grad goes to x where x is out, else to y, and 0 to the other; grad_x, grad_y NULL: not wanted */
+    void (*max_backward)(struct device *device, int64_t n_value, const float *x, const float *out, const float *grad_out,
+                         bool add_x, float *grad_x, bool add_y, float *grad_y);
+
     /* --- layer norm over each row's f columns, epsilon 1e-5; mean_rstd n × 2 is kept for backward --- */
     void (*layer_norm_forward)(struct device *device, int64_t n, int64_t f, const float *x, const float *weight,
                                const float *bias, float *mean_rstd, float *y);

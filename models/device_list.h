@@ -12,6 +12,7 @@
     X(csr_linear_forward) X(csr_linear_backward_weight) X(csr_linear_scratch) X(csr_dropout)    \
     X(csr_dense)                                                                                \
     X(activate_forward) X(activate_backward) X(bias_add) X(axpby) X(eps_add) X(eps_scale)       \
+    X(columns_copy) X(max_forward) X(max_backward)                                              \
     X(layer_norm_forward) X(layer_norm_backward) X(layer_norm_scratch)                          \
     X(batch_norm_statistics) X(batch_norm_begin) X(batch_norm_forward) X(batch_norm_sums)       \
     X(batch_norm_backward) X(batch_norm_scratch)                                                \

@@ -6,7 +6,7 @@
 
 static bool is_last(const struct job *job, int layer)
 {
-    return layer == job->model.layers - 1;
+    return layer == job->model.layers - 1 && job->model.jumping_knowledge == JOB_JUMPING_KNOWLEDGE_NONE;
 }
 
 int64_t attention_heads(const struct job *job, int layer)

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 struct model {
     int (*layer)(struct program *program, const struct job *job, int layer, int x, int64_t f_out);
@@ -94,6 +95,11 @@ static enum status job_check(const struct job *job, const struct program_input *
         return status_fail(STATUS_CONFIG, "model.linear_layers = %" PRId64 " must be less than model.layers = %" PRId64,
                            job->model.linear_layers, job->model.layers);
     }
+    if (job->model.linear_layers > 0 && job->model.jumping_knowledge != JOB_JUMPING_KNOWLEDGE_NONE) {
+        return status_fail(STATUS_CONFIG, "model.linear_layers = %" PRId64 " does not go with model.jumping_knowledge = \"%s\", "
+                           "which ends in a linear layer of its own", job->model.linear_layers,
+                           job_choice_text("model", "jumping_knowledge", job->model.jumping_knowledge));
+    }
     if (input->n_feature <= 0) {
         return status_fail(STATUS_DATA, "the data set has no features; model.kind = \"%s\" needs them", kind);
     }
@@ -149,6 +155,23 @@ static int hidden_end(struct program *program, const struct job *job, int layer,
     return changes ? program_activate(program, y, activation, job->model.dropout) : y;
 }
 
+/* lin(all layers' outputs side by side, or the greatest of them): Xu et al., ICML 2018; named as PyTorch Geometric's models do. */
+static int jump(struct program *program, const struct job *job, const int *output, int n_layer, int64_t n_class)
+{
+    int x = output[0];
+    if (job->model.jumping_knowledge == JOB_JUMPING_KNOWLEDGE_CONCAT) {
+        x = program_concat(program, output, n_layer);
+    }
+    for (int layer = 1; layer < n_layer && job->model.jumping_knowledge == JOB_JUMPING_KNOWLEDGE_MAX; layer++) {
+        x = program_max(program, x, output[layer]);
+    }
+    int64_t f_in = program->value[x].width;
+    int weight = named_param(program, n_class, f_in, linear_bound(f_in), "lin.weight");
+    int bias = named_param(program, 0, n_class, linear_bound(f_in), "lin.bias");
+    program->param[weight].decays = program->param[bias].decays = job->train.decay == JOB_DECAY_ALL;
+    return program_linear(program, x, weight, bias);
+}
+
 enum status program_build(const struct job *job, const struct program_input *input, struct program *out)
 {
     enum status status = job_check(job, input);
@@ -161,16 +184,20 @@ enum status program_build(const struct job *job, const struct program_input *inp
     out->value[0].is_sparse = input->is_sparse && !needs_dense(job, input);
     double drop = job->model.input_dropout;
     int x = drop > 0.0 ? program_activate(out, 0, DEVICE_ACTIVATION_NONE, drop) : 0;
+    bool jumps = job->model.jumping_knowledge != JOB_JUMPING_KNOWLEDGE_NONE;
+    int *output = memory_alloc((size_t)n_layer, sizeof *output);
     for (int layer = 0; layer < n_layer; layer++) {
         int first_param = out->n_param;
-        bool last = layer == n_layer - 1;
+        bool last = layer == n_layer - 1 && !jumps;
         int64_t f_out = last ? input->n_class : job->model.hidden;
         int y = layer < n_conv ? model->layer(out, job, layer, x, f_out) : plain_layer(out, layer - n_conv, x, f_out);
-        x = last ? y : hidden_end(out, job, layer, x, y);
+        x = output[layer] = last ? y : hidden_end(out, job, layer, x, y);
         for (int p = first_param; p < out->n_param; p++) {
             out->param[p].decays = job->train.decay == JOB_DECAY_ALL || layer == 0;
         }
     }
+    x = jumps ? jump(out, job, output, n_layer, input->n_class) : x;
+    free(output);
     out->logits = model->finish != NULL ? model->finish(out, job, x) : x;
     return STATUS_OK;
 }

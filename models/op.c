@@ -17,6 +17,9 @@ const struct op_def op_defs[OP_KIND_N] = {
                             .forward = op_batch_norm_forward, .backward = op_batch_norm_backward,
                             .global = &op_batch_norm_global},
     [OP_KIND_ADD] = {.name = "add", .in_place = true, .forward = op_add_forward, .backward = op_add_backward},
+    [OP_KIND_CONCAT] = {.name = "concat", .forward = op_concat_forward, .backward = op_concat_backward},
+    [OP_KIND_MAX] = {.name = "max", .keeps_in = true, .keeps_out = true,
+                     .forward = op_max_forward, .backward = op_max_backward},
     [OP_KIND_EPS_ADD] = {.name = "eps_add", .keeps_in = true, .scratch = op_eps_add_scratch,
                          .forward = op_eps_add_forward, .backward = op_eps_add_backward},
     [OP_KIND_HEAD_DOT] = {.name = "head_dot", .keeps_in = true, .scratch = op_head_dot_scratch,
@@ -51,8 +54,9 @@ bool op_keeps_out(const struct program *program, const struct op *op)
     if (op->kind == OP_KIND_AGGREGATE) {
         return aggregate_defs[op->aggregate].keeps_out && program->value[op->out].needs_grad;
     }
-    return op_defs[op->kind].keeps_out && program->value[op->out].needs_grad &&
-           op->activation != DEVICE_ACTIVATION_GELU && op->activation != DEVICE_ACTIVATION_NONE;
+    bool is_read = op->kind != OP_KIND_ACTIVATE ||
+                   (op->activation != DEVICE_ACTIVATION_GELU && op->activation != DEVICE_ACTIVATION_NONE);
+    return is_read && op_defs[op->kind].keeps_out && program->value[op->out].needs_grad;
 }
 
 int64_t op_kept_width(const struct program *program, const struct op *op, int k)

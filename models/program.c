@@ -148,6 +148,28 @@ int program_add(struct program *program, float a, int in0, float b, int in1)
                      program->value[in0].width);
 }
 
+int program_concat(struct program *program, const int *in, int n)
+{
+    int all = in[0];
+    for (int i = 1; i < n;) {
+        struct op op = {.kind = OP_KIND_CONCAT, .in = {all, -1, -1}, .param = {-1, -1}};
+        int64_t width = program->value[all].width;
+        for (int k = 1; k < OP_N_IN && i < n; k++, i++) {
+            op.in[k] = in[i];
+            width += program->value[in[i]].width;
+        }
+        all = op_append(program, op, width);
+    }
+    return all;
+}
+
+int program_max(struct program *program, int in0, int in1)
+{
+    ASSERT(program->value[in0].width == program->value[in1].width);
+    return op_append(program, (struct op){.kind = OP_KIND_MAX, .in = {in0, in1, -1}, .param = {-1, -1}},
+                     program->value[in0].width);
+}
+
 int program_eps_add(struct program *program, int eps, int in0, int in1)
 {
     ASSERT(program->value[in0].width == program->value[in1].width);

@@ -28,6 +28,8 @@ enum op_kind {
     OP_KIND_LAYER_NORM,/* params: weight, bias */
     OP_KIND_BATCH_NORM,/* params: weight, bias          state: running mean, running variance */
     OP_KIND_ADD,       /* out = a·in0 + b·in1 */
+    OP_KIND_CONCAT,    /* out = in0 | in1 | in2: columns side by side */
+    OP_KIND_MAX,       /* out = max(in0, in1) */
     OP_KIND_EPS_ADD,   /* out = in1 + (1 + eps)·in0     params: eps */
     OP_KIND_HEAD_DOT,  /* out[h] = ⟨in0's head h, w's⟩  params: w */
     OP_KIND_HEAD_MEAN, /* out = mean over in0's heads */
@@ -121,6 +123,9 @@ int program_activate(struct program *program, int in, enum device_activation act
 int program_layer_norm(struct program *program, int in, int weight, int bias);
 int program_batch_norm(struct program *program, int in, int weight, int bias, int running_mean, int running_var);
 int program_add(struct program *program, float a, int in0, float b, int in1);
+/* The columns of n ≥ 1 values side by side: as many ops as it takes. */
+int program_concat(struct program *program, const int *in, int n);
+int program_max(struct program *program, int in0, int in1);
 int program_eps_add(struct program *program, int eps, int in0, int in1);
 int program_aggregate(struct program *program, int in, enum aggregate_kind kind);
 /* in's n_head heads, each multiplied with its row of weight (1 × n_head × columns) and summed: n_head columns. */

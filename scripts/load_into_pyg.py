@@ -54,15 +54,19 @@ class Net(torch.nn.Module):
         n_layer = 1 if model["kind"] == "sgc" else model["layers"]
         n_linear = n_layer if model["kind"] == "appnp" else model["linear_layers"]
         heads = model["heads"] if model["kind"] in ATTENTIONS else 1  # hidden columns are per head
+        self.jump = model["jumping_knowledge"]
+        n_hidden = n_layer if self.jump != "none" else n_layer - 1
         widths = [f_in]
-        for layer in range(n_layer - 1):
+        for layer in range(n_hidden):
             widths.append(model["hidden"] * (heads if layer < n_layer - n_linear else 1))
-        widths.append(n_class)
+        widths += [n_class] * (n_layer - n_hidden)
         pairs = list(zip(widths, widths[1:]))
-        self.convs = ModuleList(conv(model, loops, *pair, last=i == n_layer - 1) for i, pair in enumerate(pairs[:n_layer - n_linear]))
+        self.convs = ModuleList(conv(model, loops, *pair, last=i == n_hidden) for i, pair in enumerate(pairs[:n_layer - n_linear]))
         self.lins = ModuleList(Linear(*pair) for pair in pairs[n_layer - n_linear:])
-        # After each layer but the last: residual, norm, activation. A residual has weights where widths differ, or everywhere.
-        between = pairs[:-1]
+        if self.jump != "none":
+            self.lin = Linear(sum(widths[1:]) if self.jump == "concat" else widths[1], n_class)
+        # After each hidden layer: residual, norm, activation. A residual has weights where widths differ, or everywhere.
+        between = pairs[:n_hidden]
         self.residuals = self.norms = None
         if model["residual"]:
             plain = not model["residual_linear"]
@@ -77,15 +81,19 @@ class Net(torch.nn.Module):
 
     def forward(self, x, edge_index):
         layers = [(lambda x, conv=conv: conv(x, edge_index)) for conv in self.convs] + list(self.lins)
+        outputs = []
         for i, layer in enumerate(layers):
             y = layer(x)
-            if i < len(layers) - 1:
+            if i < len(layers) - 1 or self.jump != "none":
                 if self.residuals:
                     y = y + self.residuals[i](x)
                 if self.norms:
                     y = self.norms[i](y)
                 y = self.activation(y)
             x = y
+            outputs.append(x)
+        if self.jump != "none":
+            x = self.lin(torch.cat(outputs, 1) if self.jump == "concat" else torch.stack(outputs).amax(0))
         return self.propagate(x, edge_index) if self.propagate else x
 
 

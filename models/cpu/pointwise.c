@@ -1,6 +1,8 @@
 /* Element-by-element maps, in steps of rows; the loops with draws or activations are the kernels'. */
 #include "models/cpu/cpu.h"
 
+#include <math.h>
+
 void cpu_activate_forward(struct device *device, int64_t n, int64_t f, const struct device_activate *activate,
                           const float *x, float *y)
 {
@@ -57,4 +59,48 @@ void cpu_eps_add(struct device *device, int64_t n_value, const float *eps, const
 void cpu_eps_scale(struct device *device, int64_t n_value, const float *eps, const float *g, bool add, float *grad)
 {
     cpu_axpby(device, n_value, 1.0f + eps[0], g, 1.0f, add ? grad : NULL, grad);
+}
+
+void cpu_columns_copy(struct device *device, int64_t n, int64_t f, const float *from, int64_t from_width, float *to,
+                      int64_t to_width, bool add)
+{
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * f >= CPU_PARALLEL_MIN)
+    for (int64_t r = 0; r < n; r++) {
+        const float *x = from + r * from_width;
+        float *y = to + r * to_width;
+        for (int64_t c = 0; c < f; c++) {
+            y[c] = add ? y[c] + x[c] : x[c];
+        }
+    }
+}
+
+void cpu_max_forward(struct device *device, int64_t n_value, const float *x, const float *y, float *out)
+{
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n_value >= CPU_PARALLEL_MIN)
+    for (int64_t i = 0; i < n_value; i++) {
+        out[i] = x[i] >= y[i] || isnan(x[i]) ? x[i] : y[i];
+    }
+}
+
+/* grad (+)= grad_out where x is out, or where it is not */
+static void max_backward_one(struct cpu_device *cpu, int64_t n_value, const float *x, const float *out,
+                             const float *grad_out, bool equal, bool add, float *grad)
+{
+#pragma omp parallel for num_threads(cpu->n_thread) if (n_value >= CPU_PARALLEL_MIN)
+    for (int64_t i = 0; i < n_value; i++) {
+        float share = (x[i] == out[i]) == equal ? grad_out[i] : 0.0f;
+        grad[i] = add ? grad[i] + share : share;
+    }
+}
+
+void cpu_max_backward(struct device *device, int64_t n_value, const float *x, const float *out, const float *grad_out,
+                      bool add_x, float *grad_x, bool add_y, float *grad_y)
+{
+    struct cpu_device *cpu = cpu_device(device);
+    if (grad_x != NULL) {
+        max_backward_one(cpu, n_value, x, out, grad_out, true, add_x, grad_x);
+    }
+    if (grad_y != NULL) {
+        max_backward_one(cpu, n_value, x, out, grad_out, false, add_y, grad_y);
+    }
 }

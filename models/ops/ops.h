@@ -30,6 +30,12 @@ extern const struct global_def op_batch_norm_global;
 void op_add_forward(const struct op_call *call);
 void op_add_backward(const struct op_call *call);
 
+void op_concat_forward(const struct op_call *call);
+void op_concat_backward(const struct op_call *call);
+
+void op_max_forward(const struct op_call *call);
+void op_max_backward(const struct op_call *call);
+
 void op_eps_add_forward(const struct op_call *call);
 void op_eps_add_backward(const struct op_call *call);
 size_t op_eps_add_scratch(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n);

@@ -112,3 +112,37 @@ void reference_eps_scale(struct device *device, int64_t n_value, const float *ep
         grad[i] = (float)((add ? grad[i] : 0.0) + (1.0 + eps[0]) * g[i]);
     }
 }
+
+void reference_columns_copy(struct device *device, int64_t n, int64_t f, const float *from, int64_t from_width,
+                            float *to, int64_t to_width, bool add)
+{
+    (void)device;
+    for (int64_t r = 0; r < n; r++) {
+        for (int64_t c = 0; c < f; c++) {
+            to[r * to_width + c] = from[r * from_width + c] + (add ? to[r * to_width + c] : 0.0f);
+        }
+    }
+}
+
+void reference_max_forward(struct device *device, int64_t n_value, const float *x, const float *y, float *out)
+{
+    (void)device;
+    for (int64_t i = 0; i < n_value; i++) {
+        out[i] = x[i] >= y[i] || isnan(x[i]) ? x[i] : y[i];
+    }
+}
+
+void reference_max_backward(struct device *device, int64_t n_value, const float *x, const float *out,
+                            const float *grad_out, bool add_x, float *grad_x, bool add_y, float *grad_y)
+{
+    (void)device;
+    for (int64_t i = 0; i < n_value; i++) {
+        bool to_x = x[i] == out[i];
+        if (grad_x != NULL) {
+            grad_x[i] = (to_x ? grad_out[i] : 0.0f) + (add_x ? grad_x[i] : 0.0f);
+        }
+        if (grad_y != NULL) {
+            grad_y[i] = (to_x ? 0.0f : grad_out[i]) + (add_y ? grad_y[i] : 0.0f);
+        }
+    }
+}

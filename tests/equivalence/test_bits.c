@@ -142,6 +142,12 @@ Test(bits, batch_norm_sees_all_nodes_whatever_the_number_of_parts)
     cluster_release(&result[1]);
 }
 
+Test(bits, jumping_knowledge_is_the_same_however_it_is_run)
+{
+    expect_same_bits("kind = \"gcn\"\nhidden = 16\nlayers = 3\ndropout = 0.5\njumping_knowledge = \"max\"", symmetric);
+    expect_same_bits("kind = \"sage\"\nhidden = 9\nlayers = 3\njumping_knowledge = \"concat\"", directed);
+}
+
 Test(bits, appnp_is_the_same_however_it_is_run)
 {
     expect_same_bits("kind = \"appnp\"\nhidden = 16\nsteps = 4\ndropout = 0.5", symmetric);

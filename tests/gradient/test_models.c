@@ -159,6 +159,21 @@ Test(model, batch_norm_passes_gradients_through_every_model)
     }
 }
 
+Test(model, jumping_knowledge_gives_the_gradients_of_all_layers)
+{
+    const int kinds[] = {JOB_KIND_GCN, JOB_KIND_SAGE, JOB_KIND_GAT};
+    for (int k = 0; k < 3; k++) {
+        job.model.kind = kinds[k];
+        job.model.heads = 2;
+        job.model.norm = k == 1 ? JOB_NORM_BATCH : JOB_NORM_NONE;
+        job.model.activation = k == 0 ? JOB_ACTIVATION_RELU : JOB_ACTIVATION_ELU;
+        job.model.jumping_knowledge = JOB_JUMPING_KNOWLEDGE_CONCAT;
+        check("concat");
+        job.model.jumping_knowledge = JOB_JUMPING_KNOWLEDGE_MAX;
+        check("max");
+    }
+}
+
 Test(model, layers_without_an_activation_are_still_separate)
 {
     job.model.kind = JOB_KIND_GCN;

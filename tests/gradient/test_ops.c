@@ -97,6 +97,29 @@ Test(op, add_passes_gradients_to_both_inputs_and_to_one_that_is_read_twice)
     check_from("add", program_add(&program, 1.0f, z, -2.0f, x), true);
 }
 
+Test(op, concat_of_any_number_of_values_passes_each_its_columns_gradients)
+{
+    int x[] = {mapped(6), mapped(1), mapped(4), mapped(3), mapped(6)};
+    for (int n = 2; n <= 5; n++) {
+        int all = program_concat(&program, x, n);
+        int sum = program_linear(&program, all, weight(program.value[all].width, 6), -1);
+        x[0] = program_add(&program, 1.0f, sum, 0.5f, x[0]);
+    }
+    check_from("concat", x[0], false);
+}
+
+Test(op, max_passes_the_gradient_to_the_greater)
+{
+    int x = mapped(6), y = mapped(6);
+    check_read_again("max", program_max(&program, x, y), y, false);
+}
+
+Test(op, max_passes_the_gradient_of_equals_once)
+{
+    int x = mapped(6);
+    check_from("max of equals", program_max(&program, x, x), false);
+}
+
 Test(op, eps_add_gives_the_gradient_of_epsilon_and_of_both_inputs)
 {
     int x = mapped(6), y = mapped(6);

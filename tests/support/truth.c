@@ -207,6 +207,18 @@ static void heads(const struct truth *t, const struct op *op, int64_t d, const d
     }
 }
 
+static void concat(const struct truth *t, const struct op *op, int64_t f, double *y)
+{
+    int64_t at = 0;
+    for (int k = 0; k < OP_N_IN && op->in[k] >= 0; k++) {
+        int64_t width = t->program->value[op->in[k]].width;
+        for (int64_t i = 0; i < t->graph->n_node * width; i++) {
+            y[i / width * f + at + i % width] = t->value[op->in[k]][i];
+        }
+        at += width;
+    }
+}
+
 static void op_evaluate(struct truth *t, int index)
 {
     const struct program *program = t->program;
@@ -243,6 +255,14 @@ static void op_evaluate(struct truth *t, int index)
     case OP_KIND_HEAD_DOT:
     case OP_KIND_HEAD_MEAN:
         heads(t, op, program->value[op->in[0]].width / op->n_head, w[0], x[0], y);
+        break;
+    case OP_KIND_CONCAT:
+        concat(t, op, f, y);
+        break;
+    case OP_KIND_MAX:
+        for (int64_t i = 0; i < n_value; i++) {
+            y[i] = fmax(x[0][i], x[1][i]);
+        }
         break;
     default:
         for (int64_t i = 0; i < n_value; i++) {

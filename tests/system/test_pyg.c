@@ -160,6 +160,11 @@ PYG_TEST(linear_residuals_where_widths_agree_give_the_same_logits,
          "--set model.kind=gcn --set model.layers=3 --set model.residual=true --set model.residual_linear=true")
 PYG_TEST(batch_norm_gives_the_same_logits_from_its_running_statistics,
          "--set model.kind=gcn --set model.layers=3 --set model.norm=batch")
+PYG_TEST(layers_side_by_side_give_the_same_logits,
+         "--set model.kind=gat --set model.layers=3 --set model.heads=2 --set model.jumping_knowledge=concat "
+         "--set model.norm=batch")
+PYG_TEST(the_greatest_of_all_layers_gives_the_same_logits,
+         "--set model.kind=sage --set model.layers=3 --set model.jumping_knowledge=max --set model.residual=true")
 PYG_TEST(other_loops_and_reverse_edges_give_the_same_logits,
          "--set model.kind=gcn --set dataset.self_loops=no --set dataset.undirected=yes "
          "--set model.activation=leaky_relu")

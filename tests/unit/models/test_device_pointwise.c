@@ -190,6 +190,63 @@ static void eps_scale(struct device *device, const void *context, float *out)
     device->ops->eps_scale(device, p->n * p->f, p->bias, p->x, p->add, out);
 }
 
+static void columns_copy(struct device *device, const void *context, float *out)
+{
+    const struct pointwise *p = context;
+    int64_t half = p->f / 2; /* the right half of x to the left half of out, whose right half stays */
+    device->ops->columns_copy(device, p->n, half, p->x + p->f - half, p->f, out, p->f, p->add);
+}
+
+/* out: the greater, then both gradients */
+static void max(struct device *device, const void *context, float *out)
+{
+    const struct pointwise *p = context;
+    int64_t size = p->n * p->f;
+    device->ops->max_forward(device, size, p->x, p->grad_y, out);
+    device->ops->max_backward(device, size, p->x, out, p->bias, p->add, out + size, !p->add, out + 2 * size);
+}
+
+Test(pointwise, copied_columns_and_maxima_agree_with_the_reference)
+{
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        int64_t n = 150, f = widths[i];
+        size_t size = (size_t)(n * f);
+        float *x = device_random(size, 1), *y = device_random(size, 2), *grad = device_random(size, 3);
+        for (size_t k = 0; k < size; k += 5) {
+            y[k] = x[k];
+        }
+        for (int add = 0; add < 2; add++) {
+            struct pointwise p = {n, f, {.p = 0.0}, x, y, grad, add == 1};
+            device_check("columns_copy", columns_copy, &p, size, 0.0);
+            device_check("max", max, &p, 3 * size, 0.0);
+        }
+        free(x);
+        free(y);
+        free(grad);
+    }
+}
+
+Test(pointwise, of_equals_the_first_has_the_gradient_and_no_nan_is_lost)
+{
+    const float x[] = {1.0f, 2.0f, 3.0f}, y[] = {2.0f, 2.0f, 2.0f}, grad[] = {5.0f, 6.0f, 7.0f};
+    for (int d = 0; d < 2; d++) {
+        const struct device_ops *ops = d == 0 ? &device_reference : &device_cpu;
+        struct device *device = NULL;
+        float out[3], grad_x[3], grad_y[3] = {1.0f, 1.0f, 1.0f};
+        cr_assert_eq(ops->open(1, &device), STATUS_OK);
+        ops->max_forward(device, 3, x, y, out);
+        ops->max_backward(device, 3, x, out, grad, false, grad_x, true, grad_y);
+        cr_expect(out[0] == 2.0f && out[1] == 2.0f && out[2] == 3.0f, "%s", ops->name);
+        cr_expect(grad_x[0] == 0.0f && grad_x[1] == 6.0f && grad_x[2] == 7.0f, "%s", ops->name);
+        cr_expect(grad_y[0] == 6.0f && grad_y[1] == 1.0f && grad_y[2] == 1.0f, "%s", ops->name);
+        ops->max_backward(device, 3, x, out, grad, false, NULL, true, grad_y);
+        cr_expect(grad_y[0] == 11.0f && grad_y[1] == 1.0f, "%s", ops->name);
+        ops->max_forward(device, 2, (const float[]){NAN, 1.0f}, (const float[]){1.0f, NAN}, out);
+        cr_expect(isnan(out[0]) && isnan(out[1]), "%s: what is not a number stays so", ops->name);
+        ops->close(device);
+    }
+}
+
 Test(pointwise, bias_and_weighted_sums_agree_with_the_reference)
 {
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {

@@ -164,6 +164,23 @@ Test(model_names, batch_norms_keep_running_statistics_that_do_not_train)
     cr_assert(!param("norms.0.module.running_mean")->trains && !param("norms.0.module.running_var")->trains);
 }
 
+Test(model_names, jumping_knowledge_ends_every_layer_as_a_hidden_one_and_then_maps_them_together)
+{
+    job.model.layers = 4;
+    job.model.norm = JOB_NORM_LAYER;
+    job.model.jumping_knowledge = JOB_JUMPING_KNOWLEDGE_CONCAT;
+    build(JOB_KIND_GCN);
+    names("convs.0.lin.weight 16x12\nconvs.0.bias 16\nnorms.0.weight 16\nnorms.0.bias 16\n"
+          "convs.1.lin.weight 16x16\nconvs.1.bias 16\nnorms.1.weight 16\nnorms.1.bias 16\n"
+          "convs.2.lin.weight 16x16\nconvs.2.bias 16\nnorms.2.weight 16\nnorms.2.bias 16\n"
+          "convs.3.lin.weight 16x16\nconvs.3.bias 16\nnorms.3.weight 16\nnorms.3.bias 16\nlin.weight 5x64\nlin.bias 5\n");
+    job.model.jumping_knowledge = JOB_JUMPING_KNOWLEDGE_MAX;
+    job.model.norm = JOB_NORM_NONE;
+    job.model.layers = 1;
+    build(JOB_KIND_GCN);
+    names("convs.0.lin.weight 16x12\nconvs.0.bias 16\nlin.weight 5x16\nlin.bias 5\n");
+}
+
 Test(model_names, a_linear_residual_has_a_map_of_its_own_also_where_widths_agree)
 {
     job.model.layers = 3;
@@ -324,6 +341,10 @@ Test(model_names, settings_that_do_not_go_together_are_refused)
     job.model.linear_layers = 1;
     job.model.kind = JOB_KIND_APPNP;
     refused(STATUS_CONFIG, "model.linear_layers = 1 does not go with model.kind = \"appnp\"");
+    job.model.kind = JOB_KIND_GCN;
+    job.model.jumping_knowledge = JOB_JUMPING_KNOWLEDGE_MAX;
+    refused(STATUS_CONFIG, "model.linear_layers = 1 does not go with model.jumping_knowledge = \"max\"");
+    job.model.jumping_knowledge = JOB_JUMPING_KNOWLEDGE_NONE;
     job.model.linear_layers = 0;
     job.model.kind = JOB_KIND_GCN;
     input.n_feature = 0;

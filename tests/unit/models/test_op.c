@@ -70,6 +70,11 @@ Test(op_table, backward_keeps_no_more_than_it_reads)
     cr_assert_eq(op_defs[OP_KIND_BATCH_NORM].global->n_whole(&program, last()), 2 * 4 + 1 + 2 * 4);
     program_add(&program, 1.0f, norm, 1.0f, x);
     keeps(false, false);
+    program_concat(&program, (int[]){norm, x, bias}, 3);
+    keeps(false, false);
+    program_max(&program, norm, x);
+    keeps(true, true);
+    cr_assert_not(op_keeps_in(&program, last(), 1));
     program_eps_add(&program, 2, norm, x);
     keeps(true, false);
     program.param[2].trains = false;

@@ -147,6 +147,8 @@ static const char *const models[] = {
     "kind = \"appnp\"\nsteps = 10\ndropout = 0.5",
     "kind = \"gin\"\nlayers = 3\nnorm = \"batch\"\nhidden = 17\ndropout = 0.5",
     "kind = \"sage\"\nlayers = 3\nnorm = \"batch\"\nresidual = true\nactivation = \"none\"",
+    "kind = \"gcn\"\nlayers = 5\njumping_knowledge = \"concat\"\nactivation = \"gelu\"\ndropout = 0.5",
+    "kind = \"sage\"\nlayers = 4\njumping_knowledge = \"max\"\nresidual = true\nhidden = 16",
     "kind = \"sgc\"\nlayers = 1\nsteps = 4",
     "kind = \"gat\"\nheads = 2\nout_heads = 2\nlayers = 3\nresidual = true\ndropout = 0.5\nactivation = \"elu\"",
     "kind = \"gatv2\"\nheads = 2\nlayers = 3\ndropout = 0.5\nattention_dropout = 0.5",

@@ -1,0 +1,25 @@
+/* out = up to three inputs' columns side by side. */
+#include "models/ops/ops.h"
+
+void op_concat_forward(const struct op_call *call)
+{
+    int64_t width = call->program->value[call->op->out].width, at = 0;
+    for (int k = 0; k < OP_N_IN && call->op->in[k] >= 0; k++) {
+        int64_t f = call->program->value[call->op->in[k]].width;
+        call->device->ops->columns_copy(call->device, call->n, f, call->in[k], f, call->out + at, width, false);
+        at += f;
+    }
+}
+
+void op_concat_backward(const struct op_call *call)
+{
+    int64_t width = call->program->value[call->op->out].width, at = 0;
+    for (int k = 0; k < OP_N_IN && call->op->in[k] >= 0; k++) {
+        int64_t f = call->program->value[call->op->in[k]].width;
+        if (call->grad_in[k] != NULL) {
+            call->device->ops->columns_copy(call->device, call->n, f, call->grad_out + at, width, call->grad_in[k], f,
+                                            call->add[k]);
+        }
+        at += f;
+    }
+}
