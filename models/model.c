@@ -16,7 +16,7 @@ struct model {
     int (*layer)(struct program *program, const struct job *job, int layer, int x, int64_t f_out);
     int (*finish)(struct program *program, const struct job *job, int x); /* NULL: nothing follows the last layer */
     bool one_layer;   /* model.layers does not count */
-    bool takes_plain; /* model.linear_layers may replace the last layers */
+    bool takes_plain; /* its layers stand alone: model.linear_layers may replace the last, model.jumping_knowledge read all */
 };
 
 static const struct model models[JOB_KIND_N] = {
@@ -95,10 +95,14 @@ static enum status job_check(const struct job *job, const struct program_input *
         return status_fail(STATUS_CONFIG, "model.linear_layers = %" PRId64 " must be less than model.layers = %" PRId64,
                            job->model.linear_layers, job->model.layers);
     }
-    if (job->model.linear_layers > 0 && job->model.jumping_knowledge != JOB_JUMPING_KNOWLEDGE_NONE) {
+    bool jumps = job->model.jumping_knowledge != JOB_JUMPING_KNOWLEDGE_NONE;
+    const char *how = job_choice_text("model", "jumping_knowledge", job->model.jumping_knowledge);
+    if (jumps && !model->takes_plain) {
+        return status_fail(STATUS_CONFIG, "model.jumping_knowledge = \"%s\" does not go with model.kind = \"%s\"", how, kind);
+    }
+    if (jumps && job->model.linear_layers > 0) {
         return status_fail(STATUS_CONFIG, "model.linear_layers = %" PRId64 " does not go with model.jumping_knowledge = \"%s\", "
-                           "which ends in a linear layer of its own", job->model.linear_layers,
-                           job_choice_text("model", "jumping_knowledge", job->model.jumping_knowledge));
+                           "which ends in a linear layer of its own", job->model.linear_layers, how);
     }
     if (input->n_feature <= 0) {
         return status_fail(STATUS_DATA, "the data set has no features; model.kind = \"%s\" needs them", kind);

@@ -111,6 +111,8 @@ Test(bits, batch_norm_is_the_same_however_it_is_run)
 {
     expect_same_bits("kind = \"gcn\"\nhidden = 17\ndropout = 0.5\nlayers = 3\nnorm = \"batch\"\nresidual = true", symmetric);
     expect_same_bits("kind = \"sage\"\nhidden = 16\nlayers = 3\nnorm = \"batch\"", directed);
+    expect_same_bits("kind = \"gat\"\nheads = 2\nhidden = 8\nlayers = 3\ndropout = 0.5\nattention_dropout = 0.3\nnorm = \"batch\"",
+                     symmetric);
 }
 
 static double relative_difference(const float *a, const float *b, int64_t n)

@@ -344,8 +344,10 @@ Test(model_names, settings_that_do_not_go_together_are_refused)
     job.model.kind = JOB_KIND_GCN;
     job.model.jumping_knowledge = JOB_JUMPING_KNOWLEDGE_MAX;
     refused(STATUS_CONFIG, "model.linear_layers = 1 does not go with model.jumping_knowledge = \"max\"");
-    job.model.jumping_knowledge = JOB_JUMPING_KNOWLEDGE_NONE;
     job.model.linear_layers = 0;
+    job.model.kind = JOB_KIND_APPNP;
+    refused(STATUS_CONFIG, "model.jumping_knowledge = \"max\" does not go with model.kind = \"appnp\"");
+    job.model.jumping_knowledge = JOB_JUMPING_KNOWLEDGE_NONE;
     job.model.kind = JOB_KIND_GCN;
     input.n_feature = 0;
     refused(STATUS_DATA, "no features");
