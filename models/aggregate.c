@@ -30,6 +30,8 @@ const struct aggregate_def aggregate_defs[AGGREGATE_KIND_N] = {
                                           .pack = aggregate_max_backward_pack}}},
     [AGGREGATE_KIND_GAT] = {.name = "gat", ATTENTION_ROUNDS, .backward = {ATTENTION_SOURCES}},
     [AGGREGATE_KIND_GATV2] = {.name = "gatv2", ATTENTION_ROUNDS, .backward = {ATTENTION_QUERIES, ATTENTION_SOURCES}},
+    [AGGREGATE_KIND_RELATION] = {.name = "relation", .keeps_in = true, .scratch = aggregate_relation_scratch,
+                                 LINEAR_ROUNDS(aggregate_relation_forward, aggregate_relation_backward)},
     [AGGREGATE_KIND_DOT] = {.name = "dot", ATTENTION_ROUNDS, .backward = {ATTENTION_QUERIES, ATTENTION_SOURCES}},
 };
 

@@ -28,6 +28,8 @@ struct device_block {
     const uint32_t *rows;
     const int64_t *indptr;
     const uint32_t *cols;
+    const uint16_t *types; /* n_edge: relations, ascending in a row; columns ascend in each run of one. NULL: untyped */
+    const float *weights;  /* n_edge, with types */
     void *schedule; /* the device's own: row ranges of even work, heavy rows; made by block_open */
 };
 
@@ -304,6 +306,19 @@ struct device_ops {
     void (*head_mean)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x, float *out);
     void (*head_mean_backward)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *grad,
                                bool add, float *grad_x);
+
+    /* --- sums by relation, of blocks with types; a row's edges of one type are added up first, in the block's order --- */
+    /* out[row, b] += Σ_e comp[type, b] · weight · x[col]; comp NULL: b is the type.
+     * x n_col rows of f columns, `stride` floats apart · comp n_relation × n_base · out n_own × n_base × f */
+    void (*relation_sum)(struct device *device, const struct device_block *block, int64_t n_base, const float *comp,
+                         int64_t f, int64_t stride, const float *x, float *out);
+    /* grad_comp[t, b] (+)= Σ_row ⟨Σ_e of type t weight · x[col], y[row, b]⟩, in double over fixed chunks of rows.
+     * x n_col × f · y n_own × n_base × f · scratch: relation_dot_scratch(n_relation, n_base) bytes */
+    void (*relation_dot)(struct device *device, const struct device_block *block, int64_t n_relation, int64_t n_base,
+                         int64_t f, const float *x, const float *y, bool add, void *scratch, float *grad_comp);
+    size_t (*relation_dot_scratch)(int64_t n_relation, int64_t n_base);
+    /* out[j, i] = x[i, j]: rows of c columns.  x a × b × c · out b × a × c */
+    void (*swap_axes)(struct device *device, int64_t a, int64_t b, int64_t c, const float *x, float *out);
 
     /* out[r] = x[rows[r]]: pack a payload. rows n_row (device) */
     void (*rows_gather)(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, const float *x, float *out);

@@ -21,7 +21,9 @@
     X(attention_forward) X(attention_finish) X(attention_backward_begin)                        \
     X(attention_backward_query) X(attention_scratch) X(attention_backward_source)               \
     X(head_dot) X(head_dot_backward_input) X(head_dot_backward_weight)                          \
-    X(head_mean) X(head_mean_backward) X(rows_gather) X(rows_add)                               \
+    X(head_mean) X(head_mean_backward)                                                          \
+    X(relation_sum) X(relation_dot) X(relation_dot_scratch) X(swap_axes)                        \
+    X(rows_gather) X(rows_add)                                                                  \
     X(loss) X(score_scratch) X(step)
 
 /* Declares <device>_<op> with the type of the table's field. */

@@ -17,6 +17,10 @@ int sgc_layer(struct program *program, const struct job *job, int layer, int x, 
 int gat_layer(struct program *program, const struct job *job, int layer, int x, int64_t f_out);
 int gatv2_layer(struct program *program, const struct job *job, int layer, int x, int64_t f_out);
 int transformer_layer(struct program *program, const struct job *job, int layer, int x, int64_t f_out);
+int rgcn_layer(struct program *program, const struct job *job, int layer, int x, int64_t f_out);
+
+/* Before the first layer, where nodes are of several types: each type's columns to model.hidden. */
+int rgcn_begin(struct program *program, const struct job *job, int x);
 
 /* After the last layer. */
 int appnp_finish(struct program *program, const struct job *job, int x);

@@ -14,6 +14,7 @@
 
 struct model {
     int (*layer)(struct program *program, const struct job *job, int layer, int x, int64_t f_out);
+    int (*begin)(struct program *program, const struct job *job, int x);  /* typed nodes' features; NULL: as any features */
     int (*finish)(struct program *program, const struct job *job, int x); /* NULL: nothing follows the last layer */
     bool one_layer;   /* model.layers does not count */
     bool takes_plain; /* its layers stand alone: model.linear_layers may replace the last, model.jumping_knowledge read all */
@@ -28,6 +29,7 @@ static const struct model models[JOB_KIND_N] = {
     [JOB_KIND_GAT] = {.layer = gat_layer, .takes_plain = true},
     [JOB_KIND_GATV2] = {.layer = gatv2_layer, .takes_plain = true},
     [JOB_KIND_TRANSFORMER] = {.layer = transformer_layer, .takes_plain = true},
+    [JOB_KIND_RGCN] = {.layer = rgcn_layer, .begin = rgcn_begin, .takes_plain = true},
 };
 
 static const enum device_activation activations[JOB_ACTIVATION_N] = {
@@ -107,6 +109,9 @@ static enum status job_check(const struct job *job, const struct program_input *
     if (input->n_feature <= 0) {
         return status_fail(STATUS_DATA, "the data set has no features; model.kind = \"%s\" needs them", kind);
     }
+    if (job->model.kind == JOB_KIND_RGCN && input->n_relation <= 0) {
+        return status_fail(STATUS_DATA, "the data set's edges have no types; model.kind = \"%s\" needs them", kind);
+    }
     if (input->n_class <= 0) {
         return status_fail(STATUS_DATA, "the data set has no labels; there is nothing to train for");
     }
@@ -118,7 +123,8 @@ static bool needs_dense(const struct job *job, const struct program_input *input
 {
     bool aggregated = job->model.kind == JOB_KIND_SAGE && !aggregate_defs[sage_aggregate(job)].is_linear;
     bool added = job->model.residual && !job->model.residual_linear && n_layer_of(job) > 1 && input->n_feature == job->model.hidden;
-    return aggregated || added;
+    bool typed = job->model.kind == JOB_KIND_RGCN && !input->is_typed;
+    return aggregated || added || typed;
 }
 
 /* Named as PyTorch Geometric's BatchNorm, a wrapper around torch's. */
@@ -188,6 +194,9 @@ enum status program_build(const struct job *job, const struct program_input *inp
     out->value[0].is_sparse = input->is_sparse && !needs_dense(job, input);
     double drop = job->model.input_dropout;
     int x = drop > 0.0 ? program_activate(out, 0, DEVICE_ACTIVATION_NONE, drop) : 0;
+    if (model->begin != NULL && input->is_typed) {
+        x = model->begin(out, job, x);
+    }
     bool jumps = job->model.jumping_knowledge != JOB_JUMPING_KNOWLEDGE_NONE;
     int *output = memory_alloc((size_t)n_layer, sizeof *output);
     for (int layer = 0; layer < n_layer; layer++) {

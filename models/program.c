@@ -36,7 +36,7 @@ static int value_append(struct program *program, const struct value *value)
 
 void program_init(const struct program_input *input, struct program *out)
 {
-    *out = (struct program){.logits = 0};
+    *out = (struct program){.logits = 0, .n_relation = input->n_relation};
     value_append(out, &(struct value){.width = input->n_feature, .is_sparse = input->is_sparse, .is_static = true});
 }
 
@@ -110,6 +110,14 @@ int program_linear(struct program *program, int in, int weight, int bias)
     const int64_t *shape = program->param[weight].shape;
     ASSERT(shape[1] == program->value[in].width);
     return op_append(program, (struct op){.kind = OP_KIND_LINEAR, .in = {in, -1, -1}, .param = {weight, bias}}, shape[0]);
+}
+
+int program_linear_by_column(struct program *program, int in, int weight, int bias)
+{
+    const int64_t *shape = program->param[weight].shape;
+    ASSERT(shape[0] == program->value[in].width && !program->value[in].is_sparse);
+    struct op op = {.kind = OP_KIND_LINEAR, .in = {in, -1, -1}, .param = {weight, bias}, .by_column = true};
+    return op_append(program, op, shape[1]);
 }
 
 int program_bias(struct program *program, int in, int bias)
@@ -208,6 +216,16 @@ int program_attention(struct program *program, const struct op *op)
     struct op attention = *op;
     attention.kind = OP_KIND_AGGREGATE;
     return op_append(program, attention, width);
+}
+
+int program_relation(struct program *program, int in, int weight, int comp)
+{
+    const struct parameter *param = &program->param[weight];
+    ASSERT(param->n_dim == 3 && param->shape[1] == program->value[in].width);
+    ASSERT(comp < 0 || program->param[comp].shape[1] == param->shape[0]);
+    struct op op = {.kind = OP_KIND_AGGREGATE, .in = {in, -1, -1}, .param = {weight, comp},
+                    .aggregate = AGGREGATE_KIND_RELATION};
+    return op_append(program, op, param->shape[2]);
 }
 
 void program_init_weights(const struct program *program, uint64_t seed, float *weights)

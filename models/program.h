@@ -22,7 +22,7 @@
 
 /* Kinds of op. The list with names, what backward keeps, and the functions is op_defs[] in models/op.c. */
 enum op_kind {
-    OP_KIND_LINEAR,    /* out = in0 · wᵀ (+ b)          params: w, b or -1 */
+    OP_KIND_LINEAR,    /* out = in0 · wᵀ (+ b)          params: w, b or -1; by_column: in0 · w */
     OP_KIND_BIAS,      /* out = in0 + b                 params: b */
     OP_KIND_ACTIVATE,  /* out = dropout(act(in0)) */
     OP_KIND_LAYER_NORM,/* params: weight, bias */
@@ -46,6 +46,7 @@ enum aggregate_kind {
     AGGREGATE_KIND_GAT,   /* in: values, keys, queries (one number per head) */
     AGGREGATE_KIND_GATV2, /* in: values, none, queries     params: att */
     AGGREGATE_KIND_DOT,   /* in: values, keys, queries (as wide as values) */
+    AGGREGATE_KIND_RELATION, /* typed edges; params: weight (relations or bases × in × out), comp or -1 */
     AGGREGATE_KIND_N
 };
 
@@ -60,6 +61,7 @@ struct op {
     double dropout;         /* ACTIVATE; attention: of the coefficients */
     float a, b;             /* ADD; attention: a is leaky's slope (GAT, GATV2) or the scale of the product (DOT) */
     int64_t n_head;         /* HEAD_DOT, HEAD_MEAN, attention */
+    bool by_column;         /* LINEAR: the weight is stored in × out */
     bool is_static;         /* depends on input features alone: done once, before epoch 0 */
 };
 
@@ -89,6 +91,7 @@ struct program {
     struct parameter *param;
     int logits;             /* the output value, n_class wide */
     int64_t n_weight;       /* floats in the parameter arena; each tensor starts on a multiple of 16 */
+    int32_t n_relation;     /* of the edges; 0: untyped */
 };
 
 /* What a builder must know of the data. */
@@ -96,6 +99,8 @@ struct program_input {
     int64_t n_feature;
     int32_t n_class;
     bool is_sparse;         /* features are CSR */
+    bool is_typed;          /* features are those of several node types side by side, or one column per node */
+    int32_t n_relation;     /* of typed edges; 0: untyped */
 };
 
 /* Build the job's model for this data.
@@ -104,7 +109,8 @@ struct program_input {
  *   errors  STATUS_CONFIG settings that do not go together (model.linear_layers ≥ layers, …); STATUS_DATA no features
  *   notes   orders linear and linear aggregates so that the narrower side travels; a dense input that is not dropped out is
  *           aggregated first and once (is_static); what needs dense rows of sparse features (an aggregate that is not
- *           linear, a residual without a linear map) makes value 0 dense; aggregates with scales are of one kind, as a trainer
+ *           linear, typed edges, a residual without a linear map) makes value 0 dense; node types' features go through a linear
+ *           map of their own first; aggregates with scales are of one kind, as a trainer
  *           keeps one set of scales
  */
 enum status program_build(const struct job *job, const struct program_input *input, struct program *out);
@@ -118,6 +124,8 @@ void program_init(const struct program_input *input, struct program *out);
  * A parameter of 0 rows has one dimension, `columns` long. */
 int program_param(struct program *program, const char *name, int64_t rows, int64_t columns, double bound);
 int program_linear(struct program *program, int in, int weight, int bias);
+/* The same with a weight stored in × out. */
+int program_linear_by_column(struct program *program, int in, int weight, int bias);
 int program_bias(struct program *program, int in, int bias);
 int program_activate(struct program *program, int in, enum device_activation activation, double dropout);
 int program_layer_norm(struct program *program, int in, int weight, int bias);
@@ -133,6 +141,10 @@ int program_head_dot(struct program *program, int in, int weight);
 int program_head_mean(struct program *program, int in, int64_t n_head);
 /* Attention over in-neighbours: `op` names the inputs, parameters, n_head, a and dropout that the kind asks for. */
 int program_attention(struct program *program, const struct op *op);
+
+/* Mean over each relation's in-neighbours times its weight, summed: weight relations × width × columns, or with comp
+ * (relations × bases, else -1) bases × width × columns. */
+int program_relation(struct program *program, int in, int weight, int comp);
 
 /* A parameter of any shape, for those with more dimensions than a matrix. */
 int program_tensor(struct program *program, const char *name, int n_dim, const int64_t *shape, double bound);

@@ -26,6 +26,7 @@ struct dataset {
     int64_t n_node;
     int64_t n_edge;    /* stored, after symmetrising, de-duplicating and taking loops out */
     int64_t n_feature; /* columns */
+    bool features_typed; /* of several node types side by side, or a column per node where there are none */
     int32_t n_class;   /* classes, or label columns when multi_label */
     bool multi_label;
     bool symmetric;    /* (u,v) is stored whenever (v,u) is; never said of typed edges */

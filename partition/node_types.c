@@ -192,6 +192,7 @@ enum status node_types_features(const struct job *job, struct node_types *types,
         sorted = sorted && (type->indptr.n_value == 0 || type->sorted);
     }
     out->n_feature = n_column;
+    out->features_typed = true;
     rows_walk(types, out, &n_value);
     enum status status = features_csr_blocks(out, n_value);
     if (status != STATUS_OK) {

@@ -44,6 +44,7 @@ struct part {
     int64_t n_own;
     int64_t n_node;      /* of the whole graph */
     int64_t n_feature;
+    bool features_typed;
     int32_t n_class;
     bool multi_label;
     bool symmetric;

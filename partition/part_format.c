@@ -102,6 +102,7 @@ void part_header_init(struct part_header *header, const struct dataset *dataset,
     header->n_relation = dataset->n_relation;
     header->n_class = dataset->n_class;
     header->multi_label = dataset->multi_label;
+    header->features_typed = dataset->features_typed;
     header->symmetric = dataset->symmetric;
     header->loops = (uint8_t)dataset->loops;
     header->features = dataset->n_feature == 0           ? PART_FEATURES_NONE

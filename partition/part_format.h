@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define PART_MAGIC "TRNDPART"
-#define PART_VERSION 3u
+#define PART_VERSION 4u
 #define PART_ALIGN 64
 #define PART_N_PART_MOST 65536
 
@@ -97,6 +97,7 @@ struct part_header {
     uint8_t symmetric;
     uint8_t loops;
     uint8_t features; /* enum part_features */
+    uint8_t features_typed;
     struct part_counts total[PART_DIRECTION_N]; /* sums over the blocks; the diagonal's n_row and n_col left out */
     struct part_section_row section[PART_SECTION_N];
     uint64_t checksum; /* XXH3-64 of all that stands before it */

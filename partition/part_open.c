@@ -56,7 +56,7 @@ static enum status check_scalars(const struct part_header *h)
     if (h->n_class < 0 || h->n_feature < 0 || h->n_feature > INT32_MAX || h->n_feature_value < 0) {
         return fail("header: expected numbers of classes, features and feature values that are not negative");
     }
-    if (h->multi_label > 1 || h->symmetric > 1 || h->loops > DATASET_LOOPS_NONE ||
+    if (h->multi_label > 1 || h->features_typed > 1 || h->symmetric > 1 || h->loops > DATASET_LOOPS_NONE ||
         h->features > PART_FEATURES_SPARSE || (h->features == PART_FEATURES_NONE) != (h->n_feature == 0)) {
         return fail("header: expected known values of multi_label, symmetric, loops and features");
     }
@@ -404,6 +404,7 @@ static void point_rows(const struct reader *in)
     p->n_own = h->n_own;
     p->n_node = h->n_node;
     p->n_feature = h->n_feature;
+    p->features_typed = h->features_typed;
     p->n_class = h->n_class;
     p->multi_label = h->multi_label;
     p->symmetric = h->symmetric;

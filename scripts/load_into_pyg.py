@@ -13,7 +13,7 @@ try:
     import numpy as np
     import torch
     from torch.nn import Identity, LayerNorm, Linear, ModuleList, ReLU, Sequential
-    from torch_geometric.nn import (APPNP, BatchNorm, GATConv, GATv2Conv, GCNConv, GINConv, SAGEConv, SGConv,
+    from torch_geometric.nn import (APPNP, BatchNorm, GATConv, GATv2Conv, GCNConv, GINConv, RGCNConv, SAGEConv, SGConv,
                                     TransformerConv)
     from torch_geometric.utils import add_self_loops, coalesce, remove_self_loops, to_undirected
 except ImportError as error:
@@ -24,13 +24,15 @@ ACTIVATIONS = {"relu": torch.relu, "elu": torch.nn.functional.elu, "leaky_relu":
                "gelu": torch.nn.functional.gelu, "none": Identity()}
 
 
-def conv(model, loops, f_in, f_out, last):
+def conv(model, loops, f_in, f_out, last, n_relation):
     """One layer of the kind that the job's [model] section names; the last one averages its heads, others have them side by side."""
     kind = model["kind"]
     if kind in ATTENTIONS:
         heads = model["out_heads" if last else "heads"]
         own = {} if kind == "transformer" else {"add_self_loops": loops}
         return ATTENTIONS[kind](f_in, f_out if last else f_out // heads, heads=heads, concat=not last, **own)
+    if kind == "rgcn":
+        return RGCNConv(f_in, f_out, n_relation, num_bases=model["bases"] or None)
     if kind == "gcn":
         return GCNConv(f_in, f_out, add_self_loops=loops)
     if kind == "sage":
@@ -47,21 +49,24 @@ def conv(model, loops, f_in, f_out, last):
 class Net(torch.nn.Module):
     """The trained model, as it evaluates (dropout has no weights and is left out)."""
 
-    def __init__(self, job, f_in, n_class):
+    def __init__(self, job, f_in, n_class, n_relation=0, typed=False):
         super().__init__()
         model = job["model"]
         loops = job["dataset"]["self_loops"] != "no"  # what the definitions of gcn, sgc and appnp add
         n_layer = 1 if model["kind"] == "sgc" else model["layers"]
         n_linear = n_layer if model["kind"] == "appnp" else model["linear_layers"]
         heads = model["heads"] if model["kind"] in ATTENTIONS else 1  # hidden columns are per head
+        # Typed nodes' features, side by side: a projection for each type, or a vector for each node.
+        self.embedding = Linear(f_in, model["hidden"], bias=False) if typed and model["kind"] == "rgcn" else None
         self.jump = model["jumping_knowledge"]
         n_hidden = n_layer if self.jump != "none" else n_layer - 1
-        widths = [f_in]
+        widths = [model["hidden"] if self.embedding else f_in]
         for layer in range(n_hidden):
             widths.append(model["hidden"] * (heads if layer < n_layer - n_linear else 1))
         widths += [n_class] * (n_layer - n_hidden)
         pairs = list(zip(widths, widths[1:]))
-        self.convs = ModuleList(conv(model, loops, *pair, last=i == n_hidden) for i, pair in enumerate(pairs[:n_layer - n_linear]))
+        self.convs = ModuleList(conv(model, loops, *pair, i == n_hidden, n_relation)
+                                for i, pair in enumerate(pairs[:n_layer - n_linear]))
         self.lins = ModuleList(Linear(*pair) for pair in pairs[n_layer - n_linear:])
         if self.jump != "none":
             self.lin = Linear(sum(widths[1:]) if self.jump == "concat" else widths[1], n_class)
@@ -79,8 +84,10 @@ class Net(torch.nn.Module):
         if model["kind"] == "appnp":
             self.propagate = APPNP(model["steps"], model["alpha"], add_self_loops=loops)
 
-    def forward(self, x, edge_index):
-        layers = [(lambda x, conv=conv: conv(x, edge_index)) for conv in self.convs] + list(self.lins)
+    def forward(self, x, edge_index, edge_type=None):
+        graph = (edge_index,) if edge_type is None else (edge_index, edge_type)
+        layers = [(lambda x, conv=conv: conv(x, *graph)) for conv in self.convs] + list(self.lins)
+        x = self.embedding(x) if self.embedding else x
         outputs = []
         for i, layer in enumerate(layers):
             y = layer(x)
@@ -115,30 +122,72 @@ def read_weights(path):
     return weights
 
 
-def read_graph(folder, options):
-    """x and edge_index of an npy folder, changed as the job's [dataset] section says."""
-    def load(name, kind=np.int64):
-        return torch.from_numpy(np.load(os.path.join(folder, name)).astype(kind))
+def load(folder, name, kind=np.int64):
+    return torch.from_numpy(np.load(os.path.join(folder, name)).astype(kind))
 
-    if os.path.exists(os.path.join(folder, "features.npy")):
-        x = load("features.npy", np.float32)
-    else:  # the rows' non-zeros, as CSR
-        n_stored = load("feat_indptr.npy").diff()
-        rows = torch.arange(len(n_stored)).repeat_interleave(n_stored)
+
+def read_rows(folder, prefix, n_column):
+    """Rows of non-zeros, as CSR in three files, as dense ones."""
+    n_stored = load(folder, prefix + "indptr.npy").diff()
+    rows = torch.arange(len(n_stored)).repeat_interleave(n_stored)
+    columns = load(folder, prefix + "indices.npy")
+    x = torch.zeros(len(n_stored), n_column or int(columns.max()) + 1)
+    x[rows, columns] = load(folder, prefix + "data.npy", np.float32)
+    return x
+
+
+def read_typed_features(folder, n_node, counts):
+    """Each type's features in columns of their own; a type without any has one column per node."""
+    there = os.path.exists(os.path.join(folder, "node_type.npy"))
+    node_type = load(folder, "node_type.npy") if there else torch.zeros(n_node, dtype=torch.int64)
+    columns = []
+    for k in range(int(node_type.max()) + 1):
+        nodes = (node_type == k).nonzero()[:, 0]
+        if os.path.exists(os.path.join(folder, f"feat_t{k}.npy")):
+            rows = load(folder, f"feat_t{k}.npy", np.float32)
+        elif os.path.exists(os.path.join(folder, f"feat_t{k}_indptr.npy")):
+            rows = read_rows(folder, f"feat_t{k}_", counts.get(str(k), {}).get("features"))
+        else:
+            rows = torch.eye(len(nodes))
+        x = torch.zeros(n_node, rows.shape[1])
+        x[nodes] = rows
+        columns.append(x)
+    return torch.cat(columns, 1)
+
+
+def read_features(folder, n_node):
+    """x, and whether its columns are several node types'."""
+    counts = None
+    if os.path.exists(os.path.join(folder, "meta.json")):
         with open(os.path.join(folder, "meta.json"), encoding="utf-8") as file:
-            x = torch.zeros(len(n_stored), json.load(file)["features"])
-        x[rows, load("feat_indices.npy")] = load("feat_data.npy", np.float32)
-    if options["normalize_features"] == "row":
-        x = x / x.abs().sum(1, keepdim=True).clamp(min=1e-30)
+            counts = json.load(file).get("features")
+    if os.path.exists(os.path.join(folder, "features.npy")):
+        return load(folder, "features.npy", np.float32), False
+    if os.path.exists(os.path.join(folder, "feat_indptr.npy")):
+        return read_rows(folder, "feat_", counts), False
+    return read_typed_features(folder, n_node, counts if isinstance(counts, dict) else {}), True
 
-    edge_index = coalesce(load("edges.npy"))
+
+def read_typed_edges(folder, options):
+    """edge_index and edge_type; inverse relations behind the stored ones."""
+    edges = torch.unique(torch.cat([load(folder, "edges.npy"), load(folder, "edge_type.npy")[None]]), dim=1)
+    if options["undirected"] == "yes":
+        n_relation = int(edges[2].max()) + 1
+        edges = torch.cat([edges, torch.stack([edges[1], edges[0], edges[2] + n_relation])], 1)
+    if options["self_loops"] == "no":
+        edges = edges[:, edges[0] != edges[1]]
+    return edges[:2], edges[2]
+
+
+def read_edges(folder, options, n_node):
+    edge_index = coalesce(load(folder, "edges.npy"))
     if options["undirected"] == "yes":
         edge_index = to_undirected(edge_index)
     if options["self_loops"] != "auto":
         edge_index = remove_self_loops(edge_index)[0]
     if options["self_loops"] == "yes":
-        edge_index = add_self_loops(edge_index, num_nodes=len(x))[0]
-    return x, edge_index
+        edge_index = add_self_loops(edge_index, num_nodes=n_node)[0]
+    return edge_index, None
 
 
 def main():
@@ -148,13 +197,21 @@ def main():
     with open(os.path.join(run, "result.json"), encoding="utf-8") as file:
         job = json.load(file)["job"]
     expected = torch.from_numpy(np.load(os.path.join(run, "logits.npy")))
-    x, edge_index = read_graph(dataset, job["dataset"])
+    x, typed = read_features(dataset, len(expected))
+    if job["dataset"]["normalize_features"] == "row":
+        x = x / x.abs().sum(1, keepdim=True).clamp(min=1e-30)
+    if job["model"]["kind"] == "rgcn":
+        edge_index, edge_type = read_typed_edges(dataset, job["dataset"])
+    else:
+        edge_index, edge_type = read_edges(dataset, job["dataset"], len(x))
 
-    net = Net(job, x.shape[1], expected.shape[1])
-    net.load_state_dict(read_weights(os.path.join(run, "model.safetensors")), strict=True)
+    weights = read_weights(os.path.join(run, "model.safetensors"))
+    n_relation = 0 if edge_type is None else int(edge_type.max()) + 1
+    net = Net(job, x.shape[1], expected.shape[1], n_relation, typed)
+    net.load_state_dict(weights, strict=True)
     net.eval()
     with torch.no_grad():
-        logits = net(x, edge_index)
+        logits = net(x, edge_index, edge_type)
 
     error = ((logits - expected).abs().max() / expected.abs().max()).item()
     print(f"{len(net.state_dict())} tensors loaded; logits differ by at most {error:.1e} of the largest")

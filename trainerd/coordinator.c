@@ -99,7 +99,8 @@ static enum status load(struct coordinator *c)
                  dataset->name, (long long)dataset->n_node, (long long)dataset->n_edge, (long long)dataset->n_feature,
                  (int)dataset->n_class, dataset->multi_label ? "labels" : "classes", text);
     const struct program_input input = {.n_feature = dataset->n_feature, .n_class = dataset->n_class,
-                                        .is_sparse = c->sparse_features};
+                                        .is_sparse = c->sparse_features, .is_typed = dataset->features_typed,
+                                        .n_relation = dataset->n_relation};
     status = rules_check(c);
     return status == STATUS_OK ? program_build(&c->job, &input, &c->program) : status;
 }

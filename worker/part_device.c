@@ -34,7 +34,9 @@ static enum status direct_open(const struct part_device_setup *setup, const stru
                                  .n_edge = block->n_edge,
                                  .rows = block->rows,
                                  .indptr = block->indptr,
-                                 .cols = cols};
+                                 .cols = cols,
+                                 .types = block->types,
+                                 .weights = block->weights};
     return setup->device->ops->block_open(setup->device, out);
 }
 
@@ -57,7 +59,9 @@ static enum status blocks_open(const struct part_device_setup *setup, const stru
                                                      .n_edge = block->n_edge,
                                                      .rows = block->rows,
                                                      .indptr = block->indptr,
-                                                     .cols = block->cols};
+                                                     .cols = block->cols,
+                                                     .types = block->types,
+                                                     .weights = block->weights};
             status = setup->device->ops->block_open(setup->device, &out->block[d][q]);
         }
         if (status == STATUS_OK && local && setup->in_place) {

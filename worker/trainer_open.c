@@ -75,7 +75,8 @@ static enum status program_open(struct trainer *t)
 {
     const struct part *part = t->setup.parts[t->own[0]];
     struct program_input input = {
-        .n_feature = part->n_feature, .n_class = part->n_class, .is_sparse = part->feature_indptr != NULL};
+        .n_feature = part->n_feature, .n_class = part->n_class, .is_sparse = part->feature_indptr != NULL,
+        .is_typed = part->features_typed, .n_relation = part->n_relation};
     enum status status = program_build(t->setup.job, &input, &t->program);
     if (status != STATUS_OK) {
         return status;

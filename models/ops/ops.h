@@ -69,4 +69,8 @@ void attention_backward_begin(const struct aggregate_call *call);
 void attention_backward_query(const struct aggregate_call *call);
 void attention_backward_source(const struct aggregate_call *call);
 
+void aggregate_relation_forward(const struct aggregate_call *call);
+void aggregate_relation_backward(const struct aggregate_call *call);
+size_t aggregate_relation_scratch(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n);
+
 #endif

@@ -115,6 +115,12 @@ Test(bits, batch_norm_is_the_same_however_it_is_run)
                      symmetric);
 }
 
+Test(bits, rgcn_is_the_same_however_it_is_run)
+{
+    expect_same_bits("kind = \"rgcn\"\nhidden = 16\ndropout = 0.3\nnorm = \"batch\"", symmetric);
+    expect_same_bits("kind = \"rgcn\"\nbases = 3\nhidden = 9\nlayers = 3\nresidual = true", directed);
+}
+
 static double relative_difference(const float *a, const float *b, int64_t n)
 {
     double apart = 0.0, size = 0.0;

@@ -27,7 +27,19 @@ static void graph_open(struct golden_case *golden)
         pair[i] = npy_int(&edges, i);
     }
     struct npy labels = array_open(golden, "labels.npy");
+    char types_path[8192];
+    snprintf(types_path, sizeof types_path, "%s/edge_type.npy", golden->folder);
     test_graph_from_edges(labels.shape[0], n_edge, pair, pair + n_edge, DATASET_LOOPS_STORED, &golden->graph);
+    if (npy_exists(types_path)) {
+        struct npy types = array_open(golden, "edge_type.npy");
+        golden->graph.type = memory_alloc((size_t)n_edge, sizeof *golden->graph.type);
+        for (int64_t e = 0; e < n_edge; e++) {
+            golden->graph.type[e] = (uint16_t)npy_int(&types, e);
+            golden->graph.n_relation = golden->graph.type[e] >= golden->graph.n_relation ? golden->graph.type[e] + 1
+                                                                                         : golden->graph.n_relation;
+        }
+        npy_close(&types);
+    }
     golden->labels = memory_alloc((size_t)labels.n_value, sizeof *golden->labels);
     for (int64_t i = 0; i < labels.n_value; i++) {
         golden->labels[i] = (int32_t)npy_int(&labels, i);

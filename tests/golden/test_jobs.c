@@ -135,7 +135,8 @@ static void check(const char *name, const char *model)
     snprintf(text, sizeof text, "[dataset]\npath = \"x\"\n[model]\n%s\n", model);
     static struct job job;
     cr_assert_eq(job_load_text(text, strlen(text), "test", NULL, 0, &job), STATUS_OK, "%s", status_reason());
-    struct program_input input = {.n_feature = golden.n_feature, .n_class = golden.n_class};
+    struct program_input input = {.n_feature = golden.n_feature, .n_class = golden.n_class,
+                                  .n_relation = golden.graph.n_relation};
     cr_assert_eq(program_build(&job, &input, &trial.program), STATUS_OK, "%s", status_reason());
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
         trial.layout = &layouts[i];
@@ -186,4 +187,14 @@ Test(golden_job, gat_with_averaged_heads_agrees_for_every_number_of_parts_and_pa
 Test(golden_job, gatv2_agrees_for_every_number_of_parts_and_partition)
 {
     check("gatv2", "kind = \"gatv2\"\nheads = 4\nhidden = 4\nactivation = \"elu\"");
+}
+
+Test(golden_job, rgcn_agrees_for_every_number_of_parts_and_partition)
+{
+    check("rgcn", "kind = \"rgcn\"\nhidden = 16");
+}
+
+Test(golden_job, rgcn_with_bases_agrees_for_every_number_of_parts_and_partition)
+{
+    check("rgcn_basis", "kind = \"rgcn\"\nhidden = 16\nbases = 2");
 }

@@ -119,7 +119,7 @@ static void check(const char *name, enum dataset_loops loops)
     golden.graph.loops = loops;
     for (int sparse = 0; sparse < 2; sparse++) {
         const struct program_input input = {.n_feature = golden.n_feature, .n_class = golden.n_class,
-                                            .is_sparse = sparse > 0};
+                                            .is_sparse = sparse > 0, .n_relation = golden.graph.n_relation};
         struct program program;
         cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
         for (int d = 0; d < 2; d++) {
@@ -184,4 +184,17 @@ Test(golden, gatv2_is_gatv2conv)
 {
     attention(JOB_KIND_GATV2, 4, 1);
     check("gatv2", DATASET_LOOPS_IMPLICIT);
+}
+
+Test(golden, rgcn_is_rgcnconv)
+{
+    job.model.kind = JOB_KIND_RGCN;
+    check("rgcn", DATASET_LOOPS_STORED);
+}
+
+Test(golden, rgcn_with_bases_is_rgcnconv)
+{
+    job.model.kind = JOB_KIND_RGCN;
+    job.model.bases = 2;
+    check("rgcn_basis", DATASET_LOOPS_STORED);
 }

@@ -27,7 +27,8 @@ TestSuite(model, .init = begin, .fini = end);
 static void check_features(const char *what, int64_t n_feature, bool sparse)
 {
     struct program program;
-    const struct program_input input = {.n_feature = n_feature, .n_class = N_CLASS, .is_sparse = sparse};
+    const struct program_input input = {.n_feature = n_feature, .n_class = N_CLASS, .is_sparse = sparse, .is_typed = sparse,
+                                        .n_relation = graph.n_relation};
     cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
     struct gradient_case one = {.what = what, .program = &program, .graph = &graph, .zeros = sparse,
                                 .training = true};
@@ -123,6 +124,15 @@ Test(model, gatv2_gives_the_gradients_of_all_its_weights)
 Test(model, transformer_gives_the_gradients_of_all_its_weights)
 {
     attention(JOB_KIND_TRANSFORMER);
+}
+
+Test(model, rgcn_gives_the_gradients_of_all_its_weights)
+{
+    job.model.kind = JOB_KIND_RGCN;
+    test_graph_types(&graph, 5, 3);
+    check("rgcn");
+    job.model.bases = 2;
+    check("rgcn, bases");
 }
 
 Test(model, layer_norm_residual_and_plain_layers_pass_gradients_through_every_model)

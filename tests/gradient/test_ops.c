@@ -233,3 +233,31 @@ Test(op, head_mean_gives_its_gradient)
     int x = mapped((int64_t)N_HEAD * N_COLUMN);
     check_from("head_mean", program_head_mean(&program, x, N_HEAD), true);
 }
+
+/* Both ways of having weights for four relations, of which a row has some. */
+static void relation_check(bool mixed)
+{
+    test_graph_types(&graph, 4, 3);
+    const int64_t shape[] = {mixed ? 2 : 4, 6, 6};
+    int bases = program_tensor(&program, "weight", 3, shape, 1.0);
+    int comp = mixed ? program_param(&program, "comp", 4, 2, 1.0) : -1;
+    int x = mapped(6);
+    check_read_again("relation", program_relation(&program, x, bases, comp), x, true);
+}
+
+Test(op, relation_gives_the_gradients_of_its_weights_and_input)
+{
+    relation_check(false);
+}
+
+Test(op, relation_gives_the_gradients_of_bases_and_their_shares)
+{
+    relation_check(true);
+}
+
+Test(op, linear_by_column_gives_the_gradients_of_weight_bias_and_input)
+{
+    int x = mapped(6);
+    int w = program_param(&program, "by_column", 6, 6, 1.0);
+    check_read_again("linear by column", program_linear_by_column(&program, x, w, vector(6)), x, true);
+}

@@ -54,49 +54,78 @@ static struct places places_build(struct executor *x)
     return at;
 }
 
-/* The edges of one block as a bitmap: is there an edge that brings column node `from` to row node `to`? */
-static bool *edges_mark(const struct executor *x, enum part_direction direction)
+/* Edges as a table: 1 + the edge that brings column node `from` to row node `to`; 0: none. */
+static int64_t *edges_mark(const struct executor *x, enum part_direction direction)
 {
     const struct test_graph *graph = x->setup.graph;
-    bool *edge = memory_alloc((size_t)(graph->n_node * graph->n_node), sizeof *edge);
+    int64_t *edge = memory_alloc((size_t)(graph->n_node * graph->n_node), sizeof *edge);
     for (int64_t e = 0; e < graph->n_edge; e++) {
         int64_t row = direction == PART_DIRECTION_IN ? graph->to[e] : graph->from[e];
         int64_t col = direction == PART_DIRECTION_IN ? graph->from[e] : graph->to[e];
-        edge[row * graph->n_node + col] = true;
+        edge[row * graph->n_node + col] = e + 1;
     }
     return edge;
 }
 
-static bool has_row(const bool *edge, int64_t n, uint32_t row, const uint32_t *cols, int64_t n_col)
+static bool has_row(const int64_t *edge, int64_t n, uint32_t row, const uint32_t *cols, int64_t n_col)
 {
     for (int64_t c = 0; c < n_col; c++) {
-        if (edge[row * n + cols[c]]) {
+        if (edge[row * n + cols[c]] > 0) {
             return true;
         }
     }
     return false;
 }
 
-static bool has_col(const bool *edge, int64_t n, const uint32_t *rows, int64_t n_row, uint32_t col)
+static bool has_col(const int64_t *edge, int64_t n, const uint32_t *rows, int64_t n_row, uint32_t col)
 {
     for (int64_t r = 0; r < n_row; r++) {
-        if (edge[rows[r] * n + col]) {
+        if (edge[rows[r] * n + col] > 0) {
             return true;
         }
     }
     return false;
 }
 
-static void block_open(struct executor *x, const bool *edge, int i, int j, struct executor_block *out)
+/* Edges of one block while they are listed. */
+struct edge_list {
+    int64_t n;
+    uint32_t *cols;
+    uint16_t *types;
+    float *weights;
+};
+
+/* One row's edges: by type, then column. */
+static void row_list(const struct test_graph *graph, const int64_t *edge_of_node, const uint32_t *payload_node,
+                     int64_t n_col, struct edge_list *list)
+{
+    for (int32_t type = 0; type < (graph->type != NULL ? graph->n_relation : 1); type++) {
+        for (uint32_t c = 0; c < n_col; c++) {
+            int64_t e = edge_of_node[payload_node[c]] - 1;
+            if (e < 0 || (graph->type != NULL && graph->type[e] != type)) {
+                continue;
+            }
+            list->types[list->n] = (uint16_t)type;
+            list->weights[list->n] = graph->type != NULL ? (float)test_graph_weight(graph, e) : 1.0f;
+            list->cols[list->n++] = c;
+        }
+    }
+}
+
+static void block_open(struct executor *x, const int64_t *edge, int i, int j, struct executor_block *out)
 {
     const struct executor_part *own = &x->part[i], *other = &x->part[j];
     const struct test_graph *graph = x->setup.graph;
-    int64_t n = graph->n_node, n_row = 0, n_col = 0, n_edge = 0;
+    int64_t n = graph->n_node, n_row = 0, n_col = 0;
     uint32_t *rows = memory_alloc((size_t)n, sizeof *rows), *payload = memory_alloc((size_t)n, sizeof *payload);
-    uint32_t *cols = memory_alloc((size_t)(n * n), sizeof *cols);
+    uint32_t *payload_node = memory_alloc((size_t)n, sizeof *payload_node);
+    struct edge_list list = {.cols = memory_alloc((size_t)(n * n), sizeof *list.cols),
+                             .types = memory_alloc((size_t)(n * n), sizeof *list.types),
+                             .weights = memory_alloc((size_t)(n * n), sizeof *list.weights)};
     int64_t *indptr = memory_alloc((size_t)n + 1, sizeof *indptr);
     for (uint32_t c = 0; c < other->n_own; c++) {
         if (i == j || has_col(edge, n, own->node, own->n_own, other->node[c])) {
+            payload_node[n_col] = other->node[c];
             payload[n_col++] = c;
         }
     }
@@ -105,26 +134,24 @@ static void block_open(struct executor *x, const bool *edge, int i, int j, struc
             continue;
         }
         rows[n_row++] = r;
-        for (uint32_t c = 0; c < n_col; c++) {
-            if (edge[own->node[r] * n + other->node[payload[c]]]) {
-                cols[n_edge++] = c;
-            }
-        }
-        indptr[n_row] = n_edge;
+        row_list(graph, edge + own->node[r] * n, payload_node, n_col, &list);
+        indptr[n_row] = list.n;
     }
-    out->block = (struct device_block){.n_row = n_row, .n_col = n_col, .n_edge = n_edge};
+    size_t n_edge = (size_t)list.n;
+    out->block = (struct device_block){.n_row = n_row, .n_col = n_col, .n_edge = list.n};
     out->block.rows = i == j ? NULL : executor_upload(x, rows, (size_t)n_row * sizeof *rows);
     out->block.indptr = executor_upload(x, indptr, (size_t)(n_row + 1) * sizeof *indptr);
-    out->block.cols = executor_upload(x, cols, (size_t)n_edge * sizeof *cols);
-    out->payload_rows = executor_upload(x, payload, (size_t)n_col * sizeof *payload);
-    for (int64_t c = 0; c < n_col; c++) {
-        payload[c] = other->node[payload[c]];
+    out->block.cols = executor_upload(x, list.cols, n_edge * sizeof *list.cols);
+    if (graph->type != NULL) {
+        out->block.types = executor_upload(x, list.types, n_edge * sizeof *list.types);
+        out->block.weights = executor_upload(x, list.weights, n_edge * sizeof *list.weights);
     }
-    out->payload_node = executor_upload(x, payload, (size_t)n_col * sizeof *payload);
+    out->payload_rows = executor_upload(x, payload, (size_t)n_col * sizeof *payload);
+    out->payload_node = executor_upload(x, payload_node, (size_t)n_col * sizeof *payload_node);
     for (int kind = 0; kind < AGGREGATE_KIND_N; kind++) {
         float *scale = memory_alloc((size_t)n_col, sizeof *scale);
         for (int64_t c = 0; aggregate_defs[kind].has_scale && c < n_col; c++) {
-            scale[c] = aggregate_defs[kind].scale(graph->degree[payload[c]],
+            scale[c] = aggregate_defs[kind].scale(graph->degree[payload_node[c]],
                                                   graph->loops == DATASET_LOOPS_IMPLICIT);
         }
         out->col_scale[kind] =
@@ -134,14 +161,17 @@ static void block_open(struct executor *x, const bool *edge, int i, int j, struc
     ASSERT(x->ops->block_open(x->device, &out->block) == STATUS_OK);
     free(rows);
     free(payload);
-    free(cols);
+    free(payload_node);
+    free(list.cols);
+    free(list.types);
+    free(list.weights);
     free(indptr);
 }
 
 static void blocks_open(struct executor *x)
 {
     for (int direction = 0; direction < PART_DIRECTION_N; direction++) {
-        bool *edge = edges_mark(x, (enum part_direction)direction);
+        int64_t *edge = edges_mark(x, (enum part_direction)direction);
         for (int i = 0; i < x->setup.n_part; i++) {
             uint32_t arg_base = 0;
             x->part[i].block[direction] = memory_alloc((size_t)x->setup.n_part, sizeof(struct executor_block));

@@ -48,4 +48,23 @@ void test_graph_release(struct test_graph *graph)
     free(graph->from);
     free(graph->to);
     free(graph->degree);
+    free(graph->type);
+}
+
+void test_graph_types(struct test_graph *graph, int32_t n_relation, uint64_t seed)
+{
+    graph->n_relation = n_relation;
+    graph->type = memory_alloc((size_t)graph->n_edge, sizeof *graph->type);
+    for (int64_t e = 0; e < graph->n_edge; e++) {
+        graph->type[e] = (uint16_t)(0.5f * (1.0f + test_number(seed, (uint64_t)e, 0)) * (float)n_relation);
+    }
+}
+
+double test_graph_weight(const struct test_graph *graph, int64_t e)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < graph->n_edge; i++) {
+        n += graph->to[i] == graph->to[e] && graph->type[i] == graph->type[e];
+    }
+    return 1.0 / (double)n;
 }

@@ -219,6 +219,38 @@ static void concat(const struct truth *t, const struct op *op, int64_t f, double
     }
 }
 
+static void linear_by_column(const struct truth *t, int64_t f_in, int64_t f_out, const double *w, const double *b,
+                             const double *x, double *y)
+{
+    for (int64_t i = 0; i < t->graph->n_node * f_out; i++) {
+        int64_t row = i / f_out, o = i % f_out;
+        y[i] = b != NULL ? b[o] : 0.0;
+        for (int64_t c = 0; c < f_in; c++) {
+            y[i] += x[row * f_in + c] * w[c * f_out + o];
+        }
+    }
+}
+
+/* Edge by edge: y_to += weight · x_from · W of the edge's type, W mixed from the bases element by element. */
+static void relate(const struct truth *t, const struct op *op, const double *weight, const double *comp, const double *x,
+                   double *y)
+{
+    const struct test_graph *graph = t->graph;
+    const int64_t *shape = t->program->param[op->param[0]].shape;
+    int64_t n_base = shape[0], f_in = shape[1], f_out = shape[2];
+    memset(y, 0, (size_t)(graph->n_node * f_out) * sizeof *y);
+    for (int64_t e = 0; e < graph->n_edge; e++) {
+        double share = test_graph_weight(graph, e);
+        for (int64_t i = 0; i < f_in * f_out; i++) {
+            double w = comp == NULL ? weight[graph->type[e] * f_in * f_out + i] : 0.0;
+            for (int64_t b = 0; comp != NULL && b < n_base; b++) {
+                w += comp[graph->type[e] * n_base + b] * weight[b * f_in * f_out + i];
+            }
+            y[graph->to[e] * f_out + i % f_out] += share * w * x[graph->from[e] * f_in + i / f_out];
+        }
+    }
+}
+
 static void op_evaluate(struct truth *t, int index)
 {
     const struct program *program = t->program;
@@ -234,7 +266,11 @@ static void op_evaluate(struct truth *t, int index)
     }
     switch (op->kind) {
     case OP_KIND_LINEAR:
-        linear(t, program->value[op->in[0]].width, f, w[0], w[1], x[0], y);
+        if (op->by_column) {
+            linear_by_column(t, program->value[op->in[0]].width, f, w[0], w[1], x[0], y);
+        } else {
+            linear(t, program->value[op->in[0]].width, f, w[0], w[1], x[0], y);
+        }
         break;
     case OP_KIND_ACTIVATE:
         activate(t, index, op, f, x[0], y);
@@ -246,7 +282,9 @@ static void op_evaluate(struct truth *t, int index)
         batch_norm(t, op, f, w[0], w[1], x[0], y);
         break;
     case OP_KIND_AGGREGATE:
-        if (op->n_head > 0) {
+        if (op->aggregate == AGGREGATE_KIND_RELATION) {
+            relate(t, op, w[0], w[1], x[0], y);
+        } else if (op->n_head > 0) {
             attend(t, index, op, f, x, w[0], y);
         } else {
             aggregate(t, op->aggregate, f, x[0], y);

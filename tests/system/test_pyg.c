@@ -98,6 +98,32 @@ static void write_dataset(void)
     write_features(2);
 }
 
+/* Three relations, among them repeats of one edge in another one. */
+static void write_types(void)
+{
+    int64_t types[N_EDGE];
+    for (int e = 0; e < N_EDGE; e++) {
+        types[e] = e < 3 ? e : (int64_t)((test_number(6, (uint64_t)e, 0) + 1) / 2 * 3);
+    }
+    save("edge_type.npy", NPY_TYPE_I64, 1, (int64_t[]){N_EDGE}, types);
+}
+
+/* Half of the nodes with rows of their own, half without any. */
+static void write_node_types(void)
+{
+    int64_t types[N_NODE];
+    float rows[N_NODE / 2][5];
+    for (int i = 0; i < N_NODE; i++) {
+        types[i] = i % 2;
+        for (int c = 0; c < 5; c++) {
+            rows[i / 2][c] = test_number(7, (uint64_t)i, (uint32_t)c);
+        }
+    }
+    save("node_type.npy", NPY_TYPE_I64, 1, (int64_t[]){N_NODE}, types);
+    save("feat_t1.npy", NPY_TYPE_F32, 2, (int64_t[]){N_NODE / 2, 5}, rows);
+    cr_assert_eq(unlink(folder_path("data/features.npy")), 0);
+}
+
 static void make_all(void)
 {
     const struct {
@@ -182,4 +208,19 @@ Test(pyg, other_features_give_other_logits)
     write_features(3);
     cr_assert_eq(load_into_pyg(), 1, "%s", words);
     cr_assert_not_null(strstr(words, "logits differ"), "%s", words);
+}
+
+Test(pyg, rgcn_gives_the_same_logits)
+{
+    write_types();
+    train("--set model.kind=rgcn --set model.layers=3 --set model.residual=true");
+    cr_assert_eq(load_into_pyg(), 0, "%s", words);
+}
+
+Test(pyg, rgcn_with_bases_and_typed_nodes_gives_the_same_logits)
+{
+    write_types();
+    write_node_types();
+    train("--set model.kind=rgcn --set model.bases=2 --set dataset.undirected=yes");
+    cr_assert_eq(load_into_pyg(), 0, "%s", words);
 }

@@ -355,3 +355,32 @@ Test(model_names, settings_that_do_not_go_together_are_refused)
     input.n_class = 0;
     refused(STATUS_DATA, "no labels");
 }
+
+Test(model_names, rgcn_is_named_as_in_pytorch_geometric)
+{
+    input.n_relation = 4;
+    build(JOB_KIND_RGCN);
+    names("convs.0.weight 4x12x16\nconvs.0.root 12x16\nconvs.0.bias 16\n"
+          "convs.1.weight 4x16x5\nconvs.1.root 16x5\nconvs.1.bias 5\n");
+    job.model.bases = 2;
+    input.is_sparse = input.is_typed = true;
+    build(JOB_KIND_RGCN);
+    names("embedding.weight 16x12\nconvs.0.weight 2x16x16\nconvs.0.comp 4x2\nconvs.0.root 16x16\nconvs.0.bias 16\n"
+          "convs.1.weight 2x16x5\nconvs.1.comp 4x2\nconvs.1.root 16x5\nconvs.1.bias 5\n");
+}
+
+Test(model_names, sparse_features_of_one_type_of_nodes_are_rgcns_as_they_are)
+{
+    input.n_relation = 4;
+    input.is_sparse = true;
+    build(JOB_KIND_RGCN);
+    cr_assert(!program.value[0].is_sparse);
+    cr_assert_str_eq(program.param[0].name, "convs.0.weight");
+}
+
+Test(model_names, rgcn_without_types_of_edges_is_refused)
+{
+    job.model.kind = JOB_KIND_RGCN;
+    cr_assert_eq(program_build(&job, &input, &program), STATUS_DATA);
+    cr_assert_not_null(strstr(status_reason(), "the data set's edges have no types"));
+}

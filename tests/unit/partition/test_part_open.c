@@ -116,7 +116,7 @@ Test(part_open, a_header_that_cannot_be_is_refused_by_what_it_says)
     const uint32_t one = 1, ff = UINT32_MAX;
     const uint8_t three = 3;
     broken_at(HEADER(magic), "TRNDPARA", 8, "expected the magic word TRNDPART");
-    broken_at(HEADER(version), &one, 4, "version 1 with 25 sections, expected version 3 with 25");
+    broken_at(HEADER(version), &one, 4, "version 1 with 25 sections, expected version 4 with 25");
     broken_at(HEADER(part), &ff, 4, "a part number below the number of parts");
     broken_at(HEADER(n_part), &ff, 4, "a part number below the number of parts");
     broken_i64(HEADER(n_own), 31, "1 to n_node own rows");
@@ -129,6 +129,7 @@ Test(part_open, a_header_that_cannot_be_is_refused_by_what_it_says)
     broken_at(HEADER(n_class), &ff, 4, "not negative");
     broken_at(HEADER(loops), &three, 1, "known values");
     broken_at(HEADER(features), &three, 1, "known values");
+    broken_at(HEADER(features_typed), &three, 1, "known values");
     broken_i64(HEADER(total[0].n_row), -8, "rows, columns and edges in all that fit the bytes");
     broken_i64(HEADER(total[1].n_edge), INT64_MAX, "rows, columns and edges in all that fit the bytes");
     broken_i64(HEADER(total[1].n_edge), 3, "counts that fit the bytes");

@@ -113,7 +113,7 @@ static void play_epochs(const char *model, bool is_sparse)
     static struct job job;
     cr_assert_eq(job_load_text(text, strlen(text), "test", NULL, 0, &job), STATUS_OK, "%s", status_reason());
     struct program program;
-    struct program_input input = {.n_feature = 48, .n_class = 5, .is_sparse = is_sparse};
+    struct program_input input = {.n_feature = 48, .n_class = 5, .is_sparse = is_sparse, .is_typed = is_sparse, .n_relation = 4};
     cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
     struct picture p = {.program = &program, .plan = {.n_row = 32, .n_sparse_value = 64}};
     liveness_place(&program, &p.plan);
@@ -154,6 +154,8 @@ static const char *const models[] = {
     "kind = \"gatv2\"\nheads = 2\nlayers = 3\ndropout = 0.5\nattention_dropout = 0.5",
     "kind = \"transformer\"\nheads = 2\nlayers = 3\nnorm = \"layer\"\nactivation = \"gelu\"",
     "kind = \"gcn\"\nlayers = 4\nlinear_layers = 2",
+    "kind = \"rgcn\"\nlayers = 3\ndropout = 0.5\nresidual = true",
+    "kind = \"rgcn\"\nlayers = 3\nbases = 2\nnorm = \"layer\"",
 };
 
 Test(liveness, no_array_is_overwritten_while_an_epoch_still_reads_it)

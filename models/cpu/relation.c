@@ -1,0 +1,159 @@
+/* Sums by relation: a run of edges of one type is gathered by the kernels of sums, then spread over the bases. */
+#include "models/cpu/cpu.h"
+
+#include <string.h>
+
+/* Rows that one partial sum of relation_dot covers: a function of n alone, 32 chunks at most. */
+#define DOT_CHUNK_MAX 32
+#define DOT_ROWS_MIN 256
+
+static int64_t dot_rows(int64_t n)
+{
+    int64_t rows = (n + DOT_CHUNK_MAX - 1) / DOT_CHUNK_MAX;
+    return rows > DOT_ROWS_MIN ? rows : DOT_ROWS_MIN;
+}
+
+static int64_t own_row(const struct device_block *block, int64_t r)
+{
+    return block->rows != NULL ? block->rows[r] : r;
+}
+
+static int64_t run_end(const struct device_block *block, int64_t e, int64_t end)
+{
+    int64_t last = e + 1;
+    while (last < end && block->types[last] == block->types[e]) {
+        last++;
+    }
+    return last;
+}
+
+static struct cpu_sum sum_of(const struct device_block *block, int64_t stride, const float *x)
+{
+    return (struct cpu_sum){.cols = block->cols, .n_edge = block->n_edge, .kind = CPU_WEIGHT_EDGE, .weight = block->weights,
+                            .f = stride, .x = x};
+}
+
+/* One call of relation_sum. */
+struct spread {
+    const struct device_block *block;
+    const struct cpu_kernels *kernels;
+    struct cpu_sum sum;
+    int64_t n_base, f;
+    const float *comp;
+    float *out;
+};
+
+/* out[row, b] += comp[type, b] · u over some columns; without comp the type's own b alone. */
+static void run_spread(const struct spread *s, int64_t row, int64_t type, int64_t column, int64_t n, const float *u)
+{
+    int64_t first = s->comp != NULL ? 0 : type, end = s->comp != NULL ? s->n_base : type + 1;
+    for (int64_t b = first; b < end; b++) {
+        float factor = s->comp != NULL ? s->comp[type * s->n_base + b] : 1.0f;
+        float *to = s->out + (row * s->n_base + b) * s->f + column;
+        for (int64_t c = 0; c < n; c++) {
+            to[c] += factor * u[c];
+        }
+    }
+}
+
+static void rows_spread(const struct spread *s, int64_t first, int64_t last)
+{
+    float u[CPU_PARTIAL_COLUMNS];
+    for (int64_t r = first; r < last; r++) {
+        int64_t row = own_row(s->block, r), end = s->block->indptr[r + 1];
+        for (int64_t e = s->block->indptr[r], next; e < end; e = next) {
+            next = run_end(s->block, e, end);
+            for (int64_t column = 0; column < s->f; column += CPU_PARTIAL_COLUMNS) {
+                int64_t n = s->f - column < CPU_PARTIAL_COLUMNS ? s->f - column : CPU_PARTIAL_COLUMNS;
+                s->kernels->sum_piece(&s->sum, e, next, column, n, u);
+                run_spread(s, row, s->block->types[e], column, n, u);
+            }
+        }
+    }
+}
+
+void cpu_relation_sum(struct device *device, const struct device_block *block, int64_t n_base, const float *comp, int64_t f,
+                      int64_t stride, const float *x, float *out)
+{
+    const struct cpu_schedule *schedule = block->schedule;
+    const struct spread s = {.block = block, .kernels = cpu_device(device)->kernels, .sum = sum_of(block, stride, x),
+                             .n_base = n_base, .f = f, .comp = comp, .out = out};
+    bool parallel = block->n_edge * f >= CPU_PARALLEL_MIN;
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (parallel)
+    for (int64_t i = 0; i < schedule->n_range; i++) {
+        rows_spread(&s, schedule->range[2 * i], schedule->range[2 * i + 1]);
+    }
+    /* A heavy row stays whole: one thread each. */
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (schedule->n_piece > 0)
+    for (int64_t p = 0; p < schedule->n_piece; p++) {
+        int64_t row = schedule->piece[p].row;
+        if (p == 0 || schedule->piece[p - 1].row != row) {
+            rows_spread(&s, row, row + 1);
+        }
+    }
+}
+
+static double dot(const float *x, const float *y, int64_t n)
+{
+    double sum = 0.0;
+    for (int64_t c = 0; c < n; c++) {
+        sum += (double)x[c] * y[c];
+    }
+    return sum;
+}
+
+/* What rows first … last-1 give to every (type, base). */
+static void rows_dot(const struct spread *s, const float *y, int64_t first, int64_t last, double *sum)
+{
+    float u[CPU_PARTIAL_COLUMNS];
+    for (int64_t r = first; r < last; r++) {
+        int64_t row = own_row(s->block, r), end = s->block->indptr[r + 1];
+        for (int64_t e = s->block->indptr[r], next; e < end; e = next) {
+            next = run_end(s->block, e, end);
+            for (int64_t column = 0; column < s->f; column += CPU_PARTIAL_COLUMNS) {
+                int64_t n = s->f - column < CPU_PARTIAL_COLUMNS ? s->f - column : CPU_PARTIAL_COLUMNS;
+                s->kernels->sum_piece(&s->sum, e, next, column, n, u);
+                for (int64_t b = 0; b < s->n_base; b++) {
+                    sum[s->block->types[e] * s->n_base + b] += dot(u, y + (row * s->n_base + b) * s->f + column, n);
+                }
+            }
+        }
+    }
+}
+
+void cpu_relation_dot(struct device *device, const struct device_block *block, int64_t n_relation, int64_t n_base, int64_t f,
+                      const float *x, const float *y, bool add, void *scratch, float *grad_comp)
+{
+    const struct spread s = {.block = block, .kernels = cpu_device(device)->kernels, .sum = sum_of(block, f, x),
+                             .n_base = n_base, .f = f};
+    int64_t rows = dot_rows(block->n_row), n_chunk = (block->n_row + rows - 1) / rows, n = n_relation * n_base;
+    double *partial = scratch;
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (block->n_edge * f >= CPU_PARALLEL_MIN)
+    for (int64_t k = 0; k < n_chunk; k++) {
+        int64_t last = (k + 1) * rows < block->n_row ? (k + 1) * rows : block->n_row;
+        memset(partial + k * n, 0, (size_t)n * sizeof *partial);
+        rows_dot(&s, y, k * rows, last, partial + k * n);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        double sum = add ? grad_comp[i] : 0.0;
+        for (int64_t k = 0; k < n_chunk; k++) {
+            sum += partial[k * n + i];
+        }
+        grad_comp[i] = (float)sum;
+    }
+}
+
+size_t cpu_relation_dot_scratch(int64_t n_relation, int64_t n_base)
+{
+    return (size_t)(DOT_CHUNK_MAX * n_relation * n_base) * sizeof(double);
+}
+
+void cpu_swap_axes(struct device *device, int64_t a, int64_t b, int64_t c, const float *x, float *out)
+{
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (a * b * c >= CPU_PARALLEL_MIN)
+    for (int64_t j = 0; j < b; j++) {
+        for (int64_t i = 0; i < a; i++) {
+            memcpy(out + (j * a + i) * c, x + (i * b + j) * c, (size_t)c * sizeof *out);
+        }
+    }
+}

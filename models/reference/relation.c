@@ -1,0 +1,86 @@
+/* Sums by relation over a block's neighbours, and their products with other rows. */
+#include "models/reference/reference.h"
+
+static int64_t own_row(const struct device_block *block, int64_t r)
+{
+    return block->rows != NULL ? block->rows[r] : r;
+}
+
+/* The end of the run of edges of one type that begins at e. */
+static int64_t run_end(const struct device_block *block, int64_t e, int64_t end)
+{
+    int64_t last = e;
+    while (last < end && block->types[last] == block->types[e]) {
+        last++;
+    }
+    return last;
+}
+
+/* u[c] = Σ weight · x[col, c] over a run */
+static double run_sum(const struct device_block *block, int64_t begin, int64_t end, int64_t stride, const float *x, int64_t c)
+{
+    double sum = 0.0;
+    for (int64_t e = begin; e < end; e++) {
+        sum += (double)block->weights[e] * x[block->cols[e] * stride + c];
+    }
+    return sum;
+}
+
+void reference_relation_sum(struct device *device, const struct device_block *block, int64_t n_base, const float *comp,
+                            int64_t f, int64_t stride, const float *x, float *out)
+{
+    (void)device;
+    for (int64_t r = 0; r < block->n_row; r++) {
+        int64_t row = own_row(block, r), end = block->indptr[r + 1];
+        for (int64_t e = block->indptr[r], next; e < end; e = next) {
+            int64_t type = block->types[e];
+            next = run_end(block, e, end);
+            for (int64_t c = 0; c < f; c++) {
+                double u = run_sum(block, e, next, stride, x, c);
+                for (int64_t b = comp != NULL ? 0 : type; b < (comp != NULL ? n_base : type + 1); b++) {
+                    float *to = &out[(row * n_base + b) * f + c];
+                    *to = (float)(*to + (comp != NULL ? comp[type * n_base + b] * u : u));
+                }
+            }
+        }
+    }
+}
+
+void reference_relation_dot(struct device *device, const struct device_block *block, int64_t n_relation, int64_t n_base,
+                            int64_t f, const float *x, const float *y, bool add, void *scratch, float *grad_comp)
+{
+    (void)device;
+    double *sum = scratch;
+    for (int64_t i = 0; i < n_relation * n_base; i++) {
+        sum[i] = add ? grad_comp[i] : 0.0;
+    }
+    for (int64_t r = 0; r < block->n_row; r++) {
+        int64_t row = own_row(block, r), end = block->indptr[r + 1];
+        for (int64_t e = block->indptr[r], next; e < end; e = next) {
+            next = run_end(block, e, end);
+            for (int64_t c = 0; c < f; c++) {
+                double u = run_sum(block, e, next, f, x, c);
+                for (int64_t b = 0; b < n_base; b++) {
+                    sum[block->types[e] * n_base + b] += u * y[(row * n_base + b) * f + c];
+                }
+            }
+        }
+    }
+    for (int64_t i = 0; i < n_relation * n_base; i++) {
+        grad_comp[i] = (float)sum[i];
+    }
+}
+
+size_t reference_relation_dot_scratch(int64_t n_relation, int64_t n_base)
+{
+    return (size_t)(n_relation * n_base) * sizeof(double);
+}
+
+void reference_swap_axes(struct device *device, int64_t a, int64_t b, int64_t c, const float *x, float *out)
+{
+    (void)device;
+    for (int64_t i = 0; i < a * b * c; i++) {
+        int64_t from_a = i / c / b, from_b = i / c % b;
+        out[(from_b * a + from_a) * c + i % c] = x[i];
+    }
+}
