@@ -36,6 +36,9 @@ static const struct experiment experiments[] = {
     {"minesweeper-gcn", "minesweeper", 3, 89.8, 88.8},
     {"minesweeper-sage", "minesweeper", 3, 93.5, 92.5},
     {"acm-psp-sage", "acm_psp", 3, 83.8, 83.0},
+    {"aifb-rgcn", "aifb", 10, 95.8, 93.0},
+    {"hgb-acm-rgcn", "hgb_acm", 3, 91.4, 90.5},
+    {"hgb-imdb-rgcn", "hgb_imdb", 3, 62.1, 61.0},
     {"sbm-multilabel-sage", NULL, 3, 100.0, 95.0},
 };
 
