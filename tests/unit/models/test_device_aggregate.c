@@ -153,7 +153,7 @@ Test(aggregate, a_block_writes_only_the_rows_it_lists)
 
 Test(aggregate, a_large_output_that_goes_past_the_caches_has_the_same_values)
 {
-    int64_t n = 260000, f = 64; /* above the size from which stores are streamed */
+    int64_t n = 270000, f = 64; /* 69 MB: stores are streamed from 64 MiB on */
     struct device_block block = device_graph(n, n, degree_mixed);
     float *x = device_random((size_t)(n * f), 1), *streamed = NULL, *expected = device_scratch((size_t)(n * f) * sizeof *x);
     cr_assert_eq(memory_acquire(MEMORY_OTHER, (size_t)(n * f), sizeof *streamed, &streamed), STATUS_OK);

@@ -61,6 +61,7 @@ Test(generator, the_karate_club_is_the_published_one)
     }
     cr_assert(officers == 17 && dataset.labels[0] == 0 && dataset.labels[33] == 1 && dataset.labels[9] == 1);
     cr_assert(dataset.n_split[0] == 0 && dataset.n_split[1] == 4);
+    cr_assert(dataset.split[0] == 1 && dataset.split[1] == 1 && dataset.split[32] == 1 && dataset.split[33] == 1);
     float rows[2 * 34];
     dataset_feature_rows(&dataset, (uint32_t[]){0, 33}, 2, rows);
     cr_assert(rows[0] == 1 && rows[33] == 0 && rows[34] == 0 && rows[67] == 1);
@@ -123,13 +124,16 @@ Test(generator, features_lie_around_their_classes_centre)
     struct dataset exact = loaded(&job);
     job.dataset.noise = 2;
     struct dataset noisy = loaded(&job);
-    double square = 0, sum = 0;
+    double square = 0, sum = 0, together = 0, before = 0;
     for (int64_t i = 0; i < 4000 * 32; i++) {
         double noise = (double)(noisy.features_f32[i] - exact.features_f32[i]);
         square += noise * noise;
+        together += noise * before;
+        before = noise;
         sum += noise;
     }
     cr_assert_float_eq(sqrt(square / (4000 * 32)), 2, 0.02);
+    cr_assert_float_eq(together / (4000 * 32), 0, 0.06, "neighbouring columns are drawn apart");
     cr_assert_float_eq(sum / (4000 * 32), 0, 0.03);
     int64_t other = -1;
     for (int64_t node = 1; node < 4000; node++) {
@@ -149,8 +153,10 @@ Test(generator, several_labels_per_node_are_rows_that_the_edges_follow)
     job.dataset.homophily = 1;
     struct dataset dataset = loaded(&job);
     cr_assert(dataset.multi_label && dataset.n_class == 8 && dataset.labels == NULL);
+    double n_both = 0;
     for (int64_t node = 0; node < 5000; node++) {
         float n_label = 0;
+        n_both += (double)(dataset.label_rows[node * 8] * dataset.label_rows[node * 8 + 1]);
         for (int c = 0; c < 8; c++) {
             n_label += dataset.label_rows[node * 8 + c];
         }
@@ -163,6 +169,7 @@ Test(generator, several_labels_per_node_are_rows_that_the_edges_follow)
             cr_assert_geq(shared, 1);
         }
     }
+    cr_assert_float_eq(n_both, 5000.0 / 9, 100, "a label of one layer tells nothing of those of others");
     dataset_release(&dataset);
     job.dataset.labels_per_node = 9;
     struct dataset none;

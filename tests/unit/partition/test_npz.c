@@ -255,6 +255,21 @@ Test(pickle_csr, other_classes_and_opcodes_are_refused)
     cr_assert(strstr(status_reason(), "pickle byte 3: opcode that a matrix has no use for") != NULL, "%s", status_reason());
 }
 
+Test(pickle_csr, an_array_of_other_bytes_than_its_shape_says_is_refused)
+{
+    char bytes[2048];
+    struct csr csr;
+    size_t n = pickle_write(bytes, "scipy.sparse.csr\ncsr_matrix", 1);
+    char *shape = memmem(bytes, n, "(K\1K\3\x85", 6); /* of indptr: 3 numbers in 12 bytes */
+    cr_assert_not_null(shape);
+    for (char length = 2; length <= 4; length += 2) {
+        shape[4] = length;
+        cr_assert_eq(pickle_csr_read("m", bytes, n, &csr), STATUS_DATA);
+        cr_assert(strstr(status_reason(), "m.indptr: holds 12 bytes of int32, expected as many as its shape says") != NULL,
+                  "%s", status_reason());
+    }
+}
+
 Test(pickle_csr, opcodes_that_take_more_than_there_is_are_refused)
 {
     char bytes[2048];
