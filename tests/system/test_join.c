@@ -102,56 +102,6 @@ static void send_all(int file, const void *bytes, size_t n)
     }
 }
 
-/* Everything a stranger may try; each connection must be closed by the other side. Then a good worker comes. */
-static void strangers_run(int port)
-{
-    freopen("/dev/null", "w", stderr);
-    int garbage = stranger(port), huge = stranger(port), wrong = stranger(port), early = stranger(port), old = stranger(port);
-    send_all(garbage, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27);
-    send_all(huge, "\xff\xff\xff\xff\x01\x00", 6);
-
-    size_t n;
-    struct message_hello hello = {.version = MESSAGE_VERSION,
-                                  .token = message_text("0000000000000000000000000000000000000000000000000000000000000000"),
-                                  .host = message_text("nowhere")};
-    void *frame = control_frame_hello(&hello, &n);
-    send_all(wrong, frame, n);
-    free(frame);
-    struct message_heartbeat beat = {.epoch = 1};
-    frame = control_frame_heartbeat(&beat, &n);
-    send_all(early, frame, n);
-    free(frame);
-    hello.version = MESSAGE_VERSION + 1;
-    frame = control_frame_hello(&hello, &n);
-    send_all(old, frame, n);
-    free(frame);
-
-    double begin = now_s();
-    int silent[200]; /* more than may wait: the oldest go at once, not after their 5 s; the rest stays silent for ever */
-    for (int i = 0; i < 200; i++) {
-        silent[i] = stranger(port);
-    }
-    if (!is_closed(garbage) || !is_closed(huge) || !is_closed(wrong) || !is_closed(early) || !is_closed(old) ||
-        !is_closed(silent[0]) || now_s() - begin > 4) {
-        _exit(93);
-    }
-    worker_exec(port, "token");
-}
-
-Test(join, strangers_with_garbage_or_silence_keep_no_worker_out)
-{
-    int port;
-    struct job job = manual(1, &port);
-    pid_t pid = beside(strangers_run, port);
-    struct fleet *fleet;
-    cr_assert_eq(fleet_open(&job, NULL, &fleet), STATUS_OK, "%s", status_reason());
-    struct stat about;
-    cr_assert_eq(stat(folder_path("token"), &about), 0);
-    cr_assert_eq(about.st_mode & 0777, 0600u);
-    fleet_close(fleet);
-    expect_exit(pid, 0);
-}
-
 /* The first line of the token file, once it is whole: it is made just after the coordinator listens. */
 static void token_await(char *secret, size_t n_room)
 {
@@ -166,6 +116,90 @@ static void token_await(char *secret, size_t n_room)
         }
     }
     _exit(94);
+}
+
+/* The stream ends with an abort for this reason. */
+static bool is_refused(int file, const char *reason)
+{
+    char bytes[512];
+    size_t n = 0;
+    for (ssize_t got = 1; got > 0 && n < sizeof bytes; n += got > 0 ? (size_t)got : 0) {
+        got = recv(file, bytes + n, sizeof bytes - n, 0);
+    }
+    return memmem(bytes, n, reason, strlen(reason)) != NULL;
+}
+
+static void hello_send(int file, uint32_t version, const char *token)
+{
+    size_t n;
+    struct message_hello hello = {.version = version, .token = message_text(token), .host = message_text("nowhere")};
+    void *frame = control_frame_hello(&hello, &n);
+    send_all(file, frame, n);
+    free(frame);
+}
+
+/* Everything a stranger may say; each connection must be closed at once. Then a good worker comes. */
+static void nonsense_run(int port)
+{
+    freopen("/dev/null", "w", stderr);
+    int garbage = stranger(port), huge = stranger(port), wrong = stranger(port), early = stranger(port), old = stranger(port);
+    char secret[256];
+    token_await(secret, sizeof secret);
+    double begin = now_s();
+    send_all(garbage, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27);
+    send_all(huge, "\xff\xff\xff\xff\x01\x00", 6);
+    hello_send(wrong, MESSAGE_VERSION, "0000000000000000000000000000000000000000000000000000000000000000");
+    hello_send(old, MESSAGE_VERSION + 1, secret);
+    size_t n;
+    struct message_heartbeat beat = {.epoch = 1};
+    void *frame = control_frame_heartbeat(&beat, &n);
+    send_all(early, frame, n);
+    free(frame);
+    if (!is_refused(wrong, "the token is not this job's") || !is_refused(old, "the worker speaks version ") ||
+        !is_refused(early, "the first message is not a hello") || !is_closed(garbage) || !is_closed(huge) ||
+        now_s() - begin > 4) { /* who says nothing is closed after 5 */
+        _exit(93);
+    }
+    worker_exec(port, "token");
+}
+
+Test(join, strangers_who_talk_nonsense_are_turned_away_at_once)
+{
+    int port;
+    struct job job = manual(1, &port);
+    pid_t pid = beside(nonsense_run, port);
+    struct fleet *fleet;
+    cr_assert_eq(fleet_open(&job, NULL, &fleet), STATUS_OK, "%s", status_reason());
+    fleet_close(fleet);
+    expect_exit(pid, 0);
+}
+
+static void silence_run(int port)
+{
+    freopen("/dev/null", "w", stderr);
+    double begin = now_s();
+    int silent[200]; /* more than may wait: the oldest go at once, not after their 5 s; the rest stays silent for ever */
+    for (int i = 0; i < 200; i++) {
+        silent[i] = stranger(port);
+    }
+    if (!is_closed(silent[0]) || now_s() - begin > 4) {
+        _exit(93);
+    }
+    worker_exec(port, "token");
+}
+
+Test(join, strangers_who_say_nothing_keep_no_worker_out)
+{
+    int port;
+    struct job job = manual(1, &port);
+    pid_t pid = beside(silence_run, port);
+    struct fleet *fleet;
+    cr_assert_eq(fleet_open(&job, NULL, &fleet), STATUS_OK, "%s", status_reason());
+    struct stat about;
+    cr_assert_eq(stat(folder_path("token"), &about), 0);
+    cr_assert_eq(about.st_mode & 0777, 0600u);
+    fleet_close(fleet);
+    expect_exit(pid, 0);
 }
 
 /* A worker's hello with its job's token, from a process that says no more. */
