@@ -44,7 +44,8 @@ static enum job_format format_find(const char *path, bool folder)
     if (dataset_path_exists(path, "edges.npy") || dataset_path_exists(path, "indptr.npy")) {
         return JOB_FORMAT_NPY;
     }
-    if (dataset_path_exists(path, "raw/edge.csv.gz") || dataset_path_exists(path, "raw/data.npz")) {
+    if (dataset_path_exists(path, "raw/edge.csv.gz") || dataset_path_exists(path, "raw/data.npz") ||
+        dataset_path_exists(path, "raw/triplet-type-list.csv.gz")) {
         return JOB_FORMAT_OGB;
     }
     return JOB_FORMAT_AUTO;
@@ -87,7 +88,7 @@ static enum status folder_load(const struct job *job, struct dataset *out)
     }
     if (format == JOB_FORMAT_AUTO) {
         return status_fail(STATUS_DATA, "dataset.path: %s: no known format, expected a folder with edges.npy or indptr.npy "
-                           "(npy), with raw/edge.csv.gz or raw/data.npz (ogb), or a .npz file", path);
+                           "(npy), with raw/edge.csv.gz, raw/triplet-type-list.csv.gz or raw/data.npz (ogb), or a .npz file", path);
     }
     name_of(path, out->name, sizeof out->name);
     return readers[format](job, path, out);

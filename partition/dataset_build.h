@@ -43,7 +43,7 @@ static inline bool dataset_wants_types(const struct job *job)
 enum status dataset_nodes_check(int64_t n_node, const char *file);
 
 /* indptr, indices, n_edge, n_duplicate, symmetric, loops, and where the job wants them edge_type and n_relation, from a
- * stream of edges. Edges without types are all of relation 0.
+ * stream of edges. A generator's edges are all of relation 0.
  *
  *   auto_undirected  what undirected = "auto" means for this format
  *   errors  STATUS_DATA an id or a type out of range (file, place, what was expected), a relation without an edge that

@@ -311,6 +311,10 @@ enum status dataset_graph_build(const struct job *job, const struct edge_source 
     build.undirected =
         job->dataset.undirected == JOB_SWITCH_AUTO ? auto_undirected : job->dataset.undirected == JOB_SWITCH_YES;
     bool typed = dataset_wants_types(job);
+    if (typed && source->type == NULL && job->dataset.generator == JOB_GENERATOR_NONE) {
+        return status_fail(STATUS_DATA, "%s: the edges have no types, expected edge_type.npy or raw/triplet-type-list.csv.gz "
+                           "for model.kind = \"rgcn\"", source->file);
+    }
     if (typed && source->type != NULL) {
         relations_open(&relations, source, build.undirected);
     }

@@ -1,9 +1,12 @@
 /* Format ogb: the folder of a node-property data set as the OGB package downloads it, either as tables
  * (raw/edge.csv.gz …) or as arrays (raw/data.npz, raw/node-label.npz), with one split folder of tables.
  *
- * Edge features, years and species are not read. Tables of edges are streamed twice rather than held.
+ * Several node types: dataset_ogb_types.c. Edge features, years and species are not read. Tables of edges are streamed
+ * twice rather than held.
  * source  Hu et al., "Open Graph Benchmark", NeurIPS 2020
  */
+#include "partition/dataset_ogb.h"
+
 #include "partition/csv_gz.h"
 #include "partition/dataset_build.h"
 #include "partition/dataset_edges.h"
@@ -22,12 +25,10 @@ static bool adds_reverse(const char *name)
     return strstr(name, "products") != NULL || strstr(name, "proteins") != NULL;
 }
 
-/* The one number that a file for one graph holds. */
-static enum status count_read(const char *folder, const char *name, int64_t *out)
+enum status dataset_ogb_count(const char *path, int64_t *out)
 {
-    struct dataset_path path = dataset_path_join(folder, name);
     struct npy table;
-    enum status status = csv_gz_table(path.text, NPY_TYPE_I64, 1, &table);
+    enum status status = csv_gz_table(path, NPY_TYPE_I64, 1, &table);
     if (status != STATUS_OK) {
         return status;
     }
@@ -35,7 +36,7 @@ static enum status count_read(const char *folder, const char *name, int64_t *out
     *out = npy_int(&table, 0);
     npy_close(&table);
     if (status == STATUS_OK && *out < 0) {
-        status = status_fail(STATUS_DATA, "%s: line 1: %" PRId64 ", expected a count", path.text, *out);
+        status = status_fail(STATUS_DATA, "%s: line 1: %" PRId64 ", expected a count", path, *out);
     }
     return status;
 }
@@ -81,12 +82,12 @@ static enum status table_graph(const struct job *job, const char *folder, struct
     struct dataset_path path = dataset_path_join(folder, "raw/edge.csv.gz");
     struct edge_table table = {path.text, NULL};
     struct edge_source source = {.file = path.text, .unit = "edge", .self = &table, .read = table_read};
-    enum status status = count_read(folder, "raw/num-node-list.csv.gz", &out->n_node);
+    enum status status = dataset_ogb_count(dataset_path_join(folder, "raw/num-node-list.csv.gz").text, &out->n_node);
     if (status == STATUS_OK) {
         status = dataset_nodes_check(out->n_node, "raw/num-node-list.csv.gz");
     }
     if (status == STATUS_OK) {
-        status = count_read(folder, "raw/num-edge-list.csv.gz", &source.n_edge);
+        status = dataset_ogb_count(dataset_path_join(folder, "raw/num-edge-list.csv.gz").text, &source.n_edge);
     }
     if (status == STATUS_OK) {
         status = dataset_graph_build(job, &source, adds_reverse(out->name), out);
@@ -180,8 +181,7 @@ static enum status array_load(const struct job *job, const char *folder, struct 
     return status == STATUS_OK ? dataset_labels(&labels, true, 0, out) : status;
 }
 
-/* The one folder below split/ that holds tables. */
-static enum status split_folder(const char *folder, struct dataset_path *out)
+enum status dataset_ogb_split_folder(const char *folder, const char *name, struct dataset_path *out)
 {
     struct dataset_path splits = dataset_path_join(folder, "split");
     DIR *directory = opendir(splits.text);
@@ -191,7 +191,7 @@ static enum status split_folder(const char *folder, struct dataset_path *out)
     int n_found = 0;
     for (struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
         struct dataset_path path = dataset_path_join(splits.text, entry->d_name);
-        if (entry->d_name[0] != '.' && dataset_path_exists(path.text, "train.csv.gz")) {
+        if (entry->d_name[0] != '.' && dataset_path_exists(path.text, name)) {
             n_found++;
             *out = path;
         }
@@ -199,8 +199,8 @@ static enum status split_folder(const char *folder, struct dataset_path *out)
     closedir(directory);
     if (n_found != 1) {
         return status_fail(n_found == 0 ? STATUS_NO_INPUT : STATUS_DATA,
-                           "%s: has %d folders with train.csv.gz, expected one (split_dict.pt: convert the data set with "
-                           "scripts/convert_dataset.py)", splits.text, n_found);
+                           "%s: has %d folders with %s, expected one (split_dict.pt: convert the data set with "
+                           "scripts/convert_dataset.py)", splits.text, n_found, name);
     }
     return STATUS_OK;
 }
@@ -213,7 +213,7 @@ static enum status splits_load(const char *folder, struct dataset *out)
         [DATASET_SPLIT_TEST] = "test.csv.gz",
     };
     struct dataset_path splits;
-    enum status status = split_folder(folder, &splits);
+    enum status status = dataset_ogb_split_folder(folder, "train.csv.gz", &splits);
     for (int split = DATASET_SPLIT_TRAIN; split <= DATASET_SPLIT_TEST && status == STATUS_OK; split++) {
         struct dataset_path path = dataset_path_join(splits.text, names[split]);
         struct npy nodes;
@@ -228,8 +228,8 @@ static enum status splits_load(const char *folder, struct dataset *out)
 
 enum status dataset_ogb_load(const struct job *job, const char *path, struct dataset *out)
 {
-    if (dataset_path_exists(path, "raw/triplet-type-list.csv.gz") || dataset_path_exists(path, "raw/relations")) {
-        return status_fail(STATUS_CONFIG, "%s: has raw/triplet-type-list.csv.gz: typed edges are not available yet", path);
+    if (dataset_ogb_is_typed(path)) {
+        return dataset_ogb_typed_load(job, path, out);
     }
     bool arrays = dataset_path_exists(path, "raw/data.npz") && !dataset_path_exists(path, "raw/edge.csv.gz");
     enum status status = arrays ? array_load(job, path, out) : table_load(job, path, out);

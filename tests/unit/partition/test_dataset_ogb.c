@@ -169,7 +169,7 @@ Test(dataset_ogb, any_table_cut_at_any_byte_is_refused)
     }
 }
 
-Test(dataset_ogb, missing_files_and_typed_graphs_are_named)
+Test(dataset_ogb, missing_files_are_named)
 {
     fixture_remove("arxiv/raw/node-label.csv.gz");
     bad(STATUS_NO_INPUT, "node-label.csv.gz", "No such file");
@@ -181,5 +181,134 @@ Test(dataset_ogb, missing_files_and_typed_graphs_are_named)
     fixture_gz("arxiv/split/other/train.csv.gz", "0\n");
     bad(STATUS_DATA, "split: has 2 folders with train.csv.gz", "expected one");
     cr_assert_eq(mkdir(folder_path("arxiv/raw/relations"), 0777), 0);
-    bad(STATUS_CONFIG, "arxiv: has", "typed edges are not available yet");
+    bad(STATUS_NO_INPUT, "num-node-dict.csv.gz", "No such file");
+}
+
+/* Two authors, three papers, one field: two relations, features and labels of papers alone. Name and contents. */
+static const char *const mag_folders[] = {"mag", "mag/raw", "mag/raw/relations", "mag/raw/relations/author___writes___paper",
+                                          "mag/raw/relations/paper___has___field", "mag/raw/node-feat", "mag/raw/node-feat/paper",
+                                          "mag/raw/node-label", "mag/raw/node-label/paper", "mag/split", "mag/split/time",
+                                          "mag/split/time/paper"};
+static const char *const mag_files[][2] = {
+    {"mag/raw/num-node-dict.csv.gz", "paper,author,field\n3,2,1\n"},
+    {"mag/raw/triplet-type-list.csv.gz", "author,writes,paper\npaper,has,field\n"},
+    {"mag/raw/relations/author___writes___paper/edge.csv.gz", "0,2\n1,0\n1,2\n"},
+    {"mag/raw/relations/author___writes___paper/num-edge-list.csv.gz", "3\n"},
+    {"mag/raw/relations/paper___has___field/edge.csv.gz", "0,0\n2,0\n"},
+    {"mag/raw/relations/paper___has___field/num-edge-list.csv.gz", "2\n"},
+    {"mag/raw/node-feat/paper/node-feat.csv.gz", "1,0\n2,3\n0,4\n"},
+    {"mag/raw/node-label/paper/node-label.csv.gz", "1\n0\nnan\n"},
+    {"mag/split/time/paper/train.csv.gz", "0\n"},
+    {"mag/split/time/paper/valid.csv.gz", "1\n"},
+    {"mag/split/time/paper/test.csv.gz", "2\n"},
+};
+
+static void mag_make(void)
+{
+    for (size_t i = 0; i < sizeof mag_folders / sizeof *mag_folders; i++) {
+        mkdir(folder_path(mag_folders[i]), 0777);
+    }
+    for (size_t i = 0; i < sizeof mag_files / sizeof *mag_files; i++) {
+        fixture_gz(mag_files[i][0], mag_files[i][1]);
+    }
+}
+
+static struct job mag_job(void)
+{
+    struct job job = job_of("mag");
+    job.model.kind = JOB_KIND_RGCN;
+    return job;
+}
+
+Test(dataset_ogb, several_node_types_are_numbered_one_after_another)
+{
+    mag_make();
+    struct job job = mag_job();
+    struct dataset d;
+    cr_assert_eq(dataset_load(&job, &d), STATUS_OK, "%s", status_reason());
+    const int64_t indptr[] = {0, 1, 1, 3, 3, 3, 5};
+    const uint32_t indices[] = {4, 3, 4, 0, 2};
+    const uint16_t types[] = {0, 0, 0, 1, 1};
+    const int32_t labels[] = {1, 0, -1, -1, -1, -1};
+    const uint8_t split[] = {1, 2, 3, 0, 0, 0};
+    cr_assert(d.n_node == 6 && d.n_edge == 5 && d.n_relation == 2 && d.n_class == 2 && d.features_typed);
+    cr_assert_arr_eq(d.indptr, indptr, sizeof indptr);
+    cr_assert_arr_eq(d.indices, indices, sizeof indices);
+    cr_assert_arr_eq(d.edge_type, types, sizeof types);
+    cr_assert_arr_eq(d.labels, labels, sizeof labels);
+    cr_assert_arr_eq(d.split, split, sizeof split);
+    const float features[] = {1, 0, 0, 0, 0, 2, 3, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1};
+    const uint32_t nodes[] = {0, 1, 2, 3, 4, 5};
+    float rows[30];
+    cr_assert_eq(d.n_feature, 5);
+    dataset_feature_rows(&d, nodes, 6, rows);
+    cr_assert_arr_eq(rows, features, sizeof rows);
+    dataset_release(&d);
+}
+
+Test(dataset_ogb, relations_are_merged_for_models_that_know_none_and_a_relation_may_be_empty)
+{
+    mag_make();
+    fixture_gz("mag/raw/relations/author___writes___paper/edge.csv.gz", "");
+    fixture_gz("mag/raw/relations/author___writes___paper/num-edge-list.csv.gz", "0\n");
+    struct job job = job_of("mag");
+    struct dataset d;
+    cr_assert_eq(dataset_load(&job, &d), STATUS_OK, "%s", status_reason());
+    cr_assert(d.n_edge == 2 && d.edge_type == NULL);
+    dataset_release(&d);
+    job = mag_job();
+    cr_assert_eq(dataset_load(&job, &d), STATUS_OK, "%s", status_reason());
+    cr_assert(d.n_edge == 2 && d.n_relation == 2 && d.edge_type[0] == 1);
+    dataset_release(&d);
+}
+
+Test(dataset_ogb, tables_of_types_that_do_not_fit_are_refused)
+{
+    static const struct {
+        const char *file, *text, *where, *expected;
+        enum status status;
+    } cases[] = {
+        {"raw/num-node-dict.csv.gz", "", "num-node-dict.csv.gz: is empty", "expected the names", STATUS_DATA},
+        {"raw/num-node-dict.csv.gz", "paper,../x,field\n3,2,1\n", "'../x' is no name", "a folder's name", STATUS_DATA},
+        {"raw/num-node-dict.csv.gz", "paper,author,field\n3,2\n", "num-node-dict.csv.gz: line 2", "integers", STATUS_DATA},
+        {"raw/num-node-dict.csv.gz", "paper,author,field\n3,-2,1\n", "-2 nodes of type 'author'", "expected 0 to", STATUS_DATA},
+        {"raw/num-node-dict.csv.gz", "paper,author,field\n0,0,0\n", "has no nodes", "at least one", STATUS_DATA},
+        {"raw/triplet-type-list.csv.gz", "author,writes\n", "triplet-type-list.csv.gz: line 1", "head,relation,tail", STATUS_DATA},
+        {"raw/triplet-type-list.csv.gz", "author,writes,book\n", "'book' is no node type", "num-node-dict", STATUS_DATA},
+        {"raw/triplet-type-list.csv.gz", "author,reads,paper\n", "author___reads___paper", "No such file", STATUS_NO_INPUT},
+        {"raw/triplet-type-list.csv.gz", "", "triplet-type-list.csv.gz: is empty", "a line for each", STATUS_DATA},
+        {"raw/relations/author___writes___paper/edge.csv.gz", "0,2\n1,0\n2,2\n",
+         "author___writes___paper/edge.csv.gz: line 3: node 2", "expected 0 to 1, the nodes of type 'author'", STATUS_DATA},
+        {"raw/relations/author___writes___paper/edge.csv.gz", "0,2\n1,0\n", "ends after 2 lines", "expected more", STATUS_DATA},
+        {"raw/relations/author___writes___paper/edge.csv.gz", "0,2\n1,0\n1,1\n1,2\n", "goes on after line 3", "that many",
+         STATUS_DATA},
+        {"raw/relations/paper___has___field/edge.csv.gz", "0,0\n1,0\n2,0\n", "goes on after line 2", "that many", STATUS_DATA},
+        {"raw/node-feat/paper/node-feat.csv.gz", "1,0\n2,3\n", "node-feat.csv.gz: ends after 2 lines", "expected 3", STATUS_DATA},
+        {"raw/node-feat/paper/node-feat.csv.gz", "1,0\n2,inf\n0,4\n", "row 1, column 1 is inf", "finite", STATUS_DATA},
+        {"raw/node-label/paper/node-label.csv.gz", "1\n0\n", "node-label.csv.gz: ends after 2 lines", "expected 3", STATUS_DATA},
+        {"split/time/paper/test.csv.gz", "3\n", "test.csv.gz: entry 0: node 3", "the nodes of type 'paper'", STATUS_DATA},
+        {"split/time/paper/test.csv.gz", "0\n", "node 0 is in the train split already", "disjoint", STATUS_DATA},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char name[128];
+        mag_make();
+        snprintf(name, sizeof name, "mag/%s", cases[i].file);
+        fixture_gz(name, cases[i].text);
+        struct job job = mag_job();
+        fixture_refused(&job, cases[i].status, cases[i].where, cases[i].expected);
+    }
+    mag_make();
+    fixture_remove("mag/raw/node-label/paper/node-label.csv.gz");
+    struct job job = mag_job();
+    fixture_refused(&job, STATUS_NO_INPUT, "raw/node-label: 0 node types have node-label.csv.gz", "expected one");
+    mag_make();
+    fixture_remove("mag/split/time/paper/train.csv.gz");
+    fixture_refused(&job, STATUS_NO_INPUT, "split: has 0 folders with paper/train.csv.gz", "expected one");
+}
+
+Test(dataset_ogb, a_graph_without_types_is_refused_for_a_model_of_relations)
+{
+    struct job job = job_of("arxiv");
+    job.model.kind = JOB_KIND_RGCN;
+    fixture_refused(&job, STATUS_DATA, "edge.csv.gz: the edges have no types", "expected edge_type.npy or raw/triplet-type-list");
 }
