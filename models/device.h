@@ -60,6 +60,13 @@ struct device_activate {
     const uint32_t *node;  /* n_row: dataset node ids */
 };
 
+/* Row r is drawn when random_u32(key, node[r], 0) < random_drop_threshold(p). */
+struct device_draw {
+    double p;
+    struct random_key key;
+    const uint32_t *node; /* n_row: dataset node ids */
+};
+
 /* What surrounds the sum of one aggregate: out = row_scale · (self_scale · self + Σ col_scale · x).
  * A NULL scale is 1; a NULL self adds nothing. */
 struct device_aggregate {
@@ -326,12 +333,21 @@ struct device_ops {
     void (*rows_add)(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, const float *x, float *out);
 
     /* --- loss and scores; labels int32 n (-1 none) for cross entropy, float n × c for bce (NaN: unknown) --- */
-    /* grad (NULL: scores only) = scale · d loss / d logits on rows of `split`, 0 elsewhere; score (host) = sums over those rows.
+    /* `drawn`: over its rows alone (NULL: all rows of the split).
+     * grad (NULL: scores only) = scale · d loss / d logits on rows of `split`, 0 elsewhere; score (host) = sums over those rows.
      * scratch: score_scratch(n) bytes */
     void (*loss)(struct device *device, enum device_loss loss, int64_t n, int64_t c, const float *logits, const void *labels,
-                 const uint8_t *row_split, uint8_t split, float scale, void *scratch, float *grad,
-                 struct device_score *score_host);
+                 const uint8_t *row_split, uint8_t split, const struct device_draw *drawn, float scale, void *scratch,
+                 float *grad, struct device_score *score_host);
     size_t (*score_scratch)(int64_t n);
+    /* out n × (f + c) = x | the labels of rows of `split` that are not drawn, one column per class, 0 on all other rows. One of
+     * labels (n) and label_rows (n × c; NaN becomes 0) is NULL */
+    void (*labels_append)(struct device *device, int64_t n, int64_t f, const float *x, int64_t c, const int32_t *labels,
+                          const float *label_rows, const uint8_t *row_split, uint8_t split,
+                          const struct device_draw *drawn, float *out);
+    /* Rows of `split` that are drawn. */
+    void (*draw_count)(struct device *device, int64_t n, const uint8_t *row_split, uint8_t split,
+                       const struct device_draw *drawn, double *count_host);
 
     /* --- optimiser: w, grad, m, v n_value each (sgd: m only, and only with momentum) --- */
     void (*step)(struct device *device, const struct device_step *how, int64_t n_value, const float *grad, float *w,

@@ -24,7 +24,7 @@
     X(head_mean) X(head_mean_backward)                                                          \
     X(relation_sum) X(relation_dot) X(relation_dot_scratch) X(swap_axes)                        \
     X(rows_gather) X(rows_add)                                                                  \
-    X(loss) X(score_scratch) X(step)
+    X(loss) X(score_scratch) X(labels_append) X(draw_count) X(step)
 
 /* Declares <device>_<op> with the type of the table's field. */
 #define DEVICE_OP_PROTOTYPE(device_name, op) __typeof__(*((struct device_ops *)0)->op) device_name##_##op

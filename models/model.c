@@ -112,6 +112,9 @@ static enum status job_check(const struct job *job, const struct program_input *
     if (job->model.kind == JOB_KIND_RGCN && input->n_relation <= 0) {
         return status_fail(STATUS_DATA, "the data set's edges have no types; model.kind = \"%s\" needs them", kind);
     }
+    if (job->model.label_input && input->is_typed) {
+        return status_fail(STATUS_CONFIG, "model.label_input = true does not go with features of several node types, expected one kind");
+    }
     if (input->n_class <= 0) {
         return status_fail(STATUS_DATA, "the data set has no labels; there is nothing to train for");
     }
@@ -124,7 +127,7 @@ static bool needs_dense(const struct job *job, const struct program_input *input
     bool aggregated = job->model.kind == JOB_KIND_SAGE && !aggregate_defs[sage_aggregate(job)].is_linear;
     bool added = job->model.residual && !job->model.residual_linear && n_layer_of(job) > 1 && input->n_feature == job->model.hidden;
     bool typed = job->model.kind == JOB_KIND_RGCN && !input->is_typed;
-    return aggregated || added || typed;
+    return aggregated || added || typed || job->model.label_input;
 }
 
 /* Named as PyTorch Geometric's BatchNorm, a wrapper around torch's. */
@@ -193,7 +196,8 @@ enum status program_build(const struct job *job, const struct program_input *inp
     program_init(input, out);
     out->value[0].is_sparse = input->is_sparse && !needs_dense(job, input);
     double drop = job->model.input_dropout;
-    int x = drop > 0.0 ? program_activate(out, 0, DEVICE_ACTIVATION_NONE, drop) : 0;
+    int x = job->model.label_input ? program_labels(out, 0, input->n_class, 1.0 - job->model.label_rate) : 0;
+    x = drop > 0.0 ? program_activate(out, x, DEVICE_ACTIVATION_NONE, drop) : x;
     if (model->begin != NULL && input->is_typed) {
         x = model->begin(out, job, x);
     }

@@ -17,6 +17,8 @@ const struct op_def op_defs[OP_KIND_N] = {
                             .forward = op_batch_norm_forward, .backward = op_batch_norm_backward,
                             .global = &op_batch_norm_global},
     [OP_KIND_ADD] = {.name = "add", .in_place = true, .forward = op_add_forward, .backward = op_add_backward},
+    [OP_KIND_LABELS] = {.name = "labels", .forward = op_labels_forward, .backward = op_labels_backward,
+                        .global = &op_labels_global},
     [OP_KIND_CONCAT] = {.name = "concat", .forward = op_concat_forward, .backward = op_concat_backward},
     [OP_KIND_MAX] = {.name = "max", .keeps_in = true, .keeps_out = true,
                      .forward = op_max_forward, .backward = op_max_backward},

@@ -25,6 +25,10 @@ struct op_call {
     float *aux;                    /* n × aux_width(op), kept from forward to backward */
     const float *param[OP_N_PARAM];
     float *state[OP_N_PARAM];       /* BATCH_NORM */
+    const int32_t *labels;         /* LABELS: of own rows, one of both NULL … */
+    const float *label_rows;
+    const uint8_t *split;          /* … their split, … */
+    uint8_t train;                 /* … and the split that is trained on */
     double *whole;                 /* global ops: n_whole(op), made of all parts' rows (device) */
 
     const float *grad_out;
@@ -62,6 +66,10 @@ struct op_def {
     void (*backward)(const struct op_call *call);
     const struct global_def *global; /* NULL: a part's rows need no other's */
 };
+
+/* A LABELS op's rows that are hidden from the input in this call, and so the ones that the loss is over; their number in all
+ * parts is the op's whole. */
+struct device_draw op_labels_hidden(const struct op_call *call);
 
 /* By enum op_kind; the row of AGGREGATE is empty but for its name. */
 extern const struct op_def op_defs[OP_KIND_N];

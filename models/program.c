@@ -36,7 +36,7 @@ static int value_append(struct program *program, const struct value *value)
 
 void program_init(const struct program_input *input, struct program *out)
 {
-    *out = (struct program){.logits = 0, .n_relation = input->n_relation};
+    *out = (struct program){.labels = -1, .n_relation = input->n_relation};
     value_append(out, &(struct value){.width = input->n_feature, .is_sparse = input->is_sparse, .is_static = true});
 }
 
@@ -154,6 +154,14 @@ int program_add(struct program *program, float a, int in0, float b, int in1)
     ASSERT(program->value[in0].width == program->value[in1].width);
     return op_append(program, (struct op){.kind = OP_KIND_ADD, .in = {in0, in1, -1}, .param = {-1, -1}, .a = a, .b = b},
                      program->value[in0].width);
+}
+
+int program_labels(struct program *program, int in, int32_t n_class, double hidden)
+{
+    ASSERT(program->labels < 0 && hidden > 0.0 && !program->value[in].needs_grad);
+    program->labels = program->n_op;
+    struct op op = {.kind = OP_KIND_LABELS, .in = {in, -1, -1}, .param = {-1, -1}, .dropout = hidden};
+    return op_append(program, op, program->value[in].width + n_class);
 }
 
 int program_concat(struct program *program, const int *in, int n)

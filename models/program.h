@@ -28,6 +28,7 @@ enum op_kind {
     OP_KIND_LAYER_NORM,/* params: weight, bias */
     OP_KIND_BATCH_NORM,/* params: weight, bias          state: running mean, running variance */
     OP_KIND_ADD,       /* out = a·in0 + b·in1 */
+    OP_KIND_LABELS,    /* out = in0 | training rows' labels; in training a share `dropout` of them is hidden */
     OP_KIND_CONCAT,    /* out = in0 | in1 | in2: columns side by side */
     OP_KIND_MAX,       /* out = max(in0, in1) */
     OP_KIND_EPS_ADD,   /* out = in1 + (1 + eps)·in0     params: eps */
@@ -58,7 +59,7 @@ struct op {
     int state[OP_N_PARAM];  /* BATCH_NORM: parameters that do not train, moved on by the op itself */
     enum aggregate_kind aggregate;
     enum device_activation activation;
-    double dropout;         /* ACTIVATE; attention: of the coefficients */
+    double dropout;         /* ACTIVATE; attention: of the coefficients; LABELS: share hidden */
     float a, b;             /* ADD; attention: a is leaky's slope (GAT, GATV2) or the scale of the product (DOT) */
     int64_t n_head;         /* HEAD_DOT, HEAD_MEAN, attention */
     bool by_column;         /* LINEAR: the weight is stored in × out */
@@ -89,6 +90,7 @@ struct program {
     struct op *op;
     struct value *value;    /* value 0: the input features */
     struct parameter *param;
+    int labels;             /* the op of kind LABELS; -1: the loss is over all training rows */
     int logits;             /* the output value, n_class wide */
     int64_t n_weight;       /* floats in the parameter arena; each tensor starts on a multiple of 16 */
     int32_t n_relation;     /* of the edges; 0: untyped */
@@ -131,6 +133,8 @@ int program_activate(struct program *program, int in, enum device_activation act
 int program_layer_norm(struct program *program, int in, int weight, int bias);
 int program_batch_norm(struct program *program, int in, int weight, int bias, int running_mean, int running_var);
 int program_add(struct program *program, float a, int in0, float b, int in1);
+/* The input features followed by n_class columns of known labels; a program has one at most. */
+int program_labels(struct program *program, int in, int32_t n_class, double hidden);
 /* The columns of n ≥ 1 values side by side: as many ops as it takes. */
 int program_concat(struct program *program, const int *in, int n);
 int program_max(struct program *program, int in0, int in1);

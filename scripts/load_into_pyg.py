@@ -190,6 +190,19 @@ def read_edges(folder, options, n_node):
     return edge_index, None
 
 
+def known_labels(folder, shape):
+    """One column per class; rows that were not trained on are 0."""
+    known = torch.zeros(shape)
+    labels = torch.from_numpy(np.load(os.path.join(folder, "labels.npy")))
+    train = torch.from_numpy(np.load(os.path.join(folder, "train_idx.npy")).astype(np.int64))
+    if labels.dim() > 1:
+        known[train] = labels[train].float().nan_to_num()
+    else:
+        train = train[labels[train] >= 0]
+        known[train, labels[train].long()] = 1
+    return known
+
+
 def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
@@ -200,6 +213,8 @@ def main():
     x, typed = read_features(dataset, len(expected))
     if job["dataset"]["normalize_features"] == "row":
         x = x / x.abs().sum(1, keepdim=True).clamp(min=1e-30)
+    if job["model"]["label_input"]:
+        x = torch.cat([x, known_labels(dataset, expected.shape)], 1)
     if job["model"]["kind"] == "rgcn":
         edge_index, edge_type = read_typed_edges(dataset, job["dataset"])
     else:

@@ -187,7 +187,9 @@ static void ops_live(const struct program *program, const struct memory_plan *pl
             kept[i][k].n_bytes = kept_bytes(program, plan, op, k);
             if (kept[i][k].n_bytes > 0) {
                 life_touch(&kept[i][k], op->is_static ? time_static(i) : time_forward(t, i));
-                life_touch(&kept[i][k], op_has_backward(program, op) ? time_backward(t, i) : kept[i][k].first);
+                bool told = op_defs[op->kind].global != NULL; /* what all parts said, the loss may ask for */
+                life_touch(&kept[i][k], told ? time_loss(t) : kept[i][k].first);
+                life_touch(&kept[i][k], op_has_backward(program, op) ? time_backward(t, i) : kept[i][k].last);
             }
         }
         for (int k = 0; op_has_backward(program, op) && k < OP_N_IN; k++) {

@@ -150,7 +150,7 @@ static int64_t parameters_bytes(const struct memory_plan_input *in, struct memor
         const struct global_def *global = op_defs[op->kind].global;
         int64_t n_bytes = global != NULL ? global->n_sum(in->program, op) * (int64_t)sizeof(double) : 0;
         plan->n_global_bytes = larger(plan->n_global_bytes, n_bytes);
-        plan->n_reduced_bytes += 2 * n_bytes;
+        plan->n_reduced_bytes += n_bytes * (in->program->value[op->out].needs_grad ? 2 : 1);
     }
     int64_t bytes = one + in->n_own_part * plan->n_gradient_bytes;
     if (in->rank == 0) {

@@ -63,9 +63,13 @@ static struct op_call call_build(struct trainer *t, int index, int32_t i, bool b
     if (op_defs[op->kind].global != NULL) {
         call.aux = NULL;
         call.whole = trainer_whole(t, index);
-        for (int k = 0; k < OP_N_PARAM; k++) {
+        for (int k = 0; op->kind == OP_KIND_BATCH_NORM && k < OP_N_PARAM; k++) {
             call.state[k] = t->weights + program->param[op->state[k]].offset;
         }
+        call.labels = part->part->labels;
+        call.label_rows = part->part->label_rows;
+        call.split = part->part->split;
+        call.train = DATASET_SPLIT_TRAIN;
     }
     call.grad_out = backward ? trainer_grad(t, op->out, i) : NULL;
     return call;
@@ -156,11 +160,17 @@ static void part_score(struct trainer *t, int32_t i, enum dataset_split split, b
 {
     const struct part *part = t->part[i].part;
     bool bce = is_bce(t);
-    double terms = (double)t->n_split[split] * (bce ? t->n_class : 1);
+    double terms = (grad ? t->n_loss_row : (double)t->n_split[split]) * (bce ? t->n_class : 1);
+    struct device_draw hidden = {0};
+    if (grad && t->program.labels >= 0) {
+        struct op_call call = call_build(t, t->program.labels, i, false);
+        hidden = op_labels_hidden(&call);
+    }
     const void *labels = bce ? (const void *)part->label_rows : (const void *)part->labels;
     t->ops->loss(t->device, bce ? DEVICE_LOSS_BCE : DEVICE_LOSS_CROSS_ENTROPY, part->n_own, t->n_class,
-                 trainer_value(t, t->program.logits, i), labels, part->split, (uint8_t)split, (float)(1.0 / terms),
-                 t->scratch, grad ? trainer_grad(t, t->program.logits, i) : NULL, out);
+                 trainer_value(t, t->program.logits, i), labels, part->split, (uint8_t)split,
+                 hidden.p > 0.0 ? &hidden : NULL, (float)(1.0 / terms), t->scratch,
+                 grad ? trainer_grad(t, t->program.logits, i) : NULL, out);
 }
 
 static enum status train_step(struct trainer *t, double *loss_out)
@@ -169,6 +179,11 @@ static enum status train_step(struct trainer *t, double *loss_out)
     enum status status = forward_walk(t, EXCHANGE_PHASE_FORWARD);
     if (status != STATUS_OK) {
         return status;
+    }
+    t->n_loss_row = (double)t->n_split[DATASET_SPLIT_TRAIN];
+    if (t->program.labels >= 0) {
+        t->ops->download(t->device, &t->n_loss_row, trainer_whole(t, t->program.labels), sizeof t->n_loss_row);
+        t->n_loss_row = fmax(t->n_loss_row, 1.0); /* where all show their labels, nothing is learned */
     }
     for (int32_t i = 0; i < t->n_own; i++) {
         struct device_score score;
@@ -180,7 +195,7 @@ static enum status train_step(struct trainer *t, double *loss_out)
     if (status != STATUS_OK) {
         return status;
     }
-    *loss_out = trainer_sums(t, 0)[0] / ((double)t->n_split[DATASET_SPLIT_TRAIN] * (is_bce(t) ? t->n_class : 1));
+    *loss_out = trainer_sums(t, 0)[0] / (t->n_loss_row * (is_bce(t) ? t->n_class : 1));
     if (!isfinite(*loss_out)) {
         return status_fail(STATUS_TRAINING, "the loss is %s in epoch %u: lower train.lr or look at the features",
                            isnan(*loss_out) ? "not a number" : "infinite", t->epoch);

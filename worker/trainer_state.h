@@ -37,6 +37,7 @@ struct trainer {
     uint32_t epoch;
     bool training;            /* dropout on */
     int64_t n_split[4];       /* of the whole graph */
+    double n_loss_row;        /* of the whole graph, in this epoch's training */
     int32_t n_class;
     struct round_state *round;
 };

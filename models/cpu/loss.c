@@ -62,9 +62,14 @@ static void score_add(struct device_score *sum, const struct device_score *share
     sum->n_row += share->n_row;
 }
 
+static bool is_drawn(const struct device_draw *draw, int64_t row)
+{
+    return random_u32(&draw->key, draw->node[row], 0) < random_drop_threshold(draw->p);
+}
+
 void cpu_loss(struct device *device, enum device_loss loss, int64_t n, int64_t c, const float *logits,
-              const void *labels, const uint8_t *row_split, uint8_t split, float scale, void *scratch, float *grad,
-              struct device_score *score_host)
+              const void *labels, const uint8_t *row_split, uint8_t split, const struct device_draw *drawn, float scale,
+              void *scratch, float *grad, struct device_score *score_host)
 {
     int64_t rows = cpu_chunk_rows(n), n_chunk = cpu_n_chunk(n);
     struct device_score *partial = scratch;
@@ -76,7 +81,7 @@ void cpu_loss(struct device *device, enum device_loss loss, int64_t n, int64_t c
             if (grad != NULL) {
                 memset(grad_row, 0, (size_t)c * sizeof *grad_row);
             }
-            if (row_split[r] != split) {
+            if (row_split[r] != split || (drawn != NULL && !is_drawn(drawn, r))) {
                 continue;
             }
             if (loss == DEVICE_LOSS_BCE) {
@@ -96,4 +101,31 @@ void cpu_loss(struct device *device, enum device_loss loss, int64_t n, int64_t c
 size_t cpu_score_scratch(int64_t n)
 {
     return (size_t)cpu_n_chunk(n) * sizeof(struct device_score);
+}
+
+void cpu_labels_append(struct device *device, int64_t n, int64_t f, const float *x, int64_t c, const int32_t *labels,
+                      const float *label_rows, const uint8_t *row_split, uint8_t split,
+                      const struct device_draw *drawn, float *out)
+{
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * (f + c) >= CPU_PARALLEL_MIN)
+    for (int64_t r = 0; r < n; r++) {
+        float *row = out + r * (f + c);
+        bool shown = row_split[r] == split && !is_drawn(drawn, r);
+        memcpy(row, x + r * f, (size_t)f * sizeof *row);
+        for (int64_t k = 0; k < c; k++) {
+            float label = labels != NULL ? (float)(labels[r] == k) : label_rows[r * c + k];
+            row[f + k] = shown && !isnan(label) ? label : 0.0f;
+        }
+    }
+}
+
+void cpu_draw_count(struct device *device, int64_t n, const uint8_t *row_split, uint8_t split,
+                   const struct device_draw *drawn, double *count_host)
+{
+    int64_t count = 0; /* whole numbers: their order does not matter */
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) reduction(+ : count) if (n >= CPU_PARALLEL_MIN)
+    for (int64_t r = 0; r < n; r++) {
+        count += row_split[r] == split && is_drawn(drawn, r);
+    }
+    *count_host = (double)count;
 }

@@ -30,6 +30,10 @@ extern const struct global_def op_batch_norm_global;
 void op_add_forward(const struct op_call *call);
 void op_add_backward(const struct op_call *call);
 
+void op_labels_forward(const struct op_call *call);
+void op_labels_backward(const struct op_call *call);
+extern const struct global_def op_labels_global;
+
 void op_concat_forward(const struct op_call *call);
 void op_concat_backward(const struct op_call *call);
 

@@ -2,6 +2,7 @@
 #include "models/reference/reference.h"
 
 #include <math.h>
+#include <string.h>
 
 /* −log softmax(z)[label], as log Σ exp(z − max) − (z[label] − max). */
 static void cross_entropy_row(int64_t c, const float *z, int32_t label, double scale, float *grad,
@@ -46,8 +47,14 @@ static void bce_row(int64_t c, const float *z, const float *target, double scale
     score->n_row += known;
 }
 
+static bool is_drawn(const struct device_draw *draw, int64_t row)
+{
+    return random_u32(&draw->key, draw->node[row], 0) < random_drop_threshold(draw->p);
+}
+
 void reference_loss(struct device *device, enum device_loss loss, int64_t n, int64_t c, const float *logits,
-                    const void *labels, const uint8_t *row_split, uint8_t split, float scale, void *scratch,
+                    const void *labels, const uint8_t *row_split, uint8_t split, const struct device_draw *drawn,
+                    float scale, void *scratch,
                     float *grad, struct device_score *score_host)
 {
     (void)scratch;
@@ -57,7 +64,7 @@ void reference_loss(struct device *device, enum device_loss loss, int64_t n, int
     }
     for (int64_t r = 0; r < n; r++) {
         float *grad_row = grad != NULL ? grad + r * c : NULL;
-        if (row_split[r] != split) {
+        if (row_split[r] != split || (drawn != NULL && !is_drawn(drawn, r))) {
             continue;
         }
         if (loss == DEVICE_LOSS_BCE) {
@@ -72,4 +79,31 @@ size_t reference_score_scratch(int64_t n)
 {
     (void)n;
     return 0;
+}
+
+void reference_labels_append(struct device *device, int64_t n, int64_t f, const float *x, int64_t c, const int32_t *labels,
+                      const float *label_rows, const uint8_t *row_split, uint8_t split,
+                      const struct device_draw *drawn, float *out)
+{
+    (void)device;
+    for (int64_t r = 0; r < n; r++) {
+        float *row = out + r * (f + c);
+        bool shown = row_split[r] == split && !is_drawn(drawn, r);
+        memcpy(row, x + r * f, (size_t)f * sizeof *row);
+        for (int64_t k = 0; k < c; k++) {
+            float label = labels != NULL ? (float)(labels[r] == k) : label_rows[r * c + k];
+            row[f + k] = shown && !isnan(label) ? label : 0.0f;
+        }
+    }
+}
+
+void reference_draw_count(struct device *device, int64_t n, const uint8_t *row_split, uint8_t split,
+                   const struct device_draw *drawn, double *count_host)
+{
+    (void)device;
+    int64_t count = 0;
+    for (int64_t r = 0; r < n; r++) {
+        count += row_split[r] == split && is_drawn(drawn, r);
+    }
+    *count_host = (double)count;
 }

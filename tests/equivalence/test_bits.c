@@ -156,6 +156,11 @@ Test(bits, jumping_knowledge_is_the_same_however_it_is_run)
     expect_same_bits("kind = \"sage\"\nhidden = 9\nlayers = 3\njumping_knowledge = \"concat\"", directed);
 }
 
+Test(bits, labels_as_input_are_the_same_however_it_is_run)
+{
+    expect_same_bits("kind = \"gcn\"\nhidden = 16\nlabel_input = true\nlabel_rate = 0.3\ndropout = 0.5", symmetric);
+}
+
 Test(bits, appnp_is_the_same_however_it_is_run)
 {
     expect_same_bits("kind = \"appnp\"\nhidden = 16\nsteps = 4\ndropout = 0.5", symmetric);

@@ -27,8 +27,8 @@ TestSuite(model, .init = begin, .fini = end);
 static void check_features(const char *what, int64_t n_feature, bool sparse)
 {
     struct program program;
-    const struct program_input input = {.n_feature = n_feature, .n_class = N_CLASS, .is_sparse = sparse, .is_typed = sparse,
-                                        .n_relation = graph.n_relation};
+    const struct program_input input = {.n_feature = n_feature, .n_class = N_CLASS, .is_sparse = sparse,
+                                        .is_typed = sparse && graph.n_relation > 0, .n_relation = graph.n_relation};
     cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
     struct gradient_case one = {.what = what, .program = &program, .graph = &graph, .zeros = sparse,
                                 .training = true};
@@ -181,6 +181,16 @@ Test(model, jumping_knowledge_gives_the_gradients_of_all_layers)
         check("concat");
         job.model.jumping_knowledge = JOB_JUMPING_KNOWLEDGE_MAX;
         check("max");
+    }
+}
+
+Test(model, labels_as_input_are_hidden_where_the_loss_looks)
+{
+    const int kinds[] = {JOB_KIND_GCN, JOB_KIND_SAGE, JOB_KIND_APPNP};
+    job.model.label_input = true;
+    for (int k = 0; k < 3; k++) {
+        job.model.kind = kinds[k];
+        check(job_choice_text("model", "kind", kinds[k]));
     }
 }
 

@@ -103,6 +103,7 @@ static struct op_call op_call_of(struct executor *x, int index, struct executor_
     const struct op *op = &program->op[index];
     struct op_call call = {.device = x->device, .program = program, .op = op, .n = part->n_own, .node = part->node_device,
                            .training = x->setup.training, .csr = &part->csr, .out = part->value[op->out],
+                           .labels = part->labels, .split = part->split, .train = DATASET_SPLIT_TRAIN,
                            .aux = part->kept[index][0], .whole = x->whole[index], .scratch = x->scratch,
                            .grad_out = part->grad[op->out]};
     call.key = (struct random_key){.seed = x->setup.seed, .epoch = x->setup.epoch, .op = (uint16_t)index,
@@ -116,7 +117,7 @@ static struct op_call op_call_of(struct executor *x, int index, struct executor_
             call.param[k] = x->weights + param->offset;
             call.grad_param[k] = param->trains ? part->grad_param + param->offset : NULL;
         }
-        if (x->whole[index] != NULL) {
+        if (op->kind == OP_KIND_BATCH_NORM) {
             call.state[k] = x->weights + program->param[op->state[k]].offset;
         }
     }
@@ -280,14 +281,19 @@ double executor_forward(struct executor *x, const float *weights)
             }
         }
     }
-    double loss = 0.0;
+    double loss = 0.0, n_row = program->labels >= 0 ? x->whole[program->labels][0] : (double)x->n_train;
     for (int p = 0; p < x->setup.n_part; p++) {
         struct executor_part *part = &x->part[p];
         struct device_score score;
+        struct device_draw hidden = {0};
+        if (program->labels >= 0) {
+            struct op_call call = op_call_of(x, program->labels, part);
+            hidden = op_labels_hidden(&call);
+        }
         x->ops->loss(x->device, DEVICE_LOSS_CROSS_ENTROPY, part->n_own, program->value[program->logits].width,
                      part->value[program->logits], part->labels, part->split, DATASET_SPLIT_TRAIN,
-                     (float)(1.0 / (double)x->n_train), x->scratch, part->grad[program->logits], &score);
-        loss += score.loss / (double)x->n_train;
+                     program->labels >= 0 ? &hidden : NULL, (float)(1.0 / n_row), x->scratch, part->grad[program->logits], &score);
+        loss += score.loss / n_row;
     }
     ASSERT(x->ops->sync(x->device) == STATUS_OK);
     return loss;

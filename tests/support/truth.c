@@ -207,6 +207,24 @@ static void heads(const struct truth *t, const struct op *op, int64_t d, const d
     }
 }
 
+/* Does this training node show its label to the model, and stay out of the loss? */
+static bool is_shown(const struct truth *t, int64_t node)
+{
+    int index = t->program->labels;
+    struct random_key key = {.seed = t->seed, .epoch = t->epoch, .op = (uint16_t)index, .stream = RANDOM_STREAM_DROPOUT};
+    return index >= 0 && t->split[node] == DATASET_SPLIT_TRAIN &&
+           (!t->training || random_u32(&key, (uint64_t)node, 0) >= t->program->op[index].dropout * 4294967296.0);
+}
+
+static void labels(const struct truth *t, int64_t f_in, int64_t f, const double *x, double *y)
+{
+    for (int64_t r = 0; r < t->graph->n_node; r++) {
+        for (int64_t c = 0; c < f; c++) {
+            y[r * f + c] = c < f_in ? x[r * f_in + c] : is_shown(t, r) && t->labels[r] == c - f_in ? 1.0 : 0.0;
+        }
+    }
+}
+
 static void concat(const struct truth *t, const struct op *op, int64_t f, double *y)
 {
     int64_t at = 0;
@@ -294,6 +312,9 @@ static void op_evaluate(struct truth *t, int index)
     case OP_KIND_HEAD_MEAN:
         heads(t, op, program->value[op->in[0]].width / op->n_head, w[0], x[0], y);
         break;
+    case OP_KIND_LABELS:
+        labels(t, program->value[op->in[0]].width, f, x[0], y);
+        break;
     case OP_KIND_CONCAT:
         concat(t, op, f, y);
         break;
@@ -322,7 +343,7 @@ double truth_loss(struct truth *t)
     }
     double loss = 0.0;
     for (int64_t r = 0; r < n; r++) {
-        if (t->split[r] == DATASET_SPLIT_TRAIN && t->labels[r] >= 0) {
+        if (t->split[r] == DATASET_SPLIT_TRAIN && t->labels[r] >= 0 && !(t->training && is_shown(t, r))) {
             const double *z = t->value[t->program->logits] + r * n_class;
             double sum = 0.0;
             for (int64_t c = 0; c < n_class; c++) {

@@ -255,6 +255,11 @@ Test(job, the_plan_counts_batch_norms_sums_in_training_and_none_in_evaluation)
     expect_planned_traffic("model.norm=batch");
 }
 
+Test(job, the_plan_counts_the_sum_of_hidden_labels)
+{
+    expect_planned_traffic("model.label_input=true");
+}
+
 /* --- jobs that are stopped --- */
 
 /* A job that does not end before it is stopped, however late that comes. */

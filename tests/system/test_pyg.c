@@ -191,6 +191,7 @@ PYG_TEST(layers_side_by_side_give_the_same_logits,
          "--set model.norm=batch")
 PYG_TEST(the_greatest_of_all_layers_gives_the_same_logits,
          "--set model.kind=sage --set model.layers=3 --set model.jumping_knowledge=max --set model.residual=true")
+PYG_TEST(labels_as_input_give_the_same_logits, "--set model.kind=sage --set model.label_input=true")
 PYG_TEST(other_loops_and_reverse_edges_give_the_same_logits,
          "--set model.kind=gcn --set dataset.self_loops=no --set dataset.undirected=yes "
          "--set model.activation=leaky_relu")

@@ -74,7 +74,7 @@ Test(reference, cross_entropy_is_minus_log_softmax_and_its_gradient_softmax_minu
     const uint8_t split[] = {1, 1, 1};
     float grad[9];
     struct device_score score;
-    device_reference.loss(device, DEVICE_LOSS_CROSS_ENTROPY, 3, 3, logits, labels, split, 1, 0.5f, NULL, grad, &score);
+    device_reference.loss(device, DEVICE_LOSS_CROSS_ENTROPY, 3, 3, logits, labels, split, 1, NULL, 0.5f, NULL, grad, &score);
     assert_near((float)score.loss, log(2) + 1000);
     assert_near((float)score.n_correct, 1);
     assert_near((float)score.n_row, 2);
@@ -82,7 +82,7 @@ Test(reference, cross_entropy_is_minus_log_softmax_and_its_gradient_softmax_minu
     for (int i = 0; i < 9; i++) {
         assert_near(grad[i], expected[i]);
     }
-    device_reference.loss(device, DEVICE_LOSS_CROSS_ENTROPY, 3, 3, logits, labels, split, 2, 1, NULL, NULL, &score);
+    device_reference.loss(device, DEVICE_LOSS_CROSS_ENTROPY, 3, 3, logits, labels, split, 2, NULL, 1, NULL, NULL, &score);
     assert_near((float)score.n_row, 0);
     device_reference.close(device);
 }
@@ -94,7 +94,7 @@ Test(reference, binary_cross_entropy_skips_unknown_labels_and_counts_signs)
     const uint8_t split[] = {1, 1};
     float grad[4];
     struct device_score score;
-    device_reference.loss(device, DEVICE_LOSS_BCE, 2, 2, logits, labels, split, 1, 1, NULL, grad, &score);
+    device_reference.loss(device, DEVICE_LOSS_BCE, 2, 2, logits, labels, split, 1, NULL, 1, NULL, grad, &score);
     assert_near((float)score.loss, log(2) + log(4) + log1p(exp(-2)));
     const double expected[] = {-0.5, 0.75, 0, 1 / (1 + exp(-2)) - 1};
     for (int i = 0; i < 4; i++) {

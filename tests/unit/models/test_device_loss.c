@@ -14,6 +14,7 @@ struct losses {
     const void *labels;
     const uint8_t *split;
     bool scores_only;
+    const struct device_draw *drawn;
 };
 
 /* out: grad; the score is compared here, between the reference and this device */
@@ -24,9 +25,10 @@ static void loss(struct device *device, const void *context, float *out)
     struct device *reference = NULL;
     void *scratch = device_scratch(device->ops->score_scratch(l->n));
     cr_assert_eq(device_reference.open(1, &reference), STATUS_OK);
-    device_reference.loss(reference, l->loss, l->n, l->c, l->logits, l->labels, l->split, 2, 0.25f, NULL, NULL, &expected);
+    device_reference.loss(reference, l->loss, l->n, l->c, l->logits, l->labels, l->split, 2, l->drawn, 0.25f, NULL, NULL,
+                          &expected);
     device_reference.close(reference);
-    device->ops->loss(device, l->loss, l->n, l->c, l->logits, l->labels, l->split, 2, 0.25f, scratch,
+    device->ops->loss(device, l->loss, l->n, l->c, l->logits, l->labels, l->split, 2, l->drawn, 0.25f, scratch,
                       l->scores_only ? NULL : out, &score);
     cr_assert(fabs(score.loss - expected.loss) <= TOLERANCE_SCORE * fabs(expected.loss), "loss %.17g, expected %.17g",
               score.loss, expected.loss);
@@ -48,24 +50,30 @@ Test(loss, losses_gradients_and_counts_agree_with_the_reference)
             float *logits = device_random((size_t)(n * c), 1), *targets = device_random((size_t)(n * c), 2);
             int32_t *labels = device_scratch((size_t)n * sizeof *labels);
             uint8_t *split = device_scratch((size_t)n);
+            uint32_t *node = device_scratch((size_t)n * sizeof *node);
+            const struct device_draw draw = {.p = 0.6, .key = {.seed = 3, .op = 4}, .node = node};
             for (int64_t r = 0; r < n; r++) {
                 labels[r] = r % 11 == 3 ? -1 : (int32_t)(r * 5 % c);
+                node[r] = (uint32_t)(r * 31);
                 split[r] = r % 3 == 0 ? 2 : (uint8_t)(1 + r % 2 * 2);
             }
             for (int64_t k = 0; k < n * c; k++) {
                 logits[k] = roundf(logits[k] * 30.0f); /* equals are among the largest: the first is the class */
                 targets[k] = k % 13 == 0 ? NAN : targets[k] > 0.0f ? 1.0f : 0.0f;
             }
-            struct losses l = {DEVICE_LOSS_CROSS_ENTROPY, n, c, logits, labels, split, false};
+            struct losses l = {DEVICE_LOSS_CROSS_ENTROPY, n, c, logits, labels, split, false, NULL};
             device_check("cross entropy", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
+            l.drawn = &draw;
+            device_check("cross entropy of drawn rows", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
             l.scores_only = true;
             device_check("cross entropy, scores only", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
-            l = (struct losses){DEVICE_LOSS_BCE, n, c, logits, targets, split, false};
+            l = (struct losses){DEVICE_LOSS_BCE, n, c, logits, targets, split, false, &draw};
             device_check("binary cross entropy", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
             free(logits);
             free(targets);
             free(labels);
             free(split);
+            free(node);
         }
     }
 }
@@ -104,4 +112,69 @@ Test(optimizer, ten_steps_of_each_kind_agree_with_the_reference)
     }
     free(w);
     free(grad);
+}
+
+/* --- labels as input: rows of split 2, some of them drawn --- */
+
+struct known {
+    int64_t n, f, c;
+    const float *x, *label_rows;
+    const int32_t *labels;
+    const uint8_t *split;
+    struct device_draw draw;
+};
+
+/* out: x and labels, then how many rows are hidden */
+static void labels_append(struct device *device, const void *context, float *out)
+{
+    const struct known *k = context;
+    double count;
+    device->ops->labels_append(device, k->n, k->f, k->x, k->c, k->labels, k->label_rows, k->split, 2, &k->draw, out);
+    device->ops->draw_count(device, k->n, k->split, 2, &k->draw, &count);
+    out[k->n * (k->f + k->c)] = (float)count;
+}
+
+Test(loss, rows_show_their_labels_or_count_in_the_loss_but_never_both)
+{
+    enum { N = 3000, F = 3, C = 4 };
+    static float x[N * F], rows[N * C], out[N * (F + C)], logits[N * C], grad[N * C];
+    static int32_t labels[N];
+    static uint8_t split[N];
+    static uint32_t node[N];
+    for (int i = 0; i < N; i++) {
+        labels[i] = i % 7 == 0 ? -1 : i % C;
+        split[i] = (uint8_t)(1 + i % 3);
+        node[i] = (uint32_t)(N - i);
+        x[i * F] = (float)i;
+        for (int c = 0; c < C; c++) {
+            rows[i * C + c] = i % 5 == c ? NAN : (float)(i % 2);
+        }
+    }
+    struct known k = {N, F, C, x, NULL, labels, split, {.p = 0.3, .key = {.seed = 5, .epoch = 2, .op = 1}, .node = node}};
+    device_check("labels", labels_append, &k, N * (F + C) + 1, 0.0);
+    k.labels = NULL;
+    k.label_rows = rows;
+    device_check("several labels", labels_append, &k, N * (F + C) + 1, 0.0);
+
+    struct device *device = NULL;
+    struct device_score score;
+    void *scratch = device_scratch(device_cpu.score_scratch(N));
+    cr_assert_eq(device_cpu.open(2, &device), STATUS_OK);
+    device_cpu.labels_append(device, N, F, x, C, labels, NULL, split, 2, &k.draw, out);
+    device_cpu.loss(device, DEVICE_LOSS_CROSS_ENTROPY, N, C, logits, labels, split, 2, &k.draw, 1.0f, scratch, grad, &score);
+    int n_shown = 0, n_lost = 0;
+    for (int i = 0; i < N; i++) {
+        int shown = 0, lost = 0;
+        for (int c = 0; c < C; c++) {
+            shown += out[i * (F + C) + F + c] == 1.0f;
+            lost += grad[i * C + c] != 0.0f;
+        }
+        cr_assert(out[i * (F + C)] == (float)i);
+        cr_assert_eq(shown + (lost > 0), split[i] == 2 && labels[i] >= 0, "row %d", i);
+        n_shown += shown;
+        n_lost += lost > 0;
+    }
+    cr_expect(n_lost == (int)score.n_row && abs(n_lost - 257) < 60, "%d rows in the loss, %d shown", n_lost, n_shown);
+    device_cpu.close(device);
+    free(scratch);
 }

@@ -181,6 +181,17 @@ Test(model_names, jumping_knowledge_ends_every_layer_as_a_hidden_one_and_then_ma
     names("convs.0.lin.weight 16x12\nconvs.0.bias 16\nlin.weight 5x16\nlin.bias 5\n");
 }
 
+Test(model_names, labels_as_input_widen_the_first_layer_by_one_column_per_class)
+{
+    job.model.label_input = true;
+    job.model.label_rate = 0.75;
+    build(JOB_KIND_GCN);
+    names("convs.0.lin.weight 16x17\nconvs.0.bias 16\nconvs.1.lin.weight 5x16\nconvs.1.bias 5\n");
+    cr_assert_eq(program.labels, 0);
+    cr_assert_eq(program.op[0].dropout, 0.25);
+    cr_assert(!program.value[program.op[0].out].is_static, "they change in every epoch");
+}
+
 Test(model_names, a_linear_residual_has_a_map_of_its_own_also_where_widths_agree)
 {
     job.model.layers = 3;
@@ -349,6 +360,9 @@ Test(model_names, settings_that_do_not_go_together_are_refused)
     refused(STATUS_CONFIG, "model.jumping_knowledge = \"max\" does not go with model.kind = \"appnp\"");
     job.model.jumping_knowledge = JOB_JUMPING_KNOWLEDGE_NONE;
     job.model.kind = JOB_KIND_GCN;
+    job.model.label_input = input.is_typed = true;
+    refused(STATUS_CONFIG, "model.label_input = true does not go with features of several node types");
+    job.model.label_input = input.is_typed = false;
     input.n_feature = 0;
     refused(STATUS_DATA, "no features");
     input.n_feature = 3;

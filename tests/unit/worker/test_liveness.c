@@ -113,7 +113,7 @@ static void play_epochs(const char *model, bool is_sparse)
     static struct job job;
     cr_assert_eq(job_load_text(text, strlen(text), "test", NULL, 0, &job), STATUS_OK, "%s", status_reason());
     struct program program;
-    struct program_input input = {.n_feature = 48, .n_class = 5, .is_sparse = is_sparse, .is_typed = is_sparse, .n_relation = 4};
+    struct program_input input = {.n_feature = 48, .n_class = 5, .is_sparse = is_sparse, .is_typed = is_sparse && job.model.kind == JOB_KIND_RGCN, .n_relation = 4};
     cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
     struct picture p = {.program = &program, .plan = {.n_row = 32, .n_sparse_value = 64}};
     liveness_place(&program, &p.plan);
@@ -149,6 +149,7 @@ static const char *const models[] = {
     "kind = \"sage\"\nlayers = 3\nnorm = \"batch\"\nresidual = true\nactivation = \"none\"",
     "kind = \"gcn\"\nlayers = 5\njumping_knowledge = \"concat\"\nactivation = \"gelu\"\ndropout = 0.5",
     "kind = \"sage\"\nlayers = 4\njumping_knowledge = \"max\"\nresidual = true\nhidden = 16",
+    "kind = \"gcn\"\nlabel_input = true\ninput_dropout = 0.5\nlayers = 3",
     "kind = \"sgc\"\nlayers = 1\nsteps = 4",
     "kind = \"gat\"\nheads = 2\nout_heads = 2\nlayers = 3\nresidual = true\ndropout = 0.5\nactivation = \"elu\"",
     "kind = \"gatv2\"\nheads = 2\nlayers = 3\ndropout = 0.5\nattention_dropout = 0.5",

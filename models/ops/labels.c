@@ -1,0 +1,55 @@
+/* out = in | known labels: of the training rows, in training of those alone that the loss leaves out. */
+#include "models/ops/ops.h"
+
+struct device_draw op_labels_hidden(const struct op_call *call)
+{
+    return (struct device_draw){.p = call->training ? call->op->dropout : 0.0, .key = call->key, .node = call->node};
+}
+
+/* How many rows the loss is over. */
+static int64_t one(const struct program *program, const struct op *op)
+{
+    (void)program;
+    (void)op;
+    return 1;
+}
+
+static void count_partial(const struct op_call *call, double *sum)
+{
+    const struct device_draw hidden = op_labels_hidden(call);
+    call->device->ops->draw_count(call->device, call->n, call->split, call->train, &hidden, sum);
+}
+
+static void count_merge(const struct program *program, const struct op *op, double *left, const double *right)
+{
+    (void)program;
+    (void)op;
+    left[0] += right[0];
+}
+
+static void count_total(const struct op_call *call, const double *sum)
+{
+    if (sum != NULL) {
+        call->device->ops->upload(call->device, call->whole, sum, sizeof *sum);
+    }
+}
+
+/* Label reuse: Wang et al., Bag of Tricks for Node Classification with Graph Neural Networks, 2021, section 3.2 */
+void op_labels_forward(const struct op_call *call)
+{
+    const struct device_draw hidden = op_labels_hidden(call);
+    int64_t f = call->program->value[call->op->in[0]].width, c = call->program->value[call->op->out].width - f;
+    call->device->ops->labels_append(call->device, call->n, f, call->in[0], c, call->labels, call->label_rows, call->split,
+                                     call->train, &hidden, call->out);
+}
+
+void op_labels_backward(const struct op_call *call)
+{
+    (void)call; /* nothing learns behind the features */
+}
+
+const struct global_def op_labels_global = {
+    .n_sum = one,
+    .n_whole = one,
+    .forward = {.partial = count_partial, .merge = count_merge, .total = count_total},
+};
