@@ -111,7 +111,7 @@ Test(exchange, a_request_that_comes_before_its_op_waits_for_it)
     int early = ask(&self, 2, 1, later, sizeof later);
     serve(&self, 1, 1);
     cr_assert_eq(exchange_progress(self.exchange), STATUS_OK);
-    cr_expect_eq(self.n_packed, 0, "served an op that has not begun");
+    cr_assert_eq(self.n_packed, 0, "served an op that has not begun");
     int handle = ask(&self, 1, 0, now, sizeof now);
     cr_assert_eq(exchange_wait(self.exchange, handle), STATUS_OK);
     cr_assert_eq(exchange_settle(self.exchange), STATUS_OK);
