@@ -100,11 +100,13 @@ static enum status job_check(const struct job *job, const struct program_input *
     bool jumps = job->model.jumping_knowledge != JOB_JUMPING_KNOWLEDGE_NONE;
     const char *how = job_choice_text("model", "jumping_knowledge", job->model.jumping_knowledge);
     if (jumps && !model->takes_plain) {
-        return status_fail(STATUS_CONFIG, "model.jumping_knowledge = \"%s\" does not go with model.kind = \"%s\"", how, kind);
+        return status_fail(STATUS_CONFIG, "model.jumping_knowledge = \"%s\" does not go with model.kind = \"%s\"", how,
+                           kind);
     }
     if (jumps && job->model.linear_layers > 0) {
-        return status_fail(STATUS_CONFIG, "model.linear_layers = %" PRId64 " does not go with model.jumping_knowledge = \"%s\", "
-                           "which ends in a linear layer of its own", job->model.linear_layers, how);
+        return status_fail(STATUS_CONFIG,
+                           "model.linear_layers = %" PRId64 " does not go with model.jumping_knowledge = \"%s\", which ends in "
+                           "a linear layer of its own", job->model.linear_layers, how);
     }
     if (input->n_feature <= 0) {
         return status_fail(STATUS_DATA, "the data set has no features; model.kind = \"%s\" needs them", kind);
@@ -113,7 +115,7 @@ static enum status job_check(const struct job *job, const struct program_input *
         return status_fail(STATUS_DATA, "the data set's edges have no types; model.kind = \"%s\" needs them", kind);
     }
     if (job->model.label_input && input->is_typed) {
-        return status_fail(STATUS_CONFIG, "model.label_input = true does not go with features of several node types, expected one kind");
+        return status_fail(STATUS_CONFIG, "model.label_input = true does not go with features of several node types");
     }
     if (input->n_class <= 0) {
         return status_fail(STATUS_DATA, "the data set has no labels; there is nothing to train for");

@@ -113,7 +113,8 @@ static void play_epochs(const char *model, bool is_sparse)
     static struct job job;
     cr_assert_eq(job_load_text(text, strlen(text), "test", NULL, 0, &job), STATUS_OK, "%s", status_reason());
     struct program program;
-    struct program_input input = {.n_feature = 48, .n_class = 5, .is_sparse = is_sparse, .is_typed = is_sparse && job.model.kind == JOB_KIND_RGCN, .n_relation = 4};
+    struct program_input input = {.n_feature = 48, .n_class = 5, .is_sparse = is_sparse, .n_relation = 4,
+                                  .is_typed = is_sparse && job.model.kind == JOB_KIND_RGCN};
     cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
     struct picture p = {.program = &program, .plan = {.n_row = 32, .n_sparse_value = 64}};
     liveness_place(&program, &p.plan);
