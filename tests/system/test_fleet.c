@@ -236,7 +236,7 @@ Test(fleet, a_worker_that_fails_ends_the_call_with_its_own_words_and_status)
     cr_assert_eq(fleet_place(fleet, 2, (const int32_t[]){0, 1}), STATUS_OK);
     cr_assert_eq(fleet_ship(fleet, 1, rubbish, sizeof rubbish), STATUS_OK, "%s", status_reason());
     cr_assert_eq(fleet_ready(fleet, memory, &n_weight), STATUS_DATA);
-    fleet_check_reason((const char *const[]){"worker 1 (pid ", "failed while it made itself ready: ", NULL});
+    fleet_check_reason((const char *const[]){"worker 1 (pid ", "failed while it made itself ready: encoded part: 200 bytes", NULL});
     fleet_check_childless();
     fleet_close(fleet);
 }
