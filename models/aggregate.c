@@ -9,7 +9,8 @@
 /* Attention: sources' rows forward; destinations' rows (gradient, query, softmax state) backward. Where a query's gradient
  * needs the sources' rows again, they are fetched again: fewer bytes than keeping a halo. */
 #define ATTENTION_ROUNDS                                                                                         \
-    .keeps_in = true, .keeps_out = true, .kept_width = attention_kept_width, .scratch = attention_scratch,       \
+    .keeps_in = true, .keeps_out = true, .kept_width = attention_kept_width, .n_kept_round = 1,                  \
+    .scratch = attention_scratch,                                                                                \
     .forward = {.travel = TRAVEL_IN, .piece = {AGGREGATE_ROWS_IN_0, AGGREGATE_ROWS_IN_1}, .run = attention_forward}, \
     .backward_begin = attention_backward_begin
 #define ATTENTION_SOURCES                                                                                \
@@ -28,7 +29,8 @@ const struct aggregate_def aggregate_defs[AGGREGATE_KIND_N] = {
                             .forward = {.travel = TRAVEL_IN, .piece = {AGGREGATE_ROWS_IN_0}, .run = aggregate_max_forward},
                             .backward = {{.travel = TRAVEL_RETURN, .run = aggregate_max_backward,
                                           .pack = aggregate_max_backward_pack}}},
-    [AGGREGATE_KIND_GAT] = {.name = "gat", ATTENTION_ROUNDS, .backward = {ATTENTION_SOURCES}},
+    [AGGREGATE_KIND_GAT] = {.name = "gat", ATTENTION_ROUNDS, .begin_grad_in = {[2] = true},
+                            .backward = {ATTENTION_SOURCES}},
     [AGGREGATE_KIND_GATV2] = {.name = "gatv2", ATTENTION_ROUNDS, .backward = {ATTENTION_QUERIES, ATTENTION_SOURCES}},
     [AGGREGATE_KIND_RELATION] = {.name = "relation", .keeps_in = true, .scratch = aggregate_relation_scratch,
                                  LINEAR_ROUNDS(aggregate_relation_forward, aggregate_relation_backward)},

@@ -61,6 +61,20 @@ bool op_keeps_out(const struct program *program, const struct op *op)
     return is_read && op_defs[op->kind].keeps_out && program->value[op->out].needs_grad;
 }
 
+bool op_passes_grad(const struct op *op, int k)
+{
+    switch (op->kind) {
+    case OP_KIND_BIAS:
+        return k == 0;
+    case OP_KIND_ADD:
+        return k < 2 && (k == 0 ? op->a : op->b) == 1.0f;
+    case OP_KIND_EPS_ADD:
+        return k == 1;
+    default:
+        return false;
+    }
+}
+
 int64_t op_kept_width(const struct program *program, const struct op *op, int k)
 {
     if (op->kind == OP_KIND_AGGREGATE) {

@@ -32,7 +32,7 @@ struct op_call {
     double *whole;                 /* global ops: n_whole(op), made of all parts' rows (device) */
 
     const float *grad_out;
-    float *grad_in[OP_N_IN];       /* NULL: not wanted. May be grad_out's array for an op with in_place and one input */
+    float *grad_in[OP_N_IN];       /* NULL: not wanted. May be grad_out's array: the first with in_place, any that is passed on */
     bool add[OP_N_IN];             /* add to grad_in instead of overwriting it */
     float *grad_param[OP_N_PARAM]; /* overwritten: this part's gradient; NULL: not wanted */
     void *scratch;
@@ -58,7 +58,8 @@ struct op_def {
     const char *name;
     bool keeps_in;                 /* backward reads in[0] */
     bool keeps_out;                /* backward reads out */
-    bool in_place;                 /* out may share in[0]'s memory when nothing, backward included, reads in[0] later */
+    bool in_place;                 /* out may share in[0]'s memory when nothing, backward included, reads in[0] later; likewise
+                                    * grad_in[0] grad_out's, which backward then overwrites last */
     int64_t (*aux_width)(const struct program *program, const struct op *op); /* floats per row; NULL: none */
     /* Bytes of scratch for a part of n rows (and n_col feature columns when sparse); NULL: none */
     size_t (*scratch)(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n);
@@ -77,6 +78,9 @@ extern const struct op_def op_defs[OP_KIND_N];
 /* Does backward of this very op read in[k] / out (an activation other than gelu needs only its output, …)? */
 bool op_keeps_in(const struct program *program, const struct op *op, int k);
 bool op_keeps_out(const struct program *program, const struct op *op);
+
+/* Is the gradient of in[k] that of out as it is? Then backward leaves it where it is given grad_out's array for it. */
+bool op_passes_grad(const struct op *op, int k);
 
 /* Which way rows travel between parts in one round of an aggregate. */
 enum travel {
@@ -147,7 +151,9 @@ struct aggregate_def {
     const char *name;
     bool is_linear;        /* out is linear in the rows of its one input: may swap with a linear map */
     bool has_scale;
-    bool keeps_in, keeps_out; /* backward reads all inputs; the output */
+    bool keeps_in, keeps_out; /* backward's rounds read all inputs; the output, which only backward_begin reads where there is one */
+    int n_kept_round;         /* with backward_begin: the kept arrays that rounds read, the first ones */
+    bool begin_grad_in[OP_N_IN]; /* backward_begin writes this gradient, or part of it */
     /* Scale of a row with this stored in-degree; `self`: plus one for its implicit loop. */
     float (*scale)(uint32_t degree, bool self);
     struct aggregate_round forward;

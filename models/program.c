@@ -151,7 +151,7 @@ int program_batch_norm(struct program *program, int in, int weight, int bias, in
 
 int program_add(struct program *program, float a, int in0, float b, int in1)
 {
-    ASSERT(program->value[in0].width == program->value[in1].width);
+    ASSERT(in0 != in1 && program->value[in0].width == program->value[in1].width);
     return op_append(program, (struct op){.kind = OP_KIND_ADD, .in = {in0, in1, -1}, .param = {-1, -1}, .a = a, .b = b},
                      program->value[in0].width);
 }

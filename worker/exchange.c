@@ -15,21 +15,23 @@ struct request {
     bool waits;
     uint32_t peer;
     struct exchange_key key;
+    size_t n_given; /* bytes on their way, or there */
 };
 
 struct fetch {
     bool open, there;
     uint32_t peer;
     struct exchange_key key;
-    void *room;
+    char *room;
     size_t n_bytes;
+    size_t n_placed, n_arrived; /* bytes */
 };
 
-/* A payload on its way out: `n_pending` is the transport's. */
+/* A piece on its way out: `n_pending` is the transport's. */
 struct serving {
     bool open;
     int n_pending;
-    uint32_t to, from;
+    const void *bytes;
 };
 
 struct exchange {
@@ -111,6 +113,38 @@ static enum status fail(struct exchange *x, enum status code)
     return x->stuck;
 }
 
+static struct fetch *fetch_find(struct exchange *x, const struct transport_head *head)
+{
+    struct exchange_key key = head_key(head);
+    for (int i = 0; i < x->n_fetch; i++) {
+        struct fetch *f = &x->fetch[i];
+        if (f->open && !f->there && f->peer == head->sender && same_round(&f->key, &key) && f->key.to == key.to &&
+            f->key.from == key.from) {
+            return f;
+        }
+    }
+    return NULL;
+}
+
+/* Is this piece part of what was asked for, once? */
+static enum status piece_check(const struct fetch *f, const struct transport_head *head, size_t n_bytes)
+{
+    if (f == NULL) {
+        return status_fail(STATUS_PEER, "worker %u sent a payload for part %u from part %u that was not asked for",
+                           head->sender, head->to, head->from);
+    }
+    if (head->total != f->n_bytes) {
+        return status_fail(STATUS_PEER, "worker %u sent %llu bytes for part %u from part %u, expected %zu", head->sender,
+                           (unsigned long long)head->total, head->to, head->from, f->n_bytes);
+    }
+    if (n_bytes > f->n_bytes - f->n_placed || head->offset > f->n_bytes - n_bytes) {
+        return status_fail(STATUS_PEER, "worker %u sent %zu bytes at %llu for part %u from part %u, expected %zu more of %zu",
+                           head->sender, n_bytes, (unsigned long long)head->offset, head->to, head->from,
+                           f->n_bytes - f->n_placed, f->n_bytes);
+    }
+    return STATUS_OK;
+}
+
 void *exchange_place(struct exchange *x, const struct transport_head *head, size_t n_bytes)
 {
     if (head->kind == TRANSPORT_KIND_FETCH) {
@@ -121,27 +155,19 @@ void *exchange_place(struct exchange *x, const struct transport_head *head, size
         }
         return &x->nothing;
     }
-    struct exchange_key key = head_key(head);
-    for (int i = 0; i < x->n_fetch; i++) {
-        struct fetch *f = &x->fetch[i];
-        if (f->open && !f->there && f->peer == head->sender && same_round(&f->key, &key) && f->key.to == key.to &&
-            f->key.from == key.from) {
-            if (f->n_bytes == n_bytes) {
-                return n_bytes > 0 ? f->room : &x->nothing;
-            }
-            fail(x, status_fail(STATUS_PEER, "worker %u sent %zu bytes for part %u from part %u, expected %zu",
-                                head->sender, n_bytes, key.to, key.from, f->n_bytes));
-            return NULL;
-        }
+    struct fetch *f = fetch_find(x, head);
+    enum status status = piece_check(f, head, n_bytes);
+    if (status != STATUS_OK) {
+        fail(x, status);
+        return NULL;
     }
-    fail(x, status_fail(STATUS_PEER, "worker %u sent a payload for part %u from part %u that was not asked for",
-                        head->sender, key.to, key.from));
-    return NULL;
+    f->n_placed += n_bytes;
+    return n_bytes > 0 ? f->room + head->offset : &x->nothing;
 }
 
 void exchange_arrived(struct exchange *x, const struct transport_head *head, void *body, size_t n_bytes)
 {
-    (void)n_bytes;
+    (void)body;
     struct exchange_key key = head_key(head);
     if (head->kind == TRANSPORT_KIND_FETCH) {
         for (int i = 0; i < x->n_request; i++) {
@@ -154,13 +180,13 @@ void exchange_arrived(struct exchange *x, const struct transport_head *head, voi
                             x->n_request));
         return;
     }
-    for (int i = 0; i < x->n_fetch; i++) {
-        struct fetch *f = &x->fetch[i];
-        if (f->open && !f->there && (body == f->room || f->n_bytes == 0) && same_round(&f->key, &key) &&
-            f->key.to == key.to && f->key.from == key.from) {
-            f->there = true;
-            return;
-        }
+    struct fetch *f = fetch_find(x, head);
+    enum status status = n_bytes == 0 ? piece_check(f, head, 0) : STATUS_OK; /* nobody was asked for its place */
+    if (status != STATUS_OK) {
+        fail(x, status);
+    } else if (f != NULL) {
+        f->n_arrived += n_bytes;
+        f->there = f->n_arrived == f->n_bytes;
     }
 }
 
@@ -181,24 +207,43 @@ static void sent_collect(struct exchange *x)
             s->open = false;
             x->n_under_way--;
             if (x->offer.sent != NULL) {
-                x->offer.sent(x->offer.arg, s->to, s->from);
+                x->offer.sent(x->offer.arg, s->bytes);
             }
         }
     }
 }
 
-static enum status request_answer(struct exchange *x, struct request *request, const void *body, size_t n_bytes)
+static enum status piece_send(struct exchange *x, struct request *request, const struct exchange_piece *piece)
 {
     struct serving *s = x->serving;
     while (s->open) {
         s++;
     }
-    *s = (struct serving){.open = true, .to = request->key.to, .from = request->key.from};
+    *s = (struct serving){.open = true, .bytes = piece->bytes};
     struct transport_head head = key_head(TRANSPORT_KIND_PAYLOAD, &request->key);
-    request->waits = false;
+    head.offset = request->n_given;
+    head.total = piece->total;
     x->n_under_way++;
-    x->n_unserved--;
-    return fail(x, transport_send(x->transport, request->peer, &head, body, n_bytes, &s->n_pending));
+    request->n_given += piece->n_bytes;
+    if (request->n_given == piece->total) {
+        request->waits = false;
+        x->n_unserved--;
+    }
+    return fail(x, transport_send(x->transport, request->peer, &head, piece->bytes, piece->n_bytes, &s->n_pending));
+}
+
+/* As much of one payload as there is room for. */
+static enum status request_serve(struct exchange *x, struct request *request)
+{
+    enum status status = STATUS_OK;
+    while (status == STATUS_OK && request->waits && x->n_under_way < x->n_request) {
+        struct exchange_piece piece;
+        if (!x->offer.pack(x->offer.arg, request->key.to, request->key.from, request->n_given, &piece)) {
+            return STATUS_OK;
+        }
+        status = piece_send(x, request, &piece);
+    }
+    return status;
 }
 
 /* Answer what can be answered now. */
@@ -207,15 +252,10 @@ static enum status requests_serve(struct exchange *x)
     sent_collect(x);
     for (int i = 0; x->n_unserved > 0 && i < x->n_request; i++) {
         struct request *request = &x->request[i];
-        if (!request->waits || !same_round(&request->key, &x->offered) || x->n_under_way == x->n_request) {
-            continue;
+        enum status status = STATUS_OK;
+        if (request->waits && same_round(&request->key, &x->offered)) {
+            status = request_serve(x, request);
         }
-        size_t n_bytes;
-        const void *body = x->offer.pack(x->offer.arg, request->key.to, request->key.from, &n_bytes);
-        if (body == NULL) {
-            continue;
-        }
-        enum status status = request_answer(x, request, body, n_bytes);
         if (status != STATUS_OK) {
             return status;
         }

@@ -32,12 +32,20 @@ enum exchange_phase {
     EXCHANGE_PHASE_SPREAD      /* down the ranks */
 };
 
-/* What this rank serves during one phase of one op: `pack` makes the payload for (to, from) and says where it lies; it stays
- * there until `sent` is called for it. Called from exchange_wait and exchange_settle, never otherwise. */
+/* Part of a payload, as it leaves. */
+struct exchange_piece {
+    const void *bytes;
+    size_t n_bytes; /* none only where the payload has none */
+    size_t total;   /* of the whole payload */
+};
+
+/* What this rank serves during one phase of one op: `pack` makes the payload for (to, from), or as much of it as it likes, from
+ * byte `at` on; a piece stays where it lies until `sent` is called for it. Called from exchange_wait, exchange_settle and
+ * exchange_progress, never otherwise. */
 struct exchange_offer {
     void *arg;
-    const void *(*pack)(void *arg, uint32_t to, uint32_t from, size_t *n_bytes_out); /* NULL: no room now, ask again later */
-    void (*sent)(void *arg, uint32_t to, uint32_t from);
+    bool (*pack)(void *arg, uint32_t to, uint32_t from, size_t at, struct exchange_piece *out); /* false: no room now, ask again later */
+    void (*sent)(void *arg, const void *bytes);
 };
 
 struct exchange;

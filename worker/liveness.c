@@ -2,168 +2,54 @@
 
 #include "protocol/log.h"
 #include "protocol/memory.h"
+#include "worker/arena.h"
 
 #include <stdlib.h>
 
 /* Arrays of rows are whole lines as they are: their rows come in sixteens. */
 #define ARENA_ALIGN 64
 
-/* One array of the arena: alive from `first` to `last`, both included. */
-struct life {
-    int64_t n_bytes;
-    int first, last;
-    int64_t at;
+/* All lives of a program. Values that share memory, and gradients, have one root: the first of them. */
+struct lives {
+    const struct program *program;
+    const struct memory_plan *plan;
+    int n;                                 /* of all */
+    struct life *all;                      /* values, gradients, then the rest, op by op */
+    struct life *value, *grad;             /* n_value */
+    struct life (*kept)[AGGREGATE_N_KEPT]; /* n_op */
+    struct life (*temp)[OP_N_IN];
+    struct life (*room)[MEMORY_ROOM_N];
+    struct life *score;
+    int *value_root, *grad_root;           /* n_value */
+    int *grad_made, *grad_changed;         /* n_value: when its gradient is first and last written; -1: never */
 };
 
-struct times {
-    int n_op;
-};
-
-static int time_static(int op)
+static int time_forward(const struct lives *l, int op)
 {
-    return op;
+    return l->program->op[op].is_static ? op : l->program->n_op + op;
 }
 
-static int time_forward(const struct times *t, int op)
+static int time_loss(const struct lives *l)
 {
-    return t->n_op + op;
+    return 2 * l->program->n_op;
 }
 
-static int time_loss(const struct times *t)
+static int time_step(const struct lives *l, int step)
 {
-    return 2 * t->n_op;
+    return time_loss(l) + 1 + step;
 }
 
-static int time_backward(const struct times *t, int op)
+static int time_end(const struct lives *l)
 {
-    return 3 * t->n_op - op;
+    return time_step(l, l->plan->n_step);
 }
 
-static int time_end(const struct times *t)
+int liveness_n_time(const struct program *program, const struct memory_plan *plan)
 {
-    return 3 * t->n_op + 1;
+    return 2 * program->n_op + 1 + plan->n_step + 1;
 }
 
-static void life_touch(struct life *life, int at)
-{
-    if (life->first < 0 || at < life->first) {
-        life->first = at;
-    }
-    if (at > life->last) {
-        life->last = at;
-    }
-}
-
-static bool op_has_backward(const struct program *program, const struct op *op)
-{
-    return program->value[op->out].needs_grad;
-}
-
-/* Lives of values: from the op that makes them to the last that reads them, forward or backward. */
-static void values_live(const struct program *program, const struct times *t, struct life *life)
-{
-    for (int i = 0; i < program->n_op; i++) {
-        const struct op *op = &program->op[i];
-        int now = op->is_static ? time_static(i) : time_forward(t, i);
-        life_touch(&life[op->out], now);
-        for (int k = 0; k < OP_N_IN; k++) {
-            if (op->in[k] < 0) {
-                continue;
-            }
-            /* What epochs read of the static phase stays for all of them. */
-            bool stays = program->value[op->in[k]].is_static && !op->is_static;
-            life_touch(&life[op->in[k]], stays ? time_end(t) : now);
-            if (op_has_backward(program, op) && op_keeps_in(program, op, k)) {
-                life_touch(&life[op->in[k]], time_backward(t, i));
-            }
-        }
-        if (op_has_backward(program, op) && op_keeps_out(program, op)) {
-            life_touch(&life[op->out], time_backward(t, i));
-        }
-    }
-    /* Logits are read after the evaluation, until the next epoch begins. */
-    life_touch(&life[program->logits], program->value[program->logits].is_static ? time_end(t) : time_loss(t));
-}
-
-/* out may lie on in[0] when in[0]'s life ends with the op that makes out. */
-static void values_share(const struct program *program, const struct times *t, struct life *life, int *root)
-{
-    for (int i = 0; i < program->n_op; i++) {
-        const struct op *op = &program->op[i];
-        int in = op->in[0];
-        if (!op_defs[op->kind].in_place || op->is_static || in == 0 || program->value[in].is_static ||
-            program->value[in].is_sparse || program->value[op->out].width != program->value[in].width) {
-            continue;
-        }
-        int r = root[in];
-        if (life[in].last == time_forward(t, i) && life[r].last == time_forward(t, i)) {
-            root[op->out] = r;
-            life_touch(&life[r], life[op->out].last);
-        }
-    }
-}
-
-/* Lives of gradients: from the last op that reads the value (the first to write its gradient) to the op that made it. */
-static void grads_live(const struct program *program, const struct times *t, struct life *life, int *root)
-{
-    life_touch(&life[program->logits], time_loss(t));
-    for (int i = program->n_op - 1; i >= 0; i--) {
-        const struct op *op = &program->op[i];
-        if (!op_has_backward(program, op)) {
-            continue;
-        }
-        int now = time_backward(t, i);
-        life_touch(&life[root[op->out]], now);
-        for (int k = 0; k < OP_N_IN; k++) {
-            int in = op->in[k];
-            if (in < 0 || !program->value[in].needs_grad) {
-                continue;
-            }
-            bool fresh = life[in].first < 0 && root[in] == in;
-            if (fresh && k == 0 && op->in[1] < 0 && op_defs[op->kind].in_place &&
-                program->value[in].width == program->value[op->out].width) {
-                root[in] = root[op->out];
-            }
-            life_touch(&life[root[in]], now);
-        }
-    }
-}
-
-/* Place arrays largest first, each at the lowest address where no array alive at the same time lies. */
-static int64_t arena_place(struct life **life, int n)
-{
-    int64_t end = 0;
-    for (int i = 1; i < n; i++) {
-        struct life *one = life[i];
-        int k = i;
-        for (; k > 0 && life[k - 1]->n_bytes < one->n_bytes; k--) {
-            life[k] = life[k - 1];
-        }
-        life[k] = one;
-    }
-    for (int i = 0; i < n; i++) {
-        int64_t at = 0;
-        for (int k = 0; k < i; k++) {
-            bool meet = life[k]->first <= life[i]->last && life[i]->first <= life[k]->last;
-            if (meet && at < life[k]->at + life[k]->n_bytes && life[k]->at < at + life[i]->n_bytes) {
-                at = life[k]->at + life[k]->n_bytes;
-                k = -1; /* look again from the start: a lower one may now be in the way */
-            }
-        }
-        life[i]->at = at;
-        end = at + life[i]->n_bytes > end ? at + life[i]->n_bytes : end;
-    }
-    return end;
-}
-
-static int64_t *places_alloc(int n)
-{
-    int64_t *at = memory_alloc((size_t)n, sizeof *at);
-    for (int i = 0; i < n; i++) {
-        at[i] = -1;
-    }
-    return at;
-}
+/* --- sizes --- */
 
 /* Rows of all own parts; of a global op one array for all of them. */
 static int64_t kept_bytes(const struct program *program, const struct memory_plan *plan, const struct op *op, int k)
@@ -176,89 +62,362 @@ static int64_t kept_bytes(const struct program *program, const struct memory_pla
     return (n_bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
 }
 
-/* Kept arrays of ops, and gradients of aggregates that cannot be written straight to where they are added. */
-static void ops_live(const struct program *program, const struct memory_plan *plan, const struct times *t,
-                     struct life (*kept)[AGGREGATE_N_KEPT], struct life (*temp)[OP_N_IN])
+static int64_t room_bytes(const struct memory_room *room)
 {
-    bool *written = memory_alloc((size_t)program->n_value, sizeof *written);
-    for (int i = program->n_op - 1; i >= 0; i--) {
+    return room->n_scratch + room->n_fetch + room->n_pack;
+}
+
+static void lives_size(struct lives *l)
+{
+    const struct program *program = l->program;
+    const struct memory_plan *plan = l->plan;
+    for (int v = 0; v < program->n_value; v++) {
+        const struct value *value = &program->value[v];
+        int64_t dense = plan->n_row * value->width;
+        l->value[v].n_bytes = (value->is_sparse ? plan->n_sparse_value : dense) * (int64_t)sizeof(float);
+        l->grad[v].n_bytes = dense * (int64_t)sizeof(float);
+        l->value_root[v] = l->grad_root[v] = v;
+        l->grad_made[v] = l->grad_changed[v] = -1;
+    }
+    for (int i = 0; i < program->n_op; i++) {
         const struct op *op = &program->op[i];
         for (int k = 0; k < AGGREGATE_N_KEPT; k++) {
-            kept[i][k].n_bytes = kept_bytes(program, plan, op, k);
-            if (kept[i][k].n_bytes > 0) {
-                life_touch(&kept[i][k], op->is_static ? time_static(i) : time_forward(t, i));
-                bool told = op_defs[op->kind].global != NULL; /* what all parts said, the loss may ask for */
-                life_touch(&kept[i][k], told ? time_loss(t) : kept[i][k].first);
-                life_touch(&kept[i][k], op_has_backward(program, op) ? time_backward(t, i) : kept[i][k].last);
-            }
+            l->kept[i][k].n_bytes = kept_bytes(program, plan, op, k);
         }
-        for (int k = 0; op_has_backward(program, op) && k < OP_N_IN; k++) {
-            int in = op->in[k];
-            if (in < 0) {
-                continue;
-            }
-            if (op->kind == OP_KIND_AGGREGATE && program->value[in].needs_grad && written[in]) {
-                temp[i][k].n_bytes = plan->n_row * program->value[in].width * (int64_t)sizeof(float);
-                life_touch(&temp[i][k], time_backward(t, i));
-            }
-            written[in] = true;
+        for (int k = 0; k < OP_N_IN; k++) {
+            l->temp[i][k].n_bytes = op->in[k] >= 0 ? l->grad[op->in[k]].n_bytes : 0;
+        }
+        for (int k = 0; k < MEMORY_ROOM_N; k++) {
+            l->room[i][k].n_bytes = room_bytes(&plan->room[i][k]);
         }
     }
-    free(written);
+    l->score->n_bytes = room_bytes(&plan->score_room);
+}
+
+/* --- lives, walked in the order of time --- */
+
+static void value_read(struct lives *l, int v, int now)
+{
+    if (v > 0) {
+        /* What epochs read of the static phase stays for all of them. */
+        bool stays = l->program->value[v].is_static && now >= l->program->n_op;
+        life_touch(&l->value[v], stays ? time_end(l) : now);
+    }
+}
+
+/* An op runs forward, for the first time or again. */
+static void op_runs(struct lives *l, int i, int now)
+{
+    const struct op *op = &l->program->op[i];
+    for (int k = 0; k < OP_N_IN; k++) {
+        value_read(l, op->in[k], now);
+    }
+    life_begin(&l->value[op->out], now);
+    for (int k = 0; k < AGGREGATE_N_KEPT; k++) {
+        life_touch(&l->kept[i][k], now);
+    }
+    life_begin(&l->room[i][MEMORY_ROOM_FORWARD], now);
+}
+
+/* A gradient lives from the last op that reads the value (the first to write it) to the op that made the value. */
+static void grad_written(struct lives *l, int v, int now)
+{
+    life_touch(&l->grad[v], now);
+    l->grad_made[v] = l->grad_made[v] < 0 ? now : l->grad_made[v];
+    l->grad_changed[v] = now;
+}
+
+/* An aggregate cannot add to a gradient that is there: it writes a fresh one, which is then added. */
+static struct life *aggregate_grad(struct lives *l, int i, int k)
+{
+    int in = l->program->op[i].in[k];
+    if (in < 0 || !l->program->value[in].needs_grad) {
+        return NULL;
+    }
+    return l->grad_made[in] >= 0 ? &l->temp[i][k] : &l->grad[in];
+}
+
+/* backward_begin is the last to read the output and some kept arrays. */
+static void aggregate_begins(struct lives *l, int i, int now)
+{
+    const struct op *op = &l->program->op[i];
+    life_touch(&l->grad[op->out], now);
+    if (op_keeps_out(l->program, op)) {
+        value_read(l, op->out, now);
+    }
+    for (int k = 0; k < AGGREGATE_N_KEPT; k++) {
+        life_touch(&l->kept[i][k], now);
+    }
+    for (int k = 0; k < OP_N_IN; k++) {
+        struct life *grad = aggregate_grad(l, i, k);
+        if (grad != NULL && aggregate_defs[op->aggregate].begin_grad_in[k]) {
+            life_touch(grad, now);
+        }
+    }
+}
+
+static void aggregate_backward(struct lives *l, int i, int now)
+{
+    const struct op *op = &l->program->op[i];
+    const struct aggregate_def *def = &aggregate_defs[op->aggregate];
+    bool begun = def->backward_begin != NULL;
+    if (op_keeps_out(l->program, op) && !begun) {
+        value_read(l, op->out, now);
+    }
+    for (int k = 0; k < (begun ? def->n_kept_round : AGGREGATE_N_KEPT); k++) {
+        life_touch(&l->kept[i][k], now);
+    }
+    for (int k = 0; k < OP_N_IN; k++) {
+        struct life *grad = aggregate_grad(l, i, k);
+        if (grad != NULL) {
+            life_touch(grad, now);
+            grad_written(l, op->in[k], now);
+        }
+    }
+}
+
+static void dense_backward(struct lives *l, int i, int now)
+{
+    const struct op *op = &l->program->op[i];
+    if (op_keeps_out(l->program, op)) {
+        value_read(l, op->out, now);
+    }
+    life_touch(&l->kept[i][0], now);
+    for (int k = 0; k < OP_N_IN; k++) {
+        if (op->in[k] >= 0 && l->program->value[op->in[k]].needs_grad) {
+            grad_written(l, op->in[k], now);
+        }
+    }
+}
+
+static void op_backward(struct lives *l, int i, int now)
+{
+    const struct op *op = &l->program->op[i];
+    life_touch(&l->grad[op->out], now);
+    for (int k = 0; k < OP_N_IN; k++) {
+        if (op_keeps_in(l->program, op, k)) {
+            value_read(l, op->in[k], now);
+        }
+    }
+    life_begin(&l->room[i][MEMORY_ROOM_BACKWARD], now);
+    (op->kind == OP_KIND_AGGREGATE ? aggregate_backward : dense_backward)(l, i, now);
+}
+
+static void ops_run(struct lives *l, bool is_static)
+{
+    for (int i = 0; i < l->program->n_op; i++) {
+        if (l->program->op[i].is_static == is_static) {
+            op_runs(l, i, time_forward(l, i));
+        }
+    }
+}
+
+static void epoch_lives(struct lives *l)
+{
+    ops_run(l, true);
+    ops_run(l, false);
+    /* Logits are read after the evaluation, until the next epoch begins. */
+    value_read(l, l->program->logits, time_loss(l));
+    grad_written(l, l->program->logits, time_loss(l));
+    life_touch(l->score, time_loss(l));
+    for (int i = 0; i < l->program->n_op; i++) { /* what all parts said, the loss may ask for */
+        if (op_defs[l->program->op[i].kind].global != NULL) {
+            life_touch(&l->kept[i][0], time_loss(l));
+        }
+    }
+    for (int s = 0; s < l->plan->n_step; s++) {
+        const struct memory_step *step = &l->plan->step[s];
+        static void (*const steps[])(struct lives *, int, int) = {[MEMORY_STEP_AGAIN] = op_runs,
+                                                                  [MEMORY_STEP_BEGIN] = aggregate_begins,
+                                                                  [MEMORY_STEP_OP] = op_backward};
+        steps[step->kind](l, step->op, time_step(l, s));
+    }
+}
+
+/* --- values and gradients in place --- */
+
+/* Do the two meet only where op i makes out from in: at the end of a span of in, at the beginning of one of out? */
+static bool only_handed_over(const struct life *in, const struct life *out)
+{
+    for (int a = 0; a < in->n_span; a++) {
+        for (int b = 0; b < out->n_span; b++) {
+            bool apart = in->span[a].last < out->span[b].first || out->span[b].last < in->span[a].first;
+            if (!apart && in->span[a].last != out->span[b].first) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* out may lie on in[0] where in[0]'s life ends whenever the op makes out. */
+static void values_share(struct lives *l)
+{
+    const struct program *program = l->program;
+    for (int i = 0; i < program->n_op; i++) {
+        const struct op *op = &program->op[i];
+        int in = op->in[0], out = op->out;
+        if (!op_defs[op->kind].in_place || op->is_static || in == 0 || program->value[in].is_static ||
+            program->value[in].is_sparse || program->value[out].width != program->value[in].width) {
+            continue;
+        }
+        struct life *root = &l->value[l->value_root[in]];
+        if (only_handed_over(root, &l->value[out])) {
+            l->value_root[out] = l->value_root[in];
+            life_join(root, &l->value[out]);
+        }
+    }
+}
+
+static int life_end(const struct life *life)
+{
+    return life->span[life->n_span - 1].last;
+}
+
+/* The gradient of in[k], first written by this op, may lie on that of out when nobody reads that any more; one that is only handed
+ * on, and not changed later, also beside others that are only read. */
+static void grad_share(struct lives *l, int i, int k, int now, int *class_end, int *class_changed)
+{
+    const struct op *op = &l->program->op[i];
+    int in = op->in[k], root = l->grad_root[op->out];
+    bool passes = op_passes_grad(op, k);
+    if (in < 0 || l->grad_made[in] != now || (!passes && (k > 0 || !op_defs[op->kind].in_place)) ||
+        l->program->value[in].width != l->program->value[op->out].width) {
+        return;
+    }
+    if (class_end[root] <= now || (passes && class_changed[root] <= now && l->grad_changed[in] == now)) {
+        l->grad_root[in] = root;
+        life_join(&l->grad[root], &l->grad[in]);
+        class_end[root] = life_end(&l->grad[root]);
+        class_changed[root] = l->grad_changed[in] > class_changed[root] ? l->grad_changed[in] : class_changed[root];
+    }
+}
+
+static void grads_share(struct lives *l)
+{
+    int n_value = l->program->n_value;
+    int *class_end = memory_alloc((size_t)(2 * n_value), sizeof *class_end), *class_changed = class_end + n_value;
+    for (int v = 0; v < n_value; v++) {
+        class_end[v] = l->grad[v].n_span > 0 ? life_end(&l->grad[v]) : -1;
+        class_changed[v] = l->grad_changed[v];
+    }
+    for (int s = 0; s < l->plan->n_step; s++) {
+        const struct memory_step *step = &l->plan->step[s];
+        const struct op *op = &l->program->op[step->op];
+        bool dense = step->kind == MEMORY_STEP_OP && op->kind != OP_KIND_AGGREGATE && op->in[0] != op->in[1];
+        for (int k = OP_N_IN - 1; dense && k >= 0; k--) { /* the first last, as backward writes it last */
+            grad_share(l, step->op, k, time_step(l, s), class_end, class_changed);
+        }
+    }
+    free(class_end);
+}
+
+static void lives_open(const struct program *program, const struct memory_plan *plan, struct lives *l)
+{
+    int n_value = program->n_value, n_op = program->n_op;
+    *l = (struct lives){.program = program, .plan = plan};
+    l->n = 2 * n_value + n_op * (AGGREGATE_N_KEPT + OP_N_IN + MEMORY_ROOM_N) + 1;
+    l->all = memory_alloc((size_t)l->n, sizeof *l->all);
+    l->value = l->all;
+    l->grad = l->value + n_value;
+    l->kept = (void *)(l->grad + n_value);
+    l->temp = (void *)(l->kept + n_op);
+    l->room = (void *)(l->temp + n_op);
+    l->score = (void *)(l->room + n_op);
+    l->value_root = memory_alloc((size_t)(4 * n_value), sizeof *l->value_root);
+    l->grad_root = l->value_root + n_value;
+    l->grad_made = l->grad_root + n_value;
+    l->grad_changed = l->grad_made + n_value;
+    lives_size(l);
+    epoch_lives(l);
+    values_share(l);
+    grads_share(l);
+}
+
+static void lives_close(struct lives *l)
+{
+    free(l->value_root);
+    free(l->all);
+}
+
+/* Does this one take memory of its own? */
+static bool is_placed(const struct lives *l, int i)
+{
+    int n_value = l->program->n_value;
+    bool features = i % n_value == 0 && i < 2 * n_value; /* value 0 lies elsewhere and has no gradient */
+    bool shares = i < 2 * n_value && l->value_root[i] != i % n_value;
+    return l->all[i].n_span > 0 && l->all[i].n_bytes > 0 && !shares && !features;
+}
+
+int64_t liveness_load(const struct program *program, const struct memory_plan *plan, int64_t *out)
+{
+    struct lives l;
+    lives_open(program, plan, &l);
+    int n_time = liveness_n_time(program, plan);
+    for (int t = 0; t < n_time; t++) {
+        out[t] = 0;
+    }
+    for (int i = 0; i < l.n; i++) {
+        for (int s = 0; is_placed(&l, i) && s < l.all[i].n_span; s++) {
+            out[l.all[i].span[s].first] += l.all[i].n_bytes;
+            if (l.all[i].span[s].last + 1 < n_time) {
+                out[l.all[i].span[s].last + 1] -= l.all[i].n_bytes;
+            }
+        }
+    }
+    int64_t most = 0;
+    for (int t = 0; t < n_time; t++) {
+        out[t] += t > 0 ? out[t - 1] : 0;
+        most = out[t] > most ? out[t] : most;
+    }
+    lives_close(&l);
+    return most;
+}
+
+static int64_t place_of(const struct life *life)
+{
+    return life->n_span > 0 && life->n_bytes > 0 ? life->at : -1;
+}
+
+static void places_fill(const struct lives *l, struct memory_plan *plan)
+{
+    for (int v = 0; v < l->program->n_value; v++) {
+        plan->value_at[v] = v > 0 ? place_of(&l->value[l->value_root[v]]) : -1;
+        plan->grad_at[v] = v > 0 && l->program->value[v].needs_grad ? place_of(&l->grad[l->grad_root[v]]) : -1;
+    }
+    for (int i = 0; i < l->program->n_op; i++) {
+        for (int k = 0; k < AGGREGATE_N_KEPT; k++) {
+            plan->kept_at[i][k] = place_of(&l->kept[i][k]);
+        }
+        for (int k = 0; k < OP_N_IN; k++) {
+            plan->temp_at[i][k] = place_of(&l->temp[i][k]);
+        }
+        for (int k = 0; k < MEMORY_ROOM_N; k++) {
+            plan->room[i][k].at = place_of(&l->room[i][k]);
+        }
+    }
+    plan->score_room.at = place_of(l->score);
 }
 
 void liveness_place(const struct program *program, struct memory_plan *plan)
 {
-    struct times t = {.n_op = program->n_op};
-    int n_value = program->n_value, n_op = program->n_op;
-    /* values, gradients, then per op what it keeps and its fresh gradients */
-    int kept_first = 2 * n_value, temp_first = kept_first + n_op * AGGREGATE_N_KEPT, n = temp_first + n_op * OP_N_IN;
-    struct life *life = memory_alloc((size_t)n, sizeof *life);
-    int *root = memory_alloc((size_t)(2 * n_value), sizeof *root);
-    for (int i = 0; i < n; i++) {
-        life[i] = (struct life){.first = -1, .last = -1};
-    }
-    for (int v = 0; v < n_value; v++) {
-        const struct value *value = &program->value[v];
-        life[v].n_bytes = (value->is_sparse ? plan->n_sparse_value : plan->n_row * value->width) * (int64_t)sizeof(float);
-        life[n_value + v].n_bytes = plan->n_row * value->width * (int64_t)sizeof(float);
-        root[v] = root[n_value + v] = v;
-    }
-    values_live(program, &t, life);
-    values_share(program, &t, life, root);
-    grads_live(program, &t, life + n_value, root + n_value);
-    struct life(*kept)[AGGREGATE_N_KEPT] = (struct life(*)[AGGREGATE_N_KEPT])(void *)(life + kept_first);
-    struct life(*temp)[OP_N_IN] = (struct life(*)[OP_N_IN])(void *)(life + temp_first);
-    ops_live(program, plan, &t, kept, temp);
-
-    struct life **placed = memory_alloc((size_t)n, sizeof *placed);
+    struct lives l;
+    lives_open(program, plan, &l);
+    struct life **placed = memory_alloc((size_t)l.n, sizeof *placed);
     int n_placed = 0;
-    for (int i = 1; i < n; i++) {
-        bool shares = i < 2 * n_value && root[i] != i % n_value;
-        if (life[i].first >= 0 && !shares && i != n_value) {
-            placed[n_placed++] = &life[i];
+    for (int i = 0; i < l.n; i++) {
+        if (is_placed(&l, i)) {
+            placed[n_placed++] = &l.all[i];
         }
     }
     plan->n_arena_bytes = arena_place(placed, n_placed);
     free(placed);
-
-    plan->value_at = places_alloc(n_value);
-    plan->grad_at = places_alloc(n_value);
-    plan->kept_at = memory_alloc((size_t)n_op, sizeof *plan->kept_at);
-    plan->temp_at = memory_alloc((size_t)n_op, sizeof *plan->temp_at);
-    for (int v = 1; v < n_value; v++) {
-        plan->value_at[v] = life[root[v]].first >= 0 ? life[root[v]].at : -1;
-        const struct life *grad = &life[n_value + root[n_value + v]];
-        plan->grad_at[v] = program->value[v].needs_grad && grad->first >= 0 ? grad->at : -1;
+    if (plan->value_at == NULL) {
+        plan->value_at = memory_alloc((size_t)program->n_value, sizeof *plan->value_at);
+        plan->grad_at = memory_alloc((size_t)program->n_value, sizeof *plan->grad_at);
+        plan->kept_at = memory_alloc((size_t)program->n_op, sizeof *plan->kept_at);
+        plan->temp_at = memory_alloc((size_t)program->n_op, sizeof *plan->temp_at);
     }
-    for (int i = 0; i < n_op; i++) {
-        for (int k = 0; k < AGGREGATE_N_KEPT; k++) {
-            plan->kept_at[i][k] = kept[i][k].first >= 0 ? kept[i][k].at : -1;
-        }
-        for (int k = 0; k < OP_N_IN; k++) {
-            plan->temp_at[i][k] = temp[i][k].first >= 0 ? temp[i][k].at : -1;
-        }
-    }
-    free(root);
-    free(life);
+    places_fill(&l, plan);
+    lives_close(&l);
 }

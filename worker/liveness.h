@@ -1,6 +1,7 @@
-/* Where every value, gradient and kept array of a program lies in one arena: lives that meet never share memory.
+/* When every value, gradient, kept array and room of a program is alive, and where it lies in one arena: lives that meet never
+ * share memory.
  *
- * Time runs over one training epoch: static ops, forward ops, the loss, the ops again backwards. An evaluation walks the
+ * Time runs over one training epoch: static ops, forward ops, the loss, the plan's steps backwards. An evaluation walks the
  * same forward times, so the places serve it too. Knows sizes only.
  */
 #ifndef WORKER_LIVENESS_H
@@ -9,11 +10,20 @@
 #include "models/program.h"
 #include "worker/memory_plan.h"
 
-/* Fill value_at, grad_at, kept_at, temp_at and n_arena_bytes from n_row and n_sparse_value.
+/* Fill value_at, grad_at, kept_at, temp_at, the rooms' places and n_arena_bytes, from n_row, n_sparse_value, the rooms' sizes and
+ * the steps. May be called again after the steps changed.
  *
  *   owns  the four arrays are allocated here, released by memory_plan_release
- *   cost  quadratic in the number of arrays (a few hundred at most)
+ *   cost  quadratic in the number of arrays
  */
 void liveness_place(const struct program *program, struct memory_plan *plan);
+
+/* Bytes alive at each time of an epoch under the plan's steps: what no placement can go below.
+ *
+ *   out      liveness_n_time(program, plan) entries
+ *   returns  the most
+ */
+int64_t liveness_load(const struct program *program, const struct memory_plan *plan, int64_t *out);
+int liveness_n_time(const struct program *program, const struct memory_plan *plan);
 
 #endif

@@ -1,10 +1,11 @@
 #include "worker/memory_plan.h"
 
-#include "worker/liveness.h"
+#include "worker/recompute.h"
 
 #include <stdlib.h>
 
 #define ROW_ALIGN 16
+#define ROOM_ALIGN 64
 
 static int64_t round_up(int64_t n, int64_t to)
 {
@@ -14,6 +15,11 @@ static int64_t round_up(int64_t n, int64_t to)
 static int64_t larger(int64_t a, int64_t b)
 {
     return a > b ? a : b;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
 }
 
 static void rows_lay_out(const struct memory_plan_input *in, struct memory_plan *plan)
@@ -60,74 +66,49 @@ static int64_t aggregate_scratch(const struct memory_plan_input *in, const struc
     return larger(most, rows * in->program->value[op->in[0]].width * (int64_t)sizeof(float));
 }
 
-static void scratch_plan(const struct memory_plan_input *in, struct memory_plan *plan)
+/* Slots of one round. Payloads that come are taken whole, since blocks are; those that go leave in pieces, where they are
+ * rows as they lie. */
+struct memory_round memory_plan_round(const struct memory_plan *plan, const struct job *job, const struct program *program,
+                                      const struct op *op, const struct aggregate_round *round)
 {
-    int64_t most = 0;
-    for (int i = 0; i < in->program->n_op; i++) {
-        const struct op *op = &in->program->op[i];
-        most = larger(most, op->kind == OP_KIND_AGGREGATE ? aggregate_scratch(in, op) : op_scratch(in, op));
-    }
-    for (int32_t i = 0; i < in->n_own_part; i++) {
-        most = larger(most, (int64_t)in->ops->score_scratch(in->own[i].n_own));
-    }
-    plan->n_scratch_bytes = round_up(most, 64);
-}
-
-/* Rounds that this program makes, with their widths: calls back for each of an epoch. */
-static void rounds_visit(const struct program *program,
-                         void (*visit)(void *arg, const struct op *op, const struct aggregate_round *round, int64_t width),
-                         void *arg)
-{
-    for (int i = 0; i < program->n_op; i++) {
-        const struct op *op = &program->op[i];
-        if (op->kind != OP_KIND_AGGREGATE) {
-            continue;
-        }
-        const struct aggregate_def *def = &aggregate_defs[op->aggregate];
-        visit(arg, op, &def->forward, aggregate_payload_width(program, op, &def->forward));
-        for (int k = 0; k < AGGREGATE_N_BACKWARD && program->value[op->out].needs_grad; k++) {
-            if (def->backward[k].run != NULL) {
-                visit(arg, op, &def->backward[k], aggregate_payload_width(program, op, &def->backward[k]));
-            }
-        }
-    }
-}
-
-struct rounds {
-    const struct job *job;
-    struct memory_plan *plan;
-};
-
-static void round_count(void *arg, const struct op *op, const struct aggregate_round *round, int64_t width)
-{
-    struct rounds *rounds = arg;
-    struct memory_plan *plan = rounds->plan;
     const struct travel_list *list = &plan->travel[round->travel];
-    int64_t row_bytes = width * (int64_t)sizeof(float);
-    if (rounds->job->exchange.schedule == JOB_SCHEDULE_HALO) {
-        plan->n_fetch_slot = (int32_t)larger(plan->n_fetch_slot, list->n_fetch);
-        plan->n_fetch_bytes = larger(plan->n_fetch_bytes, list->n_fetch_row * row_bytes);
-        plan->n_pack_slot = (int32_t)larger(plan->n_pack_slot, list->n_serve);
-        plan->n_pack_bytes = larger(plan->n_pack_bytes, list->n_serve_row * row_bytes);
-    } else {
-        int64_t credit = rounds->job->exchange.prefetch + 1;
-        int64_t n_fetch = list->n_fetch < credit ? list->n_fetch : credit;
-        int64_t n_pack = list->n_serve < credit ? list->n_serve : credit;
-        plan->n_fetch_slot = (int32_t)larger(plan->n_fetch_slot, n_fetch);
-        plan->n_pack_slot = (int32_t)larger(plan->n_pack_slot, n_pack);
-        plan->n_fetch_slot_bytes = larger(plan->n_fetch_slot_bytes, round_up(list->most_fetch_row * row_bytes, 64));
-        plan->n_pack_slot_bytes = larger(plan->n_pack_slot_bytes, round_up(list->most_serve_row * row_bytes, 64));
-        plan->n_fetch_bytes = plan->n_fetch_slot * plan->n_fetch_slot_bytes;
-        plan->n_pack_bytes = plan->n_pack_slot * plan->n_pack_slot_bytes;
+    int64_t row_bytes = aggregate_payload_width(program, op, round) * (int64_t)sizeof(float);
+    struct memory_round r = {.n_row_bytes = row_bytes, .n_fetch_slot = list->n_fetch, .n_pack_slot = list->n_serve};
+    if (job->exchange.schedule == JOB_SCHEDULE_HALO) {
+        r.n_fetch_bytes = list->n_fetch_row * row_bytes;
+        r.n_pack_bytes = list->n_serve_row * row_bytes;
+        return r;
     }
+    int64_t credit = job->exchange.prefetch + 1, n_pack = credit;
+    r.n_fetch_slot_bytes = round_up(list->most_fetch_row * row_bytes, ROOM_ALIGN);
+    r.n_pack_slot_bytes = round_up(list->most_serve_row * row_bytes, ROOM_ALIGN);
+    if (round->travel != TRAVEL_RETURN && r.n_pack_slot_bytes > MEMORY_PACK_BYTES) {
+        r.n_pack_slot_bytes = round_up(larger(MEMORY_PACK_BYTES, row_bytes), ROOM_ALIGN);
+        n_pack = MEMORY_PACK_SLOTS;
+    }
+    r.n_fetch_slot = (int32_t)smaller(r.n_fetch_slot, credit);
+    r.n_pack_slot = (int32_t)smaller(r.n_pack_slot, n_pack);
+    r.n_fetch_bytes = r.n_fetch_slot * r.n_fetch_slot_bytes;
+    r.n_pack_bytes = r.n_pack_slot * r.n_pack_slot_bytes;
+    return r;
+}
+
+static void round_plan(const struct memory_plan_input *in, struct memory_plan *plan, const struct op *op,
+                       const struct aggregate_round *round, struct memory_room *room)
+{
+    struct memory_round r = memory_plan_round(plan, in->job, in->program, op, round);
+    plan->n_fetch_slot = (int32_t)larger(plan->n_fetch_slot, r.n_fetch_slot);
+    plan->n_pack_slot = (int32_t)larger(plan->n_pack_slot, r.n_pack_slot);
+    room->n_fetch = larger(room->n_fetch, round_up(r.n_fetch_bytes, ROOM_ALIGN));
+    room->n_pack = larger(room->n_pack, round_up(r.n_pack_bytes, ROOM_ALIGN));
     if (!op->is_static) {
-        plan->n_wire_bytes += list->n_fetch_row * row_bytes;
-        bool forward = round == &aggregate_defs[op->aggregate].forward;
-        plan->n_wire_evaluate += forward ? list->n_fetch_row * row_bytes : 0;
+        int64_t n_bytes = plan->travel[round->travel].n_fetch_row * r.n_row_bytes;
+        plan->n_wire_bytes += n_bytes;
+        plan->n_wire_evaluate += round == &aggregate_defs[op->aggregate].forward ? n_bytes : 0;
     }
 }
 
-static void payloads_plan(const struct memory_plan_input *in, struct memory_plan *plan)
+static void travel_plan(const struct memory_plan_input *in, struct memory_plan *plan)
 {
     struct travel_part *own = memory_alloc((size_t)in->n_own_part, sizeof *own);
     for (int32_t i = 0; i < in->n_own_part; i++) {
@@ -137,7 +118,34 @@ static void payloads_plan(const struct memory_plan_input *in, struct memory_plan
         travel_list_build(own, in->n_own_part, in->n_part, in->rank_of_part, in->rank, (enum travel)t, &plan->travel[t]);
     }
     free(own);
-    rounds_visit(in->program, round_count, &(struct rounds){.job = in->job, .plan = plan});
+}
+
+static void rooms_plan(const struct memory_plan_input *in, struct memory_plan *plan)
+{
+    const struct program *program = in->program;
+    plan->room = memory_alloc((size_t)program->n_op, sizeof *plan->room);
+    for (int i = 0; i < program->n_op; i++) {
+        const struct op *op = &program->op[i];
+        bool aggregate = op->kind == OP_KIND_AGGREGATE;
+        struct memory_room *forward = &plan->room[i][MEMORY_ROOM_FORWARD], *backward = &plan->room[i][MEMORY_ROOM_BACKWARD];
+        forward->n_scratch = round_up(aggregate ? aggregate_scratch(in, op) : op_scratch(in, op), ROOM_ALIGN);
+        backward->n_scratch = forward->n_scratch;
+        if (!aggregate) {
+            continue;
+        }
+        const struct aggregate_def *def = &aggregate_defs[op->aggregate];
+        round_plan(in, plan, op, &def->forward, forward);
+        for (int k = 0; k < AGGREGATE_N_BACKWARD && program->value[op->out].needs_grad; k++) {
+            if (def->backward[k].run != NULL) {
+                round_plan(in, plan, op, &def->backward[k], backward);
+            }
+        }
+    }
+    int64_t score = 0;
+    for (int32_t i = 0; i < in->n_own_part; i++) {
+        score = larger(score, (int64_t)in->ops->score_scratch(in->own[i].n_own));
+    }
+    plan->score_room.n_scratch = round_up(score, ROOM_ALIGN);
 }
 
 static int64_t parameters_bytes(const struct memory_plan_input *in, struct memory_plan *plan)
@@ -224,18 +232,49 @@ static int64_t staging_bytes(const struct memory_plan_input *in)
     return most * (int64_t)sizeof(float);
 }
 
+int64_t memory_plan_budget(const struct job *job)
+{
+    if (job->memory.limit > 0) {
+        return job->memory.limit;
+    }
+    return memory_machine() / (job->workers.launcher == JOB_LAUNCHER_LOCAL ? job->workers.count : 1);
+}
+
+bool memory_plan_again(const struct memory_plan *plan, int op)
+{
+    for (int s = 0; s < plan->n_step; s++) {
+        if (plan->step[s].kind == MEMORY_STEP_AGAIN && plan->step[s].op == op) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The arena is one piece: what the largest room has of payloads, and the rest. */
+static void arena_share(const struct program *program, struct memory_plan *plan)
+{
+    int64_t payloads = 0;
+    for (int i = 0; i < program->n_op; i++) {
+        for (int k = 0; k < MEMORY_ROOM_N; k++) {
+            payloads = larger(payloads, plan->room[i][k].n_fetch + plan->room[i][k].n_pack);
+        }
+    }
+    plan->bytes[MEMORY_PAYLOADS] = payloads;
+    plan->bytes[MEMORY_ACTIVATIONS] = plan->n_arena_bytes - payloads;
+}
+
 void memory_plan_build(const struct memory_plan_input *in, struct memory_plan *out)
 {
     *out = (struct memory_plan){0};
     rows_lay_out(in, out);
-    liveness_place(in->program, out);
-    scratch_plan(in, out);
-    payloads_plan(in, out);
+    travel_plan(in, out);
+    rooms_plan(in, out);
     structure_plan(in, out);
     out->bytes[MEMORY_PARAMETERS] = parameters_bytes(in, out);
-    out->bytes[MEMORY_ACTIVATIONS] = out->n_arena_bytes + out->n_scratch_bytes;
-    out->bytes[MEMORY_PAYLOADS] = out->n_fetch_bytes + out->n_pack_bytes;
     out->bytes[MEMORY_OTHER] = staging_bytes(in);
+    int64_t left = memory_plan_budget(in->job) - memory_plan_total(out);
+    recompute_plan(in->program, (enum job_recompute)in->job->memory.recompute, left, out);
+    arena_share(in->program, out);
 }
 
 void memory_plan_release(struct memory_plan *plan)
@@ -249,6 +288,8 @@ void memory_plan_release(struct memory_plan *plan)
     free(plan->grad_at);
     free(plan->kept_at);
     free(plan->temp_at);
+    free(plan->room);
+    free(plan->step);
     *plan = (struct memory_plan){0};
 }
 

@@ -2,7 +2,7 @@
  *
  * A pure function: --plan calls it for every rank from sizes alone, the trainer calls it for itself and then takes exactly
  * this. Each value, gradient and kept array is a row block over all own parts, placed in one arena so that two arrays share
- * memory only when their lives do not meet.
+ * memory only when their lives do not meet; payloads and scratch lie between them while their op runs.
  */
 #ifndef WORKER_MEMORY_PLAN_H
 #define WORKER_MEMORY_PLAN_H
@@ -24,6 +24,39 @@ struct memory_plan_part {
     int64_t n_bytes;         /* of the encoded part, features included */
     bool symmetric;
     struct travel_part travel;
+};
+
+/* Memory that one op needs only while it runs, in this order: scratch, payloads that come, payloads that go. */
+struct memory_room {
+    int64_t at;              /* in the arena */
+    int64_t n_scratch, n_fetch, n_pack;
+};
+
+enum memory_room_use { MEMORY_ROOM_FORWARD, MEMORY_ROOM_BACKWARD, MEMORY_ROOM_N };
+
+/* How one round's payloads lie in their room. */
+struct memory_round {
+    int64_t n_row_bytes;               /* of all pieces */
+    int32_t n_fetch_slot, n_pack_slot;
+    int64_t n_fetch_slot_bytes, n_pack_slot_bytes; /* 0: every payload has its own place (halo) */
+    int64_t n_fetch_bytes, n_pack_bytes;           /* of all slots */
+};
+
+/* A payload goes out in pieces of at most this many bytes (of a row, where that is more), a few at a time: what is packed takes
+ * little, whatever the payload. */
+#define MEMORY_PACK_BYTES (1 << 20)
+#define MEMORY_PACK_SLOTS 4
+
+/* What backward does at one time. */
+enum memory_step_kind {
+    MEMORY_STEP_AGAIN, /* a dense op runs forward again: its output was not kept */
+    MEMORY_STEP_BEGIN, /* an aggregate's backward_begin */
+    MEMORY_STEP_OP     /* an op's backward; an aggregate's rounds */
+};
+
+struct memory_step {
+    enum memory_step_kind kind;
+    int op;
 };
 
 struct memory_plan_input {
@@ -51,15 +84,16 @@ struct memory_plan {
     int64_t *grad_at;        /* n_value */
     int64_t (*kept_at)[AGGREGATE_N_KEPT]; /* n_op: what the op keeps from forward to backward; a global op's first is its whole */
     int64_t (*temp_at)[OP_N_IN];          /* n_op: a fresh gradient of an aggregate's input that has to be added */
+    struct memory_room (*room)[MEMORY_ROOM_N]; /* n_op */
+    struct memory_room score_room;
     int64_t n_arena_bytes;
-    int64_t n_scratch_bytes;
+
+    int n_step;
+    struct memory_step *step; /* n_step: backward, from the loss on */
 
     struct travel_list travel[TRAVEL_N];
-    int32_t n_fetch_slot;    /* payloads in flight towards this rank, per round */
-    int64_t n_fetch_bytes;   /* of all slots */
+    int32_t n_fetch_slot;    /* of the round that has most */
     int32_t n_pack_slot;
-    int64_t n_pack_bytes;
-    int64_t n_fetch_slot_bytes, n_pack_slot_bytes; /* of one slot; 0 when every payload has its own place (halo) */
 
     int64_t n_wire_bytes;    /* payload bytes received per training epoch, forward and backward */
     int64_t n_wire_evaluate; /* and per evaluation */
@@ -68,9 +102,22 @@ struct memory_plan {
     int64_t n_reduced_bytes; /* what climbs from one part per training epoch: gradients, global ops' sums both ways */
 };
 
-/* errors  none; sizes come from checked parts. Release with memory_plan_release. */
+/* errors  none; sizes come from checked parts. Release with memory_plan_release.
+ * notes   memory.recompute = auto: keeps everything where that fits memory_plan_budget; else drops what is cheap to make again until
+ *         it fits, and if it never does is the smallest plan there is
+ */
 void memory_plan_build(const struct memory_plan_input *input, struct memory_plan *out);
 void memory_plan_release(struct memory_plan *plan);
+
+/* Bytes that one worker may take: memory.limit, or its share of this machine. */
+int64_t memory_plan_budget(const struct job *job);
+
+/* Does backward run this op's forward again? */
+bool memory_plan_again(const struct memory_plan *plan, int op);
+
+/* How the payloads of one of this program's rounds lie in its room. */
+struct memory_round memory_plan_round(const struct memory_plan *plan, const struct job *job, const struct program *program,
+                                      const struct op *op, const struct aggregate_round *round);
 
 /* Bytes of everything. */
 int64_t memory_plan_total(const struct memory_plan *plan);

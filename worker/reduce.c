@@ -46,16 +46,17 @@ static void global_merge(const struct reduction *r, void *left, const void *righ
     r->pass->merge(&r->trainer->program, r->op, left, right);
 }
 
-static const void *branch_pack(void *arg, uint32_t to, uint32_t from, size_t *n_bytes_out)
+static bool branch_pack(void *arg, uint32_t to, uint32_t from, size_t at, struct exchange_piece *out)
 {
     (void)to;
+    (void)at;
     struct reduction *r = arg;
     const struct trainer *t = r->trainer;
     if (from >= (uint32_t)t->setup.n_part || t->own_index[from] < 0 || !r->complete[from]) {
-        return NULL;
+        return false;
     }
-    *n_bytes_out = r->n_bytes;
-    return node(r, t->own_index[from]);
+    *out = (struct exchange_piece){.bytes = node(r, t->own_index[from]), .n_bytes = r->n_bytes, .total = r->n_bytes};
+    return true;
 }
 
 /* Parts of this rank whose branch another rank takes: every part but 0 hangs below part - lowest bit. */
@@ -109,13 +110,14 @@ static enum status climb(struct reduction *r)
     return exchange_settle(t->setup.exchange);
 }
 
-static const void *total_pack(void *arg, uint32_t to, uint32_t from, size_t *n_bytes_out)
+static bool total_pack(void *arg, uint32_t to, uint32_t from, size_t at, struct exchange_piece *out)
 {
     (void)to;
     (void)from;
+    (void)at;
     struct reduction *r = arg;
-    *n_bytes_out = r->n_bytes;
-    return node(r, 0);
+    *out = (struct exchange_piece){.bytes = node(r, 0), .n_bytes = r->n_bytes, .total = r->n_bytes};
+    return true;
 }
 
 /* Rank r hears from r without its lowest bit, then tells r + 2^b for every b below that bit. */

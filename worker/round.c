@@ -4,10 +4,6 @@
 
 #include <stdlib.h>
 
-struct pack_slot {
-    bool used;
-    uint32_t to, from;
-};
 
 /* What one round works on; the arrays are made once and used again. */
 struct round_state {
@@ -16,7 +12,8 @@ struct round_state {
     const struct aggregate_round *what;
     int op_index;
     int64_t width[AGGREGATE_N_PIECE]; /* columns of each piece; 0: none */
-    size_t row_bytes;                 /* of all pieces */
+    const struct memory_room *room;   /* where its payloads and scratch lie */
+    struct memory_round slots;
     struct exchange_key key;
 
     const struct travel_list *list;
@@ -25,17 +22,17 @@ struct round_state {
     int32_t n_used;           /* fetches consumed */
     int64_t n_asked_row;      /* their rows: places of halo payloads */
     int *handle;              /* n_fetch_slot */
-    const float **room;       /* n_fetch_slot */
-    struct pack_slot *pack;   /* n_pack_slot */
-    int64_t n_packed_row;
+    const float **payload;    /* n_fetch_slot */
+    const void **packed;      /* n_pack_slot: the piece that lies there; NULL: free */
+    int64_t n_packed_bytes;   /* halo: of those slots */
 };
 
 struct round_state *round_state_open(const struct trainer *t)
 {
     struct round_state *r = memory_alloc(1, sizeof *r);
     r->handle = memory_alloc((size_t)t->plan.n_fetch_slot, sizeof *r->handle);
-    r->room = memory_alloc((size_t)t->plan.n_fetch_slot, sizeof *r->room);
-    r->pack = memory_alloc((size_t)t->plan.n_pack_slot, sizeof *r->pack);
+    r->payload = memory_alloc((size_t)t->plan.n_fetch_slot, sizeof *r->payload);
+    r->packed = memory_alloc((size_t)t->plan.n_pack_slot, sizeof *r->packed);
     return r;
 }
 
@@ -43,8 +40,8 @@ void round_state_close(struct round_state *r)
 {
     if (r != NULL) {
         free(r->handle);
-        free(r->room);
-        free(r->pack);
+        free(r->payload);
+        free(r->packed);
         free(r);
     }
 }
@@ -90,7 +87,7 @@ static uint32_t arg_base(const struct part *part, int32_t q)
 }
 
 /* Everything about own part i that no block changes. */
-static struct aggregate_call call_begin(const struct trainer *t, int op, int32_t i)
+static struct aggregate_call call_begin(const struct trainer *t, int op, enum memory_room_use use, int32_t i)
 {
     const struct program *program = &t->program;
     const struct op *what = &program->op[op];
@@ -107,7 +104,7 @@ static struct aggregate_call call_begin(const struct trainer *t, int op, int32_t
                                           .stream = RANDOM_STREAM_EDGE},
                                   .out = trainer_value(t, what->out, i),
                                   .grad_out = trainer_grad(t, what->out, i),
-                                  .scratch = t->scratch,
+                                  .scratch = trainer_room(t, &t->plan.room[op][use]),
                                   .self = part->loops == DATASET_LOOPS_IMPLICIT,
                                   .row_scale = t->part[i].scale,
                                   .row_node = part->node};
@@ -130,74 +127,96 @@ static struct aggregate_call call_begin(const struct trainer *t, int op, int32_t
     return call;
 }
 
-/* Make the payload that part `to` takes from own part i: its pieces, one after another. */
+static enum memory_room_use room_use(const struct round_state *r)
+{
+    return r->what == &aggregate_defs[r->op->aggregate].forward ? MEMORY_ROOM_FORWARD : MEMORY_ROOM_BACKWARD;
+}
+
+static char *room_at(const struct round_state *r, int64_t offset)
+{
+    return (char *)trainer_room(r->trainer, r->room) + offset;
+}
+
+/* RETURN: make the whole payload that part `to` takes from own part i. */
 static void payload_make(const struct round_state *r, uint32_t to, int32_t i, float *out)
 {
     struct trainer *t = r->trainer;
-    const struct part *part = t->part[i].part;
-    if (r->what->travel == TRAVEL_RETURN) {
-        struct aggregate_call call = call_begin(t, r->op_index, i);
-        call.block = &t->part[i].block[PART_DIRECTION_IN][to];
-        call.arg_base = arg_base(part, (int32_t)to);
-        call.packed = out;
-        r->what->pack(&call);
-        return;
-    }
-    const struct part_send *send = &part->send[direction(r)][to];
-    for (int k = 0; k < AGGREGATE_N_PIECE; k++) {
-        if (r->width[k] > 0) {
-            t->ops->rows_gather(t->device, send->n_row, r->width[k], send->rows, rows_own(r, r->what->piece[k], i), out);
-            out += send->n_row * r->width[k];
-        }
-    }
+    struct aggregate_call call = call_begin(t, r->op_index, room_use(r), i);
+    call.block = &t->part[i].block[PART_DIRECTION_IN][to];
+    call.arg_base = arg_base(t->part[i].part, (int32_t)to);
+    call.packed = out;
+    r->what->pack(&call);
 }
 
-/* A free place for a payload on its way out; NULL when all are taken. */
-static float *pack_room(struct round_state *r, uint32_t to, uint32_t from, int64_t n_row)
+/* Copy as many rows of the payload that part `to` takes from own part i, from byte `at` on, as fit n_most bytes: rows of its first
+ * piece, then of the second, … Returns their bytes. */
+static int64_t rows_pack(const struct round_state *r, uint32_t to, int32_t i, int64_t at, int64_t n_most, float *out)
 {
-    const struct memory_plan *plan = &r->trainer->plan;
-    for (int32_t s = 0; s < plan->n_pack_slot; s++) {
-        if (r->pack[s].used) {
+    struct trainer *t = r->trainer;
+    const struct part_send *send = &t->part[i].part->send[direction(r)][to];
+    int64_t n_done = 0, begin = 0;
+    for (int k = 0; k < AGGREGATE_N_PIECE; k++) {
+        int64_t row_bytes = r->width[k] * (int64_t)sizeof(float), end = begin + send->n_row * row_bytes;
+        if (row_bytes > 0 && at + n_done < end) {
+            int64_t row = (at + n_done - begin) / row_bytes, n = (n_most - n_done) / row_bytes;
+            n = n < send->n_row - row ? n : send->n_row - row;
+            t->ops->rows_gather(t->device, n, r->width[k], send->rows + row, rows_own(r, r->what->piece[k], i), out);
+            out += n * r->width[k];
+            n_done += n * row_bytes;
+            if (row + n < send->n_row) {
+                break;
+            }
+        }
+        begin = end;
+    }
+    return n_done;
+}
+
+/* A free place on the way out, of how many bytes; NULL when all are taken. */
+static char *pack_slot(struct round_state *r, int64_t n_left, int64_t *n_most_out)
+{
+    int64_t packs = r->room->n_scratch + r->room->n_fetch, slot_bytes = r->slots.n_pack_slot_bytes;
+    for (int32_t s = 0; s < r->slots.n_pack_slot; s++) {
+        if (r->packed[s] != NULL) {
             continue;
         }
-        r->pack[s] = (struct pack_slot){.used = true, .to = to, .from = from};
-        if (plan->n_pack_slot_bytes > 0) {
-            return (float *)(void *)(r->trainer->pack_room + s * plan->n_pack_slot_bytes);
-        }
-        char *at = r->trainer->pack_room + r->n_packed_row * (int64_t)r->row_bytes;
-        r->n_packed_row += n_row;
-        return (float *)(void *)at;
+        char *at = room_at(r, packs + (slot_bytes > 0 ? s * slot_bytes : r->n_packed_bytes));
+        *n_most_out = slot_bytes > 0 ? slot_bytes : n_left;
+        r->packed[s] = at;
+        r->n_packed_bytes += n_left;
+        return at;
     }
     return NULL;
 }
 
-static const void *round_pack(void *arg, uint32_t to, uint32_t from, size_t *n_bytes_out)
+static bool round_pack(void *arg, uint32_t to, uint32_t from, size_t at, struct exchange_piece *out)
 {
     struct round_state *r = arg;
     struct trainer *t = r->trainer;
     if (to >= (uint32_t)t->setup.n_part || from >= (uint32_t)t->setup.n_part || t->own_index[from] < 0) {
-        return NULL;
+        return false;
     }
     int32_t i = t->own_index[from];
-    int64_t n_row = travel_rows_out(&t->part[i].travel, (int32_t)to, r->what->travel);
-    float *room = pack_room(r, to, from, n_row);
-    if (room == NULL) {
-        return NULL;
+    int64_t total = travel_rows_out(&t->part[i].travel, (int32_t)to, r->what->travel) * r->slots.n_row_bytes;
+    int64_t n_most, n_bytes = total;
+    char *slot = pack_slot(r, total - (int64_t)at, &n_most);
+    if (slot == NULL) {
+        return false;
     }
-    payload_make(r, to, i, room);
-    *n_bytes_out = (size_t)n_row * r->row_bytes;
-    return room;
+    if (r->what->travel == TRAVEL_RETURN) {
+        payload_make(r, to, i, (float *)(void *)slot);
+    } else {
+        n_bytes = rows_pack(r, to, i, (int64_t)at, n_most, (float *)(void *)slot);
+    }
+    *out = (struct exchange_piece){.bytes = slot, .n_bytes = (size_t)n_bytes, .total = (size_t)total};
+    return true;
 }
 
-static void round_sent(void *arg, uint32_t to, uint32_t from)
+static void round_sent(void *arg, const void *bytes)
 {
     struct round_state *r = arg;
-    bool reuse = r->trainer->plan.n_pack_slot_bytes > 0;
-    for (int32_t s = 0; reuse && s < r->trainer->plan.n_pack_slot; s++) {
-        if (r->pack[s].used && r->pack[s].to == to && r->pack[s].from == from) {
-            r->pack[s].used = false;
-            return;
-        }
+    for (int32_t s = 0; r->slots.n_pack_slot_bytes > 0 && s < r->slots.n_pack_slot; s++) {
+        r->packed[s] = r->packed[s] == bytes ? NULL : r->packed[s];
     }
 }
 
@@ -205,18 +224,18 @@ static void round_sent(void *arg, uint32_t to, uint32_t from)
 static enum status round_ask(struct round_state *r)
 {
     struct trainer *t = r->trainer;
-    const struct memory_plan *plan = &t->plan;
+    int64_t slot_bytes = r->slots.n_fetch_slot_bytes;
     while (r->n_asked < r->list->n_fetch && r->n_asked < r->n_used + r->n_credit) {
         const struct travel_fetch *fetch = &r->list->fetch[r->n_asked];
         int32_t slot = r->n_asked % r->n_credit;
-        char *room = t->fetch_room + (plan->n_fetch_slot_bytes > 0 ? slot * plan->n_fetch_slot_bytes
-                                                                   : r->n_asked_row * (int64_t)r->row_bytes);
+        int64_t begin = slot_bytes > 0 ? slot * slot_bytes : r->n_asked_row * r->slots.n_row_bytes;
+        char *payload = room_at(r, r->room->n_scratch + begin);
         struct exchange_key key = r->key;
         key.to = (uint32_t)fetch->to;
         key.from = (uint32_t)fetch->from;
-        r->room[slot] = (const float *)(const void *)room;
-        enum status status = exchange_fetch(t->setup.exchange, t->setup.rank_of_part[fetch->from], &key, room,
-                                            (size_t)fetch->n_row * r->row_bytes, &r->handle[slot]);
+        r->payload[slot] = (const float *)(const void *)payload;
+        enum status status = exchange_fetch(t->setup.exchange, t->setup.rank_of_part[fetch->from], &key, payload,
+                                            (size_t)(fetch->n_row * r->slots.n_row_bytes), &r->handle[slot]);
         if (status != STATUS_OK) {
             return status;
         }
@@ -247,8 +266,13 @@ static void local_point(const struct round_state *r, int32_t i, int32_t q, int32
     call->col_scale = t->part[j].scale;
     call->col_node = t->part[j].part->node;
     if (as_payload) {
-        payload_make(r, (uint32_t)part->part->part, j, t->scratch);
-        call->payload[0] = t->scratch;
+        float *scratch = trainer_room(t, r->room);
+        if (r->what->travel == TRAVEL_RETURN) {
+            payload_make(r, (uint32_t)part->part->part, j, scratch);
+        } else {
+            rows_pack(r, (uint32_t)part->part->part, j, 0, INT64_MAX, scratch);
+        }
+        call->payload[0] = scratch;
         return;
     }
     for (int k = 0; k < AGGREGATE_N_PIECE; k++) {
@@ -280,7 +304,7 @@ static enum status block_run(struct round_state *r, int32_t i, int32_t q, struct
     call->block = &part->block[d][q];
     call->col_scale = part->col_scale[d] != NULL ? part->col_scale[d][q] : NULL;
     call->col_node = part->part->block[d][q].node;
-    pieces_point(r, r->room[slot], travel_rows_in(&part->travel, q, r->what->travel), call);
+    pieces_point(r, r->payload[slot], travel_rows_in(&part->travel, q, r->what->travel), call);
     r->what->run(call);
     r->n_used++;
     return round_ask(r);
@@ -297,7 +321,7 @@ static enum status part_run(struct round_state *r, int32_t i, float *to)
             last = step;
         }
     }
-    struct aggregate_call call = call_begin(t, r->op_index, i);
+    struct aggregate_call call = call_begin(t, r->op_index, room_use(r), i);
     call.to = to;
     call.only = last == 0;
     for (int k = 0; k < AGGREGATE_N_PIECE; k++) {
@@ -321,12 +345,12 @@ static enum status part_run(struct round_state *r, int32_t i, float *to)
 static void round_begin(struct trainer *t, int op, const struct aggregate_round *what, enum exchange_phase phase)
 {
     struct round_state *r = t->round;
-    bool halo = t->setup.job->exchange.schedule == JOB_SCHEDULE_HALO;
     r->trainer = t;
     r->op = &t->program.op[op];
     r->op_index = op;
     r->what = what;
-    r->row_bytes = (size_t)aggregate_payload_width(&t->program, r->op, what) * sizeof(float);
+    r->room = &t->plan.room[op][room_use(r)];
+    r->slots = memory_plan_round(&t->plan, t->setup.job, &t->program, r->op, what);
     for (int k = 0; k < AGGREGATE_N_PIECE; k++) {
         r->width[k] = aggregate_piece_width(&t->program, r->op, what->piece[k]);
     }
@@ -334,12 +358,11 @@ static void round_begin(struct trainer *t, int op, const struct aggregate_round 
         r->width[0] = t->program.value[r->op->in[0]].width;
     }
     r->list = &t->plan.travel[what->travel];
-    int64_t credit = halo ? r->list->n_fetch : t->setup.job->exchange.prefetch + 1;
-    r->n_credit = credit < t->plan.n_fetch_slot ? (int32_t)credit : t->plan.n_fetch_slot;
+    r->n_credit = r->slots.n_fetch_slot;
     r->n_asked = r->n_used = 0;
-    r->n_asked_row = r->n_packed_row = 0;
-    for (int32_t s = 0; s < t->plan.n_pack_slot; s++) {
-        r->pack[s].used = false;
+    r->n_asked_row = r->n_packed_bytes = 0;
+    for (int32_t s = 0; s < r->slots.n_pack_slot; s++) {
+        r->packed[s] = NULL;
     }
     r->key = (struct exchange_key){.epoch = t->epoch, .phase = (uint32_t)phase, .op = (uint16_t)op};
     struct exchange_offer offer = {.arg = r, .pack = round_pack, .sent = round_sent};
@@ -350,7 +373,7 @@ static enum status round_run(struct trainer *t, int op, const struct aggregate_r
 {
     round_begin(t, op, what, phase);
     struct round_state *r = t->round;
-    bool forward = what == &aggregate_defs[r->op->aggregate].forward;
+    bool forward = room_use(r) == MEMORY_ROOM_FORWARD;
     enum status status = round_ask(r);
     for (int32_t i = 0; status == STATUS_OK && i < t->n_own; i++) {
         float *to = forward ? trainer_value(t, r->op->out, i)
@@ -378,13 +401,17 @@ static void temps_add(struct trainer *t, int op)
     }
 }
 
+void round_backward_begin(struct trainer *t, int op)
+{
+    for (int32_t i = 0; i < t->n_own; i++) {
+        struct aggregate_call call = call_begin(t, op, MEMORY_ROOM_BACKWARD, i);
+        aggregate_defs[t->program.op[op].aggregate].backward_begin(&call);
+    }
+}
+
 enum status round_backward(struct trainer *t, int op)
 {
     const struct aggregate_def *def = &aggregate_defs[t->program.op[op].aggregate];
-    for (int32_t i = 0; def->backward_begin != NULL && i < t->n_own; i++) {
-        struct aggregate_call call = call_begin(t, op, i);
-        def->backward_begin(&call);
-    }
     for (int k = 0; k < AGGREGATE_N_BACKWARD && def->backward[k].run != NULL; k++) {
         static const enum exchange_phase phases[] = {EXCHANGE_PHASE_BACKWARD, EXCHANGE_PHASE_BACKWARD_2};
         enum status status = round_run(t, op, &def->backward[k], phases[k]);

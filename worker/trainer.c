@@ -42,7 +42,8 @@ static struct op_call call_build(struct trainer *t, int index, int32_t i, bool b
                            .csr = sparse ? &part->csr : NULL,
                            .out = trainer_value(t, op->out, i),
                            .aux = trainer_kept(t, index, 0, i),
-                           .scratch = t->scratch};
+                           .scratch = trainer_room(
+                               t, &t->plan.room[index][backward ? MEMORY_ROOM_BACKWARD : MEMORY_ROOM_FORWARD])};
     for (int k = 0; k < OP_N_IN; k++) {
         int in = op->in[k];
         if (in >= 0) {
@@ -94,11 +95,11 @@ static enum status global_total(struct trainer *t, int index, bool backward)
     return status;
 }
 
-/* One dense or global op on all own parts. */
-static enum status op_forward(struct trainer *t, int index)
+/* One dense or global op on all own parts. Again: with the sums, if it has any, and the random draws of the first time. */
+static enum status op_forward(struct trainer *t, int index, bool again)
 {
     const struct op_def *def = &op_defs[t->program.op[index].kind];
-    enum status status = def->global != NULL ? global_total(t, index, false) : STATUS_OK;
+    enum status status = def->global != NULL && !again ? global_total(t, index, false) : STATUS_OK;
     for (int32_t i = 0; i < t->n_own && status == STATUS_OK; i++) {
         struct op_call call = call_build(t, index, i, false);
         def->forward(&call);
@@ -125,7 +126,7 @@ static enum status forward_walk(struct trainer *t, enum exchange_phase phase)
             continue;
         }
         bool aggregate = t->program.op[op].kind == OP_KIND_AGGREGATE;
-        enum status status = aggregate ? round_forward(t, op, phase) : op_forward(t, op);
+        enum status status = aggregate ? round_forward(t, op, phase) : op_forward(t, op, false);
         if (status != STATUS_OK) {
             return status;
         }
@@ -133,15 +134,25 @@ static enum status forward_walk(struct trainer *t, enum exchange_phase phase)
     return t->ops->sync(t->device);
 }
 
+static enum status step_run(struct trainer *t, const struct memory_step *step)
+{
+    bool aggregate = t->program.op[step->op].kind == OP_KIND_AGGREGATE;
+    switch (step->kind) {
+    case MEMORY_STEP_AGAIN:
+        return op_forward(t, step->op, true);
+    case MEMORY_STEP_BEGIN:
+        round_backward_begin(t, step->op);
+        return STATUS_OK;
+    case MEMORY_STEP_OP:
+        break;
+    }
+    return aggregate ? round_backward(t, step->op) : op_backward(t, step->op);
+}
+
 static enum status backward_walk(struct trainer *t)
 {
-    for (int op = t->program.n_op - 1; op >= 0; op--) {
-        const struct op *what = &t->program.op[op];
-        if (!t->program.value[what->out].needs_grad) {
-            continue;
-        }
-        bool aggregate = what->kind == OP_KIND_AGGREGATE;
-        enum status status = aggregate ? round_backward(t, op) : op_backward(t, op);
+    for (int s = 0; s < t->plan.n_step; s++) {
+        enum status status = step_run(t, &t->plan.step[s]);
         if (status != STATUS_OK) {
             return status;
         }
@@ -169,8 +180,8 @@ static void part_score(struct trainer *t, int32_t i, enum dataset_split split, b
     const void *labels = bce ? (const void *)part->label_rows : (const void *)part->labels;
     t->ops->loss(t->device, bce ? DEVICE_LOSS_BCE : DEVICE_LOSS_CROSS_ENTROPY, part->n_own, t->n_class,
                  trainer_value(t, t->program.logits, i), labels, part->split, (uint8_t)split,
-                 hidden.p > 0.0 ? &hidden : NULL, (float)(1.0 / terms), t->scratch,
-                 grad ? trainer_grad(t, t->program.logits, i) : NULL, out);
+                 hidden.p > 0.0 ? &hidden : NULL, (float)(1.0 / terms),
+                 trainer_room(t, &t->plan.score_room), grad ? trainer_grad(t, t->program.logits, i) : NULL, out);
 }
 
 static enum status train_step(struct trainer *t, double *loss_out)

@@ -36,6 +36,11 @@ float *trainer_temp(const struct trainer *t, int op, int k, int32_t i)
     return row_array(t, t->plan.temp_at[op][k], t->program.value[t->program.op[op].in[k]].width, i);
 }
 
+void *trainer_room(const struct trainer *t, const struct memory_room *room)
+{
+    return room->at < 0 ? NULL : t->arena + room->at;
+}
+
 float *trainer_gradients(const struct trainer *t, int32_t i)
 {
     return (float *)(void *)(t->gradients + i * t->plan.n_gradient_bytes);
@@ -83,18 +88,6 @@ static enum status program_open(struct trainer *t)
     }
     memcpy(t->n_split, part->n_split, sizeof t->n_split);
     t->n_class = part->n_class;
-    t->add = memory_alloc((size_t)t->program.n_op, sizeof *t->add);
-    bool *written = memory_alloc((size_t)t->program.n_value, sizeof *written);
-    for (int i = t->program.n_op - 1; i >= 0; i--) {
-        const struct op *op = &t->program.op[i];
-        for (int k = 0; t->program.value[op->out].needs_grad && k < OP_N_IN; k++) {
-            if (op->in[k] >= 0) {
-                t->add[i][k] = written[op->in[k]];
-                written[op->in[k]] = true;
-            }
-        }
-    }
-    free(written);
     return STATUS_OK;
 }
 
@@ -174,6 +167,24 @@ static void plan_build(struct trainer *t)
     free(own);
 }
 
+/* Which gradients are there already when an op's backward comes to them. */
+static void add_find(struct trainer *t)
+{
+    t->add = memory_alloc((size_t)t->program.n_op, sizeof *t->add);
+    bool *written = memory_alloc((size_t)t->program.n_value, sizeof *written);
+    for (int s = 0; s < t->plan.n_step; s++) {
+        int i = t->plan.step[s].op;
+        for (int k = 0; t->plan.step[s].kind == MEMORY_STEP_OP && k < OP_N_IN; k++) {
+            int in = t->program.op[i].in[k];
+            if (in >= 0) {
+                t->add[i][k] = written[in];
+                written[in] = true;
+            }
+        }
+    }
+    free(written);
+}
+
 static enum status limit_check(const struct trainer *t)
 {
     int64_t limit = t->setup.job->memory.limit, need = memory_plan_total(&t->plan);
@@ -184,9 +195,10 @@ static enum status limit_check(const struct trainer *t)
     }
     if (need > limit) {
         return status_fail(STATUS_NOMEM,
-                           "worker %u needs %lld bytes by plan, more than %s of %lld: use more workers, a smaller "
+                           "worker %u needs %lld bytes by plan, more than %s of %lld: use more workers, %sa smaller "
                            "exchange.prefetch or a smaller model",
-                           t->setup.rank, (long long)need, whose, (long long)limit);
+                           t->setup.rank, (long long)need, whose, (long long)limit,
+                           t->setup.job->memory.recompute == JOB_RECOMPUTE_NEVER ? "memory.recompute = \"auto\", " : "");
     }
     return STATUS_OK;
 }
@@ -206,9 +218,6 @@ static int takings(struct trainer *t, struct taking *list)
     bool momentum = adam || t->setup.job->train.momentum > 0;
     struct taking all[] = {
         {MEMORY_ACTIVATIONS, plan->n_arena_bytes, &t->arena},
-        {MEMORY_ACTIVATIONS, plan->n_scratch_bytes, &t->scratch},
-        {MEMORY_PAYLOADS, plan->n_fetch_bytes, &t->fetch_room},
-        {MEMORY_PAYLOADS, plan->n_pack_bytes, &t->pack_room},
         {MEMORY_PARAMETERS, one, &t->weights},
         {MEMORY_PARAMETERS, t->n_own * plan->n_gradient_bytes, &t->gradients},
         {MEMORY_PARAMETERS, t->setup.rank == 0 ? one : 0, &t->best},
@@ -258,6 +267,7 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
     status = status == STATUS_OK ? program_open(t) : status;
     if (status == STATUS_OK) {
         plan_build(t);
+        add_find(t);
         status = limit_check(t);
     }
     status = status == STATUS_OK ? parts_open(t) : status;
@@ -377,4 +387,7 @@ void trainer_memory(const struct trainer *t, int64_t *planned_out, int64_t *meas
     int64_t features = features_in_parts(t);
     measured_out[MEMORY_FEATURES] += features;
     measured_out[MEMORY_STRUCTURE] -= features;
+    /* Payloads lie in the arena. */
+    measured_out[MEMORY_PAYLOADS] += t->plan.bytes[MEMORY_PAYLOADS];
+    measured_out[MEMORY_ACTIVATIONS] -= t->plan.bytes[MEMORY_PAYLOADS];
 }

@@ -20,10 +20,7 @@ struct trainer {
     int32_t *own_index;       /* n_part: place in own, or -1 */
     struct part_device *part; /* n_own */
 
-    char *arena;              /* plan.n_arena_bytes: values, gradients, kept arrays */
-    void *scratch;
-    char *fetch_room;         /* payloads that come */
-    char *pack_room;          /* payloads that go */
+    char *arena;              /* plan.n_arena_bytes: values, gradients, kept arrays, scratch, payloads */
 
     float *weights;           /* program.n_weight each */
     float *best;              /* rank 0 only */
@@ -48,6 +45,9 @@ float *trainer_value(const struct trainer *t, int value, int32_t i);
 float *trainer_grad(const struct trainer *t, int value, int32_t i);
 float *trainer_kept(const struct trainer *t, int op, int k, int32_t i);
 float *trainer_temp(const struct trainer *t, int op, int k, int32_t i);
+
+/* Where a room of the plan lies, scratch first. */
+void *trainer_room(const struct trainer *t, const struct memory_room *room);
 
 /* Gradients and sums of own part i. */
 float *trainer_gradients(const struct trainer *t, int32_t i);

@@ -13,12 +13,13 @@ void op_add_forward(const struct op_call *call)
                              call->out);
 }
 
-/* dx0 = a dy · dx1 = b dy */
+/* dx1 = b dy · dx0 = a dy, last: it may lie on dy */
 void op_add_backward(const struct op_call *call)
 {
     const float factor[2] = {call->op->a, call->op->b};
-    for (int k = 0; k < 2; k++) {
-        if (call->grad_in[k] != NULL) {
+    for (int k = 1; k >= 0; k--) {
+        bool passed = call->grad_in[k] == call->grad_out && op_passes_grad(call->op, k);
+        if (call->grad_in[k] != NULL && !passed) {
             call->device->ops->axpby(call->device, n_value(call), factor[k], call->grad_out, call->add[k] ? 1.0f : 0.0f,
                                      call->add[k] ? call->grad_in[k] : NULL, call->grad_in[k]);
         }

@@ -24,7 +24,7 @@ void op_eps_add_backward(const struct op_call *call)
     if (call->grad_in[0] != NULL) {
         ops->eps_scale(call->device, call->n * f, call->param[0], call->grad_out, call->add[0], call->grad_in[0]);
     }
-    if (call->grad_in[1] != NULL) {
+    if (call->grad_in[1] != NULL && call->grad_in[1] != call->grad_out) {
         ops->axpby(call->device, call->n * f, 1.0f, call->grad_out, call->add[1] ? 1.0f : 0.0f,
                    call->add[1] ? call->grad_in[1] : NULL, call->grad_in[1]);
     }

@@ -1,6 +1,7 @@
 /* The same job gives the same bits for any number of workers, any thread count, any schedule, any prefetch depth. */
 #include "tests/equivalence/cluster.h"
 #include "tests/support/tolerance.h"
+#include "worker/memory_plan.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -186,6 +187,64 @@ Test(bits, gatv2_is_the_same_however_it_is_run)
 Test(bits, transformer_is_the_same_however_it_is_run)
 {
     expect_same_bits("kind = \"transformer\"\nhidden = 8\nheads = 3\ndropout = 0.4\nattention_dropout = 0.4", directed);
+}
+
+/* Nothing, everything, and as little as fits what everything needs and a little more. */
+static void expect_same_bits_recomputed(const char *model, const char *data)
+{
+    static const char *const hows[] = {"never", "always", "auto"};
+    struct cluster_result result[3];
+    char limit[64] = "0";
+    for (int i = 0; i < 3; i++) {
+        char text[2048];
+        snprintf(text, sizeof text,
+                 "[dataset]\n%s\n[partition]\nparts = 4\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\n"
+                 "epochs = 8\nlr = 0.01\n[workers]\ncount = 2\n[memory]\nrecompute = \"%s\"\nlimit = \"%s\"\n",
+                 data, model, hows[i], limit);
+        cluster_run(text, &result[i]);
+        cr_assert_eq(result[i].exit_code, 0, "%s: %s: exit %d", model, hows[i], result[i].exit_code);
+        expect_equal(model, &(struct way){.workers = 2, .schedule = hows[i]}, &result[0], &result[i]);
+        int64_t total[2] = {0, 0};
+        for (int c = 0; i == 1 && c < MEMORY_N; c++) {
+            total[0] += result[0].planned[c];
+            total[1] += result[1].planned[c];
+        }
+        snprintf(limit, sizeof limit, "%ld", (long)(i == 1 ? (total[0] + 3 * total[1]) / 4 : 0));
+    }
+    int64_t never = result[0].planned[MEMORY_ACTIVATIONS], always = result[1].planned[MEMORY_ACTIVATIONS];
+    cr_expect_lt(always, never, "%s", model);
+    cr_expect_lt(result[2].planned[MEMORY_ACTIVATIONS], never, "%s: as much as without a limit", model);
+    cr_expect_geq(result[2].planned[MEMORY_ACTIVATIONS], always);
+    for (int i = 0; i < 3; i++) {
+        cluster_release(&result[i]);
+    }
+}
+
+Test(bits, what_is_made_again_is_the_same_as_what_is_kept)
+{
+    expect_same_bits_recomputed("kind = \"gcn\"\nhidden = 48\nlayers = 4\ndropout = 0.5\ninput_dropout = 0.3\nnorm = \"layer\"\n"
+                                "residual = true", symmetric);
+    expect_same_bits_recomputed("kind = \"sage\"\nhidden = 16\nlayers = 5\ndropout = 0.5\nresidual = true", directed);
+    expect_same_bits_recomputed("kind = \"gin\"\nhidden = 16\nlayers = 3\ndropout = 0.5\nlearn_eps = true\nnorm = \"batch\"", symmetric);
+    expect_same_bits_recomputed("kind = \"gat\"\nhidden = 8\nheads = 3\nlayers = 3\ndropout = 0.4\nattention_dropout = 0.4", symmetric);
+    expect_same_bits_recomputed("kind = \"gatv2\"\nhidden = 8\nheads = 3\nlayers = 3\ndropout = 0.4\nattention_dropout = 0.4", directed);
+}
+
+/* 4 000 rows of 640 bytes and more are several pieces, values and keys one behind the other. */
+Test(bits, payloads_that_leave_in_pieces_are_the_same_as_those_that_leave_whole)
+{
+    static const char large[] = "generator = \"sbm\"\nnodes = 8000\ndegree = 10\nclasses = 4\nfeatures = 8";
+    static const char model[] = "kind = \"gat\"\nhidden = 40\nheads = 4\nattention_dropout = 0.2";
+    static const struct way pieces[] = {{1, 2, 1, "sequential"}, {2, 1, 0, "sequential"}, {2, 1, 1, "halo"}};
+    struct cluster_result result[3];
+    for (int i = 0; i < 3; i++) {
+        run(model, large, &pieces[i], 2, &result[i]);
+        expect_equal(model, &pieces[i], &result[0], &result[i]);
+    }
+    cr_expect_gt(result[2].planned[MEMORY_PAYLOADS], 4 * MEMORY_PACK_BYTES, "nothing here is larger than a piece");
+    for (int i = 0; i < 3; i++) {
+        cluster_release(&result[i]);
+    }
 }
 
 Test(bits, the_reference_device_keeps_the_rule_too)

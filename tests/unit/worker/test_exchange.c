@@ -10,6 +10,7 @@ struct self {
     float rows[4][8];      /* what part `from` gives */
     int n_packed, n_sent;
     bool full;             /* pack finds no room */
+    size_t piece;          /* most bytes that leave at once; 0: all */
 };
 
 static void *self_place(void *arg, const struct transport_head *head, size_t n_bytes)
@@ -22,22 +23,24 @@ static void self_arrived(void *arg, const struct transport_head *head, void *bod
     exchange_arrived(((struct self *)arg)->exchange, head, body, n_bytes);
 }
 
-static const void *self_pack(void *arg, uint32_t to, uint32_t from, size_t *n_bytes_out)
+static bool self_pack(void *arg, uint32_t to, uint32_t from, size_t at, struct exchange_piece *out)
 {
     struct self *self = arg;
     (void)to;
     if (self->full) {
-        return NULL;
+        return false;
     }
     self->n_packed++;
-    *n_bytes_out = sizeof self->rows[from];
-    return self->rows[from];
+    size_t left = sizeof self->rows[from] - at;
+    *out = (struct exchange_piece){.bytes = (const char *)self->rows[from] + at,
+                                   .n_bytes = self->piece > 0 && self->piece < left ? self->piece : left,
+                                   .total = sizeof self->rows[from]};
+    return true;
 }
 
-static void self_sent(void *arg, uint32_t to, uint32_t from)
+static void self_sent(void *arg, const void *bytes)
 {
-    (void)to;
-    (void)from;
+    (void)bytes;
     ((struct self *)arg)->n_sent++;
 }
 
@@ -100,6 +103,68 @@ Test(exchange, what_is_asked_for_arrives_whole_and_in_its_place)
         cr_expect_eq(self.n_packed, 4 * op);
         cr_expect_eq(self.n_sent, 4 * op);
     }
+    self_close(&self);
+}
+
+Test(exchange, a_payload_may_leave_in_pieces)
+{
+    struct self self;
+    self_open(&self, 4);
+    self.piece = 12; /* 32 bytes are three pieces */
+    serve(&self, 1, 2);
+    float room[2][8];
+    int first = ask(&self, 1, 0, room[0], sizeof room[0]), second = ask(&self, 1, 1, room[1], sizeof room[1]);
+    cr_assert_eq(exchange_wait(self.exchange, second), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(exchange_wait(self.exchange, first), STATUS_OK);
+    cr_assert_eq(exchange_settle(self.exchange), STATUS_OK);
+    cr_expect_arr_eq(room, self.rows, sizeof room);
+    cr_expect_eq(self.n_packed, 6);
+    cr_expect_eq(self.n_sent, 6);
+    self_close(&self);
+}
+
+/* Send, unasked, a piece of what part 1 gives, and let it arrive. */
+static enum status piece_arrives(struct self *self, uint64_t offset, size_t n_bytes, uint64_t total)
+{
+    struct transport_head head = {.kind = TRANSPORT_KIND_PAYLOAD, .id = 1, .epoch = 3, .phase = EXCHANGE_PHASE_FORWARD,
+                                  .to = 9, .from = 1, .offset = offset, .total = total};
+    transport_send(self->transport, 0, &head, self->rows[0], n_bytes, NULL);
+    enum status status = STATUS_OK;
+    for (int i = 0; i < 1000 && status == STATUS_OK; i++) {
+        status = exchange_progress(self->exchange);
+    }
+    return status;
+}
+
+Test(exchange, pieces_beyond_what_was_asked_for_are_refused)
+{
+    static const struct {
+        uint64_t offset;
+        size_t n_bytes;
+        uint64_t total;
+        const char *said;
+    } pieces[] = {{24, 12, 32, "12 bytes at 24"}, {UINT64_MAX - 3, 8, 32, "8 bytes at"}, {0, 0, 24, "sent 24 bytes"},
+                  {0, 32, 36, "expected 32"}};
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+        struct self self;
+        self_open(&self, 8);
+        float room[8];
+        ask(&self, 1, 1, room, sizeof room);
+        cr_expect_eq(piece_arrives(&self, pieces[i].offset, pieces[i].n_bytes, pieces[i].total), STATUS_PEER);
+        cr_expect_not_null(strstr(status_reason(), pieces[i].said), "%s", status_reason());
+        self_close(&self);
+    }
+}
+
+Test(exchange, pieces_that_come_twice_are_refused)
+{
+    struct self self;
+    self_open(&self, 8);
+    float room[8];
+    ask(&self, 1, 1, room, sizeof room);
+    cr_expect_eq(piece_arrives(&self, 0, 20, 32), STATUS_OK, "%s", status_reason());
+    cr_expect_eq(piece_arrives(&self, 0, 20, 32), STATUS_PEER);
+    cr_expect_not_null(strstr(status_reason(), "expected 12 more of 32"), "%s", status_reason());
     self_close(&self);
 }
 

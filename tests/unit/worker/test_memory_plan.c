@@ -76,7 +76,7 @@ Test(memory_plan, activations_and_features_fall_as_one_over_workers)
     world_close(&w);
 }
 
-Test(memory_plan, payloads_in_flight_are_bounded_by_the_prefetch_both_ways)
+Test(memory_plan, small_payloads_in_flight_are_bounded_by_the_prefetch_both_ways)
 {
     const int64_t payload = N_HALO * 128 * 4;
     for (int prefetch = 0; prefetch < 3; prefetch++) {
