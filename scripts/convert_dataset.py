@@ -35,28 +35,75 @@ def nodes_of(mask, what):
     return np.flatnonzero(mask)
 
 
+MASKS = (("train", "train_mask"), ("valid", "val_mask"), ("test", "test_mask"))
+
+
+def from_types(counts, features, relations, labels, splits):
+    """One graph of several node types, numbered one after another in the order of counts.
+
+    counts {type: nodes}, features {type: rows or None}, relations [(head, tail, edges [2, E])], labels {type: labels} of one
+    type, splits {"train": {type: nodes}, ...}
+    """
+    first = dict(zip(counts, np.cumsum([0] + list(counts.values()))))
+    if len(labels) != 1:
+        sys.exit(f"{len(labels)} node types have labels, expected one")
+    (labelled, values), = labels.items()
+    values = array(values)
+    wide = values.ndim == 2 and values.shape[1] > 1
+    rows = np.full((sum(counts.values()),) + (values.shape[1:] if wide else ()), np.nan if wide else -1, np.float32 if wide else np.int64)
+    rows[first[labelled]:first[labelled] + len(values)] = values if wide else labels_of(values)
+    graph = {"labels": rows,
+             "edges": np.concatenate([array(e) + [[first[h]], [first[t]]] for h, t, e in relations], 1),
+             "edge_type": np.concatenate([np.full(array(e).shape[1], r) for r, (_, _, e) in enumerate(relations)]),
+             "relations": len(relations),
+             "node_type": np.repeat(np.arange(len(counts)), list(counts.values())),
+             "type_features": {k: array(features[t]) for k, t in enumerate(counts) if features.get(t) is not None}}
+    for name, nodes in splits.items():
+        if labelled in nodes:
+            graph[name] = array(nodes[labelled]) + first[labelled]
+    return graph
+
+
 def from_pyg(data):
-    """torch_geometric.data.Data: x, edge_index, y, train_mask, val_mask, test_mask."""
-    if getattr(data, "edge_type", None) is not None or getattr(data, "node_types", None) is not None:
-        sys.exit("typed edges are not available yet: expected a graph with one kind of node and edge")
-    graph = {"edges": array(data.edge_index), "labels": array(data.y)}
+    """torch_geometric.data.Data: x, edge_index, edge_type, y, train_mask, val_mask, test_mask; or HeteroData."""
+    if getattr(data, "node_types", None) is not None:
+        relations = [(e[0], e[2], data[e].edge_index) for e in data.edge_types]
+        stores = {t: data[t] for t in data.node_types}
+        splits = {name: {t: nodes_of(getattr(s, mask), mask) for t, s in stores.items() if getattr(s, mask, None) is not None}
+                  for name, mask in MASKS}
+        return from_types({t: int(s.num_nodes) for t, s in stores.items()}, {t: getattr(s, "x", None) for t, s in stores.items()},
+                          relations, {t: s.y for t, s in stores.items() if getattr(s, "y", None) is not None}, splits)
+    graph = {"edges": array(data.edge_index)}
+    if getattr(data, "edge_type", None) is not None:
+        graph["edge_type"] = array(data.edge_type)
+    if getattr(data, "y", None) is None and getattr(data, "train_idx", None) is not None:  # Entities: AIFB, MUTAG, ...
+        graph["labels"] = np.full(int(data.num_nodes), -1, np.int64)
+        for split in ("train", "test"):
+            graph[split] = array(getattr(data, f"{split}_idx"))
+            graph["labels"][graph[split]] = array(getattr(data, f"{split}_y"))
+        return graph
+    graph["labels"] = array(data.y)
     if getattr(data, "x", None) is not None:
         graph["features"] = array(data.x)
-    for name, mask in (("train", "train_mask"), ("valid", "val_mask"), ("test", "test_mask")):
+    for name, mask in MASKS:
         if getattr(data, mask, None) is not None:
             graph[name] = nodes_of(getattr(data, mask), mask)
     return graph
 
 
 def from_dgl(data):
-    """dgl.DGLGraph: ndata feat, label, train_mask, val_mask, test_mask."""
+    """dgl.DGLGraph: ndata feat, label, train_mask, val_mask, test_mask; of one node type or several."""
     if len(getattr(data, "etypes", [None])) > 1:
-        sys.exit("typed edges are not available yet: expected a graph with one kind of node and edge")
+        stores = {t: data.nodes[t].data for t in data.ntypes}
+        relations = [(e[0], e[2], np.stack([array(end) for end in data.edges(etype=e)])) for e in data.canonical_etypes]
+        splits = {name: {t: nodes_of(s[mask], mask) for t, s in stores.items() if mask in s} for name, mask in MASKS}
+        return from_types({t: int(data.num_nodes(t)) for t in data.ntypes}, {t: s.get("feat") for t, s in stores.items()}, relations,
+                          {t: s["label"] for t, s in stores.items() if "label" in s}, splits)
     source, destination = data.edges()
     graph = {"edges": np.stack([array(source), array(destination)]), "labels": array(data.ndata["label"])}
     if "feat" in data.ndata:
         graph["features"] = array(data.ndata["feat"])
-    for name, mask in (("train", "train_mask"), ("valid", "val_mask"), ("test", "test_mask")):
+    for name, mask in MASKS:
         if mask in data.ndata:
             graph[name] = nodes_of(data.ndata[mask], mask)
     return graph
@@ -66,7 +113,8 @@ def from_ogb(dataset):
     """ogb.nodeproppred.NodePropPredDataset: (graph, labels) and get_idx_split()."""
     data, labels = dataset[0]
     if "edge_index" not in data:
-        sys.exit("typed edges are not available yet: expected a graph with one kind of node and edge")
+        relations = [(e[0], e[2], edges) for e, edges in data["edge_index_dict"].items()]
+        return from_types(data["num_nodes_dict"], data.get("node_feat_dict") or {}, relations, labels, dataset.get_idx_split())
     graph = {"edges": array(data["edge_index"]), "labels": array(labels)}
     if data.get("node_feat") is not None:
         graph["features"] = array(data["node_feat"])
@@ -85,7 +133,7 @@ def labels_of(labels):
 
 
 def save(folder, graph, name=None):
-    """Write the folder; ids are int32 where they fit, features stay float16 or become float32."""
+    """Write the folder; ids are int32 where they fit, features stay float16 or become float32; types are int32."""
     labels = labels_of(graph["labels"])
     edges = graph["edges"]
     if edges.ndim != 2 or edges.shape[0] != 2:
@@ -106,6 +154,13 @@ def save(folder, graph, name=None):
         features = graph["features"]
         put("features.npy", features if features.dtype == np.float16 else features.astype(np.float32))
         meta["features"] = int(features.shape[1])
+    for name in ("edge_type", "node_type"):
+        if name in graph:
+            put(f"{name}.npy", graph[name].astype(np.int32))
+    if "relations" in graph:
+        meta["relations"] = graph["relations"]
+    for k, rows in graph.get("type_features", {}).items():
+        put(f"feat_t{k}.npy", rows if rows.dtype == np.float16 else rows.astype(np.float32))
     for split in ("train", "valid", "test"):
         if split in graph:
             put(f"{split}_idx.npy", graph[split].astype(np.int64))

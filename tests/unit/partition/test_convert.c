@@ -60,3 +60,66 @@ Test(convert, objects_of_each_package_become_folders_that_load)
         dataset_release(&dataset);
     }
 }
+
+/* Two papers with features and labels, one author without either; one relation each way. */
+static const char typed_script[] =
+    "import sys, types\n"
+    "sys.path.insert(0, 'scripts')\n"
+    "sys.dont_write_bytecode = True\n"
+    "import numpy as np, convert_dataset as c\n"
+    "root = sys.argv[1]\n"
+    "x, y = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1, 0])\n"
+    "writes, by = np.array([[0], [1]]), np.array([[0, 1], [0, 0]])\n"
+    "train, test = np.array([True, False]), np.array([False, True])\n"
+    "stores = dict(paper=types.SimpleNamespace(num_nodes=2, x=x, y=y, train_mask=train, test_mask=test),\n"
+    "              author=types.SimpleNamespace(num_nodes=1))\n"
+    "stores[('author', 'writes', 'paper')] = types.SimpleNamespace(edge_index=writes)\n"
+    "stores[('paper', 'by', 'author')] = types.SimpleNamespace(edge_index=by)\n"
+    "class Hetero:\n"
+    "    node_types, edge_types = ['author', 'paper'], [k for k in stores if isinstance(k, tuple)]\n"
+    "    def __getitem__(self, k): return stores[k]\n"
+    "c.save(root + '/pyg', c.from_pyg(Hetero()))\n"
+    "class Dgl:\n"
+    "    ntypes, etypes = ['author', 'paper'], ['writes', 'by']\n"
+    "    canonical_etypes = Hetero.edge_types\n"
+    "    nodes = dict(author=types.SimpleNamespace(data={}),\n"
+    "                 paper=types.SimpleNamespace(data=dict(feat=x, label=y, train_mask=train, test_mask=test)))\n"
+    "    def num_nodes(self, t): return stores[t].num_nodes\n"
+    "    def edges(self, etype): return tuple(stores[etype].edge_index)\n"
+    "c.save(root + '/dgl', c.from_dgl(Dgl()))\n"
+    "class Ogb:\n"
+    "    def __getitem__(self, i):\n"
+    "        return dict(edge_index_dict={k: stores[k].edge_index for k in Hetero.edge_types}, node_feat_dict=dict(paper=x),\n"
+    "                    num_nodes_dict=dict(author=1, paper=2)), dict(paper=y[:, None])\n"
+    "    def get_idx_split(self): return dict(train=dict(paper=np.array([0])), test=dict(paper=np.array([1])))\n"
+    "c.save(root + '/ogb', c.from_ogb(Ogb()))\n";
+
+Test(convert, graphs_of_several_types_become_folders_that_load)
+{
+    if (system("python3 -c 'import numpy' 2>/dev/null") != 0) {
+        cr_skip_test("python3 has no numpy");
+    }
+    fixture_bytes("script.py", typed_script, sizeof typed_script - 1);
+    char command[1200];
+    snprintf(command, sizeof command, "python3 %s %s", folder_path("script.py"), folder);
+    cr_assert_eq(system(command), 0);
+    static const char *const names[] = {"pyg", "dgl", "ogb"};
+    for (int i = 0; i < 3; i++) {
+        struct job job = fixture_job();
+        job.model.kind = JOB_KIND_RGCN;
+        snprintf(job.dataset.path, sizeof job.dataset.path, "%s", folder_path(names[i]));
+        struct dataset d;
+        cr_assert_eq(dataset_load(&job, &d), STATUS_OK, "%s", status_reason());
+        cr_assert(d.n_node == 3 && d.n_edge == 3 && d.n_relation == 2 && d.n_feature == 3 && d.n_class == 2);
+        const uint32_t indices[] = {1, 2, 0};
+        const uint16_t types[] = {1, 1, 0};
+        cr_assert_arr_eq(d.indices, indices, sizeof indices);
+        cr_assert_arr_eq(d.edge_type, types, sizeof types);
+        cr_assert(d.labels[0] == -1 && d.labels[1] == 1 && d.labels[2] == 0);
+        cr_assert(d.split[0] == 0 && d.split[1] == 1 && d.split[2] == 3);
+        float row[3];
+        dataset_feature_rows(&d, (uint32_t[]){2}, 1, row);
+        cr_assert(row[0] == 0 && row[1] == 3 && row[2] == 4);
+        dataset_release(&d);
+    }
+}
