@@ -19,6 +19,9 @@ int gatv2_layer(struct program *program, const struct job *job, int layer, int x
 int transformer_layer(struct program *program, const struct job *job, int layer, int x, int64_t f_out);
 int rgcn_layer(struct program *program, const struct job *job, int layer, int x, int64_t f_out);
 
+/* errors  STATUS_DATA edges without types; STATUS_CONFIG model.blocks that do not divide a layer's columns */
+enum status rgcn_check(const struct job *job, const struct program_input *input);
+
 /* Before the first layer, where nodes are of several types: each type's columns to model.hidden. */
 int rgcn_begin(struct program *program, const struct job *job, int x);
 

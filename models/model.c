@@ -14,6 +14,7 @@
 
 struct model {
     int (*layer)(struct program *program, const struct job *job, int layer, int x, int64_t f_out);
+    enum status (*check)(const struct job *job, const struct program_input *input); /* NULL: any job and data will do */
     int (*begin)(struct program *program, const struct job *job, int x);  /* typed nodes' features; NULL: as any features */
     int (*finish)(struct program *program, const struct job *job, int x); /* NULL: nothing follows the last layer */
     bool one_layer;   /* model.layers does not count */
@@ -29,7 +30,7 @@ static const struct model models[JOB_KIND_N] = {
     [JOB_KIND_GAT] = {.layer = gat_layer, .takes_plain = true},
     [JOB_KIND_GATV2] = {.layer = gatv2_layer, .takes_plain = true},
     [JOB_KIND_TRANSFORMER] = {.layer = transformer_layer, .takes_plain = true},
-    [JOB_KIND_RGCN] = {.layer = rgcn_layer, .begin = rgcn_begin, .takes_plain = true},
+    [JOB_KIND_RGCN] = {.layer = rgcn_layer, .check = rgcn_check, .begin = rgcn_begin, .takes_plain = true},
 };
 
 static const enum device_activation activations[JOB_ACTIVATION_N] = {
@@ -111,16 +112,13 @@ static enum status job_check(const struct job *job, const struct program_input *
     if (input->n_feature <= 0) {
         return status_fail(STATUS_DATA, "the data set has no features; model.kind = \"%s\" needs them", kind);
     }
-    if (job->model.kind == JOB_KIND_RGCN && input->n_relation <= 0) {
-        return status_fail(STATUS_DATA, "the data set's edges have no types; model.kind = \"%s\" needs them", kind);
-    }
     if (job->model.label_input && input->is_typed) {
         return status_fail(STATUS_CONFIG, "model.label_input = true does not go with features of several node types");
     }
     if (input->n_class <= 0) {
         return status_fail(STATUS_DATA, "the data set has no labels; there is nothing to train for");
     }
-    return STATUS_OK;
+    return model->check != NULL ? model->check(job, input) : STATUS_OK;
 }
 
 /* Sparse rows can only be multiplied; an aggregate that is not linear, or a sum with other rows, needs them dense. */

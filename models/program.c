@@ -229,11 +229,12 @@ int program_attention(struct program *program, const struct op *op)
 int program_relation(struct program *program, int in, int weight, int comp)
 {
     const struct parameter *param = &program->param[weight];
-    ASSERT(param->n_dim == 3 && param->shape[1] == program->value[in].width);
-    ASSERT(comp < 0 || program->param[comp].shape[1] == param->shape[0]);
+    int64_t n_block = param->n_dim == 4 ? param->shape[1] : 1;
+    ASSERT(param->n_dim >= 3 && n_block * param->shape[param->n_dim - 2] == program->value[in].width);
+    ASSERT(comp < 0 || (n_block == 1 && program->param[comp].shape[1] == param->shape[0]));
     struct op op = {.kind = OP_KIND_AGGREGATE, .in = {in, -1, -1}, .param = {weight, comp},
                     .aggregate = AGGREGATE_KIND_RELATION};
-    return op_append(program, op, param->shape[2]);
+    return op_append(program, op, n_block * param->shape[param->n_dim - 1]);
 }
 
 void program_init_weights(const struct program *program, uint64_t seed, float *weights)

@@ -16,7 +16,7 @@
 #include <stdio.h>
 
 #define PROGRAM_NAME_BYTES 64
-#define PROGRAM_N_DIM 3
+#define PROGRAM_N_DIM 4
 #define OP_N_IN 3
 #define OP_N_PARAM 2
 
@@ -147,7 +147,7 @@ int program_head_mean(struct program *program, int in, int64_t n_head);
 int program_attention(struct program *program, const struct op *op);
 
 /* Mean over each relation's in-neighbours times its weight, summed: weight relations × width × columns, or with comp
- * (relations × bases, else -1) bases × width × columns. */
+ * (relations × bases, else -1) bases × width × columns; or relations × blocks × width / blocks × columns / blocks. */
 int program_relation(struct program *program, int in, int weight, int comp);
 
 /* A parameter of any shape, for those with more dimensions than a matrix. */

@@ -74,6 +74,9 @@ static enum status check_partition(const struct job *job, const struct job_place
 
 static enum status check_model(const struct job *job, const struct job_places *places)
 {
+    if (job->model.bases > 0 && job->model.blocks > 0) {
+        FAIL_AT(model_blocks, "model.bases and model.blocks are both given; expected one of them");
+    }
     if (job->model.linear_layers >= job->model.layers) {
         FAIL_AT(model_linear_layers, "model.linear_layers must be less than model.layers");
     }

@@ -32,7 +32,7 @@ def conv(model, loops, f_in, f_out, last, n_relation):
         own = {} if kind == "transformer" else {"add_self_loops": loops}
         return ATTENTIONS[kind](f_in, f_out if last else f_out // heads, heads=heads, concat=not last, **own)
     if kind == "rgcn":
-        return RGCNConv(f_in, f_out, n_relation, num_bases=model["bases"] or None)
+        return RGCNConv(f_in, f_out, n_relation, num_bases=model["bases"] or None, num_blocks=model["blocks"] or None)
     if kind == "gcn":
         return GCNConv(f_in, f_out, add_self_loops=loops)
     if kind == "sage":

@@ -1,59 +1,113 @@
-/* out_i = Σ_r mean over in-neighbours j of relation r of x_j, times W_r; W_r = Σ_b a_rb V_b where there are bases.
- * Schlichtkrull et al., ESWC 2018, eq. 2-3
+/* out_i = Σ_r mean over in-neighbours j of relation r of x_j, times W_r: free, mixed from bases (Σ_b a_rb V_b), or of diagonal
+ * blocks. Schlichtkrull et al., ESWC 2018, eq. 2-4
  *
  * Linear in x with weights known to both ends of an edge: x travels one way, the output's gradient the other, nothing is kept
- * but x. What is summed up in scratch before one product: K, per own row and base, forward; G likewise backward.
+ * but x. What is summed up in scratch before one product: K, per own row and relation (or base), forward; G likewise backward.
+ * With diagonal blocks each block of columns goes this way alone, and rows are dealt out to blocks and joined again.
  */
 #include "models/ops/ops.h"
 
 #define FLOATS_ALIGN 16
 
-/* The shapes of one call: V is n_base × f_in × f_out. */
+/* V is n_base × n_block × in × out; a free W_r is its own base, and has one block. */
 struct shape {
-    int64_t n_relation, n_base, f_in, f_out;
+    int64_t n_relation, n_base, n_block;
+    int64_t in, out; /* columns of one block */
+    bool mixed;
+};
+
+/* What lies in scratch, one after another. */
+enum place {
+    PLACE_SUMS,     /* n_block × n × n_base × (in forward, out backward) */
+    PLACE_BY_BLOCK, /* n_block × n_base × in × out: V where there are blocks */
+    PLACE_TURNED,   /* in × n_base × out: one block's V */
+    PLACE_PRODUCT,  /* likewise: its gradient */
+    PLACE_GRAD,     /* as BY_BLOCK */
+    PLACE_ROWS,     /* n_block × n × (in or out) where there are blocks */
+    PLACE_OWN,      /* mixed: x · V, n × n_base × out */
+    PLACE_REST,
+    PLACE_N
+};
+
+struct scratch {
+    float *sums, *by_block, *turned, *product, *grad, *rows, *own;
+    void *rest;
 };
 
 static struct shape shape_of(const struct program *program, const struct op *op)
 {
-    const int64_t *weight = program->param[op->param[0]].shape;
+    const struct parameter *weight = &program->param[op->param[0]];
+    const int64_t *last = weight->shape + weight->n_dim - 2;
     bool mixed = op->param[1] >= 0;
-    return (struct shape){.n_relation = mixed ? program->param[op->param[1]].shape[0] : weight[0], .n_base = weight[0],
-                          .f_in = weight[1], .f_out = weight[2]};
+    return (struct shape){.n_relation = mixed ? program->param[op->param[1]].shape[0] : weight->shape[0],
+                          .n_base = weight->shape[0], .n_block = weight->n_dim == 4 ? weight->shape[1] : 1, .in = last[0],
+                          .out = last[1], .mixed = mixed};
 }
 
-static int64_t aligned(int64_t n_float)
+/* Where each place begins, in floats. */
+static void places_find(const struct shape *s, int64_t n, int64_t first[PLACE_N])
 {
-    return (n_float + FLOATS_ALIGN - 1) / FLOATS_ALIGN * FLOATS_ALIGN;
+    int64_t wider = s->in > s->out ? s->in : s->out, one = s->n_base * s->in * s->out;
+    bool blocks = s->n_block > 1;
+    const int64_t size[PLACE_N] = {
+        [PLACE_SUMS] = s->n_block * n * s->n_base * wider,
+        [PLACE_BY_BLOCK] = blocks ? s->n_block * one : 0,
+        [PLACE_TURNED] = one,
+        [PLACE_PRODUCT] = one,
+        [PLACE_GRAD] = blocks ? s->n_block * one : 0,
+        [PLACE_ROWS] = blocks ? s->n_block * n * wider : 0,
+        [PLACE_OWN] = s->mixed ? n * s->n_base * s->out : 0,
+    };
+    int64_t at = 0;
+    for (int place = 0; place < PLACE_N; place++) {
+        first[place] = at;
+        at += (size[place] + FLOATS_ALIGN - 1) / FLOATS_ALIGN * FLOATS_ALIGN;
+    }
 }
-
-/* Where things lie in scratch: the sums over edges first, then what their product needs. */
-struct scratch {
-    float *sums;    /* n × n_base × (f_in forward, f_out backward) */
-    float *weight;  /* f_in × n_base × f_out: V with its first two axes swapped */
-    float *own;     /* with comp: x · V, n × n_base × f_out */
-    void *rest;
-};
 
 static struct scratch scratch_of(const struct aggregate_call *call, const struct shape *s)
 {
-    struct scratch at = {.sums = call->scratch};
-    at.weight = at.sums + aligned(call->n * s->n_base * s->f_out);
-    at.own = at.weight + aligned(s->n_base * s->f_in * s->f_out);
-    at.rest = call->param[1] != NULL ? at.own + aligned(call->n * s->n_base * s->f_out) : at.own;
-    return at;
+    int64_t first[PLACE_N];
+    float *begin = call->scratch;
+    places_find(s, call->n, first);
+    return (struct scratch){.sums = begin + first[PLACE_SUMS], .by_block = begin + first[PLACE_BY_BLOCK],
+                            .turned = begin + first[PLACE_TURNED], .product = begin + first[PLACE_PRODUCT],
+                            .grad = begin + first[PLACE_GRAD], .rows = begin + first[PLACE_ROWS],
+                            .own = begin + first[PLACE_OWN], .rest = begin + first[PLACE_REST]};
 }
 
 size_t aggregate_relation_scratch(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
 {
     struct shape s = shape_of(program, op);
-    bool mixed = op->param[1] >= 0;
-    int64_t forward = n * s.n_base * s.f_in;
-    int64_t backward = aligned(n * s.n_base * s.f_out) * (mixed ? 2 : 1) + aligned(s.n_base * s.f_in * s.f_out);
-    size_t rest = ops->linear_scratch(n, s.n_base * s.f_out, s.f_in);
-    size_t dot = mixed ? ops->relation_dot_scratch(s.n_relation, s.n_base) : 0;
-    rest = (size_t)aligned(s.n_base * s.f_in * s.f_out) * sizeof(float) + rest; /* the product's gradient before it is swapped */
-    size_t back = (size_t)backward * sizeof(float) + (rest > dot ? rest : dot);
-    return back > (size_t)forward * sizeof(float) ? back : (size_t)forward * sizeof(float);
+    int64_t first[PLACE_N];
+    size_t product = ops->linear_scratch(n, s.n_base * s.out, s.in);
+    size_t dot = s.mixed ? ops->relation_dot_scratch(s.n_relation, s.n_base) : 0;
+    places_find(&s, n, first);
+    return (size_t)first[PLACE_REST] * sizeof(float) + (product > dot ? product : dot);
+}
+
+/* Add a block's edges to the sums of all blocks of columns. */
+static void edges_sum(const struct aggregate_call *call, const struct shape *s, int64_t f, float *sums)
+{
+    const struct device_ops *ops = call->device->ops;
+    int64_t n_sum = call->n * s->n_base * f;
+    if (call->first) {
+        ops->fill_zero(call->device, sums, (size_t)(s->n_block * n_sum) * sizeof *sums);
+    }
+    for (int64_t k = 0; k < s->n_block; k++) {
+        ops->relation_sum(call->device, call->block, s->n_base, call->param[1], f, s->n_block * f, call->payload[0] + k * f,
+                          sums + k * n_sum);
+    }
+}
+
+/* V, block by block. */
+static const float *weights_of(const struct aggregate_call *call, const struct shape *s, const struct scratch *at)
+{
+    if (s->n_block == 1) {
+        return call->param[0];
+    }
+    call->device->ops->swap_axes(call->device, s->n_base, s->n_block, s->in * s->out, call->param[0], at->by_block);
+    return at->by_block;
 }
 
 /* K_i,b = Σ_{j→i} c_ij a_rb x_j · y = K V, with c_ij = 1 / the edges of relation r into i */
@@ -61,52 +115,84 @@ void aggregate_relation_forward(const struct aggregate_call *call)
 {
     const struct device_ops *ops = call->device->ops;
     struct shape s = shape_of(call->program, call->op);
-    float *sums = call->scratch;
-    if (call->first) {
-        ops->fill_zero(call->device, sums, (size_t)(call->n * s.n_base * s.f_in) * sizeof *sums);
+    struct scratch at = scratch_of(call, &s);
+    edges_sum(call, &s, s.in, at.sums);
+    if (!call->last) {
+        return;
     }
-    ops->relation_sum(call->device, call->block, s.n_base, call->param[1], s.f_in, s.f_in, call->payload[0], sums);
-    if (call->last) {
-        ops->linear_backward_input(call->device, call->n, s.f_out, s.n_base * s.f_in, sums, call->param[0], false, call->to);
+    const float *weights = weights_of(call, &s, &at);
+    float *rows = s.n_block > 1 ? at.rows : call->to;
+    for (int64_t k = 0; k < s.n_block; k++) {
+        ops->linear_backward_input(call->device, call->n, s.out, s.n_base * s.in, at.sums + k * call->n * s.n_base * s.in,
+                                   weights + k * s.n_base * s.in * s.out, false, rows + k * call->n * s.out);
+    }
+    if (s.n_block > 1) {
+        ops->swap_axes(call->device, s.n_block, call->n, s.out, rows, call->to);
     }
 }
 
-/* G is whole: dx = Σ_b G_b V_bᵀ · dV_b = xᵀ G_b */
-static void products(const struct aggregate_call *call, const struct shape *s, const struct scratch *at)
+/* dx = Σ_b G_b V_bᵀ */
+static void input_backward(const struct aggregate_call *call, const struct shape *s, const struct scratch *at)
 {
     const struct device_ops *ops = call->device->ops;
-    int64_t f = s->n_base * s->f_out;
-    if (call->grad_in[0] != NULL) {
-        ops->linear_forward(call->device, call->n, f, s->f_in, at->sums, at->weight, NULL, call->to);
+    const float *weights = weights_of(call, s, at);
+    float *rows = s->n_block > 1 ? at->rows : call->to;
+    for (int64_t k = 0; k < s->n_block; k++) {
+        ops->swap_axes(call->device, s->n_base, s->in, s->out, weights + k * s->n_base * s->in * s->out, at->turned);
+        ops->linear_forward(call->device, call->n, s->n_base * s->out, s->in, at->sums + k * call->n * s->n_base * s->out,
+                            at->turned, NULL, rows + k * call->n * s->in);
     }
-    if (call->grad_param[0] != NULL) {
-        float *swapped = at->rest;
-        ops->linear_backward_weight(call->device, call->n, f, s->f_in, at->sums, call->in[0],
-                                    swapped + aligned(s->f_in * f), swapped);
-        ops->swap_axes(call->device, s->f_in, s->n_base, s->f_out, swapped, call->grad_param[0]);
+    if (s->n_block > 1) {
+        ops->swap_axes(call->device, s->n_block, call->n, s->in, rows, call->to);
     }
 }
 
-/* Over the transposed blocks: G_j,b = Σ_{j→i} c_ij a_rb dy_i · da_rb = Σ_j ⟨Σ_{j→i of r} c_ij dy_i, x_j V_b⟩ */
+/* dV_b = xᵀ G_b */
+static void weight_backward(const struct aggregate_call *call, const struct shape *s, const struct scratch *at)
+{
+    const struct device_ops *ops = call->device->ops;
+    const float *rows = call->in[0];
+    float *grad = s->n_block > 1 ? at->grad : call->grad_param[0];
+    if (s->n_block > 1) {
+        ops->swap_axes(call->device, call->n, s->n_block, s->in, call->in[0], at->rows);
+        rows = at->rows;
+    }
+    for (int64_t k = 0; k < s->n_block; k++) {
+        ops->linear_backward_weight(call->device, call->n, s->n_base * s->out, s->in,
+                                    at->sums + k * call->n * s->n_base * s->out, rows + k * call->n * s->in, at->rest,
+                                    at->product);
+        ops->swap_axes(call->device, s->in, s->n_base, s->out, at->product, grad + k * s->n_base * s->in * s->out);
+    }
+    if (s->n_block > 1) {
+        ops->swap_axes(call->device, s->n_block, s->n_base, s->in * s->out, grad, call->grad_param[0]);
+    }
+}
+
+/* da_rb += Σ_j ⟨Σ_{j→i of r} c_ij dy_i, x_j V_b⟩ */
+static void shares_backward(const struct aggregate_call *call, const struct shape *s, const struct scratch *at)
+{
+    const struct device_ops *ops = call->device->ops;
+    if (call->first) {
+        ops->swap_axes(call->device, s->n_base, s->in, s->out, call->param[0], at->turned);
+        ops->linear_backward_input(call->device, call->n, s->n_base * s->out, s->in, call->in[0], at->turned, false, at->own);
+    }
+    ops->relation_dot(call->device, call->block, s->n_relation, s->n_base, s->out, call->payload[0], at->own, !call->first,
+                      at->rest, call->grad_param[1]);
+}
+
+/* Over the transposed blocks: G_j,b = Σ_{j→i} c_ij a_rb dy_i, then the products. */
 void aggregate_relation_backward(const struct aggregate_call *call)
 {
-    const struct device_ops *ops = call->device->ops;
     struct shape s = shape_of(call->program, call->op);
     struct scratch at = scratch_of(call, &s);
-    bool mixes = call->param[1] != NULL && call->grad_param[1] != NULL;
-    if (call->first) {
-        ops->fill_zero(call->device, at.sums, (size_t)(call->n * s.n_base * s.f_out) * sizeof *at.sums);
-        ops->swap_axes(call->device, s.n_base, s.f_in, s.f_out, call->param[0], at.weight);
-        if (mixes) {
-            ops->linear_backward_input(call->device, call->n, s.n_base * s.f_out, s.f_in, call->in[0], at.weight, false, at.own);
-        }
+    edges_sum(call, &s, s.out, at.sums);
+    if (s.mixed && call->grad_param[1] != NULL) {
+        shares_backward(call, &s, &at);
     }
-    ops->relation_sum(call->device, call->block, s.n_base, call->param[1], s.f_out, s.f_out, call->payload[0], at.sums);
-    if (mixes) {
-        ops->relation_dot(call->device, call->block, s.n_relation, s.n_base, s.f_out, call->payload[0], at.own, !call->first,
-                          at.rest, call->grad_param[1]);
+    if (call->last && call->grad_in[0] != NULL) {
+        input_backward(call, &s, &at);
     }
-    if (call->last) {
-        products(call, &s, &at);
+    if (call->last && call->grad_param[0] != NULL) {
+        weight_backward(call, &s, &at);
     }
 }

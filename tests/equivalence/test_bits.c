@@ -120,6 +120,7 @@ Test(bits, rgcn_is_the_same_however_it_is_run)
 {
     expect_same_bits("kind = \"rgcn\"\nhidden = 16\ndropout = 0.3\nnorm = \"batch\"", symmetric);
     expect_same_bits("kind = \"rgcn\"\nbases = 3\nhidden = 9\nlayers = 3\nresidual = true", directed);
+    expect_same_bits("kind = \"rgcn\"\nblocks = 3\nhidden = 18\nlinear_layers = 1", symmetric);
 }
 
 static double relative_difference(const float *a, const float *b, int64_t n)

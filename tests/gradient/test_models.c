@@ -133,6 +133,10 @@ Test(model, rgcn_gives_the_gradients_of_all_its_weights)
     check("rgcn");
     job.model.bases = 2;
     check("rgcn, bases");
+    job.model.bases = 0;
+    job.model.blocks = 2;
+    check_features("rgcn, blocks", 14, false);
+    check_features("rgcn, blocks", 13, true);
 }
 
 Test(model, layer_norm_residual_and_plain_layers_pass_gradients_through_every_model)

@@ -250,6 +250,16 @@ Test(op, relation_gives_the_gradients_of_its_weights_and_input)
     relation_check(false);
 }
 
+Test(op, relation_gives_the_gradients_of_diagonal_blocks)
+{
+    test_graph_types(&graph, 4, 3);
+    const int64_t shape[] = {4, 3, 2, 3};
+    int blocks = program_tensor(&program, "weight", 4, shape, 1.0);
+    int x = mapped(6);
+    int y = program_relation(&program, x, blocks, -1), own = program_linear(&program, x, weight(6, 9), -1);
+    check_from("relation, blocks", program_add(&program, 1.0f, y, 1.0f, own), true);
+}
+
 Test(op, relation_gives_the_gradients_of_bases_and_their_shares)
 {
     relation_check(true);

@@ -249,22 +249,36 @@ static void linear_by_column(const struct truth *t, int64_t f_in, int64_t f_out,
     }
 }
 
-/* Edge by edge: y_to += weight · x_from · W of the edge's type, W mixed from the bases element by element. */
+/* Element (i, o) of the weight of one type: free, mixed from bases, or 0 beside the diagonal blocks. */
+static double relation_weight(const struct parameter *param, const double *weight, const double *comp, int64_t n_base,
+                              int64_t type, int64_t i, int64_t o)
+{
+    const int64_t *shape = param->shape;
+    if (param->n_dim == 4) {
+        int64_t at = ((type * shape[1] + i / shape[2]) * shape[2] + i % shape[2]) * shape[3] + o % shape[3];
+        return i / shape[2] == o / shape[3] ? weight[at] : 0.0;
+    }
+    double w = comp == NULL ? weight[(type * shape[1] + i) * shape[2] + o] : 0.0;
+    for (int64_t b = 0; comp != NULL && b < n_base; b++) {
+        w += comp[type * n_base + b] * weight[(b * shape[1] + i) * shape[2] + o];
+    }
+    return w;
+}
+
+/* Edge by edge: y_to += weight · x_from · W of the edge's type. */
 static void relate(const struct truth *t, const struct op *op, const double *weight, const double *comp, const double *x,
                    double *y)
 {
     const struct test_graph *graph = t->graph;
-    const int64_t *shape = t->program->param[op->param[0]].shape;
-    int64_t n_base = shape[0], f_in = shape[1], f_out = shape[2];
+    const struct parameter *param = &t->program->param[op->param[0]];
+    int64_t f_in = t->program->value[op->in[0]].width, f_out = t->program->value[op->out].width;
     memset(y, 0, (size_t)(graph->n_node * f_out) * sizeof *y);
     for (int64_t e = 0; e < graph->n_edge; e++) {
         double share = test_graph_weight(graph, e);
-        for (int64_t i = 0; i < f_in * f_out; i++) {
-            double w = comp == NULL ? weight[graph->type[e] * f_in * f_out + i] : 0.0;
-            for (int64_t b = 0; comp != NULL && b < n_base; b++) {
-                w += comp[graph->type[e] * n_base + b] * weight[b * f_in * f_out + i];
-            }
-            y[graph->to[e] * f_out + i % f_out] += share * w * x[graph->from[e] * f_in + i / f_out];
+        for (int64_t k = 0; k < f_in * f_out; k++) {
+            int64_t i = k / f_out, o = k % f_out;
+            double w = relation_weight(param, weight, comp, param->shape[0], graph->type[e], i, o);
+            y[graph->to[e] * f_out + o] += share * w * x[graph->from[e] * f_in + i];
         }
     }
 }

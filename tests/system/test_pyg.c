@@ -218,6 +218,13 @@ Test(pyg, rgcn_gives_the_same_logits)
     cr_assert_eq(load_into_pyg(), 0, "%s", words);
 }
 
+Test(pyg, rgcn_of_diagonal_blocks_gives_the_same_logits)
+{
+    write_types();
+    train("--set model.kind=rgcn --set model.blocks=4");
+    cr_assert_eq(load_into_pyg(), 0, "%s", words);
+}
+
 Test(pyg, rgcn_with_bases_and_typed_nodes_gives_the_same_logits)
 {
     write_types();

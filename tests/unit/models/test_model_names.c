@@ -392,6 +392,24 @@ Test(model_names, sparse_features_of_one_type_of_nodes_are_rgcns_as_they_are)
     cr_assert_str_eq(program.param[0].name, "convs.0.weight");
 }
 
+Test(model_names, rgcn_of_diagonal_blocks_needs_columns_that_they_divide)
+{
+    input.n_relation = 4;
+    input.n_class = 6;
+    job.model.blocks = 2;
+    build(JOB_KIND_RGCN);
+    names("convs.0.weight 4x2x6x8\nconvs.0.root 12x16\nconvs.0.bias 16\n"
+          "convs.1.weight 4x2x8x3\nconvs.1.root 16x6\nconvs.1.bias 6\n");
+    input.n_class = 5;
+    cr_assert_eq(program_build(&job, &input, &program), STATUS_CONFIG);
+    cr_assert_not_null(strstr(status_reason(), "model.blocks = 2 does not divide the 5 classes, expected equal blocks"));
+    job.model.linear_layers = 1;
+    build(JOB_KIND_RGCN);
+    input.n_feature = 11;
+    cr_assert_eq(program_build(&job, &input, &program), STATUS_CONFIG);
+    cr_assert_not_null(strstr(status_reason(), "does not divide the 11 feature columns"));
+}
+
 Test(model_names, rgcn_without_types_of_edges_is_refused)
 {
     job.model.kind = JOB_KIND_RGCN;

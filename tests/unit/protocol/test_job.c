@@ -164,6 +164,7 @@ Test(job, rules_across_keys_name_the_place_of_the_key_that_breaks_them)
     REFUSED(GRAPH "[partition]\nparts = 2\n[workers]\ncount = 3\n", "job.toml:6:9:", "workers.count = 3",
             "partition.parts = 2");
     REFUSED(GRAPH "[model]\nlayers = 2\nlinear_layers = 2\n", "job.toml:5:17:", "less than model.layers");
+    REFUSED(GRAPH "[model]\nbases = 2\nblocks = 2\n", "job.toml:5:10:", "both given");
     REFUSED("[dataset]\npath = \"x\"\nself_loops = \"yes\"\n[model]\nkind = \"rgcn\"\n", "job.toml:3:14:", "has no relation");
     REFUSED(GRAPH "[train]\npatience = 3\neval_every = 0\n", "job.toml:4:12:", "train.patience");
     REFUSED(GRAPH "[workers]\nlisten = \"here\"\n", "job.toml:4:10:", "HOST:PORT");
