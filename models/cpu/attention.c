@@ -1,26 +1,139 @@
-/* Attention and products head by head: the reference's loops, on the calling thread. */
+/* Attention over neighbours: even ranges of rows to whichever thread is free, a heavy row whole to one. */
 #include "models/cpu/cpu.h"
-#include "models/reference/reference.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Partial gradients of att, each over the same rows whoever adds them. */
+#define ATT_PARTIALS 128
+
+/* Ranges of the schedule, and after them the pieces of heavy rows, the first of which stands for the row. */
+static bool unit_rows(const struct cpu_schedule *schedule, int64_t unit, int64_t *first, int64_t *end)
+{
+    if (unit < schedule->n_range) {
+        *first = schedule->range[2 * unit];
+        *end = schedule->range[2 * unit + 1];
+        return true;
+    }
+    const struct cpu_piece *piece = &schedule->piece[unit - schedule->n_range];
+    *first = piece->row;
+    *end = piece->row + 1;
+    return unit == schedule->n_range || piece[-1].row != piece->row;
+}
+
+static struct cpu_attention attention_over(const struct device_block *block, const struct device_attention *how, bool begin,
+                                           bool with_self)
+{
+    return (struct cpu_attention){
+        .how = how,
+        .block = block,
+        .begin = begin,
+        .with_self = begin && with_self,
+        .threshold = random_drop_threshold(how->p),
+        .keep_scale = (float)(1.0 / (1.0 - how->p)),
+    };
+}
+
+static bool is_parallel(const struct cpu_attention *a)
+{
+    return (a->block->n_row + a->block->n_edge) * a->how->n_head * a->how->n_column >= CPU_PARALLEL_MIN;
+}
+
+/* The longest, which are last, go first. */
+static void run_rows(struct cpu_device *device, const struct cpu_attention *a,
+                     void (*rows)(const struct cpu_attention *a, int64_t first, int64_t end))
+{
+    const struct cpu_schedule *schedule = a->block->schedule;
+#pragma omp parallel for num_threads(device->n_thread) schedule(dynamic) if (is_parallel(a))
+    for (int64_t unit = schedule->n_range + schedule->n_piece - 1; unit >= 0; unit--) {
+        int64_t first, end;
+        if (unit_rows(schedule, unit, &first, &end)) {
+            rows(a, first, end);
+        }
+    }
+}
 
 void cpu_attention_forward(struct device *device, const struct device_block *block, const struct device_attention *how,
                            bool begin, const struct device_attention_source *self,
                            const struct device_attention_source *payload, const float *query,
                            const struct device_attention_state *state, float *out)
 {
-    reference_attention_forward(device, block, how, begin, self, payload, query, state, out);
+    struct cpu_attention a = attention_over(block, how, begin, self != NULL);
+    a.source = *payload;
+    a.self_source = a.with_self ? *self : *payload;
+    a.target.query = query;
+    a.state = state;
+    a.out = out;
+    a.own_reads[0] = how->score == DEVICE_SCORE_ADD ? NULL : query;
+    a.own_writes[0] = out;
+    a.own_writes[1] = how->score == DEVICE_SCORE_ADD ? state->positive : NULL;
+    run_rows(cpu_device(device), &a, cpu_device(device)->kernels->attention_forward);
+}
+
+static void scale_columns(int64_t n, float scale, float *x)
+{
+    for (int64_t c = 0; c < n; c++) {
+        x[c] *= scale;
+    }
 }
 
 void cpu_attention_finish(struct device *device, int64_t n, const struct device_attention *how,
                           const struct device_attention_state *state, float *out)
 {
-    reference_attention_finish(device, n, how, state, out);
+    int64_t n_column = how->n_column, n_head = n * how->n_head;
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n_head * n_column >= CPU_PARALLEL_MIN)
+    for (int64_t i = 0; i < n_head; i++) {
+        float *peak_norm = state->peak_norm + 2 * i;
+        float scale = peak_norm[1] == 0.0f ? 0.0f : 1.0f / peak_norm[1];
+        scale_columns(n_column, scale, out + i * n_column);
+        if (state->positive != NULL) {
+            scale_columns(n_column, scale, state->positive + i * n_column);
+            state->positive_weight[i] *= scale;
+        }
+        peak_norm[0] = peak_norm[1] == 0.0f ? INFINITY : peak_norm[0] + logf(peak_norm[1]);
+        peak_norm[1] = 0.0f;
+    }
 }
 
+/* ⟨x, y⟩ in double lanes that are added up at the end: a fixed order that vectors can follow. */
+static double dot(int64_t n, const float *x, const float *y)
+{
+    double lane[8] = {0.0};
+    int64_t c = 0;
+    for (; c + 8 <= n; c += 8) {
+        for (int64_t i = 0; i < 8; i++) {
+            lane[i] += (double)x[c + i] * y[c + i];
+        }
+    }
+    for (; c < n; c++) {
+        lane[0] += (double)x[c] * y[c];
+    }
+    return ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
+}
+
+/* The softmax does not change when all its scores move by the same: Σ_j de_ij = 0, so only edges with x > 0, whose slope
+ * differs from the others' by 1 - slope, are left of Σ_j de_ij · slope(x_ij). */
 void cpu_attention_backward_begin(struct device *device, int64_t n, const struct device_attention *how,
                                   const float *grad_out, const float *out, const struct device_attention_state *state,
                                   bool add, float *grad_query)
 {
-    reference_attention_backward_begin(device, n, how, grad_out, out, state, add, grad_query);
+    int64_t n_column = how->n_column, n_head = n * how->n_head;
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n_head * n_column >= CPU_PARALLEL_MIN)
+    for (int64_t i = 0; i < n_head; i++) {
+        int64_t c = i * n_column;
+        double d = dot(n_column, grad_out + c, out + c);
+        state->peak_norm[2 * i + 1] = (float)d;
+        if (how->score == DEVICE_SCORE_ADD) {
+            double positive = dot(n_column, grad_out + c, state->positive + c);
+            float grad = (float)((1.0 - how->slope) * (positive - d * state->positive_weight[i]));
+            grad_query[i] = add ? grad_query[i] + grad : grad;
+        }
+    }
+}
+
+static int64_t n_partial(int64_t n_unit)
+{
+    return n_unit < ATT_PARTIALS ? n_unit : ATT_PARTIALS;
 }
 
 void cpu_attention_backward_query(struct device *device, const struct device_block *block,
@@ -30,12 +143,43 @@ void cpu_attention_backward_query(struct device *device, const struct device_blo
                                   const struct device_attention_target *own, void *scratch, float *grad_query,
                                   float *grad_att)
 {
-    reference_attention_backward_query(device, block, how, begin, self, payload, own, scratch, grad_query, grad_att);
+    struct cpu_device *cpu = cpu_device(device);
+    struct cpu_attention a = attention_over(block, how, begin, self != NULL);
+    const struct cpu_schedule *schedule = block->schedule;
+    a.source = *payload;
+    a.self_source = a.with_self ? *self : *payload;
+    a.target = *own;
+    a.grad_query = grad_query;
+    a.own_reads[0] = own->query;
+    a.own_reads[1] = own->grad_out;
+    a.own_writes[0] = grad_query;
+    int64_t width = how->n_head * how->n_column, n_unit = schedule->n_range + schedule->n_piece, n_part = n_partial(n_unit);
+    double *partial = grad_att != NULL ? scratch : NULL;
+#pragma omp parallel for num_threads(cpu->n_thread) schedule(dynamic) if (is_parallel(&a))
+    for (int64_t i = n_part - 1; i >= 0; i--) {
+        double *sum = partial != NULL ? partial + i * width : NULL;
+        if (sum != NULL) {
+            memset(sum, 0, (size_t)width * sizeof *sum);
+        }
+        for (int64_t unit = i * n_unit / n_part, first, end; unit < (i + 1) * n_unit / n_part; unit++) {
+            if (unit_rows(schedule, unit, &first, &end)) {
+                cpu->kernels->attention_query(&a, first, end, sum);
+            }
+        }
+    }
+    for (int64_t c = 0; grad_att != NULL && c < width; c++) {
+        double sum = begin ? 0.0 : grad_att[c];
+        for (int64_t i = 0; i < n_part; i++) {
+            sum += partial[i * width + c];
+        }
+        grad_att[c] = (float)sum;
+    }
 }
 
 size_t cpu_attention_scratch(int64_t n_row, const struct device_attention *how)
 {
-    return reference_attention_scratch(n_row, how);
+    (void)n_row;
+    return how->score == DEVICE_SCORE_MLP ? (size_t)(ATT_PARTIALS * how->n_head * how->n_column) * sizeof(double) : 0;
 }
 
 void cpu_attention_backward_source(struct device *device, const struct device_block *block,
@@ -44,34 +188,16 @@ void cpu_attention_backward_source(struct device *device, const struct device_bl
                                    const struct device_attention_target *payload,
                                    const struct device_attention_source *own, float *grad_value, float *grad_key)
 {
-    reference_attention_backward_source(device, block, how, begin, self, payload, own, grad_value, grad_key);
-}
-
-void cpu_head_dot(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x, const float *w,
-                  float *out)
-{
-    reference_head_dot(device, n, n_head, n_column, x, w, out);
-}
-
-void cpu_head_dot_backward_input(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *w,
-                                 const float *grad, bool add, float *grad_x)
-{
-    reference_head_dot_backward_input(device, n, n_head, n_column, w, grad, add, grad_x);
-}
-
-void cpu_head_dot_backward_weight(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x,
-                                  const float *grad, void *scratch, float *grad_w)
-{
-    reference_head_dot_backward_weight(device, n, n_head, n_column, x, grad, scratch, grad_w);
-}
-
-void cpu_head_mean(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x, float *out)
-{
-    reference_head_mean(device, n, n_head, n_column, x, out);
-}
-
-void cpu_head_mean_backward(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *grad,
-                            bool add, float *grad_x)
-{
-    reference_head_mean_backward(device, n, n_head, n_column, grad, add, grad_x);
+    struct cpu_attention a = attention_over(block, how, begin, self != NULL);
+    a.rows_are_sources = true;
+    a.source = *own;
+    a.target = *payload;
+    a.self_target = a.with_self ? *self : *payload;
+    a.grad_value = grad_value;
+    a.grad_key = grad_key;
+    a.own_reads[0] = own->value;
+    a.own_reads[1] = how->score == DEVICE_SCORE_DOT ? own->key : NULL;
+    a.own_writes[0] = grad_value;
+    a.own_writes[1] = how->score == DEVICE_SCORE_DOT ? grad_key : NULL;
+    run_rows(cpu_device(device), &a, cpu_device(device)->kernels->attention_source);
 }

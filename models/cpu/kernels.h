@@ -55,6 +55,23 @@ struct cpu_max {
     uint32_t *arg;
 };
 
+/* One attention over a block whose rows are destinations (in-edges) or sources, with what is its own at either end. */
+struct cpu_attention {
+    const struct device_attention *how;
+    const struct device_block *block;
+    bool begin;
+    bool with_self;            /* each row's edge to itself comes first */
+    bool rows_are_sources;
+    uint32_t threshold;        /* of draws; 0: no dropout */
+    float keep_scale;
+    struct device_attention_source source, self_source; /* self: at the other end of a row's edge to itself */
+    struct device_attention_target target, self_target;
+    const struct device_attention_state *state;
+    float *out, *grad_query, *grad_value, *grad_key;
+    const float *own_reads[2]; /* arrays of n_head · n_column columns of which each row reads its own … */
+    float *own_writes[2];      /* … and writes it; NULL where there are fewer */
+};
+
 struct cpu_kernels {
     const char *name;
     /* Rows first … end-1 of a sum. */
@@ -72,6 +89,12 @@ struct cpu_kernels {
                               const float *x, const float *y, const float *grad_y, bool add, float *grad_x);
     /* sum[c] += Σ_r x[r, c], row after row */
     void (*column_sum)(int64_t n, int64_t f, const float *x, double *sum);
+    /* Rows first … end-1 of an attention; att's gradient is added to grad_att (NULL: not wanted). */
+    void (*attention_forward)(const struct cpu_attention *attention, int64_t first, int64_t end);
+    void (*attention_query)(const struct cpu_attention *attention, int64_t first, int64_t end, double *grad_att);
+    void (*attention_source)(const struct cpu_attention *attention, int64_t first, int64_t end);
+    void (*head_dot)(int64_t n_head, int64_t n_column, const float *x, const float *w, int64_t first, int64_t end,
+                     float *out);
 };
 
 extern const struct cpu_kernels cpu_kernels_avx512;

@@ -1,28 +1,33 @@
 /* Random draws, activation with dropout, and column sums, over the vector alphabet or left to the compiler's vectors. */
 
-/* Philox of protocol/random.h on WORD_LANES quads at once; a lane's upper word is never read by the product. */
+/* Philox of protocol/random.h on WORD_LANES counters at once; a lane's upper word is never read by the product. */
+INLINE void draw_lanes(words c[4], const uint32_t key[2])
+{
+    uint32_t k0 = key[0], k1 = key[1];
+    for (int round = 0; round < RANDOM_PHILOX_ROUNDS; round++) {
+        words p0 = words_multiply_low(words_set(RANDOM_PHILOX_M0), c[0]);
+        words p1 = words_multiply_low(words_set(RANDOM_PHILOX_M1), c[2]);
+        c[0] = words_xor(words_xor(words_high(p1), c[1]), words_set(k0));
+        c[2] = words_xor(words_xor(words_high(p0), c[3]), words_set(k1));
+        c[1] = p1;
+        c[3] = p0;
+        k0 += RANDOM_PHILOX_W0;
+        k1 += RANDOM_PHILOX_W1;
+    }
+}
+
 TARGET static void draw(const struct random_key *key, uint64_t row, uint32_t first_quad, int64_t n_quad, uint32_t *out)
 {
     uint32_t counter[4], k[2];
     for (int64_t q = 0; q < n_quad; q += WORD_LANES) {
         random_counter(key, row, first_quad + (uint32_t)q, counter, k);
-        words c0 = words_count(counter[0]), c1 = words_set(counter[1]);
-        words c2 = words_set(counter[2]), c3 = words_set(counter[3]);
-        for (int round = 0; round < RANDOM_PHILOX_ROUNDS; round++) {
-            words p0 = words_multiply_low(words_set(RANDOM_PHILOX_M0), c0);
-            words p1 = words_multiply_low(words_set(RANDOM_PHILOX_M1), c2);
-            c0 = words_xor(words_xor(words_high(p1), c1), words_set(k[0]));
-            c2 = words_xor(words_xor(words_high(p0), c3), words_set(k[1]));
-            c1 = p1;
-            c3 = p0;
-            k[0] += RANDOM_PHILOX_W0;
-            k[1] += RANDOM_PHILOX_W1;
-        }
+        words c[4] = {words_count(counter[0]), words_set(counter[1]), words_set(counter[2]), words_set(counter[3])};
+        draw_lanes(c, k);
         if (q + WORD_LANES <= n_quad) {
-            words_store(out + 4 * q, c0, c1, c2, c3);
+            words_store(out + 4 * q, c[0], c[1], c[2], c[3]);
         } else {
             uint32_t last[4 * WORD_LANES];
-            words_store(last, c0, c1, c2, c3);
+            words_store(last, c[0], c[1], c[2], c[3]);
             memcpy(out + 4 * q, last, (size_t)(4 * (n_quad - q)) * sizeof *out);
         }
     }

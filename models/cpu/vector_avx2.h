@@ -59,6 +59,77 @@ INLINE void vector_store_mask(float *to, lane_mask mask, vector value)
     _mm256_maskstore_ps(to, mask, value);
 }
 
+/* a where x > 0, else b */
+INLINE vector vector_select_positive(vector x, vector a, vector b)
+{
+    return _mm256_blendv_ps(b, a, _mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_GT_OQ));
+}
+
+/* a where a > b, else b */
+INLINE vector vector_greater(vector a, vector b)
+{
+    return _mm256_max_ps(a, b);
+}
+
+/* 2^k where a lane's low bits hold k beside those of 1.5 · 2^23, for -127 < k < 128. */
+INLINE vector vector_power(vector whole)
+{
+    __m256i k = _mm256_add_epi32(_mm256_castps_si256(whole), _mm256_set1_epi32(127));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(k, 23));
+}
+
+/* All of 16 lanes added up, or the greatest: lanes 8 apart first, then 4, 2, 1. */
+#define PARTS 2
+INLINE float parts_sum(const vector part[PARTS])
+{
+    __m256 all = _mm256_add_ps(part[0], part[1]);
+    all = _mm256_add_ps(all, _mm256_permute2f128_ps(all, all, 1));
+    all = _mm256_add_ps(all, _mm256_permute_ps(all, 0x4e));
+    return _mm256_cvtss_f32(_mm256_add_ps(all, _mm256_permute_ps(all, 0xb1)));
+}
+
+INLINE float parts_max(const vector part[PARTS])
+{
+    __m256 all = _mm256_max_ps(part[0], part[1]);
+    all = _mm256_max_ps(all, _mm256_permute2f128_ps(all, all, 1));
+    all = _mm256_max_ps(all, _mm256_permute_ps(all, 0x4e));
+    return _mm256_cvtss_f32(_mm256_max_ps(all, _mm256_permute_ps(all, 0xb1)));
+}
+
+/* Four times parts_sum. */
+INLINE void parts_sums(float *to, vector part[4][PARTS])
+{
+    __m256 a = _mm256_add_ps(part[0][0], part[0][1]), b = _mm256_add_ps(part[1][0], part[1][1]);
+    __m256 c = _mm256_add_ps(part[2][0], part[2][1]), d = _mm256_add_ps(part[3][0], part[3][1]);
+    __m256 ac = _mm256_add_ps(_mm256_permute2f128_ps(a, c, 0x20), _mm256_permute2f128_ps(a, c, 0x31));
+    __m256 bd = _mm256_add_ps(_mm256_permute2f128_ps(b, d, 0x20), _mm256_permute2f128_ps(b, d, 0x31));
+    __m256 all = _mm256_add_ps(_mm256_shuffle_ps(ac, bd, 0x44), _mm256_shuffle_ps(ac, bd, 0xee)); /* a a b b, c c d d */
+    all = _mm256_add_ps(all, _mm256_permute_ps(all, 0xb1));
+    _mm_storeu_ps(to, _mm_shuffle_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1), 0x88));
+}
+
+INLINE __m256 two_rows(const float *const *row, int64_t column, __m128i mask)
+{
+    __m256 low = _mm256_castps128_ps256(_mm_maskload_ps(row[0] + column, mask));
+    return _mm256_insertf128_ps(low, _mm_maskload_ps(row[4] + column, mask), 1);
+}
+
+/* to[k][i] = row[i][column + k] for 16 rows i and n ≤ 4 columns k, 0 in the other of four; `stride` floats from k to k + 1. */
+INLINE void parts_columns(const float *const *row, int64_t column, int64_t n, float *to, int64_t stride)
+{
+    __m128i mask = _mm_cmpgt_epi32(_mm_set1_epi32((int)n), _mm_setr_epi32(0, 1, 2, 3));
+    for (int64_t i = 0; i < 16; i += 8) {
+        __m256 r0 = two_rows(row + i, column, mask), r1 = two_rows(row + i + 1, column, mask);
+        __m256 r2 = two_rows(row + i + 2, column, mask), r3 = two_rows(row + i + 3, column, mask);
+        __m256 low01 = _mm256_unpacklo_ps(r0, r1), low23 = _mm256_unpacklo_ps(r2, r3); /* columns 0 and 1 */
+        __m256 high01 = _mm256_unpackhi_ps(r0, r1), high23 = _mm256_unpackhi_ps(r2, r3);
+        _mm256_storeu_ps(to + i, _mm256_shuffle_ps(low01, low23, 0x44));
+        _mm256_storeu_ps(to + i + stride, _mm256_shuffle_ps(low01, low23, 0xee));
+        _mm256_storeu_ps(to + i + 2 * stride, _mm256_shuffle_ps(high01, high23, 0x44));
+        _mm256_storeu_ps(to + i + 3 * stride, _mm256_shuffle_ps(high01, high23, 0xee));
+    }
+}
+
 /* Past the caches; `to` on a 32-byte border. */
 INLINE void vector_stream(float *to, vector value)
 {
@@ -108,6 +179,18 @@ INLINE words words_set(uint64_t value)
 INLINE words words_count(uint32_t first)
 {
     return _mm256_add_epi64(_mm256_set1_epi64x(first), _mm256_setr_epi64x(0, 1, 2, 3));
+}
+
+INLINE words words_load(const uint32_t *from)
+{
+    return _mm256_cvtepu32_epi64(_mm_loadu_si128((const __m128i *)from));
+}
+
+/* The low word of each lane. */
+INLINE void words_store_low(uint32_t *to, words value)
+{
+    __m256i low = _mm256_permutevar8x32_epi32(value, _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7));
+    _mm_storeu_si128((__m128i *)to, _mm256_castsi256_si128(low));
 }
 
 INLINE words words_multiply_low(words a, words b)

@@ -59,6 +59,80 @@ INLINE void vector_store_mask(float *to, lane_mask mask, vector value)
     _mm512_mask_storeu_ps(to, mask, value);
 }
 
+/* a where x > 0, else b */
+INLINE vector vector_select_positive(vector x, vector a, vector b)
+{
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_GT_OQ), b, a);
+}
+
+/* a where a > b, else b */
+INLINE vector vector_greater(vector a, vector b)
+{
+    return _mm512_max_ps(a, b);
+}
+
+/* 2^k where a lane's low bits hold k beside those of 1.5 · 2^23, for -127 < k < 128. */
+INLINE vector vector_power(vector whole)
+{
+    __m512i k = _mm512_add_epi32(_mm512_castps_si512(whole), _mm512_set1_epi32(127));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(k, 23));
+}
+
+/* All of 16 lanes added up, or the greatest: lanes 8 apart first, then 4, 2, 1. */
+#define PARTS 1
+INLINE float parts_sum(const vector part[PARTS])
+{
+    __m512 all = _mm512_add_ps(part[0], _mm512_shuffle_f32x4(part[0], part[0], 0x4e));
+    all = _mm512_add_ps(all, _mm512_shuffle_f32x4(all, all, 0xb1));
+    all = _mm512_add_ps(all, _mm512_permute_ps(all, 0x4e));
+    return _mm512_cvtss_f32(_mm512_add_ps(all, _mm512_permute_ps(all, 0xb1)));
+}
+
+INLINE float parts_max(const vector part[PARTS])
+{
+    __m512 all = _mm512_max_ps(part[0], _mm512_shuffle_f32x4(part[0], part[0], 0x4e));
+    all = _mm512_max_ps(all, _mm512_shuffle_f32x4(all, all, 0xb1));
+    all = _mm512_max_ps(all, _mm512_permute_ps(all, 0x4e));
+    return _mm512_cvtss_f32(_mm512_max_ps(all, _mm512_permute_ps(all, 0xb1)));
+}
+
+/* Four times parts_sum. */
+INLINE void parts_sums(float *to, vector part[4][PARTS])
+{
+    __m512 a = part[0][0], b = part[1][0], c = part[2][0], d = part[3][0];
+    __m512 ab = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+    __m512 cd = _mm512_add_ps(_mm512_shuffle_f32x4(c, d, 0x44), _mm512_shuffle_f32x4(c, d, 0xee));
+    __m512 all = _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
+    all = _mm512_add_ps(all, _mm512_permute_ps(all, 0x4e));
+    all = _mm512_add_ps(all, _mm512_permute_ps(all, 0xb1));
+    _mm_storeu_ps(to, _mm512_castps512_ps128(_mm512_maskz_compress_ps(0x1111, all)));
+}
+
+INLINE __m512 four_rows(const float *const *row, int64_t column, __mmask8 mask)
+{
+    __m512 rows = _mm512_castps128_ps512(_mm_maskz_loadu_ps(mask, row[0] + column));
+    rows = _mm512_insertf32x4(rows, _mm_maskz_loadu_ps(mask, row[1] + column), 1);
+    rows = _mm512_insertf32x4(rows, _mm_maskz_loadu_ps(mask, row[2] + column), 2);
+    return _mm512_insertf32x4(rows, _mm_maskz_loadu_ps(mask, row[3] + column), 3);
+}
+
+/* to[k][i] = row[i][column + k] for 16 rows i and n ≤ 4 columns k, 0 in the other of four; `stride` floats from k to k + 1. */
+INLINE void parts_columns(const float *const *row, int64_t column, int64_t n, float *to, int64_t stride)
+{
+    const __m512i first = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 1, 5, 9, 13, 17, 21, 25, 29);
+    const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(2));
+    __mmask8 mask = (__mmask8)((1 << n) - 1);
+    __m512 r0 = four_rows(row, column, mask), r1 = four_rows(row + 4, column, mask);
+    __m512 r2 = four_rows(row + 8, column, mask), r3 = four_rows(row + 12, column, mask);
+    __m512 low = _mm512_permutex2var_ps(r0, first, r1), high = _mm512_permutex2var_ps(r2, first, r3);
+    _mm512_storeu_ps(to, _mm512_shuffle_f32x4(low, high, 0x44));
+    _mm512_storeu_ps(to + stride, _mm512_shuffle_f32x4(low, high, 0xee));
+    low = _mm512_permutex2var_ps(r0, second, r1);
+    high = _mm512_permutex2var_ps(r2, second, r3);
+    _mm512_storeu_ps(to + 2 * stride, _mm512_shuffle_f32x4(low, high, 0x44));
+    _mm512_storeu_ps(to + 3 * stride, _mm512_shuffle_f32x4(low, high, 0xee));
+}
+
 /* Past the caches; `to` on a 64-byte border. */
 INLINE void vector_stream(float *to, vector value)
 {
@@ -108,6 +182,17 @@ INLINE words words_set(uint64_t value)
 INLINE words words_count(uint32_t first)
 {
     return _mm512_add_epi64(_mm512_set1_epi64(first), _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+INLINE words words_load(const uint32_t *from)
+{
+    return _mm512_cvtepu32_epi64(_mm256_loadu_si256((const __m256i *)from));
+}
+
+/* The low word of each lane. */
+INLINE void words_store_low(uint32_t *to, words value)
+{
+    _mm256_storeu_si256((__m256i *)to, _mm512_cvtepi64_epi32(value));
 }
 
 INLINE words words_multiply_low(words a, words b)

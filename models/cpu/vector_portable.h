@@ -85,6 +85,72 @@ INLINE void vector_store(float *to, vector value)
     vector_store_mask(to, LANES, value);
 }
 
+/* a where x > 0, else b */
+INLINE vector vector_select_positive(vector x, vector a, vector b)
+{
+    EACH_LANE(i) {
+        a.lane[i] = x.lane[i] > 0.0f ? a.lane[i] : b.lane[i];
+    }
+    return a;
+}
+
+/* a where a > b, else b */
+INLINE vector vector_greater(vector a, vector b)
+{
+    EACH_LANE(i) {
+        a.lane[i] = a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i];
+    }
+    return a;
+}
+
+/* 2^k where a lane's low bits hold k beside those of 1.5 · 2^23, for -127 < k < 128. */
+INLINE vector vector_power(vector whole)
+{
+    EACH_LANE(i) {
+        union {
+            float value;
+            uint32_t bits;
+        } lane = {.value = whole.lane[i]};
+        lane.bits = (lane.bits + 127) << 23;
+        whole.lane[i] = lane.value;
+    }
+    return whole;
+}
+
+/* All of 16 lanes added up, or the greatest: lanes 8 apart first, then 4, 2, 1. */
+#define PARTS 4
+INLINE float parts_sum(const vector part[PARTS])
+{
+    vector all = vector_add(vector_add(part[0], part[2]), vector_add(part[1], part[3]));
+    return (all.lane[0] + all.lane[2]) + (all.lane[1] + all.lane[3]);
+}
+
+INLINE float parts_max(const vector part[PARTS])
+{
+    vector all = vector_greater(vector_greater(part[0], part[2]), vector_greater(part[1], part[3]));
+    float even = all.lane[0] > all.lane[2] ? all.lane[0] : all.lane[2];
+    float odd = all.lane[1] > all.lane[3] ? all.lane[1] : all.lane[3];
+    return even > odd ? even : odd;
+}
+
+/* Four times parts_sum. */
+INLINE void parts_sums(float *to, vector part[4][PARTS])
+{
+    for (int64_t k = 0; k < 4; k++) {
+        to[k] = parts_sum(part[k]);
+    }
+}
+
+/* to[k][i] = row[i][column + k] for 16 rows i and n ≤ 4 columns k, 0 in the other of four; `stride` floats from k to k + 1. */
+INLINE void parts_columns(const float *const *row, int64_t column, int64_t n, float *to, int64_t stride)
+{
+    for (int64_t k = 0; k < 4; k++) {
+        for (int64_t i = 0; i < 16; i++) {
+            to[k * stride + i] = k < n ? row[i][column + k] : 0.0f;
+        }
+    }
+}
+
 /* There is no way past the caches in plain C. */
 INLINE void vector_stream(float *to, vector value)
 {
@@ -149,6 +215,16 @@ INLINE words words_set(uint64_t value)
 INLINE words words_count(uint32_t first)
 {
     return first;
+}
+
+INLINE words words_load(const uint32_t *from)
+{
+    return from[0];
+}
+
+INLINE void words_store_low(uint32_t *to, words value)
+{
+    to[0] = (uint32_t)value;
 }
 
 INLINE words words_multiply_low(words a, words b)

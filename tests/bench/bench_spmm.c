@@ -5,10 +5,8 @@
  * usage  bench_spmm [threads [f ...]]
  */
 #include "models/cpu/cpu.h"
-#include "partition/part.h"
 #include "tests/bench/bench.h"
-
-#include <string.h>
+#include "tests/bench/bench_graph.h"
 
 #define N_REPEAT 7
 #define TRIAD_VALUES ((int64_t)1 << 25) /* doubles per array: 256 MiB */
@@ -28,42 +26,6 @@ static const struct graph graphs[] = {
      "[model]\nkind = \"sage\"\n[partition]\nmethod = \"block\"\ncache = \"off\"\n"},
 };
 
-static void *take(struct device *device, size_t n_bytes)
-{
-    void *block = NULL;
-    if (device->ops->acquire(device, MEMORY_OTHER, n_bytes, &block) != STATUS_OK) {
-        fprintf(stderr, "%s\n", status_reason());
-        exit(status_exit_code(STATUS_NOMEM));
-    }
-    return block;
-}
-
-/* Load, order and encode a graph the way a job does, as one part: its diagonal block is the whole graph in partition order. */
-static struct device_block graph_open(const char *name, const char *job_text)
-{
-    static struct job job;
-    struct dataset dataset;
-    struct partition partition;
-    static struct part part;
-    void *bytes = NULL;
-    size_t n_bytes = 0;
-    enum status status = job_load_text(job_text, strlen(job_text), name, NULL, 0, &job);
-    status = status == STATUS_OK ? dataset_load(&job, &dataset) : status;
-    status = status == STATUS_OK ? partition_build(&dataset, &job, &partition) : status;
-    status = status == STATUS_OK ? part_encode(&dataset, &partition, 0, &bytes, &n_bytes) : status;
-    status = status == STATUS_OK ? part_open(bytes, n_bytes, &part) : status;
-    if (status != STATUS_OK) {
-        fprintf(stderr, "%s\n", status_reason());
-        exit(status_exit_code(status));
-    }
-    const struct part_block *block = &part.block[PART_DIRECTION_IN][0];
-    struct device_block whole = {
-        .n_row = block->n_row, .n_col = block->n_col, .n_edge = block->n_edge, .indptr = block->indptr, .cols = block->cols};
-    partition_release(&partition);
-    dataset_release(&dataset);
-    return whole;
-}
-
 /* a = b + s·c, 24 bytes per value counted. source  McCalpin, STREAM */
 static void triad(int n_thread, double *a, const double *b, const double *c, struct bench_time *timer)
 {
@@ -79,8 +41,8 @@ static void measure(struct device *device, const char *name, struct device_block
 {
     int n_thread = ((struct cpu_device *)device)->n_thread;
     size_t rows = (size_t)(block->n_row * f) * sizeof(float), values = (size_t)TRIAD_VALUES * sizeof(double);
-    float *x = take(device, rows), *y = take(device, rows);
-    double *a = take(device, values), *b = take(device, values), *c = take(device, values);
+    float *x = bench_take(device, rows), *y = bench_take(device, rows);
+    double *a = bench_take(device, values), *b = bench_take(device, values), *c = bench_take(device, values);
     for (int64_t i = 0; i < block->n_row * f; i++) {
         x[i] = (float)(i % 7);
     }
@@ -118,7 +80,7 @@ int main(int argc, char **argv)
     }
     bench_header();
     for (size_t g = 0; g < sizeof graphs / sizeof *graphs; g++) {
-        struct device_block block = graph_open(graphs[g].name, graphs[g].job);
+        struct device_block block = bench_graph_open(graphs[g].name, graphs[g].job);
         if (device_cpu.block_open(device, &block) != STATUS_OK) {
             return 1;
         }

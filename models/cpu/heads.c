@@ -1,0 +1,90 @@
+/* Rows seen as heads of columns: a product of each head with a vector of its own, and the mean over heads. */
+#include "models/cpu/cpu.h"
+
+#include <string.h>
+
+void cpu_head_dot(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x, const float *w,
+                  float *out)
+{
+    const struct cpu_device *cpu = cpu_device(device);
+    int64_t step = cpu_step_rows(n_head * n_column);
+#pragma omp parallel for num_threads(cpu->n_thread) if (n * n_head * n_column >= CPU_PARALLEL_MIN)
+    for (int64_t first = 0; first < n; first += step) {
+        cpu->kernels->head_dot(n_head, n_column, x, w, first, first + step < n ? first + step : n, out);
+    }
+}
+
+void cpu_head_dot_backward_input(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *w,
+                                 const float *grad, bool add, float *grad_x)
+{
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * n_head * n_column >= CPU_PARALLEL_MIN)
+    for (int64_t r = 0; r < n; r++) {
+        for (int64_t h = 0; h < n_head; h++) {
+            float *to = grad_x + (r * n_head + h) * n_column, g = grad[r * n_head + h];
+            for (int64_t c = 0; c < n_column; c++) {
+                float product = g * w[h * n_column + c];
+                to[c] = add ? to[c] + product : product;
+            }
+        }
+    }
+}
+
+void cpu_head_dot_backward_weight(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x,
+                                  const float *grad, void *scratch, float *grad_w)
+{
+    int64_t rows = cpu_chunk_rows(n), n_chunk = cpu_n_chunk(n), f = n_head * n_column;
+    double *partial = scratch;
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (n * f >= CPU_PARALLEL_MIN)
+    for (int64_t i = 0; i < n_chunk; i++) {
+        double *sum = partial + i * f;
+        memset(sum, 0, (size_t)f * sizeof *sum);
+        for (int64_t head = i * rows * n_head; head < n * n_head && head < (i + 1) * rows * n_head; head++) {
+            double *to = sum + head % n_head * n_column, g = grad[head];
+            for (int64_t c = 0; c < n_column; c++) {
+                to[c] += g * x[head * n_column + c];
+            }
+        }
+    }
+    for (int64_t c = 0; c < f; c++) {
+        double sum = 0.0;
+        for (int64_t i = 0; i < n_chunk; i++) {
+            sum += partial[i * f + c];
+        }
+        grad_w[c] = (float)sum;
+    }
+}
+
+void cpu_head_mean(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x, float *out)
+{
+    float share = 1.0f / (float)n_head;
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * n_head * n_column >= CPU_PARALLEL_MIN)
+    for (int64_t r = 0; r < n; r++) {
+        const float *row = x + r * n_head * n_column;
+        float *to = out + r * n_column;
+        memcpy(to, row, (size_t)n_column * sizeof *to);
+        for (int64_t h = 1; h < n_head; h++) {
+            for (int64_t c = 0; c < n_column; c++) {
+                to[c] += row[h * n_column + c];
+            }
+        }
+        for (int64_t c = 0; c < n_column; c++) {
+            to[c] *= share;
+        }
+    }
+}
+
+void cpu_head_mean_backward(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *grad,
+                            bool add, float *grad_x)
+{
+    float share = 1.0f / (float)n_head;
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * n_head * n_column >= CPU_PARALLEL_MIN)
+    for (int64_t r = 0; r < n; r++) {
+        for (int64_t h = 0; h < n_head; h++) {
+            float *to = grad_x + (r * n_head + h) * n_column;
+            for (int64_t c = 0; c < n_column; c++) {
+                float part = share * grad[r * n_column + c];
+                to[c] = add ? to[c] + part : part;
+            }
+        }
+    }
+}

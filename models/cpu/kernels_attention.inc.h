@@ -1,0 +1,338 @@
+/* Attention: a row's edges in runs, from both ends.
+ *
+ * Scores of a run come first, then the softmax's arithmetic on all of its edges at once, then the rows of values, which are
+ * near by now or on their way.
+ */
+
+/* --- forward --- */
+
+/* Weights exp(score - peak) of n heads after raising their peaks, and Σ of them; scale: of what was added before. */
+INLINE void forward_weights(const struct run *run, int64_t n, float *peak_norm, run_numbers weight, float *scale)
+{
+    float sum[HEADS];
+    for (int64_t h = 0; h < n; h++) {
+        float greatest = run_max(run, weight[h]), peak = run->is_first ? -INFINITY : peak_norm[2 * h];
+        scale[h] = 1.0f;
+        if (greatest > peak) {
+            float lanes[LANES];
+            vector_store(lanes, vector_exp(vector_set(peak - greatest)));
+            scale[h] = lanes[0];
+            peak = greatest;
+        }
+        peak_norm[2 * h] = peak;
+    }
+    for (int64_t h = 0; h < n; h++) {
+        vector minus_peak = vector_set(-peak_norm[2 * h]);
+        EACH_VECTOR(i, run) {
+            vector_store(weight[h] + i, vector_exp(vector_add(vector_load(weight[h] + i), minus_peak)));
+        }
+    }
+    run_sums(run, weight, n, sum);
+    for (int64_t h = 0; h < n; h++) {
+        peak_norm[2 * h + 1] = (run->is_first ? 0.0f : scale[h] * peak_norm[2 * h + 1]) + sum[h];
+    }
+}
+
+/* The weights of edges with key + query > 0, others 0, and Σ of them. */
+INLINE void positive_weights(const struct run *run, int64_t n, run_numbers x, run_numbers weight, const float *scale,
+                             run_numbers positive, float *norm)
+{
+    float sum[HEADS];
+    for (int64_t h = 0; h < n; h++) {
+        EACH_VECTOR(i, run) {
+            vector w = vector_load(weight[h] + i);
+            vector_store(positive[h] + i, vector_select_positive(vector_load(x[h] + i), w, vector_set(0.0f)));
+        }
+    }
+    run_sums(run, positive, n, sum);
+    for (int64_t h = 0; h < n; h++) {
+        norm[h] = (run->is_first ? 0.0f : scale[h] * norm[h]) + sum[h];
+    }
+}
+
+INLINE void forward_heads(const struct cpu_attention *a, const enum device_score_kind kind, const struct run *run,
+                          int64_t first, int64_t n)
+{
+    const struct device_attention *how = a->how;
+    const int64_t n_head = how->n_head, n_column = how->n_column, width = n_head * n_column;
+    const int64_t head = run->row * n_head + first, column = first * n_column;
+    const float *query = a->target.query + (kind == DEVICE_SCORE_ADD ? head : head * n_column);
+    float *positive = kind == DEVICE_SCORE_ADD && a->state->positive != NULL ? a->state->positive + head * n_column : NULL;
+    float scale[HEADS], *out = a->out + head * n_column;
+    run_numbers keep, x, weight, positive_weight;
+    struct run_rows value, key;
+    rows_open(run, a->source.value, a->self_source.value, width, column, &value);
+    if (kind == DEVICE_SCORE_ADD) {
+        rows_open(run, a->source.key, a->self_source.key, n_head, first, &key);
+        run_columns(run, &key, n, x[0]);
+    } else if (kind == DEVICE_SCORE_DOT) {
+        rows_open(run, a->source.key, a->self_source.key, width, column, &key);
+    }
+    run_scores(how, kind, run, first, n, query, kind == DEVICE_SCORE_DOT ? &key : &value, x, weight);
+    forward_weights(run, n, a->state->peak_norm + 2 * head, weight, scale);
+    if (positive != NULL) {
+        positive_weights(run, n, x, weight, scale, positive_weight, a->state->positive_weight + head);
+    }
+    run_keep(a, run, first, n, keep);
+    for (int64_t h = 0; a->threshold > 0 && h < n; h++) {
+        multiply_edges(run, weight[h], keep[h]);
+        if (positive != NULL) {
+            multiply_edges(run, positive_weight[h], keep[h]);
+        }
+    }
+    const float *start = run->is_first ? NULL : scale;
+    if (positive != NULL) {
+        add_rows(&value, weight, positive_weight, start, true, n, n_column, out, positive);
+    } else {
+        add_rows(&value, weight, NULL, start, kind != DEVICE_SCORE_MLP, n, n_column, out, NULL);
+    }
+}
+
+/* --- backward --- */
+
+/* α from scores; weight = μ α. */
+INLINE void edge_weights(const struct cpu_attention *a, const struct run *run, const float *score, const float *peak,
+                         const float *keep, float *alpha, float *weight)
+{
+    EACH_VECTOR(i, run) {
+        vector x = vector_exp(vector_fma(vector_load(peak + i), vector_set(-1.0f), vector_load(score + i)));
+        vector_store(alpha + i, x);
+        vector_store(weight + i, a->threshold > 0 ? vector_multiply(vector_load(keep + i), x) : x);
+    }
+}
+
+/* de = factor · α (μ g - D), g = ⟨grad_out, value⟩. */
+INLINE void edge_gradients(const struct cpu_attention *a, const struct run *run, const float *alpha, const float *d,
+                           const float *keep, const float *g, float factor, float *de)
+{
+    EACH_VECTOR(i, run) {
+        vector grad = vector_load(g + i);
+        grad = a->threshold > 0 ? vector_multiply(vector_load(keep + i), grad) : grad;
+        grad = vector_multiply(vector_load(alpha + i), vector_fma(vector_load(d + i), vector_set(-1.0f), grad));
+        vector_store(de + i, vector_multiply(grad, vector_set(factor)));
+    }
+}
+
+static const float run_ones[HEADS] = {EIGHT(1.0f)};
+
+/* Gradients of some heads of a row's query from a run of its in-edges. */
+INLINE void query_heads(const struct cpu_attention *a, const enum device_score_kind kind, const struct run *run,
+                        int64_t first, int64_t n, double *grad_att)
+{
+    const struct device_attention *how = a->how;
+    const int64_t n_column = how->n_column, width = how->n_head * n_column;
+    const int64_t head = run->row * how->n_head + first, column = first * n_column;
+    const float *query = a->target.query + head * n_column, *grad_out = a->target.grad_out + head * n_column;
+    float *out = a->grad_query + head * n_column;
+    run_numbers keep, score, de;
+    struct run_rows value, key;
+    rows_open(run, a->source.value, a->self_source.value, width, column, &value);
+    if (kind == DEVICE_SCORE_DOT) {
+        rows_open(run, a->source.key, a->self_source.key, width, column, &key);
+    }
+    run_keep(a, run, first, n, keep);
+    run_scores(how, kind, run, first, n, query, kind == DEVICE_SCORE_DOT ? &key : &value, NULL, score);
+    for (int64_t h = 0; h < n; h++) {
+        const float *peak_norm = a->target.peak_norm + 2 * (head + h);
+        float peak[RUN], d[RUN], alpha[RUN], weight[RUN], g[RUN];
+        EACH_VECTOR(i, run) {
+            vector_store(peak + i, vector_set(peak_norm[0]));
+            vector_store(d + i, vector_set(peak_norm[1]));
+        }
+        clear_run(run, g);
+        dots(&value, h * n_column, grad_out + h * n_column, NULL, 0.0f, kind == DEVICE_SCORE_DOT, n_column, g);
+        edge_weights(a, run, score[h], peak, keep[h], alpha, weight);
+        edge_gradients(a, run, alpha, d, keep[h], g, kind == DEVICE_SCORE_DOT ? how->scale : 1.0f, de[h]);
+    }
+    if (kind == DEVICE_SCORE_DOT) {
+        add_rows(&key, de, NULL, run->is_first ? NULL : run_ones, false, n, n_column, out, NULL);
+    }
+    for (int64_t h = 0; kind == DEVICE_SCORE_MLP && h < n; h++) {
+        int64_t c = h * n_column;
+        leaky_rows(&value, c, query + c, how->att + column + c, how->slope, de[h], run->is_first, n_column, out + c,
+                   grad_att != NULL ? grad_att + column + c : NULL);
+    }
+}
+
+/* Gradients of some heads of a row as a source, from a run of its out-edges. */
+INLINE void source_heads(const struct cpu_attention *a, const enum device_score_kind kind, const struct run *run,
+                         int64_t first, int64_t n)
+{
+    const struct device_attention *how = a->how;
+    const int64_t n_head = how->n_head, n_column = how->n_column, width = n_head * n_column;
+    const int64_t head = run->row * n_head + first, column = first * n_column;
+    const float *value = a->source.value + head * n_column, *own = value;
+    float *grad_value = a->grad_value + head * n_column, sum[HEADS];
+    const float *start = run->is_first ? NULL : run_ones;
+    run_numbers keep, x, score, alpha, weight, g, de, peak_norm[2];
+    struct run_rows grad_out, query, state;
+    rows_open(run, a->target.grad_out, a->self_target.grad_out, width, column, &grad_out);
+    rows_open(run, a->target.peak_norm, a->self_target.peak_norm, 2 * n_head, 2 * first, &state);
+    run_columns(run, &state, 2 * n, peak_norm[0][0]);
+    if (kind == DEVICE_SCORE_ADD) {
+        rows_open(run, a->target.query, a->self_target.query, n_head, first, &query);
+        run_columns(run, &query, n, x[0]);
+        own = a->source.key + head;
+    } else {
+        rows_open(run, a->target.query, a->self_target.query, width, column, &query);
+        own = kind == DEVICE_SCORE_DOT ? a->source.key + head * n_column : value;
+    }
+    run_keep(a, run, first, n, keep);
+    run_scores(how, kind, run, first, n, own, &query, x, score);
+    for (int64_t h = 0; h < n; h++) {
+        edge_weights(a, run, score[h], peak_norm[0][0] + 2 * h * RUN, keep[h], alpha[h], weight[h]);
+    }
+    for (int64_t h = 0; h < n; h++) {
+        clear_run(run, g[h]);
+        dots(&grad_out, h * n_column, value + h * n_column, NULL, 0.0f, true, n_column, g[h]);
+    }
+    add_rows(&grad_out, weight, NULL, start, false, n, n_column, grad_value, NULL);
+    for (int64_t h = 0; h < n; h++) {
+        const float *d = peak_norm[0][0] + (2 * h + 1) * RUN;
+        edge_gradients(a, run, alpha[h], d, keep[h], g[h], kind == DEVICE_SCORE_DOT ? how->scale : 1.0f, de[h]);
+        for (int64_t i = 0; kind == DEVICE_SCORE_ADD && i < run->padded; i += LANES) {
+            vector slope = vector_select_positive(vector_load(x[h] + i), vector_set(1.0f), vector_set(how->slope));
+            vector_store(de[h] + i, vector_multiply(vector_load(de[h] + i), slope));
+        }
+        if (kind == DEVICE_SCORE_MLP) {
+            int64_t c = h * n_column;
+            leaky_rows(&query, c, value + c, how->att + column + c, how->slope, de[h], false, n_column, grad_value + c, NULL);
+        }
+    }
+    if (kind == DEVICE_SCORE_DOT) {
+        add_rows(&query, de, NULL, start, false, n, n_column, a->grad_key + head * n_column, NULL);
+    } else if (kind == DEVICE_SCORE_ADD) {
+        run_sums(run, de, n, sum);
+        for (int64_t h = 0; h < n; h++) {
+            a->grad_key[head + h] = (run->is_first ? 0.0f : a->grad_key[head + h]) + sum[h];
+        }
+    }
+}
+
+/* --- rows first … end-1 --- */
+
+/* What is the next row's own, but for numbers per head. */
+INLINE void fetch_next(const struct cpu_attention *a, int64_t r)
+{
+    const int64_t width = a->how->n_head * a->how->n_column;
+    int64_t row = a->block->rows != NULL ? a->block->rows[r] : r;
+    for (int i = 0; i < 2; i++) {
+        fetch_own(a->own_reads[i] != NULL ? a->own_reads[i] + row * width : NULL, width, false);
+        fetch_own(a->own_writes[i] != NULL ? a->own_writes[i] + row * width : NULL, width, true);
+    }
+}
+
+INLINE void row_zero(int64_t row, int64_t width, float *x)
+{
+    if (x != NULL) {
+        memset(x + row * width, 0, (size_t)width * sizeof *x);
+    }
+}
+
+/* A row that begins without any edge. */
+INLINE void row_none(const struct cpu_attention *a, int64_t row)
+{
+    const int64_t n_head = a->how->n_head, width = n_head * a->how->n_column;
+    row_zero(row, width, a->out);
+    row_zero(row, width, a->grad_query);
+    row_zero(row, width, a->grad_value);
+    row_zero(row, a->how->score == DEVICE_SCORE_ADD ? n_head : width, a->grad_key);
+    if (a->state != NULL) {
+        row_zero(row, width, a->state->positive);
+        row_zero(row, n_head, a->state->positive_weight);
+    }
+    for (int64_t h = row * n_head; a->state != NULL && h < (row + 1) * n_head; h++) {
+        a->state->peak_norm[2 * h] = -INFINITY;
+        a->state->peak_norm[2 * h + 1] = 0.0f;
+    }
+}
+
+/* Heads first … first+n-1 of one run, with one kind of score. */
+typedef void heads_function(const struct cpu_attention *a, const struct run *run, int64_t first, int64_t n, double *grad_att);
+
+#define HEADS_FUNCTION(name, kind, call)                                                                            \
+    TARGET static void name##_##kind(const struct cpu_attention *a, const struct run *run, int64_t first, int64_t n, \
+                                     double *grad_att)                                                               \
+    {                                                                                                                \
+        (void)grad_att;                                                                                              \
+        call;                                                                                                        \
+    }
+#define EACH_SCORE(X) X(DEVICE_SCORE_ADD) X(DEVICE_SCORE_MLP) X(DEVICE_SCORE_DOT)
+#define FORWARD(kind) HEADS_FUNCTION(forward, kind, forward_heads(a, kind, run, first, n))
+#define SOURCE(kind) HEADS_FUNCTION(source, kind, source_heads(a, kind, run, first, n))
+EACH_SCORE(FORWARD)
+EACH_SCORE(SOURCE)
+HEADS_FUNCTION(query, DEVICE_SCORE_MLP, query_heads(a, DEVICE_SCORE_MLP, run, first, n, grad_att))
+HEADS_FUNCTION(query, DEVICE_SCORE_DOT, query_heads(a, DEVICE_SCORE_DOT, run, first, n, grad_att))
+
+#define FORWARD_ENTRY(kind) [kind] = forward_##kind,
+#define SOURCE_ENTRY(kind) [kind] = source_##kind,
+static heads_function *const forward_functions[] = {EACH_SCORE(FORWARD_ENTRY)};
+static heads_function *const source_functions[] = {EACH_SCORE(SOURCE_ENTRY)};
+static heads_function *const query_functions[] = {
+    [DEVICE_SCORE_MLP] = query_DEVICE_SCORE_MLP, [DEVICE_SCORE_DOT] = query_DEVICE_SCORE_DOT};
+
+/* Each row's edges in runs, each run's heads a few at a time. */
+INLINE void attention_rows(const struct cpu_attention *a, int64_t first, int64_t end, heads_function *heads,
+                           double *grad_att)
+{
+    for (int64_t r = first; r < end; r++) {
+        int64_t e = a->block->indptr[r], e_end = a->block->indptr[r + 1];
+        bool has_self = a->with_self, is_first = a->begin;
+        if (r + 1 < end) {
+            fetch_next(a, r + 1);
+        }
+        if (is_first && !has_self && e == e_end) {
+            row_none(a, r);
+        }
+        while (has_self || e < e_end) {
+            struct run run;
+            run_open(a, r, e, has_self, is_first, &run);
+            for (int64_t h = 0, n; h < a->how->n_head; h += n) {
+                n = smaller(a->how->n_head - h, HEADS);
+                heads(a, &run, h, n, grad_att);
+            }
+            e += run.n - has_self;
+            has_self = is_first = false;
+        }
+    }
+}
+
+TARGET static void attention_forward(const struct cpu_attention *a, int64_t first, int64_t end)
+{
+    attention_rows(a, first, end, forward_functions[a->how->score], NULL);
+}
+
+TARGET static void attention_query(const struct cpu_attention *a, int64_t first, int64_t end, double *grad_att)
+{
+    attention_rows(a, first, end, query_functions[a->how->score], grad_att);
+}
+
+TARGET static void attention_source(const struct cpu_attention *a, int64_t first, int64_t end)
+{
+    attention_rows(a, first, end, source_functions[a->how->score], NULL);
+}
+
+/* Rows that head_dot fetches ahead: loads of four rows in turn look like no stream to the processor. */
+#define DOT_ROWS_AHEAD 16
+
+/* Four rows at a time. */
+TARGET static void head_dot(int64_t n_head, int64_t n_column, const float *x, const float *w, int64_t first, int64_t end,
+                            float *out)
+{
+    const int64_t width = n_head * n_column;
+    for (int64_t r = first; r < end; r += 4) {
+        struct run_rows rows = {.n = 4};
+        float dot[4];
+        for (int64_t i = 0; i < 4; i++) {
+            rows.row[i] = x + smaller(r + i, end - 1) * width;
+            rows.ahead[i] = x + smaller(r + i + DOT_ROWS_AHEAD, end - 1) * width;
+        }
+        for (int64_t h = 0; h < n_head; h++) {
+            dots(&rows, h * n_column, w + h * n_column, NULL, 0.0f, true, n_column, dot);
+            for (int64_t i = 0; i < smaller(end - r, 4); i++) {
+                out[(r + i) * n_head + h] = dot[i];
+            }
+        }
+    }
+}

@@ -1,0 +1,391 @@
+/* Runs of up to 32 edges of one row, over the vector alphabet: what an attention is made of.
+ *
+ * Products of the row's own columns with those at the other ends, weighted sums of these, and arithmetic on one number per
+ * edge. Columns are added in the order of the edges; sums over columns and over the edges of a run go in 16 lanes that are
+ * added in one order, whatever the vectors' width.
+ */
+
+#define RUN 32        /* edges */
+#define HEADS 8       /* whose numbers per edge are held at a time */
+#define PARTS_LANES 16
+#define EIGHT(x) x, x, x, x, x, x, x, x
+#define FOUR(x) EIGHT(x), EIGHT(x), EIGHT(x), EIGHT(x)
+
+/* Some edges of one row, the row's edge to itself first of all. Lists go on past the last edge with copies of it. */
+struct run {
+    int64_t n;
+    int64_t padded;      /* n, up to whole PARTS_LANES */
+    bool has_self;
+    bool is_first;       /* of a row that begins: sums start from 0 */
+    const float *bias;   /* 0 for each edge, -inf past the last */
+    int64_t row;         /* the own row */
+    int64_t col[RUN];    /* rows at the other ends; the edge to itself: any */
+    int64_t ahead[RUN];  /* those of the edges RUN further on, to be fetched */
+    uint32_t to[RUN], from[RUN]; /* dataset ids; with dropout only */
+};
+
+/* Numbers per edge of up to HEADS heads. */
+typedef float run_numbers[HEADS][RUN];
+
+#define EACH_VECTOR(i, run) for (int64_t i = 0; i < (run)->padded; i += LANES)
+
+/* Fill in the run that starts at edge e of the block's row r, or at the edge to itself before it. */
+INLINE void run_open(const struct cpu_attention *a, int64_t r, int64_t e, bool has_self, bool is_first, struct run *run)
+{
+    static const float bias[2 * RUN] = {FOUR(0.0f), FOUR(-INFINITY)};
+    const struct device_block *block = a->block;
+    const int64_t last = block->n_edge - 1, last_here = block->indptr[r + 1] - 1;
+    run->has_self = has_self;
+    run->is_first = is_first;
+    run->n = smaller(last_here + 1 - e + has_self, RUN);
+    run->padded = (run->n + PARTS_LANES - 1) / PARTS_LANES * PARTS_LANES;
+    run->bias = bias + RUN - run->n;
+    run->row = block->rows != NULL ? block->rows[r] : r;
+    for (int64_t i = has_self; i < run->padded; i++) {
+        int64_t at = e + i - has_self;
+        run->col[i] = last_here >= e ? block->cols[smaller(at, last_here)] : 0;
+        run->ahead[i] = last >= 0 ? block->cols[smaller(at + RUN, last)] : 0;
+    }
+    if (has_self) {
+        run->col[0] = run->col[1];
+        run->ahead[0] = run->ahead[1];
+    }
+    for (int64_t i = 0; a->threshold > 0 && i < run->padded; i++) {
+        uint32_t own = a->how->row_node[run->row];
+        uint32_t other = i < has_self || last_here < e ? own : a->how->col_node[run->col[i]];
+        run->to[i] = a->rows_are_sources ? other : own;
+        run->from[i] = a->rows_are_sources ? own : other;
+    }
+}
+
+/* keep[h][i] = μ of the run's edge i at head first + h: 0 where it is dropped. */
+INLINE void run_keep(const struct cpu_attention *a, const struct run *run, int64_t first, int64_t n_head, run_numbers keep)
+{
+    for (int64_t quad = 0; a->threshold > 0 && 4 * quad < n_head; quad++) {
+        uint32_t counter[4], key[2], drawn[4][RUN];
+        random_edge_counter(&a->how->key, 0, 0, (uint32_t)(first / 4 + quad), counter, key);
+        for (int64_t i = 0; i < run->n; i += WORD_LANES) {
+            words c[4] = {words_load(run->from + i), words_load(run->to + i), words_set(counter[2]), words_set(counter[3])};
+            draw_lanes(c, key);
+            for (int64_t k = 0; k < 4; k++) {
+                words_store_low(drawn[k] + i, c[k]);
+            }
+        }
+        for (int64_t k = 0; k < 4; k++) {
+            for (int64_t i = 0; i < RUN; i++) {
+                keep[4 * quad + k][i] = drawn[k][i] >= a->threshold ? a->keep_scale : 0.0f;
+            }
+        }
+    }
+}
+
+/* Rows at the other ends in one array, from one column on. */
+struct run_rows {
+    int64_t n;
+    const float *row[RUN];
+    const float *ahead[RUN];
+};
+
+/* x: the array of `width` columns at the other ends, self: that of the edge to itself. */
+INLINE void rows_open(const struct run *run, const float *x, const float *self, int64_t width, int64_t column,
+                      struct run_rows *rows)
+{
+    rows->n = run->n;
+    for (int64_t i = 0; i < run->padded; i++) {
+        rows->row[i] = x + run->col[i] * width + column;
+        rows->ahead[i] = x + run->ahead[i] * width + column;
+    }
+    for (int64_t i = 0; run->has_self && i < (run->n > 1 ? 1 : run->padded); i++) {
+        rows->row[i] = self + run->row * width + column;
+    }
+}
+
+/* numbers[k][i] = row_i[k] for n columns k. */
+INLINE void run_columns(const struct run *run, const struct run_rows *rows, int64_t n, float *numbers)
+{
+    for (int64_t i = 0; i < run->padded; i += PARTS_LANES) {
+        for (int64_t k = 0; k < n; k += 4) {
+            parts_columns(rows->row + i, k, smaller(n - k, 4), numbers + k * RUN + i, RUN);
+        }
+    }
+}
+
+/* Into the second cache: until its turn comes, a run's worth of rows passes through the first. */
+INLINE void fetch_row(const float *x)
+{
+    __builtin_prefetch(x, 0, 2);
+}
+
+/* A row of an array of n_column columns per head that is read or written soon. */
+INLINE void fetch_own(const float *x, int64_t n_column, const bool write)
+{
+    for (int64_t c = 0; x != NULL && c < n_column; c += LINE_FLOATS) {
+        if (write) {
+            __builtin_prefetch(x + c, 1);
+        } else {
+            __builtin_prefetch(x + c);
+        }
+    }
+}
+
+/* Masks of the parts of 16 columns of which n are there. */
+INLINE void parts_masks(int64_t n, lane_mask mask[PARTS])
+{
+    for (int64_t p = 0; p < PARTS; p++) {
+        int64_t rest = n - p * LANES;
+        mask[p] = mask_first(rest < 0 ? 0 : smaller(rest, LANES));
+    }
+}
+
+/* to[i] = Σ_c own[c] · row_i[c], or with att Σ_c att[c] · leaky(own[c] + row_i[c]); to has room for RUN. */
+INLINE void dots(const struct run_rows *rows, int64_t column, const float *own, const float *att, float slope,
+                 const bool fetch, int64_t n_column, float *to)
+{
+    lane_mask all[PARTS], rest[PARTS];
+    parts_masks(PARTS_LANES, all);
+    parts_masks(n_column % PARTS_LANES, rest);
+    for (int64_t i = 0; i < rows->n; i += 4) {
+        vector sum[4][PARTS];
+        for (int64_t k = 0; k < 4; k++) {
+            for (int64_t p = 0; p < PARTS; p++) {
+                sum[k][p] = vector_set(0.0f);
+            }
+        }
+        for (int64_t c = 0; c < n_column; c += PARTS_LANES) {
+            const lane_mask *mask = c + PARTS_LANES <= n_column ? all : rest;
+            for (int64_t k = 0; fetch && k < 4; k++) {
+                fetch_row(rows->ahead[i + k] + column + c);
+            }
+            for (int64_t p = 0; p < PARTS; p++) {
+                vector mine = vector_load_mask(own + c + p * LANES, mask[p]), weight = mine, less = mine;
+                if (att != NULL) {
+                    weight = vector_load_mask(att + c + p * LANES, mask[p]);
+                    less = vector_multiply(weight, vector_set(slope));
+                }
+                for (int64_t k = 0; k < 4; k++) {
+                    vector x = vector_load_mask(rows->row[i + k] + column + c + p * LANES, mask[p]);
+                    if (att != NULL) {
+                        x = vector_add(mine, x);
+                        sum[k][p] = vector_fma(vector_select_positive(x, weight, less), x, sum[k][p]);
+                    } else {
+                        sum[k][p] = vector_fma(mine, x, sum[k][p]);
+                    }
+                }
+            }
+        }
+        parts_sums(to + i, sum);
+    }
+}
+
+/* Of the edges of a run at one head. */
+struct run_weights {
+    const float *weight, *other; /* other: of a second sum over the same rows, or NULL */
+    const float *scale;          /* of the sums so far; NULL: they start from 0 */
+};
+
+/* out[c] = scale · out[c] + Σ_i weight[i] · row_i[c], one edge after another, and with `other` another such sum of the same rows.
+ * The vectors are n_vector neighbours in a row or, with one weight after another, the same columns of n_vector heads. */
+INLINE void add_columns(const struct run_rows *rows, int64_t column, const struct run_weights *by, int64_t weight_step,
+                        int64_t step, const bool fetch, lane_mask mask, const int n_vector, float *out, float *other)
+{
+    vector sum[4], other_sum[4];
+    lane_mask start = by->scale == NULL ? mask_first(0) : mask;
+    for (int v = 0; v < n_vector; v++) {
+        vector scale = vector_set(by->scale != NULL ? by->scale[v * weight_step / RUN] : 0.0f);
+        sum[v] = vector_multiply(vector_load_mask(out + v * step, start), scale);
+        other_sum[v] = other != NULL ? vector_multiply(vector_load_mask(other + v * step, start), scale) : sum[v];
+    }
+    for (int64_t i = 0; i < rows->n; i++) {
+        const float *row = rows->row[i] + column;
+        for (int64_t c = 0; fetch && c < (n_vector - 1) * step + LANES; c += LINE_FLOATS) {
+            fetch_row(rows->ahead[i] + column + c);
+        }
+        for (int v = 0; v < n_vector; v++) {
+            vector x = vector_load_mask(row + v * step, mask);
+            sum[v] = vector_fma(vector_set(by->weight[v * weight_step + i]), x, sum[v]);
+            if (other != NULL) {
+                other_sum[v] = vector_fma(vector_set(by->other[v * weight_step + i]), x, other_sum[v]);
+            }
+        }
+    }
+    for (int v = 0; v < n_vector; v++) {
+        vector_store_mask(out + v * step, mask, sum[v]);
+        if (other != NULL) {
+            vector_store_mask(other + v * step, mask, other_sum[v]);
+        }
+    }
+}
+
+/* The same for all columns of n_head heads, each with its own weights: four sums at a time, as one waits for the last. */
+INLINE void add_rows(const struct run_rows *rows, run_numbers weight, run_numbers other_weight, const float *scale,
+                     const bool fetch, int64_t n_head, int64_t n_column, float *out, float *other)
+{
+    for (int64_t h = 0, n_together; h < n_head; h += n_together) {
+        n_together = n_column < 4 * LANES && n_head - h >= 4 ? 4 : 1;
+        struct run_weights by = {weight[h], other != NULL ? other_weight[h] : NULL, scale != NULL ? scale + h : NULL};
+        for (int64_t c = 0, n; c < n_column; c += n) {
+            int64_t at = h * n_column + c;
+            float *to = out + at, *other_to = other != NULL ? other + at : NULL;
+            n = 4 * LANES;
+            if (n_column - c >= n) {
+                add_columns(rows, at, &by, 0, LANES, fetch, mask_first(LANES), 4, to, other_to);
+                continue;
+            }
+            n = smaller(n_column - c, LANES);
+            if (n_together == 4) {
+                add_columns(rows, at, &by, RUN, n_column, fetch, mask_first(n), 4, to, other_to);
+            } else {
+                add_columns(rows, at, &by, 0, LANES, fetch, mask_first(n), 1, to, other_to);
+            }
+        }
+    }
+}
+
+/* Vectors of columns in one pass of leaky_columns, which holds five registers for each. */
+#define LEAKY_VECTORS (VECTORS_MAX / 4)
+
+/* Gradients through att · leaky(x), x = own[c] + row_i[c]: out[c] (+)= Σ_i de[i] · att[c] · leaky'(x) and, into doubles
+ * where att's own is wanted, Σ_i de[i] · leaky(x). */
+INLINE void leaky_columns(const struct run_rows *rows, int64_t column, const float *own, const float *att,
+                          float slope, const float *de, bool is_first, int64_t n, const int n_vector, float *out,
+                          double *grad_att)
+{
+    lane_mask mask = mask_first(n - (n_vector - 1) * LANES), start = is_first ? mask_first(0) : mask;
+    vector mine[LEAKY_VECTORS], weight[LEAKY_VECTORS], less[LEAKY_VECTORS], sum[LEAKY_VECTORS], att_sum[LEAKY_VECTORS];
+    for (int v = 0; v < n_vector; v++) {
+        mine[v] = vector_load_mask(own + v * LANES, mask);
+        weight[v] = vector_load_mask(att + v * LANES, mask);
+        less[v] = vector_multiply(weight[v], vector_set(slope));
+        sum[v] = vector_load_mask(out + v * LANES, start);
+        att_sum[v] = vector_set(0.0f);
+    }
+    for (int64_t i = 0; i < rows->n; i++) {
+        vector g = vector_set(de[i]), less_g = vector_set(de[i] * slope);
+        for (int v = 0; v < n_vector; v++) {
+            vector x = vector_add(mine[v], vector_load_mask(rows->row[i] + column + v * LANES, mask));
+            sum[v] = vector_fma(g, vector_select_positive(x, weight[v], less[v]), sum[v]);
+            if (grad_att != NULL) {
+                att_sum[v] = vector_fma(vector_select_positive(x, g, less_g), x, att_sum[v]);
+            }
+        }
+    }
+    float part[LEAKY_VECTORS * LANES];
+    for (int v = 0; v < n_vector; v++) {
+        vector_store_mask(out + v * LANES, mask, sum[v]);
+        vector_store(part + v * LANES, att_sum[v]);
+    }
+    for (int64_t c = 0; grad_att != NULL && c < n; c++) {
+        grad_att[c] += (double)part[c];
+    }
+}
+
+INLINE void leaky_rows(const struct run_rows *rows, int64_t column, const float *own, const float *att, float slope,
+                       const float *de, bool is_first, int64_t n_column, float *out, double *grad_att)
+{
+    for (int64_t c = 0, n; c < n_column; c += n) {
+        double *to = grad_att != NULL ? grad_att + c : NULL;
+        n = LEAKY_VECTORS * LANES;
+        if (n_column - c >= n) {
+            leaky_columns(rows, column + c, own + c, att + c, slope, de, is_first, n, LEAKY_VECTORS, out + c, to);
+        } else {
+            n = smaller(n_column - c, LANES);
+            leaky_columns(rows, column + c, own + c, att + c, slope, de, is_first, n, 1, out + c, to);
+        }
+    }
+}
+
+/* --- numbers per edge --- */
+
+/* e^x within 2 units in the last place; 0 below -87, above 88 that of 88; what is not a number stays one.
+ * x = k ln 2 + r, |r| ≤ ln 2 / 2; e^r − 1 by its series, times 2^k. */
+INLINE vector vector_exp(vector x)
+{
+    vector below = vector_fma(x, vector_set(-1.0f), vector_set(-87.0f)), to_whole = vector_set(0x1.8p23f);
+    vector bounded = vector_select_positive(below, vector_set(-87.0f), x);
+    bounded = vector_select_positive(vector_add(x, vector_set(-88.0f)), vector_set(88.0f), bounded);
+    vector whole = vector_fma(bounded, vector_set(0x1.715476p0f), to_whole); /* k in the low bits */
+    vector k = vector_add(whole, vector_set(-0x1.8p23f));
+    vector r = vector_fma(k, vector_set(-0x1.62ep-1f), bounded);
+    r = vector_fma(k, vector_set(-0x1.0bfbe8p-15f), r);
+    vector tail = vector_set(0x1.a01a02p-13f);
+    tail = vector_fma(tail, r, vector_set(0x1.6c16c2p-10f));
+    tail = vector_fma(tail, r, vector_set(0x1.111112p-7f));
+    tail = vector_fma(tail, r, vector_set(0x1.555556p-5f));
+    tail = vector_fma(tail, r, vector_set(0x1.555556p-3f));
+    tail = vector_fma(tail, r, vector_set(0.5f));
+    vector series = vector_fma(vector_multiply(tail, r), r, r), power = vector_power(whole);
+    return vector_select_positive(below, vector_set(0.0f), vector_fma(power, series, power));
+}
+
+INLINE void clear_run(const struct run *run, float *x)
+{
+    EACH_VECTOR(i, run) {
+        vector_store(x + i, vector_set(0.0f));
+    }
+}
+
+INLINE void multiply_edges(const struct run *run, float *x, const float *by)
+{
+    EACH_VECTOR(i, run) {
+        vector_store(x + i, vector_multiply(vector_load(x + i), vector_load(by + i)));
+    }
+}
+
+/* score[i] of n heads. own: the row's key or query (MLP: value or query) at the first of them; far: the other one of the rows
+ * at the other ends, but ADD has them in x, which becomes key + query. Past the last edge scores are -inf. */
+INLINE void run_scores(const struct device_attention *how, const enum device_score_kind kind, const struct run *run,
+                       int64_t first, int64_t n, const float *own, const struct run_rows *far, run_numbers x,
+                       run_numbers score)
+{
+    const vector slope = vector_set(how->slope), one = vector_set(1.0f), scale = vector_set(how->scale);
+    const int64_t n_column = how->n_column;
+    for (int64_t h = 0; h < n; h++) {
+        if (kind != DEVICE_SCORE_ADD) {
+            const float *att = kind == DEVICE_SCORE_MLP ? how->att + (first + h) * n_column : NULL;
+            clear_run(run, score[h]);
+            dots(far, h * n_column, own + h * n_column, att, how->slope, true, n_column, score[h]);
+        }
+        EACH_VECTOR(i, run) {
+            vector s;
+            if (kind == DEVICE_SCORE_ADD) {
+                vector sum = vector_add(vector_load(x[h] + i), vector_set(own[h]));
+                vector_store(x[h] + i, sum);
+                s = vector_multiply(sum, vector_select_positive(sum, one, slope));
+            } else {
+                s = vector_load(score[h] + i);
+                s = kind == DEVICE_SCORE_DOT ? vector_multiply(s, scale) : s;
+            }
+            vector_store(score[h] + i, vector_add(s, vector_load(run->bias + i)));
+        }
+    }
+}
+
+INLINE float run_max(const struct run *run, const float *x)
+{
+    vector part[PARTS];
+    for (int64_t p = 0; p < PARTS; p++) {
+        part[p] = vector_load(x + p * LANES);
+        if (run->padded > PARTS_LANES) {
+            part[p] = vector_greater(vector_load(x + PARTS_LANES + p * LANES), part[p]);
+        }
+    }
+    return parts_max(part);
+}
+
+/* sum[h] of n heads, whose number is rounded up to fours there. */
+INLINE void run_sums(const struct run *run, run_numbers x, int64_t n, float *sum)
+{
+    for (int64_t h = 0; h < n; h += 4) {
+        vector part[4][PARTS];
+        for (int64_t k = 0; k < 4; k++) {
+            const float *numbers = x[smaller(h + k, n - 1)];
+            for (int64_t p = 0; p < PARTS; p++) {
+                part[k][p] = vector_load(numbers + p * LANES);
+                if (run->padded > PARTS_LANES) {
+                    part[k][p] = vector_add(vector_load(numbers + PARTS_LANES + p * LANES), part[k][p]);
+                }
+            }
+        }
+        parts_sums(sum + h, part);
+    }
+}
