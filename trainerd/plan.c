@@ -63,6 +63,10 @@ static void worker_plan(const struct plan_input *in, const struct device_ops *op
     for (int i = 0; i < MEMORY_N; i++) {
         out->bytes[i] = plan.bytes[i];
     }
+    out->again = memory_alloc((size_t)in->program->n_op, sizeof *out->again);
+    for (int i = 0; i < in->program->n_op; i++) {
+        out->again[i] = memory_plan_again(&plan, i);
+    }
     memory_plan_release(&plan);
     for (int32_t i = 0; i < n_own; i++) {
         travel_part_release(&own[i].travel);
@@ -86,6 +90,19 @@ static double op_flops(const struct plan_input *in, const struct op *op, int64_t
     return 0.0;
 }
 
+/* What a worker's linear maps cost when they run again. */
+static double again_flops(const struct plan_input *in, const struct plan_worker *worker, int64_t n_feature_value)
+{
+    double n = 0.0, share = (double)worker->n_node / (double)in->dataset->n_node;
+    for (int i = 0; i < in->program->n_op; i++) {
+        const struct op *op = &in->program->op[i];
+        if (worker->again[i] && op->kind == OP_KIND_LINEAR) {
+            n += share * op_flops(in, op, n_feature_value) / (in->program->value[op->in[0]].needs_grad ? 3.0 : 2.0);
+        }
+    }
+    return n;
+}
+
 enum status plan_build(const struct plan_input *in, struct plan *out)
 {
     const struct device_ops *ops;
@@ -105,6 +122,7 @@ enum status plan_build(const struct plan_input *in, struct plan *out)
         worker_plan(in, ops, rank_of_part, (uint32_t)rank, &out->worker[rank]);
         out->n_wire += out->worker[rank].n_wire;
         out->n_wire_evaluate += out->worker[rank].n_wire_evaluate;
+        out->n_flop += again_flops(in, &out->worker[rank], n_feature_value);
     }
     free(rank_of_part);
     for (int i = 0; i < in->program->n_op; i++) {
@@ -117,12 +135,15 @@ enum status plan_build(const struct plan_input *in, struct plan *out)
 
 void plan_release(struct plan *plan)
 {
+    for (int32_t rank = 0; rank < plan->n_worker; rank++) {
+        free(plan->worker[rank].again);
+    }
     free(plan->worker);
     *plan = (struct plan){0};
 }
 
 /* The workers of the local launcher share this machine. */
-static enum status machine_check(const struct plan *plan)
+static enum status machine_check(const struct plan *plan, const char *hint)
 {
     int64_t total = 0, machine = memory_machine();
     for (int32_t rank = 0; rank < plan->n_worker; rank++) {
@@ -132,22 +153,23 @@ static enum status machine_check(const struct plan *plan)
         return STATUS_OK;
     }
     return status_fail(STATUS_NOMEM, "the job needs %lld bytes by plan, with workers.count = %d on this machine, which has %lld: "
-                       "more machines, a smaller exchange.prefetch or a smaller model", (long long)total,
-                       (int)plan->n_worker, (long long)machine);
+                       "more machines, %sa smaller exchange.prefetch or a smaller model", (long long)total,
+                       (int)plan->n_worker, (long long)machine, hint);
 }
 
 enum status plan_check_limit(const struct plan *plan, const struct job *job)
 {
+    const char *hint = job->memory.recompute == JOB_RECOMPUTE_NEVER ? "memory.recompute = \"auto\", " : "";
     int32_t most = 0;
     for (int32_t rank = 1; rank < plan->n_worker; rank++) {
         most = plan->worker[rank].total > plan->worker[most].total ? rank : most;
     }
     if (job->memory.limit == 0) {
-        return job->workers.launcher == JOB_LAUNCHER_LOCAL ? machine_check(plan) : STATUS_OK;
+        return job->workers.launcher == JOB_LAUNCHER_LOCAL ? machine_check(plan, hint) : STATUS_OK;
     }
     if (plan->worker[most].total <= job->memory.limit) {
         return STATUS_OK;
     }
-    return status_fail(STATUS_NOMEM, "worker %d needs %lld bytes, memory.limit is %lld: more workers or parts, or a higher "
-                       "limit", (int)most, (long long)plan->worker[most].total, (long long)job->memory.limit);
+    return status_fail(STATUS_NOMEM, "worker %d needs %lld bytes, memory.limit is %lld: more workers or parts, %sor a higher "
+                       "limit", (int)most, (long long)plan->worker[most].total, (long long)job->memory.limit, hint);
 }

@@ -32,13 +32,14 @@ struct plan_worker {
     int64_t n_node, n_edge;
     int64_t bytes[MEMORY_N], total;         /* at the peak */
     int64_t n_wire, n_wire_evaluate;        /* bytes received: per epoch, and per evaluation on top */
+    bool *again;                            /* n_op: backward runs it again rather than finding its output kept */
 };
 
 struct plan {
     int32_t n_worker;
     struct plan_worker *worker;
     int64_t n_wire, n_wire_evaluate;        /* of all workers */
-    double n_flop;                          /* per epoch, one multiply-add is two: linear maps and aggregates */
+    double n_flop;                          /* per epoch, one multiply-add is two: linear maps, also again, and aggregates */
 };
 
 /* owns  the caller owns *out: plan_release. errors  STATUS_CONFIG no such device */

@@ -53,6 +53,23 @@ static void print_workers(const struct plan *plan, FILE *file)
     }
 }
 
+static void print_again(const struct plan_input *in, const struct plan *plan, FILE *file)
+{
+    fprintf(file, "\nmade again in backward (memory.recompute = \"%s\")\n",
+            job_choice_text("memory", "recompute", in->job->memory.recompute));
+    for (int32_t rank = 0; rank < plan->n_worker; rank++) {
+        bool any = false;
+        fprintf(file, "%6" PRId32 "  ", rank);
+        for (int i = 0; i < in->program->n_op; i++) {
+            if (plan->worker[rank].again[i]) {
+                fprintf(file, "%s%d", any ? ", " : "ops ", i);
+                any = true;
+            }
+        }
+        fputs(any ? "\n" : "nothing\n", file);
+    }
+}
+
 static enum status flushed(FILE *file)
 {
     return fflush(file) == 0 && !ferror(file) ? STATUS_OK : status_fail(STATUS_IO, "cannot write the plan");
@@ -76,6 +93,7 @@ enum status plan_print(const struct plan_input *in, const struct plan *plan, FIL
     fprintf(file, "traffic    %s per epoch, %s more per evaluation\n", wire, evaluate);
     print_parts(in, file);
     print_workers(plan, file);
+    print_again(in, plan, file);
     fputs("\nprogram\n", file);
     program_print(in->program, file);
     return flushed(file);
@@ -94,15 +112,27 @@ static json_t *parts_json(const struct plan_input *in)
     return all;
 }
 
-static json_t *workers_json(const struct plan *plan)
+/* Numbers of the ops that run again. */
+static json_t *again_json(const struct plan_input *in, const struct plan_worker *worker)
+{
+    json_t *all = json_array();
+    for (int i = 0; i < in->program->n_op; i++) {
+        if (worker->again[i]) {
+            json_array_append_new(all, json_integer(i));
+        }
+    }
+    return all;
+}
+
+static json_t *workers_json(const struct plan_input *in, const struct plan *plan)
 {
     json_t *all = json_array();
     for (int32_t rank = 0; rank < plan->n_worker; rank++) {
         const struct plan_worker *worker = &plan->worker[rank];
-        json_array_append_new(all, json_pack("{s:i, s:i, s:I, s:I, s:o, s:I, s:I}", "worker", (int)rank, "parts",
+        json_array_append_new(all, json_pack("{s:i, s:i, s:I, s:I, s:o, s:o, s:I, s:I}", "worker", (int)rank, "parts",
                                              (int)worker->n_part, "nodes", (json_int_t)worker->n_node, "edges",
                                              (json_int_t)worker->n_edge, "memory", report_memory(worker->bytes),
-                                             "bytes_per_epoch", (json_int_t)worker->n_wire, "bytes_per_evaluation",
+                                             "recomputed", again_json(in, worker), "bytes_per_epoch", (json_int_t)worker->n_wire, "bytes_per_evaluation",
                                              (json_int_t)worker->n_wire_evaluate));
     }
     return all;
@@ -130,7 +160,7 @@ enum status plan_print_json(const struct plan_input *in, const struct plan *plan
 {
     json_t *all = json_pack("{s:s, s:o, s:o, s:o, s:o, s:I, s:I, s:f, s:I, s:o}", "name", in->job->job.name, "dataset",
                             report_dataset(in->dataset), "partition", report_partition(in->job, in->quality), "parts",
-                            parts_json(in), "workers", workers_json(plan), "bytes_per_epoch", (json_int_t)plan->n_wire,
+                            parts_json(in), "workers", workers_json(in, plan), "bytes_per_epoch", (json_int_t)plan->n_wire,
                             "bytes_per_evaluation", (json_int_t)plan->n_wire_evaluate, "flops_per_epoch", plan->n_flop,
                             "weights", (json_int_t)in->program->n_weight, "program", program_json(in->program));
     int failed = json_dumpf(all, file, JSON_COMPACT);

@@ -103,7 +103,9 @@ static void step_add(struct walk *w, enum memory_step_kind kind, int op)
 {
     if ((w->n_step & (w->n_step - 1)) == 0) { /* room for the next power of two */
         struct memory_step *grown = memory_alloc(2 * (size_t)w->n_step + 1, sizeof *grown);
-        memcpy(grown, w->step, (size_t)w->n_step * sizeof *grown);
+        for (int s = 0; s < w->n_step; s++) {
+            grown[s] = w->step[s];
+        }
         free(w->step);
         w->step = grown;
     }
