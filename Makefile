@@ -97,7 +97,7 @@ tests_in = $(call object,$(wildcard $(1)) tests/support/report.c) $(BUILD)/lib/s
 $(foreach m,$(MAINS),$(eval $(call link_rule,$(call program,$(m)),$(call object,$(m)),$(call program_rooms,$(m)))))
 $(foreach t,$(TEST_ROOMS),$(eval $(call link_rule,$(BUILD)/bin/test-$(t),$(call tests_in,tests/unit/$(t)/*.c),$(BELOW_$(t)),-lcriterion)))
 $(foreach t,$(TEST_KINDS),$(eval $(call link_rule,$(BUILD)/bin/test-$(t),$(call tests_in,tests/$(t)/*.c),$(BELOW_trainerd),-lcriterion)))
-$(foreach b,$(notdir $(BENCHES)),$(eval $(call link_rule,$(BUILD)/bin/$(b),$(call object,tests/bench/$(b).c),$(BELOW_trainerd))))
+$(foreach b,$(notdir $(BENCHES)),$(eval $(call link_rule,$(BUILD)/bin/$(b),$(call object,tests/bench/$(b).c) $(BUILD)/lib/support.a,$(BELOW_trainerd))))
 $(foreach f,$(notdir $(FUZZERS)),$(eval $(call link_rule,$(BUILD)/bin/$(f),$(call object,tests/fuzz/$(f).c),$(BELOW_trainerd),-fsanitize=fuzzer)))
 # These start the programs that lie beside them.
 $(BUILD)/bin/test-system $(BUILD)/bin/test-golden $(BUILD)/bin/test-equivalence: | $(PROGRAMS)

@@ -1,0 +1,70 @@
+/* The promises about memory and traffic, exactly, from plans alone. The parts are those of a graph that is hard to cut: every row of
+ * each is read by all others, as nearly so in 200 000 nodes of degree 100 in eight parts (bench_memory counts those). */
+#include "tests/support/memory_need.h"
+
+#include <criterion/criterion.h>
+
+#define N_PART 8
+#define N_OWN 25000
+
+static const char sage[] = "kind = \"sage\"\nlayers = 3\nhidden = 256\ndropout = 0.5";
+static const char gat[] = "kind = \"gat\"\nlayers = 3\nhidden = 64\nheads = 4\ndropout = 0.5\nattention_dropout = 0.5";
+static const char gcn[] = "kind = \"gcn\"\nlayers = 3\nhidden = 256\ndropout = 0.5";
+
+static struct memory_need need(const char *model, int64_t degree, int n_rank, int prefetch, const char *recompute)
+{
+    static int64_t rows[N_PART][N_PART];
+    static struct part_sizes sizes[N_PART];
+    for (int p = 0; p < N_PART; p++) {
+        for (int q = 0; q < N_PART; q++) {
+            rows[p][q] = p == q ? 0 : N_OWN;
+        }
+        sizes[p] = (struct part_sizes){.n_own = N_OWN, .n_edge = degree * N_OWN, .n_bytes = degree * N_OWN * 4,
+                                       .n_payload = {rows[p], rows[p]}};
+    }
+    const struct memory_parts parts = {.n_part = N_PART, .sizes = sizes, .n_feature = 32, .n_class = 8};
+    return memory_need(&parts, model, n_rank, prefetch, recompute);
+}
+
+static void expect_falls(const char *model, const char *recompute)
+{
+    int64_t one = need(model, 100, 1, 0, recompute).own;
+    for (int prefetch = 0; prefetch < 2; prefetch++) {
+        int64_t eight = need(model, 100, 8, prefetch, recompute).own;
+        cr_expect_geq(one, (6 - prefetch) * eight, "%s\nprefetch %d: %.2f times less", model, prefetch, (double)one / (double)eight);
+    }
+}
+
+Test(memory_figures, eight_workers_need_six_times_less_each_and_five_times_with_a_payload_ahead)
+{
+    expect_falls(sage, "never");
+    expect_falls(sage, "always");
+    expect_falls(gat, "never");
+    expect_falls(gat, "always");
+}
+
+Test(memory_figures, sage_needs_half_of_the_vanilla_scheme_and_gat_a_quarter)
+{
+    for (int prefetch = 0; prefetch < 2; prefetch++) {
+        struct memory_need a = need(sage, 100, 8, prefetch, "never"), b = need(gat, 100, 8, prefetch, "always");
+        cr_expect_geq(a.vanilla, 2 * a.own, "sage, prefetch %d: %.2f", prefetch, (double)a.vanilla / (double)a.own);
+        cr_expect_geq(b.vanilla, 4 * b.own, "gat, prefetch %d: %.2f", prefetch, (double)b.vanilla / (double)b.own);
+    }
+}
+
+Test(memory_figures, gat_needs_little_more_than_twice_what_gcn_does_at_any_degree)
+{
+    int64_t few = need(gat, 20, 1, 0, "always").own, many = need(gat, 200, 1, 0, "always").own;
+    int64_t plain = need(gcn, 20, 1, 0, "always").own;
+    cr_expect_eq(few, many, "edges × heads: %ld bytes at degree 20, %ld at 200", (long)few, (long)many);
+    cr_expect_eq(plain, need(gcn, 200, 1, 0, "always").own);
+    cr_expect_leq((double)few, 2.2 * (double)plain, "%.3f", (double)few / (double)plain);
+}
+
+Test(memory_figures, gat_sends_five_percent_more_than_its_rows_there_and_their_gradients_back)
+{
+    struct memory_need travels = need(gat, 100, 8, 1, "always");
+    cr_expect_leq((double)travels.n_wire, 1.05 * (double)travels.n_wire_least, "%.3f",
+                  (double)travels.n_wire / (double)travels.n_wire_least);
+    cr_expect_eq(travels.n_wire, need(gat, 100, 8, 0, "never").n_wire, "what is made again is not sent again");
+}

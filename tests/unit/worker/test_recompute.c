@@ -1,0 +1,112 @@
+#include "worker/recompute.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct world {
+    struct program program;
+    struct memory_plan plan;
+};
+
+static void world_open(struct world *w, const char *model, enum job_recompute how, int64_t n_arena_most)
+{
+    char text[512];
+    static struct job job;
+    snprintf(text, sizeof text, "[dataset]\npath = \"x\"\n[model]\n%s\n", model);
+    cr_assert_eq(job_load_text(text, strlen(text), "test", NULL, 0, &job), STATUS_OK, "%s", status_reason());
+    const struct program_input input = {.n_feature = 64, .n_class = 8};
+    cr_assert_eq(program_build(&job, &input, &w->program), STATUS_OK, "%s", status_reason());
+    w->plan = (struct memory_plan){.n_row = 16};
+    w->plan.room = calloc((size_t)w->program.n_op, sizeof *w->plan.room);
+    recompute_plan(&w->program, how, n_arena_most, &w->plan);
+}
+
+static void world_close(struct world *w)
+{
+    memory_plan_release(&w->plan);
+    program_release(&w->program);
+}
+
+/* How often ops of a kind run again. */
+static int n_again(const struct world *w, enum op_kind kind)
+{
+    int n = 0;
+    for (int s = 0; s < w->plan.n_step; s++) {
+        n += w->plan.step[s].kind == MEMORY_STEP_AGAIN && w->program.op[w->plan.step[s].op].kind == kind;
+    }
+    return n;
+}
+
+static int n_of(const struct world *w, enum op_kind kind)
+{
+    int n = 0;
+    for (int i = 0; i < w->program.n_op; i++) {
+        n += w->program.op[i].kind == kind;
+    }
+    return n;
+}
+
+static const char gat[] = "kind = \"gat\"\nhidden = 16\nheads = 4\nlayers = 3\ndropout = 0.5";
+
+Test(recompute, aggregates_never_run_again_and_linear_maps_at_most_once)
+{
+    static const char *const models[] = {
+        gat, "kind = \"gcn\"\nlayers = 6\nhidden = 64\nresidual = true\nnorm = \"layer\"\ndropout = 0.2",
+        "kind = \"sage\"\nlayers = 5\nhidden = 64\nresidual = true", "kind = \"gatv2\"\nhidden = 16\nheads = 4\nlayers = 3"};
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        struct world w;
+        world_open(&w, models[m], JOB_RECOMPUTE_ALWAYS, 0);
+        cr_expect_eq(n_again(&w, OP_KIND_AGGREGATE), 0, "%s", models[m]);
+        cr_expect_leq(n_again(&w, OP_KIND_LINEAR), n_of(&w, OP_KIND_LINEAR), "%s", models[m]);
+        world_close(&w);
+    }
+}
+
+Test(recompute, a_gat_layer_keeps_its_output_and_its_positive_sums_alone)
+{
+    struct world w;
+    world_open(&w, gat, JOB_RECOMPUTE_ALWAYS, 0);
+    int64_t array = w.plan.n_row * 64 * (int64_t)sizeof(float);
+    /* Two of each hidden layer; at the peak the second one's activation and its gradient; what is a few columns wide. */
+    cr_expect_lt(w.plan.n_arena_bytes, 2 * 2 * array + 2 * array + array, "%.2f arrays",
+                 (double)w.plan.n_arena_bytes / (double)array);
+    world_close(&w);
+}
+
+Test(recompute, auto_drops_nothing_that_fits_and_pointwise_ops_first)
+{
+    struct world never, all, w;
+    world_open(&never, gat, JOB_RECOMPUTE_NEVER, 0);
+    world_open(&all, gat, JOB_RECOMPUTE_ALWAYS, 0);
+    world_open(&w, gat, JOB_RECOMPUTE_AUTO, never.plan.n_arena_bytes);
+    cr_expect_eq(w.plan.n_step, never.plan.n_step);
+    world_close(&w);
+    world_open(&w, gat, JOB_RECOMPUTE_AUTO, never.plan.n_arena_bytes - 1);
+    cr_expect_lt(w.plan.n_arena_bytes, never.plan.n_arena_bytes);
+    cr_expect_gt(w.plan.n_step, never.plan.n_step);
+    cr_expect_eq(n_again(&w, OP_KIND_LINEAR), 0, "a linear map runs again where pointwise ops would do");
+    world_close(&w);
+    world_open(&w, gat, JOB_RECOMPUTE_AUTO, all.plan.n_arena_bytes);
+    cr_expect_leq(w.plan.n_arena_bytes, all.plan.n_arena_bytes);
+    world_close(&w);
+    world_open(&w, gat, JOB_RECOMPUTE_AUTO, 0);
+    cr_expect_eq(w.plan.n_arena_bytes, all.plan.n_arena_bytes, "what cannot fit is not the smallest plan");
+    world_close(&w);
+    world_close(&all);
+    world_close(&never);
+}
+
+/* Residuals lead from every layer back to the first: values are kept on the way, so that the work grows with the layers alone. */
+Test(recompute, a_deep_residual_model_makes_each_value_again_a_few_times_at_most)
+{
+    struct world w;
+    world_open(&w, "kind = \"gcn\"\nlayers = 64\nhidden = 64\nresidual = true\ndropout = 0.2", JOB_RECOMPUTE_ALWAYS, 0);
+    int n = 0;
+    for (int k = 0; k < OP_KIND_N; k++) {
+        n += n_again(&w, (enum op_kind)k);
+    }
+    cr_expect_gt(n, 0);
+    cr_expect_leq(n, 4 * w.program.n_op, "%d ops run again in a program of %d", n, w.program.n_op);
+    world_close(&w);
+}
