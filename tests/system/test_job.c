@@ -250,6 +250,55 @@ Test(job, the_plan_tells_traffic_as_it_is_measured_and_makes_nothing)
     expect_planned_traffic("model.norm=none");
 }
 
+static char how_setting[64], limit_setting[64];
+
+static void memory_set(const char *how, double limit)
+{
+    snprintf(how_setting, sizeof how_setting, "memory.recompute=%s", how);
+    snprintf(limit_setting, sizeof limit_setting, "memory.limit=%.0f", limit);
+}
+
+#define GAT_SO_SET "--set", how_setting, "--set", limit_setting, "--set", "model.kind=gat", "--set", "model.heads=8", "--set", \
+                   "model.layers=3"
+
+/* What the one worker takes by plan; how many ops run again. */
+static double planned_bytes(const char *how, double limit, size_t *n_again_out)
+{
+    memory_set(how, limit);
+    EXPECT(0, GAT_SO_SET, "--plan", "--json");
+    json_t *plan = json_loads(printed, 0, NULL);
+    json_t *worker = json_array_get(json_object_get(plan, "workers"), 0);
+    double all = number(worker, "memory", "all");
+    *n_again_out = json_array_size(json_object_get(worker, "recomputed"));
+    json_decref(plan);
+    return all;
+}
+
+Test(job, a_limit_decides_what_is_made_again_and_the_result_stays_the_same)
+{
+    size_t n_again;
+    double never = planned_bytes("never", 0.0, &n_again);
+    cr_assert_eq(n_again, 0);
+    double always = planned_bytes("always", 0.0, &n_again);
+    cr_assert_gt(n_again, 0);
+    cr_assert_lt(always, never);
+    cr_assert_leq(planned_bytes("auto", never, &n_again), never);
+    cr_assert_eq(n_again, 0, "it fits as it is");
+    cr_assert_leq(planned_bytes("auto", never - 1, &n_again), never - 1);
+    cr_assert_gt(n_again, 0);
+
+    char needs[64];
+    snprintf(needs, sizeof needs, "needs %.0f bytes", always);
+    memory_set("auto", always - 1);
+    EXPECT_FAILURE(71, needs, GAT_SO_SET);
+    memory_set("never", never - 1);
+    EXPECT_FAILURE(71, "memory.recompute = \"auto\"", GAT_SO_SET);
+    EXPECT(0, GAT_SO_SET, "--set", "train.epochs=5", "--set", "output.dir=most", "--set", "memory.limit=0");
+    memory_set("auto", always);
+    EXPECT(0, GAT_SO_SET, "--set", "train.epochs=5", "--set", "output.dir=least");
+    results_expect_same_file(folder_path("least"), folder_path("most"), "model.safetensors");
+}
+
 Test(job, the_plan_counts_batch_norms_sums_in_training_and_none_in_evaluation)
 {
     expect_planned_traffic("model.norm=batch");
