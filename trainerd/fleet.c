@@ -41,6 +41,14 @@ void fleet_fail(struct fleet *fleet, const struct fleet_worker *worker, enum sta
     snprintf(fleet->reason, sizeof fleet->reason, "%s%s", who, sentence);
 }
 
+void fleet_cut(struct fleet *fleet)
+{
+    if (fleet->cut_ms == 0) {
+        fleet->cut_ms = fleet_now_ms();
+        snprintf(fleet->cut, sizeof fleet->cut, "%s", status_reason());
+    }
+}
+
 void fleet_begin(struct fleet *fleet, const char *format, ...)
 {
     va_list arguments;
@@ -61,9 +69,9 @@ static void transport_readable(uv_poll_t *poll, int error, int events)
 static void turn(struct fleet *fleet, bool (*done)(const struct fleet *fleet))
 {
     bool may_sleep = true;
-    if (fleet->transport != NULL) {
+    if (fleet->transport != NULL && fleet->cut_ms == 0) {
         if (transport_wait(fleet->transport, 0) != STATUS_OK) {
-            fleet_fail(fleet, NULL, STATUS_PEER, "%s %s", status_reason(), fleet->doing);
+            fleet_cut(fleet);
         } else {
             may_sleep = !done(fleet) && transport_arm(fleet->transport);
         }

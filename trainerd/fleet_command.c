@@ -99,9 +99,9 @@ static void expect(struct fleet *fleet, unsigned id)
 static void message_send(struct fleet *fleet, uint32_t rank, const struct transport_head *head, const void *body,
                          size_t n_bytes)
 {
-    if (fleet->failed == STATUS_OK &&
+    if (fleet->failed == STATUS_OK && fleet->cut_ms == 0 &&
         transport_send(fleet->transport, rank, head, body, n_bytes, &fleet->n_pending) != STATUS_OK) {
-        fleet_fail(fleet, NULL, STATUS_PEER, "%s", status_reason());
+        fleet_cut(fleet);
     }
 }
 

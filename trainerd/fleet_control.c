@@ -18,7 +18,7 @@
 #define STRANGERS_MOST 64
 #define STRANGER_MS 5000
 #define STRANGER_FRAME_BYTES 65536u
-#define SUSPECT_MS 500 /* a worker that looks lost has this long to be explained */
+#define SUSPECT_MS 500 /* a worker that looks lost, or a transport that failed, has this long to be explained */
 #define BACKLOG 128
 
 struct frame_write {
@@ -311,6 +311,9 @@ void fleet_tick(uv_timer_t *tick)
     const struct fleet_worker *lost = culprit(fleet, now);
     if (lost != NULL) {
         fleet_fail(fleet, lost, lost->suspect_status, "%s %s", lost->suspect, fleet->doing);
+    }
+    if (fleet->cut_ms > 0 && now - fleet->cut_ms > SUSPECT_MS) {
+        fleet_fail(fleet, NULL, STATUS_PEER, "%s %s", fleet->cut, fleet->doing);
     }
     uint32_t n_joined = 0;
     for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {

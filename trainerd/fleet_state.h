@@ -77,6 +77,8 @@ struct fleet {
     bool has_ended;      /* no worker is left */
 
     struct transport *transport;
+    uint64_t cut_ms;     /* when the transport failed, with the sentence `cut`; 0: it has not */
+    char cut[512];
     int n_pending;       /* sends under way */
     int n_pending_most;  /* the present wait is for this many or fewer */
     unsigned expected;   /* id of the report that is waited for; 0 none */
@@ -91,6 +93,9 @@ struct fleet {
 /* Note the first failure; "worker 1 (pid 123)" is put before the sentence when `worker` is given. */
 void fleet_fail(struct fleet *fleet, const struct fleet_worker *worker, enum status status, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* Note that the transport failed, for the reason that status_reason has. It knows little: a worker's own words, if they come
+ * soon, say more. */
+void fleet_cut(struct fleet *fleet);
 /* Begin a call: what a worker that fails meanwhile was busy with. */
 void fleet_begin(struct fleet *fleet, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* After a failure: abort and kill the others, reap all. Returns the failure, with its reason. */
