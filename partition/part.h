@@ -45,6 +45,7 @@ struct part {
     int64_t n_node;      /* of the whole graph */
     int64_t n_feature;
     bool features_typed;
+    int64_t n_feature_value; /* stored values of sparse features */
     int32_t n_class;
     bool multi_label;
     bool symmetric;
@@ -52,6 +53,7 @@ struct part {
     enum dataset_loops loops;
     int64_t n_split[4];  /* of the whole graph, by enum dataset_split */
     int64_t n_bytes;     /* of the encoded part */
+    const void *bytes;   /* n_bytes: itself, where all arrays below lie */
 
     const uint32_t *node;    /* n_own: dataset node ids */
     const uint32_t *degree;  /* n_own: stored in-degree in the whole graph (implied loops not counted) */

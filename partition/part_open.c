@@ -404,6 +404,7 @@ static void point_rows(const struct reader *in)
     p->n_own = h->n_own;
     p->n_node = h->n_node;
     p->n_feature = h->n_feature;
+    p->n_feature_value = h->n_feature_value;
     p->features_typed = h->features_typed;
     p->n_class = h->n_class;
     p->multi_label = h->multi_label;
@@ -412,6 +413,7 @@ static void point_rows(const struct reader *in)
     p->loops = (enum dataset_loops)h->loops;
     memcpy(p->n_split, h->n_split, sizeof p->n_split);
     p->n_bytes = h->n_bytes;
+    p->bytes = in->bytes;
     p->node = section(in, PART_SECTION_NODE);
     p->degree = section(in, PART_SECTION_DEGREE);
     p->split = section(in, PART_SECTION_SPLIT);

@@ -25,7 +25,7 @@ const char *memory_category_name(enum memory_category category)
     return category < MEMORY_N ? names[category] : "all";
 }
 
-static void count(enum memory_category category, int64_t change)
+void memory_count(enum memory_category category, int64_t change)
 {
     enum memory_category rows[] = {category, MEMORY_N};
     for (int i = 0; i < 2; i++) {
@@ -78,7 +78,7 @@ enum status memory_acquire(enum memory_category category, size_t n, size_t size,
     if (bytes < HUGE_PAGE) {
         memset(block, 0, bytes);
     }
-    count(category, (int64_t)bytes);
+    memory_count(category, (int64_t)bytes);
     *(void **)out = block;
     return STATUS_OK;
 }
@@ -89,7 +89,7 @@ void memory_release(enum memory_category category, void *block, size_t n, size_t
         return;
     }
     size_t bytes = n * size;
-    count(category, -(int64_t)bytes);
+    memory_count(category, -(int64_t)bytes);
     if (bytes >= HUGE_PAGE) {
         munmap(block, mapped_size(bytes));
     } else {
@@ -115,7 +115,7 @@ enum status memory_shrink(enum memory_category category, void *block_io, size_t 
     if (mapped_size(bytes) > mapped_size(bytes_new) && bytes_new >= HUGE_PAGE) {
         munmap((char *)block + mapped_size(bytes_new), mapped_size(bytes) - mapped_size(bytes_new));
     }
-    count(category, (int64_t)bytes_new - (int64_t)bytes);
+    memory_count(category, (int64_t)bytes_new - (int64_t)bytes);
     return STATUS_OK;
 }
 

@@ -19,6 +19,7 @@
     X(PARAMETERS,  "parameters")  \
     X(ACTIVATIONS, "activations") \
     X(PAYLOADS,    "payloads")    \
+    X(SPILL,       "spill")       \
     X(OTHER,       "other")
 
 enum memory_category {
@@ -48,6 +49,9 @@ void memory_release(enum memory_category category, void *block, size_t n, size_t
  *   errors  STATUS_NOMEM while moving a small rest: *block_io is as before
  */
 enum status memory_shrink(enum memory_category category, void *block_io, size_t n, size_t n_new, size_t size);
+
+/* Count bytes that are taken or given back by other means. Any thread. */
+void memory_count(enum memory_category category, int64_t change);
 
 /* For small sizes of our own making: zeroed, never NULL, ends the process (exit 71) when there is none.
  * Give back with free. */

@@ -348,6 +348,7 @@ static enum status write_results(struct coordinator *c)
     c->result.quality = &c->quality;
     c->result.training = &c->training;
     c->result.memory = c->memory;
+    c->result.plan = &c->plan;
     c->result.total_s = now_s() - c->start_s;
     return result_save(&c->result, path);
 }

@@ -57,6 +57,8 @@ static void worker_plan(const struct plan_input *in, const struct device_ops *op
     memory_plan_build(&input, &plan);
     out->n_part = n_own;
     out->total = memory_plan_total(&plan);
+    out->n_spill = plan.n_spill_bytes;
+    out->n_spill_least = plan.n_spill_least;
     out->n_wire = plan.n_wire_bytes;
     out->n_wire_evaluate = plan.n_wire_evaluate;
     reduction_add(in, rank_of_part, rank, &plan, out);
@@ -170,6 +172,8 @@ enum status plan_check_limit(const struct plan *plan, const struct job *job)
     if (plan->worker[most].total <= job->memory.limit) {
         return STATUS_OK;
     }
-    return status_fail(STATUS_NOMEM, "worker %d needs %lld bytes, memory.limit is %lld: more workers or parts, %sor a higher "
-                       "limit", (int)most, (long long)plan->worker[most].total, (long long)job->memory.limit, hint);
+    return status_fail(STATUS_NOMEM, "worker %d needs %lld bytes%s, memory.limit is %lld: more workers or parts, %sor a higher "
+                       "limit", (int)most, (long long)plan->worker[most].total,
+                       plan->worker[most].n_spill > 0 ? " in memory with all else in memory.spill" : "",
+                       (long long)job->memory.limit, hint);
 }

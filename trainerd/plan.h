@@ -31,6 +31,7 @@ struct plan_worker {
     int32_t n_part;
     int64_t n_node, n_edge;
     int64_t bytes[MEMORY_N], total;         /* at the peak */
+    int64_t n_spill, n_spill_least;         /* memory.spill: bytes in files; of them the least that have to be in memory */
     int64_t n_wire, n_wire_evaluate;        /* bytes received: per epoch, and per evaluation on top */
     bool *again;                            /* n_op: backward runs it again rather than finding its output kept */
 };

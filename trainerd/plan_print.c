@@ -70,6 +70,18 @@ static void print_again(const struct plan_input *in, const struct plan *plan, FI
     }
 }
 
+static void print_spill(const struct plan_input *in, const struct plan *plan, FILE *file)
+{
+    for (int32_t rank = 0; rank < plan->n_worker && in->job->memory.spill[0] != '\0'; rank++) {
+        char all[PROGRESS_TEXT_BYTES], least[PROGRESS_TEXT_BYTES], most[PROGRESS_TEXT_BYTES];
+        progress_bytes((double)plan->worker[rank].n_spill, all);
+        progress_bytes((double)plan->worker[rank].n_spill_least, least);
+        progress_bytes((double)plan->worker[rank].bytes[MEMORY_SPILL], most);
+        fprintf(file, "spill      worker %" PRId32 ": %s in %s, of which %s in memory; %s would do\n", rank, all,
+                in->job->memory.spill, most, least);
+    }
+}
+
 static enum status flushed(FILE *file)
 {
     return fflush(file) == 0 && !ferror(file) ? STATUS_OK : status_fail(STATUS_IO, "cannot write the plan");
@@ -91,6 +103,7 @@ enum status plan_print(const struct plan_input *in, const struct plan *plan, FIL
     fprintf(file, "model      %s: %" PRId64 " floats of weights, %.4g floating-point operations per epoch\n",
             job_choice_text("model", "kind", in->job->model.kind), in->program->n_weight, plan->n_flop);
     fprintf(file, "traffic    %s per epoch, %s more per evaluation\n", wire, evaluate);
+    print_spill(in, plan, file);
     print_parts(in, file);
     print_workers(plan, file);
     print_again(in, plan, file);
@@ -129,11 +142,13 @@ static json_t *workers_json(const struct plan_input *in, const struct plan *plan
     json_t *all = json_array();
     for (int32_t rank = 0; rank < plan->n_worker; rank++) {
         const struct plan_worker *worker = &plan->worker[rank];
-        json_array_append_new(all, json_pack("{s:i, s:i, s:I, s:I, s:o, s:o, s:I, s:I}", "worker", (int)rank, "parts",
-                                             (int)worker->n_part, "nodes", (json_int_t)worker->n_node, "edges",
-                                             (json_int_t)worker->n_edge, "memory", report_memory(worker->bytes),
-                                             "recomputed", again_json(in, worker), "bytes_per_epoch", (json_int_t)worker->n_wire, "bytes_per_evaluation",
-                                             (json_int_t)worker->n_wire_evaluate));
+        json_t *one = json_pack("{s:i, s:i, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:I}", "worker", (int)rank, "parts",
+                                (int)worker->n_part, "nodes", (json_int_t)worker->n_node, "edges",
+                                (json_int_t)worker->n_edge, "memory", report_memory(worker->bytes), "recomputed",
+                                again_json(in, worker), "bytes_per_epoch", (json_int_t)worker->n_wire,
+                                "bytes_per_evaluation", (json_int_t)worker->n_wire_evaluate, "spilled",
+                                (json_int_t)worker->n_spill, "spill_least", (json_int_t)worker->n_spill_least);
+        json_array_append_new(all, one);
     }
     return all;
 }

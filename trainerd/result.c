@@ -41,9 +41,11 @@ static json_t *memory_json(const struct result *result)
     json_t *all = json_array();
     for (int64_t rank = 0; rank < result->job->workers.count; rank++) {
         const struct fleet_memory *memory = &result->memory[rank];
-        json_array_append_new(all, json_pack("{s:i, s:o, s:o, s:I}", "worker", (int)rank, "planned",
+        const struct plan_worker *plan = &result->plan->worker[rank];
+        json_array_append_new(all, json_pack("{s:i, s:o, s:o, s:I, s:I, s:I}", "worker", (int)rank, "planned",
                                              report_memory(memory->planned), "measured", report_memory(memory->measured),
-                                             "resident_peak", (json_int_t)memory->resident_peak));
+                                             "resident_peak", (json_int_t)memory->resident_peak, "spilled",
+                                             (json_int_t)plan->n_spill, "spill_least", (json_int_t)plan->n_spill_least));
     }
     return all;
 }

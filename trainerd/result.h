@@ -7,6 +7,7 @@
 #include "protocol/job.h"
 #include "protocol/status.h"
 #include "trainerd/fleet.h"
+#include "trainerd/plan.h"
 #include "trainerd/training.h"
 
 #include <stdint.h>
@@ -36,6 +37,7 @@ struct result {
     const struct partition_quality *quality;
     const struct training *training;
     const struct fleet_memory *memory;         /* job->workers.count */
+    const struct plan *plan;
     double phase_s[RESULT_PHASE_N];            /* PHASE_TRAIN without the two after it */
     double total_s;
 };

@@ -105,7 +105,7 @@ static bool same_round(const struct exchange_key *a, const struct exchange_key *
     return a->epoch == b->epoch && a->phase == b->phase && a->op == b->op;
 }
 
-static enum status fail(struct exchange *x, enum status code)
+enum status exchange_fail(struct exchange *x, enum status code)
 {
     if (x->stuck == STATUS_OK) {
         x->stuck = code;
@@ -149,7 +149,7 @@ void *exchange_place(struct exchange *x, const struct transport_head *head, size
 {
     if (head->kind == TRANSPORT_KIND_FETCH) {
         if (n_bytes != 0) {
-            fail(x, status_fail(STATUS_PEER, "worker %u sent a request with a body of %zu bytes, expected none",
+            exchange_fail(x, status_fail(STATUS_PEER, "worker %u sent a request with a body of %zu bytes, expected none",
                                 head->sender, n_bytes));
             return NULL;
         }
@@ -158,7 +158,7 @@ void *exchange_place(struct exchange *x, const struct transport_head *head, size
     struct fetch *f = fetch_find(x, head);
     enum status status = piece_check(f, head, n_bytes);
     if (status != STATUS_OK) {
-        fail(x, status);
+        exchange_fail(x, status);
         return NULL;
     }
     f->n_placed += n_bytes;
@@ -176,14 +176,14 @@ void exchange_arrived(struct exchange *x, const struct transport_head *head, voi
                 return;
             }
         }
-        fail(x, status_fail(STATUS_PEER, "worker %u asks for more than its credit of %d payloads", head->sender,
+        exchange_fail(x, status_fail(STATUS_PEER, "worker %u asks for more than its credit of %d payloads", head->sender,
                             x->n_request));
         return;
     }
     struct fetch *f = fetch_find(x, head);
     enum status status = n_bytes == 0 ? piece_check(f, head, 0) : STATUS_OK; /* nobody was asked for its place */
     if (status != STATUS_OK) {
-        fail(x, status);
+        exchange_fail(x, status);
     } else if (f != NULL) {
         f->n_arrived += n_bytes;
         f->there = f->n_arrived == f->n_bytes;
@@ -229,7 +229,7 @@ static enum status piece_send(struct exchange *x, struct request *request, const
         request->waits = false;
         x->n_unserved--;
     }
-    return fail(x, transport_send(x->transport, request->peer, &head, piece->bytes, piece->n_bytes, &s->n_pending));
+    return exchange_fail(x, transport_send(x->transport, request->peer, &head, piece->bytes, piece->n_bytes, &s->n_pending));
 }
 
 /* As much of one payload as there is room for. */
@@ -274,7 +274,7 @@ enum status exchange_fetch(struct exchange *x, uint32_t peer, const struct excha
     x->fetch[i] = (struct fetch){.open = true, .peer = peer, .key = *key, .room = room, .n_bytes = n_bytes};
     *handle_out = i;
     struct transport_head head = key_head(TRANSPORT_KIND_FETCH, key);
-    return fail(x, transport_send(x->transport, peer, &head, NULL, 0, NULL));
+    return exchange_fail(x, transport_send(x->transport, peer, &head, NULL, 0, NULL));
 }
 
 /* One turn of any waiting loop: serve, then let messages move. */
@@ -284,7 +284,7 @@ static enum status turn(struct exchange *x)
     if (status != STATUS_OK) {
         return status;
     }
-    return fail(x, transport_wait(x->transport, WAIT_MS));
+    return exchange_fail(x, transport_wait(x->transport, WAIT_MS));
 }
 
 enum status exchange_wait(struct exchange *x, int handle)
@@ -317,7 +317,7 @@ enum status exchange_progress(struct exchange *x)
     if (x->transport == NULL || x->stuck != STATUS_OK) {
         return x->stuck;
     }
-    fail(x, transport_progress(x->transport));
+    exchange_fail(x, transport_progress(x->transport));
     return requests_serve(x);
 }
 

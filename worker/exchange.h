@@ -75,6 +75,9 @@ enum status exchange_wait(struct exchange *exchange, int handle);
 /* Wait until all n_serve payloads were asked for, sent and may be reused. Ends exchange_serve. */
 enum status exchange_settle(struct exchange *exchange);
 
+/* A payload could not be made: this and all that follows here ends with `code`, whose sentence was said. Returns it. */
+enum status exchange_fail(struct exchange *exchange, enum status code);
+
 /* Let messages move for a moment without waiting: called between kernels so that others are not kept waiting. */
 enum status exchange_progress(struct exchange *exchange);
 

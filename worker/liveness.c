@@ -24,9 +24,14 @@ struct lives {
     int *grad_made, *grad_changed;         /* n_value: when its gradient is first and last written; -1: never */
 };
 
-static int time_forward(const struct lives *l, int op)
+int liveness_time_forward(const struct program *program, int op)
 {
-    return l->program->op[op].is_static ? op : l->program->n_op + op;
+    return program->op[op].is_static ? op : program->n_op + op;
+}
+
+int liveness_time_step(const struct program *program, int step)
+{
+    return 2 * program->n_op + 1 + step;
 }
 
 static int time_loss(const struct lives *l)
@@ -34,14 +39,9 @@ static int time_loss(const struct lives *l)
     return 2 * l->program->n_op;
 }
 
-static int time_step(const struct lives *l, int step)
-{
-    return time_loss(l) + 1 + step;
-}
-
 static int time_end(const struct lives *l)
 {
-    return time_step(l, l->plan->n_step);
+    return liveness_time_step(l->program, l->plan->n_step);
 }
 
 int liveness_n_time(const struct program *program, const struct memory_plan *plan)
@@ -207,7 +207,7 @@ static void ops_run(struct lives *l, bool is_static)
 {
     for (int i = 0; i < l->program->n_op; i++) {
         if (l->program->op[i].is_static == is_static) {
-            op_runs(l, i, time_forward(l, i));
+            op_runs(l, i, liveness_time_forward(l->program, i));
         }
     }
 }
@@ -230,7 +230,7 @@ static void epoch_lives(struct lives *l)
         static void (*const steps[])(struct lives *, int, int) = {[MEMORY_STEP_AGAIN] = op_runs,
                                                                   [MEMORY_STEP_BEGIN] = aggregate_begins,
                                                                   [MEMORY_STEP_OP] = op_backward};
-        steps[step->kind](l, step->op, time_step(l, s));
+        steps[step->kind](l, step->op, liveness_time_step(l->program, s));
     }
 }
 
@@ -306,7 +306,7 @@ static void grads_share(struct lives *l)
         const struct op *op = &l->program->op[step->op];
         bool dense = step->kind == MEMORY_STEP_OP && op->kind != OP_KIND_AGGREGATE && op->in[0] != op->in[1];
         for (int k = OP_N_IN - 1; dense && k >= 0; k--) { /* the first last, as backward writes it last */
-            grad_share(l, step->op, k, time_step(l, s), class_end, class_changed);
+            grad_share(l, step->op, k, liveness_time_step(l->program, s), class_end, class_changed);
         }
     }
     free(class_end);
@@ -399,6 +399,23 @@ static void places_fill(const struct lives *l, struct memory_plan *plan)
     plan->score_room.at = place_of(l->score);
 }
 
+/* Ends of lives in the ops' forward runs and in backward's steps; logits are read outside of both. */
+static void endings_fill(const struct lives *l, struct memory_plan *plan)
+{
+    free(plan->ending);
+    plan->ending = memory_alloc((size_t)l->n * LIFE_N_SPAN, sizeof *plan->ending);
+    plan->n_ending = 0;
+    for (int i = 0; i < l->n; i++) {
+        for (int s = 0; is_placed(l, i) && s < l->all[i].n_span; s++) {
+            int last = l->all[i].span[s].last;
+            if (last != time_loss(l) && last != time_end(l)) {
+                plan->ending[plan->n_ending++] =
+                    (struct memory_ending){.time = last, .at = l->all[i].at, .n_bytes = l->all[i].n_bytes};
+            }
+        }
+    }
+}
+
 void liveness_place(const struct program *program, struct memory_plan *plan)
 {
     struct lives l;
@@ -419,5 +436,6 @@ void liveness_place(const struct program *program, struct memory_plan *plan)
         plan->temp_at = memory_alloc((size_t)program->n_op, sizeof *plan->temp_at);
     }
     places_fill(&l, plan);
+    endings_fill(&l, plan);
     lives_close(&l);
 }

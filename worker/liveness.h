@@ -11,12 +11,16 @@
 #include "worker/memory_plan.h"
 
 /* Fill value_at, grad_at, kept_at, temp_at, the rooms' places and n_arena_bytes, from n_row, n_sparse_value, the rooms' sizes and
- * the steps. May be called again after the steps changed.
+ * the steps; and what ends when. May be called again after the steps changed.
  *
  *   owns  the four arrays are allocated here, released by memory_plan_release
  *   cost  quadratic in the number of arrays
  */
 void liveness_place(const struct program *program, struct memory_plan *plan);
+
+/* The times of an epoch: an op's forward run, and backward's steps. */
+int liveness_time_forward(const struct program *program, int op);
+int liveness_time_step(const struct program *program, int step);
 
 /* Bytes alive at each time of an epoch under the plan's steps: what no placement can go below.
  *

@@ -68,8 +68,8 @@ static int64_t aggregate_scratch(const struct memory_plan_input *in, const struc
 
 /* Slots of one round. Payloads that come are taken whole, since blocks are; those that go leave in pieces, where they are
  * rows as they lie. */
-struct memory_round memory_plan_round(const struct memory_plan *plan, const struct job *job, const struct program *program,
-                                      const struct op *op, const struct aggregate_round *round)
+static struct memory_round round_slots(const struct memory_plan *plan, const struct job *job, const struct program *program,
+                                       const struct op *op, const struct aggregate_round *round)
 {
     const struct travel_list *list = &plan->travel[round->travel];
     int64_t row_bytes = aggregate_payload_width(program, op, round) * (int64_t)sizeof(float);
@@ -90,6 +90,18 @@ struct memory_round memory_plan_round(const struct memory_plan *plan, const stru
     r.n_pack_slot = (int32_t)smaller(r.n_pack_slot, n_pack);
     r.n_fetch_bytes = r.n_fetch_slot * r.n_fetch_slot_bytes;
     r.n_pack_bytes = r.n_pack_slot * r.n_pack_slot_bytes;
+    return r;
+}
+
+struct memory_round memory_plan_round(const struct memory_plan *plan, const struct job *job, const struct program *program,
+                                      const struct op *op, const struct aggregate_round *round)
+{
+    struct memory_round r = round_slots(plan, job, program, op, round);
+    if (memory_plan_spills(job)) {
+        /* They leave from where they lie. */
+        r.n_pack_slot = (int32_t)smaller(plan->travel[round->travel].n_serve, MEMORY_PACK_SLOTS);
+        r.n_pack_slot_bytes = r.n_pack_bytes = 0;
+    }
     return r;
 }
 
@@ -176,11 +188,34 @@ static int64_t parameters_bytes(const struct memory_plan_input *in, struct memor
     return bytes;
 }
 
-static int64_t feature_bytes(const struct memory_plan_input *in, int32_t i)
+int64_t memory_plan_features(const struct memory_plan_input *in, int32_t i)
 {
     const struct memory_plan_part *own = &in->own[i];
     int64_t width = in->program->value[0].width;
     return in->sparse_features ? (own->n_own + 1) * 8 + own->n_feature_value * 8 : own->n_own * width * 4;
+}
+
+int64_t memory_plan_expanded(const struct memory_plan_input *in, int32_t i)
+{
+    const struct value *features = &in->program->value[0];
+    return in->sparse_features && !features->is_sparse ? in->own[i].n_own * features->width * (int64_t)sizeof(float) : 0;
+}
+
+bool memory_plan_spills(const struct job *job)
+{
+    return job->memory.spill[0] != '\0';
+}
+
+/* What lies in files when parts are spilled: the encoded parts, and what is made of them edge by edge or value by value. */
+static void parts_plan(const struct memory_plan_input *in, bool in_place, struct memory_plan *plan)
+{
+    for (int32_t i = 0; i < in->n_own_part; i++) {
+        const struct memory_plan_part *own = &in->own[i];
+        int64_t features = memory_plan_features(in, i), copies = own->symmetric ? 1 : 2;
+        plan->bytes[MEMORY_FEATURES] += features + memory_plan_expanded(in, i);
+        plan->bytes[MEMORY_STRUCTURE] += own->n_bytes - features;
+        plan->bytes[MEMORY_STRUCTURE] += in_place ? copies * own->n_local_edge * (int64_t)sizeof(uint32_t) : 0;
+    }
 }
 
 /* Structure: the encoded parts without their features, scales of rows and payload rows, the device's own schedules. */
@@ -193,20 +228,14 @@ static void structure_plan(const struct memory_plan_input *in, struct memory_pla
         in_place = in_place || (aggregates && !aggregate_returns(program->op[i].aggregate));
         scaled = scaled || (aggregates && aggregate_defs[program->op[i].aggregate].has_scale);
     }
+    if (!memory_plan_spills(in->job)) {
+        parts_plan(in, in_place, plan);
+    }
     for (int32_t i = 0; i < in->n_own_part; i++) {
         const struct memory_plan_part *own = &in->own[i];
-        int64_t features = feature_bytes(in, i);
-        plan->bytes[MEMORY_FEATURES] += features;
-        plan->bytes[MEMORY_STRUCTURE] += own->n_bytes - features;
         if (in->sparse_features && program->value[0].is_sparse) {
             plan->bytes[MEMORY_FEATURES] +=
                 (int64_t)in->ops->csr_bytes(own->n_own, program->value[0].width, own->n_feature_value);
-        } else if (in->sparse_features) {
-            plan->bytes[MEMORY_FEATURES] += round_up(own->n_own, ROW_ALIGN) * program->value[0].width * 4;
-        }
-        if (in_place) {
-            int64_t copies = own->symmetric ? 1 : 2;
-            plan->bytes[MEMORY_STRUCTURE] += copies * own->n_local_edge * (int64_t)sizeof(uint32_t);
         }
         if (scaled) {
             int64_t n_scale = own->n_own;
@@ -272,9 +301,17 @@ void memory_plan_build(const struct memory_plan_input *in, struct memory_plan *o
     structure_plan(in, out);
     out->bytes[MEMORY_PARAMETERS] = parameters_bytes(in, out);
     out->bytes[MEMORY_OTHER] = staging_bytes(in);
+    enum job_recompute how = (enum job_recompute)in->job->memory.recompute;
     int64_t left = memory_plan_budget(in->job) - memory_plan_total(out);
-    recompute_plan(in->program, (enum job_recompute)in->job->memory.recompute, left, out);
-    arena_share(in->program, out);
+    recompute_plan(in->program, how, left, out);
+    if (!memory_plan_spills(in->job)) {
+        arena_share(in->program, out);
+        return;
+    }
+    if (how == JOB_RECOMPUTE_AUTO && out->n_arena_bytes > left) {
+        recompute_plan(in->program, JOB_RECOMPUTE_NEVER, left, out); /* what must be spilled may as well be spilled whole */
+    }
+    memory_plan_spill(in, out);
 }
 
 void memory_plan_release(struct memory_plan *plan)
@@ -290,6 +327,7 @@ void memory_plan_release(struct memory_plan *plan)
     free(plan->temp_at);
     free(plan->room);
     free(plan->step);
+    free(plan->ending);
     *plan = (struct memory_plan){0};
 }
 

@@ -59,6 +59,12 @@ struct memory_step {
     int op;
 };
 
+/* From this time of an epoch on, nobody reads these bytes of the arena before they are overwritten. */
+struct memory_ending {
+    int time;                /* the last of liveness.h's times at which they are alive */
+    int64_t at, n_bytes;
+};
+
 struct memory_plan_input {
     const struct job *job;
     const struct program *program;
@@ -91,6 +97,15 @@ struct memory_plan {
     int n_step;
     struct memory_step *step; /* n_step: backward, from the loss on */
 
+    int n_ending;
+    struct memory_ending *ending; /* n_ending */
+
+    /* memory.spill: the arena, payloads between own parts and the encoded parts lie in files, and of all that bytes[MEMORY_SPILL]
+     * in memory. 0 without. */
+    int64_t n_spill_bytes;
+    int64_t n_spill_least;   /* what one step holds in memory, with what the next one reads ahead */
+    int64_t n_spill_payload; /* room for a round's payloads, in the files */
+
     struct travel_list travel[TRAVEL_N];
     int32_t n_fetch_slot;    /* of the round that has most */
     int32_t n_pack_slot;
@@ -111,6 +126,16 @@ void memory_plan_release(struct memory_plan *plan);
 
 /* Bytes that one worker may take: memory.limit, or its share of this machine. */
 int64_t memory_plan_budget(const struct job *job);
+
+/* The spill's part of a plan that has all else: n_spill_* and bytes[MEMORY_SPILL], within memory_plan_budget where that is enough.
+ * In memory_plan_spill.c. */
+void memory_plan_spill(const struct memory_plan_input *input, struct memory_plan *plan);
+
+/* Bytes of an own part's features as they are stored; as the program takes them, where these are others. */
+int64_t memory_plan_features(const struct memory_plan_input *input, int32_t i);
+int64_t memory_plan_expanded(const struct memory_plan_input *input, int32_t i);
+
+bool memory_plan_spills(const struct job *job);
 
 /* Does backward run this op's forward again? */
 bool memory_plan_again(const struct memory_plan *plan, int op);

@@ -12,7 +12,7 @@ static int n_direction(const struct part *part)
 
 static bool is_local(const struct part_device_setup *setup, const struct part *part, int32_t q)
 {
-    return q != part->part && setup->rank_of_part[q] == setup->rank;
+    return q != part->part && setup->rank_of_part[q] == setup->rank && setup->spill == NULL;
 }
 
 /* The block with columns turned from payload rows into the other part's own rows, order of edges untouched. */
@@ -99,6 +99,22 @@ static enum status scales_open(const struct part_device_setup *setup, const stru
     return status;
 }
 
+/* Dense rows of sparse features. */
+static enum status features_expand(const struct part_device_setup *setup, const struct part *part, struct part_device *out)
+{
+    size_t n = (size_t)part->n_own * (size_t)part->n_feature;
+    enum status status = setup->spill != NULL ? spill_take(setup->spill, (int64_t)(n * sizeof(float)), &out->expanded)
+                                              : memory_acquire(MEMORY_FEATURES, n, sizeof(float), &out->expanded);
+    const struct spill_range all = {out->expanded, (int64_t)(n * sizeof(float)), SPILL_WRITE};
+    status = status == STATUS_OK ? spill_use(setup->spill, &all, 1) : status;
+    if (status == STATUS_OK) {
+        setup->device->ops->csr_dense(setup->device, &out->csr, out->expanded);
+        spill_done(setup->spill, &all, 1);
+        out->features = out->expanded;
+    }
+    return status;
+}
+
 static enum status features_open(const struct part_device_setup *setup, const struct part *part, struct part_device *out)
 {
     out->features = part->features;
@@ -107,20 +123,14 @@ static enum status features_open(const struct part_device_setup *setup, const st
     }
     out->csr = (struct device_csr){.n_row = part->n_own,
                                    .n_col = part->n_feature,
-                                   .n_value = part->feature_indptr[part->n_own],
+                                   .n_value = part->n_feature_value,
                                    .indptr = part->feature_indptr,
                                    .cols = part->feature_indices,
                                    .values = part->feature_data};
     if (setup->program->value[0].is_sparse) {
         return setup->device->ops->csr_open(setup->device, &out->csr);
     }
-    enum status status = memory_acquire(MEMORY_FEATURES, (size_t)part->n_own * (size_t)part->n_feature, sizeof(float),
-                                        &out->expanded);
-    if (status == STATUS_OK) {
-        setup->device->ops->csr_dense(setup->device, &out->csr, out->expanded);
-        out->features = out->expanded;
-    }
-    return status;
+    return features_expand(setup, part, out);
 }
 
 enum status part_device_open(const struct part_device_setup *setup, const struct part *part, struct part_device *out)
@@ -177,8 +187,10 @@ void part_device_close(const struct part_device_setup *setup, struct part_device
     if (part->csr.by_column != NULL) {
         setup->device->ops->csr_close(setup->device, &part->csr);
     }
-    memory_release(MEMORY_FEATURES, part->expanded, (size_t)part->part->n_own * (size_t)part->part->n_feature,
-                   sizeof(float));
+    if (setup->spill == NULL) {
+        memory_release(MEMORY_FEATURES, part->expanded, (size_t)part->part->n_own * (size_t)part->part->n_feature,
+                       sizeof(float));
+    }
     travel_part_release(&part->travel);
     *part = (struct part_device){0};
 }

@@ -8,6 +8,7 @@
 
 #include "models/op.h"
 #include "partition/part.h"
+#include "worker/spill.h"
 #include "worker/travel.h"
 
 #include <stdbool.h>
@@ -34,6 +35,7 @@ struct part_device_setup {
     const struct aggregate_def *scaled; /* the program's aggregate with scales; NULL: none */
     bool in_place;             /* some aggregate reads rows of this rank's other parts where they lie */
     bool as_payload;           /* some aggregate has even these packed */
+    struct spill *spill;       /* where what is made of a part's bytes goes; all parts are then strangers. NULL: none */
 };
 
 /* errors  STATUS_NOMEM. *out is safe to close also after a failure. */

@@ -1,31 +1,10 @@
 #include "worker/round.h"
 
 #include "protocol/log.h"
+#include "worker/hold.h"
+#include "worker/round_state.h"
 
 #include <stdlib.h>
-
-
-/* What one round works on; the arrays are made once and used again. */
-struct round_state {
-    struct trainer *trainer;
-    const struct op *op;
-    const struct aggregate_round *what;
-    int op_index;
-    int64_t width[AGGREGATE_N_PIECE]; /* columns of each piece; 0: none */
-    const struct memory_room *room;   /* where its payloads and scratch lie */
-    struct memory_round slots;
-    struct exchange_key key;
-
-    const struct travel_list *list;
-    int32_t n_credit;
-    int32_t n_asked;          /* fetches begun */
-    int32_t n_used;           /* fetches consumed */
-    int64_t n_asked_row;      /* their rows: places of halo payloads */
-    int *handle;              /* n_fetch_slot */
-    const float **payload;    /* n_fetch_slot */
-    const void **packed;      /* n_pack_slot: the piece that lies there; NULL: free */
-    int64_t n_packed_bytes;   /* halo: of those slots */
-};
 
 struct round_state *round_state_open(const struct trainer *t)
 {
@@ -33,6 +12,7 @@ struct round_state *round_state_open(const struct trainer *t)
     r->handle = memory_alloc((size_t)t->plan.n_fetch_slot, sizeof *r->handle);
     r->payload = memory_alloc((size_t)t->plan.n_fetch_slot, sizeof *r->payload);
     r->packed = memory_alloc((size_t)t->plan.n_pack_slot, sizeof *r->packed);
+    r->n_packed = memory_alloc((size_t)t->plan.n_pack_slot, sizeof *r->n_packed);
     return r;
 }
 
@@ -42,6 +22,7 @@ void round_state_close(struct round_state *r)
         free(r->handle);
         free(r->payload);
         free(r->packed);
+        free(r->n_packed);
         free(r);
     }
 }
@@ -137,8 +118,7 @@ static char *room_at(const struct round_state *r, int64_t offset)
     return (char *)trainer_room(r->trainer, r->room) + offset;
 }
 
-/* RETURN: make the whole payload that part `to` takes from own part i. */
-static void payload_make(const struct round_state *r, uint32_t to, int32_t i, float *out)
+void round_payload_make(const struct round_state *r, uint32_t to, int32_t i, float *out)
 {
     struct trainer *t = r->trainer;
     struct aggregate_call call = call_begin(t, r->op_index, room_use(r), i);
@@ -148,9 +128,7 @@ static void payload_make(const struct round_state *r, uint32_t to, int32_t i, fl
     r->what->pack(&call);
 }
 
-/* Copy as many rows of the payload that part `to` takes from own part i, from byte `at` on, as fit n_most bytes: rows of its first
- * piece, then of the second, … Returns their bytes. */
-static int64_t rows_pack(const struct round_state *r, uint32_t to, int32_t i, int64_t at, int64_t n_most, float *out)
+int64_t round_rows_pack(const struct round_state *r, uint32_t to, int32_t i, int64_t at, int64_t n_most, float *out)
 {
     struct trainer *t = r->trainer;
     const struct part_send *send = &t->part[i].part->send[direction(r)][to];
@@ -197,6 +175,9 @@ static bool round_pack(void *arg, uint32_t to, uint32_t from, size_t at, struct 
         return false;
     }
     int32_t i = t->own_index[from];
+    if (t->payloads != NULL) {
+        return round_spill_send(r, to, i, at, out);
+    }
     int64_t total = travel_rows_out(&t->part[i].travel, (int32_t)to, r->what->travel) * r->slots.n_row_bytes;
     int64_t n_most, n_bytes = total;
     char *slot = pack_slot(r, total - (int64_t)at, &n_most);
@@ -204,9 +185,9 @@ static bool round_pack(void *arg, uint32_t to, uint32_t from, size_t at, struct 
         return false;
     }
     if (r->what->travel == TRAVEL_RETURN) {
-        payload_make(r, to, i, (float *)(void *)slot);
+        round_payload_make(r, to, i, (float *)(void *)slot);
     } else {
-        n_bytes = rows_pack(r, to, i, (int64_t)at, n_most, (float *)(void *)slot);
+        n_bytes = round_rows_pack(r, to, i, (int64_t)at, n_most, (float *)(void *)slot);
     }
     *out = (struct exchange_piece){.bytes = slot, .n_bytes = (size_t)n_bytes, .total = (size_t)total};
     return true;
@@ -215,6 +196,9 @@ static bool round_pack(void *arg, uint32_t to, uint32_t from, size_t at, struct 
 static void round_sent(void *arg, const void *bytes)
 {
     struct round_state *r = arg;
+    if (r->trainer->payloads != NULL) {
+        round_spill_sent(r, bytes);
+    }
     for (int32_t s = 0; r->slots.n_pack_slot_bytes > 0 && s < r->slots.n_pack_slot; s++) {
         r->packed[s] = r->packed[s] == bytes ? NULL : r->packed[s];
     }
@@ -268,9 +252,9 @@ static void local_point(const struct round_state *r, int32_t i, int32_t q, int32
     if (as_payload) {
         float *scratch = trainer_room(t, r->room);
         if (r->what->travel == TRAVEL_RETURN) {
-            payload_make(r, (uint32_t)part->part->part, j, scratch);
+            round_payload_make(r, (uint32_t)part->part->part, j, scratch);
         } else {
-            rows_pack(r, (uint32_t)part->part->part, j, 0, INT64_MAX, scratch);
+            round_rows_pack(r, (uint32_t)part->part->part, j, 0, INT64_MAX, scratch);
         }
         call->payload[0] = scratch;
         return;
@@ -280,34 +264,66 @@ static void local_point(const struct round_state *r, int32_t i, int32_t q, int32
     }
 }
 
+/* The payload of part q's rows for own part i lies at `payload`. */
+static void payload_run(const struct round_state *r, int32_t i, int32_t q, const float *payload, struct aggregate_call *call)
+{
+    const struct part_device *part = &r->trainer->part[i];
+    int d = direction(r);
+    call->block = &part->block[d][q];
+    call->col_scale = part->col_scale[d] != NULL ? part->col_scale[d][q] : NULL;
+    call->col_node = part->part->block[d][q].node;
+    pieces_point(r, payload, travel_rows_in(&part->travel, q, r->what->travel), call);
+    r->what->run(call);
+}
+
+/* It came from another rank, or will have. */
+static enum status fetched_run(struct round_state *r, int32_t i, int32_t q, struct aggregate_call *call)
+{
+    int32_t slot = r->n_used % r->n_credit;
+    enum status status = exchange_wait(r->trainer->setup.exchange, r->handle[slot]);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    payload_run(r, i, q, r->payload[slot], call);
+    r->n_used++;
+    return round_ask(r);
+}
+
+/* It is of own part j and lies in the spill. */
+static enum status spilled_run(struct round_state *r, int32_t i, int32_t q, int32_t j, struct aggregate_call *call)
+{
+    struct spill *spill = r->trainer->setup.spill;
+    const struct spill_range payload = round_spilled(r, j, r->trainer->own[i], SPILL_READ);
+    enum status status = spill_use(spill, &payload, 1);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    round_spill_ahead(r, i, q);
+    payload_run(r, i, q, payload.at, call);
+    spill_done(spill, &payload, 1);
+    spill_forget(spill, payload.at, payload.n_bytes);
+    return exchange_progress(r->trainer->setup.exchange);
+}
+
 /* What part q's rows add to own part i: the payload, from wherever it lies. */
 static enum status block_run(struct round_state *r, int32_t i, int32_t q, struct aggregate_call *call)
 {
     struct trainer *t = r->trainer;
-    const struct part_device *part = &t->part[i];
-    int d = direction(r);
+    const struct part *part = t->part[i].part;
     int32_t j = t->own_index[q];
-    const struct part_send *send = &part->part->send[PART_DIRECTION_IN][q];
+    const struct part_send *send = &part->send[PART_DIRECTION_IN][q];
     call->rows = i == j ? NULL : send->rows;
     call->n_row = i == j ? call->n : send->n_row;
-    call->arg_base = arg_base(part->part, q);
-    if (j >= 0) {
-        local_point(r, i, q, j, call);
-        r->what->run(call);
-        return exchange_progress(t->setup.exchange);
+    call->arg_base = arg_base(part, q);
+    if (j < 0) {
+        return fetched_run(r, i, q, call);
     }
-    int32_t slot = r->n_used % r->n_credit;
-    enum status status = exchange_wait(t->setup.exchange, r->handle[slot]);
-    if (status != STATUS_OK) {
-        return status;
+    if (i != j && t->payloads != NULL) {
+        return spilled_run(r, i, q, j, call);
     }
-    call->block = &part->block[d][q];
-    call->col_scale = part->col_scale[d] != NULL ? part->col_scale[d][q] : NULL;
-    call->col_node = part->part->block[d][q].node;
-    pieces_point(r, r->payload[slot], travel_rows_in(&part->travel, q, r->what->travel), call);
+    local_point(r, i, q, j, call);
     r->what->run(call);
-    r->n_used++;
-    return round_ask(r);
+    return exchange_progress(t->setup.exchange);
 }
 
 /* All blocks of own part i, in the order that defines the bits. */
@@ -364,23 +380,45 @@ static void round_begin(struct trainer *t, int op, const struct aggregate_round 
     for (int32_t s = 0; s < r->slots.n_pack_slot; s++) {
         r->packed[s] = NULL;
     }
+    for (int32_t i = 0; t->payloads != NULL && i < t->n_own; i++) {
+        t->payloads->made[i] = false;
+    }
     r->key = (struct exchange_key){.epoch = t->epoch, .phase = (uint32_t)phase, .op = (uint16_t)op};
     struct exchange_offer offer = {.arg = r, .pack = round_pack, .sent = round_sent};
     exchange_serve(t->setup.exchange, &r->key, &offer, r->list->n_serve);
+}
+
+/* All own parts' blocks. */
+static enum status blocks_run(struct round_state *r)
+{
+    struct trainer *t = r->trainer;
+    bool forward = room_use(r) == MEMORY_ROOM_FORWARD;
+    struct hold hold = hold_open(t);
+    hold.ascends = true; /* as payloads are asked for */
+    uses_round(&t->program, &t->plan, r->op_index, r->what, &hold.uses);
+    while (hold_next(&hold)) {
+        int32_t i = hold.part;
+        float *to = forward                ? trainer_value(t, r->op->out, i)
+                    : t->add[r->op_index][0] ? trainer_temp(t, r->op_index, 0, i)
+                                           : trainer_grad(t, r->op->in[0], i);
+        hold.status = part_run(r, i, to);
+    }
+    return hold.status;
 }
 
 static enum status round_run(struct trainer *t, int op, const struct aggregate_round *what, enum exchange_phase phase)
 {
     round_begin(t, op, what, phase);
     struct round_state *r = t->round;
-    bool forward = room_use(r) == MEMORY_ROOM_FORWARD;
-    enum status status = round_ask(r);
-    for (int32_t i = 0; status == STATUS_OK && i < t->n_own; i++) {
-        float *to = forward ? trainer_value(t, r->op->out, i)
-                    : t->add[op][0] ? trainer_temp(t, op, 0, i) : trainer_grad(t, r->op->in[0], i);
-        status = part_run(r, i, to);
-    }
-    return status == STATUS_OK ? exchange_settle(t->setup.exchange) : status;
+    struct hold room = hold_open(t);
+    uses_room(op, room_use(r), &room.uses);
+    enum status status = hold_begin(&room, 0);
+    status = status == STATUS_OK ? round_ask(r) : status;
+    status = status == STATUS_OK ? round_spill_payloads(r) : status;
+    status = status == STATUS_OK ? blocks_run(r) : status;
+    status = status == STATUS_OK ? exchange_settle(t->setup.exchange) : status;
+    hold_end(&room);
+    return status;
 }
 
 enum status round_forward(struct trainer *t, int op, enum exchange_phase phase)
@@ -389,24 +427,34 @@ enum status round_forward(struct trainer *t, int op, enum exchange_phase phase)
 }
 
 /* Gradients that could not be written in place join what is there. */
-static void temps_add(struct trainer *t, int op)
+static enum status temps_add(struct trainer *t, int op)
 {
     const struct op *what = &t->program.op[op];
-    for (int k = 0; k < OP_N_IN; k++) {
-        for (int32_t i = 0; t->add[op][k] && t->program.value[what->in[k]].needs_grad && i < t->n_own; i++) {
+    struct hold hold = hold_open(t);
+    uses_join(&t->program, &t->plan, op, &hold.uses);
+    while (hold.uses.n > 0 && hold_next(&hold)) {
+        int32_t i = hold.part;
+        for (int k = 0; k < OP_N_IN; k++) {
+            if (!t->add[op][k] || !t->program.value[what->in[k]].needs_grad) {
+                continue;
+            }
             float *grad = trainer_grad(t, what->in[k], i);
             int64_t n_value = t->part[i].part->n_own * t->program.value[what->in[k]].width;
             t->ops->axpby(t->device, n_value, 1.0F, grad, 1.0F, trainer_temp(t, op, k, i), grad);
         }
     }
+    return hold.status;
 }
 
-void round_backward_begin(struct trainer *t, int op)
+enum status round_backward_begin(struct trainer *t, int op)
 {
-    for (int32_t i = 0; i < t->n_own; i++) {
-        struct aggregate_call call = call_begin(t, op, MEMORY_ROOM_BACKWARD, i);
+    struct hold hold = hold_open(t);
+    uses_begin(&t->program, &t->plan, op, &hold.uses);
+    while (hold_next(&hold)) {
+        struct aggregate_call call = call_begin(t, op, MEMORY_ROOM_BACKWARD, hold.part);
         aggregate_defs[t->program.op[op].aggregate].backward_begin(&call);
     }
+    return hold.status;
 }
 
 enum status round_backward(struct trainer *t, int op)
@@ -419,6 +467,5 @@ enum status round_backward(struct trainer *t, int op)
             return status;
         }
     }
-    temps_add(t, op);
-    return STATUS_OK;
+    return temps_add(t, op);
 }

@@ -24,7 +24,13 @@ static enum status parts_open(struct session *session)
         if (!part->raw.is_expected) {
             continue;
         }
+        const struct spill_range raw = {part->raw.bytes, (int64_t)part->raw.n_bytes, SPILL_READ};
+        status = spill_use(session->spill, &raw, 1);
+        if (status != STATUS_OK) {
+            return status;
+        }
         status = part_open(part->raw.bytes, part->raw.n_bytes, &part->part);
+        spill_done(session->spill, &raw, 1);
         part->is_open = status == STATUS_OK;
         if (part->is_open && (part->part.part != i || part->part.n_part != session->n_part)) {
             status = status_fail(STATUS_DATA, "the bytes of part %d say part %d of %d, expected part %d of %d", i,
@@ -68,6 +74,7 @@ static enum status trainer_start(struct session *session)
         .rank_of_part = session->rank_of_part,
         .parts = session->own,
         .exchange = session->exchange,
+        .spill = session->spill,
     };
     status = trainer_open(&setup, &session->trainer);
     if (status != STATUS_OK) {
@@ -92,7 +99,7 @@ static enum status serve(struct session *session)
     while (status == STATUS_OK && !session->is_finished) {
         status = transport_wait(session->transport, 1000);
         /* A refusal inside an event fails the transport too, with less of a status. */
-        status = session->failed != STATUS_OK ? session->failed : status;
+        status = session->failed != STATUS_OK ? status_fail(session->failed, "%s", session->reason) : status;
         if (status == STATUS_OK && session->trainer == NULL && parts_came(session)) {
             status = trainer_start(session);
         } else if (status == STATUS_OK) {
@@ -111,8 +118,11 @@ static void session_release(struct session *session)
         if (part->is_open) {
             part_release(&part->part);
         }
-        memory_release(MEMORY_STRUCTURE, part->raw.bytes, part->raw.n_bytes, 1);
+        if (!part->raw.is_spilled) {
+            memory_release(MEMORY_STRUCTURE, part->raw.bytes, part->raw.n_bytes, 1);
+        }
     }
+    spill_close(session->spill);
     memory_release(MEMORY_OTHER, session->weights.bytes, session->weights.n_bytes, 1);
     transport_close(session->transport);
     link_close(session->link);

@@ -4,6 +4,7 @@
 #include "protocol/memory.h"
 #include "worker/session_state.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,11 +16,12 @@ _Static_assert(sizeof(struct device_score) == 6 * sizeof(double), "scores travel
 
 /* --- taking in --- */
 
-/* The first failure inside an event; its sentence is this thread's last. */
+/* The first failure inside an event, whose sentence is this thread's last: others follow from it. */
 static void event_fail(struct session *session, enum status status)
 {
-    if (session->failed == STATUS_OK) {
+    if (session->failed == STATUS_OK && status != STATUS_OK) {
         session->failed = status;
+        snprintf(session->reason, sizeof session->reason, "%s", status_reason());
     }
 }
 
@@ -86,6 +88,30 @@ static enum status bytes_expect(struct session_bytes *bytes, enum memory_categor
     return status;
 }
 
+/* The same in the spill, held until all of it came. */
+static enum status bytes_expect_spilled(struct session *session, struct session_bytes *bytes, uint64_t n_bytes)
+{
+    if (n_bytes > INT64_MAX) {
+        return status_fail(STATUS_PEER, "%llu bytes are announced, more than there can be", (unsigned long long)n_bytes);
+    }
+    enum status status = spill_take(session->spill, (int64_t)n_bytes, &bytes->bytes);
+    const struct spill_range all = {bytes->bytes, (int64_t)n_bytes, SPILL_WRITE};
+    status = status == STATUS_OK ? spill_use(session->spill, &all, 1) : status;
+    if (status == STATUS_OK) {
+        *bytes = (struct session_bytes){.bytes = bytes->bytes, .n_bytes = n_bytes, .is_expected = true, .is_spilled = true};
+    }
+    return status;
+}
+
+static void bytes_add(struct session *session, struct session_bytes *bytes, size_t n_bytes)
+{
+    bytes->n_got += n_bytes;
+    if (bytes->is_spilled && bytes->n_got == bytes->n_bytes) {
+        const struct spill_range all = {bytes->bytes, (int64_t)bytes->n_bytes, SPILL_WRITE};
+        spill_done(session->spill, &all, 1);
+    }
+}
+
 static enum status part_take(struct session *session)
 {
     struct message_part part;
@@ -98,7 +124,9 @@ static enum status part_take(struct session *session)
         return status_fail(STATUS_PEER, "part %u of %d is announced, expected one of this rank's, once", part.part,
                            session->n_part);
     }
-    return bytes_expect(&session->parts[part.part].raw, MEMORY_STRUCTURE, part.n_bytes);
+    struct session_bytes *raw = &session->parts[part.part].raw;
+    return session->spill != NULL ? bytes_expect_spilled(session, raw, part.n_bytes)
+                                  : bytes_expect(raw, MEMORY_STRUCTURE, part.n_bytes);
 }
 
 static enum status put_take(struct session *session)
@@ -141,7 +169,7 @@ void session_arrived(void *arg, const struct transport_head *head, void *body, s
     } else if (body == NULL) {
         event_fail(session, status_fail(STATUS_PEER, "peer %u sent an empty message of kind %u", head->sender, head->kind));
     } else if (head->kind == TRANSPORT_KIND_DATA) {
-        bytes_find(session, head)->n_got += n_bytes;
+        bytes_add(session, bytes_find(session, head), n_bytes);
     } else {
         command_arrived(session, head, n_bytes);
     }

@@ -61,6 +61,13 @@ static enum status welcome_take(struct session *session)
     session->rank = welcome.rank;
     session->n_rank = welcome.n_rank;
     session->n_thread = welcome.n_thread;
+    status = session->job.memory.spill[0] != '\0' ? spill_open(session->job.memory.spill, &session->spill) : STATUS_OK;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (session->spill != NULL) {
+        spill_limit(session->spill, 0); /* one part after another, until there is a plan */
+    }
     transport_identify(session->transport, session->rank, session->n_rank + 1, welcome.attempt);
     return transport_connect(session->transport, session->n_rank, welcome.address.at, welcome.address.n_bytes);
 }

@@ -7,6 +7,7 @@
 #include "protocol/transport.h"
 #include "worker/link.h"
 #include "worker/session.h"
+#include "worker/spill.h"
 #include "worker/trainer.h"
 
 #include <stdbool.h>
@@ -20,6 +21,7 @@ struct session_bytes {
     void *bytes;
     size_t n_bytes, n_got;
     bool is_expected;
+    bool is_spilled;         /* of session.spill, which then holds it until all is there */
 };
 
 struct session_part {
@@ -42,6 +44,7 @@ struct session {
     struct part **own;       /* n_part: the open ones, NULL elsewhere */
 
     const struct device_ops *ops;
+    struct spill *spill;     /* memory.spill; NULL: none */
     struct exchange *exchange;
     struct trainer *trainer;
 
@@ -54,7 +57,8 @@ struct session {
     int n_pending;
     uint32_t epoch, step;    /* how far, for the heartbeats */
     bool is_finished;
-    enum status failed;      /* inside an event; status_reason has the sentence */
+    enum status failed;      /* inside an event, the first time, … */
+    char reason[1024];       /* … with this sentence */
 };
 
 /* --- session_join.c --- */

@@ -2,6 +2,8 @@
 
 #include "protocol/log.h"
 #include "protocol/schedule.h"
+#include "worker/hold.h"
+#include "worker/liveness.h"
 #include "worker/reduce.h"
 #include "worker/round.h"
 #include "worker/trainer_state.h"
@@ -81,17 +83,21 @@ static enum status global_total(struct trainer *t, int index, bool backward)
 {
     const struct global_def *global = op_defs[t->program.op[index].kind].global;
     const struct global_pass *pass = backward ? &global->backward : &global->forward;
-    struct op_call call = {0};
-    for (int32_t i = 0; i < t->n_own; i++) {
-        call = call_build(t, index, i, backward);
-        if (t->training) {
-            pass->partial(&call, trainer_global(t, i));
-        }
+    struct hold hold = hold_open(t);
+    uses_partial(&t->program, &t->plan, index, backward, &hold.uses);
+    while (t->training && hold_next(&hold)) {
+        struct op_call call = call_build(t, index, hold.part, backward);
+        pass->partial(&call, trainer_global(t, hold.part));
     }
-    enum status status = t->training ? reduce_global(t, index, backward) : STATUS_OK;
+    enum status status = hold.status;
+    status = status == STATUS_OK && t->training ? reduce_global(t, index, backward) : status;
+    uses_whole(index, &hold.uses);
+    status = status == STATUS_OK ? hold_begin(&hold, 0) : status;
     if (status == STATUS_OK) {
+        struct op_call call = call_build(t, index, 0, backward);
         pass->total(&call, t->training ? trainer_global(t, 0) : NULL);
     }
+    hold_end(&hold);
     return status;
 }
 
@@ -99,23 +105,27 @@ static enum status global_total(struct trainer *t, int index, bool backward)
 static enum status op_forward(struct trainer *t, int index, bool again)
 {
     const struct op_def *def = &op_defs[t->program.op[index].kind];
-    enum status status = def->global != NULL && !again ? global_total(t, index, false) : STATUS_OK;
-    for (int32_t i = 0; i < t->n_own && status == STATUS_OK; i++) {
-        struct op_call call = call_build(t, index, i, false);
+    struct hold hold = hold_open(t);
+    hold.status = def->global != NULL && !again ? global_total(t, index, false) : STATUS_OK;
+    uses_forward(&t->program, &t->plan, index, &hold.uses);
+    while (hold_next(&hold)) {
+        struct op_call call = call_build(t, index, hold.part, false);
         def->forward(&call);
     }
-    return status == STATUS_OK ? exchange_progress(t->setup.exchange) : status;
+    return hold.status == STATUS_OK ? exchange_progress(t->setup.exchange) : hold.status;
 }
 
 static enum status op_backward(struct trainer *t, int index)
 {
     const struct op_def *def = &op_defs[t->program.op[index].kind];
-    enum status status = def->global != NULL ? global_total(t, index, true) : STATUS_OK;
-    for (int32_t i = 0; i < t->n_own && status == STATUS_OK; i++) {
-        struct op_call call = call_build(t, index, i, true);
+    struct hold hold = hold_open(t);
+    hold.status = def->global != NULL ? global_total(t, index, true) : STATUS_OK;
+    uses_backward(&t->program, &t->plan, index, t->add[index], &hold.uses);
+    while (hold_next(&hold)) {
+        struct op_call call = call_build(t, index, hold.part, true);
         def->backward(&call);
     }
-    return status == STATUS_OK ? exchange_progress(t->setup.exchange) : status;
+    return hold.status == STATUS_OK ? exchange_progress(t->setup.exchange) : hold.status;
 }
 
 /* Ops forward, op after op, part after part: the static ones or the others. */
@@ -130,6 +140,7 @@ static enum status forward_walk(struct trainer *t, enum exchange_phase phase)
         if (status != STATUS_OK) {
             return status;
         }
+        hold_forget(t, liveness_time_forward(&t->program, op));
     }
     return t->ops->sync(t->device);
 }
@@ -141,8 +152,7 @@ static enum status step_run(struct trainer *t, const struct memory_step *step)
     case MEMORY_STEP_AGAIN:
         return op_forward(t, step->op, true);
     case MEMORY_STEP_BEGIN:
-        round_backward_begin(t, step->op);
-        return STATUS_OK;
+        return round_backward_begin(t, step->op);
     case MEMORY_STEP_OP:
         break;
     }
@@ -156,6 +166,7 @@ static enum status backward_walk(struct trainer *t)
         if (status != STATUS_OK) {
             return status;
         }
+        hold_forget(t, liveness_time_step(&t->program, s));
     }
     return t->ops->sync(t->device);
 }
@@ -184,6 +195,23 @@ static void part_score(struct trainer *t, int32_t i, enum dataset_split split, b
                  trainer_room(t, &t->plan.score_room), grad ? trainer_grad(t, t->program.logits, i) : NULL, out);
 }
 
+/* How many rows the loss is over. */
+static enum status loss_rows_find(struct trainer *t)
+{
+    t->n_loss_row = (double)t->n_split[DATASET_SPLIT_TRAIN];
+    if (t->program.labels < 0) {
+        return STATUS_OK;
+    }
+    struct hold hold = hold_open(t);
+    uses_whole(t->program.labels, &hold.uses);
+    if (hold_begin(&hold, 0) == STATUS_OK) {
+        t->ops->download(t->device, &t->n_loss_row, trainer_whole(t, t->program.labels), sizeof t->n_loss_row);
+        t->n_loss_row = fmax(t->n_loss_row, 1.0); /* where all show their labels, nothing is learned */
+    }
+    hold_end(&hold);
+    return hold.status;
+}
+
 static enum status train_step(struct trainer *t, double *loss_out)
 {
     t->training = true;
@@ -191,17 +219,16 @@ static enum status train_step(struct trainer *t, double *loss_out)
     if (status != STATUS_OK) {
         return status;
     }
-    t->n_loss_row = (double)t->n_split[DATASET_SPLIT_TRAIN];
-    if (t->program.labels >= 0) {
-        t->ops->download(t->device, &t->n_loss_row, trainer_whole(t, t->program.labels), sizeof t->n_loss_row);
-        t->n_loss_row = fmax(t->n_loss_row, 1.0); /* where all show their labels, nothing is learned */
-    }
-    for (int32_t i = 0; i < t->n_own; i++) {
+    status = loss_rows_find(t);
+    struct hold hold = hold_open(t);
+    hold.status = status;
+    uses_loss(&t->program, true, &hold.uses);
+    while (hold_next(&hold)) {
         struct device_score score;
-        part_score(t, i, DATASET_SPLIT_TRAIN, true, &score);
-        trainer_sums(t, i)[0] = score.loss;
+        part_score(t, hold.part, DATASET_SPLIT_TRAIN, true, &score);
+        trainer_sums(t, hold.part)[0] = score.loss;
     }
-    status = backward_walk(t);
+    status = hold.status == STATUS_OK ? backward_walk(t) : hold.status;
     status = status == STATUS_OK ? reduce_run(t, REDUCE_GRADIENTS, true) : status;
     if (status != STATUS_OK) {
         return status;
@@ -249,7 +276,10 @@ static enum status evaluate(struct trainer *t, struct device_score *score_out)
         return status;
     }
     const int n = sizeof *score_out / sizeof(double);
-    for (int32_t i = 0; i < t->n_own; i++) {
+    struct hold hold = hold_open(t);
+    uses_loss(&t->program, false, &hold.uses);
+    while (hold_next(&hold)) {
+        int32_t i = hold.part;
         double *sums = trainer_sums(t, i);
         memset(sums, 0, MEMORY_PLAN_N_SUM * sizeof *sums);
         for (int split = DATASET_SPLIT_TRAIN; split <= DATASET_SPLIT_TEST; split++) {
@@ -258,7 +288,7 @@ static enum status evaluate(struct trainer *t, struct device_score *score_out)
             }
         }
     }
-    status = reduce_run(t, REDUCE_SUMS, false);
+    status = hold.status == STATUS_OK ? reduce_run(t, REDUCE_SUMS, false) : hold.status;
     if (status == STATUS_OK) {
         memcpy(score_out, trainer_sums(t, 0) + 1, 4 * sizeof *score_out);
     }

@@ -12,6 +12,7 @@
 #include "partition/part.h"
 #include "protocol/job.h"
 #include "worker/exchange.h"
+#include "worker/spill.h"
 
 #include <stdint.h>
 
@@ -26,6 +27,7 @@ struct trainer_setup {
     const uint32_t *rank_of_part;    /* n_part */
     struct part *const *parts;       /* n_part: open parts of this rank, NULL elsewhere */
     struct exchange *exchange;
+    struct spill *spill;             /* where the arena, and what parts are made into, goes; NULL: into memory. Parts may lie there */
 };
 
 /* Arrays that can be read and set between epochs, on every rank alike. */

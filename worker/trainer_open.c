@@ -97,7 +97,8 @@ static enum status parts_open(struct trainer *t)
                                                .program = &t->program,
                                                .rank_of_part = t->setup.rank_of_part,
                                                .rank = t->setup.rank,
-                                               .parts = t->setup.parts};
+                                               .parts = t->setup.parts,
+                                               .spill = t->setup.spill};
     for (int i = 0; i < t->program.n_op; i++) {
         const struct op *op = &t->program.op[i];
         if (op->kind != OP_KIND_AGGREGATE) {
@@ -112,10 +113,14 @@ static enum status parts_open(struct trainer *t)
     }
     t->part = memory_alloc((size_t)t->n_own, sizeof *t->part);
     for (int32_t i = 0; i < t->n_own; i++) {
-        enum status status = part_device_open(&t->part_setup, t->setup.parts[t->own[i]], &t->part[i]);
+        const struct part *part = t->setup.parts[t->own[i]];
+        const struct spill_range all = {part->bytes, part->n_bytes, SPILL_READ};
+        enum status status = spill_use(t->setup.spill, &all, 1);
+        status = status == STATUS_OK ? part_device_open(&t->part_setup, part, &t->part[i]) : status;
         if (status != STATUS_OK) {
             return status;
         }
+        spill_done(t->setup.spill, &all, 1);
     }
     return STATUS_OK;
 }
@@ -145,7 +150,7 @@ static void plan_build(struct trainer *t)
             .n_own = part->n_own,
             .n_edge = n_edge,
             .n_local_edge = local_edges(t, part),
-            .n_feature_value = part->feature_indptr != NULL ? part->feature_indptr[part->n_own] : 0,
+            .n_feature_value = part->n_feature_value,
             .n_bytes = part->n_bytes,
             .symmetric = part->symmetric};
         travel_part_from_part(part, &own[i].travel);
@@ -217,7 +222,7 @@ static int takings(struct trainer *t, struct taking *list)
     bool adam = t->setup.job->train.optimizer != JOB_OPTIMIZER_SGD;
     bool momentum = adam || t->setup.job->train.momentum > 0;
     struct taking all[] = {
-        {MEMORY_ACTIVATIONS, plan->n_arena_bytes, &t->arena},
+        {MEMORY_ACTIVATIONS, t->setup.spill == NULL ? plan->n_arena_bytes : 0, &t->arena},
         {MEMORY_PARAMETERS, one, &t->weights},
         {MEMORY_PARAMETERS, t->n_own * plan->n_gradient_bytes, &t->gradients},
         {MEMORY_PARAMETERS, t->setup.rank == 0 ? one : 0, &t->best},
@@ -248,18 +253,39 @@ static enum status arrays_take(struct trainer *t)
     return STATUS_OK;
 }
 
+/* What is not taken for good, but as it is needed. */
+static enum status spill_take_all(struct trainer *t)
+{
+    if (t->setup.spill == NULL) {
+        return STATUS_OK;
+    }
+    const struct travel_part **own = memory_alloc((size_t)t->n_own, sizeof *own);
+    for (int32_t i = 0; i < t->n_own; i++) {
+        own[i] = &t->part[i].travel;
+    }
+    enum status status = spill_take(t->setup.spill, t->plan.n_arena_bytes, &t->arena);
+    if (status == STATUS_OK) {
+        status = payloads_open(t->setup.spill, t->plan.n_spill_payload, own, t->n_own, t->setup.n_part, &t->payloads);
+    }
+    free(own);
+    return status;
+}
+
 static void arrays_return(struct trainer *t)
 {
     struct taking list[TAKINGS_MOST];
     int n = takings(t, list);
     for (int i = 0; i < n; i++) {
-        t->ops->release(t->device, list[i].category, *(void **)list[i].out, (size_t)list[i].n_bytes);
+        if (list[i].n_bytes > 0) {
+            t->ops->release(t->device, list[i].category, *(void **)list[i].out, (size_t)list[i].n_bytes);
+        }
     }
 }
 
 enum status trainer_open(const struct trainer_setup *setup, struct trainer **out)
 {
     struct trainer *t = memory_alloc(1, sizeof *t);
+    ASSERT((setup->spill != NULL) == memory_plan_spills(setup->job));
     t->setup = *setup;
     t->ops = setup->ops;
     own_parts_list(t);
@@ -270,8 +296,12 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
         add_find(t);
         status = limit_check(t);
     }
+    if (status == STATUS_OK && setup->spill != NULL) {
+        spill_limit(setup->spill, t->plan.bytes[MEMORY_SPILL]);
+    }
     status = status == STATUS_OK ? parts_open(t) : status;
     status = status == STATUS_OK ? arrays_take(t) : status;
+    status = status == STATUS_OK ? spill_take_all(t) : status;
     if (status == STATUS_OK) {
         program_init_weights(&t->program, (uint64_t)setup->job->train.seed, t->weights);
         if (t->best != NULL) {
@@ -294,6 +324,7 @@ void trainer_close(struct trainer *t)
         return;
     }
     round_state_close(t->round);
+    payloads_close(t->payloads);
     if (t->device != NULL) {
         arrays_return(t);
         for (int32_t i = 0; t->part != NULL && i < t->n_own; i++) {
@@ -362,8 +393,15 @@ enum status trainer_logits(struct trainer *t, int32_t part, float *to)
     ASSERT(part >= 0 && part < t->setup.n_part && t->own_index[part] >= 0);
     int32_t i = t->own_index[part];
     size_t n = (size_t)t->part[i].part->n_own * (size_t)t->n_class;
-    t->ops->download(t->device, to, trainer_value(t, t->program.logits, i), n * sizeof *to);
-    return t->ops->sync(t->device);
+    const float *logits = trainer_value(t, t->program.logits, i);
+    const struct spill_range all = {logits, (int64_t)(n * sizeof *to), SPILL_READ};
+    enum status status = spill_use(t->setup.spill, &all, 1);
+    if (status == STATUS_OK) {
+        t->ops->download(t->device, to, logits, n * sizeof *to);
+        status = t->ops->sync(t->device);
+        spill_done(t->setup.spill, &all, 1);
+    }
+    return status;
 }
 
 /* Features travel inside the encoded parts, which are counted as structure when they arrive. */
@@ -372,7 +410,7 @@ static int64_t features_in_parts(const struct trainer *t)
     int64_t n = 0;
     for (int32_t i = 0; i < t->n_own; i++) {
         const struct part *part = t->part[i].part;
-        n += part->feature_indptr != NULL ? (part->n_own + 1) * 8 + part->feature_indptr[part->n_own] * 8
+        n += part->feature_indptr != NULL ? (part->n_own + 1) * 8 + part->n_feature_value * 8
                                           : part->n_own * part->n_feature * 4;
     }
     return n;
@@ -383,6 +421,9 @@ void trainer_memory(const struct trainer *t, int64_t *planned_out, int64_t *meas
     memcpy(planned_out, t->plan.bytes, sizeof t->plan.bytes);
     for (int c = 0; c < MEMORY_N; c++) {
         measured_out[c] = memory_peak((enum memory_category)c);
+    }
+    if (t->setup.spill != NULL) {
+        return;
     }
     int64_t features = features_in_parts(t);
     measured_out[MEMORY_FEATURES] += features;

@@ -4,6 +4,7 @@
 
 #include "worker/memory_plan.h"
 #include "worker/part_device.h"
+#include "worker/payloads.h"
 #include "worker/trainer.h"
 
 /* owns: everything but what setup borrows */
@@ -31,6 +32,8 @@ struct trainer {
     bool *complete;           /* n_part: for reduce.c */
     bool (*add)[OP_N_IN];     /* n_op: backward adds to the gradient of in[k] rather than writing it */
 
+    bool descends;            /* which way the next walk over own parts goes, when there is a spill */
+    struct payloads *payloads; /* between own parts, when there is a spill; else NULL */
     uint32_t epoch;
     bool training;            /* dropout on */
     int64_t n_split[4];       /* of the whole graph */

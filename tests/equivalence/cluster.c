@@ -7,6 +7,7 @@
 
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -37,6 +38,7 @@ struct rank {
     struct partition partition;
     uint32_t *rank_of_part;
     struct part **parts;
+    struct spill *spill;
     struct transport *transport;
     struct exchange *exchange;
     struct trainer *trainer;
@@ -89,8 +91,41 @@ static void rank_connect(struct rank *r)
     exchange_attach(r->exchange, r->transport);
 }
 
+/* An encoded part goes where a session puts it. */
+static void part_place(struct rank *r, void **bytes_io, size_t n_bytes)
+{
+    void *spilled;
+    if (r->spill == NULL) {
+        return;
+    }
+    check(spill_take(r->spill, (int64_t)n_bytes, &spilled));
+    const struct spill_range all = {spilled, (int64_t)n_bytes, SPILL_WRITE};
+    check(spill_use(r->spill, &all, 1));
+    memcpy(spilled, *bytes_io, n_bytes);
+    spill_done(r->spill, &all, 1);
+    memory_release(MEMORY_OTHER, *bytes_io, n_bytes, 1);
+    *bytes_io = spilled;
+}
+
+static void part_take(struct rank *r, int32_t p)
+{
+    void *bytes;
+    size_t n_bytes;
+    check(part_encode(&r->dataset, &r->partition, p, &bytes, &n_bytes));
+    part_place(r, &bytes, n_bytes);
+    const struct spill_range all = {bytes, (int64_t)n_bytes, SPILL_READ};
+    r->parts[p] = memory_alloc(1, sizeof **r->parts);
+    check(spill_use(r->spill, &all, 1));
+    check(part_open(bytes, n_bytes, r->parts[p]));
+    spill_done(r->spill, &all, 1);
+}
+
 static void rank_parts(struct rank *r)
 {
+    if (r->job.memory.spill[0] != '\0') {
+        check(spill_open(r->job.memory.spill, &r->spill));
+        spill_limit(r->spill, 0);
+    }
     int32_t n_part = job_n_part(&r->job);
     check(dataset_load(&r->job, &r->dataset));
     check(partition_build(&r->dataset, &r->job, &r->partition));
@@ -100,11 +135,7 @@ static void rank_parts(struct rank *r)
         /* Scattered on purpose: no two neighbouring parts together. */
         r->rank_of_part[p] = (uint32_t)p % r->n_rank;
         if (r->rank_of_part[p] == r->rank) {
-            void *bytes;
-            size_t n_bytes;
-            check(part_encode(&r->dataset, &r->partition, p, &bytes, &n_bytes));
-            r->parts[p] = memory_alloc(1, sizeof **r->parts);
-            check(part_open(bytes, n_bytes, r->parts[p]));
+            part_take(r, p);
         }
     }
 }
@@ -120,16 +151,29 @@ static void rank_logits(struct rank *r)
         int64_t n = r->parts[p]->n_own;
         float *rows = memory_alloc((size_t)(n * n_class), sizeof *rows);
         check(trainer_logits(r->trainer, p, rows));
+        const struct spill_range nodes = {r->parts[p]->node, n * 4, SPILL_READ};
+        check(spill_use(r->spill, &nodes, 1));
         for (int64_t i = 0; i < n; i++) {
             memcpy(board->logits + r->parts[p]->node[i] * n_class, rows + i * n_class, (size_t)n_class * sizeof *rows);
         }
+        spill_done(r->spill, &nodes, 1);
         free(rows);
     }
     board->result.n_logit = r->dataset.n_node * n_class;
 }
 
+/* Have the system measure the resident set's peak from now on; what it is now. */
+static int64_t resident_begin(void)
+{
+    FILE *file = fopen("/proc/self/clear_refs", "w");
+    bool begun = file != NULL && fputs("5", file) >= 0;
+    begun = file != NULL && fclose(file) == 0 && begun;
+    return begun ? memory_resident() : INT64_MAX;
+}
+
 static void rank_train(struct rank *r)
 {
+    int64_t resident = resident_begin();
     struct board *board = r->board;
     const struct device_ops *ops;
     check(device_find(job_choice_text("workers", "device", r->job.workers.device), &ops));
@@ -141,7 +185,8 @@ static void rank_train(struct rank *r)
                                   .n_part = r->partition.n_part,
                                   .rank_of_part = r->rank_of_part,
                                   .parts = r->parts,
-                                  .exchange = r->exchange};
+                                  .exchange = r->exchange,
+                                  .spill = r->spill};
     check(trainer_open(&setup, &r->trainer));
     struct trainer_report report = {0};
     int64_t epochs = r->job.train.epochs;
@@ -155,6 +200,8 @@ static void rank_train(struct rank *r)
     if (epochs == 0) {
         check(trainer_epoch(r->trainer, 0, false, true, &report));
     }
+    board->result.resident = r->rank == 0 && memory_resident_peak() > resident ? memory_resident_peak() - resident
+                                                                               : board->result.resident;
     rank_logits(r);
     atomic_fetch_add(&board->payload_sent, transport_traffic(r->transport).payload_sent);
     if (r->rank == 0) {
