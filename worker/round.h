@@ -15,7 +15,8 @@ void round_state_close(struct round_state *state);
 /* Run the aggregate `op` in `phase`. errors  STATUS_PEER of the exchange */
 enum status round_forward(struct trainer *trainer, int op, enum exchange_phase phase);
 
-/* Its adjoint: first what own rows alone say (where the aggregate has a backward_begin), then the rounds: from the gradient of op.out to those of its inputs and parameters. */
+/* Its adjoint: first what own rows alone say (where the aggregate has a backward_begin), then the rounds: from the gradient
+ * of op.out to those of its inputs and parameters. */
 enum status round_backward_begin(struct trainer *trainer, int op);
 enum status round_backward(struct trainer *trainer, int op);
 

@@ -28,7 +28,8 @@ enum spill_order {
 enum status spill_file_open(const char *dir, struct spill_file **out);
 void spill_file_close(struct spill_file *file);
 
-/* Make the file n_bytes (whole pages) longer, room on the disk included; *offset_out is where they begin. errors  STATUS_IO a full disk */
+/* Make the file n_bytes (whole pages) longer, room on the disk included; *offset_out is where they begin.
+ * errors  STATUS_IO a full disk */
 enum status spill_file_grow(struct spill_file *file, int64_t n_bytes, int64_t *offset_out);
 int64_t spill_file_bytes(const struct spill_file *file);
 

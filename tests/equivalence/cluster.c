@@ -3,7 +3,7 @@
 #include "partition/part.h"
 #include "protocol/job.h"
 #include "protocol/log.h"
-#include "worker/trainer.h"
+#include "worker/trainer_state.h"
 
 #include <sched.h>
 #include <stdatomic.h>
@@ -24,7 +24,7 @@ struct board {
         size_t n_bytes;
         char bytes[1024];
     } address[MOST_RANKS];
-    _Atomic int64_t n_call;
+    _Atomic int64_t n_call, limit_least;
     _Atomic uint64_t payload_sent;
     struct cluster_result result;
     float weights[MOST_FLOATS], logits[MOST_FLOATS];
@@ -42,6 +42,7 @@ struct rank {
     struct transport *transport;
     struct exchange *exchange;
     struct trainer *trainer;
+    int64_t resident; /* before there was a trainer */
 };
 
 static void check(enum status status)
@@ -140,6 +141,15 @@ static void rank_parts(struct rank *r)
     }
 }
 
+static void rank_limit(struct rank *r)
+{
+    const struct memory_plan *plan = &r->trainer->plan;
+    int64_t limit = memory_plan_total(plan) - plan->bytes[MEMORY_SPILL] + plan->n_spill_least;
+    int64_t least = atomic_load(&r->board->limit_least);
+    while (limit > least && !atomic_compare_exchange_weak(&r->board->limit_least, &least, limit)) {
+    }
+}
+
 static void rank_logits(struct rank *r)
 {
     struct board *board = r->board;
@@ -162,18 +172,33 @@ static void rank_logits(struct rank *r)
     board->result.n_logit = r->dataset.n_node * n_class;
 }
 
-/* Have the system measure the resident set's peak from now on; what it is now. */
-static int64_t resident_begin(void)
+/* Resident pages of the program's own files, its code, in bytes. */
+static int64_t resident_code(void)
+{
+    long code = 0;
+    char line[256];
+    FILE *file = fopen("/proc/self/status", "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL && sscanf(line, "RssFile: %ld", &code) != 1) {
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return 1024 * code;
+}
+
+/* Have the system measure the resident set's peak from now on; false: it does not. */
+static bool resident_begin(struct rank *r)
 {
     FILE *file = fopen("/proc/self/clear_refs", "w");
     bool begun = file != NULL && fputs("5", file) >= 0;
     begun = file != NULL && fclose(file) == 0 && begun;
-    return begun ? memory_resident() : INT64_MAX;
+    r->resident = memory_resident() - resident_code();
+    return begun;
 }
 
 static void rank_train(struct rank *r)
 {
-    int64_t resident = resident_begin();
+    bool measured = resident_begin(r);
     struct board *board = r->board;
     const struct device_ops *ops;
     check(device_find(job_choice_text("workers", "device", r->job.workers.device), &ops));
@@ -188,6 +213,7 @@ static void rank_train(struct rank *r)
                                   .exchange = r->exchange,
                                   .spill = r->spill};
     check(trainer_open(&setup, &r->trainer));
+    rank_limit(r);
     struct trainer_report report = {0};
     int64_t epochs = r->job.train.epochs;
     for (int64_t e = 0; e < epochs; e++) {
@@ -200,8 +226,9 @@ static void rank_train(struct rank *r)
     if (epochs == 0) {
         check(trainer_epoch(r->trainer, 0, false, true, &report));
     }
-    board->result.resident = r->rank == 0 && memory_resident_peak() > resident ? memory_resident_peak() - resident
-                                                                               : board->result.resident;
+    if (r->rank == 0 && measured) {
+        board->result.resident = memory_resident_peak() - resident_code() - r->resident;
+    }
     rank_logits(r);
     atomic_fetch_add(&board->payload_sent, transport_traffic(r->transport).payload_sent);
     if (r->rank == 0) {
@@ -266,6 +293,7 @@ void cluster_run(const char *job_text, struct cluster_result *out)
     if (out->exit_code == 0) {
         *out = r.board->result;
         out->n_call = r.board->n_call;
+        out->limit_least = r.board->limit_least;
         out->payload_sent = r.board->payload_sent;
         out->weights = copy(r.board->weights, out->n_weight);
         out->logits = copy(r.board->logits, out->n_logit);

@@ -23,7 +23,8 @@ struct cluster_result {
     int64_t n_call;                     /* allocations during all epochs but the first, all ranks */
     uint64_t payload_sent;              /* bytes of the last epoch's payloads and before, all ranks */
     int64_t planned[MEMORY_N], measured[MEMORY_N]; /* rank 0 */
-    int64_t resident;                   /* rank 0: most bytes by which the trainer's resident set grew; 0: the system does not tell */
+    int64_t limit_least;                /* least memory.limit that would do for all ranks; without a spill, their largest plan */
+    int64_t resident;                   /* rank 0: most bytes by which the resident set grew with the trainer, code aside; 0: the system does not tell */
 };
 
 /* Train `job` (text of a job file) for its epochs on job.workers.count processes, evaluating after the last.

@@ -14,6 +14,7 @@ struct way {
     int workers;
     const char *schedule, *recompute;
     long long limit; /* 0: all in memory */
+    int epochs;
 };
 
 static void run(const char *model, const char *data, const struct way *way, struct cluster_result *out)
@@ -24,10 +25,10 @@ static void run(const char *model, const char *data, const struct way *way, stru
         snprintf(spill, sizeof spill, "spill = \"%s\"\n", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     }
     snprintf(text, sizeof text,
-             "[dataset]\n%s\n[partition]\nparts = 8\nmethod = \"block\"\ncache = \"off\"\n[model]\n%s\n[train]\n"
-             "epochs = 3\nlr = 0.01\n[exchange]\nschedule = \"%s\"\n[workers]\ncount = %d\nthreads = 1\n[memory]\n"
+             "[dataset]\n%s\n[partition]\nparts = 16\nmethod = \"block\"\ncache = \"off\"\n[model]\n%s\n[train]\n"
+             "epochs = %d\nlr = 0.01\n[exchange]\nschedule = \"%s\"\n[workers]\ncount = %d\nthreads = 1\n[memory]\n"
              "recompute = \"%s\"\nlimit = %lld\n%s",
-             data, model, way->schedule, way->workers, way->recompute, way->limit, spill);
+             data, model, way->epochs, way->schedule, way->workers, way->recompute, way->limit, spill);
     cluster_run(text, out);
     cr_assert_eq(out->exit_code, 0, "%s: workers %d %s: exit %d", model, way->workers, way->schedule, out->exit_code);
 }
@@ -41,19 +42,24 @@ static int64_t total(const int64_t bytes[MEMORY_N])
     return n;
 }
 
-/* Limits a little above what one step needs: hardly anything stays in memory from one step to the next. */
-static void expect_same_bits(const char *model, const char *data, long long limit)
+/* In as little memory as one step needs, so that hardly anything stays from one to the next. */
+static void expect_same_bits(const char *model, const char *data)
 {
-    const struct way plain = {1, "sequential", "never", 0};
-    const struct way ways[] = {{1, "sequential", "never", limit},
-                               {2, "sequential", "auto", limit},
-                               {2, "halo", "always", 2 * limit},
-                               {4, "sequential", "never", 1LL << 30}};
+    const struct way plain = {1, "sequential", "never", 0, 3};
+    static const struct way ways[] = {{1, "sequential", "never", 1 << 30, 0},
+                                      {2, "sequential", "always", 1 << 30, 0},
+                                      {2, "halo", "never", 1 << 30, 0}};
     struct cluster_result first;
     run(model, data, &plain, &first);
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
-        struct cluster_result other;
-        run(model, data, &ways[w], &other);
+        struct cluster_result planned, other;
+        struct way way = ways[w];
+        run(model, data, &way, &planned);
+        int64_t all = planned.planned[MEMORY_SPILL], least = planned.limit_least - total(planned.planned) + all;
+        cr_expect_gt(5 * all, 6 * least, "%s: too small to spill, way %zu: %ld of %ld", model, w, (long)least, (long)all);
+        way.limit = planned.limit_least;
+        way.epochs = plain.epochs;
+        run(model, data, &way, &other);
         cr_assert_eq(other.n_weight, first.n_weight);
         cr_expect_arr_eq(other.weights, first.weights, (size_t)first.n_weight * sizeof(float), "%s: weights, way %zu", model, w);
         cr_expect_arr_eq(other.logits, first.logits, (size_t)first.n_logit * sizeof(float), "%s: logits, way %zu", model, w);
@@ -62,7 +68,8 @@ static void expect_same_bits(const char *model, const char *data, long long limi
         cr_expect_leq(other.measured[MEMORY_SPILL], other.planned[MEMORY_SPILL], "%s: way %zu", model, w);
         cr_expect_geq(10 * other.measured[MEMORY_SPILL], 9 * other.planned[MEMORY_SPILL], "%s: way %zu: %ld of %ld", model, w,
                       (long)other.measured[MEMORY_SPILL], (long)other.planned[MEMORY_SPILL]);
-        cr_expect_leq(total(other.planned), ways[w].limit);
+        cr_expect_leq(total(other.planned), way.limit);
+        cluster_release(&planned);
         cluster_release(&other);
     }
     cluster_release(&first);
@@ -70,39 +77,39 @@ static void expect_same_bits(const char *model, const char *data, long long limi
 
 Test(spill, gcn_gives_the_bits_that_it_gives_in_memory)
 {
-    expect_same_bits("kind = \"gcn\"\nhidden = 128\nlayers = 3\ndropout = 0.5\nnorm = \"batch\"", symmetric, 12000000);
+    expect_same_bits("kind = \"gcn\"\nhidden = 128\nlayers = 3\ndropout = 0.5\nnorm = \"batch\"", symmetric);
 }
 
 Test(spill, a_maximum_gives_the_bits_that_it_gives_in_memory)
 {
-    expect_same_bits("kind = \"sage\"\naggregator = \"max\"\nhidden = 64\nlayers = 3\ndropout = 0.2", directed, 12000000);
+    expect_same_bits("kind = \"sage\"\naggregator = \"max\"\nhidden = 64\nlayers = 3\ndropout = 0.2", directed);
 }
 
 Test(spill, gat_gives_the_bits_that_it_gives_in_memory)
 {
     expect_same_bits("kind = \"gat\"\nhidden = 32\nheads = 4\nlayers = 3\nresidual = true\ndropout = 0.3\n"
-                     "attention_dropout = 0.4", directed, 16000000);
+                     "attention_dropout = 0.4", directed);
 }
 
 Test(spill, gatv2_and_layer_norm_give_the_bits_that_they_give_in_memory)
 {
-    expect_same_bits("kind = \"gatv2\"\nhidden = 32\nheads = 2\nlayers = 3\nnorm = \"layer\"", symmetric, 16000000);
+    expect_same_bits("kind = \"gatv2\"\nhidden = 32\nheads = 2\nlayers = 3\nnorm = \"layer\"", symmetric);
 }
 
 Test(spill, gin_gives_the_bits_that_it_gives_in_memory)
 {
-    expect_same_bits("kind = \"gin\"\nhidden = 64\nlearn_eps = true\ndropout = 0.5\ninput_dropout = 0.2", symmetric, 12000000);
+    expect_same_bits("kind = \"gin\"\nhidden = 64\nlearn_eps = true\ndropout = 0.5\ninput_dropout = 0.2", symmetric);
 }
 
 Test(spill, rgcn_gives_the_bits_that_it_gives_in_memory)
 {
-    expect_same_bits("kind = \"rgcn\"\nbases = 3\nhidden = 64\nlayers = 3\nresidual = true\ndropout = 0.3", directed, 16000000);
+    expect_same_bits("kind = \"rgcn\"\nbases = 3\nhidden = 64\nlayers = 3\nresidual = true\ndropout = 0.3", directed);
 }
 
 Test(spill, labels_as_input_and_all_layers_outputs_give_the_bits_that_they_give_in_memory)
 {
     expect_same_bits("kind = \"sage\"\nhidden = 64\nlayers = 3\njumping_knowledge = \"max\"\nlabel_input = true\n"
-                     "label_rate = 0.3\ndropout = 0.5", symmetric, 16000000);
+                     "label_rate = 0.3\ndropout = 0.5", symmetric);
 }
 
 /* By the system's own count of the process's pages. */
@@ -110,7 +117,7 @@ Test(spill, activations_of_three_times_the_limit_stay_within_it_and_change_no_bi
 {
     const char *model = "kind = \"sage\"\nhidden = 192\nlayers = 4\ndropout = 0.5";
     const char *data = "generator = \"sbm\"\nnodes = 40000\ndegree = 4\nclasses = 5\nfeatures = 64";
-    struct way way = {1, "sequential", "never", 0};
+    struct way way = {1, "sequential", "never", 0, 3};
     struct cluster_result plain, spilled;
     run(model, data, &way, &plain);
     way.limit = plain.planned[MEMORY_ACTIVATIONS] / 3;
@@ -124,7 +131,7 @@ Test(spill, activations_of_three_times_the_limit_stay_within_it_and_change_no_bi
     cr_expect_gt(spilled.resident, way.limit / 2);
     cr_expect_leq(10 * spilled.resident, 11 * way.limit, "%ld bytes resident, the limit is %lld", (long)spilled.resident,
                   way.limit);
-    cr_expect_gt(plain.resident, 3 * way.limit, "%ld bytes resident without", (long)plain.resident);
+    cr_expect_gt(plain.resident, 5 * way.limit / 2, "%ld bytes resident without, the limit is %lld", (long)plain.resident, way.limit);
 #endif
     cluster_release(&plain);
     cluster_release(&spilled);

@@ -1,4 +1,5 @@
 #include "worker/memory_plan.h"
+#include "worker/spill.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -113,6 +114,53 @@ Test(memory_plan, bytes_on_the_wire_are_halo_rows_times_the_narrower_width)
     /* 32 → 16 → 4: dense static features are aggregated once; then 4 columns forth and 4 back. */
     cr_expect_eq(plan.n_wire_bytes, 7 * N_HALO * (4 + 4) * 4);
     cr_expect_eq(plan.n_wire_evaluate, 7 * N_HALO * 4 * 4);
+    memory_plan_release(&plan);
+    world_close(&w);
+}
+
+static int64_t chunks(int64_t n_bytes)
+{
+    return (n_bytes + SPILL_CHUNK - 1) / SPILL_CHUNK * SPILL_CHUNK;
+}
+
+Test(memory_plan, what_is_spilled_takes_what_the_limit_leaves)
+{
+    static struct world w;
+    world_open(&w, "[model]\nkind = \"gcn\"\nhidden = 256\nlayers = 3\n[memory]\nspill = \"x\"\nlimit = \"24MiB\"\n");
+    struct memory_plan plan;
+    plan_of(&w, 1, &plan);
+    cr_expect_eq(memory_plan_total(&plan), 24 << 20);
+    cr_expect_eq(plan.bytes[MEMORY_ACTIVATIONS] + plan.bytes[MEMORY_PAYLOADS] + plan.bytes[MEMORY_FEATURES], 0);
+    /* Every part gives N_HALO rows to every other: at most 256 columns of them. */
+    int64_t payloads = N_PART * (N_PART - 1) * N_HALO * 256 * 4;
+    cr_expect_eq(plan.n_spill_bytes, chunks(plan.n_arena_bytes) + chunks(payloads) + N_PART * chunks(200000));
+    cr_expect(plan.n_spill_least < plan.bytes[MEMORY_SPILL] && plan.bytes[MEMORY_SPILL] < plan.n_spill_bytes);
+    memory_plan_release(&plan);
+    world_close(&w);
+}
+
+Test(memory_plan, a_spill_with_room_for_all_takes_no_more_than_there_is)
+{
+    static struct world w;
+    world_open(&w, "[model]\nhidden = 256\nlayers = 3\n[memory]\nspill = \"x\"\nlimit = \"4GiB\"\n");
+    struct memory_plan plan;
+    plan_of(&w, 2, &plan);
+    cr_expect_eq(plan.bytes[MEMORY_SPILL], plan.n_spill_bytes);
+    memory_plan_release(&plan);
+    world_close(&w);
+}
+
+Test(memory_plan, a_limit_below_what_a_step_holds_is_exceeded_by_exactly_that)
+{
+    static struct world w;
+    world_open(&w, "[model]\nkind = \"sage\"\nhidden = 256\nlayers = 3\n[memory]\nspill = \"x\"\nlimit = 1000\n");
+    struct memory_plan plan;
+    plan_of(&w, 1, &plan);
+    cr_expect_eq(plan.bytes[MEMORY_SPILL], plan.n_spill_least);
+    /* Two parts' input, output and gradients of the widest linear map, and hardly more. */
+    int64_t array = N_OWN * 256 * 4;
+    cr_expect_geq(plan.n_spill_least, 2 * 3 * array);
+    cr_expect_leq(plan.n_spill_least, 2 * 5 * array);
     memory_plan_release(&plan);
     world_close(&w);
 }
