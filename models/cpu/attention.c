@@ -21,8 +21,8 @@ static bool unit_rows(const struct cpu_schedule *schedule, int64_t unit, int64_t
     return unit == schedule->n_range || piece[-1].row != piece->row;
 }
 
-static struct cpu_attention attention_over(const struct device_block *block, const struct device_attention *how, bool begin,
-                                           bool with_self)
+static struct cpu_attention attention_over(const struct device_block *block, const struct device_attention *how,
+                                           bool begin, bool with_self)
 {
     return (struct cpu_attention){
         .how = how,
@@ -53,8 +53,8 @@ static void run_rows(struct cpu_device *device, const struct cpu_attention *a,
     }
 }
 
-void cpu_attention_forward(struct device *device, const struct device_block *block, const struct device_attention *how,
-                           bool begin, const struct device_attention_source *self,
+void cpu_attention_forward(struct device *device, const struct device_block *block,
+                           const struct device_attention *how, bool begin, const struct device_attention_source *self,
                            const struct device_attention_source *payload, const float *query,
                            const struct device_attention_state *state, float *out)
 {
@@ -95,39 +95,16 @@ void cpu_attention_finish(struct device *device, int64_t n, const struct device_
     }
 }
 
-/* ⟨x, y⟩ in double lanes that are added up at the end: a fixed order that vectors can follow. */
-static double dot(int64_t n, const float *x, const float *y)
-{
-    double lane[8] = {0.0};
-    int64_t c = 0;
-    for (; c + 8 <= n; c += 8) {
-        for (int64_t i = 0; i < 8; i++) {
-            lane[i] += (double)x[c + i] * y[c + i];
-        }
-    }
-    for (; c < n; c++) {
-        lane[0] += (double)x[c] * y[c];
-    }
-    return ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
-}
-
-/* The softmax does not change when all its scores move by the same: Σ_j de_ij = 0, so only edges with x > 0, whose slope
- * differs from the others' by 1 - slope, are left of Σ_j de_ij · slope(x_ij). */
 void cpu_attention_backward_begin(struct device *device, int64_t n, const struct device_attention *how,
                                   const float *grad_out, const float *out, const struct device_attention_state *state,
                                   bool add, float *grad_query)
 {
-    int64_t n_column = how->n_column, n_head = n * how->n_head;
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n_head * n_column >= CPU_PARALLEL_MIN)
-    for (int64_t i = 0; i < n_head; i++) {
-        int64_t c = i * n_column;
-        double d = dot(n_column, grad_out + c, out + c);
-        state->peak_norm[2 * i + 1] = (float)d;
-        if (how->score == DEVICE_SCORE_ADD) {
-            double positive = dot(n_column, grad_out + c, state->positive + c);
-            float grad = (float)((1.0 - how->slope) * (positive - d * state->positive_weight[i]));
-            grad_query[i] = add ? grad_query[i] + grad : grad;
-        }
+    const struct cpu_device *cpu = cpu_device(device);
+    const struct cpu_attention_begin begin = {how, grad_out, out, state, add, grad_query};
+    int64_t step = cpu_step_rows(how->n_head * how->n_column);
+#pragma omp parallel for num_threads(cpu->n_thread) if (n * how->n_head * how->n_column >= CPU_PARALLEL_MIN)
+    for (int64_t first = 0; first < n; first += step) {
+        cpu->kernels->attention_begin(&begin, first, first + step < n ? first + step : n);
     }
 }
 
@@ -153,7 +130,8 @@ void cpu_attention_backward_query(struct device *device, const struct device_blo
     a.own_reads[0] = own->query;
     a.own_reads[1] = own->grad_out;
     a.own_writes[0] = grad_query;
-    int64_t width = how->n_head * how->n_column, n_unit = schedule->n_range + schedule->n_piece, n_part = n_partial(n_unit);
+    int64_t width = how->n_head * how->n_column, n_unit = schedule->n_range + schedule->n_piece;
+    int64_t n_part = n_partial(n_unit);
     double *partial = grad_att != NULL ? scratch : NULL;
 #pragma omp parallel for num_threads(cpu->n_thread) schedule(dynamic) if (is_parallel(&a))
     for (int64_t i = n_part - 1; i >= 0; i--) {

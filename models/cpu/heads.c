@@ -32,18 +32,14 @@ void cpu_head_dot_backward_input(struct device *device, int64_t n, int64_t n_hea
 void cpu_head_dot_backward_weight(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x,
                                   const float *grad, void *scratch, float *grad_w)
 {
+    const struct cpu_device *cpu = cpu_device(device);
     int64_t rows = cpu_chunk_rows(n), n_chunk = cpu_n_chunk(n), f = n_head * n_column;
     double *partial = scratch;
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (n * f >= CPU_PARALLEL_MIN)
+#pragma omp parallel for num_threads(cpu->n_thread) schedule(dynamic) if (n * f >= CPU_PARALLEL_MIN)
     for (int64_t i = 0; i < n_chunk; i++) {
         double *sum = partial + i * f;
         memset(sum, 0, (size_t)f * sizeof *sum);
-        for (int64_t head = i * rows * n_head; head < n * n_head && head < (i + 1) * rows * n_head; head++) {
-            double *to = sum + head % n_head * n_column, g = grad[head];
-            for (int64_t c = 0; c < n_column; c++) {
-                to[c] += g * x[head * n_column + c];
-            }
-        }
+        cpu->kernels->head_dot_sum(n_head, n_column, x, grad, i * rows, (i + 1) * rows < n ? (i + 1) * rows : n, sum);
     }
     for (int64_t c = 0; c < f; c++) {
         double sum = 0.0;

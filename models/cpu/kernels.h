@@ -72,6 +72,15 @@ struct cpu_attention {
     float *own_writes[2];      /* … and writes it; NULL where there are fewer */
 };
 
+/* Own rows before backward. */
+struct cpu_attention_begin {
+    const struct device_attention *how;
+    const float *grad_out, *out;
+    const struct device_attention_state *state;
+    bool add;
+    float *grad_query;
+};
+
 struct cpu_kernels {
     const char *name;
     /* Rows first … end-1 of a sum. */
@@ -93,8 +102,12 @@ struct cpu_kernels {
     void (*attention_forward)(const struct cpu_attention *attention, int64_t first, int64_t end);
     void (*attention_query)(const struct cpu_attention *attention, int64_t first, int64_t end, double *grad_att);
     void (*attention_source)(const struct cpu_attention *attention, int64_t first, int64_t end);
+    void (*attention_begin)(const struct cpu_attention_begin *begin, int64_t first, int64_t end);
     void (*head_dot)(int64_t n_head, int64_t n_column, const float *x, const float *w, int64_t first, int64_t end,
                      float *out);
+    /* sum[h, c] += Σ grad[r, h] · x[r, h, c], row after row */
+    void (*head_dot_sum)(int64_t n_head, int64_t n_column, const float *x, const float *grad, int64_t first, int64_t end,
+                         double *sum);
 };
 
 extern const struct cpu_kernels cpu_kernels_avx512;

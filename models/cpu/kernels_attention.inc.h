@@ -1,7 +1,7 @@
 /* Attention: a row's edges in runs, from both ends.
  *
- * Scores of a run come first, then the softmax's arithmetic on all of its edges at once, then the rows of values, which are
- * near by now or on their way.
+ * Scores of a run come first, then the softmax's arithmetic on all of its edges at once, then the rows of values,
+ * which are near by now or on their way.
  */
 
 /* --- forward --- */
@@ -57,16 +57,17 @@ INLINE void forward_heads(const struct cpu_attention *a, const enum device_score
     const int64_t n_head = how->n_head, n_column = how->n_column, width = n_head * n_column;
     const int64_t head = run->row * n_head + first, column = first * n_column;
     const float *query = a->target.query + (kind == DEVICE_SCORE_ADD ? head : head * n_column);
-    float *positive = kind == DEVICE_SCORE_ADD && a->state->positive != NULL ? a->state->positive + head * n_column : NULL;
+    float *positive =
+        kind == DEVICE_SCORE_ADD && a->state->positive != NULL ? a->state->positive + head * n_column : NULL;
     float scale[HEADS], *out = a->out + head * n_column;
     run_numbers keep, x, weight, positive_weight;
     struct run_rows value, key;
-    rows_open(run, a->source.value, a->self_source.value, width, column, &value);
+    rows_open(run, a->source.value, a->self_source.value, width, column, AHEAD, &value);
     if (kind == DEVICE_SCORE_ADD) {
-        rows_open(run, a->source.key, a->self_source.key, n_head, first, &key);
+        rows_open(run, a->source.key, a->self_source.key, n_head, first, RUN, &key);
         run_columns(run, &key, n, x[0]);
     } else if (kind == DEVICE_SCORE_DOT) {
-        rows_open(run, a->source.key, a->self_source.key, width, column, &key);
+        rows_open(run, a->source.key, a->self_source.key, width, column, AHEAD, &key);
     }
     run_scores(how, kind, run, first, n, query, kind == DEVICE_SCORE_DOT ? &key : &value, x, weight);
     forward_weights(run, n, a->state->peak_norm + 2 * head, weight, scale);
@@ -126,9 +127,9 @@ INLINE void query_heads(const struct cpu_attention *a, const enum device_score_k
     float *out = a->grad_query + head * n_column;
     run_numbers keep, score, de;
     struct run_rows value, key;
-    rows_open(run, a->source.value, a->self_source.value, width, column, &value);
+    rows_open(run, a->source.value, a->self_source.value, width, column, AHEAD, &value);
     if (kind == DEVICE_SCORE_DOT) {
-        rows_open(run, a->source.key, a->self_source.key, width, column, &key);
+        rows_open(run, a->source.key, a->self_source.key, width, column, AHEAD, &key);
     }
     run_keep(a, run, first, n, keep);
     run_scores(how, kind, run, first, n, query, kind == DEVICE_SCORE_DOT ? &key : &value, NULL, score);
@@ -154,6 +155,25 @@ INLINE void query_heads(const struct cpu_attention *a, const enum device_score_k
     }
 }
 
+/* g = ⟨value, grad_out_i⟩ and grad_value (+)= Σ_i weight[i] · grad_out_i of n heads. */
+INLINE void source_values(const struct run *run, const struct run_rows *grad_out, int64_t n, int64_t n_column,
+                          const float *value, run_numbers weight, run_numbers g, float *grad_value)
+{
+    const bool fused = n_column == FUSED_VECTORS * LANES && FUSED_VECTORS % PARTS == 0;
+    for (int64_t h = 0; h < n; h++) {
+        int64_t c = h * n_column;
+        clear_run(run, g[h]);
+        if (fused) {
+            dots_and_add(grad_out, c, value + c, weight[h], run->is_first, FUSED_VECTORS, g[h], grad_value + c);
+        } else {
+            dots(grad_out, c, value + c, NULL, 0.0f, false, n_column, g[h]);
+        }
+    }
+    if (!fused) {
+        add_rows(grad_out, weight, NULL, run->is_first ? NULL : run_ones, true, n, n_column, grad_value, NULL);
+    }
+}
+
 /* Gradients of some heads of a row as a source, from a run of its out-edges. */
 INLINE void source_heads(const struct cpu_attention *a, const enum device_score_kind kind, const struct run *run,
                          int64_t first, int64_t n)
@@ -163,18 +183,17 @@ INLINE void source_heads(const struct cpu_attention *a, const enum device_score_
     const int64_t head = run->row * n_head + first, column = first * n_column;
     const float *value = a->source.value + head * n_column, *own = value;
     float *grad_value = a->grad_value + head * n_column, sum[HEADS];
-    const float *start = run->is_first ? NULL : run_ones;
     run_numbers keep, x, score, alpha, weight, g, de, peak_norm[2];
     struct run_rows grad_out, query, state;
-    rows_open(run, a->target.grad_out, a->self_target.grad_out, width, column, &grad_out);
-    rows_open(run, a->target.peak_norm, a->self_target.peak_norm, 2 * n_head, 2 * first, &state);
+    rows_open(run, a->target.grad_out, a->self_target.grad_out, width, column, AHEAD, &grad_out);
+    rows_open(run, a->target.peak_norm, a->self_target.peak_norm, 2 * n_head, 2 * first, RUN, &state);
     run_columns(run, &state, 2 * n, peak_norm[0][0]);
     if (kind == DEVICE_SCORE_ADD) {
-        rows_open(run, a->target.query, a->self_target.query, n_head, first, &query);
+        rows_open(run, a->target.query, a->self_target.query, n_head, first, RUN, &query);
         run_columns(run, &query, n, x[0]);
         own = a->source.key + head;
     } else {
-        rows_open(run, a->target.query, a->self_target.query, width, column, &query);
+        rows_open(run, a->target.query, a->self_target.query, width, column, AHEAD, &query);
         own = kind == DEVICE_SCORE_DOT ? a->source.key + head * n_column : value;
     }
     run_keep(a, run, first, n, keep);
@@ -182,11 +201,7 @@ INLINE void source_heads(const struct cpu_attention *a, const enum device_score_
     for (int64_t h = 0; h < n; h++) {
         edge_weights(a, run, score[h], peak_norm[0][0] + 2 * h * RUN, keep[h], alpha[h], weight[h]);
     }
-    for (int64_t h = 0; h < n; h++) {
-        clear_run(run, g[h]);
-        dots(&grad_out, h * n_column, value + h * n_column, NULL, 0.0f, true, n_column, g[h]);
-    }
-    add_rows(&grad_out, weight, NULL, start, false, n, n_column, grad_value, NULL);
+    source_values(run, &grad_out, n, n_column, value, weight, g, grad_value);
     for (int64_t h = 0; h < n; h++) {
         const float *d = peak_norm[0][0] + (2 * h + 1) * RUN;
         edge_gradients(a, run, alpha[h], d, keep[h], g[h], kind == DEVICE_SCORE_DOT ? how->scale : 1.0f, de[h]);
@@ -196,11 +211,13 @@ INLINE void source_heads(const struct cpu_attention *a, const enum device_score_
         }
         if (kind == DEVICE_SCORE_MLP) {
             int64_t c = h * n_column;
-            leaky_rows(&query, c, value + c, how->att + column + c, how->slope, de[h], false, n_column, grad_value + c, NULL);
+            leaky_rows(&query, c, value + c, how->att + column + c, how->slope, de[h], false, n_column,
+                       grad_value + c, NULL);
         }
     }
     if (kind == DEVICE_SCORE_DOT) {
-        add_rows(&query, de, NULL, start, false, n, n_column, a->grad_key + head * n_column, NULL);
+        add_rows(&query, de, NULL, run->is_first ? NULL : run_ones, false, n, n_column, a->grad_key + head * n_column,
+                 NULL);
     } else if (kind == DEVICE_SCORE_ADD) {
         run_sums(run, de, n, sum);
         for (int64_t h = 0; h < n; h++) {
@@ -248,9 +265,10 @@ INLINE void row_none(const struct cpu_attention *a, int64_t row)
 }
 
 /* Heads first … first+n-1 of one run, with one kind of score. */
-typedef void heads_function(const struct cpu_attention *a, const struct run *run, int64_t first, int64_t n, double *grad_att);
+typedef void heads_function(const struct cpu_attention *a, const struct run *run, int64_t first, int64_t n,
+                            double *grad_att);
 
-#define HEADS_FUNCTION(name, kind, call)                                                                            \
+#define HEADS_FUNCTION(name, kind, call)                                                                             \
     TARGET static void name##_##kind(const struct cpu_attention *a, const struct run *run, int64_t first, int64_t n, \
                                      double *grad_att)                                                               \
     {                                                                                                                \
@@ -313,12 +331,46 @@ TARGET static void attention_source(const struct cpu_attention *a, int64_t first
     attention_rows(a, first, end, source_functions[a->how->score], NULL);
 }
 
+/* ⟨x, y⟩ in double lanes that are added up at the end: a fixed order that vectors can follow. */
+INLINE double double_dot(int64_t n, const float *x, const float *y)
+{
+    double lane[8] = {0.0};
+    int64_t c = 0;
+    for (; c + 8 <= n; c += 8) {
+        for (int64_t i = 0; i < 8; i++) {
+            lane[i] += (double)x[c + i] * (double)y[c + i];
+        }
+    }
+    for (; c < n; c++) {
+        lane[0] += (double)x[c] * (double)y[c];
+    }
+    return ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
+}
+
+/* The softmax does not change when all its scores move by the same: Σ_j de_ij = 0, so only edges with x > 0, whose
+ * slope differs from the others' by 1 - slope, are left of Σ_j de_ij · slope(x_ij). */
+TARGET static void attention_begin(const struct cpu_attention_begin *b, int64_t first, int64_t end)
+{
+    const int64_t n_head = b->how->n_head, n_column = b->how->n_column;
+    for (int64_t i = first * n_head; i < end * n_head; i++) {
+        const float *grad_out = b->grad_out + i * n_column;
+        double d = double_dot(n_column, grad_out, b->out + i * n_column);
+        b->state->peak_norm[2 * i + 1] = (float)d;
+        if (b->how->score == DEVICE_SCORE_ADD) {
+            double positive = double_dot(n_column, grad_out, b->state->positive + i * n_column);
+            double slope = (double)b->how->slope;
+            float grad = (float)((1.0 - slope) * (positive - d * (double)b->state->positive_weight[i]));
+            b->grad_query[i] = b->add ? b->grad_query[i] + grad : grad;
+        }
+    }
+}
+
 /* Rows that head_dot fetches ahead: loads of four rows in turn look like no stream to the processor. */
 #define DOT_ROWS_AHEAD 16
 
 /* Four rows at a time. */
-TARGET static void head_dot(int64_t n_head, int64_t n_column, const float *x, const float *w, int64_t first, int64_t end,
-                            float *out)
+TARGET static void head_dot(int64_t n_head, int64_t n_column, const float *x, const float *w, int64_t first,
+                            int64_t end, float *out)
 {
     const int64_t width = n_head * n_column;
     for (int64_t r = first; r < end; r += 4) {
@@ -333,6 +385,17 @@ TARGET static void head_dot(int64_t n_head, int64_t n_column, const float *x, co
             for (int64_t i = 0; i < smaller(end - r, 4); i++) {
                 out[(r + i) * n_head + h] = dot[i];
             }
+        }
+    }
+}
+
+TARGET static void head_dot_sum(int64_t n_head, int64_t n_column, const float *x, const float *grad, int64_t first,
+                                int64_t end, double *sum)
+{
+    for (int64_t i = first * n_head; i < end * n_head; i++) {
+        double *to = sum + i % n_head * n_column, g = (double)grad[i];
+        for (int64_t c = 0; c < n_column; c++) {
+            to[c] += g * (double)x[i * n_column + c];
         }
     }
 }

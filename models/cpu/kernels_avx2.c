@@ -14,6 +14,6 @@
 
 const struct cpu_kernels cpu_kernels_avx2 = {
     "avx2", sum_rows, sum_piece, max_rows, draw, activate_forward, activate_backward, column_sum,
-    attention_forward, attention_query, attention_source, head_dot,
+    attention_forward, attention_query, attention_source, attention_begin, head_dot, head_dot_sum,
 };
 #endif

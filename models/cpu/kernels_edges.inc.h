@@ -1,12 +1,13 @@
 /* Runs of up to 32 edges of one row, over the vector alphabet: what an attention is made of.
  *
- * Products of the row's own columns with those at the other ends, weighted sums of these, and arithmetic on one number per
- * edge. Columns are added in the order of the edges; sums over columns and over the edges of a run go in 16 lanes that are
- * added in one order, whatever the vectors' width.
+ * Products of the row's own columns with those at the other ends, weighted sums of these, and arithmetic on one
+ * number per edge. Columns are added in the order of the edges; sums over columns and over the edges of a run go in
+ * 16 lanes that are added in one order, whatever the vectors' width.
  */
 
-#define RUN 32        /* edges */
-#define HEADS 8       /* whose numbers per edge are held at a time */
+#define RUN 32   /* edges */
+#define AHEAD 16 /* edges by which rows of values are fetched before their turn; numbers per head: RUN */
+#define HEADS 8  /* whose numbers per edge are held at a time */
 #define PARTS_LANES 16
 #define EIGHT(x) x, x, x, x, x, x, x, x
 #define FOUR(x) EIGHT(x), EIGHT(x), EIGHT(x), EIGHT(x)
@@ -14,14 +15,14 @@
 /* Some edges of one row, the row's edge to itself first of all. Lists go on past the last edge with copies of it. */
 struct run {
     int64_t n;
-    int64_t padded;      /* n, up to whole PARTS_LANES */
+    int64_t padded; /* n, up to whole PARTS_LANES */
     bool has_self;
-    bool is_first;       /* of a row that begins: sums start from 0 */
-    const float *bias;   /* 0 for each edge, -inf past the last */
-    int64_t row;         /* the own row */
-    int64_t col[RUN];    /* rows at the other ends; the edge to itself: any */
-    int64_t ahead[RUN];  /* those of the edges RUN further on, to be fetched */
-    uint32_t to[RUN], from[RUN]; /* dataset ids; with dropout only */
+    bool is_first;                  /* of a row that begins: sums start from 0 */
+    const float *bias;              /* 0 for each edge, -inf past the last */
+    int64_t row;                    /* the own row */
+    int64_t col[RUN];               /* rows at the other ends; the edge to itself: any */
+    int64_t ahead[2 * RUN - AHEAD]; /* rows at the other ends of the edges from AHEAD further on, to be fetched */
+    uint32_t to[RUN], from[RUN];    /* dataset ids; with dropout only */
 };
 
 /* Numbers per edge of up to HEADS heads. */
@@ -30,7 +31,8 @@ typedef float run_numbers[HEADS][RUN];
 #define EACH_VECTOR(i, run) for (int64_t i = 0; i < (run)->padded; i += LANES)
 
 /* Fill in the run that starts at edge e of the block's row r, or at the edge to itself before it. */
-INLINE void run_open(const struct cpu_attention *a, int64_t r, int64_t e, bool has_self, bool is_first, struct run *run)
+INLINE void run_open(const struct cpu_attention *a, int64_t r, int64_t e, bool has_self, bool is_first,
+                     struct run *run)
 {
     static const float bias[2 * RUN] = {FOUR(0.0f), FOUR(-INFINITY)};
     const struct device_block *block = a->block;
@@ -44,11 +46,10 @@ INLINE void run_open(const struct cpu_attention *a, int64_t r, int64_t e, bool h
     for (int64_t i = has_self; i < run->padded; i++) {
         int64_t at = e + i - has_self;
         run->col[i] = last_here >= e ? block->cols[smaller(at, last_here)] : 0;
-        run->ahead[i] = last >= 0 ? block->cols[smaller(at + RUN, last)] : 0;
     }
-    if (has_self) {
-        run->col[0] = run->col[1];
-        run->ahead[0] = run->ahead[1];
+    run->col[0] = has_self ? run->col[1] : run->col[0];
+    for (int64_t i = 0; i < run->padded + RUN - AHEAD; i++) {
+        run->ahead[i] = last >= 0 ? block->cols[smaller(e + i + AHEAD, last)] : 0;
     }
     for (int64_t i = 0; a->threshold > 0 && i < run->padded; i++) {
         uint32_t own = a->how->row_node[run->row];
@@ -59,21 +60,28 @@ INLINE void run_open(const struct cpu_attention *a, int64_t r, int64_t e, bool h
 }
 
 /* keep[h][i] = μ of the run's edge i at head first + h: 0 where it is dropped. */
-INLINE void run_keep(const struct cpu_attention *a, const struct run *run, int64_t first, int64_t n_head, run_numbers keep)
+INLINE void run_keep(const struct cpu_attention *a, const struct run *run, int64_t first, int64_t n_head,
+                     run_numbers keep)
 {
     for (int64_t quad = 0; a->threshold > 0 && 4 * quad < n_head; quad++) {
         uint32_t counter[4], key[2], drawn[4][RUN];
         random_edge_counter(&a->how->key, 0, 0, (uint32_t)(first / 4 + quad), counter, key);
         for (int64_t i = 0; i < run->n; i += WORD_LANES) {
-            words c[4] = {words_load(run->from + i), words_load(run->to + i), words_set(counter[2]), words_set(counter[3])};
+            words c[4] = {words_load(run->from + i), words_load(run->to + i), words_set(counter[2]),
+                          words_set(counter[3])};
             draw_lanes(c, key);
             for (int64_t k = 0; k < 4; k++) {
                 words_store_low(drawn[k] + i, c[k]);
             }
         }
+        const uint32_t threshold = a->threshold;
+        const float scale = a->keep_scale;
         for (int64_t k = 0; k < 4; k++) {
+            for (int64_t i = 0; i < RUN; i++) { /* as in keep_masks: without a comparison beside the arithmetic */
+                drawn[k][i] = drawn[k][i] >= threshold ? UINT32_MAX : 0;
+            }
             for (int64_t i = 0; i < RUN; i++) {
-                keep[4 * quad + k][i] = drawn[k][i] >= a->threshold ? a->keep_scale : 0.0f;
+                keep[4 * quad + k][i] = keep_by_mask(drawn[k][i], scale);
             }
         }
     }
@@ -86,27 +94,18 @@ struct run_rows {
     const float *ahead[RUN];
 };
 
-/* x: the array of `width` columns at the other ends, self: that of the edge to itself. */
+/* x: the array of `width` columns at the other ends, self: that of the edge to itself; rows n_ahead edges further on
+ * will be fetched. */
 INLINE void rows_open(const struct run *run, const float *x, const float *self, int64_t width, int64_t column,
-                      struct run_rows *rows)
+                      int64_t n_ahead, struct run_rows *rows)
 {
     rows->n = run->n;
     for (int64_t i = 0; i < run->padded; i++) {
         rows->row[i] = x + run->col[i] * width + column;
-        rows->ahead[i] = x + run->ahead[i] * width + column;
+        rows->ahead[i] = x + run->ahead[i + n_ahead - AHEAD] * width + column;
     }
     for (int64_t i = 0; run->has_self && i < (run->n > 1 ? 1 : run->padded); i++) {
         rows->row[i] = self + run->row * width + column;
-    }
-}
-
-/* numbers[k][i] = row_i[k] for n columns k. */
-INLINE void run_columns(const struct run *run, const struct run_rows *rows, int64_t n, float *numbers)
-{
-    for (int64_t i = 0; i < run->padded; i += PARTS_LANES) {
-        for (int64_t k = 0; k < n; k += 4) {
-            parts_columns(rows->row + i, k, smaller(n - k, 4), numbers + k * RUN + i, RUN);
-        }
     }
 }
 
@@ -114,6 +113,19 @@ INLINE void run_columns(const struct run *run, const struct run_rows *rows, int6
 INLINE void fetch_row(const float *x)
 {
     __builtin_prefetch(x, 0, 2);
+}
+
+/* numbers[k][i] = row_i[k] for n columns k. */
+INLINE void run_columns(const struct run *run, const struct run_rows *rows, int64_t n, float *numbers)
+{
+    for (int64_t i = 0; i < run->n; i++) {
+        fetch_row(rows->ahead[i]);
+    }
+    for (int64_t i = 0; i < run->padded; i += PARTS_LANES) {
+        for (int64_t k = 0; k < n; k += 4) {
+            parts_columns(rows->row + i, k, smaller(n - k, 4), numbers + k * RUN + i, RUN);
+        }
+    }
 }
 
 /* A row of an array of n_column columns per head that is read or written soon. */
@@ -183,10 +195,11 @@ struct run_weights {
     const float *scale;          /* of the sums so far; NULL: they start from 0 */
 };
 
-/* out[c] = scale · out[c] + Σ_i weight[i] · row_i[c], one edge after another, and with `other` another such sum of the same rows.
- * The vectors are n_vector neighbours in a row or, with one weight after another, the same columns of n_vector heads. */
-INLINE void add_columns(const struct run_rows *rows, int64_t column, const struct run_weights *by, int64_t weight_step,
-                        int64_t step, const bool fetch, lane_mask mask, const int n_vector, float *out, float *other)
+/* out[c] = scale · out[c] + Σ_i weight[i] · row_i[c], one edge after another, and with `other` another such sum of
+ * the same rows. The vectors are n_vector neighbours in a row or, with a weight each, the same columns of so many heads. */
+INLINE void add_columns(const struct run_rows *rows, int64_t column, const struct run_weights *by,
+                        int64_t weight_step, int64_t step, const bool fetch, lane_mask mask, const int n_vector,
+                        float *out, float *other)
 {
     vector sum[4], other_sum[4];
     lane_mask start = by->scale == NULL ? mask_first(0) : mask;
@@ -216,7 +229,46 @@ INLINE void add_columns(const struct run_rows *rows, int64_t column, const struc
     }
 }
 
-/* The same for all columns of n_head heads, each with its own weights: four sums at a time, as one waits for the last. */
+/* Vectors of one head's columns that dots_and_add holds in registers. */
+#define FUSED_VECTORS (VECTORS_MAX / 4)
+
+/* One pass over the rows for both to[i] = ⟨own, row_i⟩ and out (+)= Σ_i weight[i] · row_i, the bits of dots and
+ * add_columns. Columns are n_vector whole vectors and whole parts of 16. */
+INLINE void dots_and_add(const struct run_rows *rows, int64_t column, const float *own, const float *weight,
+                         bool is_first, const int n_vector, float *to, float *out)
+{
+    vector mine[FUSED_VECTORS], sum[FUSED_VECTORS];
+    for (int v = 0; v < n_vector; v++) {
+        mine[v] = vector_load(own + v * LANES);
+        sum[v] = is_first ? vector_set(0.0f) : vector_load(out + v * LANES);
+    }
+    for (int64_t i = 0; i < rows->n; i += 4) {
+        vector dot[4][PARTS];
+        for (int64_t k = 0; k < 4; k++) {
+            for (int64_t p = 0; p < PARTS; p++) {
+                dot[k][p] = vector_set(0.0f);
+            }
+            if (i + k < rows->n) {
+                const float *row = rows->row[i + k] + column;
+                vector w = vector_set(weight[i + k]);
+                for (int v = 0; v < n_vector; v++) {
+                    vector x = vector_load(row + v * LANES);
+                    dot[k][v % PARTS] = vector_fma(mine[v], x, dot[k][v % PARTS]);
+                    sum[v] = vector_fma(w, x, sum[v]);
+                }
+                for (int c = 0; c < n_vector * LANES; c += LINE_FLOATS) {
+                    fetch_row(rows->ahead[i + k] + column + c);
+                }
+            }
+        }
+        parts_sums(to + i, dot);
+    }
+    for (int v = 0; v < n_vector; v++) {
+        vector_store(out + v * LANES, sum[v]);
+    }
+}
+
+/* The same for all columns of n_head heads, each with its own weights: four sums at a time: one waits for the last. */
 INLINE void add_rows(const struct run_rows *rows, run_numbers weight, run_numbers other_weight, const float *scale,
                      const bool fetch, int64_t n_head, int64_t n_column, float *out, float *other)
 {
@@ -244,14 +296,15 @@ INLINE void add_rows(const struct run_rows *rows, run_numbers weight, run_number
 /* Vectors of columns in one pass of leaky_columns, which holds five registers for each. */
 #define LEAKY_VECTORS (VECTORS_MAX / 4)
 
-/* Gradients through att · leaky(x), x = own[c] + row_i[c]: out[c] (+)= Σ_i de[i] · att[c] · leaky'(x) and, into doubles
- * where att's own is wanted, Σ_i de[i] · leaky(x). */
+/* Gradients through att · leaky(x), x = own[c] + row_i[c]: out[c] (+)= Σ_i de[i] · att[c] · leaky'(x) and, into
+ * doubles where att's own is wanted, Σ_i de[i] · leaky(x). */
 INLINE void leaky_columns(const struct run_rows *rows, int64_t column, const float *own, const float *att,
                           float slope, const float *de, bool is_first, int64_t n, const int n_vector, float *out,
                           double *grad_att)
 {
     lane_mask mask = mask_first(n - (n_vector - 1) * LANES), start = is_first ? mask_first(0) : mask;
-    vector mine[LEAKY_VECTORS], weight[LEAKY_VECTORS], less[LEAKY_VECTORS], sum[LEAKY_VECTORS], att_sum[LEAKY_VECTORS];
+    vector mine[LEAKY_VECTORS], weight[LEAKY_VECTORS], less[LEAKY_VECTORS], sum[LEAKY_VECTORS],
+        att_sum[LEAKY_VECTORS];
     for (int v = 0; v < n_vector; v++) {
         mine[v] = vector_load_mask(own + v * LANES, mask);
         weight[v] = vector_load_mask(att + v * LANES, mask);
@@ -331,8 +384,8 @@ INLINE void multiply_edges(const struct run *run, float *x, const float *by)
     }
 }
 
-/* score[i] of n heads. own: the row's key or query (MLP: value or query) at the first of them; far: the other one of the rows
- * at the other ends, but ADD has them in x, which becomes key + query. Past the last edge scores are -inf. */
+/* score[i] of n heads. own: the row's key or query (MLP: value or query) at the first of them; far: the other one of
+ * the rows at the other ends, but ADD has them in x, which becomes key + query. Past the last edge scores are -inf. */
 INLINE void run_scores(const struct device_attention *how, const enum device_score_kind kind, const struct run *run,
                        int64_t first, int64_t n, const float *own, const struct run_rows *far, run_numbers x,
                        run_numbers score)

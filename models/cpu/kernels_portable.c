@@ -13,5 +13,5 @@
 
 const struct cpu_kernels cpu_kernels_portable = {
     "portable", sum_rows, sum_piece, max_rows, draw, activate_forward, activate_backward, column_sum,
-    attention_forward, attention_query, attention_source, head_dot,
+    attention_forward, attention_query, attention_source, attention_begin, head_dot, head_dot_sum,
 };

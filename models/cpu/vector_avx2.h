@@ -114,7 +114,7 @@ INLINE __m256 two_rows(const float *const *row, int64_t column, __m128i mask)
     return _mm256_insertf128_ps(low, _mm_maskload_ps(row[4] + column, mask), 1);
 }
 
-/* to[k][i] = row[i][column + k] for 16 rows i and n ≤ 4 columns k, 0 in the other of four; `stride` floats from k to k + 1. */
+/* to[k · stride + i] = row[i][column + k] for 16 rows i and n ≤ 4 columns k; 0 for the other k of four. */
 INLINE void parts_columns(const float *const *row, int64_t column, int64_t n, float *to, int64_t stride)
 {
     __m128i mask = _mm_cmpgt_epi32(_mm_set1_epi32((int)n), _mm_setr_epi32(0, 1, 2, 3));

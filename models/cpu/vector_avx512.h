@@ -116,7 +116,7 @@ INLINE __m512 four_rows(const float *const *row, int64_t column, __mmask8 mask)
     return _mm512_insertf32x4(rows, _mm_maskz_loadu_ps(mask, row[3] + column), 3);
 }
 
-/* to[k][i] = row[i][column + k] for 16 rows i and n ≤ 4 columns k, 0 in the other of four; `stride` floats from k to k + 1. */
+/* to[k · stride + i] = row[i][column + k] for 16 rows i and n ≤ 4 columns k; 0 for the other k of four. */
 INLINE void parts_columns(const float *const *row, int64_t column, int64_t n, float *to, int64_t stride)
 {
     const __m512i first = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 1, 5, 9, 13, 17, 21, 25, 29);

@@ -141,7 +141,7 @@ INLINE void parts_sums(float *to, vector part[4][PARTS])
     }
 }
 
-/* to[k][i] = row[i][column + k] for 16 rows i and n ≤ 4 columns k, 0 in the other of four; `stride` floats from k to k + 1. */
+/* to[k · stride + i] = row[i][column + k] for 16 rows i and n ≤ 4 columns k; 0 for the other k of four. */
 INLINE void parts_columns(const float *const *row, int64_t column, int64_t n, float *to, int64_t stride)
 {
     for (int64_t k = 0; k < 4; k++) {

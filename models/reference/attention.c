@@ -1,7 +1,8 @@
 /* Softmax-weighted sums over neighbours, their gradients at either end of an edge, and products head by head.
  *
- * With x = key_j + query_i (or what the kind of score says), α_ij = exp(score_ij - L_i) and μ_ij the dropout's factor:
- *   out_i = Σ_j μ α value_j · de = α (μ ⟨grad_out_i, value_j⟩ - D_i) · grad_value_j = Σ_i μ α grad_out_i + de ∂score/∂value_j
+ * With α_ij = exp(score_ij - L_i) and μ_ij the dropout's factor:
+ *   out_i = Σ_j μ α value_j · de = α (μ ⟨grad_out_i, value_j⟩ - D_i)
+ *   grad_value_j = Σ_i μ α grad_out_i + de ∂score/∂value_j, and so on for what else the score is made of
  */
 #include "models/reference/reference.h"
 
@@ -107,7 +108,8 @@ static double score(const struct device_attention *how, int64_t h, const struct 
 /* μ: 0 where the coefficient is dropped. */
 static double kept(const struct device_attention *how, int64_t h, const struct edge *edge)
 {
-    if (how->p > 0.0 && random_edge_u32(&how->key, edge->to, edge->from, (uint32_t)h) < random_drop_threshold(how->p)) {
+    if (how->p > 0.0 &&
+        random_edge_u32(&how->key, edge->to, edge->from, (uint32_t)h) < random_drop_threshold(how->p)) {
         return 0.0;
     }
     return 1.0 / (1.0 - how->p);
@@ -118,10 +120,10 @@ static bool is_positive(const struct edge *edge)
     return (double)edge->key[0] + edge->query[0] > 0.0;
 }
 
-/* sum[c] (+)= Σ μ exp(score - peak) value[c] over the row's edges (positive: those with key + query > 0), for n columns from
- * column c of head h; returns Σ exp(score - peak) over them. */
-static double forward_sums(const struct attention *a, int64_t r, int64_t h, double peak, bool positive, int64_t c, int64_t n,
-                           double *sum)
+/* sum[c] (+)= Σ μ exp(score - peak) value[c] over the row's edges (positive: those with key + query > 0), for n
+ * columns from column c of head h; returns Σ exp(score - peak) over them. */
+static double forward_sums(const struct attention *a, int64_t r, int64_t h, double peak, bool positive, int64_t c,
+                           int64_t n, double *sum)
 {
     double weights = 0.0;
     for (int64_t e = first_edge(a, r); e < a->block->indptr[r + 1]; e++) {
@@ -140,8 +142,8 @@ static double forward_sums(const struct attention *a, int64_t r, int64_t h, doub
 }
 
 /* out (one head's columns) = rescale · out + the row's sums; returns the row's Σ exp(score - peak). */
-static double forward_columns(const struct attention *a, int64_t r, int64_t h, double peak, double rescale, bool positive,
-                              float *out)
+static double forward_columns(const struct attention *a, int64_t r, int64_t h, double peak, double rescale,
+                              bool positive, float *out)
 {
     double sum[COLUMNS], weights = 0.0;
     for (int64_t c = 0, n; c < a->how->n_column; c += n) {
@@ -199,8 +201,8 @@ void reference_attention_forward(struct device *device, const struct device_bloc
                                  const struct device_attention_state *state, float *out)
 {
     (void)device;
-    struct attention a = {.how = how, .block = block, .with_self = begin && self != NULL, .source = *payload,
-                          .target.query = query};
+    struct attention a = {
+        .how = how, .block = block, .with_self = begin && self != NULL, .source = *payload, .target.query = query};
     if (a.with_self) {
         a.self_source = *self;
     }
@@ -241,8 +243,8 @@ static double dot(int64_t n, const float *x, const float *y)
     return sum;
 }
 
-/* The softmax does not change when all its scores move by the same: Σ_j de_ij = 0, so only edges with x > 0, whose slope
- * differs from the others' by 1 - slope, are left of Σ_j de_ij · slope(x_ij). */
+/* The softmax does not change when all its scores move by the same: Σ_j de_ij = 0, so only edges with x > 0, whose
+ * slope differs from the others' by 1 - slope, are left of Σ_j de_ij · slope(x_ij). */
 void reference_attention_backward_begin(struct device *device, int64_t n, const struct device_attention *how,
                                         const float *grad_out, const float *out,
                                         const struct device_attention_state *state, bool add, float *grad_query)
@@ -261,7 +263,8 @@ void reference_attention_backward_begin(struct device *device, int64_t n, const 
 }
 
 /* α and the gradient de of its score. */
-static void edge_backward(const struct attention *a, int64_t h, const struct edge *edge, double *coefficient, double *de)
+static void edge_backward(const struct attention *a, int64_t h, const struct edge *edge, double *coefficient,
+                          double *de)
 {
     double alpha = exp(score(a->how, h, edge) - edge->peak_norm[0]), mu = kept(a->how, h, edge);
     *coefficient = mu * alpha;
@@ -298,7 +301,8 @@ void reference_attention_backward_query(struct device *device, const struct devi
 {
     (void)device;
     (void)scratch;
-    struct attention a = {.how = how, .block = block, .with_self = begin && self != NULL, .source = *payload, .target = *own};
+    struct attention a = {
+        .how = how, .block = block, .with_self = begin && self != NULL, .source = *payload, .target = *own};
     if (a.with_self) {
         a.self_source = *self;
     }
@@ -362,11 +366,12 @@ void reference_attention_backward_source(struct device *device, const struct dev
                                          const struct device_attention *how, bool begin,
                                          const struct device_attention_target *self,
                                          const struct device_attention_target *payload,
-                                         const struct device_attention_source *own, float *grad_value, float *grad_key)
+                                         const struct device_attention_source *own, float *grad_value,
+                                         float *grad_key)
 {
     (void)device;
-    struct attention a = {.how = how, .block = block, .rows_are_sources = true, .with_self = begin && self != NULL,
-                          .source = *own, .target = *payload};
+    struct attention a = {.how = how, .block = block, .with_self = begin && self != NULL, .source = *own, .target = *payload};
+    a.rows_are_sources = true;
     if (a.with_self) {
         a.self_target = *self;
     }

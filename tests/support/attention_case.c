@@ -22,11 +22,14 @@ int64_t attention_size(const struct attention_case *c, enum attention_tensor ten
     }
 }
 
-void attention_case_init(struct attention_case *c, enum device_score_kind score, int64_t n, int64_t n_head, int64_t n_column,
-                         double spread)
+void attention_case_init(struct attention_case *c, enum device_score_kind score, int64_t n, int64_t n_head,
+                         int64_t n_column, double spread)
 {
     *c = (struct attention_case){.n = n, .n_block = 1};
-    c->how = (struct device_attention){.score = score, .n_head = n_head, .n_column = n_column, .slope = 0.2f,
+    c->how = (struct device_attention){.score = score,
+                                       .n_head = n_head,
+                                       .n_column = n_column,
+                                       .slope = 0.2f,
                                        .scale = (float)(1.0 / sqrt((double)n_column)),
                                        .key = {.seed = 11, .epoch = 3, .op = 5, .stream = RANDOM_STREAM_EDGE}};
     for (int t = 0; t < ATTENTION_TENSOR_N; t++) {
@@ -97,7 +100,8 @@ static bool is_edge(const struct attention_case *c, int64_t i, int64_t j)
     return i == j ? c->with_self : c->edge[i * c->n + j];
 }
 
-static double score(const struct attention_truth *truth, const struct attention_case *c, int64_t i, int64_t j, int64_t h)
+static double score(const struct attention_truth *truth, const struct attention_case *c, int64_t i, int64_t j,
+                    int64_t h)
 {
     int64_t heads = c->how.n_head, n = c->how.n_column;
     const double *key = truth->input[ATTENTION_KEY], *query = truth->input[ATTENTION_QUERY];
@@ -110,14 +114,16 @@ static double score(const struct attention_truth *truth, const struct attention_
         if (c->how.score == DEVICE_SCORE_DOT) {
             sum += c->how.scale * key[at_j] * query[at_i];
         } else {
-            sum += truth->input[ATTENTION_ATT][h * n + k] * leaky(c, truth->input[ATTENTION_VALUE][at_j] + query[at_i]);
+            sum +=
+                truth->input[ATTENTION_ATT][h * n + k] * leaky(c, truth->input[ATTENTION_VALUE][at_j] + query[at_i]);
         }
     }
     return sum;
 }
 
 /* alpha[j] = softmax over the in-edges of i, 0 where there is no edge */
-static void softmax(const struct attention_truth *truth, const struct attention_case *c, int64_t i, int64_t h, double *alpha)
+static void softmax(const struct attention_truth *truth, const struct attention_case *c, int64_t i, int64_t h,
+                    double *alpha)
 {
     double greatest = -INFINITY, sum = 0.0;
     for (int64_t j = 0; j < c->n; j++) {
@@ -163,8 +169,8 @@ double attention_truth_forward(struct attention_truth *truth, const struct atten
 }
 
 /* Add what the score's gradient `de` gives its inputs. */
-static void score_backward(struct attention_truth *truth, const struct attention_case *c, int64_t i, int64_t j, int64_t h,
-                           double de)
+static void score_backward(struct attention_truth *truth, const struct attention_case *c, int64_t i, int64_t j,
+                           int64_t h, double de)
 {
     int64_t heads = c->how.n_head, n = c->how.n_column;
     const double *key = truth->input[ATTENTION_KEY], *query = truth->input[ATTENTION_QUERY];
@@ -181,7 +187,8 @@ static void score_backward(struct attention_truth *truth, const struct attention
             grad_key[at_j] += c->how.scale * de * query[at_i];
             grad_query[at_i] += c->how.scale * de * key[at_j];
         } else {
-            double x = truth->input[ATTENTION_VALUE][at_j] + query[at_i], att = truth->input[ATTENTION_ATT][h * n + k];
+            double x = truth->input[ATTENTION_VALUE][at_j] + query[at_i];
+            double att = truth->input[ATTENTION_ATT][h * n + k];
             truth->grad[ATTENTION_VALUE][at_j] += de * att * slope(c, x);
             grad_query[at_i] += de * att * slope(c, x);
             truth->grad[ATTENTION_ATT][h * n + k] += de * leaky(c, x);
@@ -219,7 +226,7 @@ void attention_truth_backward(struct attention_truth *truth, const struct attent
 
 /* --- the same through a device --- */
 
-/* Block b of the in-edges (or, transposed, of the out-edges): columns first … end-1; all rows, or those with edges. */
+/* Block b of the in-edges (or, transposed, of the out-edges): columns first … end-1; all rows or those with edges. */
 static void open_block(struct device *device, const struct attention_case *c, int b, bool transposed,
                        struct device_block *block)
 {
@@ -241,8 +248,8 @@ static void open_block(struct device *device, const struct attention_case *c, in
         free(rows);
         rows = NULL;
     }
-    *block = (struct device_block){.n_row = n_row, .n_col = end - first, .n_edge = n_edge, .rows = rows, .indptr = indptr,
-                                   .cols = cols};
+    *block = (struct device_block){
+        .n_row = n_row, .n_col = end - first, .n_edge = n_edge, .rows = rows, .indptr = indptr, .cols = cols};
     cr_assert_eq(device->ops->block_open(device, block), STATUS_OK);
 }
 
@@ -292,15 +299,15 @@ static void run_block(struct device *device, const struct attention_case *c, int
         size_t n_bytes = device->ops->attention_scratch(block.n_row, &how);
         void *scratch = device_scratch(n_bytes);
         memset(scratch, 0x55, n_bytes);
-        device->ops->attention_backward_query(device, &block, &how, b == 0, c->with_self ? &own : NULL, &payload, &own_target,
-                                              scratch, result[ATTENTION_QUERY],
+        device->ops->attention_backward_query(device, &block, &how, b == 0, c->with_self ? &own : NULL, &payload,
+                                              &own_target, scratch, result[ATTENTION_QUERY],
                                               how.score == DEVICE_SCORE_MLP ? result[ATTENTION_ATT] : NULL);
         free(scratch);
     }
     close_block(device, &block);
     open_block(device, c, b, true, &block);
-    device->ops->attention_backward_source(device, &block, &how, b == 0, c->with_self ? &own_target : NULL, &payload_target,
-                                           &own, result[ATTENTION_VALUE],
+    device->ops->attention_backward_source(device, &block, &how, b == 0, c->with_self ? &own_target : NULL,
+                                           &payload_target, &own, result[ATTENTION_VALUE],
                                            how.score == DEVICE_SCORE_MLP ? NULL : result[ATTENTION_KEY]);
     close_block(device, &block);
 }
@@ -315,7 +322,7 @@ void attention_run(struct device *device, const void *context, float *out)
     }
     size_t heads = (size_t)(c->n * c->how.n_head), wide = heads * (size_t)c->how.n_column;
     struct device_attention_state state = {.peak_norm = device_scratch(2 * heads * sizeof(float))};
-    if (c->how.score == DEVICE_SCORE_ADD) {
+    if (c->how.score == DEVICE_SCORE_ADD && !c->forward_only) {
         state.positive = device_scratch(wide * sizeof(float));
         state.positive_weight = device_scratch(heads * sizeof(float));
         memset(state.positive, 0x55, wide * sizeof(float));
@@ -326,9 +333,11 @@ void attention_run(struct device *device, const void *context, float *out)
         run_block(device, c, b, false, &state, result);
     }
     device->ops->attention_finish(device, c->n, &c->how, &state, result[ATTENTION_OUT]);
-    device->ops->attention_backward_begin(device, c->n, &c->how, c->input[ATTENTION_OUT], result[ATTENTION_OUT], &state, false,
-                                          result[ATTENTION_QUERY]);
-    for (int b = 0; b < c->n_block; b++) {
+    if (!c->forward_only) {
+        device->ops->attention_backward_begin(device, c->n, &c->how, c->input[ATTENTION_OUT], result[ATTENTION_OUT],
+                                              &state, false, result[ATTENTION_QUERY]);
+    }
+    for (int b = 0; b < c->n_block && !c->forward_only; b++) {
         run_block(device, c, b, true, &state, result);
     }
     free(state.peak_norm);

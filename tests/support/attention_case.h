@@ -1,7 +1,7 @@
 /* Attention on a small dense graph: the direct computation in double, and the same through a device's operations.
  *
- * The truth walks a matrix of edges in three passes per row (greatest score, exponentials, sums) and knows neither blocks
- * nor running softmaxes nor devices. All nodes are both sources and destinations of one part.
+ * The truth walks a matrix of edges in three passes per row (greatest score, exponentials, sums) and knows neither
+ * blocks nor running softmaxes nor devices. All nodes are both sources and destinations of one part.
  */
 #ifndef TESTS_SUPPORT_ATTENTION_CASE_H
 #define TESTS_SUPPORT_ATTENTION_CASE_H
@@ -20,17 +20,19 @@ enum attention_tensor {
 
 struct attention_case {
     struct device_attention how;
-    int64_t n;           /* nodes */
-    int n_block;         /* columns come in this many blocks, one after another */
+    int64_t n;   /* nodes */
+    int n_block; /* columns come in this many blocks, one after another */
     bool with_self;
-    uint8_t *edge;       /* n × n: edge[i, j] where j sends to i; none from a node to itself */
+    bool forward_only;                /* as in evaluation: nothing is kept for gradients, which stay as they are */
+    uint8_t *edge;                    /* n × n: edge[i, j] where j sends to i; none from a node to itself */
     float *input[ATTENTION_TENSOR_N]; /* value, key, query, att; OUT: the gradient that arrives at the output */
-    uint32_t *node;      /* dataset ids */
+    uint32_t *node;                   /* dataset ids */
 };
 
-/* Random inputs; keys and queries (MLP: att) are `spread` times as wide. Row 3 of every seven has no edges, row 0 nearly all. */
-void attention_case_init(struct attention_case *c, enum device_score_kind score, int64_t n, int64_t n_head, int64_t n_column,
-                         double spread);
+/* Random inputs; keys and queries (MLP: att) are `spread` times as wide. Row 3 of every seven has no edges, row 0
+ * nearly all. */
+void attention_case_init(struct attention_case *c, enum device_score_kind score, int64_t n, int64_t n_head,
+                         int64_t n_column, double spread);
 void attention_case_release(struct attention_case *c);
 
 int64_t attention_size(const struct attention_case *c, enum attention_tensor tensor);
