@@ -78,16 +78,8 @@ INLINE vector vector_power(vector whole)
     return _mm256_castsi256_ps(_mm256_slli_epi32(k, 23));
 }
 
-/* All of 16 lanes added up, or the greatest: lanes 8 apart first, then 4, 2, 1. */
+/* The greatest of 16 lanes: lanes 8 apart first, then 4, 2, 1. */
 #define PARTS 2
-INLINE float parts_sum(const vector part[PARTS])
-{
-    __m256 all = _mm256_add_ps(part[0], part[1]);
-    all = _mm256_add_ps(all, _mm256_permute2f128_ps(all, all, 1));
-    all = _mm256_add_ps(all, _mm256_permute_ps(all, 0x4e));
-    return _mm256_cvtss_f32(_mm256_add_ps(all, _mm256_permute_ps(all, 0xb1)));
-}
-
 INLINE float parts_max(const vector part[PARTS])
 {
     __m256 all = _mm256_max_ps(part[0], part[1]);
@@ -96,7 +88,7 @@ INLINE float parts_max(const vector part[PARTS])
     return _mm256_cvtss_f32(_mm256_max_ps(all, _mm256_permute_ps(all, 0xb1)));
 }
 
-/* Four times parts_sum. */
+/* Four sums of 16 lanes, added up in the same order. */
 INLINE void parts_sums(float *to, vector part[4][PARTS])
 {
     __m256 a = _mm256_add_ps(part[0][0], part[0][1]), b = _mm256_add_ps(part[1][0], part[1][1]);

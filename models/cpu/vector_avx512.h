@@ -78,16 +78,8 @@ INLINE vector vector_power(vector whole)
     return _mm512_castsi512_ps(_mm512_slli_epi32(k, 23));
 }
 
-/* All of 16 lanes added up, or the greatest: lanes 8 apart first, then 4, 2, 1. */
+/* The greatest of 16 lanes: lanes 8 apart first, then 4, 2, 1. */
 #define PARTS 1
-INLINE float parts_sum(const vector part[PARTS])
-{
-    __m512 all = _mm512_add_ps(part[0], _mm512_shuffle_f32x4(part[0], part[0], 0x4e));
-    all = _mm512_add_ps(all, _mm512_shuffle_f32x4(all, all, 0xb1));
-    all = _mm512_add_ps(all, _mm512_permute_ps(all, 0x4e));
-    return _mm512_cvtss_f32(_mm512_add_ps(all, _mm512_permute_ps(all, 0xb1)));
-}
-
 INLINE float parts_max(const vector part[PARTS])
 {
     __m512 all = _mm512_max_ps(part[0], _mm512_shuffle_f32x4(part[0], part[0], 0x4e));
@@ -96,7 +88,7 @@ INLINE float parts_max(const vector part[PARTS])
     return _mm512_cvtss_f32(_mm512_max_ps(all, _mm512_permute_ps(all, 0xb1)));
 }
 
-/* Four times parts_sum. */
+/* Four sums of 16 lanes, added up in the same order. */
 INLINE void parts_sums(float *to, vector part[4][PARTS])
 {
     __m512 a = part[0][0], b = part[1][0], c = part[2][0], d = part[3][0];

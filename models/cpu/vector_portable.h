@@ -117,14 +117,8 @@ INLINE vector vector_power(vector whole)
     return whole;
 }
 
-/* All of 16 lanes added up, or the greatest: lanes 8 apart first, then 4, 2, 1. */
+/* The greatest of 16 lanes: lanes 8 apart first, then 4, 2, 1. */
 #define PARTS 4
-INLINE float parts_sum(const vector part[PARTS])
-{
-    vector all = vector_add(vector_add(part[0], part[2]), vector_add(part[1], part[3]));
-    return (all.lane[0] + all.lane[2]) + (all.lane[1] + all.lane[3]);
-}
-
 INLINE float parts_max(const vector part[PARTS])
 {
     vector all = vector_greater(vector_greater(part[0], part[2]), vector_greater(part[1], part[3]));
@@ -133,11 +127,12 @@ INLINE float parts_max(const vector part[PARTS])
     return even > odd ? even : odd;
 }
 
-/* Four times parts_sum. */
+/* Four sums of 16 lanes, added up in the same order. */
 INLINE void parts_sums(float *to, vector part[4][PARTS])
 {
     for (int64_t k = 0; k < 4; k++) {
-        to[k] = parts_sum(part[k]);
+        vector all = vector_add(vector_add(part[k][0], part[k][2]), vector_add(part[k][1], part[k][3]));
+        to[k] = (all.lane[0] + all.lane[2]) + (all.lane[1] + all.lane[3]);
     }
 }
 
