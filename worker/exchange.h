@@ -28,7 +28,7 @@ enum exchange_phase {
     EXCHANGE_PHASE_BACKWARD,
     EXCHANGE_PHASE_BACKWARD_2, /* an aggregate's second round backward */
     EXCHANGE_PHASE_EVALUATE,
-    EXCHANGE_PHASE_REDUCE,     /* up the tree; op 0 gradients and loss, op 1 scores, from op 2 on global ops' sums, forward and backward */
+    EXCHANGE_PHASE_REDUCE,     /* up the tree; op 0 gradients and loss, op 1 scores, from op 2 on global ops' sums */
     EXCHANGE_PHASE_SPREAD      /* down the ranks */
 };
 
@@ -44,7 +44,8 @@ struct exchange_piece {
  * exchange_progress, never otherwise. */
 struct exchange_offer {
     void *arg;
-    bool (*pack)(void *arg, uint32_t to, uint32_t from, size_t at, struct exchange_piece *out); /* false: no room now, ask again later */
+    /* false: no room now, ask again later */
+    bool (*pack)(void *arg, uint32_t to, uint32_t from, size_t at, struct exchange_piece *out);
     void (*sent)(void *arg, const void *bytes);
 };
 

@@ -283,11 +283,23 @@ static void relate(const struct truth *t, const struct op *op, const double *wei
     }
 }
 
+/* Element by element: bias, add, eps_add, max. */
+static void pointwise(const struct op *op, int64_t n_value, int64_t f, const double *const x[OP_N_IN],
+                      const double *const w[OP_N_PARAM], double *y)
+{
+    for (int64_t i = 0; i < n_value; i++) {
+        y[i] = op->kind == OP_KIND_BIAS  ? x[0][i] + w[0][i % f]
+               : op->kind == OP_KIND_ADD ? (double)op->a * x[0][i] + (double)op->b * x[1][i]
+               : op->kind == OP_KIND_MAX ? fmax(x[0][i], x[1][i])
+                                         : x[1][i] + (1.0 + w[0][0]) * x[0][i];
+    }
+}
+
 static void op_evaluate(struct truth *t, int index)
 {
     const struct program *program = t->program;
     const struct op *op = &program->op[index];
-    int64_t f = program->value[op->out].width, n_value = t->graph->n_node * f;
+    int64_t f = program->value[op->out].width;
     const double *x[OP_N_IN] = {0}, *w[OP_N_PARAM] = {0};
     double *y = t->value[op->out];
     for (int k = 0; k < OP_N_IN; k++) {
@@ -332,17 +344,8 @@ static void op_evaluate(struct truth *t, int index)
     case OP_KIND_CONCAT:
         concat(t, op, f, y);
         break;
-    case OP_KIND_MAX:
-        for (int64_t i = 0; i < n_value; i++) {
-            y[i] = fmax(x[0][i], x[1][i]);
-        }
-        break;
     default:
-        for (int64_t i = 0; i < n_value; i++) {
-            y[i] = op->kind == OP_KIND_BIAS  ? x[0][i] + w[0][i % f]
-                   : op->kind == OP_KIND_ADD ? (double)op->a * x[0][i] + (double)op->b * x[1][i]
-                                             : x[1][i] + (1.0 + w[0][0]) * x[0][i];
-        }
+        pointwise(op, t->graph->n_node * f, f, x, w, y);
     }
 }
 
