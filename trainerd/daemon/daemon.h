@@ -1,0 +1,23 @@
+/* The daemon: store, supervisor, server and their loop, from its configuration to its end. */
+#ifndef TRAINERD_DAEMON_DAEMON_H
+#define TRAINERD_DAEMON_DAEMON_H
+
+#include "protocol/status.h"
+
+#include <stddef.h>
+
+struct daemon_options {
+    const char *listen;       /* --listen; NULL: the config file's, else the user's or the system's runtime folder */
+    const char *state;        /* --state; NULL likewise */
+    const char *config;       /* --daemon-config; NULL: /etc/trainerd/trainerd.toml if it is there */
+    const char *const *set;   /* n_set settings of that file */
+    size_t n_set;
+};
+
+/* Serve until TERM or INT. Coordinators go on.
+ *
+ *   errors  STATUS_CONFIG its configuration; STATUS_CREATE the socket or state folder; STATUS_PEER another daemon serves them
+ */
+enum status daemon_run(const struct daemon_options *options);
+
+#endif

@@ -1,0 +1,58 @@
+/* Connections: JSON lines over a Unix or TCP socket, within limits, nobody held up by anybody else. See docs/protocol.md.
+ *
+ * Frames, deadlines, who the peer is (SO_PEERCRED, or the shared secret's challenge), and how much may wait to be read by it
+ * live here; what requests mean lives in commands.h.
+ */
+#ifndef TRAINERD_DAEMON_SERVER_H
+#define TRAINERD_DAEMON_SERVER_H
+
+#include "protocol/status.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <uv.h>
+
+struct server;
+struct connection;
+
+struct server_options {
+    const char *address;        /* unix:PATH or tcp:HOST:PORT */
+    const char *secret_file;    /* tcp: must be there, owner-only */
+    int32_t n_most_connection, n_most_of_uid;
+    size_t n_most_frame;        /* bytes of one line */
+    size_t n_most_unread;       /* bytes that wait to be read by a peer; beyond: it is dropped */
+    double hello_s, idle_s;     /* until the first request, between requests */
+};
+
+struct server_handler {
+    /* One request, an object; borrowed. Answer through connection_send, now or later. */
+    void (*request)(void *context, struct connection *connection, json_t *request);
+    /* Its peer is gone: forget it. */
+    void (*closed)(void *context, struct connection *connection);
+    /* All that was sent has left: a follower may be given more. */
+    void (*drained)(void *context, struct connection *connection);
+    void *context;
+};
+
+enum status server_open(uv_loop_t *loop, const struct server_options *options, const struct server_handler *handler,
+                        struct server **out);
+/* Closes all connections after what waits has left or a second has passed; the socket file is removed. */
+void server_close(struct server *server);
+/* Where it listens, as a client would write it. */
+const char *server_address(const struct server *server);
+
+/* Send an object as one line; the reference is taken. false: the peer reads too slowly and is dropped. */
+bool connection_send(struct connection *connection, json_t *object);
+size_t connection_unread(const struct connection *connection);
+/* Who it is. TCP with the secret: the daemon's own uid and is_admin. */
+uid_t connection_uid(const struct connection *connection);
+gid_t connection_gid(const struct connection *connection);
+bool connection_is_admin(const struct connection *connection); /* root, or the daemon's own user */
+/* A place for the handler's own. */
+void **connection_slot(struct connection *connection);
+/* It follows something: idle_s does not apply until it is released. */
+void connection_hold(struct connection *connection, bool held);
+
+#endif
