@@ -30,10 +30,11 @@ BELOW_models    := models protocol
 BELOW_worker    := worker models partition protocol
 BELOW_trainerd  := trainerd worker models partition protocol
 BELOW_training  := $(BELOW_trainerd)
+BELOW_daemon    := trainerd protocol
 LIB_protocol  := -ljansson -lxxhash -lucp -lucs
 LIB_partition := -lmetis -lzip -lz
 LIB_models    := -ldnnl
-LIB_trainerd  := -luv
+LIB_trainerd  := -luv -lsqlite3 -lsodium -lmicrohttpd -lcairo
 libs = $(foreach room,$(1),$(LIB_$(room))) -lm -lpthread
 
 MAINS := $(wildcard */main_*.c)
@@ -42,9 +43,9 @@ object = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 archive = $(foreach room,$(1),$(BUILD)/lib/$(room).a)
 
 # A program is the file <room>/main_<name>.c; '_' becomes '-': main_trainer_worker.c is build/bin/trainer-worker.
-# It is made of the rooms its own stands on; the daemon of fewer (scripts/check-links holds it to that).
+# It is made of the rooms its own stands on; the daemon and its client of fewer (scripts/check-links holds them to that).
 program = $(BUILD)/bin/$(subst _,-,$(patsubst main_%.c,%,$(notdir $(1))))
-program_rooms = $(if $(filter trainerd/main_trainerd.c,$(1)),trainerd protocol,$(BELOW_$(patsubst %/,%,$(dir $(1)))))
+program_rooms = $(if $(filter trainerd/main_trainerd.c trainerd/main_trainctl.c,$(1)),trainerd protocol,$(BELOW_$(patsubst %/,%,$(dir $(1)))))
 PROGRAMS := $(foreach m,$(MAINS),$(call program,$(m)))
 # A test program per folder below tests/unit and per other kind of test.
 TEST_ROOMS := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/unit/*/*.c)))))
