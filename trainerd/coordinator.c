@@ -2,6 +2,7 @@
 
 #include "partition/npy.h"
 #include "protocol/memory.h"
+#include "trainerd/events.h"
 #include "trainerd/interrupt.h"
 #include "trainerd/plan.h"
 #include "trainerd/result.h"
@@ -14,6 +15,7 @@
 
 struct coordinator {
     const struct coordinator_options *options;
+    struct events *events;               /* NULL: nobody follows */
     struct job job;
     char dir[PATH_MAX];
     struct checkpoint checkpoint;        /* to go on from */
@@ -149,6 +151,15 @@ static struct plan_input plan_input(const struct coordinator *c)
                                .program = &c->program, .rank_of_part = c->rank_of_part};
 }
 
+static int64_t memory_planned(const struct plan *plan)
+{
+    int64_t all = 0;
+    for (int32_t rank = 0; rank < plan->n_worker; rank++) {
+        all += plan->worker[rank].total;
+    }
+    return all;
+}
+
 /* Job, checkpoint, graph, parts, plan: everything that can be known without workers. */
 static enum status prepare(struct coordinator *c)
 {
@@ -177,7 +188,11 @@ static enum status prepare(struct coordinator *c)
         return status;
     }
     const struct plan_input input = plan_input(c);
-    return plan_build(&input, &c->plan);
+    status = plan_build(&input, &c->plan);
+    if (status == STATUS_OK) {
+        events_plan(c->events, memory_planned(&c->plan), c->plan.n_worker);
+    }
+    return status;
 }
 
 /* --- workers --- */
@@ -223,10 +238,25 @@ static enum status put_weights(struct coordinator *c)
     return status;
 }
 
+static void tell_workers(struct coordinator *c)
+{
+    int32_t n = (int32_t)c->job.workers.count;
+    struct events_worker *workers = memory_alloc((size_t)n, sizeof *workers);
+    for (int32_t rank = 0; rank < n; rank++) {
+        fleet_member(c->fleet, (uint32_t)rank, &workers[rank].pid, &workers[rank].host);
+    }
+    events_workers(c->events, workers, n);
+    free(workers);
+}
+
 static enum status start_fleet(struct coordinator *c)
 {
-    enum status status = fleet_open(&c->job, &interrupt_now, &c->fleet);
+    const struct fleet_setup setup = {.stop = &interrupt_now, .attempt = c->options->attempt, .events = c->events};
+    enum status status = fleet_open(&c->job, &setup, &c->fleet);
     c->training.fleet = c->fleet;
+    if (status == STATUS_OK) {
+        tell_workers(c);
+    }
     status = status == STATUS_OK ? fleet_place(c->fleet, c->partition.n_part, c->rank_of_part) : status;
     if (status != STATUS_OK) {
         return status;
@@ -273,10 +303,13 @@ static enum status train(struct coordinator *c)
     c->training.output = &c->output;
     c->training.progress = &c->progress;
     c->training.partition = &c->partition;
+    c->training.events = c->events;
     c->training.asked = &interrupt_asked;
+    c->training.keep = &interrupt_checkpoint;
     c->training.n_class = c->facts.n_class;
     c->training.multi_label = c->facts.multi_label;
     say_workers(c);
+    events_state(c->events, "STARTING");
     interrupt_mode(INTERRUPT_MODE_STOP);
     enum status status = start_fleet(c);
     status = status == STATUS_OK ? output_clear(&c->output, c->options->resume) : status;
@@ -285,6 +318,7 @@ static enum status train(struct coordinator *c)
         return status;
     }
     interrupt_mode(INTERRUPT_MODE_FINISH);
+    events_state(c->events, "RUNNING");
     status = training_run(&c->training);
     progress_end(&c->progress);
     double *spent = c->result.phase_s;
@@ -379,6 +413,7 @@ static void say_end(struct coordinator *c)
 
 static enum status run(struct coordinator *c)
 {
+    events_state(c->events, "PREPARING");
     enum status status = prepare(c);
     if (status != STATUS_OK) {
         return status;
@@ -427,11 +462,20 @@ enum status coordinator_run(const struct coordinator_options *options)
     c->start_s = c->phase_start_s = now_s();
     c->output.folder = c->output.metrics = -1;
     progress_init(&c->progress, stderr, progress_is_terminal(stderr));
-    enum status status = run(c);
+    enum status status = STATUS_OK;
+    if (options->folder != NULL) {
+        progress_say(&c->progress, "attempt %u", options->attempt);
+        status = events_open(options->folder, options->attempt, &c->events);
+    }
+    status = status == STATUS_OK ? run(c) : status;
     progress_end(&c->progress);
     /* Closing workers and files may fail in small ways; the reason that counts is the first. */
     char reason[1024];
     snprintf(reason, sizeof reason, "%s", status_reason());
+    struct events *events = c->events;
     release(c, status == STATUS_OK);
-    return status == STATUS_OK ? STATUS_OK : status_fail(status, "%s", reason);
+    status = status == STATUS_OK ? STATUS_OK : status_fail(status, "%s", reason);
+    events_end(events, status);
+    events_close(events);
+    return status;
 }

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct coordinator_options {
     const char *config;      /* the job file */
@@ -16,6 +17,8 @@ struct coordinator_options {
     bool resume;             /* go on from the newest checkpoint in the output folder */
     bool plan;               /* print what the job will take, and train nothing */
     bool json;               /* the plan as JSON on stdout rather than as text on stderr */
+    const char *folder;      /* the job's folder: see events.h; NULL: nobody follows */
+    uint32_t attempt;        /* at this job; 0: nobody counts them */
 };
 
 /* Run the job to its end. Progress goes to stderr; the reason of a failure is left in status_reason for the caller to print.

@@ -82,8 +82,9 @@ static void turn(struct fleet *fleet, bool (*done)(const struct fleet *fleet))
 enum status fleet_await(struct fleet *fleet, bool (*done)(const struct fleet *fleet))
 {
     while (fleet->failed == STATUS_OK && !done(fleet)) {
-        if (fleet->stop != NULL && *fleet->stop != 0) {
-            fleet_fail(fleet, NULL, STATUS_INTERRUPTED, "interrupted by signal %d", (int)*fleet->stop);
+        const volatile sig_atomic_t *stop = fleet->setup.stop;
+        if (stop != NULL && *stop != 0) {
+            fleet_fail(fleet, NULL, STATUS_INTERRUPTED, "interrupted by signal %d", (int)*stop);
             break;
         }
         turn(fleet, done);
@@ -201,11 +202,12 @@ static enum status workers_join(struct fleet *fleet)
     return fleet_await(fleet, all_connected);
 }
 
-enum status fleet_open(const struct job *job, const volatile sig_atomic_t *stop, struct fleet **out)
+enum status fleet_open(const struct job *job, const struct fleet_setup *setup, struct fleet **out)
 {
     struct fleet *fleet = memory_alloc(1, sizeof *fleet);
     fleet->job = job;
-    fleet->stop = stop;
+    fleet->setup = setup != NULL ? *setup : (struct fleet_setup){0};
+    fleet->attempt = fleet->setup.attempt;
     fleet->n_worker = (uint32_t)job->workers.count;
     fleet->workers = memory_alloc(fleet->n_worker, sizeof *fleet->workers);
     for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
@@ -230,6 +232,13 @@ enum status fleet_open(const struct job *job, const volatile sig_atomic_t *stop,
     }
     *out = fleet;
     return STATUS_OK;
+}
+
+void fleet_member(const struct fleet *fleet, uint32_t rank, uint32_t *pid_out, const char **host_out)
+{
+    const struct fleet_worker *worker = &fleet->workers[rank];
+    *pid_out = worker->pid;
+    *host_out = worker->was_started ? NULL : worker->host;
 }
 
 /* Those that were told to end do so by themselves; the rest is killed. */

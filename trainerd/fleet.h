@@ -12,6 +12,7 @@
 #include "protocol/memory.h"
 #include "protocol/message.h"
 #include "protocol/status.h"
+#include "trainerd/events.h"
 
 #include <signal.h>
 #include <stdbool.h>
@@ -28,6 +29,14 @@ struct fleet_report {
     uint64_t n_call;      /* allocations during the epoch, summed */
 };
 
+/* What opening a fleet takes besides the job; all may be left 0. */
+struct fleet_setup {
+    const volatile sig_atomic_t *stop; /* set by a signal handler to a signal number: every call returns STATUS_INTERRUPTED when
+                                          it sees it. Whoever wants the running epoch and a checkpoint first sets it after them */
+    uint32_t attempt;                  /* fences messages: greater than that of any fleet of this job before. 0: a random number */
+    const struct events *events;       /* whose folder takes the workers' stderr; NULL: it goes where ours does */
+};
+
 struct fleet_memory {     /* one worker */
     int64_t planned[MEMORY_N];
     int64_t measured[MEMORY_N];
@@ -36,12 +45,11 @@ struct fleet_memory {     /* one worker */
 
 /* Start (launcher local) or await (manual) job->workers.count workers and wire them up.
  *
- *   stop    set by a signal handler to a signal number (may be NULL): every call returns STATUS_INTERRUPTED when it sees it.
- *           Whoever wants the running epoch and a checkpoint first sets it only after them
- *   owns    borrows the job; the caller owns *out: fleet_close
+ *   setup   NULL: all 0
+ *   owns    borrows the job and what setup points to; the caller owns *out: fleet_close
  *   errors  STATUS_PEER a worker that does not come, leaves, or proves nothing; STATUS_CREATE the token file; STATUS_CONFIG
  */
-enum status fleet_open(const struct job *job, const volatile sig_atomic_t *stop, struct fleet **out);
+enum status fleet_open(const struct job *job, const struct fleet_setup *setup, struct fleet **out);
 
 /* End all workers: goodbye, then KILL; reap them. Nothing is left behind. NULL is allowed. Keeps status_reason. */
 void fleet_close(struct fleet *fleet);
@@ -71,6 +79,9 @@ enum status fleet_logits(struct fleet *fleet, int32_t part, float *to, size_t n_
 
 /* Memory as it is now, one entry per worker. */
 enum status fleet_memory(struct fleet *fleet, struct fleet_memory *memory_out);
+
+/* Who a worker is. *host_out: borrowed; NULL for one that was started here. */
+void fleet_member(const struct fleet *fleet, uint32_t rank, uint32_t *pid_out, const char **host_out);
 
 /* Processes started here that are still alive (for tests and messages). */
 int fleet_n_alive(const struct fleet *fleet);

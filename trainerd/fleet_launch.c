@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,20 +113,39 @@ static enum status token_pipe(const char *token, int *end_out)
     return STATUS_OK;
 }
 
+/* Where its stderr goes. *owned_out: ours to close, -1 if not. */
+static enum status log_open(const struct fleet_worker *worker, int *out, int *owned_out)
+{
+    const struct events *events = worker->fleet->setup.events;
+    *out = STDERR_FILENO;
+    *owned_out = -1;
+    if (events == NULL) {
+        return STATUS_OK;
+    }
+    char path[PATH_MAX];
+    enum status status = events_log_path(events, worker->rank, path);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    *out = *owned_out = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    return *out >= 0 ? STATUS_OK : status_fail(STATUS_CREATE, "cannot open '%s': %s", path, strerror(errno));
+}
+
 static enum status worker_start(struct fleet_worker *worker, const char *program, char **environment)
 {
     struct fleet *fleet = worker->fleet;
-    int token = -1;
-    enum status status = token_pipe(fleet->token, &token);
+    int token = -1, words = -1, words_owned = -1;
+    enum status status = log_open(worker, &words, &words_owned);
+    status = status == STATUS_OK ? token_pipe(fleet->token, &token) : status;
     if (status != STATUS_OK) {
-        return status;
+        goto out;
     }
     /* We listen already: a connection that is refused says that we are gone, and is not tried again. */
     char *arguments[] = {(char *)program, "--join", fleet->join, "--token-fd", "3", "--join-timeout", "0", NULL};
     uv_stdio_container_t stdio[] = {
         {.flags = UV_IGNORE},
         {.flags = UV_IGNORE}, /* standard output belongs to the job's owner */
-        {.flags = UV_INHERIT_FD, .data.fd = STDERR_FILENO},
+        {.flags = UV_INHERIT_FD, .data.fd = words},
         {.flags = UV_INHERIT_FD, .data.fd = token},
     };
     uv_process_options_t options = {
@@ -142,11 +162,16 @@ static enum status worker_start(struct fleet_worker *worker, const char *program
     worker->was_started = true;
     if (error != 0) {
         uv_close((uv_handle_t *)&worker->process, NULL);
-        return status_fail(STATUS_PEER, "cannot start worker %u, '%s': %s", worker->rank, program, uv_strerror(error));
+        status = status_fail(STATUS_PEER, "cannot start worker %u, '%s': %s", worker->rank, program, uv_strerror(error));
+        goto out;
     }
     worker->is_child = true;
     worker->pid = (uint32_t)worker->process.pid;
-    return STATUS_OK;
+out:
+    if (words_owned >= 0) {
+        close(words_owned);
+    }
+    return status;
 }
 
 /* trainer-worker lies beside the program that runs. */

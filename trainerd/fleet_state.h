@@ -55,7 +55,7 @@ struct fleet_worker {
 
 struct fleet {
     const struct job *job;
-    const volatile sig_atomic_t *stop;
+    struct fleet_setup setup;
     uv_loop_t loop;
     uv_tcp_t listener;
     uv_timer_t tick;

@@ -1,4 +1,4 @@
-/* What Ctrl-C, TERM and HUP mean to a coordinator, which depends on how far it is.
+/* What Ctrl-C, TERM and HUP mean to a coordinator, which depends on how far it is; and USR1, which asks for a checkpoint.
  *
  * Separate because signal handlers need flags that outlive every call; knows nothing of jobs.
  */
@@ -13,15 +13,19 @@ enum interrupt_mode {
     INTERRUPT_MODE_FINISH /* training: the first signal only asks, the second ends what is being waited for */
 };
 
-/* Catch INT, TERM and HUP; ignore PIPE and XFSZ, which writes report themselves. Starts in INTERRUPT_MODE_EXIT. */
-void interrupt_install(void);
+/* Catch INT, TERM, HUP and USR1; ignore PIPE and XFSZ, which writes report themselves. Starts in INTERRUPT_MODE_EXIT, whose end
+ * calls `farewell` before: from the signal handler. */
+void interrupt_install(void (*farewell)(void));
 
 void interrupt_mode(enum interrupt_mode mode);
 
 /* A signal number once training should end after the running epoch; 0 before. */
 extern volatile sig_atomic_t interrupt_asked;
 
-/* A signal number once calls should return at once: fleet_open's `stop`. */
+/* A signal number once calls should return at once: the fleet's `stop`. */
 extern volatile sig_atomic_t interrupt_now;
+
+/* Not 0 once a checkpoint is to be written after the running epoch; whoever writes it sets it to 0 before. */
+extern volatile sig_atomic_t interrupt_checkpoint;
 
 #endif

@@ -3,8 +3,10 @@
 #include "protocol/memory.h"
 #include "protocol/version.h"
 #include "trainerd/coordinator.h"
+#include "trainerd/events.h"
 #include "trainerd/interrupt.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,10 +27,12 @@ static const char help_text[] =
     "  --plan           print memory, traffic and partition quality without training\n"
     "  --json           the plan as JSON on standard output\n"
     "  --parent PID     stop as if interrupted when this process, which started it, is gone\n"
+    "  --job-folder DIR hold its lock, and leave events.jsonl and the workers' logs there, for a supervisor\n"
+    "  --attempt N      the number of this attempt at the job, from 1\n"
     "  --version, --help\n";
 
 enum { OPTION_CONFIG = 'c', OPTION_SET = 's', OPTION_RESUME = 'r', OPTION_PLAN = 'p', OPTION_JSON = 'j',
-       OPTION_PARENT = 'o', OPTION_VERSION = 'v', OPTION_HELP = 'h' };
+       OPTION_PARENT = 'o', OPTION_FOLDER = 'f', OPTION_ATTEMPT = 'a', OPTION_VERSION = 'v', OPTION_HELP = 'h' };
 
 static const struct option options[] = {{"config", required_argument, NULL, OPTION_CONFIG},
                                         {"set", required_argument, NULL, OPTION_SET},
@@ -36,6 +40,8 @@ static const struct option options[] = {{"config", required_argument, NULL, OPTI
                                         {"plan", no_argument, NULL, OPTION_PLAN},
                                         {"json", no_argument, NULL, OPTION_JSON},
                                         {"parent", required_argument, NULL, OPTION_PARENT},
+                                        {"job-folder", required_argument, NULL, OPTION_FOLDER},
+                                        {"attempt", required_argument, NULL, OPTION_ATTEMPT},
                                         {"version", no_argument, NULL, OPTION_VERSION},
                                         {"help", no_argument, NULL, OPTION_HELP},
                                         {NULL, 0, NULL, 0}};
@@ -49,9 +55,39 @@ static void follow_parent(const char *pid)
     }
 }
 
+static enum status read_attempt(const char *text, uint32_t *out)
+{
+    char *end;
+    errno = 0;
+    unsigned long number = strtoul(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end != '\0' || errno != 0 || number < 1 || number > UINT32_MAX) {
+        return status_fail(STATUS_USAGE, "--attempt is '%s', expected a number from 1 to %u", text, UINT32_MAX);
+    }
+    *out = (uint32_t)number;
+    return STATUS_OK;
+}
+
+static enum status check_arguments(int argc, char **argv, const struct coordinator_options *request)
+{
+    if (optind < argc) {
+        return status_fail(STATUS_USAGE, "unexpected argument '%s'; see trainer-coordinator --help", argv[optind]);
+    }
+    if (request->config == NULL) {
+        return status_fail(STATUS_USAGE, "no job file is given; expected --config FILE");
+    }
+    if (request->json && !request->plan) {
+        return status_fail(STATUS_USAGE, "--json goes with --plan; see trainer-coordinator --help");
+    }
+    if ((request->folder != NULL) != (request->attempt != 0)) {
+        return status_fail(STATUS_USAGE, "--job-folder and --attempt go together; see trainer-coordinator --help");
+    }
+    return STATUS_OK;
+}
+
 /* Fill *out; `is_done` when the arguments asked for words only, which were printed. */
 static enum status read_arguments(int argc, char **argv, const char **set, struct coordinator_options *out, bool *is_done)
 {
+    enum status status;
     *out = (struct coordinator_options){.set = set};
     opterr = 0;
     for (;;) {
@@ -59,16 +95,7 @@ static enum status read_arguments(int argc, char **argv, const char **set, struc
         int at = optind, option = getopt_long(argc, argv, "+:", options, NULL);
         switch (option) {
         case -1:
-            if (optind < argc) {
-                return status_fail(STATUS_USAGE, "unexpected argument '%s'; see trainer-coordinator --help", argv[optind]);
-            }
-            if (out->config == NULL) {
-                return status_fail(STATUS_USAGE, "no job file is given; expected --config FILE");
-            }
-            if (out->json && !out->plan) {
-                return status_fail(STATUS_USAGE, "--json goes with --plan; see trainer-coordinator --help");
-            }
-            return STATUS_OK;
+            return check_arguments(argc, argv, out);
         case OPTION_CONFIG:
             out->config = optarg;
             break;
@@ -87,6 +114,15 @@ static enum status read_arguments(int argc, char **argv, const char **set, struc
         case OPTION_PARENT:
             follow_parent(optarg);
             break;
+        case OPTION_FOLDER:
+            out->folder = optarg;
+            break;
+        case OPTION_ATTEMPT:
+            status = read_attempt(optarg, &out->attempt);
+            if (status != STATUS_OK) {
+                return status;
+            }
+            break;
         case OPTION_VERSION:
         case OPTION_HELP:
             fputs(option == OPTION_HELP ? help_text : "trainer-coordinator " TRAINERD_VERSION "\n", stdout);
@@ -103,7 +139,7 @@ static enum status read_arguments(int argc, char **argv, const char **set, struc
 int main(int argc, char **argv)
 {
     log_init("coordinator", -1, LOG_LEVEL_WARN);
-    interrupt_install();
+    interrupt_install(events_end_at_once);
     struct coordinator_options request;
     bool is_done = false;
     const char **set = memory_alloc((size_t)argc, sizeof *set);

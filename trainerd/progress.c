@@ -140,19 +140,17 @@ static void append_bar(struct line *line, int64_t n_done, int64_t n_epoch)
 }
 
 /* Most wanted first: a narrow window loses the end, and the bar. */
-static void line_build(const struct progress *progress, const struct progress_epoch *now, double began_s, double now_s,
-                       struct line *line)
+static void line_build(const struct progress *progress, struct line *line)
 {
     char text[PROGRESS_TEXT_BYTES];
+    const struct progress_epoch *now = &progress->last;
     append(line, "epoch %lld/%lld", (long long)now->n_done, (long long)progress->n_epoch);
     if (progress->is_live && line->columns >= BAR_COLUMNS && progress->n_epoch > 0) {
         append_bar(line, now->n_done, progress->n_epoch);
     }
     append(line, "loss %.4g", now->loss);
-    int64_t n_here = now->n_done - progress->n_first;
-    if (n_here > 0 && now->n_done < progress->n_epoch) {
-        double per_epoch = (now_s - began_s) / (double)(n_here > 1 ? n_here - 1 : 1);
-        progress_duration(per_epoch * (double)(progress->n_epoch - now->n_done), text);
+    if (progress->left_s > 0.0) {
+        progress_duration(progress->left_s, text);
         append(line, "%s left", text);
     }
     append_metric(line, "train", now->train);
@@ -164,6 +162,16 @@ static void line_build(const struct progress *progress, const struct progress_ep
         progress_bytes((double)now->n_bytes, text);
         append(line, "%s/epoch", text);
     }
+}
+
+static double left_s(const struct progress *progress, double now_s)
+{
+    int64_t n_done = progress->last.n_done, n_here = n_done - progress->n_first;
+    if (n_here <= 0) {
+        return NAN;
+    }
+    double per_epoch = (now_s - progress->start_s) / (double)(n_here > 1 ? n_here - 1 : 1);
+    return n_done < progress->n_epoch ? per_epoch * (double)(progress->n_epoch - n_done) : 0.0;
 }
 
 void progress_epoch(struct progress *progress, const struct progress_epoch *epoch, double now_s)
@@ -178,7 +186,8 @@ void progress_epoch(struct progress *progress, const struct progress_epoch *epoc
         now.test = progress->last.test;
     }
     progress->last = now;
-    double since = now_s - progress->shown_s, began_s = progress->start_s;
+    progress->left_s = left_s(progress, now_s);
+    double since = now_s - progress->shown_s;
     if (now.n_done - progress->n_first == 1) {
         progress->start_s = now_s; /* the first epoch warms up: later estimates leave it out */
     }
@@ -190,7 +199,7 @@ void progress_epoch(struct progress *progress, const struct progress_epoch *epoc
         return;
     }
     struct line line = {.columns = progress->is_live ? window_columns(progress) : LINE_BYTES - 8};
-    line_build(progress, &now, began_s, now_s, &line);
+    line_build(progress, &line);
     fprintf(progress->file, progress->is_live ? "\r%s\x1b[K" : "%s\n", line.text);
     fflush(progress->file);
     progress->is_drawn = progress->is_live;

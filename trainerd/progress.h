@@ -28,6 +28,7 @@ struct progress {
     int64_t n_evaluation;      /* seen so far */
     int64_t stride;            /* every so-many-th evaluation gets a plain line */
     double start_s, shown_s;   /* of training, its first epoch left out once it is over; of the last line */
+    double left_s;             /* what the epochs not done will take; NaN: not known */
     struct progress_epoch last;/* with the metrics of the last evaluation */
 };
 

@@ -225,8 +225,23 @@ static enum status save_checkpoint(struct training *training)
     status = save_arrays(training, &checkpoint, room);
     free(job);
     memory_release(MEMORY_OTHER, room, n, sizeof *room);
+    if (status == STATUS_OK) {
+        events_checkpoint(training->events, training->state.n_epoch, training->output->dir);
+    }
     training->checkpoint_s += clock_s(CLOCK_MONOTONIC) - start;
     return status;
+}
+
+/* Every so many epochs, and when somebody asks. */
+static bool is_checkpoint_due(struct training *training)
+{
+    const struct job_train *train = &training->job->train;
+    int64_t n_epoch = training->state.n_epoch;
+    bool is_asked = training->keep != NULL && *training->keep != 0;
+    if (is_asked) {
+        *training->keep = 0; /* before the state is read: whoever asks from now on gets another one */
+    }
+    return is_asked || (train->checkpoint_every > 0 && (n_epoch == train->epochs || n_epoch % train->checkpoint_every == 0));
 }
 
 /* --- the loop --- */
@@ -264,11 +279,10 @@ static enum status run_epoch(struct training *training, int64_t epoch)
     const struct progress_epoch seen = {.n_done = epoch + 1, .is_evaluated = evaluate, .loss = now.loss,
                                         .train = now.train, .valid = now.valid, .test = now.test,
                                         .epoch_s = report.epoch_s, .n_bytes = (int64_t)report.bytes_received};
-    progress_epoch(training->progress, &seen, clock_s(CLOCK_MONOTONIC));
-    if (train->checkpoint_every > 0 && (is_last || (epoch + 1) % train->checkpoint_every == 0)) {
-        status = save_checkpoint(training);
-    }
-    return status;
+    double now_s = clock_s(CLOCK_MONOTONIC);
+    progress_epoch(training->progress, &seen, now_s);
+    events_epoch(training->events, training->progress, now_s);
+    return is_checkpoint_due(training) ? save_checkpoint(training) : STATUS_OK;
 }
 
 /* Mean loss of the training rows, from an evaluation's sums. */

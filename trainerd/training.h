@@ -10,6 +10,7 @@
 #include "protocol/job.h"
 #include "protocol/status.h"
 #include "trainerd/checkpoint.h"
+#include "trainerd/events.h"
 #include "trainerd/fleet.h"
 #include "trainerd/output.h"
 #include "trainerd/progress.h"
@@ -27,8 +28,10 @@ struct training {
     struct fleet *fleet;
     struct output *output;
     struct progress *progress;
+    struct events *events;              /* NULL: nobody follows */
     const struct partition *partition;
     const volatile sig_atomic_t *asked; /* a signal number: stop after the running epoch */
+    volatile sig_atomic_t *keep;        /* not 0: write a checkpoint after the running epoch, and set to 0. NULL: nobody asks */
     int32_t n_class;
     bool multi_label;
     enum job_metric metric;

@@ -218,7 +218,7 @@ Test(fleet, workers_that_only_wait_are_not_taken_for_silent)
     struct fleet *fleet;
     struct fleet_memory memory[2];
     int64_t n_weight;
-    cr_assert_eq(fleet_open(&job, &alarm_rang, &fleet), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(fleet_open(&job, &(struct fleet_setup){.stop = &alarm_rang}, &fleet), STATUS_OK, "%s", status_reason());
     signal(SIGALRM, alarm_note);
     alarm(5);
     cr_assert_eq(fleet_ready(fleet, memory, &n_weight), STATUS_INTERRUPTED, "%s", status_reason());
@@ -285,7 +285,7 @@ Test(fleet, a_stop_signal_ends_the_wait_for_workers)
     struct job job = fleet_case(1, 1);
     volatile sig_atomic_t stop = SIGTERM;
     struct fleet *fleet;
-    cr_assert_eq(fleet_open(&job, &stop, &fleet), STATUS_INTERRUPTED);
+    cr_assert_eq(fleet_open(&job, &(struct fleet_setup){.stop = &stop}, &fleet), STATUS_INTERRUPTED);
     fleet_check_reason((const char *const[]){"signal 15", NULL});
     fleet_check_childless();
 }

@@ -283,7 +283,7 @@ Test(join, a_worker_with_the_wrong_token_is_told_so)
     cr_assert_eq(chmod(folder_path("wrong"), 0600), 0);
     signal(SIGCHLD, child_note); /* nobody joins: its end is what the coordinator waits for */
     pid_t pid = beside(wrong_run, port);
-    cr_assert_eq(fleet_open(&job, &child_ended, &fleet), STATUS_INTERRUPTED, "%s", status_reason());
+    cr_assert_eq(fleet_open(&job, &(struct fleet_setup){.stop = &child_ended}, &fleet), STATUS_INTERRUPTED, "%s", status_reason());
     expect_exit(pid, status_exit_code(STATUS_PEER));
     folder_read("said", said, sizeof said);
     cr_assert_not_null(strstr(said, "the token is not this job's"), "%s", said);

@@ -1,0 +1,203 @@
+/* A coordinator that a supervisor follows: what it leaves in the job's folder, and what its signals do. */
+#include "tests/support/folder.h"
+#include "tests/support/machines.h"
+#include "tests/support/patience.h"
+#include "tests/support/results.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <jansson.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char program[PATH_MAX];
+
+static void make_all(void)
+{
+    program_find("trainer-coordinator", program, sizeof program);
+    folder_make();
+    folder_write("job.toml", "[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n[model]\nhidden = 8\n"
+                             "[workers]\ncount = 2\nthreads = 1\n[output]\ndir = \"o\"\n");
+    cr_assert_eq(mkdir(folder_path("job"), 0700), 0);
+}
+
+TestSuite(followed, .init = make_all, .fini = folder_remove, .timeout = 180);
+
+/* Start an attempt of the job. */
+static void start(struct process *process, const char *attempt, const char *setting)
+{
+    process_start(process, NULL, folder, NULL,
+                  (const char *const[]){program, "--config", "job.toml", "--job-folder", "job", "--attempt", attempt, "--set",
+                                        setting, NULL});
+}
+
+static void expect_exit(struct process *process, int code)
+{
+    int got = process_finish(process);
+    cr_assert_eq(got, code, "exit %d: %s", got, process->words);
+}
+
+/* All whole lines so far; the caller's. */
+static json_t *events(void)
+{
+    json_t *all = json_array();
+    FILE *file = fopen(folder_path("job/events.jsonl"), "r");
+    char line[4096];
+    while (file != NULL && fgets(line, sizeof line, file) != NULL && strchr(line, '\n') != NULL) {
+        json_t *one = json_loads(line, 0, NULL);
+        cr_assert_not_null(one, "%s", line);
+        json_array_append_new(all, one);
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return all;
+}
+
+/* The newest event of this name; borrowed. NULL: none. */
+static json_t *newest(json_t *all, const char *name)
+{
+    for (size_t i = json_array_size(all); i > 0; i--) {
+        json_t *one = json_array_get(all, i - 1);
+        if (strcmp(json_string_value(json_object_get(one, "event")), name) == 0) {
+            return one;
+        }
+    }
+    return NULL;
+}
+
+static double number(json_t *event, const char *key)
+{
+    json_t *value = json_object_get(event, key);
+    cr_assert(json_is_number(value), "%s", key);
+    return json_number_value(value);
+}
+
+static void await_event(const char *name)
+{
+    bool is_there = false;
+    for (double since = now_s(); !is_there && patience_left(since);) {
+        json_t *all = events();
+        is_there = newest(all, name) != NULL;
+        json_decref(all);
+    }
+    cr_assert(is_there, "event '%s' never came", name);
+}
+
+static void expect_end(int code, const char *status, const char *reason, bool restartable)
+{
+    json_t *all = events(), *end = json_array_get(all, json_array_size(all) - 1);
+    cr_assert_str_eq(json_string_value(json_object_get(end, "event")), "end");
+    cr_assert_eq(number(end, "exit_code"), code);
+    cr_assert_str_eq(json_string_value(json_object_get(end, "status")), status);
+    const char *words = json_string_value(json_object_get(end, "reason"));
+    cr_assert_not_null(strstr(words, reason), "%s", words);
+    cr_assert_eq(json_is_true(json_object_get(end, "restartable")), restartable);
+    json_decref(all);
+}
+
+Test(followed, an_attempt_tells_its_states_plan_workers_epochs_and_end)
+{
+    struct process run = {0};
+    start(&run, "2", "train.epochs=30");
+    expect_exit(&run, 0);
+    cr_assert_eq(strncmp(run.words, "attempt 2\n", 10), 0, "%s", run.words);
+    json_t *all = events();
+    static const char *const order[] = {"begin", "state", "plan", "state", "workers", "state", "epoch"};
+    static const char *const states[] = {"PREPARING", "STARTING", "RUNNING"};
+    size_t n_state = 0;
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        json_t *one = json_array_get(all, i);
+        cr_assert_str_eq(json_string_value(json_object_get(one, "event")), order[i]);
+        cr_assert_eq(number(one, "attempt"), 2);
+        if (strcmp(order[i], "state") == 0) {
+            cr_assert_str_eq(json_string_value(json_object_get(one, "state")), states[n_state++]);
+        }
+    }
+    cr_assert_eq(number(json_array_get(all, 0), "pid"), run.pid);
+    cr_assert_gt(number(newest(all, "plan"), "memory"), 0);
+    cr_assert_eq(json_array_size(json_object_get(newest(all, "workers"), "workers")), 2);
+    cr_assert_eq(number(newest(all, "epoch"), "epoch"), 30);
+    cr_assert_eq(number(newest(all, "epoch"), "epochs"), 30);
+    cr_assert_gt(number(newest(all, "epoch"), "valid_metric"), 0);
+    cr_assert_eq(number(newest(all, "epoch"), "seconds_left"), 0);
+    json_decref(all);
+    expect_end(0, "OK", "done", false);
+    cr_assert(folder_has("job/rank-0.log") && folder_has("job/rank-1.log"));
+}
+
+Test(followed, a_second_attempt_is_refused_while_the_first_lives)
+{
+    struct process run = {0}, other = {0};
+    start(&run, "1", "train.epochs=100000000");
+    await_event("epoch");
+    start(&other, "2", "output.dir=p");
+    expect_exit(&other, 69);
+    cr_assert_not_null(strstr(other.words, "'job/lock' is held: another attempt of this job runs"), "%s", other.words);
+    cr_assert_not(folder_has("p"));
+    cr_assert_eq(kill(run.pid, SIGKILL), 0);
+    expect_exit(&run, 1000 + SIGKILL);
+    start(&other, "2", "train.epochs=3");
+    expect_exit(&other, 0);
+    expect_end(0, "OK", "done", false);
+}
+
+Test(followed, usr1_writes_a_checkpoint_and_training_goes_on)
+{
+    struct process run = {0};
+    start(&run, "1", "train.epochs=100000000");
+    await_event("epoch");
+    cr_assert_eq(kill(run.pid, SIGUSR1), 0);
+    await_event("checkpoint");
+    json_t *all = events(), *saved = newest(all, "checkpoint");
+    double n_epoch = number(saved, "epoch");
+    cr_assert_eq(access(folder_path(json_string_value(json_object_get(saved, "path"))), R_OK), 0);
+    json_decref(all);
+    for (double since = now_s(), n = 0; n <= n_epoch; all = events(), n = number(newest(all, "epoch"), "epoch"), json_decref(all)) {
+        cr_assert(patience_left(since), "it goes on after %g epochs", n_epoch);
+    }
+    cr_assert_eq(kill(run.pid, SIGTERM), 0);
+    expect_exit(&run, 75);
+    expect_end(75, "INTERRUPTED", "checkpoint saved in 'o/checkpoint'", true);
+    all = events();
+    cr_assert_gt(number(newest(all, "checkpoint"), "epoch"), n_epoch);
+    json_decref(all);
+}
+
+Test(followed, a_lost_worker_is_the_reason_of_the_end)
+{
+    struct process run = {0};
+    start(&run, "1", "train.epochs=100000000");
+    await_event("epoch");
+    json_t *all = events(), *worker = json_array_get(json_object_get(newest(all, "workers"), "workers"), 1);
+    pid_t pid = (pid_t)number(worker, "pid");
+    cr_assert_str_eq(json_string_value(json_object_get(worker, "host")), ".");
+    json_decref(all);
+    cr_assert_eq(kill(pid, SIGKILL), 0);
+    expect_exit(&run, 69);
+    expect_end(69, "PEER", "was killed by signal 9", true);
+}
+
+Test(followed, a_bad_job_ends_with_its_reason_and_no_wish_to_try_again)
+{
+    struct process run = {0};
+    start(&run, "1", "train.lr=-1");
+    expect_exit(&run, 78);
+    expect_end(78, "CONFIG", "train.lr", false);
+}
+
+Test(followed, folder_and_attempt_go_together)
+{
+    struct process run = {0};
+    process_start(&run, NULL, folder, NULL, (const char *const[]){program, "--config", "job.toml", "--attempt", "1", NULL});
+    expect_exit(&run, 2);
+    cr_assert_not_null(strstr(run.words, "--job-folder and --attempt go together"), "%s", run.words);
+    struct process odd = {0};
+    start(&odd, "0", "train.epochs=1");
+    expect_exit(&odd, 2);
+    cr_assert_not_null(strstr(odd.words, "--attempt is '0', expected a number from 1 to "), "%s", odd.words);
+}

@@ -1,0 +1,64 @@
+/* A job's folder, as a supervisor follows it: the lock of the attempt that runs, what happens to it, its workers' logs.
+ *
+ * FOLDER/lock is held (flock) for a coordinator's life. FOLDER/events.jsonl holds one JSON object per line, over all attempts;
+ * each line has "ts" (seconds since 1970), "attempt" and "event":
+ *
+ *   begin       pid                         this attempt has the lock
+ *   state       state                       "PREPARING" graph, parts, plan · "STARTING" workers · "RUNNING" epochs
+ *   plan        memory, workers             bytes of all workers together, how many they are
+ *   workers     workers                     [{"rank", "pid", "host"}]; host "." is the coordinator's own
+ *   epoch       epoch, epochs, loss, train_metric, valid_metric, test_metric, epoch_s, seconds_left
+ *                                           epoch: how many are done. null where not known. At most 10 lines a second: of epochs
+ *                                           in between, the last is written before the next line of another event
+ *   checkpoint  epoch, path                 it is on the disk
+ *   end         exit_code, status, reason, restartable
+ *                                           on the disk before the process ends. status: a name of STATUS_LIST. restartable:
+ *                                           another attempt may get further. A process that is gone without this line died
+ *
+ * A line that a death cut short has no newline; the next attempt ends it, so that only whole lines are read and one that is no
+ * JSON is passed over. Numbers of epochs may go back from one attempt to the next. Readers pass over what they do not know.
+ * A line that does not fit on the disk is left out: training matters more than news of it. In every call NULL stands for a job
+ * that nobody follows.
+ */
+#ifndef TRAINERD_EVENTS_H
+#define TRAINERD_EVENTS_H
+
+#include "protocol/status.h"
+
+#include <limits.h>
+#include <stdint.h>
+
+struct progress;
+struct events;
+
+struct events_worker {
+    uint32_t pid;
+    const char *host; /* NULL: the coordinator's own */
+};
+
+/* Take the folder and write "begin".
+ *
+ *   owns    the caller owns *out: events_close. One may be open in a process
+ *   errors  STATUS_PEER another attempt of the job runs; STATUS_NO_INPUT no such folder; STATUS_CREATE
+ */
+enum status events_open(const char *folder, uint32_t attempt, struct events **out);
+void events_close(struct events *events);
+
+void events_state(struct events *events, const char *state);
+void events_plan(struct events *events, int64_t memory, int32_t n_worker);
+/* In the order of their ranks. workers n_worker */
+void events_workers(struct events *events, const struct events_worker *workers, int32_t n_worker);
+/* The epoch that `progress` has just taken in. now_s: its clock */
+void events_epoch(struct events *events, const struct progress *progress, double now_s);
+/* output: the job's output folder */
+void events_checkpoint(struct events *events, int64_t n_epoch, const char *output);
+/* How the attempt ended; status_reason for the reason. */
+void events_end(struct events *events, enum status status);
+
+/* STATUS_INTERRUPTED from a signal handler that ends the process before training begins. */
+void events_end_at_once(void);
+
+/* FOLDER/rank-<rank>.log. errors  STATUS_CREATE */
+enum status events_log_path(const struct events *events, uint32_t rank, char out[PATH_MAX]);
+
+#endif
