@@ -92,6 +92,8 @@ struct job_record {
     int32_t n_restart;        /* attempts that failed and were followed by another */
     pid_t pid;                /* 0: none runs */
     uint64_t pid_start;       /* of that process, in ticks since boot: a pid alone may be another's by now */
+    double attempt_at;        /* when the present attempt began; 0: none is under way */
+    double ran_s;             /* of the attempts before it, all together: what time_limit_s is held against */
     double next_attempt_at;   /* BACKING_OFF: not before */
     int64_t n_event_bytes;    /* of the job's events file, taken into this record */
     bool cancel, checkpointed;/* asked for; a checkpoint to go on from is there */

@@ -9,14 +9,20 @@
 
 struct jobs;
 
-/* Who hears of changes (the server's followers, the supervisor, metrics). Called after the change is kept. */
+/* Who hears of changes (the server's followers, the supervisor, metrics), progress and reasons to wait included. Called after
+ * the change is kept; it may not change a job itself. */
 typedef void jobs_listener(void *context, const struct job_record *record);
 
 enum status jobs_open(const char *state_folder, struct jobs **out);
 void jobs_close(struct jobs *jobs);
 void jobs_listen(struct jobs *jobs, jobs_listener *listener, void *context);
 
-/* Accept a job. existing_out: another job of this owner has its submission id; nothing was made. */
+/* Accept a job. In `record` the caller gives uid, gid, priority, time_limit_s, max_restarts, and a name unless the job file's
+ * will do; the rest is found here, and so is submission->output.
+ *
+ *   existing_out  another job of this owner has its submission id, and nothing was made; else 0
+ *   errors        STATUS_CONFIG the job file is wrong; STATUS_IO it cannot be kept
+ */
 enum status jobs_submit(struct jobs *jobs, struct job_record *record, const struct store_submission *submission,
                         int64_t *existing_out);
 
@@ -36,8 +42,13 @@ enum status jobs_change(struct jobs *jobs, const struct job_record *changed);
  * job's events). */
 void jobs_progress(struct jobs *jobs, int64_t id, const struct job_progress *progress, int64_t n_event_bytes);
 
+/* Why a queued job waits: in memory alone, since the queue finds it again, and with many jobs it changes for all at once. */
+void jobs_wait(struct jobs *jobs, int64_t id, enum job_reason reason, const char *text);
+
 /* STATE/jobs/<id>: job.toml, events.jsonl, log, rank-<r>.log of a job. out PATH_MAX */
 void jobs_folder(const struct jobs *jobs, int64_t id, char *out);
+/* Make it with its job.toml, the owner's and nobody else's; nothing if it is there. errors  STATUS_CREATE, STATUS_IO */
+enum status jobs_folder_make(const struct jobs *jobs, int64_t id);
 struct store *jobs_store(const struct jobs *jobs);
 
 #endif

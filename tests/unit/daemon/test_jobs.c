@@ -1,0 +1,261 @@
+#include "trainerd/daemon/jobs.h"
+#include "tests/support/folder.h"
+
+#include <criterion/criterion.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct jobs *jobs;
+
+static void begin(void)
+{
+    folder_make();
+    cr_assert_eq(jobs_open(folder, &jobs), STATUS_OK, "%s", status_reason());
+}
+
+static void end(void)
+{
+    jobs_close(jobs);
+    folder_remove();
+}
+
+TestSuite(jobs, .init = begin, .fini = end);
+
+#define GOOD "name = \"good\"\n[dataset]\ngenerator = \"karate\"\n[workers]\ncount = 2\nthreads = 3\n"
+
+static enum status submit(const char *name, uid_t uid, const char *config, const char *setting, int64_t *id_out)
+{
+    struct job_record record = {.uid = uid, .gid = 100, .max_restarts = 3};
+    snprintf(record.name, sizeof record.name, "%s", name);
+    const struct store_submission submission = {.submission_id = "", .config = config, .set = &setting,
+                                                .n_set = setting == NULL ? 0 : 1, .folder = "/home/ann"};
+    int64_t existing;
+    enum status status = jobs_submit(jobs, &record, &submission, &existing);
+    *id_out = record.id;
+    return status;
+}
+
+static int64_t good(const char *name, uid_t uid)
+{
+    int64_t id;
+    cr_assert_eq(submit(name, uid, GOOD, NULL, &id), STATUS_OK, "%s", status_reason());
+    return id;
+}
+
+static void reopen(void)
+{
+    jobs_close(jobs);
+    jobs = NULL;
+    cr_assert_eq(jobs_open(folder, &jobs), STATUS_OK, "%s", status_reason());
+}
+
+Test(jobs, a_submitted_job_is_queued_with_what_its_file_asks_for)
+{
+    int64_t id = good("", 1000);
+    const struct job_record *job = jobs_get(jobs, id);
+    cr_assert_eq(job->state, JOB_STATE_QUEUED);
+    cr_assert_str_eq(job->name, "good");
+    cr_assert_eq(job->n_worker, 2);
+    cr_assert_eq(job->n_slot, 6);
+    cr_assert_eq(job->n_gpu, 0);
+    cr_assert_eq(job->memory, -1);
+    cr_assert_eq(job->exit_code, -1);
+    cr_assert_eq(job->progress.n_epoch, 200);
+    cr_assert(isnan(job->progress.loss));
+    cr_assert_gt(job->submitted_at, 1e9);
+    struct store_submission kept;
+    cr_assert_eq(store_submission_get(jobs_store(jobs), id, &kept), STATUS_OK);
+    cr_assert_str_eq(kept.output, "/home/ann/runs/good");
+    store_submission_release(&kept);
+}
+
+Test(jobs, a_bad_job_file_is_refused_with_its_place_and_nothing_is_made)
+{
+    int64_t id;
+    cr_assert_eq(submit("", 1000, "[train]\nepoch = 3\n", NULL, &id), STATUS_CONFIG);
+    cr_assert_not_null(strstr(status_reason(), "job.toml:2:1: unknown key 'epoch'"), "%s", status_reason());
+    cr_assert_eq(submit("", 1000, GOOD, "train.lr=-1", &id), STATUS_CONFIG);
+    cr_assert_not_null(strstr(status_reason(), "--set train.lr"), "%s", status_reason());
+    size_t n;
+    jobs_all(jobs, &n);
+    cr_assert_eq(n, 0);
+}
+
+Test(jobs, all_jobs_are_there_again_after_a_restart)
+{
+    good("a", 1000);
+    int64_t id = good("b", 1000);
+    struct job_record changed = *jobs_get(jobs, id);
+    changed.state = JOB_STATE_CANCELLED;
+    cr_assert_eq(jobs_change(jobs, &changed), STATUS_OK);
+    reopen();
+    size_t n;
+    const struct job_record *const *all = jobs_all(jobs, &n);
+    cr_assert_eq(n, 2);
+    cr_assert_str_eq(all[0]->name, "a");
+    cr_assert_eq(all[1]->state, JOB_STATE_CANCELLED);
+}
+
+Test(jobs, each_step_of_the_state_machine_is_allowed_or_refused_as_it_says)
+{
+    /* Columns in the order of the states: QUEUED PREPARING STARTING RUNNING SUCCEEDED FAILED CANCELLED. */
+    static const char *const allowed[JOB_STATE_N] = {
+        [JOB_STATE_QUEUED] = "yy...yy",
+        [JOB_STATE_PREPARING] = "yyyyyyy",
+        [JOB_STATE_STARTING] = "y.yyyyy",
+        [JOB_STATE_RUNNING] = "y..yyyy",
+        [JOB_STATE_SUCCEEDED] = ".......",
+        [JOB_STATE_FAILED] = "y......",
+        [JOB_STATE_CANCELLED] = "y......",
+    };
+    static const enum job_state way[JOB_STATE_N][4] = {
+        [JOB_STATE_QUEUED] = {JOB_STATE_QUEUED},
+        [JOB_STATE_PREPARING] = {JOB_STATE_PREPARING},
+        [JOB_STATE_STARTING] = {JOB_STATE_PREPARING, JOB_STATE_STARTING},
+        [JOB_STATE_RUNNING] = {JOB_STATE_PREPARING, JOB_STATE_RUNNING},
+        [JOB_STATE_SUCCEEDED] = {JOB_STATE_PREPARING, JOB_STATE_RUNNING, JOB_STATE_SUCCEEDED},
+        [JOB_STATE_FAILED] = {JOB_STATE_FAILED},
+        [JOB_STATE_CANCELLED] = {JOB_STATE_CANCELLED},
+    };
+    for (int from = 0; from < JOB_STATE_N; from++) {
+        for (int to = 0; to < JOB_STATE_N; to++) {
+            struct job_record job = *jobs_get(jobs, good("x", 1000));
+            for (int i = 0; i < 4 && job.state != (enum job_state)from; i++) {
+                job.state = way[from][i];
+                cr_assert_eq(jobs_change(jobs, &job), STATUS_OK, "%s", status_reason());
+            }
+            job.state = (enum job_state)to;
+            enum status status = jobs_change(jobs, &job);
+            bool may = allowed[from][to] == 'y';
+            cr_assert_eq(status, may ? STATUS_OK : STATUS_USAGE, "%s to %s", job_state_name((enum job_state)from),
+                         job_state_name((enum job_state)to));
+            cr_assert_eq(jobs_get(jobs, job.id)->state, (enum job_state)(may ? to : from));
+            if (!may) {
+                cr_assert(strstr(status_reason(), job_state_name((enum job_state)from)) &&
+                          strstr(status_reason(), job_state_name((enum job_state)to)), "%s", status_reason());
+            }
+        }
+    }
+}
+
+static int n_told;
+static struct job_record told;
+
+static void listen(void *context, const struct job_record *record)
+{
+    (void)context;
+    n_told++;
+    told = *record;
+}
+
+Test(jobs, listeners_hear_of_what_was_kept_and_of_nothing_else)
+{
+    jobs_listen(jobs, listen, NULL);
+    int64_t id = good("x", 1000);
+    cr_assert_eq(n_told, 1);
+    struct job_record changed = *jobs_get(jobs, id);
+    changed.state = JOB_STATE_RUNNING;
+    cr_assert_eq(jobs_change(jobs, &changed), STATUS_USAGE);
+    cr_assert_eq(n_told, 1);
+    changed.state = JOB_STATE_PREPARING;
+    cr_assert_eq(jobs_change(jobs, &changed), STATUS_OK);
+    cr_assert_eq(n_told, 2);
+    cr_assert_eq(told.state, JOB_STATE_PREPARING);
+    struct job_progress progress = told.progress;
+    progress.epoch = 7;
+    jobs_progress(jobs, id, &progress, 100);
+    cr_assert_eq(n_told, 3);
+    cr_assert_eq(told.progress.epoch, 7);
+}
+
+Test(jobs, progress_and_waiting_are_in_memory_until_the_next_change)
+{
+    int64_t id = good("x", 1000);
+    jobs_wait(jobs, id, JOB_REASON_WAITING_SLOTS, "0 of 2 slots are free, it needs 1");
+    cr_assert_eq(jobs_get(jobs, id)->reason, JOB_REASON_WAITING_SLOTS);
+    struct job_progress progress = jobs_get(jobs, id)->progress;
+    progress.epoch = 7;
+    jobs_progress(jobs, id, &progress, 100);
+    reopen();
+    cr_assert_eq(jobs_get(jobs, id)->progress.epoch, 0);
+    cr_assert_eq(jobs_get(jobs, id)->n_event_bytes, 0);
+    cr_assert_neq(jobs_get(jobs, id)->reason, JOB_REASON_WAITING_SLOTS);
+    jobs_progress(jobs, id, &progress, 100);
+    struct job_record changed = *jobs_get(jobs, id);
+    changed.state = JOB_STATE_PREPARING;
+    cr_assert_eq(jobs_change(jobs, &changed), STATUS_OK);
+    reopen();
+    cr_assert_eq(jobs_get(jobs, id)->progress.epoch, 7);
+    cr_assert_eq(jobs_get(jobs, id)->n_event_bytes, 100);
+}
+
+Test(jobs, a_job_is_found_by_number_or_by_the_newest_of_its_name_that_one_may_see)
+{
+    int64_t first = good("same", 1000), second = good("same", 1000), others = good("same", 2000);
+    cr_assert_eq(jobs_find(jobs, "1", 1000)->id, first);
+    cr_assert_eq(jobs_find(jobs, "same", 1000)->id, second);
+    cr_assert_eq(jobs_find(jobs, "same", 2000)->id, others);
+    cr_assert_eq(jobs_find(jobs, "same", 0)->id, others);
+    cr_assert_null(jobs_find(jobs, "same", 3000));
+    cr_assert_null(jobs_find(jobs, "99", 1000));
+    cr_assert_null(jobs_find(jobs, "99999999999999999999999", 1000));
+    cr_assert_null(jobs_find(jobs, "-1", 1000));
+    cr_assert_null(jobs_find(jobs, "", 1000));
+}
+
+Test(jobs, a_jobs_folder_is_its_owners_alone_with_the_file_as_submitted)
+{
+    int64_t id = good("x", geteuid());
+    char path[PATH_MAX], text[512];
+    struct stat about;
+    for (int round = 0; round < 2; round++) {
+        cr_assert_eq(jobs_folder_make(jobs, id), STATUS_OK, "%s", status_reason());
+        jobs_folder(jobs, id, path);
+        cr_assert_eq(path[0], '/');
+        cr_assert_eq(stat(path, &about), 0);
+        cr_assert_eq(about.st_mode & 07777, 0700);
+        folder_read("jobs/1/job.toml", text, sizeof text);
+        cr_assert_str_eq(text, GOOD);
+    }
+}
+
+Test(jobs, roots_daemon_gives_the_folder_to_the_owner)
+{
+    if (geteuid() != 0) {
+        cr_skip_test("only root can give a folder away");
+    }
+    int64_t id = good("x", 12345);
+    struct stat about;
+    cr_assert_eq(jobs_folder_make(jobs, id), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(stat(folder_path("jobs/1"), &about), 0);
+    cr_assert_eq(about.st_uid, 12345);
+    cr_assert_eq(stat(folder_path("jobs/1/job.toml"), &about), 0);
+    cr_assert_eq(about.st_uid, 12345);
+    cr_assert_eq(about.st_gid, 100);
+    /* What the owner puts there is not written through. */
+    folder_write("target", "mine");
+    cr_assert_eq(unlink(folder_path("jobs/1/job.toml")), 0);
+    cr_assert_eq(symlink(folder_path("target"), folder_path("jobs/1/job.toml")), 0);
+    cr_assert_eq(jobs_folder_make(jobs, id), STATUS_OK);
+    char text[16];
+    folder_read("target", text, sizeof text);
+    cr_assert_str_eq(text, "mine");
+}
+
+Test(jobs, a_long_name_is_cut_between_two_characters)
+{
+    char config[512] = "name = \"", long_name[200] = "";
+    for (int i = 0; i < 40; i++) {
+        strcat(long_name, "€");
+    }
+    strcat(config, long_name);
+    strcat(config, "\"\n[dataset]\ngenerator = \"karate\"\n");
+    int64_t id;
+    cr_assert_eq(submit("", 1000, config, NULL, &id), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(strlen(jobs_get(jobs, id)->name), 63, "%s", jobs_get(jobs, id)->name);
+    cr_assert_eq(strncmp(jobs_get(jobs, id)->name, long_name, 63), 0);
+}

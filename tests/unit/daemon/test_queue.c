@@ -1,0 +1,206 @@
+#include "trainerd/daemon/queue.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define GIB (INT64_C(1) << 30)
+
+static struct job_record jobs[8];
+static struct queue_decision decision[8];
+static const struct queue_room whole = {.n_slot = 4, .n_gpu = 2, .memory = 8 * GIB};
+
+/* A queued job that needs this much; ids go up in the order of calls. */
+static struct job_record *queued(int32_t n_slot, int64_t memory)
+{
+    static int64_t id;
+    struct job_record *job = &jobs[id++];
+    *job = (struct job_record){.id = id, .state = JOB_STATE_QUEUED, .n_slot = n_slot, .memory = memory};
+    return job;
+}
+
+static struct job_record *running(int32_t n_slot, int64_t memory)
+{
+    struct job_record *job = queued(n_slot, memory);
+    job->state = JOB_STATE_RUNNING;
+    return job;
+}
+
+static void decide(double now)
+{
+    const struct job_record *all[8];
+    size_t n = 0;
+    while (n < 8 && jobs[n].id != 0) {
+        all[n] = &jobs[n];
+        n++;
+    }
+    queue_decide(all, n, &whole, now, decision);
+}
+
+#define EXPECT(at, verdict_, reason_, words)                                                                           \
+    do {                                                                                                               \
+        cr_assert_eq(decision[at].verdict, QUEUE_VERDICT_##verdict_, "%d: %s", (int)decision[at].verdict,              \
+                     decision[at].text);                                                                               \
+        cr_assert_eq(decision[at].reason, JOB_REASON_##reason_, "%s: %s", job_reason_name(decision[at].reason),        \
+                     decision[at].text);                                                                               \
+        cr_assert_not_null(strstr(decision[at].text, words), "%s", decision[at].text);                                 \
+    } while (0)
+#define STARTS(at) EXPECT(at, START, NONE, "")
+
+Test(queue, jobs_that_fit_beside_each_other_start_together)
+{
+    running(1, GIB);
+    queued(1, GIB);
+    queued(2, GIB);
+    decide(0);
+    STARTS(1);
+    STARTS(2);
+}
+
+Test(queue, the_earlier_job_goes_first)
+{
+    queued(3, GIB);
+    queued(3, GIB);
+    decide(0);
+    STARTS(0);
+    EXPECT(1, WAIT, WAITING_SLOTS, "1 of 4 slots are free, it needs 3");
+}
+
+Test(queue, the_higher_priority_goes_before_the_earlier_job)
+{
+    queued(3, GIB);
+    queued(3, GIB)->priority = 1;
+    decide(0);
+    EXPECT(0, WAIT, WAITING_SLOTS, "needs 3");
+    STARTS(1);
+}
+
+Test(queue, what_is_free_is_kept_for_a_job_that_waits_for_more)
+{
+    running(2, GIB);
+    queued(3, GIB);
+    queued(1, GIB);
+    decide(0);
+    EXPECT(1, WAIT, WAITING_SLOTS, "2 of 4 slots are free, it needs 3");
+    EXPECT(2, WAIT, WAITING_TURN, "kept for job 2");
+}
+
+Test(queue, a_job_passes_one_that_waits_when_it_cannot_delay_it)
+{
+    running(1, GIB)->n_gpu = 2;
+    queued(1, GIB)->n_gpu = 1;
+    queued(1, GIB);
+    queued(2, GIB);
+    decide(0);
+    EXPECT(1, WAIT, WAITING_GPUS, "0 of 2 GPUs are free, it needs 1");
+    STARTS(2);
+    EXPECT(3, WAIT, WAITING_TURN, "kept for job 2");
+}
+
+Test(queue, memory_is_waited_for_with_both_numbers)
+{
+    running(1, 6 * GIB);
+    queued(1, 3 * GIB);
+    decide(0);
+    EXPECT(1, WAIT, WAITING_MEMORY, "2048.0 of 8192.0 MiB of memory are free, it needs 3072.0 MiB");
+}
+
+Test(queue, what_is_more_than_the_machine_has_never_starts)
+{
+    queued(5, GIB);
+    queued(1, 9 * GIB);
+    queued(1, GIB)->n_gpu = 3;
+    queued(1, GIB);
+    decide(0);
+    EXPECT(0, NEVER, BAD_CONFIG, "needs 5 slots");
+    EXPECT(1, NEVER, OUT_OF_MEMORY, "needs 9216.0 MiB of memory");
+    EXPECT(2, NEVER, BAD_CONFIG, "needs 3 GPUs");
+    STARTS(3);
+}
+
+Test(queue, one_job_at_a_time_is_planned_and_those_behind_it_wait_for_their_turn)
+{
+    queued(1, -1);
+    queued(1, -1);
+    queued(1, GIB);
+    decide(0);
+    EXPECT(0, PLAN, PLANNING, "");
+    EXPECT(1, WAIT, WAITING_TURN, "job 1 is before it");
+    EXPECT(2, WAIT, WAITING_TURN, "kept for job 1");
+}
+
+Test(queue, jobs_far_from_their_turn_are_not_planned_yet)
+{
+    running(4, GIB);
+    queued(1, GIB);
+    queued(1, -1);
+    decide(0);
+    EXPECT(2, PLAN, PLANNING, "");
+    jobs[2].memory = GIB;
+    queued(1, -1);
+    decide(0);
+    EXPECT(3, WAIT, WAITING_TURN, "job 2 is before it");
+}
+
+Test(queue, a_job_that_backs_off_holds_nothing_until_its_time)
+{
+    struct job_record *job = queued(4, GIB);
+    job->next_attempt_at = 100;
+    job->reason = JOB_REASON_BACKING_OFF;
+    strcpy(job->reason_text, "worker 1 was lost");
+    queued(4, GIB);
+    decide(99);
+    EXPECT(0, WAIT, BACKING_OFF, "worker 1 was lost");
+    STARTS(1);
+    decide(100);
+    STARTS(0);
+    EXPECT(1, WAIT, WAITING_SLOTS, "0 of 4 slots");
+}
+
+Test(queue, jobs_that_ended_take_nothing)
+{
+    running(4, 8 * GIB)->state = JOB_STATE_SUCCEEDED;
+    running(4, 8 * GIB)->state = JOB_STATE_FAILED;
+    queued(4, 8 * GIB);
+    decide(0);
+    STARTS(2);
+}
+
+Test(queue, no_job_starves_whatever_comes_after_it)
+{
+    running(1, GIB);
+    queued(4, GIB);
+    for (int i = 0; i < 6; i++) {
+        queued(1, GIB);
+    }
+    decide(0);
+    for (int i = 1; i < 8; i++) {
+        cr_assert_eq(decision[i].verdict, QUEUE_VERDICT_WAIT, "job %d started before job 2", i + 1);
+    }
+    jobs[0].state = JOB_STATE_SUCCEEDED;
+    decide(0);
+    STARTS(1);
+}
+
+Test(queue, ten_thousand_waiting_jobs_are_decided_in_milliseconds)
+{
+    enum { N = 10000 };
+    struct job_record *many = calloc(N, sizeof *many);
+    const struct job_record **all = calloc(N, sizeof *all);
+    struct queue_decision *decisions = calloc(N, sizeof *decisions);
+    for (int i = 0; i < N; i++) {
+        many[i] = (struct job_record){.id = i + 1, .state = JOB_STATE_QUEUED, .n_slot = 1, .memory = -1, .priority = i % 7};
+        all[i] = &many[i];
+    }
+    struct timespec before, after;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
+    queue_decide(all, N, &whole, 0, decisions);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
+    double spent = (double)(after.tv_sec - before.tv_sec) + 1e-9 * (double)(after.tv_nsec - before.tv_nsec);
+    cr_assert_lt(spent, 0.5, "%g s", spent);
+    cr_assert_eq(decisions[6].verdict, QUEUE_VERDICT_PLAN);
+    free(decisions);
+    free(all);
+    free(many);
+}

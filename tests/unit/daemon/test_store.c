@@ -1,0 +1,357 @@
+#include "trainerd/daemon/store.h"
+#include "tests/support/folder.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+TestSuite(store, .init = folder_make, .fini = folder_remove);
+
+static const char *const set[] = {"train.epochs=3", "name=a b"};
+static const struct store_submission submission = {.submission_id = "",
+                                                   .config = "[dataset]\ngenerator = \"karate\"\n",
+                                                   .set = set,
+                                                   .n_set = 2,
+                                                   .folder = "/home/ann",
+                                                   .output = "/home/ann/runs/x"};
+
+static struct store *open_store(void)
+{
+    struct store *store = NULL;
+    cr_assert_eq(store_open(folder, &store), STATUS_OK, "%s", status_reason());
+    return store;
+}
+
+static struct job_record record_of(const char *name)
+{
+    struct job_record record = {.uid = 1000, .gid = 100, .state = JOB_STATE_QUEUED, .memory = -1, .exit_code = -1,
+                                .changed_at = 5.5, .progress = {.loss = NAN, .train_metric = 0.25}};
+    snprintf(record.name, sizeof record.name, "%s", name);
+    return record;
+}
+
+static int64_t insert(struct store *store, const char *name, const char *submission_id)
+{
+    struct job_record record = record_of(name);
+    struct store_submission mine = submission;
+    int64_t existing;
+    mine.submission_id = submission_id;
+    cr_assert_eq(store_insert(store, &record, &mine, &existing), STATUS_OK, "%s", status_reason());
+    return existing != 0 ? -existing : record.id;
+}
+
+static struct job_record found[16];
+static size_t n_found;
+
+static bool keep(void *context, const struct job_record *record)
+{
+    (void)context;
+    found[n_found++] = *record;
+    return n_found < sizeof found / sizeof *found;
+}
+
+static void find_all(struct store *store)
+{
+    n_found = 0;
+    cr_assert_eq(store_each(store, keep, NULL), STATUS_OK, "%s", status_reason());
+}
+
+Test(store, what_was_acknowledged_is_there_after_the_process_is_killed)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        struct store *store;
+        if (store_open(folder, &store) != STATUS_OK) {
+            _exit(1);
+        }
+        struct job_record record = record_of("first");
+        int64_t existing;
+        if (store_insert(store, &record, &submission, &existing) != STATUS_OK) {
+            _exit(2);
+        }
+        record.state = JOB_STATE_RUNNING;
+        record.pid = 4321;
+        if (store_update(store, &record) != STATUS_OK) {
+            _exit(3);
+        }
+        raise(SIGKILL);
+    }
+    int status = 0;
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert(WIFSIGNALED(status), "exit %d", WEXITSTATUS(status));
+    struct store *store = open_store();
+    find_all(store);
+    cr_assert_eq(n_found, 1);
+    cr_assert_eq(found[0].state, JOB_STATE_RUNNING);
+    cr_assert_eq(found[0].pid, 4321);
+    store_close(store);
+}
+
+Test(store, a_record_comes_back_as_it_was_every_field)
+{
+    struct store *store = open_store();
+    struct job_record record = record_of("every field");
+    int64_t existing;
+    cr_assert_eq(store_insert(store, &record, &submission, &existing), STATUS_OK);
+    struct job_record changed = {
+        .id = record.id, .name = "other", .uid = 4294967294u, .gid = 7, .state = JOB_STATE_FAILED,
+        .reason = JOB_REASON_WORKER_LOST, .reason_text = "worker 1 was killed", .priority = -3, .submitted_at = 1.25,
+        .started_at = 2.5, .ended_at = 3.75, .changed_at = 1e9 + 0.125, .n_worker = 4, .n_slot = 8, .n_gpu = 2,
+        .memory = INT64_C(1) << 40, .time_limit_s = 0.5, .max_restarts = 3, .attempt = 2, .n_restart = 1, .pid = 99,
+        .pid_start = UINT64_C(1) << 50, .attempt_at = 17.0, .ran_s = 4.5, .next_attempt_at = 18.0, .n_event_bytes = 1234567890123,
+        .cancel = true, .checkpointed = true, .exit_code = 69,
+        .progress = {.epoch = 5, .n_epoch = 10, .loss = 0.1, .train_metric = 0.2, .valid_metric = 0.3, .test_metric = 0.4,
+                     .epoch_s = 0.5, .seconds_left = 0.6}};
+    cr_assert_eq(store_update(store, &changed), STATUS_OK, "%s", status_reason());
+    find_all(store);
+    cr_assert_str_eq(found[0].name, changed.name);
+    cr_assert_str_eq(found[0].reason_text, changed.reason_text);
+#define SAME(field) cr_assert_eq(found[0].field, changed.field, #field)
+    SAME(uid); SAME(gid); SAME(state); SAME(reason); SAME(priority); SAME(submitted_at); SAME(started_at);
+    SAME(ended_at); SAME(changed_at); SAME(n_worker); SAME(n_slot); SAME(n_gpu); SAME(memory); SAME(time_limit_s);
+    SAME(max_restarts); SAME(attempt); SAME(n_restart); SAME(pid); SAME(pid_start); SAME(attempt_at); SAME(ran_s);
+    SAME(next_attempt_at); SAME(n_event_bytes); SAME(cancel); SAME(checkpointed); SAME(exit_code);
+    SAME(progress.epoch); SAME(progress.n_epoch); SAME(progress.loss); SAME(progress.train_metric);
+    SAME(progress.valid_metric); SAME(progress.test_metric); SAME(progress.epoch_s); SAME(progress.seconds_left);
+#undef SAME
+    store_close(store);
+}
+
+Test(store, what_is_not_known_comes_back_as_not_known)
+{
+    struct store *store = open_store();
+    insert(store, "x", "");
+    find_all(store);
+    cr_assert(isnan(found[0].progress.loss));
+    cr_assert_eq(found[0].progress.train_metric, 0.25);
+    store_close(store);
+}
+
+Test(store, numbers_go_up_and_are_never_used_again)
+{
+    struct store *store = open_store();
+    cr_assert_eq(insert(store, "a", ""), 1);
+    cr_assert_eq(insert(store, "b", ""), 2);
+    store_close(store);
+    sqlite3 *base;
+    cr_assert_eq(sqlite3_open(folder_path("jobs.sqlite"), &base), SQLITE_OK);
+    cr_assert_eq(sqlite3_exec(base, "DELETE FROM jobs WHERE id = 2", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(base);
+    store = open_store();
+    cr_assert_eq(insert(store, "c", ""), 3);
+    store_close(store);
+}
+
+Test(store, a_submission_id_is_taken_once_for_each_owner)
+{
+    struct store *store = open_store();
+    cr_assert_eq(insert(store, "a", "night-run"), 1);
+    cr_assert_eq(insert(store, "b", "night-run"), -1);
+    cr_assert_eq(insert(store, "c", ""), 2);
+    cr_assert_eq(insert(store, "d", ""), 3);
+    struct job_record other = record_of("e");
+    struct store_submission mine = submission;
+    mine.submission_id = "night-run";
+    other.uid = 2000;
+    int64_t existing;
+    cr_assert_eq(store_insert(store, &other, &mine, &existing), STATUS_OK);
+    cr_assert_eq(existing, 0);
+    cr_assert_eq(other.id, 4);
+    store_close(store);
+}
+
+Test(store, a_submission_comes_back_word_for_word)
+{
+    struct store *store = open_store();
+    insert(store, "a", "mine");
+    struct store_submission got;
+    cr_assert_eq(store_submission_get(store, 1, &got), STATUS_OK, "%s", status_reason());
+    cr_assert_str_eq(got.submission_id, "mine");
+    cr_assert_str_eq(got.config, submission.config);
+    cr_assert_str_eq(got.folder, "/home/ann");
+    cr_assert_str_eq(got.output, "/home/ann/runs/x");
+    cr_assert_eq(got.n_set, 2);
+    cr_assert_str_eq(got.set[0], "train.epochs=3");
+    cr_assert_str_eq(got.set[1], "name=a b");
+    store_submission_release(&got);
+    cr_assert_eq(store_submission_get(store, 7, &got), STATUS_NO_INPUT);
+    cr_assert_not_null(strstr(status_reason(), "no job 7"));
+    store_close(store);
+}
+
+static char line_of[8][200];
+static size_t n_line;
+
+static bool keep_change(void *context, const struct store_change *change)
+{
+    (void)context;
+    snprintf(line_of[n_line++], sizeof *line_of, "%g %s %s %d %.100s", change->at, job_state_name(change->state),
+             job_reason_name(change->reason), (int)change->attempt, change->text);
+    return true;
+}
+
+Test(store, history_has_a_line_for_each_change_of_state_reason_or_attempt)
+{
+    struct store *store = open_store();
+    struct job_record record = record_of("a");
+    int64_t existing;
+    cr_assert_eq(store_insert(store, &record, &submission, &existing), STATUS_OK);
+    record.changed_at = 6;
+    record.n_event_bytes = 10;
+    cr_assert_eq(store_update(store, &record), STATUS_OK);
+    record.changed_at = 7;
+    record.state = JOB_STATE_RUNNING;
+    record.attempt = 1;
+    cr_assert_eq(store_update(store, &record), STATUS_OK);
+    record.changed_at = 8;
+    record.reason = JOB_REASON_CANCELLING;
+    strcpy(record.reason_text, "ann asked");
+    cr_assert_eq(store_update(store, &record), STATUS_OK);
+    cr_assert_eq(store_history(store, 1, keep_change, NULL), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(n_line, 3, "%zu", n_line);
+    cr_assert_str_eq(line_of[0], "5.5 QUEUED NONE 0 ");
+    cr_assert_str_eq(line_of[1], "7 RUNNING NONE 1 ");
+    cr_assert_str_eq(line_of[2], "8 RUNNING CANCELLING 1 ann asked");
+    store_close(store);
+}
+
+Test(store, only_the_owner_can_read_the_file)
+{
+    struct store *store = open_store();
+    insert(store, "a", "");
+    static const char *const names[] = {"jobs.sqlite", "jobs.sqlite-wal", "lock"};
+    for (size_t i = 0; i < 3; i++) {
+        struct stat about;
+        cr_assert_eq(stat(folder_path(names[i]), &about), 0, "%s", names[i]);
+        cr_assert_eq(about.st_mode & 0777, 0600, "%s", names[i]);
+    }
+    store_close(store);
+}
+
+Test(store, a_second_daemon_is_refused)
+{
+    struct store *first = open_store(), *second = NULL;
+    cr_assert_eq(store_open(folder, &second), STATUS_PEER);
+    cr_assert(strstr(status_reason(), "another daemon serves") && strstr(status_reason(), folder), "%s", status_reason());
+    cr_assert_null(second);
+    store_close(first);
+    second = open_store();
+    store_close(second);
+}
+
+Test(store, a_file_that_is_no_store_is_refused_with_its_name)
+{
+    folder_write("jobs.sqlite", "these are the words of a text file, long enough to be no SQLite header at all\n");
+    struct store *store;
+    cr_assert_eq(store_open(folder, &store), STATUS_DATA);
+    cr_assert(strstr(status_reason(), "jobs.sqlite") && strstr(status_reason(), "expected a job store"), "%s", status_reason());
+}
+
+static void run_sql(const char *sql)
+{
+    sqlite3 *base;
+    cr_assert_eq(sqlite3_open(folder_path("jobs.sqlite"), &base), SQLITE_OK);
+    cr_assert_eq(sqlite3_exec(base, sql, NULL, NULL, NULL), SQLITE_OK, "%s", sqlite3_errmsg(base));
+    sqlite3_close(base);
+}
+
+Test(store, another_programs_file_is_refused)
+{
+    run_sql("CREATE TABLE songs (name TEXT)");
+    struct store *store;
+    cr_assert_eq(store_open(folder, &store), STATUS_DATA);
+    cr_assert_not_null(strstr(status_reason(), "another program's"), "%s", status_reason());
+}
+
+Test(store, a_newer_version_is_refused_with_both_numbers)
+{
+    store_close(open_store());
+    run_sql("PRAGMA user_version = 99");
+    struct store *store;
+    cr_assert_eq(store_open(folder, &store), STATUS_DATA);
+    cr_assert(strstr(status_reason(), "version 99") && strstr(status_reason(), "expected version 1"), "%s", status_reason());
+}
+
+Test(store, a_state_that_there_is_not_is_named_with_its_job)
+{
+    struct store *store = open_store();
+    insert(store, "a", "");
+    store_close(store);
+    run_sql("UPDATE jobs SET state = 'DREAMING'");
+    store = open_store();
+    cr_assert_eq(store_each(store, keep, NULL), STATUS_DATA);
+    cr_assert(strstr(status_reason(), "job 1") && strstr(status_reason(), "'DREAMING'"), "%s", status_reason());
+    store_close(store);
+}
+
+Test(store, damage_is_noticed_when_it_is_opened)
+{
+    struct store *store = open_store();
+    for (int i = 0; i < 40; i++) {
+        insert(store, "a job with a name that takes room", "");
+    }
+    store_close(store);
+    struct stat about;
+    cr_assert_eq(stat(folder_path("jobs.sqlite"), &about), 0);
+    int file = open(folder_path("jobs.sqlite"), O_RDWR);
+    char junk[256];
+    memset(junk, 0x5a, sizeof junk);
+    for (off_t at = 4096; at < about.st_size; at += 4096) {
+        cr_assert_eq(pwrite(file, junk, sizeof junk, at), (ssize_t)sizeof junk);
+    }
+    close(file);
+    cr_assert_eq(store_open(folder, &store), STATUS_DATA);
+    cr_assert(strstr(status_reason(), "jobs.sqlite") && strstr(status_reason(), "expected a job store"), "%s", status_reason());
+}
+
+Test(store, on_a_full_disk_nothing_is_kept_by_halves_and_later_all_goes_on)
+{
+    struct store *store = open_store();
+    insert(store, "before", "");
+    signal(SIGXFSZ, SIG_IGN);
+    struct stat about;
+    cr_assert_eq(stat(folder_path("jobs.sqlite-wal"), &about), 0);
+    struct rlimit was, limit;
+    cr_assert_eq(getrlimit(RLIMIT_FSIZE, &was), 0);
+    limit = (struct rlimit){.rlim_cur = (rlim_t)about.st_size, .rlim_max = was.rlim_max};
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    struct job_record record = record_of("meanwhile");
+    int64_t existing;
+    enum status status = store_insert(store, &record, &submission, &existing);
+    struct job_record first = record_of("before");
+    first.id = 1;
+    first.state = JOB_STATE_FAILED;
+    enum status changed = store_update(store, &first);
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &was), 0);
+    cr_assert_eq(status, STATUS_IO);
+    cr_assert_eq(changed, STATUS_IO);
+    cr_assert(strstr(status_reason(), "cannot keep a change of a job") && strstr(status_reason(), "jobs.sqlite"), "%s",
+              status_reason());
+    find_all(store);
+    cr_assert_eq(n_found, 1);
+    cr_assert_eq(found[0].state, JOB_STATE_QUEUED);
+    cr_assert_eq(insert(store, "after", ""), 2);
+    store_close(store);
+    store = open_store();
+    find_all(store);
+    cr_assert_eq(n_found, 2);
+    cr_assert_str_eq(found[1].name, "after");
+    store_close(store);
+}
+
+Test(store, a_folder_that_cannot_be_made_is_named)
+{
+    folder_write("file", "");
+    struct store *store;
+    cr_assert_eq(store_open(folder_path("file/state"), &store), STATUS_CREATE);
+    cr_assert_not_null(strstr(status_reason(), "file/state"), "%s", status_reason());
+}
