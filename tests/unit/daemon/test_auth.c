@@ -1,0 +1,217 @@
+/* The shared secret: its file, its proofs, and strangers on a TCP port. */
+#include "tests/support/folder.h"
+#include "tests/support/patience.h"
+#include "tests/unit/daemon/client.h"
+#include "trainerd/daemon/answer.h"
+#include "trainerd/daemon/auth.h"
+#include "trainerd/daemon/server.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SECRET "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+#define NONCE_A "0101010101010101010101010101010101010101010101010101010101010101"
+#define NONCE_B "0202020202020202020202020202020202020202020202020202020202020202"
+
+static struct server *server;
+static int n_request;
+
+static void secret_write(const char *text)
+{
+    folder_write("secret", text);
+    cr_assert_eq(chmod(folder_path("secret"), 0600), 0);
+}
+
+static void make_all(void)
+{
+    folder_make();
+    cr_assert_eq(uv_loop_init(&loop), 0);
+    secret_write(SECRET "\n");
+}
+
+static void remove_all(void)
+{
+    if (server != NULL) {
+        server_close(server);
+    }
+    uv_run(&loop, UV_RUN_DEFAULT);
+    cr_assert_eq(uv_loop_close(&loop), 0);
+    folder_remove();
+}
+
+TestSuite(auth, .init = make_all, .fini = remove_all, .timeout = 120);
+
+static void expect_refusal(enum status expected, const char *part)
+{
+    struct auth_secret secret;
+    enum status status = auth_secret_load(folder_path("secret"), &secret);
+    cr_assert_eq(status, expected, "%s", status_reason());
+    cr_assert_not_null(strstr(status_reason(), part), "'%s' is not in: %s", part, status_reason());
+    cr_assert_null(strstr(status_reason(), "0011"), "the secret is in: %s", status_reason());
+}
+
+Test(auth, a_secret_file_is_refused_unless_it_is_its_owners_alone_and_whole)
+{
+    struct auth_secret secret;
+    cr_assert_eq(auth_secret_load(folder_path("secret"), &secret), STATUS_OK);
+    secret_write(SECRET "00");
+    expect_refusal(STATUS_CONFIG, "does not hold 64 hexadecimal digits");
+    secret_write("001122");
+    expect_refusal(STATUS_CONFIG, "does not hold 64 hexadecimal digits");
+    secret_write("zz" SECRET);
+    expect_refusal(STATUS_CONFIG, "does not hold 64 hexadecimal digits");
+    secret_write(SECRET);
+    cr_assert_eq(auth_secret_load(folder_path("secret"), &secret), STATUS_OK);
+    cr_assert_eq(chmod(folder_path("secret"), 0640), 0);
+    expect_refusal(STATUS_CONFIG, "has mode 0640, expected 0600");
+    cr_assert_eq(unlink(folder_path("secret")), 0);
+    expect_refusal(STATUS_NO_INPUT, "secret");
+}
+
+Test(auth, a_proof_is_the_keyed_hash_of_role_and_both_numbers)
+{
+    struct auth_secret secret;
+    char proof[AUTH_TEXT_BYTES];
+    cr_assert_eq(auth_secret_load(folder_path("secret"), &secret), STATUS_OK);
+    cr_assert_eq(auth_proof(&secret, AUTH_ROLE_CLIENT, NONCE_A, NONCE_B, proof), STATUS_OK);
+    /* hmac.new(secret, b"trainerd-1-client" + a + b, "sha512").hexdigest()[:64] in Python */
+    cr_assert_str_eq(proof, "a4128d7d2d816d0fb4884825064e7af7f63fe8c9012f52db964e547996b4e769");
+}
+
+Test(auth, a_proof_is_good_for_its_role_numbers_and_secret_alone)
+{
+    struct auth_secret secret, other;
+    char proof[AUTH_TEXT_BYTES];
+    cr_assert_eq(auth_secret_load(folder_path("secret"), &secret), STATUS_OK);
+    other = secret;
+    other.bytes[31] ^= 1;
+    cr_assert_eq(auth_proof(&secret, AUTH_ROLE_CLIENT, NONCE_A, NONCE_B, proof), STATUS_OK);
+    cr_assert(auth_is_proof(&secret, AUTH_ROLE_CLIENT, NONCE_A, NONCE_B, proof));
+    cr_assert_not(auth_is_proof(&secret, AUTH_ROLE_SERVER, NONCE_A, NONCE_B, proof));
+    cr_assert_not(auth_is_proof(&secret, AUTH_ROLE_CLIENT, NONCE_B, NONCE_A, proof));
+    cr_assert_not(auth_is_proof(&other, AUTH_ROLE_CLIENT, NONCE_A, NONCE_B, proof));
+    cr_assert_not(auth_is_proof(&secret, AUTH_ROLE_CLIENT, NONCE_A, NONCE_B, ""));
+    cr_assert_not(auth_is_proof(&secret, AUTH_ROLE_CLIENT, NONCE_A, "", proof));
+    proof[63] = proof[63] == '0' ? '1' : '0';
+    cr_assert_not(auth_is_proof(&secret, AUTH_ROLE_CLIENT, NONCE_A, NONCE_B, proof));
+    cr_assert_eq(auth_proof(&secret, AUTH_ROLE_CLIENT, "xy", NONCE_B, proof), STATUS_USAGE);
+}
+
+static void take_request(void *context, struct connection *connection, json_t *request)
+{
+    (void)context;
+    n_request++;
+    json_t *answer = answer_new(request);
+    json_object_set_new(answer, "admin", json_boolean(connection_is_admin(connection)));
+    connection_send(connection, answer);
+}
+
+static void open_port(double hello_s)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s", folder_path("secret"));
+    struct server_options options = {"tcp:127.0.0.1:0", path, 10, 10, 65536, 1u << 20, hello_s, 100};
+    struct server_handler handler = {take_request, NULL, NULL, NULL};
+    cr_assert_eq(server_open(&loop, &options, &handler, &server), STATUS_OK, "%s", status_reason());
+}
+
+/* Send a request, made by a format; its answer. The caller owns it. */
+#define ASK(client, ...)                                       \
+    (snprintf(sent, sizeof sent, __VA_ARGS__), strcat(sent, "\n"), client_send(client, sent), answer_read(client_line(client)))
+static char sent[512];
+
+static json_t *answer_read(const char *line)
+{
+    json_t *answer = line == NULL ? NULL : json_loads(line, 0, NULL);
+    cr_assert_not_null(answer, "%s", line != NULL ? line : "no answer");
+    return answer;
+}
+
+static bool is_ok(json_t *answer)
+{
+    bool ok = json_is_true(json_object_get(answer, "ok"));
+    json_decref(answer);
+    return ok;
+}
+
+/* The number the server sends; the proof of it for another number. */
+static void greet(struct client *client, const char *mine, char nonce[AUTH_TEXT_BYTES], char proof[AUTH_TEXT_BYTES])
+{
+    struct auth_secret secret;
+    json_t *hello = ASK(client, "{\"v\":1,\"cmd\":\"hello\"}");
+    snprintf(nonce, AUTH_TEXT_BYTES, "%s", json_string_value(json_object_get(hello, "nonce")));
+    json_decref(hello);
+    cr_assert_eq(auth_secret_load(folder_path("secret"), &secret), STATUS_OK);
+    cr_assert_eq(auth_proof(&secret, AUTH_ROLE_CLIENT, nonce, mine, proof), STATUS_OK);
+}
+
+Test(auth, who_proves_the_secret_is_served_as_the_daemons_own_user_and_sees_the_daemons_proof)
+{
+    struct client client;
+    struct auth_secret secret;
+    char nonce[AUTH_TEXT_BYTES], proof[AUTH_TEXT_BYTES];
+    open_port(100);
+    client_open(&client, server_address(server));
+    greet(&client, NONCE_B, nonce, proof);
+    json_t *answer = ASK(&client, "{\"v\":1,\"cmd\":\"auth\",\"nonce\":\"%s\",\"proof\":\"%s\"}", NONCE_B, proof);
+    cr_assert_eq(auth_secret_load(folder_path("secret"), &secret), STATUS_OK);
+    cr_assert(auth_is_proof(&secret, AUTH_ROLE_SERVER, nonce, NONCE_B,
+                            json_string_value(json_object_get(answer, "proof"))));
+    json_decref(answer);
+    answer = ASK(&client, "{\"v\":1,\"cmd\":\"status\"}");
+    cr_assert(json_is_true(json_object_get(answer, "admin")));
+    json_decref(answer);
+    client_close(&client);
+}
+
+Test(auth, nothing_is_served_before_the_secret_is_proved)
+{
+    struct client client;
+    open_port(100);
+    client_open(&client, server_address(server));
+    cr_assert_not(is_ok(ASK(&client, "{\"v\":1,\"cmd\":\"status\"}")));
+    cr_assert_not(is_ok(ASK(&client, "{\"v\":1,\"cmd\":\"auth\",\"nonce\":\"%s\",\"proof\":\"%s\"}", NONCE_A, NONCE_B)));
+    cr_assert_null(client_line(&client));
+    client_close(&client);
+    char line[2002];
+    memset(line, ' ', 2000);
+    strcpy(line + 2000, "\n");
+    client_open(&client, server_address(server));
+    client_send(&client, line);
+    cr_assert_not_null(strstr(client_line(&client), "longer than 1024 bytes"));
+    client_close(&client);
+    cr_assert_eq(n_request, 0);
+}
+
+Test(auth, a_proof_that_was_heard_is_refused_the_second_time)
+{
+    struct client first, second;
+    char nonce[AUTH_TEXT_BYTES], proof[AUTH_TEXT_BYTES], fresh[AUTH_TEXT_BYTES], unused[AUTH_TEXT_BYTES];
+    open_port(100);
+    client_open(&first, server_address(server));
+    greet(&first, NONCE_B, nonce, proof);
+    cr_assert(is_ok(ASK(&first, "{\"v\":1,\"cmd\":\"auth\",\"nonce\":\"%s\",\"proof\":\"%s\"}", NONCE_B, proof)));
+    client_open(&second, server_address(server));
+    greet(&second, NONCE_B, fresh, unused);
+    cr_assert_str_neq(fresh, nonce);
+    cr_assert_not(is_ok(ASK(&second, "{\"v\":1,\"cmd\":\"auth\",\"nonce\":\"%s\",\"proof\":\"%s\"}", NONCE_B, proof)));
+    cr_assert_null(client_line(&second));
+    client_close(&first);
+    client_close(&second);
+}
+
+Test(auth, a_stranger_who_asks_again_and_again_is_dropped_when_its_time_is_over)
+{
+    struct client client;
+    open_port(0.2);
+    client_open(&client, server_address(server));
+    double since_s = now_s();
+    while (!client.is_closed && now_s() - since_s < PATIENCE_S) {
+        client_send(&client, "{\"v\":1,\"cmd\":\"hello\"}\n");
+        client_line(&client);
+    }
+    cr_assert(client.is_closed);
+    client_close(&client);
+}
