@@ -89,8 +89,7 @@ static void names_release(struct dirent **name, int n)
     }
 }
 
-/* Remove all checkpoints but the newest up to n_epoch: later ones belong to a trajectory that was given up. */
-static void prune(const char *folder, int64_t n_epoch)
+void checkpoint_prune(const char *folder, int64_t n_epoch)
 {
     struct dirent **name;
     char path[PATH_MAX];
@@ -142,7 +141,7 @@ enum status checkpoint_save(const char *folder, const struct checkpoint *checkpo
     }
     enum status status = file_replace(path, piece, 1 + 2 * SECTION_N);
     if (status == STATUS_OK) {
-        prune(folder, checkpoint->state.n_epoch);
+        checkpoint_prune(folder, checkpoint->state.n_epoch);
     }
     return status;
 }

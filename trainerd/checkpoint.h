@@ -62,6 +62,10 @@ struct checkpoint {
  */
 enum status checkpoint_save(const char *folder, const struct checkpoint *checkpoint);
 
+/* Remove all checkpoints but the newest two up to n_epoch, and what a death left half-written: later ones are broken, or belong to
+ * a trajectory that was given up. checkpoint_save does. */
+void checkpoint_prune(const char *folder, int64_t n_epoch);
+
 /* Read the newest checkpoint of the folder that is in order.
  *
  *   owns    the caller owns *out: checkpoint_release

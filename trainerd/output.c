@@ -124,15 +124,23 @@ void output_close(struct output *output, bool keep)
     output->n_made_from = 0;
 }
 
-/* Remove a folder of plain files. */
-static void folder_remove(const char *path)
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), n_end = strlen(end);
+    return n >= n_end && strcmp(text + n - n_end, end) == 0;
+}
+
+/* Remove the plain files of a folder whose names end so, and the folder if it is empty then. */
+static void folder_remove(const char *path, const char *end)
 {
     DIR *folder = opendir(path);
     if (folder == NULL) {
         return;
     }
     for (struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
-        unlinkat(dirfd(folder), entry->d_name, 0);
+        if (ends_with(entry->d_name, end)) {
+            unlinkat(dirfd(folder), entry->d_name, 0);
+        }
     }
     closedir(folder);
     rmdir(path);
@@ -147,15 +155,17 @@ enum status output_clear(struct output *output, bool resume)
                                strerror(errno));
         }
     }
-    if (resume || faccessat(output->folder, "checkpoint", F_OK, 0) != 0) {
-        return STATUS_OK;
-    }
-    char old[PATH_MAX];
-    enum status status = output_path(output, "checkpoint.old", old);
-    if (status != STATUS_OK) {
+    char path[PATH_MAX], old[PATH_MAX];
+    enum status status = output_path(output, "checkpoint", path);
+    status = status == STATUS_OK ? output_path(output, "checkpoint.old", old) : status;
+    if (status != STATUS_OK || resume) {
         return status;
     }
-    folder_remove(old);
+    folder_remove(path, ".tmp"); /* all there is when its first checkpoint was under way */
+    if (access(path, F_OK) != 0) {
+        return STATUS_OK;
+    }
+    folder_remove(old, "");
     if (renameat(output->folder, "checkpoint", output->folder, "checkpoint.old") != 0) {
         return status_fail(STATUS_IO, "cannot set '%s/checkpoint' of an earlier job aside as '%s': %s", output->dir, old,
                            strerror(errno));

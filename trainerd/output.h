@@ -39,7 +39,7 @@ enum status output_open(const char *dir, struct output *out);
 void output_close(struct output *output, bool keep);
 
 /* Before the first epoch: remove result.json of an earlier run and, unless this one goes on from it (`resume`), its other
- * result files; checkpoint/ is then renamed to checkpoint.old/. errors  STATUS_IO */
+ * result files; checkpoint/ is then renamed to checkpoint.old/, or removed when nothing whole is in it. errors  STATUS_IO */
 enum status output_clear(struct output *output, bool resume);
 
 /* The path of a file in the folder: "<dir>/<name>". errors  STATUS_CREATE too long */

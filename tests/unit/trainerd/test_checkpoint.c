@@ -189,6 +189,36 @@ Test(checkpoint, every_single_flipped_bit_is_noticed)
     free(bytes);
 }
 
+/* Checkpoint 7 is damaged: the one before it is loaded, and the warning names what is wrong. */
+static void expect_previous(const char *bytes, size_t n_bytes, const char *how, size_t at)
+{
+    struct checkpoint read;
+    put_file(7, bytes, n_bytes);
+    cr_assert_eq(checkpoint_load(folder, &read), STATUS_OK, "%s %zu: %s", how, at, status_reason());
+    cr_assert_eq(read.state.n_epoch, 6, "%s %zu", how, at);
+    cr_assert_eq(read.array[CHECKPOINT_ARRAY_WEIGHTS][1], 601.0f, "%s %zu", how, at);
+    cr_assert_not_null(strstr(read.warning, "epoch-7.ckpt'"), "%s %zu: %s", how, at, read.warning);
+    checkpoint_release(&read);
+}
+
+Test(checkpoint, damage_of_any_byte_or_a_cut_at_any_border_goes_back_to_the_previous_one)
+{
+    size_t n;
+    char *bytes = bytes_of_checkpoint(&n);
+    save(6);
+    for (size_t at = 0; at < n; at++) {
+        bytes[at] ^= (char)(1 << at % 8);
+        expect_previous(bytes, n, "flipped byte", at);
+        bytes[at] ^= (char)(1 << at % 8);
+    }
+    for (size_t at = 0; at < n; at += 64) {
+        expect_previous(bytes, at, "cut at", at);
+        expect_previous(bytes, at + 1, "cut at", at + 1);
+        expect_previous(bytes, at + 63, "cut at", at + 63);
+    }
+    free(bytes);
+}
+
 Test(checkpoint, damage_is_named_by_file_and_section)
 {
     size_t n;

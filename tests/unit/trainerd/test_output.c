@@ -94,6 +94,17 @@ Test(output, a_new_job_removes_old_results_and_sets_old_checkpoints_aside)
     output_close(&output, true);
 }
 
+Test(output, a_first_checkpoint_that_was_never_finished_is_no_older_jobs)
+{
+    struct output output;
+    cr_assert_eq(output_open(folder_path("o"), &output), STATUS_OK);
+    cr_assert_eq(mkdir(folder_path("o/checkpoint"), 0777), 0);
+    folder_write("o/checkpoint/epoch-4.ckpt.tmp", "half");
+    cr_assert_eq(output_clear(&output, false), STATUS_OK, "%s", status_reason());
+    cr_assert(!folder_has("o/checkpoint") && !folder_has("o/checkpoint.old"));
+    output_close(&output, true);
+}
+
 Test(output, a_resumed_job_keeps_all_but_the_old_end)
 {
     struct output output;
