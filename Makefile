@@ -63,7 +63,7 @@ of_variant = $(patsubst $(BUILD)/%,$(call beside,$(1))/%,$(2))
 FUZZ = $(call variant,fuzz) CC=clang
 RUN = $(Q)BUILD=$(BUILD) FUZZ_S=$(1) scripts/run-tests
 
-.PHONY: all tests unit check asan bench fuzz fuzzers quickstart install docs lint clean help
+.PHONY: all tests unit check check-system asan bench fuzz fuzzers quickstart install docs lint clean help
 .SECONDARY:
 
 all: $(PROGRAMS) ## the programs, in build/bin
@@ -114,6 +114,10 @@ check: ## everything: tests, lint, sanitizers, 5 s of each fuzzer; one closing l
 	$(FUZZ) WERROR=-Werror fuzzers
 	$(call RUN,5) scripts/check-layers scripts/check-links $(TESTS) $(call of_variant,asan,$(TESTS)) \
 	    $(call of_variant,fuzz,$(FUZZERS))
+
+check-system: ## whole jobs at length: every death three times
+	$(call variant,release) BUILD=$(BUILD) all $(BUILD)/bin/test-system
+	$(Q)BUILD=$(BUILD) TEST_THOROUGH=1 TEST_LIMIT_S=1200 scripts/run-tests $(BUILD)/bin/test-system
 
 asan: ## all tests under the address and undefined-behaviour sanitizers
 	$(call variant,asan) all tests

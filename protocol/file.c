@@ -1,5 +1,7 @@
 #include "protocol/file.h"
 
+#include "protocol/fault.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -68,16 +70,22 @@ enum status file_replace(const char *path, const struct iovec *piece, int n_piec
     int error = 0;
     for (int i = 0; i < n_piece && error == 0; i++) {
         error = file_write(file, piece[i].iov_base, piece[i].iov_len);
+        if (i == 0) {
+            FAULT(WRITE);
+        }
     }
+    FAULT(FSYNC);
     if (error == 0 && fsync(file) != 0) {
         error = errno;
     }
     if (close(file) != 0 && error == 0) {
         error = errno;
     }
+    FAULT(RENAME);
     if (error == 0 && rename(aside, path) != 0) {
         error = errno;
     }
+    FAULT(RENAMED);
     if (error == 0) {
         error = folder_sync(path);
     } else {

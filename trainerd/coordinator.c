@@ -1,6 +1,7 @@
 #include "trainerd/coordinator.h"
 
 #include "partition/npy.h"
+#include "protocol/fault.h"
 #include "protocol/memory.h"
 #include "trainerd/events.h"
 #include "trainerd/interrupt.h"
@@ -93,6 +94,7 @@ static enum status load(struct coordinator *c)
     if (status != STATUS_OK) {
         return status;
     }
+    FAULT(LOAD);
     const struct dataset *dataset = &c->dataset;
     c->sparse_features = dataset->feature_indptr != NULL;
     c->facts = sizes_of(dataset);
@@ -131,6 +133,7 @@ static enum status place(struct coordinator *c)
 static enum status cut(struct coordinator *c)
 {
     enum status status = partition_build(&c->dataset, &c->job, &c->partition);
+    FAULT(PARTITION);
     status = status == STATUS_OK ? partition_measure(&c->dataset, &c->partition, &c->quality) : status;
     status = status == STATUS_OK ? part_sizes_build(&c->dataset, &c->partition, &c->sizes) : status;
     status = status == STATUS_OK ? place(c) : status;
@@ -297,6 +300,19 @@ static void say_workers(struct coordinator *c)
                  c->plan.n_worker == 1 ? "" : "s", size, wire);
 }
 
+/* The files of this attempt begin. */
+static enum status begin_output(struct coordinator *c)
+{
+    char folder[PATH_MAX];
+    enum status status = output_clear(&c->output, c->options->resume);
+    status = status == STATUS_OK ? output_metrics_open(&c->output, c->training.state.n_metrics_bytes) : status;
+    status = status == STATUS_OK ? output_path(&c->output, "checkpoint", folder) : status;
+    if (status == STATUS_OK) {
+        checkpoint_prune(folder, c->training.state.n_epoch);
+    }
+    return status;
+}
+
 static enum status train(struct coordinator *c)
 {
     c->training.job = &c->job;
@@ -312,8 +328,7 @@ static enum status train(struct coordinator *c)
     events_state(c->events, "STARTING");
     interrupt_mode(INTERRUPT_MODE_STOP);
     enum status status = start_fleet(c);
-    status = status == STATUS_OK ? output_clear(&c->output, c->options->resume) : status;
-    status = status == STATUS_OK ? output_metrics_open(&c->output, c->training.state.n_metrics_bytes) : status;
+    status = status == STATUS_OK ? begin_output(c) : status;
     if (status != STATUS_OK) {
         return status;
     }
@@ -367,6 +382,7 @@ static enum status write_logits(struct coordinator *c)
 static enum status write_results(struct coordinator *c)
 {
     char path[PATH_MAX];
+    FAULT(RESULTS);
     enum status status = write_logits(c);
     status = status == STATUS_OK ? write_weights(c, 1, "model.safetensors") : status;
     status = status == STATUS_OK ? write_weights(c, 4, "best.safetensors") : status;

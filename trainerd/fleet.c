@@ -1,6 +1,7 @@
 /* Life of a fleet: opening, closing, and the one loop in which control socket, processes and transport move. */
 #include "trainerd/fleet.h"
 
+#include "protocol/fault.h"
 #include "protocol/log.h"
 #include "trainerd/fleet_state.h"
 
@@ -181,6 +182,7 @@ static enum status workers_join(struct fleet *fleet)
     if (status != STATUS_OK) {
         return status;
     }
+    FAULT(LAUNCH);
     status = fleet_transport_open(fleet);
     if (status != STATUS_OK) {
         return status;
@@ -197,6 +199,7 @@ static enum status workers_join(struct fleet *fleet)
     if (status != STATUS_OK) {
         return status;
     }
+    FAULT(WIRE_UP);
     fleet_begin(fleet, "while it was connected");
     fleet->is_welcomed = true;
     return fleet_await(fleet, all_connected);

@@ -1,5 +1,6 @@
 /* Commands and bytes over the transport. One command is under way at a time: all sends of it leave, all its reports come,
  * then the next. A report or piece that nobody waits for ends the job. */
+#include "protocol/fault.h"
 #include "protocol/log.h"
 #include "trainerd/fleet_state.h"
 
@@ -181,6 +182,7 @@ enum status fleet_ship(struct fleet *fleet, int32_t part, const void *bytes, siz
         return status;
     }
     command_send(fleet, rank, 1, MESSAGE_ID_part, body, n);
+    FAULT(SHIP);
     struct transport_head head = {.id = MESSAGE_ID_part, .to = (uint32_t)part, .total = n_bytes};
     return pieces_send(fleet, rank, 1, head, bytes);
 }
@@ -264,6 +266,7 @@ enum status fleet_epoch(struct fleet *fleet, uint32_t epoch, bool train, bool ev
     }
     expect(fleet, MESSAGE_ID_report);
     command_send(fleet, 0, fleet->n_worker, MESSAGE_ID_epoch, body, n);
+    FAULT(EPOCH);
     status = fleet_await(fleet, all_answered);
     *out = (struct fleet_report){0};
     for (uint32_t rank = 0; status == STATUS_OK && rank < fleet->n_worker; rank++) {
@@ -378,6 +381,7 @@ enum status fleet_memory(struct fleet *fleet, struct fleet_memory *memory_out)
 void fleet_finish(struct fleet *fleet)
 {
     fleet_begin(fleet, "while it finished");
+    FAULT(FINISH);
     struct message_finish message = {.rank = 0};
     uint8_t body[COMMAND_BYTES];
     size_t n;

@@ -1,4 +1,5 @@
 /* trainer-coordinator: arguments in, exit code out. */
+#include "protocol/fault.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
 #include "protocol/version.h"
@@ -144,6 +145,7 @@ int main(int argc, char **argv)
     bool is_done = false;
     const char **set = memory_alloc((size_t)argc, sizeof *set);
     enum status status = read_arguments(argc, argv, set, &request, &is_done);
+    status = status == STATUS_OK ? fault_arm("coordinator", request.attempt) : status;
     if (status == STATUS_OK && !is_done) {
         status = coordinator_run(&request);
     }

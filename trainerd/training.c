@@ -1,5 +1,6 @@
 #include "trainerd/training.h"
 
+#include "protocol/fault.h"
 #include "protocol/memory.h"
 #include "protocol/schedule.h"
 
@@ -202,6 +203,7 @@ static enum status save_arrays(struct training *training, struct checkpoint *che
             checkpoint->array[i] = to;
         }
     }
+    FAULT(CHECKPOINT);
     char folder[PATH_MAX];
     enum status status = output_path(training->output, "checkpoint", folder);
     /* The lines that the checkpoint counts on must be on the disk before it is. */

@@ -1,5 +1,7 @@
 #include "worker/reduce.h"
 
+#include "protocol/fault.h"
+
 #include <string.h>
 
 struct reduction {
@@ -151,6 +153,7 @@ static enum status run(struct reduction *r, bool spread)
     r->complete = t->complete;
     struct exchange_offer offer = {.arg = r, .pack = branch_pack};
     exchange_serve(t->setup.exchange, &r->key, &offer, branches_given(t));
+    FAULT(REDUCE);
     enum status status = climb(r);
     return status == STATUS_OK && spread && t->setup.n_rank > 1 ? spread_down(r) : status;
 }

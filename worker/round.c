@@ -1,5 +1,6 @@
 #include "worker/round.h"
 
+#include "protocol/fault.h"
 #include "protocol/log.h"
 #include "worker/hold.h"
 #include "worker/round_state.h"
@@ -223,6 +224,7 @@ static enum status round_ask(struct round_state *r)
         if (status != STATUS_OK) {
             return status;
         }
+        FAULT(EXCHANGE);
         r->n_asked++;
         r->n_asked_row += fetch->n_row;
     }

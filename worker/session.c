@@ -1,5 +1,6 @@
 #include "worker/session.h"
 
+#include "protocol/fault.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
 #include "worker/session_state.h"
@@ -53,6 +54,7 @@ static bool parts_came(const struct session *session)
 
 static enum status trainer_start(struct session *session)
 {
+    FAULT(OPEN);
     double start = now_s();
     enum status status = parts_open(session);
     if (status == STATUS_OK && session->n_own == 0) {

@@ -1,5 +1,6 @@
 /* What the coordinator sends: parts and weights are taken in as they come, other commands wait for their turn in
  * session_obey, because they use the transport themselves. */
+#include "protocol/fault.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
 #include "worker/session_state.h"
@@ -115,6 +116,7 @@ static void bytes_add(struct session *session, struct session_bytes *bytes, size
 static enum status part_take(struct session *session)
 {
     struct message_part part;
+    FAULT(SHIP);
     enum status status = message_decode_part(session->command, session->n_command, &part);
     if (status != STATUS_OK) {
         return status;
@@ -296,6 +298,7 @@ static enum status pieces_send(struct session *session, const char *bytes, size_
 static enum status get_obey(struct session *session)
 {
     struct message_get command;
+    FAULT(CHECKPOINT);
     enum status status = message_decode_get(session->command, session->n_command, &command);
     if (status != STATUS_OK) {
         return status;
@@ -389,6 +392,7 @@ enum status session_obey(struct session *session)
         trainer_keep_best(session->trainer);
         return echo(session, id);
     case MESSAGE_ID_finish:
+        FAULT(FINISH);
         session->is_finished = true;
         return echo(session, id);
     default:

@@ -1,9 +1,11 @@
 /* Wire-up: the control socket proves who we are, then addresses of the transport are swapped over it. */
+#include "protocol/fault.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
 #include "worker/session_state.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -58,6 +60,13 @@ static enum status welcome_take(struct session *session)
         return status_fail(STATUS_PEER, "the coordinator makes this worker %u of %u, expected one of %lld", welcome.rank,
                            welcome.n_rank, (long long)session->job.workers.count);
     }
+    char who[24];
+    snprintf(who, sizeof who, "worker%u", welcome.rank);
+    status = fault_arm(who, welcome.attempt);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    FAULT(WIRE_UP);
     session->rank = welcome.rank;
     session->n_rank = welcome.n_rank;
     session->n_thread = welcome.n_thread;

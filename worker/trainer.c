@@ -1,5 +1,6 @@
 #include "worker/trainer.h"
 
+#include "protocol/fault.h"
 #include "protocol/log.h"
 #include "protocol/schedule.h"
 #include "worker/hold.h"
@@ -135,6 +136,11 @@ static enum status forward_walk(struct trainer *t, enum exchange_phase phase)
         if (t->program.op[op].is_static != (phase == EXCHANGE_PHASE_STATIC)) {
             continue;
         }
+        if (phase == EXCHANGE_PHASE_FORWARD) {
+            FAULT(FORWARD);
+        } else if (phase == EXCHANGE_PHASE_EVALUATE) {
+            FAULT(EVALUATE);
+        }
         bool aggregate = t->program.op[op].kind == OP_KIND_AGGREGATE;
         enum status status = aggregate ? round_forward(t, op, phase) : op_forward(t, op, false);
         if (status != STATUS_OK) {
@@ -148,6 +154,7 @@ static enum status forward_walk(struct trainer *t, enum exchange_phase phase)
 static enum status step_run(struct trainer *t, const struct memory_step *step)
 {
     bool aggregate = t->program.op[step->op].kind == OP_KIND_AGGREGATE;
+    FAULT(BACKWARD);
     switch (step->kind) {
     case MEMORY_STEP_AGAIN:
         return op_forward(t, step->op, true);
@@ -248,6 +255,7 @@ static enum status weights_step(struct trainer *t)
     static const enum device_optimizer optimizers[] = {[JOB_OPTIMIZER_SGD] = DEVICE_OPTIMIZER_SGD,
                                                        [JOB_OPTIMIZER_ADAM] = DEVICE_OPTIMIZER_ADAM,
                                                        [JOB_OPTIMIZER_ADAMW] = DEVICE_OPTIMIZER_ADAMW};
+    FAULT(STEP);
     struct device_step how = {.optimizer = optimizers[train->optimizer],
                               .lr = schedule_lr(t->setup.job, t->epoch),
                               .beta1 = train->beta1,

@@ -1,0 +1,58 @@
+/* Fault points: named places of a run at which a test makes a process die, or stop, there and nowhere else.
+ *
+ *   TRAINERD_FAULTS="worker1.forward=kill@3,coordinator.rename=kill/1"
+ *
+ * WHO.POINT=ACTION[@COUNT][/ATTEMPT]: when that process passes the point for the COUNT-th time (default 1), in that attempt of its
+ * job (default: in all). Unset, a point costs one look at a variable; a process that was not told who it is passes them all.
+ */
+#ifndef PROTOCOL_FAULT_H
+#define PROTOCOL_FAULT_H
+
+#include "protocol/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*         name        point          where */
+#define FAULT_LIST(X)                                                                               \
+    X(LOAD,       "load")       /* coordinator: the dataset is in memory */                         \
+    X(PARTITION,  "partition")  /* coordinator: nodes have owners */                                \
+    X(LAUNCH,     "launch")     /* coordinator: workers are started, none has joined */             \
+    X(WIRE_UP,    "wire-up")    /* coordinator, worker: ranks and addresses are told */             \
+    X(SHIP,       "ship")       /* coordinator, worker: a part is on its way */                     \
+    X(OPEN,       "open")       /* worker: all its parts came */                                    \
+    X(EPOCH,      "epoch")      /* coordinator: workers are told to train */                        \
+    X(FORWARD,    "forward")    /* worker: before each op */                                        \
+    X(EXCHANGE,   "exchange")   /* worker: it asked for rows */                                     \
+    X(BACKWARD,   "backward")   /* worker: before each op */                                        \
+    X(REDUCE,     "reduce")     /* worker: its gradients wait for the others' */                    \
+    X(STEP,       "step")       /* worker: before the weights change */                             \
+    X(EVALUATE,   "evaluate")   /* worker: before each op */                                        \
+    X(CHECKPOINT, "checkpoint") /* coordinator: arrays are in memory; worker: it is asked for one */ \
+    X(WRITE,      "write")      /* any file that is replaced: the first piece of it is written */   \
+    X(FSYNC,      "fsync")      /* … all pieces are */                                              \
+    X(RENAME,     "rename")     /* … they are on the disk under another name */                     \
+    X(RENAMED,    "renamed")    /* … the name may not be on the disk */                             \
+    X(RESULTS,    "results")    /* coordinator: epochs are done, nothing is written */              \
+    X(FINISH,     "finish")     /* coordinator, worker: all is done, the workers are to leave */
+
+enum fault_point {
+#define X(name, text) FAULT_##name,
+    FAULT_LIST(X)
+#undef X
+    FAULT_N
+};
+
+#define FAULT(point) (fault_armed ? fault_pass(FAULT_##point) : (void)0)
+
+/* Who this process is: "coordinator", "worker1"; attempt 0: not counted. From here on points of TRAINERD_FAULTS strike: kill
+ * (SIGKILL), stop (SIGSTOP), kill-parent (SIGKILL to the process that started this one).
+ *
+ *   errors  STATUS_USAGE the variable cannot be read: what is wrong, and what was expected
+ */
+enum status fault_arm(const char *who, uint32_t attempt);
+
+extern bool fault_armed;
+void fault_pass(enum fault_point point);
+
+#endif

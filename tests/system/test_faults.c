@@ -1,0 +1,218 @@
+/* Deaths in every phase of a job: what dies takes the rest of its attempt along, nothing is left behind, and the next attempt ends
+ * with the bits of a job that was never disturbed. */
+#include "tests/support/folder.h"
+#include "tests/support/machines.h"
+#include "tests/support/patience.h"
+#include "tests/support/results.h"
+
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LEFT_S 10 /* five times the 2 s within which all is to be gone */
+#define KILLED (1000 + SIGKILL)
+#define LOST 69
+
+/* Where it strikes, at which of three passes, and how attempt 1 ends. */
+struct fault_case {
+    const char *where; /* WHO.POINT=ACTION */
+    int at[3];
+    int code;
+};
+
+static const struct fault_case cases[] = {
+    {"coordinator.load=kill", {1, 1, 1}, KILLED},
+    {"coordinator.partition=kill", {1, 1, 1}, KILLED},
+    {"coordinator.launch=kill", {1, 1, 1}, KILLED},
+    {"coordinator.wire-up=kill", {1, 1, 1}, KILLED},
+    {"coordinator.ship=kill", {2, 1, 4}, KILLED},
+    {"coordinator.epoch=kill", {7, 1, 12}, KILLED},
+    {"coordinator.checkpoint=kill", {2, 1, 3}, KILLED},
+    {"coordinator.write=kill", {2, 1, 3}, KILLED},
+    {"coordinator.fsync=kill", {2, 1, 3}, KILLED},
+    {"coordinator.rename=kill", {2, 1, 3}, KILLED},
+    {"coordinator.renamed=kill", {2, 1, 3}, KILLED},
+    {"coordinator.results=kill", {1, 1, 1}, KILLED},
+    {"coordinator.rename=kill", {5, 4, 7}, KILLED}, /* of a result file */
+    {"coordinator.finish=kill", {1, 1, 1}, KILLED},
+    {"worker1.wire-up=kill", {1, 1, 1}, LOST},
+    {"worker1.ship=kill", {1, 2, 1}, LOST},
+    {"worker1.open=kill", {1, 1, 1}, LOST},
+    {"worker1.forward=kill", {40, 1, 3}, LOST},
+    {"worker1.exchange=kill", {12, 1, 5}, LOST},
+    {"worker1.backward=kill", {40, 1, 3}, LOST},
+    {"worker1.reduce=kill", {13, 1, 2}, LOST},
+    {"worker1.step=kill", {7, 1, 12}, LOST},
+    {"worker1.evaluate=kill", {40, 1, 3}, LOST},
+    {"worker0.checkpoint=kill", {6, 1, 2}, LOST},
+    {"worker1.finish=kill", {1, 1, 1}, 0}, /* all is done */
+    {"worker0.wire-up=kill-parent", {1, 1, 1}, KILLED},
+    {"worker0.ship=kill-parent", {1, 2, 1}, KILLED},
+    {"worker0.open=kill-parent", {1, 1, 1}, KILLED},
+    {"worker0.forward=kill-parent", {40, 1, 3}, KILLED},
+    {"worker0.exchange=kill-parent", {12, 1, 5}, KILLED},
+    {"worker0.backward=kill-parent", {40, 1, 3}, KILLED},
+    {"worker0.reduce=kill-parent", {13, 1, 2}, KILLED},
+    {"worker0.step=kill-parent", {7, 1, 12}, KILLED},
+    {"worker0.evaluate=kill-parent", {40, 1, 3}, KILLED},
+    {"worker0.checkpoint=kill-parent", {6, 1, 2}, KILLED},
+    {"worker0.finish=kill-parent", {1, 1, 1}, KILLED},
+    {"worker1.wire-up=stop", {1, 1, 1}, LOST},
+    {"worker1.open=stop", {1, 1, 1}, LOST},
+    {"worker1.exchange=stop", {12, 1, 5}, LOST},
+    {"worker1.backward=stop", {40, 1, 3}, LOST},
+    {"worker0.reduce=stop", {13, 1, 2}, LOST},
+    {"worker0.checkpoint=stop", {6, 1, 2}, LOST},
+};
+
+static char program[PATH_MAX];
+static bool is_private; /* shared memory is this test's own */
+
+static void make_all(void)
+{
+    program_find("trainer-coordinator", program, sizeof program);
+    folder_make();
+    folder_write("job.toml", "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 4\ncache = \"off\"\n[model]\nhidden = 8\n"
+                             "dropout = 0.5\n[train]\nepochs = 12\ncheckpoint_every = 4\n"
+                             "[workers]\ncount = 2\nthreads = 1\nheartbeat_timeout = 1.0\n");
+    cr_assert_eq(mkdir(folder_path("job"), 0700), 0);
+    /* Orphans become ours: waiting for them is how they are seen to be gone. */
+    cr_assert_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    is_private = unshare(CLONE_NEWNS | CLONE_NEWIPC) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+                 mount("none", "/dev/shm", "tmpfs", 0, NULL) == 0;
+}
+
+TestSuite(faults, .init = make_all, .fini = folder_remove, .timeout = 180);
+
+/* All but the first two entries of a folder, sorted, in one line. */
+static const char *names_in(const char *path, char *out, size_t n_room)
+{
+    struct dirent **name;
+    int n = scandir(path, &name, NULL, alphasort);
+    out[0] = '\0';
+    for (int i = 0; i < n; i++) {
+        size_t at = strlen(out);
+        if (name[i]->d_name[0] != '.') {
+            snprintf(out + at, n_room - at, "%s ", name[i]->d_name);
+        }
+        free(name[i]);
+    }
+    if (n >= 0) {
+        free(name);
+    }
+    return out;
+}
+
+static void expect_names(const char *path, const char *expected)
+{
+    char names[2048];
+    cr_assert_str_eq(names_in(path, names, sizeof names), expected);
+}
+
+/* System V segments of this IPC namespace. */
+static int n_segment(void)
+{
+    char line[512];
+    int n = -1; /* the heading */
+    FILE *file = fopen("/proc/sysvipc/shm", "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        n++;
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return n;
+}
+
+/* No process, no shared memory. */
+static void expect_nothing_left(void)
+{
+    double since = now_s();
+    while (waitpid(-1, NULL, WNOHANG) != -1 && patience_left(since)) {
+    }
+    cr_assert_eq(errno, ECHILD, "a process is left");
+    cr_assert_lt(now_s() - since, LEFT_S);
+    if (is_private) {
+        expect_names("/dev/shm", "");
+        cr_assert_eq(n_segment(), 0, "a System V segment is left");
+    }
+}
+
+static struct process process; /* the last attempt */
+
+static int run(const char *output, const char *attempt, bool resume)
+{
+    char setting[64];
+    process = (struct process){0};
+    snprintf(setting, sizeof setting, "output.dir=%s", output);
+    const char *arguments[] = {program, "--config", "job.toml", "--job-folder", "job", "--attempt", attempt, "--set", setting,
+                               resume ? "--resume" : NULL, NULL};
+    process_start(&process, NULL, folder, NULL, arguments);
+    return process_finish(&process);
+}
+
+/* The job's undisturbed run left `one`; these two attempts leave the same in `two`. */
+static void expect_recovered(const struct fault_case *fault, int at)
+{
+    char text[128], names[2048], expected[2048];
+    snprintf(text, sizeof text, "%s@%d/1", fault->where, at);
+    setenv("TRAINERD_FAULTS", text, 1);
+    int code = run("two", "1", false);
+    cr_assert_eq(code, fault->code, "%s: exit %d: %s", text, code, process.words);
+    expect_nothing_left();
+    if (code != 0) {
+        bool resume = names_in(folder_path("two/checkpoint"), names, sizeof names)[0] == 'e' &&
+                      strstr(names, ".ckpt ") != NULL;
+        code = run("two", "2", resume);
+        cr_assert_eq(code, 0, "after %s: exit %d: %s", text, code, process.words);
+        expect_nothing_left();
+    }
+    results_expect_same(folder_path("one"), folder_path("two"), true);
+    expect_names(folder_path("two"), names_in(folder_path("one"), expected, sizeof expected));
+    expect_names(folder_path("two/checkpoint"), names_in(folder_path("one/checkpoint"), expected, sizeof expected));
+    expect_names(folder_path("job"), "events.jsonl lock rank-0.log rank-1.log ");
+}
+
+/* `make check-system` tries each three times, `make check` once. */
+static size_t n_time(void)
+{
+    return getenv("TEST_THOROUGH") != NULL ? 3 : 1;
+}
+
+ParameterizedTestParameters(faults, every_death_is_survived_with_the_bits_of_an_undisturbed_job)
+{
+    static int index[3 * sizeof cases / sizeof *cases];
+    size_t n = n_time() * (sizeof cases / sizeof *cases);
+    for (size_t i = 0; i < n; i++) {
+        index[i] = (int)i;
+    }
+    return cr_make_param_array(int, index, n);
+}
+
+ParameterizedTest(int *index, faults, every_death_is_survived_with_the_bits_of_an_undisturbed_job)
+{
+    int n_case = (int)(sizeof cases / sizeof *cases);
+    unsetenv("TRAINERD_FAULTS");
+    int code = run("one", "1", false);
+    cr_assert_eq(code, 0, "exit %d: %s", code, process.words);
+    expect_recovered(&cases[*index % n_case], cases[*index % n_case].at[*index / n_case]);
+}
+
+Test(faults, a_wrong_variable_is_refused_by_coordinator_and_worker)
+{
+    setenv("TRAINERD_FAULTS", "worker1.leap=kill", 1);
+    cr_assert_eq(run("two", "1", false), 2);
+    cr_assert_not_null(strstr(process.words, "unknown point 'leap'"), "%s", process.words);
+}
