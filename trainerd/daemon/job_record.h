@@ -68,6 +68,10 @@ struct job_progress {
     int64_t epoch, n_epoch;   /* done, wanted */
     double loss, train_metric, valid_metric, test_metric;
     double epoch_s, seconds_left;
+    double compute_s, wait_s;          /* of epoch_s: arithmetic, and waiting for others' rows; each of the worker with most */
+    double evaluate_s;                 /* of epoch_s: the evaluation at its end, with its own waiting */
+    double bytes_sent, bytes_received; /* in that epoch, by all workers */
+    double memory;                     /* bytes that all workers hold, as measured; record.memory is what the plan said */
 };
 
 struct job_record {

@@ -38,7 +38,8 @@ static double now_s(void)
 }
 
 static const struct job_progress no_progress = {.loss = NAN, .train_metric = NAN, .valid_metric = NAN, .test_metric = NAN,
-                                                .epoch_s = NAN, .seconds_left = NAN};
+                                                .epoch_s = NAN, .seconds_left = NAN, .compute_s = NAN, .wait_s = NAN,
+                                                .evaluate_s = NAN, .bytes_sent = NAN, .bytes_received = NAN, .memory = NAN};
 
 /* --- the records in memory --- */
 

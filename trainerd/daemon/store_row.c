@@ -51,6 +51,12 @@ static const struct column {
     COLUMN(REAL, "test_metric", progress.test_metric)
     COLUMN(REAL, "epoch_s", progress.epoch_s)
     COLUMN(REAL, "seconds_left", progress.seconds_left)
+    COLUMN(REAL, "compute_s", progress.compute_s)
+    COLUMN(REAL, "wait_s", progress.wait_s)
+    COLUMN(REAL, "evaluate_s", progress.evaluate_s)
+    COLUMN(REAL, "bytes_sent", progress.bytes_sent)
+    COLUMN(REAL, "bytes_received", progress.bytes_received)
+    COLUMN(REAL, "memory_measured", progress.memory)
 #undef COLUMN
 };
 enum { N_COLUMN = sizeof columns / sizeof *columns };

@@ -110,7 +110,8 @@ Test(store, a_record_comes_back_as_it_was_every_field)
         .pid_start = UINT64_C(1) << 50, .attempt_at = 17.0, .ran_s = 4.5, .next_attempt_at = 18.0, .n_event_bytes = 1234567890123,
         .cancel = true, .checkpointed = true, .exit_code = 69,
         .progress = {.epoch = 5, .n_epoch = 10, .loss = 0.1, .train_metric = 0.2, .valid_metric = 0.3, .test_metric = 0.4,
-                     .epoch_s = 0.5, .seconds_left = 0.6}};
+                     .epoch_s = 0.5, .seconds_left = 0.6, .compute_s = 0.3, .wait_s = 0.15, .evaluate_s = 0.05,
+                     .bytes_sent = 1e6, .bytes_received = 2e6, .memory = 3e9}};
     cr_assert_eq(store_update(store, &changed), STATUS_OK, "%s", status_reason());
     find_all(store);
     cr_assert_str_eq(found[0].name, changed.name);
@@ -122,6 +123,8 @@ Test(store, a_record_comes_back_as_it_was_every_field)
     SAME(next_attempt_at); SAME(n_event_bytes); SAME(cancel); SAME(checkpointed); SAME(exit_code);
     SAME(progress.epoch); SAME(progress.n_epoch); SAME(progress.loss); SAME(progress.train_metric);
     SAME(progress.valid_metric); SAME(progress.test_metric); SAME(progress.epoch_s); SAME(progress.seconds_left);
+    SAME(progress.compute_s); SAME(progress.wait_s); SAME(progress.evaluate_s); SAME(progress.bytes_sent);
+    SAME(progress.bytes_received); SAME(progress.memory);
 #undef SAME
     store_close(store);
 }
