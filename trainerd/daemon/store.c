@@ -342,6 +342,13 @@ enum status store_update(struct store *store, const struct job_record *record)
     return finish(store, status, "keep a change of a job");
 }
 
+enum status store_probe(struct store *store)
+{
+    char sql[64];
+    snprintf(sql, sizeof sql, "PRAGMA user_version = %d", STORE_VERSION); /* a page is written, whatever was in it */
+    return run(store, sql, "write");
+}
+
 /* --- reading --- */
 
 static enum status begin_reading(struct store *store, const char *sql, int64_t id, sqlite3_stmt **out)

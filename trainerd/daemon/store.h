@@ -38,6 +38,9 @@ enum status store_insert(struct store *store, struct job_record *record, const s
 /* Keep a changed record, and one line of its history (time, state, reason, attempt) when its state or reason changed. */
 enum status store_update(struct store *store, const struct job_record *record);
 
+/* Write to the store, which stays as it was, and wait for the disk. errors  STATUS_IO: no change can be kept now */
+enum status store_probe(struct store *store);
+
 /* Call `each` for every job, ids ascending, until it returns false. */
 enum status store_each(struct store *store, bool (*each)(void *context, const struct job_record *record), void *context);
 
