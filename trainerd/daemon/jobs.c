@@ -139,6 +139,18 @@ void jobs_listen(struct jobs *jobs, jobs_listener *listener, void *context)
     jobs->listeners = more;
 }
 
+void jobs_unlisten(struct jobs *jobs, jobs_listener *listener, void *context)
+{
+    for (struct listener **link = &jobs->listeners; *link != NULL; link = &(*link)->next) {
+        struct listener *one = *link;
+        if (one->call == listener && one->context == context) {
+            *link = one->next;
+            free(one);
+            return;
+        }
+    }
+}
+
 /* --- looking --- */
 
 const struct job_record *jobs_get(const struct jobs *jobs, int64_t id)

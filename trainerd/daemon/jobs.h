@@ -16,6 +16,7 @@ typedef void jobs_listener(void *context, const struct job_record *record);
 enum status jobs_open(const char *state_folder, struct jobs **out);
 void jobs_close(struct jobs *jobs);
 void jobs_listen(struct jobs *jobs, jobs_listener *listener, void *context);
+void jobs_unlisten(struct jobs *jobs, jobs_listener *listener, void *context);
 
 /* Accept a job. In `record` the caller gives uid, gid, priority, time_limit_s, max_restarts, and a name unless the job file's
  * will do; the rest is found here, and so is submission->output.

@@ -1,0 +1,48 @@
+/* A daemon's inside, without its sockets, as a process that a test can kill: jobs and supervisor on a loop, driven through a pipe.
+ *
+ * The test hears of every change of a job and keeps the newest of each. What fails here ends the test.
+ */
+#ifndef TESTS_SYSTEM_DAEMON_CASE_H
+#define TESTS_SYSTEM_DAEMON_CASE_H
+
+#include "trainerd/daemon/supervisor.h"
+
+#define DAEMON_CASE_JOBS_MOST 64
+
+extern struct supervisor_options daemon_options; /* to be changed before the start */
+
+/* Start it on folder/state / kill it outright / end it orderly. A daemon that runs ends with the test. */
+void daemon_start(void);
+void daemon_kill(void);
+void daemon_end(void);
+bool daemon_runs(void);
+
+/* Submit a job file with karate as its graph and these lines after it. Paths are relative to the folder. */
+struct daemon_job {
+    const char *lines;
+    int32_t priority, max_restarts;
+    double time_limit_s;
+};
+int64_t daemon_submit(const struct daemon_job *job);
+
+/* 'c' cancel, 'r' resume, 'k' checkpoint, 's' scale to n. Gives the status; the reason is in daemon_reason. */
+enum status daemon_command(char what, int64_t id, int32_t n);
+extern char daemon_reason[512];
+
+/* What is known of a job. Borrowed. */
+const struct job_record *daemon_job(int64_t id);
+/* Wait until its state is this one / it has ended, then say its state / it has done so many epochs in this attempt or a later. */
+void daemon_await(int64_t id, enum job_state state);
+enum job_state daemon_await_end(int64_t id);
+void daemon_await_epoch(int64_t id, int32_t attempt, int64_t epoch);
+/* Wait for the next change of any job. false: patience ended */
+bool daemon_hear(void);
+
+/* Kill a job's coordinator / its worker of that rank, found below the coordinator. false: there is none now. */
+bool daemon_kill_coordinator(int64_t id);
+bool daemon_kill_worker(int64_t id, int which);
+
+/* No process of ours is left but the test's own: coordinators, workers. Waits for those that are about to end. */
+void daemon_expect_nobody(void);
+
+#endif
