@@ -31,6 +31,7 @@ BELOW_worker    := worker models partition protocol
 BELOW_trainerd  := trainerd worker models partition protocol
 BELOW_training  := $(BELOW_trainerd)
 BELOW_daemon    := trainerd protocol
+BELOW_commands  := $(BELOW_daemon)
 LIB_protocol  := -ljansson -lxxhash -lucp -lucs
 LIB_partition := -lmetis -lzip -lz
 LIB_models    := -ldnnl

@@ -1,5 +1,4 @@
-/* What each request of the client protocol does: one table from which requests are checked, docs/protocol.md is generated, and
- * handlers are found.
+/* What each request of the client protocol does: requests.def lists them, here are their handlers, and who may ask for what.
  *
  * Knows jobs and the supervisor, and no sockets beyond connection_send.
  */
@@ -11,7 +10,12 @@
 
 struct commands;
 
-enum status commands_open(uv_loop_t *loop, struct jobs *jobs, struct supervisor *supervisor, struct commands **out);
+/*   max_restarts  of jobs that are submitted without
+ *   owns          borrows loop, jobs and supervisor; the caller owns *out: commands_close, after server_close. The loop has to
+ *                 run on until nothing of it is left, and frees it then
+ */
+enum status commands_open(uv_loop_t *loop, struct jobs *jobs, struct supervisor *supervisor, int32_t max_restarts,
+                          struct commands **out);
 void commands_close(struct commands *commands);
 /* The handler to open a server with. */
 struct server_handler commands_handler(struct commands *commands);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -342,6 +343,7 @@ enum status server_open(uv_loop_t *loop, const struct server_options *options, c
                         struct server **out)
 {
     struct server *server = memory_alloc(1, sizeof *server);
+    signal(SIGPIPE, SIG_IGN); /* a client that is gone is an error of its write */
     server->loop = loop;
     server->options = *options;
     server->options.address = server->options.secret_file = NULL;

@@ -39,6 +39,7 @@ struct server_handler {
 };
 
 /* Listen. A Unix socket that nobody answers on is replaced; it is for this user alone, for everybody when this is root.
+ * The process ignores SIGPIPE from then on.
  *
  *   owns    borrows loop; copies options and handler; the caller owns *out: server_close
  *   errors  STATUS_CONFIG address or secret file; STATUS_PEER another daemon answers there; STATUS_CREATE

@@ -1,7 +1,7 @@
 /* The shared secret: its file, its proofs, and strangers on a TCP port. */
+#include "tests/support/client.h"
 #include "tests/support/folder.h"
 #include "tests/support/patience.h"
-#include "tests/unit/daemon/client.h"
 #include "trainerd/daemon/answer.h"
 #include "trainerd/daemon/auth.h"
 #include "trainerd/daemon/server.h"

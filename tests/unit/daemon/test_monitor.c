@@ -2,7 +2,7 @@
 #include "tests/support/exposition.h"
 #include "tests/support/folder.h"
 #include "tests/support/patience.h"
-#include "tests/unit/daemon/client.h"
+#include "tests/support/client.h"
 #include "trainerd/daemon/http.h"
 #include "trainerd/daemon/monitor.h"
 

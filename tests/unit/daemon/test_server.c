@@ -1,7 +1,7 @@
 /* The server and hostile clients: every limit refuses with a reason, and nobody is held up by anybody else. */
+#include "tests/support/client.h"
 #include "tests/support/folder.h"
 #include "tests/support/patience.h"
-#include "tests/unit/daemon/client.h"
 #include "trainerd/daemon/answer.h"
 #include "trainerd/daemon/server.h"
 

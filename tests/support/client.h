@@ -1,6 +1,6 @@
 /* Clients of a server that runs in the same thread: raw sockets, and a loop that is turned until something has happened. */
-#ifndef TESTS_UNIT_DAEMON_CLIENT_H
-#define TESTS_UNIT_DAEMON_CLIENT_H
+#ifndef TESTS_SUPPORT_CLIENT_H
+#define TESTS_SUPPORT_CLIENT_H
 
 #include <stdbool.h>
 #include <stddef.h>

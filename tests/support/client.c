@@ -1,4 +1,4 @@
-#include "tests/unit/daemon/client.h"
+#include "tests/support/client.h"
 
 #include "tests/support/patience.h"
 #include "trainerd/daemon/endpoint.h"

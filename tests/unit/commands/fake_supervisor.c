@@ -1,0 +1,44 @@
+#include "tests/unit/commands/fake_supervisor.h"
+
+#include <stdio.h>
+
+static enum status ask(struct supervisor *supervisor, const char *what, int64_t id)
+{
+    snprintf(supervisor->asked, sizeof supervisor->asked, "%s %lld", what, (long long)id);
+    return STATUS_OK;
+}
+
+enum status supervisor_cancel(struct supervisor *supervisor, int64_t id)
+{
+    const struct job_record *record = jobs_get(supervisor->jobs, id);
+    if (job_state_ended(record->state)) {
+        return status_fail(STATUS_USAGE, "job %lld has ended", (long long)id);
+    }
+    return ask(supervisor, "cancel", id);
+}
+
+enum status supervisor_resume(struct supervisor *supervisor, int64_t id)
+{
+    return ask(supervisor, "resume", id);
+}
+
+enum status supervisor_checkpoint(struct supervisor *supervisor, int64_t id)
+{
+    return ask(supervisor, "checkpoint", id);
+}
+
+enum status supervisor_scale(struct supervisor *supervisor, int64_t id, int32_t n_worker)
+{
+    ask(supervisor, "scale", id);
+    size_t n = 0;
+    while (supervisor->asked[n] != '\0') {
+        n++;
+    }
+    snprintf(supervisor->asked + n, sizeof supervisor->asked - n, " to %d", (int)n_worker);
+    return STATUS_OK;
+}
+
+void supervisor_look(struct supervisor *supervisor)
+{
+    supervisor->n_look++;
+}

@@ -1,0 +1,545 @@
+/* Requests as a client meets them: what each does, what it refuses, whose jobs it shows. */
+#include "tests/support/client.h"
+#include "tests/support/folder.h"
+#include "tests/support/patience.h"
+#include "tests/unit/commands/fake_supervisor.h"
+#include "trainerd/daemon/commands.h"
+#include "trainerd/daemon/requests.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define JOB "[dataset]\\ngenerator = \\\"karate\\\"\\n"
+#define SUBMIT(more) "{\"v\":1,\"id\":1,\"cmd\":\"submit\",\"folder\":\"/tmp\",\"config\":\"" JOB "\"" more "}"
+#define STRANGER 65534 /* a user who is neither root nor us */
+
+static struct server *server;
+static struct commands *commands;
+static struct jobs *jobs;
+static struct supervisor supervisor;
+static struct client client;
+
+static void make_all(void)
+{
+    folder_make();
+    cr_assert_eq(chmod(folder, 0755), 0);
+    cr_assert_eq(uv_loop_init(&loop), 0);
+    cr_assert_eq(mkdir(folder_path("state"), 0700), 0);
+    cr_assert_eq(jobs_open(folder_path("state"), &jobs), STATUS_OK, "%s", status_reason());
+    supervisor.jobs = jobs;
+    cr_assert_eq(commands_open(&loop, jobs, &supervisor, 3, &commands), STATUS_OK);
+    char address[128];
+    snprintf(address, sizeof address, "unix:%s/socket", folder);
+    struct server_options options = {address, NULL, 100, 50, 1u << 21, 1u << 23, 100, 100};
+    struct server_handler handler = commands_handler(commands);
+    cr_assert_eq(server_open(&loop, &options, &handler, &server), STATUS_OK, "%s", status_reason());
+    client_open(&client, server_address(server));
+}
+
+static void remove_all(void)
+{
+    client_close(&client);
+    server_close(server);
+    commands_close(commands);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    cr_assert_eq(uv_loop_close(&loop), 0);
+    jobs_close(jobs);
+    folder_remove();
+}
+
+TestSuite(commands, .init = make_all, .fini = remove_all, .timeout = 120);
+
+/* --- asking --- */
+
+static json_t *answer_of(struct client *from)
+{
+    const char *line = client_line(from);
+    json_t *answer = line == NULL ? NULL : json_loads(line, 0, NULL);
+    cr_assert_not_null(answer, "%s", line != NULL ? line : "no answer");
+    return answer;
+}
+
+static json_t *ask_by(struct client *from, const char *request)
+{
+    client_send(from, request);
+    client_send(from, "\n");
+    return answer_of(from);
+}
+
+static json_t *ask(const char *request)
+{
+    return ask_by(&client, request);
+}
+
+static void expect_failure(json_t *answer, int exit_code, const char *part)
+{
+    const char *error = json_string_value(json_object_get(answer, "error"));
+    cr_assert(json_is_false(json_object_get(answer, "ok")), "%s", json_dumps(answer, 0));
+    cr_assert(error != NULL && strstr(error, part) != NULL, "'%s' is not in: %s", part, error != NULL ? error : "-");
+    cr_assert_eq(json_integer_value(json_object_get(answer, "exit_code")), exit_code);
+    json_decref(answer);
+}
+
+static int64_t number(const json_t *object, const char *key)
+{
+    return json_integer_value(json_object_get(object, key));
+}
+
+static const char *text(const json_t *object, const char *key)
+{
+    const char *value = json_string_value(json_object_get(object, key));
+    return value != NULL ? value : "";
+}
+
+static void expect_ok(json_t *answer)
+{
+    cr_assert(json_is_true(json_object_get(answer, "ok")), "%s", text(answer, "error"));
+}
+
+static int64_t submit(const char *request)
+{
+    json_t *answer = ask(request);
+    expect_ok(answer);
+    int64_t id = number(answer, "job");
+    json_decref(answer);
+    return id;
+}
+
+/* A client of another user: who it is, is decided when it connects. False when we cannot be another. */
+static bool stranger_open(struct client *stranger)
+{
+    if (geteuid() != 0) {
+        return false;
+    }
+    cr_assert_eq(seteuid(STRANGER), 0);
+    client_open(stranger, server_address(server));
+    cr_assert_eq(seteuid(0), 0);
+    return true;
+}
+
+/* Let a job go to a state. */
+static void job_become(int64_t id, enum job_state state)
+{
+    struct job_record record = *jobs_get(jobs, id);
+    record.state = state;
+    record.reason = JOB_REASON_NONE;
+    record.attempt = 1;
+    record.pid = state == JOB_STATE_RUNNING ? 4711 : 0;
+    cr_assert_eq(jobs_change(jobs, &record), STATUS_OK, "%s", status_reason());
+}
+
+/* The job's folder, and a file in it, appended to. */
+static void job_write(int64_t id, const char *name, const char *words)
+{
+    char path[PATH_MAX + 64];
+    jobs_folder(jobs, id, path);
+    mkdir(path, 0700);
+    strcat(strcat(path, "/"), name);
+    FILE *file = fopen(path, "a");
+    cr_assert_not_null(file, "%s", path);
+    fputs(words, file);
+    fclose(file);
+}
+
+/* --- submit --- */
+
+Test(commands, a_job_is_kept_before_it_is_acknowledged_and_the_queue_is_looked_at)
+{
+    json_t *answer = ask(SUBMIT(",\"name\":\"first\",\"priority\":5,\"time_limit_s\":60.5,\"set\":[\"train.epochs=7\"]"));
+    expect_ok(answer);
+    cr_assert_eq(number(answer, "job"), 1);
+    cr_assert_str_eq(text(answer, "name"), "first");
+    cr_assert_str_eq(text(answer, "state"), "QUEUED");
+    cr_assert_eq(supervisor.n_look, 1);
+    json_decref(answer);
+    const struct job_record *record = jobs_get(jobs, 1);
+    cr_assert_eq(record->priority, 5);
+    cr_assert_eq(record->time_limit_s, 60.5);
+    cr_assert_eq(record->max_restarts, 3, "the daemon's default");
+    cr_assert_eq(record->uid, geteuid());
+    struct store_submission kept;
+    cr_assert_eq(store_submission_get(jobs_store(jobs), 1, &kept), STATUS_OK);
+    cr_assert_str_eq(kept.set[1], "name=\"first\"", "the coordinator is told the name too");
+    cr_assert_str_eq(kept.output, "/tmp/runs/first");
+    store_submission_release(&kept);
+}
+
+Test(commands, the_same_submission_id_finds_the_same_job)
+{
+    int64_t id = submit(SUBMIT(",\"submission_id\":\"once\""));
+    json_t *answer = ask(SUBMIT(",\"submission_id\":\"once\""));
+    cr_assert_eq(number(answer, "job"), id);
+    cr_assert(json_is_true(json_object_get(answer, "existing")));
+    json_decref(answer);
+    cr_assert_neq(submit(SUBMIT(",\"submission_id\":\"twice\"")), id);
+}
+
+Test(commands, what_is_wrong_with_a_submission_is_said_and_nothing_is_kept)
+{
+    expect_failure(ask("{\"v\":1,\"cmd\":\"submit\",\"folder\":\"/tmp\",\"config\":\"[train]\\nepoch = 3\\n\"}"), 78,
+                   "2:1: unknown key 'epoch'");
+    expect_failure(ask("{\"v\":1,\"cmd\":\"submit\",\"folder\":\"/tmp\"}"), 2, "submit needs config: the job file's text");
+    expect_failure(ask("{\"v\":1,\"cmd\":\"submit\",\"folder\":\"tmp\",\"config\":\"\"}"), 2, "'tmp' is not an absolute path");
+    expect_failure(ask(SUBMIT(",\"set\":[\"train.lr\"]")), 2, "expected section.key=value");
+    expect_failure(ask(SUBMIT(",\"set\":\"train.lr=1\"")), 2, "submit: set is not an array of texts");
+    expect_failure(ask(SUBMIT(",\"set\":[1]")), 2, "submit: set is not an array of texts");
+    expect_failure(ask(SUBMIT(",\"name\":\"12\"")), 2, "name '12' is a number");
+    expect_failure(ask(SUBMIT(",\"name\":\"a\\nb\"")), 2, "has a control character in it");
+    expect_failure(ask(SUBMIT(",\"name\":\"0123456789012345678901234567890123456789012345678901234567890123x\"")), 2,
+                   "name has 65 bytes, at most 63");
+    expect_failure(ask(SUBMIT(",\"priority\":1000001")), 2, "priority is 1e+06, expected -1e+06 to 1e+06");
+    expect_failure(ask(SUBMIT(",\"max_restarts\":-1")), 2, "max_restarts is -1, expected 0 to 1000");
+    expect_failure(ask(SUBMIT(",\"time_limit_s\":-1")), 2, "time_limit_s is -1");
+    expect_failure(ask(SUBMIT(",\"prio\":1")), 2, "submit takes no 'prio'; it takes config, folder, set, name");
+    size_t n;
+    jobs_all(jobs, &n);
+    cr_assert_eq(n, 0);
+}
+
+Test(commands, an_unknown_or_missing_command_is_refused)
+{
+    expect_failure(ask("{\"v\":1,\"cmd\":\"format\"}"), 2, "there is no command 'format'");
+    expect_failure(ask("{\"v\":1}"), 2, "cmd is missing");
+    expect_failure(ask("{\"v\":1,\"cmd\":\"version\",\"x\":1}"), 2, "version takes no 'x'; it takes nothing");
+    expect_failure(ask("{\"v\":1,\"cmd\":\"show\"}"), 2, "show needs job: a job's number or name");
+    expect_failure(ask("{\"v\":1,\"cmd\":\"show\",\"job\":true}"), 2, "show: job is not a job's number or name");
+}
+
+/* --- status --- */
+
+Test(commands, status_pages_through_jobs_from_the_newest_and_counts_states)
+{
+    for (int i = 0; i < 5; i++) {
+        submit(SUBMIT(""));
+    }
+    job_become(2, JOB_STATE_CANCELLED);
+    json_t *answer = ask("{\"v\":1,\"cmd\":\"status\",\"limit\":2}"), *list = json_object_get(answer, "jobs");
+    cr_assert_eq(json_array_size(list), 2);
+    cr_assert_eq(number(json_array_get(list, 0), "id"), 5);
+    cr_assert_eq(number(json_object_get(answer, "counts"), "QUEUED"), 4);
+    cr_assert_eq(number(json_object_get(answer, "counts"), "CANCELLED"), 1);
+    cr_assert_eq(number(answer, "before"), 4);
+    json_decref(answer);
+    answer = ask("{\"v\":1,\"cmd\":\"status\",\"before\":4,\"limit\":3,\"active\":true}");
+    list = json_object_get(answer, "jobs");
+    cr_assert_eq(json_array_size(list), 2, "job 2 has ended");
+    cr_assert_eq(number(json_array_get(list, 1), "id"), 1);
+    cr_assert_null(json_object_get(answer, "before"));
+    json_decref(answer);
+    expect_failure(ask("{\"v\":1,\"cmd\":\"status\",\"limit\":1001}"), 2, "limit is 1001, expected 1 to 1000");
+}
+
+Test(commands, status_finds_a_job_by_number_or_name)
+{
+    submit(SUBMIT(",\"name\":\"one\""));
+    json_t *answer = ask("{\"v\":1,\"cmd\":\"status\",\"job\":\"one\"}");
+    cr_assert_eq(number(json_array_get(json_object_get(answer, "jobs"), 0), "id"), 1);
+    json_decref(answer);
+    answer = ask("{\"v\":1,\"cmd\":\"status\",\"job\":1}");
+    cr_assert_str_eq(text(json_array_get(json_object_get(answer, "jobs"), 0), "name"), "one");
+    json_decref(answer);
+    expect_failure(ask("{\"v\":1,\"cmd\":\"status\",\"job\":\"two\"}"), 66, "there is no job 'two'");
+    expect_failure(ask("{\"v\":1,\"cmd\":\"status\",\"job\":-1}"), 66, "there is no job '-1'");
+}
+
+Test(commands, another_users_job_shows_name_owner_and_state_and_takes_no_orders)
+{
+    submit(SUBMIT(",\"name\":\"mine\""));
+    struct client stranger;
+    if (!stranger_open(&stranger)) {
+        cr_skip_test("needs root");
+    }
+    json_t *answer = ask_by(&stranger, "{\"v\":1,\"cmd\":\"status\"}");
+    json_t *job = json_array_get(json_object_get(answer, "jobs"), 0);
+    cr_assert_str_eq(text(job, "name"), "mine");
+    cr_assert_str_eq(text(job, "state"), "QUEUED");
+    cr_assert_null(json_object_get(job, "reason"));
+    cr_assert_eq(json_object_size(job), 5);
+    json_decref(answer);
+    static const char *const orders[] = {"cancel", "resume", "checkpoint", "logs", "watch", "show", "metrics", "workers"};
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        char request[128];
+        snprintf(request, sizeof request, "{\"v\":1,\"cmd\":\"%s\",\"job\":1}", orders[i]);
+        expect_failure(ask_by(&stranger, request), 2, "job 1 is another user's");
+    }
+    expect_failure(ask_by(&stranger, "{\"v\":1,\"cmd\":\"scale\",\"job\":1,\"workers\":2}"), 2, "job 1 is another user's");
+    expect_failure(ask_by(&stranger, "{\"v\":1,\"cmd\":\"cancel\",\"job\":\"mine\"}"), 66, "there is no job 'mine'");
+    cr_assert_str_eq(supervisor.asked, "");
+    json_decref(ask_by(&stranger, SUBMIT(",\"name\":\"theirs\"")));
+    cr_assert_eq(jobs_get(jobs, 2)->uid, STRANGER);
+    expect_ok(answer = ask("{\"v\":1,\"cmd\":\"cancel\",\"job\":2}"));
+    json_decref(answer);
+    client_close(&stranger);
+}
+
+/* --- orders --- */
+
+Test(commands, orders_reach_the_supervisor_and_its_refusals_the_client)
+{
+    submit(SUBMIT(",\"name\":\"a\""));
+    static const char *const orders[] = {"cancel", "resume", "checkpoint"};
+    for (size_t i = 0; i < 3; i++) {
+        char request[128], asked[64];
+        snprintf(request, sizeof request, "{\"v\":1,\"cmd\":\"%s\",\"job\":\"a\"}", orders[i]);
+        snprintf(asked, sizeof asked, "%s 1", orders[i]);
+        json_t *answer = ask(request);
+        expect_ok(answer);
+        cr_assert_eq(number(answer, "job"), 1);
+        json_decref(answer);
+        cr_assert_str_eq(supervisor.asked, asked);
+    }
+    json_decref(ask("{\"v\":1,\"cmd\":\"scale\",\"job\":1,\"workers\":4}"));
+    cr_assert_str_eq(supervisor.asked, "scale 1 to 4");
+    expect_failure(ask("{\"v\":1,\"cmd\":\"scale\",\"job\":1,\"workers\":0}"), 2, "workers is 0, expected 1 to 65536");
+    job_become(1, JOB_STATE_CANCELLED);
+    expect_failure(ask("{\"v\":1,\"cmd\":\"cancel\",\"job\":1}"), 2, "job 1 has ended");
+}
+
+/* --- streams --- */
+
+static void expect_log(struct client *from, const char *words)
+{
+    json_t *event = answer_of(from);
+    cr_assert_str_eq(text(event, "event"), "log");
+    cr_assert_str_eq(text(event, "text"), words);
+    json_decref(event);
+}
+
+static void expect_end(struct client *from)
+{
+    json_t *event = answer_of(from);
+    cr_assert(json_is_true(json_object_get(event, "end")), "%s", json_dumps(event, 0));
+    cr_assert_eq(number(event, "id"), 9);
+    json_decref(event);
+}
+
+Test(commands, logs_give_what_there_is_and_end)
+{
+    submit(SUBMIT(""));
+    client_send(&client, "{\"v\":1,\"id\":9,\"cmd\":\"logs\",\"job\":1}\n");
+    expect_end(&client);
+    job_write(1, "log", "one\ntwo \xff\xc3\xa4\x1b[31m\nthree");
+    job_write(1, "rank-3.log", "of rank 3\n");
+    client_send(&client, "{\"v\":1,\"id\":9,\"cmd\":\"logs\",\"job\":1}\n");
+    expect_log(&client, "one\ntwo \xef\xbf\xbd\xc3\xa4\x1b[31m\nthree");
+    expect_end(&client);
+    client_send(&client, "{\"v\":1,\"id\":9,\"cmd\":\"logs\",\"job\":1,\"tail\":2}\n");
+    expect_log(&client, "two \xef\xbf\xbd\xc3\xa4\x1b[31m\nthree");
+    expect_end(&client);
+    client_send(&client, "{\"v\":1,\"id\":9,\"cmd\":\"logs\",\"job\":1,\"rank\":3}\n");
+    expect_log(&client, "of rank 3\n");
+    expect_end(&client);
+    expect_failure(ask("{\"v\":1,\"cmd\":\"logs\",\"job\":1,\"rank\":-1}"), 2, "rank is -1, expected 0 to 65535");
+    expect_failure(ask("{\"v\":1,\"cmd\":\"logs\",\"job\":1,\"tail\":-1}"), 2, "tail is -1, expected 0 or more");
+}
+
+Test(commands, a_followed_log_goes_on_in_whole_lines_until_the_job_has_ended)
+{
+    submit(SUBMIT(""));
+    client_send(&client, "{\"v\":1,\"id\":9,\"cmd\":\"logs\",\"job\":1,\"follow\":true}\n");
+    job_become(1, JOB_STATE_PREPARING);
+    job_write(1, "log", "one\n");
+    expect_log(&client, "one\n");
+    job_write(1, "log", "two\nthr");
+    expect_log(&client, "two\n");
+    job_write(1, "log", "ee\n");
+    expect_log(&client, "three\n");
+    job_write(1, "log", "last words");
+    job_become(1, JOB_STATE_FAILED);
+    expect_log(&client, "last words");
+    expect_end(&client);
+}
+
+Test(commands, what_a_user_puts_in_the_way_of_his_log_is_not_read_for_him)
+{
+    char path[PATH_MAX + 16];
+    submit(SUBMIT(""));
+    job_write(1, "events.jsonl", "");
+    jobs_folder(jobs, 1, path);
+    strcat(path, "/log");
+    cr_assert_eq(symlink("/etc/passwd", path), 0);
+    expect_failure(ask("{\"v\":1,\"cmd\":\"logs\",\"job\":1}"), 65, "symbolic links");
+    cr_assert_eq(unlink(path), 0);
+    cr_assert_eq(mkfifo(path, 0600), 0);
+    expect_failure(ask("{\"v\":1,\"cmd\":\"logs\",\"job\":1}"), 65, "it is no plain file");
+    cr_assert_eq(unlink(path), 0);
+    folder_write("other", "somebody else's\n");
+    cr_assert_eq(link(folder_path("other"), path), 0);
+    struct client stranger;
+    if (!stranger_open(&stranger)) {
+        cr_skip_test("needs root");
+    }
+    json_decref(ask_by(&stranger, SUBMIT("")));
+    job_write(2, "events.jsonl", "");
+    char theirs[PATH_MAX + 16];
+    jobs_folder(jobs, 2, theirs);
+    strcat(theirs, "/log");
+    cr_assert_eq(link(path, theirs), 0);
+    expect_failure(ask_by(&stranger, "{\"v\":1,\"cmd\":\"logs\",\"job\":2}"), 65, "it is not the job owner's");
+    client_close(&stranger);
+}
+
+Test(commands, watch_tells_states_at_once_events_as_they_come_and_the_end_last)
+{
+    submit(SUBMIT(""));
+    client_send(&client, "{\"v\":1,\"id\":9,\"cmd\":\"watch\",\"job\":1}\n");
+    json_t *event = answer_of(&client);
+    cr_assert_str_eq(text(event, "event"), "job");
+    cr_assert_str_eq(text(json_object_get(event, "job"), "state"), "QUEUED");
+    json_decref(event);
+    job_write(1, "events.jsonl", "garbage\n{\"event\":\"epoch\",\"id\":\"x\",\"epoch\":1,\"loss\":null}\n[1]\n{\"no\":1}\n");
+    event = answer_of(&client);
+    cr_assert_str_eq(text(event, "event"), "epoch");
+    cr_assert_eq(number(event, "id"), 9, "lines cannot answer for another request");
+    json_decref(event);
+    job_become(1, JOB_STATE_RUNNING - 2);
+    event = answer_of(&client);
+    cr_assert_str_eq(text(json_object_get(event, "job"), "state"), "PREPARING");
+    json_decref(event);
+    job_write(1, "events.jsonl", "{\"event\":\"end\",\"exit_code\":0}\n");
+    job_become(1, JOB_STATE_SUCCEEDED);
+    event = answer_of(&client);
+    cr_assert_str_eq(text(event, "event"), "end");
+    json_decref(event);
+    event = answer_of(&client);
+    cr_assert_str_eq(text(json_object_get(event, "job"), "state"), "SUCCEEDED");
+    json_decref(event);
+    expect_end(&client);
+}
+
+Test(commands, a_follower_that_does_not_read_keeps_nothing_in_memory_and_misses_nothing)
+{
+    submit(SUBMIT(""));
+    static char words[4 << 20];
+    for (size_t i = 0; i + 64 <= sizeof words - 1; i += 64) {
+        sprintf(words + i, "%062zu\n", i);
+        words[i + 63] = '\n';
+        words[i + 62] = '.';
+    }
+    job_write(1, "log", words);
+    client_send(&client, "{\"v\":1,\"id\":9,\"cmd\":\"logs\",\"job\":1}\n");
+    double since_s = now_s();
+    while (now_s() - since_s < 0.3) {
+        turn(since_s);
+    }
+    size_t at = 0;
+    for (;;) {
+        json_t *event = answer_of(&client);
+        if (json_is_true(json_object_get(event, "end"))) {
+            json_decref(event);
+            break;
+        }
+        const char *piece = text(event, "text");
+        cr_assert_leq(strlen(piece), 65536);
+        cr_assert_eq(memcmp(words + at, piece, strlen(piece)), 0, "at %zu", at);
+        at += strlen(piece);
+        json_decref(event);
+    }
+    cr_assert_eq(at, strlen(words));
+}
+
+Test(commands, followers_whose_client_goes_leave_nothing_behind)
+{
+    submit(SUBMIT(""));
+    job_write(1, "log", "one\n");
+    for (int i = 0; i < 20; i++) {
+        struct client other;
+        client_open(&other, server_address(server));
+        client_send(&other, "{\"v\":1,\"id\":9,\"cmd\":\"logs\",\"job\":1,\"follow\":true}\n{\"v\":1,\"cmd\":\"show\",\"job\":1}\n");
+        if (i % 2 == 0) {
+            client_line(&other);
+        }
+        client_close(&other);
+    }
+    job_become(1, JOB_STATE_CANCELLED);
+    json_decref(ask("{\"v\":1,\"cmd\":\"version\"}"));
+}
+
+Test(commands, too_many_streams_on_a_connection_are_refused)
+{
+    submit(SUBMIT(""));
+    for (int i = 0; i < 16; i++) {
+        client_send(&client, "{\"v\":1,\"id\":9,\"cmd\":\"logs\",\"job\":1,\"follow\":true}\n");
+    }
+    expect_failure(ask("{\"v\":1,\"cmd\":\"logs\",\"job\":1,\"follow\":true}"), 2, "16 answers are under way");
+}
+
+/* --- show, metrics, workers --- */
+
+Test(commands, show_gives_the_submission_history_last_epoch_and_result)
+{
+    char request[512];
+    snprintf(request, sizeof request, SUBMIT(",\"set\":[\"output.dir=%s/out\"]"), folder);
+    submit(request);
+    job_become(1, JOB_STATE_PREPARING);
+    json_t *answer = ask("{\"v\":1,\"cmd\":\"show\",\"job\":1}");
+    expect_ok(answer);
+    cr_assert(json_is_null(json_object_get(answer, "last")));
+    cr_assert(json_is_null(json_object_get(answer, "result")));
+    cr_assert_str_eq(text(answer, "folder"), "/tmp");
+    cr_assert_str_eq(text(answer, "config"), "[dataset]\ngenerator = \"karate\"\n");
+    cr_assert_eq(json_array_size(json_object_get(answer, "history")), 2);
+    cr_assert_str_eq(text(json_array_get(json_object_get(answer, "history"), 1), "state"), "PREPARING");
+    json_decref(answer);
+    cr_assert_eq(mkdir(folder_path("out"), 0700), 0);
+    folder_write("out/metrics.jsonl", "{\"epoch\":0,\"loss\":2.5}\n{\"epoch\":1,\"loss\":1.5}\n");
+    char *result = malloc(200000);
+    sprintf(result, "{\"seconds\":{\"total\":%*s3.5}}", 150000, "");
+    folder_write("out/result.json", result);
+    free(result);
+    answer = ask("{\"v\":1,\"cmd\":\"show\",\"job\":1}");
+    cr_assert_eq(number(json_object_get(answer, "last"), "epoch"), 1);
+    cr_assert_eq(json_real_value(json_object_get(json_object_get(json_object_get(answer, "result"), "seconds"), "total")), 3.5);
+    json_decref(answer);
+    client_send(&client, "{\"v\":1,\"id\":9,\"cmd\":\"metrics\",\"job\":1,\"tail\":1}\n");
+    answer = answer_of(&client);
+    cr_assert_str_eq(text(answer, "event"), "epoch");
+    cr_assert_eq(number(answer, "epoch"), 1);
+    json_decref(answer);
+    expect_end(&client);
+}
+
+Test(commands, workers_are_those_of_the_attempt_that_runs)
+{
+    submit(SUBMIT(""));
+    job_become(1, JOB_STATE_RUNNING - 2);
+    job_become(1, JOB_STATE_RUNNING);
+    job_write(1, "events.jsonl",
+              "{\"attempt\":0,\"event\":\"workers\",\"workers\":[{\"rank\":0,\"pid\":1}]}\n"
+              "{\"attempt\":1,\"event\":\"workers\",\"workers\":[{\"rank\":0,\"pid\":7},{\"rank\":1,\"pid\":8}]}\n"
+              "{\"attempt\":1,\"event\":\"epoch\"}\n");
+    json_t *answer = ask("{\"v\":1,\"cmd\":\"workers\",\"job\":1}");
+    cr_assert_eq(number(answer, "coordinator"), 4711);
+    json_t *list = json_object_get(answer, "workers");
+    cr_assert_eq(json_array_size(list), 2);
+    cr_assert_eq(number(json_array_get(list, 1), "pid"), 8);
+    json_decref(answer);
+    job_become(1, JOB_STATE_SUCCEEDED);
+    answer = ask("{\"v\":1,\"cmd\":\"workers\",\"job\":1}");
+    cr_assert_eq(json_array_size(json_object_get(answer, "workers")), 0);
+    json_decref(answer);
+}
+
+/* --- the reference --- */
+
+Test(commands, the_reference_in_docs_is_made_from_the_table)
+{
+    char *made = NULL, *kept = calloc(1, 1 << 20);
+    size_t n;
+    FILE *file = fopen("docs/protocol.md", "r"), *memory = open_memstream(&made, &n);
+    if (file == NULL) {
+        cr_skip_test("not started at the root of the source");
+    }
+    requests_describe(memory);
+    fclose(memory);
+    cr_assert_gt(fread(kept, 1, (1 << 20) - 1, file), 0);
+    fclose(file);
+    cr_assert_not_null(strstr(kept, made), "docs/protocol.md is not what `make docs` writes");
+    free(made);
+    free(kept);
+}
