@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -146,6 +147,10 @@ int main(int argc, char **argv)
     const char **set = memory_alloc((size_t)argc, sizeof *set);
     enum status status = read_arguments(argc, argv, set, &request, &is_done);
     status = status == STATUS_OK ? fault_arm("coordinator", request.attempt) : status;
+    if (request.folder != NULL) {
+        const char *slash = strrchr(request.folder, '/'); /* a supervisor calls the folder as the job is numbered */
+        log_job(slash != NULL ? slash + 1 : request.folder, request.attempt);
+    }
     if (status == STATUS_OK && !is_done) {
         status = coordinator_run(&request);
     }

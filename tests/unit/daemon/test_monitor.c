@@ -1,8 +1,8 @@
 /* Pages over HTTP from the daemon's loop, and the two that monitoring asks for. */
+#include "tests/support/client.h"
 #include "tests/support/exposition.h"
 #include "tests/support/folder.h"
 #include "tests/support/patience.h"
-#include "tests/support/client.h"
 #include "trainerd/daemon/http.h"
 #include "trainerd/daemon/monitor.h"
 
