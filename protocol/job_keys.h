@@ -94,6 +94,9 @@ void job_real_text(double value, char out[JOB_REAL_BYTES]);
 /* The value of a key as canonical TOML. `key` is not JOB_TYPE_LATER. */
 void job_print_value(FILE *file, const struct job *job, const struct job_key *key);
 
+/* "20GiB", "1.5 GB", "4096": bytes. false: it is none of these. */
+bool job_size_read(const char *text, int64_t *out);
+
 /* Edits (insert, delete, replace, swap neighbours; letter case ignored) that turn one name into the other.
  * source  Damerau 1964, in the optimal-string-alignment form */
 int job_name_distance(const char *a, const char *b);

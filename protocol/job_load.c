@@ -116,8 +116,7 @@ static enum status read_choice(const struct job_key *key, const char *where, con
                            : status_fail(status, "%s (did you mean \"%s\"?)", status_reason(), nearest);
 }
 
-/* "20GiB", "1.5 GB", "4096": bytes. */
-static bool read_size(const char *text, int64_t *out)
+bool job_size_read(const char *text, int64_t *out)
 {
     static const struct {
         const char *unit;
@@ -213,7 +212,7 @@ static enum status read_value(struct job *job, const struct job_key *key, const 
         if (type == TOML_TYPE_INT) {
             return read_int(key, where, entry->integer, at);
         }
-        return type == TOML_TYPE_TEXT && read_size(entry->text, at) ? STATUS_OK : wrong_type(key, where, entry);
+        return type == TOML_TYPE_TEXT && job_size_read(entry->text, at) ? STATUS_OK : wrong_type(key, where, entry);
     case JOB_TYPE_LATER:
         break;
     }

@@ -70,3 +70,259 @@ Test(supervisor, a_job_runs_to_its_end_with_the_bits_of_one_run_by_hand)
     daemon_end();
     daemon_expect_nobody();
 }
+
+Test(supervisor, a_job_goes_on_under_its_coordinator_while_the_daemon_is_dead_and_is_found_again)
+{
+    static const char lines[] = TWO_WORKERS "[train]\nepochs = 3000\n[output]\ndir = \"o\"\n";
+    daemon_start();
+    int64_t id = submit(lines);
+    daemon_await_epoch(id, 1, 1);
+    daemon_kill();
+    pid_t pid = daemon_job(id)->pid;
+    cr_assert_eq(kill(pid, 0), 0, "the coordinator died with the daemon");
+    daemon_start();
+    expect_end(id, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
+    cr_assert_eq(daemon_job(id)->attempt, 1, "it was not found again, but started again");
+    cr_assert_eq(daemon_job(id)->progress.epoch, 3000);
+    run_plain(lines);
+    expect_same_as_plain("o");
+    daemon_end();
+    daemon_expect_nobody();
+}
+
+Test(supervisor, the_end_of_a_job_while_the_daemon_was_dead_is_seen)
+{
+    daemon_start();
+    int64_t id = submit(TWO_WORKERS "[train]\nepochs = 500\n");
+    daemon_await(id, JOB_STATE_RUNNING);
+    daemon_kill();
+    daemon_expect_nobody();
+    daemon_start();
+    expect_end(id, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
+    cr_assert_eq(daemon_job(id)->attempt, 1);
+    cr_assert_eq(daemon_job(id)->progress.epoch, 500);
+    daemon_end();
+}
+
+static const char kept[] = TWO_WORKERS "[train]\nepochs = 2000\ncheckpoint_every = 50\n[output]\ndir = \"o\"\n";
+
+Test(supervisor, a_coordinator_that_is_killed_is_followed_by_one_that_goes_on_from_the_checkpoint)
+{
+    daemon_start();
+    int64_t id = submit(kept);
+    daemon_await_epoch(id, 1, 100);
+    cr_assert(daemon_kill_coordinator(id));
+    expect_end(id, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
+    cr_assert_eq(daemon_job(id)->attempt, 2);
+    cr_assert_eq(daemon_job(id)->n_restart, 1);
+    run_plain(kept);
+    expect_same_as_plain("o");
+    daemon_end();
+    daemon_expect_nobody();
+}
+
+Test(supervisor, a_worker_that_is_killed_costs_the_epochs_since_the_checkpoint_and_no_bit)
+{
+    daemon_start();
+    int64_t id = submit(kept);
+    daemon_await_epoch(id, 1, 100);
+    cr_assert(daemon_kill_worker(id, 1));
+    expect_end(id, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
+    cr_assert_eq(daemon_job(id)->attempt, 2);
+    run_plain(kept);
+    expect_same_as_plain("o");
+    daemon_end();
+    daemon_expect_nobody();
+}
+
+Test(supervisor, daemon_and_coordinator_killed_together_lose_nothing_but_time)
+{
+    daemon_start();
+    int64_t id = submit(kept);
+    daemon_await_epoch(id, 1, 100);
+    cr_assert(daemon_kill_coordinator(id));
+    daemon_kill();
+    daemon_start();
+    expect_end(id, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
+    cr_assert_eq(daemon_job(id)->attempt, 2);
+    run_plain(kept);
+    expect_same_as_plain("o");
+    daemon_end();
+    daemon_expect_nobody();
+}
+
+Test(supervisor, a_job_whose_workers_die_every_time_fails_when_no_restarts_are_left)
+{
+    daemon_start();
+    int64_t id = daemon_submit(&(struct daemon_job){.lines = TWO_WORKERS ENDLESS, .max_restarts = 1});
+    daemon_await_epoch(id, 1, 1);
+    cr_assert(daemon_kill_worker(id, 0));
+    daemon_await_epoch(id, 2, 1);
+    cr_assert(daemon_kill_worker(id, 1));
+    expect_end(id, JOB_STATE_FAILED, JOB_REASON_WORKER_LOST, 69);
+    SAID(id, "no restarts are left");
+    SAID(id, "was killed by signal 9");
+    daemon_end();
+    daemon_expect_nobody();
+}
+
+Test(supervisor, a_cancelled_job_leaves_a_checkpoint_to_resume_from_and_ends_with_the_same_bits)
+{
+    static const char lines[] = TWO_WORKERS "[train]\nepochs = 3000\n[output]\ndir = \"o\"\n";
+    daemon_start();
+    int64_t id = submit(lines);
+    daemon_await_epoch(id, 1, 1);
+    cr_assert_eq(daemon_command('c', id, 0), STATUS_OK, "%s", daemon_reason);
+    cr_assert_eq(daemon_job(id)->reason, JOB_REASON_CANCELLING);
+    cr_assert_eq(daemon_command('c', id, 0), STATUS_OK, "asked twice: %s", daemon_reason);
+    expect_end(id, JOB_STATE_CANCELLED, JOB_REASON_USER, 75);
+    SAID(id, "checkpoint");
+    cr_assert_eq(daemon_command('c', id, 0), STATUS_USAGE);
+    cr_assert_not_null(strstr(daemon_reason, "has ended: it is CANCELLED"), "%s", daemon_reason);
+    int64_t n_epoch = daemon_job(id)->progress.epoch;
+    cr_assert_lt(n_epoch, 3000);
+    daemon_expect_nobody();
+    cr_assert_eq(daemon_command('r', id, 0), STATUS_OK, "%s", daemon_reason);
+    expect_end(id, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
+    cr_assert_eq(daemon_job(id)->attempt, 2);
+    run_plain(lines);
+    expect_same_as_plain("o");
+    daemon_end();
+}
+
+Test(supervisor, a_coordinator_that_does_not_listen_is_killed_when_its_time_is_over)
+{
+    daemon_options.kill_s = 0.5;
+    daemon_start();
+    int64_t id = submit(TWO_WORKERS ENDLESS);
+    daemon_await_epoch(id, 1, 1);
+    cr_assert_eq(kill(daemon_job(id)->pid, SIGSTOP), 0);
+    cr_assert_eq(daemon_command('c', id, 0), STATUS_OK);
+    expect_end(id, JOB_STATE_CANCELLED, JOB_REASON_USER, 75);
+    daemon_end();
+    daemon_expect_nobody();
+}
+
+Test(supervisor, a_cancel_that_a_dead_daemon_had_kept_is_carried_out_by_the_next)
+{
+    daemon_start();
+    int64_t id = submit(TWO_WORKERS ENDLESS);
+    daemon_await_epoch(id, 1, 1);
+    cr_assert_eq(kill(daemon_job(id)->pid, SIGSTOP), 0);
+    cr_assert_eq(daemon_command('c', id, 0), STATUS_OK);
+    daemon_kill();
+    cr_assert_eq(kill(daemon_job(id)->pid, SIGCONT), 0);
+    daemon_start();
+    expect_end(id, JOB_STATE_CANCELLED, JOB_REASON_USER, 75);
+    daemon_end();
+    daemon_expect_nobody();
+}
+
+Test(supervisor, a_time_limit_ends_a_job_with_both_times_and_a_checkpoint)
+{
+    daemon_start();
+    int64_t id = daemon_submit(&(struct daemon_job){.lines = TWO_WORKERS ENDLESS, .time_limit_s = 1.5, .max_restarts = 3});
+    expect_end(id, JOB_STATE_FAILED, JOB_REASON_TIME_LIMIT, 75);
+    SAID(id, "its limit is 1.5 s");
+    SAID(id, "checkpoint");
+    cr_assert_geq(daemon_job(id)->ran_s, 1.5);
+    daemon_end();
+    daemon_expect_nobody();
+}
+
+Test(supervisor, two_jobs_that_do_not_fit_beside_each_other_run_one_after_the_other)
+{
+    daemon_options.room.n_slot = 3;
+    daemon_start();
+    int64_t first = submit(TWO_WORKERS ENDLESS "[output]\ndir = \"a\"\n");
+    daemon_await(first, JOB_STATE_RUNNING);
+    int64_t second = submit(TWO_WORKERS "[train]\nepochs = 5\n[output]\ndir = \"b\"\n");
+    while (daemon_job(second)->reason != JOB_REASON_WAITING_SLOTS) {
+        cr_assert(daemon_hear());
+    }
+    SAID(second, "1 of 3 slots are free, it needs 2");
+    int64_t third = submit("[train]\nepochs = 5\n[output]\ndir = \"c\"\n");
+    while (daemon_job(third)->reason != JOB_REASON_WAITING_TURN || daemon_job(third)->memory < 0) {
+        cr_assert(daemon_hear());
+    }
+    cr_assert_eq(daemon_command('c', first, 0), STATUS_OK);
+    expect_end(second, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
+    expect_end(third, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
+    cr_assert_geq(daemon_job(second)->started_at, daemon_job(first)->ended_at);
+    daemon_end();
+    daemon_expect_nobody();
+}
+
+Test(supervisor, a_queued_job_is_cancelled_where_it_stands_and_one_that_never_fits_is_refused)
+{
+    daemon_options.room.n_slot = 2;
+    daemon_start();
+    int64_t first = submit(TWO_WORKERS ENDLESS);
+    daemon_await(first, JOB_STATE_RUNNING);
+    int64_t second = submit(TWO_WORKERS ENDLESS "[output]\ndir = \"b\"\n");
+    cr_assert_eq(daemon_command('c', second, 0), STATUS_OK);
+    cr_assert_eq(daemon_job(second)->state, JOB_STATE_CANCELLED);
+    int64_t third = submit("[workers]\ncount = 3\n[output]\ndir = \"c\"\n");
+    expect_end(third, JOB_STATE_FAILED, JOB_REASON_BAD_CONFIG, 78);
+    SAID(third, "needs 3 slots");
+    cr_assert_eq(daemon_command('c', first, 0), STATUS_OK);
+    expect_end(first, JOB_STATE_CANCELLED, JOB_REASON_USER, 75);
+    daemon_end();
+    daemon_expect_nobody();
+}
+
+Test(supervisor, what_is_wrong_with_a_job_is_found_by_its_plan_where_it_can_be_and_said_word_for_word)
+{
+    daemon_start();
+    int64_t id = submit("[model]\ninit = \"not-there.safetensors\"\n");
+    int64_t bad = submit("[train]\nloss = \"bce\"\n");
+    expect_end(id, JOB_STATE_FAILED, JOB_REASON_MISSING_INPUT, 66);
+    SAID(id, "not-there.safetensors");
+    expect_end(bad, JOB_STATE_FAILED, JOB_REASON_BAD_CONFIG, 78);
+    SAID(bad, "train.loss = \"bce\"");
+    cr_assert_eq(daemon_job(bad)->attempt, 0, "it was not only planned");
+    daemon_end();
+    daemon_expect_nobody();
+}
+
+Test(supervisor, a_checkpoint_is_written_on_demand_and_training_goes_on)
+{
+    daemon_start();
+    int64_t id = submit(TWO_WORKERS ENDLESS "[output]\ndir = \"o\"\n");
+    daemon_await_epoch(id, 1, 1);
+    cr_assert_not(daemon_job(id)->checkpointed);
+    cr_assert_eq(daemon_command('k', id, 0), STATUS_OK, "%s", daemon_reason);
+    while (!daemon_job(id)->checkpointed) {
+        cr_assert(daemon_hear());
+    }
+    cr_assert(folder_has("o/checkpoint"));
+    int64_t n_epoch = daemon_job(id)->progress.epoch;
+    daemon_await_epoch(id, 1, n_epoch + 10);
+    cr_assert_eq(daemon_command('c', id, 0), STATUS_OK);
+    daemon_await_end(id);
+    cr_assert_eq(daemon_command('k', id, 0), STATUS_USAGE);
+    cr_assert_not_null(strstr(daemon_reason, "expected one that is RUNNING"), "%s", daemon_reason);
+    daemon_end();
+}
+
+Test(supervisor, a_job_is_scaled_while_it_runs_and_ends_with_the_same_bits)
+{
+    static const char lines[] = "[workers]\ncount = 4\nthreads = 1\n[train]\nepochs = 3000\n[output]\ndir = \"o\"\n";
+    daemon_start();
+    int64_t id = submit(lines);
+    daemon_await_epoch(id, 1, 1);
+    cr_assert_eq(daemon_command('s', id, 5), STATUS_USAGE);
+    cr_assert_not_null(strstr(daemon_reason, "expected 1 to 4, a part for each"), "%s", daemon_reason);
+    cr_assert_eq(daemon_command('s', id, 1), STATUS_OK, "%s", daemon_reason);
+    cr_assert_eq(daemon_job(id)->reason, JOB_REASON_RESCALING);
+    cr_assert_eq(daemon_job(id)->n_slot, 4, "its room is given away before it has left it");
+    daemon_await_epoch(id, 2, 1);
+    cr_assert_eq(daemon_job(id)->n_worker, 1);
+    cr_assert_eq(daemon_job(id)->n_slot, 1);
+    cr_assert_eq(daemon_job(id)->n_restart, 0);
+    expect_end(id, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
+    run_plain(lines);
+    expect_same_as_plain("o");
+    daemon_end();
+    daemon_expect_nobody();
+}

@@ -60,7 +60,13 @@ static bool read_epoch(const json_t *line, struct event *out)
                                           .valid_metric = number_of(line, "valid_metric"),
                                           .test_metric = number_of(line, "test_metric"),
                                           .epoch_s = number_of(line, "epoch_s"),
-                                          .seconds_left = number_of(line, "seconds_left")};
+                                          .seconds_left = number_of(line, "seconds_left"),
+                                          .compute_s = number_of(line, "compute_s"),
+                                          .wait_s = number_of(line, "wait_s"),
+                                          .evaluate_s = number_of(line, "evaluate_s"),
+                                          .bytes_sent = number_of(line, "bytes_sent"),
+                                          .bytes_received = number_of(line, "bytes_received"),
+                                          .memory = number_of(line, "memory")};
     return out->progress.epoch >= 0 && out->progress.n_epoch >= out->progress.epoch;
 }
 

@@ -1,0 +1,104 @@
+#include "trainerd/daemon/daemon_config.h"
+#include "tests/support/folder.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(daemon_config, .init = folder_make, .fini = folder_remove);
+
+static struct daemon_config config;
+
+static enum status load(const char *text)
+{
+    folder_write("trainerd.toml", text);
+    return daemon_config_load(folder_path("trainerd.toml"), NULL, 0, &config);
+}
+
+Test(daemon_config, what_is_not_given_has_its_default)
+{
+    cr_assert_eq(load(""), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(config.max_restarts, 3);
+    cr_assert_eq(config.kill_s, 30.0);
+    cr_assert_eq(config.max_frame, 1 << 20);
+    cr_assert_str_eq(config.listen, "");
+}
+
+Test(daemon_config, every_kind_of_value_is_read)
+{
+    cr_assert_eq(load("[daemon]\nlisten = \"unix:/run/x\"\nslots = 7\nmemory = \"20GiB\"\nkill_s = 5\nmax_frame = 4096\n"),
+                 STATUS_OK, "%s", status_reason());
+    cr_assert_str_eq(config.listen, "unix:/run/x");
+    cr_assert_eq(config.slots, 7);
+    cr_assert_eq(config.memory, INT64_C(20) << 30);
+    cr_assert_eq(config.kill_s, 5.0);
+    cr_assert_eq(config.max_frame, 4096);
+}
+
+Test(daemon_config, settings_stand_over_the_file_in_their_order)
+{
+    folder_write("trainerd.toml", "[daemon]\nslots = 7\n");
+    const char *const set[] = {"slots=8", "daemon.slots=9", "memory=1GiB", "state=/var/lib/x y", "backoff_s=0.5"};
+    cr_assert_eq(daemon_config_load(folder_path("trainerd.toml"), set, 5, &config), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(config.slots, 9);
+    cr_assert_eq(config.memory, 1 << 30);
+    cr_assert_str_eq(config.state, "/var/lib/x y");
+    cr_assert_eq(config.backoff_s, 0.5);
+}
+
+Test(daemon_config, the_file_that_it_describes_is_every_key_at_its_default)
+{
+    struct daemon_config defaults;
+    char *text = NULL;
+    size_t n = 0;
+    FILE *file = open_memstream(&text, &n);
+    daemon_config_describe(file);
+    fclose(file);
+    daemon_config_defaults(&defaults);
+    cr_assert_eq(load(text), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(memcmp(&config, &defaults, sizeof config), 0);
+    cr_assert_not_null(strstr(text, "\nmax_unread = "));
+    free(text);
+}
+
+Test(daemon_config, a_mistake_is_named_with_its_place_and_what_was_expected)
+{
+    static const struct {
+        const char *text, *words[3];
+    } cases[] = {
+        {"[daemon]\nslot = 1\n", {"trainerd.toml:2:1", "unknown key 'slot'", "did you mean 'slots'?"}},
+        {"[daemon]\nentirely_other = 1\n", {"trainerd.toml:2:1", "'entirely_other'", "--describe-daemon"}},
+        {"[daemon]\nslots = -1\n", {"trainerd.toml:2:1", "daemon.slots", "a whole number from 0 to 1000000"}},
+        {"[daemon]\nslots = \"many\"\n", {"trainerd.toml:2:1", "daemon.slots", "a whole number"}},
+        {"[daemon]\nkill_s = nan\n", {"trainerd.toml:2:1", "daemon.kill_s", "a number from 0.1 to 86400.0"}},
+        {"[daemon]\nlisten = 7\n", {"trainerd.toml:2:1", "daemon.listen", "a text"}},
+        {"[daemon]\nmemory = \"lots\"\n", {"trainerd.toml:2:1", "daemon.memory", "\"1GiB\""}},
+        {"[deamon]\nslots = 1\n", {"trainerd.toml:1:", "'deamon'", "[daemon]"}},
+        {"slots = 1\n", {"trainerd.toml:1:1", "'slots'", "[daemon]"}},
+        {"[daemon]\nslots = \n", {"trainerd.toml:2:", "", ""}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cr_assert_eq(load(cases[i].text), STATUS_CONFIG, "%s", cases[i].text);
+        for (int word = 0; word < 3; word++) {
+            cr_assert_not_null(strstr(status_reason(), cases[i].words[word]), "%s", status_reason());
+        }
+    }
+}
+
+Test(daemon_config, a_bad_setting_is_named)
+{
+    static const char *const settings[] = {"slots", "slot=1", "slots=x", "slots=1\nkill_s=1"};
+    static const char *const words[] = {"--set slots: expected key=value", "did you mean 'slots'?", "daemon.slots", "daemon.slots"};
+    folder_write("trainerd.toml", "");
+    for (int i = 0; i < 4; i++) {
+        enum status status = daemon_config_load(folder_path("trainerd.toml"), &settings[i], 1, &config);
+        cr_assert_eq(status, i == 0 ? STATUS_USAGE : STATUS_CONFIG, "%s", settings[i]);
+        cr_assert_not_null(strstr(status_reason(), words[i]), "%s", status_reason());
+    }
+}
+
+Test(daemon_config, a_file_that_is_asked_for_must_be_there)
+{
+    cr_assert_eq(daemon_config_load(folder_path("none.toml"), NULL, 0, &config), STATUS_NO_INPUT);
+    cr_assert_not_null(strstr(status_reason(), "none.toml"), "%s", status_reason());
+}
