@@ -59,6 +59,12 @@ static void set_progress(json_t *job, const struct job_progress *progress)
     set(job, "test_metric", answer_number(progress->test_metric));
     set(job, "epoch_s", answer_number(progress->epoch_s));
     set(job, "seconds_left", answer_number(progress->seconds_left));
+    set(job, "compute_s", answer_number(progress->compute_s));
+    set(job, "wait_s", answer_number(progress->wait_s));
+    set(job, "evaluate_s", answer_number(progress->evaluate_s));
+    set(job, "bytes_sent", answer_number(progress->bytes_sent));
+    set(job, "bytes_received", answer_number(progress->bytes_received));
+    set(job, "memory_measured", answer_number(progress->memory));
 }
 
 json_t *job_json(const struct job_record *record, bool is_whole)
