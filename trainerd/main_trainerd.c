@@ -3,6 +3,8 @@
 #include "protocol/memory.h"
 #include "protocol/status.h"
 #include "protocol/version.h"
+#include "trainerd/daemon/daemon.h"
+#include "trainerd/daemon/daemon_config.h"
 #include "trainerd/launch.h"
 
 #include <getopt.h>
@@ -14,7 +16,9 @@ static const char help_text[] =
     "usage: trainerd --config FILE [--set SECTION.KEY=VALUE ...] [--resume]\n"
     "       trainerd --check FILE [--set ...]\n"
     "       trainerd --plan FILE [--json] [--set ...]\n"
+    "       trainerd --listen ADDRESS [--state FOLDER] [--daemon-config FILE] [--set KEY=VALUE ...]\n"
     "       trainerd --describe-config [--markdown]\n"
+    "       trainerd --describe-daemon\n"
     "\n"
     "  --config FILE      run the job to its end: partition, train, report, leave the model behind\n"
     "  --check FILE       say whether the job file is good, and nothing more\n"
@@ -22,7 +26,11 @@ static const char help_text[] =
     "  --set KEY=VALUE    change one key of the job: --set train.epochs=10 --set name=x\n"
     "  --resume           go on from the job's checkpoint in its output folder\n"
     "  --json             the plan as JSON on standard output\n"
+    "  --listen ADDRESS   the daemon: take jobs over unix:PATH or tcp:HOST:PORT, and run them; see trainctl --help\n"
+    "  --state FOLDER     where the daemon keeps its jobs\n"
+    "  --daemon-config FILE  the daemon's own file; without --listen it says where to listen\n"
     "  --describe-config  every key of a job file: meaning, range, default\n"
+    "  --describe-daemon  the daemon's file with every key at its default\n"
     "  --markdown         the same as markdown\n"
     "  --version, --help\n"
     "\n"
@@ -37,16 +45,20 @@ enum command {
     COMMAND_PLAN = 'p',
     COMMAND_DESCRIBE = 'd',
     COMMAND_LISTEN = 'l',
+    COMMAND_DESCRIBE_DAEMON = 'D',
     COMMAND_VERSION = 'v',
     COMMAND_HELP = 'h'
 };
-enum { OPTION_SET = 's', OPTION_RESUME = 'r', OPTION_JSON = 'j', OPTION_MARKDOWN = 'm' };
+enum { OPTION_SET = 's', OPTION_RESUME = 'r', OPTION_JSON = 'j', OPTION_MARKDOWN = 'm', OPTION_STATE = 't', OPTION_DAEMON_CONFIG = 'f' };
 
 static const struct option options[] = {{"config", required_argument, NULL, COMMAND_CONFIG},
                                         {"check", required_argument, NULL, COMMAND_CHECK},
                                         {"plan", required_argument, NULL, COMMAND_PLAN},
                                         {"describe-config", no_argument, NULL, COMMAND_DESCRIBE},
                                         {"listen", required_argument, NULL, COMMAND_LISTEN},
+                                        {"describe-daemon", no_argument, NULL, COMMAND_DESCRIBE_DAEMON},
+                                        {"state", required_argument, NULL, OPTION_STATE},
+                                        {"daemon-config", required_argument, NULL, OPTION_DAEMON_CONFIG},
                                         {"version", no_argument, NULL, COMMAND_VERSION},
                                         {"help", no_argument, NULL, COMMAND_HELP},
                                         {"set", required_argument, NULL, OPTION_SET},
@@ -58,7 +70,8 @@ static const struct option options[] = {{"config", required_argument, NULL, COMM
 /* What the command line asks for. */
 struct request {
     enum command command;
-    const char *file;
+    const char *file;                  /* of the command; --listen: the address */
+    const char *state, *daemon_config;
     const char **set; /* room for every argument */
     size_t n_set;
     bool resume, json, markdown;
@@ -79,6 +92,12 @@ static enum status read_option(struct request *request, int option)
     case OPTION_MARKDOWN:
         request->markdown = true;
         return STATUS_OK;
+    case OPTION_STATE:
+        request->state = optarg;
+        return STATUS_OK;
+    case OPTION_DAEMON_CONFIG:
+        request->daemon_config = optarg;
+        return STATUS_OK;
     default:
         if (request->command != COMMAND_NONE) {
             return status_fail(STATUS_USAGE, "more than one command is given; see trainerd --help");
@@ -90,11 +109,17 @@ static enum status read_option(struct request *request, int option)
 }
 
 /* An option that the command does not know is a mistake, not a wish to be passed over. */
-static enum status check_request(const struct request *request)
+static enum status check_request(struct request *request)
 {
+    if (request->command == COMMAND_NONE && request->daemon_config != NULL) {
+        request->command = COMMAND_LISTEN;
+    }
     enum command command = request->command;
     bool takes_job = command == COMMAND_CONFIG || command == COMMAND_CHECK || command == COMMAND_PLAN;
-    const char *stray = request->n_set > 0 && !takes_job                             ? "--set"
+    bool listens = command == COMMAND_LISTEN;
+    const char *stray = request->n_set > 0 && !takes_job && !listens                 ? "--set"
+                        : request->state != NULL && !listens                         ? "--state"
+                        : request->daemon_config != NULL && !listens                 ? "--daemon-config"
                         : request->resume && command != COMMAND_CONFIG               ? "--resume"
                         : request->json && command != COMMAND_PLAN                   ? "--json"
                         : request->markdown && command != COMMAND_DESCRIBE           ? "--markdown"
@@ -187,7 +212,12 @@ static enum status run(const struct request *request, int *exit_code_out)
         job_describe(stdout, request->markdown);
         break;
     case COMMAND_LISTEN:
-        return status_fail(STATUS_USAGE, "--listen is not available yet; --config runs one job");
+        return daemon_run(&(struct daemon_options){.listen = request->file, .state = request->state,
+                                                   .config = request->daemon_config, .set = request->set,
+                                                   .n_set = request->n_set});
+    case COMMAND_DESCRIBE_DAEMON:
+        daemon_config_describe(stdout);
+        break;
     case COMMAND_VERSION:
         puts("trainerd " TRAINERD_VERSION);
         break;

@@ -130,7 +130,8 @@ Test(trainerd, wrong_usage_leaves_with_2_and_says_what_was_wrong)
     EXPECT(2, "--resume does not go with this command", "--plan", "job.toml", "--resume");
     EXPECT(2, "--markdown does not go with this command", "--help", "--markdown");
     EXPECT(2, "expected section.key=value", "--check", "job.toml", "--set", "train.lr");
-    EXPECT(2, "not available yet", "--listen", "unix:x");
+    EXPECT(2, "--state does not go with this command", "--check", "job.toml", "--state", "x");
+    EXPECT(2, "--daemon-config does not go with this command", "--help", "--daemon-config", "x");
     cr_assert_eq(finish(start((const char *const[]){NULL})), 2);
     cr_assert_not_null(strstr(said, "no command is given"));
 }

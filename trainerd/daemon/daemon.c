@@ -1,0 +1,228 @@
+#include "trainerd/daemon/daemon.h"
+
+#include "protocol/file.h"
+#include "protocol/log.h"
+#include "protocol/memory.h"
+#include "trainerd/daemon/commands.h"
+#include "trainerd/daemon/daemon_config.h"
+#include "trainerd/daemon/endpoint.h"
+#include "trainerd/daemon/monitor.h"
+#include "trainerd/daemon/notify.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { SIGNAL_TERM, SIGNAL_INT, SIGNAL_HUP, N_SIGNAL };
+
+struct daemon {
+    struct daemon_config config;
+    uv_loop_t loop;
+    uv_signal_t signals[N_SIGNAL];
+    struct queue_room room;
+    struct jobs *jobs;
+    struct supervisor *supervisor;
+    struct commands *commands;
+    struct server *server;
+    struct monitor *monitor;
+    struct notify *notify;
+};
+
+/* --- what it serves, and with what --- */
+
+static enum status choose_state(struct daemon_config *config)
+{
+    const char *base = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    int n = 0;
+    if (config->state[0] != '\0') {
+        return STATUS_OK;
+    }
+    if (geteuid() == 0) {
+        n = snprintf(config->state, sizeof config->state, "/var/lib/trainerd");
+    } else if (base != NULL && base[0] == '/') {
+        n = snprintf(config->state, sizeof config->state, "%s/trainerd", base);
+    } else if (home != NULL && home[0] == '/') {
+        n = snprintf(config->state, sizeof config->state, "%s/.local/state/trainerd", home);
+    } else {
+        return status_fail(STATUS_CONFIG, "there is no home folder to keep jobs in; expected daemon.state or --state FOLDER");
+    }
+    return n < (int)sizeof config->state ? STATUS_OK : status_fail(STATUS_CONFIG, "the state folder's path is too long");
+}
+
+static enum status take_text(const char *text, const char *option, char *out)
+{
+    if (text != NULL && snprintf(out, DAEMON_TEXT_BYTES, "%s", text) >= DAEMON_TEXT_BYTES) {
+        return status_fail(STATUS_USAGE, "%s is too long; expected at most %d bytes", option, DAEMON_TEXT_BYTES - 1);
+    }
+    return STATUS_OK;
+}
+
+static enum status configure(const struct daemon_options *options, struct daemon_config *config)
+{
+    enum status status = daemon_config_load(options->config, options->set, options->n_set, config);
+    status = status == STATUS_OK ? take_text(options->listen, "--listen", config->listen) : status;
+    status = status == STATUS_OK ? take_text(options->state, "--state", config->state) : status;
+    status = status == STATUS_OK ? choose_state(config) : status;
+    if (status == STATUS_OK && config->listen[0] == '\0') {
+        char address[ENDPOINT_TEXT_BYTES];
+        endpoint_default(address);
+        snprintf(config->listen, sizeof config->listen, "%s", address);
+    }
+    return status;
+}
+
+static int32_t n_core(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+static struct queue_room room_of(const struct daemon_config *config)
+{
+    return (struct queue_room){.n_slot = config->slots > 0 ? (int32_t)config->slots : n_core(),
+                               .n_gpu = (int32_t)config->gpus,
+                               .memory = config->memory > 0 ? config->memory : memory_machine()};
+}
+
+/* --- signals --- */
+
+static void on_handle_left(uv_handle_t *handle, void *context)
+{
+    (void)context;
+    if (handle->type == UV_SIGNAL && !uv_is_closing(handle)) {
+        uv_close(handle, NULL);
+    }
+}
+
+/* Close what was opened, in reverse. Nothing is left on the loop once it has run on. */
+static void stop(struct daemon *daemon)
+{
+    if (daemon->notify != NULL) {
+        notify_stopping(daemon->notify);
+    }
+    if (daemon->server != NULL) {
+        server_close(daemon->server);
+    }
+    if (daemon->commands != NULL) {
+        commands_close(daemon->commands);
+    }
+    monitor_close(daemon->monitor);
+    supervisor_close(daemon->supervisor);
+    if (daemon->notify != NULL) {
+        notify_close(daemon->notify);
+    }
+    daemon->server = NULL;
+    daemon->commands = NULL;
+    daemon->monitor = NULL;
+    daemon->supervisor = NULL;
+    daemon->notify = NULL;
+    uv_walk(&daemon->loop, on_handle_left, NULL);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct daemon *daemon = handle->data;
+    if (number != SIGHUP) {
+        log_info("signal %d (%s): jobs go on under their coordinators", number, strsignal(number));
+        stop(daemon);
+        return;
+    }
+    notify_reloading(daemon->notify);
+    if (daemon->config.log_file[0] != '\0' && log_to(daemon->config.log_file) != STATUS_OK) {
+        log_error("%s", status_reason());
+    }
+    log_info("the log is opened again");
+    notify_ready(daemon->notify, server_address(daemon->server));
+}
+
+static void watch_signals(struct daemon *daemon)
+{
+    static const int numbers[N_SIGNAL] = {[SIGNAL_TERM] = SIGTERM, [SIGNAL_INT] = SIGINT, [SIGNAL_HUP] = SIGHUP};
+    for (int i = 0; i < N_SIGNAL; i++) {
+        uv_signal_init(&daemon->loop, &daemon->signals[i]);
+        daemon->signals[i].data = daemon;
+        uv_signal_start(&daemon->signals[i], on_signal, numbers[i]);
+    }
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a full quota is an error of the write */
+}
+
+/* --- its life --- */
+
+static enum status open_parts(struct daemon *daemon)
+{
+    const struct daemon_config *config = &daemon->config;
+    const struct supervisor_options supervision = {.room = daemon->room,
+                                                   .kill_s = config->kill_s,
+                                                   .backoff_s = config->backoff_s,
+                                                   .backoff_most_s = config->backoff_most_s};
+    const struct server_options serving = {.address = config->listen,
+                                           .secret_file = config->secret_file,
+                                           .n_most_connection = (int32_t)config->max_connections,
+                                           .n_most_of_uid = (int32_t)config->max_connections_per_user,
+                                           .n_most_frame = (size_t)config->max_frame,
+                                           .n_most_unread = (size_t)config->max_unread,
+                                           .hello_s = config->hello_timeout,
+                                           .idle_s = config->idle_timeout};
+    daemon->notify = notify_open(&daemon->loop);
+    enum status status = jobs_open(config->state, &daemon->jobs);
+    status = status == STATUS_OK ? supervisor_open(&daemon->loop, daemon->jobs, &supervision, &daemon->supervisor) : status;
+    status = status == STATUS_OK ? commands_open(&daemon->loop, daemon->jobs, daemon->supervisor,
+                                                 (int32_t)config->max_restarts, &daemon->commands)
+                                 : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    const struct server_handler handler = commands_handler(daemon->commands);
+    status = server_open(&daemon->loop, &serving, &handler, &daemon->server);
+    return status == STATUS_OK ? monitor_open(&daemon->loop, config->metrics, daemon->jobs, &daemon->room, &daemon->monitor)
+                               : status;
+}
+
+static enum status serve(struct daemon *daemon)
+{
+    watch_signals(daemon);
+    enum status status = open_parts(daemon);
+    if (status == STATUS_OK) {
+        size_t n;
+        jobs_all(daemon->jobs, &n);
+        log_info("listening on %s, state in %s with %zu jobs, %d slots, %d GPUs, %.1f GiB", server_address(daemon->server),
+                 daemon->config.state, n, (int)daemon->room.n_slot, (int)daemon->room.n_gpu,
+                 (double)daemon->room.memory / 0x1p30);
+        notify_ready(daemon->notify, server_address(daemon->server));
+    } else {
+        stop(daemon);
+    }
+    char reason[1024];
+    snprintf(reason, sizeof reason, "%s", status_reason());
+    uv_run(&daemon->loop, UV_RUN_DEFAULT);
+    jobs_close(daemon->jobs);
+    return status == STATUS_OK ? status : status_fail(status, "%s", reason);
+}
+
+enum status daemon_run(const struct daemon_options *options)
+{
+    struct daemon *daemon = memory_alloc(1, sizeof *daemon);
+    log_init("trainerd", -1, LOG_LEVEL_INFO);
+    umask(022); /* users reach their jobs' folders below the state folder; what is secret is made so */
+    enum status status = configure(options, &daemon->config);
+    if (status == STATUS_OK && daemon->config.log_file[0] != '\0') {
+        status = log_to(daemon->config.log_file);
+    }
+    if (status == STATUS_OK) {
+        daemon->room = room_of(&daemon->config);
+        int error = uv_loop_init(&daemon->loop);
+        ASSERT(error == 0);
+        status = serve(daemon);
+        error = uv_loop_close(&daemon->loop);
+        ASSERT(error == 0); /* whoever left a handle behind would be called after its end */
+    }
+    free(daemon);
+    return status;
+}
