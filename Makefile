@@ -6,6 +6,7 @@ endif
 VARIANT ?= release
 BUILD   ?= build/$(VARIANT)
 PREFIX  ?= /usr/local
+SYSCONFDIR ?= /etc
 FUZZ_S  ?= 60
 Q       := $(if $(V),,@)
 # Device code is built where nvcc is found; CUDA=0 leaves it out.
@@ -64,7 +65,7 @@ of_variant = $(patsubst $(BUILD)/%,$(call beside,$(1))/%,$(2))
 FUZZ = $(call variant,fuzz) CC=clang
 RUN = $(Q)BUILD=$(BUILD) FUZZ_S=$(1) scripts/run-tests
 
-.PHONY: all tests unit check check-system asan bench fuzz fuzzers quickstart install docs lint clean help
+.PHONY: all tests unit check check-system asan bench fuzz fuzzers quickstart install uninstall package docs lint clean help
 .SECONDARY:
 
 all: $(PROGRAMS) ## the programs, in build/bin
@@ -139,13 +140,15 @@ quickstart: ## install what is missing, build, train on a built-in graph
 	$(call variant,release) BUILD=$(BUILD) all
 	$(Q)$(BUILD)/bin/trainerd --config configs/quickstart.toml
 
-docs: $(BUILD)/bin/trainerd ## write configs/README.md from the list of keys
+docs: $(BUILD)/bin/trainerd ## write configs/README.md and configs/trainerd.toml from the lists of keys
 	$(Q)$< --describe-config --markdown > configs/README.md
+	$(Q)$< --describe-daemon > configs/trainerd.toml
 
-install: all ## programs to PREFIX/bin, job files to PREFIX/share/trainerd (DESTDIR, PREFIX)
-	$(Q)install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/trainerd/configs
-	$(Q)install $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
-	$(Q)install -m 644 configs/* $(DESTDIR)$(PREFIX)/share/trainerd/configs
+install uninstall: all ## programs, documents, job files, the systemd unit (DESTDIR, PREFIX, SYSCONFDIR) · and away again
+	$(Q)BUILD=$(BUILD) PREFIX=$(PREFIX) SYSCONFDIR=$(SYSCONFDIR) DESTDIR=$(DESTDIR) scripts/install-files $@
+
+package: all ## a Debian package, in build/release/
+	$(Q)BUILD=$(BUILD) scripts/package
 
 clean: ## remove build/
 	rm -rf build
