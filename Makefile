@@ -33,6 +33,7 @@ BELOW_trainerd  := trainerd worker models partition protocol
 BELOW_training  := $(BELOW_trainerd)
 BELOW_daemon    := trainerd protocol
 BELOW_commands  := $(BELOW_daemon)
+BELOW_ctl       := $(BELOW_daemon)
 LIB_protocol  := -ljansson -lxxhash -lucp -lucs
 LIB_partition := -lmetis -lzip -lz
 LIB_models    := -ldnnl
@@ -140,9 +141,11 @@ quickstart: ## install what is missing, build, train on a built-in graph
 	$(call variant,release) BUILD=$(BUILD) all
 	$(Q)$(BUILD)/bin/trainerd --config configs/quickstart.toml
 
-docs: $(BUILD)/bin/trainerd ## write configs/README.md and configs/trainerd.toml from the lists of keys
+docs: $(BUILD)/bin/trainerd $(BUILD)/bin/trainctl ## write configs/README.md, configs/trainerd.toml and docs/protocol.md from their lists
 	$(Q)$< --describe-config --markdown > configs/README.md
 	$(Q)$< --describe-daemon > configs/trainerd.toml
+	$(Q)sed '/^## Requests$$/q' docs/protocol.md > $(BUILD)/protocol.md && echo >> $(BUILD)/protocol.md
+	$(Q)$(BUILD)/bin/trainctl protocol >> $(BUILD)/protocol.md && cp $(BUILD)/protocol.md docs/protocol.md
 
 install uninstall: all ## programs, documents, job files, the systemd unit (DESTDIR, PREFIX, SYSCONFDIR) · and away again
 	$(Q)BUILD=$(BUILD) PREFIX=$(PREFIX) SYSCONFDIR=$(SYSCONFDIR) DESTDIR=$(DESTDIR) scripts/install-files $@

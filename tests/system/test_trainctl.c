@@ -1,0 +1,223 @@
+/* trainctl and a daemon as their users meet them: what is printed, how it leaves. */
+#include "tests/support/folder.h"
+#include "tests/support/machines.h"
+#include "tests/support/patience.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define JOB "name = \"k\"\n[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n[workers]\nthreads = 1\n[train]\nepochs = "
+
+static char said[1 << 18];    /* standard output and error of the last run */
+static char printed[1 << 17]; /* standard output alone */
+static struct process daemon_process;
+static char address[128];
+
+static void daemon_begin(void)
+{
+    char program[PATH_MAX];
+    program_find("trainerd", program, sizeof program);
+    const char *arguments[] = {program, "--listen", address, "--state", "state", "--set", "slots=4", NULL};
+    process_start(&daemon_process, NULL, folder, NULL, arguments);
+    process_await(&daemon_process, "ts="); /* it listens */
+}
+
+static void make_all(void)
+{
+    folder_make();
+    snprintf(address, sizeof address, "unix:%s/socket", folder);
+    setenv("TRAINERD_TO", address, 1);
+    folder_write("job.toml", JOB "3\n");
+    folder_write("long.toml", JOB "100000000\neval_every = 0\n");
+    daemon_begin();
+}
+
+static void remove_all(void)
+{
+    kill(daemon_process.pid, SIGTERM);
+    process_finish(&daemon_process);
+    folder_remove();
+}
+
+TestSuite(trainctl, .init = make_all, .fini = remove_all, .timeout = 300);
+
+static pid_t start(const char *const arguments[])
+{
+    const char *argv[32] = {"trainctl"};
+    char program[PATH_MAX];
+    program_find("trainctl", program, sizeof program);
+    for (int i = 0; arguments[i] != NULL; i++) {
+        argv[i + 1] = arguments[i];
+    }
+    pid_t parent = getpid(), child = fork();
+    if (child == 0) {
+        die_with(parent);
+        if (chdir(folder) != 0) {
+            _exit(99);
+        }
+        dup2(open("out", O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
+        dup2(open("err", O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
+        execv(program, (char *const *)argv);
+        _exit(99);
+    }
+    return child;
+}
+
+static int finish(pid_t child)
+{
+    int status = 0;
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    folder_read("out", printed, sizeof printed);
+    strcpy(said, printed);
+    folder_read("err", said + strlen(said), sizeof said - strlen(said));
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+#define RUN(...) finish(start((const char *const[]){__VA_ARGS__, NULL}))
+#define EXPECT(code, part, ...)                                                   \
+    do {                                                                          \
+        int got = RUN(__VA_ARGS__);                                               \
+        cr_assert_eq(got, code, "exit %d: %s", got, said);                        \
+        cr_assert_not_null(strstr(said, part), "'%s' is not in: %s", part, said); \
+    } while (0)
+
+/* One JSON object on standard output. owns  the caller has the reference */
+static json_t *json(void)
+{
+    json_t *value = json_loads(printed, 0, NULL);
+    cr_assert_not_null(value, "no JSON: %s", printed);
+    return value;
+}
+
+static void await_state(const char *job, const char *state)
+{
+    double since_s = now_s();
+    do {
+        cr_assert(patience_left(since_s), "%s is never %s: %s", job, state, said);
+        cr_assert_eq(RUN("status", job), 0, "%s", said);
+    } while (strstr(printed, state) == NULL);
+}
+
+Test(trainctl, a_job_that_is_waited_for_gives_its_progress_and_its_exit_code)
+{
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "--name", "good");
+    cr_assert_str_eq(printed, "1\n");
+    cr_assert_not_null(strstr(said, "epoch 3/3  loss "));
+    cr_assert(folder_has("runs/good/model.safetensors"));
+    EXPECT(66, "FAILED", "submit", "job.toml", "--wait", "-s", "dataset.generator=none", "-s", "dataset.path=nowhere");
+    EXPECT(78, "trainctl: --set train.epoch: unknown key 'epoch'", "submit", "job.toml", "--wait", "-s", "train.epoch=3");
+}
+
+Test(trainctl, jobs_are_shown_in_a_table)
+{
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "--json");
+    EXPECT(0, " 1  k ", "status");
+    cr_assert_not_null(strstr(printed, "ID  NAME"));
+    cr_assert_not_null(strstr(printed, "3/3"));
+    EXPECT(66, "trainctl: there is no job 'nothing'", "status", "nothing");
+}
+
+Test(trainctl, every_answer_is_there_as_json)
+{
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait");
+    static const char *const commands[] = {"status", "show", "workers"};
+    for (size_t i = 0; i < 3; i++) {
+        cr_assert_eq(RUN(commands[i], "1", "--json"), 0, "%s", said);
+        json_t *answer = json();
+        cr_assert(json_is_true(json_object_get(answer, "ok")));
+        json_decref(answer);
+    }
+    static const char *const others[] = {"version", "help", "man", "protocol", "status"};
+    for (size_t i = 0; i < 5; i++) {
+        cr_assert_eq(RUN(others[i], "--json"), 0, "%s", said);
+        json_decref(json());
+    }
+    cr_assert_eq(RUN("metrics", "1", "--json", "--tail", "1"), 0);
+    json_t *epoch = json();
+    cr_assert_eq(json_integer_value(json_object_get(epoch, "epoch")), 2);
+    json_decref(epoch);
+    EXPECT(0, "done in", "logs", "1");
+    EXPECT(0, "time of all", "show", "k");
+    EXPECT(0, "  LOSS ", "metrics", "1");
+}
+
+Test(trainctl, a_running_job_is_cancelled_and_goes_on_when_it_is_resumed)
+{
+    EXPECT(0, "", "submit", "long.toml", "--name", "long");
+    await_state("long", "RUNNING");
+    EXPECT(0, "coordinator", "workers", "long");
+    EXPECT(0, "", "cancel", "long");
+    await_state("long", "CANCELLED");
+    EXPECT(2, "trainctl: job 1", "cancel", "long");
+    EXPECT(0, "", "resume", "1");
+    await_state("long", "RUNNING");
+    EXPECT(0, "", "checkpoint", "1");
+    EXPECT(66, "there is no job 'none'", "cancel", "none", "long");
+    await_state("long", "CANCELLED");
+}
+
+Test(trainctl, who_waits_for_a_job_outlasts_the_daemon)
+{
+    folder_write("err", "");
+    pid_t waiting = start((const char *const[]){"submit", "job.toml", "--wait", "-s", "train.epochs=3000", NULL});
+    double since_s = now_s();
+    do {
+        folder_read("err", said, sizeof said);
+    } while (strstr(said, "epoch ") == NULL && patience_left(since_s));
+    kill(daemon_process.pid, SIGKILL);
+    process_finish(&daemon_process);
+    do {
+        folder_read("err", said, sizeof said);
+    } while (strstr(said, "waiting for the daemon") == NULL && patience_left(since_s));
+    daemon_begin();
+    cr_assert_eq(finish(waiting), 0, "%s", said);
+    cr_assert_not_null(strstr(said, "SUCCEEDED"));
+}
+
+Test(trainctl, followed_logs_end_with_the_job)
+{
+    EXPECT(0, "", "submit", "job.toml", "-s", "train.epochs=1000");
+    EXPECT(0, "done in", "logs", "-f", "1");
+    cr_assert_eq(RUN("logs", "1", "--rank", "0"), 0, "%s", said);
+}
+
+Test(trainctl, without_a_daemon_it_leaves_with_69_and_says_how_to_start_one)
+{
+    EXPECT(69, "no daemon answers on unix:/nowhere", "--to", "unix:/nowhere/socket", "status");
+    EXPECT(78, "--to: 'here' is not an address", "--to", "here", "status");
+    unsetenv("TRAINERD_TO");
+    setenv("XDG_RUNTIME_DIR", folder, 1);
+    EXPECT(0, "no daemon: no daemon answers on", "version");
+    cr_assert_not_null(strstr(said, "trainerd --listen"));
+}
+
+Test(trainctl, a_daemon_on_a_port_wants_the_secret)
+{
+    char program[PATH_MAX], port[64];
+    struct process second;
+    folder_write("secret", "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n");
+    folder_write("other", "10112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n");
+    cr_assert_eq(chmod(folder_path("secret"), 0600) | chmod(folder_path("other"), 0600), 0);
+    program_find("trainerd", program, sizeof program);
+    const char *arguments[] = {program, "--listen", "tcp:127.0.0.1:0", "--state", "state2", "--set", "secret_file=secret", NULL};
+    process_start(&second, NULL, folder, NULL, arguments);
+    process_await(&second, "ts=");
+    const char *at = strstr(second.words, "tcp:127.0.0.1:");
+    cr_assert_not_null(at, "%s", second.words);
+    snprintf(port, sizeof port, "%.*s", (int)strcspn(at, ", \""), at);
+    EXPECT(0, "trainerd 0.", "--to", port, "--secret-file", "secret", "version");
+    EXPECT(69, "the secret is not proved", "--to", port, "--secret-file", "other", "status");
+    EXPECT(78, "expected --secret-file", "--to", port, "status");
+    EXPECT(0, "", "--to", port, "--secret-file", "secret", "status");
+    kill(second.pid, SIGTERM);
+    cr_assert_eq(process_finish(&second), 0);
+}

@@ -1,0 +1,88 @@
+/* Answers for people: durations, sizes, tables, and what must not reach a terminal. */
+#include "trainerd/ctl/text.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char text[TEXT_BYTES];
+
+#define EXPECT(call, words)            \
+    do {                               \
+        call;                          \
+        cr_assert_str_eq(text, words); \
+    } while (0)
+
+Test(text, numbers_have_their_units_and_what_is_not_known_is_a_dash)
+{
+    EXPECT(text_duration(0.25, text), "0.250 s");
+    EXPECT(text_duration(119.2, text), "119 s");
+    EXPECT(text_duration(600, text), "10 min");
+    EXPECT(text_duration(9000, text), "2 h 30 min");
+    EXPECT(text_duration(300000, text), "3 d 11 h");
+    EXPECT(text_duration(NAN, text), "-");
+    EXPECT(text_bytes(999, text), "999 B");
+    EXPECT(text_bytes(1500, text), "1.5 kB");
+    EXPECT(text_bytes(2.5e11, text), "250 GB");
+    EXPECT(text_bytes(NAN, text), "-");
+    EXPECT(text_percent(0.8125, text), "81.25 %");
+    EXPECT(text_percent(NAN, text), "-");
+    EXPECT(text_moment(NAN, text), "-");
+}
+
+Test(text, times_are_read_with_their_units)
+{
+    double seconds;
+    cr_assert_eq(text_read_duration("90", "t", &seconds), STATUS_OK);
+    cr_assert_eq(seconds, 90);
+    cr_assert_eq(text_read_duration("1.5h", "t", &seconds), STATUS_OK);
+    cr_assert_eq(seconds, 5400);
+    cr_assert_eq(text_read_duration("2d", "t", &seconds), STATUS_OK);
+    cr_assert_eq(seconds, 172800);
+    static const char *const bad[] = {"", "h", "5x", "5 min", "-1", "nan", "inf", "5hh"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        cr_assert_eq(text_read_duration(bad[i], "--time-limit", &seconds), STATUS_USAGE, "%s", bad[i]);
+        cr_assert_not_null(strstr(status_reason(), "expected a time: 90, 90s, 15m"));
+    }
+}
+
+static char *written_table(struct table *table, int n_columns)
+{
+    char *out = NULL;
+    size_t n;
+    FILE *file = open_memstream(&out, &n);
+    table_print(table, file, n_columns);
+    fclose(file);
+    return out;
+}
+
+Test(text, a_table_is_as_wide_as_its_cells_and_its_last_column_is_cut_at_the_edge)
+{
+    struct table table;
+    table_init(&table, 3);
+    table.is_right[0] = true;
+    static const char *const cells[] = {"ID", "NAME", "REASON", "7", "gr\xc3\xbc\xc3\x9f" "e", "because of this", "12", "x", ""};
+    for (size_t i = 0; i < 9; i++) {
+        table_add(&table, cells[i]);
+    }
+    char *out = written_table(&table, 18);
+    cr_assert_str_eq(out, "ID  NAME   REASON\n 7  gr\xc3\xbc\xc3\x9f" "e  because\n12  x\n");
+    free(out);
+}
+
+Test(text, control_characters_of_others_reach_no_terminal)
+{
+    struct table table;
+    table_init(&table, 1);
+    table_add(&table, "a\x1b[31m\nb");
+    char *out = written_table(&table, 0), *lines = NULL;
+    cr_assert_str_eq(out, "a\\x1b[31m\\x0ab\n");
+    free(out);
+    size_t n;
+    FILE *file = open_memstream(&lines, &n);
+    text_print_lines(file, "one\n\ttwo\x1b[2J\x07 \xc2\x9b" "31m\xff.\n");
+    fclose(file);
+    cr_assert_str_eq(lines, "one\n\ttwo[2J 31m.\n");
+    free(lines);
+}

@@ -1,0 +1,206 @@
+/* Completions: each shell's script, filled from the table. Names of jobs are asked of the daemon when they are wanted. */
+#include "trainerd/ctl/reference.h"
+
+#include <string.h>
+
+/* Asked in the background of a keystroke: short, and silent when there is no daemon. */
+#define LIST_JOBS "trainctl status --json --limit 50 2>/dev/null | tr ',{' '\\n\\n' | sed -n 's/^ *\"name\": *\"\\([^\"]*\\)\".*/\\1/p' | sort -u"
+
+static void print_commands(FILE *file, const char *between)
+{
+    for (int i = 0; i < CTL_COMMAND_N; i++) {
+        fprintf(file, "%s%s", i > 0 ? between : "", ctl_commands[i].name);
+    }
+}
+
+static void print_options(FILE *file, uint32_t options)
+{
+    const char *before = "";
+    for (int i = 0; i < CTL_OPTION_N; i++) {
+        if ((options >> i & 1) != 0) {
+            fprintf(file, "%s--%s", before, ctl_options[i].name);
+            before = " ";
+        }
+    }
+}
+
+/* --- bash --- */
+
+static const char *bash_words(enum ctl_words words)
+{
+    static const char *const texts[] = {
+        [CTL_WORDS_NONE] = "",
+        [CTL_WORDS_JOB] = "COMPREPLY=($(compgen -W \"$(" LIST_JOBS ")\" -- \"$word\"))",
+        [CTL_WORDS_FILE] = "COMPREPLY=($(compgen -f -- \"$word\"))",
+        [CTL_WORDS_FOLDER] = "COMPREPLY=($(compgen -d -- \"$word\"))",
+        [CTL_WORDS_SHELL] = "COMPREPLY=($(compgen -W \"bash zsh fish\" -- \"$word\"))",
+        [CTL_WORDS_COMMAND] = "COMPREPLY=($(compgen -W \"$commands\" -- \"$word\"))",
+    };
+    return texts[words];
+}
+
+static void print_bash(FILE *file)
+{
+    fputs("# trainctl completion bash\n_trainctl() {\n    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} "
+          "command= commands i\n    commands=\"",
+          file);
+    print_commands(file, " ");
+    fputs("\"\n    COMPREPLY=()\n    case $before in\n", file);
+    for (int i = 0; i < CTL_OPTION_N; i++) {
+        const struct ctl_option_row *row = &ctl_options[i];
+        if (row->value[0] == '\0') {
+            continue;
+        }
+        if (row->letter != 0) {
+            fprintf(file, "    --%s | -%c) %s; return ;;\n", row->name, row->letter,
+                    row->words == CTL_WORDS_NONE ? ":" : bash_words(row->words));
+        } else {
+            fprintf(file, "    --%s) %s; return ;;\n", row->name, row->words == CTL_WORDS_NONE ? ":" : bash_words(row->words));
+        }
+    }
+    fputs("    esac\n    for ((i = 1; i < COMP_CWORD; i++)); do\n        case \" $commands \" in\n"
+          "        *\" ${COMP_WORDS[i]} \"*) command=${COMP_WORDS[i]}; break ;;\n        esac\n    done\n    case $command in\n",
+          file);
+    for (int i = 0; i < CTL_COMMAND_N; i++) {
+        const struct ctl_command_row *row = &ctl_commands[i];
+        fprintf(file, "    %s)\n        if [[ $word == -* ]]; then COMPREPLY=($(compgen -W \"", row->name);
+        print_options(file, row->options);
+        fputs("\" -- \"$word\"))", file);
+        fprintf(file, "%s%s; fi ;;\n", row->words != CTL_WORDS_NONE ? "; else " : "", bash_words(row->words));
+    }
+    fputs("    *) COMPREPLY=($(compgen -W \"$commands --to --json --help\" -- \"$word\")) ;;\n    esac\n}\n"
+          "complete -o filenames -o bashdefault -F _trainctl trainctl\n",
+          file);
+}
+
+/* --- zsh --- */
+
+static const char *zsh_words(enum ctl_words words)
+{
+    static const char *const texts[] = {
+        [CTL_WORDS_NONE] = " ",          [CTL_WORDS_JOB] = "_trainctl_jobs",
+        [CTL_WORDS_FILE] = "_files",     [CTL_WORDS_FOLDER] = "_files -/",
+        [CTL_WORDS_SHELL] = "(bash zsh fish)", [CTL_WORDS_COMMAND] = "_trainctl_commands",
+    };
+    return texts[words];
+}
+
+/* Text between quotes and brackets of _arguments. */
+static void print_zsh_text(FILE *file, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        if (strchr("[]:\\", *text) != NULL) {
+            fputc('\\', file);
+        }
+        fputs(*text == '\'' ? "'\\''" : (char[2]){*text, '\0'}, file);
+    }
+}
+
+static void print_zsh_option(FILE *file, const struct ctl_option_row *row, const char *name)
+{
+    fprintf(file, " \\\n            '%s%s[", row == &ctl_options[CTL_OPTION_SET] ? "*" : "", name);
+    print_zsh_text(file, row->help);
+    fputc(']', file);
+    if (row->value[0] != '\0') {
+        fprintf(file, ":%s:%s", row->value, zsh_words(row->words));
+    }
+    fputc('\'', file);
+}
+
+static void print_zsh(FILE *file)
+{
+    fputs("#compdef trainctl\n# trainctl completion zsh\n_trainctl_jobs() {\n    local -a jobs\n    jobs=(${(f)\"$(" LIST_JOBS
+          ")\"})\n    compadd -a jobs\n}\n_trainctl_commands() {\n    local -a commands\n    commands=(\n",
+          file);
+    for (int i = 0; i < CTL_COMMAND_N; i++) {
+        fprintf(file, "        '%s:", ctl_commands[i].name);
+        print_zsh_text(file, ctl_commands[i].help);
+        fputs("'\n", file);
+    }
+    fputs("    )\n    _describe command commands\n}\n_trainctl() {\n    local line state\n"
+          "    _arguments -C '--to[the address of the daemon]:ADDRESS: ' '--json[answer as JSON]' '--help[what commands there are]' "
+          "'1:command:_trainctl_commands' '*::argument:->argument'\n    [[ $state == argument ]] || return\n    case $line[1] in\n",
+          file);
+    for (int i = 0; i < CTL_COMMAND_N; i++) {
+        const struct ctl_command_row *row = &ctl_commands[i];
+        fprintf(file, "    %s) _arguments", row->name);
+        for (int j = 0; j < CTL_OPTION_N; j++) {
+            char name[64];
+            if ((row->options >> j & 1) != 0) {
+                snprintf(name, sizeof name, "--%s", ctl_options[j].name);
+                print_zsh_option(file, &ctl_options[j], name);
+                snprintf(name, sizeof name, "-%c", ctl_options[j].letter);
+                if (ctl_options[j].letter != 0) {
+                    print_zsh_option(file, &ctl_options[j], name);
+                }
+            }
+        }
+        fprintf(file, " \\\n            '*:%s:%s' ;;\n", row->operands[0] != '\0' ? "operand" : "nothing more", zsh_words(row->words));
+    }
+    fputs("    esac\n}\n[[ ${funcstack[1]} == _trainctl ]] && _trainctl \"$@\" || compdef _trainctl trainctl\n", file);
+}
+
+/* --- fish --- */
+
+static void print_fish_text(FILE *file, const char *text)
+{
+    fputc('\'', file);
+    for (; *text != '\0'; text++) {
+        if (*text == '\'' || *text == '\\') {
+            fputc('\\', file);
+        }
+        fputc(*text, file);
+    }
+    fputc('\'', file);
+}
+
+static const char *fish_words(enum ctl_words words)
+{
+    static const char *const texts[] = {
+        [CTL_WORDS_NONE] = "-f",         [CTL_WORDS_JOB] = "-f -a '(__trainctl_jobs)'",
+        [CTL_WORDS_FILE] = "-F",         [CTL_WORDS_FOLDER] = "-f -a '(__fish_complete_directories)'",
+        [CTL_WORDS_SHELL] = "-f -a 'bash zsh fish'", [CTL_WORDS_COMMAND] = "-f -a \"$__trainctl_commands\"",
+    };
+    return texts[words];
+}
+
+static void print_fish(FILE *file)
+{
+    fputs("# trainctl completion fish\nfunction __trainctl_jobs\n    " LIST_JOBS "\nend\nset -g __trainctl_commands ", file);
+    print_commands(file, " ");
+    fputs("\ncomplete -c trainctl -f\n", file);
+    for (int i = 0; i < CTL_COMMAND_N; i++) {
+        const struct ctl_command_row *row = &ctl_commands[i];
+        fprintf(file, "complete -c trainctl -n \"not __fish_seen_subcommand_from $__trainctl_commands\" -f -a %s -d ", row->name);
+        print_fish_text(file, row->help);
+        fprintf(file, "\ncomplete -c trainctl -n '__fish_seen_subcommand_from %s' %s\n", row->name, fish_words(row->words));
+        for (int j = 0; j < CTL_OPTION_N; j++) {
+            const struct ctl_option_row *option = &ctl_options[j];
+            if ((row->options >> j & 1) == 0) {
+                continue;
+            }
+            fprintf(file, "complete -c trainctl -n '__fish_seen_subcommand_from %s' -l %s", row->name, option->name);
+            if (option->letter != 0) {
+                fprintf(file, " -s %c", option->letter);
+            }
+            fprintf(file, "%s%s -d ", option->value[0] != '\0' ? " -r " : "",
+                    option->value[0] != '\0' ? fish_words(option->words) : "");
+            print_fish_text(file, option->help);
+            fputc('\n', file);
+        }
+    }
+}
+
+enum status reference_completion(FILE *file, const char *shell)
+{
+    if (strcmp(shell, "bash") == 0) {
+        print_bash(file);
+    } else if (strcmp(shell, "zsh") == 0) {
+        print_zsh(file);
+    } else if (strcmp(shell, "fish") == 0) {
+        print_fish(file);
+    } else {
+        return status_fail(STATUS_USAGE, "there is no completion for '%s', expected bash, zsh or fish", shell);
+    }
+    return STATUS_OK;
+}

@@ -1,0 +1,70 @@
+/* The man page. A line of troff never begins with what came from the table: a point or quote there would be a command. */
+#include "protocol/version.h"
+#include "trainerd/ctl/reference.h"
+
+/* Words as they are: hyphens stay hyphens, backslashes too. */
+static void print_words(FILE *file, const char *words)
+{
+    fputs("\\&", file);
+    for (; *words != '\0'; words++) {
+        if (*words == '-' || *words == '\\') {
+            fprintf(file, *words == '-' ? "\\-" : "\\e");
+        } else {
+            fputc(*words, file);
+        }
+    }
+}
+
+static void print_option(FILE *file, const struct ctl_option_row *option)
+{
+    fputs(".TP\n", file);
+    if (option->letter != 0) {
+        fprintf(file, "\\fB\\-%c\\fR, ", option->letter);
+    }
+    fputs("\\fB\\-\\-", file);
+    print_words(file, option->name);
+    fprintf(file, "\\fR%s\\fI%s\\fR\n", option->value[0] != '\0' ? " " : "", option->value);
+    print_words(file, option->help);
+    fputs(".\n", file);
+}
+
+static void print_command(FILE *file, const struct ctl_command_row *row)
+{
+    fprintf(file, ".SS \"\\fB%s\\fR \\fI%s\\fR\"\n", row->name, row->operands);
+    print_words(file, row->help);
+    fputs(".\n", file);
+    if (row->more[0] != '\0') {
+        print_words(file, row->more);
+        fputc('\n', file);
+    }
+    for (int i = CTL_OPTION_HELP + 1; i < CTL_OPTION_N; i++) {
+        if ((row->options >> i & 1) != 0) {
+            print_option(file, &ctl_options[i]);
+        }
+    }
+}
+
+void reference_man(FILE *file)
+{
+    fputs(".TH TRAINCTL 1 \"\" \"trainerd " TRAINERD_VERSION "\" \"User Commands\"\n"
+          ".SH NAME\ntrainctl \\- submit, watch and steer jobs of the training daemon\n"
+          ".SH SYNOPSIS\n.B trainctl\n[\\fIOPTION\\fR ...] \\fICOMMAND\\fR ...\n"
+          ".SH DESCRIPTION\n"
+          "\\fBtrainctl\\fR talks to a daemon started with \\fBtrainerd \\-\\-listen\\fR. A job is named by its number, or by its\n"
+          "name: then the newest of that name is meant. What was asked for goes to standard output, everything else to\n"
+          "standard error.\n"
+          ".SH OPTIONS\n",
+          file);
+    for (int i = CTL_OPTION_TO; i <= CTL_OPTION_HELP; i++) {
+        print_option(file, &ctl_options[i]);
+    }
+    fputs(".SH COMMANDS\n", file);
+    for (int i = 0; i < CTL_COMMAND_N; i++) {
+        print_command(file, &ctl_commands[i]);
+    }
+    fputs(".SH \"EXIT STATUS\"\n.nf\n" CTL_EXIT_CODES ".fi\n"
+          ".SH ENVIRONMENT\n.TP\n\\fBTRAINERD_TO\\fR\nThe daemon's address.\n"
+          ".TP\n\\fBTRAINERD_SECRET_FILE\\fR\nThe file with the secret of a daemon on a TCP port.\n"
+          ".SH \"SEE ALSO\"\n\\fBtrainerd \\-\\-help\\fR, \\fBtrainerd \\-\\-describe\\-config\\fR\n",
+          file);
+}

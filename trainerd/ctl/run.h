@@ -1,0 +1,22 @@
+/* What each command of trainctl does. All print what was asked for on standard output, and fail with a sentence. */
+#ifndef TRAINERD_CTL_RUN_H
+#define TRAINERD_CTL_RUN_H
+
+#include "trainerd/ctl/arguments.h"
+#include "trainerd/ctl/client.h"
+
+/* *exit_code_out is 0 when they are called; it stands where nothing failed but the command is to leave with another. */
+typedef enum status ctl_run(const struct ctl_arguments *arguments, int *exit_code_out);
+
+ctl_run run_submit, run_status, run_show, run_logs, run_order, run_scale, run_workers, run_metrics, run_version;
+
+/* Connect to the daemon that --to, $TRAINERD_TO or nothing names. */
+enum status ctl_connect(const struct ctl_arguments *arguments, struct client *out);
+
+/* Connect, send one request (its reference is taken) and give its answer. owns  *out: json_decref */
+enum status ctl_ask(const struct ctl_arguments *arguments, json_t *request, json_t **out);
+
+/* A request that names the first operand as its job. */
+json_t *ctl_job_request(const struct ctl_arguments *arguments, const char *command);
+
+#endif

@@ -1,0 +1,193 @@
+/* All that is known of a job, for people: what it is, how it went, where the last epoch's time and memory went. */
+#include "trainerd/ctl/run.h"
+#include "trainerd/ctl/text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void print_line(const char *name, const char *words)
+{
+    char *printable = text_printable(words);
+    printf("  %-14s %s\n", name, printable);
+    free(printable);
+}
+
+static void print_moment(const json_t *job, const char *name, const char *key)
+{
+    char text[TEXT_BYTES];
+    text_moment(number_of(job, key), text);
+    if (strcmp(text, "-") != 0) {
+        print_line(name, text);
+    }
+}
+
+static void print_state(const json_t *job)
+{
+    char words[640], ran[TEXT_BYTES], limit[TEXT_BYTES];
+    const char *reason = text_of(job, "reason_text");
+    snprintf(words, sizeof words, "%s%s%s", text_of(job, "state"), reason[0] != '\0' ? ": " : "", reason);
+    print_line("state", words);
+    print_line("owner", text_of(job, "owner"));
+    print_moment(job, "submitted", "submitted_at");
+    print_moment(job, "started", "started_at");
+    print_moment(job, "ended", "ended_at");
+    text_duration(number_of(job, "ran_s"), ran);
+    text_duration(number_of(job, "time_limit_s"), limit);
+    snprintf(words, sizeof words, number_of(job, "time_limit_s") > 0 ? "%s of at most %s" : "%s", ran, limit);
+    print_line("ran", words);
+    snprintf(words, sizeof words, "%lld, %lld of at most %lld restarts", (long long)integer_of(job, "attempt"),
+             (long long)integer_of(job, "restarts"), (long long)integer_of(job, "max_restarts"));
+    print_line("attempt", words);
+    snprintf(words, sizeof words, "%lld workers, %lld slots, %lld GPUs, priority %lld", (long long)integer_of(job, "workers"),
+             (long long)integer_of(job, "slots"), (long long)integer_of(job, "gpus"), (long long)integer_of(job, "priority"));
+    print_line("asks for", words);
+    if (json_is_integer(json_object_get(job, "exit_code"))) {
+        snprintf(words, sizeof words, "%lld", (long long)integer_of(job, "exit_code"));
+        print_line("exit code", words);
+    }
+}
+
+static void print_part(const char *name, double part, double whole)
+{
+    char text[TEXT_BYTES], words[96];
+    if (!isfinite(part)) {
+        return;
+    }
+    text_duration(part, text);
+    snprintf(words, sizeof words, whole > 0 ? "%s (%.0f %%)" : "%s", text, 100.0 * part / whole);
+    print_line(name, words);
+}
+
+/* Time, traffic and memory of the last epoch, as the job tells them while it runs, or its metrics where it does not. */
+static void print_epoch(const json_t *job, const json_t *last)
+{
+    char words[160], one[TEXT_BYTES], two[TEXT_BYTES], three[TEXT_BYTES], four[TEXT_BYTES];
+    const json_t *from = isfinite(number_of(job, "compute_s")) ? job : last;
+    double epoch_s = number_of(job, "epoch_s");
+    snprintf(words, sizeof words, "%lld of %lld", (long long)integer_of(job, "epoch"), (long long)integer_of(job, "epochs"));
+    printf("\nlast epoch\n");
+    print_line("done", words);
+    text_value(number_of(job, "loss"), one);
+    text_percent(number_of(job, "train_metric"), two);
+    text_percent(number_of(job, "valid_metric"), three);
+    text_percent(number_of(job, "test_metric"), four);
+    print_line("loss", one);
+    snprintf(words, sizeof words, "train %s, valid %s, test %s", two, three, four);
+    print_line("metric", words);
+    print_part("time", epoch_s, 0);
+    print_part("compute", number_of(from, "compute_s"), epoch_s);
+    print_part("waiting", number_of(from, "wait_s"), epoch_s);
+    print_part("evaluation", number_of(from, "evaluate_s"), epoch_s);
+    text_bytes(number_of(from, "bytes_sent"), one);
+    text_bytes(number_of(from, "bytes_received"), two);
+    snprintf(words, sizeof words, "%s sent, %s received, by all workers", one, two);
+    print_line("traffic", words);
+    text_bytes(number_of(job, "memory"), one);
+    text_bytes(number_of(job, "memory_measured"), two);
+    snprintf(words, sizeof words, "%s held, %s planned, by all workers", two, one);
+    print_line("memory", words);
+}
+
+static void print_memory(const json_t *result)
+{
+    const json_t *memory = json_object_get(result, "memory"), *worker;
+    size_t i;
+    if (json_array_size(memory) == 0) {
+        return;
+    }
+    struct table table;
+    table_init(&table, 4);
+    table.is_right[0] = table.is_right[1] = table.is_right[2] = true;
+    table_add(&table, "WORKER");
+    table_add(&table, "PLANNED");
+    table_add(&table, "MEASURED");
+    table_add(&table, "RESIDENT AT MOST");
+    json_array_foreach (memory, i, worker) {
+        char text[TEXT_BYTES];
+        snprintf(text, sizeof text, "%lld", (long long)integer_of(worker, "worker"));
+        table_add(&table, text);
+        text_bytes(number_of(json_object_get(worker, "planned"), "all"), text);
+        table_add(&table, text);
+        text_bytes(number_of(json_object_get(worker, "measured"), "all"), text);
+        table_add(&table, text);
+        text_bytes(number_of(worker, "resident_peak"), text);
+        table_add(&table, text);
+    }
+    printf("\nmemory\n");
+    table_print(&table, stdout, 0);
+}
+
+static void print_seconds(const json_t *result)
+{
+    const json_t *seconds = json_object_get(result, "seconds");
+    const char *name;
+    json_t *value;
+    double total = number_of(seconds, "total");
+    if (!isfinite(total)) {
+        return;
+    }
+    printf("\ntime of all\n");
+    json_object_foreach ((json_t *)seconds, name, value) {
+        if (json_is_number(value) && strcmp(name, "total") != 0 && strcmp(name, "epoch_mean") != 0) {
+            print_part(name, json_number_value(value), total);
+        }
+    }
+}
+
+static void print_history(const json_t *history)
+{
+    const json_t *change;
+    size_t i;
+    struct table table;
+    table_init(&table, 4);
+    table.is_right[1] = true;
+    json_array_foreach (history, i, change) {
+        char at[TEXT_BYTES], attempt[TEXT_BYTES];
+        text_moment(number_of(change, "at"), at);
+        snprintf(attempt, sizeof attempt, "%lld", (long long)integer_of(change, "attempt"));
+        table_add(&table, at);
+        table_add(&table, attempt);
+        table_add(&table, text_of(change, "state"));
+        table_add(&table, text_of(change, "text"));
+    }
+    printf("\nhistory (attempt, state)\n");
+    table_print(&table, stdout, text_columns(stdout));
+}
+
+static void print_submission(const json_t *answer)
+{
+    const json_t *setting;
+    size_t i;
+    printf("\nsubmitted\n");
+    print_line("folder", text_of(answer, "folder"));
+    print_line("output", text_of(answer, "output"));
+    json_array_foreach (json_object_get(answer, "set"), i, setting) {
+        print_line("--set", json_string_value(setting) != NULL ? json_string_value(setting) : "");
+    }
+}
+
+enum status run_show(const struct ctl_arguments *arguments, int *exit_code_out)
+{
+    json_t *answer = NULL;
+    (void)exit_code_out;
+    enum status status = ctl_ask(arguments, ctl_job_request(arguments, "show"), &answer);
+    if (status == STATUS_OK && ctl_given(arguments, CTL_OPTION_JSON)) {
+        text_print_json(answer);
+    } else if (status == STATUS_OK) {
+        const json_t *job = json_object_get(answer, "job"), *result = json_object_get(answer, "result");
+        char *name = text_printable(text_of(job, "name"));
+        printf("job %lld, %s\n", (long long)integer_of(job, "id"), name);
+        free(name);
+        print_state(job);
+        print_submission(answer);
+        if (integer_of(job, "epoch") > 0) {
+            print_epoch(job, json_object_get(answer, "last"));
+        }
+        print_memory(result);
+        print_seconds(result);
+        print_history(json_object_get(answer, "history"));
+    }
+    json_decref(answer);
+    return status;
+}

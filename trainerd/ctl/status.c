@@ -1,0 +1,172 @@
+/* Tables of jobs, of workers, and who is who. */
+#include "trainerd/ctl/run.h"
+#include "trainerd/ctl/text.h"
+
+#include "protocol/version.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE_JOBS 1000
+
+static void add_job(struct table *table, const json_t *job)
+{
+    char id[TEXT_BYTES], epoch[2 * TEXT_BYTES] = "-", metric[TEXT_BYTES], left[TEXT_BYTES];
+    const char *state = text_of(job, "state");
+    bool is_mine = json_object_get(job, "reason") != NULL;
+    snprintf(id, sizeof id, "%lld", (long long)integer_of(job, "id"));
+    if (is_mine) {
+        snprintf(epoch, sizeof epoch, "%lld/%lld", (long long)integer_of(job, "epoch"), (long long)integer_of(job, "epochs"));
+    }
+    text_percent(number_of(job, "valid_metric"), metric);
+    text_duration(strcmp(state, "RUNNING") == 0 ? number_of(job, "seconds_left") : NAN, left);
+    table_add(table, id);
+    table_add(table, text_of(job, "name"));
+    table_add(table, text_of(job, "owner"));
+    table_add(table, state);
+    table_add(table, epoch);
+    table_add(table, metric);
+    table_add(table, left);
+    table_add(table, strcmp(text_of(job, "reason"), "NONE") != 0 ? text_of(job, "reason_text") : "");
+}
+
+static void print_jobs(const json_t *jobs, bool is_more)
+{
+    static const char *const titles[] = {"ID", "NAME", "OWNER", "STATE", "EPOCH", "METRIC", "LEFT", "REASON"};
+    struct table table;
+    size_t i;
+    const json_t *job;
+    table_init(&table, 8);
+    table.is_right[0] = table.is_right[4] = table.is_right[5] = table.is_right[6] = true;
+    for (i = 0; i < 8; i++) {
+        table_add(&table, titles[i]);
+    }
+    json_array_foreach (jobs, i, job) {
+        add_job(&table, job);
+    }
+    table_print(&table, stdout, text_columns(stdout));
+    if (is_more) {
+        fprintf(stderr, "older jobs are left out; --limit 0 shows all\n");
+    }
+}
+
+/* Page after page, until there are `limit` jobs (0: all). *out: the first answer, with all jobs in it. */
+static enum status collect(const struct ctl_arguments *arguments, long long limit, json_t **out)
+{
+    struct client client;
+    enum status status = ctl_connect(arguments, &client);
+    json_t *all = NULL;
+    json_int_t before = INT64_MAX;
+    while (status == STATUS_OK) {
+        json_t *page, *request = json_pack("{s:s, s:I}", "cmd", "status", "before", before);
+        long long n_left = all == NULL || limit == 0 ? limit : limit - (long long)json_array_size(json_object_get(all, "jobs"));
+        json_object_set_new(request, "limit", json_integer(n_left > 0 && n_left < PAGE_JOBS ? n_left : PAGE_JOBS));
+        json_object_set_new(request, "active", json_boolean(ctl_given(arguments, CTL_OPTION_ACTIVE)));
+        status = client_ask(&client, request, &page);
+        if (status != STATUS_OK) {
+            break;
+        }
+        json_t *more = json_object_get(page, "before"), *jobs = json_object_get(all == NULL ? page : all, "jobs");
+        before = json_integer_value(more);
+        bool goes_on = more != NULL;
+        if (all == NULL) {
+            all = page;
+        } else {
+            json_array_extend(jobs, json_object_get(page, "jobs"));
+            json_decref(page);
+        }
+        if (!goes_on || (limit > 0 && (long long)json_array_size(jobs) >= limit)) {
+            if (!goes_on) {
+                json_object_del(all, "before");
+            }
+            break;
+        }
+    }
+    client_close(&client);
+    *out = all;
+    return status;
+}
+
+enum status run_status(const struct ctl_arguments *arguments, int *exit_code_out)
+{
+    long long limit;
+    json_t *answer = NULL;
+    (void)exit_code_out;
+    enum status status = ctl_int(arguments, CTL_OPTION_LIMIT, 0, 1000000000, 50, &limit);
+    if (status == STATUS_OK) {
+        status = arguments->n_operand > 0 ? ctl_ask(arguments, ctl_job_request(arguments, "status"), &answer)
+                                          : collect(arguments, limit, &answer);
+    }
+    if (status == STATUS_OK && ctl_given(arguments, CTL_OPTION_JSON)) {
+        text_print_json(answer);
+    } else if (status == STATUS_OK) {
+        print_jobs(json_object_get(answer, "jobs"), json_object_get(answer, "before") != NULL);
+    }
+    json_decref(answer);
+    return status;
+}
+
+enum status run_workers(const struct ctl_arguments *arguments, int *exit_code_out)
+{
+    json_t *answer = NULL;
+    const json_t *worker;
+    size_t i;
+    (void)exit_code_out;
+    enum status status = ctl_ask(arguments, ctl_job_request(arguments, "workers"), &answer);
+    if (status == STATUS_OK && ctl_given(arguments, CTL_OPTION_JSON)) {
+        text_print_json(answer);
+    } else if (status == STATUS_OK) {
+        char number[TEXT_BYTES];
+        struct table table;
+        table_init(&table, 3);
+        table.is_right[1] = true;
+        table_add(&table, "RANK");
+        table_add(&table, "PID");
+        table_add(&table, "HOST");
+        snprintf(number, sizeof number, "%lld", (long long)integer_of(answer, "coordinator"));
+        if (integer_of(answer, "coordinator") != 0) {
+            table_add(&table, "coordinator");
+            table_add(&table, number);
+            table_add(&table, ".");
+        }
+        json_array_foreach (json_object_get(answer, "workers"), i, worker) {
+            snprintf(number, sizeof number, "%lld", (long long)integer_of(worker, "rank"));
+            table_add(&table, number);
+            snprintf(number, sizeof number, "%lld", (long long)integer_of(worker, "pid"));
+            table_add(&table, number);
+            table_add(&table, text_of(worker, "host"));
+        }
+        table_print(&table, stdout, 0);
+    }
+    json_decref(answer);
+    return status;
+}
+
+/* Without a daemon there is one version to tell. */
+enum status run_version(const struct ctl_arguments *arguments, int *exit_code_out)
+{
+    json_t *answer = NULL;
+    enum status status = ctl_ask(arguments, json_pack("{s:s}", "cmd", "version"), &answer);
+    (void)exit_code_out;
+    if (ctl_given(arguments, CTL_OPTION_JSON)) {
+        json_t *both = json_pack("{s:s, s:o?}", "trainctl", TRAINERD_VERSION, "daemon", json_incref(answer));
+        if (answer == NULL) {
+            json_object_set_new(both, "daemon", json_null());
+        }
+        text_print_json(both);
+        json_decref(both);
+    } else {
+        char uptime[TEXT_BYTES];
+        text_duration(number_of(answer, "uptime_s"), uptime);
+        printf("trainctl %s\n", TRAINERD_VERSION);
+        if (status == STATUS_OK) {
+            printf("trainerd %s, process %lld, up for %s, %lld jobs\n", text_of(answer, "version"),
+                   (long long)integer_of(answer, "pid"), uptime, (long long)integer_of(answer, "jobs"));
+        } else {
+            printf("no daemon: %s\n", status_reason());
+        }
+    }
+    json_decref(answer);
+    return STATUS_OK;
+}

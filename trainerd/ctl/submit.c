@@ -1,0 +1,240 @@
+/* Hand in a job, and wait for its end where that is asked for: the daemon may come and go meanwhile. */
+#include "protocol/job.h"
+#include "protocol/memory.h"
+#include "trainerd/ctl/run.h"
+#include "trainerd/ctl/text.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOST_S 60.0  /* how long a daemon may be away */
+#define LINE_S 1.0   /* between two lines of progress */
+
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* --- the request --- */
+
+/* The file's text, "-" being standard input. owns  the caller frees *out */
+static enum status read_file(const char *path, char **out)
+{
+    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "r");
+    if (file == NULL) {
+        return status_fail(STATUS_NO_INPUT, "cannot open job file '%s': %s", path, strerror(errno));
+    }
+    char *text = memory_alloc(JOB_FILE_MOST_BYTES + 2, 1);
+    size_t n = fread(text, 1, JOB_FILE_MOST_BYTES + 1, file);
+    bool failed = ferror(file) != 0;
+    int error = errno;
+    if (file != stdin) {
+        fclose(file);
+    }
+    *out = text;
+    if (failed) {
+        free(text);
+        return status_fail(STATUS_NO_INPUT, "cannot read job file '%s': %s", path, strerror(error));
+    }
+    if (n > JOB_FILE_MOST_BYTES || memchr(text, '\0', n) != NULL) {
+        free(text);
+        return status_fail(STATUS_CONFIG, "'%s' is no job file: it is longer than %d bytes, or has a NUL in it", path,
+                           JOB_FILE_MOST_BYTES);
+    }
+    return STATUS_OK;
+}
+
+static enum status set_numbers(const struct ctl_arguments *arguments, json_t *request)
+{
+    long long priority, restarts;
+    double limit_s = 0;
+    const char *limit = arguments->value[CTL_OPTION_TIME_LIMIT];
+    enum status status = ctl_int(arguments, CTL_OPTION_PRIORITY, -1000000, 1000000, 0, &priority);
+    status = status == STATUS_OK ? ctl_int(arguments, CTL_OPTION_MAX_RESTARTS, 0, 1000, -1, &restarts) : status;
+    status = status == STATUS_OK && limit != NULL ? text_read_duration(limit, "--time-limit", &limit_s) : status;
+    if (status == STATUS_OK) {
+        json_object_set_new(request, "priority", json_integer(priority));
+        json_object_set_new(request, "time_limit_s", json_real(limit_s));
+        if (restarts >= 0) {
+            json_object_set_new(request, "max_restarts", json_integer(restarts));
+        }
+    }
+    return status;
+}
+
+/* A text that is not UTF-8 cannot be sent; the daemon could make nothing of it. */
+static enum status set_text(json_t *request, const char *key, const char *text, const char *what)
+{
+    json_t *value = text != NULL ? json_string(text) : NULL;
+    if (text != NULL && value == NULL) {
+        return status_fail(STATUS_CONFIG, "%s is not UTF-8", what);
+    }
+    return value == NULL || json_object_set_new(request, key, value) == 0 ? STATUS_OK : STATUS_BUG;
+}
+
+static enum status make_request(const struct ctl_arguments *arguments, const char *config, json_t *request)
+{
+    char folder[PATH_MAX];
+    if (getcwd(folder, sizeof folder) == NULL) {
+        return status_fail(STATUS_NO_INPUT, "cannot tell the present folder: %s", strerror(errno));
+    }
+    json_t *set = json_array();
+    json_object_set_new(request, "set", set);
+    for (size_t i = 0; i < arguments->n_set; i++) {
+        if (json_array_append_new(set, json_string(arguments->set[i])) != 0) {
+            return status_fail(STATUS_USAGE, "--set '%s' is not UTF-8", arguments->set[i]);
+        }
+    }
+    enum status status = set_text(request, "config", config, "the job file");
+    status = status == STATUS_OK ? set_text(request, "folder", folder, "the present folder's path") : status;
+    status = status == STATUS_OK ? set_text(request, "name", arguments->value[CTL_OPTION_NAME], "--name") : status;
+    status = status == STATUS_OK ? set_text(request, "submission_id", arguments->value[CTL_OPTION_SUBMISSION_ID], "--submission-id")
+                                 : status;
+    return status == STATUS_OK ? set_numbers(arguments, request) : status;
+}
+
+/* --- waiting --- */
+
+struct wait {
+    int64_t job;
+    char state[32], reason[32];
+    double shown_s;
+    json_t *last; /* the job as it was told last */
+};
+
+static void show_job(struct wait *wait, const json_t *job)
+{
+    const char *state = text_of(job, "state"), *reason = text_of(job, "reason");
+    if (strcmp(state, wait->state) != 0 || strcmp(reason, wait->reason) != 0) {
+        char *words = text_printable(text_of(job, "reason_text"));
+        fprintf(stderr, "job %lld: %s%s%s\n", (long long)wait->job, state, words[0] != '\0' ? ", " : "", words);
+        free(words);
+        snprintf(wait->state, sizeof wait->state, "%s", state);
+        snprintf(wait->reason, sizeof wait->reason, "%s", reason);
+    }
+}
+
+static void show_epoch(struct wait *wait, const json_t *event)
+{
+    char loss[TEXT_BYTES], valid[TEXT_BYTES], left[TEXT_BYTES];
+    bool is_last = integer_of(event, "epoch") == integer_of(event, "epochs");
+    if (!is_last && now_s() - wait->shown_s < LINE_S) {
+        return;
+    }
+    text_value(number_of(event, "loss"), loss);
+    text_percent(number_of(event, "valid_metric"), valid);
+    text_duration(number_of(event, "seconds_left"), left);
+    fprintf(stderr, "epoch %lld/%lld  loss %s  valid %s  %s left\n", (long long)integer_of(event, "epoch"),
+            (long long)integer_of(event, "epochs"), loss, valid, left);
+    wait->shown_s = now_s();
+}
+
+/* Watch until the stream's end, or until the daemon is gone (STATUS_PEER). */
+static enum status watch(struct client *client, struct wait *wait)
+{
+    json_t *event;
+    enum status status = client_send(client, json_pack("{s:s, s:I}", "cmd", "watch", "job", (json_int_t)wait->job));
+    while (status == STATUS_OK) {
+        status = client_next(client, -1, &event);
+        if (status != STATUS_OK || event == NULL) {
+            continue;
+        }
+        bool ends = json_is_true(json_object_get(event, "end"));
+        const char *kind = text_of(event, "event");
+        if (strcmp(kind, "job") == 0) {
+            json_decref(wait->last);
+            wait->last = json_incref(json_object_get(event, "job"));
+            show_job(wait, wait->last);
+        } else if (strcmp(kind, "epoch") == 0) {
+            show_epoch(wait, event);
+        }
+        json_decref(event);
+        if (ends) {
+            return STATUS_OK;
+        }
+    }
+    return status;
+}
+
+/* Jobs outlive their daemon: one that is started again tells of them. */
+static enum status find_again(const struct ctl_arguments *arguments, struct client *client)
+{
+    double since_s = now_s();
+    fprintf(stderr, "trainctl: %s; the job goes on, waiting for the daemon\n", status_reason());
+    for (;;) {
+        client_close(client);
+        enum status status = ctl_connect(arguments, client);
+        if (status != STATUS_PEER || now_s() - since_s > LOST_S) {
+            return status;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+    }
+}
+
+static enum status wait_for(const struct ctl_arguments *arguments, struct client *client, struct wait *wait)
+{
+    enum status status = watch(client, wait);
+    while (status == STATUS_PEER) {
+        status = find_again(arguments, client);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        status = watch(client, wait);
+    }
+    return status;
+}
+
+static enum status wait_end(const struct ctl_arguments *arguments, struct client *client, int64_t id, int *exit_code_out)
+{
+    struct wait wait = {.job = id};
+    enum status status = wait_for(arguments, client, &wait);
+    if (status == STATUS_OK) {
+        const json_t *exit_code = json_object_get(wait.last, "exit_code");
+        *exit_code_out = json_is_integer(exit_code) ? (int)json_integer_value(exit_code) : status_exit_code(STATUS_INTERRUPTED);
+        if (ctl_given(arguments, CTL_OPTION_JSON)) {
+            text_print_json(wait.last);
+        }
+    }
+    json_decref(wait.last);
+    return status;
+}
+
+enum status run_submit(const struct ctl_arguments *arguments, int *exit_code_out)
+{
+    char *config = NULL;
+    struct client client = {.file = -1};
+    json_t *answer = NULL, *request = json_pack("{s:s}", "cmd", "submit");
+    enum status status = read_file(arguments->operand[0], &config);
+    if (status != STATUS_OK) {
+        json_decref(request);
+        return status;
+    }
+    status = make_request(arguments, config, request);
+    free(config);
+    status = status == STATUS_OK ? ctl_connect(arguments, &client) : status;
+    if (status != STATUS_OK) {
+        json_decref(request);
+        return status;
+    }
+    status = client_ask(&client, request, &answer);
+    if (status == STATUS_OK) {
+        int64_t id = integer_of(answer, "job");
+        if (ctl_given(arguments, CTL_OPTION_JSON)) {
+            text_print_json(answer);
+        } else {
+            printf("%lld\n", (long long)id);
+            fflush(stdout);
+        }
+        json_decref(answer);
+        status = ctl_given(arguments, CTL_OPTION_WAIT) ? wait_end(arguments, &client, id, exit_code_out) : STATUS_OK;
+    }
+    client_close(&client);
+    return status;
+}

@@ -1,0 +1,211 @@
+#include "trainerd/ctl/text.h"
+
+#include "protocol/memory.h"
+#include "protocol/printable.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+/* --- fields --- */
+
+const char *text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text != NULL ? text : "";
+}
+
+double number_of(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+int64_t integer_of(const json_t *object, const char *key)
+{
+    return json_integer_value(json_object_get(object, key));
+}
+
+/* --- units --- */
+
+void text_duration(double seconds, char *out)
+{
+    long long s = isfinite(seconds) && fabs(seconds) < 1e15 ? (long long)(seconds + 0.5) : 0;
+    if (!isfinite(seconds)) {
+        snprintf(out, TEXT_BYTES, "-");
+    } else if (seconds < 10.0) {
+        snprintf(out, TEXT_BYTES, "%.*f s", seconds < 0.01 ? 4 : seconds < 1.0 ? 3 : 1, seconds);
+    } else if (s < 120) {
+        snprintf(out, TEXT_BYTES, "%lld s", s);
+    } else if (s < 7200) {
+        snprintf(out, TEXT_BYTES, "%lld min", s / 60);
+    } else if (s < 172800) {
+        snprintf(out, TEXT_BYTES, "%lld h %02lld min", s / 3600, s / 60 % 60);
+    } else {
+        snprintf(out, TEXT_BYTES, "%lld d %lld h", s / 86400, s / 3600 % 24);
+    }
+}
+
+void text_bytes(double n_bytes, char *out)
+{
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+    size_t unit = 0;
+    if (!isfinite(n_bytes)) {
+        snprintf(out, TEXT_BYTES, "-");
+        return;
+    }
+    for (; n_bytes >= 999.5 && unit + 1 < sizeof units / sizeof *units; unit++) {
+        n_bytes /= 1000.0;
+    }
+    snprintf(out, TEXT_BYTES, "%.*f %s", unit > 0 && n_bytes < 99.95 ? 1 : 0, n_bytes, units[unit]);
+}
+
+void text_percent(double fraction, char *out)
+{
+    snprintf(out, TEXT_BYTES, isfinite(fraction) ? "%.2f %%" : "-", 100.0 * fraction);
+}
+
+void text_value(double value, char *out)
+{
+    snprintf(out, TEXT_BYTES, isfinite(value) ? "%.4g" : "-", value);
+}
+
+void text_moment(double at, char *out)
+{
+    time_t seconds = isfinite(at) ? (time_t)at : 0;
+    struct tm local;
+    if (seconds <= 0 || localtime_r(&seconds, &local) == NULL || strftime(out, TEXT_BYTES, "%Y-%m-%d %H:%M:%S", &local) == 0) {
+        snprintf(out, TEXT_BYTES, "-");
+    }
+}
+
+enum status text_read_duration(const char *text, const char *what, double *out)
+{
+    static const struct { char letter; double seconds; } units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
+    char *end;
+    double value = strtod(text, &end), unit = end[0] == '\0' ? 1 : 0;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        if (end[0] == units[i].letter && end[1] == '\0') {
+            unit = units[i].seconds;
+        }
+    }
+    if (end == text || unit == 0 || !isfinite(value) || value < 0) {
+        return status_fail(STATUS_USAGE, "%s is '%s', expected a time: 90, 90s, 15m, 2h or 1d", what, text);
+    }
+    *out = value * unit;
+    return STATUS_OK;
+}
+
+/* --- printing --- */
+
+char *text_printable(const char *text)
+{
+    size_t n = 4 * strlen(text) + 1;
+    char *out = memory_alloc(n, 1);
+    printable_copy(text, out, n);
+    return out;
+}
+
+void text_print_lines(FILE *file, const char *text)
+{
+    while (*text != '\0') {
+        size_t n = printable_length(text);
+        if (n > 0 || *text == '\n' || *text == '\t') {
+            fwrite(text, 1, n > 0 ? n : 1, file);
+        }
+        text += n > 0 ? n : 1;
+    }
+}
+
+void text_print_json(const json_t *value)
+{
+    json_dumpf(value, stdout, JSON_COMPACT);
+    fputc('\n', stdout);
+    fflush(stdout);
+}
+
+/* --- tables --- */
+
+void table_init(struct table *table, int n_column)
+{
+    *table = (struct table){.n_column = n_column};
+}
+
+void table_add(struct table *table, const char *text)
+{
+    if (table->n_cell == table->n_room) {
+        table->n_room = table->n_room == 0 ? 64 : 2 * table->n_room;
+        char **more = memory_alloc(table->n_room, sizeof *more);
+        if (table->n_cell > 0) {
+            memcpy(more, table->cell, table->n_cell * sizeof *more);
+        }
+        free(table->cell);
+        table->cell = more;
+    }
+    table->cell[table->n_cell++] = text_printable(text);
+}
+
+/* Characters: each is taken to be one column wide. */
+static int width(const char *text)
+{
+    int n = 0;
+    for (; *text != '\0'; text++) {
+        n += (*text & 0xc0) != 0x80;
+    }
+    return n;
+}
+
+/* So many characters of it. */
+static int bytes_of(const char *text, int n_character)
+{
+    int at = 0;
+    while (text[at] != '\0' && (n_character > 0 || (text[at] & 0xc0) == 0x80)) {
+        n_character -= (text[at] & 0xc0) != 0x80;
+        at++;
+    }
+    return at;
+}
+
+static void print_row(const struct table *table, char *const *cell, const int *widest, FILE *file, int n_columns)
+{
+    int column = 0;
+    for (int i = 0; i < table->n_column; i++) {
+        bool is_last = i + 1 == table->n_column;
+        int pad = widest[i] - width(cell[i]), n_most = n_columns - column;
+        if (is_last) {
+            int n_byte = n_columns > 0 && n_most < width(cell[i]) ? bytes_of(cell[i], n_most > 0 ? n_most : 0) : -1;
+            fprintf(file, "%.*s\n", n_byte, cell[i]);
+        } else {
+            bool is_end = i + 2 == table->n_column && cell[i + 1][0] == '\0'; /* nothing follows but the end of the line */
+            fprintf(file, "%*s%s%*s%s", table->is_right[i] ? pad : 0, "", cell[i], table->is_right[i] || is_end ? 0 : pad, "",
+                    is_end ? "" : "  ");
+        }
+        column += widest[i] + 2;
+    }
+}
+
+void table_print(struct table *table, FILE *file, int n_columns)
+{
+    int widest[16] = {0};
+    for (size_t i = 0; i < table->n_cell; i++) {
+        int w = width(table->cell[i]), column = (int)(i % (size_t)table->n_column);
+        widest[column] = w > widest[column] ? w : widest[column];
+    }
+    for (size_t i = 0; i + (size_t)table->n_column <= table->n_cell; i += (size_t)table->n_column) {
+        print_row(table, table->cell + i, widest, file, n_columns);
+    }
+    for (size_t i = 0; i < table->n_cell; i++) {
+        free(table->cell[i]);
+    }
+    free(table->cell);
+    *table = (struct table){.n_column = table->n_column};
+}
+
+int text_columns(FILE *file)
+{
+    struct winsize size = {0};
+    return isatty(fileno(file)) && ioctl(fileno(file), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}

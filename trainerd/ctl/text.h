@@ -1,0 +1,53 @@
+/* Answers for people: fields of objects, durations, sizes, tables. What came from elsewhere reaches a terminal printable only. */
+#ifndef TRAINERD_CTL_TEXT_H
+#define TRAINERD_CTL_TEXT_H
+
+#include "protocol/status.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define TEXT_BYTES 32
+
+/* Fields: "" / NaN / 0 when they are missing, null or of another type. */
+const char *text_of(const json_t *object, const char *key);
+double number_of(const json_t *object, const char *key);
+int64_t integer_of(const json_t *object, const char *key);
+
+/* "-" when not finite. out TEXT_BYTES */
+void text_duration(double seconds, char *out);
+void text_bytes(double n_bytes, char *out);
+void text_percent(double fraction, char *out);
+void text_value(double value, char *out); /* four digits */
+void text_moment(double at, char *out);   /* local time */
+
+/* "90", "90s", "15m", "2h", "1d" to seconds. errors  STATUS_USAGE */
+enum status text_read_duration(const char *text, const char *what, double *out);
+
+/* A text as it may stand in a line. owns  the caller frees it */
+char *text_printable(const char *text);
+/* Lines for people: newlines and tabs stay, other control characters go. */
+void text_print_lines(FILE *file, const char *text);
+
+/* One JSON line on standard output. */
+void text_print_json(const json_t *value);
+
+/* A table: cells are kept until it is printed, each column as wide as its widest cell. */
+struct table {
+    int n_column;
+    char **cell;
+    size_t n_cell, n_room;
+    bool is_right[16]; /* numbers */
+};
+
+void table_init(struct table *table, int n_column);
+void table_add(struct table *table, const char *text); /* made printable; the next cell, row by row */
+/* The last column is cut where a line would be wider than n_columns; 0: never. Releases the table. */
+void table_print(struct table *table, FILE *file, int n_columns);
+
+/* Columns of the terminal that a file is; 0: it is none. */
+int text_columns(FILE *file);
+
+#endif

@@ -1,0 +1,90 @@
+/* The command line of trainctl: the table says what there is, ctl/run.h what does it. */
+#include "protocol/status.h"
+#include "trainerd/ctl/reference.h"
+#include "trainerd/ctl/run.h"
+#include "trainerd/ctl/text.h"
+#include "trainerd/daemon/requests.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static ctl_run *const runs[CTL_COMMAND_N] = {
+    [CTL_COMMAND_submit] = run_submit,   [CTL_COMMAND_status] = run_status,     [CTL_COMMAND_show] = run_show,
+    [CTL_COMMAND_logs] = run_logs,       [CTL_COMMAND_cancel] = run_order,      [CTL_COMMAND_resume] = run_order,
+    [CTL_COMMAND_checkpoint] = run_order, [CTL_COMMAND_scale] = run_scale,      [CTL_COMMAND_workers] = run_workers,
+    [CTL_COMMAND_metrics] = run_metrics, [CTL_COMMAND_version] = run_version,
+};
+
+static enum status print_help(FILE *file, const struct ctl_arguments *arguments)
+{
+    if (arguments->n_operand == 0) {
+        reference_help(file);
+        return STATUS_OK;
+    }
+    for (int i = 0; i < CTL_COMMAND_N; i++) {
+        if (strcmp(ctl_commands[i].name, arguments->operand[0]) == 0) {
+            reference_help_command(file, (enum ctl_command)i);
+            return STATUS_OK;
+        }
+    }
+    return status_fail(STATUS_USAGE, "there is no command '%s'; see trainctl --help", arguments->operand[0]);
+}
+
+static enum status print_reference(FILE *file, const struct ctl_arguments *arguments)
+{
+    switch (arguments->command) {
+    case CTL_COMMAND_completion:
+        return reference_completion(file, arguments->operand[0]);
+    case CTL_COMMAND_man:
+        reference_man(file);
+        return STATUS_OK;
+    case CTL_COMMAND_protocol:
+        requests_describe(file);
+        return STATUS_OK;
+    default:
+        return print_help(file, arguments);
+    }
+}
+
+/* What the table itself answers; as JSON, help is the table and all else a text. */
+static enum status run_reference(const struct ctl_arguments *arguments)
+{
+    if (!ctl_given(arguments, CTL_OPTION_JSON)) {
+        return print_reference(stdout, arguments);
+    }
+    char *text = NULL;
+    size_t n;
+    FILE *memory = open_memstream(&text, &n);
+    enum status status = memory == NULL ? status_fail(STATUS_NOMEM, "no memory for the text") : print_reference(memory, arguments);
+    if (memory != NULL) {
+        fclose(memory);
+    }
+    if (status == STATUS_OK) {
+        json_t *value = arguments->command == CTL_COMMAND_help ? reference_json() : json_pack("{s:s}", "text", text);
+        text_print_json(value);
+        json_decref(value);
+    }
+    free(text);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct ctl_arguments arguments;
+    int exit_code = 0;
+    enum status status = ctl_arguments_read(argc, argv, &arguments);
+    if (status == STATUS_OK) {
+        ctl_run *run = runs[arguments.command];
+        status = run != NULL ? run(&arguments, &exit_code) : run_reference(&arguments);
+    }
+    if (status == STATUS_OK && (fflush(stdout) != 0 || ferror(stdout) != 0)) {
+        status = status_fail(STATUS_IO, "cannot write to standard output");
+    }
+    ctl_arguments_release(&arguments);
+    if (status != STATUS_OK) {
+        fprintf(stderr, "trainctl: %s\n", status_reason());
+        return status_exit_code(status);
+    }
+    return exit_code;
+}
