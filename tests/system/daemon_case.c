@@ -21,6 +21,7 @@
 struct supervisor_options daemon_options = {.room = {.n_slot = 16, .n_gpu = 0, .memory = INT64_C(1) << 40},
                                             .kill_s = 20, .backoff_s = 0.05, .backoff_most_s = 0.2};
 char daemon_reason[512];
+void (*daemon_heard)(const struct job_record *before, const struct job_record *after);
 
 struct request {
     char what; /* 'S' submit, 'e' end, and those of daemon_command */
@@ -172,7 +173,11 @@ static bool hear(struct message *out, int wait_ms)
     }
     if (!out->is_answer) {
         cr_assert_lt(out->record.id, DAEMON_CASE_JOBS_MOST);
+        struct job_record before = known[out->record.id];
         known[out->record.id] = out->record;
+        if (daemon_heard != NULL) {
+            daemon_heard(&before, &out->record);
+        }
     }
     return true;
 }
@@ -213,15 +218,20 @@ void daemon_end(void)
     line = -1;
 }
 
-int64_t daemon_submit(const struct daemon_job *job)
+enum status daemon_try_submit(const struct daemon_job *job, int64_t *id_out)
 {
     struct request request = {.what = 'S', .record = {.uid = geteuid(), .gid = getegid(), .priority = job->priority,
                                                       .max_restarts = job->max_restarts, .time_limit_s = job->time_limit_s}};
     snprintf(request.folder, sizeof request.folder, "%s", folder);
     snprintf(request.config, sizeof request.config,
              "[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n%s", job->lines);
+    return ask(&request, id_out);
+}
+
+int64_t daemon_submit(const struct daemon_job *job)
+{
     int64_t id;
-    enum status status = ask(&request, &id);
+    enum status status = daemon_try_submit(job, &id);
     cr_assert_eq(status, STATUS_OK, "%s", daemon_reason);
     return id;
 }
@@ -240,6 +250,16 @@ bool daemon_hear(void)
 {
     struct message message;
     return hear(&message, PATIENCE_S * 1000);
+}
+
+bool daemon_listen(int wait_ms)
+{
+    struct message message;
+    bool any = hear(&message, wait_ms);
+    while (hear(&message, 0)) {
+        any = true;
+    }
+    return any;
 }
 
 #define AWAIT(id, condition, what)                                                                                     \
@@ -314,7 +334,34 @@ bool daemon_kill_worker(int64_t id, int which)
     return found;
 }
 
-/* A process with our folder on its command line, or whose working folder it is. */
+int daemon_n_coordinator(int64_t id)
+{
+    char wanted[PATH_MAX];
+    int n_found = 0;
+    snprintf(wanted, sizeof wanted, "%s/state/jobs/%lld", folder, (long long)id);
+    DIR *all = opendir("/proc");
+    for (struct dirent *one = readdir(all); one != NULL; one = readdir(all)) {
+        pid_t parent, pid = isdigit((unsigned char)one->d_name[0]) ? atoi(one->d_name) : 0;
+        char name[64], path[64], text[4096] = "";
+        /* Leaders of their session: what a coordinator has forked looks like it until it is a worker. */
+        if (pid == 0 || !look_at(pid, &parent, name) || strncmp(name, "trainer-coord", 13) != 0 || getsid(pid) != pid) {
+            continue;
+        }
+        snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
+        FILE *file = fopen(path, "r");
+        size_t n = file == NULL ? 0 : fread(text, 1, sizeof text - 1, file);
+        if (file != NULL) {
+            fclose(file);
+        }
+        for (size_t at = 0; at < n; at += strlen(text + at) + 1) {
+            n_found += strcmp(text + at, wanted) == 0;
+        }
+    }
+    closedir(all);
+    return n_found;
+}
+
+/* A process with our folder as its working folder. */
 static bool is_ours(pid_t pid)
 {
     char path[64], text[PATH_MAX];

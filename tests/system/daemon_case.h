@@ -7,9 +7,12 @@
 
 #include "trainerd/daemon/supervisor.h"
 
-#define DAEMON_CASE_JOBS_MOST 64
+#define DAEMON_CASE_JOBS_MOST 512
 
 extern struct supervisor_options daemon_options; /* to be changed before the start */
+
+/* Called with each thing heard of a job, the daemon's first word after a start included. before: what was known. NULL: none */
+extern void (*daemon_heard)(const struct job_record *before, const struct job_record *after);
 
 /* Start it on folder/state / kill it outright / end it orderly. A daemon that runs ends with the test. */
 void daemon_start(void);
@@ -24,6 +27,8 @@ struct daemon_job {
     double time_limit_s;
 };
 int64_t daemon_submit(const struct daemon_job *job);
+/* The same where it may be refused: *id_out is 0 then. */
+enum status daemon_try_submit(const struct daemon_job *job, int64_t *id_out);
 
 /* 'c' cancel, 'r' resume, 'k' checkpoint, 's' scale to n. Gives the status; the reason is in daemon_reason. */
 enum status daemon_command(char what, int64_t id, int32_t n);
@@ -37,10 +42,15 @@ enum job_state daemon_await_end(int64_t id);
 void daemon_await_epoch(int64_t id, int32_t attempt, int64_t epoch);
 /* Wait for the next change of any job. false: patience ended */
 bool daemon_hear(void);
+/* Take what was said meanwhile, and up to one thing that is said within so many milliseconds. false: nothing was */
+bool daemon_listen(int wait_ms);
 
 /* Kill a job's coordinator / its worker of that rank, found below the coordinator. false: there is none now. */
 bool daemon_kill_coordinator(int64_t id);
 bool daemon_kill_worker(int64_t id, int which);
+
+/* Coordinators of a job that live: more than one is a mistake. */
+int daemon_n_coordinator(int64_t id);
 
 /* No process of ours is left but the test's own: coordinators, workers. Waits for those that are about to end. */
 void daemon_expect_nobody(void);

@@ -22,7 +22,6 @@
 #include <unistd.h>
 
 #define N_GROUP_MOST 256
-#define CLOSE_ON_EXEC 4 /* CLOSE_RANGE_CLOEXEC, where headers are older than the kernel */
 
 /* Everything the child needs, made before the fork: afterwards it may call only what a signal handler may. */
 struct plan {
@@ -159,11 +158,29 @@ static void child_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* The daemon's files, its sockets above all, are not to live on in a child that takes long to begin. */
+static void child_close(const struct plan *plan)
+{
+    const int keep[] = {plan->gate, plan->words, plan->options->out, plan->options->err};
+    unsigned from = STDERR_FILENO + 1, next;
+    do {
+        next = UINT_MAX;
+        for (size_t i = 0; i < sizeof keep / sizeof *keep; i++) {
+            next = keep[i] >= (int)from && (unsigned)keep[i] < next ? (unsigned)keep[i] : next;
+        }
+        if (next > from) {
+            syscall(SYS_close_range, from, next == UINT_MAX ? UINT_MAX : next - 1, 0u);
+        }
+        from = next + 1;
+    } while (next != UINT_MAX);
+}
+
 static void child_run(const struct plan *plan) __attribute__((noreturn));
 static void child_run(const struct plan *plan)
 {
     const struct process_options *options = plan->options;
     char go;
+    child_close(plan);
     child_signals();
     setsid();
     if (plan->changes_user && (setgroups((size_t)plan->n_group, plan->groups) != 0 || setgid(options->gid) != 0 ||
@@ -187,7 +204,6 @@ static void child_run(const struct plan *plan)
     if (read(plan->gate, &go, 1) != 1) {
         _exit(status_exit_code(STATUS_INTERRUPTED));
     }
-    syscall(SYS_close_range, 3u, ~0u, CLOSE_ON_EXEC);
     execve(plan->program, options->argv, plan->environment);
     child_fail(plan, "cannot start", plan->program);
 }
@@ -233,7 +249,6 @@ static enum status child_start(struct plan *plan, struct process *out)
     plan->words = words[1];
     pid_t pid = fork();
     if (pid == 0) {
-        close(gate[1]);
         child_run(plan);
     }
     if (pid < 0) {

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -66,7 +65,8 @@ static enum status finish(struct store *store, enum status status, const char *d
 
 /* --- opening --- */
 
-/* One daemon per folder. The lock goes with the process, however it ends. */
+/* One daemon per folder. The lock goes with the process, however it ends: unlike flock's, with this process alone, and not with
+ * a child that is not yet what it is to become. */
 static enum status lock(struct store *store, const char *folder)
 {
     char path[PATH_MAX];
@@ -77,8 +77,9 @@ static enum status lock(struct store *store, const char *folder)
     if (store->lock < 0) {
         return status_fail(STATUS_CREATE, "cannot make '%s': %s", path, strerror(errno));
     }
-    if (flock(store->lock, LOCK_EX | LOCK_NB) != 0) {
-        return errno == EWOULDBLOCK ? status_fail(STATUS_PEER, "another daemon serves the state folder '%s'", folder)
+    const struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    if (fcntl(store->lock, F_SETLK, &whole) != 0) {
+        return errno == EACCES || errno == EAGAIN ? status_fail(STATUS_PEER, "another daemon serves the state folder '%s'", folder)
                                     : status_fail(STATUS_CREATE, "cannot lock '%s': %s", path, strerror(errno));
     }
     return STATUS_OK;

@@ -243,12 +243,41 @@ Test(store, only_the_owner_can_read_the_file)
 Test(store, a_second_daemon_is_refused)
 {
     struct store *first = open_store(), *second = NULL;
-    cr_assert_eq(store_open(folder, &second), STATUS_PEER);
-    cr_assert(strstr(status_reason(), "another daemon serves") && strstr(status_reason(), folder), "%s", status_reason());
-    cr_assert_null(second);
+    pid_t child = fork();
+    if (child == 0) {
+        bool refused = store_open(folder, &second) == STATUS_PEER && second == NULL &&
+                       strstr(status_reason(), "another daemon serves") != NULL && strstr(status_reason(), folder) != NULL;
+        _exit(refused ? 0 : 1);
+    }
+    int status = 0;
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert_eq(status, 0, "%d", status);
     store_close(first);
     second = open_store();
     store_close(second);
+}
+
+Test(store, a_child_that_outlives_the_daemon_does_not_keep_the_next_one_out)
+{
+    int ends[2];
+    char byte;
+    cr_assert_eq(pipe(ends), 0);
+    pid_t daemon = fork();
+    if (daemon == 0) {
+        struct store *store;
+        bool opened = store_open(folder, &store) == STATUS_OK;
+        if (fork() == 0) { /* until the test has ended */
+            close(ends[1]);
+            _exit(read(ends[0], &byte, 1) == 0 ? 0 : 1);
+        }
+        _exit(opened ? 0 : 1);
+    }
+    int status = 0;
+    cr_assert_eq(waitpid(daemon, &status, 0), daemon);
+    cr_assert_eq(status, 0);
+    struct store *store = open_store();
+    store_close(store);
+    close(ends[1]);
 }
 
 Test(store, a_file_that_is_no_store_is_refused_with_its_name)
