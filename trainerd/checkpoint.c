@@ -15,7 +15,7 @@
 #include <xxhash.h>
 
 #define CHECKPOINT_MAGIC 0x54504b4352540a89u /* "\x89\nTRCKPT" */
-#define CHECKPOINT_VERSION 1u
+#define CHECKPOINT_VERSION 2u
 #define CHECKPOINT_KEPT 2
 #define BORDER 64
 
@@ -42,7 +42,7 @@ struct head {
     uint64_t hash;     /* of all before it */
 };
 _Static_assert(sizeof(struct head) == 2 * BORDER, "sections begin on a border");
-_Static_assert(sizeof(struct checkpoint_state) == 176, "a new field is a new version");
+_Static_assert(sizeof(struct checkpoint_state) == 184, "a new field is a new version");
 
 static size_t to_border(size_t n)
 {
@@ -89,15 +89,17 @@ static void names_release(struct dirent **name, int n)
     }
 }
 
-void checkpoint_prune(const char *folder, int64_t n_epoch)
+void checkpoint_prune(const char *folder, int64_t n_epoch, int64_t kept)
 {
     struct dirent **name;
     char path[PATH_MAX];
     int n = scandir(folder, &name, is_checkpoint, newest_first);
     for (int i = 0, n_kept = 0; i < n; i++) {
-        if (epochs_of(name[i]->d_name) <= n_epoch && n_kept < CHECKPOINT_KEPT) {
+        long long epochs = epochs_of(name[i]->d_name);
+        if (epochs <= n_epoch && n_kept < CHECKPOINT_KEPT) {
             n_kept++;
-        } else if (snprintf(path, sizeof path, "%s/%s", folder, name[i]->d_name) < PATH_MAX) {
+        } else if (epochs != kept &&
+                   snprintf(path, sizeof path, "%s/%s", folder, name[i]->d_name) < PATH_MAX) {
             unlink(path);
         }
     }
@@ -111,7 +113,7 @@ void checkpoint_prune(const char *folder, int64_t n_epoch)
     names_release(name, n);
 }
 
-enum status checkpoint_save(const char *folder, const struct checkpoint *checkpoint)
+enum status checkpoint_save(const char *folder, const struct checkpoint *checkpoint, int64_t kept)
 {
     static const char zeros[BORDER];
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
@@ -141,7 +143,7 @@ enum status checkpoint_save(const char *folder, const struct checkpoint *checkpo
     }
     enum status status = file_replace(path, piece, 1 + 2 * SECTION_N);
     if (status == STATUS_OK) {
-        checkpoint_prune(folder, checkpoint->state.n_epoch);
+        checkpoint_prune(folder, checkpoint->state.n_epoch, kept);
     }
     return status;
 }
@@ -158,7 +160,7 @@ static enum status state_check(const struct checkpoint_state *state, const char 
         return damaged(origin, "state", "epochs from 0 on, the best one among those done");
     }
     if (state->n_stale < 0 || state->n_sent < 0 || state->n_received < 0 || state->n_call < 0 ||
-        state->n_metrics_bytes < 0 || memchr(state->dataset, '\0', sizeof state->dataset) == NULL) {
+        state->n_metrics_bytes < 0 || state->n_rollback < 0 || state->n_rollback > 1000 || memchr(state->dataset, '\0', sizeof state->dataset) == NULL) {
         return damaged(origin, "state", "counts from 0 on and a dataset's fingerprint");
     }
     return STATUS_OK;
@@ -276,7 +278,7 @@ out:
     return status;
 }
 
-enum status checkpoint_load(const char *folder, struct checkpoint *out)
+enum status checkpoint_load(const char *folder, int64_t n_most, struct checkpoint *out)
 {
     struct dirent **name;
     int n = scandir(folder, &name, is_checkpoint, newest_first);
@@ -287,6 +289,9 @@ enum status checkpoint_load(const char *folder, struct checkpoint *out)
     enum status status = STATUS_DATA;
     char warning[sizeof out->warning] = "", path[PATH_MAX];
     for (int i = 0; i < n && status == STATUS_DATA; i++) {
+        if (epochs_of(name[i]->d_name) > n_most) {
+            continue;
+        }
         snprintf(path, sizeof path, "%s/%s", folder, name[i]->d_name);
         status = load_one(path, out);
         if (status != STATUS_OK && warning[0] == '\0') {
@@ -294,6 +299,9 @@ enum status checkpoint_load(const char *folder, struct checkpoint *out)
         }
     }
     names_release(name, n);
+    if (status == STATUS_DATA && warning[0] == '\0') {
+        return status_fail(STATUS_NO_INPUT, "'%s' holds no checkpoint of at most %lld epochs", folder, (long long)n_most);
+    }
     if (status == STATUS_DATA) {
         return status_fail(STATUS_DATA, "%s%s", warning, n > 1 ? "; the older ones are not in order either" : "");
     }

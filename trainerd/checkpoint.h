@@ -38,6 +38,7 @@ struct checkpoint_state {
     int64_t n_sent, n_received; /* bytes */
     int64_t n_call;          /* allocations in epochs */
     int64_t n_metrics_bytes; /* of metrics.jsonl */
+    int64_t n_rollback;      /* times training went back; each halved the learning rate */
     uint64_t partition;      /* who owns which node, hashed */
     char dataset[40];        /* dataset_fingerprint, NUL-terminated */
 };
@@ -55,23 +56,23 @@ struct checkpoint {
     char warning[512];       /* why a newer one was passed over; "" */
 };
 
-/* Write FOLDER/epoch-<n_epoch>.ckpt (the folder is made), then remove all but the last two.
+/* Write FOLDER/epoch-<n_epoch>.ckpt (the folder is made), then checkpoint_prune.
  *
  *   owns    borrows all
  *   errors  STATUS_CREATE, STATUS_IO: older checkpoints are then untouched
  */
-enum status checkpoint_save(const char *folder, const struct checkpoint *checkpoint);
+enum status checkpoint_save(const char *folder, const struct checkpoint *checkpoint, int64_t kept);
 
-/* Remove all checkpoints but the newest two up to n_epoch, and what a death left half-written: later ones are broken, or belong to
- * a trajectory that was given up. checkpoint_save does. */
-void checkpoint_prune(const char *folder, int64_t n_epoch);
+/* Remove what a death left half-written, and all checkpoints but that of `kept` epochs (-1: of none) and the newest two up to
+ * n_epoch: later ones are broken, or belong to a trajectory that was given up. */
+void checkpoint_prune(const char *folder, int64_t n_epoch, int64_t kept);
 
-/* Read the newest checkpoint of the folder that is in order.
+/* Read the newest checkpoint of the folder that is in order and has at most n_most epochs.
  *
  *   owns    the caller owns *out: checkpoint_release
  *   errors  STATUS_NO_INPUT there is none · STATUS_DATA all are broken: says what is wrong with the newest · STATUS_NOMEM
  */
-enum status checkpoint_load(const char *folder, struct checkpoint *out);
+enum status checkpoint_load(const char *folder, int64_t n_most, struct checkpoint *out);
 void checkpoint_release(struct checkpoint *checkpoint);
 
 /* Check bytes and point a checkpoint into them; `origin` stands for the file in messages.
@@ -82,7 +83,7 @@ void checkpoint_release(struct checkpoint *checkpoint);
 enum status checkpoint_decode(const void *bytes, size_t n_bytes, const char *origin, struct checkpoint *out);
 
 /* Is this the checkpoint of this job? All keys that change what is computed must be the same: not workers, exchange, memory,
- * output, nor train.epochs (unless the learning rate depends on it) and train.checkpoint_every.
+ * output, nor train.epochs (unless the learning rate depends on it), train.checkpoint_every and what to do about divergence.
  *
  *   errors  STATUS_CONFIG names the key with both values; train.epochs below the epochs done. STATUS_DATA the job in the
  *           checkpoint cannot be read

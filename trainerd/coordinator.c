@@ -178,7 +178,7 @@ static enum status prepare(struct coordinator *c)
     if (status == STATUS_OK && options->resume) {
         char folder[PATH_MAX + 16];
         snprintf(folder, sizeof folder, "%s/checkpoint", c->dir);
-        status = checkpoint_load(folder, &c->checkpoint);
+        status = checkpoint_load(folder, INT64_MAX, &c->checkpoint);
         status = status == STATUS_OK ? checkpoint_match(&c->checkpoint, &c->job) : status;
         if (status == STATUS_OK && c->checkpoint.warning[0] != '\0') {
             progress_say(&c->progress, "warning: %s; going on from epoch %lld", c->checkpoint.warning,
@@ -303,14 +303,8 @@ static void say_workers(struct coordinator *c)
 /* The files of this attempt begin. */
 static enum status begin_output(struct coordinator *c)
 {
-    char folder[PATH_MAX];
     enum status status = output_clear(&c->output, c->options->resume);
-    status = status == STATUS_OK ? output_metrics_open(&c->output, c->training.state.n_metrics_bytes) : status;
-    status = status == STATUS_OK ? output_path(&c->output, "checkpoint", folder) : status;
-    if (status == STATUS_OK) {
-        checkpoint_prune(folder, c->training.state.n_epoch);
-    }
-    return status;
+    return status == STATUS_OK ? output_metrics_open(&c->output, c->training.state.n_metrics_bytes) : status;
 }
 
 static enum status train(struct coordinator *c)

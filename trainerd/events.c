@@ -218,6 +218,15 @@ void events_checkpoint(struct events *events, int64_t n_epoch, const char *outpu
     line_end(events, line);
 }
 
+void events_rollback(struct events *events, int64_t n_epoch, int64_t n_rollback, const char *reason)
+{
+    json_t *line = line_begin(events, "rollback");
+    json_object_set_new(line, "epoch", json_integer(n_epoch));
+    json_object_set_new(line, "rollbacks", json_integer(n_rollback));
+    json_object_set_new(line, "reason", json_string(reason));
+    line_end(events, line);
+}
+
 /* Machines and disks get well again, and so may what we did wrong; what the job asks for stays as it is. */
 static bool is_restartable(enum status status)
 {

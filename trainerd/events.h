@@ -11,6 +11,7 @@
  *                                           epoch: how many are done. null where not known. At most 10 lines a second: of epochs
  *                                           in between, the last is written before the next line of another event
  *   checkpoint  epoch, path                 it is on the disk
+ *   rollback    epoch, rollbacks, reason    training diverged: it goes on after `epoch` epochs, for the `rollbacks`-th time
  *   end         exit_code, status, reason, restartable
  *                                           on the disk before the process ends. status: a name of STATUS_LIST. restartable:
  *                                           another attempt may get further. A process that is gone without this line died
@@ -52,6 +53,7 @@ void events_workers(struct events *events, const struct events_worker *workers, 
 void events_epoch(struct events *events, const struct progress *progress, double now_s);
 /* output: the job's output folder */
 void events_checkpoint(struct events *events, int64_t n_epoch, const char *output);
+void events_rollback(struct events *events, int64_t n_epoch, int64_t n_rollback, const char *reason);
 /* How the attempt ended; status_reason for the reason. */
 void events_end(struct events *events, enum status status);
 

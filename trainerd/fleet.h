@@ -63,8 +63,12 @@ enum status fleet_ship(struct fleet *fleet, int32_t part, const void *bytes, siz
 /* Wait until every worker has its parts, has taken its memory and is ready. memory_out n_worker; n_weight_out floats. */
 enum status fleet_ready(struct fleet *fleet, struct fleet_memory *memory_out, int64_t *n_weight_out);
 
-/* One epoch on all workers. errors  STATUS_TRAINING the loss is not finite; STATUS_PEER a worker was lost (says which and how) */
+/* One epoch on all workers. Where the loss is not finite no step was made and nothing evaluated.
+ * errors  STATUS_PEER a worker was lost (says which and how) */
 enum status fleet_epoch(struct fleet *fleet, uint32_t epoch, bool train, bool evaluate, struct fleet_report *out);
+
+/* The learning rate of every step from now on is the schedule's times this (above 0, at most 1); 1 at first. */
+enum status fleet_rate(struct fleet *fleet, double factor);
 
 /* Rank 0 keeps the present weights as the best. */
 enum status fleet_keep_best(struct fleet *fleet);

@@ -283,6 +283,21 @@ enum status fleet_epoch(struct fleet *fleet, uint32_t epoch, bool train, bool ev
     return status;
 }
 
+enum status fleet_rate(struct fleet *fleet, double factor)
+{
+    fleet_begin(fleet, "while its learning rate was set");
+    struct message_rate message = {.factor = factor};
+    uint8_t body[COMMAND_BYTES];
+    size_t n;
+    enum status status = message_encode_rate(&message, body, sizeof body, &n);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    expect(fleet, MESSAGE_ID_rate);
+    command_send(fleet, 0, fleet->n_worker, MESSAGE_ID_rate, body, n);
+    return fleet_await(fleet, all_answered);
+}
+
 enum status fleet_keep_best(struct fleet *fleet)
 {
     fleet_begin(fleet, "while it kept the best weights");

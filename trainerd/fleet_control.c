@@ -117,8 +117,6 @@ static void worker_failed(struct fleet_worker *worker, const struct message_fail
     if (status == STATUS_PEER) {
         snprintf(sentence, sizeof sentence, "failed: %s", reason);
         fleet_suspect(worker, FLEET_SUSPICION_WORDS, status, sentence);
-    } else if (status == STATUS_TRAINING) {
-        fleet_fail(worker->fleet, NULL, status, "%s", reason);
     } else {
         fleet_fail(worker->fleet, worker, status, "failed %s: %s", worker->fleet->doing, reason);
     }

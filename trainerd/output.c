@@ -190,6 +190,11 @@ enum status output_metrics_open(struct output *output, int64_t n_bytes)
         return status_fail(STATUS_DATA, "'%s/metrics.jsonl' has %lld bytes: expected the %lld that the checkpoint goes on "
                            "from", output->dir, (long long)stat_of.st_size, (long long)n_bytes);
     }
+    return output_metrics_cut(output, n_bytes);
+}
+
+enum status output_metrics_cut(struct output *output, int64_t n_bytes)
+{
     if (ftruncate(output->metrics, n_bytes) != 0) {
         return status_fail(STATUS_IO, "cannot shorten '%s/metrics.jsonl': %s", output->dir, strerror(errno));
     }

@@ -51,6 +51,9 @@ enum status output_path(const struct output *output, const char *name, char out[
  */
 enum status output_metrics_open(struct output *output, int64_t n_bytes);
 
+/* Shorten the open metrics.jsonl to n_bytes, of those it has. errors  STATUS_IO */
+enum status output_metrics_cut(struct output *output, int64_t n_bytes);
+
 /* Append one whole line, newline included; a line that does not fit on the disk is taken back. errors  STATUS_IO */
 enum status output_metrics_append(struct output *output, const char *line, size_t n_bytes);
 

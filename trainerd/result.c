@@ -76,6 +76,7 @@ static json_t *result_json(const struct result *result)
     json_object_set_new(all, "versions", json_pack("{s:s}", "trainerd", TRAINERD_VERSION));
     json_object_set_new(all, "seed", json_integer(job->train.seed));
     json_object_set_new(all, "epochs", json_integer(state->n_epoch));
+    json_object_set_new(all, "rollbacks", json_integer(state->n_rollback));
     json_object_set_new(all, "metric", json_string(job_choice_text("train", "metric", (int)training->metric)));
     json_object_set_new(all, "last", score_json(state->n_epoch - 1, &state->last));
     json_object_set_new(all, "best", score_json(state->best_epoch, &state->best));

@@ -52,7 +52,13 @@ static bool has_array(const struct training *training, enum checkpoint_array arr
     return true;
 }
 
-enum status training_resume(struct training *training, const struct checkpoint *checkpoint)
+static double rate_factor(const struct training *training)
+{
+    return ldexp(1.0, -(int)training->state.n_rollback);
+}
+
+/* State and arrays of a checkpoint of this job. */
+static enum status restore(struct training *training, const struct checkpoint *checkpoint)
 {
     const struct checkpoint_state *state = &checkpoint->state;
     if (strcmp(state->dataset, training->state.dataset) != 0) {
@@ -82,6 +88,13 @@ enum status training_resume(struct training *training, const struct checkpoint *
         }
     }
     return STATUS_OK;
+}
+
+enum status training_resume(struct training *training, const struct checkpoint *checkpoint)
+{
+    enum status status = restore(training, checkpoint);
+    bool is_slowed = training->state.n_rollback > 0;
+    return status == STATUS_OK && is_slowed ? fleet_rate(training->fleet, rate_factor(training)) : status;
 }
 
 enum status training_logits(struct training *training, float *out)
@@ -159,6 +172,22 @@ static enum status note_evaluation(struct training *training, int64_t epoch, con
     return fleet_keep_best(training->fleet);
 }
 
+static enum status diverged(const char *what, double value, int64_t epoch)
+{
+    return status_fail(STATUS_TRAINING, "%s is %s in epoch %lld: lower train.lr or look at the features", what,
+                       isnan(value) ? "not a number" : "infinite", (long long)epoch);
+}
+
+/* Workers make no step from a loss that is not finite; what a step made of the weights shows in the evaluation behind it. */
+static enum status loss_check(const struct fleet_report *report, int64_t epoch, bool evaluate)
+{
+    double after = evaluate ? report->score[DATASET_SPLIT_TRAIN][SCORE_SUM_LOSS] : 0.0;
+    if (isfinite(report->loss) && isfinite(after)) {
+        return STATUS_OK;
+    }
+    return diverged("the loss", isfinite(report->loss) ? after : report->loss, epoch);
+}
+
 /* --- what is left behind per epoch --- */
 
 static void put_number(FILE *file, const char *name, double value)
@@ -180,35 +209,64 @@ static enum status write_metrics(struct training *training, int64_t epoch, const
     put_number(file, "train_metric", now->train);
     put_number(file, "valid_metric", now->valid);
     put_number(file, "test_metric", now->test);
-    put_number(file, "lr", schedule_lr(training->job, (uint32_t)epoch));
+    put_number(file, "lr", schedule_lr(training->job, (uint32_t)epoch) * rate_factor(training));
     put_number(file, "epoch_s", report->epoch_s);
     put_number(file, "compute_s", report->compute_s);
     put_number(file, "wait_s", report->wait_s);
     fprintf(file, ",\"bytes_sent\":%llu,\"bytes_received\":%llu", (unsigned long long)report->bytes_sent,
             (unsigned long long)report->bytes_received);
-    fprintf(file, ",\"time\":%.3f}\n", clock_s(CLOCK_REALTIME));
+    fprintf(file, ",\"rollbacks\":%lld,\"time\":%.3f}\n", (long long)training->state.n_rollback, clock_s(CLOCK_REALTIME));
     fclose(file);
     return output_metrics_append(training->output, line, strlen(line));
 }
 
+/* The last number of epochs up to n_epoch after which train.checkpoint_every writes one. */
+static int64_t regular_before(const struct training *training, int64_t n_epoch)
+{
+    int64_t every = training->job->train.checkpoint_every;
+    return every > 0 ? n_epoch - n_epoch % every : 0;
+}
+
+/* Whence a diverging job goes on: not from a checkpoint that somebody asked for, which an undisturbed job does not have. */
+static int64_t kept(const struct training *training)
+{
+    return training->job->train.on_nan == JOB_ON_NAN_ROLLBACK ? training->n_regular : -1;
+}
+
+/* Going back to weights that are broken would help nobody. */
+static enum status weights_check(const struct training *training, const float *weights)
+{
+    for (int64_t i = 0; i < training->n_weight; i++) {
+        if (!isfinite(weights[i])) {
+            return diverged("a weight", weights[i], training->state.n_epoch - 1);
+        }
+    }
+    return STATUS_OK;
+}
+
 static enum status save_arrays(struct training *training, struct checkpoint *checkpoint, float *room)
 {
+    enum status status = STATUS_OK;
     for (int i = 0; i < CHECKPOINT_ARRAY_N; i++) {
         if (has_array(training, (enum checkpoint_array)i)) {
             float *to = room + i * training->n_weight;
-            enum status status = fleet_get(training->fleet, STATE_NUMBER(i), to, training->n_weight);
+            status = fleet_get(training->fleet, STATE_NUMBER(i), to, training->n_weight);
             if (status != STATUS_OK) {
                 return status;
             }
             checkpoint->array[i] = to;
         }
     }
+    status = weights_check(training, room);
+    if (status != STATUS_OK) {
+        return status;
+    }
     FAULT(CHECKPOINT);
     char folder[PATH_MAX];
-    enum status status = output_path(training->output, "checkpoint", folder);
+    status = output_path(training->output, "checkpoint", folder);
     /* The lines that the checkpoint counts on must be on the disk before it is. */
     status = status == STATUS_OK ? output_metrics_sync(training->output) : status;
-    return status == STATUS_OK ? checkpoint_save(folder, checkpoint) : status;
+    return status == STATUS_OK ? checkpoint_save(folder, checkpoint, kept(training)) : status;
 }
 
 static enum status save_checkpoint(struct training *training)
@@ -228,22 +286,25 @@ static enum status save_checkpoint(struct training *training)
     free(job);
     memory_release(MEMORY_OTHER, room, n, sizeof *room);
     if (status == STATUS_OK) {
+        bool is_regular = regular_before(training, training->state.n_epoch) == training->state.n_epoch;
+        training->n_regular = is_regular ? training->state.n_epoch : training->n_regular;
         events_checkpoint(training->events, training->state.n_epoch, training->output->dir);
     }
     training->checkpoint_s += clock_s(CLOCK_MONOTONIC) - start;
     return status;
 }
 
-/* Every so many epochs, and when somebody asks. */
+/* Every so many epochs, at the end, and when somebody asks. */
 static bool is_checkpoint_due(struct training *training)
 {
     const struct job_train *train = &training->job->train;
     int64_t n_epoch = training->state.n_epoch;
+    bool is_regular = n_epoch == train->epochs || n_epoch == regular_before(training, n_epoch);
     bool is_asked = training->keep != NULL && *training->keep != 0;
     if (is_asked) {
         *training->keep = 0; /* before the state is read: whoever asks from now on gets another one */
     }
-    return is_asked || (train->checkpoint_every > 0 && (n_epoch == train->epochs || n_epoch % train->checkpoint_every == 0));
+    return is_asked || (train->checkpoint_every > 0 && is_regular);
 }
 
 /* --- the loop --- */
@@ -259,6 +320,7 @@ static enum status run_epoch(struct training *training, int64_t epoch)
 
     training->is_scored = false;
     enum status status = fleet_epoch(training->fleet, (uint32_t)epoch, true, evaluate, &report);
+    status = status == STATUS_OK ? loss_check(&report, epoch, evaluate) : status;
     if (status == STATUS_OK && evaluate) {
         status = score(training, &report, &now);
     }
@@ -320,6 +382,37 @@ static enum status evaluate_only(struct training *training)
     return fleet_keep_best(training->fleet);
 }
 
+/* Back to the last checkpoint with half the learning rate, for the reason that status_reason has. */
+static enum status roll_back(struct training *training)
+{
+    const struct job_train *train = &training->job->train;
+    char reason[512], folder[PATH_MAX];
+    struct checkpoint checkpoint;
+    int64_t n_rollback = training->state.n_rollback + 1;
+    snprintf(reason, sizeof reason, "%s", status_reason());
+    if (n_rollback > train->max_rollbacks) {
+        return status_fail(STATUS_TRAINING, "%s; going back %lld times (train.max_rollbacks) did not help", reason,
+                           (long long)train->max_rollbacks);
+    }
+    enum status status = output_path(training->output, "checkpoint", folder);
+    status = status == STATUS_OK ? checkpoint_load(folder, training->n_regular, &checkpoint) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = restore(training, &checkpoint);
+    checkpoint_release(&checkpoint);
+    training->state.n_rollback = n_rollback;
+    status = status == STATUS_OK ? fleet_rate(training->fleet, rate_factor(training)) : status;
+    status = status == STATUS_OK ? output_metrics_cut(training->output, training->state.n_metrics_bytes) : status;
+    if (status == STATUS_OK) {
+        progress_say(training->progress, "%s; back to %lld epochs with the learning rate times %g (%lld of %lld)", reason,
+                     (long long)training->state.n_epoch, rate_factor(training), (long long)n_rollback,
+                     (long long)train->max_rollbacks);
+        events_rollback(training->events, training->state.n_epoch, n_rollback, reason);
+    }
+    return status;
+}
+
 static enum status interrupted(struct training *training)
 {
     enum status status = save_checkpoint(training);
@@ -331,13 +424,30 @@ static enum status interrupted(struct training *training)
                        (long long)training->job->train.epochs, training->output->dir);
 }
 
+/* What the folder holds from before goes as far as it is not needed; a job that may go back needs something to go back to. */
+static enum status begin_checkpoints(struct training *training)
+{
+    const struct checkpoint_state *state = &training->state;
+    char folder[PATH_MAX];
+    enum status status = output_path(training->output, "checkpoint", folder);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    training->n_regular = regular_before(training, state->n_epoch);
+    checkpoint_prune(folder, state->n_epoch, kept(training));
+    bool is_needed = training->job->train.on_nan == JOB_ON_NAN_ROLLBACK && state->n_epoch == 0;
+    return is_needed ? save_checkpoint(training) : STATUS_OK;
+}
+
 enum status training_run(struct training *training)
 {
     const struct job_train *train = &training->job->train;
     struct checkpoint_state *state = &training->state;
     progress_begin(training->progress, state->n_epoch, train->epochs, train->eval_every, clock_s(CLOCK_MONOTONIC));
     training->end = TRAINING_END_EPOCHS;
-    while (state->n_epoch < train->epochs) {
+    bool goes_back = train->on_nan == JOB_ON_NAN_ROLLBACK;
+    enum status status = begin_checkpoints(training);
+    while (status == STATUS_OK && state->n_epoch < train->epochs) {
         if (train->patience > 0 && state->n_stale >= train->patience) {
             training->end = TRAINING_END_PATIENCE;
             break;
@@ -345,10 +455,10 @@ enum status training_run(struct training *training)
         if (*training->asked != 0) {
             return interrupted(training);
         }
-        enum status status = run_epoch(training, state->n_epoch);
-        if (status != STATUS_OK) {
-            return status;
+        status = run_epoch(training, state->n_epoch);
+        if (status == STATUS_TRAINING && goes_back) {
+            status = roll_back(training);
         }
     }
-    return training->is_scored ? STATUS_OK : evaluate_only(training);
+    return status != STATUS_OK || training->is_scored ? status : evaluate_only(training);
 }

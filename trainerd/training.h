@@ -40,6 +40,7 @@ struct training {
 
     /* How far it is: from training_begin or training_resume on. */
     struct checkpoint_state state;
+    int64_t n_regular;                  /* epochs of the last checkpoint that was written because of train.checkpoint_every, or 0 */
     bool is_scored;                     /* the workers' logits and state.last are of the present weights */
     enum training_end end;
     double evaluate_s;                  /* of orders that only evaluated */
@@ -57,7 +58,8 @@ enum status training_resume(struct training *training, const struct checkpoint *
 
 /* Epochs until the last one, or patience, or a signal; then an evaluation if the last weights had none.
  *
- *   errors  STATUS_INTERRUPTED a checkpoint is saved, the reason says where · those of fleet, output and checkpoint
+ *   errors  STATUS_INTERRUPTED a checkpoint is saved, the reason says where · STATUS_TRAINING loss or weights are not finite, and
+ *           train.on_nan does not allow to go back (again) · those of fleet, output and checkpoint
  */
 enum status training_run(struct training *training);
 

@@ -354,6 +354,20 @@ static enum status memory_obey(struct session *session)
     return status == STATUS_OK ? session_answer(session, MESSAGE_ID_memory, n) : status;
 }
 
+static enum status rate_take(struct session *session)
+{
+    struct message_rate rate;
+    enum status status = message_decode_rate(session->command, session->n_command, &rate);
+    if (status == STATUS_OK && !(rate.factor > 0.0 && rate.factor <= 1.0)) {
+        return status_fail(STATUS_PEER, "the learning rate is to be multiplied by %g, expected more than 0 and at most 1",
+                           rate.factor);
+    }
+    if (status == STATUS_OK) {
+        trainer_rate(session->trainer, rate.factor);
+    }
+    return status;
+}
+
 /* Commands that are answered by themselves. */
 static enum status echo(struct session *session, unsigned id)
 {
@@ -371,6 +385,7 @@ enum status session_obey(struct session *session)
         return weights_obey(session);
     }
     unsigned id = session->command_id;
+    enum status status;
     if (id == 0) {
         return STATUS_OK;
     }
@@ -388,6 +403,9 @@ enum status session_obey(struct session *session)
         return get_obey(session);
     case MESSAGE_ID_memory:
         return memory_obey(session);
+    case MESSAGE_ID_rate:
+        status = rate_take(session);
+        return status == STATUS_OK ? echo(session, id) : status;
     case MESSAGE_ID_keep_best:
         trainer_keep_best(session->trainer);
         return echo(session, id);

@@ -241,10 +241,6 @@ static enum status train_step(struct trainer *t, double *loss_out)
         return status;
     }
     *loss_out = trainer_sums(t, 0)[0] / (t->n_loss_row * (is_bce(t) ? t->n_class : 1));
-    if (!isfinite(*loss_out)) {
-        return status_fail(STATUS_TRAINING, "the loss is %s in epoch %u: lower train.lr or look at the features",
-                           isnan(*loss_out) ? "not a number" : "infinite", t->epoch);
-    }
     return STATUS_OK;
 }
 
@@ -257,7 +253,7 @@ static enum status weights_step(struct trainer *t)
                                                        [JOB_OPTIMIZER_ADAMW] = DEVICE_OPTIMIZER_ADAMW};
     FAULT(STEP);
     struct device_step how = {.optimizer = optimizers[train->optimizer],
-                              .lr = schedule_lr(t->setup.job, t->epoch),
+                              .lr = schedule_lr(t->setup.job, t->epoch) * t->rate,
                               .beta1 = train->beta1,
                               .beta2 = train->beta2,
                               .epsilon = train->epsilon,
@@ -312,9 +308,9 @@ enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool ev
     enum status status = STATUS_OK;
     if (train) {
         status = train_step(t, &out->loss);
-        status = status == STATUS_OK ? weights_step(t) : status;
+        status = status == STATUS_OK && isfinite(out->loss) ? weights_step(t) : status;
     }
-    if (status == STATUS_OK && evaluate_after) {
+    if (status == STATUS_OK && isfinite(out->loss) && evaluate_after) {
         status = evaluate(t, out->score);
     }
     out->n_call = memory_n_call() - n_call;
@@ -322,6 +318,11 @@ enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool ev
     out->wait_s = exchange_wait_s(t->setup.exchange) - waited;
     out->compute_s = out->epoch_s - out->wait_s;
     return status;
+}
+
+void trainer_rate(struct trainer *t, double factor)
+{
+    t->rate = factor;
 }
 
 enum status trainer_static(struct trainer *t)

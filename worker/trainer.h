@@ -50,8 +50,12 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
 void trainer_close(struct trainer *trainer);
 
 /* One epoch, on all ranks together: with `train` forward, backward, step; with `evaluate` an exact evaluation after it.
- * Epochs count from 0. errors  STATUS_TRAINING the loss is not finite; STATUS_PEER; device failures */
+ * Epochs count from 0. Where the loss is not finite, which all ranks find alike, no step is made and nothing is evaluated.
+ * errors  STATUS_PEER; device failures */
 enum status trainer_epoch(struct trainer *trainer, uint32_t epoch, bool train, bool evaluate, struct trainer_report *out);
+
+/* The learning rate of every step from now on is the schedule's times this; 1 at first. On all ranks alike. */
+void trainer_rate(struct trainer *trainer, double factor);
 
 const struct program *trainer_program(const struct trainer *trainer);
 

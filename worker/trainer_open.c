@@ -287,6 +287,7 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
     struct trainer *t = memory_alloc(1, sizeof *t);
     ASSERT((setup->spill != NULL) == memory_plan_spills(setup->job));
     t->setup = *setup;
+    t->rate = 1.0;
     t->ops = setup->ops;
     own_parts_list(t);
     enum status status = t->ops->open(setup->n_thread, &t->device);

@@ -152,15 +152,20 @@ static void expect_nothing_left(void)
 
 static struct process process; /* the last attempt */
 
-static int run(const char *output, const char *attempt, bool resume)
+static int run_with(const char *output, const char *attempt, bool resume, const char *workers)
 {
     char setting[64];
     process = (struct process){0};
     snprintf(setting, sizeof setting, "output.dir=%s", output);
     const char *arguments[] = {program, "--config", "job.toml", "--job-folder", "job", "--attempt", attempt, "--set", setting,
-                               resume ? "--resume" : NULL, NULL};
+                               "--set", workers, resume ? "--resume" : NULL, NULL};
     process_start(&process, NULL, folder, NULL, arguments);
     return process_finish(&process);
+}
+
+static int run(const char *output, const char *attempt, bool resume)
+{
+    return run_with(output, attempt, resume, "workers.count=2");
 }
 
 /* The job's undisturbed run left `one`; these two attempts leave the same in `two`. */
@@ -208,6 +213,30 @@ ParameterizedTest(int *index, faults, every_death_is_survived_with_the_bits_of_a
     int code = run("one", "1", false);
     cr_assert_eq(code, 0, "exit %d: %s", code, process.words);
     expect_recovered(&cases[*index % n_case], cases[*index % n_case].at[*index / n_case]);
+}
+
+/* A rate at which it diverges until it is halved about nine times. */
+Test(faults, a_job_that_diverges_goes_back_to_the_same_bits_on_any_workers_and_over_a_death)
+{
+    folder_write("job.toml", "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 4\ncache = \"off\"\n[model]\nkind = \"sage\"\n"
+                             "layers = 4\nhidden = 8\n[train]\nepochs = 12\ncheckpoint_every = 3\noptimizer = \"sgd\"\nlr = 1e6\n"
+                             "on_nan = \"rollback\"\nmax_rollbacks = 40\n[workers]\nthreads = 1\n");
+    cr_assert_eq(run_with("one", "1", false, "workers.count=1"), 0, "%s", process.words);
+    cr_assert_not_null(strstr(process.words, "the loss is not a number in epoch "), "%s", process.words);
+    cr_assert_not_null(strstr(process.words, " epochs with the learning rate times 0.5 (1 of 40)"), "%s", process.words);
+    setenv("TRAINERD_FAULTS", "worker2.step=kill@9/1", 1);
+    cr_assert_eq(run_with("two", "1", false, "workers.count=3"), LOST, "%s", process.words);
+    cr_assert_eq(run_with("two", "2", true, "workers.count=2"), 0, "%s", process.words);
+    results_expect_same(folder_path("one"), folder_path("two"), false);
+}
+
+Test(faults, divergence_leaves_with_1_unless_it_may_go_back)
+{
+    folder_write("job.toml", "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 2\ncache = \"off\"\n[model]\nkind = \"sage\"\n"
+                             "layers = 4\nhidden = 8\n[train]\nepochs = 12\noptimizer = \"sgd\"\nlr = 1e6\n");
+    cr_assert_eq(run("one", "1", false), 1, "%s", process.words);
+    cr_assert_not_null(strstr(process.words, "trainerd: the loss is not a number in epoch "), "%s", process.words);
+    expect_nothing_left();
 }
 
 Test(faults, a_wrong_variable_is_refused_by_coordinator_and_worker)

@@ -47,7 +47,7 @@ static void save(int64_t n_epoch)
     checkpoint.array[CHECKPOINT_ARRAY_WEIGHTS] = weights;
     checkpoint.array[CHECKPOINT_ARRAY_MOMENT_1] = moment;
     checkpoint.array[CHECKPOINT_ARRAY_BEST] = best;
-    cr_assert_eq(checkpoint_save(folder, &checkpoint), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(checkpoint_save(folder, &checkpoint, -1), STATUS_OK, "%s", status_reason());
     free(text);
 }
 
@@ -78,7 +78,7 @@ Test(checkpoint, what_was_saved_is_loaded_bit_for_bit)
 {
     save(12);
     struct checkpoint read;
-    cr_assert_eq(checkpoint_load(folder, &read), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(checkpoint_load(folder, INT64_MAX, &read), STATUS_OK, "%s", status_reason());
     cr_assert_eq(read.state.n_epoch, 12);
     cr_assert_eq(read.state.best_epoch, 11);
     cr_assert_eq(read.state.n_stale, 3);
@@ -118,13 +118,37 @@ Test(checkpoint, the_last_two_are_kept_and_half_written_ones_removed)
     cr_assert_eq(access(path_of(10), F_OK), 0);
 }
 
+Test(checkpoint, one_more_is_kept_when_asked_for)
+{
+    for (int64_t n_epoch = 4; n_epoch < 10; n_epoch++) {
+        put_file(n_epoch, "", 0);
+    }
+    checkpoint_prune(folder, 8, 5);
+    for (int64_t n_epoch = 4; n_epoch < 10; n_epoch++) {
+        bool is_kept = n_epoch == 5 || n_epoch == 7 || n_epoch == 8;
+        cr_assert_eq(access(path_of(n_epoch), F_OK) == 0, is_kept, "%d", (int)n_epoch);
+    }
+}
+
+Test(checkpoint, the_newest_of_at_most_so_many_epochs_is_found)
+{
+    save(7);
+    save(8);
+    struct checkpoint read;
+    cr_assert_eq(checkpoint_load(folder, 7, &read), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(read.state.n_epoch, 7);
+    checkpoint_release(&read);
+    cr_assert_eq(checkpoint_load(folder, 6, &read), STATUS_NO_INPUT);
+    cr_assert(strstr(status_reason(), "holds no checkpoint of at most 6 epochs"), "%s", status_reason());
+}
+
 Test(checkpoint, a_broken_newest_one_is_passed_over_with_a_warning)
 {
     save(5);
     save(6);
     cr_assert_eq(truncate(path_of(6), 200), 0);
     struct checkpoint read;
-    cr_assert_eq(checkpoint_load(folder, &read), STATUS_OK);
+    cr_assert_eq(checkpoint_load(folder, INT64_MAX, &read), STATUS_OK);
     cr_assert_eq(read.state.n_epoch, 5);
     cr_assert(strstr(read.warning, "epoch-6.ckpt' is damaged"), "%s", read.warning);
     checkpoint_release(&read);
@@ -133,14 +157,14 @@ Test(checkpoint, a_broken_newest_one_is_passed_over_with_a_warning)
 Test(checkpoint, no_checkpoint_and_only_broken_ones_are_told_apart)
 {
     struct checkpoint read;
-    cr_assert_eq(checkpoint_load(folder, &read), STATUS_NO_INPUT);
+    cr_assert_eq(checkpoint_load(folder, INT64_MAX, &read), STATUS_NO_INPUT);
     cr_assert(strstr(status_reason(), folder), "%s", status_reason());
-    cr_assert_eq(checkpoint_load("/tmp/no/such/folder", &read), STATUS_NO_INPUT);
+    cr_assert_eq(checkpoint_load("/tmp/no/such/folder", INT64_MAX, &read), STATUS_NO_INPUT);
     put_file(4, "hello", 5);
-    cr_assert_eq(checkpoint_load(folder, &read), STATUS_DATA);
+    cr_assert_eq(checkpoint_load(folder, INT64_MAX, &read), STATUS_DATA);
     cr_assert(strstr(status_reason(), "epoch-4.ckpt"), "%s", status_reason());
     cr_assert_eq(mkdir(path_of(8), 0777), 0);
-    cr_assert_eq(checkpoint_load(folder, &read), STATUS_DATA);
+    cr_assert_eq(checkpoint_load(folder, INT64_MAX, &read), STATUS_DATA);
     cr_assert(strstr(status_reason(), "epoch-8.ckpt': not a plain file"), "%s", status_reason());
 }
 
@@ -149,7 +173,7 @@ Test(checkpoint, a_pipe_in_its_place_is_passed_over, .timeout = 10)
     save(10);
     cr_assert_eq(mkfifo(path_of(20), 0600), 0);
     struct checkpoint checkpoint;
-    cr_assert_eq(checkpoint_load(folder, &checkpoint), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(checkpoint_load(folder, INT64_MAX, &checkpoint), STATUS_OK, "%s", status_reason());
     cr_assert_eq(checkpoint.state.n_epoch, 10);
     cr_assert_not_null(strstr(checkpoint.warning, "epoch-20.ckpt': not a plain file"), "%s", checkpoint.warning);
     checkpoint_release(&checkpoint);
@@ -194,7 +218,7 @@ static void expect_previous(const char *bytes, size_t n_bytes, const char *how, 
 {
     struct checkpoint read;
     put_file(7, bytes, n_bytes);
-    cr_assert_eq(checkpoint_load(folder, &read), STATUS_OK, "%s %zu: %s", how, at, status_reason());
+    cr_assert_eq(checkpoint_load(folder, INT64_MAX, &read), STATUS_OK, "%s %zu: %s", how, at, status_reason());
     cr_assert_eq(read.state.n_epoch, 6, "%s %zu", how, at);
     cr_assert_eq(read.array[CHECKPOINT_ARRAY_WEIGHTS][1], 601.0f, "%s %zu", how, at);
     cr_assert_not_null(strstr(read.warning, "epoch-7.ckpt'"), "%s %zu: %s", how, at, read.warning);
@@ -230,7 +254,7 @@ Test(checkpoint, damage_is_named_by_file_and_section)
               strstr(status_reason(), "checksum"), "%s", status_reason());
     bytes[8] = 9;
     cr_assert_eq(checkpoint_decode(bytes, n, "the/file", &read), STATUS_DATA);
-    cr_assert(strstr(status_reason(), "version 9: expected 1"), "%s", status_reason());
+    cr_assert(strstr(status_reason(), "version 9: expected 2"), "%s", status_reason());
     free(bytes);
 }
 
@@ -238,7 +262,7 @@ static void expect_match(const char *text, enum status wanted, const char *word)
 {
     save(20);
     struct checkpoint read;
-    cr_assert_eq(checkpoint_load(folder, &read), STATUS_OK);
+    cr_assert_eq(checkpoint_load(folder, INT64_MAX, &read), STATUS_OK);
     struct job job = job_of(text);
     cr_assert_eq(checkpoint_match(&read, &job), wanted, "%s: %s", text, status_reason());
     cr_assert(wanted == STATUS_OK || strstr(status_reason(), word), "%s in: %s", word, status_reason());

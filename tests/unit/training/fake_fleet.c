@@ -5,7 +5,7 @@
 
 void fake_fleet_init(struct fleet *fleet, volatile sig_atomic_t *asked)
 {
-    *fleet = (struct fleet){.has_moments = true, .fail_at = -1, .signal_at = -1, .asked = asked};
+    *fleet = (struct fleet){.has_moments = true, .fail_at = -1, .nan_at = -1, .factor = 1.0, .signal_at = -1, .asked = asked};
     for (int i = 0; i < FAKE_N_WEIGHT; i++) {
         fleet->state[0][i] = 1.0f + (float)i / 7.0f;
     }
@@ -27,7 +27,7 @@ static void train(struct fleet *fleet, uint32_t epoch)
         float grad = sinf((float)epoch + fleet->state[0][i]);
         fleet->state[1][i] = 0.9f * fleet->state[1][i] + 0.1f * grad;
         fleet->state[2][i] = 0.99f * fleet->state[2][i] + 0.01f * grad * grad;
-        fleet->state[0][i] -= 0.1f * fleet->state[1][i] / (0.01f + sqrtf(fleet->state[2][i]));
+        fleet->state[0][i] -= 0.1f * (float)fleet->factor * fleet->state[1][i] / (0.01f + sqrtf(fleet->state[2][i]));
     }
 }
 
@@ -42,6 +42,10 @@ enum status fleet_epoch(struct fleet *fleet, uint32_t epoch, bool is_trained, bo
     }
     *out = (struct fleet_report){.loss = fleet->state[0][0], .epoch_s = 0.5, .compute_s = 0.25,
                                  .wait_s = 0.125, .bytes_sent = 100, .bytes_received = 200};
+    if (epoch == fleet->nan_at && fleet->factor > fleet->nan_above) {
+        out->loss = NAN;
+        return STATUS_OK;
+    }
     if (is_trained) {
         train(fleet, epoch);
     }
@@ -49,6 +53,13 @@ enum status fleet_epoch(struct fleet *fleet, uint32_t epoch, bool is_trained, bo
         double n_correct = split == 2 ? fleet->valid_correct[epoch] : 10 * split;
         memcpy(out->score[split], (double[6]){150.0, n_correct, 0, 0, 0, 100}, sizeof out->score[split]);
     }
+    return STATUS_OK;
+}
+
+enum status fleet_rate(struct fleet *fleet, double factor)
+{
+    say(fleet, 'r');
+    fleet->factor = factor;
     return STATUS_OK;
 }
 

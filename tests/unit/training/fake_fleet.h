@@ -15,9 +15,12 @@ struct fleet {
     bool has_moments;
     int valid_correct[FAKE_N_CALL_MOST]; /* by epoch, of 100 */
     int64_t fail_at;               /* this epoch fails with STATUS_PEER; -1: none */
+    int64_t nan_at;                /* the loss of this epoch is not a number while the rate's factor is above … */
+    double nan_above;              /* … this; -1: never */
+    double factor;
     int64_t signal_at;             /* a signal comes while this epoch runs; -1: none */
     volatile sig_atomic_t *asked;
-    char said[FAKE_N_CALL_MOST];   /* what was ordered: t train, T train and evaluate, e evaluate, k keep best, p put, g get */
+    char said[FAKE_N_CALL_MOST];   /* what was ordered: t train, T train and evaluate, e evaluate, k keep best, p put, g get, r rate */
     int n_said;
 };
 

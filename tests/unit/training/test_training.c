@@ -61,7 +61,7 @@ static struct run *resume_run(const char *name, const char *train_keys)
     char path[128];
     snprintf(path, sizeof path, "%s/%s/checkpoint", folder, name);
     struct checkpoint checkpoint;
-    cr_assert_eq(checkpoint_load(path, &checkpoint), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(checkpoint_load(path, INT64_MAX, &checkpoint), STATUS_OK, "%s", status_reason());
     char *metrics = NULL;
     size_t n = 0;
     snprintf(path, sizeof path, "%s/%s/metrics.jsonl", folder, name);
@@ -235,6 +235,97 @@ Test(training, lines_after_the_checkpoint_are_cut_when_a_crash_lost_later_epochs
     expect_done(second);
     expect_same_end(whole, second);
     close_run(second);
+    close_run(whole);
+}
+
+#define BACK EPOCHS "checkpoint_every = 4\non_nan = \"rollback\"\nmax_rollbacks = 3\n"
+
+Test(training, a_loss_that_is_not_finite_ends_the_job_in_its_epoch)
+{
+    struct run *run = open_run("o", EPOCHS "checkpoint_every = 4\n");
+    run->fleet.nan_at = 6;
+    cr_assert_eq(training_run(&run->training), STATUS_TRAINING);
+    cr_assert(strstr(status_reason(), "the loss is not a number in epoch 6"), "%s", status_reason());
+    json_t *metrics = metrics_of("o");
+    cr_assert_eq(json_array_size(metrics), 6);
+    json_decref(metrics);
+    close_run(run);
+}
+
+Test(training, weights_that_are_not_finite_are_never_saved)
+{
+    struct run *run = open_run("o", EPOCHS "checkpoint_every = 4\n");
+    run->fleet.state[0][2] = INFINITY;
+    cr_assert_eq(training_run(&run->training), STATUS_TRAINING);
+    cr_assert(strstr(status_reason(), "a weight is not a number in epoch 3"), "%s", status_reason());
+    cr_assert_not(folder_has("o/checkpoint"));
+    close_run(run);
+}
+
+/* Epoch 6 fails until the rate is a quarter. */
+static struct run *diverging(const char *name, const char *keys)
+{
+    struct run *run = open_run(name, keys);
+    run->fleet.nan_at = 6;
+    run->fleet.nan_above = 0.3;
+    return run;
+}
+
+Test(training, divergence_goes_back_to_the_checkpoint_with_half_the_rate_each_time)
+{
+    struct run *run = diverging("o", BACK);
+    expect_done(run);
+    cr_assert_eq(run->training.state.n_rollback, 2);
+    cr_assert_eq(run->fleet.factor, 0.25);
+    json_t *metrics = metrics_of("o");
+    cr_assert_eq(json_array_size(metrics), 9);
+    for (size_t i = 0; i < 9; i++) {
+        cr_assert_eq(field(metrics, i, "epoch"), (double)i);
+        cr_assert_eq(field(metrics, i, "lr"), i < 4 ? 0.01 : 0.0025);
+        cr_assert_eq(field(metrics, i, "rollbacks"), i < 4 ? 0 : 2);
+    }
+    json_decref(metrics);
+    close_run(run);
+}
+
+Test(training, divergence_before_any_checkpoint_goes_back_to_the_initial_weights)
+{
+    struct run *run = diverging("o", EPOCHS "on_nan = \"rollback\"\n");
+    expect_done(run);
+    json_t *metrics = metrics_of("o");
+    cr_assert_eq(json_array_size(metrics), 9);
+    cr_assert_eq(field(metrics, 0, "lr"), 0.0025);
+    cr_assert_eq(field(metrics, 0, "loss"), 1.0, "as they were drawn");
+    json_decref(metrics);
+    close_run(run);
+}
+
+Test(training, going_back_has_an_end)
+{
+    struct run *run = diverging("o", BACK);
+    run->fleet.nan_above = -1;
+    cr_assert_eq(training_run(&run->training), STATUS_TRAINING);
+    cr_assert(strstr(status_reason(), "the loss is not a number in epoch 6") &&
+              strstr(status_reason(), "going back 3 times (train.max_rollbacks) did not help"), "%s", status_reason());
+    close_run(run);
+}
+
+Test(training, a_job_that_went_back_ends_with_the_same_bits_wherever_it_is_interrupted)
+{
+    struct run *whole = diverging("one", BACK);
+    expect_done(whole);
+    for (int64_t at = 0; at < 8; at++) {
+        struct run *first = diverging("two", BACK);
+        first->fleet.signal_at = at;
+        cr_assert_eq(training_run(&first->training), STATUS_INTERRUPTED, "%s", status_reason());
+        close_run(first);
+        struct run *second = resume_run("two", BACK);
+        second->fleet.nan_at = 6;
+        second->fleet.nan_above = 0.3;
+        expect_done(second);
+        expect_same_end(whole, second);
+        close_run(second);
+    }
     close_run(whole);
 }
 
