@@ -278,6 +278,9 @@ static enum status start_fleet(struct coordinator *c)
     }
     dataset_release(&c->dataset);
     status = status == STATUS_OK ? fleet_ready(c->fleet, c->memory, &c->training.n_weight) : status;
+    for (int64_t i = 0; status == STATUS_OK && i < c->job.workers.count * MEMORY_N; i++) {
+        c->training.memory += c->memory[i / MEMORY_N].measured[i % MEMORY_N];
+    }
     if (status == STATUS_OK && c->training.n_weight != c->program.n_weight) {
         status = status_fail(STATUS_BUG, "the workers have %lld weights: expected %lld", (long long)c->training.n_weight,
                              (long long)c->program.n_weight);
@@ -303,8 +306,15 @@ static void say_workers(struct coordinator *c)
 /* The files of this attempt begin. */
 static enum status begin_output(struct coordinator *c)
 {
+    char folder[PATH_MAX];
     enum status status = output_clear(&c->output, c->options->resume);
-    return status == STATUS_OK ? output_metrics_open(&c->output, c->training.state.n_metrics_bytes) : status;
+    status = status == STATUS_OK ? output_metrics_open(&c->output, c->training.state.n_metrics_bytes) : status;
+    status = status == STATUS_OK ? output_path(&c->output, "tb", folder) : status;
+    if (status != STATUS_OK || !c->job.output.tensorboard) {
+        return status;
+    }
+    status = tensorboard_open(folder, &c->training.tensorboard);
+    return status == STATUS_OK ? tensorboard_restart(c->training.tensorboard, c->training.state.n_epoch) : status;
 }
 
 static enum status train(struct coordinator *c)
@@ -452,6 +462,7 @@ static enum status run(struct coordinator *c)
 static void release(struct coordinator *c, bool is_done)
 {
     fleet_close(c->fleet);
+    tensorboard_close(c->training.tensorboard);
     output_close(&c->output, is_done);
     score_labels_release(&c->training.labels);
     plan_release(&c->plan);

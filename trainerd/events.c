@@ -184,7 +184,7 @@ void events_workers(struct events *events, const struct events_worker *workers, 
     line_end(events, line);
 }
 
-void events_epoch(struct events *events, const struct progress *progress, double now_s)
+void events_epoch(struct events *events, const struct progress *progress, int64_t memory, double now_s)
 {
     if (events == NULL) {
         return;
@@ -198,6 +198,11 @@ void events_epoch(struct events *events, const struct progress *progress, double
     json_object_set_new(line, "valid_metric", report_number(epoch->valid));
     json_object_set_new(line, "test_metric", report_number(epoch->test));
     json_object_set_new(line, "epoch_s", report_number(epoch->epoch_s));
+    json_object_set_new(line, "compute_s", report_number(epoch->compute_s));
+    json_object_set_new(line, "wait_s", report_number(epoch->wait_s));
+    json_object_set_new(line, "bytes_sent", json_integer(epoch->n_sent));
+    json_object_set_new(line, "bytes_received", json_integer(epoch->n_bytes));
+    json_object_set_new(line, "memory", json_integer(memory));
     json_object_set_new(line, "seconds_left", report_number(progress->left_s));
     json_decref(events->held);
     events->held = line;

@@ -7,8 +7,9 @@
  *   state       state                       "PREPARING" graph, parts, plan · "STARTING" workers · "RUNNING" epochs
  *   plan        memory, workers             bytes of all workers together, how many they are
  *   workers     workers                     [{"rank", "pid", "host"}]; host "." is the coordinator's own
- *   epoch       epoch, epochs, loss, train_metric, valid_metric, test_metric, epoch_s, seconds_left
- *                                           epoch: how many are done. null where not known. At most 10 lines a second: of epochs
+ *   epoch       epoch, epochs, loss, train_metric, valid_metric, test_metric, epoch_s, compute_s, wait_s, bytes_sent,
+ *               bytes_received, memory, seconds_left
+ *                                           epoch: how many are done. memory: bytes of all workers, measured. null where not known. At most 10 lines a second: of epochs
  *                                           in between, the last is written before the next line of another event
  *   checkpoint  epoch, path                 it is on the disk
  *   rollback    epoch, rollbacks, reason    training diverged: it goes on after `epoch` epochs, for the `rollbacks`-th time
@@ -49,8 +50,8 @@ void events_state(struct events *events, const char *state);
 void events_plan(struct events *events, int64_t memory, int32_t n_worker);
 /* In the order of their ranks. workers n_worker */
 void events_workers(struct events *events, const struct events_worker *workers, int32_t n_worker);
-/* The epoch that `progress` has just taken in. now_s: its clock */
-void events_epoch(struct events *events, const struct progress *progress, double now_s);
+/* The epoch that `progress` has just taken in. memory: of all workers, in bytes; now_s: its clock */
+void events_epoch(struct events *events, const struct progress *progress, int64_t memory, double now_s);
 /* output: the job's output folder */
 void events_checkpoint(struct events *events, int64_t n_epoch, const char *output);
 void events_rollback(struct events *events, int64_t n_epoch, int64_t n_rollback, const char *reason);

@@ -124,21 +124,15 @@ void output_close(struct output *output, bool keep)
     output->n_made_from = 0;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), n_end = strlen(end);
-    return n >= n_end && strcmp(text + n - n_end, end) == 0;
-}
-
-/* Remove the plain files of a folder whose names end so, and the folder if it is empty then. */
-static void folder_remove(const char *path, const char *end)
+/* Remove the plain files of a folder that have this in their names, and the folder if it is empty then. */
+static void folder_remove(const char *path, const char *part)
 {
     DIR *folder = opendir(path);
     if (folder == NULL) {
         return;
     }
     for (struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
-        if (ends_with(entry->d_name, end)) {
+        if (strstr(entry->d_name, part) != NULL) {
             unlinkat(dirfd(folder), entry->d_name, 0);
         }
     }
@@ -155,12 +149,14 @@ enum status output_clear(struct output *output, bool resume)
                                strerror(errno));
         }
     }
-    char path[PATH_MAX], old[PATH_MAX];
+    char path[PATH_MAX], old[PATH_MAX], board[PATH_MAX];
     enum status status = output_path(output, "checkpoint", path);
+    status = status == STATUS_OK ? output_path(output, "tb", board) : status;
     status = status == STATUS_OK ? output_path(output, "checkpoint.old", old) : status;
     if (status != STATUS_OK || resume) {
         return status;
     }
+    folder_remove(board, "events.out.tfevents.");
     folder_remove(path, ".tmp"); /* all there is when its first checkpoint was under way */
     if (access(path, F_OK) != 0) {
         return STATUS_OK;

@@ -3,6 +3,7 @@
 #include "protocol/fault.h"
 #include "protocol/memory.h"
 #include "protocol/schedule.h"
+#include "trainerd/metrics.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -188,37 +189,7 @@ static enum status loss_check(const struct fleet_report *report, int64_t epoch, 
     return diverged("the loss", isfinite(report->loss) ? after : report->loss, epoch);
 }
 
-/* --- what is left behind per epoch --- */
-
-static void put_number(FILE *file, const char *name, double value)
-{
-    if (isfinite(value)) {
-        fprintf(file, ",\"%s\":%.17g", name, value);
-    } else {
-        fprintf(file, ",\"%s\":null", name);
-    }
-}
-
-static enum status write_metrics(struct training *training, int64_t epoch, const struct checkpoint_score *now,
-                                 const struct fleet_report *report)
-{
-    char line[1024];
-    FILE *file = fmemopen(line, sizeof line, "w");
-    fprintf(file, "{\"epoch\":%lld", (long long)epoch);
-    put_number(file, "loss", now->loss);
-    put_number(file, "train_metric", now->train);
-    put_number(file, "valid_metric", now->valid);
-    put_number(file, "test_metric", now->test);
-    put_number(file, "lr", schedule_lr(training->job, (uint32_t)epoch) * rate_factor(training));
-    put_number(file, "epoch_s", report->epoch_s);
-    put_number(file, "compute_s", report->compute_s);
-    put_number(file, "wait_s", report->wait_s);
-    fprintf(file, ",\"bytes_sent\":%llu,\"bytes_received\":%llu", (unsigned long long)report->bytes_sent,
-            (unsigned long long)report->bytes_received);
-    fprintf(file, ",\"rollbacks\":%lld,\"time\":%.3f}\n", (long long)training->state.n_rollback, clock_s(CLOCK_REALTIME));
-    fclose(file);
-    return output_metrics_append(training->output, line, strlen(line));
-}
+/* --- checkpoints --- */
 
 /* The last number of epochs up to n_epoch after which train.checkpoint_every writes one. */
 static int64_t regular_before(const struct training *training, int64_t n_epoch)
@@ -329,7 +300,9 @@ static enum status run_epoch(struct training *training, int64_t epoch)
         status = note_evaluation(training, epoch, &now);
     }
     if (status == STATUS_OK) {
-        status = write_metrics(training, epoch, &now, &report);
+        const struct metrics_epoch left = {.epoch = epoch, .score = now, .n_rollback = state->n_rollback, .report = &report,
+                                           .lr = schedule_lr(training->job, (uint32_t)epoch) * rate_factor(training)};
+        status = metrics_write(training->output, training->tensorboard, &left);
     }
     if (status != STATUS_OK) {
         return status;
@@ -342,10 +315,12 @@ static enum status run_epoch(struct training *training, int64_t epoch)
     state->n_call += (int64_t)report.n_call;
     const struct progress_epoch seen = {.n_done = epoch + 1, .is_evaluated = evaluate, .loss = now.loss,
                                         .train = now.train, .valid = now.valid, .test = now.test,
-                                        .epoch_s = report.epoch_s, .n_bytes = (int64_t)report.bytes_received};
+                                        .epoch_s = report.epoch_s, .compute_s = report.compute_s, .wait_s = report.wait_s,
+                                        .n_sent = (int64_t)report.bytes_sent,
+                                        .n_bytes = (int64_t)report.bytes_received};
     double now_s = clock_s(CLOCK_MONOTONIC);
     progress_epoch(training->progress, &seen, now_s);
-    events_epoch(training->events, training->progress, now_s);
+    events_epoch(training->events, training->progress, training->memory, now_s);
     return is_checkpoint_due(training) ? save_checkpoint(training) : STATUS_OK;
 }
 
@@ -404,6 +379,7 @@ static enum status roll_back(struct training *training)
     training->state.n_rollback = n_rollback;
     status = status == STATUS_OK ? fleet_rate(training->fleet, rate_factor(training)) : status;
     status = status == STATUS_OK ? output_metrics_cut(training->output, training->state.n_metrics_bytes) : status;
+    status = status == STATUS_OK ? tensorboard_restart(training->tensorboard, training->state.n_epoch) : status;
     if (status == STATUS_OK) {
         progress_say(training->progress, "%s; back to %lld epochs with the learning rate times %g (%lld of %lld)", reason,
                      (long long)training->state.n_epoch, rate_factor(training), (long long)n_rollback,

@@ -15,6 +15,7 @@
 #include "trainerd/output.h"
 #include "trainerd/progress.h"
 #include "trainerd/score.h"
+#include "trainerd/tensorboard.h"
 
 #include <signal.h>
 #include <stdbool.h>
@@ -27,6 +28,7 @@ struct training {
     const struct job *job;
     struct fleet *fleet;
     struct output *output;
+    struct tensorboard *tensorboard;    /* NULL: not asked for */
     struct progress *progress;
     struct events *events;              /* NULL: nobody follows */
     const struct partition *partition;
@@ -37,6 +39,7 @@ struct training {
     enum job_metric metric;
     struct score_labels labels;         /* of the whole graph; filled when the metric is roc_auc */
     int64_t n_weight;
+    int64_t memory;                     /* of all workers together, as measured; for followers */
 
     /* How far it is: from training_begin or training_resume on. */
     struct checkpoint_state state;

@@ -219,7 +219,7 @@ ParameterizedTest(int *index, faults, every_death_is_survived_with_the_bits_of_a
 Test(faults, a_job_that_diverges_goes_back_to_the_same_bits_on_any_workers_and_over_a_death)
 {
     folder_write("job.toml", "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 4\ncache = \"off\"\n[model]\nkind = \"sage\"\n"
-                             "layers = 4\nhidden = 8\n[train]\nepochs = 12\ncheckpoint_every = 3\noptimizer = \"sgd\"\nlr = 1e6\n"
+                             "layers = 4\nhidden = 8\n[train]\nepochs = 12\ncheckpoint_every = 5\noptimizer = \"sgd\"\nlr = 1e6\n"
                              "on_nan = \"rollback\"\nmax_rollbacks = 40\n[workers]\nthreads = 1\n");
     cr_assert_eq(run_with("one", "1", false, "workers.count=1"), 0, "%s", process.words);
     cr_assert_not_null(strstr(process.words, "the loss is not a number in epoch "), "%s", process.words);

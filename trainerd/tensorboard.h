@@ -1,0 +1,39 @@
+/* TensorBoard's event files, written here: records of length, checksum, protocol-buffer bytes, checksum. Knows no metrics.
+ *
+ * A file is FOLDER/events.out.tfevents.<seconds since 1970>.<host>.<pid>.<n>; a job that goes on later begins another one in the same
+ * folder. source  tensorflow/core/util/events_writer.cc, tensorflow/core/lib/io/record_writer.cc, event.proto, summary.proto
+ */
+#ifndef TRAINERD_TENSORBOARD_H
+#define TRAINERD_TENSORBOARD_H
+
+#include "protocol/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define TENSORBOARD_MOST 16 /* scalars of one record */
+
+struct tensorboard;
+
+struct tensorboard_scalar {
+    const char *tag;
+    double value; /* left out where not finite */
+};
+
+/* Make the folder and a file in it.
+ *
+ *   owns    the caller owns *out: tensorboard_close
+ *   errors  STATUS_CREATE, STATUS_IO
+ */
+enum status tensorboard_open(const char *folder, struct tensorboard **out);
+/* NULL is allowed. */
+void tensorboard_close(struct tensorboard *tensorboard);
+
+/* One record: scalars (n_scalar, at most TENSORBOARD_MOST) of a step. NULL: nothing. errors  STATUS_IO */
+enum status tensorboard_write(struct tensorboard *tensorboard, int64_t step, double time_s,
+                              const struct tensorboard_scalar *scalars, int n_scalar);
+
+/* Steps from this one on come again: readers drop what they have of them. NULL: nothing. errors  STATUS_IO */
+enum status tensorboard_restart(struct tensorboard *tensorboard, int64_t step);
+
+#endif
