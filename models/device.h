@@ -82,7 +82,8 @@ struct device_aggregate {
 enum device_score_kind {
     DEVICE_SCORE_ADD, /* leaky(key_j + query_i): one number per head each (GAT) */
     DEVICE_SCORE_MLP, /* Σ_c att_c · leaky(value_j + query_i): there are no keys (GATv2) */
-    DEVICE_SCORE_DOT  /* scale · ⟨key_j, query_i⟩: as wide as values */
+    DEVICE_SCORE_DOT, /* scale · ⟨key_j, query_i⟩: as wide as values */
+    DEVICE_SCORE_COSINE /* key_j · ⟨value_j, query_i⟩: a key is one number per head, 1 / ‖value_j‖ for a cosine (AGNN) */
 };
 
 /* One attention: n_head heads of n_column value columns each; leaky is the leaky relu of slope `slope`. */
@@ -102,7 +103,7 @@ struct device_attention {
 /* Rows at the source end of edges. */
 struct device_attention_source {
     const float *value; /* n × n_head·n_column */
-    const float *key;   /* ADD: n × n_head · DOT: n × n_head·n_column · MLP: NULL */
+    const float *key;   /* ADD, COSINE: n × n_head · DOT: n × n_head·n_column · MLP: NULL */
 };
 
 /* Rows at the destination end. */
@@ -218,6 +219,18 @@ struct device_ops {
     void (*max_backward)(struct device *device, int64_t n_value, const float *x, const float *out, const float *grad_out,
                          bool add_x, float *grad_x, bool add_y, float *grad_y);
 
+    /* --- one number per row --- */
+    /* out[r] = 1 / max(‖x[r]‖, 1e-12); out n */
+    void (*inverse_norm)(struct device *device, int64_t n, int64_t f, const float *x, float *out);
+    /* grad_x (+)= -grad · out³ · x, 0 where ‖x[r]‖ is below 1e-12; grad, out n */
+    void (*inverse_norm_backward)(struct device *device, int64_t n, int64_t f, const float *x, const float *out,
+                                  const float *grad, bool add, float *grad_x);
+    /* y[r] (+)= scale[r] · x[r]; scale n. y may be x */
+    void (*rows_multiply)(struct device *device, int64_t n, int64_t f, const float *scale, const float *x, bool add,
+                          float *y);
+    /* out[r] (+)= ⟨x[r], y[r]⟩; out n */
+    void (*rows_dot)(struct device *device, int64_t n, int64_t f, const float *x, const float *y, bool add, float *out);
+
     /* --- layer norm over each row's f columns, epsilon 1e-5; mean_rstd n × 2 is kept for backward --- */
     void (*layer_norm_forward)(struct device *device, int64_t n, int64_t f, const float *x, const float *weight,
                                const float *bias, float *mean_rstd, float *y);
@@ -282,7 +295,7 @@ struct device_ops {
     void (*attention_backward_begin)(struct device *device, int64_t n, const struct device_attention *how,
                                      const float *grad_out, const float *out, const struct device_attention_state *state,
                                      bool add, float *grad_query);
-    /* MLP, DOT: gradients of own rows' queries from one block of in-edges (begin overwrites, else adds; self as in forward).
+    /* All but ADD: gradients of own rows' queries from one block of in-edges (begin overwrites, else adds; self as in forward).
      * MLP: grad_att likewise, n_head × n_column, over fixed chunks of rows (NULL: not wanted).
      * scratch: attention_scratch(n_row of the block, how) bytes */
     void (*attention_backward_query)(struct device *device, const struct device_block *block,

@@ -13,6 +13,7 @@
     X(csr_dense)                                                                                \
     X(activate_forward) X(activate_backward) X(bias_add) X(axpby) X(eps_add) X(eps_scale)       \
     X(columns_copy) X(max_forward) X(max_backward)                                              \
+    X(inverse_norm) X(inverse_norm_backward) X(rows_multiply) X(rows_dot)                       \
     X(layer_norm_forward) X(layer_norm_backward) X(layer_norm_scratch)                          \
     X(batch_norm_statistics) X(batch_norm_begin) X(batch_norm_forward) X(batch_norm_sums)       \
     X(batch_norm_backward) X(batch_norm_scratch)                                                \

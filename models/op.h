@@ -56,7 +56,7 @@ struct global_def {
 
 struct op_def {
     const char *name;
-    bool keeps_in;                 /* backward reads in[0] */
+    bool keeps_in;                 /* backward reads in[0]; ROW_SCALE's also in[1] */
     bool keeps_out;                /* backward reads out */
     bool in_place;                 /* out may share in[0]'s memory when nothing, backward included, reads in[0] later; likewise
                                     * grad_in[0] grad_out's, which backward then overwrites last */

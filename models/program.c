@@ -199,11 +199,25 @@ int program_aggregate(struct program *program, int in, enum aggregate_kind kind)
     return op_append(program, op, program->value[in].width);
 }
 
+int program_inverse_norm(struct program *program, int in)
+{
+    ASSERT(!program->value[in].is_sparse);
+    return op_append(program, (struct op){.kind = OP_KIND_INVERSE_NORM, .in = {in, -1, -1}, .param = {-1, -1}}, 1);
+}
+
+int program_row_scale(struct program *program, int in, int scale)
+{
+    ASSERT(program->value[scale].width == 1 && in != scale);
+    return op_append(program, (struct op){.kind = OP_KIND_ROW_SCALE, .in = {in, scale, -1}, .param = {-1, -1}},
+                     program->value[in].width);
+}
+
 int program_head_dot(struct program *program, int in, int weight)
 {
     const struct parameter *param = &program->param[weight];
     ASSERT(parameter_size(param) == program->value[in].width);
-    struct op op = {.kind = OP_KIND_HEAD_DOT, .in = {in, -1, -1}, .param = {weight, -1}, .n_head = param->shape[1]};
+    struct op op = {.kind = OP_KIND_HEAD_DOT, .in = {in, -1, -1}, .param = {weight, -1},
+                    .n_head = param->n_dim == 1 ? 1 : param->shape[1]};
     return op_append(program, op, op.n_head);
 }
 
@@ -218,8 +232,8 @@ int program_attention(struct program *program, const struct op *op)
     int64_t width = program->value[op->in[0]].width;
     ASSERT(op->n_head > 0 && width % op->n_head == 0);
     for (int k = 1; k < OP_N_IN; k++) {
-        int64_t score = op->aggregate == AGGREGATE_KIND_GAT ? op->n_head : width;
-        ASSERT(op->in[k] < 0 || program->value[op->in[k]].width == score);
+        bool narrow = op->aggregate == AGGREGATE_KIND_GAT || (op->aggregate == AGGREGATE_KIND_COSINE && k == 1);
+        ASSERT(op->in[k] < 0 || program->value[op->in[k]].width == (narrow ? op->n_head : width));
     }
     struct op attention = *op;
     attention.kind = OP_KIND_AGGREGATE;

@@ -32,6 +32,8 @@ enum op_kind {
     OP_KIND_CONCAT,    /* out = in0 | in1 | in2: columns side by side */
     OP_KIND_MAX,       /* out = max(in0, in1) */
     OP_KIND_EPS_ADD,   /* out = in1 + (1 + eps)·in0     params: eps */
+    OP_KIND_INVERSE_NORM, /* out = 1 / ‖in0‖ of each row */
+    OP_KIND_ROW_SCALE, /* out = in1 · in0, in1 one number per row */
     OP_KIND_HEAD_DOT,  /* out[h] = ⟨in0's head h, w's⟩  params: w */
     OP_KIND_HEAD_MEAN, /* out = mean over in0's heads */
     OP_KIND_AGGREGATE, /* out = an aggregate of in0 over in-neighbours */
@@ -47,6 +49,7 @@ enum aggregate_kind {
     AGGREGATE_KIND_GAT,   /* in: values, keys, queries (one number per head) */
     AGGREGATE_KIND_GATV2, /* in: values, none, queries     params: att */
     AGGREGATE_KIND_DOT,   /* in: values, keys, queries (as wide as values) */
+    AGGREGATE_KIND_COSINE, /* in: values, keys (one number per head), queries (as wide as values) */
     AGGREGATE_KIND_RELATION, /* typed edges; params: weight (relations or bases × in × out), comp or -1 */
     AGGREGATE_KIND_N
 };
@@ -140,7 +143,12 @@ int program_concat(struct program *program, const int *in, int n);
 int program_max(struct program *program, int in0, int in1);
 int program_eps_add(struct program *program, int eps, int in0, int in1);
 int program_aggregate(struct program *program, int in, enum aggregate_kind kind);
-/* in's n_head heads, each multiplied with its row of weight (1 × n_head × columns) and summed: n_head columns. */
+/* One column: 1 / the norm of each of in's rows. */
+int program_inverse_norm(struct program *program, int in);
+/* in's rows, each times its number in scale, a value of one column. */
+int program_row_scale(struct program *program, int in, int scale);
+/* in's n_head heads, each multiplied with its row of weight (1 × n_head × columns) and summed: n_head columns. A weight of one
+ * dimension is one head's. */
 int program_head_dot(struct program *program, int in, int weight);
 int program_head_mean(struct program *program, int in, int64_t n_head);
 /* Attention over in-neighbours: `op` names the inputs, parameters, n_head, a and dropout that the kind asks for. */

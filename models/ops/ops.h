@@ -44,6 +44,12 @@ void op_eps_add_forward(const struct op_call *call);
 void op_eps_add_backward(const struct op_call *call);
 size_t op_eps_add_scratch(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n);
 
+void op_inverse_norm_forward(const struct op_call *call);
+void op_inverse_norm_backward(const struct op_call *call);
+
+void op_row_scale_forward(const struct op_call *call);
+void op_row_scale_backward(const struct op_call *call);
+
 void op_head_dot_forward(const struct op_call *call);
 void op_head_dot_backward(const struct op_call *call);
 size_t op_head_dot_scratch(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n);
