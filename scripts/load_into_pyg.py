@@ -13,8 +13,8 @@ try:
     import numpy as np
     import torch
     from torch.nn import Identity, LayerNorm, Linear, ModuleList, ReLU, Sequential
-    from torch_geometric.nn import (APPNP, BatchNorm, GATConv, GATv2Conv, GCNConv, GINConv, RGCNConv, SAGEConv, SGConv,
-                                    TransformerConv)
+    from torch_geometric.nn import (APPNP, AGNNConv, BatchNorm, GATConv, GATv2Conv, GCNConv, GINConv, RGCNConv, SAGEConv,
+                                    SGConv, TransformerConv)
     from torch_geometric.utils import add_self_loops, coalesce, remove_self_loops, to_undirected
 except ImportError as error:
     sys.exit(f"load_into_pyg.py needs PyTorch and PyTorch Geometric ({error}): pip install torch torch_geometric")
@@ -52,9 +52,9 @@ class Net(torch.nn.Module):
     def __init__(self, job, f_in, n_class, n_relation=0, typed=False):
         super().__init__()
         model = job["model"]
-        loops = job["dataset"]["self_loops"] != "no"  # what the definitions of gcn, sgc and appnp add
+        loops = job["dataset"]["self_loops"] != "no"  # what the definitions of gcn, sgc, appnp, agnn add
         n_layer = 1 if model["kind"] == "sgc" else model["layers"]
-        n_linear = n_layer if model["kind"] == "appnp" else model["linear_layers"]
+        n_linear = n_layer if model["kind"] in ("appnp", "agnn") else model["linear_layers"]
         heads = model["heads"] if model["kind"] in ATTENTIONS else 1  # hidden columns are per head
         # Typed nodes' features, side by side: a projection for each type, or a vector for each node.
         self.embedding = Linear(f_in, model["hidden"], bias=False) if typed and model["kind"] == "rgcn" else None
@@ -67,6 +67,9 @@ class Net(torch.nn.Module):
         pairs = list(zip(widths, widths[1:]))
         self.convs = ModuleList(conv(model, loops, *pair, i == n_hidden, n_relation)
                                 for i, pair in enumerate(pairs[:n_layer - n_linear]))
+        self.middle = model["kind"] == "agnn"  # its steps come before the last linear layer; the first one's beta stays 1
+        if self.middle:
+            self.convs = ModuleList(AGNNConv(requires_grad=step > 0, add_self_loops=loops) for step in range(model["steps"]))
         self.lins = ModuleList(Linear(*pair) for pair in pairs[n_layer - n_linear:])
         if self.jump != "none":
             self.lin = Linear(sum(widths[1:]) if self.jump == "concat" else widths[1], n_class)
@@ -86,7 +89,8 @@ class Net(torch.nn.Module):
 
     def forward(self, x, edge_index, edge_type=None):
         graph = (edge_index,) if edge_type is None else (edge_index, edge_type)
-        layers = [(lambda x, conv=conv: conv(x, *graph)) for conv in self.convs] + list(self.lins)
+        convs = [(lambda x, conv=conv: conv(x, *graph)) for conv in self.convs]
+        layers = list(self.lins) if self.middle else convs + list(self.lins)
         x = self.embedding(x) if self.embedding else x
         outputs = []
         for i, layer in enumerate(layers):
@@ -97,6 +101,8 @@ class Net(torch.nn.Module):
                 if self.norms:
                     y = self.norms[i](y)
                 y = self.activation(y)
+            for step in convs if self.middle and i == len(layers) - 2 else []:
+                y = step(y)
             x = y
             outputs.append(x)
         if self.jump != "none":

@@ -190,6 +190,12 @@ Test(bits, transformer_is_the_same_however_it_is_run)
     expect_same_bits("kind = \"transformer\"\nhidden = 8\nheads = 3\ndropout = 0.4\nattention_dropout = 0.4", directed);
 }
 
+Test(bits, agnn_is_the_same_however_it_is_run)
+{
+    expect_same_bits("kind = \"agnn\"\nhidden = 16\nsteps = 3\ndropout = 0.4\ninput_dropout = 0.4", symmetric);
+    expect_same_bits("kind = \"agnn\"\nhidden = 9\nsteps = 2\nlayers = 3\nnorm = \"batch\"\nattention_dropout = 0.3", directed);
+}
+
 /* Nothing, everything, and as little as fits what everything needs and a little more. */
 static void expect_same_bits_recomputed(const char *model, const char *data)
 {
@@ -228,6 +234,7 @@ Test(bits, what_is_made_again_is_the_same_as_what_is_kept)
     expect_same_bits_recomputed("kind = \"sage\"\nhidden = 16\nlayers = 5\ndropout = 0.5\nresidual = true", directed);
     expect_same_bits_recomputed("kind = \"gin\"\nhidden = 16\nlayers = 3\ndropout = 0.5\nlearn_eps = true\nnorm = \"batch\"", symmetric);
     expect_same_bits_recomputed("kind = \"gat\"\nhidden = 8\nheads = 3\nlayers = 3\ndropout = 0.4\nattention_dropout = 0.4", symmetric);
+    expect_same_bits_recomputed("kind = \"agnn\"\nhidden = 16\nsteps = 3\nlayers = 3\ndropout = 0.4\nnorm = \"layer\"", symmetric);
     expect_same_bits_recomputed("kind = \"gatv2\"\nhidden = 8\nheads = 3\nlayers = 3\ndropout = 0.4\nattention_dropout = 0.4", directed);
 }
 

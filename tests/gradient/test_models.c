@@ -126,6 +126,19 @@ Test(model, transformer_gives_the_gradients_of_all_its_weights)
     attention(JOB_KIND_TRANSFORMER);
 }
 
+Test(model, agnn_gives_the_gradients_of_all_its_weights)
+{
+    job.model.kind = JOB_KIND_AGNN;
+    job.model.layers = 2;
+    graph.loops = DATASET_LOOPS_IMPLICIT;
+    check("agnn");
+    job.model.layers = 3;
+    job.model.norm = JOB_NORM_LAYER;
+    job.model.attention_dropout = 0.3;
+    job.model.activation = JOB_ACTIVATION_ELU;
+    check("agnn with norm and coefficients dropped");
+}
+
 Test(model, rgcn_gives_the_gradients_of_all_its_weights)
 {
     job.model.kind = JOB_KIND_RGCN;

@@ -177,6 +177,7 @@ PYG_TEST(gat_with_averaged_heads_gives_the_same_logits,
          "--set model.kind=gat --set model.heads=3 --set model.out_heads=2 --set model.hidden=8 --set model.residual=true")
 PYG_TEST(gatv2_gives_the_same_logits, "--set model.kind=gatv2 --set model.heads=2 --set model.out_heads=3")
 PYG_TEST(transformer_gives_the_same_logits, "--set model.kind=transformer --set model.heads=2 --set model.out_heads=3")
+PYG_TEST(agnn_gives_the_same_logits, "--set model.kind=agnn --set model.steps=3 --set model.layers=3")
 PYG_TEST(attention_before_linear_layers_gives_the_same_logits,
          "--set model.kind=gat --set model.heads=2 --set model.layers=3 --set model.linear_layers=1")
 PYG_TEST(norms_residuals_and_linear_layers_give_the_same_logits,
