@@ -38,6 +38,13 @@ struct part_send {
     const uint32_t *rows; /* own rows, ascending */
 };
 
+/* Counts of hop ≤ level, by direction; not in the part's bytes. */
+struct part_levels {
+    int64_t *taken[PART_DIRECTION_N]; /* n_part × n_level: rows of each part's payload; at the part's own place own rows */
+    int64_t *given[PART_DIRECTION_N]; /* n_part × n_level: own rows that each part takes */
+    int64_t *n_edge[PART_DIRECTION_N]; /* n_level: edges into own rows (OUT: from own rows) whose destination's hop counts */
+};
+
 struct part {
     int32_t part;
     int32_t n_part;
@@ -55,6 +62,8 @@ struct part {
     int64_t n_bytes;     /* of the encoded part */
     const void *bytes;   /* n_bytes: itself, where all arrays below lie */
 
+    int32_t n_level; /* own rows are ordered by hop, the edges to the nearest training node (partition/reach.h); 0: they are not */
+
     const uint32_t *node;    /* n_own: dataset node ids */
     const uint32_t *degree;  /* n_own: stored in-degree in the whole graph (implied loops not counted) */
     const uint8_t *split;    /* n_own */
@@ -68,7 +77,15 @@ struct part {
 
     struct part_block *block[PART_DIRECTION_N]; /* n_part each; both the same when symmetric */
     struct part_send *send[PART_DIRECTION_N];   /* n_part each */
+    struct part_levels *levels;                 /* NULL where n_level is 0; see part_rows_own */
 };
+
+/* Rows of hop ≤ level, which come first wherever rows are listed; all of them where level ≥ n_level. Own rows; rows of part q's
+ * payload; own rows that part q takes; and edges whose destination's hop is ≤ level. None reads the part's bytes. */
+int64_t part_rows_own(const struct part *part, int32_t level);
+int64_t part_rows_taken(const struct part *part, enum part_direction d, int32_t q, int32_t level);
+int64_t part_rows_given(const struct part *part, enum part_direction d, int32_t q, int32_t level);
+int64_t part_edges(const struct part *part, enum part_direction d, int32_t level);
 
 /* The sizes of all parts that a memory plan, placement and --plan need; no features loaded. */
 struct part_sizes {
@@ -78,6 +95,10 @@ struct part_sizes {
     int64_t n_bytes;                     /* of the encoded part */
     int64_t *n_payload[PART_DIRECTION_N]; /* n_part: rows taken from each other part; 0 at its own place */
     int64_t *n_block_edge;               /* n_part: edges from each part (IN) */
+    int32_t n_level;                     /* of the partition; the rest is empty without */
+    int64_t *n_own_level;                /* n_level: own rows of hop ≤ level */
+    int64_t *n_payload_level[PART_DIRECTION_N]; /* n_level × n_part: of n_payload the rows of hop ≤ level */
+    int64_t *n_edge_level[PART_DIRECTION_N];    /* n_level: edges into own rows (OUT: from own rows) whose destination's hop ≤ level */
 };
 
 /* Sizes of every part: out n_part, released with part_sizes_release. cost  n_edge reads */

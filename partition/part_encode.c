@@ -27,6 +27,7 @@ struct side {
     int64_t n_gathered;
     uint32_t *column; /* n_node: payload row of each neighbour in its part's payload; own nodes: their place */
     struct part_counts *counts; /* n_part */
+    int64_t *levels;            /* n_part × n_level: columns of hop ≤ level */
 };
 
 struct encoder {
@@ -131,6 +132,9 @@ static enum status side_count(struct encoder *e, struct side *side)
             uint32_t u = partition->order[i];
             if (j == e->part || side->column[u] != COLUMN_NONE) {
                 side->column[u] = (uint32_t)n_col++;
+                for (int32_t level = partition->n_level - 1; level >= 0 && partition->hop[u] <= level; level--) {
+                    side->levels[j * (int64_t)partition->n_level + level] = n_col;
+                }
             }
         }
         side->counts[j].n_col = n_col;
@@ -238,6 +242,8 @@ static enum status side_write(struct encoder *e, enum part_direction d, void *by
     struct cursor *cursor = memory_alloc(n_part, sizeof *cursor);
     int32_t *touched = memory_alloc(n_part, sizeof *touched);
     memcpy(side_section(e, bytes, d, PART_SIDE_BLOCKS), side->counts, n_part * sizeof *side->counts);
+    memcpy(side_section(e, bytes, d, PART_SIDE_LEVELS), side->levels,
+           n_part * (size_t)e->partition->n_level * sizeof *side->levels);
     side_place(e, d, bytes, cursor);
     for (int64_t r = 0; r < e->n_own; r++) {
         int32_t n_touched = row_write(e, d, r, bytes, cursor, touched);
@@ -334,7 +340,7 @@ static void write_rows(const struct encoder *e, void *bytes)
 static void header_count(struct encoder *e)
 {
     const struct dataset *dataset = e->dataset;
-    part_header_init(&e->header, dataset, e->partition->n_part);
+    part_header_init(&e->header, dataset, e->partition);
     e->header.part = e->part;
     e->header.n_own = e->n_own;
     for (int64_t r = 0; r < e->n_own && e->header.features == PART_FEATURES_SPARSE; r++) {
@@ -371,6 +377,8 @@ static enum status encoder_count(struct encoder *e)
             return status;
         }
         side->counts = memory_alloc((size_t)e->partition->n_part, sizeof *side->counts);
+        side->levels =
+            memory_alloc((size_t)e->partition->n_part * (size_t)e->partition->n_level, sizeof *side->levels);
         if (d == PART_DIRECTION_IN) {
             side->indptr = dataset->indptr;
             side->indices = dataset->indices;
@@ -394,6 +402,7 @@ static void encoder_release(struct encoder *e)
         memory_release(MEMORY_OTHER, side->gathered_indices, (size_t)side->n_gathered, sizeof(uint32_t));
         memory_release(MEMORY_OTHER, side->gathered_indptr, (size_t)e->n_own + 1, sizeof(int64_t));
         memory_release(MEMORY_OTHER, side->column, (size_t)e->dataset->n_node, sizeof(uint32_t));
+        free(side->levels);
         free(side->counts);
     }
 }

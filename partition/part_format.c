@@ -60,6 +60,7 @@ static bool count_elements(const struct part_header *header, uint64_t *n_out)
         n_out[part_side_section(d, PART_SIDE_NODE)] = n_out[part_side_section(d, PART_SIDE_DEGREE)];
         n_out[part_side_section(d, PART_SIDE_TYPES)] = there && header->n_relation > 0 ? (uint64_t)total->n_edge : 0;
         n_out[part_side_section(d, PART_SIDE_WEIGHTS)] = n_out[part_side_section(d, PART_SIDE_TYPES)];
+        n_out[part_side_section(d, PART_SIDE_LEVELS)] = there ? n_part * (uint64_t)header->n_level : 0;
     }
     return true;
 }
@@ -89,13 +90,14 @@ bool part_layout(struct part_header *header)
     return true;
 }
 
-void part_header_init(struct part_header *header, const struct dataset *dataset, int32_t n_part)
+void part_header_init(struct part_header *header, const struct dataset *dataset, const struct partition *partition)
 {
     memset(header, 0, sizeof *header);
     memcpy(header->magic, PART_MAGIC, sizeof header->magic);
     header->version = PART_VERSION;
     header->n_section = PART_SECTION_N;
-    header->n_part = n_part;
+    header->n_part = partition->n_part;
+    header->n_level = partition->n_level;
     header->n_node = dataset->n_node;
     header->n_feature = dataset->n_feature;
     memcpy(header->n_split, dataset->n_split, sizeof header->n_split);

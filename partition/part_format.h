@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define PART_MAGIC "TRNDPART"
-#define PART_VERSION 4u
+#define PART_VERSION 5u
 #define PART_ALIGN 64
 #define PART_N_PART_MOST 65536
 
@@ -35,6 +35,7 @@
     X(IN_NODE,         "in node",          uint32_t)           \
     X(IN_TYPES,        "in types",         uint16_t)           \
     X(IN_WEIGHTS,      "in weights",       float)              \
+    X(IN_LEVELS,       "in levels",        int64_t)            \
     X(OUT_BLOCKS,      "out blocks",       struct part_counts) \
     X(OUT_ROWS,        "out rows",         uint32_t)           \
     X(OUT_INDPTR,      "out indptr",       int64_t)            \
@@ -42,7 +43,8 @@
     X(OUT_DEGREE,      "out degree",       uint32_t)           \
     X(OUT_NODE,        "out node",         uint32_t)           \
     X(OUT_TYPES,       "out types",        uint16_t)           \
-    X(OUT_WEIGHTS,     "out weights",      float)
+    X(OUT_WEIGHTS,     "out weights",      float)              \
+    X(OUT_LEVELS,      "out levels",       int64_t)
 
 enum part_section {
 #define X(name, text, type) PART_SECTION_##name,
@@ -60,7 +62,8 @@ enum part_side {
     PART_SIDE_DEGREE,
     PART_SIDE_NODE,
     PART_SIDE_TYPES,
-    PART_SIDE_WEIGHTS
+    PART_SIDE_WEIGHTS,
+    PART_SIDE_LEVELS
 };
 
 /* One block's counts. Blocks lie one after another in the direction's sections; the diagonal has no rows,
@@ -92,6 +95,7 @@ struct part_header {
     int64_t n_feature_value; /* stored values of sparse features */
     int64_t n_split[4];
     int64_t n_relation; /* 0: untyped, no types and no weights */
+    int64_t n_level;    /* 0: own rows are not ordered by hop */
     int32_t n_class;
     uint8_t multi_label;
     uint8_t symmetric;
@@ -115,8 +119,17 @@ size_t part_section_element(enum part_section section);
  * false when they overflow: no part can be that large. */
 bool part_layout(struct part_header *header);
 
-/* Fill the header's counts of the dataset: everything but part, n_own, n_feature_value and total. */
-void part_header_init(struct part_header *header, const struct dataset *dataset, int32_t n_part);
+/* Fill the header's counts of dataset and partition: everything but part, n_own, n_feature_value and total. */
+void part_header_init(struct part_header *header, const struct dataset *dataset, const struct partition *partition);
+
+/* The level by level part of part_sizes_build, and of part_sizes_release. errors  STATUS_NOMEM */
+enum status part_sizes_levels(const struct dataset *dataset, const struct partition *partition, struct part_sizes *sizes);
+void part_sizes_levels_release(struct part_sizes *sizes, int32_t n_part);
+
+/* Check an otherwise open part's levels and fill in its tables: counts within the payloads, training rows alone on level 0, no
+ * edge that skips a hop. errors  STATUS_DATA */
+enum status part_levels_open(const void *bytes, struct part *part);
+void part_levels_close(struct part *part);
 
 /* part_open, with or without looking at the checksums (a fuzzer gets past them only so). */
 enum status part_check(const void *bytes, size_t n_bytes, bool checksums, struct part *out);

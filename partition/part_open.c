@@ -5,6 +5,7 @@
  */
 #include "partition/part.h"
 #include "partition/part_format.h"
+#include "partition/reach.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
 
@@ -52,6 +53,9 @@ static enum status check_scalars(const struct part_header *h)
     }
     if (h->n_relation < 0 || h->n_relation > UINT16_MAX + 1 || (h->n_relation > 0 && h->symmetric)) {
         return fail("header: expected at most 65536 relations, and none where the graph is symmetric");
+    }
+    if (h->n_level < 0 || h->n_level > REACH_N_LEVEL_MOST) {
+        return fail("header: expected at most 16 levels of rows");
     }
     if (h->n_class < 0 || h->n_feature < 0 || h->n_feature > INT32_MAX || h->n_feature_value < 0) {
         return fail("header: expected numbers of classes, features and feature values that are not negative");
@@ -410,6 +414,7 @@ static void point_rows(const struct reader *in)
     p->multi_label = h->multi_label;
     p->symmetric = h->symmetric;
     p->n_relation = (int32_t)h->n_relation;
+    p->n_level = (int32_t)h->n_level;
     p->loops = (enum dataset_loops)h->loops;
     memcpy(p->n_split, h->n_split, sizeof p->n_split);
     p->n_bytes = h->n_bytes;
@@ -447,11 +452,14 @@ enum status part_check(const void *bytes, size_t n_bytes, bool checksums, struct
     if (status == STATUS_OK) {
         status = check_degrees(&part);
     }
+    if (status == STATUS_OK) {
+        open_send(&part);
+        status = part_levels_open(bytes, &part);
+    }
     if (status != STATUS_OK) {
         part_release(&part);
         return status;
     }
-    open_send(&part);
     *out = part;
     return STATUS_OK;
 }
@@ -463,6 +471,7 @@ enum status part_open(const void *bytes, size_t n_bytes, struct part *out)
 
 void part_release(struct part *part)
 {
+    part_levels_close(part);
     for (int d = PART_DIRECTION_N - 1; d >= 0; d--) {
         if (d == PART_DIRECTION_IN || part->block[d] != part->block[PART_DIRECTION_IN]) {
             free(part->block[d]);

@@ -51,7 +51,7 @@ static enum status encoded_size(const struct dataset *dataset, const struct part
 {
     int64_t n_part = partition->n_part;
     struct part_header header;
-    part_header_init(&header, dataset, partition->n_part);
+    part_header_init(&header, dataset, partition);
     header.n_own = sizes->n_own;
     header.n_feature_value = header.features == PART_FEATURES_SPARSE ? sizes->n_feature_value : 0;
     struct part_counts *in = &header.total[PART_DIRECTION_IN], *out = &header.total[PART_DIRECTION_OUT];
@@ -131,6 +131,7 @@ enum status part_sizes_build(const struct dataset *dataset, const struct partiti
     for (int32_t p = 0; p < n_part; p++) {
         sizes[p].n_payload[PART_DIRECTION_OUT] = table + (TABLE_ROW * n_part + p) * n_part;
     }
+    status = status == STATUS_OK ? part_sizes_levels(dataset, partition, sizes) : status;
     if (status != STATUS_OK) {
         part_sizes_release(sizes, partition->n_part);
         return status;
@@ -144,6 +145,7 @@ void part_sizes_release(struct part_sizes *sizes, int32_t n_part)
     if (sizes == NULL) {
         return;
     }
+    part_sizes_levels_release(sizes, n_part);
     /* The first part's IN payloads are the start of the tables. */
     memory_release(MEMORY_OTHER, sizes[0].n_payload[PART_DIRECTION_IN], table_entries(n_part), sizeof(int64_t));
     free(sizes);

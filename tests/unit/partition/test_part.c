@@ -1,5 +1,6 @@
 /* Parts against the graph they were cut from: no edge, row or feature lost, doubled or moved. */
 #include "partition/part.h"
+#include "partition/reach.h"
 #include "protocol/memory.h"
 #include "tests/support/tiny_graph.h"
 
@@ -28,7 +29,7 @@ static void reverse(struct partition *partition)
     }
 }
 
-static void cut_open(const struct tiny_graph *graph, int n_part, int method, struct cut *cut)
+static void cut_open(const struct tiny_graph *graph, int n_part, int method, int n_level, struct cut *cut)
 {
     struct job job;
     job_defaults(&job);
@@ -38,6 +39,11 @@ static void cut_open(const struct tiny_graph *graph, int n_part, int method, str
     cut->dataset = tiny_build(graph);
     cr_assert_eq(partition_build(&cut->dataset, &job, &cut->partition), STATUS_OK, "%s", status_reason());
     reverse(&cut->partition);
+    if (n_level > 0) {
+        struct reach reach;
+        cr_assert_eq(reach_build(&cut->dataset, n_level, &reach), STATUS_OK);
+        cr_assert_eq(reach_order(&reach, &cut->partition), STATUS_OK);
+    }
     cut->bytes = calloc((size_t)n_part, sizeof *cut->bytes);
     cut->n_bytes = calloc((size_t)n_part, sizeof *cut->n_bytes);
     cut->part = calloc((size_t)n_part, sizeof *cut->part);
@@ -60,7 +66,7 @@ static void cut_close(struct cut *cut)
     tiny_release(&cut->dataset);
 }
 
-/* All kinds of graph, typed ones among them, each with K = 1, 2, 3, 7 and two methods. */
+/* All kinds of graph, typed ones among them, each with K = 1, 2, 3, 7 and two methods, some ordered by hop. */
 static void for_every_cut(void (*check)(struct cut *cut))
 {
     const int n_parts[] = {1, 2, 3, 7};
@@ -76,7 +82,7 @@ static void for_every_cut(void (*check)(struct cut *cut))
         for (int k = 0; k < 4; k++) {
             for (int m = 0; m < 2; m++) {
                 struct cut cut;
-                cut_open(&graph, n_parts[k], m == 0 ? JOB_METHOD_BLOCK : JOB_METHOD_RANDOM, &cut);
+                cut_open(&graph, n_parts[k], m == 0 ? JOB_METHOD_BLOCK : JOB_METHOD_RANDOM, m * (kind % 4), &cut);
                 check(&cut);
                 cut_close(&cut);
             }
@@ -286,12 +292,45 @@ Test(part, the_sizes_planned_are_the_sizes_encoded)
     for_every_cut(sizes_agree);
 }
 
+static void levels_agree(struct cut *cut)
+{
+    int n_part = cut->partition.n_part, n_level = cut->partition.n_level;
+    struct part_sizes *sizes;
+    cr_assert_eq(part_sizes_build(&cut->dataset, &cut->partition, &sizes), STATUS_OK);
+    for (int p = 0; p < n_part; p++) {
+        const struct part *part = &cut->part[p];
+        cr_assert_eq(part->n_level, n_level);
+        for (int l = 0; l < n_level; l++) {
+            cr_assert_eq(sizes[p].n_own_level[l], part_rows_own(part, l));
+            for (int d = 0; d < PART_DIRECTION_N; d++) {
+                cr_assert_eq(sizes[p].n_edge_level[d][l], part_edges(part, (enum part_direction)d, l));
+                for (int j = 0; j < n_part; j++) {
+                    int64_t taken = p == j ? 0 : part_rows_taken(part, (enum part_direction)d, j, l);
+                    cr_assert_eq(sizes[p].n_payload_level[d][l * n_part + j], taken);
+                    cr_assert_eq(part_rows_given(&cut->part[j], (enum part_direction)d, p, l), taken);
+                }
+            }
+        }
+        for (int64_t r = 0; r < part->n_own && n_level > 0; r++) {
+            for (int l = 0; l < n_level; l++) {
+                cr_assert_eq(r < part_rows_own(part, l), cut->partition.hop[part->node[r]] <= l);
+            }
+        }
+    }
+    part_sizes_release(sizes, n_part);
+}
+
+Test(part, both_ends_count_the_same_rows_on_every_level)
+{
+    for_every_cut(levels_agree);
+}
+
 Test(part, encoding_twice_gives_the_same_bytes)
 {
     struct tiny_graph graph = {.n_node = 60, .n_draw = 400, .seed = 3};
     struct cut a, b;
-    cut_open(&graph, 3, JOB_METHOD_RANDOM, &a);
-    cut_open(&graph, 3, JOB_METHOD_RANDOM, &b);
+    cut_open(&graph, 3, JOB_METHOD_RANDOM, 2, &a);
+    cut_open(&graph, 3, JOB_METHOD_RANDOM, 2, &b);
     for (int p = 0; p < 3; p++) {
         cr_assert_eq(a.n_bytes[p], b.n_bytes[p]);
         cr_assert_eq(memcmp(a.bytes[p], b.bytes[p], a.n_bytes[p]), 0);
@@ -305,7 +344,7 @@ Test(part, long_rows_come_out_ascending)
     /* part_open checks the order; rows of some 350 columns take the radix sort. */
     struct tiny_graph graph = {.n_node = 700, .n_draw = 400000, .symmetric = true, .seed = 9};
     struct cut cut;
-    cut_open(&graph, 2, JOB_METHOD_RANDOM, &cut);
+    cut_open(&graph, 2, JOB_METHOD_RANDOM, 0, &cut);
     cr_assert_gt(cut.part[0].block[0][0].n_edge / cut.part[0].n_own, 100);
     cut_close(&cut);
 }
@@ -315,7 +354,7 @@ Test(part, encoding_gives_back_all_memory_but_the_bytes)
     struct tiny_graph graph = {.n_node = 60, .n_draw = 400, .seed = 3};
     struct cut cut;
     int64_t before = memory_now(MEMORY_N);
-    cut_open(&graph, 3, JOB_METHOD_BLOCK, &cut);
+    cut_open(&graph, 3, JOB_METHOD_BLOCK, 0, &cut);
     cut_close(&cut);
     cr_assert_eq(memory_now(MEMORY_N), before);
 }

@@ -1,5 +1,6 @@
 /* Encoded parts that are not what they say: each is refused, and the reason names the place and what was expected. */
 #include "partition/part_format.h"
+#include "partition/reach.h"
 #include "protocol/memory.h"
 #include "tests/support/tiny_graph.h"
 
@@ -12,7 +13,7 @@
 static char *bytes; /* part 1 of 3 of a directed graph with sparse features, 64-byte aligned */
 static size_t n_bytes;
 
-static void encode(const struct tiny_graph *graph)
+static void encode_ordered(const struct tiny_graph *graph, int n_level)
 {
     struct job job;
     struct partition partition;
@@ -23,12 +24,22 @@ static void encode(const struct tiny_graph *graph)
     job.partition.method = JOB_METHOD_RANDOM;
     snprintf(job.partition.cache, sizeof job.partition.cache, "off");
     cr_assert_eq(partition_build(&dataset, &job, &partition), STATUS_OK);
+    if (n_level > 0) {
+        struct reach reach;
+        cr_assert_eq(reach_build(&dataset, n_level, &reach), STATUS_OK);
+        cr_assert_eq(reach_order(&reach, &partition), STATUS_OK);
+    }
     cr_assert_eq(part_encode(&dataset, &partition, 1, &encoded, &n_bytes), STATUS_OK);
     bytes = aligned_alloc(PART_ALIGN, (n_bytes + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN);
     memcpy(bytes, encoded, n_bytes);
     memory_release(MEMORY_OTHER, encoded, n_bytes, 1);
     partition_release(&partition);
     tiny_release(&dataset);
+}
+
+static void encode(const struct tiny_graph *graph)
+{
+    encode_ordered(graph, 0);
 }
 
 static void encode_directed(void)
@@ -116,7 +127,7 @@ Test(part_open, a_header_that_cannot_be_is_refused_by_what_it_says)
     const uint32_t one = 1, ff = UINT32_MAX;
     const uint8_t three = 3;
     broken_at(HEADER(magic), "TRNDPARA", 8, "expected the magic word TRNDPART");
-    broken_at(HEADER(version), &one, 4, "version 1 with 25 sections, expected version 4 with 25");
+    broken_at(HEADER(version), &one, 4, "version 1 with 27 sections, expected version 5 with 27");
     broken_at(HEADER(part), &ff, 4, "a part number below the number of parts");
     broken_at(HEADER(n_part), &ff, 4, "a part number below the number of parts");
     broken_i64(HEADER(n_own), 31, "1 to n_node own rows");
@@ -236,4 +247,47 @@ Test(part_open, types_and_weights_out_of_range_or_order_are_refused)
     broken_i64(HEADER(n_relation), 0, "counts that fit the bytes");
     const uint8_t one = 1;
     broken_at(HEADER(symmetric), &one, 1, "none where the graph is symmetric");
+}
+
+/* A directed graph of few edges: rows of every hop, and some of none. */
+static void encode_by_hop(void)
+{
+    free(bytes);
+    struct tiny_graph graph = {.n_node = 60, .n_draw = 90, .seed = 9};
+    encode_ordered(&graph, 3);
+}
+
+Test(part_open, levels_that_do_not_fit_the_rows_are_refused)
+{
+    const int64_t none[3] = {0, 0, 0};
+    struct part part;
+    encode_by_hop();
+    cr_assert_eq(part_open(bytes, n_bytes, &part), STATUS_OK, "%s", status_reason());
+    int64_t training = part_rows_own(&part, 0), all = part.n_own, q = 0;
+    cr_assert(training > 0 && part_rows_own(&part, 1) > training && part_rows_own(&part, 2) < all);
+    const struct part_block *b = part.block[PART_DIRECTION_IN];
+    while (q == 1 || b[q].n_row == 0 || b[q].rows[0] >= training) {
+        q++; /* some training row here has an edge from there */
+    }
+    part_release(&part);
+    broken_i64(HEADER(n_level), 17, "at most 16 levels");
+    broken_i64(HEADER(n_level), -1, "at most 16 levels");
+    broken_i64(HEADER(n_level), 2, "counts that fit the bytes");
+    broken_i64(entry(PART_SECTION_IN_LEVELS, 3), training + 1, "expected the training rows on level 0");
+    broken_i64(entry(PART_SECTION_OUT_LEVELS, 3), training + 1, "part 1: expected the same own rows in both directions");
+    broken_i64(entry(PART_SECTION_IN_LEVELS, 4), training - 1, "part 1: expected counts that do not fall, within the rows there are");
+    broken_i64(entry(PART_SECTION_IN_LEVELS, 0), -1, "part 0: expected counts that do not fall, within the rows there are");
+    broken_i64(entry(PART_SECTION_IN_LEVELS, 5), all + 1, "counts that do not fall, within the rows there are");
+    broken_at(entry(PART_SECTION_IN_LEVELS, 3 * q), none, sizeof none, "expected no edge that skips a hop");
+}
+
+Test(part_open, every_byte_of_a_part_with_levels_counts)
+{
+    struct part part;
+    encode_by_hop();
+    for (size_t i = 0; i < n_bytes; i++) {
+        bytes[i] ^= 0x10;
+        cr_assert_eq(part_open(bytes, n_bytes, &part), STATUS_DATA, "byte %zu of %zu may be anything", i, n_bytes);
+        bytes[i] ^= 0x10;
+    }
 }
