@@ -140,6 +140,13 @@ void dataset_feature_rows(const struct dataset *dataset, const uint32_t *node, i
     }
 }
 
+bool dataset_is_embedded(const struct dataset *dataset, int64_t node)
+{
+    int64_t first = dataset->feature_indptr[node];
+    return dataset->embedded.n_run > 0 && dataset->feature_indptr[node + 1] > first &&
+           embedded_has(&dataset->embedded, dataset->feature_indices[first]);
+}
+
 void dataset_fingerprint(const struct dataset *dataset, char out[33])
 {
     XXH3_state_t *state = XXH3_createState();

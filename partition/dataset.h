@@ -6,6 +6,7 @@
 #ifndef PARTITION_DATASET_H
 #define PARTITION_DATASET_H
 
+#include "protocol/embedded.h"
 #include "protocol/job.h"
 #include "protocol/status.h"
 
@@ -27,6 +28,7 @@ struct dataset {
     int64_t n_edge;    /* stored, after symmetrising, de-duplicating and taking loops out */
     int64_t n_feature; /* columns */
     bool features_typed; /* of several node types side by side, or a column per node where there are none */
+    struct embedded embedded; /* columns of nodes without features: a one at its own column is such a node's only entry */
     int32_t n_class;   /* classes, or label columns when multi_label */
     bool multi_label;
     bool symmetric;    /* (u,v) is stored whenever (v,u) is; never said of typed edges */
@@ -76,6 +78,9 @@ void dataset_release(struct dataset *dataset);
  *   shapes  node n_row · out n_row × n_feature, dense also where the features are sparse
  */
 void dataset_feature_rows(const struct dataset *dataset, const uint32_t *node, int64_t n_row, float *out);
+
+/* Does this node's one entry of the sparse features stand in a column of its own? */
+bool dataset_is_embedded(const struct dataset *dataset, int64_t node);
 
 /* A 128-bit name of the graph's structure (nodes, edges, types; not features), as 32 hex digits and a NUL:
  * the partition cache's key. */
