@@ -9,6 +9,7 @@
 #ifndef MODELS_DEVICE_H
 #define MODELS_DEVICE_H
 
+#include "protocol/embedded.h"
 #include "protocol/memory.h"
 #include "protocol/random.h"
 #include "protocol/status.h"
@@ -33,7 +34,9 @@ struct device_block {
     void *schedule; /* the device's own: row ranges of even work, heavy rows; made by block_open */
 };
 
-/* Sparse feature rows: n_row × n_col, CSR. `by_column` is the device's own transpose for weight gradients (made by csr_open). */
+/* Sparse feature rows: n_row × n_col, CSR. `by_column` is the device's own transpose for weight gradients (made by csr_open).
+ * Some rows may instead have a column of their own, beside the n_col that are shared, and in it a one and nothing else: an
+ * embedding. Values given for a csr's own are n_value, and behind them n_embedded, one for each such row. */
 struct device_csr {
     int64_t n_row;
     int64_t n_col;
@@ -41,6 +44,10 @@ struct device_csr {
     const int64_t *indptr;
     const uint32_t *cols;
     const float *values;
+    const struct embedded *embedded;  /* which of all columns are single rows' own (host); NULL: none */
+    int64_t n_embedded;
+    const uint32_t *embedded_rows;    /* n_embedded: ascending */
+    const uint32_t *embedded_columns; /* n_embedded: among all columns */
     void *by_column;
 };
 
@@ -190,10 +197,16 @@ struct device_ops {
     void (*csr_linear_backward_weight)(struct device *device, const struct device_csr *csr, const float *values,
                                        int64_t f_out, const float *grad_y, void *scratch, float *grad_w);
     size_t (*csr_linear_scratch)(int64_t n_col, int64_t f_out); /* for wᵀ and grad_wᵀ */
-    /* out[e] = dropout of the stored value at (row, column): the same mask as on a dense row. out n_value */
+    /* y[row] += value · table[k] for the k-th row with a column of its own. table n_embedded × f · y n_row × f */
+    void (*csr_embed_forward)(struct device *device, const struct device_csr *csr, const float *values, int64_t f,
+                              const float *table, float *y);
+    /* grad_table[k] = value · grad_y[row] */
+    void (*csr_embed_backward)(struct device *device, const struct device_csr *csr, const float *values, int64_t f,
+                               const float *grad_y, float *grad_table);
+    /* out[e] = dropout of the stored value at (row, column): the same mask as on a dense row. out n_value + n_embedded */
     void (*csr_dropout)(struct device *device, const struct device_csr *csr, const struct device_activate *activate,
                         float *out);
-    /* Dense rows of the csr: out n_row × n_col */
+    /* Dense rows of the csr, all columns: out n_row × (n_col + the embedded ones) */
     void (*csr_dense)(struct device *device, const struct device_csr *csr, float *out);
 
     /* --- pointwise; x and y may be the same array --- */

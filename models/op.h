@@ -20,7 +20,9 @@ struct op_call {
     struct random_key key;         /* seed, epoch, this op's number, DROPOUT */
 
     const struct device_csr *csr;  /* the part's sparse features; read when in[0] is sparse */
-    const float *in[OP_N_IN];      /* a sparse value: its n_value stored values (NULL: the csr's own) */
+    const float *embeddings;       /* param[0]'s, of the rows that have one: csr->n_embedded × columns of out; NULL: none */
+    float *grad_embeddings;        /* overwritten; NULL: not wanted */
+    const float *in[OP_N_IN];      /* a sparse value: its n_value + n_embedded stored values (NULL: the csr's own) */
     float *out;                    /* likewise */
     float *aux;                    /* n × aux_width(op), kept from forward to backward */
     const float *param[OP_N_PARAM];

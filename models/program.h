@@ -8,6 +8,7 @@
 #define MODELS_PROGRAM_H
 
 #include "models/device.h"
+#include "protocol/embedded.h"
 #include "protocol/job.h"
 #include "protocol/status.h"
 
@@ -81,7 +82,10 @@ struct parameter {
     char name[PROGRAM_NAME_BYTES]; /* PyTorch Geometric's: "convs.0.lin.weight" */
     int n_dim;
     int64_t shape[PROGRAM_N_DIM];
-    int64_t offset;         /* first float in the parameter arena */
+    int64_t n_shared;       /* floats in the parameter arena: all, or with embeddings those of shared columns, as rows × them */
+    int64_t offset;         /* the first of them */
+    int64_t embedding_at;   /* -1: no embeddings. Else its column of a node that has one lies, shape[0] floats, with the node's
+                             * part: in the part's embeddings, n_embedded · embedding_at floats after their beginning, node after node */
     double bound;
     float fill;
     bool trains;            /* false: kept and written, never stepped (gin's fixed eps) */
@@ -96,6 +100,8 @@ struct program {
     int labels;             /* the op of kind LABELS; -1: the loss is over all training rows */
     int logits;             /* the output value, n_class wide */
     int64_t n_weight;       /* floats in the parameter arena; each tensor starts on a multiple of 16 */
+    int64_t n_embedding;    /* floats of weights at each embedded column: they lie with the part that owns the node */
+    struct embedded embedded; /* owned: which columns of the features */
     int32_t n_relation;     /* of the edges; 0: untyped */
 };
 
@@ -106,6 +112,7 @@ struct program_input {
     bool is_sparse;         /* features are CSR */
     bool is_typed;          /* features are those of several node types side by side, or one column per node */
     int32_t n_relation;     /* of typed edges; 0: untyped */
+    struct embedded embedded; /* columns of sparse features that are one node's own */
 };
 
 /* Build the job's model for this data.
@@ -125,7 +132,8 @@ void program_release(struct program *program);
 void program_init(const struct program_input *input, struct program *out);
 
 /* Builder's alphabet: each appends one op and returns its output value (parameters: returns the parameter).
- * They cannot fail: the lists grow with memory_alloc. Sparse values go through linear and dropout only.
+ * They cannot fail: the lists grow with memory_alloc. Sparse values go through linear and dropout only, and a weight that they
+ * are multiplied with has embeddings where the features have embedded columns: it is no other op's.
  * A parameter of 0 rows has one dimension, `columns` long. */
 int program_param(struct program *program, const char *name, int64_t rows, int64_t columns, double bound);
 int program_linear(struct program *program, int in, int weight, int bias);
@@ -164,8 +172,16 @@ int program_tensor(struct program *program, const char *name, int n_dim, const i
 /* Elements of a parameter. */
 int64_t parameter_size(const struct parameter *parameter);
 
-/* Draw the initial weights into host memory, n_weight floats, from (seed, tensor, element) alone. */
+/* Feature columns without the embedded ones. */
+int64_t program_n_shared(const struct program *program);
+
+/* Floats of all weights: the arena, and embeddings of all nodes. */
+int64_t program_n_weight(const struct program *program);
+
+/* Draw the initial weights into host memory, from (seed, tensor, element) alone: the arena's n_weight floats; the embeddings of
+ * n nodes with these columns, n × n_embedding. */
 void program_init_weights(const struct program *program, uint64_t seed, float *weights);
+void program_init_embeddings(const struct program *program, uint64_t seed, int64_t n, const uint32_t *column, float *embeddings);
 
 /* Print one line per op ("3 add v4 = 0.9·v3 + 0.1·v2  [7]"), for tests, --plan and people. */
 void program_print(const struct program *program, FILE *file);

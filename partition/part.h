@@ -50,9 +50,12 @@ struct part {
     int32_t n_part;
     int64_t n_own;
     int64_t n_node;      /* of the whole graph */
-    int64_t n_feature;
+    int64_t n_feature;   /* columns, of all nodes */
+    int64_t n_shared;    /* of those, the ones that are not one node's own */
     bool features_typed;
     int64_t n_feature_value; /* stored values of sparse features */
+    struct embedded embedded; /* the other columns, of all nodes */
+    int64_t n_embedded;  /* own rows that have such a column, and nothing else */
     int32_t n_class;
     bool multi_label;
     bool symmetric;
@@ -72,8 +75,10 @@ struct part {
 
     const float *features;          /* n_own × n_feature, or NULL when sparse */
     const int64_t *feature_indptr;  /* n_own + 1, or NULL when dense */
-    const uint32_t *feature_indices;
+    const uint32_t *feature_indices; /* numbers of shared columns */
     const float *feature_data;
+    const uint32_t *embedded_rows;   /* n_embedded: ascending; a one at … */
+    const uint32_t *embedded_columns; /* … this column of all */
 
     struct part_block *block[PART_DIRECTION_N]; /* n_part each; both the same when symmetric */
     struct part_send *send[PART_DIRECTION_N];   /* n_part each */
@@ -91,7 +96,8 @@ int64_t part_edges(const struct part *part, enum part_direction d, int32_t level
 struct part_sizes {
     int64_t n_own;
     int64_t n_edge;                      /* stored edges into the part */
-    int64_t n_feature_value;             /* stored feature values */
+    int64_t n_feature_value;             /* stored feature values, in shared columns */
+    int64_t n_embedded;                  /* own rows with a column of their own */
     int64_t n_bytes;                     /* of the encoded part */
     int64_t *n_payload[PART_DIRECTION_N]; /* n_part: rows taken from each other part; 0 at its own place */
     int64_t *n_block_edge;               /* n_part: edges from each part (IN) */

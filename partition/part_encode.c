@@ -300,12 +300,26 @@ static void write_sparse_features(const struct encoder *e, void *bytes)
     int64_t *indptr = section(e, bytes, PART_SECTION_FEATURE_INDPTR);
     uint32_t *indices = section(e, bytes, PART_SECTION_FEATURE_INDICES);
     float *data = section(e, bytes, PART_SECTION_FEATURE_DATA);
+    uint32_t *rows = section(e, bytes, PART_SECTION_EMBEDDED_ROWS);
+    uint32_t *columns = section(e, bytes, PART_SECTION_EMBEDDED_COLUMNS);
     for (int64_t r = 0; r < e->n_own; r++) {
         int64_t first = dataset->feature_indptr[e->node[r]];
         int64_t n = dataset->feature_indptr[e->node[r] + (int64_t)1] - first;
-        memcpy(indices + indptr[r], dataset->feature_indices + first, (size_t)n * sizeof *indices);
+        const uint32_t *from = dataset->feature_indices + first;
+        if (dataset_is_embedded(dataset, e->node[r])) {
+            *rows++ = (uint32_t)r;
+            *columns++ = from[0];
+            n = 0;
+        }
+        for (int64_t i = 0; i < n; i++) {
+            indices[indptr[r] + i] = (uint32_t)embedded_shared(&dataset->embedded, from[i]);
+        }
         memcpy(data + indptr[r], dataset->feature_data + first, (size_t)n * sizeof *data);
         indptr[r + 1] = indptr[r] + n;
+    }
+    struct embedded_run *run = section(e, bytes, PART_SECTION_EMBEDDED_RUNS);
+    for (int32_t i = 0; i < dataset->embedded.n_run; i++) {
+        run[i] = dataset->embedded.run[i];
     }
 }
 
@@ -343,9 +357,8 @@ static void header_count(struct encoder *e)
     part_header_init(&e->header, dataset, e->partition);
     e->header.part = e->part;
     e->header.n_own = e->n_own;
-    for (int64_t r = 0; r < e->n_own && e->header.features == PART_FEATURES_SPARSE; r++) {
-        e->header.n_feature_value +=
-            dataset->feature_indptr[e->node[r] + (int64_t)1] - dataset->feature_indptr[e->node[r]];
+    if (e->header.features == PART_FEATURES_SPARSE) {
+        e->header.n_feature_value = part_feature_values(dataset, e->node, e->n_own, &e->header.n_embedded);
     }
     for (int d = 0; d < e->n_side; d++) {
         for (int32_t j = 0; j < e->partition->n_part; j++) {

@@ -48,6 +48,9 @@ static bool count_elements(const struct part_header *header, uint64_t *n_out)
     n_out[PART_SECTION_FEATURE_INDPTR] = sparse ? n_own + 1 : 0;
     n_out[PART_SECTION_FEATURE_INDICES] = sparse ? (uint64_t)header->n_feature_value : 0;
     n_out[PART_SECTION_FEATURE_DATA] = n_out[PART_SECTION_FEATURE_INDICES];
+    n_out[PART_SECTION_EMBEDDED_RUNS] = (uint64_t)header->n_embedded_run;
+    n_out[PART_SECTION_EMBEDDED_ROWS] = (uint64_t)header->n_embedded;
+    n_out[PART_SECTION_EMBEDDED_COLUMNS] = (uint64_t)header->n_embedded;
     for (enum part_direction d = PART_DIRECTION_IN; d < PART_DIRECTION_N; d++) {
         const struct part_counts *total = &header->total[d];
         bool there = d == PART_DIRECTION_IN || !header->symmetric;
@@ -100,6 +103,7 @@ void part_header_init(struct part_header *header, const struct dataset *dataset,
     header->n_level = partition->n_level;
     header->n_node = dataset->n_node;
     header->n_feature = dataset->n_feature;
+    header->n_embedded_run = dataset->embedded.n_run;
     memcpy(header->n_split, dataset->n_split, sizeof header->n_split);
     header->n_relation = dataset->n_relation;
     header->n_class = dataset->n_class;
@@ -110,4 +114,18 @@ void part_header_init(struct part_header *header, const struct dataset *dataset,
     header->features = dataset->n_feature == 0           ? PART_FEATURES_NONE
                        : dataset->feature_indptr != NULL ? PART_FEATURES_SPARSE
                                                          : PART_FEATURES_DENSE;
+}
+
+int64_t part_feature_values(const struct dataset *dataset, const uint32_t *node, int64_t n, int64_t *n_embedded_out)
+{
+    int64_t n_value = 0;
+    *n_embedded_out = 0;
+    for (int64_t r = 0; r < n; r++) {
+        if (dataset_is_embedded(dataset, node[r])) {
+            (*n_embedded_out)++;
+        } else {
+            n_value += dataset->feature_indptr[node[r] + (int64_t)1] - dataset->feature_indptr[node[r]];
+        }
+    }
+    return n_value;
 }

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define PART_MAGIC "TRNDPART"
-#define PART_VERSION 5u
+#define PART_VERSION 6u
 #define PART_ALIGN 64
 #define PART_N_PART_MOST 65536
 
@@ -27,6 +27,9 @@
     X(FEATURE_INDPTR,  "feature indptr",   int64_t)            \
     X(FEATURE_INDICES, "feature indices",  uint32_t)           \
     X(FEATURE_DATA,    "feature data",     float)              \
+    X(EMBEDDED_RUNS,   "embedded runs",    struct embedded_run) \
+    X(EMBEDDED_ROWS,   "embedded rows",    uint32_t)           \
+    X(EMBEDDED_COLUMNS, "embedded columns", uint32_t)          \
     X(IN_BLOCKS,       "in blocks",        struct part_counts) \
     X(IN_ROWS,         "in rows",          uint32_t)           \
     X(IN_INDPTR,       "in indptr",        int64_t)            \
@@ -93,6 +96,8 @@ struct part_header {
     int64_t n_node;
     int64_t n_feature;
     int64_t n_feature_value; /* stored values of sparse features */
+    int64_t n_embedded;      /* own rows with a column of their own */
+    int64_t n_embedded_run;
     int64_t n_split[4];
     int64_t n_relation; /* 0: untyped, no types and no weights */
     int64_t n_level;    /* 0: own rows are not ordered by hop */
@@ -119,7 +124,7 @@ size_t part_section_element(enum part_section section);
  * false when they overflow: no part can be that large. */
 bool part_layout(struct part_header *header);
 
-/* Fill the header's counts of dataset and partition: everything but part, n_own, n_feature_value and total. */
+/* Fill the header's counts of dataset and partition: everything but part, n_own, n_feature_value, n_embedded and total. */
 void part_header_init(struct part_header *header, const struct dataset *dataset, const struct partition *partition);
 
 /* The level by level part of part_sizes_build, and of part_sizes_release. errors  STATUS_NOMEM */
@@ -130,6 +135,9 @@ void part_sizes_levels_release(struct part_sizes *sizes, int32_t n_part);
  * edge that skips a hop. errors  STATUS_DATA */
 enum status part_levels_open(const void *bytes, struct part *part);
 void part_levels_close(struct part *part);
+
+/* Stored values in shared columns of these nodes' sparse features, and how many of the nodes have a column of their own. */
+int64_t part_feature_values(const struct dataset *dataset, const uint32_t *node, int64_t n, int64_t *n_embedded_out);
 
 /* part_open, with or without looking at the checksums (a fuzzer gets past them only so). */
 enum status part_check(const void *bytes, size_t n_bytes, bool checksums, struct part *out);

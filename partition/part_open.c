@@ -57,6 +57,10 @@ static enum status check_scalars(const struct part_header *h)
     if (h->n_level < 0 || h->n_level > REACH_N_LEVEL_MOST) {
         return fail("header: expected at most 16 levels of rows");
     }
+    if (h->n_embedded < 0 || h->n_embedded > h->n_own || h->n_embedded_run < 0 || h->n_embedded_run > INT32_MAX ||
+        (h->n_embedded > 0 && h->n_embedded_run == 0) || (h->n_embedded_run > 0 && h->features != PART_FEATURES_SPARSE)) {
+        return fail("header: expected at most n_own embedded rows, in runs of columns of sparse features");
+    }
     if (h->n_class < 0 || h->n_feature < 0 || h->n_feature > INT32_MAX || h->n_feature_value < 0) {
         return fail("header: expected numbers of classes, features and feature values that are not negative");
     }
@@ -204,13 +208,47 @@ static enum status check_feature_rows(const struct reader *in)
             return fail_at(PART_SECTION_FEATURE_INDPTR, r + 1, "ends of rows that do not fall");
         }
         for (int64_t i = indptr[r]; i < indptr[r + 1]; i++) {
-            if (p->feature_indices[i] >= p->n_feature ||
+            if (p->feature_indices[i] >= p->n_shared ||
                 (i > indptr[r] && p->feature_indices[i] <= p->feature_indices[i - 1])) {
-                return fail_at(PART_SECTION_FEATURE_INDICES, i, "ascending columns below n_feature");
+                return fail_at(PART_SECTION_FEATURE_INDICES, i, "ascending columns below those that all nodes share");
             }
         }
     }
     return check_finite(PART_SECTION_FEATURE_DATA, p->feature_data, in->header->n_feature_value);
+}
+
+/* Which columns are single nodes' own: how many are left to all. */
+static enum status check_runs(const struct reader *in)
+{
+    struct part *p = in->part;
+    int64_t end = -1;
+    for (int32_t i = 0; i < p->embedded.n_run; i++) {
+        const struct embedded_run *run = &p->embedded.run[i];
+        if (run->begin <= end || run->end <= run->begin || run->end > p->n_feature) {
+            return fail_at(PART_SECTION_EMBEDDED_RUNS, i, "ascending runs of columns below n_feature, apart from one another");
+        }
+        end = run->end;
+    }
+    p->n_shared = p->n_feature - embedded_count(&p->embedded);
+    return STATUS_OK;
+}
+
+/* The rows here that have a column of their own. */
+static enum status check_embedded(const struct part *p)
+{
+    for (int64_t k = 0; k < p->n_embedded; k++) {
+        int64_t row = p->embedded_rows[k];
+        if (row >= p->n_own || (k > 0 && p->embedded_rows[k] <= p->embedded_rows[k - 1])) {
+            return fail_at(PART_SECTION_EMBEDDED_ROWS, k, "ascending own rows below n_own");
+        }
+        if (p->feature_indptr[row + 1] != p->feature_indptr[row]) {
+            return fail_at(PART_SECTION_EMBEDDED_ROWS, k, "a row without entries in shared columns");
+        }
+        if (!embedded_has(&p->embedded, p->embedded_columns[k])) {
+            return fail_at(PART_SECTION_EMBEDDED_COLUMNS, k, "a column in one of the runs");
+        }
+    }
+    return STATUS_OK;
 }
 
 #define DEGREE_EXPECTED "at most n_node neighbours (of each relation)"
@@ -240,7 +278,9 @@ static enum status check_rows(const struct reader *in)
         status = check_finite(PART_SECTION_FEATURES, p->features, p->n_own * p->n_feature);
     }
     if (status == STATUS_OK && p->feature_indptr != NULL) {
-        status = check_feature_rows(in);
+        status = check_runs(in);
+        status = status == STATUS_OK ? check_feature_rows(in) : status;
+        status = status == STATUS_OK ? check_embedded(p) : status;
     }
     return status;
 }
@@ -408,6 +448,8 @@ static void point_rows(const struct reader *in)
     p->n_own = h->n_own;
     p->n_node = h->n_node;
     p->n_feature = h->n_feature;
+    p->embedded = (struct embedded){.n_run = (int32_t)h->n_embedded_run, .run = section(in, PART_SECTION_EMBEDDED_RUNS)};
+    p->n_embedded = h->n_embedded;
     p->n_feature_value = h->n_feature_value;
     p->features_typed = h->features_typed;
     p->n_class = h->n_class;
@@ -428,6 +470,8 @@ static void point_rows(const struct reader *in)
     p->feature_indptr = sparse ? section(in, PART_SECTION_FEATURE_INDPTR) : NULL;
     p->feature_indices = sparse ? section(in, PART_SECTION_FEATURE_INDICES) : NULL;
     p->feature_data = sparse ? section(in, PART_SECTION_FEATURE_DATA) : NULL;
+    p->embedded_rows = section(in, PART_SECTION_EMBEDDED_ROWS);
+    p->embedded_columns = section(in, PART_SECTION_EMBEDDED_COLUMNS);
 }
 
 enum status part_check(const void *bytes, size_t n_bytes, bool checksums, struct part *out)

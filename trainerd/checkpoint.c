@@ -15,7 +15,7 @@
 #include <xxhash.h>
 
 #define CHECKPOINT_MAGIC 0x54504b4352540a89u /* "\x89\nTRCKPT" */
-#define CHECKPOINT_VERSION 1u
+#define CHECKPOINT_VERSION 2u
 #define CHECKPOINT_KEPT 2
 #define BORDER 64
 

@@ -2,10 +2,10 @@
 
 #include "partition/npy.h"
 #include "protocol/memory.h"
+#include "trainerd/embeddings.h"
 #include "trainerd/interrupt.h"
 #include "trainerd/plan.h"
 #include "trainerd/result.h"
-#include "trainerd/weights.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -25,6 +25,7 @@ struct coordinator {
     struct part_sizes *sizes;
     int32_t *rank_of_part;
     struct program program;
+    struct embeddings embeddings;
     struct plan plan;
     struct output output;
     struct fleet *fleet;
@@ -100,7 +101,7 @@ static enum status load(struct coordinator *c)
                  (int)dataset->n_class, dataset->multi_label ? "labels" : "classes", text);
     const struct program_input input = {.n_feature = dataset->n_feature, .n_class = dataset->n_class,
                                         .is_sparse = c->sparse_features, .is_typed = dataset->features_typed,
-                                        .n_relation = dataset->n_relation};
+                                        .n_relation = dataset->n_relation, .embedded = dataset->embedded};
     status = rules_check(c);
     return status == STATUS_OK ? program_build(&c->job, &input, &c->program) : status;
 }
@@ -173,6 +174,10 @@ static enum status prepare(struct coordinator *c)
     }
     status = status == STATUS_OK ? load(c) : status;
     status = status == STATUS_OK ? cut(c) : status;
+    if (status == STATUS_OK) {
+        status = embeddings_build(&c->dataset, &c->partition, c->sizes, &c->program, &c->embeddings);
+        c->training.n_embedding = c->embeddings.n_float;
+    }
     if (status != STATUS_OK) {
         return status;
     }
@@ -200,6 +205,9 @@ static enum status ship(struct coordinator *c)
     return STATUS_OK;
 }
 
+/* fleet_get and fleet_put: enum trainer_state. */
+enum { TRAINED = 1, BEST = 4 };
+
 /* Give the workers other weights than those they drew. */
 static enum status put_weights(struct coordinator *c)
 {
@@ -211,15 +219,15 @@ static enum status put_weights(struct coordinator *c)
     if (c->job.model.init[0] == '\0') {
         return STATUS_OK;
     }
-    float *weights;
-    size_t n = (size_t)c->program.n_weight;
-    enum status status = memory_acquire(MEMORY_OTHER, n, sizeof *weights, &weights);
+    struct weights weights;
+    enum status status = weights_open(&c->program, &weights);
     if (status != STATUS_OK) {
         return status;
     }
-    status = weights_load(&c->program, c->job.model.init, weights);
-    status = status == STATUS_OK ? fleet_put(c->fleet, 1, weights, c->program.n_weight) : status;
-    memory_release(MEMORY_OTHER, weights, n, sizeof *weights);
+    status = weights_load(&weights, c->job.model.init);
+    status = status == STATUS_OK ? fleet_put(c->fleet, TRAINED, weights.arena, c->program.n_weight) : status;
+    status = status == STATUS_OK ? embeddings_put(&c->embeddings, c->fleet, TRAINED, &weights) : status;
+    weights_close(&weights);
     return status;
 }
 
@@ -300,16 +308,17 @@ static enum status train(struct coordinator *c)
 static enum status write_weights(struct coordinator *c, uint32_t state, const char *name)
 {
     char path[PATH_MAX];
-    float *weights;
-    size_t n = (size_t)c->program.n_weight;
+    struct weights weights;
     enum status status = output_path(&c->output, name, path);
-    status = status == STATUS_OK ? memory_acquire(MEMORY_OTHER, n, sizeof *weights, &weights) : status;
+    status = status == STATUS_OK ? weights_open(&c->program, &weights) : status;
     if (status != STATUS_OK) {
         return status;
     }
-    status = fleet_get(c->fleet, state, weights, c->program.n_weight);
-    status = status == STATUS_OK ? weights_save(&c->program, weights, path) : status;
-    memory_release(MEMORY_OTHER, weights, n, sizeof *weights);
+    status = fleet_get(c->fleet, state, weights.arena, c->program.n_weight);
+    weights_take(&weights);
+    status = status == STATUS_OK ? embeddings_get(&c->embeddings, c->fleet, state, &weights) : status;
+    status = status == STATUS_OK ? weights_save(&weights, path) : status;
+    weights_close(&weights);
     return status;
 }
 
@@ -334,8 +343,8 @@ static enum status write_results(struct coordinator *c)
 {
     char path[PATH_MAX];
     enum status status = write_logits(c);
-    status = status == STATUS_OK ? write_weights(c, 1, "model.safetensors") : status;
-    status = status == STATUS_OK ? write_weights(c, 4, "best.safetensors") : status;
+    status = status == STATUS_OK ? write_weights(c, TRAINED, "model.safetensors") : status;
+    status = status == STATUS_OK ? write_weights(c, BEST, "best.safetensors") : status;
     status = status == STATUS_OK ? output_metrics_sync(&c->output) : status;
     status = status == STATUS_OK ? fleet_memory(c->fleet, c->memory) : status;
     status = status == STATUS_OK ? output_path(&c->output, "result.json", path) : status;
@@ -409,6 +418,7 @@ static void release(struct coordinator *c, bool is_done)
     fleet_close(c->fleet);
     output_close(&c->output, is_done);
     score_labels_release(&c->training.labels);
+    embeddings_release(&c->embeddings);
     plan_release(&c->plan);
     program_release(&c->program);
     part_sizes_release(c->sizes, c->partition.n_part);

@@ -122,11 +122,15 @@ static enum status features_open(const struct part_device_setup *setup, const st
         return STATUS_OK;
     }
     out->csr = (struct device_csr){.n_row = part->n_own,
-                                   .n_col = part->n_feature,
+                                   .n_col = part->n_shared,
                                    .n_value = part->n_feature_value,
                                    .indptr = part->feature_indptr,
                                    .cols = part->feature_indices,
-                                   .values = part->feature_data};
+                                   .values = part->feature_data,
+                                   .embedded = &setup->program->embedded,
+                                   .n_embedded = part->n_embedded,
+                                   .embedded_rows = part->embedded_rows,
+                                   .embedded_columns = part->embedded_columns};
     if (setup->program->value[0].is_sparse) {
         return setup->device->ops->csr_open(setup->device, &out->csr);
     }

@@ -24,16 +24,22 @@ static void end(void)
 
 TestSuite(model, .init = begin, .fini = end);
 
-static void check_features(const char *what, int64_t n_feature, bool sparse)
+static void check_embedded(const char *what, int64_t n_feature, bool sparse, struct embedded embedded)
 {
     struct program program;
     const struct program_input input = {.n_feature = n_feature, .n_class = N_CLASS, .is_sparse = sparse,
-                                        .is_typed = sparse && graph.n_relation > 0, .n_relation = graph.n_relation};
+                                        .is_typed = sparse && graph.n_relation > 0, .n_relation = graph.n_relation,
+                                        .embedded = embedded};
     cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
     struct gradient_case one = {.what = what, .program = &program, .graph = &graph, .zeros = sparse,
                                 .training = true};
     gradient_check(&one);
     program_release(&program);
+}
+
+static void check_features(const char *what, int64_t n_feature, bool sparse)
+{
+    check_embedded(what, n_feature, sparse, (struct embedded){.n_run = 0});
 }
 
 /* Few and many features, dense and sparse: every order of linear maps and aggregates. */
@@ -150,6 +156,26 @@ Test(model, rgcn_gives_the_gradients_of_all_its_weights)
     job.model.blocks = 2;
     check_features("rgcn, blocks", 14, false);
     check_features("rgcn, blocks", 13, true);
+}
+
+/* Beside other features, behind and before them; and nothing but embeddings, of every node. */
+Test(model, nodes_without_features_give_the_gradients_of_their_embeddings)
+{
+    const struct embedded_run between[] = {{1, 4}, {9, 13}}, all = {0, 8};
+    const int kinds[] = {JOB_KIND_RGCN, JOB_KIND_GCN, JOB_KIND_SAGE, JOB_KIND_GAT, JOB_KIND_GIN};
+    test_graph_types(&graph, 5, 3);
+    for (int k = 0; k < 5; k++) {
+        job.model.kind = kinds[k];
+        job.model.input_dropout = 0.0;
+        const char *what = job_choice_text("model", "kind", kinds[k]);
+        check_embedded(what, 13, true, (struct embedded){2, between});
+        check_embedded(what, 8, true, (struct embedded){1, &all});
+        job.model.input_dropout = 0.4;
+        check_embedded(what, 13, true, (struct embedded){2, between});
+    }
+    job.model.kind = JOB_KIND_GCN;
+    job.model.residual = job.model.residual_linear = true;
+    check_embedded("two weights over the features", 13, true, (struct embedded){2, between});
 }
 
 Test(model, layer_norm_residual_and_plain_layers_pass_gradients_through_every_model)

@@ -64,9 +64,32 @@ static uint16_t half_of(float value)
     return (uint16_t)((exponent - 1 + 15) << 10 | ((int)(fraction * 2048.0f) & 0x3ff));
 }
 
+static void fill_typed_features(struct dataset *d)
+{
+    int64_t n_own = (d->n_node + 1) / 3;
+    struct embedded_run *run = zeroed(1, sizeof *run);
+    *run = (struct embedded_run){1, 1 + n_own};
+    d->embedded = (struct embedded){.n_run = n_own > 0, .run = run};
+    d->features_typed = true;
+    d->n_feature = n_own + 2;
+    d->feature_indptr = zeroed(d->n_node + 1, sizeof *d->feature_indptr);
+    d->feature_indices = zeroed(d->n_node, sizeof *d->feature_indices);
+    d->feature_data = zeroed(d->n_node, sizeof *d->feature_data);
+    for (int64_t v = 0; v < d->n_node; v++) {
+        const int64_t column[] = {0, 1 + v / 3, 1 + n_own};
+        d->feature_indptr[v + 1] = v + 1;
+        d->feature_indices[v] = (uint32_t)column[v % 3];
+        d->feature_data[v] = v % 3 == 1 ? 1.0f : (float)v + 1.0f;
+    }
+}
+
 static void fill_features(struct dataset *d, enum tiny_features kind)
 {
     if (kind == TINY_FEATURES_NONE) {
+        return;
+    }
+    if (kind == TINY_FEATURES_TYPED) {
+        fill_typed_features(d);
         return;
     }
     d->n_feature = N_FEATURE;
@@ -147,6 +170,7 @@ void tiny_release(struct dataset *d)
     free(d->feature_indptr);
     free(d->feature_indices);
     free(d->feature_data);
+    free((void *)(uintptr_t)d->embedded.run);
     free(d->labels);
     free(d->label_rows);
     free(d->split);

@@ -263,6 +263,34 @@ Test(part, every_node_has_one_owner_with_its_labels_split_and_features_as_float3
     for_every_cut(nodes_and_rows);
 }
 
+/* What it says of the features, as whole rows. */
+static void typed_rows(struct cut *cut)
+{
+    const struct dataset *d = &cut->dataset;
+    int64_t n_embedded = 0;
+    for (int p = 0; p < cut->partition.n_part; p++) {
+        const struct part *part = &cut->part[p];
+        size_t n = (size_t)(part->n_own * d->n_feature);
+        float *rows = calloc(n, sizeof *rows), *expected = calloc(n, sizeof *expected);
+        dataset_feature_rows(d, part->node, part->n_own, expected);
+        for (int64_t r = 0; r < part->n_own; r++) {
+            for (int64_t i = part->feature_indptr[r]; i < part->feature_indptr[r + 1]; i++) {
+                rows[r * d->n_feature + embedded_column(&part->embedded, part->feature_indices[i])] = part->feature_data[i];
+            }
+        }
+        for (int64_t k = 0; k < part->n_embedded; k++) {
+            cr_assert(part->node[part->embedded_rows[k]] % 3 == 1);
+            rows[part->embedded_rows[k] * d->n_feature + part->embedded_columns[k]] = 1.0f;
+        }
+        cr_assert_arr_eq(rows, expected, n * sizeof *rows);
+        cr_assert(part->n_feature == d->n_feature && part->n_shared == 2 && part->features_typed);
+        n_embedded += part->n_embedded;
+        free(rows);
+        free(expected);
+    }
+    cr_assert_eq(n_embedded, 12, "nodes 1, 4, … 34");
+}
+
 static void sizes_agree(struct cut *cut)
 {
     int n_part = cut->partition.n_part;
@@ -275,6 +303,7 @@ static void sizes_agree(struct cut *cut)
         cr_assert_eq(sizes[p].n_bytes, (int64_t)cut->n_bytes[p]);
         cr_assert_eq(sizes[p].n_feature_value, part->feature_indptr != NULL ? part->feature_indptr[part->n_own]
                                                                             : part->n_own * part->n_feature);
+        cr_assert_eq(sizes[p].n_embedded, part->n_embedded);
         for (int j = 0; j < n_part; j++) {
             n_edge += part->block[PART_DIRECTION_IN][j].n_edge;
             cr_assert_eq(sizes[p].n_block_edge[j], part->block[PART_DIRECTION_IN][j].n_edge);
@@ -323,6 +352,18 @@ static void levels_agree(struct cut *cut)
 Test(part, both_ends_count_the_same_rows_on_every_level)
 {
     for_every_cut(levels_agree);
+}
+
+Test(part, rows_with_a_column_of_their_own_are_told_apart_and_nothing_of_the_features_is_lost)
+{
+    const struct tiny_graph graph = {.n_node = 37, .n_draw = 120, .features = TINY_FEATURES_TYPED, .n_relation = 3, .seed = 4};
+    for (int n_part = 1; n_part < 9; n_part += 3) {
+        struct cut cut;
+        cut_open(&graph, n_part, JOB_METHOD_RANDOM, 2, &cut);
+        typed_rows(&cut);
+        sizes_agree(&cut);
+        cut_close(&cut);
+    }
 }
 
 Test(part, encoding_twice_gives_the_same_bytes)

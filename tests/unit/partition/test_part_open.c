@@ -48,6 +48,13 @@ static void encode_directed(void)
     encode(&graph);
 }
 
+static void encode_typed(void)
+{
+    free(bytes);
+    struct tiny_graph graph = {.n_node = 60, .n_draw = 200, .features = TINY_FEATURES_TYPED, .n_relation = 2, .seed = 6};
+    encode(&graph);
+}
+
 static void encode_dense(void)
 {
     free(bytes);
@@ -127,7 +134,7 @@ Test(part_open, a_header_that_cannot_be_is_refused_by_what_it_says)
     const uint32_t one = 1, ff = UINT32_MAX;
     const uint8_t three = 3;
     broken_at(HEADER(magic), "TRNDPARA", 8, "expected the magic word TRNDPART");
-    broken_at(HEADER(version), &one, 4, "version 1 with 27 sections, expected version 5 with 27");
+    broken_at(HEADER(version), &one, 4, "version 1 with 30 sections, expected version 6 with 30");
     broken_at(HEADER(part), &ff, 4, "a part number below the number of parts");
     broken_at(HEADER(n_part), &ff, 4, "a part number below the number of parts");
     broken_i64(HEADER(n_own), 31, "1 to n_node own rows");
@@ -175,8 +182,30 @@ Test(part_open, rows_out_of_range_are_refused_by_section_and_entry)
     broken_i64(entry(PART_SECTION_FEATURE_INDPTR, -1), 1, "the number of stored values last");
     broken_i64(entry(PART_SECTION_FEATURE_INDPTR, 2), -5, "entry 2: expected ends of rows that do not fall");
     broken_i64(entry(PART_SECTION_FEATURE_INDPTR, 2), INT64_MAX, "entry 2: expected ends of rows that do not fall");
-    broken_u32(PART_SECTION_FEATURE_INDICES, -1, 3, "expected ascending columns below n_feature");
+    broken_u32(PART_SECTION_FEATURE_INDICES, -1, 3, "expected ascending columns below those that all nodes share");
     broken_u32(PART_SECTION_FEATURE_DATA, 0, 0x7f800000, "section 'feature data', entry 0: expected a finite number");
+}
+
+Test(part_open, embedded_rows_that_do_not_fit_are_refused_by_section_and_entry)
+{
+    broken_i64(HEADER(n_embedded), 1, "at most n_own embedded rows, in runs of columns of sparse features");
+    broken_i64(HEADER(n_embedded_run), 1, "counts that fit the bytes");
+    encode_typed();
+    const struct part_header *header = (const void *)bytes;
+    const uint32_t *rows = (const void *)(bytes + header->section[PART_SECTION_EMBEDDED_ROWS].offset);
+    cr_assert_geq(header->n_embedded, 2);
+    broken_i64(HEADER(n_embedded), -1, "at most n_own embedded rows");
+    broken_i64(HEADER(n_embedded), 61, "at most n_own embedded rows");
+    broken_i64(HEADER(n_embedded_run), INT64_MAX, "at most n_own embedded rows");
+    broken_i64(entry(PART_SECTION_EMBEDDED_RUNS, 0), -1, "section 'embedded runs', entry 0: expected ascending runs");
+    broken_i64(entry(PART_SECTION_EMBEDDED_RUNS, 0), 21, "section 'embedded runs', entry 0: expected ascending runs");
+    broken_i64(entry(PART_SECTION_EMBEDDED_RUNS, 0) + 8, INT64_MAX, "section 'embedded runs', entry 0: expected ascending runs");
+    broken_u32(PART_SECTION_EMBEDDED_ROWS, -1, 60, "expected ascending own rows below n_own");
+    broken_u32(PART_SECTION_EMBEDDED_COLUMNS, 1, 0, "section 'embedded columns', entry 1: expected a column in one of the runs");
+    broken_u32(PART_SECTION_EMBEDDED_COLUMNS, 0, 21, "section 'embedded columns', entry 0: expected a column in one of the runs");
+    broken_u32(PART_SECTION_EMBEDDED_ROWS, 1, rows[0], "entry 1: expected ascending own rows");
+    uint32_t row = rows[0] > 0 ? rows[0] - 1 : rows[0] + 1;
+    broken_u32(PART_SECTION_EMBEDDED_ROWS, 0, row, "entry 0: expected a row without entries in shared columns");
 }
 
 Test(part_open, blocks_that_do_not_fit_are_refused_by_section_and_block)

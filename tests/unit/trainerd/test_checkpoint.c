@@ -200,7 +200,7 @@ Test(checkpoint, damage_is_named_by_file_and_section)
               strstr(status_reason(), "checksum"), "%s", status_reason());
     bytes[8] = 9;
     cr_assert_eq(checkpoint_decode(bytes, n, "the/file", &read), STATUS_DATA);
-    cr_assert(strstr(status_reason(), "version 9: expected 1"), "%s", status_reason());
+    cr_assert(strstr(status_reason(), "version 9: expected 2"), "%s", status_reason());
     free(bytes);
 }
 
