@@ -48,6 +48,22 @@ Test(embeddings, give_the_bits_of_a_weight_that_every_worker_holds)
     expect_as_given("kind = \"sage\"\nhidden = 16\nlayers = 3\nnorm = \"batch\"", "");
 }
 
+/* A maximum over neighbours wants the features as dense rows. */
+Test(embeddings, are_columns_like_others_where_features_are_made_dense)
+{
+    struct cluster_result given, own;
+    const char *model = "kind = \"sage\"\naggregator = \"max\"\nhidden = 16";
+    typed_folder_write(folder_path("given"), &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 4, .is_explicit = true});
+    typed_folder_write(folder_path("own"), &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 4});
+    run(folder_path("given"), 4, model, 1, "", &given);
+    run(folder_path("own"), 4, model, 2, "", &own);
+    cr_assert_eq(own.n_weight, given.n_weight);
+    cr_expect_arr_eq(own.weights, given.weights, (size_t)own.n_weight * sizeof(float));
+    cr_expect_arr_eq(own.logits, given.logits, (size_t)own.n_logit * sizeof(float));
+    cluster_release(&given);
+    cluster_release(&own);
+}
+
 Test(embeddings, are_the_same_up_to_rounding_for_any_number_of_parts)
 {
     struct cluster_result one, five;
