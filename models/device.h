@@ -30,7 +30,7 @@ struct device_block {
     const int64_t *indptr;
     const uint32_t *cols;
     const uint16_t *types; /* n_edge: relations, ascending in a row; columns ascend in each run of one. NULL: untyped */
-    const float *weights;  /* n_edge, with types */
+    const float *weights;  /* n_edge: what sums multiply an edge's row by (maxima and attention do not). NULL: 1 */
     void *schedule; /* the device's own: row ranges of even work, heavy rows; made by block_open */
 };
 
@@ -74,7 +74,7 @@ struct device_draw {
     const uint32_t *node; /* n_row: dataset node ids */
 };
 
-/* What surrounds the sum of one aggregate: out = row_scale · (self_scale · self + Σ col_scale · x).
+/* What surrounds the sum of one aggregate: out = row_scale · (self_scale · self + Σ weight · col_scale · x).
  * A NULL scale is 1; a NULL self adds nothing. */
 struct device_aggregate {
     const float *col_scale;  /* n_col of the block */
@@ -275,7 +275,7 @@ struct device_ops {
     size_t (*batch_norm_scratch)(int64_t n, int64_t f);
 
     /* --- aggregation: payload x is n_col × f --- */
-    /* out[row] (+)= Σ x[col], edges of a row added one after another with fused multiply-add in ascending column
+    /* out[row] (+)= Σ weight · x[col], edges of a row added one after another with fused multiply-add in ascending column
      * order (a row of more than 2^16 edges in this block: in fixed pieces of 2^16, pieces added in order). */
     void (*aggregate_sum)(struct device *device, const struct device_block *block, const struct device_aggregate *how,
                           int64_t f, const float *x, float *out);

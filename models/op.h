@@ -156,8 +156,8 @@ struct aggregate_def {
     bool keeps_in, keeps_out; /* backward's rounds read all inputs; the output, which only backward_begin reads where there is one */
     int n_kept_round;         /* with backward_begin: the kept arrays that rounds read, the first ones */
     bool begin_grad_in[OP_N_IN]; /* backward_begin writes this gradient, or part of it */
-    /* Scale of a row with this stored in-degree; `self`: plus one for its implicit loop. */
-    float (*scale)(uint32_t degree, bool self);
+    /* Scale of a row with this many stored in-edges, or this sum of their weights; `self`: plus one for its implicit loop. */
+    float (*scale)(double degree, bool self);
     struct aggregate_round forward;
     void (*backward_begin)(const struct aggregate_call *call); /* on own rows alone, before the rounds; NULL: nothing */
     struct aggregate_round backward[AGGREGATE_N_BACKWARD];     /* in this order; run NULL: none */

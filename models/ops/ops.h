@@ -62,10 +62,10 @@ void aggregate_sum_backward(const struct aggregate_call *call);
 
 void aggregate_mean_forward(const struct aggregate_call *call);
 void aggregate_mean_backward(const struct aggregate_call *call);
-float aggregate_mean_scale(uint32_t degree, bool self);
+float aggregate_mean_scale(double degree, bool self);
 
 void aggregate_gcn_propagate(const struct aggregate_call *call);
-float aggregate_gcn_scale(uint32_t degree, bool self);
+float aggregate_gcn_scale(double degree, bool self);
 
 int64_t aggregate_max_kept_width(const struct program *program, const struct op *op, int k);
 void aggregate_max_forward(const struct aggregate_call *call);

@@ -106,6 +106,18 @@ Test(model, sgc_gives_the_gradients_of_all_its_weights)
     check("sgc");
 }
 
+Test(model, layers_that_take_weights_of_edges_give_the_gradients_of_all_their_weights)
+{
+    static const int kinds[] = {JOB_KIND_GCN, JOB_KIND_APPNP, JOB_KIND_SGC};
+    test_graph_weights(&graph, 9);
+    graph.loops = DATASET_LOOPS_IMPLICIT;
+    for (int i = 0; i < 3; i++) {
+        job.model.kind = kinds[i];
+        check_features("weighted", 5, false);
+        check_features("weighted", 13, true);
+    }
+}
+
 static void attention(int kind)
 {
     job.model.kind = kind;

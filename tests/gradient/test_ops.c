@@ -176,6 +176,20 @@ AGGREGATE_TEST(mean, AGGREGATE_KIND_MEAN)
 AGGREGATE_TEST(gcn, AGGREGATE_KIND_GCN)
 AGGREGATE_TEST(max, AGGREGATE_KIND_MAX)
 
+Test(op, weighted_sums_and_gcn_give_their_gradients_with_loops_and_without)
+{
+    test_graph_weights(&graph, 12);
+    aggregate_check(AGGREGATE_KIND_SUM, DATASET_LOOPS_STORED);
+    end();
+    begin();
+    test_graph_weights(&graph, 13);
+    aggregate_check(AGGREGATE_KIND_GCN, DATASET_LOOPS_STORED);
+    end();
+    begin();
+    test_graph_weights(&graph, 14);
+    aggregate_check(AGGREGATE_KIND_GCN, DATASET_LOOPS_IMPLICIT);
+}
+
 #define N_HEAD 3
 #define N_COLUMN 4
 

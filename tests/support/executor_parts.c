@@ -106,7 +106,9 @@ static void row_list(const struct test_graph *graph, const int64_t *edge_of_node
                 continue;
             }
             list->types[list->n] = (uint16_t)type;
-            list->weights[list->n] = graph->type != NULL ? (float)test_graph_weight(graph, e) : 1.0f;
+            list->weights[list->n] = graph->type != NULL     ? (float)test_graph_weight(graph, e)
+                                     : graph->weight != NULL ? graph->weight[e]
+                                                             : 1.0f;
             list->cols[list->n++] = c;
         }
     }
@@ -144,6 +146,8 @@ static void block_open(struct executor *x, const int64_t *edge, int i, int j, st
     out->block.cols = executor_upload(x, list.cols, n_edge * sizeof *list.cols);
     if (graph->type != NULL) {
         out->block.types = executor_upload(x, list.types, n_edge * sizeof *list.types);
+    }
+    if (graph->type != NULL || graph->weight != NULL) {
         out->block.weights = executor_upload(x, list.weights, n_edge * sizeof *list.weights);
     }
     out->payload_rows = executor_upload(x, payload, (size_t)n_col * sizeof *payload);
@@ -151,7 +155,7 @@ static void block_open(struct executor *x, const int64_t *edge, int i, int j, st
     for (int kind = 0; kind < AGGREGATE_KIND_N; kind++) {
         float *scale = memory_alloc((size_t)n_col, sizeof *scale);
         for (int64_t c = 0; aggregate_defs[kind].has_scale && c < n_col; c++) {
-            scale[c] = aggregate_defs[kind].scale(graph->degree[payload_node[c]],
+            scale[c] = aggregate_defs[kind].scale(graph->strength[payload_node[c]],
                                                   graph->loops == DATASET_LOOPS_IMPLICIT);
         }
         out->col_scale[kind] =
@@ -305,7 +309,7 @@ static void labels_open(struct executor *x, struct executor_part *part)
     part->node_device = executor_upload(x, part->node, (size_t)part->n_own * sizeof *part->node);
     for (int kind = 0; kind < AGGREGATE_KIND_N; kind++) {
         for (int64_t r = 0; aggregate_defs[kind].has_scale && r < part->n_own; r++) {
-            scale[r] = aggregate_defs[kind].scale(x->setup.graph->degree[part->node[r]],
+            scale[r] = aggregate_defs[kind].scale(x->setup.graph->strength[part->node[r]],
                                                   x->setup.graph->loops == DATASET_LOOPS_IMPLICIT);
         }
         part->row_scale[kind] =

@@ -106,18 +106,21 @@ static void batch_norm(const struct truth *t, const struct op *op, int64_t f, co
     }
 }
 
-/* What edge from → to weighs; the implicit loop is one more edge. */
-static double edge_weight(const struct truth *t, enum aggregate_kind kind, int64_t from, int64_t to)
+/* What edge e, from → to, is multiplied by; the implicit loop (e -1) is one more edge, of weight 1. */
+static double edge_weight(const struct truth *t, enum aggregate_kind kind, int64_t e, int64_t from, int64_t to)
 {
     int self = t->graph->loops == DATASET_LOOPS_IMPLICIT;
-    double d_from = t->graph->degree[from] + self, d_to = t->graph->degree[to] + self;
+    double d_from = t->graph->strength[from] + self, d_to = t->graph->strength[to] + self;
+    double weight = e >= 0 && t->graph->weight != NULL ? (double)t->graph->weight[e] : 1.0;
     switch (kind) {
     case AGGREGATE_KIND_MEAN:
-        return 1.0 / d_to;
+        return weight / d_to;
     case AGGREGATE_KIND_GCN:
-        return d_from > 0.0 ? 1.0 / sqrt(d_from * d_to) : 0.0;
-    default:
+        return d_from > 0.0 && d_to > 0.0 ? weight / sqrt(d_from * d_to) : 0.0;
+    case AGGREGATE_KIND_MAX:
         return 1.0;
+    default:
+        return weight;
     }
 }
 
@@ -127,13 +130,13 @@ static void aggregate(const struct truth *t, enum aggregate_kind kind, int64_t f
     bool self = t->graph->loops == DATASET_LOOPS_IMPLICIT, is_max = kind == AGGREGATE_KIND_MAX;
     for (int64_t i = 0; i < n; i++) {
         for (int64_t c = 0; c < f; c++) {
-            double out = self ? edge_weight(t, kind, i, i) * x[i * f + c] : 0.0;
+            double out = self ? edge_weight(t, kind, -1, i, i) * x[i * f + c] : 0.0;
             bool empty = !self;
             for (int64_t e = 0; e < t->graph->n_edge; e++) {
                 if (t->graph->to[e] != i) {
                     continue;
                 }
-                double term = edge_weight(t, kind, t->graph->from[e], i) * x[t->graph->from[e] * f + c];
+                double term = edge_weight(t, kind, e, t->graph->from[e], i) * x[t->graph->from[e] * f + c];
                 out = !is_max ? out + term : empty || term > out ? term : out;
                 empty = false;
             }
