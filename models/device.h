@@ -30,7 +30,8 @@ struct device_block {
     const int64_t *indptr;
     const uint32_t *cols;
     const uint16_t *types; /* n_edge: relations, ascending in a row; columns ascend in each run of one. NULL: untyped */
-    const float *weights;  /* n_edge: what sums multiply an edge's row by (maxima and attention do not). NULL: 1 */
+    const float *weights;  /* n_edge: what sums multiply an edge's row by (maxima and attention do not; with types relation sums
+                            * alone do). NULL: 1 */
     void *schedule; /* the device's own: row ranges of even work, heavy rows; made by block_open */
 };
 

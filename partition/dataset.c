@@ -147,7 +147,7 @@ bool dataset_is_embedded(const struct dataset *dataset, int64_t node)
            embedded_has(&dataset->embedded, dataset->feature_indices[first]);
 }
 
-void dataset_fingerprint(const struct dataset *dataset, char out[33])
+void dataset_fingerprint(const struct dataset *dataset, bool weights, char out[33])
 {
     XXH3_state_t *state = XXH3_createState();
     ASSERT(state != NULL);
@@ -158,6 +158,9 @@ void dataset_fingerprint(const struct dataset *dataset, char out[33])
     if (dataset->edge_type != NULL) {
         XXH3_128bits_update(state, &dataset->n_relation, sizeof dataset->n_relation);
         XXH3_128bits_update(state, dataset->edge_type, (size_t)dataset->n_edge * sizeof *dataset->edge_type);
+    }
+    if (weights && dataset->weighted) {
+        XXH3_128bits_update(state, dataset->edge_weight, (size_t)dataset->n_edge * sizeof *dataset->edge_weight);
     }
     XXH128_hash_t hash = XXH3_128bits_digest(state);
     XXH3_freeState(state);

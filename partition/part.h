@@ -23,8 +23,9 @@ struct part_block {
     const int64_t *indptr;  /* n_row + 1 */
     const uint32_t *cols;   /* n_edge: payload rows, ascending in a row; typed: in each run of one type */
     const uint16_t *types;  /* n_edge: relations, ascending in a row; NULL when untyped */
-    const float *weights;   /* n_edge: 1 / in-edges of the edge's destination with its relation; NULL when untyped */
+    const float *weights;   /* n_edge: the edges' own, or typed: 1 / in-edges of the destination with the edge's relation; or NULL */
     const uint32_t *degree; /* n_col: stored in-degree of each payload row in the whole graph (implied loops not counted) */
+    const float *strength;  /* n_col: sum of the weights of its in-edges in the whole graph; NULL unless weighted */
     const uint32_t *node;   /* n_col: dataset node id of each payload row */
 };
 
@@ -60,6 +61,7 @@ struct part {
     bool multi_label;
     bool symmetric;
     int32_t n_relation;  /* 0: untyped */
+    bool weighted;
     enum dataset_loops loops;
     int64_t n_split[4];  /* of the whole graph, by enum dataset_split */
     int64_t n_bytes;     /* of the encoded part */
@@ -69,6 +71,7 @@ struct part {
 
     const uint32_t *node;    /* n_own: dataset node ids */
     const uint32_t *degree;  /* n_own: stored in-degree in the whole graph (implied loops not counted) */
+    const float *strength;   /* n_own: sum of the weights of in-edges; NULL unless weighted */
     const uint8_t *split;    /* n_own */
     const int32_t *labels;   /* n_own, or NULL when multi_label */
     const float *label_rows; /* n_own × n_class, or NULL */
@@ -117,7 +120,7 @@ void part_sizes_release(struct part_sizes *sizes, int32_t n_part);
  *   owns    the caller owns *bytes_out (memory_acquire, MEMORY_OTHER, *n_out × 1)
  *   errors  STATUS_NOMEM
  *   cost    edges and features of this part, plus n_node × 4 bytes of scratch; where the graph is not symmetric also one
- *           scan of all edges, n_node × 4 bytes more, and 4 bytes (typed: 6) for each of the part's out-edges
+ *           scan of all edges, n_node × 4 bytes more, and 4 bytes (typed: 6, weighted: 8) for each of the part's out-edges
  */
 enum status part_encode(const struct dataset *dataset, const struct partition *partition, int32_t part,
                         void **bytes_out, size_t *n_out);

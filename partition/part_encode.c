@@ -20,10 +20,12 @@ struct side {
     const int64_t *indptr;
     const uint32_t *indices;
     const uint16_t *types;    /* of the same entries; NULL when untyped */
+    const float *weights;     /* likewise; NULL unless weighted */
     const uint32_t *row_node; /* NULL: r itself */
     int64_t *gathered_indptr; /* what the pointers above stand on, when it was gathered here */
     uint32_t *gathered_indices;
     uint16_t *gathered_types;
+    float *gathered_weights;
     int64_t n_gathered;
     uint32_t *column; /* n_node: payload row of each neighbour in its part's payload; own nodes: their place */
     struct part_counts *counts; /* n_part */
@@ -71,6 +73,9 @@ static enum status gather_out(struct encoder *e, struct side *side)
     if (status == STATUS_OK && dataset->edge_type != NULL) {
         status = memory_acquire(MEMORY_OTHER, (size_t)side->n_gathered, sizeof(uint16_t), &side->gathered_types);
     }
+    if (status == STATUS_OK && dataset->weighted) {
+        status = memory_acquire(MEMORY_OTHER, (size_t)side->n_gathered, sizeof(float), &side->gathered_weights);
+    }
     if (status != STATUS_OK) {
         return status;
     }
@@ -84,6 +89,9 @@ static enum status gather_out(struct encoder *e, struct side *side)
                 if (side->gathered_types != NULL) {
                     side->gathered_types[at] = dataset->edge_type[i];
                 }
+                if (side->gathered_weights != NULL) {
+                    side->gathered_weights[at] = dataset->edge_weight[i];
+                }
             }
         }
     }
@@ -92,6 +100,7 @@ static enum status gather_out(struct encoder *e, struct side *side)
     side->indptr = side->gathered_indptr;
     side->indices = side->gathered_indices;
     side->types = side->gathered_types;
+    side->weights = side->gathered_weights;
     return STATUS_OK;
 }
 
@@ -162,7 +171,7 @@ static void *side_section(const struct encoder *e, void *bytes, enum part_direct
     return section(e, bytes, part_side_section(d, s));
 }
 
-/* Place every block's cursor and write degree and node of its payload rows. */
+/* Place every block's cursor and write degree, strength and node of its payload rows. */
 static void side_place(const struct encoder *e, enum part_direction d, void *bytes, struct cursor *cursor)
 {
     const struct partition *partition = e->partition;
@@ -172,6 +181,7 @@ static void side_place(const struct encoder *e, enum part_direction d, void *byt
     uint32_t *cols = side_section(e, bytes, d, PART_SIDE_COLS);
     uint32_t *degree = side_section(e, bytes, d, PART_SIDE_DEGREE);
     uint32_t *node = side_section(e, bytes, d, PART_SIDE_NODE);
+    float *strength = side_section(e, bytes, d, PART_SIDE_STRENGTH);
     for (int32_t j = 0; j < partition->n_part; j++) {
         const struct part_counts *counts = &side->counts[j];
         bool diagonal = j == e->part;
@@ -188,6 +198,9 @@ static void side_place(const struct encoder *e, enum part_direction d, void *byt
             if (side->column[u] != COLUMN_NONE) {
                 *degree++ = degree_of(e->dataset, u);
                 *node++ = u;
+                if (e->dataset->weighted) {
+                    *strength++ = e->dataset->strength[u];
+                }
             }
         }
     }
@@ -204,13 +217,14 @@ static int64_t side_widest(const struct encoder *e, const struct side *side)
     return widest;
 }
 
-/* Write one row's columns and types into the blocks that it has edges in; returns those in `touched`. */
+/* Write one row's columns, types and weights into the blocks that it has edges in; returns those in `touched`. */
 static int32_t row_write(const struct encoder *e, enum part_direction d, int64_t r, void *bytes, struct cursor *cursor,
                          int32_t *touched)
 {
     const struct side *side = &e->side[d];
     const uint32_t *cols = side_section(e, bytes, d, PART_SIDE_COLS);
     uint16_t *types = side_section(e, bytes, d, PART_SIDE_TYPES);
+    float *weights = side_section(e, bytes, d, PART_SIDE_WEIGHTS);
     int32_t n_touched = 0;
     const uint32_t *u, *end;
     for (side_row(side, r, &u, &end); u < end; u++) {
@@ -222,6 +236,9 @@ static int32_t row_write(const struct encoder *e, enum part_direction d, int64_t
         if (side->types != NULL) {
             types[cursor[j].cols - cols] = side->types[u - side->indices];
         }
+        if (side->weights != NULL) {
+            weights[cursor[j].cols - cols] = side->weights[u - side->indices];
+        }
         *cursor[j].cols++ = side->column[*u];
     }
     return n_touched;
@@ -231,9 +248,11 @@ static enum status side_write(struct encoder *e, enum part_direction d, void *by
 {
     const struct side *side = &e->side[d];
     size_t n_part = (size_t)e->partition->n_part;
-    size_t n_spare = (size_t)side_widest(e, side), key = side->types != NULL ? sizeof(uint64_t) : sizeof(uint32_t);
+    bool pairs = side->types != NULL || side->weights != NULL;
+    size_t n_spare = (size_t)side_widest(e, side), key = pairs ? sizeof(uint64_t) : sizeof(uint32_t);
     const uint32_t *cols = side_section(e, bytes, d, PART_SIDE_COLS);
     uint16_t *types = side_section(e, bytes, d, PART_SIDE_TYPES);
+    float *weights = side_section(e, bytes, d, PART_SIDE_WEIGHTS);
     void *spare;
     enum status status = memory_acquire(MEMORY_OTHER, n_spare, key, &spare);
     if (status != STATUS_OK) {
@@ -250,7 +269,7 @@ static enum status side_write(struct encoder *e, enum part_direction d, void *by
         for (int32_t t = 0; t < n_touched; t++) {
             struct cursor *c = &cursor[touched[t]];
             part_columns_sort(c->row_begin, side->types != NULL ? types + (c->row_begin - cols) : NULL,
-                              c->cols - c->row_begin, spare);
+                              side->weights != NULL ? weights + (c->row_begin - cols) : NULL, c->cols - c->row_begin, spare);
             c->row_begin = NULL;
             if (touched[t] != e->part) {
                 *c->rows++ = (uint32_t)r;
@@ -266,7 +285,7 @@ static enum status side_write(struct encoder *e, enum part_direction d, void *by
     return STATUS_OK;
 }
 
-/* Weigh every edge, once rows and columns are in place: by its destination, which is a row of IN and a column of OUT. */
+/* Weigh every typed edge, once rows and columns are in place: by its destination, which is a row of IN and a column of OUT. */
 static void side_weigh(const struct encoder *e, enum part_direction d, void *bytes)
 {
     const uint32_t *rows = side_section(e, bytes, d, PART_SIDE_ROWS);
@@ -329,6 +348,7 @@ static void write_rows(const struct encoder *e, void *bytes)
     const struct dataset *dataset = e->dataset;
     size_t n_class = (size_t)dataset->n_class;
     uint32_t *degree = section(e, bytes, PART_SECTION_DEGREE);
+    float *strength = section(e, bytes, PART_SECTION_STRENGTH);
     uint8_t *split = section(e, bytes, PART_SECTION_SPLIT);
     int32_t *labels = section(e, bytes, PART_SECTION_LABELS);
     float *label_rows = section(e, bytes, PART_SECTION_LABEL_ROWS);
@@ -337,6 +357,9 @@ static void write_rows(const struct encoder *e, void *bytes)
         uint32_t v = e->node[r];
         degree[r] = degree_of(dataset, v);
         split[r] = dataset->split[v];
+        if (dataset->weighted) {
+            strength[r] = dataset->strength[v];
+        }
         if (dataset->multi_label) {
             memcpy(label_rows + r * n_class, dataset->label_rows + v * n_class, n_class * sizeof *label_rows);
         } else {
@@ -396,6 +419,7 @@ static enum status encoder_count(struct encoder *e)
             side->indptr = dataset->indptr;
             side->indices = dataset->indices;
             side->types = dataset->edge_type;
+            side->weights = dataset->edge_weight;
             side->row_node = e->node;
         } else if ((status = gather_out(e, side)) != STATUS_OK) {
             return status;
@@ -411,6 +435,7 @@ static void encoder_release(struct encoder *e)
 {
     for (int d = 0; d < e->n_side; d++) {
         struct side *side = &e->side[d];
+        memory_release(MEMORY_OTHER, side->gathered_weights, (size_t)side->n_gathered, sizeof(float));
         memory_release(MEMORY_OTHER, side->gathered_types, (size_t)side->n_gathered, sizeof(uint16_t));
         memory_release(MEMORY_OTHER, side->gathered_indices, (size_t)side->n_gathered, sizeof(uint32_t));
         memory_release(MEMORY_OTHER, side->gathered_indptr, (size_t)e->n_own + 1, sizeof(int64_t));

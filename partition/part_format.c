@@ -41,6 +41,7 @@ static bool count_elements(const struct part_header *header, uint64_t *n_out)
     bool sparse = header->features == PART_FEATURES_SPARSE;
     n_out[PART_SECTION_NODE] = n_own;
     n_out[PART_SECTION_DEGREE] = n_own;
+    n_out[PART_SECTION_STRENGTH] = header->weighted ? n_own : 0;
     n_out[PART_SECTION_SPLIT] = n_own;
     n_out[PART_SECTION_LABELS] = header->multi_label ? 0 : n_own;
     n_out[PART_SECTION_LABEL_ROWS] = header->multi_label ? label_row_values : 0;
@@ -62,7 +63,9 @@ static bool count_elements(const struct part_header *header, uint64_t *n_out)
         n_out[part_side_section(d, PART_SIDE_DEGREE)] = there ? (uint64_t)total->n_col : 0;
         n_out[part_side_section(d, PART_SIDE_NODE)] = n_out[part_side_section(d, PART_SIDE_DEGREE)];
         n_out[part_side_section(d, PART_SIDE_TYPES)] = there && header->n_relation > 0 ? (uint64_t)total->n_edge : 0;
-        n_out[part_side_section(d, PART_SIDE_WEIGHTS)] = n_out[part_side_section(d, PART_SIDE_TYPES)];
+        bool weights = there && (header->n_relation > 0 || header->weighted);
+        n_out[part_side_section(d, PART_SIDE_WEIGHTS)] = weights ? (uint64_t)total->n_edge : 0;
+        n_out[part_side_section(d, PART_SIDE_STRENGTH)] = there && header->weighted ? (uint64_t)total->n_col : 0;
         n_out[part_side_section(d, PART_SIDE_LEVELS)] = there ? n_part * (uint64_t)header->n_level : 0;
     }
     return true;
@@ -109,6 +112,7 @@ void part_header_init(struct part_header *header, const struct dataset *dataset,
     header->n_class = dataset->n_class;
     header->multi_label = dataset->multi_label;
     header->features_typed = dataset->features_typed;
+    header->weighted = dataset->weighted;
     header->symmetric = dataset->symmetric;
     header->loops = (uint8_t)dataset->loops;
     header->features = dataset->n_feature == 0           ? PART_FEATURES_NONE

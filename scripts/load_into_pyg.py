@@ -20,6 +20,7 @@ except ImportError as error:
     sys.exit(f"load_into_pyg.py needs PyTorch and PyTorch Geometric ({error}): pip install torch torch_geometric")
 
 ATTENTIONS = {"gat": GATConv, "gatv2": GATv2Conv, "transformer": TransformerConv}
+WEIGHTED = ("gcn", "appnp", "sgc")  # layers that take weights of edges
 ACTIVATIONS = {"relu": torch.relu, "elu": torch.nn.functional.elu, "leaky_relu": torch.nn.functional.leaky_relu,
                "gelu": torch.nn.functional.gelu, "none": Identity()}
 
@@ -87,8 +88,9 @@ class Net(torch.nn.Module):
         if model["kind"] == "appnp":
             self.propagate = APPNP(model["steps"], model["alpha"], add_self_loops=loops)
 
-    def forward(self, x, edge_index, edge_type=None):
-        graph = (edge_index,) if edge_type is None else (edge_index, edge_type)
+    def forward(self, x, edge_index, of_edge=None):
+        """of_edge: types of edges for rgcn, weights for the layers that take them."""
+        graph = (edge_index,) if of_edge is None else (edge_index, of_edge)
         convs = [(lambda x, conv=conv: conv(x, *graph)) for conv in self.convs]
         layers = list(self.lins) if self.middle else convs + list(self.lins)
         x = self.embedding(x) if self.embedding else x
@@ -107,7 +109,7 @@ class Net(torch.nn.Module):
             outputs.append(x)
         if self.jump != "none":
             x = self.lin(torch.cat(outputs, 1) if self.jump == "concat" else torch.stack(outputs).amax(0))
-        return self.propagate(x, edge_index) if self.propagate else x
+        return self.propagate(x, *graph) if self.propagate else x
 
 
 def read_weights(path):
@@ -185,6 +187,14 @@ def read_typed_edges(folder, options):
     return edges[:2], edges[2]
 
 
+def read_weighted_edges(folder, options):
+    """edge_index and edge_weight; the layers add the loops that are not there."""
+    edge_index, weight = coalesce(load(folder, "edges.npy"), load(folder, "edge_weight.npy", np.float32))
+    if options["undirected"] == "yes":
+        edge_index, weight = to_undirected(edge_index, weight)
+    return remove_self_loops(edge_index, weight) if options["self_loops"] == "no" else (edge_index, weight)
+
+
 def read_edges(folder, options, n_node):
     edge_index = coalesce(load(folder, "edges.npy"))
     if options["undirected"] == "yes":
@@ -222,17 +232,20 @@ def main():
     if job["model"]["label_input"]:
         x = torch.cat([x, known_labels(dataset, expected.shape)], 1)
     if job["model"]["kind"] == "rgcn":
-        edge_index, edge_type = read_typed_edges(dataset, job["dataset"])
+        edge_index, of_edge = read_typed_edges(dataset, job["dataset"])
+    elif (job["model"]["kind"] in WEIGHTED and job["dataset"]["edge_weights"] != "no"
+          and os.path.exists(os.path.join(dataset, "edge_weight.npy"))):
+        edge_index, of_edge = read_weighted_edges(dataset, job["dataset"])
     else:
-        edge_index, edge_type = read_edges(dataset, job["dataset"], len(x))
+        edge_index, of_edge = read_edges(dataset, job["dataset"], len(x))
 
     weights = read_weights(os.path.join(run, "model.safetensors"))
-    n_relation = 0 if edge_type is None else int(edge_type.max()) + 1
+    n_relation = int(of_edge.max()) + 1 if job["model"]["kind"] == "rgcn" else 0
     net = Net(job, x.shape[1], expected.shape[1], n_relation, typed)
     net.load_state_dict(weights, strict=True)
     net.eval()
     with torch.no_grad():
-        logits = net(x, edge_index, edge_type)
+        logits = net(x, edge_index, of_edge)
 
     error = ((logits - expected).abs().max() / expected.abs().max()).item()
     print(f"{len(net.state_dict())} tensors loaded; logits differ by at most {error:.1e} of the largest")

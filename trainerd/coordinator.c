@@ -78,6 +78,7 @@ static struct dataset sizes_of(const struct dataset *dataset)
                             .n_class = dataset->n_class,
                             .multi_label = dataset->multi_label,
                             .symmetric = dataset->symmetric,
+                            .weighted = dataset->weighted,
                             .loops = dataset->loops,
                             .n_duplicate = dataset->n_duplicate};
     memcpy(sizes.name, dataset->name, sizeof sizes.name);
@@ -246,7 +247,7 @@ static enum status start_fleet(struct coordinator *c)
     }
     phase_end(c, RESULT_PHASE_SHIP);
     char fingerprint[33];
-    dataset_fingerprint(&c->dataset, fingerprint);
+    dataset_fingerprint(&c->dataset, true, fingerprint);
     training_begin(&c->training, fingerprint, training_partition_hash(&c->partition));
     if (c->training.metric == JOB_METRIC_ROC_AUC) {
         status = score_labels_copy(&c->dataset, &c->training.labels);

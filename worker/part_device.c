@@ -80,7 +80,7 @@ static enum status scales_open(const struct part_device_setup *setup, const stru
     bool self = part->loops == DATASET_LOOPS_IMPLICIT;
     enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)part->n_own, sizeof(float), &out->scale);
     for (int64_t r = 0; status == STATUS_OK && r < part->n_own; r++) {
-        out->scale[r] = def->scale(part->degree[r], self);
+        out->scale[r] = def->scale(part->strength != NULL ? (double)part->strength[r] : part->degree[r], self);
     }
     for (int d = 0; status == STATUS_OK && d < n_direction(part); d++) {
         out->col_scale[d] = memory_alloc((size_t)part->n_part, sizeof *out->col_scale[d]);
@@ -92,7 +92,7 @@ static enum status scales_open(const struct part_device_setup *setup, const stru
             float **scale = &out->col_scale[d][q];
             status = memory_acquire(MEMORY_STRUCTURE, (size_t)block->n_col, sizeof **scale, scale);
             for (int64_t c = 0; status == STATUS_OK && c < block->n_col; c++) {
-                (*scale)[c] = def->scale(block->degree[c], self);
+                (*scale)[c] = def->scale(block->strength != NULL ? (double)block->strength[c] : block->degree[c], self);
             }
         }
     }

@@ -35,6 +35,21 @@ static void fill_edges(struct dataset *d, const uint8_t *mark)
     }
 }
 
+static void fill_weights(struct dataset *d, uint64_t seed)
+{
+    d->edge_weight = zeroed(d->n_edge, sizeof *d->edge_weight);
+    d->strength = zeroed(d->n_node, sizeof *d->strength);
+    const struct random_key key = {.seed = seed, .epoch = 1, .stream = RANDOM_STREAM_GENERATOR};
+    for (uint32_t v = 0; v < d->n_node; v++) {
+        for (int64_t i = d->indptr[v]; i < d->indptr[v + 1]; i++) {
+            uint32_t u = d->indices[i];
+            bool turned = d->symmetric && u > v;
+            d->edge_weight[i] = 1.0f - random_unit(&key, turned ? v : u, turned ? u : v);
+            d->strength[v] += d->edge_weight[i];
+        }
+    }
+}
+
 static void fill_labels(struct dataset *d)
 {
     d->n_class = 4;
@@ -128,6 +143,7 @@ struct dataset tiny_build(const struct tiny_graph *graph)
                         .multi_label = graph->multi_label,
                         .symmetric = graph->symmetric,
                         .n_relation = graph->n_relation,
+                        .weighted = graph->weighted,
                         .loops = graph->loops ? DATASET_LOOPS_STORED : DATASET_LOOPS_IMPLICIT};
     uint8_t *mark = zeroed(d.n_node * d.n_node, 1);
     const struct random_key key = {.seed = graph->seed, .stream = RANDOM_STREAM_GENERATOR};
@@ -141,6 +157,9 @@ struct dataset tiny_build(const struct tiny_graph *graph)
     }
     fill_edges(&d, mark);
     free(mark);
+    if (d.weighted) {
+        fill_weights(&d, graph->seed);
+    }
     fill_labels(&d);
     fill_features(&d, graph->features);
     return d;
@@ -165,6 +184,8 @@ void tiny_release(struct dataset *d)
     free(d->indptr);
     free(d->indices);
     free(d->edge_type);
+    free(d->edge_weight);
+    free(d->strength);
     free((void *)(uintptr_t)d->features_f32);
     free((void *)(uintptr_t)d->features_f16);
     free(d->feature_indptr);

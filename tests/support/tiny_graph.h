@@ -15,6 +15,7 @@ struct tiny_graph {
     bool symmetric;
     bool loops;        /* draw stored self loops too */
     int n_relation;    /* typed edges, at most 8 relations; 0: untyped. Not with symmetric */
+    bool weighted;     /* edges of weights in (0, 1], alike in both directions where symmetric. Not with n_relation */
     bool multi_label;
     enum tiny_features features; /* three columns: node + column / 4. TYPED: nodes 1, 4, 7, … have a column of their own, which lie
                                   * between a column of nodes 0, 3, … and one of nodes 2, 5, … with node + 1 */

@@ -126,9 +126,9 @@ Test(dataset_types, the_fingerprint_tells_types_apart)
     typed();
     struct job job = rgcn();
     struct dataset d = loaded(&job);
-    dataset_fingerprint(&d, one);
+    dataset_fingerprint(&d, true, one);
     d.edge_type[0] = 0;
-    dataset_fingerprint(&d, other);
+    dataset_fingerprint(&d, true, other);
     cr_assert_str_neq(one, other);
     dataset_release(&d);
 }

@@ -66,7 +66,7 @@ static void cut_close(struct cut *cut)
     tiny_release(&cut->dataset);
 }
 
-/* All kinds of graph, typed ones among them, each with K = 1, 2, 3, 7 and two methods, some ordered by hop. */
+/* All kinds of graph, typed and weighted ones among them, each with K = 1, 2, 3, 7 and two methods, some ordered by hop. */
 static void for_every_cut(void (*check)(struct cut *cut))
 {
     const int n_parts[] = {1, 2, 3, 7};
@@ -75,6 +75,7 @@ static void for_every_cut(void (*check)(struct cut *cut))
                                    .n_draw = kind % 4 == 3 ? 700 : 120,
                                    .symmetric = kind < 16 && kind & 1,
                                    .n_relation = kind < 16 ? 0 : kind - 12,
+                                   .weighted = kind < 16 && kind % 5 > 2,
                                    .loops = kind & 2,
                                    .multi_label = kind & 4,
                                    .features = (enum tiny_features)(kind / 4 % 4),
@@ -142,18 +143,21 @@ static float weight_of(const struct dataset *d, uint32_t to, uint16_t type)
 
 static void weights_fit(struct cut *cut)
 {
-    bool typed = cut->dataset.n_relation > 0;
+    bool typed = cut->dataset.n_relation > 0, weighted = cut->dataset.weighted;
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         for (int p = 0; p < cut->partition.n_part; p++) {
             cr_assert_eq(cut->part[p].n_relation, cut->dataset.n_relation);
             for (int j = 0; j < cut->partition.n_part; j++) {
                 const struct part_block *b = &cut->part[p].block[d][j];
-                cr_assert((b->types != NULL) == typed && (b->weights != NULL) == typed);
-                for (int64_t r = 0; r < b->n_row && typed; r++) {
+                cr_assert((b->types != NULL) == typed && (b->weights != NULL) == (typed || weighted));
+                for (int64_t r = 0; r < b->n_row && b->weights != NULL; r++) {
                     uint32_t own = cut->part[p].node[b->rows != NULL ? b->rows[r] : r];
                     for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) {
-                        uint32_t to = d == PART_DIRECTION_IN ? own : payload_node(cut, d, p, j, b->cols[i]);
-                        cr_assert_eq(b->weights[i], weight_of(&cut->dataset, to, b->types[i]));
+                        uint32_t other = payload_node(cut, d, p, j, b->cols[i]);
+                        uint32_t from = d == PART_DIRECTION_IN ? other : own, to = d == PART_DIRECTION_IN ? own : other;
+                        float expected = typed ? weight_of(&cut->dataset, to, b->types[i])
+                                               : cut->dataset.edge_weight[tiny_edge(&cut->dataset, from, to)];
+                        cr_assert_eq(b->weights[i], expected);
                     }
                 }
             }
@@ -161,7 +165,7 @@ static void weights_fit(struct cut *cut)
     }
 }
 
-Test(part, typed_edges_weigh_one_over_their_destinations_edges_of_that_relation_in_both_directions)
+Test(part, edges_weigh_what_the_graph_says_or_one_over_their_destinations_edges_of_that_relation_in_both_directions)
 {
     for_every_cut(weights_fit);
 }
@@ -182,13 +186,15 @@ static void lists_mirror(struct cut *cut)
                     uint32_t v = payload_node(cut, d, p, j, c);
                     cr_assert_eq(b->degree[c], cut->dataset.indptr[v + 1] - cut->dataset.indptr[v]);
                     cr_assert_eq(b->node[c], v);
+                    cr_assert((b->strength != NULL) == cut->dataset.weighted);
+                    cr_assert(b->strength == NULL || b->strength[c] == cut->dataset.strength[v]);
                 }
             }
         }
     }
 }
 
-Test(part, send_lists_mirror_payloads_and_carry_the_nodes_and_degrees_of_their_rows)
+Test(part, send_lists_mirror_payloads_and_carry_the_nodes_degrees_and_strengths_of_their_rows)
 {
     for_every_cut(lists_mirror);
 }

@@ -134,7 +134,7 @@ Test(part_open, a_header_that_cannot_be_is_refused_by_what_it_says)
     const uint32_t one = 1, ff = UINT32_MAX;
     const uint8_t three = 3;
     broken_at(HEADER(magic), "TRNDPARA", 8, "expected the magic word TRNDPART");
-    broken_at(HEADER(version), &one, 4, "version 1 with 30 sections, expected version 6 with 30");
+    broken_at(HEADER(version), &one, 4, "version 1 with 33 sections, expected version 7 with 33");
     broken_at(HEADER(part), &ff, 4, "a part number below the number of parts");
     broken_at(HEADER(n_part), &ff, 4, "a part number below the number of parts");
     broken_i64(HEADER(n_own), 31, "1 to n_node own rows");
@@ -151,7 +151,7 @@ Test(part_open, a_header_that_cannot_be_is_refused_by_what_it_says)
     broken_i64(HEADER(total[0].n_row), -8, "rows, columns and edges in all that fit the bytes");
     broken_i64(HEADER(total[1].n_edge), INT64_MAX, "rows, columns and edges in all that fit the bytes");
     broken_i64(HEADER(total[1].n_edge), 3, "counts that fit the bytes");
-    broken_i64(HEADER(section[3].offset), 64, "section 'labels': expected");
+    broken_i64(HEADER(section[PART_SECTION_LABELS].offset), 64, "section 'labels': expected");
     bytes[8 + HEADER(n_split)] ^= 1;
     refused(part_open(bytes, n_bytes, &part), "header: the checksum does not fit the bytes");
 }
@@ -247,6 +247,26 @@ Test(part_open, dense_features_and_label_rows_must_be_finite_but_unknown_labels_
     broken_u32(PART_SECTION_LABEL_ROWS, 3, 0xff800000,
                "section 'label rows', entry 3: expected a finite number or NaN");
     broken_u32(PART_SECTION_FEATURES, -1, 0x7fc00000, "section 'features', entry");
+}
+
+Test(part_open, weights_and_strengths_that_are_not_finite_or_negative_are_refused)
+{
+    const uint8_t one = 1, two = 2;
+    broken_at(HEADER(weighted), &two, 1, "weighted, or typed, or neither");
+    broken_at(HEADER(weighted), &one, 1, "counts that fit the bytes");
+    free(bytes);
+    struct part part;
+    struct tiny_graph graph = {.n_node = 30, .n_draw = 400, .weighted = true, .seed = 5};
+    encode(&graph);
+    cr_assert_eq(part_open(bytes, n_bytes, &part), STATUS_OK, "%s", status_reason());
+    cr_assert(part.weighted && part.strength != NULL);
+    part_release(&part);
+    broken_u32(PART_SECTION_IN_WEIGHTS, 2, 0x7fc00000, "section 'in weights', entry 2: expected a finite number that is not negative");
+    broken_u32(PART_SECTION_OUT_WEIGHTS, 0, 0xbf800000, "section 'out weights', entry 0: expected a finite number that is not negative");
+    broken_u32(PART_SECTION_STRENGTH, 1, 0x7f800000, "section 'strength', entry 1: expected a finite number that is not negative");
+    broken_u32(PART_SECTION_IN_STRENGTH, 0, 0xbf800000, "section 'in strength', entry 0: expected");
+    broken_u32(PART_SECTION_OUT_STRENGTH, -1, 0x7f800000, "section 'out strength', entry");
+    broken_i64(HEADER(n_relation), 3, "weighted, or typed, or neither");
 }
 
 Test(part_open, types_and_weights_out_of_range_or_order_are_refused)
