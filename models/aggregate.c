@@ -35,6 +35,7 @@ const struct aggregate_def aggregate_defs[AGGREGATE_KIND_N] = {
     [AGGREGATE_KIND_RELATION] = {.name = "relation", .keeps_in = true, .scratch = aggregate_relation_scratch,
                                  LINEAR_ROUNDS(aggregate_relation_forward, aggregate_relation_backward)},
     [AGGREGATE_KIND_DOT] = {.name = "dot", ATTENTION_ROUNDS, .backward = {ATTENTION_QUERIES, ATTENTION_SOURCES}},
+    [AGGREGATE_KIND_COSINE] = {.name = "cosine", ATTENTION_ROUNDS, .backward = {ATTENTION_QUERIES, ATTENTION_SOURCES}},
 };
 
 bool aggregate_returns(enum aggregate_kind kind)

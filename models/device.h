@@ -9,6 +9,7 @@
 #ifndef MODELS_DEVICE_H
 #define MODELS_DEVICE_H
 
+#include "protocol/embedded.h"
 #include "protocol/memory.h"
 #include "protocol/random.h"
 #include "protocol/status.h"
@@ -29,11 +30,14 @@ struct device_block {
     const int64_t *indptr;
     const uint32_t *cols;
     const uint16_t *types; /* n_edge: relations, ascending in a row; columns ascend in each run of one. NULL: untyped */
-    const float *weights;  /* n_edge, with types */
+    const float *weights;  /* n_edge: what sums multiply an edge's row by (maxima and attention do not; with types relation sums
+                            * alone do). NULL: 1 */
     void *schedule; /* the device's own: row ranges of even work, heavy rows; made by block_open */
 };
 
-/* Sparse feature rows: n_row × n_col, CSR. `by_column` is the device's own transpose for weight gradients (made by csr_open). */
+/* Sparse feature rows: n_row × n_col, CSR. `by_column` is the device's own transpose for weight gradients (made by csr_open).
+ * Some rows may instead have a column of their own, beside the n_col that are shared, and in it a one and nothing else: an
+ * embedding. Values given for a csr's own are n_value, and behind them n_embedded, one for each such row. */
 struct device_csr {
     int64_t n_row;
     int64_t n_col;
@@ -41,6 +45,10 @@ struct device_csr {
     const int64_t *indptr;
     const uint32_t *cols;
     const float *values;
+    const struct embedded *embedded;  /* which of all columns are single rows' own (host); NULL: none */
+    int64_t n_embedded;
+    const uint32_t *embedded_rows;    /* n_embedded: ascending */
+    const uint32_t *embedded_columns; /* n_embedded: among all columns */
     void *by_column;
 };
 
@@ -67,7 +75,7 @@ struct device_draw {
     const uint32_t *node; /* n_row: dataset node ids */
 };
 
-/* What surrounds the sum of one aggregate: out = row_scale · (self_scale · self + Σ col_scale · x).
+/* What surrounds the sum of one aggregate: out = row_scale · (self_scale · self + Σ weight · col_scale · x).
  * A NULL scale is 1; a NULL self adds nothing. */
 struct device_aggregate {
     const float *col_scale;  /* n_col of the block */
@@ -82,7 +90,8 @@ struct device_aggregate {
 enum device_score_kind {
     DEVICE_SCORE_ADD, /* leaky(key_j + query_i): one number per head each (GAT) */
     DEVICE_SCORE_MLP, /* Σ_c att_c · leaky(value_j + query_i): there are no keys (GATv2) */
-    DEVICE_SCORE_DOT  /* scale · ⟨key_j, query_i⟩: as wide as values */
+    DEVICE_SCORE_DOT, /* scale · ⟨key_j, query_i⟩: as wide as values */
+    DEVICE_SCORE_COSINE /* key_j · ⟨value_j, query_i⟩: a key is one number per head, 1 / ‖value_j‖ for a cosine (AGNN) */
 };
 
 /* One attention: n_head heads of n_column value columns each; leaky is the leaky relu of slope `slope`. */
@@ -102,7 +111,7 @@ struct device_attention {
 /* Rows at the source end of edges. */
 struct device_attention_source {
     const float *value; /* n × n_head·n_column */
-    const float *key;   /* ADD: n × n_head · DOT: n × n_head·n_column · MLP: NULL */
+    const float *key;   /* ADD, COSINE: n × n_head · DOT: n × n_head·n_column · MLP: NULL */
 };
 
 /* Rows at the destination end. */
@@ -189,10 +198,16 @@ struct device_ops {
     void (*csr_linear_backward_weight)(struct device *device, const struct device_csr *csr, const float *values,
                                        int64_t f_out, const float *grad_y, void *scratch, float *grad_w);
     size_t (*csr_linear_scratch)(int64_t n_col, int64_t f_out); /* for wᵀ and grad_wᵀ */
-    /* out[e] = dropout of the stored value at (row, column): the same mask as on a dense row. out n_value */
+    /* y[row] += value · table[k] for the k-th row with a column of its own. table n_embedded × f · y n_row × f */
+    void (*csr_embed_forward)(struct device *device, const struct device_csr *csr, const float *values, int64_t f,
+                              const float *table, float *y);
+    /* grad_table[k] = value · grad_y[row] */
+    void (*csr_embed_backward)(struct device *device, const struct device_csr *csr, const float *values, int64_t f,
+                               const float *grad_y, float *grad_table);
+    /* out[e] = dropout of the stored value at (row, column): the same mask as on a dense row. out n_value + n_embedded */
     void (*csr_dropout)(struct device *device, const struct device_csr *csr, const struct device_activate *activate,
                         float *out);
-    /* Dense rows of the csr: out n_row × n_col */
+    /* Dense rows of the csr, all columns: out n_row × (n_col + the embedded ones) */
     void (*csr_dense)(struct device *device, const struct device_csr *csr, float *out);
 
     /* --- pointwise; x and y may be the same array --- */
@@ -217,6 +232,18 @@ struct device_ops {
     /* grad goes to x where x is out, else to y, and 0 to the other; grad_x, grad_y NULL: not wanted */
     void (*max_backward)(struct device *device, int64_t n_value, const float *x, const float *out, const float *grad_out,
                          bool add_x, float *grad_x, bool add_y, float *grad_y);
+
+    /* --- one number per row --- */
+    /* out[r] = 1 / max(‖x[r]‖, 1e-12); out n */
+    void (*inverse_norm)(struct device *device, int64_t n, int64_t f, const float *x, float *out);
+    /* grad_x (+)= -grad · out³ · x, 0 where ‖x[r]‖ is below 1e-12; grad, out n */
+    void (*inverse_norm_backward)(struct device *device, int64_t n, int64_t f, const float *x, const float *out,
+                                  const float *grad, bool add, float *grad_x);
+    /* y[r] (+)= scale[r] · x[r]; scale n. y may be x */
+    void (*rows_multiply)(struct device *device, int64_t n, int64_t f, const float *scale, const float *x, bool add,
+                          float *y);
+    /* out[r] (+)= ⟨x[r], y[r]⟩; out n */
+    void (*rows_dot)(struct device *device, int64_t n, int64_t f, const float *x, const float *y, bool add, float *out);
 
     /* --- layer norm over each row's f columns, epsilon 1e-5; mean_rstd n × 2 is kept for backward --- */
     void (*layer_norm_forward)(struct device *device, int64_t n, int64_t f, const float *x, const float *weight,
@@ -249,7 +276,7 @@ struct device_ops {
     size_t (*batch_norm_scratch)(int64_t n, int64_t f);
 
     /* --- aggregation: payload x is n_col × f --- */
-    /* out[row] (+)= Σ x[col], edges of a row added one after another with fused multiply-add in ascending column
+    /* out[row] (+)= Σ weight · x[col], edges of a row added one after another with fused multiply-add in ascending column
      * order (a row of more than 2^16 edges in this block: in fixed pieces of 2^16, pieces added in order). */
     void (*aggregate_sum)(struct device *device, const struct device_block *block, const struct device_aggregate *how,
                           int64_t f, const float *x, float *out);
@@ -282,7 +309,7 @@ struct device_ops {
     void (*attention_backward_begin)(struct device *device, int64_t n, const struct device_attention *how,
                                      const float *grad_out, const float *out, const struct device_attention_state *state,
                                      bool add, float *grad_query);
-    /* MLP, DOT: gradients of own rows' queries from one block of in-edges (begin overwrites, else adds; self as in forward).
+    /* All but ADD: gradients of own rows' queries from one block of in-edges (begin overwrites, else adds; self as in forward).
      * MLP: grad_att likewise, n_head × n_column, over fixed chunks of rows (NULL: not wanted).
      * scratch: attention_scratch(n_row of the block, how) bytes */
     void (*attention_backward_query)(struct device *device, const struct device_block *block,

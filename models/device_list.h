@@ -10,9 +10,10 @@
     X(linear_forward) X(linear_backward_input) X(linear_backward_weight) X(linear_scratch)      \
     X(column_sum) X(column_sum_scratch) X(dot)                                                  \
     X(csr_linear_forward) X(csr_linear_backward_weight) X(csr_linear_scratch) X(csr_dropout)    \
-    X(csr_dense)                                                                                \
+    X(csr_embed_forward) X(csr_embed_backward) X(csr_dense)                                     \
     X(activate_forward) X(activate_backward) X(bias_add) X(axpby) X(eps_add) X(eps_scale)       \
     X(columns_copy) X(max_forward) X(max_backward)                                              \
+    X(inverse_norm) X(inverse_norm_backward) X(rows_multiply) X(rows_dot)                       \
     X(layer_norm_forward) X(layer_norm_backward) X(layer_norm_scratch)                          \
     X(batch_norm_statistics) X(batch_norm_begin) X(batch_norm_forward) X(batch_norm_sums)       \
     X(batch_norm_backward) X(batch_norm_scratch)                                                \

@@ -17,6 +17,7 @@ int sgc_layer(struct program *program, const struct job *job, int layer, int x, 
 int gat_layer(struct program *program, const struct job *job, int layer, int x, int64_t f_out);
 int gatv2_layer(struct program *program, const struct job *job, int layer, int x, int64_t f_out);
 int transformer_layer(struct program *program, const struct job *job, int layer, int x, int64_t f_out);
+int agnn_layer(struct program *program, const struct job *job, int layer, int x, int64_t f_out);
 int rgcn_layer(struct program *program, const struct job *job, int layer, int x, int64_t f_out);
 
 /* errors  STATUS_DATA edges without types; STATUS_CONFIG model.blocks that do not divide a layer's columns */
@@ -24,6 +25,12 @@ enum status rgcn_check(const struct job *job, const struct program_input *input)
 
 /* Before the first layer, where nodes are of several types: each type's columns to model.hidden. */
 int rgcn_begin(struct program *program, const struct job *job, int x);
+
+/* errors  STATUS_CONFIG one layer only */
+enum status agnn_check(const struct job *job, const struct program_input *input);
+
+/* Before the last layer and its dropout. */
+int agnn_propagate(struct program *program, const struct job *job, int x);
 
 /* After the last layer. */
 int appnp_finish(struct program *program, const struct job *job, int x);

@@ -16,6 +16,7 @@ struct model {
     int (*layer)(struct program *program, const struct job *job, int layer, int x, int64_t f_out);
     enum status (*check)(const struct job *job, const struct program_input *input); /* NULL: any job and data will do */
     int (*begin)(struct program *program, const struct job *job, int x);  /* typed nodes' features; NULL: as any features */
+    int (*before_last)(struct program *program, const struct job *job, int x); /* after the last activation, before its dropout */
     int (*finish)(struct program *program, const struct job *job, int x); /* NULL: nothing follows the last layer */
     bool one_layer;   /* model.layers does not count */
     bool takes_plain; /* its layers stand alone: model.linear_layers may replace the last, model.jumping_knowledge read all */
@@ -30,6 +31,7 @@ static const struct model models[JOB_KIND_N] = {
     [JOB_KIND_GAT] = {.layer = gat_layer, .takes_plain = true},
     [JOB_KIND_GATV2] = {.layer = gatv2_layer, .takes_plain = true},
     [JOB_KIND_TRANSFORMER] = {.layer = transformer_layer, .takes_plain = true},
+    [JOB_KIND_AGNN] = {.layer = agnn_layer, .check = agnn_check, .before_last = agnn_propagate},
     [JOB_KIND_RGCN] = {.layer = rgcn_layer, .check = rgcn_check, .begin = rgcn_begin, .takes_plain = true},
 };
 
@@ -142,6 +144,12 @@ static int batch_norm(struct program *program, int layer, int y)
     return program_batch_norm(program, y, param[0], param[1], param[2], param[3]);
 }
 
+static int activate(struct program *program, int x, enum device_activation activation, double dropout)
+{
+    bool changes = activation != DEVICE_ACTIVATION_NONE || dropout > 0.0;
+    return changes ? program_activate(program, x, activation, dropout) : x;
+}
+
 /* What follows a hidden layer: y + x, norm, activation, and the next layer's dropout. */
 static int hidden_end(struct program *program, const struct job *job, int layer, int x, int y)
 {
@@ -163,9 +171,14 @@ static int hidden_end(struct program *program, const struct job *job, int layer,
     if (job->model.norm == JOB_NORM_BATCH) {
         y = batch_norm(program, layer, y);
     }
+    const struct model *model = &models[job->model.kind];
     enum device_activation activation = activations[job->model.activation];
-    bool changes = activation != DEVICE_ACTIVATION_NONE || job->model.dropout > 0.0;
-    return changes ? program_activate(program, y, activation, job->model.dropout) : y;
+    if (model->before_last != NULL && layer == n_layer_of(job) - 2) {
+        y = activate(program, y, activation, 0.0);
+        y = model->before_last(program, job, y);
+        activation = DEVICE_ACTIVATION_NONE;
+    }
+    return activate(program, y, activation, job->model.dropout);
 }
 
 /* lin(all layers' outputs side by side, or the greatest of them): Xu et al., ICML 2018; named as PyTorch Geometric's models do. */

@@ -24,6 +24,10 @@ const struct op_def op_defs[OP_KIND_N] = {
                      .forward = op_max_forward, .backward = op_max_backward},
     [OP_KIND_EPS_ADD] = {.name = "eps_add", .keeps_in = true, .scratch = op_eps_add_scratch,
                          .forward = op_eps_add_forward, .backward = op_eps_add_backward},
+    [OP_KIND_INVERSE_NORM] = {.name = "inverse_norm", .keeps_in = true, .keeps_out = true,
+                              .forward = op_inverse_norm_forward, .backward = op_inverse_norm_backward},
+    [OP_KIND_ROW_SCALE] = {.name = "row_scale", .keeps_in = true,
+                           .forward = op_row_scale_forward, .backward = op_row_scale_backward},
     [OP_KIND_HEAD_DOT] = {.name = "head_dot", .keeps_in = true, .scratch = op_head_dot_scratch,
                           .forward = op_head_dot_forward, .backward = op_head_dot_backward},
     [OP_KIND_HEAD_MEAN] = {.name = "head_mean", .forward = op_head_mean_forward, .backward = op_head_mean_backward},
@@ -36,8 +40,11 @@ bool op_keeps_in(const struct program *program, const struct op *op, int k)
     if (op->kind == OP_KIND_AGGREGATE) {
         return aggregate_defs[op->aggregate].keeps_in && op->in[k] >= 0 && program->value[op->out].needs_grad;
     }
-    if (k > 0 || !op_defs[op->kind].keeps_in || !program->value[op->out].needs_grad) {
+    if (!op_defs[op->kind].keeps_in || !program->value[op->out].needs_grad || op->in[k] < 0) {
         return false;
+    }
+    if (k > 0) {
+        return op->kind == OP_KIND_ROW_SCALE;
     }
     switch (op->kind) {
     case OP_KIND_LINEAR:

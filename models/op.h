@@ -20,7 +20,9 @@ struct op_call {
     struct random_key key;         /* seed, epoch, this op's number, DROPOUT */
 
     const struct device_csr *csr;  /* the part's sparse features; read when in[0] is sparse */
-    const float *in[OP_N_IN];      /* a sparse value: its n_value stored values (NULL: the csr's own) */
+    const float *embeddings;       /* param[0]'s, of the rows that have one: csr->n_embedded × columns of out; NULL: none */
+    float *grad_embeddings;        /* overwritten; NULL: not wanted */
+    const float *in[OP_N_IN];      /* a sparse value: its n_value + n_embedded stored values (NULL: the csr's own) */
     float *out;                    /* likewise */
     float *aux;                    /* n × aux_width(op), kept from forward to backward */
     const float *param[OP_N_PARAM];
@@ -56,7 +58,7 @@ struct global_def {
 
 struct op_def {
     const char *name;
-    bool keeps_in;                 /* backward reads in[0] */
+    bool keeps_in;                 /* backward reads in[0]; ROW_SCALE's also in[1] */
     bool keeps_out;                /* backward reads out */
     bool in_place;                 /* out may share in[0]'s memory when nothing, backward included, reads in[0] later; likewise
                                     * grad_in[0] grad_out's, which backward then overwrites last */
@@ -154,8 +156,8 @@ struct aggregate_def {
     bool keeps_in, keeps_out; /* backward's rounds read all inputs; the output, which only backward_begin reads where there is one */
     int n_kept_round;         /* with backward_begin: the kept arrays that rounds read, the first ones */
     bool begin_grad_in[OP_N_IN]; /* backward_begin writes this gradient, or part of it */
-    /* Scale of a row with this stored in-degree; `self`: plus one for its implicit loop. */
-    float (*scale)(uint32_t degree, bool self);
+    /* Scale of a row with this many stored in-edges, or this sum of their weights; `self`: plus one for its implicit loop. */
+    float (*scale)(double degree, bool self);
     struct aggregate_round forward;
     void (*backward_begin)(const struct aggregate_call *call); /* on own rows alone, before the rounds; NULL: nothing */
     struct aggregate_round backward[AGGREGATE_N_BACKWARD];     /* in this order; run NULL: none */

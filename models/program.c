@@ -36,7 +36,13 @@ static int value_append(struct program *program, const struct value *value)
 
 void program_init(const struct program_input *input, struct program *out)
 {
+    int32_t n_run = input->embedded.n_run;
     *out = (struct program){.labels = -1, .n_relation = input->n_relation};
+    if (n_run > 0) {
+        struct embedded_run *run = memory_alloc((size_t)n_run, sizeof *run);
+        memcpy(run, input->embedded.run, (size_t)n_run * sizeof *run);
+        out->embedded = (struct embedded){.n_run = n_run, .run = run};
+    }
     value_append(out, &(struct value){.width = input->n_feature, .is_sparse = input->is_sparse, .is_static = true});
 }
 
@@ -45,6 +51,7 @@ void program_release(struct program *program)
     free(program->op);
     free(program->value);
     free(program->param);
+    free((void *)(uintptr_t)program->embedded.run);
     *program = (struct program){0};
 }
 
@@ -55,6 +62,37 @@ int64_t parameter_size(const struct parameter *parameter)
         n *= parameter->shape[d];
     }
     return n;
+}
+
+int64_t program_n_shared(const struct program *program)
+{
+    return program->value[0].width - embedded_count(&program->embedded);
+}
+
+int64_t program_n_weight(const struct program *program)
+{
+    return program->n_weight + embedded_count(&program->embedded) * program->n_embedding;
+}
+
+static int64_t place_of(struct program *program, int64_t n)
+{
+    int64_t at = program->n_weight;
+    program->n_weight += (n + TENSOR_ALIGN - 1) / TENSOR_ALIGN * TENSOR_ALIGN;
+    return at;
+}
+
+/* Leave the columns that are nodes' own to the parts; what follows in the arena moves up. */
+static void embeddings_part(struct program *program, int weight)
+{
+    struct parameter *param = &program->param[weight];
+    ASSERT(param->n_dim == 2 && param->embedding_at < 0);
+    param->n_shared = param->shape[0] * program_n_shared(program);
+    param->embedding_at = program->n_embedding;
+    program->n_embedding += param->shape[0];
+    program->n_weight = 0;
+    for (int p = 0; p < program->n_param; p++) {
+        program->param[p].offset = place_of(program, program->param[p].n_shared);
+    }
 }
 
 int program_param(struct program *program, const char *name, int64_t rows, int64_t columns, double bound)
@@ -68,11 +106,12 @@ int program_tensor(struct program *program, const char *name, int n_dim, const i
     ASSERT(strlen(name) < PROGRAM_NAME_BYTES && n_dim <= PROGRAM_N_DIM);
     program->param = list_grow(program->param, program->n_param, sizeof *program->param);
     struct parameter *param = &program->param[program->n_param];
-    *param = (struct parameter){.offset = program->n_weight, .bound = bound, .trains = true, .decays = true};
+    *param = (struct parameter){.embedding_at = -1, .bound = bound, .trains = true, .decays = true};
     strcpy(param->name, name);
     param->n_dim = n_dim;
     memcpy(param->shape, shape, (size_t)n_dim * sizeof *shape);
-    program->n_weight += (parameter_size(param) + TENSOR_ALIGN - 1) / TENSOR_ALIGN * TENSOR_ALIGN;
+    param->n_shared = parameter_size(param);
+    param->offset = place_of(program, param->n_shared);
     return program->n_param++;
 }
 
@@ -109,6 +148,9 @@ int program_linear(struct program *program, int in, int weight, int bias)
 {
     const int64_t *shape = program->param[weight].shape;
     ASSERT(shape[1] == program->value[in].width);
+    if (program->value[in].is_sparse && program->embedded.n_run > 0) {
+        embeddings_part(program, weight);
+    }
     return op_append(program, (struct op){.kind = OP_KIND_LINEAR, .in = {in, -1, -1}, .param = {weight, bias}}, shape[0]);
 }
 
@@ -199,11 +241,25 @@ int program_aggregate(struct program *program, int in, enum aggregate_kind kind)
     return op_append(program, op, program->value[in].width);
 }
 
+int program_inverse_norm(struct program *program, int in)
+{
+    ASSERT(!program->value[in].is_sparse);
+    return op_append(program, (struct op){.kind = OP_KIND_INVERSE_NORM, .in = {in, -1, -1}, .param = {-1, -1}}, 1);
+}
+
+int program_row_scale(struct program *program, int in, int scale)
+{
+    ASSERT(program->value[scale].width == 1 && in != scale);
+    return op_append(program, (struct op){.kind = OP_KIND_ROW_SCALE, .in = {in, scale, -1}, .param = {-1, -1}},
+                     program->value[in].width);
+}
+
 int program_head_dot(struct program *program, int in, int weight)
 {
     const struct parameter *param = &program->param[weight];
     ASSERT(parameter_size(param) == program->value[in].width);
-    struct op op = {.kind = OP_KIND_HEAD_DOT, .in = {in, -1, -1}, .param = {weight, -1}, .n_head = param->shape[1]};
+    struct op op = {.kind = OP_KIND_HEAD_DOT, .in = {in, -1, -1}, .param = {weight, -1},
+                    .n_head = param->n_dim == 1 ? 1 : param->shape[1]};
     return op_append(program, op, op.n_head);
 }
 
@@ -218,8 +274,8 @@ int program_attention(struct program *program, const struct op *op)
     int64_t width = program->value[op->in[0]].width;
     ASSERT(op->n_head > 0 && width % op->n_head == 0);
     for (int k = 1; k < OP_N_IN; k++) {
-        int64_t score = op->aggregate == AGGREGATE_KIND_GAT ? op->n_head : width;
-        ASSERT(op->in[k] < 0 || program->value[op->in[k]].width == score);
+        bool narrow = op->aggregate == AGGREGATE_KIND_GAT || (op->aggregate == AGGREGATE_KIND_COSINE && k == 1);
+        ASSERT(op->in[k] < 0 || program->value[op->in[k]].width == (narrow ? op->n_head : width));
     }
     struct op attention = *op;
     attention.kind = OP_KIND_AGGREGATE;
@@ -237,19 +293,40 @@ int program_relation(struct program *program, int in, int weight, int comp)
     return op_append(program, op, n_block * param->shape[param->n_dim - 1]);
 }
 
+static float draw(const struct parameter *param, const struct random_key *key, int64_t row, int64_t column)
+{
+    double unit = random_unit(key, (uint64_t)row, (uint32_t)column);
+    return param->bound > 0.0 ? (float)((2.0 * unit - 1.0) * param->bound) : param->fill;
+}
+
+static struct random_key key_of(uint64_t seed, int param)
+{
+    return (struct random_key){.seed = seed, .op = (uint16_t)param, .stream = RANDOM_STREAM_INIT};
+}
+
 void program_init_weights(const struct program *program, uint64_t seed, float *weights)
 {
     memset(weights, 0, (size_t)program->n_weight * sizeof *weights);
     for (int p = 0; p < program->n_param; p++) {
         const struct parameter *param = &program->param[p];
-        struct random_key key = {.seed = seed, .op = (uint16_t)p, .stream = RANDOM_STREAM_INIT};
-        int64_t columns = param->shape[param->n_dim - 1], rows = parameter_size(param) / columns;
-        for (int64_t r = 0; r < rows; r++) {
-            for (int64_t c = 0; c < columns; c++) {
-                double unit = random_unit(&key, (uint64_t)r, (uint32_t)c);
-                weights[param->offset + r * columns + c] =
-                    param->bound > 0.0 ? (float)((2.0 * unit - 1.0) * param->bound) : param->fill;
-            }
+        struct random_key key = key_of(seed, p);
+        bool has_embeddings = param->embedding_at >= 0;
+        int64_t columns = has_embeddings ? program_n_shared(program) : param->shape[param->n_dim - 1];
+        for (int64_t i = 0; i < param->n_shared; i++) {
+            int64_t c = i % columns, column = has_embeddings ? embedded_column(&program->embedded, c) : c;
+            weights[param->offset + i] = draw(param, &key, i / columns, column);
+        }
+    }
+}
+
+void program_init_embeddings(const struct program *program, uint64_t seed, int64_t n, const uint32_t *column, float *embeddings)
+{
+    for (int p = 0; p < program->n_param; p++) {
+        const struct parameter *param = &program->param[p];
+        struct random_key key = key_of(seed, p);
+        float *to = param->embedding_at >= 0 ? embeddings + n * param->embedding_at : NULL;
+        for (int64_t i = 0; to != NULL && i < n * param->shape[0]; i++) {
+            to[i] = draw(param, &key, i % param->shape[0], column[i / param->shape[0]]);
         }
     }
 }

@@ -8,6 +8,7 @@
 #define MODELS_PROGRAM_H
 
 #include "models/device.h"
+#include "protocol/embedded.h"
 #include "protocol/job.h"
 #include "protocol/status.h"
 
@@ -32,6 +33,8 @@ enum op_kind {
     OP_KIND_CONCAT,    /* out = in0 | in1 | in2: columns side by side */
     OP_KIND_MAX,       /* out = max(in0, in1) */
     OP_KIND_EPS_ADD,   /* out = in1 + (1 + eps)·in0     params: eps */
+    OP_KIND_INVERSE_NORM, /* out = 1 / ‖in0‖ of each row */
+    OP_KIND_ROW_SCALE, /* out = in1 · in0, in1 one number per row */
     OP_KIND_HEAD_DOT,  /* out[h] = ⟨in0's head h, w's⟩  params: w */
     OP_KIND_HEAD_MEAN, /* out = mean over in0's heads */
     OP_KIND_AGGREGATE, /* out = an aggregate of in0 over in-neighbours */
@@ -47,6 +50,7 @@ enum aggregate_kind {
     AGGREGATE_KIND_GAT,   /* in: values, keys, queries (one number per head) */
     AGGREGATE_KIND_GATV2, /* in: values, none, queries     params: att */
     AGGREGATE_KIND_DOT,   /* in: values, keys, queries (as wide as values) */
+    AGGREGATE_KIND_COSINE, /* in: values, keys (one number per head), queries (as wide as values) */
     AGGREGATE_KIND_RELATION, /* typed edges; params: weight (relations or bases × in × out), comp or -1 */
     AGGREGATE_KIND_N
 };
@@ -78,7 +82,10 @@ struct parameter {
     char name[PROGRAM_NAME_BYTES]; /* PyTorch Geometric's: "convs.0.lin.weight" */
     int n_dim;
     int64_t shape[PROGRAM_N_DIM];
-    int64_t offset;         /* first float in the parameter arena */
+    int64_t n_shared;       /* floats in the parameter arena: all, or with embeddings those of shared columns, as rows × them */
+    int64_t offset;         /* the first of them */
+    int64_t embedding_at;   /* -1: no embeddings. Else its column of a node that has one lies, shape[0] floats, with the node's
+                             * part: in the part's embeddings, n_embedded · embedding_at floats after their beginning, node after node */
     double bound;
     float fill;
     bool trains;            /* false: kept and written, never stepped (gin's fixed eps) */
@@ -93,6 +100,8 @@ struct program {
     int labels;             /* the op of kind LABELS; -1: the loss is over all training rows */
     int logits;             /* the output value, n_class wide */
     int64_t n_weight;       /* floats in the parameter arena; each tensor starts on a multiple of 16 */
+    int64_t n_embedding;    /* floats of weights at each embedded column: they lie with the part that owns the node */
+    struct embedded embedded; /* owned: which columns of the features */
     int32_t n_relation;     /* of the edges; 0: untyped */
 };
 
@@ -103,6 +112,7 @@ struct program_input {
     bool is_sparse;         /* features are CSR */
     bool is_typed;          /* features are those of several node types side by side, or one column per node */
     int32_t n_relation;     /* of typed edges; 0: untyped */
+    struct embedded embedded; /* columns of sparse features that are one node's own */
 };
 
 /* Build the job's model for this data.
@@ -122,7 +132,8 @@ void program_release(struct program *program);
 void program_init(const struct program_input *input, struct program *out);
 
 /* Builder's alphabet: each appends one op and returns its output value (parameters: returns the parameter).
- * They cannot fail: the lists grow with memory_alloc. Sparse values go through linear and dropout only.
+ * They cannot fail: the lists grow with memory_alloc. Sparse values go through linear and dropout only, and a weight that they
+ * are multiplied with has embeddings where the features have embedded columns: it is no other op's.
  * A parameter of 0 rows has one dimension, `columns` long. */
 int program_param(struct program *program, const char *name, int64_t rows, int64_t columns, double bound);
 int program_linear(struct program *program, int in, int weight, int bias);
@@ -140,7 +151,12 @@ int program_concat(struct program *program, const int *in, int n);
 int program_max(struct program *program, int in0, int in1);
 int program_eps_add(struct program *program, int eps, int in0, int in1);
 int program_aggregate(struct program *program, int in, enum aggregate_kind kind);
-/* in's n_head heads, each multiplied with its row of weight (1 × n_head × columns) and summed: n_head columns. */
+/* One column: 1 / the norm of each of in's rows. */
+int program_inverse_norm(struct program *program, int in);
+/* in's rows, each times its number in scale, a value of one column. */
+int program_row_scale(struct program *program, int in, int scale);
+/* in's n_head heads, each multiplied with its row of weight (1 × n_head × columns) and summed: n_head columns. A weight of one
+ * dimension is one head's. */
 int program_head_dot(struct program *program, int in, int weight);
 int program_head_mean(struct program *program, int in, int64_t n_head);
 /* Attention over in-neighbours: `op` names the inputs, parameters, n_head, a and dropout that the kind asks for. */
@@ -156,8 +172,16 @@ int program_tensor(struct program *program, const char *name, int n_dim, const i
 /* Elements of a parameter. */
 int64_t parameter_size(const struct parameter *parameter);
 
-/* Draw the initial weights into host memory, n_weight floats, from (seed, tensor, element) alone. */
+/* Feature columns without the embedded ones. */
+int64_t program_n_shared(const struct program *program);
+
+/* Floats of all weights: the arena, and embeddings of all nodes. */
+int64_t program_n_weight(const struct program *program);
+
+/* Draw the initial weights into host memory, from (seed, tensor, element) alone: the arena's n_weight floats; the embeddings of
+ * n nodes with these columns, n × n_embedding. */
 void program_init_weights(const struct program *program, uint64_t seed, float *weights);
+void program_init_embeddings(const struct program *program, uint64_t seed, int64_t n, const uint32_t *column, float *embeddings);
 
 /* Print one line per op ("3 add v4 = 0.9·v3 + 0.1·v2  [7]"), for tests, --plan and people. */
 void program_print(const struct program *program, FILE *file);

@@ -177,15 +177,22 @@ static enum status fail_line(const struct csv_gz *csv, const char *expected, con
     return status_fail(STATUS_DATA, "%s: line %" PRId64 ": '%.40s', expected %s", csv->name, csv->line, line, expected);
 }
 
+/* A line that has to be there. */
+static enum status line_take(struct csv_gz *csv, char **line_out)
+{
+    enum status status = csv_gz_line(csv, line_out);
+    if (status == STATUS_OK && *line_out == NULL) {
+        status = status_fail(STATUS_DATA, "%s: ends after %" PRId64 " lines, expected more", csv->name, csv->line);
+    }
+    return status;
+}
+
 enum status csv_gz_integers(struct csv_gz *csv, int n_column, int64_t *out)
 {
     char *line;
-    enum status status = csv_gz_line(csv, &line);
+    enum status status = line_take(csv, &line);
     if (status != STATUS_OK) {
         return status;
-    }
-    if (line == NULL) {
-        return status_fail(STATUS_DATA, "%s: ends after %" PRId64 " lines, expected more", csv->name, csv->line);
     }
     char *at = line;
     for (int column = 0; column < n_column; column++) {
@@ -226,6 +233,13 @@ static enum status reals_parse(const struct csv_gz *csv, char *line, int64_t n_c
         at = end + 1;
     }
     return STATUS_OK;
+}
+
+enum status csv_gz_reals(struct csv_gz *csv, int64_t n_column, float *out)
+{
+    char *line;
+    enum status status = line_take(csv, &line);
+    return status == STATUS_OK ? reals_parse(csv, line, n_column, out) : status;
 }
 
 /* Lines, and columns of the first line. */

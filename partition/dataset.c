@@ -140,7 +140,14 @@ void dataset_feature_rows(const struct dataset *dataset, const uint32_t *node, i
     }
 }
 
-void dataset_fingerprint(const struct dataset *dataset, char out[33])
+bool dataset_is_embedded(const struct dataset *dataset, int64_t node)
+{
+    int64_t first = dataset->feature_indptr[node];
+    return dataset->embedded.n_run > 0 && dataset->feature_indptr[node + 1] > first &&
+           embedded_has(&dataset->embedded, dataset->feature_indices[first]);
+}
+
+void dataset_fingerprint(const struct dataset *dataset, bool weights, char out[33])
 {
     XXH3_state_t *state = XXH3_createState();
     ASSERT(state != NULL);
@@ -151,6 +158,9 @@ void dataset_fingerprint(const struct dataset *dataset, char out[33])
     if (dataset->edge_type != NULL) {
         XXH3_128bits_update(state, &dataset->n_relation, sizeof dataset->n_relation);
         XXH3_128bits_update(state, dataset->edge_type, (size_t)dataset->n_edge * sizeof *dataset->edge_type);
+    }
+    if (weights && dataset->weighted) {
+        XXH3_128bits_update(state, dataset->edge_weight, (size_t)dataset->n_edge * sizeof *dataset->edge_weight);
     }
     XXH128_hash_t hash = XXH3_128bits_digest(state);
     XXH3_freeState(state);

@@ -6,6 +6,7 @@
 #ifndef PARTITION_DATASET_H
 #define PARTITION_DATASET_H
 
+#include "protocol/embedded.h"
 #include "protocol/job.h"
 #include "protocol/status.h"
 
@@ -27,15 +28,19 @@ struct dataset {
     int64_t n_edge;    /* stored, after symmetrising, de-duplicating and taking loops out */
     int64_t n_feature; /* columns */
     bool features_typed; /* of several node types side by side, or a column per node where there are none */
+    struct embedded embedded; /* columns of nodes without features: a one at its own column is such a node's only entry */
     int32_t n_class;   /* classes, or label columns when multi_label */
     bool multi_label;
-    bool symmetric;    /* (u,v) is stored whenever (v,u) is; never said of typed edges */
+    bool symmetric;    /* (u,v) is stored whenever (v,u) is, with the same weight; never said of typed edges */
     int32_t n_relation; /* typed edges: relations, inverse ones included; 0: untyped */
+    bool weighted;     /* edges have weights; loops that a layer's definition adds are then stored, with weight 1 */
     enum dataset_loops loops;
 
     int64_t *indptr;   /* n_node + 1: row = destination */
     uint32_t *indices; /* n_edge: sources, ascending and unique in a row; typed: in each run of one type */
     uint16_t *edge_type; /* n_edge: relations, ascending in a row; NULL when untyped */
+    float *edge_weight;  /* n_edge: finite, not negative; NULL unless weighted */
+    float *strength;     /* n_node: sum of the weights of a node's in-edges, finite; NULL unless weighted */
 
     /* Exactly one of the three holds the features (none when n_feature is 0); values as in the file,
      * row-normalised when the job asks. */
@@ -58,7 +63,8 @@ struct dataset {
  *
  *   notes   edges keep their types for model.kind = "rgcn" alone; any other model gets the same edges without them, each
  *           pair of nodes once. A generator's edges are of one relation. undirected adds to typed edges their inverse,
- *           type t + R. Node types' features become one sparse matrix, the types' columns side by side; a type without
+ *           type t + R. Weights of edges are kept for models that take them (job_takes_edge_weights): reverse edges get the
+ *           same, repeats are added up, as PyTorch Geometric's to_undirected and coalesce do. Node types' features become one sparse matrix, the types' columns side by side; a type without
  *           features has a column of ones, one for each of its nodes
  *   units   memory at most 1.3 × the bytes of the arrays that stay, mapped files not counted; on top of that entries
  *           that repeats waste until the rows are sorted, and members of .npz archives, which are inflated whole
@@ -77,8 +83,11 @@ void dataset_release(struct dataset *dataset);
  */
 void dataset_feature_rows(const struct dataset *dataset, const uint32_t *node, int64_t n_row, float *out);
 
-/* A 128-bit name of the graph's structure (nodes, edges, types; not features), as 32 hex digits and a NUL:
- * the partition cache's key. */
-void dataset_fingerprint(const struct dataset *dataset, char out[33]);
+/* Does this node's one entry of the sparse features stand in a column of its own? */
+bool dataset_is_embedded(const struct dataset *dataset, int64_t node);
+
+/* A 128-bit name of the graph's structure (nodes, edges, types; not features), as 32 hex digits and a NUL: the partition
+ * cache's key. With `weights`, of these too: what a resumed job is held against. */
+void dataset_fingerprint(const struct dataset *dataset, bool weights, char out[33]);
 
 #endif

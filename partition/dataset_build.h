@@ -31,6 +31,12 @@ struct edge_source {
     const void *type_self;
     const char *type_file; /* for messages */
     int64_t n_relation;    /* relations there are by another file's word; 0: as many as the types show */
+
+    /* What only weighted edges have; zero for others. Weights of edges first … first+n-1, called like read, but once. */
+    enum status (*weight_read)(void *weight_self, int64_t first, int64_t n, double *out);
+    void *weight_self;
+    const char *weight_file; /* for messages: where weights come from, and what counts them there */
+    const char *weight_unit;
 };
 
 /* Does the job's model read the types of edges? */
@@ -43,11 +49,13 @@ static inline bool dataset_wants_types(const struct job *job)
 enum status dataset_nodes_check(int64_t n_node, const char *file);
 
 /* indptr, indices, n_edge, n_duplicate, symmetric, loops, and where the job wants them edge_type and n_relation, from a
- * stream of edges. A generator's edges are all of relation 0.
+ * stream of edges; where the source has weights, edge_weight and strength. A generator's edges are all of relation 0.
  *
  *   auto_undirected  what undirected = "auto" means for this format
  *   errors  STATUS_DATA an id or a type out of range (file, place, what was expected), a relation without an edge that
- *           source->n_relation does not vouch for · STATUS_NOMEM
+ *           source->n_relation does not vouch for, a weight that is not finite or negative · STATUS_NOMEM
+ *   notes   weighted edges: a loop that the layer's definition asks for is stored, with weight 1 where the source has none, as
+ *           PyTorch Geometric's add_remaining_self_loops does; its reverse counts as one more, as in to_undirected
  *   cost    reads the stream twice; peak: the result with its duplicates, plus n_node × 4 bytes
  */
 enum status dataset_graph_build(const struct job *job, const struct edge_source *source, bool auto_undirected,

@@ -4,6 +4,8 @@
 #include "partition/dataset_build.h"
 #include "partition/dataset_store.h"
 #include "partition/relations.h"
+#include "partition/row_pairs.h"
+#include "partition/weights.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -21,6 +23,10 @@ struct build {
     uint32_t *indices;
     uint16_t *types;             /* typed edges, once they are filled */
     struct relations *relations; /* NULL: untyped */
+    bool weighted;
+    float *weights;              /* once they are filled */
+    uint8_t *has_loop;           /* n_node: where every node gets a loop that has none; else NULL */
+    int64_t n_loop_in;           /* loops put in */
     int64_t n_room;              /* entries counted in the first pass */
     int64_t n_loop_out;          /* loops left out */
 };
@@ -38,7 +44,7 @@ enum status dataset_nodes_check(int64_t n_node, const char *file)
 }
 
 /* Count or place one entry; false when the second pass sees more than the first. */
-static bool put(struct build *build, int64_t to, int64_t from, int64_t type)
+static bool put(struct build *build, int64_t to, int64_t from, int64_t type, float weight)
 {
     if (!build->filling) {
         build->indptr[to + 1]++;
@@ -52,17 +58,21 @@ static bool put(struct build *build, int64_t to, int64_t from, int64_t type)
     if (build->types != NULL) {
         build->types[at] = (uint16_t)type;
     }
+    if (build->weights != NULL) {
+        build->weights[at] = weight;
+    }
     return true;
 }
 
-/* An edge and, where the graph is made undirected, its reverse. The inverse of a typed loop is an edge of its own. */
-static bool put_both(struct build *build, int64_t to, int64_t from, int64_t type)
+/* An edge and, where the graph is made undirected, its reverse. The inverse of a typed loop is an edge of its own; a weighted
+ * loop weighs twice, as any edge that is there in both directions. */
+static bool put_both(struct build *build, int64_t to, int64_t from, int64_t type, float weight)
 {
-    bool typed = build->relations != NULL;
-    if (!put(build, to, from, type)) {
+    bool typed = build->relations != NULL, twice = build->undirected && (from != to || typed);
+    if (!put(build, to, from, type, build->undirected && from == to ? 2.0f * weight : weight)) {
         return false;
     }
-    return !build->undirected || (from == to && !typed) || put(build, from, to, typed ? type + build->relations->n : 0);
+    return !twice || put(build, from, to, typed ? type + build->relations->n : 0, weight);
 }
 
 /* The edge's type: counted in the first pass, read again in the second. */
@@ -78,7 +88,7 @@ static enum status type_of(struct build *build, const struct edge_source *source
 }
 
 static enum status put_batch(struct build *build, const struct edge_source *source, int64_t first, int64_t n,
-                             const int64_t *from, const int64_t *to)
+                             const int64_t *from, const int64_t *to, const float *weight)
 {
     for (int64_t i = 0; i < n; i++) {
         bool source_bad = from[i] < 0 || from[i] >= build->n_node;
@@ -93,12 +103,15 @@ static enum status put_batch(struct build *build, const struct edge_source *sour
             build->n_loop_out++;
             continue;
         }
+        if (from[i] == to[i] && build->has_loop != NULL) {
+            build->has_loop[to[i]] = 1;
+        }
         int64_t type;
         enum status status = type_of(build, source, first + i, &type);
         if (status != STATUS_OK) {
             return status;
         }
-        if (!put_both(build, to[i], from[i], type)) {
+        if (!put_both(build, to[i], from[i], type, build->filling && build->weighted ? weight[i] : 0.0f)) {
             return status_fail(STATUS_DATA, "%s: changed while it was read", source->file);
         }
     }
@@ -109,17 +122,33 @@ static enum status pass(struct build *build, const struct edge_source *source)
 {
     int64_t n_batch = source->n_edge < BATCH_MOST ? source->n_edge : BATCH_MOST;
     int64_t *batch = memory_alloc((size_t)(2 * n_batch), sizeof *batch);
+    float *weight = memory_alloc((size_t)n_batch, sizeof *weight);
     build->n_loop_out = 0;
     enum status status = STATUS_OK;
     for (int64_t first = 0; first < source->n_edge && status == STATUS_OK; first += n_batch) {
         int64_t n = source->n_edge - first < n_batch ? source->n_edge - first : n_batch;
         status = source->read(source->self, first, n, batch, batch + n_batch);
+        if (status == STATUS_OK && build->weighted && build->filling) {
+            status = weights_read(source, first, n, weight);
+        }
         if (status == STATUS_OK) {
-            status = put_batch(build, source, first, n, batch, batch + n_batch);
+            status = put_batch(build, source, first, n, batch, batch + n_batch, weight);
         }
     }
+    free(weight);
     free(batch);
     return status;
+}
+
+/* A loop of weight 1 to each node without one. */
+static void loops_put(struct build *build)
+{
+    build->n_loop_in = 0;
+    for (int64_t v = 0; build->has_loop != NULL && v < build->n_node; v++) {
+        if (!build->has_loop[v]) {
+            build->n_loop_in += put(build, v, v, 0, 1.0f);
+        }
+    }
 }
 
 static void insertion_sort(uint32_t *at, int64_t n)
@@ -217,7 +246,8 @@ static enum status symmetric_find(struct dataset *out)
         for (int64_t i = out->indptr[row]; i < out->indptr[row + 1]; i++) {
             uint32_t from = out->indices[i];
             int64_t at = out->indptr[from] + seen[from]++;
-            if (at >= out->indptr[from + 1] || out->indices[at] != row) {
+            bool same = at < out->indptr[from + 1] && out->indices[at] == row;
+            if (!same || (out->weighted && out->edge_weight[at] != out->edge_weight[i])) {
                 out->symmetric = false;
                 break;
             }
@@ -250,6 +280,7 @@ static enum status rows_fill(struct build *build, const struct edge_source *sour
     if (status != STATUS_OK) {
         return status;
     }
+    loops_put(build);
     for (size_t row = 0; row < n_node; row++) {
         build->indptr[row + 1] += build->indptr[row];
     }
@@ -265,11 +296,16 @@ static enum status rows_fill(struct build *build, const struct edge_source *sour
         status = dataset_store_block(out->store, MEMORY_STRUCTURE, (size_t)build->n_room, sizeof *build->types,
                                      &build->types);
     }
+    if (status == STATUS_OK && build->weighted) {
+        status = dataset_store_block(out->store, MEMORY_STRUCTURE, (size_t)build->n_room, sizeof *build->weights,
+                                     &build->weights);
+    }
     if (status != STATUS_OK) {
         return status;
     }
     build->filling = true;
     status = pass(build, source);
+    loops_put(build);
     /* Filling moved each row's begin to its end, which is the next row's begin. */
     memmove(build->indptr + 1, build->indptr, n_node * sizeof *build->indptr);
     build->indptr[0] = 0;
@@ -280,13 +316,20 @@ static enum status rows_fill(struct build *build, const struct edge_source *sour
 static int64_t rows_finish(struct build *build)
 {
     if (build->relations != NULL) {
-        relations_rows_sort(build->n_node, build->indptr, build->indices, build->types);
+        row_pairs_sort(build->n_node, build->indptr, (struct row_pairs){.source = build->indices, .type = build->types});
         relations_rows_unique(build->n_node, build->indptr, build->indices, build->types);
         return build->indptr[build->n_node] / (build->undirected ? 2 : 1);
     }
-    rows_sort(build);
-    int64_t n_loop = rows_unique(build), n_edge = build->indptr[build->n_node];
-    return build->undirected ? (n_edge - n_loop) / 2 + n_loop : n_edge;
+    int64_t n_loop;
+    if (build->weighted) {
+        row_pairs_sort(build->n_node, build->indptr, (struct row_pairs){.source = build->indices, .weight = build->weights});
+        n_loop = weights_rows_unique(build->n_node, build->indptr, build->indices, build->weights);
+    } else {
+        rows_sort(build);
+        n_loop = rows_unique(build);
+    }
+    int64_t n_edge = build->indptr[build->n_node];
+    return (build->undirected ? (n_edge - n_loop) / 2 + n_loop : n_edge) - build->n_loop_in;
 }
 
 static enum status rows_shrink(const struct build *build, struct dataset *out)
@@ -298,16 +341,39 @@ static enum status rows_shrink(const struct build *build, struct dataset *out)
     if (status == STATUS_OK && out->edge_type != NULL) {
         status = dataset_store_shrink(out->store, &out->edge_type, (size_t)out->n_edge);
     }
+    if (status == STATUS_OK && out->weighted) {
+        status = dataset_store_shrink(out->store, &out->edge_weight, (size_t)out->n_edge);
+    }
     return status;
+}
+
+/* Weighted edges take the loops that a definition adds among them: a stored one keeps its weight. */
+static enum status loops_choose(const struct job *job, struct build *build, struct dataset *out)
+{
+    enum status status = STATUS_OK;
+    out->loops = loops_of(job);
+    if (build->weighted && out->loops == DATASET_LOOPS_IMPLICIT) {
+        status = memory_acquire(MEMORY_OTHER, (size_t)build->n_node, sizeof *build->has_loop, &build->has_loop);
+        out->loops = DATASET_LOOPS_STORED;
+    }
+    build->loops_stored = out->loops == DATASET_LOOPS_STORED;
+    return status;
+}
+
+static enum status strength_build(const struct build *build, const struct edge_source *source, struct dataset *out)
+{
+    enum status status = dataset_store_block(out->store, MEMORY_STRUCTURE, (size_t)out->n_node, sizeof *out->strength,
+                                             &out->strength);
+    return status == STATUS_OK ? weights_strength(source->weight_file, out->n_node, build->indptr, out->edge_weight,
+                                                  out->strength)
+                               : status;
 }
 
 enum status dataset_graph_build(const struct job *job, const struct edge_source *source, bool auto_undirected,
                                 struct dataset *out)
 {
-    struct build build = {.n_node = out->n_node};
+    struct build build = {.n_node = out->n_node, .weighted = source->weight_read != NULL};
     struct relations relations = {.n = 1};
-    out->loops = loops_of(job);
-    build.loops_stored = out->loops == DATASET_LOOPS_STORED;
     build.undirected =
         job->dataset.undirected == JOB_SWITCH_AUTO ? auto_undirected : job->dataset.undirected == JOB_SWITCH_YES;
     bool typed = dataset_wants_types(job);
@@ -320,8 +386,12 @@ enum status dataset_graph_build(const struct job *job, const struct edge_source 
     }
     build.relations = typed ? &relations : NULL;
 
-    enum status status = rows_fill(&build, source, out);
+    enum status status = loops_choose(job, &build, out);
+    if (status == STATUS_OK) {
+        status = rows_fill(&build, source, out);
+    }
     relations_close(&relations);
+    memory_release(MEMORY_OTHER, build.has_loop, (size_t)build.n_node, sizeof *build.has_loop);
     if (status != STATUS_OK) {
         return status;
     }
@@ -329,10 +399,15 @@ enum status dataset_graph_build(const struct job *job, const struct edge_source 
     out->indptr = build.indptr;
     out->indices = build.indices;
     out->edge_type = build.types;
+    out->edge_weight = build.weights;
+    out->weighted = build.weighted;
     out->n_relation = typed ? (int32_t)(relations.n * (build.undirected ? 2 : 1)) : 0;
     out->n_edge = build.indptr[out->n_node];
     out->n_duplicate = source->n_edge - build.n_loop_out - n_kept;
     status = rows_shrink(&build, out);
+    if (status == STATUS_OK && out->weighted) {
+        status = strength_build(&build, source, out);
+    }
     if (status != STATUS_OK || typed) {
         return status;
     }

@@ -7,6 +7,7 @@
 #include "partition/dataset_npy_types.h"
 #include "partition/dataset_path.h"
 #include "partition/dataset_store.h"
+#include "partition/weights.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -80,9 +81,21 @@ static enum status types_open(const struct job *job, const char *folder, const s
     return status == STATUS_OK ? npy_expect(types, NPY_KIND_INTEGER, 1, edges->n_edge, 0) : status;
 }
 
+/* Give the edges their weights where there are any and the job takes them; open as long as the edges are read. */
+static enum status weights_open(const struct job *job, const char *folder, struct npy *weights, struct edge_source *edges)
+{
+    struct dataset_path path = dataset_path_join(folder, "edge_weight.npy");
+    bool use = false;
+    enum status status = weights_choose(job, path.text, npy_exists(path.text), &use);
+    if (status == STATUS_OK && use) {
+        status = npy_open(path.text, weights);
+    }
+    return status == STATUS_OK && use ? weights_attach(weights, edges) : status;
+}
+
 static enum status list_load(const struct job *job, const char *folder, const struct dataset_meta *meta, struct dataset *out)
 {
-    struct npy edges = {0}, types = {0};
+    struct npy edges = {0}, types = {0}, weights = {0};
     struct edge_source source;
     enum status status = open_in(folder, "edges.npy", &edges);
     if (status == STATUS_OK) {
@@ -92,17 +105,21 @@ static enum status list_load(const struct job *job, const char *folder, const st
         status = types_open(job, folder, meta, &types, &source);
     }
     if (status == STATUS_OK) {
+        status = weights_open(job, folder, &weights, &source);
+    }
+    if (status == STATUS_OK) {
         source.n_node_file = "labels.npy";
         status = dataset_graph_build(job, &source, false, out);
     }
     npy_close(&edges);
     npy_close(&types);
+    npy_close(&weights);
     return status;
 }
 
 static enum status rows_load(const struct job *job, const char *folder, const struct dataset_meta *meta, struct dataset *out)
 {
-    struct npy indptr = {0}, indices = {0}, types = {0};
+    struct npy indptr = {0}, indices = {0}, types = {0}, weights = {0};
     struct edge_rows rows = {&indptr, &indices, false, 0};
     struct edge_source source;
     enum status status = open_in(folder, "indptr.npy", &indptr);
@@ -116,11 +133,15 @@ static enum status rows_load(const struct job *job, const char *folder, const st
         status = types_open(job, folder, meta, &types, &source);
     }
     if (status == STATUS_OK) {
+        status = weights_open(job, folder, &weights, &source);
+    }
+    if (status == STATUS_OK) {
         status = dataset_graph_build(job, &source, false, out);
     }
     npy_close(&indptr);
     npy_close(&indices);
     npy_close(&types);
+    npy_close(&weights);
     return status;
 }
 

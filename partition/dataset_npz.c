@@ -10,6 +10,7 @@
 #include "partition/dataset_path.h"
 #include "partition/npz.h"
 #include "partition/pickle_csr.h"
+#include "partition/weights.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
 
@@ -56,6 +57,17 @@ static enum status pickled_csr_load(const struct npz *npz, const char *name, str
     return status;
 }
 
+/* The matrix's values are weights on request alone: the collections' own loaders leave them out, and theirs are all 1. */
+static enum status weights_load(const struct job *job, const struct csr *adjacency, struct edge_source *source)
+{
+    bool use = false;
+    enum status status = STATUS_OK;
+    if (job->dataset.edge_weights == JOB_SWITCH_YES) {
+        status = weights_choose(job, adjacency->data.name, true, &use);
+    }
+    return status == STATUS_OK && use ? weights_attach(&adjacency->data, source) : status;
+}
+
 /* Row u's entries are the nodes that u points to. */
 static enum status graph_load(const struct job *job, const struct npz *npz, struct dataset *out)
 {
@@ -72,9 +84,14 @@ static enum status graph_load(const struct job *job, const struct npz *npz, stru
         status = status_fail(STATUS_DATA, "%s: adjacency matrix of %" PRId64 " rows and %" PRId64
                              " columns, expected a square", adjacency.indptr.name, adjacency.n_row, adjacency.n_column);
     }
-    npy_close(&adjacency.data);
     if (status == STATUS_OK) {
         status = edge_source_rows(&rows, out->n_node, &source);
+    }
+    if (status == STATUS_OK) {
+        status = weights_load(job, &adjacency, &source);
+    }
+    if (status == STATUS_OK && source.weight_read == NULL) {
+        npy_close(&adjacency.data);
     }
     if (status == STATUS_OK) {
         status = dataset_graph_build(job, &source, true, out);

@@ -1,8 +1,8 @@
 /* Format ogb: the folder of a node-property data set as the OGB package downloads it, either as tables
  * (raw/edge.csv.gz …) or as arrays (raw/data.npz, raw/node-label.npz), with one split folder of tables.
  *
- * Several node types: dataset_ogb_types.c. Edge features, years and species are not read. Tables of edges are streamed
- * twice rather than held.
+ * Several node types: dataset_ogb_types.c. Edge features, years and species are not read; edge_weight, which the package's
+ * own reader calls an additional edge file, is. Tables of edges are streamed twice rather than held.
  * source  Hu et al., "Open Graph Benchmark", NeurIPS 2020
  */
 #include "partition/dataset_ogb.h"
@@ -12,6 +12,7 @@
 #include "partition/dataset_edges.h"
 #include "partition/dataset_path.h"
 #include "partition/npz.h"
+#include "partition/weights.h"
 #include "protocol/log.h"
 
 #include <dirent.h>
@@ -77,10 +78,37 @@ static enum status table_end(struct edge_table *table, int64_t n_edge)
     return status;
 }
 
+/* The table of weights, which is read once. */
+static enum status weight_table_read(void *self, int64_t first, int64_t n, double *out)
+{
+    struct edge_table *table = self;
+    enum status status = first == 0 ? csv_gz_open(table->path, &table->csv) : STATUS_OK;
+    for (int64_t i = 0; i < n && status == STATUS_OK; i++) {
+        float value = 0.0f;
+        status = csv_gz_reals(table->csv, 1, &value);
+        out[i] = value;
+    }
+    return status;
+}
+
+static enum status weight_table_choose(const struct job *job, struct edge_table *weights, struct edge_source *source)
+{
+    bool use = false;
+    enum status status = weights_choose(job, weights->path, npy_exists(weights->path), &use);
+    if (status == STATUS_OK && use) {
+        source->weight_read = weight_table_read;
+        source->weight_self = weights;
+        source->weight_file = weights->path;
+        source->weight_unit = "edge";
+    }
+    return status;
+}
+
 static enum status table_graph(const struct job *job, const char *folder, struct dataset *out)
 {
     struct dataset_path path = dataset_path_join(folder, "raw/edge.csv.gz");
-    struct edge_table table = {path.text, NULL};
+    struct dataset_path weight_path = dataset_path_join(folder, "raw/edge_weight.csv.gz");
+    struct edge_table table = {path.text, NULL}, weights = {weight_path.text, NULL};
     struct edge_source source = {.file = path.text, .unit = "edge", .self = &table, .read = table_read};
     enum status status = dataset_ogb_count(dataset_path_join(folder, "raw/num-node-list.csv.gz").text, &out->n_node);
     if (status == STATUS_OK) {
@@ -90,12 +118,19 @@ static enum status table_graph(const struct job *job, const char *folder, struct
         status = dataset_ogb_count(dataset_path_join(folder, "raw/num-edge-list.csv.gz").text, &source.n_edge);
     }
     if (status == STATUS_OK) {
+        status = weight_table_choose(job, &weights, &source);
+    }
+    if (status == STATUS_OK) {
         status = dataset_graph_build(job, &source, adds_reverse(out->name), out);
     }
     if (status == STATUS_OK) {
         status = table_end(&table, source.n_edge);
     }
+    if (status == STATUS_OK) {
+        status = table_end(&weights, source.n_edge);
+    }
     csv_gz_close(table.csv);
+    csv_gz_close(weights.csv);
     return status;
 }
 
@@ -118,9 +153,22 @@ static enum status table_load(const struct job *job, const char *folder, struct 
     return status == STATUS_OK ? dataset_labels(&labels, true, 0, out) : status;
 }
 
-static enum status array_graph(const struct job *job, const struct npz *npz, struct dataset *out)
+static enum status weight_member_choose(const struct job *job, const struct npz *npz, const char *file, struct npy *weights,
+                                        struct edge_source *source)
 {
-    struct npy n_node = {0}, edges = {0};
+    char name[DATASET_PATH_BYTES + 32];
+    bool use = false;
+    snprintf(name, sizeof name, "%s: edge_weight", file);
+    enum status status = weights_choose(job, name, npz_has(npz, "edge_weight"), &use);
+    if (status == STATUS_OK && use) {
+        status = npz_member(npz, "edge_weight", weights);
+    }
+    return status == STATUS_OK && use ? weights_attach(weights, source) : status;
+}
+
+static enum status array_graph(const struct job *job, const struct npz *npz, const char *file, struct dataset *out)
+{
+    struct npy n_node = {0}, edges = {0}, weights = {0};
     struct edge_source source;
     enum status status = npz_member(npz, "num_nodes_list", &n_node);
     if (status == STATUS_OK) {
@@ -137,10 +185,14 @@ static enum status array_graph(const struct job *job, const struct npz *npz, str
         status = edge_source_list(&edges, &source);
     }
     if (status == STATUS_OK) {
+        status = weight_member_choose(job, npz, file, &weights, &source);
+    }
+    if (status == STATUS_OK) {
         status = dataset_graph_build(job, &source, adds_reverse(out->name), out);
     }
     npy_close(&n_node);
     npy_close(&edges);
+    npy_close(&weights);
     return status;
 }
 
@@ -166,7 +218,7 @@ static enum status array_load(const struct job *job, const char *folder, struct 
     if (status != STATUS_OK) {
         return status;
     }
-    status = array_graph(job, npz, out);
+    status = array_graph(job, npz, path.text, out);
     if (status == STATUS_OK && npz_has(npz, "node_feat")) {
         status = npz_member(npz, "node_feat", &features);
         if (status == STATUS_OK) {

@@ -8,6 +8,7 @@
 #include "partition/csv_gz.h"
 #include "partition/node_types.h"
 #include "partition/relations.h"
+#include "partition/weights.h"
 #include "protocol/memory.h"
 
 #include <inttypes.h>
@@ -267,7 +268,11 @@ static enum status graph_build(const struct job *job, struct typed *typed, struc
                                  .read = edges_read, .type = type_of_edge, .type_self = typed, .type_file = path.text,
                                  .n_relation = typed->n_relation};
     out->n_node = typed->n_node;
-    enum status status = dataset_graph_build(job, &source, false, out);
+    bool use;
+    enum status status = weights_choose(job, dataset_path_join(typed->folder, "raw/edge_weight.csv.gz").text, false, &use);
+    if (status == STATUS_OK) {
+        status = dataset_graph_build(job, &source, false, out);
+    }
     return status == STATUS_OK ? table_leave(typed) : status;
 }
 

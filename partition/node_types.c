@@ -1,6 +1,7 @@
 /* See node_types.h. */
 #include "partition/node_types.h"
 
+#include "partition/dataset_store.h"
 #include "partition/features_csr.h"
 #include "protocol/memory.h"
 
@@ -112,6 +113,11 @@ enum status node_types_sparse(struct node_types *types, int64_t k, struct npy *i
     return features_csr_check(&type->indptr, &type->indices, &type->data, type->n_node, type->n_column, &type->sorted);
 }
 
+static bool has_features(const struct node_type *type)
+{
+    return type->dense.n_value > 0 || type->indptr.n_value > 0;
+}
+
 /* Row `row` of a type to `indices` and `values` (NULL: count alone); returns its entries. */
 static int64_t row_put(const struct node_type *type, int64_t row, uint32_t *indices, float *values)
 {
@@ -123,7 +129,7 @@ static int64_t row_put(const struct node_type *type, int64_t row, uint32_t *indi
         }
         return n;
     }
-    if (type->dense.n_value == 0) {
+    if (!has_features(type)) {
         if (indices != NULL) {
             indices[0] = (uint32_t)(type->column + row);
             values[0] = 1.0f;
@@ -177,6 +183,26 @@ static enum status rows_sort(const struct node_types *types, struct dataset *out
     return features_fail_repeated(type->indices.name, row, column - type->column);
 }
 
+/* Columns of types without features, neighbours as one run. */
+static enum status embedded_find(const struct node_types *types, struct dataset *out)
+{
+    struct embedded_run *run;
+    enum status status = dataset_store_block(out->store, MEMORY_FEATURES, (size_t)types->n_type, sizeof *run, &run);
+    out->embedded = (struct embedded){.run = run};
+    for (int64_t k = 0; k < types->n_type && status == STATUS_OK; k++) {
+        const struct node_type *type = &types->type[k];
+        int32_t *n_run = &out->embedded.n_run;
+        if (has_features(type) || type->n_node == 0) {
+            continue;
+        }
+        if (*n_run == 0 || run[*n_run - 1].end < type->column) {
+            run[(*n_run)++] = (struct embedded_run){.begin = type->column};
+        }
+        run[*n_run - 1].end = type->column + type->n_column;
+    }
+    return status;
+}
+
 enum status node_types_features(const struct job *job, struct node_types *types, struct dataset *out)
 {
     bool sorted = true;
@@ -199,7 +225,8 @@ enum status node_types_features(const struct job *job, struct node_types *types,
         return status;
     }
     rows_walk(types, out, &n_value);
-    if (!sorted) {
+    status = embedded_find(types, out);
+    if (status == STATUS_OK && !sorted) {
         status = rows_sort(types, out);
     }
     if (status == STATUS_OK && job->dataset.normalize_features == JOB_NORMALIZE_ROW) {

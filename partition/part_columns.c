@@ -1,4 +1,4 @@
-/* See part_columns.h. Short rows by insertion; long ones by bytes (columns alone) or by comparison (with types). */
+/* See part_columns.h. Short rows by insertion; long ones by bytes (columns alone) or by comparison (with types or weights). */
 #include "partition/part_columns.h"
 
 #include <stdlib.h>
@@ -52,9 +52,27 @@ static int compare_keys(const void *a, const void *b)
     return *x < *y ? -1 : *x > *y;
 }
 
-void part_columns_sort(uint32_t *columns, uint16_t *types, int64_t n, void *spare)
+/* Columns are distinct: what stands below them in a key decides nothing. */
+static void weighted_sort(uint32_t *columns, float *weights, int64_t n, uint64_t *key)
 {
-    if (types == NULL && n <= SORT_SMALL) {
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &weights[i], sizeof bits);
+        key[i] = (uint64_t)columns[i] << 32 | bits;
+    }
+    qsort(key, (size_t)n, sizeof *key, compare_keys);
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits = (uint32_t)key[i];
+        memcpy(&weights[i], &bits, sizeof bits);
+        columns[i] = (uint32_t)(key[i] >> 32);
+    }
+}
+
+void part_columns_sort(uint32_t *columns, uint16_t *types, float *weights, int64_t n, void *spare)
+{
+    if (weights != NULL) {
+        weighted_sort(columns, weights, n, spare);
+    } else if (types == NULL && n <= SORT_SMALL) {
         insertion_sort(columns, n);
     } else if (types == NULL) {
         radix_sort(columns, n, spare);

@@ -20,13 +20,16 @@ struct side {
     const int64_t *indptr;
     const uint32_t *indices;
     const uint16_t *types;    /* of the same entries; NULL when untyped */
+    const float *weights;     /* likewise; NULL unless weighted */
     const uint32_t *row_node; /* NULL: r itself */
     int64_t *gathered_indptr; /* what the pointers above stand on, when it was gathered here */
     uint32_t *gathered_indices;
     uint16_t *gathered_types;
+    float *gathered_weights;
     int64_t n_gathered;
     uint32_t *column; /* n_node: payload row of each neighbour in its part's payload; own nodes: their place */
     struct part_counts *counts; /* n_part */
+    int64_t *levels;            /* n_part × n_level: columns of hop ≤ level */
 };
 
 struct encoder {
@@ -70,6 +73,9 @@ static enum status gather_out(struct encoder *e, struct side *side)
     if (status == STATUS_OK && dataset->edge_type != NULL) {
         status = memory_acquire(MEMORY_OTHER, (size_t)side->n_gathered, sizeof(uint16_t), &side->gathered_types);
     }
+    if (status == STATUS_OK && dataset->weighted) {
+        status = memory_acquire(MEMORY_OTHER, (size_t)side->n_gathered, sizeof(float), &side->gathered_weights);
+    }
     if (status != STATUS_OK) {
         return status;
     }
@@ -83,6 +89,9 @@ static enum status gather_out(struct encoder *e, struct side *side)
                 if (side->gathered_types != NULL) {
                     side->gathered_types[at] = dataset->edge_type[i];
                 }
+                if (side->gathered_weights != NULL) {
+                    side->gathered_weights[at] = dataset->edge_weight[i];
+                }
             }
         }
     }
@@ -91,6 +100,7 @@ static enum status gather_out(struct encoder *e, struct side *side)
     side->indptr = side->gathered_indptr;
     side->indices = side->gathered_indices;
     side->types = side->gathered_types;
+    side->weights = side->gathered_weights;
     return STATUS_OK;
 }
 
@@ -131,6 +141,9 @@ static enum status side_count(struct encoder *e, struct side *side)
             uint32_t u = partition->order[i];
             if (j == e->part || side->column[u] != COLUMN_NONE) {
                 side->column[u] = (uint32_t)n_col++;
+                for (int32_t level = partition->n_level - 1; level >= 0 && partition->hop[u] <= level; level--) {
+                    side->levels[j * (int64_t)partition->n_level + level] = n_col;
+                }
             }
         }
         side->counts[j].n_col = n_col;
@@ -158,7 +171,7 @@ static void *side_section(const struct encoder *e, void *bytes, enum part_direct
     return section(e, bytes, part_side_section(d, s));
 }
 
-/* Place every block's cursor and write degree and node of its payload rows. */
+/* Place every block's cursor and write degree, strength and node of its payload rows. */
 static void side_place(const struct encoder *e, enum part_direction d, void *bytes, struct cursor *cursor)
 {
     const struct partition *partition = e->partition;
@@ -168,6 +181,7 @@ static void side_place(const struct encoder *e, enum part_direction d, void *byt
     uint32_t *cols = side_section(e, bytes, d, PART_SIDE_COLS);
     uint32_t *degree = side_section(e, bytes, d, PART_SIDE_DEGREE);
     uint32_t *node = side_section(e, bytes, d, PART_SIDE_NODE);
+    float *strength = side_section(e, bytes, d, PART_SIDE_STRENGTH);
     for (int32_t j = 0; j < partition->n_part; j++) {
         const struct part_counts *counts = &side->counts[j];
         bool diagonal = j == e->part;
@@ -184,6 +198,9 @@ static void side_place(const struct encoder *e, enum part_direction d, void *byt
             if (side->column[u] != COLUMN_NONE) {
                 *degree++ = degree_of(e->dataset, u);
                 *node++ = u;
+                if (e->dataset->weighted) {
+                    *strength++ = e->dataset->strength[u];
+                }
             }
         }
     }
@@ -200,13 +217,14 @@ static int64_t side_widest(const struct encoder *e, const struct side *side)
     return widest;
 }
 
-/* Write one row's columns and types into the blocks that it has edges in; returns those in `touched`. */
+/* Write one row's columns, types and weights into the blocks that it has edges in; returns those in `touched`. */
 static int32_t row_write(const struct encoder *e, enum part_direction d, int64_t r, void *bytes, struct cursor *cursor,
                          int32_t *touched)
 {
     const struct side *side = &e->side[d];
     const uint32_t *cols = side_section(e, bytes, d, PART_SIDE_COLS);
     uint16_t *types = side_section(e, bytes, d, PART_SIDE_TYPES);
+    float *weights = side_section(e, bytes, d, PART_SIDE_WEIGHTS);
     int32_t n_touched = 0;
     const uint32_t *u, *end;
     for (side_row(side, r, &u, &end); u < end; u++) {
@@ -218,6 +236,9 @@ static int32_t row_write(const struct encoder *e, enum part_direction d, int64_t
         if (side->types != NULL) {
             types[cursor[j].cols - cols] = side->types[u - side->indices];
         }
+        if (side->weights != NULL) {
+            weights[cursor[j].cols - cols] = side->weights[u - side->indices];
+        }
         *cursor[j].cols++ = side->column[*u];
     }
     return n_touched;
@@ -227,9 +248,11 @@ static enum status side_write(struct encoder *e, enum part_direction d, void *by
 {
     const struct side *side = &e->side[d];
     size_t n_part = (size_t)e->partition->n_part;
-    size_t n_spare = (size_t)side_widest(e, side), key = side->types != NULL ? sizeof(uint64_t) : sizeof(uint32_t);
+    bool pairs = side->types != NULL || side->weights != NULL;
+    size_t n_spare = (size_t)side_widest(e, side), key = pairs ? sizeof(uint64_t) : sizeof(uint32_t);
     const uint32_t *cols = side_section(e, bytes, d, PART_SIDE_COLS);
     uint16_t *types = side_section(e, bytes, d, PART_SIDE_TYPES);
+    float *weights = side_section(e, bytes, d, PART_SIDE_WEIGHTS);
     void *spare;
     enum status status = memory_acquire(MEMORY_OTHER, n_spare, key, &spare);
     if (status != STATUS_OK) {
@@ -238,13 +261,15 @@ static enum status side_write(struct encoder *e, enum part_direction d, void *by
     struct cursor *cursor = memory_alloc(n_part, sizeof *cursor);
     int32_t *touched = memory_alloc(n_part, sizeof *touched);
     memcpy(side_section(e, bytes, d, PART_SIDE_BLOCKS), side->counts, n_part * sizeof *side->counts);
+    memcpy(side_section(e, bytes, d, PART_SIDE_LEVELS), side->levels,
+           n_part * (size_t)e->partition->n_level * sizeof *side->levels);
     side_place(e, d, bytes, cursor);
     for (int64_t r = 0; r < e->n_own; r++) {
         int32_t n_touched = row_write(e, d, r, bytes, cursor, touched);
         for (int32_t t = 0; t < n_touched; t++) {
             struct cursor *c = &cursor[touched[t]];
             part_columns_sort(c->row_begin, side->types != NULL ? types + (c->row_begin - cols) : NULL,
-                              c->cols - c->row_begin, spare);
+                              side->weights != NULL ? weights + (c->row_begin - cols) : NULL, c->cols - c->row_begin, spare);
             c->row_begin = NULL;
             if (touched[t] != e->part) {
                 *c->rows++ = (uint32_t)r;
@@ -260,7 +285,7 @@ static enum status side_write(struct encoder *e, enum part_direction d, void *by
     return STATUS_OK;
 }
 
-/* Weigh every edge, once rows and columns are in place: by its destination, which is a row of IN and a column of OUT. */
+/* Weigh every typed edge, once rows and columns are in place: by its destination, which is a row of IN and a column of OUT. */
 static void side_weigh(const struct encoder *e, enum part_direction d, void *bytes)
 {
     const uint32_t *rows = side_section(e, bytes, d, PART_SIDE_ROWS);
@@ -294,12 +319,26 @@ static void write_sparse_features(const struct encoder *e, void *bytes)
     int64_t *indptr = section(e, bytes, PART_SECTION_FEATURE_INDPTR);
     uint32_t *indices = section(e, bytes, PART_SECTION_FEATURE_INDICES);
     float *data = section(e, bytes, PART_SECTION_FEATURE_DATA);
+    uint32_t *rows = section(e, bytes, PART_SECTION_EMBEDDED_ROWS);
+    uint32_t *columns = section(e, bytes, PART_SECTION_EMBEDDED_COLUMNS);
     for (int64_t r = 0; r < e->n_own; r++) {
         int64_t first = dataset->feature_indptr[e->node[r]];
         int64_t n = dataset->feature_indptr[e->node[r] + (int64_t)1] - first;
-        memcpy(indices + indptr[r], dataset->feature_indices + first, (size_t)n * sizeof *indices);
+        const uint32_t *from = dataset->feature_indices + first;
+        if (dataset_is_embedded(dataset, e->node[r])) {
+            *rows++ = (uint32_t)r;
+            *columns++ = from[0];
+            n = 0;
+        }
+        for (int64_t i = 0; i < n; i++) {
+            indices[indptr[r] + i] = (uint32_t)embedded_shared(&dataset->embedded, from[i]);
+        }
         memcpy(data + indptr[r], dataset->feature_data + first, (size_t)n * sizeof *data);
         indptr[r + 1] = indptr[r] + n;
+    }
+    struct embedded_run *run = section(e, bytes, PART_SECTION_EMBEDDED_RUNS);
+    for (int32_t i = 0; i < dataset->embedded.n_run; i++) {
+        run[i] = dataset->embedded.run[i];
     }
 }
 
@@ -309,6 +348,7 @@ static void write_rows(const struct encoder *e, void *bytes)
     const struct dataset *dataset = e->dataset;
     size_t n_class = (size_t)dataset->n_class;
     uint32_t *degree = section(e, bytes, PART_SECTION_DEGREE);
+    float *strength = section(e, bytes, PART_SECTION_STRENGTH);
     uint8_t *split = section(e, bytes, PART_SECTION_SPLIT);
     int32_t *labels = section(e, bytes, PART_SECTION_LABELS);
     float *label_rows = section(e, bytes, PART_SECTION_LABEL_ROWS);
@@ -317,6 +357,9 @@ static void write_rows(const struct encoder *e, void *bytes)
         uint32_t v = e->node[r];
         degree[r] = degree_of(dataset, v);
         split[r] = dataset->split[v];
+        if (dataset->weighted) {
+            strength[r] = dataset->strength[v];
+        }
         if (dataset->multi_label) {
             memcpy(label_rows + r * n_class, dataset->label_rows + v * n_class, n_class * sizeof *label_rows);
         } else {
@@ -334,12 +377,11 @@ static void write_rows(const struct encoder *e, void *bytes)
 static void header_count(struct encoder *e)
 {
     const struct dataset *dataset = e->dataset;
-    part_header_init(&e->header, dataset, e->partition->n_part);
+    part_header_init(&e->header, dataset, e->partition);
     e->header.part = e->part;
     e->header.n_own = e->n_own;
-    for (int64_t r = 0; r < e->n_own && e->header.features == PART_FEATURES_SPARSE; r++) {
-        e->header.n_feature_value +=
-            dataset->feature_indptr[e->node[r] + (int64_t)1] - dataset->feature_indptr[e->node[r]];
+    if (e->header.features == PART_FEATURES_SPARSE) {
+        e->header.n_feature_value = part_feature_values(dataset, e->node, e->n_own, &e->header.n_embedded);
     }
     for (int d = 0; d < e->n_side; d++) {
         for (int32_t j = 0; j < e->partition->n_part; j++) {
@@ -371,10 +413,13 @@ static enum status encoder_count(struct encoder *e)
             return status;
         }
         side->counts = memory_alloc((size_t)e->partition->n_part, sizeof *side->counts);
+        side->levels =
+            memory_alloc((size_t)e->partition->n_part * (size_t)e->partition->n_level, sizeof *side->levels);
         if (d == PART_DIRECTION_IN) {
             side->indptr = dataset->indptr;
             side->indices = dataset->indices;
             side->types = dataset->edge_type;
+            side->weights = dataset->edge_weight;
             side->row_node = e->node;
         } else if ((status = gather_out(e, side)) != STATUS_OK) {
             return status;
@@ -390,10 +435,12 @@ static void encoder_release(struct encoder *e)
 {
     for (int d = 0; d < e->n_side; d++) {
         struct side *side = &e->side[d];
+        memory_release(MEMORY_OTHER, side->gathered_weights, (size_t)side->n_gathered, sizeof(float));
         memory_release(MEMORY_OTHER, side->gathered_types, (size_t)side->n_gathered, sizeof(uint16_t));
         memory_release(MEMORY_OTHER, side->gathered_indices, (size_t)side->n_gathered, sizeof(uint32_t));
         memory_release(MEMORY_OTHER, side->gathered_indptr, (size_t)e->n_own + 1, sizeof(int64_t));
         memory_release(MEMORY_OTHER, side->column, (size_t)e->dataset->n_node, sizeof(uint32_t));
+        free(side->levels);
         free(side->counts);
     }
 }

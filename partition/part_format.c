@@ -41,6 +41,7 @@ static bool count_elements(const struct part_header *header, uint64_t *n_out)
     bool sparse = header->features == PART_FEATURES_SPARSE;
     n_out[PART_SECTION_NODE] = n_own;
     n_out[PART_SECTION_DEGREE] = n_own;
+    n_out[PART_SECTION_STRENGTH] = header->weighted ? n_own : 0;
     n_out[PART_SECTION_SPLIT] = n_own;
     n_out[PART_SECTION_LABELS] = header->multi_label ? 0 : n_own;
     n_out[PART_SECTION_LABEL_ROWS] = header->multi_label ? label_row_values : 0;
@@ -48,6 +49,9 @@ static bool count_elements(const struct part_header *header, uint64_t *n_out)
     n_out[PART_SECTION_FEATURE_INDPTR] = sparse ? n_own + 1 : 0;
     n_out[PART_SECTION_FEATURE_INDICES] = sparse ? (uint64_t)header->n_feature_value : 0;
     n_out[PART_SECTION_FEATURE_DATA] = n_out[PART_SECTION_FEATURE_INDICES];
+    n_out[PART_SECTION_EMBEDDED_RUNS] = (uint64_t)header->n_embedded_run;
+    n_out[PART_SECTION_EMBEDDED_ROWS] = (uint64_t)header->n_embedded;
+    n_out[PART_SECTION_EMBEDDED_COLUMNS] = (uint64_t)header->n_embedded;
     for (enum part_direction d = PART_DIRECTION_IN; d < PART_DIRECTION_N; d++) {
         const struct part_counts *total = &header->total[d];
         bool there = d == PART_DIRECTION_IN || !header->symmetric;
@@ -59,7 +63,10 @@ static bool count_elements(const struct part_header *header, uint64_t *n_out)
         n_out[part_side_section(d, PART_SIDE_DEGREE)] = there ? (uint64_t)total->n_col : 0;
         n_out[part_side_section(d, PART_SIDE_NODE)] = n_out[part_side_section(d, PART_SIDE_DEGREE)];
         n_out[part_side_section(d, PART_SIDE_TYPES)] = there && header->n_relation > 0 ? (uint64_t)total->n_edge : 0;
-        n_out[part_side_section(d, PART_SIDE_WEIGHTS)] = n_out[part_side_section(d, PART_SIDE_TYPES)];
+        bool weights = there && (header->n_relation > 0 || header->weighted);
+        n_out[part_side_section(d, PART_SIDE_WEIGHTS)] = weights ? (uint64_t)total->n_edge : 0;
+        n_out[part_side_section(d, PART_SIDE_STRENGTH)] = there && header->weighted ? (uint64_t)total->n_col : 0;
+        n_out[part_side_section(d, PART_SIDE_LEVELS)] = there ? n_part * (uint64_t)header->n_level : 0;
     }
     return true;
 }
@@ -89,23 +96,40 @@ bool part_layout(struct part_header *header)
     return true;
 }
 
-void part_header_init(struct part_header *header, const struct dataset *dataset, int32_t n_part)
+void part_header_init(struct part_header *header, const struct dataset *dataset, const struct partition *partition)
 {
     memset(header, 0, sizeof *header);
     memcpy(header->magic, PART_MAGIC, sizeof header->magic);
     header->version = PART_VERSION;
     header->n_section = PART_SECTION_N;
-    header->n_part = n_part;
+    header->n_part = partition->n_part;
+    header->n_level = partition->n_level;
     header->n_node = dataset->n_node;
     header->n_feature = dataset->n_feature;
+    header->n_embedded_run = dataset->embedded.n_run;
     memcpy(header->n_split, dataset->n_split, sizeof header->n_split);
     header->n_relation = dataset->n_relation;
     header->n_class = dataset->n_class;
     header->multi_label = dataset->multi_label;
     header->features_typed = dataset->features_typed;
+    header->weighted = dataset->weighted;
     header->symmetric = dataset->symmetric;
     header->loops = (uint8_t)dataset->loops;
     header->features = dataset->n_feature == 0           ? PART_FEATURES_NONE
                        : dataset->feature_indptr != NULL ? PART_FEATURES_SPARSE
                                                          : PART_FEATURES_DENSE;
+}
+
+int64_t part_feature_values(const struct dataset *dataset, const uint32_t *node, int64_t n, int64_t *n_embedded_out)
+{
+    int64_t n_value = 0;
+    *n_embedded_out = 0;
+    for (int64_t r = 0; r < n; r++) {
+        if (dataset_is_embedded(dataset, node[r])) {
+            (*n_embedded_out)++;
+        } else {
+            n_value += dataset->feature_indptr[node[r] + (int64_t)1] - dataset->feature_indptr[node[r]];
+        }
+    }
+    return n_value;
 }

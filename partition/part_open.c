@@ -10,9 +10,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
-
-#define NODE_MOST ((int64_t)UINT32_MAX - 1)
 
 struct reader {
     const char *bytes;
@@ -25,11 +22,6 @@ static const void *section(const struct reader *in, enum part_section s)
     return in->bytes + in->header->section[s].offset;
 }
 
-static enum status fail(const char *what)
-{
-    return status_fail(STATUS_DATA, "encoded part: %s", what);
-}
-
 static enum status fail_at(enum part_section s, int64_t index, const char *expected)
 {
     return status_fail(STATUS_DATA, "encoded part: section '%s', entry %lld: expected %s", part_section_name(s),
@@ -40,100 +32,6 @@ static enum status fail_block(enum part_direction direction, int32_t block, cons
 {
     return status_fail(STATUS_DATA, "encoded part: section '%s', block %d: expected %s",
                        part_section_name(part_side_section(direction, PART_SIDE_BLOCKS)), block, expected);
-}
-
-static enum status check_scalars(const struct part_header *h)
-{
-    if (h->n_part < 1 || h->n_part > PART_N_PART_MOST || h->part < 0 || h->part >= h->n_part) {
-        return fail("header: expected a part number below the number of parts (at most 65536)");
-    }
-    if (h->n_node < 1 || h->n_node > NODE_MOST || h->n_own < 1 || h->n_own > h->n_node) {
-        return fail("header: expected 1 to n_node own rows and fewer than 2^32 - 1 nodes");
-    }
-    if (h->n_relation < 0 || h->n_relation > UINT16_MAX + 1 || (h->n_relation > 0 && h->symmetric)) {
-        return fail("header: expected at most 65536 relations, and none where the graph is symmetric");
-    }
-    if (h->n_class < 0 || h->n_feature < 0 || h->n_feature > INT32_MAX || h->n_feature_value < 0) {
-        return fail("header: expected numbers of classes, features and feature values that are not negative");
-    }
-    if (h->multi_label > 1 || h->features_typed > 1 || h->symmetric > 1 || h->loops > DATASET_LOOPS_NONE ||
-        h->features > PART_FEATURES_SPARSE || (h->features == PART_FEATURES_NONE) != (h->n_feature == 0)) {
-        return fail("header: expected known values of multi_label, symmetric, loops and features");
-    }
-    int64_t n_split = 0;
-    for (int s = 0; s < 4; s++) {
-        if (h->n_split[s] < 0 || h->n_split[s] > h->n_node) {
-            return fail("header: expected split sizes that add up to the nodes");
-        }
-        n_split += h->n_split[s];
-    }
-    return n_split == h->n_node ? STATUS_OK : fail("header: expected split sizes that add up to the nodes");
-}
-
-/* The section table against the layout that the counts ask for, zeros between sections, and their checksums. */
-static enum status check_sections(const struct part_header *h, const char *bytes, bool checksums)
-{
-    struct part_header expected = *h;
-    if (!part_layout(&expected) || expected.n_bytes != h->n_bytes) {
-        return fail("header: expected counts that fit the bytes");
-    }
-    uint64_t end = sizeof *h;
-    for (int s = 0; s < PART_SECTION_N; s++) {
-        const struct part_section_row *row = &h->section[s];
-        if (row->offset != expected.section[s].offset || row->n_bytes != expected.section[s].n_bytes) {
-            return status_fail(STATUS_DATA, "encoded part: section '%s': expected %llu bytes at offset %llu",
-                               part_section_name(s), (unsigned long long)expected.section[s].n_bytes,
-                               (unsigned long long)expected.section[s].offset);
-        }
-        for (; end < row->offset; end++) {
-            if (bytes[end] != 0) {
-                return status_fail(STATUS_DATA, "encoded part: offset %llu: expected zeros before section '%s'",
-                                   (unsigned long long)end, part_section_name(s));
-            }
-        }
-        end += row->n_bytes;
-        if (checksums && row->checksum != XXH3_64bits(bytes + row->offset, row->n_bytes)) {
-            return status_fail(STATUS_DATA, "encoded part: section '%s': the checksum does not fit the bytes",
-                               part_section_name(s));
-        }
-    }
-    return STATUS_OK;
-}
-
-/* Size, magic, version, checksums, scalars, and the section table against the layout that the counts ask for. */
-static enum status check_header(const void *bytes, size_t n_bytes, bool checksums)
-{
-    const struct part_header *h = bytes;
-    if (n_bytes < sizeof *h) {
-        return status_fail(STATUS_DATA, "encoded part: %zu bytes, expected at least the header's %zu", n_bytes,
-                           sizeof *h);
-    }
-    if (memcmp(h->magic, PART_MAGIC, sizeof h->magic) != 0) {
-        return fail("expected the magic word " PART_MAGIC);
-    }
-    if (h->version != PART_VERSION || h->n_section != PART_SECTION_N) {
-        return status_fail(STATUS_DATA, "encoded part: version %u with %u sections, expected version %u with %u",
-                           h->version, h->n_section, PART_VERSION, (unsigned)PART_SECTION_N);
-    }
-    if (checksums && h->checksum != XXH3_64bits(h, offsetof(struct part_header, checksum))) {
-        return fail("header: the checksum does not fit the bytes");
-    }
-    if (h->n_bytes < 0 || (uint64_t)h->n_bytes != n_bytes) {
-        return status_fail(STATUS_DATA, "encoded part: %zu bytes, expected %lld as the header says", n_bytes,
-                           (long long)h->n_bytes);
-    }
-    enum status status = check_scalars(h);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    for (int d = 0; d < PART_DIRECTION_N; d++) {
-        const struct part_counts *t = &h->total[d];
-        if (t->n_row < 0 || t->n_row > h->n_bytes || t->n_col < 0 || t->n_col > h->n_bytes || t->n_edge < 0 ||
-            t->n_edge > h->n_bytes) {
-            return fail("header: expected rows, columns and edges in all that fit the bytes");
-        }
-    }
-    return check_sections(h, bytes, checksums);
 }
 
 static enum status check_below(enum part_section s, const uint32_t *value, int64_t n, int64_t most,
@@ -164,6 +62,16 @@ static enum status check_finite(enum part_section s, const float *value, int64_t
     for (int64_t i = 0; i < n; i++) {
         if (!is_finite(value[i])) {
             return fail_at(s, i, "a finite number");
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status check_not_negative(enum part_section s, const float *value, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (!is_finite(value[i]) || value[i] < 0.0f) {
+            return fail_at(s, i, "a finite number that is not negative");
         }
     }
     return STATUS_OK;
@@ -200,13 +108,47 @@ static enum status check_feature_rows(const struct reader *in)
             return fail_at(PART_SECTION_FEATURE_INDPTR, r + 1, "ends of rows that do not fall");
         }
         for (int64_t i = indptr[r]; i < indptr[r + 1]; i++) {
-            if (p->feature_indices[i] >= p->n_feature ||
+            if (p->feature_indices[i] >= p->n_shared ||
                 (i > indptr[r] && p->feature_indices[i] <= p->feature_indices[i - 1])) {
-                return fail_at(PART_SECTION_FEATURE_INDICES, i, "ascending columns below n_feature");
+                return fail_at(PART_SECTION_FEATURE_INDICES, i, "ascending columns below those that all nodes share");
             }
         }
     }
     return check_finite(PART_SECTION_FEATURE_DATA, p->feature_data, in->header->n_feature_value);
+}
+
+/* Which columns are single nodes' own: how many are left to all. */
+static enum status check_runs(const struct reader *in)
+{
+    struct part *p = in->part;
+    int64_t end = -1;
+    for (int32_t i = 0; i < p->embedded.n_run; i++) {
+        const struct embedded_run *run = &p->embedded.run[i];
+        if (run->begin <= end || run->end <= run->begin || run->end > p->n_feature) {
+            return fail_at(PART_SECTION_EMBEDDED_RUNS, i, "ascending runs of columns below n_feature, apart from one another");
+        }
+        end = run->end;
+    }
+    p->n_shared = p->n_feature - embedded_count(&p->embedded);
+    return STATUS_OK;
+}
+
+/* The rows here that have a column of their own. */
+static enum status check_embedded(const struct part *p)
+{
+    for (int64_t k = 0; k < p->n_embedded; k++) {
+        int64_t row = p->embedded_rows[k];
+        if (row >= p->n_own || (k > 0 && p->embedded_rows[k] <= p->embedded_rows[k - 1])) {
+            return fail_at(PART_SECTION_EMBEDDED_ROWS, k, "ascending own rows below n_own");
+        }
+        if (p->feature_indptr[row + 1] != p->feature_indptr[row]) {
+            return fail_at(PART_SECTION_EMBEDDED_ROWS, k, "a row without entries in shared columns");
+        }
+        if (!embedded_has(&p->embedded, p->embedded_columns[k])) {
+            return fail_at(PART_SECTION_EMBEDDED_COLUMNS, k, "a column in one of the runs");
+        }
+    }
+    return STATUS_OK;
 }
 
 #define DEGREE_EXPECTED "at most n_node neighbours (of each relation)"
@@ -224,6 +166,9 @@ static enum status check_rows(const struct reader *in)
     if (status == STATUS_OK) {
         status = check_below(PART_SECTION_DEGREE, p->degree, p->n_own, degree_most(in), DEGREE_EXPECTED);
     }
+    if (status == STATUS_OK && p->weighted) {
+        status = check_not_negative(PART_SECTION_STRENGTH, p->strength, p->n_own);
+    }
     for (int64_t r = 0; r < p->n_own && status == STATUS_OK; r++) {
         if (p->split[r] > DATASET_SPLIT_TEST) {
             status = fail_at(PART_SECTION_SPLIT, r, "a split number of 0 to 3");
@@ -236,7 +181,9 @@ static enum status check_rows(const struct reader *in)
         status = check_finite(PART_SECTION_FEATURES, p->features, p->n_own * p->n_feature);
     }
     if (status == STATUS_OK && p->feature_indptr != NULL) {
-        status = check_feature_rows(in);
+        status = check_runs(in);
+        status = status == STATUS_OK ? check_feature_rows(in) : status;
+        status = status == STATUS_OK ? check_embedded(p) : status;
     }
     return status;
 }
@@ -313,7 +260,12 @@ static enum status check_side_values(const struct reader *in, enum part_directio
     for (int64_t i = 0; i < n_typed && status == STATUS_OK; i++) {
         status = type[i] < in->header->n_relation ? STATUS_OK : fail_at(types, i, "a relation below n_relation");
     }
-    return status == STATUS_OK ? check_finite(weights, section(in, weights), n_typed) : status;
+    bool weighted = in->header->weighted;
+    if (status == STATUS_OK) {
+        status = check_not_negative(weights, section(in, weights), weighted ? total->n_edge : n_typed);
+    }
+    enum part_section strength = part_side_section(d, PART_SIDE_STRENGTH);
+    return status == STATUS_OK ? check_not_negative(strength, section(in, strength), weighted ? total->n_col : 0) : status;
 }
 
 /* Point a direction's blocks into its sections, one after another. */
@@ -329,7 +281,8 @@ static enum status open_side(const struct reader *in, enum part_direction d)
     enum status status = check_counts(in, d);
     const uint16_t *types = section(in, part_side_section(d, PART_SIDE_TYPES));
     const float *weights = section(in, part_side_section(d, PART_SIDE_WEIGHTS));
-    bool typed = p->n_relation > 0;
+    const float *strength = section(in, part_side_section(d, PART_SIDE_STRENGTH));
+    bool typed = p->n_relation > 0, weights_there = typed || p->weighted;
     if (status == STATUS_OK) {
         status = check_side_values(in, d);
     }
@@ -343,15 +296,17 @@ static enum status open_side(const struct reader *in, enum part_direction d)
                                  .indptr = indptr,
                                  .cols = cols,
                                  .types = typed ? types : NULL,
-                                 .weights = typed ? weights : NULL,
+                                 .weights = weights_there ? weights : NULL,
                                  .degree = diagonal ? p->degree : degree,
+                                 .strength = !p->weighted ? NULL : diagonal ? p->strength : strength,
                                  .node = diagonal ? p->node : node};
         rows += diagonal ? 0 : b->n_row;
         indptr += b->n_row + 1;
         cols += b->n_edge;
         types += typed ? b->n_edge : 0;
-        weights += typed ? b->n_edge : 0;
+        weights += weights_there ? b->n_edge : 0;
         degree += diagonal ? 0 : b->n_col;
+        strength += diagonal || !p->weighted ? 0 : b->n_col;
         node += diagonal ? 0 : b->n_col;
         status = check_block(b, d, j, p->n_own);
     }
@@ -404,18 +359,23 @@ static void point_rows(const struct reader *in)
     p->n_own = h->n_own;
     p->n_node = h->n_node;
     p->n_feature = h->n_feature;
+    p->embedded = (struct embedded){.n_run = (int32_t)h->n_embedded_run, .run = section(in, PART_SECTION_EMBEDDED_RUNS)};
+    p->n_embedded = h->n_embedded;
     p->n_feature_value = h->n_feature_value;
     p->features_typed = h->features_typed;
     p->n_class = h->n_class;
     p->multi_label = h->multi_label;
     p->symmetric = h->symmetric;
     p->n_relation = (int32_t)h->n_relation;
+    p->n_level = (int32_t)h->n_level;
+    p->weighted = h->weighted;
     p->loops = (enum dataset_loops)h->loops;
     memcpy(p->n_split, h->n_split, sizeof p->n_split);
     p->n_bytes = h->n_bytes;
     p->bytes = in->bytes;
     p->node = section(in, PART_SECTION_NODE);
     p->degree = section(in, PART_SECTION_DEGREE);
+    p->strength = h->weighted ? section(in, PART_SECTION_STRENGTH) : NULL;
     p->split = section(in, PART_SECTION_SPLIT);
     p->labels = h->multi_label ? NULL : section(in, PART_SECTION_LABELS);
     p->label_rows = h->multi_label ? section(in, PART_SECTION_LABEL_ROWS) : NULL;
@@ -423,12 +383,14 @@ static void point_rows(const struct reader *in)
     p->feature_indptr = sparse ? section(in, PART_SECTION_FEATURE_INDPTR) : NULL;
     p->feature_indices = sparse ? section(in, PART_SECTION_FEATURE_INDICES) : NULL;
     p->feature_data = sparse ? section(in, PART_SECTION_FEATURE_DATA) : NULL;
+    p->embedded_rows = section(in, PART_SECTION_EMBEDDED_ROWS);
+    p->embedded_columns = section(in, PART_SECTION_EMBEDDED_COLUMNS);
 }
 
 enum status part_check(const void *bytes, size_t n_bytes, bool checksums, struct part *out)
 {
     ASSERT((uintptr_t)bytes % PART_ALIGN == 0);
-    enum status status = check_header(bytes, n_bytes, checksums);
+    enum status status = part_header_check(bytes, n_bytes, checksums);
     if (status != STATUS_OK) {
         return status;
     }
@@ -447,11 +409,14 @@ enum status part_check(const void *bytes, size_t n_bytes, bool checksums, struct
     if (status == STATUS_OK) {
         status = check_degrees(&part);
     }
+    if (status == STATUS_OK) {
+        open_send(&part);
+        status = part_levels_open(bytes, &part);
+    }
     if (status != STATUS_OK) {
         part_release(&part);
         return status;
     }
-    open_send(&part);
     *out = part;
     return STATUS_OK;
 }
@@ -463,6 +428,7 @@ enum status part_open(const void *bytes, size_t n_bytes, struct part *out)
 
 void part_release(struct part *part)
 {
+    part_levels_close(part);
     for (int d = PART_DIRECTION_N - 1; d >= 0; d--) {
         if (d == PART_DIRECTION_IN || part->block[d] != part->block[PART_DIRECTION_IN]) {
             free(part->block[d]);

@@ -51,9 +51,10 @@ static enum status encoded_size(const struct dataset *dataset, const struct part
 {
     int64_t n_part = partition->n_part;
     struct part_header header;
-    part_header_init(&header, dataset, partition->n_part);
+    part_header_init(&header, dataset, partition);
     header.n_own = sizes->n_own;
     header.n_feature_value = header.features == PART_FEATURES_SPARSE ? sizes->n_feature_value : 0;
+    header.n_embedded = sizes->n_embedded;
     struct part_counts *in = &header.total[PART_DIRECTION_IN], *out = &header.total[PART_DIRECTION_OUT];
     for (int64_t j = 0; j < n_part; j++) {
         in->n_col += table[(TABLE_COL * n_part + p) * n_part + j];
@@ -79,11 +80,8 @@ static enum status fill(const struct dataset *dataset, const struct partition *p
     sizes->n_own = partition->part_begin[p + 1] - partition->part_begin[p];
     sizes->n_feature_value = sizes->n_own * dataset->n_feature;
     if (dataset->feature_indptr != NULL) {
-        sizes->n_feature_value = 0;
-        for (int64_t place = partition->part_begin[p]; place < partition->part_begin[p + 1]; place++) {
-            int64_t v = partition->order[place];
-            sizes->n_feature_value += dataset->feature_indptr[v + 1] - dataset->feature_indptr[v];
-        }
+        sizes->n_feature_value = part_feature_values(dataset, partition->order + partition->part_begin[p], sizes->n_own,
+                                                     &sizes->n_embedded);
     }
     sizes->n_payload[PART_DIRECTION_IN] = table + (TABLE_COL * n_part + p) * n_part;
     sizes->n_block_edge = table + (TABLE_EDGE * n_part + p) * n_part;
@@ -131,6 +129,7 @@ enum status part_sizes_build(const struct dataset *dataset, const struct partiti
     for (int32_t p = 0; p < n_part; p++) {
         sizes[p].n_payload[PART_DIRECTION_OUT] = table + (TABLE_ROW * n_part + p) * n_part;
     }
+    status = status == STATUS_OK ? part_sizes_levels(dataset, partition, sizes) : status;
     if (status != STATUS_OK) {
         part_sizes_release(sizes, partition->n_part);
         return status;
@@ -144,6 +143,7 @@ void part_sizes_release(struct part_sizes *sizes, int32_t n_part)
     if (sizes == NULL) {
         return;
     }
+    part_sizes_levels_release(sizes, n_part);
     /* The first part's IN payloads are the start of the tables. */
     memory_release(MEMORY_OTHER, sizes[0].n_payload[PART_DIRECTION_IN], table_entries(n_part), sizeof(int64_t));
     free(sizes);

@@ -93,6 +93,7 @@ enum status partition_build(const struct dataset *dataset, const struct job *job
 
 void partition_release(struct partition *partition)
 {
+    memory_release(MEMORY_OTHER, partition->hop, (size_t)partition->n_node, sizeof *partition->hop);
     memory_release(MEMORY_OTHER, partition->order, (size_t)partition->n_node, sizeof *partition->order);
     memory_release(MEMORY_OTHER, partition->part_begin, (size_t)partition->n_part + 1, sizeof *partition->part_begin);
     memory_release(MEMORY_OTHER, partition->owner, (size_t)partition->n_node, sizeof *partition->owner);

@@ -62,7 +62,7 @@ void partition_cache_find(const struct dataset *dataset, const struct job *job, 
         return;
     }
     char graph[33], text[256];
-    dataset_fingerprint(dataset, graph);
+    dataset_fingerprint(dataset, false, graph);
     uint64_t owners = owner == NULL ? 0 : XXH3_64bits(owner, (size_t)dataset->n_node * sizeof *owner);
     int n = snprintf(text, sizeof text, "%d %s %d %d %d %d %d %lld %016llx", PARTITION_CACHE_VERSION, graph,
                      (int)dataset->symmetric, n_part, job->partition.method, job->partition.objective,

@@ -1,4 +1,4 @@
-/* Relations of typed edges while a graph is built: how many there are, and rows in order of (type, source).
+/* Relations of typed edges while a graph is built: how many there are, and rows in which each edge is once.
  *
  * Kept from dataset_graph.c, which counts and places edges and asks here where types come in.
  */
@@ -27,10 +27,7 @@ enum status relations_count(struct relations *relations, const struct edge_sourc
 /* After the first pass: fix n. errors  STATUS_DATA a relation without an edge, or too many with their inverses */
 enum status relations_finish(struct relations *relations, const struct edge_source *source);
 
-/* Sort each row by (type, source), in place. cost  no memory */
-void relations_rows_sort(int64_t n_node, const int64_t *indptr, uint32_t *indices, uint16_t *types);
-
-/* Close the gaps that repeats of (source, type) leave. */
+/* Close the gaps that repeats of (source, type) leave in sorted rows. */
 void relations_rows_unique(int64_t n_node, int64_t *indptr, uint32_t *indices, uint16_t *types);
 
 #endif

@@ -78,6 +78,9 @@ char *job_print(const struct job *job);
 /* The key reference: as a table for people (markdown false) or as configs/README.md's body. */
 void job_describe(FILE *file, bool markdown);
 
+/* Does the model's layer have a meaning for weights of edges? */
+bool job_takes_edge_weights(const struct job *job);
+
 /* Text of a choice: job_choice_text("model", "kind", job->model.kind) is "gcn". */
 const char *job_choice_text(const char *section, const char *key, int value);
 

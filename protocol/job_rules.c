@@ -37,6 +37,11 @@ static bool address_is_sane(const char *address)
     return n >= 1 && n <= 5 && strspn(colon + 1, "0123456789") == n && strtol(colon + 1, NULL, 10) <= 65535;
 }
 
+bool job_takes_edge_weights(const struct job *job)
+{
+    return (JOB_WEIGHTED >> job->model.kind & 1) != 0;
+}
+
 static enum status check_dataset(const struct job *job, const struct job_places *places)
 {
     bool path = job->dataset.path[0] != '\0';
@@ -49,6 +54,10 @@ static enum status check_dataset(const struct job *job, const struct job_places 
     }
     if (job->dataset.generator == JOB_GENERATOR_SBM && job->dataset.labels_per_node > job->dataset.classes) {
         FAIL_AT(dataset_labels_per_node, "dataset.labels_per_node is more than dataset.classes");
+    }
+    if (job->dataset.edge_weights == JOB_SWITCH_YES && !job_takes_edge_weights(job)) {
+        FAIL_AT(dataset_edge_weights, "dataset.edge_weights = \"yes\" is for layers that take weights of edges: expected model.kind "
+                                      "= \"gcn\", \"appnp\" or \"sgc\"");
     }
     if (job->model.kind == JOB_KIND_RGCN && job->dataset.self_loops == JOB_SWITCH_YES) {
         FAIL_AT(dataset_self_loops, "dataset.self_loops = \"yes\" does not go with model.kind = \"rgcn\": such a loop has no "

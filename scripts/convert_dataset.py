@@ -65,7 +65,7 @@ def from_types(counts, features, relations, labels, splits):
 
 
 def from_pyg(data):
-    """torch_geometric.data.Data: x, edge_index, edge_type, y, train_mask, val_mask, test_mask; or HeteroData."""
+    """torch_geometric.data.Data: x, edge_index, edge_type, edge_weight, y, train_mask, val_mask, test_mask; or HeteroData."""
     if getattr(data, "node_types", None) is not None:
         relations = [(e[0], e[2], data[e].edge_index) for e in data.edge_types]
         stores = {t: data[t] for t in data.node_types}
@@ -74,8 +74,9 @@ def from_pyg(data):
         return from_types({t: int(s.num_nodes) for t, s in stores.items()}, {t: getattr(s, "x", None) for t, s in stores.items()},
                           relations, {t: s.y for t, s in stores.items() if getattr(s, "y", None) is not None}, splits)
     graph = {"edges": array(data.edge_index)}
-    if getattr(data, "edge_type", None) is not None:
-        graph["edge_type"] = array(data.edge_type)
+    for name in ("edge_type", "edge_weight"):
+        if getattr(data, name, None) is not None:
+            graph[name] = array(getattr(data, name))
     if getattr(data, "y", None) is None and getattr(data, "train_idx", None) is not None:  # Entities: AIFB, MUTAG, ...
         graph["labels"] = np.full(int(data.num_nodes), -1, np.int64)
         for split in ("train", "test"):
@@ -92,7 +93,7 @@ def from_pyg(data):
 
 
 def from_dgl(data):
-    """dgl.DGLGraph: ndata feat, label, train_mask, val_mask, test_mask; of one node type or several."""
+    """dgl.DGLGraph: ndata feat, label, train_mask, val_mask, test_mask; edata weight or w; of one node type or several."""
     if len(getattr(data, "etypes", [None])) > 1:
         stores = {t: data.nodes[t].data for t in data.ntypes}
         relations = [(e[0], e[2], np.stack([array(end) for end in data.edges(etype=e)])) for e in data.canonical_etypes]
@@ -101,6 +102,9 @@ def from_dgl(data):
                           {t: s["label"] for t, s in stores.items() if "label" in s}, splits)
     source, destination = data.edges()
     graph = {"edges": np.stack([array(source), array(destination)]), "labels": array(data.ndata["label"])}
+    for name in ("weight", "w"):
+        if name in getattr(data, "edata", {}):
+            graph["edge_weight"] = array(data.edata[name])
     if "feat" in data.ndata:
         graph["features"] = array(data.ndata["feat"])
     for name, mask in MASKS:
@@ -116,6 +120,8 @@ def from_ogb(dataset):
         relations = [(e[0], e[2], edges) for e, edges in data["edge_index_dict"].items()]
         return from_types(data["num_nodes_dict"], data.get("node_feat_dict") or {}, relations, labels, dataset.get_idx_split())
     graph = {"edges": array(data["edge_index"]), "labels": array(labels)}
+    if data.get("edge_weight") is not None:
+        graph["edge_weight"] = array(data["edge_weight"])
     if data.get("node_feat") is not None:
         graph["features"] = array(data["node_feat"])
     for name, nodes in dataset.get_idx_split().items():
@@ -154,6 +160,11 @@ def save(folder, graph, name=None):
         features = graph["features"]
         put("features.npy", features if features.dtype == np.float16 else features.astype(np.float32))
         meta["features"] = int(features.shape[1])
+    if "edge_weight" in graph:
+        weights = graph["edge_weight"]
+        if weights.size != edges.shape[1]:
+            sys.exit(f"edge weights have shape {list(weights.shape)}, expected one for each of {edges.shape[1]} edges")
+        put("edge_weight.npy", weights.reshape(-1).astype(np.float32))
     for name in ("edge_type", "node_type"):
         if name in graph:
             put(f"{name}.npy", graph[name].astype(np.int32))

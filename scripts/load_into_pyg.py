@@ -13,13 +13,14 @@ try:
     import numpy as np
     import torch
     from torch.nn import Identity, LayerNorm, Linear, ModuleList, ReLU, Sequential
-    from torch_geometric.nn import (APPNP, BatchNorm, GATConv, GATv2Conv, GCNConv, GINConv, RGCNConv, SAGEConv, SGConv,
-                                    TransformerConv)
+    from torch_geometric.nn import (APPNP, AGNNConv, BatchNorm, GATConv, GATv2Conv, GCNConv, GINConv, RGCNConv, SAGEConv,
+                                    SGConv, TransformerConv)
     from torch_geometric.utils import add_self_loops, coalesce, remove_self_loops, to_undirected
 except ImportError as error:
     sys.exit(f"load_into_pyg.py needs PyTorch and PyTorch Geometric ({error}): pip install torch torch_geometric")
 
 ATTENTIONS = {"gat": GATConv, "gatv2": GATv2Conv, "transformer": TransformerConv}
+WEIGHTED = ("gcn", "appnp", "sgc")  # layers that take weights of edges
 ACTIVATIONS = {"relu": torch.relu, "elu": torch.nn.functional.elu, "leaky_relu": torch.nn.functional.leaky_relu,
                "gelu": torch.nn.functional.gelu, "none": Identity()}
 
@@ -52,9 +53,9 @@ class Net(torch.nn.Module):
     def __init__(self, job, f_in, n_class, n_relation=0, typed=False):
         super().__init__()
         model = job["model"]
-        loops = job["dataset"]["self_loops"] != "no"  # what the definitions of gcn, sgc and appnp add
+        loops = job["dataset"]["self_loops"] != "no"  # what the definitions of gcn, sgc, appnp, agnn add
         n_layer = 1 if model["kind"] == "sgc" else model["layers"]
-        n_linear = n_layer if model["kind"] == "appnp" else model["linear_layers"]
+        n_linear = n_layer if model["kind"] in ("appnp", "agnn") else model["linear_layers"]
         heads = model["heads"] if model["kind"] in ATTENTIONS else 1  # hidden columns are per head
         # Typed nodes' features, side by side: a projection for each type, or a vector for each node.
         self.embedding = Linear(f_in, model["hidden"], bias=False) if typed and model["kind"] == "rgcn" else None
@@ -67,6 +68,9 @@ class Net(torch.nn.Module):
         pairs = list(zip(widths, widths[1:]))
         self.convs = ModuleList(conv(model, loops, *pair, i == n_hidden, n_relation)
                                 for i, pair in enumerate(pairs[:n_layer - n_linear]))
+        self.middle = model["kind"] == "agnn"  # its steps come before the last linear layer; the first one's beta stays 1
+        if self.middle:
+            self.convs = ModuleList(AGNNConv(requires_grad=step > 0, add_self_loops=loops) for step in range(model["steps"]))
         self.lins = ModuleList(Linear(*pair) for pair in pairs[n_layer - n_linear:])
         if self.jump != "none":
             self.lin = Linear(sum(widths[1:]) if self.jump == "concat" else widths[1], n_class)
@@ -84,9 +88,11 @@ class Net(torch.nn.Module):
         if model["kind"] == "appnp":
             self.propagate = APPNP(model["steps"], model["alpha"], add_self_loops=loops)
 
-    def forward(self, x, edge_index, edge_type=None):
-        graph = (edge_index,) if edge_type is None else (edge_index, edge_type)
-        layers = [(lambda x, conv=conv: conv(x, *graph)) for conv in self.convs] + list(self.lins)
+    def forward(self, x, edge_index, of_edge=None):
+        """of_edge: types of edges for rgcn, weights for the layers that take them."""
+        graph = (edge_index,) if of_edge is None else (edge_index, of_edge)
+        convs = [(lambda x, conv=conv: conv(x, *graph)) for conv in self.convs]
+        layers = list(self.lins) if self.middle else convs + list(self.lins)
         x = self.embedding(x) if self.embedding else x
         outputs = []
         for i, layer in enumerate(layers):
@@ -97,11 +103,13 @@ class Net(torch.nn.Module):
                 if self.norms:
                     y = self.norms[i](y)
                 y = self.activation(y)
+            for step in convs if self.middle and i == len(layers) - 2 else []:
+                y = step(y)
             x = y
             outputs.append(x)
         if self.jump != "none":
             x = self.lin(torch.cat(outputs, 1) if self.jump == "concat" else torch.stack(outputs).amax(0))
-        return self.propagate(x, edge_index) if self.propagate else x
+        return self.propagate(x, *graph) if self.propagate else x
 
 
 def read_weights(path):
@@ -179,6 +187,14 @@ def read_typed_edges(folder, options):
     return edges[:2], edges[2]
 
 
+def read_weighted_edges(folder, options):
+    """edge_index and edge_weight; the layers add the loops that are not there."""
+    edge_index, weight = coalesce(load(folder, "edges.npy"), load(folder, "edge_weight.npy", np.float32))
+    if options["undirected"] == "yes":
+        edge_index, weight = to_undirected(edge_index, weight)
+    return remove_self_loops(edge_index, weight) if options["self_loops"] == "no" else (edge_index, weight)
+
+
 def read_edges(folder, options, n_node):
     edge_index = coalesce(load(folder, "edges.npy"))
     if options["undirected"] == "yes":
@@ -216,17 +232,20 @@ def main():
     if job["model"]["label_input"]:
         x = torch.cat([x, known_labels(dataset, expected.shape)], 1)
     if job["model"]["kind"] == "rgcn":
-        edge_index, edge_type = read_typed_edges(dataset, job["dataset"])
+        edge_index, of_edge = read_typed_edges(dataset, job["dataset"])
+    elif (job["model"]["kind"] in WEIGHTED and job["dataset"]["edge_weights"] != "no"
+          and os.path.exists(os.path.join(dataset, "edge_weight.npy"))):
+        edge_index, of_edge = read_weighted_edges(dataset, job["dataset"])
     else:
-        edge_index, edge_type = read_edges(dataset, job["dataset"], len(x))
+        edge_index, of_edge = read_edges(dataset, job["dataset"], len(x))
 
     weights = read_weights(os.path.join(run, "model.safetensors"))
-    n_relation = 0 if edge_type is None else int(edge_type.max()) + 1
+    n_relation = int(of_edge.max()) + 1 if job["model"]["kind"] == "rgcn" else 0
     net = Net(job, x.shape[1], expected.shape[1], n_relation, typed)
     net.load_state_dict(weights, strict=True)
     net.eval()
     with torch.no_grad():
-        logits = net(x, edge_index, edge_type)
+        logits = net(x, edge_index, of_edge)
 
     error = ((logits - expected).abs().max() / expected.abs().max()).item()
     print(f"{len(net.state_dict())} tensors loaded; logits differ by at most {error:.1e} of the largest")

@@ -3,11 +3,11 @@
 #include "partition/npy.h"
 #include "protocol/fault.h"
 #include "protocol/memory.h"
+#include "trainerd/embeddings.h"
 #include "trainerd/events.h"
 #include "trainerd/interrupt.h"
 #include "trainerd/plan.h"
 #include "trainerd/result.h"
-#include "trainerd/weights.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -28,6 +28,7 @@ struct coordinator {
     struct part_sizes *sizes;
     int32_t *rank_of_part;
     struct program program;
+    struct embeddings embeddings;
     struct plan plan;
     struct output output;
     struct fleet *fleet;
@@ -80,6 +81,7 @@ static struct dataset sizes_of(const struct dataset *dataset)
                             .n_class = dataset->n_class,
                             .multi_label = dataset->multi_label,
                             .symmetric = dataset->symmetric,
+                            .weighted = dataset->weighted,
                             .loops = dataset->loops,
                             .n_duplicate = dataset->n_duplicate};
     memcpy(sizes.name, dataset->name, sizeof sizes.name);
@@ -104,7 +106,7 @@ static enum status load(struct coordinator *c)
                  (int)dataset->n_class, dataset->multi_label ? "labels" : "classes", text);
     const struct program_input input = {.n_feature = dataset->n_feature, .n_class = dataset->n_class,
                                         .is_sparse = c->sparse_features, .is_typed = dataset->features_typed,
-                                        .n_relation = dataset->n_relation};
+                                        .n_relation = dataset->n_relation, .embedded = dataset->embedded};
     status = rules_check(c);
     return status == STATUS_OK ? program_build(&c->job, &input, &c->program) : status;
 }
@@ -187,6 +189,10 @@ static enum status prepare(struct coordinator *c)
     }
     status = status == STATUS_OK ? load(c) : status;
     status = status == STATUS_OK ? cut(c) : status;
+    if (status == STATUS_OK) {
+        status = embeddings_build(&c->dataset, &c->partition, c->sizes, &c->program, &c->embeddings);
+        c->training.n_embedding = c->embeddings.n_float;
+    }
     if (status != STATUS_OK) {
         return status;
     }
@@ -218,6 +224,9 @@ static enum status ship(struct coordinator *c)
     return STATUS_OK;
 }
 
+/* fleet_get and fleet_put: enum trainer_state. */
+enum { TRAINED = 1, BEST = 4 };
+
 /* Give the workers other weights than those they drew. */
 static enum status put_weights(struct coordinator *c)
 {
@@ -229,15 +238,15 @@ static enum status put_weights(struct coordinator *c)
     if (c->job.model.init[0] == '\0') {
         return STATUS_OK;
     }
-    float *weights;
-    size_t n = (size_t)c->program.n_weight;
-    enum status status = memory_acquire(MEMORY_OTHER, n, sizeof *weights, &weights);
+    struct weights weights;
+    enum status status = weights_open(&c->program, &weights);
     if (status != STATUS_OK) {
         return status;
     }
-    status = weights_load(&c->program, c->job.model.init, weights);
-    status = status == STATUS_OK ? fleet_put(c->fleet, 1, weights, c->program.n_weight) : status;
-    memory_release(MEMORY_OTHER, weights, n, sizeof *weights);
+    status = weights_load(&weights, c->job.model.init);
+    status = status == STATUS_OK ? fleet_put(c->fleet, TRAINED, weights.arena, c->program.n_weight) : status;
+    status = status == STATUS_OK ? embeddings_put(&c->embeddings, c->fleet, TRAINED, &weights) : status;
+    weights_close(&weights);
     return status;
 }
 
@@ -271,7 +280,7 @@ static enum status start_fleet(struct coordinator *c)
     }
     phase_end(c, RESULT_PHASE_SHIP);
     char fingerprint[33];
-    dataset_fingerprint(&c->dataset, fingerprint);
+    dataset_fingerprint(&c->dataset, true, fingerprint);
     training_begin(&c->training, fingerprint, training_partition_hash(&c->partition));
     if (c->training.metric == JOB_METRIC_ROC_AUC) {
         status = score_labels_copy(&c->dataset, &c->training.labels);
@@ -353,16 +362,17 @@ static enum status train(struct coordinator *c)
 static enum status write_weights(struct coordinator *c, uint32_t state, const char *name)
 {
     char path[PATH_MAX];
-    float *weights;
-    size_t n = (size_t)c->program.n_weight;
+    struct weights weights;
     enum status status = output_path(&c->output, name, path);
-    status = status == STATUS_OK ? memory_acquire(MEMORY_OTHER, n, sizeof *weights, &weights) : status;
+    status = status == STATUS_OK ? weights_open(&c->program, &weights) : status;
     if (status != STATUS_OK) {
         return status;
     }
-    status = fleet_get(c->fleet, state, weights, c->program.n_weight);
-    status = status == STATUS_OK ? weights_save(&c->program, weights, path) : status;
-    memory_release(MEMORY_OTHER, weights, n, sizeof *weights);
+    status = fleet_get(c->fleet, state, weights.arena, c->program.n_weight);
+    weights_take(&weights);
+    status = status == STATUS_OK ? embeddings_get(&c->embeddings, c->fleet, state, &weights) : status;
+    status = status == STATUS_OK ? weights_save(&weights, path) : status;
+    weights_close(&weights);
     return status;
 }
 
@@ -388,8 +398,8 @@ static enum status write_results(struct coordinator *c)
     char path[PATH_MAX];
     FAULT(RESULTS);
     enum status status = write_logits(c);
-    status = status == STATUS_OK ? write_weights(c, 1, "model.safetensors") : status;
-    status = status == STATUS_OK ? write_weights(c, 4, "best.safetensors") : status;
+    status = status == STATUS_OK ? write_weights(c, TRAINED, "model.safetensors") : status;
+    status = status == STATUS_OK ? write_weights(c, BEST, "best.safetensors") : status;
     status = status == STATUS_OK ? output_metrics_sync(&c->output) : status;
     status = status == STATUS_OK ? fleet_memory(c->fleet, c->memory) : status;
     status = status == STATUS_OK ? output_path(&c->output, "result.json", path) : status;
@@ -465,6 +475,7 @@ static void release(struct coordinator *c, bool is_done)
     tensorboard_close(c->training.tensorboard);
     output_close(&c->output, is_done);
     score_labels_release(&c->training.labels);
+    embeddings_release(&c->embeddings);
     plan_release(&c->plan);
     program_release(&c->program);
     part_sizes_release(c->sizes, c->partition.n_part);

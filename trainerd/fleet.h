@@ -70,13 +70,17 @@ enum status fleet_epoch(struct fleet *fleet, uint32_t epoch, bool train, bool ev
 /* The learning rate of every step from now on is the schedule's times this (above 0, at most 1); 1 at first. */
 enum status fleet_rate(struct fleet *fleet, double factor);
 
-/* Rank 0 keeps the present weights as the best. */
+/* Rank 0 keeps the present weights as the best, every rank its parts' embeddings. */
 enum status fleet_keep_best(struct fleet *fleet);
 
 /* Read an array of n_weight floats from rank 0 / give it to all ranks (what: enum trainer_state's numbers: 1 weights,
  * 2 first moment, 3 second moment, 4 best weights). */
 enum status fleet_get(struct fleet *fleet, uint32_t what, float *to, int64_t n_weight);
 enum status fleet_put(struct fleet *fleet, uint32_t what, const float *from, int64_t n_weight);
+
+/* The same of the embeddings that live with one part, n floats: read from its owner, given to its owner. Nothing is sent for 0. */
+enum status fleet_get_embeddings(struct fleet *fleet, uint32_t what, int32_t part, float *to, int64_t n);
+enum status fleet_put_embeddings(struct fleet *fleet, uint32_t what, int32_t part, const float *from, int64_t n);
 
 /* Logits of one part, n_own × n_class, from its owner. */
 enum status fleet_logits(struct fleet *fleet, int32_t part, float *to, size_t n_bytes);

@@ -73,9 +73,9 @@ static bool all_answered(const struct fleet *fleet)
     return all;
 }
 
-static bool rank_0_answered(const struct fleet *fleet)
+static bool one_answered(const struct fleet *fleet)
 {
-    return fleet->n_pending == 0 && fleet->workers[0].has_answered;
+    return fleet->n_pending == 0 && fleet->workers[fleet->data_from].has_answered;
 }
 
 static bool few_pending(const struct fleet *fleet)
@@ -309,42 +309,44 @@ enum status fleet_keep_best(struct fleet *fleet)
         return status;
     }
     expect(fleet, MESSAGE_ID_keep_best);
-    command_send(fleet, 0, 1, MESSAGE_ID_keep_best, body, n);
-    return fleet_await(fleet, rank_0_answered);
+    command_send(fleet, 0, fleet->n_worker, MESSAGE_ID_keep_best, body, n);
+    return fleet_await(fleet, all_answered);
 }
 
 /* Ask one rank for exactly n_bytes. */
-static enum status data_get(struct fleet *fleet, uint32_t rank, uint32_t what, uint32_t part, void *to, size_t n_bytes)
+static enum status data_get(struct fleet *fleet, uint32_t rank, unsigned id, const void *body, size_t n, void *to, size_t n_bytes)
 {
-    struct message_get message = {.what = what, .part = part};
-    uint8_t body[COMMAND_BYTES];
-    size_t n;
-    enum status status = message_encode_get(&message, body, sizeof body, &n);
-    if (status != STATUS_OK) {
-        return status;
-    }
     expect(fleet, 0);
     fleet->data_from = rank;
     fleet->data_to = to;
     fleet->n_data = n_bytes;
     fleet->n_data_got = 0;
-    command_send(fleet, rank, 1, MESSAGE_ID_get, body, n);
-    status = fleet_await(fleet, data_came);
+    command_send(fleet, rank, 1, id, body, n);
+    enum status status = fleet_await(fleet, data_came);
     fleet->data_to = NULL;
     return status;
+}
+
+static enum status array_get(struct fleet *fleet, uint32_t rank, uint32_t what, uint32_t part, void *to, size_t n_bytes)
+{
+    struct message_get message = {.what = what, .part = part};
+    uint8_t body[COMMAND_BYTES];
+    size_t n;
+    enum status status = message_encode_get(&message, body, sizeof body, &n);
+    return status == STATUS_OK ? data_get(fleet, rank, MESSAGE_ID_get, body, n, to, n_bytes) : status;
 }
 
 enum status fleet_get(struct fleet *fleet, uint32_t what, float *to, int64_t n_weight)
 {
     fleet_begin(fleet, "while its weights were read");
-    return data_get(fleet, 0, what, 0, to, (size_t)n_weight * sizeof *to);
+    return array_get(fleet, 0, what, 0, to, (size_t)n_weight * sizeof *to);
 }
 
 enum status fleet_logits(struct fleet *fleet, int32_t part, float *to, size_t n_bytes)
 {
     fleet_begin(fleet, "while the logits of part %d were read", part);
     ASSERT(part >= 0 && part < fleet->n_part);
-    return data_get(fleet, (uint32_t)fleet->rank_of_part[part], MESSAGE_GET_LOGITS, (uint32_t)part, to, n_bytes);
+    return array_get(fleet, (uint32_t)fleet->rank_of_part[part], MESSAGE_GET_LOGITS, (uint32_t)part, to, n_bytes);
 }
 
 enum status fleet_put(struct fleet *fleet, uint32_t what, const float *from, int64_t n_weight)
@@ -362,6 +364,41 @@ enum status fleet_put(struct fleet *fleet, uint32_t what, const float *from, int
     struct transport_head head = {.id = MESSAGE_ID_put, .total = message.n_bytes};
     status = pieces_send(fleet, 0, fleet->n_worker, head, from);
     return status == STATUS_OK ? fleet_await(fleet, all_answered) : status;
+}
+
+enum status fleet_get_embeddings(struct fleet *fleet, uint32_t what, int32_t part, float *to, int64_t n_float)
+{
+    fleet_begin(fleet, "while the embeddings of part %d were read", part);
+    ASSERT(part >= 0 && part < fleet->n_part);
+    struct message_get_embeddings message = {.what = what, .part = (uint32_t)part};
+    uint8_t body[COMMAND_BYTES];
+    size_t n;
+    enum status status = message_encode_get_embeddings(&message, body, sizeof body, &n);
+    if (status != STATUS_OK || n_float == 0) {
+        return status;
+    }
+    return data_get(fleet, (uint32_t)fleet->rank_of_part[part], MESSAGE_ID_get_embeddings, body, n, to,
+                    (size_t)n_float * sizeof *to);
+}
+
+enum status fleet_put_embeddings(struct fleet *fleet, uint32_t what, int32_t part, const float *from, int64_t n_float)
+{
+    fleet_begin(fleet, "while the embeddings of part %d were set", part);
+    ASSERT(part >= 0 && part < fleet->n_part);
+    struct message_put_embeddings message = {.what = what, .part = (uint32_t)part,
+                                             .n_bytes = (uint64_t)n_float * sizeof *from};
+    uint8_t body[COMMAND_BYTES];
+    size_t n;
+    enum status status = message_encode_put_embeddings(&message, body, sizeof body, &n);
+    if (status != STATUS_OK || n_float == 0) {
+        return status;
+    }
+    uint32_t rank = fleet->data_from = (uint32_t)fleet->rank_of_part[part];
+    expect(fleet, MESSAGE_ID_put_embeddings);
+    command_send(fleet, rank, 1, MESSAGE_ID_put_embeddings, body, n);
+    struct transport_head head = {.id = MESSAGE_ID_put_embeddings, .total = message.n_bytes};
+    status = pieces_send(fleet, rank, 1, head, from);
+    return status == STATUS_OK ? fleet_await(fleet, one_answered) : status;
 }
 
 enum status fleet_memory(struct fleet *fleet, struct fleet_memory *memory_out)

@@ -82,7 +82,7 @@ struct fleet {
     int n_pending;       /* sends under way */
     int n_pending_most;  /* the present wait is for this many or fewer */
     unsigned expected;   /* id of the report that is waited for; 0 none */
-    uint32_t data_from;  /* rank whose bytes are waited for */
+    uint32_t data_from;  /* the one rank whose bytes, or answer, are waited for */
     uint8_t *data_to;
     size_t n_data, n_data_got;
     int32_t n_part;

@@ -34,6 +34,7 @@ static void worker_plan(const struct plan_input *in, const struct device_ops *op
         *one = (struct memory_plan_part){.n_own = sizes->n_own,
                                          .n_edge = sizes->n_edge,
                                          .n_feature_value = in->sparse_features ? sizes->n_feature_value : 0,
+                                         .n_embedded = sizes->n_embedded,
                                          .n_bytes = sizes->n_bytes,
                                          .symmetric = in->dataset->symmetric};
         for (int32_t from = 0; from < in->n_part; from++) {
@@ -118,7 +119,7 @@ enum status plan_build(const struct plan_input *in, struct plan *out)
     int64_t n_feature_value = 0;
     for (int32_t part = 0; part < in->n_part; part++) {
         rank_of_part[part] = (uint32_t)in->rank_of_part[part];
-        n_feature_value += in->sizes[part].n_feature_value;
+        n_feature_value += in->sizes[part].n_feature_value + in->sizes[part].n_embedded;
     }
     for (int32_t rank = 0; rank < out->n_worker; rank++) {
         worker_plan(in, ops, rank_of_part, (uint32_t)rank, &out->worker[rank]);

@@ -101,7 +101,7 @@ enum status plan_print(const struct plan_input *in, const struct plan *plan, FIL
             in->quality->n_cut, in->quality->halo_ratio, in->quality->imbalance_node, in->quality->imbalance_edge,
             in->quality->imbalance_halo);
     fprintf(file, "model      %s: %" PRId64 " floats of weights, %.4g floating-point operations per epoch\n",
-            job_choice_text("model", "kind", in->job->model.kind), in->program->n_weight, plan->n_flop);
+            job_choice_text("model", "kind", in->job->model.kind), program_n_weight(in->program), plan->n_flop);
     fprintf(file, "traffic    %s per epoch, %s more per evaluation\n", wire, evaluate);
     print_spill(in, plan, file);
     print_parts(in, file);
@@ -177,7 +177,7 @@ enum status plan_print_json(const struct plan_input *in, const struct plan *plan
                             report_dataset(in->dataset), "partition", report_partition(in->job, in->quality), "parts",
                             parts_json(in), "workers", workers_json(in, plan), "bytes_per_epoch", (json_int_t)plan->n_wire,
                             "bytes_per_evaluation", (json_int_t)plan->n_wire_evaluate, "flops_per_epoch", plan->n_flop,
-                            "weights", (json_int_t)in->program->n_weight, "program", program_json(in->program));
+                            "weights", (json_int_t)program_n_weight(in->program), "program", program_json(in->program));
     int failed = json_dumpf(all, file, JSON_COMPACT);
     json_decref(all);
     fputc('\n', file);

@@ -53,6 +53,37 @@ static bool has_array(const struct training *training, enum checkpoint_array arr
     return true;
 }
 
+int64_t training_n_weight(const struct training *training)
+{
+    int64_t n = training->n_weight;
+    for (int32_t part = 0; training->n_embedding != NULL && part < training->partition->n_part; part++) {
+        n += training->n_embedding[part];
+    }
+    return n;
+}
+
+static enum status array_put(struct training *training, uint32_t what, const float *from)
+{
+    enum status status = fleet_put(training->fleet, what, from, training->n_weight);
+    from += training->n_weight;
+    for (int32_t part = 0; training->n_embedding != NULL && status == STATUS_OK && part < training->partition->n_part; part++) {
+        status = fleet_put_embeddings(training->fleet, what, part, from, training->n_embedding[part]);
+        from += training->n_embedding[part];
+    }
+    return status;
+}
+
+static enum status array_get(struct training *training, uint32_t what, float *to)
+{
+    enum status status = fleet_get(training->fleet, what, to, training->n_weight);
+    to += training->n_weight;
+    for (int32_t part = 0; training->n_embedding != NULL && status == STATUS_OK && part < training->partition->n_part; part++) {
+        status = fleet_get_embeddings(training->fleet, what, part, to, training->n_embedding[part]);
+        to += training->n_embedding[part];
+    }
+    return status;
+}
+
 static double rate_factor(const struct training *training)
 {
     return ldexp(1.0, -(int)training->state.n_rollback);
@@ -70,9 +101,9 @@ static enum status restore(struct training *training, const struct checkpoint *c
         return status_fail(STATUS_DATA, "cannot resume: the graph is now cut into other parts than in checkpoint '%s': "
                            "expected the same nodes in each", checkpoint->path);
     }
-    if (checkpoint->n_weight != training->n_weight) {
+    if (checkpoint->n_weight != training_n_weight(training)) {
         return status_fail(STATUS_DATA, "cannot resume: checkpoint '%s' has %lld weights: expected %lld", checkpoint->path,
-                           (long long)checkpoint->n_weight, (long long)training->n_weight);
+                           (long long)checkpoint->n_weight, (long long)training_n_weight(training));
     }
     training->state = *state;
     for (int i = 0; i < CHECKPOINT_ARRAY_N; i++) {
@@ -83,7 +114,7 @@ static enum status restore(struct training *training, const struct checkpoint *c
             return status_fail(STATUS_DATA, "cannot resume: checkpoint '%s' lacks the array of state %d that this "
                                "optimizer needs", checkpoint->path, i + 1);
         }
-        enum status status = fleet_put(training->fleet, STATE_NUMBER(i), checkpoint->array[i], training->n_weight);
+        enum status status = array_put(training, STATE_NUMBER(i), checkpoint->array[i]);
         if (status != STATUS_OK) {
             return status;
         }
@@ -207,7 +238,8 @@ static int64_t kept(const struct training *training)
 /* Going back to weights that are broken would help nobody. */
 static enum status weights_check(const struct training *training, const float *weights)
 {
-    for (int64_t i = 0; i < training->n_weight; i++) {
+    int64_t n = training_n_weight(training);
+    for (int64_t i = 0; i < n; i++) {
         if (!isfinite(weights[i])) {
             return diverged("a weight", weights[i], training->state.n_epoch - 1);
         }
@@ -220,8 +252,8 @@ static enum status save_arrays(struct training *training, struct checkpoint *che
     enum status status = STATUS_OK;
     for (int i = 0; i < CHECKPOINT_ARRAY_N; i++) {
         if (has_array(training, (enum checkpoint_array)i)) {
-            float *to = room + i * training->n_weight;
-            status = fleet_get(training->fleet, STATE_NUMBER(i), to, training->n_weight);
+            float *to = room + i * checkpoint->n_weight;
+            status = array_get(training, STATE_NUMBER(i), to);
             if (status != STATUS_OK) {
                 return status;
             }
@@ -243,7 +275,8 @@ static enum status save_arrays(struct training *training, struct checkpoint *che
 static enum status save_checkpoint(struct training *training)
 {
     double start = clock_s(CLOCK_MONOTONIC);
-    size_t n = (size_t)training->n_weight * CHECKPOINT_ARRAY_N;
+    int64_t n_weight = training_n_weight(training);
+    size_t n = (size_t)n_weight * CHECKPOINT_ARRAY_N;
     float *room;
     enum status status = memory_acquire(MEMORY_OTHER, n, sizeof *room, &room);
     if (status != STATUS_OK) {
@@ -252,7 +285,7 @@ static enum status save_checkpoint(struct training *training)
     training->state.n_metrics_bytes = training->output->n_metrics_bytes;
     char *job = job_print(training->job);
     struct checkpoint checkpoint = {.state = training->state, .job = job, .n_job = strlen(job),
-                                    .n_weight = training->n_weight};
+                                    .n_weight = n_weight};
     status = save_arrays(training, &checkpoint, room);
     free(job);
     memory_release(MEMORY_OTHER, room, n, sizeof *room);

@@ -38,7 +38,8 @@ struct training {
     bool multi_label;
     enum job_metric metric;
     struct score_labels labels;         /* of the whole graph; filled when the metric is roc_auc */
-    int64_t n_weight;
+    int64_t n_weight;                   /* floats that every worker has */
+    const int64_t *n_embedding;         /* n_part: floats that live with each part; NULL: none */
     int64_t memory;                     /* of all workers together, as measured; for followers */
 
     /* How far it is: from training_begin or training_resume on. */
@@ -68,6 +69,9 @@ enum status training_run(struct training *training);
 
 /* Logits of the last evaluation in the dataset's order. out n_node × n_class */
 enum status training_logits(struct training *training, float *out);
+
+/* Floats of all weights: those that every worker has, then each part's; what a checkpoint's arrays hold. */
+int64_t training_n_weight(const struct training *training);
 
 /* Who owns which node in which order, as one number. */
 uint64_t training_partition_hash(const struct partition *partition);

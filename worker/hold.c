@@ -58,7 +58,8 @@ static void value_add(struct ranges *out, const struct trainer *t, int value, in
     const struct part *part = t->part[i].part;
     bool sparse = t->program.value[value].is_sparse;
     const float *at = value > 0 ? trainer_value(t, value, i) : sparse ? part->feature_data : t->part[i].features;
-    range_add(out, at, sparse ? part->n_feature_value : part->n_own * t->program.value[value].width, sizeof(float));
+    int64_t n_sparse = part->n_feature_value + (value > 0 ? part->n_embedded : 0); /* the features' own embedded ones are not stored */
+    range_add(out, at, sparse ? n_sparse : part->n_own * t->program.value[value].width, sizeof(float));
 }
 
 static void kept_add(struct ranges *out, const struct trainer *t, int index, int k, int32_t i)
@@ -99,6 +100,8 @@ static void use_add(struct ranges *out, const struct trainer *t, const struct us
     case USE_CSR:
         range_add(out, part->feature_indptr, part->n_own + 1, sizeof *part->feature_indptr);
         range_add(out, part->feature_indices, part->n_feature_value, sizeof *part->feature_indices);
+        range_add(out, part->embedded_rows, part->n_embedded, sizeof *part->embedded_rows);
+        range_add(out, part->embedded_columns, part->n_embedded, sizeof *part->embedded_columns);
         return;
     case USE_NODES:
         range_add(out, part->node, part->n_own, sizeof *part->node);

@@ -26,11 +26,14 @@ static void rows_lay_out(const struct memory_plan_input *in, struct memory_plan 
 {
     plan->row_begin = memory_alloc((size_t)in->n_own_part, sizeof *plan->row_begin);
     plan->value_begin = memory_alloc((size_t)in->n_own_part, sizeof *plan->value_begin);
+    plan->embedding_begin = memory_alloc((size_t)in->n_own_part, sizeof *plan->embedding_begin);
     for (int32_t i = 0; i < in->n_own_part; i++) {
         plan->row_begin[i] = plan->n_row;
         plan->value_begin[i] = plan->n_sparse_value;
+        plan->embedding_begin[i] = plan->n_embedding;
         plan->n_row += round_up(in->own[i].n_own, ROW_ALIGN);
-        plan->n_sparse_value += round_up(in->own[i].n_feature_value, ROW_ALIGN);
+        plan->n_sparse_value += round_up(in->own[i].n_feature_value + in->own[i].n_embedded, ROW_ALIGN);
+        plan->n_embedding += round_up(in->own[i].n_embedded * in->program->n_embedding, ROW_ALIGN);
     }
 }
 
@@ -180,19 +183,18 @@ static int64_t parameters_bytes(const struct memory_plan_input *in, struct memor
     if (in->n_rank > 1) {
         bytes += plan->n_gradient_bytes + plan->n_global_bytes; /* another rank's branch of the tree */
     }
-    if (in->job->train.optimizer != JOB_OPTIMIZER_SGD) {
-        bytes += 2 * one;
-    } else if (in->job->train.momentum > 0) {
-        bytes += one;
-    }
-    return bytes;
+    bool adam = in->job->train.optimizer != JOB_OPTIMIZER_SGD;
+    int64_t n_moment = adam ? 2 : in->job->train.momentum > 0;
+    /* Embeddings: present, gradient, and best on every rank. */
+    return bytes + n_moment * one + (3 + n_moment) * plan->n_embedding * (int64_t)sizeof(float);
 }
 
 int64_t memory_plan_features(const struct memory_plan_input *in, int32_t i)
 {
     const struct memory_plan_part *own = &in->own[i];
     int64_t width = in->program->value[0].width;
-    return in->sparse_features ? (own->n_own + 1) * 8 + own->n_feature_value * 8 : own->n_own * width * 4;
+    return in->sparse_features ? (own->n_own + 1) * 8 + (own->n_feature_value + own->n_embedded) * 8
+                               : own->n_own * width * 4;
 }
 
 int64_t memory_plan_expanded(const struct memory_plan_input *in, int32_t i)
@@ -235,7 +237,7 @@ static void structure_plan(const struct memory_plan_input *in, struct memory_pla
         const struct memory_plan_part *own = &in->own[i];
         if (in->sparse_features && program->value[0].is_sparse) {
             plan->bytes[MEMORY_FEATURES] +=
-                (int64_t)in->ops->csr_bytes(own->n_own, program->value[0].width, own->n_feature_value);
+                (int64_t)in->ops->csr_bytes(own->n_own, program_n_shared(program), own->n_feature_value);
         }
         if (scaled) {
             int64_t n_scale = own->n_own;
@@ -250,13 +252,14 @@ static void structure_plan(const struct memory_plan_input *in, struct memory_pla
     }
 }
 
-/* What is copied aside for the coordinator: the weights, or one part's logits. */
+/* What is copied aside for the coordinator: the weights in the arena, one part's embeddings or logits. */
 static int64_t staging_bytes(const struct memory_plan_input *in)
 {
     const struct program *program = in->program;
     int64_t most = program->n_weight;
     for (int32_t i = 0; i < in->n_own_part; i++) {
         most = larger(most, in->own[i].n_own * program->value[program->logits].width);
+        most = larger(most, in->own[i].n_embedded * program->n_embedding);
     }
     return most * (int64_t)sizeof(float);
 }
@@ -321,6 +324,7 @@ void memory_plan_release(struct memory_plan *plan)
     }
     free(plan->row_begin);
     free(plan->value_begin);
+    free(plan->embedding_begin);
     free(plan->value_at);
     free(plan->grad_at);
     free(plan->kept_at);

@@ -20,7 +20,8 @@ struct memory_plan_part {
     int64_t n_own;
     int64_t n_edge;          /* stored edges into the part */
     int64_t n_local_edge;    /* of those, from other parts of the same rank */
-    int64_t n_feature_value; /* stored feature values */
+    int64_t n_feature_value; /* stored feature values, in shared columns */
+    int64_t n_embedded;      /* rows with a column of their own */
     int64_t n_bytes;         /* of the encoded part, features included */
     bool symmetric;
     struct travel_part travel;
@@ -83,9 +84,11 @@ struct memory_plan {
     int64_t bytes[MEMORY_N];
 
     int64_t n_row;           /* rows of all own parts, each rounded up to 16 */
-    int64_t n_sparse_value;  /* likewise for stored feature values */
+    int64_t n_sparse_value;  /* likewise for values of sparse features */
+    int64_t n_embedding;     /* likewise for floats of embeddings */
     int64_t *row_begin;      /* n_own_part */
     int64_t *value_begin;    /* n_own_part */
+    int64_t *embedding_begin; /* n_own_part: in floats */
     int64_t *value_at;       /* n_value */
     int64_t *grad_at;        /* n_value */
     int64_t (*kept_at)[AGGREGATE_N_KEPT]; /* n_op: what the op keeps from forward to backward; a global op's first is its whole */

@@ -36,7 +36,8 @@ static int64_t use_bytes(const struct spilling *s, const struct use *use, int32_
     int64_t n = own->n_own;
     switch (use->kind) {
     case USE_VALUE:
-        return (program->value[use->index].is_sparse ? own->n_feature_value : n * program->value[use->index].width) * 4;
+        return (program->value[use->index].is_sparse ? own->n_feature_value + own->n_embedded
+                                                     : n * program->value[use->index].width) * 4;
     case USE_GRAD:
         return n * program->value[use->index].width * 4;
     case USE_KEPT: {
@@ -50,7 +51,7 @@ static int64_t use_bytes(const struct spilling *s, const struct use *use, int32_
     case USE_ROOM:
         return room_bytes(use->index < 0 ? &s->plan->score_room : &s->plan->room[use->index][use->k]);
     case USE_CSR:
-        return (n + 1) * 8 + own->n_feature_value * 4;
+        return (n + 1) * 8 + (own->n_feature_value + 2 * own->n_embedded) * 4;
     case USE_NODES:
         return n * 4;
     case USE_LABELS:

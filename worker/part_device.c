@@ -80,7 +80,7 @@ static enum status scales_open(const struct part_device_setup *setup, const stru
     bool self = part->loops == DATASET_LOOPS_IMPLICIT;
     enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)part->n_own, sizeof(float), &out->scale);
     for (int64_t r = 0; status == STATUS_OK && r < part->n_own; r++) {
-        out->scale[r] = def->scale(part->degree[r], self);
+        out->scale[r] = def->scale(part->strength != NULL ? (double)part->strength[r] : part->degree[r], self);
     }
     for (int d = 0; status == STATUS_OK && d < n_direction(part); d++) {
         out->col_scale[d] = memory_alloc((size_t)part->n_part, sizeof *out->col_scale[d]);
@@ -92,7 +92,7 @@ static enum status scales_open(const struct part_device_setup *setup, const stru
             float **scale = &out->col_scale[d][q];
             status = memory_acquire(MEMORY_STRUCTURE, (size_t)block->n_col, sizeof **scale, scale);
             for (int64_t c = 0; status == STATUS_OK && c < block->n_col; c++) {
-                (*scale)[c] = def->scale(block->degree[c], self);
+                (*scale)[c] = def->scale(block->strength != NULL ? (double)block->strength[c] : block->degree[c], self);
             }
         }
     }
@@ -122,11 +122,15 @@ static enum status features_open(const struct part_device_setup *setup, const st
         return STATUS_OK;
     }
     out->csr = (struct device_csr){.n_row = part->n_own,
-                                   .n_col = part->n_feature,
+                                   .n_col = part->n_shared,
                                    .n_value = part->n_feature_value,
                                    .indptr = part->feature_indptr,
                                    .cols = part->feature_indices,
-                                   .values = part->feature_data};
+                                   .values = part->feature_data,
+                                   .embedded = &setup->program->embedded,
+                                   .n_embedded = part->n_embedded,
+                                   .embedded_rows = part->embedded_rows,
+                                   .embedded_columns = part->embedded_columns};
     if (setup->program->value[0].is_sparse) {
         return setup->device->ops->csr_open(setup->device, &out->csr);
     }

@@ -28,7 +28,7 @@ static void event_fail(struct session *session, enum status status)
 
 static struct session_bytes *bytes_find(struct session *session, const struct transport_head *head)
 {
-    if (head->id == MESSAGE_ID_put) {
+    if (head->id == MESSAGE_ID_put || head->id == MESSAGE_ID_put_embeddings) {
         return &session->weights;
     }
     return head->id == MESSAGE_ID_part && head->to < (uint32_t)session->n_part ? &session->parts[head->to].raw : NULL;
@@ -131,20 +131,48 @@ static enum status part_take(struct session *session)
                                   : bytes_expect(raw, MEMORY_STRUCTURE, part.n_bytes);
 }
 
+static bool is_own(const struct session *session, uint32_t part)
+{
+    return part < (uint32_t)session->n_part && session->own[part] != NULL;
+}
+
+static bool is_state(uint32_t what)
+{
+    return what > 0 && what < TRAINER_STATE_END;
+}
+
+/* Await an array that is to be set: of the weights that every rank has, or of a part's embeddings. */
+static enum status weights_expect(struct session *session, uint32_t what, int32_t part, uint64_t n_bytes)
+{
+    int64_t n = 0;
+    if (session->trainer != NULL) {
+        n = part < 0 ? trainer_program(session->trainer)->n_weight : trainer_n_embedding(session->trainer, part);
+    }
+    uint64_t expected = (uint64_t)n * sizeof(float);
+    if (n_bytes != expected || !is_state(what) || session->weights.is_expected) {
+        return status_fail(STATUS_PEER, "array %u of %llu bytes is to be set, expected 1 to %d of %llu bytes", what,
+                           (unsigned long long)n_bytes, TRAINER_STATE_END - 1, (unsigned long long)expected);
+    }
+    session->weights_what = what;
+    session->weights_part = part;
+    return bytes_expect(&session->weights, MEMORY_OTHER, n_bytes);
+}
+
 static enum status put_take(struct session *session)
 {
     struct message_put put;
     enum status status = message_decode_put(session->command, session->n_command, &put);
-    if (status != STATUS_OK) {
-        return status;
+    return status == STATUS_OK ? weights_expect(session, put.what, -1, put.n_bytes) : status;
+}
+
+static enum status put_embeddings_take(struct session *session)
+{
+    struct message_put_embeddings put;
+    enum status status = message_decode_put_embeddings(session->command, session->n_command, &put);
+    if (status == STATUS_OK && !is_own(session, put.part)) {
+        status = status_fail(STATUS_PEER, "embeddings of part %u are to be set, which this rank does not have", put.part);
     }
-    uint64_t n_bytes = session->trainer == NULL ? 0 : (uint64_t)trainer_program(session->trainer)->n_weight * sizeof(float);
-    if (put.n_bytes != n_bytes || put.what == 0 || put.what >= TRAINER_STATE_END || session->weights.is_expected) {
-        return status_fail(STATUS_PEER, "array %u of %llu bytes is to be set, expected 1 to %d of %llu bytes", put.what,
-                           (unsigned long long)put.n_bytes, TRAINER_STATE_END - 1, (unsigned long long)n_bytes);
-    }
-    session->weights_what = put.what;
-    return bytes_expect(&session->weights, MEMORY_OTHER, put.n_bytes);
+    return status == STATUS_OK ? weights_expect(session, put.what, (int32_t)put.part, put.n_bytes) : status;
 }
 
 static void command_arrived(struct session *session, const struct transport_head *head, size_t n_bytes)
@@ -156,6 +184,9 @@ static void command_arrived(struct session *session, const struct transport_head
         return;
     case MESSAGE_ID_put:
         event_fail(session, put_take(session));
+        return;
+    case MESSAGE_ID_put_embeddings:
+        event_fail(session, put_embeddings_take(session));
         return;
     default:
         session->command_id = head->id;
@@ -280,9 +311,9 @@ static enum status epoch_obey(struct session *session)
     return status == STATUS_OK ? session_answer(session, MESSAGE_ID_report, n) : status;
 }
 
-static enum status pieces_send(struct session *session, const char *bytes, size_t n_bytes)
+static enum status pieces_send(struct session *session, unsigned id, const char *bytes, size_t n_bytes)
 {
-    struct transport_head head = {.kind = TRANSPORT_KIND_DATA, .id = MESSAGE_ID_get, .total = n_bytes};
+    struct transport_head head = {.kind = TRANSPORT_KIND_DATA, .id = (uint16_t)id, .total = n_bytes};
     enum status status = STATUS_OK;
     for (; status == STATUS_OK && head.offset < n_bytes; head.offset += PIECE_BYTES) {
         size_t left = n_bytes - head.offset;
@@ -295,6 +326,31 @@ static enum status pieces_send(struct session *session, const char *bytes, size_
     return status == STATUS_OK ? all_sent(session, 0) : status;
 }
 
+/* Send n floats: of an array of weights, or of one part. */
+static enum status array_send(struct session *session, unsigned id, uint32_t what, uint32_t part, size_t n)
+{
+    struct trainer *trainer = session->trainer;
+    float *values;
+    enum status status = memory_acquire(MEMORY_OTHER, n, sizeof *values, &values);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (id == MESSAGE_ID_get_embeddings) {
+        status = trainer_get_embeddings(trainer, (enum trainer_state)what, (int32_t)part, values);
+    } else {
+        status = what == MESSAGE_GET_LOGITS ? trainer_logits(trainer, (int32_t)part, values)
+                                            : trainer_get(trainer, (enum trainer_state)what, values);
+    }
+    status = status == STATUS_OK ? pieces_send(session, id, (const char *)values, n * sizeof *values) : status;
+    memory_release(MEMORY_OTHER, values, n, sizeof *values);
+    return status;
+}
+
+static enum status array_unknown(uint32_t what, uint32_t part)
+{
+    return status_fail(STATUS_PEER, "array %u of part %u is asked for, which this rank does not have", what, part);
+}
+
 static enum status get_obey(struct session *session)
 {
     struct message_get command;
@@ -304,41 +360,57 @@ static enum status get_obey(struct session *session)
         return status;
     }
     const bool logits = command.what == MESSAGE_GET_LOGITS;
-    if (logits ? command.part >= (uint32_t)session->n_part || session->own[command.part] == NULL
-               : command.what == 0 || command.what >= TRAINER_STATE_END) {
-        return status_fail(STATUS_PEER, "array %u of part %u is asked for, which this rank does not have", command.what,
-                           command.part);
+    if (logits ? !is_own(session, command.part) : !is_state(command.what)) {
+        return array_unknown(command.what, command.part);
     }
     size_t n = (size_t)trainer_program(session->trainer)->n_weight;
     if (logits) {
         n = (size_t)session->own[command.part]->n_own * (size_t)session->own[command.part]->n_class;
     }
-    float *values;
-    status = memory_acquire(MEMORY_OTHER, n, sizeof *values, &values);
+    return array_send(session, MESSAGE_ID_get, command.what, command.part, n);
+}
+
+static enum status get_embeddings_obey(struct session *session)
+{
+    struct message_get_embeddings command;
+    enum status status = message_decode_get_embeddings(session->command, session->n_command, &command);
     if (status != STATUS_OK) {
         return status;
     }
-    status = logits ? trainer_logits(session->trainer, (int32_t)command.part, values)
-                    : trainer_get(session->trainer, (enum trainer_state)command.what, values);
-    if (status == STATUS_OK) {
-        status = pieces_send(session, (const char *)values, n * sizeof *values);
+    if (!is_own(session, command.part) || !is_state(command.what)) {
+        return array_unknown(command.what, command.part);
     }
-    memory_release(MEMORY_OTHER, values, n, sizeof *values);
-    return status;
+    return array_send(session, MESSAGE_ID_get_embeddings, command.what, command.part,
+                      (size_t)trainer_n_embedding(session->trainer, (int32_t)command.part));
+}
+
+/* The answer says what was announced. */
+static enum status weights_answer(struct session *session, uint64_t n_bytes)
+{
+    size_t n;
+    enum status status;
+    if (session->weights_part < 0) {
+        struct message_put answer = {.what = session->weights_what, .n_bytes = n_bytes};
+        status = message_encode_put(&answer, session->answer, sizeof session->answer, &n);
+        return status == STATUS_OK ? session_answer(session, MESSAGE_ID_put, n) : status;
+    }
+    struct message_put_embeddings answer = {.what = session->weights_what, .part = (uint32_t)session->weights_part,
+                                            .n_bytes = n_bytes};
+    status = message_encode_put_embeddings(&answer, session->answer, sizeof session->answer, &n);
+    return status == STATUS_OK ? session_answer(session, MESSAGE_ID_put_embeddings, n) : status;
 }
 
 static enum status weights_obey(struct session *session)
 {
     struct session_bytes *weights = &session->weights;
-    enum status status = trainer_set(session->trainer, (enum trainer_state)session->weights_what, weights->bytes);
+    enum trainer_state what = (enum trainer_state)session->weights_what;
+    enum status status = session->weights_part < 0
+                             ? trainer_set(session->trainer, what, weights->bytes)
+                             : trainer_set_embeddings(session->trainer, what, session->weights_part, weights->bytes);
+    uint64_t n_bytes = weights->n_bytes;
     memory_release(MEMORY_OTHER, weights->bytes, weights->n_bytes, 1);
-    struct message_put answer = {.what = session->weights_what, .n_bytes = weights->n_bytes};
     *weights = (struct session_bytes){0};
-    size_t n;
-    if (status == STATUS_OK) {
-        status = message_encode_put(&answer, session->answer, sizeof session->answer, &n);
-    }
-    return status == STATUS_OK ? session_answer(session, MESSAGE_ID_put, n) : status;
+    return status == STATUS_OK ? weights_answer(session, n_bytes) : status;
 }
 
 static enum status memory_obey(struct session *session)
@@ -401,6 +473,8 @@ enum status session_obey(struct session *session)
         return epoch_obey(session);
     case MESSAGE_ID_get:
         return get_obey(session);
+    case MESSAGE_ID_get_embeddings:
+        return get_embeddings_obey(session);
     case MESSAGE_ID_memory:
         return memory_obey(session);
     case MESSAGE_ID_rate:

@@ -53,6 +53,7 @@ struct session {
     unsigned command_id;     /* 0: none waits */
     struct session_bytes weights;
     uint32_t weights_what;
+    int32_t weights_part;    /* whose embeddings they are; -1: of the weights that every rank has */
     uint8_t answer[SESSION_ANSWER_BYTES];
     int n_pending;
     uint32_t epoch, step;    /* how far, for the heartbeats */

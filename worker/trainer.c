@@ -3,6 +3,7 @@
 #include "protocol/fault.h"
 #include "protocol/log.h"
 #include "protocol/schedule.h"
+#include "worker/embeddings.h"
 #include "worker/hold.h"
 #include "worker/liveness.h"
 #include "worker/reduce.h"
@@ -63,6 +64,11 @@ static struct op_call call_build(struct trainer *t, int index, int32_t i, bool b
         if (backward && trains(t, param)) {
             call.grad_param[k] = trainer_gradients(t, i) + program->param[param].offset;
         }
+    }
+    if (sparse && op->kind == OP_KIND_LINEAR) {
+        call.embeddings = embeddings_of(t, t->embeddings.weights, op->param[0], i);
+        bool wanted = backward && trains(t, op->param[0]);
+        call.grad_embeddings = wanted ? embeddings_of(t, t->embeddings.gradients, op->param[0], i) : NULL;
     }
     if (op_defs[op->kind].global != NULL) {
         call.aux = NULL;
@@ -264,10 +270,11 @@ static enum status weights_step(struct trainer *t)
         if (!param->trains) {
             continue;
         }
-        int64_t n = parameter_size(param), at = param->offset;
+        int64_t n = param->n_shared, at = param->offset;
         how.weight_decay = param->decays ? train->weight_decay : 0.0;
         t->ops->step(t->device, &how, n, trainer_gradients(t, 0) + at, t->weights + at,
                      t->moment_1 != NULL ? t->moment_1 + at : NULL, t->moment_2 != NULL ? t->moment_2 + at : NULL);
+        embeddings_step(t, p, &how);
     }
     return t->ops->sync(t->device);
 }

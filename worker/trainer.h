@@ -59,9 +59,15 @@ void trainer_rate(struct trainer *trainer, double factor);
 
 const struct program *trainer_program(const struct trainer *trainer);
 
-/* Copy an array of n_weight floats out or in (host). BEST is WEIGHTS at the last trainer_keep_best. */
+/* Copy an array of n_weight floats out or in (host). BEST is WEIGHTS at the last trainer_keep_best, kept by rank 0 alone. */
 enum status trainer_get(struct trainer *trainer, enum trainer_state what, float *to);
 enum status trainer_set(struct trainer *trainer, enum trainer_state what, const float *from);
+
+/* The same of one own part's embeddings, which its rank alone holds: so many floats; BEST on every rank. */
+int64_t trainer_n_embedding(const struct trainer *trainer, int32_t part);
+enum status trainer_get_embeddings(struct trainer *trainer, enum trainer_state what, int32_t part, float *to);
+enum status trainer_set_embeddings(struct trainer *trainer, enum trainer_state what, int32_t part, const float *from);
+
 void trainer_keep_best(struct trainer *trainer);
 
 /* Logits of the last evaluation for one own part: n_own × n_class floats to host memory, in the part's order. */

@@ -1,5 +1,6 @@
 /* Opening and closing a trainer: the program, the plan, every array taken once; and its arrays seen from outside. */
 #include "protocol/log.h"
+#include "worker/embeddings.h"
 #include "worker/round.h"
 #include "worker/trainer_state.h"
 
@@ -81,8 +82,13 @@ static enum status program_open(struct trainer *t)
     const struct part *part = t->setup.parts[t->own[0]];
     struct program_input input = {
         .n_feature = part->n_feature, .n_class = part->n_class, .is_sparse = part->feature_indptr != NULL,
-        .is_typed = part->features_typed, .n_relation = part->n_relation};
-    enum status status = program_build(t->setup.job, &input, &t->program);
+        .is_typed = part->features_typed, .n_relation = part->n_relation, .embedded = part->embedded};
+    const struct spill_range runs = {part->embedded.run, part->embedded.n_run * (int64_t)sizeof *part->embedded.run, SPILL_READ};
+    enum status status = spill_use(t->setup.spill, &runs, 1);
+    if (status == STATUS_OK) {
+        status = program_build(t->setup.job, &input, &t->program);
+        spill_done(t->setup.spill, &runs, 1);
+    }
     if (status != STATUS_OK) {
         return status;
     }
@@ -151,6 +157,7 @@ static void plan_build(struct trainer *t)
             .n_edge = n_edge,
             .n_local_edge = local_edges(t, part),
             .n_feature_value = part->n_feature_value,
+            .n_embedded = part->n_embedded,
             .n_bytes = part->n_bytes,
             .symmetric = part->symmetric};
         travel_part_from_part(part, &own[i].travel);
@@ -218,7 +225,7 @@ struct taking {
 static int takings(struct trainer *t, struct taking *list)
 {
     const struct memory_plan *plan = &t->plan;
-    int64_t one = t->program.n_weight * (int64_t)sizeof(float);
+    int64_t one = t->program.n_weight * (int64_t)sizeof(float), embeddings = plan->n_embedding * (int64_t)sizeof(float);
     bool adam = t->setup.job->train.optimizer != JOB_OPTIMIZER_SGD;
     bool momentum = adam || t->setup.job->train.momentum > 0;
     struct taking all[] = {
@@ -230,6 +237,11 @@ static int takings(struct trainer *t, struct taking *list)
         {MEMORY_PARAMETERS, adam ? one : 0, &t->moment_2},
         {MEMORY_PARAMETERS, t->setup.n_rank > 1 ? plan->n_gradient_bytes : 0, &t->branch},
         {MEMORY_PARAMETERS, (t->n_own + (t->setup.n_rank > 1)) * plan->n_global_bytes, &t->globals},
+        {MEMORY_PARAMETERS, embeddings, &t->embeddings.weights},
+        {MEMORY_PARAMETERS, embeddings, &t->embeddings.gradients},
+        {MEMORY_PARAMETERS, embeddings, &t->embeddings.best},
+        {MEMORY_PARAMETERS, momentum ? embeddings : 0, &t->embeddings.moment_1},
+        {MEMORY_PARAMETERS, adam ? embeddings : 0, &t->embeddings.moment_2},
     };
     memcpy(list, all, sizeof all);
     return sizeof all / sizeof *all;
@@ -303,11 +315,10 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
     status = status == STATUS_OK ? parts_open(t) : status;
     status = status == STATUS_OK ? arrays_take(t) : status;
     status = status == STATUS_OK ? spill_take_all(t) : status;
+    status = status == STATUS_OK ? embeddings_draw(t) : status;
     if (status == STATUS_OK) {
         program_init_weights(&t->program, (uint64_t)setup->job->train.seed, t->weights);
-        if (t->best != NULL) {
-            trainer_keep_best(t);
-        }
+        trainer_keep_best(t);
         t->round = round_state_open(t);
         status = trainer_static(t);
     }
@@ -385,8 +396,12 @@ enum status trainer_set(struct trainer *t, enum trainer_state what, const float 
 
 void trainer_keep_best(struct trainer *t)
 {
-    ASSERT(t->best != NULL);
-    t->ops->copy(t->device, t->best, t->weights, (size_t)t->program.n_weight * sizeof(float));
+    if (t->best != NULL) {
+        t->ops->copy(t->device, t->best, t->weights, (size_t)t->program.n_weight * sizeof(float));
+    }
+    if (t->embeddings.best != NULL) {
+        t->ops->copy(t->device, t->embeddings.best, t->embeddings.weights, (size_t)t->plan.n_embedding * sizeof(float));
+    }
 }
 
 enum status trainer_logits(struct trainer *t, int32_t part, float *to)
@@ -411,7 +426,7 @@ static int64_t features_in_parts(const struct trainer *t)
     int64_t n = 0;
     for (int32_t i = 0; i < t->n_own; i++) {
         const struct part *part = t->part[i].part;
-        n += part->feature_indptr != NULL ? (part->n_own + 1) * 8 + part->n_feature_value * 8
+        n += part->feature_indptr != NULL ? (part->n_own + 1) * 8 + (part->n_feature_value + part->n_embedded) * 8
                                           : part->n_own * part->n_feature * 4;
     }
     return n;

@@ -26,6 +26,9 @@ struct trainer {
     float *weights;           /* program.n_weight each */
     float *best;              /* rank 0 only */
     float *moment_1, *moment_2;
+    struct trainer_embeddings {  /* of own parts: plan.n_embedding floats each */
+        float *weights, *gradients, *best, *moment_1, *moment_2;
+    } embeddings;
     char *gradients;          /* n_own × plan.n_gradient_bytes: floats, then MEMORY_PLAN_N_SUM doubles */
     char *branch;             /* one more, from another rank */
     char *globals;            /* n_own × plan.n_global_bytes: sums of the global op at work; one more for another rank's branch */

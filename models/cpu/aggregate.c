@@ -79,6 +79,19 @@ size_t cpu_block_bytes(int64_t n_block, int64_t n_row, int64_t n_edge)
     return cpu_schedule_bytes(n_block, n_row, n_edge);
 }
 
+static const float *weights_of(const struct device_block *block)
+{
+    return block->types == NULL ? block->weights : NULL;
+}
+
+static enum cpu_weight weight_kind(const struct device_block *block, const struct device_aggregate *how)
+{
+    if (weights_of(block) != NULL) {
+        return how->col_scale != NULL ? CPU_WEIGHT_EDGE_COLUMN : CPU_WEIGHT_EDGE;
+    }
+    return how->col_scale != NULL ? CPU_WEIGHT_COLUMN : CPU_WEIGHT_NONE;
+}
+
 void cpu_aggregate_sum(struct device *device, const struct device_block *block, const struct device_aggregate *how,
                        int64_t f, const float *x, float *out)
 {
@@ -88,8 +101,9 @@ void cpu_aggregate_sum(struct device *device, const struct device_block *block, 
         .indptr = block->indptr,
         .cols = block->cols,
         .n_edge = block->n_edge,
-        .kind = how->col_scale != NULL ? CPU_WEIGHT_COLUMN : CPU_WEIGHT_NONE,
-        .weight = how->col_scale,
+        .kind = weight_kind(block, how),
+        .weight = weights_of(block) != NULL ? weights_of(block) : how->col_scale,
+        .scale = how->col_scale,
         .f = f,
         .x = x,
         .begin = how->begin,

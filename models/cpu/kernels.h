@@ -17,6 +17,7 @@ enum cpu_weight {
     CPU_WEIGHT_COLUMN,     /* weight[cols[e]] */
     CPU_WEIGHT_EDGE,       /* weight[e] */
     CPU_WEIGHT_PERMUTED,   /* weight[position[e]] */
+    CPU_WEIGHT_EDGE_COLUMN, /* weight[e] · scale[cols[e]], rounded before it multiplies */
     CPU_WEIGHT_N
 };
 
@@ -28,6 +29,7 @@ struct cpu_sum {
     int64_t n_edge;
     enum cpu_weight kind;
     const float *weight;
+    const float *scale;
     const uint32_t *position;
     int64_t f;
     const float *x;

@@ -50,6 +50,19 @@ INLINE void positive_weights(const struct run *run, int64_t n, run_numbers x, ru
     }
 }
 
+/* Keys at the other ends: rows as wide as values, or n numbers per edge. */
+INLINE void keys_open(const struct cpu_attention *a, const enum device_score_kind kind, const struct run *run,
+                      int64_t first, int64_t n, struct run_rows *key, run_numbers number)
+{
+    const int64_t n_head = a->how->n_head, n_column = a->how->n_column;
+    if (kind == DEVICE_SCORE_ADD || kind == DEVICE_SCORE_COSINE) {
+        rows_open(run, a->source.key, a->self_source.key, n_head, first, RUN, key);
+        run_columns(run, key, n, number[0]);
+    } else if (kind == DEVICE_SCORE_DOT) {
+        rows_open(run, a->source.key, a->self_source.key, n_head * n_column, first * n_column, AHEAD, key);
+    }
+}
+
 INLINE void forward_heads(const struct cpu_attention *a, const enum device_score_kind kind, const struct run *run,
                           int64_t first, int64_t n)
 {
@@ -63,13 +76,8 @@ INLINE void forward_heads(const struct cpu_attention *a, const enum device_score
     run_numbers keep, x, weight, positive_weight;
     struct run_rows value, key;
     rows_open(run, a->source.value, a->self_source.value, width, column, AHEAD, &value);
-    if (kind == DEVICE_SCORE_ADD) {
-        rows_open(run, a->source.key, a->self_source.key, n_head, first, RUN, &key);
-        run_columns(run, &key, n, x[0]);
-    } else if (kind == DEVICE_SCORE_DOT) {
-        rows_open(run, a->source.key, a->self_source.key, width, column, AHEAD, &key);
-    }
-    run_scores(how, kind, run, first, n, query, kind == DEVICE_SCORE_DOT ? &key : &value, x, weight);
+    keys_open(a, kind, run, first, n, &key, x);
+    run_scores(how, kind, run, first, n, query, kind == DEVICE_SCORE_DOT ? &key : &value, x, x, weight);
     forward_weights(run, n, a->state->peak_norm + 2 * head, weight, scale);
     if (positive != NULL) {
         positive_weights(run, n, x, weight, scale, positive_weight, a->state->positive_weight + head);
@@ -85,7 +93,8 @@ INLINE void forward_heads(const struct cpu_attention *a, const enum device_score
     if (positive != NULL) {
         add_rows(&value, weight, positive_weight, start, true, n, n_column, out, positive);
     } else {
-        add_rows(&value, weight, NULL, start, kind != DEVICE_SCORE_MLP, n, n_column, out, NULL);
+        const bool fetch = kind == DEVICE_SCORE_ADD || kind == DEVICE_SCORE_DOT;
+        add_rows(&value, weight, NULL, start, fetch, n, n_column, out, NULL);
     }
 }
 
@@ -125,14 +134,12 @@ INLINE void query_heads(const struct cpu_attention *a, const enum device_score_k
     const int64_t head = run->row * how->n_head + first, column = first * n_column;
     const float *query = a->target.query + head * n_column, *grad_out = a->target.grad_out + head * n_column;
     float *out = a->grad_query + head * n_column;
-    run_numbers keep, score, de;
+    run_numbers keep, number, product, score, de;
     struct run_rows value, key;
     rows_open(run, a->source.value, a->self_source.value, width, column, AHEAD, &value);
-    if (kind == DEVICE_SCORE_DOT) {
-        rows_open(run, a->source.key, a->self_source.key, width, column, AHEAD, &key);
-    }
+    keys_open(a, kind, run, first, n, &key, number);
     run_keep(a, run, first, n, keep);
-    run_scores(how, kind, run, first, n, query, kind == DEVICE_SCORE_DOT ? &key : &value, NULL, score);
+    run_scores(how, kind, run, first, n, query, kind == DEVICE_SCORE_DOT ? &key : &value, number, product, score);
     for (int64_t h = 0; h < n; h++) {
         const float *peak_norm = a->target.peak_norm + 2 * (head + h);
         float peak[RUN], d[RUN], alpha[RUN], weight[RUN], g[RUN];
@@ -140,13 +147,17 @@ INLINE void query_heads(const struct cpu_attention *a, const enum device_score_k
             vector_store(peak + i, vector_set(peak_norm[0]));
             vector_store(d + i, vector_set(peak_norm[1]));
         }
-        clear_run(run, g);
+        fill_edges(run, g, 0.0f);
         dots(&value, h * n_column, grad_out + h * n_column, NULL, 0.0f, kind == DEVICE_SCORE_DOT, n_column, g);
         edge_weights(a, run, score[h], peak, keep[h], alpha, weight);
         edge_gradients(a, run, alpha, d, keep[h], g, kind == DEVICE_SCORE_DOT ? how->scale : 1.0f, de[h]);
+        if (kind == DEVICE_SCORE_COSINE) {
+            multiply_edges(run, de[h], number[h]);
+        }
     }
-    if (kind == DEVICE_SCORE_DOT) {
-        add_rows(&key, de, NULL, run->is_first ? NULL : run_ones, false, n, n_column, out, NULL);
+    if (kind == DEVICE_SCORE_DOT || kind == DEVICE_SCORE_COSINE) {
+        const struct run_rows *rows = kind == DEVICE_SCORE_DOT ? &key : &value;
+        add_rows(rows, de, NULL, run->is_first ? NULL : run_ones, false, n, n_column, out, NULL);
     }
     for (int64_t h = 0; kind == DEVICE_SCORE_MLP && h < n; h++) {
         int64_t c = h * n_column;
@@ -162,7 +173,7 @@ INLINE void source_values(const struct run *run, const struct run_rows *grad_out
     const bool fused = n_column == FUSED_VECTORS * LANES && FUSED_VECTORS % PARTS == 0;
     for (int64_t h = 0; h < n; h++) {
         int64_t c = h * n_column;
-        clear_run(run, g[h]);
+        fill_edges(run, g[h], 0.0f);
         if (fused) {
             dots_and_add(grad_out, c, value + c, weight[h], run->is_first, FUSED_VECTORS, g[h], grad_value + c);
         } else {
@@ -183,7 +194,7 @@ INLINE void source_heads(const struct cpu_attention *a, const enum device_score_
     const int64_t head = run->row * n_head + first, column = first * n_column;
     const float *value = a->source.value + head * n_column, *own = value;
     float *grad_value = a->grad_value + head * n_column, sum[HEADS];
-    run_numbers keep, x, score, alpha, weight, g, de, peak_norm[2];
+    run_numbers keep, number, x, score, alpha, weight, g, de, peak_norm[2];
     struct run_rows grad_out, query, state;
     rows_open(run, a->target.grad_out, a->self_target.grad_out, width, column, AHEAD, &grad_out);
     rows_open(run, a->target.peak_norm, a->self_target.peak_norm, 2 * n_head, 2 * first, RUN, &state);
@@ -196,8 +207,11 @@ INLINE void source_heads(const struct cpu_attention *a, const enum device_score_
         rows_open(run, a->target.query, a->self_target.query, width, column, AHEAD, &query);
         own = kind == DEVICE_SCORE_DOT ? a->source.key + head * n_column : value;
     }
+    for (int64_t h = 0; kind == DEVICE_SCORE_COSINE && h < n; h++) {
+        fill_edges(run, number[h], a->source.key[head + h]);
+    }
     run_keep(a, run, first, n, keep);
-    run_scores(how, kind, run, first, n, own, &query, x, score);
+    run_scores(how, kind, run, first, n, own, &query, kind == DEVICE_SCORE_ADD ? x : number, x, score);
     for (int64_t h = 0; h < n; h++) {
         edge_weights(a, run, score[h], peak_norm[0][0] + 2 * h * RUN, keep[h], alpha[h], weight[h]);
     }
@@ -214,11 +228,18 @@ INLINE void source_heads(const struct cpu_attention *a, const enum device_score_
             leaky_rows(&query, c, value + c, how->att + column + c, how->slope, de[h], false, n_column,
                        grad_value + c, NULL);
         }
+        if (kind == DEVICE_SCORE_COSINE) {
+            multiply_edges(run, number[h], de[h]);
+            multiply_edges(run, de[h], x[h]);
+        }
+    }
+    if (kind == DEVICE_SCORE_COSINE) {
+        add_rows(&query, number, NULL, run_ones, false, n, n_column, grad_value, NULL);
     }
     if (kind == DEVICE_SCORE_DOT) {
         add_rows(&query, de, NULL, run->is_first ? NULL : run_ones, false, n, n_column, a->grad_key + head * n_column,
                  NULL);
-    } else if (kind == DEVICE_SCORE_ADD) {
+    } else if (kind != DEVICE_SCORE_MLP) {
         run_sums(run, de, n, sum);
         for (int64_t h = 0; h < n; h++) {
             a->grad_key[head + h] = (run->is_first ? 0.0f : a->grad_key[head + h]) + sum[h];
@@ -253,7 +274,7 @@ INLINE void row_none(const struct cpu_attention *a, int64_t row)
     row_zero(row, width, a->out);
     row_zero(row, width, a->grad_query);
     row_zero(row, width, a->grad_value);
-    row_zero(row, a->how->score == DEVICE_SCORE_ADD ? n_head : width, a->grad_key);
+    row_zero(row, a->how->score == DEVICE_SCORE_DOT ? width : n_head, a->grad_key);
     if (a->state != NULL) {
         row_zero(row, width, a->state->positive);
         row_zero(row, n_head, a->state->positive_weight);
@@ -275,20 +296,22 @@ typedef void heads_function(const struct cpu_attention *a, const struct run *run
         (void)grad_att;                                                                                              \
         call;                                                                                                        \
     }
-#define EACH_SCORE(X) X(DEVICE_SCORE_ADD) X(DEVICE_SCORE_MLP) X(DEVICE_SCORE_DOT)
+#define EACH_SCORE(X) X(DEVICE_SCORE_ADD) X(DEVICE_SCORE_MLP) X(DEVICE_SCORE_DOT) X(DEVICE_SCORE_COSINE)
 #define FORWARD(kind) HEADS_FUNCTION(forward, kind, forward_heads(a, kind, run, first, n))
 #define SOURCE(kind) HEADS_FUNCTION(source, kind, source_heads(a, kind, run, first, n))
 EACH_SCORE(FORWARD)
 EACH_SCORE(SOURCE)
 HEADS_FUNCTION(query, DEVICE_SCORE_MLP, query_heads(a, DEVICE_SCORE_MLP, run, first, n, grad_att))
 HEADS_FUNCTION(query, DEVICE_SCORE_DOT, query_heads(a, DEVICE_SCORE_DOT, run, first, n, grad_att))
+HEADS_FUNCTION(query, DEVICE_SCORE_COSINE, query_heads(a, DEVICE_SCORE_COSINE, run, first, n, grad_att))
 
 #define FORWARD_ENTRY(kind) [kind] = forward_##kind,
 #define SOURCE_ENTRY(kind) [kind] = source_##kind,
 static heads_function *const forward_functions[] = {EACH_SCORE(FORWARD_ENTRY)};
 static heads_function *const source_functions[] = {EACH_SCORE(SOURCE_ENTRY)};
 static heads_function *const query_functions[] = {
-    [DEVICE_SCORE_MLP] = query_DEVICE_SCORE_MLP, [DEVICE_SCORE_DOT] = query_DEVICE_SCORE_DOT};
+    [DEVICE_SCORE_MLP] = query_DEVICE_SCORE_MLP, [DEVICE_SCORE_DOT] = query_DEVICE_SCORE_DOT,
+    [DEVICE_SCORE_COSINE] = query_DEVICE_SCORE_COSINE};
 
 /* Each row's edges in runs, each run's heads a few at a time. */
 INLINE void attention_rows(const struct cpu_attention *a, int64_t first, int64_t end, heads_function *heads,

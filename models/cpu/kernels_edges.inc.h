@@ -370,10 +370,10 @@ INLINE vector vector_exp(vector x)
     return vector_select_positive(below, vector_set(0.0f), vector_fma(power, series, power));
 }
 
-INLINE void clear_run(const struct run *run, float *x)
+INLINE void fill_edges(const struct run *run, float *x, float value)
 {
     EACH_VECTOR(i, run) {
-        vector_store(x + i, vector_set(0.0f));
+        vector_store(x + i, vector_set(value));
     }
 }
 
@@ -384,26 +384,30 @@ INLINE void multiply_edges(const struct run *run, float *x, const float *by)
     }
 }
 
-/* score[i] of n heads. own: the row's key or query (MLP: value or query) at the first of them; far: the other one of
- * the rows at the other ends, but ADD has them in x, which becomes key + query. Past the last edge scores are -inf. */
+/* score[i] of n heads. own: the row's key or query (MLP, COSINE: value or query) at the first of them; far: the other
+ * one of the rows at the other ends, but ADD has them in `number`, COSINE its keys. x becomes key + query, or
+ * ⟨value, query⟩, and may be `number`. Past the last edge scores are -inf. */
 INLINE void run_scores(const struct device_attention *how, const enum device_score_kind kind, const struct run *run,
-                       int64_t first, int64_t n, const float *own, const struct run_rows *far, run_numbers x,
-                       run_numbers score)
+                       int64_t first, int64_t n, const float *own, const struct run_rows *far, run_numbers number,
+                       run_numbers x, run_numbers score)
 {
     const vector slope = vector_set(how->slope), one = vector_set(1.0f), scale = vector_set(how->scale);
     const int64_t n_column = how->n_column;
     for (int64_t h = 0; h < n; h++) {
         if (kind != DEVICE_SCORE_ADD) {
             const float *att = kind == DEVICE_SCORE_MLP ? how->att + (first + h) * n_column : NULL;
-            clear_run(run, score[h]);
+            fill_edges(run, score[h], 0.0f);
             dots(far, h * n_column, own + h * n_column, att, how->slope, true, n_column, score[h]);
         }
         EACH_VECTOR(i, run) {
             vector s;
             if (kind == DEVICE_SCORE_ADD) {
-                vector sum = vector_add(vector_load(x[h] + i), vector_set(own[h]));
+                vector sum = vector_add(vector_load(number[h] + i), vector_set(own[h]));
                 vector_store(x[h] + i, sum);
                 s = vector_multiply(sum, vector_select_positive(sum, one, slope));
+            } else if (kind == DEVICE_SCORE_COSINE) {
+                s = vector_multiply(vector_load(score[h] + i), vector_load(number[h] + i));
+                vector_store(x[h] + i, vector_load(score[h] + i));
             } else {
                 s = vector_load(score[h] + i);
                 s = kind == DEVICE_SCORE_DOT ? vector_multiply(s, scale) : s;

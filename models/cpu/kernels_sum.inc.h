@@ -19,15 +19,31 @@ INLINE void prefetch_row(const float *row, const int n_vector, int64_t n_column)
     }
 }
 
-INLINE const float *edge_weight(const struct cpu_sum *s, enum cpu_weight kind, int64_t e)
+INLINE float edge_weight(const struct cpu_sum *s, enum cpu_weight kind, int64_t e)
 {
     switch (kind) {
+    case CPU_WEIGHT_NONE:
+        return 1.0f;
     case CPU_WEIGHT_COLUMN:
-        return s->weight + s->cols[e];
+        return s->weight[s->cols[e]];
     case CPU_WEIGHT_EDGE:
-        return s->weight + e;
+        return s->weight[e];
+    case CPU_WEIGHT_EDGE_COLUMN:
+        return s->weight[e] * s->scale[s->cols[e]];
     default:
-        return s->weight + s->position[e];
+        return s->weight[s->position[e]];
+    }
+}
+
+/* Weights that lie in the order of the edges need no help. */
+INLINE void prefetch_weight(const struct cpu_sum *s, enum cpu_weight kind, int64_t e)
+{
+    if (kind == CPU_WEIGHT_COLUMN) {
+        __builtin_prefetch(s->weight + s->cols[e]);
+    } else if (kind == CPU_WEIGHT_EDGE_COLUMN) {
+        __builtin_prefetch(s->scale + s->cols[e]);
+    } else if (kind == CPU_WEIGHT_PERMUTED) {
+        __builtin_prefetch(s->weight + s->position[e]);
     }
 }
 
@@ -42,11 +58,9 @@ INLINE void sum_edges(const struct cpu_sum *s, int64_t begin, int64_t end, int64
         int64_t ahead = e + PREFETCH_EDGES(n_vector);
         ahead = ahead < last ? ahead : last;
         prefetch_row(x + cols[ahead] * f, n_vector, n_column);
-        if (kind == CPU_WEIGHT_COLUMN || kind == CPU_WEIGHT_PERMUTED) {
-            __builtin_prefetch(edge_weight(s, kind, ahead));
-        }
+        prefetch_weight(s, kind, ahead);
         const float *row = x + cols[e] * f;
-        vector weight = vector_set(kind == CPU_WEIGHT_NONE ? 1.0f : *edge_weight(s, kind, e));
+        vector weight = vector_set(edge_weight(s, kind, e));
         for (int v = 0; v < n_vector; v++) {
             vector value = v < n_vector - 1 ? vector_load(row + v * LANES) : vector_load_mask(row + v * LANES, mask);
             acc[v] = kind == CPU_WEIGHT_NONE ? vector_add(acc[v], value) : vector_fma(weight, value, acc[v]);
@@ -120,7 +134,7 @@ INLINE void sum_row(const struct cpu_sum *s, int64_t r, int64_t column, int64_t 
 #define EACH_WIDTH(X, kind) X(1, kind) X(4, kind)
 #endif
 #define EACH_KIND(X) \
-    EACH_WIDTH(X, 0) EACH_WIDTH(X, 1) EACH_WIDTH(X, 2) EACH_WIDTH(X, 3)
+    EACH_WIDTH(X, 0) EACH_WIDTH(X, 1) EACH_WIDTH(X, 2) EACH_WIDTH(X, 3) EACH_WIDTH(X, 4)
 
 EACH_KIND(SUM_FUNCTIONS)
 

@@ -157,31 +157,75 @@ size_t cpu_csr_linear_scratch(int64_t n_col, int64_t f_out)
     return (size_t)(n_col * f_out) * sizeof(float);
 }
 
+/* The value of the k-th row with a column of its own. */
+static float embedded_value(const struct device_csr *csr, const float *values, int64_t k)
+{
+    return values != NULL ? values[csr->n_value + k] : 1.0f;
+}
+
+void cpu_csr_embed_forward(struct device *device, const struct device_csr *csr, const float *values, int64_t f,
+                           const float *table, float *y)
+{
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (csr->n_embedded * f >= CPU_PARALLEL_MIN)
+    for (int64_t k = 0; k < csr->n_embedded; k++) {
+        float value = embedded_value(csr, values, k), *to = y + csr->embedded_rows[k] * f;
+        for (int64_t c = 0; c < f; c++) {
+            to[c] += value * table[k * f + c];
+        }
+    }
+}
+
+void cpu_csr_embed_backward(struct device *device, const struct device_csr *csr, const float *values, int64_t f,
+                            const float *grad_y, float *grad_table)
+{
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (csr->n_embedded * f >= CPU_PARALLEL_MIN)
+    for (int64_t k = 0; k < csr->n_embedded; k++) {
+        float value = embedded_value(csr, values, k);
+        const float *from = grad_y + csr->embedded_rows[k] * f;
+        for (int64_t c = 0; c < f; c++) {
+            grad_table[k * f + c] = value * from[c];
+        }
+    }
+}
+
+/* The number of a shared column among all. */
+static uint32_t column_of(const struct device_csr *csr, uint32_t shared)
+{
+    return csr->embedded != NULL ? (uint32_t)embedded_column(csr->embedded, shared) : shared;
+}
+
 void cpu_csr_dropout(struct device *device, const struct device_csr *csr, const struct device_activate *activate,
                      float *out)
 {
     uint32_t threshold = random_drop_threshold(activate->p);
-    float scale = (float)(1.0 / (1.0 - activate->p));
-    if (threshold == 0) {
-        cpu_copy(device, out, csr->values, (size_t)csr->n_value * sizeof *out);
-        return;
-    }
+    float scale = threshold > 0 ? (float)(1.0 / (1.0 - activate->p)) : 1.0f;
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic, 64) if (csr->n_value >= CPU_PARALLEL_MIN)
     for (int64_t r = 0; r < csr->n_row; r++) {
         for (int64_t e = csr->indptr[r]; e < csr->indptr[r + 1]; e++) {
-            bool dropped = random_u32(&activate->key, activate->node[r], csr->cols[e]) < threshold;
+            bool dropped = threshold > 0 &&
+                           random_u32(&activate->key, activate->node[r], column_of(csr, csr->cols[e])) < threshold;
             out[e] = dropped ? 0.0f : csr->values[e] * scale;
         }
+    }
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (csr->n_embedded >= CPU_PARALLEL_MIN)
+    for (int64_t k = 0; k < csr->n_embedded; k++) {
+        bool dropped = threshold > 0 && random_u32(&activate->key, activate->node[csr->embedded_rows[k]],
+                                                   csr->embedded_columns[k]) < threshold;
+        out[csr->n_value + k] = dropped ? 0.0f : scale;
     }
 }
 
 void cpu_csr_dense(struct device *device, const struct device_csr *csr, float *out)
 {
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (csr->n_row * csr->n_col >= CPU_PARALLEL_MIN)
+    int64_t width = csr->n_col + (csr->embedded != NULL ? embedded_count(csr->embedded) : 0);
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (csr->n_row * width >= CPU_PARALLEL_MIN)
     for (int64_t r = 0; r < csr->n_row; r++) {
-        memset(out + r * csr->n_col, 0, (size_t)csr->n_col * sizeof *out);
+        memset(out + r * width, 0, (size_t)width * sizeof *out);
         for (int64_t e = csr->indptr[r]; e < csr->indptr[r + 1]; e++) {
-            out[r * csr->n_col + csr->cols[e]] = csr->values[e];
+            out[r * width + column_of(csr, csr->cols[e])] = csr->values[e];
         }
+    }
+    for (int64_t k = 0; k < csr->n_embedded; k++) {
+        out[csr->embedded_rows[k] * width + csr->embedded_columns[k]] = 1.0f;
     }
 }

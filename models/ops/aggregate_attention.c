@@ -1,9 +1,10 @@
-/* out_i = Σ_j α_ij x_j over in-neighbours j, α_i the softmax of scores: three kinds of score, one file.
+/* out_i = Σ_j α_ij x_j over in-neighbours j, α_i the softmax of scores: four kinds of score, one file.
  *
  * in[0]: rows of the sources, in[1]: their keys, in[2]: queries of the destinations. Forward keeps a row's softmax in two
  * numbers per head; backward makes every coefficient again from them. GAT's queries need no edges: their gradient comes from
  * a second sum that forward keeps, over the edges whose score was positive.
  * source  Veličković et al., ICLR 2018, eq. 1-4 · Brody, Alon & Yahav, ICLR 2022, eq. 7 · Vaswani et al., 2017, eq. 1
+ *         Thekumparampil, Wang, Oh & Li, arXiv 1803.03735, eq. 5
  */
 #include "models/ops/ops.h"
 
@@ -26,7 +27,8 @@ static struct device_attention attention_of(const struct program *program, const
 {
     static const enum device_score_kind scores[AGGREGATE_KIND_N] = {[AGGREGATE_KIND_GAT] = DEVICE_SCORE_ADD,
                                                                     [AGGREGATE_KIND_GATV2] = DEVICE_SCORE_MLP,
-                                                                    [AGGREGATE_KIND_DOT] = DEVICE_SCORE_DOT};
+                                                                    [AGGREGATE_KIND_DOT] = DEVICE_SCORE_DOT,
+                                                                    [AGGREGATE_KIND_COSINE] = DEVICE_SCORE_COSINE};
     return (struct device_attention){.score = scores[op->aggregate],
                                      .n_head = op->n_head,
                                      .n_column = program->value[op->out].width / op->n_head,
@@ -92,7 +94,7 @@ void attention_backward_begin(const struct aggregate_call *call)
                                                 call->grad_in[2]);
 }
 
-/* GATv2, dot product: dq_i = Σ_j de_ij ∂e_ij/∂q_i with de_ij = α_ij (μ_ij ⟨dy_i, x_j⟩ - D_i) */
+/* All but GAT: dq_i = Σ_j de_ij ∂e_ij/∂q_i with de_ij = α_ij (μ_ij ⟨dy_i, x_j⟩ - D_i) */
 void attention_backward_query(const struct aggregate_call *call)
 {
     struct device_attention how = attention(call);

@@ -1,15 +1,17 @@
-/* out = D^-1/2 (A [+ I]) D^-1/2 x, D the in-degrees, I the implicit loops. Kipf & Welling, ICLR 2017, eq. 2 */
+/* out = D^-1/2 (A [+ I]) D^-1/2 x, D the in-degrees, I the implicit loops. Kipf & Welling, ICLR 2017, eq. 2
+ * Weights of edges are A's entries, D their sums over in-edges.
+ */
 #include "models/ops/ops.h"
 
 #include <math.h>
 
-float aggregate_gcn_scale(uint32_t degree, bool self)
+float aggregate_gcn_scale(double degree, bool self)
 {
-    double d = (double)degree + self;
+    double d = degree + self;
     return (float)(d > 0.0 ? 1.0 / sqrt(d) : 0.0);
 }
 
-/* y_i = r_i ([r_i x_i] + Σ_j r_j x_j) with r = d^-1/2, j over in-neighbours. Its transpose has the same form over
+/* y_i = r_i ([r_i x_i] + Σ_j a_ij r_j x_j) with r = d^-1/2, j over in-neighbours. Its transpose has the same form over
  * out-neighbours, so this is backward too. */
 void aggregate_gcn_propagate(const struct aggregate_call *call)
 {

@@ -1,9 +1,9 @@
 /* out_i = (1/d_i) Σ_j x_j over in-neighbours j, d_i = max(1, their number). Hamilton et al., NeurIPS 2017 */
 #include "models/ops/ops.h"
 
-float aggregate_mean_scale(uint32_t degree, bool self)
+float aggregate_mean_scale(double degree, bool self)
 {
-    double d = (double)degree + self;
+    double d = degree + self;
     return (float)(d > 1.0 ? 1.0 / d : 1.0);
 }
 

@@ -1,16 +1,18 @@
-/* out = x · wᵀ + b, x dense rows or the sparse features; or x · w + b, for weights that are stored in × out. */
+/* out = x · wᵀ + b, x dense rows or the sparse features; or x · w + b, for weights that are stored in × out.
+ * A row of sparse features with a column of its own takes that column of w from its part's embeddings. */
 #include "models/ops/ops.h"
 
 #define FLOATS_ALIGN 16
 
-static int64_t width_in(const struct program *program, const struct op *op)
-{
-    return program->value[op->in[0]].width;
-}
-
 static bool is_sparse(const struct program *program, const struct op *op)
 {
     return program->value[op->in[0]].is_sparse;
+}
+
+/* Columns of x that the weight in the arena has. */
+static int64_t width_in(const struct program *program, const struct op *op)
+{
+    return is_sparse(program, op) ? program_n_shared(program) : program->value[op->in[0]].width;
 }
 
 static int64_t width_out(const struct program *program, const struct op *op)
@@ -53,6 +55,9 @@ void op_linear_forward(const struct op_call *call)
     if (is_sparse(call->program, call->op)) {
         ops->csr_linear_forward(call->device, call->csr, call->in[0], f_out, call->param[0], call->param[1],
                                 call->scratch, call->out);
+        if (call->embeddings != NULL) {
+            ops->csr_embed_forward(call->device, call->csr, call->in[0], f_out, call->embeddings, call->out);
+        }
     } else {
         ops->linear_forward(call->device, call->n, f_in, f_out, call->in[0], weight_of(call), call->param[1], call->out);
     }
@@ -81,6 +86,9 @@ void op_linear_backward(const struct op_call *call)
                                         call->grad_param[0]);
     } else if (call->grad_param[0] != NULL) {
         weight_backward(call, f_in, f_out, rest);
+    }
+    if (call->grad_embeddings != NULL) {
+        ops->csr_embed_backward(call->device, call->csr, call->in[0], f_out, call->grad_out, call->grad_embeddings);
     }
     if (call->grad_param[1] != NULL) {
         ops->column_sum(call->device, call->n, f_out, call->grad_out, rest, call->grad_param[1]);

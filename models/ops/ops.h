@@ -44,6 +44,12 @@ void op_eps_add_forward(const struct op_call *call);
 void op_eps_add_backward(const struct op_call *call);
 size_t op_eps_add_scratch(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n);
 
+void op_inverse_norm_forward(const struct op_call *call);
+void op_inverse_norm_backward(const struct op_call *call);
+
+void op_row_scale_forward(const struct op_call *call);
+void op_row_scale_backward(const struct op_call *call);
+
 void op_head_dot_forward(const struct op_call *call);
 void op_head_dot_backward(const struct op_call *call);
 size_t op_head_dot_scratch(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n);
@@ -56,10 +62,10 @@ void aggregate_sum_backward(const struct aggregate_call *call);
 
 void aggregate_mean_forward(const struct aggregate_call *call);
 void aggregate_mean_backward(const struct aggregate_call *call);
-float aggregate_mean_scale(uint32_t degree, bool self);
+float aggregate_mean_scale(double degree, bool self);
 
 void aggregate_gcn_propagate(const struct aggregate_call *call);
-float aggregate_gcn_scale(uint32_t degree, bool self);
+float aggregate_gcn_scale(double degree, bool self);
 
 int64_t aggregate_max_kept_width(const struct program *program, const struct op *op, int k);
 void aggregate_max_forward(const struct aggregate_call *call);

@@ -22,7 +22,8 @@ void reference_aggregate_sum(struct device *device, const struct device_block *b
             }
             for (int64_t e = block->indptr[r]; e < block->indptr[r + 1]; e++) {
                 int64_t col = block->cols[e];
-                sum += x[col * f + c] * (how->col_scale != NULL ? (double)how->col_scale[col] : 1.0);
+                double weight = block->weights != NULL && block->types == NULL ? (double)block->weights[e] : 1.0;
+                sum += x[col * f + c] * weight * (how->col_scale != NULL ? (double)how->col_scale[col] : 1.0);
             }
             out[row * f + c] = (float)(how->finish && how->row_scale != NULL ? sum * how->row_scale[row] : sum);
         }

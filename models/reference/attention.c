@@ -38,10 +38,15 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Numbers per head and row of keys and queries. */
-static int64_t n_per_head(const struct device_attention *how)
+/* Numbers per head and row of queries, and of keys. */
+static int64_t n_per_query(const struct device_attention *how)
 {
     return how->score == DEVICE_SCORE_ADD ? 1 : how->n_column;
+}
+
+static int64_t n_per_key(const struct device_attention *how)
+{
+    return how->score == DEVICE_SCORE_COSINE ? 1 : n_per_query(how);
 }
 
 static const float *at(const float *x, int64_t row, int64_t head, int64_t n_head, int64_t n)
@@ -65,8 +70,8 @@ static struct edge edge_at(const struct attention *a, int64_t r, int64_t e, int6
     const struct device_attention_target *target = is_self && a->rows_are_sources ? &a->self_target : &a->target;
     struct edge edge = {
         .value = at(source->value, j, h, how->n_head, how->n_column),
-        .key = at(source->key, j, h, how->n_head, n_per_head(how)),
-        .query = at(target->query, i, h, how->n_head, n_per_head(how)),
+        .key = at(source->key, j, h, how->n_head, n_per_key(how)),
+        .query = at(target->query, i, h, how->n_head, n_per_query(how)),
         .peak_norm = at(target->peak_norm, i, h, how->n_head, 2),
         .grad_out = at(target->grad_out, i, h, how->n_head, how->n_column),
     };
@@ -76,6 +81,15 @@ static struct edge edge_at(const struct attention *a, int64_t r, int64_t e, int6
         edge.to = a->rows_are_sources ? other : own;
     }
     return edge;
+}
+
+static double dot(int64_t n, const float *x, const float *y)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        sum += (double)x[i] * y[i];
+    }
+    return sum;
 }
 
 static double slope(const struct device_attention *how, double x)
@@ -101,6 +115,8 @@ static double score(const struct device_attention *how, int64_t h, const struct 
             sum += (double)edge->key[c] * edge->query[c];
         }
         return how->scale * sum;
+    case DEVICE_SCORE_COSINE:
+        return edge->key[0] * dot(how->n_column, edge->value, edge->query);
     }
     return sum;
 }
@@ -234,15 +250,6 @@ void reference_attention_finish(struct device *device, int64_t n, const struct d
     }
 }
 
-static double dot(int64_t n, const float *x, const float *y)
-{
-    double sum = 0.0;
-    for (int64_t i = 0; i < n; i++) {
-        sum += (double)x[i] * y[i];
-    }
-    return sum;
-}
-
 /* The softmax does not change when all its scores move by the same: Σ_j de_ij = 0, so only edges with x > 0, whose
  * slope differs from the others' by 1 - slope, are left of Σ_j de_ij · slope(x_ij). */
 void reference_attention_backward_begin(struct device *device, int64_t n, const struct device_attention *how,
@@ -283,6 +290,8 @@ static void query_backward(const struct attention *a, int64_t r, int64_t h, int6
         for (int64_t i = 0; i < n; i++) {
             if (how->score == DEVICE_SCORE_DOT) {
                 grad_query[i] += how->scale * de * edge.key[c + i];
+            } else if (how->score == DEVICE_SCORE_COSINE) {
+                grad_query[i] += edge.key[0] * de * edge.value[c + i];
             } else {
                 double x = (double)edge.value[c + i] + edge.query[c + i];
                 grad_query[i] += how->att[h * how->n_column + c + i] * de * slope(how, x);
@@ -338,7 +347,7 @@ size_t reference_attention_scratch(int64_t n_row, const struct device_attention 
     return 0;
 }
 
-/* Gradients of one row as a source at head h, columns c … c+n-1; ADD: grad_key[0] is the head's. */
+/* Gradients of one row as a source at head h, columns c … c+n-1; ADD, COSINE: grad_key[0] is the head's. */
 static void source_backward(const struct attention *a, int64_t r, int64_t h, int64_t c, int64_t n, double *grad_value,
                             double *grad_key)
 {
@@ -349,6 +358,8 @@ static void source_backward(const struct attention *a, int64_t r, int64_t h, int
         edge_backward(a, h, &edge, &coefficient, &de);
         if (how->score == DEVICE_SCORE_ADD) {
             grad_key[0] += de * slope(how, (double)edge.key[0] + edge.query[0]);
+        } else if (how->score == DEVICE_SCORE_COSINE) {
+            grad_key[0] += de * dot(how->n_column, edge.value, edge.query);
         }
         for (int64_t i = 0; i < n; i++) {
             grad_value[i] += coefficient * edge.grad_out[c + i];
@@ -357,6 +368,8 @@ static void source_backward(const struct attention *a, int64_t r, int64_t h, int
                 grad_value[i] += how->att[h * how->n_column + c + i] * de * slope(how, x);
             } else if (how->score == DEVICE_SCORE_DOT) {
                 grad_key[i] += how->scale * de * edge.query[c + i];
+            } else if (how->score == DEVICE_SCORE_COSINE) {
+                grad_value[i] += edge.key[0] * de * edge.query[c + i];
             }
         }
     }
@@ -375,7 +388,7 @@ void reference_attention_backward_source(struct device *device, const struct dev
     if (a.with_self) {
         a.self_target = *self;
     }
-    int64_t width = n_per_head(how);
+    int64_t width = n_per_key(how);
     for (int64_t r = 0; r < block->n_row; r++) {
         for (int64_t h = 0; h < how->n_head; h++) {
             int64_t head = own_row(&a, r) * how->n_head + h;

@@ -46,26 +46,66 @@ size_t reference_csr_linear_scratch(int64_t n_col, int64_t f_out)
     return (size_t)n_col * sizeof(double);
 }
 
+void reference_csr_embed_forward(struct device *device, const struct device_csr *csr, const float *values, int64_t f,
+                                 const float *table, float *y)
+{
+    (void)device;
+    for (int64_t k = 0; k < csr->n_embedded; k++) {
+        for (int64_t c = 0; c < f; c++) {
+            float *to = &y[csr->embedded_rows[k] * f + c];
+            *to = (float)(*to + (values != NULL ? (double)values[csr->n_value + k] : 1.0) * table[k * f + c]);
+        }
+    }
+}
+
+void reference_csr_embed_backward(struct device *device, const struct device_csr *csr, const float *values, int64_t f,
+                                  const float *grad_y, float *grad_table)
+{
+    (void)device;
+    for (int64_t k = 0; k < csr->n_embedded; k++) {
+        for (int64_t c = 0; c < f; c++) {
+            grad_table[k * f + c] = (values != NULL ? values[csr->n_value + k] : 1.0f) * grad_y[csr->embedded_rows[k] * f + c];
+        }
+    }
+}
+
+/* The number of a shared column among all. */
+static uint32_t column_of(const struct device_csr *csr, uint32_t shared)
+{
+    return csr->embedded != NULL ? (uint32_t)embedded_column(csr->embedded, shared) : shared;
+}
+
+static float drop(const struct device_activate *activate, uint32_t row, uint32_t column, float value)
+{
+    bool dropped = activate->p > 0.0 &&
+                   random_u32(&activate->key, activate->node[row], column) < random_drop_threshold(activate->p);
+    return dropped ? 0.0f : (float)(value * (1.0 / (1.0 - activate->p)));
+}
+
 void reference_csr_dropout(struct device *device, const struct device_csr *csr, const struct device_activate *activate,
                            float *out)
 {
     (void)device;
-    uint32_t threshold = random_drop_threshold(activate->p);
-    double scale = 1.0 / (1.0 - activate->p);
     for (int64_t r = 0; r < csr->n_row; r++) {
         for (int64_t e = csr->indptr[r]; e < csr->indptr[r + 1]; e++) {
-            bool dropped = activate->p > 0.0 && random_u32(&activate->key, activate->node[r], csr->cols[e]) < threshold;
-            out[e] = dropped ? 0.0f : (float)(csr->values[e] * scale);
+            out[e] = drop(activate, (uint32_t)r, column_of(csr, csr->cols[e]), csr->values[e]);
         }
+    }
+    for (int64_t k = 0; k < csr->n_embedded; k++) {
+        out[csr->n_value + k] = drop(activate, csr->embedded_rows[k], csr->embedded_columns[k], 1.0f);
     }
 }
 
 void reference_csr_dense(struct device *device, const struct device_csr *csr, float *out)
 {
-    reference_fill_zero(device, out, (size_t)(csr->n_row * csr->n_col) * sizeof *out);
+    int64_t width = csr->n_col + (csr->embedded != NULL ? embedded_count(csr->embedded) : 0);
+    reference_fill_zero(device, out, (size_t)(csr->n_row * width) * sizeof *out);
     for (int64_t r = 0; r < csr->n_row; r++) {
         for (int64_t e = csr->indptr[r]; e < csr->indptr[r + 1]; e++) {
-            out[r * csr->n_col + csr->cols[e]] = csr->values[e];
+            out[r * width + column_of(csr, csr->cols[e])] = csr->values[e];
         }
+    }
+    for (int64_t k = 0; k < csr->n_embedded; k++) {
+        out[csr->embedded_rows[k] * width + csr->embedded_columns[k]] = 1.0f;
     }
 }

@@ -49,6 +49,16 @@ static void figures(const struct memory_parts *parts)
                1.05 * (double)g.n_wire_least / (double)g.n_wire, 1.0);
 }
 
+/* Parameters, their gradients and moments where no node has features. */
+static void embedding_figures(struct memory_parts parts)
+{
+    parts.n_feature = 0;
+    const char *model = "kind = \"gcn\"\nlayers = 2\nhidden = 64";
+    int64_t one = memory_need(&parts, model, 1, 1, "auto").parameters, eight = memory_need(&parts, model, 8, 1, "auto").parameters;
+    bench_line("embeddings of all nodes, 8 workers against 1", MEGA * (double)eight, "MB", MEGA * (double)one,
+               (double)one / (double)eight, 7.0);
+}
+
 int main(void)
 {
     static struct job job;
@@ -67,6 +77,7 @@ int main(void)
         .n_part = partition.n_part, .sizes = sizes, .n_feature = dataset.n_feature, .n_class = dataset.n_class};
     bench_header();
     figures(&parts);
+    embedding_figures(parts);
     part_sizes_release(sizes, partition.n_part);
     partition_release(&partition);
     dataset_release(&dataset);

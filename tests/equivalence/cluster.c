@@ -27,7 +27,7 @@ struct board {
     _Atomic int64_t n_call, limit_least;
     _Atomic uint64_t payload_sent;
     struct cluster_result result;
-    float weights[MOST_FLOATS], logits[MOST_FLOATS];
+    float weights[MOST_FLOATS], embeddings[MOST_FLOATS], logits[MOST_FLOATS];
 };
 
 struct rank {
@@ -172,6 +172,36 @@ static void rank_logits(struct rank *r)
     board->result.n_logit = r->dataset.n_node * n_class;
 }
 
+/* Every weight's column of each own node that has one, side by side. */
+static void rank_embeddings(struct rank *r)
+{
+    const struct program *program = trainer_program(r->trainer);
+    int64_t width = program->n_embedding;
+    r->board->result.n_embedding = r->dataset.n_node * width;
+    ASSERT(r->board->result.n_embedding <= MOST_FLOATS);
+    for (int32_t p = 0; width > 0 && p < r->partition.n_part; p++) {
+        const struct part *part = r->parts[p];
+        if (part == NULL) {
+            continue;
+        }
+        float *of_part = memory_alloc((size_t)trainer_n_embedding(r->trainer, p), sizeof *of_part);
+        check(trainer_get_embeddings(r->trainer, TRAINER_STATE_WEIGHTS, p, of_part));
+        const struct spill_range all = {part->bytes, part->n_bytes, SPILL_READ};
+        check(spill_use(r->spill, &all, 1));
+        for (int64_t i = 0; i < part->n_embedded * width; i++) {
+            int64_t column = i % width, k = i / width;
+            const struct parameter *param = program->param;
+            while (param->embedding_at < 0 || param->embedding_at + param->shape[0] <= column) {
+                param++;
+            }
+            float value = of_part[part->n_embedded * param->embedding_at + k * param->shape[0] + column - param->embedding_at];
+            r->board->embeddings[part->node[part->embedded_rows[k]] * width + column] = value;
+        }
+        spill_done(r->spill, &all, 1);
+        free(of_part);
+    }
+}
+
 /* Resident pages of the program's own files, its code, in bytes. */
 static int64_t resident_code(void)
 {
@@ -230,6 +260,7 @@ static void rank_train(struct rank *r)
         board->result.resident = memory_resident_peak() - resident_code() - r->resident;
     }
     rank_logits(r);
+    rank_embeddings(r);
     atomic_fetch_add(&board->payload_sent, transport_traffic(r->transport).payload_sent);
     if (r->rank == 0) {
         memcpy(board->result.score, report.score, sizeof report.score);
@@ -296,6 +327,7 @@ void cluster_run(const char *job_text, struct cluster_result *out)
         out->limit_least = r.board->limit_least;
         out->payload_sent = r.board->payload_sent;
         out->weights = copy(r.board->weights, out->n_weight);
+        out->embeddings = copy(r.board->embeddings, out->n_embedding);
         out->logits = copy(r.board->logits, out->n_logit);
     }
     munmap(r.board, sizeof *r.board);
@@ -304,6 +336,7 @@ void cluster_run(const char *job_text, struct cluster_result *out)
 void cluster_release(struct cluster_result *result)
 {
     free(result->weights);
+    free(result->embeddings);
     free(result->logits);
     *result = (struct cluster_result){0};
 }

@@ -17,6 +17,8 @@ struct cluster_result {
     int exit_code;                      /* of the worst rank; the rest holds when it is 0 */
     int64_t n_weight, n_logit;
     float *weights;                     /* n_weight, after the last epoch */
+    int64_t n_embedding;
+    float *embeddings;                  /* n_embedding: after the last epoch, in the dataset's order; 0 for nodes without */
     float *logits;                      /* n_node × n_class, in the dataset's order */
     double loss[CLUSTER_MOST_EPOCHS];   /* before each step */
     struct device_score score[4];       /* after the last epoch */

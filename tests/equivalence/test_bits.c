@@ -1,6 +1,8 @@
 /* The same job gives the same bits for any number of workers, any thread count, any schedule, any prefetch depth. */
 #include "tests/equivalence/cluster.h"
+#include "tests/support/folder.h"
 #include "tests/support/tolerance.h"
+#include "tests/support/typed_folder.h"
 #include "worker/memory_plan.h"
 
 #include <criterion/criterion.h>
@@ -44,6 +46,8 @@ static void expect_equal(const char *model, const struct way *way, const struct 
              way->prefetch, way->schedule);
     cr_assert_eq(other->n_weight, first->n_weight);
     cr_expect_arr_eq(other->weights, first->weights, (size_t)first->n_weight * sizeof(float), "weights: %s", how);
+    cr_assert_eq(other->n_embedding, first->n_embedding);
+    cr_expect_arr_eq(other->embeddings, first->embeddings, (size_t)first->n_embedding * sizeof(float), "embeddings: %s", how);
     cr_expect_arr_eq(other->logits, first->logits, (size_t)first->n_logit * sizeof(float), "logits: %s", how);
     cr_expect_arr_eq(other->loss, first->loss, sizeof first->loss, "losses: %s", how);
     cr_expect_arr_eq(other->score, first->score, sizeof first->score, "scores: %s", how);
@@ -123,6 +127,23 @@ Test(bits, rgcn_is_the_same_however_it_is_run)
     expect_same_bits("kind = \"rgcn\"\nblocks = 3\nhidden = 18\nlinear_layers = 1", symmetric);
 }
 
+/* Text of a [dataset] section over a folder of typed nodes. */
+static const char *typed_data(void)
+{
+    static char text[256];
+    folder_make();
+    typed_folder_write(folder_path("data"), &(struct typed_folder){.n_node = 400, .n_edge = 3000});
+    snprintf(text, sizeof text, "path = \"%s\"", folder_path("data"));
+    return text;
+}
+
+Test(bits, embeddings_are_the_same_however_it_is_run, .fini = folder_remove)
+{
+    const char *data = typed_data();
+    expect_same_bits("kind = \"rgcn\"\nhidden = 16\ndropout = 0.3\ninput_dropout = 0.4\nnorm = \"batch\"", data);
+    expect_same_bits("kind = \"sage\"\nhidden = 9\nlayers = 3\nresidual = true\ninput_dropout = 0.2", data);
+}
+
 static double relative_difference(const float *a, const float *b, int64_t n)
 {
     double apart = 0.0, size = 0.0;
@@ -190,6 +211,12 @@ Test(bits, transformer_is_the_same_however_it_is_run)
     expect_same_bits("kind = \"transformer\"\nhidden = 8\nheads = 3\ndropout = 0.4\nattention_dropout = 0.4", directed);
 }
 
+Test(bits, agnn_is_the_same_however_it_is_run)
+{
+    expect_same_bits("kind = \"agnn\"\nhidden = 16\nsteps = 3\ndropout = 0.4\ninput_dropout = 0.4", symmetric);
+    expect_same_bits("kind = \"agnn\"\nhidden = 9\nsteps = 2\nlayers = 3\nnorm = \"batch\"\nattention_dropout = 0.3", directed);
+}
+
 /* Nothing, everything, and as little as fits what everything needs and a little more. */
 static void expect_same_bits_recomputed(const char *model, const char *data)
 {
@@ -228,7 +255,13 @@ Test(bits, what_is_made_again_is_the_same_as_what_is_kept)
     expect_same_bits_recomputed("kind = \"sage\"\nhidden = 16\nlayers = 5\ndropout = 0.5\nresidual = true", directed);
     expect_same_bits_recomputed("kind = \"gin\"\nhidden = 16\nlayers = 3\ndropout = 0.5\nlearn_eps = true\nnorm = \"batch\"", symmetric);
     expect_same_bits_recomputed("kind = \"gat\"\nhidden = 8\nheads = 3\nlayers = 3\ndropout = 0.4\nattention_dropout = 0.4", symmetric);
+    expect_same_bits_recomputed("kind = \"agnn\"\nhidden = 16\nsteps = 3\nlayers = 3\ndropout = 0.4\nnorm = \"layer\"", symmetric);
     expect_same_bits_recomputed("kind = \"gatv2\"\nhidden = 8\nheads = 3\nlayers = 3\ndropout = 0.4\nattention_dropout = 0.4", directed);
+}
+
+Test(bits, embeddings_are_read_again_where_what_is_made_of_them_was_not_kept, .fini = folder_remove)
+{
+    expect_same_bits_recomputed("kind = \"rgcn\"\nhidden = 16\nlayers = 3\ndropout = 0.3\ninput_dropout = 0.4\nbases = 2", typed_data());
 }
 
 /* 4 000 rows of 640 bytes and more are several pieces, values and keys one behind the other. */

@@ -1,5 +1,7 @@
 /* A job that spills gives the bits of one that does not, in the memory that it was given. */
 #include "tests/equivalence/cluster.h"
+#include "tests/support/folder.h"
+#include "tests/support/typed_folder.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -61,6 +63,8 @@ static void expect_same_bits(const char *model, const char *data)
         way.epochs = plain.epochs;
         run(model, data, &way, &other);
         cr_assert_eq(other.n_weight, first.n_weight);
+        cr_assert_eq(other.n_embedding, first.n_embedding);
+        cr_expect_arr_eq(other.embeddings, first.embeddings, (size_t)first.n_embedding * sizeof(float), "%s: embeddings, way %zu", model, w);
         cr_expect_arr_eq(other.weights, first.weights, (size_t)first.n_weight * sizeof(float), "%s: weights, way %zu", model, w);
         cr_expect_arr_eq(other.logits, first.logits, (size_t)first.n_logit * sizeof(float), "%s: logits, way %zu", model, w);
         cr_expect_arr_eq(other.loss, first.loss, sizeof first.loss, "%s: losses, way %zu", model, w);
@@ -104,6 +108,15 @@ Test(spill, gin_gives_the_bits_that_it_gives_in_memory)
 Test(spill, rgcn_gives_the_bits_that_it_gives_in_memory)
 {
     expect_same_bits("kind = \"rgcn\"\nbases = 3\nhidden = 64\nlayers = 3\nresidual = true\ndropout = 0.3", directed);
+}
+
+Test(spill, embeddings_stay_in_memory_and_give_the_same_bits, .fini = folder_remove)
+{
+    char data[256];
+    folder_make();
+    typed_folder_write(folder_path("data"), &(struct typed_folder){.n_node = 4000, .n_edge = 16000});
+    snprintf(data, sizeof data, "path = \"%s\"", folder_path("data"));
+    expect_same_bits("kind = \"rgcn\"\nhidden = 64\nlayers = 3\ndropout = 0.3\ninput_dropout = 0.3", data);
 }
 
 Test(spill, labels_as_input_and_all_layers_outputs_give_the_bits_that_they_give_in_memory)

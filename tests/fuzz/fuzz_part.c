@@ -68,8 +68,11 @@ static void walk(const struct part *p)
         ASSERT(p->node[r] < p->n_node && p->split[r] < 4);
         ASSERT(p->multi_label || (p->labels[r] >= -1 && p->labels[r] < p->n_class));
         for (int64_t i = 0; p->feature_indptr != NULL && i < p->feature_indptr[r + 1] - p->feature_indptr[r]; i++) {
-            ASSERT(p->feature_indices[p->feature_indptr[r] + i] < p->n_feature);
+            ASSERT(embedded_column(&p->embedded, p->feature_indices[p->feature_indptr[r] + i]) < p->n_feature);
         }
+    }
+    for (int64_t k = 0; k < p->n_embedded; k++) {
+        ASSERT(p->embedded_rows[k] < p->n_own && p->embedded_columns[k] < p->n_feature);
     }
 }
 

@@ -24,16 +24,22 @@ static void end(void)
 
 TestSuite(model, .init = begin, .fini = end);
 
-static void check_features(const char *what, int64_t n_feature, bool sparse)
+static void check_embedded(const char *what, int64_t n_feature, bool sparse, struct embedded embedded)
 {
     struct program program;
     const struct program_input input = {.n_feature = n_feature, .n_class = N_CLASS, .is_sparse = sparse,
-                                        .is_typed = sparse && graph.n_relation > 0, .n_relation = graph.n_relation};
+                                        .is_typed = sparse && graph.n_relation > 0, .n_relation = graph.n_relation,
+                                        .embedded = embedded};
     cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
     struct gradient_case one = {.what = what, .program = &program, .graph = &graph, .zeros = sparse,
                                 .training = true};
     gradient_check(&one);
     program_release(&program);
+}
+
+static void check_features(const char *what, int64_t n_feature, bool sparse)
+{
+    check_embedded(what, n_feature, sparse, (struct embedded){.n_run = 0});
 }
 
 /* Few and many features, dense and sparse: every order of linear maps and aggregates. */
@@ -100,6 +106,18 @@ Test(model, sgc_gives_the_gradients_of_all_its_weights)
     check("sgc");
 }
 
+Test(model, layers_that_take_weights_of_edges_give_the_gradients_of_all_their_weights)
+{
+    static const int kinds[] = {JOB_KIND_GCN, JOB_KIND_APPNP, JOB_KIND_SGC};
+    test_graph_weights(&graph, 9);
+    graph.loops = DATASET_LOOPS_IMPLICIT;
+    for (int i = 0; i < 3; i++) {
+        job.model.kind = kinds[i];
+        check_features("weighted", 5, false);
+        check_features("weighted", 13, true);
+    }
+}
+
 static void attention(int kind)
 {
     job.model.kind = kind;
@@ -126,6 +144,19 @@ Test(model, transformer_gives_the_gradients_of_all_its_weights)
     attention(JOB_KIND_TRANSFORMER);
 }
 
+Test(model, agnn_gives_the_gradients_of_all_its_weights)
+{
+    job.model.kind = JOB_KIND_AGNN;
+    job.model.layers = 2;
+    graph.loops = DATASET_LOOPS_IMPLICIT;
+    check("agnn");
+    job.model.layers = 3;
+    job.model.norm = JOB_NORM_LAYER;
+    job.model.attention_dropout = 0.3;
+    job.model.activation = JOB_ACTIVATION_ELU;
+    check("agnn with norm and coefficients dropped");
+}
+
 Test(model, rgcn_gives_the_gradients_of_all_its_weights)
 {
     job.model.kind = JOB_KIND_RGCN;
@@ -137,6 +168,26 @@ Test(model, rgcn_gives_the_gradients_of_all_its_weights)
     job.model.blocks = 2;
     check_features("rgcn, blocks", 14, false);
     check_features("rgcn, blocks", 13, true);
+}
+
+/* Beside other features, behind and before them; and nothing but embeddings, of every node. */
+Test(model, nodes_without_features_give_the_gradients_of_their_embeddings)
+{
+    const struct embedded_run between[] = {{1, 4}, {9, 13}}, all = {0, 8};
+    const int kinds[] = {JOB_KIND_RGCN, JOB_KIND_GCN, JOB_KIND_SAGE, JOB_KIND_GAT, JOB_KIND_GIN};
+    test_graph_types(&graph, 5, 3);
+    for (int k = 0; k < 5; k++) {
+        job.model.kind = kinds[k];
+        job.model.input_dropout = 0.0;
+        const char *what = job_choice_text("model", "kind", kinds[k]);
+        check_embedded(what, 13, true, (struct embedded){2, between});
+        check_embedded(what, 8, true, (struct embedded){1, &all});
+        job.model.input_dropout = 0.4;
+        check_embedded(what, 13, true, (struct embedded){2, between});
+    }
+    job.model.kind = JOB_KIND_GCN;
+    job.model.residual = job.model.residual_linear = true;
+    check_embedded("two weights over the features", 13, true, (struct embedded){2, between});
 }
 
 Test(model, layer_norm_residual_and_plain_layers_pass_gradients_through_every_model)

@@ -176,6 +176,20 @@ AGGREGATE_TEST(mean, AGGREGATE_KIND_MEAN)
 AGGREGATE_TEST(gcn, AGGREGATE_KIND_GCN)
 AGGREGATE_TEST(max, AGGREGATE_KIND_MAX)
 
+Test(op, weighted_sums_and_gcn_give_their_gradients_with_loops_and_without)
+{
+    test_graph_weights(&graph, 12);
+    aggregate_check(AGGREGATE_KIND_SUM, DATASET_LOOPS_STORED);
+    end();
+    begin();
+    test_graph_weights(&graph, 13);
+    aggregate_check(AGGREGATE_KIND_GCN, DATASET_LOOPS_STORED);
+    end();
+    begin();
+    test_graph_weights(&graph, 14);
+    aggregate_check(AGGREGATE_KIND_GCN, DATASET_LOOPS_IMPLICIT);
+}
+
 #define N_HEAD 3
 #define N_COLUMN 4
 
@@ -198,6 +212,7 @@ static void attention_check(enum aggregate_kind kind, enum dataset_loops loops, 
         op.in[2] = program_head_dot(&program, x, head_weight());
     } else {
         op.in[1] = kind == AGGREGATE_KIND_DOT ? mapped((int64_t)N_HEAD * N_COLUMN) : -1;
+        op.in[1] = kind == AGGREGATE_KIND_COSINE ? mapped(N_HEAD) : op.in[1];
         op.in[2] = mapped((int64_t)N_HEAD * N_COLUMN);
         op.param[0] = kind == AGGREGATE_KIND_GATV2 ? head_weight() : -1;
     }
@@ -221,6 +236,28 @@ static void attention_check(enum aggregate_kind kind, enum dataset_loops loops, 
 ATTENTION_TEST(gat, AGGREGATE_KIND_GAT)
 ATTENTION_TEST(gatv2, AGGREGATE_KIND_GATV2)
 ATTENTION_TEST(dot, AGGREGATE_KIND_DOT)
+ATTENTION_TEST(cosine, AGGREGATE_KIND_COSINE)
+
+Test(op, inverse_norm_gives_its_gradient)
+{
+    int x = mapped(6);
+    int y = program_inverse_norm(&program, x);
+    check_read_again("inverse_norm", program_linear(&program, y, weight(1, 6), -1), x, true);
+}
+
+Test(op, row_scale_gives_the_gradients_of_rows_and_their_numbers)
+{
+    int x = mapped(6), scale = mapped(1);
+    int y = program_row_scale(&program, x, scale);
+    int again = program_linear(&program, scale, weight(1, 6), -1);
+    check_read_again("row_scale", program_add(&program, 1.0f, y, 1.0f, again), x, true);
+}
+
+Test(op, a_learned_scale_of_one_number_per_row_gives_its_gradient)
+{
+    int x = mapped(1), beta = program_param(&program, "beta", 0, 1, 1.0);
+    check_from("scale", program_head_dot(&program, x, beta), true);
+}
 
 Test(op, head_dot_gives_its_gradient)
 {

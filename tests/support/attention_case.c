@@ -12,7 +12,7 @@ int64_t attention_size(const struct attention_case *c, enum attention_tensor ten
     int64_t heads = c->how.n_head, wide = heads * c->how.n_column;
     switch (tensor) {
     case ATTENTION_KEY:
-        return c->how.score == DEVICE_SCORE_MLP ? 0 : c->n * (c->how.score == DEVICE_SCORE_ADD ? heads : wide);
+        return c->how.score == DEVICE_SCORE_MLP ? 0 : c->n * (c->how.score == DEVICE_SCORE_DOT ? wide : heads);
     case ATTENTION_QUERY:
         return c->n * (c->how.score == DEVICE_SCORE_ADD ? heads : wide);
     case ATTENTION_ATT:
@@ -113,6 +113,8 @@ static double score(const struct attention_truth *truth, const struct attention_
         int64_t at_i = (i * heads + h) * n + k, at_j = (j * heads + h) * n + k;
         if (c->how.score == DEVICE_SCORE_DOT) {
             sum += c->how.scale * key[at_j] * query[at_i];
+        } else if (c->how.score == DEVICE_SCORE_COSINE) {
+            sum += key[j * heads + h] * truth->input[ATTENTION_VALUE][at_j] * query[at_i];
         } else {
             sum +=
                 truth->input[ATTENTION_ATT][h * n + k] * leaky(c, truth->input[ATTENTION_VALUE][at_j] + query[at_i]);
@@ -186,6 +188,11 @@ static void score_backward(struct attention_truth *truth, const struct attention
         if (c->how.score == DEVICE_SCORE_DOT) {
             grad_key[at_j] += c->how.scale * de * query[at_i];
             grad_query[at_i] += c->how.scale * de * key[at_j];
+        } else if (c->how.score == DEVICE_SCORE_COSINE) {
+            double value = truth->input[ATTENTION_VALUE][at_j], scale = key[j * heads + h];
+            grad_key[j * heads + h] += de * value * query[at_i];
+            grad_query[at_i] += de * scale * value;
+            truth->grad[ATTENTION_VALUE][at_j] += de * scale * query[at_i];
         } else {
             double x = truth->input[ATTENTION_VALUE][at_j] + query[at_i];
             double att = truth->input[ATTENTION_ATT][h * n + k];

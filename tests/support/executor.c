@@ -71,6 +71,7 @@ struct executor *executor_open(const struct executor_setup *setup)
 {
     struct executor *x = memory_alloc(1, sizeof *x);
     x->setup = *setup;
+    x->setup.plain = setup->plain != NULL ? setup->plain : setup->program;
     x->ops = setup->ops;
     ASSERT(x->ops->host_visible); /* blocks are opened over arrays that the device owns */
     ASSERT(x->ops->open(1, &x->device) == STATUS_OK);
@@ -116,6 +117,11 @@ static struct op_call op_call_of(struct executor *x, int index, struct executor_
             const struct parameter *param = &program->param[op->param[k]];
             call.param[k] = x->weights + param->offset;
             call.grad_param[k] = param->trains ? part->grad_param + param->offset : NULL;
+        }
+        if (k == 0 && op->param[0] >= 0 && program->param[op->param[0]].embedding_at >= 0 && part->csr.n_embedded > 0) {
+            int64_t at = part->csr.n_embedded * program->param[op->param[0]].embedding_at;
+            call.embeddings = part->embeddings + at;
+            call.grad_embeddings = part->grad_embeddings + at;
         }
         if (op->kind == OP_KIND_BATCH_NORM) {
             call.state[k] = x->weights + program->param[op->state[k]].offset;
@@ -266,7 +272,7 @@ static void round_return(struct executor *x, const struct op *op, int i, const s
 double executor_forward(struct executor *x, const float *weights)
 {
     const struct program *program = x->setup.program;
-    x->ops->upload(x->device, x->weights, weights, (size_t)program->n_weight * sizeof *weights);
+    executor_weights_put(x, weights);
     for (int k = 0; k < program->n_op; k++) {
         const struct op *op = &program->op[k];
         if (x->whole[k] != NULL) {
@@ -379,19 +385,15 @@ void executor_backward(struct executor *x, float *grad_out)
         }
     }
     ASSERT(x->ops->sync(x->device) == STATUS_OK);
-    float *of_part = memory_alloc((size_t)program->n_weight, sizeof *of_part);
-    double *sum = memory_alloc((size_t)program->n_weight, sizeof *sum);
+    int64_t n_weight = x->setup.plain->n_weight;
+    double *sum = memory_alloc((size_t)n_weight, sizeof *sum);
     for (int p = 0; p < x->setup.n_part; p++) {
-        x->ops->download(x->device, of_part, x->part[p].grad_param, (size_t)program->n_weight * sizeof *of_part);
-        for (int64_t i = 0; i < program->n_weight; i++) {
-            sum[i] += of_part[i];
-        }
+        executor_gradients_add(x, &x->part[p], sum);
     }
-    for (int64_t i = 0; i < program->n_weight; i++) {
+    for (int64_t i = 0; i < n_weight; i++) {
         grad_out[i] = (float)sum[i];
     }
     free(sum);
-    free(of_part);
     free(written);
 }
 

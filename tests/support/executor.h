@@ -12,6 +12,7 @@
 
 struct executor_setup {
     const struct program *program;
+    const struct program *plain; /* the same without embeddings, every weight whole: as weights come and gradients go */
     const struct device_ops *ops;
     const struct test_graph *graph;
     int n_part;
@@ -29,10 +30,10 @@ struct executor;
 struct executor *executor_open(const struct executor_setup *setup);
 void executor_close(struct executor *executor);
 
-/* Forward from these weights (n_weight); returns the mean loss over the training rows. */
+/* Forward from these weights (plain->n_weight); returns the mean loss over the training rows. */
 double executor_forward(struct executor *executor, const float *weights);
 
-/* After executor_forward: gradients of all weights, summed over parts (n_weight). */
+/* After executor_forward: gradients of all weights, summed over parts (plain->n_weight). */
 void executor_backward(struct executor *executor, float *grad_out);
 
 /* A value in the order of nodes: n_node × width. */

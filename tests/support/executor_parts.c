@@ -106,7 +106,9 @@ static void row_list(const struct test_graph *graph, const int64_t *edge_of_node
                 continue;
             }
             list->types[list->n] = (uint16_t)type;
-            list->weights[list->n] = graph->type != NULL ? (float)test_graph_weight(graph, e) : 1.0f;
+            list->weights[list->n] = graph->type != NULL     ? (float)test_graph_weight(graph, e)
+                                     : graph->weight != NULL ? graph->weight[e]
+                                                             : 1.0f;
             list->cols[list->n++] = c;
         }
     }
@@ -144,6 +146,8 @@ static void block_open(struct executor *x, const int64_t *edge, int i, int j, st
     out->block.cols = executor_upload(x, list.cols, n_edge * sizeof *list.cols);
     if (graph->type != NULL) {
         out->block.types = executor_upload(x, list.types, n_edge * sizeof *list.types);
+    }
+    if (graph->type != NULL || graph->weight != NULL) {
         out->block.weights = executor_upload(x, list.weights, n_edge * sizeof *list.weights);
     }
     out->payload_rows = executor_upload(x, payload, (size_t)n_col * sizeof *payload);
@@ -151,7 +155,7 @@ static void block_open(struct executor *x, const int64_t *edge, int i, int j, st
     for (int kind = 0; kind < AGGREGATE_KIND_N; kind++) {
         float *scale = memory_alloc((size_t)n_col, sizeof *scale);
         for (int64_t c = 0; aggregate_defs[kind].has_scale && c < n_col; c++) {
-            scale[c] = aggregate_defs[kind].scale(graph->degree[payload_node[c]],
+            scale[c] = aggregate_defs[kind].scale(graph->strength[payload_node[c]],
                                                   graph->loops == DATASET_LOOPS_IMPLICIT);
         }
         out->col_scale[kind] =
@@ -187,36 +191,107 @@ static void blocks_open(struct executor *x)
     }
 }
 
-static void features_open(struct executor *x, struct executor_part *part)
+/* The csr of dense rows, which are overwritten: never past what was read. */
+static void csr_open(struct executor *x, struct executor_part *part, float *dense)
 {
-    int64_t f = x->setup.program->value[0].width, n_value = 0;
-    float *dense = memory_alloc((size_t)(part->n_own * f), sizeof *dense);
+    const struct program *program = x->setup.program;
+    int64_t f = program->value[0].width, n_value = 0, n_embedded = 0;
     uint32_t *cols = memory_alloc((size_t)(part->n_own * f), sizeof *cols);
     int64_t *indptr = memory_alloc((size_t)part->n_own + 1, sizeof *indptr);
+    uint32_t *rows = memory_alloc((size_t)part->n_own, sizeof *rows), *columns = memory_alloc((size_t)part->n_own, sizeof *columns);
+    for (int64_t r = 0; r < part->n_own; r++) {
+        for (int64_t c = 0; c < f; c++) {
+            if (dense[r * f + c] != 0.0f && embedded_has(&program->embedded, c)) {
+                rows[n_embedded] = (uint32_t)r;
+                columns[n_embedded++] = (uint32_t)c;
+            } else if (dense[r * f + c] != 0.0f) {
+                cols[n_value] = (uint32_t)embedded_shared(&program->embedded, c);
+                dense[n_value++] = dense[r * f + c];
+            }
+        }
+        indptr[r + 1] = n_value;
+    }
+    part->csr = (struct device_csr){.n_row = part->n_own, .n_col = program_n_shared(program), .n_value = n_value,
+                                    .embedded = &program->embedded, .n_embedded = n_embedded};
+    part->csr.indptr = executor_upload(x, indptr, (size_t)(part->n_own + 1) * sizeof *indptr);
+    part->csr.cols = executor_upload(x, cols, (size_t)n_value * sizeof *cols);
+    part->csr.values = executor_upload(x, dense, (size_t)n_value * sizeof *dense);
+    part->csr.embedded_rows = executor_upload(x, rows, (size_t)n_embedded * sizeof *rows);
+    part->csr.embedded_columns = executor_upload(x, columns, (size_t)n_embedded * sizeof *columns);
+    part->embeddings = executor_array(x, (size_t)(n_embedded * program->n_embedding) * sizeof(float));
+    part->grad_embeddings = executor_array(x, (size_t)(n_embedded * program->n_embedding) * sizeof(float));
+    ASSERT(x->ops->csr_open(x->device, &part->csr) == STATUS_OK);
+    free(columns);
+    free(rows);
+    free(indptr);
+    free(cols);
+}
+
+static void features_open(struct executor *x, struct executor_part *part)
+{
+    int64_t f = x->setup.program->value[0].width;
+    float *dense = memory_alloc((size_t)(part->n_own * f), sizeof *dense);
     for (int64_t r = 0; r < part->n_own; r++) {
         memcpy(dense + r * f, x->setup.features + part->node[r] * f, (size_t)f * sizeof *dense);
     }
-    if (!x->setup.program->value[0].is_sparse) {
-        part->value[0] = executor_upload(x, dense, (size_t)(part->n_own * f) * sizeof *dense);
+    if (x->setup.program->value[0].is_sparse) {
+        csr_open(x, part, dense);
     } else {
-        for (int64_t r = 0; r < part->n_own; r++) {
-            for (int64_t c = 0; c < f; c++) {
-                if (dense[r * f + c] != 0.0f) {
-                    cols[n_value] = (uint32_t)c;
-                    dense[n_value++] = dense[r * f + c]; /* never past what was read */
-                }
-            }
-            indptr[r + 1] = n_value;
-        }
-        part->csr = (struct device_csr){.n_row = part->n_own, .n_col = f, .n_value = n_value};
-        part->csr.indptr = executor_upload(x, indptr, (size_t)(part->n_own + 1) * sizeof *indptr);
-        part->csr.cols = executor_upload(x, cols, (size_t)n_value * sizeof *cols);
-        part->csr.values = executor_upload(x, dense, (size_t)n_value * sizeof *dense);
-        ASSERT(x->ops->csr_open(x->device, &part->csr) == STATUS_OK);
+        part->value[0] = executor_upload(x, dense, (size_t)(part->n_own * f) * sizeof *dense);
     }
     free(dense);
-    free(cols);
-    free(indptr);
+}
+
+/* Where element (row, column) of a tensor with embeddings is: in the arena, or at one node of a part that has the column; NULL: at
+ * none of it. */
+static float *element(const struct program *program, const struct parameter *param, const struct executor_part *part, float *arena,
+                      float *embeddings, int64_t row, int64_t column)
+{
+    if (!embedded_has(&program->embedded, column)) {
+        return arena + param->offset + row * program_n_shared(program) + embedded_shared(&program->embedded, column);
+    }
+    for (int64_t k = 0; k < part->csr.n_embedded; k++) {
+        if (part->csr.embedded_columns[k] == column) {
+            return embeddings + part->csr.n_embedded * param->embedding_at + k * param->shape[0] + row;
+        }
+    }
+    return NULL;
+}
+
+void executor_weights_put(struct executor *x, const float *weights)
+{
+    const struct program *program = x->setup.program;
+    for (int p = 0; p < program->n_param; p++) {
+        const struct parameter *param = &program->param[p];
+        const float *from = weights + x->setup.plain->param[p].offset;
+        if (param->embedding_at < 0) {
+            x->ops->upload(x->device, x->weights + param->offset, from, (size_t)param->n_shared * sizeof *from);
+            continue;
+        }
+        for (int64_t i = 0; i < x->setup.n_part * parameter_size(param); i++) {
+            const struct executor_part *part = &x->part[i / parameter_size(param)];
+            int64_t at = i % parameter_size(param), columns = param->shape[1];
+            float *to = element(program, param, part, x->weights, part->embeddings, at / columns, at % columns);
+            if (to != NULL) {
+                *to = from[at];
+            }
+        }
+    }
+}
+
+void executor_gradients_add(struct executor *x, const struct executor_part *part, double *sum)
+{
+    const struct program *program = x->setup.program;
+    for (int p = 0; p < program->n_param; p++) {
+        const struct parameter *param = &program->param[p];
+        double *to = sum + x->setup.plain->param[p].offset;
+        for (int64_t i = 0; i < parameter_size(param); i++) {
+            const float *from = param->embedding_at < 0 ? part->grad_param + param->offset + i
+                                                        : element(program, param, part, part->grad_param, part->grad_embeddings,
+                                                                  i / param->shape[1], i % param->shape[1]);
+            to[i] += from != NULL ? *from : 0.0;
+        }
+    }
 }
 
 static void labels_open(struct executor *x, struct executor_part *part)
@@ -234,7 +309,7 @@ static void labels_open(struct executor *x, struct executor_part *part)
     part->node_device = executor_upload(x, part->node, (size_t)part->n_own * sizeof *part->node);
     for (int kind = 0; kind < AGGREGATE_KIND_N; kind++) {
         for (int64_t r = 0; aggregate_defs[kind].has_scale && r < part->n_own; r++) {
-            scale[r] = aggregate_defs[kind].scale(x->setup.graph->degree[part->node[r]],
+            scale[r] = aggregate_defs[kind].scale(x->setup.graph->strength[part->node[r]],
                                                   x->setup.graph->loops == DATASET_LOOPS_IMPLICIT);
         }
         part->row_scale[kind] =

@@ -26,6 +26,7 @@ struct executor_part {
     float **value, **grad;      /* n_value; grad NULL where none is needed */
     float *(*kept)[AGGREGATE_N_KEPT]; /* n_op */
     float *grad_param;          /* n_weight */
+    float *embeddings, *grad_embeddings; /* csr.n_embedded × n_embedding */
 };
 
 struct executor {
@@ -50,5 +51,9 @@ void *executor_upload(struct executor *executor, const void *from, size_t n_byte
 /* Cut the graph into the setup's parts and put structure, features, labels and scales on the device. */
 void executor_parts_open(struct executor *executor);
 void executor_parts_close(struct executor *executor);
+
+/* Weights of the plain program to where this one has them; a part's gradients added up the other way. */
+void executor_weights_put(struct executor *executor, const float *weights);
+void executor_gradients_add(struct executor *executor, const struct executor_part *part, double *sum);
 
 #endif

@@ -46,12 +46,13 @@ static void values_compare(const struct gradient_case *one, const char *where, s
     }
 }
 
-static void gradients_compare(const struct gradient_case *one, const char *where, const float *grad, const double *truth)
+static void gradients_compare(const struct gradient_case *one, const struct program *plain, const char *where, const float *grad,
+                              const double *truth)
 {
-    double all = norm(truth, one->program->n_weight);
+    double all = norm(truth, plain->n_weight);
     cr_assert(all > 0.0, "%s: nothing to compare", one->what);
-    for (int p = 0; p < one->program->n_param; p++) {
-        const struct parameter *param = &one->program->param[p];
+    for (int p = 0; p < plain->n_param; p++) {
+        const struct parameter *param = &plain->param[p];
         int64_t n = parameter_size(param);
         double error = relative_error(grad + param->offset, truth + param->offset, n);
         double size = norm(truth + param->offset, n);
@@ -65,21 +66,57 @@ static void part_count_check(const struct gradient_case *one, struct executor_se
 {
     char where[64];
     snprintf(where, sizeof where, "%s, %d parts", setup->ops->name, setup->n_part);
-    float *grad = memory_alloc((size_t)one->program->n_weight, sizeof *grad);
+    float *grad = memory_alloc((size_t)setup->plain->n_weight, sizeof *grad);
     struct executor *x = executor_open(setup);
     double found = executor_forward(x, weights);
     cr_assert(fabs(found - loss) <= TOLERANCE_LOSS * loss, "%s, %s: loss %.9g, expected %.9g", one->what, where, found,
               loss);
     values_compare(one, where, x, truth);
     executor_backward(x, grad);
-    gradients_compare(one, where, grad, gradient);
+    gradients_compare(one, setup->plain, where, grad, gradient);
     executor_close(x);
     free(grad);
 }
 
+/* The program with every weight in one piece. */
+static struct program plain_of(const struct program *program)
+{
+    struct program plain = *program;
+    plain.embedded = (struct embedded){.n_run = 0};
+    plain.n_weight = plain.n_embedding = 0;
+    plain.param = memory_alloc((size_t)program->n_param, sizeof *plain.param);
+    for (int p = 0; p < program->n_param; p++) {
+        plain.param[p] = program->param[p];
+        plain.param[p].embedding_at = -1;
+        plain.param[p].n_shared = parameter_size(&program->param[p]);
+        plain.param[p].offset = plain.n_weight;
+        plain.n_weight += plain.param[p].n_shared;
+    }
+    return plain;
+}
+
+/* Every other node has the next embedded column, as long as there are any, and nothing else. */
+static void features_embed(const struct program *program, int64_t n, float *features)
+{
+    int64_t f = program->value[0].width, column = -1;
+    cr_assert_leq(embedded_count(&program->embedded), n / 2);
+    for (int64_t r = 1; r < n; r += 2) {
+        for (column++; column < f && !embedded_has(&program->embedded, column); column++) {
+        }
+        for (int64_t c = 0; c < f && column < f; c++) {
+            features[r * f + c] = c == column ? 1.0f : 0.0f;
+        }
+    }
+    for (int64_t i = 0; i < n * f; i++) {
+        bool own = features[i] == 1.0f && i / f % 2 == 1;
+        features[i] = own || !embedded_has(&program->embedded, i % f) ? features[i] : 0.0f;
+    }
+}
+
 void gradient_check(const struct gradient_case *one)
 {
-    const struct program *program = one->program;
+    struct program plain = plain_of(one->program);
+    const struct program *program = &plain;
     int64_t n = one->graph->n_node, f = program->value[0].width, n_class = program->value[program->logits].width;
     float *features = memory_alloc((size_t)(n * f), sizeof *features);
     int32_t *labels = memory_alloc((size_t)n, sizeof *labels);
@@ -93,6 +130,9 @@ void gradient_check(const struct gradient_case *one)
         }
         labels[r] = (int32_t)(0.5f * (1.0f + test_number(2, (uint64_t)r, 0)) * (float)n_class);
         split[r] = test_number(3, (uint64_t)r, 0) < 0.3f ? DATASET_SPLIT_TRAIN : DATASET_SPLIT_TEST;
+    }
+    if (one->program->embedded.n_run > 0) {
+        features_embed(one->program, n, features);
     }
     struct truth truth;
     truth_open(program, one->graph, &truth);
@@ -116,13 +156,14 @@ void gradient_check(const struct gradient_case *one)
     double loss = truth_loss(&truth);
     for (int d = 0; d < 2; d++) {
         for (int n_part = 1; n_part <= 5; n_part += n_part < 3 ? 1 : 2) {
-            struct executor_setup setup = {.program = program, .ops = test_devices[d], .graph = one->graph,
+            struct executor_setup setup = {.program = one->program, .plain = program, .ops = test_devices[d], .graph = one->graph,
                                            .n_part = n_part, .features = features, .labels = labels, .split = split,
                                            .seed = SEED, .epoch = 3, .training = one->training};
             part_count_check(one, &setup, &truth, loss, weights, gradient);
         }
     }
     truth_release(&truth);
+    free(plain.param);
     free(features);
     free(labels);
     free(split);

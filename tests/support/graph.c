@@ -18,10 +18,12 @@ void test_graph_from_edges(int64_t n_node, int64_t n_edge, const int64_t *from, 
     out->from = memory_alloc((size_t)n_edge, sizeof *out->from);
     out->to = memory_alloc((size_t)n_edge, sizeof *out->to);
     out->degree = memory_alloc((size_t)n_node, sizeof *out->degree);
+    out->strength = memory_alloc((size_t)n_node, sizeof *out->strength);
     for (int64_t e = 0; e < n_edge; e++) {
         out->from[e] = (uint32_t)from[e];
         out->to[e] = (uint32_t)to[e];
         out->degree[to[e]]++;
+        out->strength[to[e]]++;
     }
 }
 
@@ -49,6 +51,17 @@ void test_graph_release(struct test_graph *graph)
     free(graph->to);
     free(graph->degree);
     free(graph->type);
+    free(graph->weight);
+    free(graph->strength);
+}
+
+void test_graph_weights(struct test_graph *graph, uint64_t seed)
+{
+    graph->weight = memory_alloc((size_t)graph->n_edge, sizeof *graph->weight);
+    for (int64_t e = 0; e < graph->n_edge; e++) {
+        graph->weight[e] = e == 1 ? 0.0f : 1.0f + test_number(seed, (uint64_t)e, 0);
+        graph->strength[graph->to[e]] += (double)graph->weight[e] - 1.0;
+    }
 }
 
 void test_graph_types(struct test_graph *graph, int32_t n_relation, uint64_t seed)

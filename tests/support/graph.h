@@ -12,6 +12,8 @@ struct test_graph {
     uint32_t *degree;       /* n_node: edges to each node */
     uint16_t *type;         /* n_edge, or NULL */
     int32_t n_relation;
+    float *weight;          /* n_edge, or NULL */
+    double *strength;       /* n_node: weights of the edges to each node; their number where there are no weights */
     enum dataset_loops loops;
 };
 
@@ -24,6 +26,9 @@ void test_graph_from_edges(int64_t n_node, int64_t n_edge, const int64_t *from, 
 
 /* Give every edge one of n_relation types, drawn. */
 void test_graph_types(struct test_graph *graph, int32_t n_relation, uint64_t seed);
+
+/* Give every edge a weight in [0, 2), one of them 0. */
+void test_graph_weights(struct test_graph *graph, uint64_t seed);
 
 /* 1 / the edges of edge e's type into its destination. */
 double test_graph_weight(const struct test_graph *graph, int64_t e);

@@ -31,6 +31,7 @@ static void plan_of(const struct rank *r, uint32_t rank, struct memory_plan *out
                                       .rank_of_part = r->rank_of_part,
                                       .rank = rank,
                                       .n_rank = r->n_rank,
+                                      .sparse_features = r->parts->n_feature == 0,
                                       .n_own_part = r->n_own,
                                       .own = r->own};
     memory_plan_build(&input, out);
@@ -46,7 +47,8 @@ static void own_fill(struct rank *r, uint32_t rank)
         if (r->rank_of_part[p] == rank) {
             struct memory_plan_part *one = &r->own[r->n_own++];
             *one = (struct memory_plan_part){
-                .n_own = sizes->n_own, .n_edge = sizes->n_edge, .n_bytes = sizes->n_bytes, .symmetric = true};
+                .n_own = sizes->n_own, .n_edge = sizes->n_edge, .n_bytes = sizes->n_bytes, .symmetric = true,
+                .n_embedded = r->parts->n_feature == 0 ? sizes->n_own : 0};
             travel_part_from_sizes(r->parts->sizes, r->parts->n_part, p, &one->travel);
         }
     }
@@ -121,7 +123,9 @@ static void rank_need(struct rank *r, uint32_t rank, struct memory_need *need)
     plan_of(r, rank, &plan);
     int64_t own = plan.bytes[MEMORY_ACTIVATIONS] + plan.bytes[MEMORY_PAYLOADS];
     int64_t vanilla = vanilla_own(r, rank) + vanilla_extra(r, rank);
+    int64_t parameters = plan.bytes[MEMORY_PARAMETERS];
     need->own = own > need->own ? own : need->own;
+    need->parameters = parameters > need->parameters ? parameters : need->parameters;
     need->vanilla = vanilla > need->vanilla ? vanilla : need->vanilla;
     need->n_wire += plan.n_wire_bytes;
     need->n_wire_least += 2 * halo_rows(r, rank) * columns_forward(r->program) * (int64_t)sizeof(float);
@@ -142,7 +146,16 @@ struct memory_need memory_need(const struct memory_parts *parts, const char *mod
              "[dataset]\npath = \"x\"\n[partition]\nparts = %d\n[model]\n%s\n[exchange]\nprefetch = %d\n[memory]\nrecompute = \"%s\"\n"
              "limit = \"1000TiB\"\n[workers]\ncount = %d\n",
              (int)parts->n_part, model, prefetch, recompute, n_rank);
-    const struct program_input input = {.n_feature = parts->n_feature, .n_class = parts->n_class};
+    struct embedded_run all = {.begin = 0};
+    for (int32_t p = 0; p < parts->n_part; p++) {
+        all.end += parts->sizes[p].n_own;
+    }
+    struct program_input input = {.n_feature = parts->n_feature, .n_class = parts->n_class};
+    if (parts->n_feature == 0) {
+        input.n_feature = all.end;
+        input.is_sparse = input.is_typed = true;
+        input.embedded = (struct embedded){1, &all};
+    }
     enum status status = job_load_text(text, strlen(text), "need", NULL, 0, &job);
     status = status == STATUS_OK ? program_build(&job, &input, &program) : status;
     if (status != STATUS_OK) {

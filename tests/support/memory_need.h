@@ -9,13 +9,14 @@
 struct memory_parts {
     int32_t n_part;
     const struct part_sizes *sizes; /* n_part; symmetric, dense features */
-    int64_t n_feature;
+    int64_t n_feature;              /* 0: nodes have none, but an embedding each */
     int32_t n_class;
 };
 
 /* Of the worker that needs most, in bytes. */
 struct memory_need {
     int64_t own;     /* activations and payloads */
+    int64_t parameters; /* with gradients and what the optimizer keeps */
     int64_t vanilla; /* the same where nothing is made again, every layer's halo rows stay until backward, and attention keeps three
                       * arrays of edges × heads: scores, their exponentials, coefficients */
     int64_t n_wire;  /* payload bytes received per training epoch, all workers together … */

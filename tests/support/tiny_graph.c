@@ -35,6 +35,21 @@ static void fill_edges(struct dataset *d, const uint8_t *mark)
     }
 }
 
+static void fill_weights(struct dataset *d, uint64_t seed)
+{
+    d->edge_weight = zeroed(d->n_edge, sizeof *d->edge_weight);
+    d->strength = zeroed(d->n_node, sizeof *d->strength);
+    const struct random_key key = {.seed = seed, .epoch = 1, .stream = RANDOM_STREAM_GENERATOR};
+    for (uint32_t v = 0; v < d->n_node; v++) {
+        for (int64_t i = d->indptr[v]; i < d->indptr[v + 1]; i++) {
+            uint32_t u = d->indices[i];
+            bool turned = d->symmetric && u > v;
+            d->edge_weight[i] = 1.0f - random_unit(&key, turned ? v : u, turned ? u : v);
+            d->strength[v] += d->edge_weight[i];
+        }
+    }
+}
+
 static void fill_labels(struct dataset *d)
 {
     d->n_class = 4;
@@ -64,9 +79,32 @@ static uint16_t half_of(float value)
     return (uint16_t)((exponent - 1 + 15) << 10 | ((int)(fraction * 2048.0f) & 0x3ff));
 }
 
+static void fill_typed_features(struct dataset *d)
+{
+    int64_t n_own = (d->n_node + 1) / 3;
+    struct embedded_run *run = zeroed(1, sizeof *run);
+    *run = (struct embedded_run){1, 1 + n_own};
+    d->embedded = (struct embedded){.n_run = n_own > 0, .run = run};
+    d->features_typed = true;
+    d->n_feature = n_own + 2;
+    d->feature_indptr = zeroed(d->n_node + 1, sizeof *d->feature_indptr);
+    d->feature_indices = zeroed(d->n_node, sizeof *d->feature_indices);
+    d->feature_data = zeroed(d->n_node, sizeof *d->feature_data);
+    for (int64_t v = 0; v < d->n_node; v++) {
+        const int64_t column[] = {0, 1 + v / 3, 1 + n_own};
+        d->feature_indptr[v + 1] = v + 1;
+        d->feature_indices[v] = (uint32_t)column[v % 3];
+        d->feature_data[v] = v % 3 == 1 ? 1.0f : (float)v + 1.0f;
+    }
+}
+
 static void fill_features(struct dataset *d, enum tiny_features kind)
 {
     if (kind == TINY_FEATURES_NONE) {
+        return;
+    }
+    if (kind == TINY_FEATURES_TYPED) {
+        fill_typed_features(d);
         return;
     }
     d->n_feature = N_FEATURE;
@@ -105,6 +143,7 @@ struct dataset tiny_build(const struct tiny_graph *graph)
                         .multi_label = graph->multi_label,
                         .symmetric = graph->symmetric,
                         .n_relation = graph->n_relation,
+                        .weighted = graph->weighted,
                         .loops = graph->loops ? DATASET_LOOPS_STORED : DATASET_LOOPS_IMPLICIT};
     uint8_t *mark = zeroed(d.n_node * d.n_node, 1);
     const struct random_key key = {.seed = graph->seed, .stream = RANDOM_STREAM_GENERATOR};
@@ -118,6 +157,9 @@ struct dataset tiny_build(const struct tiny_graph *graph)
     }
     fill_edges(&d, mark);
     free(mark);
+    if (d.weighted) {
+        fill_weights(&d, graph->seed);
+    }
     fill_labels(&d);
     fill_features(&d, graph->features);
     return d;
@@ -142,11 +184,14 @@ void tiny_release(struct dataset *d)
     free(d->indptr);
     free(d->indices);
     free(d->edge_type);
+    free(d->edge_weight);
+    free(d->strength);
     free((void *)(uintptr_t)d->features_f32);
     free((void *)(uintptr_t)d->features_f16);
     free(d->feature_indptr);
     free(d->feature_indices);
     free(d->feature_data);
+    free((void *)(uintptr_t)d->embedded.run);
     free(d->labels);
     free(d->label_rows);
     free(d->split);

@@ -106,18 +106,21 @@ static void batch_norm(const struct truth *t, const struct op *op, int64_t f, co
     }
 }
 
-/* What edge from → to weighs; the implicit loop is one more edge. */
-static double edge_weight(const struct truth *t, enum aggregate_kind kind, int64_t from, int64_t to)
+/* What edge e, from → to, is multiplied by; the implicit loop (e -1) is one more edge, of weight 1. */
+static double edge_weight(const struct truth *t, enum aggregate_kind kind, int64_t e, int64_t from, int64_t to)
 {
     int self = t->graph->loops == DATASET_LOOPS_IMPLICIT;
-    double d_from = t->graph->degree[from] + self, d_to = t->graph->degree[to] + self;
+    double d_from = t->graph->strength[from] + self, d_to = t->graph->strength[to] + self;
+    double weight = e >= 0 && t->graph->weight != NULL ? (double)t->graph->weight[e] : 1.0;
     switch (kind) {
     case AGGREGATE_KIND_MEAN:
-        return 1.0 / d_to;
+        return weight / d_to;
     case AGGREGATE_KIND_GCN:
-        return d_from > 0.0 ? 1.0 / sqrt(d_from * d_to) : 0.0;
-    default:
+        return d_from > 0.0 && d_to > 0.0 ? weight / sqrt(d_from * d_to) : 0.0;
+    case AGGREGATE_KIND_MAX:
         return 1.0;
+    default:
+        return weight;
     }
 }
 
@@ -127,13 +130,13 @@ static void aggregate(const struct truth *t, enum aggregate_kind kind, int64_t f
     bool self = t->graph->loops == DATASET_LOOPS_IMPLICIT, is_max = kind == AGGREGATE_KIND_MAX;
     for (int64_t i = 0; i < n; i++) {
         for (int64_t c = 0; c < f; c++) {
-            double out = self ? edge_weight(t, kind, i, i) * x[i * f + c] : 0.0;
+            double out = self ? edge_weight(t, kind, -1, i, i) * x[i * f + c] : 0.0;
             bool empty = !self;
             for (int64_t e = 0; e < t->graph->n_edge; e++) {
                 if (t->graph->to[e] != i) {
                     continue;
                 }
-                double term = edge_weight(t, kind, t->graph->from[e], i) * x[t->graph->from[e] * f + c];
+                double term = edge_weight(t, kind, e, t->graph->from[e], i) * x[t->graph->from[e] * f + c];
                 out = !is_max ? out + term : empty || term > out ? term : out;
                 empty = false;
             }
@@ -142,7 +145,8 @@ static void aggregate(const struct truth *t, enum aggregate_kind kind, int64_t f
     }
 }
 
-/* leaky(q_i + k_j), ⟨att, leaky(q_i + x_j)⟩ or a·⟨q_i, k_j⟩ of one head; x[0] sources' rows, x[1] keys, x[2] queries. */
+/* leaky(q_i + k_j), ⟨att, leaky(q_i + x_j)⟩, a·⟨q_i, k_j⟩ or k_j·⟨q_i, x_j⟩ of one head; x[0] sources' rows, x[1] keys,
+ * x[2] queries. */
 static double score(const struct op *op, int64_t d, int64_t h, const double *const x[3], const double *att, int64_t i, int64_t j)
 {
     double sum = 0.0;
@@ -154,6 +158,8 @@ static double score(const struct op *op, int64_t d, int64_t h, const double *con
         int64_t at = i * op->n_head * d + h * d + c, from = j * op->n_head * d + h * d + c;
         if (op->aggregate == AGGREGATE_KIND_DOT) {
             sum += (double)op->a * x[2][at] * x[1][from];
+        } else if (op->aggregate == AGGREGATE_KIND_COSINE) {
+            sum += x[1][j * op->n_head + h] * x[2][at] * x[0][from];
         } else {
             double z = x[2][at] + x[0][from];
             sum += att[h * d + c] * (z > 0.0 ? z : (double)op->a * z);
@@ -204,6 +210,17 @@ static void heads(const struct truth *t, const struct op *op, int64_t d, const d
                 *out = (first ? 0.0 : *out) + (w != NULL ? w[h * d + c] * term : term / (double)op->n_head);
             }
         }
+    }
+}
+
+static void inverse_norm(const struct truth *t, int64_t f, const double *x, double *y)
+{
+    for (int64_t r = 0; r < t->graph->n_node; r++) {
+        double square = 0.0;
+        for (int64_t c = 0; c < f; c++) {
+            square += x[r * f + c] * x[r * f + c];
+        }
+        y[r] = 1.0 / fmax(sqrt(square), 1e-12);
     }
 }
 
@@ -283,15 +300,16 @@ static void relate(const struct truth *t, const struct op *op, const double *wei
     }
 }
 
-/* Element by element: bias, add, eps_add, max. */
+/* Element by element: bias, add, eps_add, max, row_scale. */
 static void pointwise(const struct op *op, int64_t n_value, int64_t f, const double *const x[OP_N_IN],
                       const double *const w[OP_N_PARAM], double *y)
 {
     for (int64_t i = 0; i < n_value; i++) {
-        y[i] = op->kind == OP_KIND_BIAS  ? x[0][i] + w[0][i % f]
-               : op->kind == OP_KIND_ADD ? (double)op->a * x[0][i] + (double)op->b * x[1][i]
-               : op->kind == OP_KIND_MAX ? fmax(x[0][i], x[1][i])
-                                         : x[1][i] + (1.0 + w[0][0]) * x[0][i];
+        y[i] = op->kind == OP_KIND_BIAS        ? x[0][i] + w[0][i % f]
+               : op->kind == OP_KIND_ADD       ? (double)op->a * x[0][i] + (double)op->b * x[1][i]
+               : op->kind == OP_KIND_MAX       ? fmax(x[0][i], x[1][i])
+               : op->kind == OP_KIND_ROW_SCALE ? x[1][i / f] * x[0][i]
+                                               : x[1][i] + (1.0 + w[0][0]) * x[0][i];
     }
 }
 
@@ -333,6 +351,9 @@ static void op_evaluate(struct truth *t, int index)
         } else {
             aggregate(t, op->aggregate, f, x[0], y);
         }
+        break;
+    case OP_KIND_INVERSE_NORM:
+        inverse_norm(t, program->value[op->in[0]].width, x[0], y);
         break;
     case OP_KIND_HEAD_DOT:
     case OP_KIND_HEAD_MEAN:

@@ -177,6 +177,7 @@ PYG_TEST(gat_with_averaged_heads_gives_the_same_logits,
          "--set model.kind=gat --set model.heads=3 --set model.out_heads=2 --set model.hidden=8 --set model.residual=true")
 PYG_TEST(gatv2_gives_the_same_logits, "--set model.kind=gatv2 --set model.heads=2 --set model.out_heads=3")
 PYG_TEST(transformer_gives_the_same_logits, "--set model.kind=transformer --set model.heads=2 --set model.out_heads=3")
+PYG_TEST(agnn_gives_the_same_logits, "--set model.kind=agnn --set model.steps=3 --set model.layers=3")
 PYG_TEST(attention_before_linear_layers_gives_the_same_logits,
          "--set model.kind=gat --set model.heads=2 --set model.layers=3 --set model.linear_layers=1")
 PYG_TEST(norms_residuals_and_linear_layers_give_the_same_logits,
@@ -207,6 +208,40 @@ Test(pyg, other_features_give_other_logits)
 {
     train("--set model.kind=gin");
     write_features(3);
+    cr_assert_eq(load_into_pyg(), 1, "%s", words);
+    cr_assert_not_null(strstr(words, "logits differ"), "%s", words);
+}
+
+/* Some repeats and loops among them, and one of weight 0. */
+static void write_weights(void)
+{
+    float weights[N_EDGE];
+    for (int e = 0; e < N_EDGE; e++) {
+        weights[e] = e == 7 ? 0.0f : 1.0f + test_number(8, (uint64_t)e, 0);
+    }
+    save("edge_weight.npy", NPY_TYPE_F32, 1, (int64_t[]){N_EDGE}, weights);
+}
+
+#define WEIGHTED_TEST(name, settings)                  \
+    Test(pyg, name)                                    \
+    {                                                  \
+        write_weights();                               \
+        train(settings);                               \
+        cr_assert_eq(load_into_pyg(), 0, "%s", words); \
+    }
+
+WEIGHTED_TEST(weighted_gcn_gives_the_same_logits, "--set model.kind=gcn --set model.layers=3")
+WEIGHTED_TEST(weighted_gcn_with_reverse_edges_gives_the_same_logits, "--set model.kind=gcn --set dataset.undirected=yes")
+WEIGHTED_TEST(weighted_gcn_without_loops_gives_the_same_logits, "--set model.kind=gcn --set dataset.self_loops=no")
+WEIGHTED_TEST(weighted_appnp_gives_the_same_logits, "--set model.kind=appnp --set dataset.edge_weights=yes")
+WEIGHTED_TEST(weighted_sgc_gives_the_same_logits, "--set model.kind=sgc --set model.steps=3")
+WEIGHTED_TEST(weights_that_a_layer_does_not_take_change_nothing, "--set model.kind=sage")
+
+Test(pyg, other_weights_give_other_logits)
+{
+    write_weights();
+    train("--set model.kind=gcn");
+    cr_assert_eq(unlink(folder_path("data/edge_weight.npy")), 0);
     cr_assert_eq(load_into_pyg(), 1, "%s", words);
     cr_assert_not_null(strstr(words, "logits differ"), "%s", words);
 }

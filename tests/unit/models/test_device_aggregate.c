@@ -69,6 +69,18 @@ Test(aggregate, sums_over_neighbours_agree_with_the_reference_for_every_width)
     device_graph_free(&block);
 }
 
+Test(aggregate, weighted_sums_agree_with_the_reference_for_every_width)
+{
+    struct device_block block = device_graph(500, 400, degree_mixed);
+    float *weights = device_random((size_t)block.n_edge, 9);
+    block.weights = weights;
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        check_sum(&block, widths[i], TOLERANCE_SUM);
+    }
+    device_graph_free(&block);
+    free(weights);
+}
+
 Test(aggregate, no_rows_and_one_row_are_sums_too)
 {
     struct device_block none = device_graph(0, 5, degree_mixed), one = device_graph(1, 5, degree_mixed);
@@ -88,7 +100,11 @@ Test(aggregate, a_row_of_200000_edges_is_summed_in_pieces)
     struct device_block block = device_graph(20, 250000, degree_heavy);
     check_sum(&block, 7, TOLERANCE_LONG_SUM);
     check_sum(&block, 16, TOLERANCE_LONG_SUM);
+    float *weights = device_random((size_t)block.n_edge, 9);
+    block.weights = weights;
+    check_sum(&block, 7, TOLERANCE_LONG_SUM);
     device_graph_free(&block);
+    free(weights);
     struct device_block narrow = device_graph(20, 200000, degree_heavy);
     struct aggregate a = {.block = narrow, .how = {.begin = true}, .f = 300};
     float *x = device_scratch(200000 * 300 * sizeof *x);

@@ -9,7 +9,7 @@
 #include <string.h>
 
 static const char *const tensor_names[] = {"grad_value", "grad_key", "grad_query", "grad_att", "out"};
-static const char *const score_names[] = {"add", "mlp", "dot"};
+static const char *const score_names[] = {"add", "mlp", "dot", "cosine"};
 
 static const struct {
     int64_t n_head, n_column;
@@ -90,6 +90,8 @@ static double spread_of(enum device_score_kind score, int64_t n_column, double d
         return deviation / 0.8;
     case DEVICE_SCORE_MLP:
         return deviation / (0.3 * sqrt((double)n_column));
+    case DEVICE_SCORE_COSINE:
+        return sqrt(5.2 * deviation / sqrt((double)n_column));
     default:
         return sqrt(3.0 * deviation);
     }
@@ -132,6 +134,7 @@ static void check_score(enum device_score_kind score, bool with_self, double p, 
 SCORE_TESTS(add, DEVICE_SCORE_ADD)
 SCORE_TESTS(mlp, DEVICE_SCORE_MLP)
 SCORE_TESTS(dot, DEVICE_SCORE_DOT)
+SCORE_TESTS(cosine, DEVICE_SCORE_COSINE)
 
 /* Scores of standard deviation 60: α is 0 or 1 nearly everywhere and e^score alone would overflow. */
 Test(attention, scores_of_any_size_neither_overflow_nor_lose_the_sum)
@@ -139,6 +142,7 @@ Test(attention, scores_of_any_size_neither_overflow_nor_lose_the_sum)
     check_score(DEVICE_SCORE_ADD, true, 0.0, 60.0, &large);
     check_score(DEVICE_SCORE_MLP, true, 0.0, 60.0, &large);
     check_score(DEVICE_SCORE_DOT, true, 0.0, 60.0, &large);
+    check_score(DEVICE_SCORE_COSINE, true, 0.0, 60.0, &large);
 }
 
 Test(attention, evaluation_gives_the_bits_of_training_without_dropout)
@@ -194,7 +198,7 @@ static void check_differences(enum device_score_kind score, double p)
 
 Test(attention, the_direct_computation_agrees_with_central_differences)
 {
-    for (int score = 0; score < 3; score++) {
+    for (int score = 0; score < 4; score++) {
         check_differences((enum device_score_kind)score, 0.0);
         check_differences((enum device_score_kind)score, 0.4);
     }
@@ -246,8 +250,9 @@ static void run_long_rows(struct device *device, const void *context, float *out
     const struct long_rows *a = context;
     int64_t heads = a->block.n_row * a->how.n_head, wide = heads * a->how.n_column;
     bool add = a->how.score == DEVICE_SCORE_ADD, mlp = a->how.score == DEVICE_SCORE_MLP;
-    struct device_attention_source payload = {a->col_wide[0], add ? a->col_narrow : mlp ? NULL : a->col_wide[1]};
-    struct device_attention_source own = {a->row_wide[0], add ? a->row_narrow : mlp ? NULL : a->row_wide[1]};
+    bool narrow = add || a->how.score == DEVICE_SCORE_COSINE;
+    struct device_attention_source payload = {a->col_wide[0], narrow ? a->col_narrow : mlp ? NULL : a->col_wide[1]};
+    struct device_attention_source own = {a->row_wide[0], narrow ? a->row_narrow : mlp ? NULL : a->row_wide[1]};
     struct device_attention_target far = {add ? a->col_narrow : a->col_wide[1], a->col_narrow, a->col_wide[2]};
     struct device_attention_target near = {add ? a->row_narrow : a->row_wide[1], a->row_narrow, a->row_wide[2]};
     struct device_attention_state state = {out + wide, NULL, NULL};
@@ -315,7 +320,7 @@ static void check_long_rows(const struct device_block *block, enum device_score_
 Test(attention, a_row_of_140000_edges_agrees_with_the_reference)
 {
     struct device_block block = device_graph(12, 150000, degree_heavy);
-    for (int score = 0; score < 3; score++) {
+    for (int score = 0; score < 4; score++) {
         check_long_rows(&block, (enum device_score_kind)score, 1, 3, TOLERANCE_LONG_SUM);
     }
     device_graph_free(&block);
@@ -329,7 +334,7 @@ static int64_t degree_long(int64_t row, int64_t n_row)
 Test(attention, rows_of_every_length_agree_with_the_reference_in_ranges_of_even_work)
 {
     struct device_block block = device_graph(400, 300, degree_long), none = device_graph(0, 5, degree_mixed);
-    for (int score = 0; score < 3; score++) {
+    for (int score = 0; score < 4; score++) {
         check_long_rows(&block, (enum device_score_kind)score, 4, 16, TOLERANCE_SUM);
         check_long_rows(&none, (enum device_score_kind)score, 4, 16, TOLERANCE_SUM);
     }

@@ -139,6 +139,27 @@ Test(model_names, transformer_has_transformerconv_s_tensors)
           "convs.0.lin_value.weight 10x12\nconvs.0.lin_value.bias 10\nconvs.0.lin_skip.weight 5x12\nconvs.0.lin_skip.bias 5\n");
 }
 
+Test(model_names, agnn_has_agnnconv_s_temperatures_between_linear_layers)
+{
+    job.model.dropout = 0.5;
+    build(JOB_KIND_AGNN);
+    names("lins.0.weight 16x12\nlins.0.bias 16\nconvs.0.beta 1\nconvs.1.beta 1\nlins.1.weight 5x16\nlins.1.bias 5\n");
+    ops("0 linear v1 = v0, lins.0.weight, lins.0.bias  [16]\n"
+        "1 activate relu v2 = v1  [16]\n"
+        "2 inverse_norm v3 = v2  [1]\n"
+        "3 head_dot v4 = v3, convs.0.beta, 1 heads  [1]\n"
+        "4 row_scale v5 = v2, v3  [16]\n"
+        "5 aggregate cosine v6 = v2, v4, v5, 1 heads  [16]\n"
+        "6 inverse_norm v7 = v6  [1]\n"
+        "7 head_dot v8 = v7, convs.1.beta, 1 heads  [1]\n"
+        "8 row_scale v9 = v6, v7  [16]\n"
+        "9 aggregate cosine v10 = v6, v8, v9, 1 heads  [16]\n"
+        "10 activate none v11 = v10, dropout 0.5  [16]\n"
+        "11 linear v12 = v11, lins.1.weight, lins.1.bias  [5]\n");
+    cr_assert(param("convs.0.beta")->fill == 1.0f && !param("convs.0.beta")->trains);
+    cr_assert(param("convs.1.beta")->fill == 1.0f && param("convs.1.beta")->trains);
+}
+
 Test(model_names, norms_residuals_and_plain_layers_are_numbered_as_module_lists)
 {
     job.model.layers = 4;
@@ -359,6 +380,10 @@ Test(model_names, settings_that_do_not_go_together_are_refused)
     job.model.kind = JOB_KIND_APPNP;
     refused(STATUS_CONFIG, "model.jumping_knowledge = \"max\" does not go with model.kind = \"appnp\"");
     job.model.jumping_knowledge = JOB_JUMPING_KNOWLEDGE_NONE;
+    job.model.kind = JOB_KIND_AGNN;
+    job.model.layers = 1;
+    refused(STATUS_CONFIG, "model.layers = 1 does not go with model.kind = \"agnn\"");
+    job.model.layers = 2;
     job.model.kind = JOB_KIND_GCN;
     job.model.label_input = input.is_typed = true;
     refused(STATUS_CONFIG, "model.label_input = true does not go with features of several node types");

@@ -92,8 +92,8 @@ Test(op_table, an_op_before_every_parameter_keeps_nothing)
 
 Test(op_table, scales_count_the_implicit_loop_and_are_finite_for_lonely_nodes)
 {
-    float (*gcn)(uint32_t, bool) = aggregate_defs[AGGREGATE_KIND_GCN].scale;
-    float (*mean)(uint32_t, bool) = aggregate_defs[AGGREGATE_KIND_MEAN].scale;
+    float (*gcn)(double, bool) = aggregate_defs[AGGREGATE_KIND_GCN].scale;
+    float (*mean)(double, bool) = aggregate_defs[AGGREGATE_KIND_MEAN].scale;
     cr_assert(gcn(0, false) == 0.0f && gcn(0, true) == 1.0f && gcn(3, true) == 0.5f && gcn(4, false) == 0.5f);
     cr_assert(mean(0, false) == 1.0f && mean(1, false) == 1.0f && mean(4, false) == 0.25f && mean(3, true) == 0.25f);
     cr_assert(gcn(UINT32_MAX, true) == 0x1p-16f, "the degree does not wrap");

@@ -106,6 +106,47 @@ Test(program, initial_weights_depend_on_seed_tensor_and_element_alone)
     free(first);
 }
 
+/* Columns 2, 3, 4 and 7 of 8 are nodes' own. */
+Test(program, embeddings_are_drawn_as_columns_of_the_whole_weight_and_lie_outside_the_arena)
+{
+    const struct embedded_run run[] = {{2, 5}, {7, 8}};
+    struct program_input input = {.n_feature = 8, .n_class = 3, .is_sparse = true};
+    struct program whole, parted;
+    program_init(&input, &whole);
+    input.embedded = (struct embedded){2, run};
+    program_init(&input, &parted);
+    for (int i = 0; i < 2; i++) {
+        struct program *p = i == 0 ? &whole : &parted;
+        int first = program_param(p, "a", 3, 8, 0.5), bias = program_param(p, "b", 0, 3, 0.25), second = program_param(p, "c", 5, 8, 1.0);
+        program_linear(p, 0, first, bias);
+        program_linear(p, 0, second, -1);
+    }
+    cr_assert_eq(parted.n_weight, 16 + 16 + 32, "3 × 4, 3, 5 × 4");
+    cr_assert(parted.n_embedding == 8 && parted.param[0].embedding_at == 0 && parted.param[2].embedding_at == 3);
+    cr_assert(parted.param[1].embedding_at == -1 && parted.param[1].offset == 16 && parted.param[2].offset == 32);
+    cr_assert(parameter_size(&parted.param[2]) == 40 && parted.param[2].shape[1] == 8, "the tensor is what it was");
+    cr_assert_eq(program_n_weight(&parted), 64 + 4 * 8);
+
+    float all[128], arena[64], embeddings[2 * 8];
+    program_init_weights(&whole, 9, all);
+    program_init_weights(&parted, 9, arena);
+    program_init_embeddings(&parted, 9, 2, (const uint32_t[]){7, 3}, embeddings);
+    const int64_t shared[] = {0, 1, 5, 6};
+    for (int p = 0; p < 3; p += 2) {
+        const float *tensor = all + whole.param[p].offset, *part = embeddings + 2 * parted.param[p].embedding_at;
+        int64_t f_out = whole.param[p].shape[0];
+        for (int64_t r = 0; r < f_out; r++) {
+            for (int64_t c = 0; c < 4; c++) {
+                cr_assert_eq(arena[parted.param[p].offset + r * 4 + c], tensor[r * 8 + shared[c]]);
+            }
+            cr_assert_eq(part[r], tensor[r * 8 + 7]);
+            cr_assert_eq(part[f_out + r], tensor[r * 8 + 3]);
+        }
+    }
+    program_release(&whole);
+    program_release(&parted);
+}
+
 Test(program, a_program_prints_as_one_line_per_op)
 {
     int weight = program_param(&program, "w", 4, 5, 1.0), bias = program_param(&program, "b", 0, 4, 0.0);

@@ -14,19 +14,27 @@ static const char script[] =
     "edges = np.array([[0, 1, 2], [1, 2, 0]])\n"
     "x = np.arange(6.0).reshape(3, 2)\n"
     "masks = {n: np.array(m, bool) for n, m in (('train_mask', [1, 0, 0]), ('val_mask', [0, 1, 0]), ('test_mask', [0, 0, 1]))}\n"
-    "pyg = types.SimpleNamespace(edge_index=edges, x=x, y=np.array([1, 0, 2]), **masks)\n"
+    "w = np.array([0.5, 2.0, 1.0])\n"
+    "pyg = types.SimpleNamespace(edge_index=edges, edge_weight=w, x=x, y=np.array([1, 0, 2]), **masks)\n"
     "c.save(root + '/pyg', c.from_pyg(pyg), name='three')\n"
+    "pyg.edge_weight = None\n"
     "pyg.train_mask = np.array([[1, 0], [0, 1], [0, 0]], bool)\n"
     "c.save(root + '/columns', c.from_pyg(pyg))\n"
     "class Dgl:\n"
     "    etypes = ['_E']\n"
+    "    edata = dict(w=w)\n"
     "    ndata = dict(feat=x.astype(np.float16), label=np.array([1, 0, 2]), **masks)\n"
     "    def edges(self): return edges[0], edges[1]\n"
     "c.save(root + '/dgl', c.from_dgl(Dgl()))\n"
     "class Ogb:\n"
-    "    def __getitem__(self, i): return dict(edge_index=edges, node_feat=x), np.array([[1.0], [float('nan')], [2.0]])\n"
+    "    def __getitem__(self, i):\n"
+    "        return dict(edge_index=edges, edge_weight=w[:, None], node_feat=x), np.array([[1.0], [float('nan')], [2.0]])\n"
     "    def get_idx_split(self): return dict(train=np.array([0]), valid=np.array([1]), test=np.array([2]))\n"
     "c.save(root + '/ogb', c.from_ogb(Ogb()))\n"
+    "try:\n"
+    "    c.save(root + '/bad', dict(edges=edges, labels=np.array([1, 0, 2]), train=np.array([0]), edge_weight=w[1:]))\n"
+    "except SystemExit as e:\n"
+    "    if 'edge weights have shape [2], expected one for each of 3 edges' not in str(e): sys.exit(5)\n"
     "try:\n"
     "    c.save(root + '/bad', dict(edges=edges + 1, labels=np.array([1, 0, 2]), train=np.array([0])))\n"
     "except SystemExit as e:\n"
@@ -50,7 +58,10 @@ Test(convert, objects_of_each_package_become_folders_that_load)
         snprintf(job.dataset.path, sizeof job.dataset.path, "%s", folder_path(names[i]));
         struct dataset dataset;
         cr_assert_eq(dataset_load(&job, &dataset), STATUS_OK, "%s", status_reason());
-        cr_assert(dataset.n_node == 3 && dataset.n_edge == 3 && dataset.n_feature == 2 && dataset.n_class == 3);
+        bool weighted = i != 1; /* stored loops of weight 1 come with weights */
+        cr_assert(dataset.n_node == 3 && dataset.n_edge == (weighted ? 6 : 3) && dataset.n_feature == 2 && dataset.n_class == 3);
+        cr_assert_eq(dataset.weighted, weighted);
+        cr_assert(!weighted || (dataset.strength[0] == 2.0f && dataset.strength[1] == 1.5f && dataset.strength[2] == 3.0f));
         cr_assert(dataset.labels[0] == 1 && dataset.labels[1] == (i == 3 ? -1 : 0) && dataset.labels[2] == 2);
         cr_assert(dataset.split[0] == 1 && dataset.split[1] == 2 && dataset.split[2] == 3);
         float row[2];

@@ -134,13 +134,13 @@ Test(dataset_npy, in_edges_by_destination_load_like_an_edge_list)
     struct job job = fixture_job();
     char list[33], rows[33];
     struct dataset dataset = loaded(&job);
-    dataset_fingerprint(&dataset, list);
+    dataset_fingerprint(&dataset, true, list);
     dataset_release(&dataset);
     fixture_remove("edges.npy");
     fixture_i64("indptr.npy", 1, (int64_t[]){7}, (int64_t[]){0, 1, 3, 5, 7, 9, 10});
     fixture_i64("indices.npy", 1, (int64_t[]){10}, (int64_t[]){1, 2, 0, 1, 3, 2, 4, 3, 5, 4});
     dataset = loaded(&job);
-    dataset_fingerprint(&dataset, rows);
+    dataset_fingerprint(&dataset, true, rows);
     dataset_release(&dataset);
     cr_assert_str_eq(list, rows);
 
@@ -160,16 +160,16 @@ Test(dataset_npy, the_fingerprint_knows_the_edges_and_not_the_features)
     struct job job = fixture_job();
     char first[33], second[33];
     struct dataset dataset = loaded(&job);
-    dataset_fingerprint(&dataset, first);
+    dataset_fingerprint(&dataset, true, first);
     dataset_release(&dataset);
     fixture_remove("features.npy");
     dataset = loaded(&job);
-    dataset_fingerprint(&dataset, second);
+    dataset_fingerprint(&dataset, true, second);
     dataset_release(&dataset);
     cr_assert_str_eq(first, second);
     edges_are(1, (int64_t[]){0, 1});
     dataset = loaded(&job);
-    dataset_fingerprint(&dataset, second);
+    dataset_fingerprint(&dataset, true, second);
     dataset_release(&dataset);
     cr_assert_str_neq(first, second);
 }

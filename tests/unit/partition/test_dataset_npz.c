@@ -47,6 +47,36 @@ static void open_ring(void)
 
 TestSuite(dataset_npz, .init = open_ring, .fini = folder_remove);
 
+/* Loaders of these collections leave the matrix's values out; so does "auto". */
+Test(dataset_npz, values_of_the_matrix_are_weights_on_request_alone)
+{
+    float data[N_NODE];
+    for (int64_t node = 0; node < N_NODE; node++) {
+        data[node] = 0.5f * (float)(node % 7);
+    }
+    fixture_f32("adj_data.npy", 1, (int64_t[]){N_NODE}, data);
+    fixture_zip("ring_graph.npz", members, 6);
+    struct job job = job_of_ring();
+    struct dataset dataset;
+    cr_assert_eq(dataset_load(&job, &dataset), STATUS_OK, "%s", status_reason());
+    cr_assert(!dataset.weighted && dataset.n_edge == 2 * N_NODE);
+    dataset_release(&dataset);
+    job.dataset.edge_weights = JOB_SWITCH_YES;
+    cr_assert_eq(dataset_load(&job, &dataset), STATUS_OK, "%s", status_reason());
+    cr_assert(dataset.weighted && dataset.symmetric && dataset.n_edge == 3 * N_NODE);
+    int64_t row = dataset.indptr[9]; /* 8, 9, 10: from 8 with the weight of 8 → 9, to 10 with that of 9 → 10 */
+    cr_assert(dataset.edge_weight[row] == 0.5f && dataset.edge_weight[row + 1] == 1.0f && dataset.edge_weight[row + 2] == 1.0f);
+    cr_assert_eq(dataset.strength[9], 2.5f);
+    dataset_release(&dataset);
+    data[3] = -1.0f;
+    fixture_f32("adj_data.npy", 1, (int64_t[]){N_NODE}, data);
+    fixture_zip("ring_graph.npz", members, 6);
+    fixture_refused(&job, STATUS_DATA, "ring_graph.npz:adj_data.npy: entry 3: weight -1", "finite float32 that is not negative");
+    fixture_f32("adj_data.npy", 1, (int64_t[]){N_NODE - 1}, data);
+    fixture_zip("ring_graph.npz", members, 6);
+    fixture_refused(&job, STATUS_DATA, "adj_data.npy: has 399 entries", "expected 400, the edges of");
+}
+
 Test(dataset_npz, an_archive_loads_with_reverse_edges)
 {
     struct job job = job_of_ring();

@@ -56,6 +56,29 @@ static struct dataset loaded(const char *root)
 
 TestSuite(dataset_ogb, .init = open_arxiv, .fini = folder_remove);
 
+/* An additional edge file, as the package's own reader calls it: one number per line of edge.csv.gz. */
+Test(dataset_ogb, a_table_of_weights_is_read_line_by_line)
+{
+    fixture_gz("arxiv/raw/edge_weight.csv.gz", "0.5\n2\n3e0\n");
+    struct dataset d = loaded("arxiv");
+    const float weights[] = {1.0f, 0.5f, 1.0f, 2.0f, 1.0f, 3.0f, 1.0f};
+    cr_assert(d.weighted && d.n_edge == 3 + 4);
+    cr_assert_arr_eq(d.edge_weight, weights, sizeof weights);
+    dataset_release(&d);
+    struct job job = job_of("arxiv");
+    fixture_gz("arxiv/raw/edge_weight.csv.gz", "0.5\n2\n");
+    fixture_refused(&job, STATUS_DATA, "edge_weight.csv.gz: ends after 2 lines", "expected more");
+    fixture_gz("arxiv/raw/edge_weight.csv.gz", "0.5\n2\n3\n4\n");
+    fixture_refused(&job, STATUS_DATA, "edge_weight.csv.gz: goes on after line 3", "expected that many edges");
+    fixture_gz("arxiv/raw/edge_weight.csv.gz", "0.5\n2,1\n3\n");
+    fixture_refused(&job, STATUS_DATA, "edge_weight.csv.gz: line 2: '2,1'", "expected 1 number");
+    fixture_gz("arxiv/raw/edge_weight.csv.gz", "0.5\n2\n-3\n");
+    fixture_refused(&job, STATUS_DATA, "edge_weight.csv.gz: edge 2: weight -3", "expected a finite float32");
+    job.dataset.edge_weights = JOB_SWITCH_YES;
+    fixture_remove("arxiv/raw/edge_weight.csv.gz");
+    fixture_refused(&job, STATUS_NO_INPUT, "edge_weight.csv.gz: no such file", "dataset.edge_weights");
+}
+
 Test(dataset_ogb, tables_load_as_stored)
 {
     struct dataset dataset = loaded("arxiv");
@@ -99,7 +122,8 @@ Test(dataset_ogb, arrays_load_like_tables)
 {
     static const char *const data[][2] = {{"edges.npy", "edge_index.npy"},
                                           {"nodes.npy", "num_nodes_list.npy"},
-                                          {"features.npy", "node_feat.npy"}};
+                                          {"features.npy", "node_feat.npy"},
+                                          {"weights.npy", "edge_weight.npy"}};
     static const char *const label[][2] = {{"labels.npy", "node_label.npy"}};
     fixture_i64("edges.npy", 2, (int64_t[]){2, 3}, (int64_t[]){0, 1, 2, 1, 2, 3});
     fixture_i64("nodes.npy", 1, (int64_t[]){1}, (int64_t[]){4});
@@ -117,6 +141,11 @@ Test(dataset_ogb, arrays_load_like_tables)
     cr_assert_arr_eq(dataset.labels, tables_dataset.labels, 4 * sizeof(int32_t));
     dataset_release(&dataset);
     dataset_release(&tables_dataset);
+    fixture_f32("weights.npy", 1, (int64_t[]){3}, (float[]){4, 5, 6});
+    fixture_zip("arxiv/raw/data.npz", data, 4);
+    dataset = loaded("arxiv");
+    cr_assert(dataset.weighted && dataset.strength[1] == 5 && dataset.strength[3] == 7);
+    dataset_release(&dataset);
 }
 
 static void bad(enum status status, const char *where, const char *expected)

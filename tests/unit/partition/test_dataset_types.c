@@ -126,9 +126,9 @@ Test(dataset_types, the_fingerprint_tells_types_apart)
     typed();
     struct job job = rgcn();
     struct dataset d = loaded(&job);
-    dataset_fingerprint(&d, one);
+    dataset_fingerprint(&d, true, one);
     d.edge_type[0] = 0;
-    dataset_fingerprint(&d, other);
+    dataset_fingerprint(&d, true, other);
     cr_assert_str_neq(one, other);
     dataset_release(&d);
 }
@@ -240,6 +240,10 @@ Test(dataset_types, the_types_features_stand_side_by_side_and_a_type_without_any
                               0, 5, 0, 0, 0, 0, 0, /**/ 0, 0, 0, 0, 0, 0, 1, /**/ 0, 0, 0, 8, 0, 0, 0};
     cr_assert_eq(d.n_feature, 7);
     cr_assert_eq(d.feature_indptr[6], 8);
+    cr_assert(d.embedded.n_run == 1 && d.embedded.run[0].begin == 5 && d.embedded.run[0].end == 7);
+    for (int v = 0; v < 6; v++) {
+        cr_assert_eq(dataset_is_embedded(&d, v), v == 2 || v == 4);
+    }
     features_are(&d, expected);
     dataset_release(&d);
     job.dataset.normalize_features = JOB_NORMALIZE_ROW;
@@ -274,6 +278,7 @@ Test(dataset_types, a_typed_graph_without_any_features_has_a_column_per_node)
         identity[v * 6 + v] = 1;
     }
     features_are(&d, identity);
+    cr_assert(d.embedded.n_run == 1 && d.embedded.run[0].begin == 0 && d.embedded.run[0].end == 6);
     dataset_release(&d);
 }
 

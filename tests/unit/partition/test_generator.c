@@ -80,9 +80,9 @@ Test(generator, the_same_seed_gives_the_same_bits_for_any_number_of_threads)
         job.dataset.seed = 2;
         struct dataset other = loaded(&job);
         char prints[3][33];
-        dataset_fingerprint(&one, prints[0]);
-        dataset_fingerprint(&three, prints[1]);
-        dataset_fingerprint(&other, prints[2]);
+        dataset_fingerprint(&one, true, prints[0]);
+        dataset_fingerprint(&three, true, prints[1]);
+        dataset_fingerprint(&other, true, prints[2]);
         cr_assert_str_eq(prints[0], prints[1]);
         cr_assert_str_neq(prints[0], prints[2]);
         size_t n_node = (size_t)one.n_node;

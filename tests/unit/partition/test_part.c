@@ -1,5 +1,6 @@
 /* Parts against the graph they were cut from: no edge, row or feature lost, doubled or moved. */
 #include "partition/part.h"
+#include "partition/reach.h"
 #include "protocol/memory.h"
 #include "tests/support/tiny_graph.h"
 
@@ -28,7 +29,7 @@ static void reverse(struct partition *partition)
     }
 }
 
-static void cut_open(const struct tiny_graph *graph, int n_part, int method, struct cut *cut)
+static void cut_open(const struct tiny_graph *graph, int n_part, int method, int n_level, struct cut *cut)
 {
     struct job job;
     job_defaults(&job);
@@ -38,6 +39,11 @@ static void cut_open(const struct tiny_graph *graph, int n_part, int method, str
     cut->dataset = tiny_build(graph);
     cr_assert_eq(partition_build(&cut->dataset, &job, &cut->partition), STATUS_OK, "%s", status_reason());
     reverse(&cut->partition);
+    if (n_level > 0) {
+        struct reach reach;
+        cr_assert_eq(reach_build(&cut->dataset, n_level, &reach), STATUS_OK);
+        cr_assert_eq(reach_order(&reach, &cut->partition), STATUS_OK);
+    }
     cut->bytes = calloc((size_t)n_part, sizeof *cut->bytes);
     cut->n_bytes = calloc((size_t)n_part, sizeof *cut->n_bytes);
     cut->part = calloc((size_t)n_part, sizeof *cut->part);
@@ -60,7 +66,7 @@ static void cut_close(struct cut *cut)
     tiny_release(&cut->dataset);
 }
 
-/* All kinds of graph, typed ones among them, each with K = 1, 2, 3, 7 and two methods. */
+/* All kinds of graph, typed and weighted ones among them, each with K = 1, 2, 3, 7 and two methods, some ordered by hop. */
 static void for_every_cut(void (*check)(struct cut *cut))
 {
     const int n_parts[] = {1, 2, 3, 7};
@@ -69,6 +75,7 @@ static void for_every_cut(void (*check)(struct cut *cut))
                                    .n_draw = kind % 4 == 3 ? 700 : 120,
                                    .symmetric = kind < 16 && kind & 1,
                                    .n_relation = kind < 16 ? 0 : kind - 12,
+                                   .weighted = kind < 16 && kind % 5 > 2,
                                    .loops = kind & 2,
                                    .multi_label = kind & 4,
                                    .features = (enum tiny_features)(kind / 4 % 4),
@@ -76,7 +83,7 @@ static void for_every_cut(void (*check)(struct cut *cut))
         for (int k = 0; k < 4; k++) {
             for (int m = 0; m < 2; m++) {
                 struct cut cut;
-                cut_open(&graph, n_parts[k], m == 0 ? JOB_METHOD_BLOCK : JOB_METHOD_RANDOM, &cut);
+                cut_open(&graph, n_parts[k], m == 0 ? JOB_METHOD_BLOCK : JOB_METHOD_RANDOM, m * (kind % 4), &cut);
                 check(&cut);
                 cut_close(&cut);
             }
@@ -136,18 +143,21 @@ static float weight_of(const struct dataset *d, uint32_t to, uint16_t type)
 
 static void weights_fit(struct cut *cut)
 {
-    bool typed = cut->dataset.n_relation > 0;
+    bool typed = cut->dataset.n_relation > 0, weighted = cut->dataset.weighted;
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         for (int p = 0; p < cut->partition.n_part; p++) {
             cr_assert_eq(cut->part[p].n_relation, cut->dataset.n_relation);
             for (int j = 0; j < cut->partition.n_part; j++) {
                 const struct part_block *b = &cut->part[p].block[d][j];
-                cr_assert((b->types != NULL) == typed && (b->weights != NULL) == typed);
-                for (int64_t r = 0; r < b->n_row && typed; r++) {
+                cr_assert((b->types != NULL) == typed && (b->weights != NULL) == (typed || weighted));
+                for (int64_t r = 0; r < b->n_row && b->weights != NULL; r++) {
                     uint32_t own = cut->part[p].node[b->rows != NULL ? b->rows[r] : r];
                     for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) {
-                        uint32_t to = d == PART_DIRECTION_IN ? own : payload_node(cut, d, p, j, b->cols[i]);
-                        cr_assert_eq(b->weights[i], weight_of(&cut->dataset, to, b->types[i]));
+                        uint32_t other = payload_node(cut, d, p, j, b->cols[i]);
+                        uint32_t from = d == PART_DIRECTION_IN ? other : own, to = d == PART_DIRECTION_IN ? own : other;
+                        float expected = typed ? weight_of(&cut->dataset, to, b->types[i])
+                                               : cut->dataset.edge_weight[tiny_edge(&cut->dataset, from, to)];
+                        cr_assert_eq(b->weights[i], expected);
                     }
                 }
             }
@@ -155,7 +165,7 @@ static void weights_fit(struct cut *cut)
     }
 }
 
-Test(part, typed_edges_weigh_one_over_their_destinations_edges_of_that_relation_in_both_directions)
+Test(part, edges_weigh_what_the_graph_says_or_one_over_their_destinations_edges_of_that_relation_in_both_directions)
 {
     for_every_cut(weights_fit);
 }
@@ -176,13 +186,15 @@ static void lists_mirror(struct cut *cut)
                     uint32_t v = payload_node(cut, d, p, j, c);
                     cr_assert_eq(b->degree[c], cut->dataset.indptr[v + 1] - cut->dataset.indptr[v]);
                     cr_assert_eq(b->node[c], v);
+                    cr_assert((b->strength != NULL) == cut->dataset.weighted);
+                    cr_assert(b->strength == NULL || b->strength[c] == cut->dataset.strength[v]);
                 }
             }
         }
     }
 }
 
-Test(part, send_lists_mirror_payloads_and_carry_the_nodes_and_degrees_of_their_rows)
+Test(part, send_lists_mirror_payloads_and_carry_the_nodes_degrees_and_strengths_of_their_rows)
 {
     for_every_cut(lists_mirror);
 }
@@ -257,6 +269,34 @@ Test(part, every_node_has_one_owner_with_its_labels_split_and_features_as_float3
     for_every_cut(nodes_and_rows);
 }
 
+/* What it says of the features, as whole rows. */
+static void typed_rows(struct cut *cut)
+{
+    const struct dataset *d = &cut->dataset;
+    int64_t n_embedded = 0;
+    for (int p = 0; p < cut->partition.n_part; p++) {
+        const struct part *part = &cut->part[p];
+        size_t n = (size_t)(part->n_own * d->n_feature);
+        float *rows = calloc(n, sizeof *rows), *expected = calloc(n, sizeof *expected);
+        dataset_feature_rows(d, part->node, part->n_own, expected);
+        for (int64_t r = 0; r < part->n_own; r++) {
+            for (int64_t i = part->feature_indptr[r]; i < part->feature_indptr[r + 1]; i++) {
+                rows[r * d->n_feature + embedded_column(&part->embedded, part->feature_indices[i])] = part->feature_data[i];
+            }
+        }
+        for (int64_t k = 0; k < part->n_embedded; k++) {
+            cr_assert(part->node[part->embedded_rows[k]] % 3 == 1);
+            rows[part->embedded_rows[k] * d->n_feature + part->embedded_columns[k]] = 1.0f;
+        }
+        cr_assert_arr_eq(rows, expected, n * sizeof *rows);
+        cr_assert(part->n_feature == d->n_feature && part->n_shared == 2 && part->features_typed);
+        n_embedded += part->n_embedded;
+        free(rows);
+        free(expected);
+    }
+    cr_assert_eq(n_embedded, 12, "nodes 1, 4, … 34");
+}
+
 static void sizes_agree(struct cut *cut)
 {
     int n_part = cut->partition.n_part;
@@ -269,6 +309,7 @@ static void sizes_agree(struct cut *cut)
         cr_assert_eq(sizes[p].n_bytes, (int64_t)cut->n_bytes[p]);
         cr_assert_eq(sizes[p].n_feature_value, part->feature_indptr != NULL ? part->feature_indptr[part->n_own]
                                                                             : part->n_own * part->n_feature);
+        cr_assert_eq(sizes[p].n_embedded, part->n_embedded);
         for (int j = 0; j < n_part; j++) {
             n_edge += part->block[PART_DIRECTION_IN][j].n_edge;
             cr_assert_eq(sizes[p].n_block_edge[j], part->block[PART_DIRECTION_IN][j].n_edge);
@@ -286,12 +327,57 @@ Test(part, the_sizes_planned_are_the_sizes_encoded)
     for_every_cut(sizes_agree);
 }
 
+static void levels_agree(struct cut *cut)
+{
+    int n_part = cut->partition.n_part, n_level = cut->partition.n_level;
+    struct part_sizes *sizes;
+    cr_assert_eq(part_sizes_build(&cut->dataset, &cut->partition, &sizes), STATUS_OK);
+    for (int p = 0; p < n_part; p++) {
+        const struct part *part = &cut->part[p];
+        cr_assert_eq(part->n_level, n_level);
+        for (int l = 0; l < n_level; l++) {
+            cr_assert_eq(sizes[p].n_own_level[l], part_rows_own(part, l));
+            for (int d = 0; d < PART_DIRECTION_N; d++) {
+                cr_assert_eq(sizes[p].n_edge_level[d][l], part_edges(part, (enum part_direction)d, l));
+                for (int j = 0; j < n_part; j++) {
+                    int64_t taken = p == j ? 0 : part_rows_taken(part, (enum part_direction)d, j, l);
+                    cr_assert_eq(sizes[p].n_payload_level[d][l * n_part + j], taken);
+                    cr_assert_eq(part_rows_given(&cut->part[j], (enum part_direction)d, p, l), taken);
+                }
+            }
+        }
+        for (int64_t r = 0; r < part->n_own && n_level > 0; r++) {
+            for (int l = 0; l < n_level; l++) {
+                cr_assert_eq(r < part_rows_own(part, l), cut->partition.hop[part->node[r]] <= l);
+            }
+        }
+    }
+    part_sizes_release(sizes, n_part);
+}
+
+Test(part, both_ends_count_the_same_rows_on_every_level)
+{
+    for_every_cut(levels_agree);
+}
+
+Test(part, rows_with_a_column_of_their_own_are_told_apart_and_nothing_of_the_features_is_lost)
+{
+    const struct tiny_graph graph = {.n_node = 37, .n_draw = 120, .features = TINY_FEATURES_TYPED, .n_relation = 3, .seed = 4};
+    for (int n_part = 1; n_part < 9; n_part += 3) {
+        struct cut cut;
+        cut_open(&graph, n_part, JOB_METHOD_RANDOM, 2, &cut);
+        typed_rows(&cut);
+        sizes_agree(&cut);
+        cut_close(&cut);
+    }
+}
+
 Test(part, encoding_twice_gives_the_same_bytes)
 {
     struct tiny_graph graph = {.n_node = 60, .n_draw = 400, .seed = 3};
     struct cut a, b;
-    cut_open(&graph, 3, JOB_METHOD_RANDOM, &a);
-    cut_open(&graph, 3, JOB_METHOD_RANDOM, &b);
+    cut_open(&graph, 3, JOB_METHOD_RANDOM, 2, &a);
+    cut_open(&graph, 3, JOB_METHOD_RANDOM, 2, &b);
     for (int p = 0; p < 3; p++) {
         cr_assert_eq(a.n_bytes[p], b.n_bytes[p]);
         cr_assert_eq(memcmp(a.bytes[p], b.bytes[p], a.n_bytes[p]), 0);
@@ -305,7 +391,7 @@ Test(part, long_rows_come_out_ascending)
     /* part_open checks the order; rows of some 350 columns take the radix sort. */
     struct tiny_graph graph = {.n_node = 700, .n_draw = 400000, .symmetric = true, .seed = 9};
     struct cut cut;
-    cut_open(&graph, 2, JOB_METHOD_RANDOM, &cut);
+    cut_open(&graph, 2, JOB_METHOD_RANDOM, 0, &cut);
     cr_assert_gt(cut.part[0].block[0][0].n_edge / cut.part[0].n_own, 100);
     cut_close(&cut);
 }
@@ -315,7 +401,7 @@ Test(part, encoding_gives_back_all_memory_but_the_bytes)
     struct tiny_graph graph = {.n_node = 60, .n_draw = 400, .seed = 3};
     struct cut cut;
     int64_t before = memory_now(MEMORY_N);
-    cut_open(&graph, 3, JOB_METHOD_BLOCK, &cut);
+    cut_open(&graph, 3, JOB_METHOD_BLOCK, 0, &cut);
     cut_close(&cut);
     cr_assert_eq(memory_now(MEMORY_N), before);
 }

@@ -1,5 +1,6 @@
 /* Encoded parts that are not what they say: each is refused, and the reason names the place and what was expected. */
 #include "partition/part_format.h"
+#include "partition/reach.h"
 #include "protocol/memory.h"
 #include "tests/support/tiny_graph.h"
 
@@ -12,7 +13,7 @@
 static char *bytes; /* part 1 of 3 of a directed graph with sparse features, 64-byte aligned */
 static size_t n_bytes;
 
-static void encode(const struct tiny_graph *graph)
+static void encode_ordered(const struct tiny_graph *graph, int n_level)
 {
     struct job job;
     struct partition partition;
@@ -23,6 +24,11 @@ static void encode(const struct tiny_graph *graph)
     job.partition.method = JOB_METHOD_RANDOM;
     snprintf(job.partition.cache, sizeof job.partition.cache, "off");
     cr_assert_eq(partition_build(&dataset, &job, &partition), STATUS_OK);
+    if (n_level > 0) {
+        struct reach reach;
+        cr_assert_eq(reach_build(&dataset, n_level, &reach), STATUS_OK);
+        cr_assert_eq(reach_order(&reach, &partition), STATUS_OK);
+    }
     cr_assert_eq(part_encode(&dataset, &partition, 1, &encoded, &n_bytes), STATUS_OK);
     bytes = aligned_alloc(PART_ALIGN, (n_bytes + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN);
     memcpy(bytes, encoded, n_bytes);
@@ -31,9 +37,21 @@ static void encode(const struct tiny_graph *graph)
     tiny_release(&dataset);
 }
 
+static void encode(const struct tiny_graph *graph)
+{
+    encode_ordered(graph, 0);
+}
+
 static void encode_directed(void)
 {
     struct tiny_graph graph = {.n_node = 30, .n_draw = 200, .features = TINY_FEATURES_SPARSE, .seed = 5};
+    encode(&graph);
+}
+
+static void encode_typed(void)
+{
+    free(bytes);
+    struct tiny_graph graph = {.n_node = 60, .n_draw = 200, .features = TINY_FEATURES_TYPED, .n_relation = 2, .seed = 6};
     encode(&graph);
 }
 
@@ -116,7 +134,7 @@ Test(part_open, a_header_that_cannot_be_is_refused_by_what_it_says)
     const uint32_t one = 1, ff = UINT32_MAX;
     const uint8_t three = 3;
     broken_at(HEADER(magic), "TRNDPARA", 8, "expected the magic word TRNDPART");
-    broken_at(HEADER(version), &one, 4, "version 1 with 25 sections, expected version 4 with 25");
+    broken_at(HEADER(version), &one, 4, "version 1 with 33 sections, expected version 7 with 33");
     broken_at(HEADER(part), &ff, 4, "a part number below the number of parts");
     broken_at(HEADER(n_part), &ff, 4, "a part number below the number of parts");
     broken_i64(HEADER(n_own), 31, "1 to n_node own rows");
@@ -133,7 +151,7 @@ Test(part_open, a_header_that_cannot_be_is_refused_by_what_it_says)
     broken_i64(HEADER(total[0].n_row), -8, "rows, columns and edges in all that fit the bytes");
     broken_i64(HEADER(total[1].n_edge), INT64_MAX, "rows, columns and edges in all that fit the bytes");
     broken_i64(HEADER(total[1].n_edge), 3, "counts that fit the bytes");
-    broken_i64(HEADER(section[3].offset), 64, "section 'labels': expected");
+    broken_i64(HEADER(section[PART_SECTION_LABELS].offset), 64, "section 'labels': expected");
     bytes[8 + HEADER(n_split)] ^= 1;
     refused(part_open(bytes, n_bytes, &part), "header: the checksum does not fit the bytes");
 }
@@ -164,8 +182,30 @@ Test(part_open, rows_out_of_range_are_refused_by_section_and_entry)
     broken_i64(entry(PART_SECTION_FEATURE_INDPTR, -1), 1, "the number of stored values last");
     broken_i64(entry(PART_SECTION_FEATURE_INDPTR, 2), -5, "entry 2: expected ends of rows that do not fall");
     broken_i64(entry(PART_SECTION_FEATURE_INDPTR, 2), INT64_MAX, "entry 2: expected ends of rows that do not fall");
-    broken_u32(PART_SECTION_FEATURE_INDICES, -1, 3, "expected ascending columns below n_feature");
+    broken_u32(PART_SECTION_FEATURE_INDICES, -1, 3, "expected ascending columns below those that all nodes share");
     broken_u32(PART_SECTION_FEATURE_DATA, 0, 0x7f800000, "section 'feature data', entry 0: expected a finite number");
+}
+
+Test(part_open, embedded_rows_that_do_not_fit_are_refused_by_section_and_entry)
+{
+    broken_i64(HEADER(n_embedded), 1, "at most n_own embedded rows, in runs of columns of sparse features");
+    broken_i64(HEADER(n_embedded_run), 1, "counts that fit the bytes");
+    encode_typed();
+    const struct part_header *header = (const void *)bytes;
+    const uint32_t *rows = (const void *)(bytes + header->section[PART_SECTION_EMBEDDED_ROWS].offset);
+    cr_assert_geq(header->n_embedded, 2);
+    broken_i64(HEADER(n_embedded), -1, "at most n_own embedded rows");
+    broken_i64(HEADER(n_embedded), 61, "at most n_own embedded rows");
+    broken_i64(HEADER(n_embedded_run), INT64_MAX, "at most n_own embedded rows");
+    broken_i64(entry(PART_SECTION_EMBEDDED_RUNS, 0), -1, "section 'embedded runs', entry 0: expected ascending runs");
+    broken_i64(entry(PART_SECTION_EMBEDDED_RUNS, 0), 21, "section 'embedded runs', entry 0: expected ascending runs");
+    broken_i64(entry(PART_SECTION_EMBEDDED_RUNS, 0) + 8, INT64_MAX, "section 'embedded runs', entry 0: expected ascending runs");
+    broken_u32(PART_SECTION_EMBEDDED_ROWS, -1, 60, "expected ascending own rows below n_own");
+    broken_u32(PART_SECTION_EMBEDDED_COLUMNS, 1, 0, "section 'embedded columns', entry 1: expected a column in one of the runs");
+    broken_u32(PART_SECTION_EMBEDDED_COLUMNS, 0, 21, "section 'embedded columns', entry 0: expected a column in one of the runs");
+    broken_u32(PART_SECTION_EMBEDDED_ROWS, 1, rows[0], "entry 1: expected ascending own rows");
+    uint32_t row = rows[0] > 0 ? rows[0] - 1 : rows[0] + 1;
+    broken_u32(PART_SECTION_EMBEDDED_ROWS, 0, row, "entry 0: expected a row without entries in shared columns");
 }
 
 Test(part_open, blocks_that_do_not_fit_are_refused_by_section_and_block)
@@ -209,6 +249,26 @@ Test(part_open, dense_features_and_label_rows_must_be_finite_but_unknown_labels_
     broken_u32(PART_SECTION_FEATURES, -1, 0x7fc00000, "section 'features', entry");
 }
 
+Test(part_open, weights_and_strengths_that_are_not_finite_or_negative_are_refused)
+{
+    const uint8_t one = 1, two = 2;
+    broken_at(HEADER(weighted), &two, 1, "weighted, or typed, or neither");
+    broken_at(HEADER(weighted), &one, 1, "counts that fit the bytes");
+    free(bytes);
+    struct part part;
+    struct tiny_graph graph = {.n_node = 30, .n_draw = 400, .weighted = true, .seed = 5};
+    encode(&graph);
+    cr_assert_eq(part_open(bytes, n_bytes, &part), STATUS_OK, "%s", status_reason());
+    cr_assert(part.weighted && part.strength != NULL);
+    part_release(&part);
+    broken_u32(PART_SECTION_IN_WEIGHTS, 2, 0x7fc00000, "section 'in weights', entry 2: expected a finite number that is not negative");
+    broken_u32(PART_SECTION_OUT_WEIGHTS, 0, 0xbf800000, "section 'out weights', entry 0: expected a finite number that is not negative");
+    broken_u32(PART_SECTION_STRENGTH, 1, 0x7f800000, "section 'strength', entry 1: expected a finite number that is not negative");
+    broken_u32(PART_SECTION_IN_STRENGTH, 0, 0xbf800000, "section 'in strength', entry 0: expected");
+    broken_u32(PART_SECTION_OUT_STRENGTH, -1, 0x7f800000, "section 'out strength', entry");
+    broken_i64(HEADER(n_relation), 3, "weighted, or typed, or neither");
+}
+
 Test(part_open, types_and_weights_out_of_range_or_order_are_refused)
 {
     const uint16_t four = 4;
@@ -236,4 +296,47 @@ Test(part_open, types_and_weights_out_of_range_or_order_are_refused)
     broken_i64(HEADER(n_relation), 0, "counts that fit the bytes");
     const uint8_t one = 1;
     broken_at(HEADER(symmetric), &one, 1, "none where the graph is symmetric");
+}
+
+/* A directed graph of few edges: rows of every hop, and some of none. */
+static void encode_by_hop(void)
+{
+    free(bytes);
+    struct tiny_graph graph = {.n_node = 60, .n_draw = 90, .seed = 9};
+    encode_ordered(&graph, 3);
+}
+
+Test(part_open, levels_that_do_not_fit_the_rows_are_refused)
+{
+    const int64_t none[3] = {0, 0, 0};
+    struct part part;
+    encode_by_hop();
+    cr_assert_eq(part_open(bytes, n_bytes, &part), STATUS_OK, "%s", status_reason());
+    int64_t training = part_rows_own(&part, 0), all = part.n_own, q = 0;
+    cr_assert(training > 0 && part_rows_own(&part, 1) > training && part_rows_own(&part, 2) < all);
+    const struct part_block *b = part.block[PART_DIRECTION_IN];
+    while (q == 1 || b[q].n_row == 0 || b[q].rows[0] >= training) {
+        q++; /* some training row here has an edge from there */
+    }
+    part_release(&part);
+    broken_i64(HEADER(n_level), 17, "at most 16 levels");
+    broken_i64(HEADER(n_level), -1, "at most 16 levels");
+    broken_i64(HEADER(n_level), 2, "counts that fit the bytes");
+    broken_i64(entry(PART_SECTION_IN_LEVELS, 3), training + 1, "expected the training rows on level 0");
+    broken_i64(entry(PART_SECTION_OUT_LEVELS, 3), training + 1, "part 1: expected the same own rows in both directions");
+    broken_i64(entry(PART_SECTION_IN_LEVELS, 4), training - 1, "part 1: expected counts that do not fall, within the rows there are");
+    broken_i64(entry(PART_SECTION_IN_LEVELS, 0), -1, "part 0: expected counts that do not fall, within the rows there are");
+    broken_i64(entry(PART_SECTION_IN_LEVELS, 5), all + 1, "counts that do not fall, within the rows there are");
+    broken_at(entry(PART_SECTION_IN_LEVELS, 3 * q), none, sizeof none, "expected no edge that skips a hop");
+}
+
+Test(part_open, every_byte_of_a_part_with_levels_counts)
+{
+    struct part part;
+    encode_by_hop();
+    for (size_t i = 0; i < n_bytes; i++) {
+        bytes[i] ^= 0x10;
+        cr_assert_eq(part_open(bytes, n_bytes, &part), STATUS_DATA, "byte %zu of %zu may be anything", i, n_bytes);
+        bytes[i] ^= 0x10;
+    }
 }

@@ -176,6 +176,8 @@ Test(job, rules_across_keys_name_the_place_of_the_key_that_breaks_them)
     REFUSED("[dataset]\ngenerator = \"sbm\"\nclasses = 3\nlabels_per_node = 4\n", "job.toml:4:19:", "dataset.classes");
     SETTING_REFUSED("dataset.path=x", "job.toml:2:13:", "both given");
     SETTING_REFUSED("name=a/b", "--set name: ", "fit for a folder");
+    REFUSED("[model]\nkind = \"sage\"\n[dataset]\npath = \"x\"\nedge_weights = \"yes\"\n", "job.toml:5:16:",
+            "expected model.kind = \"gcn\", \"appnp\" or \"sgc\"");
 }
 
 #define REMARKED(text, ...)                                                   \
@@ -195,6 +197,8 @@ Test(job, a_key_that_means_nothing_beside_another_is_remarked_on_with_both)
              "job.toml:5:9: model.alpha is not used: model.kind is \"gcn\", and it goes with \"appnp\"\n");
     REMARKED("[dataset]\npath = \"x\"\nnodes = 5\n", "job.toml:3:9: dataset.nodes is not used: dataset.generator is \"none\", and "
                                                      "it goes with \"sbm\" or \"rmat\"\n");
+    REMARKED("[dataset]\ngenerator = \"karate\"\nedge_weights = \"yes\"\n",
+             "job.toml:3:16: dataset.edge_weights is not used: dataset.generator is \"karate\", and it goes with \"none\"\n");
     REMARKED(GRAPH "[train]\nmomentum = 0.9\nlr_step = 9\n",
              "job.toml:4:12: train.momentum is not used: train.optimizer is \"adam\", and it goes with \"sgd\"\n"
              "job.toml:5:11: train.lr_step is not used: train.lr_schedule is \"constant\", and it goes with \"step\"\n");

@@ -65,6 +65,9 @@ Test(job_describe, every_job_file_in_configs_is_a_good_one)
     cr_assert_geq(files.gl_pathc, 10);
     for (size_t i = 0; i < files.gl_pathc; i++) {
         static struct job job;
+        if (strcmp(files.gl_pathv[i], "configs/trainerd.toml") == 0) { /* the daemon's own */
+            continue;
+        }
         cr_expect_eq(job_load(files.gl_pathv[i], NULL, 0, &job), STATUS_OK, "%s", status_reason());
     }
     globfree(&files);

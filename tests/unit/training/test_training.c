@@ -26,7 +26,8 @@ TestSuite(training, .init = folder_make, .fini = folder_remove);
 static int32_t owner[FAKE_N_NODE] = {1, 0, 1, 0, 1, 0};
 static int64_t part_begin[] = {0, 3, 6};
 static uint32_t order[FAKE_N_NODE] = {5, 1, 3, 0, 4, 2};
-static const struct partition partition = {2, FAKE_N_NODE, owner, part_begin, order};
+static const struct partition partition = {
+    .n_part = 2, .n_node = FAKE_N_NODE, .owner = owner, .part_begin = part_begin, .order = order};
 
 static struct run *open_run(const char *name, const char *train_keys)
 {
@@ -355,6 +356,36 @@ Test(training, an_optimizer_without_moments_saves_and_restores_none)
     struct run *second = resume_run("two", EPOCHS "optimizer = \"sgd\"\n");
     cr_assert_str_eq(second->fleet.said, "pp", "weights and best weights");
     close_run(second);
+}
+
+/* Part 0 has two floats of embeddings, part 1 one. */
+Test(training, embeddings_are_saved_behind_the_weights_part_after_part_and_go_back_to_their_parts)
+{
+    static const int64_t n_embedding[] = {2, 1};
+    const float present[4] = {0.5f, -1.0f, 8.0f, 0.0f}, best[4] = {3.0f, 4.0f, 5.0f, 0.0f};
+    struct run *first = open_run("two", EPOCHS "optimizer = \"sgd\"\n");
+    first->fleet.has_moments = false;
+    first->training.n_embedding = n_embedding;
+    memcpy(first->fleet.embeddings[0], present, sizeof present);
+    memcpy(first->fleet.embeddings[3], best, sizeof best);
+    first->fleet.signal_at = 3;
+    cr_assert_eq(training_run(&first->training), STATUS_INTERRUPTED, "%s", status_reason());
+    cr_assert_eq(training_n_weight(&first->training), FAKE_N_WEIGHT + 3);
+    cr_assert_not_null(strstr(first->fleet.said, "gGGgGG"), "%s", first->fleet.said);
+    close_run(first);
+
+    struct run *other = open_run("other", EPOCHS "optimizer = \"sgd\"\n");
+    struct checkpoint checkpoint;
+    cr_assert_eq(checkpoint_load(folder_path("two/checkpoint"), INT64_MAX, &checkpoint), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(training_resume(&other->training, &checkpoint), STATUS_DATA);
+    cr_assert(strstr(status_reason(), "has 8 weights: expected 5"), "%s", status_reason());
+    other->training.n_embedding = n_embedding;
+    cr_assert_eq(training_resume(&other->training, &checkpoint), STATUS_OK, "%s", status_reason());
+    cr_assert_str_eq(other->fleet.said, "pPPpPP");
+    cr_assert_arr_eq(other->fleet.embeddings[0], present, 3 * sizeof *present);
+    cr_assert_arr_eq(other->fleet.embeddings[3], best, 3 * sizeof *best);
+    checkpoint_release(&checkpoint);
+    close_run(other);
 }
 
 Test(training, another_graph_or_partition_is_not_resumed)

@@ -274,6 +274,7 @@ static const char *const models[] = {
     "kind = \"gat\"\nheads = 2\nout_heads = 2\nlayers = 3\nresidual = true\ndropout = 0.5\nactivation = \"elu\"",
     "kind = \"gatv2\"\nheads = 2\nlayers = 3\ndropout = 0.5\nattention_dropout = 0.5",
     "kind = \"transformer\"\nheads = 2\nlayers = 3\nnorm = \"layer\"\nactivation = \"gelu\"",
+    "kind = \"agnn\"\nsteps = 4\nlayers = 3\ndropout = 0.5\nattention_dropout = 0.5",
     "kind = \"gcn\"\nlayers = 4\nlinear_layers = 2",
     "kind = \"rgcn\"\nlayers = 3\ndropout = 0.5\nresidual = true",
     "kind = \"rgcn\"\nlayers = 3\nbases = 2\nnorm = \"layer\"",

@@ -11,7 +11,7 @@ static const char sage[] = "kind = \"sage\"\nlayers = 3\nhidden = 256\ndropout =
 static const char gat[] = "kind = \"gat\"\nlayers = 3\nhidden = 64\nheads = 4\ndropout = 0.5\nattention_dropout = 0.5";
 static const char gcn[] = "kind = \"gcn\"\nlayers = 3\nhidden = 256\ndropout = 0.5";
 
-static struct memory_need need(const char *model, int64_t degree, int n_rank, int prefetch, const char *recompute)
+static struct memory_need need_of(const char *model, int64_t n_feature, int64_t degree, int n_rank, int prefetch, const char *recompute)
 {
     static int64_t rows[N_PART][N_PART];
     static struct part_sizes sizes[N_PART];
@@ -22,8 +22,13 @@ static struct memory_need need(const char *model, int64_t degree, int n_rank, in
         sizes[p] = (struct part_sizes){.n_own = N_OWN, .n_edge = degree * N_OWN, .n_bytes = degree * N_OWN * 4,
                                        .n_payload = {rows[p], rows[p]}};
     }
-    const struct memory_parts parts = {.n_part = N_PART, .sizes = sizes, .n_feature = 32, .n_class = 8};
+    const struct memory_parts parts = {.n_part = N_PART, .sizes = sizes, .n_feature = n_feature, .n_class = 8};
     return memory_need(&parts, model, n_rank, prefetch, recompute);
+}
+
+static struct memory_need need(const char *model, int64_t degree, int n_rank, int prefetch, const char *recompute)
+{
+    return need_of(model, 32, degree, n_rank, prefetch, recompute);
 }
 
 static void expect_falls(const char *model, const char *recompute)
@@ -67,4 +72,16 @@ Test(memory_figures, gat_sends_five_percent_more_than_its_rows_there_and_their_g
     cr_expect_leq((double)travels.n_wire, 1.05 * (double)travels.n_wire_least, "%.3f",
                   (double)travels.n_wire / (double)travels.n_wire_least);
     cr_expect_eq(travels.n_wire, need(gat, 100, 8, 0, "never").n_wire, "what is made again is not sent again");
+}
+
+/* Present, gradient, best and Adam's two, of 64 floats; the weights behind them come on top. */
+Test(memory_figures, embeddings_of_all_nodes_take_an_eighth_on_each_of_eight_workers)
+{
+    static const char narrow[] = "kind = \"gcn\"\nhidden = 64";
+    const int64_t embeddings = (int64_t)5 * N_PART * N_OWN * 64 * 4;
+    struct memory_need one = need_of(narrow, 0, 20, 1, 1, "never"), eight = need_of(narrow, 0, 20, 8, 1, "never");
+    cr_expect_geq(one.parameters, embeddings);
+    cr_expect_leq(one.parameters, embeddings + (1 << 16));
+    cr_expect_geq(eight.parameters, embeddings / 8);
+    cr_expect_leq(eight.parameters, embeddings / 8 + (1 << 16));
 }

@@ -1,0 +1,22 @@
+/* out = each row of x times a number of its own. */
+#include "models/ops/ops.h"
+
+/* y_r = s_r x_r */
+void op_row_scale_forward(const struct op_call *call)
+{
+    call->device->ops->rows_multiply(call->device, call->n, call->program->value[call->op->out].width, call->in[1],
+                                     call->in[0], false, call->out);
+}
+
+/* dx_r = s_r dy_r · ds_r = ⟨dy_r, x_r⟩ */
+void op_row_scale_backward(const struct op_call *call)
+{
+    const struct device_ops *ops = call->device->ops;
+    int64_t f = call->program->value[call->op->out].width;
+    if (call->grad_in[1] != NULL) {
+        ops->rows_dot(call->device, call->n, f, call->grad_out, call->in[0], call->add[1], call->grad_in[1]);
+    }
+    if (call->grad_in[0] != NULL) {
+        ops->rows_multiply(call->device, call->n, f, call->in[1], call->grad_out, call->add[0], call->grad_in[0]);
+    }
+}

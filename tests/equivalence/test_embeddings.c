@@ -1,0 +1,117 @@
+/* Embeddings that live with the parts against the same weights in every worker, and what they cost. */
+#include "tests/equivalence/cluster.h"
+#include "tests/support/folder.h"
+#include "tests/support/tolerance.h"
+#include "tests/support/typed_folder.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+TestSuite(embeddings, .init = folder_make, .fini = folder_remove);
+
+static void run(const char *data, int n_part, const char *model, int n_worker, const char *optimizer, struct cluster_result *out)
+{
+    char text[2048];
+    snprintf(text, sizeof text,
+             "[dataset]\npath = \"%s\"\n[partition]\nparts = %d\nmethod = \"file\"\nfile = \"%s/owner\"\ncache = \"off\"\n[model]\n%s\n"
+             "[train]\nepochs = 8\nlr = 0.01\nweight_decay = 5e-4\n%s\n[workers]\ncount = %d\nthreads = 1\n",
+             data, n_part, data, model, optimizer, n_worker);
+    cluster_run(text, out);
+    cr_assert_eq(out->exit_code, 0, "%s, %d workers: exit %d", data, n_worker, out->exit_code);
+}
+
+static const char rgcn[] = "kind = \"rgcn\"\nhidden = 16\ndropout = 0.3\ninput_dropout = 0.4";
+
+/* A type without features against one whose features say the same: the columns are then weights like all others. */
+static void expect_as_given(const char *model, const char *optimizer)
+{
+    struct cluster_result given, own;
+    run(folder_path("given"), 4, model, 1, optimizer, &given);
+    run(folder_path("own"), 4, model, 2, optimizer, &own);
+    cr_assert(given.n_embedding == 0 && own.n_embedding > 0);
+    cr_expect_arr_eq(own.loss, given.loss, sizeof own.loss, "%s, %s", model, optimizer);
+    cr_expect_arr_eq(own.logits, given.logits, (size_t)own.n_logit * sizeof(float), "%s, %s", model, optimizer);
+    cluster_release(&given);
+    cluster_release(&own);
+}
+
+Test(embeddings, give_the_bits_of_a_weight_that_every_worker_holds)
+{
+    typed_folder_write(folder_path("given"), &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 4, .is_explicit = true});
+    typed_folder_write(folder_path("own"), &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 4});
+    expect_as_given(rgcn, "");
+    expect_as_given(rgcn, "optimizer = \"adamw\"\nlr_schedule = \"cosine\"");
+    expect_as_given(rgcn, "optimizer = \"sgd\"\nmomentum = 0.9");
+    expect_as_given("kind = \"gat\"\nheads = 2\nhidden = 8\ninput_dropout = 0.3", "");
+    expect_as_given("kind = \"sage\"\nhidden = 16\nlayers = 3\nnorm = \"batch\"", "");
+}
+
+/* A maximum over neighbours wants the features as dense rows. */
+Test(embeddings, are_columns_like_others_where_features_are_made_dense)
+{
+    struct cluster_result given, own;
+    const char *model = "kind = \"sage\"\naggregator = \"max\"\nhidden = 16";
+    typed_folder_write(folder_path("given"), &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 4, .is_explicit = true});
+    typed_folder_write(folder_path("own"), &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 4});
+    run(folder_path("given"), 4, model, 1, "", &given);
+    run(folder_path("own"), 4, model, 2, "", &own);
+    cr_assert_eq(own.n_weight, given.n_weight);
+    cr_expect_arr_eq(own.weights, given.weights, (size_t)own.n_weight * sizeof(float));
+    cr_expect_arr_eq(own.logits, given.logits, (size_t)own.n_logit * sizeof(float));
+    cluster_release(&given);
+    cluster_release(&own);
+}
+
+Test(embeddings, are_the_same_up_to_rounding_for_any_number_of_parts)
+{
+    struct cluster_result one, five;
+    typed_folder_write(folder_path("one"), &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 1});
+    typed_folder_write(folder_path("five"), &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 5});
+    run(folder_path("one"), 1, rgcn, 1, "optimizer = \"sgd\"", &one);
+    run(folder_path("five"), 5, rgcn, 3, "optimizer = \"sgd\"", &five);
+    double apart = 0.0, size = 0.0;
+    for (int64_t i = 0; i < one.n_embedding; i++) {
+        apart += pow((double)one.embeddings[i] - five.embeddings[i], 2);
+        size += pow((double)one.embeddings[i], 2);
+    }
+    cr_expect_leq(sqrt(apart / size), TOLERANCE_ARRAY);
+    cluster_release(&one);
+    cluster_release(&five);
+}
+
+/* Nodes that have no edges take part in nothing but their own embeddings. */
+Test(embeddings, nothing_of_them_travels)
+{
+    struct cluster_result few, many;
+    typed_folder_write(folder_path("few"), &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 4});
+    typed_folder_write(folder_path("many"), &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 4, .n_lonely = 5000});
+    run(folder_path("few"), 4, rgcn, 4, "", &few);
+    run(folder_path("many"), 4, rgcn, 4, "", &many);
+    cr_assert_eq(many.n_embedding - few.n_embedding, 5000 * 16);
+    cr_expect_eq(many.payload_sent, few.payload_sent, "%lu bytes, %lu with 5000 more nodes", (unsigned long)few.payload_sent,
+                 (unsigned long)many.payload_sent);
+    cr_expect_eq(many.n_weight, few.n_weight, "the weights that every worker holds");
+    cluster_release(&few);
+    cluster_release(&many);
+}
+
+/* Present, gradient, best, two moments: five arrays, and 1/8 of them where eight workers share them. */
+Test(embeddings, take_memory_once_for_all_workers)
+{
+    struct cluster_result few, many[2];
+    typed_folder_write(folder_path("few"), &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 8});
+    typed_folder_write(folder_path("many"), &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 8, .n_lonely = 8000});
+    for (int i = 0; i < 2; i++) {
+        int n_worker = i == 0 ? 1 : 8;
+        run(folder_path("few"), 8, rgcn, n_worker, "", &few);
+        run(folder_path("many"), 8, rgcn, n_worker, "", &many[i]);
+        int64_t more = many[i].planned[MEMORY_PARAMETERS] - few.planned[MEMORY_PARAMETERS];
+        cr_expect_eq(more, (int64_t)5 * 8000 / n_worker * 16 * 4, "%d workers: %ld", n_worker, (long)more);
+        cr_expect_eq(many[i].measured[MEMORY_PARAMETERS], many[i].planned[MEMORY_PARAMETERS]);
+        cr_expect_eq(many[i].n_call, 0, "%ld allocations in epochs", (long)many[i].n_call);
+        cluster_release(&few);
+        cluster_release(&many[i]);
+    }
+}

@@ -1,0 +1,126 @@
+/* Jobs on weighted edges: the same bits however they are run, memory as planned. */
+#include "partition/npy.h"
+#include "protocol/status.h"
+#include "tests/equivalence/cluster.h"
+#include "tests/support/folder.h"
+#include "tests/support/graph.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { N_NODE = 500, N_EDGE = 3000, N_FEATURE = 20 };
+
+static int64_t below(uint64_t row, uint32_t column, int64_t n)
+{
+    return (int64_t)((test_number(3, row, column) + 1.0f) / 2.0f * (float)n);
+}
+
+static void save(const char *name, enum npy_type type, int rank, const int64_t *shape, const void *values)
+{
+    cr_assert_eq(npy_save(folder_path(name), type, rank, shape, values), STATUS_OK, "%s", status_reason());
+}
+
+static void write_dataset(void)
+{
+    static int64_t edges[2][N_EDGE], labels[N_NODE], train[N_NODE / 2];
+    static float weights[N_EDGE], features[N_NODE][N_FEATURE];
+    folder_make();
+    for (int e = 0; e < N_EDGE; e++) {
+        edges[0][e] = below((uint64_t)e, 0, N_NODE);
+        edges[1][e] = below((uint64_t)e, 1, N_NODE);
+        weights[e] = 1.0f + test_number(4, (uint64_t)e, 0);
+    }
+    for (int i = 0; i < N_NODE; i++) {
+        labels[i] = below((uint64_t)i, 7, 4);
+        train[i / 2] = i;
+        for (int c = 0; c < N_FEATURE; c++) {
+            features[i][c] = test_number(5, (uint64_t)i, (uint32_t)c);
+        }
+    }
+    save("edges.npy", NPY_TYPE_I64, 2, (int64_t[]){2, N_EDGE}, edges);
+    save("edge_weight.npy", NPY_TYPE_F32, 1, (int64_t[]){N_EDGE}, weights);
+    save("features.npy", NPY_TYPE_F32, 2, (int64_t[]){N_NODE, N_FEATURE}, features);
+    save("labels.npy", NPY_TYPE_I64, 1, (int64_t[]){N_NODE}, labels);
+    save("train_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){N_NODE / 2}, train);
+}
+
+TestSuite(weights, .init = write_dataset, .fini = folder_remove);
+
+struct way {
+    int workers, threads, prefetch;
+    const char *schedule;
+    bool spill;
+};
+
+static const struct way ways[] = {
+    {1, 1, 1, "sequential", false}, {1, 2, 0, "halo", false},      {2, 1, 0, "sequential", false},
+    {4, 2, 3, "sequential", false}, {2, 1, 1, "sequential", true},
+};
+
+static void run(const char *model, const char *undirected, const struct way *way, struct cluster_result *out)
+{
+    char text[2048], spill[128] = "";
+    if (way->spill) {
+        snprintf(spill, sizeof spill, "limit = \"1GiB\"\nspill = \"%s\"", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    }
+    snprintf(text, sizeof text,
+             "[dataset]\npath = \"%s\"\nundirected = \"%s\"\n[partition]\nparts = 4\nmethod = \"random\"\ncache = \"off\"\n"
+             "[model]\n%s\n[train]\nepochs = 8\n[exchange]\nschedule = \"%s\"\nprefetch = %d\n[workers]\ncount = %d\n"
+             "threads = %d\n[memory]\n%s\n",
+             folder, undirected, model, way->schedule, way->prefetch, way->workers, way->threads, spill);
+    cluster_run(text, out);
+    cr_assert_eq(out->exit_code, 0, "%s: workers %d %s: exit %d", model, way->workers, way->schedule, out->exit_code);
+}
+
+static void expect_as_planned(const char *model, const struct cluster_result *result)
+{
+    for (int c = MEMORY_PARAMETERS; c <= MEMORY_PAYLOADS; c++) {
+        cr_expect_eq(result->measured[c], result->planned[c], "%s: %s", model, memory_category_name((enum memory_category)c));
+    }
+    cr_expect_eq(result->n_call, 0, "%s: %ld allocations in epochs", model, (long)result->n_call);
+}
+
+static void expect_same_bits(const char *model, const char *undirected)
+{
+    struct cluster_result first;
+    run(model, undirected, &ways[0], &first);
+    expect_as_planned(model, &first);
+    for (size_t w = 1; w < sizeof ways / sizeof *ways; w++) {
+        struct cluster_result other;
+        run(model, undirected, &ways[w], &other);
+        cr_assert_eq(other.n_weight, first.n_weight);
+        cr_expect_arr_eq(other.weights, first.weights, (size_t)first.n_weight * sizeof(float), "%s: weights, way %zu", model, w);
+        cr_expect_arr_eq(other.logits, first.logits, (size_t)first.n_logit * sizeof(float), "%s: logits, way %zu", model, w);
+        cr_expect_arr_eq(other.loss, first.loss, sizeof first.loss, "%s: losses, way %zu", model, w);
+        if (!ways[w].spill) {
+            expect_as_planned(model, &other);
+        }
+        cluster_release(&other);
+    }
+    cluster_release(&first);
+}
+
+Test(weights, gcn_is_the_same_however_it_is_run)
+{
+    expect_same_bits("kind = \"gcn\"\nhidden = 16\nlayers = 3\ndropout = 0.5", "yes");
+    expect_same_bits("kind = \"gcn\"\nhidden = 24\ninput_dropout = 0.3", "no");
+}
+
+Test(weights, appnp_and_sgc_are_the_same_however_they_are_run)
+{
+    expect_same_bits("kind = \"appnp\"\nhidden = 16\nsteps = 3\ndropout = 0.5", "no");
+    expect_same_bits("kind = \"sgc\"\nlayers = 1\nsteps = 3", "yes");
+}
+
+Test(weights, of_no_edges_give_another_result)
+{
+    struct cluster_result with, without;
+    run("kind = \"gcn\"", "no", &ways[0], &with);
+    cr_assert_eq(unlink(folder_path("edge_weight.npy")), 0);
+    run("kind = \"gcn\"", "no", &ways[0], &without);
+    cr_assert_arr_neq(with.logits, without.logits, (size_t)with.n_logit * sizeof(float));
+    cluster_release(&with);
+    cluster_release(&without);
+}
