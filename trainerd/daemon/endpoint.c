@@ -23,25 +23,14 @@ enum status endpoint_parse(const char *text, const char *what, struct endpoint *
     return STATUS_OK;
 }
 
-#define SYSTEM_ADDRESS "unix:/run/trainerd/trainerd.sock"
-
 void endpoint_default(char *out)
 {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
     if (geteuid() == 0) {
-        snprintf(out, ENDPOINT_TEXT_BYTES, SYSTEM_ADDRESS);
+        snprintf(out, ENDPOINT_TEXT_BYTES, "unix:/run/trainerd/trainerd.sock");
     } else if (runtime != NULL && runtime[0] == '/') {
         snprintf(out, ENDPOINT_TEXT_BYTES, "unix:%s/trainerd.sock", runtime);
     } else {
         snprintf(out, ENDPOINT_TEXT_BYTES, "unix:/tmp/trainerd-%u/trainerd.sock", (unsigned)geteuid());
-    }
-}
-
-void endpoint_find(char *out)
-{
-    const char *path = strlen("unix:") + out;
-    endpoint_default(out);
-    if (access(path, F_OK) != 0 && access(SYSTEM_ADDRESS + strlen("unix:"), F_OK) == 0) {
-        snprintf(out, ENDPOINT_TEXT_BYTES, SYSTEM_ADDRESS);
     }
 }

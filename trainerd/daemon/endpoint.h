@@ -27,7 +27,5 @@ enum status endpoint_parse(const char *text, const char *what, struct endpoint *
 /* unix:$XDG_RUNTIME_DIR/trainerd.sock; for root unix:/run/trainerd/trainerd.sock; else unix:/tmp/trainerd-<uid>/trainerd.sock.
  * out ENDPOINT_TEXT_BYTES */
 void endpoint_default(char *out);
-/* Where a client looks: the default; where nothing is there, and the system's daemon is, that one. out ENDPOINT_TEXT_BYTES */
-void endpoint_find(char *out);
 
 #endif
