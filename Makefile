@@ -141,9 +141,9 @@ quickstart: ## install what is missing, build, train on a built-in graph
 	$(call variant,release) BUILD=$(BUILD) all
 	$(Q)$(BUILD)/bin/trainerd --config configs/quickstart.toml
 
-docs: $(BUILD)/bin/trainerd $(BUILD)/bin/trainctl ## write configs/README.md, configs/trainerd.toml and docs/protocol.md from their lists
+docs: $(BUILD)/bin/trainerd $(BUILD)/bin/trainctl ## write configs/README.md, configs/daemon/trainerd.toml and docs/protocol.md from their lists
 	$(Q)$< --describe-config --markdown > configs/README.md
-	$(Q)$< --describe-daemon > configs/trainerd.toml
+	$(Q)$< --describe-daemon > configs/daemon/trainerd.toml
 	$(Q)sed '/^## Requests$$/q' docs/protocol.md > $(BUILD)/protocol.md && echo >> $(BUILD)/protocol.md
 	$(Q)$(BUILD)/bin/trainctl protocol >> $(BUILD)/protocol.md && cp $(BUILD)/protocol.md docs/protocol.md
 

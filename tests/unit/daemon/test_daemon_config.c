@@ -59,11 +59,11 @@ Test(daemon_config, the_file_that_it_describes_is_every_key_at_its_default)
     cr_assert_eq(memcmp(&config, &defaults, sizeof config), 0);
     cr_assert_not_null(strstr(text, "\nmax_unread = "));
     char kept[16384] = "";
-    file = fopen("configs/trainerd.toml", "r");
-    cr_assert_not_null(file, "configs/trainerd.toml is not there: tests run in the repository's root");
+    file = fopen("configs/daemon/trainerd.toml", "r");
+    cr_assert_not_null(file, "configs/daemon/trainerd.toml is not there: tests run in the repository's root");
     kept[fread(kept, 1, sizeof kept - 1, file)] = '\0';
     fclose(file);
-    cr_assert_str_eq(kept, text, "configs/trainerd.toml is of other keys: make docs writes it");
+    cr_assert_str_eq(kept, text, "configs/daemon/trainerd.toml is of other keys: make docs writes it");
     free(text);
 }
 
