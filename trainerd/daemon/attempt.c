@@ -61,10 +61,15 @@ static void step_later(struct attempt *attempt, uint64_t wait_ms)
     uv_timer_start(&attempt->soon, on_soon, wait_ms, 0);
 }
 
+static int32_t attempt_number(const struct attempt *attempt)
+{
+    return jobs_get(attempt->supervisor->jobs, attempt->id)->attempt;
+}
+
 static void warn(struct attempt *attempt)
 {
     if (!attempt->has_warned) {
-        log_warn("job %lld: %s; it is tried again", (long long)attempt->id, status_reason());
+        log_warn_of(attempt->id, attempt_number(attempt), "%s; it is tried again", status_reason());
     }
     attempt->has_warned = true;
 }
@@ -78,8 +83,8 @@ static void on_deadline(uv_timer_t *timer)
         return;
     }
     if (attempt->stopping != JOB_REASON_NONE || attempt->has_end) {
-        log_warn("job %lld: its coordinator (pid %d) did not end in time and is killed", (long long)attempt->id,
-                 (int)attempt->process.pid);
+        log_warn_of(attempt->id, attempt_number(attempt), "its coordinator (pid %d) did not end in time and is killed",
+                    (int)attempt->process.pid);
         process_kill_session(&attempt->process);
         return;
     }
@@ -229,8 +234,7 @@ static void settle(struct attempt *attempt)
         step_later(attempt, SUPERVISOR_RETRY_MS);
         return;
     }
-    log_info("job %lld, attempt %d: %s %s %s", (long long)next.id, (int)next.attempt, job_state_name(next.state),
-             job_reason_name(next.reason), next.reason_text);
+    log_info_of(next.id, next.attempt, "%s %s %s", job_state_name(next.state), job_reason_name(next.reason), next.reason_text);
     attempt_close(attempt);
     supervisor_look(supervisor);
 }
@@ -315,7 +319,7 @@ static void attempt_watch(struct attempt *attempt)
     jobs_folder(supervisor->jobs, attempt->id, folder);
     error = uv_fs_event_start(&attempt->news, on_news, folder, 0);
     if (error != 0) {
-        log_warn("job %lld: its events are read at its end only: %s", (long long)attempt->id, uv_strerror(error));
+        log_warn_of(attempt->id, attempt_number(attempt), "its events are read at its end only: %s", uv_strerror(error));
     }
     if (record->time_limit_s > 0.0) {
         double ran_s = record->ran_s + fmax(0.0, supervisor_now_s() - record->attempt_at);
@@ -368,7 +372,7 @@ enum status attempt_begin(struct supervisor *supervisor, const struct job_record
     attempt->process = process;
     attempt_watch(attempt);
     process_go(&attempt->process);
-    log_info("job %lld, attempt %d: coordinator %d", (long long)next.id, (int)next.attempt, (int)next.pid);
+    log_info_of(next.id, next.attempt, "coordinator %d", (int)next.pid);
     return STATUS_OK;
 }
 
@@ -376,8 +380,7 @@ void attempt_take_up(struct supervisor *supervisor, const struct job_record *rec
 {
     struct attempt *attempt = attempt_add(supervisor, record->id);
     bool lives = process_find(record->pid, record->pid_start, &attempt->process);
-    log_info("job %lld, attempt %d: coordinator %d %s", (long long)record->id, (int)record->attempt, (int)record->pid,
-             lives ? "is found again" : "is gone");
+    log_info_of(record->id, record->attempt, "coordinator %d %s", (int)record->pid, lives ? "is found again" : "is gone");
     if (lives) {
         attempt_watch(attempt);
     }

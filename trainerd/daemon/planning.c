@@ -106,7 +106,7 @@ static void settle(const struct planning *planning, bool was_reaped, int wait_st
         outcome_decide(&ending, &rules, supervisor_now_s(), &next);
     }
     if (jobs_change(supervisor->jobs, &next) != STATUS_OK) { /* it is planned again */
-        log_warn("job %lld: %s", (long long)next.id, status_reason());
+        log_warn_of(next.id, next.attempt, "%s", status_reason());
     }
 }
 

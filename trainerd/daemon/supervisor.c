@@ -59,7 +59,7 @@ static void refuse(struct supervisor *supervisor, const struct job_record *recor
     const struct outcome_rules rules = {supervisor->options.backoff_s, supervisor->options.backoff_most_s};
     outcome_decide(&ending, &rules, supervisor_now_s(), &next);
     if (jobs_change(supervisor->jobs, &next) != STATUS_OK) {
-        log_warn("job %lld: %s", (long long)record->id, status_reason());
+        log_warn_of(record->id, record->attempt, "%s", status_reason());
     }
 }
 
