@@ -200,6 +200,7 @@ void events_epoch(struct events *events, const struct progress *progress, int64_
     json_object_set_new(line, "epoch_s", report_number(epoch->epoch_s));
     json_object_set_new(line, "compute_s", report_number(epoch->compute_s));
     json_object_set_new(line, "wait_s", report_number(epoch->wait_s));
+    json_object_set_new(line, "evaluate_s", report_number(epoch->evaluate_s));
     json_object_set_new(line, "bytes_sent", json_integer(epoch->n_sent));
     json_object_set_new(line, "bytes_received", json_integer(epoch->n_bytes));
     json_object_set_new(line, "memory", json_integer(memory));

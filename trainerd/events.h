@@ -7,10 +7,11 @@
  *   state       state                       "PREPARING" graph, parts, plan · "STARTING" workers · "RUNNING" epochs
  *   plan        memory, workers             bytes of all workers together, how many they are
  *   workers     workers                     [{"rank", "pid", "host"}]; host "." is the coordinator's own
- *   epoch       epoch, epochs, loss, train_metric, valid_metric, test_metric, epoch_s, compute_s, wait_s, bytes_sent,
- *               bytes_received, memory, seconds_left
- *                                           epoch: how many are done. memory: bytes of all workers, measured. null where not known. At most 10 lines a second: of epochs
- *                                           in between, the last is written before the next line of another event
+ *   epoch       epoch, epochs, loss, train_metric, valid_metric, test_metric, epoch_s, compute_s, wait_s, evaluate_s,
+ *               bytes_sent, bytes_received, memory, seconds_left
+ *                                           epoch: how many are done. memory: bytes of all workers, measured. null where not
+ *                                           known. At most 10 lines a second: of epochs in between, the last is written before
+ *                                           the next line of another event
  *   checkpoint  epoch, path                 it is on the disk
  *   rollback    epoch, rollbacks, reason    training diverged: it goes on after `epoch` epochs, for the `rollbacks`-th time
  *   end         exit_code, status, reason, restartable

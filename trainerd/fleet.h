@@ -24,7 +24,8 @@ struct fleet;
 struct fleet_report {
     double loss;
     double score[4][6];   /* by enum dataset_split: loss, n_correct, tp, fp, fn, n_row (struct device_score) */
-    double epoch_s, compute_s, wait_s;
+    double epoch_s, compute_s, wait_s; /* each of the worker with most */
+    double evaluate_s;    /* of epoch_s: the evaluation at its end */
     uint64_t bytes_sent, bytes_received; /* payload bodies, summed over workers */
     uint64_t n_call;      /* allocations during the epoch, summed */
 };

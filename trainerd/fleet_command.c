@@ -248,6 +248,7 @@ static enum status report_add(uint32_t rank, uint32_t epoch, const struct messag
     out->epoch_s = fmax(out->epoch_s, report->epoch_s);
     out->compute_s = fmax(out->compute_s, report->compute_s);
     out->wait_s = fmax(out->wait_s, report->wait_s);
+    out->evaluate_s = fmax(out->evaluate_s, report->evaluate_s);
     out->bytes_sent += report->bytes_sent;
     out->bytes_received += report->bytes_received;
     out->n_call += report->n_call;

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#define N_NUMBER 8
+#define N_NUMBER 9
 
 static void put_number(FILE *file, const char *name, double value)
 {
@@ -31,6 +31,7 @@ enum status metrics_write(struct output *output, struct tensorboard *tensorboard
         {"epoch_s", "seconds/epoch", report->epoch_s},
         {"compute_s", "seconds/compute", report->compute_s},
         {"wait_s", "seconds/wait", report->wait_s},
+        {"evaluate_s", "seconds/evaluate", report->evaluate_s},
     };
     char line[1024];
     struct timespec now;

@@ -349,6 +349,7 @@ static enum status run_epoch(struct training *training, int64_t epoch)
     const struct progress_epoch seen = {.n_done = epoch + 1, .is_evaluated = evaluate, .loss = now.loss,
                                         .train = now.train, .valid = now.valid, .test = now.test,
                                         .epoch_s = report.epoch_s, .compute_s = report.compute_s, .wait_s = report.wait_s,
+                                        .evaluate_s = report.evaluate_s,
                                         .n_sent = (int64_t)report.bytes_sent,
                                         .n_bytes = (int64_t)report.bytes_received};
     double now_s = clock_s(CLOCK_MONOTONIC);

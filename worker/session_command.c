@@ -305,6 +305,7 @@ static enum status epoch_obey(struct session *session)
         .bytes_received = after.payload_received - before.payload_received,
         .n_call = (uint64_t)report.n_call,
         .epoch_s = report.epoch_s,
+        .evaluate_s = report.evaluate_s,
     };
     size_t n;
     status = message_encode_report(&answer, session->answer, sizeof session->answer, &n);

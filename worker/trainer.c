@@ -318,7 +318,9 @@ enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool ev
         status = status == STATUS_OK && isfinite(out->loss) ? weights_step(t) : status;
     }
     if (status == STATUS_OK && isfinite(out->loss) && evaluate_after) {
+        double trained = now_s();
         status = evaluate(t, out->score);
+        out->evaluate_s = now_s() - trained;
     }
     out->n_call = memory_n_call() - n_call;
     out->epoch_s = now_s() - start;

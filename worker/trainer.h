@@ -36,7 +36,7 @@ enum trainer_state { TRAINER_STATE_WEIGHTS = 1, TRAINER_STATE_MOMENT_1, TRAINER_
 struct trainer_report {
     double loss;                       /* mean over the training rows, before the step; the same on every rank */
     struct device_score score[4];      /* by enum dataset_split, after the step; zero where not evaluated */
-    double epoch_s, compute_s, wait_s;
+    double epoch_s, compute_s, wait_s, evaluate_s;
     int64_t n_call;                    /* allocations made during the epoch: 0 */
 };
 

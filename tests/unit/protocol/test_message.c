@@ -31,6 +31,7 @@ static size_t encoded_report(uint8_t *room, size_t n_room)
         .bytes_received = 1,
         .n_call = 0,
         .epoch_s = 3.5,
+        .evaluate_s = 0.75,
     };
     size_t n;
     cr_assert_eq(message_encode_report(&report, room, n_room, &n), STATUS_OK);
@@ -58,6 +59,7 @@ Test(message, every_field_comes_back_as_it_was_sent)
     cr_assert_eq(report.compute_s, 1e-300);
     cr_assert_eq(report.bytes_sent, UINT64_MAX);
     cr_assert_eq(report.epoch_s, 3.5);
+    cr_assert_eq(report.evaluate_s, 0.75);
 }
 
 Test(message, numbers_are_little_endian_on_the_wire)
