@@ -159,10 +159,6 @@ void daemon_start(void)
     line = ends[0];
 }
 
-bool daemon_runs(void)
-{
-    return daemon_pid > 0;
-}
 
 /* Take one message; false: the daemon is gone, or nothing came in time. */
 static bool hear(struct message *out, int wait_ms)
@@ -194,6 +190,17 @@ void daemon_kill(void)
     line = -1;
 }
 
+bool daemon_has_died(void)
+{
+    if (waitpid(daemon_pid, NULL, WNOHANG) != daemon_pid) {
+        return false;
+    }
+    daemon_pid = 0;
+    close(line);
+    line = -1;
+    return true;
+}
+
 static enum status ask(const struct request *request, int64_t *id_out)
 {
     struct message answer = {0};
@@ -220,7 +227,9 @@ void daemon_end(void)
 
 enum status daemon_try_submit(const struct daemon_job *job, int64_t *id_out)
 {
-    struct request request = {.what = 'S', .record = {.uid = geteuid(), .gid = getegid(), .priority = job->priority,
+    uid_t uid = job->uid != 0 ? job->uid : geteuid();
+    gid_t gid = job->uid != 0 ? (gid_t)job->uid : getegid();
+    struct request request = {.what = 'S', .record = {.uid = uid, .gid = gid, .priority = job->priority,
                                                       .max_restarts = job->max_restarts, .time_limit_s = job->time_limit_s}};
     snprintf(request.folder, sizeof request.folder, "%s", folder);
     snprintf(request.config, sizeof request.config,

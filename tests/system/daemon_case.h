@@ -18,11 +18,13 @@ extern void (*daemon_heard)(const struct job_record *before, const struct job_re
 void daemon_start(void);
 void daemon_kill(void);
 void daemon_end(void);
-bool daemon_runs(void);
+/* It was killed by somebody else: true once, and it may be started again. */
+bool daemon_has_died(void);
 
 /* Submit a job file with karate as its graph and these lines after it. Paths are relative to the folder. */
 struct daemon_job {
     const char *lines;
+    uid_t uid; /* whose it is; 0: ours */
     int32_t priority, max_restarts;
     double time_limit_s;
 };

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 TestSuite(supervisor, .init = folder_make, .fini = folder_remove, .timeout = 300);
@@ -323,6 +324,35 @@ Test(supervisor, a_job_is_scaled_while_it_runs_and_ends_with_the_same_bits)
     expect_end(id, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
     run_plain(lines);
     expect_same_as_plain("o");
+    daemon_end();
+    daemon_expect_nobody();
+}
+
+Test(supervisor, roots_daemon_runs_a_users_job_with_that_users_rights)
+{
+    if (geteuid() != 0) {
+        cr_skip_test("only root can start for others");
+    }
+    enum { USER = 65534 };
+    struct stat about;
+    cr_assert_eq(chmod(folder, 0755), 0);
+    cr_assert_eq(mkdir(folder_path("home"), 0700), 0);
+    cr_assert_eq(chown(folder_path("home"), USER, USER), 0);
+    daemon_start();
+    static const char lines[] = TWO_WORKERS "[train]\nepochs = 3\n";
+    char good[256], bad[256];
+    snprintf(good, sizeof good, "%s[output]\ndir = \"home/o\"\n", lines);
+    snprintf(bad, sizeof bad, "%s[output]\ndir = \"o\"\n", lines);
+    int64_t id = daemon_submit(&(struct daemon_job){.lines = good, .uid = USER});
+    int64_t refused = daemon_submit(&(struct daemon_job){.lines = bad, .uid = USER});
+    expect_end(id, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
+    expect_end(refused, JOB_STATE_FAILED, JOB_REASON_CANNOT_CREATE, 73);
+    static const char *const files[] = {"home/o/model.safetensors", "state/jobs/1/events.jsonl", "state/jobs/1/log",
+                                        "state/jobs/1/rank-1.log"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        cr_assert_eq(stat(folder_path(files[i]), &about), 0, "%s", files[i]);
+        cr_assert_eq(about.st_uid, USER, "%s", files[i]);
+    }
     daemon_end();
     daemon_expect_nobody();
 }
