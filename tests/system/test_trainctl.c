@@ -7,12 +7,15 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
+#include <pty.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #define JOB "name = \"k\"\n[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n[workers]\nthreads = 1\n[train]\nepochs = "
@@ -181,6 +184,116 @@ Test(trainctl, who_waits_for_a_job_outlasts_the_daemon)
     daemon_begin();
     cr_assert_eq(finish(waiting), 0, "%s", said);
     cr_assert_not_null(strstr(said, "SUCCEEDED"));
+}
+
+/* --- watch --- */
+
+/* Start trainctl on a terminal of its own; its master's file. */
+static pid_t start_on_terminal(const char *const arguments[], int *master_out)
+{
+    char program[PATH_MAX];
+    const char *argv[16] = {"trainctl"};
+    struct winsize size = {.ws_col = 90, .ws_row = 26};
+    program_find("trainctl", program, sizeof program);
+    for (int i = 0; arguments[i] != NULL; i++) {
+        argv[i + 1] = arguments[i];
+    }
+    pid_t parent = getpid(), child = forkpty(master_out, NULL, NULL, &size);
+    if (child == 0) {
+        die_with(parent);
+        setenv("TERM", "xterm", 1);
+        execv(program, (char *const *)argv);
+        _exit(99);
+    }
+    return child;
+}
+
+/* Read the terminal until it has shown some words; those that came before are passed over. */
+static void await_shown(int master, const char *words)
+{
+    size_t n = 0;
+    double since_s = now_s();
+    said[0] = '\0';
+    while (strstr(said, words) == NULL) {
+        ssize_t got = read(master, said + n, sizeof said - 1 - n);
+        cr_assert(got > 0 && patience_left(since_s), "'%s' is never shown: %s", words, said);
+        n += (size_t)got;
+        for (size_t i = 0; i < n; i++) {
+            said[i] = said[i] == '\0' ? ' ' : said[i];
+        }
+        said[n] = '\0';
+        if (n > sizeof said / 2) {
+            memmove(said, said + n - 1000, 1001);
+            n = 1000;
+        }
+    }
+}
+
+Test(trainctl, watch_takes_the_terminal_and_gives_it_back)
+{
+    int master, status;
+    struct termios before, after;
+    EXPECT(0, "", "submit", "long.toml", "--name", "long");
+    pid_t child = start_on_terminal((const char *const[]){"watch", "long", NULL}, &master);
+    cr_assert_eq(tcgetattr(master, &before), 0);
+    await_shown(master, "\x1b[?1049h");
+    await_shown(master, "RUNNING");
+    await_shown(master, "loss");
+    struct winsize narrow = {.ws_col = 40, .ws_row = 12};
+    cr_assert_eq(ioctl(master, TIOCSWINSZ, &narrow), 0);
+    await_shown(master, "\x1b[H");
+    cr_assert_eq(write(master, "q", 1), 1);
+    await_shown(master, "job 1: RUNNING, epoch");
+    cr_assert_not_null(strstr(said, "\x1b[?1049l"));
+    cr_assert_eq(tcgetattr(master, &after), 0);
+    cr_assert_eq(after.c_lflag, before.c_lflag);
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    close(master);
+    child = start_on_terminal((const char *const[]){"watch", "long", NULL}, &master);
+    await_shown(master, "RUNNING");
+    kill(child, SIGTERM);
+    await_shown(master, "\x1b[?1049l");
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    close(master);
+    EXPECT(0, "", "cancel", "long");
+}
+
+Test(trainctl, watch_on_no_terminal_writes_lines)
+{
+    EXPECT(0, "", "submit", "job.toml");
+    EXPECT(0, "epoch 3/3  loss ", "watch", "1");
+    cr_assert_not_null(strstr(printed, "job 1: SUCCEEDED"));
+    cr_assert_null(strchr(printed, '\x1b'));
+}
+
+Test(trainctl, a_picture_comes_from_the_daemon_or_from_a_folder)
+{
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait");
+    EXPECT(0, "k.svg", "plot", "1");
+    EXPECT(0, "x.png", "plot", "--from", "runs/k", "-o", "x.png");
+    cr_assert(folder_has("k.svg") && folder_has("x.png"));
+    EXPECT(2, "either JOB or --from FOLDER", "plot");
+    EXPECT(2, "ends in neither .svg nor .png", "plot", "1", "-o", "x.gif");
+    EXPECT(66, "cannot open 'nowhere/metrics.jsonl'", "plot", "--from", "nowhere");
+}
+
+/* --- other clients --- */
+
+Test(trainctl, the_client_in_python_does_what_the_protocol_says)
+{
+    char command[2 * PATH_MAX], source[PATH_MAX];
+    cr_assert_not_null(getcwd(source, sizeof source));
+    snprintf(command, sizeof command, "%s/scripts/trainer_client.py", source);
+    if (access(command, X_OK) != 0 || system("python3 -c '' 2>/dev/null") != 0) {
+        cr_skip_test("needs Python, and a start at the root of the source");
+    }
+    snprintf(command, sizeof command,
+             "cd %s && c=%s/scripts/trainer_client.py && $c submit config=@job.toml folder=$PWD name=py && "
+             "$c watch job=py | grep -q SUCCEEDED && $c metrics job=py tail=1 | grep -q '\"epoch\": 2' && "
+             "$c show job=none 2> err; test $? = 66 && grep -q \"there is no job 'none'\" err", folder, source);
+    cr_assert_eq(system(command), 0);
 }
 
 Test(trainctl, followed_logs_end_with_the_job)

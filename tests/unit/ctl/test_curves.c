@@ -1,0 +1,168 @@
+/* Curves as they come, on a terminal and in a picture. */
+#include "tests/support/folder.h"
+#include "trainerd/ctl/braille.h"
+#include "trainerd/ctl/chart.h"
+#include "trainerd/ctl/curves.h"
+#include "trainerd/ctl/screen.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct curves curves;
+
+static void add(double epoch, const char *rest)
+{
+    char line[256];
+    snprintf(line, sizeof line, "{\"epoch\":%g%s}", epoch, rest);
+    json_t *event = json_loads(line, 0, NULL);
+    cr_assert_not_null(event, "%s", line);
+    curves_add(&curves, event);
+    json_decref(event);
+}
+
+static void make_all(void)
+{
+    folder_make();
+    curves_init(&curves);
+}
+
+static void remove_all(void)
+{
+    curves_release(&curves);
+    folder_remove();
+}
+
+TestSuite(curves, .init = make_all, .fini = remove_all);
+
+Test(curves, an_attempt_that_goes_on_from_a_checkpoint_replaces_what_lies_behind_it)
+{
+    for (int i = 1; i <= 1000; i++) {
+        add(i, ",\"loss\":2");
+    }
+    add(500, ",\"loss\":1,\"valid_metric\":null");
+    cr_assert_eq(curves.n, 500);
+    cr_assert_eq(curves.at[499], 500);
+    cr_assert_eq(curves.value[CURVE_LOSS][499], 1);
+    cr_assert(isnan(curves.value[CURVE_VALID][499]));
+    add(501, ",\"loss\":\"none\"");
+    cr_assert(isnan(curves.value[CURVE_LOSS][500]));
+    double least = INFINITY, most = -INFINITY;
+    cr_assert(curves_range(&curves, CURVE_LOSS, &least, &most));
+    cr_assert_eq(least, 1);
+    cr_assert_eq(most, 2);
+    cr_assert_not(curves_range(&curves, CURVE_TEST, &least, &most));
+}
+
+Test(curves, steps_of_an_axis_are_round)
+{
+    cr_assert_float_eq(curves_step(0, 1, 5), 0.2, 1e-12);
+    cr_assert_float_eq(curves_step(0, 7000, 5), 1000, 1e-9);
+    cr_assert_float_eq(curves_step(0.1, 0.1003, 5), 5e-5, 1e-12);
+    cr_assert_eq(curves_step(3, 3, 5), 1);
+}
+
+Test(curves, a_line_of_dots_goes_from_corner_to_corner_and_not_beyond)
+{
+    struct braille braille;
+    char *text = NULL;
+    size_t n;
+    braille_init(&braille, 2, 1);
+    braille_line(&braille, 0, 0, 3, 3, 2);
+    braille_line(&braille, -5, -5, -1, 90, 2);
+    FILE *file = open_memstream(&text, &n);
+    braille_print(&braille, 0, true, file);
+    fclose(file);
+    cr_assert_str_eq(text, "\x1b[32m\xe2\xa1\xa0\xe2\xa0\x8a\x1b[0m", "%s", text);
+    free(text);
+    braille_release(&braille);
+}
+
+/* --- the screen --- */
+
+/* A frame is `n_row` lines, each as wide as the terminal at most. */
+static void expect_frame(const json_t *job, int n_column, int n_row)
+{
+    char *text = NULL;
+    size_t n, n_line = 1;
+    FILE *file = open_memstream(&text, &n);
+    screen_draw(file, n_column, n_row, false, job, &curves, "the last line");
+    fclose(file);
+    int column = 0;
+    for (const char *at = text; *at != '\0'; at++) {
+        if (at[0] == '\x1b') {
+            at += strcspn(at, "HK");
+        } else if (*at == '\n') {
+            n_line++;
+            column = 0;
+        } else if ((*at & 0xc0) != 0x80 && *at != '\r') {
+            cr_assert_leq(++column, n_column, "line %zu of %dx%d", n_line, n_column, n_row);
+        }
+    }
+    cr_assert_eq(n_line, n_row, "%zu lines, %d wanted", n_line, n_row);
+    free(text);
+}
+
+Test(curves, a_frame_fits_any_terminal_whatever_the_job_is_called)
+{
+    json_t *job = json_pack("{s:i, s:s, s:s, s:s, s:i, s:i, s:f}", "id", 7, "name", "n\x1b[2Jame", "state", "RUNNING", "reason_text",
+                            "because of a long sentence that does not fit into any line at all, however wide it may be", "epoch",
+                            50, "epochs", 100, "percent", 50.0);
+    static const int sizes[][2] = {{80, 24}, {20, 4}, {200, 60}, {30, 10}, {25, 5}};
+    for (size_t i = 0; i < 5; i++) {
+        expect_frame(job, sizes[i][0], sizes[i][1]);
+    }
+    for (int i = 1; i <= 50; i++) {
+        add(i, i % 3 == 0 ? ",\"loss\":0.5,\"valid_metric\":0.25" : ",\"loss\":1.5e30");
+    }
+    for (size_t i = 0; i < 5; i++) {
+        expect_frame(job, sizes[i][0], sizes[i][1]);
+    }
+    json_decref(job);
+}
+
+/* --- pictures --- */
+
+static void expect_picture(struct canvas *canvas, const char *name, const char *begins)
+{
+    char head[64];
+    chart_draw(canvas, "<job> & \x1b[31m\xff", &curves);
+    cr_assert_eq(canvas->ops->save(canvas, folder_path(name)), STATUS_OK, "%s", status_reason());
+    canvas->ops->close(canvas);
+    folder_read(name, head, sizeof head);
+    cr_assert_eq(strncmp(head, begins, strlen(begins)), 0, "%s begins otherwise", name);
+}
+
+static void expect_pictures(void)
+{
+    static char svg[1 << 21];
+    expect_picture(canvas_svg(CHART_WIDTH, CHART_HEIGHT), "a.svg", "<svg xmlns=");
+    expect_picture(canvas_png(CHART_WIDTH, CHART_HEIGHT), "a.png", "\x89PNG\r\n\x1a\n");
+    folder_read("a.svg", svg, sizeof svg);
+    cr_assert_not_null(strstr(svg, "&lt;job&gt; &amp; [31m</text>"));
+    cr_assert_null(strstr(svg, "nan"));
+    cr_assert_null(strstr(svg, "inf"));
+    cr_assert_str_eq(svg + strlen(svg) - 7, "</svg>\n");
+}
+
+Test(curves, a_picture_is_drawn_from_no_one_equal_and_many_epochs)
+{
+    expect_pictures();
+    add(0, ",\"loss\":1,\"epoch_s\":0.5");
+    expect_pictures();
+    add(1, ",\"loss\":1,\"epoch_s\":0,\"valid_metric\":0.5");
+    expect_pictures();
+    for (int i = 2; i < 10000; i++) {
+        add(i, i % 7 == 0 ? ",\"loss\":0.5,\"valid_metric\":0.7,\"epoch_s\":3,\"compute_s\":2,\"wait_s\":2" : ",\"loss\":0.1");
+    }
+    expect_pictures();
+}
+
+Test(curves, a_picture_that_cannot_be_written_is_named)
+{
+    struct canvas *canvas = canvas_svg(10, 10);
+    cr_assert_eq(canvas->ops->save(canvas, "/nowhere/a.svg"), STATUS_CREATE);
+    cr_assert_not_null(strstr(status_reason(), "/nowhere"));
+    canvas->ops->close(canvas);
+}

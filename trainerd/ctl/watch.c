@@ -1,0 +1,187 @@
+/* Watch a job: on a terminal a screen that changes, elsewhere a line for every event. */
+#include "trainerd/ctl/run.h"
+#include "trainerd/ctl/screen.h"
+#include "trainerd/ctl/text.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#define HISTORY_LINES 100000 /* the daemon gives what lies in the last MiB */
+#define FRAME_MS 100
+
+struct watch {
+    struct client client;
+    struct screen screen;
+    struct curves curves;
+    json_t *job;        /* as it was told last, with the newest epoch's numbers in it */
+    char words[256];    /* the last line */
+    bool is_live, is_json, in_colour, ends;
+    double drawn_ms;
+};
+
+static double now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
+}
+
+/* --- lines --- */
+
+static void print_event(const struct watch *watch, const json_t *event)
+{
+    const char *kind = text_of(event, "event");
+    const json_t *job = json_object_get(event, "job");
+    if (watch->is_json) {
+        text_print_json(event);
+    } else if (strcmp(kind, "job") == 0) {
+        char *words = text_printable(text_of(job, "reason_text"));
+        printf("job %lld: %s%s%s\n", (long long)integer_of(job, "id"), text_of(job, "state"), words[0] != '\0' ? ", " : "", words);
+        free(words);
+    } else if (strcmp(kind, "epoch") == 0) {
+        char loss[TEXT_BYTES], valid[TEXT_BYTES], left[TEXT_BYTES];
+        text_value(number_of(event, "loss"), loss);
+        text_percent(number_of(event, "valid_metric"), valid);
+        text_duration(number_of(event, "seconds_left"), left);
+        printf("epoch %lld/%lld  loss %s  valid %s  %s left\n", (long long)integer_of(event, "epoch"),
+               (long long)integer_of(event, "epochs"), loss, valid, left);
+    } else if (strcmp(kind, "checkpoint") == 0) {
+        printf("checkpoint after epoch %lld\n", (long long)integer_of(event, "epoch"));
+    }
+    fflush(stdout);
+}
+
+/* --- the screen --- */
+
+/* The job's own numbers come with its states; those of an epoch with the epoch. */
+static void take_epoch(struct watch *watch, const json_t *event)
+{
+    static const char *const keys[] = {"epoch", "epochs", "loss", "train_metric", "valid_metric", "test_metric", "epoch_s", "seconds_left"};
+    curves_add(&watch->curves, event);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && watch->job != NULL; i++) {
+        json_t *value = json_object_get(event, keys[i]);
+        if (value != NULL && !json_is_null(value)) {
+            json_object_set(watch->job, keys[i], value);
+        }
+    }
+    double n = number_of(event, "epochs");
+    if (watch->job != NULL && n > 0) {
+        json_object_set_new(watch->job, "percent", json_real(100.0 * number_of(event, "epoch") / n));
+    }
+}
+
+static void take_event(struct watch *watch, const json_t *event)
+{
+    const char *kind = text_of(event, "event");
+    if (json_is_true(json_object_get(event, "end"))) {
+        watch->ends = true;
+        return;
+    }
+    if (strcmp(kind, "job") == 0) {
+        json_decref(watch->job);
+        watch->job = json_deep_copy(json_object_get(event, "job"));
+    } else if (strcmp(kind, "epoch") == 0) {
+        take_epoch(watch, event);
+    } else if (strcmp(kind, "checkpoint") == 0) {
+        snprintf(watch->words, sizeof watch->words, "q: leave, the job goes on   checkpoint after epoch %lld",
+                 (long long)integer_of(event, "epoch"));
+    } else if (strcmp(kind, "end") == 0) {
+        snprintf(watch->words, sizeof watch->words, "q: leave   attempt %lld ended: %.150s", (long long)integer_of(event, "attempt"),
+                 text_of(event, "reason"));
+    }
+    if (!watch->is_live) {
+        print_event(watch, event);
+    }
+}
+
+static void draw(struct watch *watch)
+{
+    struct winsize size = {0};
+    if (!watch->is_live || watch->job == NULL || now_ms() - watch->drawn_ms < FRAME_MS / 2.0) {
+        return;
+    }
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 20 || size.ws_row < 4) {
+        size = (struct winsize){.ws_col = 80, .ws_row = 24};
+    }
+    screen_draw(stdout, size.ws_col, size.ws_row, watch->in_colour, watch->job, &watch->curves, watch->words);
+    watch->drawn_ms = now_ms();
+}
+
+/* Everything that has come by now. */
+static enum status take_all(struct watch *watch, int wait_ms)
+{
+    json_t *event;
+    enum status status;
+    do {
+        status = client_next(&watch->client, wait_ms, &event);
+        if (event != NULL) {
+            take_event(watch, event);
+            json_decref(event);
+        }
+        wait_ms = 0;
+    } while (status == STATUS_OK && event != NULL && !watch->ends);
+    return status;
+}
+
+static enum status run_live(struct watch *watch)
+{
+    enum status status = STATUS_OK;
+    while (status == STATUS_OK && !watch->ends) {
+        struct pollfd ready[2] = {{.fd = watch->client.file, .events = POLLIN}, {.fd = watch->screen.input, .events = POLLIN}};
+        poll(ready, 2, FRAME_MS);
+        status = take_all(watch, 0);
+        draw(watch);
+        char key = screen_key(&watch->screen);
+        if (key == 'q' || key == 'Q' || (ready[1].revents & (POLLHUP | POLLERR)) != 0) {
+            return STATUS_OK;
+        }
+    }
+    return status;
+}
+
+static enum status run(struct watch *watch)
+{
+    if (!watch->is_live) {
+        enum status status = STATUS_OK;
+        while (status == STATUS_OK && !watch->ends) {
+            status = take_all(watch, -1);
+        }
+        return status;
+    }
+    screen_open(&watch->screen, isatty(STDIN_FILENO) ? STDIN_FILENO : -1, stdout);
+    enum status status = run_live(watch);
+    screen_close(&watch->screen);
+    if (watch->job != NULL) {
+        printf("job %lld: %s, epoch %lld of %lld\n", (long long)integer_of(watch->job, "id"), text_of(watch->job, "state"),
+               (long long)integer_of(watch->job, "epoch"), (long long)integer_of(watch->job, "epochs"));
+    }
+    return status;
+}
+
+enum status run_watch(const struct ctl_arguments *arguments, int *exit_code_out)
+{
+    const char *term = getenv("TERM"), *no_colour = getenv("NO_COLOR");
+    struct watch watch = {.words = "q: leave, the job goes on"};
+    (void)exit_code_out;
+    watch.is_json = ctl_given(arguments, CTL_OPTION_JSON);
+    watch.is_live = !watch.is_json && isatty(STDOUT_FILENO) && (term == NULL || strcmp(term, "dumb") != 0);
+    watch.in_colour = no_colour == NULL || no_colour[0] == '\0';
+    json_t *request = ctl_job_request(arguments, "watch");
+    json_object_set_new(request, "tail", json_integer(HISTORY_LINES));
+    enum status status = ctl_connect(arguments, &watch.client);
+    if (status != STATUS_OK) {
+        json_decref(request);
+        return status;
+    }
+    curves_init(&watch.curves);
+    status = client_send(&watch.client, request);
+    status = status == STATUS_OK ? run(&watch) : status;
+    curves_release(&watch.curves);
+    json_decref(watch.job);
+    client_close(&watch.client);
+    return status;
+}
