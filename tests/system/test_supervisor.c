@@ -356,3 +356,21 @@ Test(supervisor, roots_daemon_runs_a_users_job_with_that_users_rights)
     daemon_end();
     daemon_expect_nobody();
 }
+
+Test(supervisor, a_job_that_loses_workers_again_and_again_ends_on_fewer_with_the_same_bits)
+{
+    daemon_start();
+    int64_t id = submit(kept);
+    daemon_await_epoch(id, 1, 1);
+    cr_assert(daemon_kill_worker(id, 1));
+    daemon_await_epoch(id, 2, 1);
+    cr_assert(daemon_kill_worker(id, 1));
+    expect_end(id, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
+    cr_assert_eq(daemon_job(id)->attempt, 3);
+    cr_assert_eq(daemon_job(id)->n_worker, 1);
+    cr_assert_eq(daemon_job(id)->n_slot, 1);
+    run_plain(kept);
+    expect_same_as_plain("o");
+    daemon_end();
+    daemon_expect_nobody();
+}

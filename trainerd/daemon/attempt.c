@@ -223,11 +223,13 @@ static void settle(struct attempt *attempt)
 {
     struct supervisor *supervisor = attempt->supervisor;
     struct job_record next = *jobs_get(supervisor->jobs, attempt->id);
+    int32_t n_worker = next.n_worker;
     char text[JOB_REASON_BYTES];
     const struct ending ending = ending_of(attempt, &next, text, sizeof text);
     const struct outcome_rules rules = {supervisor->options.backoff_s, supervisor->options.backoff_most_s};
     outcome_decide(&ending, &rules, supervisor_now_s(), &next);
-    enum status status = next.reason == JOB_REASON_RESCALING ? supervisor_ask(supervisor, next.n_worker, &next) : STATUS_OK;
+    bool asks_again = next.reason == JOB_REASON_RESCALING || next.n_worker != n_worker;
+    enum status status = asks_again ? supervisor_ask(supervisor, next.n_worker, &next) : STATUS_OK;
     status = status == STATUS_OK ? jobs_change(supervisor->jobs, &next) : status;
     if (status != STATUS_OK) {
         warn(attempt);

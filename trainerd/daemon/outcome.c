@@ -84,10 +84,12 @@ void outcome_decide(const struct ending *ending, const struct outcome_rules *rul
     enum job_reason reason = ending->is_lost ? JOB_REASON_COORDINATOR_LOST : job_reason_of(status);
     if (goes_on(ending, reason, record)) {
         record->n_restart++;
+        bool is_gone_for_good = reason == JOB_REASON_WORKER_LOST && record->n_restart > 1 && record->n_worker > 1;
+        record->n_worker -= is_gone_for_good;
         double wait_s = outcome_backoff(rules, record->n_restart);
         queue(record, JOB_REASON_BACKING_OFF, now + wait_s);
-        say(record, "%s; restart %d of %d follows after %.3g s", ending->text, (int)record->n_restart,
-            (int)record->max_restarts, wait_s);
+        say(record, "%s; restart %d of %d follows after %.3g s%s", ending->text, (int)record->n_restart,
+            (int)record->max_restarts, wait_s, is_gone_for_good ? " with one worker less" : "");
         return;
     }
     end(record, JOB_STATE_FAILED, reason, status_exit_code(status), now);

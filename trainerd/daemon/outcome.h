@@ -19,7 +19,8 @@ struct ending {
     const char *text;         /* the sentence for people */
 };
 
-/* Change the record to what it is from now on. Planning that went well is no ending. */
+/* Change the record to what it is from now on. Planning that went well is no ending. A worker that is lost a second time may be gone
+ * for good, and what it ran on with it: record->n_worker becomes one less from then on, and what it asks for is the caller's to find. */
 void outcome_decide(const struct ending *ending, const struct outcome_rules *rules, double now, struct job_record *record);
 
 /* The wait before restart number n_restart, from 1: doubled each time, up to the most. */

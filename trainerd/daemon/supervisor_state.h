@@ -51,6 +51,7 @@ struct supervisor {
     struct jobs *jobs;
     struct supervisor_options options;
     uv_timer_t look;
+    uint64_t look_ns, looked_at_ns; /* how long the last look took, when it ended */
     bool is_looking, is_closing;
     int n_handle;                /* of attempts, planning and its own: freed with the last */
     struct attempt *attempts;

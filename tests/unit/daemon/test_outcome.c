@@ -57,6 +57,24 @@ Test(outcome, what_a_restart_may_mend_is_tried_again_after_a_wait_that_doubles)
     cr_assert_not_null(strstr(job.reason_text, "no restarts are left"), "%s", job.reason_text);
 }
 
+Test(outcome, a_job_that_loses_a_worker_again_goes_on_with_one_less)
+{
+    static const int32_t n_worker[] = {3, 2, 1, 1};
+    job.n_worker = 3;
+    job.max_restarts = 4;
+    for (int i = 0; i < 4; i++) {
+        job.state = JOB_STATE_RUNNING;
+        end_with(STATUS_PEER, true, "worker 1 was killed");
+        EXPECT(QUEUED, BACKING_OFF, -1);
+        cr_assert_eq(job.n_worker, n_worker[i], "%d after loss %d", (int)job.n_worker, i + 1);
+        cr_assert_eq(strstr(job.reason_text, "with one worker less") != NULL, i == 1 || i == 2, "%s", job.reason_text);
+    }
+    running();
+    job.n_restart = 2;
+    end_with(STATUS_IO, true, "the disk is full");
+    cr_assert_eq(job.n_worker, 2, "it is not its workers that it lost");
+}
+
 Test(outcome, the_wait_ends_at_its_most)
 {
     cr_assert_eq(outcome_backoff(&rules, 1), 1.0);
