@@ -71,7 +71,11 @@ static void option_read(struct request *request, int option)
         request->json = true;
         break;
     default:
-        fputs(option == OPTION_VERSION ? "trainer-partition " TRAINERD_VERSION "\n" : help_text, stdout);
+        if (option == OPTION_VERSION) {
+            printf("trainer-partition " TRAINERD_VERSION "\n%s\n", partition_library());
+        } else {
+            fputs(help_text, stdout);
+        }
         request->prints = true;
     }
 }

@@ -48,6 +48,9 @@ void partition_release(struct partition *partition);
 enum status partition_measure(const struct dataset *dataset, const struct partition *partition,
                               struct partition_quality *out);
 
+/* "METIS 5.1.0, 32-bit indices" */
+const char *partition_library(void);
+
 /* Put the K parts on W workers so that parts that share most boundary rows sit together and stored edges are
  * even: out_rank[part] in [0, n_rank), each rank at least one part, part 0 always on rank 0.
  *

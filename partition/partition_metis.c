@@ -5,6 +5,7 @@
  * here.
  * source  Karypis & Kumar, "Multilevel k-way partitioning scheme for irregular graphs", JPDC 48 (1998)
  */
+#include "partition/partition.h"
 #include "partition/partition_method.h"
 #include "partition/undirected.h"
 #include "protocol/file.h"
@@ -24,6 +25,14 @@
 enum { CHILD_DONE, CHILD_NOMEM, CHILD_FAILED };
 
 _Static_assert(sizeof(idx_t) == sizeof(int32_t), "undirected_build makes METIS's indices 32 bits wide");
+
+#define TEXT_OF(value) #value
+#define TEXT(value) TEXT_OF(value)
+
+const char *partition_library(void)
+{
+    return "METIS " TEXT(METIS_VER_MAJOR) "." TEXT(METIS_VER_MINOR) "." TEXT(METIS_VER_SUBMINOR) ", " TEXT(IDXTYPEWIDTH) "-bit indices";
+}
 
 static int constraint_count(int balance)
 {

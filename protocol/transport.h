@@ -99,4 +99,7 @@ struct transport_traffic {
 };
 struct transport_traffic transport_traffic(const struct transport *transport);
 
+/* "UCX 1.13.1" */
+const char *transport_library(void);
+
 #endif

@@ -198,3 +198,12 @@ int transport_event_fd(const struct transport *transport)
 {
     return transport->event_fd;
 }
+
+const char *transport_library(void)
+{
+    static char text[32];
+    unsigned major, minor, release;
+    ucp_get_version(&major, &minor, &release);
+    snprintf(text, sizeof text, "UCX %u.%u.%u", major, minor, release);
+    return text;
+}

@@ -1,6 +1,7 @@
 /* Processes of this machine: started, reaped, killed. Their environment is settled here, before exec, because UCX and
  * OpenMP read theirs when they load. */
 #include "protocol/log.h"
+#include "protocol/program.h"
 #include "trainerd/fleet_state.h"
 
 #include <errno.h>
@@ -174,23 +175,10 @@ out:
     return status;
 }
 
-/* trainer-worker lies beside the program that runs. */
-static enum status program_find(char *path, size_t n_room)
-{
-    ssize_t n = readlink("/proc/self/exe", path, n_room - 1);
-    const char *slash = n > 0 ? memrchr(path, '/', (size_t)n) : NULL;
-    static const char name[] = "trainer-worker";
-    if (slash == NULL || (size_t)(slash + 1 - path) + sizeof name > n_room) {
-        return status_fail(STATUS_PEER, "cannot tell where this program lies, to start trainer-worker beside it");
-    }
-    strcpy(path + (slash + 1 - path), name);
-    return STATUS_OK;
-}
-
 enum status fleet_launch(struct fleet *fleet)
 {
-    char program[4096];
-    enum status status = program_find(program, sizeof program);
+    char program[PATH_MAX];
+    enum status status = program_beside("trainer-worker", program);
     if (status != STATUS_OK) {
         return status;
     }

@@ -1,5 +1,7 @@
 #include "trainerd/launch.h"
 
+#include "protocol/program.h"
+
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,17 +24,9 @@ struct launch {
 /* The program beside this one if it is there, else its bare name for the search in PATH. */
 static void find_program(const char *name, char out[PATH_MAX])
 {
-    char self[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n > 0) {
-        self[n] = '\0';
-        char *slash = strrchr(self, '/');
-        size_t n_folder = slash == NULL ? 0 : (size_t)(slash - self) + 1;
-        if (snprintf(out, PATH_MAX, "%.*s%s", (int)n_folder, self, name) < PATH_MAX && access(out, X_OK) == 0) {
-            return;
-        }
+    if (program_beside(name, out) != STATUS_OK || access(out, X_OK) != 0) {
+        snprintf(out, PATH_MAX, "%s", name);
     }
-    snprintf(out, PATH_MAX, "%s", name);
 }
 
 static void on_signal(uv_signal_t *handle, int signal_number)

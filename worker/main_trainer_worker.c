@@ -1,6 +1,7 @@
 /* The command line of trainer-worker: one process, one device, one job. */
 #include "protocol/log.h"
 #include "protocol/status.h"
+#include "protocol/transport.h"
 #include "protocol/version.h"
 #include "worker/session.h"
 
@@ -72,7 +73,7 @@ static enum status option_read(struct request *request, int option)
     case OPTION_TIMEOUT:
         return number_read("--join-timeout", optarg, 0, 86400, &request->join_timeout_s);
     case OPTION_VERSION:
-        puts("trainer-worker " TRAINERD_VERSION);
+        printf("trainer-worker " TRAINERD_VERSION "\n%s\n", transport_library());
         request->prints = true;
         return STATUS_OK;
     default:

@@ -279,6 +279,32 @@ Test(trainctl, a_picture_comes_from_the_daemon_or_from_a_folder)
     EXPECT(66, "cannot open 'nowhere/metrics.jsonl'", "plot", "--from", "nowhere");
 }
 
+Test(trainctl, doctor_says_of_each_thing_whether_it_is_well_and_what_to_do)
+{
+    char program[PATH_MAX], command[2 * PATH_MAX];
+    int code = RUN("doctor", "--json");
+    json_t *answer = json(), *check;
+    size_t i, n_fail = 0;
+    json_array_foreach (json_object_get(answer, "checks"), i, check) {
+        const char *verdict = json_string_value(json_object_get(check, "verdict"));
+        const char *advice = json_string_value(json_object_get(check, "advice"));
+        cr_assert_eq(strcmp(verdict, "ok") == 0, advice[0] == '\0', "%s", json_string_value(json_object_get(check, "name")));
+        n_fail += strcmp(verdict, "fail") == 0;
+    }
+    cr_assert_gt(i, 12);
+    cr_assert_eq(code, n_fail > 0, "exit %d: %s", code, said);
+    json_decref(answer);
+    cr_assert_eq(RUN("doctor"), code);
+    cr_assert_not_null(strstr(printed, "METIS                5.1"));
+    cr_assert_not_null(strstr(printed, "UCX "));
+    /* Alone in a folder, it misses the others. */
+    program_find("trainctl", program, sizeof program);
+    snprintf(command, sizeof command, "cp %s %s && %s/trainctl doctor > %s/alone", program, folder, folder, folder);
+    cr_assert_eq(WEXITSTATUS(system(command)), 1);
+    folder_read("alone", said, sizeof said);
+    cr_assert_not_null(strstr(said, "fail  trainer-worker       does not run as"));
+}
+
 /* --- other clients --- */
 
 Test(trainctl, the_client_in_python_does_what_the_protocol_says)

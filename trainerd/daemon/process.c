@@ -3,6 +3,7 @@
 #include "protocol/file.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
+#include "protocol/program.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -35,18 +36,6 @@ struct plan {
 };
 
 /* --- before the fork --- */
-
-static enum status program_find(const char *name, char out[PATH_MAX])
-{
-    ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 1);
-    const char *slash = n > 0 ? memrchr(out, '/', (size_t)n) : NULL;
-    size_t n_folder = slash == NULL ? 0 : (size_t)(slash + 1 - out);
-    if (slash == NULL || n_folder + strlen(name) >= PATH_MAX) {
-        return status_fail(STATUS_IO, "cannot tell where this program lies, to start %s beside it", name);
-    }
-    strcpy(out + n_folder, name);
-    return STATUS_OK;
-}
 
 /* Settings that speak of whom the daemon runs for, or of the daemon as a service. */
 static bool is_personal(const char *setting)
@@ -285,7 +274,7 @@ enum status process_spawn(const struct process_options *options, struct process 
 {
     struct plan *plan = memory_alloc(1, sizeof *plan);
     plan->options = options;
-    enum status status = program_find(options->argv[0], plan->program);
+    enum status status = program_beside(options->argv[0], plan->program);
     status = status == STATUS_OK ? user_find(plan) : status;
     status = status == STATUS_OK ? child_start(plan, out) : status;
     environment_free(plan->environment);

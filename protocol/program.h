@@ -1,0 +1,13 @@
+/* Where our other programs are: beside the one that runs. */
+#ifndef PROTOCOL_PROGRAM_H
+#define PROTOCOL_PROGRAM_H
+
+#include "protocol/status.h"
+
+#include <limits.h>
+
+/* The path of a program of this name in the folder of this one, whether it is there or not.
+ * errors  STATUS_PEER this program's own place cannot be told */
+enum status program_beside(const char *name, char out[PATH_MAX]);
+
+#endif

@@ -1,0 +1,267 @@
+/* Is this machine fit for training? Each check says what it found, and what to do where that is not enough. Facts of libraries that
+ * trainctl does not link come from the programs that do. */
+#include "protocol/memory.h"
+#include "protocol/program.h"
+#include "protocol/version.h"
+#include "trainerd/ctl/capture.h"
+#include "trainerd/ctl/run.h"
+#include "trainerd/ctl/text.h"
+
+#include <dirent.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+enum verdict { VERDICT_OK, VERDICT_WARN, VERDICT_FAIL };
+
+static const char *const verdict_names[] = {"ok", "warn", "fail"};
+
+struct doctor {
+    json_t *checks;
+    bool has_failed;
+};
+
+/* Note a check. advice: what to do unless it is well. */
+static void note(struct doctor *doctor, enum verdict verdict, const char *name, const char *advice, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+static void note(struct doctor *doctor, enum verdict verdict, const char *name, const char *advice, const char *format, ...)
+{
+    char found[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(found, sizeof found, format, arguments);
+    va_end(arguments);
+    char *printable = text_printable(found);
+    json_array_append_new(doctor->checks, json_pack("{s:s, s:s, s:s, s:s}", "name", name, "verdict", verdict_names[verdict], "found",
+                                                    printable, "advice", verdict == VERDICT_OK ? "" : advice));
+    free(printable);
+    doctor->has_failed = doctor->has_failed || verdict == VERDICT_FAIL;
+}
+
+/* The line of a text that begins so, without the beginning; false: there is none. */
+static bool find_line(const char *text, const char *begin, char *out, size_t n_room)
+{
+    for (const char *line = text; line != NULL && *line != '\0'; line = strchr(line, '\n'), line += line != NULL) {
+        if (strncmp(line, begin, strlen(begin)) == 0) {
+            line += strlen(begin);
+            snprintf(out, n_room, "%.*s", (int)strcspn(line, "\n"), line);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* --- programs and libraries --- */
+
+static void check_programs(struct doctor *doctor)
+{
+    static const char *const names[] = {"trainerd", "trainer-coordinator", "trainer-worker", "trainer-partition"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[PATH_MAX], said[1024], version[64] = "", library[64] = "", begin[64];
+        snprintf(begin, sizeof begin, "%s ", names[i]);
+        bool runs = program_beside(names[i], path) == STATUS_OK && capture((const char *const[]){path, "--version", NULL}, said, sizeof said) &&
+                    find_line(said, begin, version, sizeof version);
+        if (!runs) {
+            note(doctor, VERDICT_FAIL, names[i], "install it beside trainctl, with the libraries it needs (ldd shows them)",
+                 "does not run as %s", path);
+        } else {
+            note(doctor, strcmp(version, TRAINERD_VERSION) == 0 ? VERDICT_OK : VERDICT_FAIL, names[i],
+                 "install all programs of one version", "%s", version);
+        }
+        if (find_line(said, "METIS ", library, sizeof library)) {
+            note(doctor, VERDICT_OK, "METIS", "", "%s%s", library,
+                 strstr(library, "32-bit") != NULL ? ": graphs up to 2^31 - 1 edges" : "");
+        }
+        if (find_line(said, "UCX ", library, sizeof library)) {
+            note(doctor, VERDICT_OK, "UCX", "", "%s", library);
+        }
+    }
+}
+
+/* Transports with their devices, as ucx_info lists them. */
+static void check_ucx(struct doctor *doctor)
+{
+    static char said[1 << 18];
+    char found[400] = "", transport[32] = "", device[64];
+    if (!capture((const char *const[]){"ucx_info", "-d", NULL}, said, sizeof said)) {
+        note(doctor, VERDICT_WARN, "UCX devices", "install ucx_info (Debian: ucx-utils) to see them", "ucx_info does not run");
+        return;
+    }
+    for (char *line = said; line != NULL; line = strchr(line, '\n'), line += line != NULL) {
+        sscanf(line, "# Transport: %31s", transport);
+        if (transport[0] != '\0' && sscanf(line, "# Device: %63s", device) == 1) {
+            size_t n = strlen(found);
+            snprintf(found + n, sizeof found - n, "%s%s/%s", n > 0 ? ", " : "", transport, device);
+            transport[0] = '\0';
+        }
+    }
+    bool has_memory = strstr(found, "posix/") != NULL || strstr(found, "sysv/") != NULL, has_tcp = strstr(found, "tcp/") != NULL;
+    bool has_rdma = strstr(found, "rc_") != NULL || strstr(found, "dc_") != NULL;
+    note(doctor, !has_memory ? VERDICT_FAIL : !has_tcp && !has_rdma ? VERDICT_WARN : VERDICT_OK, "UCX devices",
+         !has_memory ? "workers of one machine need posix or sysv shared memory: see UCX_TLS and /dev/shm"
+                     : "workers on several machines need tcp or RDMA: see UCX_TLS and the network's devices", "%s", found);
+}
+
+static void check_cuda(struct doctor *doctor)
+{
+    char said[1024];
+    if (capture((const char *const[]){"nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader", NULL}, said,
+                sizeof said) && said[0] != '\0') {
+        said[strcspn(said, "\n")] = '\0';
+        note(doctor, VERDICT_OK, "CUDA", "", "%s", said);
+    } else if (access("/proc/driver/nvidia/version", R_OK) == 0) {
+        note(doctor, VERDICT_WARN, "CUDA", "install nvidia-smi, or see what it says", "a driver is loaded, but nvidia-smi does not run");
+    } else {
+        note(doctor, VERDICT_OK, "CUDA", "", "no GPU: workers compute on the CPU");
+    }
+}
+
+/* --- the machine --- */
+
+/* Cores that a limit of the control group leaves; 0: it has none. */
+static double quota_cores(void)
+{
+    double quota = 0, period = 0;
+    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "r");
+    if (file != NULL) {
+        if (fscanf(file, "%lf %lf", &quota, &period) != 2) {
+            quota = 0;
+        }
+        fclose(file);
+    }
+    return quota > 0 && period > 0 ? quota / period : 0;
+}
+
+static void check_cores(struct doctor *doctor)
+{
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    double quota = quota_cores();
+    if (quota > 0 && quota < n) {
+        note(doctor, VERDICT_WARN, "cores", "set workers.threads so that workers × threads is at most the quota: more threads wait for each other",
+             "%d, of which the control group allows %.1f", n, quota);
+    } else {
+        note(doctor, VERDICT_OK, "cores", "", "%d", n);
+    }
+}
+
+static void check_memory(struct doctor *doctor)
+{
+    char text[TEXT_BYTES];
+    int64_t n_bytes = memory_machine();
+    text_bytes((double)n_bytes, text);
+    note(doctor, n_bytes < 1000000000 ? VERDICT_WARN : VERDICT_OK, "memory", "set memory.limit and memory.spill for graphs that are larger",
+         "%s", text);
+}
+
+static void check_space(struct doctor *doctor, const char *name, const char *path, double warn_below, double fail_below,
+                        const char *advice)
+{
+    struct statvfs info;
+    char text[TEXT_BYTES];
+    if (statvfs(path, &info) != 0) {
+        note(doctor, VERDICT_FAIL, name, advice, "%s is not there", path);
+        return;
+    }
+    double n_free = (double)info.f_bavail * (double)info.f_frsize;
+    text_bytes(n_free, text);
+    if (access(path, W_OK) != 0) {
+        note(doctor, VERDICT_FAIL, name, advice, "%s cannot be written", path);
+    } else {
+        note(doctor, n_free < fail_below ? VERDICT_FAIL : n_free < warn_below ? VERDICT_WARN : VERDICT_OK, name, advice, "%s free in %s",
+             text, path);
+    }
+}
+
+/* Registered memory counts against memlock, and only RDMA registers any. */
+static void check_memlock(struct doctor *doctor)
+{
+    struct rlimit limit = {0};
+    char text[TEXT_BYTES];
+    DIR *devices = opendir("/sys/class/infiniband");
+    bool has_rdma = false;
+    const struct dirent *entry;
+    while (devices != NULL && (entry = readdir(devices)) != NULL) {
+        has_rdma = has_rdma || entry->d_name[0] != '.';
+    }
+    if (devices != NULL) {
+        closedir(devices);
+    }
+    getrlimit(RLIMIT_MEMLOCK, &limit);
+    text_bytes((double)limit.rlim_cur, text);
+    bool is_enough = limit.rlim_cur == RLIM_INFINITY || !has_rdma;
+    note(doctor, is_enough ? VERDICT_OK : VERDICT_WARN, "memlock", "RDMA needs it unlimited: ulimit -l, LimitMEMLOCK=infinity",
+         "%s%s", limit.rlim_cur == RLIM_INFINITY ? "unlimited" : text, has_rdma ? "" : ", and no RDMA device that would need more");
+}
+
+static void check_nofile(struct doctor *doctor)
+{
+    struct rlimit limit = {0};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    bool is_few = limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < 1024;
+    char text[TEXT_BYTES] = "unlimited";
+    if (limit.rlim_cur != RLIM_INFINITY) {
+        snprintf(text, sizeof text, "%llu", (unsigned long long)limit.rlim_cur);
+    }
+    note(doctor, is_few ? VERDICT_WARN : VERDICT_OK, "open files", "raise it: ulimit -n 4096, LimitNOFILE=4096", "%s", text);
+}
+
+static void check_daemon(struct doctor *doctor, const struct ctl_arguments *arguments)
+{
+    json_t *answer = NULL;
+    enum status status = ctl_ask(arguments, json_pack("{s:s}", "cmd", "version"), &answer);
+    if (status != STATUS_OK) {
+        note(doctor, VERDICT_WARN, "daemon", "jobs also run without one: trainerd --config job.toml", "%s",
+             status_reason());
+    } else {
+        const char *version = text_of(answer, "version");
+        note(doctor, strcmp(version, TRAINERD_VERSION) == 0 ? VERDICT_OK : VERDICT_WARN, "daemon",
+             "restart it after an upgrade: its jobs go on meanwhile", "trainerd %s, process %lld", version,
+             (long long)integer_of(answer, "pid"));
+    }
+    json_decref(answer);
+}
+
+static void print_checks(const struct doctor *doctor)
+{
+    const json_t *check;
+    size_t i;
+    json_array_foreach (doctor->checks, i, check) {
+        printf("%-4s  %-20s %s\n", text_of(check, "verdict"), text_of(check, "name"), text_of(check, "found"));
+        if (text_of(check, "advice")[0] != '\0') {
+            printf("      %-20s → %s\n", "", text_of(check, "advice"));
+        }
+    }
+}
+
+enum status run_doctor(const struct ctl_arguments *arguments, int *exit_code_out)
+{
+    struct doctor doctor = {.checks = json_array()};
+    check_programs(&doctor);
+    check_ucx(&doctor);
+    check_cuda(&doctor);
+    check_cores(&doctor);
+    check_memory(&doctor);
+    check_space(&doctor, "shared memory", "/dev/shm", 256e6, 16e6, "workers of one machine exchange rows there: mount -o remount,size=50% "
+                "/dev/shm, docker run --shm-size=1g");
+    check_memlock(&doctor);
+    check_nofile(&doctor);
+    check_space(&doctor, "temporary files", "/tmp", 100e6, 1e6, "free some space");
+    check_space(&doctor, "disk", ".", 1e9, 50e6, "checkpoints and results go to output.dir: free some space, or choose another place");
+    check_daemon(&doctor, arguments);
+    if (ctl_given(arguments, CTL_OPTION_JSON)) {
+        json_t *answer = json_pack("{s:b, s:O}", "ok", !doctor.has_failed, "checks", doctor.checks);
+        text_print_json(answer);
+        json_decref(answer);
+    } else {
+        print_checks(&doctor);
+    }
+    json_decref(doctor.checks);
+    *exit_code_out = doctor.has_failed;
+    return STATUS_OK;
+}
