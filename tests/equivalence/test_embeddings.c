@@ -87,8 +87,8 @@ Test(embeddings, nothing_of_them_travels)
     struct cluster_result few, many;
     typed_folder_write(folder_path("few"), &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 4});
     typed_folder_write(folder_path("many"), &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 4, .n_lonely = 5000});
-    run(folder_path("few"), 4, rgcn, 4, "", &few);
-    run(folder_path("many"), 4, rgcn, 4, "", &many);
+    run(folder_path("few"), 4, rgcn, 4, "prune = \"never\"", &few);
+    run(folder_path("many"), 4, rgcn, 4, "prune = \"never\"", &many);
     cr_assert_eq(many.n_embedding - few.n_embedding, 5000 * 16);
     cr_expect_eq(many.payload_sent, few.payload_sent, "%lu bytes, %lu with 5000 more nodes", (unsigned long)few.payload_sent,
                  (unsigned long)many.payload_sent);

@@ -26,7 +26,8 @@ TestSuite(training, .init = folder_make, .fini = folder_remove);
 static int32_t owner[FAKE_N_NODE] = {1, 0, 1, 0, 1, 0};
 static int64_t part_begin[] = {0, 3, 6};
 static uint32_t order[FAKE_N_NODE] = {5, 1, 3, 0, 4, 2};
-static const struct partition partition = {2, FAKE_N_NODE, owner, part_begin, order};
+static const struct partition partition = {
+    .n_part = 2, .n_node = FAKE_N_NODE, .owner = owner, .part_begin = part_begin, .order = order};
 
 static struct run *open_run(const char *name, const char *train_keys)
 {
