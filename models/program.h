@@ -85,8 +85,8 @@ struct parameter {
     int64_t shape[PROGRAM_N_DIM];
     int64_t n_shared;       /* floats in the parameter arena: all, or with embeddings those of shared columns, as rows × them */
     int64_t offset;         /* the first of them */
-    int64_t embedding_at;   /* -1: no embeddings. Else its column of a node that has one lies, shape[0] floats, with the node's
-                             * part: in the part's embeddings, n_embedded · embedding_at floats after their beginning, node after node */
+    int64_t embedding_at;   /* -1: no embeddings. Else its column of a node that has one, shape[0] floats, lies with the node's
+                             * part: n_embedded · embedding_at floats into the part's embeddings, node after node */
     double bound;
     float fill;
     bool trains;            /* false: kept and written, never stepped (gin's fixed eps) */

@@ -62,7 +62,7 @@ static void value_add(struct ranges *out, const struct trainer *t, int value, in
     const struct part *part = t->part[i].part;
     bool sparse = t->program.value[value].is_sparse;
     const float *at = value > 0 ? trainer_value(t, value, i) : sparse ? part->feature_data : t->part[i].features;
-    int64_t n_sparse = part->n_feature_value + (value > 0 ? part->n_embedded : 0); /* the features' own embedded ones are not stored */
+    int64_t n_sparse = part->n_feature_value + (value > 0 ? part->n_embedded : 0); /* of the features ones are not stored */
     range_add(out, at, sparse ? n_sparse : part->n_own * t->program.value[value].width, sizeof(float));
 }
 
