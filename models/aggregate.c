@@ -32,7 +32,8 @@ const struct aggregate_def aggregate_defs[AGGREGATE_KIND_N] = {
     [AGGREGATE_KIND_GAT] = {.name = "gat", ATTENTION_ROUNDS, .begin_grad_in = {[2] = true},
                             .backward = {ATTENTION_SOURCES}},
     [AGGREGATE_KIND_GATV2] = {.name = "gatv2", ATTENTION_ROUNDS, .backward = {ATTENTION_QUERIES, ATTENTION_SOURCES}},
-    [AGGREGATE_KIND_RELATION] = {.name = "relation", .keeps_in = true, .scratch = aggregate_relation_scratch,
+    [AGGREGATE_KIND_RELATION] = {.name = "relation", .keeps_in = true, .takes_no_loops = true,
+                                 .scratch = aggregate_relation_scratch,
                                  LINEAR_ROUNDS(aggregate_relation_forward, aggregate_relation_backward)},
     [AGGREGATE_KIND_DOT] = {.name = "dot", ATTENTION_ROUNDS, .backward = {ATTENTION_QUERIES, ATTENTION_SOURCES}},
     [AGGREGATE_KIND_COSINE] = {.name = "cosine", ATTENTION_ROUNDS, .backward = {ATTENTION_QUERIES, ATTENTION_SOURCES}},
@@ -41,6 +42,12 @@ const struct aggregate_def aggregate_defs[AGGREGATE_KIND_N] = {
 bool aggregate_returns(enum aggregate_kind kind)
 {
     return aggregate_defs[kind].backward[0].travel == TRAVEL_RETURN;
+}
+
+int32_t aggregate_travel_level(const struct program *program, const struct op *op, const struct aggregate_round *round)
+{
+    int32_t level = program->value[op->out].level;
+    return round->travel == TRAVEL_OUT ? level : program_level_before(level);
 }
 
 int64_t aggregate_piece_width(const struct program *program, const struct op *op, enum aggregate_rows rows)

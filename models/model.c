@@ -229,5 +229,6 @@ enum status program_build(const struct job *job, const struct program_input *inp
     x = jumps ? jump(out, job, output, n_layer, input->n_class) : x;
     free(output);
     out->logits = model->finish != NULL ? model->finish(out, job, x) : x;
+    program_levels(out);
     return STATUS_OK;
 }

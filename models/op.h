@@ -153,6 +153,7 @@ struct aggregate_def {
     const char *name;
     bool is_linear;        /* out is linear in the rows of its one input: may swap with a linear map */
     bool has_scale;
+    bool takes_no_loops;      /* an implied loop is of no relation: the own row is no neighbour */
     bool keeps_in, keeps_out; /* backward's rounds read all inputs; the output, which only backward_begin reads where there is one */
     int n_kept_round;         /* with backward_begin: the kept arrays that rounds read, the first ones */
     bool begin_grad_in[OP_N_IN]; /* backward_begin writes this gradient, or part of it */
@@ -169,6 +170,9 @@ struct aggregate_def {
 
 /* Does backward send finished gradients back? Then forward's places count rows of payloads, between parts of one rank too. */
 bool aggregate_returns(enum aggregate_kind kind);
+
+/* Which rows of what travels count in training (program.h): an aggregate's sources, or its destinations. */
+int32_t aggregate_travel_level(const struct program *program, const struct op *op, const struct aggregate_round *round);
 
 /* Columns of an array that can travel; of a round's payload. */
 int64_t aggregate_piece_width(const struct program *program, const struct op *op, enum aggregate_rows rows);

@@ -75,6 +75,7 @@ struct value {
     bool is_sparse;         /* the input features, or their dropout, in CSR */
     bool is_static;         /* the same in every epoch */
     bool needs_grad;        /* some parameter lies behind it */
+    int32_t level;          /* in training its rows count up to so many edges from a training node; see program_levels */
 };
 
 /* How a parameter is first drawn (uniform in ±bound; 0: constant `fill`). */
@@ -84,8 +85,8 @@ struct parameter {
     int64_t shape[PROGRAM_N_DIM];
     int64_t n_shared;       /* floats in the parameter arena: all, or with embeddings those of shared columns, as rows × them */
     int64_t offset;         /* the first of them */
-    int64_t embedding_at;   /* -1: no embeddings. Else its column of a node that has one lies, shape[0] floats, with the node's
-                             * part: in the part's embeddings, n_embedded · embedding_at floats after their beginning, node after node */
+    int64_t embedding_at;   /* -1: no embeddings. Else its column of a node that has one, shape[0] floats, lies with the node's
+                             * part: n_embedded · embedding_at floats into the part's embeddings, node after node */
     double bound;
     float fill;
     bool trains;            /* false: kept and written, never stepped (gin's fixed eps) */
@@ -168,6 +169,22 @@ int program_relation(struct program *program, int in, int weight, int comp);
 
 /* A parameter of any shape, for those with more dimensions than a matrix. */
 int program_tensor(struct program *program, const char *name, int n_dim, const int64_t *shape, double bound);
+
+#define PROGRAM_LEVEL_ALL INT32_MAX
+
+/* Fill in the level of every value, as program_build does for its own: logits 0, an aggregate's sources one more than its output.
+ * Batch norm needs all rows, and so has a product of sparse features, whose transposed matrix is one for all rows. */
+void program_levels(struct program *program);
+
+/* The level of an aggregate's sources, given its output's. */
+int32_t program_level_before(int32_t level);
+
+/* Levels below all that some op of an epoch has or takes: 0 … program_n_level - 1. */
+int32_t program_n_level(const struct program *program);
+
+/* Numbers that a training epoch's ops pass through: rows × columns in and out, an aggregate's edges × columns, twice where there
+ * is a gradient. n_row, n_edge: by level, n_level of them and then all; edges are those into these rows. */
+double program_work(const struct program *program, int32_t n_level, const int64_t *n_row, const int64_t *n_edge);
 
 /* Elements of a parameter. */
 int64_t parameter_size(const struct parameter *parameter);

@@ -24,7 +24,7 @@ bool dataset_ogb_is_typed(const char *folder);
  * triplet-type-list. Labels and splits are those of the one type that has labels.
  *
  *   errors  as the readers of dataset_build.h; STATUS_DATA tables that name types or nodes that are not there
- *   notes   tables of features are held whole until they are put together
+ *   notes   tables of edges and features are streamed twice rather than held
  */
 enum status dataset_ogb_typed_load(const struct job *job, const char *folder, struct dataset *out);
 

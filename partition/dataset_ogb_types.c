@@ -6,6 +6,7 @@
 #include "partition/dataset_ogb.h"
 
 #include "partition/csv_gz.h"
+#include "partition/csv_rows.h"
 #include "partition/node_types.h"
 #include "partition/relations.h"
 #include "partition/weights.h"
@@ -302,22 +303,26 @@ static enum status features_fill(const struct job *job, const struct typed *type
                                  struct dataset *out)
 {
     enum status status = STATUS_OK;
+    struct csv_rows *tables = memory_alloc((size_t)types->n_type, sizeof *tables);
     for (int k = 0; k < types->n_type && status == STATUS_OK; k++) {
         struct dataset_path path = type_path(typed, "raw/node-feat", k, "node-feat.csv.gz");
-        struct npy table = {0};
         if (!npy_exists(path.text)) {
             continue;
         }
-        status = csv_gz_table(path.text, NPY_TYPE_F32, typed->type[k].n_node, &table);
-        if (status == STATUS_OK && table.rank == 1) {
-            table.rank = 2; /* one column */
-        }
+        status = csv_rows_open(&path, typed->type[k].n_node, &tables[k]);
         if (status == STATUS_OK) {
-            status = node_types_dense(types, k, &table);
+            const struct node_rows rows = {csv_rows_read, &tables[k], tables[k].path.text};
+            node_types_rows(types, k, &rows, tables[k].n_column);
         }
-        npy_close(&table);
     }
-    return status == STATUS_OK ? node_types_features(job, types, out) : status;
+    if (status == STATUS_OK) {
+        status = node_types_features(job, types, out);
+    }
+    for (int k = 0; k < types->n_type; k++) {
+        csv_rows_close(&tables[k]);
+    }
+    free(tables);
+    return status;
 }
 
 static enum status features_build(const struct job *job, const struct typed *typed, struct dataset *out)

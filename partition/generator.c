@@ -76,12 +76,14 @@ enum status generator_splits(const struct job *job, struct dataset *out)
         return status;
     }
     struct random_key key = generator_key(job, GENERATOR_DRAW_SPLIT);
+    double share = job->dataset.train_share;
+    float train_end = (float)share, valid_end = (float)((1.0 + share) / 2.0);
     bool train = false;
     for (int64_t node = 0; node < out->n_node; node++) {
         float draw = random_unit(&key, (uint64_t)node, 0);
-        out->split[node] = draw < 0.6f   ? DATASET_SPLIT_TRAIN
-                           : draw < 0.8f ? DATASET_SPLIT_VALID
-                                         : DATASET_SPLIT_TEST;
+        out->split[node] = draw < train_end   ? DATASET_SPLIT_TRAIN
+                           : draw < valid_end ? DATASET_SPLIT_VALID
+                                              : DATASET_SPLIT_TEST;
         train = train || out->split[node] == DATASET_SPLIT_TRAIN;
     }
     if (!train) {

@@ -6,6 +6,7 @@
 #include "protocol/memory.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 
 static int64_t type_of(const struct node_types *types, int64_t node)
@@ -46,6 +47,7 @@ void node_types_close(struct node_types *types)
         npy_close(&types->type[k].indptr);
         npy_close(&types->type[k].indices);
         npy_close(&types->type[k].data);
+        free(types->type[k].row);
     }
     free(types->type);
     *types = (struct node_types){0};
@@ -113,9 +115,36 @@ enum status node_types_sparse(struct node_types *types, int64_t k, struct npy *i
     return features_csr_check(&type->indptr, &type->indices, &type->data, type->n_node, type->n_column, &type->sorted);
 }
 
+void node_types_rows(struct node_types *types, int64_t k, const struct node_rows *rows, int64_t n_column)
+{
+    struct node_type *type = &types->type[k];
+    type->rows = *rows;
+    type->n_column = n_column;
+    type->row = memory_alloc((size_t)n_column, sizeof *type->row);
+}
+
 static bool has_features(const struct node_type *type)
 {
-    return type->dense.n_value > 0 || type->indptr.n_value > 0;
+    return type->dense.n_value > 0 || type->indptr.n_value > 0 || (type->rows.read != NULL && type->n_node > 0);
+}
+
+/* Read row `row`, of at most n_most values that are not zero. */
+static enum status row_read(const struct node_type *type, int64_t row, int64_t n_most)
+{
+    enum status status = type->rows.read(type->rows.self, row, type->row);
+    for (int64_t column = 0; column < type->n_column && status == STATUS_OK; column++) {
+        if (!isfinite(type->row[column])) {
+            return status_fail(STATUS_DATA, "%s: row %" PRId64 ", column %" PRId64 " is %g, expected a finite number (float32)",
+                               type->rows.file, row, column, (double)type->row[column]);
+        }
+        n_most -= type->row[column] != 0;
+    }
+    return status == STATUS_OK && n_most < 0 ? status_fail(STATUS_DATA, "%s: changed while it was read", type->rows.file) : status;
+}
+
+static float value_at(const struct node_type *type, int64_t row, int64_t column)
+{
+    return type->rows.read != NULL ? type->row[column] : features_value(&type->dense, row * type->n_column + column);
 }
 
 /* Row `row` of a type to `indices` and `values` (NULL: count alone); returns its entries. */
@@ -138,7 +167,7 @@ static int64_t row_put(const struct node_type *type, int64_t row, uint32_t *indi
     }
     int64_t n = 0;
     for (int64_t column = 0; column < type->n_column; column++) {
-        float value = features_value(&type->dense, row * type->n_column + column);
+        float value = value_at(type, row, column);
         if (value != 0) {
             if (indices != NULL) {
                 indices[n] = (uint32_t)(type->column + column);
@@ -150,8 +179,9 @@ static int64_t row_put(const struct node_type *type, int64_t row, uint32_t *indi
     return n;
 }
 
-/* Go over all nodes' rows: count them into indptr, or fill the other two where they are there. */
-static void rows_walk(struct node_types *types, struct dataset *out, int64_t *n_value_out)
+/* Go over all nodes' rows: count their values, or fill the dataset's arrays, which have room for *n_value_io, where they are
+ * there. */
+static enum status rows_walk(struct node_types *types, struct dataset *out, int64_t *n_value_io)
 {
     int64_t at = 0;
     for (int64_t k = 0; k < types->n_type; k++) {
@@ -160,12 +190,19 @@ static void rows_walk(struct node_types *types, struct dataset *out, int64_t *n_
     for (int64_t v = 0; v < types->n_node; v++) {
         struct node_type *type = &types->type[type_of(types, v)];
         bool fill = out->feature_indices != NULL;
+        if (type->rows.read != NULL) {
+            enum status status = row_read(type, type->next, fill ? *n_value_io - at : INT64_MAX);
+            if (status != STATUS_OK) {
+                return status;
+            }
+        }
         at += row_put(type, type->next++, fill ? out->feature_indices + at : NULL, fill ? out->feature_data + at : NULL);
         if (fill) {
             out->feature_indptr[v + 1] = at;
         }
     }
-    *n_value_out = at;
+    *n_value_io = at;
+    return STATUS_OK;
 }
 
 /* Rows come sorted where their file's are. A column twice is told by the type's own row and column. */
@@ -206,7 +243,7 @@ static enum status embedded_find(const struct node_types *types, struct dataset 
 enum status node_types_features(const struct job *job, struct node_types *types, struct dataset *out)
 {
     bool sorted = true;
-    int64_t n_column = 0, n_value;
+    int64_t n_column = 0, n_value = 0;
     for (int64_t k = 0; k < types->n_type; k++) {
         struct node_type *type = &types->type[k];
         type->column = n_column;
@@ -219,13 +256,16 @@ enum status node_types_features(const struct job *job, struct node_types *types,
     }
     out->n_feature = n_column;
     out->features_typed = true;
-    rows_walk(types, out, &n_value);
-    enum status status = features_csr_blocks(out, n_value);
-    if (status != STATUS_OK) {
-        return status;
+    enum status status = rows_walk(types, out, &n_value);
+    if (status == STATUS_OK) {
+        status = features_csr_blocks(out, n_value);
     }
-    rows_walk(types, out, &n_value);
-    status = embedded_find(types, out);
+    if (status == STATUS_OK) {
+        status = rows_walk(types, out, &n_value);
+    }
+    if (status == STATUS_OK) {
+        status = embedded_find(types, out);
+    }
     if (status == STATUS_OK && !sorted) {
         status = rows_sort(types, out);
     }

@@ -14,13 +14,22 @@
 
 #define NODE_TYPE_MOST 65536
 
+/* Rows of features that are read one after another, twice. */
+struct node_rows {
+    enum status (*read)(void *self, int64_t row, float *out); /* row 0 begins anew; NULL: no such rows */
+    void *self;
+    const char *file; /* for messages */
+};
+
 /* One type; its rows are its nodes, ascending. */
 struct node_type {
     int64_t n_node;
     int64_t n_column;  /* without features: n_node, the row's own column being 1 */
     int64_t column;    /* of the whole matrix: its first */
-    struct npy dense;  /* one of the two forms of features, … */
-    struct npy indptr, indices, data; /* … or neither */
+    struct npy dense;  /* one of the three forms of features, … */
+    struct npy indptr, indices, data;
+    struct node_rows rows;
+    float *row;        /* n_column: the last one of rows that was read; … or none of them */
     bool sorted;
     int64_t next;      /* row of the next node met */
 };
@@ -49,7 +58,11 @@ enum status node_types_dense(struct node_types *types, int64_t k, struct npy *de
 enum status node_types_sparse(struct node_types *types, int64_t k, struct npy *indptr, struct npy *indices, struct npy *data,
                               int64_t n_column);
 
-/* Build the dataset's sparse features. cost  reads the arrays twice; no memory but what stays */
+/* The same row by row; borrows what `rows` points to. */
+void node_types_rows(struct node_types *types, int64_t k, const struct node_rows *rows, int64_t n_column);
+
+/* Build the dataset's sparse features. cost  reads arrays and rows twice; no memory but what stays and a row per type
+ * errors  STATUS_DATA rows read with a value that is not finite, or with others the second time */
 enum status node_types_features(const struct job *job, struct node_types *types, struct dataset *out);
 
 #endif

@@ -39,6 +39,9 @@ struct part_send {
     const uint32_t *rows; /* own rows, ascending */
 };
 
+/* Most levels that are told apart; past them all rows count. */
+#define PART_N_LEVEL_MOST 16
+
 /* Counts of hop ≤ level, by direction; not in the part's bytes. */
 struct part_levels {
     int64_t *taken[PART_DIRECTION_N]; /* n_part × n_level: rows of each part's payload; at the part's own place own rows */
@@ -67,7 +70,7 @@ struct part {
     int64_t n_bytes;     /* of the encoded part */
     const void *bytes;   /* n_bytes: itself, where all arrays below lie */
 
-    int32_t n_level; /* own rows are ordered by hop, the edges to the nearest training node (partition/reach.h); 0: they are not */
+    int32_t n_level;     /* own rows are ordered by hop, edges to the nearest training node (reach.h); 0: they are not */
 
     const uint32_t *node;    /* n_own: dataset node ids */
     const uint32_t *degree;  /* n_own: stored in-degree in the whole graph (implied loops not counted) */
@@ -107,7 +110,7 @@ struct part_sizes {
     int32_t n_level;                     /* of the partition; the rest is empty without */
     int64_t *n_own_level;                /* n_level: own rows of hop ≤ level */
     int64_t *n_payload_level[PART_DIRECTION_N]; /* n_level × n_part: of n_payload the rows of hop ≤ level */
-    int64_t *n_edge_level[PART_DIRECTION_N];    /* n_level: edges into own rows (OUT: from own rows) whose destination's hop ≤ level */
+    int64_t *n_edge_level[PART_DIRECTION_N];    /* n_level: edges into own rows (OUT: from own rows), destination's hop ≤ level */
 };
 
 /* Sizes of every part: out n_part, released with part_sizes_release. cost  n_edge reads */

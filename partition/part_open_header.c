@@ -1,6 +1,5 @@
 /* What an encoded part's header may say before anything it counts is read: part_open.c looks at the sections. */
 #include "partition/part_format.h"
-#include "partition/reach.h"
 
 #include <string.h>
 #include <xxhash.h>
@@ -23,7 +22,7 @@ static enum status check_scalars(const struct part_header *h)
     if (h->n_relation < 0 || h->n_relation > UINT16_MAX + 1 || (h->n_relation > 0 && h->symmetric)) {
         return fail("header: expected at most 65536 relations, and none where the graph is symmetric");
     }
-    if (h->n_level < 0 || h->n_level > REACH_N_LEVEL_MOST) {
+    if (h->n_level < 0 || h->n_level > PART_N_LEVEL_MOST) {
         return fail("header: expected at most 16 levels of rows");
     }
     if (h->n_embedded < 0 || h->n_embedded > h->n_own || h->n_embedded_run < 0 || h->n_embedded_run > INT32_MAX ||

@@ -25,7 +25,7 @@ static int64_t step(const struct dataset *dataset, uint8_t *hop, uint8_t now, co
 
 enum status reach_build(const struct dataset *dataset, int32_t n_level, struct reach *out)
 {
-    ASSERT(n_level >= 1 && n_level <= REACH_N_LEVEL_MOST);
+    ASSERT(n_level >= 1 && n_level <= PART_N_LEVEL_MOST);
     struct reach reach = {.n_level = n_level, .n_all = dataset->n_node};
     uint32_t *queue; /* each node enters it once, hop after hop */
     enum status status = memory_acquire(MEMORY_OTHER, (size_t)reach.n_all, sizeof *reach.hop, &reach.hop);
@@ -72,7 +72,7 @@ enum status reach_order(struct reach *reach, struct partition *partition)
     }
     for (int32_t part = 0; part < partition->n_part; part++) {
         int64_t begin = partition->part_begin[part], end = partition->part_begin[part + 1];
-        int64_t at[REACH_N_LEVEL_MOST + 2] = {0}; /* where the next node of each hop goes */
+        int64_t at[PART_N_LEVEL_MOST + 2] = {0}; /* where the next node of each hop goes */
         for (int64_t i = begin; i < end; i++) {
             at[reach->hop[partition->order[i]] + 1]++;
         }

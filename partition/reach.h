@@ -7,20 +7,16 @@
 #ifndef PARTITION_REACH_H
 #define PARTITION_REACH_H
 
-#include "partition/dataset.h"
-#include "partition/partition.h"
+#include "partition/part.h"
 
 #include <stdint.h>
-
-/* Most levels that are told apart: nodes farther away count as reached by everything. */
-#define REACH_N_LEVEL_MOST 16
 
 struct reach {
     int32_t n_level;
     int64_t n_all;    /* nodes of the graph */
-    uint8_t *hop;     /* n_all: edges on the shortest path to a training node, along edges; n_level: as many or more, or no path */
-    int64_t n_node[REACH_N_LEVEL_MOST]; /* n_level: nodes of hop ≤ level */
-    int64_t n_edge[REACH_N_LEVEL_MOST]; /* n_level: stored edges into them */
+    uint8_t *hop;     /* n_all: edges on the shortest path to a training node; n_level: as many or more, or there is none */
+    int64_t n_node[PART_N_LEVEL_MOST]; /* n_level: nodes of hop ≤ level */
+    int64_t n_edge[PART_N_LEVEL_MOST]; /* n_level: stored edges into them */
 };
 
 /* Walk from the training nodes against the edges, n_level ≥ 1 steps.

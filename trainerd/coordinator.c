@@ -25,6 +25,7 @@ struct coordinator {
     bool sparse_features;
     struct partition partition;
     struct partition_quality quality;
+    struct prune prune;
     struct part_sizes *sizes;
     int32_t *rank_of_part;
     struct program program;
@@ -136,6 +137,7 @@ static enum status cut(struct coordinator *c)
 {
     enum status status = partition_build(&c->dataset, &c->job, &c->partition);
     FAULT(PARTITION);
+    status = status == STATUS_OK ? prune_build(&c->job, &c->dataset, &c->program, &c->partition, &c->prune) : status;
     status = status == STATUS_OK ? partition_measure(&c->dataset, &c->partition, &c->quality) : status;
     status = status == STATUS_OK ? part_sizes_build(&c->dataset, &c->partition, &c->sizes) : status;
     status = status == STATUS_OK ? place(c) : status;
@@ -153,7 +155,7 @@ static struct plan_input plan_input(const struct coordinator *c)
 {
     return (struct plan_input){.job = &c->job, .dataset = &c->facts, .sparse_features = c->sparse_features,
                                .n_part = c->partition.n_part, .quality = &c->quality, .sizes = c->sizes,
-                               .program = &c->program, .rank_of_part = c->rank_of_part};
+                               .program = &c->program, .prune = &c->prune, .rank_of_part = c->rank_of_part};
 }
 
 static int64_t memory_planned(const struct plan *plan)
@@ -308,8 +310,12 @@ static void say_workers(struct coordinator *c)
     char size[PROGRESS_TEXT_BYTES], wire[PROGRESS_TEXT_BYTES];
     progress_bytes((double)most, size);
     progress_bytes((double)c->plan.n_wire, wire);
-    progress_say(&c->progress, "%d worker%s: %s of memory at most, %s on the wire per epoch", (int)c->plan.n_worker,
-                 c->plan.n_worker == 1 ? "" : "s", size, wire);
+    char left_out[64] = "";
+    if (c->prune.n_level > 0) {
+        snprintf(left_out, sizeof left_out, ", %.0f %% of an epoch's work left out", 100.0 * c->prune.left_out);
+    }
+    progress_say(&c->progress, "%d worker%s: %s of memory at most, %s on the wire per epoch%s", (int)c->plan.n_worker,
+                 c->plan.n_worker == 1 ? "" : "s", size, wire, left_out);
 }
 
 /* The files of this attempt begin. */

@@ -36,7 +36,15 @@ static void worker_plan(const struct plan_input *in, const struct device_ops *op
                                          .n_feature_value = in->sparse_features ? sizes->n_feature_value : 0,
                                          .n_embedded = sizes->n_embedded,
                                          .n_bytes = sizes->n_bytes,
-                                         .symmetric = in->dataset->symmetric};
+                                         .symmetric = in->dataset->symmetric,
+                                         .implied_loops = in->dataset->loops == DATASET_LOOPS_IMPLICIT,
+                                         .weighted = in->dataset->weighted};
+        for (int32_t l = 0; l < sizes->n_level; l++) {
+            one->n_own_level[l] = sizes->n_own_level[l];
+            for (int d = 0; d < PART_DIRECTION_N; d++) {
+                one->n_edge_level[d][l] = sizes->n_edge_level[d][l];
+            }
+        }
         for (int32_t from = 0; from < in->n_part; from++) {
             one->n_local_edge += from != part && rank_of_part[from] == rank ? sizes->n_block_edge[from] : 0;
         }
@@ -81,7 +89,7 @@ static void worker_plan(const struct plan_input *in, const struct device_ops *op
 static double op_flops(const struct plan_input *in, const struct op *op, int64_t n_feature_value)
 {
     const struct value *from = &in->program->value[op->in[0]], *to = &in->program->value[op->out];
-    double rows = (double)in->dataset->n_node, edges = (double)in->dataset->n_edge;
+    double rows = (double)prune_rows(in->prune, to->level), edges = (double)prune_edges(in->prune, to->level);
     if (op->kind == OP_KIND_LINEAR) {
         double one = 2.0 * (double)to->width * (from->is_sparse ? (double)n_feature_value : rows * (double)from->width);
         return one * (from->needs_grad ? 3.0 : 2.0);
@@ -113,7 +121,7 @@ enum status plan_build(const struct plan_input *in, struct plan *out)
     if (status != STATUS_OK) {
         return status;
     }
-    *out = (struct plan){.n_worker = (int32_t)in->job->workers.count};
+    *out = (struct plan){.n_worker = (int32_t)in->job->workers.count, .left_out = in->prune->left_out};
     out->worker = memory_alloc((size_t)out->n_worker, sizeof *out->worker);
     uint32_t *rank_of_part = memory_alloc((size_t)in->n_part, sizeof *rank_of_part);
     int64_t n_feature_value = 0;

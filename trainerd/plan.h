@@ -11,6 +11,7 @@
 #include "protocol/job.h"
 #include "protocol/memory.h"
 #include "protocol/status.h"
+#include "trainerd/prune.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,6 +25,7 @@ struct plan_input {
     const struct partition_quality *quality;
     const struct part_sizes *sizes;         /* n_part */
     const struct program *program;
+    const struct prune *prune;
     const int32_t *rank_of_part;            /* n_part */
 };
 
@@ -40,6 +42,7 @@ struct plan {
     int32_t n_worker;
     struct plan_worker *worker;
     int64_t n_wire, n_wire_evaluate;        /* of all workers */
+    double left_out;                        /* share of an epoch's work that train.prune saves */
     double n_flop;                          /* per epoch, one multiply-add is two: linear maps, also again, and aggregates */
 };
 

@@ -103,6 +103,8 @@ enum status plan_print(const struct plan_input *in, const struct plan *plan, FIL
     fprintf(file, "model      %s: %" PRId64 " floats of weights, %.4g floating-point operations per epoch\n",
             job_choice_text("model", "kind", in->job->model.kind), program_n_weight(in->program), plan->n_flop);
     fprintf(file, "traffic    %s per epoch, %s more per evaluation\n", wire, evaluate);
+     fprintf(file, "left out   %.1f %% of an epoch's work (train.prune = \"%s\")\n", 100.0 * plan->left_out,
+            job_choice_text("train", "prune", in->job->train.prune));
     print_spill(in, plan, file);
     print_parts(in, file);
     print_workers(plan, file);
@@ -173,11 +175,12 @@ static json_t *program_json(const struct program *program)
 
 enum status plan_print_json(const struct plan_input *in, const struct plan *plan, FILE *file)
 {
-    json_t *all = json_pack("{s:s, s:o, s:o, s:o, s:o, s:I, s:I, s:f, s:I, s:o}", "name", in->job->job.name, "dataset",
+    json_t *all = json_pack("{s:s, s:o, s:o, s:o, s:o, s:I, s:I, s:f, s:f, s:I, s:o}", "name", in->job->job.name, "dataset",
                             report_dataset(in->dataset), "partition", report_partition(in->job, in->quality), "parts",
                             parts_json(in), "workers", workers_json(in, plan), "bytes_per_epoch", (json_int_t)plan->n_wire,
                             "bytes_per_evaluation", (json_int_t)plan->n_wire_evaluate, "flops_per_epoch", plan->n_flop,
-                            "weights", (json_int_t)program_n_weight(in->program), "program", program_json(in->program));
+                            "left_out", plan->left_out, "weights", (json_int_t)program_n_weight(in->program), "program",
+                            program_json(in->program));
     int failed = json_dumpf(all, file, JSON_COMPACT);
     json_decref(all);
     fputc('\n', file);

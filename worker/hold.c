@@ -21,8 +21,8 @@ static void range_add(struct ranges *out, const void *at, int64_t n, size_t size
     out->range[out->n++] = (struct spill_range){.at = at, .n_bytes = n * (int64_t)size, .access = out->access};
 }
 
-/* The arrays of a direction's blocks lie one behind another, block after block. */
-static void blocks_add(struct ranges *out, const struct part *part, int d)
+/* The arrays of a direction's blocks lie one behind another, block after block; edges picked out in a piece of their own. */
+static void blocks_add(struct ranges *out, const struct part *part, int d, const struct part_blocks *blocks)
 {
     const struct part_block *first = part->block[d], *other = part->n_part > 1 ? &first[part->part == 0] : NULL;
     int64_t n_row = 0, n_indptr = 0, n_edge = 0, n_col = 0;
@@ -32,10 +32,14 @@ static void blocks_add(struct ranges *out, const struct part *part, int d)
         n_indptr += first[q].n_row + 1;
         n_edge += first[q].n_edge;
     }
-    range_add(out, first->indptr, n_indptr, sizeof *first->indptr);
-    range_add(out, first->cols, n_edge, sizeof *first->cols);
-    range_add(out, first->types, n_edge, sizeof *first->types);
-    range_add(out, first->weights, n_edge, sizeof *first->weights);
+    if (blocks->copy != NULL) {
+        range_add(out, blocks->copy, blocks->n_copy_bytes, 1);
+    } else {
+        range_add(out, first->indptr, n_indptr, sizeof *first->indptr);
+        range_add(out, first->cols, n_edge, sizeof *first->cols);
+        range_add(out, first->types, n_edge, sizeof *first->types);
+        range_add(out, first->weights, n_edge, sizeof *first->weights);
+    }
     if (other != NULL) {
         range_add(out, other->rows, n_row, sizeof *other->rows);
         range_add(out, other->node, n_col, sizeof *other->node);
@@ -58,7 +62,7 @@ static void value_add(struct ranges *out, const struct trainer *t, int value, in
     const struct part *part = t->part[i].part;
     bool sparse = t->program.value[value].is_sparse;
     const float *at = value > 0 ? trainer_value(t, value, i) : sparse ? part->feature_data : t->part[i].features;
-    int64_t n_sparse = part->n_feature_value + (value > 0 ? part->n_embedded : 0); /* the features' own embedded ones are not stored */
+    int64_t n_sparse = part->n_feature_value + (value > 0 ? part->n_embedded : 0); /* of the features ones are not stored */
     range_add(out, at, sparse ? n_sparse : part->n_own * t->program.value[value].width, sizeof(float));
 }
 
@@ -112,7 +116,8 @@ static void use_add(struct ranges *out, const struct trainer *t, const struct us
         range_add(out, part->label_rows, part->n_own * part->n_class, sizeof *part->label_rows);
         return;
     case USE_BLOCKS:
-        blocks_add(out, part, use->index);
+        blocks_add(out, part, use->index,
+                   part_device_blocks(&t->part[i], use->index, t->training ? use->k : PROGRAM_LEVEL_ALL));
         return;
     case USE_SENT:
         sent_add(out, part, use->index);

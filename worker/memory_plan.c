@@ -1,5 +1,6 @@
 #include "worker/memory_plan.h"
 
+#include "worker/part_level.h"
 #include "worker/recompute.h"
 
 #include <stdlib.h>
@@ -72,9 +73,9 @@ static int64_t aggregate_scratch(const struct memory_plan_input *in, const struc
 /* Slots of one round. Payloads that come are taken whole, since blocks are; those that go leave in pieces, where they are
  * rows as they lie. */
 static struct memory_round round_slots(const struct memory_plan *plan, const struct job *job, const struct program *program,
-                                       const struct op *op, const struct aggregate_round *round)
+                                       const struct op *op, const struct aggregate_round *round, int32_t level)
 {
-    const struct travel_list *list = &plan->travel[round->travel];
+    const struct travel_list *list = memory_plan_travel(plan, round->travel, level);
     int64_t row_bytes = aggregate_payload_width(program, op, round) * (int64_t)sizeof(float);
     struct memory_round r = {.n_row_bytes = row_bytes, .n_fetch_slot = list->n_fetch, .n_pack_slot = list->n_serve};
     if (job->exchange.schedule == JOB_SCHEDULE_HALO) {
@@ -97,29 +98,39 @@ static struct memory_round round_slots(const struct memory_plan *plan, const str
 }
 
 struct memory_round memory_plan_round(const struct memory_plan *plan, const struct job *job, const struct program *program,
-                                      const struct op *op, const struct aggregate_round *round)
+                                      const struct op *op, const struct aggregate_round *round, int32_t level)
 {
-    struct memory_round r = round_slots(plan, job, program, op, round);
+    struct memory_round r = round_slots(plan, job, program, op, round, level);
     if (memory_plan_spills(job)) {
         /* They leave from where they lie. */
-        r.n_pack_slot = (int32_t)smaller(plan->travel[round->travel].n_serve, MEMORY_PACK_SLOTS);
+        r.n_pack_slot = (int32_t)smaller(memory_plan_travel(plan, round->travel, level)->n_serve, MEMORY_PACK_SLOTS);
         r.n_pack_slot_bytes = r.n_pack_bytes = 0;
     }
     return r;
 }
 
-static void round_plan(const struct memory_plan_input *in, struct memory_plan *plan, const struct op *op,
-                       const struct aggregate_round *round, struct memory_room *room)
+/* Room for one round of rows of a level; returns the bytes that come. */
+static int64_t round_room(const struct memory_plan_input *in, struct memory_plan *plan, const struct op *op,
+                          const struct aggregate_round *round, int32_t level, struct memory_room *room)
 {
-    struct memory_round r = memory_plan_round(plan, in->job, in->program, op, round);
+    struct memory_round r = memory_plan_round(plan, in->job, in->program, op, round, level);
     plan->n_fetch_slot = (int32_t)larger(plan->n_fetch_slot, r.n_fetch_slot);
     plan->n_pack_slot = (int32_t)larger(plan->n_pack_slot, r.n_pack_slot);
     room->n_fetch = larger(room->n_fetch, round_up(r.n_fetch_bytes, ROOM_ALIGN));
     room->n_pack = larger(room->n_pack, round_up(r.n_pack_bytes, ROOM_ALIGN));
+    return memory_plan_travel(plan, round->travel, level)->n_fetch_row * r.n_row_bytes;
+}
+
+/* Training takes the rows that count; evaluation, and what runs once, takes all. */
+static void round_plan(const struct memory_plan_input *in, struct memory_plan *plan, const struct op *op,
+                       const struct aggregate_round *round, struct memory_room *room)
+{
     if (!op->is_static) {
-        int64_t n_bytes = plan->travel[round->travel].n_fetch_row * r.n_row_bytes;
-        plan->n_wire_bytes += n_bytes;
-        plan->n_wire_evaluate += round == &aggregate_defs[op->aggregate].forward ? n_bytes : 0;
+        plan->n_wire_bytes += round_room(in, plan, op, round, aggregate_travel_level(in->program, op, round), room);
+    }
+    if (round == &aggregate_defs[op->aggregate].forward) {
+        int64_t n_bytes = round_room(in, plan, op, round, PROGRAM_LEVEL_ALL, room);
+        plan->n_wire_evaluate += op->is_static ? 0 : n_bytes;
     }
 }
 
@@ -129,10 +140,20 @@ static void travel_plan(const struct memory_plan_input *in, struct memory_plan *
     for (int32_t i = 0; i < in->n_own_part; i++) {
         own[i] = in->own[i].travel;
     }
-    for (int t = 0; t < TRAVEL_N; t++) {
-        travel_list_build(own, in->n_own_part, in->n_part, in->rank_of_part, in->rank, (enum travel)t, &plan->travel[t]);
+    plan->n_level = own[0].n_level;
+    plan->travel = memory_alloc((size_t)plan->n_level + 1, sizeof *plan->travel);
+    for (int32_t level = 0; level <= plan->n_level; level++) {
+        for (int t = 0; t < TRAVEL_N; t++) {
+            travel_list_build(own, in->n_own_part, in->n_part, in->rank_of_part, in->rank, (enum travel)t, level,
+                              &plan->travel[level][t]);
+        }
     }
     free(own);
+}
+
+const struct travel_list *memory_plan_travel(const struct memory_plan *plan, enum travel travel, int32_t level)
+{
+    return &plan->travel[level < plan->n_level ? level : plan->n_level][travel];
 }
 
 static void rooms_plan(const struct memory_plan_input *in, struct memory_plan *plan)
@@ -220,6 +241,43 @@ static void parts_plan(const struct memory_plan_input *in, bool in_place, struct
     }
 }
 
+/* What training walks of an own part's blocks at one level, besides the blocks themselves; *copy_out: edges picked out. */
+static int64_t level_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own, int32_t level, int64_t *copy_out)
+{
+    int64_t n_bytes = 0, n_target = own->n_own_level[level];
+    int32_t before = program_level_before(level);
+    *copy_out = 0;
+    if (part_level_used(in->program, PART_DIRECTION_IN, level)) {
+        n_bytes += (int64_t)in->ops->block_bytes(in->n_part, n_target, own->n_edge_level[PART_DIRECTION_IN][level]);
+    }
+    if (part_level_used(in->program, PART_DIRECTION_OUT, level)) {
+        struct part_level_sizes sizes = {
+            .n_part = in->n_part,
+            .n_edge = part_level_edges(in->program, own->implied_loops, own->n_edge_level[PART_DIRECTION_OUT][level], n_target),
+            .n_row = before < own->travel.n_level ? own->n_own_level[before] : own->n_own,
+            .typed = in->program->n_relation > 0,
+            .weighted = own->weighted || in->program->n_relation > 0};
+        for (int32_t q = 0; q < in->n_part; q++) {
+            sizes.n_listed += travel_rows_out(&own->travel, q, TRAVEL_IN, before);
+        }
+        n_bytes += (int64_t)in->ops->block_bytes(in->n_part, sizes.n_row, sizes.n_edge);
+        *copy_out = part_level_copy_bytes(&sizes);
+    }
+    return n_bytes;
+}
+
+int64_t memory_plan_copies(const struct memory_plan_input *in, int32_t i, int64_t *most_out)
+{
+    int64_t sum = 0, copy;
+    *most_out = 0;
+    for (int32_t level = 0; level < in->own[i].travel.n_level; level++) {
+        level_bytes(in, &in->own[i], level, &copy);
+        *most_out = larger(*most_out, copy);
+        sum += copy;
+    }
+    return sum;
+}
+
 /* Structure: the encoded parts without their features, scales of rows and payload rows, the device's own schedules. */
 static void structure_plan(const struct memory_plan_input *in, struct memory_plan *plan)
 {
@@ -249,6 +307,10 @@ static void structure_plan(const struct memory_plan_input *in, struct memory_pla
         }
         plan->bytes[MEMORY_STRUCTURE] +=
             (own->symmetric ? 1 : 2) * (int64_t)in->ops->block_bytes(in->n_part, own->n_own, own->n_edge);
+        for (int32_t level = 0; level < own->travel.n_level; level++) {
+            int64_t copy, n_bytes = level_bytes(in, own, level, &copy);
+            plan->bytes[MEMORY_STRUCTURE] += n_bytes + (memory_plan_spills(in->job) ? 0 : copy);
+        }
     }
 }
 
@@ -319,9 +381,12 @@ void memory_plan_build(const struct memory_plan_input *in, struct memory_plan *o
 
 void memory_plan_release(struct memory_plan *plan)
 {
-    for (int t = 0; t < TRAVEL_N; t++) {
-        travel_list_release(&plan->travel[t]);
+    for (int32_t level = 0; plan->travel != NULL && level <= plan->n_level; level++) {
+        for (int t = 0; t < TRAVEL_N; t++) {
+            travel_list_release(&plan->travel[level][t]);
+        }
     }
+    free(plan->travel);
     free(plan->row_begin);
     free(plan->value_begin);
     free(plan->embedding_begin);

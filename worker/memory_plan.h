@@ -23,6 +23,10 @@ struct memory_plan_part {
     int64_t n_feature_value; /* stored feature values, in shared columns */
     int64_t n_embedded;      /* rows with a column of their own */
     int64_t n_bytes;         /* of the encoded part, features included */
+    bool implied_loops;      /* own rows count as their own neighbours */
+    bool weighted;           /* edges have weights of their own */
+    int64_t n_own_level[PART_N_LEVEL_MOST]; /* by level, of travel.n_level: own rows, … */
+    int64_t n_edge_level[PART_DIRECTION_N][PART_N_LEVEL_MOST]; /* … edges into them, and from own rows to any part's */
     bool symmetric;
     struct travel_part travel;
 };
@@ -109,7 +113,8 @@ struct memory_plan {
     int64_t n_spill_least;   /* what one step holds in memory, with what the next one reads ahead */
     int64_t n_spill_payload; /* room for a round's payloads, in the files */
 
-    struct travel_list travel[TRAVEL_N];
+    int32_t n_level;         /* of the parts */
+    struct travel_list (*travel)[TRAVEL_N]; /* n_level + 1: by level, and all */
     int32_t n_fetch_slot;    /* of the round that has most */
     int32_t n_pack_slot;
 
@@ -138,14 +143,20 @@ void memory_plan_spill(const struct memory_plan_input *input, struct memory_plan
 int64_t memory_plan_features(const struct memory_plan_input *input, int32_t i);
 int64_t memory_plan_expanded(const struct memory_plan_input *input, int32_t i);
 
+/* Bytes of an own part's edges picked out for training (part_level.h), in all; for the level that has most. */
+int64_t memory_plan_copies(const struct memory_plan_input *input, int32_t i, int64_t *most_out);
+
 bool memory_plan_spills(const struct job *job);
 
 /* Does backward run this op's forward again? */
 bool memory_plan_again(const struct memory_plan *plan, int op);
 
-/* How the payloads of one of this program's rounds lie in its room. */
+/* Which payloads travel at a level of what travels; at a level that there is not, all. */
+const struct travel_list *memory_plan_travel(const struct memory_plan *plan, enum travel travel, int32_t level);
+
+/* How the payloads of one of this program's rounds lie in its room, when rows of this level travel. */
 struct memory_round memory_plan_round(const struct memory_plan *plan, const struct job *job, const struct program *program,
-                                      const struct op *op, const struct aggregate_round *round);
+                                      const struct op *op, const struct aggregate_round *round, int32_t level);
 
 /* Bytes of everything. */
 int64_t memory_plan_total(const struct memory_plan *plan);

@@ -85,7 +85,7 @@ static void round_count(struct spilling *s, int index, const struct aggregate_ro
     int64_t row_bytes = aggregate_payload_width(in->program, op, round) * (int64_t)sizeof(float), rows = 0, most = 0;
     for (int32_t i = 0; i < in->n_own_part; i++) {
         for (int32_t q = 0; q < in->n_part; q++) {
-            int64_t n = q != in->own[i].travel.part ? travel_rows_out(&in->own[i].travel, q, round->travel) : 0;
+            int64_t n = q != in->own[i].travel.part ? travel_rows_out(&in->own[i].travel, q, round->travel, PROGRAM_LEVEL_ALL) : 0;
             rows += n;
             most = larger(most, n);
         }
@@ -150,8 +150,9 @@ void memory_plan_spill(const struct memory_plan_input *in, struct memory_plan *p
     plan->n_spill_bytes = whole(plan->n_arena_bytes) + whole(plan->n_spill_payload);
     for (int32_t i = 0; i < in->n_own_part; i++) {
         int64_t expanded = memory_plan_expanded(in, i);
-        plan->n_spill_bytes += whole(in->own[i].n_bytes) + whole(expanded);
-        s.least = larger(s.least, whole(in->own[i].n_bytes) + whole(expanded)); /* while it is made ready */
+        int64_t copy, copies = memory_plan_copies(in, i, &copy);
+        plan->n_spill_bytes += whole(in->own[i].n_bytes) + whole(expanded) + in->own[i].travel.n_level * whole(copies);
+        s.least = larger(s.least, whole(in->own[i].n_bytes) + whole(larger(expanded, copy))); /* while it is made ready */
     }
     plan->n_spill_least = s.least < plan->n_spill_bytes ? s.least : plan->n_spill_bytes;
     int64_t left = memory_plan_budget(in->job) - memory_plan_total(plan);

@@ -2,12 +2,18 @@
 
 #include "protocol/log.h"
 #include "protocol/memory.h"
+#include "worker/part_level.h"
 
 #include <stdlib.h>
 
 static int n_direction(const struct part *part)
 {
     return part->symmetric ? 1 : PART_DIRECTION_N;
+}
+
+const struct part_blocks *part_device_blocks(const struct part_device *part, int d, int32_t level)
+{
+    return &part->blocks[d][level < part->part->n_level ? level : part->part->n_level];
 }
 
 static bool is_local(const struct part_device_setup *setup, const struct part *part, int32_t q)
@@ -42,10 +48,10 @@ static enum status direct_open(const struct part_device_setup *setup, const stru
 
 /* Blocks of one direction: payload columns where rows travel or are packed, direct ones where they lie in this process. */
 static enum status blocks_open(const struct part_device_setup *setup, const struct part *part, int d,
-                               struct part_device *out)
+                               struct part_blocks *out)
 {
-    out->block[d] = memory_alloc((size_t)part->n_part, sizeof *out->block[d]);
-    out->direct[d] = memory_alloc((size_t)part->n_part, sizeof *out->direct[d]);
+    out->block = memory_alloc((size_t)part->n_part, sizeof *out->block);
+    out->direct = memory_alloc((size_t)part->n_part, sizeof *out->direct);
     for (int32_t q = 0; q < part->n_part; q++) {
         const struct part_block *block = &part->block[d][q];
         if (block->n_edge == 0 && q != part->part) {
@@ -54,18 +60,18 @@ static enum status blocks_open(const struct part_device_setup *setup, const stru
         bool local = is_local(setup, part, q);
         enum status status = STATUS_OK;
         if (!local || setup->as_payload) {
-            out->block[d][q] = (struct device_block){.n_row = block->n_row,
-                                                     .n_col = block->n_col,
-                                                     .n_edge = block->n_edge,
-                                                     .rows = block->rows,
-                                                     .indptr = block->indptr,
-                                                     .cols = block->cols,
-                                                     .types = block->types,
-                                                     .weights = block->weights};
-            status = setup->device->ops->block_open(setup->device, &out->block[d][q]);
+            out->block[q] = (struct device_block){.n_row = block->n_row,
+                                                  .n_col = block->n_col,
+                                                  .n_edge = block->n_edge,
+                                                  .rows = block->rows,
+                                                  .indptr = block->indptr,
+                                                  .cols = block->cols,
+                                                  .types = block->types,
+                                                  .weights = block->weights};
+            status = setup->device->ops->block_open(setup->device, &out->block[q]);
         }
         if (status == STATUS_OK && local && setup->in_place) {
-            status = direct_open(setup, part, d, q, &out->direct[d][q]);
+            status = direct_open(setup, part, d, q, &out->direct[q]);
         }
         if (status != STATUS_OK) {
             return status;
@@ -143,27 +149,35 @@ enum status part_device_open(const struct part_device_setup *setup, const struct
     ASSERT(setup->device->ops->host_visible);
     travel_part_from_part(part, &out->travel);
     enum status status = STATUS_OK;
+    for (int d = 0; d < PART_DIRECTION_N; d++) {
+        out->blocks[d] = memory_alloc((size_t)part->n_level + 1, sizeof *out->blocks[d]);
+    }
     for (int d = 0; status == STATUS_OK && d < n_direction(part); d++) {
-        status = blocks_open(setup, part, d, out);
+        status = blocks_open(setup, part, d, &out->blocks[d][part->n_level]);
     }
     if (status == STATUS_OK && setup->scaled != NULL) {
         status = scales_open(setup, part, out);
     }
     if (part->symmetric) {
-        out->block[PART_DIRECTION_OUT] = out->block[PART_DIRECTION_IN];
-        out->direct[PART_DIRECTION_OUT] = out->direct[PART_DIRECTION_IN];
+        out->blocks[PART_DIRECTION_OUT][part->n_level] = out->blocks[PART_DIRECTION_IN][part->n_level];
         out->col_scale[PART_DIRECTION_OUT] = out->col_scale[PART_DIRECTION_IN];
+    }
+    for (int d = 0; d < PART_DIRECTION_N; d++) {
+        for (int32_t level = 0; status == STATUS_OK && level < part->n_level; level++) {
+            status = part_level_open(setup, (enum part_direction)d, level, out);
+        }
     }
     return status == STATUS_OK ? features_open(setup, part, out) : status;
 }
 
 static void blocks_close(const struct part_device_setup *setup, struct part_device *part, int d)
 {
-    for (int32_t q = 0; part->block[d] != NULL && q < part->part->n_part; q++) {
-        if (part->block[d][q].indptr != NULL) {
-            setup->device->ops->block_close(setup->device, &part->block[d][q]);
+    const struct part_blocks *blocks = &part->blocks[d][part->part->n_level];
+    for (int32_t q = 0; blocks->block != NULL && q < part->part->n_part; q++) {
+        if (blocks->block[q].indptr != NULL) {
+            setup->device->ops->block_close(setup->device, &blocks->block[q]);
         }
-        struct device_block *direct = &part->direct[d][q];
+        struct device_block *direct = &blocks->direct[q];
         if (direct->indptr != NULL) {
             setup->device->ops->block_close(setup->device, direct);
             memory_release(MEMORY_STRUCTURE, (void *)(uintptr_t)direct->cols, (size_t)direct->n_edge,
@@ -174,8 +188,8 @@ static void blocks_close(const struct part_device_setup *setup, struct part_devi
                            sizeof(float));
         }
     }
-    free(part->block[d]);
-    free(part->direct[d]);
+    free(blocks->block);
+    free(blocks->direct);
     free(part->col_scale[d]);
 }
 
@@ -184,9 +198,16 @@ void part_device_close(const struct part_device_setup *setup, struct part_device
     if (part->part == NULL) {
         return;
     }
+    for (int d = 0; d < PART_DIRECTION_N; d++) {
+        for (int32_t level = 0; level < part->part->n_level; level++) {
+            part_level_close(setup, part, d, level);
+        }
+    }
     for (int d = 0; d < n_direction(part->part); d++) {
         blocks_close(setup, part, d);
     }
+    free(part->blocks[PART_DIRECTION_IN]);
+    free(part->blocks[PART_DIRECTION_OUT]);
     memory_release(MEMORY_STRUCTURE, part->scale, (size_t)part->part->n_own, sizeof(float));
     if (part->csr.by_column != NULL) {
         setup->device->ops->csr_close(setup->device, &part->csr);

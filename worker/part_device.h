@@ -14,11 +14,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* One direction's blocks, or of them what training needs at one level. */
+struct part_blocks {
+    struct device_block *block;  /* n_part: columns are payload rows */
+    struct device_block *direct; /* n_part: columns are the other part's own rows; same rank only */
+    char *copy;                  /* n_copy_bytes: edges picked out (part_level.h); NULL: they are the part's own */
+    int64_t n_copy_bytes;
+};
+
 struct part_device {
     const struct part *part;
     struct travel_part travel;
-    struct device_block *block[PART_DIRECTION_N];  /* n_part: columns are payload rows */
-    struct device_block *direct[PART_DIRECTION_N]; /* n_part: columns are the other part's own rows; same rank only */
+    struct part_blocks *blocks[PART_DIRECTION_N];  /* n_level + 1: by level of the output, and all; empty where nobody asks */
     float *scale;                                  /* n_own; NULL where no aggregate scales */
     float **col_scale[PART_DIRECTION_N];           /* n_part × n_col of the block */
     struct device_csr csr;                         /* sparse features, when the program takes them so */
@@ -37,6 +44,9 @@ struct part_device_setup {
     bool as_payload;           /* some aggregate has even these packed */
     struct spill *spill;       /* where what is made of a part's bytes goes; all parts are then strangers. NULL: none */
 };
+
+/* The blocks of one direction at a level; at a level that there is not, all. */
+const struct part_blocks *part_device_blocks(const struct part_device *part, int d, int32_t level);
 
 /* errors  STATUS_NOMEM. *out is safe to close also after a failure. */
 enum status part_device_open(const struct part_device_setup *setup, const struct part *part, struct part_device *out);

@@ -12,7 +12,7 @@ static void lay_out(struct payloads *p, const struct travel_part *const *own)
         for (int32_t to = 0; to < p->n_part; to++) {
             for (int32_t i = 0; i < p->n_own; i++) {
                 p->begin[t][i * (int64_t)p->n_part + to] = n_row;
-                n_row += own[i]->part != to ? travel_rows_out(own[i], to, (enum travel)t) : 0;
+                n_row += own[i]->part != to ? travel_rows_out(own[i], to, (enum travel)t, PROGRAM_LEVEL_ALL) : 0;
             }
         }
     }

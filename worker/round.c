@@ -69,7 +69,7 @@ static uint32_t arg_base(const struct part *part, int32_t q)
 }
 
 /* Everything about own part i that no block changes. */
-static struct aggregate_call call_begin(const struct trainer *t, int op, enum memory_room_use use, int32_t i)
+static struct aggregate_call call_begin(const struct trainer *t, int op, enum memory_room_use use, int32_t level, int32_t i)
 {
     const struct program *program = &t->program;
     const struct op *what = &program->op[op];
@@ -77,7 +77,7 @@ static struct aggregate_call call_begin(const struct trainer *t, int op, enum me
     struct aggregate_call call = {.device = t->device,
                                   .program = program,
                                   .op = what,
-                                  .n = part->n_own,
+                                  .n = trainer_rows(t, level, i),
                                   .f = program->value[what->in[0]].width,
                                   .training = t->training,
                                   .key = {.seed = (uint64_t)t->setup.job->train.seed,
@@ -122,8 +122,8 @@ static char *room_at(const struct round_state *r, int64_t offset)
 void round_payload_make(const struct round_state *r, uint32_t to, int32_t i, float *out)
 {
     struct trainer *t = r->trainer;
-    struct aggregate_call call = call_begin(t, r->op_index, room_use(r), i);
-    call.block = &t->part[i].block[PART_DIRECTION_IN][to];
+    struct aggregate_call call = call_begin(t, r->op_index, room_use(r), r->level, i);
+    call.block = &part_device_blocks(&t->part[i], PART_DIRECTION_IN, r->level)->block[to];
     call.arg_base = arg_base(t->part[i].part, (int32_t)to);
     call.packed = out;
     r->what->pack(&call);
@@ -133,16 +133,17 @@ int64_t round_rows_pack(const struct round_state *r, uint32_t to, int32_t i, int
 {
     struct trainer *t = r->trainer;
     const struct part_send *send = &t->part[i].part->send[direction(r)][to];
+    int64_t n_row = travel_rows_out(&t->part[i].travel, (int32_t)to, r->what->travel, r->level_travel);
     int64_t n_done = 0, begin = 0;
     for (int k = 0; k < AGGREGATE_N_PIECE; k++) {
-        int64_t row_bytes = r->width[k] * (int64_t)sizeof(float), end = begin + send->n_row * row_bytes;
+        int64_t row_bytes = r->width[k] * (int64_t)sizeof(float), end = begin + n_row * row_bytes;
         if (row_bytes > 0 && at + n_done < end) {
             int64_t row = (at + n_done - begin) / row_bytes, n = (n_most - n_done) / row_bytes;
-            n = n < send->n_row - row ? n : send->n_row - row;
+            n = n < n_row - row ? n : n_row - row;
             t->ops->rows_gather(t->device, n, r->width[k], send->rows + row, rows_own(r, r->what->piece[k], i), out);
             out += n * r->width[k];
             n_done += n * row_bytes;
-            if (row + n < send->n_row) {
+            if (row + n < n_row) {
                 break;
             }
         }
@@ -179,7 +180,8 @@ static bool round_pack(void *arg, uint32_t to, uint32_t from, size_t at, struct 
     if (t->payloads != NULL) {
         return round_spill_send(r, to, i, at, out);
     }
-    int64_t total = travel_rows_out(&t->part[i].travel, (int32_t)to, r->what->travel) * r->slots.n_row_bytes;
+    int64_t total =
+        travel_rows_out(&t->part[i].travel, (int32_t)to, r->what->travel, r->level_travel) * r->slots.n_row_bytes;
     int64_t n_most, n_bytes = total;
     char *slot = pack_slot(r, total - (int64_t)at, &n_most);
     if (slot == NULL) {
@@ -245,10 +247,10 @@ static void local_point(const struct round_state *r, int32_t i, int32_t q, int32
 {
     struct trainer *t = r->trainer;
     const struct part_device *part = &t->part[i];
-    int d = direction(r);
+    const struct part_blocks *blocks = part_device_blocks(part, direction(r), r->level);
     /* Places of a maximum count payload rows, so such a kind gets payloads everywhere. */
     bool as_payload = aggregate_returns(r->op->aggregate) && (i != j || r->what->travel == TRAVEL_RETURN);
-    call->block = i == j || as_payload ? &part->block[d][q] : &part->direct[d][q];
+    call->block = i == j || as_payload ? &blocks->block[q] : &blocks->direct[q];
     call->col_scale = t->part[j].scale;
     call->col_node = t->part[j].part->node;
     if (as_payload) {
@@ -271,10 +273,10 @@ static void payload_run(const struct round_state *r, int32_t i, int32_t q, const
 {
     const struct part_device *part = &r->trainer->part[i];
     int d = direction(r);
-    call->block = &part->block[d][q];
+    call->block = &part_device_blocks(part, d, r->level)->block[q];
     call->col_scale = part->col_scale[d] != NULL ? part->col_scale[d][q] : NULL;
     call->col_node = part->part->block[d][q].node;
-    pieces_point(r, payload, travel_rows_in(&part->travel, q, r->what->travel), call);
+    pieces_point(r, payload, travel_rows_in(&part->travel, q, r->what->travel, r->level_travel), call);
     r->what->run(call);
 }
 
@@ -315,7 +317,7 @@ static enum status block_run(struct round_state *r, int32_t i, int32_t q, struct
     int32_t j = t->own_index[q];
     const struct part_send *send = &part->send[PART_DIRECTION_IN][q];
     call->rows = i == j ? NULL : send->rows;
-    call->n_row = i == j ? call->n : send->n_row;
+    call->n_row = i == j ? call->n : travel_rows_in(&t->part[i].travel, q, TRAVEL_RETURN, r->level_travel);
     call->arg_base = arg_base(part, q);
     if (j < 0) {
         return fetched_run(r, i, q, call);
@@ -328,6 +330,12 @@ static enum status block_run(struct round_state *r, int32_t i, int32_t q, struct
     return exchange_progress(t->setup.exchange);
 }
 
+/* Are implied loops among the edges of the blocks? Then no row is added to itself beside them. */
+static bool loops_picked(const struct round_state *r)
+{
+    return r->what->travel == TRAVEL_OUT && r->level < r->trainer->part[0].part->n_level;
+}
+
 /* All blocks of own part i, in the order that defines the bits. */
 static enum status part_run(struct round_state *r, int32_t i, float *to)
 {
@@ -335,19 +343,20 @@ static enum status part_run(struct round_state *r, int32_t i, float *to)
     int32_t n_part = t->setup.n_part, p = t->own[i];
     int32_t last = 0;
     for (int32_t step = 1; step < n_part; step++) {
-        if (travel_rows_in(&t->part[i].travel, (p + step) % n_part, r->what->travel) > 0) {
+        if (travel_rows_in(&t->part[i].travel, (p + step) % n_part, r->what->travel, r->level_travel) > 0) {
             last = step;
         }
     }
-    struct aggregate_call call = call_begin(t, r->op_index, room_use(r), i);
+    struct aggregate_call call = call_begin(t, r->op_index, room_use(r), r->level_rows, i);
     call.to = to;
+    call.self = call.self && !loops_picked(r);
     call.only = last == 0;
     for (int k = 0; k < AGGREGATE_N_PIECE; k++) {
         call.own[k] = rows_own(r, r->what->piece[k], i);
     }
     for (int32_t step = 0; step <= last; step++) {
         int32_t q = (p + step) % n_part;
-        if (step > 0 && travel_rows_in(&t->part[i].travel, q, r->what->travel) == 0) {
+        if (step > 0 && travel_rows_in(&t->part[i].travel, q, r->what->travel, r->level_travel) == 0) {
             continue;
         }
         call.first = step == 0;
@@ -360,6 +369,18 @@ static enum status part_run(struct round_state *r, int32_t i, float *to)
     return STATUS_OK;
 }
 
+/* Rows are destinations of in-edges, or sources. */
+static void levels_find(struct round_state *r)
+{
+    const struct trainer *t = r->trainer;
+    r->level = r->level_rows = r->level_travel = PROGRAM_LEVEL_ALL;
+    if (t->training) {
+        r->level = t->program.value[r->op->out].level;
+        r->level_rows = r->what->travel == TRAVEL_IN ? r->level : program_level_before(r->level);
+        r->level_travel = aggregate_travel_level(&t->program, r->op, r->what);
+    }
+}
+
 static void round_begin(struct trainer *t, int op, const struct aggregate_round *what, enum exchange_phase phase)
 {
     struct round_state *r = t->round;
@@ -368,14 +389,15 @@ static void round_begin(struct trainer *t, int op, const struct aggregate_round 
     r->op_index = op;
     r->what = what;
     r->room = &t->plan.room[op][room_use(r)];
-    r->slots = memory_plan_round(&t->plan, t->setup.job, &t->program, r->op, what);
+    levels_find(r);
+    r->slots = memory_plan_round(&t->plan, t->setup.job, &t->program, r->op, what, r->level_travel);
     for (int k = 0; k < AGGREGATE_N_PIECE; k++) {
         r->width[k] = aggregate_piece_width(&t->program, r->op, what->piece[k]);
     }
     if (what->travel == TRAVEL_RETURN) {
         r->width[0] = t->program.value[r->op->in[0]].width;
     }
-    r->list = &t->plan.travel[what->travel];
+    r->list = memory_plan_travel(&t->plan, what->travel, r->level_travel);
     r->n_credit = r->slots.n_fetch_slot;
     r->n_asked = r->n_used = 0;
     r->n_asked_row = r->n_packed_bytes = 0;
@@ -404,6 +426,9 @@ static enum status blocks_run(struct round_state *r)
                     : t->add[r->op_index][0] ? trainer_temp(t, r->op_index, 0, i)
                                            : trainer_grad(t, r->op->in[0], i);
         hold.status = part_run(r, i, to);
+        if (!forward) {
+            round_grads_end(t, r->op_index, i);
+        }
     }
     return hold.status;
 }
@@ -428,32 +453,13 @@ enum status round_forward(struct trainer *t, int op, enum exchange_phase phase)
     return round_run(t, op, &aggregate_defs[t->program.op[op].aggregate].forward, phase);
 }
 
-/* Gradients that could not be written in place join what is there. */
-static enum status temps_add(struct trainer *t, int op)
-{
-    const struct op *what = &t->program.op[op];
-    struct hold hold = hold_open(t);
-    uses_join(&t->program, &t->plan, op, &hold.uses);
-    while (hold.uses.n > 0 && hold_next(&hold)) {
-        int32_t i = hold.part;
-        for (int k = 0; k < OP_N_IN; k++) {
-            if (!t->add[op][k] || !t->program.value[what->in[k]].needs_grad) {
-                continue;
-            }
-            float *grad = trainer_grad(t, what->in[k], i);
-            int64_t n_value = t->part[i].part->n_own * t->program.value[what->in[k]].width;
-            t->ops->axpby(t->device, n_value, 1.0F, grad, 1.0F, trainer_temp(t, op, k, i), grad);
-        }
-    }
-    return hold.status;
-}
-
 enum status round_backward_begin(struct trainer *t, int op)
 {
     struct hold hold = hold_open(t);
     uses_begin(&t->program, &t->plan, op, &hold.uses);
     while (hold_next(&hold)) {
-        struct aggregate_call call = call_begin(t, op, MEMORY_ROOM_BACKWARD, hold.part);
+        struct aggregate_call call =
+            call_begin(t, op, MEMORY_ROOM_BACKWARD, t->program.value[t->program.op[op].out].level, hold.part);
         aggregate_defs[t->program.op[op].aggregate].backward_begin(&call);
     }
     return hold.status;
@@ -469,5 +475,5 @@ enum status round_backward(struct trainer *t, int op)
             return status;
         }
     }
-    return temps_add(t, op);
+    return round_grads_add(t, op);
 }

@@ -5,7 +5,7 @@
 struct spill_range round_spilled(const struct round_state *r, int32_t i, int32_t to, enum spill_access access)
 {
     const struct trainer *t = r->trainer;
-    int64_t n_row = travel_rows_out(&t->part[i].travel, to, r->what->travel);
+    int64_t n_row = travel_rows_out(&t->part[i].travel, to, r->what->travel, r->level_travel);
     return payloads_range(t->payloads, r->what->travel, i, to, n_row, r->slots.n_row_bytes, access);
 }
 
@@ -89,7 +89,7 @@ void round_spill_ahead(const struct round_state *r, int32_t i, int32_t q)
         if (next == t->own[i]) {
             return;
         }
-        if (j >= 0 && travel_rows_in(&t->part[i].travel, next, r->what->travel) > 0) {
+        if (j >= 0 && travel_rows_in(&t->part[i].travel, next, r->what->travel, r->level_travel) > 0) {
             const struct spill_range payload = round_spilled(r, j, t->own[i], SPILL_READ);
             spill_ahead(t->setup.spill, &payload, 1);
             return;

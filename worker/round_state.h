@@ -1,4 +1,4 @@
-/* What round.c and round_spill.c share, and nobody else. */
+/* What round.c, round_spill.c and round_grads.c share, and nobody else. */
 #ifndef WORKER_ROUND_STATE_H
 #define WORKER_ROUND_STATE_H
 
@@ -14,6 +14,8 @@ struct round_state {
     const struct memory_room *room;   /* where its payloads and scratch lie */
     struct memory_round slots;
     struct exchange_key key;
+    int32_t level;                    /* of the op's output: which blocks are walked */
+    int32_t level_rows, level_travel; /* of the rows that blocks are walked for, of those that travel */
 
     const struct travel_list *list;
     int32_t n_credit;
@@ -33,6 +35,12 @@ void round_payload_make(const struct round_state *r, uint32_t to, int32_t i, flo
 /* Copy as many rows of the payload that part `to` takes from own part i, from byte `at` on, as fit n_most bytes: rows of its first
  * piece, then of the second, … Returns their bytes. */
 int64_t round_rows_pack(const struct round_state *r, uint32_t to, int32_t i, int64_t at, int64_t n_most, float *out);
+
+/* --- round_grads.c --- */
+/* Gradients that were written in place go on to the end of their values' rows. */
+void round_grads_end(struct trainer *t, int op, int32_t i);
+/* Gradients that could not be written in place join what is there. */
+enum status round_grads_add(struct trainer *t, int op);
 
 /* --- round_spill.c --- */
 /* The payload that part `to` takes from own part i. */

@@ -36,7 +36,7 @@ static struct op_call call_build(struct trainer *t, int index, int32_t i, bool b
     struct op_call call = {.device = t->device,
                            .program = program,
                            .op = op,
-                           .n = part->part->n_own,
+                           .n = trainer_rows(t, program->value[op->out].level, i),
                            .node = part->part->node,
                            .training = t->training,
                            .key = {.seed = (uint64_t)t->setup.job->train.seed,
@@ -131,6 +131,11 @@ static enum status op_backward(struct trainer *t, int index)
     while (hold_next(&hold)) {
         struct op_call call = call_build(t, index, hold.part, true);
         def->backward(&call);
+        for (int k = 0; k < OP_N_IN; k++) {
+            if (call.grad_in[k] != NULL && !call.add[k]) {
+                trainer_grad_end(t, call.op->in[k], call.n, hold.part);
+            }
+        }
     }
     return hold.status == STATUS_OK ? exchange_progress(t->setup.exchange) : hold.status;
 }
@@ -202,7 +207,8 @@ static void part_score(struct trainer *t, int32_t i, enum dataset_split split, b
         hidden = op_labels_hidden(&call);
     }
     const void *labels = bce ? (const void *)part->label_rows : (const void *)part->labels;
-    t->ops->loss(t->device, bce ? DEVICE_LOSS_BCE : DEVICE_LOSS_CROSS_ENTROPY, part->n_own, t->n_class,
+    int64_t n = trainer_rows(t, t->program.value[t->program.logits].level, i);
+    t->ops->loss(t->device, bce ? DEVICE_LOSS_BCE : DEVICE_LOSS_CROSS_ENTROPY, n, t->n_class,
                  trainer_value(t, t->program.logits, i), labels, part->split, (uint8_t)split,
                  hidden.p > 0.0 ? &hidden : NULL, (float)(1.0 / terms),
                  trainer_room(t, &t->plan.score_room), grad ? trainer_grad(t, t->program.logits, i) : NULL, out);

@@ -37,6 +37,20 @@ float *trainer_temp(const struct trainer *t, int op, int k, int32_t i)
     return row_array(t, t->plan.temp_at[op][k], t->program.value[t->program.op[op].in[k]].width, i);
 }
 
+int64_t trainer_rows(const struct trainer *t, int32_t level, int32_t i)
+{
+    return part_rows_own(t->part[i].part, t->training ? level : PROGRAM_LEVEL_ALL);
+}
+
+void trainer_grad_end(const struct trainer *t, int value, int64_t n_row, int32_t i)
+{
+    const struct value *v = &t->program.value[value];
+    int64_t n_rest = trainer_rows(t, v->level, i) - n_row;
+    if (n_rest > 0) {
+        t->ops->fill_zero(t->device, trainer_grad(t, value, i) + n_row * v->width, (size_t)(n_rest * v->width) * sizeof(float));
+    }
+}
+
 void *trainer_room(const struct trainer *t, const struct memory_room *room)
 {
     return room->at < 0 ? NULL : t->arena + room->at;
@@ -159,7 +173,15 @@ static void plan_build(struct trainer *t)
             .n_feature_value = part->n_feature_value,
             .n_embedded = part->n_embedded,
             .n_bytes = part->n_bytes,
-            .symmetric = part->symmetric};
+            .symmetric = part->symmetric,
+            .implied_loops = part->loops == DATASET_LOOPS_IMPLICIT,
+            .weighted = part->weighted};
+        for (int32_t l = 0; l < part->n_level; l++) {
+            own[i].n_own_level[l] = part_rows_own(part, l);
+            for (int d = 0; d < PART_DIRECTION_N; d++) {
+                own[i].n_edge_level[d][l] = part_edges(part, (enum part_direction)d, l);
+            }
+        }
         travel_part_from_part(part, &own[i].travel);
     }
     struct memory_plan_input input = {.job = t->setup.job,

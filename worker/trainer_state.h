@@ -53,6 +53,12 @@ float *trainer_grad(const struct trainer *t, int value, int32_t i);
 float *trainer_kept(const struct trainer *t, int op, int k, int32_t i);
 float *trainer_temp(const struct trainer *t, int op, int k, int32_t i);
 
+/* Rows of own part i that there are at a level now: in training those that count, else all. */
+int64_t trainer_rows(const struct trainer *t, int32_t level, int32_t i);
+
+/* The first n_row rows of a gradient are there: the others that its value has in training become 0. */
+void trainer_grad_end(const struct trainer *t, int value, int64_t n_row, int32_t i);
+
 /* Where a room of the plan lies, scratch first. */
 void *trainer_room(const struct trainer *t, const struct memory_room *room);
 

@@ -4,23 +4,29 @@
 
 #include <stdlib.h>
 
-static void counts_alloc(int32_t n_part, int32_t part, struct travel_part *out)
+static void counts_alloc(int32_t n_part, int32_t part, int32_t n_level, struct travel_part *out)
 {
-    out->part = part;
+    *out = (struct travel_part){.part = part, .n_part = n_part, .n_level = n_level};
     for (int d = 0; d < PART_DIRECTION_N; d++) {
-        out->take[d] = memory_alloc((size_t)n_part, sizeof(int64_t));
-        out->give[d] = memory_alloc((size_t)n_part, sizeof(int64_t));
+        out->take[d] = memory_alloc((size_t)n_part * (1 + (size_t)n_level), sizeof(int64_t));
+        out->give[d] = memory_alloc((size_t)n_part * (1 + (size_t)n_level), sizeof(int64_t));
     }
 }
 
 void travel_part_from_part(const struct part *part, struct travel_part *out)
 {
-    counts_alloc(part->n_part, part->part, out);
+    int32_t n_part = part->n_part;
+    counts_alloc(n_part, part->part, part->n_level, out);
     for (int d = 0; d < PART_DIRECTION_N; d++) {
-        for (int32_t q = 0; q < part->n_part; q++) {
-            if (q != part->part) {
-                out->take[d][q] = part->block[d][q].n_col;
-                out->give[d][q] = part->send[d][q].n_row;
+        for (int32_t q = 0; q < n_part; q++) {
+            if (q == part->part) {
+                continue;
+            }
+            out->take[d][q] = part->block[d][q].n_col;
+            out->give[d][q] = part->send[d][q].n_row;
+            for (int32_t l = 0; l < part->n_level; l++) {
+                out->take[d][(l + 1) * (int64_t)n_part + q] = part_rows_taken(part, (enum part_direction)d, q, l);
+                out->give[d][(l + 1) * (int64_t)n_part + q] = part_rows_given(part, (enum part_direction)d, q, l);
             }
         }
     }
@@ -28,12 +34,17 @@ void travel_part_from_part(const struct part *part, struct travel_part *out)
 
 void travel_part_from_sizes(const struct part_sizes *sizes, int32_t n_part, int32_t part, struct travel_part *out)
 {
-    counts_alloc(n_part, part, out);
+    counts_alloc(n_part, part, sizes[part].n_level, out);
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         for (int32_t q = 0; q < n_part; q++) {
-            if (q != part) {
-                out->take[d][q] = sizes[part].n_payload[d][q];
-                out->give[d][q] = sizes[q].n_payload[d][part];
+            if (q == part) {
+                continue;
+            }
+            out->take[d][q] = sizes[part].n_payload[d][q];
+            out->give[d][q] = sizes[q].n_payload[d][part];
+            for (int64_t l = 0; l < out->n_level; l++) {
+                out->take[d][(l + 1) * n_part + q] = sizes[part].n_payload_level[d][l * n_part + q];
+                out->give[d][(l + 1) * n_part + q] = sizes[q].n_payload_level[d][l * n_part + part];
             }
         }
     }
@@ -48,27 +59,35 @@ void travel_part_release(struct travel_part *part)
     *part = (struct travel_part){0};
 }
 
-int64_t travel_rows_in(const struct travel_part *own, int32_t other, enum travel travel)
+/* Where part `other` stands in the counts of a level. */
+static int64_t place(const struct travel_part *own, int32_t other, int32_t level)
 {
+    return level < own->n_level ? (level + 1) * (int64_t)own->n_part + other : other;
+}
+
+int64_t travel_rows_in(const struct travel_part *own, int32_t other, enum travel travel, int32_t level)
+{
+    int64_t at = place(own, other, level);
     switch (travel) {
     case TRAVEL_IN:
-        return own->take[PART_DIRECTION_IN][other];
+        return own->take[PART_DIRECTION_IN][at];
     case TRAVEL_OUT:
-        return own->take[PART_DIRECTION_OUT][other];
+        return own->take[PART_DIRECTION_OUT][at];
     default:
-        return own->give[PART_DIRECTION_IN][other];
+        return own->give[PART_DIRECTION_IN][at];
     }
 }
 
-int64_t travel_rows_out(const struct travel_part *own, int32_t other, enum travel travel)
+int64_t travel_rows_out(const struct travel_part *own, int32_t other, enum travel travel, int32_t level)
 {
+    int64_t at = place(own, other, level);
     switch (travel) {
     case TRAVEL_IN:
-        return own->give[PART_DIRECTION_IN][other];
+        return own->give[PART_DIRECTION_IN][at];
     case TRAVEL_OUT:
-        return own->give[PART_DIRECTION_OUT][other];
+        return own->give[PART_DIRECTION_OUT][at];
     default:
-        return own->take[PART_DIRECTION_IN][other];
+        return own->take[PART_DIRECTION_IN][at];
     }
 }
 
@@ -78,7 +97,7 @@ static int64_t larger(int64_t a, int64_t b)
 }
 
 void travel_list_build(const struct travel_part *own, int32_t n_own_part, int32_t n_part, const uint32_t *rank_of_part,
-                       uint32_t rank, enum travel travel, struct travel_list *out)
+                       uint32_t rank, enum travel travel, int32_t level, struct travel_list *out)
 {
     *out = (struct travel_list){0};
     out->fetch = memory_alloc((size_t)n_own_part * (size_t)n_part, sizeof *out->fetch);
@@ -89,8 +108,8 @@ void travel_list_build(const struct travel_part *own, int32_t n_own_part, int32_
             if (rank_of_part[other] == rank) {
                 continue;
             }
-            int64_t in = travel_rows_in(&own[i], other, travel);
-            int64_t give = travel_rows_out(&own[i], other, travel);
+            int64_t in = travel_rows_in(&own[i], other, travel, level);
+            int64_t give = travel_rows_out(&own[i], other, travel, level);
             if (in > 0) {
                 out->fetch[out->n_fetch++] = (struct travel_fetch){.to = to, .from = other, .n_row = in};
                 out->n_fetch_row += in;

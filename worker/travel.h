@@ -13,10 +13,11 @@
 #include <stdint.h>
 
 /* Rows between one own part and every other part: take[dir][q] rows of part q that this part's blocks read, give[dir][q] own
- * rows that part q's blocks read. Zero at its own place. */
+ * rows that part q's blocks read. Zero at its own place. Behind these, for each level, those rows of them that training needs. */
 struct travel_part {
-    int32_t part;
-    int64_t *take[PART_DIRECTION_N]; /* n_part each */
+    int32_t part, n_part;
+    int32_t n_level;
+    int64_t *take[PART_DIRECTION_N]; /* (1 + n_level) × n_part each */
     int64_t *give[PART_DIRECTION_N];
 };
 
@@ -25,9 +26,10 @@ void travel_part_from_part(const struct part *part, struct travel_part *out);
 void travel_part_from_sizes(const struct part_sizes *sizes, int32_t n_part, int32_t part, struct travel_part *out);
 void travel_part_release(struct travel_part *part);
 
-/* Rows part `own` receives from / sends to part `other` in this kind of travel. */
-int64_t travel_rows_in(const struct travel_part *own, int32_t other, enum travel travel);
-int64_t travel_rows_out(const struct travel_part *own, int32_t other, enum travel travel);
+/* Rows part `own` receives from / sends to part `other` in this kind of travel, of those that count at this level (program.h);
+ * at a level that there is not, all. */
+int64_t travel_rows_in(const struct travel_part *own, int32_t other, enum travel travel, int32_t level);
+int64_t travel_rows_out(const struct travel_part *own, int32_t other, enum travel travel, int32_t level);
 
 /* One remote payload that own part `to` needs from part `from`. */
 struct travel_fetch {
@@ -46,7 +48,7 @@ struct travel_list {
 };
 
 void travel_list_build(const struct travel_part *own, int32_t n_own_part, int32_t n_part, const uint32_t *rank_of_part,
-                       uint32_t rank, enum travel travel, struct travel_list *out);
+                       uint32_t rank, enum travel travel, int32_t level, struct travel_list *out);
 void travel_list_release(struct travel_list *list);
 
 #endif

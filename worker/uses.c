@@ -196,7 +196,7 @@ void uses_round(const struct program *program, const struct memory_plan *plan, i
         use_gradients_in(program, plan, out, index, NULL, overwrites ? SPILL_WRITE : SPILL_UPDATE);
     }
     use_add(out, USE_NODES, 0, 0, SPILL_READ);
-    use_add(out, USE_BLOCKS, direction(round), 0, SPILL_READ);
+    use_add(out, USE_BLOCKS, direction(round), program->value[op->out].level, SPILL_READ);
     use_add(out, USE_SENT, PART_DIRECTION_IN, 0, SPILL_READ);
 }
 
@@ -211,7 +211,7 @@ void uses_pack(const struct program *program, const struct memory_plan *plan, in
     }
     use_kept(plan, out, index, AGGREGATE_N_KEPT, SPILL_READ);
     use_grad(program, out, program->op[index].out, SPILL_READ);
-    use_add(out, USE_BLOCKS, PART_DIRECTION_IN, 0, SPILL_READ);
+    use_add(out, USE_BLOCKS, PART_DIRECTION_IN, program->value[program->op[index].out].level, SPILL_READ);
 }
 
 void uses_room(int op, enum memory_room_use use, struct uses *out)

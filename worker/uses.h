@@ -20,7 +20,7 @@ enum use_kind {
     USE_CSR,      /* structure of sparse features */
     USE_NODES,    /* dataset node ids */
     USE_LABELS,   /* labels and splits */
-    USE_BLOCKS,   /* index: the direction */
+    USE_BLOCKS,   /* index: the direction, k: the level of the aggregate's output */
     USE_SENT      /* index: the direction; lists of the rows that others take */
 };
 

@@ -1,4 +1,4 @@
-/* Attention over neighbours: even ranges of rows to whichever thread is free, a heavy row whole to one. */
+/* Attention over neighbours: even ranges of rows to whichever thread is free; attention_heavy.c has the heavy rows. */
 #include "models/cpu/cpu.h"
 
 #include <math.h>
@@ -7,28 +7,16 @@
 /* Partial gradients of att, each over the same rows whoever adds them. */
 #define ATT_PARTIALS 128
 
-/* Ranges of the schedule, and after them the pieces of heavy rows, the first of which stands for the row. */
-static bool unit_rows(const struct cpu_schedule *schedule, int64_t unit, int64_t *first, int64_t *end)
-{
-    if (unit < schedule->n_range) {
-        *first = schedule->range[2 * unit];
-        *end = schedule->range[2 * unit + 1];
-        return true;
-    }
-    const struct cpu_piece *piece = &schedule->piece[unit - schedule->n_range];
-    *first = piece->row;
-    *end = piece->row + 1;
-    return unit == schedule->n_range || piece[-1].row != piece->row;
-}
-
-static struct cpu_attention attention_over(const struct device_block *block, const struct device_attention *how,
-                                           bool begin, bool with_self)
+static struct cpu_attention attention_over(enum cpu_attention_pass pass, const struct device_block *block,
+                                           const struct device_attention *how, bool begin, bool with_self)
 {
     return (struct cpu_attention){
+        .pass = pass,
         .how = how,
         .block = block,
         .begin = begin,
         .with_self = begin && with_self,
+        .end_head = how->n_head,
         .threshold = random_drop_threshold(how->p),
         .keep_scale = (float)(1.0 / (1.0 - how->p)),
     };
@@ -39,16 +27,18 @@ static bool is_parallel(const struct cpu_attention *a)
     return (a->block->n_row + a->block->n_edge) * a->how->n_head * a->how->n_column >= CPU_PARALLEL_MIN;
 }
 
-/* The longest, which are last, go first. */
-static void run_rows(struct cpu_device *device, const struct cpu_attention *a,
-                     void (*rows)(const struct cpu_attention *a, int64_t first, int64_t end))
+/* grad_att: n_slot sets of n_head · n_column, or NULL; a range's set depends on its number alone. */
+static void run_rows(const struct cpu_device *device, const struct cpu_attention *a, int64_t n_slot, double *grad_att)
 {
     const struct cpu_schedule *schedule = a->block->schedule;
+    const int64_t n_range = schedule->n_range, width = a->how->n_head * a->how->n_column;
+    cpu_attention_heavy(device, a, n_slot, grad_att);
+    n_slot = n_slot < n_range ? n_slot : n_range;
 #pragma omp parallel for num_threads(device->n_thread) schedule(dynamic) if (is_parallel(a))
-    for (int64_t unit = schedule->n_range + schedule->n_piece - 1; unit >= 0; unit--) {
-        int64_t first, end;
-        if (unit_rows(schedule, unit, &first, &end)) {
-            rows(a, first, end);
+    for (int64_t slot = 0; slot < n_slot; slot++) {
+        double *sum = grad_att != NULL ? grad_att + slot * width : NULL;
+        for (int64_t i = slot * n_range / n_slot; i < (slot + 1) * n_range / n_slot; i++) {
+            device->kernels->attention_rows(a, schedule->range[2 * i], schedule->range[2 * i + 1], sum);
         }
     }
 }
@@ -58,7 +48,7 @@ void cpu_attention_forward(struct device *device, const struct device_block *blo
                            const struct device_attention_source *payload, const float *query,
                            const struct device_attention_state *state, float *out)
 {
-    struct cpu_attention a = attention_over(block, how, begin, self != NULL);
+    struct cpu_attention a = attention_over(CPU_ATTENTION_FORWARD, block, how, begin, self != NULL);
     a.source = *payload;
     a.self_source = a.with_self ? *self : *payload;
     a.target.query = query;
@@ -67,7 +57,7 @@ void cpu_attention_forward(struct device *device, const struct device_block *blo
     a.own_reads[0] = how->score == DEVICE_SCORE_ADD ? NULL : query;
     a.own_writes[0] = out;
     a.own_writes[1] = how->score == DEVICE_SCORE_ADD ? state->positive : NULL;
-    run_rows(cpu_device(device), &a, cpu_device(device)->kernels->attention_forward);
+    run_rows(cpu_device(device), &a, INT64_MAX, NULL);
 }
 
 static void scale_columns(int64_t n, float scale, float *x)
@@ -108,11 +98,6 @@ void cpu_attention_backward_begin(struct device *device, int64_t n, const struct
     }
 }
 
-static int64_t n_partial(int64_t n_unit)
-{
-    return n_unit < ATT_PARTIALS ? n_unit : ATT_PARTIALS;
-}
-
 void cpu_attention_backward_query(struct device *device, const struct device_block *block,
                                   const struct device_attention *how, bool begin,
                                   const struct device_attention_source *self,
@@ -120,9 +105,7 @@ void cpu_attention_backward_query(struct device *device, const struct device_blo
                                   const struct device_attention_target *own, void *scratch, float *grad_query,
                                   float *grad_att)
 {
-    struct cpu_device *cpu = cpu_device(device);
-    struct cpu_attention a = attention_over(block, how, begin, self != NULL);
-    const struct cpu_schedule *schedule = block->schedule;
+    struct cpu_attention a = attention_over(CPU_ATTENTION_QUERY, block, how, begin, self != NULL);
     a.source = *payload;
     a.self_source = a.with_self ? *self : *payload;
     a.target = *own;
@@ -130,24 +113,15 @@ void cpu_attention_backward_query(struct device *device, const struct device_blo
     a.own_reads[0] = own->query;
     a.own_reads[1] = own->grad_out;
     a.own_writes[0] = grad_query;
-    int64_t width = how->n_head * how->n_column, n_unit = schedule->n_range + schedule->n_piece;
-    int64_t n_part = n_partial(n_unit);
+    int64_t width = how->n_head * how->n_column;
     double *partial = grad_att != NULL ? scratch : NULL;
-#pragma omp parallel for num_threads(cpu->n_thread) schedule(dynamic) if (is_parallel(&a))
-    for (int64_t i = n_part - 1; i >= 0; i--) {
-        double *sum = partial != NULL ? partial + i * width : NULL;
-        if (sum != NULL) {
-            memset(sum, 0, (size_t)width * sizeof *sum);
-        }
-        for (int64_t unit = i * n_unit / n_part, first, end; unit < (i + 1) * n_unit / n_part; unit++) {
-            if (unit_rows(schedule, unit, &first, &end)) {
-                cpu->kernels->attention_query(&a, first, end, sum);
-            }
-        }
+    if (partial != NULL) {
+        memset(partial, 0, cpu_attention_scratch(block->n_row, how));
     }
+    run_rows(cpu_device(device), &a, ATT_PARTIALS, partial);
     for (int64_t c = 0; grad_att != NULL && c < width; c++) {
         double sum = begin ? 0.0 : grad_att[c];
-        for (int64_t i = 0; i < n_part; i++) {
+        for (int64_t i = 0; i < ATT_PARTIALS; i++) {
             sum += partial[i * width + c];
         }
         grad_att[c] = (float)sum;
@@ -166,7 +140,7 @@ void cpu_attention_backward_source(struct device *device, const struct device_bl
                                    const struct device_attention_target *payload,
                                    const struct device_attention_source *own, float *grad_value, float *grad_key)
 {
-    struct cpu_attention a = attention_over(block, how, begin, self != NULL);
+    struct cpu_attention a = attention_over(CPU_ATTENTION_SOURCE, block, how, begin, self != NULL);
     a.rows_are_sources = true;
     a.source = *own;
     a.target = *payload;
@@ -177,5 +151,5 @@ void cpu_attention_backward_source(struct device *device, const struct device_bl
     a.own_reads[1] = how->score == DEVICE_SCORE_DOT ? own->key : NULL;
     a.own_writes[0] = grad_value;
     a.own_writes[1] = how->score == DEVICE_SCORE_DOT ? grad_key : NULL;
-    run_rows(cpu_device(device), &a, cpu_device(device)->kernels->attention_source);
+    run_rows(cpu_device(device), &a, INT64_MAX, NULL);
 }

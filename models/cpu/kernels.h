@@ -57,12 +57,17 @@ struct cpu_max {
     uint32_t *arg;
 };
 
+enum cpu_attention_pass { CPU_ATTENTION_FORWARD, CPU_ATTENTION_QUERY, CPU_ATTENTION_SOURCE };
+
 /* One attention over a block whose rows are destinations (in-edges) or sources, with what is its own at either end. */
 struct cpu_attention {
+    enum cpu_attention_pass pass;
     const struct device_attention *how;
     const struct device_block *block;
     bool begin;
     bool with_self;            /* each row's edge to itself comes first */
+    int64_t first_head, end_head; /* those to do */
+    bool is_piece;             /* what is written is one row's, from first_head on, whichever row is read */
     bool rows_are_sources;
     uint32_t threshold;        /* of draws; 0: no dropout */
     float keep_scale;
@@ -100,10 +105,11 @@ struct cpu_kernels {
                               const float *x, const float *y, const float *grad_y, bool add, float *grad_x);
     /* sum[c] += Σ_r x[r, c], row after row */
     void (*column_sum)(int64_t n, int64_t f, const float *x, double *sum);
-    /* Rows first … end-1 of an attention; att's gradient is added to grad_att (NULL: not wanted). */
-    void (*attention_forward)(const struct cpu_attention *attention, int64_t first, int64_t end);
-    void (*attention_query)(const struct cpu_attention *attention, int64_t first, int64_t end, double *grad_att);
-    void (*attention_source)(const struct cpu_attention *attention, int64_t first, int64_t end);
+    /* Rows first … end-1 of an attention's pass; att's gradient is added to grad_att (NULL: not wanted). */
+    void (*attention_rows)(const struct cpu_attention *attention, int64_t first, int64_t end, double *grad_att);
+    /* Edges begin … end-1 of one row, as if there were no others before. */
+    void (*attention_piece)(const struct cpu_attention *attention, int64_t row, int64_t begin, int64_t end,
+                            double *grad_att);
     void (*attention_begin)(const struct cpu_attention_begin *begin, int64_t first, int64_t end);
     void (*head_dot)(int64_t n_head, int64_t n_column, const float *x, const float *w, int64_t first, int64_t end,
                      float *out);

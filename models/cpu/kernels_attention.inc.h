@@ -67,15 +67,14 @@ INLINE void forward_heads(const struct cpu_attention *a, const enum device_score
                           int64_t first, int64_t n)
 {
     const struct device_attention *how = a->how;
-    const int64_t n_head = how->n_head, n_column = how->n_column, width = n_head * n_column;
-    const int64_t head = run->row * n_head + first, column = first * n_column;
-    const float *query = a->target.query + (kind == DEVICE_SCORE_ADD ? head : head * n_column);
+    const int64_t n_column = how->n_column, head = run->head + first, own_head = run->row * how->n_head + first;
+    const float *query = a->target.query + (kind == DEVICE_SCORE_ADD ? own_head : own_head * n_column);
     float *positive =
         kind == DEVICE_SCORE_ADD && a->state->positive != NULL ? a->state->positive + head * n_column : NULL;
     float scale[HEADS], *out = a->out + head * n_column;
     run_numbers keep, x, weight, positive_weight;
     struct run_rows value, key;
-    rows_open(run, a->source.value, a->self_source.value, width, column, AHEAD, &value);
+    rows_open(run, a->source.value, a->self_source.value, how->n_head * n_column, first * n_column, AHEAD, &value);
     keys_open(a, kind, run, first, n, &key, x);
     run_scores(how, kind, run, first, n, query, kind == DEVICE_SCORE_DOT ? &key : &value, x, x, weight);
     forward_weights(run, n, a->state->peak_norm + 2 * head, weight, scale);
@@ -91,10 +90,10 @@ INLINE void forward_heads(const struct cpu_attention *a, const enum device_score
     }
     const float *start = run->is_first ? NULL : scale;
     if (positive != NULL) {
-        add_rows(&value, weight, positive_weight, start, true, n, n_column, out, positive);
+        add_rows_twice(&value, weight, positive_weight, start, n, n_column, out, positive);
     } else {
         const bool fetch = kind == DEVICE_SCORE_ADD || kind == DEVICE_SCORE_DOT;
-        add_rows(&value, weight, NULL, start, fetch, n, n_column, out, NULL);
+        add_rows(&value, weight, start, fetch, n, n_column, out);
     }
 }
 
@@ -133,7 +132,7 @@ INLINE void query_heads(const struct cpu_attention *a, const enum device_score_k
     const int64_t n_column = how->n_column, width = how->n_head * n_column;
     const int64_t head = run->row * how->n_head + first, column = first * n_column;
     const float *query = a->target.query + head * n_column, *grad_out = a->target.grad_out + head * n_column;
-    float *out = a->grad_query + head * n_column;
+    float *out = a->grad_query + (run->head + first) * n_column;
     run_numbers keep, number, product, score, de;
     struct run_rows value, key;
     rows_open(run, a->source.value, a->self_source.value, width, column, AHEAD, &value);
@@ -148,7 +147,7 @@ INLINE void query_heads(const struct cpu_attention *a, const enum device_score_k
             vector_store(d + i, vector_set(peak_norm[1]));
         }
         fill_edges(run, g, 0.0f);
-        dots(&value, h * n_column, grad_out + h * n_column, NULL, 0.0f, kind == DEVICE_SCORE_DOT, n_column, g);
+        dots(&value, h * n_column, grad_out + h * n_column, kind == DEVICE_SCORE_DOT, n_column, g);
         edge_weights(a, run, score[h], peak, keep[h], alpha, weight);
         edge_gradients(a, run, alpha, d, keep[h], g, kind == DEVICE_SCORE_DOT ? how->scale : 1.0f, de[h]);
         if (kind == DEVICE_SCORE_COSINE) {
@@ -157,7 +156,7 @@ INLINE void query_heads(const struct cpu_attention *a, const enum device_score_k
     }
     if (kind == DEVICE_SCORE_DOT || kind == DEVICE_SCORE_COSINE) {
         const struct run_rows *rows = kind == DEVICE_SCORE_DOT ? &key : &value;
-        add_rows(rows, de, NULL, run->is_first ? NULL : run_ones, false, n, n_column, out, NULL);
+        add_rows(rows, de, run->is_first ? NULL : run_ones, false, n, n_column, out);
     }
     for (int64_t h = 0; kind == DEVICE_SCORE_MLP && h < n; h++) {
         int64_t c = h * n_column;
@@ -177,11 +176,11 @@ INLINE void source_values(const struct run *run, const struct run_rows *grad_out
         if (fused) {
             dots_and_add(grad_out, c, value + c, weight[h], run->is_first, FUSED_VECTORS, g[h], grad_value + c);
         } else {
-            dots(grad_out, c, value + c, NULL, 0.0f, false, n_column, g[h]);
+            dots(grad_out, c, value + c, false, n_column, g[h]);
         }
     }
     if (!fused) {
-        add_rows(grad_out, weight, NULL, run->is_first ? NULL : run_ones, true, n, n_column, grad_value, NULL);
+        add_rows(grad_out, weight, run->is_first ? NULL : run_ones, true, n, n_column, grad_value);
     }
 }
 
@@ -191,9 +190,9 @@ INLINE void source_heads(const struct cpu_attention *a, const enum device_score_
 {
     const struct device_attention *how = a->how;
     const int64_t n_head = how->n_head, n_column = how->n_column, width = n_head * n_column;
-    const int64_t head = run->row * n_head + first, column = first * n_column;
+    const int64_t head = run->row * n_head + first, column = first * n_column, to_head = run->head + first;
     const float *value = a->source.value + head * n_column, *own = value;
-    float *grad_value = a->grad_value + head * n_column, sum[HEADS];
+    float *grad_value = a->grad_value + to_head * n_column, sum[HEADS];
     run_numbers keep, number, x, score, alpha, weight, g, de, peak_norm[2];
     struct run_rows grad_out, query, state;
     rows_open(run, a->target.grad_out, a->self_target.grad_out, width, column, AHEAD, &grad_out);
@@ -234,15 +233,14 @@ INLINE void source_heads(const struct cpu_attention *a, const enum device_score_
         }
     }
     if (kind == DEVICE_SCORE_COSINE) {
-        add_rows(&query, number, NULL, run_ones, false, n, n_column, grad_value, NULL);
+        add_rows(&query, number, run_ones, false, n, n_column, grad_value);
     }
     if (kind == DEVICE_SCORE_DOT) {
-        add_rows(&query, de, NULL, run->is_first ? NULL : run_ones, false, n, n_column, a->grad_key + head * n_column,
-                 NULL);
+        add_rows(&query, de, run->is_first ? NULL : run_ones, false, n, n_column, a->grad_key + to_head * n_column);
     } else if (kind != DEVICE_SCORE_MLP) {
         run_sums(run, de, n, sum);
         for (int64_t h = 0; h < n; h++) {
-            a->grad_key[head + h] = (run->is_first ? 0.0f : a->grad_key[head + h]) + sum[h];
+            a->grad_key[to_head + h] = (run->is_first ? 0.0f : a->grad_key[to_head + h]) + sum[h];
         }
     }
 }
@@ -293,6 +291,7 @@ typedef void heads_function(const struct cpu_attention *a, const struct run *run
     TARGET static void name##_##kind(const struct cpu_attention *a, const struct run *run, int64_t first, int64_t n, \
                                      double *grad_att)                                                               \
     {                                                                                                                \
+        (void)n;                                                                                                     \
         (void)grad_att;                                                                                              \
         call;                                                                                                        \
     }
@@ -301,6 +300,8 @@ typedef void heads_function(const struct cpu_attention *a, const struct run *run
 #define SOURCE(kind) HEADS_FUNCTION(source, kind, source_heads(a, kind, run, first, n))
 EACH_SCORE(FORWARD)
 EACH_SCORE(SOURCE)
+HEADS_FUNCTION(forward, narrow, narrow_forward(a, run, first))
+HEADS_FUNCTION(source, narrow, narrow_source(a, run, first))
 HEADS_FUNCTION(query, DEVICE_SCORE_MLP, query_heads(a, DEVICE_SCORE_MLP, run, first, n, grad_att))
 HEADS_FUNCTION(query, DEVICE_SCORE_DOT, query_heads(a, DEVICE_SCORE_DOT, run, first, n, grad_att))
 HEADS_FUNCTION(query, DEVICE_SCORE_COSINE, query_heads(a, DEVICE_SCORE_COSINE, run, first, n, grad_att))
@@ -313,45 +314,53 @@ static heads_function *const query_functions[] = {
     [DEVICE_SCORE_MLP] = query_DEVICE_SCORE_MLP, [DEVICE_SCORE_DOT] = query_DEVICE_SCORE_DOT,
     [DEVICE_SCORE_COSINE] = query_DEVICE_SCORE_COSINE};
 
-/* Each row's edges in runs, each run's heads a few at a time. */
-INLINE void attention_rows(const struct cpu_attention *a, int64_t first, int64_t end, heads_function *heads,
-                           double *grad_att)
+TARGET static heads_function *heads_of(const struct cpu_attention *a)
 {
-    for (int64_t r = first; r < end; r++) {
-        int64_t e = a->block->indptr[r], e_end = a->block->indptr[r + 1];
-        bool has_self = a->with_self, is_first = a->begin;
-        if (r + 1 < end) {
-            fetch_next(a, r + 1);
-        }
-        if (is_first && !has_self && e == e_end) {
-            row_none(a, r);
-        }
-        while (has_self || e < e_end) {
-            struct run run;
-            run_open(a, r, e, has_self, is_first, &run);
-            for (int64_t h = 0, n; h < a->how->n_head; h += n) {
-                n = smaller(a->how->n_head - h, HEADS);
-                heads(a, &run, h, n, grad_att);
-            }
-            e += run.n - has_self;
-            has_self = is_first = false;
-        }
+    switch (a->pass) {
+    case CPU_ATTENTION_FORWARD:
+        return is_narrow(a->how) ? forward_narrow : forward_functions[a->how->score];
+    case CPU_ATTENTION_SOURCE:
+        return is_narrow(a->how) ? source_narrow : source_functions[a->how->score];
+    default:
+        return query_functions[a->how->score];
     }
 }
 
-TARGET static void attention_forward(const struct cpu_attention *a, int64_t first, int64_t end)
+/* Edges e … e_end-1 of row r in runs, each run's heads a few at a time. */
+INLINE void row_edges(const struct cpu_attention *a, heads_function *heads, int64_t r, int64_t e, int64_t e_end,
+                      bool has_self, bool is_first, double *grad_att)
 {
-    attention_rows(a, first, end, forward_functions[a->how->score], NULL);
+    while (has_self || e < e_end) {
+        struct run run;
+        run_open(a, r, e, e_end, has_self, is_first, &run);
+        for (int64_t h = a->first_head, n; h < a->end_head; h += n) {
+            n = smaller(a->end_head - h, HEADS);
+            heads(a, &run, h, n, grad_att);
+        }
+        e += run.n - has_self;
+        has_self = is_first = false;
+    }
 }
 
-TARGET static void attention_query(const struct cpu_attention *a, int64_t first, int64_t end, double *grad_att)
+TARGET static void attention_rows(const struct cpu_attention *a, int64_t first, int64_t end, double *grad_att)
 {
-    attention_rows(a, first, end, query_functions[a->how->score], grad_att);
+    heads_function *heads = heads_of(a);
+    for (int64_t r = first; r < end; r++) {
+        int64_t e = a->block->indptr[r], e_end = a->block->indptr[r + 1];
+        if (r + 1 < end) {
+            fetch_next(a, r + 1);
+        }
+        if (a->begin && !a->with_self && e == e_end) {
+            row_none(a, r);
+        }
+        row_edges(a, heads, r, e, e_end, a->with_self, a->begin, grad_att);
+    }
 }
 
-TARGET static void attention_source(const struct cpu_attention *a, int64_t first, int64_t end)
+TARGET static void attention_piece(const struct cpu_attention *a, int64_t row, int64_t begin, int64_t end,
+                                   double *grad_att)
 {
-    attention_rows(a, first, end, source_functions[a->how->score], NULL);
+    row_edges(a, heads_of(a), row, begin, end, a->with_self && begin == a->block->indptr[row], true, grad_att);
 }
 
 /* ⟨x, y⟩ in double lanes that are added up at the end: a fixed order that vectors can follow. */
@@ -404,7 +413,7 @@ TARGET static void head_dot(int64_t n_head, int64_t n_column, const float *x, co
             rows.ahead[i] = x + smaller(r + i + DOT_ROWS_AHEAD, end - 1) * width;
         }
         for (int64_t h = 0; h < n_head; h++) {
-            dots(&rows, h * n_column, w + h * n_column, NULL, 0.0f, true, n_column, dot);
+            dots_by(&rows, h * n_column, w + h * n_column, NULL, 0.0f, true, n_column, dot);
             for (int64_t i = 0; i < smaller(end - r, 4); i++) {
                 out[(r + i) * n_head + h] = dot[i];
             }

@@ -10,10 +10,11 @@
 #include "models/cpu/kernels_sum.inc.h"
 #include "models/cpu/kernels_pointwise.inc.h"
 #include "models/cpu/kernels_edges.inc.h"
+#include "models/cpu/kernels_narrow.inc.h"
 #include "models/cpu/kernels_attention.inc.h"
 
 const struct cpu_kernels cpu_kernels_avx2 = {
     "avx2", sum_rows, sum_piece, max_rows, draw, activate_forward, activate_backward, column_sum,
-    attention_forward, attention_query, attention_source, attention_begin, head_dot, head_dot_sum,
+    attention_rows, attention_piece, attention_begin, head_dot, head_dot_sum,
 };
 #endif

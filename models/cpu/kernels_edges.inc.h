@@ -9,6 +9,8 @@
 #define AHEAD 16 /* edges by which rows of values are fetched before their turn; numbers per head: RUN */
 #define HEADS 8  /* whose numbers per edge are held at a time */
 #define PARTS_LANES 16
+/* Compiled once for all that call it, once per run and head: inlined, these would be most of what there is to compile. */
+#define SHARED __attribute__((noinline)) TARGET static
 #define EIGHT(x) x, x, x, x, x, x, x, x
 #define FOUR(x) EIGHT(x), EIGHT(x), EIGHT(x), EIGHT(x)
 
@@ -19,7 +21,8 @@ struct run {
     bool has_self;
     bool is_first;                  /* of a row that begins: sums start from 0 */
     const float *bias;              /* 0 for each edge, -inf past the last */
-    int64_t row;                    /* the own row */
+    int64_t row;                    /* the own row, of what is read */
+    int64_t head;                   /* the own row's head 0, of what is written */
     int64_t col[RUN];               /* rows at the other ends; the edge to itself: any */
     int64_t ahead[2 * RUN - AHEAD]; /* rows at the other ends of the edges from AHEAD further on, to be fetched */
     uint32_t to[RUN], from[RUN];    /* dataset ids; with dropout only */
@@ -30,27 +33,35 @@ typedef float run_numbers[HEADS][RUN];
 
 #define EACH_VECTOR(i, run) for (int64_t i = 0; i < (run)->padded; i += LANES)
 
-/* Fill in the run that starts at edge e of the block's row r, or at the edge to itself before it. */
-INLINE void run_open(const struct cpu_attention *a, int64_t r, int64_t e, bool has_self, bool is_first,
+/* Columns of n edges from edge e on, that of `last` in place of those behind it; 0 where there are none at all. */
+INLINE void copy_cols(const uint32_t *cols, int64_t e, int64_t last, int64_t n, int64_t *to)
+{
+    int64_t n_there = smaller(last + 1 - e, n), i = 0, end = last >= e && last >= 0 ? cols[last] : 0;
+    for (; i < n_there; i++) {
+        to[i] = cols[e + i];
+    }
+    for (; i < n; i++) {
+        to[i] = end;
+    }
+}
+
+/* Fill in the run that starts at edge e of those of the block's row r up to e_end, or at the edge to itself before it. */
+INLINE void run_open(const struct cpu_attention *a, int64_t r, int64_t e, int64_t e_end, bool has_self, bool is_first,
                      struct run *run)
 {
     static const float bias[2 * RUN] = {FOUR(0.0f), FOUR(-INFINITY)};
     const struct device_block *block = a->block;
-    const int64_t last = block->n_edge - 1, last_here = block->indptr[r + 1] - 1;
+    const int64_t last = block->n_edge - 1, last_here = e_end - 1;
     run->has_self = has_self;
     run->is_first = is_first;
     run->n = smaller(last_here + 1 - e + has_self, RUN);
     run->padded = (run->n + PARTS_LANES - 1) / PARTS_LANES * PARTS_LANES;
     run->bias = bias + RUN - run->n;
     run->row = block->rows != NULL ? block->rows[r] : r;
-    for (int64_t i = has_self; i < run->padded; i++) {
-        int64_t at = e + i - has_self;
-        run->col[i] = last_here >= e ? block->cols[smaller(at, last_here)] : 0;
-    }
+    run->head = a->is_piece ? -a->first_head : run->row * a->how->n_head;
+    copy_cols(block->cols, e, last_here, run->padded - has_self, run->col + has_self);
     run->col[0] = has_self ? run->col[1] : run->col[0];
-    for (int64_t i = 0; i < run->padded + RUN - AHEAD; i++) {
-        run->ahead[i] = last >= 0 ? block->cols[smaller(e + i + AHEAD, last)] : 0;
-    }
+    copy_cols(block->cols, smaller(e + AHEAD, last), last, run->padded + RUN - AHEAD, run->ahead);
     for (int64_t i = 0; a->threshold > 0 && i < run->padded; i++) {
         uint32_t own = a->how->row_node[run->row];
         uint32_t other = i < has_self || last_here < e ? own : a->how->col_node[run->col[i]];
@@ -63,7 +74,8 @@ INLINE void run_open(const struct cpu_attention *a, int64_t r, int64_t e, bool h
 INLINE void run_keep(const struct cpu_attention *a, const struct run *run, int64_t first, int64_t n_head,
                      run_numbers keep)
 {
-    for (int64_t quad = 0; a->threshold > 0 && 4 * quad < n_head; quad++) {
+    const int64_t before = first % 4; /* heads of the first quad that are not asked for */
+    for (int64_t quad = 0; a->threshold > 0 && 4 * quad < before + n_head; quad++) {
         uint32_t counter[4], key[2], drawn[4][RUN];
         random_edge_counter(&a->how->key, 0, 0, (uint32_t)(first / 4 + quad), counter, key);
         for (int64_t i = 0; i < run->n; i += WORD_LANES) {
@@ -77,11 +89,15 @@ INLINE void run_keep(const struct cpu_attention *a, const struct run *run, int64
         const uint32_t threshold = a->threshold;
         const float scale = a->keep_scale;
         for (int64_t k = 0; k < 4; k++) {
+            int64_t h = 4 * quad + k - before;
+            if (h < 0 || h >= HEADS) {
+                continue;
+            }
             for (int64_t i = 0; i < RUN; i++) { /* as in keep_masks: without a comparison beside the arithmetic */
                 drawn[k][i] = drawn[k][i] >= threshold ? UINT32_MAX : 0;
             }
             for (int64_t i = 0; i < RUN; i++) {
-                keep[4 * quad + k][i] = keep_by_mask(drawn[k][i], scale);
+                keep[h][i] = keep_by_mask(drawn[k][i], scale);
             }
         }
     }
@@ -150,8 +166,8 @@ INLINE void parts_masks(int64_t n, lane_mask mask[PARTS])
 }
 
 /* to[i] = Σ_c own[c] · row_i[c], or with att Σ_c att[c] · leaky(own[c] + row_i[c]); to has room for RUN. */
-INLINE void dots(const struct run_rows *rows, int64_t column, const float *own, const float *att, float slope,
-                 const bool fetch, int64_t n_column, float *to)
+INLINE void dots_by(const struct run_rows *rows, int64_t column, const float *own, const float *att, float slope,
+                    const bool fetch, int64_t n_column, float *to)
 {
     lane_mask all[PARTS], rest[PARTS];
     parts_masks(PARTS_LANES, all);
@@ -187,6 +203,17 @@ INLINE void dots(const struct run_rows *rows, int64_t column, const float *own, 
         }
         parts_sums(to + i, sum);
     }
+}
+
+SHARED void dots(const struct run_rows *rows, int64_t column, const float *own, bool fetch, int64_t n_column, float *to)
+{
+    dots_by(rows, column, own, NULL, 0.0f, fetch, n_column, to);
+}
+
+SHARED void leaky_dots(const struct run_rows *rows, int64_t column, const float *own, const float *att, float slope,
+                       int64_t n_column, float *to)
+{
+    dots_by(rows, column, own, att, slope, true, n_column, to);
 }
 
 /* Of the edges of a run at one head. */
@@ -269,8 +296,8 @@ INLINE void dots_and_add(const struct run_rows *rows, int64_t column, const floa
 }
 
 /* The same for all columns of n_head heads, each with its own weights: four sums at a time: one waits for the last. */
-INLINE void add_rows(const struct run_rows *rows, run_numbers weight, run_numbers other_weight, const float *scale,
-                     const bool fetch, int64_t n_head, int64_t n_column, float *out, float *other)
+INLINE void add_rows_by(const struct run_rows *rows, run_numbers weight, run_numbers other_weight, const float *scale,
+                        const bool fetch, int64_t n_head, int64_t n_column, float *out, float *other)
 {
     for (int64_t h = 0, n_together; h < n_head; h += n_together) {
         n_together = n_column < 4 * LANES && n_head - h >= 4 ? 4 : 1;
@@ -291,6 +318,18 @@ INLINE void add_rows(const struct run_rows *rows, run_numbers weight, run_number
             }
         }
     }
+}
+
+SHARED void add_rows(const struct run_rows *rows, run_numbers weight, const float *scale, bool fetch, int64_t n_head,
+                     int64_t n_column, float *out)
+{
+    add_rows_by(rows, weight, NULL, scale, fetch, n_head, n_column, out, NULL);
+}
+
+SHARED void add_rows_twice(const struct run_rows *rows, run_numbers weight, run_numbers other_weight, const float *scale,
+                           int64_t n_head, int64_t n_column, float *out, float *other)
+{
+    add_rows_by(rows, weight, other_weight, scale, true, n_head, n_column, out, other);
 }
 
 /* Vectors of columns in one pass of leaky_columns, which holds five registers for each. */
@@ -332,8 +371,8 @@ INLINE void leaky_columns(const struct run_rows *rows, int64_t column, const flo
     }
 }
 
-INLINE void leaky_rows(const struct run_rows *rows, int64_t column, const float *own, const float *att, float slope,
-                       const float *de, bool is_first, int64_t n_column, float *out, double *grad_att)
+INLINE void leaky_rows_by(const struct run_rows *rows, int64_t column, const float *own, const float *att, float slope,
+                          const float *de, bool is_first, int64_t n_column, float *out, double *grad_att)
 {
     for (int64_t c = 0, n; c < n_column; c += n) {
         double *to = grad_att != NULL ? grad_att + c : NULL;
@@ -344,6 +383,16 @@ INLINE void leaky_rows(const struct run_rows *rows, int64_t column, const float 
             n = smaller(n_column - c, LANES);
             leaky_columns(rows, column + c, own + c, att + c, slope, de, is_first, n, 1, out + c, to);
         }
+    }
+}
+
+SHARED void leaky_rows(const struct run_rows *rows, int64_t column, const float *own, const float *att, float slope,
+                       const float *de, bool is_first, int64_t n_column, float *out, double *grad_att)
+{
+    if (grad_att != NULL) {
+        leaky_rows_by(rows, column, own, att, slope, de, is_first, n_column, out, grad_att);
+    } else {
+        leaky_rows_by(rows, column, own, att, slope, de, is_first, n_column, out, NULL);
     }
 }
 
@@ -395,9 +444,13 @@ INLINE void run_scores(const struct device_attention *how, const enum device_sco
     const int64_t n_column = how->n_column;
     for (int64_t h = 0; h < n; h++) {
         if (kind != DEVICE_SCORE_ADD) {
-            const float *att = kind == DEVICE_SCORE_MLP ? how->att + (first + h) * n_column : NULL;
+            int64_t c = h * n_column;
             fill_edges(run, score[h], 0.0f);
-            dots(far, h * n_column, own + h * n_column, att, how->slope, true, n_column, score[h]);
+            if (kind == DEVICE_SCORE_MLP) {
+                leaky_dots(far, c, own + c, how->att + first * n_column + c, how->slope, n_column, score[h]);
+            } else {
+                dots(far, c, own + c, true, n_column, score[h]);
+            }
         }
         EACH_VECTOR(i, run) {
             vector s;

@@ -88,16 +88,38 @@ INLINE float parts_max(const vector part[PARTS])
     return _mm256_cvtss_f32(_mm256_max_ps(all, _mm256_permute_ps(all, 0xb1)));
 }
 
-/* Four sums of 16 lanes, added up in the same order. */
-INLINE void parts_sums(float *to, vector part[4][PARTS])
+/* Sums of the eights in four vectors of columns: lanes 4 apart first, then 2, 1. */
+INLINE void eights_sums(float *to, const vector x[4])
 {
-    __m256 a = _mm256_add_ps(part[0][0], part[0][1]), b = _mm256_add_ps(part[1][0], part[1][1]);
-    __m256 c = _mm256_add_ps(part[2][0], part[2][1]), d = _mm256_add_ps(part[3][0], part[3][1]);
-    __m256 ac = _mm256_add_ps(_mm256_permute2f128_ps(a, c, 0x20), _mm256_permute2f128_ps(a, c, 0x31));
-    __m256 bd = _mm256_add_ps(_mm256_permute2f128_ps(b, d, 0x20), _mm256_permute2f128_ps(b, d, 0x31));
+    __m256 ac = _mm256_add_ps(_mm256_permute2f128_ps(x[0], x[2], 0x20), _mm256_permute2f128_ps(x[0], x[2], 0x31));
+    __m256 bd = _mm256_add_ps(_mm256_permute2f128_ps(x[1], x[3], 0x20), _mm256_permute2f128_ps(x[1], x[3], 0x31));
     __m256 all = _mm256_add_ps(_mm256_shuffle_ps(ac, bd, 0x44), _mm256_shuffle_ps(ac, bd, 0xee)); /* a a b b, c c d d */
     all = _mm256_add_ps(all, _mm256_permute_ps(all, 0xb1));
     _mm_storeu_ps(to, _mm_shuffle_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1), 0x88));
+}
+
+/* Four sums of 16 lanes, added up in the same order. */
+INLINE void parts_sums(float *to, vector part[4][PARTS])
+{
+    const vector x[4] = {_mm256_add_ps(part[0][0], part[0][1]), _mm256_add_ps(part[1][0], part[1][1]),
+                         _mm256_add_ps(part[2][0], part[2][1]), _mm256_add_ps(part[3][0], part[3][1])};
+    eights_sums(to, x);
+}
+
+/* Vector k of a row of eight columns for each of eight numbers. */
+INLINE vector vector_eights(const float *number, int k)
+{
+    return _mm256_broadcast_ss(number + k);
+}
+
+/* The first and the second of each pair. */
+INLINE void vector_pairs(const float *pairs, vector *first, vector *second)
+{
+    __m256 low = _mm256_loadu_ps(pairs), high = _mm256_loadu_ps(pairs + 8);
+    __m256d even = _mm256_castps_pd(_mm256_shuffle_ps(low, high, 0x88));
+    __m256d odd = _mm256_castps_pd(_mm256_shuffle_ps(low, high, 0xdd));
+    *first = _mm256_castpd_ps(_mm256_permute4x64_pd(even, 0xd8));
+    *second = _mm256_castpd_ps(_mm256_permute4x64_pd(odd, 0xd8));
 }
 
 INLINE __m256 two_rows(const float *const *row, int64_t column, __m128i mask)

@@ -100,6 +100,34 @@ INLINE void parts_sums(float *to, vector part[4][PARTS])
     _mm_storeu_ps(to, _mm512_castps512_ps128(_mm512_maskz_compress_ps(0x1111, all)));
 }
 
+/* Sums of the eights in four vectors of columns: lanes 4 apart first, then 2, 1. */
+INLINE void eights_sums(float *to, const vector x[4])
+{
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 2, 6, 10, 14, 0, 4, 8, 12, 2, 6, 10, 14);
+    __m512 front = _mm512_add_ps(_mm512_shuffle_f32x4(x[0], x[1], 0x88), _mm512_shuffle_f32x4(x[0], x[1], 0xdd));
+    __m512 back = _mm512_add_ps(_mm512_shuffle_f32x4(x[2], x[3], 0x88), _mm512_shuffle_f32x4(x[2], x[3], 0xdd));
+    __m512 all = _mm512_add_ps(_mm512_shuffle_ps(front, back, 0x44), _mm512_shuffle_ps(front, back, 0xee));
+    all = _mm512_add_ps(all, _mm512_permute_ps(all, 0xb1));
+    _mm256_storeu_ps(to, _mm512_castps512_ps256(_mm512_permutexvar_ps(order, all)));
+}
+
+/* Vector k of a row of eight columns for each of eight numbers. */
+INLINE vector vector_eights(const float *number, int k)
+{
+    const __m512i place = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+    __m512 numbers = _mm512_castps256_ps512(_mm256_loadu_ps(number));
+    return _mm512_permutexvar_ps(_mm512_add_epi32(place, _mm512_set1_epi32(2 * k)), numbers);
+}
+
+/* The first and the second of each pair. */
+INLINE void vector_pairs(const float *pairs, vector *first, vector *second)
+{
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    __m512 low = _mm512_loadu_ps(pairs), high = _mm512_loadu_ps(pairs + 16);
+    *first = _mm512_permutex2var_ps(low, even, high);
+    *second = _mm512_permutex2var_ps(low, _mm512_add_epi32(even, _mm512_set1_epi32(1)), high);
+}
+
 INLINE __m512 four_rows(const float *const *row, int64_t column, __mmask8 mask)
 {
     __m512 rows = _mm512_castps128_ps512(_mm_maskz_loadu_ps(mask, row[0] + column));

@@ -136,6 +136,30 @@ INLINE void parts_sums(float *to, vector part[4][PARTS])
     }
 }
 
+/* Sums of the eights in four vectors of columns: lanes 4 apart first, then 2, 1. */
+INLINE void eights_sums(float *to, const vector x[4])
+{
+    for (int64_t k = 0; k < 2; k++) {
+        vector all = vector_add(x[2 * k], x[2 * k + 1]);
+        to[k] = (all.lane[0] + all.lane[2]) + (all.lane[1] + all.lane[3]);
+    }
+}
+
+/* Vector k of a row of eight columns for each of eight numbers. */
+INLINE vector vector_eights(const float *number, int k)
+{
+    return vector_set(number[k / 2]);
+}
+
+/* The first and the second of each pair. */
+INLINE void vector_pairs(const float *pairs, vector *first, vector *second)
+{
+    EACH_LANE(i) {
+        first->lane[i] = pairs[2 * i];
+        second->lane[i] = pairs[2 * i + 1];
+    }
+}
+
 /* to[k · stride + i] = row[i][column + k] for 16 rows i and n ≤ 4 columns k; 0 for the other k of four. */
 INLINE void parts_columns(const float *const *row, int64_t column, int64_t n, float *to, int64_t stride)
 {

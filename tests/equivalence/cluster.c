@@ -3,6 +3,7 @@
 #include "partition/part.h"
 #include "protocol/job.h"
 #include "protocol/log.h"
+#include "trainerd/prune.h"
 #include "worker/trainer_state.h"
 
 #include <sched.h>
@@ -121,6 +122,20 @@ static void part_take(struct rank *r, int32_t p)
     spill_done(r->spill, &all, 1);
 }
 
+/* As a coordinator does. */
+static void rank_prune(struct rank *r)
+{
+    const struct program_input input = {.n_feature = r->dataset.n_feature, .n_class = r->dataset.n_class,
+                                        .is_sparse = r->dataset.feature_indptr != NULL, .is_typed = r->dataset.features_typed,
+                                        .n_relation = r->dataset.n_relation, .embedded = r->dataset.embedded};
+    struct program program;
+    struct prune prune;
+    check(program_build(&r->job, &input, &program));
+    check(prune_build(&r->job, &r->dataset, &program, &r->partition, &prune));
+    r->board->result.left_out = prune.left_out;
+    program_release(&program);
+}
+
 static void rank_parts(struct rank *r)
 {
     if (r->job.memory.spill[0] != '\0') {
@@ -130,6 +145,7 @@ static void rank_parts(struct rank *r)
     int32_t n_part = job_n_part(&r->job);
     check(dataset_load(&r->job, &r->dataset));
     check(partition_build(&r->dataset, &r->job, &r->partition));
+    rank_prune(r);
     r->rank_of_part = memory_alloc((size_t)n_part, sizeof *r->rank_of_part);
     r->parts = memory_alloc((size_t)n_part, sizeof *r->parts);
     for (int32_t p = 0; p < n_part; p++) {

@@ -22,6 +22,7 @@ struct cluster_result {
     float *logits;                      /* n_node × n_class, in the dataset's order */
     double loss[CLUSTER_MOST_EPOCHS];   /* before each step */
     struct device_score score[4];       /* after the last epoch */
+    double left_out;                    /* share of an epoch's work: train.prune */
     int64_t n_call;                     /* allocations during all epochs but the first, all ranks */
     uint64_t payload_sent;              /* bytes of the last epoch's payloads and before, all ranks */
     int64_t planned[MEMORY_N], measured[MEMORY_N]; /* rank 0 */

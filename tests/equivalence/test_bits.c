@@ -261,7 +261,8 @@ Test(bits, what_is_made_again_is_the_same_as_what_is_kept)
 
 Test(bits, embeddings_are_read_again_where_what_is_made_of_them_was_not_kept, .fini = folder_remove)
 {
-    expect_same_bits_recomputed("kind = \"rgcn\"\nhidden = 16\nlayers = 3\ndropout = 0.3\ninput_dropout = 0.4\nbases = 2", typed_data());
+    expect_same_bits_recomputed("kind = \"rgcn\"\nhidden = 16\nlayers = 3\ndropout = 0.3\ninput_dropout = 0.4\nbases = 2",
+                                typed_data());
 }
 
 /* 4 000 rows of 640 bytes and more are several pieces, values and keys one behind the other. */

@@ -64,7 +64,8 @@ static void expect_same_bits(const char *model, const char *data)
         run(model, data, &way, &other);
         cr_assert_eq(other.n_weight, first.n_weight);
         cr_assert_eq(other.n_embedding, first.n_embedding);
-        cr_expect_arr_eq(other.embeddings, first.embeddings, (size_t)first.n_embedding * sizeof(float), "%s: embeddings, way %zu", model, w);
+        cr_expect_arr_eq(other.embeddings, first.embeddings, (size_t)first.n_embedding * sizeof(float),
+                         "%s: embeddings, way %zu", model, w);
         cr_expect_arr_eq(other.weights, first.weights, (size_t)first.n_weight * sizeof(float), "%s: weights, way %zu", model, w);
         cr_expect_arr_eq(other.logits, first.logits, (size_t)first.n_logit * sizeof(float), "%s: logits, way %zu", model, w);
         cr_expect_arr_eq(other.loss, first.loss, sizeof first.loss, "%s: losses, way %zu", model, w);

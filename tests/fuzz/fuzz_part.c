@@ -1,7 +1,7 @@
 /* Any bytes as an encoded part: refused, or every index in it can be used.
  *
  * The first byte picks: the rest as it is, or changes (two bytes of place, eight of value) to a good part, directed,
- * typed, or neither. Checksums are not looked at, or nothing would get past them.
+ * typed, with columns of nodes' own, or none of these. Checksums are not looked at, or nothing would get past them.
  */
 #include "partition/part_format.h"
 #include "protocol/log.h"
@@ -11,13 +11,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define N_GOOD 3
+#define N_GOOD 4
+#define N_NODE 32
 
 static void *good[N_GOOD];
 static size_t n_good[N_GOOD];
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+
+/* Even nodes have column 0, odd ones a column each. */
+static void embed(struct dataset *dataset)
+{
+    static int64_t indptr[N_NODE + 1];
+    static uint32_t indices[N_NODE];
+    static float data[N_NODE];
+    static const struct embedded_run run = {1, 1 + N_NODE / 2};
+    ASSERT(dataset->n_node == N_NODE);
+    for (uint32_t v = 0; v < N_NODE; v++) {
+        indptr[v + 1] = v + 1;
+        indices[v] = v % 2 == 0 ? 0 : 1 + v / 2;
+        data[v] = 1.0f;
+    }
+    dataset->features_f32 = NULL; /* the store's, and released with it */
+    dataset->feature_indptr = indptr;
+    dataset->feature_indices = indices;
+    dataset->feature_data = data;
+    dataset->n_feature = run.end;
+    dataset->features_typed = true;
+    dataset->embedded = (struct embedded){1, &run};
+}
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
@@ -29,14 +52,17 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
         struct partition partition;
         job_defaults(&job);
         job.dataset.generator = i == 0 ? JOB_GENERATOR_KARATE : JOB_GENERATOR_RMAT;
-        job.dataset.nodes = 32;
+        job.dataset.nodes = N_NODE;
         job.dataset.features = 2;
-        job.dataset.undirected = i == 2 ? JOB_SWITCH_YES : JOB_SWITCH_NO;
-        job.model.kind = i == 2 ? JOB_KIND_RGCN : JOB_KIND_SAGE;
+        job.dataset.undirected = i >= 2 ? JOB_SWITCH_YES : JOB_SWITCH_NO;
+        job.model.kind = i >= 2 ? JOB_KIND_RGCN : JOB_KIND_SAGE;
         job.partition.parts = 3;
         job.partition.method = JOB_METHOD_BLOCK;
         snprintf(job.partition.cache, sizeof job.partition.cache, "off");
         ASSERT(dataset_load(&job, &dataset) == STATUS_OK);
+        if (i == 3) {
+            embed(&dataset);
+        }
         ASSERT(partition_build(&dataset, &job, &partition) == STATUS_OK);
         ASSERT(part_encode(&dataset, &partition, 1, &good[i], &n_good[i]) == STATUS_OK);
         partition_release(&partition);

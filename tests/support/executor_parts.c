@@ -198,7 +198,8 @@ static void csr_open(struct executor *x, struct executor_part *part, float *dens
     int64_t f = program->value[0].width, n_value = 0, n_embedded = 0;
     uint32_t *cols = memory_alloc((size_t)(part->n_own * f), sizeof *cols);
     int64_t *indptr = memory_alloc((size_t)part->n_own + 1, sizeof *indptr);
-    uint32_t *rows = memory_alloc((size_t)part->n_own, sizeof *rows), *columns = memory_alloc((size_t)part->n_own, sizeof *columns);
+    uint32_t *rows = memory_alloc((size_t)part->n_own, sizeof *rows);
+    uint32_t *columns = memory_alloc((size_t)part->n_own, sizeof *columns);
     for (int64_t r = 0; r < part->n_own; r++) {
         for (int64_t c = 0; c < f; c++) {
             if (dense[r * f + c] != 0.0f && embedded_has(&program->embedded, c)) {

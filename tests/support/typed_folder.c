@@ -25,7 +25,8 @@ static int64_t draw(uint64_t seed, int64_t i, uint32_t column, int64_t below)
 
 static void write_edges(const char *path, const struct typed_folder *what)
 {
-    int64_t n = what->n_edge, *edges = memory_alloc((size_t)(2 * n), sizeof *edges), *types = memory_alloc((size_t)n, sizeof *types);
+    int64_t n = what->n_edge;
+    int64_t *edges = memory_alloc((size_t)(2 * n), sizeof *edges), *types = memory_alloc((size_t)n, sizeof *types);
     for (int64_t e = 0; e < n; e++) {
         edges[e] = draw(1, e, 0, what->n_node);
         edges[n + e] = draw(1, e, 1, what->n_node);
@@ -65,7 +66,8 @@ static void write_features(const char *path, int type, int64_t n, int64_t column
     char name[32];
     float *rows = memory_alloc((size_t)(n * columns), sizeof *rows);
     for (int64_t i = 0; i < n * columns; i++) {
-        rows[i] = type == 1 ? (i / columns == i % columns ? 1.0f : 0.0f) : test_number(2, (uint64_t)(3 * (i / columns) + type), (uint32_t)(i % columns));
+        int64_t row = i / columns, column = i % columns;
+        rows[i] = type == 1 ? (row == column ? 1.0f : 0.0f) : test_number(2, (uint64_t)(3 * row + type), (uint32_t)column);
     }
     snprintf(name, sizeof name, "feat_t%d.npy", type);
     save(path, name, NPY_TYPE_F32, n, columns, rows);

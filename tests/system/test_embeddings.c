@@ -19,8 +19,8 @@ static void make_all(void)
     program_find("trainer-coordinator", program, sizeof program);
     folder_make();
     typed_folder_write(folder_path("data"), &(struct typed_folder){.n_node = 300, .n_edge = 2000});
-    folder_write("job.toml", "[dataset]\npath = \"data\"\n[partition]\nparts = 4\ncache = \"off\"\n[model]\nkind = \"rgcn\"\nhidden = 16\n"
-                             "dropout = 0.3\ninput_dropout = 0.3\n[train]\nepochs = 12\n[workers]\ncount = 2\nthreads = 1\n");
+    folder_write("job.toml", "[dataset]\npath = \"data\"\n[partition]\nparts = 4\ncache = \"off\"\n[model]\n"
+                             "kind = \"rgcn\"\nhidden = 16\ndropout = 0.3\ninput_dropout = 0.3\n[train]\nepochs = 12\n[workers]\ncount = 2\nthreads = 1\n");
 }
 
 TestSuite(embeddings, .init = make_all, .fini = folder_remove, .timeout = 180);
@@ -46,7 +46,8 @@ Test(embeddings, go_on_from_a_checkpoint_on_other_workers_with_the_same_bits)
 Test(embeddings, are_in_the_files_of_weights_that_a_job_on_other_parts_begins_with)
 {
     run("--set output.dir=one");
-    run("--set output.dir=two --set train.epochs=0 --set model.init=one/model.safetensors --set partition.parts=3 --set workers.count=3");
+    run("--set output.dir=two --set train.epochs=0 --set model.init=one/model.safetensors --set partition.parts=3 "
+        "--set workers.count=3");
     results_expect_same_file(folder_path("one"), folder_path("two"), "model.safetensors");
     struct npy one, two;
     cr_assert_eq(npy_open(folder_path("one/logits.npy"), &one), STATUS_OK);

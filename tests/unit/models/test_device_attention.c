@@ -13,7 +13,7 @@ static const char *const score_names[] = {"add", "mlp", "dot", "cosine"};
 
 static const struct {
     int64_t n_head, n_column;
-} shapes[] = {{1, 1}, {1, 7}, {2, 3}, {4, 64}, {8, 8}, {2, 16}, {3, 33}, {19, 2}, {1, 300}};
+} shapes[] = {{1, 1}, {1, 7}, {2, 3}, {4, 64}, {8, 8}, {16, 8}, {2, 16}, {3, 33}, {19, 2}, {1, 300}};
 
 static size_t result_size(const struct attention_case *c)
 {
@@ -324,6 +324,21 @@ Test(attention, a_row_of_140000_edges_agrees_with_the_reference)
         check_long_rows(&block, (enum device_score_kind)score, 1, 3, TOLERANCE_LONG_SUM);
     }
     device_graph_free(&block);
+}
+
+/* Eight heads together; five, of which a piece has room for three at a time; and one that it has no room for. */
+Test(attention, a_row_in_pieces_agrees_with_the_reference_however_many_heads_fit)
+{
+    enum { N_COL = 4001, LONG = 70000 };
+    static uint32_t cols[LONG + 5];
+    const int64_t indptr[] = {0, 5, LONG + 5};
+    for (uint32_t e = 0; e < LONG + 5; e++) {
+        cols[e] = e * 37 % N_COL; /* any order will do, and equal terms in a row would round alike */
+    }
+    const struct device_block block = {.n_row = 2, .n_col = N_COL, .n_edge = LONG + 5, .indptr = indptr, .cols = cols};
+    check_long_rows(&block, DEVICE_SCORE_ADD, 8, 8, TOLERANCE_LONG_SUM);
+    check_long_rows(&block, DEVICE_SCORE_ADD, 5, 128, TOLERANCE_LONG_SUM);
+    check_long_rows(&block, DEVICE_SCORE_ADD, 1, 512, TOLERANCE_LONG_SUM);
 }
 
 static int64_t degree_long(int64_t row, int64_t n_row)

@@ -205,7 +205,8 @@ Test(sparse, a_column_of_its_own_is_dense_and_dropped_like_any_column)
 {
     enum { N_ROW = 50, N_OWN = 17, N_COLUMN = 30 + N_OWN };
     struct device_block block = device_graph(N_ROW, 30, degree_embedded);
-    float *values = device_random((size_t)block.n_edge, 1), *dropped = device_scratch(((size_t)block.n_edge + N_OWN) * sizeof *dropped);
+    float *values = device_random((size_t)block.n_edge, 1);
+    float *dropped = device_scratch(((size_t)block.n_edge + N_OWN) * sizeof *dropped);
     float rows[N_ROW * N_COLUMN], expected[N_ROW * N_COLUMN];
     uint32_t own_rows[N_OWN], columns[N_OWN], node[N_ROW];
     for (uint32_t r = 0; r < N_ROW; r++) {

@@ -117,7 +117,8 @@ Test(program, embeddings_are_drawn_as_columns_of_the_whole_weight_and_lie_outsid
     program_init(&input, &parted);
     for (int i = 0; i < 2; i++) {
         struct program *p = i == 0 ? &whole : &parted;
-        int first = program_param(p, "a", 3, 8, 0.5), bias = program_param(p, "b", 0, 3, 0.25), second = program_param(p, "c", 5, 8, 1.0);
+        int first = program_param(p, "a", 3, 8, 0.5), bias = program_param(p, "b", 0, 3, 0.25);
+        int second = program_param(p, "c", 5, 8, 1.0);
         program_linear(p, 0, first, bias);
         program_linear(p, 0, second, -1);
     }

@@ -101,6 +101,13 @@ void fixture_small(void)
     fixture_i64("test_idx.npy", 1, (int64_t[]){2}, test);
 }
 
+struct dataset fixture_loaded(const struct job *job)
+{
+    struct dataset dataset;
+    cr_assert_eq(dataset_load(job, &dataset), STATUS_OK, "%s", status_reason());
+    return dataset;
+}
+
 void fixture_refused(const struct job *job, enum status status, const char *where, const char *expected)
 {
     struct dataset dataset = {.n_node = -7};

@@ -28,6 +28,9 @@ void fixture_zip(const char *name, const char *const (*members)[2], size_t n);
  * test 3 4. Format npy. */
 void fixture_small(void);
 
+/* Load the job and expect it to go well; dataset_release. */
+struct dataset fixture_loaded(const struct job *job);
+
 /* Load the job and expect failure: `status`, and a reason that holds both texts. */
 void fixture_refused(const struct job *job, enum status status, const char *where, const char *expected);
 

@@ -1,9 +1,12 @@
 #include "fixture.h"
 
+#include "protocol/memory.h"
+
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 static void folders(const char *root)
@@ -216,7 +219,7 @@ Test(dataset_ogb, missing_files_are_named)
 /* Two authors, three papers, one field: two relations, features and labels of papers alone. Name and contents. */
 static const char *const mag_folders[] = {"mag", "mag/raw", "mag/raw/relations", "mag/raw/relations/author___writes___paper",
                                           "mag/raw/relations/paper___has___field", "mag/raw/node-feat", "mag/raw/node-feat/paper",
-                                          "mag/raw/node-label", "mag/raw/node-label/paper", "mag/split", "mag/split/time",
+                                          "mag/raw/node-feat/author", "mag/raw/node-label", "mag/raw/node-label/paper", "mag/split", "mag/split/time",
                                           "mag/split/time/paper"};
 static const char *const mag_files[][2] = {
     {"mag/raw/num-node-dict.csv.gz", "paper,author,field\n3,2,1\n"},
@@ -312,7 +315,9 @@ Test(dataset_ogb, tables_of_types_that_do_not_fit_are_refused)
         {"raw/relations/author___writes___paper/edge.csv.gz", "0,2\n1,0\n1,1\n1,2\n", "goes on after line 3", "that many",
          STATUS_DATA},
         {"raw/relations/paper___has___field/edge.csv.gz", "0,0\n1,0\n2,0\n", "goes on after line 2", "that many", STATUS_DATA},
-        {"raw/node-feat/paper/node-feat.csv.gz", "1,0\n2,3\n", "node-feat.csv.gz: ends after 2 lines", "expected 3", STATUS_DATA},
+        {"raw/node-feat/paper/node-feat.csv.gz", "1,0\n2,3\n", "node-feat.csv.gz: ends after 2 lines", "expected more", STATUS_DATA},
+        {"raw/node-feat/paper/node-feat.csv.gz", "1,0\n2,3\n0,4\n5,6\n", "goes on after line 3", "expected 3 lines", STATUS_DATA},
+        {"raw/node-feat/paper/node-feat.csv.gz", "1,0\n2\n0,4\n", "node-feat.csv.gz: line 2: '2'", "expected 2 numbers", STATUS_DATA},
         {"raw/node-feat/paper/node-feat.csv.gz", "1,0\n2,inf\n0,4\n", "row 1, column 1 is inf", "finite", STATUS_DATA},
         {"raw/node-label/paper/node-label.csv.gz", "1\n0\n", "node-label.csv.gz: ends after 2 lines", "expected 3", STATUS_DATA},
         {"split/time/paper/test.csv.gz", "3\n", "test.csv.gz: entry 0: node 3", "the nodes of type 'paper'", STATUS_DATA},
@@ -333,6 +338,9 @@ Test(dataset_ogb, tables_of_types_that_do_not_fit_are_refused)
     mag_make();
     fixture_remove("mag/split/time/paper/train.csv.gz");
     fixture_refused(&job, STATUS_NO_INPUT, "split: has 0 folders with paper/train.csv.gz", "expected one");
+    mag_make();
+    fixture_gz("mag/raw/node-feat/author/node-feat.csv.gz", "");
+    fixture_refused(&job, STATUS_DATA, "author/node-feat.csv.gz: ends after 0 lines", "expected more");
 }
 
 Test(dataset_ogb, a_graph_without_types_is_refused_for_a_model_of_relations)
@@ -340,4 +348,29 @@ Test(dataset_ogb, a_graph_without_types_is_refused_for_a_model_of_relations)
     struct job job = job_of("arxiv");
     job.model.kind = JOB_KIND_RGCN;
     fixture_refused(&job, STATUS_DATA, "edge.csv.gz: the edges have no types", "expected edge_type.npy or raw/triplet-type-list");
+}
+
+Test(dataset_ogb, typed_features_take_little_more_memory_than_what_stays)
+{
+    enum { N = 3000, WIDTH = 40 };
+    static char rows[N * WIDTH * 2 + 1], labels[2 * N + 1];
+    mag_make();
+    for (int i = 0; i < N; i++) {
+        for (int c = 0; c < WIDTH; c++) {
+            rows[(i * WIDTH + c) * 2] = (char)('1' + (i + c) % 9);
+            rows[(i * WIDTH + c) * 2 + 1] = c + 1 < WIDTH ? ',' : '\n';
+        }
+        memcpy(labels + 2 * i, i % 2 == 0 ? "0\n" : "1\n", 2);
+    }
+    fixture_gz("mag/raw/num-node-dict.csv.gz", "author,field,paper\n2,1,3000\n");
+    fixture_gz("mag/raw/node-feat/paper/node-feat.csv.gz", rows);
+    fixture_gz("mag/raw/node-label/paper/node-label.csv.gz", labels);
+    struct job job = mag_job();
+    struct dataset d;
+    int64_t before = memory_now(MEMORY_N);
+    cr_assert_eq(dataset_load(&job, &d), STATUS_OK, "%s", status_reason());
+    int64_t stays = memory_now(MEMORY_N) - before;
+    cr_assert_eq(d.feature_indptr[d.n_node], N * WIDTH + 3);
+    cr_assert_lt((double)(memory_peak(MEMORY_N) - before), 1.3 * (double)stays);
+    dataset_release(&d);
 }

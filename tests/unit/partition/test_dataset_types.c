@@ -32,13 +32,6 @@ static struct job rgcn(void)
     return job;
 }
 
-static struct dataset loaded(const struct job *job)
-{
-    struct dataset dataset;
-    cr_assert_eq(dataset_load(job, &dataset), STATUS_OK, "%s", status_reason());
-    return dataset;
-}
-
 static void bad(const char *where, const char *expected)
 {
     struct job job = rgcn();
@@ -49,7 +42,7 @@ Test(dataset_types, rows_lie_by_type_then_source_with_each_triple_once)
 {
     typed();
     struct job job = rgcn();
-    struct dataset d = loaded(&job);
+    struct dataset d = fixture_loaded(&job);
     const int64_t indptr[] = {0, 1, 5, 5, 6, 6, 6};
     const uint32_t indices[] = {1, 0, 2, 0, 5, 3};
     const uint16_t kept[] = {1, 0, 0, 1, 1, 1};
@@ -72,7 +65,7 @@ Test(dataset_types, compressed_rows_carry_types_as_a_list_does)
     fixture_i64("indices.npy", 1, (int64_t[]){6}, (int64_t[]){1, 5, 2, 0, 0, 3});
     fixture_i64("edge_type.npy", 1, (int64_t[]){6}, (int64_t[]){1, 1, 0, 1, 0, 1});
     struct job job = rgcn();
-    struct dataset d = loaded(&job);
+    struct dataset d = fixture_loaded(&job);
     const uint32_t indices[] = {1, 0, 2, 0, 5, 3};
     const uint16_t kept[] = {1, 0, 0, 1, 1, 1};
     cr_assert_arr_eq(d.indices, indices, sizeof indices);
@@ -84,7 +77,7 @@ Test(dataset_types, other_models_get_the_edges_without_types_each_pair_once)
 {
     typed();
     struct job job = fixture_job();
-    struct dataset d = loaded(&job);
+    struct dataset d = fixture_loaded(&job);
     cr_assert(d.edge_type == NULL && d.n_relation == 0);
     cr_assert_eq(d.n_edge, 4);
     cr_assert_eq(d.n_duplicate, 2);
@@ -96,7 +89,7 @@ Test(dataset_types, undirected_adds_the_inverse_of_each_relation)
     typed();
     struct job job = rgcn();
     job.dataset.undirected = JOB_SWITCH_YES;
-    struct dataset d = loaded(&job);
+    struct dataset d = fixture_loaded(&job);
     const int64_t indptr[] = {0, 3, 8, 9, 11, 11, 12};
     const uint32_t indices[] = {1, 1, 1, 0, 2, 0, 5, 0, 1, 3, 3, 1};
     const uint16_t kept[] = {1, 2, 3, 0, 0, 1, 1, 3, 2, 1, 3, 3};
@@ -114,7 +107,7 @@ Test(dataset_types, no_self_loops_leaves_the_stored_ones_out)
     typed();
     struct job job = rgcn();
     job.dataset.self_loops = JOB_SWITCH_NO;
-    struct dataset d = loaded(&job);
+    struct dataset d = fixture_loaded(&job);
     cr_assert_eq(d.n_edge, 5);
     cr_assert_eq(d.loops, DATASET_LOOPS_NONE);
     dataset_release(&d);
@@ -125,7 +118,7 @@ Test(dataset_types, the_fingerprint_tells_types_apart)
     char one[33], other[33];
     typed();
     struct job job = rgcn();
-    struct dataset d = loaded(&job);
+    struct dataset d = fixture_loaded(&job);
     dataset_fingerprint(&d, true, one);
     d.edge_type[0] = 0;
     dataset_fingerprint(&d, true, other);
@@ -146,7 +139,7 @@ Test(dataset_types, long_rows_are_sorted_in_place)
     fixture_i64("edges.npy", 2, (int64_t[]){2, N}, edges);
     fixture_i64("edge_type.npy", 1, (int64_t[]){N}, kinds);
     struct job job = rgcn();
-    struct dataset d = loaded(&job);
+    struct dataset d = fixture_loaded(&job);
     cr_assert_eq(d.n_edge + d.n_duplicate, N);
     for (int64_t i = 1; i < d.n_edge; i++) {
         bool ascends = d.edge_type[i - 1] < d.edge_type[i] ||
@@ -190,7 +183,7 @@ Test(dataset_types, meta_vouches_for_relations_without_edges_and_bounds_them)
     const char meta[] = "{\"relations\": 5, \"x\": [NaN, -Infinity, \"NaN\"]}";
     fixture_bytes("meta.json", meta, sizeof meta - 1);
     struct job job = rgcn();
-    struct dataset d = loaded(&job);
+    struct dataset d = fixture_loaded(&job);
     cr_assert_eq(d.n_relation, 5);
     dataset_release(&d);
     fixture_bytes("meta.json", "{\"relations\": 1}", 16);
@@ -203,7 +196,7 @@ Test(dataset_types, the_edges_of_a_generator_are_one_relation)
     job_defaults(&job);
     job.dataset.generator = JOB_GENERATOR_KARATE;
     job.model.kind = JOB_KIND_RGCN;
-    struct dataset d = loaded(&job);
+    struct dataset d = fixture_loaded(&job);
     cr_assert_eq(d.n_relation, 2);
     cr_assert_eq(d.n_edge, 156);
     cr_assert_eq(d.edge_type[0] + d.edge_type[d.n_edge - 1], 1);
@@ -235,7 +228,7 @@ Test(dataset_types, the_types_features_stand_side_by_side_and_a_type_without_any
 {
     node_types();
     struct job job = fixture_job();
-    struct dataset d = loaded(&job);
+    struct dataset d = fixture_loaded(&job);
     const float expected[] = {1, 3, 0, 0, 0, 0, 0, /**/ 0, 0, 2, 0, 6, 0, 0, /**/ 0, 0, 0, 0, 0, 1, 0,
                               0, 5, 0, 0, 0, 0, 0, /**/ 0, 0, 0, 0, 0, 0, 1, /**/ 0, 0, 0, 8, 0, 0, 0};
     cr_assert_eq(d.n_feature, 7);
@@ -247,7 +240,7 @@ Test(dataset_types, the_types_features_stand_side_by_side_and_a_type_without_any
     features_are(&d, expected);
     dataset_release(&d);
     job.dataset.normalize_features = JOB_NORMALIZE_ROW;
-    d = loaded(&job);
+    d = fixture_loaded(&job);
     const float normalized[] = {.25f, .75f, 0, 0, 0, 0, 0, /**/ 0, 0, .25f, 0, .75f, 0, 0, /**/ 0, 0, 0, 0, 0, 1, 0,
                                 0,    1,    0, 0, 0, 0, 0, /**/ 0, 0, 0,    0, 0,    0, 1, /**/ 0, 0, 0, 1, 0, 0, 0};
     features_are(&d, normalized);
@@ -260,7 +253,7 @@ Test(dataset_types, meta_may_tell_a_types_columns)
     const char meta[] = "{\"features\": {\"1\": {\"rows\": 2, \"features\": 4}}}";
     fixture_bytes("meta.json", meta, sizeof meta - 1);
     struct job job = fixture_job();
-    struct dataset d = loaded(&job);
+    struct dataset d = fixture_loaded(&job);
     cr_assert_eq(d.n_feature, 8);
     dataset_release(&d);
     const char fewer[] = "{\"features\": {\"1\": {\"features\": 2}}}";
@@ -272,7 +265,7 @@ Test(dataset_types, a_typed_graph_without_any_features_has_a_column_per_node)
 {
     typed();
     struct job job = rgcn();
-    struct dataset d = loaded(&job);
+    struct dataset d = fixture_loaded(&job);
     float identity[36] = {0};
     for (int v = 0; v < 6; v++) {
         identity[v * 6 + v] = 1;
@@ -324,7 +317,7 @@ Test(dataset_types, loading_takes_little_more_memory_than_what_stays)
     fixture_i64("edge_type.npy", 1, (int64_t[]){N}, kinds);
     struct job job = rgcn();
     int64_t before = memory_now(MEMORY_N);
-    struct dataset d = loaded(&job);
+    struct dataset d = fixture_loaded(&job);
     int64_t stays = memory_now(MEMORY_N) - before;
     cr_assert_lt((double)(memory_peak(MEMORY_N) - before), 1.3 * (double)stays);
     dataset_release(&d);

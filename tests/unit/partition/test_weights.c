@@ -26,13 +26,6 @@ static void weighted(void)
 
 TestSuite(weights, .init = weighted, .fini = folder_remove);
 
-static struct dataset loaded(const struct job *job)
-{
-    struct dataset dataset;
-    cr_assert_eq(dataset_load(job, &dataset), STATUS_OK, "%s", status_reason());
-    return dataset;
-}
-
 /* The weight of an edge, -1 where there is none. */
 static float weight_of(const struct dataset *d, uint32_t from, uint32_t to)
 {
@@ -47,7 +40,7 @@ static float weight_of(const struct dataset *d, uint32_t from, uint32_t to)
 Test(weights, repeats_are_added_up_and_nodes_without_a_loop_get_one_of_weight_1)
 {
     struct job job = fixture_job();
-    struct dataset d = loaded(&job);
+    struct dataset d = fixture_loaded(&job);
     cr_assert(d.weighted && !d.symmetric && d.n_duplicate == 1);
     cr_assert_eq(d.n_edge, 5 + 5, "five edges and five more loops");
     cr_assert_eq(d.loops, DATASET_LOOPS_STORED);
@@ -63,7 +56,7 @@ Test(weights, no_loops_are_no_loops)
 {
     struct job job = fixture_job();
     job.dataset.self_loops = JOB_SWITCH_NO;
-    struct dataset d = loaded(&job);
+    struct dataset d = fixture_loaded(&job);
     cr_assert(d.n_edge == 4 && d.n_duplicate == 1 && d.loops == DATASET_LOOPS_NONE);
     cr_assert(d.strength[3] == 0.0f && d.strength[1] == 3.75f);
     dataset_release(&d);
@@ -74,7 +67,7 @@ Test(weights, reverse_edges_weigh_the_same_and_what_is_there_both_ways_weighs_th
 {
     struct job job = fixture_job();
     job.dataset.undirected = JOB_SWITCH_YES;
-    struct dataset d = loaded(&job);
+    struct dataset d = fixture_loaded(&job);
     cr_assert(d.symmetric && d.weighted && d.n_edge == 6 + 1 + 5);
     cr_assert_eq(d.n_duplicate, 2, "0 → 1 again, and 1 → 0 as its reverse");
     cr_assert(weight_of(&d, 0, 1) == 2.75f && weight_of(&d, 1, 0) == 2.75f);
@@ -97,7 +90,7 @@ Test(weights, both_ends_of_an_edge_with_many_repeats_get_the_same_bits_in_long_r
     fixture_f32("edge_weight.npy", 1, (int64_t[]){N}, each);
     struct job job = fixture_job();
     job.dataset.undirected = JOB_SWITCH_YES;
-    struct dataset d = loaded(&job);
+    struct dataset d = fixture_loaded(&job);
     double sum[6][6] = {{0}};
     for (int i = 0; i < N; i++) {
         sum[many[i]][many[N + i]] += each[i];
@@ -120,11 +113,11 @@ Test(weights, a_graph_with_other_weights_the_other_way_is_not_symmetric)
     struct job job = fixture_job();
     fixture_i64("edges.npy", 2, (int64_t[]){2, 2}, both);
     fixture_f32("edge_weight.npy", 1, (int64_t[]){2}, (float[]){2.0f, 2.0f});
-    struct dataset d = loaded(&job);
+    struct dataset d = fixture_loaded(&job);
     cr_assert(d.symmetric);
     dataset_release(&d);
     fixture_f32("edge_weight.npy", 1, (int64_t[]){2}, (float[]){2.0f, 1.0f});
-    d = loaded(&job);
+    d = fixture_loaded(&job);
     cr_assert(!d.symmetric);
     dataset_release(&d);
 }
@@ -138,7 +131,7 @@ Test(weights, rows_of_in_edges_take_them_by_entry_and_doubles_are_rounded)
     fixture_i64("indptr.npy", 1, (int64_t[]){7}, indptr);
     fixture_i64("indices.npy", 1, (int64_t[]){3}, indices);
     cr_assert_eq(npy_save(folder_path("edge_weight.npy"), NPY_TYPE_F64, 1, (int64_t[]){3}, each), STATUS_OK);
-    struct dataset d = loaded(&job);
+    struct dataset d = fixture_loaded(&job);
     cr_assert(weight_of(&d, 1, 0) == 0.1f && weight_of(&d, 2, 1) == 0.2f && weight_of(&d, 0, 1) == 0.0f);
     dataset_release(&d);
 }
@@ -148,7 +141,7 @@ Test(weights, layers_without_a_meaning_for_them_do_not_get_them_nor_those_told_n
     struct job job = fixture_job();
     for (int kind = JOB_KIND_GCN; kind <= JOB_KIND_TRANSFORMER; kind++) {
         job.model.kind = kind;
-        struct dataset d = loaded(&job);
+        struct dataset d = fixture_loaded(&job);
         bool takes = kind == JOB_KIND_GCN || kind == JOB_KIND_APPNP || kind == JOB_KIND_SGC;
         cr_assert_eq(d.weighted, takes, "%s", job_choice_text("model", "kind", kind));
         cr_assert((d.edge_weight != NULL) == takes && (d.strength != NULL) == takes);
@@ -156,7 +149,7 @@ Test(weights, layers_without_a_meaning_for_them_do_not_get_them_nor_those_told_n
     }
     job.model.kind = JOB_KIND_GCN;
     job.dataset.edge_weights = JOB_SWITCH_NO;
-    struct dataset d = loaded(&job);
+    struct dataset d = fixture_loaded(&job);
     cr_assert(!d.weighted && d.n_edge == 4 && d.loops == DATASET_LOOPS_IMPLICIT);
     dataset_release(&d);
 }
@@ -214,7 +207,7 @@ Test(weights, that_are_asked_for_must_be_there)
     fixture_remove("edge_weight.npy");
     fixture_refused(&job, STATUS_NO_INPUT, "edge_weight.npy: no such file", "dataset.edge_weights = \"yes\"");
     job.dataset.edge_weights = JOB_SWITCH_AUTO;
-    struct dataset d = loaded(&job);
+    struct dataset d = fixture_loaded(&job);
     cr_assert(!d.weighted);
     dataset_release(&d);
 }
@@ -228,7 +221,7 @@ Test(weights, the_fingerprint_knows_them_where_it_is_asked_to)
         memcpy(other, weights, sizeof other);
         other[5] = (float)i;
         fixture_f32("edge_weight.npy", 1, (int64_t[]){6}, other);
-        struct dataset d = loaded(&job);
+        struct dataset d = fixture_loaded(&job);
         dataset_fingerprint(&d, true, prints[i]);
         dataset_fingerprint(&d, false, structure[i]);
         dataset_release(&d);
@@ -254,7 +247,7 @@ Test(weights, load_in_little_more_than_the_memory_that_stays)
     fixture_i64("labels.npy", 1, (int64_t[]){N}, labels);
     struct job job = fixture_job();
     int64_t before = memory_now(MEMORY_N);
-    struct dataset d = loaded(&job);
+    struct dataset d = fixture_loaded(&job);
     int64_t stays = memory_now(MEMORY_N) - before;
     cr_assert_lt((double)(memory_peak(MEMORY_N) - before), 1.3 * (double)stays);
     dataset_release(&d);

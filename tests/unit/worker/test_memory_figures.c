@@ -11,7 +11,8 @@ static const char sage[] = "kind = \"sage\"\nlayers = 3\nhidden = 256\ndropout =
 static const char gat[] = "kind = \"gat\"\nlayers = 3\nhidden = 64\nheads = 4\ndropout = 0.5\nattention_dropout = 0.5";
 static const char gcn[] = "kind = \"gcn\"\nlayers = 3\nhidden = 256\ndropout = 0.5";
 
-static struct memory_need need_of(const char *model, int64_t n_feature, int64_t degree, int n_rank, int prefetch, const char *recompute)
+static struct memory_need need_of(const char *model, int64_t n_feature, int64_t degree, int n_rank, int prefetch,
+                                  const char *recompute)
 {
     static int64_t rows[N_PART][N_PART];
     static struct part_sizes sizes[N_PART];

@@ -26,13 +26,13 @@ Test(travel, what_one_part_receives_is_what_the_other_sends_in_every_kind_of_tra
     for (int t = 0; t < TRAVEL_N; t++) {
         for (int a = 0; a < 3; a++) {
             for (int b = 0; b < 3; b++) {
-                cr_expect_eq(travel_rows_in(&part[a], b, (enum travel)t), travel_rows_out(&part[b], a, (enum travel)t));
+                cr_expect_eq(travel_rows_in(&part[a], b, (enum travel)t, PROGRAM_LEVEL_ALL), travel_rows_out(&part[b], a, (enum travel)t, PROGRAM_LEVEL_ALL));
             }
         }
     }
-    cr_expect_eq(travel_rows_in(&part[1], 2, TRAVEL_IN), 7);
-    cr_expect_eq(travel_rows_in(&part[1], 2, TRAVEL_OUT), 1);
-    cr_expect_eq(travel_rows_in(&part[1], 2, TRAVEL_RETURN), 2, "a maximum's gradients go back the way rows came");
+    cr_expect_eq(travel_rows_in(&part[1], 2, TRAVEL_IN, PROGRAM_LEVEL_ALL), 7);
+    cr_expect_eq(travel_rows_in(&part[1], 2, TRAVEL_OUT, PROGRAM_LEVEL_ALL), 1);
+    cr_expect_eq(travel_rows_in(&part[1], 2, TRAVEL_RETURN, PROGRAM_LEVEL_ALL), 2, "a maximum's gradients go back the way rows came");
     for (int p = 0; p < 3; p++) {
         travel_part_release(&part[p]);
     }
@@ -45,7 +45,7 @@ Test(travel, only_payloads_between_ranks_are_listed_in_the_order_they_are_used)
     const uint32_t rank_of_part[] = {0, 1, 0};
     struct travel_part own[2] = {part[0], part[2]};
     struct travel_list list;
-    travel_list_build(own, 2, 3, rank_of_part, 0, TRAVEL_IN, &list);
+    travel_list_build(own, 2, 3, rank_of_part, 0, TRAVEL_IN, PROGRAM_LEVEL_ALL, &list);
     cr_assert_eq(list.n_fetch, 2);
     cr_expect(list.fetch[0].to == 0 && list.fetch[0].from == 1 && list.fetch[0].n_row == 4);
     cr_expect(list.fetch[1].to == 2 && list.fetch[1].from == 1 && list.fetch[1].n_row == 2);
@@ -56,7 +56,7 @@ Test(travel, only_payloads_between_ranks_are_listed_in_the_order_they_are_used)
     travel_list_release(&list);
 
     /* Block (i, j) comes j = i+1, i+2, …: part 1 takes from 2 before it takes from 0. */
-    travel_list_build(&part[1], 1, 3, (const uint32_t[]){1, 0, 1}, 0, TRAVEL_IN, &list);
+    travel_list_build(&part[1], 1, 3, (const uint32_t[]){1, 0, 1}, 0, TRAVEL_IN, PROGRAM_LEVEL_ALL, &list);
     cr_assert_eq(list.n_fetch, 2);
     cr_expect(list.fetch[0].from == 2 && list.fetch[0].n_row == 7);
     cr_expect(list.fetch[1].from == 0 && list.fetch[1].n_row == 3);

@@ -1,0 +1,142 @@
+/* Attention over rows too long for one thread: their edges in pieces, each with a state of its own, merged in order. */
+#include "models/cpu/cpu.h"
+
+#include <math.h>
+#include <string.h>
+
+/* What a pass makes of one piece, for as many heads as a partial has room for. */
+struct partial {
+    float *peak_norm, *wide[2], *narrow; /* heads × 2 · × n_column each · × 1; NULL: not made */
+};
+
+/* The row's arrays from `head` on, or with `at` those of a partial of n heads. */
+static struct partial arrays_of(const struct cpu_attention *a, int64_t head, int64_t n, float *at)
+{
+    bool dot = a->how->score == DEVICE_SCORE_DOT;
+    struct partial made = {0};
+    switch (a->pass) {
+    case CPU_ATTENTION_FORWARD:
+        made = (struct partial){a->state->peak_norm, {a->out, a->state->positive}, a->state->positive_weight};
+        break;
+    case CPU_ATTENTION_QUERY:
+        made.wide[0] = a->grad_query;
+        break;
+    case CPU_ATTENTION_SOURCE:
+        made = (struct partial){NULL, {a->grad_value, dot ? a->grad_key : NULL}, dot ? NULL : a->grad_key};
+        break;
+    }
+    float **arrays[] = {&made.peak_norm, &made.wide[0], &made.wide[1], &made.narrow};
+    const int64_t widths[] = {2, a->how->n_column, a->how->n_column, 1};
+    for (int k = 0; k < 4; k++) {
+        if (*arrays[k] != NULL) {
+            *arrays[k] = at != NULL ? at : *arrays[k] + head * widths[k];
+            at = at != NULL ? at + n * widths[k] : NULL;
+        }
+    }
+    return made;
+}
+
+/* Heads whose results a partial has room for; eight, which some kernels do together, are not torn apart. */
+static int64_t heads_at_once(const struct cpu_attention *a)
+{
+    struct partial made = arrays_of(a, 0, 0, NULL);
+    int64_t n_float = (made.peak_norm != NULL ? 2 : 0) + (made.narrow != NULL ? 1 : 0);
+    n_float += (made.wide[0] != NULL ? a->how->n_column : 0) + (made.wide[1] != NULL ? a->how->n_column : 0);
+    int64_t n = CPU_PARTIAL_COLUMNS / n_float;
+    return n < 8 ? n : n / 8 * 8;
+}
+
+/* x = scale · x + scale_other · other */
+static void merge(int64_t n, float scale, float *x, float scale_other, const float *other)
+{
+    for (int64_t i = 0; x != NULL && i < n; i++) {
+        x[i] = scale * x[i] + scale_other * other[i];
+    }
+}
+
+/* Add a piece's n heads to the row's. */
+static void merge_heads(const struct cpu_attention *a, int64_t n, const struct partial *row, const struct partial *piece)
+{
+    const int64_t n_column = a->how->n_column;
+    for (int64_t h = 0; h < n; h++) {
+        float scale = 1.0f, scale_piece = 1.0f;
+        if (row->peak_norm != NULL) {
+            float *to = row->peak_norm + 2 * h;
+            const float *from = piece->peak_norm + 2 * h;
+            float peak = to[0] > from[0] ? to[0] : from[0];
+            scale = to[0] == peak ? 1.0f : expf(to[0] - peak);
+            scale_piece = from[0] == peak ? 1.0f : expf(from[0] - peak);
+            to[0] = peak;
+            merge(1, scale, to + 1, scale_piece, from + 1);
+        }
+        for (int k = 0; k < 2; k++) {
+            if (row->wide[k] != NULL) {
+                merge(n_column, scale, row->wide[k] + h * n_column, scale_piece, piece->wide[k] + h * n_column);
+            }
+        }
+        if (row->narrow != NULL) {
+            merge(1, scale, row->narrow + h, scale_piece, piece->narrow + h);
+        }
+    }
+}
+
+/* The first piece of a row that begins is its state. */
+static void copy_heads(const struct cpu_attention *a, int64_t n, const struct partial *row, const struct partial *piece)
+{
+    float *const to[] = {row->peak_norm, row->wide[0], row->wide[1], row->narrow};
+    const float *const from[] = {piece->peak_norm, piece->wide[0], piece->wide[1], piece->narrow};
+    const int64_t widths[] = {2, a->how->n_column, a->how->n_column, 1};
+    for (int k = 0; k < 4; k++) {
+        if (to[k] != NULL) {
+            memcpy(to[k], from[k], (size_t)(n * widths[k]) * sizeof(float));
+        }
+    }
+}
+
+static void run_piece(const struct cpu_device *device, const struct cpu_attention *a, int64_t p, double *grad_att)
+{
+    const struct cpu_schedule *schedule = a->block->schedule;
+    const struct cpu_piece *piece = &schedule->piece[p];
+    struct partial made = arrays_of(a, 0, a->end_head - a->first_head, schedule->partial + p * CPU_PARTIAL_COLUMNS);
+    struct device_attention_state state = {made.peak_norm, made.wide[1], made.narrow};
+    struct cpu_attention alone = *a;
+    alone.is_piece = true;
+    alone.state = a->pass == CPU_ATTENTION_FORWARD ? &state : NULL;
+    alone.out = alone.grad_query = alone.grad_value = made.wide[0];
+    alone.grad_key = made.wide[1] != NULL ? made.wide[1] : made.narrow;
+    device->kernels->attention_piece(&alone, piece->row, piece->begin, piece->end, grad_att);
+}
+
+void cpu_attention_heavy(const struct cpu_device *device, const struct cpu_attention *attention, int64_t n_slot,
+                         double *grad_att)
+{
+    const struct cpu_schedule *schedule = attention->block->schedule;
+    struct cpu_attention a = *attention;
+    int64_t n_piece = schedule->n_piece, n_head = a.how->n_head, width = n_head * a.how->n_column;
+    int64_t n_together = n_piece > 0 ? heads_at_once(&a) : 0;
+    n_slot = n_slot < n_piece ? n_slot : n_piece;
+    for (int64_t p = 0; n_together == 0 && p < n_piece; p++) { /* heads too wide for a partial: the row whole */
+        int64_t row = schedule->piece[p].row;
+        if (p == 0 || schedule->piece[p - 1].row != row) {
+            device->kernels->attention_rows(&a, row, row + 1, grad_att);
+        }
+    }
+    for (int64_t h = 0; n_together > 0 && n_piece > 0 && h < n_head; h += n_together) {
+        a.first_head = h;
+        a.end_head = h + n_together < n_head ? h + n_together : n_head;
+#pragma omp parallel for num_threads(device->n_thread) schedule(dynamic)
+        for (int64_t slot = 0; slot < n_slot; slot++) {
+            for (int64_t p = slot * n_piece / n_slot; p < (slot + 1) * n_piece / n_slot; p++) {
+                run_piece(device, &a, p, grad_att != NULL ? grad_att + slot * width : NULL);
+            }
+        }
+        for (int64_t p = 0; p < n_piece; p++) {
+            int64_t r = schedule->piece[p].row, row = a.block->rows != NULL ? a.block->rows[r] : r;
+            int64_t n = a.end_head - h;
+            struct partial made = arrays_of(&a, 0, n, schedule->partial + p * CPU_PARTIAL_COLUMNS);
+            struct partial own = arrays_of(&a, row * n_head + h, 0, NULL);
+            bool is_first = p == 0 || schedule->piece[p - 1].row != r;
+            (is_first && a.begin ? copy_heads : merge_heads)(&a, n, &own, &made);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+/* Rows of features in npy folders, dense and sparse: what is loaded and what is refused. */
+#include "fixture.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+
+TestSuite(dataset_features, .init = folder_make, .fini = folder_remove);
+
+static void bad(const char *where, const char *expected)
+{
+    struct job job = fixture_job();
+    fixture_refused(&job, STATUS_DATA, where, expected);
+}
+
+/* The rows of the fixture's features, whichever way they are stored. */
+static void features_are(const struct job *job, const float *expected)
+{
+    struct dataset dataset = fixture_loaded(job);
+    float rows[18];
+    dataset_feature_rows(&dataset, (uint32_t[]){0, 1, 2, 3, 4, 5}, 6, rows);
+    for (int i = 0; i < 18; i++) {
+        cr_assert_float_eq(rows[i], expected[i], 1e-6f, "value %d", i);
+    }
+    dataset_release(&dataset);
+}
+
+static const float diagonal[18] = {2, 0, 0, 0, -2, 0, 0, 0, 4, 0, 0, 0, 1, 0, 3, 0, 0, 0};
+
+static void sparse_write(const int64_t *indptr, const int64_t *indices, const float *data)
+{
+    const char meta[] = "{\"features\": 3, \"other\": [1, {\"x\": null}]}";
+    fixture_i64("feat_indptr.npy", 1, (int64_t[]){7}, indptr);
+    fixture_i64("feat_indices.npy", 1, (int64_t[]){5}, indices);
+    fixture_f32("feat_data.npy", 1, (int64_t[]){5}, data);
+    fixture_bytes("meta.json", meta, sizeof meta - 1);
+}
+
+Test(dataset_features, sparse_rows_load_sorted_or_not)
+{
+    fixture_small();
+    fixture_remove("features.npy");
+    struct job job = fixture_job();
+    sparse_write((int64_t[]){0, 1, 2, 3, 3, 5, 5}, (int64_t[]){0, 1, 2, 2, 0}, (float[]){2, -2, 4, 3, 1});
+    features_are(&job, diagonal);
+    sparse_write((int64_t[]){0, 1, 2, 3, 3, 5, 5}, (int64_t[]){0, 1, 2, 0, 2}, (float[]){2, -2, 4, 1, 3});
+    features_are(&job, diagonal);
+    job.dataset.normalize_features = JOB_NORMALIZE_ROW;
+    features_are(&job, (float[]){1, 0, 0, 0, -1, 0, 0, 0, 1, 0, 0, 0, 0.25f, 0, 0.75f, 0, 0, 0});
+}
+
+Test(dataset_features, sparse_rows_that_do_not_fit_are_refused)
+{
+    fixture_small();
+    fixture_remove("features.npy");
+    const int64_t indptr[] = {0, 1, 2, 3, 3, 5, 5}, indices[] = {0, 1, 2, 0, 2};
+    const float data[] = {2, -2, 4, 1, 3};
+    sparse_write(indptr, (int64_t[]){0, 1, 3, 0, 2}, data);
+    bad("feat_indices.npy: row 2, entry 2: column 3", "expected 0 to 2");
+    sparse_write(indptr, (int64_t[]){0, 1, -1, 0, 2}, data);
+    bad("feat_indices.npy: row 2, entry 2: column -1", "expected 0 to 2");
+    sparse_write(indptr, (int64_t[]){0, 1, 2, 2, 2}, data);
+    bad("feat_indices.npy: row 4 has column 2 twice", "expected it once");
+    sparse_write(indptr, indices, (float[]){2, -2, 4, NAN, 3});
+    bad("feat_data.npy: row 4, column 0 is nan", "expected a finite number");
+    sparse_write((int64_t[]){0, 1, 2, 3, 3, 5, 4}, indices, data);
+    bad("feat_indptr.npy: ends at 4", "expected 5");
+    sparse_write((int64_t[]){0, 1, 9, 3, 3, 5, 5}, indices, data);
+    bad("feat_indptr.npy: row 1 goes from 1 to 9", "expected ascending offsets up to 5");
+    sparse_write(indptr, indices, data);
+    fixture_bytes("meta.json", "{}", 2);
+    bad("meta.json: has no number \"features\"", "expected the columns");
+    fixture_remove("meta.json");
+    bad("meta.json: has no number \"features\"", "expected the columns");
+}
+
+Test(dataset_features, dense_rows_of_zeros_are_stored_sparsely)
+{
+    enum { N = 40 };
+    static float features[6 * N];
+    features[3 * N + 7] = 8;
+    fixture_small();
+    fixture_f32("features.npy", 2, (int64_t[]){6, N}, features);
+    struct job job = fixture_job();
+    struct dataset dataset = fixture_loaded(&job);
+    cr_assert_null(dataset.features_f32);
+    cr_assert_eq(dataset.feature_indptr[6], 1);
+    float rows[2 * N];
+    dataset_feature_rows(&dataset, (uint32_t[]){3, 4}, 2, rows);
+    cr_assert_arr_eq(rows, &features[3 * N], sizeof rows);
+    dataset_release(&dataset);
+}
+
+Test(dataset_features, other_number_types_become_float)
+{
+    fixture_small();
+    const uint16_t halves[18] = {0x4000, 0x3c00, 0x3c00, 0x3c00, 0xc000, 0x3c00, 0x3c00, 0x3c00, 0x4400,
+                                 0x3c00, 0x3c00, 0x3c00, 0x3c00, 0x3c00, 0x4200, 0x3c00, 0x3c00, 0x3c00};
+    const float expected[18] = {2, 1, 1, 1, -2, 1, 1, 1, 4, 1, 1, 1, 1, 1, 3, 1, 1, 1};
+    struct job job = fixture_job();
+    fixture_header("features.npy", "{'descr': '<f2', 'fortran_order': False, 'shape': (6, 3)}\n ", halves, sizeof halves);
+    features_are(&job, expected);
+    struct dataset dataset = fixture_loaded(&job);
+    cr_assert_not_null(dataset.features_f16);
+    dataset_release(&dataset);
+    double doubles[18];
+    for (int i = 0; i < 18; i++) {
+        doubles[i] = (double)expected[i];
+    }
+    fixture_header("features.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (6, 3)}\n ", doubles, sizeof doubles);
+    features_are(&job, expected);
+    doubles[4] = 1e300;
+    fixture_header("features.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (6, 3)}\n ", doubles, sizeof doubles);
+    bad("features.npy: row 1, column 1 is 1e+300", "expected a finite number (float32)");
+    job.dataset.normalize_features = JOB_NORMALIZE_ROW;
+    fixture_f32("features.npy", 2, (int64_t[]){6, 3}, expected);
+    features_are(&job, (float[]){.5f, .25f, .25f, .25f, -.5f, .25f, 1 / 6.f, 1 / 6.f, 4 / 6.f, 1 / 3.f, 1 / 3.f, 1 / 3.f,
+                                 .2f, .2f, .6f, 1 / 3.f, 1 / 3.f, 1 / 3.f});
+}
+
+Test(dataset_features, features_that_do_not_fit_are_refused)
+{
+    float features[18] = {0};
+    fixture_small();
+    features[5] = NAN;
+    fixture_f32("features.npy", 2, (int64_t[]){6, 3}, features);
+    bad("features.npy: row 1, column 2 is nan", "expected a finite number");
+    features[5] = INFINITY;
+    fixture_f32("features.npy", 2, (int64_t[]){6, 3}, features);
+    bad("features.npy: row 1, column 2 is inf", "expected a finite number");
+    fixture_f32("features.npy", 2, (int64_t[]){5, 3}, features);
+    bad("labels.npy: has 6 rows, expected 5, the rows of ", "features.npy");
+    fixture_bytes("meta.json", "{\"nodes\": 6}", 12);
+    bad("features.npy: has shape [5, 3]", "expected [6, any]");
+    fixture_f32("features.npy", 1, (int64_t[]){18}, features);
+    bad("features.npy: has shape [18]", "expected [6, any]");
+    fixture_f32("features.npy", 2, (int64_t[]){6, 0}, features);
+    bad("features.npy: has 0 columns", "expected at least one");
+}

@@ -1,0 +1,129 @@
+/* Labels, classes and splits of npy folders: what is loaded and what is refused. */
+#include "fixture.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+
+TestSuite(dataset_labels, .init = folder_make, .fini = folder_remove);
+
+static void bad(const char *where, const char *expected)
+{
+    struct job job = fixture_job();
+    fixture_refused(&job, STATUS_DATA, where, expected);
+}
+
+Test(dataset_labels, valid_and_test_nodes_may_be_missing)
+{
+    fixture_small();
+    fixture_remove("valid_idx.npy");
+    fixture_remove("test_idx.npy");
+    struct job job = fixture_job();
+    struct dataset dataset = fixture_loaded(&job);
+    cr_assert_eq(dataset.n_split[DATASET_SPLIT_NONE], 4);
+    dataset_release(&dataset);
+}
+
+Test(dataset_labels, labels_that_do_not_fit_are_refused)
+{
+    fixture_small();
+    fixture_i64("labels.npy", 1, (int64_t[]){6}, (int64_t[]){0, 1, -2, 1, 0, 0});
+    bad("labels.npy: node 2 has label -2", "expected -1 (none) or a class");
+    fixture_f32("labels.npy", 1, (int64_t[]){6}, (float[]){0, 1, 0, 1, 0, 1});
+    bad("labels.npy: holds float32", "expected integers");
+    fixture_i64("labels.npy", 1, (int64_t[]){6}, (int64_t[]){-1, -1, -1, -1, -1, -1});
+    bad("labels.npy: no node has a label", "expected at least one class");
+    fixture_i64("labels.npy", 1, (int64_t[]){6}, (int64_t[]){-1, 1, 0, 1, 0, 0});
+    bad("training node 0 has no label", "expected one");
+    fixture_i64("labels.npy", 1, (int64_t[]){6}, (int64_t[]){0, 1, 2, 1, 0, 0});
+    fixture_bytes("meta.json", "{\"classes\": 2}", 14);
+    bad("labels.npy: node 2 has label 2", "a class from 0 to 1");
+    fixture_bytes("meta.json", "{\"nodes\": 7}", 12);
+    bad("labels.npy: has 6 rows", "expected 7");
+    fixture_bytes("meta.json", "{\"classes\": -1}", 15);
+    bad("meta.json: \"classes\" is -1", "expected 0 to");
+    fixture_bytes("meta.json", "{\"features\": 4}", 15);
+    bad("features.npy: has shape [6, 3]", "expected [6, 4]");
+    fixture_bytes("meta.json", "{\"classes\": 2,\n}", 16);
+    bad("meta.json:2:1: ", "expected a JSON object");
+    fixture_bytes("meta.json", "[1]", 3);
+    bad("meta.json", "expected a JSON object");
+}
+
+Test(dataset_labels, labels_that_are_too_few_are_told_as_such)
+{
+    fixture_small();
+    fixture_i64("labels.npy", 1, (int64_t[]){4}, (int64_t[]){0, 1, 0, 1});
+    bad("labels.npy: has 4 rows, expected 6, the rows of ", "features.npy");
+    fixture_remove("features.npy");
+    bad("edges.npy: column 6: destination 4 is out of range, expected 0 to 3, the rows of labels.npy", "labels.npy");
+    fixture_i64("indptr.npy", 1, (int64_t[]){7}, (int64_t[]){0, 1, 2, 3, 4, 5, 5});
+    fixture_i64("indices.npy", 1, (int64_t[]){5}, (int64_t[]){1, 2, 3, 4, 5});
+    fixture_remove("edges.npy");
+    bad("labels.npy: has 4 rows, expected 6, the rows of ", "indptr.npy");
+}
+
+Test(dataset_labels, labels_without_columns_are_refused_with_how_many_there_may_be)
+{
+    fixture_small();
+    fixture_i64("labels.npy", 2, (int64_t[]){6, 0}, NULL);
+    bad("labels.npy: has 0 label columns", "expected 1 to 16777216");
+}
+
+Test(dataset_labels, meta_may_name_more_classes_than_the_labels_use)
+{
+    fixture_small();
+    fixture_bytes("meta.json", "{\"classes\": 5, \"name\": \"six\"}", 29);
+    struct job job = fixture_job();
+    struct dataset dataset = fixture_loaded(&job);
+    cr_assert_eq(dataset.n_class, 5);
+    cr_assert_str_eq(dataset.name, "six");
+    dataset_release(&dataset);
+}
+
+Test(dataset_labels, rows_of_labels_are_multi_label)
+{
+    fixture_small();
+    struct job job = fixture_job();
+    float rows[12] = {0, 1, 1, 1, NAN, 0, 0, 0, 1, 0, -1, -1};
+    fixture_f32("labels.npy", 2, (int64_t[]){6, 2}, rows);
+    struct dataset dataset = fixture_loaded(&job);
+    cr_assert(dataset.multi_label && dataset.labels == NULL);
+    cr_assert_eq(dataset.n_class, 2);
+    cr_assert(dataset.label_rows[3] == 1 && isnan(dataset.label_rows[4]) && dataset.label_rows[5] == 0);
+    cr_assert(isnan(dataset.label_rows[10]));
+    dataset_release(&dataset);
+    fixture_i64("labels.npy", 2, (int64_t[]){6, 2}, (int64_t[]){0, 1, 1, 1, -1, 0, 0, 0, 1, 0, -1, -1});
+    dataset = fixture_loaded(&job);
+    cr_assert(dataset.multi_label && isnan(dataset.label_rows[4]) && dataset.label_rows[2] == 1);
+    dataset_release(&dataset);
+    fixture_i64("labels.npy", 2, (int64_t[]){6, 1}, (int64_t[]){0, 1, 0, 1, 0, -1});
+    dataset = fixture_loaded(&job);
+    cr_assert(!dataset.multi_label && dataset.labels[5] == -1);
+    dataset_release(&dataset);
+
+    rows[7] = 0.5f;
+    fixture_f32("labels.npy", 2, (int64_t[]){6, 2}, rows);
+    bad("labels.npy: row 3, column 1 is 0.5", "expected 0, 1 or NaN");
+    rows[7] = 0;
+    rows[0] = rows[1] = NAN;
+    fixture_f32("labels.npy", 2, (int64_t[]){6, 2}, rows);
+    bad("training node 0 has no label", "expected one");
+}
+
+Test(dataset_labels, splits_that_do_not_fit_are_refused)
+{
+    fixture_small();
+    fixture_i64("test_idx.npy", 1, (int64_t[]){2}, (int64_t[]){3, 1});
+    bad("test_idx.npy: entry 1: node 1 is in the train split already", "expected disjoint splits");
+    fixture_i64("test_idx.npy", 1, (int64_t[]){2}, (int64_t[]){3, 3});
+    bad("test_idx.npy: entry 1: node 3 is listed twice", "expected once");
+    fixture_i64("test_idx.npy", 1, (int64_t[]){2}, (int64_t[]){3, 6});
+    bad("test_idx.npy: entry 1: node 6 is out of range", "expected 0 to 5");
+    fixture_header("test_idx.npy", "{'descr': '|b1', 'fortran_order': False, 'shape': (6,)}", "\0\0\0\1\1\0", 6);
+    bad("test_idx.npy: holds bool", "expected node numbers");
+    fixture_f32("test_idx.npy", 1, (int64_t[]){1}, (float[]){3});
+    bad("test_idx.npy: holds float32", "expected integers");
+    fixture_small();
+    fixture_i64("train_idx.npy", 1, (int64_t[]){0}, NULL);
+    bad("has no training nodes", "expected at least one");
+}
