@@ -347,7 +347,8 @@ Test(trainctl, a_daemon_on_a_port_wants_the_secret)
     folder_write("other", "10112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n");
     cr_assert_eq(chmod(folder_path("secret"), 0600) | chmod(folder_path("other"), 0600), 0);
     program_find("trainerd", program, sizeof program);
-    const char *arguments[] = {program, "--listen", "tcp:127.0.0.1:0", "--state", "state2", "--set", "secret_file=secret", NULL};
+    const char *arguments[] = {program, "--listen", "tcp:127.0.0.1:0", "--state", "state2", "--set", "secret_file=secret",
+                               "--set", geteuid() == 0 ? "tcp_user=nobody" : "tcp_user=", NULL};
     process_start(&second, NULL, folder, NULL, arguments);
     process_await(&second, "ts=");
     const char *at = strstr(second.words, "tcp:127.0.0.1:");
@@ -357,6 +358,11 @@ Test(trainctl, a_daemon_on_a_port_wants_the_secret)
     EXPECT(69, "the secret is not proved", "--to", port, "--secret-file", "other", "status");
     EXPECT(78, "expected --secret-file", "--to", port, "status");
     EXPECT(0, "", "--to", port, "--secret-file", "secret", "status");
+    char uid[32];
+    folder_write("job.toml", "[dataset]\ngenerator = \"karate\"\n");
+    EXPECT(0, "", "--to", port, "--secret-file", "secret", "submit", "job.toml");
+    snprintf(uid, sizeof uid, "\"uid\":%u,", geteuid() == 0 ? 65534u : (unsigned)geteuid());
+    EXPECT(0, uid, "--json", "--to", port, "--secret-file", "secret", "status", "1");
     kill(second.pid, SIGTERM);
     cr_assert_eq(process_finish(&second), 0);
 }

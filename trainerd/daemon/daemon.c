@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <pwd.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -90,6 +91,28 @@ static struct queue_room room_of(const struct daemon_config *config)
                                .memory = config->memory > 0 ? config->memory : memory_machine()};
 }
 
+/* Whom clients are taken for that no kernel vouches for. A secret alone makes nobody root. */
+static enum status find_tcp_user(const struct daemon_config *config, uid_t *uid_out, gid_t *gid_out)
+{
+    *uid_out = geteuid();
+    *gid_out = getegid();
+    const char *name = config->tcp_user;
+    if (name[0] == '\0' && geteuid() == 0) {
+        name = getpwnam("trainerd") != NULL ? "trainerd" : "nobody";
+    }
+    if (name[0] == '\0') {
+        return STATUS_OK;
+    }
+    const struct passwd *user = getpwnam(name);
+    if (user == NULL || (geteuid() != 0 && user->pw_uid != geteuid())) {
+        return status_fail(STATUS_CONFIG, "daemon.tcp_user is '%s': expected a user of this machine whose jobs this daemon may run",
+                           name);
+    }
+    *uid_out = user->pw_uid;
+    *gid_out = user->pw_gid;
+    return STATUS_OK;
+}
+
 /* --- signals --- */
 
 static void on_handle_left(uv_handle_t *handle, void *context)
@@ -162,16 +185,17 @@ static enum status open_parts(struct daemon *daemon)
                                                    .kill_s = config->kill_s,
                                                    .backoff_s = config->backoff_s,
                                                    .backoff_most_s = config->backoff_most_s};
-    const struct server_options serving = {.address = config->listen,
-                                           .secret_file = config->secret_file,
-                                           .n_most_connection = (int32_t)config->max_connections,
-                                           .n_most_of_uid = (int32_t)config->max_connections_per_user,
-                                           .n_most_frame = (size_t)config->max_frame,
-                                           .n_most_unread = (size_t)config->max_unread,
-                                           .hello_s = config->hello_timeout,
-                                           .idle_s = config->idle_timeout};
+    struct server_options serving = {.address = config->listen,
+                                     .secret_file = config->secret_file,
+                                     .n_most_connection = (int32_t)config->max_connections,
+                                     .n_most_of_uid = (int32_t)config->max_connections_per_user,
+                                     .n_most_frame = (size_t)config->max_frame,
+                                     .n_most_unread = (size_t)config->max_unread,
+                                     .hello_s = config->hello_timeout,
+                                     .idle_s = config->idle_timeout};
     daemon->notify = notify_open(&daemon->loop);
-    enum status status = jobs_open(config->state, &daemon->jobs);
+    enum status status = find_tcp_user(config, &serving.tcp_uid, &serving.tcp_gid);
+    status = status == STATUS_OK ? jobs_open(config->state, &daemon->jobs) : status;
     status = status == STATUS_OK ? supervisor_open(&daemon->loop, daemon->jobs, &supervision, &daemon->supervisor) : status;
     status = status == STATUS_OK ? commands_open(&daemon->loop, daemon->jobs, daemon->supervisor,
                                                  (int32_t)config->max_restarts, &daemon->commands)

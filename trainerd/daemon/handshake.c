@@ -35,8 +35,8 @@ static void check_proof(struct connection *connection, const json_t *request)
     }
     connection->state = CONNECTION_STATE_OPEN;
     connection->is_heard = true;
-    connection->uid = geteuid();
-    connection->gid = getegid();
+    connection->uid = connection->server->options.tcp_uid;
+    connection->gid = connection->server->options.tcp_gid;
     connection->frames.n_most = connection->server->options.n_most_frame;
     json_t *answer = answer_new(request);
     json_object_set_new(answer, "proof", json_string(mine));

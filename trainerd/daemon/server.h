@@ -22,6 +22,8 @@ struct connection;
 struct server_options {
     const char *address;        /* unix:PATH or tcp:HOST:PORT */
     const char *secret_file;    /* tcp: must be there, owner-only */
+    uid_t tcp_uid;              /* whom clients that prove the secret are taken for */
+    gid_t tcp_gid;
     int32_t n_most_connection, n_most_of_uid;
     size_t n_most_frame;        /* bytes of one line */
     size_t n_most_unread;       /* bytes that wait to be read by a peer; beyond: it is dropped */
@@ -56,7 +58,7 @@ const char *server_address(const struct server *server);
  * called once this turn of the loop is over. */
 bool connection_send(struct connection *connection, json_t *object);
 size_t connection_unread(const struct connection *connection);
-/* Who it is. TCP with the secret: the daemon's own uid and is_admin. */
+/* Who it is. TCP with the secret: tcp_uid. */
 uid_t connection_uid(const struct connection *connection);
 gid_t connection_gid(const struct connection *connection);
 bool connection_is_admin(const struct connection *connection); /* root, or the daemon's own user */

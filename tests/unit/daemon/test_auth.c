@@ -104,6 +104,7 @@ static void take_request(void *context, struct connection *connection, json_t *r
     (void)context;
     n_request++;
     json_t *answer = answer_new(request);
+    json_object_set_new(answer, "uid", json_integer(connection_uid(connection)));
     json_object_set_new(answer, "admin", json_boolean(connection_is_admin(connection)));
     connection_send(connection, answer);
 }
@@ -112,7 +113,15 @@ static void open_port(double hello_s)
 {
     char path[128];
     snprintf(path, sizeof path, "%s", folder_path("secret"));
-    struct server_options options = {"tcp:127.0.0.1:0", path, 10, 10, 65536, 1u << 20, hello_s, 100};
+    struct server_options options = {.address = "tcp:127.0.0.1:0",
+                                     .secret_file = path,
+                                     .tcp_uid = 4711,
+                                     .n_most_connection = 10,
+                                     .n_most_of_uid = 10,
+                                     .n_most_frame = 65536,
+                                     .n_most_unread = 1u << 20,
+                                     .hello_s = hello_s,
+                                     .idle_s = 100};
     struct server_handler handler = {take_request, NULL, NULL, NULL};
     cr_assert_eq(server_open(&loop, &options, &handler, &server), STATUS_OK, "%s", status_reason());
 }
@@ -147,7 +156,7 @@ static void greet(struct client *client, const char *mine, char nonce[AUTH_TEXT_
     cr_assert_eq(auth_proof(&secret, AUTH_ROLE_CLIENT, nonce, mine, proof), STATUS_OK);
 }
 
-Test(auth, who_proves_the_secret_is_served_as_the_daemons_own_user_and_sees_the_daemons_proof)
+Test(auth, who_proves_the_secret_is_served_as_the_user_for_tcp_and_sees_the_daemons_proof)
 {
     struct client client;
     struct auth_secret secret;
@@ -161,7 +170,8 @@ Test(auth, who_proves_the_secret_is_served_as_the_daemons_own_user_and_sees_the_
                             json_string_value(json_object_get(answer, "proof"))));
     json_decref(answer);
     answer = ASK(&client, "{\"v\":1,\"cmd\":\"status\"}");
-    cr_assert(json_is_true(json_object_get(answer, "admin")));
+    cr_assert_eq(json_integer_value(json_object_get(answer, "uid")), 4711);
+    cr_assert(json_is_false(json_object_get(answer, "admin")));
     json_decref(answer);
     client_close(&client);
 }
