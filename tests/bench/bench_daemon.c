@@ -1,0 +1,299 @@
+/* A daemon under load: a job under way, thousands that wait, clients that ask at a steady rate, others that follow its log.
+ * How long an answer takes, counted from when it was due, and what the daemon's memory becomes. Runs the programs that lie beside.
+ *
+ *   usage: bench_daemon [JOBS [REQUESTS]]      10000 and 100000 when not given
+ */
+#include "tests/bench/bench.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define TEXT_BYTES 2048
+#define N_ASKER 10
+#define N_FOLLOWER 50
+#define RATE 200
+#define PACED_S 20
+#define N_PACED (RATE * PACED_S)
+
+/* Under way, without taking cores from those that are measured: it awaits a worker from elsewhere. */
+static const char runs[] = "[dataset]\\ngenerator = \\\"karate\\\"\\n[workers]\\ncount = 1\\nlauncher = \\\"manual\\\"\\n"
+                           "listen = \\\"127.0.0.1:0\\\"\\ntoken_file = \\\"token\\\"\\njoin_timeout = 86400\\n"
+                           "[output]\\ndir = \\\"runs\\\"\\n";
+static const char waits[] = "[dataset]\\ngenerator = \\\"karate\\\"\\n[workers]\\ncount = 1\\n[output]\\ndir = \\\"waits\\\"\\n";
+
+struct peer {
+    int socket;
+    char *got;
+    size_t n_got, n_room;
+    double due[N_PACED]; /* of requests on their way, in order */
+    int n_sent, n_answered;
+};
+
+static struct peer peers[N_ASKER + N_FOLLOWER];
+static double latency[N_PACED];
+static int n_latency;
+static char folder[] = "/tmp/bench-daemon-XXXXXX";
+static pid_t daemon_pid;
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "bench_daemon: %s: %s; see %s/log\n", what, strerror(errno), folder);
+    if (daemon_pid > 0) {
+        kill(daemon_pid, SIGTERM);
+    }
+    exit(1);
+}
+
+static void start(const char *bin)
+{
+    char program[TEXT_BYTES], address[64], state[64], log[64];
+    snprintf(program, sizeof program, "%s/trainerd", bin);
+    snprintf(address, sizeof address, "unix:%s/s", folder);
+    snprintf(state, sizeof state, "%s/state", folder);
+    snprintf(log, sizeof log, "%s/log", folder);
+    daemon_pid = fork();
+    if (daemon_pid == 0) {
+        dup2(open(log, O_WRONLY | O_CREAT | O_APPEND, 0600), STDERR_FILENO);
+        execl(program, program, "--listen", address, "--state", state, "--set", "slots=1", (char *)NULL);
+        _exit(127);
+    }
+}
+
+static void peer_open(struct peer *peer)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    snprintf(name.sun_path, sizeof name.sun_path, "%s/s", folder);
+    *peer = (struct peer){.socket = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    for (double since = bench_seconds(); connect(peer->socket, (struct sockaddr *)&name, sizeof name) != 0; usleep(10000)) {
+        if (bench_seconds() - since > 20) {
+            fail("the daemon does not answer");
+        }
+    }
+}
+
+static void peer_send(struct peer *peer, const char *text)
+{
+    if (send(peer->socket, text, strlen(text), MSG_NOSIGNAL) != (ssize_t)strlen(text)) {
+        fail("cannot send");
+    }
+}
+
+/* Read what is there; the lines that are whole now are taken, and counted. last: where the newest is kept, or NULL */
+static int peer_read(struct peer *peer, char *last, size_t n_last)
+{
+    if (peer->n_room - peer->n_got < 65536) {
+        peer->n_room += 1 << 20;
+        peer->got = realloc(peer->got, peer->n_room);
+    }
+    ssize_t n = recv(peer->socket, peer->got + peer->n_got, peer->n_room - peer->n_got, 0);
+    if (n <= 0) {
+        fail("the daemon has closed a connection");
+    }
+    peer->n_got += (size_t)n;
+    int n_line = 0;
+    char *at = peer->got, *end;
+    while ((end = memchr(at, '\n', peer->n_got - (size_t)(at - peer->got))) != NULL) {
+        if (last != NULL) {
+            snprintf(last, n_last, "%.*s", (int)(end - at), at);
+        }
+        at = end + 1;
+        n_line++;
+    }
+    peer->n_got -= (size_t)(at - peer->got);
+    memmove(peer->got, at, peer->n_got);
+    return n_line;
+}
+
+static const char *peer_ask(struct peer *peer, const char *request)
+{
+    static char answer[TEXT_BYTES];
+    peer_send(peer, request);
+    while (peer_read(peer, answer, sizeof answer) == 0) {
+    }
+    if (strstr(answer, "\"ok\":true") == NULL) {
+        fail(answer);
+    }
+    return answer;
+}
+
+static double resident_mib(void)
+{
+    char path[64], line[256];
+    long long kib = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)daemon_pid);
+    FILE *file = fopen(path, "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        sscanf(line, "VmRSS: %lld", &kib);
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return (double)kib / 1024.0;
+}
+
+static void submit_all(int n_job)
+{
+    char request[TEXT_BYTES];
+    for (int i = 0; i < n_job; i++) {
+        snprintf(request, sizeof request, "{\"v\":1,\"id\":%d,\"cmd\":\"submit\",\"folder\":\"%s\",\"config\":\"%s\"}\n", i, folder,
+                 i == 0 ? runs : waits);
+        peer_ask(&peers[0], request);
+        double since = bench_seconds();
+        while (i == 0 && strstr(peer_ask(&peers[0], "{\"v\":1,\"cmd\":\"status\",\"job\":\"1\"}\n"), "\"STARTING\"") == NULL) {
+            if (bench_seconds() - since > 60) {
+                fail("the first job does not run");
+            }
+            usleep(20000);
+        }
+    }
+}
+
+/* Lines that the followers get, as the job's coordinator would write them. */
+static void log_more(void)
+{
+    char path[64];
+    snprintf(path, sizeof path, "%s/state/jobs/1/log", folder);
+    FILE *file = fopen(path, "a");
+    if (file != NULL) {
+        fputs("a line such as a coordinator writes when an evaluation is done: epoch 100 of 1000, loss 0.123456\n", file);
+        fclose(file);
+    }
+}
+
+static void take_answers(int wait_ms)
+{
+    struct pollfd files[N_ASKER + N_FOLLOWER];
+    for (int i = 0; i < N_ASKER + N_FOLLOWER; i++) {
+        files[i] = (struct pollfd){.fd = peers[i].socket, .events = POLLIN};
+    }
+    poll(files, N_ASKER + N_FOLLOWER, wait_ms);
+    double now = bench_seconds();
+    for (int i = 0; i < N_ASKER + N_FOLLOWER; i++) {
+        int n = files[i].revents != 0 ? peer_read(&peers[i], NULL, 0) : 0;
+        for (; i < N_ASKER && n > 0; n--) {
+            latency[n_latency++] = now - peers[i].due[peers[i].n_answered++];
+        }
+    }
+}
+
+/* RATE requests a second, whatever the answers do. */
+static void ask_steadily(void)
+{
+    double begin = bench_seconds();
+    for (int sent = 0; n_latency < N_PACED;) {
+        double now = bench_seconds(), due = begin + (double)sent / RATE;
+        if (sent < N_PACED && now >= due) {
+            struct peer *peer = &peers[sent % N_ASKER];
+            peer->due[peer->n_sent++] = due;
+            peer_send(peer, "{\"v\":1,\"cmd\":\"status\"}\n");
+            if (sent++ % (RATE / 10) == 0) {
+                log_more();
+            }
+            continue;
+        }
+        take_answers(sent < N_PACED ? (int)(1e3 * (due - now)) : 100);
+    }
+}
+
+static void ask_as_fast_as_it_goes(int n_request)
+{
+    for (int done = 0; done < n_request; done += N_ASKER) {
+        for (int i = 0; i < N_ASKER; i++) {
+            peer_send(&peers[i], "{\"v\":1,\"cmd\":\"status\",\"limit\":10}\n");
+        }
+        for (int i = 0; i < N_ASKER; i++) {
+            while (peer_read(&peers[i], NULL, 0) == 0) {
+            }
+        }
+        struct pollfd more[N_FOLLOWER];
+        for (int i = 0; i < N_FOLLOWER; i++) {
+            more[i] = (struct pollfd){.fd = peers[N_ASKER + i].socket, .events = POLLIN};
+        }
+        poll(more, N_FOLLOWER, 0);
+        for (int i = 0; i < N_FOLLOWER; i++) {
+            if (more[i].revents != 0) {
+                peer_read(&peers[N_ASKER + i], NULL, 0);
+            }
+        }
+    }
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The daemon first, so that nothing else starts; then what it has started. */
+static void end_all(void)
+{
+    const char *answer = peer_ask(&peers[0], "{\"v\":1,\"cmd\":\"status\",\"job\":\"1\"}\n");
+    const char *at = strstr(answer, "\"pid\":");
+    pid_t coordinator = at != NULL ? atoi(at + strlen("\"pid\":")) : 0;
+    kill(daemon_pid, SIGTERM);
+    waitpid(daemon_pid, NULL, 0);
+    if (coordinator > 0) {
+        kill(coordinator, SIGTERM);
+        while (kill(coordinator, 0) == 0) {
+            usleep(10000);
+        }
+    }
+    char command[TEXT_BYTES];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    if (system(command) != 0) {
+        fprintf(stderr, "bench_daemon: cannot remove %s\n", folder);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    int n_job = argc > 1 ? atoi(argv[1]) : 10000, n_request = argc > 2 ? atoi(argv[2]) : 100000;
+    char self[TEXT_BYTES], figure[128];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n < 0 || mkdtemp(folder) == NULL) {
+        return 1;
+    }
+    self[n] = '\0';
+    start(dirname(self));
+    for (int i = 0; i < N_ASKER; i++) {
+        peer_open(&peers[i]);
+        peer_ask(&peers[i], "{\"v\":1,\"cmd\":\"hello\"}\n");
+    }
+    double begin = bench_seconds();
+    submit_all(n_job);
+    double submit_s = bench_seconds() - begin, loaded_mib = resident_mib();
+    for (int i = N_ASKER; i < N_ASKER + N_FOLLOWER; i++) {
+        peer_open(&peers[i]);
+        peer_send(&peers[i], "{\"v\":1,\"cmd\":\"logs\",\"job\":\"1\",\"follow\":true}\n");
+    }
+    ask_steadily();
+    qsort(latency, N_PACED, sizeof *latency, compare);
+    double before_mib = resident_mib();
+    begin = bench_seconds();
+    ask_as_fast_as_it_goes(n_request);
+    double fast_s = bench_seconds() - begin, after_mib = resident_mib();
+
+    bench_header();
+    snprintf(figure, sizeof figure, "submits a second, up to %d jobs", n_job);
+    bench_line(figure, n_job / submit_s, "/s", 0, 0, 0);
+    bench_line("status at 200/s, 50 followers of a log: median", 1e3 * latency[N_PACED / 2], "ms", 20, 0.020 / latency[N_PACED / 2], 0);
+    double p99 = latency[N_PACED * 99 / 100];
+    bench_line("the same: 99th percentile", 1e3 * p99, "ms", 20, 0.020 / p99, 1);
+    bench_line("the same: longest", 1e3 * latency[N_PACED - 1], "ms", 20, 0.020 / latency[N_PACED - 1], 0);
+    snprintf(figure, sizeof figure, "the daemon's memory with %d jobs", n_job);
+    bench_line(figure, loaded_mib, "MiB", 64, 64 / loaded_mib, 1);
+    snprintf(figure, sizeof figure, "the same after %d requests more", n_request);
+    bench_line(figure, after_mib, "MiB", 64, 64 / after_mib, 1);
+    bench_line("memory before these requests, to after", before_mib, "MiB", after_mib, before_mib / after_mib, 0.97);
+    bench_line("status of 10 jobs as fast as it goes", n_request / fast_s, "/s", 0, 0, 0);
+    end_all();
+    return 0;
+}
