@@ -57,7 +57,8 @@ static enum status run_reference(const struct ctl_arguments *arguments)
     char *text = NULL;
     size_t n;
     FILE *memory = open_memstream(&text, &n);
-    enum status status = memory == NULL ? status_fail(STATUS_NOMEM, "no memory for the text") : print_reference(memory, arguments);
+    enum status status = memory == NULL ? status_fail(STATUS_NOMEM, "no memory for the text")
+                                        : print_reference(memory, arguments);
     if (memory != NULL) {
         fclose(memory);
     }

@@ -1,4 +1,5 @@
-/* Clients of a server that runs in the same thread: raw sockets, and a loop that is turned until something has happened. */
+/* Clients of a server that runs in the same thread: raw sockets, and a loop that is turned until something has
+ * happened. */
 #ifndef TESTS_SUPPORT_CLIENT_H
 #define TESTS_SUPPORT_CLIENT_H
 

@@ -18,7 +18,9 @@
 #include <termios.h>
 #include <unistd.h>
 
-#define JOB "name = \"k\"\n[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n[workers]\nthreads = 1\n[train]\nepochs = "
+#define JOB                                                                                                          \
+    "name = \"k\"\n[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n[workers]\nthreads = "           \
+    "1\n[train]\nepochs = "
 
 static char said[1 << 18];    /* standard output and error of the last run */
 static char printed[1 << 17]; /* standard output alone */
@@ -116,8 +118,10 @@ Test(trainctl, a_job_that_is_waited_for_gives_its_progress_and_its_exit_code)
     cr_assert_str_eq(printed, "1\n");
     cr_assert_not_null(strstr(said, "epoch 3/3  loss "));
     cr_assert(folder_has("runs/good/model.safetensors"));
-    EXPECT(66, "FAILED", "submit", "job.toml", "--wait", "-s", "dataset.generator=none", "-s", "dataset.path=nowhere");
-    EXPECT(78, "trainctl: --set train.epoch: unknown key 'epoch'", "submit", "job.toml", "--wait", "-s", "train.epoch=3");
+    EXPECT(66, "FAILED", "submit", "job.toml", "--wait", "-s", "dataset.generator=none", "-s",
+           "dataset.path=nowhere");
+    EXPECT(78, "trainctl: --set train.epoch: unknown key 'epoch'", "submit", "job.toml", "--wait", "-s",
+           "train.epoch=3");
 }
 
 Test(trainctl, jobs_are_shown_in_a_table)
@@ -288,7 +292,8 @@ Test(trainctl, doctor_says_of_each_thing_whether_it_is_well_and_what_to_do)
     json_array_foreach (json_object_get(answer, "checks"), i, check) {
         const char *verdict = json_string_value(json_object_get(check, "verdict"));
         const char *advice = json_string_value(json_object_get(check, "advice"));
-        cr_assert_eq(strcmp(verdict, "ok") == 0, advice[0] == '\0', "%s", json_string_value(json_object_get(check, "name")));
+        cr_assert_eq(strcmp(verdict, "ok") == 0, advice[0] == '\0', "%s",
+                     json_string_value(json_object_get(check, "name")));
         n_fail += strcmp(verdict, "fail") == 0;
     }
     cr_assert_gt(i, 12);
@@ -317,7 +322,7 @@ Test(trainctl, the_client_in_python_does_what_the_protocol_says)
     }
     snprintf(command, sizeof command,
              "cd %s && c=%s/scripts/trainer_client.py && $c submit config=@job.toml folder=$PWD name=py && "
-             "$c watch job=py | grep -q SUCCEEDED && $c metrics job=py tail=1 | grep -q '\"epoch\": 2' && "
+             "$c watch job=py > out && grep -q SUCCEEDED out && $c metrics job=py tail=1 > out && grep -q '\"epoch\": 2' out && "
              "$c show job=none 2> err; test $? = 66 && grep -q \"there is no job 'none'\" err", folder, source);
     cr_assert_eq(system(command), 0);
 }

@@ -27,7 +27,8 @@ void ctl_arguments_release(struct ctl_arguments *arguments);
 
 /* Was the option given? */
 bool ctl_given(const struct ctl_arguments *arguments, enum ctl_option option);
-/* The option's value as a whole number; `otherwise` when it was not given. errors  STATUS_USAGE it is none in this range */
+/* The option's value as a whole number; `otherwise` when it was not given.
+ * errors  STATUS_USAGE it is none in this range */
 enum status ctl_int(const struct ctl_arguments *arguments, enum ctl_option option, long long least, long long most,
                     long long otherwise, long long *out);
 

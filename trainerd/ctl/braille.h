@@ -15,7 +15,8 @@ struct braille {
 void braille_init(struct braille *braille, int n_column, int n_row);
 void braille_release(struct braille *braille);
 
-/* Connect two points, in dots from the lower left: 0 … 2 n_column - 1, 0 … 4 n_row - 1; what lies outside is left out. */
+/* Connect two points, in dots from the lower left: 0 … 2 n_column - 1, 0 … 4 n_row - 1. What lies outside is
+ * left out. */
 void braille_line(struct braille *braille, double x0, double y0, double x1, double y1, int colour);
 
 /* Print one row, the upper one being 0. */

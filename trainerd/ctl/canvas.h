@@ -1,5 +1,5 @@
-/* Something to draw on: lines, areas and words in points from the upper left. SVG is written by canvas_svg.c itself; PNG by cairo,
- * which canvas_png.c alone sees. */
+/* Something to draw on: lines, areas and words in points from the upper left. SVG is written by canvas_svg.c itself;
+ * PNG by cairo, which canvas_png.c alone sees. */
 #ifndef TRAINERD_CTL_CANVAS_H
 #define TRAINERD_CTL_CANVAS_H
 
@@ -21,7 +21,8 @@ struct canvas;
 struct canvas_ops {
     void (*line)(struct canvas *canvas, const struct canvas_point *point, size_t n, uint32_t colour, double width);
     void (*area)(struct canvas *canvas, const struct canvas_point *point, size_t n, uint32_t colour);
-    void (*text)(struct canvas *canvas, double x, double y, enum canvas_anchor anchor, double size, uint32_t colour, const char *words);
+    void (*text)(struct canvas *canvas, double x, double y, enum canvas_anchor anchor, double size, uint32_t colour,
+                 const char *words);
     enum status (*save)(struct canvas *canvas, const char *path);
     void (*close)(struct canvas *canvas);
 };

@@ -58,7 +58,8 @@ static void area(struct canvas *canvas, const struct canvas_point *point, size_t
     cairo_fill(cairo);
 }
 
-static void text(struct canvas *canvas, double x, double y, enum canvas_anchor anchor, double size, uint32_t colour, const char *words)
+static void text(struct canvas *canvas, double x, double y, enum canvas_anchor anchor, double size, uint32_t colour,
+                 const char *words)
 {
     cairo_t *cairo = cairo_of(canvas);
     cairo_text_extents_t extents;

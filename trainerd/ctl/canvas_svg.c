@@ -28,8 +28,9 @@ static void print_points(FILE *file, const struct canvas_point *point, size_t n)
 static void line(struct canvas *canvas, const struct canvas_point *point, size_t n, uint32_t colour, double width)
 {
     FILE *file = file_of(canvas);
-    fprintf(file, "<polyline fill=\"none\" stroke=\"#%06x\" stroke-width=\"%.2f\" stroke-linejoin=\"round\" points=\"", (unsigned)colour,
-            width);
+    fprintf(file,
+            "<polyline fill=\"none\" stroke=\"#%06x\" stroke-width=\"%.2f\" stroke-linejoin=\"round\" points=\"",
+            (unsigned)colour, width);
     print_points(file, point, n);
     fputs("\"/>\n", file);
 }
@@ -56,12 +57,13 @@ static void print_escaped(FILE *file, const char *words)
     }
 }
 
-static void text(struct canvas *canvas, double x, double y, enum canvas_anchor anchor, double size, uint32_t colour, const char *words)
+static void text(struct canvas *canvas, double x, double y, enum canvas_anchor anchor, double size, uint32_t colour,
+                 const char *words)
 {
     static const char *const anchors[] = {"start", "middle", "end"};
     FILE *file = file_of(canvas);
-    fprintf(file, "<text x=\"%.2f\" y=\"%.2f\" text-anchor=\"%s\" font-size=\"%.1f\" fill=\"#%06x\">", x, y, anchors[anchor], size,
-            (unsigned)colour);
+    fprintf(file, "<text x=\"%.2f\" y=\"%.2f\" text-anchor=\"%s\" font-size=\"%.1f\" fill=\"#%06x\">", x, y,
+            anchors[anchor], size, (unsigned)colour);
     print_escaped(file, words);
     fputs("</text>\n", file);
 }

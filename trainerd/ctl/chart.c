@@ -17,9 +17,9 @@
 #define INK 0x222222
 #define FAINT 0xdddddd
 
-static const uint32_t colours[CURVE_N] = {[CURVE_LOSS] = 0xd62728,  [CURVE_TRAIN] = 0x1f77b4,   [CURVE_VALID] = 0x2ca02c,
-                                          [CURVE_TEST] = 0x17becf,  [CURVE_EPOCH] = 0xbbbbbb,   [CURVE_COMPUTE] = 0x4c78a8,
-                                          [CURVE_WAIT] = 0xf58518};
+static const uint32_t colours[CURVE_N] = {
+    [CURVE_LOSS] = 0xd62728,  [CURVE_TRAIN] = 0x1f77b4,   [CURVE_VALID] = 0x2ca02c, [CURVE_TEST] = 0x17becf,
+    [CURVE_EPOCH] = 0xbbbbbb, [CURVE_COMPUTE] = 0x4c78a8, [CURVE_WAIT] = 0xf58518};
 
 /* One of the three: its place, and the ranges it shows. */
 struct panel {
@@ -122,8 +122,8 @@ static bool find_range(struct panel *panel, const enum curve *curve, int n)
 static void draw_lines(struct panel *panel, const enum curve *curve, int n, const char *unit, bool is_percent)
 {
     if (!find_range(panel, curve, n)) {
-        panel->canvas->ops->text(panel->canvas, (panel->x0 + panel->x1) / 2, (panel->y0 + panel->y1) / 2, CANVAS_ANCHOR_MIDDLE, 12,
-                                 INK, "nothing is known yet");
+        panel->canvas->ops->text(panel->canvas, (panel->x0 + panel->x1) / 2, (panel->y0 + panel->y1) / 2,
+                                 CANVAS_ANCHOR_MIDDLE, 12, INK, "nothing is known yet");
         return;
     }
     draw_axes(panel, unit, is_percent);
@@ -174,8 +174,8 @@ static double find_top(const struct curves *curves, size_t n_bar)
     return top > 0 ? ceil(top / step - 1e-6) * step : 1;
 }
 
-/* Compute, waiting and what is neither, on each other; an epoch's two are those of the workers with most, so that together they
- * may be more than the epoch. */
+/* Compute, waiting and what is neither, on each other; an epoch's two are those of the workers with most, so that
+ * together they may be more than the epoch. */
 static void draw_time(struct panel *panel)
 {
     static const enum curve all[] = {CURVE_COMPUTE, CURVE_WAIT, CURVE_EPOCH};
@@ -220,5 +220,6 @@ void chart_draw(struct canvas *canvas, const char *title, const struct curves *c
     panel.y0 += high + GAP;
     panel.y1 += high + GAP;
     draw_time(&panel);
-    canvas->ops->text(canvas, (LEFT + CHART_WIDTH - RIGHT) / 2, CHART_HEIGHT - 10, CANVAS_ANCHOR_MIDDLE, 12, INK, "epoch");
+    canvas->ops->text(canvas, (LEFT + CHART_WIDTH - RIGHT) / 2, CHART_HEIGHT - 10, CANVAS_ANCHOR_MIDDLE, 12, INK,
+                      "epoch");
 }

@@ -17,7 +17,7 @@
 
 #define ANSWER_BYTES_MOST (64u << 20)
 #define ANSWER_MS 60000
-#define SYSTEM_ADDRESS "unix:/run/trainerd/trainerd.sock"
+#define SYSTEM_PATH "/run/trainerd/trainerd.sock"
 
 /* --- connecting --- */
 
@@ -53,8 +53,9 @@ static enum status connect_tcp(const struct address *address, int *file_out)
     }
     freeaddrinfo(found);
     *file_out = file;
-    return file >= 0 ? STATUS_OK : status_fail(STATUS_PEER, "no daemon answers on tcp:%s:%s: %s", address->host, address->port,
-                                               strerror(error));
+    return file >= 0 ? STATUS_OK
+                     : status_fail(STATUS_PEER, "no daemon answers on tcp:%s:%s: %s", address->host, address->port,
+                                   strerror(error));
 }
 
 /* Whoever makes the socket of a default place first could be anybody: it has to be this user's daemon, or root's. */
@@ -75,16 +76,20 @@ static enum status connect_default(int *file_out)
         return status;
     }
     *file_out = connect_unix(endpoint.path);
-    if (*file_out < 0 && strcmp(address, SYSTEM_ADDRESS) != 0) {
-        *file_out = connect_unix(SYSTEM_ADDRESS + sizeof "unix:" - 1);
+    if (*file_out < 0 && strcmp(endpoint.path, SYSTEM_PATH) != 0) {
+        *file_out = connect_unix(SYSTEM_PATH);
     }
     if (*file_out < 0) {
-        return status_fail(STATUS_PEER, "no daemon answers on %s: %s. Start one with trainerd --listen %s, or give its address "
-                           "with --to", address, strerror(errno), address);
+        return status_fail(STATUS_PEER,
+                           "no daemon answers on %s: %s. Start one with trainerd --listen %s, or give its address "
+                           "with --to",
+                           address, strerror(errno), address);
     }
     if (!is_trusted(*file_out)) {
-        return status_fail(STATUS_PEER, "the daemon on %s is neither this user's nor root's; give its address with --to if it is "
-                           "to be trusted", address);
+        return status_fail(STATUS_PEER,
+                           "the daemon on %s is neither this user's nor root's; give its address with --to if it is "
+                           "to be trusted",
+                           address);
     }
     return STATUS_OK;
 }
@@ -96,7 +101,8 @@ static enum status prove(struct client *client, const char *secret_file)
     char mine[AUTH_TEXT_BYTES], proof[AUTH_TEXT_BYTES];
     json_t *hello = NULL, *answer = NULL;
     if (secret_file == NULL) {
-        return status_fail(STATUS_CONFIG, "a daemon on a TCP port wants a secret: expected --secret-file or $TRAINERD_SECRET_FILE");
+        return status_fail(STATUS_CONFIG,
+                           "a daemon on a TCP port wants a secret: expected --secret-file or $TRAINERD_SECRET_FILE");
     }
     enum status status = auth_secret_load(secret_file, &secret);
     status = status == STATUS_OK ? client_ask(client, json_pack("{s:s}", "cmd", "hello"), &hello) : status;
@@ -105,7 +111,8 @@ static enum status prove(struct client *client, const char *secret_file)
         auth_nonce(mine);
         status = auth_proof(&secret, AUTH_ROLE_CLIENT, nonce != NULL ? nonce : "", mine, proof);
         status = status == STATUS_OK
-                     ? client_ask(client, json_pack("{s:s, s:s, s:s}", "cmd", "auth", "nonce", mine, "proof", proof), &answer)
+                     ? client_ask(client, json_pack("{s:s, s:s, s:s}", "cmd", "auth", "nonce", mine, "proof", proof),
+                                  &answer)
                      : status;
         const char *theirs = json_string_value(json_object_get(answer, "proof"));
         if (status == STATUS_OK &&
@@ -131,7 +138,8 @@ static enum status connect_to(const char *address, struct client *client, bool *
         return connect_tcp(&endpoint.tcp, &client->file);
     }
     client->file = connect_unix(endpoint.path);
-    return client->file >= 0 ? STATUS_OK : status_fail(STATUS_PEER, "no daemon answers on %s: %s", address, strerror(errno));
+    return client->file >= 0 ? STATUS_OK
+                             : status_fail(STATUS_PEER, "no daemon answers on %s: %s", address, strerror(errno));
 }
 
 enum status client_open(const char *address, const char *secret_file, struct client *out)
@@ -194,13 +202,15 @@ static enum status read_more(struct client *client, int wait_ms, bool *came_out)
     int n_ready = poll(&ready, 1, wait_ms);
     *came_out = false;
     if (n_ready <= 0) {
-        return n_ready == 0 || errno == EINTR ? STATUS_OK : status_fail(STATUS_PEER, "cannot wait: %s", strerror(errno));
+        return n_ready == 0 || errno == EINTR ? STATUS_OK
+                                              : status_fail(STATUS_PEER, "cannot wait: %s", strerror(errno));
     }
     size_t n_room;
     char *room = frame_reader_room(&client->lines, &n_room);
     ssize_t n = recv(client->file, room, n_room, 0);
     if (n == 0 || (n < 0 && errno != EINTR)) {
-        return status_fail(STATUS_PEER, "the daemon closed the connection%s%s", n < 0 ? ": " : "", n < 0 ? strerror(errno) : "");
+        return status_fail(STATUS_PEER, "the daemon closed the connection%s%s", n < 0 ? ": " : "",
+                           n < 0 ? strerror(errno) : "");
     }
     frame_reader_fill(&client->lines, n > 0 ? (size_t)n : 0);
     *came_out = true;
@@ -218,7 +228,8 @@ static enum status take_line(const struct client *client, const char *line, size
         const char *error = json_string_value(json_object_get(answer, "error"));
         int exit_code = (int)json_integer_value(json_object_get(answer, "exit_code"));
         enum status status = status_from_exit_code(exit_code);
-        status = status_fail(status == STATUS_OK ? STATUS_PEER : status, "%s", error != NULL ? error : "the daemon gives no reason");
+        status = status_fail(status == STATUS_OK ? STATUS_PEER : status, "%s",
+                             error != NULL ? error : "the daemon gives no reason");
         json_decref(answer);
         return status;
     }

@@ -1,4 +1,5 @@
-/* A connection to the daemon, from the client's side: requests as objects, answers as they come. See docs/protocol.md.
+/* A connection to the daemon, from the client's side: requests as objects, answers as they come
+ * (docs/protocol.md).
  *
  * Knows the protocol's lines and its proof of the secret, nothing of what requests mean.
  */
@@ -21,7 +22,8 @@ struct client {
  *   address      NULL: this user's daemon, else the system's; one of another user that took their place is refused
  *   secret_file  tcp only; NULL: none
  *   owns         the caller owns *out: client_close
- *   errors       STATUS_CONFIG the address or the secret file; STATUS_PEER nobody answers, or not with the secret's proof
+ *   errors       STATUS_CONFIG the address or the secret file; STATUS_PEER nobody answers, or not with
+ *                the secret's proof
  */
 enum status client_open(const char *address, const char *secret_file, struct client *out);
 void client_close(struct client *client);

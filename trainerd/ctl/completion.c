@@ -1,10 +1,13 @@
-/* Completions: each shell's script, filled from the table. Names of jobs are asked of the daemon when they are wanted. */
+/* Completions: each shell's script, filled from the table. Names of jobs are asked of the daemon when they are
+ * wanted. */
 #include "trainerd/ctl/reference.h"
 
 #include <string.h>
 
 /* Asked in the background of a keystroke: short, and silent when there is no daemon. */
-#define LIST_JOBS "trainctl status --json --limit 50 2>/dev/null | tr ',{' '\\n\\n' | sed -n 's/^ *\"name\": *\"\\([^\"]*\\)\".*/\\1/p' | sort -u"
+#define LIST_JOBS                                                                                                    \
+    "trainctl status --json --limit 50 2>/dev/null | tr ',{' '\\n\\n' | sed -n 's/^ *\"name\": "                     \
+    "*\"\\([^\"]*\\)\".*/\\1/p' | sort -u"
 
 static void print_commands(FILE *file, const char *between)
 {
@@ -41,7 +44,8 @@ static const char *bash_words(enum ctl_words words)
 
 static void print_bash(FILE *file)
 {
-    fputs("# trainctl completion bash\n_trainctl() {\n    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} "
+    fputs("# trainctl completion bash\n_trainctl() {\n    local word=${COMP_WORDS[COMP_CWORD]} "
+          "before=${COMP_WORDS[COMP_CWORD-1]} "
           "command= commands i\n    commands=\"",
           file);
     print_commands(file, " ");
@@ -55,11 +59,13 @@ static void print_bash(FILE *file)
             fprintf(file, "    --%s | -%c) %s; return ;;\n", row->name, row->letter,
                     row->words == CTL_WORDS_NONE ? ":" : bash_words(row->words));
         } else {
-            fprintf(file, "    --%s) %s; return ;;\n", row->name, row->words == CTL_WORDS_NONE ? ":" : bash_words(row->words));
+            fprintf(file, "    --%s) %s; return ;;\n", row->name,
+                    row->words == CTL_WORDS_NONE ? ":" : bash_words(row->words));
         }
     }
     fputs("    esac\n    for ((i = 1; i < COMP_CWORD; i++)); do\n        case \" $commands \" in\n"
-          "        *\" ${COMP_WORDS[i]} \"*) command=${COMP_WORDS[i]}; break ;;\n        esac\n    done\n    case $command in\n",
+          "        *\" ${COMP_WORDS[i]} \"*) command=${COMP_WORDS[i]}; break ;;\n        esac\n    done\n    case "
+          "$command in\n",
           file);
     for (int i = 0; i < CTL_COMMAND_N; i++) {
         const struct ctl_command_row *row = &ctl_commands[i];
@@ -109,7 +115,8 @@ static void print_zsh_option(FILE *file, const struct ctl_option_row *row, const
 
 static void print_zsh(FILE *file)
 {
-    fputs("#compdef trainctl\n# trainctl completion zsh\n_trainctl_jobs() {\n    local -a jobs\n    jobs=(${(f)\"$(" LIST_JOBS
+    fputs("#compdef trainctl\n# trainctl completion zsh\n_trainctl_jobs() {\n    local -a jobs\n    "
+          "jobs=(${(f)\"$(" LIST_JOBS
           ")\"})\n    compadd -a jobs\n}\n_trainctl_commands() {\n    local -a commands\n    commands=(\n",
           file);
     for (int i = 0; i < CTL_COMMAND_N; i++) {
@@ -118,8 +125,10 @@ static void print_zsh(FILE *file)
         fputs("'\n", file);
     }
     fputs("    )\n    _describe command commands\n}\n_trainctl() {\n    local line state\n"
-          "    _arguments -C '--to[the address of the daemon]:ADDRESS: ' '--json[answer as JSON]' '--help[what commands there are]' "
-          "'1:command:_trainctl_commands' '*::argument:->argument'\n    [[ $state == argument ]] || return\n    case $line[1] in\n",
+          "    _arguments -C '--to[the address of the daemon]:ADDRESS: ' '--json[answer as JSON]' '--help[what "
+          "commands there are]' "
+          "'1:command:_trainctl_commands' '*::argument:->argument'\n    [[ $state == argument ]] || return\n    case "
+          "$line[1] in\n",
           file);
     for (int i = 0; i < CTL_COMMAND_N; i++) {
         const struct ctl_command_row *row = &ctl_commands[i];
@@ -135,9 +144,11 @@ static void print_zsh(FILE *file)
                 }
             }
         }
-        fprintf(file, " \\\n            '*:%s:%s' ;;\n", row->operands[0] != '\0' ? "operand" : "nothing more", zsh_words(row->words));
+        fprintf(file, " \\\n            '*:%s:%s' ;;\n", row->operands[0] != '\0' ? "operand" : "nothing more",
+                zsh_words(row->words));
     }
-    fputs("    esac\n}\n[[ ${funcstack[1]} == _trainctl ]] && _trainctl \"$@\" || compdef _trainctl trainctl\n", file);
+    fputs("    esac\n}\n[[ ${funcstack[1]} == _trainctl ]] && _trainctl \"$@\" || compdef _trainctl trainctl\n",
+          file);
 }
 
 /* --- fish --- */
@@ -166,14 +177,17 @@ static const char *fish_words(enum ctl_words words)
 
 static void print_fish(FILE *file)
 {
-    fputs("# trainctl completion fish\nfunction __trainctl_jobs\n    " LIST_JOBS "\nend\nset -g __trainctl_commands ", file);
+    fputs("# trainctl completion fish\nfunction __trainctl_jobs\n    " LIST_JOBS "\nend\nset -g __trainctl_commands ",
+          file);
     print_commands(file, " ");
     fputs("\ncomplete -c trainctl -f\n", file);
     for (int i = 0; i < CTL_COMMAND_N; i++) {
         const struct ctl_command_row *row = &ctl_commands[i];
-        fprintf(file, "complete -c trainctl -n \"not __fish_seen_subcommand_from $__trainctl_commands\" -f -a %s -d ", row->name);
+        fprintf(file, "complete -c trainctl -n \"not __fish_seen_subcommand_from $__trainctl_commands\" -f -a %s -d ",
+                row->name);
         print_fish_text(file, row->help);
-        fprintf(file, "\ncomplete -c trainctl -n '__fish_seen_subcommand_from %s' %s\n", row->name, fish_words(row->words));
+        fprintf(file, "\ncomplete -c trainctl -n '__fish_seen_subcommand_from %s' %s\n", row->name,
+                fish_words(row->words));
         for (int j = 0; j < CTL_OPTION_N; j++) {
             const struct ctl_option_row *option = &ctl_options[j];
             if ((row->options >> j & 1) == 0) {

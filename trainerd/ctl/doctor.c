@@ -1,5 +1,5 @@
-/* Is this machine fit for training? Each check says what it found, and what to do where that is not enough. Facts of libraries that
- * trainctl does not link come from the programs that do. */
+/* Is this machine fit for training? Each check says what it found, and what to do where that is not enough. Facts of
+ * libraries that trainctl does not link come from the programs that do. */
 #include "protocol/memory.h"
 #include "protocol/program.h"
 #include "protocol/version.h"
@@ -26,10 +26,11 @@ struct doctor {
 };
 
 /* Note a check. advice: what to do unless it is well. */
-static void note(struct doctor *doctor, enum verdict verdict, const char *name, const char *advice, const char *format, ...)
-    __attribute__((format(printf, 5, 6)));
+static void note(struct doctor *doctor, enum verdict verdict, const char *name, const char *advice,
+                 const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-static void note(struct doctor *doctor, enum verdict verdict, const char *name, const char *advice, const char *format, ...)
+static void note(struct doctor *doctor, enum verdict verdict, const char *name, const char *advice,
+                 const char *format, ...)
 {
     char found[512];
     va_list arguments;
@@ -37,8 +38,9 @@ static void note(struct doctor *doctor, enum verdict verdict, const char *name, 
     vsnprintf(found, sizeof found, format, arguments);
     va_end(arguments);
     char *printable = text_printable(found);
-    json_array_append_new(doctor->checks, json_pack("{s:s, s:s, s:s, s:s}", "name", name, "verdict", verdict_names[verdict], "found",
-                                                    printable, "advice", verdict == VERDICT_OK ? "" : advice));
+    json_array_append_new(doctor->checks,
+                          json_pack("{s:s, s:s, s:s, s:s}", "name", name, "verdict", verdict_names[verdict], "found",
+                                    printable, "advice", verdict == VERDICT_OK ? "" : advice));
     free(printable);
     doctor->has_failed = doctor->has_failed || verdict == VERDICT_FAIL;
 }
@@ -64,11 +66,13 @@ static void check_programs(struct doctor *doctor)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[PATH_MAX], said[1024], version[64] = "", library[64] = "", begin[64];
         snprintf(begin, sizeof begin, "%s ", names[i]);
-        bool runs = program_beside(names[i], path) == STATUS_OK && capture((const char *const[]){path, "--version", NULL}, said, sizeof said) &&
+        bool runs = program_beside(names[i], path) == STATUS_OK &&
+                    capture((const char *const[]){path, "--version", NULL}, said, sizeof said) &&
                     find_line(said, begin, version, sizeof version);
         if (!runs) {
-            note(doctor, VERDICT_FAIL, names[i], "install it beside trainctl, with the libraries it needs (ldd shows them)",
-                 "does not run as %s", path);
+            note(doctor, VERDICT_FAIL, names[i],
+                 "install it beside trainctl, with the libraries it needs (ldd shows them)", "does not run as %s",
+                 path);
         } else {
             note(doctor, strcmp(version, TRAINERD_VERSION) == 0 ? VERDICT_OK : VERDICT_FAIL, names[i],
                  "install all programs of one version", "%s", version);
@@ -89,7 +93,8 @@ static void check_ucx(struct doctor *doctor)
     static char said[1 << 18];
     char found[400] = "", transport[32] = "", device[64];
     if (!capture((const char *const[]){"ucx_info", "-d", NULL}, said, sizeof said)) {
-        note(doctor, VERDICT_WARN, "UCX devices", "install ucx_info (Debian: ucx-utils) to see them", "ucx_info does not run");
+        note(doctor, VERDICT_WARN, "UCX devices", "install ucx_info (Debian: ucx-utils) to see them",
+             "ucx_info does not run");
         return;
     }
     for (char *line = said; line != NULL; line = strchr(line, '\n'), line += line != NULL) {
@@ -100,22 +105,31 @@ static void check_ucx(struct doctor *doctor)
             transport[0] = '\0';
         }
     }
-    bool has_memory = strstr(found, "posix/") != NULL || strstr(found, "sysv/") != NULL, has_tcp = strstr(found, "tcp/") != NULL;
+    bool has_memory = strstr(found, "posix/") != NULL || strstr(found, "sysv/") != NULL,
+         has_tcp = strstr(found, "tcp/") != NULL;
     bool has_rdma = strstr(found, "rc_") != NULL || strstr(found, "dc_") != NULL;
-    note(doctor, !has_memory ? VERDICT_FAIL : !has_tcp && !has_rdma ? VERDICT_WARN : VERDICT_OK, "UCX devices",
+    note(doctor,
+         !has_memory             ? VERDICT_FAIL
+         : !has_tcp && !has_rdma ? VERDICT_WARN
+                                 : VERDICT_OK,
+         "UCX devices",
          !has_memory ? "workers of one machine need posix or sysv shared memory: see UCX_TLS and /dev/shm"
-                     : "workers on several machines need tcp or RDMA: see UCX_TLS and the network's devices", "%s", found);
+                     : "workers on several machines need tcp or RDMA: see UCX_TLS and the network's devices",
+         "%s", found);
 }
 
 static void check_cuda(struct doctor *doctor)
 {
     char said[1024];
-    if (capture((const char *const[]){"nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader", NULL}, said,
-                sizeof said) && said[0] != '\0') {
+    if (capture((const char *const[]){"nvidia-smi", "--query-gpu=name,memory.total,driver_version",
+                                      "--format=csv,noheader", NULL},
+                said, sizeof said) &&
+        said[0] != '\0') {
         said[strcspn(said, "\n")] = '\0';
         note(doctor, VERDICT_OK, "CUDA", "", "%s", said);
     } else if (access("/proc/driver/nvidia/version", R_OK) == 0) {
-        note(doctor, VERDICT_WARN, "CUDA", "install nvidia-smi, or see what it says", "a driver is loaded, but nvidia-smi does not run");
+        note(doctor, VERDICT_WARN, "CUDA", "install nvidia-smi, or see what it says",
+             "a driver is loaded, but nvidia-smi does not run");
     } else {
         note(doctor, VERDICT_OK, "CUDA", "", "no GPU: workers compute on the CPU");
     }
@@ -143,7 +157,8 @@ static void check_cores(struct doctor *doctor)
     int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
     double quota = quota_cores();
     if (quota > 0 && quota < n) {
-        note(doctor, VERDICT_WARN, "cores", "set workers.threads so that workers × threads is at most the quota: more threads wait for each other",
+        note(doctor, VERDICT_WARN, "cores",
+             "set workers.threads so that workers × threads is at most the quota: more threads wait for each other",
              "%d, of which the control group allows %.1f", n, quota);
     } else {
         note(doctor, VERDICT_OK, "cores", "", "%d", n);
@@ -155,12 +170,12 @@ static void check_memory(struct doctor *doctor)
     char text[TEXT_BYTES];
     int64_t n_bytes = memory_machine();
     text_bytes((double)n_bytes, text);
-    note(doctor, n_bytes < 1000000000 ? VERDICT_WARN : VERDICT_OK, "memory", "set memory.limit and memory.spill for graphs that are larger",
-         "%s", text);
+    note(doctor, n_bytes < 1000000000 ? VERDICT_WARN : VERDICT_OK, "memory",
+         "set memory.limit and memory.spill for graphs that are larger", "%s", text);
 }
 
-static void check_space(struct doctor *doctor, const char *name, const char *path, double warn_below, double fail_below,
-                        const char *advice)
+static void check_space(struct doctor *doctor, const char *name, const char *path, double warn_below,
+                        double fail_below, const char *advice)
 {
     struct statvfs info;
     char text[TEXT_BYTES];
@@ -173,8 +188,11 @@ static void check_space(struct doctor *doctor, const char *name, const char *pat
     if (access(path, W_OK) != 0) {
         note(doctor, VERDICT_FAIL, name, advice, "%s cannot be written", path);
     } else {
-        note(doctor, n_free < fail_below ? VERDICT_FAIL : n_free < warn_below ? VERDICT_WARN : VERDICT_OK, name, advice, "%s free in %s",
-             text, path);
+        note(doctor,
+             n_free < fail_below   ? VERDICT_FAIL
+             : n_free < warn_below ? VERDICT_WARN
+                                   : VERDICT_OK,
+             name, advice, "%s free in %s", text, path);
     }
 }
 
@@ -195,8 +213,10 @@ static void check_memlock(struct doctor *doctor)
     getrlimit(RLIMIT_MEMLOCK, &limit);
     text_bytes((double)limit.rlim_cur, text);
     bool is_enough = limit.rlim_cur == RLIM_INFINITY || !has_rdma;
-    note(doctor, is_enough ? VERDICT_OK : VERDICT_WARN, "memlock", "RDMA needs it unlimited: ulimit -l, LimitMEMLOCK=infinity",
-         "%s%s", limit.rlim_cur == RLIM_INFINITY ? "unlimited" : text, has_rdma ? "" : ", and no RDMA device that would need more");
+    note(doctor, is_enough ? VERDICT_OK : VERDICT_WARN, "memlock",
+         "RDMA needs it unlimited: ulimit -l, LimitMEMLOCK=infinity", "%s%s",
+         limit.rlim_cur == RLIM_INFINITY ? "unlimited" : text,
+         has_rdma ? "" : ", and no RDMA device that would need more");
 }
 
 static void check_nofile(struct doctor *doctor)
@@ -208,7 +228,8 @@ static void check_nofile(struct doctor *doctor)
     if (limit.rlim_cur != RLIM_INFINITY) {
         snprintf(text, sizeof text, "%llu", (unsigned long long)limit.rlim_cur);
     }
-    note(doctor, is_few ? VERDICT_WARN : VERDICT_OK, "open files", "raise it: ulimit -n 4096, LimitNOFILE=4096", "%s", text);
+    note(doctor, is_few ? VERDICT_WARN : VERDICT_OK, "open files", "raise it: ulimit -n 4096, LimitNOFILE=4096", "%s",
+         text);
 }
 
 static void check_daemon(struct doctor *doctor, const struct ctl_arguments *arguments)
@@ -247,12 +268,14 @@ enum status run_doctor(const struct ctl_arguments *arguments, int *exit_code_out
     check_cuda(&doctor);
     check_cores(&doctor);
     check_memory(&doctor);
-    check_space(&doctor, "shared memory", "/dev/shm", 256e6, 16e6, "workers of one machine exchange rows there: mount -o remount,size=50% "
+    check_space(&doctor, "shared memory", "/dev/shm", 256e6, 16e6,
+                "workers of one machine exchange rows there: mount -o remount,size=50% "
                 "/dev/shm, docker run --shm-size=1g");
     check_memlock(&doctor);
     check_nofile(&doctor);
     check_space(&doctor, "temporary files", "/tmp", 100e6, 1e6, "free some space");
-    check_space(&doctor, "disk", ".", 1e9, 50e6, "checkpoints and results go to output.dir: free some space, or choose another place");
+    check_space(&doctor, "disk", ".", 1e9, 50e6,
+                "checkpoints and results go to output.dir: free some space, or choose another place");
     check_daemon(&doctor, arguments);
     if (ctl_given(arguments, CTL_OPTION_JSON)) {
         json_t *answer = json_pack("{s:b, s:O}", "ok", !doctor.has_failed, "checks", doctor.checks);

@@ -1,4 +1,5 @@
-/* The man page. A line of troff never begins with what came from the table: a point or quote there would be a command. */
+/* The man page. A line of troff never begins with what came from the table: a point or quote there would be a
+ * command. */
 #include "protocol/version.h"
 #include "trainerd/ctl/reference.h"
 
@@ -50,8 +51,10 @@ void reference_man(FILE *file)
           ".SH NAME\ntrainctl \\- submit, watch and steer jobs of the training daemon\n"
           ".SH SYNOPSIS\n.B trainctl\n[\\fIOPTION\\fR ...] \\fICOMMAND\\fR ...\n"
           ".SH DESCRIPTION\n"
-          "\\fBtrainctl\\fR talks to a daemon started with \\fBtrainerd \\-\\-listen\\fR. A job is named by its number, or by its\n"
-          "name: then the newest of that name is meant. What was asked for goes to standard output, everything else to\n"
+          "\\fBtrainctl\\fR talks to a daemon started with \\fBtrainerd \\-\\-listen\\fR. A job is named by its "
+          "number, or by its\n"
+          "name: then the newest of that name is meant. What was asked for goes to standard output, everything else "
+          "to\n"
           "standard error.\n"
           ".SH OPTIONS\n",
           file);

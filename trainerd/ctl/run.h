@@ -5,11 +5,12 @@
 #include "trainerd/ctl/arguments.h"
 #include "trainerd/ctl/client.h"
 
-/* *exit_code_out is 0 when they are called; it stands where nothing failed but the command is to leave with another. */
+/* *exit_code_out is 0 when they are called; it stands where nothing failed but the command is to leave with
+ * another. */
 typedef enum status ctl_run(const struct ctl_arguments *arguments, int *exit_code_out);
 
-ctl_run run_submit, run_status, run_show, run_logs, run_watch, run_order, run_scale, run_workers, run_metrics, run_plot, run_doctor,
-    run_version;
+ctl_run run_submit, run_status, run_show, run_logs, run_watch, run_order, run_scale, run_workers, run_metrics,
+    run_plot, run_doctor, run_version;
 
 /* Connect to the daemon that --to, $TRAINERD_TO or nothing names. */
 enum status ctl_connect(const struct ctl_arguments *arguments, struct client *out);

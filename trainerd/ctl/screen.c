@@ -157,7 +157,8 @@ static void draw_bar(struct frame *frame, double share)
     line_end(frame);
 }
 
-static const int colours[CURVE_N] = {[CURVE_LOSS] = 3, [CURVE_TRAIN] = 4, [CURVE_VALID] = 2, [CURVE_TEST] = 6}; /* ANSI's */
+static const int colours[CURVE_N] = {
+    [CURVE_LOSS] = 3, [CURVE_TRAIN] = 4, [CURVE_VALID] = 2, [CURVE_TEST] = 6}; /* ANSI's */
 
 /* The part of the curves that a chart shows: every curve of its set, in one range. */
 struct chart {

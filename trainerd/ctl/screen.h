@@ -1,4 +1,5 @@
-/* A job on a terminal: a frame of it drawn from what is known, and the terminal taken and given back. Knows no daemon. */
+/* A job on a terminal: a frame of it drawn from what is known, and the terminal taken and given back. Knows no
+ * daemon. */
 #ifndef TRAINERD_CTL_SCREEN_H
 #define TRAINERD_CTL_SCREEN_H
 
@@ -15,7 +16,8 @@ struct screen {
     struct termios before; /* the input's settings */
 };
 
-/* Take the terminal: its other screen, no cursor, keys as they come. INT, TERM and HUP give it back before they end the process. */
+/* Take the terminal: its other screen, no cursor, keys as they come. INT, TERM and HUP give it back before they end
+ * the process. */
 void screen_open(struct screen *screen, int input, FILE *output);
 void screen_close(struct screen *screen);
 

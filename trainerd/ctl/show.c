@@ -39,8 +39,9 @@ static void print_state(const json_t *job)
     snprintf(words, sizeof words, "%lld, %lld of at most %lld restarts", (long long)integer_of(job, "attempt"),
              (long long)integer_of(job, "restarts"), (long long)integer_of(job, "max_restarts"));
     print_line("attempt", words);
-    snprintf(words, sizeof words, "%lld workers, %lld slots, %lld GPUs, priority %lld", (long long)integer_of(job, "workers"),
-             (long long)integer_of(job, "slots"), (long long)integer_of(job, "gpus"), (long long)integer_of(job, "priority"));
+    snprintf(words, sizeof words, "%lld workers, %lld slots, %lld GPUs, priority %lld",
+             (long long)integer_of(job, "workers"), (long long)integer_of(job, "slots"),
+             (long long)integer_of(job, "gpus"), (long long)integer_of(job, "priority"));
     print_line("asks for", words);
     if (json_is_integer(json_object_get(job, "exit_code"))) {
         snprintf(words, sizeof words, "%lld", (long long)integer_of(job, "exit_code"));
@@ -59,13 +60,15 @@ static void print_part(const char *name, double part, double whole)
     print_line(name, words);
 }
 
-/* Time, traffic and memory of the last epoch, as the job tells them while it runs, or its metrics where it does not. */
+/* Time, traffic and memory of the last epoch, as the job tells them while it runs, or its metrics where it does not.
+ */
 static void print_epoch(const json_t *job, const json_t *last)
 {
     char words[160], one[TEXT_BYTES], two[TEXT_BYTES], three[TEXT_BYTES], four[TEXT_BYTES];
     const json_t *from = isfinite(number_of(job, "compute_s")) ? job : last;
     double epoch_s = number_of(job, "epoch_s");
-    snprintf(words, sizeof words, "%lld of %lld", (long long)integer_of(job, "epoch"), (long long)integer_of(job, "epochs"));
+    snprintf(words, sizeof words, "%lld of %lld", (long long)integer_of(job, "epoch"),
+             (long long)integer_of(job, "epochs"));
     printf("\nlast epoch\n");
     print_line("done", words);
     text_value(number_of(job, "loss"), one);

@@ -95,8 +95,9 @@ static enum status make_request(const struct ctl_arguments *arguments, const cha
     enum status status = set_text(request, "config", config, "the job file");
     status = status == STATUS_OK ? set_text(request, "folder", folder, "the present folder's path") : status;
     status = status == STATUS_OK ? set_text(request, "name", arguments->value[CTL_OPTION_NAME], "--name") : status;
-    status = status == STATUS_OK ? set_text(request, "submission_id", arguments->value[CTL_OPTION_SUBMISSION_ID], "--submission-id")
-                                 : status;
+    status = status == STATUS_OK
+                 ? set_text(request, "submission_id", arguments->value[CTL_OPTION_SUBMISSION_ID], "--submission-id")
+                 : status;
     return status == STATUS_OK ? set_numbers(arguments, request) : status;
 }
 
@@ -191,13 +192,15 @@ static enum status wait_for(const struct ctl_arguments *arguments, struct client
     return status;
 }
 
-static enum status wait_end(const struct ctl_arguments *arguments, struct client *client, int64_t id, int *exit_code_out)
+static enum status wait_end(const struct ctl_arguments *arguments, struct client *client, int64_t id,
+                            int *exit_code_out)
 {
     struct wait wait = {.job = id};
     enum status status = wait_for(arguments, client, &wait);
     if (status == STATUS_OK) {
         const json_t *exit_code = json_object_get(wait.last, "exit_code");
-        *exit_code_out = json_is_integer(exit_code) ? (int)json_integer_value(exit_code) : status_exit_code(STATUS_INTERRUPTED);
+        *exit_code_out = json_is_integer(exit_code) ? (int)json_integer_value(exit_code)
+                                                    : status_exit_code(STATUS_INTERRUPTED);
         if (ctl_given(arguments, CTL_OPTION_JSON)) {
             text_print_json(wait.last);
         }

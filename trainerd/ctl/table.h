@@ -10,7 +10,9 @@
     "            73 cannot create output, 74 I/O error, 75 interrupted, 78 bad job file\n"
 
 /* What a shell offers where a word is wanted. */
-enum ctl_words { CTL_WORDS_NONE, CTL_WORDS_JOB, CTL_WORDS_FILE, CTL_WORDS_FOLDER, CTL_WORDS_SHELL, CTL_WORDS_COMMAND };
+enum ctl_words {
+    CTL_WORDS_NONE, CTL_WORDS_JOB, CTL_WORDS_FILE, CTL_WORDS_FOLDER, CTL_WORDS_SHELL, CTL_WORDS_COMMAND
+};
 
 #define OPTION(id, name, letter, value, words, help) CTL_OPTION_##id,
 #define COMMAND(name, operands, words, least, most, options, help, more)

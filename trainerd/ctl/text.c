@@ -77,7 +77,8 @@ void text_moment(double at, char *out)
 {
     time_t seconds = isfinite(at) ? (time_t)at : 0;
     struct tm local;
-    if (seconds <= 0 || localtime_r(&seconds, &local) == NULL || strftime(out, TEXT_BYTES, "%Y-%m-%d %H:%M:%S", &local) == 0) {
+    if (seconds <= 0 || localtime_r(&seconds, &local) == NULL ||
+        strftime(out, TEXT_BYTES, "%Y-%m-%d %H:%M:%S", &local) == 0) {
         snprintf(out, TEXT_BYTES, "-");
     }
 }
@@ -179,9 +180,10 @@ static void print_row(const struct table *table, char *const *cell, const int *w
             int n_byte = n_columns > 0 && n_most < width(cell[i]) ? bytes_of(cell[i], n_most > 0 ? n_most : 0) : -1;
             fprintf(file, "%.*s\n", n_byte, cell[i]);
         } else {
-            bool is_end = i + 2 == table->n_column && cell[i + 1][0] == '\0'; /* nothing follows but the end of the line */
-            fprintf(file, "%*s%s%*s%s", table->is_right[i] ? pad : 0, "", cell[i], table->is_right[i] || is_end ? 0 : pad, "",
-                    is_end ? "" : "  ");
+            bool is_end = i + 2 == table->n_column &&
+                          cell[i + 1][0] == '\0'; /* nothing follows but the end of the line */
+            fprintf(file, "%*s%s%*s%s", table->is_right[i] ? pad : 0, "", cell[i],
+                    table->is_right[i] || is_end ? 0 : pad, "", is_end ? "" : "  ");
         }
         column += widest[i] + 2;
     }

@@ -1,4 +1,5 @@
-/* Answers for people: fields of objects, durations, sizes, tables. What came from elsewhere reaches a terminal printable only. */
+/* Answers for people: fields of objects, durations, sizes, tables. What came from elsewhere reaches a terminal
+ * printable only. */
 #ifndef TRAINERD_CTL_TEXT_H
 #define TRAINERD_CTL_TEXT_H
 

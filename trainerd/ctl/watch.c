@@ -40,7 +40,8 @@ static void print_event(const struct watch *watch, const json_t *event)
         text_print_json(event);
     } else if (strcmp(kind, "job") == 0) {
         char *words = text_printable(text_of(job, "reason_text"));
-        printf("job %lld: %s%s%s\n", (long long)integer_of(job, "id"), text_of(job, "state"), words[0] != '\0' ? ", " : "", words);
+        printf("job %lld: %s%s%s\n", (long long)integer_of(job, "id"), text_of(job, "state"),
+               words[0] != '\0' ? ", " : "", words);
         free(words);
     } else if (strcmp(kind, "epoch") == 0) {
         char loss[TEXT_BYTES], valid[TEXT_BYTES], left[TEXT_BYTES];
@@ -60,7 +61,8 @@ static void print_event(const struct watch *watch, const json_t *event)
 /* The job's own numbers come with its states; those of an epoch with the epoch. */
 static void take_epoch(struct watch *watch, const json_t *event)
 {
-    static const char *const keys[] = {"epoch", "epochs", "loss", "train_metric", "valid_metric", "test_metric", "epoch_s", "seconds_left"};
+    static const char *const keys[] = {"epoch",        "epochs",      "loss",    "train_metric",
+                                       "valid_metric", "test_metric", "epoch_s", "seconds_left"};
     curves_add(&watch->curves, event);
     for (size_t i = 0; i < sizeof keys / sizeof *keys && watch->job != NULL; i++) {
         json_t *value = json_object_get(event, keys[i]);
@@ -90,8 +92,8 @@ static void take_event(struct watch *watch, const json_t *event)
         snprintf(watch->words, sizeof watch->words, "q: leave, the job goes on   checkpoint after epoch %lld",
                  (long long)integer_of(event, "epoch"));
     } else if (strcmp(kind, "end") == 0) {
-        snprintf(watch->words, sizeof watch->words, "q: leave   attempt %lld ended: %.150s", (long long)integer_of(event, "attempt"),
-                 text_of(event, "reason"));
+        snprintf(watch->words, sizeof watch->words, "q: leave   attempt %lld ended: %.150s",
+                 (long long)integer_of(event, "attempt"), text_of(event, "reason"));
     }
     if (!watch->is_live) {
         print_event(watch, event);
@@ -131,7 +133,8 @@ static enum status run_live(struct watch *watch)
 {
     enum status status = STATUS_OK;
     while (status == STATUS_OK && !watch->ends) {
-        struct pollfd ready[2] = {{.fd = watch->client.file, .events = POLLIN}, {.fd = watch->screen.input, .events = POLLIN}};
+        struct pollfd ready[2] = {{.fd = watch->client.file, .events = POLLIN},
+                                  {.fd = watch->screen.input, .events = POLLIN}};
         poll(ready, 2, FRAME_MS);
         status = take_all(watch, 0);
         draw(watch);
@@ -156,8 +159,9 @@ static enum status run(struct watch *watch)
     enum status status = run_live(watch);
     screen_close(&watch->screen);
     if (watch->job != NULL) {
-        printf("job %lld: %s, epoch %lld of %lld\n", (long long)integer_of(watch->job, "id"), text_of(watch->job, "state"),
-               (long long)integer_of(watch->job, "epoch"), (long long)integer_of(watch->job, "epochs"));
+        printf("job %lld: %s, epoch %lld of %lld\n", (long long)integer_of(watch->job, "id"),
+               text_of(watch->job, "state"), (long long)integer_of(watch->job, "epoch"),
+               (long long)integer_of(watch->job, "epochs"));
     }
     return status;
 }

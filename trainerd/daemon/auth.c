@@ -12,7 +12,8 @@
 
 #define N_DIGIT (2 * AUTH_BYTES)
 
-static const char *const role_names[] = {[AUTH_ROLE_CLIENT] = "trainerd-1-client", [AUTH_ROLE_SERVER] = "trainerd-1-server"};
+static const char *const role_names[] = {
+    [AUTH_ROLE_CLIENT] = "trainerd-1-client", [AUTH_ROLE_SERVER] = "trainerd-1-server"};
 #define ROLE_NAME_BYTES 17
 
 static void start(void)
@@ -24,7 +25,8 @@ static void start(void)
 static bool read_digits(const char *text, unsigned char out[AUTH_BYTES])
 {
     size_t n = 0;
-    return strlen(text) == N_DIGIT && sodium_hex2bin(out, AUTH_BYTES, text, N_DIGIT, NULL, &n, NULL) == 0 && n == AUTH_BYTES;
+    return strlen(text) == N_DIGIT && sodium_hex2bin(out, AUTH_BYTES, text, N_DIGIT, NULL, &n, NULL) == 0 &&
+           n == AUTH_BYTES;
 }
 
 static enum status check_owner(const char *path, int file)
@@ -38,7 +40,8 @@ static enum status check_owner(const char *path, int file)
                            (unsigned)info.st_uid, (unsigned)geteuid());
     }
     if ((info.st_mode & 077) != 0) {
-        return status_fail(STATUS_CONFIG, "secret file '%s' has mode %04o, expected 0600: others could read or change it", path,
+        return status_fail(STATUS_CONFIG,
+                           "secret file '%s' has mode %04o, expected 0600: others could read or change it", path,
                            (unsigned)info.st_mode & 07777);
     }
     return STATUS_OK;
@@ -62,8 +65,10 @@ enum status auth_secret_load(const char *path, struct auth_secret *out)
         if (n < 0) {
             status = status_fail(STATUS_IO, "cannot read secret file '%s': %s", path, strerror(errno));
         } else if (!read_digits(text, out->bytes)) {
-            status = status_fail(STATUS_CONFIG, "secret file '%s' does not hold 64 hexadecimal digits and nothing else, as "
-                                 "`openssl rand -hex 32` prints them", path);
+            status = status_fail(STATUS_CONFIG,
+                                 "secret file '%s' does not hold 64 hexadecimal digits and nothing else, as "
+                                 "`openssl rand -hex 32` prints them",
+                                 path);
         }
     }
     sodium_memzero(text, sizeof text);
@@ -89,11 +94,12 @@ static bool build(enum auth_role role, const char *server_nonce, const char *cli
                   unsigned char out[ROLE_NAME_BYTES + 2 * AUTH_BYTES])
 {
     memcpy(out, role_names[role], ROLE_NAME_BYTES);
-    return read_digits(server_nonce, out + ROLE_NAME_BYTES) && read_digits(client_nonce, out + ROLE_NAME_BYTES + AUTH_BYTES);
+    return read_digits(server_nonce, out + ROLE_NAME_BYTES) &&
+           read_digits(client_nonce, out + ROLE_NAME_BYTES + AUTH_BYTES);
 }
 
-enum status auth_proof(const struct auth_secret *secret, enum auth_role role, const char *server_nonce, const char *client_nonce,
-                       char out[AUTH_TEXT_BYTES])
+enum status auth_proof(const struct auth_secret *secret, enum auth_role role, const char *server_nonce,
+                       const char *client_nonce, char out[AUTH_TEXT_BYTES])
 {
     unsigned char message[ROLE_NAME_BYTES + 2 * AUTH_BYTES], proof[crypto_auth_BYTES];
     if (!build(role, server_nonce, client_nonce, message)) {
@@ -104,8 +110,8 @@ enum status auth_proof(const struct auth_secret *secret, enum auth_role role, co
     return STATUS_OK;
 }
 
-bool auth_is_proof(const struct auth_secret *secret, enum auth_role role, const char *server_nonce, const char *client_nonce,
-                   const char *proof)
+bool auth_is_proof(const struct auth_secret *secret, enum auth_role role, const char *server_nonce,
+                   const char *client_nonce, const char *proof)
 {
     unsigned char message[ROLE_NAME_BYTES + 2 * AUTH_BYTES], given[crypto_auth_BYTES];
     return build(role, server_nonce, client_nonce, message) && read_digits(proof, given) &&

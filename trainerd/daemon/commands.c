@@ -47,7 +47,8 @@ static enum status say_version(struct commands *commands, struct connection *con
     json_object_set_new(answer, "v", json_integer(1));
     json_object_set_new(answer, "version", json_string(TRAINERD_VERSION));
     json_object_set_new(answer, "pid", json_integer(getpid()));
-    json_object_set_new(answer, "uptime_s", json_real((double)(uv_now(commands->loop) - commands->began_ms) / 1000.0));
+    json_object_set_new(answer, "uptime_s",
+                        json_real((double)(uv_now(commands->loop) - commands->began_ms) / 1000.0));
     json_object_set_new(answer, "jobs", json_integer((json_int_t)n));
     connection_send(connection, answer);
     return STATUS_OK;
@@ -91,15 +92,16 @@ static enum status check_user(const struct connection *connection)
 {
     uid_t uid = connection_uid(connection);
     if (geteuid() != 0 && uid != geteuid()) {
-        return status_fail(STATUS_USAGE, "this daemon runs as user %u and cannot run jobs of user %u", (unsigned)geteuid(),
-                           (unsigned)uid);
+        return status_fail(STATUS_USAGE, "this daemon runs as user %u and cannot run jobs of user %u",
+                           (unsigned)geteuid(), (unsigned)uid);
     }
     return STATUS_OK;
 }
 
 static enum status read_record(const struct commands *commands, const json_t *request, struct job_record *record)
 {
-    const json_t *priority = json_object_get(request, "priority"), *restarts = json_object_get(request, "max_restarts");
+    const json_t *priority = json_object_get(request, "priority"),
+                 *restarts = json_object_get(request, "max_restarts");
     const char *name = json_string_value(json_object_get(request, "name"));
     double limit_s = json_number_value(json_object_get(request, "time_limit_s"));
     double n_restart = restarts != NULL ? (double)json_integer_value(restarts) : (double)commands->max_restarts;
@@ -115,7 +117,8 @@ static enum status read_record(const struct commands *commands, const json_t *re
     return status;
 }
 
-/* The settings, and the name as the last of them: the coordinator is to know it too. owns  the caller frees *out, *named_out */
+/* The settings, and the name as the last of them: the coordinator is to know it too. owns  the caller frees *out,
+ * *named_out */
 static void read_settings(const json_t *request, const char ***out, size_t *n_out, char **named_out)
 {
     const json_t *set = json_object_get(request, "set");
@@ -184,7 +187,9 @@ static enum status submit(struct commands *commands, struct connection *connecti
         return status_fail(STATUS_CONFIG, "the job file is longer than %d bytes", JOB_FILE_MOST_BYTES);
     }
     enum status status = check_user(connection);
-    status = status == STATUS_OK && submission_id != NULL ? check_text("submission_id", submission_id, SUBMISSION_ID_MOST) : status;
+    status = status == STATUS_OK && submission_id != NULL
+                 ? check_text("submission_id", submission_id, SUBMISSION_ID_MOST)
+                 : status;
     status = status == STATUS_OK ? read_record(commands, request, &record) : status;
     return status == STATUS_OK ? keep_job(commands, connection, request, &record) : status;
 }

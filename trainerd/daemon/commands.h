@@ -1,4 +1,5 @@
-/* What each request of the client protocol does: requests.def lists them, here are their handlers, and who may ask for what.
+/* What each request of the client protocol does: requests.def lists them, here are their handlers, and who may ask
+ * for what.
  *
  * Knows jobs and the supervisor, and no sockets beyond connection_send.
  */
@@ -11,8 +12,8 @@
 struct commands;
 
 /*   max_restarts  of jobs that are submitted without
- *   owns          borrows loop, jobs and supervisor; the caller owns *out: commands_close, after server_close. The loop has to
- *                 run on until nothing of it is left, and frees it then
+ *   owns          borrows loop, jobs and supervisor; the caller owns *out: commands_close, after server_close. The
+ *                 loop has to run on until nothing of it is left, and frees it then
  */
 enum status commands_open(uv_loop_t *loop, struct jobs *jobs, struct supervisor *supervisor, int32_t max_restarts,
                           struct commands **out);

@@ -1,5 +1,6 @@
-/* One client: bytes in, requests out; answers in, bytes out. At most one request is looked at in a turn of the loop, and none
- * while much of what was answered is not read yet: a client that floods or never reads waits for itself alone. */
+/* One client: bytes in, requests out; answers in, bytes out. At most one request is looked at in a turn of the loop,
+ * and none while much of what was answered is not read yet: a client that floods or never reads waits for itself
+ * alone. */
 #include "protocol/log.h"
 #include "protocol/memory.h"
 #include "trainerd/daemon/answer.h"
@@ -176,8 +177,8 @@ static void shut(uv_shutdown_t *request, int error)
 static void room_find(uv_handle_t *handle, size_t suggested, uv_buf_t *out);
 static void came(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer);
 
-/* What waits leaves first. What still comes is read and passed over until the peer ends too, for a second at most: a socket
- * closed over unread bytes would take back the reason it was told. */
+/* What waits leaves first. What still comes is read and passed over until the peer ends too, for a second at most: a
+ * socket closed over unread bytes would take back the reason it was told. */
 void connection_close(struct connection *connection)
 {
     struct server *server = connection->server;
@@ -272,7 +273,8 @@ static void rest_await(struct connection *connection)
 {
     const struct server *server = connection->server;
     if (connection->frames.n_room > READ_BYTES && server->n_room > N_LONG_MOST * server->options.n_most_frame) {
-        connection_refuse(connection, NULL, status_fail(STATUS_PEER, "too many long requests are under way; try again later"));
+        connection_refuse(connection, NULL,
+                          status_fail(STATUS_PEER, "too many long requests are under way; try again later"));
     } else {
         uv_read_start(&connection->socket.stream, room_find, came);
     }

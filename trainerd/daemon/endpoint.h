@@ -1,4 +1,5 @@
-/* Where a daemon listens and its clients find it: unix:PATH or tcp:HOST:PORT as text, and the address when none is given.
+/* Where a daemon listens and its clients find it: unix:PATH or tcp:HOST:PORT as text, and the address when none is
+ * given.
  *
  * Both sides of the client protocol read addresses through here. Opens nothing.
  */
@@ -24,8 +25,8 @@ struct endpoint {
  */
 enum status endpoint_parse(const char *text, const char *what, struct endpoint *out);
 
-/* unix:$XDG_RUNTIME_DIR/trainerd.sock; for root unix:/run/trainerd/trainerd.sock; else unix:/tmp/trainerd-<uid>/trainerd.sock.
- * out ENDPOINT_TEXT_BYTES */
+/* unix:$XDG_RUNTIME_DIR/trainerd.sock; for root unix:/run/trainerd/trainerd.sock; else
+ * unix:/tmp/trainerd-<uid>/trainerd.sock. out ENDPOINT_TEXT_BYTES */
 void endpoint_default(char *out);
 
 #endif

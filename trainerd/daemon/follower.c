@@ -1,6 +1,6 @@
-/* Streams of a job's files: its log, its events, its metrics. A piece of the file is read when the piece before has been read by
- * the client, so that a slow one takes no memory; at the end of the file, the follower looks again every so often until the
- * job has ended. */
+/* Streams of a job's files: its log, its events, its metrics. A piece of the file is read when the piece before has
+ * been read by the client, so that a slow one takes no memory; at the end of the file, the follower looks again every
+ * so often until the job has ended. */
 #include "protocol/memory.h"
 #include "protocol/printable.h"
 #include "trainerd/daemon/answer.h"
@@ -227,7 +227,8 @@ static enum status read_fields(const json_t *request, int64_t n_tail_default, st
 }
 
 /* A file in the job's own folder. */
-static void name_file(const struct commands *commands, const struct job_record *record, const char *name, struct job_file_ask *ask)
+static void name_file(const struct commands *commands, const struct job_record *record, const char *name,
+                      struct job_file_ask *ask)
 {
     char path[PATH_MAX];
     jobs_folder(commands->jobs, record->id, path);

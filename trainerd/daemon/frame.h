@@ -1,4 +1,5 @@
-/* Requests out of bytes: lines up to a limit, and the JSON object of a line, bounded in depth and number before it is parsed.
+/* Requests out of bytes: lines up to a limit, and the JSON object of a line, bounded in depth and number before it is
+ * parsed.
  *
  * What a stranger sends is met here first. Knows no sockets and no commands.
  */
@@ -26,8 +27,8 @@ struct frame_reader {
 void frame_reader_init(struct frame_reader *reader, size_t n_most);
 void frame_reader_release(struct frame_reader *reader);
 
-/* Where the next bytes may be written, and how many (at least one, unless a line waits to be taken or is too long) / that n
- * of them were written. Invalidates lines. */
+/* Where the next bytes may be written, and how many (at least one, unless a line waits to be taken or is too long) /
+ * that n of them were written. Invalidates lines. */
 char *frame_reader_room(struct frame_reader *reader, size_t *n_out);
 void frame_reader_fill(struct frame_reader *reader, size_t n);
 
@@ -41,7 +42,8 @@ enum status frame_reader_next(struct frame_reader *reader, const char **line_out
 
 /* A line's request: an object without duplicate keys, of version 1, whose id is a number or a short text or missing.
  *
- *   owns    *out: json_decref. NULL unless the line is an object, also when something is wrong with it: its id can be told
+ *   owns    *out: json_decref. NULL unless the line is an object, also when something is wrong with it: its id can
+ *           be told
  *   errors  STATUS_USAGE what is wrong, and at which byte
  */
 enum status frame_parse(const char *line, size_t n, json_t **out);

@@ -24,13 +24,15 @@ static void check_proof(struct connection *connection, const json_t *request)
     const char *proof = json_string_value(json_object_get(request, "proof"));
     const struct auth_secret *secret = &connection->server->secret;
     char mine[AUTH_TEXT_BYTES];
-    bool is_good = connection->nonce[0] != '\0' && nonce != NULL && proof != NULL && strcmp(nonce, connection->nonce) != 0 &&
+    bool is_good = connection->nonce[0] != '\0' && nonce != NULL && proof != NULL &&
+                   strcmp(nonce, connection->nonce) != 0 &&
                    auth_is_proof(secret, AUTH_ROLE_CLIENT, connection->nonce, nonce, proof) &&
                    auth_proof(secret, AUTH_ROLE_SERVER, connection->nonce, nonce, mine) == STATUS_OK;
     memset(connection->nonce, 0, sizeof connection->nonce);
     if (!is_good) {
-        connection_refuse(connection, request, status_fail(STATUS_PEER, "the secret is not proved: expected nonce and proof for "
-                                                           "the nonce that hello was answered with, see docs/protocol.md"));
+        connection_refuse(connection, request,
+                          status_fail(STATUS_PEER, "the secret is not proved: expected nonce and proof for "
+                                                   "the nonce that hello was answered with, see docs/protocol.md"));
         return;
     }
     connection->state = CONNECTION_STATE_OPEN;

@@ -21,7 +21,8 @@ struct work {
     void *context;
 };
 
-static void fail(struct job_file_piece *piece, enum status status, const char *what, const char *path, const char *why)
+static void fail(struct job_file_piece *piece, enum status status, const char *what, const char *path,
+                 const char *why)
 {
     piece->status = status_fail(status, "%s '%.150s': %s", what, path, why);
     snprintf(piece->reason, sizeof piece->reason, "%s", status_reason());
@@ -43,7 +44,8 @@ static int open_checked(const struct job_file_ask *ask, struct job_file_piece *p
         is_ours = about.st_uid == ask->owner || (about.st_uid == geteuid() && about.st_nlink == 1);
     }
     if (!is_ours || !S_ISREG(about.st_mode)) {
-        fail(piece, STATUS_DATA, "cannot read", ask->path, is_ours ? "it is no plain file" : "it is not the job owner's");
+        fail(piece, STATUS_DATA, "cannot read", ask->path,
+             is_ours ? "it is no plain file" : "it is not the job owner's");
         close(file);
         return -1;
     }

@@ -1,6 +1,8 @@
-/* Files of a job, read for its owner by a daemon that may be root: what a user can put links into is opened as if he had asked.
+/* Files of a job, read for its owner by a daemon that may be root: what a user can put links into is opened as if he
+ * had asked.
  *
- * Reading happens beside the loop, since a file may lie on a disk that does not answer. Knows nothing of what is in files.
+ * Reading happens beside the loop, since a file may lie on a disk that does not answer. Knows nothing of what is in
+ * files.
  */
 #ifndef TRAINERD_DAEMON_JOB_FILE_H
 #define TRAINERD_DAEMON_JOB_FILE_H
@@ -25,7 +27,7 @@ struct job_file_ask {
 };
 
 struct job_file_piece {
-    enum status status;  /* STATUS_NO_INPUT it is not there; STATUS_DATA no plain file, or somebody else's; STATUS_IO */
+    enum status status;  /* STATUS_NO_INPUT not there; STATUS_DATA no plain file, or somebody else's; STATUS_IO */
     char reason[256];    /* of it */
     int64_t offset;      /* where it begins */
     size_t n;

@@ -79,7 +79,8 @@ json_t *job_json(const struct job_record *record, bool is_whole)
         return job;
     }
     set(job, "reason", json_string(job_reason_name(record->reason)));
-    set(job, "reason_text", json_string(record->reason_text[0] != '\0' ? record->reason_text : job_reason_text(record->reason)));
+    set(job, "reason_text",
+        json_string(record->reason_text[0] != '\0' ? record->reason_text : job_reason_text(record->reason)));
     set_progress(job, &record->progress);
     set(job, "priority", json_integer(record->priority));
     set(job, "submitted_at", moment(record->submitted_at));

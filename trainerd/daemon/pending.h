@@ -1,7 +1,8 @@
-/* Commands from inside: what they stand on, and answers that are under way. Nobody but commands, follower and show includes this.
+/* Commands from inside: what they stand on, and answers that are under way. Nobody but commands, follower and show
+ * includes this.
  *
- * An answer that needs a file, or that goes on, is pending: it is in one list, holds its connection, and lives until it is told
- * in full, or its connection is gone and no file is being read for it.
+ * An answer that needs a file, or that goes on, is pending: it is in one list, holds its connection, and lives until
+ * it is told in full, or its connection is gone and no file is being read for it.
  */
 #ifndef TRAINERD_DAEMON_PENDING_H
 #define TRAINERD_DAEMON_PENDING_H
@@ -40,8 +41,8 @@ enum status pending_begin(struct pending *pending, struct commands *commands, st
 /* Done with it: it leaves the list and is freed. */
 void pending_end(struct pending *pending);
 
-/* Read for it; `done` is called with the pending as its context. If its connection has gone by then, pending_is_gone ends it
- * and says so: the first thing to ask in `done`. */
+/* Read for it; `done` is called with the pending as its context. If its connection has gone by then, pending_is_gone
+ * ends it and says so: the first thing to ask in `done`. */
 void pending_read(struct pending *pending, const struct job_file_ask *ask, job_file_done *done);
 bool pending_is_gone(struct pending *pending);
 

@@ -133,8 +133,8 @@ void requests_describe(FILE *file)
             fprintf(file, "\n| field | is | |\n|---|---|---|\n");
         }
         for (const struct field *field = definition->field; field->name != NULL; field++) {
-            fprintf(file, "| `%s`%s | %s | %s |\n", field->name, field->required ? "" : " (optional)", type_texts[field->type],
-                    field->help);
+            fprintf(file, "| `%s`%s | %s | %s |\n", field->name, field->required ? "" : " (optional)",
+                    type_texts[field->type], field->help);
         }
         fprintf(file, "\nGives: %s.\n%s", definition->gives, i + 1 < REQUEST_N ? "\n" : "");
     }

@@ -36,7 +36,8 @@ enum request {
 
 /* Which request this is, once everything about its fields is right.
  *
- *   errors  STATUS_USAGE no such command, a field it does not take, one it needs, one of another type: the sentence names it
+ *   errors  STATUS_USAGE no such command, a field it does not take, one it needs, one of another type: the
+ *           sentence names it
  */
 enum status request_check(const json_t *request, enum request *out);
 

@@ -1,4 +1,5 @@
-/* The listening side: who may connect, how many, how long they may be silent, and the turns in which requests are looked at. */
+/* The listening side: who may connect, how many, how long they may be silent, and the turns in which requests are
+ * looked at. */
 #include "trainerd/daemon/server.h"
 
 #include "protocol/log.h"
@@ -95,12 +96,14 @@ static void check_deadline(struct connection *connection, uint64_t now_ms)
         }
     } else if (connection_unread(connection) > 0) {
         if (silent_s > options->idle_s) {
-            log_warn("a client of user %u is dropped: it has read nothing for %g s", (unsigned)connection->uid, silent_s);
+            log_warn("a client of user %u is dropped: it has read nothing for %g s", (unsigned)connection->uid,
+                     silent_s);
             connection_abort(connection);
         }
     } else if (!connection->is_heard) {
         if ((double)(now_ms - connection->since_ms) / 1000.0 > options->hello_s) {
-            connection_refuse(connection, NULL, status_fail(STATUS_PEER, "no good request came within %g s", options->hello_s));
+            connection_refuse(connection, NULL,
+                              status_fail(STATUS_PEER, "no good request came within %g s", options->hello_s));
         }
     } else if (!connection->is_held && silent_s > options->idle_s) {
         connection_refuse(connection, NULL, status_fail(STATUS_PEER, "no request came for %g s", options->idle_s));
@@ -162,16 +165,18 @@ static void hold_limits(struct connection *newcomer)
     }
     struct connection *silent = oldest_silent(server, too_many ? UID_UNKNOWN : newcomer->uid, newcomer);
     if (silent != NULL) {
-        connection_refuse(silent, NULL, status_fail(STATUS_PEER, "other clients came and this one had asked nothing yet"));
+        connection_refuse(silent, NULL,
+                          status_fail(STATUS_PEER, "other clients came and this one had asked nothing yet"));
         if (too_many) {
             connection_abort(silent);
         }
         return;
     }
-    connection_refuse(newcomer, NULL, too_many ? status_fail(STATUS_PEER, "%d clients are connected, the most that are taken",
-                                                             (int)server->options.n_most_connection)
-                                               : status_fail(STATUS_PEER, "user %u has %d connections, the most that are taken",
-                                                             (unsigned)newcomer->uid, (int)server->options.n_most_of_uid));
+    connection_refuse(newcomer, NULL,
+                      too_many ? status_fail(STATUS_PEER, "%d clients are connected, the most that are taken",
+                                             (int)server->options.n_most_connection)
+                               : status_fail(STATUS_PEER, "user %u has %d connections, the most that are taken",
+                                             (unsigned)newcomer->uid, (int)server->options.n_most_of_uid));
     if (server->n_connection > 2 * server->options.n_most_connection) {
         connection_abort(newcomer);
     }
@@ -217,20 +222,23 @@ static enum status check_free(const char *path)
     snprintf(name.sun_path, sizeof name.sun_path, "%s", path);
     struct stat info;
     if (lstat(path, &info) != 0) {
-        return errno == ENOENT ? STATUS_OK : status_fail(STATUS_CREATE, "cannot look at '%s': %s", path, strerror(errno));
+        return errno == ENOENT ? STATUS_OK
+                               : status_fail(STATUS_CREATE, "cannot look at '%s': %s", path, strerror(errno));
     }
     if (!S_ISSOCK(info.st_mode)) {
         return status_fail(STATUS_CREATE, "'%s' is there and no socket", path);
     }
     int file = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    bool is_served = file >= 0 && (connect(file, (struct sockaddr *)&name, sizeof name) == 0 || errno != ECONNREFUSED);
+    bool is_served = file >= 0 &&
+                     (connect(file, (struct sockaddr *)&name, sizeof name) == 0 || errno != ECONNREFUSED);
     if (file >= 0) {
         close(file);
     }
     if (is_served) {
         return status_fail(STATUS_PEER, "another daemon listens on '%s'", path);
     }
-    return unlink(path) == 0 ? STATUS_OK : status_fail(STATUS_CREATE, "cannot replace '%s': %s", path, strerror(errno));
+    return unlink(path) == 0 ? STATUS_OK
+                             : status_fail(STATUS_CREATE, "cannot replace '%s': %s", path, strerror(errno));
 }
 
 /* The folder of the socket, made where it is missing. In a folder that is another's, the socket could be as well. */
@@ -251,7 +259,8 @@ static enum status make_folder(const char *path)
     }
     bool is_sticky = (info.st_mode & S_ISVTX) != 0;
     if (info.st_uid != geteuid() && info.st_uid != 0) {
-        return status_fail(STATUS_CREATE, "folder '%s' of the socket belongs to user %u", parent, (unsigned)info.st_uid);
+        return status_fail(STATUS_CREATE, "folder '%s' of the socket belongs to user %u", parent,
+                           (unsigned)info.st_uid);
     }
     if ((info.st_mode & 022) != 0 && !is_sticky) {
         return status_fail(STATUS_CREATE, "folder '%s' of the socket can be written by others (mode %04o)", parent,
@@ -290,14 +299,16 @@ static enum status listen_tcp(struct server *server)
     int n = sizeof name;
     int error = getaddrinfo(address->host, address->port, &hint, &found);
     if (error != 0) {
-        return status_fail(STATUS_CONFIG, "cannot find host '%s' to listen on: %s", address->host, gai_strerror(error));
+        return status_fail(STATUS_CONFIG, "cannot find host '%s' to listen on: %s", address->host,
+                           gai_strerror(error));
     }
     error = uv_tcp_bind(&server->listener.tcp, found->ai_addr, 0);
     freeaddrinfo(found);
     error = error == 0 ? uv_listen(&server->listener.stream, BACKLOG, came) : error;
     error = error == 0 ? uv_tcp_getsockname(&server->listener.tcp, (struct sockaddr *)&name, &n) : error;
     if (error != 0) {
-        return status_fail(STATUS_CREATE, "cannot listen on tcp:%s:%s: %s", address->host, address->port, uv_strerror(error));
+        return status_fail(STATUS_CREATE, "cannot listen on tcp:%s:%s: %s", address->host, address->port,
+                           uv_strerror(error));
     }
     in_port_t port = name.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&name)->sin6_port
                                                 : ((struct sockaddr_in *)&name)->sin_port;
@@ -324,7 +335,8 @@ static enum status listen_start(struct server *server, const struct server_optio
         return listen_unix(server);
     }
     if (options->secret_file == NULL || options->secret_file[0] == '\0') {
-        return status_fail(STATUS_CONFIG, "listening on %s needs secret_file: whoever reaches the port can run programs here",
+        return status_fail(STATUS_CONFIG,
+                           "listening on %s needs secret_file: whoever reaches the port can run programs here",
                            options->address);
     }
     status = auth_secret_load(options->secret_file, &server->secret);
@@ -333,7 +345,8 @@ static enum status listen_start(struct server *server, const struct server_optio
 
 static void tick_start(struct server *server)
 {
-    double least_s = server->options.hello_s < server->options.idle_s ? server->options.hello_s : server->options.idle_s;
+    double least_s = server->options.hello_s < server->options.idle_s ? server->options.hello_s
+                                                                      : server->options.idle_s;
     double tick_ms = least_s * 250.0 < TICK_MOST_MS ? least_s * 250.0 : TICK_MOST_MS;
     uint64_t every_ms = tick_ms < 10.0 ? 10 : (uint64_t)tick_ms;
     uv_timer_start(&server->tick, check_deadlines, every_ms, every_ms);

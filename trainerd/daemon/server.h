@@ -1,7 +1,8 @@
-/* Connections: JSON lines over a Unix or TCP socket, within limits, nobody held up by anybody else. See docs/protocol.md.
+/* Connections: JSON lines over a Unix or TCP socket, within limits, nobody held up by anybody else. See
+ * docs/protocol.md.
  *
- * Frames, deadlines, who the peer is (SO_PEERCRED, or the shared secret's challenge), and how much may wait to be read by it
- * live here; what requests mean lives in commands.h.
+ * Frames, deadlines, who the peer is (SO_PEERCRED, or the shared secret's challenge), and how much may wait to be
+ * read by it live here; what requests mean lives in commands.h.
  */
 #ifndef TRAINERD_DAEMON_SERVER_H
 #define TRAINERD_DAEMON_SERVER_H
@@ -17,8 +18,8 @@
 struct server;
 struct connection;
 
-/* A client that is too many, too slow, silent or hostile is told so in a line {"id":null,"ok":false,…} where it can be told, and
- * dropped. Connections without a request make room for newcomers, oldest first; those with one stay. */
+/* A client that is too many, too slow, silent or hostile is told so in a line {"id":null,"ok":false,…} where it can
+ * be told, and dropped. Connections without a request make room for newcomers, oldest first; those with one stay. */
 struct server_options {
     const char *address;        /* unix:PATH or tcp:HOST:PORT */
     const char *secret_file;    /* tcp: must be there, owner-only */
@@ -40,22 +41,22 @@ struct server_handler {
     void *context;
 };
 
-/* Listen. A Unix socket that nobody answers on is replaced; it is for this user alone, for everybody when this is root.
- * The process ignores SIGPIPE from then on.
+/* Listen. A Unix socket that nobody answers on is replaced; it is for this user alone, for everybody when this is
+ * root. The process ignores SIGPIPE from then on.
  *
  *   owns    borrows loop; copies options and handler; the caller owns *out: server_close
  *   errors  STATUS_CONFIG address or secret file; STATUS_PEER another daemon answers there; STATUS_CREATE
  */
 enum status server_open(uv_loop_t *loop, const struct server_options *options, const struct server_handler *handler,
                         struct server **out);
-/* Closes all connections after what waits has left or a second has passed; the socket file is removed. The loop has to run on
- * until nothing of the server is left in it, and frees it then; the handler hears of nobody any more. */
+/* Closes all connections after what waits has left or a second has passed; the socket file is removed. The loop has
+ * to run on until nothing of the server is left in it, and frees it then; the handler hears of nobody any more. */
 void server_close(struct server *server);
 /* Where it listens, as a client would write it. */
 const char *server_address(const struct server *server);
 
-/* Send an object as one line; the reference is taken. false: the peer reads too slowly, or is gone, and handler.closed will be
- * called once this turn of the loop is over. */
+/* Send an object as one line; the reference is taken. false: the peer reads too slowly, or is gone, and
+ * handler.closed will be called once this turn of the loop is over. */
 bool connection_send(struct connection *connection, json_t *object);
 size_t connection_unread(const struct connection *connection);
 /* Who it is. TCP with the secret: tcp_uid. */
@@ -64,7 +65,8 @@ gid_t connection_gid(const struct connection *connection);
 bool connection_is_admin(const struct connection *connection); /* root, or the daemon's own user */
 /* A place for the handler's own. */
 void **connection_slot(struct connection *connection);
-/* An answer to it is under way: until it is released, idle_s does not apply, and it stays when its peer will ask no more. */
+/* An answer to it is under way: until it is released, idle_s does not apply, and it stays when its peer will ask no
+ * more. */
 void connection_hold(struct connection *connection, bool held);
 /* Its peer will ask no more; it may still read. */
 bool connection_ended(const struct connection *connection);

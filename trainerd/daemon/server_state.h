@@ -1,5 +1,5 @@
-/* A server and its connections from inside: server.c listens and keeps limits and deadlines, connection.c moves bytes,
- * handshake.c proves a secret. Nobody else includes this. */
+/* A server and its connections from inside: server.c listens and keeps limits and deadlines, connection.c moves
+ * bytes, handshake.c proves a secret. Nobody else includes this. */
 #ifndef TRAINERD_DAEMON_SERVER_STATE_H
 #define TRAINERD_DAEMON_SERVER_STATE_H
 
@@ -73,7 +73,8 @@ void server_handle_closed(struct server *server);
 /* connection.c */
 void connection_begin(struct connection *connection);        /* read; its socket is connected */
 void connection_turn(struct connection *connection);         /* look at one request, or at what became of it */
-void connection_refuse(struct connection *connection, const json_t *request, enum status status); /* tell why, and close */
+void connection_refuse(struct connection *connection, const json_t *request,
+                       enum status status);                  /* tell why, and close */
 void connection_close(struct connection *connection);        /* after what waits has left */
 void connection_abort(struct connection *connection);        /* now */
 void connection_answer(struct connection *connection, json_t *answer); /* as connection_send, for any state */

@@ -1,4 +1,5 @@
-/* A job in full: its record, what it was submitted with, its history, its last epoch and its result; and its processes. */
+/* A job in full: its record, what it was submitted with, its history, its last epoch and its result; and its
+ * processes. */
 #include "protocol/memory.h"
 #include "trainerd/daemon/answer.h"
 #include "trainerd/daemon/job_json.h"

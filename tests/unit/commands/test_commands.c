@@ -1,156 +1,23 @@
 /* Requests as a client meets them: what each does, what it refuses, whose jobs it shows. */
-#include "tests/support/client.h"
 #include "tests/support/folder.h"
-#include "tests/support/patience.h"
-#include "tests/unit/commands/fake_supervisor.h"
-#include "trainerd/daemon/commands.h"
+#include "tests/unit/commands/talk.h"
 #include "trainerd/daemon/requests.h"
 
 #include <criterion/criterion.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define JOB "[dataset]\\ngenerator = \\\"karate\\\"\\n"
-#define SUBMIT(more) "{\"v\":1,\"id\":1,\"cmd\":\"submit\",\"folder\":\"/tmp\",\"config\":\"" JOB "\"" more "}"
-#define STRANGER 65534 /* a user who is neither root nor us */
-
-static struct server *server;
-static struct commands *commands;
-static struct jobs *jobs;
-static struct supervisor supervisor;
-static struct client client;
-
-static void make_all(void)
-{
-    folder_make();
-    cr_assert_eq(chmod(folder, 0755), 0);
-    cr_assert_eq(uv_loop_init(&loop), 0);
-    cr_assert_eq(mkdir(folder_path("state"), 0700), 0);
-    cr_assert_eq(jobs_open(folder_path("state"), &jobs), STATUS_OK, "%s", status_reason());
-    supervisor.jobs = jobs;
-    cr_assert_eq(commands_open(&loop, jobs, &supervisor, 3, &commands), STATUS_OK);
-    char address[128];
-    snprintf(address, sizeof address, "unix:%s/socket", folder);
-    struct server_options options = {address, NULL, 100, 50, 1u << 21, 1u << 23, 100, 100};
-    struct server_handler handler = commands_handler(commands);
-    cr_assert_eq(server_open(&loop, &options, &handler, &server), STATUS_OK, "%s", status_reason());
-    client_open(&client, server_address(server));
-}
-
-static void remove_all(void)
-{
-    client_close(&client);
-    server_close(server);
-    commands_close(commands);
-    uv_run(&loop, UV_RUN_DEFAULT);
-    cr_assert_eq(uv_loop_close(&loop), 0);
-    jobs_close(jobs);
-    folder_remove();
-}
-
-TestSuite(commands, .init = make_all, .fini = remove_all, .timeout = 120);
-
-/* --- asking --- */
-
-static json_t *answer_of(struct client *from)
-{
-    const char *line = client_line(from);
-    json_t *answer = line == NULL ? NULL : json_loads(line, 0, NULL);
-    cr_assert_not_null(answer, "%s", line != NULL ? line : "no answer");
-    return answer;
-}
-
-static json_t *ask_by(struct client *from, const char *request)
-{
-    client_send(from, request);
-    client_send(from, "\n");
-    return answer_of(from);
-}
-
-static json_t *ask(const char *request)
-{
-    return ask_by(&client, request);
-}
-
-static void expect_failure(json_t *answer, int exit_code, const char *part)
-{
-    const char *error = json_string_value(json_object_get(answer, "error"));
-    cr_assert(json_is_false(json_object_get(answer, "ok")), "%s", json_dumps(answer, 0));
-    cr_assert(error != NULL && strstr(error, part) != NULL, "'%s' is not in: %s", part, error != NULL ? error : "-");
-    cr_assert_eq(json_integer_value(json_object_get(answer, "exit_code")), exit_code);
-    json_decref(answer);
-}
-
-static int64_t number(const json_t *object, const char *key)
-{
-    return json_integer_value(json_object_get(object, key));
-}
-
-static const char *text(const json_t *object, const char *key)
-{
-    const char *value = json_string_value(json_object_get(object, key));
-    return value != NULL ? value : "";
-}
-
-static void expect_ok(json_t *answer)
-{
-    cr_assert(json_is_true(json_object_get(answer, "ok")), "%s", text(answer, "error"));
-}
-
-static int64_t submit(const char *request)
-{
-    json_t *answer = ask(request);
-    expect_ok(answer);
-    int64_t id = number(answer, "job");
-    json_decref(answer);
-    return id;
-}
-
-/* A client of another user: who it is, is decided when it connects. False when we cannot be another. */
-static bool stranger_open(struct client *stranger)
-{
-    if (geteuid() != 0) {
-        return false;
-    }
-    cr_assert_eq(seteuid(STRANGER), 0);
-    client_open(stranger, server_address(server));
-    cr_assert_eq(seteuid(0), 0);
-    return true;
-}
-
-/* Let a job go to a state. */
-static void job_become(int64_t id, enum job_state state)
-{
-    struct job_record record = *jobs_get(jobs, id);
-    record.state = state;
-    record.reason = JOB_REASON_NONE;
-    record.attempt = 1;
-    record.pid = state == JOB_STATE_RUNNING ? 4711 : 0;
-    cr_assert_eq(jobs_change(jobs, &record), STATUS_OK, "%s", status_reason());
-}
-
-/* The job's folder, and a file in it, appended to. */
-static void job_write(int64_t id, const char *name, const char *words)
-{
-    char path[PATH_MAX + 64];
-    jobs_folder(jobs, id, path);
-    mkdir(path, 0700);
-    strcat(strcat(path, "/"), name);
-    FILE *file = fopen(path, "a");
-    cr_assert_not_null(file, "%s", path);
-    fputs(words, file);
-    fclose(file);
-}
+TestSuite(commands, .init = talk_begin, .fini = talk_end, .timeout = 120);
 
 /* --- submit --- */
 
 Test(commands, a_job_is_kept_before_it_is_acknowledged_and_the_queue_is_looked_at)
 {
-    json_t *answer = ask(SUBMIT(",\"name\":\"first\",\"priority\":5,\"time_limit_s\":60.5,\"set\":[\"train.epochs=7\"]"));
+    json_t *answer = ask(
+        SUBMIT(",\"name\":\"first\",\"priority\":5,\"time_limit_s\":60.5,\"set\":[\"train.epochs=7\"]"));
     expect_ok(answer);
     cr_assert_eq(number(answer, "job"), 1);
     cr_assert_str_eq(text(answer, "name"), "first");
@@ -183,8 +50,10 @@ Test(commands, what_is_wrong_with_a_submission_is_said_and_nothing_is_kept)
 {
     expect_failure(ask("{\"v\":1,\"cmd\":\"submit\",\"folder\":\"/tmp\",\"config\":\"[train]\\nepoch = 3\\n\"}"), 78,
                    "2:1: unknown key 'epoch'");
-    expect_failure(ask("{\"v\":1,\"cmd\":\"submit\",\"folder\":\"/tmp\"}"), 2, "submit needs config: the job file's text");
-    expect_failure(ask("{\"v\":1,\"cmd\":\"submit\",\"folder\":\"tmp\",\"config\":\"\"}"), 2, "'tmp' is not an absolute path");
+    expect_failure(ask("{\"v\":1,\"cmd\":\"submit\",\"folder\":\"/tmp\"}"), 2,
+                   "submit needs config: the job file's text");
+    expect_failure(ask("{\"v\":1,\"cmd\":\"submit\",\"folder\":\"tmp\",\"config\":\"\"}"), 2,
+                   "'tmp' is not an absolute path");
     expect_failure(ask(SUBMIT(",\"set\":[\"train.lr\"]")), 2, "expected section.key=value");
     expect_failure(ask(SUBMIT(",\"set\":\"train.lr=1\"")), 2, "submit: set is not an array of texts");
     expect_failure(ask(SUBMIT(",\"set\":[1]")), 2, "submit: set is not an array of texts");
@@ -261,13 +130,15 @@ Test(commands, another_users_job_shows_name_owner_and_state_and_takes_no_orders)
     cr_assert_null(json_object_get(job, "reason"));
     cr_assert_eq(json_object_size(job), 5);
     json_decref(answer);
-    static const char *const orders[] = {"cancel", "resume", "checkpoint", "logs", "watch", "show", "metrics", "workers"};
+    static const char *const orders[] = {"cancel", "resume", "checkpoint", "logs",
+                                         "watch",  "show",   "metrics",    "workers"};
     for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
         char request[128];
         snprintf(request, sizeof request, "{\"v\":1,\"cmd\":\"%s\",\"job\":1}", orders[i]);
         expect_failure(ask_by(&stranger, request), 2, "job 1 is another user's");
     }
-    expect_failure(ask_by(&stranger, "{\"v\":1,\"cmd\":\"scale\",\"job\":1,\"workers\":2}"), 2, "job 1 is another user's");
+    expect_failure(ask_by(&stranger, "{\"v\":1,\"cmd\":\"scale\",\"job\":1,\"workers\":2}"), 2,
+                   "job 1 is another user's");
     expect_failure(ask_by(&stranger, "{\"v\":1,\"cmd\":\"cancel\",\"job\":\"mine\"}"), 66, "there is no job 'mine'");
     cr_assert_str_eq(supervisor.asked, "");
     json_decref(ask_by(&stranger, SUBMIT(",\"name\":\"theirs\"")));
@@ -295,181 +166,13 @@ Test(commands, orders_reach_the_supervisor_and_its_refusals_the_client)
     }
     json_decref(ask("{\"v\":1,\"cmd\":\"scale\",\"job\":1,\"workers\":4}"));
     cr_assert_str_eq(supervisor.asked, "scale 1 to 4");
-    expect_failure(ask("{\"v\":1,\"cmd\":\"scale\",\"job\":1,\"workers\":0}"), 2, "workers is 0, expected 1 to 65536");
+    expect_failure(ask("{\"v\":1,\"cmd\":\"scale\",\"job\":1,\"workers\":0}"), 2,
+                   "workers is 0, expected 1 to 65536");
     job_become(1, JOB_STATE_CANCELLED);
     expect_failure(ask("{\"v\":1,\"cmd\":\"cancel\",\"job\":1}"), 2, "job 1 has ended");
 }
 
-/* --- streams --- */
-
-static void expect_log(struct client *from, const char *words)
-{
-    json_t *event = answer_of(from);
-    cr_assert_str_eq(text(event, "event"), "log");
-    cr_assert_str_eq(text(event, "text"), words);
-    json_decref(event);
-}
-
-static void expect_end(struct client *from)
-{
-    json_t *event = answer_of(from);
-    cr_assert(json_is_true(json_object_get(event, "end")), "%s", json_dumps(event, 0));
-    cr_assert_eq(number(event, "id"), 9);
-    json_decref(event);
-}
-
-Test(commands, logs_give_what_there_is_and_end)
-{
-    submit(SUBMIT(""));
-    client_send(&client, "{\"v\":1,\"id\":9,\"cmd\":\"logs\",\"job\":1}\n");
-    expect_end(&client);
-    job_write(1, "log", "one\ntwo \xff\xc3\xa4\x1b[31m\nthree");
-    job_write(1, "rank-3.log", "of rank 3\n");
-    client_send(&client, "{\"v\":1,\"id\":9,\"cmd\":\"logs\",\"job\":1}\n");
-    expect_log(&client, "one\ntwo \xef\xbf\xbd\xc3\xa4\x1b[31m\nthree");
-    expect_end(&client);
-    client_send(&client, "{\"v\":1,\"id\":9,\"cmd\":\"logs\",\"job\":1,\"tail\":2}\n");
-    expect_log(&client, "two \xef\xbf\xbd\xc3\xa4\x1b[31m\nthree");
-    expect_end(&client);
-    client_send(&client, "{\"v\":1,\"id\":9,\"cmd\":\"logs\",\"job\":1,\"rank\":3}\n");
-    expect_log(&client, "of rank 3\n");
-    expect_end(&client);
-    expect_failure(ask("{\"v\":1,\"cmd\":\"logs\",\"job\":1,\"rank\":-1}"), 2, "rank is -1, expected 0 to 65535");
-    expect_failure(ask("{\"v\":1,\"cmd\":\"logs\",\"job\":1,\"tail\":-1}"), 2, "tail is -1, expected 0 or more");
-}
-
-Test(commands, a_followed_log_goes_on_in_whole_lines_until_the_job_has_ended)
-{
-    submit(SUBMIT(""));
-    client_send(&client, "{\"v\":1,\"id\":9,\"cmd\":\"logs\",\"job\":1,\"follow\":true}\n");
-    job_become(1, JOB_STATE_PREPARING);
-    job_write(1, "log", "one\n");
-    expect_log(&client, "one\n");
-    job_write(1, "log", "two\nthr");
-    expect_log(&client, "two\n");
-    job_write(1, "log", "ee\n");
-    expect_log(&client, "three\n");
-    job_write(1, "log", "last words");
-    job_become(1, JOB_STATE_FAILED);
-    expect_log(&client, "last words");
-    expect_end(&client);
-}
-
-Test(commands, what_a_user_puts_in_the_way_of_his_log_is_not_read_for_him)
-{
-    char path[PATH_MAX + 16];
-    submit(SUBMIT(""));
-    job_write(1, "events.jsonl", "");
-    jobs_folder(jobs, 1, path);
-    strcat(path, "/log");
-    cr_assert_eq(symlink("/etc/passwd", path), 0);
-    expect_failure(ask("{\"v\":1,\"cmd\":\"logs\",\"job\":1}"), 65, "symbolic links");
-    cr_assert_eq(unlink(path), 0);
-    cr_assert_eq(mkfifo(path, 0600), 0);
-    expect_failure(ask("{\"v\":1,\"cmd\":\"logs\",\"job\":1}"), 65, "it is no plain file");
-    cr_assert_eq(unlink(path), 0);
-    folder_write("other", "somebody else's\n");
-    cr_assert_eq(link(folder_path("other"), path), 0);
-    struct client stranger;
-    if (!stranger_open(&stranger)) {
-        cr_skip_test("needs root");
-    }
-    json_decref(ask_by(&stranger, SUBMIT("")));
-    job_write(2, "events.jsonl", "");
-    char theirs[PATH_MAX + 16];
-    jobs_folder(jobs, 2, theirs);
-    strcat(theirs, "/log");
-    cr_assert_eq(link(path, theirs), 0);
-    expect_failure(ask_by(&stranger, "{\"v\":1,\"cmd\":\"logs\",\"job\":2}"), 65, "it is not the job owner's");
-    client_close(&stranger);
-}
-
-Test(commands, watch_tells_states_at_once_events_as_they_come_and_the_end_last)
-{
-    submit(SUBMIT(""));
-    client_send(&client, "{\"v\":1,\"id\":9,\"cmd\":\"watch\",\"job\":1}\n");
-    json_t *event = answer_of(&client);
-    cr_assert_str_eq(text(event, "event"), "job");
-    cr_assert_str_eq(text(json_object_get(event, "job"), "state"), "QUEUED");
-    json_decref(event);
-    job_write(1, "events.jsonl", "garbage\n{\"event\":\"epoch\",\"id\":\"x\",\"epoch\":1,\"loss\":null}\n[1]\n{\"no\":1}\n");
-    event = answer_of(&client);
-    cr_assert_str_eq(text(event, "event"), "epoch");
-    cr_assert_eq(number(event, "id"), 9, "lines cannot answer for another request");
-    json_decref(event);
-    job_become(1, JOB_STATE_RUNNING - 2);
-    event = answer_of(&client);
-    cr_assert_str_eq(text(json_object_get(event, "job"), "state"), "PREPARING");
-    json_decref(event);
-    job_write(1, "events.jsonl", "{\"event\":\"end\",\"exit_code\":0}\n");
-    job_become(1, JOB_STATE_SUCCEEDED);
-    event = answer_of(&client);
-    cr_assert_str_eq(text(event, "event"), "end");
-    json_decref(event);
-    event = answer_of(&client);
-    cr_assert_str_eq(text(json_object_get(event, "job"), "state"), "SUCCEEDED");
-    json_decref(event);
-    expect_end(&client);
-}
-
-Test(commands, a_follower_that_does_not_read_keeps_nothing_in_memory_and_misses_nothing)
-{
-    submit(SUBMIT(""));
-    static char words[4 << 20];
-    for (size_t i = 0; i + 64 <= sizeof words - 1; i += 64) {
-        sprintf(words + i, "%062zu\n", i);
-        words[i + 63] = '\n';
-        words[i + 62] = '.';
-    }
-    job_write(1, "log", words);
-    client_send(&client, "{\"v\":1,\"id\":9,\"cmd\":\"logs\",\"job\":1}\n");
-    double since_s = now_s();
-    while (now_s() - since_s < 0.3) {
-        turn(since_s);
-    }
-    size_t at = 0;
-    for (;;) {
-        json_t *event = answer_of(&client);
-        if (json_is_true(json_object_get(event, "end"))) {
-            json_decref(event);
-            break;
-        }
-        const char *piece = text(event, "text");
-        cr_assert_leq(strlen(piece), 65536);
-        cr_assert_eq(memcmp(words + at, piece, strlen(piece)), 0, "at %zu", at);
-        at += strlen(piece);
-        json_decref(event);
-    }
-    cr_assert_eq(at, strlen(words));
-}
-
-Test(commands, followers_whose_client_goes_leave_nothing_behind)
-{
-    submit(SUBMIT(""));
-    job_write(1, "log", "one\n");
-    for (int i = 0; i < 20; i++) {
-        struct client other;
-        client_open(&other, server_address(server));
-        client_send(&other, "{\"v\":1,\"id\":9,\"cmd\":\"logs\",\"job\":1,\"follow\":true}\n{\"v\":1,\"cmd\":\"show\",\"job\":1}\n");
-        if (i % 2 == 0) {
-            client_line(&other);
-        }
-        client_close(&other);
-    }
-    job_become(1, JOB_STATE_CANCELLED);
-    json_decref(ask("{\"v\":1,\"cmd\":\"version\"}"));
-}
-
-Test(commands, too_many_streams_on_a_connection_are_refused)
-{
-    submit(SUBMIT(""));
-    for (int i = 0; i < 16; i++) {
-        client_send(&client, "{\"v\":1,\"id\":9,\"cmd\":\"logs\",\"job\":1,\"follow\":true}\n");
-    }
-    expect_failure(ask("{\"v\":1,\"cmd\":\"logs\",\"job\":1,\"follow\":true}"), 2, "16 answers are under way");
-}
-
-/* --- show, metrics, workers --- */
+/* --- show, workers --- */
 
 Test(commands, show_gives_the_submission_history_last_epoch_and_result)
 {
@@ -494,14 +197,10 @@ Test(commands, show_gives_the_submission_history_last_epoch_and_result)
     free(result);
     answer = ask("{\"v\":1,\"cmd\":\"show\",\"job\":1}");
     cr_assert_eq(number(json_object_get(answer, "last"), "epoch"), 1);
-    cr_assert_eq(json_real_value(json_object_get(json_object_get(json_object_get(answer, "result"), "seconds"), "total")), 3.5);
+    cr_assert_eq(
+        json_real_value(json_object_get(json_object_get(json_object_get(answer, "result"), "seconds"), "total")),
+        3.5);
     json_decref(answer);
-    client_send(&client, "{\"v\":1,\"id\":9,\"cmd\":\"metrics\",\"job\":1,\"tail\":1}\n");
-    answer = answer_of(&client);
-    cr_assert_str_eq(text(answer, "event"), "epoch");
-    cr_assert_eq(number(answer, "epoch"), 1);
-    json_decref(answer);
-    expect_end(&client);
 }
 
 Test(commands, workers_are_those_of_the_attempt_that_runs)

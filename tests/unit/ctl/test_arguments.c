@@ -40,7 +40,8 @@ static void expect_refusal(enum status status, const char *part)
 
 Test(arguments, options_may_stand_before_and_behind_the_command_and_its_operands)
 {
-    cr_assert_eq(READ("--to", "unix:x", "submit", "-s", "a=1", "job.toml", "--set=b=2", "-jw"), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(READ("--to", "unix:x", "submit", "-s", "a=1", "job.toml", "--set=b=2", "-jw"), STATUS_OK, "%s",
+                 status_reason());
     cr_assert_eq(arguments.command, CTL_COMMAND_submit);
     cr_assert_str_eq(arguments.value[CTL_OPTION_TO], "unix:x");
     cr_assert_eq(arguments.n_operand, 1);
@@ -81,7 +82,8 @@ Test(arguments, numbers_out_of_range_are_refused)
     cr_assert_eq(READ("logs", "1", "--tail", "5", "-r", "7x"), STATUS_OK);
     cr_assert_eq(ctl_int(&arguments, CTL_OPTION_TAIL, 0, 10, -1, &value), STATUS_OK);
     cr_assert_eq(value, 5);
-    expect_refusal(ctl_int(&arguments, CTL_OPTION_TAIL, 0, 4, -1, &value), "--tail is '5', expected a whole number from 0 to 4");
+    expect_refusal(ctl_int(&arguments, CTL_OPTION_TAIL, 0, 4, -1, &value),
+                   "--tail is '5', expected a whole number from 0 to 4");
     expect_refusal(ctl_int(&arguments, CTL_OPTION_RANK, 0, 10, -1, &value), "--rank is '7x'");
     cr_assert_eq(ctl_int(&arguments, CTL_OPTION_LIMIT, 0, 10, 3, &value), STATUS_OK);
     cr_assert_eq(value, 3);
@@ -176,8 +178,9 @@ Test(reference, bash_completes_commands_options_and_shells, .init = folder_make,
     char *script = written(print_completion);
     folder_write("completion", script);
     free(script);
-    folder_write("try", "try() { COMP_WORDS=(trainctl \"$@\"); COMP_CWORD=$#; _trainctl; echo \"${COMPREPLY[*]}\"; }\n"
-                        "try sub\ntry submit --se\ntry completion f\ntry --json help sc\ntry submit --name x\n");
+    folder_write("try",
+                 "try() { COMP_WORDS=(trainctl \"$@\"); COMP_CWORD=$#; _trainctl; echo \"${COMPREPLY[*]}\"; }\n"
+                 "try sub\ntry submit --se\ntry completion f\ntry --json help sc\ntry submit --name x\n");
     snprintf(command, sizeof command, "bash -c '. %s/completion && . %s/try'", folder, folder);
     FILE *file = popen(command, "r");
     cr_assert_gt(fread(said, 1, sizeof said - 1, file), 0);

@@ -127,8 +127,9 @@ static void open_port(double hello_s)
 }
 
 /* Send a request, made by a format; its answer. The caller owns it. */
-#define ASK(client, ...)                                       \
-    (snprintf(sent, sizeof sent, __VA_ARGS__), strcat(sent, "\n"), client_send(client, sent), answer_read(client_line(client)))
+#define ASK(client, ...)                                                                                             \
+    (snprintf(sent, sizeof sent, __VA_ARGS__), strcat(sent, "\n"), client_send(client, sent),                        \
+     answer_read(client_line(client)))
 static char sent[512];
 
 static json_t *answer_read(const char *line)
@@ -182,7 +183,8 @@ Test(auth, nothing_is_served_before_the_secret_is_proved)
     open_port(100);
     client_open(&client, server_address(server));
     cr_assert_not(is_ok(ASK(&client, "{\"v\":1,\"cmd\":\"status\"}")));
-    cr_assert_not(is_ok(ASK(&client, "{\"v\":1,\"cmd\":\"auth\",\"nonce\":\"%s\",\"proof\":\"%s\"}", NONCE_A, NONCE_B)));
+    cr_assert_not(
+        is_ok(ASK(&client, "{\"v\":1,\"cmd\":\"auth\",\"nonce\":\"%s\",\"proof\":\"%s\"}", NONCE_A, NONCE_B)));
     cr_assert_null(client_line(&client));
     client_close(&client);
     char line[2002];
@@ -206,7 +208,8 @@ Test(auth, a_proof_that_was_heard_is_refused_the_second_time)
     client_open(&second, server_address(server));
     greet(&second, NONCE_B, fresh, unused);
     cr_assert_str_neq(fresh, nonce);
-    cr_assert_not(is_ok(ASK(&second, "{\"v\":1,\"cmd\":\"auth\",\"nonce\":\"%s\",\"proof\":\"%s\"}", NONCE_B, proof)));
+    cr_assert_not(
+        is_ok(ASK(&second, "{\"v\":1,\"cmd\":\"auth\",\"nonce\":\"%s\",\"proof\":\"%s\"}", NONCE_B, proof)));
     cr_assert_null(client_line(&second));
     client_close(&first);
     client_close(&second);

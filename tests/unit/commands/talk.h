@@ -1,0 +1,48 @@
+/* A client's talk with commands that stand on real jobs, a real server and a supervisor without processes.
+ *
+ * TestSuite(x, .init = talk_begin, .fini = talk_end). What fails here ends the test.
+ */
+#ifndef TESTS_UNIT_COMMANDS_TALK_H
+#define TESTS_UNIT_COMMANDS_TALK_H
+
+#include "tests/support/client.h"
+#include "tests/unit/commands/fake_supervisor.h"
+#include "trainerd/daemon/commands.h"
+
+#define JOB "[dataset]\\ngenerator = \\\"karate\\\"\\n"
+#define SUBMIT(more) "{\"v\":1,\"id\":1,\"cmd\":\"submit\",\"folder\":\"/tmp\",\"config\":\"" JOB "\"" more "}"
+#define STRANGER 65534 /* a user who is neither root nor us */
+
+extern struct server *server;
+extern struct jobs *jobs;
+extern struct supervisor supervisor;
+extern struct client client;
+
+void talk_begin(void);
+void talk_end(void);
+
+/* The next line / a request and its answer. owns  the caller has the reference */
+json_t *answer_of(struct client *from);
+json_t *ask_by(struct client *from, const char *request);
+json_t *ask(const char *request);
+
+/* A refusal with this exit code, and these words in its reason; takes the reference. */
+void expect_failure(json_t *answer, int exit_code, const char *part);
+void expect_ok(json_t *answer);
+
+int64_t number(const json_t *object, const char *key);
+const char *text(const json_t *object, const char *key);
+
+/* Submit; the job's number. */
+int64_t submit(const char *request);
+
+/* A client of another user: who it is, is decided when it connects. False when we cannot be another. */
+bool stranger_open(struct client *stranger);
+
+/* Let a job go to a state. */
+void job_become(int64_t id, enum job_state state);
+
+/* The job's folder, and a file in it, appended to. */
+void job_write(int64_t id, const char *name, const char *words);
+
+#endif
