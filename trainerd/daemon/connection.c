@@ -138,12 +138,17 @@ bool connection_send(struct connection *connection, json_t *object)
     return connection->state < CONNECTION_STATE_CLOSING && !connection->is_doomed;
 }
 
+static void lines_release(struct connection *connection)
+{
+    connection->server->n_room -= connection->frames.n_room;
+    frame_reader_release(&connection->frames);
+}
+
 static void closed(uv_handle_t *handle)
 {
     struct connection *connection = handle->data;
     struct server *server = connection->server;
-    server->n_room -= connection->frames.n_room;
-    frame_reader_release(&connection->frames);
+    lines_release(connection);
     free(connection);
     server_handle_closed(server);
 }
@@ -187,6 +192,7 @@ void connection_close(struct connection *connection)
     }
     connection->state = CONNECTION_STATE_CLOSING;
     connection->closing_ms = uv_now(server->loop);
+    lines_release(connection);
     if (connection->is_announced && !server->is_closing && server->handler.closed != NULL) {
         server->handler.closed(server->handler.context, connection);
     }
@@ -204,7 +210,7 @@ void connection_close(struct connection *connection)
 
 void connection_refuse(struct connection *connection, const json_t *request, enum status status)
 {
-    log_info("a client of user %u is refused: %s", (unsigned)connection->uid, status_reason());
+    log_debug("a client of user %u is refused: %s", (unsigned)connection->uid, status_reason());
     connection_answer(connection, answer_failure(request, status));
     connection_close(connection);
 }

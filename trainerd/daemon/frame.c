@@ -15,7 +15,7 @@ void frame_reader_init(struct frame_reader *reader, size_t n_most)
 void frame_reader_release(struct frame_reader *reader)
 {
     free(reader->bytes);
-    reader->bytes = NULL;
+    *reader = (struct frame_reader){.n_most = reader->n_most};
 }
 
 /* An idle connection keeps no memory for lines. */
@@ -23,8 +23,7 @@ static void tidy(struct frame_reader *reader)
 {
     size_t n = reader->to - reader->from;
     if (n == 0) {
-        free(reader->bytes);
-        *reader = (struct frame_reader){.n_most = reader->n_most};
+        frame_reader_release(reader);
     } else if (reader->from > 0) {
         memmove(reader->bytes, reader->bytes + reader->from, n);
         reader->from = 0;
@@ -59,7 +58,7 @@ void frame_reader_fill(struct frame_reader *reader, size_t n)
 enum status frame_reader_next(struct frame_reader *reader, const char **line_out, size_t *n_out, bool *whole_out)
 {
     size_t n = reader->to - reader->from;
-    char *begin = reader->bytes + reader->from;
+    char *begin = n > 0 ? reader->bytes + reader->from : NULL;
     char *end = n > reader->n_scanned ? memchr(begin + reader->n_scanned, '\n', n - reader->n_scanned) : NULL;
     *whole_out = end != NULL;
     size_t n_line = end != NULL ? (size_t)(end - begin) : n;
