@@ -69,7 +69,8 @@ static void tell(void *context, const struct job_record *record)
 static enum status obey(struct inside *inside, struct request *request, int64_t *id_out)
 {
     int64_t existing;
-    const struct store_submission submission = {.submission_id = "", .config = request->config, .folder = request->folder};
+    const struct store_submission submission = {
+        .submission_id = "", .config = request->config, .folder = request->folder};
     enum status status;
     *id_out = request->id;
     switch (request->what) {
@@ -229,8 +230,12 @@ enum status daemon_try_submit(const struct daemon_job *job, int64_t *id_out)
 {
     uid_t uid = job->uid != 0 ? job->uid : geteuid();
     gid_t gid = job->uid != 0 ? (gid_t)job->uid : getegid();
-    struct request request = {.what = 'S', .record = {.uid = uid, .gid = gid, .priority = job->priority,
-                                                      .max_restarts = job->max_restarts, .time_limit_s = job->time_limit_s}};
+    struct request request = {.what = 'S',
+                              .record = {.uid = uid,
+                                         .gid = gid,
+                                         .priority = job->priority,
+                                         .max_restarts = job->max_restarts,
+                                         .time_limit_s = job->time_limit_s}};
     snprintf(request.folder, sizeof request.folder, "%s", folder);
     snprintf(request.config, sizeof request.config,
              "[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n%s", job->lines);
@@ -271,13 +276,13 @@ bool daemon_listen(int wait_ms)
     return any;
 }
 
-#define AWAIT(id, condition, what)                                                                                     \
-    do {                                                                                                               \
-        while (!(condition)) {                                                                                         \
-            cr_assert(daemon_hear(), "job %lld %s: it is %s, %s, attempt %d, %s", (long long)(id), what,               \
-                      job_state_name(known[id].state), job_reason_name(known[id].reason), (int)known[id].attempt,      \
-                      known[id].reason_text);                                                                          \
-        }                                                                                                              \
+#define AWAIT(id, condition, what)                                                                                   \
+    do {                                                                                                             \
+        while (!(condition)) {                                                                                       \
+            cr_assert(daemon_hear(), "job %lld %s: it is %s, %s, attempt %d, %s", (long long)(id), what,             \
+                      job_state_name(known[id].state), job_reason_name(known[id].reason), (int)known[id].attempt,    \
+                      known[id].reason_text);                                                                        \
+        }                                                                                                            \
     } while (0)
 
 void daemon_await(int64_t id, enum job_state state)
@@ -312,7 +317,8 @@ static bool look_at(pid_t pid, pid_t *parent_out, char name_out[64])
     text[n] = '\0';
     char *open = strchr(text, '('), *close = strrchr(text, ')'), state;
     int parent;
-    if (open == NULL || close == NULL || sscanf(close + 1, " %c %d", &state, &parent) != 2 || state == 'Z' || state == 'X') {
+    if (open == NULL || close == NULL || sscanf(close + 1, " %c %d", &state, &parent) != 2 || state == 'Z' ||
+        state == 'X') {
         return false;
     }
     *parent_out = parent;
@@ -325,7 +331,8 @@ bool daemon_kill_coordinator(int64_t id)
     pid_t parent;
     char name[64];
     pid_t pid = known[id].pid;
-    return pid > 0 && look_at(pid, &parent, name) && strncmp(name, "trainer-coord", 13) == 0 && kill(pid, SIGKILL) == 0;
+    return pid > 0 && look_at(pid, &parent, name) && strncmp(name, "trainer-coord", 13) == 0 &&
+           kill(pid, SIGKILL) == 0;
 }
 
 bool daemon_kill_worker(int64_t id, int which)
@@ -353,7 +360,8 @@ int daemon_n_coordinator(int64_t id)
         pid_t parent, pid = isdigit((unsigned char)one->d_name[0]) ? atoi(one->d_name) : 0;
         char name[64], path[64], text[4096] = "";
         /* Leaders of their session: what a coordinator has forked looks like it until it is a worker. */
-        if (pid == 0 || !look_at(pid, &parent, name) || strncmp(name, "trainer-coord", 13) != 0 || getsid(pid) != pid) {
+        if (pid == 0 || !look_at(pid, &parent, name) || strncmp(name, "trainer-coord", 13) != 0 ||
+            getsid(pid) != pid) {
             continue;
         }
         snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);

@@ -1,4 +1,5 @@
-/* A daemon's inside, without its sockets, as a process that a test can kill: jobs and supervisor on a loop, driven through a pipe.
+/* A daemon's inside, without its sockets, as a process that a test can kill: jobs and supervisor on a loop, driven
+ * through a pipe.
  *
  * The test hears of every change of a job and keeps the newest of each. What fails here ends the test.
  */
@@ -11,7 +12,8 @@
 
 extern struct supervisor_options daemon_options; /* to be changed before the start */
 
-/* Called with each thing heard of a job, the daemon's first word after a start included. before: what was known. NULL: none */
+/* Called with each thing heard of a job, the daemon's first word after a start included. before: what was known.
+ * NULL: none */
 extern void (*daemon_heard)(const struct job_record *before, const struct job_record *after);
 
 /* Start it on folder/state / kill it outright / end it orderly. A daemon that runs ends with the test. */
@@ -38,7 +40,8 @@ extern char daemon_reason[512];
 
 /* What is known of a job. Borrowed. */
 const struct job_record *daemon_job(int64_t id);
-/* Wait until its state is this one / it has ended, then say its state / it has done so many epochs in this attempt or a later. */
+/* Wait until its state is this one / it has ended, then say its state / it has done so many epochs in this attempt or
+ * a later. */
 void daemon_await(int64_t id, enum job_state state);
 enum job_state daemon_await_end(int64_t id);
 void daemon_await_epoch(int64_t id, int32_t attempt, int64_t epoch);

@@ -1,8 +1,8 @@
 /* Random sequences of what owners and fate do to jobs, held against a small model of what may become of each.
  *
- * The model knows of a job whether it was asked to end, how many of its processes were killed and whether the disk was full: from
- * that follows which ends are allowed, which answers a request may get, and which changes may be heard of. TEST_SEED gives one seed
- * instead of the kept ones; TEST_THOROUGH makes 1000 steps.
+ * The model knows of a job whether it was asked to end, how many of its processes were killed and whether the disk
+ * was full: from that follows which ends are allowed, which answers a request may get, and which changes may be heard
+ * of. TEST_SEED gives one seed instead of the kept ones; TEST_THOROUGH makes 1000 steps.
  */
 #include "protocol/random.h"
 #include "tests/support/folder.h"
@@ -79,7 +79,8 @@ static void heard(const struct job_record *before, const struct job_record *afte
         return;
     }
     long long id = (long long)after->id;
-    HOLDS(after->attempt >= before->attempt, "job %lld: attempt %d after %d", id, (int)after->attempt, (int)before->attempt);
+    HOLDS(after->attempt >= before->attempt, "job %lld: attempt %d after %d", id, (int)after->attempt,
+          (int)before->attempt);
     HOLDS(is_open(before) || after->state == before->state || fate->resumed, "job %lld: %s after %s", id,
           job_state_name(after->state), job_state_name(before->state));
     HOLDS(after->n_restart <= N_RESTART_MOST, "job %lld: %d restarts", id, (int)after->n_restart);
@@ -127,19 +128,20 @@ static void disk_free(void)
 
 /* --- what is done --- */
 
-/* Ask, and look at the answer: a request is good when the job was in a state for it at some time between asking and hearing. */
+/* Ask, and look at the answer: a request is good when the job was in a state for it at some time between asking and
+ * hearing. */
 static enum status ask(char what, int64_t id, int32_t n, unsigned states_for_it)
 {
     struct fate *fate = &fates[id];
     fate->seen = 1u << daemon_job(id)->state;
     enum status status = daemon_command(what, id, n);
     bool refused_for_its_state = status == STATUS_USAGE;
-    HOLDS(status == STATUS_OK || refused_for_its_state || (disk_is_full && status == STATUS_IO), "'%c' of job %lld: %s", what,
-          (long long)id, daemon_reason);
+    HOLDS(status == STATUS_OK || refused_for_its_state || (disk_is_full && status == STATUS_IO),
+          "'%c' of job %lld: %s", what, (long long)id, daemon_reason);
     HOLDS(status != STATUS_OK || (fate->seen & states_for_it) != 0, "'%c' of job %lld was taken in state %s", what,
           (long long)id, job_state_name(daemon_job(id)->state));
-    HOLDS(!refused_for_its_state || (fate->seen & ~states_for_it) != 0, "'%c' of job %lld was refused: %s", what, (long long)id,
-          daemon_reason);
+    HOLDS(!refused_for_its_state || (fate->seen & ~states_for_it) != 0, "'%c' of job %lld was refused: %s", what,
+          (long long)id, daemon_reason);
     return status;
 }
 
@@ -156,8 +158,10 @@ static void submit(void)
         return;
     }
     char lines[512];
-    snprintf(lines, sizeof lines, "parts = 3\n[workers]\ncount = %u\nthreads = 1\n[train]\nepochs = 300\ncheckpoint_every = 25\n"
-             "[output]\ndir = \"o%lld\"\n", 1 + draw(3), (long long)n_job + 1);
+    snprintf(lines, sizeof lines,
+             "parts = 3\n[workers]\ncount = %u\nthreads = 1\n[train]\nepochs = 300\ncheckpoint_every = 25\n"
+             "[output]\ndir = \"o%lld\"\n",
+             1 + draw(3), (long long)n_job + 1);
     note("submit", n_job + 1);
     /* What is heard of it before the answer comes counts, too. */
     fates[n_job + 1] = (struct fate){.met_full_disk = disk_is_full};
@@ -194,7 +198,8 @@ static void scale(int64_t id)
     note("scale", id);
     /* A job that is being cancelled may be refused another number, whatever its state. */
     enum status status = daemon_command('s', id, n_worker);
-    HOLDS(status == STATUS_OK || status == STATUS_USAGE || disk_is_full, "scale of job %lld: %s", (long long)id, daemon_reason);
+    HOLDS(status == STATUS_OK || status == STATUS_USAGE || disk_is_full, "scale of job %lld: %s", (long long)id,
+          daemon_reason);
     HOLDS(status == STATUS_OK || disk_is_full || !is_open(daemon_job(id)) || fates[id].cancelled,
           "scale of job %lld: %s", (long long)id, daemon_reason);
 }
@@ -249,7 +254,8 @@ static void expect_end(int64_t id, const char *plain)
     while (is_open(daemon_job(id))) {
         daemon_listen(1000);
         HOLDS(now_s() - since < PATIENCE_S, "job %lld never ends: %s, %s: %s", (long long)id,
-              job_state_name(daemon_job(id)->state), job_reason_name(daemon_job(id)->reason), daemon_job(id)->reason_text);
+              job_state_name(daemon_job(id)->state), job_reason_name(daemon_job(id)->reason),
+              daemon_job(id)->reason_text);
     }
     char name[32];
     snprintf(name, sizeof name, "o%lld", (long long)id);
@@ -292,8 +298,8 @@ static void run_steps(int n_step)
     daemon_heard = NULL;
     daemon_end();
     daemon_expect_nobody();
-    printf("seed %llu, %d steps: %lld jobs, %d succeeded, %d cancelled, %d failed\n", (unsigned long long)seed, n_step,
-           (long long)n_job, n_end[JOB_STATE_SUCCEEDED], n_end[JOB_STATE_CANCELLED], n_end[JOB_STATE_FAILED]);
+    printf("seed %llu, %d steps: %lld jobs, %d succeeded, %d cancelled, %d failed\n", (unsigned long long)seed,
+           n_step, (long long)n_job, n_end[JOB_STATE_SUCCEEDED], n_end[JOB_STATE_CANCELLED], n_end[JOB_STATE_FAILED]);
     if (disk_is_small) {
         cr_assert_eq(umount(folder), 0, "%s", strerror(errno));
     }
@@ -312,8 +318,8 @@ ParameterizedTestParameters(random, whatever_owners_and_fate_do_each_job_ends_as
     return cr_make_param_array(uint64_t, seeds, n);
 }
 
-ParameterizedTest(const uint64_t *one, random, whatever_owners_and_fate_do_each_job_ends_as_it_may_and_with_the_same_bits,
-                  .timeout = 1200)
+ParameterizedTest(const uint64_t *one, random,
+                  whatever_owners_and_fate_do_each_job_ends_as_it_may_and_with_the_same_bits, .timeout = 1200)
 {
     seed = *one;
     run_steps(getenv("TEST_THOROUGH") != NULL ? 1000 : 60);

@@ -1,5 +1,5 @@
-/* One coordinator, from its start or its being found again to its end: its events read into the job's record, its deadlines
- * kept, its end settled. Whatever the disk refuses is tried again until it is kept.
+/* One coordinator, from its start or its being found again to its end: its events read into the job's record, its
+ * deadlines kept, its end settled. Whatever the disk refuses is tried again until it is kept.
  */
 #include "protocol/log.h"
 #include "protocol/memory.h"
@@ -83,8 +83,8 @@ static void on_deadline(uv_timer_t *timer)
         return;
     }
     if (attempt->stopping != JOB_REASON_NONE || attempt->has_end) {
-        log_warn_of(attempt->id, attempt_number(attempt), "its coordinator (pid %d) did not end in time and is killed",
-                    (int)attempt->process.pid);
+        log_warn_of(attempt->id, attempt_number(attempt),
+                    "its coordinator (pid %d) did not end in time and is killed", (int)attempt->process.pid);
         process_kill_session(&attempt->process);
         return;
     }
@@ -166,7 +166,8 @@ static bool take_news(struct attempt *attempt, bool *more_out)
     struct jobs *jobs = attempt->supervisor->jobs;
     const struct job_record *record = jobs_get(jobs, attempt->id);
     struct news news = {.attempt = attempt, .next = *record};
-    enum status status = event_log_read(attempt->events, record->attempt, &news.next.n_event_bytes, more_out, take_event, &news);
+    enum status status =
+        event_log_read(attempt->events, record->attempt, &news.next.n_event_bytes, more_out, take_event, &news);
     if (status != STATUS_OK && status != STATUS_NO_INPUT) { /* the owner's doing: the end alone will be heard of */
         warn(attempt);
     }
@@ -192,7 +193,8 @@ static void last_words(const struct attempt *attempt, char *text, size_t n_room)
 }
 
 /* In its own words when there are any, else by how the process ended. text: room for the sentence */
-static struct ending ending_of(const struct attempt *attempt, const struct job_record *record, char *text, size_t n_room)
+static struct ending ending_of(const struct attempt *attempt, const struct job_record *record, char *text,
+                               size_t n_room)
 {
     struct ending ending = {.stopping = attempt->stopping, .text = text};
     if (attempt->has_end) {
@@ -236,7 +238,8 @@ static void settle(struct attempt *attempt)
         step_later(attempt, SUPERVISOR_RETRY_MS);
         return;
     }
-    log_info_of(next.id, next.attempt, "%s %s %s", job_state_name(next.state), job_reason_name(next.reason), next.reason_text);
+    log_info_of(next.id, next.attempt, "%s %s %s", job_state_name(next.state), job_reason_name(next.reason),
+                next.reason_text);
     attempt_close(attempt);
     supervisor_look(supervisor);
 }
@@ -321,7 +324,8 @@ static void attempt_watch(struct attempt *attempt)
     jobs_folder(supervisor->jobs, attempt->id, folder);
     error = uv_fs_event_start(&attempt->news, on_news, folder, 0);
     if (error != 0) {
-        log_warn_of(attempt->id, attempt_number(attempt), "its events are read at its end only: %s", uv_strerror(error));
+        log_warn_of(attempt->id, attempt_number(attempt), "its events are read at its end only: %s",
+                    uv_strerror(error));
     }
     if (record->time_limit_s > 0.0) {
         double ran_s = record->ran_s + fmax(0.0, supervisor_now_s() - record->attempt_at);
@@ -382,7 +386,8 @@ void attempt_take_up(struct supervisor *supervisor, const struct job_record *rec
 {
     struct attempt *attempt = attempt_add(supervisor, record->id);
     bool lives = process_find(record->pid, record->pid_start, &attempt->process);
-    log_info_of(record->id, record->attempt, "coordinator %d %s", (int)record->pid, lives ? "is found again" : "is gone");
+    log_info_of(record->id, record->attempt, "coordinator %d %s", (int)record->pid,
+                lives ? "is found again" : "is gone");
     if (lives) {
         attempt_watch(attempt);
     }

@@ -22,8 +22,10 @@ static void add(struct command_line *line, size_t *n, const char *format, ...)
     ASSERT(error >= 0);
 }
 
-/* What planning and training have in common. Parts are named, so that another number of workers changes no numbers. */
-static enum status begin(const struct jobs *jobs, const struct job_record *record, struct command_line *out, size_t *n)
+/* What planning and training have in common. Parts are named, so that another number of workers changes none of them.
+ */
+static enum status begin(const struct jobs *jobs, const struct job_record *record, struct command_line *out,
+                         size_t *n)
 {
     struct store_submission submission;
     enum status status = store_submission_get(jobs_store(jobs), record->id, &submission);

@@ -51,9 +51,11 @@ static enum status choose_state(struct daemon_config *config)
     } else if (home != NULL && home[0] == '/') {
         n = snprintf(config->state, sizeof config->state, "%s/.local/state/trainerd", home);
     } else {
-        return status_fail(STATUS_CONFIG, "there is no home folder to keep jobs in; expected daemon.state or --state FOLDER");
+        return status_fail(STATUS_CONFIG,
+                           "there is no home folder to keep jobs in; expected daemon.state or --state FOLDER");
     }
-    return n < (int)sizeof config->state ? STATUS_OK : status_fail(STATUS_CONFIG, "the state folder's path is too long");
+    return n < (int)sizeof config->state ? STATUS_OK
+                                         : status_fail(STATUS_CONFIG, "the state folder's path is too long");
 }
 
 static enum status take_text(const char *text, const char *option, char *out)
@@ -196,7 +198,8 @@ static enum status open_parts(struct daemon *daemon)
     daemon->notify = notify_open(&daemon->loop);
     enum status status = find_tcp_user(config, &serving.tcp_uid, &serving.tcp_gid);
     status = status == STATUS_OK ? jobs_open(config->state, &daemon->jobs) : status;
-    status = status == STATUS_OK ? supervisor_open(&daemon->loop, daemon->jobs, &supervision, &daemon->supervisor) : status;
+    status = status == STATUS_OK ? supervisor_open(&daemon->loop, daemon->jobs, &supervision, &daemon->supervisor)
+                                 : status;
     status = status == STATUS_OK ? commands_open(&daemon->loop, daemon->jobs, daemon->supervisor,
                                                  (int32_t)config->max_restarts, &daemon->commands)
                                  : status;
@@ -205,8 +208,9 @@ static enum status open_parts(struct daemon *daemon)
     }
     const struct server_handler handler = commands_handler(daemon->commands);
     status = server_open(&daemon->loop, &serving, &handler, &daemon->server);
-    return status == STATUS_OK ? monitor_open(&daemon->loop, config->metrics, daemon->jobs, &daemon->room, &daemon->monitor)
-                               : status;
+    return status == STATUS_OK
+               ? monitor_open(&daemon->loop, config->metrics, daemon->jobs, &daemon->room, &daemon->monitor)
+               : status;
 }
 
 static enum status serve(struct daemon *daemon)
@@ -216,9 +220,9 @@ static enum status serve(struct daemon *daemon)
     if (status == STATUS_OK) {
         size_t n;
         jobs_all(daemon->jobs, &n);
-        log_info("listening on %s, state in %s with %zu jobs, %d slots, %d GPUs, %.1f GiB", server_address(daemon->server),
-                 daemon->config.state, n, (int)daemon->room.n_slot, (int)daemon->room.n_gpu,
-                 (double)daemon->room.memory / 0x1p30);
+        log_info("listening on %s, state in %s with %zu jobs, %d slots, %d GPUs, %.1f GiB",
+                 server_address(daemon->server), daemon->config.state, n, (int)daemon->room.n_slot,
+                 (int)daemon->room.n_gpu, (double)daemon->room.memory / 0x1p30);
         notify_ready(daemon->notify, server_address(daemon->server));
     } else {
         stop(daemon);

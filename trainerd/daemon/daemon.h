@@ -16,7 +16,8 @@ struct daemon_options {
 
 /* Serve until TERM or INT. Coordinators go on.
  *
- *   errors  STATUS_CONFIG its configuration; STATUS_CREATE the socket or state folder; STATUS_PEER another daemon serves them
+ *   errors  STATUS_CONFIG its configuration; STATUS_CREATE the socket or state folder; STATUS_PEER another daemon
+ *           serves them
  */
 enum status daemon_run(const struct daemon_options *options);
 

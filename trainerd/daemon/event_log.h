@@ -1,5 +1,5 @@
-/* A job's events.jsonl as its coordinator writes it (trainerd/events.h says what is in it), read line by line from where reading
- * ended before.
+/* A job's events.jsonl as its coordinator writes it (trainerd/events.h says what is in it), read line by line from
+ * where reading ended before.
  *
  * The file is its owner's: it is never followed through a link, and nothing in it is trusted. Knows no jobs.
  */
@@ -34,8 +34,9 @@ struct event {
     bool restartable;
 };
 
-/* Call `each` for every whole line from byte *offset_io on that is an event of this attempt and a kind known here; *offset_io is
- * then where the first line begins that is not whole yet. At most some 1 MiB is read at once: *more_out says that more is there.
+/* Call `each` for every whole line from byte *offset_io on that is an event of this attempt and a kind known here;
+ * *offset_io is then where the first line begins that is not whole yet. At most some 1 MiB is read at once: *more_out
+ * says that more is there.
  *
  *   errors  STATUS_NO_INPUT no such file; STATUS_DATA it is no plain file; STATUS_IO. *offset_io is as before
  */

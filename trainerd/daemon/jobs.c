@@ -37,9 +37,9 @@ static double now_s(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static const struct job_progress no_progress = {.loss = NAN, .train_metric = NAN, .valid_metric = NAN, .test_metric = NAN,
-                                                .epoch_s = NAN, .seconds_left = NAN, .compute_s = NAN, .wait_s = NAN,
-                                                .evaluate_s = NAN, .bytes_sent = NAN, .bytes_received = NAN, .memory = NAN};
+static const struct job_progress no_progress = {
+    .loss = NAN, .train_metric = NAN, .valid_metric = NAN, .test_metric = NAN, .epoch_s = NAN, .seconds_left = NAN,
+    .compute_s = NAN, .wait_s = NAN, .evaluate_s = NAN, .bytes_sent = NAN, .bytes_received = NAN, .memory = NAN};
 
 /* --- the records in memory --- */
 
@@ -293,7 +293,8 @@ static enum status fill_folder(const struct jobs *jobs, const struct job_record 
     store_submission_release(&submission);
     if (status == STATUS_OK && (lchown(path, record->uid, record->gid) != 0 || chmod(path, 0600) != 0 ||
                                 lchown(folder, record->uid, record->gid) != 0)) {
-        status = status_fail(STATUS_CREATE, "cannot give '%s' to user %u: %s", folder, (unsigned)record->uid, strerror(errno));
+        status = status_fail(STATUS_CREATE, "cannot give '%s' to user %u: %s", folder, (unsigned)record->uid,
+                             strerror(errno));
     }
     return status;
 }

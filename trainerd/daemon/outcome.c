@@ -44,7 +44,8 @@ static void queue(struct job_record *record, enum job_reason reason, double next
     record->progress.seconds_left = NAN;
 }
 
-/* Another attempt may end otherwise, and one is left. A bug of ours is tried once more: it may have been the machine. */
+/* Another attempt may end otherwise, and one is left. A bug of ours is tried once more: the machine may be to blame.
+ */
 static bool goes_on(const struct ending *ending, enum job_reason reason, const struct job_record *record)
 {
     bool may = ending->is_lost || (ending->restartable && job_reason_retries(reason));
@@ -52,7 +53,8 @@ static bool goes_on(const struct ending *ending, enum job_reason reason, const s
     return may && record->n_restart < n_most;
 }
 
-void outcome_decide(const struct ending *ending, const struct outcome_rules *rules, double now, struct job_record *record)
+void outcome_decide(const struct ending *ending, const struct outcome_rules *rules, double now,
+                    struct job_record *record)
 {
     const char *saved = record->checkpointed ? "; its checkpoint is there to go on from" : "";
     double ran_s = record->attempt_at > 0.0 && now > record->attempt_at ? now - record->attempt_at : 0.0;

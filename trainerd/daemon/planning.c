@@ -24,7 +24,8 @@
 static int memory_file(const char *name, off_t n)
 {
     int file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (file >= 0 && (ftruncate(file, n) != 0 || fcntl(file, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0)) {
+    if (file >= 0 &&
+        (ftruncate(file, n) != 0 || fcntl(file, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0)) {
         int error = errno;
         close(file);
         file = -1;
@@ -59,7 +60,8 @@ static int64_t memory_of(const struct planning *planning)
 }
 
 /* How a plan that came to nothing ended, in the terms of an attempt's end. */
-static struct ending ending_of(const struct planning *planning, bool was_reaped, int wait_status, char *text, size_t n_room)
+static struct ending ending_of(const struct planning *planning, bool was_reaped, int wait_status, char *text,
+                               size_t n_room)
 {
     struct ending ending = {.status = STATUS_BUG, .text = text};
     size_t n;
@@ -142,7 +144,9 @@ enum status planning_begin(struct supervisor *supervisor, const struct job_recor
 {
     struct command_line line = {0};
     struct planning *planning = memory_alloc(1, sizeof *planning);
-    *planning = (struct planning){.supervisor = supervisor, .id = record->id, .out = memory_file("plan", OUT_MOST_BYTES),
+    *planning = (struct planning){.supervisor = supervisor,
+                                  .id = record->id,
+                                  .out = memory_file("plan", OUT_MOST_BYTES),
                                   .err = memory_file("words", ERR_MOST_BYTES)};
     enum status status = STATUS_OK;
     if (planning->out < 0 || planning->err < 0) {

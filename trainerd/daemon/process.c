@@ -51,7 +51,8 @@ static bool is_personal(const char *setting)
 
 static bool is_service(const char *setting)
 {
-    static const char *const names[] = {"NOTIFY_SOCKET=", "WATCHDOG_", "LISTEN_", "INVOCATION_ID=", "JOURNAL_STREAM="};
+    static const char *const names[] = {"NOTIFY_SOCKET=", "WATCHDOG_", "LISTEN_",
+                                        "INVOCATION_ID=", "JOURNAL_STREAM="};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strncmp(setting, names[i], strlen(names[i])) == 0) {
             return true;
@@ -68,7 +69,8 @@ static char *setting_make(const char *name, const char *value)
     return setting;
 }
 
-/* Ours, less what is personal when it is for somebody else, and with that user's own. Each setting is the caller's to free. */
+/* Ours, less what is personal when it is for somebody else, and with that user's own. Each setting is the caller's to
+ * free. */
 static char **environment_make(const struct passwd *user)
 {
     size_t n = 0, at = 0;
@@ -177,8 +179,9 @@ static void child_run(const struct plan *plan)
         child_fail(plan, "cannot become the owner of", options->argv[0]);
     }
     umask(022);
-    int log = options->log == NULL ? -1
-                                   : open(options->log, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    int log = options->log == NULL
+                  ? -1
+                  : open(options->log, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
     if (options->log != NULL && log < 0) {
         child_fail(plan, "cannot open", options->log);
     }
@@ -214,8 +217,9 @@ static bool process_look(pid_t pid, pid_t *session_out, uint64_t *start_out)
     const char *after = strrchr(text, ')'); /* the name before it may hold anything */
     int session;
     unsigned long long start;
-    if (after == NULL || sscanf(after + 1, " %*c %*d %*d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
-                                &session, &start) != 2) {
+    if (after == NULL ||
+        sscanf(after + 1, " %*c %*d %*d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+               &session, &start) != 2) {
         return false;
     }
     *session_out = session;
@@ -299,7 +303,8 @@ void process_abandon(struct process *process)
 
 bool process_find(pid_t pid, uint64_t start, struct process *out)
 {
-    *out = (struct process){.pid = pid, .start = start, .pidfd = pid > 0 ? pidfd_make(pid) : -1, .gate = -1, .words = -1};
+    *out = (struct process){
+        .pid = pid, .start = start, .pidfd = pid > 0 ? pidfd_make(pid) : -1, .gate = -1, .words = -1};
     pid_t session;
     uint64_t found;
     /* In this order: who began then and is there now was there when the pidfd was opened. */

@@ -1,5 +1,5 @@
-/* Processes that outlive the daemon: started as another user in a session of their own, found again by pid and start time,
- * signalled and watched through a pidfd, so that a pid that is somebody else's by now is never touched.
+/* Processes that outlive the daemon: started as another user in a session of their own, found again by pid and start
+ * time, signalled and watched through a pidfd, so that a pid that is somebody else's by now is never touched.
  *
  * Knows nothing of jobs, and of no loop: a pidfd turns readable when its process ends.
  */
@@ -26,12 +26,13 @@ struct process_options {
     uid_t uid;           /* whose it is: user, groups and environment; changed only when it is not our own */
     gid_t gid;
     const char *folder;  /* where it stands; entered as that user */
-    const char *log;     /* file that its output is added to, opened as that user, never through a link; NULL: `out` and `err` */
+    const char *log;     /* file that its output is added to, opened as that user, never through a link; NULL: to
+                          * `out` and `err` */
     int out, err;
 };
 
-/* Start a process that waits at its gate: what is to be known of it can be kept before it does anything. It ends by itself when
- * we die before process_go.
+/* Start a process that waits at its gate: what is to be known of it can be kept before it does anything. It ends by
+ * itself when we die before process_go.
  *
  *   owns    the caller owns *out: process_release
  *   errors  STATUS_IO no process can be made now

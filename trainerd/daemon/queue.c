@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Jobs that wait with known needs before the queue learns no more of them ahead of time: learning takes cores from those
- * that run. */
+/* Jobs that wait with known needs before the queue learns no more of them ahead of time: learning takes cores from
+ * those that run. */
 #define N_KNOWN_AHEAD 2
 
 struct need {
@@ -50,16 +50,17 @@ static void wait_for(struct queue_decision *out, enum job_reason reason)
 #define MIB (1024.0 * 1024.0)
 
 /* The first thing a job lacks there, in words. */
-static void say_lack(const struct need *need, const struct need *there, const struct need *whole, struct queue_decision *out)
+static void say_lack(const struct need *need, const struct need *there, const struct need *whole,
+                     struct queue_decision *out)
 {
     if (need->n_slot > there->n_slot) {
         wait_for(out, JOB_REASON_WAITING_SLOTS);
-        snprintf(out->text, sizeof out->text, "%" PRId64 " of %" PRId64 " slots are free, it needs %" PRId64, there->n_slot,
-                 whole->n_slot, need->n_slot);
+        snprintf(out->text, sizeof out->text, "%" PRId64 " of %" PRId64 " slots are free, it needs %" PRId64,
+                 there->n_slot, whole->n_slot, need->n_slot);
     } else if (need->n_gpu > there->n_gpu) {
         wait_for(out, JOB_REASON_WAITING_GPUS);
-        snprintf(out->text, sizeof out->text, "%" PRId64 " of %" PRId64 " GPUs are free, it needs %" PRId64, there->n_gpu,
-                 whole->n_gpu, need->n_gpu);
+        snprintf(out->text, sizeof out->text, "%" PRId64 " of %" PRId64 " GPUs are free, it needs %" PRId64,
+                 there->n_gpu, whole->n_gpu, need->n_gpu);
     } else {
         wait_for(out, JOB_REASON_WAITING_MEMORY);
         snprintf(out->text, sizeof out->text, "%.1f of %.1f MiB of memory are free, it needs %.1f MiB",
@@ -72,8 +73,10 @@ static void say_never(const struct need *need, const struct need *whole, struct 
     out->verdict = QUEUE_VERDICT_NEVER;
     out->reason = JOB_REASON_BAD_CONFIG;
     if (need->n_slot > whole->n_slot) {
-        snprintf(out->text, sizeof out->text, "it needs %" PRId64 " slots (workers.count x workers.threads), all there are is %"
-                 PRId64 " (daemon.slots)", need->n_slot, whole->n_slot);
+        snprintf(out->text, sizeof out->text,
+                 "it needs %" PRId64 " slots (workers.count x workers.threads), all there are is %" PRId64
+                 " (daemon.slots)",
+                 need->n_slot, whole->n_slot);
     } else if (need->n_gpu > whole->n_gpu) {
         snprintf(out->text, sizeof out->text, "it needs %" PRId64 " GPUs (workers.count), all there are is %" PRId64
                  " (daemon.gpus)", need->n_gpu, whole->n_gpu);
@@ -129,7 +132,8 @@ static void decide(struct walk *walk, const struct job_record *job, double now, 
     }
     if (fits(&need, &walk->left)) {
         wait_for(out, JOB_REASON_WAITING_TURN);
-        snprintf(out->text, sizeof out->text, "what is free is kept for job %" PRId64 ", which is before it", walk->before);
+        snprintf(out->text, sizeof out->text, "what is free is kept for job %" PRId64 ", which is before it",
+                 walk->before);
     } else {
         say_lack(&need, &walk->left, &walk->whole, out);
     }

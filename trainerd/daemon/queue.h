@@ -1,8 +1,8 @@
 /* Which jobs run next, and why the others wait: a pure function of records and of what the machine offers.
  *
- * Higher priority first, then first come first served. A job starts when it fits beside those that run. Jobs behind one that
- * does not fit may start only when they cannot delay it: none does without knowing how long jobs run, so each resource the first
- * waiting job lacks is kept for it. Knows neither processes nor files.
+ * Higher priority first, then first come first served. A job starts when it fits beside those that run. Jobs behind
+ * one that does not fit may start only when they cannot delay it: none does without knowing how long jobs run, so
+ * each resource the first waiting job lacks is kept for it. Knows neither processes nor files.
  */
 #ifndef TRAINERD_DAEMON_QUEUE_H
 #define TRAINERD_DAEMON_QUEUE_H
@@ -24,9 +24,13 @@ struct queue_decision {
     char text[JOB_REASON_BYTES];
 };
 
-/* Decide for every QUEUED record (the others count as running or are passed over). jobs n, decision n; now: seconds since 1970.
- * NEVER: it needs more than the whole machine has. PLAN: its memory is not known; at most one job at a time is planned.
- * cost  n log n */
+/* Decide for every QUEUED record (the others count as running or are passed over).
+ *
+ *   shapes  jobs n · decision n: NEVER it needs more than the whole machine has; PLAN its memory is not known, and at
+ *           most one job at a time is planned
+ *   units   now in seconds since 1970
+ *   cost    n log n
+ */
 void queue_decide(const struct job_record *const *jobs, size_t n, const struct queue_room *whole, double now,
                   struct queue_decision *decision);
 

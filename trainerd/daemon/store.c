@@ -47,7 +47,8 @@ static enum status run(struct store *store, const char *sql, const char *doing)
 /* Run a prepared statement that gives no rows. */
 static enum status step(struct store *store, sqlite3_stmt *statement, int bound, const char *doing)
 {
-    enum status status = bound == SQLITE_OK && sqlite3_step(statement) == SQLITE_DONE ? STATUS_OK : fail(store, doing);
+    enum status status =
+        bound == SQLITE_OK && sqlite3_step(statement) == SQLITE_DONE ? STATUS_OK : fail(store, doing);
     sqlite3_reset(statement);
     sqlite3_clear_bindings(statement);
     return status;
@@ -65,8 +66,8 @@ static enum status finish(struct store *store, enum status status, const char *d
 
 /* --- opening --- */
 
-/* One daemon per folder. The lock goes with the process, however it ends: unlike flock's, with this process alone, and not with
- * a child that is not yet what it is to become. */
+/* One daemon per folder. The lock goes with the process, however it ends: unlike flock's, with this process alone,
+ * and not with a child that is not yet what it is to become. */
 static enum status lock(struct store *store, const char *folder)
 {
     char path[PATH_MAX];
@@ -79,8 +80,9 @@ static enum status lock(struct store *store, const char *folder)
     }
     const struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     if (fcntl(store->lock, F_SETLK, &whole) != 0) {
-        return errno == EACCES || errno == EAGAIN ? status_fail(STATUS_PEER, "another daemon serves the state folder '%s'", folder)
-                                    : status_fail(STATUS_CREATE, "cannot lock '%s': %s", path, strerror(errno));
+        return errno == EACCES || errno == EAGAIN
+                   ? status_fail(STATUS_PEER, "another daemon serves the state folder '%s'", folder)
+                   : status_fail(STATUS_CREATE, "cannot lock '%s': %s", path, strerror(errno));
     }
     return STATUS_OK;
 }
@@ -103,15 +105,17 @@ static enum status make_tables(struct store *store)
 {
     char row[STORE_ROW_BYTES], sql[SQL_BYTES];
     store_row_print(STORE_ROW_DECLARED, row);
-    snprintf(sql, sizeof sql,
-             "BEGIN IMMEDIATE;"
-             "CREATE TABLE jobs (id INTEGER PRIMARY KEY AUTOINCREMENT, submission_id TEXT, config TEXT, settings BLOB, "
-             "folder TEXT, output TEXT, %s);"
-             "CREATE UNIQUE INDEX by_submission ON jobs (uid, submission_id) WHERE submission_id <> '';"
-             "CREATE TABLE history (job INTEGER, at REAL, state TEXT, reason TEXT, attempt INTEGER, text TEXT);"
-             "CREATE INDEX by_job ON history (job);"
-             "PRAGMA application_id = %d;"
-             "PRAGMA user_version = %d;", row, STORE_APPLICATION, STORE_VERSION);
+    snprintf(
+        sql, sizeof sql,
+        "BEGIN IMMEDIATE;"
+        "CREATE TABLE jobs (id INTEGER PRIMARY KEY AUTOINCREMENT, submission_id TEXT, config TEXT, settings BLOB, "
+        "folder TEXT, output TEXT, %s);"
+        "CREATE UNIQUE INDEX by_submission ON jobs (uid, submission_id) WHERE submission_id <> '';"
+        "CREATE TABLE history (job INTEGER, at REAL, state TEXT, reason TEXT, attempt INTEGER, text TEXT);"
+        "CREATE INDEX by_job ON history (job);"
+        "PRAGMA application_id = %d;"
+        "PRAGMA user_version = %d;",
+        row, STORE_APPLICATION, STORE_VERSION);
     return finish(store, run(store, sql, "make tables"), "make tables");
 }
 
@@ -132,7 +136,8 @@ static enum status check_version(struct store *store)
         return status_fail(STATUS_DATA, "'%s' is another program's SQLite file; expected a job store", store->path);
     }
     if (version != STORE_VERSION) {
-        return status_fail(STATUS_DATA, "'%s' has version %lld, written by another trainerd; expected version %d or older",
+        return status_fail(STATUS_DATA,
+                           "'%s' has version %lld, written by another trainerd; expected version %d or older",
                            store->path, (long long)version, STORE_VERSION);
     }
     return STATUS_OK;
@@ -148,8 +153,8 @@ static enum status check_pages(struct store *store)
     } else {
         const char *said = (const char *)sqlite3_column_text(statement, 0);
         if (said == NULL || strcmp(said, "ok") != 0) {
-            status = status_fail(STATUS_DATA, "'%s' is damaged: %.200s; expected a job store as it was left", store->path,
-                                 said == NULL ? "it says nothing of itself" : said);
+            status = status_fail(STATUS_DATA, "'%s' is damaged: %.200s; expected a job store as it was left",
+                                 store->path, said == NULL ? "it says nothing of itself" : said);
         }
     }
     sqlite3_finalize(statement);
@@ -166,10 +171,12 @@ static enum status prepare(struct store *store)
              "VALUES (?, ?, ?, ?, ?, %s)", names, marks);
     snprintf(sql[UPDATE], SQL_BYTES, "UPDATE jobs SET %s WHERE id = ?", set);
     snprintf(sql[SAME], SQL_BYTES, "SELECT 1 FROM jobs WHERE id = ? AND state = ? AND reason = ? AND attempt = ?");
-    snprintf(sql[HISTORY], SQL_BYTES, "INSERT INTO history (job, at, state, reason, attempt, text) VALUES (?, ?, ?, ?, ?, ?)");
+    snprintf(sql[HISTORY], SQL_BYTES,
+             "INSERT INTO history (job, at, state, reason, attempt, text) VALUES (?, ?, ?, ?, ?, ?)");
     snprintf(sql[FIND], SQL_BYTES, "SELECT id FROM jobs WHERE uid = ? AND submission_id = ?");
     for (int i = 0; i < N_STATEMENT; i++) {
-        if (sqlite3_prepare_v3(store->base, sql[i], -1, SQLITE_PREPARE_PERSISTENT, &store->statement[i], NULL) != SQLITE_OK) {
+        if (sqlite3_prepare_v3(store->base, sql[i], -1, SQLITE_PREPARE_PERSISTENT, &store->statement[i], NULL) !=
+            SQLITE_OK) {
             return fail(store, "find the tables");
         }
     }
@@ -189,8 +196,10 @@ static enum status open_base(struct store *store)
         return status_fail(STATUS_CREATE, "cannot open '%s': %s", store->path, sqlite3_errmsg(store->base));
     }
     /* Exclusive: SQLite then needs no shared mapping, which a full disk would turn into a SIGBUS. */
-    enum status status = run(store, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
-                             "PRAGMA temp_store = MEMORY;", "begin");
+    enum status status = run(store,
+                             "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+                             "PRAGMA temp_store = MEMORY;",
+                             "begin");
     status = status == STATUS_OK ? check_version(store) : status;
     status = status == STATUS_OK ? check_pages(store) : status;
     return status == STATUS_OK ? prepare(store) : status;
@@ -202,7 +211,8 @@ enum status store_open(const char *folder, struct store **out)
     store->lock = -1;
     enum status status = file_folder_make(folder);
     status = status == STATUS_OK ? lock(store, folder) : status;
-    if (status == STATUS_OK && snprintf(store->path, sizeof store->path, "%s/jobs.sqlite", folder) >= (int)sizeof store->path) {
+    if (status == STATUS_OK &&
+        snprintf(store->path, sizeof store->path, "%s/jobs.sqlite", folder) >= (int)sizeof store->path) {
         status = status_fail(STATUS_CREATE, "the state folder's path is too long: '%.64s…'", folder);
     }
     status = status == STATUS_OK ? open_base(store) : status;
@@ -361,7 +371,8 @@ static enum status begin_reading(struct store *store, const char *sql, int64_t i
     return STATUS_OK;
 }
 
-enum status store_each(struct store *store, bool (*each)(void *context, const struct job_record *record), void *context)
+enum status store_each(struct store *store, bool (*each)(void *context, const struct job_record *record),
+                       void *context)
 {
     char names[STORE_ROW_BYTES], sql[SQL_BYTES];
     store_row_print(STORE_ROW_NAMES, names);
@@ -446,8 +457,8 @@ void store_submission_release(struct store_submission *submission)
     *submission = (struct store_submission){0};
 }
 
-enum status store_history(struct store *store, int64_t id, bool (*each)(void *context, const struct store_change *change),
-                          void *context)
+enum status store_history(struct store *store, int64_t id,
+                          bool (*each)(void *context, const struct store_change *change), void *context)
 {
     static const char sql[] = "SELECT at, state, reason, attempt, text FROM history WHERE job = ? ORDER BY rowid";
     sqlite3_stmt *statement = NULL;

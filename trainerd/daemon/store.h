@@ -25,24 +25,26 @@ struct store_submission {
 /* Open FOLDER/jobs.sqlite, or make it (mode 0600); checks it and brings an older version up to date.
  *
  *   owns    the caller owns *out: store_close
- *   errors  STATUS_CREATE, STATUS_IO; STATUS_DATA damaged, or written by a newer version; STATUS_PEER another daemon has it open
+ *   errors  STATUS_CREATE, STATUS_IO; STATUS_DATA damaged, or written by a newer version; STATUS_PEER another daemon
+ *           has it open
  */
 enum status store_open(const char *folder, struct store **out);
 void store_close(struct store *store);
 
-/* Keep a new job; sets record->id. With a submission_id its owner has used before, nothing is kept and *out_existing is that
- * job's id (else 0). errors  STATUS_IO (disk full, …): nothing is kept */
+/* Keep a new job; sets record->id. With a submission_id its owner has used before, nothing is kept and *out_existing
+ * is that job's id (else 0). errors  STATUS_IO (disk full, …): nothing is kept */
 enum status store_insert(struct store *store, struct job_record *record, const struct store_submission *submission,
                          int64_t *existing_out);
 
-/* Keep a changed record, and one line of its history (time, state, reason, attempt) when its state or reason changed. */
+/* Keep a changed record, and one line of its history (time, state, reason, attempt) when one of these changed. */
 enum status store_update(struct store *store, const struct job_record *record);
 
 /* Write to the store, which stays as it was, and wait for the disk. errors  STATUS_IO: no change can be kept now */
 enum status store_probe(struct store *store);
 
 /* Call `each` for every job, ids ascending, until it returns false. */
-enum status store_each(struct store *store, bool (*each)(void *context, const struct job_record *record), void *context);
+enum status store_each(struct store *store, bool (*each)(void *context, const struct job_record *record),
+                       void *context);
 
 /* The submission of a job.
  *
@@ -60,7 +62,7 @@ struct store_change {
     int32_t attempt;
     char text[JOB_REASON_BYTES];
 };
-enum status store_history(struct store *store, int64_t id, bool (*each)(void *context, const struct store_change *change),
-                          void *context);
+enum status store_history(struct store *store, int64_t id,
+                          bool (*each)(void *context, const struct store_change *change), void *context);
 
 #endif

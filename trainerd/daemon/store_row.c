@@ -14,7 +14,8 @@ static const struct column {
     enum kind kind;
     size_t offset, size;
 } columns[] = {
-#define COLUMN(kind, name, field) {name, KIND_##kind, offsetof(struct job_record, field), sizeof((struct job_record *)0)->field},
+#define SIZE_OF(field) sizeof((struct job_record *)0)->field
+#define COLUMN(kind, name, field) {name, KIND_##kind, offsetof(struct job_record, field), SIZE_OF(field)},
     COLUMN(TEXT, "name", name)
     COLUMN(INT, "uid", uid)
     COLUMN(INT, "gid", gid)
@@ -58,6 +59,7 @@ static const struct column {
     COLUMN(REAL, "bytes_received", progress.bytes_received)
     COLUMN(REAL, "memory_measured", progress.memory)
 #undef COLUMN
+#undef SIZE_OF
 };
 enum { N_COLUMN = sizeof columns / sizeof *columns };
 const int store_row_n = N_COLUMN;
@@ -115,7 +117,8 @@ int store_row_bind(sqlite3_stmt *statement, int first, const struct job_record *
             error = sqlite3_bind_text(statement, to, job_state_name(*(const enum job_state *)at), -1, SQLITE_STATIC);
             break;
         case KIND_REASON:
-            error = sqlite3_bind_text(statement, to, job_reason_name(*(const enum job_reason *)at), -1, SQLITE_STATIC);
+            error = sqlite3_bind_text(statement, to, job_reason_name(*(const enum job_reason *)at), -1,
+                                      SQLITE_STATIC);
             break;
         }
     }
@@ -142,8 +145,9 @@ enum status store_row_read(sqlite3_stmt *statement, int first, struct job_record
             int_keep(at, column->size, sqlite3_column_int64(statement, from));
             break;
         case KIND_REAL:
-            *(double *)at = sqlite3_column_type(statement, from) == SQLITE_NULL ? (double)NAN
-                                                                              : sqlite3_column_double(statement, from);
+            *(double *)at = sqlite3_column_type(statement, from) == SQLITE_NULL
+                                ? (double)NAN
+                                : sqlite3_column_double(statement, from);
             break;
         case KIND_STATE:
             known = job_state_find(text, at);
@@ -153,7 +157,8 @@ enum status store_row_read(sqlite3_stmt *statement, int first, struct job_record
             break;
         }
         if (!known) {
-            return status_fail(STATUS_DATA, "its %s is '%.64s', expected the name of a %s", column->name, text, column->name);
+            return status_fail(STATUS_DATA, "its %s is '%.64s', expected the name of a %s", column->name, text,
+                               column->name);
         }
     }
     return STATUS_OK;

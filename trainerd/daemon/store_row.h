@@ -1,4 +1,4 @@
-/* A job's record as a row of the store: one list of columns, from which table, statements, writing and reading come. */
+/* A job's record as a row of the store: one list of columns, from which table and statements come. */
 #ifndef TRAINERD_DAEMON_STORE_ROW_H
 #define TRAINERD_DAEMON_STORE_ROW_H
 
@@ -15,7 +15,8 @@ enum store_row_form { STORE_ROW_DECLARED, STORE_ROW_NAMES, STORE_ROW_MARKS, STOR
 #define STORE_ROW_BYTES 1024
 void store_row_print(enum store_row_form form, char out[STORE_ROW_BYTES]);
 
-/* Give the record to a statement's parameters from number `first` on; its texts are borrowed until the statement is reset. */
+/* Give the record to a statement's parameters from number `first` on; its texts are borrowed until the statement is
+ * reset. */
 int store_row_bind(sqlite3_stmt *statement, int first, const struct job_record *record);
 
 /* Read a record, its id aside, from a row's columns from number `first` on.

@@ -6,7 +6,8 @@
 
 enum status submission_job(const struct store_submission *submission, struct job *out)
 {
-    return job_load_text(submission->config, strlen(submission->config), "job.toml", submission->set, submission->n_set, out);
+    return job_load_text(submission->config, strlen(submission->config), "job.toml", submission->set,
+                         submission->n_set, out);
 }
 
 enum status submission_output(const struct job *job, const char *folder, char *out)
@@ -15,7 +16,8 @@ enum status submission_output(const struct job *job, const char *folder, char *o
     int n = dir[0] == '/'    ? snprintf(out, PATH_MAX, "%s", dir)
             : dir[0] != '\0' ? snprintf(out, PATH_MAX, "%s/%s", folder, dir)
                              : snprintf(out, PATH_MAX, "%s/runs/%s", folder, job->job.name);
-    return n < PATH_MAX ? STATUS_OK : status_fail(STATUS_CONFIG, "the output folder below '%.64s…' has a path too long", folder);
+    return n < PATH_MAX ? STATUS_OK
+                        : status_fail(STATUS_CONFIG, "the output folder below '%.64s…' has a path too long", folder);
 }
 
 void submission_ask(const struct job *job, int32_t n_worker, struct job_record *record)

@@ -9,7 +9,8 @@
 #include "trainerd/daemon/job_record.h"
 #include "trainerd/daemon/store.h"
 
-/* Check the job file with its settings. errors  STATUS_CONFIG "job.toml:LINE:COLUMN: …", STATUS_USAGE a setting that is none */
+/* Check the job file with its settings. errors  STATUS_CONFIG "job.toml:LINE:COLUMN: …", STATUS_USAGE a setting that
+ * is none */
 enum status submission_job(const struct store_submission *submission, struct job *out);
 
 /* Its absolute output folder. out PATH_MAX; errors  STATUS_CONFIG too long */

@@ -47,7 +47,8 @@ void supervisor_look(struct supervisor *supervisor)
     look_after(supervisor, 0.0);
 }
 
-/* It cannot go now: it waits for the disk or for whatever it is, and is tried again; when it can never go, it has failed. */
+/* It cannot go now: it waits for the disk or for whatever it is, and is tried again; when it can never go, it has
+ * failed. */
 static void refuse(struct supervisor *supervisor, const struct job_record *record, enum status status)
 {
     bool may_go_later = status == STATUS_IO || status == STATUS_CREATE;
@@ -79,7 +80,8 @@ static enum status end_never(struct supervisor *supervisor, const struct job_rec
 }
 
 /* Do what was decided for one queued job. false: it is to be tried again. */
-static bool follow(struct supervisor *supervisor, const struct job_record *record, const struct queue_decision *decision)
+static bool follow(struct supervisor *supervisor, const struct job_record *record,
+                   const struct queue_decision *decision)
 {
     enum status status = STATUS_OK;
     switch (decision->verdict) {
@@ -314,7 +316,8 @@ enum status supervisor_scale(struct supervisor *supervisor, int64_t id, int32_t 
     }
     struct attempt *attempt = attempt_of(supervisor, id);
     if (attempt != NULL && attempt->stopping != JOB_REASON_NONE && attempt->stopping != JOB_REASON_RESCALING) {
-        return status_fail(STATUS_USAGE, "job %lld is about to end: %s", (long long)id, job_reason_text(attempt->stopping));
+        return status_fail(STATUS_USAGE, "job %lld is about to end: %s", (long long)id,
+                           job_reason_text(attempt->stopping));
     }
     if (attempt != NULL) {
         /* What runs keeps its room until it has ended; the next attempt asks for its own. */

@@ -1,7 +1,7 @@
 /* What the supervisor's files share: the attempts under way, the plan being made, and who does what.
  *
- * supervisor.c the queue and what owners ask for · attempt.c one coordinator, from its start or its being found to its end
- * · planning.c what a job needs · command_line.c how coordinators are called.
+ * supervisor.c the queue and what owners ask for · attempt.c one coordinator, from its start or its being found to
+ * its end · planning.c what a job needs · command_line.c how coordinators are called.
  */
 #ifndef TRAINERD_DAEMON_SUPERVISOR_STATE_H
 #define TRAINERD_DAEMON_SUPERVISOR_STATE_H
@@ -81,7 +81,7 @@ enum status command_line_plan(const struct jobs *jobs, const struct job_record *
 void command_line_release(struct command_line *line);
 
 /* --- attempt.c --- */
-/* Start the job's next attempt. errors  STATUS_IO, STATUS_CREATE: it may go another time; others: it cannot go at all */
+/* Start the job's next attempt. errors  STATUS_IO, STATUS_CREATE: it may go another time; others: it cannot go */
 enum status attempt_begin(struct supervisor *supervisor, const struct job_record *record);
 /* Go on with an attempt that an earlier daemon began. */
 void attempt_take_up(struct supervisor *supervisor, const struct job_record *record);

@@ -26,8 +26,9 @@ Test(daemon_config, what_is_not_given_has_its_default)
 
 Test(daemon_config, every_kind_of_value_is_read)
 {
-    cr_assert_eq(load("[daemon]\nlisten = \"unix:/run/x\"\nslots = 7\nmemory = \"20GiB\"\nkill_s = 5\nmax_frame = 4096\n"),
-                 STATUS_OK, "%s", status_reason());
+    cr_assert_eq(
+        load("[daemon]\nlisten = \"unix:/run/x\"\nslots = 7\nmemory = \"20GiB\"\nkill_s = 5\nmax_frame = 4096\n"),
+        STATUS_OK, "%s", status_reason());
     cr_assert_str_eq(config.listen, "unix:/run/x");
     cr_assert_eq(config.slots, 7);
     cr_assert_eq(config.memory, INT64_C(20) << 30);
@@ -94,7 +95,8 @@ Test(daemon_config, a_mistake_is_named_with_its_place_and_what_was_expected)
 Test(daemon_config, a_bad_setting_is_named)
 {
     static const char *const settings[] = {"slots", "slot=1", "slots=x", "slots=1\nkill_s=1"};
-    static const char *const words[] = {"--set slots: expected key=value", "did you mean 'slots'?", "daemon.slots", "daemon.slots"};
+    static const char *const words[] = {"--set slots: expected key=value", "did you mean 'slots'?", "daemon.slots",
+                                        "daemon.slots"};
     folder_write("trainerd.toml", "");
     for (int i = 0; i < 4; i++) {
         enum status status = daemon_config_load(folder_path("trainerd.toml"), &settings[i], 1, &config);

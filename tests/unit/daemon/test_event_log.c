@@ -41,7 +41,8 @@ Test(event_log, every_kind_is_read_with_its_numbers)
                       "\"test_metric\":0.25,\"epoch_s\":0.01,\"seconds_left\":7,\"compute_s\":0.006,\"wait_s\":0.004,"
                       "\"evaluate_s\":0.002,\"bytes_sent\":100,\"bytes_received\":200,\"memory\":4000")
                  LINE("\"checkpoint\",\"epoch\":3,\"path\":\"x\"")
-                 LINE("\"end\",\"exit_code\":69,\"status\":\"PEER\",\"reason\":\"worker 1 was lost\",\"restartable\":true"));
+                 LINE("\"end\",\"exit_code\":69,\"status\":\"PEER\",\"reason\":\"worker 1 was lost\","
+                      "\"restartable\":true"));
     read_from(0);
     cr_assert_eq(n_got, 5);
     cr_assert(got[0].kind == EVENT_KIND_STATE && got[0].state == JOB_STATE_STARTING);
@@ -97,8 +98,9 @@ Test(event_log, lines_of_other_attempts_and_garbage_are_passed_over)
                  "{\"event\":\"end\",\"exit_code\":0}\n"
                  "\n[]\nnull\n42\n\"end\"\n{}\n\xff\xfe\n{\"attempt\":2}\n"
                  "{\"attempt\":\"2\",\"event\":\"end\",\"exit_code\":0}\n"
-                 LINE("\"surprise\"") LINE("7") LINE("\"state\",\"state\":\"SUCCEEDED\"") LINE("\"state\",\"state\":\"QUEUED\"")
-                 LINE("\"state\",\"state\":3") LINE("\"end\",\"exit_code\":256") LINE("\"end\",\"exit_code\":\"0\"")
+                 LINE("\"surprise\"") LINE("7") LINE("\"state\",\"state\":\"SUCCEEDED\"")
+                 LINE("\"state\",\"state\":\"QUEUED\"") LINE("\"state\",\"state\":3") LINE("\"end\",\"exit_code\":256")
+                 LINE("\"end\",\"exit_code\":\"0\"")
                  LINE("\"end\"") LINE("\"plan\",\"memory\":-5") LINE("\"epoch\",\"epoch\":11,\"epochs\":10")
                  LINE("\"checkpoint\",\"epoch\":-1"));
     struct stat about;
@@ -142,7 +144,8 @@ Test(event_log, what_is_no_plain_file_is_refused_and_links_are_not_followed)
     cr_assert_eq(event_log_read(path, 2, &at, &more, keep, NULL), STATUS_NO_INPUT);
     cr_assert_eq(mkfifo(path, 0600), 0);
     cr_assert_eq(event_log_read(path, 2, &at, &more, keep, NULL), STATUS_DATA);
-    cr_assert(strstr(status_reason(), "events.jsonl") && strstr(status_reason(), "no plain file"), "%s", status_reason());
+    cr_assert(strstr(status_reason(), "events.jsonl") && strstr(status_reason(), "no plain file"), "%s",
+              status_reason());
     cr_assert_eq(unlink(path), 0);
     folder_write("target", LINE("\"checkpoint\",\"epoch\":1"));
     cr_assert_eq(symlink("target", path), 0);

@@ -22,7 +22,8 @@ Test(job_record, every_state_and_reason_is_found_by_its_name)
 
 Test(job_record, three_states_are_ends)
 {
-    cr_assert(job_state_ended(JOB_STATE_SUCCEEDED) && job_state_ended(JOB_STATE_FAILED) && job_state_ended(JOB_STATE_CANCELLED));
+    cr_assert(job_state_ended(JOB_STATE_SUCCEEDED) && job_state_ended(JOB_STATE_FAILED) &&
+              job_state_ended(JOB_STATE_CANCELLED));
     cr_assert_not(job_state_ended(JOB_STATE_QUEUED) || job_state_ended(JOB_STATE_PREPARING) ||
                   job_state_ended(JOB_STATE_STARTING) || job_state_ended(JOB_STATE_RUNNING));
 }

@@ -9,8 +9,15 @@ static struct job_record job;
 
 static void running(void)
 {
-    job = (struct job_record){.id = 1, .state = JOB_STATE_RUNNING, .pid = 77, .pid_start = 5, .attempt = 1, .attempt_at = 100.0,
-                              .max_restarts = 3, .exit_code = -1, .n_worker = 2};
+    job = (struct job_record){.id = 1,
+                              .state = JOB_STATE_RUNNING,
+                              .pid = 77,
+                              .pid_start = 5,
+                              .attempt = 1,
+                              .attempt_at = 100.0,
+                              .max_restarts = 3,
+                              .exit_code = -1,
+                              .n_worker = 2};
 }
 
 TestSuite(outcome, .init = running);
@@ -67,7 +74,8 @@ Test(outcome, a_job_that_loses_a_worker_again_goes_on_with_one_less)
         end_with(STATUS_PEER, true, "worker 1 was killed");
         EXPECT(QUEUED, BACKING_OFF, -1);
         cr_assert_eq(job.n_worker, n_worker[i], "%d after loss %d", (int)job.n_worker, i + 1);
-        cr_assert_eq(strstr(job.reason_text, "with one worker less") != NULL, i == 1 || i == 2, "%s", job.reason_text);
+        cr_assert_eq(strstr(job.reason_text, "with one worker less") != NULL, i == 1 || i == 2, "%s",
+                     job.reason_text);
     }
     running();
     job.n_restart = 2;
@@ -155,16 +163,16 @@ Test(outcome, a_time_limit_fails_the_job_with_both_times)
 {
     job.time_limit_s = 30.0;
     job.ran_s = 20.5;
-    outcome_decide(&(struct ending){.status = STATUS_INTERRUPTED, .stopping = JOB_REASON_TIME_LIMIT, .text = ""}, &rules, 110.0,
-                   &job);
+    outcome_decide(&(struct ending){.status = STATUS_INTERRUPTED, .stopping = JOB_REASON_TIME_LIMIT, .text = ""},
+                   &rules, 110.0, &job);
     EXPECT(FAILED, TIME_LIMIT, 75);
     cr_assert_not_null(strstr(job.reason_text, "ran for 30.5 s, its limit is 30 s"), "%s", job.reason_text);
 }
 
 Test(outcome, a_job_that_is_scaled_goes_on_at_once_and_no_restart_is_counted)
 {
-    outcome_decide(&(struct ending){.status = STATUS_INTERRUPTED, .stopping = JOB_REASON_RESCALING, .text = ""}, &rules, 110.0,
-                   &job);
+    outcome_decide(&(struct ending){.status = STATUS_INTERRUPTED, .stopping = JOB_REASON_RESCALING, .text = ""},
+                   &rules, 110.0, &job);
     EXPECT(QUEUED, RESCALING, -1);
     cr_assert_eq(job.next_attempt_at, 0.0);
     cr_assert_eq(job.n_restart, 0);
