@@ -261,16 +261,16 @@ Test(supervisor, two_jobs_that_do_not_fit_beside_each_other_run_one_after_the_ot
 
 Test(supervisor, a_queued_job_is_cancelled_where_it_stands_and_one_that_never_fits_is_refused)
 {
-    daemon_options.room.n_slot = 2;
+    daemon_options.room = (struct queue_room){.n_slot = 2, .memory = 1 << 20};
     daemon_start();
     int64_t first = submit(TWO_WORKERS ENDLESS);
     daemon_await(first, JOB_STATE_RUNNING);
     int64_t second = submit(TWO_WORKERS ENDLESS "[output]\ndir = \"b\"\n");
     cr_assert_eq(daemon_command('c', second, 0), STATUS_OK);
     cr_assert_eq(daemon_job(second)->state, JOB_STATE_CANCELLED);
-    int64_t third = submit("[workers]\ncount = 3\n[output]\ndir = \"c\"\n");
-    expect_end(third, JOB_STATE_FAILED, JOB_REASON_BAD_CONFIG, 78);
-    SAID(third, "needs 3 slots");
+    int64_t third = submit("[model]\nhidden = 4096\n[output]\ndir = \"c\"\n");
+    expect_end(third, JOB_STATE_FAILED, JOB_REASON_OUT_OF_MEMORY, 71);
+    SAID(third, "all there is is 1.0 MiB (daemon.memory)");
     cr_assert_eq(daemon_command('c', first, 0), STATUS_OK);
     expect_end(first, JOB_STATE_CANCELLED, JOB_REASON_USER, 75);
     daemon_end();
@@ -375,6 +375,37 @@ Test(supervisor, a_job_that_loses_workers_again_and_again_ends_on_fewer_with_the
     cr_assert_eq(daemon_job(id)->n_worker, 1);
     cr_assert_eq(daemon_job(id)->n_slot, 1);
     run_plain(kept);
+    expect_same_as_plain("o");
+    daemon_end();
+    daemon_expect_nobody();
+}
+
+Test(supervisor, a_daemon_that_ends_leaves_its_jobs_running_for_the_next)
+{
+    daemon_start();
+    int64_t id = submit(TWO_WORKERS ENDLESS);
+    daemon_await_epoch(id, 1, 1);
+    daemon_end();
+    cr_assert_eq(daemon_n_coordinator(id), 1);
+    daemon_start();
+    daemon_await_epoch(id, 1, daemon_job(id)->progress.epoch + 10);
+    cr_assert_eq(daemon_command('c', id, 0), STATUS_OK);
+    expect_end(id, JOB_STATE_CANCELLED, JOB_REASON_USER, 75);
+    daemon_end();
+    daemon_expect_nobody();
+}
+
+Test(supervisor, a_coordinator_that_others_interrupt_goes_on_from_the_checkpoint_that_it_leaves)
+{
+    static const char lines[] = TWO_WORKERS "[train]\nepochs = 3000\n[output]\ndir = \"o\"\n";
+    daemon_start();
+    int64_t id = submit(lines);
+    daemon_await_epoch(id, 1, 1);
+    cr_assert_eq(kill(daemon_job(id)->pid, SIGTERM), 0);
+    expect_end(id, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
+    cr_assert_eq(daemon_job(id)->attempt, 2);
+    cr_assert(daemon_job(id)->checkpointed);
+    run_plain(lines);
     expect_same_as_plain("o");
     daemon_end();
     daemon_expect_nobody();

@@ -24,9 +24,12 @@ struct walk {
     bool planning;
 };
 
-static struct need need_of(const struct job_record *job)
+/* Threads can take turns on cores: who wants more slots than there are takes them all. */
+static struct need need_of(const struct job_record *job, const struct need *whole)
 {
-    return (struct need){.n_slot = job->n_slot, .n_gpu = job->n_gpu, .memory = job->memory < 0 ? 0 : job->memory};
+    return (struct need){.n_slot = job->n_slot < whole->n_slot ? job->n_slot : whole->n_slot,
+                         .n_gpu = job->n_gpu,
+                         .memory = job->memory < 0 ? 0 : job->memory};
 }
 
 static void take(struct need *from, const struct need *need)
@@ -72,12 +75,7 @@ static void say_never(const struct need *need, const struct need *whole, struct 
 {
     out->verdict = QUEUE_VERDICT_NEVER;
     out->reason = JOB_REASON_BAD_CONFIG;
-    if (need->n_slot > whole->n_slot) {
-        snprintf(out->text, sizeof out->text,
-                 "it needs %" PRId64 " slots (workers.count x workers.threads), all there are is %" PRId64
-                 " (daemon.slots)",
-                 need->n_slot, whole->n_slot);
-    } else if (need->n_gpu > whole->n_gpu) {
+    if (need->n_gpu > whole->n_gpu) {
         snprintf(out->text, sizeof out->text, "it needs %" PRId64 " GPUs (workers.count), all there are is %" PRId64
                  " (daemon.gpus)", need->n_gpu, whole->n_gpu);
     } else {
@@ -90,7 +88,7 @@ static void say_never(const struct need *need, const struct need *whole, struct 
 /* It waits: what it needs is kept for it. With memory not yet known, all memory is. */
 static void keep_for(struct walk *walk, const struct job_record *job)
 {
-    struct need need = need_of(job);
+    struct need need = need_of(job, &walk->whole);
     take(&walk->beside, &need);
     if (job->memory < 0) {
         walk->beside.memory = 0;
@@ -101,7 +99,7 @@ static void keep_for(struct walk *walk, const struct job_record *job)
 
 static void decide(struct walk *walk, const struct job_record *job, double now, struct queue_decision *out)
 {
-    struct need need = need_of(job);
+    struct need need = need_of(job, &walk->whole);
     if (!fits(&need, &walk->whole)) {
         say_never(&need, &walk->whole, out);
         return;
@@ -166,7 +164,7 @@ void queue_decide(const struct job_record *const *jobs, size_t n, const struct q
         if (jobs[i]->state == JOB_STATE_QUEUED) {
             places[n_queued++] = (struct place){.job = jobs[i], .at = i};
         } else if (!job_state_ended(jobs[i]->state)) {
-            struct need need = need_of(jobs[i]);
+            struct need need = need_of(jobs[i], &walk.whole);
             take(&walk.left, &need);
         }
     }

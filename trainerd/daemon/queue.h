@@ -26,8 +26,8 @@ struct queue_decision {
 
 /* Decide for every QUEUED record (the others count as running or are passed over).
  *
- *   shapes  jobs n · decision n: NEVER it needs more than the whole machine has; PLAN its memory is not known, and at
- *           most one job at a time is planned
+ *   shapes  jobs n · decision n: NEVER it needs more GPUs or memory than the whole machine has (who wants more slots than
+ *           there are takes them all); PLAN its memory is not known, and at most one job at a time is planned
  *   units   now in seconds since 1970
  *   cost    n log n
  */

@@ -108,15 +108,30 @@ Test(queue, memory_is_waited_for_with_both_numbers)
 
 Test(queue, what_is_more_than_the_machine_has_never_starts)
 {
-    queued(5, GIB);
     queued(1, 9 * GIB);
     queued(1, GIB)->n_gpu = 3;
     queued(1, GIB);
     decide(0);
-    EXPECT(0, NEVER, BAD_CONFIG, "needs 5 slots");
-    EXPECT(1, NEVER, OUT_OF_MEMORY, "needs 9216.0 MiB of memory");
-    EXPECT(2, NEVER, BAD_CONFIG, "needs 3 GPUs");
-    STARTS(3);
+    EXPECT(0, NEVER, OUT_OF_MEMORY, "needs 9216.0 MiB of memory");
+    EXPECT(1, NEVER, BAD_CONFIG, "needs 3 GPUs");
+    STARTS(2);
+}
+
+Test(queue, a_job_that_wants_more_slots_than_there_are_runs_alone)
+{
+    struct job_record *before = running(1, GIB);
+    queued(9, GIB);
+    queued(1, GIB);
+    decide(0);
+    EXPECT(1, WAIT, WAITING_SLOTS, "3 of 4 slots are free, it needs 4");
+    EXPECT(2, WAIT, WAITING_TURN, "kept for job 2");
+    before->state = JOB_STATE_SUCCEEDED;
+    decide(0);
+    STARTS(1);
+    EXPECT(2, WAIT, WAITING_SLOTS, "0 of 4 slots are free");
+    jobs[1].state = JOB_STATE_RUNNING;
+    decide(0);
+    EXPECT(2, WAIT, WAITING_SLOTS, "0 of 4 slots are free");
 }
 
 Test(queue, one_job_at_a_time_is_planned_and_those_behind_it_wait_for_their_turn)
