@@ -118,9 +118,10 @@ check: ## everything: tests, lint, sanitizers, 5 s of each fuzzer; one closing l
 	$(call RUN,5) scripts/check-layers scripts/check-links $(TESTS) $(call of_variant,asan,$(TESTS)) \
 	    $(call of_variant,fuzz,$(FUZZERS))
 
-check-system: ## whole jobs at length: every death three times; the package on a copy of this machine
+check-system: ## whole jobs at length: every death three times; package and service on a copy of this machine
 	$(call variant,release) BUILD=$(BUILD) all $(BUILD)/bin/test-system
-	$(Q)BUILD=$(BUILD) TEST_THOROUGH=1 TEST_LIMIT_S=1200 scripts/run-tests scripts/check-package $(BUILD)/bin/test-system
+	$(Q)BUILD=$(BUILD) TEST_THOROUGH=1 TEST_LIMIT_S=1200 scripts/run-tests scripts/check-package scripts/check-service \
+	    $(BUILD)/bin/test-system
 
 asan: ## all tests under the address and undefined-behaviour sanitizers
 	$(call variant,asan) all tests
