@@ -26,7 +26,13 @@ void talk_begin(void)
     cr_assert_eq(commands_open(&loop, jobs, &supervisor, 3, &commands), STATUS_OK);
     char address[128];
     snprintf(address, sizeof address, "unix:%s/socket", folder);
-    struct server_options options = {address, NULL, 100, 50, 1u << 21, 1u << 23, 100, 100};
+    struct server_options options = {.address = address,
+                                     .n_most_connection = 100,
+                                     .n_most_of_uid = 50,
+                                     .n_most_frame = 1u << 21,
+                                     .n_most_unread = 1u << 23,
+                                     .hello_s = 100,
+                                     .idle_s = 100};
     struct server_handler handler = commands_handler(commands);
     cr_assert_eq(server_open(&loop, &options, &handler, &server), STATUS_OK, "%s", status_reason());
     client_open(&client, server_address(server));
