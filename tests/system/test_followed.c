@@ -201,3 +201,11 @@ Test(followed, folder_and_attempt_go_together)
     expect_exit(&odd, 2);
     cr_assert_not_null(strstr(odd.words, "--attempt is '0', expected a number from 1 to "), "%s", odd.words);
 }
+
+Test(followed, its_log_lines_name_job_and_attempt)
+{
+    struct process run;
+    start(&run, "3", "partition.cache=job.toml/no-folder");
+    expect_exit(&run, 0);
+    cr_assert_not_null(strstr(run.words, " proc=coordinator job=job attempt=3 at="), "%s", run.words);
+}
