@@ -1,6 +1,8 @@
 #include "tests/support/results.h"
 
 #include <criterion/criterion.h>
+#include <dirent.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,4 +60,22 @@ void results_expect_same(const char *a, const char *b, bool with_traffic)
     cr_assert(json_equal(x, y), "metrics.jsonl of %s and %s", a, b);
     json_decref(x);
     json_decref(y);
+}
+
+long long results_checkpoint(const char *folder)
+{
+    char path[PATH_MAX];
+    long long newest = 0;
+    snprintf(path, sizeof path, "%s/checkpoint", folder);
+    DIR *all = opendir(path);
+    for (struct dirent *entry; all != NULL && (entry = readdir(all)) != NULL;) {
+        long long n;
+        int end = 0;
+        bool is_one = sscanf(entry->d_name, "epoch-%lld.ckpt%n", &n, &end) == 1 && end > 0 && entry->d_name[end] == '\0';
+        newest = is_one && n > newest ? n : newest;
+    }
+    if (all != NULL) {
+        closedir(all);
+    }
+    return newest;
 }

@@ -9,6 +9,9 @@
 /* The first MiB of a file; the caller frees it. */
 char *results_bytes(const char *path, size_t *n_out);
 
+/* Epochs of the newest checkpoint in a folder; 0: there is none. */
+long long results_checkpoint(const char *folder);
+
 /* metrics.jsonl of a folder as an array, without what depends on time; without traffic too where it may differ. */
 json_t *results_metrics(const char *folder, bool with_traffic);
 

@@ -218,3 +218,73 @@ Test(hosts, a_coordinator_that_answers_nothing_is_given_up_in_time)
     expect_end(&workers[0], 69, "cannot reach the coordinator at 10.77.0.9:7700 within 1 s: ");
     cr_assert_lt(now_s() - since, 10);
 }
+
+/* --- attempts --- */
+
+/* Attempt 1 trains and has written a checkpoint. */
+static void train_saving(void)
+{
+    cr_assert_eq(mkdir(folder_path("job"), 0700), 0);
+    COORDINATE(ENDLESS, "--set", "workers.count=2", "--set", "train.checkpoint_every=10", "--set", "output.dir=two",
+               "--job-folder", "job", "--attempt", "1");
+    join(0, north, token);
+    process_await(&coordinator, "worker 0 joined: ");
+    join(1, south, token);
+    for (double since = now_s(); results_checkpoint(folder_path("two")) == 0 && patience_left(since);) {
+    }
+    cr_assert_gt(results_checkpoint(folder_path("two")), 0);
+}
+
+/* Attempt 2 goes on for so many epochs more, and is under way. */
+static char more[64];
+
+static void go_on(int n_more)
+{
+    snprintf(more, sizeof more, "train.epochs=%lld", results_checkpoint(folder_path("two")) + n_more);
+    coordinator = (struct process){0};
+    COORDINATE("--set", more, "--set", "workers.count=2", "--set", "output.dir=two", "--job-folder", "job", "--attempt", "2",
+               "--resume");
+    join(0, north, token);
+    process_await(&coordinator, "worker 0 joined: ");
+    join(2, south, token);
+    process_await(&coordinator, "epoch ");
+}
+
+/* It ends as a job that was never disturbed. */
+static void expect_undisturbed(void)
+{
+    expect_end(&coordinator, 0, "results in two");
+    coordinator = (struct process){0};
+    process_start(&coordinator, NULL, folder, NULL,
+                  (const char *const[]){coordinator_path, "--config", "job.toml", "--set", "output.dir=one", "--set", more, NULL});
+    expect_end(&coordinator, 0, "results in one");
+    results_expect_same(folder_path("one"), folder_path("two"), false);
+}
+
+Test(hosts, a_worker_of_an_older_attempt_ends_without_touching_the_next_one)
+{
+    train_saving();
+    double since = now_s();
+    cr_assert_eq(kill(workers[1].pid, SIGSTOP), 0);
+    expect_lost(1, "was silent for ", since);
+    expect_end(&workers[0], 69, "the coordinator ended the job: worker 1 ");
+    workers[0] = (struct process){0};
+    go_on(400);
+    cr_assert_eq(kill(workers[1].pid, SIGCONT), 0); /* it wakes in the middle of the next attempt */
+    expect_end(&workers[1], 69, "the coordinator ended the job: worker 1 ");
+    expect_undisturbed();
+}
+
+Test(hosts, after_a_cut_cable_the_next_attempt_ends_with_the_same_bits)
+{
+    train_saving();
+    double since = now_s();
+    cr_assert_eq(machine_run(south, "ip link set wire down"), 0);
+    expect_lost(1, " in epoch ", since);
+    expect_end(&workers[0], 69, "the coordinator ended the job: worker 1 ");
+    expect_end(&workers[1], 69, "lost the coordinator: ");
+    cr_assert_eq(machine_run(south, "ip link set wire up; until ip link show wire | grep -q LOWER_UP; do :; done"), 0);
+    workers[0] = (struct process){0};
+    go_on(50);
+    expect_undisturbed();
+}

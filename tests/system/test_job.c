@@ -5,7 +5,6 @@
 #include "tests/system/fleet_case.h"
 
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -314,30 +313,11 @@ Test(job, the_plan_counts_the_sum_of_hidden_labels)
 /* A job that does not end before it is stopped, however late that comes. */
 #define ENDLESS "--set", "train.epochs=100000000", "--set", "workers.count=2", "--set", "model.dropout=0.5"
 
-/* Epochs of the newest checkpoint in an output folder; 0: none. */
-static long long checkpoint_epochs(const char *name)
-{
-    char path[128];
-    long long newest = 0;
-    snprintf(path, sizeof path, "%s/checkpoint", name);
-    DIR *all = opendir(folder_path(path));
-    for (struct dirent *entry; all != NULL && (entry = readdir(all)) != NULL;) {
-        long long n;
-        int end = 0;
-        bool is_one = sscanf(entry->d_name, "epoch-%lld.ckpt%n", &n, &end) == 1 && end > 0 && entry->d_name[end] == '\0';
-        newest = is_one && n > newest ? n : newest;
-    }
-    if (all != NULL) {
-        closedir(all);
-    }
-    return newest;
-}
-
 /* The job in folder two was stopped: resumed in this way for some epochs more it leaves what one leaves that never was. */
 static void expect_resumed(int n_worker, bool with_traffic)
 {
     char epochs[64], workers[32];
-    long long n = checkpoint_epochs("two");
+    long long n = results_checkpoint(folder_path("two"));
     cr_assert_gt(n, 0);
     cr_assert_not(folder_has("two/result.json"));
     snprintf(epochs, sizeof epochs, "train.epochs=%lld", n + 50);
@@ -375,7 +355,7 @@ Test(job, a_killed_worker_ends_the_job_with_69_and_the_last_checkpoint_goes_on)
 {
     struct job_run run = START(ENDLESS, "--set", "output.dir=two", "--set", "train.checkpoint_every=10");
     await(&run, "epoch 1/");
-    for (double since = now_s(); checkpoint_epochs("two") == 0 && patience_left(since);) {
+    for (double since = now_s(); results_checkpoint(folder_path("two")) == 0 && patience_left(since);) {
     }
     pid_t workers[4];
     int n = fleet_workers(run.pid, workers, 4);
