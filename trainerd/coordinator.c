@@ -1,60 +1,14 @@
+/* An attempt at a job, up to its last epoch: what is prepared, who is started, what becomes of failures. */
 #include "trainerd/coordinator.h"
 
-#include "partition/npy.h"
 #include "protocol/fault.h"
 #include "protocol/memory.h"
-#include "trainerd/embeddings.h"
-#include "trainerd/events.h"
+#include "trainerd/coordinator_state.h"
 #include "trainerd/interrupt.h"
-#include "trainerd/plan.h"
-#include "trainerd/result.h"
+#include "trainerd/weights.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-struct coordinator {
-    const struct coordinator_options *options;
-    struct events *events;               /* NULL: nobody follows */
-    struct job job;
-    char dir[PATH_MAX];
-    struct checkpoint checkpoint;        /* to go on from */
-    struct dataset dataset;
-    struct dataset facts;                /* its sizes: they outlive its arrays */
-    bool sparse_features;
-    struct partition partition;
-    struct partition_quality quality;
-    struct prune prune;
-    struct part_sizes *sizes;
-    int32_t *rank_of_part;
-    struct program program;
-    struct embeddings embeddings;
-    struct plan plan;
-    struct output output;
-    struct fleet *fleet;
-    struct fleet_memory *memory;
-    struct training training;
-    struct progress progress;
-    struct result result;
-    double start_s, phase_start_s;
-};
-
-static double now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-/* What passed since the last phase ended belongs to this one. */
-static double phase_end(struct coordinator *c, enum result_phase phase)
-{
-    double now = now_s(), spent = now - c->phase_start_s;
-    c->result.phase_s[phase] += spent;
-    c->phase_start_s = now;
-    return spent;
-}
 
 /* --- before any worker is started --- */
 
@@ -101,7 +55,7 @@ static enum status load(struct coordinator *c)
     const struct dataset *dataset = &c->dataset;
     c->sparse_features = dataset->feature_indptr != NULL;
     c->facts = sizes_of(dataset);
-    progress_duration(phase_end(c, RESULT_PHASE_LOAD), text);
+    progress_duration(coordinator_phase_end(c, RESULT_PHASE_LOAD), text);
     progress_say(&c->progress, "%s: loaded %s: %lld nodes, %lld edges, %lld features, %d %s (%s)", c->job.job.name,
                  dataset->name, (long long)dataset->n_node, (long long)dataset->n_edge, (long long)dataset->n_feature,
                  (int)dataset->n_class, dataset->multi_label ? "labels" : "classes", text);
@@ -143,7 +97,7 @@ static enum status cut(struct coordinator *c)
     status = status == STATUS_OK ? place(c) : status;
     if (status == STATUS_OK) {
         char text[PROGRESS_TEXT_BYTES];
-        progress_duration(phase_end(c, RESULT_PHASE_PARTITION), text);
+        progress_duration(coordinator_phase_end(c, RESULT_PHASE_PARTITION), text);
         progress_say(&c->progress, "%d part%s: %lld edges cut, halo ratio %.3f, imbalance %.3f nodes, %.3f edges (%s)",
                      (int)c->partition.n_part, c->partition.n_part == 1 ? "" : "s", (long long)c->quality.n_cut,
                      c->quality.halo_ratio, c->quality.imbalance_node, c->quality.imbalance_edge, text);
@@ -226,9 +180,6 @@ static enum status ship(struct coordinator *c)
     return STATUS_OK;
 }
 
-/* fleet_get and fleet_put: enum trainer_state. */
-enum { TRAINED = 1, BEST = 4 };
-
 /* Give the workers other weights than those they drew. */
 static enum status put_weights(struct coordinator *c)
 {
@@ -246,8 +197,8 @@ static enum status put_weights(struct coordinator *c)
         return status;
     }
     status = weights_load(&weights, c->job.model.init);
-    status = status == STATUS_OK ? fleet_put(c->fleet, TRAINED, weights.arena, c->program.n_weight) : status;
-    status = status == STATUS_OK ? embeddings_put(&c->embeddings, c->fleet, TRAINED, &weights) : status;
+    status = status == STATUS_OK ? fleet_put(c->fleet, COORDINATOR_TRAINED, weights.arena, c->program.n_weight) : status;
+    status = status == STATUS_OK ? embeddings_put(&c->embeddings, c->fleet, COORDINATOR_TRAINED, &weights) : status;
     weights_close(&weights);
     return status;
 }
@@ -275,12 +226,12 @@ static enum status start_fleet(struct coordinator *c)
     if (status != STATUS_OK) {
         return status;
     }
-    phase_end(c, RESULT_PHASE_START);
+    coordinator_phase_end(c, RESULT_PHASE_START);
     status = ship(c);
     if (status != STATUS_OK) {
         return status;
     }
-    phase_end(c, RESULT_PHASE_SHIP);
+    coordinator_phase_end(c, RESULT_PHASE_SHIP);
     char fingerprint[33];
     dataset_fingerprint(&c->dataset, true, fingerprint);
     training_begin(&c->training, fingerprint, training_partition_hash(&c->partition));
@@ -297,7 +248,7 @@ static enum status start_fleet(struct coordinator *c)
                              (long long)c->program.n_weight);
     }
     status = status == STATUS_OK ? put_weights(c) : status;
-    phase_end(c, RESULT_PHASE_PREPARE);
+    coordinator_phase_end(c, RESULT_PHASE_PREPARE);
     return status;
 }
 
@@ -356,93 +307,11 @@ static enum status train(struct coordinator *c)
     status = training_run(&c->training);
     progress_end(&c->progress);
     double *spent = c->result.phase_s;
-    phase_end(c, RESULT_PHASE_TRAIN);
+    coordinator_phase_end(c, RESULT_PHASE_TRAIN);
     spent[RESULT_PHASE_EVALUATE] = c->training.evaluate_s;
     spent[RESULT_PHASE_CHECKPOINT] = c->training.checkpoint_s;
     spent[RESULT_PHASE_TRAIN] -= c->training.evaluate_s + c->training.checkpoint_s;
     return status;
-}
-
-/* --- results --- */
-
-static enum status write_weights(struct coordinator *c, uint32_t state, const char *name)
-{
-    char path[PATH_MAX];
-    struct weights weights;
-    enum status status = output_path(&c->output, name, path);
-    status = status == STATUS_OK ? weights_open(&c->program, &weights) : status;
-    if (status != STATUS_OK) {
-        return status;
-    }
-    status = fleet_get(c->fleet, state, weights.arena, c->program.n_weight);
-    weights_take(&weights);
-    status = status == STATUS_OK ? embeddings_get(&c->embeddings, c->fleet, state, &weights) : status;
-    status = status == STATUS_OK ? weights_save(&weights, path) : status;
-    weights_close(&weights);
-    return status;
-}
-
-static enum status write_logits(struct coordinator *c)
-{
-    char path[PATH_MAX];
-    float *logits;
-    const int64_t shape[2] = {c->facts.n_node, c->facts.n_class};
-    size_t n = (size_t)shape[0] * (size_t)shape[1];
-    enum status status = output_path(&c->output, "logits.npy", path);
-    status = status == STATUS_OK ? memory_acquire(MEMORY_OTHER, n, sizeof *logits, &logits) : status;
-    if (status != STATUS_OK) {
-        return status;
-    }
-    status = training_logits(&c->training, logits);
-    status = status == STATUS_OK ? npy_save(path, NPY_TYPE_F32, 2, shape, logits) : status;
-    memory_release(MEMORY_OTHER, logits, n, sizeof *logits);
-    return status;
-}
-
-static enum status write_results(struct coordinator *c)
-{
-    char path[PATH_MAX];
-    FAULT(RESULTS);
-    enum status status = write_logits(c);
-    status = status == STATUS_OK ? write_weights(c, TRAINED, "model.safetensors") : status;
-    status = status == STATUS_OK ? write_weights(c, BEST, "best.safetensors") : status;
-    status = status == STATUS_OK ? output_metrics_sync(&c->output) : status;
-    status = status == STATUS_OK ? fleet_memory(c->fleet, c->memory) : status;
-    status = status == STATUS_OK ? output_path(&c->output, "result.json", path) : status;
-    if (status != STATUS_OK) {
-        return status;
-    }
-    phase_end(c, RESULT_PHASE_WRITE);
-    c->result.job = &c->job;
-    c->result.dataset = &c->facts;
-    c->result.quality = &c->quality;
-    c->result.training = &c->training;
-    c->result.memory = c->memory;
-    c->result.plan = &c->plan;
-    c->result.total_s = now_s() - c->start_s;
-    return result_save(&c->result, path);
-}
-
-static void say_end(struct coordinator *c)
-{
-    const struct checkpoint_state *state = &c->training.state;
-    const char *metric = job_choice_text("train", "metric", (int)c->training.metric);
-    char last[PROGRESS_TEXT_BYTES], best[PROGRESS_TEXT_BYTES], valid[PROGRESS_TEXT_BYTES], took[PROGRESS_TEXT_BYTES];
-    progress_percent(state->last.test, last);
-    progress_percent(state->best.test, best);
-    progress_percent(state->best.valid, valid);
-    progress_duration(c->result.total_s, took);
-    if (c->training.end == TRAINING_END_PATIENCE) {
-        progress_say(&c->progress, "stopped after %lld epochs: no better metric in %lld evaluations",
-                     (long long)state->n_epoch, (long long)state->n_stale);
-    }
-    if (state->best_epoch >= 0) {
-        progress_say(&c->progress, "test %s %s with the best weights, after %lld epochs (valid %s); %s with the last ones",
-                     metric, best, (long long)state->best_epoch + 1, valid, last);
-    } else {
-        progress_say(&c->progress, "test %s %s with the initial weights", metric, last);
-    }
-    progress_say(&c->progress, "done in %s, results in %s", took, c->output.dir);
 }
 
 /* --- the whole --- */
@@ -465,9 +334,9 @@ static enum status run(struct coordinator *c)
     }
     c->memory = memory_alloc((size_t)c->job.workers.count, sizeof *c->memory);
     status = train(c);
-    status = status == STATUS_OK ? write_results(c) : status;
+    status = status == STATUS_OK ? coordinator_write_results(c) : status;
     if (status == STATUS_OK) {
-        say_end(c);
+        coordinator_say_end(c);
     } else if (status == STATUS_INTERRUPTED && interrupt_now != 0) {
         status = status_fail(status, "%s after %lld epochs, too soon to write a checkpoint", status_reason(),
                              (long long)c->training.state.n_epoch);
@@ -493,27 +362,62 @@ static void release(struct coordinator *c, bool is_done)
     free(c);
 }
 
-enum status coordinator_run(const struct coordinator_options *options)
+/* One attempt; what the next one, if there is to be one, needs to know of it. */
+struct attempt_end {
+    int64_t max_restarts;
+    bool has_saved; /* a checkpoint of this job is there */
+};
+
+static enum status attempt(const struct coordinator_options *options, struct events *events, struct attempt_end *end)
 {
     struct coordinator *c = memory_alloc(1, sizeof *c);
     c->options = options;
-    c->start_s = c->phase_start_s = now_s();
+    c->events = events;
+    c->start_s = c->phase_start_s = coordinator_now_s();
     c->output.folder = c->output.metrics = -1;
     progress_init(&c->progress, stderr, progress_is_terminal(stderr));
-    enum status status = STATUS_OK;
-    if (options->folder != NULL) {
+    if (options->attempt != 0) {
         progress_say(&c->progress, "attempt %u", options->attempt);
-        status = events_open(options->folder, options->attempt, &c->events);
     }
-    status = status == STATUS_OK ? run(c) : status;
+    enum status status = run(c);
     progress_end(&c->progress);
+    end->max_restarts = c->job.workers.max_restarts;
+    end->has_saved = end->has_saved || c->training.has_saved;
     /* Closing workers and files may fail in small ways; the reason that counts is the first. */
     char reason[1024];
     snprintf(reason, sizeof reason, "%s", status_reason());
-    struct events *events = c->events;
     release(c, status == STATUS_OK);
-    status = status == STATUS_OK ? STATUS_OK : status_fail(status, "%s", reason);
-    events_end(events, status);
-    events_close(events);
+    return status == STATUS_OK ? STATUS_OK : status_fail(status, "%s", reason);
+}
+
+/* Lost workers, and nobody who counts attempts: begin again as often as the job allows. */
+static enum status attempts(const struct coordinator_options *options)
+{
+    struct coordinator_options now = *options;
+    struct attempt_end end = {.has_saved = options->resume};
+    enum status status = attempt(&now, NULL, &end);
+    for (int64_t n = 1; status == STATUS_PEER && n <= end.max_restarts && interrupt_asked == 0; n++) {
+        fprintf(stderr, "lost: %s; restart %lld of %lld, from %s\n", status_reason(), (long long)n,
+                (long long)end.max_restarts, end.has_saved ? "the last checkpoint" : "the beginning");
+        interrupt_mode(INTERRUPT_MODE_EXIT);
+        now.resume = end.has_saved;
+        status = attempt(&now, NULL, &end);
+    }
+    return status;
+}
+
+enum status coordinator_run(const struct coordinator_options *options)
+{
+    if (options->folder == NULL) {
+        return attempts(options);
+    }
+    struct events *events;
+    struct attempt_end end = {0};
+    enum status status = events_open(options->folder, options->attempt, &events);
+    if (status == STATUS_OK) {
+        status = attempt(options, events, &end);
+        events_end(events, status);
+        events_close(events);
+    }
     return status;
 }

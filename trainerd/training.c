@@ -290,6 +290,7 @@ static enum status save_checkpoint(struct training *training)
     free(job);
     memory_release(MEMORY_OTHER, room, n, sizeof *room);
     if (status == STATUS_OK) {
+        training->has_saved = true;
         bool is_regular = regular_before(training, training->state.n_epoch) == training->state.n_epoch;
         training->n_regular = is_regular ? training->state.n_epoch : training->n_regular;
         events_checkpoint(training->events, training->state.n_epoch, training->output->dir);

@@ -45,6 +45,7 @@ struct training {
     /* How far it is: from training_begin or training_resume on. */
     struct checkpoint_state state;
     int64_t n_regular;                  /* epochs of the last checkpoint that was written because of train.checkpoint_every, or 0 */
+    bool has_saved;                     /* a checkpoint, in this run */
     bool is_scored;                     /* the workers' logits and state.last are of the present weights */
     enum training_end end;
     double evaluate_s;                  /* of orders that only evaluated */

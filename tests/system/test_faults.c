@@ -239,6 +239,27 @@ Test(faults, divergence_leaves_with_1_unless_it_may_go_back)
     expect_nothing_left();
 }
 
+Test(faults, a_job_run_by_hand_begins_again_as_often_as_it_may)
+{
+    setenv("TRAINERD_FAULTS", "worker1.step=kill@6", 1); /* in every attempt: from 0 to 4, from 4 to 8, from 8 on */
+    for (int may = 2; may > 0; may--) {
+        char restarts[64];
+        snprintf(restarts, sizeof restarts, "workers.max_restarts=%d", may);
+        process = (struct process){0};
+        const char *output = may == 2 ? "output.dir=two" : "output.dir=three";
+        process_start(&process, NULL, folder, NULL, (const char *const[]){program, "--config", "job.toml", "--set", "workers.count=2",
+                                                                          "--set", restarts, "--set", output, NULL});
+        int code = process_finish(&process);
+        cr_assert_eq(code, may == 2 ? 0 : LOST, "exit %d: %s", code, process.words);
+        cr_assert_not_null(strstr(process.words, "restart 1 of "), "%s", process.words);
+        cr_assert_not_null(strstr(process.words, ", from the last checkpoint"), "%s", process.words);
+        expect_nothing_left();
+    }
+    unsetenv("TRAINERD_FAULTS");
+    cr_assert_eq(run("one", "1", false), 0, "%s", process.words);
+    results_expect_same(folder_path("one"), folder_path("two"), true);
+}
+
 Test(faults, a_wrong_variable_is_refused_by_coordinator_and_worker)
 {
     setenv("TRAINERD_FAULTS", "worker1.leap=kill", 1);

@@ -11,7 +11,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char program[PATH_MAX];
@@ -166,6 +168,23 @@ Test(followed, usr1_writes_a_checkpoint_and_training_goes_on)
     all = events();
     cr_assert_gt(number(newest(all, "checkpoint"), "epoch"), n_epoch);
     json_decref(all);
+}
+
+Test(followed, a_signal_while_the_graph_is_loaded_ends_with_a_line_too)
+{
+    struct process run = {0};
+    setenv("TRAINERD_FAULTS", "coordinator.load=stop", 1);
+    start(&run, "1", "train.epochs=3");
+    await_event("state");
+    cr_assert_eq(kill(run.pid, SIGTERM), 0);
+    for (int code = 0; code == 0; code = kill(run.pid, 0)) { /* it stops sooner or later, and takes the signal when it goes on */
+        kill(run.pid, SIGCONT);
+        int status;
+        if (waitpid(run.pid, &status, WNOHANG) == run.pid) {
+            cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 75, "%x", (unsigned)status);
+        }
+    }
+    expect_end(75, "INTERRUPTED", "interrupted before training began", true);
 }
 
 Test(followed, a_lost_worker_is_the_reason_of_the_end)
