@@ -150,6 +150,14 @@ static void stop(struct daemon *daemon)
     uv_walk(&daemon->loop, on_handle_left, NULL);
 }
 
+static void say_ready(const struct daemon *daemon)
+{
+    char text[ENDPOINT_TEXT_BYTES + 128];
+    const char *metrics = monitor_address(daemon->monitor);
+    snprintf(text, sizeof text, "%s%s%s", server_address(daemon->server), metrics[0] != '\0' ? ", metrics at http://" : "", metrics);
+    notify_ready(daemon->notify, text);
+}
+
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct daemon *daemon = handle->data;
@@ -163,7 +171,7 @@ static void on_signal(uv_signal_t *handle, int number)
         log_error("%s", status_reason());
     }
     log_info("the log is opened again");
-    notify_ready(daemon->notify, server_address(daemon->server));
+    say_ready(daemon);
 }
 
 static void watch_signals(struct daemon *daemon)
@@ -223,7 +231,10 @@ static enum status serve(struct daemon *daemon)
         log_info("listening on %s, state in %s with %zu jobs, %d slots, %d GPUs, %.1f GiB",
                  server_address(daemon->server), daemon->config.state, n, (int)daemon->room.n_slot,
                  (int)daemon->room.n_gpu, (double)daemon->room.memory / 0x1p30);
-        notify_ready(daemon->notify, server_address(daemon->server));
+        if (daemon->monitor != NULL) {
+            log_info("metrics at http://%s/metrics", monitor_address(daemon->monitor));
+        }
+        say_ready(daemon);
     } else {
         stop(daemon);
     }
