@@ -1,6 +1,7 @@
-/* Any bytes from a client, in two pieces: lines lie inside what came, and their requests are refused or parsed. */
+/* Any bytes from a client, in two pieces: lines lie inside what came, and their requests are refused, or are of the table. */
 #include "protocol/log.h"
 #include "trainerd/daemon/frame.h"
+#include "trainerd/daemon/requests.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -21,6 +22,8 @@ static bool lines_take(struct frame_reader *reader)
         json_t *request;
         enum status status = frame_parse(line, n, &request);
         ASSERT(status != STATUS_OK || json_is_object(request));
+        enum request which = REQUEST_N;
+        ASSERT(status != STATUS_OK || request_check(request, &which) != STATUS_OK || which < REQUEST_N);
         json_decref(request);
     }
     return false;
