@@ -1,9 +1,11 @@
 /* Any bytes as an encoded part: refused, or every index in it can be used.
  *
  * The first byte picks: the rest as it is, or changes (two bytes of place, eight of value) to a good part, directed,
- * typed, with columns of nodes' own, or none of these. Checksums are not looked at, or nothing would get past them.
+ * typed, with columns of nodes' own, ordered by hop, or none of these. Checksums are not looked at, or nothing would get
+ * past them.
  */
 #include "partition/part_format.h"
+#include "partition/reach.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
 
@@ -11,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define N_GOOD 4
+#define N_GOOD 5
 #define N_NODE 32
 
 static void *good[N_GOOD];
@@ -64,6 +66,11 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
             embed(&dataset);
         }
         ASSERT(partition_build(&dataset, &job, &partition) == STATUS_OK);
+        if (i == 4) {
+            struct reach reach;
+            ASSERT(reach_build(&dataset, 2, &reach) == STATUS_OK);
+            ASSERT(reach_order(&reach, &partition) == STATUS_OK);
+        }
         ASSERT(part_encode(&dataset, &partition, 1, &good[i], &n_good[i]) == STATUS_OK);
         partition_release(&partition);
         dataset_release(&dataset);
@@ -88,6 +95,12 @@ static void walk(const struct part *p)
             for (int64_t r = 0; r < p->send[d][j].n_row; r++) {
                 ASSERT(p->degree[p->send[d][j].rows[r]] <= degree_most);
             }
+        }
+    }
+    for (int32_t level = 0; level < p->n_level; level++) {
+        for (int32_t q = 0; q < p->n_part; q++) {
+            ASSERT(part_rows_taken(p, PART_DIRECTION_OUT, q, level) <= p->block[PART_DIRECTION_OUT][q].n_col);
+            ASSERT(part_rows_given(p, PART_DIRECTION_OUT, q, level) <= p->send[PART_DIRECTION_OUT][q].n_row);
         }
     }
     for (int64_t r = 0; r < p->n_own; r++) {
