@@ -2,6 +2,7 @@
 #include "partition/npy.h"
 #include "tests/support/folder.h"
 #include "tests/support/results.h"
+#include "tests/support/tolerance.h"
 
 #include <criterion/criterion.h>
 #include <limits.h>
@@ -107,6 +108,34 @@ Test(prune, what_travels_on_a_chain_is_what_can_be_counted_by_hand)
 {
     double all = 4 * (4 * 24 + 2 * 24), needed = 4 * (4 * (3 + 2) + 2 * (2 + 1));
     cr_expect_eq(epoch_bytes("never") - epoch_bytes("always"), all - needed);
+}
+
+static void logits_read(const char *name, double logits[2 * N_NODE])
+{
+    struct npy npy;
+    cr_assert_eq(npy_open(folder_path(name), &npy), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(npy.n_value, 2 * N_NODE);
+    for (int i = 0; i < 2 * N_NODE; i++) {
+        logits[i] = npy_real(&npy, i);
+    }
+    npy_close(&npy);
+}
+
+Test(prune, weights_of_edges_are_picked_out_with_their_edges)
+{
+    float weights[N_NODE - 1];
+    double all[2 * N_NODE], needed[2 * N_NODE];
+    for (int i = 0; i < N_NODE - 1; i++) {
+        weights[i] = 0.25F * (float)(i + 1);
+    }
+    npy_write("edge_weight.npy", NPY_TYPE_F32, 1, (int64_t[]){N_NODE - 1}, weights);
+    run("chain.toml --set train.optimizer=sgd --set train.lr=0.1 --set train.epochs=5 --set output.dir=all --set train.prune=never");
+    run("chain.toml --set train.optimizer=sgd --set train.lr=0.1 --set train.epochs=5 --set output.dir=needed --set train.prune=always");
+    logits_read("all/logits.npy", all);
+    logits_read("needed/logits.npy", needed);
+    for (int i = 0; i < 2 * N_NODE; i++) {
+        cr_expect_float_eq(needed[i], all[i], TOLERANCE_ARRAY * fmax(1.0, fabs(all[i])), "logit %d", i);
+    }
 }
 
 Test(prune, the_share_left_out_is_in_the_plan_in_the_result_and_in_what_is_said)
