@@ -1,8 +1,8 @@
 /* Any bytes as an encoded part: refused, or every index in it can be used.
  *
  * The first byte picks: the rest as it is, or changes (two bytes of place, eight of value) to a good part, directed,
- * typed, with columns of nodes' own, ordered by hop, or none of these. Checksums are not looked at, or nothing would get
- * past them.
+ * typed, weighted, with columns of nodes' own, ordered by hop, or none of these. Checksums are not looked at, or nothing would
+ * get past them.
  */
 #include "partition/part_format.h"
 #include "partition/reach.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define N_GOOD 5
+#define N_GOOD 6
 #define N_NODE 32
 
 static void *good[N_GOOD];
@@ -44,6 +44,18 @@ static void embed(struct dataset *dataset)
     dataset->embedded = (struct embedded){1, &run};
 }
 
+/* Weights for a generator's edges, which have none. */
+static void weigh(struct dataset *dataset)
+{
+    static float ones[4096];
+    ASSERT(dataset->n_edge <= (int64_t)(sizeof ones / sizeof *ones));
+    for (int64_t e = 0; e < dataset->n_edge; e++) {
+        ones[e] = 1.0f;
+    }
+    dataset->weighted = true;
+    dataset->edge_weight = dataset->strength = ones;
+}
+
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     (void)argc;
@@ -56,14 +68,17 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
         job.dataset.generator = i == 0 ? JOB_GENERATOR_KARATE : JOB_GENERATOR_RMAT;
         job.dataset.nodes = N_NODE;
         job.dataset.features = 2;
-        job.dataset.undirected = i >= 2 ? JOB_SWITCH_YES : JOB_SWITCH_NO;
-        job.model.kind = i >= 2 ? JOB_KIND_RGCN : JOB_KIND_SAGE;
+        job.dataset.undirected = i >= 2 && i < 5 ? JOB_SWITCH_YES : JOB_SWITCH_NO;
+        job.model.kind = i >= 2 && i < 5 ? JOB_KIND_RGCN : JOB_KIND_SAGE;
         job.partition.parts = 3;
         job.partition.method = JOB_METHOD_BLOCK;
         snprintf(job.partition.cache, sizeof job.partition.cache, "off");
         ASSERT(dataset_load(&job, &dataset) == STATUS_OK);
         if (i == 3) {
             embed(&dataset);
+        }
+        if (i == 5) {
+            weigh(&dataset);
         }
         ASSERT(partition_build(&dataset, &job, &partition) == STATUS_OK);
         if (i == 4) {
@@ -89,6 +104,7 @@ static void walk(const struct part *p)
                 ASSERT(p->node[b->rows != NULL ? b->rows[r] : r] < p->n_node);
                 for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) {
                     ASSERT(b->types == NULL || (b->types[i] < p->n_relation && b->weights[i] == b->weights[i]));
+                    ASSERT(!p->weighted || (b->weights[i] >= 0.0f && b->strength[b->cols[i]] >= 0.0f));
                     ASSERT(b->degree[b->cols[i]] <= degree_most && b->node[b->cols[i]] < p->n_node);
                 }
             }
