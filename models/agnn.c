@@ -10,8 +10,9 @@ enum status agnn_check(const struct job *job, const struct program_input *input)
 {
     (void)input;
     if (job->model.layers < 2) {
-        return status_fail(STATUS_CONFIG, "model.layers = %" PRId64 " does not go with model.kind = \"agnn\", which propagates "
-                           "between two linear layers: at least 2", job->model.layers);
+        return status_fail(STATUS_CONFIG,
+                           "model.layers = %" PRId64 " does not go with model.kind = \"agnn\", which propagates between two "
+                           "linear layers, expected at least 2", job->model.layers);
     }
     return STATUS_OK;
 }

@@ -16,7 +16,8 @@
 #include <zlib.h>
 
 #define INPUT_BYTES 65536
-#define TEXT_BYTES (CSV_GZ_LINE_MOST + INPUT_BYTES)
+#define TEXT_LEAST ((size_t)2 * INPUT_BYTES)
+#define TEXT_MOST (CSV_GZ_LINE_MOST + INPUT_BYTES)
 
 struct csv_gz {
     char name[NPY_NAME_BYTES];
@@ -26,7 +27,8 @@ struct csv_gz {
     bool ended;          /* no more text will come */
     int64_t line;        /* lines given out so far */
     size_t begin, end;   /* text not given out yet */
-    char *text;          /* TEXT_BYTES + 1 */
+    size_t n_text;       /* room for text: grows with the longest line, to TEXT_MOST */
+    char *text;          /* n_text + 1 */
     unsigned char input[INPUT_BYTES];
 };
 
@@ -54,7 +56,8 @@ enum status csv_gz_open(const char *path, struct csv_gz **out)
     struct csv_gz *csv = memory_alloc(1, sizeof *csv);
     snprintf(csv->name, sizeof csv->name, "%s", path);
     csv->file = file;
-    csv->text = memory_alloc(TEXT_BYTES + 1, 1);
+    csv->n_text = TEXT_LEAST;
+    csv->text = memory_alloc(csv->n_text + 1, 1);
     if (inflateInit2(&csv->stream, 15 + 16) != Z_OK) {
         csv_gz_close(csv);
         return status_fail(STATUS_NOMEM, "%s: zlib cannot start", path);
@@ -106,7 +109,7 @@ static enum status text_fill(struct csv_gz *csv)
     csv->end -= csv->begin;
     csv->begin = 0;
     csv->stream.next_out = (Bytef *)csv->text + csv->end;
-    csv->stream.avail_out = (uInt)(TEXT_BYTES - csv->end);
+    csv->stream.avail_out = (uInt)(csv->n_text - csv->end);
     while (csv->stream.avail_out > 0 && !csv->ended) {
         enum status status = input_fill(csv);
         if (status != STATUS_OK || csv->ended) {
@@ -119,7 +122,7 @@ static enum status text_fill(struct csv_gz *csv)
             csv->inside = true;
         }
         int code = inflate(&csv->stream, Z_NO_FLUSH);
-        csv->end = TEXT_BYTES - csv->stream.avail_out;
+        csv->end = csv->n_text - csv->stream.avail_out;
         if (code == Z_STREAM_END) {
             csv->inside = false;
         } else if (code != Z_OK && code != Z_BUF_ERROR) {
@@ -132,15 +135,32 @@ static enum status text_fill(struct csv_gz *csv)
     return STATUS_OK;
 }
 
-/* The end of the line at `begin`, or NULL; with it at least one byte of what follows, unless nothing does. */
+static void text_grow(struct csv_gz *csv)
+{
+    size_t n_text = 2 * csv->n_text < TEXT_MOST ? 2 * csv->n_text : TEXT_MOST;
+    char *text = memory_alloc(n_text + 1, 1);
+    memcpy(text, csv->text, csv->end);
+    free(csv->text);
+    csv->text = text;
+    csv->n_text = n_text;
+}
+
+/* The end of the line at `begin`, or NULL; with it at least one byte of what follows, unless nothing does, or the line is longer
+ * than lines may be. */
 static enum status newline_find(struct csv_gz *csv, char **out)
 {
+    enum status status = STATUS_OK;
     *out = memchr(csv->text + csv->begin, '\n', csv->end - csv->begin);
-    if (csv->ended || (*out != NULL && *out + 1 < csv->text + csv->end)) {
-        return STATUS_OK;
+    while (status == STATUS_OK && !csv->ended && (*out == NULL || *out + 1 == csv->text + csv->end)) {
+        if (csv->begin == 0 && csv->end == csv->n_text && csv->n_text == TEXT_MOST) {
+            break;
+        }
+        if (csv->begin == 0 && csv->end == csv->n_text) {
+            text_grow(csv);
+        }
+        status = text_fill(csv);
+        *out = memchr(csv->text, '\n', csv->end);
     }
-    enum status status = text_fill(csv);
-    *out = memchr(csv->text, '\n', csv->end);
     return status;
 }
 

@@ -1,4 +1,4 @@
-/* The rows of a .csv.gz table of numbers, one after another and again from the first: for tables that are not held whole. */
+/* The rows of a .csv.gz table of numbers, one after another and again from the first: for what is not held whole. */
 #ifndef PARTITION_CSV_ROWS_H
 #define PARTITION_CSV_ROWS_H
 

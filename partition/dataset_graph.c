@@ -64,8 +64,8 @@ static bool put(struct build *build, int64_t to, int64_t from, int64_t type, flo
     return true;
 }
 
-/* An edge and, where the graph is made undirected, its reverse. The inverse of a typed loop is an edge of its own; a weighted
- * loop weighs twice, as any edge that is there in both directions. */
+/* An edge and, where the graph is made undirected, its reverse. The inverse of a typed loop is an edge of its own; a
+ * weighted loop weighs twice, as any edge that is there in both directions. */
 static bool put_both(struct build *build, int64_t to, int64_t from, int64_t type, float weight)
 {
     bool typed = build->relations != NULL, twice = build->undirected && (from != to || typed);
@@ -316,13 +316,15 @@ static enum status rows_fill(struct build *build, const struct edge_source *sour
 static int64_t rows_finish(struct build *build)
 {
     if (build->relations != NULL) {
-        row_pairs_sort(build->n_node, build->indptr, (struct row_pairs){.source = build->indices, .type = build->types});
+        const struct row_pairs rows = {.source = build->indices, .type = build->types};
+        row_pairs_sort(build->n_node, build->indptr, rows);
         relations_rows_unique(build->n_node, build->indptr, build->indices, build->types);
         return build->indptr[build->n_node] / (build->undirected ? 2 : 1);
     }
     int64_t n_loop;
     if (build->weighted) {
-        row_pairs_sort(build->n_node, build->indptr, (struct row_pairs){.source = build->indices, .weight = build->weights});
+        const struct row_pairs rows = {.source = build->indices, .weight = build->weights};
+        row_pairs_sort(build->n_node, build->indptr, rows);
         n_loop = weights_rows_unique(build->n_node, build->indptr, build->indices, build->weights);
     } else {
         rows_sort(build);

@@ -151,6 +151,21 @@ static enum status relation_read(struct typed *typed, const char *path, char *li
     return dataset_ogb_count(relation_path(typed, out, "num-edge-list.csv.gz").text, &out->n_edge);
 }
 
+/* Room for one more relation: twice as many each time. */
+static void relation_room(struct typed *typed)
+{
+    int n = typed->n_relation;
+    if (n > 0 && (n & (n - 1)) != 0) {
+        return;
+    }
+    struct relation *room = memory_alloc(n > 0 ? 2 * (size_t)n : 1, sizeof *room);
+    if (n > 0) {
+        memcpy(room, typed->relation, (size_t)n * sizeof *room);
+    }
+    free(typed->relation);
+    typed->relation = room;
+}
+
 static enum status relations_read(struct typed *typed)
 {
     struct dataset_path path = dataset_path_join(typed->folder, "raw/triplet-type-list.csv.gz");
@@ -160,12 +175,12 @@ static enum status relations_read(struct typed *typed)
     if (status != STATUS_OK) {
         return status;
     }
-    typed->relation = memory_alloc(RELATION_MOST, sizeof *typed->relation); /* 10 MB, untouched where there are fewer */
     while ((status = csv_gz_line(csv, &line)) == STATUS_OK && line != NULL) {
         if (typed->n_relation == RELATION_MOST) {
             status = status_fail(STATUS_DATA, "%s: has more than %d lines, expected a relation each", path.text, RELATION_MOST);
             break;
         }
+        relation_room(typed);
         struct relation *relation = &typed->relation[typed->n_relation];
         status = relation_read(typed, path.text, line, relation);
         if (status != STATUS_OK) {

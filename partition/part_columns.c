@@ -52,6 +52,22 @@ static int compare_keys(const void *a, const void *b)
     return *x < *y ? -1 : *x > *y;
 }
 
+static void keys_sort(uint64_t *key, int64_t n)
+{
+    if (n > SORT_SMALL) {
+        qsort(key, (size_t)n, sizeof *key, compare_keys);
+        return;
+    }
+    for (int64_t i = 1; i < n; i++) {
+        uint64_t k = key[i];
+        int64_t at = i;
+        for (; at > 0 && key[at - 1] > k; at--) {
+            key[at] = key[at - 1];
+        }
+        key[at] = k;
+    }
+}
+
 /* Columns are distinct: what stands below them in a key decides nothing. */
 static void weighted_sort(uint32_t *columns, float *weights, int64_t n, uint64_t *key)
 {
@@ -60,7 +76,7 @@ static void weighted_sort(uint32_t *columns, float *weights, int64_t n, uint64_t
         memcpy(&bits, &weights[i], sizeof bits);
         key[i] = (uint64_t)columns[i] << 32 | bits;
     }
-    qsort(key, (size_t)n, sizeof *key, compare_keys);
+    keys_sort(key, n);
     for (int64_t i = 0; i < n; i++) {
         uint32_t bits = (uint32_t)key[i];
         memcpy(&weights[i], &bits, sizeof bits);
@@ -81,7 +97,7 @@ void part_columns_sort(uint32_t *columns, uint16_t *types, float *weights, int64
         for (int64_t i = 0; i < n; i++) {
             key[i] = (uint64_t)types[i] << 32 | columns[i];
         }
-        qsort(key, (size_t)n, sizeof *key, compare_keys);
+        keys_sort(key, n);
         for (int64_t i = 0; i < n; i++) {
             types[i] = (uint16_t)(key[i] >> 32);
             columns[i] = (uint32_t)key[i];

@@ -14,8 +14,8 @@ enum status weights_choose(const struct job *job, const char *file, bool there, 
     int asked = job->dataset.edge_weights;
     *use_out = there && asked != JOB_SWITCH_NO && job_takes_edge_weights(job);
     if (asked == JOB_SWITCH_YES && !there) {
-        return status_fail(STATUS_NO_INPUT, "%s: no such file, expected the weights of the edges for dataset.edge_weights = "
-                           "\"yes\"", file);
+        return status_fail(STATUS_NO_INPUT, "%s: no such file, expected the weights of the edges for "
+                           "dataset.edge_weights = \"yes\"", file);
     }
     if (asked == JOB_SWITCH_AUTO && there && !*use_out) {
         log_warn("%s is not used: model.kind = \"%s\" takes no weights of edges", file,
@@ -36,8 +36,8 @@ static enum status array_read(void *self, int64_t first, int64_t n, double *out)
 enum status weights_attach(const struct npy *weights, struct edge_source *source)
 {
     if (weights->rank == 1 && weights->n_value != source->n_edge) {
-        return status_fail(STATUS_DATA, "%s: has %" PRId64 " entries, expected %" PRId64 ", the edges of %s", weights->name,
-                           weights->n_value, source->n_edge, source->file);
+        return status_fail(STATUS_DATA, "%s: has %" PRId64 " entries, expected %" PRId64 ", the edges of %s",
+                           weights->name, weights->n_value, source->n_edge, source->file);
     }
     source->weight_read = array_read;
     source->weight_self = (void *)(uintptr_t)weights;
@@ -53,8 +53,8 @@ enum status weights_read(const struct edge_source *source, int64_t first, int64_
     for (int64_t i = 0; i < n && status == STATUS_OK; i++) {
         out[i] = (float)value[i] + 0.0f; /* -0 would not sort as 0 */
         if (!isfinite(out[i]) || out[i] < 0.0f) {
-            status = status_fail(STATUS_DATA, "%s: %s %" PRId64 ": weight %g, expected a finite float32 that is not negative",
-                                 source->weight_file, source->weight_unit, first + i, value[i]);
+            status = status_fail(STATUS_DATA, "%s: %s %" PRId64 ": weight %g, expected a finite float32 that is not "
+                                 "negative", source->weight_file, source->weight_unit, first + i, value[i]);
         }
     }
     free(value);
@@ -82,7 +82,8 @@ int64_t weights_rows_unique(int64_t n_node, int64_t *indptr, uint32_t *indices, 
     return n_loop;
 }
 
-enum status weights_strength(const char *file, int64_t n_node, const int64_t *indptr, const float *weights, float *strength)
+enum status weights_strength(const char *file, int64_t n_node, const int64_t *indptr, const float *weights,
+                             float *strength)
 {
     for (int64_t v = 0; v < n_node; v++) {
         double sum = 0.0;
@@ -91,8 +92,8 @@ enum status weights_strength(const char *file, int64_t n_node, const int64_t *in
         }
         strength[v] = (float)sum;
         if (!isfinite(strength[v])) {
-            return status_fail(STATUS_DATA, "%s: the weights of the edges into node %" PRId64 " add up to more than a float32 "
-                               "holds, expected a finite sum", file, v);
+            return status_fail(STATUS_DATA, "%s: the weights of the edges into node %" PRId64 " add up to more than a "
+                               "float32 holds, expected a finite sum", file, v);
         }
     }
     return STATUS_OK;

@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Decide whether the job reads the weights that `file` holds, or would hold: dataset.edge_weights, and a model that takes
- * them. Says so where they are there and left alone under "auto".
+/* Decide whether the job reads the weights that `file` holds, or would hold: dataset.edge_weights, and a model that
+ * takes them. Says so where they are there and left alone under "auto".
  *
  *   there   is it there?
  *   errors  STATUS_NO_INPUT "yes" without the file
@@ -23,15 +23,16 @@ enum status weights_choose(const struct job *job, const char *file, bool there, 
  * errors  STATUS_DATA shape or dtype, another number of entries than edges */
 enum status weights_attach(const struct npy *weights, struct edge_source *source);
 
-/* Edges first … first+n-1 of the source as float32. errors  STATUS_DATA one that is not finite there, or negative (file, entry,
- * value) */
+/* Edges first … first+n-1 of the source as float32.
+ * errors  STATUS_DATA one that is not finite there, or negative (file, entry, value) */
 enum status weights_read(const struct edge_source *source, int64_t first, int64_t n, float *out);
 
-/* Close the gaps that repeats of a source leave in sorted rows: their weights are added up, the least first, so that both
- * directions of an edge add alike. Returns the loops kept. */
+/* Close the gaps that repeats of a source leave in sorted rows: their weights are added up, the least first, so that
+ * both directions of an edge add alike. Returns the loops kept. */
 int64_t weights_rows_unique(int64_t n_node, int64_t *indptr, uint32_t *indices, float *weights);
 
 /* strength[v] = the sum of row v's weights. errors  STATUS_DATA one that float32 does not hold (file and node) */
-enum status weights_strength(const char *file, int64_t n_node, const int64_t *indptr, const float *weights, float *strength);
+enum status weights_strength(const char *file, int64_t n_node, const int64_t *indptr, const float *weights,
+                             float *strength);
 
 #endif

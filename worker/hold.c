@@ -66,6 +66,11 @@ static void value_add(struct ranges *out, const struct trainer *t, int value, in
     range_add(out, at, sparse ? n_sparse : part->n_own * t->program.value[value].width, sizeof(float));
 }
 
+static void grad_add(struct ranges *out, const float *at, const struct part *part, const struct value *value)
+{
+    range_add(out, at, part_rows_own(part, value->level) * value->width, sizeof(float));
+}
+
 static void kept_add(struct ranges *out, const struct trainer *t, int index, int k, int32_t i)
 {
     const struct op *op = &t->program.op[index];
@@ -87,14 +92,13 @@ static void use_add(struct ranges *out, const struct trainer *t, const struct us
         value_add(out, t, use->index, i);
         return;
     case USE_GRAD:
-        range_add(out, trainer_grad(t, use->index, i), part->n_own * value[use->index].width, sizeof(float));
+        grad_add(out, trainer_grad(t, use->index, i), part, &value[use->index]);
         return;
     case USE_KEPT:
         kept_add(out, t, use->index, use->k, i);
         return;
     case USE_TEMP:
-        range_add(out, trainer_temp(t, use->index, use->k, i), part->n_own * value[t->program.op[use->index].in[use->k]].width,
-                  sizeof(float));
+        grad_add(out, trainer_temp(t, use->index, use->k, i), part, &value[t->program.op[use->index].in[use->k]]);
         return;
     case USE_ROOM: {
         const struct memory_room *room = use->index < 0 ? &t->plan.score_room : &t->plan.room[use->index][use->k];

@@ -75,7 +75,7 @@ static void lives_size(struct lives *l)
         const struct value *value = &program->value[v];
         int64_t dense = plan->n_row * value->width;
         l->value[v].n_bytes = (value->is_sparse ? plan->n_sparse_value : dense) * (int64_t)sizeof(float);
-        l->grad[v].n_bytes = dense * (int64_t)sizeof(float);
+        l->grad[v].n_bytes = memory_plan_rows(plan, value->level) * value->width * (int64_t)sizeof(float);
         l->value_root[v] = l->grad_root[v] = v;
         l->grad_made[v] = l->grad_changed[v] = -1;
     }
@@ -274,6 +274,14 @@ static int life_end(const struct life *life)
     return life->span[life->n_span - 1].last;
 }
 
+/* Do two values' gradients have the same rows and columns? */
+static bool same_shape(const struct lives *l, int a, int b)
+{
+    const struct value *x = &l->program->value[a], *y = &l->program->value[b];
+    int32_t n_level = l->plan->n_level;
+    return x->width == y->width && (x->level == y->level || (x->level >= n_level && y->level >= n_level));
+}
+
 /* The gradient of in[k], first written by this op, may lie on that of out when nobody reads that any more; one that is only handed
  * on, and not changed later, also beside others that are only read. */
 static void grad_share(struct lives *l, int i, int k, int now, int *class_end, int *class_changed)
@@ -281,8 +289,7 @@ static void grad_share(struct lives *l, int i, int k, int now, int *class_end, i
     const struct op *op = &l->program->op[i];
     int in = op->in[k], root = l->grad_root[op->out];
     bool passes = op_passes_grad(op, k);
-    if (in < 0 || l->grad_made[in] != now || (!passes && (k > 0 || !op_defs[op->kind].in_place)) ||
-        l->program->value[in].width != l->program->value[op->out].width) {
+    if (in < 0 || l->grad_made[in] != now || (!passes && (k > 0 || !op_defs[op->kind].in_place)) || !same_shape(l, in, op->out)) {
         return;
     }
     if (class_end[root] <= now || (passes && class_changed[root] <= now && l->grad_changed[in] == now)) {

@@ -36,6 +36,32 @@ static void rows_lay_out(const struct memory_plan_input *in, struct memory_plan 
         plan->n_sparse_value += round_up(in->own[i].n_feature_value + in->own[i].n_embedded, ROW_ALIGN);
         plan->n_embedding += round_up(in->own[i].n_embedded * in->program->n_embedding, ROW_ALIGN);
     }
+    plan->n_level = in->own[0].travel.n_level;
+    plan->n_own_part = in->n_own_part;
+    plan->row_begin_level = memory_alloc((size_t)plan->n_level * (size_t)in->n_own_part, sizeof *plan->row_begin_level);
+    for (int32_t level = 0; level < plan->n_level; level++) {
+        int64_t *n_row = &plan->n_row_level[level];
+        for (int32_t i = 0; i < in->n_own_part; i++) {
+            plan->row_begin_level[level * (int64_t)in->n_own_part + i] = *n_row;
+            *n_row += round_up(in->own[i].n_own_level[level], ROW_ALIGN);
+        }
+        *n_row = larger(*n_row, ROW_ALIGN); /* an array has a place, though it may have no rows */
+    }
+}
+
+int64_t memory_plan_rows(const struct memory_plan *plan, int32_t level)
+{
+    return level < plan->n_level ? plan->n_row_level[level] : plan->n_row;
+}
+
+int64_t memory_plan_row_begin(const struct memory_plan *plan, int32_t level, int32_t i)
+{
+    return level < plan->n_level ? plan->row_begin_level[level * (int64_t)plan->n_own_part + i] : plan->row_begin[i];
+}
+
+int64_t memory_plan_rows_own(const struct memory_plan_part *own, int32_t level)
+{
+    return level < own->travel.n_level ? own->n_own_level[level] : own->n_own;
 }
 
 /* Scratch of one op on the largest part that needs it. */
@@ -140,7 +166,6 @@ static void travel_plan(const struct memory_plan_input *in, struct memory_plan *
     for (int32_t i = 0; i < in->n_own_part; i++) {
         own[i] = in->own[i].travel;
     }
-    plan->n_level = own[0].n_level;
     plan->travel = memory_alloc((size_t)plan->n_level + 1, sizeof *plan->travel);
     for (int32_t level = 0; level <= plan->n_level; level++) {
         for (int t = 0; t < TRAVEL_N; t++) {
@@ -254,7 +279,7 @@ static int64_t level_bytes(const struct memory_plan_input *in, const struct memo
         struct part_level_sizes sizes = {
             .n_part = in->n_part,
             .n_edge = part_level_edges(in->program, own->implied_loops, own->n_edge_level[PART_DIRECTION_OUT][level], n_target),
-            .n_row = before < own->travel.n_level ? own->n_own_level[before] : own->n_own,
+            .n_row = memory_plan_rows_own(own, before),
             .typed = in->program->n_relation > 0,
             .weighted = own->weighted || in->program->n_relation > 0};
         for (int32_t q = 0; q < in->n_part; q++) {
@@ -388,6 +413,7 @@ void memory_plan_release(struct memory_plan *plan)
     }
     free(plan->travel);
     free(plan->row_begin);
+    free(plan->row_begin_level);
     free(plan->value_begin);
     free(plan->embedding_begin);
     free(plan->value_at);

@@ -83,7 +83,7 @@ struct memory_plan_input {
 };
 
 /* Places in the activation arena, in bytes; -1: none. Array of part p begins at place + row_begin[p] · row bytes (sparse
- * values: + value_begin[p] · 4). */
+ * values: + value_begin[p] · 4; gradients: by their value's level). */
 struct memory_plan {
     int64_t bytes[MEMORY_N];
 
@@ -91,6 +91,10 @@ struct memory_plan {
     int64_t n_sparse_value;  /* likewise for values of sparse features */
     int64_t n_embedding;     /* likewise for floats of embeddings */
     int64_t *row_begin;      /* n_own_part */
+    int32_t n_level;         /* of the parts */
+    int32_t n_own_part;
+    int64_t n_row_level[PART_N_LEVEL_MOST]; /* n_level: as n_row, of rows that count at a level: those that gradients have */
+    int64_t *row_begin_level; /* n_level × n_own_part */
     int64_t *value_begin;    /* n_own_part */
     int64_t *embedding_begin; /* n_own_part: in floats */
     int64_t *value_at;       /* n_value */
@@ -113,7 +117,6 @@ struct memory_plan {
     int64_t n_spill_least;   /* what one step holds in memory, with what the next one reads ahead */
     int64_t n_spill_payload; /* room for a round's payloads, in the files */
 
-    int32_t n_level;         /* of the parts */
     struct travel_list (*travel)[TRAVEL_N]; /* n_level + 1: by level, and all */
     int32_t n_fetch_slot;    /* of the round that has most */
     int32_t n_pack_slot;
@@ -150,6 +153,13 @@ bool memory_plan_spills(const struct job *job);
 
 /* Does backward run this op's forward again? */
 bool memory_plan_again(const struct memory_plan *plan, int op);
+
+/* Rows of all own parts, as they are laid out, in an array that has those of a level; rows before own part i's. */
+int64_t memory_plan_rows(const struct memory_plan *plan, int32_t level);
+int64_t memory_plan_row_begin(const struct memory_plan *plan, int32_t level, int32_t i);
+
+/* Rows of an own part that count at a level. */
+int64_t memory_plan_rows_own(const struct memory_plan_part *own, int32_t level);
 
 /* Which payloads travel at a level of what travels; at a level that there is not, all. */
 const struct travel_list *memory_plan_travel(const struct memory_plan *plan, enum travel travel, int32_t level);

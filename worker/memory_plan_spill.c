@@ -29,6 +29,11 @@ static int64_t sent_rows(const struct memory_plan_input *in, int32_t i, int d)
     return n;
 }
 
+static int64_t grad_bytes(const struct memory_plan_part *own, const struct value *value)
+{
+    return memory_plan_rows_own(own, value->level) * value->width * (int64_t)sizeof(float);
+}
+
 static int64_t use_bytes(const struct spilling *s, const struct use *use, int32_t i)
 {
     const struct program *program = s->in->program;
@@ -39,7 +44,7 @@ static int64_t use_bytes(const struct spilling *s, const struct use *use, int32_
         return (program->value[use->index].is_sparse ? own->n_feature_value + own->n_embedded
                                                      : n * program->value[use->index].width) * 4;
     case USE_GRAD:
-        return n * program->value[use->index].width * 4;
+        return grad_bytes(own, &program->value[use->index]);
     case USE_KEPT: {
         const struct op *op = &program->op[use->index];
         const struct global_def *global = op_defs[op->kind].global;
@@ -47,7 +52,7 @@ static int64_t use_bytes(const struct spilling *s, const struct use *use, int32_
                               : n * op_kept_width(program, op, use->k) * 4;
     }
     case USE_TEMP:
-        return n * program->value[program->op[use->index].in[use->k]].width * 4;
+        return grad_bytes(own, &program->value[program->op[use->index].in[use->k]]);
     case USE_ROOM:
         return room_bytes(use->index < 0 ? &s->plan->score_room : &s->plan->room[use->index][use->k]);
     case USE_CSR:

@@ -20,6 +20,7 @@ static double now_s(void)
 static enum status parts_open(struct session *session)
 {
     enum status status = STATUS_OK;
+    const struct part *first = NULL;
     for (int32_t i = 0; status == STATUS_OK && i < session->n_part; i++) {
         struct session_part *part = &session->parts[i];
         if (!part->raw.is_expected) {
@@ -36,6 +37,11 @@ static enum status parts_open(struct session *session)
         if (part->is_open && (part->part.part != i || part->part.n_part != session->n_part)) {
             status = status_fail(STATUS_DATA, "the bytes of part %d say part %d of %d, expected part %d of %d", i,
                                  part->part.part, part->part.n_part, i, session->n_part);
+        }
+        first = first == NULL && part->is_open ? &part->part : first;
+        if (status == STATUS_OK && part->part.n_level != first->n_level) {
+            status = status_fail(STATUS_DATA, "part %d has %d levels of rows and part %d has %d, expected as many", first->part,
+                                 first->n_level, i, part->part.n_level);
         }
         session->own[i] = part->is_open ? &part->part : NULL;
     }

@@ -8,9 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-static float *row_array(const struct trainer *t, int64_t at, int64_t width, int32_t i)
+/* Own part i's rows of an array that has the rows of a level. */
+static float *row_array(const struct trainer *t, int64_t at, int64_t width, int32_t level, int32_t i)
 {
-    return at < 0 ? NULL : (float *)(void *)(t->arena + at + t->plan.row_begin[i] * width * (int64_t)sizeof(float));
+    int64_t begin = memory_plan_row_begin(&t->plan, level, i) * width * (int64_t)sizeof(float);
+    return at < 0 ? NULL : (float *)(void *)(t->arena + at + begin);
 }
 
 float *trainer_value(const struct trainer *t, int value, int32_t i)
@@ -19,22 +21,24 @@ float *trainer_value(const struct trainer *t, int value, int32_t i)
     if (at >= 0 && t->program.value[value].is_sparse) {
         return (float *)(void *)(t->arena + at + t->plan.value_begin[i] * (int64_t)sizeof(float));
     }
-    return row_array(t, at, t->program.value[value].width, i);
+    return row_array(t, at, t->program.value[value].width, PROGRAM_LEVEL_ALL, i);
 }
 
 float *trainer_grad(const struct trainer *t, int value, int32_t i)
 {
-    return row_array(t, t->plan.grad_at[value], t->program.value[value].width, i);
+    const struct value *v = &t->program.value[value];
+    return row_array(t, t->plan.grad_at[value], v->width, v->level, i);
 }
 
 float *trainer_kept(const struct trainer *t, int op, int k, int32_t i)
 {
-    return row_array(t, t->plan.kept_at[op][k], op_kept_width(&t->program, &t->program.op[op], k), i);
+    return row_array(t, t->plan.kept_at[op][k], op_kept_width(&t->program, &t->program.op[op], k), PROGRAM_LEVEL_ALL, i);
 }
 
 float *trainer_temp(const struct trainer *t, int op, int k, int32_t i)
 {
-    return row_array(t, t->plan.temp_at[op][k], t->program.value[t->program.op[op].in[k]].width, i);
+    const struct value *v = &t->program.value[t->program.op[op].in[k]];
+    return row_array(t, t->plan.temp_at[op][k], v->width, v->level, i);
 }
 
 int64_t trainer_rows(const struct trainer *t, int32_t level, int32_t i)

@@ -1,4 +1,4 @@
-/* Attention over neighbours: even ranges of rows to whichever thread is free; attention_heavy.c has the heavy rows. */
+/* Attention over neighbours: even ranges of rows to whichever thread is free; heavy rows: attention_heavy.c. */
 #include "models/cpu/cpu.h"
 
 #include <math.h>
@@ -113,15 +113,18 @@ void cpu_attention_backward_query(struct device *device, const struct device_blo
     a.own_reads[0] = own->query;
     a.own_reads[1] = own->grad_out;
     a.own_writes[0] = grad_query;
+    const struct cpu_schedule *schedule = block->schedule;
     int64_t width = how->n_head * how->n_column;
+    int64_t n_unit = schedule->n_range > schedule->n_piece ? schedule->n_range : schedule->n_piece;
+    int64_t n_part = n_unit < ATT_PARTIALS ? n_unit : ATT_PARTIALS;
     double *partial = grad_att != NULL ? scratch : NULL;
     if (partial != NULL) {
-        memset(partial, 0, cpu_attention_scratch(block->n_row, how));
+        memset(partial, 0, (size_t)(n_part * width) * sizeof *partial);
     }
-    run_rows(cpu_device(device), &a, ATT_PARTIALS, partial);
+    run_rows(cpu_device(device), &a, n_part, partial);
     for (int64_t c = 0; grad_att != NULL && c < width; c++) {
         double sum = begin ? 0.0 : grad_att[c];
-        for (int64_t i = 0; i < ATT_PARTIALS; i++) {
+        for (int64_t i = 0; i < n_part; i++) {
             sum += partial[i * width + c];
         }
         grad_att[c] = (float)sum;

@@ -9,7 +9,7 @@
 #define AHEAD 16 /* edges by which rows of values are fetched before their turn; numbers per head: RUN */
 #define HEADS 8  /* whose numbers per edge are held at a time */
 #define PARTS_LANES 16
-/* Compiled once for all that call it, once per run and head: inlined, these would be most of what there is to compile. */
+/* Compiled once for all that call it, per run and head: inlined, these would be most of what there is to compile. */
 #define SHARED __attribute__((noinline)) TARGET static
 #define EIGHT(x) x, x, x, x, x, x, x, x
 #define FOUR(x) EIGHT(x), EIGHT(x), EIGHT(x), EIGHT(x)
@@ -371,8 +371,8 @@ INLINE void leaky_columns(const struct run_rows *rows, int64_t column, const flo
     }
 }
 
-INLINE void leaky_rows_by(const struct run_rows *rows, int64_t column, const float *own, const float *att, float slope,
-                          const float *de, bool is_first, int64_t n_column, float *out, double *grad_att)
+SHARED void leaky_rows(const struct run_rows *rows, int64_t column, const float *own, const float *att, float slope,
+                       const float *de, bool is_first, int64_t n_column, float *out, double *grad_att)
 {
     for (int64_t c = 0, n; c < n_column; c += n) {
         double *to = grad_att != NULL ? grad_att + c : NULL;
@@ -383,16 +383,6 @@ INLINE void leaky_rows_by(const struct run_rows *rows, int64_t column, const flo
             n = smaller(n_column - c, LANES);
             leaky_columns(rows, column + c, own + c, att + c, slope, de, is_first, n, 1, out + c, to);
         }
-    }
-}
-
-SHARED void leaky_rows(const struct run_rows *rows, int64_t column, const float *own, const float *att, float slope,
-                       const float *de, bool is_first, int64_t n_column, float *out, double *grad_att)
-{
-    if (grad_att != NULL) {
-        leaky_rows_by(rows, column, own, att, slope, de, is_first, n_column, out, grad_att);
-    } else {
-        leaky_rows_by(rows, column, own, att, slope, de, is_first, n_column, out, NULL);
     }
 }
 

@@ -1,19 +1,18 @@
-/* The vector alphabet in plain C: four floats side by side, for processors without the others and as their check. */
+/* The vector alphabet in the compiler's own vectors of four floats, for processors without the others and as their check. */
 #ifndef MODELS_CPU_VECTOR_PORTABLE_H
 #define MODELS_CPU_VECTOR_PORTABLE_H
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #define TARGET
 #define INLINE static inline __attribute__((always_inline))
 #define LANES 4
 #define VECTORS_MAX 4
 
-typedef struct {
-    float lane[LANES];
-} vector;
+typedef float vector __attribute__((vector_size(4 * LANES)));
+typedef uint32_t places __attribute__((vector_size(4 * LANES))); /* payload rows of the greatest values, or bits */
 typedef int64_t lane_mask; /* how many lanes from the first */
 
 #define EACH_LANE(i) for (int64_t i = 0; i < LANES; i++)
@@ -25,96 +24,79 @@ INLINE lane_mask mask_first(int64_t n)
 
 INLINE vector vector_set(float value)
 {
+    return (vector){value, value, value, value};
+}
+
+INLINE vector vector_load(const float *from)
+{
     vector out;
-    EACH_LANE(i) {
-        out.lane[i] = value;
-    }
+    memcpy(&out, from, sizeof out);
     return out;
 }
 
 INLINE vector vector_load_mask(const float *from, lane_mask mask)
 {
-    vector out;
+    float lane[LANES] = {0.0f};
     EACH_LANE(i) {
-        out.lane[i] = i < mask ? from[i] : 0.0f;
+        if (i < mask) {
+            lane[i] = from[i];
+        }
     }
-    return out;
-}
-
-INLINE vector vector_load(const float *from)
-{
-    return vector_load_mask(from, LANES);
+    return vector_load(lane);
 }
 
 INLINE vector vector_add(vector a, vector b)
 {
-    EACH_LANE(i) {
-        a.lane[i] += b.lane[i];
-    }
-    return a;
+    return a + b;
 }
 
 INLINE vector vector_multiply(vector a, vector b)
 {
-    EACH_LANE(i) {
-        a.lane[i] *= b.lane[i];
-    }
-    return a;
+    return a * b;
 }
 
 /* a · b + c, rounded once */
 INLINE vector vector_fma(vector a, vector b, vector c)
 {
-    EACH_LANE(i) {
-        a.lane[i] = fmaf(a.lane[i], b.lane[i], c.lane[i]);
-    }
-    return a;
+    return (vector){fmaf(a[0], b[0], c[0]), fmaf(a[1], b[1], c[1]), fmaf(a[2], b[2], c[2]), fmaf(a[3], b[3], c[3])};
+}
+
+INLINE void vector_store(float *to, vector value)
+{
+    memcpy(to, &value, sizeof value);
 }
 
 INLINE void vector_store_mask(float *to, lane_mask mask, vector value)
 {
     EACH_LANE(i) {
         if (i < mask) {
-            to[i] = value.lane[i];
+            to[i] = value[i];
         }
     }
 }
 
-INLINE void vector_store(float *to, vector value)
+/* a where a lane's bits are set, else b */
+INLINE vector select_bits(places bits, vector a, vector b)
 {
-    vector_store_mask(to, LANES, value);
+    return (vector)(((places)a & bits) | ((places)b & ~bits));
 }
 
 /* a where x > 0, else b */
 INLINE vector vector_select_positive(vector x, vector a, vector b)
 {
-    EACH_LANE(i) {
-        a.lane[i] = x.lane[i] > 0.0f ? a.lane[i] : b.lane[i];
-    }
-    return a;
+    return select_bits((places)(x > 0.0f), a, b);
 }
 
 /* a where a > b, else b */
 INLINE vector vector_greater(vector a, vector b)
 {
-    EACH_LANE(i) {
-        a.lane[i] = a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i];
-    }
-    return a;
+    return select_bits((places)(a > b), a, b);
 }
 
 /* 2^k where a lane's low bits hold k beside those of 1.5 · 2^23, for -127 < k < 128. */
 INLINE vector vector_power(vector whole)
 {
-    EACH_LANE(i) {
-        union {
-            float value;
-            uint32_t bits;
-        } lane = {.value = whole.lane[i]};
-        lane.bits = (lane.bits + 127) << 23;
-        whole.lane[i] = lane.value;
-    }
-    return whole;
+    return (vector)(((places)whole + 127) << 23);
 }
 
 /* The greatest of 16 lanes: lanes 8 apart first, then 4, 2, 1. */
@@ -122,8 +104,8 @@ INLINE vector vector_power(vector whole)
 INLINE float parts_max(const vector part[PARTS])
 {
     vector all = vector_greater(vector_greater(part[0], part[2]), vector_greater(part[1], part[3]));
-    float even = all.lane[0] > all.lane[2] ? all.lane[0] : all.lane[2];
-    float odd = all.lane[1] > all.lane[3] ? all.lane[1] : all.lane[3];
+    float even = all[0] > all[2] ? all[0] : all[2];
+    float odd = all[1] > all[3] ? all[1] : all[3];
     return even > odd ? even : odd;
 }
 
@@ -132,7 +114,7 @@ INLINE void parts_sums(float *to, vector part[4][PARTS])
 {
     for (int64_t k = 0; k < 4; k++) {
         vector all = vector_add(vector_add(part[k][0], part[k][2]), vector_add(part[k][1], part[k][3]));
-        to[k] = (all.lane[0] + all.lane[2]) + (all.lane[1] + all.lane[3]);
+        to[k] = (all[0] + all[2]) + (all[1] + all[3]);
     }
 }
 
@@ -141,7 +123,7 @@ INLINE void eights_sums(float *to, const vector x[4])
 {
     for (int64_t k = 0; k < 2; k++) {
         vector all = vector_add(x[2 * k], x[2 * k + 1]);
-        to[k] = (all.lane[0] + all.lane[2]) + (all.lane[1] + all.lane[3]);
+        to[k] = (all[0] + all[2]) + (all[1] + all[3]);
     }
 }
 
@@ -154,10 +136,8 @@ INLINE vector vector_eights(const float *number, int k)
 /* The first and the second of each pair. */
 INLINE void vector_pairs(const float *pairs, vector *first, vector *second)
 {
-    EACH_LANE(i) {
-        first->lane[i] = pairs[2 * i];
-        second->lane[i] = pairs[2 * i + 1];
-    }
+    *first = (vector){pairs[0], pairs[2], pairs[4], pairs[6]};
+    *second = (vector){pairs[1], pairs[3], pairs[5], pairs[7]};
 }
 
 /* to[k · stride + i] = row[i][column + k] for 16 rows i and n ≤ 4 columns k; 0 for the other k of four. */
@@ -170,7 +150,7 @@ INLINE void parts_columns(const float *const *row, int64_t column, int64_t n, fl
     }
 }
 
-/* There is no way past the caches in plain C. */
+/* There is no way past the caches without an instruction for it. */
 INLINE void vector_stream(float *to, vector value)
 {
     vector_store(to, value);
@@ -180,25 +160,18 @@ INLINE void stream_fence(void)
 {
 }
 
-/* Four places (payload rows of the greatest values). */
-typedef struct {
-    uint32_t lane[LANES];
-} places;
-
 INLINE places places_set(uint32_t place)
 {
-    places out;
-    EACH_LANE(i) {
-        out.lane[i] = place;
-    }
-    return out;
+    return (places){place, place, place, place};
 }
 
 INLINE places places_load_mask(const uint32_t *from, lane_mask mask)
 {
-    places out;
+    places out = places_set(0);
     EACH_LANE(i) {
-        out.lane[i] = i < mask ? from[i] : 0;
+        if (i < mask) {
+            out[i] = from[i];
+        }
     }
     return out;
 }
@@ -207,7 +180,7 @@ INLINE void places_store_mask(uint32_t *to, lane_mask mask, places value)
 {
     EACH_LANE(i) {
         if (i < mask) {
-            to[i] = value.lane[i];
+            to[i] = value[i];
         }
     }
 }
@@ -215,11 +188,9 @@ INLINE void places_store_mask(uint32_t *to, lane_mask mask, places value)
 /* Lanes where value > *best take value and its place. */
 INLINE void vector_max_place(vector value, places place, vector *best, places *best_place)
 {
-    EACH_LANE(i) {
-        bool greater = value.lane[i] > best->lane[i];
-        best->lane[i] = greater ? value.lane[i] : best->lane[i];
-        best_place->lane[i] = greater ? place.lane[i] : best_place->lane[i];
-    }
+    places greater = (places)(value > *best);
+    *best = select_bits(greater, value, *best);
+    *best_place = (place & greater) | (*best_place & ~greater);
 }
 
 /* One 64-bit lane for Philox, whose products are 32 × 32 → 64. */

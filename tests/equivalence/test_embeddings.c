@@ -9,15 +9,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#define DECAY "weight_decay = 5e-4\n"
+
 TestSuite(embeddings, .init = folder_make, .fini = folder_remove);
 
-static void run(const char *data, int n_part, const char *model, int n_worker, const char *optimizer, struct cluster_result *out)
+static void run(const char *data, int n_part, const char *model, int n_worker, const char *train, struct cluster_result *out)
 {
     char text[2048];
     snprintf(text, sizeof text,
              "[dataset]\npath = \"%s\"\n[partition]\nparts = %d\nmethod = \"file\"\nfile = \"%s/owner\"\ncache = \"off\"\n"
-             "[model]\n%s\n[train]\nepochs = 8\nlr = 0.01\nweight_decay = 5e-4\n%s\n[workers]\ncount = %d\nthreads = 1\n",
-             data, n_part, data, model, optimizer, n_worker);
+             "[model]\n%s\n[train]\nepochs = 8\nlr = 0.01\n%s\n[workers]\ncount = %d\nthreads = 1\n",
+             data, n_part, data, model, train, n_worker);
     cluster_run(text, out);
     cr_assert_eq(out->exit_code, 0, "%s, %d workers: exit %d", data, n_worker, out->exit_code);
 }
@@ -48,9 +50,9 @@ static void expect_as_given(const char *model, const char *optimizer)
 Test(embeddings, give_the_bits_of_a_weight_that_every_worker_holds)
 {
     write_both();
-    expect_as_given(rgcn, "");
-    expect_as_given(rgcn, "optimizer = \"adamw\"\nlr_schedule = \"cosine\"");
-    expect_as_given(rgcn, "optimizer = \"sgd\"\nmomentum = 0.9");
+    expect_as_given(rgcn, DECAY);
+    expect_as_given(rgcn, DECAY "optimizer = \"adamw\"\nlr_schedule = \"cosine\"");
+    expect_as_given(rgcn, DECAY "optimizer = \"sgd\"\nmomentum = 0.9");
     expect_as_given("kind = \"gat\"\nheads = 2\nhidden = 8\ninput_dropout = 0.3", "");
     expect_as_given("kind = \"sage\"\nhidden = 16\nlayers = 3\nnorm = \"batch\"", "");
 }
@@ -75,8 +77,8 @@ Test(embeddings, are_the_same_up_to_rounding_for_any_number_of_parts)
     struct cluster_result one, five;
     typed_folder_write(folder_path("one"), &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 1});
     typed_folder_write(folder_path("five"), &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 5});
-    run(folder_path("one"), 1, rgcn, 1, "optimizer = \"sgd\"", &one);
-    run(folder_path("five"), 5, rgcn, 3, "optimizer = \"sgd\"", &five);
+    run(folder_path("one"), 1, rgcn, 1, DECAY "optimizer = \"sgd\"", &one);
+    run(folder_path("five"), 5, rgcn, 3, DECAY "optimizer = \"sgd\"", &five);
     double apart = 0.0, size = 0.0;
     for (int64_t i = 0; i < one.n_embedding; i++) {
         apart += pow((double)one.embeddings[i] - five.embeddings[i], 2);
@@ -119,5 +121,26 @@ Test(embeddings, take_memory_once_for_all_workers)
         cr_expect_eq(many[i].n_call, 0, "%ld allocations in epochs", (long)many[i].n_call);
         cluster_release(&few);
         cluster_release(&many[i]);
+    }
+}
+
+/* Decay moves them, as dense Adam moves every row, in the loss's reach or not. */
+Test(embeddings, of_nodes_that_an_epoch_leaves_out_step_with_a_gradient_of_zero)
+{
+    enum { N_NODE = 300, N_LONELY = 40, WIDTH = 16 };
+    static const char *const prunes[] = {DECAY "prune = \"never\"", DECAY "prune = \"always\"", "prune = \"always\""};
+    struct cluster_result result[3];
+    typed_folder_write(folder_path("data"), &(struct typed_folder){.n_node = N_NODE, .n_edge = 2000, .n_part = 4, .n_lonely = N_LONELY});
+    for (int i = 0; i < 3; i++) {
+        run(folder_path("data"), 4, rgcn, 2, prunes[i], &result[i]);
+        cr_assert_eq(result[i].n_embedding, (N_NODE + N_LONELY) * WIDTH);
+        cr_expect_eq(result[i].left_out > 0.0, i > 0, "%.3f of the work left out", result[i].left_out);
+    }
+    const size_t n_bytes = (size_t)N_LONELY * WIDTH * sizeof(float);
+    const float *whole = result[0].embeddings + N_NODE * WIDTH, *pruned = result[1].embeddings + N_NODE * WIDTH;
+    cr_expect_arr_eq(pruned, whole, n_bytes);
+    cr_expect_neq(memcmp(result[2].embeddings + N_NODE * WIDTH, whole, n_bytes), 0, "without decay they stay");
+    for (int i = 0; i < 3; i++) {
+        cluster_release(&result[i]);
     }
 }

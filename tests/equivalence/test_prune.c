@@ -170,6 +170,7 @@ Test(prune, auto_leaves_out_where_a_tenth_of_the_work_is_saved_and_changes_no_bi
     cr_expect_gt(with_few[0].left_out, 0.1);
     cr_expect_eq(with_few[0].left_out, with_few[1].left_out);
     cr_expect_arr_eq(with_few[0].weights, with_few[1].weights, (size_t)with_few[0].n_weight * sizeof(float));
+    cr_expect_lt(with_few[1].planned[MEMORY_ACTIVATIONS], with_few[2].planned[MEMORY_ACTIVATIONS], "gradients have fewer rows");
     cr_expect(with_many[1].left_out > 0.0 && with_many[1].left_out <= 0.1, "%.3f left out", with_many[1].left_out);
     cr_expect_eq(with_many[0].left_out, 0.0);
     cr_expect_arr_eq(with_many[0].weights, with_many[2].weights, (size_t)with_many[0].n_weight * sizeof(float));

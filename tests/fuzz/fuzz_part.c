@@ -1,9 +1,11 @@
 /* Any bytes as an encoded part: refused, or every index in it can be used.
  *
  * The first byte picks: the rest as it is, or changes (two bytes of place, eight of value) to a good part, directed,
- * typed, with columns of nodes' own, or none of these. Checksums are not looked at, or nothing would get past them.
+ * typed, weighted, with columns of nodes' own, ordered by hop, or none of these. Checksums are not looked at, or nothing would
+ * get past them.
  */
 #include "partition/part_format.h"
+#include "partition/reach.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
 
@@ -11,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define N_GOOD 4
+#define N_GOOD 6
 #define N_NODE 32
 
 static void *good[N_GOOD];
@@ -42,6 +44,18 @@ static void embed(struct dataset *dataset)
     dataset->embedded = (struct embedded){1, &run};
 }
 
+/* Weights for a generator's edges, which have none. */
+static void weigh(struct dataset *dataset)
+{
+    static float ones[4096];
+    ASSERT(dataset->n_edge <= (int64_t)(sizeof ones / sizeof *ones));
+    for (int64_t e = 0; e < dataset->n_edge; e++) {
+        ones[e] = 1.0f;
+    }
+    dataset->weighted = true;
+    dataset->edge_weight = dataset->strength = ones;
+}
+
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     (void)argc;
@@ -54,8 +68,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
         job.dataset.generator = i == 0 ? JOB_GENERATOR_KARATE : JOB_GENERATOR_RMAT;
         job.dataset.nodes = N_NODE;
         job.dataset.features = 2;
-        job.dataset.undirected = i >= 2 ? JOB_SWITCH_YES : JOB_SWITCH_NO;
-        job.model.kind = i >= 2 ? JOB_KIND_RGCN : JOB_KIND_SAGE;
+        job.dataset.undirected = i >= 2 && i < 5 ? JOB_SWITCH_YES : JOB_SWITCH_NO;
+        job.model.kind = i >= 2 && i < 5 ? JOB_KIND_RGCN : JOB_KIND_SAGE;
         job.partition.parts = 3;
         job.partition.method = JOB_METHOD_BLOCK;
         snprintf(job.partition.cache, sizeof job.partition.cache, "off");
@@ -63,7 +77,15 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
         if (i == 3) {
             embed(&dataset);
         }
+        if (i == 5) {
+            weigh(&dataset);
+        }
         ASSERT(partition_build(&dataset, &job, &partition) == STATUS_OK);
+        if (i == 4) {
+            struct reach reach;
+            ASSERT(reach_build(&dataset, 2, &reach) == STATUS_OK);
+            ASSERT(reach_order(&reach, &partition) == STATUS_OK);
+        }
         ASSERT(part_encode(&dataset, &partition, 1, &good[i], &n_good[i]) == STATUS_OK);
         partition_release(&partition);
         dataset_release(&dataset);
@@ -82,12 +104,19 @@ static void walk(const struct part *p)
                 ASSERT(p->node[b->rows != NULL ? b->rows[r] : r] < p->n_node);
                 for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) {
                     ASSERT(b->types == NULL || (b->types[i] < p->n_relation && b->weights[i] == b->weights[i]));
+                    ASSERT(!p->weighted || (b->weights[i] >= 0.0f && b->strength[b->cols[i]] >= 0.0f));
                     ASSERT(b->degree[b->cols[i]] <= degree_most && b->node[b->cols[i]] < p->n_node);
                 }
             }
             for (int64_t r = 0; r < p->send[d][j].n_row; r++) {
                 ASSERT(p->degree[p->send[d][j].rows[r]] <= degree_most);
             }
+        }
+    }
+    for (int32_t level = 0; level < p->n_level; level++) {
+        for (int32_t q = 0; q < p->n_part; q++) {
+            ASSERT(part_rows_taken(p, PART_DIRECTION_OUT, q, level) <= p->block[PART_DIRECTION_OUT][q].n_col);
+            ASSERT(part_rows_given(p, PART_DIRECTION_OUT, q, level) <= p->send[PART_DIRECTION_OUT][q].n_row);
         }
     }
     for (int64_t r = 0; r < p->n_own; r++) {

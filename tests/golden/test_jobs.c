@@ -26,11 +26,13 @@ TestSuite(golden_job, .init = make_all, .fini = folder_remove, .timeout = 300);
 struct layout {
     const char *method;
     int parts, workers;
+    const char *prune;
 };
 
-static const struct layout layouts[] = {{"random", 1, 1}, {"random", 2, 2}, {"random", 3, 1}, {"random", 5, 2},
-                                        {"random", 8, 3}, {"metis", 3, 2},  {"block", 3, 3},
-                                        {"file", 3, 2}};
+static const struct layout layouts[] = {{"random", 1, 1, "auto"},   {"random", 2, 2, "never"},  {"random", 3, 1, "auto"},
+                                        {"random", 5, 2, "auto"},   {"random", 8, 3, "never"},  {"metis", 3, 2, "never"},
+                                        {"block", 3, 3, "always"},  {"file", 3, 2, "never"},    {"metis", 1, 1, "always"},
+                                        {"metis", 2, 2, "always"},  {"random", 5, 3, "always"}, {"random", 8, 2, "always"}};
 
 struct trial {
     const struct golden_case *golden;
@@ -64,9 +66,9 @@ static void job_run(const struct trial *trial, const char *train)
         fprintf(file, "file = \"%s/owners.txt\"\n", folder);
     }
     fprintf(file,
-            "[model]\ninit = \"%s/init.safetensors\"\n%s\n[train]\n%s\n[workers]\ncount = %d\nthreads = 1\n"
+            "[model]\ninit = \"%s/init.safetensors\"\n%s\n[train]\nprune = \"%s\"\n%s\n[workers]\ncount = %d\nthreads = 1\n"
             "[output]\ndir = \"%s/out\"\n",
-            trial->golden->folder, trial->model, train, trial->layout->workers, folder);
+            trial->golden->folder, trial->model, trial->layout->prune, train, trial->layout->workers, folder);
     fclose(file);
     snprintf(command, sizeof command, "'%s' --config %s/job.toml 2>%s/log", program_path, folder, folder);
     cr_assert_eq(system(command), 0, "%s: %s", trial->where, command);
@@ -140,8 +142,8 @@ static void check(const char *name, const char *model)
     cr_assert_eq(program_build(&job, &input, &trial.program), STATUS_OK, "%s", status_reason());
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
         trial.layout = &layouts[i];
-        snprintf(trial.where, sizeof trial.where, "%s, %s, %d parts, %d workers", name, layouts[i].method,
-                 layouts[i].parts, layouts[i].workers);
+        snprintf(trial.where, sizeof trial.where, "%s, %s, %d parts, %d workers, prune %s", name, layouts[i].method,
+                 layouts[i].parts, layouts[i].workers, layouts[i].prune);
         owners_write(&trial);
         job_run(&trial, "epochs = 0");
         logits_check(&trial);

@@ -75,11 +75,31 @@ Test(op_table, backward_keeps_no_more_than_it_reads)
     program_max(&program, norm, x);
     keeps(true, true);
     cr_assert_not(op_keeps_in(&program, last(), 1));
+    int inverse = program_inverse_norm(&program, norm);
+    keeps(true, true);
+    program_row_scale(&program, norm, inverse);
+    keeps(true, false);
+    cr_assert(op_keeps_in(&program, last(), 1), "the rows' gradient needs their numbers");
     program_eps_add(&program, 2, norm, x);
     keeps(true, false);
     program.param[2].trains = false;
     program_eps_add(&program, 2, norm, x);
     keeps(false, false);
+}
+
+Test(op_table, cosine_attention_sends_one_number_beside_a_row_and_two_beside_a_gradient_and_a_query)
+{
+    int x = program_linear(&program, 0, 0, -1), inverse = program_inverse_norm(&program, x);
+    struct op op = {.aggregate = AGGREGATE_KIND_COSINE,
+                    .in = {x, inverse, program_row_scale(&program, x, inverse)},
+                    .param = {-1, -1},
+                    .n_head = 1};
+    program_attention(&program, &op);
+    const struct aggregate_def *def = &aggregate_defs[AGGREGATE_KIND_COSINE];
+    int64_t f = program.value[x].width;
+    cr_assert_eq(aggregate_payload_width(&program, last(), &def->forward), f + 1);
+    cr_assert_eq(aggregate_payload_width(&program, last(), &def->backward[0]), f + 1);
+    cr_assert_eq(aggregate_payload_width(&program, last(), &def->backward[1]), 2 * f + 2);
 }
 
 Test(op_table, an_op_before_every_parameter_keeps_nothing)

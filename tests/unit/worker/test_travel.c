@@ -26,13 +26,15 @@ Test(travel, what_one_part_receives_is_what_the_other_sends_in_every_kind_of_tra
     for (int t = 0; t < TRAVEL_N; t++) {
         for (int a = 0; a < 3; a++) {
             for (int b = 0; b < 3; b++) {
-                cr_expect_eq(travel_rows_in(&part[a], b, (enum travel)t, PROGRAM_LEVEL_ALL), travel_rows_out(&part[b], a, (enum travel)t, PROGRAM_LEVEL_ALL));
+                cr_expect_eq(travel_rows_in(&part[a], b, (enum travel)t, PROGRAM_LEVEL_ALL),
+                             travel_rows_out(&part[b], a, (enum travel)t, PROGRAM_LEVEL_ALL));
             }
         }
     }
     cr_expect_eq(travel_rows_in(&part[1], 2, TRAVEL_IN, PROGRAM_LEVEL_ALL), 7);
     cr_expect_eq(travel_rows_in(&part[1], 2, TRAVEL_OUT, PROGRAM_LEVEL_ALL), 1);
-    cr_expect_eq(travel_rows_in(&part[1], 2, TRAVEL_RETURN, PROGRAM_LEVEL_ALL), 2, "a maximum's gradients go back the way rows came");
+    cr_expect_eq(travel_rows_in(&part[1], 2, TRAVEL_RETURN, PROGRAM_LEVEL_ALL), 2,
+                 "a maximum's gradients go back the way rows came");
     for (int p = 0; p < 3; p++) {
         travel_part_release(&part[p]);
     }
