@@ -30,7 +30,7 @@ void talk_begin(void)
                                      .n_most_connection = 100,
                                      .n_most_of_uid = 50,
                                      .n_most_frame = 1u << 21,
-                                     .n_most_unread = 1u << 23,
+                                     .n_most_unread = 1u << 20,
                                      .hello_s = 100,
                                      .idle_s = 100};
     struct server_handler handler = commands_handler(commands);
