@@ -284,8 +284,8 @@ int main(int argc, char **argv)
     bench_header();
     snprintf(figure, sizeof figure, "submits a second, up to %d jobs", n_job);
     bench_line(figure, n_job / submit_s, "/s", 0, 0, 0);
-    bench_line("status at 200/s, 50 followers of a log: median", 1e3 * latency[N_PACED / 2], "ms", 20, 0.020 / latency[N_PACED / 2], 0);
-    double p99 = latency[N_PACED * 99 / 100];
+    double median = latency[N_PACED / 2], p99 = latency[N_PACED * 99 / 100];
+    bench_line("status at 200/s, 50 followers of a log: median", 1e3 * median, "ms", 20, 0.020 / median, 0);
     bench_line("the same: 99th percentile", 1e3 * p99, "ms", 20, 0.020 / p99, 1);
     bench_line("the same: longest", 1e3 * latency[N_PACED - 1], "ms", 20, 0.020 / latency[N_PACED - 1], 0);
     snprintf(figure, sizeof figure, "the daemon's memory with %d jobs", n_job);

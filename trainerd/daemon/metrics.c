@@ -29,11 +29,11 @@ void metrics_print_value(FILE *file, const char *name, const char *labels, doubl
 static const struct job_metric {
     const char *name, *type, *help;
     const char *label; /* besides the job's own; NULL: none */
-    bool is_int;
-    size_t offset;
+    size_t offset, int_bytes; /* int_bytes 0: a double */
 } job_metrics[] = {
-#define INT(name, type, help, label, field) {"trainerd_job_" name, type, help, label, true, offsetof(struct job_record, field)},
-#define REAL(name, type, help, label, field) {"trainerd_job_" name, type, help, label, false, offsetof(struct job_record, field)},
+#define INT(name, type, help, label, field)                                                                    \
+    {"trainerd_job_" name, type, help, label, offsetof(struct job_record, field), sizeof((struct job_record *)0)->field},
+#define REAL(name, type, help, label, field) {"trainerd_job_" name, type, help, label, offsetof(struct job_record, field), 0},
     INT("epoch", "gauge", "Epochs done.", NULL, progress.epoch)
     INT("epochs", "gauge", "Epochs wanted.", NULL, progress.n_epoch)
     REAL("loss", "gauge", "Training loss of the last epoch.", NULL, progress.loss)
@@ -58,12 +58,11 @@ static const struct job_metric {
 /* NaN where it is not known. */
 static double job_value(const struct job_metric *metric, const struct job_record *job)
 {
-    const char *at = (const char *)job + metric->offset;
-    if (!metric->is_int) {
-        return *(const double *)(const void *)at;
+    const void *at = (const char *)job + metric->offset;
+    if (metric->int_bytes == 0) {
+        return *(const double *)at;
     }
-    /* n_restart is the one count of 32 bits. */
-    int64_t value = metric->offset == offsetof(struct job_record, n_restart) ? job->n_restart : *(const int64_t *)(const void *)at;
+    int64_t value = metric->int_bytes == sizeof(int32_t) ? *(const int32_t *)at : *(const int64_t *)at;
     return value < 0 ? NAN : (double)value;
 }
 
@@ -179,7 +178,8 @@ void metrics_print(FILE *file, const struct job_record *const *jobs, size_t n, c
     print_counts(file, &sums);
     print_resource(file, "trainerd_slots", "Worker slots.", sums.n_slot, whole->n_slot);
     print_resource(file, "trainerd_gpus", "GPUs.", sums.n_gpu, whole->n_gpu);
-    print_resource(file, "trainerd_memory_bytes", "Memory for workers, by the plans of those that run.", sums.memory, whole->memory);
+    print_resource(file, "trainerd_memory_bytes", "Memory for workers, by the plans of those that run.", sums.memory,
+                   whole->memory);
     const struct job_record **shown = memory_alloc(n + 1, sizeof *shown);
     print_jobs(file, shown, jobs_to_show(jobs, n, now, shown));
     free(shown);
