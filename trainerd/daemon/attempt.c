@@ -142,10 +142,6 @@ static void take_event(void *context, const struct event *event)
             news->is_step = true;
         }
         break;
-    case EVENT_KIND_PLAN:
-        news->is_step = news->is_step || next->memory != event->memory;
-        next->memory = event->memory;
-        break;
     case EVENT_KIND_EPOCH:
         next->progress = event->progress;
         break;

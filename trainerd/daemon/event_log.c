@@ -43,13 +43,6 @@ static bool read_state(const json_t *line, struct event *out)
            out->state != JOB_STATE_QUEUED;
 }
 
-static bool read_plan(const json_t *line, struct event *out)
-{
-    out->kind = EVENT_KIND_PLAN;
-    out->memory = integer_of(line, "memory");
-    return out->memory > 0;
-}
-
 static bool read_epoch(const json_t *line, struct event *out)
 {
     out->kind = EVENT_KIND_EPOCH;
@@ -95,8 +88,7 @@ static bool read_line(const char *text, size_t n, int32_t attempt, struct event 
     static const struct {
         const char *name;
         bool (*read)(const json_t *line, struct event *out);
-    } kinds[] = {{"state", read_state}, {"plan", read_plan}, {"epoch", read_epoch}, {"checkpoint", read_checkpoint},
-                 {"end", read_end}};
+    } kinds[] = {{"state", read_state}, {"epoch", read_epoch}, {"checkpoint", read_checkpoint}, {"end", read_end}};
     json_t *line = json_loadb(text, n, 0, NULL);
     bool known = false;
     if (json_is_object(line) && integer_of(line, "attempt") == attempt) {

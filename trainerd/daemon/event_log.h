@@ -1,7 +1,8 @@
 /* A job's events.jsonl as its coordinator writes it (trainerd/events.h says what is in it), read line by line from
  * where reading ended before.
  *
- * The file is its owner's: it is never followed through a link, and nothing in it is trusted. Knows no jobs.
+ * The file is its owner's: it is never followed through a link, and nothing in it is trusted. What the job takes is not
+ * read here either: its plan said so before. Knows no jobs.
  */
 #ifndef TRAINERD_DAEMON_EVENT_LOG_H
 #define TRAINERD_DAEMON_EVENT_LOG_H
@@ -17,7 +18,6 @@
 
 enum event_kind {
     EVENT_KIND_STATE,
-    EVENT_KIND_PLAN,
     EVENT_KIND_EPOCH,
     EVENT_KIND_CHECKPOINT,
     EVENT_KIND_END
@@ -26,7 +26,6 @@ enum event_kind {
 struct event {
     enum event_kind kind;
     enum job_state state;         /* STATE */
-    int64_t memory;               /* PLAN */
     struct job_progress progress; /* EPOCH */
     int64_t epoch;                /* CHECKPOINT */
     enum status status;           /* END */

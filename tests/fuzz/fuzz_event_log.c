@@ -1,0 +1,78 @@
+/* Any bytes as a job's events.jsonl, which is its owner's to write: read to the end, each event within its bounds, and read in two
+ * halves as in one. A file of its own, since links, those below /proc too, are not followed.
+ */
+#include "protocol/log.h"
+#include "trainerd/daemon/event_log.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
+
+struct sum {
+    size_t n;
+};
+
+static void add(void *context, const struct event *event)
+{
+    struct sum *sum = context;
+    sum->n++;
+    switch (event->kind) {
+    case EVENT_KIND_STATE:
+        ASSERT(!job_state_ended(event->state));
+        break;
+    case EVENT_KIND_EPOCH:
+        ASSERT(event->progress.epoch >= 0 && event->progress.epoch <= event->progress.n_epoch);
+        break;
+    case EVENT_KIND_CHECKPOINT:
+        ASSERT(event->epoch >= 0);
+        break;
+    case EVENT_KIND_END:
+        ASSERT(strnlen(event->reason, sizeof event->reason) < sizeof event->reason);
+        break;
+    }
+}
+
+static struct sum read_from(const char *from, int64_t *offset)
+{
+    struct sum sum = {0};
+    bool more = true;
+    while (more) {
+        enum status status = event_log_read(from, 1, offset, &more, add, &sum);
+        ASSERT(status == STATUS_OK);
+    }
+    return sum;
+}
+
+static void fill(int file, const uint8_t *data, size_t n_bytes)
+{
+    ASSERT(ftruncate(file, 0) == 0 && pwrite(file, data, n_bytes, 0) == (ssize_t)n_bytes);
+}
+
+static char path[] = "/tmp/events-XXXXXX";
+
+static void file_remove(void)
+{
+    unlink(path);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+{
+    static int file = -1;
+    if (file < 0) {
+        file = mkstemp(path);
+        ASSERT(file >= 0 && atexit(file_remove) == 0);
+    }
+    char words[64];
+    int64_t once = 0, twice = 0;
+    fill(file, data, n_bytes);
+    struct sum whole = read_from(path, &once);
+    event_log_last_words(path, words, sizeof words);
+    fill(file, data, n_bytes / 2);
+    struct sum first = read_from(path, &twice);
+    fill(file, data, n_bytes);
+    struct sum second = read_from(path, &twice);
+    ASSERT(once == twice && whole.n == first.n + second.n);
+    return 0;
+}
