@@ -148,8 +148,12 @@ docs: $(BUILD)/bin/trainerd $(BUILD)/bin/trainctl ## write configs/README.md, co
 	$(Q)sed '/^## Requests$$/q' docs/protocol.md > $(BUILD)/protocol.md && echo >> $(BUILD)/protocol.md
 	$(Q)$(BUILD)/bin/trainctl protocol >> $(BUILD)/protocol.md && cp $(BUILD)/protocol.md docs/protocol.md
 
-install uninstall: all ## programs, documents, job files, the systemd unit (DESTDIR, PREFIX, SYSCONFDIR) · and away again
-	$(Q)BUILD=$(BUILD) PREFIX=$(PREFIX) SYSCONFDIR=$(SYSCONFDIR) DESTDIR=$(DESTDIR) scripts/install-files $@
+INSTALL = $(Q)BUILD=$(BUILD) PREFIX=$(PREFIX) SYSCONFDIR=$(SYSCONFDIR) DESTDIR=$(DESTDIR) scripts/install-files
+install: all ## programs, man pages, completions, job files, the systemd unit (DESTDIR, PREFIX, SYSCONFDIR)
+	$(INSTALL) install
+
+uninstall: ## take away what install put there; a changed /etc/trainerd/trainerd.toml stays
+	$(INSTALL) uninstall
 
 package: all ## a Debian package, in build/release/
 	$(Q)BUILD=$(BUILD) scripts/package
