@@ -100,7 +100,7 @@ static void expect_frame(const json_t *job, int n_column, int n_row)
             cr_assert_leq(++column, n_column, "line %zu of %dx%d", n_line, n_column, n_row);
         }
     }
-    cr_assert_eq(n_line, n_row, "%zu lines, %d wanted", n_line, n_row);
+    cr_assert_eq(n_line, (size_t)n_row, "%zu lines, %d wanted", n_line, n_row);
     free(text);
 }
 

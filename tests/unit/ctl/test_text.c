@@ -62,21 +62,14 @@ Test(text, a_table_is_as_wide_as_its_cells_and_its_last_column_is_cut_at_the_edg
     struct table table;
     table_init(&table, 3);
     table.is_right[0] = true;
-    static const char *const cells[] = {"ID",
-                                        "NAME",
-                                        "REASON",
-                                        "7",
-                                        "gr\xc3\xbc\xc3\x9f"
-                                        "e",
-                                        "because of this",
-                                        "12",
-                                        "x",
-                                        ""};
+    static const char *const cells[] = {"ID", "NAME", "REASON",
+                                        "7",  "gr\xc3\xbc\xc3\x9f.", "because of this",
+                                        "12", "x",    ""};
     for (size_t i = 0; i < 9; i++) {
         table_add(&table, cells[i]);
     }
     char *out = written_table(&table, 18);
-    cr_assert_str_eq(out, "ID  NAME   REASON\n 7  gr\xc3\xbc\xc3\x9f" "e  because\n12  x\n");
+    cr_assert_str_eq(out, "ID  NAME   REASON\n 7  gr\xc3\xbc\xc3\x9f.  because\n12  x\n");
     free(out);
 }
 
