@@ -50,7 +50,7 @@ static void fill(int file, const uint8_t *data, size_t n_bytes)
     ASSERT(ftruncate(file, 0) == 0 && pwrite(file, data, n_bytes, 0) == (ssize_t)n_bytes);
 }
 
-static char path[] = "/tmp/events-XXXXXX";
+static char path[] = "/dev/shm/events-XXXXXX";
 
 static void file_remove(void)
 {
