@@ -160,7 +160,8 @@ static enum status state_check(const struct checkpoint_state *state, const char 
         return damaged(origin, "state", "epochs from 0 on, the best one among those done");
     }
     if (state->n_stale < 0 || state->n_sent < 0 || state->n_received < 0 || state->n_call < 0 ||
-        state->n_metrics_bytes < 0 || state->n_rollback < 0 || state->n_rollback > 1000 || memchr(state->dataset, '\0', sizeof state->dataset) == NULL) {
+        state->n_metrics_bytes < 0 || state->n_rollback < 0 || state->n_rollback > 1000 ||
+        memchr(state->dataset, '\0', sizeof state->dataset) == NULL) {
         return damaged(origin, "state", "counts from 0 on and a dataset's fingerprint");
     }
     return STATUS_OK;

@@ -1,4 +1,5 @@
-/* What every epoch leaves behind: a line of metrics.jsonl and, where output.tensorboard asks for it, a record for TensorBoard. */
+/* What every epoch leaves behind: a line of metrics.jsonl and, where output.tensorboard asks for it, a record for
+ * TensorBoard. */
 #ifndef TRAINERD_METRICS_H
 #define TRAINERD_METRICS_H
 
