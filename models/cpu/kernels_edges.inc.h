@@ -36,7 +36,8 @@ typedef float run_numbers[HEADS][RUN];
 /* Columns of n edges from edge e on, that of `last` in place of those behind it; 0 where there are none at all. */
 INLINE void copy_cols(const uint32_t *cols, int64_t e, int64_t last, int64_t n, int64_t *to)
 {
-    int64_t n_there = smaller(last + 1 - e, n), i = 0, end = last >= e && last >= 0 ? cols[last] : 0;
+    bool any = last >= e && last >= 0;
+    int64_t n_there = any ? smaller(last + 1 - e, n) : 0, i = 0, end = any ? cols[last] : 0;
     for (; i < n_there; i++) {
         to[i] = cols[e + i];
     }
