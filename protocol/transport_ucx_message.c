@@ -1,8 +1,8 @@
 /* What a transport carries: heads and bodies out and in, and the turns in which they move. All records of sends and receives
  * are taken at open.
  */
-#include "protocol/log.h"
 #include "protocol/memory.h"
+#include "protocol/transport_head.h"
 #include "protocol/transport_ucx.h"
 
 #include <poll.h>
@@ -16,9 +16,6 @@
 #define SPIN_CROWDED_NS 5000ll
 #define PROGRESS_MOST 256 /* calls in one transport_progress: endless arrivals must not keep the caller for ever */
 #define RECEIVES_LEAST 64
-
-_Static_assert(sizeof(struct transport_head) == 48, "the head travels as it lies");
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "heads travel as they lie, little-endian");
 
 enum status transport_fail(struct transport *transport, enum status failed)
 {
@@ -111,38 +108,20 @@ static void *place(struct transport *transport, const struct transport_head *hea
     return body;
 }
 
-/* Whether a head is one of ours; what is not ends the transport, but for messages of another attempt. */
+/* Whether a message is to be taken in; a head that no peer sends ends the transport. */
 static bool head_check(struct transport *transport, const void *header, size_t n_header, struct transport_head *out)
 {
     if (transport->failed != STATUS_OK) {
         return false;
     }
-    if (n_header != sizeof *out) {
-        transport_fail(transport, status_fail(STATUS_PEER, "a message has a head of %zu bytes, expected %zu", n_header,
-                                              sizeof *out));
+    bool is_fresh;
+    enum status status = transport_head_read(header, n_header, transport->self, transport->n_peer, transport->attempt, out,
+                                             &is_fresh);
+    if (status != STATUS_OK) {
+        transport_fail(transport, status);
         return false;
     }
-    memcpy(out, header, sizeof *out);
-    if (out->magic != TRANSPORT_MAGIC) {
-        transport_fail(transport, status_fail(STATUS_PEER, "a message starts with 0x%08x, expected 0x%08x", out->magic,
-                                              TRANSPORT_MAGIC));
-        return false;
-    }
-    if (out->attempt != transport->attempt) {
-        log_debug("dropped a message of attempt %u in attempt %u", out->attempt, transport->attempt);
-        return false;
-    }
-    if (out->sender >= transport->n_peer || out->sender == transport->self) {
-        transport_fail(transport, status_fail(STATUS_PEER, "a message names peer %u as its sender, expected one of %u others",
-                                              out->sender, transport->n_peer - 1));
-        return false;
-    }
-    if (out->kind < TRANSPORT_KIND_COMMAND || out->kind > TRANSPORT_KIND_PAYLOAD) {
-        transport_fail(transport, status_fail(STATUS_PEER, "peer %u sent a message of kind %u, expected %u to %u", out->sender,
-                                              out->kind, TRANSPORT_KIND_COMMAND, TRANSPORT_KIND_PAYLOAD));
-        return false;
-    }
-    return true;
+    return is_fresh;
 }
 
 static void receive_done(void *request, ucs_status_t status, size_t n_bytes, void *arg)

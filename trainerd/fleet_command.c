@@ -18,11 +18,12 @@
 static void *piece_place(struct fleet *fleet, const struct transport_head *head, size_t n_bytes)
 {
     if (fleet->data_to == NULL || head->sender != fleet->data_from || head->total != fleet->n_data ||
-        head->offset > fleet->n_data || n_bytes > fleet->n_data - head->offset) {
+        n_bytes > fleet->n_data - fleet->n_data_placed || head->offset > fleet->n_data - n_bytes) {
         status_fail(STATUS_PEER, "worker %u sent %zu bytes at %llu of %llu that nobody asked for", head->sender, n_bytes,
                     (unsigned long long)head->offset, (unsigned long long)head->total);
         return NULL;
     }
+    fleet->n_data_placed += n_bytes; /* more than all of it would come when its reader has gone on */
     return fleet->data_to + head->offset;
 }
 
@@ -321,7 +322,7 @@ static enum status data_get(struct fleet *fleet, uint32_t rank, unsigned id, con
     fleet->data_from = rank;
     fleet->data_to = to;
     fleet->n_data = n_bytes;
-    fleet->n_data_got = 0;
+    fleet->n_data_placed = fleet->n_data_got = 0;
     command_send(fleet, rank, 1, id, body, n);
     enum status status = fleet_await(fleet, data_came);
     fleet->data_to = NULL;

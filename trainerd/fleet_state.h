@@ -84,7 +84,7 @@ struct fleet {
     unsigned expected;   /* id of the report that is waited for; 0 none */
     uint32_t data_from;  /* the one rank whose bytes, or answer, are waited for */
     uint8_t *data_to;
-    size_t n_data, n_data_got;
+    size_t n_data, n_data_placed, n_data_got;
     int32_t n_part;
     int32_t *rank_of_part;
 };

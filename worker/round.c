@@ -156,6 +156,11 @@ int64_t round_rows_pack(const struct round_state *r, uint32_t to, int32_t i, int
 static char *pack_slot(struct round_state *r, int64_t n_left, int64_t *n_most_out)
 {
     int64_t packs = r->room->n_scratch + r->room->n_fetch, slot_bytes = r->slots.n_pack_slot_bytes;
+    if (slot_bytes == 0 && n_left > r->slots.n_pack_bytes - r->n_packed_bytes) {
+        exchange_fail(r->trainer->setup.exchange,
+                      status_fail(STATUS_PEER, "more rows are asked for than other ranks have use for"));
+        return NULL;
+    }
     for (int32_t s = 0; s < r->slots.n_pack_slot; s++) {
         if (r->packed[s] != NULL) {
             continue;
@@ -173,7 +178,8 @@ static bool round_pack(void *arg, uint32_t to, uint32_t from, size_t at, struct 
 {
     struct round_state *r = arg;
     struct trainer *t = r->trainer;
-    if (to >= (uint32_t)t->setup.n_part || from >= (uint32_t)t->setup.n_part || t->own_index[from] < 0) {
+    if (to >= (uint32_t)t->setup.n_part || from >= (uint32_t)t->setup.n_part || t->own_index[from] < 0 ||
+        t->own_index[to] >= 0) {
         return false;
     }
     int32_t i = t->own_index[from];

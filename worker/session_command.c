@@ -37,18 +37,19 @@ static struct session_bytes *bytes_find(struct session *session, const struct tr
 static void *piece_place(struct session *session, const struct transport_head *head, size_t n_bytes)
 {
     struct session_bytes *to = bytes_find(session, head);
-    if (to == NULL || !to->is_expected || head->total != to->n_bytes || head->offset > to->n_bytes ||
-        n_bytes > to->n_bytes - head->offset) {
+    if (to == NULL || !to->is_expected || head->total != to->n_bytes || n_bytes > to->n_bytes - to->n_placed ||
+        head->offset > to->n_bytes - n_bytes) {
         event_fail(session, status_fail(STATUS_PEER, "%zu bytes at %llu of '%s' %u came that were not announced", n_bytes,
                                         (unsigned long long)head->offset, message_name(head->id), head->to));
         return NULL;
     }
+    to->n_placed += n_bytes; /* more than all of it would change what is in use */
     return (char *)to->bytes + head->offset;
 }
 
 static void *command_place(struct session *session, size_t n_bytes)
 {
-    if (session->command_id != 0 || n_bytes > COMMAND_MOST_BYTES) {
+    if (session->command_id != 0 || session->is_command_coming || n_bytes > COMMAND_MOST_BYTES) {
         event_fail(session, status_fail(STATUS_PEER, "a command of %zu bytes came out of turn, expected at most %zu", n_bytes,
                                         COMMAND_MOST_BYTES));
         return NULL;
@@ -58,13 +59,20 @@ static void *command_place(struct session *session, size_t n_bytes)
         session->command = memory_alloc(n_bytes, 1);
         session->n_command_room = n_bytes;
     }
+    session->is_command_coming = true;
     return session->command;
+}
+
+/* Whether it is the exchange's, where there is one yet. */
+static bool is_exchanged(struct session *session, const struct transport_head *head)
+{
+    return session->exchange != NULL && (head->kind == TRANSPORT_KIND_FETCH || head->kind == TRANSPORT_KIND_PAYLOAD);
 }
 
 void *session_place(void *arg, const struct transport_head *head, size_t n_bytes)
 {
     struct session *session = arg;
-    if (head->kind == TRANSPORT_KIND_FETCH || head->kind == TRANSPORT_KIND_PAYLOAD) {
+    if (is_exchanged(session, head)) {
         return exchange_place(session->exchange, head, n_bytes);
     }
     if (head->sender == session->n_rank && head->kind == TRANSPORT_KIND_DATA) {
@@ -83,7 +91,7 @@ static enum status bytes_expect(struct session_bytes *bytes, enum memory_categor
     enum status status = memory_acquire(category, n_bytes, 1, &bytes->bytes);
     if (status == STATUS_OK) {
         bytes->n_bytes = n_bytes;
-        bytes->n_got = 0;
+        bytes->n_placed = bytes->n_got = 0;
         bytes->is_expected = true;
     }
     return status;
@@ -144,10 +152,10 @@ static bool is_state(uint32_t what)
 /* Await an array that is to be set: of the weights that every rank has, or of a part's embeddings. */
 static enum status weights_expect(struct session *session, uint32_t what, int32_t part, uint64_t n_bytes)
 {
-    int64_t n = 0;
-    if (session->trainer != NULL) {
-        n = part < 0 ? trainer_program(session->trainer)->n_weight : trainer_n_embedding(session->trainer, part);
+    if (session->trainer == NULL) {
+        return status_fail(STATUS_PEER, "array %u is to be set before this rank was ready", what);
     }
+    int64_t n = part < 0 ? trainer_program(session->trainer)->n_weight : trainer_n_embedding(session->trainer, part);
     uint64_t expected = (uint64_t)n * sizeof(float);
     if (n_bytes != expected || !is_state(what) || session->weights.is_expected) {
         return status_fail(STATUS_PEER, "array %u of %llu bytes is to be set, expected 1 to %d of %llu bytes", what,
@@ -178,6 +186,7 @@ static enum status put_embeddings_take(struct session *session)
 static void command_arrived(struct session *session, const struct transport_head *head, size_t n_bytes)
 {
     session->n_command = n_bytes;
+    session->is_command_coming = false;
     switch (head->id) {
     case MESSAGE_ID_part:
         event_fail(session, part_take(session));
@@ -197,7 +206,7 @@ void session_arrived(void *arg, const struct transport_head *head, void *body, s
 {
     struct session *session = arg;
     link_progress(session->link, session->epoch, ++session->step);
-    if (head->kind == TRANSPORT_KIND_FETCH || head->kind == TRANSPORT_KIND_PAYLOAD) {
+    if (is_exchanged(session, head)) {
         exchange_arrived(session->exchange, head, body, n_bytes);
     } else if (body == NULL) {
         event_fail(session, status_fail(STATUS_PEER, "peer %u sent an empty message of kind %u", head->sender, head->kind));

@@ -19,7 +19,7 @@
 /* Bytes on their way in: a part, or weights to be set. */
 struct session_bytes {
     void *bytes;
-    size_t n_bytes, n_got;
+    size_t n_bytes, n_placed, n_got;
     bool is_expected;
     bool is_spilled;         /* of session.spill, which then holds it until all is there */
 };
@@ -50,6 +50,7 @@ struct session {
 
     uint8_t *command;        /* the last one that came */
     size_t n_command_room, n_command;
+    bool is_command_coming;  /* its body has a place */
     unsigned command_id;     /* 0: none waits */
     struct session_bytes weights;
     uint32_t weights_what;

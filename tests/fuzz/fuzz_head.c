@@ -1,0 +1,526 @@
+/* Any heads, with any lengths of body, to all who take messages in: a worker's session, its exchange and the fleet. Refused, or
+ * placed inside the buffer that the head names, where the body may still come while that buffer is waited for. The transport is
+ * this file's own: it hands over what the input says, and sends nothing. The input's first byte says how far the worker is.
+ */
+#include "protocol/log.h"
+#include "protocol/memory.h"
+#include "protocol/transport_head.h"
+#include "trainerd/fleet_state.h"
+#include "worker/exchange.h"
+#include "worker/session_state.h"
+#include "worker/trainer_state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { N_RANK = 3, ATTEMPT = 7, N_PART = 4, N_FETCH = 3, N_LATER = 8, N_WEIGHT = 25, N_DATA = 100, BODY_MOST = 64 };
+enum stage { STAGE_NEW, STAGE_PLACED, STAGE_ANNOUNCED, STAGE_READY, STAGE_N };
+
+/* A message as the input has it. */
+struct record {
+    uint8_t how;       /* bits of enum how */
+    uint8_t n_head;    /* with HOW_SHORT */
+    uint8_t n_bytes[8];
+    struct transport_head head;
+} __attribute__((packed));
+
+enum how {
+    HOW_FLEET = 1,     /* to the fleet, else to the session */
+    HOW_MENDED = 2,    /* magic and attempt are set right, or few would get past them */
+    HOW_SHORT = 4,     /* a head of another length */
+    HOW_LATER = 8,     /* the body comes after others */
+    HOW_ARRIVE = 16,   /* the oldest body that is still to come does */
+    HOW_OBEY = 32,     /* the receiver does what it has been told */
+    HOW_WAIT = 64,     /* the worker waits for a payload meanwhile */
+    HOW_SMALL = 128,   /* n_bytes below 256 */
+};
+
+/* One receiver's end. */
+struct transport {
+    struct transport_events events;
+    uint32_t self;
+    bool failed;
+};
+
+struct arrival {
+    struct transport *transport;
+    struct transport_head head;
+    void *body;
+    size_t n_bytes;
+    uint8_t bytes[BODY_MOST]; /* the body begins with these */
+};
+
+static struct {
+    const uint8_t *at;
+    size_t n;
+} input;
+static struct transport ends[2];
+static struct session *session;
+static struct trainer trainer;
+static struct part parts[N_PART];
+static struct fleet fleet;
+static struct fetch {
+    char *room; /* NULL: has been waited for */
+    size_t n_bytes;
+    int handle;
+} fetches[N_FETCH];
+static struct arrival later[N_LATER];
+static size_t n_later;
+static bool is_waiting;
+
+static const uint32_t rank_of_part[N_PART] = {0, 1, 0, 2};
+static const int32_t own_index[N_PART] = {0, -1, 1, -1};
+static const size_t fetch_bytes[N_FETCH] = {80, 0, 12};
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+
+/* --- the input --- */
+
+static bool input_take(void *to, size_t n)
+{
+    size_t there = n < input.n ? n : input.n;
+    memcpy(to, input.at, there);
+    memset((char *)to + there, 0, n - there);
+    input.at += there;
+    input.n -= there;
+    return there == n;
+}
+
+/* --- what must hold --- */
+
+static void inside(const void *buffer, size_t n_buffer, const struct arrival *a)
+{
+    size_t at = (size_t)((const char *)a->body - (const char *)buffer);
+    ASSERT(buffer != NULL && at <= n_buffer && a->n_bytes <= n_buffer - at);
+    ASSERT(a->head.kind == TRANSPORT_KIND_COMMAND || a->head.kind == TRANSPORT_KIND_REPORT || at == a->head.offset);
+}
+
+static void session_check(const struct arrival *a)
+{
+    if (a->head.kind == TRANSPORT_KIND_COMMAND) {
+        inside(session->command, session->n_command_room, a);
+        for (size_t i = 0; i < n_later; i++) { /* there is one buffer, and it grows */
+            ASSERT(later[i].transport != a->transport || later[i].head.kind != TRANSPORT_KIND_COMMAND);
+        }
+    } else if (a->head.kind == TRANSPORT_KIND_PAYLOAD) {
+        ASSERT(a->head.from < N_FETCH && a->head.sender == 1);
+        inside(fetches[a->head.from].room, fetches[a->head.from].n_bytes, a);
+    } else {
+        ASSERT(a->head.kind == TRANSPORT_KIND_DATA && a->head.sender == session->n_rank);
+        ASSERT(a->head.id != MESSAGE_ID_part || a->head.to < (uint32_t)session->n_part);
+        const struct session_bytes *to =
+            a->head.id == MESSAGE_ID_part ? &session->parts[a->head.to].raw : &session->weights;
+        ASSERT(to->n_got + a->n_bytes <= to->n_bytes); /* what is whole stays as it was checked */
+        inside(to->bytes, to->n_bytes, a);
+    }
+}
+
+static void fleet_check(const struct arrival *a)
+{
+    ASSERT(a->head.sender < N_RANK);
+    if (a->head.kind == TRANSPORT_KIND_REPORT) {
+        inside(fleet.workers[a->head.sender].answer, sizeof fleet.workers->answer, a);
+    } else {
+        ASSERT(a->head.kind == TRANSPORT_KIND_DATA && fleet.n_data_got + a->n_bytes <= fleet.n_data);
+        inside(fleet.data_to, fleet.n_data, a);
+    }
+}
+
+/* --- messages --- */
+
+static void arrive(const struct arrival *a)
+{
+    if (a->body != NULL) {
+        memset(a->body, 0, a->n_bytes);
+        memcpy(a->body, a->bytes, a->n_bytes < BODY_MOST ? a->n_bytes : BODY_MOST);
+    }
+    a->transport->events.arrived(a->transport->events.arg, &a->head, a->body, a->n_bytes);
+}
+
+static void arrive_oldest(void)
+{
+    if (n_later > 0) {
+        struct arrival first = later[0];
+        memmove(later, later + 1, --n_later * sizeof later[0]);
+        arrive(&first);
+    }
+}
+
+/* As a transport does it: a place is asked for where there is a body, and a refusal is the last that is taken in. */
+static void hand_over(struct arrival *a, bool comes_later)
+{
+    if (a->n_bytes > 0) {
+        a->body = a->transport->events.place(a->transport->events.arg, &a->head, a->n_bytes);
+        a->transport->failed = a->body == NULL;
+        if (a->body == NULL) {
+            return;
+        }
+        (a->transport == &ends[0] ? session_check : fleet_check)(a);
+    }
+    if (comes_later && n_later < N_LATER && a->n_bytes > 0) {
+        later[n_later++] = *a;
+    } else {
+        arrive(a);
+    }
+}
+
+static void record_send(struct record *record)
+{
+    struct arrival a = {.transport = &ends[(record->how & HOW_FLEET) != 0]};
+    size_t n_head = (record->how & HOW_SHORT) != 0 ? record->n_head : sizeof record->head;
+    uint8_t *bytes = memory_alloc(n_head, 1); /* of exactly that length */
+    if ((record->how & HOW_MENDED) != 0) {
+        record->head.magic = TRANSPORT_MAGIC;
+        record->head.attempt = ATTEMPT;
+    }
+    memcpy(bytes, &record->head, n_head < sizeof record->head ? n_head : sizeof record->head);
+    bool is_fresh = false;
+    enum status status =
+        a.transport->failed ? STATUS_PEER
+                            : transport_head_read(bytes, n_head, a.transport->self, N_RANK + 1, ATTEMPT, &a.head, &is_fresh);
+    free(bytes);
+    memcpy(&a.n_bytes, record->n_bytes, sizeof a.n_bytes);
+    a.n_bytes = (record->how & HOW_SMALL) != 0 ? a.n_bytes & 0xff : a.n_bytes;
+    if (a.head.kind == TRANSPORT_KIND_COMMAND || a.head.kind == TRANSPORT_KIND_REPORT) {
+        input_take(a.bytes, a.n_bytes < BODY_MOST ? a.n_bytes : BODY_MOST);
+    }
+    if (status != STATUS_OK || !is_fresh) {
+        a.transport->failed = a.transport->failed || status != STATUS_OK;
+        return;
+    }
+    ASSERT(a.head.sender <= N_RANK && a.head.sender != a.transport->self);
+    hand_over(&a, (record->how & HOW_LATER) != 0);
+}
+
+/* --- what the receivers do in between --- */
+
+/* Set weights are used and given back. The trainer here is none to run epochs with. */
+static void session_act(void)
+{
+    struct session_bytes *weights = &session->weights;
+    unsigned id = session->command_id;
+    if (session->failed != STATUS_OK) {
+        ends[0].failed = true;
+    } else if (weights->is_expected && weights->n_got == weights->n_bytes) {
+        ASSERT(session->trainer != NULL);
+        memory_release(MEMORY_OTHER, weights->bytes, weights->n_bytes, 1);
+        *weights = (struct session_bytes){0};
+    } else if (session->trainer != NULL && id != MESSAGE_ID_place && id != MESSAGE_ID_finish) {
+        session->command_id = 0;
+    } else {
+        ends[0].failed = session_obey(session) != STATUS_OK;
+    }
+    if (session->exchange != NULL) {
+        exchange_progress(session->exchange);
+    }
+}
+
+static void fleet_act(void)
+{
+    if (fleet.data_to != NULL && fleet.n_data_got >= fleet.n_data) {
+        free(fleet.data_to);
+        fleet.data_to = NULL;
+    }
+    if (fleet.workers[0].has_answered) {
+        ASSERT(fleet.workers[0].n_answer <= sizeof fleet.workers[0].answer);
+        fleet.workers[0].has_answered = false;
+    }
+    ends[1].failed = ends[1].failed || fleet.failed != STATUS_OK;
+}
+
+/* One record of the input; false at its end. */
+static bool step(void)
+{
+    struct record record;
+    if (!input_take(&record, sizeof record)) {
+        return false;
+    }
+    record_send(&record);
+    if ((record.how & HOW_ARRIVE) != 0) {
+        arrive_oldest();
+    }
+    if ((record.how & HOW_OBEY) != 0 && !is_waiting) {
+        (record.how & HOW_FLEET ? fleet_act : session_act)();
+    }
+    struct fetch *fetch = &fetches[record.n_head % N_FETCH];
+    if ((record.how & HOW_WAIT) != 0 && !is_waiting && fetch->room != NULL && !ends[0].failed) {
+        is_waiting = true;
+        if (exchange_wait(session->exchange, fetch->handle) == STATUS_OK) {
+            free(fetch->room);
+            fetch->room = NULL;
+        } else {
+            ends[0].failed = true;
+        }
+        is_waiting = false;
+    }
+    return true;
+}
+
+static bool pack(void *arg, uint32_t to, uint32_t from, size_t at, struct exchange_piece *out)
+{
+    (void)arg;
+    static const char payload[20];
+    ASSERT(at < sizeof payload);
+    *out = (struct exchange_piece){payload + at, 5, sizeof payload};
+    return to < N_PART && from < N_PART;
+}
+
+/* --- how far the worker is --- */
+
+static void command(unsigned id, const void *body, size_t n_bytes)
+{
+    struct arrival a = {.transport = &ends[0], .n_bytes = n_bytes};
+    a.head = (struct transport_head){.sender = N_RANK, .kind = TRANSPORT_KIND_COMMAND, .id = (uint16_t)id};
+    memcpy(a.bytes, body, n_bytes);
+    hand_over(&a, false);
+    enum status status = session->failed == STATUS_OK && !session->weights.is_expected ? session_obey(session) : session->failed;
+    ASSERT(status == STATUS_OK);
+}
+
+static void parts_place(void)
+{
+    uint8_t body[BODY_MOST];
+    size_t n;
+    const struct message_place place = {.n_part = N_PART, .rank_of_part = {rank_of_part, sizeof rank_of_part}};
+    enum status status = message_encode_place(&place, body, sizeof body, &n);
+    ASSERT(status == STATUS_OK);
+    command(MESSAGE_ID_place, body, n);
+    for (uint32_t i = 0; i < N_FETCH; i++) {
+        const struct exchange_key key = {.epoch = 1, .phase = EXCHANGE_PHASE_FORWARD, .op = 2, .to = 0, .from = i};
+        fetches[i] = (struct fetch){.room = memory_alloc(fetch_bytes[i], 1), .n_bytes = fetch_bytes[i]};
+        exchange_fetch(session->exchange, 1, &key, fetches[i].room, fetches[i].n_bytes, &fetches[i].handle);
+    }
+    const struct exchange_key key = {.epoch = 1, .phase = EXCHANGE_PHASE_FORWARD, .op = 2};
+    const struct exchange_offer offer = {.pack = pack};
+    exchange_serve(session->exchange, &key, &offer, N_FETCH);
+}
+
+static void parts_announce(void)
+{
+    uint8_t body[BODY_MOST];
+    size_t n;
+    for (uint32_t i = 0; i < N_PART; i += 2) {
+        const struct message_part part = {.part = i, .n_bytes = 50 + i};
+        enum status status = message_encode_part(&part, body, sizeof body, &n);
+        ASSERT(status == STATUS_OK);
+        command(MESSAGE_ID_part, body, n);
+    }
+}
+
+static void weights_announce(void)
+{
+    uint8_t body[BODY_MOST];
+    size_t n;
+    session->trainer = &trainer;
+    for (uint32_t i = 0; i < N_PART; i += 2) {
+        session->own[i] = &parts[i];
+    }
+    const struct message_put put = {.what = TRAINER_STATE_WEIGHTS, .n_bytes = N_WEIGHT * sizeof(float)};
+    enum status status = message_encode_put(&put, body, sizeof body, &n);
+    ASSERT(status == STATUS_OK);
+    command(MESSAGE_ID_put, body, n);
+}
+
+static void ends_open(enum stage stage)
+{
+    session = memory_alloc(1, sizeof *session);
+    session->n_rank = N_RANK;
+    session->transport = &ends[0];
+    session->job.exchange.prefetch = N_FETCH;
+    ends[0] = (struct transport){.events = {session, session_place, session_arrived}};
+    fleet = (struct fleet){.attempt = ATTEMPT, .n_worker = N_RANK, .expected = MESSAGE_ID_report, .data_from = 1, .n_data = N_DATA};
+    fleet.workers = memory_alloc(N_RANK, sizeof *fleet.workers);
+    fleet.data_to = memory_alloc(N_DATA, 1);
+    enum status status = fleet_transport_open(&fleet);
+    ASSERT(status == STATUS_OK);
+    if (stage >= STAGE_PLACED) {
+        parts_place();
+    }
+    if (stage >= STAGE_ANNOUNCED) {
+        parts_announce();
+    }
+    if (stage >= STAGE_READY) {
+        weights_announce();
+    }
+}
+
+static void ends_close(void)
+{
+    exchange_close(session->exchange);
+    for (int32_t i = 0; i < session->n_part; i++) {
+        memory_release(MEMORY_STRUCTURE, session->parts[i].raw.bytes, session->parts[i].raw.n_bytes, 1);
+    }
+    memory_release(MEMORY_OTHER, session->weights.bytes, session->weights.n_bytes, 1);
+    free(session->command);
+    free(session->own);
+    free(session->parts);
+    free(session->rank_of_part);
+    free(session);
+    free(fleet.workers);
+    free(fleet.data_to);
+    for (int i = 0; i < N_FETCH; i++) {
+        free(fetches[i].room);
+        fetches[i].room = NULL;
+    }
+}
+
+/* --- the transport, and the heartbeats' count --- */
+
+enum status transport_open(uint32_t self, uint32_t n_peer, uint32_t attempt, int n_send_most,
+                           const struct transport_events *events, struct transport **out)
+{
+    ASSERT(n_peer == N_RANK + 1 && attempt == ATTEMPT && n_send_most > 0);
+    ends[1] = (struct transport){.events = *events, .self = self};
+    *out = &ends[1];
+    return STATUS_OK;
+}
+
+enum status transport_send(struct transport *transport, uint32_t peer, const struct transport_head *head, const void *body,
+                           size_t n_bytes, int *n_pending)
+{
+    (void)head;
+    (void)n_pending;
+    ASSERT(peer <= N_RANK && peer != transport->self && (n_bytes == 0 || body != NULL));
+    return STATUS_OK;
+}
+
+/* Who waits gets the rest of the input. */
+enum status transport_wait(struct transport *transport, int timeout_ms)
+{
+    (void)timeout_ms;
+    bool more = step();
+    return more && !transport->failed ? STATUS_OK : status_fail(STATUS_PEER, "the transport has ended");
+}
+
+enum status transport_progress(struct transport *transport)
+{
+    return transport->failed ? status_fail(STATUS_PEER, "the transport has ended") : STATUS_OK;
+}
+
+struct transport_traffic transport_traffic(const struct transport *transport)
+{
+    (void)transport;
+    return (struct transport_traffic){0};
+}
+
+const void *transport_address(const struct transport *transport, size_t *n_bytes_out)
+{
+    *n_bytes_out = 0;
+    return transport;
+}
+
+enum status transport_connect(struct transport *transport, uint32_t peer, const void *address, size_t n_bytes)
+{
+    (void)transport;
+    (void)peer;
+    (void)address;
+    (void)n_bytes;
+    return STATUS_OK;
+}
+
+bool transport_arm(struct transport *transport)
+{
+    return transport->failed;
+}
+
+int transport_event_fd(const struct transport *transport)
+{
+    return transport->failed;
+}
+
+void transport_abandon(struct transport *transport)
+{
+    transport->failed = true;
+}
+
+void transport_close(struct transport *transport)
+{
+    (void)transport;
+}
+
+void link_progress(struct link *link, uint32_t epoch, uint32_t turn)
+{
+    (void)link;
+    (void)epoch;
+    (void)turn;
+}
+
+/* --- the fuzzer --- */
+
+static void seed(const char *corpus, enum stage stage, uint8_t how, uint64_t n_bytes, struct transport_head head)
+{
+    struct record record = {.how = (uint8_t)(how | HOW_MENDED | HOW_OBEY), .head = head};
+    memcpy(record.n_bytes, &n_bytes, sizeof n_bytes);
+    char path[4096];
+    snprintf(path, sizeof path, "%s/seed-%d-%d-%d-%d", corpus, (int)stage, how, head.kind, head.id);
+    FILE *file = fopen(path, "wb");
+    ASSERT(file != NULL);
+    fputc(stage, file);
+    for (int i = 0; i < 3; i++) {
+        fwrite(&record, 1, sizeof record, file);
+    }
+    fclose(file);
+}
+
+/* A good message of each sort, three times. */
+static void seeds_write(const char *corpus)
+{
+    const struct transport_head payload = {.sender = 1, .kind = TRANSPORT_KIND_PAYLOAD, .id = 2, .epoch = 1, .total = 80,
+                                           .phase = EXCHANGE_PHASE_FORWARD};
+    struct transport_head fetch = payload;
+    fetch.kind = TRANSPORT_KIND_FETCH;
+    const struct transport_head part = {.sender = N_RANK, .kind = TRANSPORT_KIND_DATA, .id = MESSAGE_ID_part, .total = 50};
+    const struct transport_head put = {.sender = N_RANK, .kind = TRANSPORT_KIND_DATA, .id = MESSAGE_ID_put, .total = 100};
+    const struct transport_head order = {.sender = N_RANK, .kind = TRANSPORT_KIND_COMMAND, .id = MESSAGE_ID_part};
+    const struct transport_head data = {.sender = 1, .kind = TRANSPORT_KIND_DATA, .total = N_DATA};
+    const struct transport_head report = {.sender = 0, .kind = TRANSPORT_KIND_REPORT, .id = MESSAGE_ID_report};
+    for (int how = 0; how <= HOW_LATER; how += HOW_LATER) {
+        seed(corpus, STAGE_PLACED, (uint8_t)how, 40, payload);
+        seed(corpus, STAGE_PLACED, HOW_WAIT | (uint8_t)how, 40, payload);
+        seed(corpus, STAGE_PLACED, (uint8_t)how, 0, fetch);
+        seed(corpus, STAGE_ANNOUNCED, (uint8_t)how, 25, part);
+        seed(corpus, STAGE_READY, (uint8_t)how, 50, put);
+        seed(corpus, STAGE_PLACED, (uint8_t)how, 12, order);
+        seed(corpus, STAGE_NEW, HOW_FLEET | (uint8_t)how, 50, data);
+        seed(corpus, STAGE_NEW, HOW_FLEET | (uint8_t)how, 30, report);
+    }
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    struct stat info;
+    log_init("fuzz", -1, LOG_LEVEL_ERROR);
+    trainer.program.n_weight = N_WEIGHT;
+    trainer.program.n_embedding = 3;
+    trainer.setup.n_part = N_PART;
+    trainer.own_index = memory_alloc(N_PART, sizeof *trainer.own_index);
+    memcpy(trainer.own_index, own_index, sizeof own_index);
+    static struct part *own[N_PART] = {&parts[0], NULL, &parts[2], NULL};
+    trainer.setup.parts = own;
+    parts[0].n_embedded = 5;
+    const char *corpus = (*argv)[*argc - 1];
+    if (*argc > 1 && stat(corpus, &info) == 0 && S_ISDIR(info.st_mode)) {
+        seeds_write(corpus);
+    }
+    return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+{
+    if (n == 0) {
+        return 0;
+    }
+    input.at = bytes + 1;
+    input.n = n - 1;
+    ends_open(bytes[0] % STAGE_N);
+    while (step()) {
+    }
+    while (n_later > 0) { /* also what was under way when a transport ended */
+        arrive_oldest();
+    }
+    ends_close();
+    return 0;
+}
