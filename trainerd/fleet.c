@@ -4,6 +4,7 @@
 #include "protocol/fault.h"
 #include "protocol/log.h"
 #include "trainerd/fleet_state.h"
+#include "trainerd/segments.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include <time.h>
 
 #define TICK_MS 50
+#define SEGMENTS "/dev/shm"
 #define ABORT_MS 1000
 #define CLOSE_MS 2000
 
@@ -116,6 +118,7 @@ enum status fleet_end(struct fleet *fleet)
         if (!fleet_linger(fleet, fleet_is_childless, ABORT_MS)) {
             fleet_kill(fleet);
         }
+        segments_sweep(SEGMENTS);
         if (fleet->transport != NULL) {
             transport_abandon(fleet->transport); /* what is half sent belongs to the caller again */
         }
@@ -223,6 +226,7 @@ enum status fleet_open(const struct job *job, const struct fleet_setup *setup, s
         free(fleet);
         return status;
     }
+    segments_sweep(SEGMENTS); /* of an attempt whose coordinator died */
     while (fleet->attempt == 0 && getrandom(&fleet->attempt, sizeof fleet->attempt, 0) < 0) {
     }
     fleet_begin(fleet, "before all had joined");

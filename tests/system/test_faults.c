@@ -136,14 +136,19 @@ static int n_segment(void)
     return n;
 }
 
-/* No process, no shared memory. */
-static void expect_nothing_left(void)
+static void expect_no_process(void)
 {
     double since = now_s();
     while (waitpid(-1, NULL, WNOHANG) != -1 && patience_left(since)) {
     }
     cr_assert_eq(errno, ECHILD, "a process is left");
     cr_assert_lt(now_s() - since, LEFT_S);
+}
+
+/* Nor shared memory. */
+static void expect_nothing_left(void)
+{
+    expect_no_process();
     if (is_private) {
         expect_names("/dev/shm", "");
         cr_assert_eq(n_segment(), 0, "a System V segment is left");
@@ -176,7 +181,8 @@ static void expect_recovered(const struct fault_case *fault, int at)
     setenv("TRAINERD_FAULTS", text, 1);
     int code = run("two", "1", false);
     cr_assert_eq(code, fault->code, "%s: exit %d: %s", text, code, process.words);
-    expect_nothing_left();
+    /* What a coordinator's own death leaves, if it comes at a bad moment, the next attempt sweeps up. */
+    (code == KILLED ? expect_no_process : expect_nothing_left)();
     if (code != 0) {
         bool resume = names_in(folder_path("two/checkpoint"), names, sizeof names)[0] == 'e' &&
                       strstr(names, ".ckpt ") != NULL;
