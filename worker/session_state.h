@@ -67,10 +67,15 @@ struct session {
 /* Hello, welcome, addresses: everybody can be sent to when it returns. */
 enum status session_join(struct session *session, const struct session_setup *setup);
 
-/* --- session_command.c --- */
+/* --- session_receive.c --- */
 /* Events of the transport. */
 void *session_place(void *arg, const struct transport_head *head, size_t n_bytes);
 void session_arrived(void *arg, const struct transport_head *head, void *body, size_t n_bytes);
+/* Does this rank have the part? Is `what` an enum trainer_state? */
+bool session_owns(const struct session *session, uint32_t part);
+bool session_is_state(uint32_t what);
+
+/* --- session_command.c --- */
 /* Obey the command that waits. */
 enum status session_obey(struct session *session);
 /* Send an encoded answer and wait until it has left. */
