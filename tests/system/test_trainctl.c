@@ -2,6 +2,7 @@
 #include "tests/support/folder.h"
 #include "tests/support/machines.h"
 #include "tests/support/patience.h"
+#include "tests/support/spoken.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -22,8 +23,6 @@
     "name = \"k\"\n[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n[workers]\nthreads = "           \
     "1\n[train]\nepochs = "
 
-static char said[1 << 18];    /* standard output and error of the last run */
-static char printed[1 << 17]; /* standard output alone */
 static struct process daemon_process;
 static char address[128];
 
@@ -57,43 +56,10 @@ TestSuite(trainctl, .init = make_all, .fini = remove_all, .timeout = 300);
 
 static pid_t start(const char *const arguments[])
 {
-    const char *argv[32] = {"trainctl"};
     char program[PATH_MAX];
     program_find("trainctl", program, sizeof program);
-    for (int i = 0; arguments[i] != NULL; i++) {
-        argv[i + 1] = arguments[i];
-    }
-    pid_t parent = getpid(), child = fork();
-    if (child == 0) {
-        die_with(parent);
-        if (chdir(folder) != 0) {
-            _exit(99);
-        }
-        dup2(open("out", O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
-        dup2(open("err", O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
-        execv(program, (char *const *)argv);
-        _exit(99);
-    }
-    return child;
+    return spoken_start(program, arguments);
 }
-
-static int finish(pid_t child)
-{
-    int status = 0;
-    cr_assert_eq(waitpid(child, &status, 0), child);
-    folder_read("out", printed, sizeof printed);
-    strcpy(said, printed);
-    folder_read("err", said + strlen(said), sizeof said - strlen(said));
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
-}
-
-#define RUN(...) finish(start((const char *const[]){__VA_ARGS__, NULL}))
-#define EXPECT(code, part, ...)                                                   \
-    do {                                                                          \
-        int got = RUN(__VA_ARGS__);                                               \
-        cr_assert_eq(got, code, "exit %d: %s", got, said);                        \
-        cr_assert_not_null(strstr(said, part), "'%s' is not in: %s", part, said); \
-    } while (0)
 
 /* One JSON object on standard output. owns  the caller has the reference */
 static json_t *json(void)
@@ -186,7 +152,7 @@ Test(trainctl, who_waits_for_a_job_outlasts_the_daemon)
         folder_read("err", said, sizeof said);
     } while (strstr(said, "waiting for the daemon") == NULL && patience_left(since_s));
     daemon_begin();
-    cr_assert_eq(finish(waiting), 0, "%s", said);
+    cr_assert_eq(spoken_finish(waiting), 0, "%s", said);
     cr_assert_not_null(strstr(said, "SUCCEEDED"));
 }
 

@@ -1,9 +1,9 @@
 /* The command line of trainerd as its users meet it: exit codes, what goes where, what becomes of a coordinator.
  * Coordinators here are shell scripts beside a copy of trainerd. */
 #include "tests/support/folder.h"
+#include "tests/support/spoken.h"
 
 #include <criterion/criterion.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -15,9 +15,6 @@
 #include <unistd.h>
 
 #define GOOD_JOB "[dataset]\ngenerator = \"karate\"\n"
-
-static char said[16384];    /* standard output and error of the last run */
-static char printed[16384]; /* standard output alone */
 
 /* Copy a program from beside this test into the folder. */
 static void copy_program(const char *name)
@@ -33,6 +30,7 @@ static void make_all(void)
     folder_make();
     copy_program("trainerd");
     folder_write("job.toml", GOOD_JOB);
+    setenv("PATH", "/usr/bin:/bin", 1); /* nothing is found there but the shell's own */
 }
 
 /* A coordinator that is a shell script. */
@@ -44,48 +42,10 @@ static void coordinator_write(const char *script)
 
 TestSuite(trainerd, .init = make_all, .fini = folder_remove, .timeout = 180);
 
-/* Start trainerd in the folder; its streams go to files there. */
 static pid_t start(const char *const arguments[])
 {
-    const char *argv[32] = {"./trainerd"};
-    for (int i = 0; arguments[i] != NULL; i++) {
-        argv[i + 1] = arguments[i];
-    }
-    pid_t child = fork();
-    if (child == 0) {
-        /* Nothing is found by PATH but the shell's own. */
-        setenv("PATH", "/usr/bin:/bin", 1);
-        if (chdir(folder) != 0) {
-            _exit(99);
-        }
-        dup2(open("out", O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
-        dup2(open("err", O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
-        execv(argv[0], (char *const *)argv);
-        _exit(99);
-    }
-    return child;
+    return spoken_start("./trainerd", arguments);
 }
-
-/* Its exit code, or 1000 + the signal that ended it. */
-static int finish(pid_t child)
-{
-    int status = 0;
-    while (waitpid(child, &status, 0) != child) {
-        cr_assert_eq(errno, EINTR);
-    }
-    folder_read("out", printed, sizeof printed);
-    strcpy(said, printed);
-    folder_read("err", said + strlen(said), sizeof said - strlen(said));
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
-}
-
-#define RUN(...) finish(start((const char *const[]){__VA_ARGS__, NULL}))
-#define EXPECT(code, part, ...)                                              \
-    do {                                                                     \
-        int got = RUN(__VA_ARGS__);                                          \
-        cr_assert_eq(got, code, "exit %d: %s", got, said);                   \
-        cr_assert_not_null(strstr(said, part), "'%s' is not in: %s", part, said); \
-    } while (0)
 
 Test(trainerd, a_good_job_file_is_told_so_and_leaves_with_0)
 {
@@ -132,7 +92,7 @@ Test(trainerd, wrong_usage_leaves_with_2_and_says_what_was_wrong)
     EXPECT(2, "expected section.key=value", "--check", "job.toml", "--set", "train.lr");
     EXPECT(2, "--state does not go with this command", "--check", "job.toml", "--state", "x");
     EXPECT(2, "--daemon-config does not go with this command", "--help", "--daemon-config", "x");
-    cr_assert_eq(finish(start((const char *const[]){NULL})), 2);
+    cr_assert_eq(spoken_finish(start((const char *const[]){NULL})), 2);
     cr_assert_not_null(strstr(said, "no command is given"));
 }
 
@@ -168,7 +128,7 @@ static int signal_when_ready(const char *script, int signal_number)
     int fd = open(path, O_RDONLY);
     cr_assert_eq(read(fd, ready, sizeof ready), 6);
     cr_assert_eq(kill(child, signal_number), 0);
-    int exit_code = finish(child);
+    int exit_code = spoken_finish(child);
     close(fd);
     cr_assert_eq(unlink(path), 0);
     return exit_code;
