@@ -73,7 +73,4 @@ void cpu_sum(struct cpu_device *device, const struct cpu_schedule *schedule, con
 void cpu_attention_heavy(const struct cpu_device *device, const struct cpu_attention *attention, int64_t n_slot,
                          double *grad_att);
 
-/* to (columns × rows) = from (rows × columns) transposed */
-void cpu_transpose(struct cpu_device *device, int64_t rows, int64_t columns, const float *from, float *to);
-
 #endif

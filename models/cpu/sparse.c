@@ -95,7 +95,8 @@ size_t cpu_csr_bytes(int64_t n_row, int64_t n_col, int64_t n_value)
 
 #define TILE 32
 
-void cpu_transpose(struct cpu_device *device, int64_t rows, int64_t columns, const float *from, float *to)
+/* to (columns × rows) = from (rows × columns) transposed */
+static void cpu_transpose(struct cpu_device *device, int64_t rows, int64_t columns, const float *from, float *to)
 {
 #pragma omp parallel for num_threads(device->n_thread) if (rows * columns >= CPU_PARALLEL_MIN)
     for (int64_t c0 = 0; c0 < columns; c0 += TILE) {

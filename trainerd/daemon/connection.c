@@ -40,11 +40,6 @@ bool connection_is_admin(const struct connection *connection)
     return connection->uid == 0 || connection->uid == geteuid();
 }
 
-void **connection_slot(struct connection *connection)
-{
-    return &connection->slot;
-}
-
 void connection_hold(struct connection *connection, bool held)
 {
     connection->is_held = held;

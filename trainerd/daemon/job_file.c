@@ -114,7 +114,7 @@ static int64_t find_match(int file, const char *match, char bytes[JOB_FILE_PIECE
     }
 }
 
-void job_file_read_now(const struct job_file_ask *ask, struct job_file_piece *piece)
+static void job_file_read_now(const struct job_file_ask *ask, struct job_file_piece *piece)
 {
     struct stat about;
     piece->status = STATUS_OK;

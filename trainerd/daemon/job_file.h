@@ -40,7 +40,4 @@ typedef void job_file_done(void *context, const struct job_file_piece *piece);
 /* Read one piece, and call `done` from the loop, always. */
 void job_file_read(uv_loop_t *loop, const struct job_file_ask *ask, job_file_done *done, void *context);
 
-/* The same, here and now. */
-void job_file_read_now(const struct job_file_ask *ask, struct job_file_piece *out);
-
 #endif

@@ -27,7 +27,8 @@ static double clock_s(clockid_t clock)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-void monitor_print(FILE *file, const struct jobs *jobs, const struct queue_room *whole)
+/* All metrics as they are now. */
+static void monitor_print(FILE *file, const struct jobs *jobs, const struct queue_room *whole)
 {
     size_t n;
     const struct job_record *const *all = jobs_all(jobs, &n);

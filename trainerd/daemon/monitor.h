@@ -21,7 +21,4 @@ void monitor_close(struct monitor *monitor);
 /* "" when nothing is served. */
 const char *monitor_address(const struct monitor *monitor);
 
-/* All metrics as they are now. */
-void monitor_print(FILE *file, const struct jobs *jobs, const struct queue_room *whole);
-
 #endif

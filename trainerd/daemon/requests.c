@@ -30,11 +30,6 @@ static const char *const type_texts[] = {
 #undef X
 };
 
-const char *request_name(enum request request)
-{
-    return definitions[request].name;
-}
-
 static bool is_of_type(const json_t *value, enum request_type type)
 {
     size_t i;

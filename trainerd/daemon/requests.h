@@ -41,8 +41,6 @@ enum request {
  */
 enum status request_check(const json_t *request, enum request *out);
 
-const char *request_name(enum request request);
-
 /* The reference, as markdown. */
 void requests_describe(FILE *file);
 

@@ -63,8 +63,6 @@ size_t connection_unread(const struct connection *connection);
 uid_t connection_uid(const struct connection *connection);
 gid_t connection_gid(const struct connection *connection);
 bool connection_is_admin(const struct connection *connection); /* root, or the daemon's own user */
-/* A place for the handler's own. */
-void **connection_slot(struct connection *connection);
 /* An answer to it is under way: until it is released, idle_s does not apply, and it stays when its peer will ask no
  * more. */
 void connection_hold(struct connection *connection, bool held);

@@ -38,7 +38,6 @@ struct connection {
     gid_t gid;
     uint64_t since_ms, active_ms;  /* accepted; last request, or last bytes that left */
     uint64_t closing_ms;
-    void *slot;
     char nonce[AUTH_TEXT_BYTES];   /* for its peer to answer; "": not asked yet, or used */
 };
 
