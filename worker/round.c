@@ -6,6 +6,7 @@
 #include "worker/round_state.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct round_state *round_state_open(const struct trainer *t)
 {
@@ -14,6 +15,7 @@ struct round_state *round_state_open(const struct trainer *t)
     r->payload = memory_alloc((size_t)t->plan.n_fetch_slot, sizeof *r->payload);
     r->packed = memory_alloc((size_t)t->plan.n_pack_slot, sizeof *r->packed);
     r->n_packed = memory_alloc((size_t)t->plan.n_pack_slot, sizeof *r->n_packed);
+    r->given = memory_alloc((size_t)t->n_own * (size_t)t->setup.n_part, sizeof *r->given);
     return r;
 }
 
@@ -24,6 +26,7 @@ void round_state_close(struct round_state *r)
         free(r->payload);
         free(r->packed);
         free(r->n_packed);
+        free(r->given);
         free(r);
     }
 }
@@ -156,11 +159,6 @@ int64_t round_rows_pack(const struct round_state *r, uint32_t to, int32_t i, int
 static char *pack_slot(struct round_state *r, int64_t n_left, int64_t *n_most_out)
 {
     int64_t packs = r->room->n_scratch + r->room->n_fetch, slot_bytes = r->slots.n_pack_slot_bytes;
-    if (slot_bytes == 0 && n_left > r->slots.n_pack_bytes - r->n_packed_bytes) {
-        exchange_fail(r->trainer->setup.exchange,
-                      status_fail(STATUS_PEER, "more rows are asked for than other ranks have use for"));
-        return NULL;
-    }
     for (int32_t s = 0; s < r->slots.n_pack_slot; s++) {
         if (r->packed[s] != NULL) {
             continue;
@@ -174,18 +172,10 @@ static char *pack_slot(struct round_state *r, int64_t n_left, int64_t *n_most_ou
     return NULL;
 }
 
-static bool round_pack(void *arg, uint32_t to, uint32_t from, size_t at, struct exchange_piece *out)
+/* Bytes of the payload for part `to` from own part i, from `at` on. */
+static bool payload_pack(struct round_state *r, uint32_t to, int32_t i, size_t at, struct exchange_piece *out)
 {
-    struct round_state *r = arg;
     struct trainer *t = r->trainer;
-    if (to >= (uint32_t)t->setup.n_part || from >= (uint32_t)t->setup.n_part || t->own_index[from] < 0 ||
-        t->own_index[to] >= 0) {
-        return false;
-    }
-    int32_t i = t->own_index[from];
-    if (t->payloads != NULL) {
-        return round_spill_send(r, to, i, at, out);
-    }
     int64_t total =
         travel_rows_out(&t->part[i].travel, (int32_t)to, r->what->travel, r->level_travel) * r->slots.n_row_bytes;
     int64_t n_most, n_bytes = total;
@@ -200,6 +190,30 @@ static bool round_pack(void *arg, uint32_t to, uint32_t from, size_t at, struct 
     }
     *out = (struct exchange_piece){.bytes = slot, .n_bytes = (size_t)n_bytes, .total = (size_t)total};
     return true;
+}
+
+/* Rooms, and how many payloads are served, count on every payload being asked for once, by a part that reads its rows. */
+static bool round_pack(void *arg, uint32_t to, uint32_t from, size_t at, struct exchange_piece *out)
+{
+    struct round_state *r = arg;
+    const struct trainer *t = r->trainer;
+    uint32_t n_part = (uint32_t)t->setup.n_part;
+    int32_t i = from < n_part ? t->own_index[from] : -1;
+    if (i < 0 || to >= n_part || t->own_index[to] >= 0 ||
+        travel_rows_out(&t->part[i].travel, (int32_t)to, r->what->travel, r->level_travel) == 0) {
+        exchange_fail(t->setup.exchange, status_fail(STATUS_PEER, "rows of part %u are asked for part %u, which takes none of "
+                                                     "them from worker %u", from, to, t->setup.rank));
+        return false;
+    }
+    bool *given = &r->given[(size_t)i * n_part + to];
+    if (at == 0 && *given) {
+        exchange_fail(t->setup.exchange, status_fail(STATUS_PEER, "rows of part %u are asked for part %u twice, expected once "
+                                                     "a round", from, to));
+        return false;
+    }
+    bool packed = t->payloads != NULL ? round_spill_send(r, to, i, at, out) : payload_pack(r, to, i, at, out);
+    *given = *given || packed;
+    return packed;
 }
 
 static void round_sent(void *arg, const void *bytes)
@@ -410,6 +424,7 @@ static void round_begin(struct trainer *t, int op, const struct aggregate_round 
     for (int32_t s = 0; s < r->slots.n_pack_slot; s++) {
         r->packed[s] = NULL;
     }
+    memset(r->given, 0, (size_t)t->n_own * (size_t)t->setup.n_part * sizeof *r->given);
     for (int32_t i = 0; t->payloads != NULL && i < t->n_own; i++) {
         t->payloads->made[i] = false;
     }

@@ -27,6 +27,7 @@ struct round_state {
     const void **packed;      /* n_pack_slot: the piece that lies there; NULL: free */
     size_t *n_packed;         /* n_pack_slot: bytes of that piece */
     int64_t n_packed_bytes;   /* halo: of those slots */
+    bool *given;              /* n_own × n_part: packed for that part in this round, or begun to be */
 };
 
 /* --- round.c --- */
