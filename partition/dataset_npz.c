@@ -57,15 +57,28 @@ static enum status pickled_csr_load(const struct npz *npz, const char *name, str
     return status;
 }
 
+static bool all_one(const struct npy *values)
+{
+    int64_t i = 0;
+    while (i < values->n_value && npy_real(values, i) == 1.0) {
+        i++;
+    }
+    return i == values->n_value;
+}
+
 /* The matrix's values are weights on request alone: the collections' own loaders leave them out, and theirs are all 1. */
 static enum status weights_load(const struct job *job, const struct csr *adjacency, struct edge_source *source)
 {
+    const struct npy *values = &adjacency->data;
     bool use = false;
     enum status status = STATUS_OK;
     if (job->dataset.edge_weights == JOB_SWITCH_YES) {
-        status = weights_choose(job, adjacency->data.name, true, &use);
+        status = weights_choose(job, values->name, true, &use);
+    } else if (job->dataset.edge_weights == JOB_SWITCH_AUTO && job_takes_edge_weights(job) && !all_one(values)) {
+        log_warn("%s is not used, though not all of it is 1: dataset.edge_weights = \"yes\" takes it as the weights of the edges",
+                 values->name);
     }
-    return status == STATUS_OK && use ? weights_attach(&adjacency->data, source) : status;
+    return status == STATUS_OK && use ? weights_attach(values, source) : status;
 }
 
 /* Row u's entries are the nodes that u points to. */

@@ -1,7 +1,11 @@
 #include "fixture.h"
 
+#include "protocol/log.h"
+
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #define N_NODE 400
 
@@ -41,6 +45,7 @@ static struct job job_of_ring(void)
 
 static void open_ring(void)
 {
+    log_init("test", -1, LOG_LEVEL_ERROR); /* the remark on weights is expected */
     folder_make();
     archive((int64_t[]){N_NODE, N_NODE});
 }
@@ -75,6 +80,46 @@ Test(dataset_npz, values_of_the_matrix_are_weights_on_request_alone)
     fixture_f32("adj_data.npy", 1, (int64_t[]){N_NODE - 1}, data);
     fixture_zip("ring_graph.npz", members, 6);
     fixture_refused(&job, STATUS_DATA, "adj_data.npy: has 399 entries", "expected 400, the edges of");
+}
+
+/* What loading the ring of matrix values v says, as far as it has this text in it: how often. */
+static int n_said(const struct job *job, float value, const char *text)
+{
+    static float data[N_NODE];
+    static char log[4096];
+    for (int64_t node = 0; node < N_NODE; node++) {
+        data[node] = node == N_NODE - 1 ? value : 1.0f;
+    }
+    fixture_f32("adj_data.npy", 1, (int64_t[]){N_NODE}, data);
+    fixture_zip("ring_graph.npz", members, 6);
+    log_init("test", -1, LOG_LEVEL_WARN);
+    cr_assert_eq(log_to(folder_path("log")), STATUS_OK, "%s", status_reason());
+    struct dataset dataset = fixture_loaded(job);
+    dataset_release(&dataset);
+    folder_read("log", log, sizeof log);
+    fixture_remove("log");
+    int n = 0;
+    for (const char *at = log; (at = strstr(at, text)) != NULL; at++) {
+        n++;
+    }
+    return n;
+}
+
+Test(dataset_npz, weights_that_are_left_out_are_remarked_on_once_with_the_key_that_takes_them)
+{
+    static const char file[] = "ring_graph.npz:adj_data.npy is not used", key[] = "dataset.edge_weights = \\\"yes\\\"";
+    struct job job = job_of_ring();
+    cr_assert_eq(n_said(&job, 0.5f, file), 1);
+    cr_assert_eq(n_said(&job, 0.5f, key), 1);
+    cr_assert_eq(n_said(&job, NAN, file), 1);
+    cr_assert_eq(n_said(&job, 1.0f, "msg="), 0, "weights of 1 are none");
+    job.model.kind = JOB_KIND_GAT;
+    cr_assert_eq(n_said(&job, 0.5f, "msg="), 0, "nothing would take them");
+    job.model.kind = JOB_KIND_GCN;
+    job.dataset.edge_weights = JOB_SWITCH_NO;
+    cr_assert_eq(n_said(&job, 0.5f, "msg="), 0, "so it was asked");
+    job.dataset.edge_weights = JOB_SWITCH_YES;
+    cr_assert_eq(n_said(&job, 0.5f, "msg="), 0, "they are used");
 }
 
 Test(dataset_npz, an_archive_loads_with_reverse_edges)
