@@ -36,6 +36,7 @@ struct partition_quality {
  *   owns    the caller owns *out, gives it back with partition_release
  *   errors  STATUS_CONFIG more parts than nodes · STATUS_DATA a partition file that does not fit, or a graph past
  *           METIS's 2^31 - 1 stored edges (the message names block, random and file) · STATUS_NO_INPUT · STATUS_NOMEM
+ *           · STATUS_PEER somebody killed METIS
  *   cost    METIS: some 3 s per 10^7 edges for the cut, 12 s for the volume; the order 1 to 4 s; found in the cache:
  *           a read
  *   source  Karypis & Kumar, SIAM J. Sci. Comput. 20 (1998)

@@ -22,7 +22,8 @@ enum status partition_random(const struct dataset *dataset, const struct job *jo
 enum status partition_file(const struct dataset *dataset, const struct job *job, int32_t n_part, int32_t *owner);
 
 /* METIS, k-way. Asked for the least volume it also tries the least cut, and keeps what has less volume.
- * errors  STATUS_DATA more than 2^31 - 1 entries once made undirected · STATUS_NOMEM · STATUS_BUG METIS gave up
+ * errors  STATUS_DATA more than 2^31 - 1 entries once made undirected · STATUS_NOMEM · STATUS_PEER somebody killed
+ *          METIS · STATUS_BUG METIS gave up
  * cost    16 bytes per undirected entry at its peak, and METIS's own copies */
 enum status partition_metis(const struct dataset *dataset, const struct job *job, int32_t n_part, int32_t *owner);
 

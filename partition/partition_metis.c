@@ -15,6 +15,8 @@
 #include <fcntl.h>
 #include <metis.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -103,16 +105,36 @@ _Noreturn static void child_run(const struct call *call, pid_t parent, int to_pa
     _exit(code == METIS_ERROR_MEMORY ? CHILD_NOMEM : CHILD_FAILED);
 }
 
-/* What a child that gave no owners died of. */
-static enum status child_failed(const struct undirected *graph, int status)
+/* How many processes this machine has killed for memory since it began, in and out of control groups; -1: it does not
+ * say. */
+static long long n_killed_for_memory(void)
+{
+    FILE *file = fopen("/proc/vmstat", "re");
+    char line[128];
+    long long n = -1;
+    while (file != NULL && fgets(line, sizeof line, file) != NULL && sscanf(line, "oom_kill %lld", &n) != 1) {
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return n;
+}
+
+/* What a child that gave no owners died of. A KILL is the system's when it has killed for memory meanwhile; else anybody's,
+ * and the next attempt may be spared it. */
+static enum status child_failed(const struct undirected *graph, int status, long long n_killed_before)
 {
     long long n_node = graph->n_node, n_entry = graph->n_entry;
     if (WIFEXITED(status) && WEXITSTATUS(status) == CHILD_NOMEM) {
         return status_fail(STATUS_NOMEM, "METIS has not enough memory for %lld nodes and %lld edge entries", n_node, n_entry);
     }
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
-        return status_fail(STATUS_NOMEM, "METIS was killed at %lld nodes and %lld edge entries, as the system does when "
-                           "memory runs out", n_node, n_entry);
+        bool for_memory = n_killed_for_memory() > n_killed_before;
+        return for_memory ? status_fail(STATUS_NOMEM, "METIS was killed at %lld nodes and %lld edge entries: memory ran out",
+                                        n_node, n_entry)
+                          : status_fail(STATUS_PEER, "METIS was killed (signal 9) at %lld nodes and %lld edge entries; if "
+                                        "the machine ran out of memory, partition.method = \"block\" takes less", n_node,
+                                        n_entry);
     }
     if (WIFSIGNALED(status)) {
         return status_fail(STATUS_BUG, "METIS was ended by signal %d (%s) at %lld nodes and %lld edge entries",
@@ -127,6 +149,7 @@ static enum status call_metis(const struct call *call, int32_t *owner)
     if (pipe2(ends, O_CLOEXEC) != 0) {
         return status_fail(STATUS_IO, "cannot start METIS: %s", strerror(errno));
     }
+    long long n_killed = n_killed_for_memory();
     /* Held back until the child has put aside its parent's handlers. */
     sigset_t all, mask;
     sigfillset(&all);
@@ -147,7 +170,7 @@ static enum status call_metis(const struct call *call, int32_t *owner)
     int status = 0;
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
-    return error == 0 ? STATUS_OK : child_failed(call->graph, status);
+    return error == 0 ? STATUS_OK : child_failed(call->graph, status, n_killed);
 }
 
 /* Give every empty part the node with the fewest neighbours out of the part that then has most nodes. */

@@ -1,5 +1,6 @@
 #include "partition/partition.h"
 #include "tests/support/folder.h"
+#include "tests/support/patience.h"
 #include "tests/support/tiny_graph.h"
 
 #include <criterion/criterion.h>
@@ -192,6 +193,57 @@ Test(partition, an_order_to_stop_is_obeyed_while_metis_runs, .timeout = 60)
         cr_assert_eq(waitpid(child, &status, 0), child);
         cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 100 + SIGTERM, "after %ld ms: status %x", after_ms, status);
     }
+}
+
+/* Kill the first child that our parent has besides us. */
+_Noreturn static void kill_a_sibling(void)
+{
+    char path[64], text[256] = "";
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)getppid(), (int)getppid());
+    for (double since = now_s(); patience_left(since);) {
+        FILE *file = fopen(path, "r");
+        bool any = file != NULL && fgets(text, sizeof text, file) != NULL;
+        for (char *at = text, *end; any; at = end) {
+            pid_t pid = (pid_t)strtol(at, &end, 10);
+            if (end == at) {
+                break;
+            }
+            if (pid != getpid() && kill(pid, SIGKILL) == 0) {
+                _exit(0);
+            }
+        }
+        if (file != NULL) {
+            fclose(file);
+        }
+    }
+    _exit(1);
+}
+
+Test(partition, metis_killed_while_memory_was_plentiful_is_a_loss_that_another_attempt_may_be_spared, .timeout = 120)
+{
+    struct job job = job_of(8, JOB_METHOD_METIS);
+    struct dataset dataset;
+    struct partition partition;
+    job.dataset.generator = JOB_GENERATOR_RMAT;
+    job.dataset.nodes = 1 << 14;
+    job.dataset.features = 1;
+    cr_assert_eq(dataset_load(&job, &dataset), STATUS_OK);
+    pid_t killer = fork();
+    if (killer == 0) {
+        kill_a_sibling();
+    }
+    enum status status = STATUS_OK;
+    for (double since = now_s(); status == STATUS_OK && patience_left(since);) {
+        status = partition_build(&dataset, &job, &partition);
+        if (status == STATUS_OK) {
+            partition_release(&partition);
+        }
+    }
+    cr_assert_eq(status, STATUS_PEER, "%s", status_reason());
+    cr_assert(strstr(status_reason(), "METIS was killed (signal 9) at 16384 nodes") &&
+              strstr(status_reason(), "if the machine ran out of memory"), "%s", status_reason());
+    waitpid(killer, NULL, 0);
+    dataset_release(&dataset);
 }
 
 Test(partition, asked_for_the_least_volume_metis_never_gives_more_than_for_the_least_cut)
