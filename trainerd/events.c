@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -118,8 +117,12 @@ enum status events_open(const char *folder, uint32_t attempt, struct events **ou
     *events = (struct events){.lock = -1, .file = -1, .attempt = attempt};
     snprintf(events->folder, sizeof events->folder, "%s", folder);
     enum status status = file_make(folder, "lock", O_RDWR, &events->lock);
-    if (status == STATUS_OK && flock(events->lock, LOCK_EX | LOCK_NB) != 0) {
-        status = status_fail(STATUS_PEER, "'%s/lock' is held: another attempt of this job runs", folder);
+    /* Unlike flock's, this lock is the process's alone, and not its children's, some of whom end a little later. */
+    const struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    if (status == STATUS_OK && fcntl(events->lock, F_SETLK, &whole) != 0) {
+        status = errno == EACCES || errno == EAGAIN
+                     ? status_fail(STATUS_PEER, "'%s/lock' is held: another attempt of this job runs", folder)
+                     : status_fail(STATUS_CREATE, "cannot lock '%s/lock': %s", folder, strerror(errno));
     }
     status = status == STATUS_OK ? file_make(folder, "events.jsonl", O_RDWR | O_APPEND, &events->file) : status;
     if (status != STATUS_OK) {

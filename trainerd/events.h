@@ -1,6 +1,6 @@
 /* A job's folder, as a supervisor follows it: the lock of the attempt that runs, what happens to it, its workers' logs.
  *
- * FOLDER/lock is held (flock) for a coordinator's life. FOLDER/events.jsonl holds one JSON object per line, over all attempts;
+ * FOLDER/lock is held (fcntl) for a coordinator's life. FOLDER/events.jsonl holds one JSON object per line, over all attempts;
  * each line has "ts" (seconds since 1970), "attempt" and "event":
  *
  *   begin       pid                         this attempt has the lock
