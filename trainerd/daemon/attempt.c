@@ -12,6 +12,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#define LOOK_MS 5 /* between two looks at who of a session is left */
+
 static void step(struct attempt *attempt);
 
 /* --- its handles --- */
@@ -247,6 +249,8 @@ static void step(struct attempt *attempt)
         step_later(attempt, SUPERVISOR_RETRY_MS);
     } else if (more) {
         step_later(attempt, 0);
+    } else if (attempt->is_gone && process_kill_session(&attempt->process)) {
+        step_later(attempt, LOOK_MS); /* what it started dies with it, in its own time */
     } else if (attempt->is_gone) {
         settle(attempt);
     } else if (attempt->has_end) {
@@ -261,7 +265,7 @@ static void exited(uv_poll_t *poll, int error, int events)
     struct attempt *attempt = poll->data;
     uv_poll_stop(poll);
     attempt->is_gone = true;
-    /* What it started dies with it; what may not have is ended here, while its number cannot be another's. */
+    /* What may not die with it is ended here, while its number cannot be another's. */
     process_kill_session(&attempt->process);
     attempt->was_reaped = process_reap(&attempt->process, &attempt->wait_status);
     step(attempt);

@@ -194,6 +194,8 @@ static void child_run(const struct plan *plan)
         child_fail(plan, "cannot enter", options->folder);
     }
     if (read(plan->gate, &go, 1) != 1) {
+        static const char text[] = "trainerd: the daemon died before it let this begin\n";
+        (void)!write(STDERR_FILENO, text, sizeof text - 1);
         _exit(status_exit_code(STATUS_INTERRUPTED));
     }
     execve(plan->program, options->argv, plan->environment);
@@ -202,10 +204,18 @@ static void child_run(const struct plan *plan)
 
 /* --- starting --- */
 
-/* What /proc says of a process; false: it is gone. */
-static bool process_look(pid_t pid, pid_t *session_out, uint64_t *start_out)
+/* What /proc says of a process. */
+struct look {
+    pid_t session;
+    uint64_t start;
+    bool has_ended;  /* it waits to be reaped: it holds nothing any more */
+    int wait_status; /* of one that has ended; 0 also where that is not ours to see */
+};
+
+/* false: it is gone */
+static bool process_look(pid_t pid, struct look *out)
 {
-    char path[64], text[1024];
+    char path[64], text[1024], state;
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) {
@@ -215,15 +225,17 @@ static bool process_look(pid_t pid, pid_t *session_out, uint64_t *start_out)
     close(file);
     text[n > 0 ? n : 0] = '\0';
     const char *after = strrchr(text, ')'); /* the name before it may hold anything */
+    const char *last = strrchr(text, ' ');
     int session;
     unsigned long long start;
-    if (after == NULL ||
-        sscanf(after + 1, " %*c %*d %*d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
-               &session, &start) != 2) {
+    if (after == NULL || last < after ||
+        sscanf(after + 1, " %c %*d %*d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &state,
+               &session, &start) != 3) {
         return false;
     }
-    *session_out = session;
-    *start_out = start;
+    bool has_ended = state == 'Z' || state == 'X';
+    *out = (struct look){.session = session, .start = start, .has_ended = has_ended,
+                         .wait_status = has_ended ? atoi(last) : 0};
     return true;
 }
 
@@ -247,9 +259,9 @@ static enum status child_start(struct plan *plan, struct process *out)
     if (pid < 0) {
         goto fail;
     }
-    pid_t session;
+    struct look look;
     *out = (struct process){.pid = pid, .pidfd = pidfd_make(pid), .gate = gate[1], .words = words[0]};
-    if (out->pidfd < 0 || !process_look(pid, &session, &out->start)) {
+    if (out->pidfd < 0 || !process_look(pid, &look)) {
         int error = errno;
         kill(pid, SIGKILL); /* ours, and not reaped: the pid is still its own */
         waitpid(pid, NULL, 0);
@@ -258,6 +270,7 @@ static enum status child_start(struct plan *plan, struct process *out)
         close(words[1]);
         return status_fail(STATUS_IO, "cannot watch a process that was started: %s", strerror(error));
     }
+    out->start = look.start;
     close(gate[0]);
     close(words[1]);
     return STATUS_OK;
@@ -305,10 +318,9 @@ bool process_find(pid_t pid, uint64_t start, struct process *out)
 {
     *out = (struct process){
         .pid = pid, .start = start, .pidfd = pid > 0 ? pidfd_make(pid) : -1, .gate = -1, .words = -1};
-    pid_t session;
-    uint64_t found;
+    struct look look;
     /* In this order: who began then and is there now was there when the pidfd was opened. */
-    if (out->pidfd >= 0 && process_look(pid, &session, &found) && found == start) {
+    if (out->pidfd >= 0 && process_look(pid, &look) && look.start == start) {
         return true;
     }
     process_release(out);
@@ -336,34 +348,42 @@ bool process_signal(const struct process *process, int signal_number)
 /* Is there a leader of that session who is not ours? Then all members are his: the number was used again. */
 static bool is_others(const struct process *process)
 {
-    pid_t session;
-    uint64_t start;
-    return process_look(process->pid, &session, &start) && start != process->start;
+    struct look look;
+    return process_look(process->pid, &look) && look.start != process->start;
 }
 
-void process_kill_session(const struct process *process)
+bool process_kill_session(const struct process *process)
 {
     process_signal(process, SIGKILL);
     DIR *all = is_others(process) ? NULL : opendir("/proc");
     if (all == NULL) {
-        return;
+        return false;
     }
+    bool any = false;
     for (struct dirent *one = readdir(all); one != NULL; one = readdir(all)) {
-        pid_t session, pid = isdigit((unsigned char)one->d_name[0]) ? atoi(one->d_name) : 0;
-        struct process member = {.pid = pid};
-        if (pid > 0 && pid != process->pid && process_look(pid, &session, &member.start) && session == process->pid &&
-            process_find(pid, member.start, &member)) {
+        pid_t pid = isdigit((unsigned char)one->d_name[0]) ? atoi(one->d_name) : 0;
+        struct look look;
+        struct process member;
+        if (pid > 0 && pid != process->pid && process_look(pid, &look) && look.session == process->pid &&
+            !look.has_ended && process_find(pid, look.start, &member)) {
+            any = true;
             process_signal(&member, SIGKILL);
             process_release(&member);
         }
     }
     closedir(all);
+    return any;
 }
 
 bool process_reap(const struct process *process, int *wait_status_out)
 {
     pid_t got;
     while ((got = waitpid(process->pid, wait_status_out, WNOHANG)) < 0 && errno == EINTR) {
+    }
+    struct look look;
+    if (got != process->pid && process_look(process->pid, &look) && look.start == process->start) {
+        *wait_status_out = look.wait_status;
+        return look.wait_status != 0;
     }
     return got == process->pid;
 }

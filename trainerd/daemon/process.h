@@ -50,10 +50,11 @@ void process_release(struct process *process);
 
 /* false: it is gone already. */
 bool process_signal(const struct process *process, int signal_number);
-/* KILL for it and all of its session. */
-void process_kill_session(const struct process *process);
+/* KILL for it and all of its session. false: there was nobody else in it. Before that, what they share with it (locks,
+ * files) is theirs: to be called again until then. */
+bool process_kill_session(const struct process *process);
 
-/* After its end: reap it if it was our child. false: it was not, and how it ended is not known. */
+/* After its end: reap it if it was our child, else look at what is left of it. false: how it ended is not known. */
 bool process_reap(const struct process *process, int *wait_status_out);
 /* Why it could not begin, as it said; "" when it did. */
 void process_words(const struct process *process, char *out, size_t n_room);
