@@ -34,7 +34,8 @@
     X(RENAME,     "rename")     /* … they are on the disk under another name */                     \
     X(RENAMED,    "renamed")    /* … the name may not be on the disk */                             \
     X(RESULTS,    "results")    /* coordinator: epochs are done, nothing is written */              \
-    X(FINISH,     "finish")     /* coordinator, worker: all is done, the workers are to leave */
+    X(FINISH,     "finish")     /* coordinator, worker: all is done, the workers are to leave */    \
+    X(GATE,       "gate")       /* daemon: an attempt is kept, its coordinator not yet let go */
 
 enum fault_point {
 #define X(name, text) FAULT_##name,

@@ -1,5 +1,6 @@
 #include "tests/system/daemon_case.h"
 
+#include "protocol/fault.h"
 #include "tests/support/folder.h"
 #include "tests/support/patience.h"
 
@@ -115,7 +116,8 @@ static void run_inside(int to)
     inside->line = to;
     char state[PATH_MAX];
     snprintf(state, sizeof state, "%s/state", folder);
-    if (uv_loop_init(&inside->loop) != 0 || jobs_open(state, &inside->jobs) != STATUS_OK) {
+    if (fault_arm("daemon", 0) != STATUS_OK || uv_loop_init(&inside->loop) != 0 ||
+        jobs_open(state, &inside->jobs) != STATUS_OK) {
         fprintf(stderr, "daemon: %s\n", status_reason());
         _exit(92);
     }

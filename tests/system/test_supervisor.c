@@ -156,6 +156,72 @@ Test(supervisor, daemon_and_coordinator_killed_together_lose_nothing_but_time)
     daemon_expect_nobody();
 }
 
+Test(supervisor, a_daemon_that_dies_before_it_lets_an_attempt_go_costs_no_restart)
+{
+    setenv("TRAINERD_FAULTS", "daemon.gate=kill", 1);
+    daemon_start();
+    int64_t id = daemon_submit(&(struct daemon_job){.lines = TWO_WORKERS "[train]\nepochs = 20\n"});
+    for (double since = now_s(); !daemon_has_died(); daemon_listen(10)) {
+        cr_assert(patience_left(since), "the daemon lives");
+    }
+    unsetenv("TRAINERD_FAULTS");
+    daemon_start();
+    expect_end(id, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
+    cr_assert_eq(daemon_job(id)->attempt, 2);
+    cr_assert_eq(daemon_job(id)->n_restart, 0);
+    char log[64], said[1024];
+    snprintf(log, sizeof log, "state/jobs/%lld/log", (long long)id);
+    folder_read(log, said, sizeof said);
+    cr_assert_eq(strncmp(said, "trainerd: the daemon died before it let this begin\nattempt 2\n", 61), 0, "%s", said);
+    daemon_end();
+    daemon_expect_nobody();
+}
+
+/* What a job's coordinator might say, said for it. */
+static void say_for_coordinator(int64_t id, const char *events)
+{
+    char name[64];
+    snprintf(name, sizeof name, "state/jobs/%lld/events.jsonl", (long long)id);
+    FILE *file = fopen(folder_path(name), "a");
+    cr_assert_not_null(file);
+    fputs(events, file);
+    fclose(file);
+}
+
+Test(supervisor, an_end_that_a_dead_daemon_had_read_is_known_to_the_next)
+{
+    daemon_start();
+    int64_t id = submit(TWO_WORKERS ENDLESS);
+    daemon_await_epoch(id, 1, 1);
+    /* What is read in one piece is kept together, too. */
+    say_for_coordinator(id, "{\"attempt\":1,\"event\":\"checkpoint\",\"epoch\":1}\n"
+                            "{\"attempt\":1,\"event\":\"end\",\"exit_code\":65,\"reason\":\"in its own words\"}\n");
+    for (double since = now_s(); !daemon_job(id)->checkpointed; daemon_listen(10)) {
+        cr_assert(patience_left(since), "the checkpoint is not heard of");
+    }
+    daemon_kill();
+    cr_assert(daemon_kill_coordinator(id));
+    daemon_start();
+    expect_end(id, JOB_STATE_FAILED, JOB_REASON_BAD_DATA, 65);
+    SAID(id, "in its own words");
+    daemon_end();
+    daemon_expect_nobody();
+}
+
+Test(supervisor, a_coordinator_that_nobody_saw_die_has_its_log_to_tell_of_it)
+{
+    daemon_start();
+    int64_t id = daemon_submit(&(struct daemon_job){.lines = TWO_WORKERS ENDLESS});
+    daemon_await_epoch(id, 1, 1);
+    daemon_kill();
+    cr_assert(daemon_kill_coordinator(id));
+    daemon_start();
+    expect_end(id, JOB_STATE_FAILED, JOB_REASON_COORDINATOR_LOST, 69);
+    SAID(id, "its log ends with \"");
+    daemon_end();
+    daemon_expect_nobody();
+}
+
 Test(supervisor, a_job_whose_workers_die_every_time_fails_when_no_restarts_are_left)
 {
     daemon_start();

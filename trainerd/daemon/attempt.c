@@ -1,6 +1,7 @@
 /* One coordinator, from its start or its being found again to its end: its events read into the job's record, its
  * deadlines kept, its end settled. Whatever the disk refuses is tried again until it is kept.
  */
+#include "protocol/fault.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
 #include "trainerd/daemon/supervisor_state.h"
@@ -138,6 +139,9 @@ static void take_event(void *context, const struct event *event)
     struct news *news = context;
     struct job_record *next = &news->next;
     switch (event->kind) {
+    case EVENT_KIND_BEGIN:
+        news->attempt->has_begun = true;
+        break;
     case EVENT_KIND_STATE:
         if (event->state > next->state) {
             next->state = event->state;
@@ -182,12 +186,29 @@ static bool take_news(struct attempt *attempt, bool *more_out)
 
 /* --- its end --- */
 
+/* What it said when it could not become a coordinator, else where its log ends. */
 static void last_words(const struct attempt *attempt, char *text, size_t n_room)
 {
     process_words(&attempt->process, text, n_room);
     if (text[0] == '\0') {
         event_log_last_words(attempt->log, text, n_room);
     }
+}
+
+/* It did not say how it ends: who saw it die knows what of, and its log has what it said before. */
+static void say_death(const struct attempt *attempt, const struct job_record *record, char *text, size_t n_room)
+{
+    char words[JOB_REASON_BYTES / 2], how[128];
+    last_words(attempt, words, sizeof words);
+    int number = WTERMSIG(attempt->wait_status);
+    const char *name = sigabbrev_np(number);
+    if (attempt->was_reaped) {
+        snprintf(how, sizeof how, "was killed by signal %d (SIG%s)", number, name != NULL ? name : "?");
+    } else {
+        snprintf(how, sizeof how, "is gone, and how it ended is not known");
+    }
+    snprintf(text, n_room, "its coordinator (pid %d) %s%s%s%s", (int)record->pid, how,
+             words[0] != '\0' ? "; its log ends with \"" : "", words, words[0] != '\0' ? "\"" : "");
 }
 
 /* In its own words when there are any, else by how the process ended. text: room for the sentence */
@@ -199,6 +220,9 @@ static struct ending ending_of(const struct attempt *attempt, const struct job_r
         ending.status = attempt->end.status;
         ending.restartable = attempt->end.restartable;
         snprintf(text, n_room, "%s", attempt->end.reason);
+    } else if (attempt->was_found && !attempt->has_begun && record->state == JOB_STATE_PREPARING) {
+        ending.has_not_begun = true;
+        snprintf(text, n_room, "the daemon died before it let attempt %d begin", (int)record->attempt);
     } else if (attempt->was_reaped && WIFEXITED(attempt->wait_status)) {
         ending.status = status_from_exit_code(WEXITSTATUS(attempt->wait_status));
         ending.restartable = job_reason_retries(job_reason_of(ending.status));
@@ -207,14 +231,9 @@ static struct ending ending_of(const struct attempt *attempt, const struct job_r
             snprintf(text, n_room, "its coordinator (pid %d) ended with exit code %d", (int)record->pid,
                      WEXITSTATUS(attempt->wait_status));
         }
-    } else if (attempt->was_reaped) {
-        const char *name = sigabbrev_np(WTERMSIG(attempt->wait_status));
-        ending.is_lost = true;
-        snprintf(text, n_room, "its coordinator (pid %d) was killed by signal %d (SIG%s)", (int)record->pid,
-                 WTERMSIG(attempt->wait_status), name != NULL ? name : "?");
     } else {
         ending.is_lost = true;
-        snprintf(text, n_room, "its coordinator (pid %d) died without a word", (int)record->pid);
+        say_death(attempt, record, text, n_room);
     }
     return ending;
 }
@@ -377,6 +396,7 @@ enum status attempt_begin(struct supervisor *supervisor, const struct job_record
     struct attempt *attempt = attempt_add(supervisor, next.id);
     attempt->process = process;
     attempt_watch(attempt);
+    FAULT(GATE);
     process_go(&attempt->process);
     log_info_of(next.id, next.attempt, "coordinator %d", (int)next.pid);
     return STATUS_OK;
@@ -386,6 +406,7 @@ void attempt_take_up(struct supervisor *supervisor, const struct job_record *rec
 {
     struct attempt *attempt = attempt_add(supervisor, record->id);
     bool lives = process_find(record->pid, record->pid_start, &attempt->process);
+    attempt->was_found = true;
     log_info_of(record->id, record->attempt, "coordinator %d %s", (int)record->pid,
                 lives ? "is found again" : "is gone");
     if (lives) {

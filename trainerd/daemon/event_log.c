@@ -36,6 +36,13 @@ static const char *text_of(const json_t *line, const char *key)
     return text == NULL ? "" : text;
 }
 
+static bool read_begin(const json_t *line, struct event *out)
+{
+    (void)line;
+    out->kind = EVENT_KIND_BEGIN;
+    return true;
+}
+
 static bool read_state(const json_t *line, struct event *out)
 {
     out->kind = EVENT_KIND_STATE;
@@ -88,7 +95,8 @@ static bool read_line(const char *text, size_t n, int32_t attempt, struct event 
     static const struct {
         const char *name;
         bool (*read)(const json_t *line, struct event *out);
-    } kinds[] = {{"state", read_state}, {"epoch", read_epoch}, {"checkpoint", read_checkpoint}, {"end", read_end}};
+    } kinds[] = {{"begin", read_begin}, {"state", read_state}, {"epoch", read_epoch},
+                 {"checkpoint", read_checkpoint}, {"end", read_end}};
     json_t *line = json_loadb(text, n, 0, NULL);
     bool known = false;
     if (json_is_object(line) && integer_of(line, "attempt") == attempt) {
@@ -157,19 +165,21 @@ enum status event_log_read(const char *path, int32_t attempt, int64_t *offset_io
     }
     close(file);
     size_t at = 0, end = n < 0 ? 0 : (size_t)n;
+    bool is_over = false;
     const char *newline;
-    while ((newline = memchr(text + at, '\n', end - at)) != NULL) {
+    while (!is_over && (newline = memchr(text + at, '\n', end - at)) != NULL) {
         size_t n_line = (size_t)(newline - text) - at;
         struct event event;
         if (n_line <= EVENT_LINE_MOST_BYTES && read_line(text + at, n_line, attempt, &event)) {
             each(context, &event);
+            is_over = event.kind == EVENT_KIND_END;
         }
-        at += n_line + 1;
+        at += is_over ? 0 : n_line + 1;
     }
-    if (at == 0 && end == READ_MOST_BYTES) { /* a line past all measure: its rest counts as one of its own */
+    if (!is_over && at == 0 && end == READ_MOST_BYTES) { /* a line past all measure: its rest counts as one of its own */
         at = end;
     }
-    *more_out = end == READ_MOST_BYTES;
+    *more_out = !is_over && end == READ_MOST_BYTES;
     *offset_io += (int64_t)at;
     free(text);
     return status;

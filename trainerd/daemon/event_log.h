@@ -17,6 +17,7 @@
 #define EVENT_LINE_MOST_BYTES (1 << 16) /* longer lines are passed over */
 
 enum event_kind {
+    EVENT_KIND_BEGIN,
     EVENT_KIND_STATE,
     EVENT_KIND_EPOCH,
     EVENT_KIND_CHECKPOINT,
@@ -35,7 +36,8 @@ struct event {
 
 /* Call `each` for every whole line from byte *offset_io on that is an event of this attempt and a kind known here;
  * *offset_io is then where the first line begins that is not whole yet. At most some 1 MiB is read at once: *more_out
- * says that more is there.
+ * says that more is there. An END is the last that is read, and never passed: it is read again until its attempt is
+ * over, whoever has kept the offset meanwhile and died.
  *
  *   errors  STATUS_NO_INPUT no such file; STATUS_DATA it is no plain file; STATUS_IO. *offset_io is as before
  */

@@ -57,12 +57,13 @@ void outcome_decide(const struct ending *ending, const struct outcome_rules *rul
                     struct job_record *record)
 {
     const char *saved = record->checkpointed ? "; its checkpoint is there to go on from" : "";
-    double ran_s = record->attempt_at > 0.0 && now > record->attempt_at ? now - record->attempt_at : 0.0;
+    bool has_run = record->attempt_at > 0.0 && now > record->attempt_at && !ending->has_not_begun;
+    double ran_s = has_run ? now - record->attempt_at : 0.0;
     record->ran_s += ran_s;
     record->attempt_at = 0.0;
     record->pid = 0;
     record->pid_start = 0;
-    if (ending->status == STATUS_OK && !ending->is_lost) {
+    if (ending->status == STATUS_OK && !ending->is_lost && !ending->has_not_begun) {
         end(record, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0, now);
         say(record, "%s", "");
         return;
@@ -80,6 +81,11 @@ void outcome_decide(const struct ending *ending, const struct outcome_rules *rul
     if (ending->stopping == JOB_REASON_RESCALING) {
         queue(record, JOB_REASON_RESCALING, 0.0);
         say(record, "it goes on with %d worker%s", (int)record->n_worker, record->n_worker == 1 ? "" : "s");
+        return;
+    }
+    if (ending->has_not_begun) {
+        queue(record, JOB_REASON_WAITING_TURN, 0.0);
+        say(record, "%s", ending->text);
         return;
     }
     enum status status = ending->is_lost ? STATUS_PEER : ending->status;

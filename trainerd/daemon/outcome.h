@@ -14,7 +14,8 @@ struct outcome_rules {
 
 struct ending {
     enum status status;
-    bool is_lost;             /* the coordinator died without a word: status does not count */
+    bool is_lost;             /* the coordinator died and did not say of what: status does not count */
+    bool has_not_begun;       /* the daemon died before it let the attempt go: nothing was tried */
     bool restartable;         /* it said that another attempt may help */
     enum job_reason stopping; /* it was asked to end: CANCELLING, RESCALING, TIME_LIMIT; NONE: it was not */
     const char *text;         /* the sentence for people */

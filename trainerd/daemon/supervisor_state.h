@@ -26,7 +26,9 @@ struct attempt {
     int n_handle;                /* open ones: freed with the last */
     enum job_reason stopping;    /* CANCELLING, RESCALING, TIME_LIMIT: it was told to end */
     bool is_gone, is_closing;
-    bool was_reaped;
+    bool was_found;              /* an earlier daemon began it */
+    bool has_begun;              /* its coordinator has said so; known for sure while the job is PREPARING */
+    bool was_reaped;             /* how it ended is known: */
     int wait_status;
     struct event end;            /* its own words */
     bool has_end;

@@ -44,17 +44,33 @@ Test(event_log, every_kind_is_read_with_its_numbers)
                  LINE("\"end\",\"exit_code\":69,\"status\":\"PEER\",\"reason\":\"worker 1 was lost\","
                       "\"restartable\":true"));
     read_from(0);
-    cr_assert_eq(n_got, 4);
-    cr_assert(got[0].kind == EVENT_KIND_STATE && got[0].state == JOB_STATE_STARTING);
-    const struct job_progress *progress = &got[1].progress;
-    cr_assert(got[1].kind == EVENT_KIND_EPOCH && progress->epoch == 3 && progress->n_epoch == 10);
+    cr_assert_eq(n_got, 5);
+    cr_assert_eq(got[0].kind, EVENT_KIND_BEGIN);
+    cr_assert(got[1].kind == EVENT_KIND_STATE && got[1].state == JOB_STATE_STARTING);
+    const struct job_progress *progress = &got[2].progress;
+    cr_assert(got[2].kind == EVENT_KIND_EPOCH && progress->epoch == 3 && progress->n_epoch == 10);
     cr_assert(progress->loss == 0.5 && isnan(progress->train_metric) && progress->valid_metric == 1.0);
     cr_assert(progress->test_metric == 0.25 && progress->epoch_s == 0.01 && progress->seconds_left == 7.0);
     cr_assert(progress->compute_s == 0.006 && progress->wait_s == 0.004 && progress->evaluate_s == 0.002);
     cr_assert(progress->bytes_sent == 100.0 && progress->bytes_received == 200.0 && progress->memory == 4000.0);
-    cr_assert(got[2].kind == EVENT_KIND_CHECKPOINT && got[2].epoch == 3);
-    cr_assert(got[3].kind == EVENT_KIND_END && got[3].status == STATUS_PEER && got[3].restartable);
-    cr_assert_str_eq(got[3].reason, "worker 1 was lost");
+    cr_assert(got[3].kind == EVENT_KIND_CHECKPOINT && got[3].epoch == 3);
+    cr_assert(got[4].kind == EVENT_KIND_END && got[4].status == STATUS_PEER && got[4].restartable);
+    cr_assert_str_eq(got[4].reason, "worker 1 was lost");
+}
+
+Test(event_log, an_end_is_read_again_by_whoever_goes_on_from_there)
+{
+    static const char before[] = LINE("\"checkpoint\",\"epoch\":1");
+    folder_write("events.jsonl", LINE("\"checkpoint\",\"epoch\":1")
+                 LINE("\"end\",\"exit_code\":65,\"status\":\"DATA\",\"reason\":\"x\",\"restartable\":false")
+                 LINE("\"checkpoint\",\"epoch\":2"));
+    for (int64_t at = 0, turn = 0; turn < 2; turn++) {
+        at = read_from(at);
+        cr_assert_eq(at, (int64_t)sizeof before - 1);
+        cr_assert_eq(n_got, 2 - turn, "nothing follows an end");
+        cr_assert_eq(got[n_got - 1].kind, EVENT_KIND_END);
+        cr_assert_eq(got[n_got - 1].status, STATUS_DATA);
+    }
 }
 
 Test(event_log, reading_goes_on_where_it_ended)

@@ -138,6 +138,22 @@ Test(outcome, a_coordinator_that_died_is_replaced_and_one_that_was_interrupted_b
     EXPECT(FAILED, COORDINATOR_LOST, 69);
 }
 
+Test(outcome, an_attempt_that_was_never_let_go_costs_neither_a_restart_nor_time)
+{
+    const struct ending ending = {.has_not_begun = true, .text = "the daemon died"};
+    job.n_restart = job.max_restarts;
+    outcome_decide(&ending, &rules, 110.0, &job);
+    EXPECT(QUEUED, WAITING_TURN, -1);
+    cr_assert_eq(job.n_restart, job.max_restarts);
+    cr_assert_eq(job.next_attempt_at, 0.0);
+    cr_assert_eq(job.ran_s, 0.0);
+    cr_assert_str_eq(job.reason_text, "the daemon died");
+    job.state = JOB_STATE_PREPARING;
+    job.cancel = true;
+    outcome_decide(&ending, &rules, 120.0, &job);
+    EXPECT(CANCELLED, USER, 75);
+}
+
 Test(outcome, no_restarts_means_none)
 {
     job.max_restarts = 0;
