@@ -1,6 +1,7 @@
 #include "trainerd/daemon/daemon.h"
 
 #include "protocol/file.h"
+#include "protocol/fault.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
 #include "trainerd/daemon/commands.h"
@@ -250,7 +251,8 @@ enum status daemon_run(const struct daemon_options *options)
     struct daemon *daemon = memory_alloc(1, sizeof *daemon);
     log_init("trainerd", -1, LOG_LEVEL_INFO);
     umask(022); /* users reach their jobs' folders below the state folder; what is secret is made so */
-    enum status status = configure(options, &daemon->config);
+    enum status status = fault_arm("daemon", 0);
+    status = status == STATUS_OK ? configure(options, &daemon->config) : status;
     if (status == STATUS_OK && daemon->config.log_file[0] != '\0') {
         status = log_to(daemon->config.log_file);
     }
