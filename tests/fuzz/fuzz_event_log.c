@@ -11,14 +11,18 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
 struct sum {
-    size_t n;
+    size_t n; /* without the end, which is read again */
+    bool has_end;
 };
 
 static void add(void *context, const struct event *event)
 {
     struct sum *sum = context;
-    sum->n++;
+    ASSERT(!sum->has_end);
+    sum->n += event->kind != EVENT_KIND_END;
     switch (event->kind) {
+    case EVENT_KIND_BEGIN:
+        break;
     case EVENT_KIND_STATE:
         ASSERT(!job_state_ended(event->state));
         break;
@@ -29,6 +33,7 @@ static void add(void *context, const struct event *event)
         ASSERT(event->epoch >= 0);
         break;
     case EVENT_KIND_END:
+        sum->has_end = true;
         ASSERT(strnlen(event->reason, sizeof event->reason) < sizeof event->reason);
         break;
     }
@@ -73,6 +78,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     struct sum first = read_from(path, &twice);
     fill(file, data, n_bytes);
     struct sum second = read_from(path, &twice);
-    ASSERT(once == twice && whole.n == first.n + second.n);
+    ASSERT(once == twice && whole.n == first.n + second.n && whole.has_end == second.has_end);
     return 0;
 }
