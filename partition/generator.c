@@ -35,8 +35,8 @@ static enum status room_check(const struct job *job, int64_t n_node, int64_t n_e
     int64_t machine = memory_machine(), limit = job->memory.limit;
     if (rows + graph > machine) {
         return status_fail(STATUS_NOMEM, "dataset.generator: %" PRId64 " nodes with %" PRId64 " edges and %" PRId64
-                           " features take %" PRId64 " bytes, more than this machine's memory of %" PRId64, n_node, n_edge,
-                           job->dataset.features, rows + graph, machine);
+                           " features take %" PRId64 " bytes, more than %s of %" PRId64, n_node, n_edge,
+                           job->dataset.features, rows + graph, memory_machine_name(), machine);
     }
     if (limit > 0 && rows / job->workers.count > limit) {
         return status_fail(STATUS_NOMEM, "dataset.generator: features and labels of %" PRId64 " nodes take %" PRId64

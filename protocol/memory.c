@@ -1,5 +1,6 @@
 #include "protocol/memory.h"
 
+#include "protocol/cgroup.h"
 #include "protocol/log.h"
 
 #include <stdatomic.h>
@@ -145,9 +146,20 @@ int64_t memory_n_call(void)
     return atomic_load(&n_call);
 }
 
-int64_t memory_machine(void)
+int64_t memory_physical(void)
 {
     return (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+}
+
+int64_t memory_machine(void)
+{
+    int64_t physical = memory_physical(), limit = cgroup_memory_limit("");
+    return limit < physical ? limit : physical;
+}
+
+const char *memory_machine_name(void)
+{
+    return memory_machine() < memory_physical() ? "the control group's memory limit" : "this machine's memory";
 }
 
 /* A "Name:   123 kB" line of /proc/self/status, in bytes. */

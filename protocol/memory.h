@@ -64,8 +64,13 @@ int64_t memory_peak(enum memory_category category);
 /* How often memory_acquire or memory_alloc was called so far: an epoch must not change it. */
 int64_t memory_n_call(void);
 
-/* Bytes of memory this machine has, for plans to be held against. */
+/* Bytes of memory that this process may count on, for plans to be held against: those of the machine, or what a control group
+ * leaves of them. Its name is for messages: "this machine's memory", or the limit. */
 int64_t memory_machine(void);
+const char *memory_machine_name(void);
+
+/* Bytes of memory that the machine has, whoever may use them. */
+int64_t memory_physical(void);
 
 /* The process's resident set now and at its peak, in bytes; 0 where /proc does not tell. */
 int64_t memory_resident(void);

@@ -163,9 +163,9 @@ static enum status machine_check(const struct plan *plan, const char *hint)
     if (total <= machine) {
         return STATUS_OK;
     }
-    return status_fail(STATUS_NOMEM, "the job needs %lld bytes by plan, with workers.count = %d on this machine, which has %lld: "
-                       "more machines, %sa smaller exchange.prefetch or a smaller model", (long long)total,
-                       (int)plan->n_worker, (long long)machine, hint);
+    return status_fail(STATUS_NOMEM, "the job needs %lld bytes by plan, with workers.count = %d on one machine, more than %s of "
+                       "%lld: more machines, %sa smaller exchange.prefetch or a smaller model", (long long)total,
+                       (int)plan->n_worker, memory_machine_name(), (long long)machine, hint);
 }
 
 enum status plan_check_limit(const struct plan *plan, const struct job *job)

@@ -229,7 +229,7 @@ static enum status limit_check(const struct trainer *t)
     const char *whose = "memory.limit";
     if (limit == 0) {
         limit = memory_machine();
-        whose = "this machine's memory";
+        whose = memory_machine_name();
     }
     if (need > limit) {
         return status_fail(STATUS_NOMEM,

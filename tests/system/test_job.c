@@ -439,7 +439,7 @@ Test(job, an_output_folder_that_cannot_be_leaves_with_73)
 Test(job, more_memory_than_allowed_leaves_with_71_and_the_number)
 {
     EXPECT_FAILURE(71, "memory.limit is 4096", "--set", "memory.limit=4096");
-    EXPECT_FAILURE(71, "with workers.count = 2 on this machine, which has ", "--set", "workers.count=2", "--set",
+    EXPECT_FAILURE(71, "with workers.count = 2 on one machine, more than ", "--set", "workers.count=2", "--set",
                    "model.hidden=65536", "--set", "model.layers=256");
     cr_assert_not(folder_has("runs"));
 }

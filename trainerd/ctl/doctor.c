@@ -167,11 +167,13 @@ static void check_cores(struct doctor *doctor)
 
 static void check_memory(struct doctor *doctor)
 {
-    char text[TEXT_BYTES];
-    int64_t n_bytes = memory_machine();
-    text_bytes((double)n_bytes, text);
-    note(doctor, n_bytes < 1000000000 ? VERDICT_WARN : VERDICT_OK, "memory",
-         "set memory.limit and memory.spill for graphs that are larger", "%s", text);
+    char all[TEXT_BYTES], ours[TEXT_BYTES];
+    int64_t n_all = memory_physical(), n_ours = memory_machine();
+    text_bytes((double)n_all, all);
+    text_bytes((double)n_ours, ours);
+    note(doctor, n_ours < 1000000000 ? VERDICT_WARN : VERDICT_OK, "memory",
+         "set memory.limit and memory.spill for graphs that are larger", "%s%s%s", all,
+         n_ours < n_all ? ", of which the control group allows " : "", n_ours < n_all ? ours : "");
 }
 
 static void check_space(struct doctor *doctor, const char *name, const char *path, double warn_below,

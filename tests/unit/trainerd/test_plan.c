@@ -21,8 +21,8 @@ Test(plan, workers_that_share_this_machine_are_held_against_its_memory_together)
     cr_assert_eq(plan_check_limit(&plan, &job), STATUS_OK);
     plan.n_worker = 3;
     char needs[128];
-    snprintf(needs, sizeof needs, "needs %lld bytes by plan, with workers.count = 3 on this machine, which has %lld",
-             (long long)(3 * half), (long long)memory_machine());
+    snprintf(needs, sizeof needs, "needs %lld bytes by plan, with workers.count = 3 on one machine, more than %s of %lld",
+             (long long)(3 * half), memory_machine_name(), (long long)memory_machine());
     cr_assert_eq(plan_check_limit(&plan, &job), STATUS_NOMEM);
     cr_assert_not_null(strstr(status_reason(), needs), "%s", status_reason());
     cr_assert_eq(plan_check_limit(&plan, &manual), STATUS_OK);
