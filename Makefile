@@ -66,7 +66,7 @@ of_variant = $(patsubst $(BUILD)/%,$(call beside,$(1))/%,$(2))
 FUZZ = $(call variant,fuzz) CC=clang
 RUN = $(Q)BUILD=$(BUILD) FUZZ_S=$(1) scripts/run-tests
 
-.PHONY: all tests unit check check-system asan bench fuzz fuzzers quickstart install uninstall package docs lint clean help
+.PHONY: all tests unit check check-system asan bench fuzz fuzzers quickstart install uninstall package docs lint clean help force
 .SECONDARY:
 
 all: $(PROGRAMS) ## the programs, in build/bin
@@ -83,12 +83,21 @@ $(BUILD)/obj/%.cpp.o: %.cpp
 	$(if $(V),,@echo "  CXX  $<")
 	$(Q)$(CXX) $(CXXFLAGS) -MMD -MP -c $< -o $@
 
+# What is made of all files of a folder depends on their list, too: a new one may be older than it, or one may be gone.
+define members_rule
+$(1): $(2) $(BUILD)/obj/$(notdir $(1)).list
+$(BUILD)/obj/$(notdir $(1)).list: MEMBERS := $(2)
+endef
+$(BUILD)/obj/%.list: force
+	@mkdir -p $(@D)
+	@echo '$(MEMBERS)' | cmp -s - $@ || echo '$(MEMBERS)' > $@
+
 $(BUILD)/lib/%.a:
 	@mkdir -p $(@D)
-	$(Q)rm -f $@ && ar rcs $@ $^
-$(foreach room,$(ROOMS),$(eval $(call archive,$(room)): $(call object,$(filter $(room)/%,$(SOURCES)))))
+	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
+$(foreach room,$(ROOMS),$(eval $(call members_rule,$(call archive,$(room)),$(call object,$(filter $(room)/%,$(SOURCES))))))
 # Test support is an archive, so that each test takes only what its rooms can link; the report hook is in all of them.
-$(BUILD)/lib/support.a: $(call object,$(filter-out tests/support/report.c,$(wildcard tests/support/*.c)))
+$(eval $(call members_rule,$(BUILD)/lib/support.a,$(call object,$(filter-out tests/support/report.c,$(wildcard tests/support/*.c)))))
 
 # $(call link_rule,program,objects,rooms,further libraries and flags)
 define link_rule
@@ -99,8 +108,10 @@ $(1): $(2) $(call archive,$(3))
 endef
 tests_in = $(call object,$(wildcard $(1)) tests/support/report.c) $(BUILD)/lib/support.a
 $(foreach m,$(MAINS),$(eval $(call link_rule,$(call program,$(m)),$(call object,$(m)),$(call program_rooms,$(m)))))
-$(foreach t,$(TEST_ROOMS),$(eval $(call link_rule,$(BUILD)/bin/test-$(t),$(call tests_in,tests/unit/$(t)/*.c),$(BELOW_$(t)),-lcriterion)))
-$(foreach t,$(TEST_KINDS),$(eval $(call link_rule,$(BUILD)/bin/test-$(t),$(call tests_in,tests/$(t)/*.c),$(BELOW_trainerd),-lcriterion)))
+test_rule = $(eval $(call link_rule,$(BUILD)/bin/test-$(1),$(call tests_in,$(2)),$(3),-lcriterion)) \
+    $(eval $(call members_rule,$(BUILD)/bin/test-$(1),$(call tests_in,$(2))))
+$(foreach t,$(TEST_ROOMS),$(call test_rule,$(t),tests/unit/$(t)/*.c,$(BELOW_$(t))))
+$(foreach t,$(TEST_KINDS),$(call test_rule,$(t),tests/$(t)/*.c,$(BELOW_trainerd)))
 $(foreach b,$(notdir $(BENCHES)),$(eval $(call link_rule,$(BUILD)/bin/$(b),$(call object,tests/bench/$(b).c) $(BUILD)/lib/support.a,$(BELOW_trainerd))))
 $(foreach f,$(notdir $(FUZZERS)),$(eval $(call link_rule,$(BUILD)/bin/$(f),$(call object,tests/fuzz/$(f).c),$(BELOW_trainerd),-fsanitize=fuzzer)))
 # These start the programs that lie beside them.
