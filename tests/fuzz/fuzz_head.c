@@ -1,10 +1,11 @@
 /* Any heads, with any lengths of body, to all who take messages in: a worker's session, its exchange and the fleet. Refused, or
  * placed inside the buffer that the head names, where the body may still come while that buffer is waited for. The transport is
- * this file's own: it hands over what the input says, and sends nothing. The input's first byte says how far the worker is.
+ * this file's own: it hands over what the input says (head_input.h), and sends nothing.
  */
 #include "protocol/log.h"
 #include "protocol/memory.h"
 #include "protocol/transport_head.h"
+#include "tests/fuzz/head_input.h"
 #include "trainerd/fleet_state.h"
 #include "worker/exchange.h"
 #include "worker/session_state.h"
@@ -15,27 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { N_RANK = 3, ATTEMPT = 7, N_PART = 4, N_FETCH = 3, N_LATER = 8, N_WEIGHT = 25, N_DATA = 100, BODY_MOST = 64 };
-enum stage { STAGE_NEW, STAGE_PLACED, STAGE_ANNOUNCED, STAGE_READY, STAGE_N };
-
-/* A message as the input has it. */
-struct record {
-    uint8_t how;       /* bits of enum how */
-    uint8_t n_head;    /* with HOW_SHORT */
-    uint8_t n_bytes[8];
-    struct transport_head head;
-} __attribute__((packed));
-
-enum how {
-    HOW_FLEET = 1,     /* to the fleet, else to the session */
-    HOW_MENDED = 2,    /* magic and attempt are set right, or few would get past them */
-    HOW_SHORT = 4,     /* a head of another length */
-    HOW_LATER = 8,     /* the body comes after others */
-    HOW_ARRIVE = 16,   /* the oldest body that is still to come does */
-    HOW_OBEY = 32,     /* the receiver does what it has been told */
-    HOW_WAIT = 64,     /* the worker waits for a payload meanwhile */
-    HOW_SMALL = 128,   /* n_bytes below 256 */
-};
+enum { ATTEMPT = 7, N_PART = 4, N_FETCH = 3, N_LATER = 8, N_WEIGHT = 25, BODY_MOST = 64 };
 
 /* One receiver's end. */
 struct transport {
@@ -450,45 +431,6 @@ void link_progress(struct link *link, uint32_t epoch, uint32_t turn)
 
 /* --- the fuzzer --- */
 
-static void seed(const char *corpus, enum stage stage, uint8_t how, uint64_t n_bytes, struct transport_head head)
-{
-    struct record record = {.how = (uint8_t)(how | HOW_MENDED | HOW_OBEY), .head = head};
-    memcpy(record.n_bytes, &n_bytes, sizeof n_bytes);
-    char path[4096];
-    snprintf(path, sizeof path, "%s/seed-%d-%d-%d-%d", corpus, (int)stage, how, head.kind, head.id);
-    FILE *file = fopen(path, "wb");
-    ASSERT(file != NULL);
-    fputc(stage, file);
-    for (int i = 0; i < 3; i++) {
-        fwrite(&record, 1, sizeof record, file);
-    }
-    fclose(file);
-}
-
-/* A good message of each sort, three times. */
-static void seeds_write(const char *corpus)
-{
-    const struct transport_head payload = {.sender = 1, .kind = TRANSPORT_KIND_PAYLOAD, .id = 2, .epoch = 1, .total = 80,
-                                           .phase = EXCHANGE_PHASE_FORWARD};
-    struct transport_head fetch = payload;
-    fetch.kind = TRANSPORT_KIND_FETCH;
-    const struct transport_head part = {.sender = N_RANK, .kind = TRANSPORT_KIND_DATA, .id = MESSAGE_ID_part, .total = 50};
-    const struct transport_head put = {.sender = N_RANK, .kind = TRANSPORT_KIND_DATA, .id = MESSAGE_ID_put, .total = 100};
-    const struct transport_head order = {.sender = N_RANK, .kind = TRANSPORT_KIND_COMMAND, .id = MESSAGE_ID_part};
-    const struct transport_head data = {.sender = 1, .kind = TRANSPORT_KIND_DATA, .total = N_DATA};
-    const struct transport_head report = {.sender = 0, .kind = TRANSPORT_KIND_REPORT, .id = MESSAGE_ID_report};
-    for (int how = 0; how <= HOW_LATER; how += HOW_LATER) {
-        seed(corpus, STAGE_PLACED, (uint8_t)how, 40, payload);
-        seed(corpus, STAGE_PLACED, HOW_WAIT | (uint8_t)how, 40, payload);
-        seed(corpus, STAGE_PLACED, (uint8_t)how, 0, fetch);
-        seed(corpus, STAGE_ANNOUNCED, (uint8_t)how, 25, part);
-        seed(corpus, STAGE_READY, (uint8_t)how, 50, put);
-        seed(corpus, STAGE_PLACED, (uint8_t)how, 12, order);
-        seed(corpus, STAGE_NEW, HOW_FLEET | (uint8_t)how, 50, data);
-        seed(corpus, STAGE_NEW, HOW_FLEET | (uint8_t)how, 30, report);
-    }
-}
-
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     struct stat info;
@@ -503,7 +445,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     parts[0].n_embedded = 5;
     const char *corpus = (*argv)[*argc - 1];
     if (*argc > 1 && stat(corpus, &info) == 0 && S_ISDIR(info.st_mode)) {
-        seeds_write(corpus);
+        head_seeds_write(corpus);
     }
     return 0;
 }
