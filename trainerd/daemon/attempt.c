@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#define LOOK_MS 5 /* between two looks at who of a session is left */
+#define LOOK_MS 20 /* between two looks at who of a session is left */
 
 static void step(struct attempt *attempt);
 
