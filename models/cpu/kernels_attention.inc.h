@@ -6,8 +6,10 @@
 
 /* --- forward --- */
 
-/* Weights exp(score - peak) of n heads after raising their peaks, and Σ of them; scale: of what was added before. */
-INLINE void forward_weights(const struct run *run, int64_t n, float *peak_norm, run_numbers weight, float *scale)
+/* Weights exp(score - peak) of n heads after raising their peaks, and Σ of them; scale: of what was added before;
+ * ahead: rows whose first lines are fetched, or NULL. */
+INLINE void forward_weights(const struct run *run, int64_t n, const struct run_rows *ahead, int64_t n_column,
+                            float *peak_norm, run_numbers weight, float *scale)
 {
     float sum[HEADS];
     for (int64_t h = 0; h < n; h++) {
@@ -25,6 +27,9 @@ INLINE void forward_weights(const struct run *run, int64_t n, float *peak_norm, 
         vector minus_peak = vector_set(-peak_norm[2 * h]);
         EACH_VECTOR(i, run) {
             vector_store(weight[h] + i, vector_exp(vector_add(vector_load(weight[h] + i), minus_peak)));
+            if (ahead != NULL) {
+                fetch_first(ahead, i, h * n_column, n_column);
+            }
         }
     }
     run_sums(run, weight, n, sum);
@@ -56,10 +61,10 @@ INLINE void keys_open(const struct cpu_attention *a, const enum device_score_kin
 {
     const int64_t n_head = a->how->n_head, n_column = a->how->n_column;
     if (kind == DEVICE_SCORE_ADD || kind == DEVICE_SCORE_COSINE) {
-        rows_open(run, a->source.key, a->self_source.key, n_head, first, RUN, key);
+        rows_open(run, a->source.key, a->self_source.key, n_head, first, key);
         run_columns(run, key, n, number[0]);
     } else if (kind == DEVICE_SCORE_DOT) {
-        rows_open(run, a->source.key, a->self_source.key, n_head * n_column, first * n_column, AHEAD, key);
+        rows_open(run, a->source.key, a->self_source.key, n_head * n_column, first * n_column, key);
     }
 }
 
@@ -69,15 +74,16 @@ INLINE void forward_heads(const struct cpu_attention *a, const enum device_score
     const struct device_attention *how = a->how;
     const int64_t n_column = how->n_column, head = run->head + first, own_head = run->row * how->n_head + first;
     const float *query = a->target.query + (kind == DEVICE_SCORE_ADD ? own_head : own_head * n_column);
+    const bool fetch = kind == DEVICE_SCORE_ADD || kind == DEVICE_SCORE_DOT;
     float *positive =
         kind == DEVICE_SCORE_ADD && a->state->positive != NULL ? a->state->positive + head * n_column : NULL;
     float scale[HEADS], *out = a->out + head * n_column;
     run_numbers keep, x, weight, positive_weight;
     struct run_rows value, key;
-    rows_open(run, a->source.value, a->self_source.value, how->n_head * n_column, first * n_column, AHEAD, &value);
+    rows_open(run, a->source.value, a->self_source.value, how->n_head * n_column, first * n_column, &value);
     keys_open(a, kind, run, first, n, &key, x);
     run_scores(how, kind, run, first, n, query, kind == DEVICE_SCORE_DOT ? &key : &value, x, x, weight);
-    forward_weights(run, n, a->state->peak_norm + 2 * head, weight, scale);
+    forward_weights(run, n, fetch ? &value : NULL, n_column, a->state->peak_norm + 2 * head, weight, scale);
     if (positive != NULL) {
         positive_weights(run, n, x, weight, scale, positive_weight, a->state->positive_weight + head);
     }
@@ -92,8 +98,7 @@ INLINE void forward_heads(const struct cpu_attention *a, const enum device_score
     if (positive != NULL) {
         add_rows_twice(&value, weight, positive_weight, start, n, n_column, out, positive);
     } else {
-        const bool fetch = kind == DEVICE_SCORE_ADD || kind == DEVICE_SCORE_DOT;
-        add_rows(&value, weight, start, fetch, n, n_column, out);
+        add_rows(&value, weight, start, fetch ? FETCH_REST : FETCH_NONE, n, n_column, out);
     }
 }
 
@@ -135,7 +140,7 @@ INLINE void query_heads(const struct cpu_attention *a, const enum device_score_k
     float *out = a->grad_query + (run->head + first) * n_column;
     run_numbers keep, number, product, score, de;
     struct run_rows value, key;
-    rows_open(run, a->source.value, a->self_source.value, width, column, AHEAD, &value);
+    rows_open(run, a->source.value, a->self_source.value, width, column, &value);
     keys_open(a, kind, run, first, n, &key, number);
     run_keep(a, run, first, n, keep);
     run_scores(how, kind, run, first, n, query, kind == DEVICE_SCORE_DOT ? &key : &value, number, product, score);
@@ -156,7 +161,7 @@ INLINE void query_heads(const struct cpu_attention *a, const enum device_score_k
     }
     if (kind == DEVICE_SCORE_DOT || kind == DEVICE_SCORE_COSINE) {
         const struct run_rows *rows = kind == DEVICE_SCORE_DOT ? &key : &value;
-        add_rows(rows, de, run->is_first ? NULL : run_ones, false, n, n_column, out);
+        add_rows(rows, de, run->is_first ? NULL : run_ones, FETCH_NONE, n, n_column, out);
     }
     for (int64_t h = 0; kind == DEVICE_SCORE_MLP && h < n; h++) {
         int64_t c = h * n_column;
@@ -180,7 +185,7 @@ INLINE void source_values(const struct run *run, const struct run_rows *grad_out
         }
     }
     if (!fused) {
-        add_rows(grad_out, weight, run->is_first ? NULL : run_ones, true, n, n_column, grad_value);
+        add_rows(grad_out, weight, run->is_first ? NULL : run_ones, FETCH_ALL, n, n_column, grad_value);
     }
 }
 
@@ -195,15 +200,15 @@ INLINE void source_heads(const struct cpu_attention *a, const enum device_score_
     float *grad_value = a->grad_value + to_head * n_column, sum[HEADS];
     run_numbers keep, number, x, score, alpha, weight, g, de, peak_norm[2];
     struct run_rows grad_out, query, state;
-    rows_open(run, a->target.grad_out, a->self_target.grad_out, width, column, AHEAD, &grad_out);
-    rows_open(run, a->target.peak_norm, a->self_target.peak_norm, 2 * n_head, 2 * first, RUN, &state);
+    rows_open(run, a->target.grad_out, a->self_target.grad_out, width, column, &grad_out);
+    rows_open(run, a->target.peak_norm, a->self_target.peak_norm, 2 * n_head, 2 * first, &state);
     run_columns(run, &state, 2 * n, peak_norm[0][0]);
     if (kind == DEVICE_SCORE_ADD) {
-        rows_open(run, a->target.query, a->self_target.query, n_head, first, RUN, &query);
+        rows_open(run, a->target.query, a->self_target.query, n_head, first, &query);
         run_columns(run, &query, n, x[0]);
         own = a->source.key + head;
     } else {
-        rows_open(run, a->target.query, a->self_target.query, width, column, AHEAD, &query);
+        rows_open(run, a->target.query, a->self_target.query, width, column, &query);
         own = kind == DEVICE_SCORE_DOT ? a->source.key + head * n_column : value;
     }
     for (int64_t h = 0; kind == DEVICE_SCORE_COSINE && h < n; h++) {
@@ -233,10 +238,10 @@ INLINE void source_heads(const struct cpu_attention *a, const enum device_score_
         }
     }
     if (kind == DEVICE_SCORE_COSINE) {
-        add_rows(&query, number, run_ones, false, n, n_column, grad_value);
+        add_rows(&query, number, run_ones, FETCH_NONE, n, n_column, grad_value);
     }
     if (kind == DEVICE_SCORE_DOT) {
-        add_rows(&query, de, run->is_first ? NULL : run_ones, false, n, n_column, a->grad_key + to_head * n_column);
+        add_rows(&query, de, run->is_first ? NULL : run_ones, FETCH_NONE, n, n_column, a->grad_key + to_head * n_column);
     } else if (kind != DEVICE_SCORE_MLP) {
         run_sums(run, de, n, sum);
         for (int64_t h = 0; h < n; h++) {

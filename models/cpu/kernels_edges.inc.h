@@ -5,9 +5,8 @@
  * 16 lanes that are added in one order, whatever the vectors' width.
  */
 
-#define RUN 32   /* edges */
-#define AHEAD 16 /* edges by which rows of values are fetched before their turn; numbers per head: RUN */
-#define HEADS 8  /* whose numbers per edge are held at a time */
+#define RUN 32  /* edges, and those by which the rows at their other ends are fetched before their turn */
+#define HEADS 8 /* whose numbers per edge are held at a time */
 #define PARTS_LANES 16
 /* Compiled once for all that call it, per run and head: inlined, these would be most of what there is to compile. */
 #define SHARED __attribute__((noinline)) TARGET static
@@ -23,8 +22,9 @@ struct run {
     const float *bias;              /* 0 for each edge, -inf past the last */
     int64_t row;                    /* the own row, of what is read */
     int64_t head;                   /* the own row's head 0, of what is written */
+    int64_t next;                   /* the row after the own one, or itself where it is the last */
     int64_t col[RUN];               /* rows at the other ends; the edge to itself: any */
-    int64_t ahead[2 * RUN - AHEAD]; /* rows at the other ends of the edges from AHEAD further on, to be fetched */
+    int64_t ahead[RUN];             /* rows at the other ends of the edges RUN further on, as in col */
     uint32_t to[RUN], from[RUN];    /* dataset ids; with dropout only */
 };
 
@@ -59,10 +59,14 @@ INLINE void run_open(const struct cpu_attention *a, int64_t r, int64_t e, int64_
     run->padded = (run->n + PARTS_LANES - 1) / PARTS_LANES * PARTS_LANES;
     run->bias = bias + RUN - run->n;
     run->row = block->rows != NULL ? block->rows[r] : r;
+    run->next = r + 1 == block->n_row ? run->row : block->rows != NULL ? block->rows[r + 1] : r + 1;
     run->head = a->is_piece ? -a->first_head : run->row * a->how->n_head;
     copy_cols(block->cols, e, last_here, run->padded - has_self, run->col + has_self);
-    run->col[0] = has_self ? run->col[1] : run->col[0];
-    copy_cols(block->cols, smaller(e + AHEAD, last), last, run->padded + RUN - AHEAD, run->ahead);
+    copy_cols(block->cols, smaller(e + RUN, last), last, run->padded - has_self, run->ahead + has_self);
+    if (has_self) {
+        run->col[0] = run->col[1];
+        run->ahead[0] = run->ahead[1];
+    }
     for (int64_t i = 0; a->threshold > 0 && i < run->padded; i++) {
         uint32_t own = a->how->row_node[run->row];
         uint32_t other = i < has_self || last_here < e ? own : a->how->col_node[run->col[i]];
@@ -111,18 +115,20 @@ struct run_rows {
     const float *ahead[RUN];
 };
 
-/* x: the array of `width` columns at the other ends, self: that of the edge to itself; rows n_ahead edges further on
- * will be fetched. */
+/* x: the array of `width` columns at the other ends, self: that of the edge to itself. */
 INLINE void rows_open(const struct run *run, const float *x, const float *self, int64_t width, int64_t column,
-                      int64_t n_ahead, struct run_rows *rows)
+                      struct run_rows *rows)
 {
     rows->n = run->n;
     for (int64_t i = 0; i < run->padded; i++) {
         rows->row[i] = x + run->col[i] * width + column;
-        rows->ahead[i] = x + run->ahead[i + n_ahead - AHEAD] * width + column;
+        rows->ahead[i] = x + run->ahead[i] * width + column;
     }
     for (int64_t i = 0; run->has_self && i < (run->n > 1 ? 1 : run->padded); i++) {
         rows->row[i] = self + run->row * width + column;
+    }
+    if (run->has_self) {
+        rows->ahead[0] = self + run->next * width + column;
     }
 }
 
@@ -130,6 +136,21 @@ INLINE void rows_open(const struct run *run, const float *x, const float *self, 
 INLINE void fetch_row(const float *x)
 {
     __builtin_prefetch(x, 0, 2);
+}
+
+/* Which lines of the rows ahead a sum of rows fetches; of WIDE columns together the first may have been fetched with
+ * the weights: memory would have nothing to do meanwhile. */
+enum run_fetch { FETCH_NONE, FETCH_ALL, FETCH_REST };
+#define WIDE (4 * LANES)
+
+/* What FETCH_REST leaves out, of the edges of vector i at a head that begins in this column. */
+INLINE void fetch_first(const struct run_rows *rows, int64_t i, int64_t column, int64_t n_column)
+{
+    for (int64_t end = column + n_column; end - column >= WIDE; column += WIDE) {
+        for (int64_t k = i; k < smaller(i + LANES, rows->n); k++) {
+            fetch_row(rows->ahead[k] + column);
+        }
+    }
 }
 
 /* numbers[k][i] = row_i[k] for n columns k. */
@@ -226,9 +247,10 @@ struct run_weights {
 /* out[c] = scale · out[c] + Σ_i weight[i] · row_i[c], one edge after another, and with `other` another such sum of
  * the same rows. The vectors are n_vector neighbours in a row or, with a weight each, the same columns of so many heads. */
 INLINE void add_columns(const struct run_rows *rows, int64_t column, const struct run_weights *by,
-                        int64_t weight_step, int64_t step, const bool fetch, lane_mask mask, const int n_vector,
+                        int64_t weight_step, int64_t step, enum run_fetch fetch, lane_mask mask, const int n_vector,
                         float *out, float *other)
 {
+    const bool is_wide = n_vector == 4 && weight_step == 0;
     vector sum[4], other_sum[4];
     lane_mask start = by->scale == NULL ? mask_first(0) : mask;
     for (int v = 0; v < n_vector; v++) {
@@ -238,8 +260,10 @@ INLINE void add_columns(const struct run_rows *rows, int64_t column, const struc
     }
     for (int64_t i = 0; i < rows->n; i++) {
         const float *row = rows->row[i] + column;
-        for (int64_t c = 0; fetch && c < (n_vector - 1) * step + LANES; c += LINE_FLOATS) {
-            fetch_row(rows->ahead[i] + column + c);
+        for (int64_t c = 0; fetch != FETCH_NONE && c < (n_vector - 1) * step + LANES; c += LINE_FLOATS) {
+            if (c > 0 || !is_wide || fetch == FETCH_ALL) {
+                fetch_row(rows->ahead[i] + column + c);
+            }
         }
         for (int v = 0; v < n_vector; v++) {
             vector x = vector_load_mask(row + v * step, mask);
@@ -298,15 +322,15 @@ INLINE void dots_and_add(const struct run_rows *rows, int64_t column, const floa
 
 /* The same for all columns of n_head heads, each with its own weights: four sums at a time: one waits for the last. */
 INLINE void add_rows_by(const struct run_rows *rows, run_numbers weight, run_numbers other_weight, const float *scale,
-                        const bool fetch, int64_t n_head, int64_t n_column, float *out, float *other)
+                        enum run_fetch fetch, int64_t n_head, int64_t n_column, float *out, float *other)
 {
     for (int64_t h = 0, n_together; h < n_head; h += n_together) {
-        n_together = n_column < 4 * LANES && n_head - h >= 4 ? 4 : 1;
+        n_together = n_column < WIDE && n_head - h >= 4 ? 4 : 1;
         struct run_weights by = {weight[h], other != NULL ? other_weight[h] : NULL, scale != NULL ? scale + h : NULL};
         for (int64_t c = 0, n; c < n_column; c += n) {
             int64_t at = h * n_column + c;
             float *to = out + at, *other_to = other != NULL ? other + at : NULL;
-            n = 4 * LANES;
+            n = WIDE;
             if (n_column - c >= n) {
                 add_columns(rows, at, &by, 0, LANES, fetch, mask_first(LANES), 4, to, other_to);
                 continue;
@@ -321,8 +345,8 @@ INLINE void add_rows_by(const struct run_rows *rows, run_numbers weight, run_num
     }
 }
 
-SHARED void add_rows(const struct run_rows *rows, run_numbers weight, const float *scale, bool fetch, int64_t n_head,
-                     int64_t n_column, float *out)
+SHARED void add_rows(const struct run_rows *rows, run_numbers weight, const float *scale,
+                     enum run_fetch fetch, int64_t n_head, int64_t n_column, float *out)
 {
     add_rows_by(rows, weight, NULL, scale, fetch, n_head, n_column, out, NULL);
 }
@@ -330,7 +354,7 @@ SHARED void add_rows(const struct run_rows *rows, run_numbers weight, const floa
 SHARED void add_rows_twice(const struct run_rows *rows, run_numbers weight, run_numbers other_weight, const float *scale,
                            int64_t n_head, int64_t n_column, float *out, float *other)
 {
-    add_rows_by(rows, weight, other_weight, scale, true, n_head, n_column, out, other);
+    add_rows_by(rows, weight, other_weight, scale, FETCH_REST, n_head, n_column, out, other);
 }
 
 /* Vectors of columns in one pass of leaky_columns, which holds five registers for each. */

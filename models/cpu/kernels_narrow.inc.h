@@ -206,8 +206,8 @@ INLINE void narrow_forward(const struct cpu_attention *a, const struct run *run,
     float *peak_norm = a->state->peak_norm + 2 * head, scale[2 * NARROW], peak[2 * NARROW];
     narrow_numbers x, weight, positive, keep;
     struct run_rows value, key;
-    rows_open(run, a->source.value, a->self_source.value, n_head * NARROW, first * NARROW, AHEAD, &value);
-    rows_open(run, a->source.key, a->self_source.key, n_head, first, RUN, &key);
+    rows_open(run, a->source.value, a->self_source.value, n_head * NARROW, first * NARROW, &value);
+    rows_open(run, a->source.key, a->self_source.key, n_head, first, &key);
     narrow_open(run, &key, NARROW, -INFINITY, x);
     narrow_scores(run, a->how->slope, a->target.query + run->row * n_head + first, x, weight);
     narrow_peaks(run, weight, peak_norm, scale);
@@ -243,9 +243,9 @@ INLINE void narrow_source(const struct cpu_attention *a, const struct run *run, 
     narrow_numbers x, alpha, weight, keep, d, g;
     float peak_norm[2 * RUN * NARROW];
     struct run_rows grad_out, query, state;
-    rows_open(run, a->target.grad_out, a->self_target.grad_out, width, first * NARROW, AHEAD, &grad_out);
-    rows_open(run, a->target.peak_norm, a->self_target.peak_norm, 2 * n_head, 2 * first, RUN, &state);
-    rows_open(run, a->target.query, a->self_target.query, n_head, first, RUN, &query);
+    rows_open(run, a->target.grad_out, a->self_target.grad_out, width, first * NARROW, &grad_out);
+    rows_open(run, a->target.peak_norm, a->self_target.peak_norm, 2 * n_head, 2 * first, &state);
+    rows_open(run, a->target.query, a->self_target.query, n_head, first, &query);
     narrow_open(run, &state, 2 * NARROW, 0.0f, peak_norm);
     narrow_open(run, &query, NARROW, -INFINITY, x);
     narrow_scores(run, a->how->slope, a->source.key + head, x, alpha);
