@@ -123,6 +123,27 @@ Test(trainctl, every_answer_is_there_as_json)
     EXPECT(0, "  LOSS ", "metrics", "1");
 }
 
+Test(trainctl, what_a_job_before_left_in_the_folder_is_not_shown_as_ones_own)
+{
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait");
+    EXPECT(0, "", "submit", "long.toml", "--name", "long", "-s", "workers.count=4");
+    await_state("long", "RUNNING");
+    EXPECT(0, "", "submit", "job.toml");
+    for (int done = 0; done < 2; done++) {
+        if (done) {
+            EXPECT(0, "", "cancel", "long");
+            await_state("3", "SUCCEEDED");
+        }
+        EXPECT(0, "", "metrics", "3", "--json");
+        cr_assert_eq(strstr(printed, "\"epoch\"") != NULL, done, "%s", printed);
+        EXPECT(0, "", "show", "3", "--json");
+        json_t *answer = json();
+        cr_assert_eq(json_is_object(json_object_get(answer, "last")), done, "%s", printed);
+        cr_assert_eq(json_is_object(json_object_get(answer, "result")), done, "%s", printed);
+        json_decref(answer);
+    }
+}
+
 Test(trainctl, a_running_job_is_cancelled_and_goes_on_when_it_is_resumed)
 {
     EXPECT(0, "", "submit", "long.toml", "--name", "long");

@@ -28,6 +28,7 @@ struct follower {
     enum follower_kind kind;
     int64_t job;
     struct job_file_ask ask;
+    char output[PATH_MAX]; /* metrics: the job's output folder */
     bool is_following;
     bool had_ended; /* the job, before the present read began: that one sees the file's end */
     struct told told;
@@ -69,6 +70,9 @@ static void go_on(struct pending *pending)
     follower->had_ended = job_state_ended(record->state);
     if (follower->kind == FOLLOWER_KIND_EVENTS && !follower->had_ended && is_news(follower, record)) {
         tell_job(follower);
+    }
+    if (follower->kind == FOLLOWER_KIND_METRICS) {
+        job_output_name(record, follower->output, "metrics.jsonl", &follower->ask);
     }
     pending_read(pending, &follower->ask, piece_came);
 }
@@ -292,7 +296,7 @@ enum status follow_metrics(struct commands *commands, struct connection *connect
         return status;
     }
     struct follower *follower = memory_alloc(1, sizeof *follower);
-    snprintf(follower->ask.path, sizeof follower->ask.path, "%s/metrics.jsonl", submission.output);
+    snprintf(follower->output, sizeof follower->output, "%s", submission.output);
     store_submission_release(&submission);
     follower->kind = FOLLOWER_KIND_METRICS;
     status = read_fields(request, -1, follower);

@@ -63,6 +63,14 @@ bool pending_is_gone(struct pending *pending)
     return false;
 }
 
+void job_output_name(const struct job_record *record, const char *output, const char *name, struct job_file_ask *ask)
+{
+    ask->path[0] = '\0';
+    if (record->progress.epoch > 0) {
+        snprintf(ask->path, sizeof ask->path, "%.*s/%s", PATH_MAX - 16, output, name);
+    }
+}
+
 enum status pending_find_job(struct commands *commands, struct connection *connection, const json_t *request,
                              const struct job_record **out)
 {

@@ -46,6 +46,10 @@ void pending_end(struct pending *pending);
 void pending_read(struct pending *pending, const struct job_file_ask *ask, job_file_done *done);
 bool pending_is_gone(struct pending *pending);
 
+/* A file of a job's output folder. Before its first epoch is done what lies there is of a job before, and "" is asked
+ * for, which no file is. */
+void job_output_name(const struct job_record *record, const char *output, const char *name, struct job_file_ask *ask);
+
 /* The job a request names, if one may see its inside.
  * errors  STATUS_NO_INPUT there is none; STATUS_USAGE it is another user's */
 enum status pending_find_job(struct commands *commands, struct connection *connection, const json_t *request,

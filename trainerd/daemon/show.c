@@ -14,6 +14,7 @@
 struct show {
     struct pending pending; /* first: one is the other */
     json_t *answer;
+    int64_t job;
     uid_t owner;
     char output[PATH_MAX];
     char *result; /* what was read of result.json */
@@ -50,7 +51,7 @@ static void result_came(void *context, const struct job_file_piece *piece);
 static void result_read(struct show *show)
 {
     struct job_file_ask ask = {.owner = show->owner, .offset = (int64_t)show->n_result, .n_tail = -1};
-    snprintf(ask.path, sizeof ask.path, "%.*s/result.json", PATH_MAX - 16, show->output);
+    job_output_name(jobs_get(show->pending.commands->jobs, show->job), show->output, "result.json", &ask);
     pending_read(&show->pending, &ask, result_came);
 }
 
@@ -128,6 +129,7 @@ enum status show_job(struct commands *commands, struct connection *connection, c
     }
     struct show *show = memory_alloc(1, sizeof *show);
     show->answer = answer_new(request);
+    show->job = record->id;
     show->owner = record->uid;
     show->pending.release = release;
     status = fill(commands, record, show);
@@ -138,7 +140,7 @@ enum status show_job(struct commands *commands, struct connection *connection, c
         return status;
     }
     struct job_file_ask ask = {.owner = record->uid, .n_tail = 1};
-    snprintf(ask.path, sizeof ask.path, "%.*s/metrics.jsonl", PATH_MAX - 16, show->output);
+    job_output_name(record, show->output, "metrics.jsonl", &ask);
     pending_read(&show->pending, &ask, last_came);
     return STATUS_OK;
 }
