@@ -49,20 +49,30 @@ static enum status room_open(const struct embeddings *embeddings, int64_t *n_out
     return memory_acquire(MEMORY_OTHER, (size_t)*n_out, sizeof **room_out, room_out);
 }
 
-enum status embeddings_get(const struct embeddings *embeddings, struct fleet *fleet, uint32_t what, struct weights *weights)
+/* Part after part, from the workers into the columns of `to`, or from those of `from` to the workers. */
+static enum status parts_move(const struct embeddings *embeddings, struct fleet *fleet, uint32_t what, struct weights *to,
+                              const struct weights *from)
 {
+    if (embeddings->n_float == NULL) {
+        return STATUS_OK;
+    }
     int64_t n_room;
     float *room;
-    enum status status = embeddings->n_float != NULL ? room_open(embeddings, &n_room, &room) : STATUS_OK;
-    if (status != STATUS_OK || embeddings->n_float == NULL) {
+    enum status status = room_open(embeddings, &n_room, &room);
+    if (status != STATUS_OK) {
         return status;
     }
     const uint32_t *column = embeddings->column;
     for (int32_t part = 0; status == STATUS_OK && part < embeddings->n_part; part++) {
         int64_t n_float = embeddings->n_float[part], n = n_float / embeddings->width;
-        status = fleet_get_embeddings(fleet, what, part, room, n_float);
-        if (status == STATUS_OK) {
-            weights_take_embeddings(weights, n, column, room);
+        if (from != NULL) {
+            weights_give_embeddings(from, n, column, room);
+            status = fleet_put_embeddings(fleet, what, part, room, n_float);
+        } else {
+            status = fleet_get_embeddings(fleet, what, part, room, n_float);
+            if (status == STATUS_OK) {
+                weights_take_embeddings(to, n, column, room);
+            }
         }
         column += n;
     }
@@ -70,21 +80,12 @@ enum status embeddings_get(const struct embeddings *embeddings, struct fleet *fl
     return status;
 }
 
+enum status embeddings_get(const struct embeddings *embeddings, struct fleet *fleet, uint32_t what, struct weights *weights)
+{
+    return parts_move(embeddings, fleet, what, weights, NULL);
+}
+
 enum status embeddings_put(const struct embeddings *embeddings, struct fleet *fleet, uint32_t what, const struct weights *weights)
 {
-    int64_t n_room;
-    float *room;
-    enum status status = embeddings->n_float != NULL ? room_open(embeddings, &n_room, &room) : STATUS_OK;
-    if (status != STATUS_OK || embeddings->n_float == NULL) {
-        return status;
-    }
-    const uint32_t *column = embeddings->column;
-    for (int32_t part = 0; status == STATUS_OK && part < embeddings->n_part; part++) {
-        int64_t n_float = embeddings->n_float[part], n = n_float / embeddings->width;
-        weights_give_embeddings(weights, n, column, room);
-        status = fleet_put_embeddings(fleet, what, part, room, n_float);
-        column += n;
-    }
-    memory_release(MEMORY_OTHER, room, (size_t)n_room, sizeof *room);
-    return status;
+    return parts_move(embeddings, fleet, what, NULL, weights);
 }

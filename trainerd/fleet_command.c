@@ -285,6 +285,14 @@ enum status fleet_epoch(struct fleet *fleet, uint32_t epoch, bool train, bool ev
     return status;
 }
 
+/* A command that all workers answer with its own number. */
+static enum status all_obey(struct fleet *fleet, unsigned id, const void *body, size_t n)
+{
+    expect(fleet, id);
+    command_send(fleet, 0, fleet->n_worker, id, body, n);
+    return fleet_await(fleet, all_answered);
+}
+
 enum status fleet_rate(struct fleet *fleet, double factor)
 {
     fleet_begin(fleet, "while its learning rate was set");
@@ -292,12 +300,7 @@ enum status fleet_rate(struct fleet *fleet, double factor)
     uint8_t body[COMMAND_BYTES];
     size_t n;
     enum status status = message_encode_rate(&message, body, sizeof body, &n);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    expect(fleet, MESSAGE_ID_rate);
-    command_send(fleet, 0, fleet->n_worker, MESSAGE_ID_rate, body, n);
-    return fleet_await(fleet, all_answered);
+    return status == STATUS_OK ? all_obey(fleet, MESSAGE_ID_rate, body, n) : status;
 }
 
 enum status fleet_keep_best(struct fleet *fleet)
@@ -307,12 +310,7 @@ enum status fleet_keep_best(struct fleet *fleet)
     uint8_t body[COMMAND_BYTES];
     size_t n;
     enum status status = message_encode_keep_best(&message, body, sizeof body, &n);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    expect(fleet, MESSAGE_ID_keep_best);
-    command_send(fleet, 0, fleet->n_worker, MESSAGE_ID_keep_best, body, n);
-    return fleet_await(fleet, all_answered);
+    return status == STATUS_OK ? all_obey(fleet, MESSAGE_ID_keep_best, body, n) : status;
 }
 
 /* Ask one rank for exactly n_bytes. */
@@ -410,12 +408,7 @@ enum status fleet_memory(struct fleet *fleet, struct fleet_memory *memory_out)
     uint8_t body[COMMAND_BYTES];
     size_t n;
     enum status status = message_encode_memory(&message, body, sizeof body, &n);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    expect(fleet, MESSAGE_ID_memory);
-    command_send(fleet, 0, fleet->n_worker, MESSAGE_ID_memory, body, n);
-    status = fleet_await(fleet, all_answered);
+    status = status == STATUS_OK ? all_obey(fleet, MESSAGE_ID_memory, body, n) : status;
     for (uint32_t rank = 0; status == STATUS_OK && rank < fleet->n_worker; rank++) {
         struct fleet_worker *worker = &fleet->workers[rank];
         struct message_memory answer;
