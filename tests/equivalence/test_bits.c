@@ -1,6 +1,7 @@
 /* The same job gives the same bits for any number of workers, any thread count, any schedule, any prefetch depth. */
 #include "tests/equivalence/cluster.h"
 #include "tests/support/folder.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/tolerance.h"
 #include "tests/support/typed_folder.h"
 #include "worker/memory_plan.h"
@@ -9,6 +10,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+enum { EPOCHS = SANITIZED ? 4 : 20 };
 
 /* How a job is run; none of it may change a bit. */
 struct way {
@@ -60,10 +63,10 @@ static void expect_equal(const char *model, const struct way *way, const struct 
 static void expect_same_bits(const char *model, const char *data)
 {
     struct cluster_result first;
-    run(model, data, &ways[0], 20, &first);
+    run(model, data, &ways[0], EPOCHS, &first);
     for (size_t w = 1; w < sizeof ways / sizeof *ways; w++) {
         struct cluster_result other;
-        run(model, data, &ways[w], 20, &other);
+        run(model, data, &ways[w], EPOCHS, &other);
         expect_equal(model, &ways[w], &first, &other);
         cluster_release(&other);
     }
@@ -76,11 +79,11 @@ Test(bits, all_thirty_six_ways_give_one_result)
     static const int workers[] = {1, 2, 4}, prefetches[] = {0, 1, 3};
     const char *model = "kind = \"gcn\"\nhidden = 16\ndropout = 0.5";
     struct cluster_result first;
-    run(model, symmetric, &ways[0], 20, &first);
+    run(model, symmetric, &ways[0], EPOCHS, &first);
     for (int i = 0; i < 36; i++) {
         struct way way = {workers[i % 3], 1 + i / 3 % 2, prefetches[i / 6 % 3], i < 18 ? "sequential" : "halo"};
         struct cluster_result other;
-        run(model, symmetric, &way, 20, &other);
+        run(model, symmetric, &way, EPOCHS, &other);
         expect_equal(model, &way, &first, &other);
         cluster_release(&other);
     }
