@@ -49,12 +49,12 @@ static int64_t least_upwards(const char *mount, const char *group, const char *n
 static bool names(const char *list, const char *word)
 {
     size_t n = strlen(word);
-    for (; list != NULL; list = strchr(list, ','), list += list != NULL) {
-        if (strncmp(list, word, n) == 0 && (list[n] == ',' || list[n] == '\0')) {
-            return true;
+    for (size_t n_here; (n_here = strcspn(list, ",")) != n || strncmp(list, word, n) != 0; list += n_here + 1) {
+        if (list[n_here] == '\0') {
+            return false;
         }
     }
-    return false;
+    return true;
 }
 
 /* A line "number:controllers:group" of /proc/self/cgroup; version 2 has number 0 and no controllers. */
