@@ -124,6 +124,13 @@ void job_become(int64_t id, enum job_state state)
     cr_assert_eq(jobs_change(jobs, &record), STATUS_OK, "%s", status_reason());
 }
 
+void job_epochs(int64_t id, int64_t n)
+{
+    struct job_progress progress = jobs_get(jobs, id)->progress;
+    progress.epoch = n;
+    jobs_progress(jobs, id, &progress, 0);
+}
+
 void job_write(int64_t id, const char *name, const char *words)
 {
     char path[PATH_MAX + 64];

@@ -42,6 +42,9 @@ bool stranger_open(struct client *stranger);
 /* Let a job go to a state. */
 void job_become(int64_t id, enum job_state state);
 
+/* So many of its epochs are done. */
+void job_epochs(int64_t id, int64_t n);
+
 /* The job's folder, and a file in it, appended to. */
 void job_write(int64_t id, const char *name, const char *words);
 

@@ -196,6 +196,11 @@ Test(commands, show_gives_the_submission_history_last_epoch_and_result)
     folder_write("out/result.json", result);
     free(result);
     answer = ask("{\"v\":1,\"cmd\":\"show\",\"job\":1}");
+    cr_assert(json_is_null(json_object_get(answer, "last")), "of a job before");
+    cr_assert(json_is_null(json_object_get(answer, "result")), "of a job before");
+    json_decref(answer);
+    job_epochs(1, 2);
+    answer = ask("{\"v\":1,\"cmd\":\"show\",\"job\":1}");
     cr_assert_eq(number(json_object_get(answer, "last"), "epoch"), 1);
     cr_assert_eq(
         json_real_value(json_object_get(json_object_get(json_object_get(answer, "result"), "seconds"), "total")),

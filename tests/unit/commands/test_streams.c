@@ -190,6 +190,9 @@ Test(streams, metrics_are_the_lines_of_the_jobs_own_file)
     cr_assert_eq(mkdir(folder_path("out"), 0700), 0);
     folder_write("out/metrics.jsonl", "{\"epoch\":0,\"loss\":2.5}\n{\"epoch\":1,\"loss\":1.5}\n");
     client_send(&client, "{\"v\":1,\"id\":9,\"cmd\":\"metrics\",\"job\":1,\"tail\":1}\n");
+    expect_end(&client); /* before its first epoch the lines are of a job before */
+    job_epochs(1, 2);
+    client_send(&client, "{\"v\":1,\"id\":9,\"cmd\":\"metrics\",\"job\":1,\"tail\":1}\n");
     json_t *event = answer_of(&client);
     cr_assert_str_eq(text(event, "event"), "epoch");
     cr_assert_eq(number(event, "epoch"), 1);
@@ -203,6 +206,7 @@ Test(streams, a_followed_file_that_becomes_shorter_goes_on_from_its_new_end)
     snprintf(request, sizeof request, SUBMIT(",\"set\":[\"output.dir=%s/out\"]"), folder);
     submit(request);
     cr_assert_eq(mkdir(folder_path("out"), 0700), 0);
+    job_epochs(1, 2);
     folder_write("out/metrics.jsonl", "{\"epoch\":0}\n{\"epoch\":1}\n");
     client_send(&client, "{\"v\":1,\"id\":9,\"cmd\":\"metrics\",\"job\":1,\"follow\":true}\n");
     json_decref(answer_of(&client));
