@@ -10,6 +10,7 @@
 #include "models/cpu/kernels_sum.inc.h"
 #include "models/cpu/kernels_pointwise.inc.h"
 #include "models/cpu/kernels_edges.inc.h"
+#include "models/cpu/kernels_scores.inc.h"
 #include "models/cpu/kernels_narrow.inc.h"
 #include "models/cpu/kernels_attention.inc.h"
 
