@@ -158,11 +158,13 @@ static int load_into_pyg(void)
 }
 
 /* Python's share of the time is large, and nothing in it is instrumented. */
-#define PYG_TEST(name, settings)                                       \
-    Test(pyg, name)                                                    \
-    {                                                                  \
-        train(settings);                                               \
-        cr_assert_eq(SANITIZED ? 0 : load_into_pyg(), 0, "%s", words); \
+#define PYG_TEST(name, settings)                           \
+    Test(pyg, name)                                        \
+    {                                                      \
+        train(settings);                                   \
+        if (!SANITIZED) {                                  \
+            cr_assert_eq(load_into_pyg(), 0, "%s", words); \
+        }                                                  \
     }
 
 PYG_TEST(gcn_gives_the_same_logits, "--set model.kind=gcn --set model.layers=3")
