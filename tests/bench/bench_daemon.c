@@ -143,11 +143,10 @@ static double resident_mib(void)
     return (double)kib / 1024.0;
 }
 
-static void submit(const char *config, const char *set)
+static void submit(const char *config)
 {
     char request[TEXT_BYTES];
-    snprintf(request, sizeof request, "{\"v\":1,\"cmd\":\"submit\",\"folder\":\"%s\",\"config\":\"%s\",\"set\":[%s]}\n",
-             folder, config, set);
+    snprintf(request, sizeof request, "{\"v\":1,\"cmd\":\"submit\",\"folder\":\"%s\",\"config\":\"%s\"}\n", folder, config);
     peer_ask(&peers[0], request);
 }
 
@@ -166,14 +165,13 @@ static void await_state(const char *job, const char *state)
  * lines and its end. */
 static double first_epoch(int job)
 {
-    char name[16], set[64], request[TEXT_BYTES], line[TEXT_BYTES] = "";
+    char name[16], request[TEXT_BYTES], line[TEXT_BYTES] = "";
     struct peer follower;
     peer_open(&follower);
     snprintf(name, sizeof name, "%d", job);
-    snprintf(set, sizeof set, "\"output.dir=trains-%d\"", job); /* or the line of the job before would be the first */
     snprintf(request, sizeof request, "{\"v\":1,\"cmd\":\"metrics\",\"job\":\"%s\",\"follow\":true}\n", name);
     double begin = bench_seconds();
-    submit(trains, set);
+    submit(trains);
     peer_send(&follower, request);
     int n_line;
     while ((n_line = peer_read(&follower, line, sizeof line)) == 0) {
@@ -190,10 +188,10 @@ static double first_epoch(int job)
 
 static void submit_all(int n_job)
 {
-    submit(runs, "");
+    submit(runs);
     await_state(UNDER_WAY, "\"STARTING\"");
     for (int i = 1; i < n_job; i++) {
-        submit(waits, "");
+        submit(waits);
     }
 }
 
