@@ -41,7 +41,7 @@ LIB_trainerd  := -luv -lsqlite3 -lsodium -lmicrohttpd -lcairo
 libs = $(foreach room,$(1),$(LIB_$(room))) -lm -lpthread
 
 MAINS := $(wildcard */main_*.c)
-SOURCES := $(filter-out $(MAINS),$(foreach room,$(ROOMS),$(wildcard $(room)/*.c $(room)/*/*.c $(room)/*.cpp)))
+SOURCES := $(filter-out $(MAINS),$(foreach room,$(ROOMS),$(wildcard $(room)/*.c $(room)/*/*.c $(room)/*/*/*.c $(room)/*/*.cpp)))
 object = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 archive = $(foreach room,$(1),$(BUILD)/lib/$(room).a)
 
@@ -66,7 +66,7 @@ of_variant = $(patsubst $(BUILD)/%,$(call beside,$(1))/%,$(2))
 FUZZ = $(call variant,fuzz) CC=clang
 RUN = $(Q)BUILD=$(BUILD) FUZZ_S=$(1) scripts/run-tests
 
-.PHONY: all tests unit check check-system asan bench fuzz fuzzers quickstart install uninstall package docs lint clean help force
+.PHONY: all tests unit check check-system asan bench fuzz fuzzers quickstart install uninstall package docs lint format clean help force
 .SECONDARY:
 
 all: $(PROGRAMS) ## the programs, in build/bin
@@ -126,7 +126,7 @@ check: ## everything: tests, lint, sanitizers, 5 s of each fuzzer; one closing l
 	$(call variant,release) BUILD=$(BUILD) WERROR=-Werror all tests
 	$(call variant,asan) WERROR=-Werror all tests
 	$(FUZZ) WERROR=-Werror fuzzers
-	$(call RUN,5) scripts/check-layers scripts/check-links $(TESTS) $(call of_variant,asan,$(TESTS)) \
+	$(call RUN,5) scripts/check-format scripts/check-layers scripts/check-links $(TESTS) $(call of_variant,asan,$(TESTS)) \
 	    $(call of_variant,fuzz,$(FUZZERS))
 
 check-system: ## whole jobs at length: every death three times; package and service on a copy of this machine
@@ -142,8 +142,11 @@ fuzz: ## every fuzzer for FUZZ_S seconds (60)
 	$(FUZZ) fuzzers
 	$(call RUN,$(FUZZ_S)) $(call of_variant,fuzz,$(FUZZERS))
 
-lint: all ## the include rule, headers that compile alone, what the daemon links
-	$(Q)scripts/check-layers && BUILD=$(BUILD) scripts/check-links
+lint: all ## format, the include rule, headers that compile alone, what the daemon links
+	$(Q)scripts/check-format && scripts/check-layers && BUILD=$(BUILD) scripts/check-links
+
+format: ## bring every C file into the house style
+	$(Q)find protocol partition models worker trainerd tests -name '*.[ch]' -print0 | xargs -0 clang-format -i
 
 bench: $(BENCHES) ## run every benchmark
 	$(Q)for bench in $(BENCHES); do $$bench || exit 1; done

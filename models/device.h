@@ -32,7 +32,7 @@ struct device_block {
     const uint16_t *types; /* n_edge: relations, ascending in a row; columns ascend in each run of one. NULL: untyped */
     const float *weights;  /* n_edge: what sums multiply an edge's row by (maxima and attention do not; with types relation sums
                             * alone do). NULL: 1 */
-    void *schedule; /* the device's own: row ranges of even work, heavy rows; made by block_open */
+    void *schedule;        /* the device's own: row ranges of even work, heavy rows; made by block_open */
 };
 
 /* Sparse feature rows: n_row × n_col, CSR. `by_column` is the device's own transpose for weight gradients (made by csr_open).
@@ -45,7 +45,7 @@ struct device_csr {
     const int64_t *indptr;
     const uint32_t *cols;
     const float *values;
-    const struct embedded *embedded;  /* which of all columns are single rows' own (host); NULL: none */
+    const struct embedded *embedded; /* which of all columns are single rows' own (host); NULL: none */
     int64_t n_embedded;
     const uint32_t *embedded_rows;    /* n_embedded: ascending */
     const uint32_t *embedded_columns; /* n_embedded: among all columns */
@@ -63,9 +63,9 @@ enum device_activation {
 /* y = dropout_p(act(x)): element (r, c) is dropped when random_u32(key, node[r], c) < random_drop_threshold(p), else × 1/(1-p). */
 struct device_activate {
     enum device_activation activation;
-    double p;              /* 0: no dropout, key and node unused */
+    double p; /* 0: no dropout, key and node unused */
     struct random_key key;
-    const uint32_t *node;  /* n_row: dataset node ids */
+    const uint32_t *node; /* n_row: dataset node ids */
 };
 
 /* Row r is drawn when random_u32(key, node[r], 0) < random_drop_threshold(p). */
@@ -88,9 +88,9 @@ struct device_aggregate {
 
 /* How an edge from row j to row i is scored, head by head; a softmax over i's in-edges then weighs the values of the j. */
 enum device_score_kind {
-    DEVICE_SCORE_ADD, /* leaky(key_j + query_i): one number per head each (GAT) */
-    DEVICE_SCORE_MLP, /* Σ_c att_c · leaky(value_j + query_i): there are no keys (GATv2) */
-    DEVICE_SCORE_DOT, /* scale · ⟨key_j, query_i⟩: as wide as values */
+    DEVICE_SCORE_ADD,   /* leaky(key_j + query_i): one number per head each (GAT) */
+    DEVICE_SCORE_MLP,   /* Σ_c att_c · leaky(value_j + query_i): there are no keys (GATv2) */
+    DEVICE_SCORE_DOT,   /* scale · ⟨key_j, query_i⟩: as wide as values */
     DEVICE_SCORE_COSINE /* key_j · ⟨value_j, query_i⟩: a key is one number per head, 1 / ‖value_j‖ for a cosine (AGNN) */
 };
 
@@ -99,9 +99,9 @@ struct device_attention {
     enum device_score_kind score;
     int64_t n_head, n_column;
     float slope;
-    float scale;              /* DOT */
-    const float *att;         /* MLP: n_head × n_column */
-    double p;                 /* a coefficient is dropped when random_edge_u32(key, i, j, head) < random_drop_threshold(p), …
+    float scale;      /* DOT */
+    const float *att; /* MLP: n_head × n_column */
+    double p;         /* a coefficient is dropped when random_edge_u32(key, i, j, head) < random_drop_threshold(p), …
                                * … else × 1/(1-p), after the softmax; 0: no dropout, key and node ids unused */
     struct random_key key;
     const uint32_t *row_node; /* n_own: dataset ids of own rows */
@@ -123,9 +123,9 @@ struct device_attention_target {
 
 /* What forward keeps of own rows besides the output. */
 struct device_attention_state {
-    float *peak_norm;       /* n_own × n_head × 2. While blocks are added (greatest score m, Σ exp(score - m)); after finish (L, 0)
+    float *peak_norm; /* n_own × n_head × 2. While blocks are added (greatest score m, Σ exp(score - m)); after finish (L, 0)
                              * with L = m + ln Σ, +inf for a row without edges; after backward_begin (L, D = ⟨grad_out, out⟩) */
-    float *positive;        /* n_own × n_head·n_column, ADD in training, else NULL: out's sum, and … */
+    float *positive;  /* n_own × n_head·n_column, ADD in training, else NULL: out's sum, and … */
     float *positive_weight; /* n_own × n_head: … the softmax's sum, over edges with key_j + query_i > 0 alone */
 };
 
@@ -133,10 +133,10 @@ enum device_loss { DEVICE_LOSS_CROSS_ENTROPY, DEVICE_LOSS_BCE };
 
 /* Sums over one part's rows of one split. Doubles: loss; counts are exact whole numbers. */
 struct device_score {
-    double loss;       /* Σ over the split's rows (bce: and classes) */
-    double n_correct;  /* single label: argmax equals the label (first of equals) · multi: unused */
+    double loss;      /* Σ over the split's rows (bce: and classes) */
+    double n_correct; /* single label: argmax equals the label (first of equals) · multi: unused */
     double n_true_positive, n_false_positive, n_false_negative; /* multi label: logit > 0 */
-    double n_row;      /* labelled rows of the split */
+    double n_row;                                               /* labelled rows of the split */
 };
 
 enum device_optimizer { DEVICE_OPTIMIZER_SGD, DEVICE_OPTIMIZER_ADAM, DEVICE_OPTIMIZER_ADAMW };
@@ -161,7 +161,7 @@ struct device_ops {
     void (*copy)(struct device *device, void *to, const void *from, size_t n_bytes);
     void (*fill_zero)(struct device *device, void *to, size_t n_bytes);
     enum status (*sync)(struct device *device); /* wait; the first failure since open, or OK */
-    bool host_visible; /* device pointers may be read and sent by the host */
+    bool host_visible;                          /* device pointers may be read and sent by the host */
 
     /* --- structure, made once --- */
     /* Takes host arrays, copies them unless host_visible (then it borrows them for the block's life). */
@@ -195,8 +195,8 @@ struct device_ops {
     /* --- sparse feature rows; values NULL in the call: the csr's own values --- */
     void (*csr_linear_forward)(struct device *device, const struct device_csr *csr, const float *values, int64_t f_out,
                                const float *w, const float *bias, void *scratch, float *y);
-    void (*csr_linear_backward_weight)(struct device *device, const struct device_csr *csr, const float *values,
-                                       int64_t f_out, const float *grad_y, void *scratch, float *grad_w);
+    void (*csr_linear_backward_weight)(struct device *device, const struct device_csr *csr, const float *values, int64_t f_out,
+                                       const float *grad_y, void *scratch, float *grad_w);
     size_t (*csr_linear_scratch)(int64_t n_col, int64_t f_out); /* for wᵀ and grad_wᵀ */
     /* y[row] += value · table[k] for the k-th row with a column of its own. table n_embedded × f · y n_row × f */
     void (*csr_embed_forward)(struct device *device, const struct device_csr *csr, const float *values, int64_t f,
@@ -240,8 +240,7 @@ struct device_ops {
     void (*inverse_norm_backward)(struct device *device, int64_t n, int64_t f, const float *x, const float *out,
                                   const float *grad, bool add, float *grad_x);
     /* y[r] (+)= scale[r] · x[r]; scale n. y may be x */
-    void (*rows_multiply)(struct device *device, int64_t n, int64_t f, const float *scale, const float *x, bool add,
-                          float *y);
+    void (*rows_multiply)(struct device *device, int64_t n, int64_t f, const float *scale, const float *x, bool add, float *y);
     /* out[r] (+)= ⟨x[r], y[r]⟩; out n */
     void (*rows_dot)(struct device *device, int64_t n, int64_t f, const float *x, const float *y, bool add, float *out);
 
@@ -271,8 +270,7 @@ struct device_ops {
     /* grad_x (+)= weight · rstd · (grad_y - mean(grad_y) - x̂ · mean(grad_y · x̂)), means from all parts' sums (on the device).
      * grad_x may be grad_y */
     void (*batch_norm_backward)(struct device *device, int64_t n, int64_t f, const float *x, const float *weight,
-                                const double *mean_rstd, const double *sums, const float *grad_y, bool add,
-                                float *grad_x);
+                                const double *mean_rstd, const double *sums, const float *grad_y, bool add, float *grad_x);
     size_t (*batch_norm_scratch)(int64_t n, int64_t f);
 
     /* --- aggregation: payload x is n_col × f --- */
@@ -313,18 +311,15 @@ struct device_ops {
      * MLP: grad_att likewise, n_head × n_column, over fixed chunks of rows (NULL: not wanted).
      * scratch: attention_scratch(n_row of the block, how) bytes */
     void (*attention_backward_query)(struct device *device, const struct device_block *block,
-                                     const struct device_attention *how, bool begin,
-                                     const struct device_attention_source *self,
-                                     const struct device_attention_source *payload,
-                                     const struct device_attention_target *own, void *scratch, float *grad_query,
-                                     float *grad_att);
+                                     const struct device_attention *how, bool begin, const struct device_attention_source *self,
+                                     const struct device_attention_source *payload, const struct device_attention_target *own,
+                                     void *scratch, float *grad_query, float *grad_att);
     size_t (*attention_scratch)(int64_t n_row, const struct device_attention *how);
     /* Gradients of own rows as sources, from one block of the transposed graph, whose columns are their destinations (begin
      * overwrites, else adds; self: the edge from each row to itself, begin only). grad_key: shaped as own->key, NULL for MLP. */
     void (*attention_backward_source)(struct device *device, const struct device_block *block,
                                       const struct device_attention *how, bool begin,
-                                      const struct device_attention_target *self,
-                                      const struct device_attention_target *payload,
+                                      const struct device_attention_target *self, const struct device_attention_target *payload,
                                       const struct device_attention_source *own, float *grad_value, float *grad_key);
     /* out[r, h] = Σ_c x[r, h, c] · w[h, c]; x n × n_head·n_column, w n_head × n_column */
     void (*head_dot)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x, const float *w,
@@ -338,18 +333,18 @@ struct device_ops {
                                      const float *grad, void *scratch, float *grad_w);
     /* out[r, c] = (1/n_head) Σ_h x[r, h, c], heads in ascending order; and grad_x[r, h, c] (+)= grad[r, c] / n_head */
     void (*head_mean)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x, float *out);
-    void (*head_mean_backward)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *grad,
-                               bool add, float *grad_x);
+    void (*head_mean_backward)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *grad, bool add,
+                               float *grad_x);
 
     /* --- sums by relation, of blocks with types; a row's edges of one type are added up first, in the block's order --- */
     /* out[row, b] += Σ_e comp[type, b] · weight · x[col]; comp NULL: b is the type.
      * x n_col rows of f columns, `stride` floats apart · comp n_relation × n_base · out n_own × n_base × f */
-    void (*relation_sum)(struct device *device, const struct device_block *block, int64_t n_base, const float *comp,
-                         int64_t f, int64_t stride, const float *x, float *out);
+    void (*relation_sum)(struct device *device, const struct device_block *block, int64_t n_base, const float *comp, int64_t f,
+                         int64_t stride, const float *x, float *out);
     /* grad_comp[t, b] (+)= Σ_row ⟨Σ_e of type t weight · x[col], y[row, b]⟩, in double over fixed chunks of rows.
      * x n_col × f · y n_own × n_base × f · scratch: relation_dot_scratch(n_relation, n_base) bytes */
-    void (*relation_dot)(struct device *device, const struct device_block *block, int64_t n_relation, int64_t n_base,
-                         int64_t f, const float *x, const float *y, bool add, void *scratch, float *grad_comp);
+    void (*relation_dot)(struct device *device, const struct device_block *block, int64_t n_relation, int64_t n_base, int64_t f,
+                         const float *x, const float *y, bool add, void *scratch, float *grad_comp);
     size_t (*relation_dot_scratch)(int64_t n_relation, int64_t n_base);
     /* out[j, i] = x[i, j]: rows of c columns.  x a × b × c · out b × a × c */
     void (*swap_axes)(struct device *device, int64_t a, int64_t b, int64_t c, const float *x, float *out);
@@ -370,15 +365,15 @@ struct device_ops {
     /* out n × (f + c) = x | the labels of rows of `split` that are not drawn, one column per class, 0 on all other rows. One of
      * labels (n) and label_rows (n × c; NaN becomes 0) is NULL */
     void (*labels_append)(struct device *device, int64_t n, int64_t f, const float *x, int64_t c, const int32_t *labels,
-                          const float *label_rows, const uint8_t *row_split, uint8_t split,
-                          const struct device_draw *drawn, float *out);
+                          const float *label_rows, const uint8_t *row_split, uint8_t split, const struct device_draw *drawn,
+                          float *out);
     /* Rows of `split` that are drawn. */
     void (*draw_count)(struct device *device, int64_t n, const uint8_t *row_split, uint8_t split,
                        const struct device_draw *drawn, double *count_host);
 
     /* --- optimiser: w, grad, m, v n_value each (sgd: m only, and only with momentum) --- */
-    void (*step)(struct device *device, const struct device_step *how, int64_t n_value, const float *grad, float *w,
-                 float *m, float *v);
+    void (*step)(struct device *device, const struct device_step *how, int64_t n_value, const float *grad, float *w, float *m,
+                 float *v);
 };
 
 /* Every device in the list starts with its table. */

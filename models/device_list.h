@@ -4,6 +4,7 @@
 
 #include "models/device.h"
 
+/* clang-format off */
 #define DEVICE_OP_LIST(X)                                                                       \
     X(open) X(close) X(acquire) X(release) X(upload) X(download) X(copy) X(fill_zero) X(sync)   \
     X(block_open) X(block_close) X(csr_open) X(csr_close) X(block_bytes) X(csr_bytes)           \
@@ -26,6 +27,7 @@
     X(relation_sum) X(relation_dot) X(relation_dot_scratch) X(swap_axes)                        \
     X(rows_gather) X(rows_add)                                                                  \
     X(loss) X(score_scratch) X(labels_append) X(draw_count) X(step)
+/* clang-format on */
 
 /* Declares <device>_<op> with the type of the table's field. */
 #define DEVICE_OP_PROTOTYPE(device_name, op) __typeof__(*((struct device_ops *)0)->op) device_name##_##op

@@ -14,28 +14,28 @@ struct op_call {
     struct device *device;
     const struct program *program;
     const struct op *op;
-    int64_t n;                     /* rows: n_own of the part */
-    const uint32_t *node;          /* n: dataset node ids (device) */
-    bool training;                 /* dropout is on */
-    struct random_key key;         /* seed, epoch, this op's number, DROPOUT */
+    int64_t n;             /* rows: n_own of the part */
+    const uint32_t *node;  /* n: dataset node ids (device) */
+    bool training;         /* dropout is on */
+    struct random_key key; /* seed, epoch, this op's number, DROPOUT */
 
-    const struct device_csr *csr;  /* the part's sparse features; read when in[0] is sparse */
-    const float *embeddings;       /* param[0]'s, of the rows that have one: csr->n_embedded × columns of out; NULL: none */
-    float *grad_embeddings;        /* overwritten; NULL: not wanted */
-    const float *in[OP_N_IN];      /* a sparse value: its n_value + n_embedded stored values (NULL: the csr's own) */
-    float *out;                    /* likewise */
-    float *aux;                    /* n × aux_width(op), kept from forward to backward */
+    const struct device_csr *csr; /* the part's sparse features; read when in[0] is sparse */
+    const float *embeddings;      /* param[0]'s, of the rows that have one: csr->n_embedded × columns of out; NULL: none */
+    float *grad_embeddings;       /* overwritten; NULL: not wanted */
+    const float *in[OP_N_IN];     /* a sparse value: its n_value + n_embedded stored values (NULL: the csr's own) */
+    float *out;                   /* likewise */
+    float *aux;                   /* n × aux_width(op), kept from forward to backward */
     const float *param[OP_N_PARAM];
-    float *state[OP_N_PARAM];       /* BATCH_NORM */
-    const int32_t *labels;         /* LABELS: of own rows, one of both NULL … */
+    float *state[OP_N_PARAM]; /* BATCH_NORM */
+    const int32_t *labels;    /* LABELS: of own rows, one of both NULL … */
     const float *label_rows;
-    const uint8_t *split;          /* … their split, … */
-    uint8_t train;                 /* … and the split that is trained on */
-    double *whole;                 /* global ops: n_whole(op), made of all parts' rows (device) */
+    const uint8_t *split; /* … their split, … */
+    uint8_t train;        /* … and the split that is trained on */
+    double *whole;        /* global ops: n_whole(op), made of all parts' rows (device) */
 
     const float *grad_out;
-    float *grad_in[OP_N_IN];       /* NULL: not wanted. May be grad_out's array: the first with in_place, any that is passed on */
-    bool add[OP_N_IN];             /* add to grad_in instead of overwriting it */
+    float *grad_in[OP_N_IN]; /* NULL: not wanted. May be grad_out's array: the first with in_place, any that is passed on */
+    bool add[OP_N_IN];       /* add to grad_in instead of overwriting it */
     float *grad_param[OP_N_PARAM]; /* overwritten: this part's gradient; NULL: not wanted */
     void *scratch;
 };
@@ -58,9 +58,9 @@ struct global_def {
 
 struct op_def {
     const char *name;
-    bool keeps_in;                 /* backward reads in[0]; ROW_SCALE's also in[1] */
-    bool keeps_out;                /* backward reads out */
-    bool in_place;                 /* out may share in[0]'s memory when nothing, backward included, reads in[0] later; likewise
+    bool keeps_in;  /* backward reads in[0]; ROW_SCALE's also in[1] */
+    bool keeps_out; /* backward reads out */
+    bool in_place;  /* out may share in[0]'s memory when nothing, backward included, reads in[0] later; likewise
                                     * grad_in[0] grad_out's, which backward then overwrites last */
     int64_t (*aux_width)(const struct program *program, const struct op *op); /* floats per row; NULL: none */
     /* Bytes of scratch for a part of n rows (and n_col feature columns when sparse); NULL: none */
@@ -111,34 +111,34 @@ struct aggregate_call {
     struct device *device;
     const struct program *program;
     const struct op *op;
-    int64_t n;                                /* own rows */
-    int64_t f;                                /* columns of in[0] */
+    int64_t n; /* own rows */
+    int64_t f; /* columns of in[0] */
     bool training;
-    struct random_key key;                    /* seed, epoch, this op's number, EDGE */
-    const float *in[OP_N_IN];                 /* own rows of the inputs */
-    float *out;                               /* of the output: made forward, read backward where it is kept */
+    struct random_key key;    /* seed, epoch, this op's number, EDGE */
+    const float *in[OP_N_IN]; /* own rows of the inputs */
+    float *out;               /* of the output: made forward, read backward where it is kept */
     float *kept[AGGREGATE_N_KEPT];
     const float *param[OP_N_PARAM];
     const float *grad_out;
-    float *grad_in[OP_N_IN];                  /* overwritten; NULL: not wanted */
-    float *grad_param[OP_N_PARAM];            /* overwritten: this part's gradient; NULL: not wanted */
+    float *grad_in[OP_N_IN];       /* overwritten; NULL: not wanted */
+    float *grad_param[OP_N_PARAM]; /* overwritten: this part's gradient; NULL: not wanted */
     void *scratch;
-    bool self;                                /* loops are IMPLICIT: the own row counts as a neighbour */
+    bool self; /* loops are IMPLICIT: the own row counts as a neighbour */
 
-    float *to;                                /* what a linear round makes: out forward, grad_in[0] backward */
-    const struct device_block *block;         /* edges between own rows and the payload's rows */
-    bool first, last;                         /* the first (always the diagonal) and the last block of the part's round */
-    bool only;                                /* the part's round has this one block: begin and finish in one pass */
-    const float *own[AGGREGATE_N_PIECE];      /* own rows of what travels */
-    const float *payload[AGGREGATE_N_PIECE];  /* n_col rows of each piece; own on the diagonal */
-    const float *row_scale;                   /* n: aggregate scale of own rows; NULL where the kind has none */
-    const float *col_scale;                   /* n_col: of the payload's rows */
-    const uint32_t *row_node, *col_node;      /* n, n_col: dataset node ids */
+    float *to;                               /* what a linear round makes: out forward, grad_in[0] backward */
+    const struct device_block *block;        /* edges between own rows and the payload's rows */
+    bool first, last;                        /* the first (always the diagonal) and the last block of the part's round */
+    bool only;                               /* the part's round has this one block: begin and finish in one pass */
+    const float *own[AGGREGATE_N_PIECE];     /* own rows of what travels */
+    const float *payload[AGGREGATE_N_PIECE]; /* n_col rows of each piece; own on the diagonal */
+    const float *row_scale;                  /* n: aggregate scale of own rows; NULL where the kind has none */
+    const float *col_scale;                  /* n_col: of the payload's rows */
+    const uint32_t *row_node, *col_node;     /* n, n_col: dataset node ids */
 
-    float *packed;                            /* RETURN: the payload to make, n_col × f */
-    uint32_t arg_base;                        /* max: this block's first place */
-    int64_t n_row;                            /* RETURN: rows of the payload, … */
-    const uint32_t *rows;                     /* … and the own rows they are added to (NULL: all own rows, in place) */
+    float *packed;        /* RETURN: the payload to make, n_col × f */
+    uint32_t arg_base;    /* max: this block's first place */
+    int64_t n_row;        /* RETURN: rows of the payload, … */
+    const uint32_t *rows; /* … and the own rows they are added to (NULL: all own rows, in place) */
 };
 
 /* A walk over all blocks of every part. */
@@ -151,11 +151,12 @@ struct aggregate_round {
 
 struct aggregate_def {
     const char *name;
-    bool is_linear;        /* out is linear in the rows of its one input: may swap with a linear map */
+    bool is_linear; /* out is linear in the rows of its one input: may swap with a linear map */
     bool has_scale;
-    bool takes_no_loops;      /* an implied loop is of no relation: the own row is no neighbour */
-    bool keeps_in, keeps_out; /* backward's rounds read all inputs; the output, which only backward_begin reads where there is one */
-    int n_kept_round;         /* with backward_begin: the kept arrays that rounds read, the first ones */
+    bool takes_no_loops; /* an implied loop is of no relation: the own row is no neighbour */
+    bool keeps_in,
+        keeps_out;    /* backward's rounds read all inputs; the output, which only backward_begin reads where there is one */
+    int n_kept_round; /* with backward_begin: the kept arrays that rounds read, the first ones */
     bool begin_grad_in[OP_N_IN]; /* backward_begin writes this gradient, or part of it */
     /* Scale of a row with this many stored in-edges, or this sum of their weights; `self`: plus one for its implicit loop. */
     float (*scale)(double degree, bool self);

@@ -170,8 +170,8 @@ int program_bias(struct program *program, int in, int bias)
 
 int program_activate(struct program *program, int in, enum device_activation activation, double dropout)
 {
-    struct op op = {.kind = OP_KIND_ACTIVATE, .in = {in, -1, -1}, .param = {-1, -1}, .activation = activation,
-                    .dropout = dropout};
+    struct op op = {
+        .kind = OP_KIND_ACTIVATE, .in = {in, -1, -1}, .param = {-1, -1}, .activation = activation, .dropout = dropout};
     return op_append(program, op, program->value[in].width);
 }
 
@@ -186,8 +186,8 @@ int program_batch_norm(struct program *program, int in, int weight, int bias, in
 {
     ASSERT(program->value[in].needs_grad);
     program->param[running_mean].trains = program->param[running_var].trains = false;
-    struct op op = {.kind = OP_KIND_BATCH_NORM, .in = {in, -1, -1}, .param = {weight, bias},
-                    .state = {running_mean, running_var}};
+    struct op op = {
+        .kind = OP_KIND_BATCH_NORM, .in = {in, -1, -1}, .param = {weight, bias}, .state = {running_mean, running_var}};
     return op_append(program, op, program->value[in].width);
 }
 
@@ -258,8 +258,8 @@ int program_head_dot(struct program *program, int in, int weight)
 {
     const struct parameter *param = &program->param[weight];
     ASSERT(parameter_size(param) == program->value[in].width);
-    struct op op = {.kind = OP_KIND_HEAD_DOT, .in = {in, -1, -1}, .param = {weight, -1},
-                    .n_head = param->n_dim == 1 ? 1 : param->shape[1]};
+    struct op op = {
+        .kind = OP_KIND_HEAD_DOT, .in = {in, -1, -1}, .param = {weight, -1}, .n_head = param->n_dim == 1 ? 1 : param->shape[1]};
     return op_append(program, op, op.n_head);
 }
 
@@ -288,8 +288,8 @@ int program_relation(struct program *program, int in, int weight, int comp)
     int64_t n_block = param->n_dim == 4 ? param->shape[1] : 1;
     ASSERT(param->n_dim >= 3 && n_block * param->shape[param->n_dim - 2] == program->value[in].width);
     ASSERT(comp < 0 || (n_block == 1 && program->param[comp].shape[1] == param->shape[0]));
-    struct op op = {.kind = OP_KIND_AGGREGATE, .in = {in, -1, -1}, .param = {weight, comp},
-                    .aggregate = AGGREGATE_KIND_RELATION};
+    struct op op = {
+        .kind = OP_KIND_AGGREGATE, .in = {in, -1, -1}, .param = {weight, comp}, .aggregate = AGGREGATE_KIND_RELATION};
     return op_append(program, op, n_block * param->shape[param->n_dim - 1]);
 }
 

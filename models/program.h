@@ -9,7 +9,7 @@
 
 #include "models/device.h"
 #include "protocol/embedded.h"
-#include "protocol/job.h"
+#include "protocol/job/job.h"
 #include "protocol/status.h"
 
 #include <stdbool.h>
@@ -23,21 +23,21 @@
 
 /* Kinds of op. The list with names, what backward keeps, and the functions is op_defs[] in models/op.c. */
 enum op_kind {
-    OP_KIND_LINEAR,    /* out = in0 · wᵀ (+ b)          params: w, b or -1; by_column: in0 · w */
-    OP_KIND_BIAS,      /* out = in0 + b                 params: b */
-    OP_KIND_ACTIVATE,  /* out = dropout(act(in0)) */
-    OP_KIND_LAYER_NORM,/* params: weight, bias */
-    OP_KIND_BATCH_NORM,/* params: weight, bias          state: running mean, running variance */
-    OP_KIND_ADD,       /* out = a·in0 + b·in1 */
-    OP_KIND_LABELS,    /* out = in0 | training rows' labels; in training a share `dropout` of them is hidden */
-    OP_KIND_CONCAT,    /* out = in0 | in1 | in2: columns side by side */
-    OP_KIND_MAX,       /* out = max(in0, in1) */
-    OP_KIND_EPS_ADD,   /* out = in1 + (1 + eps)·in0     params: eps */
+    OP_KIND_LINEAR,       /* out = in0 · wᵀ (+ b)          params: w, b or -1; by_column: in0 · w */
+    OP_KIND_BIAS,         /* out = in0 + b                 params: b */
+    OP_KIND_ACTIVATE,     /* out = dropout(act(in0)) */
+    OP_KIND_LAYER_NORM,   /* params: weight, bias */
+    OP_KIND_BATCH_NORM,   /* params: weight, bias          state: running mean, running variance */
+    OP_KIND_ADD,          /* out = a·in0 + b·in1 */
+    OP_KIND_LABELS,       /* out = in0 | training rows' labels; in training a share `dropout` of them is hidden */
+    OP_KIND_CONCAT,       /* out = in0 | in1 | in2: columns side by side */
+    OP_KIND_MAX,          /* out = max(in0, in1) */
+    OP_KIND_EPS_ADD,      /* out = in1 + (1 + eps)·in0     params: eps */
     OP_KIND_INVERSE_NORM, /* out = 1 / ‖in0‖ of each row */
-    OP_KIND_ROW_SCALE, /* out = in1 · in0, in1 one number per row */
-    OP_KIND_HEAD_DOT,  /* out[h] = ⟨in0's head h, w's⟩  params: w */
-    OP_KIND_HEAD_MEAN, /* out = mean over in0's heads */
-    OP_KIND_AGGREGATE, /* out = an aggregate of in0 over in-neighbours */
+    OP_KIND_ROW_SCALE,    /* out = in1 · in0, in1 one number per row */
+    OP_KIND_HEAD_DOT,     /* out[h] = ⟨in0's head h, w's⟩  params: w */
+    OP_KIND_HEAD_MEAN,    /* out = mean over in0's heads */
+    OP_KIND_AGGREGATE,    /* out = an aggregate of in0 over in-neighbours */
     OP_KIND_N
 };
 
@@ -47,35 +47,35 @@ enum aggregate_kind {
     AGGREGATE_KIND_MEAN,
     AGGREGATE_KIND_GCN,
     AGGREGATE_KIND_MAX,
-    AGGREGATE_KIND_GAT,   /* in: values, keys, queries (one number per head) */
-    AGGREGATE_KIND_GATV2, /* in: values, none, queries     params: att */
-    AGGREGATE_KIND_DOT,   /* in: values, keys, queries (as wide as values) */
-    AGGREGATE_KIND_COSINE, /* in: values, keys (one number per head), queries (as wide as values) */
+    AGGREGATE_KIND_GAT,      /* in: values, keys, queries (one number per head) */
+    AGGREGATE_KIND_GATV2,    /* in: values, none, queries     params: att */
+    AGGREGATE_KIND_DOT,      /* in: values, keys, queries (as wide as values) */
+    AGGREGATE_KIND_COSINE,   /* in: values, keys (one number per head), queries (as wide as values) */
     AGGREGATE_KIND_RELATION, /* typed edges; params: weight (relations or bases × in × out), comp or -1 */
     AGGREGATE_KIND_N
 };
 
 struct op {
     enum op_kind kind;
-    int in[OP_N_IN];        /* values; -1 none */
-    int out;                /* value */
-    int param[OP_N_PARAM];  /* parameters; -1 none */
-    int state[OP_N_PARAM];  /* BATCH_NORM: parameters that do not train, moved on by the op itself */
+    int in[OP_N_IN];       /* values; -1 none */
+    int out;               /* value */
+    int param[OP_N_PARAM]; /* parameters; -1 none */
+    int state[OP_N_PARAM]; /* BATCH_NORM: parameters that do not train, moved on by the op itself */
     enum aggregate_kind aggregate;
     enum device_activation activation;
-    double dropout;         /* ACTIVATE; attention: of the coefficients; LABELS: share hidden */
-    float a, b;             /* ADD; attention: a is leaky's slope (GAT, GATV2) or the scale of the product (DOT) */
-    int64_t n_head;         /* HEAD_DOT, HEAD_MEAN, attention */
-    bool by_column;         /* LINEAR: the weight is stored in × out */
-    bool is_static;         /* depends on input features alone: done once, before epoch 0 */
+    double dropout; /* ACTIVATE; attention: of the coefficients; LABELS: share hidden */
+    float a, b;     /* ADD; attention: a is leaky's slope (GAT, GATV2) or the scale of the product (DOT) */
+    int64_t n_head; /* HEAD_DOT, HEAD_MEAN, attention */
+    bool by_column; /* LINEAR: the weight is stored in × out */
+    bool is_static; /* depends on input features alone: done once, before epoch 0 */
 };
 
 struct value {
-    int64_t width;          /* columns */
-    bool is_sparse;         /* the input features, or their dropout, in CSR */
-    bool is_static;         /* the same in every epoch */
-    bool needs_grad;        /* some parameter lies behind it */
-    int32_t level;          /* in training its rows count up to so many edges from a training node; see program_levels */
+    int64_t width;   /* columns */
+    bool is_sparse;  /* the input features, or their dropout, in CSR */
+    bool is_static;  /* the same in every epoch */
+    bool needs_grad; /* some parameter lies behind it */
+    int32_t level;   /* in training its rows count up to so many edges from a training node; see program_levels */
 };
 
 /* How a parameter is first drawn (uniform in ±bound; 0: constant `fill`). */
@@ -83,36 +83,36 @@ struct parameter {
     char name[PROGRAM_NAME_BYTES]; /* PyTorch Geometric's: "convs.0.lin.weight" */
     int n_dim;
     int64_t shape[PROGRAM_N_DIM];
-    int64_t n_shared;       /* floats in the parameter arena: all, or with embeddings those of shared columns, as rows × them */
-    int64_t offset;         /* the first of them */
-    int64_t embedding_at;   /* -1: no embeddings. Else its column of a node that has one, shape[0] floats, lies with the node's
+    int64_t n_shared;     /* floats in the parameter arena: all, or with embeddings those of shared columns, as rows × them */
+    int64_t offset;       /* the first of them */
+    int64_t embedding_at; /* -1: no embeddings. Else its column of a node that has one, shape[0] floats, lies with the node's
                              * part: n_embedded · embedding_at floats into the part's embeddings, node after node */
     double bound;
     float fill;
-    bool trains;            /* false: kept and written, never stepped (gin's fixed eps) */
-    bool decays;            /* weight decay applies */
+    bool trains; /* false: kept and written, never stepped (gin's fixed eps) */
+    bool decays; /* weight decay applies */
 };
 
 struct program {
     int n_op, n_value, n_param;
     struct op *op;
-    struct value *value;    /* value 0: the input features */
+    struct value *value; /* value 0: the input features */
     struct parameter *param;
-    int labels;             /* the op of kind LABELS; -1: the loss is over all training rows */
-    int logits;             /* the output value, n_class wide */
-    int64_t n_weight;       /* floats in the parameter arena; each tensor starts on a multiple of 16 */
-    int64_t n_embedding;    /* floats of weights at each embedded column: they lie with the part that owns the node */
+    int labels;               /* the op of kind LABELS; -1: the loss is over all training rows */
+    int logits;               /* the output value, n_class wide */
+    int64_t n_weight;         /* floats in the parameter arena; each tensor starts on a multiple of 16 */
+    int64_t n_embedding;      /* floats of weights at each embedded column: they lie with the part that owns the node */
     struct embedded embedded; /* owned: which columns of the features */
-    int32_t n_relation;     /* of the edges; 0: untyped */
+    int32_t n_relation;       /* of the edges; 0: untyped */
 };
 
 /* What a builder must know of the data. */
 struct program_input {
     int64_t n_feature;
     int32_t n_class;
-    bool is_sparse;         /* features are CSR */
-    bool is_typed;          /* features are those of several node types side by side, or one column per node */
-    int32_t n_relation;     /* of typed edges; 0: untyped */
+    bool is_sparse;           /* features are CSR */
+    bool is_typed;            /* features are those of several node types side by side, or one column per node */
+    int32_t n_relation;       /* of typed edges; 0: untyped */
     struct embedded embedded; /* columns of sparse features that are one node's own */
 };
 
@@ -198,7 +198,8 @@ int64_t program_n_weight(const struct program *program);
 /* Draw the initial weights into host memory, from (seed, tensor, element) alone: the arena's n_weight floats; the embeddings of
  * n nodes with these columns, n × n_embedding. */
 void program_init_weights(const struct program *program, uint64_t seed, float *weights);
-void program_init_embeddings(const struct program *program, uint64_t seed, int64_t n, const uint32_t *column, float *embeddings);
+void program_init_embeddings(const struct program *program, uint64_t seed, int64_t n, const uint32_t *column,
+                             float *embeddings);
 
 /* Print one line per op ("3 add v4 = 0.9·v3 + 0.1·v2  [7]"), for tests, --plan and people. */
 void program_print(const struct program *program, FILE *file);

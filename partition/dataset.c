@@ -1,9 +1,9 @@
 /* Loading: which format a path is in, and the questions that any loaded dataset answers. */
 #include "partition/dataset.h"
 
-#include "partition/dataset_build.h"
-#include "partition/dataset_path.h"
-#include "partition/dataset_store.h"
+#include "partition/formats/dataset_path.h"
+#include "partition/formats/dataset_store.h"
+#include "partition/graph/dataset_build.h"
 #include "protocol/half.h"
 #include "protocol/log.h"
 #include "protocol/printable.h"
@@ -87,8 +87,10 @@ static enum status folder_load(const struct job *job, struct dataset *out)
         format = format_find(path, S_ISDIR(info.st_mode));
     }
     if (format == JOB_FORMAT_AUTO) {
-        return status_fail(STATUS_DATA, "dataset.path: %s: no known format, expected a folder with edges.npy or indptr.npy "
-                           "(npy), with raw/edge.csv.gz, raw/triplet-type-list.csv.gz or raw/data.npz (ogb), or a .npz file", path);
+        return status_fail(STATUS_DATA,
+                           "dataset.path: %s: no known format, expected a folder with edges.npy or indptr.npy "
+                           "(npy), with raw/edge.csv.gz, raw/triplet-type-list.csv.gz or raw/data.npz (ogb), or a .npz file",
+                           path);
     }
     name_of(path, out->name, sizeof out->name);
     return readers[format](job, path, out);
@@ -98,7 +100,7 @@ enum status dataset_load(const struct job *job, struct dataset *out)
 {
     struct dataset dataset = {.store = dataset_store_open()};
     enum status status = job->dataset.generator != JOB_GENERATOR_NONE ? generator_build(job, &dataset)
-                                                                       : folder_load(job, &dataset);
+                                                                      : folder_load(job, &dataset);
     if (status != STATUS_OK) {
         dataset_store_close(dataset.store);
         return status;

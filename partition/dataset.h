@@ -7,7 +7,7 @@
 #define PARTITION_DATASET_H
 
 #include "protocol/embedded.h"
-#include "protocol/job.h"
+#include "protocol/job/job.h"
 #include "protocol/status.h"
 
 #include <stdbool.h>
@@ -25,19 +25,19 @@ enum dataset_loops {
 struct dataset {
     char name[128];
     int64_t n_node;
-    int64_t n_edge;    /* stored, after symmetrising, de-duplicating and taking loops out */
-    int64_t n_feature; /* columns */
-    bool features_typed; /* of several node types side by side, or a column per node where there are none */
+    int64_t n_edge;           /* stored, after symmetrising, de-duplicating and taking loops out */
+    int64_t n_feature;        /* columns */
+    bool features_typed;      /* of several node types side by side, or a column per node where there are none */
     struct embedded embedded; /* columns of nodes without features: a one at its own column is such a node's only entry */
-    int32_t n_class;   /* classes, or label columns when multi_label */
+    int32_t n_class;          /* classes, or label columns when multi_label */
     bool multi_label;
-    bool symmetric;    /* (u,v) is stored whenever (v,u) is, with the same weight; never said of typed edges */
+    bool symmetric;     /* (u,v) is stored whenever (v,u) is, with the same weight; never said of typed edges */
     int32_t n_relation; /* typed edges: relations, inverse ones included; 0: untyped */
-    bool weighted;     /* edges have weights; loops that a layer's definition adds are then stored, with weight 1 */
+    bool weighted;      /* edges have weights; loops that a layer's definition adds are then stored, with weight 1 */
     enum dataset_loops loops;
 
-    int64_t *indptr;   /* n_node + 1: row = destination */
-    uint32_t *indices; /* n_edge: sources, ascending and unique in a row; typed: in each run of one type */
+    int64_t *indptr;     /* n_node + 1: row = destination */
+    uint32_t *indices;   /* n_edge: sources, ascending and unique in a row; typed: in each run of one type */
     uint16_t *edge_type; /* n_edge: relations, ascending in a row; NULL when untyped */
     float *edge_weight;  /* n_edge: finite, not negative; NULL unless weighted */
     float *strength;     /* n_node: sum of the weights of a node's in-edges, finite; NULL unless weighted */

@@ -1,17 +1,16 @@
 /* From a dataset to who owns which node: the table of methods, the order, the cache around them, and the figures. */
 #include "partition/partition.h"
 
-#include "partition/order.h"
-#include "partition/partition_cache.h"
-#include "partition/partition_method.h"
+#include "partition/methods/order.h"
+#include "partition/methods/partition_cache.h"
+#include "partition/methods/partition_method.h"
 #include "protocol/memory.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum status partition_method(const struct dataset *dataset, const struct job *job, int32_t n_part,
-                                     int32_t *owner);
+typedef enum status partition_method(const struct dataset *dataset, const struct job *job, int32_t n_part, int32_t *owner);
 
 static partition_method *const methods[JOB_METHOD_N] = {
     [JOB_METHOD_METIS] = partition_metis,
@@ -111,8 +110,7 @@ static double imbalance(const int64_t *value, int32_t n)
     return sum == 0 ? 1.0 : (double)most * n / (double)sum;
 }
 
-enum status partition_measure(const struct dataset *dataset, const struct partition *partition,
-                              struct partition_quality *out)
+enum status partition_measure(const struct dataset *dataset, const struct partition *partition, struct partition_quality *out)
 {
     int32_t n_part = partition->n_part;
     int32_t *taken; /* n_node: 1 + the last part that was seen taking this row */

@@ -7,26 +7,26 @@
 #define PARTITION_PARTITION_H
 
 #include "partition/dataset.h"
-#include "protocol/job.h"
+#include "protocol/job/job.h"
 
 #include <stdint.h>
 
 struct partition {
     int32_t n_part;
     int64_t n_node;
-    int32_t *owner;       /* n_node: the part of each node */
-    int64_t *part_begin;  /* n_part + 1: first place of each part in `order` */
-    uint32_t *order;      /* n_node: node ids, part after part, well ordered inside each part */
-    int32_t n_level;      /* of reach_order; 0: not ordered by hop */
-    uint8_t *hop;         /* n_node; NULL where n_level is 0 */
+    int32_t *owner;      /* n_node: the part of each node */
+    int64_t *part_begin; /* n_part + 1: first place of each part in `order` */
+    uint32_t *order;     /* n_node: node ids, part after part, well ordered inside each part */
+    int32_t n_level;     /* of reach_order; 0: not ordered by hop */
+    uint8_t *hop;        /* n_node; NULL where n_level is 0 */
 };
 
 /* How good a partition is. All counts are of this graph without self loops. */
 struct partition_quality {
-    int64_t n_cut;            /* stored edges between parts */
-    int64_t n_halo;           /* rows sent per layer and direction: distinct (node, other part) pairs */
-    double halo_ratio;        /* n_halo / n_node */
-    double imbalance_node;    /* most / mean, by nodes, stored edges, and halo rows received */
+    int64_t n_cut;         /* stored edges between parts */
+    int64_t n_halo;        /* rows sent per layer and direction: distinct (node, other part) pairs */
+    double halo_ratio;     /* n_halo / n_node */
+    double imbalance_node; /* most / mean, by nodes, stored edges, and halo rows received */
     double imbalance_edge;
     double imbalance_halo;
 };
@@ -46,8 +46,7 @@ enum status partition_build(const struct dataset *dataset, const struct job *job
 void partition_release(struct partition *partition);
 
 /* Cut, halo and imbalance of a partition. cost  n_edge reads, n_node × 8 bytes */
-enum status partition_measure(const struct dataset *dataset, const struct partition *partition,
-                              struct partition_quality *out);
+enum status partition_measure(const struct dataset *dataset, const struct partition *partition, struct partition_quality *out);
 
 /* "METIS 5.1.0, 32-bit indices" */
 const char *partition_library(void);

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 /*         name        point          where */
+/* clang-format off */
 #define FAULT_LIST(X)                                                                               \
     X(LOAD,       "load")       /* coordinator: the dataset is in memory */                         \
     X(PARTITION,  "partition")  /* coordinator: nodes have owners */                                \
@@ -36,12 +37,13 @@
     X(RESULTS,    "results")    /* coordinator: epochs are done, nothing is written */              \
     X(FINISH,     "finish")     /* coordinator, worker: all is done, the workers are to leave */    \
     X(GATE,       "gate")       /* daemon: an attempt is kept, its coordinator not yet let go */
+/* clang-format on */
 
 enum fault_point {
 #define X(name, text) FAULT_##name,
     FAULT_LIST(X)
 #undef X
-    FAULT_N
+        FAULT_N
 };
 
 #define FAULT(point) (fault_armed ? fault_pass(FAULT_##point) : (void)0)

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 /*              name          text in result.json and --plan */
+/* clang-format off */
 #define MEMORY_LIST(X)            \
     X(STRUCTURE,   "structure")   \
     X(FEATURES,    "features")    \
@@ -21,12 +22,13 @@
     X(PAYLOADS,    "payloads")    \
     X(SPILL,       "spill")       \
     X(OTHER,       "other")
+/* clang-format on */
 
 enum memory_category {
 #define X(name, text) MEMORY_##name,
     MEMORY_LIST(X)
 #undef X
-    MEMORY_N
+        MEMORY_N
 };
 
 /* "structure", "features", … */

@@ -57,8 +57,7 @@ static float f16_read(const unsigned char *at)
     return half_to_float((uint16_t)(at[0] | at[1] << 8));
 }
 
-static const struct dtype dtypes[] = {
-    {"F32", 4, f32_read}, {"F16", 2, f16_read}, {"BF16", 2, bf16_read}, {"F64", 8, f64_read}};
+static const struct dtype dtypes[] = {{"F32", 4, f32_read}, {"F16", 2, f16_read}, {"BF16", 2, bf16_read}, {"F64", 8, f64_read}};
 
 /* --- save --- */
 
@@ -106,8 +105,8 @@ static char *header_print(const struct safetensor *const *order, size_t n_tensor
             json_array_append_new(shape, json_integer(order[i]->shape[d]));
         }
         json_object_set_new(root, order[i]->name,
-                            json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape, "data_offsets",
-                                      (json_int_t)begin, (json_int_t)end));
+                            json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape, "data_offsets", (json_int_t)begin,
+                                      (json_int_t)end));
         begin = end;
     }
     char *text = json_dumps(root, JSON_COMPACT | JSON_SORT_KEYS);
@@ -133,8 +132,7 @@ enum status safetensors_save(const char *path, const struct safetensor *tensor, 
     piece[0] = (struct iovec){.iov_base = &length, .iov_len = sizeof length};
     piece[1] = (struct iovec){.iov_base = header, .iov_len = n_header};
     for (size_t i = 0; i < n_tensor; i++) {
-        piece[i + 2] = (struct iovec){.iov_base = order[i]->data,
-                                      .iov_len = (size_t)tensor_n_value(order[i]) * sizeof(float)};
+        piece[i + 2] = (struct iovec){.iov_base = order[i]->data, .iov_len = (size_t)tensor_n_value(order[i]) * sizeof(float)};
     }
     enum status status = file_replace(path, piece, (int)n_tensor + 2);
     free(piece);
@@ -167,8 +165,8 @@ static const struct dtype *dtype_find(const char *name)
 static enum status shape_read(const json_t *json, const char *origin, struct entry *entry, int64_t *n_value_out)
 {
     if (!json_is_array(json) || json_array_size(json) > SAFETENSORS_DIM_MOST) {
-        return status_fail(STATUS_DATA, "%s: tensor '%.100s': shape must be a list of at most %d numbers", origin,
-                           entry->name, SAFETENSORS_DIM_MOST);
+        return status_fail(STATUS_DATA, "%s: tensor '%.100s': shape must be a list of at most %d numbers", origin, entry->name,
+                           SAFETENSORS_DIM_MOST);
     }
     entry->n_dim = (int)json_array_size(json);
     *n_value_out = 1;
@@ -205,8 +203,8 @@ static enum status entry_read(const char *name, const json_t *json, const char *
     }
     out->begin = json_integer_value(begin);
     out->end = json_integer_value(end);
-    if (out->begin < 0 || out->end < out->begin ||
-        __builtin_mul_overflow(n_value, (int64_t)out->dtype->n_bytes, &n_bytes) || out->end - out->begin != n_bytes) {
+    if (out->begin < 0 || out->end < out->begin || __builtin_mul_overflow(n_value, (int64_t)out->dtype->n_bytes, &n_bytes) ||
+        out->end - out->begin != n_bytes) {
         return status_fail(STATUS_DATA,
                            "%s: tensor '%.100s': data_offsets [%" PRId64 ", %" PRId64 "] do not fit its shape and dtype %s",
                            origin, name, out->begin, out->end, out->dtype->name);
@@ -229,7 +227,8 @@ static enum status entries_read(json_t *header, const char *origin, int64_t n_da
     const char *name;
     json_t *json;
     size_t n = 0;
-    json_object_foreach(header, name, json) {
+    json_object_foreach(header, name, json)
+    {
         if (strcmp(name, METADATA) == 0) {
             continue;
         }
@@ -242,14 +241,15 @@ static enum status entries_read(json_t *header, const char *origin, int64_t n_da
     int64_t at = 0;
     for (size_t i = 0; i < n; i++) {
         if (out[i].begin != at) {
-            return status_fail(STATUS_DATA, "%s: tensor '%.100s' begins at byte %" PRId64 " of the data, expected %" PRId64
-                               " (no hole, no overlap)", origin, out[i].name, out[i].begin, at);
+            return status_fail(STATUS_DATA,
+                               "%s: tensor '%.100s' begins at byte %" PRId64 " of the data, expected %" PRId64
+                               " (no hole, no overlap)",
+                               origin, out[i].name, out[i].begin, at);
         }
         at = out[i].end;
     }
     if (at != n_data) {
-        return status_fail(STATUS_DATA, "%s: the tensors take %" PRId64 " bytes, the file has %" PRId64, origin, at,
-                           n_data);
+        return status_fail(STATUS_DATA, "%s: the tensors take %" PRId64 " bytes, the file has %" PRId64, origin, at, n_data);
     }
     *n_out = n;
     return STATUS_OK;
@@ -306,8 +306,7 @@ static enum status entry_match(const struct entry *entry, const unsigned char *d
                                const struct safetensor *want)
 {
     char is[128], expected[128];
-    if (entry->n_dim != want->n_dim ||
-        memcmp(entry->shape, want->shape, (size_t)want->n_dim * sizeof *want->shape) != 0) {
+    if (entry->n_dim != want->n_dim || memcmp(entry->shape, want->shape, (size_t)want->n_dim * sizeof *want->shape) != 0) {
         return status_fail(STATUS_DATA, "%s: tensor '%s' has shape %s, expected %s", origin, want->name,
                            shape_print(entry->n_dim, entry->shape, is, sizeof is),
                            shape_print(want->n_dim, want->shape, expected, sizeof expected));
@@ -350,8 +349,8 @@ static enum status entries_match(const struct entry *entry, size_t n_entry, cons
     return STATUS_OK;
 }
 
-enum status safetensors_load_bytes(const void *bytes, size_t n_bytes, const char *origin,
-                                   const struct safetensor *want, size_t n_want)
+enum status safetensors_load_bytes(const void *bytes, size_t n_bytes, const char *origin, const struct safetensor *want,
+                                   size_t n_want)
 {
     json_t *header = NULL;
     size_t n_header = 0;

@@ -49,7 +49,7 @@ enum status safetensors_save(const char *path, const struct safetensor *tensor, 
 enum status safetensors_load(const char *path, const struct safetensor *want, size_t n_want);
 
 /* The same from memory; `origin` stands for the file's name in messages. */
-enum status safetensors_load_bytes(const void *bytes, size_t n_bytes, const char *origin,
-                                   const struct safetensor *want, size_t n_want);
+enum status safetensors_load_bytes(const void *bytes, size_t n_bytes, const char *origin, const struct safetensor *want,
+                                   size_t n_want);
 
 #endif

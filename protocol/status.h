@@ -7,6 +7,7 @@
 #define PROTOCOL_STATUS_H
 
 /*         name         code  exit  text */
+/* clang-format off */
 #define STATUS_LIST(X)                                   \
     X(OK,                0,    0, "done")                \
     X(TRAINING,         -1,    1, "training failed")     \
@@ -20,6 +21,7 @@
     X(IO,               -9,   74, "input/output error")  \
     X(INTERRUPTED,     -10,   75, "interrupted, checkpoint saved") \
     X(CONFIG,          -11,   78, "bad job file")
+/* clang-format on */
 
 enum status {
 #define X(name, code, exit_code, text) STATUS_##name = code,
@@ -33,8 +35,7 @@ enum status {
  *           UTF-8 as \xNN); a later failure replaces it
  *   errors  none; `code` must not be STATUS_OK
  */
-enum status status_fail(enum status code, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+enum status status_fail(enum status code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The sentence of this thread's last failure; "" before the first. */
 const char *status_reason(void);

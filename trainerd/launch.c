@@ -99,8 +99,8 @@ enum status launch_run(char *const argv[], int *exit_code_out)
                            uv_strerror(error));
     }
     if (launch.end_signal != 0 && launch.end_signal == launch.last_signal) {
-        return status_fail(STATUS_INTERRUPTED, "%s was ended by signal %d (%s) before it could save anything",
-                           argv[0], launch.end_signal, strsignal(launch.end_signal));
+        return status_fail(STATUS_INTERRUPTED, "%s was ended by signal %d (%s) before it could save anything", argv[0],
+                           launch.end_signal, strsignal(launch.end_signal));
     }
     if (launch.end_signal != 0) {
         return status_fail(STATUS_BUG, "%s was ended by signal %d (%s)", argv[0], launch.end_signal,

@@ -3,18 +3,18 @@
 #include "trainerd/ctl/reference.h"
 #include "trainerd/ctl/run.h"
 #include "trainerd/ctl/text.h"
-#include "trainerd/daemon/requests.h"
+#include "trainerd/daemon/server/requests.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static ctl_run *const runs[CTL_COMMAND_N] = {
-    [CTL_COMMAND_submit] = run_submit,    [CTL_COMMAND_status] = run_status,  [CTL_COMMAND_show] = run_show,
-    [CTL_COMMAND_logs] = run_logs,        [CTL_COMMAND_watch] = run_watch,    [CTL_COMMAND_cancel] = run_order,
-    [CTL_COMMAND_resume] = run_order,     [CTL_COMMAND_checkpoint] = run_order, [CTL_COMMAND_scale] = run_scale,
-    [CTL_COMMAND_workers] = run_workers,  [CTL_COMMAND_metrics] = run_metrics, [CTL_COMMAND_plot] = run_plot,
-    [CTL_COMMAND_doctor] = run_doctor,    [CTL_COMMAND_version] = run_version,
+    [CTL_COMMAND_submit] = run_submit,   [CTL_COMMAND_status] = run_status,    [CTL_COMMAND_show] = run_show,
+    [CTL_COMMAND_logs] = run_logs,       [CTL_COMMAND_watch] = run_watch,      [CTL_COMMAND_cancel] = run_order,
+    [CTL_COMMAND_resume] = run_order,    [CTL_COMMAND_checkpoint] = run_order, [CTL_COMMAND_scale] = run_scale,
+    [CTL_COMMAND_workers] = run_workers, [CTL_COMMAND_metrics] = run_metrics,  [CTL_COMMAND_plot] = run_plot,
+    [CTL_COMMAND_doctor] = run_doctor,   [CTL_COMMAND_version] = run_version,
 };
 
 static enum status print_help(FILE *file, const struct ctl_arguments *arguments)

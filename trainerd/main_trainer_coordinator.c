@@ -3,9 +3,9 @@
 #include "protocol/log.h"
 #include "protocol/memory.h"
 #include "protocol/version.h"
-#include "trainerd/coordinator.h"
-#include "trainerd/events.h"
-#include "trainerd/interrupt.h"
+#include "trainerd/coordinator/coordinator.h"
+#include "trainerd/coordinator/events.h"
+#include "trainerd/coordinator/interrupt.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -33,8 +33,18 @@ static const char help_text[] =
     "  --attempt N      the number of this attempt at the job, from 1\n"
     "  --version, --help\n";
 
-enum { OPTION_CONFIG = 'c', OPTION_SET = 's', OPTION_RESUME = 'r', OPTION_PLAN = 'p', OPTION_JSON = 'j',
-       OPTION_PARENT = 'o', OPTION_FOLDER = 'f', OPTION_ATTEMPT = 'a', OPTION_VERSION = 'v', OPTION_HELP = 'h' };
+enum {
+    OPTION_CONFIG = 'c',
+    OPTION_SET = 's',
+    OPTION_RESUME = 'r',
+    OPTION_PLAN = 'p',
+    OPTION_JSON = 'j',
+    OPTION_PARENT = 'o',
+    OPTION_FOLDER = 'f',
+    OPTION_ATTEMPT = 'a',
+    OPTION_VERSION = 'v',
+    OPTION_HELP = 'h'
+};
 
 static const struct option options[] = {{"config", required_argument, NULL, OPTION_CONFIG},
                                         {"set", required_argument, NULL, OPTION_SET},

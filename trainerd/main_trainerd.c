@@ -1,5 +1,5 @@
 /* The command line of trainerd. One row per command; what runs a job is the coordinator, a process of its own. */
-#include "protocol/job.h"
+#include "protocol/job/job.h"
 #include "protocol/memory.h"
 #include "protocol/status.h"
 #include "protocol/version.h"
@@ -49,7 +49,14 @@ enum command {
     COMMAND_VERSION = 'v',
     COMMAND_HELP = 'h'
 };
-enum { OPTION_SET = 's', OPTION_RESUME = 'r', OPTION_JSON = 'j', OPTION_MARKDOWN = 'm', OPTION_STATE = 't', OPTION_DAEMON_CONFIG = 'f' };
+enum {
+    OPTION_SET = 's',
+    OPTION_RESUME = 'r',
+    OPTION_JSON = 'j',
+    OPTION_MARKDOWN = 'm',
+    OPTION_STATE = 't',
+    OPTION_DAEMON_CONFIG = 'f'
+};
 
 static const struct option options[] = {{"config", required_argument, NULL, COMMAND_CONFIG},
                                         {"check", required_argument, NULL, COMMAND_CHECK},
@@ -70,7 +77,7 @@ static const struct option options[] = {{"config", required_argument, NULL, COMM
 /* What the command line asks for. */
 struct request {
     enum command command;
-    const char *file;                  /* of the command; --listen: the address */
+    const char *file; /* of the command; --listen: the address */
     const char *state, *daemon_config;
     const char **set; /* room for every argument */
     size_t n_set;
@@ -117,13 +124,13 @@ static enum status check_request(struct request *request)
     enum command command = request->command;
     bool takes_job = command == COMMAND_CONFIG || command == COMMAND_CHECK || command == COMMAND_PLAN;
     bool listens = command == COMMAND_LISTEN;
-    const char *stray = request->n_set > 0 && !takes_job && !listens                 ? "--set"
-                        : request->state != NULL && !listens                         ? "--state"
-                        : request->daemon_config != NULL && !listens                 ? "--daemon-config"
-                        : request->resume && command != COMMAND_CONFIG               ? "--resume"
-                        : request->json && command != COMMAND_PLAN                   ? "--json"
-                        : request->markdown && command != COMMAND_DESCRIBE           ? "--markdown"
-                                                                                     : NULL;
+    const char *stray = request->n_set > 0 && !takes_job && !listens       ? "--set"
+                        : request->state != NULL && !listens               ? "--state"
+                        : request->daemon_config != NULL && !listens       ? "--daemon-config"
+                        : request->resume && command != COMMAND_CONFIG     ? "--resume"
+                        : request->json && command != COMMAND_PLAN         ? "--json"
+                        : request->markdown && command != COMMAND_DESCRIBE ? "--markdown"
+                                                                           : NULL;
     if (command == COMMAND_NONE) {
         return status_fail(STATUS_USAGE, "no command is given; expected --config FILE or another, see trainerd --help");
     }
@@ -212,8 +219,10 @@ static enum status run(const struct request *request, int *exit_code_out)
         job_describe(stdout, request->markdown);
         break;
     case COMMAND_LISTEN:
-        return daemon_run(&(struct daemon_options){.listen = request->file, .state = request->state,
-                                                   .config = request->daemon_config, .set = request->set,
+        return daemon_run(&(struct daemon_options){.listen = request->file,
+                                                   .state = request->state,
+                                                   .config = request->daemon_config,
+                                                   .set = request->set,
                                                    .n_set = request->n_set});
     case COMMAND_DESCRIBE_DAEMON:
         daemon_config_describe(stdout);

@@ -1,9 +1,9 @@
 /* The command line of trainer-worker: one process, one device, one job. */
 #include "protocol/log.h"
 #include "protocol/status.h"
-#include "protocol/transport.h"
+#include "protocol/transport/transport.h"
 #include "protocol/version.h"
-#include "worker/session.h"
+#include "worker/session/session.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -92,8 +92,9 @@ static enum status arguments_read(int argc, char **argv, struct request *request
             break;
         }
         if (option == ':' || option == '?') {
-            return status_fail(STATUS_USAGE, option == ':' ? "%s needs a value; see trainer-worker --help"
-                                                           : "unknown option '%s'; see trainer-worker --help",
+            return status_fail(STATUS_USAGE,
+                               option == ':' ? "%s needs a value; see trainer-worker --help"
+                                             : "unknown option '%s'; see trainer-worker --help",
                                argv[at]);
         }
         enum status status = option_read(request, option);

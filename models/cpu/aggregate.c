@@ -19,8 +19,7 @@ static float start_value(const struct cpu_sum *s, int64_t row, int64_t column)
 }
 
 /* out = scale · (start + piece 0 + piece 1 + …), for the columns that the partial sums hold. */
-static void combine_pieces(const struct cpu_schedule *schedule, const struct cpu_sum *s, int64_t column,
-                           int64_t n_column)
+static void combine_pieces(const struct cpu_schedule *schedule, const struct cpu_sum *s, int64_t column, int64_t n_column)
 {
     for (int64_t p = 0, next; p < schedule->n_piece; p = next) {
         int64_t r = schedule->piece[p].row;
@@ -46,8 +45,7 @@ void cpu_sum(struct cpu_device *device, const struct cpu_schedule *schedule, con
 #pragma omp parallel for num_threads(device->n_thread) schedule(dynamic)
         for (int64_t p = 0; p < schedule->n_piece; p++) {
             const struct cpu_piece *piece = &schedule->piece[p];
-            kernels->sum_piece(sum, piece->begin, piece->end, column, n_column,
-                               schedule->partial + p * CPU_PARTIAL_COLUMNS);
+            kernels->sum_piece(sum, piece->begin, piece->end, column, n_column, schedule->partial + p * CPU_PARTIAL_COLUMNS);
         }
         combine_pieces(schedule, sum, column, n_column);
     }
@@ -92,8 +90,8 @@ static enum cpu_weight weight_kind(const struct device_block *block, const struc
     return how->col_scale != NULL ? CPU_WEIGHT_COLUMN : CPU_WEIGHT_NONE;
 }
 
-void cpu_aggregate_sum(struct device *device, const struct device_block *block, const struct device_aggregate *how,
-                       int64_t f, const float *x, float *out)
+void cpu_aggregate_sum(struct device *device, const struct device_block *block, const struct device_aggregate *how, int64_t f,
+                       const float *x, float *out)
 {
     bool on_lines = f % 16 == 0 && (uintptr_t)out % 64 == 0;
     struct cpu_sum sum = {
@@ -131,9 +129,17 @@ void cpu_aggregate_max(struct device *device, const struct device_block *block, 
                        const float *self, int64_t f, const float *x, float *out, uint32_t *arg)
 {
     const struct cpu_schedule *schedule = block->schedule;
-    const struct cpu_max max = {.rows = block->rows, .indptr = block->indptr, .cols = block->cols,
-                                .n_edge = block->n_edge, .arg_base = arg_base, .begin = begin, .self = self,
-                                .f = f, .x = x, .out = out, .arg = arg};
+    const struct cpu_max max = {.rows = block->rows,
+                                .indptr = block->indptr,
+                                .cols = block->cols,
+                                .n_edge = block->n_edge,
+                                .arg_base = arg_base,
+                                .begin = begin,
+                                .self = self,
+                                .f = f,
+                                .x = x,
+                                .out = out,
+                                .arg = arg};
     const struct cpu_kernels *kernels = cpu_device(device)->kernels;
     bool parallel = block->n_edge * f >= CPU_PARALLEL_MIN;
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (parallel)

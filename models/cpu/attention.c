@@ -43,8 +43,8 @@ static void run_rows(const struct cpu_device *device, const struct cpu_attention
     }
 }
 
-void cpu_attention_forward(struct device *device, const struct device_block *block,
-                           const struct device_attention *how, bool begin, const struct device_attention_source *self,
+void cpu_attention_forward(struct device *device, const struct device_block *block, const struct device_attention *how,
+                           bool begin, const struct device_attention_source *self,
                            const struct device_attention_source *payload, const float *query,
                            const struct device_attention_state *state, float *out)
 {
@@ -85,9 +85,8 @@ void cpu_attention_finish(struct device *device, int64_t n, const struct device_
     }
 }
 
-void cpu_attention_backward_begin(struct device *device, int64_t n, const struct device_attention *how,
-                                  const float *grad_out, const float *out, const struct device_attention_state *state,
-                                  bool add, float *grad_query)
+void cpu_attention_backward_begin(struct device *device, int64_t n, const struct device_attention *how, const float *grad_out,
+                                  const float *out, const struct device_attention_state *state, bool add, float *grad_query)
 {
     const struct cpu_device *cpu = cpu_device(device);
     const struct cpu_attention_begin begin = {how, grad_out, out, state, add, grad_query};
@@ -98,12 +97,10 @@ void cpu_attention_backward_begin(struct device *device, int64_t n, const struct
     }
 }
 
-void cpu_attention_backward_query(struct device *device, const struct device_block *block,
-                                  const struct device_attention *how, bool begin,
-                                  const struct device_attention_source *self,
-                                  const struct device_attention_source *payload,
-                                  const struct device_attention_target *own, void *scratch, float *grad_query,
-                                  float *grad_att)
+void cpu_attention_backward_query(struct device *device, const struct device_block *block, const struct device_attention *how,
+                                  bool begin, const struct device_attention_source *self,
+                                  const struct device_attention_source *payload, const struct device_attention_target *own,
+                                  void *scratch, float *grad_query, float *grad_att)
 {
     struct cpu_attention a = attention_over(CPU_ATTENTION_QUERY, block, how, begin, self != NULL);
     a.source = *payload;
@@ -137,11 +134,10 @@ size_t cpu_attention_scratch(int64_t n_row, const struct device_attention *how)
     return how->score == DEVICE_SCORE_MLP ? (size_t)(ATT_PARTIALS * how->n_head * how->n_column) * sizeof(double) : 0;
 }
 
-void cpu_attention_backward_source(struct device *device, const struct device_block *block,
-                                   const struct device_attention *how, bool begin,
-                                   const struct device_attention_target *self,
-                                   const struct device_attention_target *payload,
-                                   const struct device_attention_source *own, float *grad_value, float *grad_key)
+void cpu_attention_backward_source(struct device *device, const struct device_block *block, const struct device_attention *how,
+                                   bool begin, const struct device_attention_target *self,
+                                   const struct device_attention_target *payload, const struct device_attention_source *own,
+                                   float *grad_value, float *grad_key)
 {
     struct cpu_attention a = attention_over(CPU_ATTENTION_SOURCE, block, how, begin, self != NULL);
     a.rows_are_sources = true;

@@ -46,8 +46,8 @@ void cpu_batch_norm_statistics(struct device *device, int64_t n, int64_t f, cons
     }
 }
 
-void cpu_batch_norm_begin(struct device *device, int64_t f, const double *statistics_host, double momentum,
-                          float *running_mean, float *running_var, double *mean_rstd)
+void cpu_batch_norm_begin(struct device *device, int64_t f, const double *statistics_host, double momentum, float *running_mean,
+                          float *running_var, double *mean_rstd)
 {
     (void)device;
     for (int64_t c = 0; c < f; c++) {

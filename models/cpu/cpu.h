@@ -7,7 +7,7 @@
 #ifndef MODELS_CPU_CPU_H
 #define MODELS_CPU_CPU_H
 
-#include "models/cpu/kernels.h"
+#include "models/cpu/kernels/kernels.h"
 #include "models/device_list.h"
 
 struct cpu_device {
@@ -41,15 +41,15 @@ int64_t cpu_step_rows(int64_t f);
 /* Who adds what: ranges of rows of even cost, and the rows too long for one thread in pieces. */
 struct cpu_schedule {
     int64_t n_range;
-    int64_t *range;           /* n_range × 2: first row and end */
+    int64_t *range; /* n_range × 2: first row and end */
     int64_t n_piece;
-    struct cpu_piece *piece;  /* of heavy rows, a row's pieces one after another */
-    float *partial;           /* n_piece × CPU_PARTIAL_COLUMNS: sums; what an attention makes of a piece */
+    struct cpu_piece *piece; /* of heavy rows, a row's pieces one after another */
+    float *partial;          /* n_piece × CPU_PARTIAL_COLUMNS: sums; what an attention makes of a piece */
 };
 
 struct cpu_piece {
-    int64_t row;              /* of the block */
-    int64_t begin, end;       /* edges */
+    int64_t row;        /* of the block */
+    int64_t begin, end; /* edges */
 };
 
 #define CPU_HEAVY_EDGES ((int64_t)1 << 16)

@@ -1,10 +1,9 @@
 /* The table of the cpu device. */
 #include "models/cpu/cpu.h"
 
-const struct device_ops device_cpu = {
-    .name = "cpu",
-    .host_visible = true,
+const struct device_ops device_cpu = {.name = "cpu",
+                                      .host_visible = true,
 #define X(op) .op = cpu_##op,
-    DEVICE_OP_LIST(X)
+                                      DEVICE_OP_LIST(X)
 #undef X
 };

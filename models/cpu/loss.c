@@ -5,8 +5,7 @@
 #include <string.h>
 
 /* −log softmax(z)[label] = log Σ exp(z − max) − (z[label] − max); the gradient's exponentials rest in grad meanwhile. */
-static void cross_entropy_row(int64_t c, const float *z, int32_t label, float scale, float *grad,
-                              struct device_score *score)
+static void cross_entropy_row(int64_t c, const float *z, int32_t label, float scale, float *grad, struct device_score *score)
 {
     int64_t best = 0;
     double sum = 0.0;
@@ -29,8 +28,7 @@ static void cross_entropy_row(int64_t c, const float *z, int32_t label, float sc
 }
 
 /* Σ over known classes of max(z, 0) − z·t + log(1 + exp(−|z|)); gradient sigmoid(z) − t. */
-static void bce_row(int64_t c, const float *z, const float *target, float scale, float *grad,
-                    struct device_score *score)
+static void bce_row(int64_t c, const float *z, const float *target, float scale, float *grad, struct device_score *score)
 {
     bool known = false;
     for (int64_t k = 0; k < c; k++) {
@@ -67,9 +65,9 @@ static bool is_drawn(const struct device_draw *draw, int64_t row)
     return random_u32(&draw->key, draw->node[row], 0) < random_drop_threshold(draw->p);
 }
 
-void cpu_loss(struct device *device, enum device_loss loss, int64_t n, int64_t c, const float *logits,
-              const void *labels, const uint8_t *row_split, uint8_t split, const struct device_draw *drawn, float scale,
-              void *scratch, float *grad, struct device_score *score_host)
+void cpu_loss(struct device *device, enum device_loss loss, int64_t n, int64_t c, const float *logits, const void *labels,
+              const uint8_t *row_split, uint8_t split, const struct device_draw *drawn, float scale, void *scratch, float *grad,
+              struct device_score *score_host)
 {
     int64_t rows = cpu_chunk_rows(n), n_chunk = cpu_n_chunk(n);
     struct device_score *partial = scratch;
@@ -104,8 +102,8 @@ size_t cpu_score_scratch(int64_t n)
 }
 
 void cpu_labels_append(struct device *device, int64_t n, int64_t f, const float *x, int64_t c, const int32_t *labels,
-                      const float *label_rows, const uint8_t *row_split, uint8_t split,
-                      const struct device_draw *drawn, float *out)
+                       const float *label_rows, const uint8_t *row_split, uint8_t split, const struct device_draw *drawn,
+                       float *out)
 {
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * (f + c) >= CPU_PARALLEL_MIN)
     for (int64_t r = 0; r < n; r++) {
@@ -119,8 +117,8 @@ void cpu_labels_append(struct device *device, int64_t n, int64_t f, const float 
     }
 }
 
-void cpu_draw_count(struct device *device, int64_t n, const uint8_t *row_split, uint8_t split,
-                   const struct device_draw *drawn, double *count_host)
+void cpu_draw_count(struct device *device, int64_t n, const uint8_t *row_split, uint8_t split, const struct device_draw *drawn,
+                    double *count_host)
 {
     int64_t count = 0; /* whole numbers: their order does not matter */
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) reduction(+ : count) if (n >= CPU_PARALLEL_MIN)

@@ -57,8 +57,8 @@ static void row_forward(int64_t f, const float *x, const float *weight, const fl
     mean_rstd[1] = (float)rstd;
 }
 
-void cpu_layer_norm_forward(struct device *device, int64_t n, int64_t f, const float *x, const float *weight,
-                            const float *bias, float *mean_rstd, float *y)
+void cpu_layer_norm_forward(struct device *device, int64_t n, int64_t f, const float *x, const float *weight, const float *bias,
+                            float *mean_rstd, float *y)
 {
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * f >= CPU_PARALLEL_MIN)
     for (int64_t r = 0; r < n; r++) {
@@ -98,8 +98,8 @@ void cpu_layer_norm_backward(struct device *device, int64_t n, int64_t f, const 
         double *sum = partial + 2 * i * f;
         memset(sum, 0, (size_t)(2 * f) * sizeof *sum);
         for (int64_t r = i * rows; r < n && r < (i + 1) * rows; r++) {
-            row_backward(f, x + r * f, weight, mean_rstd[2 * r], mean_rstd[2 * r + 1], grad_y + r * f, add,
-                         grad_x + r * f, sum, sum + f);
+            row_backward(f, x + r * f, weight, mean_rstd[2 * r], mean_rstd[2 * r + 1], grad_y + r * f, add, grad_x + r * f, sum,
+                         sum + f);
         }
     }
     for (int64_t c = 0; c < f; c++) {

@@ -4,8 +4,8 @@
 #include <math.h>
 
 /* source  torch.optim.SGD: g += wd·w · m = momentum·m + g · w −= lr·m (m starts at zero) */
-static void sgd(const struct cpu_device *device, const struct device_step *how, int64_t n_value, const float *grad,
-                float *w, float *m)
+static void sgd(const struct cpu_device *device, const struct device_step *how, int64_t n_value, const float *grad, float *w,
+                float *m)
 {
     const float lr = (float)how->lr, decay = (float)how->weight_decay, momentum = (float)how->momentum;
 #pragma omp parallel for num_threads(device->n_thread) if (n_value >= CPU_PARALLEL_MIN)
@@ -20,8 +20,8 @@ static void sgd(const struct cpu_device *device, const struct device_step *how, 
 }
 
 /* source  torch.optim.Adam and AdamW: m += (1−β₁)(g−m) · v = β₂v + (1−β₂)g² · w −= lr/(1−β₁ᵗ) · m / (√v/√(1−β₂ᵗ) + ε) */
-static void adam(const struct cpu_device *device, const struct device_step *how, int64_t n_value, const float *grad,
-                 float *w, float *m, float *v)
+static void adam(const struct cpu_device *device, const struct device_step *how, int64_t n_value, const float *grad, float *w,
+                 float *m, float *v)
 {
     const bool decoupled = how->optimizer == DEVICE_OPTIMIZER_ADAMW;
     const float decay = decoupled ? 0.0f : (float)how->weight_decay;
@@ -39,8 +39,8 @@ static void adam(const struct cpu_device *device, const struct device_step *how,
     }
 }
 
-void cpu_step(struct device *device, const struct device_step *how, int64_t n_value, const float *grad, float *w,
-              float *m, float *v)
+void cpu_step(struct device *device, const struct device_step *how, int64_t n_value, const float *grad, float *w, float *m,
+              float *v)
 {
     if (how->optimizer == DEVICE_OPTIMIZER_SGD) {
         sgd(cpu_device(device), how, n_value, grad, w, m);

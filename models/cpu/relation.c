@@ -29,8 +29,8 @@ static int64_t run_end(const struct device_block *block, int64_t e, int64_t end)
 
 static struct cpu_sum sum_of(const struct device_block *block, int64_t stride, const float *x)
 {
-    return (struct cpu_sum){.cols = block->cols, .n_edge = block->n_edge, .kind = CPU_WEIGHT_EDGE, .weight = block->weights,
-                            .f = stride, .x = x};
+    return (struct cpu_sum){
+        .cols = block->cols, .n_edge = block->n_edge, .kind = CPU_WEIGHT_EDGE, .weight = block->weights, .f = stride, .x = x};
 }
 
 /* One call of relation_sum. */
@@ -76,8 +76,13 @@ void cpu_relation_sum(struct device *device, const struct device_block *block, i
                       int64_t stride, const float *x, float *out)
 {
     const struct cpu_schedule *schedule = block->schedule;
-    const struct spread s = {.block = block, .kernels = cpu_device(device)->kernels, .sum = sum_of(block, stride, x),
-                             .n_base = n_base, .f = f, .comp = comp, .out = out};
+    const struct spread s = {.block = block,
+                             .kernels = cpu_device(device)->kernels,
+                             .sum = sum_of(block, stride, x),
+                             .n_base = n_base,
+                             .f = f,
+                             .comp = comp,
+                             .out = out};
     bool parallel = block->n_edge * f >= CPU_PARALLEL_MIN;
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (parallel)
     for (int64_t i = 0; i < schedule->n_range; i++) {
@@ -124,8 +129,8 @@ static void rows_dot(const struct spread *s, const float *y, int64_t first, int6
 void cpu_relation_dot(struct device *device, const struct device_block *block, int64_t n_relation, int64_t n_base, int64_t f,
                       const float *x, const float *y, bool add, void *scratch, float *grad_comp)
 {
-    const struct spread s = {.block = block, .kernels = cpu_device(device)->kernels, .sum = sum_of(block, f, x),
-                             .n_base = n_base, .f = f};
+    const struct spread s = {
+        .block = block, .kernels = cpu_device(device)->kernels, .sum = sum_of(block, f, x), .n_base = n_base, .f = f};
     int64_t rows = dot_rows(block->n_row), n_chunk = (block->n_row + rows - 1) / rows, n = n_relation * n_base;
     double *partial = scratch;
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (block->n_edge * f >= CPU_PARALLEL_MIN)

@@ -33,8 +33,7 @@ static int64_t range_cost(int64_t n_row, int64_t n_edge)
 }
 
 /* Walk the rows once; with NULL arrays only count. A heavy row ends the range before it and is in none. */
-static void cut(struct cpu_schedule *schedule, int64_t n_row, const int64_t *indptr, int64_t *range,
-                struct cpu_piece *piece)
+static void cut(struct cpu_schedule *schedule, int64_t n_row, const int64_t *indptr, int64_t *range, struct cpu_piece *piece)
 {
     int64_t limit = range_cost(n_row, n_row > 0 ? indptr[n_row] - indptr[0] : 0);
     int64_t n_range = 0, n_piece = 0, first = 0, cost = 0;
@@ -75,8 +74,8 @@ enum status cpu_schedule_open(int64_t n_row, const int64_t *indptr, struct cpu_s
         status = memory_acquire(MEMORY_STRUCTURE, (size_t)schedule->n_piece, sizeof *schedule->piece, &schedule->piece);
     }
     if (status == STATUS_OK) {
-        status = memory_acquire(MEMORY_STRUCTURE, (size_t)schedule->n_piece * CPU_PARTIAL_COLUMNS,
-                                sizeof *schedule->partial, &schedule->partial);
+        status = memory_acquire(MEMORY_STRUCTURE, (size_t)schedule->n_piece * CPU_PARTIAL_COLUMNS, sizeof *schedule->partial,
+                                &schedule->partial);
     }
     if (status != STATUS_OK) {
         cpu_schedule_close(schedule);

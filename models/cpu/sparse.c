@@ -55,8 +55,7 @@ enum status cpu_csr_open(struct device *device, struct device_csr *csr)
     struct cpu_columns *columns = memory_alloc(1, sizeof *columns);
     columns->n_col = csr->n_col;
     columns->n_value = csr->n_value;
-    enum status status = memory_acquire(MEMORY_FEATURES, (size_t)csr->n_col + 1, sizeof *columns->indptr,
-                                        &columns->indptr);
+    enum status status = memory_acquire(MEMORY_FEATURES, (size_t)csr->n_col + 1, sizeof *columns->indptr, &columns->indptr);
     if (status == STATUS_OK) {
         status = memory_acquire(MEMORY_FEATURES, (size_t)csr->n_value, sizeof *columns->rows, &columns->rows);
     }
@@ -132,8 +131,8 @@ void cpu_csr_linear_forward(struct device *device, const struct device_csr *csr,
     cpu_sum(cpu_device(device), columns->by_row, &sum);
 }
 
-void cpu_csr_linear_backward_weight(struct device *device, const struct device_csr *csr, const float *values,
-                                    int64_t f_out, const float *grad_y, void *scratch, float *grad_w)
+void cpu_csr_linear_backward_weight(struct device *device, const struct device_csr *csr, const float *values, int64_t f_out,
+                                    const float *grad_y, void *scratch, float *grad_w)
 {
     const struct cpu_columns *columns = csr->by_column;
     float *transposed = scratch;
@@ -195,8 +194,7 @@ static uint32_t column_of(const struct device_csr *csr, uint32_t shared)
     return csr->embedded != NULL ? (uint32_t)embedded_column(csr->embedded, shared) : shared;
 }
 
-void cpu_csr_dropout(struct device *device, const struct device_csr *csr, const struct device_activate *activate,
-                     float *out)
+void cpu_csr_dropout(struct device *device, const struct device_csr *csr, const struct device_activate *activate, float *out)
 {
     uint32_t threshold = random_drop_threshold(activate->p);
     float scale = threshold > 0 ? (float)(1.0 / (1.0 - activate->p)) : 1.0f;
@@ -210,8 +208,8 @@ void cpu_csr_dropout(struct device *device, const struct device_csr *csr, const 
     }
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (csr->n_embedded >= CPU_PARALLEL_MIN)
     for (int64_t k = 0; k < csr->n_embedded; k++) {
-        bool dropped = threshold > 0 && random_u32(&activate->key, activate->node[csr->embedded_rows[k]],
-                                                   csr->embedded_columns[k]) < threshold;
+        bool dropped = threshold > 0 &&
+                       random_u32(&activate->key, activate->node[csr->embedded_rows[k]], csr->embedded_columns[k]) < threshold;
         out[csr->n_value + k] = dropped ? 0.0f : scale;
     }
 }

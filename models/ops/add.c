@@ -9,8 +9,7 @@ static int64_t n_value(const struct op_call *call)
 /* y = a x0 + b x1 */
 void op_add_forward(const struct op_call *call)
 {
-    call->device->ops->axpby(call->device, n_value(call), call->op->a, call->in[0], call->op->b, call->in[1],
-                             call->out);
+    call->device->ops->axpby(call->device, n_value(call), call->op->a, call->in[0], call->op->b, call->in[1], call->out);
 }
 
 /* dx1 = b dy · dx0 = a dy, last: it may lie on dy */

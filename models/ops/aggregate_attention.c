@@ -113,6 +113,6 @@ void attention_backward_source(const struct aggregate_call *call)
     struct device_attention_target own = target(call->own), payload = target(call->payload);
     struct device_attention_source from = {.value = call->in[0], .key = call->in[1]};
     call->device->ops->attention_backward_source(call->device, call->block, &how, call->first,
-                                                 call->first && call->self ? &own : NULL, &payload, &from,
-                                                 call->grad_in[0], call->grad_in[1]);
+                                                 call->first && call->self ? &own : NULL, &payload, &from, call->grad_in[0],
+                                                 call->grad_in[1]);
 }

@@ -12,7 +12,9 @@ void aggregate_mean_forward(const struct aggregate_call *call)
 {
     const struct device_ops *ops = call->device->ops;
     const struct device_aggregate how = {.self = call->first && call->self ? call->own[0] : NULL,
-                                         .row_scale = call->row_scale, .begin = call->first, .finish = call->only};
+                                         .row_scale = call->row_scale,
+                                         .begin = call->first,
+                                         .finish = call->only};
     ops->aggregate_sum(call->device, call->block, &how, call->f, call->payload[0], call->to);
     if (call->last && !call->only) {
         ops->row_scale(call->device, call->n, call->f, call->row_scale, call->to);
@@ -24,6 +26,8 @@ void aggregate_mean_backward(const struct aggregate_call *call)
 {
     const struct device_aggregate how = {.col_scale = call->col_scale,
                                          .self = call->first && call->self ? call->own[0] : NULL,
-                                         .self_scale = call->row_scale, .begin = call->first, .finish = call->only};
+                                         .self_scale = call->row_scale,
+                                         .begin = call->first,
+                                         .finish = call->only};
     call->device->ops->aggregate_sum(call->device, call->block, &how, call->f, call->payload[0], call->to);
 }

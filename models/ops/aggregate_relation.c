@@ -40,8 +40,11 @@ static struct shape shape_of(const struct program *program, const struct op *op)
     const int64_t *last = weight->shape + weight->n_dim - 2;
     bool mixed = op->param[1] >= 0;
     return (struct shape){.n_relation = mixed ? program->param[op->param[1]].shape[0] : weight->shape[0],
-                          .n_base = weight->shape[0], .n_block = weight->n_dim == 4 ? weight->shape[1] : 1, .in = last[0],
-                          .out = last[1], .mixed = mixed};
+                          .n_base = weight->shape[0],
+                          .n_block = weight->n_dim == 4 ? weight->shape[1] : 1,
+                          .in = last[0],
+                          .out = last[1],
+                          .mixed = mixed};
 }
 
 /* Where each place begins, in floats. */
@@ -70,10 +73,14 @@ static struct scratch scratch_of(const struct aggregate_call *call, const struct
     int64_t first[PLACE_N];
     float *begin = call->scratch;
     places_find(s, call->n, first);
-    return (struct scratch){.sums = begin + first[PLACE_SUMS], .by_block = begin + first[PLACE_BY_BLOCK],
-                            .turned = begin + first[PLACE_TURNED], .product = begin + first[PLACE_PRODUCT],
-                            .grad = begin + first[PLACE_GRAD], .rows = begin + first[PLACE_ROWS],
-                            .own = begin + first[PLACE_OWN], .rest = begin + first[PLACE_REST]};
+    return (struct scratch){.sums = begin + first[PLACE_SUMS],
+                            .by_block = begin + first[PLACE_BY_BLOCK],
+                            .turned = begin + first[PLACE_TURNED],
+                            .product = begin + first[PLACE_PRODUCT],
+                            .grad = begin + first[PLACE_GRAD],
+                            .rows = begin + first[PLACE_ROWS],
+                            .own = begin + first[PLACE_OWN],
+                            .rest = begin + first[PLACE_REST]};
 }
 
 size_t aggregate_relation_scratch(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)

@@ -30,8 +30,8 @@ size_t op_batch_norm_scratch(const struct program *program, const struct op *op,
 
 static void forward_partial(const struct op_call *call, double *sum)
 {
-    call->device->ops->batch_norm_statistics(call->device, call->n, width(call->program, call->op), call->in[0],
-                                             call->scratch, sum);
+    call->device->ops->batch_norm_statistics(call->device, call->n, width(call->program, call->op), call->in[0], call->scratch,
+                                             sum);
 }
 
 static void forward_merge(const struct program *program, const struct op *op, double *left, const double *right)

@@ -9,8 +9,8 @@ size_t op_bias_scratch(const struct program *program, const struct op *op, const
 /* y = x + b */
 void op_bias_forward(const struct op_call *call)
 {
-    call->device->ops->bias_add(call->device, call->n, call->program->value[call->op->out].width, call->in[0],
-                                call->param[0], call->out);
+    call->device->ops->bias_add(call->device, call->n, call->program->value[call->op->out].width, call->in[0], call->param[0],
+                                call->out);
 }
 
 /* db = Σ dy · dx = dy */

@@ -9,8 +9,8 @@ size_t op_eps_add_scratch(const struct program *program, const struct op *op, co
 /* y = x1 + (1 + ε) x0 */
 void op_eps_add_forward(const struct op_call *call)
 {
-    call->device->ops->eps_add(call->device, call->n * call->program->value[call->op->out].width, call->param[0],
-                               call->in[0], call->in[1], call->out);
+    call->device->ops->eps_add(call->device, call->n * call->program->value[call->op->out].width, call->param[0], call->in[0],
+                               call->in[1], call->out);
 }
 
 /* dε = ⟨dy, x0⟩ · dx0 = (1 + ε) dy · dx1 = dy */

@@ -11,7 +11,6 @@ void op_head_mean_forward(const struct op_call *call)
 /* dx_rhc = dy_rc / H */
 void op_head_mean_backward(const struct op_call *call)
 {
-    call->device->ops->head_mean_backward(call->device, call->n, call->op->n_head,
-                                          call->program->value[call->op->out].width, call->grad_out, call->add[0],
-                                          call->grad_in[0]);
+    call->device->ops->head_mean_backward(call->device, call->n, call->op->n_head, call->program->value[call->op->out].width,
+                                          call->grad_out, call->add[0], call->grad_in[0]);
 }

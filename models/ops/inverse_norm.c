@@ -4,8 +4,7 @@
 /* y = 1 / max(‖x‖, 1e-12) */
 void op_inverse_norm_forward(const struct op_call *call)
 {
-    call->device->ops->inverse_norm(call->device, call->n, call->program->value[call->op->in[0]].width, call->in[0],
-                                    call->out);
+    call->device->ops->inverse_norm(call->device, call->n, call->program->value[call->op->in[0]].width, call->in[0], call->out);
 }
 
 /* dx = -dy y³ x */

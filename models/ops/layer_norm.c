@@ -1,8 +1,7 @@
 /* out = (x − mean) · rstd · weight + bias over each row's columns. */
 #include "models/ops/ops.h"
 
-size_t op_layer_norm_scratch(const struct program *program, const struct op *op, const struct device_ops *ops,
-                             int64_t n)
+size_t op_layer_norm_scratch(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
 {
     return ops->layer_norm_scratch(n, program->value[op->out].width);
 }
@@ -25,7 +24,7 @@ void op_layer_norm_forward(const struct op_call *call)
 /* g = w dy · dx = rstd (g − mean(g) − x̂ mean(g x̂)) · dw = Σ dy x̂ · db = Σ dy */
 void op_layer_norm_backward(const struct op_call *call)
 {
-    call->device->ops->layer_norm_backward(call->device, call->n, call->program->value[call->op->out].width,
-                                           call->in[0], call->param[0], call->aux, call->grad_out, call->add[0],
-                                           call->scratch, call->grad_in[0], call->grad_param[0], call->grad_param[1]);
+    call->device->ops->layer_norm_backward(call->device, call->n, call->program->value[call->op->out].width, call->in[0],
+                                           call->param[0], call->aux, call->grad_out, call->add[0], call->scratch,
+                                           call->grad_in[0], call->grad_param[0], call->grad_param[1]);
 }

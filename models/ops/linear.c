@@ -30,8 +30,7 @@ static int64_t turned_size(const struct program *program, const struct op *op)
 size_t op_linear_scratch(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
 {
     int64_t f_in = width_in(program, op), f_out = width_out(program, op);
-    size_t weight = is_sparse(program, op) ? ops->csr_linear_scratch(f_in, f_out)
-                                                        : ops->linear_scratch(n, f_in, f_out);
+    size_t weight = is_sparse(program, op) ? ops->csr_linear_scratch(f_in, f_out) : ops->linear_scratch(n, f_in, f_out);
     size_t bias = op->param[1] >= 0 ? ops->column_sum_scratch(n, f_out) : 0;
     return (size_t)(2 * turned_size(program, op)) * sizeof(float) + (weight > bias ? weight : bias);
 }
@@ -53,8 +52,8 @@ void op_linear_forward(const struct op_call *call)
     const struct device_ops *ops = call->device->ops;
     int64_t f_in = width_in(call->program, call->op), f_out = width_out(call->program, call->op);
     if (is_sparse(call->program, call->op)) {
-        ops->csr_linear_forward(call->device, call->csr, call->in[0], f_out, call->param[0], call->param[1],
-                                call->scratch, call->out);
+        ops->csr_linear_forward(call->device, call->csr, call->in[0], f_out, call->param[0], call->param[1], call->scratch,
+                                call->out);
         if (call->embeddings != NULL) {
             ops->csr_embed_forward(call->device, call->csr, call->in[0], f_out, call->embeddings, call->out);
         }
@@ -82,8 +81,7 @@ void op_linear_backward(const struct op_call *call)
     int64_t f_in = width_in(call->program, call->op), f_out = width_out(call->program, call->op);
     float *rest = (float *)call->scratch + 2 * turned_size(call->program, call->op);
     if (call->grad_param[0] != NULL && is_sparse(call->program, call->op)) {
-        ops->csr_linear_backward_weight(call->device, call->csr, call->in[0], f_out, call->grad_out, rest,
-                                        call->grad_param[0]);
+        ops->csr_linear_backward_weight(call->device, call->csr, call->in[0], f_out, call->grad_out, rest, call->grad_param[0]);
     } else if (call->grad_param[0] != NULL) {
         weight_backward(call, f_in, f_out, rest);
     }

@@ -17,14 +17,12 @@ void op_activate_backward(const struct op_call *call);
 
 void op_layer_norm_forward(const struct op_call *call);
 void op_layer_norm_backward(const struct op_call *call);
-size_t op_layer_norm_scratch(const struct program *program, const struct op *op, const struct device_ops *ops,
-                             int64_t n);
+size_t op_layer_norm_scratch(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n);
 int64_t op_layer_norm_aux_width(const struct program *program, const struct op *op);
 
 void op_batch_norm_forward(const struct op_call *call);
 void op_batch_norm_backward(const struct op_call *call);
-size_t op_batch_norm_scratch(const struct program *program, const struct op *op, const struct device_ops *ops,
-                             int64_t n);
+size_t op_batch_norm_scratch(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n);
 extern const struct global_def op_batch_norm_global;
 
 void op_add_forward(const struct op_call *call);

@@ -9,8 +9,8 @@ static int64_t own_row(const uint32_t *rows, int64_t r)
     return rows != NULL ? rows[r] : r;
 }
 
-void reference_aggregate_sum(struct device *device, const struct device_block *block,
-                             const struct device_aggregate *how, int64_t f, const float *x, float *out)
+void reference_aggregate_sum(struct device *device, const struct device_block *block, const struct device_aggregate *how,
+                             int64_t f, const float *x, float *out)
 {
     (void)device;
     for (int64_t r = 0; r < block->n_row; r++) {
@@ -76,8 +76,8 @@ void reference_aggregate_max_finish(struct device *device, int64_t n, int64_t f,
     }
 }
 
-void reference_aggregate_max_backward(struct device *device, const struct device_block *block, uint32_t arg_base,
-                                      int64_t f, const uint32_t *arg, const float *grad_out, float *grad_x)
+void reference_aggregate_max_backward(struct device *device, const struct device_block *block, uint32_t arg_base, int64_t f,
+                                      const uint32_t *arg, const float *grad_out, float *grad_x)
 {
     reference_fill_zero(device, grad_x, (size_t)(block->n_col * f) * sizeof *grad_x);
     for (int64_t r = 0; r < block->n_row; r++) {
@@ -91,8 +91,7 @@ void reference_aggregate_max_backward(struct device *device, const struct device
     }
 }
 
-void reference_rows_gather(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, const float *x,
-                           float *out)
+void reference_rows_gather(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, const float *x, float *out)
 {
     (void)device;
     for (int64_t r = 0; r < n_row; r++) {
@@ -100,8 +99,7 @@ void reference_rows_gather(struct device *device, int64_t n_row, int64_t f, cons
     }
 }
 
-void reference_rows_add(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, const float *x,
-                        float *out)
+void reference_rows_add(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, const float *x, float *out)
 {
     (void)device;
     for (int64_t r = 0; r < n_row; r++) {

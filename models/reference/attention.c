@@ -124,8 +124,7 @@ static double score(const struct device_attention *how, int64_t h, const struct 
 /* μ: 0 where the coefficient is dropped. */
 static double kept(const struct device_attention *how, int64_t h, const struct edge *edge)
 {
-    if (how->p > 0.0 &&
-        random_edge_u32(&how->key, edge->to, edge->from, (uint32_t)h) < random_drop_threshold(how->p)) {
+    if (how->p > 0.0 && random_edge_u32(&how->key, edge->to, edge->from, (uint32_t)h) < random_drop_threshold(how->p)) {
         return 0.0;
     }
     return 1.0 / (1.0 - how->p);
@@ -138,8 +137,8 @@ static bool is_positive(const struct edge *edge)
 
 /* sum[c] (+)= Σ μ exp(score - peak) value[c] over the row's edges (positive: those with key + query > 0), for n
  * columns from column c of head h; returns Σ exp(score - peak) over them. */
-static double forward_sums(const struct attention *a, int64_t r, int64_t h, double peak, bool positive, int64_t c,
-                           int64_t n, double *sum)
+static double forward_sums(const struct attention *a, int64_t r, int64_t h, double peak, bool positive, int64_t c, int64_t n,
+                           double *sum)
 {
     double weights = 0.0;
     for (int64_t e = first_edge(a, r); e < a->block->indptr[r + 1]; e++) {
@@ -158,8 +157,8 @@ static double forward_sums(const struct attention *a, int64_t r, int64_t h, doub
 }
 
 /* out (one head's columns) = rescale · out + the row's sums; returns the row's Σ exp(score - peak). */
-static double forward_columns(const struct attention *a, int64_t r, int64_t h, double peak, double rescale,
-                              bool positive, float *out)
+static double forward_columns(const struct attention *a, int64_t r, int64_t h, double peak, double rescale, bool positive,
+                              float *out)
 {
     double sum[COLUMNS], weights = 0.0;
     for (int64_t c = 0, n; c < a->how->n_column; c += n) {
@@ -210,9 +209,8 @@ static void forward_head(const struct attention *a, int64_t r, int64_t h, bool b
     peak_norm[1] = (float)(rescale * peak_norm[1] + weights);
 }
 
-void reference_attention_forward(struct device *device, const struct device_block *block,
-                                 const struct device_attention *how, bool begin,
-                                 const struct device_attention_source *self,
+void reference_attention_forward(struct device *device, const struct device_block *block, const struct device_attention *how,
+                                 bool begin, const struct device_attention_source *self,
                                  const struct device_attention_source *payload, const float *query,
                                  const struct device_attention_state *state, float *out)
 {
@@ -253,8 +251,8 @@ void reference_attention_finish(struct device *device, int64_t n, const struct d
 /* The softmax does not change when all its scores move by the same: Σ_j de_ij = 0, so only edges with x > 0, whose
  * slope differs from the others' by 1 - slope, are left of Σ_j de_ij · slope(x_ij). */
 void reference_attention_backward_begin(struct device *device, int64_t n, const struct device_attention *how,
-                                        const float *grad_out, const float *out,
-                                        const struct device_attention_state *state, bool add, float *grad_query)
+                                        const float *grad_out, const float *out, const struct device_attention_state *state,
+                                        bool add, float *grad_query)
 {
     (void)device;
     for (int64_t i = 0; i < n * how->n_head; i++) {
@@ -270,8 +268,7 @@ void reference_attention_backward_begin(struct device *device, int64_t n, const 
 }
 
 /* α and the gradient de of its score. */
-static void edge_backward(const struct attention *a, int64_t h, const struct edge *edge, double *coefficient,
-                          double *de)
+static void edge_backward(const struct attention *a, int64_t h, const struct edge *edge, double *coefficient, double *de)
 {
     double alpha = exp(score(a->how, h, edge) - edge->peak_norm[0]), mu = kept(a->how, h, edge);
     *coefficient = mu * alpha;
@@ -310,8 +307,7 @@ void reference_attention_backward_query(struct device *device, const struct devi
 {
     (void)device;
     (void)scratch;
-    struct attention a = {
-        .how = how, .block = block, .with_self = begin && self != NULL, .source = *payload, .target = *own};
+    struct attention a = {.how = how, .block = block, .with_self = begin && self != NULL, .source = *payload, .target = *own};
     if (a.with_self) {
         a.self_source = *self;
     }
@@ -379,8 +375,7 @@ void reference_attention_backward_source(struct device *device, const struct dev
                                          const struct device_attention *how, bool begin,
                                          const struct device_attention_target *self,
                                          const struct device_attention_target *payload,
-                                         const struct device_attention_source *own, float *grad_value,
-                                         float *grad_key)
+                                         const struct device_attention_source *own, float *grad_value, float *grad_key)
 {
     (void)device;
     struct attention a = {.how = how, .block = block, .with_self = begin && self != NULL, .source = *own, .target = *payload};

@@ -56,8 +56,7 @@ void reference_batch_norm_forward(struct device *device, int64_t n, int64_t f, c
 }
 
 void reference_batch_norm_sums(struct device *device, int64_t n, int64_t f, const float *x, const double *mean_rstd,
-                               const float *grad_y, void *scratch, double *sums_host, float *grad_weight,
-                               float *grad_bias)
+                               const float *grad_y, void *scratch, double *sums_host, float *grad_weight, float *grad_bias)
 {
     (void)device;
     (void)scratch;
@@ -76,15 +75,13 @@ void reference_batch_norm_sums(struct device *device, int64_t n, int64_t f, cons
 }
 
 void reference_batch_norm_backward(struct device *device, int64_t n, int64_t f, const float *x, const float *weight,
-                                   const double *mean_rstd, const double *sums, const float *grad_y, bool add,
-                                   float *grad_x)
+                                   const double *mean_rstd, const double *sums, const float *grad_y, bool add, float *grad_x)
 {
     (void)device;
     for (int64_t r = 0; r < n; r++) {
         for (int64_t c = 0; c < f; c++) {
             double rstd = mean_rstd[f + c], normal = (x[r * f + c] - mean_rstd[c]) * rstd;
-            double grad = weight[c] * rstd *
-                          (grad_y[r * f + c] - sums[1 + c] / sums[0] - normal * sums[1 + f + c] / sums[0]);
+            double grad = weight[c] * rstd * (grad_y[r * f + c] - sums[1 + c] / sums[0] - normal * sums[1 + f + c] / sums[0]);
             grad_x[r * f + c] = (float)(add ? grad_x[r * f + c] + grad : grad);
         }
     }

@@ -1,8 +1,8 @@
 /* Products with a weight w (f_out × f_in), and sums over rows. */
 #include "models/reference/reference.h"
 
-void reference_linear_forward(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x,
-                              const float *w, const float *bias, float *y)
+void reference_linear_forward(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x, const float *w,
+                              const float *bias, float *y)
 {
     (void)device;
     for (int64_t r = 0; r < n; r++) {
@@ -16,8 +16,8 @@ void reference_linear_forward(struct device *device, int64_t n, int64_t f_in, in
     }
 }
 
-void reference_linear_backward_input(struct device *device, int64_t n, int64_t f_in, int64_t f_out,
-                                     const float *grad_y, const float *w, bool add, float *grad_x)
+void reference_linear_backward_input(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *grad_y,
+                                     const float *w, bool add, float *grad_x)
 {
     (void)device;
     for (int64_t r = 0; r < n; r++) {
@@ -75,8 +75,7 @@ size_t reference_column_sum_scratch(int64_t n, int64_t f)
     return 0;
 }
 
-void reference_dot(struct device *device, int64_t n, int64_t f, const float *x, const float *y, void *scratch,
-                   float *out)
+void reference_dot(struct device *device, int64_t n, int64_t f, const float *x, const float *y, void *scratch, float *out)
 {
     (void)device;
     (void)scratch;

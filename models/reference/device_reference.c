@@ -1,10 +1,9 @@
 /* The table of the reference device. */
 #include "models/reference/reference.h"
 
-const struct device_ops device_reference = {
-    .name = "reference",
-    .host_visible = true,
+const struct device_ops device_reference = {.name = "reference",
+                                            .host_visible = true,
 #define X(op) .op = reference_##op,
-    DEVICE_OP_LIST(X)
+                                            DEVICE_OP_LIST(X)
 #undef X
 };

@@ -5,8 +5,7 @@
 #include <string.h>
 
 /* −log softmax(z)[label], as log Σ exp(z − max) − (z[label] − max). */
-static void cross_entropy_row(int64_t c, const float *z, int32_t label, double scale, float *grad,
-                              struct device_score *score)
+static void cross_entropy_row(int64_t c, const float *z, int32_t label, double scale, float *grad, struct device_score *score)
 {
     int64_t best = 0;
     double sum = 0.0;
@@ -25,8 +24,7 @@ static void cross_entropy_row(int64_t c, const float *z, int32_t label, double s
 }
 
 /* Σ over known classes of max(z, 0) − z·t + log(1 + exp(−|z|)); gradient sigmoid(z) − t. */
-static void bce_row(int64_t c, const float *z, const float *target, double scale, float *grad,
-                    struct device_score *score)
+static void bce_row(int64_t c, const float *z, const float *target, double scale, float *grad, struct device_score *score)
 {
     bool known = false;
     for (int64_t k = 0; k < c; k++) {
@@ -52,9 +50,8 @@ static bool is_drawn(const struct device_draw *draw, int64_t row)
     return random_u32(&draw->key, draw->node[row], 0) < random_drop_threshold(draw->p);
 }
 
-void reference_loss(struct device *device, enum device_loss loss, int64_t n, int64_t c, const float *logits,
-                    const void *labels, const uint8_t *row_split, uint8_t split, const struct device_draw *drawn,
-                    float scale, void *scratch,
+void reference_loss(struct device *device, enum device_loss loss, int64_t n, int64_t c, const float *logits, const void *labels,
+                    const uint8_t *row_split, uint8_t split, const struct device_draw *drawn, float scale, void *scratch,
                     float *grad, struct device_score *score_host)
 {
     (void)scratch;
@@ -82,8 +79,8 @@ size_t reference_score_scratch(int64_t n)
 }
 
 void reference_labels_append(struct device *device, int64_t n, int64_t f, const float *x, int64_t c, const int32_t *labels,
-                      const float *label_rows, const uint8_t *row_split, uint8_t split,
-                      const struct device_draw *drawn, float *out)
+                             const float *label_rows, const uint8_t *row_split, uint8_t split, const struct device_draw *drawn,
+                             float *out)
 {
     (void)device;
     for (int64_t r = 0; r < n; r++) {
@@ -98,7 +95,7 @@ void reference_labels_append(struct device *device, int64_t n, int64_t f, const 
 }
 
 void reference_draw_count(struct device *device, int64_t n, const uint8_t *row_split, uint8_t split,
-                   const struct device_draw *drawn, double *count_host)
+                          const struct device_draw *drawn, double *count_host)
 {
     (void)device;
     int64_t count = 0;

@@ -28,8 +28,8 @@ void reference_layer_norm_forward(struct device *device, int64_t n, int64_t f, c
 }
 
 /* With x̂ = (x − mean)·rstd and g = grad_y·weight: grad_x = rstd·(g − mean(g) − x̂·mean(g·x̂)). */
-static void row_backward(int64_t f, const float *x, const float *weight, double mean, double rstd,
-                         const float *grad_y, bool add, float *grad_x)
+static void row_backward(int64_t f, const float *x, const float *weight, double mean, double rstd, const float *grad_y,
+                         bool add, float *grad_x)
 {
     double mean_g = 0.0, mean_gx = 0.0;
     for (int64_t c = 0; c < f; c++) {
@@ -45,8 +45,8 @@ static void row_backward(int64_t f, const float *x, const float *weight, double 
 }
 
 void reference_layer_norm_backward(struct device *device, int64_t n, int64_t f, const float *x, const float *weight,
-                                   const float *mean_rstd, const float *grad_y, bool add, void *scratch,
-                                   float *grad_x, float *grad_weight, float *grad_bias)
+                                   const float *mean_rstd, const float *grad_y, bool add, void *scratch, float *grad_x,
+                                   float *grad_weight, float *grad_bias)
 {
     (void)device;
     (void)scratch;

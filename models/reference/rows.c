@@ -39,8 +39,7 @@ void reference_rows_multiply(struct device *device, int64_t n, int64_t f, const 
     }
 }
 
-void reference_rows_dot(struct device *device, int64_t n, int64_t f, const float *x, const float *y, bool add,
-                        float *out)
+void reference_rows_dot(struct device *device, int64_t n, int64_t f, const float *x, const float *y, bool add, float *out)
 {
     (void)device;
     for (int64_t r = 0; r < n; r++) {

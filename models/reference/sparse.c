@@ -1,8 +1,8 @@
 /* Feature rows in CSR: their product with a weight, the weight's gradient, dropout of the stored values. */
 #include "models/reference/reference.h"
 
-void reference_csr_linear_forward(struct device *device, const struct device_csr *csr, const float *values,
-                                  int64_t f_out, const float *w, const float *bias, void *scratch, float *y)
+void reference_csr_linear_forward(struct device *device, const struct device_csr *csr, const float *values, int64_t f_out,
+                                  const float *w, const float *bias, void *scratch, float *y)
 {
     (void)device;
     (void)scratch;

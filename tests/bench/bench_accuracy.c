@@ -16,7 +16,7 @@ struct experiment {
     const char *config;  /* configs/<config>.toml */
     const char *dataset; /* folder of the real graphs; NULL: the job's own generator */
     int n_seed;
-    double published;    /* percent; 0: none */
+    double published; /* percent; 0: none */
     double bar;
 };
 

@@ -31,7 +31,8 @@ static const char trains[] = "[dataset]\\ngenerator = \\\"karate\\\"\\n[workers]
 static const char runs[] = "[dataset]\\ngenerator = \\\"karate\\\"\\n[workers]\\ncount = 1\\nlauncher = \\\"manual\\\"\\n"
                            "listen = \\\"127.0.0.1:0\\\"\\ntoken_file = \\\"token\\\"\\njoin_timeout = 86400\\n"
                            "[output]\\ndir = \\\"runs\\\"\\n";
-static const char waits[] = "[dataset]\\ngenerator = \\\"karate\\\"\\n[workers]\\ncount = 1\\n[output]\\ndir = \\\"waits\\\"\\n";
+static const char waits[] =
+    "[dataset]\\ngenerator = \\\"karate\\\"\\n[workers]\\ncount = 1\\n[output]\\ndir = \\\"waits\\\"\\n";
 
 struct peer {
     int socket;

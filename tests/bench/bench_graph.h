@@ -3,7 +3,7 @@
 #define TESTS_BENCH_BENCH_GRAPH_H
 
 #include "models/device.h"
-#include "partition/part.h"
+#include "partition/part/part.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,11 +38,8 @@ static inline struct device_block bench_graph_open(const char *name, const char 
         exit(status_exit_code(status));
     }
     const struct part_block *block = &part.block[PART_DIRECTION_IN][0];
-    struct device_block whole = {.n_row = block->n_row,
-                                 .n_col = block->n_col,
-                                 .n_edge = block->n_edge,
-                                 .indptr = block->indptr,
-                                 .cols = block->cols};
+    struct device_block whole = {
+        .n_row = block->n_row, .n_col = block->n_col, .n_edge = block->n_edge, .indptr = block->indptr, .cols = block->cols};
     partition_release(&partition);
     dataset_release(&dataset);
     return whole;

@@ -5,7 +5,7 @@
  */
 #include "partition/dataset.h"
 #include "partition/partition.h"
-#include "protocol/job.h"
+#include "protocol/job/job.h"
 #include "tests/bench/bench.h"
 #include "tests/support/memory_need.h"
 
@@ -34,7 +34,8 @@ static void figures(const struct memory_parts *parts)
     for (int prefetch = 0; prefetch < 2; prefetch++) {
         double bar = prefetch == 0 ? 6.0 : 5.0;
         struct memory_need s = memory_need(parts, sage, 8, prefetch, "auto");
-        struct memory_need g[2] = {memory_need(parts, gat, 8, prefetch, "auto"), memory_need(parts, gat, 8, prefetch, "always")};
+        struct memory_need g[2] = {memory_need(parts, gat, 8, prefetch, "auto"),
+                                   memory_need(parts, gat, 8, prefetch, "always")};
         line("sage 8 workers against 1", prefetch, s.own, sage_one, bar);
         line("gat 8 workers against 1, all kept", prefetch, g[0].own, gat_one[0], bar);
         line("gat 8 workers against 1, recomputed", prefetch, g[1].own, gat_one[1], bar);
@@ -54,7 +55,8 @@ static void embedding_figures(struct memory_parts parts)
 {
     parts.n_feature = 0;
     const char *model = "kind = \"gcn\"\nlayers = 2\nhidden = 64";
-    int64_t one = memory_need(&parts, model, 1, 1, "auto").parameters, eight = memory_need(&parts, model, 8, 1, "auto").parameters;
+    int64_t one = memory_need(&parts, model, 1, 1, "auto").parameters,
+            eight = memory_need(&parts, model, 8, 1, "auto").parameters;
     bench_line("embeddings of all nodes, 8 workers against 1", MEGA * (double)eight, "MB", MEGA * (double)one,
                (double)one / (double)eight, 7.0);
 }

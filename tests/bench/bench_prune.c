@@ -5,9 +5,10 @@
 #include "tests/bench/bench.h"
 #include "tests/bench/bench_job.h"
 
-static const char job[] = "[dataset]\ngenerator = \"sbm\"\nnodes = 100000\ndegree = 10\nclasses = 20\nhomophily = 0.9\nfeatures = 64\n"
-                          "train_share = 0.01\n[partition]\nparts = 4\nmethod = \"metis\"\n[model]\nhidden = 128\ndropout = 0.5\n"
-                          "[train]\nepochs = 6\neval_every = 0\n[workers]\ncount = 2\n";
+static const char job[] =
+    "[dataset]\ngenerator = \"sbm\"\nnodes = 100000\ndegree = 10\nclasses = 20\nhomophily = 0.9\nfeatures = 64\n"
+    "train_share = 0.01\n[partition]\nparts = 4\nmethod = \"metis\"\n[model]\nhidden = 128\ndropout = 0.5\n"
+    "[train]\nepochs = 6\neval_every = 0\n[workers]\ncount = 2\n";
 
 struct outcome {
     double epoch_s, n_bytes, left_out;

@@ -6,9 +6,10 @@
 #include "tests/bench/bench.h"
 #include "tests/bench/bench_job.h"
 
-static const char job[] = "[dataset]\ngenerator = \"sbm\"\nnodes = 120000\ndegree = 8\nclasses = 120\nhomophily = 0.9\nfeatures = 64\n"
-                          "[partition]\nparts = 16\nmethod = \"metis\"\n[model]\nkind = \"sage\"\nhidden = 512\nlayers = 4\n"
-                          "dropout = 0.5\n[train]\nepochs = 1\neval_every = 0\n[memory]\nrecompute = \"never\"\n";
+static const char job[] =
+    "[dataset]\ngenerator = \"sbm\"\nnodes = 120000\ndegree = 8\nclasses = 120\nhomophily = 0.9\nfeatures = 64\n"
+    "[partition]\nparts = 16\nmethod = \"metis\"\n[model]\nkind = \"sage\"\nhidden = 512\nlayers = 4\n"
+    "dropout = 0.5\n[train]\nepochs = 1\neval_every = 0\n[memory]\nrecompute = \"never\"\n";
 
 struct outcome {
     double epoch_s, activations, resident;
@@ -17,10 +18,9 @@ struct outcome {
 static struct outcome run(const char *settings)
 {
     json_t *result = bench_job_run(settings), *memory = json_array_get(json_object_get(result, "memory"), 0);
-    struct outcome out = {
-        .epoch_s = json_number_value(json_object_get(json_object_get(result, "seconds"), "epoch_mean")),
-        .activations = json_number_value(json_object_get(json_object_get(memory, "planned"), "activations")),
-        .resident = json_number_value(json_object_get(memory, "resident_peak"))};
+    struct outcome out = {.epoch_s = json_number_value(json_object_get(json_object_get(result, "seconds"), "epoch_mean")),
+                          .activations = json_number_value(json_object_get(json_object_get(memory, "planned"), "activations")),
+                          .resident = json_number_value(json_object_get(memory, "resident_peak"))};
     json_decref(result);
     return out;
 }

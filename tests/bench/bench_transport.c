@@ -5,7 +5,7 @@
  * against the kernel's own copy between the same buffers of the same processes (process_vm_readv, what UCX uses here).
  * Runs of both sides alternate, the best of each counts.
  */
-#include "protocol/transport.h"
+#include "protocol/transport/transport.h"
 #include "tests/bench/bench.h"
 
 #include <signal.h>
@@ -155,7 +155,8 @@ static double perftest(const char *test, const char *size, const char *n, int co
     char command[256], line[512] = "";
     snprintf(command, sizeof command,
              "for i in 1 2 3 4 5 6 7 8 9; do ucx_perftest -p " PORT " 127.0.0.1 -t %s -s %s -n %s -w 20 -f -v 2>/dev/null | "
-             "grep '^ *[0-9]' && break; sleep 0.2; done", test, size, n);
+             "grep '^ *[0-9]' && break; sleep 0.2; done",
+             test, size, n);
     FILE *client = popen(command, "r");
     double value = 0;
     if (client != NULL && fgets(line, sizeof line, client) != NULL) {

@@ -1,10 +1,10 @@
 #include "tests/equivalence/cluster.h"
 
-#include "partition/part.h"
-#include "protocol/job.h"
+#include "partition/part/part.h"
+#include "protocol/job/job.h"
 #include "protocol/log.h"
-#include "trainerd/prune.h"
-#include "worker/trainer_state.h"
+#include "trainerd/coordinator/prune.h"
+#include "worker/run/trainer_state.h"
 
 #include <sched.h>
 #include <stdatomic.h>
@@ -125,9 +125,12 @@ static void part_take(struct rank *r, int32_t p)
 /* As a coordinator does. */
 static void rank_prune(struct rank *r)
 {
-    const struct program_input input = {.n_feature = r->dataset.n_feature, .n_class = r->dataset.n_class,
-                                        .is_sparse = r->dataset.feature_indptr != NULL, .is_typed = r->dataset.features_typed,
-                                        .n_relation = r->dataset.n_relation, .embedded = r->dataset.embedded};
+    const struct program_input input = {.n_feature = r->dataset.n_feature,
+                                        .n_class = r->dataset.n_class,
+                                        .is_sparse = r->dataset.feature_indptr != NULL,
+                                        .is_typed = r->dataset.features_typed,
+                                        .n_relation = r->dataset.n_relation,
+                                        .embedded = r->dataset.embedded};
     struct program program;
     struct prune prune;
     check(program_build(&r->job, &input, &program));

@@ -14,20 +14,21 @@
 #define CLUSTER_MOST_EPOCHS 64
 
 struct cluster_result {
-    int exit_code;                      /* of the worst rank; the rest holds when it is 0 */
+    int exit_code; /* of the worst rank; the rest holds when it is 0 */
     int64_t n_weight, n_logit;
-    float *weights;                     /* n_weight, after the last epoch */
+    float *weights; /* n_weight, after the last epoch */
     int64_t n_embedding;
-    float *embeddings;                  /* n_embedding: after the last epoch, in the dataset's order; 0 for nodes without */
-    float *logits;                      /* n_node × n_class, in the dataset's order */
-    double loss[CLUSTER_MOST_EPOCHS];   /* before each step */
-    struct device_score score[4];       /* after the last epoch */
-    double left_out;                    /* share of an epoch's work: train.prune */
-    int64_t n_call;                     /* allocations during all epochs but the first, all ranks */
-    uint64_t payload_sent;              /* bytes of the last epoch's payloads and before, all ranks */
+    float *embeddings;                /* n_embedding: after the last epoch, in the dataset's order; 0 for nodes without */
+    float *logits;                    /* n_node × n_class, in the dataset's order */
+    double loss[CLUSTER_MOST_EPOCHS]; /* before each step */
+    struct device_score score[4];     /* after the last epoch */
+    double left_out;                  /* share of an epoch's work: train.prune */
+    int64_t n_call;                   /* allocations during all epochs but the first, all ranks */
+    uint64_t payload_sent;            /* bytes of the last epoch's payloads and before, all ranks */
     int64_t planned[MEMORY_N], measured[MEMORY_N]; /* rank 0 */
-    int64_t limit_least;                /* least memory.limit that would do for all ranks; without a spill, their largest plan */
-    int64_t resident;                   /* rank 0: most bytes by which the resident set grew with the trainer, code aside; 0: the system does not tell */
+    int64_t limit_least; /* least memory.limit that would do for all ranks; without a spill, their largest plan */
+    int64_t
+        resident; /* rank 0: most bytes by which the resident set grew with the trainer, code aside; 0: the system does not tell */
 };
 
 /* Train `job` (text of a job file) for its epochs on job.workers.count processes, evaluating after the last.

@@ -4,7 +4,7 @@
 #include "tests/support/sanitized.h"
 #include "tests/support/tolerance.h"
 #include "tests/support/typed_folder.h"
-#include "worker/memory_plan.h"
+#include "worker/plan/memory_plan.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -33,20 +33,19 @@ static void run(const char *model, const char *data, const struct way *way, int 
              "count = %d\nthreads = %d\n",
              data, model, epochs, way->schedule, way->prefetch, way->workers, way->threads);
     cluster_run(text, out);
-    cr_assert_eq(out->exit_code, 0, "%s: workers %d threads %d prefetch %d %s: exit %d", model, way->workers,
-                 way->threads, way->prefetch, way->schedule, out->exit_code);
+    cr_assert_eq(out->exit_code, 0, "%s: workers %d threads %d prefetch %d %s: exit %d", model, way->workers, way->threads,
+                 way->prefetch, way->schedule, out->exit_code);
 }
 
 static const char symmetric[] = "generator = \"sbm\"\nnodes = 600\ndegree = 8\nclasses = 5\nfeatures = 24";
-static const char directed[] =
-    "generator = \"rmat\"\nnodes = 512\ndegree = 6\nclasses = 4\nfeatures = 9\nundirected = \"no\"";
+static const char directed[] = "generator = \"rmat\"\nnodes = 512\ndegree = 6\nclasses = 4\nfeatures = 9\nundirected = \"no\"";
 
 static void expect_equal(const char *model, const struct way *way, const struct cluster_result *first,
                          const struct cluster_result *other)
 {
     char how[512];
-    snprintf(how, sizeof how, "%s: workers %d, threads %d, prefetch %d, %s", model, way->workers, way->threads,
-             way->prefetch, way->schedule);
+    snprintf(how, sizeof how, "%s: workers %d, threads %d, prefetch %d, %s", model, way->workers, way->threads, way->prefetch,
+             way->schedule);
     cr_assert_eq(other->n_weight, first->n_weight);
     cr_expect_arr_eq(other->weights, first->weights, (size_t)first->n_weight * sizeof(float), "weights: %s", how);
     cr_assert_eq(other->n_embedding, first->n_embedding);
@@ -119,8 +118,9 @@ Test(bits, batch_norm_is_the_same_however_it_is_run)
 {
     expect_same_bits("kind = \"gcn\"\nhidden = 17\ndropout = 0.5\nlayers = 3\nnorm = \"batch\"\nresidual = true", symmetric);
     expect_same_bits("kind = \"sage\"\nhidden = 16\nlayers = 3\nnorm = \"batch\"", directed);
-    expect_same_bits("kind = \"gat\"\nheads = 2\nhidden = 8\nlayers = 3\ndropout = 0.5\nattention_dropout = 0.3\nnorm = \"batch\"",
-                     symmetric);
+    expect_same_bits(
+        "kind = \"gat\"\nheads = 2\nhidden = 8\nlayers = 3\ndropout = 0.5\nattention_dropout = 0.3\nnorm = \"batch\"",
+        symmetric);
 }
 
 Test(bits, rgcn_is_the_same_however_it_is_run)
@@ -253,13 +253,19 @@ static void expect_same_bits_recomputed(const char *model, const char *data)
 
 Test(bits, what_is_made_again_is_the_same_as_what_is_kept)
 {
-    expect_same_bits_recomputed("kind = \"gcn\"\nhidden = 48\nlayers = 4\ndropout = 0.5\ninput_dropout = 0.3\nnorm = \"layer\"\n"
-                                "residual = true", symmetric);
+    expect_same_bits_recomputed(
+        "kind = \"gcn\"\nhidden = 48\nlayers = 4\ndropout = 0.5\ninput_dropout = 0.3\nnorm = \"layer\"\n"
+        "residual = true",
+        symmetric);
     expect_same_bits_recomputed("kind = \"sage\"\nhidden = 16\nlayers = 5\ndropout = 0.5\nresidual = true", directed);
-    expect_same_bits_recomputed("kind = \"gin\"\nhidden = 16\nlayers = 3\ndropout = 0.5\nlearn_eps = true\nnorm = \"batch\"", symmetric);
-    expect_same_bits_recomputed("kind = \"gat\"\nhidden = 8\nheads = 3\nlayers = 3\ndropout = 0.4\nattention_dropout = 0.4", symmetric);
-    expect_same_bits_recomputed("kind = \"agnn\"\nhidden = 16\nsteps = 3\nlayers = 3\ndropout = 0.4\nnorm = \"layer\"", symmetric);
-    expect_same_bits_recomputed("kind = \"gatv2\"\nhidden = 8\nheads = 3\nlayers = 3\ndropout = 0.4\nattention_dropout = 0.4", directed);
+    expect_same_bits_recomputed("kind = \"gin\"\nhidden = 16\nlayers = 3\ndropout = 0.5\nlearn_eps = true\nnorm = \"batch\"",
+                                symmetric);
+    expect_same_bits_recomputed("kind = \"gat\"\nhidden = 8\nheads = 3\nlayers = 3\ndropout = 0.4\nattention_dropout = 0.4",
+                                symmetric);
+    expect_same_bits_recomputed("kind = \"agnn\"\nhidden = 16\nsteps = 3\nlayers = 3\ndropout = 0.4\nnorm = \"layer\"",
+                                symmetric);
+    expect_same_bits_recomputed("kind = \"gatv2\"\nhidden = 8\nheads = 3\nlayers = 3\ndropout = 0.4\nattention_dropout = 0.4",
+                                directed);
 }
 
 Test(bits, embeddings_are_read_again_where_what_is_made_of_them_was_not_kept, .fini = folder_remove)

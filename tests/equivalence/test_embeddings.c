@@ -94,7 +94,8 @@ Test(embeddings, nothing_of_them_travels)
 {
     struct cluster_result few, many;
     typed_folder_write(folder_path("few"), &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 4});
-    typed_folder_write(folder_path("many"), &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 4, .n_lonely = 5000});
+    typed_folder_write(folder_path("many"),
+                       &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 4, .n_lonely = 5000});
     run(folder_path("few"), 4, rgcn, 4, "prune = \"never\"", &few);
     run(folder_path("many"), 4, rgcn, 4, "prune = \"never\"", &many);
     cr_assert_eq(many.n_embedding - few.n_embedding, 5000 * 16);
@@ -110,7 +111,8 @@ Test(embeddings, take_memory_once_for_all_workers)
 {
     struct cluster_result few, many[2];
     typed_folder_write(folder_path("few"), &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 8});
-    typed_folder_write(folder_path("many"), &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 8, .n_lonely = 8000});
+    typed_folder_write(folder_path("many"),
+                       &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 8, .n_lonely = 8000});
     for (int i = 0; i < 2; i++) {
         int n_worker = i == 0 ? 1 : 8;
         run(folder_path("few"), 8, rgcn, n_worker, "", &few);
@@ -130,7 +132,8 @@ Test(embeddings, of_nodes_that_an_epoch_leaves_out_step_with_a_gradient_of_zero)
     enum { N_NODE = 300, N_LONELY = 40, WIDTH = 16 };
     static const char *const prunes[] = {DECAY "prune = \"never\"", DECAY "prune = \"always\"", "prune = \"always\""};
     struct cluster_result result[3];
-    typed_folder_write(folder_path("data"), &(struct typed_folder){.n_node = N_NODE, .n_edge = 2000, .n_part = 4, .n_lonely = N_LONELY});
+    typed_folder_write(folder_path("data"),
+                       &(struct typed_folder){.n_node = N_NODE, .n_edge = 2000, .n_part = 4, .n_lonely = N_LONELY});
     for (int i = 0; i < 3; i++) {
         run(folder_path("data"), 4, rgcn, 2, prunes[i], &result[i]);
         cr_assert_eq(result[i].n_embedding, (N_NODE + N_LONELY) * WIDTH);

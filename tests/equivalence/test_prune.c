@@ -12,8 +12,7 @@
 enum { EPOCHS = SANITIZED ? 4 : 10 };
 
 /* One node in a hundred is trained on; some parts have none. */
-static const char symmetric[] =
-    "generator = \"sbm\"\nnodes = 900\ndegree = 3\nclasses = 5\nfeatures = 24\ntrain_share = 0.01";
+static const char symmetric[] = "generator = \"sbm\"\nnodes = 900\ndegree = 3\nclasses = 5\nfeatures = 24\ntrain_share = 0.01";
 static const char directed[] =
     "generator = \"rmat\"\nnodes = 1024\ndegree = 3\nclasses = 4\nfeatures = 9\nundirected = \"no\"\ntrain_share = 0.01";
 
@@ -33,15 +32,16 @@ static void run(const char *model, const char *data, const struct way *way, stru
     if (way->limit > 0) {
         snprintf(spill, sizeof spill, "spill = \"%s\"\n", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     }
-    snprintf(text, sizeof text,
-             "[dataset]\n%s\n[partition]\nparts = %d\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\n"
-             "epochs = %d\noptimizer = \"sgd\"\nlr = 0.02\nprune = \"%s\"\n[exchange]\nschedule = \"%s\"\nprefetch = %d\n[workers]\n"
-             "count = %d\nthreads = %d\ndevice = \"%s\"\n[memory]\nrecompute = \"%s\"\nlimit = %lld\n%s",
-             data, way->parts, model, way->epochs, way->prune, way->schedule, way->prefetch, way->workers, way->threads,
-             way->device, way->recompute, way->limit, spill);
+    snprintf(
+        text, sizeof text,
+        "[dataset]\n%s\n[partition]\nparts = %d\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\n"
+        "epochs = %d\noptimizer = \"sgd\"\nlr = 0.02\nprune = \"%s\"\n[exchange]\nschedule = \"%s\"\nprefetch = %d\n[workers]\n"
+        "count = %d\nthreads = %d\ndevice = \"%s\"\n[memory]\nrecompute = \"%s\"\nlimit = %lld\n%s",
+        data, way->parts, model, way->epochs, way->prune, way->schedule, way->prefetch, way->workers, way->threads, way->device,
+        way->recompute, way->limit, spill);
     cluster_run(text, out);
-    cr_assert_eq(out->exit_code, 0, "%s: %s, %d parts, %d workers, %s, %s: exit %d", model, way->prune, way->parts, way->workers,
-                 way->schedule, way->recompute, out->exit_code);
+    cr_assert_eq(out->exit_code, 0, "%s: %s, %d parts, %d workers, %s, %s: exit %d", model, way->prune, way->parts,
+                 way->workers, way->schedule, way->recompute, out->exit_code);
 }
 
 static double relative_difference(const float *a, const float *b, int64_t n)
@@ -70,8 +70,10 @@ static void expect_same_results(const char *model, const char *data)
         run(model, data, &ways[w], &pruned);
         cr_expect_gt(pruned.left_out, 0.05, "%s: %.3f of the work left out", model, pruned.left_out);
         for (int e = 0; e < EPOCHS; e++) {
-            cr_expect_leq(fabs(pruned.loss[e] - whole.loss[e]), TOLERANCE_LOSS * whole.loss[e], "%s: way %zu: loss of epoch %d is "
-                          "%.9g, %.9g with nothing left out", model, w, e, pruned.loss[e], whole.loss[e]);
+            cr_expect_leq(fabs(pruned.loss[e] - whole.loss[e]), TOLERANCE_LOSS * whole.loss[e],
+                          "%s: way %zu: loss of epoch %d is "
+                          "%.9g, %.9g with nothing left out",
+                          model, w, e, pruned.loss[e], whole.loss[e]);
         }
         double apart = relative_difference(pruned.weights, whole.weights, whole.n_weight);
         cr_expect_leq(apart, TOLERANCE_ARRAY, "%s: way %zu: weights are %.1e apart", model, w, apart);
@@ -96,7 +98,8 @@ Test(prune, every_model_learns_what_it_learns_from_all_rows)
 
 Test(prune, attention_learns_what_it_learns_from_all_rows)
 {
-    expect_same_results("kind = \"gat\"\nhidden = 8\nheads = 3\nout_heads = 2\ndropout = 0.4\nattention_dropout = 0.4", symmetric);
+    expect_same_results("kind = \"gat\"\nhidden = 8\nheads = 3\nout_heads = 2\ndropout = 0.4\nattention_dropout = 0.4",
+                        symmetric);
     expect_same_results("kind = \"gat\"\nhidden = 8\nheads = 2\nlayers = 3\nresidual = true", directed);
     expect_same_results("kind = \"gatv2\"\nhidden = 8\nheads = 3\nattention_dropout = 0.4", symmetric);
     expect_same_results("kind = \"transformer\"\nhidden = 8\nheads = 3\ndropout = 0.4", directed);
@@ -132,7 +135,8 @@ static void expect_same_bits(const char *model, const char *data)
         struct cluster_result other;
         run(model, data, &ways[w], &other);
         cr_assert_eq(other.n_weight, first.n_weight);
-        cr_expect_arr_eq(other.weights, first.weights, (size_t)first.n_weight * sizeof(float), "%s: weights, way %zu", model, w);
+        cr_expect_arr_eq(other.weights, first.weights, (size_t)first.n_weight * sizeof(float), "%s: weights, way %zu", model,
+                         w);
         cr_expect_arr_eq(other.logits, first.logits, (size_t)first.n_logit * sizeof(float), "%s: logits, way %zu", model, w);
         cr_expect_arr_eq(other.loss, first.loss, sizeof first.loss, "%s: losses, way %zu", model, w);
         cr_expect_eq(other.n_call, 0, "%s: %ld allocations in epochs", model, (long)other.n_call);
@@ -153,7 +157,8 @@ Test(prune, bits_are_the_same_however_it_is_run)
     expect_same_bits("kind = \"gatv2\"\nhidden = 8\nheads = 3\ndropout = 0.4\nnorm = \"layer\"", symmetric);
     expect_same_bits("kind = \"rgcn\"\nbases = 3\nhidden = 9\nlayers = 3\nresidual = true", directed);
     expect_same_bits("kind = \"sage\"\nhidden = 16\nlayers = 3\nnorm = \"batch\"\njumping_knowledge = \"max\"\n"
-                     "label_input = true\nlabel_rate = 0.3", symmetric);
+                     "label_input = true\nlabel_rate = 0.3",
+                     symmetric);
 }
 
 Test(prune, auto_leaves_out_where_a_tenth_of_the_work_is_saved_and_changes_no_bit_elsewhere)

@@ -9,8 +9,7 @@
 #include <unistd.h>
 
 static const char symmetric[] = "generator = \"sbm\"\nnodes = 4000\ndegree = 8\nclasses = 5\nfeatures = 24";
-static const char directed[] =
-    "generator = \"rmat\"\nnodes = 4096\ndegree = 6\nclasses = 4\nfeatures = 9\nundirected = \"no\"";
+static const char directed[] = "generator = \"rmat\"\nnodes = 4096\ndegree = 6\nclasses = 4\nfeatures = 9\nundirected = \"no\"";
 
 struct way {
     int workers;
@@ -48,9 +47,8 @@ static int64_t total(const int64_t bytes[MEMORY_N])
 static void expect_same_bits(const char *model, const char *data)
 {
     const struct way plain = {1, "sequential", "never", 0, 3};
-    static const struct way ways[] = {{1, "sequential", "never", 1 << 30, 0},
-                                      {2, "sequential", "always", 1 << 30, 0},
-                                      {2, "halo", "never", 1 << 30, 0}};
+    static const struct way ways[] = {
+        {1, "sequential", "never", 1 << 30, 0}, {2, "sequential", "always", 1 << 30, 0}, {2, "halo", "never", 1 << 30, 0}};
     struct cluster_result first;
     run(model, data, &plain, &first);
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
@@ -66,7 +64,8 @@ static void expect_same_bits(const char *model, const char *data)
         cr_assert_eq(other.n_embedding, first.n_embedding);
         cr_expect_arr_eq(other.embeddings, first.embeddings, (size_t)first.n_embedding * sizeof(float),
                          "%s: embeddings, way %zu", model, w);
-        cr_expect_arr_eq(other.weights, first.weights, (size_t)first.n_weight * sizeof(float), "%s: weights, way %zu", model, w);
+        cr_expect_arr_eq(other.weights, first.weights, (size_t)first.n_weight * sizeof(float), "%s: weights, way %zu", model,
+                         w);
         cr_expect_arr_eq(other.logits, first.logits, (size_t)first.n_logit * sizeof(float), "%s: logits, way %zu", model, w);
         cr_expect_arr_eq(other.loss, first.loss, sizeof first.loss, "%s: losses, way %zu", model, w);
         cr_expect_eq(other.n_call, 0, "%s: %ld allocations in epochs", model, (long)other.n_call);
@@ -93,7 +92,8 @@ Test(spill, a_maximum_gives_the_bits_that_it_gives_in_memory)
 Test(spill, gat_gives_the_bits_that_it_gives_in_memory)
 {
     expect_same_bits("kind = \"gat\"\nhidden = 32\nheads = 4\nlayers = 3\nresidual = true\ndropout = 0.3\n"
-                     "attention_dropout = 0.4", directed);
+                     "attention_dropout = 0.4",
+                     directed);
 }
 
 Test(spill, gatv2_and_layer_norm_give_the_bits_that_they_give_in_memory)
@@ -123,7 +123,8 @@ Test(spill, embeddings_stay_in_memory_and_give_the_same_bits, .fini = folder_rem
 Test(spill, labels_as_input_and_all_layers_outputs_give_the_bits_that_they_give_in_memory)
 {
     expect_same_bits("kind = \"sage\"\nhidden = 64\nlayers = 3\njumping_knowledge = \"max\"\nlabel_input = true\n"
-                     "label_rate = 0.3\ndropout = 0.5", symmetric);
+                     "label_rate = 0.3\ndropout = 0.5",
+                     symmetric);
 }
 
 /* By the system's own count of the process's pages. */
@@ -145,7 +146,8 @@ Test(spill, activations_of_three_times_the_limit_stay_within_it_and_change_no_bi
     cr_expect_gt(spilled.resident, way.limit / 2);
     cr_expect_leq(10 * spilled.resident, 11 * way.limit, "%ld bytes resident, the limit is %lld", (long)spilled.resident,
                   way.limit);
-    cr_expect_gt(plain.resident, 5 * way.limit / 2, "%ld bytes resident without, the limit is %lld", (long)plain.resident, way.limit);
+    cr_expect_gt(plain.resident, 5 * way.limit / 2, "%ld bytes resident without, the limit is %lld", (long)plain.resident,
+                 way.limit);
 #endif
     cluster_release(&plain);
     cluster_release(&spilled);

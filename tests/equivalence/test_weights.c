@@ -1,5 +1,5 @@
 /* Jobs on weighted edges: the same bits however they are run, memory as planned. */
-#include "partition/npy.h"
+#include "partition/formats/npy.h"
 #include "protocol/status.h"
 #include "tests/equivalence/cluster.h"
 #include "tests/support/folder.h"
@@ -91,7 +91,8 @@ static void expect_same_bits(const char *model, const char *undirected)
         struct cluster_result other;
         run(model, undirected, &ways[w], &other);
         cr_assert_eq(other.n_weight, first.n_weight);
-        cr_expect_arr_eq(other.weights, first.weights, (size_t)first.n_weight * sizeof(float), "%s: weights, way %zu", model, w);
+        cr_expect_arr_eq(other.weights, first.weights, (size_t)first.n_weight * sizeof(float), "%s: weights, way %zu", model,
+                         w);
         cr_expect_arr_eq(other.logits, first.logits, (size_t)first.n_logit * sizeof(float), "%s: logits, way %zu", model, w);
         cr_expect_arr_eq(other.loss, first.loss, sizeof first.loss, "%s: losses, way %zu", model, w);
         if (!ways[w].spill) {

@@ -1,7 +1,7 @@
 /* Any bytes as a checkpoint: refused, or decoded to pointers inside the bytes. Tried as they are, and with all checksums
  * set right, or no input would get past them. */
 #include "protocol/log.h"
-#include "trainerd/checkpoint.h"
+#include "trainerd/coordinator/results/checkpoint.h"
 
 #include <stdlib.h>
 #include <string.h>

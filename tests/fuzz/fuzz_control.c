@@ -1,6 +1,6 @@
 /* Any bytes over a control socket, in two pieces: frames lie inside what came, and their messages are refused or decoded. */
-#include "protocol/control.h"
 #include "protocol/log.h"
+#include "protocol/transport/control.h"
 
 #include <string.h>
 
@@ -30,13 +30,13 @@ static bool frames_take(struct control_decoder *decoder)
         ASSERT(frame.n_bytes <= N_MOST);
         switch (frame.id) {
 #define FIELD(type, field)
-#define MESSAGE(number, name, fields)                                     \
-    case number: {                                                        \
-        struct message_##name message;                                    \
-        message_decode_##name(frame.body, frame.n_bytes, &message);       \
-        break;                                                            \
+#define MESSAGE(number, name, fields)                                                                                          \
+    case number: {                                                                                                             \
+        struct message_##name message;                                                                                         \
+        message_decode_##name(frame.body, frame.n_bytes, &message);                                                            \
+        break;                                                                                                                 \
     }
-#include "protocol/messages.def"
+#include "protocol/transport/messages.def"
 #undef MESSAGE
 #undef FIELD
         default:

@@ -1,7 +1,7 @@
 /* Any bytes as a .csv.gz table: as they are, and compressed first, or hardly any input would get past the checksum. */
 #include "tests/fuzz/input_file.h"
 
-#include "partition/csv_gz.h"
+#include "partition/formats/csv_gz.h"
 #include "protocol/log.h"
 
 #include <zlib.h>
@@ -21,8 +21,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
 {
     read_table(input_file(data, n_bytes), NPY_TYPE_I64);
     uint8_t *packed = malloc(n_bytes + 1024);
-    z_stream stream = {.next_in = (Bytef *)data, .avail_in = (uInt)n_bytes, .next_out = packed,
-                       .avail_out = (uInt)n_bytes + 1024};
+    z_stream stream = {
+        .next_in = (Bytef *)data, .avail_in = (uInt)n_bytes, .next_out = packed, .avail_out = (uInt)n_bytes + 1024};
     if (deflateInit2(&stream, 0, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK ||
         deflate(&stream, Z_FINISH) != Z_STREAM_END) {
         abort();

@@ -1,13 +1,13 @@
 /* Any bytes as one file of a typed and weighted npy folder: refused, or a dataset as it promises to be. */
 #include "tests/fuzz/input_folder.h"
 
-#include "partition/npy.h"
+#include "partition/formats/npy.h"
 
 enum { N_NODE = 6, N_EDGE = 8 };
 
-static const char *const names[] = {"meta.json",       "edges.npy",        "edge_type.npy",      "edge_weight.npy",
-                                    "node_type.npy",   "feat_t0.npy",      "feat_t1_indptr.npy", "feat_t1_indices.npy",
-                                    "feat_t1_data.npy", "labels.npy",      "train_idx.npy"};
+static const char *const names[] = {"meta.json",        "edges.npy",   "edge_type.npy",      "edge_weight.npy",
+                                    "node_type.npy",    "feat_t0.npy", "feat_t1_indptr.npy", "feat_t1_indices.npy",
+                                    "feat_t1_data.npy", "labels.npy",  "train_idx.npy"};
 
 #define N_FILE (sizeof names / sizeof *names)
 
@@ -23,10 +23,10 @@ static const struct {
     int64_t shape[2];
     const void *values;
 } arrays[N_FILE] = {
-    {NPY_TYPE_N, 0, {0, 0}, NULL},          {NPY_TYPE_I64, 2, {2, N_EDGE}, edges},  {NPY_TYPE_I64, 1, {N_EDGE, 0}, types},
+    {NPY_TYPE_N, 0, {0, 0}, NULL},           {NPY_TYPE_I64, 2, {2, N_EDGE}, edges},     {NPY_TYPE_I64, 1, {N_EDGE, 0}, types},
     {NPY_TYPE_F32, 1, {N_EDGE, 0}, weights}, {NPY_TYPE_I64, 1, {N_NODE, 0}, node_type}, {NPY_TYPE_F32, 2, {3, 2}, dense},
-    {NPY_TYPE_I64, 1, {3, 0}, indptr},      {NPY_TYPE_I64, 1, {3, 0}, indices},     {NPY_TYPE_F32, 1, {3, 0}, data},
-    {NPY_TYPE_I64, 1, {N_NODE, 0}, labels}, {NPY_TYPE_I64, 1, {2, 0}, train},
+    {NPY_TYPE_I64, 1, {3, 0}, indptr},       {NPY_TYPE_I64, 1, {3, 0}, indices},        {NPY_TYPE_F32, 1, {3, 0}, data},
+    {NPY_TYPE_I64, 1, {N_NODE, 0}, labels},  {NPY_TYPE_I64, 1, {2, 0}, train},
 };
 
 static void *good[N_FILE];
@@ -59,8 +59,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     for (size_t i = 1; i < N_FILE; i++) {
         array_encode(i);
     }
-    input_folder = (struct input_folder){.n_file = N_FILE, .names = names, .bytes = good, .n_bytes = n_good,
-                                         .write = input_folder_write};
+    input_folder = (struct input_folder){
+        .n_file = N_FILE, .names = names, .bytes = good, .n_bytes = n_good, .write = input_folder_write};
     input_folder_make(*argc, *argv);
     return 0;
 }

@@ -20,11 +20,16 @@ static const char *const names[] = {
 #define N_FILE (sizeof names / sizeof *names)
 
 static const char *const texts[N_FILE] = {
-    "paper,author,field\n3,2,1\n", "author,writes,paper\npaper,has,field\n",
-    "0,2\n1,0\n1,2\n",             "3\n",
-    "0,0\n2,0\n",                  "2\n",
-    "1,0\n2,3.5\n0,-4e1\n",        "1\n0\nnan\n",
-    "0\n",                         "1\n",
+    "paper,author,field\n3,2,1\n",
+    "author,writes,paper\npaper,has,field\n",
+    "0,2\n1,0\n1,2\n",
+    "3\n",
+    "0,0\n2,0\n",
+    "2\n",
+    "1,0\n2,3.5\n0,-4e1\n",
+    "1\n0\nnan\n",
+    "0\n",
+    "1\n",
     "2\n",
 };
 
@@ -57,8 +62,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
         good[i] = (void *)(uintptr_t)texts[i];
         n_good[i] = strlen(texts[i]);
     }
-    input_folder = (struct input_folder){.n_file = N_FILE, .names = names, .bytes = good, .n_bytes = n_good,
-                                         .write = packed_write};
+    input_folder = (struct input_folder){
+        .n_file = N_FILE, .names = names, .bytes = good, .n_bytes = n_good, .write = packed_write};
     input_folder_make(*argc, *argv);
     return 0;
 }

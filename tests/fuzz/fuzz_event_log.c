@@ -2,7 +2,7 @@
  * halves as in one. A file of its own, since links, those below /proc too, are not followed.
  */
 #include "protocol/log.h"
-#include "trainerd/daemon/event_log.h"
+#include "trainerd/daemon/supervisor/event_log.h"
 
 #include <stdlib.h>
 #include <string.h>

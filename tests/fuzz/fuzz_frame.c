@@ -1,7 +1,7 @@
 /* Any bytes from a client, in two pieces: lines lie inside what came, and their requests are refused, or are of the table. */
 #include "protocol/log.h"
-#include "trainerd/daemon/frame.h"
-#include "trainerd/daemon/requests.h"
+#include "trainerd/daemon/server/frame.h"
+#include "trainerd/daemon/server/requests.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -4,12 +4,12 @@
  */
 #include "protocol/log.h"
 #include "protocol/memory.h"
-#include "protocol/transport_head.h"
+#include "protocol/transport/transport_head.h"
 #include "tests/fuzz/head_input.h"
-#include "trainerd/fleet_state.h"
-#include "worker/exchange.h"
-#include "worker/session_state.h"
-#include "worker/trainer_state.h"
+#include "trainerd/coordinator/fleet/fleet_state.h"
+#include "worker/exchange/exchange.h"
+#include "worker/run/trainer_state.h"
+#include "worker/session/session_state.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,8 +92,7 @@ static void session_check(const struct arrival *a)
     } else {
         ASSERT(a->head.kind == TRANSPORT_KIND_DATA && a->head.sender == session->n_rank);
         ASSERT(a->head.id != MESSAGE_ID_part || a->head.to < (uint32_t)session->n_part);
-        const struct session_bytes *to =
-            a->head.id == MESSAGE_ID_part ? &session->parts[a->head.to].raw : &session->weights;
+        const struct session_bytes *to = a->head.id == MESSAGE_ID_part ? &session->parts[a->head.to].raw : &session->weights;
         ASSERT(to->n_got + a->n_bytes <= to->n_bytes); /* what is whole stays as it was checked */
         inside(to->bytes, to->n_bytes, a);
     }
@@ -159,9 +158,9 @@ static void record_send(struct record *record)
     }
     memcpy(bytes, &record->head, n_head < sizeof record->head ? n_head : sizeof record->head);
     bool is_fresh = false;
-    enum status status =
-        a.transport->failed ? STATUS_PEER
-                            : transport_head_read(bytes, n_head, a.transport->self, N_RANK + 1, ATTEMPT, &a.head, &is_fresh);
+    enum status status = a.transport->failed
+                             ? STATUS_PEER
+                             : transport_head_read(bytes, n_head, a.transport->self, N_RANK + 1, ATTEMPT, &a.head, &is_fresh);
     free(bytes);
     memcpy(&a.n_bytes, record->n_bytes, sizeof a.n_bytes);
     a.n_bytes = (record->how & HOW_SMALL) != 0 ? a.n_bytes & 0xff : a.n_bytes;
@@ -257,7 +256,8 @@ static void command(unsigned id, const void *body, size_t n_bytes)
     a.head = (struct transport_head){.sender = N_RANK, .kind = TRANSPORT_KIND_COMMAND, .id = (uint16_t)id};
     memcpy(a.bytes, body, n_bytes);
     hand_over(&a, false);
-    enum status status = session->failed == STATUS_OK && !session->weights.is_expected ? session_obey(session) : session->failed;
+    enum status status = session->failed == STATUS_OK && !session->weights.is_expected ? session_obey(session)
+                                                                                       : session->failed;
     ASSERT(status == STATUS_OK);
 }
 
@@ -312,7 +312,8 @@ static void ends_open(enum stage stage)
     session->transport = &ends[0];
     session->job.exchange.prefetch = N_FETCH;
     ends[0] = (struct transport){.events = {session, session_place, session_arrived}};
-    fleet = (struct fleet){.attempt = ATTEMPT, .n_worker = N_RANK, .expected = MESSAGE_ID_report, .data_from = 1, .n_data = N_DATA};
+    fleet = (struct fleet){
+        .attempt = ATTEMPT, .n_worker = N_RANK, .expected = MESSAGE_ID_report, .data_from = 1, .n_data = N_DATA};
     fleet.workers = memory_alloc(N_RANK, sizeof *fleet.workers);
     fleet.data_to = memory_alloc(N_DATA, 1);
     enum status status = fleet_transport_open(&fleet);

@@ -1,6 +1,6 @@
 /* Any bytes as a job file, and behind a NUL as a setting over it: refused with a reason, or a job that prints and reads
  * back as itself. Seeds (written into the corpus folder, the last argument) hold every key and section once. */
-#include "protocol/job.h"
+#include "protocol/job/job.h"
 #include "protocol/log.h"
 
 #include <dirent.h>

@@ -1,28 +1,28 @@
 /* Any bytes as any message: refused, or decoded to what encodes back to the same bytes. The first byte picks the message. */
 #include "protocol/log.h"
-#include "protocol/message.h"
+#include "protocol/transport/message.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define FIELD(type, name)
-#define MESSAGE(id, name, fields)                                                      \
-    static void try_##name(const uint8_t *bytes, size_t n, uint8_t *room)              \
-    {                                                                                  \
-        struct message_##name message;                                                 \
-        size_t n_again;                                                                \
-        if (message_decode_##name(bytes, n, &message) != STATUS_OK) {                  \
-            return;                                                                    \
-        }                                                                              \
-        ASSERT(message_encode_##name(&message, room, n, &n_again) == STATUS_OK);       \
-        ASSERT(n_again == n && memcmp(room, bytes, n) == 0);                           \
+#define MESSAGE(id, name, fields)                                                                                              \
+    static void try_##name(const uint8_t *bytes, size_t n, uint8_t *room)                                                      \
+    {                                                                                                                          \
+        struct message_##name message;                                                                                         \
+        size_t n_again;                                                                                                        \
+        if (message_decode_##name(bytes, n, &message) != STATUS_OK) {                                                          \
+            return;                                                                                                            \
+        }                                                                                                                      \
+        ASSERT(message_encode_##name(&message, room, n, &n_again) == STATUS_OK);                                               \
+        ASSERT(n_again == n && memcmp(room, bytes, n) == 0);                                                                   \
     }
-#include "protocol/messages.def"
+#include "protocol/transport/messages.def"
 #undef MESSAGE
 
 static void (*const tries[])(const uint8_t *, size_t, uint8_t *) = {
 #define MESSAGE(id, name, fields) try_##name,
-#include "protocol/messages.def"
+#include "protocol/transport/messages.def"
 #undef MESSAGE
 #undef FIELD
 };

@@ -1,5 +1,5 @@
 /* Any bytes as a .npy array: refused, or every value readable. Placed at an odd address too, where values must be moved. */
-#include "partition/npy.h"
+#include "partition/formats/npy.h"
 #include "protocol/log.h"
 
 #include <stdlib.h>

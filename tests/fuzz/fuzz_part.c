@@ -4,8 +4,8 @@
  * typed, weighted, with columns of nodes' own, ordered by hop, or none of these. Checksums are not looked at, or nothing would
  * get past them.
  */
-#include "partition/part_format.h"
-#include "partition/reach.h"
+#include "partition/part/part_format.h"
+#include "partition/part/reach.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
 

@@ -1,5 +1,5 @@
 /* Any bytes as a pickled matrix: refused, or three arrays of the lengths they claim. The .npy head is put before them. */
-#include "partition/pickle_csr.h"
+#include "partition/formats/pickle_csr.h"
 #include "protocol/log.h"
 
 #include <stdlib.h>

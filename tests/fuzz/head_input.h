@@ -3,9 +3,9 @@
 #define TESTS_FUZZ_HEAD_INPUT_H
 
 #include "protocol/log.h"
-#include "protocol/message.h"
-#include "protocol/transport_head.h"
-#include "worker/exchange.h"
+#include "protocol/transport/message.h"
+#include "protocol/transport/transport_head.h"
+#include "worker/exchange/exchange.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -18,24 +18,25 @@ enum stage { STAGE_NEW, STAGE_PLACED, STAGE_ANNOUNCED, STAGE_READY, STAGE_N };
 
 /* A message as the input has it. */
 struct record {
-    uint8_t how;       /* bits of enum how */
-    uint8_t n_head;    /* with HOW_SHORT */
+    uint8_t how;    /* bits of enum how */
+    uint8_t n_head; /* with HOW_SHORT */
     uint8_t n_bytes[8];
     struct transport_head head;
 } __attribute__((packed));
 
 enum how {
-    HOW_FLEET = 1,     /* to the fleet, else to the session */
-    HOW_MENDED = 2,    /* magic and attempt are set right, or few would get past them */
-    HOW_SHORT = 4,     /* a head of another length */
-    HOW_LATER = 8,     /* the body comes after others */
-    HOW_ARRIVE = 16,   /* the oldest body that is still to come does */
-    HOW_OBEY = 32,     /* the receiver does what it has been told */
-    HOW_WAIT = 64,     /* the worker waits for a payload meanwhile */
-    HOW_SMALL = 128,   /* n_bytes below 256 */
+    HOW_FLEET = 1,   /* to the fleet, else to the session */
+    HOW_MENDED = 2,  /* magic and attempt are set right, or few would get past them */
+    HOW_SHORT = 4,   /* a head of another length */
+    HOW_LATER = 8,   /* the body comes after others */
+    HOW_ARRIVE = 16, /* the oldest body that is still to come does */
+    HOW_OBEY = 32,   /* the receiver does what it has been told */
+    HOW_WAIT = 64,   /* the worker waits for a payload meanwhile */
+    HOW_SMALL = 128, /* n_bytes below 256 */
 };
 
-static inline void head_seed_write(const char *corpus, enum stage stage, uint8_t how, uint64_t n_bytes, struct transport_head head)
+static inline void head_seed_write(const char *corpus, enum stage stage, uint8_t how, uint64_t n_bytes,
+                                   struct transport_head head)
 {
     struct record record = {.how = (uint8_t)(how | HOW_MENDED | HOW_OBEY), .head = head};
     memcpy(record.n_bytes, &n_bytes, sizeof n_bytes);
@@ -53,8 +54,8 @@ static inline void head_seed_write(const char *corpus, enum stage stage, uint8_t
 /* A good message of each sort, three times. */
 static inline void head_seeds_write(const char *corpus)
 {
-    const struct transport_head payload = {.sender = 1, .kind = TRANSPORT_KIND_PAYLOAD, .id = 2, .epoch = 1, .total = 80,
-                                           .phase = EXCHANGE_PHASE_FORWARD};
+    const struct transport_head payload = {
+        .sender = 1, .kind = TRANSPORT_KIND_PAYLOAD, .id = 2, .epoch = 1, .total = 80, .phase = EXCHANGE_PHASE_FORWARD};
     struct transport_head fetch = payload;
     fetch.kind = TRANSPORT_KIND_FETCH;
     const struct transport_head part = {.sender = N_RANK, .kind = TRANSPORT_KIND_DATA, .id = MESSAGE_ID_part, .total = 50};

@@ -20,8 +20,8 @@
 struct input_folder {
     char path[64];
     size_t n_file;
-    const char *const *names;   /* below the folder */
-    void **bytes;               /* of the good files */
+    const char *const *names; /* below the folder */
+    void **bytes;             /* of the good files */
     size_t *n_bytes;
     void (*write)(const char *path, const void *bytes, size_t n_bytes); /* contents to a file, compressed where it has to be */
 };

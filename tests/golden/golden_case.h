@@ -18,8 +18,8 @@ struct golden_case {
     float *features;
     int32_t *labels;
     uint8_t *split;
-    double *logits;                /* n_node × n_class, of the initial weights */
-    double loss;                   /* of the initial weights */
+    double *logits;                  /* n_node × n_class, of the initial weights */
+    double loss;                     /* of the initial weights */
     double adam_loss[GOLDEN_N_LOSS]; /* before each of ten Adam steps, and after the last */
 };
 

@@ -1,6 +1,6 @@
 /* The programs themselves against the float64 references, through job file and output folder: every number of parts, every
  * partition method, several workers. */
-#include "partition/npy.h"
+#include "partition/formats/npy.h"
 #include "tests/golden/golden_case.h"
 #include "tests/support/folder.h"
 #include "tests/support/gradient.h"
@@ -30,15 +30,15 @@ struct layout {
     const char *prune;
 };
 
-static const struct layout layouts[] = {{"random", 1, 1, "auto"},   {"random", 2, 2, "never"},  {"random", 3, 1, "auto"},
-                                        {"random", 5, 2, "auto"},   {"random", 8, 3, "never"},  {"metis", 3, 2, "never"},
-                                        {"block", 3, 3, "always"},  {"file", 3, 2, "never"},    {"metis", 1, 1, "always"},
-                                        {"metis", 2, 2, "always"},  {"random", 5, 3, "always"}, {"random", 8, 2, "always"}};
+static const struct layout layouts[] = {{"random", 1, 1, "auto"},  {"random", 2, 2, "never"},  {"random", 3, 1, "auto"},
+                                        {"random", 5, 2, "auto"},  {"random", 8, 3, "never"},  {"metis", 3, 2, "never"},
+                                        {"block", 3, 3, "always"}, {"file", 3, 2, "never"},    {"metis", 1, 1, "always"},
+                                        {"metis", 2, 2, "always"}, {"random", 5, 3, "always"}, {"random", 8, 2, "always"}};
 
 struct trial {
     const struct golden_case *golden;
-    const char *model;          /* [model] settings as --set arguments */
-    struct program program;     /* names and shapes of the weights */
+    const char *model;      /* [model] settings as --set arguments */
+    struct program program; /* names and shapes of the weights */
     const struct layout *layout;
     char where[128];
 };
@@ -60,8 +60,7 @@ static void job_run(const struct trial *trial, const char *train)
     char command[PATH_MAX + 1024];
     FILE *file = fopen(folder_path("job.toml"), "w");
     cr_assert_not_null(file);
-    fprintf(file,
-            "[dataset]\npath = \"%s\"\nundirected = \"no\"\n[partition]\nparts = %d\nmethod = \"%s\"\ncache = \"off\"\n",
+    fprintf(file, "[dataset]\npath = \"%s\"\nundirected = \"no\"\n[partition]\nparts = %d\nmethod = \"%s\"\ncache = \"off\"\n",
             trial->golden->folder, trial->layout->parts, trial->layout->method);
     if (strcmp(trial->layout->method, "file") == 0) {
         fprintf(file, "file = \"%s/owners.txt\"\n", folder);
@@ -138,8 +137,8 @@ static void check(const char *name, const char *model)
     snprintf(text, sizeof text, "[dataset]\npath = \"x\"\n[model]\n%s\n", model);
     static struct job job;
     cr_assert_eq(job_load_text(text, strlen(text), "test", NULL, 0, &job), STATUS_OK, "%s", status_reason());
-    struct program_input input = {.n_feature = golden.n_feature, .n_class = golden.n_class,
-                                  .n_relation = golden.graph.n_relation};
+    struct program_input input = {
+        .n_feature = golden.n_feature, .n_class = golden.n_class, .n_relation = golden.graph.n_relation};
     cr_assert_eq(program_build(&job, &input, &trial.program), STATUS_OK, "%s", status_reason());
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i += SANITIZED ? 3 : 1) {
         trial.layout = &layouts[i];

@@ -1,6 +1,6 @@
 /* The models against float64 references made with PyTorch: logits, loss, gradients, ten Adam steps. */
-#include "tests/support/executor.h"
 #include "tests/golden/golden_case.h"
+#include "tests/support/executor.h"
 #include "tests/support/gradient.h"
 #include "tests/support/tolerance.h"
 
@@ -25,8 +25,7 @@ struct state {
     float *init, *weights, *m, *v, *grad;
 };
 
-static void logits_check(const struct golden_case *golden, const struct program *program, struct executor *x,
-                         const char *where)
+static void logits_check(const struct golden_case *golden, const struct program *program, struct executor *x, const char *where)
 {
     int64_t n = golden->graph.n_node * golden->n_class;
     float *logits = memory_alloc((size_t)n, sizeof *logits);
@@ -52,8 +51,8 @@ static void gradient_check_sgd(const struct golden_case *golden, const struct pr
     free(after);
 }
 
-static void adam_check(const struct golden_case *golden, const struct program *program, struct executor *x,
-                       struct state *state, const struct device_ops *ops, const char *where)
+static void adam_check(const struct golden_case *golden, const struct program *program, struct executor *x, struct state *state,
+                       const struct device_ops *ops, const char *where)
 {
     struct device *device;
     cr_assert_eq(ops->open(1, &device), STATUS_OK);
@@ -64,8 +63,13 @@ static void adam_check(const struct golden_case *golden, const struct program *p
         if (t == GOLDEN_N_LOSS - 1) {
             break;
         }
-        struct device_step step = {.optimizer = DEVICE_OPTIMIZER_ADAM, .lr = 0.01, .weight_decay = 5e-4, .beta1 = 0.9,
-                                   .beta2 = 0.999, .epsilon = 1e-8, .t = t + 1};
+        struct device_step step = {.optimizer = DEVICE_OPTIMIZER_ADAM,
+                                   .lr = 0.01,
+                                   .weight_decay = 5e-4,
+                                   .beta1 = 0.9,
+                                   .beta2 = 0.999,
+                                   .epsilon = 1e-8,
+                                   .t = t + 1};
         executor_backward(x, state->grad);
         ops->step(device, &step, state->n, state->grad, state->weights, state->m, state->v);
         cr_assert_eq(ops->sync(device), STATUS_OK);
@@ -83,13 +87,19 @@ static void adam_check(const struct golden_case *golden, const struct program *p
     ops->close(device);
 }
 
-static void run(const char *name, const struct golden_case *golden, const struct program *program,
-                const struct device_ops *ops, int n_part)
+static void run(const char *name, const struct golden_case *golden, const struct program *program, const struct device_ops *ops,
+                int n_part)
 {
     char where[128];
     snprintf(where, sizeof where, "%s, %s, %d parts", name, ops->name, n_part);
-    struct executor_setup setup = {.program = program, .ops = ops, .graph = &golden->graph, .n_part = n_part, .training = true,
-                                   .features = golden->features, .labels = golden->labels, .split = golden->split};
+    struct executor_setup setup = {.program = program,
+                                   .ops = ops,
+                                   .graph = &golden->graph,
+                                   .n_part = n_part,
+                                   .training = true,
+                                   .features = golden->features,
+                                   .labels = golden->labels,
+                                   .split = golden->split};
     struct executor *x = executor_open(&setup);
     struct state state = {.n = program->n_weight};
     float **arrays[] = {&state.init, &state.weights, &state.m, &state.v, &state.grad};
@@ -118,8 +128,10 @@ static void check(const char *name, enum dataset_loops loops)
     golden_open(name, &golden);
     golden.graph.loops = loops;
     for (int sparse = 0; sparse < 2; sparse++) {
-        const struct program_input input = {.n_feature = golden.n_feature, .n_class = golden.n_class,
-                                            .is_sparse = sparse > 0, .n_relation = golden.graph.n_relation};
+        const struct program_input input = {.n_feature = golden.n_feature,
+                                            .n_class = golden.n_class,
+                                            .is_sparse = sparse > 0,
+                                            .n_relation = golden.graph.n_relation};
         struct program program;
         cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
         for (int d = 0; d < 2; d++) {

@@ -27,12 +27,14 @@ TestSuite(model, .init = begin, .fini = end);
 static void check_embedded(const char *what, int64_t n_feature, bool sparse, struct embedded embedded)
 {
     struct program program;
-    const struct program_input input = {.n_feature = n_feature, .n_class = N_CLASS, .is_sparse = sparse,
-                                        .is_typed = sparse && graph.n_relation > 0, .n_relation = graph.n_relation,
+    const struct program_input input = {.n_feature = n_feature,
+                                        .n_class = N_CLASS,
+                                        .is_sparse = sparse,
+                                        .is_typed = sparse && graph.n_relation > 0,
+                                        .n_relation = graph.n_relation,
                                         .embedded = embedded};
     cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
-    struct gradient_case one = {.what = what, .program = &program, .graph = &graph, .zeros = sparse,
-                                .training = true};
+    struct gradient_case one = {.what = what, .program = &program, .graph = &graph, .zeros = sparse, .training = true};
     gradient_check(&one);
     program_release(&program);
 }

@@ -22,8 +22,8 @@ int64_t attention_size(const struct attention_case *c, enum attention_tensor ten
     }
 }
 
-void attention_case_init(struct attention_case *c, enum device_score_kind score, int64_t n, int64_t n_head,
-                         int64_t n_column, double spread)
+void attention_case_init(struct attention_case *c, enum device_score_kind score, int64_t n, int64_t n_head, int64_t n_column,
+                         double spread)
 {
     *c = (struct attention_case){.n = n, .n_block = 1};
     c->how = (struct device_attention){.score = score,
@@ -100,8 +100,7 @@ static bool is_edge(const struct attention_case *c, int64_t i, int64_t j)
     return i == j ? c->with_self : c->edge[i * c->n + j];
 }
 
-static double score(const struct attention_truth *truth, const struct attention_case *c, int64_t i, int64_t j,
-                    int64_t h)
+static double score(const struct attention_truth *truth, const struct attention_case *c, int64_t i, int64_t j, int64_t h)
 {
     int64_t heads = c->how.n_head, n = c->how.n_column;
     const double *key = truth->input[ATTENTION_KEY], *query = truth->input[ATTENTION_QUERY];
@@ -116,16 +115,14 @@ static double score(const struct attention_truth *truth, const struct attention_
         } else if (c->how.score == DEVICE_SCORE_COSINE) {
             sum += key[j * heads + h] * truth->input[ATTENTION_VALUE][at_j] * query[at_i];
         } else {
-            sum +=
-                truth->input[ATTENTION_ATT][h * n + k] * leaky(c, truth->input[ATTENTION_VALUE][at_j] + query[at_i]);
+            sum += truth->input[ATTENTION_ATT][h * n + k] * leaky(c, truth->input[ATTENTION_VALUE][at_j] + query[at_i]);
         }
     }
     return sum;
 }
 
 /* alpha[j] = softmax over the in-edges of i, 0 where there is no edge */
-static void softmax(const struct attention_truth *truth, const struct attention_case *c, int64_t i, int64_t h,
-                    double *alpha)
+static void softmax(const struct attention_truth *truth, const struct attention_case *c, int64_t i, int64_t h, double *alpha)
 {
     double greatest = -INFINITY, sum = 0.0;
     for (int64_t j = 0; j < c->n; j++) {
@@ -143,8 +140,8 @@ static void softmax(const struct attention_truth *truth, const struct attention_
 
 static double kept(const struct attention_case *c, int64_t i, int64_t j, int64_t h)
 {
-    bool dropped = c->how.p > 0.0 && random_edge_u32(&c->how.key, c->node[i], c->node[j], (uint32_t)h) <
-                                         random_drop_threshold(c->how.p);
+    bool dropped = c->how.p > 0.0 &&
+                   random_edge_u32(&c->how.key, c->node[i], c->node[j], (uint32_t)h) < random_drop_threshold(c->how.p);
     return dropped ? 0.0 : 1.0 / (1.0 - c->how.p);
 }
 
@@ -171,8 +168,8 @@ double attention_truth_forward(struct attention_truth *truth, const struct atten
 }
 
 /* Add what the score's gradient `de` gives its inputs. */
-static void score_backward(struct attention_truth *truth, const struct attention_case *c, int64_t i, int64_t j,
-                           int64_t h, double de)
+static void score_backward(struct attention_truth *truth, const struct attention_case *c, int64_t i, int64_t j, int64_t h,
+                           double de)
 {
     int64_t heads = c->how.n_head, n = c->how.n_column;
     const double *key = truth->input[ATTENTION_KEY], *query = truth->input[ATTENTION_QUERY];
@@ -306,15 +303,15 @@ static void run_block(struct device *device, const struct attention_case *c, int
         size_t n_bytes = device->ops->attention_scratch(block.n_row, &how);
         void *scratch = device_scratch(n_bytes);
         memset(scratch, 0x55, n_bytes);
-        device->ops->attention_backward_query(device, &block, &how, b == 0, c->with_self ? &own : NULL, &payload,
-                                              &own_target, scratch, result[ATTENTION_QUERY],
+        device->ops->attention_backward_query(device, &block, &how, b == 0, c->with_self ? &own : NULL, &payload, &own_target,
+                                              scratch, result[ATTENTION_QUERY],
                                               how.score == DEVICE_SCORE_MLP ? result[ATTENTION_ATT] : NULL);
         free(scratch);
     }
     close_block(device, &block);
     open_block(device, c, b, true, &block);
-    device->ops->attention_backward_source(device, &block, &how, b == 0, c->with_self ? &own_target : NULL,
-                                           &payload_target, &own, result[ATTENTION_VALUE],
+    device->ops->attention_backward_source(device, &block, &how, b == 0, c->with_self ? &own_target : NULL, &payload_target,
+                                           &own, result[ATTENTION_VALUE],
                                            how.score == DEVICE_SCORE_MLP ? NULL : result[ATTENTION_KEY]);
     close_block(device, &block);
 }
@@ -341,8 +338,8 @@ void attention_run(struct device *device, const void *context, float *out)
     }
     device->ops->attention_finish(device, c->n, &c->how, &state, result[ATTENTION_OUT]);
     if (!c->forward_only) {
-        device->ops->attention_backward_begin(device, c->n, &c->how, c->input[ATTENTION_OUT], result[ATTENTION_OUT],
-                                              &state, false, result[ATTENTION_QUERY]);
+        device->ops->attention_backward_begin(device, c->n, &c->how, c->input[ATTENTION_OUT], result[ATTENTION_OUT], &state,
+                                              false, result[ATTENTION_QUERY]);
     }
     for (int b = 0; b < c->n_block && !c->forward_only; b++) {
         run_block(device, c, b, true, &state, result);

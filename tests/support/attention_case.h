@@ -9,14 +9,7 @@
 #include "models/device.h"
 
 /* Tensors by name; sizes depend on the kind of score, and are 0 for those that it lacks. */
-enum attention_tensor {
-    ATTENTION_VALUE,
-    ATTENTION_KEY,
-    ATTENTION_QUERY,
-    ATTENTION_ATT,
-    ATTENTION_OUT,
-    ATTENTION_TENSOR_N
-};
+enum attention_tensor { ATTENTION_VALUE, ATTENTION_KEY, ATTENTION_QUERY, ATTENTION_ATT, ATTENTION_OUT, ATTENTION_TENSOR_N };
 
 struct attention_case {
     struct device_attention how;
@@ -31,8 +24,8 @@ struct attention_case {
 
 /* Random inputs; keys and queries (MLP: att) are `spread` times as wide. Row 3 of every seven has no edges, row 0
  * nearly all. */
-void attention_case_init(struct attention_case *c, enum device_score_kind score, int64_t n, int64_t n_head,
-                         int64_t n_column, double spread);
+void attention_case_init(struct attention_case *c, enum device_score_kind score, int64_t n, int64_t n_head, int64_t n_column,
+                         double spread);
 void attention_case_release(struct attention_case *c);
 
 int64_t attention_size(const struct attention_case *c, enum attention_tensor tensor);

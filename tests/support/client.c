@@ -1,7 +1,7 @@
 #include "tests/support/client.h"
 
 #include "tests/support/patience.h"
-#include "trainerd/daemon/endpoint.h"
+#include "trainerd/daemon/server/endpoint.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -34,8 +34,7 @@ void client_open(struct client *client, const char *address)
         remote.sin_port = htons((uint16_t)atoi(endpoint.tcp.port));
         inet_pton(AF_INET, endpoint.tcp.host, &remote.sin_addr);
     }
-    const struct sockaddr *name = endpoint.is_unix ? (const struct sockaddr *)&local
-                                                   : (const struct sockaddr *)&remote;
+    const struct sockaddr *name = endpoint.is_unix ? (const struct sockaddr *)&local : (const struct sockaddr *)&remote;
     cr_assert_eq(connect(client->file, name, endpoint.is_unix ? sizeof local : sizeof remote), 0, "%s: %s", address,
                  strerror(errno));
     fcntl(client->file, F_SETFL, O_NONBLOCK);

@@ -11,7 +11,7 @@ extern uv_loop_t loop;
 
 struct client {
     int file;
-    char *got;          /* what came and was not taken yet, with NUL */
+    char *got; /* what came and was not taken yet, with NUL */
     size_t n_got, n_taken;
     bool is_closed;
 };

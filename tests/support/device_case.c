@@ -33,8 +33,8 @@ static void assert_close(const char *what, size_t n, const float *got, const flo
     }
     for (size_t i = 0; i < n; i++) {
         if (got[i] != expected[i]) {
-            cr_assert(fabs((double)got[i] - expected[i]) <= tolerance * largest, "%s: element %zu is %.9g, expected %.9g",
-                      what, i, (double)got[i], (double)expected[i]);
+            cr_assert(fabs((double)got[i] - expected[i]) <= tolerance * largest, "%s: element %zu is %.9g, expected %.9g", what,
+                      i, (double)got[i], (double)expected[i]);
         }
     }
 }

@@ -102,13 +102,23 @@ static struct op_call op_call_of(struct executor *x, int index, struct executor_
 {
     const struct program *program = x->setup.program;
     const struct op *op = &program->op[index];
-    struct op_call call = {.device = x->device, .program = program, .op = op, .n = part->n_own, .node = part->node_device,
-                           .training = x->setup.training, .csr = &part->csr, .out = part->value[op->out],
-                           .labels = part->labels, .split = part->split, .train = DATASET_SPLIT_TRAIN,
-                           .aux = part->kept[index][0], .whole = x->whole[index], .scratch = x->scratch,
+    struct op_call call = {.device = x->device,
+                           .program = program,
+                           .op = op,
+                           .n = part->n_own,
+                           .node = part->node_device,
+                           .training = x->setup.training,
+                           .csr = &part->csr,
+                           .out = part->value[op->out],
+                           .labels = part->labels,
+                           .split = part->split,
+                           .train = DATASET_SPLIT_TRAIN,
+                           .aux = part->kept[index][0],
+                           .whole = x->whole[index],
+                           .scratch = x->scratch,
                            .grad_out = part->grad[op->out]};
-    call.key = (struct random_key){.seed = x->setup.seed, .epoch = x->setup.epoch, .op = (uint16_t)index,
-                                   .stream = RANDOM_STREAM_DROPOUT};
+    call.key = (struct random_key){
+        .seed = x->setup.seed, .epoch = x->setup.epoch, .op = (uint16_t)index, .stream = RANDOM_STREAM_DROPOUT};
     for (int k = 0; k < OP_N_IN; k++) {
         call.in[k] = op->in[k] >= 0 ? part->value[op->in[k]] : NULL;
     }
@@ -186,11 +196,19 @@ static struct aggregate_call aggregate_call_of(struct executor *x, const struct 
     struct executor_part *part = &x->part[i];
     int index = (int)(op - x->setup.program->op);
     struct op_call dense = op_call_of(x, index, part);
-    struct aggregate_call call = {.device = x->device, .program = x->setup.program, .op = op, .n = part->n_own,
-                                  .f = x->setup.program->value[op->in[0]].width, .training = x->setup.training,
-                                  .key = dense.key, .out = dense.out, .grad_out = dense.grad_out, .scratch = x->scratch,
+    struct aggregate_call call = {.device = x->device,
+                                  .program = x->setup.program,
+                                  .op = op,
+                                  .n = part->n_own,
+                                  .f = x->setup.program->value[op->in[0]].width,
+                                  .training = x->setup.training,
+                                  .key = dense.key,
+                                  .out = dense.out,
+                                  .grad_out = dense.grad_out,
+                                  .scratch = x->scratch,
                                   .self = x->setup.graph->loops == DATASET_LOOPS_IMPLICIT,
-                                  .row_scale = part->row_scale[op->aggregate], .row_node = part->node_device};
+                                  .row_scale = part->row_scale[op->aggregate],
+                                  .row_node = part->node_device};
     call.key.stream = RANDOM_STREAM_EDGE;
     memcpy(call.in, dense.in, sizeof call.in);
     memcpy(call.param, dense.param, sizeof call.param);
@@ -298,7 +316,8 @@ double executor_forward(struct executor *x, const float *weights)
         }
         x->ops->loss(x->device, DEVICE_LOSS_CROSS_ENTROPY, part->n_own, program->value[program->logits].width,
                      part->value[program->logits], part->labels, part->split, DATASET_SPLIT_TRAIN,
-                     program->labels >= 0 ? &hidden : NULL, (float)(1.0 / n_row), x->scratch, part->grad[program->logits], &score);
+                     program->labels >= 0 ? &hidden : NULL, (float)(1.0 / n_row), x->scratch, part->grad[program->logits],
+                     &score);
         loss += score.loss / n_row;
     }
     ASSERT(x->ops->sync(x->device) == STATUS_OK);

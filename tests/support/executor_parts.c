@@ -96,8 +96,8 @@ struct edge_list {
 };
 
 /* One row's edges: by type, then column. */
-static void row_list(const struct test_graph *graph, const int64_t *edge_of_node, const uint32_t *payload_node,
-                     int64_t n_col, struct edge_list *list)
+static void row_list(const struct test_graph *graph, const int64_t *edge_of_node, const uint32_t *payload_node, int64_t n_col,
+                     struct edge_list *list)
 {
     for (int32_t type = 0; type < (graph->type != NULL ? graph->n_relation : 1); type++) {
         for (uint32_t c = 0; c < n_col; c++) {
@@ -155,11 +155,9 @@ static void block_open(struct executor *x, const int64_t *edge, int i, int j, st
     for (int kind = 0; kind < AGGREGATE_KIND_N; kind++) {
         float *scale = memory_alloc((size_t)n_col, sizeof *scale);
         for (int64_t c = 0; aggregate_defs[kind].has_scale && c < n_col; c++) {
-            scale[c] = aggregate_defs[kind].scale(graph->strength[payload_node[c]],
-                                                  graph->loops == DATASET_LOOPS_IMPLICIT);
+            scale[c] = aggregate_defs[kind].scale(graph->strength[payload_node[c]], graph->loops == DATASET_LOOPS_IMPLICIT);
         }
-        out->col_scale[kind] =
-            aggregate_defs[kind].has_scale ? executor_upload(x, scale, (size_t)n_col * sizeof *scale) : NULL;
+        out->col_scale[kind] = aggregate_defs[kind].has_scale ? executor_upload(x, scale, (size_t)n_col * sizeof *scale) : NULL;
         free(scale);
     }
     ASSERT(x->ops->block_open(x->device, &out->block) == STATUS_OK);
@@ -212,8 +210,11 @@ static void csr_open(struct executor *x, struct executor_part *part, float *dens
         }
         indptr[r + 1] = n_value;
     }
-    part->csr = (struct device_csr){.n_row = part->n_own, .n_col = program_n_shared(program), .n_value = n_value,
-                                    .embedded = &program->embedded, .n_embedded = n_embedded};
+    part->csr = (struct device_csr){.n_row = part->n_own,
+                                    .n_col = program_n_shared(program),
+                                    .n_value = n_value,
+                                    .embedded = &program->embedded,
+                                    .n_embedded = n_embedded};
     part->csr.indptr = executor_upload(x, indptr, (size_t)(part->n_own + 1) * sizeof *indptr);
     part->csr.cols = executor_upload(x, cols, (size_t)n_value * sizeof *cols);
     part->csr.values = executor_upload(x, dense, (size_t)n_value * sizeof *dense);
@@ -245,8 +246,8 @@ static void features_open(struct executor *x, struct executor_part *part)
 
 /* Where element (row, column) of a tensor with embeddings is: in the arena, or at one node of a part that has the column; NULL: at
  * none of it. */
-static float *element(const struct program *program, const struct parameter *param, const struct executor_part *part, float *arena,
-                      float *embeddings, int64_t row, int64_t column)
+static float *element(const struct program *program, const struct parameter *param, const struct executor_part *part,
+                      float *arena, float *embeddings, int64_t row, int64_t column)
 {
     if (!embedded_has(&program->embedded, column)) {
         return arena + param->offset + row * program_n_shared(program) + embedded_shared(&program->embedded, column);
@@ -313,8 +314,8 @@ static void labels_open(struct executor *x, struct executor_part *part)
             scale[r] = aggregate_defs[kind].scale(x->setup.graph->strength[part->node[r]],
                                                   x->setup.graph->loops == DATASET_LOOPS_IMPLICIT);
         }
-        part->row_scale[kind] =
-            aggregate_defs[kind].has_scale ? executor_upload(x, scale, (size_t)part->n_own * sizeof *scale) : NULL;
+        part->row_scale[kind] = aggregate_defs[kind].has_scale ? executor_upload(x, scale, (size_t)part->n_own * sizeof *scale)
+                                                               : NULL;
     }
     free(labels);
     free(split);

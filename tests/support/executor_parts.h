@@ -2,30 +2,30 @@
 #ifndef TESTS_SUPPORT_EXECUTOR_PARTS_H
 #define TESTS_SUPPORT_EXECUTOR_PARTS_H
 
-#include "partition/part.h"
+#include "partition/part/part.h"
 #include "tests/support/executor.h"
 
 /* One pair of parts in one direction of travel: the edges, and the sender's rows that travel. */
 struct executor_block {
-    struct device_block block;  /* device arrays */
-    uint32_t *payload_rows;     /* block.n_col own rows of the sender */
-    uint32_t *payload_node;     /* and their nodes */
+    struct device_block block; /* device arrays */
+    uint32_t *payload_rows;    /* block.n_col own rows of the sender */
+    uint32_t *payload_node;    /* and their nodes */
     float *col_scale[AGGREGATE_KIND_N];
     uint32_t arg_base;
 };
 
 struct executor_part {
     int64_t n_own;
-    uint32_t *node;             /* n_own: host */
+    uint32_t *node; /* n_own: host */
     uint32_t *node_device;
     uint8_t *split;
     int32_t *labels;
     struct executor_block *block[PART_DIRECTION_N]; /* n_part */
     float *row_scale[AGGREGATE_KIND_N];
     struct device_csr csr;
-    float **value, **grad;      /* n_value; grad NULL where none is needed */
-    float *(*kept)[AGGREGATE_N_KEPT]; /* n_op */
-    float *grad_param;          /* n_weight */
+    float **value, **grad;               /* n_value; grad NULL where none is needed */
+    float *(*kept)[AGGREGATE_N_KEPT];    /* n_op */
+    float *grad_param;                   /* n_weight */
     float *embeddings, *grad_embeddings; /* csr.n_embedded × n_embedding */
 };
 
@@ -34,12 +34,12 @@ struct executor {
     struct device *device;
     const struct device_ops *ops;
     struct executor_part *part;
-    float *weights;             /* device */
+    float *weights; /* device */
     void *scratch;
-    double **whole;             /* n_op: global ops alone, for all parts together */
-    double *sum[2];             /* of the widest global op: all parts' so far, one part's */
-    float *payload;             /* rows of the widest round */
-    float *fresh[OP_N_IN];      /* rows of the widest value */
+    double **whole;        /* n_op: global ops alone, for all parts together */
+    double *sum[2];        /* of the widest global op: all parts' so far, one part's */
+    float *payload;        /* rows of the widest round */
+    float *fresh[OP_N_IN]; /* rows of the widest value */
     int64_t n_train;
     struct executor_array *arrays; /* all device memory, newest first */
 };

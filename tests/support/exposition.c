@@ -12,7 +12,7 @@
 #define SERIES_BYTES 512
 
 struct reader {
-    char metric[128];    /* whose lines these are */
+    char metric[128]; /* whose lines these are */
     bool has_help, has_type, is_counter;
     char *seen[N_SERIES]; /* names of metrics and whole series */
     int n_seen;
@@ -22,8 +22,8 @@ static char fault[SERIES_BYTES + 128];
 
 static const char *fail(const char *what, const char *line)
 {
-    snprintf(fault, sizeof fault, "%s: %.*s", what, (int)strcspn(line, "\n") < SERIES_BYTES ? (int)strcspn(line, "\n") : SERIES_BYTES,
-             line);
+    snprintf(fault, sizeof fault, "%s: %.*s", what,
+             (int)strcspn(line, "\n") < SERIES_BYTES ? (int)strcspn(line, "\n") : SERIES_BYTES, line);
     return fault;
 }
 
@@ -147,7 +147,8 @@ const char *exposition_fault(const char *text)
 double exposition_value(const char *text, const char *series)
 {
     size_t n = strlen(series);
-    for (const char *line = text; line != NULL && *line != '\0'; line = strchr(line, '\n'), line = line != NULL ? line + 1 : NULL) {
+    for (const char *line = text; line != NULL && *line != '\0';
+         line = strchr(line, '\n'), line = line != NULL ? line + 1 : NULL) {
         if (strncmp(line, series, n) == 0 && line[n] == ' ') {
             return strtod(line + n, NULL);
         }

@@ -30,8 +30,7 @@ double relative_error(const float *x, const double *truth, int64_t n)
     return size > 0.0 ? sqrt(sum) / size : sqrt(sum);
 }
 
-static void values_compare(const struct gradient_case *one, const char *where, struct executor *x,
-                           const struct truth *truth)
+static void values_compare(const struct gradient_case *one, const char *where, struct executor *x, const struct truth *truth)
 {
     for (int v = 1; v < one->program->n_value; v++) {
         if (one->program->value[v].is_sparse) {
@@ -46,8 +45,8 @@ static void values_compare(const struct gradient_case *one, const char *where, s
     }
 }
 
-static void gradients_compare(const struct gradient_case *one, const struct program *plain, const char *where, const float *grad,
-                              const double *truth)
+static void gradients_compare(const struct gradient_case *one, const struct program *plain, const char *where,
+                              const float *grad, const double *truth)
 {
     double all = norm(truth, plain->n_weight);
     cr_assert(all > 0.0, "%s: nothing to compare", one->what);
@@ -61,16 +60,15 @@ static void gradients_compare(const struct gradient_case *one, const struct prog
     }
 }
 
-static void part_count_check(const struct gradient_case *one, struct executor_setup *setup, struct truth *truth,
-                             double loss, const float *weights, const double *gradient)
+static void part_count_check(const struct gradient_case *one, struct executor_setup *setup, struct truth *truth, double loss,
+                             const float *weights, const double *gradient)
 {
     char where[64];
     snprintf(where, sizeof where, "%s, %d parts", setup->ops->name, setup->n_part);
     float *grad = memory_alloc((size_t)setup->plain->n_weight, sizeof *grad);
     struct executor *x = executor_open(setup);
     double found = executor_forward(x, weights);
-    cr_assert(fabs(found - loss) <= TOLERANCE_LOSS * loss, "%s, %s: loss %.9g, expected %.9g", one->what, where, found,
-              loss);
+    cr_assert(fabs(found - loss) <= TOLERANCE_LOSS * loss, "%s, %s: loss %.9g, expected %.9g", one->what, where, found, loss);
     values_compare(one, where, x, truth);
     executor_backward(x, grad);
     gradients_compare(one, setup->plain, where, grad, gradient);
@@ -156,9 +154,17 @@ void gradient_check(const struct gradient_case *one)
     double loss = truth_loss(&truth);
     for (int d = 0; d < 2; d++) {
         for (int n_part = 1; n_part <= 5; n_part += n_part < 3 ? 1 : 2) {
-            struct executor_setup setup = {.program = one->program, .plain = program, .ops = test_devices[d], .graph = one->graph,
-                                           .n_part = n_part, .features = features, .labels = labels, .split = split,
-                                           .seed = SEED, .epoch = 3, .training = one->training};
+            struct executor_setup setup = {.program = one->program,
+                                           .plain = program,
+                                           .ops = test_devices[d],
+                                           .graph = one->graph,
+                                           .n_part = n_part,
+                                           .features = features,
+                                           .labels = labels,
+                                           .split = split,
+                                           .seed = SEED,
+                                           .epoch = 3,
+                                           .training = one->training};
             part_count_check(one, &setup, &truth, loss, weights, gradient);
         }
     }

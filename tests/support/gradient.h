@@ -8,11 +8,11 @@
 #include <stdbool.h>
 
 struct gradient_case {
-    const char *what;             /* named in failures */
+    const char *what; /* named in failures */
     const struct program *program;
     const struct test_graph *graph;
-    bool training;                /* as an epoch trains; else as one evaluates, backward all the same */
-    bool zeros;                   /* most features are 0 (for sparse programs) */
+    bool training; /* as an epoch trains; else as one evaluates, backward all the same */
+    bool zeros;    /* most features are 0 (for sparse programs) */
 };
 
 /* On every device, for 1, 2, 3 and 5 parts; fails the running test with what differs and by how much. */

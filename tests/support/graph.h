@@ -8,12 +8,12 @@
 
 struct test_graph {
     int64_t n_node, n_edge;
-    uint32_t *from, *to;    /* n_edge: messages go from → to */
-    uint32_t *degree;       /* n_node: edges to each node */
-    uint16_t *type;         /* n_edge, or NULL */
+    uint32_t *from, *to; /* n_edge: messages go from → to */
+    uint32_t *degree;    /* n_node: edges to each node */
+    uint16_t *type;      /* n_edge, or NULL */
     int32_t n_relation;
-    float *weight;          /* n_edge, or NULL */
-    double *strength;       /* n_node: weights of the edges to each node; their number where there are no weights */
+    float *weight;    /* n_edge, or NULL */
+    double *strength; /* n_node: weights of the edges to each node; their number where there are no weights */
     enum dataset_loops loops;
 };
 
@@ -21,8 +21,8 @@ struct test_graph {
 void test_graph_random(int64_t n_node, double density, uint64_t seed, enum dataset_loops loops, struct test_graph *out);
 
 /* From given edges (copied). */
-void test_graph_from_edges(int64_t n_node, int64_t n_edge, const int64_t *from, const int64_t *to,
-                           enum dataset_loops loops, struct test_graph *out);
+void test_graph_from_edges(int64_t n_node, int64_t n_edge, const int64_t *from, const int64_t *to, enum dataset_loops loops,
+                           struct test_graph *out);
 
 /* Give every edge one of n_relation types, drawn. */
 void test_graph_types(struct test_graph *graph, int32_t n_relation, uint64_t seed);

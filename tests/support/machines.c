@@ -169,8 +169,7 @@ void process_start(struct process *process, const struct machine *machine, const
             setenv("UCX_TLS", "tcp", 1);
             setenv("UCX_NET_DEVICES", "wire", 1);
         }
-        if ((machine == NULL || machine_enter(machine)) && (alone == NULL || files_hide(folder, alone)) &&
-            chdir(folder) == 0) {
+        if ((machine == NULL || machine_enter(machine)) && (alone == NULL || files_hide(folder, alone)) && chdir(folder) == 0) {
             execv(arguments[0], (char *const *)arguments);
         }
         fprintf(stderr, "cannot start %s: %s\n", arguments[0], strerror(errno));

@@ -1,7 +1,7 @@
 #include "tests/support/memory_need.h"
 
 #include "protocol/log.h"
-#include "worker/memory_plan.h"
+#include "worker/plan/memory_plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,9 +46,11 @@ static void own_fill(struct rank *r, uint32_t rank)
         r->rank_of_part[p] = (uint32_t)(p / each);
         if (r->rank_of_part[p] == rank) {
             struct memory_plan_part *one = &r->own[r->n_own++];
-            *one = (struct memory_plan_part){
-                .n_own = sizes->n_own, .n_edge = sizes->n_edge, .n_bytes = sizes->n_bytes, .symmetric = true,
-                .n_embedded = r->parts->n_feature == 0 ? sizes->n_own : 0};
+            *one = (struct memory_plan_part){.n_own = sizes->n_own,
+                                             .n_edge = sizes->n_edge,
+                                             .n_bytes = sizes->n_bytes,
+                                             .symmetric = true,
+                                             .n_embedded = r->parts->n_feature == 0 ? sizes->n_own : 0};
             travel_part_from_sizes(r->parts->sizes, r->parts->n_part, p, &one->travel);
         }
     }
@@ -135,7 +137,8 @@ static void rank_need(struct rank *r, uint32_t rank, struct memory_need *need)
     }
 }
 
-struct memory_need memory_need(const struct memory_parts *parts, const char *model, int n_rank, int prefetch, const char *recompute)
+struct memory_need memory_need(const struct memory_parts *parts, const char *model, int n_rank, int prefetch,
+                               const char *recompute)
 {
     char text[1024];
     static struct job job;
@@ -143,7 +146,8 @@ struct memory_need memory_need(const struct memory_parts *parts, const char *mod
     struct memory_need need = {0};
     ASSERT(parts->n_part <= MOST_PARTS && parts->n_part % n_rank == 0);
     snprintf(text, sizeof text,
-             "[dataset]\npath = \"x\"\n[partition]\nparts = %d\n[model]\n%s\n[exchange]\nprefetch = %d\n[memory]\nrecompute = \"%s\"\n"
+             "[dataset]\npath = \"x\"\n[partition]\nparts = %d\n[model]\n%s\n[exchange]\nprefetch = %d\n[memory]\nrecompute = "
+             "\"%s\"\n"
              "limit = \"1000TiB\"\n[workers]\ncount = %d\n",
              (int)parts->n_part, model, prefetch, recompute, n_rank);
     struct embedded_run all = {.begin = 0};

@@ -2,7 +2,7 @@
 #ifndef TESTS_SUPPORT_MEMORY_NEED_H
 #define TESTS_SUPPORT_MEMORY_NEED_H
 
-#include "partition/part.h"
+#include "partition/part/part.h"
 
 #include <stdint.h>
 
@@ -15,15 +15,17 @@ struct memory_parts {
 
 /* Of the worker that needs most, in bytes. */
 struct memory_need {
-    int64_t own;     /* activations and payloads */
+    int64_t own;        /* activations and payloads */
     int64_t parameters; /* with gradients and what the optimizer keeps */
-    int64_t vanilla; /* the same where nothing is made again, every layer's halo rows stay until backward, and attention keeps three
+    int64_t
+        vanilla; /* the same where nothing is made again, every layer's halo rows stay until backward, and attention keeps three
                       * arrays of edges × heads: scores, their exponentials, coefficients */
-    int64_t n_wire;  /* payload bytes received per training epoch, all workers together … */
+    int64_t n_wire;       /* payload bytes received per training epoch, all workers together … */
     int64_t n_wire_least; /* … and what 2 · halo rows · columns forward are */
 };
 
 /* `model` is the job's [model] section and what follows it. Parts are dealt out in order; n_rank divides n_part. */
-struct memory_need memory_need(const struct memory_parts *parts, const char *model, int n_rank, int prefetch, const char *recompute);
+struct memory_need memory_need(const struct memory_parts *parts, const char *model, int n_rank, int prefetch,
+                               const char *recompute);
 
 #endif

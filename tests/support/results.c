@@ -21,7 +21,8 @@ char *results_bytes(const char *path, size_t *n_out)
 
 json_t *results_metrics(const char *folder, bool with_traffic)
 {
-    static const char *const left_out[] = {"time", "epoch_s", "compute_s", "wait_s", "evaluate_s", "bytes_sent", "bytes_received"};
+    static const char *const left_out[] = {"time",       "epoch_s",    "compute_s",     "wait_s",
+                                           "evaluate_s", "bytes_sent", "bytes_received"};
     char path[512], line[2048];
     snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
     FILE *file = fopen(path, "r");

@@ -19,11 +19,11 @@ pid_t spoken_start(const char *program, const char *const arguments[]);
 int spoken_finish(pid_t child);
 
 #define RUN(...) spoken_finish(start((const char *const[]){__VA_ARGS__, NULL}))
-#define EXPECT(code, part, ...)                                                   \
-    do {                                                                          \
-        int got = RUN(__VA_ARGS__);                                               \
-        cr_assert_eq(got, code, "exit %d: %s", got, said);                        \
-        cr_assert_not_null(strstr(said, part), "'%s' is not in: %s", part, said); \
+#define EXPECT(code, part, ...)                                                                                                \
+    do {                                                                                                                       \
+        int got = RUN(__VA_ARGS__);                                                                                            \
+        cr_assert_eq(got, code, "exit %d: %s", got, said);                                                                     \
+        cr_assert_not_null(strstr(said, part), "'%s' is not in: %s", part, said);                                              \
     } while (0)
 
 #endif

@@ -11,13 +11,14 @@ enum tiny_features { TINY_FEATURES_F32, TINY_FEATURES_F16, TINY_FEATURES_SPARSE,
 
 struct tiny_graph {
     int64_t n_node;
-    int64_t n_draw;    /* edges drawn before duplicates fall away and reverse edges are added */
+    int64_t n_draw; /* edges drawn before duplicates fall away and reverse edges are added */
     bool symmetric;
-    bool loops;        /* draw stored self loops too */
-    int n_relation;    /* typed edges, at most 8 relations; 0: untyped. Not with symmetric */
-    bool weighted;     /* edges of weights in (0, 1], alike in both directions where symmetric. Not with n_relation */
+    bool loops;     /* draw stored self loops too */
+    int n_relation; /* typed edges, at most 8 relations; 0: untyped. Not with symmetric */
+    bool weighted;  /* edges of weights in (0, 1], alike in both directions where symmetric. Not with n_relation */
     bool multi_label;
-    enum tiny_features features; /* three columns: node + column / 4. TYPED: nodes 1, 4, 7, … have a column of their own, which lie
+    enum tiny_features
+        features; /* three columns: node + column / 4. TYPED: nodes 1, 4, 7, … have a column of their own, which lie
                                   * between a column of nodes 0, 3, … and one of nodes 2, 5, … with node + 1 */
     uint64_t seed;
 };

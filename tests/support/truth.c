@@ -85,8 +85,8 @@ static void layer_norm(const struct truth *t, int64_t f, const double *w, const 
 }
 
 /* Over the column's nodes; in evaluation over the running mean and variance. */
-static void batch_norm(const struct truth *t, const struct op *op, int64_t f, const double *w, const double *b,
-                       const double *x, double *y)
+static void batch_norm(const struct truth *t, const struct op *op, int64_t f, const double *w, const double *b, const double *x,
+                       double *y)
 {
     int64_t n = t->graph->n_node;
     for (int64_t c = 0; c < f; c++) {
@@ -147,7 +147,8 @@ static void aggregate(const struct truth *t, enum aggregate_kind kind, int64_t f
 
 /* leaky(q_i + k_j), ⟨att, leaky(q_i + x_j)⟩, a·⟨q_i, k_j⟩ or k_j·⟨q_i, x_j⟩ of one head; x[0] sources' rows, x[1] keys,
  * x[2] queries. */
-static double score(const struct op *op, int64_t d, int64_t h, const double *const x[3], const double *att, int64_t i, int64_t j)
+static double score(const struct op *op, int64_t d, int64_t h, const double *const x[3], const double *att, int64_t i,
+                    int64_t j)
 {
     double sum = 0.0;
     if (op->aggregate == AGGREGATE_KIND_GAT) {

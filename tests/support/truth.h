@@ -13,14 +13,14 @@
 struct truth {
     const struct program *program;
     const struct test_graph *graph;
-    const float *features;   /* n_node × width of value 0 */
-    const int32_t *labels;   /* n_node */
-    const uint8_t *split;    /* n_node: the loss is over DATASET_SPLIT_TRAIN */
+    const float *features; /* n_node × width of value 0 */
+    const int32_t *labels; /* n_node */
+    const uint8_t *split;  /* n_node: the loss is over DATASET_SPLIT_TRAIN */
     uint64_t seed;
     uint32_t epoch;
     bool training;
-    double **value;          /* n_value: n_node × width, by truth_loss */
-    double *weights;         /* n_weight; the caller sets them */
+    double **value;  /* n_value: n_node × width, by truth_loss */
+    double *weights; /* n_weight; the caller sets them */
 };
 
 void truth_open(const struct program *program, const struct test_graph *graph, struct truth *out);

@@ -1,6 +1,6 @@
 #include "tests/support/typed_folder.h"
 
-#include "partition/npy.h"
+#include "partition/formats/npy.h"
 #include "protocol/memory.h"
 #include "tests/support/graph.h"
 

@@ -10,11 +10,11 @@
 #define TYPED_N_CLASS 4
 
 struct typed_folder {
-    int64_t n_node;    /* type v % 3 */
-    int64_t n_edge;    /* drawn, in three relations; some twice */
-    int64_t n_lonely;  /* further nodes of type 1 without edges */
-    int n_part;        /* lines of "owner" in the folder, for partition.method = "file" */
-    bool is_explicit;  /* type 1's columns are written as features, ones on a diagonal: what it means to have none */
+    int64_t n_node;   /* type v % 3 */
+    int64_t n_edge;   /* drawn, in three relations; some twice */
+    int64_t n_lonely; /* further nodes of type 1 without edges */
+    int n_part;       /* lines of "owner" in the folder, for partition.method = "file" */
+    bool is_explicit; /* type 1's columns are written as features, ones on a diagonal: what it means to have none */
 };
 
 /* Write it to `path`, which is made. Fails the running test. */

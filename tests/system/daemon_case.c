@@ -19,8 +19,8 @@
 #include <unistd.h>
 #include <uv.h>
 
-struct supervisor_options daemon_options = {.room = {.n_slot = 16, .n_gpu = 0, .memory = INT64_C(1) << 40},
-                                            .kill_s = 20, .backoff_s = 0.05, .backoff_most_s = 0.2};
+struct supervisor_options daemon_options = {
+    .room = {.n_slot = 16, .n_gpu = 0, .memory = INT64_C(1) << 40}, .kill_s = 20, .backoff_s = 0.05, .backoff_most_s = 0.2};
 char daemon_reason[512];
 void (*daemon_heard)(const struct job_record *before, const struct job_record *after);
 
@@ -70,8 +70,7 @@ static void tell(void *context, const struct job_record *record)
 static enum status obey(struct inside *inside, struct request *request, int64_t *id_out)
 {
     int64_t existing;
-    const struct store_submission submission = {
-        .submission_id = "", .config = request->config, .folder = request->folder};
+    const struct store_submission submission = {.submission_id = "", .config = request->config, .folder = request->folder};
     enum status status;
     *id_out = request->id;
     switch (request->what) {
@@ -162,7 +161,6 @@ void daemon_start(void)
     line = ends[0];
 }
 
-
 /* Take one message; false: the daemon is gone, or nothing came in time. */
 static bool hear(struct message *out, int wait_ms)
 {
@@ -239,8 +237,8 @@ enum status daemon_try_submit(const struct daemon_job *job, int64_t *id_out)
                                          .max_restarts = job->max_restarts,
                                          .time_limit_s = job->time_limit_s}};
     snprintf(request.folder, sizeof request.folder, "%s", folder);
-    snprintf(request.config, sizeof request.config,
-             "[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n%s", job->lines);
+    snprintf(request.config, sizeof request.config, "[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n%s",
+             job->lines);
     return ask(&request, id_out);
 }
 
@@ -278,13 +276,13 @@ bool daemon_listen(int wait_ms)
     return any;
 }
 
-#define AWAIT(id, condition, what)                                                                                   \
-    do {                                                                                                             \
-        while (!(condition)) {                                                                                       \
-            cr_assert(daemon_hear(), "job %lld %s: it is %s, %s, attempt %d, %s", (long long)(id), what,             \
-                      job_state_name(known[id].state), job_reason_name(known[id].reason), (int)known[id].attempt,    \
-                      known[id].reason_text);                                                                        \
-        }                                                                                                            \
+#define AWAIT(id, condition, what)                                                                                             \
+    do {                                                                                                                       \
+        while (!(condition)) {                                                                                                 \
+            cr_assert(daemon_hear(), "job %lld %s: it is %s, %s, attempt %d, %s", (long long)(id), what,                       \
+                      job_state_name(known[id].state), job_reason_name(known[id].reason), (int)known[id].attempt,              \
+                      known[id].reason_text);                                                                                  \
+        }                                                                                                                      \
     } while (0)
 
 void daemon_await(int64_t id, enum job_state state)
@@ -300,8 +298,10 @@ enum job_state daemon_await_end(int64_t id)
 
 void daemon_await_epoch(int64_t id, int32_t attempt, int64_t epoch)
 {
-    AWAIT(id, known[id].id == id && known[id].attempt >= attempt && known[id].progress.epoch >= epoch &&
-              known[id].state == JOB_STATE_RUNNING, "does not get there");
+    AWAIT(id,
+          known[id].id == id && known[id].attempt >= attempt && known[id].progress.epoch >= epoch &&
+              known[id].state == JOB_STATE_RUNNING,
+          "does not get there");
 }
 
 /* --- processes --- */
@@ -319,8 +319,7 @@ static bool look_at(pid_t pid, pid_t *parent_out, char name_out[64])
     text[n] = '\0';
     char *open = strchr(text, '('), *close = strrchr(text, ')'), state;
     int parent;
-    if (open == NULL || close == NULL || sscanf(close + 1, " %c %d", &state, &parent) != 2 || state == 'Z' ||
-        state == 'X') {
+    if (open == NULL || close == NULL || sscanf(close + 1, " %c %d", &state, &parent) != 2 || state == 'Z' || state == 'X') {
         return false;
     }
     *parent_out = parent;
@@ -333,8 +332,7 @@ bool daemon_kill_coordinator(int64_t id)
     pid_t parent;
     char name[64];
     pid_t pid = known[id].pid;
-    return pid > 0 && look_at(pid, &parent, name) && strncmp(name, "trainer-coord", 13) == 0 &&
-           kill(pid, SIGKILL) == 0;
+    return pid > 0 && look_at(pid, &parent, name) && strncmp(name, "trainer-coord", 13) == 0 && kill(pid, SIGKILL) == 0;
 }
 
 bool daemon_kill_worker(int64_t id, int which)
@@ -362,8 +360,7 @@ int daemon_n_coordinator(int64_t id)
         pid_t parent, pid = isdigit((unsigned char)one->d_name[0]) ? atoi(one->d_name) : 0;
         char name[64], path[64], text[4096] = "";
         /* Leaders of their session: what a coordinator has forked looks like it until it is a worker. */
-        if (pid == 0 || !look_at(pid, &parent, name) || strncmp(name, "trainer-coord", 13) != 0 ||
-            getsid(pid) != pid) {
+        if (pid == 0 || !look_at(pid, &parent, name) || strncmp(name, "trainer-coord", 13) != 0 || getsid(pid) != pid) {
             continue;
         }
         snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);

@@ -6,7 +6,7 @@
 #ifndef TESTS_SYSTEM_DAEMON_CASE_H
 #define TESTS_SYSTEM_DAEMON_CASE_H
 
-#include "trainerd/daemon/supervisor.h"
+#include "trainerd/daemon/supervisor/supervisor.h"
 
 #define DAEMON_CASE_JOBS_MOST 512
 

@@ -2,7 +2,7 @@
 #ifndef TESTS_SYSTEM_FLEET_CASE_H
 #define TESTS_SYSTEM_FLEET_CASE_H
 
-#include "protocol/job.h"
+#include "protocol/job/job.h"
 
 #include <sys/types.h>
 

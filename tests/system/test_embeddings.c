@@ -1,5 +1,5 @@
 /* Whole jobs on nodes without features: what of their embeddings is left behind, gone on from, and taken up again. */
-#include "partition/npy.h"
+#include "partition/formats/npy.h"
 #include "tests/support/folder.h"
 #include "tests/support/results.h"
 #include "tests/support/tolerance.h"
@@ -20,7 +20,8 @@ static void make_all(void)
     folder_make();
     typed_folder_write(folder_path("data"), &(struct typed_folder){.n_node = 300, .n_edge = 2000});
     folder_write("job.toml", "[dataset]\npath = \"data\"\n[partition]\nparts = 4\ncache = \"off\"\n[model]\n"
-                             "kind = \"rgcn\"\nhidden = 16\ndropout = 0.3\ninput_dropout = 0.3\n[train]\nepochs = 12\n[workers]\ncount = 2\nthreads = 1\n");
+                             "kind = \"rgcn\"\nhidden = 16\ndropout = 0.3\ninput_dropout = 0.3\n[train]\nepochs = "
+                             "12\n[workers]\ncount = 2\nthreads = 1\n");
 }
 
 TestSuite(embeddings, .init = make_all, .fini = folder_remove, .timeout = 180);

@@ -162,8 +162,9 @@ static int run_with(const char *output, const char *attempt, bool resume, const 
     char setting[64];
     process = (struct process){0};
     snprintf(setting, sizeof setting, "output.dir=%s", output);
-    const char *arguments[] = {program, "--config", "job.toml", "--job-folder", "job", "--attempt", attempt, "--set", setting,
-                               "--set", workers, resume ? "--resume" : NULL, NULL};
+    const char *arguments[] = {program, "--config", "job.toml", "--job-folder", "job",   "--attempt",
+                               attempt, "--set",    setting,    "--set",        workers, resume ? "--resume" : NULL,
+                               NULL};
     process_start(&process, NULL, folder, NULL, arguments);
     return process_finish(&process);
 }
@@ -184,8 +185,7 @@ static void expect_recovered(const struct fault_case *fault, int at)
     /* What a coordinator's own death leaves, if it comes at a bad moment, the next attempt sweeps up. */
     (code == KILLED ? expect_no_process : expect_nothing_left)();
     if (code != 0) {
-        bool resume = names_in(folder_path("two/checkpoint"), names, sizeof names)[0] == 'e' &&
-                      strstr(names, ".ckpt ") != NULL;
+        bool resume = names_in(folder_path("two/checkpoint"), names, sizeof names)[0] == 'e' && strstr(names, ".ckpt ") != NULL;
         code = run("two", "2", resume);
         cr_assert_eq(code, 0, "after %s: exit %d: %s", text, code, process.words);
         expect_nothing_left();
@@ -224,9 +224,10 @@ ParameterizedTest(int *index, faults, every_death_is_survived_with_the_bits_of_a
 /* A rate at which it diverges until it is halved about nine times. */
 Test(faults, a_job_that_diverges_goes_back_to_the_same_bits_on_any_workers_and_over_a_death)
 {
-    folder_write("job.toml", "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 4\ncache = \"off\"\n[model]\nkind = \"sage\"\n"
-                             "layers = 4\nhidden = 8\n[train]\nepochs = 12\ncheckpoint_every = 5\noptimizer = \"sgd\"\nlr = 1e6\n"
-                             "on_nan = \"rollback\"\nmax_rollbacks = 40\n[workers]\nthreads = 1\n");
+    folder_write("job.toml",
+                 "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 4\ncache = \"off\"\n[model]\nkind = \"sage\"\n"
+                 "layers = 4\nhidden = 8\n[train]\nepochs = 12\ncheckpoint_every = 5\noptimizer = \"sgd\"\nlr = 1e6\n"
+                 "on_nan = \"rollback\"\nmax_rollbacks = 40\n[workers]\nthreads = 1\n");
     cr_assert_eq(run_with("one", "1", false, "workers.count=1"), 0, "%s", process.words);
     cr_assert_not_null(strstr(process.words, "the loss is not a number in epoch "), "%s", process.words);
     cr_assert_not_null(strstr(process.words, " epochs with the learning rate times 0.5 (1 of 40)"), "%s", process.words);
@@ -238,8 +239,9 @@ Test(faults, a_job_that_diverges_goes_back_to_the_same_bits_on_any_workers_and_o
 
 Test(faults, divergence_leaves_with_1_unless_it_may_go_back)
 {
-    folder_write("job.toml", "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 2\ncache = \"off\"\n[model]\nkind = \"sage\"\n"
-                             "layers = 4\nhidden = 8\n[train]\nepochs = 12\noptimizer = \"sgd\"\nlr = 1e6\n");
+    folder_write("job.toml",
+                 "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 2\ncache = \"off\"\n[model]\nkind = \"sage\"\n"
+                 "layers = 4\nhidden = 8\n[train]\nepochs = 12\noptimizer = \"sgd\"\nlr = 1e6\n");
     cr_assert_eq(run("one", "1", false), 1, "%s", process.words);
     cr_assert_not_null(strstr(process.words, "trainerd: the loss is not a number in epoch "), "%s", process.words);
     expect_nothing_left();
@@ -253,8 +255,9 @@ Test(faults, a_job_run_by_hand_begins_again_as_often_as_it_may)
         snprintf(restarts, sizeof restarts, "workers.max_restarts=%d", may);
         process = (struct process){0};
         const char *output = may == 2 ? "output.dir=two" : "output.dir=three";
-        process_start(&process, NULL, folder, NULL, (const char *const[]){program, "--config", "job.toml", "--set", "workers.count=2",
-                                                                          "--set", restarts, "--set", output, NULL});
+        process_start(&process, NULL, folder, NULL,
+                      (const char *const[]){program, "--config", "job.toml", "--set", "workers.count=2", "--set", restarts,
+                                            "--set", output, NULL});
         int code = process_finish(&process);
         cr_assert_eq(code, may == 2 ? 0 : LOST, "exit %d: %s", code, process.words);
         cr_assert_not_null(strstr(process.words, "restart 1 of "), "%s", process.words);

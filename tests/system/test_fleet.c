@@ -1,7 +1,7 @@
-#include "partition/part.h"
+#include "partition/part/part.h"
 #include "tests/support/patience.h"
 #include "tests/system/fleet_case.h"
-#include "trainerd/fleet.h"
+#include "trainerd/coordinator/fleet/fleet.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -236,7 +236,8 @@ Test(fleet, a_worker_that_fails_ends_the_call_with_its_own_words_and_status)
     cr_assert_eq(fleet_place(fleet, 2, (const int32_t[]){0, 1}), STATUS_OK);
     cr_assert_eq(fleet_ship(fleet, 1, rubbish, sizeof rubbish), STATUS_OK, "%s", status_reason());
     cr_assert_eq(fleet_ready(fleet, memory, &n_weight), STATUS_DATA);
-    fleet_check_reason((const char *const[]){"worker 1 (pid ", "failed while it made itself ready: encoded part: 200 bytes", NULL});
+    fleet_check_reason(
+        (const char *const[]){"worker 1 (pid ", "failed while it made itself ready: encoded part: 200 bytes", NULL});
     fleet_check_childless();
     fleet_close(fleet);
 }

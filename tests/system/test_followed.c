@@ -10,8 +10,8 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -159,7 +159,8 @@ Test(followed, usr1_writes_a_checkpoint_and_training_goes_on)
     double n_epoch = number(saved, "epoch");
     cr_assert_eq(access(folder_path(json_string_value(json_object_get(saved, "path"))), R_OK), 0);
     json_decref(all);
-    for (double since = now_s(), n = 0; n <= n_epoch; all = events(), n = number(newest(all, "epoch"), "epoch"), json_decref(all)) {
+    for (double since = now_s(), n = 0; n <= n_epoch;
+         all = events(), n = number(newest(all, "epoch"), "epoch"), json_decref(all)) {
         cr_assert(patience_left(since), "it goes on after %g epochs", n_epoch);
     }
     cr_assert_eq(kill(run.pid, SIGTERM), 0);
@@ -177,7 +178,8 @@ Test(followed, a_signal_while_the_graph_is_loaded_ends_with_a_line_too)
     start(&run, "1", "train.epochs=3");
     await_event("state");
     cr_assert_eq(kill(run.pid, SIGTERM), 0);
-    for (int code = 0; code == 0; code = kill(run.pid, 0)) { /* it stops sooner or later, and takes the signal when it goes on */
+    for (int code = 0; code == 0;
+         code = kill(run.pid, 0)) { /* it stops sooner or later, and takes the signal when it goes on */
         kill(run.pid, SIGCONT);
         int status;
         if (waitpid(run.pid, &status, WNOHANG) == run.pid) {

@@ -1,5 +1,5 @@
 /* A job on two machines, its workers started by hand: they share a cable, and no file but the programs. */
-#include "partition/npy.h"
+#include "partition/formats/npy.h"
 #include "tests/support/folder.h"
 #include "tests/support/machines.h"
 #include "tests/support/patience.h"
@@ -82,8 +82,15 @@ TestSuite(hosts, .init = make_all, .fini = remove_all, .timeout = 180);
 /* Start the coordinator in the north, and take its token as a user would. */
 static void coordinate(const char *const further[])
 {
-    const char *arguments[32] = {coordinator_path, "--config", "job.toml", "--set", "workers.launcher=manual",
-                                 "--set", "workers.token_file=secret", "--set", "workers.listen=" JOIN};
+    const char *arguments[32] = {coordinator_path,
+                                 "--config",
+                                 "job.toml",
+                                 "--set",
+                                 "workers.launcher=manual",
+                                 "--set",
+                                 "workers.token_file=secret",
+                                 "--set",
+                                 "workers.listen=" JOIN};
     for (int i = 0; further[i] != NULL; i++) {
         arguments[9 + i] = further[i];
     }
@@ -211,8 +218,8 @@ Test(hosts, a_cable_that_is_cut_before_all_have_joined_is_noticed_on_both_ends)
 Test(hosts, a_coordinator_that_answers_nothing_is_given_up_in_time)
 {
     cr_assert_eq(machine_run(south, "ip neigh add 10.77.0.9 lladdr 02:00:00:00:00:09 dev wire"), 0);
-    const char *const arguments[] = {worker_path, "--join", "10.77.0.9:7700", "--token-file", "token",
-                                     "--join-timeout", "1", NULL};
+    const char *const arguments[] = {worker_path, "--join", "10.77.0.9:7700", "--token-file", "token", "--join-timeout",
+                                     "1",         NULL};
     double since = now_s();
     process_start(&workers[0], south, folder, "0123456789abcdef0123456789abcdef", arguments);
     expect_end(&workers[0], 69, "cannot reach the coordinator at 10.77.0.9:7700 within 1 s: ");
@@ -255,8 +262,9 @@ static void expect_undisturbed(void)
 {
     expect_end(&coordinator, 0, "results in two");
     coordinator = (struct process){0};
-    process_start(&coordinator, NULL, folder, NULL,
-                  (const char *const[]){coordinator_path, "--config", "job.toml", "--set", "output.dir=one", "--set", more, NULL});
+    process_start(
+        &coordinator, NULL, folder, NULL,
+        (const char *const[]){coordinator_path, "--config", "job.toml", "--set", "output.dir=one", "--set", more, NULL});
     expect_end(&coordinator, 0, "results in one");
     results_expect_same(folder_path("one"), folder_path("two"), false);
 }

@@ -110,17 +110,17 @@ static int run_job(const char *const arguments[])
     return finish(&run);
 }
 
-#define EXPECT(code, ...)                                        \
-    do {                                                         \
-        int got = RUN(__VA_ARGS__);                              \
-        cr_assert_eq(got, code, "exit %d: %s", got, words);      \
+#define EXPECT(code, ...)                                                                                                      \
+    do {                                                                                                                       \
+        int got = RUN(__VA_ARGS__);                                                                                            \
+        cr_assert_eq(got, code, "exit %d: %s", got, words);                                                                    \
     } while (0)
 
 /* The job ends with this exit code and one last line for people that holds `part`. */
-#define EXPECT_FAILURE(code, part, ...)                                            \
-    do {                                                                           \
-        EXPECT(code, __VA_ARGS__);                                                 \
-        expect_reason(part);                                                       \
+#define EXPECT_FAILURE(code, part, ...)                                                                                        \
+    do {                                                                                                                       \
+        EXPECT(code, __VA_ARGS__);                                                                                             \
+        expect_reason(part);                                                                                                   \
     } while (0)
 
 static void expect_reason(const char *part)
@@ -166,8 +166,8 @@ Test(job, two_workers_leave_the_same_files_as_one)
 {
     EXPECT(0, "--set", "partition.parts=4", "--set", "train.epochs=12", "--set", "model.dropout=0.5", "--set",
            "output.dir=one");
-    EXPECT(0, "--set", "partition.parts=4", "--set", "train.epochs=12", "--set", "model.dropout=0.5", "--set",
-           "output.dir=two", "--set", "workers.count=2");
+    EXPECT(0, "--set", "partition.parts=4", "--set", "train.epochs=12", "--set", "model.dropout=0.5", "--set", "output.dir=two",
+           "--set", "workers.count=2");
     results_expect_same(folder_path("one"), folder_path("two"), false);
     cr_assert_str_eq(printed, "");
     cr_assert_not_null(strstr(words, "results in two\n"), "%s", words);
@@ -205,7 +205,8 @@ Test(job, no_epochs_means_the_initial_weights_are_evaluated)
 {
     EXPECT(0, "--set", "train.epochs=0", "--set", "output.dir=o");
     size_t n, m;
-    char *last = results_bytes(folder_path("o/model.safetensors"), &n), *best = results_bytes(folder_path("o/best.safetensors"), &m);
+    char *last = results_bytes(folder_path("o/model.safetensors"), &n),
+         *best = results_bytes(folder_path("o/best.safetensors"), &m);
     cr_assert(n == m && memcmp(last, best, n) == 0);
     free(last);
     free(best);
@@ -227,8 +228,8 @@ Test(job, trained_weights_may_be_the_start_of_another_job)
 
 static void expect_planned_traffic(const char *norm)
 {
-    EXPECT(0, "--set", "workers.count=3", "--set", "partition.parts=5", "--set", "train.eval_every=0", "--set",
-           "output.dir=o", "--set", norm, "--plan", "--json");
+    EXPECT(0, "--set", "workers.count=3", "--set", "partition.parts=5", "--set", "train.eval_every=0", "--set", "output.dir=o",
+           "--set", norm, "--plan", "--json");
     cr_assert_not(folder_has("o"));
     json_t *plan = json_loads(printed, 0, NULL);
     cr_assert_not_null(plan, "%s", printed);
@@ -236,8 +237,8 @@ static void expect_planned_traffic(const char *norm)
     cr_assert_eq(json_array_size(json_object_get(plan, "workers")), 3);
     cr_assert_eq(json_array_size(json_object_get(plan, "parts")), 5);
     json_decref(plan);
-    EXPECT(0, "--set", "workers.count=3", "--set", "partition.parts=5", "--set", "train.eval_every=0", "--set",
-           "output.dir=o", "--set", norm, "--set", "train.epochs=2");
+    EXPECT(0, "--set", "workers.count=3", "--set", "partition.parts=5", "--set", "train.eval_every=0", "--set", "output.dir=o",
+           "--set", norm, "--set", "train.epochs=2");
     json_t *metrics = results_metrics(folder_path("o"), true);
     cr_assert_eq(number(json_array_get(metrics, 0), NULL, "bytes_received"), per_epoch);
     cr_assert_eq(number(json_array_get(metrics, 1), NULL, "bytes_received"), per_epoch + evaluation);
@@ -257,8 +258,8 @@ static void memory_set(const char *how, double limit)
     snprintf(limit_setting, sizeof limit_setting, "memory.limit=%.0f", limit);
 }
 
-#define GAT_SO_SET "--set", how_setting, "--set", limit_setting, "--set", "model.kind=gat", "--set", "model.heads=8", "--set", \
-                   "model.layers=3"
+#define GAT_SO_SET                                                                                                             \
+    "--set", how_setting, "--set", limit_setting, "--set", "model.kind=gat", "--set", "model.heads=8", "--set", "model.layers=3"
 
 /* What the one worker takes by plan; how many ops run again. */
 static double planned_bytes(const char *how, double limit, size_t *n_again_out)
@@ -346,7 +347,8 @@ Test(job, interrupted_and_resumed_it_leaves_the_same_files)
 Test(job, running_statistics_go_on_from_a_checkpoint)
 {
     EXPECT(0, "--set", "model.norm=batch", "--set", "train.epochs=12", "--set", "output.dir=one");
-    EXPECT(0, "--set", "model.norm=batch", "--set", "train.epochs=7", "--set", "train.checkpoint_every=7", "--set", "output.dir=two");
+    EXPECT(0, "--set", "model.norm=batch", "--set", "train.epochs=7", "--set", "train.checkpoint_every=7", "--set",
+           "output.dir=two");
     EXPECT(0, "--set", "model.norm=batch", "--set", "train.epochs=12", "--set", "output.dir=two", "--resume");
     results_expect_same(folder_path("one"), folder_path("two"), true);
 }

@@ -1,9 +1,9 @@
-#include "protocol/control.h"
-#include "protocol/transport.h"
+#include "protocol/transport/control.h"
+#include "protocol/transport/transport.h"
 #include "tests/support/folder.h"
 #include "tests/support/patience.h"
 #include "tests/system/fleet_case.h"
-#include "trainerd/fleet.h"
+#include "trainerd/coordinator/fleet/fleet.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -123,7 +123,7 @@ static bool is_refused(int file, const char *reason)
 {
     char bytes[512];
     size_t n = 0;
-    for (ssize_t got = 1; got > 0 && n < sizeof bytes; n += got > 0 ? (size_t)got : 0) {
+    for (ssize_t got = 1; got > 0 && n<sizeof bytes; n += got> 0 ? (size_t)got : 0) {
         got = recv(file, bytes + n, sizeof bytes - n, 0);
     }
     return memmem(bytes, n, reason, strlen(reason)) != NULL;
@@ -283,7 +283,8 @@ Test(join, a_worker_with_the_wrong_token_is_told_so)
     cr_assert_eq(chmod(folder_path("wrong"), 0600), 0);
     signal(SIGCHLD, child_note); /* nobody joins: its end is what the coordinator waits for */
     pid_t pid = beside(wrong_run, port);
-    cr_assert_eq(fleet_open(&job, &(struct fleet_setup){.stop = &child_ended}, &fleet), STATUS_INTERRUPTED, "%s", status_reason());
+    cr_assert_eq(fleet_open(&job, &(struct fleet_setup){.stop = &child_ended}, &fleet), STATUS_INTERRUPTED, "%s",
+                 status_reason());
     expect_exit(pid, status_exit_code(STATUS_PEER));
     folder_read("said", said, sizeof said);
     cr_assert_not_null(strstr(said, "the token is not this job's"), "%s", said);

@@ -1,5 +1,5 @@
 /* trainer-partition as its users meet it: what it prints where, what it leaves, and that its files can be used. */
-#include "partition/part.h"
+#include "partition/part/part.h"
 #include "protocol/memory.h"
 #include "tests/support/folder.h"
 
@@ -69,8 +69,7 @@ Test(partition_cli, what_it_leaves_is_the_partition_and_parts_that_open)
         part_release(&part);
         free(bytes);
     }
-    cr_assert_eq(run("--config job.toml --set partition.method=file --set partition.file=a/b/partition.txt --json"),
-                 0);
+    cr_assert_eq(run("--config job.toml --set partition.method=file --set partition.file=a/b/partition.txt --json"), 0);
     /* All but the method's name is the same. */
     cr_assert_str_eq(strstr(printed, "\"cut_edges\""), strstr(first, "\"cut_edges\""));
 }

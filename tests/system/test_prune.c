@@ -1,5 +1,5 @@
 /* Whole jobs that leave rows out of their epochs: what travels is counted by hand, what is planned is what is measured. */
-#include "partition/npy.h"
+#include "partition/formats/npy.h"
 #include "tests/support/folder.h"
 #include "tests/support/results.h"
 #include "tests/support/tolerance.h"
@@ -45,12 +45,14 @@ static void chain_write(void)
     npy_write("valid_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){1}, valid);
     npy_write("test_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){1}, test);
     folder_write("owners.txt", owners);
-    folder_write("chain.toml", "[dataset]\npath = \".\"\nundirected = \"yes\"\n[partition]\nparts = 2\nmethod = \"file\"\n"
-                               "file = \"owners.txt\"\ncache = \"off\"\n[model]\nkind = \"gcn\"\nlayers = 3\nhidden = 4\n[train]\n"
-                               "epochs = 2\neval_every = 0\n[workers]\ncount = 2\nthreads = 1\n");
-    folder_write("sbm.toml", "[dataset]\ngenerator = \"sbm\"\nnodes = 6000\ndegree = 6\ntrain_share = 0.01\n[partition]\nparts = 4\n"
-                             "cache = \"off\"\n[model]\nlayers = 3\nhidden = 16\n[train]\nepochs = 6\neval_every = 3\n[workers]\n"
-                             "count = 2\nthreads = 1\n");
+    folder_write("chain.toml",
+                 "[dataset]\npath = \".\"\nundirected = \"yes\"\n[partition]\nparts = 2\nmethod = \"file\"\n"
+                 "file = \"owners.txt\"\ncache = \"off\"\n[model]\nkind = \"gcn\"\nlayers = 3\nhidden = 4\n[train]\n"
+                 "epochs = 2\neval_every = 0\n[workers]\ncount = 2\nthreads = 1\n");
+    folder_write("sbm.toml",
+                 "[dataset]\ngenerator = \"sbm\"\nnodes = 6000\ndegree = 6\ntrain_share = 0.01\n[partition]\nparts = 4\n"
+                 "cache = \"off\"\n[model]\nlayers = 3\nhidden = 16\n[train]\nepochs = 6\neval_every = 3\n[workers]\n"
+                 "count = 2\nthreads = 1\n");
 }
 
 static void make_all(void)
@@ -129,8 +131,10 @@ Test(prune, weights_of_edges_are_picked_out_with_their_edges)
         weights[i] = 0.25F * (float)(i + 1);
     }
     npy_write("edge_weight.npy", NPY_TYPE_F32, 1, (int64_t[]){N_NODE - 1}, weights);
-    run("chain.toml --set train.optimizer=sgd --set train.lr=0.1 --set train.epochs=5 --set output.dir=all --set train.prune=never");
-    run("chain.toml --set train.optimizer=sgd --set train.lr=0.1 --set train.epochs=5 --set output.dir=needed --set train.prune=always");
+    run("chain.toml --set train.optimizer=sgd --set train.lr=0.1 --set train.epochs=5 --set output.dir=all --set "
+        "train.prune=never");
+    run("chain.toml --set train.optimizer=sgd --set train.lr=0.1 --set train.epochs=5 --set output.dir=needed --set "
+        "train.prune=always");
     logits_read("all/logits.npy", all);
     logits_read("needed/logits.npy", needed);
     for (int i = 0; i < 2 * N_NODE; i++) {
@@ -176,8 +180,8 @@ static void expect_planned_memory(const char *settings)
         static const char *const categories[] = {"structure", "activations", "payloads", "all"};
         for (int c = 0; c < 4; c++) {
             double want = number(planned, categories[c]), got = number(measured, categories[c]);
-            cr_expect(fabs(want - got) <= 0.1 * got, "%s: worker %zu, %s: %.0f planned, %.0f measured", settings, rank, categories[c],
-                      want, got);
+            cr_expect(fabs(want - got) <= 0.1 * got, "%s: worker %zu, %s: %.0f planned, %.0f measured", settings, rank,
+                      categories[c], want, got);
         }
     }
     json_decref(result);

@@ -1,7 +1,7 @@
 /* Results in PyTorch Geometric: scripts/load_into_pyg.py loads the weights into its modules, strictly, and finds the
  * logits that the job wrote. The graph is directed, has loops, repeated edges and nodes nothing points at.
  */
-#include "partition/npy.h"
+#include "partition/formats/npy.h"
 #include "protocol/status.h"
 #include "tests/support/folder.h"
 #include "tests/support/graph.h"
@@ -158,20 +158,19 @@ static int load_into_pyg(void)
 }
 
 /* Python's share of the time is large, and nothing in it is instrumented. */
-#define PYG_TEST(name, settings)                           \
-    Test(pyg, name)                                        \
-    {                                                      \
-        train(settings);                                   \
-        if (!SANITIZED) {                                  \
-            cr_assert_eq(load_into_pyg(), 0, "%s", words); \
-        }                                                  \
+#define PYG_TEST(name, settings)                                                                                               \
+    Test(pyg, name)                                                                                                            \
+    {                                                                                                                          \
+        train(settings);                                                                                                       \
+        if (!SANITIZED) {                                                                                                      \
+            cr_assert_eq(load_into_pyg(), 0, "%s", words);                                                                     \
+        }                                                                                                                      \
     }
 
 PYG_TEST(gcn_gives_the_same_logits, "--set model.kind=gcn --set model.layers=3")
 PYG_TEST(sage_with_means_gives_the_same_logits, "--set model.kind=sage --set model.aggregator=mean")
 PYG_TEST(sage_with_maxima_gives_the_same_logits, "--set model.kind=sage --set model.aggregator=max")
-PYG_TEST(sage_with_sums_gives_the_same_logits,
-         "--set model.kind=sage --set model.aggregator=sum --set model.activation=elu")
+PYG_TEST(sage_with_sums_gives_the_same_logits, "--set model.kind=sage --set model.aggregator=sum --set model.activation=elu")
 PYG_TEST(gin_with_a_trained_epsilon_gives_the_same_logits, "--set model.kind=gin --set model.learn_eps=true")
 PYG_TEST(appnp_gives_the_same_logits, "--set model.kind=appnp --set model.alpha=0.2")
 PYG_TEST(sgc_gives_the_same_logits, "--set model.kind=sgc --set model.steps=3")
@@ -226,12 +225,12 @@ static void write_weights(void)
     save("edge_weight.npy", NPY_TYPE_F32, 1, (int64_t[]){N_EDGE}, weights);
 }
 
-#define WEIGHTED_TEST(name, settings)                  \
-    Test(pyg, name)                                    \
-    {                                                  \
-        write_weights();                               \
-        train(settings);                               \
-        cr_assert_eq(load_into_pyg(), 0, "%s", words); \
+#define WEIGHTED_TEST(name, settings)                                                                                          \
+    Test(pyg, name)                                                                                                            \
+    {                                                                                                                          \
+        write_weights();                                                                                                       \
+        train(settings);                                                                                                       \
+        cr_assert_eq(load_into_pyg(), 0, "%s", words);                                                                         \
     }
 
 WEIGHTED_TEST(weighted_gcn_gives_the_same_logits, "--set model.kind=gcn --set model.layers=3")

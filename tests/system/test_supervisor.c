@@ -28,16 +28,14 @@ static void expect_end(int64_t id, enum job_state state, enum job_reason reason,
 {
     daemon_await_end(id);
     const struct job_record *job = daemon_job(id);
-    cr_assert_eq(job->state, state, "%s %s: %s", job_state_name(job->state), job_reason_name(job->reason),
-                 job->reason_text);
+    cr_assert_eq(job->state, state, "%s %s: %s", job_state_name(job->state), job_reason_name(job->reason), job->reason_text);
     cr_assert_eq(job->reason, reason, "%s: %s", job_reason_name(job->reason), job->reason_text);
     cr_assert_eq(job->exit_code, exit_code, "%d", job->exit_code);
     cr_assert_eq(job->pid, 0);
     cr_assert_gt(job->ended_at, 1e9);
 }
 
-#define SAID(id, words)                                                                                              \
-    cr_assert_not_null(strstr(daemon_job(id)->reason_text, words), "%s", daemon_job(id)->reason_text)
+#define SAID(id, words) cr_assert_not_null(strstr(daemon_job(id)->reason_text, words), "%s", daemon_job(id)->reason_text)
 
 /* The same job run by hand, undisturbed, to folder/plain. */
 static void run_plain(const char *lines)
@@ -46,8 +44,8 @@ static void run_plain(const char *lines)
     program_find("trainerd", program, sizeof program);
     snprintf(config, sizeof config, "[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n%s", lines);
     folder_write("plain.toml", config);
-    snprintf(command, sizeof command, "cd '%s' && '%s' --config plain.toml --set output.dir=plain 2>plain.err",
-             folder, program);
+    snprintf(command, sizeof command, "cd '%s' && '%s' --config plain.toml --set output.dir=plain 2>plain.err", folder,
+             program);
     cr_assert_eq(system(command), 0);
 }
 
@@ -292,8 +290,7 @@ Test(supervisor, a_cancel_that_a_dead_daemon_had_kept_is_carried_out_by_the_next
 Test(supervisor, a_time_limit_ends_a_job_with_both_times_and_a_checkpoint)
 {
     daemon_start();
-    int64_t id =
-        daemon_submit(&(struct daemon_job){.lines = TWO_WORKERS ENDLESS, .time_limit_s = 1.5, .max_restarts = 3});
+    int64_t id = daemon_submit(&(struct daemon_job){.lines = TWO_WORKERS ENDLESS, .time_limit_s = 1.5, .max_restarts = 3});
     expect_end(id, JOB_STATE_FAILED, JOB_REASON_TIME_LIMIT, 75);
     SAID(id, "its limit is 1.5 s");
     SAID(id, "checkpoint");

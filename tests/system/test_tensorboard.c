@@ -67,8 +67,9 @@ static void expect_read(const char *tag, const char *key, size_t n_epoch)
 
 Test(tensorboard, its_reader_finds_every_epoch_once_after_a_job_went_on)
 {
-    folder_write("job.toml", "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 2\ncache = \"off\"\n[model]\nhidden = 8\n[train]\n"
-                             "checkpoint_every = 4\n[workers]\nthreads = 1\n[output]\ndir = \"o\"\ntensorboard = true\n");
+    folder_write("job.toml",
+                 "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 2\ncache = \"off\"\n[model]\nhidden = 8\n[train]\n"
+                 "checkpoint_every = 4\n[workers]\nthreads = 1\n[output]\ndir = \"o\"\ntensorboard = true\n");
     run("train.epochs=6", NULL);
     run("train.epochs=9", "--resume");
     expect_read("loss/train", "loss", 9);
@@ -79,9 +80,10 @@ Test(tensorboard, its_reader_finds_every_epoch_once_after_a_job_went_on)
 
 Test(tensorboard, its_reader_drops_the_epochs_that_a_job_went_back_over)
 {
-    folder_write("job.toml", "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 4\ncache = \"off\"\n[model]\nkind = \"sage\"\n"
-                             "layers = 4\nhidden = 8\n[train]\noptimizer = \"sgd\"\nlr = 1e6\non_nan = \"rollback\"\n"
-                             "max_rollbacks = 40\n[workers]\nthreads = 1\n[output]\ndir = \"o\"\ntensorboard = true\n");
+    folder_write("job.toml",
+                 "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 4\ncache = \"off\"\n[model]\nkind = \"sage\"\n"
+                 "layers = 4\nhidden = 8\n[train]\noptimizer = \"sgd\"\nlr = 1e6\non_nan = \"rollback\"\n"
+                 "max_rollbacks = 40\n[workers]\nthreads = 1\n[output]\ndir = \"o\"\ntensorboard = true\n");
     run("train.epochs=12", NULL);
     expect_read("loss/train", "loss", 12);
     expect_read("lr", "lr", 12);

@@ -19,8 +19,8 @@
 #include <termios.h>
 #include <unistd.h>
 
-#define JOB                                                                                                          \
-    "name = \"k\"\n[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n[workers]\nthreads = "           \
+#define JOB                                                                                                                    \
+    "name = \"k\"\n[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n[workers]\nthreads = "                     \
     "1\n[train]\nepochs = "
 
 static struct process daemon_process;
@@ -84,10 +84,8 @@ Test(trainctl, a_job_that_is_waited_for_gives_its_progress_and_its_exit_code)
     cr_assert_str_eq(printed, "1\n");
     cr_assert_not_null(strstr(said, "epoch 3/3  loss "));
     cr_assert(folder_has("runs/good/model.safetensors"));
-    EXPECT(66, "FAILED", "submit", "job.toml", "--wait", "-s", "dataset.generator=none", "-s",
-           "dataset.path=nowhere");
-    EXPECT(78, "trainctl: --set train.epoch: unknown key 'epoch'", "submit", "job.toml", "--wait", "-s",
-           "train.epoch=3");
+    EXPECT(66, "FAILED", "submit", "job.toml", "--wait", "-s", "dataset.generator=none", "-s", "dataset.path=nowhere");
+    EXPECT(78, "trainctl: --set train.epoch: unknown key 'epoch'", "submit", "job.toml", "--wait", "-s", "train.epoch=3");
 }
 
 Test(trainctl, jobs_are_shown_in_a_table)
@@ -276,11 +274,11 @@ Test(trainctl, doctor_says_of_each_thing_whether_it_is_well_and_what_to_do)
     int code = RUN("doctor", "--json");
     json_t *answer = json(), *check;
     size_t i, n_fail = 0;
-    json_array_foreach (json_object_get(answer, "checks"), i, check) {
+    json_array_foreach(json_object_get(answer, "checks"), i, check)
+    {
         const char *verdict = json_string_value(json_object_get(check, "verdict"));
         const char *advice = json_string_value(json_object_get(check, "advice"));
-        cr_assert_eq(strcmp(verdict, "ok") == 0, advice[0] == '\0', "%s",
-                     json_string_value(json_object_get(check, "name")));
+        cr_assert_eq(strcmp(verdict, "ok") == 0, advice[0] == '\0', "%s", json_string_value(json_object_get(check, "name")));
         n_fail += strcmp(verdict, "fail") == 0;
     }
     cr_assert_gt(i, 12);
@@ -307,10 +305,12 @@ Test(trainctl, the_client_in_python_does_what_the_protocol_says)
     if (access(command, X_OK) != 0 || system("python3 -c '' 2>/dev/null") != 0) {
         cr_skip_test("needs Python, and a start at the root of the source");
     }
-    snprintf(command, sizeof command,
-             "cd %s && c=%s/scripts/trainer_client.py && $c submit config=@job.toml folder=$PWD name=py && "
-             "$c watch job=py > out && grep -q SUCCEEDED out && $c metrics job=py tail=1 > out && grep -q '\"epoch\": 2' out && "
-             "$c show job=none 2> err; test $? = 66 && grep -q \"there is no job 'none'\" err", folder, source);
+    snprintf(
+        command, sizeof command,
+        "cd %s && c=%s/scripts/trainer_client.py && $c submit config=@job.toml folder=$PWD name=py && "
+        "$c watch job=py > out && grep -q SUCCEEDED out && $c metrics job=py tail=1 > out && grep -q '\"epoch\": 2' out && "
+        "$c show job=none 2> err; test $? = 66 && grep -q \"there is no job 'none'\" err",
+        folder, source);
     cr_assert_eq(system(command), 0);
 }
 
@@ -339,8 +339,16 @@ Test(trainctl, a_daemon_on_a_port_wants_the_secret)
     folder_write("other", "10112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n");
     cr_assert_eq(chmod(folder_path("secret"), 0600) | chmod(folder_path("other"), 0600), 0);
     program_find("trainerd", program, sizeof program);
-    const char *arguments[] = {program, "--listen", "tcp:127.0.0.1:0", "--state", "state2", "--set", "secret_file=secret",
-                               "--set", geteuid() == 0 ? "tcp_user=nobody" : "tcp_user=", NULL};
+    const char *arguments[] = {program,
+                               "--listen",
+                               "tcp:127.0.0.1:0",
+                               "--state",
+                               "state2",
+                               "--set",
+                               "secret_file=secret",
+                               "--set",
+                               geteuid() == 0 ? "tcp_user=nobody" : "tcp_user=",
+                               NULL};
     process_start(&second, NULL, folder, NULL, arguments);
     process_await(&second, "ts=");
     const char *at = strstr(second.words, "tcp:127.0.0.1:");

@@ -144,7 +144,8 @@ Test(trainerd, signals_reach_the_coordinator_which_decides_how_to_leave)
         char script[256];
         snprintf(script, sizeof script,
                  "#!/bin/sh\ntrap 'echo saved >&2; exit 75' %s\nmkfifo never\nexec 3<>never\necho ready >ready\n"
-                 "read x <&3\n", signals[i].name);
+                 "read x <&3\n",
+                 signals[i].name);
         int exit_code = signal_when_ready(script, signals[i].number);
         cr_assert_eq(exit_code, 75, "SIG%s: exit %d: %s", signals[i].name, exit_code, said);
         cr_assert_not_null(strstr(said, "saved"), "%s", said);
@@ -187,8 +188,7 @@ Test(trainerd, when_it_is_killed_outright_the_job_saves_a_checkpoint_and_ends)
 
 Test(trainerd, an_interruption_before_the_coordinator_listens_is_no_bug)
 {
-    int exit_code = signal_when_ready("#!/bin/sh\nmkfifo never\nexec 3<>never\necho ready >ready\nread x <&3\n",
-                                      SIGTERM);
+    int exit_code = signal_when_ready("#!/bin/sh\nmkfifo never\nexec 3<>never\necho ready >ready\nread x <&3\n", SIGTERM);
     cr_assert_eq(exit_code, 75, "exit %d: %s", exit_code, said);
     cr_assert_not_null(strstr(said, "before it could save anything"), "%s", said);
 }

@@ -95,14 +95,13 @@ static enum status check(const struct ctl_arguments *arguments)
     const struct ctl_command_row *row = &ctl_commands[arguments->command];
     for (int i = 0; i < CTL_OPTION_N; i++) {
         if (arguments->value[i] != NULL && (row->options >> i & 1) == 0) {
-            return status_fail(STATUS_USAGE, "--%s does not go with %s; see trainctl %s --help", ctl_options[i].name,
-                               row->name, row->name);
+            return status_fail(STATUS_USAGE, "--%s does not go with %s; see trainctl %s --help", ctl_options[i].name, row->name,
+                               row->name);
         }
     }
     if (arguments->n_operand < row->n_least || arguments->n_operand > row->n_most) {
         return status_fail(STATUS_USAGE, "%s takes %s, %d given; see trainctl %s --help", row->name,
-                           row->operands[0] != '\0' ? row->operands : "nothing more", arguments->n_operand,
-                           row->name);
+                           row->operands[0] != '\0' ? row->operands : "nothing more", arguments->n_operand, row->name);
     }
     return STATUS_OK;
 }
@@ -137,8 +136,8 @@ enum status ctl_int(const struct ctl_arguments *arguments, enum ctl_option optio
     errno = 0;
     *out = strtoll(text, &end, 10);
     if (errno != 0 || end == text || *end != '\0' || *out < least || *out > most) {
-        return status_fail(STATUS_USAGE, "--%s is '%s', expected a whole number from %lld to %lld",
-                           ctl_options[option].name, text, least, most);
+        return status_fail(STATUS_USAGE, "--%s is '%s', expected a whole number from %lld to %lld", ctl_options[option].name,
+                           text, least, most);
     }
     return STATUS_OK;
 }

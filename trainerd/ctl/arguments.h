@@ -13,7 +13,7 @@ struct ctl_arguments {
     const char *value[CTL_OPTION_N]; /* "" for an option that takes none; NULL: not given */
     const char **set;                /* n_set values of --set */
     size_t n_set;
-    char **operand;                  /* n_operand, of argv */
+    char **operand; /* n_operand, of argv */
     int n_operand;
 };
 

@@ -1,8 +1,8 @@
 #include "trainerd/ctl/client.h"
 
 #include "protocol/file.h"
-#include "trainerd/daemon/auth.h"
-#include "trainerd/daemon/endpoint.h"
+#include "trainerd/daemon/server/auth.h"
+#include "trainerd/daemon/server/endpoint.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -53,9 +53,9 @@ static enum status connect_tcp(const struct address *address, int *file_out)
     }
     freeaddrinfo(found);
     *file_out = file;
-    return file >= 0 ? STATUS_OK
-                     : status_fail(STATUS_PEER, "no daemon answers on tcp:%s:%s: %s", address->host, address->port,
-                                   strerror(error));
+    return file >= 0
+               ? STATUS_OK
+               : status_fail(STATUS_PEER, "no daemon answers on tcp:%s:%s: %s", address->host, address->port, strerror(error));
 }
 
 /* Whoever makes the socket of a default place first could be anybody: it has to be this user's daemon, or root's. */
@@ -111,12 +111,10 @@ static enum status prove(struct client *client, const char *secret_file)
         auth_nonce(mine);
         status = auth_proof(&secret, AUTH_ROLE_CLIENT, nonce != NULL ? nonce : "", mine, proof);
         status = status == STATUS_OK
-                     ? client_ask(client, json_pack("{s:s, s:s, s:s}", "cmd", "auth", "nonce", mine, "proof", proof),
-                                  &answer)
+                     ? client_ask(client, json_pack("{s:s, s:s, s:s}", "cmd", "auth", "nonce", mine, "proof", proof), &answer)
                      : status;
         const char *theirs = json_string_value(json_object_get(answer, "proof"));
-        if (status == STATUS_OK &&
-            (theirs == NULL || !auth_is_proof(&secret, AUTH_ROLE_SERVER, nonce, mine, theirs))) {
+        if (status == STATUS_OK && (theirs == NULL || !auth_is_proof(&secret, AUTH_ROLE_SERVER, nonce, mine, theirs))) {
             status = status_fail(STATUS_PEER, "who answers there does not know the secret");
         }
     }
@@ -138,8 +136,7 @@ static enum status connect_to(const char *address, struct client *client, bool *
         return connect_tcp(&endpoint.tcp, &client->file);
     }
     client->file = connect_unix(endpoint.path);
-    return client->file >= 0 ? STATUS_OK
-                             : status_fail(STATUS_PEER, "no daemon answers on %s: %s", address, strerror(errno));
+    return client->file >= 0 ? STATUS_OK : status_fail(STATUS_PEER, "no daemon answers on %s: %s", address, strerror(errno));
 }
 
 enum status client_open(const char *address, const char *secret_file, struct client *out)
@@ -202,8 +199,7 @@ static enum status read_more(struct client *client, int wait_ms, bool *came_out)
     int n_ready = poll(&ready, 1, wait_ms);
     *came_out = false;
     if (n_ready <= 0) {
-        return n_ready == 0 || errno == EINTR ? STATUS_OK
-                                              : status_fail(STATUS_PEER, "cannot wait: %s", strerror(errno));
+        return n_ready == 0 || errno == EINTR ? STATUS_OK : status_fail(STATUS_PEER, "cannot wait: %s", strerror(errno));
     }
     size_t n_room;
     char *room = frame_reader_room(&client->lines, &n_room);

@@ -7,14 +7,14 @@
 #define TRAINERD_CTL_CLIENT_H
 
 #include "protocol/status.h"
-#include "trainerd/daemon/frame.h"
+#include "trainerd/daemon/server/frame.h"
 
 #include <jansson.h>
 
 struct client {
-    int file;                /* -1: not connected */
+    int file; /* -1: not connected */
     struct frame_reader lines;
-    json_int_t id;           /* of the last request */
+    json_int_t id; /* of the last request */
 };
 
 /* Connect, and prove the secret where one is needed.

@@ -3,7 +3,7 @@
 #include "protocol/memory.h"
 #include "protocol/program.h"
 #include "protocol/version.h"
-#include "trainerd/ctl/capture.h"
+#include "trainerd/ctl/draw/capture.h"
 #include "trainerd/ctl/run.h"
 #include "trainerd/ctl/text.h"
 
@@ -26,11 +26,10 @@ struct doctor {
 };
 
 /* Note a check. advice: what to do unless it is well. */
-static void note(struct doctor *doctor, enum verdict verdict, const char *name, const char *advice,
-                 const char *format, ...) __attribute__((format(printf, 5, 6)));
+static void note(struct doctor *doctor, enum verdict verdict, const char *name, const char *advice, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
 
-static void note(struct doctor *doctor, enum verdict verdict, const char *name, const char *advice,
-                 const char *format, ...)
+static void note(struct doctor *doctor, enum verdict verdict, const char *name, const char *advice, const char *format, ...)
 {
     char found[512];
     va_list arguments;
@@ -38,9 +37,8 @@ static void note(struct doctor *doctor, enum verdict verdict, const char *name, 
     vsnprintf(found, sizeof found, format, arguments);
     va_end(arguments);
     char *printable = text_printable(found);
-    json_array_append_new(doctor->checks,
-                          json_pack("{s:s, s:s, s:s, s:s}", "name", name, "verdict", verdict_names[verdict], "found",
-                                    printable, "advice", verdict == VERDICT_OK ? "" : advice));
+    json_array_append_new(doctor->checks, json_pack("{s:s, s:s, s:s, s:s}", "name", name, "verdict", verdict_names[verdict],
+                                                    "found", printable, "advice", verdict == VERDICT_OK ? "" : advice));
     free(printable);
     doctor->has_failed = doctor->has_failed || verdict == VERDICT_FAIL;
 }
@@ -70,9 +68,8 @@ static void check_programs(struct doctor *doctor)
                     capture((const char *const[]){path, "--version", NULL}, said, sizeof said) &&
                     find_line(said, begin, version, sizeof version);
         if (!runs) {
-            note(doctor, VERDICT_FAIL, names[i],
-                 "install it beside trainctl, with the libraries it needs (ldd shows them)", "does not run as %s",
-                 path);
+            note(doctor, VERDICT_FAIL, names[i], "install it beside trainctl, with the libraries it needs (ldd shows them)",
+                 "does not run as %s", path);
         } else {
             note(doctor, strcmp(version, TRAINERD_VERSION) == 0 ? VERDICT_OK : VERDICT_FAIL, names[i],
                  "install all programs of one version", "%s", version);
@@ -93,8 +90,7 @@ static void check_ucx(struct doctor *doctor)
     static char said[1 << 18];
     char found[400] = "", transport[32] = "", device[64];
     if (!capture((const char *const[]){"ucx_info", "-d", NULL}, said, sizeof said)) {
-        note(doctor, VERDICT_WARN, "UCX devices", "install ucx_info (Debian: ucx-utils) to see them",
-             "ucx_info does not run");
+        note(doctor, VERDICT_WARN, "UCX devices", "install ucx_info (Debian: ucx-utils) to see them", "ucx_info does not run");
         return;
     }
     for (char *line = said; line != NULL; line = strchr(line, '\n'), line += line != NULL) {
@@ -121,9 +117,9 @@ static void check_ucx(struct doctor *doctor)
 static void check_cuda(struct doctor *doctor)
 {
     char said[1024];
-    if (capture((const char *const[]){"nvidia-smi", "--query-gpu=name,memory.total,driver_version",
-                                      "--format=csv,noheader", NULL},
-                said, sizeof said) &&
+    if (capture(
+            (const char *const[]){"nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader", NULL},
+            said, sizeof said) &&
         said[0] != '\0') {
         said[strcspn(said, "\n")] = '\0';
         note(doctor, VERDICT_OK, "CUDA", "", "%s", said);
@@ -176,8 +172,8 @@ static void check_memory(struct doctor *doctor)
          n_ours < n_all ? ", of which the control group allows " : "", n_ours < n_all ? ours : "");
 }
 
-static void check_space(struct doctor *doctor, const char *name, const char *path, double warn_below,
-                        double fail_below, const char *advice)
+static void check_space(struct doctor *doctor, const char *name, const char *path, double warn_below, double fail_below,
+                        const char *advice)
 {
     struct statvfs info;
     char text[TEXT_BYTES];
@@ -215,9 +211,8 @@ static void check_memlock(struct doctor *doctor)
     getrlimit(RLIMIT_MEMLOCK, &limit);
     text_bytes((double)limit.rlim_cur, text);
     bool is_enough = limit.rlim_cur == RLIM_INFINITY || !has_rdma;
-    note(doctor, is_enough ? VERDICT_OK : VERDICT_WARN, "memlock",
-         "RDMA needs it unlimited: ulimit -l, LimitMEMLOCK=infinity", "%s%s",
-         limit.rlim_cur == RLIM_INFINITY ? "unlimited" : text,
+    note(doctor, is_enough ? VERDICT_OK : VERDICT_WARN, "memlock", "RDMA needs it unlimited: ulimit -l, LimitMEMLOCK=infinity",
+         "%s%s", limit.rlim_cur == RLIM_INFINITY ? "unlimited" : text,
          has_rdma ? "" : ", and no RDMA device that would need more");
 }
 
@@ -230,8 +225,7 @@ static void check_nofile(struct doctor *doctor)
     if (limit.rlim_cur != RLIM_INFINITY) {
         snprintf(text, sizeof text, "%llu", (unsigned long long)limit.rlim_cur);
     }
-    note(doctor, is_few ? VERDICT_WARN : VERDICT_OK, "open files", "raise it: ulimit -n 4096, LimitNOFILE=4096", "%s",
-         text);
+    note(doctor, is_few ? VERDICT_WARN : VERDICT_OK, "open files", "raise it: ulimit -n 4096, LimitNOFILE=4096", "%s", text);
 }
 
 static void check_daemon(struct doctor *doctor, const struct ctl_arguments *arguments)
@@ -239,8 +233,7 @@ static void check_daemon(struct doctor *doctor, const struct ctl_arguments *argu
     json_t *answer = NULL;
     enum status status = ctl_ask(arguments, json_pack("{s:s}", "cmd", "version"), &answer);
     if (status != STATUS_OK) {
-        note(doctor, VERDICT_WARN, "daemon", "jobs also run without one: trainerd --config job.toml", "%s",
-             status_reason());
+        note(doctor, VERDICT_WARN, "daemon", "jobs also run without one: trainerd --config job.toml", "%s", status_reason());
     } else {
         const char *version = text_of(answer, "version");
         note(doctor, strcmp(version, TRAINERD_VERSION) == 0 ? VERDICT_OK : VERDICT_WARN, "daemon",
@@ -254,7 +247,8 @@ static void print_checks(const struct doctor *doctor)
 {
     const json_t *check;
     size_t i;
-    json_array_foreach (doctor->checks, i, check) {
+    json_array_foreach(doctor->checks, i, check)
+    {
         printf("%-4s  %-20s %s\n", text_of(check, "verdict"), text_of(check, "name"), text_of(check, "found"));
         if (text_of(check, "advice")[0] != '\0') {
             printf("      %-20s → %s\n", "", text_of(check, "advice"));

@@ -9,8 +9,8 @@
  * another. */
 typedef enum status ctl_run(const struct ctl_arguments *arguments, int *exit_code_out);
 
-ctl_run run_submit, run_status, run_show, run_logs, run_watch, run_order, run_scale, run_workers, run_metrics,
-    run_plot, run_doctor, run_version;
+ctl_run run_submit, run_status, run_show, run_logs, run_watch, run_order, run_scale, run_workers, run_metrics, run_plot,
+    run_doctor, run_version;
 
 /* Connect to the daemon that --to, $TRAINERD_TO or nothing names. */
 enum status ctl_connect(const struct ctl_arguments *arguments, struct client *out);

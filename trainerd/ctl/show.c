@@ -39,9 +39,8 @@ static void print_state(const json_t *job)
     snprintf(words, sizeof words, "%lld, %lld of at most %lld restarts", (long long)integer_of(job, "attempt"),
              (long long)integer_of(job, "restarts"), (long long)integer_of(job, "max_restarts"));
     print_line("attempt", words);
-    snprintf(words, sizeof words, "%lld workers, %lld slots, %lld GPUs, priority %lld",
-             (long long)integer_of(job, "workers"), (long long)integer_of(job, "slots"),
-             (long long)integer_of(job, "gpus"), (long long)integer_of(job, "priority"));
+    snprintf(words, sizeof words, "%lld workers, %lld slots, %lld GPUs, priority %lld", (long long)integer_of(job, "workers"),
+             (long long)integer_of(job, "slots"), (long long)integer_of(job, "gpus"), (long long)integer_of(job, "priority"));
     print_line("asks for", words);
     if (json_is_integer(json_object_get(job, "exit_code"))) {
         snprintf(words, sizeof words, "%lld", (long long)integer_of(job, "exit_code"));
@@ -67,8 +66,7 @@ static void print_epoch(const json_t *job, const json_t *last)
     char words[160], one[TEXT_BYTES], two[TEXT_BYTES], three[TEXT_BYTES], four[TEXT_BYTES];
     const json_t *from = isfinite(number_of(job, "compute_s")) ? job : last;
     double epoch_s = number_of(job, "epoch_s");
-    snprintf(words, sizeof words, "%lld of %lld", (long long)integer_of(job, "epoch"),
-             (long long)integer_of(job, "epochs"));
+    snprintf(words, sizeof words, "%lld of %lld", (long long)integer_of(job, "epoch"), (long long)integer_of(job, "epochs"));
     printf("\nlast epoch\n");
     print_line("done", words);
     text_value(number_of(job, "loss"), one);
@@ -106,7 +104,8 @@ static void print_memory(const json_t *result)
     table_add(&table, "PLANNED");
     table_add(&table, "MEASURED");
     table_add(&table, "RESIDENT AT MOST");
-    json_array_foreach (memory, i, worker) {
+    json_array_foreach(memory, i, worker)
+    {
         char text[TEXT_BYTES];
         snprintf(text, sizeof text, "%lld", (long long)integer_of(worker, "worker"));
         table_add(&table, text);
@@ -131,7 +130,8 @@ static void print_seconds(const json_t *result)
         return;
     }
     printf("\ntime of all\n");
-    json_object_foreach ((json_t *)seconds, name, value) {
+    json_object_foreach((json_t *)seconds, name, value)
+    {
         if (json_is_number(value) && strcmp(name, "total") != 0 && strcmp(name, "epoch_mean") != 0) {
             print_part(name, json_number_value(value), total);
         }
@@ -145,7 +145,8 @@ static void print_history(const json_t *history)
     struct table table;
     table_init(&table, 4);
     table.is_right[1] = true;
-    json_array_foreach (history, i, change) {
+    json_array_foreach(history, i, change)
+    {
         char at[TEXT_BYTES], attempt[TEXT_BYTES];
         text_moment(number_of(change, "at"), at);
         snprintf(attempt, sizeof attempt, "%lld", (long long)integer_of(change, "attempt"));
@@ -165,7 +166,8 @@ static void print_submission(const json_t *answer)
     printf("\nsubmitted\n");
     print_line("folder", text_of(answer, "folder"));
     print_line("output", text_of(answer, "output"));
-    json_array_foreach (json_object_get(answer, "set"), i, setting) {
+    json_array_foreach(json_object_get(answer, "set"), i, setting)
+    {
         print_line("--set", json_string_value(setting) != NULL ? json_string_value(setting) : "");
     }
 }

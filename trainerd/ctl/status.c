@@ -17,8 +17,7 @@ static void add_job(struct table *table, const json_t *job)
     bool is_mine = json_object_get(job, "reason") != NULL;
     snprintf(id, sizeof id, "%lld", (long long)integer_of(job, "id"));
     if (is_mine) {
-        snprintf(epoch, sizeof epoch, "%lld/%lld", (long long)integer_of(job, "epoch"),
-                 (long long)integer_of(job, "epochs"));
+        snprintf(epoch, sizeof epoch, "%lld/%lld", (long long)integer_of(job, "epoch"), (long long)integer_of(job, "epochs"));
     }
     text_percent(number_of(job, "valid_metric"), metric);
     text_duration(strcmp(state, "RUNNING") == 0 ? number_of(job, "seconds_left") : NAN, left);
@@ -43,7 +42,8 @@ static void print_jobs(const json_t *jobs, bool is_more)
     for (i = 0; i < 8; i++) {
         table_add(&table, titles[i]);
     }
-    json_array_foreach (jobs, i, job) {
+    json_array_foreach(jobs, i, job)
+    {
         add_job(&table, job);
     }
     table_print(&table, stdout, text_columns(stdout));
@@ -61,9 +61,7 @@ static enum status collect(const struct ctl_arguments *arguments, long long limi
     json_int_t before = INT64_MAX;
     while (status == STATUS_OK) {
         json_t *page, *request = json_pack("{s:s, s:I}", "cmd", "status", "before", before);
-        long long n_left = all == NULL || limit == 0
-                               ? limit
-                               : limit - (long long)json_array_size(json_object_get(all, "jobs"));
+        long long n_left = all == NULL || limit == 0 ? limit : limit - (long long)json_array_size(json_object_get(all, "jobs"));
         json_object_set_new(request, "limit", json_integer(n_left > 0 && n_left < PAGE_JOBS ? n_left : PAGE_JOBS));
         json_object_set_new(request, "active", json_boolean(ctl_given(arguments, CTL_OPTION_ACTIVE)));
         status = client_ask(&client, request, &page);
@@ -133,7 +131,8 @@ enum status run_workers(const struct ctl_arguments *arguments, int *exit_code_ou
             table_add(&table, number);
             table_add(&table, ".");
         }
-        json_array_foreach (json_object_get(answer, "workers"), i, worker) {
+        json_array_foreach(json_object_get(answer, "workers"), i, worker)
+        {
             snprintf(number, sizeof number, "%lld", (long long)integer_of(worker, "rank"));
             table_add(&table, number);
             snprintf(number, sizeof number, "%lld", (long long)integer_of(worker, "pid"));

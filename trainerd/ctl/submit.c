@@ -1,5 +1,5 @@
 /* Hand in a job, and wait for its end where that is asked for: the daemon may come and go meanwhile. */
-#include "protocol/job.h"
+#include "protocol/job/job.h"
 #include "protocol/memory.h"
 #include "trainerd/ctl/run.h"
 #include "trainerd/ctl/text.h"
@@ -12,8 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOST_S 60.0  /* how long a daemon may be away */
-#define LINE_S 1.0   /* between two lines of progress */
+#define LOST_S 60.0 /* how long a daemon may be away */
+#define LINE_S 1.0  /* between two lines of progress */
 
 static double now_s(void)
 {
@@ -192,15 +192,13 @@ static enum status wait_for(const struct ctl_arguments *arguments, struct client
     return status;
 }
 
-static enum status wait_end(const struct ctl_arguments *arguments, struct client *client, int64_t id,
-                            int *exit_code_out)
+static enum status wait_end(const struct ctl_arguments *arguments, struct client *client, int64_t id, int *exit_code_out)
 {
     struct wait wait = {.job = id};
     enum status status = wait_for(arguments, client, &wait);
     if (status == STATUS_OK) {
         const json_t *exit_code = json_object_get(wait.last, "exit_code");
-        *exit_code_out = json_is_integer(exit_code) ? (int)json_integer_value(exit_code)
-                                                    : status_exit_code(STATUS_INTERRUPTED);
+        *exit_code_out = json_is_integer(exit_code) ? (int)json_integer_value(exit_code) : status_exit_code(STATUS_INTERRUPTED);
         if (ctl_given(arguments, CTL_OPTION_JSON)) {
             text_print_json(wait.last);
         }

@@ -15,7 +15,7 @@ enum {
 };
 
 #define OPTION(id, name, letter, value, words, help)
-#define COMMAND(name, operands, words, least, most, options, help, more) \
+#define COMMAND(name, operands, words, least, most, options, help, more)                                                       \
     {#name, operands, CTL_WORDS_##words, least, most, (options) | CTL_EVERYWHERE, help, more},
 const struct ctl_command_row ctl_commands[CTL_COMMAND_N] = {
 #include "trainerd/ctl/commands.def"

@@ -77,15 +77,17 @@ void text_moment(double at, char *out)
 {
     time_t seconds = isfinite(at) ? (time_t)at : 0;
     struct tm local;
-    if (seconds <= 0 || localtime_r(&seconds, &local) == NULL ||
-        strftime(out, TEXT_BYTES, "%Y-%m-%d %H:%M:%S", &local) == 0) {
+    if (seconds <= 0 || localtime_r(&seconds, &local) == NULL || strftime(out, TEXT_BYTES, "%Y-%m-%d %H:%M:%S", &local) == 0) {
         snprintf(out, TEXT_BYTES, "-");
     }
 }
 
 enum status text_read_duration(const char *text, const char *what, double *out)
 {
-    static const struct { char letter; double seconds; } units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
+    static const struct {
+        char letter;
+        double seconds;
+    } units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
     char *end;
     double value = strtod(text, &end), unit = end[0] == '\0' ? 1 : 0;
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
@@ -180,10 +182,9 @@ static void print_row(const struct table *table, char *const *cell, const int *w
             int n_byte = n_columns > 0 && n_most < width(cell[i]) ? bytes_of(cell[i], n_most > 0 ? n_most : 0) : -1;
             fprintf(file, "%.*s\n", n_byte, cell[i]);
         } else {
-            bool is_end = i + 2 == table->n_column &&
-                          cell[i + 1][0] == '\0'; /* nothing follows but the end of the line */
-            fprintf(file, "%*s%s%*s%s", table->is_right[i] ? pad : 0, "", cell[i],
-                    table->is_right[i] || is_end ? 0 : pad, "", is_end ? "" : "  ");
+            bool is_end = i + 2 == table->n_column && cell[i + 1][0] == '\0'; /* nothing follows but the end of the line */
+            fprintf(file, "%*s%s%*s%s", table->is_right[i] ? pad : 0, "", cell[i], table->is_right[i] || is_end ? 0 : pad, "",
+                    is_end ? "" : "  ");
         }
         column += widest[i] + 2;
     }

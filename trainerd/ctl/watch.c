@@ -1,6 +1,6 @@
 /* Watch a job: on a terminal a screen that changes, elsewhere a line for every event. */
+#include "trainerd/ctl/draw/screen.h"
 #include "trainerd/ctl/run.h"
-#include "trainerd/ctl/screen.h"
 #include "trainerd/ctl/text.h"
 
 #include <poll.h>
@@ -17,8 +17,8 @@ struct watch {
     struct client client;
     struct screen screen;
     struct curves curves;
-    json_t *job;        /* as it was told last, with the newest epoch's numbers in it */
-    char words[256];    /* the last line */
+    json_t *job;     /* as it was told last, with the newest epoch's numbers in it */
+    char words[256]; /* the last line */
     bool is_live, is_json, in_colour, ends;
     double drawn_ms;
 };
@@ -40,8 +40,8 @@ static void print_event(const struct watch *watch, const json_t *event)
         text_print_json(event);
     } else if (strcmp(kind, "job") == 0) {
         char *words = text_printable(text_of(job, "reason_text"));
-        printf("job %lld: %s%s%s\n", (long long)integer_of(job, "id"), text_of(job, "state"),
-               words[0] != '\0' ? ", " : "", words);
+        printf("job %lld: %s%s%s\n", (long long)integer_of(job, "id"), text_of(job, "state"), words[0] != '\0' ? ", " : "",
+               words);
         free(words);
     } else if (strcmp(kind, "epoch") == 0) {
         char loss[TEXT_BYTES], valid[TEXT_BYTES], left[TEXT_BYTES];
@@ -133,8 +133,7 @@ static enum status run_live(struct watch *watch)
 {
     enum status status = STATUS_OK;
     while (status == STATUS_OK && !watch->ends) {
-        struct pollfd ready[2] = {{.fd = watch->client.file, .events = POLLIN},
-                                  {.fd = watch->screen.input, .events = POLLIN}};
+        struct pollfd ready[2] = {{.fd = watch->client.file, .events = POLLIN}, {.fd = watch->screen.input, .events = POLLIN}};
         poll(ready, 2, FRAME_MS);
         status = take_all(watch, 0);
         draw(watch);
@@ -159,9 +158,8 @@ static enum status run(struct watch *watch)
     enum status status = run_live(watch);
     screen_close(&watch->screen);
     if (watch->job != NULL) {
-        printf("job %lld: %s, epoch %lld of %lld\n", (long long)integer_of(watch->job, "id"),
-               text_of(watch->job, "state"), (long long)integer_of(watch->job, "epoch"),
-               (long long)integer_of(watch->job, "epochs"));
+        printf("job %lld: %s, epoch %lld of %lld\n", (long long)integer_of(watch->job, "id"), text_of(watch->job, "state"),
+               (long long)integer_of(watch->job, "epoch"), (long long)integer_of(watch->job, "epochs"));
     }
     return status;
 }

@@ -1,8 +1,8 @@
 /* How coordinators are called: the job's own settings, then ours, which stand over them. */
 #include "protocol/log.h"
 #include "protocol/memory.h"
-#include "trainerd/daemon/submission.h"
-#include "trainerd/daemon/supervisor_state.h"
+#include "trainerd/daemon/commands/submission.h"
+#include "trainerd/daemon/supervisor/supervisor_state.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,8 +24,7 @@ static void add(struct command_line *line, size_t *n, const char *format, ...)
 
 /* What planning and training have in common. Parts are named, so that another number of workers changes none of them.
  */
-static enum status begin(const struct jobs *jobs, const struct job_record *record, struct command_line *out,
-                         size_t *n)
+static enum status begin(const struct jobs *jobs, const struct job_record *record, struct command_line *out, size_t *n)
 {
     struct store_submission submission;
     enum status status = store_submission_get(jobs_store(jobs), record->id, &submission);

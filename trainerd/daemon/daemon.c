@@ -1,14 +1,14 @@
 #include "trainerd/daemon/daemon.h"
 
-#include "protocol/file.h"
 #include "protocol/fault.h"
+#include "protocol/file.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
-#include "trainerd/daemon/commands.h"
+#include "trainerd/daemon/commands/commands.h"
 #include "trainerd/daemon/daemon_config.h"
-#include "trainerd/daemon/endpoint.h"
-#include "trainerd/daemon/monitor.h"
-#include "trainerd/daemon/notify.h"
+#include "trainerd/daemon/monitor/monitor.h"
+#include "trainerd/daemon/monitor/notify.h"
+#include "trainerd/daemon/server/endpoint.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -52,11 +52,9 @@ static enum status choose_state(struct daemon_config *config)
     } else if (home != NULL && home[0] == '/') {
         n = snprintf(config->state, sizeof config->state, "%s/.local/state/trainerd", home);
     } else {
-        return status_fail(STATUS_CONFIG,
-                           "there is no home folder to keep jobs in; expected daemon.state or --state FOLDER");
+        return status_fail(STATUS_CONFIG, "there is no home folder to keep jobs in; expected daemon.state or --state FOLDER");
     }
-    return n < (int)sizeof config->state ? STATUS_OK
-                                         : status_fail(STATUS_CONFIG, "the state folder's path is too long");
+    return n < (int)sizeof config->state ? STATUS_OK : status_fail(STATUS_CONFIG, "the state folder's path is too long");
 }
 
 static enum status take_text(const char *text, const char *option, char *out)
@@ -108,8 +106,8 @@ static enum status find_tcp_user(const struct daemon_config *config, uid_t *uid_
     }
     const struct passwd *user = getpwnam(name);
     if (user == NULL || (geteuid() != 0 && user->pw_uid != geteuid())) {
-        return status_fail(STATUS_CONFIG, "daemon.tcp_user is '%s': expected a user of this machine whose jobs this daemon may run",
-                           name);
+        return status_fail(STATUS_CONFIG,
+                           "daemon.tcp_user is '%s': expected a user of this machine whose jobs this daemon may run", name);
     }
     *uid_out = user->pw_uid;
     *gid_out = user->pw_gid;
@@ -155,7 +153,8 @@ static void say_ready(const struct daemon *daemon)
 {
     char text[ENDPOINT_TEXT_BYTES + 128];
     const char *metrics = monitor_address(daemon->monitor);
-    snprintf(text, sizeof text, "%s%s%s", server_address(daemon->server), metrics[0] != '\0' ? ", metrics at http://" : "", metrics);
+    snprintf(text, sizeof text, "%s%s%s", server_address(daemon->server), metrics[0] != '\0' ? ", metrics at http://" : "",
+             metrics);
     notify_ready(daemon->notify, text);
 }
 
@@ -207,19 +206,17 @@ static enum status open_parts(struct daemon *daemon)
     daemon->notify = notify_open(&daemon->loop);
     enum status status = find_tcp_user(config, &serving.tcp_uid, &serving.tcp_gid);
     status = status == STATUS_OK ? jobs_open(config->state, &daemon->jobs) : status;
-    status = status == STATUS_OK ? supervisor_open(&daemon->loop, daemon->jobs, &supervision, &daemon->supervisor)
-                                 : status;
-    status = status == STATUS_OK ? commands_open(&daemon->loop, daemon->jobs, daemon->supervisor,
-                                                 (int32_t)config->max_restarts, &daemon->commands)
+    status = status == STATUS_OK ? supervisor_open(&daemon->loop, daemon->jobs, &supervision, &daemon->supervisor) : status;
+    status = status == STATUS_OK ? commands_open(&daemon->loop, daemon->jobs, daemon->supervisor, (int32_t)config->max_restarts,
+                                                 &daemon->commands)
                                  : status;
     if (status != STATUS_OK) {
         return status;
     }
     const struct server_handler handler = commands_handler(daemon->commands);
     status = server_open(&daemon->loop, &serving, &handler, &daemon->server);
-    return status == STATUS_OK
-               ? monitor_open(&daemon->loop, config->metrics, daemon->jobs, &daemon->room, &daemon->monitor)
-               : status;
+    return status == STATUS_OK ? monitor_open(&daemon->loop, config->metrics, daemon->jobs, &daemon->room, &daemon->monitor)
+                               : status;
 }
 
 static enum status serve(struct daemon *daemon)
@@ -229,9 +226,9 @@ static enum status serve(struct daemon *daemon)
     if (status == STATUS_OK) {
         size_t n;
         jobs_all(daemon->jobs, &n);
-        log_info("listening on %s, state in %s with %zu jobs, %d slots, %d GPUs, %.1f GiB",
-                 server_address(daemon->server), daemon->config.state, n, (int)daemon->room.n_slot,
-                 (int)daemon->room.n_gpu, (double)daemon->room.memory / 0x1p30);
+        log_info("listening on %s, state in %s with %zu jobs, %d slots, %d GPUs, %.1f GiB", server_address(daemon->server),
+                 daemon->config.state, n, (int)daemon->room.n_slot, (int)daemon->room.n_gpu,
+                 (double)daemon->room.memory / 0x1p30);
         if (daemon->monitor != NULL) {
             log_info("metrics at http://%s/metrics", monitor_address(daemon->monitor));
         }

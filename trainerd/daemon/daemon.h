@@ -7,10 +7,10 @@
 #include <stddef.h>
 
 struct daemon_options {
-    const char *listen;       /* --listen; NULL: the config file's, else the user's or the system's runtime folder */
-    const char *state;        /* --state; NULL likewise */
-    const char *config;       /* --daemon-config; NULL: /etc/trainerd/trainerd.toml if it is there */
-    const char *const *set;   /* n_set settings of that file */
+    const char *listen;     /* --listen; NULL: the config file's, else the user's or the system's runtime folder */
+    const char *state;      /* --state; NULL likewise */
+    const char *config;     /* --daemon-config; NULL: /etc/trainerd/trainerd.toml if it is there */
+    const char *const *set; /* n_set settings of that file */
     size_t n_set;
 };
 

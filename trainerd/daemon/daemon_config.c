@@ -1,8 +1,8 @@
 #include "trainerd/daemon/daemon_config.h"
 
-#include "protocol/job_keys.h"
+#include "protocol/job/job_keys.h"
+#include "protocol/job/toml.h"
 #include "protocol/memory.h"
-#include "protocol/toml.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -24,12 +24,9 @@ static const struct key {
 } keys[] = {
 #define AT(key) offsetof(struct daemon_config, key)
 #define DAEMON_TEXT(key, default_, help) {#key, help, default_, TYPE_TEXT, AT(key), 0, 0, 0, 0, 0},
-#define DAEMON_INT(key, default_, least, most, help)                                                                 \
-    {#key, help, NULL, TYPE_INT, AT(key), default_, 0, 0, least, most},
-#define DAEMON_REAL(key, default_, least, most, help)                                                                \
-    {#key, help, NULL, TYPE_REAL, AT(key), default_, least, most, 0, 0},
-#define DAEMON_SIZE(key, default_, least, most, help)                                                                \
-    {#key, help, NULL, TYPE_SIZE, AT(key), default_, 0, 0, least, most},
+#define DAEMON_INT(key, default_, least, most, help) {#key, help, NULL, TYPE_INT, AT(key), default_, 0, 0, least, most},
+#define DAEMON_REAL(key, default_, least, most, help) {#key, help, NULL, TYPE_REAL, AT(key), default_, least, most, 0, 0},
+#define DAEMON_SIZE(key, default_, least, most, help) {#key, help, NULL, TYPE_SIZE, AT(key), default_, 0, 0, least, most},
 #include "trainerd/daemon/daemon_keys.def"
 };
 enum { N_KEY = sizeof keys / sizeof *keys };
@@ -151,8 +148,8 @@ static enum status read_entry(struct daemon_config *config, const char *origin, 
         return STATUS_OK;
     }
     if (strcmp(entry->section, SECTION) != 0) {
-        return status_fail(STATUS_CONFIG, "%s: '%.64s' is not in [" SECTION "], the one section of a daemon's file",
-                           where, entry->key);
+        return status_fail(STATUS_CONFIG, "%s: '%.64s' is not in [" SECTION "], the one section of a daemon's file", where,
+                           entry->key);
     }
     enum status status = find_key(entry->key, where, &key);
     return status == STATUS_OK ? read_value(config, key, where, entry) : status;
@@ -183,8 +180,7 @@ static enum status read_file(const char *path, bool must_be_there, struct daemon
     if (ferror(file)) {
         status = status_fail(STATUS_CONFIG, "cannot read '%s': %s", path, strerror(errno));
     } else if (n > FILE_MOST_BYTES) {
-        status = status_fail(STATUS_CONFIG, "'%s' has more than %d bytes; expected a daemon's file", path,
-                             FILE_MOST_BYTES);
+        status = status_fail(STATUS_CONFIG, "'%s' has more than %d bytes; expected a daemon's file", path, FILE_MOST_BYTES);
     }
     fclose(file);
     status = status == STATUS_OK ? read_text(text, n, path, config) : status;
@@ -246,8 +242,7 @@ enum status daemon_config_load(const char *path, const char *const *set, size_t 
 
 void daemon_config_describe(FILE *file)
 {
-    fputs("# The daemon's file: every key at its default. trainerd reads " DAEMON_FILE
-          ", or what --daemon-config names.\n"
+    fputs("# The daemon's file: every key at its default. trainerd reads " DAEMON_FILE ", or what --daemon-config names.\n"
           "[" SECTION "]\n",
           file);
     for (int i = 0; i < N_KEY; i++) {

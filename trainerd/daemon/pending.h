@@ -7,8 +7,8 @@
 #ifndef TRAINERD_DAEMON_PENDING_H
 #define TRAINERD_DAEMON_PENDING_H
 
-#include "trainerd/daemon/commands.h"
-#include "trainerd/daemon/job_file.h"
+#include "trainerd/daemon/commands/commands.h"
+#include "trainerd/daemon/commands/job_file.h"
 
 #include <stdbool.h>
 

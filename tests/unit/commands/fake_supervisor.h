@@ -2,7 +2,7 @@
 #ifndef TESTS_UNIT_COMMANDS_FAKE_SUPERVISOR_H
 #define TESTS_UNIT_COMMANDS_FAKE_SUPERVISOR_H
 
-#include "trainerd/daemon/supervisor.h"
+#include "trainerd/daemon/supervisor/supervisor.h"
 
 struct supervisor {
     struct jobs *jobs;

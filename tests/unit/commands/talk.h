@@ -7,7 +7,7 @@
 
 #include "tests/support/client.h"
 #include "tests/unit/commands/fake_supervisor.h"
-#include "trainerd/daemon/commands.h"
+#include "trainerd/daemon/commands/commands.h"
 
 #define JOB "[dataset]\\ngenerator = \\\"karate\\\"\\n"
 #define SUBMIT(more) "{\"v\":1,\"id\":1,\"cmd\":\"submit\",\"folder\":\"/tmp\",\"config\":\"" JOB "\"" more "}"

@@ -1,7 +1,7 @@
 /* Requests as a client meets them: what each does, what it refuses, whose jobs it shows. */
 #include "tests/support/folder.h"
 #include "tests/unit/commands/talk.h"
-#include "trainerd/daemon/requests.h"
+#include "trainerd/daemon/server/requests.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -16,8 +16,7 @@ TestSuite(commands, .init = talk_begin, .fini = talk_end, .timeout = 120);
 
 Test(commands, a_job_is_kept_before_it_is_acknowledged_and_the_queue_is_looked_at)
 {
-    json_t *answer = ask(
-        SUBMIT(",\"name\":\"first\",\"priority\":5,\"time_limit_s\":60.5,\"set\":[\"train.epochs=7\"]"));
+    json_t *answer = ask(SUBMIT(",\"name\":\"first\",\"priority\":5,\"time_limit_s\":60.5,\"set\":[\"train.epochs=7\"]"));
     expect_ok(answer);
     cr_assert_eq(number(answer, "job"), 1);
     cr_assert_str_eq(text(answer, "name"), "first");
@@ -50,10 +49,8 @@ Test(commands, what_is_wrong_with_a_submission_is_said_and_nothing_is_kept)
 {
     expect_failure(ask("{\"v\":1,\"cmd\":\"submit\",\"folder\":\"/tmp\",\"config\":\"[train]\\nepoch = 3\\n\"}"), 78,
                    "2:1: unknown key 'epoch'");
-    expect_failure(ask("{\"v\":1,\"cmd\":\"submit\",\"folder\":\"/tmp\"}"), 2,
-                   "submit needs config: the job file's text");
-    expect_failure(ask("{\"v\":1,\"cmd\":\"submit\",\"folder\":\"tmp\",\"config\":\"\"}"), 2,
-                   "'tmp' is not an absolute path");
+    expect_failure(ask("{\"v\":1,\"cmd\":\"submit\",\"folder\":\"/tmp\"}"), 2, "submit needs config: the job file's text");
+    expect_failure(ask("{\"v\":1,\"cmd\":\"submit\",\"folder\":\"tmp\",\"config\":\"\"}"), 2, "'tmp' is not an absolute path");
     expect_failure(ask(SUBMIT(",\"set\":[\"train.lr\"]")), 2, "expected section.key=value");
     expect_failure(ask(SUBMIT(",\"set\":\"train.lr=1\"")), 2, "submit: set is not an array of texts");
     expect_failure(ask(SUBMIT(",\"set\":[1]")), 2, "submit: set is not an array of texts");
@@ -130,15 +127,13 @@ Test(commands, another_users_job_shows_name_owner_and_state_and_takes_no_orders)
     cr_assert_null(json_object_get(job, "reason"));
     cr_assert_eq(json_object_size(job), 5);
     json_decref(answer);
-    static const char *const orders[] = {"cancel", "resume", "checkpoint", "logs",
-                                         "watch",  "show",   "metrics",    "workers"};
+    static const char *const orders[] = {"cancel", "resume", "checkpoint", "logs", "watch", "show", "metrics", "workers"};
     for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
         char request[128];
         snprintf(request, sizeof request, "{\"v\":1,\"cmd\":\"%s\",\"job\":1}", orders[i]);
         expect_failure(ask_by(&stranger, request), 2, "job 1 is another user's");
     }
-    expect_failure(ask_by(&stranger, "{\"v\":1,\"cmd\":\"scale\",\"job\":1,\"workers\":2}"), 2,
-                   "job 1 is another user's");
+    expect_failure(ask_by(&stranger, "{\"v\":1,\"cmd\":\"scale\",\"job\":1,\"workers\":2}"), 2, "job 1 is another user's");
     expect_failure(ask_by(&stranger, "{\"v\":1,\"cmd\":\"cancel\",\"job\":\"mine\"}"), 66, "there is no job 'mine'");
     cr_assert_str_eq(supervisor.asked, "");
     json_decref(ask_by(&stranger, SUBMIT(",\"name\":\"theirs\"")));
@@ -166,8 +161,7 @@ Test(commands, orders_reach_the_supervisor_and_its_refusals_the_client)
     }
     json_decref(ask("{\"v\":1,\"cmd\":\"scale\",\"job\":1,\"workers\":4}"));
     cr_assert_str_eq(supervisor.asked, "scale 1 to 4");
-    expect_failure(ask("{\"v\":1,\"cmd\":\"scale\",\"job\":1,\"workers\":0}"), 2,
-                   "workers is 0, expected 1 to 65536");
+    expect_failure(ask("{\"v\":1,\"cmd\":\"scale\",\"job\":1,\"workers\":0}"), 2, "workers is 0, expected 1 to 65536");
     job_become(1, JOB_STATE_CANCELLED);
     expect_failure(ask("{\"v\":1,\"cmd\":\"cancel\",\"job\":1}"), 2, "job 1 has ended");
 }
@@ -202,9 +196,7 @@ Test(commands, show_gives_the_submission_history_last_epoch_and_result)
     job_epochs(1, 2);
     answer = ask("{\"v\":1,\"cmd\":\"show\",\"job\":1}");
     cr_assert_eq(number(json_object_get(answer, "last"), "epoch"), 1);
-    cr_assert_eq(
-        json_real_value(json_object_get(json_object_get(json_object_get(answer, "result"), "seconds"), "total")),
-        3.5);
+    cr_assert_eq(json_real_value(json_object_get(json_object_get(json_object_get(answer, "result"), "seconds"), "total")), 3.5);
     json_decref(answer);
 }
 

@@ -178,9 +178,8 @@ Test(reference, bash_completes_commands_options_and_shells, .init = folder_make,
     char *script = written(print_completion);
     folder_write("completion", script);
     free(script);
-    folder_write("try",
-                 "try() { COMP_WORDS=(trainctl \"$@\"); COMP_CWORD=$#; _trainctl; echo \"${COMPREPLY[*]}\"; }\n"
-                 "try sub\ntry submit --se\ntry completion f\ntry --json help sc\ntry submit --name x\n");
+    folder_write("try", "try() { COMP_WORDS=(trainctl \"$@\"); COMP_CWORD=$#; _trainctl; echo \"${COMPREPLY[*]}\"; }\n"
+                        "try sub\ntry submit --se\ntry completion f\ntry --json help sc\ntry submit --name x\n");
     snprintf(command, sizeof command, "bash -c '. %s/completion && . %s/try'", folder, folder);
     FILE *file = popen(command, "r");
     cr_assert_gt(fread(said, 1, sizeof said - 1, file), 0);

@@ -1,9 +1,9 @@
 /* Curves as they come, on a terminal and in a picture. */
 #include "tests/support/folder.h"
-#include "trainerd/ctl/braille.h"
-#include "trainerd/ctl/chart.h"
-#include "trainerd/ctl/curves.h"
-#include "trainerd/ctl/screen.h"
+#include "trainerd/ctl/draw/braille.h"
+#include "trainerd/ctl/draw/chart.h"
+#include "trainerd/ctl/draw/curves.h"
+#include "trainerd/ctl/draw/screen.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -106,10 +106,10 @@ static void expect_frame(const json_t *job, int n_column, int n_row)
 
 Test(curves, a_frame_fits_any_terminal_whatever_the_job_is_called)
 {
-    json_t *job = json_pack(
-        "{s:i, s:s, s:s, s:s, s:i, s:i, s:f}", "id", 7, "name", "n\x1b[2Jame", "state", "RUNNING", "reason_text",
-        "because of a long sentence that does not fit into any line at all, however wide it may be", "epoch", 50,
-        "epochs", 100, "percent", 50.0);
+    json_t *job = json_pack("{s:i, s:s, s:s, s:s, s:i, s:i, s:f}", "id", 7, "name", "n\x1b[2Jame", "state", "RUNNING",
+                            "reason_text",
+                            "because of a long sentence that does not fit into any line at all, however wide it may be",
+                            "epoch", 50, "epochs", 100, "percent", 50.0);
     static const int sizes[][2] = {{80, 24}, {20, 4}, {200, 60}, {30, 10}, {25, 5}};
     for (size_t i = 0; i < 5; i++) {
         expect_frame(job, sizes[i][0], sizes[i][1]);
@@ -155,8 +155,7 @@ Test(curves, a_picture_is_drawn_from_no_one_equal_and_many_epochs)
     add(1, ",\"loss\":1,\"epoch_s\":0,\"valid_metric\":0.5");
     expect_pictures();
     for (int i = 2; i < 10000; i++) {
-        add(i, i % 7 == 0 ? ",\"loss\":0.5,\"valid_metric\":0.7,\"epoch_s\":3,\"compute_s\":2,\"wait_s\":2"
-                          : ",\"loss\":0.1");
+        add(i, i % 7 == 0 ? ",\"loss\":0.5,\"valid_metric\":0.7,\"epoch_s\":3,\"compute_s\":2,\"wait_s\":2" : ",\"loss\":0.1");
     }
     expect_pictures();
 }

@@ -8,10 +8,10 @@
 
 static char text[TEXT_BYTES];
 
-#define EXPECT(call, words)            \
-    do {                               \
-        call;                          \
-        cr_assert_str_eq(text, words); \
+#define EXPECT(call, words)                                                                                                    \
+    do {                                                                                                                       \
+        call;                                                                                                                  \
+        cr_assert_str_eq(text, words);                                                                                         \
     } while (0)
 
 Test(text, numbers_have_their_units_and_what_is_not_known_is_a_dash)
@@ -62,9 +62,7 @@ Test(text, a_table_is_as_wide_as_its_cells_and_its_last_column_is_cut_at_the_edg
     struct table table;
     table_init(&table, 3);
     table.is_right[0] = true;
-    static const char *const cells[] = {"ID", "NAME", "REASON",
-                                        "7",  "gr\xc3\xbc\xc3\x9f.", "because of this",
-                                        "12", "x",    ""};
+    static const char *const cells[] = {"ID", "NAME", "REASON", "7", "gr\xc3\xbc\xc3\x9f.", "because of this", "12", "x", ""};
     for (size_t i = 0; i < 9; i++) {
         table_add(&table, cells[i]);
     }
@@ -83,7 +81,8 @@ Test(text, control_characters_of_others_reach_no_terminal)
     free(out);
     size_t n;
     FILE *file = open_memstream(&lines, &n);
-    text_print_lines(file, "one\n\ttwo\x1b[2J\x07 \xc2\x9b" "31m\xff.\n");
+    text_print_lines(file, "one\n\ttwo\x1b[2J\x07 \xc2\x9b"
+                           "31m\xff.\n");
     fclose(file);
     cr_assert_str_eq(lines, "one\n\ttwo[2J 31m.\n");
     free(lines);

@@ -2,9 +2,9 @@
 #include "tests/support/client.h"
 #include "tests/support/folder.h"
 #include "tests/support/patience.h"
-#include "trainerd/daemon/answer.h"
-#include "trainerd/daemon/auth.h"
-#include "trainerd/daemon/server.h"
+#include "trainerd/daemon/server/answer.h"
+#include "trainerd/daemon/server/auth.h"
+#include "trainerd/daemon/server/server.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -127,9 +127,8 @@ static void open_port(double hello_s)
 }
 
 /* Send a request, made by a format; its answer. The caller owns it. */
-#define ASK(client, ...)                                                                                             \
-    (snprintf(sent, sizeof sent, __VA_ARGS__), strcat(sent, "\n"), client_send(client, sent),                        \
-     answer_read(client_line(client)))
+#define ASK(client, ...)                                                                                                       \
+    (snprintf(sent, sizeof sent, __VA_ARGS__), strcat(sent, "\n"), client_send(client, sent), answer_read(client_line(client)))
 static char sent[512];
 
 static json_t *answer_read(const char *line)
@@ -167,8 +166,7 @@ Test(auth, who_proves_the_secret_is_served_as_the_user_for_tcp_and_sees_the_daem
     greet(&client, NONCE_B, nonce, proof);
     json_t *answer = ASK(&client, "{\"v\":1,\"cmd\":\"auth\",\"nonce\":\"%s\",\"proof\":\"%s\"}", NONCE_B, proof);
     cr_assert_eq(auth_secret_load(folder_path("secret"), &secret), STATUS_OK);
-    cr_assert(auth_is_proof(&secret, AUTH_ROLE_SERVER, nonce, NONCE_B,
-                            json_string_value(json_object_get(answer, "proof"))));
+    cr_assert(auth_is_proof(&secret, AUTH_ROLE_SERVER, nonce, NONCE_B, json_string_value(json_object_get(answer, "proof"))));
     json_decref(answer);
     answer = ASK(&client, "{\"v\":1,\"cmd\":\"status\"}");
     cr_assert_eq(json_integer_value(json_object_get(answer, "uid")), 4711);
@@ -183,8 +181,7 @@ Test(auth, nothing_is_served_before_the_secret_is_proved)
     open_port(100);
     client_open(&client, server_address(server));
     cr_assert_not(is_ok(ASK(&client, "{\"v\":1,\"cmd\":\"status\"}")));
-    cr_assert_not(
-        is_ok(ASK(&client, "{\"v\":1,\"cmd\":\"auth\",\"nonce\":\"%s\",\"proof\":\"%s\"}", NONCE_A, NONCE_B)));
+    cr_assert_not(is_ok(ASK(&client, "{\"v\":1,\"cmd\":\"auth\",\"nonce\":\"%s\",\"proof\":\"%s\"}", NONCE_A, NONCE_B)));
     cr_assert_null(client_line(&client));
     client_close(&client);
     char line[2002];
@@ -208,8 +205,7 @@ Test(auth, a_proof_that_was_heard_is_refused_the_second_time)
     client_open(&second, server_address(server));
     greet(&second, NONCE_B, fresh, unused);
     cr_assert_str_neq(fresh, nonce);
-    cr_assert_not(
-        is_ok(ASK(&second, "{\"v\":1,\"cmd\":\"auth\",\"nonce\":\"%s\",\"proof\":\"%s\"}", NONCE_B, proof)));
+    cr_assert_not(is_ok(ASK(&second, "{\"v\":1,\"cmd\":\"auth\",\"nonce\":\"%s\",\"proof\":\"%s\"}", NONCE_B, proof)));
     cr_assert_null(client_line(&second));
     client_close(&first);
     client_close(&second);

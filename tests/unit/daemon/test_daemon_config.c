@@ -1,5 +1,5 @@
-#include "trainerd/daemon/daemon_config.h"
 #include "tests/support/folder.h"
+#include "trainerd/daemon/daemon_config.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -26,9 +26,8 @@ Test(daemon_config, what_is_not_given_has_its_default)
 
 Test(daemon_config, every_kind_of_value_is_read)
 {
-    cr_assert_eq(
-        load("[daemon]\nlisten = \"unix:/run/x\"\nslots = 7\nmemory = \"20GiB\"\nkill_s = 5\nmax_frame = 4096\n"),
-        STATUS_OK, "%s", status_reason());
+    cr_assert_eq(load("[daemon]\nlisten = \"unix:/run/x\"\nslots = 7\nmemory = \"20GiB\"\nkill_s = 5\nmax_frame = 4096\n"),
+                 STATUS_OK, "%s", status_reason());
     cr_assert_str_eq(config.listen, "unix:/run/x");
     cr_assert_eq(config.slots, 7);
     cr_assert_eq(config.memory, INT64_C(20) << 30);

@@ -1,4 +1,4 @@
-#include "trainerd/daemon/job_record.h"
+#include "trainerd/daemon/jobs/job_record.h"
 
 #include <criterion/criterion.h>
 
@@ -31,8 +31,8 @@ Test(job_record, three_states_are_ends)
 Test(job_record, another_attempt_follows_what_may_be_gone_by_then_and_nothing_else)
 {
     static const enum status again[] = {STATUS_PEER, STATUS_IO, STATUS_BUG, STATUS_INTERRUPTED};
-    static const enum status never[] = {STATUS_OK, STATUS_TRAINING, STATUS_USAGE, STATUS_DATA, STATUS_NO_INPUT,
-                                        STATUS_NOMEM, STATUS_CREATE, STATUS_CONFIG};
+    static const enum status never[] = {STATUS_OK,       STATUS_TRAINING, STATUS_USAGE,  STATUS_DATA,
+                                        STATUS_NO_INPUT, STATUS_NOMEM,    STATUS_CREATE, STATUS_CONFIG};
     for (size_t i = 0; i < sizeof again / sizeof *again; i++) {
         cr_assert(job_reason_retries(job_reason_of(again[i])), "%s", status_name(again[i]));
     }

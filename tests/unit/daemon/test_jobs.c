@@ -1,5 +1,5 @@
-#include "trainerd/daemon/jobs.h"
 #include "tests/support/folder.h"
+#include "trainerd/daemon/jobs/jobs.h"
 
 #include <criterion/criterion.h>
 #include <limits.h>
@@ -31,8 +31,8 @@ static enum status submit(const char *name, uid_t uid, const char *config, const
 {
     struct job_record record = {.uid = uid, .gid = 100, .max_restarts = 3};
     snprintf(record.name, sizeof record.name, "%s", name);
-    const struct store_submission submission = {.submission_id = "", .config = config, .set = &setting,
-                                                .n_set = setting == NULL ? 0 : 1, .folder = "/home/ann"};
+    const struct store_submission submission = {
+        .submission_id = "", .config = config, .set = &setting, .n_set = setting == NULL ? 0 : 1, .folder = "/home/ann"};
     int64_t existing;
     enum status status = jobs_submit(jobs, &record, &submission, &existing);
     *id_out = record.id;
@@ -104,12 +104,8 @@ Test(jobs, each_step_of_the_state_machine_is_allowed_or_refused_as_it_says)
 {
     /* Columns in the order of the states: QUEUED PREPARING STARTING RUNNING SUCCEEDED FAILED CANCELLED. */
     static const char *const allowed[JOB_STATE_N] = {
-        [JOB_STATE_QUEUED] = "yy...yy",
-        [JOB_STATE_PREPARING] = "yyyyyyy",
-        [JOB_STATE_STARTING] = "y.yyyyy",
-        [JOB_STATE_RUNNING] = "y..yyyy",
-        [JOB_STATE_SUCCEEDED] = ".......",
-        [JOB_STATE_FAILED] = "y......",
+        [JOB_STATE_QUEUED] = "yy...yy",    [JOB_STATE_PREPARING] = "yyyyyyy", [JOB_STATE_STARTING] = "y.yyyyy",
+        [JOB_STATE_RUNNING] = "y..yyyy",   [JOB_STATE_SUCCEEDED] = ".......", [JOB_STATE_FAILED] = "y......",
         [JOB_STATE_CANCELLED] = "y......",
     };
     static const enum job_state way[JOB_STATE_N][4] = {
@@ -136,7 +132,8 @@ Test(jobs, each_step_of_the_state_machine_is_allowed_or_refused_as_it_says)
             cr_assert_eq(jobs_get(jobs, job.id)->state, (enum job_state)(may ? to : from));
             if (!may) {
                 cr_assert(strstr(status_reason(), job_state_name((enum job_state)from)) &&
-                          strstr(status_reason(), job_state_name((enum job_state)to)), "%s", status_reason());
+                              strstr(status_reason(), job_state_name((enum job_state)to)),
+                          "%s", status_reason());
             }
         }
     }

@@ -1,5 +1,5 @@
-#include "trainerd/daemon/metrics.h"
 #include "tests/support/exposition.h"
+#include "trainerd/daemon/monitor/metrics.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -19,11 +19,25 @@ static const struct queue_room whole = {.n_slot = 8, .n_gpu = 1, .memory = 1000}
 static struct job_record *add(enum job_state state)
 {
     struct job_record *job = &records[n_job];
-    *job = (struct job_record){.id = (int64_t)n_job + 1, .name = "cora", .state = state, .n_slot = 3, .memory = 400,
-                               .attempt = state == JOB_STATE_QUEUED ? 0 : 1, .ended_at = job_state_ended(state) ? NOW - 5 : 0,
-                               .progress = {.loss = NAN, .train_metric = NAN, .valid_metric = NAN, .test_metric = NAN,
-                                            .epoch_s = NAN, .seconds_left = NAN, .compute_s = NAN, .wait_s = NAN,
-                                            .evaluate_s = NAN, .bytes_sent = NAN, .bytes_received = NAN, .memory = NAN}};
+    *job = (struct job_record){.id = (int64_t)n_job + 1,
+                               .name = "cora",
+                               .state = state,
+                               .n_slot = 3,
+                               .memory = 400,
+                               .attempt = state == JOB_STATE_QUEUED ? 0 : 1,
+                               .ended_at = job_state_ended(state) ? NOW - 5 : 0,
+                               .progress = {.loss = NAN,
+                                            .train_metric = NAN,
+                                            .valid_metric = NAN,
+                                            .test_metric = NAN,
+                                            .epoch_s = NAN,
+                                            .seconds_left = NAN,
+                                            .compute_s = NAN,
+                                            .wait_s = NAN,
+                                            .evaluate_s = NAN,
+                                            .bytes_sent = NAN,
+                                            .bytes_received = NAN,
+                                            .memory = NAN}};
     jobs[n_job++] = job;
     return job;
 }
@@ -47,9 +61,20 @@ static struct job_record *add_whole(void)
     struct job_record *job = add(JOB_STATE_RUNNING);
     snprintf(job->name, sizeof job->name, "a \"b\"\\c\nd\xff");
     job->n_restart = 2;
-    job->progress = (struct job_progress){.epoch = 7, .n_epoch = 20, .loss = 0.125, .train_metric = 0.9, .valid_metric = 0.8,
-                                          .test_metric = 0.7, .epoch_s = 1.5, .seconds_left = 19.5, .compute_s = 1, .wait_s = 0.5,
-                                          .evaluate_s = 0.25, .bytes_sent = 4096, .bytes_received = 8192, .memory = 390};
+    job->progress = (struct job_progress){.epoch = 7,
+                                          .n_epoch = 20,
+                                          .loss = 0.125,
+                                          .train_metric = 0.9,
+                                          .valid_metric = 0.8,
+                                          .test_metric = 0.7,
+                                          .epoch_s = 1.5,
+                                          .seconds_left = 19.5,
+                                          .compute_s = 1,
+                                          .wait_s = 0.5,
+                                          .evaluate_s = 0.25,
+                                          .bytes_sent = 4096,
+                                          .bytes_received = 8192,
+                                          .memory = 390};
     return job;
 }
 
@@ -117,7 +142,7 @@ Test(metrics, the_history_adds_no_series)
         add(i < 3 ? JOB_STATE_QUEUED : JOB_STATE_SUCCEEDED);
     }
     records[50].ended_at = records[N_JOB - 1].ended_at = NOW - METRICS_RECENT_S - 1; /* jobs 51 and 200 */
-    records[1].attempt = 1; /* job 2 waits for its next attempt */
+    records[1].attempt = 1;                                                          /* job 2 waits for its next attempt */
     const char *text = print();
     int n_series = 0;
     for (const char *at = text; (at = strstr(at, "\ntrainerd_job_epoch{")) != NULL; at++) {

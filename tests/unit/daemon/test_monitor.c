@@ -3,8 +3,8 @@
 #include "tests/support/exposition.h"
 #include "tests/support/folder.h"
 #include "tests/support/patience.h"
-#include "trainerd/daemon/http.h"
-#include "trainerd/daemon/monitor.h"
+#include "trainerd/daemon/monitor/http.h"
+#include "trainerd/daemon/monitor/monitor.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>

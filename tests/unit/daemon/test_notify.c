@@ -1,7 +1,7 @@
-#include "trainerd/daemon/notify.h"
 #include "tests/support/client.h"
 #include "tests/support/folder.h"
 #include "tests/support/patience.h"
+#include "trainerd/daemon/monitor/notify.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "trainerd/daemon/outcome.h"
+#include "trainerd/daemon/supervisor/outcome.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -27,13 +27,13 @@ static void end_with(enum status status, bool restartable, const char *text)
     outcome_decide(&(struct ending){.status = status, .restartable = restartable, .text = text}, &rules, 110.0, &job);
 }
 
-#define EXPECT(state_, reason_, code)                                                                          \
-    do {                                                                                                       \
-        cr_assert_eq(job.state, JOB_STATE_##state_, "%s: %s", job_state_name(job.state), job.reason_text);     \
-        cr_assert_eq(job.reason, JOB_REASON_##reason_, "%s: %s", job_reason_name(job.reason), job.reason_text); \
-        cr_assert_eq(job.exit_code, code, "%d", job.exit_code);                                                \
-        cr_assert_eq(job.pid, 0);                                                                              \
-        cr_assert_eq(job.attempt_at, 0.0);                                                                     \
+#define EXPECT(state_, reason_, code)                                                                                          \
+    do {                                                                                                                       \
+        cr_assert_eq(job.state, JOB_STATE_##state_, "%s: %s", job_state_name(job.state), job.reason_text);                     \
+        cr_assert_eq(job.reason, JOB_REASON_##reason_, "%s: %s", job_reason_name(job.reason), job.reason_text);                \
+        cr_assert_eq(job.exit_code, code, "%d", job.exit_code);                                                                \
+        cr_assert_eq(job.pid, 0);                                                                                              \
+        cr_assert_eq(job.attempt_at, 0.0);                                                                                     \
     } while (0)
 
 Test(outcome, success_is_success_even_of_a_job_that_was_being_cancelled)
@@ -74,8 +74,7 @@ Test(outcome, a_job_that_loses_a_worker_again_goes_on_with_one_less)
         end_with(STATUS_PEER, true, "worker 1 was killed");
         EXPECT(QUEUED, BACKING_OFF, -1);
         cr_assert_eq(job.n_worker, n_worker[i], "%d after loss %d", (int)job.n_worker, i + 1);
-        cr_assert_eq(strstr(job.reason_text, "with one worker less") != NULL, i == 1 || i == 2, "%s",
-                     job.reason_text);
+        cr_assert_eq(strstr(job.reason_text, "with one worker less") != NULL, i == 1 || i == 2, "%s", job.reason_text);
     }
     running();
     job.n_restart = 2;
@@ -98,9 +97,9 @@ Test(outcome, bad_input_is_never_tried_again)
         enum status status;
         enum job_reason reason;
         int code;
-    } cases[] = {{STATUS_CONFIG, JOB_REASON_BAD_CONFIG, 78}, {STATUS_DATA, JOB_REASON_BAD_DATA, 65},
+    } cases[] = {{STATUS_CONFIG, JOB_REASON_BAD_CONFIG, 78},      {STATUS_DATA, JOB_REASON_BAD_DATA, 65},
                  {STATUS_NO_INPUT, JOB_REASON_MISSING_INPUT, 66}, {STATUS_CREATE, JOB_REASON_CANNOT_CREATE, 73},
-                 {STATUS_NOMEM, JOB_REASON_OUT_OF_MEMORY, 71}, {STATUS_TRAINING, JOB_REASON_DIVERGED, 1}};
+                 {STATUS_NOMEM, JOB_REASON_OUT_OF_MEMORY, 71},    {STATUS_TRAINING, JOB_REASON_DIVERGED, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         running();
         end_with(cases[i].status, true, "the reason, word for word");
@@ -179,16 +178,16 @@ Test(outcome, a_time_limit_fails_the_job_with_both_times)
 {
     job.time_limit_s = 30.0;
     job.ran_s = 20.5;
-    outcome_decide(&(struct ending){.status = STATUS_INTERRUPTED, .stopping = JOB_REASON_TIME_LIMIT, .text = ""},
-                   &rules, 110.0, &job);
+    outcome_decide(&(struct ending){.status = STATUS_INTERRUPTED, .stopping = JOB_REASON_TIME_LIMIT, .text = ""}, &rules, 110.0,
+                   &job);
     EXPECT(FAILED, TIME_LIMIT, 75);
     cr_assert_not_null(strstr(job.reason_text, "ran for 30.5 s, its limit is 30 s"), "%s", job.reason_text);
 }
 
 Test(outcome, a_job_that_is_scaled_goes_on_at_once_and_no_restart_is_counted)
 {
-    outcome_decide(&(struct ending){.status = STATUS_INTERRUPTED, .stopping = JOB_REASON_RESCALING, .text = ""},
-                   &rules, 110.0, &job);
+    outcome_decide(&(struct ending){.status = STATUS_INTERRUPTED, .stopping = JOB_REASON_RESCALING, .text = ""}, &rules, 110.0,
+                   &job);
     EXPECT(QUEUED, RESCALING, -1);
     cr_assert_eq(job.next_attempt_at, 0.0);
     cr_assert_eq(job.n_restart, 0);

@@ -1,6 +1,6 @@
-#include "trainerd/daemon/process.h"
 #include "tests/support/folder.h"
 #include "tests/support/patience.h"
+#include "trainerd/daemon/supervisor/process.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -38,8 +38,8 @@ static void spawn(const char *text, uid_t uid, struct process *out)
     fclose(file);
     cr_assert_eq(chmod(script, 0755), 0);
     char *const argv[] = {strrchr(script, '/') + 1, "an argument", NULL};
-    const struct process_options options = {.argv = argv, .uid = uid, .gid = uid == geteuid() ? getegid() : uid,
-                                            .folder = folder, .log = folder_path("log")};
+    const struct process_options options = {
+        .argv = argv, .uid = uid, .gid = uid == geteuid() ? getegid() : uid, .folder = folder, .log = folder_path("log")};
     cr_assert_eq(process_spawn(&options, out), STATUS_OK, "%s", status_reason());
 }
 
@@ -124,8 +124,8 @@ Test(process, a_folder_that_cannot_be_entered_is_named)
     struct process process;
     char words[256];
     char *const argv[] = {"script", NULL};
-    const struct process_options options = {.argv = argv, .uid = geteuid(), .gid = getegid(), .folder = "/not/there",
-                                            .log = folder_path("log")};
+    const struct process_options options = {
+        .argv = argv, .uid = geteuid(), .gid = getegid(), .folder = "/not/there", .log = folder_path("log")};
     cr_assert_eq(process_spawn(&options, &process), STATUS_OK);
     cr_assert(process_ends(process.pidfd));
     process_words(&process, words, sizeof words);
@@ -138,8 +138,8 @@ Test(process, a_program_that_is_not_there_is_named)
     struct process process;
     char words[600];
     char *const argv[] = {"no-such-program", NULL};
-    const struct process_options options = {.argv = argv, .uid = geteuid(), .gid = getegid(), .folder = folder,
-                                            .log = folder_path("log")};
+    const struct process_options options = {
+        .argv = argv, .uid = geteuid(), .gid = getegid(), .folder = folder, .log = folder_path("log")};
     cr_assert_eq(process_spawn(&options, &process), STATUS_OK);
     process_go(&process);
     cr_assert(process_ends(process.pidfd));

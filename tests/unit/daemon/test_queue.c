@@ -1,4 +1,4 @@
-#include "trainerd/daemon/queue.h"
+#include "trainerd/daemon/jobs/queue.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -38,13 +38,12 @@ static void decide(double now)
     queue_decide(all, n, &whole, now, decision);
 }
 
-#define EXPECT(at, verdict_, reason_, words)                                                                         \
-    do {                                                                                                             \
-        cr_assert_eq(decision[at].verdict, QUEUE_VERDICT_##verdict_, "%d: %s", (int)decision[at].verdict,            \
-                     decision[at].text);                                                                             \
-        cr_assert_eq(decision[at].reason, JOB_REASON_##reason_, "%s: %s", job_reason_name(decision[at].reason),      \
-                     decision[at].text);                                                                             \
-        cr_assert_not_null(strstr(decision[at].text, words), "%s", decision[at].text);                               \
+#define EXPECT(at, verdict_, reason_, words)                                                                                   \
+    do {                                                                                                                       \
+        cr_assert_eq(decision[at].verdict, QUEUE_VERDICT_##verdict_, "%d: %s", (int)decision[at].verdict, decision[at].text);  \
+        cr_assert_eq(decision[at].reason, JOB_REASON_##reason_, "%s: %s", job_reason_name(decision[at].reason),                \
+                     decision[at].text);                                                                                       \
+        cr_assert_not_null(strstr(decision[at].text, words), "%s", decision[at].text);                                         \
     } while (0)
 #define STARTS(at) EXPECT(at, START, NONE, "")
 
@@ -205,8 +204,7 @@ Test(queue, ten_thousand_waiting_jobs_are_decided_in_milliseconds)
     const struct job_record **all = calloc(N, sizeof *all);
     struct queue_decision *decisions = calloc(N, sizeof *decisions);
     for (int i = 0; i < N; i++) {
-        many[i] =
-            (struct job_record){.id = i + 1, .state = JOB_STATE_QUEUED, .n_slot = 1, .memory = -1, .priority = i % 7};
+        many[i] = (struct job_record){.id = i + 1, .state = JOB_STATE_QUEUED, .n_slot = 1, .memory = -1, .priority = i % 7};
         all[i] = &many[i];
     }
     struct timespec before, after;

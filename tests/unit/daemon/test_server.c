@@ -2,8 +2,8 @@
 #include "tests/support/client.h"
 #include "tests/support/folder.h"
 #include "tests/support/patience.h"
-#include "trainerd/daemon/answer.h"
-#include "trainerd/daemon/server.h"
+#include "trainerd/daemon/server/answer.h"
+#include "trainerd/daemon/server/server.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -102,15 +102,15 @@ static void remove_all(void)
 
 TestSuite(server, .init = make_all, .fini = remove_all, .timeout = 120);
 
-#define EXPECT_IN(text, part)                                                                                  \
-    do {                                                                                                       \
-        const char *said = (text);                                                                             \
-        cr_assert(said != NULL && strstr(said, part) != NULL, "'%s' is not in: %s", part, said ? said : "-"); \
+#define EXPECT_IN(text, part)                                                                                                  \
+    do {                                                                                                                       \
+        const char *said = (text);                                                                                             \
+        cr_assert(said != NULL && strstr(said, part) != NULL, "'%s' is not in: %s", part, said ? said : "-");                  \
     } while (0)
-#define ASK(client, text, part)                 \
-    do {                                        \
-        client_send(client, text "\n");         \
-        EXPECT_IN(client_line(client), part);   \
+#define ASK(client, text, part)                                                                                                \
+    do {                                                                                                                       \
+        client_send(client, text "\n");                                                                                        \
+        EXPECT_IN(client_line(client), part);                                                                                  \
     } while (0)
 
 /* One that behaves is served. */

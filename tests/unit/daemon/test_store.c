@@ -1,5 +1,5 @@
-#include "trainerd/daemon/store.h"
 #include "tests/support/folder.h"
+#include "trainerd/daemon/jobs/store.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -33,8 +33,13 @@ static struct store *open_store(void)
 
 static struct job_record record_of(const char *name)
 {
-    struct job_record record = {.uid = 1000, .gid = 100, .state = JOB_STATE_QUEUED, .memory = -1, .exit_code = -1,
-                                .changed_at = 5.5, .progress = {.loss = NAN, .train_metric = 0.25}};
+    struct job_record record = {.uid = 1000,
+                                .gid = 100,
+                                .state = JOB_STATE_QUEUED,
+                                .memory = -1,
+                                .exit_code = -1,
+                                .changed_at = 5.5,
+                                .progress = {.loss = NAN, .train_metric = 0.25}};
     snprintf(record.name, sizeof record.name, "%s", name);
     return record;
 }
@@ -102,31 +107,94 @@ Test(store, a_record_comes_back_as_it_was_every_field)
     struct job_record record = record_of("every field");
     int64_t existing;
     cr_assert_eq(store_insert(store, &record, &submission, &existing), STATUS_OK);
-    struct job_record changed = {
-        .id = record.id, .name = "other", .uid = 4294967294u, .gid = 7, .state = JOB_STATE_FAILED,
-        .reason = JOB_REASON_WORKER_LOST, .reason_text = "worker 1 was killed", .priority = -3, .submitted_at = 1.25,
-        .started_at = 2.5, .ended_at = 3.75, .changed_at = 1e9 + 0.125, .n_worker = 4, .n_slot = 8, .n_gpu = 2,
-        .memory = INT64_C(1) << 40, .time_limit_s = 0.5, .max_restarts = 3, .attempt = 2, .n_restart = 1, .pid = 99,
-        .pid_start = UINT64_C(1) << 50, .attempt_at = 17.0, .ran_s = 4.5, .next_attempt_at = 18.0,
-        .n_event_bytes = 1234567890123,
-        .cancel = true, .checkpointed = true, .exit_code = 69,
-        .progress = {.epoch = 5, .n_epoch = 10, .loss = 0.1, .train_metric = 0.2, .valid_metric = 0.3,
-                     .test_metric = 0.4,
-                     .epoch_s = 0.5, .seconds_left = 0.6, .compute_s = 0.3, .wait_s = 0.15, .evaluate_s = 0.05,
-                     .bytes_sent = 1e6, .bytes_received = 2e6, .memory = 3e9}};
+    struct job_record changed = {.id = record.id,
+                                 .name = "other",
+                                 .uid = 4294967294u,
+                                 .gid = 7,
+                                 .state = JOB_STATE_FAILED,
+                                 .reason = JOB_REASON_WORKER_LOST,
+                                 .reason_text = "worker 1 was killed",
+                                 .priority = -3,
+                                 .submitted_at = 1.25,
+                                 .started_at = 2.5,
+                                 .ended_at = 3.75,
+                                 .changed_at = 1e9 + 0.125,
+                                 .n_worker = 4,
+                                 .n_slot = 8,
+                                 .n_gpu = 2,
+                                 .memory = INT64_C(1) << 40,
+                                 .time_limit_s = 0.5,
+                                 .max_restarts = 3,
+                                 .attempt = 2,
+                                 .n_restart = 1,
+                                 .pid = 99,
+                                 .pid_start = UINT64_C(1) << 50,
+                                 .attempt_at = 17.0,
+                                 .ran_s = 4.5,
+                                 .next_attempt_at = 18.0,
+                                 .n_event_bytes = 1234567890123,
+                                 .cancel = true,
+                                 .checkpointed = true,
+                                 .exit_code = 69,
+                                 .progress = {.epoch = 5,
+                                              .n_epoch = 10,
+                                              .loss = 0.1,
+                                              .train_metric = 0.2,
+                                              .valid_metric = 0.3,
+                                              .test_metric = 0.4,
+                                              .epoch_s = 0.5,
+                                              .seconds_left = 0.6,
+                                              .compute_s = 0.3,
+                                              .wait_s = 0.15,
+                                              .evaluate_s = 0.05,
+                                              .bytes_sent = 1e6,
+                                              .bytes_received = 2e6,
+                                              .memory = 3e9}};
     cr_assert_eq(store_update(store, &changed), STATUS_OK, "%s", status_reason());
     find_all(store);
     cr_assert_str_eq(found[0].name, changed.name);
     cr_assert_str_eq(found[0].reason_text, changed.reason_text);
 #define SAME(field) cr_assert_eq(found[0].field, changed.field, #field)
-    SAME(uid); SAME(gid); SAME(state); SAME(reason); SAME(priority); SAME(submitted_at); SAME(started_at);
-    SAME(ended_at); SAME(changed_at); SAME(n_worker); SAME(n_slot); SAME(n_gpu); SAME(memory); SAME(time_limit_s);
-    SAME(max_restarts); SAME(attempt); SAME(n_restart); SAME(pid); SAME(pid_start); SAME(attempt_at); SAME(ran_s);
-    SAME(next_attempt_at); SAME(n_event_bytes); SAME(cancel); SAME(checkpointed); SAME(exit_code);
-    SAME(progress.epoch); SAME(progress.n_epoch); SAME(progress.loss); SAME(progress.train_metric);
-    SAME(progress.valid_metric); SAME(progress.test_metric); SAME(progress.epoch_s); SAME(progress.seconds_left);
-    SAME(progress.compute_s); SAME(progress.wait_s); SAME(progress.evaluate_s); SAME(progress.bytes_sent);
-    SAME(progress.bytes_received); SAME(progress.memory);
+    SAME(uid);
+    SAME(gid);
+    SAME(state);
+    SAME(reason);
+    SAME(priority);
+    SAME(submitted_at);
+    SAME(started_at);
+    SAME(ended_at);
+    SAME(changed_at);
+    SAME(n_worker);
+    SAME(n_slot);
+    SAME(n_gpu);
+    SAME(memory);
+    SAME(time_limit_s);
+    SAME(max_restarts);
+    SAME(attempt);
+    SAME(n_restart);
+    SAME(pid);
+    SAME(pid_start);
+    SAME(attempt_at);
+    SAME(ran_s);
+    SAME(next_attempt_at);
+    SAME(n_event_bytes);
+    SAME(cancel);
+    SAME(checkpointed);
+    SAME(exit_code);
+    SAME(progress.epoch);
+    SAME(progress.n_epoch);
+    SAME(progress.loss);
+    SAME(progress.train_metric);
+    SAME(progress.valid_metric);
+    SAME(progress.test_metric);
+    SAME(progress.epoch_s);
+    SAME(progress.seconds_left);
+    SAME(progress.compute_s);
+    SAME(progress.wait_s);
+    SAME(progress.evaluate_s);
+    SAME(progress.bytes_sent);
+    SAME(progress.bytes_received);
+    SAME(progress.memory);
 #undef SAME
     store_close(store);
 }
@@ -248,8 +316,7 @@ Test(store, a_second_daemon_is_refused)
     pid_t child = fork();
     if (child == 0) {
         bool refused = store_open(folder, &second) == STATUS_PEER && second == NULL &&
-                       strstr(status_reason(), "another daemon serves") != NULL &&
-                       strstr(status_reason(), folder) != NULL;
+                       strstr(status_reason(), "another daemon serves") != NULL && strstr(status_reason(), folder) != NULL;
         _exit(refused ? 0 : 1);
     }
     int status = 0;
@@ -288,8 +355,7 @@ Test(store, a_file_that_is_no_store_is_refused_with_its_name)
     folder_write("jobs.sqlite", "these are the words of a text file, long enough to be no SQLite header at all\n");
     struct store *store;
     cr_assert_eq(store_open(folder, &store), STATUS_DATA);
-    cr_assert(strstr(status_reason(), "jobs.sqlite") && strstr(status_reason(), "expected a job store"), "%s",
-              status_reason());
+    cr_assert(strstr(status_reason(), "jobs.sqlite") && strstr(status_reason(), "expected a job store"), "%s", status_reason());
 }
 
 static void run_sql(const char *sql)
@@ -314,8 +380,7 @@ Test(store, a_newer_version_is_refused_with_both_numbers)
     run_sql("PRAGMA user_version = 99");
     struct store *store;
     cr_assert_eq(store_open(folder, &store), STATUS_DATA);
-    cr_assert(strstr(status_reason(), "version 99") && strstr(status_reason(), "expected version 1"), "%s",
-              status_reason());
+    cr_assert(strstr(status_reason(), "version 99") && strstr(status_reason(), "expected version 1"), "%s", status_reason());
 }
 
 Test(store, a_state_that_there_is_not_is_named_with_its_job)
@@ -347,8 +412,7 @@ Test(store, damage_is_noticed_when_it_is_opened)
     }
     close(file);
     cr_assert_eq(store_open(folder, &store), STATUS_DATA);
-    cr_assert(strstr(status_reason(), "jobs.sqlite") && strstr(status_reason(), "expected a job store"), "%s",
-              status_reason());
+    cr_assert(strstr(status_reason(), "jobs.sqlite") && strstr(status_reason(), "expected a job store"), "%s", status_reason());
 }
 
 Test(store, on_a_full_disk_nothing_is_kept_by_halves_and_later_all_goes_on)
@@ -372,8 +436,8 @@ Test(store, on_a_full_disk_nothing_is_kept_by_halves_and_later_all_goes_on)
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &was), 0);
     cr_assert_eq(status, STATUS_IO);
     cr_assert_eq(changed, STATUS_IO);
-    cr_assert(strstr(status_reason(), "cannot keep a change of a job") && strstr(status_reason(), "jobs.sqlite"),
-              "%s", status_reason());
+    cr_assert(strstr(status_reason(), "cannot keep a change of a job") && strstr(status_reason(), "jobs.sqlite"), "%s",
+              status_reason());
     find_all(store);
     cr_assert_eq(n_found, 1);
     cr_assert_eq(found[0].state, JOB_STATE_QUEUED);

@@ -30,7 +30,8 @@ Test(device, every_operation_of_every_table_is_there)
         void (*operation)(void);
         for (size_t at = offsetof(struct device_ops, open); at < sizeof *tables[i]; at += sizeof operation) {
             memcpy(&operation, (const char *)tables[i] + at, sizeof operation);
-            cr_assert(operation != NULL || at == offsetof(struct device_ops, host_visible), "%s lacks what lies at byte %zu", tables[i]->name, at);
+            cr_assert(operation != NULL || at == offsetof(struct device_ops, host_visible), "%s lacks what lies at byte %zu",
+                      tables[i]->name, at);
         }
     }
 }
@@ -110,7 +111,8 @@ Test(reference, binary_cross_entropy_skips_unknown_labels_and_counts_signs)
 Test(reference, the_first_adam_step_moves_by_the_learning_rate_against_the_sign)
 {
     struct device *device = reference_device();
-    struct device_step how = {.optimizer = DEVICE_OPTIMIZER_ADAM, .lr = 0.1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .t = 1};
+    struct device_step how = {
+        .optimizer = DEVICE_OPTIMIZER_ADAM, .lr = 0.1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .t = 1};
     float w[] = {1, 1}, m[2] = {0}, v[2] = {0};
     const float grad[] = {3, -0.01f};
     device_reference.step(device, &how, 2, grad, w, m, v);

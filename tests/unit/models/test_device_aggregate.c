@@ -161,8 +161,8 @@ Test(aggregate, a_block_writes_only_the_rows_it_lists)
     const int64_t indptr[] = {0, 2, 2, 3};
     const uint32_t cols[] = {0, 2, 1};
     float *x = device_random(3 * 33, 1);
-    struct aggregate a = {.block = {.n_row = 3, .n_col = 3, .n_edge = 3, .rows = listed, .indptr = indptr, .cols = cols},
-                          .f = 33, .x = x};
+    struct aggregate a = {
+        .block = {.n_row = 3, .n_col = 3, .n_edge = 3, .rows = listed, .indptr = indptr, .cols = cols}, .f = 33, .x = x};
     device_check("listed rows", sum, &a, 7 * 33, TOLERANCE_ELEMENT);
     free(x);
 }

@@ -55,9 +55,8 @@ static void assert_near(const struct attention_case *c, const char *device_name,
         norm_value = t == ATTENTION_VALUE ? norm : norm_value;
         double share = t == ATTENTION_ATT ? fmax(cancelled, TOLERANCE_CANCELLED) : t == ATTENTION_OUT ? 0.0 : cancelled;
         bool near = error <= fmax(tolerance * norm, share * norm_value);
-        cr_assert(near, "%s on %s: %d heads of %d columns, %d blocks, %s is off by %.2g of %.2g",
-                  score_names[c->how.score], device_name, (int)c->how.n_head, (int)c->how.n_column, c->n_block,
-                  tensor_names[t], error, norm);
+        cr_assert(near, "%s on %s: %d heads of %d columns, %d blocks, %s is off by %.2g of %.2g", score_names[c->how.score],
+                  device_name, (int)c->how.n_head, (int)c->how.n_column, c->n_block, tensor_names[t], error, norm);
         got += n;
     }
 }
@@ -98,8 +97,7 @@ static double spread_of(enum device_score_kind score, int64_t n_column, double d
 }
 
 /* All shapes of one kind of score. */
-static void check_score(enum device_score_kind score, bool with_self, double p, double deviation,
-                        const struct allowed *allowed)
+static void check_score(enum device_score_kind score, bool with_self, double p, double deviation, const struct allowed *allowed)
 {
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         for (int n_block = 1; n_block <= 3; n_block += 2) {
@@ -118,18 +116,18 @@ static void check_score(enum device_score_kind score, bool with_self, double p, 
     }
 }
 
-#define SCORE_TESTS(name, SCORE)                                                     \
-    Test(attention, name##_scores_agree_with_the_direct_computation_for_every_shape) \
-    {                                                                                \
-        check_score(SCORE, false, 0.0, 0.0, &usual);                                 \
-    }                                                                                \
-    Test(attention, name##_scores_take_an_edge_from_each_row_to_itself)              \
-    {                                                                                \
-        check_score(SCORE, true, 0.0, 0.0, &usual);                                  \
-    }                                                                                \
-    Test(attention, name##_scores_drop_the_same_coefficients_forward_and_backward)   \
-    {                                                                                \
-        check_score(SCORE, true, 0.6, 0.0, &usual);                                  \
+#define SCORE_TESTS(name, SCORE)                                                                                               \
+    Test(attention, name##_scores_agree_with_the_direct_computation_for_every_shape)                                           \
+    {                                                                                                                          \
+        check_score(SCORE, false, 0.0, 0.0, &usual);                                                                           \
+    }                                                                                                                          \
+    Test(attention, name##_scores_take_an_edge_from_each_row_to_itself)                                                        \
+    {                                                                                                                          \
+        check_score(SCORE, true, 0.0, 0.0, &usual);                                                                            \
+    }                                                                                                                          \
+    Test(attention, name##_scores_drop_the_same_coefficients_forward_and_backward)                                             \
+    {                                                                                                                          \
+        check_score(SCORE, true, 0.6, 0.0, &usual);                                                                            \
     }
 SCORE_TESTS(add, DEVICE_SCORE_ADD)
 SCORE_TESTS(mlp, DEVICE_SCORE_MLP)
@@ -274,14 +272,13 @@ static void run_long_rows(struct device *device, const void *context, float *out
                                               mlp ? out + wide : NULL);
     }
     out += wide + a->how.n_head * a->how.n_column;
-    device->ops->attention_backward_source(device, &block, &a->how, false, NULL, &far, &own, out,
-                                           mlp ? NULL : out + wide);
+    device->ops->attention_backward_source(device, &block, &a->how, false, NULL, &far, &own, out, mlp ? NULL : out + wide);
     device->ops->block_close(device, &block);
     free(scratch);
 }
 
-static void check_long_rows(const struct device_block *block, enum device_score_kind score, int64_t n_head,
-                            int64_t n_column, double tolerance)
+static void check_long_rows(const struct device_block *block, enum device_score_kind score, int64_t n_head, int64_t n_column,
+                            double tolerance)
 {
     size_t n = (size_t)(block->n_row * n_head), n_col = (size_t)(block->n_col * n_head), f = (size_t)n_column;
     struct long_rows a = {.block = *block};
@@ -412,7 +409,7 @@ Test(attention, two_heads_of_two_columns_have_these_products_and_means)
         8.0f,  17.0f,   207.0f, 2007.0f, 10.0f, 37.0f, 407.0f, 4007.0f, /* 7 + gradients of x */
         16.0f, 20.0f,   34.0f,  40.0f,                                  /* of w */
         2.0f,  3.0f,    6.0f,   7.0f,                                   /* means */
-        7.5f,  8.0f,    7.5f,   8.0f,    8.5f,  9.0f,  8.5f,   9.0f}; /* 7 + gradients of x's first rows as means' */
+        7.5f,  8.0f,    7.5f,   8.0f,    8.5f,  9.0f,  8.5f,   9.0f};   /* 7 + gradients of x's first rows as means' */
     const struct device_ops *const devices[] = {&device_reference, &device_cpu};
     struct heads a = {.n = 2, .n_head = 2, .n_column = 2, .add = true, .x = x, .w = w, .grad = grad};
     for (int d = 0; d < 2; d++) {

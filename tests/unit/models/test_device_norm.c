@@ -84,8 +84,8 @@ Test(batch_norm, columns_far_from_zero_keep_all_digits_of_their_spread)
             of_rows(ops, N / 4, x + first, half);
             statistics_merge(1, merged, half);
         }
-        cr_expect(merged[0] == N && fabs(merged[2] / N - 1.0) < 1e-12, "%s: %.17g rows, variance %.17g", ops->name,
-                  merged[0], merged[2] / N);
+        cr_expect(merged[0] == N && fabs(merged[2] / N - 1.0) < 1e-12, "%s: %.17g rows, variance %.17g", ops->name, merged[0],
+                  merged[2] / N);
     }
 }
 

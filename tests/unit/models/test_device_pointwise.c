@@ -1,4 +1,4 @@
-#include "models/cpu/kernels.h"
+#include "models/cpu/kernels/kernels.h"
 #include "models/device.h"
 #include "tests/support/device_case.h"
 #include "tests/support/tolerance.h"
@@ -41,8 +41,8 @@ static void backward(struct device *device, const void *context, float *out)
     float *y = device_scratch((size_t)(p->n * p->f) * sizeof *y);
     bool gelu = p->activate.activation == DEVICE_ACTIVATION_GELU;
     device->ops->activate_forward(device, p->n, p->f, &p->activate, p->x, y);
-    device->ops->activate_backward(device, p->n, p->f, &p->activate, gelu ? p->x : NULL, gelu ? NULL : y, p->grad_y,
-                                   p->add, out);
+    device->ops->activate_backward(device, p->n, p->f, &p->activate, gelu ? p->x : NULL, gelu ? NULL : y, p->grad_y, p->add,
+                                   out);
     free(y);
 }
 
@@ -58,9 +58,16 @@ Test(pointwise, activation_with_dropout_agrees_with_the_reference_for_every_kind
         }
         for (size_t k = 0; k < sizeof activations / sizeof *activations; k++) {
             for (int drop = 0; drop < 2; drop++) {
-                struct pointwise p = {n, f, {.activation = activations[k], .p = drop ? 0.4 : 0.0, .node = node,
-                                             .key = {.seed = 9, .epoch = 3, .op = 5, .stream = RANDOM_STREAM_DROPOUT}},
-                                      x, grad_y, NULL, false};
+                struct pointwise p = {n,
+                                      f,
+                                      {.activation = activations[k],
+                                       .p = drop ? 0.4 : 0.0,
+                                       .node = node,
+                                       .key = {.seed = 9, .epoch = 3, .op = 5, .stream = RANDOM_STREAM_DROPOUT}},
+                                      x,
+                                      grad_y,
+                                      NULL,
+                                      false};
                 snprintf(what, sizeof what, "activation %d, f = %d, dropout %d", (int)k, (int)f, drop);
                 device_check(what, forward, &p, (size_t)(n * f), TOLERANCE_ELEMENT);
                 device_check(what, backward, &p, (size_t)(n * f), TOLERANCE_ELEMENT);

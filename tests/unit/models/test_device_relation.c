@@ -109,8 +109,8 @@ Test(relation, rows_with_very_many_edges_agree_with_the_reference)
 Test(relation, a_block_without_edges_changes_nothing)
 {
     const int64_t indptr[] = {0, 0, 0};
-    struct relation a = {.block = {.n_row = 2, .n_col = 1, .indptr = indptr}, .n_relation = 2, .n_base = 2, .f = 3, .stride = 3,
-                         .add = true};
+    struct relation a = {
+        .block = {.n_row = 2, .n_col = 1, .indptr = indptr}, .n_relation = 2, .n_base = 2, .f = 3, .stride = 3, .add = true};
     device_check("sum without edges", sum, &a, 12, 0.0);
     device_check("dot without edges", dot, &a, 4, 0.0);
 }
@@ -125,9 +125,21 @@ Test(relation, two_rows_of_three_edges_have_these_sums)
     const float mixed[] = {7, 7, 7, 7, 211, 413, 2047, 4067, 1207, 1607, 12007, 16007};
     const float y[] = {0, 0, 0, 0, 1, 1, 0, 1, 1, 0, 0, 0}, dots[] = {10 + 7, 6 + 7, 6 + 12 + 7, 4 + 7};
     const struct device_ops *const devices[] = {&device_reference, &device_cpu};
-    struct relation a = {.block = {.n_row = 2, .n_col = 2, .n_edge = 4, .indptr = indptr, .cols = cols, .rows = rows,
-                                   .types = types, .weights = weights},
-                         .n_relation = 2, .n_base = 2, .f = 2, .stride = 2, .x = x, .y = y, .add = true};
+    struct relation a = {.block = {.n_row = 2,
+                                   .n_col = 2,
+                                   .n_edge = 4,
+                                   .indptr = indptr,
+                                   .cols = cols,
+                                   .rows = rows,
+                                   .types = types,
+                                   .weights = weights},
+                         .n_relation = 2,
+                         .n_base = 2,
+                         .f = 2,
+                         .stride = 2,
+                         .x = x,
+                         .y = y,
+                         .add = true};
     for (int d = 0; d < 2; d++) {
         struct device *device = NULL;
         cr_assert_eq(devices[d]->open(1, &device), STATUS_OK);

@@ -20,8 +20,7 @@ static void linear(struct device *device, const void *context, float *out)
     void *scratch = device_scratch(device->ops->csr_linear_scratch(csr.n_col, s->f_out));
     cr_assert_eq(device->ops->csr_open(device, &csr), STATUS_OK);
     device->ops->csr_linear_forward(device, &csr, s->values, s->f_out, s->w, s->bias, scratch, out);
-    device->ops->csr_linear_backward_weight(device, &csr, s->values, s->f_out, s->grad_y, scratch,
-                                            out + csr.n_row * s->f_out);
+    device->ops->csr_linear_backward_weight(device, &csr, s->values, s->f_out, s->grad_y, scratch, out + csr.n_row * s->f_out);
     device->ops->csr_close(device, &csr);
     free(scratch);
 }
@@ -40,8 +39,12 @@ static void dense(struct device *device, const void *context, float *out)
 
 static struct device_csr csr_of(const struct device_block *block, const float *values)
 {
-    return (struct device_csr){.n_row = block->n_row, .n_col = block->n_col, .n_value = block->n_edge, .indptr = block->indptr,
-                               .cols = block->cols, .values = values};
+    return (struct device_csr){.n_row = block->n_row,
+                               .n_col = block->n_col,
+                               .n_value = block->n_edge,
+                               .indptr = block->indptr,
+                               .cols = block->cols,
+                               .values = values};
 }
 
 static int64_t degree_long(int64_t row, int64_t n_row)
@@ -187,7 +190,10 @@ Test(sparse, rows_with_columns_of_their_own_agree_with_the_reference)
     }
     struct embedded embedded;
     struct embedded_run run;
-    struct sparse s = {.csr = csr_of(&block, values), .f_out = 33, .w = w, .grad_y = grad_y,
+    struct sparse s = {.csr = csr_of(&block, values),
+                       .f_out = 33,
+                       .w = w,
+                       .grad_y = grad_y,
                        .activate = {.p = 0.5, .node = node, .key = {.seed = 4, .stream = RANDOM_STREAM_DROPOUT}}};
     embedded_of(N_ROW, &s.csr, rows, columns, &embedded, &run);
     device_check("csr_embed", embed, &s, (N_ROW + N_OWN) * 33, TOLERANCE_ELEMENT);

@@ -3,7 +3,7 @@
 #define TESTS_UNIT_PARTITION_FIXTURE_H
 
 #include "partition/dataset.h"
-#include "partition/npy.h"
+#include "partition/formats/npy.h"
 #include "tests/support/folder.h"
 
 #include <stddef.h>

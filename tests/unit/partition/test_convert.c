@@ -13,7 +13,8 @@ static const char script[] =
     "root = sys.argv[1]\n"
     "edges = np.array([[0, 1, 2], [1, 2, 0]])\n"
     "x = np.arange(6.0).reshape(3, 2)\n"
-    "masks = {n: np.array(m, bool) for n, m in (('train_mask', [1, 0, 0]), ('val_mask', [0, 1, 0]), ('test_mask', [0, 0, 1]))}\n"
+    "masks = {n: np.array(m, bool) for n, m in (('train_mask', [1, 0, 0]), ('val_mask', [0, 1, 0]), ('test_mask', [0, 0, "
+    "1]))}\n"
     "w = np.array([0.5, 2.0, 1.0])\n"
     "pyg = types.SimpleNamespace(edge_index=edges, edge_weight=w, x=x, y=np.array([1, 0, 2]), **masks)\n"
     "c.save(root + '/pyg', c.from_pyg(pyg), name='three')\n"
@@ -59,7 +60,8 @@ Test(convert, objects_of_each_package_become_folders_that_load)
         struct dataset dataset;
         cr_assert_eq(dataset_load(&job, &dataset), STATUS_OK, "%s", status_reason());
         bool weighted = i != 1; /* stored loops of weight 1 come with weights */
-        cr_assert(dataset.n_node == 3 && dataset.n_edge == (weighted ? 6 : 3) && dataset.n_feature == 2 && dataset.n_class == 3);
+        cr_assert(dataset.n_node == 3 && dataset.n_edge == (weighted ? 6 : 3) && dataset.n_feature == 2 &&
+                  dataset.n_class == 3);
         cr_assert_eq(dataset.weighted, weighted);
         cr_assert(!weighted || (dataset.strength[0] == 2.0f && dataset.strength[1] == 1.5f && dataset.strength[2] == 3.0f));
         cr_assert(dataset.labels[0] == 1 && dataset.labels[1] == (i == 3 ? -1 : 0) && dataset.labels[2] == 2);

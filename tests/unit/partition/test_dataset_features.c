@@ -113,8 +113,8 @@ Test(dataset_features, other_number_types_become_float)
     bad("features.npy: row 1, column 1 is 1e+300", "expected a finite number (float32)");
     job.dataset.normalize_features = JOB_NORMALIZE_ROW;
     fixture_f32("features.npy", 2, (int64_t[]){6, 3}, expected);
-    features_are(&job, (float[]){.5f, .25f, .25f, .25f, -.5f, .25f, 1 / 6.f, 1 / 6.f, 4 / 6.f, 1 / 3.f, 1 / 3.f, 1 / 3.f,
-                                 .2f, .2f, .6f, 1 / 3.f, 1 / 3.f, 1 / 3.f});
+    features_are(&job, (float[]){.5f, .25f, .25f, .25f, -.5f, .25f, 1 / 6.f, 1 / 6.f, 4 / 6.f, 1 / 3.f, 1 / 3.f, 1 / 3.f, .2f,
+                                 .2f, .6f, 1 / 3.f, 1 / 3.f, 1 / 3.f});
 }
 
 Test(dataset_features, features_that_do_not_fit_are_refused)

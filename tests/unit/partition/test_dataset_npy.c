@@ -85,10 +85,14 @@ Test(dataset_npy, self_loops_are_what_the_job_and_the_layer_say)
         int loops, kind;
         enum dataset_loops expected;
         int64_t n_edge;
-    } rows[] = {{JOB_SWITCH_AUTO, JOB_KIND_GCN, DATASET_LOOPS_IMPLICIT, 2},   {JOB_SWITCH_AUTO, JOB_KIND_APPNP, DATASET_LOOPS_IMPLICIT, 2},
-                {JOB_SWITCH_AUTO, JOB_KIND_SGC, DATASET_LOOPS_IMPLICIT, 2},   {JOB_SWITCH_AUTO, JOB_KIND_GAT, DATASET_LOOPS_IMPLICIT, 2},
-                {JOB_SWITCH_AUTO, JOB_KIND_SAGE, DATASET_LOOPS_STORED, 3},    {JOB_SWITCH_AUTO, JOB_KIND_GIN, DATASET_LOOPS_STORED, 3},
-                {JOB_SWITCH_YES, JOB_KIND_SAGE, DATASET_LOOPS_IMPLICIT, 2},   {JOB_SWITCH_NO, JOB_KIND_GCN, DATASET_LOOPS_NONE, 2}};
+    } rows[] = {{JOB_SWITCH_AUTO, JOB_KIND_GCN, DATASET_LOOPS_IMPLICIT, 2},
+                {JOB_SWITCH_AUTO, JOB_KIND_APPNP, DATASET_LOOPS_IMPLICIT, 2},
+                {JOB_SWITCH_AUTO, JOB_KIND_SGC, DATASET_LOOPS_IMPLICIT, 2},
+                {JOB_SWITCH_AUTO, JOB_KIND_GAT, DATASET_LOOPS_IMPLICIT, 2},
+                {JOB_SWITCH_AUTO, JOB_KIND_SAGE, DATASET_LOOPS_STORED, 3},
+                {JOB_SWITCH_AUTO, JOB_KIND_GIN, DATASET_LOOPS_STORED, 3},
+                {JOB_SWITCH_YES, JOB_KIND_SAGE, DATASET_LOOPS_IMPLICIT, 2},
+                {JOB_SWITCH_NO, JOB_KIND_GCN, DATASET_LOOPS_NONE, 2}};
     fixture_small();
     edges_are(4, (int64_t[]){0, 2, 2, 4, /**/ 1, 2, 2, 3});
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

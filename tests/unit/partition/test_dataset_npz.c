@@ -10,8 +10,8 @@
 #define N_NODE 400
 
 static const char *const members[][2] = {
-    {"adj_data.npy", "adj_data.npy"},     {"adj_indices.npy", "adj_indices.npy"}, {"adj_indptr.npy", "adj_indptr.npy"},
-    {"adj_shape.npy", "adj_shape.npy"},   {"attr.npy", "attr_matrix.npy"},        {"labels.npy", "labels.npy"},
+    {"adj_data.npy", "adj_data.npy"},   {"adj_indices.npy", "adj_indices.npy"}, {"adj_indptr.npy", "adj_indptr.npy"},
+    {"adj_shape.npy", "adj_shape.npy"}, {"attr.npy", "attr_matrix.npy"},        {"labels.npy", "labels.npy"},
 };
 
 /* A ring of nodes, each edge stored from the lower end only; four classes in turn. */
@@ -76,7 +76,8 @@ Test(dataset_npz, values_of_the_matrix_are_weights_on_request_alone)
     data[3] = -1.0f;
     fixture_f32("adj_data.npy", 1, (int64_t[]){N_NODE}, data);
     fixture_zip("ring_graph.npz", members, 6);
-    fixture_refused(&job, STATUS_DATA, "ring_graph.npz:adj_data.npy: entry 3: weight -1", "finite float32 that is not negative");
+    fixture_refused(&job, STATUS_DATA, "ring_graph.npz:adj_data.npy: entry 3: weight -1",
+                    "finite float32 that is not negative");
     fixture_f32("adj_data.npy", 1, (int64_t[]){N_NODE - 1}, data);
     fixture_zip("ring_graph.npz", members, 6);
     fixture_refused(&job, STATUS_DATA, "adj_data.npy: has 399 entries", "expected 400, the edges of");

@@ -23,10 +23,10 @@ static void folders(const char *root)
 static void tables(const char *root)
 {
     static const char *const files[][2] = {
-        {"raw/edge.csv.gz", "0,1\n1,2\n2,3\n"},   {"raw/num-node-list.csv.gz", "4\n"},
-        {"raw/num-edge-list.csv.gz", "3\n"},       {"raw/node-feat.csv.gz", "0.5,1\n2,3\n-4,5e1\n6,7\n"},
+        {"raw/edge.csv.gz", "0,1\n1,2\n2,3\n"},      {"raw/num-node-list.csv.gz", "4\n"},
+        {"raw/num-edge-list.csv.gz", "3\n"},         {"raw/node-feat.csv.gz", "0.5,1\n2,3\n-4,5e1\n6,7\n"},
         {"raw/node-label.csv.gz", "2\n0\nnan\n1\n"}, {"split/time/train.csv.gz", "0\n"},
-        {"split/time/valid.csv.gz", "1\n"},        {"split/time/test.csv.gz", "3\n"},
+        {"split/time/valid.csv.gz", "1\n"},          {"split/time/test.csv.gz", "3\n"},
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char name[128];
@@ -187,8 +187,7 @@ Test(dataset_ogb, tables_that_do_not_fit_are_refused)
 
 Test(dataset_ogb, any_table_cut_at_any_byte_is_refused)
 {
-    static const char *const names[] = {"arxiv/raw/edge.csv.gz", "arxiv/raw/node-feat.csv.gz",
-                                        "arxiv/split/time/valid.csv.gz"};
+    static const char *const names[] = {"arxiv/raw/edge.csv.gz", "arxiv/raw/node-feat.csv.gz", "arxiv/split/time/valid.csv.gz"};
     for (size_t i = 0; i < 3; i++) {
         size_t n;
         char *bytes = fixture_read(names[i], &n);
@@ -217,9 +216,18 @@ Test(dataset_ogb, missing_files_are_named)
 }
 
 /* Two authors, three papers, one field: two relations, features and labels of papers alone. Name and contents. */
-static const char *const mag_folders[] = {"mag", "mag/raw", "mag/raw/relations", "mag/raw/relations/author___writes___paper",
-                                          "mag/raw/relations/paper___has___field", "mag/raw/node-feat", "mag/raw/node-feat/paper",
-                                          "mag/raw/node-feat/author", "mag/raw/node-label", "mag/raw/node-label/paper", "mag/split", "mag/split/time",
+static const char *const mag_folders[] = {"mag",
+                                          "mag/raw",
+                                          "mag/raw/relations",
+                                          "mag/raw/relations/author___writes___paper",
+                                          "mag/raw/relations/paper___has___field",
+                                          "mag/raw/node-feat",
+                                          "mag/raw/node-feat/paper",
+                                          "mag/raw/node-feat/author",
+                                          "mag/raw/node-label",
+                                          "mag/raw/node-label/paper",
+                                          "mag/split",
+                                          "mag/split/time",
                                           "mag/split/time/paper"};
 static const char *const mag_files[][2] = {
     {"mag/raw/num-node-dict.csv.gz", "paper,author,field\n3,2,1\n"},
@@ -305,7 +313,8 @@ Test(dataset_ogb, tables_of_types_that_do_not_fit_are_refused)
         {"raw/num-node-dict.csv.gz", "paper,author,field\n3,2\n", "num-node-dict.csv.gz: line 2", "integers", STATUS_DATA},
         {"raw/num-node-dict.csv.gz", "paper,author,field\n3,-2,1\n", "-2 nodes of type 'author'", "expected 0 to", STATUS_DATA},
         {"raw/num-node-dict.csv.gz", "paper,author,field\n0,0,0\n", "has no nodes", "at least one", STATUS_DATA},
-        {"raw/triplet-type-list.csv.gz", "author,writes\n", "triplet-type-list.csv.gz: line 1", "head,relation,tail", STATUS_DATA},
+        {"raw/triplet-type-list.csv.gz", "author,writes\n", "triplet-type-list.csv.gz: line 1", "head,relation,tail",
+         STATUS_DATA},
         {"raw/triplet-type-list.csv.gz", "author,writes,book\n", "'book' is no node type", "num-node-dict", STATUS_DATA},
         {"raw/triplet-type-list.csv.gz", "author,reads,paper\n", "author___reads___paper", "No such file", STATUS_NO_INPUT},
         {"raw/triplet-type-list.csv.gz", "", "triplet-type-list.csv.gz: is empty", "a line for each", STATUS_DATA},
@@ -315,11 +324,15 @@ Test(dataset_ogb, tables_of_types_that_do_not_fit_are_refused)
         {"raw/relations/author___writes___paper/edge.csv.gz", "0,2\n1,0\n1,1\n1,2\n", "goes on after line 3", "that many",
          STATUS_DATA},
         {"raw/relations/paper___has___field/edge.csv.gz", "0,0\n1,0\n2,0\n", "goes on after line 2", "that many", STATUS_DATA},
-        {"raw/node-feat/paper/node-feat.csv.gz", "1,0\n2,3\n", "node-feat.csv.gz: ends after 2 lines", "expected more", STATUS_DATA},
-        {"raw/node-feat/paper/node-feat.csv.gz", "1,0\n2,3\n0,4\n5,6\n", "goes on after line 3", "expected 3 lines", STATUS_DATA},
-        {"raw/node-feat/paper/node-feat.csv.gz", "1,0\n2\n0,4\n", "node-feat.csv.gz: line 2: '2'", "expected 2 numbers", STATUS_DATA},
+        {"raw/node-feat/paper/node-feat.csv.gz", "1,0\n2,3\n", "node-feat.csv.gz: ends after 2 lines", "expected more",
+         STATUS_DATA},
+        {"raw/node-feat/paper/node-feat.csv.gz", "1,0\n2,3\n0,4\n5,6\n", "goes on after line 3", "expected 3 lines",
+         STATUS_DATA},
+        {"raw/node-feat/paper/node-feat.csv.gz", "1,0\n2\n0,4\n", "node-feat.csv.gz: line 2: '2'", "expected 2 numbers",
+         STATUS_DATA},
         {"raw/node-feat/paper/node-feat.csv.gz", "1,0\n2,inf\n0,4\n", "row 1, column 1 is inf", "finite", STATUS_DATA},
-        {"raw/node-label/paper/node-label.csv.gz", "1\n0\n", "node-label.csv.gz: ends after 2 lines", "expected 3", STATUS_DATA},
+        {"raw/node-label/paper/node-label.csv.gz", "1\n0\n", "node-label.csv.gz: ends after 2 lines", "expected 3",
+         STATUS_DATA},
         {"split/time/paper/test.csv.gz", "3\n", "test.csv.gz: entry 0: node 3", "the nodes of type 'paper'", STATUS_DATA},
         {"split/time/paper/test.csv.gz", "0\n", "node 0 is in the train split already", "disjoint", STATUS_DATA},
     };
@@ -347,7 +360,8 @@ Test(dataset_ogb, a_graph_without_types_is_refused_for_a_model_of_relations)
 {
     struct job job = job_of("arxiv");
     job.model.kind = JOB_KIND_RGCN;
-    fixture_refused(&job, STATUS_DATA, "edge.csv.gz: the edges have no types", "expected edge_type.npy or raw/triplet-type-list");
+    fixture_refused(&job, STATUS_DATA, "edge.csv.gz: the edges have no types",
+                    "expected edge_type.npy or raw/triplet-type-list");
 }
 
 Test(dataset_ogb, typed_features_take_little_more_memory_than_what_stays)

@@ -67,14 +67,38 @@ static void agrees(const char *name)
     dataset_release(&dataset);
 }
 
-Test(dataset_real, cora_agrees_with_its_meta) { agrees("cora"); }
-Test(dataset_real, citeseer_agrees_with_its_meta) { agrees("citeseer"); }
-Test(dataset_real, amazon_photo_agrees_with_its_meta) { agrees("amazon_photo"); }
-Test(dataset_real, coauthor_cs_agrees_with_its_meta) { agrees("coauthor_cs"); }
-Test(dataset_real, coauthor_physics_agrees_with_its_meta) { agrees("coauthor_physics"); }
-Test(dataset_real, tolokers_agrees_with_its_meta) { agrees("tolokers"); }
-Test(dataset_real, minesweeper_agrees_with_its_meta) { agrees("minesweeper"); }
-Test(dataset_real, acm_psp_agrees_with_its_meta) { agrees("acm_psp"); }
+Test(dataset_real, cora_agrees_with_its_meta)
+{
+    agrees("cora");
+}
+Test(dataset_real, citeseer_agrees_with_its_meta)
+{
+    agrees("citeseer");
+}
+Test(dataset_real, amazon_photo_agrees_with_its_meta)
+{
+    agrees("amazon_photo");
+}
+Test(dataset_real, coauthor_cs_agrees_with_its_meta)
+{
+    agrees("coauthor_cs");
+}
+Test(dataset_real, coauthor_physics_agrees_with_its_meta)
+{
+    agrees("coauthor_physics");
+}
+Test(dataset_real, tolokers_agrees_with_its_meta)
+{
+    agrees("tolokers");
+}
+Test(dataset_real, minesweeper_agrees_with_its_meta)
+{
+    agrees("minesweeper");
+}
+Test(dataset_real, acm_psp_agrees_with_its_meta)
+{
+    agrees("acm_psp");
+}
 
 static void raw_equals_folder(const char *name)
 {
@@ -99,8 +123,14 @@ static void raw_equals_folder(const char *name)
     dataset_release(&archive);
 }
 
-Test(dataset_real, amazon_photo_loads_from_its_archive_as_from_its_folder) { raw_equals_folder("amazon_photo"); }
-Test(dataset_real, coauthor_cs_loads_from_its_archive_as_from_its_folder) { raw_equals_folder("coauthor_cs"); }
+Test(dataset_real, amazon_photo_loads_from_its_archive_as_from_its_folder)
+{
+    raw_equals_folder("amazon_photo");
+}
+Test(dataset_real, coauthor_cs_loads_from_its_archive_as_from_its_folder)
+{
+    raw_equals_folder("coauthor_cs");
+}
 
 Test(dataset_real, loading_takes_little_more_memory_than_what_stays)
 {
@@ -131,6 +161,15 @@ static void typed_agrees(const char *name, int64_t n_relation, int64_t n_edge, i
     }
 }
 
-Test(dataset_real, aifb_has_relations_and_no_features) { typed_agrees("aifb", 45, 29043, 8285); }
-Test(dataset_real, hgb_acm_has_features_by_type) { typed_agrees("hgb_acm", 8, 547872, 3 * 1902 + 1902); }
-Test(dataset_real, hgb_imdb_has_features_by_type) { typed_agrees("hgb_imdb", 6, 86642, 3489 + 2 * 3341 + 7971); }
+Test(dataset_real, aifb_has_relations_and_no_features)
+{
+    typed_agrees("aifb", 45, 29043, 8285);
+}
+Test(dataset_real, hgb_acm_has_features_by_type)
+{
+    typed_agrees("hgb_acm", 8, 547872, 3 * 1902 + 1902);
+}
+Test(dataset_real, hgb_imdb_has_features_by_type)
+{
+    typed_agrees("hgb_imdb", 6, 86642, 3489 + 2 * 3341 + 7971);
+}

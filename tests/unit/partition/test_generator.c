@@ -1,5 +1,5 @@
 #include "partition/dataset.h"
-#include "partition/generator.h"
+#include "partition/generators/generator.h"
 #include "protocol/memory.h"
 #include "tests/support/tiny_graph.h"
 
@@ -42,7 +42,7 @@ Test(generator, the_karate_club_is_the_published_one)
     struct job job = job_of(JOB_GENERATOR_KARATE, 1);
     struct dataset dataset = loaded(&job);
     cr_assert(dataset.n_node == 34 && dataset.n_edge == 156 && dataset.n_class == 2 && dataset.symmetric);
-    static const int64_t degrees[34] = {16, 9, 10, 6, 3, 4, 4, 4, 5, 2, 3, 1, 2, 5, 2, 2, 2,
+    static const int64_t degrees[34] = {16, 9, 10, 6, 3, 4, 4, 4, 5, 2, 3, 1, 2, 5, 2, 2,  2,
                                         2,  2, 3,  2, 2, 2, 5, 3, 3, 2, 4, 3, 4, 4, 6, 12, 17};
     int64_t n_triangle = 0; /* each six times */
     for (uint32_t a = 0; a < 34; a++) {
@@ -262,7 +262,8 @@ Test(generator, a_graph_that_fits_nowhere_is_refused_before_it_is_drawn, .timeou
         job.dataset.features = 1 << 20;
         cr_assert_eq(dataset_load(&job, &dataset), STATUS_NOMEM);
         cr_assert_not_null(strstr(status_reason(), "dataset.generator: 2147483648 nodes with 128849018880 edges and 1048576 "
-                                  "features take 9008255816695808 bytes, more than "), "%s", status_reason());
+                                                   "features take 9008255816695808 bytes, more than "),
+                           "%s", status_reason());
         cr_assert_not_null(strstr(status_reason(), memory_machine_name()), "%s", status_reason());
         job = job_of(kinds[i], 1 << 16);
         job.dataset.features = 15;
@@ -270,6 +271,7 @@ Test(generator, a_graph_that_fits_nowhere_is_refused_before_it_is_drawn, .timeou
         job.memory.limit = (1 << 20) - 1;
         cr_assert_eq(dataset_load(&job, &dataset), STATUS_NOMEM);
         cr_assert_not_null(strstr(status_reason(), "features and labels of 65536 nodes take 4194304 bytes, shared by "
-                                  "workers.count = 4 more than memory.limit = 1048575"), "%s", status_reason());
+                                                   "workers.count = 4 more than memory.limit = 1048575"),
+                           "%s", status_reason());
     }
 }

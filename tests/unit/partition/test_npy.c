@@ -1,6 +1,6 @@
 #include "fixture.h"
 
-#include "partition/npy.h"
+#include "partition/formats/npy.h"
 
 #include <criterion/criterion.h>
 #include <stdint.h>
@@ -104,7 +104,8 @@ Test(npy, headers_that_break_the_grammar_are_refused)
 
 Test(npy, a_shape_that_does_not_fill_the_file_is_refused)
 {
-    refused("{'descr': '<i8', 'fortran_order': False, 'shape': (2,)}\n", zeros, 8, "8 bytes of values, expected 2 values of int64");
+    refused("{'descr': '<i8', 'fortran_order': False, 'shape': (2,)}\n", zeros, 8,
+            "8 bytes of values, expected 2 values of int64");
     refused("{'descr': '<i8', 'fortran_order': False, 'shape': (2,)}\n", zeros, 17, "17 bytes of values, expected 2");
     refused("{'descr': '<i8', 'fortran_order': False, 'shape': (9223372036854775807, 3)}\n", zeros, 8, "more than 2^63");
     refused("{'descr': '<i8', 'fortran_order': False, 'shape': (9223372036854775807,)}\n", zeros, 8, "8 bytes of values");
@@ -169,8 +170,14 @@ Test(npy, every_integer_type_reads_its_own_ends)
         const char *descr;
         size_t size;
         int64_t least, most;
-    } rows[] = {{"|b1", 1, 0, 1}, {"|i1", 1, -128, 127}, {"<i2", 2, INT16_MIN, INT16_MAX}, {"<i4", 4, INT32_MIN, INT32_MAX},
-                {"<i8", 8, INT64_MIN, INT64_MAX}, {"|u1", 1, 0, 255}, {"<u2", 2, 0, 65535}, {"<u4", 4, 0, UINT32_MAX}};
+    } rows[] = {{"|b1", 1, 0, 1},
+                {"|i1", 1, -128, 127},
+                {"<i2", 2, INT16_MIN, INT16_MAX},
+                {"<i4", 4, INT32_MIN, INT32_MAX},
+                {"<i8", 8, INT64_MIN, INT64_MAX},
+                {"|u1", 1, 0, 255},
+                {"<u2", 2, 0, 65535},
+                {"<u4", 4, 0, UINT32_MAX}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char dict[128], bytes[16];
         snprintf(dict, sizeof dict, "{'descr': '%s', 'fortran_order': False, 'shape': (2,)}\n", rows[i].descr);

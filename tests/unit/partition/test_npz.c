@@ -1,7 +1,7 @@
 #include "fixture.h"
 
-#include "partition/npz.h"
-#include "partition/pickle_csr.h"
+#include "partition/formats/npz.h"
+#include "partition/formats/pickle_csr.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -176,7 +176,9 @@ Test(npz, a_size_that_deflate_cannot_reach_is_refused_before_memory_is_taken)
 static size_t pickle_write(char *out, const char *class_name, char index)
 {
     static const char head[] = "\x93NUMPY\x01\x00\x36\x00{'descr': '|O', 'fortran_order': False, 'shape': (), }";
-    static const char array[] = "cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85" "C\x01" "b\x87R";
+    static const char array[] = "cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85"
+                                "C\x01"
+                                "b\x87R";
     static const char dtype[] = "cnumpy\ndtype\nX\x02\x00\x00\x00i4K\x00K\x01\x87R(K\x03X\x01\x00\x00\x00<NNNJ\xff\xff\xff\xff"
                                 "J\xff\xff\xff\xffK\x00tb\x89";
     static const char *const keys[] = {"indices", "indptr", "data"};

@@ -1,4 +1,4 @@
-#include "partition/order.h"
+#include "partition/methods/order.h"
 #include "tests/support/tiny_graph.h"
 
 #include <criterion/criterion.h>

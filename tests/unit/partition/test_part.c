@@ -1,6 +1,6 @@
 /* Parts against the graph they were cut from: no edge, row or feature lost, doubled or moved. */
-#include "partition/part.h"
-#include "partition/reach.h"
+#include "partition/part/part.h"
+#include "partition/part/reach.h"
 #include "protocol/memory.h"
 #include "tests/support/tiny_graph.h"
 
@@ -247,8 +247,8 @@ static void nodes_and_rows(struct cut *cut)
             for (int c = 0; c < d->n_feature; c++) {
                 row[c] = part->features != NULL ? part->features[r * d->n_feature + c] : 0.0f;
             }
-            for (int64_t i = 0;
-                 part->feature_indptr != NULL && i < part->feature_indptr[r + 1] - part->feature_indptr[r]; i++) {
+            for (int64_t i = 0; part->feature_indptr != NULL && i < part->feature_indptr[r + 1] - part->feature_indptr[r];
+                 i++) {
                 int64_t at = part->feature_indptr[r] + i;
                 row[part->feature_indices[at]] = part->feature_data[at];
             }
@@ -307,8 +307,8 @@ static void sizes_agree(struct cut *cut)
         int64_t n_edge = 0;
         cr_assert_eq(sizes[p].n_own, part->n_own);
         cr_assert_eq(sizes[p].n_bytes, (int64_t)cut->n_bytes[p]);
-        cr_assert_eq(sizes[p].n_feature_value, part->feature_indptr != NULL ? part->feature_indptr[part->n_own]
-                                                                            : part->n_own * part->n_feature);
+        cr_assert_eq(sizes[p].n_feature_value,
+                     part->feature_indptr != NULL ? part->feature_indptr[part->n_own] : part->n_own * part->n_feature);
         cr_assert_eq(sizes[p].n_embedded, part->n_embedded);
         for (int j = 0; j < n_part; j++) {
             n_edge += part->block[PART_DIRECTION_IN][j].n_edge;

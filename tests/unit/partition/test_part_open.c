@@ -1,6 +1,6 @@
 /* Encoded parts that are not what they say: each is refused, and the reason names the place and what was expected. */
-#include "partition/part_format.h"
-#include "partition/reach.h"
+#include "partition/part/part_format.h"
+#include "partition/part/reach.h"
 #include "protocol/memory.h"
 #include "tests/support/tiny_graph.h"
 
@@ -199,10 +199,13 @@ Test(part_open, embedded_rows_that_do_not_fit_are_refused_by_section_and_entry)
     broken_i64(HEADER(n_embedded_run), INT64_MAX, "at most n_own embedded rows");
     broken_i64(entry(PART_SECTION_EMBEDDED_RUNS, 0), -1, "section 'embedded runs', entry 0: expected ascending runs");
     broken_i64(entry(PART_SECTION_EMBEDDED_RUNS, 0), 21, "section 'embedded runs', entry 0: expected ascending runs");
-    broken_i64(entry(PART_SECTION_EMBEDDED_RUNS, 0) + 8, INT64_MAX, "section 'embedded runs', entry 0: expected ascending runs");
+    broken_i64(entry(PART_SECTION_EMBEDDED_RUNS, 0) + 8, INT64_MAX,
+               "section 'embedded runs', entry 0: expected ascending runs");
     broken_u32(PART_SECTION_EMBEDDED_ROWS, -1, 60, "expected ascending own rows below n_own");
-    broken_u32(PART_SECTION_EMBEDDED_COLUMNS, 1, 0, "section 'embedded columns', entry 1: expected a column in one of the runs");
-    broken_u32(PART_SECTION_EMBEDDED_COLUMNS, 0, 21, "section 'embedded columns', entry 0: expected a column in one of the runs");
+    broken_u32(PART_SECTION_EMBEDDED_COLUMNS, 1, 0,
+               "section 'embedded columns', entry 1: expected a column in one of the runs");
+    broken_u32(PART_SECTION_EMBEDDED_COLUMNS, 0, 21,
+               "section 'embedded columns', entry 0: expected a column in one of the runs");
     broken_u32(PART_SECTION_EMBEDDED_ROWS, 1, rows[0], "entry 1: expected ascending own rows");
     uint32_t row = rows[0] > 0 ? rows[0] - 1 : rows[0] + 1;
     broken_u32(PART_SECTION_EMBEDDED_ROWS, 0, row, "entry 0: expected a row without entries in shared columns");
@@ -227,10 +230,8 @@ Test(part_open, blocks_that_do_not_fit_are_refused_by_section_and_block)
     broken_u32(PART_SECTION_IN_DEGREE, 1, 31, "section 'in degree', entry 1: expected at most n_node neighbours");
     broken_u32(PART_SECTION_IN_NODE, 0, 30, "section 'in node', entry 0: expected a node number below n_node");
     broken_u32(PART_SECTION_OUT_NODE, -1, UINT32_MAX, "section 'out node', entry");
-    broken_u32(PART_SECTION_OUT_COLS, -1, 30,
-               "section 'out blocks', block 2: expected ascending columns below n_col");
-    broken_u32(PART_SECTION_OUT_ROWS, 0, 30,
-               "section 'out blocks', block 0: expected ascending own rows below n_own");
+    broken_u32(PART_SECTION_OUT_COLS, -1, 30, "section 'out blocks', block 2: expected ascending columns below n_col");
+    broken_u32(PART_SECTION_OUT_ROWS, 0, 30, "section 'out blocks', block 0: expected ascending own rows below n_own");
 }
 
 Test(part_open, dense_features_and_label_rows_must_be_finite_but_unknown_labels_may_be_nan)
@@ -244,8 +245,7 @@ Test(part_open, dense_features_and_label_rows_must_be_finite_but_unknown_labels_
     }
     cr_assert(any_nan);
     part_release(&part);
-    broken_u32(PART_SECTION_LABEL_ROWS, 3, 0xff800000,
-               "section 'label rows', entry 3: expected a finite number or NaN");
+    broken_u32(PART_SECTION_LABEL_ROWS, 3, 0xff800000, "section 'label rows', entry 3: expected a finite number or NaN");
     broken_u32(PART_SECTION_FEATURES, -1, 0x7fc00000, "section 'features', entry");
 }
 
@@ -261,9 +261,12 @@ Test(part_open, weights_and_strengths_that_are_not_finite_or_negative_are_refuse
     cr_assert_eq(part_open(bytes, n_bytes, &part), STATUS_OK, "%s", status_reason());
     cr_assert(part.weighted && part.strength != NULL);
     part_release(&part);
-    broken_u32(PART_SECTION_IN_WEIGHTS, 2, 0x7fc00000, "section 'in weights', entry 2: expected a finite number that is not negative");
-    broken_u32(PART_SECTION_OUT_WEIGHTS, 0, 0xbf800000, "section 'out weights', entry 0: expected a finite number that is not negative");
-    broken_u32(PART_SECTION_STRENGTH, 1, 0x7f800000, "section 'strength', entry 1: expected a finite number that is not negative");
+    broken_u32(PART_SECTION_IN_WEIGHTS, 2, 0x7fc00000,
+               "section 'in weights', entry 2: expected a finite number that is not negative");
+    broken_u32(PART_SECTION_OUT_WEIGHTS, 0, 0xbf800000,
+               "section 'out weights', entry 0: expected a finite number that is not negative");
+    broken_u32(PART_SECTION_STRENGTH, 1, 0x7f800000,
+               "section 'strength', entry 1: expected a finite number that is not negative");
     broken_u32(PART_SECTION_IN_STRENGTH, 0, 0xbf800000, "section 'in strength', entry 0: expected");
     broken_u32(PART_SECTION_OUT_STRENGTH, -1, 0x7f800000, "section 'out strength', entry");
     broken_i64(HEADER(n_relation), 3, "weighted, or typed, or neither");
@@ -324,7 +327,8 @@ Test(part_open, levels_that_do_not_fit_the_rows_are_refused)
     broken_i64(HEADER(n_level), 2, "counts that fit the bytes");
     broken_i64(entry(PART_SECTION_IN_LEVELS, 3), training + 1, "expected the training rows on level 0");
     broken_i64(entry(PART_SECTION_OUT_LEVELS, 3), training + 1, "part 1: expected the same own rows in both directions");
-    broken_i64(entry(PART_SECTION_IN_LEVELS, 4), training - 1, "part 1: expected counts that do not fall, within the rows there are");
+    broken_i64(entry(PART_SECTION_IN_LEVELS, 4), training - 1,
+               "part 1: expected counts that do not fall, within the rows there are");
     broken_i64(entry(PART_SECTION_IN_LEVELS, 0), -1, "part 0: expected counts that do not fall, within the rows there are");
     broken_i64(entry(PART_SECTION_IN_LEVELS, 5), all + 1, "counts that do not fall, within the rows there are");
     broken_at(entry(PART_SECTION_IN_LEVELS, 3 * q), none, sizeof none, "expected no edge that skips a hop");

@@ -22,10 +22,8 @@ static struct job job_of(int n_part, int method)
     return job;
 }
 
-static const struct tiny_graph directed = {
-    .n_node = 90, .n_draw = 500, .loops = true, .features = TINY_FEATURES_NONE};
-static const struct tiny_graph symmetric = {
-    .n_node = 90, .n_draw = 250, .symmetric = true, .features = TINY_FEATURES_NONE};
+static const struct tiny_graph directed = {.n_node = 90, .n_draw = 500, .loops = true, .features = TINY_FEATURES_NONE};
+static const struct tiny_graph symmetric = {.n_node = 90, .n_draw = 250, .symmetric = true, .features = TINY_FEATURES_NONE};
 
 /* owner, part_begin and order say the same, no part is empty. */
 static void is_whole(const struct partition *p, int64_t n_node, int32_t n_part)
@@ -241,7 +239,8 @@ Test(partition, metis_killed_while_memory_was_plentiful_is_a_loss_that_another_a
     }
     cr_assert_eq(status, STATUS_PEER, "%s", status_reason());
     cr_assert(strstr(status_reason(), "METIS was killed (signal 9) at 16384 nodes") &&
-              strstr(status_reason(), "if the machine ran out of memory"), "%s", status_reason());
+                  strstr(status_reason(), "if the machine ran out of memory"),
+              "%s", status_reason());
     waitpid(killer, NULL, 0);
     dataset_release(&dataset);
 }

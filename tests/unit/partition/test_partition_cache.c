@@ -1,4 +1,4 @@
-#include "partition/partition_cache.h"
+#include "partition/methods/partition_cache.h"
 #include "protocol/log.h"
 #include "tests/support/folder.h"
 #include "tests/support/tiny_graph.h"

@@ -1,4 +1,4 @@
-#include "partition/undirected.h"
+#include "partition/graph/undirected.h"
 #include "tests/support/tiny_graph.h"
 
 #include <criterion/criterion.h>

@@ -161,7 +161,8 @@ Test(weights, that_do_not_fit_the_edges_are_refused)
     memcpy(bad, weights, sizeof bad);
     bad[2] = -0.25f;
     fixture_f32("edge_weight.npy", 1, (int64_t[]){6}, bad);
-    fixture_refused(&job, STATUS_DATA, "edge_weight.npy: entry 2: weight -0.25", "expected a finite float32 that is not negative");
+    fixture_refused(&job, STATUS_DATA, "edge_weight.npy: entry 2: weight -0.25",
+                    "expected a finite float32 that is not negative");
     bad[2] = NAN;
     fixture_f32("edge_weight.npy", 1, (int64_t[]){6}, bad);
     fixture_refused(&job, STATUS_DATA, "edge_weight.npy: entry 2: weight nan", "finite");

@@ -1,4 +1,4 @@
-#include "protocol/address.h"
+#include "protocol/transport/address.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -77,8 +77,21 @@ Test(cgroup, levels_that_are_not_there_are_passed_over)
 
 Test(cgroup, what_cannot_be_read_as_a_limit_is_none)
 {
-    static const char *const limits[] = {"",      "\n",    "max",   "-1\n",     "-4096\n", " 4096\n", "4096 \n", "4096\n\n", "4096x",
-                                         "0\n",   "0x10\n", "1e6\n", "+4096\n", "99999999999999999999\n", "4096\n4096\n",
+    static const char *const limits[] = {"",
+                                         "\n",
+                                         "max",
+                                         "-1\n",
+                                         "-4096\n",
+                                         " 4096\n",
+                                         "4096 \n",
+                                         "4096\n\n",
+                                         "4096x",
+                                         "0\n",
+                                         "0x10\n",
+                                         "1e6\n",
+                                         "+4096\n",
+                                         "99999999999999999999\n",
+                                         "4096\n4096\n",
                                          "00000000000000000000000000000000000000000000000000004096\n"};
     group_is("0::/a\n");
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
@@ -92,7 +105,8 @@ Test(cgroup, what_cannot_be_read_as_a_limit_is_none)
 Test(cgroup, lines_that_name_no_group_are_passed_over)
 {
     static char lines[3 * PATH_MAX];
-    static const char *const bad[] = {"", "\n", ":", "::", "0:/a\n", "0::a\n", "1::/a\n", "0:memory:/a\n", "::/a\n", "0\n:\n:/a\n"};
+    static const char *const bad[] = {"",       "\n",         ":", "::", "0:/a\n", "0::a\n", "1::/a\n", "0:memory:/a\n",
+                                      "::/a\n", "0\n:\n:/a\n"};
     cr_expect_eq(cgroup_memory_limit(folder), NONE, "no /proc at all");
     file_make(SECOND "a/memory.max", "4096\n");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

@@ -1,4 +1,4 @@
-#include "protocol/control.h"
+#include "protocol/transport/control.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "protocol/job.h"
+#include "protocol/job/job.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -31,11 +31,9 @@ static void check_refused(enum status status, enum status want, const char *cons
 }
 
 /* The text is refused as a bad job file, and the reason has every one of these parts. */
-#define REFUSED(text, ...) \
-    check_refused(load(text, &scratch), STATUS_CONFIG, (const char *const[]){__VA_ARGS__, NULL})
-#define SETTING_REFUSED(setting, ...)                                              \
-    check_refused(load_set(GRAPH, setting, &scratch), STATUS_CONFIG, \
-                  (const char *const[]){__VA_ARGS__, NULL})
+#define REFUSED(text, ...) check_refused(load(text, &scratch), STATUS_CONFIG, (const char *const[]){__VA_ARGS__, NULL})
+#define SETTING_REFUSED(setting, ...)                                                                                          \
+    check_refused(load_set(GRAPH, setting, &scratch), STATUS_CONFIG, (const char *const[]){__VA_ARGS__, NULL})
 
 Test(job, a_key_that_is_not_given_has_its_default)
 {
@@ -176,34 +174,38 @@ Test(job, rules_across_keys_name_the_place_of_the_key_that_breaks_them)
     REFUSED("[dataset]\ngenerator = \"sbm\"\nclasses = 3\nlabels_per_node = 4\n", "job.toml:4:19:", "dataset.classes");
     SETTING_REFUSED("dataset.path=x", "job.toml:2:13:", "both given");
     SETTING_REFUSED("name=a/b", "--set name: ", "fit for a folder");
-    REFUSED("[model]\nkind = \"sage\"\n[dataset]\npath = \"x\"\nedge_weights = \"yes\"\n", "job.toml:5:16:",
-            "expected model.kind = \"gcn\", \"appnp\" or \"sgc\"");
+    REFUSED("[model]\nkind = \"sage\"\n[dataset]\npath = \"x\"\nedge_weights = \"yes\"\n",
+            "job.toml:5:16:", "expected model.kind = \"gcn\", \"appnp\" or \"sgc\"");
 }
 
-#define REMARKED(text, ...)                                                   \
-    do {                                                                      \
-        cr_assert_eq(load(text, &scratch), STATUS_OK, "%s", status_reason()); \
-        cr_assert_str_eq(job_remarks(), __VA_ARGS__);                         \
+#define REMARKED(text, ...)                                                                                                    \
+    do {                                                                                                                       \
+        cr_assert_eq(load(text, &scratch), STATUS_OK, "%s", status_reason());                                                  \
+        cr_assert_str_eq(job_remarks(), __VA_ARGS__);                                                                          \
     } while (0)
 
 Test(job, a_key_that_means_nothing_beside_another_is_remarked_on_with_both)
 {
-    REMARKED(GRAPH "[partition]\nfile = \"x\"\n", "job.toml:4:8: partition.file is not used: partition.method is \"metis\", and "
-                                                  "it goes with \"file\"\n");
-    REMARKED(GRAPH "[partition]\nmethod = \"block\"\nseed = 1\n",
-             "job.toml:5:8: partition.seed is not used: partition.method is \"block\", and it goes with \"metis\" or \"random\"\n");
+    REMARKED(GRAPH "[partition]\nfile = \"x\"\n",
+             "job.toml:4:8: partition.file is not used: partition.method is \"metis\", and "
+             "it goes with \"file\"\n");
+    REMARKED(
+        GRAPH "[partition]\nmethod = \"block\"\nseed = 1\n",
+        "job.toml:5:8: partition.seed is not used: partition.method is \"block\", and it goes with \"metis\" or \"random\"\n");
     REMARKED(GRAPH "[model]\naggregator = \"mean\"\nalpha = 0.5\n",
              "job.toml:4:14: model.aggregator is not used: model.kind is \"gcn\", and it goes with \"sage\"\n"
              "job.toml:5:9: model.alpha is not used: model.kind is \"gcn\", and it goes with \"appnp\"\n");
-    REMARKED("[dataset]\npath = \"x\"\nnodes = 5\n", "job.toml:3:9: dataset.nodes is not used: dataset.generator is \"none\", and "
-                                                     "it goes with \"sbm\" or \"rmat\"\n");
+    REMARKED("[dataset]\npath = \"x\"\nnodes = 5\n",
+             "job.toml:3:9: dataset.nodes is not used: dataset.generator is \"none\", and "
+             "it goes with \"sbm\" or \"rmat\"\n");
     REMARKED("[dataset]\ngenerator = \"karate\"\nedge_weights = \"yes\"\n",
              "job.toml:3:16: dataset.edge_weights is not used: dataset.generator is \"karate\", and it goes with \"none\"\n");
     REMARKED(GRAPH "[train]\nmomentum = 0.9\nlr_step = 9\n",
              "job.toml:4:12: train.momentum is not used: train.optimizer is \"adam\", and it goes with \"sgd\"\n"
              "job.toml:5:11: train.lr_step is not used: train.lr_schedule is \"constant\", and it goes with \"step\"\n");
     cr_assert_eq(load_set(GRAPH, "model.alpha=0.5", &scratch), STATUS_OK);
-    cr_assert_str_eq(job_remarks(), "--set model.alpha: model.alpha is not used: model.kind is \"gcn\", and it goes with \"appnp\"\n");
+    cr_assert_str_eq(job_remarks(),
+                     "--set model.alpha: model.alpha is not used: model.kind is \"gcn\", and it goes with \"appnp\"\n");
     REMARKED(GRAPH "[model]\nkind = \"sgc\"\nsteps = 2\n", "");
 }
 
@@ -231,9 +233,17 @@ Test(job, a_text_too_long_for_its_place_is_refused)
 
 Test(job, settings_stand_over_the_file_and_later_ones_over_earlier_ones)
 {
-    const char *set[] = {"train.lr=0.5", "train.epochs = 3", "train.epochs=4", "name=run-2", "dataset.generator=",
-                         "dataset.generator=none", "dataset.path=../data set/x", "model.residual=true",
-                         "memory.limit=20GiB", "output.dir=\"a\\tb\"", "model.kind='sage'"};
+    const char *set[] = {"train.lr=0.5",
+                         "train.epochs = 3",
+                         "train.epochs=4",
+                         "name=run-2",
+                         "dataset.generator=",
+                         "dataset.generator=none",
+                         "dataset.path=../data set/x",
+                         "model.residual=true",
+                         "memory.limit=20GiB",
+                         "output.dir=\"a\\tb\"",
+                         "model.kind='sage'"};
     struct job job;
     cr_assert_eq(job_load_text(GRAPH, strlen(GRAPH), "job.toml", set, 4, &job), STATUS_OK, "%s", status_reason());
     cr_assert_eq(job_load_text(GRAPH, strlen(GRAPH), "job.toml", set + 5, 6, &job), STATUS_OK, "%s", status_reason());
@@ -275,16 +285,23 @@ Test(job, a_mistaken_setting_is_named)
     SETTING_REFUSED("memory.offload=true", "--set memory.offload: memory.offload is not available yet");
     check_refused(load_set(GRAPH, "train.lr", &scratch), STATUS_USAGE,
                   (const char *const[]){"--set train.lr", "section.key=value", NULL});
-    check_refused(load_set(GRAPH, "=3", &scratch), STATUS_USAGE,
-                  (const char *const[]){"section.key=value", NULL});
+    check_refused(load_set(GRAPH, "=3", &scratch), STATUS_USAGE, (const char *const[]){"section.key=value", NULL});
 }
 
 Test(job, printed_jobs_read_back_as_the_same_bytes)
 {
-    const char *set[] = {"name=\"q\\\"uo\\\\te \\u00e9\"", "train.lr=0.1", "train.weight_decay=1e-300",
-                         "train.epsilon=1e-8", "train.beta1=0.30000000000000004", "model.eps=-0.0",
-                         "dataset.generator=sbm", "dataset.degree=3.3333333333333335", "train.seed=9223372036854775807",
-                         "memory.limit=3GiB", "output.dir=\"tab\\tnewline\\nbell\\u0007del\\u007f\"", "model.residual=true",
+    const char *set[] = {"name=\"q\\\"uo\\\\te \\u00e9\"",
+                         "train.lr=0.1",
+                         "train.weight_decay=1e-300",
+                         "train.epsilon=1e-8",
+                         "train.beta1=0.30000000000000004",
+                         "model.eps=-0.0",
+                         "dataset.generator=sbm",
+                         "dataset.degree=3.3333333333333335",
+                         "train.seed=9223372036854775807",
+                         "memory.limit=3GiB",
+                         "output.dir=\"tab\\tnewline\\nbell\\u0007del\\u007f\"",
+                         "model.residual=true",
                          "model.kind=gin"};
     struct job first, second;
     memset(&first, 0xaa, sizeof first);

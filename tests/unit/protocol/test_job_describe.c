@@ -1,5 +1,5 @@
-#include "protocol/job.h"
-#include "protocol/job_keys.h"
+#include "protocol/job/job.h"
+#include "protocol/job/job_keys.h"
 
 #include <criterion/criterion.h>
 #include <glob.h>

@@ -1,4 +1,4 @@
-#include "protocol/job.h"
+#include "protocol/job/job.h"
 #include "tests/support/folder.h"
 
 #include <criterion/criterion.h>

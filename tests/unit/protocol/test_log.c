@@ -71,7 +71,9 @@ Test(log, data_cannot_forge_a_line)
     cr_assert_eq(strchr(line, '\n'), line + strlen(line) - 1, "%s", line);
     cr_assert_null(strchr(line, '\x1b'));
     cr_assert_null(strstr(line, "rank="));
-    cr_assert_not_null(strstr(line, "msg=\"x\\x0ats=1 level=error msg=\\\"forged\\\"\\x0d\\x1b[2J\\\\\xc3\xa9\\xff\\xc2\\x9b\"\n"), "%s", line);
+    cr_assert_not_null(
+        strstr(line, "msg=\"x\\x0ats=1 level=error msg=\\\"forged\\\"\\x0d\\x1b[2J\\\\\xc3\xa9\\xff\\xc2\\x9b\"\n"), "%s",
+        line);
 }
 
 static void say_quietly(void)

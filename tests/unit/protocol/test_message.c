@@ -1,4 +1,4 @@
-#include "protocol/message.h"
+#include "protocol/transport/message.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -125,7 +125,8 @@ Test(safetensors, holes_overlaps_and_missing_bytes_are_refused)
 {
     refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}", 12, "expected 0");
     refused("{\"v\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]},"
-            "\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "expected 8");
+            "\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}",
+            8, "expected 8");
     refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 4, "take 8 bytes, the file has 4");
     refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 12, "take 8 bytes, the file has 12");
 }
@@ -157,7 +158,8 @@ Test(safetensors, a_tensor_that_is_missing_unknown_or_of_another_shape_is_named)
 {
     refused("{\"v\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "'w' is missing, expected with shape [2]");
     refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
-            "\"v\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}", 12, "'v' belongs to nothing");
+            "\"v\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}",
+            12, "'v' belongs to nothing");
     refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[1,2],\"data_offsets\":[0,8]}}", 8, "has shape [1, 2], expected [2]");
     refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]}}", 8, "has shape [2, 1], expected [2]");
 }

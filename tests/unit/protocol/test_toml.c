@@ -1,4 +1,4 @@
-#include "protocol/toml.h"
+#include "protocol/job/toml.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

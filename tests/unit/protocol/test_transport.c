@@ -1,4 +1,4 @@
-#include "protocol/transport.h"
+#include "protocol/transport/transport.h"
 #include "tests/support/patience.h"
 
 #include <criterion/criterion.h>
@@ -119,8 +119,8 @@ static void await(struct side *side, int n_arrived, const int *n_pending)
 
 static void post(struct side *side, uint16_t kind, uint16_t id, uint64_t offset, const void *body, size_t n, int *n_pending)
 {
-    struct transport_head head = {.kind = kind, .id = id, .epoch = 3, .phase = 4, .to = 5, .from = 6, .offset = offset,
-                                  .total = 1ull << 40};
+    struct transport_head head = {
+        .kind = kind, .id = id, .epoch = 3, .phase = 4, .to = 5, .from = 6, .offset = offset, .total = 1ull << 40};
     cr_assert_eq(transport_send(side->transport, 1, &head, body, n, n_pending), STATUS_OK, "%s", status_reason());
 }
 

@@ -1,5 +1,5 @@
-#include "trainerd/checkpoint.h"
 #include "tests/support/folder.h"
+#include "trainerd/coordinator/results/checkpoint.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -41,9 +41,13 @@ static void save(int64_t n_epoch)
     struct job job = job_of(JOB_OF_TEST);
     char *text = job_print(&job);
     struct checkpoint checkpoint = {.job = text, .n_job = strlen(text), .n_weight = N_WEIGHT};
-    checkpoint.state = (struct checkpoint_state){.n_epoch = n_epoch, .best_epoch = n_epoch - 1, .n_stale = 3,
-                                                 .best = {0.5, 0.9, 0.8, 0.7}, .last = {0.4, 0.9, NAN, NAN},
-                                                 .n_metrics_bytes = 1234, .dataset = "fingerprint"};
+    checkpoint.state = (struct checkpoint_state){.n_epoch = n_epoch,
+                                                 .best_epoch = n_epoch - 1,
+                                                 .n_stale = 3,
+                                                 .best = {0.5, 0.9, 0.8, 0.7},
+                                                 .last = {0.4, 0.9, NAN, NAN},
+                                                 .n_metrics_bytes = 1234,
+                                                 .dataset = "fingerprint"};
     checkpoint.array[CHECKPOINT_ARRAY_WEIGHTS] = weights;
     checkpoint.array[CHECKPOINT_ARRAY_MOMENT_1] = moment;
     checkpoint.array[CHECKPOINT_ARRAY_BEST] = best;
@@ -251,7 +255,8 @@ Test(checkpoint, damage_is_named_by_file_and_section)
     bytes[n - 64] ^= 1;
     cr_assert_eq(checkpoint_decode(bytes, n, "the/file", &read), STATUS_DATA);
     cr_assert(strstr(status_reason(), "'the/file'") && strstr(status_reason(), "best weights") &&
-              strstr(status_reason(), "checksum"), "%s", status_reason());
+                  strstr(status_reason(), "checksum"),
+              "%s", status_reason());
     bytes[8] = 9;
     cr_assert_eq(checkpoint_decode(bytes, n, "the/file", &read), STATUS_DATA);
     cr_assert(strstr(status_reason(), "version 9: expected 2"), "%s", status_reason());
@@ -290,8 +295,7 @@ Test(checkpoint, workers_exchange_output_and_more_epochs_may_change)
 
 Test(checkpoint, fewer_epochs_than_are_done_are_refused)
 {
-    expect_match(KARATE "[model]\nhidden = 16\n[workers]\ncount = 2\n[train]\nepochs = 19\n", STATUS_CONFIG,
-                 "20 epochs done");
+    expect_match(KARATE "[model]\nhidden = 16\n[workers]\ncount = 2\n[train]\nepochs = 19\n", STATUS_CONFIG, "20 epochs done");
     expect_match(KARATE "[model]\nhidden = 16\n[workers]\ncount = 2\n[train]\nepochs = 20\n", STATUS_OK, NULL);
 }
 

@@ -1,6 +1,6 @@
-#include "trainerd/events.h"
 #include "tests/support/folder.h"
-#include "trainerd/progress.h"
+#include "trainerd/coordinator/events.h"
+#include "trainerd/coordinator/progress.h"
 
 #include <criterion/criterion.h>
 #include <jansson.h>

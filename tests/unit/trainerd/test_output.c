@@ -1,5 +1,5 @@
-#include "trainerd/output.h"
 #include "tests/support/folder.h"
+#include "trainerd/coordinator/results/output.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "trainerd/plan.h"
+#include "trainerd/coordinator/plan.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

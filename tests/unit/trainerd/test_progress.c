@@ -1,4 +1,4 @@
-#include "trainerd/progress.h"
+#include "trainerd/coordinator/progress.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -27,21 +27,32 @@ static int count(const char *in, const char *word)
 static struct progress_epoch epoch_of(int64_t n_done, bool is_evaluated)
 {
     double known = is_evaluated ? 0.815 : NAN;
-    return (struct progress_epoch){.n_done = n_done, .is_evaluated = is_evaluated, .loss = 0.5, .train = known,
-                                   .valid = known, .test = known, .epoch_s = 0.02, .n_bytes = 1500000};
+    return (struct progress_epoch){.n_done = n_done,
+                                   .is_evaluated = is_evaluated,
+                                   .loss = 0.5,
+                                   .train = known,
+                                   .valid = known,
+                                   .test = known,
+                                   .epoch_s = 0.02,
+                                   .n_bytes = 1500000};
 }
 
 Test(progress, durations_bytes_and_fractions_are_written_for_people)
 {
     char out[PROGRESS_TEXT_BYTES];
-    const struct { double seconds; const char *wanted; } durations[] = {
-        {0.0012, "0.0012 s"}, {0.25, "0.250 s"}, {3.14, "3.1 s"}, {60, "60 s"}, {200, "3 min 20 s"}, {7500, "2 h 5 min"}};
+    const struct {
+        double seconds;
+        const char *wanted;
+    } durations[] = {{0.0012, "0.0012 s"}, {0.25, "0.250 s"},   {3.14, "3.1 s"},
+                     {60, "60 s"},         {200, "3 min 20 s"}, {7500, "2 h 5 min"}};
     for (size_t i = 0; i < sizeof durations / sizeof *durations; i++) {
         progress_duration(durations[i].seconds, out);
         cr_assert_str_eq(out, durations[i].wanted);
     }
-    const struct { double n; const char *wanted; } sizes[] = {
-        {0, "0 B"}, {640, "640 B"}, {1500000, "1.5 MB"}, {999600, "1.0 MB"}, {123e9, "123 GB"}};
+    const struct {
+        double n;
+        const char *wanted;
+    } sizes[] = {{0, "0 B"}, {640, "640 B"}, {1500000, "1.5 MB"}, {999600, "1.0 MB"}, {123e9, "123 GB"}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         progress_bytes(sizes[i].n, out);
         cr_assert_str_eq(out, sizes[i].wanted);

@@ -1,4 +1,4 @@
-#include "trainerd/score.h"
+#include "trainerd/coordinator/score.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -28,7 +28,8 @@ Test(score, a_metric_that_does_not_fit_the_labels_is_refused_with_those_that_do)
     job.train.metric = JOB_METRIC_ACCURACY;
     cr_assert_eq(score_metric(&job, true, 12, &metric), STATUS_CONFIG);
     cr_assert(strstr(status_reason(), "train.metric") && strstr(status_reason(), "12 label columns") &&
-              strstr(status_reason(), "\"micro_f1\""), "%s", status_reason());
+                  strstr(status_reason(), "\"micro_f1\""),
+              "%s", status_reason());
     job.train.metric = JOB_METRIC_ROC_AUC;
     cr_assert_eq(score_metric(&job, false, 3, &metric), STATUS_CONFIG);
     cr_assert(strstr(status_reason(), "3 classes") && strstr(status_reason(), "\"accuracy\""), "%s", status_reason());
@@ -103,8 +104,7 @@ Test(score, roc_auc_of_several_labels_is_the_mean_of_columns_that_have_both_valu
     float logits[] = {-1, 0, 0, 2, 0, 0, 1, 0, 0, 9, 0, 0};
     float rows[] = {0, 1, 1, 1, 0, 1, 1, 0, 1, NAN, 1, 1};
     uint8_t split[] = {1, 1, 1, 1};
-    const struct score_labels truth = {.n_node = 4, .n_class = 3, .multi_label = true, .label_rows = rows,
-                                       .split = split};
+    const struct score_labels truth = {.n_node = 4, .n_class = 3, .multi_label = true, .label_rows = rows, .split = split};
     double auc = -1.0;
     cr_assert_eq(score_roc_auc(&truth, logits, DATASET_SPLIT_TRAIN, &auc), STATUS_OK);
     cr_assert_eq(auc, 0.75);

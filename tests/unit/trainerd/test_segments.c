@@ -1,5 +1,5 @@
 /* What is swept from the folder of shared memory, and what is not. */
-#include "trainerd/segments.h"
+#include "trainerd/coordinator/fleet/segments.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-#include "trainerd/tensorboard.h"
 #include "tests/support/folder.h"
+#include "trainerd/coordinator/results/tensorboard.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -76,10 +76,17 @@ Test(tensorboard, records_are_as_the_format_says_byte_for_byte)
     const uint8_t *body;
     uint64_t n_body;
     size_t n = read_all(), at = check(0, &body, &n_body);
-    cr_assert_eq(memcmp(body + 9, "\x10\x00\x1a\x0d" "brain.Event:2", n_body - 9), 0);
+    cr_assert_eq(memcmp(body + 9,
+                        "\x10\x00\x1a\x0d"
+                        "brain.Event:2",
+                        n_body - 9),
+                 0);
     at = check(at, &body, &n_body);
-    static const char record[] = "\x09\x00\x00\x00\x00\x00\x00\xf0\x3f" "\x10\xac\x02" "\x2a\x18"
-                                 "\x0a\x0b\x0a\x04loss\x15\x00\x00\x00\x3f" "\x0a\x09\x0a\x02lr\x15\x00\x00\x00\x40";
+    static const char record[] = "\x09\x00\x00\x00\x00\x00\x00\xf0\x3f"
+                                 "\x10\xac\x02"
+                                 "\x2a\x18"
+                                 "\x0a\x0b\x0a\x04loss\x15\x00\x00\x00\x3f"
+                                 "\x0a\x09\x0a\x02lr\x15\x00\x00\x00\x40";
     cr_assert_eq(n_body, sizeof record - 1);
     cr_assert_eq(memcmp(body, record, n_body), 0);
     at = check(at, &body, &n_body);

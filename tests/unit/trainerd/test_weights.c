@@ -1,6 +1,6 @@
 /* Tensors in one piece and in the pieces that a job has them in. */
 #include "tests/support/folder.h"
-#include "trainerd/weights.h"
+#include "trainerd/coordinator/results/weights.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

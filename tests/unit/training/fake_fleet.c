@@ -40,8 +40,13 @@ enum status fleet_epoch(struct fleet *fleet, uint32_t epoch, bool is_trained, bo
     if (epoch == fleet->signal_at) {
         *fleet->asked = SIGINT;
     }
-    *out = (struct fleet_report){.loss = fleet->state[0][0], .epoch_s = 0.5, .compute_s = 0.25,
-                                 .wait_s = 0.125, .evaluate_s = 0.0625, .bytes_sent = 100, .bytes_received = 200};
+    *out = (struct fleet_report){.loss = fleet->state[0][0],
+                                 .epoch_s = 0.5,
+                                 .compute_s = 0.25,
+                                 .wait_s = 0.125,
+                                 .evaluate_s = 0.0625,
+                                 .bytes_sent = 100,
+                                 .bytes_received = 200};
     if (epoch == fleet->nan_at && fleet->factor > fleet->nan_above) {
         out->loss = NAN;
         return STATUS_OK;

@@ -1,9 +1,9 @@
 /* A fleet without processes: its epochs are arithmetic on a few weights, its scores a script. It takes the place of
- * trainerd/fleet.c in this test program, so that the epoch loop is tested alone and failures come when told. */
+ * trainerd/coordinator/fleet/fleet.c in this test program, so that the epoch loop is tested alone and failures come when told. */
 #ifndef TESTS_TRAINING_FAKE_FLEET_H
 #define TESTS_TRAINING_FAKE_FLEET_H
 
-#include "trainerd/fleet.h"
+#include "trainerd/coordinator/fleet/fleet.h"
 
 #define FAKE_N_WEIGHT 5
 #define FAKE_N_NODE 6
@@ -15,13 +15,14 @@ struct fleet {
     float embeddings[4][4];        /* of the same: two parts' two floats */
     bool has_moments;
     int valid_correct[FAKE_N_CALL_MOST]; /* by epoch, of 100 */
-    int64_t fail_at;               /* this epoch fails with STATUS_PEER; -1: none */
-    int64_t nan_at;                /* the loss of this epoch is not a number while the rate's factor is above … */
-    double nan_above;              /* … this; -1: never */
+    int64_t fail_at;                     /* this epoch fails with STATUS_PEER; -1: none */
+    int64_t nan_at;                      /* the loss of this epoch is not a number while the rate's factor is above … */
+    double nan_above;                    /* … this; -1: never */
     double factor;
-    int64_t signal_at;             /* a signal comes while this epoch runs; -1: none */
+    int64_t signal_at; /* a signal comes while this epoch runs; -1: none */
     volatile sig_atomic_t *asked;
-    char said[FAKE_N_CALL_MOST];   /* what was ordered: t train, T train and evaluate, e evaluate, k keep best, p put, g get, r rate */
+    char said
+        [FAKE_N_CALL_MOST]; /* what was ordered: t train, T train and evaluate, e evaluate, k keep best, p put, g get, r rate */
     int n_said;
 };
 

@@ -1,4 +1,4 @@
-#include "trainerd/training.h"
+#include "trainerd/coordinator/training.h"
 
 #include "fake_fleet.h"
 #include "tests/support/folder.h"
@@ -41,9 +41,14 @@ static struct run *open_run(const char *name, const char *train_keys)
     fake_fleet_init(&run->fleet, &run->asked);
     run->words = tmpfile();
     progress_init(&run->progress, run->words, false);
-    run->training = (struct training){.job = &run->job, .fleet = &run->fleet, .output = &run->output,
-                                      .progress = &run->progress, .partition = &partition, .asked = &run->asked,
-                                      .n_class = FAKE_N_CLASS, .metric = JOB_METRIC_ACCURACY,
+    run->training = (struct training){.job = &run->job,
+                                      .fleet = &run->fleet,
+                                      .output = &run->output,
+                                      .progress = &run->progress,
+                                      .partition = &partition,
+                                      .asked = &run->asked,
+                                      .n_class = FAKE_N_CLASS,
+                                      .metric = JOB_METRIC_ACCURACY,
                                       .n_weight = FAKE_N_WEIGHT};
     training_begin(&run->training, "graph", training_partition_hash(&partition));
     return run;
@@ -308,7 +313,8 @@ Test(training, going_back_has_an_end)
     run->fleet.nan_above = -1;
     cr_assert_eq(training_run(&run->training), STATUS_TRAINING);
     cr_assert(strstr(status_reason(), "the loss is not a number in epoch 6") &&
-              strstr(status_reason(), "going back 3 times (train.max_rollbacks) did not help"), "%s", status_reason());
+                  strstr(status_reason(), "going back 3 times (train.max_rollbacks) did not help"),
+              "%s", status_reason());
     close_run(run);
 }
 

@@ -1,4 +1,4 @@
-#include "worker/arena.h"
+#include "worker/plan/arena.h"
 
 #include <criterion/criterion.h>
 
@@ -64,8 +64,8 @@ Test(arena, a_life_of_more_spans_than_there_is_room_for_grows_over_the_gaps)
 /* No moment needs more than 256 bytes, and so does no placement. */
 Test(arena, places_are_searched_until_gaps_are_used)
 {
-    struct life life[] = {life_of(128, 0, 2), life_of(192, 3, 5), life_of(64, 2, 3), life_of(128, 1, 1), life_of(64, 4, 6),
-                          life_of(192, 6, 7)};
+    struct life life[] = {life_of(128, 0, 2), life_of(192, 3, 5), life_of(64, 2, 3),
+                          life_of(128, 1, 1), life_of(64, 4, 6),  life_of(192, 6, 7)};
     struct life *all[6];
     for (int i = 0; i < 6; i++) {
         all[i] = &life[i];

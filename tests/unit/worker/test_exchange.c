@@ -1,4 +1,4 @@
-#include "worker/exchange.h"
+#include "worker/exchange/exchange.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -7,10 +7,10 @@
 struct self {
     struct exchange *exchange;
     struct transport *transport;
-    float rows[4][8];      /* what part `from` gives */
+    float rows[4][8]; /* what part `from` gives */
     int n_packed, n_sent;
-    bool full;             /* pack finds no room */
-    size_t piece;          /* most bytes that leave at once; 0: all */
+    bool full;    /* pack finds no room */
+    size_t piece; /* most bytes that leave at once; 0: all */
 };
 
 static void *self_place(void *arg, const struct transport_head *head, size_t n_bytes)
@@ -126,8 +126,14 @@ Test(exchange, a_payload_may_leave_in_pieces)
 /* Send, unasked, a piece of what part 1 gives, and let it arrive. */
 static enum status piece_arrives(struct self *self, uint64_t offset, size_t n_bytes, uint64_t total)
 {
-    struct transport_head head = {.kind = TRANSPORT_KIND_PAYLOAD, .id = 1, .epoch = 3, .phase = EXCHANGE_PHASE_FORWARD,
-                                  .to = 9, .from = 1, .offset = offset, .total = total};
+    struct transport_head head = {.kind = TRANSPORT_KIND_PAYLOAD,
+                                  .id = 1,
+                                  .epoch = 3,
+                                  .phase = EXCHANGE_PHASE_FORWARD,
+                                  .to = 9,
+                                  .from = 1,
+                                  .offset = offset,
+                                  .total = total};
     transport_send(self->transport, 0, &head, self->rows[0], n_bytes, NULL);
     enum status status = STATUS_OK;
     for (int i = 0; i < 1000 && status == STATUS_OK; i++) {
@@ -143,7 +149,9 @@ Test(exchange, pieces_beyond_what_was_asked_for_are_refused)
         size_t n_bytes;
         uint64_t total;
         const char *said;
-    } pieces[] = {{24, 12, 32, "12 bytes at 24"}, {UINT64_MAX - 3, 8, 32, "8 bytes at"}, {0, 0, 24, "sent 24 bytes"},
+    } pieces[] = {{24, 12, 32, "12 bytes at 24"},
+                  {UINT64_MAX - 3, 8, 32, "8 bytes at"},
+                  {0, 0, 24, "sent 24 bytes"},
                   {0, 32, 36, "expected 32"}};
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
         struct self self;

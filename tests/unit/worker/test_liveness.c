@@ -1,5 +1,5 @@
-#include "worker/liveness.h"
-#include "worker/recompute.h"
+#include "worker/plan/liveness.h"
+#include "worker/plan/recompute.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -206,9 +206,8 @@ static void play_backward(struct picture *p)
     memset(p->grad_is, 0, (size_t)p->program->n_value * sizeof *p->grad_is);
     grad_write(p, p->program->logits);
     for (int s = 0; s < p->plan.n_step; s++) {
-        static void (*const plays[])(struct picture *, int) = {[MEMORY_STEP_AGAIN] = op_plays,
-                                                               [MEMORY_STEP_BEGIN] = begin_plays,
-                                                               [MEMORY_STEP_OP] = op_backward_plays};
+        static void (*const plays[])(struct picture *, int) = {
+            [MEMORY_STEP_AGAIN] = op_plays, [MEMORY_STEP_BEGIN] = begin_plays, [MEMORY_STEP_OP] = op_backward_plays};
         plays[p->plan.step[s].kind](p, p->plan.step[s].op);
         p->n_again += p->plan.step[s].kind == MEMORY_STEP_AGAIN;
     }
@@ -220,8 +219,8 @@ static void rooms_make(struct picture *p)
     p->plan.room = calloc((size_t)p->program->n_op, sizeof *p->plan.room);
     for (int i = 0; i < p->program->n_op; i++) {
         bool aggregate = p->program->op[i].kind == OP_KIND_AGGREGATE;
-        p->plan.room[i][0] = p->plan.room[i][1] =
-            (struct memory_room){.n_scratch = 192, .n_fetch = aggregate ? 4096 : 0, .n_pack = aggregate ? 128 : 0};
+        p->plan.room[i][0] = p->plan.room[i][1] = (struct memory_room){
+            .n_scratch = 192, .n_fetch = aggregate ? 4096 : 0, .n_pack = aggregate ? 128 : 0};
     }
     p->plan.score_room.n_scratch = 64;
 }
@@ -234,7 +233,10 @@ static int64_t play_epochs(const char *model, bool is_sparse, enum job_recompute
     static struct job job;
     cr_assert_eq(job_load_text(text, strlen(text), "test", NULL, 0, &job), STATUS_OK, "%s", status_reason());
     struct program program;
-    struct program_input input = {.n_feature = 48, .n_class = 5, .is_sparse = is_sparse, .n_relation = 4,
+    struct program_input input = {.n_feature = 48,
+                                  .n_class = 5,
+                                  .is_sparse = is_sparse,
+                                  .n_relation = 4,
                                   .is_typed = is_sparse && job.model.kind == JOB_KIND_RGCN};
     cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
     struct picture p = {.program = &program, .plan = {.n_row = 32, .n_sparse_value = 64}};

@@ -20,8 +20,8 @@ static struct memory_need need_of(const char *model, int64_t n_feature, int64_t 
         for (int q = 0; q < N_PART; q++) {
             rows[p][q] = p == q ? 0 : N_OWN;
         }
-        sizes[p] = (struct part_sizes){.n_own = N_OWN, .n_edge = degree * N_OWN, .n_bytes = degree * N_OWN * 4,
-                                       .n_payload = {rows[p], rows[p]}};
+        sizes[p] = (struct part_sizes){
+            .n_own = N_OWN, .n_edge = degree * N_OWN, .n_bytes = degree * N_OWN * 4, .n_payload = {rows[p], rows[p]}};
     }
     const struct memory_parts parts = {.n_part = N_PART, .sizes = sizes, .n_feature = n_feature, .n_class = 8};
     return memory_need(&parts, model, n_rank, prefetch, recompute);
@@ -37,7 +37,8 @@ static void expect_falls(const char *model, const char *recompute)
     int64_t one = need(model, 100, 1, 0, recompute).own;
     for (int prefetch = 0; prefetch < 2; prefetch++) {
         int64_t eight = need(model, 100, 8, prefetch, recompute).own;
-        cr_expect_geq(one, (6 - prefetch) * eight, "%s\nprefetch %d: %.2f times less", model, prefetch, (double)one / (double)eight);
+        cr_expect_geq(one, (6 - prefetch) * eight, "%s\nprefetch %d: %.2f times less", model, prefetch,
+                      (double)one / (double)eight);
     }
 }
 

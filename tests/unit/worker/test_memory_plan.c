@@ -1,5 +1,5 @@
-#include "worker/memory_plan.h"
-#include "worker/spill.h"
+#include "worker/plan/memory_plan.h"
+#include "worker/spill/spill.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

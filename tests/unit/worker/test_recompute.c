@@ -1,4 +1,4 @@
-#include "worker/recompute.h"
+#include "worker/plan/recompute.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

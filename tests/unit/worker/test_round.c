@@ -1,6 +1,6 @@
 /* A worker in the middle of a round whose peer asks for rows as no worker should. Requests are handed to its exchange as a
  * session would; the peer is a transport that takes what comes. */
-#include "worker/trainer.h"
+#include "worker/run/trainer.h"
 
 #include "partition/partition.h"
 #include "protocol/memory.h"
@@ -140,8 +140,14 @@ static void ask(uint32_t to, uint32_t from)
 
 static void expect_refused(const char *said)
 {
-    struct trainer_setup setup = {.job = &asked.job, .n_thread = 1, .n_rank = 2, .n_part = N_PART, .parts = asked.parts,
-                                  .rank_of_part = rank_of_part, .exchange = asked.exchange, .spill = asked.spill};
+    struct trainer_setup setup = {.job = &asked.job,
+                                  .n_thread = 1,
+                                  .n_rank = 2,
+                                  .n_part = N_PART,
+                                  .parts = asked.parts,
+                                  .rank_of_part = rank_of_part,
+                                  .exchange = asked.exchange,
+                                  .spill = asked.spill};
     cr_assert_eq(device_find("cpu", &setup.ops), STATUS_OK, "%s", status_reason());
     struct trainer *trainer;
     cr_expect_eq(trainer_open(&setup, &trainer), STATUS_PEER);
@@ -171,8 +177,8 @@ Test(round, rows_that_a_part_does_not_take_from_this_worker_are_refused)
         char said[96];
         asked_open("halo", false);
         ask(pairs[i][0], pairs[i][1]);
-        snprintf(said, sizeof said, "rows of part %u are asked for part %u, which takes none of them from worker 0", pairs[i][1],
-                 pairs[i][0]);
+        snprintf(said, sizeof said, "rows of part %u are asked for part %u, which takes none of them from worker 0",
+                 pairs[i][1], pairs[i][0]);
         expect_refused(said);
         asked_close();
     }

@@ -1,4 +1,4 @@
-#include "worker/spill.h"
+#include "worker/spill/spill.h"
 
 #include "protocol/memory.h"
 #include "tests/support/folder.h"

@@ -1,4 +1,4 @@
-#include "worker/travel.h"
+#include "worker/plan/travel.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -1,0 +1,126 @@
+/* Inner loops that exist once per vector width, and the table that holds one width's set.
+ *
+ * The loops are written once (kernels_*.inc.h) over a small vector alphabet (vector_*.h) and compiled for AVX-512,
+ * AVX2 and no extension at all; which set runs is chosen when the device opens. All sets give the same bits. One thread
+ * each; they know nothing of scheduling.
+ */
+#ifndef MODELS_CPU_KERNELS_H
+#define MODELS_CPU_KERNELS_H
+
+#include "models/device.h"
+
+enum cpu_variant { CPU_VARIANT_AVX512, CPU_VARIANT_AVX2, CPU_VARIANT_PORTABLE, CPU_VARIANT_N };
+
+/* What one edge's row is multiplied by. */
+enum cpu_weight {
+    CPU_WEIGHT_NONE,
+    CPU_WEIGHT_COLUMN,      /* weight[cols[e]] */
+    CPU_WEIGHT_EDGE,        /* weight[e] */
+    CPU_WEIGHT_PERMUTED,    /* weight[position[e]] */
+    CPU_WEIGHT_EDGE_COLUMN, /* weight[e] · scale[cols[e]], rounded before it multiplies */
+    CPU_WEIGHT_N
+};
+
+/* out[row] = row_scale · (start + Σ weight · x[cols]), start: self_scale · self, or out[row], or 0. */
+struct cpu_sum {
+    const uint32_t *rows; /* NULL: row r is row r */
+    const int64_t *indptr;
+    const uint32_t *cols;
+    int64_t n_edge;
+    enum cpu_weight kind;
+    const float *weight;
+    const float *scale;
+    const uint32_t *position;
+    int64_t f;
+    const float *x;
+    bool begin; /* start from self or 0, not from out */
+    const float *self;
+    int64_t self_stride; /* f, or 0 where every row starts from the same one (a bias) */
+    const float *self_scale;
+    const float *row_scale;
+    bool stream; /* out is larger than the caches and its rows lie on 64-byte borders */
+    float *out;
+};
+
+/* Running maxima of rows first … end-1 with their places. */
+struct cpu_max {
+    const uint32_t *rows;
+    const int64_t *indptr;
+    const uint32_t *cols;
+    int64_t n_edge;
+    uint32_t arg_base;
+    bool begin;
+    const float *self; /* with begin: start from the own row, at place arg_base + row; NULL: start empty */
+    int64_t f;
+    const float *x;
+    float *out;
+    uint32_t *arg;
+};
+
+enum cpu_attention_pass { CPU_ATTENTION_FORWARD, CPU_ATTENTION_QUERY, CPU_ATTENTION_SOURCE };
+
+/* One attention over a block whose rows are destinations (in-edges) or sources, with what is its own at either end. */
+struct cpu_attention {
+    enum cpu_attention_pass pass;
+    const struct device_attention *how;
+    const struct device_block *block;
+    bool begin;
+    bool with_self;               /* each row's edge to itself comes first */
+    int64_t first_head, end_head; /* those to do */
+    bool is_piece;                /* what is written is one row's, from first_head on, whichever row is read */
+    bool rows_are_sources;
+    uint32_t threshold; /* of draws; 0: no dropout */
+    float keep_scale;
+    struct device_attention_source source, self_source; /* self: at the other end of a row's edge to itself */
+    struct device_attention_target target, self_target;
+    const struct device_attention_state *state;
+    float *out, *grad_query, *grad_value, *grad_key;
+    const float *own_reads[2]; /* arrays of n_head · n_column columns of which each row reads its own … */
+    float *own_writes[2];      /* … and writes it; NULL where there are fewer */
+};
+
+/* Own rows before backward. */
+struct cpu_attention_begin {
+    const struct device_attention *how;
+    const float *grad_out, *out;
+    const struct device_attention_state *state;
+    bool add;
+    float *grad_query;
+};
+
+struct cpu_kernels {
+    const char *name;
+    /* Rows first … end-1 of a sum. */
+    void (*sum_rows)(const struct cpu_sum *sum, int64_t first, int64_t end);
+    /* partial = Σ of edges begin … end-1 over columns column … column+n_column-1, from 0. */
+    void (*sum_piece)(const struct cpu_sum *sum, int64_t begin, int64_t end, int64_t column, int64_t n_column, float *partial);
+    void (*max_rows)(const struct cpu_max *max, int64_t first, int64_t end);
+    /* out[4q + i] = number i of Philox for (key, row, first_quad + q). */
+    void (*draw)(const struct random_key *key, uint64_t row, uint32_t first_quad, int64_t n_quad, uint32_t *out);
+    /* Rows first … end-1; x and y may be the same array. */
+    void (*activate_forward)(const struct device_activate *activate, int64_t f, int64_t first, int64_t end, const float *x,
+                             float *y);
+    void (*activate_backward)(const struct device_activate *activate, int64_t f, int64_t first, int64_t end, const float *x,
+                              const float *y, const float *grad_y, bool add, float *grad_x);
+    /* sum[c] += Σ_r x[r, c], row after row */
+    void (*column_sum)(int64_t n, int64_t f, const float *x, double *sum);
+    /* Rows first … end-1 of an attention's pass; att's gradient is added to grad_att (NULL: not wanted). */
+    void (*attention_rows)(const struct cpu_attention *attention, int64_t first, int64_t end, double *grad_att);
+    /* Edges begin … end-1 of one row, as if there were no others before. */
+    void (*attention_piece)(const struct cpu_attention *attention, int64_t row, int64_t begin, int64_t end, double *grad_att);
+    void (*attention_begin)(const struct cpu_attention_begin *begin, int64_t first, int64_t end);
+    void (*head_dot)(int64_t n_head, int64_t n_column, const float *x, const float *w, int64_t first, int64_t end, float *out);
+    /* sum[h, c] += Σ grad[r, h] · x[r, h, c], row after row */
+    void (*head_dot_sum)(int64_t n_head, int64_t n_column, const float *x, const float *grad, int64_t first, int64_t end,
+                         double *sum);
+};
+
+extern const struct cpu_kernels cpu_kernels_avx512;
+extern const struct cpu_kernels cpu_kernels_avx2;
+extern const struct cpu_kernels cpu_kernels_portable;
+
+/* The set of a variant, NULL where this processor lacks it; the best one there is. */
+const struct cpu_kernels *cpu_kernels_find(enum cpu_variant variant);
+const struct cpu_kernels *cpu_kernels_best(void);
+
+#endif

@@ -1,0 +1,24 @@
+/* The set of kernels compiled for AVX2 with FMA. */
+#include "models/cpu/kernels/kernels.h"
+
+#if defined(__x86_64__)
+#include "models/cpu/kernels/vector_avx2.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Each piece uses those before it. */
+/* clang-format off */
+#include "models/cpu/kernels/kernels_sum.inc.h"
+#include "models/cpu/kernels/kernels_pointwise.inc.h"
+#include "models/cpu/kernels/kernels_edges.inc.h"
+#include "models/cpu/kernels/kernels_scores.inc.h"
+#include "models/cpu/kernels/kernels_narrow.inc.h"
+#include "models/cpu/kernels/kernels_attention.inc.h"
+/* clang-format on */
+
+const struct cpu_kernels cpu_kernels_avx2 = {
+    "avx2",     sum_rows,       sum_piece,       max_rows,        draw,     activate_forward, activate_backward,
+    column_sum, attention_rows, attention_piece, attention_begin, head_dot, head_dot_sum,
+};
+#endif

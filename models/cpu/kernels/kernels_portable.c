@@ -1,0 +1,22 @@
+/* The set of kernels compiled for plain C. */
+#include "models/cpu/kernels/kernels.h"
+
+#include "models/cpu/kernels/vector_portable.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Each piece uses those before it. */
+/* clang-format off */
+#include "models/cpu/kernels/kernels_sum.inc.h"
+#include "models/cpu/kernels/kernels_pointwise.inc.h"
+#include "models/cpu/kernels/kernels_edges.inc.h"
+#include "models/cpu/kernels/kernels_scores.inc.h"
+#include "models/cpu/kernels/kernels_narrow.inc.h"
+#include "models/cpu/kernels/kernels_attention.inc.h"
+/* clang-format on */
+
+const struct cpu_kernels cpu_kernels_portable = {
+    "portable", sum_rows,       sum_piece,       max_rows,        draw,     activate_forward, activate_backward,
+    column_sum, attention_rows, attention_piece, attention_begin, head_dot, head_dot_sum,
+};

@@ -1,0 +1,249 @@
+/* Sum and maximum over neighbours, over the vector alphabet: the output row stays in registers while its edges stream by.
+ *
+ * Every lane adds its own column's values in the order of the edges, so the width of a vector changes no bit. The rows
+ * of edges some way ahead are prefetched across row borders: on a graph in random order nearly every row is a miss.
+ */
+
+/* Edges whose rows are fetched ahead: about 16 KiB of rows, so that they cover a miss to memory and stay in the first
+ * cache; narrow rows take less time each and need more edges. */
+#define PREFETCH_EDGES(n_vector) ((n_vector)*LANES <= 64 ? 64 : 4096 / ((n_vector)*LANES))
+#define LINE_FLOATS 16
+
+INLINE void prefetch_row(const float *row, const int n_vector, int64_t n_column)
+{
+    for (int i = 0; i < n_vector * LANES; i += LINE_FLOATS) {
+        __builtin_prefetch(row + i);
+    }
+    if (n_column % LINE_FLOATS != 0) { /* a row that ends inside a line may reach one line further */
+        __builtin_prefetch(row + n_column - 1);
+    }
+}
+
+INLINE float edge_weight(const struct cpu_sum *s, enum cpu_weight kind, int64_t e)
+{
+    switch (kind) {
+    case CPU_WEIGHT_NONE:
+        return 1.0f;
+    case CPU_WEIGHT_COLUMN:
+        return s->weight[s->cols[e]];
+    case CPU_WEIGHT_EDGE:
+        return s->weight[e];
+    case CPU_WEIGHT_EDGE_COLUMN:
+        return s->weight[e] * s->scale[s->cols[e]];
+    default:
+        return s->weight[s->position[e]];
+    }
+}
+
+/* Weights that lie in the order of the edges need no help. */
+INLINE void prefetch_weight(const struct cpu_sum *s, enum cpu_weight kind, int64_t e)
+{
+    if (kind == CPU_WEIGHT_COLUMN) {
+        __builtin_prefetch(s->weight + s->cols[e]);
+    } else if (kind == CPU_WEIGHT_EDGE_COLUMN) {
+        __builtin_prefetch(s->scale + s->cols[e]);
+    } else if (kind == CPU_WEIGHT_PERMUTED) {
+        __builtin_prefetch(s->weight + s->position[e]);
+    }
+}
+
+/* acc += Σ weight · x over edges begin … end-1; the last vector is masked. */
+INLINE void sum_edges(const struct cpu_sum *s, int64_t begin, int64_t end, int64_t column, int64_t n_column, const int n_vector,
+                      const enum cpu_weight kind, lane_mask mask, vector *acc)
+{
+    const uint32_t *cols = s->cols;
+    const int64_t f = s->f, last = s->n_edge - 1;
+    const float *x = s->x + column;
+    for (int64_t e = begin; e < end; e++) {
+        int64_t ahead = e + PREFETCH_EDGES(n_vector);
+        ahead = ahead < last ? ahead : last;
+        prefetch_row(x + cols[ahead] * f, n_vector, n_column);
+        prefetch_weight(s, kind, ahead);
+        const float *row = x + cols[e] * f;
+        vector weight = vector_set(edge_weight(s, kind, e));
+        for (int v = 0; v < n_vector; v++) {
+            vector value = v < n_vector - 1 ? vector_load(row + v * LANES) : vector_load_mask(row + v * LANES, mask);
+            acc[v] = kind == CPU_WEIGHT_NONE ? vector_add(acc[v], value) : vector_fma(weight, value, acc[v]);
+        }
+    }
+}
+
+/* One row over columns column … column+n_column-1: start, edges, scale, store. */
+INLINE void sum_row(const struct cpu_sum *s, int64_t r, int64_t column, int64_t n_column, const int n_vector,
+                    const enum cpu_weight kind, lane_mask mask)
+{
+    vector acc[VECTORS_MAX];
+    int64_t row = s->rows != NULL ? s->rows[r] : r;
+    float *out = s->out + row * s->f + column;
+    const float *start = s->begin ? s->self != NULL ? s->self + row * s->self_stride + column : NULL : out;
+    bool scaled = s->begin && s->self != NULL && s->self_scale != NULL;
+    for (int v = 0; v < n_vector; v++) {
+        acc[v] = vector_set(0.0f);
+        if (start != NULL) {
+            acc[v] = v < n_vector - 1 ? vector_load(start + v * LANES) : vector_load_mask(start + v * LANES, mask);
+        }
+        if (scaled) {
+            acc[v] = vector_multiply(acc[v], vector_set(s->self_scale[row]));
+        }
+    }
+    sum_edges(s, s->indptr[r], s->indptr[r + 1], column, n_column, n_vector, kind, mask, acc);
+    for (int v = 0; v < n_vector; v++) {
+        if (s->row_scale != NULL) {
+            acc[v] = vector_multiply(acc[v], vector_set(s->row_scale[row]));
+        }
+        if (s->stream) {
+            vector_stream(out + v * LANES, acc[v]);
+        } else if (v < n_vector - 1) {
+            vector_store(out + v * LANES, acc[v]);
+        } else {
+            vector_store_mask(out + v * LANES, mask, acc[v]);
+        }
+    }
+}
+
+/* The loops above for each number of vectors and kind of weight, unrolled by the compiler. */
+#define SUM_FUNCTIONS(n_vector, kind)                                                                                          \
+    TARGET static void sum_rows_##n_vector##_##kind(const struct cpu_sum *s, int64_t first, int64_t end, int64_t column,       \
+                                                    int64_t n_column)                                                          \
+    {                                                                                                                          \
+        lane_mask mask = mask_first(n_column - (n_vector - 1) * LANES);                                                        \
+        for (int64_t r = first; r < end; r++) {                                                                                \
+            sum_row(s, r, column, n_column, n_vector, kind, mask);                                                             \
+        }                                                                                                                      \
+    }                                                                                                                          \
+    TARGET static void sum_piece_##n_vector##_##kind(const struct cpu_sum *s, int64_t begin, int64_t end, int64_t column,      \
+                                                     int64_t n_column, float *partial)                                         \
+    {                                                                                                                          \
+        vector acc[VECTORS_MAX];                                                                                               \
+        lane_mask mask = mask_first(n_column - (n_vector - 1) * LANES);                                                        \
+        for (int v = 0; v < n_vector; v++) {                                                                                   \
+            acc[v] = vector_set(0.0f);                                                                                         \
+        }                                                                                                                      \
+        sum_edges(s, begin, end, column, n_column, n_vector, kind, mask, acc);                                                 \
+        for (int v = 0; v < n_vector - 1; v++) {                                                                               \
+            vector_store(partial + v * LANES, acc[v]);                                                                         \
+        }                                                                                                                      \
+        vector_store_mask(partial + (n_vector - 1) * LANES, mask, acc[n_vector - 1]);                                          \
+    }
+
+#if VECTORS_MAX == 16
+#define EACH_WIDTH(X, kind) X(1, kind) X(2, kind) X(3, kind) X(4, kind) X(6, kind) X(8, kind) X(16, kind)
+#elif VECTORS_MAX == 8
+#define EACH_WIDTH(X, kind) X(1, kind) X(2, kind) X(4, kind) X(8, kind)
+#else
+#define EACH_WIDTH(X, kind) X(1, kind) X(4, kind)
+#endif
+/* clang-format off */
+#define EACH_KIND(X) \
+    EACH_WIDTH(X, 0) EACH_WIDTH(X, 1) EACH_WIDTH(X, 2) EACH_WIDTH(X, 3) EACH_WIDTH(X, 4)
+/* clang-format on */
+
+EACH_KIND(SUM_FUNCTIONS)
+
+struct sum_functions {
+    void (*rows)(const struct cpu_sum *s, int64_t first, int64_t end, int64_t column, int64_t n_column);
+    void (*piece)(const struct cpu_sum *s, int64_t begin, int64_t end, int64_t column, int64_t n_column, float *partial);
+};
+
+#define SUM_ENTRY(n_vector, kind) [kind][n_vector] = {sum_rows_##n_vector##_##kind, sum_piece_##n_vector##_##kind},
+static const struct sum_functions sum_functions[CPU_WEIGHT_N][VECTORS_MAX + 1] = {EACH_KIND(SUM_ENTRY)};
+
+/* The most vectors that one pass over `n_column` columns should take, of those there are. */
+static int sum_vectors(int64_t n_column)
+{
+    int64_t needed = (n_column + LANES - 1) / LANES;
+    int best = (int)(needed < VECTORS_MAX ? needed : VECTORS_MAX);
+    while (sum_functions[0][best].rows == NULL) {
+        best--;
+    }
+    return best;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+TARGET static void sum_rows(const struct cpu_sum *s, int64_t first, int64_t end)
+{
+    /* Several passes over the columns take turns on a few rows, whose edges and prefetched lines are still near. */
+    int64_t step = s->f <= VECTORS_MAX * LANES ? end - first : 8;
+    for (int64_t r = first; r < end; r += step) {
+        for (int64_t column = 0, width; column < s->f; column += width) {
+            int n_vector = sum_vectors(s->f - column);
+            width = smaller(n_vector * LANES, s->f - column);
+            sum_functions[s->kind][n_vector].rows(s, r, smaller(r + step, end), column, width);
+        }
+    }
+    if (s->stream) {
+        stream_fence();
+    }
+}
+
+TARGET static void sum_piece(const struct cpu_sum *s, int64_t begin, int64_t end, int64_t column, int64_t n_column,
+                             float *partial)
+{
+    for (int64_t c = 0, width; c < n_column; c += width) {
+        int n_vector = sum_vectors(n_column - c);
+        width = smaller(n_vector * LANES, n_column - c);
+        sum_functions[s->kind][n_vector].piece(s, begin, end, column + c, width, partial + c);
+    }
+}
+
+/* Running maxima of one row over n_vector vectors of columns. */
+INLINE void max_row(const struct cpu_max *m, int64_t r, int64_t column, int64_t n_column, const int n_vector)
+{
+    vector best[VECTORS_MAX];
+    places place[VECTORS_MAX];
+    int64_t row = m->rows != NULL ? m->rows[r] : r;
+    float *out = m->out + row * m->f + column;
+    uint32_t *arg = m->arg + row * m->f + column;
+    lane_mask all = mask_first(LANES), mask = mask_first(n_column - (n_vector - 1) * LANES);
+    for (int v = 0; v < n_vector; v++) {
+        lane_mask lanes = v < n_vector - 1 ? all : mask;
+        if (!m->begin) {
+            best[v] = vector_load_mask(out + v * LANES, lanes);
+            place[v] = places_load_mask(arg + v * LANES, lanes);
+        } else if (m->self != NULL) {
+            best[v] = vector_load_mask(m->self + row * m->f + column + v * LANES, lanes);
+            place[v] = places_set(m->arg_base + (uint32_t)row);
+        } else {
+            best[v] = vector_set(-INFINITY);
+            place[v] = places_set(UINT32_MAX);
+        }
+    }
+    for (int64_t e = m->indptr[r]; e < m->indptr[r + 1]; e++) {
+        int64_t ahead = smaller(e + PREFETCH_EDGES(n_vector), m->n_edge - 1);
+        prefetch_row(m->x + m->cols[ahead] * m->f + column, n_vector, n_column);
+        const float *x = m->x + m->cols[e] * m->f + column;
+        places here = places_set(m->arg_base + m->cols[e]);
+        for (int v = 0; v < n_vector; v++) {
+            vector value = v < n_vector - 1 ? vector_load(x + v * LANES) : vector_load_mask(x + v * LANES, mask);
+            vector_max_place(value, here, &best[v], &place[v]);
+        }
+    }
+    for (int v = 0; v < n_vector; v++) {
+        lane_mask lanes = v < n_vector - 1 ? all : mask;
+        vector_store_mask(out + v * LANES, lanes, best[v]);
+        places_store_mask(arg + v * LANES, lanes, place[v]);
+    }
+}
+
+TARGET static void max_rows(const struct cpu_max *m, int64_t first, int64_t end)
+{
+    for (int64_t r = first; r < end; r++) {
+        int64_t column = 0;
+/* A maximum needs two registers per vector of columns: at most half as many columns in one pass as a sum. */
+#define MAX_PASS(n_vector)                                                                                                     \
+    for (; m->f - column >= (n_vector)*LANES; column += (n_vector)*LANES) {                                                    \
+        max_row(m, r, column, (n_vector)*LANES, n_vector);                                                                     \
+    }
+        MAX_PASS(VECTORS_MAX / 2)
+        MAX_PASS(VECTORS_MAX / 4)
+        MAX_PASS(1)
+#undef MAX_PASS
+        if (column < m->f) {
+            max_row(m, r, column, m->f - column, 1);
+        }
+    }
+}

@@ -1,0 +1,34 @@
+/* What attention layers share: how many heads a layer has, their vectors, and what becomes of the heads' outputs. */
+#include "models/kinds/layers.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static bool is_last(const struct job *job, int layer)
+{
+    return layer == job->model.layers - 1 && job->model.jumping_knowledge == JOB_JUMPING_KNOWLEDGE_NONE;
+}
+
+int64_t attention_heads(const struct job *job, int layer)
+{
+    return is_last(job, layer) ? job->model.out_heads : job->model.heads;
+}
+
+int head_param(struct program *program, int64_t n_head, int64_t n_column, const char *format, int layer)
+{
+    char name[PROGRAM_NAME_BYTES];
+    snprintf(name, sizeof name, format, layer);
+    const int64_t shape[] = {1, n_head, n_column};
+    return program_tensor(program, name, 3, shape, sqrt(6.0 / (double)(n_head + n_column))); /* glorot */
+}
+
+int heads_join(struct program *program, const struct job *job, int layer, int y, int64_t n_head)
+{
+    return is_last(job, layer) && n_head > 1 ? program_head_mean(program, y, n_head) : y;
+}
+
+int heads_end(struct program *program, const struct job *job, int layer, int y, int64_t n_head)
+{
+    y = heads_join(program, job, layer, y, n_head);
+    return program_bias(program, y, named_param(program, 0, program->value[y].width, 0.0, "convs.%d.bias", layer));
+}

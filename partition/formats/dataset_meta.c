@@ -1,0 +1,149 @@
+/* See dataset_meta.h. */
+#include "partition/formats/dataset_meta.h"
+
+#include "protocol/file.h"
+#include "protocol/memory.h"
+#include "protocol/printable.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BYTES_MOST ((int64_t)1 << 28)
+
+static enum status bytes_read(const char *path, char **text_out, size_t *n_out)
+{
+    int file;
+    enum status status = file_open(path, &file);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    struct stat info;
+    int error = fstat(file, &info) == 0 ? 0 : errno;
+    if (error == 0 && info.st_size > BYTES_MOST) {
+        close(file);
+        return status_fail(STATUS_DATA, "%s: has %lld bytes, expected at most %" PRId64, path, (long long)info.st_size,
+                           BYTES_MOST);
+    }
+    size_t n = error == 0 ? (size_t)info.st_size : 0;
+    char *text = memory_alloc(n + 1, 1);
+    error = error == 0 ? file_read(file, text, n) : error;
+    close(file);
+    if (error != 0) {
+        free(text);
+        return status_fail(STATUS_IO, "%s: %s", path, strerror(error));
+    }
+    *text_out = text;
+    *n_out = n;
+    return STATUS_OK;
+}
+
+/* The words that Python's json writes and no JSON reader takes become empty strings of the same length. */
+static void words_blank(char *text)
+{
+    static const char *const words[] = {"NaN", "-Infinity", "Infinity"};
+    bool in_string = false;
+    for (char *c = text; *c != '\0'; c++) {
+        if (in_string && *c == '\\' && c[1] != '\0') {
+            c++;
+        } else if (*c == '"') {
+            in_string = !in_string;
+        }
+        for (int w = 0; w < 3 && !in_string; w++) {
+            size_t n = strlen(words[w]);
+            if (strncmp(c, words[w], n) == 0) {
+                memset(c, ' ', n);
+                memcpy(c, "\"\"", 2);
+                c += n - 1;
+                break;
+            }
+        }
+    }
+}
+
+/* A member that counts something; other types are free text. */
+static enum status count(const struct dataset_meta *meta, const json_t *object, const char *key, int64_t most, int64_t *out)
+{
+    const json_t *value = json_object_get(object, key);
+    if (!json_is_integer(value)) {
+        return STATUS_OK;
+    }
+    *out = json_integer_value(value);
+    if (*out < 0 || *out > most) {
+        return status_fail(STATUS_DATA, "%s: \"%s\" is %" PRId64 ", expected 0 to %" PRId64, meta->path, key, *out, most);
+    }
+    return STATUS_OK;
+}
+
+static enum status counts_read(struct dataset_meta *meta)
+{
+    const struct {
+        const char *key;
+        int64_t most;
+        int64_t *out;
+    } counts[] = {{"nodes", (int64_t)UINT32_MAX - 1, &meta->n_node},
+                  {"features", INT32_MAX, &meta->n_feature},
+                  {"classes", INT32_MAX, &meta->n_class},
+                  {"relations", 65536, &meta->n_relation}};
+    enum status status = STATUS_OK;
+    for (int i = 0; i < 4 && status == STATUS_OK; i++) {
+        status = count(meta, meta->root, counts[i].key, counts[i].most, counts[i].out);
+    }
+    return status;
+}
+
+enum status dataset_meta_open(const char *folder, struct dataset_meta *out)
+{
+    struct dataset_meta meta = {0};
+    char *text = NULL;
+    size_t n = 0;
+    snprintf(meta.path, sizeof meta.path, "%s/meta.json", folder);
+    enum status status = bytes_read(meta.path, &text, &n);
+    if (status != STATUS_OK) {
+        *out = meta;
+        return status == STATUS_NO_INPUT ? STATUS_OK : status;
+    }
+    json_error_t error;
+    if (strlen(text) == n) {
+        words_blank(text);
+    }
+    json_t *root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &error);
+    free(text);
+    if (!json_is_object(root)) {
+        json_decref(root);
+        return status_fail(STATUS_DATA, "%s:%d:%d: %s, expected a JSON object", meta.path, error.line, error.column,
+                           root == NULL ? error.text : "not an object");
+    }
+    meta.root = root;
+    const char *name = json_string_value(json_object_get(root, "name"));
+    if (name != NULL) {
+        printable_copy(name, meta.name, sizeof meta.name);
+    }
+    status = counts_read(&meta);
+    if (status != STATUS_OK) {
+        json_decref(root);
+        return status;
+    }
+    *out = meta;
+    return STATUS_OK;
+}
+
+void dataset_meta_close(struct dataset_meta *meta)
+{
+    json_decref(meta->root);
+    meta->root = NULL;
+}
+
+enum status dataset_meta_type_features(const struct dataset_meta *meta, int64_t type, int64_t *out)
+{
+    char key[24];
+    snprintf(key, sizeof key, "%" PRId64, type);
+    *out = 0;
+    return count(meta, json_object_get(json_object_get(meta->root, "features"), key), "features", INT32_MAX, out);
+}

@@ -1,0 +1,252 @@
+/* Format npy: a folder of arrays, mapped. The graph comes as an edge list or as in-edges by destination; what is not
+ * there (features, valid_idx, test_idx, meta.json) is left out, what is there must fit.
+ */
+#include "partition/formats/dataset_meta.h"
+#include "partition/formats/dataset_npy_types.h"
+#include "partition/formats/dataset_path.h"
+#include "partition/formats/dataset_store.h"
+#include "partition/graph/dataset_build.h"
+#include "partition/graph/dataset_edges.h"
+#include "partition/graph/weights.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static enum status open_in(const char *folder, const char *name, struct npy *out)
+{
+    struct dataset_path path = dataset_path_join(folder, name);
+    return npy_open(path.text, out);
+}
+
+/* Are the edges rows of in-edges rather than a list? */
+static bool edges_are_rows(const char *folder)
+{
+    return dataset_path_exists(folder, "indptr.npy") && !dataset_path_exists(folder, "edges.npy");
+}
+
+/* n_node is the rows of the labels. They are held against the first file that knows better: labels too few would else be
+ * told as an edge out of range or features too many. */
+static enum status n_node_set(const char *folder, const struct npy *labels, int64_t n_meta, struct dataset *out)
+{
+    const char *name = dataset_path_exists(folder, "features.npy")      ? "features.npy"
+                       : dataset_path_exists(folder, "feat_indptr.npy") ? "feat_indptr.npy"
+                       : dataset_path_exists(folder, "node_type.npy")   ? "node_type.npy"
+                       : edges_are_rows(folder)                         ? "indptr.npy"
+                                                                        : NULL;
+    out->n_node = labels->rank > 0 ? labels->shape[0] : 0;
+    enum status status = dataset_nodes_check(out->n_node, labels->name);
+    if (status == STATUS_OK && n_meta > 0 && n_meta != out->n_node) {
+        return status_fail(STATUS_DATA, "%s: has %" PRId64 " rows, expected %" PRId64 ", the nodes of meta.json", labels->name,
+                           out->n_node, n_meta);
+    }
+    if (status != STATUS_OK || n_meta > 0 || name == NULL) {
+        return status;
+    }
+    struct npy rows;
+    status = open_in(folder, name, &rows);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    bool indptr = strstr(name, "indptr") != NULL;
+    int64_t n_row = rows.shape[0] - indptr;
+    if (rows.rank == (strcmp(name, "features.npy") == 0 ? 2 : 1) && n_row > 0 && n_row != out->n_node) {
+        status = status_fail(STATUS_DATA, "%s: has %" PRId64 " rows, expected %" PRId64 ", the rows of %s", labels->name,
+                             out->n_node, n_row, rows.name);
+    }
+    npy_close(&rows);
+    return status;
+}
+
+static int64_t type_at(const void *types, int64_t edge)
+{
+    return npy_int(types, edge);
+}
+
+/* Give the edges their types where the model reads them. `types` is open as long as the edges are read. */
+static enum status types_open(const struct job *job, const char *folder, const struct dataset_meta *meta, struct npy *types,
+                              struct edge_source *edges)
+{
+    if (!dataset_wants_types(job)) {
+        return STATUS_OK;
+    }
+    enum status status = open_in(folder, "edge_type.npy", types);
+    if (status == STATUS_OK && npy_is_integer(types) && types->rank == 1 && types->n_value != edges->n_edge) {
+        return status_fail(STATUS_DATA, "%s: has %" PRId64 " entries, expected %" PRId64 ", the edges of %s", types->name,
+                           types->n_value, edges->n_edge, edges->file);
+    }
+    edges->type = type_at;
+    edges->type_self = types;
+    edges->type_file = types->name;
+    edges->n_relation = meta->n_relation;
+    return status == STATUS_OK ? npy_expect(types, NPY_KIND_INTEGER, 1, edges->n_edge, 0) : status;
+}
+
+/* Give the edges their weights where there are any and the job takes them; open as long as the edges are read. */
+static enum status weights_open(const struct job *job, const char *folder, struct npy *weights, struct edge_source *edges)
+{
+    struct dataset_path path = dataset_path_join(folder, "edge_weight.npy");
+    bool use = false;
+    enum status status = weights_choose(job, path.text, npy_exists(path.text), &use);
+    if (status == STATUS_OK && use) {
+        status = npy_open(path.text, weights);
+    }
+    return status == STATUS_OK && use ? weights_attach(weights, edges) : status;
+}
+
+static enum status list_load(const struct job *job, const char *folder, const struct dataset_meta *meta, struct dataset *out)
+{
+    struct npy edges = {0}, types = {0}, weights = {0};
+    struct edge_source source;
+    enum status status = open_in(folder, "edges.npy", &edges);
+    if (status == STATUS_OK) {
+        status = edge_source_list(&edges, &source);
+    }
+    if (status == STATUS_OK) {
+        status = types_open(job, folder, meta, &types, &source);
+    }
+    if (status == STATUS_OK) {
+        status = weights_open(job, folder, &weights, &source);
+    }
+    if (status == STATUS_OK) {
+        source.n_node_file = "labels.npy";
+        status = dataset_graph_build(job, &source, false, out);
+    }
+    npy_close(&edges);
+    npy_close(&types);
+    npy_close(&weights);
+    return status;
+}
+
+static enum status rows_load(const struct job *job, const char *folder, const struct dataset_meta *meta, struct dataset *out)
+{
+    struct npy indptr = {0}, indices = {0}, types = {0}, weights = {0};
+    struct edge_rows rows = {&indptr, &indices, false, 0};
+    struct edge_source source;
+    enum status status = open_in(folder, "indptr.npy", &indptr);
+    if (status == STATUS_OK) {
+        status = open_in(folder, "indices.npy", &indices);
+    }
+    if (status == STATUS_OK) {
+        status = edge_source_rows(&rows, out->n_node, &source);
+    }
+    if (status == STATUS_OK) {
+        status = types_open(job, folder, meta, &types, &source);
+    }
+    if (status == STATUS_OK) {
+        status = weights_open(job, folder, &weights, &source);
+    }
+    if (status == STATUS_OK) {
+        status = dataset_graph_build(job, &source, false, out);
+    }
+    npy_close(&indptr);
+    npy_close(&indices);
+    npy_close(&types);
+    npy_close(&weights);
+    return status;
+}
+
+static enum status graph_load(const struct job *job, const char *folder, const struct dataset_meta *meta, struct dataset *out)
+{
+    return edges_are_rows(folder) ? rows_load(job, folder, meta, out) : list_load(job, folder, meta, out);
+}
+
+static enum status sparse_load(const struct job *job, const char *folder, const struct dataset_meta *meta, struct dataset *out)
+{
+    struct npy indptr = {0}, indices = {0}, data = {0};
+    enum status status = open_in(folder, "feat_indptr.npy", &indptr);
+    if (status == STATUS_OK) {
+        status = open_in(folder, "feat_indices.npy", &indices);
+    }
+    if (status == STATUS_OK) {
+        status = open_in(folder, "feat_data.npy", &data);
+    }
+    if (status == STATUS_OK && meta->n_feature < 1) {
+        status = status_fail(STATUS_DATA,
+                             "%s/meta.json: has no number \"features\", expected the columns of "
+                             "feat_indices.npy",
+                             folder);
+    }
+    if (status == STATUS_OK) {
+        status = dataset_features_sparse(job, &indptr, &indices, &data, meta->n_feature, out);
+    }
+    npy_close(&indptr);
+    npy_close(&indices);
+    npy_close(&data);
+    return status;
+}
+
+static enum status features_load(const struct job *job, const char *folder, const struct dataset_meta *meta,
+                                 struct dataset *out)
+{
+    if (dataset_path_exists(folder, "features.npy")) {
+        struct npy features = {0};
+        enum status status = open_in(folder, "features.npy", &features);
+        if (status == STATUS_OK && meta->n_feature > 0) {
+            status = npy_expect(&features, NPY_KIND_NUMBER, 2, out->n_node, meta->n_feature);
+        }
+        if (status == STATUS_OK) {
+            status = dataset_features_dense(job, &features, out);
+        }
+        npy_close(&features);
+        return status;
+    }
+    if (dataset_path_exists(folder, "feat_indptr.npy")) {
+        return sparse_load(job, folder, meta, out);
+    }
+    return dataset_npy_is_typed(folder) ? dataset_npy_types_load(job, folder, meta, out) : STATUS_OK;
+}
+
+static enum status split_load(const char *folder, const char *name, bool needed, enum dataset_split split, struct dataset *out)
+{
+    if (!needed && !dataset_path_exists(folder, name)) {
+        return STATUS_OK;
+    }
+    struct npy nodes = {0};
+    enum status status = open_in(folder, name, &nodes);
+    if (status == STATUS_OK) {
+        status = dataset_split_add(&nodes, split, out);
+    }
+    npy_close(&nodes);
+    return status;
+}
+
+static enum status splits_load(const char *folder, struct dataset *out)
+{
+    enum status status = split_load(folder, "train_idx.npy", true, DATASET_SPLIT_TRAIN, out);
+    if (status == STATUS_OK) {
+        status = split_load(folder, "valid_idx.npy", false, DATASET_SPLIT_VALID, out);
+    }
+    if (status == STATUS_OK) {
+        status = split_load(folder, "test_idx.npy", false, DATASET_SPLIT_TEST, out);
+    }
+    return status == STATUS_OK ? dataset_split_finish(out) : status;
+}
+
+enum status dataset_npy_load(const struct job *job, const char *path, struct dataset *out)
+{
+    struct dataset_meta meta;
+    struct npy labels = {0};
+    enum status status = dataset_meta_open(path, &meta);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (meta.name[0] != '\0') {
+        memcpy(out->name, meta.name, sizeof out->name);
+    }
+    status = open_in(path, "labels.npy", &labels);
+    if (status == STATUS_OK) {
+        status = n_node_set(path, &labels, meta.n_node, out);
+    }
+    if (status == STATUS_OK) {
+        status = graph_load(job, path, &meta, out);
+    }
+    if (status == STATUS_OK) {
+        status = features_load(job, path, &meta, out);
+    }
+    if (status == STATUS_OK) {
+        status = dataset_labels(&labels, false, meta.n_class, out);
+    }
+    npy_close(&labels);
+    dataset_meta_close(&meta);
+    return status == STATUS_OK ? splits_load(path, out) : status;
+}

@@ -1,0 +1,22 @@
+/* Format npy: features by node type (feat_t<k>.npy or feat_t<k>_{indptr,indices,data}.npy beside node_type.npy). */
+#ifndef PARTITION_DATASET_NPY_TYPES_H
+#define PARTITION_DATASET_NPY_TYPES_H
+
+#include "partition/formats/dataset_meta.h"
+#include "protocol/job/job.h"
+
+#include <stdbool.h>
+
+struct dataset;
+
+/* Is there a file that only a graph with types has? */
+bool dataset_npy_is_typed(const char *folder);
+
+/* Build the features out of the folder's types; all nodes are of one type where node_type.npy is not there.
+ *
+ *   errors  STATUS_NO_INPUT a file of a set that is not there; STATUS_DATA as node_types.h, features of a type without nodes
+ */
+enum status dataset_npy_types_load(const struct job *job, const char *folder, const struct dataset_meta *meta,
+                                   struct dataset *out);
+
+#endif

@@ -1,0 +1,289 @@
+/* Format ogb: the folder of a node-property data set as the OGB package downloads it, either as tables
+ * (raw/edge.csv.gz …) or as arrays (raw/data.npz, raw/node-label.npz), with one split folder of tables.
+ *
+ * Several node types: dataset_ogb_types.c. Edge features, years and species are not read; edge_weight, which the package's
+ * own reader calls an additional edge file, is. Tables of edges are streamed twice rather than held.
+ * source  Hu et al., "Open Graph Benchmark", NeurIPS 2020
+ */
+#include "partition/formats/dataset_ogb.h"
+
+#include "partition/formats/csv_gz.h"
+#include "partition/formats/dataset_path.h"
+#include "partition/formats/npz.h"
+#include "partition/graph/dataset_build.h"
+#include "partition/graph/dataset_edges.h"
+#include "partition/graph/weights.h"
+#include "protocol/log.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The package itself adds reverse edges to these and to no other (add_inverse_edge in its master table). */
+static bool adds_reverse(const char *name)
+{
+    return strstr(name, "products") != NULL || strstr(name, "proteins") != NULL;
+}
+
+enum status dataset_ogb_count(const char *path, int64_t *out)
+{
+    struct npy table;
+    enum status status = csv_gz_table(path, NPY_TYPE_I64, 1, &table);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = npy_expect(&table, NPY_KIND_INTEGER, 1, 1, 0);
+    *out = npy_int(&table, 0);
+    npy_close(&table);
+    if (status == STATUS_OK && *out < 0) {
+        status = status_fail(STATUS_DATA, "%s: line 1: %" PRId64 ", expected a count", path, *out);
+    }
+    return status;
+}
+
+/* edge.csv.gz and where reading stands. */
+struct edge_table {
+    const char *path;
+    struct csv_gz *csv;
+};
+
+static enum status table_read(void *self, int64_t first, int64_t n, int64_t *source, int64_t *destination)
+{
+    struct edge_table *table = self;
+    enum status status = STATUS_OK;
+    if (first == 0) {
+        csv_gz_close(table->csv);
+        table->csv = NULL;
+        status = csv_gz_open(table->path, &table->csv);
+    }
+    for (int64_t i = 0; i < n && status == STATUS_OK; i++) {
+        int64_t pair[2] = {0, 0};
+        status = csv_gz_integers(table->csv, 2, pair);
+        source[i] = pair[0];
+        destination[i] = pair[1];
+    }
+    return status;
+}
+
+/* After the last edge nothing may come: the count would be wrong. */
+static enum status table_end(struct edge_table *table, int64_t n_edge)
+{
+    char *line = NULL;
+    enum status status = table->csv != NULL ? csv_gz_line(table->csv, &line) : STATUS_OK;
+    if (status == STATUS_OK && line != NULL) {
+        status = status_fail(STATUS_DATA, "%s: goes on after line %" PRId64 ", expected that many edges", table->path, n_edge);
+    }
+    return status;
+}
+
+/* The table of weights, which is read once. */
+static enum status weight_table_read(void *self, int64_t first, int64_t n, double *out)
+{
+    struct edge_table *table = self;
+    enum status status = first == 0 ? csv_gz_open(table->path, &table->csv) : STATUS_OK;
+    for (int64_t i = 0; i < n && status == STATUS_OK; i++) {
+        float value = 0.0f;
+        status = csv_gz_reals(table->csv, 1, &value);
+        out[i] = value;
+    }
+    return status;
+}
+
+static enum status weight_table_choose(const struct job *job, struct edge_table *weights, struct edge_source *source)
+{
+    bool use = false;
+    enum status status = weights_choose(job, weights->path, npy_exists(weights->path), &use);
+    if (status == STATUS_OK && use) {
+        source->weight_read = weight_table_read;
+        source->weight_self = weights;
+        source->weight_file = weights->path;
+        source->weight_unit = "edge";
+    }
+    return status;
+}
+
+static enum status table_graph(const struct job *job, const char *folder, struct dataset *out)
+{
+    struct dataset_path path = dataset_path_join(folder, "raw/edge.csv.gz");
+    struct dataset_path weight_path = dataset_path_join(folder, "raw/edge_weight.csv.gz");
+    struct edge_table table = {path.text, NULL}, weights = {weight_path.text, NULL};
+    struct edge_source source = {.file = path.text, .unit = "edge", .self = &table, .read = table_read};
+    enum status status = dataset_ogb_count(dataset_path_join(folder, "raw/num-node-list.csv.gz").text, &out->n_node);
+    if (status == STATUS_OK) {
+        status = dataset_nodes_check(out->n_node, "raw/num-node-list.csv.gz");
+    }
+    if (status == STATUS_OK) {
+        status = dataset_ogb_count(dataset_path_join(folder, "raw/num-edge-list.csv.gz").text, &source.n_edge);
+    }
+    if (status == STATUS_OK) {
+        status = weight_table_choose(job, &weights, &source);
+    }
+    if (status == STATUS_OK) {
+        status = dataset_graph_build(job, &source, adds_reverse(out->name), out);
+    }
+    if (status == STATUS_OK) {
+        status = table_end(&table, source.n_edge);
+    }
+    if (status == STATUS_OK) {
+        status = table_end(&weights, source.n_edge);
+    }
+    csv_gz_close(table.csv);
+    csv_gz_close(weights.csv);
+    return status;
+}
+
+static enum status table_load(const struct job *job, const char *folder, struct dataset *out)
+{
+    enum status status = table_graph(job, folder, out);
+    struct npy features = {0}, labels = {0};
+    if (status == STATUS_OK && dataset_path_exists(folder, "raw/node-feat.csv.gz")) {
+        struct dataset_path path = dataset_path_join(folder, "raw/node-feat.csv.gz");
+        status = csv_gz_table(path.text, NPY_TYPE_F32, out->n_node, &features);
+        if (status == STATUS_OK) {
+            status = dataset_features_dense(job, &features, out);
+        }
+        npy_close(&features);
+    }
+    if (status == STATUS_OK) {
+        struct dataset_path path = dataset_path_join(folder, "raw/node-label.csv.gz");
+        status = csv_gz_table(path.text, NPY_TYPE_F32, out->n_node, &labels);
+    }
+    return status == STATUS_OK ? dataset_labels(&labels, true, 0, out) : status;
+}
+
+static enum status weight_member_choose(const struct job *job, const struct npz *npz, const char *file, struct npy *weights,
+                                        struct edge_source *source)
+{
+    char name[DATASET_PATH_BYTES + 32];
+    bool use = false;
+    snprintf(name, sizeof name, "%s: edge_weight", file);
+    enum status status = weights_choose(job, name, npz_has(npz, "edge_weight"), &use);
+    if (status == STATUS_OK && use) {
+        status = npz_member(npz, "edge_weight", weights);
+    }
+    return status == STATUS_OK && use ? weights_attach(weights, source) : status;
+}
+
+static enum status array_graph(const struct job *job, const struct npz *npz, const char *file, struct dataset *out)
+{
+    struct npy n_node = {0}, edges = {0}, weights = {0};
+    struct edge_source source;
+    enum status status = npz_member(npz, "num_nodes_list", &n_node);
+    if (status == STATUS_OK) {
+        status = npy_expect(&n_node, NPY_KIND_INTEGER, 1, 1, 0);
+    }
+    if (status == STATUS_OK) {
+        out->n_node = npy_int(&n_node, 0);
+        status = dataset_nodes_check(out->n_node, n_node.name);
+    }
+    if (status == STATUS_OK) {
+        status = npz_member(npz, "edge_index", &edges);
+    }
+    if (status == STATUS_OK) {
+        status = edge_source_list(&edges, &source);
+    }
+    if (status == STATUS_OK) {
+        status = weight_member_choose(job, npz, file, &weights, &source);
+    }
+    if (status == STATUS_OK) {
+        status = dataset_graph_build(job, &source, adds_reverse(out->name), out);
+    }
+    npy_close(&n_node);
+    npy_close(&edges);
+    npy_close(&weights);
+    return status;
+}
+
+/* Open an archive of the folder and read one member of it. */
+static enum status member_load(const char *folder, const char *file, const char *member, struct npy *out)
+{
+    struct dataset_path path = dataset_path_join(folder, file);
+    struct npz *npz;
+    enum status status = npz_open(path.text, &npz);
+    if (status == STATUS_OK) {
+        status = npz_member(npz, member, out);
+        npz_close(npz);
+    }
+    return status;
+}
+
+static enum status array_load(const struct job *job, const char *folder, struct dataset *out)
+{
+    struct dataset_path path = dataset_path_join(folder, "raw/data.npz");
+    struct npz *npz;
+    struct npy features = {0}, labels = {0};
+    enum status status = npz_open(path.text, &npz);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = array_graph(job, npz, path.text, out);
+    if (status == STATUS_OK && npz_has(npz, "node_feat")) {
+        status = npz_member(npz, "node_feat", &features);
+        if (status == STATUS_OK) {
+            status = dataset_features_dense(job, &features, out);
+        }
+        npy_close(&features);
+    }
+    npz_close(npz);
+    if (status == STATUS_OK) {
+        status = member_load(folder, "raw/node-label.npz", "node_label", &labels);
+    }
+    return status == STATUS_OK ? dataset_labels(&labels, true, 0, out) : status;
+}
+
+enum status dataset_ogb_split_folder(const char *folder, const char *name, struct dataset_path *out)
+{
+    struct dataset_path splits = dataset_path_join(folder, "split");
+    DIR *directory = opendir(splits.text);
+    if (directory == NULL) {
+        return status_fail(STATUS_NO_INPUT, "%s: cannot open, expected a folder of splits", splits.text);
+    }
+    int n_found = 0;
+    for (struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
+        struct dataset_path path = dataset_path_join(splits.text, entry->d_name);
+        if (entry->d_name[0] != '.' && dataset_path_exists(path.text, name)) {
+            n_found++;
+            *out = path;
+        }
+    }
+    closedir(directory);
+    if (n_found != 1) {
+        return status_fail(n_found == 0 ? STATUS_NO_INPUT : STATUS_DATA,
+                           "%s: has %d folders with %s, expected one (split_dict.pt: convert the data set with "
+                           "scripts/convert_dataset.py)",
+                           splits.text, n_found, name);
+    }
+    return STATUS_OK;
+}
+
+static enum status splits_load(const char *folder, struct dataset *out)
+{
+    static const char *const names[] = {
+        [DATASET_SPLIT_TRAIN] = "train.csv.gz",
+        [DATASET_SPLIT_VALID] = "valid.csv.gz",
+        [DATASET_SPLIT_TEST] = "test.csv.gz",
+    };
+    struct dataset_path splits;
+    enum status status = dataset_ogb_split_folder(folder, "train.csv.gz", &splits);
+    for (int split = DATASET_SPLIT_TRAIN; split <= DATASET_SPLIT_TEST && status == STATUS_OK; split++) {
+        struct dataset_path path = dataset_path_join(splits.text, names[split]);
+        struct npy nodes;
+        status = csv_gz_table(path.text, NPY_TYPE_I64, -1, &nodes);
+        if (status == STATUS_OK) {
+            status = dataset_split_add(&nodes, (enum dataset_split)split, out);
+            npy_close(&nodes);
+        }
+    }
+    return status == STATUS_OK ? dataset_split_finish(out) : status;
+}
+
+enum status dataset_ogb_load(const struct job *job, const char *path, struct dataset *out)
+{
+    if (dataset_ogb_is_typed(path)) {
+        return dataset_ogb_typed_load(job, path, out);
+    }
+    bool arrays = dataset_path_exists(path, "raw/data.npz") && !dataset_path_exists(path, "raw/edge.csv.gz");
+    enum status status = arrays ? array_load(job, path, out) : table_load(job, path, out);
+    return status == STATUS_OK ? splits_load(path, out) : status;
+}

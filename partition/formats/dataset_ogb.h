@@ -1,0 +1,31 @@
+/* What both layouts of format ogb share, and the one of several node types. */
+#ifndef PARTITION_DATASET_OGB_H
+#define PARTITION_DATASET_OGB_H
+
+#include "partition/formats/dataset_path.h"
+#include "protocol/job/job.h"
+#include "protocol/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct dataset;
+
+/* The one number that a file for one graph holds. */
+enum status dataset_ogb_count(const char *path, int64_t *out);
+
+/* The one folder below split/ that has the file `name`. */
+enum status dataset_ogb_split_folder(const char *folder, const char *name, struct dataset_path *out);
+
+/* Is the folder of several node types? */
+bool dataset_ogb_is_typed(const char *folder);
+
+/* Load such a folder: nodes numbered type after type in the order of num-node-dict, relations in that of
+ * triplet-type-list. Labels and splits are those of the one type that has labels.
+ *
+ *   errors  as the readers of dataset_build.h; STATUS_DATA tables that name types or nodes that are not there
+ *   notes   tables of edges and features are streamed twice rather than held
+ */
+enum status dataset_ogb_typed_load(const struct job *job, const char *folder, struct dataset *out);
+
+#endif

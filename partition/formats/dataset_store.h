@@ -1,0 +1,25 @@
+/* What a dataset's pointers point into: mapped files and counted blocks, kept together and given back at once. */
+#ifndef PARTITION_DATASET_STORE_H
+#define PARTITION_DATASET_STORE_H
+
+#include "partition/formats/npy.h"
+#include "protocol/memory.h"
+#include "protocol/status.h"
+
+#include <stddef.h>
+
+struct dataset_store;
+
+struct dataset_store *dataset_store_open(void);
+void dataset_store_close(struct dataset_store *store);
+
+/* A zeroed block that lives as long as the store; errors as memory_acquire. */
+enum status dataset_store_block(struct dataset_store *store, enum memory_category category, size_t n, size_t size, void *out);
+
+/* Keep only the first n_new elements of a block of this store; *block_io may move. */
+enum status dataset_store_shrink(struct dataset_store *store, void *block_io, size_t n_new);
+
+/* Take over an open array: *npy is empty afterwards, its data live as long as the store. */
+void dataset_store_keep(struct dataset_store *store, struct npy *npy);
+
+#endif

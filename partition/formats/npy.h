@@ -1,0 +1,97 @@
+/* NumPy's .npy files: a strict header reader over mapped files or bytes in memory, and a writer.
+ *
+ * Formats 1.0, 2.0 and 3.0, little-endian numbers and booleans, C order. Knows nothing of graphs: who needs which
+ * shape asks for it with npy_expect.
+ * source  numpy.lib.format, "NPY format"
+ */
+#ifndef PARTITION_NPY_H
+#define PARTITION_NPY_H
+
+#include "protocol/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define NPY_RANK_MOST 4
+#define NPY_NAME_BYTES 256
+
+/*       name  letter size  text */
+/* clang-format off */
+#define NPY_TYPE_LIST(X)     \
+    X(BOOL, 'b', 1, "bool")  \
+    X(I8, 'i', 1, "int8")    \
+    X(I16, 'i', 2, "int16")  \
+    X(I32, 'i', 4, "int32")  \
+    X(I64, 'i', 8, "int64")  \
+    X(U8, 'u', 1, "uint8")   \
+    X(U16, 'u', 2, "uint16") \
+    X(U32, 'u', 4, "uint32") \
+    X(U64, 'u', 8, "uint64") \
+    X(F16, 'f', 2, "float16") \
+    X(F32, 'f', 4, "float32") \
+    X(F64, 'f', 8, "float64")
+/* clang-format on */
+
+enum npy_type {
+#define X(name, letter, size, text) NPY_TYPE_##name,
+    NPY_TYPE_LIST(X)
+#undef X
+        NPY_TYPE_N
+};
+
+/* One array: values row after row at `data` (column after column where by_columns), aligned to their size. */
+struct npy {
+    char name[NPY_NAME_BYTES]; /* the file, as messages name it */
+    enum npy_type type;
+    int rank;
+    int64_t shape[NPY_RANK_MOST]; /* 1 past the rank */
+    int64_t n_value;
+    bool by_columns; /* Fortran order, and more than one row and column: npy_expect refuses it */
+    const void *data;
+    void *map; /* what npy_close gives back: a mapping of n_map bytes, or a block (MEMORY_OTHER); NULL: nothing */
+    size_t n_map;
+    bool is_block;
+};
+
+/* Map a file, read-only.
+ *
+ *   owns    the caller owns *out: npy_close. *out untouched on failure
+ *   errors  STATUS_NO_INPUT no such file · STATUS_DATA not a .npy, a header that breaks the format, a dtype or order that is
+ *           not supported, a size that does not match the shape: the message names file, what, and what was expected
+ *           · STATUS_IO · STATUS_NOMEM
+ */
+enum status npy_open(const char *path, struct npy *out);
+
+/* The same over bytes in memory; `name` stands for the file in messages. Borrows `bytes`, which outlive *out. */
+enum status npy_open_bytes(const char *name, const void *bytes, size_t n_bytes, struct npy *out);
+
+/* Copy n_value bare values of `type` (aligned or not) into an array of rank 1. */
+enum status npy_copy(const char *name, enum npy_type type, int64_t n_value, const void *values, struct npy *out);
+
+void npy_close(struct npy *npy);
+
+/* Is there such a file? Anything but "no such file" counts as there, so that opening it tells what is wrong. */
+bool npy_exists(const char *path);
+
+/* What an array must be, row after row at that. A size below 0 takes any. */
+enum npy_kind { NPY_KIND_INTEGER, NPY_KIND_NUMBER };
+enum status npy_expect(const struct npy *npy, enum npy_kind kind, int rank, int64_t rows, int64_t columns);
+
+bool npy_is_integer(const struct npy *npy); /* booleans count */
+size_t npy_type_size(enum npy_type type);
+const char *npy_type_text(enum npy_type type);
+
+/* Value i of the flat array. npy_int on integers and booleans only (uint64 past int64's range reads as INT64_MAX);
+ * npy_real on any. */
+int64_t npy_int(const struct npy *npy, int64_t i);
+double npy_real(const struct npy *npy, int64_t i);
+
+/* Write an array in format 1.0.
+ *
+ *   shapes  `data` is the product of shape[0 … rank-1] values of `type`, row after row
+ *   errors  those of file_replace: `path` is complete or absent
+ */
+enum status npy_save(const char *path, enum npy_type type, int rank, const int64_t *shape, const void *data);
+
+#endif

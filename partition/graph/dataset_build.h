@@ -1,0 +1,103 @@
+/* The common second half of loading: what every format's reader and every generator hands over, checked and put in place.
+ *
+ * A reader sets out->n_node, then calls these in the order below, each at most once. All of them write into a dataset
+ * under construction whose store is open; after a failure the caller closes the store. They know no file formats.
+ */
+#ifndef PARTITION_DATASET_BUILD_H
+#define PARTITION_DATASET_BUILD_H
+
+#include "partition/dataset.h"
+#include "partition/formats/npy.h"
+#include "protocol/job/job.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Loops over fewer elements than this stay on one thread: waking others costs more. */
+#define DATASET_PARALLEL_LEAST 65536
+
+/* A stream of directed edges that can be read again from the start: nothing is stored of edges but the result. */
+struct edge_source {
+    const char *file; /* for messages: where edges come from, and what counts them there ("column", "line") */
+    const char *unit;
+    const char *n_node_file; /* for messages too: the file whose rows are the nodes; NULL: nothing to point at */
+    int64_t n_edge;
+    void *self;
+    /* Edges first … first+n-1. Called in ascending order from 0, and again from 0. Ids are checked by the caller. */
+    enum status (*read)(void *self, int64_t first, int64_t n, int64_t *source, int64_t *destination);
+
+    /* What only typed edges have; zero for others. Types are checked by the caller. */
+    int64_t (*type)(const void *type_self, int64_t edge);
+    const void *type_self;
+    const char *type_file; /* for messages */
+    int64_t n_relation;    /* relations there are by another file's word; 0: as many as the types show */
+
+    /* What only weighted edges have; zero for others. Weights of edges first … first+n-1, called like read, but once. */
+    enum status (*weight_read)(void *weight_self, int64_t first, int64_t n, double *out);
+    void *weight_self;
+    const char *weight_file; /* for messages: where weights come from, and what counts them there */
+    const char *weight_unit;
+};
+
+/* Does the job's model read the types of edges? */
+static inline bool dataset_wants_types(const struct job *job)
+{
+    return job->model.kind == JOB_KIND_RGCN;
+}
+
+/* Refuse zero nodes and more than 2^32 - 2; `file` is named. */
+enum status dataset_nodes_check(int64_t n_node, const char *file);
+
+/* indptr, indices, n_edge, n_duplicate, symmetric, loops, and where the job wants them edge_type and n_relation, from a
+ * stream of edges; where the source has weights, edge_weight and strength. A generator's edges are all of relation 0.
+ *
+ *   auto_undirected  what undirected = "auto" means for this format
+ *   errors  STATUS_DATA an id or a type out of range (file, place, what was expected), a relation without an edge that
+ *           source->n_relation does not vouch for, a weight that is not finite or negative · STATUS_NOMEM
+ *   notes   weighted edges: a loop that the layer's definition asks for is stored, with weight 1 where the source has none, as
+ *           PyTorch Geometric's add_remaining_self_loops does; its reverse counts as one more, as in to_undirected
+ *   cost    reads the stream twice; peak: the result with its duplicates, plus n_node × 4 bytes
+ */
+enum status dataset_graph_build(const struct job *job, const struct edge_source *source, bool auto_undirected,
+                                struct dataset *out);
+
+/* Dense features [n_node, any]; takes over *npy. Becomes CSR where that saves half of the bytes.
+ *
+ *   errors  STATUS_DATA shape or a value that is not finite (row and column)
+ */
+enum status dataset_features_dense(const struct job *job, struct npy *npy, struct dataset *out);
+
+/* Sparse features, CSR of n_column columns; takes over the three arrays. Rows may come unsorted, not with repeats. */
+enum status dataset_features_sparse(const struct job *job, struct npy *indptr, struct npy *indices, struct npy *data,
+                                    int64_t n_column, struct dataset *out);
+
+/* Divide each dense row by the sum of its absolute values; rows of zeros stay. */
+void dataset_rows_normalize(float *rows, int64_t n_row, int64_t n_column);
+
+/* Labels: integers [n_node] or [n_node, 1] (-1 none), or rows [n_node, C] of 0, 1 and -1 or NaN (unknown): multi-label.
+ * With `real_classes`, floats in one column are class numbers and NaN is none (OGB). Takes over *npy.
+ *
+ *   n_class  0: the largest label + 1
+ *   errors   STATUS_DATA shape, dtype, a label out of range
+ */
+enum status dataset_labels(struct npy *npy, bool real_classes, int64_t n_class, struct dataset *out);
+
+/* Put the nodes listed in `npy` (integers [any]) into one split; borrows *npy.
+ *
+ *   errors  STATUS_DATA a node out of range, named twice, or in another split already
+ */
+enum status dataset_split_add(const struct npy *npy, enum dataset_split split, struct dataset *out);
+
+/* Count the splits and refuse a dataset that cannot be trained on: no training node, or one without a label. */
+enum status dataset_split_finish(struct dataset *out);
+
+/* Draw splits of `n_train` and `n_valid` nodes per class, the rest test (Shchur et al., 2018), keyed by seed. */
+enum status dataset_split_draw(int64_t n_train, int64_t n_valid, uint64_t seed, struct dataset *out);
+
+/* The readers. `path` is there; *out has its name and store. */
+enum status dataset_npy_load(const struct job *job, const char *path, struct dataset *out);
+enum status dataset_ogb_load(const struct job *job, const char *path, struct dataset *out);
+enum status dataset_npz_load(const struct job *job, const char *path, struct dataset *out);
+enum status generator_build(const struct job *job, struct dataset *out);
+
+#endif

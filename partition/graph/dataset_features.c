@@ -1,0 +1,144 @@
+/* Features into place: checked to be finite, mapped where the file's form is the dataset's, converted where it is not,
+ * stored sparsely where that halves the bytes, normalised when the job asks.
+ */
+#include "partition/formats/dataset_store.h"
+#include "partition/graph/dataset_build.h"
+#include "partition/graph/features_csr.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void dataset_rows_normalize(float *rows, int64_t n_row, int64_t n_column)
+{
+#pragma omp parallel for schedule(static) if (n_row * n_column > DATASET_PARALLEL_LEAST)
+    for (int64_t row = 0; row < n_row; row++) {
+        features_row_normalize(rows + row * n_column, n_column);
+    }
+}
+
+static enum status dense_to_sparse(const struct npy *npy, int64_t n_value, struct dataset *out)
+{
+    enum status status = features_csr_blocks(out, n_value);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    int64_t at = 0;
+    for (int64_t row = 0; row < out->n_node; row++) {
+        for (int64_t column = 0; column < out->n_feature; column++) {
+            float value = features_value(npy, row * out->n_feature + column);
+            if (value != 0) {
+                out->feature_indices[at] = (uint32_t)column;
+                out->feature_data[at++] = value;
+            }
+        }
+        out->feature_indptr[row + 1] = at;
+    }
+    return STATUS_OK;
+}
+
+static enum status dense_to_float(const struct npy *npy, struct dataset *out)
+{
+    float *rows;
+    enum status status = dataset_store_block(out->store, MEMORY_FEATURES, (size_t)npy->n_value, sizeof *rows, &rows);
+    if (status != STATUS_OK) {
+        return status;
+    }
+#pragma omp parallel for schedule(static) if (npy->n_value > DATASET_PARALLEL_LEAST)
+    for (int64_t i = 0; i < npy->n_value; i++) {
+        rows[i] = features_value(npy, i);
+    }
+    out->features_f32 = rows;
+    return STATUS_OK;
+}
+
+enum status dataset_features_dense(const struct job *job, struct npy *npy, struct dataset *out)
+{
+    enum status status = npy_expect(npy, NPY_KIND_NUMBER, 2, out->n_node, -1);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (npy->shape[1] < 1) {
+        return status_fail(STATUS_DATA, "%s: has 0 columns, expected at least one", npy->name);
+    }
+    out->n_feature = npy->shape[1];
+    int64_t n_nonzero, bad = features_scan(npy, &n_nonzero);
+    if (bad != INT64_MAX) {
+        return features_fail_not_finite(npy, bad / out->n_feature, bad % out->n_feature, bad);
+    }
+    bool normalize = job->dataset.normalize_features == JOB_NORMALIZE_ROW;
+    bool half = npy->type == NPY_TYPE_F16 && !normalize;
+    int64_t dense_bytes = npy->n_value * (half ? 2 : 4);
+    int64_t sparse_bytes = 8 * (out->n_node + 1) + 8 * n_nonzero;
+    if (sparse_bytes <= dense_bytes / 2) {
+        status = dense_to_sparse(npy, n_nonzero, out);
+        if (status == STATUS_OK && normalize) {
+            features_csr_normalize(out);
+        }
+        npy_close(npy);
+    } else if (half || (npy->type == NPY_TYPE_F32 && !normalize)) {
+        out->features_f16 = half ? npy->data : NULL;
+        out->features_f32 = half ? NULL : npy->data;
+        dataset_store_keep(out->store, npy);
+    } else {
+        status = dense_to_float(npy, out);
+        if (status == STATUS_OK && normalize) {
+            dataset_rows_normalize((float *)out->features_f32, out->n_node, out->n_feature);
+        }
+        npy_close(npy);
+    }
+    return status;
+}
+
+/* Copies of the three arrays in the dataset's types, sorted. */
+static enum status sparse_copy(const struct npy *indptr, const struct npy *indices, const struct npy *data, bool sorted,
+                               struct dataset *out)
+{
+    enum status status = features_csr_blocks(out, data->n_value);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    for (int64_t row = 0; row <= out->n_node; row++) {
+        out->feature_indptr[row] = npy_int(indptr, row);
+    }
+#pragma omp parallel for schedule(static) if (data->n_value > DATASET_PARALLEL_LEAST)
+    for (int64_t i = 0; i < data->n_value; i++) {
+        out->feature_indices[i] = (uint32_t)npy_int(indices, i);
+        out->feature_data[i] = features_value(data, i);
+    }
+    int64_t row = -1, column;
+    status = sorted ? STATUS_OK : features_csr_sort(out, &row, &column);
+    return row >= 0 ? features_fail_repeated(indices->name, row, column) : status;
+}
+
+enum status dataset_features_sparse(const struct job *job, struct npy *indptr, struct npy *indices, struct npy *data,
+                                    int64_t n_column, struct dataset *out)
+{
+    bool sorted = false;
+    out->n_feature = n_column;
+    enum status status = features_csr_check(indptr, indices, data, out->n_node, n_column, &sorted);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    bool normalize = job->dataset.normalize_features == JOB_NORMALIZE_ROW;
+    bool as_it_lies = sorted && !normalize && indptr->type == NPY_TYPE_I64 && data->type == NPY_TYPE_F32 &&
+                      (indices->type == NPY_TYPE_I32 || indices->type == NPY_TYPE_U32);
+    if (as_it_lies) {
+        out->feature_indptr = (int64_t *)indptr->data;
+        out->feature_indices = (uint32_t *)indices->data;
+        out->feature_data = (float *)data->data;
+        dataset_store_keep(out->store, indptr);
+        dataset_store_keep(out->store, indices);
+        dataset_store_keep(out->store, data);
+        return STATUS_OK;
+    }
+    status = sparse_copy(indptr, indices, data, sorted, out);
+    if (status == STATUS_OK && normalize) {
+        features_csr_normalize(out);
+    }
+    npy_close(indptr);
+    npy_close(indices);
+    npy_close(data);
+    return status;
+}

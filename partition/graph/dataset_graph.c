@@ -1,0 +1,417 @@
+/* Edges to in-edges by destination: counting sort in two passes over the stream, then rows sorted and freed of repeats
+ * in place. Nothing but the result is ever held, so a graph of any size loads in the memory it needs afterwards.
+ */
+#include "partition/formats/dataset_store.h"
+#include "partition/graph/dataset_build.h"
+#include "partition/graph/relations.h"
+#include "partition/graph/weights.h"
+#include "partition/methods/row_pairs.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BATCH_MOST ((int64_t)1 << 18) /* edges: readers that share a batch out to threads wait once for each */
+#define INSERTION_MOST 24
+
+struct build {
+    int64_t n_node;
+    bool undirected;
+    bool loops_stored;
+    bool filling; /* the first pass counts, the second fills */
+    int64_t *indptr;
+    uint32_t *indices;
+    uint16_t *types;             /* typed edges, once they are filled */
+    struct relations *relations; /* NULL: untyped */
+    bool weighted;
+    float *weights;     /* once they are filled */
+    uint8_t *has_loop;  /* n_node: where every node gets a loop that has none; else NULL */
+    int64_t n_loop_in;  /* loops put in */
+    int64_t n_room;     /* entries counted in the first pass */
+    int64_t n_loop_out; /* loops left out */
+};
+
+enum status dataset_nodes_check(int64_t n_node, const char *file)
+{
+    if (n_node < 1) {
+        return status_fail(STATUS_DATA, "%s: has no nodes, expected at least one", file);
+    }
+    if (n_node > (int64_t)UINT32_MAX - 1) {
+        return status_fail(STATUS_DATA, "%s: has %" PRId64 " nodes, expected at most %" PRId64, file, n_node,
+                           (int64_t)UINT32_MAX - 1);
+    }
+    return STATUS_OK;
+}
+
+/* Count or place one entry; false when the second pass sees more than the first. */
+static bool put(struct build *build, int64_t to, int64_t from, int64_t type, float weight)
+{
+    if (!build->filling) {
+        build->indptr[to + 1]++;
+        return true;
+    }
+    int64_t at = build->indptr[to]++;
+    if (at >= build->n_room) {
+        return false;
+    }
+    build->indices[at] = (uint32_t)from;
+    if (build->types != NULL) {
+        build->types[at] = (uint16_t)type;
+    }
+    if (build->weights != NULL) {
+        build->weights[at] = weight;
+    }
+    return true;
+}
+
+/* An edge and, where the graph is made undirected, its reverse. The inverse of a typed loop is an edge of its own; a
+ * weighted loop weighs twice, as any edge that is there in both directions. */
+static bool put_both(struct build *build, int64_t to, int64_t from, int64_t type, float weight)
+{
+    bool typed = build->relations != NULL, twice = build->undirected && (from != to || typed);
+    if (!put(build, to, from, type, build->undirected && from == to ? 2.0f * weight : weight)) {
+        return false;
+    }
+    return !twice || put(build, from, to, typed ? type + build->relations->n : 0, weight);
+}
+
+/* The edge's type: counted in the first pass, read again in the second. */
+static enum status type_of(struct build *build, const struct edge_source *source, int64_t edge, int64_t *out)
+{
+    *out = 0;
+    if (build->relations == NULL || source->type == NULL) {
+        return STATUS_OK;
+    }
+    enum status status = build->filling ? STATUS_OK : relations_count(build->relations, source, edge);
+    *out = source->type(source->type_self, edge);
+    return status;
+}
+
+static enum status put_batch(struct build *build, const struct edge_source *source, int64_t first, int64_t n,
+                             const int64_t *from, const int64_t *to, const float *weight)
+{
+    for (int64_t i = 0; i < n; i++) {
+        bool source_bad = from[i] < 0 || from[i] >= build->n_node;
+        if (source_bad || to[i] < 0 || to[i] >= build->n_node) {
+            const char *file = source->n_node_file;
+            return status_fail(STATUS_DATA, "%s: %s %" PRId64 ": %s %" PRId64 " is out of range, expected 0 to %" PRId64 "%s%s",
+                               source->file, source->unit, first + i, source_bad ? "source" : "destination",
+                               source_bad ? from[i] : to[i], build->n_node - 1, file != NULL ? ", the rows of " : "",
+                               file != NULL ? file : "");
+        }
+        if (from[i] == to[i] && !build->loops_stored) {
+            build->n_loop_out++;
+            continue;
+        }
+        if (from[i] == to[i] && build->has_loop != NULL) {
+            build->has_loop[to[i]] = 1;
+        }
+        int64_t type;
+        enum status status = type_of(build, source, first + i, &type);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        if (!put_both(build, to[i], from[i], type, build->filling && build->weighted ? weight[i] : 0.0f)) {
+            return status_fail(STATUS_DATA, "%s: changed while it was read", source->file);
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status pass(struct build *build, const struct edge_source *source)
+{
+    int64_t n_batch = source->n_edge < BATCH_MOST ? source->n_edge : BATCH_MOST;
+    int64_t *batch = memory_alloc((size_t)(2 * n_batch), sizeof *batch);
+    float *weight = memory_alloc((size_t)n_batch, sizeof *weight);
+    build->n_loop_out = 0;
+    enum status status = STATUS_OK;
+    for (int64_t first = 0; first < source->n_edge && status == STATUS_OK; first += n_batch) {
+        int64_t n = source->n_edge - first < n_batch ? source->n_edge - first : n_batch;
+        status = source->read(source->self, first, n, batch, batch + n_batch);
+        if (status == STATUS_OK && build->weighted && build->filling) {
+            status = weights_read(source, first, n, weight);
+        }
+        if (status == STATUS_OK) {
+            status = put_batch(build, source, first, n, batch, batch + n_batch, weight);
+        }
+    }
+    free(weight);
+    free(batch);
+    return status;
+}
+
+/* A loop of weight 1 to each node without one. */
+static void loops_put(struct build *build)
+{
+    build->n_loop_in = 0;
+    for (int64_t v = 0; build->has_loop != NULL && v < build->n_node; v++) {
+        if (!build->has_loop[v]) {
+            build->n_loop_in += put(build, v, v, 0, 1.0f);
+        }
+    }
+}
+
+static void insertion_sort(uint32_t *at, int64_t n)
+{
+    for (int64_t i = 1; i < n; i++) {
+        uint32_t value = at[i];
+        int64_t j = i;
+        for (; j > 0 && at[j - 1] > value; j--) {
+            at[j] = at[j - 1];
+        }
+        at[j] = value;
+    }
+}
+
+/* Ascending, in place: radix exchange from the highest bit down. Depth is at most 32, whatever the data. */
+static void sort(uint32_t *at, int64_t n, uint32_t bit)
+{
+    if (n <= INSERTION_MOST) {
+        insertion_sort(at, n);
+        return;
+    }
+    if (bit == 0) {
+        return;
+    }
+    int64_t low = 0, high = n;
+    while (low < high) {
+        if ((at[low] & bit) == 0) {
+            low++;
+        } else {
+            uint32_t value = at[--high];
+            at[high] = at[low];
+            at[low] = value;
+        }
+    }
+    sort(at, low, bit >> 1);
+    sort(at + low, n - low, bit >> 1);
+}
+
+static bool ascending(const uint32_t *at, int64_t n)
+{
+    for (int64_t i = 1; i < n; i++) {
+        if (at[i - 1] > at[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void rows_sort(struct build *build)
+{
+    uint32_t top = (uint32_t)1 << 31;
+    while (top > 1 && (top & (uint32_t)(build->n_node - 1)) == 0) {
+        top >>= 1;
+    }
+#pragma omp parallel for schedule(dynamic, 1024) if (build->n_room > DATASET_PARALLEL_LEAST)
+    for (int64_t row = 0; row < build->n_node; row++) {
+        uint32_t *at = build->indices + build->indptr[row];
+        int64_t n = build->indptr[row + 1] - build->indptr[row];
+        if (!ascending(at, n)) {
+            sort(at, n, top);
+        }
+    }
+}
+
+/* Close the gaps that repeats leave; returns the loops kept. */
+static int64_t rows_unique(struct build *build)
+{
+    int64_t to = 0, n_loop = 0, begin = 0;
+    for (int64_t row = 0; row < build->n_node; row++) {
+        int64_t end = build->indptr[row + 1];
+        build->indptr[row] = to;
+        for (int64_t i = begin; i < end; i++) {
+            if (i > begin && build->indices[i] == build->indices[i - 1]) {
+                continue;
+            }
+            n_loop += build->indices[i] == row;
+            build->indices[to++] = build->indices[i];
+        }
+        begin = end;
+    }
+    build->indptr[build->n_node] = to;
+    return n_loop;
+}
+
+/* Walked by ascending destination, the k-th time u is a source must be row u's k-th entry: out-edges equal in-edges. */
+static enum status symmetric_find(struct dataset *out)
+{
+    uint32_t *seen;
+    enum status status = memory_acquire(MEMORY_OTHER, (size_t)out->n_node, sizeof *seen, &seen);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    out->symmetric = true;
+    for (int64_t row = 0; row < out->n_node && out->symmetric; row++) {
+        for (int64_t i = out->indptr[row]; i < out->indptr[row + 1]; i++) {
+            uint32_t from = out->indices[i];
+            int64_t at = out->indptr[from] + seen[from]++;
+            bool same = at < out->indptr[from + 1] && out->indices[at] == row;
+            if (!same || (out->weighted && out->edge_weight[at] != out->edge_weight[i])) {
+                out->symmetric = false;
+                break;
+            }
+        }
+    }
+    memory_release(MEMORY_OTHER, seen, (size_t)out->n_node, sizeof *seen);
+    return STATUS_OK;
+}
+
+/* What self_loops = "auto" means is the layer's definition: SAGE, GIN and R-GCN take edges as they are. */
+static enum dataset_loops loops_of(const struct job *job)
+{
+    if (job->dataset.self_loops != JOB_SWITCH_AUTO) {
+        return job->dataset.self_loops == JOB_SWITCH_YES ? DATASET_LOOPS_IMPLICIT : DATASET_LOOPS_NONE;
+    }
+    bool as_stored = job->model.kind == JOB_KIND_SAGE || job->model.kind == JOB_KIND_GIN ||
+                     job->model.kind == JOB_KIND_TRANSFORMER || job->model.kind == JOB_KIND_RGCN;
+    return as_stored ? DATASET_LOOPS_STORED : DATASET_LOOPS_IMPLICIT;
+}
+
+static enum status rows_fill(struct build *build, const struct edge_source *source, struct dataset *out)
+{
+    size_t n_node = (size_t)build->n_node;
+    enum status status = dataset_store_block(out->store, MEMORY_STRUCTURE, n_node + 1, sizeof *build->indptr, &build->indptr);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = pass(build, source);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    loops_put(build);
+    for (size_t row = 0; row < n_node; row++) {
+        build->indptr[row + 1] += build->indptr[row];
+    }
+    build->n_room = build->indptr[n_node];
+    if (build->relations != NULL && source->type != NULL) {
+        status = relations_finish(build->relations, source);
+    }
+    if (status == STATUS_OK) {
+        status = dataset_store_block(out->store, MEMORY_STRUCTURE, (size_t)build->n_room, sizeof *build->indices,
+                                     &build->indices);
+    }
+    if (status == STATUS_OK && build->relations != NULL) {
+        status = dataset_store_block(out->store, MEMORY_STRUCTURE, (size_t)build->n_room, sizeof *build->types, &build->types);
+    }
+    if (status == STATUS_OK && build->weighted) {
+        status = dataset_store_block(out->store, MEMORY_STRUCTURE, (size_t)build->n_room, sizeof *build->weights,
+                                     &build->weights);
+    }
+    if (status != STATUS_OK) {
+        return status;
+    }
+    build->filling = true;
+    status = pass(build, source);
+    loops_put(build);
+    /* Filling moved each row's begin to its end, which is the next row's begin. */
+    memmove(build->indptr + 1, build->indptr, n_node * sizeof *build->indptr);
+    build->indptr[0] = 0;
+    return status;
+}
+
+/* Rows in order, each entry once; returns the edges of the source that are kept. */
+static int64_t rows_finish(struct build *build)
+{
+    if (build->relations != NULL) {
+        const struct row_pairs rows = {.source = build->indices, .type = build->types};
+        row_pairs_sort(build->n_node, build->indptr, rows);
+        relations_rows_unique(build->n_node, build->indptr, build->indices, build->types);
+        return build->indptr[build->n_node] / (build->undirected ? 2 : 1);
+    }
+    int64_t n_loop;
+    if (build->weighted) {
+        const struct row_pairs rows = {.source = build->indices, .weight = build->weights};
+        row_pairs_sort(build->n_node, build->indptr, rows);
+        n_loop = weights_rows_unique(build->n_node, build->indptr, build->indices, build->weights);
+    } else {
+        rows_sort(build);
+        n_loop = rows_unique(build);
+    }
+    int64_t n_edge = build->indptr[build->n_node];
+    return (build->undirected ? (n_edge - n_loop) / 2 + n_loop : n_edge) - build->n_loop_in;
+}
+
+static enum status rows_shrink(const struct build *build, struct dataset *out)
+{
+    if (out->n_edge == build->n_room) {
+        return STATUS_OK;
+    }
+    enum status status = dataset_store_shrink(out->store, &out->indices, (size_t)out->n_edge);
+    if (status == STATUS_OK && out->edge_type != NULL) {
+        status = dataset_store_shrink(out->store, &out->edge_type, (size_t)out->n_edge);
+    }
+    if (status == STATUS_OK && out->weighted) {
+        status = dataset_store_shrink(out->store, &out->edge_weight, (size_t)out->n_edge);
+    }
+    return status;
+}
+
+/* Weighted edges take the loops that a definition adds among them: a stored one keeps its weight. */
+static enum status loops_choose(const struct job *job, struct build *build, struct dataset *out)
+{
+    enum status status = STATUS_OK;
+    out->loops = loops_of(job);
+    if (build->weighted && out->loops == DATASET_LOOPS_IMPLICIT) {
+        status = memory_acquire(MEMORY_OTHER, (size_t)build->n_node, sizeof *build->has_loop, &build->has_loop);
+        out->loops = DATASET_LOOPS_STORED;
+    }
+    build->loops_stored = out->loops == DATASET_LOOPS_STORED;
+    return status;
+}
+
+static enum status strength_build(const struct build *build, const struct edge_source *source, struct dataset *out)
+{
+    enum status status = dataset_store_block(out->store, MEMORY_STRUCTURE, (size_t)out->n_node, sizeof *out->strength,
+                                             &out->strength);
+    return status == STATUS_OK
+               ? weights_strength(source->weight_file, out->n_node, build->indptr, out->edge_weight, out->strength)
+               : status;
+}
+
+enum status dataset_graph_build(const struct job *job, const struct edge_source *source, bool auto_undirected,
+                                struct dataset *out)
+{
+    struct build build = {.n_node = out->n_node, .weighted = source->weight_read != NULL};
+    struct relations relations = {.n = 1};
+    build.undirected = job->dataset.undirected == JOB_SWITCH_AUTO ? auto_undirected : job->dataset.undirected == JOB_SWITCH_YES;
+    bool typed = dataset_wants_types(job);
+    if (typed && source->type == NULL && job->dataset.generator == JOB_GENERATOR_NONE) {
+        return status_fail(STATUS_DATA,
+                           "%s: the edges have no types, expected edge_type.npy or raw/triplet-type-list.csv.gz "
+                           "for model.kind = \"rgcn\"",
+                           source->file);
+    }
+    if (typed && source->type != NULL) {
+        relations_open(&relations, source, build.undirected);
+    }
+    build.relations = typed ? &relations : NULL;
+
+    enum status status = loops_choose(job, &build, out);
+    if (status == STATUS_OK) {
+        status = rows_fill(&build, source, out);
+    }
+    relations_close(&relations);
+    memory_release(MEMORY_OTHER, build.has_loop, (size_t)build.n_node, sizeof *build.has_loop);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    int64_t n_kept = rows_finish(&build);
+    out->indptr = build.indptr;
+    out->indices = build.indices;
+    out->edge_type = build.types;
+    out->edge_weight = build.weights;
+    out->weighted = build.weighted;
+    out->n_relation = typed ? (int32_t)(relations.n * (build.undirected ? 2 : 1)) : 0;
+    out->n_edge = build.indptr[out->n_node];
+    out->n_duplicate = source->n_edge - build.n_loop_out - n_kept;
+    status = rows_shrink(&build, out);
+    if (status == STATUS_OK && out->weighted) {
+        status = strength_build(&build, source, out);
+    }
+    if (status != STATUS_OK || typed) {
+        return status;
+    }
+    out->symmetric = true;
+    return build.undirected ? STATUS_OK : symmetric_find(out);
+}

@@ -1,0 +1,216 @@
+/* Labels and splits into place: classes or multi-label rows, who trains, who validates, who tests. */
+#include "partition/formats/dataset_store.h"
+#include "partition/graph/dataset_build.h"
+#include "protocol/random.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CLASS_MOST (1 << 24) /* above it float class numbers are not exact, and logits do not fit anywhere */
+
+static const char *const split_names[] = {"none", "train", "valid", "test"};
+
+/* A class number, or -1 for none; -2 for what is neither. */
+static int64_t class_at(const struct npy *npy, int64_t i)
+{
+    if (npy_is_integer(npy)) {
+        int64_t label = npy_int(npy, i);
+        return label < -1 || label >= CLASS_MOST ? -2 : label;
+    }
+    double label = npy_real(npy, i);
+    if (isnan(label)) {
+        return -1;
+    }
+    return label >= -1 && label < CLASS_MOST && label == floor(label) ? (int64_t)label : -2;
+}
+
+static enum status classes_set(const struct npy *npy, int64_t n_class, struct dataset *out)
+{
+    enum status status = dataset_store_block(out->store, MEMORY_OTHER, (size_t)out->n_node, sizeof *out->labels, &out->labels);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    int64_t most = n_class > 0 ? n_class : CLASS_MOST, largest = -1;
+    for (int64_t node = 0; node < out->n_node; node++) {
+        int64_t label = class_at(npy, node);
+        if (label < -1 || label >= most) {
+            return status_fail(STATUS_DATA,
+                               "%s: node %" PRId64 " has label %g, expected -1 (none) or a class from 0 to %" PRId64, npy->name,
+                               node, npy_real(npy, node), most - 1);
+        }
+        out->labels[node] = (int32_t)label;
+        largest = label > largest ? label : largest;
+    }
+    if (largest < 0) {
+        return status_fail(STATUS_DATA, "%s: no node has a label, expected at least one class", npy->name);
+    }
+    out->n_class = (int32_t)(n_class > 0 ? n_class : largest + 1);
+    return STATUS_OK;
+}
+
+static enum status rows_set(const struct npy *npy, int64_t n_class, struct dataset *out)
+{
+    if (n_class > 0 && n_class != npy->shape[1]) {
+        return status_fail(STATUS_DATA, "%s: has %" PRId64 " label columns, expected %" PRId64, npy->name, npy->shape[1],
+                           n_class);
+    }
+    if (npy->shape[1] < 1 || npy->shape[1] > CLASS_MOST) {
+        return status_fail(STATUS_DATA, "%s: has %" PRId64 " label columns, expected 1 to %d", npy->name, npy->shape[1],
+                           CLASS_MOST);
+    }
+    enum status status = dataset_store_block(out->store, MEMORY_OTHER, (size_t)npy->n_value, sizeof *out->label_rows,
+                                             &out->label_rows);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    for (int64_t i = 0; i < npy->n_value; i++) {
+        double label = npy_real(npy, i);
+        if (label == -1) {
+            label = NAN;
+        }
+        if (label != 0 && label != 1 && !isnan(label)) {
+            return status_fail(STATUS_DATA, "%s: row %" PRId64 ", column %" PRId64 " is %g, expected 0, 1 or %s (unknown)",
+                               npy->name, i / npy->shape[1], i % npy->shape[1], label,
+                               npy_is_integer(npy) ? "-1" : "NaN or -1");
+        }
+        out->label_rows[i] = (float)label;
+    }
+    out->n_class = (int32_t)npy->shape[1];
+    out->multi_label = true;
+    return STATUS_OK;
+}
+
+enum status dataset_labels(struct npy *npy, bool real_classes, int64_t n_class, struct dataset *out)
+{
+    bool one_column = npy->rank == 2 && npy->shape[1] == 1 && (real_classes || npy_is_integer(npy));
+    enum status status = STATUS_OK;
+    if (npy->rank == 2 && !one_column) {
+        status = npy_expect(npy, NPY_KIND_NUMBER, 2, out->n_node, -1);
+        if (status == STATUS_OK) {
+            status = rows_set(npy, n_class, out);
+        }
+    } else {
+        status = npy_expect(npy, real_classes ? NPY_KIND_NUMBER : NPY_KIND_INTEGER, one_column ? 2 : 1, out->n_node, 1);
+        if (status == STATUS_OK) {
+            status = classes_set(npy, n_class, out);
+        }
+    }
+    npy_close(npy);
+    return status;
+}
+
+static enum status split_open(struct dataset *out)
+{
+    if (out->split != NULL) {
+        return STATUS_OK;
+    }
+    return dataset_store_block(out->store, MEMORY_OTHER, (size_t)out->n_node, sizeof *out->split, &out->split);
+}
+
+enum status dataset_split_add(const struct npy *npy, enum dataset_split split, struct dataset *out)
+{
+    enum status status = npy_expect(npy, NPY_KIND_INTEGER, 1, -1, 0);
+    if (status == STATUS_OK && npy->type == NPY_TYPE_BOOL) {
+        return status_fail(STATUS_DATA, "%s: holds bool, expected node numbers (numpy.nonzero of a mask)", npy->name);
+    }
+    if (status == STATUS_OK) {
+        status = split_open(out);
+    }
+    for (int64_t i = 0; i < npy->n_value && status == STATUS_OK; i++) {
+        int64_t node = npy_int(npy, i);
+        if (node < 0 || node >= out->n_node) {
+            return status_fail(STATUS_DATA, "%s: entry %" PRId64 ": node %" PRId64 " is out of range, expected 0 to %" PRId64,
+                               npy->name, i, node, out->n_node - 1);
+        }
+        if (out->split[node] == split) {
+            return status_fail(STATUS_DATA, "%s: entry %" PRId64 ": node %" PRId64 " is listed twice, expected once", npy->name,
+                               i, node);
+        }
+        if (out->split[node] != DATASET_SPLIT_NONE) {
+            return status_fail(STATUS_DATA,
+                               "%s: entry %" PRId64 ": node %" PRId64 " is in the %s split already, expected "
+                               "disjoint splits",
+                               npy->name, i, node, split_names[out->split[node]]);
+        }
+        out->split[node] = (uint8_t)split;
+    }
+    return status;
+}
+
+static bool has_label(const struct dataset *dataset, int64_t node)
+{
+    if (!dataset->multi_label) {
+        return dataset->labels[node] >= 0;
+    }
+    for (int32_t c = 0; c < dataset->n_class; c++) {
+        if (!isnan(dataset->label_rows[node * dataset->n_class + c])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum status dataset_split_finish(struct dataset *out)
+{
+    enum status status = split_open(out);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    for (int64_t node = 0; node < out->n_node; node++) {
+        out->n_split[out->split[node]]++;
+        if (out->split[node] == DATASET_SPLIT_TRAIN && !has_label(out, node)) {
+            return status_fail(STATUS_DATA, "dataset '%s': training node %" PRId64 " has no label, expected one", out->name,
+                               node);
+        }
+    }
+    if (out->n_split[DATASET_SPLIT_TRAIN] == 0) {
+        return status_fail(STATUS_DATA, "dataset '%s': has no training nodes, expected at least one", out->name);
+    }
+    return STATUS_OK;
+}
+
+struct drawn {
+    int32_t label;
+    uint32_t draw;
+    uint32_t node;
+};
+
+static int drawn_compare(const void *left, const void *right)
+{
+    const struct drawn *a = left, *b = right;
+    if (a->label != b->label) {
+        return a->label < b->label ? -1 : 1;
+    }
+    if (a->draw != b->draw) {
+        return a->draw < b->draw ? -1 : 1;
+    }
+    return a->node < b->node ? -1 : a->node > b->node;
+}
+
+enum status dataset_split_draw(int64_t n_train, int64_t n_valid, uint64_t seed, struct dataset *out)
+{
+    struct drawn *rows;
+    enum status status = memory_acquire(MEMORY_OTHER, (size_t)out->n_node, sizeof *rows, &rows);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = split_open(out);
+    struct random_key key = {.seed = seed, .stream = RANDOM_STREAM_GENERATOR};
+    for (int64_t node = 0; node < out->n_node; node++) {
+        int32_t label = out->multi_label ? 0 : out->labels[node];
+        rows[node] = (struct drawn){label, random_u32(&key, (uint64_t)node, 0), (uint32_t)node};
+    }
+    qsort(rows, (size_t)out->n_node, sizeof *rows, drawn_compare);
+    int64_t place = 0;
+    for (int64_t i = 0; i < out->n_node && status == STATUS_OK; i++) {
+        place = i > 0 && rows[i].label == rows[i - 1].label ? place + 1 : 0;
+        out->split[rows[i].node] = rows[i].label < 0           ? DATASET_SPLIT_NONE
+                                   : place < n_train           ? DATASET_SPLIT_TRAIN
+                                   : place < n_train + n_valid ? DATASET_SPLIT_VALID
+                                                               : DATASET_SPLIT_TEST;
+    }
+    memory_release(MEMORY_OTHER, rows, (size_t)out->n_node, sizeof *rows);
+    return status;
+}

@@ -1,0 +1,46 @@
+/* Sparse feature rows under construction: the blocks they need, what a file of them is checked for, order, normalisation.
+ *
+ * Shared by features of one matrix (dataset_features.c) and of one for each node type (node_types.c).
+ */
+#ifndef PARTITION_FEATURES_CSR_H
+#define PARTITION_FEATURES_CSR_H
+
+#include "partition/dataset.h"
+#include "partition/formats/npy.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Every value as float; the common type first. */
+static inline float features_value(const struct npy *npy, int64_t i)
+{
+    return npy->type == NPY_TYPE_F32 ? ((const float *)npy->data)[i] : (float)npy_real(npy, i);
+}
+
+/* The first value that is not finite (INT64_MAX: none), and how many are not zero. */
+int64_t features_scan(const struct npy *npy, int64_t *n_nonzero_out);
+
+/* Fail with the place of value i, which is not finite. */
+enum status features_fail_not_finite(const struct npy *npy, int64_t row, int64_t column, int64_t i);
+
+/* Divide a row by the sum of its absolute values; a row of zeros stays. */
+void features_row_normalize(float *row, int64_t n);
+
+/* The dataset's three blocks for CSR features of `n_value` entries. */
+enum status features_csr_blocks(struct dataset *out, int64_t n_value);
+
+/* Check shapes and values of CSR arrays: offsets start at 0, never fall, end at the number of values; columns in range;
+ * values finite. *sorted_out: every row's columns ascend, so that the file may be used as it lies. */
+enum status features_csr_check(const struct npy *indptr, const struct npy *indices, const struct npy *data, int64_t n_row,
+                               int64_t n_column, bool *sorted_out);
+
+/* Sort the dataset's rows in place, up to the first row with a column twice: *row_out and *column_out; row -1: none.
+ * errors  STATUS_NOMEM */
+enum status features_csr_sort(struct dataset *out, int64_t *row_out, int64_t *column_out);
+
+/* Fail with that row and column as `file` counts them. */
+enum status features_fail_repeated(const char *file, int64_t row, int64_t column);
+
+void features_csr_normalize(struct dataset *out);
+
+#endif

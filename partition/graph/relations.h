@@ -1,0 +1,33 @@
+/* Relations of typed edges while a graph is built: how many there are, and rows in which each edge is once.
+ *
+ * Kept from dataset_graph.c, which counts and places edges and asks here where types come in.
+ */
+#ifndef PARTITION_RELATIONS_H
+#define PARTITION_RELATIONS_H
+
+#include "partition/graph/dataset_build.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define RELATION_MOST 65536
+
+struct relations {
+    bool inverse;    /* every edge of type t has one of type t + n the other way */
+    int64_t n;       /* as the source says or, after relations_finish, as found; inverse ones not counted */
+    int64_t *n_edge; /* RELATION_MOST: edges of each type in the first pass */
+};
+
+void relations_open(struct relations *relations, const struct edge_source *source, bool inverse);
+void relations_close(struct relations *relations);
+
+/* Count one edge's type. errors  STATUS_DATA out of range (file, entry, what was expected) */
+enum status relations_count(struct relations *relations, const struct edge_source *source, int64_t edge);
+
+/* After the first pass: fix n. errors  STATUS_DATA a relation without an edge, or too many with their inverses */
+enum status relations_finish(struct relations *relations, const struct edge_source *source);
+
+/* Close the gaps that repeats of (source, type) leave in sorted rows. */
+void relations_rows_unique(int64_t n_node, int64_t *indptr, uint32_t *indices, uint16_t *types);
+
+#endif

@@ -1,0 +1,37 @@
+/* Weights of edges while a graph is built: who takes them, what a file of them is checked for, repeats added up.
+ *
+ * Kept from dataset_graph.c, which counts and places edges and asks here where weights come in.
+ */
+#ifndef PARTITION_WEIGHTS_H
+#define PARTITION_WEIGHTS_H
+
+#include "partition/formats/npy.h"
+#include "partition/graph/dataset_build.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Decide whether the job reads the weights that `file` holds, or would hold: dataset.edge_weights, and a model that
+ * takes them. Says so where they are there and left alone under "auto".
+ *
+ *   there   is it there?
+ *   errors  STATUS_NO_INPUT "yes" without the file
+ */
+enum status weights_choose(const struct job *job, const char *file, bool there, bool *use_out);
+
+/* Numbers [E] in the order of the source's edges. Borrows `weights`, which stay open as long as edges are read.
+ * errors  STATUS_DATA shape or dtype, another number of entries than edges */
+enum status weights_attach(const struct npy *weights, struct edge_source *source);
+
+/* Edges first … first+n-1 of the source as float32.
+ * errors  STATUS_DATA one that is not finite there, or negative (file, entry, value) */
+enum status weights_read(const struct edge_source *source, int64_t first, int64_t n, float *out);
+
+/* Close the gaps that repeats of a source leave in sorted rows: their weights are added up, the least first, so that
+ * both directions of an edge add alike. Returns the loops kept. */
+int64_t weights_rows_unique(int64_t n_node, int64_t *indptr, uint32_t *indices, float *weights);
+
+/* strength[v] = the sum of row v's weights. errors  STATUS_DATA one that float32 does not hold (file and node) */
+enum status weights_strength(const char *file, int64_t n_node, const int64_t *indptr, const float *weights, float *strength);
+
+#endif

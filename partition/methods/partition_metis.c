@@ -1,0 +1,282 @@
+/* METIS's k-way partitioner behind our signature: the only file that sees METIS.
+ *
+ * It traps SIGTERM and SIGABRT while it runs and takes an order to stop for an error of its own, so it runs in a process
+ * of its own, which ends with ours. Sums of weights must fit its 32 bits, and it may leave parts empty: both are seen to
+ * here.
+ * source  Karypis & Kumar, "Multilevel k-way partitioning scheme for irregular graphs", JPDC 48 (1998)
+ */
+#include "partition/graph/undirected.h"
+#include "partition/methods/partition_method.h"
+#include "partition/partition.h"
+#include "protocol/file.h"
+#include "protocol/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <metis.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* How the process that METIS runs in leaves. */
+enum { CHILD_DONE, CHILD_NOMEM, CHILD_FAILED };
+
+_Static_assert(sizeof(idx_t) == sizeof(int32_t), "undirected_build makes METIS's indices 32 bits wide");
+
+#define TEXT_OF(value) #value
+#define TEXT(value) TEXT_OF(value)
+
+const char *partition_library(void)
+{
+    return "METIS " TEXT(METIS_VER_MAJOR) "." TEXT(METIS_VER_MINOR) "." TEXT(METIS_VER_SUBMINOR) ", " TEXT(
+        IDXTYPEWIDTH) "-bit indices";
+}
+
+static int constraint_count(int balance)
+{
+    return balance == JOB_BALANCE_BOTH ? 2 : 1;
+}
+
+/* Weights of every node, one per constraint, scaled down where their sum would pass 2^31 - 1. */
+static void weigh(const struct dataset *dataset, int balance, int32_t *weight)
+{
+    int n_constraint = constraint_count(balance);
+    int shift = 0;
+    while (((dataset->n_edge + dataset->n_node) >> shift) + dataset->n_node > INT32_MAX) {
+        shift++;
+    }
+    for (int64_t v = 0; v < dataset->n_node; v++) {
+        int64_t by_edges = (partition_weight(dataset, JOB_BALANCE_EDGES, v) >> shift) + (shift > 0);
+        weight[v * n_constraint] = balance == JOB_BALANCE_EDGES ? (int32_t)by_edges : 1;
+        if (n_constraint == 2) {
+            weight[v * 2 + 1] = (int32_t)by_edges;
+        }
+    }
+}
+
+struct call {
+    struct undirected *graph;
+    const struct job *job;
+    int objective; /* JOB_OBJECTIVE_ */
+    int32_t n_part;
+    int32_t *weight;
+};
+
+/* METIS's own return code. */
+static int metis(const struct call *call, int32_t *owner)
+{
+    idx_t options[METIS_NOPTIONS];
+    METIS_SetDefaultOptions(options);
+    options[METIS_OPTION_NUMBERING] = 0;
+    options[METIS_OPTION_SEED] = (idx_t)call->job->partition.seed;
+    options[METIS_OPTION_OBJTYPE] = call->objective == JOB_OBJECTIVE_VOLUME ? METIS_OBJTYPE_VOL : METIS_OBJTYPE_CUT;
+    idx_t n_node = (idx_t)call->graph->n_node;
+    idx_t n_constraint = constraint_count(call->job->partition.balance);
+    idx_t parts = call->n_part, value = 0;
+    return METIS_PartGraphKway(&n_node, &n_constraint, call->graph->indptr, call->graph->indices, call->weight, NULL, NULL,
+                               &parts, NULL, NULL, options, &value, owner);
+}
+
+/* The process METIS runs in. It ends with its parent, and by the signals that end a process: what the parent does about
+ * them (save, say so) is not for here. METIS's remarks go nowhere: stdout belongs to results, stderr to the reason. */
+_Noreturn static void child_run(const struct call *call, pid_t parent, int to_parent, const sigset_t *mask, int32_t *owner)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) {
+        _exit(CHILD_FAILED);
+    }
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        signal(ends[i], SIG_DFL);
+    }
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (nowhere < 0 || dup2(nowhere, STDOUT_FILENO) < 0 || dup2(nowhere, STDERR_FILENO) < 0) {
+        _exit(CHILD_FAILED);
+    }
+    int code = metis(call, owner);
+    if (code == METIS_OK && file_write(to_parent, owner, (size_t)call->graph->n_node * sizeof *owner) == 0) {
+        _exit(CHILD_DONE);
+    }
+    _exit(code == METIS_ERROR_MEMORY ? CHILD_NOMEM : CHILD_FAILED);
+}
+
+/* How many processes this machine has killed for memory since it began, in and out of control groups; -1: it does not
+ * say. */
+static long long n_killed_for_memory(void)
+{
+    FILE *file = fopen("/proc/vmstat", "re");
+    char line[128];
+    long long n = -1;
+    while (file != NULL && fgets(line, sizeof line, file) != NULL && sscanf(line, "oom_kill %lld", &n) != 1) {
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return n;
+}
+
+/* What a child that gave no owners died of. A KILL is the system's when it has killed for memory meanwhile; else anybody's,
+ * and the next attempt may be spared it. */
+static enum status child_failed(const struct undirected *graph, int status, long long n_killed_before)
+{
+    long long n_node = graph->n_node, n_entry = graph->n_entry;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == CHILD_NOMEM) {
+        return status_fail(STATUS_NOMEM, "METIS has not enough memory for %lld nodes and %lld edge entries", n_node, n_entry);
+    }
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
+        bool for_memory = n_killed_for_memory() > n_killed_before;
+        return for_memory ? status_fail(STATUS_NOMEM, "METIS was killed at %lld nodes and %lld edge entries: memory ran out",
+                                        n_node, n_entry)
+                          : status_fail(STATUS_PEER,
+                                        "METIS was killed (signal 9) at %lld nodes and %lld edge entries; if "
+                                        "the machine ran out of memory, partition.method = \"block\" takes less",
+                                        n_node, n_entry);
+    }
+    if (WIFSIGNALED(status)) {
+        return status_fail(STATUS_BUG, "METIS was ended by signal %d (%s) at %lld nodes and %lld edge entries",
+                           WTERMSIG(status), strsignal(WTERMSIG(status)), n_node, n_entry);
+    }
+    return status_fail(STATUS_BUG, "METIS gave up on %lld nodes and %lld edge entries", n_node, n_entry);
+}
+
+static enum status call_metis(const struct call *call, int32_t *owner)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return status_fail(STATUS_IO, "cannot start METIS: %s", strerror(errno));
+    }
+    long long n_killed = n_killed_for_memory();
+    /* Held back until the child has put aside its parent's handlers. */
+    sigset_t all, mask;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &mask);
+    pid_t parent = getpid(), child = fork();
+    if (child == 0) {
+        child_run(call, parent, ends[1], &mask, owner);
+    }
+    int error = errno;
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    close(ends[1]);
+    if (child < 0) {
+        close(ends[0]);
+        return status_fail(STATUS_NOMEM, "cannot start METIS: %s", strerror(error));
+    }
+    error = file_read(ends[0], owner, (size_t)call->graph->n_node * sizeof *owner);
+    close(ends[0]);
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    return error == 0 ? STATUS_OK : child_failed(call->graph, status, n_killed);
+}
+
+/* Give every empty part the node with the fewest neighbours out of the part that then has most nodes. */
+static void repair(const struct undirected *graph, int32_t n_part, int32_t *owner)
+{
+    int64_t *n_own = memory_alloc((size_t)n_part, sizeof *n_own);
+    for (int64_t v = 0; v < graph->n_node; v++) {
+        n_own[owner[v]]++;
+    }
+    for (int32_t empty = 0; empty < n_part; empty++) {
+        if (n_own[empty] > 0) {
+            continue;
+        }
+        int32_t donor = 0;
+        for (int32_t p = 1; p < n_part; p++) {
+            donor = n_own[p] > n_own[donor] ? p : donor;
+        }
+        int64_t node = -1, least = INT64_MAX;
+        for (int64_t v = 0; v < graph->n_node; v++) {
+            int64_t degree = graph->indptr[v + 1] - graph->indptr[v];
+            if (owner[v] == donor && degree < least) {
+                least = degree;
+                node = v;
+            }
+        }
+        owner[node] = empty;
+        n_own[donor]--;
+        n_own[empty]++;
+    }
+    free(n_own);
+}
+
+/* Rows that travel: distinct (node, other part of a neighbour) pairs. seen: n_part */
+static int64_t volume(const struct undirected *graph, const int32_t *owner, int64_t *seen)
+{
+    int64_t n = 0;
+    for (int64_t v = 0; v < graph->n_node; v++) {
+        for (int32_t i = graph->indptr[v]; i < graph->indptr[v + 1]; i++) {
+            int32_t part = owner[graph->indices[i]];
+            if (part != owner[v] && seen[part] != v + 1) {
+                seen[part] = v + 1;
+                n++;
+            }
+        }
+    }
+    return n;
+}
+
+/* METIS coarsens along heavy edges whatever is asked for; where a graph has clear communities its cut finds them and
+ * its volume does not. So a volume is asked for both ways (the cut takes a fraction of the time) and the smaller one
+ * kept. */
+static enum status improve(const struct call *volume_call, int32_t *owner)
+{
+    struct call call = *volume_call;
+    call.objective = JOB_OBJECTIVE_CUT;
+    const struct undirected *graph = call.graph;
+    int32_t n_part = call.n_part;
+    size_t n = (size_t)graph->n_node;
+    int32_t *other;
+    enum status status = memory_acquire(MEMORY_OTHER, n, sizeof *other, &other);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = call_metis(&call, other);
+    if (status == STATUS_OK) {
+        repair(graph, n_part, other);
+        int64_t *seen = memory_alloc((size_t)n_part, sizeof *seen);
+        int64_t before = volume(graph, owner, seen);
+        memset(seen, 0, (size_t)n_part * sizeof *seen);
+        if (volume(graph, other, seen) < before) {
+            memcpy(owner, other, n * sizeof *owner);
+        }
+        free(seen);
+    }
+    memory_release(MEMORY_OTHER, other, n, sizeof *other);
+    return status;
+}
+
+enum status partition_metis(const struct dataset *dataset, const struct job *job, int32_t n_part, int32_t *owner)
+{
+    if (dataset->n_edge == 0) {
+        return partition_block(dataset, job, n_part, owner);
+    }
+    struct undirected graph;
+    enum status status = undirected_build(dataset, INT32_MAX, &graph);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    int32_t *weight;
+    size_t n_weight = (size_t)dataset->n_node * (size_t)constraint_count(job->partition.balance);
+    status = memory_acquire(MEMORY_OTHER, n_weight, sizeof *weight, &weight);
+    if (status == STATUS_OK) {
+        weigh(dataset, job->partition.balance, weight);
+        const struct call call = {
+            .graph = &graph, .job = job, .objective = job->partition.objective, .n_part = n_part, .weight = weight};
+        status = call_metis(&call, owner);
+        if (status == STATUS_OK) {
+            repair(&graph, n_part, owner);
+        }
+        if (status == STATUS_OK && job->partition.objective == JOB_OBJECTIVE_VOLUME) {
+            status = improve(&call, owner);
+        }
+        memory_release(MEMORY_OTHER, weight, n_weight, sizeof *weight);
+    }
+    undirected_release(&graph);
+    return status;
+}

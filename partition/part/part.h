@@ -1,0 +1,140 @@
+/* One part as a worker gets it: own rows, blocks of edges by the part their sources live in, and who needs which rows.
+ *
+ * A part travels and rests as one sequence of bytes (magic, version, section table, sections on 64-byte borders,
+ * XXH3-64 per section). part_open checks every byte of structure once and then points into the bytes: no copy.
+ * "Own rows" are places in the part's order (0 … n_own-1); payload rows are the sender's boundary rows, ascending.
+ */
+#ifndef PARTITION_PART_H
+#define PARTITION_PART_H
+
+#include "partition/dataset.h"
+#include "partition/partition.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The edges between this part's rows and the payload rows of one other part (or this part's own rows: the diagonal). */
+struct part_block {
+    int64_t n_row; /* rows listed; the diagonal lists all n_own */
+    int64_t n_col; /* payload rows; n_own on the diagonal */
+    int64_t n_edge;
+    const uint32_t *rows;  /* n_row: own rows, ascending; NULL on the diagonal (row r is own row r) */
+    const int64_t *indptr; /* n_row + 1 */
+    const uint32_t *cols;  /* n_edge: payload rows, ascending in a row; typed: in each run of one type */
+    const uint16_t *types; /* n_edge: relations, ascending in a row; NULL when untyped */
+    const float
+        *weights; /* n_edge: the edges' own, or typed: 1 / in-edges of the destination with the edge's relation; or NULL */
+    const uint32_t *degree; /* n_col: stored in-degree of each payload row in the whole graph (implied loops not counted) */
+    const float *strength;  /* n_col: sum of the weights of its in-edges in the whole graph; NULL unless weighted */
+    const uint32_t *node;   /* n_col: dataset node id of each payload row */
+};
+
+/* One direction of travel. For IN, block[j] holds edges from part j into this part and send[d] the own rows that part d
+ * reads. For OUT (the transposed graph, for gradients), block[i] holds edges from this part into part i, by own source row,
+ * and send[d] the own rows that part d's sources point at. The same arrays when the graph is symmetric. */
+enum part_direction { PART_DIRECTION_IN, PART_DIRECTION_OUT, PART_DIRECTION_N };
+
+struct part_send {
+    int64_t n_row;
+    const uint32_t *rows; /* own rows, ascending */
+};
+
+/* Most levels that are told apart; past them all rows count. */
+#define PART_N_LEVEL_MOST 16
+
+/* Counts of hop ≤ level, by direction; not in the part's bytes. */
+struct part_levels {
+    int64_t *taken[PART_DIRECTION_N];  /* n_part × n_level: rows of each part's payload; at the part's own place own rows */
+    int64_t *given[PART_DIRECTION_N];  /* n_part × n_level: own rows that each part takes */
+    int64_t *n_edge[PART_DIRECTION_N]; /* n_level: edges into own rows (OUT: from own rows) whose destination's hop counts */
+};
+
+struct part {
+    int32_t part;
+    int32_t n_part;
+    int64_t n_own;
+    int64_t n_node;    /* of the whole graph */
+    int64_t n_feature; /* columns, of all nodes */
+    int64_t n_shared;  /* of those, the ones that are not one node's own */
+    bool features_typed;
+    int64_t n_feature_value;  /* stored values of sparse features */
+    struct embedded embedded; /* the other columns, of all nodes */
+    int64_t n_embedded;       /* own rows that have such a column, and nothing else */
+    int32_t n_class;
+    bool multi_label;
+    bool symmetric;
+    int32_t n_relation; /* 0: untyped */
+    bool weighted;
+    enum dataset_loops loops;
+    int64_t n_split[4]; /* of the whole graph, by enum dataset_split */
+    int64_t n_bytes;    /* of the encoded part */
+    const void *bytes;  /* n_bytes: itself, where all arrays below lie */
+
+    int32_t n_level; /* own rows are ordered by hop, edges to the nearest training node (reach.h); 0: they are not */
+
+    const uint32_t *node;    /* n_own: dataset node ids */
+    const uint32_t *degree;  /* n_own: stored in-degree in the whole graph (implied loops not counted) */
+    const float *strength;   /* n_own: sum of the weights of in-edges; NULL unless weighted */
+    const uint8_t *split;    /* n_own */
+    const int32_t *labels;   /* n_own, or NULL when multi_label */
+    const float *label_rows; /* n_own × n_class, or NULL */
+
+    const float *features;           /* n_own × n_feature, or NULL when sparse */
+    const int64_t *feature_indptr;   /* n_own + 1, or NULL when dense */
+    const uint32_t *feature_indices; /* numbers of shared columns */
+    const float *feature_data;
+    const uint32_t *embedded_rows;    /* n_embedded: ascending; a one at … */
+    const uint32_t *embedded_columns; /* … this column of all */
+
+    struct part_block *block[PART_DIRECTION_N]; /* n_part each; both the same when symmetric */
+    struct part_send *send[PART_DIRECTION_N];   /* n_part each */
+    struct part_levels *levels;                 /* NULL where n_level is 0; see part_rows_own */
+};
+
+/* Rows of hop ≤ level, which come first wherever rows are listed; all of them where level ≥ n_level. Own rows; rows of part q's
+ * payload; own rows that part q takes; and edges whose destination's hop is ≤ level. None reads the part's bytes. */
+int64_t part_rows_own(const struct part *part, int32_t level);
+int64_t part_rows_taken(const struct part *part, enum part_direction d, int32_t q, int32_t level);
+int64_t part_rows_given(const struct part *part, enum part_direction d, int32_t q, int32_t level);
+int64_t part_edges(const struct part *part, enum part_direction d, int32_t level);
+
+/* The sizes of all parts that a memory plan, placement and --plan need; no features loaded. */
+struct part_sizes {
+    int64_t n_own;
+    int64_t n_edge;                             /* stored edges into the part */
+    int64_t n_feature_value;                    /* stored feature values, in shared columns */
+    int64_t n_embedded;                         /* own rows with a column of their own */
+    int64_t n_bytes;                            /* of the encoded part */
+    int64_t *n_payload[PART_DIRECTION_N];       /* n_part: rows taken from each other part; 0 at its own place */
+    int64_t *n_block_edge;                      /* n_part: edges from each part (IN) */
+    int32_t n_level;                            /* of the partition; the rest is empty without */
+    int64_t *n_own_level;                       /* n_level: own rows of hop ≤ level */
+    int64_t *n_payload_level[PART_DIRECTION_N]; /* n_level × n_part: of n_payload the rows of hop ≤ level */
+    int64_t *n_edge_level[PART_DIRECTION_N]; /* n_level: edges into own rows (OUT: from own rows), destination's hop ≤ level */
+};
+
+/* Sizes of every part: out n_part, released with part_sizes_release. cost  n_edge reads */
+enum status part_sizes_build(const struct dataset *dataset, const struct partition *partition, struct part_sizes **out);
+void part_sizes_release(struct part_sizes *sizes, int32_t n_part);
+
+/* Encode one part.
+ *
+ *   owns    the caller owns *bytes_out (memory_acquire, MEMORY_OTHER, *n_out × 1)
+ *   errors  STATUS_NOMEM
+ *   cost    edges and features of this part, plus n_node × 4 bytes of scratch; where the graph is not symmetric also one
+ *           scan of all edges, n_node × 4 bytes more, and 4 bytes (typed: 6, weighted: 8) for each of the part's out-edges
+ */
+enum status part_encode(const struct dataset *dataset, const struct partition *partition, int32_t part, void **bytes_out,
+                        size_t *n_out);
+
+/* Check encoded bytes and point a part into them.
+ *
+ *   owns    *out borrows `bytes` (64-byte aligned, alive as long as *out); part_release gives back the small tables
+ *   errors  STATUS_DATA with the section and what was expected: short, wrong magic or version, checksum, an index out of
+ *           range, rows not ascending, shapes that disagree
+ */
+enum status part_open(const void *bytes, size_t n_bytes, struct part *out);
+void part_release(struct part *part);
+
+#endif

@@ -1,0 +1,128 @@
+/* See part_columns.h. Short rows by insertion; long ones by bytes (columns alone) or by comparison (with types or weights). */
+#include "partition/part/part_columns.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SORT_SMALL 48
+
+static void insertion_sort(uint32_t *key, int64_t n)
+{
+    for (int64_t i = 1; i < n; i++) {
+        uint32_t k = key[i];
+        int64_t at = i;
+        for (; at > 0 && key[at - 1] > k; at--) {
+            key[at] = key[at - 1];
+        }
+        key[at] = k;
+    }
+}
+
+/* Least significant byte first. */
+static void radix_sort(uint32_t *key, int64_t n, uint32_t *spare)
+{
+    uint32_t any = 0;
+    for (int64_t i = 0; i < n; i++) {
+        any |= key[i];
+    }
+    uint32_t *from = key, *to = spare;
+    for (int shift = 0; shift < 32 && any >> shift != 0; shift += 8) {
+        int64_t at[257] = {0};
+        for (int64_t i = 0; i < n; i++) {
+            at[(from[i] >> shift & 0xff) + 1]++;
+        }
+        for (int b = 1; b < 256; b++) {
+            at[b] += at[b - 1];
+        }
+        for (int64_t i = 0; i < n; i++) {
+            to[at[from[i] >> shift & 0xff]++] = from[i];
+        }
+        uint32_t *swap = from;
+        from = to;
+        to = swap;
+    }
+    if (from != key) {
+        memcpy(key, from, (size_t)n * sizeof *key);
+    }
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    const uint64_t *x = a, *y = b;
+    return *x < *y ? -1 : *x > *y;
+}
+
+static void keys_sort(uint64_t *key, int64_t n)
+{
+    if (n > SORT_SMALL) {
+        qsort(key, (size_t)n, sizeof *key, compare_keys);
+        return;
+    }
+    for (int64_t i = 1; i < n; i++) {
+        uint64_t k = key[i];
+        int64_t at = i;
+        for (; at > 0 && key[at - 1] > k; at--) {
+            key[at] = key[at - 1];
+        }
+        key[at] = k;
+    }
+}
+
+/* Columns are distinct: what stands below them in a key decides nothing. */
+static void weighted_sort(uint32_t *columns, float *weights, int64_t n, uint64_t *key)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &weights[i], sizeof bits);
+        key[i] = (uint64_t)columns[i] << 32 | bits;
+    }
+    keys_sort(key, n);
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits = (uint32_t)key[i];
+        memcpy(&weights[i], &bits, sizeof bits);
+        columns[i] = (uint32_t)(key[i] >> 32);
+    }
+}
+
+void part_columns_sort(uint32_t *columns, uint16_t *types, float *weights, int64_t n, void *spare)
+{
+    if (weights != NULL) {
+        weighted_sort(columns, weights, n, spare);
+    } else if (types == NULL && n <= SORT_SMALL) {
+        insertion_sort(columns, n);
+    } else if (types == NULL) {
+        radix_sort(columns, n, spare);
+    } else {
+        uint64_t *key = spare;
+        for (int64_t i = 0; i < n; i++) {
+            key[i] = (uint64_t)types[i] << 32 | columns[i];
+        }
+        keys_sort(key, n);
+        for (int64_t i = 0; i < n; i++) {
+            types[i] = (uint16_t)(key[i] >> 32);
+            columns[i] = (uint32_t)key[i];
+        }
+    }
+}
+
+/* The first entry of a row whose type is at least `type`. */
+static int64_t first_of(const uint16_t *types, int64_t begin, int64_t end, uint32_t type)
+{
+    while (begin < end) {
+        int64_t middle = begin + (end - begin) / 2;
+        if (types[middle] < type) {
+            begin = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    return begin;
+}
+
+float part_relation_weight(const struct dataset *dataset, uint32_t node, uint16_t type)
+{
+    int64_t begin = dataset->indptr[node], end = dataset->indptr[node + (int64_t)1];
+    int64_t first = first_of(dataset->edge_type, begin, end, type);
+    int64_t last = first_of(dataset->edge_type, first, end, type + 1u);
+    return (float)(1.0 / (double)(last - first));
+}

@@ -1,0 +1,439 @@
+/* Checks the bytes of an encoded part and points a struct part into them.
+ *
+ * Everything that anybody may use as an index or a length later is checked here, once, in O(bytes); counts are
+ * bounded by the bytes that are there before they are added or multiplied.
+ */
+#include "partition/part/part.h"
+#include "partition/part/part_format.h"
+#include "protocol/log.h"
+#include "protocol/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct reader {
+    const char *bytes;
+    const struct part_header *header;
+    struct part *part;
+};
+
+static const void *section(const struct reader *in, enum part_section s)
+{
+    return in->bytes + in->header->section[s].offset;
+}
+
+static enum status fail_at(enum part_section s, int64_t index, const char *expected)
+{
+    return status_fail(STATUS_DATA, "encoded part: section '%s', entry %lld: expected %s", part_section_name(s),
+                       (long long)index, expected);
+}
+
+static enum status fail_block(enum part_direction direction, int32_t block, const char *expected)
+{
+    return status_fail(STATUS_DATA, "encoded part: section '%s', block %d: expected %s",
+                       part_section_name(part_side_section(direction, PART_SIDE_BLOCKS)), block, expected);
+}
+
+static enum status check_below(enum part_section s, const uint32_t *value, int64_t n, int64_t most, const char *expected)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (value[i] > most) {
+            return fail_at(s, i, expected);
+        }
+    }
+    return STATUS_OK;
+}
+
+static bool is_finite(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return (bits & 0x7f800000u) != 0x7f800000u;
+}
+
+static bool is_nan(float value)
+{
+    return value != value;
+}
+
+static enum status check_finite(enum part_section s, const float *value, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (!is_finite(value[i])) {
+            return fail_at(s, i, "a finite number");
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status check_not_negative(enum part_section s, const float *value, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (!is_finite(value[i]) || value[i] < 0.0f) {
+            return fail_at(s, i, "a finite number that is not negative");
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status check_labels(const struct reader *in)
+{
+    const struct part *p = in->part;
+    if (p->multi_label) {
+        for (int64_t i = 0; i < p->n_own * p->n_class; i++) {
+            if (!is_finite(p->label_rows[i]) && !is_nan(p->label_rows[i])) {
+                return fail_at(PART_SECTION_LABEL_ROWS, i, "a finite number or NaN");
+            }
+        }
+        return STATUS_OK;
+    }
+    for (int64_t i = 0; i < p->n_own; i++) {
+        if (p->labels[i] < -1 || p->labels[i] >= p->n_class) {
+            return fail_at(PART_SECTION_LABELS, i, "-1 or a class below n_class");
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status check_feature_rows(const struct reader *in)
+{
+    const struct part *p = in->part;
+    const int64_t *indptr = p->feature_indptr;
+    if (indptr[0] != 0 || indptr[p->n_own] != in->header->n_feature_value) {
+        return fail_at(PART_SECTION_FEATURE_INDPTR, 0, "0 first and the number of stored values last");
+    }
+    for (int64_t r = 0; r < p->n_own; r++) {
+        if (indptr[r + 1] < indptr[r] || indptr[r + 1] > in->header->n_feature_value) {
+            return fail_at(PART_SECTION_FEATURE_INDPTR, r + 1, "ends of rows that do not fall");
+        }
+        for (int64_t i = indptr[r]; i < indptr[r + 1]; i++) {
+            if (p->feature_indices[i] >= p->n_shared || (i > indptr[r] && p->feature_indices[i] <= p->feature_indices[i - 1])) {
+                return fail_at(PART_SECTION_FEATURE_INDICES, i, "ascending columns below those that all nodes share");
+            }
+        }
+    }
+    return check_finite(PART_SECTION_FEATURE_DATA, p->feature_data, in->header->n_feature_value);
+}
+
+/* Which columns are single nodes' own: how many are left to all. */
+static enum status check_runs(const struct reader *in)
+{
+    struct part *p = in->part;
+    int64_t end = -1;
+    for (int32_t i = 0; i < p->embedded.n_run; i++) {
+        const struct embedded_run *run = &p->embedded.run[i];
+        if (run->begin <= end || run->end <= run->begin || run->end > p->n_feature) {
+            return fail_at(PART_SECTION_EMBEDDED_RUNS, i, "ascending runs of columns below n_feature, apart from one another");
+        }
+        end = run->end;
+    }
+    p->n_shared = p->n_feature - embedded_count(&p->embedded);
+    return STATUS_OK;
+}
+
+/* The rows here that have a column of their own. */
+static enum status check_embedded(const struct part *p)
+{
+    for (int64_t k = 0; k < p->n_embedded; k++) {
+        int64_t row = p->embedded_rows[k];
+        if (row >= p->n_own || (k > 0 && p->embedded_rows[k] <= p->embedded_rows[k - 1])) {
+            return fail_at(PART_SECTION_EMBEDDED_ROWS, k, "ascending own rows below n_own");
+        }
+        if (p->feature_indptr[row + 1] != p->feature_indptr[row]) {
+            return fail_at(PART_SECTION_EMBEDDED_ROWS, k, "a row without entries in shared columns");
+        }
+        if (!embedded_has(&p->embedded, p->embedded_columns[k])) {
+            return fail_at(PART_SECTION_EMBEDDED_COLUMNS, k, "a column in one of the runs");
+        }
+    }
+    return STATUS_OK;
+}
+
+#define DEGREE_EXPECTED "at most n_node neighbours (of each relation)"
+
+static int64_t degree_most(const struct reader *in)
+{
+    return in->header->n_node * (in->header->n_relation > 1 ? in->header->n_relation : 1);
+}
+
+static enum status check_rows(const struct reader *in)
+{
+    const struct part *p = in->part;
+    enum status status = check_below(PART_SECTION_NODE, p->node, p->n_own, p->n_node - 1, "a node number below n_node");
+    if (status == STATUS_OK) {
+        status = check_below(PART_SECTION_DEGREE, p->degree, p->n_own, degree_most(in), DEGREE_EXPECTED);
+    }
+    if (status == STATUS_OK && p->weighted) {
+        status = check_not_negative(PART_SECTION_STRENGTH, p->strength, p->n_own);
+    }
+    for (int64_t r = 0; r < p->n_own && status == STATUS_OK; r++) {
+        if (p->split[r] > DATASET_SPLIT_TEST) {
+            status = fail_at(PART_SECTION_SPLIT, r, "a split number of 0 to 3");
+        }
+    }
+    if (status == STATUS_OK) {
+        status = check_labels(in);
+    }
+    if (status == STATUS_OK && p->features != NULL) {
+        status = check_finite(PART_SECTION_FEATURES, p->features, p->n_own * p->n_feature);
+    }
+    if (status == STATUS_OK && p->feature_indptr != NULL) {
+        status = check_runs(in);
+        status = status == STATUS_OK ? check_feature_rows(in) : status;
+        status = status == STATUS_OK ? check_embedded(p) : status;
+    }
+    return status;
+}
+
+/* The counts of one direction's blocks: in range each, and the totals of the header together. */
+static enum status check_counts(const struct reader *in, enum part_direction d)
+{
+    const struct part_header *h = in->header;
+    const struct part_counts *counts = section(in, part_side_section(d, PART_SIDE_BLOCKS));
+    struct part_counts total = {0, 0, 0};
+    for (int32_t j = 0; j < h->n_part; j++) {
+        const struct part_counts *c = &counts[j];
+        if (c->n_row < 0 || c->n_row > h->n_own || c->n_col < 0 || c->n_col > h->n_node || c->n_edge < 0 ||
+            c->n_edge > h->total[d].n_edge) {
+            return fail_block(d, j, "rows, columns and edges within the part, the graph and the total");
+        }
+        if (j == h->part && (c->n_row != h->n_own || c->n_col != h->n_own)) {
+            return fail_block(d, j, "all own rows and columns on the diagonal");
+        }
+        if (j != h->part && (c->n_edge < c->n_row || c->n_edge < c->n_col || (c->n_edge == 0) != (c->n_row == 0) ||
+                             (c->n_edge == 0) != (c->n_col == 0))) {
+            return fail_block(d, j, "an edge for each row and for each column");
+        }
+        total.n_row += j == h->part ? 0 : c->n_row;
+        total.n_col += j == h->part ? 0 : c->n_col;
+        total.n_edge += c->n_edge;
+    }
+    if (memcmp(&total, &h->total[d], sizeof total) != 0) {
+        return fail_block(d, h->n_part - 1, "block sizes that add up to the header's totals");
+    }
+    return STATUS_OK;
+}
+
+/* Structure of one block whose arrays are known to lie inside their sections. */
+static enum status check_block(const struct part_block *b, enum part_direction d, int32_t j, int64_t n_own)
+{
+    if (b->indptr[0] != 0 || b->indptr[b->n_row] != b->n_edge) {
+        return fail_block(d, j, "an indptr from 0 to the number of edges");
+    }
+    for (int64_t r = 0; r < b->n_row; r++) {
+        int64_t least = b->indptr[r] + (b->rows != NULL);
+        if (b->indptr[r + 1] < least || b->indptr[r + 1] > b->n_edge) {
+            return fail_block(d, j, "an indptr that rises (by at least one in listed rows)");
+        }
+        if (b->rows != NULL && (b->rows[r] >= n_own || (r > 0 && b->rows[r] <= b->rows[r - 1]))) {
+            return fail_block(d, j, "ascending own rows below n_own");
+        }
+        for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) {
+            bool within = i > b->indptr[r];
+            if (b->types != NULL && within && b->types[i] < b->types[i - 1]) {
+                return fail_block(d, j, "ascending types in each row");
+            }
+            within = within && (b->types == NULL || b->types[i] == b->types[i - 1]);
+            if (b->cols[i] >= b->n_col || (within && b->cols[i] <= b->cols[i - 1])) {
+                return fail_block(d, j, "ascending columns below n_col in each row (and type)");
+            }
+        }
+    }
+    return STATUS_OK;
+}
+
+/* The values of a direction's edges and payload rows, wherever in a block they stand. */
+static enum status check_side_values(const struct reader *in, enum part_direction d)
+{
+    const struct part_counts *total = &in->header->total[d];
+    enum part_section degree = part_side_section(d, PART_SIDE_DEGREE), node = part_side_section(d, PART_SIDE_NODE);
+    enum part_section types = part_side_section(d, PART_SIDE_TYPES), weights = part_side_section(d, PART_SIDE_WEIGHTS);
+    int64_t n_node = in->header->n_node, n_typed = in->header->n_relation > 0 ? total->n_edge : 0;
+    enum status status = check_below(degree, section(in, degree), total->n_col, degree_most(in), DEGREE_EXPECTED);
+    if (status == STATUS_OK) {
+        status = check_below(node, section(in, node), total->n_col, n_node - 1, "a node number below n_node");
+    }
+    const uint16_t *type = section(in, types);
+    for (int64_t i = 0; i < n_typed && status == STATUS_OK; i++) {
+        status = type[i] < in->header->n_relation ? STATUS_OK : fail_at(types, i, "a relation below n_relation");
+    }
+    bool weighted = in->header->weighted;
+    if (status == STATUS_OK) {
+        status = check_not_negative(weights, section(in, weights), weighted ? total->n_edge : n_typed);
+    }
+    enum part_section strength = part_side_section(d, PART_SIDE_STRENGTH);
+    return status == STATUS_OK ? check_not_negative(strength, section(in, strength), weighted ? total->n_col : 0) : status;
+}
+
+/* Point a direction's blocks into its sections, one after another. */
+static enum status open_side(const struct reader *in, enum part_direction d)
+{
+    struct part *p = in->part;
+    const struct part_counts *counts = section(in, part_side_section(d, PART_SIDE_BLOCKS));
+    const uint32_t *rows = section(in, part_side_section(d, PART_SIDE_ROWS));
+    const int64_t *indptr = section(in, part_side_section(d, PART_SIDE_INDPTR));
+    const uint32_t *cols = section(in, part_side_section(d, PART_SIDE_COLS));
+    const uint32_t *degree = section(in, part_side_section(d, PART_SIDE_DEGREE));
+    const uint32_t *node = section(in, part_side_section(d, PART_SIDE_NODE));
+    enum status status = check_counts(in, d);
+    const uint16_t *types = section(in, part_side_section(d, PART_SIDE_TYPES));
+    const float *weights = section(in, part_side_section(d, PART_SIDE_WEIGHTS));
+    const float *strength = section(in, part_side_section(d, PART_SIDE_STRENGTH));
+    bool typed = p->n_relation > 0, weights_there = typed || p->weighted;
+    if (status == STATUS_OK) {
+        status = check_side_values(in, d);
+    }
+    for (int32_t j = 0; j < p->n_part && status == STATUS_OK; j++) {
+        struct part_block *b = &p->block[d][j];
+        bool diagonal = j == p->part;
+        *b = (struct part_block){.n_row = counts[j].n_row,
+                                 .n_col = counts[j].n_col,
+                                 .n_edge = counts[j].n_edge,
+                                 .rows = diagonal ? NULL : rows,
+                                 .indptr = indptr,
+                                 .cols = cols,
+                                 .types = typed ? types : NULL,
+                                 .weights = weights_there ? weights : NULL,
+                                 .degree = diagonal ? p->degree : degree,
+                                 .strength = !p->weighted ? NULL
+                                             : diagonal   ? p->strength
+                                                          : strength,
+                                 .node = diagonal ? p->node : node};
+        rows += diagonal ? 0 : b->n_row;
+        indptr += b->n_row + 1;
+        cols += b->n_edge;
+        types += typed ? b->n_edge : 0;
+        weights += weights_there ? b->n_edge : 0;
+        degree += diagonal ? 0 : b->n_col;
+        strength += diagonal || !p->weighted ? 0 : b->n_col;
+        node += diagonal ? 0 : b->n_col;
+        status = check_block(b, d, j, p->n_own);
+    }
+    return status;
+}
+
+/* Every in-edge of the own rows is here, so each row's edges must add up to its degree. */
+static enum status check_degrees(const struct part *p)
+{
+    uint32_t *left;
+    enum status status = memory_acquire(MEMORY_OTHER, (size_t)p->n_own, sizeof *left, &left);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    memcpy(left, p->degree, (size_t)p->n_own * sizeof *left);
+    for (int32_t j = 0; j < p->n_part; j++) {
+        const struct part_block *b = &p->block[PART_DIRECTION_IN][j];
+        for (int64_t r = 0; r < b->n_row; r++) {
+            left[b->rows != NULL ? b->rows[r] : r] -= (uint32_t)(b->indptr[r + 1] - b->indptr[r]);
+        }
+    }
+    for (int64_t r = 0; r < p->n_own && status == STATUS_OK; r++) {
+        if (left[r] != 0) {
+            status = fail_at(PART_SECTION_DEGREE, r, "the number of edges of that row in all blocks");
+        }
+    }
+    memory_release(MEMORY_OTHER, left, (size_t)p->n_own, sizeof *left);
+    return status;
+}
+
+/* Rows that part d reads are those that have an edge towards it: the rows of the opposite direction's block. */
+static void open_send(struct part *p)
+{
+    for (int d = 0; d < PART_DIRECTION_N; d++) {
+        const struct part_block *opposite = p->block[PART_DIRECTION_N - 1 - d];
+        for (int32_t j = 0; j < p->n_part; j++) {
+            bool diagonal = j == p->part;
+            p->send[d][j] = (struct part_send){diagonal ? 0 : opposite[j].n_row, diagonal ? NULL : opposite[j].rows};
+        }
+    }
+}
+
+static void point_rows(const struct reader *in)
+{
+    struct part *p = in->part;
+    const struct part_header *h = in->header;
+    bool sparse = h->features == PART_FEATURES_SPARSE;
+    p->part = h->part;
+    p->n_part = h->n_part;
+    p->n_own = h->n_own;
+    p->n_node = h->n_node;
+    p->n_feature = h->n_feature;
+    p->embedded = (struct embedded){.n_run = (int32_t)h->n_embedded_run, .run = section(in, PART_SECTION_EMBEDDED_RUNS)};
+    p->n_embedded = h->n_embedded;
+    p->n_feature_value = h->n_feature_value;
+    p->features_typed = h->features_typed;
+    p->n_class = h->n_class;
+    p->multi_label = h->multi_label;
+    p->symmetric = h->symmetric;
+    p->n_relation = (int32_t)h->n_relation;
+    p->n_level = (int32_t)h->n_level;
+    p->weighted = h->weighted;
+    p->loops = (enum dataset_loops)h->loops;
+    memcpy(p->n_split, h->n_split, sizeof p->n_split);
+    p->n_bytes = h->n_bytes;
+    p->bytes = in->bytes;
+    p->node = section(in, PART_SECTION_NODE);
+    p->degree = section(in, PART_SECTION_DEGREE);
+    p->strength = h->weighted ? section(in, PART_SECTION_STRENGTH) : NULL;
+    p->split = section(in, PART_SECTION_SPLIT);
+    p->labels = h->multi_label ? NULL : section(in, PART_SECTION_LABELS);
+    p->label_rows = h->multi_label ? section(in, PART_SECTION_LABEL_ROWS) : NULL;
+    p->features = h->features == PART_FEATURES_DENSE ? section(in, PART_SECTION_FEATURES) : NULL;
+    p->feature_indptr = sparse ? section(in, PART_SECTION_FEATURE_INDPTR) : NULL;
+    p->feature_indices = sparse ? section(in, PART_SECTION_FEATURE_INDICES) : NULL;
+    p->feature_data = sparse ? section(in, PART_SECTION_FEATURE_DATA) : NULL;
+    p->embedded_rows = section(in, PART_SECTION_EMBEDDED_ROWS);
+    p->embedded_columns = section(in, PART_SECTION_EMBEDDED_COLUMNS);
+}
+
+enum status part_check(const void *bytes, size_t n_bytes, bool checksums, struct part *out)
+{
+    ASSERT((uintptr_t)bytes % PART_ALIGN == 0);
+    enum status status = part_header_check(bytes, n_bytes, checksums);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    struct part part = {0};
+    struct reader in = {.bytes = bytes, .header = bytes, .part = &part};
+    point_rows(&in);
+    int n_side = part.symmetric ? 1 : PART_DIRECTION_N;
+    for (int d = 0; d < PART_DIRECTION_N; d++) {
+        part.block[d] = d < n_side ? memory_alloc((size_t)part.n_part, sizeof **part.block) : part.block[0];
+        part.send[d] = d < n_side ? memory_alloc((size_t)part.n_part, sizeof **part.send) : part.send[0];
+    }
+    status = check_rows(&in);
+    for (int d = 0; d < n_side && status == STATUS_OK; d++) {
+        status = open_side(&in, (enum part_direction)d);
+    }
+    if (status == STATUS_OK) {
+        status = check_degrees(&part);
+    }
+    if (status == STATUS_OK) {
+        open_send(&part);
+        status = part_levels_open(bytes, &part);
+    }
+    if (status != STATUS_OK) {
+        part_release(&part);
+        return status;
+    }
+    *out = part;
+    return STATUS_OK;
+}
+
+enum status part_open(const void *bytes, size_t n_bytes, struct part *out)
+{
+    return part_check(bytes, n_bytes, true, out);
+}
+
+void part_release(struct part *part)
+{
+    part_levels_close(part);
+    for (int d = PART_DIRECTION_N - 1; d >= 0; d--) {
+        if (d == PART_DIRECTION_IN || part->block[d] != part->block[PART_DIRECTION_IN]) {
+            free(part->block[d]);
+            free(part->send[d]);
+        }
+        part->block[d] = NULL;
+        part->send[d] = NULL;
+    }
+}

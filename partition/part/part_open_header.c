@@ -1,0 +1,115 @@
+/* What an encoded part's header may say before anything it counts is read: part_open.c looks at the sections. */
+#include "partition/part/part_format.h"
+
+#include <string.h>
+#include <xxhash.h>
+
+#define NODE_MOST ((int64_t)UINT32_MAX - 1)
+
+static enum status fail(const char *what)
+{
+    return status_fail(STATUS_DATA, "encoded part: %s", what);
+}
+
+static enum status check_scalars(const struct part_header *h)
+{
+    if (h->n_part < 1 || h->n_part > PART_N_PART_MOST || h->part < 0 || h->part >= h->n_part) {
+        return fail("header: expected a part number below the number of parts (at most 65536)");
+    }
+    if (h->n_node < 1 || h->n_node > NODE_MOST || h->n_own < 1 || h->n_own > h->n_node) {
+        return fail("header: expected 1 to n_node own rows and fewer than 2^32 - 1 nodes");
+    }
+    if (h->n_relation < 0 || h->n_relation > UINT16_MAX + 1 || (h->n_relation > 0 && h->symmetric)) {
+        return fail("header: expected at most 65536 relations, and none where the graph is symmetric");
+    }
+    if (h->n_level < 0 || h->n_level > PART_N_LEVEL_MOST) {
+        return fail("header: expected at most 16 levels of rows");
+    }
+    if (h->n_embedded < 0 || h->n_embedded > h->n_own || h->n_embedded_run < 0 || h->n_embedded_run > INT32_MAX ||
+        (h->n_embedded > 0 && h->n_embedded_run == 0) || (h->n_embedded_run > 0 && h->features != PART_FEATURES_SPARSE)) {
+        return fail("header: expected at most n_own embedded rows, in runs of columns of sparse features");
+    }
+    if (h->n_class < 0 || h->n_feature < 0 || h->n_feature > INT32_MAX || h->n_feature_value < 0) {
+        return fail("header: expected numbers of classes, features and feature values that are not negative");
+    }
+    if (h->weighted > 1 || (h->weighted == 1 && h->n_relation > 0)) {
+        return fail("header: expected edges that are weighted, or typed, or neither");
+    }
+    if (h->multi_label > 1 || h->features_typed > 1 || h->symmetric > 1 || h->loops > DATASET_LOOPS_NONE ||
+        h->features > PART_FEATURES_SPARSE || (h->features == PART_FEATURES_NONE) != (h->n_feature == 0)) {
+        return fail("header: expected known values of multi_label, symmetric, loops and features");
+    }
+    int64_t n_split = 0;
+    for (int s = 0; s < 4; s++) {
+        if (h->n_split[s] < 0 || h->n_split[s] > h->n_node) {
+            return fail("header: expected split sizes that add up to the nodes");
+        }
+        n_split += h->n_split[s];
+    }
+    return n_split == h->n_node ? STATUS_OK : fail("header: expected split sizes that add up to the nodes");
+}
+
+/* The section table against the layout that the counts ask for, zeros between sections, and their checksums. */
+static enum status check_sections(const struct part_header *h, const char *bytes, bool checksums)
+{
+    struct part_header expected = *h;
+    if (!part_layout(&expected) || expected.n_bytes != h->n_bytes) {
+        return fail("header: expected counts that fit the bytes");
+    }
+    uint64_t end = sizeof *h;
+    for (int s = 0; s < PART_SECTION_N; s++) {
+        const struct part_section_row *row = &h->section[s];
+        if (row->offset != expected.section[s].offset || row->n_bytes != expected.section[s].n_bytes) {
+            return status_fail(STATUS_DATA, "encoded part: section '%s': expected %llu bytes at offset %llu",
+                               part_section_name(s), (unsigned long long)expected.section[s].n_bytes,
+                               (unsigned long long)expected.section[s].offset);
+        }
+        for (; end < row->offset; end++) {
+            if (bytes[end] != 0) {
+                return status_fail(STATUS_DATA, "encoded part: offset %llu: expected zeros before section '%s'",
+                                   (unsigned long long)end, part_section_name(s));
+            }
+        }
+        end += row->n_bytes;
+        if (checksums && row->checksum != XXH3_64bits(bytes + row->offset, row->n_bytes)) {
+            return status_fail(STATUS_DATA, "encoded part: section '%s': the checksum does not fit the bytes",
+                               part_section_name(s));
+        }
+    }
+    return STATUS_OK;
+}
+
+/* Size, magic, version, checksums, scalars, and the section table against the layout that the counts ask for. */
+enum status part_header_check(const void *bytes, size_t n_bytes, bool checksums)
+{
+    const struct part_header *h = bytes;
+    if (n_bytes < sizeof *h) {
+        return status_fail(STATUS_DATA, "encoded part: %zu bytes, expected at least the header's %zu", n_bytes, sizeof *h);
+    }
+    if (memcmp(h->magic, PART_MAGIC, sizeof h->magic) != 0) {
+        return fail("expected the magic word " PART_MAGIC);
+    }
+    if (h->version != PART_VERSION || h->n_section != PART_SECTION_N) {
+        return status_fail(STATUS_DATA, "encoded part: version %u with %u sections, expected version %u with %u", h->version,
+                           h->n_section, PART_VERSION, (unsigned)PART_SECTION_N);
+    }
+    if (checksums && h->checksum != XXH3_64bits(h, offsetof(struct part_header, checksum))) {
+        return fail("header: the checksum does not fit the bytes");
+    }
+    if (h->n_bytes < 0 || (uint64_t)h->n_bytes != n_bytes) {
+        return status_fail(STATUS_DATA, "encoded part: %zu bytes, expected %lld as the header says", n_bytes,
+                           (long long)h->n_bytes);
+    }
+    enum status status = check_scalars(h);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    for (int d = 0; d < PART_DIRECTION_N; d++) {
+        const struct part_counts *t = &h->total[d];
+        if (t->n_row < 0 || t->n_row > h->n_bytes || t->n_col < 0 || t->n_col > h->n_bytes || t->n_edge < 0 ||
+            t->n_edge > h->n_bytes) {
+            return fail("header: expected rows, columns and edges in all that fit the bytes");
+        }
+    }
+    return check_sections(h, bytes, checksums);
+}

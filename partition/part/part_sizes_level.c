@@ -1,0 +1,111 @@
+/* The sizes of parts whose rows are ordered by hop, level by level: one more pass over the edges. */
+#include "partition/part/part_format.h"
+#include "protocol/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One pass; every array is counted by hop first. */
+struct levels {
+    const struct dataset *dataset;
+    const struct partition *partition;
+    struct part_sizes *sizes;
+    int32_t *taken; /* n_node: 1 + the last part that was seen taking this row */
+    int64_t *seen;  /* n_part: 1 + the place of the last row that had an edge from this part */
+};
+
+/* All arrays of all parts are one piece, which the first part's `own` begins. */
+static size_t n_entry(int32_t n_part, int32_t n_level)
+{
+    return (size_t)n_part * (size_t)n_level * (3 + 2 * (size_t)n_part);
+}
+
+static void arrays_point(const struct partition *partition, int64_t *at, struct part_sizes *sizes)
+{
+    for (int32_t p = 0; p < partition->n_part; p++) {
+        int64_t **const arrays[] = {&sizes[p].n_own_level, &sizes[p].n_edge_level[PART_DIRECTION_IN],
+                                    &sizes[p].n_edge_level[PART_DIRECTION_OUT], &sizes[p].n_payload_level[PART_DIRECTION_IN],
+                                    &sizes[p].n_payload_level[PART_DIRECTION_OUT]};
+        sizes[p].n_level = partition->n_level;
+        for (int k = 0; k < 5; k++) {
+            *arrays[k] = at;
+            at += (k < 3 ? 1 : partition->n_part) * (int64_t)partition->n_level;
+        }
+    }
+}
+
+/* What row v of part p, at this place, takes; and what others will take of it. */
+static void row_count(struct levels *l, int32_t p, int64_t place)
+{
+    const struct dataset *dataset = l->dataset;
+    const struct partition *partition = l->partition;
+    int64_t v = partition->order[place], n_part = partition->n_part;
+    int32_t n_level = partition->n_level, hop = partition->hop[v];
+    if (hop < n_level) {
+        l->sizes[p].n_own_level[hop]++;
+    }
+    for (int64_t i = dataset->indptr[v]; i < dataset->indptr[v + 1]; i++) {
+        uint32_t u = dataset->indices[i];
+        int32_t j = partition->owner[u];
+        if (hop < n_level) {
+            l->sizes[p].n_edge_level[PART_DIRECTION_IN][hop]++;
+            l->sizes[j].n_edge_level[PART_DIRECTION_OUT][hop]++;
+        }
+        if (j != p && l->taken[u] != p + 1 && partition->hop[u] < n_level) {
+            l->sizes[p].n_payload_level[PART_DIRECTION_IN][partition->hop[u] * n_part + j]++;
+        }
+        if (j != p && l->seen[j] != place + 1 && hop < n_level) {
+            l->sizes[j].n_payload_level[PART_DIRECTION_OUT][hop * n_part + p]++;
+        }
+        l->taken[u] = p + 1;
+        l->seen[j] = place + 1;
+    }
+}
+
+/* Counts by hop become counts up to a level. */
+static void add_up(int64_t *counts, int32_t n_level, int64_t n)
+{
+    for (int64_t i = n; i < n_level * n; i++) {
+        counts[i] += counts[i - n];
+    }
+}
+
+enum status part_sizes_levels(const struct dataset *dataset, const struct partition *partition, struct part_sizes *sizes)
+{
+    int32_t n_part = partition->n_part, n_level = partition->n_level;
+    if (n_level == 0) {
+        return STATUS_OK;
+    }
+    struct levels l = {.dataset = dataset, .partition = partition, .sizes = sizes};
+    int64_t *piece;
+    enum status status = memory_acquire(MEMORY_OTHER, n_entry(n_part, n_level), sizeof *piece, &piece);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    arrays_point(partition, piece, sizes);
+    status = memory_acquire(MEMORY_OTHER, (size_t)dataset->n_node, sizeof *l.taken, &l.taken);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    l.seen = memory_alloc((size_t)n_part, sizeof *l.seen);
+    for (int32_t p = 0; p < n_part; p++) {
+        for (int64_t place = partition->part_begin[p]; place < partition->part_begin[p + 1]; place++) {
+            row_count(&l, p, place);
+        }
+    }
+    for (int32_t p = 0; p < n_part; p++) {
+        add_up(sizes[p].n_own_level, n_level, 1);
+        for (int d = 0; d < PART_DIRECTION_N; d++) {
+            add_up(sizes[p].n_edge_level[d], n_level, 1);
+            add_up(sizes[p].n_payload_level[d], n_level, n_part);
+        }
+    }
+    free(l.seen);
+    memory_release(MEMORY_OTHER, l.taken, (size_t)dataset->n_node, sizeof *l.taken);
+    return STATUS_OK;
+}
+
+void part_sizes_levels_release(struct part_sizes *sizes, int32_t n_part)
+{
+    memory_release(MEMORY_OTHER, sizes[0].n_own_level, n_entry(n_part, sizes[0].n_level), sizeof(int64_t));
+}

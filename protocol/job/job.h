@@ -1,0 +1,88 @@
+/* The job file: TOML text to a checked struct job, and back to canonical text.
+ *
+ * Everything about a key stands in job_keys.def; the struct below is made from it. Knows TOML only through
+ * protocol/job/toml.h, and nothing of graphs: rules that need the data are the reader's.
+ */
+#ifndef PROTOCOL_JOB_H
+#define PROTOCOL_JOB_H
+
+#include "protocol/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define JOB_TEXT_BYTES 1024
+#define JOB_FILE_MOST_BYTES (1 << 20)
+
+#define JOB_SECTION_BEGIN(section, help) struct job_##section {
+#define JOB_SECTION_END(section)                                                                                               \
+    }                                                                                                                          \
+    ;
+#define JOB_TEXT(section, key, default_, help) char key[JOB_TEXT_BYTES];
+#define JOB_INT(section, key, default_, least, most, help) int64_t key;
+#define JOB_REAL(section, key, default_, least, most, help) double key;
+#define JOB_BOOL(section, key, default_, help) bool key;
+#define JOB_SIZE(section, key, default_, help) int64_t key;
+#define JOB_CHOICE(section, key, list, default_, help) int key;
+#define JOB_LATER(section, key, help)
+#include "protocol/job/job_keys.def"
+
+/* enum job_format { JOB_FORMAT_AUTO, … } for every list of choices. */
+#define JOB_ENUM_ROW(list, name, text, available) JOB_##list##_##name,
+#define JOB_ENUM(lower, LIST) enum job_##lower{JOB_##LIST##_LIST(JOB_ENUM_ROW, LIST) JOB_##LIST##_N};
+JOB_LISTS(JOB_ENUM)
+
+/* The checked job. Text values end in NUL; choices hold a JOB_<LIST>_<NAME>. */
+struct job {
+#define JOB_SECTION_BEGIN(section, help) struct job_##section section;
+#define JOB_SECTION_END(section)
+#define JOB_TEXT(section, key, default_, help)
+#define JOB_INT(section, key, default_, least, most, help)
+#define JOB_REAL(section, key, default_, least, most, help)
+#define JOB_BOOL(section, key, default_, help)
+#define JOB_SIZE(section, key, default_, help)
+#define JOB_CHOICE(section, key, list, default_, help)
+#define JOB_LATER(section, key, help)
+#include "protocol/job/job_keys.def"
+};
+
+/* Every key at its default. */
+void job_defaults(struct job *out);
+
+/* Read a job file, apply `section.key=value` settings in order, check every key and the rules across keys.
+ *
+ *   owns    borrows all; *out written only on success
+ *   errors  STATUS_CONFIG "FILE:LINE:COLUMN: …" with the nearest valid name or the range; STATUS_NO_INPUT no such file;
+ *           STATUS_CONFIG also for a folder, a file past JOB_FILE_MOST_BYTES, bytes that are not UTF-8; settings are named
+ *           "--set section.key"
+ */
+enum status job_load(const char *path, const char *const *set, size_t n_set, struct job *out);
+
+/* The same from memory; `origin` stands for the file's name in messages. */
+enum status job_load_text(const char *text, size_t n_bytes, const char *origin, const char *const *set, size_t n_set,
+                          struct job *out);
+
+/* What the last load on this thread noticed and let pass: whole lines, "FILE:LINE:COLUMN: KEY is not used: …"; "" for nothing. */
+const char *job_remarks(void);
+
+/* Canonical TOML: every key that applies, in the list's order; job_load_text gives a checked job's struct back.
+ *
+ *   owns    the caller frees the returned text
+ */
+char *job_print(const struct job *job);
+
+/* The key reference: as a table for people (markdown false) or as configs/README.md's body. */
+void job_describe(FILE *file, bool markdown);
+
+/* Does the model's layer have a meaning for weights of edges? */
+bool job_takes_edge_weights(const struct job *job);
+
+/* Text of a choice: job_choice_text("model", "kind", job->model.kind) is "gcn". */
+const char *job_choice_text(const char *section, const char *key, int value);
+
+/* Parts after the default is filled in: partition.parts, or workers.count when that is 0. */
+int32_t job_n_part(const struct job *job);
+
+#endif

@@ -1,0 +1,81 @@
+/* The key reference, made from the list: plain for a terminal, markdown for configs/README.md. */
+#include "protocol/job/job.h"
+#include "protocol/job/job_keys.h"
+#include "protocol/job/toml.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void default_text(const struct job_key *key, char out[JOB_EXPECT_BYTES])
+{
+    char *quoted;
+    switch (key->type) {
+    case JOB_TYPE_TEXT:
+        quoted = toml_quote(key->text_default);
+        snprintf(out, JOB_EXPECT_BYTES, "%s", quoted);
+        free(quoted);
+        break;
+    case JOB_TYPE_INT:
+    case JOB_TYPE_SIZE:
+        snprintf(out, JOB_EXPECT_BYTES, "%lld", (long long)key->int_default);
+        break;
+    case JOB_TYPE_REAL:
+        job_real_text(key->real_default, out);
+        break;
+    case JOB_TYPE_BOOL:
+        snprintf(out, JOB_EXPECT_BYTES, "%s", key->int_default != 0 ? "true" : "false");
+        break;
+    case JOB_TYPE_CHOICE:
+        snprintf(out, JOB_EXPECT_BYTES, "\"%s\"", key->choice[key->int_default].text);
+        break;
+    case JOB_TYPE_LATER:
+        out[0] = '\0';
+        break;
+    }
+}
+
+static void print_heading(FILE *file, const struct job_section *section, bool markdown)
+{
+    bool top = strcmp(section->name, JOB_TOP_SECTION) == 0;
+    const char *open = top ? "" : "[", *close = top ? "" : "]";
+    if (markdown) {
+        fprintf(file, "\n## %s%s%s\n%s.\n\n| key | takes | default | meaning |\n|---|---|---|---|\n", open,
+                top ? "before the first section" : section->name, close, section->help);
+    } else {
+        fprintf(file, "\n%s%s%s  %s\n", open, section->name, close, section->help);
+    }
+}
+
+static void print_key(FILE *file, const struct job_key *key, bool markdown)
+{
+    char expect[JOB_EXPECT_BYTES], value[JOB_EXPECT_BYTES];
+    job_key_expect(key, expect);
+    default_text(key, value);
+    if (markdown) {
+        const char *tick = value[0] != '\0' ? "`" : "";
+        fprintf(file, "| `%s` | %s | %s%s%s | %s |\n", key->name, expect, tick, value, tick, key->help);
+    } else {
+        fprintf(file, "  %-20s %s\n  %-20s %s%s%s\n", key->name, key->help, "", expect, value[0] != '\0' ? "; default " : "",
+                value);
+    }
+}
+
+void job_describe(FILE *file, bool markdown)
+{
+    if (markdown) {
+        fputs("# Job files\n\n"
+              "Each file here is a job that `trainerd --config` runs; copy one and change it. Below: every key,\n"
+              "from `protocol/job/job_keys.def` by `make docs`. A key that is not given has its default;\n"
+              "`--set section.key=value` stands over the file. Unknown keys, values out of range and keys that mean\n"
+              "nothing beside another (`model.alpha` with `model.kind = \"gcn\"`) are errors that name the place.\n",
+              file);
+    }
+    for (int i = 0; i < job_n_section; i++) {
+        print_heading(file, &job_sections[i], markdown);
+        for (int k = 0; k < JOB_KEY_N; k++) {
+            if (strcmp(job_keys[k].section, job_sections[i].name) == 0) {
+                print_key(file, &job_keys[k], markdown);
+            }
+        }
+    }
+}

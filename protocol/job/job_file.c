@@ -1,0 +1,72 @@
+/* The bytes of a job file, read whole: only from a regular file of bounded size. */
+#include "protocol/job/job.h"
+#include "protocol/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static enum status check_file(int fd, const char *path)
+{
+    struct stat about;
+    if (fstat(fd, &about) != 0) {
+        return status_fail(STATUS_IO, "cannot look at '%s': %s", path, strerror(errno));
+    }
+    if (S_ISDIR(about.st_mode)) {
+        return status_fail(STATUS_CONFIG, "'%s' is a folder; expected a job file", path);
+    }
+    if (!S_ISREG(about.st_mode)) {
+        return status_fail(STATUS_CONFIG, "'%s' is a device, pipe or socket; expected a job file", path);
+    }
+    if (about.st_size > JOB_FILE_MOST_BYTES) {
+        return status_fail(STATUS_CONFIG, "'%s' has %lld bytes; expected a job file of at most %d", path,
+                           (long long)about.st_size, JOB_FILE_MOST_BYTES);
+    }
+    return STATUS_OK;
+}
+
+/* Read up to `room` bytes. A file that grows past them meanwhile is refused as too long. */
+static enum status read_all(int fd, const char *path, char *text, size_t room, size_t *n_out)
+{
+    size_t n = 0;
+    while (n < room) {
+        ssize_t got = read(fd, text + n, room - n);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            return status_fail(STATUS_IO, "cannot read '%s': %s", path, strerror(errno));
+        }
+        if (got == 0) {
+            *n_out = n;
+            return STATUS_OK;
+        }
+        n += (size_t)got;
+    }
+    return status_fail(STATUS_CONFIG, "'%s' has more than %zu bytes", path, room - 1);
+}
+
+enum status job_load(const char *path, const char *const *set, size_t n_set, struct job *out)
+{
+    /* Without O_NONBLOCK opening a FIFO waits for its writer. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) {
+        return status_fail(STATUS_NO_INPUT, "cannot open job file '%.512s': %s", path, strerror(errno));
+    }
+    size_t room = JOB_FILE_MOST_BYTES + 1, n = 0;
+    char *text = NULL;
+    enum status status = check_file(fd, path);
+    if (status == STATUS_OK) {
+        text = memory_alloc(room, 1);
+        status = read_all(fd, path, text, room, &n);
+    }
+    close(fd);
+    if (status == STATUS_OK) {
+        status = job_load_text(text, n, path, set, n_set, out);
+    }
+    free(text);
+    return status;
+}

@@ -1,0 +1,204 @@
+/* The table made from job_keys.def, and the small questions about it: find, say in words, how far is a name off. */
+#include "protocol/job/job_keys.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHOICE_ROW(list, name, text, available) {text, (available) != 0},
+#define CHOICES(lower, LIST) static const struct job_choice choices_##LIST[] = {JOB_##LIST##_LIST(CHOICE_ROW, LIST)};
+JOB_LISTS(CHOICES)
+
+#define ROW(section_, key_, type_, help_) .section = #section_, .name = #key_, .help = help_, .type = JOB_TYPE_##type_
+#define AT(section_, key_) .offset = offsetof(struct job, section_.key_)
+
+const struct job_key job_keys[JOB_KEY_N] = {
+#define JOB_SECTION_BEGIN(section_, help_)
+#define JOB_SECTION_END(section_)
+#define JOB_TEXT(section_, key_, default_, help_)                                                                              \
+    {ROW(section_, key_, TEXT, help_), AT(section_, key_), .text_default = default_},
+#define JOB_INT(section_, key_, default_, least_, most_, help_)                                                                \
+    {ROW(section_, key_, INT, help_), AT(section_, key_), .int_default = default_, .int_least = least_, .int_most = most_},
+#define JOB_REAL(section_, key_, default_, least_, most_, help_)                                                               \
+    {ROW(section_, key_, REAL, help_), AT(section_, key_), .real_default = default_, .real_least = least_, .real_most = most_},
+#define JOB_BOOL(section_, key_, default_, help_)                                                                              \
+    {ROW(section_, key_, BOOL, help_), AT(section_, key_), .int_default = default_},
+#define JOB_SIZE(section_, key_, default_, help_)                                                                              \
+    {ROW(section_, key_, SIZE, help_), AT(section_, key_), .int_default = default_, .int_least = 0, .int_most = INT64_MAX},
+#define JOB_CHOICE(section_, key_, list_, default_, help_)                                                                     \
+    {ROW(section_, key_, CHOICE, help_), AT(section_, key_), .int_default = JOB_##list_##_##default_,                          \
+     .choice = choices_##list_, .n_choice = JOB_##list_##_N},
+#define JOB_LATER(section_, key_, help_) {ROW(section_, key_, LATER, help_)},
+#include "protocol/job/job_keys.def"
+};
+
+const struct job_section job_sections[] = {
+#define JOB_SECTION_BEGIN(section_, help_) {#section_, help_},
+#define JOB_SECTION_END(section_)
+#define JOB_TEXT(section_, key_, default_, help_)
+#define JOB_INT(section_, key_, default_, least_, most_, help_)
+#define JOB_REAL(section_, key_, default_, least_, most_, help_)
+#define JOB_BOOL(section_, key_, default_, help_)
+#define JOB_SIZE(section_, key_, default_, help_)
+#define JOB_CHOICE(section_, key_, list_, default_, help_)
+#define JOB_LATER(section_, key_, help_)
+#include "protocol/job/job_keys.def"
+};
+const int job_n_section = (int)(sizeof job_sections / sizeof *job_sections);
+
+const struct job_key *job_key_find(const char *section, const char *name)
+{
+    for (int i = 0; i < JOB_KEY_N; i++) {
+        if (strcmp(job_keys[i].section, section) == 0 && strcmp(job_keys[i].name, name) == 0) {
+            return &job_keys[i];
+        }
+    }
+    return NULL;
+}
+
+bool job_section_known(const char *name)
+{
+    for (int i = 0; i < job_n_section; i++) {
+        if (strcmp(job_sections[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const struct job_only *job_only_find(enum job_key_id key)
+{
+#define ONLY_ROW(section, name, chooser, choices) {JOB_KEY_##section##_##name, JOB_KEY_##section##_##chooser, choices},
+    static const struct job_only rows[] = {JOB_ONLY_LIST(ONLY_ROW)};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].key == key) {
+            return &rows[i];
+        }
+    }
+    return NULL;
+}
+
+bool job_key_applies(const struct job *job, enum job_key_id key)
+{
+    const struct job_only *only = job_only_find(key);
+    return only == NULL || (only->with >> *(const int *)((const char *)job + job_keys[only->by].offset) & 1) != 0;
+}
+
+void job_key_expect(const struct job_key *key, char out[JOB_EXPECT_BYTES])
+{
+    char least[JOB_REAL_BYTES], most[JOB_REAL_BYTES];
+    switch (key->type) {
+    case JOB_TYPE_TEXT:
+        snprintf(out, JOB_EXPECT_BYTES, "a text");
+        break;
+    case JOB_TYPE_INT:
+        snprintf(out, JOB_EXPECT_BYTES, "a whole number from %lld to %lld", (long long)key->int_least,
+                 (long long)key->int_most);
+        break;
+    case JOB_TYPE_REAL:
+        job_real_text(key->real_least, least);
+        job_real_text(key->real_most, most);
+        snprintf(out, JOB_EXPECT_BYTES, "a number from %s to %s", least, most);
+        break;
+    case JOB_TYPE_BOOL:
+        snprintf(out, JOB_EXPECT_BYTES, "true or false");
+        break;
+    case JOB_TYPE_SIZE:
+        snprintf(out, JOB_EXPECT_BYTES, "a size in bytes as 1048576 or \"20GiB\"");
+        break;
+    case JOB_TYPE_CHOICE: {
+        size_t at = (size_t)snprintf(out, JOB_EXPECT_BYTES, "one of ");
+        const char *comma = "";
+        for (int i = 0; i < key->n_choice && at < JOB_EXPECT_BYTES; i++) {
+            if (key->choice[i].available) {
+                at += (size_t)snprintf(out + at, JOB_EXPECT_BYTES - at, "%s%s", comma, key->choice[i].text);
+                comma = ", ";
+            }
+        }
+        break;
+    }
+    case JOB_TYPE_LATER:
+        snprintf(out, JOB_EXPECT_BYTES, "nothing: not available yet");
+        break;
+    }
+}
+
+void job_key_label(const struct job_key *key, char out[JOB_LABEL_BYTES])
+{
+    bool top = strcmp(key->section, JOB_TOP_SECTION) == 0;
+    snprintf(out, JOB_LABEL_BYTES, "%s%s%s", top ? "" : key->section, top ? "" : ".", key->name);
+}
+
+void job_real_text(double value, char out[JOB_REAL_BYTES])
+{
+    if (value == floor(value) && fabs(value) < 1e15) {
+        snprintf(out, JOB_REAL_BYTES, "%.1f", value);
+        return;
+    }
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(out, JOB_REAL_BYTES, "%.*g", digits, value);
+        if (strtod(out, NULL) == value) {
+            break;
+        }
+    }
+}
+
+static int least_of(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+int job_name_distance(const char *a, const char *b)
+{
+    enum { MOST = 40 };
+    int n_a = (int)strlen(a), n_b = (int)strlen(b);
+    if (n_a > MOST || n_b > MOST) {
+        return MOST;
+    }
+    int edits[MOST + 1][MOST + 1];
+    for (int i = 0; i <= n_a; i++) {
+        for (int j = 0; j <= n_b; j++) {
+            if (i == 0 || j == 0) {
+                edits[i][j] = i + j;
+                continue;
+            }
+            int x = tolower((unsigned char)a[i - 1]), y = tolower((unsigned char)b[j - 1]);
+            int best = least_of(edits[i - 1][j], edits[i][j - 1]) + 1;
+            best = least_of(best, edits[i - 1][j - 1] + (x != y));
+            if (i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) && y == tolower((unsigned char)a[i - 2])) {
+                best = least_of(best, edits[i - 2][j - 2] + 1);
+            }
+            edits[i][j] = best;
+        }
+    }
+    return edits[n_a][n_b];
+}
+
+int job_name_slip(const char *name)
+{
+    size_t n = strlen(name);
+    return n < 3 ? 1 : n < 6 ? 2 : 3;
+}
+
+const char *job_choice_text(const char *section, const char *key, int value)
+{
+    const struct job_key *row = job_key_find(section, key);
+    bool known = row != NULL && row->type == JOB_TYPE_CHOICE && value >= 0 && value < row->n_choice;
+    return known ? row->choice[value].text : "unknown";
+}
+
+void job_where(const struct job_places *places, enum job_key_id key, char out[JOB_WHERE_BYTES])
+{
+    const struct job_place *place = &places->of[key];
+    char label[JOB_LABEL_BYTES];
+    job_key_label(&job_keys[key], label);
+    if (place->set) {
+        snprintf(out, JOB_WHERE_BYTES, "--set %s", label);
+    } else if (place->line > 0) {
+        snprintf(out, JOB_WHERE_BYTES, "%s:%u:%u", places->origin, place->line, place->column);
+    } else {
+        snprintf(out, JOB_WHERE_BYTES, "%s", places->origin);
+    }
+}

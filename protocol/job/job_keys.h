@@ -1,0 +1,117 @@
+/* job_keys.def as a table at run time: for readers and writers of job files (job_*.c) and whoever walks over all keys.
+ *
+ * Knows the keys, their ranges and their places in struct job; nothing of files or TOML.
+ */
+#ifndef PROTOCOL_JOB_KEYS_H
+#define PROTOCOL_JOB_KEYS_H
+
+#include "protocol/job/job.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum job_type { JOB_TYPE_TEXT, JOB_TYPE_INT, JOB_TYPE_REAL, JOB_TYPE_BOOL, JOB_TYPE_SIZE, JOB_TYPE_CHOICE, JOB_TYPE_LATER };
+
+/* JOB_KEY_train_lr, …: the key's row in job_keys. */
+enum job_key_id {
+#define JOB_SECTION_BEGIN(section, help)
+#define JOB_SECTION_END(section)
+#define JOB_TEXT(section, key, default_, help) JOB_KEY_##section##_##key,
+#define JOB_INT(section, key, default_, least, most, help) JOB_KEY_##section##_##key,
+#define JOB_REAL(section, key, default_, least, most, help) JOB_KEY_##section##_##key,
+#define JOB_BOOL(section, key, default_, help) JOB_KEY_##section##_##key,
+#define JOB_SIZE(section, key, default_, help) JOB_KEY_##section##_##key,
+#define JOB_CHOICE(section, key, list, default_, help) JOB_KEY_##section##_##key,
+#define JOB_LATER(section, key, help) JOB_KEY_##section##_##key,
+#include "protocol/job/job_keys.def"
+    JOB_KEY_N
+};
+
+struct job_choice {
+    const char *text;
+    bool available;
+};
+
+struct job_key {
+    const char *section, *name, *help;
+    enum job_type type;
+    size_t offset;                              /* of the value in struct job */
+    int64_t int_default, int_least, int_most;   /* INT, SIZE; the default also of BOOL and CHOICE */
+    double real_default, real_least, real_most; /* REAL */
+    const char *text_default;                   /* TEXT */
+    const struct job_choice *choice;            /* CHOICE: by value */
+    int n_choice;
+};
+
+struct job_section {
+    const char *name, *help;
+};
+
+extern const struct job_key job_keys[JOB_KEY_N];
+extern const struct job_section job_sections[];
+extern const int job_n_section;
+
+/* The section whose keys stand before the first [section] of the file. */
+#define JOB_TOP_SECTION "job"
+
+/* A key by name, NULL when there is none. */
+const struct job_key *job_key_find(const char *section, const char *name);
+bool job_section_known(const char *name);
+
+/* A key that is for some choices of another key alone: bit c of `with` is set for choice c. */
+struct job_only {
+    enum job_key_id key, by;
+    uint32_t with;
+};
+
+/* The row of a key, NULL when it goes with everything. */
+const struct job_only *job_only_find(enum job_key_id key);
+
+/* The job's other keys leave this one a meaning. */
+bool job_key_applies(const struct job *job, enum job_key_id key);
+
+/* What a key takes, for messages and the reference: "a whole number from 0 to 9", "one of gcn, sage", … */
+#define JOB_EXPECT_BYTES 256
+void job_key_expect(const struct job_key *key, char out[JOB_EXPECT_BYTES]);
+
+/* "train.lr", or "name" for a key of the top section. */
+#define JOB_LABEL_BYTES 64
+void job_key_label(const struct job_key *key, char out[JOB_LABEL_BYTES]);
+
+/* A double in the fewest digits that read back as the same double, always with a '.' or an exponent. */
+#define JOB_REAL_BYTES 32
+void job_real_text(double value, char out[JOB_REAL_BYTES]);
+
+/* The value of a key as canonical TOML. `key` is not JOB_TYPE_LATER. */
+void job_print_value(FILE *file, const struct job *job, const struct job_key *key);
+
+/* "20GiB", "1.5 GB", "4096": bytes. false: it is none of these. */
+bool job_size_read(const char *text, int64_t *out);
+
+/* Edits (insert, delete, replace, swap neighbours; letter case ignored) that turn one name into the other.
+ * source  Damerau 1964, in the optimal-string-alignment form */
+int job_name_distance(const char *a, const char *b);
+
+/* A name that is at most this far off counts as a slip of the pen. */
+int job_name_slip(const char *name);
+
+/* Where a value came from, for messages of rules that see several keys. */
+struct job_place {
+    uint32_t line, column; /* 0: not in the file */
+    bool set;              /* by --set */
+};
+
+struct job_places {
+    const char *origin;
+    struct job_place of[JOB_KEY_N];
+};
+
+/* "FILE:LINE:COLUMN", "--set train.lr", or "FILE" when the value is the default. */
+#define JOB_WHERE_BYTES 384
+void job_where(const struct job_places *places, enum job_key_id key, char out[JOB_WHERE_BYTES]);
+
+/* Rules across keys (job_rules.c). errors  STATUS_CONFIG */
+enum status job_check_rules(const struct job *job, const struct job_places *places);
+
+#endif

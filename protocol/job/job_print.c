@@ -1,0 +1,62 @@
+/* A job as canonical TOML: every key that applies, in the list's order. Equal jobs give equal text. */
+#include "protocol/job/job.h"
+#include "protocol/job/job_keys.h"
+#include "protocol/job/toml.h"
+#include "protocol/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void job_print_value(FILE *file, const struct job *job, const struct job_key *key)
+{
+    const void *at = (const char *)job + key->offset;
+    char real[JOB_REAL_BYTES];
+    char *text;
+    switch (key->type) {
+    case JOB_TYPE_TEXT:
+        text = toml_quote(at);
+        fputs(text, file);
+        free(text);
+        break;
+    case JOB_TYPE_INT:
+    case JOB_TYPE_SIZE:
+        fprintf(file, "%lld", (long long)*(const int64_t *)at);
+        break;
+    case JOB_TYPE_REAL:
+        job_real_text(*(const double *)at, real);
+        fputs(real, file);
+        break;
+    case JOB_TYPE_BOOL:
+        fputs(*(const bool *)at ? "true" : "false", file);
+        break;
+    case JOB_TYPE_CHOICE:
+        fprintf(file, "\"%s\"", key->choice[*(const int *)at].text);
+        break;
+    case JOB_TYPE_LATER:
+        break;
+    }
+}
+
+char *job_print(const struct job *job)
+{
+    char *out = NULL;
+    size_t n_out = 0;
+    FILE *file = open_memstream(&out, &n_out);
+    ASSERT(file != NULL);
+    const char *section = JOB_TOP_SECTION;
+    for (int i = 0; i < JOB_KEY_N; i++) {
+        const struct job_key *key = &job_keys[i];
+        if (strcmp(key->section, section) != 0) {
+            section = key->section;
+            fprintf(file, "\n[%s]\n", section);
+        }
+        if (key->type != JOB_TYPE_LATER && job_key_applies(job, (enum job_key_id)i)) {
+            fprintf(file, "%s = ", key->name);
+            job_print_value(file, job, key);
+            fputc('\n', file);
+        }
+    }
+    fclose(file);
+    return out;
+}

@@ -1,0 +1,159 @@
+/* Rules that see more than one key of a job, or more of a value than its range. Rules on data are the reader's. */
+#include "protocol/job/job_keys.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Fail at the place of one key, and leave the calling function. */
+#define FAIL_AT(key, sentence) return fail_at(places, JOB_KEY_##key, sentence)
+
+static enum status fail_at(const struct job_places *places, enum job_key_id key, const char *sentence)
+{
+    char where[JOB_WHERE_BYTES];
+    job_where(places, key, where);
+    return status_fail(STATUS_CONFIG, "%s: %s", where, sentence);
+}
+
+/* The name is a folder's name by default, so it must be one. */
+static bool name_is_sane(const char *name)
+{
+    for (const char *c = name; *c != '\0'; c++) {
+        if ((unsigned char)*c < 0x20 || *c == 0x7f || *c == '/') {
+            return false;
+        }
+    }
+    return name[0] != '\0' && name[0] != '.' && strlen(name) <= 200;
+}
+
+/* HOST:PORT with a port of at most five digits below 65536. */
+static bool address_is_sane(const char *address)
+{
+    const char *colon = strrchr(address, ':');
+    if (colon == NULL || colon == address) {
+        return false;
+    }
+    size_t n = strlen(colon + 1);
+    return n >= 1 && n <= 5 && strspn(colon + 1, "0123456789") == n && strtol(colon + 1, NULL, 10) <= 65535;
+}
+
+bool job_takes_edge_weights(const struct job *job)
+{
+    return (JOB_WEIGHTED >> job->model.kind & 1) != 0;
+}
+
+static enum status check_dataset(const struct job *job, const struct job_places *places)
+{
+    bool path = job->dataset.path[0] != '\0';
+    bool generator = job->dataset.generator != JOB_GENERATOR_NONE;
+    if (path && generator) {
+        FAIL_AT(dataset_generator, "dataset.path and dataset.generator are both given; expected one of them");
+    }
+    if (!path && !generator) {
+        FAIL_AT(dataset_path, "neither dataset.path nor dataset.generator is given; expected one of them");
+    }
+    if (job->dataset.generator == JOB_GENERATOR_SBM && job->dataset.labels_per_node > job->dataset.classes) {
+        FAIL_AT(dataset_labels_per_node, "dataset.labels_per_node is more than dataset.classes");
+    }
+    if (job->dataset.edge_weights == JOB_SWITCH_YES && !job_takes_edge_weights(job)) {
+        FAIL_AT(dataset_edge_weights,
+                "dataset.edge_weights = \"yes\" is for layers that take weights of edges: expected model.kind "
+                "= \"gcn\", \"appnp\" or \"sgc\"");
+    }
+    if (job->model.kind == JOB_KIND_RGCN && job->dataset.self_loops == JOB_SWITCH_YES) {
+        FAIL_AT(dataset_self_loops, "dataset.self_loops = \"yes\" does not go with model.kind = \"rgcn\": such a loop has no "
+                                    "relation, and a node's own row has weights of its own");
+    }
+    return STATUS_OK;
+}
+
+static enum status check_partition(const struct job *job, const struct job_places *places)
+{
+    if (job->partition.method == JOB_METHOD_FILE && job->partition.file[0] == '\0') {
+        FAIL_AT(partition_method, "partition.method = \"file\" needs partition.file");
+    }
+    if (job->partition.parts != 0 && job->workers.count > job->partition.parts) {
+        char where[JOB_WHERE_BYTES];
+        job_where(places, JOB_KEY_workers_count, where);
+        return status_fail(STATUS_CONFIG,
+                           "%s: workers.count = %lld is more than partition.parts = %lld; each worker needs a part", where,
+                           (long long)job->workers.count, (long long)job->partition.parts);
+    }
+    return STATUS_OK;
+}
+
+static enum status check_model(const struct job *job, const struct job_places *places)
+{
+    if (job->model.bases > 0 && job->model.blocks > 0) {
+        FAIL_AT(model_blocks, "model.bases and model.blocks are both given; expected one of them");
+    }
+    if (job->model.linear_layers >= job->model.layers) {
+        FAIL_AT(model_linear_layers, "model.linear_layers must be less than model.layers");
+    }
+    return STATUS_OK;
+}
+
+static _Thread_local char remarks[4096];
+
+const char *job_remarks(void)
+{
+    return remarks;
+}
+
+/* A key that is given and means nothing beside another. One job file serves several methods or kinds by --set, so this is
+ * said and let pass. */
+static void remark_unused(const struct job *job, const struct job_places *places)
+{
+    size_t at = 0;
+    remarks[0] = '\0';
+    for (int i = 0; i < JOB_KEY_N; i++) {
+        bool given = places->of[i].set || places->of[i].line > 0;
+        if (!given || job_key_applies(job, (enum job_key_id)i)) {
+            continue;
+        }
+        const struct job_only *only = job_only_find((enum job_key_id)i);
+        const struct job_key *by = &job_keys[only->by];
+        char where[JOB_WHERE_BYTES], label[JOB_LABEL_BYTES], by_label[JOB_LABEL_BYTES], expect[JOB_EXPECT_BYTES] = "";
+        job_where(places, (enum job_key_id)i, where);
+        job_key_label(&job_keys[i], label);
+        job_key_label(by, by_label);
+        for (int choice = 0, n = 0; choice < by->n_choice; choice++) {
+            if ((only->with >> choice & 1) != 0) {
+                n += snprintf(expect + n, sizeof expect - (size_t)n, "%s\"%s\"", n > 0 ? " or " : "", by->choice[choice].text);
+            }
+        }
+        int n = snprintf(remarks + at, sizeof remarks - at, "%s: %s is not used: %s is \"%s\", and it goes with %s\n", where,
+                         label, by_label, by->choice[*(const int *)((const char *)job + by->offset)].text, expect);
+        if (n < 0 || (size_t)n >= sizeof remarks - at) {
+            remarks[at] = '\0'; /* the first ones will do */
+            return;
+        }
+        at += (size_t)n;
+    }
+}
+
+enum status job_check_rules(const struct job *job, const struct job_places *places)
+{
+    if (!name_is_sane(job->job.name)) {
+        FAIL_AT(job_name, "name must be fit for a folder: 1 to 200 bytes, no '/', no control characters, no '.' at "
+                          "the start");
+    }
+    remark_unused(job, places);
+    enum status status = check_dataset(job, places);
+    if (status == STATUS_OK) {
+        status = check_partition(job, places);
+    }
+    if (status == STATUS_OK) {
+        status = check_model(job, places);
+    }
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (job->train.patience > 0 && job->train.eval_every == 0) {
+        FAIL_AT(train_patience, "train.patience counts evaluations, and train.eval_every = 0 asks for none");
+    }
+    if (!address_is_sane(job->workers.listen)) {
+        FAIL_AT(workers_listen, "workers.listen must be HOST:PORT with a port from 0 to 65535");
+    }
+    return STATUS_OK;
+}

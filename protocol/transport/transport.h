@@ -1,0 +1,105 @@
+/* Messages between processes: a fixed head and a body of bytes, to a peer by number. UCX active messages underneath.
+ *
+ * Only transport_ucx*.[ch] see UCX. One thread uses a transport. Addresses are swapped by somebody else
+ * (the control socket); a peer's death is noticed by somebody else too (heartbeats, waitpid). A sending or receiving
+ * process calls transport_progress or transport_wait; nothing moves otherwise. Nothing is allocated after open and connect.
+ * Numbers of peers: worker rank r is peer r, the coordinator is peer n_rank.
+ */
+#ifndef PROTOCOL_TRANSPORT_H
+#define PROTOCOL_TRANSPORT_H
+
+#include "protocol/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TRANSPORT_MAGIC 0x31445254u /* "TRD1" */
+
+/* What a message is for. BODY kinds carry messages.def bodies 32-63, the others raw bytes. */
+enum transport_kind {
+    TRANSPORT_KIND_COMMAND = 1, /* coordinator → worker: an encoded message */
+    TRANSPORT_KIND_REPORT,      /* worker → coordinator: an encoded message */
+    TRANSPORT_KIND_DATA,        /* either way: a piece of a part, of weights, of logits … */
+    TRANSPORT_KIND_FETCH,       /* worker → worker: send me this (no body) */
+    TRANSPORT_KIND_PAYLOAD      /* worker → worker: here it is */
+};
+
+/* Head of every message: 48 bytes, little-endian, sent as it lies. */
+struct transport_head {
+    uint32_t magic;   /* TRANSPORT_MAGIC, set by transport_send */
+    uint32_t attempt; /* messages of another attempt are dropped, set by transport_send */
+    uint32_t sender;  /* peer number, set by transport_send */
+    uint16_t kind;    /* enum transport_kind */
+    uint16_t id;      /* COMMAND, REPORT: the message's id; DATA: what; FETCH, PAYLOAD: the op */
+    uint32_t epoch;
+    uint32_t phase;  /* FETCH, PAYLOAD: see worker/exchange/exchange.h */
+    uint32_t to;     /* part (or tree node) that wants it */
+    uint32_t from;   /* part (or tree node) it comes from */
+    uint64_t offset; /* DATA: where this piece goes */
+    uint64_t total;  /* DATA: bytes of the whole */
+};
+
+/* Called from progress. `place` says where n_bytes of body go (NULL: refuse, which ends the transport with STATUS_PEER and
+ * status_reason); it is not asked where there is no body. `arrived` says the body is there (NULL where there is none).
+ * Both may send, as long as sends are free, but not progress. Heads are checked for magic, attempt, sender and kind before. */
+struct transport_events {
+    void *arg;
+    void *(*place)(void *arg, const struct transport_head *head, size_t n_bytes);
+    void (*arrived)(void *arg, const struct transport_head *head, void *body, size_t n_bytes);
+};
+
+struct transport;
+
+/* Start UCX in this process (crash handlers off, host memory).
+ *
+ *   n_peer       most peers; self the own number; attempt fences messages
+ *   n_send_most  most sends under way at once; transport_send waits (progressing) when they are all taken
+ *   owns         the caller owns *out: transport_close
+ *   errors       STATUS_PEER with UCX's own words
+ */
+enum status transport_open(uint32_t self, uint32_t n_peer, uint32_t attempt, int n_send_most,
+                           const struct transport_events *events, struct transport **out);
+
+/* Flush what is under way (bounded to a few seconds), close the endpoints, stop UCX. NULL is allowed. */
+void transport_close(struct transport *transport);
+
+/* The peers are gone, or leave with nothing under way: nothing moves any more, bodies may be given back, closing waits for
+ * nobody. */
+void transport_abandon(struct transport *transport);
+
+/* Own address, to be given to others. Borrowed for the transport's life. */
+const void *transport_address(const struct transport *transport, size_t *n_bytes_out);
+
+/* The number and attempt become known only at wire-up: set before the first connect (open with n_peer 0 until then). */
+void transport_identify(struct transport *transport, uint32_t self, uint32_t n_peer, uint32_t attempt);
+
+/* Make peer reachable. errors  STATUS_PEER the address cannot be used */
+enum status transport_connect(struct transport *transport, uint32_t peer, const void *address, size_t n_bytes);
+
+/* Send head and body. Returns at once; `*n_pending` (may be NULL) is raised now and lowered when the body may be reused.
+ * A send to the own number is delivered through place and arrived. */
+enum status transport_send(struct transport *transport, uint32_t peer, const struct transport_head *head, const void *body,
+                           size_t n_bytes, int *n_pending);
+
+/* Let messages move; returns the first failure, sticking. */
+enum status transport_progress(struct transport *transport);
+
+/* Progress; when nothing moved for a few microseconds sleep until something may have, or timeout_ms is over.
+ * For loops `while (!done) { transport_wait(t, 100); }`. */
+enum status transport_wait(struct transport *transport, int timeout_ms);
+
+/* For an outer event loop: readable when progress may be due; arm returns false when progress must be called first. */
+int transport_event_fd(const struct transport *transport);
+bool transport_arm(struct transport *transport);
+
+/* Bytes of bodies so far, PAYLOAD kind only and all kinds. */
+struct transport_traffic {
+    uint64_t payload_sent, payload_received, all_sent, all_received;
+};
+struct transport_traffic transport_traffic(const struct transport *transport);
+
+/* "UCX 1.13.1" */
+const char *transport_library(void);
+
+#endif

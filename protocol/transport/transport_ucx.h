@@ -1,0 +1,69 @@
+/* A transport over UCX from the inside: what transport_ucx.c (its life) and transport_ucx_message.c (what it carries) share.
+ * Nobody else includes this.
+ */
+#ifndef PROTOCOL_TRANSPORT_UCX_H
+#define PROTOCOL_TRANSPORT_UCX_H
+
+#include "protocol/transport/transport.h"
+
+#include <ucp/api/ucp.h>
+
+/* A send under way. UCX 1.13 reads the head until completion, so the copy lives here. */
+struct send {
+    struct transport_head head;
+    struct transport *transport;
+    const void *body;
+    size_t n_bytes;
+    int *n_pending;
+    struct send *next; /* free list, or queue of sends to the own number */
+};
+
+/* A rendezvous receive under way. */
+struct receive {
+    struct transport_head head;
+    struct transport *transport;
+    void *body;
+    struct receive *next; /* free list */
+};
+
+struct receive_block {
+    struct receive_block *next;
+    struct receive receives[];
+};
+
+struct transport {
+    ucp_context_h context;
+    ucp_worker_h worker;
+    ucp_address_t *address;
+    size_t n_address;
+    int event_fd;
+    ucp_ep_h *endpoints; /* n_peer; NULL where not connected */
+    uint32_t self, n_peer, attempt;
+    struct transport_events events;
+    struct send *sends;
+    struct send *free_send;
+    int n_send_most, n_sending;
+    struct send *own_first, **own_last;
+    struct receive_block *receive_blocks;
+    struct receive *free_receive;
+    bool in_event;
+    bool is_crowded; /* more processes than cores: spinning only takes time from the others */
+    enum status failed;
+    char reason[512];
+    struct transport_traffic traffic;
+};
+
+int64_t transport_now_ns(void);
+
+/* Take the records of sends and receives / have UCX call for each message that comes / give the records back. */
+void transport_records_make(struct transport *transport, int n_send_most);
+ucs_status_t transport_hear(struct transport *transport);
+void transport_records_release(struct transport *transport);
+
+/* The first failure stays, with the sentence that status_fail was last given; returns it. */
+enum status transport_fail(struct transport *transport, enum status failed);
+
+/* One turn of UCX and of the sends to the own number; false when nothing moved. */
+bool transport_turn(struct transport *transport);
+
+#endif

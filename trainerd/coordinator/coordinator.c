@@ -1,0 +1,436 @@
+/* An attempt at a job, up to its last epoch: what is prepared, who is started, what becomes of failures. */
+#include "trainerd/coordinator/coordinator.h"
+
+#include "protocol/fault.h"
+#include "protocol/memory.h"
+#include "trainerd/coordinator/coordinator_state.h"
+#include "trainerd/coordinator/interrupt.h"
+#include "trainerd/coordinator/results/weights.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- before any worker is started --- */
+
+/* Rules that need job and data. */
+static enum status rules_check(struct coordinator *c)
+{
+    const struct dataset *dataset = &c->dataset;
+    if (c->job.train.loss == JOB_LOSS_BCE && !dataset->multi_label) {
+        return status_fail(STATUS_CONFIG,
+                           "train.loss = \"bce\" is for several labels per node, dataset '%s' has one: "
+                           "expected \"cross_entropy\"",
+                           dataset->name);
+    }
+    if (c->job.train.loss == JOB_LOSS_CROSS_ENTROPY && dataset->multi_label) {
+        return status_fail(STATUS_CONFIG,
+                           "train.loss = \"cross_entropy\" is for one label per node, dataset '%s' has %d "
+                           "label columns: expected \"bce\"",
+                           dataset->name, (int)dataset->n_class);
+    }
+    return score_metric(&c->job, dataset->multi_label, dataset->n_class, &c->training.metric);
+}
+
+/* All numbers, no arrays. */
+static struct dataset sizes_of(const struct dataset *dataset)
+{
+    struct dataset sizes = {.n_node = dataset->n_node,
+                            .n_edge = dataset->n_edge,
+                            .n_feature = dataset->n_feature,
+                            .n_class = dataset->n_class,
+                            .multi_label = dataset->multi_label,
+                            .symmetric = dataset->symmetric,
+                            .weighted = dataset->weighted,
+                            .loops = dataset->loops,
+                            .n_duplicate = dataset->n_duplicate};
+    memcpy(sizes.name, dataset->name, sizeof sizes.name);
+    memcpy(sizes.n_split, dataset->n_split, sizeof sizes.n_split);
+    return sizes;
+}
+
+static enum status load(struct coordinator *c)
+{
+    char text[PROGRESS_TEXT_BYTES];
+    enum status status = dataset_load(&c->job, &c->dataset);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    FAULT(LOAD);
+    const struct dataset *dataset = &c->dataset;
+    c->sparse_features = dataset->feature_indptr != NULL;
+    c->facts = sizes_of(dataset);
+    progress_duration(coordinator_phase_end(c, RESULT_PHASE_LOAD), text);
+    progress_say(&c->progress, "%s: loaded %s: %lld nodes, %lld edges, %lld features, %d %s (%s)", c->job.job.name,
+                 dataset->name, (long long)dataset->n_node, (long long)dataset->n_edge, (long long)dataset->n_feature,
+                 (int)dataset->n_class, dataset->multi_label ? "labels" : "classes", text);
+    const struct program_input input = {.n_feature = dataset->n_feature,
+                                        .n_class = dataset->n_class,
+                                        .is_sparse = c->sparse_features,
+                                        .is_typed = dataset->features_typed,
+                                        .n_relation = dataset->n_relation,
+                                        .embedded = dataset->embedded};
+    status = rules_check(c);
+    return status == STATUS_OK ? program_build(&c->job, &input, &c->program) : status;
+}
+
+/* Which worker gets which part. */
+static enum status place(struct coordinator *c)
+{
+    size_t n = (size_t)c->partition.n_part;
+    int64_t *halo;
+    enum status status = memory_acquire(MEMORY_OTHER, n * n, sizeof *halo, &halo);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    int64_t *n_edge = memory_alloc(n, sizeof *n_edge);
+    for (size_t part = 0; part < n; part++) {
+        memcpy(halo + part * n, c->sizes[part].n_payload[PART_DIRECTION_IN], n * sizeof *halo);
+        n_edge[part] = c->sizes[part].n_edge;
+    }
+    c->rank_of_part = memory_alloc(n, sizeof *c->rank_of_part);
+    partition_place((int32_t)n, halo, n_edge, (int32_t)c->job.workers.count, c->rank_of_part);
+    free(n_edge);
+    memory_release(MEMORY_OTHER, halo, n * n, sizeof *halo);
+    return STATUS_OK;
+}
+
+static enum status cut(struct coordinator *c)
+{
+    enum status status = partition_build(&c->dataset, &c->job, &c->partition);
+    FAULT(PARTITION);
+    status = status == STATUS_OK ? prune_build(&c->job, &c->dataset, &c->program, &c->partition, &c->prune) : status;
+    status = status == STATUS_OK ? partition_measure(&c->dataset, &c->partition, &c->quality) : status;
+    status = status == STATUS_OK ? part_sizes_build(&c->dataset, &c->partition, &c->sizes) : status;
+    status = status == STATUS_OK ? place(c) : status;
+    if (status == STATUS_OK) {
+        char text[PROGRESS_TEXT_BYTES];
+        progress_duration(coordinator_phase_end(c, RESULT_PHASE_PARTITION), text);
+        progress_say(&c->progress, "%d part%s: %lld edges cut, halo ratio %.3f, imbalance %.3f nodes, %.3f edges (%s)",
+                     (int)c->partition.n_part, c->partition.n_part == 1 ? "" : "s", (long long)c->quality.n_cut,
+                     c->quality.halo_ratio, c->quality.imbalance_node, c->quality.imbalance_edge, text);
+    }
+    return status;
+}
+
+static struct plan_input plan_input(const struct coordinator *c)
+{
+    return (struct plan_input){.job = &c->job,
+                               .dataset = &c->facts,
+                               .sparse_features = c->sparse_features,
+                               .n_part = c->partition.n_part,
+                               .quality = &c->quality,
+                               .sizes = c->sizes,
+                               .program = &c->program,
+                               .prune = &c->prune,
+                               .rank_of_part = c->rank_of_part};
+}
+
+static int64_t memory_planned(const struct plan *plan)
+{
+    int64_t all = 0;
+    for (int32_t rank = 0; rank < plan->n_worker; rank++) {
+        all += plan->worker[rank].total;
+    }
+    return all;
+}
+
+/* Job, checkpoint, graph, parts, plan: everything that can be known without workers. */
+static enum status prepare(struct coordinator *c)
+{
+    const struct coordinator_options *options = c->options;
+    enum status status = job_load(options->config, options->set, options->n_set, &c->job);
+    for (const char *line = job_remarks(); status == STATUS_OK && *line != '\0'; line = strchr(line, '\n') + 1) {
+        progress_say(&c->progress, "%.*s", (int)strcspn(line, "\n"), line);
+    }
+    status = status == STATUS_OK ? output_dir(c->job.output.dir, c->job.job.name, c->dir) : status;
+    if (status == STATUS_OK && !options->plan) {
+        status = output_check(c->dir);
+    }
+    if (status == STATUS_OK && options->resume) {
+        char folder[PATH_MAX + 16];
+        snprintf(folder, sizeof folder, "%s/checkpoint", c->dir);
+        status = checkpoint_load(folder, INT64_MAX, &c->checkpoint);
+        status = status == STATUS_OK ? checkpoint_match(&c->checkpoint, &c->job) : status;
+        if (status == STATUS_OK && c->checkpoint.warning[0] != '\0') {
+            progress_say(&c->progress, "warning: %s; going on from epoch %lld", c->checkpoint.warning,
+                         (long long)c->checkpoint.state.n_epoch);
+        }
+    }
+    status = status == STATUS_OK ? load(c) : status;
+    status = status == STATUS_OK ? cut(c) : status;
+    if (status == STATUS_OK) {
+        status = embeddings_build(&c->dataset, &c->partition, c->sizes, &c->program, &c->embeddings);
+        c->training.n_embedding = c->embeddings.n_float;
+    }
+    if (status != STATUS_OK) {
+        return status;
+    }
+    const struct plan_input input = plan_input(c);
+    status = plan_build(&input, &c->plan);
+    if (status == STATUS_OK) {
+        events_plan(c->events, memory_planned(&c->plan), c->plan.n_worker);
+    }
+    return status;
+}
+
+/* --- workers --- */
+
+static enum status ship(struct coordinator *c)
+{
+    for (int32_t part = 0; part < c->partition.n_part; part++) {
+        void *bytes;
+        size_t n_bytes;
+        enum status status = part_encode(&c->dataset, &c->partition, part, &bytes, &n_bytes);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        status = fleet_ship(c->fleet, part, bytes, n_bytes);
+        memory_release(MEMORY_OTHER, bytes, n_bytes, 1);
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+    return STATUS_OK;
+}
+
+/* Give the workers other weights than those they drew. */
+static enum status put_weights(struct coordinator *c)
+{
+    if (c->options->resume) {
+        enum status resumed = training_resume(&c->training, &c->checkpoint);
+        checkpoint_release(&c->checkpoint);
+        return resumed;
+    }
+    if (c->job.model.init[0] == '\0') {
+        return STATUS_OK;
+    }
+    struct weights weights;
+    enum status status = weights_open(&c->program, &weights);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = weights_load(&weights, c->job.model.init);
+    status = status == STATUS_OK ? fleet_put(c->fleet, COORDINATOR_TRAINED, weights.arena, c->program.n_weight) : status;
+    status = status == STATUS_OK ? embeddings_put(&c->embeddings, c->fleet, COORDINATOR_TRAINED, &weights) : status;
+    weights_close(&weights);
+    return status;
+}
+
+static void tell_workers(struct coordinator *c)
+{
+    int32_t n = (int32_t)c->job.workers.count;
+    struct events_worker *workers = memory_alloc((size_t)n, sizeof *workers);
+    for (int32_t rank = 0; rank < n; rank++) {
+        fleet_member(c->fleet, (uint32_t)rank, &workers[rank].pid, &workers[rank].host);
+    }
+    events_workers(c->events, workers, n);
+    free(workers);
+}
+
+static enum status start_fleet(struct coordinator *c)
+{
+    const struct fleet_setup setup = {.stop = &interrupt_now, .attempt = c->options->attempt, .events = c->events};
+    enum status status = fleet_open(&c->job, &setup, &c->fleet);
+    c->training.fleet = c->fleet;
+    if (status == STATUS_OK) {
+        tell_workers(c);
+    }
+    status = status == STATUS_OK ? fleet_place(c->fleet, c->partition.n_part, c->rank_of_part) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    coordinator_phase_end(c, RESULT_PHASE_START);
+    status = ship(c);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    coordinator_phase_end(c, RESULT_PHASE_SHIP);
+    char fingerprint[33];
+    dataset_fingerprint(&c->dataset, true, fingerprint);
+    training_begin(&c->training, fingerprint, training_partition_hash(&c->partition));
+    if (c->training.metric == JOB_METRIC_ROC_AUC) {
+        status = score_labels_copy(&c->dataset, &c->training.labels);
+    }
+    dataset_release(&c->dataset);
+    status = status == STATUS_OK ? fleet_ready(c->fleet, c->memory, &c->training.n_weight) : status;
+    for (int64_t i = 0; status == STATUS_OK && i < c->job.workers.count * MEMORY_N; i++) {
+        c->training.memory += c->memory[i / MEMORY_N].measured[i % MEMORY_N];
+    }
+    if (status == STATUS_OK && c->training.n_weight != c->program.n_weight) {
+        status = status_fail(STATUS_BUG, "the workers have %lld weights: expected %lld", (long long)c->training.n_weight,
+                             (long long)c->program.n_weight);
+    }
+    status = status == STATUS_OK ? put_weights(c) : status;
+    coordinator_phase_end(c, RESULT_PHASE_PREPARE);
+    return status;
+}
+
+static void say_workers(struct coordinator *c)
+{
+    int64_t most = 0;
+    for (int32_t rank = 0; rank < c->plan.n_worker; rank++) {
+        most = c->plan.worker[rank].total > most ? c->plan.worker[rank].total : most;
+    }
+    char size[PROGRESS_TEXT_BYTES], wire[PROGRESS_TEXT_BYTES];
+    progress_bytes((double)most, size);
+    progress_bytes((double)c->plan.n_wire, wire);
+    char left_out[64] = "";
+    if (c->prune.n_level > 0) {
+        snprintf(left_out, sizeof left_out, ", %.0f %% of an epoch's work left out", 100.0 * c->prune.left_out);
+    }
+    progress_say(&c->progress, "%d worker%s: %s of memory at most, %s on the wire per epoch%s", (int)c->plan.n_worker,
+                 c->plan.n_worker == 1 ? "" : "s", size, wire, left_out);
+}
+
+/* The files of this attempt begin. */
+static enum status begin_output(struct coordinator *c)
+{
+    char folder[PATH_MAX];
+    enum status status = output_clear(&c->output, c->options->resume);
+    status = status == STATUS_OK ? output_metrics_open(&c->output, c->training.state.n_metrics_bytes) : status;
+    status = status == STATUS_OK ? output_path(&c->output, "tb", folder) : status;
+    if (status != STATUS_OK || !c->job.output.tensorboard) {
+        return status;
+    }
+    status = tensorboard_open(folder, &c->training.tensorboard);
+    return status == STATUS_OK ? tensorboard_restart(c->training.tensorboard, c->training.state.n_epoch) : status;
+}
+
+static enum status train(struct coordinator *c)
+{
+    c->training.job = &c->job;
+    c->training.output = &c->output;
+    c->training.progress = &c->progress;
+    c->training.partition = &c->partition;
+    c->training.events = c->events;
+    c->training.asked = &interrupt_asked;
+    c->training.keep = &interrupt_checkpoint;
+    c->training.n_class = c->facts.n_class;
+    c->training.multi_label = c->facts.multi_label;
+    say_workers(c);
+    events_state(c->events, "STARTING");
+    interrupt_mode(INTERRUPT_MODE_STOP);
+    enum status status = start_fleet(c);
+    status = status == STATUS_OK ? begin_output(c) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    interrupt_mode(INTERRUPT_MODE_FINISH);
+    events_state(c->events, "RUNNING");
+    status = training_run(&c->training);
+    progress_end(&c->progress);
+    double *spent = c->result.phase_s;
+    coordinator_phase_end(c, RESULT_PHASE_TRAIN);
+    spent[RESULT_PHASE_EVALUATE] = c->training.evaluate_s;
+    spent[RESULT_PHASE_CHECKPOINT] = c->training.checkpoint_s;
+    spent[RESULT_PHASE_TRAIN] -= c->training.evaluate_s + c->training.checkpoint_s;
+    return status;
+}
+
+/* --- the whole --- */
+
+static enum status run(struct coordinator *c)
+{
+    events_state(c->events, "PREPARING");
+    enum status status = prepare(c);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (c->options->plan) {
+        const struct plan_input input = plan_input(c);
+        return c->options->json ? plan_print_json(&input, &c->plan, stdout) : plan_print(&input, &c->plan, stderr);
+    }
+    status = plan_check_limit(&c->plan, &c->job);
+    status = status == STATUS_OK ? output_open(c->dir, &c->output) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    c->memory = memory_alloc((size_t)c->job.workers.count, sizeof *c->memory);
+    status = train(c);
+    status = status == STATUS_OK ? coordinator_write_results(c) : status;
+    if (status == STATUS_OK) {
+        coordinator_say_end(c);
+    } else if (status == STATUS_INTERRUPTED && interrupt_now != 0) {
+        status = status_fail(status, "%s after %lld epochs, too soon to write a checkpoint", status_reason(),
+                             (long long)c->training.state.n_epoch);
+    }
+    return status;
+}
+
+static void release(struct coordinator *c, bool is_done)
+{
+    fleet_close(c->fleet);
+    tensorboard_close(c->training.tensorboard);
+    output_close(&c->output, is_done);
+    score_labels_release(&c->training.labels);
+    embeddings_release(&c->embeddings);
+    plan_release(&c->plan);
+    program_release(&c->program);
+    part_sizes_release(c->sizes, c->partition.n_part);
+    partition_release(&c->partition);
+    dataset_release(&c->dataset);
+    checkpoint_release(&c->checkpoint);
+    free(c->rank_of_part);
+    free(c->memory);
+    free(c);
+}
+
+/* One attempt; what the next one, if there is to be one, needs to know of it. */
+struct attempt_end {
+    int64_t max_restarts;
+    bool has_saved; /* a checkpoint of this job is there */
+};
+
+static enum status attempt(const struct coordinator_options *options, struct events *events, struct attempt_end *end)
+{
+    struct coordinator *c = memory_alloc(1, sizeof *c);
+    c->options = options;
+    c->events = events;
+    c->start_s = c->phase_start_s = coordinator_now_s();
+    c->output.folder = c->output.metrics = -1;
+    progress_init(&c->progress, stderr, progress_is_terminal(stderr));
+    if (options->attempt != 0) {
+        progress_say(&c->progress, "attempt %u", options->attempt);
+    }
+    enum status status = run(c);
+    progress_end(&c->progress);
+    end->max_restarts = c->job.workers.max_restarts;
+    end->has_saved = end->has_saved || c->training.has_saved;
+    /* Closing workers and files may fail in small ways; the reason that counts is the first. */
+    char reason[1024];
+    snprintf(reason, sizeof reason, "%s", status_reason());
+    release(c, status == STATUS_OK);
+    return status == STATUS_OK ? STATUS_OK : status_fail(status, "%s", reason);
+}
+
+/* Lost workers, and nobody who counts attempts: begin again as often as the job allows. */
+static enum status attempts(const struct coordinator_options *options)
+{
+    struct coordinator_options now = *options;
+    struct attempt_end end = {.has_saved = options->resume};
+    enum status status = attempt(&now, NULL, &end);
+    for (int64_t n = 1; status == STATUS_PEER && n <= end.max_restarts && interrupt_asked == 0; n++) {
+        fprintf(stderr, "lost: %s; restart %lld of %lld, from %s\n", status_reason(), (long long)n, (long long)end.max_restarts,
+                end.has_saved ? "the last checkpoint" : "the beginning");
+        interrupt_mode(INTERRUPT_MODE_EXIT);
+        now.resume = end.has_saved;
+        status = attempt(&now, NULL, &end);
+    }
+    return status;
+}
+
+enum status coordinator_run(const struct coordinator_options *options)
+{
+    if (options->folder == NULL) {
+        return attempts(options);
+    }
+    struct events *events;
+    struct attempt_end end = {0};
+    enum status status = events_open(options->folder, options->attempt, &events);
+    if (status == STATUS_OK) {
+        status = attempt(options, events, &end);
+        events_end(events, status);
+        events_close(events);
+    }
+    return status;
+}

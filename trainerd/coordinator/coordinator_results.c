@@ -1,0 +1,104 @@
+/* The end of a job: what its folder gets, what its user reads. And the clock by which its phases are told. */
+#include "trainerd/coordinator/coordinator_state.h"
+
+#include "partition/formats/npy.h"
+#include "protocol/fault.h"
+#include "protocol/memory.h"
+#include "trainerd/coordinator/results/weights.h"
+
+#include <time.h>
+
+double coordinator_now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+double coordinator_phase_end(struct coordinator *c, enum result_phase phase)
+{
+    double now = coordinator_now_s(), spent = now - c->phase_start_s;
+    c->result.phase_s[phase] += spent;
+    c->phase_start_s = now;
+    return spent;
+}
+
+static enum status write_weights(struct coordinator *c, uint32_t state, const char *name)
+{
+    char path[PATH_MAX];
+    struct weights weights;
+    enum status status = output_path(&c->output, name, path);
+    status = status == STATUS_OK ? weights_open(&c->program, &weights) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = fleet_get(c->fleet, state, weights.arena, c->program.n_weight);
+    weights_take(&weights);
+    status = status == STATUS_OK ? embeddings_get(&c->embeddings, c->fleet, state, &weights) : status;
+    status = status == STATUS_OK ? weights_save(&weights, path) : status;
+    weights_close(&weights);
+    return status;
+}
+
+static enum status write_logits(struct coordinator *c)
+{
+    char path[PATH_MAX];
+    float *logits;
+    const int64_t shape[2] = {c->facts.n_node, c->facts.n_class};
+    size_t n = (size_t)shape[0] * (size_t)shape[1];
+    enum status status = output_path(&c->output, "logits.npy", path);
+    status = status == STATUS_OK ? memory_acquire(MEMORY_OTHER, n, sizeof *logits, &logits) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = training_logits(&c->training, logits);
+    status = status == STATUS_OK ? npy_save(path, NPY_TYPE_F32, 2, shape, logits) : status;
+    memory_release(MEMORY_OTHER, logits, n, sizeof *logits);
+    return status;
+}
+
+enum status coordinator_write_results(struct coordinator *c)
+{
+    char path[PATH_MAX];
+    FAULT(RESULTS);
+    enum status status = write_logits(c);
+    status = status == STATUS_OK ? write_weights(c, COORDINATOR_TRAINED, "model.safetensors") : status;
+    status = status == STATUS_OK ? write_weights(c, COORDINATOR_BEST, "best.safetensors") : status;
+    status = status == STATUS_OK ? output_metrics_sync(&c->output) : status;
+    status = status == STATUS_OK ? fleet_memory(c->fleet, c->memory) : status;
+    status = status == STATUS_OK ? output_path(&c->output, "result.json", path) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    coordinator_phase_end(c, RESULT_PHASE_WRITE);
+    c->result.job = &c->job;
+    c->result.dataset = &c->facts;
+    c->result.quality = &c->quality;
+    c->result.training = &c->training;
+    c->result.memory = c->memory;
+    c->result.plan = &c->plan;
+    c->result.total_s = coordinator_now_s() - c->start_s;
+    return result_save(&c->result, path);
+}
+
+void coordinator_say_end(struct coordinator *c)
+{
+    const struct checkpoint_state *state = &c->training.state;
+    const char *metric = job_choice_text("train", "metric", (int)c->training.metric);
+    char last[PROGRESS_TEXT_BYTES], best[PROGRESS_TEXT_BYTES], valid[PROGRESS_TEXT_BYTES], took[PROGRESS_TEXT_BYTES];
+    progress_percent(state->last.test, last);
+    progress_percent(state->best.test, best);
+    progress_percent(state->best.valid, valid);
+    progress_duration(c->result.total_s, took);
+    if (c->training.end == TRAINING_END_PATIENCE) {
+        progress_say(&c->progress, "stopped after %lld epochs: no better metric in %lld evaluations", (long long)state->n_epoch,
+                     (long long)state->n_stale);
+    }
+    if (state->best_epoch >= 0) {
+        progress_say(&c->progress, "test %s %s with the best weights, after %lld epochs (valid %s); %s with the last ones",
+                     metric, best, (long long)state->best_epoch + 1, valid, last);
+    } else {
+        progress_say(&c->progress, "test %s %s with the initial weights", metric, last);
+    }
+    progress_say(&c->progress, "done in %s, results in %s", took, c->output.dir);
+}

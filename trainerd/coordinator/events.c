@@ -1,0 +1,280 @@
+#include "trainerd/coordinator/events.h"
+
+#include "protocol/file.h"
+#include "protocol/log.h"
+#include "protocol/memory.h"
+#include "trainerd/coordinator/progress.h"
+#include "trainerd/coordinator/results/report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EPOCH_PERIOD_S 0.1
+#define LAST_WORDS_BYTES 256
+#define TS_DIGITS 10
+
+struct events {
+    char folder[PATH_MAX];
+    int lock, file;
+    uint32_t attempt;
+    json_t *held;                      /* the newest epoch, not written yet */
+    double epoch_shown_s;              /* when the last one was written */
+    char last_words[LAST_WORDS_BYTES]; /* a whole line, its "ts" to be filled in */
+    size_t n_last_words;
+};
+
+/* What a signal handler finds. */
+static struct events *the_open;
+
+static const char last_words_format[] =
+    "{\"ts\":0000000000,\"attempt\":%u,\"event\":\"end\",\"exit_code\":%d,\"status\":\"%s\","
+    "\"reason\":\"interrupted before training began: nothing to save\",\"restartable\":true}\n";
+
+static double wall_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + 1e-3 * (double)(now.tv_nsec / 1000000);
+}
+
+static enum status file_make(const char *folder, const char *name, int flags, int *out)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= PATH_MAX) {
+        return status_fail(STATUS_CREATE, "job folder '%s': its name is too long for this system", folder);
+    }
+    *out = open(path, flags | O_CREAT | O_CLOEXEC, 0600);
+    if (*out < 0) {
+        return status_fail(errno == ENOENT ? STATUS_NO_INPUT : STATUS_CREATE, "cannot open '%s': %s", path, strerror(errno));
+    }
+    return STATUS_OK;
+}
+
+/* A whole line or nothing: one that a full disk cut short is taken back. */
+static void text_write(struct events *events, const char *text, size_t n)
+{
+    off_t before = lseek(events->file, 0, SEEK_END);
+    int error = file_write(events->file, text, n);
+    if (error != 0) {
+        bool is_taken_back = before >= 0 && ftruncate(events->file, before) == 0;
+        log_warn("cannot write '%s/events.jsonl': %s%s", events->folder, strerror(error),
+                 is_taken_back ? "" : "; its last line is broken");
+    }
+}
+
+/* An earlier attempt may have died in the middle of a line. */
+static void line_close(struct events *events)
+{
+    struct stat about;
+    char last = '\n';
+    if (fstat(events->file, &about) == 0 && about.st_size > 0 && pread(events->file, &last, 1, about.st_size - 1) == 1 &&
+        last != '\n') {
+        text_write(events, "\n", 1);
+    }
+}
+
+/* A line of this name, to be filled and given to line_end; NULL, which takes any filling, when nobody follows. */
+static json_t *line_begin(const struct events *events, const char *name)
+{
+    return events == NULL ? NULL
+                          : json_pack("{s:f, s:I, s:s}", "ts", wall_s(), "attempt", (json_int_t)events->attempt, "event", name);
+}
+
+static void line_put(struct events *events, json_t *line)
+{
+    char *text = json_dumps(line, JSON_COMPACT);
+    ASSERT(text != NULL);
+    size_t n = strlen(text);
+    text[n] = '\n'; /* in place of the NUL */
+    text_write(events, text, n + 1);
+    free(text);
+    json_decref(line);
+}
+
+static void line_end(struct events *events, json_t *line)
+{
+    if (events == NULL) {
+        return;
+    }
+    if (events->held != NULL) {
+        line_put(events, events->held);
+        events->held = NULL;
+    }
+    line_put(events, line);
+}
+
+enum status events_open(const char *folder, uint32_t attempt, struct events **out)
+{
+    struct events *events = memory_alloc(1, sizeof *events);
+    *events = (struct events){.lock = -1, .file = -1, .attempt = attempt};
+    snprintf(events->folder, sizeof events->folder, "%s", folder);
+    enum status status = file_make(folder, "lock", O_RDWR, &events->lock);
+    /* Unlike flock's, this lock is the process's alone, and not its children's, some of whom end a little later. */
+    const struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    if (status == STATUS_OK && fcntl(events->lock, F_SETLK, &whole) != 0) {
+        status = errno == EACCES || errno == EAGAIN
+                     ? status_fail(STATUS_PEER, "'%s/lock' is held: another attempt of this job runs", folder)
+                     : status_fail(STATUS_CREATE, "cannot lock '%s/lock': %s", folder, strerror(errno));
+    }
+    status = status == STATUS_OK ? file_make(folder, "events.jsonl", O_RDWR | O_APPEND, &events->file) : status;
+    if (status != STATUS_OK) {
+        events_close(events);
+        return status;
+    }
+    line_close(events);
+    int n = snprintf(events->last_words, sizeof events->last_words, last_words_format, (unsigned)attempt,
+                     status_exit_code(STATUS_INTERRUPTED), status_name(STATUS_INTERRUPTED));
+    ASSERT(n > 0 && n < LAST_WORDS_BYTES);
+    events->n_last_words = (size_t)n;
+    the_open = events;
+    json_t *line = line_begin(events, "begin");
+    json_object_set_new(line, "pid", json_integer(getpid()));
+    line_end(events, line);
+    *out = events;
+    return STATUS_OK;
+}
+
+void events_close(struct events *events)
+{
+    if (events == NULL) {
+        return;
+    }
+    the_open = the_open == events ? NULL : the_open;
+    if (events->file >= 0) {
+        close(events->file);
+    }
+    if (events->lock >= 0) {
+        close(events->lock);
+    }
+    json_decref(events->held);
+    free(events);
+}
+
+void events_state(struct events *events, const char *state)
+{
+    json_t *line = line_begin(events, "state");
+    json_object_set_new(line, "state", json_string(state));
+    line_end(events, line);
+}
+
+void events_plan(struct events *events, int64_t memory, int32_t n_worker)
+{
+    json_t *line = line_begin(events, "plan");
+    json_object_set_new(line, "memory", json_integer(memory));
+    json_object_set_new(line, "workers", json_integer(n_worker));
+    line_end(events, line);
+}
+
+void events_workers(struct events *events, const struct events_worker *workers, int32_t n_worker)
+{
+    json_t *line = line_begin(events, "workers"), *all = json_array();
+    for (int32_t rank = 0; rank < n_worker; rank++) {
+        json_t *one = json_object();
+        json_object_set_new(one, "rank", json_integer(rank));
+        json_object_set_new(one, "pid", json_integer(workers[rank].pid));
+        json_object_set_new(one, "host", json_string(workers[rank].host == NULL ? "." : workers[rank].host));
+        json_array_append_new(all, one);
+    }
+    json_object_set_new(line, "workers", all);
+    line_end(events, line);
+}
+
+void events_epoch(struct events *events, const struct progress *progress, int64_t memory, double now_s)
+{
+    if (events == NULL) {
+        return;
+    }
+    const struct progress_epoch *epoch = &progress->last;
+    json_t *line = line_begin(events, "epoch");
+    json_object_set_new(line, "epoch", json_integer(epoch->n_done));
+    json_object_set_new(line, "epochs", json_integer(progress->n_epoch));
+    json_object_set_new(line, "loss", report_number(epoch->loss));
+    json_object_set_new(line, "train_metric", report_number(epoch->train));
+    json_object_set_new(line, "valid_metric", report_number(epoch->valid));
+    json_object_set_new(line, "test_metric", report_number(epoch->test));
+    json_object_set_new(line, "epoch_s", report_number(epoch->epoch_s));
+    json_object_set_new(line, "compute_s", report_number(epoch->compute_s));
+    json_object_set_new(line, "wait_s", report_number(epoch->wait_s));
+    json_object_set_new(line, "evaluate_s", report_number(epoch->evaluate_s));
+    json_object_set_new(line, "bytes_sent", json_integer(epoch->n_sent));
+    json_object_set_new(line, "bytes_received", json_integer(epoch->n_bytes));
+    json_object_set_new(line, "memory", json_integer(memory));
+    json_object_set_new(line, "seconds_left", report_number(progress->left_s));
+    json_decref(events->held);
+    events->held = line;
+    if (events->epoch_shown_s == 0.0 || now_s - events->epoch_shown_s >= EPOCH_PERIOD_S) {
+        events->held = NULL;
+        line_put(events, line);
+        events->epoch_shown_s = now_s;
+    }
+}
+
+void events_checkpoint(struct events *events, int64_t n_epoch, const char *output)
+{
+    char path[PATH_MAX + 64];
+    snprintf(path, sizeof path, "%s/checkpoint/epoch-%lld.ckpt", output, (long long)n_epoch);
+    json_t *line = line_begin(events, "checkpoint");
+    json_object_set_new(line, "epoch", json_integer(n_epoch));
+    json_object_set_new(line, "path", json_string(path));
+    line_end(events, line);
+}
+
+void events_rollback(struct events *events, int64_t n_epoch, int64_t n_rollback, const char *reason)
+{
+    json_t *line = line_begin(events, "rollback");
+    json_object_set_new(line, "epoch", json_integer(n_epoch));
+    json_object_set_new(line, "rollbacks", json_integer(n_rollback));
+    json_object_set_new(line, "reason", json_string(reason));
+    line_end(events, line);
+}
+
+/* Machines and disks get well again, and so may what we did wrong; what the job asks for stays as it is. */
+static bool is_restartable(enum status status)
+{
+    return status == STATUS_PEER || status == STATUS_IO || status == STATUS_INTERRUPTED || status == STATUS_BUG;
+}
+
+void events_end(struct events *events, enum status status)
+{
+    if (events == NULL) {
+        return;
+    }
+    json_t *line = line_begin(events, "end");
+    json_object_set_new(line, "exit_code", json_integer(status_exit_code(status)));
+    json_object_set_new(line, "status", json_string(status_name(status)));
+    json_object_set_new(line, "reason", json_string(status == STATUS_OK ? status_text(status) : status_reason()));
+    json_object_set_new(line, "restartable", json_boolean(is_restartable(status)));
+    line_end(events, line);
+    fsync(events->file);
+}
+
+void events_end_at_once(void)
+{
+    if (the_open == NULL) {
+        return;
+    }
+    char *digit = strchr(the_open->last_words, '0') + TS_DIGITS;
+    time_t now = time(NULL);
+    for (int i = 0; i < TS_DIGITS; i++, now /= 10) {
+        *--digit = (char)('0' + now % 10);
+    }
+    ssize_t n = write(the_open->file, the_open->last_words, the_open->n_last_words);
+    (void)n; /* the process ends, whatever becomes of it */
+    fsync(the_open->file);
+}
+
+enum status events_log_path(const struct events *events, uint32_t rank, char out[PATH_MAX])
+{
+    if (snprintf(out, PATH_MAX, "%s/rank-%u.log", events->folder, rank) >= PATH_MAX) {
+        return status_fail(STATUS_CREATE, "job folder '%s': its name is too long for this system", events->folder);
+    }
+    return STATUS_OK;
+}

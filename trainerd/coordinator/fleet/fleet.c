@@ -1,0 +1,301 @@
+/* Life of a fleet: opening, closing, and the one loop in which control socket, processes and transport move. */
+#include "trainerd/coordinator/fleet/fleet.h"
+
+#include "protocol/fault.h"
+#include "protocol/log.h"
+#include "trainerd/coordinator/fleet/fleet_state.h"
+#include "trainerd/coordinator/fleet/segments.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#define TICK_MS 50
+#define SEGMENTS "/dev/shm"
+#define ABORT_MS 1000
+#define CLOSE_MS 2000
+
+uint64_t fleet_now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+void fleet_fail(struct fleet *fleet, const struct fleet_worker *worker, enum status status, const char *format, ...)
+{
+    if (fleet->failed != STATUS_OK) {
+        return;
+    }
+    char sentence[700], who[128] = "";
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    va_end(arguments);
+    if (worker != NULL && worker->was_started) {
+        snprintf(who, sizeof who, "worker %u (pid %u) ", worker->rank, worker->pid);
+    } else if (worker != NULL) {
+        snprintf(who, sizeof who, "worker %u (pid %u on %s) ", worker->rank, worker->pid, worker->host);
+    }
+    fleet->failed = status;
+    snprintf(fleet->reason, sizeof fleet->reason, "%s%s", who, sentence);
+}
+
+void fleet_cut(struct fleet *fleet)
+{
+    if (fleet->cut_ms == 0) {
+        fleet->cut_ms = fleet_now_ms();
+        snprintf(fleet->cut, sizeof fleet->cut, "%s", status_reason());
+    }
+}
+
+void fleet_begin(struct fleet *fleet, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(fleet->doing, sizeof fleet->doing, format, arguments);
+    va_end(arguments);
+    fleet->entered_ms = fleet_now_ms();
+}
+
+static void transport_readable(uv_poll_t *poll, int error, int events)
+{
+    (void)poll; /* waking the loop is all it is for: every turn lets the transport move */
+    (void)error;
+    (void)events;
+}
+
+/* Let everything move once, then sleep until something may have. Short waits are spun through before the loop is asked. */
+static void turn(struct fleet *fleet, bool (*done)(const struct fleet *fleet))
+{
+    bool may_sleep = true;
+    if (fleet->transport != NULL && fleet->cut_ms == 0) {
+        if (transport_wait(fleet->transport, 0) != STATUS_OK) {
+            fleet_cut(fleet);
+        } else {
+            may_sleep = !done(fleet) && transport_arm(fleet->transport);
+        }
+    }
+    uv_run(&fleet->loop, may_sleep ? UV_RUN_ONCE : UV_RUN_NOWAIT);
+}
+
+enum status fleet_await(struct fleet *fleet, bool (*done)(const struct fleet *fleet))
+{
+    while (fleet->failed == STATUS_OK && !done(fleet)) {
+        const volatile sig_atomic_t *stop = fleet->setup.stop;
+        if (stop != NULL && *stop != 0) {
+            fleet_fail(fleet, NULL, STATUS_INTERRUPTED, "interrupted by signal %d", (int)*stop);
+            break;
+        }
+        turn(fleet, done);
+    }
+    return fleet->failed == STATUS_OK ? STATUS_OK : fleet_end(fleet);
+}
+
+bool fleet_linger(struct fleet *fleet, bool (*done)(const struct fleet *fleet), uint64_t most_ms)
+{
+    uint64_t by = fleet_now_ms() + most_ms;
+    while (!done(fleet) && fleet_now_ms() < by) {
+        turn(fleet, done);
+    }
+    return done(fleet);
+}
+
+enum status fleet_end(struct fleet *fleet)
+{
+    if (!fleet->has_ended) {
+        fleet->has_ended = true;
+        fleet_unlisten(fleet);
+        struct message_abort abort = {.status = fleet->failed, .reason = message_text(fleet->reason)};
+        for (struct fleet_client *client = fleet->clients; client != NULL; client = client->next) {
+            size_t n;
+            void *frame = control_frame_abort(&abort, &n);
+            fleet_client_send(client, frame, n);
+        }
+        if (!fleet_linger(fleet, fleet_is_childless, ABORT_MS)) {
+            fleet_kill(fleet);
+        }
+        segments_sweep(SEGMENTS);
+        if (fleet->transport != NULL) {
+            transport_abandon(fleet->transport); /* what is half sent belongs to the caller again */
+        }
+    }
+    return status_fail(fleet->failed, "%s", fleet->reason);
+}
+
+static bool all_joined(const struct fleet *fleet)
+{
+    bool all = true;
+    for (uint32_t rank = 0; all && rank < fleet->n_worker; rank++) {
+        all = fleet->workers[rank].has_joined;
+    }
+    return all;
+}
+
+static bool all_connected(const struct fleet *fleet)
+{
+    bool all = true;
+    for (uint32_t rank = 0; all && rank < fleet->n_worker; rank++) {
+        all = fleet->workers[rank].is_connected;
+    }
+    return all;
+}
+
+static enum status loop_open(struct fleet *fleet)
+{
+    int error = uv_loop_init(&fleet->loop);
+    if (error != 0) {
+        return status_fail(STATUS_PEER, "cannot open an event loop: %s", uv_strerror(error));
+    }
+    uv_timer_init(&fleet->loop, &fleet->tick);
+    fleet->tick.data = fleet;
+    uv_timer_start(&fleet->tick, fleet_tick, TICK_MS, TICK_MS);
+    return STATUS_OK;
+}
+
+/* Start the workers, or say how they are to be started. */
+static enum status workers_call(struct fleet *fleet)
+{
+    const struct job_workers *how = &fleet->job->workers;
+    enum status status = fleet_listen(fleet);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (how->launcher == JOB_LAUNCHER_LOCAL) {
+        status = fleet_token_make(fleet->token);
+        return status == STATUS_OK ? fleet_launch(fleet) : status;
+    }
+    if (how->token_file[0] == '\0') {
+        return status_fail(STATUS_CONFIG,
+                           "workers.token_file is empty, expected a file name with workers.launcher = \"manual\"");
+    }
+    status = fleet_token_load(how->token_file, fleet->token);
+    if (status == STATUS_OK) {
+        fprintf(stderr, "waiting for %u workers; start each with: trainer-worker --join %s --token-file %s\n", fleet->n_worker,
+                fleet->join, how->token_file);
+    }
+    return status;
+}
+
+static enum status workers_join(struct fleet *fleet)
+{
+    enum status status = workers_call(fleet);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    FAULT(LAUNCH);
+    status = fleet_transport_open(fleet);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    uv_poll_init(&fleet->loop, &fleet->transport_poll, transport_event_fd(fleet->transport));
+    uv_poll_start(&fleet->transport_poll, UV_READABLE, transport_readable);
+    fleet->is_polling = true;
+    status = fleet_await(fleet, all_joined);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    fleet_unlisten(fleet);
+    status = fleet_welcome(fleet);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    FAULT(WIRE_UP);
+    fleet_begin(fleet, "while it was connected");
+    fleet->is_welcomed = true;
+    return fleet_await(fleet, all_connected);
+}
+
+enum status fleet_open(const struct job *job, const struct fleet_setup *setup, struct fleet **out)
+{
+    struct fleet *fleet = memory_alloc(1, sizeof *fleet);
+    fleet->job = job;
+    fleet->setup = setup != NULL ? *setup : (struct fleet_setup){0};
+    fleet->attempt = fleet->setup.attempt;
+    fleet->n_worker = (uint32_t)job->workers.count;
+    fleet->workers = memory_alloc(fleet->n_worker, sizeof *fleet->workers);
+    for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
+        fleet->workers[rank].fleet = fleet;
+        fleet->workers[rank].rank = rank;
+    }
+    enum status status = loop_open(fleet);
+    if (status != STATUS_OK) {
+        free(fleet->workers);
+        free(fleet);
+        return status;
+    }
+    segments_sweep(SEGMENTS); /* of an attempt whose coordinator died */
+    while (fleet->attempt == 0 && getrandom(&fleet->attempt, sizeof fleet->attempt, 0) < 0) {
+    }
+    fleet_begin(fleet, "before all had joined");
+    fleet->join_by_ms = fleet->entered_ms + (uint64_t)(job->workers.join_timeout * 1000);
+    status = workers_join(fleet);
+    if (status != STATUS_OK) {
+        fleet_fail(fleet, NULL, status, "%s", status_reason());
+        fleet_close(fleet);
+        return status;
+    }
+    *out = fleet;
+    return STATUS_OK;
+}
+
+void fleet_member(const struct fleet *fleet, uint32_t rank, uint32_t *pid_out, const char **host_out)
+{
+    const struct fleet_worker *worker = &fleet->workers[rank];
+    *pid_out = worker->pid;
+    *host_out = worker->was_started ? NULL : worker->host;
+}
+
+/* Those that were told to end do so by themselves; the rest is killed. */
+static void workers_dismiss(struct fleet *fleet)
+{
+    fleet_finish(fleet);
+    transport_abandon(fleet->transport); /* all is answered: flushing to workers that leave meanwhile would only fail */
+    for (struct fleet_client *client = fleet->clients; client != NULL; client = client->next) {
+        struct message_goodbye goodbye = {.rank = client->worker->rank};
+        size_t n;
+        void *frame = control_frame_goodbye(&goodbye, &n);
+        fleet_client_send(client, frame, n);
+    }
+    fleet_linger(fleet, fleet_is_clientless, CLOSE_MS);
+    if (!fleet_linger(fleet, fleet_is_childless, CLOSE_MS)) {
+        fleet_kill(fleet);
+    }
+}
+
+void fleet_close(struct fleet *fleet)
+{
+    if (fleet == NULL) {
+        return;
+    }
+    char reason[sizeof fleet->reason]; /* the caller's, if it has one, outlives what closing may add */
+    snprintf(reason, sizeof reason, "%s", status_reason());
+    if (fleet->failed == STATUS_OK) {
+        workers_dismiss(fleet);
+    } else {
+        fleet_end(fleet);
+    }
+    fleet_unlisten(fleet);
+    while (fleet->clients != NULL) {
+        fleet_client_close(fleet->clients);
+    }
+    if (fleet->is_polling) {
+        uv_close((uv_handle_t *)&fleet->transport_poll, NULL);
+    }
+    uv_close((uv_handle_t *)&fleet->tick, NULL);
+    uv_run(&fleet->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&fleet->loop);
+    transport_close(fleet->transport);
+    for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
+        free(fleet->workers[rank].address);
+    }
+    free(fleet->rank_of_part);
+    free(fleet->workers);
+    free(fleet);
+    if (reason[0] != '\0') {
+        status_fail(STATUS_PEER, "%s", reason);
+    }
+}

@@ -1,0 +1,439 @@
+/* Commands and bytes over the transport. One command is under way at a time: all sends of it leave, all its reports come,
+ * then the next. A report or piece that nobody waits for ends the job. */
+#include "protocol/fault.h"
+#include "protocol/log.h"
+#include "trainerd/coordinator/fleet/fleet_state.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PIECE_BYTES ((size_t)4 << 20)
+#define WINDOW 4 /* pieces under way to each worker */
+#define COMMAND_BYTES 128
+#define FINISH_MS 2000
+
+/* --- what arrives --- */
+
+static void *piece_place(struct fleet *fleet, const struct transport_head *head, size_t n_bytes)
+{
+    if (fleet->data_to == NULL || head->sender != fleet->data_from || head->total != fleet->n_data ||
+        n_bytes > fleet->n_data - fleet->n_data_placed || head->offset > fleet->n_data - n_bytes) {
+        status_fail(STATUS_PEER, "worker %u sent %zu bytes at %llu of %llu that nobody asked for", head->sender, n_bytes,
+                    (unsigned long long)head->offset, (unsigned long long)head->total);
+        return NULL;
+    }
+    fleet->n_data_placed += n_bytes; /* more than all of it would come when its reader has gone on */
+    return fleet->data_to + head->offset;
+}
+
+static void *fleet_place_body(void *arg, const struct transport_head *head, size_t n_bytes)
+{
+    struct fleet *fleet = arg;
+    if (head->kind == TRANSPORT_KIND_DATA) {
+        return piece_place(fleet, head, n_bytes);
+    }
+    struct fleet_worker *worker = &fleet->workers[head->sender];
+    if (head->kind != TRANSPORT_KIND_REPORT || head->id != fleet->expected || worker->has_answered ||
+        n_bytes > sizeof worker->answer) {
+        status_fail(STATUS_PEER, "worker %u sent a message '%s' of %zu bytes that nobody asked for", head->sender,
+                    message_name(head->id), n_bytes);
+        return NULL;
+    }
+    return worker->answer;
+}
+
+static void fleet_body_arrived(void *arg, const struct transport_head *head, void *body, size_t n_bytes)
+{
+    struct fleet *fleet = arg;
+    if (body == NULL) {
+        fleet_fail(fleet, &fleet->workers[head->sender], STATUS_PEER, "sent an empty message of kind %u", head->kind);
+    } else if (head->kind == TRANSPORT_KIND_DATA) {
+        fleet->n_data_got += n_bytes;
+    } else {
+        fleet->workers[head->sender].n_answer = n_bytes;
+        fleet->workers[head->sender].has_answered = true;
+    }
+}
+
+enum status fleet_transport_open(struct fleet *fleet)
+{
+    const struct transport_events events = {fleet, fleet_place_body, fleet_body_arrived};
+    int n_send = (WINDOW + 2) * (int)fleet->n_worker + 16;
+    return transport_open(fleet->n_worker, fleet->n_worker + 1, fleet->attempt, n_send, &events, &fleet->transport);
+}
+
+/* --- what is waited for --- */
+
+static bool all_answered(const struct fleet *fleet)
+{
+    bool all = fleet->n_pending == 0;
+    for (uint32_t rank = 0; all && rank < fleet->n_worker; rank++) {
+        all = fleet->workers[rank].has_answered;
+    }
+    return all;
+}
+
+static bool one_answered(const struct fleet *fleet)
+{
+    return fleet->n_pending == 0 && fleet->workers[fleet->data_from].has_answered;
+}
+
+static bool few_pending(const struct fleet *fleet)
+{
+    return fleet->n_pending <= fleet->n_pending_most;
+}
+
+static bool data_came(const struct fleet *fleet)
+{
+    return fleet->n_pending == 0 && fleet->n_data_got >= fleet->n_data;
+}
+
+static void expect(struct fleet *fleet, unsigned id)
+{
+    fleet->expected = id;
+    for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
+        fleet->workers[rank].has_answered = false;
+    }
+}
+
+/* The transport's own failures become the fleet's. */
+static void message_send(struct fleet *fleet, uint32_t rank, const struct transport_head *head, const void *body,
+                         size_t n_bytes)
+{
+    if (fleet->failed == STATUS_OK && fleet->cut_ms == 0 &&
+        transport_send(fleet->transport, rank, head, body, n_bytes, &fleet->n_pending) != STATUS_OK) {
+        fleet_cut(fleet);
+    }
+}
+
+/* One encoded command to ranks [first, first + n). The body must live until all sends are done. */
+static void command_send(struct fleet *fleet, uint32_t first, uint32_t n, unsigned id, const void *body, size_t n_bytes)
+{
+    struct transport_head head = {.kind = TRANSPORT_KIND_COMMAND, .id = (uint16_t)id};
+    for (uint32_t rank = first; rank < first + n; rank++) {
+        message_send(fleet, rank, &head, body, n_bytes);
+    }
+}
+
+static enum status pending_await(struct fleet *fleet, int n_most)
+{
+    fleet->n_pending_most = n_most;
+    return fleet_await(fleet, few_pending);
+}
+
+static enum status pieces_send(struct fleet *fleet, uint32_t first, uint32_t n, struct transport_head head, const void *bytes)
+{
+    head.kind = TRANSPORT_KIND_DATA;
+    for (head.offset = 0; head.offset < head.total; head.offset += PIECE_BYTES) {
+        enum status status = pending_await(fleet, (WINDOW - 1) * (int)n);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        size_t left = head.total - head.offset;
+        for (uint32_t rank = first; rank < first + n; rank++) {
+            message_send(fleet, rank, &head, (const char *)bytes + head.offset, left < PIECE_BYTES ? left : PIECE_BYTES);
+        }
+    }
+    return pending_await(fleet, 0);
+}
+
+/* --- the calls --- */
+
+enum status fleet_place(struct fleet *fleet, int32_t n_part, const int32_t *rank_of_part)
+{
+    fleet_begin(fleet, "while its parts were placed");
+    for (int32_t part = 0; part < n_part; part++) {
+        if (rank_of_part[part] < 0 || (uint32_t)rank_of_part[part] >= fleet->n_worker) {
+            return status_fail(STATUS_BUG, "part %d is placed on rank %d of %u", part, rank_of_part[part], fleet->n_worker);
+        }
+    }
+    struct message_place place = {
+        .n_part = (uint32_t)n_part,
+        .rank_of_part = {rank_of_part, (uint32_t)n_part * (uint32_t)sizeof *rank_of_part},
+    };
+    free(fleet->rank_of_part);
+    fleet->n_part = n_part;
+    fleet->rank_of_part = memory_alloc((size_t)n_part, sizeof *fleet->rank_of_part);
+    memcpy(fleet->rank_of_part, rank_of_part, place.rank_of_part.n_bytes);
+    size_t n_room = place.rank_of_part.n_bytes + 8u, n;
+    uint8_t *body = memory_alloc(n_room, 1);
+    enum status status = message_encode_place(&place, body, n_room, &n);
+    if (status == STATUS_OK) {
+        expect(fleet, MESSAGE_ID_place);
+        command_send(fleet, 0, fleet->n_worker, MESSAGE_ID_place, body, n);
+        status = fleet_await(fleet, all_answered); /* neither parts nor others' requests may overtake it */
+        expect(fleet, MESSAGE_ID_ready);           /* a worker may be ready while others still get their parts */
+    }
+    free(body);
+    return status;
+}
+
+enum status fleet_ship(struct fleet *fleet, int32_t part, const void *bytes, size_t n_bytes)
+{
+    fleet_begin(fleet, "while it was sent part %d", part);
+    ASSERT(part >= 0 && part < fleet->n_part);
+    uint32_t rank = (uint32_t)fleet->rank_of_part[part];
+    struct message_part message = {.part = (uint32_t)part, .n_bytes = n_bytes};
+    uint8_t body[COMMAND_BYTES];
+    size_t n;
+    enum status status = message_encode_part(&message, body, sizeof body, &n);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    command_send(fleet, rank, 1, MESSAGE_ID_part, body, n);
+    FAULT(SHIP);
+    struct transport_head head = {.id = MESSAGE_ID_part, .to = (uint32_t)part, .total = n_bytes};
+    return pieces_send(fleet, rank, 1, head, bytes);
+}
+
+/* An answer that cannot be read ends the job. */
+static enum status answer_bad(struct fleet *fleet, const struct fleet_worker *worker)
+{
+    fleet_fail(fleet, worker, STATUS_PEER, "sent an answer that cannot be read: %s", status_reason());
+    return fleet_end(fleet);
+}
+
+static enum status memory_read(struct message_span span, int64_t out[MEMORY_N])
+{
+    if (span.n_bytes != MEMORY_N * sizeof *out) {
+        return status_fail(STATUS_PEER, "%u bytes of memory by category, expected %zu", span.n_bytes, MEMORY_N * sizeof *out);
+    }
+    memcpy(out, span.at, span.n_bytes);
+    return STATUS_OK;
+}
+
+enum status fleet_ready(struct fleet *fleet, struct fleet_memory *memory_out, int64_t *n_weight_out)
+{
+    fleet_begin(fleet, "while it made itself ready");
+    enum status status = fleet_await(fleet, all_answered);
+    for (uint32_t rank = 0; status == STATUS_OK && rank < fleet->n_worker; rank++) {
+        struct fleet_worker *worker = &fleet->workers[rank];
+        struct message_ready ready;
+        status = message_decode_ready(worker->answer, worker->n_answer, &ready);
+        if (status == STATUS_OK) {
+            status = memory_read(ready.planned, worker->planned);
+        }
+        if (status == STATUS_OK) {
+            status = memory_read(ready.measured, memory_out[rank].measured);
+        }
+        if (status == STATUS_OK && rank > 0 && ready.n_weight != (uint64_t)*n_weight_out) {
+            status = status_fail(STATUS_PEER, "it has %llu weights, expected %lld as rank 0",
+                                 (unsigned long long)ready.n_weight, (long long)*n_weight_out);
+        }
+        if (status != STATUS_OK) {
+            return answer_bad(fleet, worker);
+        }
+        memcpy(memory_out[rank].planned, worker->planned, sizeof worker->planned);
+        memory_out[rank].resident_peak = 0;
+        *n_weight_out = (int64_t)ready.n_weight;
+    }
+    return status;
+}
+
+/* Loss and scores of rank 0, times of the slowest, bytes of all. */
+static enum status report_add(uint32_t rank, uint32_t epoch, const struct message_report *report, struct fleet_report *out)
+{
+    if (report->epoch != epoch || report->scores.n_bytes != sizeof out->score) {
+        return status_fail(STATUS_PEER, "it reports epoch %u with %u bytes of scores, expected epoch %u with %zu",
+                           report->epoch, report->scores.n_bytes, epoch, sizeof out->score);
+    }
+    if (rank == 0) {
+        out->loss = report->loss;
+        memcpy(out->score, report->scores.at, sizeof out->score);
+    } else if (memcmp(&report->loss, &out->loss, sizeof out->loss) != 0) {
+        return status_fail(STATUS_BUG, "its loss is %.17g, rank 0's is %.17g: the ranks have come apart", report->loss,
+                           out->loss);
+    }
+    out->epoch_s = fmax(out->epoch_s, report->epoch_s);
+    out->compute_s = fmax(out->compute_s, report->compute_s);
+    out->wait_s = fmax(out->wait_s, report->wait_s);
+    out->evaluate_s = fmax(out->evaluate_s, report->evaluate_s);
+    out->bytes_sent += report->bytes_sent;
+    out->bytes_received += report->bytes_received;
+    out->n_call += report->n_call;
+    return STATUS_OK;
+}
+
+enum status fleet_epoch(struct fleet *fleet, uint32_t epoch, bool train, bool evaluate, struct fleet_report *out)
+{
+    fleet_begin(fleet, "in epoch %u", epoch);
+    struct message_epoch message = {.epoch = epoch, .train = train, .evaluate = evaluate};
+    uint8_t body[COMMAND_BYTES];
+    size_t n;
+    enum status status = message_encode_epoch(&message, body, sizeof body, &n);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    expect(fleet, MESSAGE_ID_report);
+    command_send(fleet, 0, fleet->n_worker, MESSAGE_ID_epoch, body, n);
+    FAULT(EPOCH);
+    status = fleet_await(fleet, all_answered);
+    *out = (struct fleet_report){0};
+    for (uint32_t rank = 0; status == STATUS_OK && rank < fleet->n_worker; rank++) {
+        struct fleet_worker *worker = &fleet->workers[rank];
+        struct message_report report;
+        status = message_decode_report(worker->answer, worker->n_answer, &report);
+        if (status == STATUS_OK) {
+            status = report_add(rank, epoch, &report, out);
+        }
+        if (status != STATUS_OK) {
+            return answer_bad(fleet, worker);
+        }
+    }
+    return status;
+}
+
+/* A command that all workers answer with its own number. */
+static enum status all_obey(struct fleet *fleet, unsigned id, const void *body, size_t n)
+{
+    expect(fleet, id);
+    command_send(fleet, 0, fleet->n_worker, id, body, n);
+    return fleet_await(fleet, all_answered);
+}
+
+enum status fleet_rate(struct fleet *fleet, double factor)
+{
+    fleet_begin(fleet, "while its learning rate was set");
+    struct message_rate message = {.factor = factor};
+    uint8_t body[COMMAND_BYTES];
+    size_t n;
+    enum status status = message_encode_rate(&message, body, sizeof body, &n);
+    return status == STATUS_OK ? all_obey(fleet, MESSAGE_ID_rate, body, n) : status;
+}
+
+enum status fleet_keep_best(struct fleet *fleet)
+{
+    fleet_begin(fleet, "while it kept the best weights");
+    struct message_keep_best message = {.rank = 0};
+    uint8_t body[COMMAND_BYTES];
+    size_t n;
+    enum status status = message_encode_keep_best(&message, body, sizeof body, &n);
+    return status == STATUS_OK ? all_obey(fleet, MESSAGE_ID_keep_best, body, n) : status;
+}
+
+/* Ask one rank for exactly n_bytes. */
+static enum status data_get(struct fleet *fleet, uint32_t rank, unsigned id, const void *body, size_t n, void *to,
+                            size_t n_bytes)
+{
+    expect(fleet, 0);
+    fleet->data_from = rank;
+    fleet->data_to = to;
+    fleet->n_data = n_bytes;
+    fleet->n_data_placed = fleet->n_data_got = 0;
+    command_send(fleet, rank, 1, id, body, n);
+    enum status status = fleet_await(fleet, data_came);
+    fleet->data_to = NULL;
+    return status;
+}
+
+static enum status array_get(struct fleet *fleet, uint32_t rank, uint32_t what, uint32_t part, void *to, size_t n_bytes)
+{
+    struct message_get message = {.what = what, .part = part};
+    uint8_t body[COMMAND_BYTES];
+    size_t n;
+    enum status status = message_encode_get(&message, body, sizeof body, &n);
+    return status == STATUS_OK ? data_get(fleet, rank, MESSAGE_ID_get, body, n, to, n_bytes) : status;
+}
+
+enum status fleet_get(struct fleet *fleet, uint32_t what, float *to, int64_t n_weight)
+{
+    fleet_begin(fleet, "while its weights were read");
+    return array_get(fleet, 0, what, 0, to, (size_t)n_weight * sizeof *to);
+}
+
+enum status fleet_logits(struct fleet *fleet, int32_t part, float *to, size_t n_bytes)
+{
+    fleet_begin(fleet, "while the logits of part %d were read", part);
+    ASSERT(part >= 0 && part < fleet->n_part);
+    return array_get(fleet, (uint32_t)fleet->rank_of_part[part], MESSAGE_GET_LOGITS, (uint32_t)part, to, n_bytes);
+}
+
+enum status fleet_put(struct fleet *fleet, uint32_t what, const float *from, int64_t n_weight)
+{
+    fleet_begin(fleet, "while its weights were set");
+    struct message_put message = {.what = what, .n_bytes = (uint64_t)n_weight * sizeof *from};
+    uint8_t body[COMMAND_BYTES];
+    size_t n;
+    enum status status = message_encode_put(&message, body, sizeof body, &n);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    expect(fleet, MESSAGE_ID_put);
+    command_send(fleet, 0, fleet->n_worker, MESSAGE_ID_put, body, n);
+    struct transport_head head = {.id = MESSAGE_ID_put, .total = message.n_bytes};
+    status = pieces_send(fleet, 0, fleet->n_worker, head, from);
+    return status == STATUS_OK ? fleet_await(fleet, all_answered) : status;
+}
+
+enum status fleet_get_embeddings(struct fleet *fleet, uint32_t what, int32_t part, float *to, int64_t n_float)
+{
+    fleet_begin(fleet, "while the embeddings of part %d were read", part);
+    ASSERT(part >= 0 && part < fleet->n_part);
+    struct message_get_embeddings message = {.what = what, .part = (uint32_t)part};
+    uint8_t body[COMMAND_BYTES];
+    size_t n;
+    enum status status = message_encode_get_embeddings(&message, body, sizeof body, &n);
+    if (status != STATUS_OK || n_float == 0) {
+        return status;
+    }
+    return data_get(fleet, (uint32_t)fleet->rank_of_part[part], MESSAGE_ID_get_embeddings, body, n, to,
+                    (size_t)n_float * sizeof *to);
+}
+
+enum status fleet_put_embeddings(struct fleet *fleet, uint32_t what, int32_t part, const float *from, int64_t n_float)
+{
+    fleet_begin(fleet, "while the embeddings of part %d were set", part);
+    ASSERT(part >= 0 && part < fleet->n_part);
+    struct message_put_embeddings message = {.what = what, .part = (uint32_t)part, .n_bytes = (uint64_t)n_float * sizeof *from};
+    uint8_t body[COMMAND_BYTES];
+    size_t n;
+    enum status status = message_encode_put_embeddings(&message, body, sizeof body, &n);
+    if (status != STATUS_OK || n_float == 0) {
+        return status;
+    }
+    uint32_t rank = fleet->data_from = (uint32_t)fleet->rank_of_part[part];
+    expect(fleet, MESSAGE_ID_put_embeddings);
+    command_send(fleet, rank, 1, MESSAGE_ID_put_embeddings, body, n);
+    struct transport_head head = {.id = MESSAGE_ID_put_embeddings, .total = message.n_bytes};
+    status = pieces_send(fleet, rank, 1, head, from);
+    return status == STATUS_OK ? fleet_await(fleet, one_answered) : status;
+}
+
+enum status fleet_memory(struct fleet *fleet, struct fleet_memory *memory_out)
+{
+    fleet_begin(fleet, "while it counted its memory");
+    struct message_memory message = {.resident = 0};
+    uint8_t body[COMMAND_BYTES];
+    size_t n;
+    enum status status = message_encode_memory(&message, body, sizeof body, &n);
+    status = status == STATUS_OK ? all_obey(fleet, MESSAGE_ID_memory, body, n) : status;
+    for (uint32_t rank = 0; status == STATUS_OK && rank < fleet->n_worker; rank++) {
+        struct fleet_worker *worker = &fleet->workers[rank];
+        struct message_memory answer;
+        status = message_decode_memory(worker->answer, worker->n_answer, &answer);
+        if (status == STATUS_OK) {
+            status = memory_read(answer.measured, memory_out[rank].measured);
+        }
+        if (status != STATUS_OK) {
+            return answer_bad(fleet, worker);
+        }
+        memcpy(memory_out[rank].planned, worker->planned, sizeof worker->planned);
+        memory_out[rank].resident_peak = (int64_t)answer.resident;
+    }
+    return status;
+}
+
+void fleet_finish(struct fleet *fleet)
+{
+    fleet_begin(fleet, "while it finished");
+    FAULT(FINISH);
+    struct message_finish message = {.rank = 0};
+    uint8_t body[COMMAND_BYTES];
+    size_t n;
+    if (message_encode_finish(&message, body, sizeof body, &n) == STATUS_OK) {
+        expect(fleet, MESSAGE_ID_finish);
+        command_send(fleet, 0, fleet->n_worker, MESSAGE_ID_finish, body, n);
+        fleet_linger(fleet, all_answered, FINISH_MS);
+    }
+}

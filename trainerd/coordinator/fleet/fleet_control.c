@@ -1,0 +1,387 @@
+/* The control socket: connections, frames, and who is silent. Strangers get little: a short frame, a short time, and the
+ * oldest of too many goes first, so that they keep nobody out for long. */
+#include "protocol/log.h"
+#include "protocol/transport/address.h"
+#include "trainerd/coordinator/fleet/fleet_state.h"
+
+#include <arpa/inet.h>
+#include <limits.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define STRANGERS_MOST 64
+#define STRANGER_MS 5000
+#define STRANGER_FRAME_BYTES 65536u
+#define SUSPECT_MS 500 /* a worker that looks lost, or a transport that failed, has this long to be explained */
+#define BACKLOG 128
+
+struct frame_write {
+    uv_write_t request;
+    void *frame;
+};
+
+static void frame_written(uv_write_t *request, int error)
+{
+    struct frame_write *write = (struct frame_write *)request;
+    (void)error; /* the reader sees a lost connection */
+    free(write->frame);
+    free(write);
+}
+
+void fleet_client_send(struct fleet_client *client, void *frame, size_t n_bytes)
+{
+    struct frame_write *write = memory_alloc(1, sizeof *write);
+    write->frame = frame;
+    uv_buf_t buffer = uv_buf_init(frame, (unsigned)n_bytes);
+    if (uv_write(&write->request, (uv_stream_t *)&client->tcp, &buffer, 1, frame_written) != 0) {
+        free(frame);
+        free(write);
+    }
+}
+
+static void client_closed(uv_handle_t *handle)
+{
+    struct fleet_client *client = handle->data;
+    control_decoder_release(&client->decoder);
+    free(client);
+}
+
+static void client_shut(uv_shutdown_t *request, int error)
+{
+    (void)error;
+    uv_close((uv_handle_t *)request->handle, client_closed);
+    free(request);
+}
+
+void fleet_client_close(struct fleet_client *client)
+{
+    struct fleet_client **at = &client->fleet->clients;
+    while (*at != client) {
+        at = &(*at)->next;
+    }
+    *at = client->next;
+    if (client->worker != NULL) {
+        client->worker->client = NULL;
+    }
+    /* What was sent last (the reason for this) is to leave before the socket does. */
+    uv_read_stop((uv_stream_t *)&client->tcp);
+    uv_shutdown_t *request = memory_alloc(1, sizeof *request);
+    if (uv_shutdown(request, (uv_stream_t *)&client->tcp, client_shut) != 0) {
+        free(request);
+        uv_close((uv_handle_t *)&client->tcp, client_closed);
+    }
+}
+
+bool fleet_is_clientless(const struct fleet *fleet)
+{
+    return fleet->clients == NULL;
+}
+
+void fleet_suspect(struct fleet_worker *worker, enum fleet_suspicion suspicion, enum status status, const char *sentence)
+{
+    if (suspicion <= worker->suspicion) {
+        return;
+    }
+    if (worker->suspicion == FLEET_SUSPICION_NONE) {
+        worker->suspect_ms = fleet_now_ms();
+    }
+    worker->suspicion = suspicion;
+    worker->suspect_status = status;
+    snprintf(worker->suspect, sizeof worker->suspect, "%s", sentence);
+}
+
+static void client_lost(struct fleet_client *client, const char *why)
+{
+    struct fleet_worker *worker = client->worker;
+    if (worker != NULL) {
+        char sentence[256];
+        snprintf(sentence, sizeof sentence, "closed its control connection (%s)", why);
+        fleet_suspect(worker, FLEET_SUSPICION_CONNECTION, STATUS_PEER, sentence);
+    }
+    fleet_client_close(client);
+}
+
+/* A worker that failed because another did says so too, perhaps first: a lost peer is only suspected. */
+static void worker_failed(struct fleet_worker *worker, const struct message_failed *failed)
+{
+    char reason[480], sentence[500];
+    snprintf(reason, sizeof reason, "%.*s", (int)(failed->reason.n_bytes < 470 ? failed->reason.n_bytes : 470),
+             (const char *)failed->reason.at);
+    enum status status = failed->status == STATUS_OK ? STATUS_BUG : (enum status)failed->status;
+    if (status == STATUS_PEER) {
+        snprintf(sentence, sizeof sentence, "failed: %s", reason);
+        fleet_suspect(worker, FLEET_SUSPICION_WORDS, status, sentence);
+    } else {
+        fleet_fail(worker->fleet, worker, status, "failed %s: %s", worker->fleet->doing, reason);
+    }
+}
+
+static enum status worker_frame(struct fleet_worker *worker, const struct control_frame *frame)
+{
+    struct message_heartbeat beat;
+    struct message_connected connected;
+    struct message_failed failed;
+    struct message_goodbye goodbye;
+    enum status status;
+    worker->heard_ms = fleet_now_ms();
+    switch (frame->id) {
+    case MESSAGE_ID_heartbeat:
+        return message_decode_heartbeat(frame->body, frame->n_bytes, &beat);
+    case MESSAGE_ID_connected:
+        status = message_decode_connected(frame->body, frame->n_bytes, &connected);
+        worker->is_connected = worker->is_connected || status == STATUS_OK;
+        return status;
+    case MESSAGE_ID_failed:
+        status = message_decode_failed(frame->body, frame->n_bytes, &failed);
+        if (status == STATUS_OK) {
+            worker_failed(worker, &failed);
+        }
+        return status;
+    case MESSAGE_ID_goodbye:
+        return message_decode_goodbye(frame->body, frame->n_bytes, &goodbye);
+    default:
+        return status_fail(STATUS_PEER, "it sent a message '%s' (%u) that is not a worker's", message_name(frame->id),
+                           frame->id);
+    }
+}
+
+static void client_room(uv_handle_t *handle, size_t wish, uv_buf_t *out)
+{
+    struct fleet_client *client = handle->data;
+    (void)wish;
+    out->base = control_decoder_room(&client->decoder, &out->len);
+}
+
+static void client_came(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
+{
+    struct fleet_client *client = stream->data;
+    (void)buffer;
+    if (n < 0) {
+        client_lost(client, n == UV_EOF ? "end of file" : uv_strerror((int)n));
+        return;
+    }
+    control_decoder_fill(&client->decoder, (size_t)n);
+    bool whole = true;
+    while (whole) {
+        struct control_frame frame;
+        enum status status = control_decoder_next(&client->decoder, &frame, &whole);
+        if (status == STATUS_OK && whole && client->worker == NULL) {
+            fleet_hello(client, &frame);
+            if (client->worker == NULL) {
+                fleet_client_close(client);
+                return;
+            }
+            client->decoder.n_most = MESSAGE_FRAME_MOST_BYTES;
+        } else if (status == STATUS_OK && whole) {
+            status = worker_frame(client->worker, &frame);
+        }
+        if (status != STATUS_OK) {
+            log_warn("closed the control connection from %s: %s", client->from, status_reason());
+            client_lost(client, status_reason());
+            return;
+        }
+    }
+}
+
+static void address_print(const struct sockaddr_storage *address, char *out, size_t n_room)
+{
+    char host[64] = "?", port[8] = "?";
+    getnameinfo((const struct sockaddr *)address, sizeof *address, host, sizeof host, port, sizeof port,
+                NI_NUMERICHOST | NI_NUMERICSERV);
+    snprintf(out, n_room, address->ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+}
+
+/* Where workers reach us: "any address" means nothing to another machine, our name does. */
+static void join_print(const struct sockaddr_storage *address, char *out, size_t n_room)
+{
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
+    char host[HOST_NAME_MAX + 1] = "";
+    address_print(address, out, n_room);
+    if (address->ss_family == AF_INET6 ? IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr) : v4->sin_addr.s_addr == INADDR_ANY) {
+        gethostname(host, sizeof host - 1);
+        snprintf(out, n_room, "%s:%u", host, ntohs(address->ss_family == AF_INET6 ? v6->sin6_port : v4->sin_port));
+    }
+}
+
+static void client_options(struct fleet_client *client)
+{
+    struct sockaddr_storage address = {0};
+    int n_address = sizeof address;
+    uv_tcp_getpeername(&client->tcp, (struct sockaddr *)&address, &n_address);
+    address_print(&address, client->from, sizeof client->from);
+    uv_tcp_nodelay(&client->tcp, 1);
+    uv_os_fd_t file;
+    unsigned most_ms = (unsigned)(client->fleet->job->workers.heartbeat_timeout * 1000);
+    if (uv_fileno((uv_handle_t *)&client->tcp, &file) == 0) {
+        setsockopt(file, IPPROTO_TCP, TCP_USER_TIMEOUT, &most_ms, sizeof most_ms);
+        /* Who waits for the others has no heartbeat yet: the kernel asks its machine, every second, until most_ms. */
+        int on = 1, period_s = 1;
+        setsockopt(file, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+        setsockopt(file, IPPROTO_TCP, TCP_KEEPIDLE, &period_s, sizeof period_s);
+        setsockopt(file, IPPROTO_TCP, TCP_KEEPINTVL, &period_s, sizeof period_s);
+    }
+}
+
+/* Make room among the strangers: the first of the list came first. */
+static void strangers_limit(struct fleet *fleet)
+{
+    struct fleet_client *oldest = NULL;
+    int n = 0;
+    for (struct fleet_client *client = fleet->clients; client != NULL; client = client->next) {
+        if (client->worker == NULL) {
+            oldest = oldest == NULL ? client : oldest;
+            n++;
+        }
+    }
+    if (n >= STRANGERS_MOST) {
+        fleet_client_close(oldest);
+    }
+}
+
+static void client_connects(uv_stream_t *listener, int error)
+{
+    struct fleet *fleet = listener->data;
+    if (error != 0) {
+        log_warn("cannot take a control connection: %s", uv_strerror(error));
+        return;
+    }
+    strangers_limit(fleet);
+    struct fleet_client *client = memory_alloc(1, sizeof *client);
+    client->fleet = fleet;
+    client->came_ms = fleet_now_ms();
+    control_decoder_init(&client->decoder, STRANGER_FRAME_BYTES);
+    uv_tcp_init(&fleet->loop, &client->tcp);
+    client->tcp.data = client;
+    struct fleet_client **last = &fleet->clients;
+    while (*last != NULL) {
+        last = &(*last)->next;
+    }
+    *last = client;
+    if (uv_accept(listener, (uv_stream_t *)&client->tcp) != 0 ||
+        uv_read_start((uv_stream_t *)&client->tcp, client_room, client_came) != 0) {
+        fleet_client_close(client);
+        return;
+    }
+    client_options(client);
+}
+
+/* Once a suspicion is old: who is to blame. Words of a worker that looks lost are of peers it lost itself, so one that left
+ * without a word comes first; then the one that was suspected first. */
+static struct fleet_worker *culprit(struct fleet *fleet, uint64_t now)
+{
+    struct fleet_worker *best = NULL;
+    bool is_due = false;
+    for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
+        struct fleet_worker *worker = &fleet->workers[rank];
+        if (worker->suspicion == FLEET_SUSPICION_NONE) {
+            continue;
+        }
+        bool has_words = worker->suspicion == FLEET_SUSPICION_WORDS;
+        bool best_has_words = best != NULL && best->suspicion == FLEET_SUSPICION_WORDS;
+        is_due = is_due || now - worker->suspect_ms > SUSPECT_MS;
+        if (best == NULL || has_words < best_has_words ||
+            (has_words == best_has_words && worker->suspect_ms < best->suspect_ms)) {
+            best = worker;
+        }
+    }
+    return is_due ? best : NULL;
+}
+
+/* Who has been silent for too long, which suspicion nobody explained, who did not come. */
+void fleet_tick(uv_timer_t *tick)
+{
+    struct fleet *fleet = tick->data;
+    const uint64_t now = fleet_now_ms();
+    const uint64_t silence_ms = (uint64_t)(fleet->job->workers.heartbeat_timeout * 1000);
+    for (struct fleet_client *client = fleet->clients, *next; client != NULL; client = next) {
+        next = client->next;
+        if (client->worker == NULL && now - client->came_ms > STRANGER_MS) {
+            log_warn("closed the control connection from %s: no hello within %d s", client->from, STRANGER_MS / 1000);
+            fleet_client_close(client);
+        }
+    }
+    const struct fleet_worker *lost = culprit(fleet, now);
+    if (lost != NULL) {
+        fleet_fail(fleet, lost, lost->suspect_status, "%s %s", lost->suspect, fleet->doing);
+    }
+    if (fleet->cut_ms > 0 && now - fleet->cut_ms > SUSPECT_MS) {
+        fleet_fail(fleet, NULL, STATUS_PEER, "%s %s", fleet->cut, fleet->doing);
+    }
+    uint32_t n_joined = 0;
+    for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
+        struct fleet_worker *worker = &fleet->workers[rank];
+        n_joined += worker->has_joined;
+        /* Nobody was listened to between two calls: silence counts from the later of its last word and the call. */
+        uint64_t since = worker->heard_ms > fleet->entered_ms ? worker->heard_ms : fleet->entered_ms;
+        if (fleet->is_welcomed && worker->suspicion == FLEET_SUSPICION_NONE && now - since > silence_ms) {
+            fleet_fail(fleet, worker, STATUS_PEER, "was silent for %.1f s %s, more than workers.heartbeat_timeout allows",
+                       (double)(now - since) / 1000, fleet->doing);
+        }
+    }
+    if (n_joined < fleet->n_worker && now > fleet->join_by_ms) {
+        fleet_fail(fleet, NULL, STATUS_PEER, "%u of %u workers joined within %g s (workers.join_timeout)", n_joined,
+                   fleet->n_worker, fleet->job->workers.join_timeout);
+    }
+}
+
+static enum status listener_bind(struct fleet *fleet, const struct address *where)
+{
+    struct addrinfo wish = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found = NULL;
+    int error = getaddrinfo(where->host, where->port, &wish, &found);
+    if (error != 0) {
+        return status_fail(STATUS_CONFIG, "workers.listen: cannot find '%s': %s", where->host, gai_strerror(error));
+    }
+    error = uv_tcp_bind(&fleet->listener, found->ai_addr, 0);
+    freeaddrinfo(found);
+    if (error == 0) {
+        error = uv_listen((uv_stream_t *)&fleet->listener, BACKLOG, client_connects);
+    }
+    return error == 0
+               ? STATUS_OK
+               : status_fail(STATUS_PEER, "cannot listen on %s port %s: %s", where->host, where->port, uv_strerror(error));
+}
+
+enum status fleet_listen(struct fleet *fleet)
+{
+    struct address where = {.host = "127.0.0.1", .port = "0"};
+    enum status status = STATUS_OK;
+    if (fleet->job->workers.launcher != JOB_LAUNCHER_LOCAL) {
+        status = address_parse(fleet->job->workers.listen, "workers.listen", &where);
+    }
+    if (status != STATUS_OK) {
+        return status;
+    }
+    uv_tcp_init(&fleet->loop, &fleet->listener);
+    fleet->listener.data = fleet;
+    fleet->is_listening = true;
+    status = listener_bind(fleet, &where);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    struct sockaddr_storage address = {0};
+    int n_address = sizeof address;
+    uv_tcp_getsockname(&fleet->listener, (struct sockaddr *)&address, &n_address);
+    join_print(&address, fleet->join, sizeof fleet->join);
+    return STATUS_OK;
+}
+
+void fleet_unlisten(struct fleet *fleet)
+{
+    if (fleet->is_listening) {
+        uv_close((uv_handle_t *)&fleet->listener, NULL);
+        fleet->is_listening = false;
+    }
+    for (struct fleet_client *client = fleet->clients, *next; client != NULL; client = next) {
+        next = client->next;
+        if (client->worker == NULL) {
+            fleet_client_close(client);
+        }
+    }
+}

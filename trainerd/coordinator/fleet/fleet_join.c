@@ -1,0 +1,131 @@
+/* How a stranger becomes a worker: the token, the version, a rank; and how all learn of each other. */
+#include "protocol/log.h"
+#include "trainerd/coordinator/fleet/fleet_state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void refuse(struct fleet_client *client, const char *why)
+{
+    struct message_abort abort = {.status = STATUS_PEER, .reason = message_text(why)};
+    size_t n;
+    void *frame = control_frame_abort(&abort, &n);
+    fleet_client_send(client, frame, n);
+    log_warn("refused %s: %s", client->from, why);
+}
+
+/* Started here: the child of that number. By hand: the first rank that is free. */
+static struct fleet_worker *rank_find(struct fleet *fleet, uint32_t pid)
+{
+    for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
+        struct fleet_worker *worker = &fleet->workers[rank];
+        if (!worker->has_joined && (!worker->was_started || worker->pid == pid)) {
+            return worker;
+        }
+    }
+    return NULL;
+}
+
+static bool hello_read(struct fleet_client *client, const struct control_frame *frame, struct message_hello *out)
+{
+    if (frame->id != MESSAGE_ID_hello) {
+        refuse(client, "the first message is not a hello");
+        return false;
+    }
+    if (message_decode_hello(frame->body, frame->n_bytes, out) != STATUS_OK) {
+        refuse(client, status_reason());
+        return false;
+    }
+    if (out->version != MESSAGE_VERSION) {
+        char why[120];
+        snprintf(why, sizeof why, "the worker speaks version %u of the protocol, expected %u", out->version, MESSAGE_VERSION);
+        refuse(client, why);
+        return false;
+    }
+    if (!fleet_token_is(client->fleet->token, out->token)) {
+        refuse(client, "the token is not this job's");
+        return false;
+    }
+    return true;
+}
+
+void fleet_hello(struct fleet_client *client, const struct control_frame *frame)
+{
+    struct message_hello hello;
+    if (!hello_read(client, frame, &hello)) {
+        return;
+    }
+    struct fleet_worker *worker = rank_find(client->fleet, hello.pid);
+    if (worker == NULL) {
+        refuse(client, "all workers of the job have joined");
+        return;
+    }
+    client->worker = worker;
+    worker->client = client;
+    worker->has_joined = true;
+    worker->pid = hello.pid;
+    worker->n_core = hello.n_core;
+    worker->heard_ms = fleet_now_ms();
+    snprintf(worker->host, sizeof worker->host, "%.*s", (int)(hello.host.n_bytes < 63 ? hello.host.n_bytes : 63),
+             (const char *)hello.host.at);
+    worker->n_address = hello.address.n_bytes;
+    worker->address = memory_alloc(worker->n_address, 1);
+    memcpy(worker->address, hello.address.at, worker->n_address);
+    if (!worker->was_started) { /* whoever starts workers by hand wants to see them come */
+        fprintf(stderr, "worker %u joined: pid %u on %s, %u cores\n", worker->rank, worker->pid, worker->host, worker->n_core);
+    }
+}
+
+static uint32_t n_on_host(const struct fleet *fleet, const char *host)
+{
+    uint32_t n = 0;
+    for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
+        n += strcmp(fleet->workers[rank].host, host) == 0;
+    }
+    return n;
+}
+
+static void welcome_send(struct fleet *fleet, struct fleet_worker *worker, const char *job)
+{
+    size_t n_address, n;
+    const void *address = transport_address(fleet->transport, &n_address);
+    struct message_welcome welcome = {
+        .attempt = fleet->attempt,
+        .rank = worker->rank,
+        .n_rank = fleet->n_worker,
+        .job = message_text(job),
+        .n_thread = fleet_n_thread(fleet->job, worker->n_core, n_on_host(fleet, worker->host)),
+        .address = {address, (uint32_t)n_address},
+    };
+    void *frame = control_frame_welcome(&welcome, &n);
+    fleet_client_send(worker->client, frame, n);
+    for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
+        if (rank != worker->rank) {
+            struct fleet_worker *other = &fleet->workers[rank];
+            struct message_peer peer = {.rank = rank, .address = {other->address, (uint32_t)other->n_address}};
+            frame = control_frame_peer(&peer, &n);
+            fleet_client_send(worker->client, frame, n);
+        }
+    }
+}
+
+enum status fleet_welcome(struct fleet *fleet)
+{
+    for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
+        struct fleet_worker *worker = &fleet->workers[rank];
+        enum status status = transport_connect(fleet->transport, rank, worker->address, worker->n_address);
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+    char *job = job_print(fleet->job);
+    for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
+        struct fleet_worker *worker = &fleet->workers[rank];
+        if (worker->client != NULL) { /* one that is lost again is a suspect by now */
+            welcome_send(fleet, worker, job);
+        }
+    }
+    free(job);
+    return STATUS_OK;
+}

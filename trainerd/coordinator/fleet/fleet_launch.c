@@ -1,0 +1,220 @@
+/* Processes of this machine: started, reaped, killed. Their environment is settled here, before exec, because UCX and
+ * OpenMP read theirs when they load. */
+#include "protocol/log.h"
+#include "protocol/program.h"
+#include "trainerd/coordinator/fleet/fleet_state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define KILL_MOST_MS 5000
+#define N_SETTING 6
+
+extern char **environ;
+
+static uint32_t cores(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+}
+
+uint32_t fleet_n_thread(const struct job *job, uint32_t n_core, uint32_t n_here)
+{
+    if (job->workers.threads > 0) {
+        return (uint32_t)job->workers.threads;
+    }
+    return n_core > n_here ? n_core / n_here : 1;
+}
+
+/* The child's environment: ours, then settings of our own unless the user has set them. */
+struct environment {
+    char settings[N_SETTING][64];
+    char **all; /* ends in NULL */
+};
+
+static void setting_add(struct environment *environment, size_t *n, const char *name, const char *value)
+{
+    if (getenv(name) == NULL) {
+        char *setting = environment->settings[*n];
+        size_t n_all = 0;
+        while (environment->all[n_all] != NULL) {
+            n_all++;
+        }
+        snprintf(setting, sizeof environment->settings[0], "%s=%s", name, value);
+        environment->all[n_all] = setting;
+        ++*n;
+    }
+}
+
+static void environment_init(const struct fleet *fleet, struct environment *out)
+{
+    size_t n_own = 0;
+    while (environ[n_own] != NULL) {
+        n_own++;
+    }
+    out->all = memory_alloc(n_own + N_SETTING + 1, sizeof *out->all);
+    memcpy(out->all, environ, n_own * sizeof *out->all);
+
+    uint32_t n_thread = fleet_n_thread(fleet->job, cores(), fleet->n_worker);
+    char text[16];
+    size_t n = 0;
+    snprintf(text, sizeof text, "%u", n_thread);
+    setting_add(out, &n, "OMP_NUM_THREADS", text);
+    setting_add(out, &n, "OMP_PROC_BIND", "false"); /* bound threads of several workers would share the first cores */
+    /* Waiting threads sleep: one that spins keeps the core from the thread it waits for as soon as anything else runs. */
+    setting_add(out, &n, "OMP_WAIT_POLICY", "passive");
+    setting_add(out, &n, "GOMP_SPINCOUNT", "0");
+    setting_add(out, &n, "UCX_HANDLE_ERRORS", "none");
+    setting_add(out, &n, "UCX_WARN_UNUSED_ENV_VARS", "n");
+}
+
+static void process_exited(uv_process_t *process, int64_t exit_code, int signal)
+{
+    struct fleet_worker *worker = process->data;
+    struct fleet *fleet = worker->fleet;
+    worker->is_child = false;
+    uv_close((uv_handle_t *)process, NULL);
+    char sentence[128];
+    if (signal != 0) {
+        const char *name = sigabbrev_np(signal);
+        snprintf(sentence, sizeof sentence, "was killed by signal %d (SIG%s)", signal, name != NULL ? name : "?");
+    }
+    if (signal == SIGABRT) { /* what UCX does to a process whose peer dies while it reads that peer's memory */
+        fleet_suspect(worker, FLEET_SUSPICION_EXIT, STATUS_PEER, sentence);
+        return;
+    }
+    if (signal != 0) {
+        fleet_fail(fleet, worker, STATUS_PEER, "%s %s", sentence, fleet->doing);
+        return;
+    }
+    snprintf(sentence, sizeof sentence, "ended with exit code %d (%s)", (int)exit_code,
+             status_text(status_from_exit_code((int)exit_code)));
+    enum status status = exit_code == 0 ? STATUS_PEER : status_from_exit_code((int)exit_code);
+    fleet_suspect(worker, FLEET_SUSPICION_EXIT, status, sentence);
+}
+
+/* The reading end of a pipe that holds the token. */
+static enum status token_pipe(const char *token, int *end_out)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return status_fail(STATUS_PEER, "cannot make a pipe for a worker's token: %s", strerror(errno));
+    }
+    ssize_t n = (ssize_t)strlen(token);
+    bool written = write(ends[1], token, (size_t)n) == n;
+    close(ends[1]);
+    ASSERT(written); /* a fresh pipe holds a page */
+    *end_out = ends[0];
+    return STATUS_OK;
+}
+
+/* Where its stderr goes. *owned_out: ours to close, -1 if not. */
+static enum status log_open(const struct fleet_worker *worker, int *out, int *owned_out)
+{
+    const struct events *events = worker->fleet->setup.events;
+    *out = STDERR_FILENO;
+    *owned_out = -1;
+    if (events == NULL) {
+        return STATUS_OK;
+    }
+    char path[PATH_MAX];
+    enum status status = events_log_path(events, worker->rank, path);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    *out = *owned_out = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    return *out >= 0 ? STATUS_OK : status_fail(STATUS_CREATE, "cannot open '%s': %s", path, strerror(errno));
+}
+
+static enum status worker_start(struct fleet_worker *worker, const char *program, char **environment)
+{
+    struct fleet *fleet = worker->fleet;
+    int token = -1, words = -1, words_owned = -1;
+    enum status status = log_open(worker, &words, &words_owned);
+    status = status == STATUS_OK ? token_pipe(fleet->token, &token) : status;
+    if (status != STATUS_OK) {
+        goto out;
+    }
+    /* We listen already: a connection that is refused says that we are gone, and is not tried again. */
+    char *arguments[] = {(char *)program, "--join", fleet->join, "--token-fd", "3", "--join-timeout", "0", NULL};
+    uv_stdio_container_t stdio[] = {
+        {.flags = UV_IGNORE},
+        {.flags = UV_IGNORE}, /* standard output belongs to the job's owner */
+        {.flags = UV_INHERIT_FD, .data.fd = words},
+        {.flags = UV_INHERIT_FD, .data.fd = token},
+    };
+    uv_process_options_t options = {
+        .exit_cb = process_exited,
+        .file = program,
+        .args = arguments,
+        .env = environment,
+        .stdio_count = sizeof stdio / sizeof *stdio,
+        .stdio = stdio,
+    };
+    worker->process.data = worker;
+    int error = uv_spawn(&fleet->loop, &worker->process, &options);
+    close(token);
+    worker->was_started = true;
+    if (error != 0) {
+        uv_close((uv_handle_t *)&worker->process, NULL);
+        status = status_fail(STATUS_PEER, "cannot start worker %u, '%s': %s", worker->rank, program, uv_strerror(error));
+        goto out;
+    }
+    worker->is_child = true;
+    worker->pid = (uint32_t)worker->process.pid;
+out:
+    if (words_owned >= 0) {
+        close(words_owned);
+    }
+    return status;
+}
+
+enum status fleet_launch(struct fleet *fleet)
+{
+    char program[PATH_MAX];
+    enum status status = program_beside("trainer-worker", program);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    /* All on one host: without TCP, UCX opens no port that a stranger could reach, in this process neither. */
+    setenv("UCX_TLS", "sm,self", 0);
+    struct environment environment;
+    environment_init(fleet, &environment);
+    for (uint32_t rank = 0; status == STATUS_OK && rank < fleet->n_worker; rank++) {
+        status = worker_start(&fleet->workers[rank], program, environment.all);
+    }
+    free(environment.all);
+    return status;
+}
+
+bool fleet_is_childless(const struct fleet *fleet)
+{
+    return fleet_n_alive(fleet) == 0;
+}
+
+int fleet_n_alive(const struct fleet *fleet)
+{
+    int n_alive = 0;
+    for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
+        n_alive += fleet->workers[rank].is_child;
+    }
+    return n_alive;
+}
+
+void fleet_kill(struct fleet *fleet)
+{
+    for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
+        if (fleet->workers[rank].is_child) {
+            uv_process_kill(&fleet->workers[rank].process, SIGKILL);
+        }
+    }
+    if (!fleet_linger(fleet, fleet_is_childless, KILL_MOST_MS)) {
+        log_error("%d workers cannot be killed", fleet_n_alive(fleet));
+    }
+}

@@ -1,0 +1,94 @@
+/* The job's secret: whoever knows it may join. It travels through pipes and files, never through arguments. */
+#include "trainerd/coordinator/fleet/fleet_state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TOKEN_LEAST 32
+
+enum status fleet_token_make(char token[FLEET_TOKEN_BYTES])
+{
+    unsigned char bits[32];
+    if (getrandom(bits, sizeof bits, 0) != (ssize_t)sizeof bits) {
+        return status_fail(STATUS_IO, "cannot draw 32 random bytes for the token: %s", strerror(errno));
+    }
+    for (size_t i = 0; i < sizeof bits; i++) {
+        snprintf(token + 2 * i, 3, "%02x", bits[i]);
+    }
+    return STATUS_OK;
+}
+
+static enum status token_create(const char *path, char token[FLEET_TOKEN_BYTES])
+{
+    enum status status = fleet_token_make(token);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file < 0) {
+        return status_fail(STATUS_CREATE, "cannot make the token file '%s': %s", path, strerror(errno));
+    }
+    char line[FLEET_TOKEN_BYTES + 1];
+    int n = snprintf(line, sizeof line, "%s\n", token);
+    bool written = write(file, line, (size_t)n) == n;
+    if (close(file) != 0 || !written) {
+        unlink(path);
+        return status_fail(STATUS_CREATE, "cannot write the token file '%s': %s", path, strerror(errno));
+    }
+    return STATUS_OK;
+}
+
+static enum status token_read(const char *path, int file, char token[FLEET_TOKEN_BYTES])
+{
+    struct stat about;
+    if (fstat(file, &about) != 0 || !S_ISREG(about.st_mode)) {
+        return status_fail(STATUS_CREATE, "the token file '%s' is not a file", path);
+    }
+    if ((about.st_mode & 077) != 0) {
+        return status_fail(STATUS_CREATE, "the token file '%s' has mode %04o, which lets others read it, expected 0600", path,
+                           (unsigned)(about.st_mode & 07777));
+    }
+    ssize_t n = read(file, token, FLEET_TOKEN_BYTES);
+    size_t n_word = 0;
+    while (n > 0 && n_word < (size_t)n && token[n_word] > ' ' && token[n_word] < 0x7f) {
+        n_word++;
+    }
+    if (n_word < TOKEN_LEAST || n_word == FLEET_TOKEN_BYTES) {
+        return status_fail(STATUS_CREATE, "the token file '%s' starts with a word of %zu characters, expected %d to %d", path,
+                           n_word, TOKEN_LEAST, FLEET_TOKEN_BYTES - 1);
+    }
+    token[n_word] = '\0';
+    return STATUS_OK;
+}
+
+enum status fleet_token_load(const char *path, char token[FLEET_TOKEN_BYTES])
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0 && errno == ENOENT) {
+        return token_create(path, token);
+    }
+    if (file < 0) {
+        return status_fail(STATUS_CREATE, "cannot read the token file '%s': %s", path, strerror(errno));
+    }
+    enum status status = token_read(path, file, token);
+    close(file);
+    return status;
+}
+
+bool fleet_token_is(const char *token, struct message_span offered)
+{
+    const unsigned char *other = offered.at;
+    if (offered.n_bytes != strlen(token)) {
+        return false;
+    }
+    unsigned differs = 0;
+    for (uint32_t i = 0; i < offered.n_bytes; i++) {
+        differs |= (unsigned)((unsigned char)token[i] ^ other[i]);
+    }
+    return differs == 0;
+}

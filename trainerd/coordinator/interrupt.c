@@ -1,0 +1,55 @@
+#include "trainerd/coordinator/interrupt.h"
+
+#include "protocol/status.h"
+
+#include <stddef.h>
+#include <unistd.h>
+
+volatile sig_atomic_t interrupt_asked;
+volatile sig_atomic_t interrupt_now;
+volatile sig_atomic_t interrupt_checkpoint;
+static void (*farewell_words)(void);
+static volatile sig_atomic_t mode_now = INTERRUPT_MODE_EXIT;
+
+static void on_signal(int number)
+{
+    if (mode_now == INTERRUPT_MODE_EXIT) {
+        static const char text[] = "trainerd: interrupted before training began: nothing to save\n";
+        ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
+        (void)written;
+        farewell_words();
+        _exit(status_exit_code(STATUS_INTERRUPTED));
+    }
+    if (mode_now == INTERRUPT_MODE_STOP || interrupt_asked != 0) {
+        interrupt_now = number;
+    }
+    interrupt_asked = number;
+}
+
+static void on_checkpoint(int number)
+{
+    interrupt_checkpoint = number;
+}
+
+void interrupt_install(void (*farewell)(void))
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = on_signal}, keep = {.sa_handler = on_checkpoint, .sa_flags = SA_RESTART};
+    farewell_words = farewell;
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        sigaddset(&action.sa_mask, signals[i]);
+    }
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        sigaction(signals[i], &action, NULL);
+    }
+    sigemptyset(&keep.sa_mask);
+    sigaction(SIGUSR1, &keep, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+}
+
+void interrupt_mode(enum interrupt_mode mode)
+{
+    mode_now = mode;
+}

@@ -1,0 +1,191 @@
+#include "trainerd/coordinator/plan.h"
+
+#include "protocol/memory.h"
+#include "worker/plan/memory_plan.h"
+
+#include <stdlib.h>
+
+/* What sums over parts add to a worker's traffic. They climb a tree in which a part hangs below its number without the lowest
+ * bit, and gradients then go down to every other worker. */
+static void reduction_add(const struct plan_input *in, const uint32_t *rank_of_part, uint32_t rank,
+                          const struct memory_plan *plan, struct plan_worker *out)
+{
+    int64_t n_branch = 0;
+    for (int32_t part = 1; part < in->n_part; part++) {
+        int32_t above = part & (part - 1);
+        n_branch += rank_of_part[above] == rank && rank_of_part[part] != rank;
+    }
+    out->n_wire += (n_branch + (rank > 0)) * plan->n_reduced_bytes;
+    out->n_wire_evaluate += n_branch * MEMORY_PLAN_N_SUM * (int64_t)sizeof(double);
+}
+
+/* One worker's plan, from the sizes of its parts: what the worker will compute for itself from the parts. */
+static void worker_plan(const struct plan_input *in, const struct device_ops *ops, const uint32_t *rank_of_part, uint32_t rank,
+                        struct plan_worker *out)
+{
+    struct memory_plan_part *own = memory_alloc((size_t)in->n_part, sizeof *own);
+    int32_t n_own = 0;
+    for (int32_t part = 0; part < in->n_part; part++) {
+        const struct part_sizes *sizes = &in->sizes[part];
+        if (rank_of_part[part] != rank) {
+            continue;
+        }
+        struct memory_plan_part *one = &own[n_own++];
+        *one = (struct memory_plan_part){.n_own = sizes->n_own,
+                                         .n_edge = sizes->n_edge,
+                                         .n_feature_value = in->sparse_features ? sizes->n_feature_value : 0,
+                                         .n_embedded = sizes->n_embedded,
+                                         .n_bytes = sizes->n_bytes,
+                                         .symmetric = in->dataset->symmetric,
+                                         .implied_loops = in->dataset->loops == DATASET_LOOPS_IMPLICIT,
+                                         .weighted = in->dataset->weighted};
+        for (int32_t l = 0; l < sizes->n_level; l++) {
+            one->n_own_level[l] = sizes->n_own_level[l];
+            for (int d = 0; d < PART_DIRECTION_N; d++) {
+                one->n_edge_level[d][l] = sizes->n_edge_level[d][l];
+            }
+        }
+        for (int32_t from = 0; from < in->n_part; from++) {
+            one->n_local_edge += from != part && rank_of_part[from] == rank ? sizes->n_block_edge[from] : 0;
+        }
+        travel_part_from_sizes(in->sizes, in->n_part, part, &one->travel);
+        out->n_node += sizes->n_own;
+        out->n_edge += sizes->n_edge;
+    }
+    const struct memory_plan_input input = {.job = in->job,
+                                            .program = in->program,
+                                            .ops = ops,
+                                            .n_part = in->n_part,
+                                            .rank_of_part = rank_of_part,
+                                            .rank = rank,
+                                            .n_rank = (uint32_t)in->job->workers.count,
+                                            .sparse_features = in->sparse_features,
+                                            .n_own_part = n_own,
+                                            .own = own};
+    struct memory_plan plan;
+    memory_plan_build(&input, &plan);
+    out->n_part = n_own;
+    out->total = memory_plan_total(&plan);
+    out->n_spill = plan.n_spill_bytes;
+    out->n_spill_least = plan.n_spill_least;
+    out->n_wire = plan.n_wire_bytes;
+    out->n_wire_evaluate = plan.n_wire_evaluate;
+    reduction_add(in, rank_of_part, rank, &plan, out);
+    for (int i = 0; i < MEMORY_N; i++) {
+        out->bytes[i] = plan.bytes[i];
+    }
+    out->again = memory_alloc((size_t)in->program->n_op, sizeof *out->again);
+    for (int i = 0; i < in->program->n_op; i++) {
+        out->again[i] = memory_plan_again(&plan, i);
+    }
+    memory_plan_release(&plan);
+    for (int32_t i = 0; i < n_own; i++) {
+        travel_part_release(&own[i].travel);
+    }
+    free(own);
+}
+
+/* Forward once; backward once for the weights and once for the input where somebody wants its gradient. */
+static double op_flops(const struct plan_input *in, const struct op *op, int64_t n_feature_value)
+{
+    const struct value *from = &in->program->value[op->in[0]], *to = &in->program->value[op->out];
+    double rows = (double)prune_rows(in->prune, to->level), edges = (double)prune_edges(in->prune, to->level);
+    if (op->kind == OP_KIND_LINEAR) {
+        double one = 2.0 * (double)to->width * (from->is_sparse ? (double)n_feature_value : rows * (double)from->width);
+        return one * (from->needs_grad ? 3.0 : 2.0);
+    }
+    if (op->kind == OP_KIND_AGGREGATE) {
+        double one = 2.0 * edges * (double)from->width;
+        return one * (from->needs_grad ? 2.0 : 1.0);
+    }
+    return 0.0;
+}
+
+/* What a worker's linear maps cost when they run again. */
+static double again_flops(const struct plan_input *in, const struct plan_worker *worker, int64_t n_feature_value)
+{
+    double n = 0.0, share = (double)worker->n_node / (double)in->dataset->n_node;
+    for (int i = 0; i < in->program->n_op; i++) {
+        const struct op *op = &in->program->op[i];
+        if (worker->again[i] && op->kind == OP_KIND_LINEAR) {
+            n += share * op_flops(in, op, n_feature_value) / (in->program->value[op->in[0]].needs_grad ? 3.0 : 2.0);
+        }
+    }
+    return n;
+}
+
+enum status plan_build(const struct plan_input *in, struct plan *out)
+{
+    const struct device_ops *ops;
+    enum status status = device_find(job_choice_text("workers", "device", in->job->workers.device), &ops);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    *out = (struct plan){.n_worker = (int32_t)in->job->workers.count, .left_out = in->prune->left_out};
+    out->worker = memory_alloc((size_t)out->n_worker, sizeof *out->worker);
+    uint32_t *rank_of_part = memory_alloc((size_t)in->n_part, sizeof *rank_of_part);
+    int64_t n_feature_value = 0;
+    for (int32_t part = 0; part < in->n_part; part++) {
+        rank_of_part[part] = (uint32_t)in->rank_of_part[part];
+        n_feature_value += in->sizes[part].n_feature_value + in->sizes[part].n_embedded;
+    }
+    for (int32_t rank = 0; rank < out->n_worker; rank++) {
+        worker_plan(in, ops, rank_of_part, (uint32_t)rank, &out->worker[rank]);
+        out->n_wire += out->worker[rank].n_wire;
+        out->n_wire_evaluate += out->worker[rank].n_wire_evaluate;
+        out->n_flop += again_flops(in, &out->worker[rank], n_feature_value);
+    }
+    free(rank_of_part);
+    for (int i = 0; i < in->program->n_op; i++) {
+        if (!in->program->op[i].is_static) {
+            out->n_flop += op_flops(in, &in->program->op[i], n_feature_value);
+        }
+    }
+    return STATUS_OK;
+}
+
+void plan_release(struct plan *plan)
+{
+    for (int32_t rank = 0; rank < plan->n_worker; rank++) {
+        free(plan->worker[rank].again);
+    }
+    free(plan->worker);
+    *plan = (struct plan){0};
+}
+
+/* The workers of the local launcher share this machine. */
+static enum status machine_check(const struct plan *plan, const char *hint)
+{
+    int64_t total = 0, machine = memory_machine();
+    for (int32_t rank = 0; rank < plan->n_worker; rank++) {
+        total += plan->worker[rank].total;
+    }
+    if (total <= machine) {
+        return STATUS_OK;
+    }
+    return status_fail(STATUS_NOMEM,
+                       "the job needs %lld bytes by plan, with workers.count = %d on one machine, more than %s of "
+                       "%lld: more machines, %sa smaller exchange.prefetch or a smaller model",
+                       (long long)total, (int)plan->n_worker, memory_machine_name(), (long long)machine, hint);
+}
+
+enum status plan_check_limit(const struct plan *plan, const struct job *job)
+{
+    const char *hint = job->memory.recompute == JOB_RECOMPUTE_NEVER ? "memory.recompute = \"auto\", " : "";
+    int32_t most = 0;
+    for (int32_t rank = 1; rank < plan->n_worker; rank++) {
+        most = plan->worker[rank].total > plan->worker[most].total ? rank : most;
+    }
+    if (job->memory.limit == 0) {
+        return job->workers.launcher == JOB_LAUNCHER_LOCAL ? machine_check(plan, hint) : STATUS_OK;
+    }
+    if (plan->worker[most].total <= job->memory.limit) {
+        return STATUS_OK;
+    }
+    return status_fail(STATUS_NOMEM,
+                       "worker %d needs %lld bytes%s, memory.limit is %lld: more workers or parts, %sor a higher "
+                       "limit",
+                       (int)most, (long long)plan->worker[most].total,
+                       plan->worker[most].n_spill > 0 ? " in memory with all else in memory.spill" : "",
+                       (long long)job->memory.limit, hint);
+}

@@ -1,0 +1,63 @@
+/* What a job will take, before it takes it: memory per worker and category, bytes on the wire, arithmetic.
+ *
+ * Read by --plan, by the check against what there is before any worker is started, and nobody else. Knows sizes, no data.
+ */
+#ifndef TRAINERD_PLAN_H
+#define TRAINERD_PLAN_H
+
+#include "models/program.h"
+#include "partition/part/part.h"
+#include "partition/partition.h"
+#include "protocol/job/job.h"
+#include "protocol/memory.h"
+#include "protocol/status.h"
+#include "trainerd/coordinator/prune.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct plan_input {
+    const struct job *job;
+    const struct dataset *dataset; /* sizes only */
+    bool sparse_features;
+    int32_t n_part;
+    const struct partition_quality *quality;
+    const struct part_sizes *sizes; /* n_part */
+    const struct program *program;
+    const struct prune *prune;
+    const int32_t *rank_of_part; /* n_part */
+};
+
+struct plan_worker {
+    int32_t n_part;
+    int64_t n_node, n_edge;
+    int64_t bytes[MEMORY_N], total;  /* at the peak */
+    int64_t n_spill, n_spill_least;  /* memory.spill: bytes in files; of them the least that have to be in memory */
+    int64_t n_wire, n_wire_evaluate; /* bytes received: per epoch, and per evaluation on top */
+    bool *again;                     /* n_op: backward runs it again rather than finding its output kept */
+};
+
+struct plan {
+    int32_t n_worker;
+    struct plan_worker *worker;
+    int64_t n_wire, n_wire_evaluate; /* of all workers */
+    double left_out;                 /* share of an epoch's work that train.prune saves */
+    double n_flop;                   /* per epoch, one multiply-add is two: linear maps, also again, and aggregates */
+};
+
+/* owns  the caller owns *out: plan_release. errors  STATUS_CONFIG no such device */
+enum status plan_build(const struct plan_input *input, struct plan *out);
+void plan_release(struct plan *plan);
+
+/* The largest worker against memory.limit; without a limit all workers against this machine, when they are started on it.
+ *
+ *   errors  STATUS_NOMEM what exceeds what, with both numbers
+ */
+enum status plan_check_limit(const struct plan *plan, const struct job *job);
+
+/* For people; as one JSON object on one line. errors  STATUS_IO */
+enum status plan_print(const struct plan_input *input, const struct plan *plan, FILE *file);
+enum status plan_print_json(const struct plan_input *input, const struct plan *plan, FILE *file);
+
+#endif

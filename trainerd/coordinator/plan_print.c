@@ -1,0 +1,188 @@
+/* A plan as text for people and as JSON for programs. */
+#include "trainerd/coordinator/plan.h"
+
+#include "protocol/log.h"
+#include "trainerd/coordinator/progress.h"
+#include "trainerd/coordinator/results/report.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Rows that a part takes from others, per layer. */
+static int64_t halo_rows(const struct plan_input *in, int32_t part)
+{
+    int64_t n = 0;
+    for (int32_t from = 0; from < in->n_part; from++) {
+        n += in->sizes[part].n_payload[PART_DIRECTION_IN][from];
+    }
+    return n;
+}
+
+static void print_parts(const struct plan_input *in, FILE *file)
+{
+    fprintf(file, "\n%6s %7s %12s %14s %12s %7s %10s\n", "part", "worker", "nodes", "edges", "halo rows", "halo", "size");
+    for (int32_t part = 0; part < in->n_part; part++) {
+        const struct part_sizes *sizes = &in->sizes[part];
+        char size[PROGRESS_TEXT_BYTES];
+        int64_t halo = halo_rows(in, part);
+        progress_bytes((double)sizes->n_bytes, size);
+        fprintf(file, "%6" PRId32 " %7" PRId32 " %12" PRId64 " %14" PRId64 " %12" PRId64 " %7.3f %10s\n", part,
+                in->rank_of_part[part], sizes->n_own, sizes->n_edge, halo,
+                sizes->n_own > 0 ? (double)halo / (double)sizes->n_own : 0.0, size);
+    }
+}
+
+static void print_workers(const struct plan *plan, FILE *file)
+{
+    fprintf(file, "\n%6s", "worker");
+    for (int i = 0; i <= MEMORY_N; i++) {
+        fprintf(file, " %11s", memory_category_name((enum memory_category)i));
+    }
+    fprintf(file, " %13s\n", "wire/epoch");
+    for (int32_t rank = 0; rank < plan->n_worker; rank++) {
+        const struct plan_worker *worker = &plan->worker[rank];
+        char text[PROGRESS_TEXT_BYTES];
+        fprintf(file, "%6" PRId32, rank);
+        for (int i = 0; i <= MEMORY_N; i++) {
+            progress_bytes((double)(i < MEMORY_N ? worker->bytes[i] : worker->total), text);
+            fprintf(file, " %11s", text);
+        }
+        progress_bytes((double)worker->n_wire, text);
+        fprintf(file, " %13s\n", text);
+    }
+}
+
+static void print_again(const struct plan_input *in, const struct plan *plan, FILE *file)
+{
+    fprintf(file, "\nmade again in backward (memory.recompute = \"%s\")\n",
+            job_choice_text("memory", "recompute", in->job->memory.recompute));
+    for (int32_t rank = 0; rank < plan->n_worker; rank++) {
+        bool any = false;
+        fprintf(file, "%6" PRId32 "  ", rank);
+        for (int i = 0; i < in->program->n_op; i++) {
+            if (plan->worker[rank].again[i]) {
+                fprintf(file, "%s%d", any ? ", " : "ops ", i);
+                any = true;
+            }
+        }
+        fputs(any ? "\n" : "nothing\n", file);
+    }
+}
+
+static void print_spill(const struct plan_input *in, const struct plan *plan, FILE *file)
+{
+    for (int32_t rank = 0; rank < plan->n_worker && in->job->memory.spill[0] != '\0'; rank++) {
+        char all[PROGRESS_TEXT_BYTES], least[PROGRESS_TEXT_BYTES], most[PROGRESS_TEXT_BYTES];
+        progress_bytes((double)plan->worker[rank].n_spill, all);
+        progress_bytes((double)plan->worker[rank].n_spill_least, least);
+        progress_bytes((double)plan->worker[rank].bytes[MEMORY_SPILL], most);
+        fprintf(file, "spill      worker %" PRId32 ": %s in %s, of which %s in memory; %s would do\n", rank, all,
+                in->job->memory.spill, most, least);
+    }
+}
+
+static enum status flushed(FILE *file)
+{
+    return fflush(file) == 0 && !ferror(file) ? STATUS_OK : status_fail(STATUS_IO, "cannot write the plan");
+}
+
+enum status plan_print(const struct plan_input *in, const struct plan *plan, FILE *file)
+{
+    const struct dataset *dataset = in->dataset;
+    char wire[PROGRESS_TEXT_BYTES], evaluate[PROGRESS_TEXT_BYTES];
+    progress_bytes((double)plan->n_wire, wire);
+    progress_bytes((double)plan->n_wire_evaluate, evaluate);
+    fprintf(file, "dataset    %s: %" PRId64 " nodes, %" PRId64 " edges, %" PRId64 " features, %" PRId32 " %s\n", dataset->name,
+            dataset->n_node, dataset->n_edge, dataset->n_feature, dataset->n_class,
+            dataset->multi_label ? "labels" : "classes");
+    fprintf(file,
+            "partition  %" PRId32 " parts by %s: %" PRId64 " edges cut, halo ratio %.3f, imbalance %.3f nodes, %.3f "
+            "edges, %.3f halo\n",
+            in->n_part, job_choice_text("partition", "method", in->job->partition.method), in->quality->n_cut,
+            in->quality->halo_ratio, in->quality->imbalance_node, in->quality->imbalance_edge, in->quality->imbalance_halo);
+    fprintf(file, "model      %s: %" PRId64 " floats of weights, %.4g floating-point operations per epoch\n",
+            job_choice_text("model", "kind", in->job->model.kind), program_n_weight(in->program), plan->n_flop);
+    fprintf(file, "traffic    %s per epoch, %s more per evaluation\n", wire, evaluate);
+    fprintf(file, "left out   %.1f %% of an epoch's work (train.prune = \"%s\")\n", 100.0 * plan->left_out,
+            job_choice_text("train", "prune", in->job->train.prune));
+    print_spill(in, plan, file);
+    print_parts(in, file);
+    print_workers(plan, file);
+    print_again(in, plan, file);
+    fputs("\nprogram\n", file);
+    program_print(in->program, file);
+    return flushed(file);
+}
+
+static json_t *parts_json(const struct plan_input *in)
+{
+    json_t *all = json_array();
+    for (int32_t part = 0; part < in->n_part; part++) {
+        const struct part_sizes *sizes = &in->sizes[part];
+        json_array_append_new(all, json_pack("{s:i, s:i, s:I, s:I, s:I, s:I}", "part", (int)part, "worker",
+                                             (int)in->rank_of_part[part], "nodes", (json_int_t)sizes->n_own, "edges",
+                                             (json_int_t)sizes->n_edge, "halo_rows", (json_int_t)halo_rows(in, part), "bytes",
+                                             (json_int_t)sizes->n_bytes));
+    }
+    return all;
+}
+
+/* Numbers of the ops that run again. */
+static json_t *again_json(const struct plan_input *in, const struct plan_worker *worker)
+{
+    json_t *all = json_array();
+    for (int i = 0; i < in->program->n_op; i++) {
+        if (worker->again[i]) {
+            json_array_append_new(all, json_integer(i));
+        }
+    }
+    return all;
+}
+
+static json_t *workers_json(const struct plan_input *in, const struct plan *plan)
+{
+    json_t *all = json_array();
+    for (int32_t rank = 0; rank < plan->n_worker; rank++) {
+        const struct plan_worker *worker = &plan->worker[rank];
+        json_t *one = json_pack("{s:i, s:i, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:I}", "worker", (int)rank, "parts",
+                                (int)worker->n_part, "nodes", (json_int_t)worker->n_node, "edges", (json_int_t)worker->n_edge,
+                                "memory", report_memory(worker->bytes), "recomputed", again_json(in, worker), "bytes_per_epoch",
+                                (json_int_t)worker->n_wire, "bytes_per_evaluation", (json_int_t)worker->n_wire_evaluate,
+                                "spilled", (json_int_t)worker->n_spill, "spill_least", (json_int_t)worker->n_spill_least);
+        json_array_append_new(all, one);
+    }
+    return all;
+}
+
+/* program_print's lines as an array of texts. */
+static json_t *program_json(const struct program *program)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *file = open_memstream(&text, &n);
+    ASSERT(file != NULL);
+    program_print(program, file);
+    fclose(file);
+    json_t *all = json_array();
+    char *rest = text;
+    for (char *line = strsep(&rest, "\n"); line != NULL && *line != '\0'; line = strsep(&rest, "\n")) {
+        json_array_append_new(all, json_string(line));
+    }
+    free(text);
+    return all;
+}
+
+enum status plan_print_json(const struct plan_input *in, const struct plan *plan, FILE *file)
+{
+    json_t *all = json_pack("{s:s, s:o, s:o, s:o, s:o, s:I, s:I, s:f, s:f, s:I, s:o}", "name", in->job->job.name, "dataset",
+                            report_dataset(in->dataset), "partition", report_partition(in->job, in->quality), "parts",
+                            parts_json(in), "workers", workers_json(in, plan), "bytes_per_epoch", (json_int_t)plan->n_wire,
+                            "bytes_per_evaluation", (json_int_t)plan->n_wire_evaluate, "flops_per_epoch", plan->n_flop,
+                            "left_out", plan->left_out, "weights", (json_int_t)program_n_weight(in->program), "program",
+                            program_json(in->program));
+    int failed = json_dumpf(all, file, JSON_COMPACT);
+    json_decref(all);
+    fputc('\n', file);
+    return failed ? status_fail(STATUS_IO, "cannot write the plan") : flushed(file);
+}

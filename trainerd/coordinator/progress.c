@@ -1,0 +1,212 @@
+#include "trainerd/coordinator/progress.h"
+
+#include "protocol/printable.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define LINE_BYTES 512
+#define SAY_BYTES 8192 /* a path and a sentence */
+#define N_LINE_MOST 100
+#define BAR_CELLS 20
+#define BAR_COLUMNS 105 /* with fewer the metrics need the room */
+
+void progress_duration(double seconds, char out[PROGRESS_TEXT_BYTES])
+{
+    long long s = (long long)(seconds + 0.5);
+    if (seconds < 10.0) {
+        snprintf(out, PROGRESS_TEXT_BYTES, "%.*f s", seconds < 0.01 ? 4 : seconds < 1.0 ? 3 : 1, seconds);
+    } else if (s < 120) {
+        snprintf(out, PROGRESS_TEXT_BYTES, "%lld s", s);
+    } else if (s < 7200) {
+        snprintf(out, PROGRESS_TEXT_BYTES, "%lld min %lld s", s / 60, s % 60);
+    } else {
+        snprintf(out, PROGRESS_TEXT_BYTES, "%lld h %lld min", s / 3600, s / 60 % 60);
+    }
+}
+
+void progress_bytes(double n_bytes, char out[PROGRESS_TEXT_BYTES])
+{
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+    size_t unit = 0;
+    for (; n_bytes >= 999.5 && unit + 1 < sizeof units / sizeof *units; unit++) {
+        n_bytes /= 1000.0;
+    }
+    snprintf(out, PROGRESS_TEXT_BYTES, "%.*f %s", unit > 0 && n_bytes < 99.95 ? 1 : 0, n_bytes, units[unit]);
+}
+
+void progress_percent(double fraction, char out[PROGRESS_TEXT_BYTES])
+{
+    if (isnan(fraction)) {
+        snprintf(out, PROGRESS_TEXT_BYTES, "-");
+    } else {
+        snprintf(out, PROGRESS_TEXT_BYTES, "%.2f %%", 100.0 * fraction);
+    }
+}
+
+bool progress_is_terminal(FILE *file)
+{
+    const char *term = getenv("TERM");
+    return isatty(fileno(file)) && (term == NULL || strcmp(term, "dumb") != 0);
+}
+
+void progress_init(struct progress *progress, FILE *file, bool is_live)
+{
+    *progress = (struct progress){.file = file, .is_live = is_live};
+}
+
+static void clear(struct progress *progress)
+{
+    if (progress->is_drawn) {
+        fputs("\r\x1b[K", progress->file);
+        progress->is_drawn = false;
+    }
+}
+
+void progress_say(struct progress *progress, const char *format, ...)
+{
+    clear(progress);
+    va_list arguments;
+    va_start(arguments, format);
+    char text[SAY_BYTES], line[SAY_BYTES];
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    printable_copy(text, line, sizeof line); /* names of jobs, data sets and folders are in it */
+    fprintf(progress->file, "%s\n", line);
+    fflush(progress->file);
+}
+
+void progress_begin(struct progress *progress, int64_t n_first, int64_t n_epoch, int64_t eval_every, double now_s)
+{
+    progress->n_first = n_first;
+    progress->n_epoch = n_epoch;
+    progress->start_s = progress->shown_s = now_s;
+    int64_t n = eval_every > 0 ? (n_epoch - n_first) / eval_every : 1;
+    progress->stride = (n + N_LINE_MOST - 1) / N_LINE_MOST;
+    progress->last = (struct progress_epoch){.train = NAN, .valid = NAN, .test = NAN};
+}
+
+/* Columns of the window, less one: a full line would wrap. */
+static size_t window_columns(const struct progress *progress)
+{
+    struct winsize size = {0};
+    if (ioctl(fileno(progress->file), TIOCGWINSZ, &size) != 0 || size.ws_col < 2) {
+        return 79;
+    }
+    return size.ws_col - 1u < LINE_BYTES - 8 ? size.ws_col - 1u : LINE_BYTES - 8;
+}
+
+/* A line under way: the first piece that does not fit ends it. All pieces are ASCII. */
+struct line {
+    char text[LINE_BYTES];
+    size_t columns;
+    bool is_full;
+};
+
+static void append(struct line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void append(struct line *line, const char *format, ...)
+{
+    char piece[96];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(piece, sizeof piece, format, arguments);
+    va_end(arguments);
+    size_t n = strlen(line->text);
+    line->is_full = line->is_full || n + 2 + strlen(piece) > line->columns;
+    if (!line->is_full) {
+        snprintf(line->text + n, sizeof line->text - n, "%s%s", n > 0 ? "  " : "", piece);
+    }
+}
+
+static void append_metric(struct line *line, const char *name, double fraction)
+{
+    if (!isnan(fraction)) {
+        append(line, "%s %.1f %%", name, 100.0 * fraction);
+    }
+}
+
+static void append_bar(struct line *line, int64_t n_done, int64_t n_epoch)
+{
+    char bar[BAR_CELLS + 1] = "";
+    for (int i = 0; i < BAR_CELLS; i++) {
+        bar[i] = n_done * BAR_CELLS >= (i + 1) * n_epoch ? '#' : '.';
+    }
+    append(line, "[%s]", bar);
+}
+
+/* Most wanted first: a narrow window loses the end, and the bar. */
+static void line_build(const struct progress *progress, struct line *line)
+{
+    char text[PROGRESS_TEXT_BYTES];
+    const struct progress_epoch *now = &progress->last;
+    append(line, "epoch %lld/%lld", (long long)now->n_done, (long long)progress->n_epoch);
+    if (progress->is_live && line->columns >= BAR_COLUMNS && progress->n_epoch > 0) {
+        append_bar(line, now->n_done, progress->n_epoch);
+    }
+    append(line, "loss %.4g", now->loss);
+    if (progress->left_s > 0.0) {
+        progress_duration(progress->left_s, text);
+        append(line, "%s left", text);
+    }
+    append_metric(line, "train", now->train);
+    append_metric(line, "valid", now->valid);
+    append_metric(line, "test", now->test);
+    progress_duration(now->epoch_s, text);
+    append(line, "%s/epoch", text);
+    if (now->n_bytes > 0) {
+        progress_bytes((double)now->n_bytes, text);
+        append(line, "%s/epoch", text);
+    }
+}
+
+static double left_s(const struct progress *progress, double now_s)
+{
+    int64_t n_done = progress->last.n_done, n_here = n_done - progress->n_first;
+    if (n_here <= 0) {
+        return NAN;
+    }
+    double per_epoch = (now_s - progress->start_s) / (double)(n_here > 1 ? n_here - 1 : 1);
+    return n_done < progress->n_epoch ? per_epoch * (double)(progress->n_epoch - n_done) : 0.0;
+}
+
+void progress_epoch(struct progress *progress, const struct progress_epoch *epoch, double now_s)
+{
+    struct progress_epoch now = *epoch;
+    bool is_first = progress->n_evaluation == 0, is_last = now.n_done >= progress->n_epoch;
+    if (now.is_evaluated) {
+        progress->n_evaluation++;
+    } else {
+        now.train = progress->last.train;
+        now.valid = progress->last.valid;
+        now.test = progress->last.test;
+    }
+    progress->last = now;
+    progress->left_s = left_s(progress, now_s);
+    double since = now_s - progress->shown_s;
+    if (now.n_done - progress->n_first == 1) {
+        progress->start_s = now_s; /* the first epoch warms up: later estimates leave it out */
+    }
+    bool show = progress->is_live ? !progress->is_drawn || since >= 0.1
+                                  : now.is_evaluated && (is_first || is_last || since >= 10.0 ||
+                                                         progress->n_evaluation % progress->stride == 0);
+    if (!show) {
+        return;
+    }
+    struct line line = {.columns = progress->is_live ? window_columns(progress) : LINE_BYTES - 8};
+    line_build(progress, &line);
+    fprintf(progress->file, progress->is_live ? "\r%s\x1b[K" : "%s\n", line.text);
+    fflush(progress->file);
+    progress->is_drawn = progress->is_live;
+    progress->shown_s = now_s;
+}
+
+void progress_end(struct progress *progress)
+{
+    clear(progress);
+    fflush(progress->file);
+}

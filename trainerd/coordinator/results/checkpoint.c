@@ -1,0 +1,316 @@
+#include "trainerd/coordinator/results/checkpoint.h"
+
+#include "protocol/file.h"
+#include "protocol/memory.h"
+#include "trainerd/coordinator/results/output.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#define CHECKPOINT_MAGIC 0x54504b4352540a89u /* "\x89\nTRCKPT" */
+#define CHECKPOINT_VERSION 2u
+#define CHECKPOINT_KEPT 2
+#define BORDER 64
+
+enum section {
+    SECTION_STATE,
+    SECTION_JOB,
+    SECTION_ARRAY, /* and the next CHECKPOINT_ARRAY_N - 1 */
+    SECTION_N = SECTION_ARRAY + CHECKPOINT_ARRAY_N
+};
+
+static const char *const section_names[SECTION_N] = {"state",        "job",           "weights",
+                                                     "first moment", "second moment", "best weights"};
+
+/* The sections follow one another on 64-byte borders, so their sizes say where they are; bytes between them are 0. */
+struct head {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t n_section;
+    struct {
+        uint64_t n_bytes;
+        uint64_t hash;
+    } section[SECTION_N];
+    uint64_t reserved; /* 0 */
+    uint64_t hash;     /* of all before it */
+};
+_Static_assert(sizeof(struct head) == 2 * BORDER, "sections begin on a border");
+_Static_assert(sizeof(struct checkpoint_state) == 184, "a new field is a new version");
+
+static size_t to_border(size_t n)
+{
+    return (BORDER - n % BORDER) % BORDER;
+}
+
+/* The epochs of a checkpoint's name, -1 for other names. */
+static long long epochs_of(const char *name)
+{
+    long long number = -1;
+    char again[64];
+    if (sscanf(name, "epoch-%lld.ckpt", &number) != 1) {
+        return -1;
+    }
+    snprintf(again, sizeof again, "epoch-%lld.ckpt", number);
+    return strcmp(again, name) == 0 ? number : -1;
+}
+
+static int is_checkpoint(const struct dirent *entry)
+{
+    return epochs_of(entry->d_name) >= 0;
+}
+
+/* What a killed process left half-written. */
+static int is_aside(const struct dirent *entry)
+{
+    const char *end = strstr(entry->d_name, ".ckpt.tmp");
+    return end != NULL && strcmp(end, ".ckpt.tmp") == 0;
+}
+
+static int newest_first(const struct dirent **a, const struct dirent **b)
+{
+    long long x = epochs_of((*a)->d_name), y = epochs_of((*b)->d_name);
+    return (x < y) - (x > y);
+}
+
+static void names_release(struct dirent **name, int n)
+{
+    for (int i = 0; i < n; i++) {
+        free(name[i]);
+    }
+    if (n >= 0) {
+        free(name);
+    }
+}
+
+void checkpoint_prune(const char *folder, int64_t n_epoch, int64_t kept)
+{
+    struct dirent **name;
+    char path[PATH_MAX];
+    int n = scandir(folder, &name, is_checkpoint, newest_first);
+    for (int i = 0, n_kept = 0; i < n; i++) {
+        long long epochs = epochs_of(name[i]->d_name);
+        if (epochs <= n_epoch && n_kept < CHECKPOINT_KEPT) {
+            n_kept++;
+        } else if (epochs != kept && snprintf(path, sizeof path, "%s/%s", folder, name[i]->d_name) < PATH_MAX) {
+            unlink(path);
+        }
+    }
+    names_release(name, n);
+    n = scandir(folder, &name, is_aside, NULL);
+    for (int i = 0; i < n; i++) {
+        if (snprintf(path, sizeof path, "%s/%s", folder, name[i]->d_name) < PATH_MAX) {
+            unlink(path);
+        }
+    }
+    names_release(name, n);
+}
+
+enum status checkpoint_save(const char *folder, const struct checkpoint *checkpoint, int64_t kept)
+{
+    static const char zeros[BORDER];
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+        return status_fail(STATUS_CREATE, "cannot make '%s': %s", folder, strerror(errno));
+    }
+    struct head head = {.magic = CHECKPOINT_MAGIC, .version = CHECKPOINT_VERSION, .n_section = SECTION_N};
+    struct iovec piece[1 + 2 * SECTION_N] = {{.iov_base = &head, .iov_len = sizeof head}};
+    for (int i = 0; i < SECTION_N; i++) {
+        const void *from = i == SECTION_STATE ? (const void *)&checkpoint->state
+                           : i == SECTION_JOB ? (const void *)checkpoint->job
+                                              : (const void *)checkpoint->array[i - SECTION_ARRAY];
+        size_t n = i == SECTION_STATE ? sizeof checkpoint->state
+                   : i == SECTION_JOB ? checkpoint->n_job
+                   : from != NULL     ? (size_t)checkpoint->n_weight * sizeof(float)
+                                      : 0;
+        head.section[i].n_bytes = n;
+        head.section[i].hash = XXH3_64bits(from, n);
+        piece[1 + 2 * i] = (struct iovec){.iov_base = (void *)(uintptr_t)from, .iov_len = n};
+        piece[2 + 2 * i] = (struct iovec){.iov_base = (void *)(uintptr_t)zeros, .iov_len = to_border(n)};
+    }
+    head.hash = XXH3_64bits(&head, offsetof(struct head, hash));
+
+    char path[PATH_MAX];
+    int n = snprintf(path, sizeof path, "%s/epoch-%lld.ckpt", folder, (long long)checkpoint->state.n_epoch);
+    if (n >= PATH_MAX) {
+        return status_fail(STATUS_CREATE, "cannot create a checkpoint in '%s': its name is too long", folder);
+    }
+    enum status status = file_replace(path, piece, 1 + 2 * SECTION_N);
+    if (status == STATUS_OK) {
+        checkpoint_prune(folder, checkpoint->state.n_epoch, kept);
+    }
+    return status;
+}
+
+static enum status damaged(const char *origin, const char *where, const char *expected)
+{
+    return status_fail(STATUS_DATA, "checkpoint '%s' is damaged: %s: expected %s", origin, where, expected);
+}
+
+static enum status state_check(const struct checkpoint_state *state, const char *origin)
+{
+    if (state->n_epoch < 0 || state->n_epoch > UINT32_MAX || state->best_epoch < -1 ||
+        state->best_epoch >= (state->n_epoch > 0 ? state->n_epoch : 1)) {
+        return damaged(origin, "state", "epochs from 0 on, the best one among those done");
+    }
+    if (state->n_stale < 0 || state->n_sent < 0 || state->n_received < 0 || state->n_call < 0 || state->n_metrics_bytes < 0 ||
+        state->n_rollback < 0 || state->n_rollback > 1000 || memchr(state->dataset, '\0', sizeof state->dataset) == NULL) {
+        return damaged(origin, "state", "counts from 0 on and a dataset's fingerprint");
+    }
+    return STATUS_OK;
+}
+
+/* Head and sizes; at_out gets where each section begins. */
+static enum status head_check(const struct head *head, size_t n_bytes, const char *origin, size_t at_out[SECTION_N])
+{
+    if (n_bytes < sizeof *head) {
+        return damaged(origin, "head", "128 bytes, the file has fewer");
+    }
+    if (head->magic != CHECKPOINT_MAGIC) {
+        return status_fail(STATUS_DATA, "'%s' is no checkpoint: expected a file of trainerd's", origin);
+    }
+    if (head->version != CHECKPOINT_VERSION) {
+        return status_fail(STATUS_DATA, "checkpoint '%s' has version %u: expected %u", origin, head->version,
+                           CHECKPOINT_VERSION);
+    }
+    if (head->hash != XXH3_64bits(head, offsetof(struct head, hash)) || head->n_section != SECTION_N || head->reserved != 0) {
+        return damaged(origin, "head", "another checksum");
+    }
+    size_t at = sizeof *head;
+    for (int i = 0; i < SECTION_N; i++) {
+        size_t n = head->section[i].n_bytes;
+        at_out[i] = at;
+        if (n > n_bytes - at || to_border(n) > n_bytes - at - n) {
+            return damaged(origin, section_names[i], "more bytes, the file ends before");
+        }
+        at += n + to_border(n);
+    }
+    return at == n_bytes ? STATUS_OK : damaged(origin, "end", "fewer bytes, the file goes on");
+}
+
+enum status checkpoint_decode(const void *bytes, size_t n_bytes, const char *origin, struct checkpoint *out)
+{
+    const struct head *head = bytes;
+    const char *from = bytes;
+    size_t at[SECTION_N];
+    enum status status = head_check(head, n_bytes, origin, at);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    struct checkpoint read = {.job = from + at[SECTION_JOB], .n_job = head->section[SECTION_JOB].n_bytes};
+    for (int i = 0; i < SECTION_N; i++) {
+        size_t n = head->section[i].n_bytes;
+        if (XXH3_64bits(from + at[i], n) != head->section[i].hash) {
+            return damaged(origin, section_names[i], "another checksum");
+        }
+        for (size_t k = 0; k < to_border(n); k++) {
+            if (from[at[i] + n + k] != 0) {
+                return damaged(origin, section_names[i], "zeros up to the next section");
+            }
+        }
+        if (i >= SECTION_ARRAY && n != 0 && n != head->section[SECTION_ARRAY].n_bytes) {
+            return damaged(origin, section_names[i], "as many numbers as weights");
+        }
+        if (i >= SECTION_ARRAY && n != 0) {
+            read.array[i - SECTION_ARRAY] = (const float *)(const void *)(from + at[i]);
+        }
+    }
+    size_t n_weight_bytes = head->section[SECTION_ARRAY].n_bytes;
+    if (n_weight_bytes == 0 || n_weight_bytes % sizeof(float) != 0) {
+        return damaged(origin, section_names[SECTION_ARRAY], "one float32 or more");
+    }
+    if (head->section[SECTION_STATE].n_bytes != sizeof read.state) {
+        return damaged(origin, section_names[SECTION_STATE], "another length");
+    }
+    read.n_weight = (int64_t)(n_weight_bytes / sizeof(float));
+    memcpy(&read.state, from + at[SECTION_STATE], sizeof read.state);
+    status = state_check(&read.state, origin);
+    if (status == STATUS_OK) {
+        *out = read;
+    }
+    return status;
+}
+
+static enum status unreadable(const char *path, const char *why)
+{
+    return status_fail(STATUS_DATA, "cannot read checkpoint '%s': %s", path, why);
+}
+
+static enum status load_one(const char *path, struct checkpoint *out)
+{
+    /* Without O_NONBLOCK opening a pipe waits for its writer. */
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0) {
+        return unreadable(path, strerror(errno));
+    }
+    struct stat stat_of = {0};
+    size_t n_bytes = 0;
+    void *bytes = NULL;
+    enum status status = STATUS_OK;
+    if (fstat(file, &stat_of) != 0 || !S_ISREG(stat_of.st_mode)) {
+        status = unreadable(path, "not a plain file");
+        goto out;
+    }
+    status = memory_acquire(MEMORY_OTHER, (size_t)stat_of.st_size, 1, &bytes);
+    if (status != STATUS_OK) {
+        goto out;
+    }
+    n_bytes = (size_t)stat_of.st_size;
+    int error = file_read(file, bytes, n_bytes);
+    status = error == 0 ? checkpoint_decode(bytes, n_bytes, path, out)
+                        : unreadable(path, error == ENODATA ? "it became shorter meanwhile" : strerror(error));
+    if (status == STATUS_OK) {
+        out->bytes = bytes;
+        out->n_bytes = n_bytes;
+        snprintf(out->path, sizeof out->path, "%s", path);
+    } else {
+        memory_release(MEMORY_OTHER, bytes, n_bytes, 1);
+    }
+out:
+    close(file);
+    return status;
+}
+
+enum status checkpoint_load(const char *folder, int64_t n_most, struct checkpoint *out)
+{
+    struct dirent **name;
+    int n = scandir(folder, &name, is_checkpoint, newest_first);
+    if (n <= 0) {
+        names_release(name, n);
+        return status_fail(STATUS_NO_INPUT, "nothing to resume: '%s' holds no epoch-*.ckpt", folder);
+    }
+    enum status status = STATUS_DATA;
+    char warning[sizeof out->warning] = "", path[PATH_MAX];
+    for (int i = 0; i < n && status == STATUS_DATA; i++) {
+        if (epochs_of(name[i]->d_name) > n_most) {
+            continue;
+        }
+        snprintf(path, sizeof path, "%s/%s", folder, name[i]->d_name);
+        status = load_one(path, out);
+        if (status != STATUS_OK && warning[0] == '\0') {
+            snprintf(warning, sizeof warning, "%s", status_reason());
+        }
+    }
+    names_release(name, n);
+    if (status == STATUS_DATA && warning[0] == '\0') {
+        return status_fail(STATUS_NO_INPUT, "'%s' holds no checkpoint of at most %lld epochs", folder, (long long)n_most);
+    }
+    if (status == STATUS_DATA) {
+        return status_fail(STATUS_DATA, "%s%s", warning, n > 1 ? "; the older ones are not in order either" : "");
+    }
+    if (status == STATUS_OK) {
+        memcpy(out->warning, warning, sizeof warning);
+    }
+    return status;
+}
+
+void checkpoint_release(struct checkpoint *checkpoint)
+{
+    memory_release(MEMORY_OTHER, checkpoint->bytes, checkpoint->n_bytes, 1);
+    *checkpoint = (struct checkpoint){0};
+}

@@ -1,0 +1,93 @@
+/* Checkpoints: everything an interrupted job needs to end with the bits of an undisturbed one, in one file.
+ *
+ * A file is a head (magic, version, sizes and XXH3-64 of each section), then the sections on 64-byte borders in a fixed
+ * order. It is complete or absent, every byte of it is covered by a checksum, and the last two are kept. Knows neither
+ * workers nor models: arrays are numbers that somebody else understands.
+ */
+#ifndef TRAINERD_CHECKPOINT_H
+#define TRAINERD_CHECKPOINT_H
+
+#include "protocol/job/job.h"
+#include "protocol/status.h"
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Arrays of n_weight floats; those that an optimiser has no use for are absent. In the order of enum trainer_state. */
+enum checkpoint_array {
+    CHECKPOINT_ARRAY_WEIGHTS,
+    CHECKPOINT_ARRAY_MOMENT_1,
+    CHECKPOINT_ARRAY_MOMENT_2,
+    CHECKPOINT_ARRAY_BEST,
+    CHECKPOINT_ARRAY_N
+};
+
+/* Metrics of one epoch; NaN where not known. */
+struct checkpoint_score {
+    double loss, train, valid, test;
+};
+
+/* How far the job was. Lies in the file as it lies in memory: 8-byte fields, little-endian. */
+struct checkpoint_state {
+    int64_t n_epoch;    /* done: the next epoch's number */
+    int64_t n_stale;    /* evaluations since the best one */
+    int64_t best_epoch; /* -1: none yet */
+    struct checkpoint_score best, last;
+    double train_s;             /* of the epochs done */
+    int64_t n_sent, n_received; /* bytes */
+    int64_t n_call;             /* allocations in epochs */
+    int64_t n_metrics_bytes;    /* of metrics.jsonl */
+    int64_t n_rollback;         /* times training went back; each halved the learning rate */
+    uint64_t partition;         /* who owns which node, hashed */
+    char dataset[40];           /* dataset_fingerprint, NUL-terminated */
+};
+
+struct checkpoint {
+    struct checkpoint_state state;
+    const char *job; /* canonical text of the job, n_job bytes, not NUL-terminated */
+    size_t n_job;
+    int64_t n_weight;
+    const float *array[CHECKPOINT_ARRAY_N]; /* NULL: absent */
+
+    void *bytes; /* what checkpoint_load read and owns; NULL otherwise */
+    size_t n_bytes;
+    char path[PATH_MAX]; /* where it was read */
+    char warning[512];   /* why a newer one was passed over; "" */
+};
+
+/* Write FOLDER/epoch-<n_epoch>.ckpt (the folder is made), then checkpoint_prune.
+ *
+ *   owns    borrows all
+ *   errors  STATUS_CREATE, STATUS_IO: older checkpoints are then untouched
+ */
+enum status checkpoint_save(const char *folder, const struct checkpoint *checkpoint, int64_t kept);
+
+/* Remove what a death left half-written, and all checkpoints but that of `kept` epochs (-1: of none) and the newest two up to
+ * n_epoch: later ones are broken, or belong to a trajectory that was given up. */
+void checkpoint_prune(const char *folder, int64_t n_epoch, int64_t kept);
+
+/* Read the newest checkpoint of the folder that is in order and has at most n_most epochs.
+ *
+ *   owns    the caller owns *out: checkpoint_release
+ *   errors  STATUS_NO_INPUT there is none · STATUS_DATA all are broken: says what is wrong with the newest · STATUS_NOMEM
+ */
+enum status checkpoint_load(const char *folder, int64_t n_most, struct checkpoint *out);
+void checkpoint_release(struct checkpoint *checkpoint);
+
+/* Check bytes and point a checkpoint into them; `origin` stands for the file in messages.
+ *
+ *   owns    *out borrows `bytes`, 8-byte aligned
+ *   errors  STATUS_DATA: too short, too long, not a checkpoint, another version, which section is damaged
+ */
+enum status checkpoint_decode(const void *bytes, size_t n_bytes, const char *origin, struct checkpoint *out);
+
+/* Is this the checkpoint of this job? All keys that change what is computed must be the same: not workers, exchange, memory,
+ * output, nor train.epochs (unless the learning rate depends on it), train.checkpoint_every and what to do about divergence.
+ *
+ *   errors  STATUS_CONFIG names the key with both values; train.epochs below the epochs done. STATUS_DATA the job in the
+ *           checkpoint cannot be read
+ */
+enum status checkpoint_match(const struct checkpoint *checkpoint, const struct job *job);
+
+#endif

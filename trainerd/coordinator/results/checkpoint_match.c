@@ -1,0 +1,95 @@
+/* Does a checkpoint belong to a job: which keys change what is computed, and which do not. */
+#include "trainerd/coordinator/results/checkpoint.h"
+
+#include "protocol/job/job_keys.h"
+#include "protocol/log.h"
+#include "protocol/memory.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Keys that say where, how fast and how far, not what. partition.parts is compared with its default filled in. */
+static bool is_free(const struct job_key *key, const struct job *job)
+{
+    static const char *const free_keys[] = {"job.*",           "workers.*",          "memory.*",
+                                            "output.*",        "exchange.schedule",  "exchange.prefetch",
+                                            "partition.cache", "partition.parts",    "train.checkpoint_every",
+                                            "train.on_nan",    "train.max_rollbacks"};
+    char name[JOB_LABEL_BYTES], all[JOB_LABEL_BYTES];
+    snprintf(name, sizeof name, "%s.%s", key->section, key->name);
+    snprintf(all, sizeof all, "%s.*", key->section);
+    for (size_t i = 0; i < sizeof free_keys / sizeof *free_keys; i++) {
+        if (strcmp(free_keys[i], name) == 0 || strcmp(free_keys[i], all) == 0) {
+            return true;
+        }
+    }
+    /* Cosine stretches to the last epoch: with it the number of epochs is part of every epoch. */
+    return strcmp(name, "train.epochs") == 0 && job->train.lr_schedule != JOB_LR_SCHEDULE_COSINE;
+}
+
+/* The caller frees the text. */
+static char *value_text(const struct job *job, const struct job_key *key)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *file = open_memstream(&text, &n);
+    ASSERT(file != NULL);
+    job_print_value(file, job, key);
+    fclose(file);
+    return text;
+}
+
+static enum status compare_key(const struct job *now, const struct job *then, const struct job_key *key, const char *path)
+{
+    char *here = value_text(now, key), *there = value_text(then, key);
+    enum status status = STATUS_OK;
+    if (strcmp(here, there) != 0) {
+        char label[JOB_LABEL_BYTES];
+        job_key_label(key, label);
+        status = status_fail(STATUS_CONFIG, "cannot resume: %s is %.160s, in checkpoint '%s' it is %.160s: expected the same",
+                             label, here, path, there);
+    }
+    free(here);
+    free(there);
+    return status;
+}
+
+static enum status compare(const struct job *now, const struct job *then, const char *path)
+{
+    for (int i = 0; i < JOB_KEY_N; i++) {
+        const struct job_key *key = &job_keys[i];
+        if (key->type == JOB_TYPE_LATER || is_free(key, now)) {
+            continue;
+        }
+        enum status status = compare_key(now, then, key, path);
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+    if (job_n_part(now) != job_n_part(then)) {
+        return status_fail(STATUS_CONFIG,
+                           "cannot resume: partition.parts is %d, in checkpoint '%s' it is %d: expected "
+                           "the same (left out, it is workers.count)",
+                           (int)job_n_part(now), path, (int)job_n_part(then));
+    }
+    return STATUS_OK;
+}
+
+enum status checkpoint_match(const struct checkpoint *checkpoint, const struct job *job)
+{
+    struct job *then = memory_alloc(1, sizeof *then);
+    enum status status = job_load_text(checkpoint->job, checkpoint->n_job, checkpoint->path, NULL, 0, then);
+    if (status != STATUS_OK) {
+        status = status_fail(STATUS_DATA, "cannot resume: the job inside the checkpoint cannot be read: %s", status_reason());
+    } else {
+        status = compare(job, then, checkpoint->path);
+    }
+    if (status == STATUS_OK && job->train.epochs < checkpoint->state.n_epoch) {
+        status = status_fail(STATUS_CONFIG, "cannot resume: train.epochs is %lld, checkpoint '%s' has %lld epochs done",
+                             (long long)job->train.epochs, checkpoint->path, (long long)checkpoint->state.n_epoch);
+    }
+    free(then);
+    return status;
+}

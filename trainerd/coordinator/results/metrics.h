@@ -1,0 +1,25 @@
+/* What every epoch leaves behind: a line of metrics.jsonl and, where output.tensorboard asks for it, a record for
+ * TensorBoard. */
+#ifndef TRAINERD_METRICS_H
+#define TRAINERD_METRICS_H
+
+#include "protocol/status.h"
+#include "trainerd/coordinator/fleet/fleet.h"
+#include "trainerd/coordinator/results/checkpoint.h"
+#include "trainerd/coordinator/results/output.h"
+#include "trainerd/coordinator/results/tensorboard.h"
+
+#include <stdint.h>
+
+struct metrics_epoch {
+    int64_t epoch;
+    struct checkpoint_score score; /* NaN where not evaluated */
+    double lr;
+    int64_t n_rollback;                /* before it */
+    const struct fleet_report *report; /* times and traffic */
+};
+
+/* tensorboard: NULL for none. errors  STATUS_IO */
+enum status metrics_write(struct output *output, struct tensorboard *tensorboard, const struct metrics_epoch *epoch);
+
+#endif

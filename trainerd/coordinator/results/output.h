@@ -1,0 +1,63 @@
+/* The output folder of a job: made when it is not there, used by one job at a time, never left half-written.
+ *
+ * Files other than metrics.jsonl are written aside and renamed when they are whole and on the disk. Knows names of files,
+ * nothing of what is in them.
+ */
+#ifndef TRAINERD_OUTPUT_H
+#define TRAINERD_OUTPUT_H
+
+#include "protocol/status.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+struct output {
+    char dir[PATH_MAX];
+    size_t n_made_from; /* folders from dir[0 … n_made_from] on were made by output_open; 0: none */
+    int folder;         /* the open folder, locked; -1 when closed */
+    int metrics;        /* metrics.jsonl, open for appending; -1 when closed */
+    int64_t n_metrics_bytes;
+};
+
+/* The job's folder: output.dir, or runs/<name>. errors  STATUS_CONFIG too long */
+enum status output_dir(const char *dir, const char *name, char out[PATH_MAX]);
+
+/* Could output_open make or use this folder? Makes nothing. errors  STATUS_CREATE */
+enum status output_check(const char *dir);
+
+/* Make the folder with those above it, and lock it.
+ *
+ *   owns    the caller owns *out: output_close
+ *   errors  STATUS_CREATE not a folder, not writable, or in use by another job
+ */
+enum status output_open(const char *dir, struct output *out);
+
+/* Unlock. `keep` false: also remove a metrics.jsonl without lines, and the folders that output_open made and are empty. */
+void output_close(struct output *output, bool keep);
+
+/* Before the first epoch: remove result.json of an earlier run and, unless this one goes on from it (`resume`), its other
+ * result files; checkpoint/ is then renamed to checkpoint.old/, or removed when nothing whole is in it. errors  STATUS_IO */
+enum status output_clear(struct output *output, bool resume);
+
+/* The path of a file in the folder: "<dir>/<name>". errors  STATUS_CREATE too long */
+enum status output_path(const struct output *output, const char *name, char out[PATH_MAX]);
+
+/* Open metrics.jsonl, shortened to its first n_bytes (0 for a new job).
+ *
+ *   errors  STATUS_DATA it is shorter than that; STATUS_CREATE, STATUS_IO
+ */
+enum status output_metrics_open(struct output *output, int64_t n_bytes);
+
+/* Shorten the open metrics.jsonl to n_bytes, of those it has. errors  STATUS_IO */
+enum status output_metrics_cut(struct output *output, int64_t n_bytes);
+
+/* Append one whole line, newline included; a line that does not fit on the disk is taken back. errors  STATUS_IO */
+enum status output_metrics_append(struct output *output, const char *line, size_t n_bytes);
+
+/* The lines so far are on the disk when this returns. errors  STATUS_IO */
+enum status output_metrics_sync(struct output *output);
+
+#endif

@@ -1,0 +1,28 @@
+/* JSON objects that result.json and --plan --json have in common. Knows jansson; writes no files. */
+#ifndef TRAINERD_REPORT_H
+#define TRAINERD_REPORT_H
+
+#include "partition/dataset.h"
+#include "partition/partition.h"
+#include "protocol/job/job.h"
+#include "protocol/memory.h"
+
+#include <jansson.h>
+#include <stdint.h>
+
+/* A number, null when it is not finite. */
+json_t *report_number(double value);
+
+/* {"dataset": {"path": …}, …}: every key of the job by section. */
+json_t *report_job(const struct job *job);
+
+/* Sizes of the graph as it was trained. */
+json_t *report_dataset(const struct dataset *dataset);
+
+/* Parts, method, cut, halo and imbalance. */
+json_t *report_partition(const struct job *job, const struct partition_quality *quality);
+
+/* {"structure": …, …, "all": their sum} from MEMORY_N numbers. */
+json_t *report_memory(const int64_t bytes[MEMORY_N]);
+
+#endif

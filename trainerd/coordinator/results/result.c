@@ -1,0 +1,115 @@
+#include "trainerd/coordinator/results/result.h"
+
+#include "protocol/file.h"
+#include "protocol/version.h"
+#include "trainerd/coordinator/results/report.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static json_t *score_json(int64_t epoch, const struct checkpoint_score *score)
+{
+    json_t *all = json_object();
+    json_object_set_new(all, "epoch", epoch >= 0 ? json_integer(epoch) : json_null());
+    json_object_set_new(all, "loss", report_number(score->loss));
+    json_object_set_new(all, "train_metric", report_number(score->train));
+    json_object_set_new(all, "valid_metric", report_number(score->valid));
+    json_object_set_new(all, "test_metric", report_number(score->test));
+    return all;
+}
+
+static json_t *seconds_json(const struct result *result)
+{
+    static const char *const names[] = {
+#define X(name, text) text,
+        RESULT_PHASE_LIST(X)
+#undef X
+    };
+    json_t *all = json_object();
+    json_object_set_new(all, "total", json_real(result->total_s));
+    for (int i = 0; i < RESULT_PHASE_N; i++) {
+        json_object_set_new(all, names[i], json_real(result->phase_s[i]));
+    }
+    const struct checkpoint_state *state = &result->training->state;
+    json_object_set_new(all, "epoch_mean", report_number(state->n_epoch > 0 ? state->train_s / (double)state->n_epoch : NAN));
+    return all;
+}
+
+static json_t *memory_json(const struct result *result)
+{
+    json_t *all = json_array();
+    for (int64_t rank = 0; rank < result->job->workers.count; rank++) {
+        const struct fleet_memory *memory = &result->memory[rank];
+        const struct plan_worker *plan = &result->plan->worker[rank];
+        json_array_append_new(all, json_pack("{s:i, s:o, s:o, s:I, s:I, s:I}", "worker", (int)rank, "planned",
+                                             report_memory(memory->planned), "measured", report_memory(memory->measured),
+                                             "resident_peak", (json_int_t)memory->resident_peak, "spilled",
+                                             (json_int_t)plan->n_spill, "spill_least", (json_int_t)plan->n_spill_least));
+    }
+    return all;
+}
+
+static void put_end(json_t *all, const struct training *training)
+{
+    char reason[160];
+    if (training->end == TRAINING_END_PATIENCE) {
+        snprintf(reason, sizeof reason, "no better metric in %lld evaluations, after %lld of %lld epochs",
+                 (long long)training->state.n_stale, (long long)training->state.n_epoch,
+                 (long long)training->job->train.epochs);
+    } else {
+        snprintf(reason, sizeof reason, "all %lld epochs are done", (long long)training->state.n_epoch);
+    }
+    json_object_set_new(all, "state", json_string("SUCCEEDED"));
+    json_object_set_new(all, "reason", json_string(reason));
+}
+
+static json_t *result_json(const struct result *result)
+{
+    const struct job *job = result->job;
+    const struct training *training = result->training;
+    const struct checkpoint_state *state = &training->state;
+    double n = state->n_epoch > 0 ? (double)state->n_epoch : NAN;
+    json_t *all = json_object(), *traffic = json_object();
+    put_end(all, training);
+    json_object_set_new(all, "name", json_string(job->job.name));
+    json_object_set_new(all, "versions", json_pack("{s:s}", "trainerd", TRAINERD_VERSION));
+    json_object_set_new(all, "seed", json_integer(job->train.seed));
+    json_object_set_new(all, "epochs", json_integer(state->n_epoch));
+    json_object_set_new(all, "rollbacks", json_integer(state->n_rollback));
+    json_object_set_new(all, "metric", json_string(job_choice_text("train", "metric", (int)training->metric)));
+    json_object_set_new(all, "last", score_json(state->n_epoch - 1, &state->last));
+    json_object_set_new(all, "best", score_json(state->best_epoch, &state->best));
+    json_object_set_new(all, "seconds", seconds_json(result));
+    json_object_set_new(traffic, "sent", report_number((double)state->n_sent / n));
+    json_object_set_new(traffic, "received", report_number((double)state->n_received / n));
+    json_object_set_new(all, "bytes_per_epoch", traffic);
+    json_object_set_new(all, "left_out", json_real(result->plan->left_out));
+    json_object_set_new(all, "allocations_in_epochs", json_integer(state->n_call));
+    json_object_set_new(all, "weights", json_integer(training_n_weight(training)));
+    json_object_set_new(all, "memory", memory_json(result));
+    json_object_set_new(all, "coordinator_resident_peak", json_integer(memory_resident_peak()));
+    json_object_set_new(all, "dataset", report_dataset(result->dataset));
+    json_object_set_new(all, "partition", report_partition(job, result->quality));
+    json_object_set_new(all, "job", report_job(job));
+    char *text = job_print(job);
+    json_object_set_new(all, "job_text", json_string(text));
+    free(text);
+    return all;
+}
+
+enum status result_save(const struct result *result, const char *path)
+{
+    json_t *all = result_json(result);
+    char *text = json_dumps(all, JSON_INDENT(2));
+    json_decref(all);
+    if (text == NULL) {
+        return status_fail(STATUS_BUG, "cannot write '%s': its values are no JSON", path);
+    }
+    size_t n = strlen(text);
+    text[n] = '\n'; /* in place of the NUL: a file ends with a line */
+    struct iovec piece = {.iov_base = text, .iov_len = n + 1};
+    enum status status = file_replace(path, &piece, 1);
+    free(text);
+    return status;
+}

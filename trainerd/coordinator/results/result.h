@@ -1,0 +1,48 @@
+/* result.json: how a job that reached its end went. Knows what stands in it and in which shape; others measured it. */
+#ifndef TRAINERD_RESULT_H
+#define TRAINERD_RESULT_H
+
+#include "partition/dataset.h"
+#include "partition/partition.h"
+#include "protocol/job/job.h"
+#include "protocol/status.h"
+#include "trainerd/coordinator/fleet/fleet.h"
+#include "trainerd/coordinator/plan.h"
+#include "trainerd/coordinator/training.h"
+
+#include <stdint.h>
+
+/* Phases whose seconds are kept:   name        text in result.json */
+#define RESULT_PHASE_LIST(X)                                                                                                   \
+    X(LOAD, "load")             /* reading and checking the dataset */                                                         \
+    X(PARTITION, "partition")   /* parts, their quality, their sizes */                                                        \
+    X(START, "start")           /* starting the workers */                                                                     \
+    X(SHIP, "ship")             /* encoding parts and sending them */                                                          \
+    X(PREPARE, "prepare")       /* workers' memory, static operations */                                                       \
+    X(TRAIN, "train")           /* epochs, with their evaluations */                                                           \
+    X(EVALUATE, "evaluate")     /* evaluation without training */                                                              \
+    X(CHECKPOINT, "checkpoint") /* writing checkpoints */                                                                      \
+    X(WRITE, "write")           /* weights and logits */
+
+enum result_phase {
+#define X(name, text) RESULT_PHASE_##name,
+    RESULT_PHASE_LIST(X)
+#undef X
+        RESULT_PHASE_N
+};
+
+struct result {
+    const struct job *job;
+    const struct dataset *dataset; /* sizes only */
+    const struct partition_quality *quality;
+    const struct training *training;
+    const struct fleet_memory *memory; /* job->workers.count */
+    const struct plan *plan;
+    double phase_s[RESULT_PHASE_N]; /* PHASE_TRAIN without the two after it */
+    double total_s;
+};
+
+/* Write it: aside, then renamed. errors  STATUS_CREATE, STATUS_IO */
+enum status result_save(const struct result *result, const char *path);
+
+#endif

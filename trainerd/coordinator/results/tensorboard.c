@@ -1,0 +1,196 @@
+#include "trainerd/coordinator/results/tensorboard.h"
+
+#include "protocol/file.h"
+#include "protocol/log.h"
+#include "protocol/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define RECORD_BYTES 2048
+#define HEAD_BYTES 12 /* u64 length, u32 its checksum */
+#define TAG_MOST 63
+
+/* Protocol buffers: a key is (field << 3) | wire type. */
+enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
+enum { EVENT_WALL_TIME = 1, EVENT_STEP = 2, EVENT_FILE_VERSION = 3, EVENT_SUMMARY = 5, EVENT_SESSION_LOG = 7 };
+enum { SUMMARY_VALUE = 1, VALUE_TAG = 1, VALUE_SIMPLE = 2, SESSION_LOG_STATUS = 1, SESSION_START = 1 };
+
+struct tensorboard {
+    int file;
+    char path[PATH_MAX];
+    uint32_t crc_table[256];
+};
+
+struct record {
+    uint8_t bytes[RECORD_BYTES];
+    size_t n;
+};
+
+/* CRC-32C, reflected polynomial 0x82f63b78. */
+static void crc_init(uint32_t table[256])
+{
+    for (uint32_t i = 0; i < 256; i++) {
+        table[i] = i;
+        for (int bit = 0; bit < 8; bit++) {
+            table[i] = table[i] >> 1 ^ (table[i] & 1 ? 0x82f63b78u : 0);
+        }
+    }
+}
+
+/* "Masked", so that the checksum of bytes that hold a checksum is no special number. */
+static uint32_t crc_masked(const uint32_t table[256], const uint8_t *bytes, size_t n)
+{
+    uint32_t crc = UINT32_MAX;
+    for (size_t i = 0; i < n; i++) {
+        crc = table[(crc ^ bytes[i]) & 0xff] ^ crc >> 8;
+    }
+    crc = ~crc;
+    return (crc >> 15 | crc << 17) + 0xa282ead8u;
+}
+
+static void put(struct record *record, const void *bytes, size_t n)
+{
+    ASSERT(n <= RECORD_BYTES - record->n);
+    memcpy(record->bytes + record->n, bytes, n);
+    record->n += n;
+}
+
+static void put_varint(struct record *record, uint64_t value)
+{
+    uint8_t byte;
+    for (; value >= 0x80; value >>= 7) {
+        byte = (uint8_t)(value | 0x80);
+        put(record, &byte, 1);
+    }
+    byte = (uint8_t)value;
+    put(record, &byte, 1);
+}
+
+static void put_key(struct record *record, int field, int wire)
+{
+    put_varint(record, (uint64_t)(field << 3 | wire));
+}
+
+static void put_bytes(struct record *record, int field, const void *bytes, size_t n)
+{
+    put_key(record, field, WIRE_BYTES);
+    put_varint(record, n);
+    put(record, bytes, n);
+}
+
+/* A record of an event, its head left free. */
+static void event_begin(struct record *record, double time_s, int64_t step)
+{
+    record->n = HEAD_BYTES;
+    put_key(record, EVENT_WALL_TIME, WIRE_64);
+    put(record, &time_s, sizeof time_s);
+    put_key(record, EVENT_STEP, WIRE_VARINT);
+    put_varint(record, (uint64_t)step);
+}
+
+static enum status event_end(const struct tensorboard *tensorboard, struct record *record)
+{
+    uint64_t n = record->n - HEAD_BYTES;
+    memcpy(record->bytes, &n, sizeof n);
+    uint32_t crc = crc_masked(tensorboard->crc_table, record->bytes, sizeof n);
+    memcpy(record->bytes + sizeof n, &crc, sizeof crc);
+    crc = crc_masked(tensorboard->crc_table, record->bytes + HEAD_BYTES, n);
+    put(record, &crc, sizeof crc);
+    int error = file_write(tensorboard->file, record->bytes, record->n);
+    return error == 0 ? STATUS_OK : status_fail(STATUS_IO, "cannot write '%s': %s", tensorboard->path, strerror(error));
+}
+
+static enum status file_make(const char *folder, struct tensorboard *tensorboard)
+{
+    char host[HOST_NAME_MAX + 1] = "";
+    gethostname(host, sizeof host - 1);
+    long long now = (long long)time(NULL);
+    enum status status = file_folder_make(folder);
+    tensorboard->file = -1;
+    errno = EEXIST;
+    for (int i = 0; status == STATUS_OK && tensorboard->file < 0 && errno == EEXIST; i++) {
+        if (snprintf(tensorboard->path, PATH_MAX, "%s/events.out.tfevents.%010lld.%s.%d.%d", folder, now, host, (int)getpid(),
+                     i) >= PATH_MAX) {
+            return status_fail(STATUS_CREATE, "cannot create a file in '%s': its name is too long for this system", folder);
+        }
+        tensorboard->file = open(tensorboard->path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+    }
+    if (status == STATUS_OK && tensorboard->file < 0) {
+        status = status_fail(STATUS_CREATE, "cannot create '%s': %s", tensorboard->path, strerror(errno));
+    }
+    return status;
+}
+
+enum status tensorboard_open(const char *folder, struct tensorboard **out)
+{
+    static const char version[] = "brain.Event:2";
+    struct tensorboard *tensorboard = memory_alloc(1, sizeof *tensorboard);
+    crc_init(tensorboard->crc_table);
+    enum status status = file_make(folder, tensorboard);
+    if (status == STATUS_OK) {
+        struct record record;
+        event_begin(&record, (double)time(NULL), 0);
+        put_bytes(&record, EVENT_FILE_VERSION, version, sizeof version - 1);
+        status = event_end(tensorboard, &record);
+    }
+    if (status != STATUS_OK) {
+        tensorboard_close(tensorboard);
+        return status;
+    }
+    *out = tensorboard;
+    return STATUS_OK;
+}
+
+void tensorboard_close(struct tensorboard *tensorboard)
+{
+    if (tensorboard != NULL && tensorboard->file >= 0) {
+        close(tensorboard->file);
+    }
+    free(tensorboard);
+}
+
+enum status tensorboard_write(struct tensorboard *tensorboard, int64_t step, double time_s,
+                              const struct tensorboard_scalar *scalars, int n_scalar)
+{
+    if (tensorboard == NULL) {
+        return STATUS_OK;
+    }
+    ASSERT(n_scalar <= TENSORBOARD_MOST);
+    struct record summary = {.n = 0}, record;
+    for (int i = 0; i < n_scalar; i++) {
+        struct record value = {.n = 0};
+        float number = (float)scalars[i].value;
+        if (!isfinite(number)) {
+            continue;
+        }
+        ASSERT(strlen(scalars[i].tag) <= TAG_MOST);
+        put_bytes(&value, VALUE_TAG, scalars[i].tag, strlen(scalars[i].tag));
+        put_key(&value, VALUE_SIMPLE, WIRE_32);
+        put(&value, &number, sizeof number);
+        put_bytes(&summary, SUMMARY_VALUE, value.bytes, value.n);
+    }
+    event_begin(&record, time_s, step);
+    put_bytes(&record, EVENT_SUMMARY, summary.bytes, summary.n);
+    return event_end(tensorboard, &record);
+}
+
+enum status tensorboard_restart(struct tensorboard *tensorboard, int64_t step)
+{
+    if (tensorboard == NULL) {
+        return STATUS_OK;
+    }
+    struct record log = {.n = 0}, record;
+    put_key(&log, SESSION_LOG_STATUS, WIRE_VARINT);
+    put_varint(&log, SESSION_START);
+    event_begin(&record, (double)time(NULL), step);
+    put_bytes(&record, EVENT_SESSION_LOG, log.bytes, log.n);
+    return event_end(tensorboard, &record);
+}

@@ -1,0 +1,490 @@
+#include "trainerd/coordinator/training.h"
+
+#include "protocol/fault.h"
+#include "protocol/job/schedule.h"
+#include "protocol/memory.h"
+#include "trainerd/coordinator/results/metrics.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <xxhash.h>
+
+/* fleet_get and fleet_put count from 1: enum trainer_state. */
+#define STATE_NUMBER(array) ((uint32_t)(array) + 1)
+
+static double clock_s(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+uint64_t training_partition_hash(const struct partition *partition)
+{
+    uint64_t begin = XXH3_64bits(partition->part_begin, ((size_t)partition->n_part + 1) * sizeof *partition->part_begin);
+    return XXH3_64bits_withSeed(partition->order, (size_t)partition->n_node * sizeof *partition->order, begin);
+}
+
+void training_begin(struct training *training, const char *dataset, uint64_t partition)
+{
+    const struct checkpoint_score none = {NAN, NAN, NAN, NAN};
+    training->state = (struct checkpoint_state){.best_epoch = -1, .best = none, .last = none, .partition = partition};
+    snprintf(training->state.dataset, sizeof training->state.dataset, "%s", dataset);
+    training->is_scored = false;
+}
+
+/* Which arrays the optimiser has. */
+static bool has_array(const struct training *training, enum checkpoint_array array)
+{
+    bool is_sgd = training->job->train.optimizer == JOB_OPTIMIZER_SGD;
+    switch (array) {
+    case CHECKPOINT_ARRAY_MOMENT_1:
+        return !is_sgd || training->job->train.momentum > 0.0;
+    case CHECKPOINT_ARRAY_MOMENT_2:
+        return !is_sgd;
+    case CHECKPOINT_ARRAY_BEST:
+        return training->state.best_epoch >= 0;
+    case CHECKPOINT_ARRAY_WEIGHTS:
+    case CHECKPOINT_ARRAY_N:
+        break;
+    }
+    return true;
+}
+
+int64_t training_n_weight(const struct training *training)
+{
+    int64_t n = training->n_weight;
+    for (int32_t part = 0; training->n_embedding != NULL && part < training->partition->n_part; part++) {
+        n += training->n_embedding[part];
+    }
+    return n;
+}
+
+static enum status array_put(struct training *training, uint32_t what, const float *from)
+{
+    enum status status = fleet_put(training->fleet, what, from, training->n_weight);
+    from += training->n_weight;
+    for (int32_t part = 0; training->n_embedding != NULL && status == STATUS_OK && part < training->partition->n_part; part++) {
+        status = fleet_put_embeddings(training->fleet, what, part, from, training->n_embedding[part]);
+        from += training->n_embedding[part];
+    }
+    return status;
+}
+
+static enum status array_get(struct training *training, uint32_t what, float *to)
+{
+    enum status status = fleet_get(training->fleet, what, to, training->n_weight);
+    to += training->n_weight;
+    for (int32_t part = 0; training->n_embedding != NULL && status == STATUS_OK && part < training->partition->n_part; part++) {
+        status = fleet_get_embeddings(training->fleet, what, part, to, training->n_embedding[part]);
+        to += training->n_embedding[part];
+    }
+    return status;
+}
+
+static double rate_factor(const struct training *training)
+{
+    return ldexp(1.0, -(int)training->state.n_rollback);
+}
+
+/* State and arrays of a checkpoint of this job. */
+static enum status restore(struct training *training, const struct checkpoint *checkpoint)
+{
+    const struct checkpoint_state *state = &checkpoint->state;
+    if (strcmp(state->dataset, training->state.dataset) != 0) {
+        return status_fail(STATUS_DATA,
+                           "cannot resume: the graph in '%s' is not the one of checkpoint '%s': expected the "
+                           "same nodes and edges",
+                           training->job->dataset.path, checkpoint->path);
+    }
+    if (state->partition != training->state.partition) {
+        return status_fail(STATUS_DATA,
+                           "cannot resume: the graph is now cut into other parts than in checkpoint '%s': "
+                           "expected the same nodes in each",
+                           checkpoint->path);
+    }
+    if (checkpoint->n_weight != training_n_weight(training)) {
+        return status_fail(STATUS_DATA, "cannot resume: checkpoint '%s' has %lld weights: expected %lld", checkpoint->path,
+                           (long long)checkpoint->n_weight, (long long)training_n_weight(training));
+    }
+    training->state = *state;
+    for (int i = 0; i < CHECKPOINT_ARRAY_N; i++) {
+        if (!has_array(training, (enum checkpoint_array)i)) {
+            continue;
+        }
+        if (checkpoint->array[i] == NULL) {
+            return status_fail(STATUS_DATA,
+                               "cannot resume: checkpoint '%s' lacks the array of state %d that this "
+                               "optimizer needs",
+                               checkpoint->path, i + 1);
+        }
+        enum status status = array_put(training, STATE_NUMBER(i), checkpoint->array[i]);
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+    return STATUS_OK;
+}
+
+enum status training_resume(struct training *training, const struct checkpoint *checkpoint)
+{
+    enum status status = restore(training, checkpoint);
+    bool is_slowed = training->state.n_rollback > 0;
+    return status == STATUS_OK && is_slowed ? fleet_rate(training->fleet, rate_factor(training)) : status;
+}
+
+enum status training_logits(struct training *training, float *out)
+{
+    const struct partition *partition = training->partition;
+    size_t f = (size_t)training->n_class;
+    int64_t most = 0;
+    for (int32_t part = 0; part < partition->n_part; part++) {
+        int64_t n = partition->part_begin[part + 1] - partition->part_begin[part];
+        most = n > most ? n : most;
+    }
+    float *rows;
+    enum status status = memory_acquire(MEMORY_OTHER, (size_t)most * f, sizeof *rows, &rows);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    for (int32_t part = 0; part < partition->n_part && status == STATUS_OK; part++) {
+        int64_t begin = partition->part_begin[part];
+        size_t n = (size_t)(partition->part_begin[part + 1] - begin);
+        status = fleet_logits(training->fleet, part, rows, n * f * sizeof *rows);
+        for (size_t r = 0; r < n && status == STATUS_OK; r++) {
+            memcpy(out + partition->order[begin + (int64_t)r] * f, rows + r * f, f * sizeof *rows);
+        }
+    }
+    memory_release(MEMORY_OTHER, rows, (size_t)most * f, sizeof *rows);
+    return status;
+}
+
+/* --- scoring --- */
+
+static enum status score_curves(struct training *training, struct checkpoint_score *out)
+{
+    size_t n = (size_t)training->labels.n_node * (size_t)training->n_class;
+    float *logits;
+    enum status status = memory_acquire(MEMORY_OTHER, n, sizeof *logits, &logits);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    double *const metric[] = {NULL, &out->train, &out->valid, &out->test};
+    status = training_logits(training, logits);
+    for (int split = DATASET_SPLIT_TRAIN; split <= DATASET_SPLIT_TEST && status == STATUS_OK; split++) {
+        status = score_roc_auc(&training->labels, logits, (enum dataset_split)split, metric[split]);
+    }
+    memory_release(MEMORY_OTHER, logits, n, sizeof *logits);
+    return status;
+}
+
+static enum status score(struct training *training, const struct fleet_report *report, struct checkpoint_score *out)
+{
+    out->train = score_from_sums(training->metric, training->multi_label, report->score[DATASET_SPLIT_TRAIN]);
+    out->valid = score_from_sums(training->metric, training->multi_label, report->score[DATASET_SPLIT_VALID]);
+    out->test = score_from_sums(training->metric, training->multi_label, report->score[DATASET_SPLIT_TEST]);
+    return training->metric == JOB_METRIC_ROC_AUC ? score_curves(training, out) : STATUS_OK;
+}
+
+/* Models are chosen by the valid split, by the training split where there is none; the earlier of equals stays. */
+static bool is_better(const struct checkpoint_score *now, const struct checkpoint_state *state)
+{
+    double a = isnan(now->valid) ? now->train : now->valid;
+    double b = isnan(now->valid) ? state->best.train : state->best.valid;
+    return state->best_epoch < 0 || a > b || (isnan(b) && !isnan(a));
+}
+
+static enum status note_evaluation(struct training *training, int64_t epoch, const struct checkpoint_score *now)
+{
+    struct checkpoint_state *state = &training->state;
+    training->is_scored = true;
+    if (!is_better(now, state)) {
+        state->n_stale++;
+        return STATUS_OK;
+    }
+    state->best = *now;
+    state->best_epoch = epoch;
+    state->n_stale = 0;
+    return fleet_keep_best(training->fleet);
+}
+
+static enum status diverged(const char *what, double value, int64_t epoch)
+{
+    return status_fail(STATUS_TRAINING, "%s is %s in epoch %lld: lower train.lr or look at the features", what,
+                       isnan(value) ? "not a number" : "infinite", (long long)epoch);
+}
+
+/* Workers make no step from a loss that is not finite; what a step made of the weights shows in the evaluation behind it. */
+static enum status loss_check(const struct fleet_report *report, int64_t epoch, bool evaluate)
+{
+    double after = evaluate ? report->score[DATASET_SPLIT_TRAIN][SCORE_SUM_LOSS] : 0.0;
+    if (isfinite(report->loss) && isfinite(after)) {
+        return STATUS_OK;
+    }
+    return diverged("the loss", isfinite(report->loss) ? after : report->loss, epoch);
+}
+
+/* --- checkpoints --- */
+
+/* The last number of epochs up to n_epoch after which train.checkpoint_every writes one. */
+static int64_t regular_before(const struct training *training, int64_t n_epoch)
+{
+    int64_t every = training->job->train.checkpoint_every;
+    return every > 0 ? n_epoch - n_epoch % every : 0;
+}
+
+/* Whence a diverging job goes on: not from a checkpoint that somebody asked for, which an undisturbed job does not have. */
+static int64_t kept(const struct training *training)
+{
+    return training->job->train.on_nan == JOB_ON_NAN_ROLLBACK ? training->n_regular : -1;
+}
+
+/* Going back to weights that are broken would help nobody. */
+static enum status weights_check(const struct training *training, const float *weights)
+{
+    int64_t n = training_n_weight(training);
+    for (int64_t i = 0; i < n; i++) {
+        if (!isfinite(weights[i])) {
+            return diverged("a weight", weights[i], training->state.n_epoch - 1);
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status save_arrays(struct training *training, struct checkpoint *checkpoint, float *room)
+{
+    enum status status = STATUS_OK;
+    for (int i = 0; i < CHECKPOINT_ARRAY_N; i++) {
+        if (has_array(training, (enum checkpoint_array)i)) {
+            float *to = room + i * checkpoint->n_weight;
+            status = array_get(training, STATE_NUMBER(i), to);
+            if (status != STATUS_OK) {
+                return status;
+            }
+            checkpoint->array[i] = to;
+        }
+    }
+    status = weights_check(training, room);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    FAULT(CHECKPOINT);
+    char folder[PATH_MAX];
+    status = output_path(training->output, "checkpoint", folder);
+    /* The lines that the checkpoint counts on must be on the disk before it is. */
+    status = status == STATUS_OK ? output_metrics_sync(training->output) : status;
+    return status == STATUS_OK ? checkpoint_save(folder, checkpoint, kept(training)) : status;
+}
+
+static enum status save_checkpoint(struct training *training)
+{
+    double start = clock_s(CLOCK_MONOTONIC);
+    int64_t n_weight = training_n_weight(training);
+    size_t n = (size_t)n_weight * CHECKPOINT_ARRAY_N;
+    float *room;
+    enum status status = memory_acquire(MEMORY_OTHER, n, sizeof *room, &room);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    training->state.n_metrics_bytes = training->output->n_metrics_bytes;
+    char *job = job_print(training->job);
+    struct checkpoint checkpoint = {.state = training->state, .job = job, .n_job = strlen(job), .n_weight = n_weight};
+    status = save_arrays(training, &checkpoint, room);
+    free(job);
+    memory_release(MEMORY_OTHER, room, n, sizeof *room);
+    if (status == STATUS_OK) {
+        training->has_saved = true;
+        bool is_regular = regular_before(training, training->state.n_epoch) == training->state.n_epoch;
+        training->n_regular = is_regular ? training->state.n_epoch : training->n_regular;
+        events_checkpoint(training->events, training->state.n_epoch, training->output->dir);
+    }
+    training->checkpoint_s += clock_s(CLOCK_MONOTONIC) - start;
+    return status;
+}
+
+/* Every so many epochs, at the end, and when somebody asks. */
+static bool is_checkpoint_due(struct training *training)
+{
+    const struct job_train *train = &training->job->train;
+    int64_t n_epoch = training->state.n_epoch;
+    bool is_regular = n_epoch == train->epochs || n_epoch == regular_before(training, n_epoch);
+    bool is_asked = training->keep != NULL && *training->keep != 0;
+    if (is_asked) {
+        *training->keep = 0; /* before the state is read: whoever asks from now on gets another one */
+    }
+    return is_asked || (train->checkpoint_every > 0 && is_regular);
+}
+
+/* --- the loop --- */
+
+static enum status run_epoch(struct training *training, int64_t epoch)
+{
+    const struct job_train *train = &training->job->train;
+    struct checkpoint_state *state = &training->state;
+    struct fleet_report report = {0};
+    bool is_last = epoch + 1 == train->epochs;
+    bool evaluate = is_last || (train->eval_every > 0 && (epoch + 1) % train->eval_every == 0);
+    struct checkpoint_score now = {NAN, NAN, NAN, NAN};
+
+    training->is_scored = false;
+    enum status status = fleet_epoch(training->fleet, (uint32_t)epoch, true, evaluate, &report);
+    status = status == STATUS_OK ? loss_check(&report, epoch, evaluate) : status;
+    if (status == STATUS_OK && evaluate) {
+        status = score(training, &report, &now);
+    }
+    now.loss = report.loss;
+    if (status == STATUS_OK && evaluate) {
+        status = note_evaluation(training, epoch, &now);
+    }
+    if (status == STATUS_OK) {
+        const struct metrics_epoch left = {.epoch = epoch,
+                                           .score = now,
+                                           .n_rollback = state->n_rollback,
+                                           .report = &report,
+                                           .lr = schedule_lr(training->job, (uint32_t)epoch) * rate_factor(training)};
+        status = metrics_write(training->output, training->tensorboard, &left);
+    }
+    if (status != STATUS_OK) {
+        return status;
+    }
+    state->last = now;
+    state->n_epoch = epoch + 1;
+    state->train_s += report.epoch_s;
+    state->n_sent += (int64_t)report.bytes_sent;
+    state->n_received += (int64_t)report.bytes_received;
+    state->n_call += (int64_t)report.n_call;
+    const struct progress_epoch seen = {.n_done = epoch + 1,
+                                        .is_evaluated = evaluate,
+                                        .loss = now.loss,
+                                        .train = now.train,
+                                        .valid = now.valid,
+                                        .test = now.test,
+                                        .epoch_s = report.epoch_s,
+                                        .compute_s = report.compute_s,
+                                        .wait_s = report.wait_s,
+                                        .evaluate_s = report.evaluate_s,
+                                        .n_sent = (int64_t)report.bytes_sent,
+                                        .n_bytes = (int64_t)report.bytes_received};
+    double now_s = clock_s(CLOCK_MONOTONIC);
+    progress_epoch(training->progress, &seen, now_s);
+    events_epoch(training->events, training->progress, training->memory, now_s);
+    return is_checkpoint_due(training) ? save_checkpoint(training) : STATUS_OK;
+}
+
+/* Mean loss of the training rows, from an evaluation's sums. */
+static double evaluated_loss(const struct training *training, const double sums[SCORE_N_SUM])
+{
+    bool is_bce = training->job->train.loss == JOB_LOSS_BCE ||
+                  (training->job->train.loss == JOB_LOSS_AUTO && training->multi_label);
+    return sums[SCORE_SUM_LOSS] / (sums[SCORE_SUM_ROW] * (is_bce ? training->n_class : 1));
+}
+
+/* Epochs are over, and the present weights were not evaluated here: none to do, or a resume at the very end. */
+static enum status evaluate_only(struct training *training)
+{
+    struct fleet_report report = {0};
+    double start = clock_s(CLOCK_MONOTONIC);
+    enum status status = fleet_epoch(training->fleet, (uint32_t)training->state.n_epoch, false, true, &report);
+    struct checkpoint_score now = {NAN, NAN, NAN, NAN};
+    if (status == STATUS_OK) {
+        status = score(training, &report, &now);
+    }
+    if (status != STATUS_OK) {
+        return status;
+    }
+    training->evaluate_s += clock_s(CLOCK_MONOTONIC) - start;
+    training->is_scored = true;
+    now.loss = training->state.n_epoch > 0 ? training->state.last.loss
+                                           : evaluated_loss(training, report.score[DATASET_SPLIT_TRAIN]);
+    training->state.last = now;
+    if (training->state.best_epoch >= 0) {
+        return STATUS_OK;
+    }
+    training->state.best = now;
+    return fleet_keep_best(training->fleet);
+}
+
+/* Back to the last checkpoint with half the learning rate, for the reason that status_reason has. */
+static enum status roll_back(struct training *training)
+{
+    const struct job_train *train = &training->job->train;
+    char reason[512], folder[PATH_MAX];
+    struct checkpoint checkpoint;
+    int64_t n_rollback = training->state.n_rollback + 1;
+    snprintf(reason, sizeof reason, "%s", status_reason());
+    if (n_rollback > train->max_rollbacks) {
+        return status_fail(STATUS_TRAINING, "%s; going back %lld times (train.max_rollbacks) did not help", reason,
+                           (long long)train->max_rollbacks);
+    }
+    enum status status = output_path(training->output, "checkpoint", folder);
+    status = status == STATUS_OK ? checkpoint_load(folder, training->n_regular, &checkpoint) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = restore(training, &checkpoint);
+    checkpoint_release(&checkpoint);
+    training->state.n_rollback = n_rollback;
+    status = status == STATUS_OK ? fleet_rate(training->fleet, rate_factor(training)) : status;
+    status = status == STATUS_OK ? output_metrics_cut(training->output, training->state.n_metrics_bytes) : status;
+    status = status == STATUS_OK ? tensorboard_restart(training->tensorboard, training->state.n_epoch) : status;
+    if (status == STATUS_OK) {
+        progress_say(training->progress, "%s; back to %lld epochs with the learning rate times %g (%lld of %lld)", reason,
+                     (long long)training->state.n_epoch, rate_factor(training), (long long)n_rollback,
+                     (long long)train->max_rollbacks);
+        events_rollback(training->events, training->state.n_epoch, n_rollback, reason);
+    }
+    return status;
+}
+
+static enum status interrupted(struct training *training)
+{
+    enum status status = save_checkpoint(training);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return status_fail(STATUS_INTERRUPTED,
+                       "interrupted after %lld of %lld epochs: checkpoint saved in '%s/checkpoint', "
+                       "--resume goes on from there",
+                       (long long)training->state.n_epoch, (long long)training->job->train.epochs, training->output->dir);
+}
+
+/* What the folder holds from before goes as far as it is not needed; a job that may go back needs something to go back to. */
+static enum status begin_checkpoints(struct training *training)
+{
+    const struct checkpoint_state *state = &training->state;
+    char folder[PATH_MAX];
+    enum status status = output_path(training->output, "checkpoint", folder);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    training->n_regular = regular_before(training, state->n_epoch);
+    checkpoint_prune(folder, state->n_epoch, kept(training));
+    bool is_needed = training->job->train.on_nan == JOB_ON_NAN_ROLLBACK && state->n_epoch == 0;
+    return is_needed ? save_checkpoint(training) : STATUS_OK;
+}
+
+enum status training_run(struct training *training)
+{
+    const struct job_train *train = &training->job->train;
+    struct checkpoint_state *state = &training->state;
+    progress_begin(training->progress, state->n_epoch, train->epochs, train->eval_every, clock_s(CLOCK_MONOTONIC));
+    training->end = TRAINING_END_EPOCHS;
+    bool goes_back = train->on_nan == JOB_ON_NAN_ROLLBACK;
+    enum status status = begin_checkpoints(training);
+    while (status == STATUS_OK && state->n_epoch < train->epochs) {
+        if (train->patience > 0 && state->n_stale >= train->patience) {
+            training->end = TRAINING_END_PATIENCE;
+            break;
+        }
+        if (*training->asked != 0) {
+            return interrupted(training);
+        }
+        status = run_epoch(training, state->n_epoch);
+        if (status == STATUS_TRAINING && goes_back) {
+            status = roll_back(training);
+        }
+    }
+    return status != STATUS_OK || training->is_scored ? status : evaluate_only(training);
+}

@@ -1,0 +1,80 @@
+/* The epochs of a job: order them from the fleet, score them, keep the best, write metrics and checkpoints, know when to stop.
+ *
+ * Separate from the coordinator's flow, which prepares the workers before and writes the results after. Everything a resume
+ * must restore is in one struct checkpoint_state.
+ */
+#ifndef TRAINERD_TRAINING_H
+#define TRAINERD_TRAINING_H
+
+#include "partition/partition.h"
+#include "protocol/job/job.h"
+#include "protocol/status.h"
+#include "trainerd/coordinator/events.h"
+#include "trainerd/coordinator/fleet/fleet.h"
+#include "trainerd/coordinator/progress.h"
+#include "trainerd/coordinator/results/checkpoint.h"
+#include "trainerd/coordinator/results/output.h"
+#include "trainerd/coordinator/results/tensorboard.h"
+#include "trainerd/coordinator/score.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum training_end { TRAINING_END_EPOCHS, TRAINING_END_PATIENCE };
+
+struct training {
+    /* Set by the caller before training_run; all borrowed. */
+    const struct job *job;
+    struct fleet *fleet;
+    struct output *output;
+    struct tensorboard *tensorboard; /* NULL: not asked for */
+    struct progress *progress;
+    struct events *events; /* NULL: nobody follows */
+    const struct partition *partition;
+    const volatile sig_atomic_t *asked; /* a signal number: stop after the running epoch */
+    volatile sig_atomic_t *keep;        /* not 0: write a checkpoint after the running epoch, and set to 0. NULL: nobody asks */
+    int32_t n_class;
+    bool multi_label;
+    enum job_metric metric;
+    struct score_labels labels; /* of the whole graph; filled when the metric is roc_auc */
+    int64_t n_weight;           /* floats that every worker has */
+    const int64_t *n_embedding; /* n_part: floats that live with each part; NULL: none */
+    int64_t memory;             /* of all workers together, as measured; for followers */
+
+    /* How far it is: from training_begin or training_resume on. */
+    struct checkpoint_state state;
+    int64_t n_regular; /* epochs of the last checkpoint that was written because of train.checkpoint_every, or 0 */
+    bool has_saved;    /* a checkpoint, in this run */
+    bool is_scored;    /* the workers' logits and state.last are of the present weights */
+    enum training_end end;
+    double evaluate_s; /* of orders that only evaluated */
+    double checkpoint_s;
+};
+
+/* Start from epoch 0. `dataset` and `partition` are the fingerprints that a resume will be held against. */
+void training_begin(struct training *training, const char *dataset, uint64_t partition);
+
+/* Go on from a checkpoint of this job: after training_begin; gives weights, moments and best weights to the workers.
+ *
+ *   errors  STATUS_DATA another graph, another partition, another number of weights; those of fleet_put
+ */
+enum status training_resume(struct training *training, const struct checkpoint *checkpoint);
+
+/* Epochs until the last one, or patience, or a signal; then an evaluation if the last weights had none.
+ *
+ *   errors  STATUS_INTERRUPTED a checkpoint is saved, the reason says where · STATUS_TRAINING loss or weights are not finite, and
+ *           train.on_nan does not allow to go back (again) · those of fleet, output and checkpoint
+ */
+enum status training_run(struct training *training);
+
+/* Logits of the last evaluation in the dataset's order. out n_node × n_class */
+enum status training_logits(struct training *training, float *out);
+
+/* Floats of all weights: those that every worker has, then each part's; what a checkpoint's arrays hold. */
+int64_t training_n_weight(const struct training *training);
+
+/* Who owns which node in which order, as one number. */
+uint64_t training_partition_hash(const struct partition *partition);
+
+#endif

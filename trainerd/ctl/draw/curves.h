@@ -1,0 +1,47 @@
+/* The numbers of a job's epochs, as they come: what screens and plots draw. Knows nothing of drawing. */
+#ifndef TRAINERD_CTL_CURVES_H
+#define TRAINERD_CTL_CURVES_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/*         name     key of an event       what people call it */
+#define CURVE_LIST(X)                                                                                                          \
+    X(LOSS, "loss", "loss")                                                                                                    \
+    X(TRAIN, "train_metric", "train")                                                                                          \
+    X(VALID, "valid_metric", "valid")                                                                                          \
+    X(TEST, "test_metric", "test")                                                                                             \
+    X(EPOCH, "epoch_s", "epoch")                                                                                               \
+    X(COMPUTE, "compute_s", "compute")                                                                                         \
+    X(WAIT, "wait_s", "waiting")
+
+enum curve {
+#define X(name, key, text) CURVE_##name,
+    CURVE_LIST(X)
+#undef X
+        CURVE_N
+};
+
+struct curves {
+    size_t n, n_room;
+    double *at;             /* n epochs, ascending */
+    double *value[CURVE_N]; /* n each; NaN where not known */
+};
+
+const char *curve_key(enum curve curve);
+const char *curve_text(enum curve curve);
+
+void curves_init(struct curves *curves);
+void curves_release(struct curves *curves);
+
+/* Take in an "epoch" event. An attempt that goes on from a checkpoint replaces what lies behind it. */
+void curves_add(struct curves *curves, const json_t *event);
+
+/* Widen a range to a curve's finite values; false: it has none. */
+bool curves_range(const struct curves *curves, enum curve curve, double *least_io, double *most_io);
+
+/* A round step so that a range has about n_tick of them: 1, 2 or 5 times a power of ten. */
+double curves_step(double least, double most, int n_tick);
+
+#endif

@@ -1,0 +1,279 @@
+#include "trainerd/ctl/draw/screen.h"
+
+#include "protocol/memory.h"
+#include "trainerd/ctl/draw/braille.h"
+#include "trainerd/ctl/text.h"
+
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LEAVE "\x1b[0m\x1b[?25h\x1b[?1049l" /* colours off, cursor on, the first screen */
+#define ENTER "\x1b[?1049h\x1b[?25l"
+#define LABEL_COLUMNS 10
+#define ROWS_LEAST 3
+
+/* --- the terminal --- */
+
+static struct screen *taken; /* for the signal handler */
+
+static void on_signal(int number)
+{
+    if (taken != NULL) {
+        ssize_t n = write(fileno(taken->output), LEAVE, sizeof LEAVE - 1);
+        (void)n;
+        if (taken->input >= 0) {
+            tcsetattr(taken->input, TCSANOW, &taken->before);
+        }
+    }
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void on_resize(int number)
+{
+    (void)number; /* waiting ends, and the next frame has the new size */
+}
+
+static void handle(int number, void (*handler)(int number))
+{
+    struct sigaction action = {.sa_handler = handler};
+    sigemptyset(&action.sa_mask);
+    sigaction(number, &action, NULL);
+}
+
+void screen_open(struct screen *screen, int input, FILE *output)
+{
+    *screen = (struct screen){.input = input, .output = output, .is_taken = true};
+    if (input >= 0 && tcgetattr(input, &screen->before) == 0) {
+        struct termios raw = screen->before;
+        raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+        raw.c_cc[VMIN] = 0;
+        raw.c_cc[VTIME] = 0;
+        tcsetattr(input, TCSANOW, &raw);
+    } else {
+        screen->input = -1;
+    }
+    taken = screen;
+    handle(SIGINT, on_signal);
+    handle(SIGTERM, on_signal);
+    handle(SIGHUP, on_signal);
+    handle(SIGWINCH, on_resize);
+    signal(SIGTSTP, SIG_IGN); /* a stopped process would leave the terminal taken */
+    fputs(ENTER, output);
+    fflush(output);
+}
+
+void screen_close(struct screen *screen)
+{
+    if (!screen->is_taken) {
+        return;
+    }
+    fputs(LEAVE, screen->output);
+    fflush(screen->output);
+    if (screen->input >= 0) {
+        tcsetattr(screen->input, TCSANOW, &screen->before);
+    }
+    taken = NULL;
+    screen->is_taken = false;
+    handle(SIGINT, SIG_DFL);
+    handle(SIGTERM, SIG_DFL);
+    handle(SIGHUP, SIG_DFL);
+    handle(SIGWINCH, SIG_DFL);
+    handle(SIGTSTP, SIG_DFL);
+}
+
+char screen_key(const struct screen *screen)
+{
+    char key = 0;
+    struct pollfd ready = {.fd = screen->input, .events = POLLIN};
+    return screen->input >= 0 && poll(&ready, 1, 0) == 1 && read(screen->input, &key, 1) == 1 ? key : 0;
+}
+
+/* --- a frame --- */
+
+struct frame {
+    FILE *file;
+    int n_column, n_left; /* rows that are left */
+    bool in_colour;
+};
+
+static void line_begin(struct frame *frame)
+{
+    frame->n_left--;
+}
+
+static void line_end(struct frame *frame)
+{
+    fputs("\x1b[K", frame->file);
+    if (frame->n_left > 0) {
+        fputs("\r\n", frame->file);
+    }
+}
+
+/* One line of words, cut at the edge; control characters of others are gone. */
+static void line(struct frame *frame, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void line(struct frame *frame, const char *format, ...)
+{
+    char words[1024];
+    va_list arguments;
+    if (frame->n_left <= 0) {
+        return;
+    }
+    va_start(arguments, format);
+    vsnprintf(words, sizeof words, format, arguments);
+    va_end(arguments);
+    struct table table; /* of one cell: it knows how to cut */
+    table_init(&table, 1);
+    table_add(&table, words);
+    char *text = NULL;
+    size_t n;
+    FILE *memory = open_memstream(&text, &n);
+    table_print(&table, memory, frame->n_column);
+    fclose(memory);
+    line_begin(frame);
+    fwrite(text, 1, n - 1, frame->file); /* without its end */
+    free(text);
+    line_end(frame);
+}
+
+static void draw_bar(struct frame *frame, double share)
+{
+    int n_cell = frame->n_column - 2;
+    if (frame->n_left <= 0 || n_cell < 10) {
+        return;
+    }
+    line_begin(frame);
+    fputc('[', frame->file);
+    for (int i = 0; i < n_cell; i++) {
+        fputs(share * n_cell >= i + 1 ? "\xe2\x96\x88" : "\xc2\xb7", frame->file);
+    }
+    fputc(']', frame->file);
+    line_end(frame);
+}
+
+static const int colours[CURVE_N] = {[CURVE_LOSS] = 3, [CURVE_TRAIN] = 4, [CURVE_VALID] = 2, [CURVE_TEST] = 6}; /* ANSI's */
+
+/* The part of the curves that a chart shows: every curve of its set, in one range. */
+struct chart {
+    const struct curves *curves;
+    enum curve first, last;
+    double least, most;
+};
+
+static void draw_curve(struct braille *braille, const struct chart *chart, enum curve curve, int colour)
+{
+    const struct curves *curves = chart->curves;
+    double x0 = NAN, y0 = NAN, begin = curves->at[0], end = curves->at[curves->n - 1];
+    double wide = end > begin ? end - begin : 1, high = chart->most > chart->least ? chart->most - chart->least : 1;
+    for (size_t i = 0; i < curves->n; i++) {
+        double value = curves->value[curve][i];
+        if (!isfinite(value)) {
+            continue;
+        }
+        double x = (curves->at[i] - begin) / wide * (2 * braille->n_column - 1);
+        double y = (value - chart->least) / high * (4 * braille->n_row - 1);
+        braille_line(braille, isfinite(x0) ? x0 : x, isfinite(y0) ? y0 : y, x, y, colour);
+        x0 = x;
+        y0 = y;
+    }
+}
+
+static void draw_chart(struct frame *frame, struct chart *chart, int n_row)
+{
+    struct braille braille;
+    bool found = false;
+    chart->least = INFINITY;
+    chart->most = -INFINITY;
+    for (int curve = chart->first; curve <= (int)chart->last; curve++) {
+        found = curves_range(chart->curves, (enum curve)curve, &chart->least, &chart->most) || found;
+    }
+    int n_column = frame->n_column - LABEL_COLUMNS - 1;
+    if (!found || n_column < 10 || n_row < ROWS_LEAST) {
+        return;
+    }
+    braille_init(&braille, n_column, n_row);
+    for (int curve = chart->first; curve <= (int)chart->last; curve++) {
+        draw_curve(&braille, chart, (enum curve)curve, colours[curve]);
+    }
+    for (int row = 0; row < n_row; row++) {
+        char label[TEXT_BYTES] = "";
+        if (row == 0 || row == n_row - 1) {
+            text_value(row == 0 ? chart->most : chart->least, label);
+        }
+        line_begin(frame);
+        fprintf(frame->file, "%*s ", LABEL_COLUMNS, label);
+        braille_print(&braille, row, frame->in_colour, frame->file);
+        line_end(frame);
+    }
+    braille_release(&braille);
+}
+
+/* A name in the colour of its curve, and its value. */
+static void draw_legend(const struct frame *frame, const char *name, int colour, const char *value)
+{
+    if (frame->in_colour) {
+        fprintf(frame->file, "  \x1b[3%dm%s\x1b[0m %s", colour, name, value);
+    } else {
+        fprintf(frame->file, "  %s %s", name, value);
+    }
+}
+
+static void draw_titles(struct frame *frame, const json_t *job, enum curve first, enum curve last)
+{
+    if (frame->n_left <= 0) {
+        return;
+    }
+    line_begin(frame);
+    fprintf(frame->file, "%*s", LABEL_COLUMNS - 1, "");
+    for (int curve = first; curve <= (int)last; curve++) {
+        char value[TEXT_BYTES];
+        if (curve == CURVE_LOSS) {
+            text_value(number_of(job, curve_key(CURVE_LOSS)), value);
+        } else {
+            text_percent(number_of(job, curve_key((enum curve)curve)), value);
+        }
+        draw_legend(frame, curve_text((enum curve)curve), colours[curve], value);
+    }
+    line_end(frame);
+}
+
+static void draw_head(struct frame *frame, const json_t *job)
+{
+    char left[TEXT_BYTES], epoch_s[TEXT_BYTES], planned[TEXT_BYTES], held[TEXT_BYTES];
+    text_duration(number_of(job, "seconds_left"), left);
+    text_duration(number_of(job, "epoch_s"), epoch_s);
+    text_bytes(number_of(job, "memory"), planned);
+    text_bytes(number_of(job, "memory_measured"), held);
+    line(frame, "job %lld  %s  %s  %s", (long long)integer_of(job, "id"), text_of(job, "name"), text_of(job, "state"),
+         text_of(job, "reason_text"));
+    line(frame, "epoch %lld/%lld, %s left, %s/epoch  %lld workers, attempt %lld  memory %s of %s planned",
+         (long long)integer_of(job, "epoch"), (long long)integer_of(job, "epochs"), left, epoch_s,
+         (long long)integer_of(job, "workers"), (long long)integer_of(job, "attempt"), held, planned);
+    draw_bar(frame, number_of(job, "percent") / 100.0);
+}
+
+void screen_draw(FILE *file, int n_column, int n_row, bool in_colour, const json_t *job, const struct curves *curves,
+                 const char *words)
+{
+    struct frame frame = {file, n_column, n_row, in_colour};
+    fputs("\x1b[H", file);
+    draw_head(&frame, job);
+    int n_chart = (frame.n_left - 3) / 2; /* two titles, one last line */
+    if (curves->n > 0 && n_chart >= ROWS_LEAST) {
+        draw_titles(&frame, job, CURVE_LOSS, CURVE_LOSS);
+        draw_chart(&frame, &(struct chart){.curves = curves, .first = CURVE_LOSS, .last = CURVE_LOSS}, n_chart);
+        draw_titles(&frame, job, CURVE_TRAIN, CURVE_TEST);
+        draw_chart(&frame, &(struct chart){.curves = curves, .first = CURVE_TRAIN, .last = CURVE_TEST}, n_chart);
+    }
+    while (frame.n_left > 1) {
+        line(&frame, "%s", "");
+    }
+    line(&frame, "%s", words);
+    fflush(file);
+}

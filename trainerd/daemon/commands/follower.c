@@ -1,0 +1,308 @@
+/* Streams of a job's files: its log, its events, its metrics. A piece of the file is read when the piece before has
+ * been read by the client, so that a slow one takes no memory; at the end of the file, the follower looks again every
+ * so often until the job has ended. */
+#include "protocol/memory.h"
+#include "protocol/printable.h"
+#include "trainerd/daemon/commands/job_json.h"
+#include "trainerd/daemon/pending.h"
+#include "trainerd/daemon/server/answer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define UNREAD_MOST 65536u /* with more to read, a client is sent nothing new */
+
+enum follower_kind { FOLLOWER_KIND_LOG, FOLLOWER_KIND_EVENTS, FOLLOWER_KIND_METRICS };
+
+/* What a watcher was told last. */
+struct told {
+    enum job_state state;
+    enum job_reason reason;
+    int32_t attempt;
+    char text[JOB_REASON_BYTES];
+};
+
+struct follower {
+    struct pending pending; /* first: one is the other */
+    enum follower_kind kind;
+    int64_t job;
+    struct job_file_ask ask;
+    char output[PATH_MAX]; /* metrics: the job's output folder */
+    bool is_following;
+    bool had_ended; /* the job, before the present read began: that one sees the file's end */
+    struct told told;
+};
+
+static void piece_came(void *context, const struct job_file_piece *piece);
+
+static const struct job_record *job_of(const struct follower *follower)
+{
+    return jobs_get(follower->pending.commands->jobs, follower->job);
+}
+
+static void tell_job(struct follower *follower)
+{
+    const struct job_record *record = job_of(follower);
+    struct told now = {.state = record->state, .reason = record->reason, .attempt = record->attempt};
+    snprintf(now.text, sizeof now.text, "%s", record->reason_text);
+    follower->told = now;
+    json_t *event = answer_event(follower->pending.id, "job");
+    json_object_set_new(event, "job", job_json(record, true));
+    connection_send(follower->pending.connection, event);
+}
+
+static bool is_news(const struct follower *follower, const struct job_record *record)
+{
+    const struct told *told = &follower->told;
+    return told->state != record->state || told->reason != record->reason || told->attempt != record->attempt ||
+           strcmp(told->text, record->reason_text) != 0;
+}
+
+/* Nothing is read for a client that has not read what it was sent. */
+static void go_on(struct pending *pending)
+{
+    struct follower *follower = (struct follower *)pending;
+    const struct job_record *record = job_of(follower);
+    if (pending->is_reading || pending->connection == NULL || connection_unread(pending->connection) > UNREAD_MOST) {
+        return;
+    }
+    follower->had_ended = job_state_ended(record->state);
+    if (follower->kind == FOLLOWER_KIND_EVENTS && !follower->had_ended && is_news(follower, record)) {
+        tell_job(follower);
+    }
+    if (follower->kind == FOLLOWER_KIND_METRICS) {
+        job_output_name(record, follower->output, "metrics.jsonl", &follower->ask);
+    }
+    pending_read(pending, &follower->ask, piece_came);
+}
+
+/* The end is told last, after all events of the file. */
+static void job_changed(struct pending *pending, const struct job_record *record)
+{
+    struct follower *follower = (struct follower *)pending;
+    if (record->id == follower->job && (job_state_ended(record->state) || is_news(follower, record))) {
+        go_on(pending);
+    }
+}
+
+/* Bytes as a text of JSON: what is no UTF-8 becomes U+FFFD. */
+static json_t *clean_text(const char *bytes, size_t n)
+{
+    char *text = memory_alloc(3 * n + 1, 1);
+    size_t at = 0;
+    for (size_t i = 0; i < n;) {
+        unsigned char c = (unsigned char)bytes[i];
+        size_t n_char = c > 0 && c < 0x80 ? 1 : c == 0 ? 0 : printable_length(bytes + i);
+        memcpy(text + at, n_char > 0 ? bytes + i : "\xef\xbf\xbd", n_char > 0 ? n_char : 3);
+        at += n_char > 0 ? n_char : 3;
+        i += n_char > 0 ? n_char : 1;
+    }
+    json_t *value = json_stringn(text, at);
+    free(text);
+    return value;
+}
+
+/* Bytes up to the end of the last whole line, or of all when there is none and no more would fit. */
+static size_t whole_lines(const struct job_file_piece *piece, bool is_last)
+{
+    const char *end = memrchr(piece->bytes, '\n', piece->n);
+    if (is_last || (end == NULL && piece->n == JOB_FILE_PIECE_BYTES)) {
+        return piece->n;
+    }
+    return end == NULL ? 0 : (size_t)(end + 1 - piece->bytes);
+}
+
+static void send_text(struct follower *follower, const char *bytes, size_t n)
+{
+    if (n > 0) {
+        json_t *event = answer_event(follower->pending.id, "log");
+        json_object_set_new(event, "text", clean_text(bytes, n));
+        connection_send(follower->pending.connection, event);
+    }
+}
+
+/* A line that its owner has made something else of is passed over. */
+static bool send_line(struct follower *follower, const char *line, size_t n)
+{
+    json_t *event = json_loadb(line, n, 0, NULL), *id = follower->pending.id;
+    if (!json_is_object(event)) {
+        json_decref(event);
+        return true;
+    }
+    if (follower->kind == FOLLOWER_KIND_METRICS) {
+        json_object_set_new(event, "event", json_string("epoch"));
+    } else if (!json_is_string(json_object_get(event, "event"))) {
+        json_decref(event);
+        return true;
+    }
+    json_object_del(event, "ok");
+    json_object_set_new(event, "id", id != NULL ? json_incref(id) : json_null());
+    return connection_send(follower->pending.connection, event);
+}
+
+static void send_lines(struct follower *follower, const char *bytes, size_t n)
+{
+    const char *end;
+    for (bool more = true; more && (end = memchr(bytes, '\n', n)) != NULL;) {
+        size_t n_line = (size_t)(end - bytes);
+        more = send_line(follower, bytes, n_line);
+        bytes += n_line + 1;
+        n -= n_line + 1;
+    }
+}
+
+static void finish(struct follower *follower)
+{
+    if (follower->kind == FOLLOWER_KIND_EVENTS) {
+        tell_job(follower);
+    }
+    connection_send(follower->pending.connection, answer_end(follower->pending.id));
+    pending_end(&follower->pending);
+}
+
+static void fail(struct follower *follower, const struct job_file_piece *piece)
+{
+    json_t *answer = answer_end(follower->pending.id);
+    json_object_set_new(answer, "ok", json_false());
+    json_object_set_new(answer, "exit_code", json_integer(status_exit_code(piece->status)));
+    json_object_set_new(answer, "error", json_string(piece->reason));
+    connection_send(follower->pending.connection, answer);
+    pending_end(&follower->pending);
+}
+
+static void piece_came(void *context, const struct job_file_piece *piece)
+{
+    struct follower *follower = context;
+    if (pending_is_gone(&follower->pending)) {
+        return;
+    }
+    bool is_there = piece->status != STATUS_NO_INPUT; /* a job that has not begun has no files */
+    if (is_there && piece->status != STATUS_OK) {
+        fail(follower, piece);
+        return;
+    }
+    bool is_over = !follower->is_following || follower->had_ended || connection_ended(follower->pending.connection);
+    bool is_last = piece->is_end && is_over;
+    size_t n = is_there ? whole_lines(piece, is_last) : 0;
+    follower->ask.n_tail = -1; /* all that comes after this look is new */
+    follower->ask.offset = is_there ? piece->offset + (int64_t)n : 0;
+    if (follower->kind == FOLLOWER_KIND_LOG) {
+        send_text(follower, piece->bytes, n);
+    } else {
+        send_lines(follower, piece->bytes, n);
+    }
+    if (is_last) {
+        finish(follower);
+    } else if (!piece->is_end) {
+        go_on(&follower->pending);
+    }
+}
+
+static enum status begin(struct commands *commands, struct connection *connection, const json_t *request,
+                         struct follower *follower, const struct job_record *record)
+{
+    follower->job = record->id;
+    follower->ask.owner = record->uid;
+    follower->pending.go_on = go_on;
+    follower->pending.job_changed = job_changed;
+    enum status status = pending_begin(&follower->pending, commands, connection, request);
+    if (status != STATUS_OK) {
+        free(follower);
+        return status;
+    }
+    if (follower->kind == FOLLOWER_KIND_EVENTS) {
+        tell_job(follower);
+    }
+    go_on(&follower->pending);
+    return STATUS_OK;
+}
+
+/* tail and follow, as all streams have them. */
+static enum status read_fields(const json_t *request, int64_t n_tail_default, struct follower *follower)
+{
+    const json_t *tail = json_object_get(request, "tail");
+    follower->ask.n_tail = tail != NULL ? json_integer_value(tail) : n_tail_default;
+    follower->is_following = json_is_true(json_object_get(request, "follow"));
+    if (tail != NULL && follower->ask.n_tail < 0) {
+        return status_fail(STATUS_USAGE, "tail is %lld, expected 0 or more lines", (long long)follower->ask.n_tail);
+    }
+    return STATUS_OK;
+}
+
+/* A file in the job's own folder. */
+static void name_file(const struct commands *commands, const struct job_record *record, const char *name,
+                      struct job_file_ask *ask)
+{
+    char path[PATH_MAX];
+    jobs_folder(commands->jobs, record->id, path);
+    size_t n = strlen(path);
+    snprintf(path + n, sizeof path - n, "/%s", name);
+    memcpy(ask->path, path, sizeof path);
+}
+
+enum status follow_logs(struct commands *commands, struct connection *connection, const json_t *request)
+{
+    const json_t *rank = json_object_get(request, "rank");
+    const struct job_record *record;
+    enum status status = pending_find_job(commands, connection, request, &record);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (rank != NULL && (json_integer_value(rank) < 0 || json_integer_value(rank) > 65535)) {
+        return status_fail(STATUS_USAGE, "rank is %lld, expected 0 to 65535", (long long)json_integer_value(rank));
+    }
+    struct follower *follower = memory_alloc(1, sizeof *follower);
+    char name[32] = "log";
+    if (rank != NULL) {
+        snprintf(name, sizeof name, "rank-%d.log", (int)json_integer_value(rank));
+    }
+    name_file(commands, record, name, &follower->ask);
+    follower->kind = FOLLOWER_KIND_LOG;
+    status = read_fields(request, -1, follower);
+    if (status != STATUS_OK) {
+        free(follower);
+        return status;
+    }
+    return begin(commands, connection, request, follower, record);
+}
+
+enum status follow_events(struct commands *commands, struct connection *connection, const json_t *request)
+{
+    const struct job_record *record;
+    enum status status = pending_find_job(commands, connection, request, &record);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    struct follower *follower = memory_alloc(1, sizeof *follower);
+    name_file(commands, record, "events.jsonl", &follower->ask);
+    follower->kind = FOLLOWER_KIND_EVENTS;
+    status = read_fields(request, 0, follower);
+    follower->is_following = true;
+    if (status != STATUS_OK) {
+        free(follower);
+        return status;
+    }
+    return begin(commands, connection, request, follower, record);
+}
+
+enum status follow_metrics(struct commands *commands, struct connection *connection, const json_t *request)
+{
+    const struct job_record *record;
+    struct store_submission submission;
+    enum status status = pending_find_job(commands, connection, request, &record);
+    status = status == STATUS_OK ? store_submission_get(jobs_store(commands->jobs), record->id, &submission) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    struct follower *follower = memory_alloc(1, sizeof *follower);
+    snprintf(follower->output, sizeof follower->output, "%s", submission.output);
+    store_submission_release(&submission);
+    follower->kind = FOLLOWER_KIND_METRICS;
+    status = read_fields(request, -1, follower);
+    if (status != STATUS_OK) {
+        free(follower);
+        return status;
+    }
+    return begin(commands, connection, request, follower, record);
+}

@@ -1,0 +1,175 @@
+#include "trainerd/daemon/commands/job_file.h"
+
+#include "protocol/log.h"
+#include "protocol/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TAIL_BYTES (1 << 20)
+
+struct work {
+    uv_work_t request;
+    struct job_file_ask ask;
+    struct job_file_piece piece;
+    job_file_done *done;
+    void *context;
+};
+
+static void fail(struct job_file_piece *piece, enum status status, const char *what, const char *path, const char *why)
+{
+    piece->status = status_fail(status, "%s '%.150s': %s", what, path, why);
+    snprintf(piece->reason, sizeof piece->reason, "%s", status_reason());
+}
+
+/* No link at its end is followed, and no pipe waited for. Whose file it is decides, wherever the links above lead. */
+static int open_checked(const struct job_file_ask *ask, struct job_file_piece *piece)
+{
+    struct stat about;
+    int file = open(ask->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    if (file < 0) {
+        bool is_missing = errno == ENOENT || errno == ENOTDIR;
+        fail(piece,
+             is_missing       ? STATUS_NO_INPUT
+             : errno == ELOOP ? STATUS_DATA
+                              : STATUS_IO,
+             "cannot open", ask->path, strerror(errno));
+        return -1;
+    }
+    bool is_ours = false;
+    if (fstat(file, &about) == 0) {
+        is_ours = about.st_uid == ask->owner || (about.st_uid == geteuid() && about.st_nlink == 1);
+    }
+    if (!is_ours || !S_ISREG(about.st_mode)) {
+        fail(piece, STATUS_DATA, "cannot read", ask->path, is_ours ? "it is no plain file" : "it is not the job owner's");
+        close(file);
+        return -1;
+    }
+    return file;
+}
+
+static ssize_t read_at(int file, char *bytes, size_t n, int64_t offset)
+{
+    size_t at = 0;
+    while (at < n) {
+        ssize_t got = pread(file, bytes + at, n - at, offset + (int64_t)at);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            return got < 0 ? -1 : (ssize_t)at;
+        }
+        at += (size_t)got;
+    }
+    return (ssize_t)at;
+}
+
+/* Where the last n_tail lines begin; a last line without an end counts. */
+static int64_t find_tail(int file, int64_t n_tail)
+{
+    struct stat about;
+    int64_t size = fstat(file, &about) == 0 ? (int64_t)about.st_size : 0;
+    int64_t begin = size > TAIL_BYTES ? size - TAIL_BYTES : 0;
+    if (n_tail == 0) {
+        return size;
+    }
+    char *bytes = memory_alloc((size_t)(size - begin) + 1, 1);
+    ssize_t n = read_at(file, bytes, (size_t)(size - begin), begin);
+    int64_t at = begin;
+    for (ssize_t i = n - 1; i > 0; i--) { /* the end of the last line begins nothing */
+        if (bytes[i - 1] == '\n' && --n_tail == 0) {
+            at = begin + i;
+            break;
+        }
+    }
+    free(bytes);
+    return at;
+}
+
+/* The offset of the last line with `match` in it; -1: none has. */
+static int64_t find_match(int file, const char *match, char bytes[JOB_FILE_PIECE_BYTES + 1])
+{
+    int64_t found = -1, offset = 0;
+    for (;;) {
+        ssize_t n = read_at(file, bytes, JOB_FILE_PIECE_BYTES, offset);
+        if (n <= 0) {
+            return found;
+        }
+        bytes[n] = '\0';
+        char *line = bytes, *end;
+        while ((end = memchr(line, '\n', (size_t)(bytes + n - line))) != NULL) {
+            if (memmem(line, (size_t)(end - line), match, strlen(match)) != NULL) {
+                found = offset + (line - bytes);
+            }
+            line = end + 1;
+        }
+        offset += line > bytes ? line - bytes : n; /* a line longer than a piece is none of ours */
+        if (n < (ssize_t)JOB_FILE_PIECE_BYTES) {
+            return found;
+        }
+    }
+}
+
+static void job_file_read_now(const struct job_file_ask *ask, struct job_file_piece *piece)
+{
+    struct stat about;
+    piece->status = STATUS_OK;
+    piece->offset = ask->offset;
+    piece->n = 0;
+    piece->is_end = true;
+    int file = open_checked(ask, piece);
+    if (file < 0) {
+        return;
+    }
+    if (ask->match != NULL) {
+        piece->offset = find_match(file, ask->match, piece->bytes);
+    } else if (ask->n_tail >= 0) {
+        piece->offset = find_tail(file, ask->n_tail);
+    } else if (fstat(file, &about) == 0 && about.st_size < piece->offset) {
+        piece->offset = about.st_size;
+    }
+    ssize_t n = piece->offset < 0 ? 0 : read_at(file, piece->bytes, JOB_FILE_PIECE_BYTES, piece->offset);
+    if (n < 0) {
+        fail(piece, STATUS_IO, "cannot read", ask->path, strerror(errno));
+    } else {
+        piece->n = (size_t)n;
+        piece->is_end = piece->n < JOB_FILE_PIECE_BYTES;
+    }
+    if (ask->match != NULL && piece->n > 0) {
+        const char *end = memchr(piece->bytes, '\n', piece->n);
+        piece->n = end != NULL ? (size_t)(end - piece->bytes) : 0;
+    }
+    piece->bytes[piece->n] = '\0';
+    close(file);
+}
+
+static void run(uv_work_t *request)
+{
+    struct work *work = (struct work *)request;
+    job_file_read_now(&work->ask, &work->piece);
+}
+
+static void finished(uv_work_t *request, int error)
+{
+    struct work *work = (struct work *)request;
+    if (error != 0) {
+        fail(&work->piece, STATUS_IO, "cannot read", work->ask.path, uv_strerror(error));
+    }
+    work->done(work->context, &work->piece);
+    free(work);
+}
+
+void job_file_read(uv_loop_t *loop, const struct job_file_ask *ask, job_file_done *done, void *context)
+{
+    struct work *work = memory_alloc(1, sizeof *work);
+    work->ask = *ask;
+    work->done = done;
+    work->context = context;
+    int error = uv_queue_work(loop, &work->request, run, finished);
+    ASSERT(error == 0);
+}

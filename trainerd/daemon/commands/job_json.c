@@ -1,0 +1,105 @@
+#include "trainerd/daemon/commands/job_json.h"
+
+#include "trainerd/daemon/server/answer.h"
+
+#include <pwd.h>
+#include <stdio.h>
+#include <time.h>
+
+#define N_OWNER 16
+
+/* Names of users, as far as they are known by now: looking one up may take a while. */
+static const char *owner_name(uid_t uid)
+{
+    static struct {
+        uid_t uid;
+        char name[64];
+    } known[N_OWNER];
+    static size_t n;
+    for (size_t i = 0; i < n && i < N_OWNER; i++) {
+        if (known[i].uid == uid) {
+            return known[i].name;
+        }
+    }
+    size_t at = n++ % N_OWNER;
+    const struct passwd *user = getpwuid(uid);
+    known[at].uid = uid;
+    if (user != NULL) {
+        snprintf(known[at].name, sizeof known[at].name, "%s", user->pw_name);
+    } else {
+        snprintf(known[at].name, sizeof known[at].name, "%u", (unsigned)uid);
+    }
+    return known[at].name;
+}
+
+static void set(json_t *object, const char *key, json_t *value)
+{
+    json_object_set_new(object, key, value);
+}
+
+/* A moment; null when it has not come. */
+static json_t *moment(double at)
+{
+    return at > 0 ? json_real(at) : json_null();
+}
+
+static double ran_s(const struct job_record *record)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return record->ran_s + (record->attempt_at > 0 ? (double)now.tv_sec - record->attempt_at : 0.0);
+}
+
+static void set_progress(json_t *job, const struct job_progress *progress)
+{
+    double share = progress->n_epoch > 0 ? 100.0 * (double)progress->epoch / (double)progress->n_epoch : 0.0;
+    set(job, "epoch", json_integer(progress->epoch));
+    set(job, "epochs", json_integer(progress->n_epoch));
+    set(job, "percent", json_real(share));
+    set(job, "loss", answer_number(progress->loss));
+    set(job, "train_metric", answer_number(progress->train_metric));
+    set(job, "valid_metric", answer_number(progress->valid_metric));
+    set(job, "test_metric", answer_number(progress->test_metric));
+    set(job, "epoch_s", answer_number(progress->epoch_s));
+    set(job, "seconds_left", answer_number(progress->seconds_left));
+    set(job, "compute_s", answer_number(progress->compute_s));
+    set(job, "wait_s", answer_number(progress->wait_s));
+    set(job, "evaluate_s", answer_number(progress->evaluate_s));
+    set(job, "bytes_sent", answer_number(progress->bytes_sent));
+    set(job, "bytes_received", answer_number(progress->bytes_received));
+    set(job, "memory_measured", answer_number(progress->memory));
+}
+
+json_t *job_json(const struct job_record *record, bool is_whole)
+{
+    json_t *job = json_object();
+    set(job, "id", json_integer(record->id));
+    set(job, "name", json_string(record->name));
+    set(job, "uid", json_integer(record->uid));
+    set(job, "owner", json_string(owner_name(record->uid)));
+    set(job, "state", json_string(job_state_name(record->state)));
+    if (!is_whole) {
+        return job;
+    }
+    set(job, "reason", json_string(job_reason_name(record->reason)));
+    set(job, "reason_text",
+        json_string(record->reason_text[0] != '\0' ? record->reason_text : job_reason_text(record->reason)));
+    set_progress(job, &record->progress);
+    set(job, "priority", json_integer(record->priority));
+    set(job, "submitted_at", moment(record->submitted_at));
+    set(job, "started_at", moment(record->started_at));
+    set(job, "ended_at", moment(record->ended_at));
+    set(job, "changed_at", moment(record->changed_at));
+    set(job, "workers", json_integer(record->n_worker));
+    set(job, "slots", json_integer(record->n_slot));
+    set(job, "gpus", json_integer(record->n_gpu));
+    set(job, "memory", record->memory >= 0 ? json_integer(record->memory) : json_null());
+    set(job, "time_limit_s", json_real(record->time_limit_s));
+    set(job, "ran_s", json_real(ran_s(record)));
+    set(job, "max_restarts", json_integer(record->max_restarts));
+    set(job, "attempt", json_integer(record->attempt));
+    set(job, "restarts", json_integer(record->n_restart));
+    set(job, "pid", json_integer(record->pid));
+    set(job, "exit_code", record->exit_code >= 0 ? json_integer(record->exit_code) : json_null());
+    return job;
+}

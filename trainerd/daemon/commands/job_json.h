@@ -1,0 +1,13 @@
+/* A job as clients see it: all of it for those it belongs to, its name and state for others. */
+#ifndef TRAINERD_DAEMON_JOB_JSON_H
+#define TRAINERD_DAEMON_JOB_JSON_H
+
+#include "trainerd/daemon/jobs/job_record.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+/* owns  the caller has the reference */
+json_t *job_json(const struct job_record *record, bool is_whole);
+
+#endif

@@ -1,0 +1,188 @@
+/* A job in full: its record, what it was submitted with, its history, its last epoch and its result; and its
+ * processes. */
+#include "protocol/memory.h"
+#include "trainerd/daemon/commands/job_json.h"
+#include "trainerd/daemon/pending.h"
+#include "trainerd/daemon/server/answer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RESULT_BYTES_MOST (1u << 20)
+
+struct show {
+    struct pending pending; /* first: one is the other */
+    json_t *answer;
+    int64_t job;
+    uid_t owner;
+    char output[PATH_MAX];
+    char *result; /* what was read of result.json */
+    size_t n_result;
+};
+
+static void release(struct pending *pending)
+{
+    struct show *show = (struct show *)pending;
+    json_decref(show->answer);
+    free(show->result);
+}
+
+static bool add_change(void *context, const struct store_change *change)
+{
+    json_t *line = json_object();
+    json_object_set_new(line, "at", json_real(change->at));
+    json_object_set_new(line, "state", json_string(job_state_name(change->state)));
+    json_object_set_new(line, "reason", json_string(job_reason_name(change->reason)));
+    json_object_set_new(line, "text", json_string(change->text));
+    json_object_set_new(line, "attempt", json_integer(change->attempt));
+    json_array_append_new(context, line);
+    return true;
+}
+
+static void finish(struct show *show)
+{
+    connection_send(show->pending.connection, json_incref(show->answer));
+    pending_end(&show->pending);
+}
+
+static void result_came(void *context, const struct job_file_piece *piece);
+
+static void result_read(struct show *show)
+{
+    struct job_file_ask ask = {.owner = show->owner, .offset = (int64_t)show->n_result, .n_tail = -1};
+    job_output_name(jobs_get(show->pending.commands->jobs, show->job), show->output, "result.json", &ask);
+    pending_read(&show->pending, &ask, result_came);
+}
+
+/* One value, or null for what is not there or no JSON. */
+static json_t *value_read(const char *text, size_t n)
+{
+    json_t *value = n > 0 ? json_loadb(text, n, 0, NULL) : NULL;
+    return value != NULL ? value : json_null();
+}
+
+static void result_came(void *context, const struct job_file_piece *piece)
+{
+    struct show *show = context;
+    if (pending_is_gone(&show->pending)) {
+        return;
+    }
+    if (piece->status == STATUS_OK && show->n_result + piece->n <= RESULT_BYTES_MOST) {
+        char *more = memory_alloc(show->n_result + piece->n + 1, 1);
+        if (show->n_result > 0) {
+            memcpy(more, show->result, show->n_result);
+        }
+        memcpy(more + show->n_result, piece->bytes, piece->n);
+        free(show->result);
+        show->result = more;
+        show->n_result += piece->n;
+        if (!piece->is_end) {
+            result_read(show);
+            return;
+        }
+    }
+    json_object_set_new(show->answer, "result", value_read(show->result, show->n_result));
+    finish(show);
+}
+
+static void last_came(void *context, const struct job_file_piece *piece)
+{
+    struct show *show = context;
+    if (pending_is_gone(&show->pending)) {
+        return;
+    }
+    size_t n = piece->status == STATUS_OK ? piece->n : 0;
+    json_object_set_new(show->answer, "last", value_read(piece->bytes, n));
+    result_read(show);
+}
+
+static enum status fill(struct commands *commands, const struct job_record *record, struct show *show)
+{
+    struct store_submission submission;
+    struct store *store = jobs_store(commands->jobs);
+    enum status status = store_submission_get(store, record->id, &submission);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    json_t *set = json_array(), *history = json_array();
+    for (size_t i = 0; i < submission.n_set; i++) {
+        json_array_append_new(set, json_string(submission.set[i]));
+    }
+    json_object_set_new(show->answer, "job", job_json(record, true));
+    json_object_set_new(show->answer, "config", json_string(submission.config));
+    json_object_set_new(show->answer, "set", set);
+    json_object_set_new(show->answer, "folder", json_string(submission.folder));
+    json_object_set_new(show->answer, "output", json_string(submission.output));
+    json_object_set_new(show->answer, "history", history);
+    snprintf(show->output, sizeof show->output, "%s", submission.output);
+    store_submission_release(&submission);
+    return store_history(store, record->id, add_change, history);
+}
+
+enum status show_job(struct commands *commands, struct connection *connection, const json_t *request)
+{
+    const struct job_record *record;
+    enum status status = pending_find_job(commands, connection, request, &record);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    struct show *show = memory_alloc(1, sizeof *show);
+    show->answer = answer_new(request);
+    show->job = record->id;
+    show->owner = record->uid;
+    show->pending.release = release;
+    status = fill(commands, record, show);
+    status = status == STATUS_OK ? pending_begin(&show->pending, commands, connection, request) : status;
+    if (status != STATUS_OK) {
+        release(&show->pending);
+        free(show);
+        return status;
+    }
+    struct job_file_ask ask = {.owner = record->uid, .n_tail = 1};
+    job_output_name(record, show->output, "metrics.jsonl", &ask);
+    pending_read(&show->pending, &ask, last_came);
+    return STATUS_OK;
+}
+
+/* The processes are those of the present attempt, or none. */
+static void workers_came(void *context, const struct job_file_piece *piece)
+{
+    struct show *show = context;
+    if (pending_is_gone(&show->pending)) {
+        return;
+    }
+    json_t *event = value_read(piece->bytes, piece->status == STATUS_OK ? piece->n : 0);
+    json_t *workers = json_object_get(event, "workers");
+    json_int_t attempt = json_integer_value(json_object_get(event, "attempt"));
+    bool runs = json_integer_value(json_object_get(show->answer, "coordinator")) != 0 && json_is_array(workers) &&
+                attempt == json_integer_value(json_object_get(show->answer, "attempt"));
+    json_object_set_new(show->answer, "workers", runs ? json_incref(workers) : json_array());
+    json_decref(event);
+    finish(show);
+}
+
+enum status show_workers(struct commands *commands, struct connection *connection, const json_t *request)
+{
+    const struct job_record *record;
+    enum status status = pending_find_job(commands, connection, request, &record);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    struct show *show = memory_alloc(1, sizeof *show);
+    show->answer = answer_new(request);
+    json_object_set_new(show->answer, "coordinator", json_integer(record->pid));
+    json_object_set_new(show->answer, "attempt", json_integer(record->attempt));
+    show->pending.release = release;
+    status = pending_begin(&show->pending, commands, connection, request);
+    if (status != STATUS_OK) {
+        release(&show->pending);
+        free(show);
+        return status;
+    }
+    struct job_file_ask ask = {.owner = record->uid, .n_tail = -1, .match = "\"event\":\"workers\""};
+    jobs_folder(commands->jobs, record->id, show->output);
+    snprintf(ask.path, sizeof ask.path, "%.*s/events.jsonl", PATH_MAX - 16, show->output);
+    pending_read(&show->pending, &ask, workers_came);
+    return STATUS_OK;
+}

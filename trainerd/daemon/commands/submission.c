@@ -1,0 +1,42 @@
+#include "trainerd/daemon/commands/submission.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+enum status submission_job(const struct store_submission *submission, struct job *out)
+{
+    return job_load_text(submission->config, strlen(submission->config), "job.toml", submission->set, submission->n_set, out);
+}
+
+enum status submission_output(const struct job *job, const char *folder, char *out)
+{
+    const char *dir = job->output.dir;
+    int n = dir[0] == '/'    ? snprintf(out, PATH_MAX, "%s", dir)
+            : dir[0] != '\0' ? snprintf(out, PATH_MAX, "%s/%s", folder, dir)
+                             : snprintf(out, PATH_MAX, "%s/runs/%s", folder, job->job.name);
+    return n < PATH_MAX ? STATUS_OK
+                        : status_fail(STATUS_CONFIG, "the output folder below '%.64s…' has a path too long", folder);
+}
+
+void submission_ask(const struct job *job, int32_t n_worker, struct job_record *record)
+{
+    int64_t n_slot = n_worker * (job->workers.threads > 0 ? job->workers.threads : 1);
+    record->n_worker = n_worker;
+    record->n_slot = n_slot > INT32_MAX ? INT32_MAX : (int32_t)n_slot;
+    record->n_gpu = job->workers.device == JOB_DEVICE_CUDA ? n_worker : 0;
+    record->memory = -1;
+}
+
+void submission_cut(const char *text, char *out, size_t n_room)
+{
+    size_t n = strlen(text);
+    if (n >= n_room) {
+        n = n_room - 1;
+        while (n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80) {
+            n--;
+        }
+    }
+    memcpy(out, text, n);
+    out[n] = '\0';
+}

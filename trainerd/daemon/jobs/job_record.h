@@ -1,0 +1,121 @@
+/* What the daemon knows of a job: the words for states and reasons, and one record.
+ *
+ * Every noun of the daemon speaks of jobs in these; the store keeps them, the wire shows them. Knows nothing of files or sockets.
+ */
+#ifndef TRAINERD_DAEMON_JOB_RECORD_H
+#define TRAINERD_DAEMON_JOB_RECORD_H
+
+#include "protocol/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/*         name        has it ended */
+#define JOB_STATE_LIST(X)                                                                                                      \
+    X(QUEUED, false)                                                                                                           \
+    X(PREPARING, false)                                                                                                        \
+    X(STARTING, false)                                                                                                         \
+    X(RUNNING, false)                                                                                                          \
+    X(SUCCEEDED, true)                                                                                                         \
+    X(FAILED, true)                                                                                                            \
+    X(CANCELLED, true)
+
+enum job_state {
+#define X(name, ended) JOB_STATE_##name,
+    JOB_STATE_LIST(X)
+#undef X
+        JOB_STATE_N
+};
+
+/* Why a job is in its state. The text beside it says it for this job: "2 of 4 slots are free, it needs 3". */
+/*         name                  when */
+#define JOB_REASON_LIST(X)                                                                                                     \
+    X(NONE, "")                                                                                                                \
+    X(PLANNING, "what it needs is not known yet")                                                                              \
+    X(WAITING_TURN, "jobs before it wait")                                                                                     \
+    X(WAITING_SLOTS, "too few worker slots are free")                                                                          \
+    X(WAITING_MEMORY, "too little memory is free")                                                                             \
+    X(WAITING_GPUS, "too few GPUs are free")                                                                                   \
+    X(BACKING_OFF, "its last attempt failed; the next one waits")                                                              \
+    X(CANCELLING, "it was asked to stop")                                                                                      \
+    X(RESCALING, "it goes on with another number of workers")                                                                  \
+    X(BAD_CONFIG, "its job file is wrong")                                                                                     \
+    X(BAD_DATA, "its data is wrong")                                                                                           \
+    X(MISSING_INPUT, "something it reads is not there")                                                                        \
+    X(CANNOT_CREATE, "its output cannot be made")                                                                              \
+    X(DISK, "reading or writing failed")                                                                                       \
+    X(OUT_OF_MEMORY, "memory ran out")                                                                                         \
+    X(WORKER_LOST, "a worker died or fell silent")                                                                             \
+    X(COORDINATOR_LOST, "its coordinator died")                                                                                \
+    X(DIVERGED, "the loss is not finite")                                                                                      \
+    X(TIME_LIMIT, "its time limit passed")                                                                                     \
+    X(USER, "its owner asked for it")                                                                                          \
+    X(INTERNAL, "a bug of ours")
+
+enum job_reason {
+#define X(name, text) JOB_REASON_##name,
+    JOB_REASON_LIST(X)
+#undef X
+        JOB_REASON_N
+};
+
+#define JOB_NAME_BYTES 64
+#define JOB_REASON_BYTES 512
+
+/* Numbers of the newest epoch; NaN where not known. */
+struct job_progress {
+    int64_t epoch, n_epoch; /* done, wanted */
+    double loss, train_metric, valid_metric, test_metric;
+    double epoch_s, seconds_left;
+    double compute_s, wait_s;          /* of epoch_s: arithmetic, and waiting for others' rows; each of the worker with most */
+    double evaluate_s;                 /* of epoch_s: the evaluation at its end, with its own waiting */
+    double bytes_sent, bytes_received; /* in that epoch, by all workers */
+    double memory;                     /* bytes that all workers hold, as measured; record.memory is what the plan said */
+};
+
+struct job_record {
+    int64_t id; /* 1, 2, …: never used again */
+    char name[JOB_NAME_BYTES];
+    uid_t uid; /* owner */
+    gid_t gid;
+    enum job_state state;
+    enum job_reason reason;
+    char reason_text[JOB_REASON_BYTES];
+    int32_t priority;                                      /* higher goes first */
+    double submitted_at, started_at, ended_at, changed_at; /* seconds since 1970; 0: not yet */
+
+    /* What it asks for and is held against. n_slot, n_gpu and memory are for all its workers together. */
+    int32_t n_worker, n_slot, n_gpu;
+    int64_t memory;      /* bytes, from the plan; -1: not known yet */
+    double time_limit_s; /* 0: none; of running, over all attempts */
+    int32_t max_restarts;
+
+    /* Its coordinator. */
+    int32_t attempt;           /* 0: none begun yet */
+    int32_t n_restart;         /* attempts that failed and were followed by another */
+    pid_t pid;                 /* 0: none runs */
+    uint64_t pid_start;        /* of that process, in ticks since boot: a pid alone may be another's by now */
+    double attempt_at;         /* when the present attempt began; 0: none is under way */
+    double ran_s;              /* of the attempts before it, all together: what time_limit_s is held against */
+    double next_attempt_at;    /* BACKING_OFF: not before */
+    int64_t n_event_bytes;     /* of the job's events file, taken into this record */
+    bool cancel, checkpointed; /* asked for; a checkpoint to go on from is there */
+    int exit_code;             /* of its end; -1: not ended */
+
+    struct job_progress progress;
+};
+
+const char *job_state_name(enum job_state state); /* "RUNNING" */
+bool job_state_ended(enum job_state state);
+const char *job_reason_name(enum job_reason reason); /* "WAITING_SLOTS" */
+const char *job_reason_text(enum job_reason reason);
+/* The state / reason of that name; false when there is none. */
+bool job_state_find(const char *name, enum job_state *out);
+bool job_reason_find(const char *name, enum job_reason *out);
+
+/* What an attempt that ended with this status means: the reason, and whether another attempt may help. */
+enum job_reason job_reason_of(enum status status);
+bool job_reason_retries(enum job_reason reason);
+
+#endif

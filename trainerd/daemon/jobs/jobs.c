@@ -1,0 +1,327 @@
+#include "trainerd/daemon/jobs/jobs.h"
+
+#include "protocol/file.h"
+#include "protocol/log.h"
+#include "protocol/memory.h"
+#include "trainerd/daemon/commands/submission.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+struct listener {
+    jobs_listener *call;
+    void *context;
+    struct listener *next;
+};
+
+struct jobs {
+    struct store *store;
+    char folder[PATH_MAX - 64]; /* STATE/jobs, absolute; room is left for what is in it */
+    struct job_record **all;    /* ids ascending */
+    size_t n, n_room;
+    struct listener *listeners;
+};
+
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static const struct job_progress no_progress = {.loss = NAN,
+                                                .train_metric = NAN,
+                                                .valid_metric = NAN,
+                                                .test_metric = NAN,
+                                                .epoch_s = NAN,
+                                                .seconds_left = NAN,
+                                                .compute_s = NAN,
+                                                .wait_s = NAN,
+                                                .evaluate_s = NAN,
+                                                .bytes_sent = NAN,
+                                                .bytes_received = NAN,
+                                                .memory = NAN};
+
+/* --- the records in memory --- */
+
+static void add(struct jobs *jobs, const struct job_record *record)
+{
+    if (jobs->n == jobs->n_room) {
+        jobs->n_room = jobs->n_room == 0 ? 64 : 2 * jobs->n_room;
+        struct job_record **more = memory_alloc(jobs->n_room, sizeof *more);
+        if (jobs->n > 0) {
+            memcpy(more, jobs->all, jobs->n * sizeof *more);
+        }
+        free(jobs->all);
+        jobs->all = more;
+    }
+    struct job_record *kept = memory_alloc(1, sizeof *kept);
+    *kept = *record;
+    jobs->all[jobs->n++] = kept;
+}
+
+static bool add_each(void *context, const struct job_record *record)
+{
+    add(context, record);
+    return true;
+}
+
+static struct job_record *find(const struct jobs *jobs, int64_t id)
+{
+    size_t low = 0, high = jobs->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (jobs->all[middle]->id < id) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < jobs->n && jobs->all[low]->id == id ? jobs->all[low] : NULL;
+}
+
+static void tell(const struct jobs *jobs, const struct job_record *record)
+{
+    for (const struct listener *listener = jobs->listeners; listener != NULL; listener = listener->next) {
+        listener->call(listener->context, record);
+    }
+}
+
+/* --- opening --- */
+
+static enum status find_folder(struct jobs *jobs, const char *state_folder)
+{
+    char whole[PATH_MAX];
+    if (realpath(state_folder, whole) == NULL) {
+        return status_fail(STATUS_CREATE, "cannot find the state folder '%s': %s", state_folder, strerror(errno));
+    }
+    if (snprintf(jobs->folder, sizeof jobs->folder, "%s/jobs", whole) >= (int)sizeof jobs->folder) {
+        return status_fail(STATUS_CREATE, "the state folder's path is too long: '%.64s…'", whole);
+    }
+    return file_folder_make(jobs->folder);
+}
+
+enum status jobs_open(const char *state_folder, struct jobs **out)
+{
+    struct jobs *jobs = memory_alloc(1, sizeof *jobs);
+    enum status status = store_open(state_folder, &jobs->store);
+    status = status == STATUS_OK ? find_folder(jobs, state_folder) : status;
+    status = status == STATUS_OK ? store_each(jobs->store, add_each, jobs) : status;
+    if (status != STATUS_OK) {
+        jobs_close(jobs);
+        return status;
+    }
+    *out = jobs;
+    return STATUS_OK;
+}
+
+void jobs_close(struct jobs *jobs)
+{
+    if (jobs == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < jobs->n; i++) {
+        free(jobs->all[i]);
+    }
+    while (jobs->listeners != NULL) {
+        struct listener *next = jobs->listeners->next;
+        free(jobs->listeners);
+        jobs->listeners = next;
+    }
+    free(jobs->all);
+    store_close(jobs->store);
+    free(jobs);
+}
+
+void jobs_listen(struct jobs *jobs, jobs_listener *listener, void *context)
+{
+    struct listener *more = memory_alloc(1, sizeof *more);
+    *more = (struct listener){.call = listener, .context = context, .next = jobs->listeners};
+    jobs->listeners = more;
+}
+
+void jobs_unlisten(struct jobs *jobs, jobs_listener *listener, void *context)
+{
+    for (struct listener **link = &jobs->listeners; *link != NULL; link = &(*link)->next) {
+        struct listener *one = *link;
+        if (one->call == listener && one->context == context) {
+            *link = one->next;
+            free(one);
+            return;
+        }
+    }
+}
+
+/* --- looking --- */
+
+const struct job_record *jobs_get(const struct jobs *jobs, int64_t id)
+{
+    return find(jobs, id);
+}
+
+const struct job_record *jobs_find(const struct jobs *jobs, const char *name_or_number, uid_t uid)
+{
+    char *end;
+    errno = 0;
+    long long id = strtoll(name_or_number, &end, 10);
+    if (name_or_number[0] >= '0' && name_or_number[0] <= '9' && *end == '\0' && errno == 0) {
+        return find(jobs, id);
+    }
+    bool sees_all = uid == 0 || uid == geteuid();
+    for (size_t i = jobs->n; i-- > 0;) {
+        if ((sees_all || jobs->all[i]->uid == uid) && strcmp(jobs->all[i]->name, name_or_number) == 0) {
+            return jobs->all[i];
+        }
+    }
+    return NULL;
+}
+
+const struct job_record *const *jobs_all(const struct jobs *jobs, size_t *n_out)
+{
+    *n_out = jobs->n;
+    return (const struct job_record *const *)jobs->all;
+}
+
+struct store *jobs_store(const struct jobs *jobs)
+{
+    return jobs->store;
+}
+
+/* --- changing --- */
+
+#define BIT(state) (1u << JOB_STATE_##state)
+#define ENDS (BIT(SUCCEEDED) | BIT(FAILED) | BIT(CANCELLED))
+
+/* The states that may follow each. An attempt goes forward only; the next one begins in the queue. */
+static const unsigned steps[JOB_STATE_N] = {
+    [JOB_STATE_QUEUED] = BIT(QUEUED) | BIT(PREPARING) | BIT(FAILED) | BIT(CANCELLED),
+    [JOB_STATE_PREPARING] = BIT(PREPARING) | BIT(STARTING) | BIT(RUNNING) | BIT(QUEUED) | ENDS,
+    [JOB_STATE_STARTING] = BIT(STARTING) | BIT(RUNNING) | BIT(QUEUED) | ENDS,
+    [JOB_STATE_RUNNING] = BIT(RUNNING) | BIT(QUEUED) | ENDS,
+    [JOB_STATE_FAILED] = BIT(QUEUED),
+    [JOB_STATE_CANCELLED] = BIT(QUEUED),
+};
+
+enum status jobs_submit(struct jobs *jobs, struct job_record *record, const struct store_submission *submission,
+                        int64_t *existing_out)
+{
+    struct job *job = memory_alloc(1, sizeof *job);
+    struct store_submission whole = *submission;
+    char output[PATH_MAX];
+    enum status status = submission_job(submission, job);
+    status = status == STATUS_OK ? submission_output(job, submission->folder, output) : status;
+    if (status == STATUS_OK) {
+        whole.output = output;
+        if (record->name[0] == '\0') {
+            submission_cut(job->job.name, record->name, sizeof record->name);
+        }
+        submission_ask(job, (int32_t)job->workers.count, record);
+        record->state = JOB_STATE_QUEUED;
+        record->reason = JOB_REASON_WAITING_TURN;
+        record->submitted_at = record->changed_at = now_s();
+        record->exit_code = -1;
+        record->progress = no_progress;
+        record->progress.n_epoch = job->train.epochs;
+        status = store_insert(jobs->store, record, &whole, existing_out);
+    }
+    free(job);
+    if (status == STATUS_OK && *existing_out == 0) {
+        add(jobs, record);
+        tell(jobs, find(jobs, record->id));
+    }
+    return status;
+}
+
+enum status jobs_change(struct jobs *jobs, const struct job_record *changed)
+{
+    struct job_record *record = find(jobs, changed->id);
+    if (record == NULL) {
+        return status_fail(STATUS_USAGE, "there is no job %lld", (long long)changed->id);
+    }
+    if ((steps[record->state] >> changed->state & 1u) == 0) {
+        return status_fail(STATUS_USAGE, "job %lld is %s: it cannot become %s", (long long)record->id,
+                           job_state_name(record->state), job_state_name(changed->state));
+    }
+    struct job_record next = *changed;
+    next.changed_at = now_s();
+    enum status status = store_update(jobs->store, &next);
+    if (status == STATUS_OK) {
+        *record = next;
+        tell(jobs, record);
+    }
+    return status;
+}
+
+void jobs_progress(struct jobs *jobs, int64_t id, const struct job_progress *progress, int64_t n_event_bytes)
+{
+    struct job_record *record = find(jobs, id);
+    ASSERT(record != NULL);
+    record->progress = *progress;
+    record->n_event_bytes = n_event_bytes;
+    tell(jobs, record);
+}
+
+void jobs_wait(struct jobs *jobs, int64_t id, enum job_reason reason, const char *text)
+{
+    struct job_record *record = find(jobs, id);
+    ASSERT(record != NULL && record->state == JOB_STATE_QUEUED);
+    if (record->reason != reason || strcmp(record->reason_text, text) != 0) {
+        record->reason = reason;
+        submission_cut(text, record->reason_text, sizeof record->reason_text);
+        tell(jobs, record);
+    }
+}
+
+/* --- their folders --- */
+
+void jobs_folder(const struct jobs *jobs, int64_t id, char *out)
+{
+    snprintf(out, PATH_MAX, "%s/%lld", jobs->folder, (long long)id);
+}
+
+/* While the folder is the daemon's own, nobody can put a link in the way of what is written there. */
+static enum status fill_folder(const struct jobs *jobs, const struct job_record *record, const char *folder)
+{
+    char path[PATH_MAX + sizeof "/job.toml"];
+    struct store_submission submission;
+    enum status status = store_submission_get(jobs->store, record->id, &submission);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    snprintf(path, sizeof path, "%s/job.toml", folder);
+    const struct iovec text = {.iov_base = (void *)submission.config, .iov_len = strlen(submission.config)};
+    status = file_replace(path, &text, 1);
+    store_submission_release(&submission);
+    if (status == STATUS_OK && (lchown(path, record->uid, record->gid) != 0 || chmod(path, 0600) != 0 ||
+                                lchown(folder, record->uid, record->gid) != 0)) {
+        status = status_fail(STATUS_CREATE, "cannot give '%s' to user %u: %s", folder, (unsigned)record->uid, strerror(errno));
+    }
+    return status;
+}
+
+enum status jobs_folder_make(const struct jobs *jobs, int64_t id)
+{
+    const struct job_record *record = find(jobs, id);
+    ASSERT(record != NULL);
+    char folder[PATH_MAX], path[PATH_MAX + sizeof "/job.toml"];
+    jobs_folder(jobs, id, folder);
+    if (mkdir(folder, 0700) != 0 && errno != EEXIST) {
+        return status_fail(STATUS_CREATE, "cannot make the job's folder '%s': %s", folder, strerror(errno));
+    }
+    struct stat about;
+    if (lstat(folder, &about) != 0 || !S_ISDIR(about.st_mode)) {
+        return status_fail(STATUS_CREATE, "'%s' is no folder; expected the job's folder", folder);
+    }
+    snprintf(path, sizeof path, "%s/job.toml", folder);
+    bool ours = about.st_uid == geteuid();
+    bool is_made = ours ? record->uid == geteuid() && access(path, F_OK) == 0 : true;
+    return is_made ? STATUS_OK : fill_folder(jobs, record, folder);
+}

@@ -1,0 +1,58 @@
+/* All jobs of a daemon: the records in memory, every change of state, and the rule that a change is on disk before
+ * anyone hears of it. Commands and the supervisor go through here; nobody else writes a record.
+ */
+#ifndef TRAINERD_DAEMON_JOBS_H
+#define TRAINERD_DAEMON_JOBS_H
+
+#include "trainerd/daemon/jobs/job_record.h"
+#include "trainerd/daemon/jobs/store.h"
+
+struct jobs;
+
+/* Who hears of changes (the server's followers, the supervisor, metrics), progress and reasons to wait included.
+ * Called after the change is kept; it may not change a job itself. */
+typedef void jobs_listener(void *context, const struct job_record *record);
+
+enum status jobs_open(const char *state_folder, struct jobs **out);
+void jobs_close(struct jobs *jobs);
+void jobs_listen(struct jobs *jobs, jobs_listener *listener, void *context);
+void jobs_unlisten(struct jobs *jobs, jobs_listener *listener, void *context);
+
+/* Accept a job. In `record` the caller gives uid, gid, priority, time_limit_s, max_restarts, and a name unless the
+ * job file's will do; the rest is found here, and so is submission->output.
+ *
+ *   existing_out  another job of this owner has its submission id, and nothing was made; else 0
+ *   errors        STATUS_CONFIG the job file is wrong; STATUS_IO it cannot be kept
+ */
+enum status jobs_submit(struct jobs *jobs, struct job_record *record, const struct store_submission *submission,
+                        int64_t *existing_out);
+
+/* Borrowed until the next change; NULL: none. find: by number, or by the newest of that name that `uid` may see. */
+const struct job_record *jobs_get(const struct jobs *jobs, int64_t id);
+const struct job_record *jobs_find(const struct jobs *jobs, const char *name_or_number, uid_t uid);
+/* All records, ids ascending; borrowed until the next submit. */
+const struct job_record *const *jobs_all(const struct jobs *jobs, size_t *n_out);
+
+/* Change a record: kept if the state machine allows the step from its present state, else STATUS_USAGE with both
+ * states' names.
+ *
+ *   errors  STATUS_IO, STATUS_CREATE: the disk; the record in memory is as before
+ */
+enum status jobs_change(struct jobs *jobs, const struct job_record *changed);
+
+/* Newest progress of a running job: in memory, and on disk only with the next change of state (it can be read again
+ * from the job's events). */
+void jobs_progress(struct jobs *jobs, int64_t id, const struct job_progress *progress, int64_t n_event_bytes);
+
+/* Why a queued job waits: in memory alone, since the queue finds it again, and with many jobs it changes for all at
+ * once. */
+void jobs_wait(struct jobs *jobs, int64_t id, enum job_reason reason, const char *text);
+
+/* STATE/jobs/<id>: job.toml, events.jsonl, log, rank-<r>.log of a job. out PATH_MAX */
+void jobs_folder(const struct jobs *jobs, int64_t id, char *out);
+/* Make it with its job.toml, the owner's and nobody else's; nothing if it is there.
+ * errors  STATUS_CREATE, STATUS_IO */
+enum status jobs_folder_make(const struct jobs *jobs, int64_t id);
+struct store *jobs_store(const struct jobs *jobs);
+
+#endif

@@ -1,0 +1,178 @@
+#include "trainerd/daemon/jobs/queue.h"
+
+#include "protocol/memory.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Jobs that wait with known needs before the queue learns no more of them ahead of time: learning takes cores from
+ * those that run. */
+#define N_KNOWN_AHEAD 2
+
+struct need {
+    int64_t n_slot, n_gpu, memory;
+};
+
+/* What the walk over waiting jobs has come to. */
+struct walk {
+    struct need whole;
+    struct need left;   /* beside what runs and what was just started */
+    struct need beside; /* that, less what waiting jobs before this one need: nothing they lack goes to others */
+    int64_t before;     /* the first waiting job; 0: none yet */
+    int n_waiting;
+    bool planning;
+};
+
+/* Threads can take turns on cores: who wants more slots than there are takes them all. */
+static struct need need_of(const struct job_record *job, const struct need *whole)
+{
+    return (struct need){.n_slot = job->n_slot < whole->n_slot ? job->n_slot : whole->n_slot,
+                         .n_gpu = job->n_gpu,
+                         .memory = job->memory < 0 ? 0 : job->memory};
+}
+
+static void take(struct need *from, const struct need *need)
+{
+    from->n_slot = from->n_slot > need->n_slot ? from->n_slot - need->n_slot : 0;
+    from->n_gpu = from->n_gpu > need->n_gpu ? from->n_gpu - need->n_gpu : 0;
+    from->memory = from->memory > need->memory ? from->memory - need->memory : 0;
+}
+
+static bool fits(const struct need *need, const struct need *in)
+{
+    return need->n_slot <= in->n_slot && need->n_gpu <= in->n_gpu && need->memory <= in->memory;
+}
+
+static void wait_for(struct queue_decision *out, enum job_reason reason)
+{
+    out->verdict = QUEUE_VERDICT_WAIT;
+    out->reason = reason;
+}
+
+#define MIB (1024.0 * 1024.0)
+
+/* The first thing a job lacks there, in words. */
+static void say_lack(const struct need *need, const struct need *there, const struct need *whole, struct queue_decision *out)
+{
+    if (need->n_slot > there->n_slot) {
+        wait_for(out, JOB_REASON_WAITING_SLOTS);
+        snprintf(out->text, sizeof out->text, "%" PRId64 " of %" PRId64 " slots are free, it needs %" PRId64, there->n_slot,
+                 whole->n_slot, need->n_slot);
+    } else if (need->n_gpu > there->n_gpu) {
+        wait_for(out, JOB_REASON_WAITING_GPUS);
+        snprintf(out->text, sizeof out->text, "%" PRId64 " of %" PRId64 " GPUs are free, it needs %" PRId64, there->n_gpu,
+                 whole->n_gpu, need->n_gpu);
+    } else {
+        wait_for(out, JOB_REASON_WAITING_MEMORY);
+        snprintf(out->text, sizeof out->text, "%.1f of %.1f MiB of memory are free, it needs %.1f MiB",
+                 (double)there->memory / MIB, (double)whole->memory / MIB, (double)need->memory / MIB);
+    }
+}
+
+static void say_never(const struct need *need, const struct need *whole, struct queue_decision *out)
+{
+    out->verdict = QUEUE_VERDICT_NEVER;
+    out->reason = JOB_REASON_BAD_CONFIG;
+    if (need->n_gpu > whole->n_gpu) {
+        snprintf(out->text, sizeof out->text,
+                 "it needs %" PRId64 " GPUs (workers.count), all there are is %" PRId64 " (daemon.gpus)", need->n_gpu,
+                 whole->n_gpu);
+    } else {
+        out->reason = JOB_REASON_OUT_OF_MEMORY;
+        snprintf(out->text, sizeof out->text,
+                 "it needs %.1f MiB of memory by its plan, all there is is %.1f MiB "
+                 "(daemon.memory)",
+                 (double)need->memory / MIB, (double)whole->memory / MIB);
+    }
+}
+
+/* It waits: what it needs is kept for it. With memory not yet known, all memory is. */
+static void keep_for(struct walk *walk, const struct job_record *job)
+{
+    struct need need = need_of(job, &walk->whole);
+    take(&walk->beside, &need);
+    if (job->memory < 0) {
+        walk->beside.memory = 0;
+    }
+    walk->before = walk->before == 0 ? job->id : walk->before;
+    walk->n_waiting++;
+}
+
+static void decide(struct walk *walk, const struct job_record *job, double now, struct queue_decision *out)
+{
+    struct need need = need_of(job, &walk->whole);
+    if (!fits(&need, &walk->whole)) {
+        say_never(&need, &walk->whole, out);
+        return;
+    }
+    if (job->next_attempt_at > now) { /* it takes its place again when its time has come: none is kept for it */
+        wait_for(out, JOB_REASON_BACKING_OFF);
+        snprintf(out->text, sizeof out->text, "%s", job->reason_text);
+        return;
+    }
+    if (job->memory < 0) {
+        if (!walk->planning && walk->n_waiting < N_KNOWN_AHEAD) {
+            out->verdict = QUEUE_VERDICT_PLAN;
+            out->reason = JOB_REASON_PLANNING;
+            snprintf(out->text, sizeof out->text, "%s", job_reason_text(JOB_REASON_PLANNING));
+            walk->planning = true;
+        } else {
+            wait_for(out, JOB_REASON_WAITING_TURN);
+            snprintf(out->text, sizeof out->text, "job %" PRId64 " is before it", walk->before);
+        }
+        keep_for(walk, job);
+        return;
+    }
+    if (fits(&need, &walk->beside)) {
+        *out = (struct queue_decision){.verdict = QUEUE_VERDICT_START};
+        take(&walk->left, &need);
+        take(&walk->beside, &need);
+        return;
+    }
+    if (fits(&need, &walk->left)) {
+        wait_for(out, JOB_REASON_WAITING_TURN);
+        snprintf(out->text, sizeof out->text, "what is free is kept for job %" PRId64 ", which is before it", walk->before);
+    } else {
+        say_lack(&need, &walk->left, &walk->whole, out);
+    }
+    keep_for(walk, job);
+}
+
+struct place {
+    const struct job_record *job;
+    size_t at;
+};
+
+static int compare_places(const void *left, const void *right)
+{
+    const struct job_record *a = ((const struct place *)left)->job, *b = ((const struct place *)right)->job;
+    if (a->priority != b->priority) {
+        return a->priority > b->priority ? -1 : 1;
+    }
+    return a->id < b->id ? -1 : a->id > b->id;
+}
+
+void queue_decide(const struct job_record *const *jobs, size_t n, const struct queue_room *whole, double now,
+                  struct queue_decision *decision)
+{
+    struct walk walk = {.whole = {.n_slot = whole->n_slot, .n_gpu = whole->n_gpu, .memory = whole->memory}};
+    struct place *places = memory_alloc(n + 1, sizeof *places);
+    size_t n_queued = 0;
+    walk.left = walk.whole;
+    for (size_t i = 0; i < n; i++) {
+        decision[i] = (struct queue_decision){.verdict = QUEUE_VERDICT_WAIT};
+        if (jobs[i]->state == JOB_STATE_QUEUED) {
+            places[n_queued++] = (struct place){.job = jobs[i], .at = i};
+        } else if (!job_state_ended(jobs[i]->state)) {
+            struct need need = need_of(jobs[i], &walk.whole);
+            take(&walk.left, &need);
+        }
+    }
+    walk.beside = walk.left;
+    qsort(places, n_queued, sizeof *places, compare_places);
+    for (size_t i = 0; i < n_queued; i++) {
+        decide(&walk, places[i].job, now, &decision[places[i].at]);
+    }
+    free(places);
+}

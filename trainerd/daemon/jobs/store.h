@@ -1,0 +1,67 @@
+/* Jobs on disk: SQLite (WAL, synchronous FULL), one writer. What a call has returned OK for survives any death.
+ *
+ * The only file that sees SQLite. Knows records and texts, not what they mean: the rules of states live in jobs.h.
+ */
+#ifndef TRAINERD_DAEMON_STORE_H
+#define TRAINERD_DAEMON_STORE_H
+
+#include "protocol/status.h"
+#include "trainerd/daemon/jobs/job_record.h"
+
+#include <stddef.h>
+
+struct store;
+
+/* What a job was submitted with; texts end in NUL. */
+struct store_submission {
+    const char *submission_id; /* "": none. Unique for an owner */
+    const char *config;        /* the job file's text */
+    const char *const *set;    /* n_set settings "section.key=value" */
+    size_t n_set;
+    const char *folder; /* where the client stood: relative paths of the job start there */
+    const char *output; /* absolute output folder */
+};
+
+/* Open FOLDER/jobs.sqlite, or make it (mode 0600); checks it and brings an older version up to date.
+ *
+ *   owns    the caller owns *out: store_close
+ *   errors  STATUS_CREATE, STATUS_IO; STATUS_DATA damaged, or written by a newer version; STATUS_PEER another daemon
+ *           has it open
+ */
+enum status store_open(const char *folder, struct store **out);
+void store_close(struct store *store);
+
+/* Keep a new job; sets record->id. With a submission_id its owner has used before, nothing is kept and *out_existing
+ * is that job's id (else 0). errors  STATUS_IO (disk full, …): nothing is kept */
+enum status store_insert(struct store *store, struct job_record *record, const struct store_submission *submission,
+                         int64_t *existing_out);
+
+/* Keep a changed record, and one line of its history (time, state, reason, attempt) when one of these changed. */
+enum status store_update(struct store *store, const struct job_record *record);
+
+/* Write to the store, which stays as it was, and wait for the disk. errors  STATUS_IO: no change can be kept now */
+enum status store_probe(struct store *store);
+
+/* Call `each` for every job, ids ascending, until it returns false. */
+enum status store_each(struct store *store, bool (*each)(void *context, const struct job_record *record), void *context);
+
+/* The submission of a job.
+ *
+ *   owns    the caller owns *out and its texts: store_submission_release
+ *   errors  STATUS_NO_INPUT no such job
+ */
+enum status store_submission_get(struct store *store, int64_t id, struct store_submission *out);
+void store_submission_release(struct store_submission *submission);
+
+/* A job's history, oldest first. */
+struct store_change {
+    double at;
+    enum job_state state;
+    enum job_reason reason;
+    int32_t attempt;
+    char text[JOB_REASON_BYTES];
+};
+enum status store_history(struct store *store, int64_t id, bool (*each)(void *context, const struct store_change *change),
+                          void *context);
+
+#endif

@@ -1,0 +1,91 @@
+#include "trainerd/daemon/monitor/monitor.h"
+
+#include "protocol/memory.h"
+#include "trainerd/daemon/monitor/http.h"
+#include "trainerd/daemon/monitor/metrics.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define PROBE_PERIOD_S 1.0 /* whoever asks for health more often gets the last answer, not the disk's time */
+#define WORDS_BYTES 512
+
+struct monitor {
+    const struct jobs *jobs;
+    const struct queue_room *whole;
+    struct http *http;
+    double probed_s;
+    enum status probed;
+    char words[WORDS_BYTES]; /* why the store cannot be written */
+};
+
+static double clock_s(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* All metrics as they are now. */
+static void monitor_print(FILE *file, const struct jobs *jobs, const struct queue_room *whole)
+{
+    size_t n;
+    const struct job_record *const *all = jobs_all(jobs, &n);
+    metrics_print(file, all, n, whole, clock_s(CLOCK_REALTIME));
+}
+
+static enum status print_metrics(void *context, FILE *file)
+{
+    struct monitor *monitor = context;
+    monitor_print(file, monitor->jobs, monitor->whole);
+    return STATUS_OK;
+}
+
+static enum status print_health(void *context, FILE *file)
+{
+    struct monitor *monitor = context;
+    double now_s = clock_s(CLOCK_MONOTONIC);
+    if (monitor->probed_s == 0 || now_s - monitor->probed_s >= PROBE_PERIOD_S) {
+        monitor->probed = store_probe(jobs_store(monitor->jobs));
+        monitor->probed_s = now_s;
+        snprintf(monitor->words, sizeof monitor->words, "%s", monitor->probed == STATUS_OK ? "ok" : status_reason());
+    }
+    fprintf(file, "%s\n", monitor->words);
+    return monitor->probed;
+}
+
+static const struct http_page pages[] = {{"/metrics", METRICS_CONTENT_TYPE, print_metrics},
+                                         {"/healthz", "text/plain; charset=utf-8", print_health}};
+
+enum status monitor_open(uv_loop_t *loop, const char *address, const struct jobs *jobs, const struct queue_room *whole,
+                         struct monitor **out)
+{
+    *out = NULL;
+    if (address[0] == '\0') {
+        return STATUS_OK;
+    }
+    struct monitor *monitor = memory_alloc(1, sizeof *monitor);
+    *monitor = (struct monitor){.jobs = jobs, .whole = whole};
+    enum status status = http_open(loop, address, "daemon.metrics", pages, sizeof pages / sizeof *pages, monitor,
+                                   &monitor->http);
+    if (status != STATUS_OK) {
+        free(monitor);
+        return status;
+    }
+    *out = monitor;
+    return STATUS_OK;
+}
+
+void monitor_close(struct monitor *monitor)
+{
+    if (monitor != NULL) {
+        http_close(monitor->http);
+        free(monitor); /* no page is printed any more */
+    }
+}
+
+const char *monitor_address(const struct monitor *monitor)
+{
+    return monitor == NULL ? "" : http_address(monitor->http);
+}

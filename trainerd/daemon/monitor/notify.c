@@ -1,0 +1,115 @@
+#include "trainerd/daemon/monitor/notify.h"
+
+#include "protocol/log.h"
+#include "protocol/memory.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+struct notify {
+    int socket; /* connected; -1: nobody listens */
+    uv_timer_t timer;
+};
+
+static void say(const struct notify *notify, const char *text)
+{
+    if (notify->socket >= 0 && send(notify->socket, text, strlen(text), MSG_NOSIGNAL) < 0) {
+        log_warn("the service manager cannot be told: %s", strerror(errno));
+    }
+}
+
+/* A name that begins with '@' is in the abstract namespace, where that byte is NUL. */
+static int connect_to(const char *name)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t n = strlen(name);
+    if ((name[0] != '/' && name[0] != '@') || n >= sizeof address.sun_path) {
+        log_warn("NOTIFY_SOCKET is '%s': expected a path of less than %zu bytes", name, sizeof address.sun_path);
+        return -1;
+    }
+    memcpy(address.sun_path, name, n);
+    if (name[0] == '@') {
+        address.sun_path[0] = '\0';
+    }
+    int file = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    socklen_t n_address = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n);
+    if (file >= 0 && connect(file, (const struct sockaddr *)&address, n_address) != 0) {
+        log_warn("cannot reach the service manager at '%s': %s", name, strerror(errno));
+        close(file);
+        return -1;
+    }
+    return file;
+}
+
+/* Microseconds between signs of life that are asked of this process; 0: none are. */
+static uint64_t watchdog_us(void)
+{
+    const char *period = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
+    bool is_ours = pid == NULL || strtoll(pid, NULL, 10) == getpid();
+    return period != NULL && is_ours ? strtoull(period, NULL, 10) : 0;
+}
+
+static void say_alive(uv_timer_t *timer)
+{
+    say(timer->data, "WATCHDOG=1");
+}
+
+struct notify *notify_open(uv_loop_t *loop)
+{
+    struct notify *notify = memory_alloc(1, sizeof *notify);
+    const char *name = getenv("NOTIFY_SOCKET");
+    *notify = (struct notify){.socket = name == NULL ? -1 : connect_to(name)};
+    uv_timer_init(loop, &notify->timer);
+    notify->timer.data = notify;
+    uint64_t half_ms = watchdog_us() / 2000;
+    if (notify->socket >= 0 && half_ms > 0) {
+        uv_timer_start(&notify->timer, say_alive, 0, half_ms);
+    }
+    unsetenv("NOTIFY_SOCKET");
+    unsetenv("WATCHDOG_USEC");
+    unsetenv("WATCHDOG_PID");
+    return notify;
+}
+
+static void timer_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+void notify_close(struct notify *notify)
+{
+    if (notify->socket >= 0) {
+        close(notify->socket);
+        notify->socket = -1;
+    }
+    uv_close((uv_handle_t *)&notify->timer, timer_closed);
+}
+
+void notify_ready(const struct notify *notify, const char *text)
+{
+    char line[512];
+    snprintf(line, sizeof line, "READY=1\nSTATUS=%.400s", text);
+    say(notify, line);
+}
+
+void notify_reloading(const struct notify *notify)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    char line[80];
+    snprintf(line, sizeof line, "RELOADING=1\nMONOTONIC_USEC=%" PRId64, (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000);
+    say(notify, line);
+}
+
+void notify_stopping(const struct notify *notify)
+{
+    say(notify, "STOPPING=1");
+}

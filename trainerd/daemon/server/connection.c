@@ -1,0 +1,310 @@
+/* One client: bytes in, requests out; answers in, bytes out. At most one request is looked at in a turn of the loop,
+ * and none while much of what was answered is not read yet: a client that floods or never reads waits for itself
+ * alone. */
+#include "protocol/log.h"
+#include "protocol/memory.h"
+#include "trainerd/daemon/server/answer.h"
+#include "trainerd/daemon/server/server_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define READ_BYTES 65536u
+#define BEHIND_BYTES 65536u /* a client with more to read is asked no further */
+#define N_LONG_MOST 8       /* so many of the longest requests may be under way at once, over all clients */
+
+struct line_write {
+    uv_write_t request;
+    struct connection *connection;
+    char *text;
+};
+
+size_t connection_unread(const struct connection *connection)
+{
+    return uv_stream_get_write_queue_size(&connection->socket.stream);
+}
+
+uid_t connection_uid(const struct connection *connection)
+{
+    return connection->uid;
+}
+
+gid_t connection_gid(const struct connection *connection)
+{
+    return connection->gid;
+}
+
+bool connection_is_admin(const struct connection *connection)
+{
+    return connection->uid == 0 || connection->uid == geteuid();
+}
+
+void connection_hold(struct connection *connection, bool held)
+{
+    connection->is_held = held;
+    connection->active_ms = uv_now(connection->server->loop);
+    if (!held) {
+        server_ready(connection);
+    }
+}
+
+bool connection_ended(const struct connection *connection)
+{
+    return connection->is_ended;
+}
+
+static bool is_behind(const struct connection *connection)
+{
+    size_t n_unread = connection_unread(connection);
+    return n_unread > BEHIND_BYTES || n_unread > connection->server->options.n_most_unread / 2;
+}
+
+static void doom(struct connection *connection)
+{
+    connection->is_doomed = true;
+    server_ready(connection);
+}
+
+static void written(uv_write_t *request, int error)
+{
+    struct line_write *write = (struct line_write *)request;
+    struct connection *connection = write->connection;
+    struct server *server = connection->server;
+    free(write->text);
+    free(write);
+    if (error != 0) {
+        if (connection->state < CONNECTION_STATE_CLOSED && error != UV_ECANCELED) {
+            doom(connection);
+        }
+        return;
+    }
+    connection->active_ms = uv_now(server->loop);
+    if (connection_unread(connection) > 0 || connection->state != CONNECTION_STATE_OPEN || connection->is_doomed) {
+        return;
+    }
+    if (connection->is_paused) {
+        connection->is_paused = false;
+        server_ready(connection);
+    }
+    if (connection->is_announced && server->handler.drained != NULL) {
+        server->handler.drained(server->handler.context, connection);
+    }
+}
+
+static bool send_text(struct connection *connection, char *text)
+{
+    struct line_write *write = memory_alloc(1, sizeof *write);
+    write->connection = connection;
+    write->text = text;
+    size_t n = strlen(text);
+    text[n] = '\n'; /* where the NUL was: the end of the line goes out with it */
+    uv_buf_t buffer = uv_buf_init(text, (unsigned)(n + 1));
+    int error = uv_write(&write->request, &connection->socket.stream, &buffer, 1, written);
+    if (error != 0) {
+        free(text);
+        free(write);
+    }
+    return error == 0;
+}
+
+void connection_answer(struct connection *connection, json_t *answer)
+{
+    if (connection->state >= CONNECTION_STATE_CLOSING || connection->is_doomed) {
+        json_decref(answer);
+        return;
+    }
+    char *text = json_dumps(answer, JSON_COMPACT);
+    json_decref(answer);
+    ASSERT(text != NULL);
+    if (connection_unread(connection) + strlen(text) > connection->server->options.n_most_unread) {
+        log_warn("a client of user %u is dropped: it leaves more than %zu bytes unread", (unsigned)connection->uid,
+                 connection->server->options.n_most_unread);
+        free(text);
+        doom(connection);
+    } else if (!send_text(connection, text)) {
+        doom(connection);
+    }
+}
+
+bool connection_send(struct connection *connection, json_t *object)
+{
+    connection_answer(connection, object);
+    return connection->state < CONNECTION_STATE_CLOSING && !connection->is_doomed;
+}
+
+static void lines_release(struct connection *connection)
+{
+    connection->server->n_room -= connection->frames.n_room;
+    frame_reader_release(&connection->frames);
+}
+
+static void closed(uv_handle_t *handle)
+{
+    struct connection *connection = handle->data;
+    struct server *server = connection->server;
+    lines_release(connection);
+    free(connection);
+    server_handle_closed(server);
+}
+
+/* It leaves the lists at once, so that it counts no more; its handle goes when the loop has let go of it. */
+void connection_abort(struct connection *connection)
+{
+    struct server *server = connection->server;
+    if (connection->state == CONNECTION_STATE_CLOSED) {
+        return;
+    }
+    connection->state = CONNECTION_STATE_CLOSED;
+    server_forget(connection);
+    if (connection->is_announced && !server->is_closing && server->handler.closed != NULL) {
+        server->handler.closed(server->handler.context, connection);
+    }
+    connection->is_announced = false;
+    uv_close(&connection->socket.handle, closed);
+}
+
+static void shut(uv_shutdown_t *request, int error)
+{
+    struct connection *connection = request->handle->data;
+    free(request);
+    connection->is_shut = true;
+    if (error != 0 || connection->is_ended) {
+        connection_abort(connection);
+    }
+}
+
+static void room_find(uv_handle_t *handle, size_t suggested, uv_buf_t *out);
+static void came(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer);
+
+/* What waits leaves first. What still comes is read and passed over until the peer ends too, for a second at most: a
+ * socket closed over unread bytes would take back the reason it was told. */
+void connection_close(struct connection *connection)
+{
+    struct server *server = connection->server;
+    if (connection->state >= CONNECTION_STATE_CLOSING) {
+        return;
+    }
+    connection->state = CONNECTION_STATE_CLOSING;
+    connection->closing_ms = uv_now(server->loop);
+    lines_release(connection);
+    if (connection->is_announced && !server->is_closing && server->handler.closed != NULL) {
+        server->handler.closed(server->handler.context, connection);
+    }
+    connection->is_announced = false;
+    uv_shutdown_t *request = memory_alloc(1, sizeof *request);
+    if (uv_shutdown(request, &connection->socket.stream, shut) != 0) {
+        free(request);
+        connection_abort(connection);
+        return;
+    }
+    if (!connection->is_ended) {
+        uv_read_start(&connection->socket.stream, room_find, came);
+    }
+}
+
+void connection_refuse(struct connection *connection, const json_t *request, enum status status)
+{
+    log_debug("a client of user %u is refused: %s", (unsigned)connection->uid, status_reason());
+    connection_answer(connection, answer_failure(request, status));
+    connection_close(connection);
+}
+
+static void room_find(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
+{
+    struct connection *connection = handle->data;
+    struct server *server = connection->server;
+    (void)suggested;
+    size_t n = sizeof server->discard;
+    char *at = server->discard;
+    if (connection->state < CONNECTION_STATE_CLOSING) {
+        server->n_room -= connection->frames.n_room;
+        at = frame_reader_room(&connection->frames, &n);
+        server->n_room += connection->frames.n_room;
+    }
+    *out = uv_buf_init(at, (unsigned)(n < READ_BYTES ? n : READ_BYTES));
+}
+
+static void came(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
+{
+    struct connection *connection = stream->data;
+    (void)buffer;
+    if (n == 0) {
+        return;
+    }
+    connection->is_ended = connection->is_ended || n == UV_EOF;
+    if (connection->state >= CONNECTION_STATE_CLOSING) {
+        if (n < 0 && (n != UV_EOF || connection->is_shut)) {
+            connection_abort(connection);
+        }
+        return;
+    }
+    uv_read_stop(stream); /* until what came is looked at */
+    if (n > 0) {
+        frame_reader_fill(&connection->frames, (size_t)n);
+    }
+    connection->is_doomed = connection->is_doomed || (n < 0 && n != UV_EOF);
+    server_ready(connection);
+}
+
+void connection_begin(struct connection *connection)
+{
+    uv_read_start(&connection->socket.stream, room_find, came);
+}
+
+static void request_take(struct connection *connection, const char *line, size_t n)
+{
+    struct server *server = connection->server;
+    json_t *request;
+    enum status status = frame_parse(line, n, &request);
+    connection->active_ms = uv_now(server->loop);
+    if (status != STATUS_OK) {
+        connection_answer(connection, answer_failure(request, status));
+    } else if (connection->state == CONNECTION_STATE_STRANGER) {
+        handshake_request(connection, request);
+    } else {
+        connection->is_heard = connection->is_announced = true;
+        server->handler.request(server->handler.context, connection, request);
+    }
+    json_decref(request);
+}
+
+/* A request has not all come yet: what came of it is kept, within what all clients may take together. */
+static void rest_await(struct connection *connection)
+{
+    const struct server *server = connection->server;
+    if (connection->frames.n_room > READ_BYTES && server->n_room > N_LONG_MOST * server->options.n_most_frame) {
+        connection_refuse(connection, NULL, status_fail(STATUS_PEER, "too many long requests are under way; try again later"));
+    } else {
+        uv_read_start(&connection->socket.stream, room_find, came);
+    }
+}
+
+void connection_turn(struct connection *connection)
+{
+    const char *line;
+    size_t n;
+    bool whole;
+    if (connection->state >= CONNECTION_STATE_CLOSING) {
+        return;
+    }
+    if (connection->is_doomed) {
+        connection_abort(connection);
+        return;
+    }
+    if (is_behind(connection)) {
+        connection->is_paused = true;
+        return;
+    }
+    enum status status = frame_reader_next(&connection->frames, &line, &n, &whole);
+    if (status != STATUS_OK) {
+        connection_refuse(connection, NULL, status);
+    } else if (whole) {
+        request_take(connection, line, n);
+        server_ready(connection);
+    } else if (!connection->is_ended) {
+        rest_await(connection);
+    } else if (!connection->is_held) {
+        connection_close(connection);
+    }
+}

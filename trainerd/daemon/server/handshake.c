@@ -1,0 +1,58 @@
+/* A stranger's two requests: "hello", answered with a number to prove the secret on, and "auth" with the proof. */
+#include "protocol/log.h"
+#include "protocol/version.h"
+#include "trainerd/daemon/server/answer.h"
+#include "trainerd/daemon/server/server_state.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static void say_hello(struct connection *connection, const json_t *request)
+{
+    json_t *answer = answer_new(request);
+    auth_nonce(connection->nonce);
+    json_object_set_new(answer, "v", json_integer(1));
+    json_object_set_new(answer, "version", json_string(TRAINERD_VERSION));
+    json_object_set_new(answer, "nonce", json_string(connection->nonce));
+    connection_answer(connection, answer);
+}
+
+/* Each number is good for one try. */
+static void check_proof(struct connection *connection, const json_t *request)
+{
+    const char *nonce = json_string_value(json_object_get(request, "nonce"));
+    const char *proof = json_string_value(json_object_get(request, "proof"));
+    const struct auth_secret *secret = &connection->server->secret;
+    char mine[AUTH_TEXT_BYTES];
+    bool is_good = connection->nonce[0] != '\0' && nonce != NULL && proof != NULL && strcmp(nonce, connection->nonce) != 0 &&
+                   auth_is_proof(secret, AUTH_ROLE_CLIENT, connection->nonce, nonce, proof) &&
+                   auth_proof(secret, AUTH_ROLE_SERVER, connection->nonce, nonce, mine) == STATUS_OK;
+    memset(connection->nonce, 0, sizeof connection->nonce);
+    if (!is_good) {
+        connection_refuse(connection, request,
+                          status_fail(STATUS_PEER, "the secret is not proved: expected nonce and proof for "
+                                                   "the nonce that hello was answered with, see docs/protocol.md"));
+        return;
+    }
+    connection->state = CONNECTION_STATE_OPEN;
+    connection->is_heard = true;
+    connection->uid = connection->server->options.tcp_uid;
+    connection->gid = connection->server->options.tcp_gid;
+    connection->frames.n_most = connection->server->options.n_most_frame;
+    json_t *answer = answer_new(request);
+    json_object_set_new(answer, "proof", json_string(mine));
+    connection_answer(connection, answer);
+}
+
+void handshake_request(struct connection *connection, const json_t *request)
+{
+    const char *command = json_string_value(json_object_get(request, "cmd"));
+    if (command != NULL && strcmp(command, "hello") == 0) {
+        say_hello(connection, request);
+    } else if (command != NULL && strcmp(command, "auth") == 0) {
+        check_proof(connection, request);
+    } else {
+        status_fail(STATUS_PEER, "the secret is to be proved first: expected the commands hello and auth");
+        connection_answer(connection, answer_failure(request, STATUS_PEER));
+    }
+}

@@ -1,0 +1,411 @@
+/* The listening side: who may connect, how many, how long they may be silent, and the turns in which requests are
+ * looked at. */
+#include "trainerd/daemon/server/server.h"
+
+#include "protocol/log.h"
+#include "protocol/memory.h"
+#include "trainerd/daemon/server/server_state.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define BACKLOG 511
+#define CLOSING_MS 1000
+#define TICK_MOST_MS 500.0
+#define STRANGER_FRAME_BYTES 1024u /* of a request before the secret is proved */
+
+static void take_turns(uv_idle_t *idle);
+
+void server_ready(struct connection *connection)
+{
+    struct server *server = connection->server;
+    if (connection->is_ready || connection->state >= CONNECTION_STATE_CLOSING) {
+        return;
+    }
+    connection->is_ready = true;
+    connection->next_ready = NULL;
+    *server->last_ready = connection;
+    server->last_ready = &connection->next_ready;
+    uv_idle_start(&server->turn, take_turns);
+}
+
+static void ready_remove(struct server *server, struct connection *connection)
+{
+    struct connection **at = &server->first_ready;
+    while (*at != NULL && *at != connection) {
+        at = &(*at)->next_ready;
+    }
+    if (*at == connection) {
+        *at = connection->next_ready;
+        if (server->last_ready == &connection->next_ready) {
+            server->last_ready = at;
+        }
+    }
+}
+
+void server_forget(struct connection *connection)
+{
+    struct server *server = connection->server;
+    if (connection->is_ready) {
+        ready_remove(server, connection);
+        connection->is_ready = false;
+    }
+    struct connection **at = &server->connections;
+    while (*at != connection) {
+        at = &(*at)->next;
+    }
+    *at = connection->next;
+    server->n_connection--;
+}
+
+/* One request of everybody who has one; those that become ready meanwhile are next. */
+static void take_turns(uv_idle_t *idle)
+{
+    struct server *server = idle->data;
+    size_t n = 0;
+    for (const struct connection *at = server->first_ready; at != NULL; at = at->next_ready) {
+        n++;
+    }
+    for (; n > 0 && server->first_ready != NULL; n--) {
+        struct connection *connection = server->first_ready;
+        ready_remove(server, connection);
+        connection->is_ready = false;
+        connection_turn(connection);
+    }
+    if (server->first_ready == NULL) {
+        uv_idle_stop(idle);
+    }
+}
+
+static void check_deadline(struct connection *connection, uint64_t now_ms)
+{
+    const struct server_options *options = &connection->server->options;
+    double silent_s = (double)(now_ms - connection->active_ms) / 1000.0;
+    if (connection->state == CONNECTION_STATE_CLOSING) {
+        if (now_ms - connection->closing_ms > CLOSING_MS) {
+            connection_abort(connection);
+        }
+    } else if (connection_unread(connection) > 0) {
+        if (silent_s > options->idle_s) {
+            log_warn("a client of user %u is dropped: it has read nothing for %g s", (unsigned)connection->uid, silent_s);
+            connection_abort(connection);
+        }
+    } else if (!connection->is_heard) {
+        if ((double)(now_ms - connection->since_ms) / 1000.0 > options->hello_s) {
+            connection_refuse(connection, NULL, status_fail(STATUS_PEER, "no good request came within %g s", options->hello_s));
+        }
+    } else if (!connection->is_held && silent_s > options->idle_s) {
+        connection_refuse(connection, NULL, status_fail(STATUS_PEER, "no request came for %g s", options->idle_s));
+    }
+}
+
+static void check_deadlines(uv_timer_t *timer)
+{
+    struct server *server = timer->data;
+    for (struct connection *at = server->connections, *next; at != NULL; at = next) {
+        next = at->next;
+        check_deadline(at, uv_now(server->loop));
+    }
+}
+
+static void find_peer(struct connection *connection)
+{
+    struct ucred peer = {.uid = UID_UNKNOWN, .gid = (gid_t)-1};
+    socklen_t n = sizeof peer;
+    uv_os_fd_t file;
+    connection->uid = UID_UNKNOWN;
+    connection->gid = (gid_t)-1;
+    if (connection->server->endpoint.is_unix && uv_fileno(&connection->socket.handle, &file) == 0 &&
+        getsockopt(file, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0) {
+        connection->uid = peer.uid;
+        connection->gid = peer.gid;
+    }
+}
+
+/* The oldest connection without a request, of that user or of anybody (UID_UNKNOWN), which a newcomer may replace. */
+static struct connection *oldest_silent(const struct server *server, uid_t uid, const struct connection *but)
+{
+    struct connection *found = NULL;
+    for (struct connection *at = server->connections; at != NULL; at = at->next) {
+        bool is_silent = !at->is_heard && at->state < CONNECTION_STATE_CLOSING && at != but;
+        if (is_silent && (uid == UID_UNKNOWN || at->uid == uid)) {
+            found = at; /* newest first: the last is the oldest */
+        }
+    }
+    return found;
+}
+
+static int n_of_uid(const struct server *server, uid_t uid)
+{
+    int n = 0;
+    for (const struct connection *at = server->connections; at != NULL; at = at->next) {
+        n += at->uid == uid && at->state < CONNECTION_STATE_CLOSING;
+    }
+    return n;
+}
+
+/* Who is too many goes, unless somebody who says nothing can go instead. */
+static void hold_limits(struct connection *newcomer)
+{
+    struct server *server = newcomer->server;
+    bool too_many = server->n_connection > server->options.n_most_connection;
+    if (!too_many && n_of_uid(server, newcomer->uid) <= server->options.n_most_of_uid) {
+        return;
+    }
+    struct connection *silent = oldest_silent(server, too_many ? UID_UNKNOWN : newcomer->uid, newcomer);
+    if (silent != NULL) {
+        connection_refuse(silent, NULL, status_fail(STATUS_PEER, "other clients came and this one had asked nothing yet"));
+        if (too_many) {
+            connection_abort(silent);
+        }
+        return;
+    }
+    connection_refuse(newcomer, NULL,
+                      too_many ? status_fail(STATUS_PEER, "%d clients are connected, the most that are taken",
+                                             (int)server->options.n_most_connection)
+                               : status_fail(STATUS_PEER, "user %u has %d connections, the most that are taken",
+                                             (unsigned)newcomer->uid, (int)server->options.n_most_of_uid));
+    if (server->n_connection > 2 * server->options.n_most_connection) {
+        connection_abort(newcomer);
+    }
+}
+
+static void came(uv_stream_t *listener, int error)
+{
+    struct server *server = listener->data;
+    if (error != 0) {
+        log_warn("a connection could not be taken: %s", uv_strerror(error));
+        return;
+    }
+    struct connection *connection = memory_alloc(1, sizeof *connection);
+    connection->server = server;
+    connection->state = server->endpoint.is_unix ? CONNECTION_STATE_OPEN : CONNECTION_STATE_STRANGER;
+    connection->since_ms = connection->active_ms = uv_now(server->loop);
+    bool is_open = connection->state == CONNECTION_STATE_OPEN;
+    frame_reader_init(&connection->frames, is_open ? server->options.n_most_frame : STRANGER_FRAME_BYTES);
+    if (server->endpoint.is_unix) {
+        uv_pipe_init(server->loop, &connection->socket.pipe, 0);
+    } else {
+        uv_tcp_init(server->loop, &connection->socket.tcp);
+    }
+    connection->next = server->connections;
+    server->connections = connection;
+    server->n_connection++;
+    server->n_handle++;
+    connection->socket.handle.data = connection;
+    error = uv_accept(listener, &connection->socket.stream);
+    if (error != 0) {
+        connection_abort(connection);
+        return;
+    }
+    find_peer(connection);
+    connection_begin(connection);
+    hold_limits(connection);
+}
+
+/* A socket that is there is replaced if nobody listens on it. */
+static enum status check_free(const char *path)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    snprintf(name.sun_path, sizeof name.sun_path, "%s", path);
+    struct stat info;
+    if (lstat(path, &info) != 0) {
+        return errno == ENOENT ? STATUS_OK : status_fail(STATUS_CREATE, "cannot look at '%s': %s", path, strerror(errno));
+    }
+    if (!S_ISSOCK(info.st_mode)) {
+        return status_fail(STATUS_CREATE, "'%s' is there and no socket", path);
+    }
+    int file = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool is_served = file >= 0 && (connect(file, (struct sockaddr *)&name, sizeof name) == 0 || errno != ECONNREFUSED);
+    if (file >= 0) {
+        close(file);
+    }
+    if (is_served) {
+        return status_fail(STATUS_PEER, "another daemon listens on '%s'", path);
+    }
+    return unlink(path) == 0 ? STATUS_OK : status_fail(STATUS_CREATE, "cannot replace '%s': %s", path, strerror(errno));
+}
+
+/* The folder of the socket, made where it is missing. In a folder that is another's, the socket could be as well. */
+static enum status make_folder(const char *path)
+{
+    char parent[ENDPOINT_PATH_BYTES];
+    const char *slash = strrchr(path, '/');
+    struct stat info;
+    if (slash == NULL || slash == path) {
+        return STATUS_OK;
+    }
+    snprintf(parent, sizeof parent, "%.*s", (int)(slash - path), path);
+    if (mkdir(parent, geteuid() == 0 ? 0755 : 0700) != 0 && errno != EEXIST) {
+        return status_fail(STATUS_CREATE, "cannot make folder '%s' for the socket: %s", parent, strerror(errno));
+    }
+    if (stat(parent, &info) != 0 || !S_ISDIR(info.st_mode)) {
+        return status_fail(STATUS_CREATE, "'%s' is no folder, so no socket can be in it", parent);
+    }
+    bool is_sticky = (info.st_mode & S_ISVTX) != 0;
+    if (info.st_uid != geteuid() && info.st_uid != 0) {
+        return status_fail(STATUS_CREATE, "folder '%s' of the socket belongs to user %u", parent, (unsigned)info.st_uid);
+    }
+    if ((info.st_mode & 022) != 0 && !is_sticky) {
+        return status_fail(STATUS_CREATE, "folder '%s' of the socket can be written by others (mode %04o)", parent,
+                           (unsigned)info.st_mode & 07777);
+    }
+    return STATUS_OK;
+}
+
+static enum status listen_unix(struct server *server)
+{
+    const char *path = server->endpoint.path;
+    enum status status = make_folder(path);
+    status = status == STATUS_OK ? check_free(path) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    mode_t before = umask(0177);
+    int error = uv_pipe_bind(&server->listener.pipe, path);
+    umask(before);
+    if (error == 0 && geteuid() == 0 && chmod(path, 0666) != 0) {
+        error = -errno;
+    }
+    error = error == 0 ? uv_listen(&server->listener.stream, BACKLOG, came) : error;
+    if (error != 0) {
+        return status_fail(STATUS_CREATE, "cannot listen on '%s': %s", path, uv_strerror(error));
+    }
+    snprintf(server->address, sizeof server->address, "unix:%s", path);
+    return STATUS_OK;
+}
+
+static enum status listen_tcp(struct server *server)
+{
+    const struct address *address = &server->endpoint.tcp;
+    struct addrinfo hint = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found = NULL;
+    struct sockaddr_storage name;
+    int n = sizeof name;
+    int error = getaddrinfo(address->host, address->port, &hint, &found);
+    if (error != 0) {
+        return status_fail(STATUS_CONFIG, "cannot find host '%s' to listen on: %s", address->host, gai_strerror(error));
+    }
+    error = uv_tcp_bind(&server->listener.tcp, found->ai_addr, 0);
+    freeaddrinfo(found);
+    error = error == 0 ? uv_listen(&server->listener.stream, BACKLOG, came) : error;
+    error = error == 0 ? uv_tcp_getsockname(&server->listener.tcp, (struct sockaddr *)&name, &n) : error;
+    if (error != 0) {
+        return status_fail(STATUS_CREATE, "cannot listen on tcp:%s:%s: %s", address->host, address->port, uv_strerror(error));
+    }
+    in_port_t port = name.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&name)->sin6_port
+                                                : ((struct sockaddr_in *)&name)->sin_port;
+    bool is_number = strchr(address->host, ':') != NULL;
+    snprintf(server->address, sizeof server->address, "tcp:%s%s%s:%u", is_number ? "[" : "", address->host,
+             is_number ? "]" : "", (unsigned)ntohs(port));
+    return STATUS_OK;
+}
+
+static enum status listen_start(struct server *server, const struct server_options *options)
+{
+    enum status status = endpoint_parse(options->address, "listen", &server->endpoint);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (server->endpoint.is_unix) {
+        uv_pipe_init(server->loop, &server->listener.pipe, 0);
+    } else {
+        uv_tcp_init(server->loop, &server->listener.tcp);
+    }
+    server->listener.handle.data = server;
+    server->n_handle++;
+    if (server->endpoint.is_unix) {
+        return listen_unix(server);
+    }
+    if (options->secret_file == NULL || options->secret_file[0] == '\0') {
+        return status_fail(STATUS_CONFIG, "listening on %s needs secret_file: whoever reaches the port can run programs here",
+                           options->address);
+    }
+    status = auth_secret_load(options->secret_file, &server->secret);
+    return status == STATUS_OK ? listen_tcp(server) : status;
+}
+
+static void tick_start(struct server *server)
+{
+    double least_s = server->options.hello_s < server->options.idle_s ? server->options.hello_s : server->options.idle_s;
+    double tick_ms = least_s * 250.0 < TICK_MOST_MS ? least_s * 250.0 : TICK_MOST_MS;
+    uint64_t every_ms = tick_ms < 10.0 ? 10 : (uint64_t)tick_ms;
+    uv_timer_start(&server->tick, check_deadlines, every_ms, every_ms);
+}
+
+enum status server_open(uv_loop_t *loop, const struct server_options *options, const struct server_handler *handler,
+                        struct server **out)
+{
+    struct server *server = memory_alloc(1, sizeof *server);
+    signal(SIGPIPE, SIG_IGN); /* a client that is gone is an error of its write */
+    server->loop = loop;
+    server->options = *options;
+    server->options.address = server->options.secret_file = NULL;
+    server->handler = *handler;
+    server->last_ready = &server->first_ready;
+    uv_timer_init(loop, &server->tick);
+    uv_idle_init(loop, &server->turn);
+    server->tick.data = server->turn.data = server;
+    server->n_handle = 2;
+    enum status status = listen_start(server, options);
+    if (status != STATUS_OK) {
+        server_close(server);
+        return status;
+    }
+    tick_start(server);
+    *out = server;
+    return STATUS_OK;
+}
+
+static void closed(uv_handle_t *handle)
+{
+    server_handle_closed(handle->data);
+}
+
+/* The clock ticks until the last connection is gone. */
+static void clock_stop(struct server *server)
+{
+    if (server->is_closing && server->connections == NULL && !uv_is_closing((uv_handle_t *)&server->tick)) {
+        uv_close((uv_handle_t *)&server->tick, closed);
+        uv_close((uv_handle_t *)&server->turn, closed);
+    }
+}
+
+void server_handle_closed(struct server *server)
+{
+    server->n_handle--;
+    clock_stop(server);
+    if (server->n_handle == 0) {
+        auth_secret_release(&server->secret);
+        free(server);
+    }
+}
+
+void server_close(struct server *server)
+{
+    server->is_closing = true;
+    if (server->listener.handle.data != NULL) {
+        if (server->address[0] != '\0' && server->endpoint.is_unix) {
+            unlink(server->endpoint.path);
+        }
+        uv_close(&server->listener.handle, closed);
+    }
+    for (struct connection *at = server->connections, *next; at != NULL; at = next) {
+        next = at->next;
+        connection_close(at);
+    }
+    clock_stop(server);
+}
+
+const char *server_address(const struct server *server)
+{
+    return server->address;
+}

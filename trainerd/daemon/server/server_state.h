@@ -1,0 +1,83 @@
+/* A server and its connections from inside: server.c listens and keeps limits and deadlines, connection.c moves
+ * bytes, handshake.c proves a secret. Nobody else includes this. */
+#ifndef TRAINERD_DAEMON_SERVER_STATE_H
+#define TRAINERD_DAEMON_SERVER_STATE_H
+
+#include "trainerd/daemon/server/auth.h"
+#include "trainerd/daemon/server/endpoint.h"
+#include "trainerd/daemon/server/frame.h"
+#include "trainerd/daemon/server/server.h"
+
+#define UID_UNKNOWN ((uid_t)-1)
+
+enum connection_state {
+    CONNECTION_STATE_STRANGER, /* has a secret to prove */
+    CONNECTION_STATE_OPEN,
+    CONNECTION_STATE_CLOSING, /* what waits may still leave; what comes is passed over */
+    CONNECTION_STATE_CLOSED   /* the handle is being closed */
+};
+
+struct connection {
+    struct server *server;
+    struct connection *next; /* of the server's, newest first */
+    struct connection *next_ready;
+    union {
+        uv_handle_t handle;
+        uv_stream_t stream;
+        uv_pipe_t pipe;
+        uv_tcp_t tcp;
+    } socket;
+    struct frame_reader frames;
+    enum connection_state state;
+    bool is_announced; /* the handler has seen it */
+    bool is_heard;     /* made its first request */
+    bool is_held, is_ready, is_doomed;
+    bool is_ended, is_shut; /* its peer sends no more; we do not */
+    bool is_paused;         /* waits for its peer to read before its next request is looked at */
+    uid_t uid;
+    gid_t gid;
+    uint64_t since_ms, active_ms; /* accepted; last request, or last bytes that left */
+    uint64_t closing_ms;
+    char nonce[AUTH_TEXT_BYTES]; /* for its peer to answer; "": not asked yet, or used */
+};
+
+struct server {
+    uv_loop_t *loop;
+    struct server_options options; /* its texts are not kept */
+    struct server_handler handler;
+    struct endpoint endpoint;
+    char address[ENDPOINT_TEXT_BYTES];
+    struct auth_secret secret;
+    union {
+        uv_handle_t handle;
+        uv_stream_t stream;
+        uv_pipe_t pipe;
+        uv_tcp_t tcp;
+    } listener;
+    uv_timer_t tick;
+    uv_idle_t turn; /* runs while a connection is ready */
+    struct connection *connections;
+    struct connection *first_ready, **last_ready;
+    int n_connection, n_handle;
+    size_t n_room; /* bytes taken for requests that come */
+    bool is_closing;
+    char discard[4096];
+};
+
+/* server.c */
+void server_ready(struct connection *connection);  /* its turn comes with the loop's next */
+void server_forget(struct connection *connection); /* it is out of all lists */
+void server_handle_closed(struct server *server);
+
+/* connection.c */
+void connection_begin(struct connection *connection); /* read; its socket is connected */
+void connection_turn(struct connection *connection);  /* look at one request, or at what became of it */
+void connection_refuse(struct connection *connection, const json_t *request, enum status status); /* tell why, and close */
+void connection_close(struct connection *connection);                  /* after what waits has left */
+void connection_abort(struct connection *connection);                  /* now */
+void connection_answer(struct connection *connection, json_t *answer); /* as connection_send, for any state */
+
+/* handshake.c: a request of a stranger */
+void handshake_request(struct connection *connection, const json_t *request);
+
+#endif

@@ -1,0 +1,225 @@
+#include "trainerd/daemon/supervisor/event_log.h"
+
+#include "protocol/memory.h"
+#include "protocol/printable.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define READ_MOST_BYTES (1 << 20)
+#define TAIL_BYTES 2048
+
+/* --- one line --- */
+
+/* null, and what is no number, is not known. */
+static double number_of(const json_t *line, const char *key)
+{
+    const json_t *value = json_object_get(line, key);
+    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
+static int64_t integer_of(const json_t *line, const char *key)
+{
+    return json_integer_value(json_object_get(line, key));
+}
+
+static const char *text_of(const json_t *line, const char *key)
+{
+    const char *text = json_string_value(json_object_get(line, key));
+    return text == NULL ? "" : text;
+}
+
+static bool read_begin(const json_t *line, struct event *out)
+{
+    (void)line;
+    out->kind = EVENT_KIND_BEGIN;
+    return true;
+}
+
+static bool read_state(const json_t *line, struct event *out)
+{
+    out->kind = EVENT_KIND_STATE;
+    return job_state_find(text_of(line, "state"), &out->state) && !job_state_ended(out->state) &&
+           out->state != JOB_STATE_QUEUED;
+}
+
+static bool read_epoch(const json_t *line, struct event *out)
+{
+    out->kind = EVENT_KIND_EPOCH;
+    out->progress = (struct job_progress){.epoch = integer_of(line, "epoch"),
+                                          .n_epoch = integer_of(line, "epochs"),
+                                          .loss = number_of(line, "loss"),
+                                          .train_metric = number_of(line, "train_metric"),
+                                          .valid_metric = number_of(line, "valid_metric"),
+                                          .test_metric = number_of(line, "test_metric"),
+                                          .epoch_s = number_of(line, "epoch_s"),
+                                          .seconds_left = number_of(line, "seconds_left"),
+                                          .compute_s = number_of(line, "compute_s"),
+                                          .wait_s = number_of(line, "wait_s"),
+                                          .evaluate_s = number_of(line, "evaluate_s"),
+                                          .bytes_sent = number_of(line, "bytes_sent"),
+                                          .bytes_received = number_of(line, "bytes_received"),
+                                          .memory = number_of(line, "memory")};
+    return out->progress.epoch >= 0 && out->progress.n_epoch >= out->progress.epoch;
+}
+
+static bool read_checkpoint(const json_t *line, struct event *out)
+{
+    out->kind = EVENT_KIND_CHECKPOINT;
+    out->epoch = integer_of(line, "epoch");
+    return out->epoch >= 0;
+}
+
+static bool read_end(const json_t *line, struct event *out)
+{
+    out->kind = EVENT_KIND_END;
+    const json_t *code = json_object_get(line, "exit_code");
+    if (!json_is_integer(code) || json_integer_value(code) < 0 || json_integer_value(code) > 255) {
+        return false;
+    }
+    out->status = status_from_exit_code((int)json_integer_value(code));
+    out->restartable = json_is_true(json_object_get(line, "restartable"));
+    printable_copy(text_of(line, "reason"), out->reason, sizeof out->reason);
+    return true;
+}
+
+static bool read_line(const char *text, size_t n, int32_t attempt, struct event *out)
+{
+    static const struct {
+        const char *name;
+        bool (*read)(const json_t *line, struct event *out);
+    } kinds[] = {{"begin", read_begin},
+                 {"state", read_state},
+                 {"epoch", read_epoch},
+                 {"checkpoint", read_checkpoint},
+                 {"end", read_end}};
+    json_t *line = json_loadb(text, n, 0, NULL);
+    bool known = false;
+    if (json_is_object(line) && integer_of(line, "attempt") == attempt) {
+        const char *name = text_of(line, "event");
+        memset(out, 0, sizeof *out);
+        for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !known; i++) {
+            known = strcmp(name, kinds[i].name) == 0 && kinds[i].read(line, out);
+        }
+    }
+    json_decref(line);
+    return known;
+}
+
+/* --- the file --- */
+
+static enum status open_plain(const char *path, int *out, int64_t *n_out)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (file < 0) {
+        return status_fail(errno == ENOENT  ? STATUS_NO_INPUT
+                           : errno == ELOOP ? STATUS_DATA
+                                            : STATUS_IO,
+                           "cannot open '%s': %s", path, strerror(errno));
+    }
+    struct stat about;
+    if (fstat(file, &about) != 0 || !S_ISREG(about.st_mode)) {
+        close(file);
+        return status_fail(STATUS_DATA, "'%s' is no plain file; expected a coordinator's events", path);
+    }
+    *out = file;
+    *n_out = about.st_size;
+    return STATUS_OK;
+}
+
+/* Read up to n_room bytes from there; fewer only at the end of the file. -1 with errno */
+static ssize_t read_from(int file, char *to, size_t n_room, int64_t at)
+{
+    size_t n = 0;
+    while (n < n_room) {
+        ssize_t got = pread(file, to + n, n_room - n, at + (int64_t)n);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            return got < 0 ? -1 : (ssize_t)n;
+        }
+        n += (size_t)got;
+    }
+    return (ssize_t)n;
+}
+
+enum status event_log_read(const char *path, int32_t attempt, int64_t *offset_io, bool *more_out,
+                           void (*each)(void *context, const struct event *event), void *context)
+{
+    int file;
+    int64_t n_file;
+    *more_out = false;
+    enum status status = open_plain(path, &file, &n_file);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    int64_t n_new = n_file > *offset_io ? n_file - *offset_io : 0;
+    size_t room = n_new < READ_MOST_BYTES ? (size_t)n_new : READ_MOST_BYTES;
+    char *text = memory_alloc(room + 1, 1);
+    ssize_t n = read_from(file, text, room, *offset_io);
+    if (n < 0) {
+        status = status_fail(STATUS_IO, "cannot read '%s': %s", path, strerror(errno));
+    }
+    close(file);
+    size_t at = 0, end = n < 0 ? 0 : (size_t)n;
+    bool is_over = false;
+    const char *newline;
+    while (!is_over && (newline = memchr(text + at, '\n', end - at)) != NULL) {
+        size_t n_line = (size_t)(newline - text) - at;
+        struct event event;
+        if (n_line <= EVENT_LINE_MOST_BYTES && read_line(text + at, n_line, attempt, &event)) {
+            each(context, &event);
+            is_over = event.kind == EVENT_KIND_END;
+        }
+        at += is_over ? 0 : n_line + 1;
+    }
+    if (!is_over && at == 0 && end == READ_MOST_BYTES) { /* a line past all measure: its rest counts as one of its own */
+        at = end;
+    }
+    *more_out = !is_over && end == READ_MOST_BYTES;
+    *offset_io += (int64_t)at;
+    free(text);
+    return status;
+}
+
+void event_log_last_line(const char *text, size_t n, char *out, size_t n_room)
+{
+    static const char before[] = "trainerd: ";
+    while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == '\r' || text[n - 1] == ' ')) {
+        n--;
+    }
+    const char *newline = n == 0 ? NULL : memrchr(text, '\n', n);
+    const char *line = newline == NULL ? text : newline + 1;
+    size_t n_line = n - (size_t)(line - text);
+    if (n_line >= strlen(before) && memcmp(line, before, strlen(before)) == 0) {
+        line += strlen(before);
+        n_line -= strlen(before);
+    }
+    char whole[TAIL_BYTES + 1];
+    n_line = n_line < TAIL_BYTES ? n_line : TAIL_BYTES;
+    memcpy(whole, line, n_line);
+    whole[n_line] = '\0';
+    printable_copy(whole, out, n_room);
+}
+
+void event_log_last_words(const char *path, char *out, size_t n_room)
+{
+    char tail[TAIL_BYTES];
+    int file;
+    int64_t n_file;
+    out[0] = '\0';
+    if (open_plain(path, &file, &n_file) != STATUS_OK) {
+        return;
+    }
+    ssize_t n = read_from(file, tail, sizeof tail, n_file > TAIL_BYTES ? n_file - TAIL_BYTES : 0);
+    close(file);
+    event_log_last_line(tail, n > 0 ? (size_t)n : 0, out, n_room);
+}

@@ -1,0 +1,200 @@
+/* What a job needs: its coordinator is asked for a plan, as its owner, before the job may wait for it.
+ *
+ * What it prints goes to memory of a fixed size, so that nobody has to read along, and ends with us.
+ */
+#include "protocol/log.h"
+#include "protocol/memory.h"
+#include "trainerd/daemon/supervisor/supervisor_state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define OUT_MOST_BYTES (8 << 20)
+#define ERR_MOST_BYTES (64 << 10)
+
+/* A file in memory that cannot grow beyond n bytes. */
+static int memory_file(const char *name, off_t n)
+{
+    int file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (file >= 0 && (ftruncate(file, n) != 0 || fcntl(file, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0)) {
+        int error = errno;
+        close(file);
+        file = -1;
+        errno = error;
+    }
+    return file;
+}
+
+/* What was written there: the place for the next byte is shared with who wrote. The caller frees it. */
+static char *memory_text(int file, size_t *n_out)
+{
+    off_t n = lseek(file, 0, SEEK_CUR);
+    char *text = memory_alloc((size_t)(n > 0 ? n : 0) + 1, 1);
+    ssize_t got = n > 0 ? pread(file, text, (size_t)n, 0) : 0;
+    *n_out = got > 0 ? (size_t)got : 0;
+    return text;
+}
+
+/* Bytes of all workers together; -1: it says nothing of them. */
+static int64_t memory_of(const struct planning *planning)
+{
+    size_t n, i;
+    char *text = memory_text(planning->out, &n);
+    json_t *plan = json_loadb(text, n, 0, NULL), *worker;
+    int64_t all = 0;
+    json_array_foreach(json_object_get(plan, "workers"), i, worker)
+    {
+        all += json_integer_value(json_object_get(json_object_get(worker, "memory"), "all"));
+    }
+    json_decref(plan);
+    free(text);
+    return all > 0 ? all : -1;
+}
+
+/* How a plan that came to nothing ended, in the terms of an attempt's end. */
+static struct ending ending_of(const struct planning *planning, bool was_reaped, int wait_status, char *text, size_t n_room)
+{
+    struct ending ending = {.status = STATUS_BUG, .text = text};
+    size_t n;
+    process_words(&planning->process, text, n_room);
+    if (was_reaped && WIFEXITED(wait_status)) {
+        ending.status = status_from_exit_code(WEXITSTATUS(wait_status));
+        ending.restartable = job_reason_retries(job_reason_of(ending.status));
+    } else {
+        ending.is_lost = true;
+        snprintf(text, n_room, "planning it was ended by signal %d", was_reaped ? WTERMSIG(wait_status) : 0);
+    }
+    if (ending.status == STATUS_OK) {
+        ending.status = STATUS_BUG;
+        snprintf(text, n_room, "its plan cannot be read");
+    }
+    if (text[0] == '\0') {
+        char *words = memory_text(planning->err, &n);
+        event_log_last_line(words, n, text, n_room);
+        free(words);
+    }
+    if (text[0] == '\0') {
+        snprintf(text, n_room, "planning it ended with exit code %d", WEXITSTATUS(wait_status));
+    }
+    return ending;
+}
+
+static void settle(const struct planning *planning, bool was_reaped, int wait_status)
+{
+    struct supervisor *supervisor = planning->supervisor;
+    const struct job_record *record = jobs_get(supervisor->jobs, planning->id);
+    if (planning->is_stale || record->state != JOB_STATE_QUEUED) {
+        return;
+    }
+    struct job_record next = *record;
+    bool is_good = was_reaped && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0;
+    next.memory = is_good ? memory_of(planning) : -1;
+    if (next.memory >= 0) {
+        next.reason = JOB_REASON_WAITING_TURN;
+        next.reason_text[0] = '\0';
+    } else {
+        char text[JOB_REASON_BYTES];
+        const struct ending ending = ending_of(planning, was_reaped, wait_status, text, sizeof text);
+        const struct outcome_rules rules = {supervisor->options.backoff_s, supervisor->options.backoff_most_s};
+        outcome_decide(&ending, &rules, supervisor_now_s(), &next);
+    }
+    if (jobs_change(supervisor->jobs, &next) != STATUS_OK) { /* it is planned again */
+        log_warn_of(next.id, next.attempt, "%s", status_reason());
+    }
+}
+
+static void closed(uv_handle_t *handle)
+{
+    struct planning *planning = handle->data;
+    supervisor_handle_closed(planning->supervisor);
+    free(planning);
+}
+
+static void planning_end(struct planning *planning)
+{
+    uv_close((uv_handle_t *)&planning->exit, closed);
+    process_release(&planning->process);
+    close(planning->out);
+    close(planning->err);
+    planning->supervisor->planning = NULL;
+}
+
+static void exited(uv_poll_t *poll, int error, int events)
+{
+    (void)error;
+    (void)events;
+    struct planning *planning = poll->data;
+    int wait_status = 0;
+    bool was_reaped = process_reap(&planning->process, &wait_status);
+    settle(planning, was_reaped, wait_status);
+    planning_end(planning);
+    supervisor_look(planning->supervisor);
+}
+
+enum status planning_begin(struct supervisor *supervisor, const struct job_record *record)
+{
+    struct command_line line = {0};
+    struct planning *planning = memory_alloc(1, sizeof *planning);
+    *planning = (struct planning){.supervisor = supervisor,
+                                  .id = record->id,
+                                  .out = memory_file("plan", OUT_MOST_BYTES),
+                                  .err = memory_file("words", ERR_MOST_BYTES)};
+    enum status status = STATUS_OK;
+    if (planning->out < 0 || planning->err < 0) {
+        status = status_fail(STATUS_IO, "cannot make a place for a plan: %s", strerror(errno));
+    }
+    status = status == STATUS_OK ? jobs_folder_make(supervisor->jobs, record->id) : status;
+    status = status == STATUS_OK ? command_line_plan(supervisor->jobs, record, &line) : status;
+    if (status == STATUS_OK) {
+        const struct process_options options = {.argv = line.argv,
+                                                .uid = record->uid,
+                                                .gid = record->gid,
+                                                .folder = line.folder,
+                                                .out = planning->out,
+                                                .err = planning->err};
+        status = process_spawn(&options, &planning->process);
+    }
+    command_line_release(&line);
+    if (status == STATUS_OK && uv_poll_init(supervisor->loop, &planning->exit, planning->process.pidfd) != 0) {
+        process_abandon(&planning->process);
+        status = status_fail(STATUS_IO, "cannot watch the planning of job %lld", (long long)record->id);
+    }
+    if (status != STATUS_OK) {
+        if (planning->out >= 0) {
+            close(planning->out);
+        }
+        if (planning->err >= 0) {
+            close(planning->err);
+        }
+        free(planning);
+        return status;
+    }
+    planning->exit.data = planning;
+    uv_poll_start(&planning->exit, UV_READABLE, exited);
+    supervisor->n_handle++;
+    supervisor->planning = planning;
+    process_go(&planning->process);
+    return STATUS_OK;
+}
+
+void planning_stop(struct planning *planning)
+{
+    if (planning == NULL) {
+        return;
+    }
+    planning->is_stale = true;
+    process_kill_session(&planning->process);
+    if (planning->supervisor->is_closing) { /* nobody will hear of its end */
+        uv_poll_stop(&planning->exit);
+        process_abandon(&planning->process);
+        planning_end(planning);
+    }
+}

@@ -1,0 +1,392 @@
+#include "trainerd/daemon/supervisor/process.h"
+
+#include "protocol/file.h"
+#include "protocol/log.h"
+#include "protocol/memory.h"
+#include "protocol/program.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define N_GROUP_MOST 256
+
+/* Everything the child needs, made before the fork: afterwards it may call only what a signal handler may. */
+struct plan {
+    const struct process_options *options;
+    char program[PATH_MAX];
+    char **environment;
+    bool changes_user;
+    gid_t groups[N_GROUP_MOST];
+    int n_group;
+    int gate, words;
+};
+
+/* --- before the fork --- */
+
+/* Settings that speak of whom the daemon runs for, or of the daemon as a service. */
+static bool is_personal(const char *setting)
+{
+    static const char *const names[] = {"HOME=", "USER=", "LOGNAME=", "SHELL=", "MAIL=", "XDG_"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strncmp(setting, names[i], strlen(names[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_service(const char *setting)
+{
+    static const char *const names[] = {"NOTIFY_SOCKET=", "WATCHDOG_", "LISTEN_", "INVOCATION_ID=", "JOURNAL_STREAM="};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strncmp(setting, names[i], strlen(names[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static char *setting_make(const char *name, const char *value)
+{
+    char *setting = NULL;
+    int n = asprintf(&setting, "%s=%s", name, value);
+    ASSERT(n > 0);
+    return setting;
+}
+
+/* Ours, less what is personal when it is for somebody else, and with that user's own. Each setting is the caller's to
+ * free. */
+static char **environment_make(const struct passwd *user)
+{
+    size_t n = 0, at = 0;
+    while (environ[n] != NULL) {
+        n++;
+    }
+    char **all = memory_alloc(n + 5, sizeof *all);
+    for (size_t i = 0; i < n; i++) {
+        if (!is_service(environ[i]) && !(user != NULL && is_personal(environ[i]))) {
+            all[at] = strdup(environ[i]);
+            ASSERT(all[at] != NULL);
+            at++;
+        }
+    }
+    if (user != NULL) {
+        all[at++] = setting_make("HOME", user->pw_dir);
+        all[at++] = setting_make("USER", user->pw_name);
+        all[at++] = setting_make("LOGNAME", user->pw_name);
+        all[at++] = setting_make("SHELL", user->pw_shell);
+    }
+    return all;
+}
+
+static void environment_free(char **all)
+{
+    for (size_t i = 0; all != NULL && all[i] != NULL; i++) {
+        free(all[i]);
+    }
+    free(all);
+}
+
+static enum status user_find(struct plan *plan)
+{
+    const struct process_options *options = plan->options;
+    struct passwd *user = NULL;
+    plan->changes_user = options->uid != geteuid();
+    if (plan->changes_user) {
+        user = getpwuid(options->uid);
+        plan->n_group = 1;
+        plan->groups[0] = options->gid;
+    }
+    if (user != NULL) {
+        plan->n_group = N_GROUP_MOST;
+        if (getgrouplist(user->pw_name, options->gid, plan->groups, &plan->n_group) < 0) {
+            return status_fail(STATUS_IO, "user '%s' is in more than %d groups", user->pw_name, N_GROUP_MOST);
+        }
+    }
+    static struct passwd nobody = {.pw_dir = "/", .pw_name = "", .pw_shell = "/bin/sh"};
+    plan->environment = environment_make(plan->changes_user && user == NULL ? &nobody : user);
+    return STATUS_OK;
+}
+
+/* --- the child --- */
+
+static void child_fail(const struct plan *plan, const char *doing, const char *what) __attribute__((noreturn));
+
+/* By pieces, as nothing may be allocated or formatted here. */
+static void child_fail(const struct plan *plan, const char *doing, const char *what)
+{
+    const char *reason = strerrordesc_np(errno);
+    const char *pieces[] = {doing, " '", what, "': ", reason != NULL ? reason : "unknown error"};
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+        (void)!write(plan->words, pieces[i], strlen(pieces[i]));
+    }
+    _exit(status_exit_code(STATUS_CREATE));
+}
+
+static void child_signals(void)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    for (int number = 1; number < NSIG; number++) {
+        signal(number, SIG_DFL);
+    }
+    signal(SIGUSR1, SIG_IGN); /* until the program listens to it, it must not end it */
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* The daemon's files, its sockets above all, are not to live on in a child that takes long to begin. */
+static void child_close(const struct plan *plan)
+{
+    const int keep[] = {plan->gate, plan->words, plan->options->out, plan->options->err};
+    unsigned from = STDERR_FILENO + 1, next;
+    do {
+        next = UINT_MAX;
+        for (size_t i = 0; i < sizeof keep / sizeof *keep; i++) {
+            next = keep[i] >= (int)from && (unsigned)keep[i] < next ? (unsigned)keep[i] : next;
+        }
+        if (next > from) {
+            syscall(SYS_close_range, from, next == UINT_MAX ? UINT_MAX : next - 1, 0u);
+        }
+        from = next + 1;
+    } while (next != UINT_MAX);
+}
+
+static void child_run(const struct plan *plan) __attribute__((noreturn));
+static void child_run(const struct plan *plan)
+{
+    const struct process_options *options = plan->options;
+    char go;
+    child_close(plan);
+    child_signals();
+    setsid();
+    if (plan->changes_user &&
+        (setgroups((size_t)plan->n_group, plan->groups) != 0 || setgid(options->gid) != 0 || setuid(options->uid) != 0)) {
+        child_fail(plan, "cannot become the owner of", options->argv[0]);
+    }
+    umask(022);
+    int log = options->log == NULL
+                  ? -1
+                  : open(options->log, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    if (options->log != NULL && log < 0) {
+        child_fail(plan, "cannot open", options->log);
+    }
+    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 || dup2(log >= 0 ? log : options->out, STDOUT_FILENO) < 0 ||
+        dup2(log >= 0 ? log : options->err, STDERR_FILENO) < 0) {
+        child_fail(plan, "cannot open", "/dev/null");
+    }
+    if (chdir(options->folder) != 0) {
+        child_fail(plan, "cannot enter", options->folder);
+    }
+    if (read(plan->gate, &go, 1) != 1) {
+        static const char text[] = "trainerd: the daemon died before it let this begin\n";
+        (void)!write(STDERR_FILENO, text, sizeof text - 1);
+        _exit(status_exit_code(STATUS_INTERRUPTED));
+    }
+    execve(plan->program, options->argv, plan->environment);
+    child_fail(plan, "cannot start", plan->program);
+}
+
+/* --- starting --- */
+
+/* What /proc says of a process. */
+struct look {
+    pid_t session;
+    uint64_t start;
+    bool has_ended;  /* it waits to be reaped: it holds nothing any more */
+    int wait_status; /* of one that has ended; 0 also where that is not ours to see */
+};
+
+/* false: it is gone */
+static bool process_look(pid_t pid, struct look *out)
+{
+    char path[64], text[1024], state;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) {
+        return false;
+    }
+    ssize_t n = read(file, text, sizeof text - 1);
+    close(file);
+    text[n > 0 ? n : 0] = '\0';
+    const char *after = strrchr(text, ')'); /* the name before it may hold anything */
+    const char *last = strrchr(text, ' ');
+    int session;
+    unsigned long long start;
+    if (after == NULL || last < after ||
+        sscanf(after + 1, " %c %*d %*d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &state, &session,
+               &start) != 3) {
+        return false;
+    }
+    bool has_ended = state == 'Z' || state == 'X';
+    *out = (struct look){.session = session, .start = start, .has_ended = has_ended, .wait_status = has_ended ? atoi(last) : 0};
+    return true;
+}
+
+static int pidfd_make(pid_t pid)
+{
+    return (int)syscall(SYS_pidfd_open, pid, 0u);
+}
+
+static enum status child_start(struct plan *plan, struct process *out)
+{
+    int gate[2] = {-1, -1}, words[2] = {-1, -1};
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, gate) != 0 || pipe2(words, O_CLOEXEC | O_NONBLOCK) != 0) {
+        goto fail;
+    }
+    plan->gate = gate[0];
+    plan->words = words[1];
+    pid_t pid = fork();
+    if (pid == 0) {
+        child_run(plan);
+    }
+    if (pid < 0) {
+        goto fail;
+    }
+    struct look look;
+    *out = (struct process){.pid = pid, .pidfd = pidfd_make(pid), .gate = gate[1], .words = words[0]};
+    if (out->pidfd < 0 || !process_look(pid, &look)) {
+        int error = errno;
+        kill(pid, SIGKILL); /* ours, and not reaped: the pid is still its own */
+        waitpid(pid, NULL, 0);
+        process_release(out);
+        close(gate[0]);
+        close(words[1]);
+        return status_fail(STATUS_IO, "cannot watch a process that was started: %s", strerror(error));
+    }
+    out->start = look.start;
+    close(gate[0]);
+    close(words[1]);
+    return STATUS_OK;
+fail:;
+    int error = errno;
+    for (int i = 0; i < 2; i++) {
+        if (gate[i] >= 0) {
+            close(gate[i]);
+        }
+        if (words[i] >= 0) {
+            close(words[i]);
+        }
+    }
+    return status_fail(STATUS_IO, "cannot start %s: %s", plan->options->argv[0], strerror(error));
+}
+
+enum status process_spawn(const struct process_options *options, struct process *out)
+{
+    struct plan *plan = memory_alloc(1, sizeof *plan);
+    plan->options = options;
+    enum status status = program_beside(options->argv[0], plan->program);
+    status = status == STATUS_OK ? user_find(plan) : status;
+    status = status == STATUS_OK ? child_start(plan, out) : status;
+    environment_free(plan->environment);
+    free(plan);
+    return status;
+}
+
+void process_go(struct process *process)
+{
+    send(process->gate, "", 1, MSG_NOSIGNAL); /* if it is gone, its end is seen */
+    close(process->gate);
+    process->gate = -1;
+}
+
+void process_abandon(struct process *process)
+{
+    process_signal(process, SIGKILL);
+    while (waitpid(process->pid, NULL, 0) < 0 && errno == EINTR) {
+    }
+    process_release(process);
+}
+
+bool process_find(pid_t pid, uint64_t start, struct process *out)
+{
+    *out = (struct process){.pid = pid, .start = start, .pidfd = pid > 0 ? pidfd_make(pid) : -1, .gate = -1, .words = -1};
+    struct look look;
+    /* In this order: who began then and is there now was there when the pidfd was opened. */
+    if (out->pidfd >= 0 && process_look(pid, &look) && look.start == start) {
+        return true;
+    }
+    process_release(out);
+    return false;
+}
+
+void process_release(struct process *process)
+{
+    int *files[] = {&process->pidfd, &process->gate, &process->words};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        if (*files[i] >= 0) {
+            close(*files[i]);
+        }
+        *files[i] = -1;
+    }
+}
+
+/* --- signals and ends --- */
+
+bool process_signal(const struct process *process, int signal_number)
+{
+    return syscall(SYS_pidfd_send_signal, process->pidfd, signal_number, NULL, 0u) == 0;
+}
+
+/* Is there a leader of that session who is not ours? Then all members are his: the number was used again. */
+static bool is_others(const struct process *process)
+{
+    struct look look;
+    return process_look(process->pid, &look) && look.start != process->start;
+}
+
+bool process_kill_session(const struct process *process)
+{
+    process_signal(process, SIGKILL);
+    DIR *all = is_others(process) ? NULL : opendir("/proc");
+    if (all == NULL) {
+        return false;
+    }
+    bool any = false;
+    for (struct dirent *one = readdir(all); one != NULL; one = readdir(all)) {
+        pid_t pid = isdigit((unsigned char)one->d_name[0]) ? atoi(one->d_name) : 0;
+        struct look look;
+        struct process member;
+        if (pid > 0 && pid != process->pid && process_look(pid, &look) && look.session == process->pid && !look.has_ended &&
+            process_find(pid, look.start, &member)) {
+            any = true;
+            process_signal(&member, SIGKILL);
+            process_release(&member);
+        }
+    }
+    closedir(all);
+    return any;
+}
+
+bool process_reap(const struct process *process, int *wait_status_out)
+{
+    pid_t got;
+    while ((got = waitpid(process->pid, wait_status_out, WNOHANG)) < 0 && errno == EINTR) {
+    }
+    struct look look;
+    if (got != process->pid && process_look(process->pid, &look) && look.start == process->start) {
+        *wait_status_out = look.wait_status;
+        return look.wait_status != 0;
+    }
+    return got == process->pid;
+}
+
+void process_words(const struct process *process, char *out, size_t n_room)
+{
+    ssize_t n = process->words < 0 ? 0 : read(process->words, out, n_room - 1);
+    out[n > 0 ? n : 0] = '\0';
+}

@@ -1,0 +1,323 @@
+/* Requests that come before their op wait in a fixed table; fetches are found by key. Both tables are small (credits), so they
+ * are searched from the front. */
+#include "worker/exchange/exchange.h"
+
+#include "protocol/log.h"
+#include "protocol/memory.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+/* How long one sleep may last: a lost wake-up costs this much and no more. */
+#define WAIT_MS 5
+
+struct request {
+    bool waits;
+    uint32_t peer;
+    struct exchange_key key;
+    size_t n_given; /* bytes on their way, or there */
+};
+
+struct fetch {
+    bool open, there;
+    uint32_t peer;
+    struct exchange_key key;
+    char *room;
+    size_t n_bytes;
+    size_t n_placed, n_arrived; /* bytes */
+};
+
+/* A piece on its way out: `n_pending` is the transport's. */
+struct serving {
+    bool open;
+    int n_pending;
+    const void *bytes;
+};
+
+struct exchange {
+    struct transport *transport;
+    int n_request, n_fetch;
+    struct request *request;
+    struct serving *serving; /* n_request */
+    struct fetch *fetch;
+    struct exchange_key offered;
+    struct exchange_offer offer;
+    int n_unserved; /* of the present offer: not yet asked for and sent */
+    int n_under_way;
+    enum status stuck;
+    double wait_s;
+    char nothing; /* where bodies of no bytes go */
+};
+
+enum status exchange_open(int n_request, int n_fetch, struct exchange **out)
+{
+    struct exchange *x = memory_alloc(1, sizeof *x);
+    x->n_request = n_request > 0 ? n_request : 1;
+    x->n_fetch = n_fetch > 0 ? n_fetch : 1;
+    x->request = memory_alloc((size_t)x->n_request, sizeof *x->request);
+    x->serving = memory_alloc((size_t)x->n_request, sizeof *x->serving);
+    x->fetch = memory_alloc((size_t)x->n_fetch, sizeof *x->fetch);
+    *out = x;
+    return STATUS_OK;
+}
+
+void exchange_close(struct exchange *x)
+{
+    if (x == NULL) {
+        return;
+    }
+    free(x->fetch);
+    free(x->serving);
+    free(x->request);
+    free(x);
+}
+
+void exchange_attach(struct exchange *x, struct transport *transport)
+{
+    x->transport = transport;
+}
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static struct exchange_key head_key(const struct transport_head *head)
+{
+    return (struct exchange_key){
+        .epoch = head->epoch, .phase = head->phase, .op = head->id, .to = head->to, .from = head->from};
+}
+
+static struct transport_head key_head(enum transport_kind kind, const struct exchange_key *key)
+{
+    return (struct transport_head){
+        .kind = (uint16_t)kind, .id = key->op, .epoch = key->epoch, .phase = key->phase, .to = key->to, .from = key->from};
+}
+
+static bool same_round(const struct exchange_key *a, const struct exchange_key *b)
+{
+    return a->epoch == b->epoch && a->phase == b->phase && a->op == b->op;
+}
+
+enum status exchange_fail(struct exchange *x, enum status code)
+{
+    if (x->stuck == STATUS_OK) {
+        x->stuck = code;
+    }
+    return x->stuck;
+}
+
+static struct fetch *fetch_find(struct exchange *x, const struct transport_head *head)
+{
+    struct exchange_key key = head_key(head);
+    for (int i = 0; i < x->n_fetch; i++) {
+        struct fetch *f = &x->fetch[i];
+        if (f->open && !f->there && f->peer == head->sender && same_round(&f->key, &key) && f->key.to == key.to &&
+            f->key.from == key.from) {
+            return f;
+        }
+    }
+    return NULL;
+}
+
+/* Is this piece part of what was asked for, once? */
+static enum status piece_check(const struct fetch *f, const struct transport_head *head, size_t n_bytes)
+{
+    if (f == NULL) {
+        return status_fail(STATUS_PEER, "worker %u sent a payload for part %u from part %u that was not asked for",
+                           head->sender, head->to, head->from);
+    }
+    if (head->total != f->n_bytes) {
+        return status_fail(STATUS_PEER, "worker %u sent %llu bytes for part %u from part %u, expected %zu", head->sender,
+                           (unsigned long long)head->total, head->to, head->from, f->n_bytes);
+    }
+    if (n_bytes > f->n_bytes - f->n_placed || head->offset > f->n_bytes - n_bytes) {
+        return status_fail(STATUS_PEER, "worker %u sent %zu bytes at %llu for part %u from part %u, expected %zu more of %zu",
+                           head->sender, n_bytes, (unsigned long long)head->offset, head->to, head->from,
+                           f->n_bytes - f->n_placed, f->n_bytes);
+    }
+    return STATUS_OK;
+}
+
+void *exchange_place(struct exchange *x, const struct transport_head *head, size_t n_bytes)
+{
+    if (head->kind == TRANSPORT_KIND_FETCH) {
+        if (n_bytes != 0) {
+            exchange_fail(x, status_fail(STATUS_PEER, "worker %u sent a request with a body of %zu bytes, expected none",
+                                         head->sender, n_bytes));
+            return NULL;
+        }
+        return &x->nothing;
+    }
+    struct fetch *f = fetch_find(x, head);
+    enum status status = piece_check(f, head, n_bytes);
+    if (status != STATUS_OK) {
+        exchange_fail(x, status);
+        return NULL;
+    }
+    f->n_placed += n_bytes;
+    return n_bytes > 0 ? f->room + head->offset : &x->nothing;
+}
+
+void exchange_arrived(struct exchange *x, const struct transport_head *head, void *body, size_t n_bytes)
+{
+    (void)body;
+    struct exchange_key key = head_key(head);
+    if (head->kind == TRANSPORT_KIND_FETCH) {
+        for (int i = 0; i < x->n_request; i++) {
+            if (!x->request[i].waits) {
+                x->request[i] = (struct request){.waits = true, .peer = head->sender, .key = key};
+                return;
+            }
+        }
+        exchange_fail(
+            x, status_fail(STATUS_PEER, "worker %u asks for more than its credit of %d payloads", head->sender, x->n_request));
+        return;
+    }
+    struct fetch *f = fetch_find(x, head);
+    enum status status = n_bytes == 0 ? piece_check(f, head, 0) : STATUS_OK; /* nobody was asked for its place */
+    if (status != STATUS_OK) {
+        exchange_fail(x, status);
+    } else if (f != NULL) {
+        f->n_arrived += n_bytes;
+        f->there = f->n_arrived == f->n_bytes;
+    }
+}
+
+void exchange_serve(struct exchange *x, const struct exchange_key *key, const struct exchange_offer *offer, int n_serve)
+{
+    ASSERT(x->n_unserved == 0 && x->n_under_way == 0);
+    x->offered = *key;
+    x->offer = *offer;
+    x->n_unserved = n_serve;
+}
+
+/* Retire what has been sent: its memory may be used again. */
+static void sent_collect(struct exchange *x)
+{
+    for (int i = 0; x->n_under_way > 0 && i < x->n_request; i++) {
+        struct serving *s = &x->serving[i];
+        if (s->open && s->n_pending == 0) {
+            s->open = false;
+            x->n_under_way--;
+            if (x->offer.sent != NULL) {
+                x->offer.sent(x->offer.arg, s->bytes);
+            }
+        }
+    }
+}
+
+static enum status piece_send(struct exchange *x, struct request *request, const struct exchange_piece *piece)
+{
+    struct serving *s = x->serving;
+    while (s->open) {
+        s++;
+    }
+    *s = (struct serving){.open = true, .bytes = piece->bytes};
+    struct transport_head head = key_head(TRANSPORT_KIND_PAYLOAD, &request->key);
+    head.offset = request->n_given;
+    head.total = piece->total;
+    x->n_under_way++;
+    request->n_given += piece->n_bytes;
+    if (request->n_given == piece->total) {
+        request->waits = false;
+        x->n_unserved--;
+    }
+    return exchange_fail(x, transport_send(x->transport, request->peer, &head, piece->bytes, piece->n_bytes, &s->n_pending));
+}
+
+/* As much of one payload as there is room for. */
+static enum status request_serve(struct exchange *x, struct request *request)
+{
+    enum status status = STATUS_OK;
+    while (status == STATUS_OK && request->waits && x->n_under_way < x->n_request) {
+        struct exchange_piece piece;
+        if (!x->offer.pack(x->offer.arg, request->key.to, request->key.from, request->n_given, &piece)) {
+            return STATUS_OK;
+        }
+        status = piece_send(x, request, &piece);
+    }
+    return status;
+}
+
+/* Answer what can be answered now. */
+static enum status requests_serve(struct exchange *x)
+{
+    sent_collect(x);
+    for (int i = 0; x->n_unserved > 0 && i < x->n_request; i++) {
+        struct request *request = &x->request[i];
+        enum status status = STATUS_OK;
+        if (request->waits && same_round(&request->key, &x->offered)) {
+            status = request_serve(x, request);
+        }
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+    return x->stuck;
+}
+
+enum status exchange_fetch(struct exchange *x, uint32_t peer, const struct exchange_key *key, void *room, size_t n_bytes,
+                           int *handle_out)
+{
+    int i = 0;
+    while (x->fetch[i].open) {
+        i++;
+        ASSERT(i < x->n_fetch);
+    }
+    x->fetch[i] = (struct fetch){.open = true, .peer = peer, .key = *key, .room = room, .n_bytes = n_bytes};
+    *handle_out = i;
+    struct transport_head head = key_head(TRANSPORT_KIND_FETCH, key);
+    return exchange_fail(x, transport_send(x->transport, peer, &head, NULL, 0, NULL));
+}
+
+/* One turn of any waiting loop: serve, then let messages move. */
+static enum status turn(struct exchange *x)
+{
+    enum status status = requests_serve(x);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return exchange_fail(x, transport_wait(x->transport, WAIT_MS));
+}
+
+enum status exchange_wait(struct exchange *x, int handle)
+{
+    double start = now_s();
+    struct fetch *f = &x->fetch[handle];
+    enum status status = x->stuck;
+    while (!f->there && status == STATUS_OK) {
+        status = turn(x);
+    }
+    f->open = false;
+    x->wait_s += now_s() - start;
+    return status;
+}
+
+enum status exchange_settle(struct exchange *x)
+{
+    double start = now_s();
+    enum status status = x->stuck;
+    while ((x->n_unserved > 0 || x->n_under_way > 0) && status == STATUS_OK) {
+        status = turn(x);
+        sent_collect(x);
+    }
+    x->wait_s += now_s() - start;
+    return status;
+}
+
+enum status exchange_progress(struct exchange *x)
+{
+    if (x->transport == NULL || x->stuck != STATUS_OK) {
+        return x->stuck;
+    }
+    exchange_fail(x, transport_progress(x->transport));
+    return requests_serve(x);
+}
+
+double exchange_wait_s(const struct exchange *x)
+{
+    return x->wait_s;
+}

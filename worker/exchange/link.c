@@ -1,0 +1,313 @@
+#include "worker/exchange/link.h"
+
+#include "protocol/log.h"
+#include "protocol/memory.h"
+#include "protocol/transport/address.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#define RETRY_MS 100
+#define LINGER_MS 1000
+
+struct link {
+    int socket;
+    bool talks;
+    struct control_decoder decoder;
+    pthread_mutex_t sending;
+    pthread_t thread;
+    bool is_watched;
+    int period_ms;
+    _Atomic uint32_t epoch, step;
+};
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* A machine that is not there answers nothing: the kernel alone would try for two minutes. 0 ms: let it. */
+static int connect_once(const struct addrinfo *found, int64_t most_ms)
+{
+    const struct timeval most = {most_ms / 1000, most_ms % 1000 * 1000}, for_ever = {0};
+    int error = ECONNREFUSED;
+    for (; found != NULL; found = found->ai_next) {
+        int file = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (file >= 0 && setsockopt(file, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most) == 0 &&
+            connect(file, found->ai_addr, found->ai_addrlen) == 0) {
+            setsockopt(file, SOL_SOCKET, SO_SNDTIMEO, &for_ever, sizeof for_ever);
+            return file;
+        }
+        error = errno == EINPROGRESS ? ETIMEDOUT : errno;
+        if (file >= 0) {
+            close(file);
+        }
+    }
+    errno = error;
+    return -1;
+}
+
+static enum status socket_open(const char *join, double join_timeout_s, int *out)
+{
+    struct address where;
+    enum status status = address_parse(join, "--join", &where);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    const int64_t by = now_ms() + (int64_t)(join_timeout_s * 1000);
+    for (;;) {
+        struct addrinfo wish = {.ai_socktype = SOCK_STREAM}, *found = NULL;
+        int unknown = getaddrinfo(where.host, where.port, &wish, &found);
+        int64_t left_ms = by > now_ms() ? by - now_ms() : 1;
+        *out = unknown == 0 ? connect_once(found, join_timeout_s > 0 ? left_ms : 0) : -1;
+        int error = errno;
+        if (found != NULL) {
+            freeaddrinfo(found);
+        }
+        if (*out >= 0) {
+            return STATUS_OK;
+        }
+        if (now_ms() >= by) {
+            return status_fail(STATUS_PEER, "cannot reach the coordinator at %s within %g s: %s", join, join_timeout_s,
+                               unknown != 0 ? gai_strerror(unknown) : strerror(error));
+        }
+        poll(NULL, 0, RETRY_MS);
+    }
+}
+
+/* Until all have joined nothing is said: the kernel asks now and then whether the coordinator's machine is still there. */
+static void alive_ask(int file)
+{
+    int on = 1, idle_s = 4, period_s = 1, n_most = 4;
+    setsockopt(file, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(file, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    setsockopt(file, IPPROTO_TCP, TCP_KEEPINTVL, &period_s, sizeof period_s);
+    setsockopt(file, IPPROTO_TCP, TCP_KEEPCNT, &n_most, sizeof n_most);
+}
+
+enum status link_open(const char *join, double join_timeout_s, bool talks, struct link **out)
+{
+    int file;
+    enum status status = socket_open(join, join_timeout_s, &file);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    int on = 1;
+    setsockopt(file, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    alive_ask(file);
+    struct link *link = memory_alloc(1, sizeof *link);
+    link->socket = file;
+    link->talks = talks;
+    control_decoder_init(&link->decoder, MESSAGE_FRAME_MOST_BYTES);
+    pthread_mutex_init(&link->sending, NULL);
+    *out = link;
+    return STATUS_OK;
+}
+
+void link_close(struct link *link)
+{
+    if (link == NULL) {
+        return;
+    }
+    close(link->socket);
+    control_decoder_release(&link->decoder);
+    pthread_mutex_destroy(&link->sending);
+    free(link);
+}
+
+static bool bytes_send(struct link *link, const char *bytes, size_t n)
+{
+    pthread_mutex_lock(&link->sending);
+    ssize_t sent = 1;
+    while (n > 0 && sent > 0) {
+        sent = send(link->socket, bytes, n, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR) {
+            sent = 1;
+            continue;
+        }
+        bytes += sent > 0 ? sent : 0;
+        n -= sent > 0 ? (size_t)sent : 0;
+    }
+    pthread_mutex_unlock(&link->sending);
+    return n == 0;
+}
+
+static enum status frame_send(struct link *link, const void *frame, size_t n_bytes)
+{
+    return bytes_send(link, frame, n_bytes) ? STATUS_OK
+                                            : status_fail(STATUS_PEER, "cannot send to the coordinator: %s", strerror(errno));
+}
+
+enum status link_send(struct link *link, void *frame, size_t n_bytes)
+{
+    enum status status = frame_send(link, frame, n_bytes);
+    free(frame);
+    return status;
+}
+
+/* The status and words of an abort. */
+static enum status aborted(const struct control_frame *frame)
+{
+    struct message_abort abort;
+    enum status status = message_decode_abort(frame->body, frame->n_bytes, &abort);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return status_fail(abort.status == STATUS_OK ? STATUS_PEER : (enum status)abort.status,
+                       "the coordinator ended the job: %.*s", (int)(abort.reason.n_bytes < 900 ? abort.reason.n_bytes : 900),
+                       (const char *)abort.reason.at);
+}
+
+/* Take in what is there (waiting for some of it). */
+static enum status bytes_receive(struct link *link)
+{
+    size_t n_room;
+    void *room = control_decoder_room(&link->decoder, &n_room);
+    ssize_t n;
+    do {
+        n = recv(link->socket, room, n_room, 0);
+    } while (n < 0 && errno == EINTR);
+    if (n <= 0) {
+        return status_fail(STATUS_PEER, "lost the coordinator: %s", n == 0 ? "it closed the connection" : strerror(errno));
+    }
+    control_decoder_fill(&link->decoder, (size_t)n);
+    return STATUS_OK;
+}
+
+enum status link_receive(struct link *link, struct control_frame *out)
+{
+    for (;;) {
+        bool whole;
+        enum status status = control_decoder_next(&link->decoder, out, &whole);
+        if (status == STATUS_OK && whole) {
+            return out->id == MESSAGE_ID_abort ? aborted(out) : STATUS_OK;
+        }
+        if (status == STATUS_OK) {
+            status = bytes_receive(link);
+        }
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+}
+
+static _Noreturn void die(const struct link *link, enum status status)
+{
+    if (link->talks) {
+        fprintf(stderr, "trainer-worker: %s\n", status_reason());
+    }
+    _exit(status_exit_code(status));
+}
+
+/* True when the coordinator has said goodbye. */
+static bool frames_heed(struct link *link)
+{
+    struct control_frame frame;
+    bool whole = true;
+    while (whole) {
+        enum status status = control_decoder_next(&link->decoder, &frame, &whole);
+        if (status == STATUS_OK && whole && frame.id == MESSAGE_ID_goodbye) {
+            return true;
+        }
+        if (status == STATUS_OK && whole && frame.id == MESSAGE_ID_abort) {
+            status = aborted(&frame);
+        }
+        if (status != STATUS_OK) {
+            die(link, status);
+        }
+    }
+    return false;
+}
+
+/* In a room of its own: an epoch allocates nothing, in no thread. */
+static void beat(struct link *link)
+{
+    struct message_heartbeat message = {.epoch = atomic_load(&link->epoch), .step = atomic_load(&link->step)};
+    uint8_t frame[CONTROL_HEAD_BYTES + 8];
+    size_t n;
+    enum status status = message_encode_heartbeat(&message, frame + CONTROL_HEAD_BYTES, 8, &n);
+    if (status == STATUS_OK) {
+        control_head(frame, MESSAGE_ID_heartbeat, n);
+        status = frame_send(link, frame, sizeof frame);
+    }
+    if (status != STATUS_OK) {
+        die(link, status);
+    }
+}
+
+static void *watch(void *arg)
+{
+    struct link *link = arg;
+    int64_t due = now_ms();
+    for (;;) {
+        if (frames_heed(link)) {
+            return NULL;
+        }
+        int64_t now = now_ms();
+        if (now >= due) {
+            beat(link);
+            due = now + link->period_ms;
+        }
+        struct pollfd event = {.fd = link->socket, .events = POLLIN};
+        if (poll(&event, 1, (int)(due - now > 0 ? due - now : 0)) > 0) {
+            enum status status = bytes_receive(link);
+            if (status != STATUS_OK) {
+                die(link, status);
+            }
+        }
+    }
+}
+
+enum status link_watch(struct link *link, double heartbeat_timeout_s)
+{
+    /* A vanished host never closes its connection: the kernel gives up on unanswered heartbeats after this long. */
+    unsigned most_ms = (unsigned)(heartbeat_timeout_s * 1000);
+    setsockopt(link->socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &most_ms, sizeof most_ms);
+    link->period_ms = (int)most_ms / 4;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals belong to the main thread */
+    int error = pthread_create(&link->thread, NULL, watch, link);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0) {
+        return status_fail(STATUS_NOMEM, "cannot start the heartbeat thread: %s", strerror(error));
+    }
+    link->is_watched = true;
+    return STATUS_OK;
+}
+
+void link_progress(struct link *link, uint32_t epoch, uint32_t step)
+{
+    atomic_store(&link->epoch, epoch);
+    atomic_store(&link->step, step);
+}
+
+void link_linger(struct link *link)
+{
+    if (link->is_watched && link->talks) {
+        poll(NULL, 0, LINGER_MS); /* the thread reads, and ends us */
+    }
+}
+
+void link_part(struct link *link)
+{
+    if (link->is_watched) {
+        pthread_join(link->thread, NULL);
+        link->is_watched = false;
+    }
+}

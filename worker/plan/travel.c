@@ -1,0 +1,131 @@
+#include "worker/plan/travel.h"
+
+#include "protocol/memory.h"
+
+#include <stdlib.h>
+
+static void counts_alloc(int32_t n_part, int32_t part, int32_t n_level, struct travel_part *out)
+{
+    *out = (struct travel_part){.part = part, .n_part = n_part, .n_level = n_level};
+    for (int d = 0; d < PART_DIRECTION_N; d++) {
+        out->take[d] = memory_alloc((size_t)n_part * (1 + (size_t)n_level), sizeof(int64_t));
+        out->give[d] = memory_alloc((size_t)n_part * (1 + (size_t)n_level), sizeof(int64_t));
+    }
+}
+
+void travel_part_from_part(const struct part *part, struct travel_part *out)
+{
+    int32_t n_part = part->n_part;
+    counts_alloc(n_part, part->part, part->n_level, out);
+    for (int d = 0; d < PART_DIRECTION_N; d++) {
+        for (int32_t q = 0; q < n_part; q++) {
+            if (q == part->part) {
+                continue;
+            }
+            out->take[d][q] = part->block[d][q].n_col;
+            out->give[d][q] = part->send[d][q].n_row;
+            for (int32_t l = 0; l < part->n_level; l++) {
+                out->take[d][(l + 1) * (int64_t)n_part + q] = part_rows_taken(part, (enum part_direction)d, q, l);
+                out->give[d][(l + 1) * (int64_t)n_part + q] = part_rows_given(part, (enum part_direction)d, q, l);
+            }
+        }
+    }
+}
+
+void travel_part_from_sizes(const struct part_sizes *sizes, int32_t n_part, int32_t part, struct travel_part *out)
+{
+    counts_alloc(n_part, part, sizes[part].n_level, out);
+    for (int d = 0; d < PART_DIRECTION_N; d++) {
+        for (int32_t q = 0; q < n_part; q++) {
+            if (q == part) {
+                continue;
+            }
+            out->take[d][q] = sizes[part].n_payload[d][q];
+            out->give[d][q] = sizes[q].n_payload[d][part];
+            for (int64_t l = 0; l < out->n_level; l++) {
+                out->take[d][(l + 1) * n_part + q] = sizes[part].n_payload_level[d][l * n_part + q];
+                out->give[d][(l + 1) * n_part + q] = sizes[q].n_payload_level[d][l * n_part + part];
+            }
+        }
+    }
+}
+
+void travel_part_release(struct travel_part *part)
+{
+    for (int d = 0; d < PART_DIRECTION_N; d++) {
+        free(part->take[d]);
+        free(part->give[d]);
+    }
+    *part = (struct travel_part){0};
+}
+
+/* Where part `other` stands in the counts of a level. */
+static int64_t place(const struct travel_part *own, int32_t other, int32_t level)
+{
+    return level < own->n_level ? (level + 1) * (int64_t)own->n_part + other : other;
+}
+
+int64_t travel_rows_in(const struct travel_part *own, int32_t other, enum travel travel, int32_t level)
+{
+    int64_t at = place(own, other, level);
+    switch (travel) {
+    case TRAVEL_IN:
+        return own->take[PART_DIRECTION_IN][at];
+    case TRAVEL_OUT:
+        return own->take[PART_DIRECTION_OUT][at];
+    default:
+        return own->give[PART_DIRECTION_IN][at];
+    }
+}
+
+int64_t travel_rows_out(const struct travel_part *own, int32_t other, enum travel travel, int32_t level)
+{
+    int64_t at = place(own, other, level);
+    switch (travel) {
+    case TRAVEL_IN:
+        return own->give[PART_DIRECTION_IN][at];
+    case TRAVEL_OUT:
+        return own->give[PART_DIRECTION_OUT][at];
+    default:
+        return own->take[PART_DIRECTION_IN][at];
+    }
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+void travel_list_build(const struct travel_part *own, int32_t n_own_part, int32_t n_part, const uint32_t *rank_of_part,
+                       uint32_t rank, enum travel travel, int32_t level, struct travel_list *out)
+{
+    *out = (struct travel_list){0};
+    out->fetch = memory_alloc((size_t)n_own_part * (size_t)n_part, sizeof *out->fetch);
+    for (int32_t i = 0; i < n_own_part; i++) {
+        int32_t to = own[i].part;
+        for (int32_t step = 1; step < n_part; step++) {
+            int32_t other = (to + step) % n_part;
+            if (rank_of_part[other] == rank) {
+                continue;
+            }
+            int64_t in = travel_rows_in(&own[i], other, travel, level);
+            int64_t give = travel_rows_out(&own[i], other, travel, level);
+            if (in > 0) {
+                out->fetch[out->n_fetch++] = (struct travel_fetch){.to = to, .from = other, .n_row = in};
+                out->n_fetch_row += in;
+                out->most_fetch_row = larger(out->most_fetch_row, in);
+            }
+            if (give > 0) {
+                out->n_serve++;
+                out->n_serve_row += give;
+                out->most_serve_row = larger(out->most_serve_row, give);
+            }
+        }
+    }
+}
+
+void travel_list_release(struct travel_list *list)
+{
+    free(list->fetch);
+    *list = (struct travel_list){0};
+}

@@ -1,0 +1,191 @@
+#include "worker/run/reduce.h"
+
+#include "protocol/fault.h"
+
+#include <string.h>
+
+struct reduction {
+    struct trainer *trainer;
+    struct exchange_key key;
+    char *node; /* of own part 0; the next is `stride` bytes further */
+    int64_t stride;
+    size_t n_bytes; /* of one node */
+    char *branch;   /* room for another rank's */
+    void (*merge)(const struct reduction *r, void *left, const void *right);
+    const struct op *op; /* of a global op's sums */
+    const struct global_pass *pass;
+    bool *complete; /* n_part: the part's branch is whole and may be taken */
+};
+
+static char *node(const struct reduction *r, int32_t i)
+{
+    return r->node + i * r->stride;
+}
+
+static void sums_merge(const struct reduction *r, void *left, const void *right)
+{
+    (void)r;
+    double *to = left;
+    const double *from = right;
+    for (int s = 0; s < MEMORY_PLAN_N_SUM; s++) {
+        to[s] += from[s];
+    }
+}
+
+/* Floats, then doubles. */
+static void gradients_merge(const struct reduction *r, void *left, const void *right)
+{
+    const struct trainer *t = r->trainer;
+    float *to = left;
+    const float *from = right;
+    int64_t n = t->program.n_weight;
+    t->ops->axpby(t->device, n, 1.0F, to, 1.0F, from, to);
+    sums_merge(r, to + n, from + n);
+}
+
+static void global_merge(const struct reduction *r, void *left, const void *right)
+{
+    r->pass->merge(&r->trainer->program, r->op, left, right);
+}
+
+static bool branch_pack(void *arg, uint32_t to, uint32_t from, size_t at, struct exchange_piece *out)
+{
+    (void)to;
+    (void)at;
+    struct reduction *r = arg;
+    const struct trainer *t = r->trainer;
+    if (from >= (uint32_t)t->setup.n_part || t->own_index[from] < 0 || !r->complete[from]) {
+        return false;
+    }
+    *out = (struct exchange_piece){.bytes = node(r, t->own_index[from]), .n_bytes = r->n_bytes, .total = r->n_bytes};
+    return true;
+}
+
+/* Parts of this rank whose branch another rank takes: every part but 0 hangs below part - lowest bit. */
+static int branches_given(const struct trainer *t)
+{
+    int n = 0;
+    for (int32_t i = 0; i < t->n_own; i++) {
+        int32_t part = t->own[i];
+        n += part > 0 && t->own_index[part & (part - 1)] < 0;
+    }
+    return n;
+}
+
+static enum status branch_take(struct reduction *r, int32_t part, int32_t child)
+{
+    struct trainer *t = r->trainer;
+    struct exchange_key key = r->key;
+    key.to = (uint32_t)part;
+    key.from = (uint32_t)child;
+    int handle;
+    enum status status = exchange_fetch(t->setup.exchange, t->setup.rank_of_part[child], &key, r->branch, r->n_bytes, &handle);
+    return status == STATUS_OK ? exchange_wait(t->setup.exchange, handle) : status;
+}
+
+/* Climb level by level, so that a branch is given away only when its own levels are done. */
+static enum status climb(struct reduction *r)
+{
+    struct trainer *t = r->trainer;
+    int32_t n_part = t->setup.n_part;
+    for (int32_t i = 0; i < t->n_own; i++) {
+        r->complete[t->own[i]] = t->own[i] & 1;
+    }
+    for (int32_t stride = 1; stride < n_part; stride *= 2) {
+        for (int32_t i = 0; i < t->n_own; i++) {
+            int32_t part = t->own[i], child = part + stride;
+            if (part % (2 * stride) != 0) {
+                continue;
+            }
+            if (child < n_part) {
+                int32_t j = t->own_index[child];
+                enum status status = j < 0 ? branch_take(r, part, child) : STATUS_OK;
+                if (status != STATUS_OK) {
+                    return status;
+                }
+                r->merge(r, node(r, i), j < 0 ? r->branch : node(r, j));
+            }
+            r->complete[part] = (part & (2 * stride)) != 0;
+        }
+    }
+    return exchange_settle(t->setup.exchange);
+}
+
+static bool total_pack(void *arg, uint32_t to, uint32_t from, size_t at, struct exchange_piece *out)
+{
+    (void)to;
+    (void)from;
+    (void)at;
+    struct reduction *r = arg;
+    *out = (struct exchange_piece){.bytes = node(r, 0), .n_bytes = r->n_bytes, .total = r->n_bytes};
+    return true;
+}
+
+/* Rank r hears from r without its lowest bit, then tells r + 2^b for every b below that bit. */
+static enum status spread_down(struct reduction *r)
+{
+    struct trainer *t = r->trainer;
+    uint32_t rank = t->setup.rank, n_rank = t->setup.n_rank;
+    uint32_t low = rank == 0 ? n_rank : rank & (~rank + 1);
+    enum status status = STATUS_OK;
+    struct exchange_key key = r->key;
+    key.phase = EXCHANGE_PHASE_SPREAD;
+    if (rank != 0) {
+        int handle;
+        key.to = rank;
+        key.from = rank & (rank - 1);
+        status = exchange_fetch(t->setup.exchange, key.from, &key, node(r, 0), r->n_bytes, &handle);
+        status = status == STATUS_OK ? exchange_wait(t->setup.exchange, handle) : status;
+    }
+    int n_child = 0;
+    for (uint32_t bit = 1; bit < low && rank + bit < n_rank; bit *= 2) {
+        n_child++;
+    }
+    struct exchange_offer offer = {.arg = r, .pack = total_pack};
+    exchange_serve(t->setup.exchange, &key, &offer, n_child);
+    return status == STATUS_OK ? exchange_settle(t->setup.exchange) : status;
+}
+
+static enum status run(struct reduction *r, bool spread)
+{
+    struct trainer *t = r->trainer;
+    r->complete = t->complete;
+    struct exchange_offer offer = {.arg = r, .pack = branch_pack};
+    exchange_serve(t->setup.exchange, &r->key, &offer, branches_given(t));
+    FAULT(REDUCE);
+    enum status status = climb(r);
+    return status == STATUS_OK && spread && t->setup.n_rank > 1 ? spread_down(r) : status;
+}
+
+enum status reduce_run(struct trainer *t, enum reduce_what what, bool spread)
+{
+    bool all = what == REDUCE_GRADIENTS;
+    struct reduction r = {
+        .trainer = t,
+        .key = {.epoch = t->epoch, .phase = EXCHANGE_PHASE_REDUCE, .op = (uint16_t)what},
+        .node = all ? t->gradients : (char *)trainer_sums(t, 0),
+        .stride = t->plan.n_gradient_bytes,
+        .n_bytes = all ? (size_t)t->plan.n_gradient_bytes : MEMORY_PLAN_N_SUM * sizeof(double),
+        .branch = t->branch,
+        .merge = all ? gradients_merge : sums_merge,
+    };
+    return run(&r, spread);
+}
+
+enum status reduce_global(struct trainer *t, int op, bool backward)
+{
+    const struct op *what = &t->program.op[op];
+    const struct global_def *global = op_defs[what->kind].global;
+    struct reduction r = {
+        .trainer = t,
+        .key = {.epoch = t->epoch, .phase = EXCHANGE_PHASE_REDUCE, .op = (uint16_t)(REDUCE_N + 2 * op + backward)},
+        .node = (char *)trainer_global(t, 0),
+        .stride = t->plan.n_global_bytes,
+        .n_bytes = (size_t)global->n_sum(&t->program, what) * sizeof(double),
+        .branch = (char *)trainer_global(t, t->n_own),
+        .merge = global_merge,
+        .op = what,
+        .pass = backward ? &global->backward : &global->forward,
+    };
+    return run(&r, true);
+}

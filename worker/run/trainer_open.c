@@ -1,0 +1,479 @@
+/* Opening and closing a trainer: the program, the plan, every array taken once; and its arrays seen from outside. */
+#include "protocol/log.h"
+#include "worker/run/embeddings.h"
+#include "worker/run/round.h"
+#include "worker/run/trainer_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Own part i's rows of an array that has the rows of a level. */
+static float *row_array(const struct trainer *t, int64_t at, int64_t width, int32_t level, int32_t i)
+{
+    int64_t begin = memory_plan_row_begin(&t->plan, level, i) * width * (int64_t)sizeof(float);
+    return at < 0 ? NULL : (float *)(void *)(t->arena + at + begin);
+}
+
+float *trainer_value(const struct trainer *t, int value, int32_t i)
+{
+    int64_t at = t->plan.value_at[value];
+    if (at >= 0 && t->program.value[value].is_sparse) {
+        return (float *)(void *)(t->arena + at + t->plan.value_begin[i] * (int64_t)sizeof(float));
+    }
+    return row_array(t, at, t->program.value[value].width, PROGRAM_LEVEL_ALL, i);
+}
+
+float *trainer_grad(const struct trainer *t, int value, int32_t i)
+{
+    const struct value *v = &t->program.value[value];
+    return row_array(t, t->plan.grad_at[value], v->width, v->level, i);
+}
+
+float *trainer_kept(const struct trainer *t, int op, int k, int32_t i)
+{
+    return row_array(t, t->plan.kept_at[op][k], op_kept_width(&t->program, &t->program.op[op], k), PROGRAM_LEVEL_ALL, i);
+}
+
+float *trainer_temp(const struct trainer *t, int op, int k, int32_t i)
+{
+    const struct value *v = &t->program.value[t->program.op[op].in[k]];
+    return row_array(t, t->plan.temp_at[op][k], v->width, v->level, i);
+}
+
+int64_t trainer_rows(const struct trainer *t, int32_t level, int32_t i)
+{
+    return part_rows_own(t->part[i].part, t->training ? level : PROGRAM_LEVEL_ALL);
+}
+
+void trainer_grad_end(const struct trainer *t, int value, int64_t n_row, int32_t i)
+{
+    const struct value *v = &t->program.value[value];
+    int64_t n_rest = trainer_rows(t, v->level, i) - n_row;
+    if (n_rest > 0) {
+        t->ops->fill_zero(t->device, trainer_grad(t, value, i) + n_row * v->width, (size_t)(n_rest * v->width) * sizeof(float));
+    }
+}
+
+void *trainer_room(const struct trainer *t, const struct memory_room *room)
+{
+    return room->at < 0 ? NULL : t->arena + room->at;
+}
+
+float *trainer_gradients(const struct trainer *t, int32_t i)
+{
+    return (float *)(void *)(t->gradients + i * t->plan.n_gradient_bytes);
+}
+
+double *trainer_sums(const struct trainer *t, int32_t i)
+{
+    return (double *)(void *)(trainer_gradients(t, i) + t->program.n_weight);
+}
+
+double *trainer_global(const struct trainer *t, int32_t i)
+{
+    return (double *)(void *)(t->globals + i * t->plan.n_global_bytes);
+}
+
+double *trainer_whole(const struct trainer *t, int op)
+{
+    return (double *)(void *)(t->arena + t->plan.kept_at[op][0]);
+}
+
+static void own_parts_list(struct trainer *t)
+{
+    int32_t n_part = t->setup.n_part;
+    t->own = memory_alloc((size_t)n_part, sizeof *t->own);
+    t->own_index = memory_alloc((size_t)n_part, sizeof *t->own_index);
+    t->complete = memory_alloc((size_t)n_part, sizeof *t->complete);
+    for (int32_t p = 0; p < n_part; p++) {
+        t->own_index[p] = t->setup.parts[p] != NULL ? t->n_own : -1;
+        if (t->setup.parts[p] != NULL) {
+            t->own[t->n_own++] = p;
+        }
+    }
+    ASSERT(t->n_own > 0);
+}
+
+static enum status program_open(struct trainer *t)
+{
+    const struct part *part = t->setup.parts[t->own[0]];
+    struct program_input input = {.n_feature = part->n_feature,
+                                  .n_class = part->n_class,
+                                  .is_sparse = part->feature_indptr != NULL,
+                                  .is_typed = part->features_typed,
+                                  .n_relation = part->n_relation,
+                                  .embedded = part->embedded};
+    const struct spill_range runs = {part->embedded.run, part->embedded.n_run * (int64_t)sizeof *part->embedded.run,
+                                     SPILL_READ};
+    enum status status = spill_use(t->setup.spill, &runs, 1);
+    if (status == STATUS_OK) {
+        status = program_build(t->setup.job, &input, &t->program);
+        spill_done(t->setup.spill, &runs, 1);
+    }
+    if (status != STATUS_OK) {
+        return status;
+    }
+    memcpy(t->n_split, part->n_split, sizeof t->n_split);
+    t->n_class = part->n_class;
+    return STATUS_OK;
+}
+
+static enum status parts_open(struct trainer *t)
+{
+    t->part_setup = (struct part_device_setup){.device = t->device,
+                                               .program = &t->program,
+                                               .rank_of_part = t->setup.rank_of_part,
+                                               .rank = t->setup.rank,
+                                               .parts = t->setup.parts,
+                                               .spill = t->setup.spill};
+    for (int i = 0; i < t->program.n_op; i++) {
+        const struct op *op = &t->program.op[i];
+        if (op->kind != OP_KIND_AGGREGATE) {
+            continue;
+        }
+        const struct aggregate_def *def = &aggregate_defs[op->aggregate];
+        ASSERT(!def->has_scale || t->part_setup.scaled == NULL || t->part_setup.scaled == def);
+        t->part_setup.scaled = def->has_scale ? def : t->part_setup.scaled;
+        bool returns = aggregate_returns(op->aggregate);
+        t->part_setup.in_place = t->part_setup.in_place || !returns;
+        t->part_setup.as_payload = t->part_setup.as_payload || returns;
+    }
+    t->part = memory_alloc((size_t)t->n_own, sizeof *t->part);
+    for (int32_t i = 0; i < t->n_own; i++) {
+        const struct part *part = t->setup.parts[t->own[i]];
+        const struct spill_range all = {part->bytes, part->n_bytes, SPILL_READ};
+        enum status status = spill_use(t->setup.spill, &all, 1);
+        status = status == STATUS_OK ? part_device_open(&t->part_setup, part, &t->part[i]) : status;
+        if (status != STATUS_OK) {
+            return status;
+        }
+        spill_done(t->setup.spill, &all, 1);
+    }
+    return STATUS_OK;
+}
+
+/* Stored edges between different parts of this rank. */
+static int64_t local_edges(const struct trainer *t, const struct part *part)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; i < t->n_own; i++) {
+        if (t->own[i] != part->part) {
+            n += part->block[PART_DIRECTION_IN][t->own[i]].n_edge;
+        }
+    }
+    return n;
+}
+
+static void plan_build(struct trainer *t)
+{
+    struct memory_plan_part *own = memory_alloc((size_t)t->n_own, sizeof *own);
+    for (int32_t i = 0; i < t->n_own; i++) {
+        const struct part *part = t->setup.parts[t->own[i]];
+        int64_t n_edge = 0;
+        for (int32_t q = 0; q < part->n_part; q++) {
+            n_edge += part->block[PART_DIRECTION_IN][q].n_edge;
+        }
+        own[i] = (struct memory_plan_part){.n_own = part->n_own,
+                                           .n_edge = n_edge,
+                                           .n_local_edge = local_edges(t, part),
+                                           .n_feature_value = part->n_feature_value,
+                                           .n_embedded = part->n_embedded,
+                                           .n_bytes = part->n_bytes,
+                                           .symmetric = part->symmetric,
+                                           .implied_loops = part->loops == DATASET_LOOPS_IMPLICIT,
+                                           .weighted = part->weighted};
+        for (int32_t l = 0; l < part->n_level; l++) {
+            own[i].n_own_level[l] = part_rows_own(part, l);
+            for (int d = 0; d < PART_DIRECTION_N; d++) {
+                own[i].n_edge_level[d][l] = part_edges(part, (enum part_direction)d, l);
+            }
+        }
+        travel_part_from_part(part, &own[i].travel);
+    }
+    struct memory_plan_input input = {.job = t->setup.job,
+                                      .program = &t->program,
+                                      .ops = t->ops,
+                                      .n_part = t->setup.n_part,
+                                      .rank_of_part = t->setup.rank_of_part,
+                                      .rank = t->setup.rank,
+                                      .n_rank = t->setup.n_rank,
+                                      .sparse_features = t->setup.parts[t->own[0]]->feature_indptr != NULL,
+                                      .n_own_part = t->n_own,
+                                      .own = own};
+    memory_plan_build(&input, &t->plan);
+    for (int32_t i = 0; i < t->n_own; i++) {
+        travel_part_release(&own[i].travel);
+    }
+    free(own);
+}
+
+/* Which gradients are there already when an op's backward comes to them. */
+static void add_find(struct trainer *t)
+{
+    t->add = memory_alloc((size_t)t->program.n_op, sizeof *t->add);
+    bool *written = memory_alloc((size_t)t->program.n_value, sizeof *written);
+    for (int s = 0; s < t->plan.n_step; s++) {
+        int i = t->plan.step[s].op;
+        for (int k = 0; t->plan.step[s].kind == MEMORY_STEP_OP && k < OP_N_IN; k++) {
+            int in = t->program.op[i].in[k];
+            if (in >= 0) {
+                t->add[i][k] = written[in];
+                written[in] = true;
+            }
+        }
+    }
+    free(written);
+}
+
+static enum status limit_check(const struct trainer *t)
+{
+    int64_t limit = t->setup.job->memory.limit, need = memory_plan_total(&t->plan);
+    const char *whose = "memory.limit";
+    if (limit == 0) {
+        limit = memory_machine();
+        whose = memory_machine_name();
+    }
+    if (need > limit) {
+        return status_fail(STATUS_NOMEM,
+                           "worker %u needs %lld bytes by plan, more than %s of %lld: use more workers, %sa smaller "
+                           "exchange.prefetch or a smaller model",
+                           t->setup.rank, (long long)need, whose, (long long)limit,
+                           t->setup.job->memory.recompute == JOB_RECOMPUTE_NEVER ? "memory.recompute = \"auto\", " : "");
+    }
+    return STATUS_OK;
+}
+
+struct taking {
+    enum memory_category category;
+    int64_t n_bytes;
+    void *out;
+};
+
+/* Every array of the plan, in one list: taken on opening, given back on closing. */
+static int takings(struct trainer *t, struct taking *list)
+{
+    const struct memory_plan *plan = &t->plan;
+    int64_t one = t->program.n_weight * (int64_t)sizeof(float), embeddings = plan->n_embedding * (int64_t)sizeof(float);
+    bool adam = t->setup.job->train.optimizer != JOB_OPTIMIZER_SGD;
+    bool momentum = adam || t->setup.job->train.momentum > 0;
+    struct taking all[] = {
+        {MEMORY_ACTIVATIONS, t->setup.spill == NULL ? plan->n_arena_bytes : 0, &t->arena},
+        {MEMORY_PARAMETERS, one, &t->weights},
+        {MEMORY_PARAMETERS, t->n_own * plan->n_gradient_bytes, &t->gradients},
+        {MEMORY_PARAMETERS, t->setup.rank == 0 ? one : 0, &t->best},
+        {MEMORY_PARAMETERS, momentum ? one : 0, &t->moment_1},
+        {MEMORY_PARAMETERS, adam ? one : 0, &t->moment_2},
+        {MEMORY_PARAMETERS, t->setup.n_rank > 1 ? plan->n_gradient_bytes : 0, &t->branch},
+        {MEMORY_PARAMETERS, (t->n_own + (t->setup.n_rank > 1)) * plan->n_global_bytes, &t->globals},
+        {MEMORY_PARAMETERS, embeddings, &t->embeddings.weights},
+        {MEMORY_PARAMETERS, embeddings, &t->embeddings.gradients},
+        {MEMORY_PARAMETERS, embeddings, &t->embeddings.best},
+        {MEMORY_PARAMETERS, momentum ? embeddings : 0, &t->embeddings.moment_1},
+        {MEMORY_PARAMETERS, adam ? embeddings : 0, &t->embeddings.moment_2},
+    };
+    memcpy(list, all, sizeof all);
+    return sizeof all / sizeof *all;
+}
+
+#define TAKINGS_MOST 16
+
+static enum status arrays_take(struct trainer *t)
+{
+    struct taking list[TAKINGS_MOST];
+    int n = takings(t, list);
+    for (int i = 0; i < n; i++) {
+        if (list[i].n_bytes == 0) {
+            continue;
+        }
+        enum status status = t->ops->acquire(t->device, list[i].category, (size_t)list[i].n_bytes, list[i].out);
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+    return STATUS_OK;
+}
+
+/* What is not taken for good, but as it is needed. */
+static enum status spill_take_all(struct trainer *t)
+{
+    if (t->setup.spill == NULL) {
+        return STATUS_OK;
+    }
+    const struct travel_part **own = memory_alloc((size_t)t->n_own, sizeof *own);
+    for (int32_t i = 0; i < t->n_own; i++) {
+        own[i] = &t->part[i].travel;
+    }
+    enum status status = spill_take(t->setup.spill, t->plan.n_arena_bytes, &t->arena);
+    if (status == STATUS_OK) {
+        status = payloads_open(t->setup.spill, t->plan.n_spill_payload, own, t->n_own, t->setup.n_part, &t->payloads);
+    }
+    free(own);
+    return status;
+}
+
+static void arrays_return(struct trainer *t)
+{
+    struct taking list[TAKINGS_MOST];
+    int n = takings(t, list);
+    for (int i = 0; i < n; i++) {
+        if (list[i].n_bytes > 0) {
+            t->ops->release(t->device, list[i].category, *(void **)list[i].out, (size_t)list[i].n_bytes);
+        }
+    }
+}
+
+enum status trainer_open(const struct trainer_setup *setup, struct trainer **out)
+{
+    struct trainer *t = memory_alloc(1, sizeof *t);
+    ASSERT((setup->spill != NULL) == memory_plan_spills(setup->job));
+    t->setup = *setup;
+    t->rate = 1.0;
+    t->ops = setup->ops;
+    own_parts_list(t);
+    enum status status = t->ops->open(setup->n_thread, &t->device);
+    status = status == STATUS_OK ? program_open(t) : status;
+    if (status == STATUS_OK) {
+        plan_build(t);
+        add_find(t);
+        status = limit_check(t);
+    }
+    if (status == STATUS_OK && setup->spill != NULL) {
+        spill_limit(setup->spill, t->plan.bytes[MEMORY_SPILL]);
+    }
+    status = status == STATUS_OK ? parts_open(t) : status;
+    status = status == STATUS_OK ? arrays_take(t) : status;
+    status = status == STATUS_OK ? spill_take_all(t) : status;
+    status = status == STATUS_OK ? embeddings_draw(t) : status;
+    if (status == STATUS_OK) {
+        program_init_weights(&t->program, (uint64_t)setup->job->train.seed, t->weights);
+        trainer_keep_best(t);
+        t->round = round_state_open(t);
+        status = trainer_static(t);
+    }
+    if (status != STATUS_OK) {
+        trainer_close(t);
+        return status;
+    }
+    *out = t;
+    return STATUS_OK;
+}
+
+void trainer_close(struct trainer *t)
+{
+    if (t == NULL) {
+        return;
+    }
+    round_state_close(t->round);
+    payloads_close(t->payloads);
+    if (t->device != NULL) {
+        arrays_return(t);
+        for (int32_t i = 0; t->part != NULL && i < t->n_own; i++) {
+            part_device_close(&t->part_setup, &t->part[i]);
+        }
+        t->ops->close(t->device);
+    }
+    memory_plan_release(&t->plan);
+    program_release(&t->program);
+    free(t->part);
+    free(t->add);
+    free(t->own);
+    free(t->own_index);
+    free(t->complete);
+    free(t);
+}
+
+const struct program *trainer_program(const struct trainer *t)
+{
+    return &t->program;
+}
+
+static float *state_array(const struct trainer *t, enum trainer_state what)
+{
+    switch (what) {
+    case TRAINER_STATE_WEIGHTS:
+        return t->weights;
+    case TRAINER_STATE_MOMENT_1:
+        return t->moment_1;
+    case TRAINER_STATE_MOMENT_2:
+        return t->moment_2;
+    default:
+        return what == TRAINER_STATE_BEST ? t->best : NULL;
+    }
+}
+
+enum status trainer_get(struct trainer *t, enum trainer_state what, float *to)
+{
+    size_t n_bytes = (size_t)t->program.n_weight * sizeof *to;
+    const float *from = state_array(t, what);
+    if (from == NULL) {
+        memset(to, 0, n_bytes);
+        return STATUS_OK;
+    }
+    t->ops->download(t->device, to, from, n_bytes);
+    return t->ops->sync(t->device);
+}
+
+enum status trainer_set(struct trainer *t, enum trainer_state what, const float *from)
+{
+    float *to = state_array(t, what);
+    if (to != NULL) {
+        t->ops->upload(t->device, to, from, (size_t)t->program.n_weight * sizeof *to);
+    }
+    return t->ops->sync(t->device);
+}
+
+void trainer_keep_best(struct trainer *t)
+{
+    if (t->best != NULL) {
+        t->ops->copy(t->device, t->best, t->weights, (size_t)t->program.n_weight * sizeof(float));
+    }
+    if (t->embeddings.best != NULL) {
+        t->ops->copy(t->device, t->embeddings.best, t->embeddings.weights, (size_t)t->plan.n_embedding * sizeof(float));
+    }
+}
+
+enum status trainer_logits(struct trainer *t, int32_t part, float *to)
+{
+    ASSERT(part >= 0 && part < t->setup.n_part && t->own_index[part] >= 0);
+    int32_t i = t->own_index[part];
+    size_t n = (size_t)t->part[i].part->n_own * (size_t)t->n_class;
+    const float *logits = trainer_value(t, t->program.logits, i);
+    const struct spill_range all = {logits, (int64_t)(n * sizeof *to), SPILL_READ};
+    enum status status = spill_use(t->setup.spill, &all, 1);
+    if (status == STATUS_OK) {
+        t->ops->download(t->device, to, logits, n * sizeof *to);
+        status = t->ops->sync(t->device);
+        spill_done(t->setup.spill, &all, 1);
+    }
+    return status;
+}
+
+/* Features travel inside the encoded parts, which are counted as structure when they arrive. */
+static int64_t features_in_parts(const struct trainer *t)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; i < t->n_own; i++) {
+        const struct part *part = t->part[i].part;
+        n += part->feature_indptr != NULL ? (part->n_own + 1) * 8 + (part->n_feature_value + part->n_embedded) * 8
+                                          : part->n_own * part->n_feature * 4;
+    }
+    return n;
+}
+
+void trainer_memory(const struct trainer *t, int64_t *planned_out, int64_t *measured_out)
+{
+    memcpy(planned_out, t->plan.bytes, sizeof t->plan.bytes);
+    for (int c = 0; c < MEMORY_N; c++) {
+        measured_out[c] = memory_peak((enum memory_category)c);
+    }
+    if (t->setup.spill != NULL) {
+        return;
+    }
+    int64_t features = features_in_parts(t);
+    measured_out[MEMORY_FEATURES] += features;
+    measured_out[MEMORY_STRUCTURE] -= features;
+    /* Payloads lie in the arena. */
+    measured_out[MEMORY_PAYLOADS] += t->plan.bytes[MEMORY_PAYLOADS];
+    measured_out[MEMORY_ACTIVATIONS] -= t->plan.bytes[MEMORY_PAYLOADS];
+}

@@ -1,0 +1,76 @@
+/* What a trainer holds; for the files that make up the trainer (trainer.c, round.c, reduce.c) and nobody else. */
+#ifndef WORKER_TRAINER_STATE_H
+#define WORKER_TRAINER_STATE_H
+
+#include "worker/plan/memory_plan.h"
+#include "worker/run/part_device.h"
+#include "worker/run/trainer.h"
+#include "worker/spill/payloads.h"
+
+/* owns: everything but what setup borrows */
+struct trainer {
+    struct trainer_setup setup;
+    struct device *device;
+    const struct device_ops *ops;
+    struct program program;
+    struct memory_plan plan;
+    struct part_device_setup part_setup;
+
+    int32_t n_own;            /* own parts, numbers ascending */
+    int32_t *own;             /* n_own: part numbers */
+    int32_t *own_index;       /* n_part: place in own, or -1 */
+    struct part_device *part; /* n_own */
+
+    char *arena; /* plan.n_arena_bytes: values, gradients, kept arrays, scratch, payloads */
+
+    float *weights; /* program.n_weight each */
+    float *best;    /* rank 0 only */
+    float *moment_1, *moment_2;
+    struct trainer_embeddings { /* of own parts: plan.n_embedding floats each */
+        float *weights, *gradients, *best, *moment_1, *moment_2;
+    } embeddings;
+    char *gradients;      /* n_own × plan.n_gradient_bytes: floats, then MEMORY_PLAN_N_SUM doubles */
+    char *branch;         /* one more, from another rank */
+    char *globals;        /* n_own × plan.n_global_bytes: sums of the global op at work; one more for another rank's branch */
+    bool *complete;       /* n_part: for reduce.c */
+    bool (*add)[OP_N_IN]; /* n_op: backward adds to the gradient of in[k] rather than writing it */
+
+    bool descends;             /* which way the next walk over own parts goes, when there is a spill */
+    struct payloads *payloads; /* between own parts, when there is a spill; else NULL */
+    uint32_t epoch;
+    double rate;        /* factor of the schedule's learning rate */
+    bool training;      /* dropout on */
+    int64_t n_split[4]; /* of the whole graph */
+    double n_loss_row;  /* of the whole graph, in this epoch's training */
+    int32_t n_class;
+    struct round_state *round;
+};
+
+/* Array of own part i: a value, its gradient, an op's kept array k, the fresh gradient of its input k; NULL where the plan has
+ * none. */
+float *trainer_value(const struct trainer *t, int value, int32_t i);
+float *trainer_grad(const struct trainer *t, int value, int32_t i);
+float *trainer_kept(const struct trainer *t, int op, int k, int32_t i);
+float *trainer_temp(const struct trainer *t, int op, int k, int32_t i);
+
+/* Rows of own part i that there are at a level now: in training those that count, else all. */
+int64_t trainer_rows(const struct trainer *t, int32_t level, int32_t i);
+
+/* The first n_row rows of a gradient are there: the others that its value has in training become 0. */
+void trainer_grad_end(const struct trainer *t, int value, int64_t n_row, int32_t i);
+
+/* Where a room of the plan lies, scratch first. */
+void *trainer_room(const struct trainer *t, const struct memory_room *room);
+
+/* Gradients and sums of own part i. */
+float *trainer_gradients(const struct trainer *t, int32_t i);
+double *trainer_sums(const struct trainer *t, int32_t i);
+
+/* A global op's sums of own part i (n_own: another rank's branch), and the whole made of all parts'. */
+double *trainer_global(const struct trainer *t, int32_t i);
+double *trainer_whole(const struct trainer *t, int op);
+
+/* Run the static ops, all ranks together: the end of opening. */
+enum status trainer_static(struct trainer *t);
+
+#endif

@@ -1,0 +1,170 @@
+#include "worker/session/session.h"
+
+#include "protocol/fault.h"
+#include "protocol/log.h"
+#include "protocol/memory.h"
+#include "worker/session/session_state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static enum status parts_open(struct session *session)
+{
+    enum status status = STATUS_OK;
+    const struct part *first = NULL;
+    for (int32_t i = 0; status == STATUS_OK && i < session->n_part; i++) {
+        struct session_part *part = &session->parts[i];
+        if (!part->raw.is_expected) {
+            continue;
+        }
+        const struct spill_range raw = {part->raw.bytes, (int64_t)part->raw.n_bytes, SPILL_READ};
+        status = spill_use(session->spill, &raw, 1);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        status = part_open(part->raw.bytes, part->raw.n_bytes, &part->part);
+        spill_done(session->spill, &raw, 1);
+        part->is_open = status == STATUS_OK;
+        if (part->is_open && (part->part.part != i || part->part.n_part != session->n_part)) {
+            status = status_fail(STATUS_DATA, "the bytes of part %d say part %d of %d, expected part %d of %d", i,
+                                 part->part.part, part->part.n_part, i, session->n_part);
+        }
+        first = first == NULL && part->is_open ? &part->part : first;
+        if (status == STATUS_OK && part->part.n_level != first->n_level) {
+            status = status_fail(STATUS_DATA, "part %d has %d levels of rows and part %d has %d, expected as many", first->part,
+                                 first->n_level, i, part->part.n_level);
+        }
+        session->own[i] = part->is_open ? &part->part : NULL;
+    }
+    return status;
+}
+
+static bool parts_came(const struct session *session)
+{
+    int32_t n_whole = 0;
+    for (int32_t i = 0; i < session->n_part; i++) {
+        const struct session_bytes *raw = &session->parts[i].raw;
+        n_whole += raw->is_expected && raw->n_got == raw->n_bytes;
+    }
+    return session->n_part > 0 && n_whole == session->n_own;
+}
+
+static enum status trainer_start(struct session *session)
+{
+    FAULT(OPEN);
+    double start = now_s();
+    enum status status = parts_open(session);
+    if (status == STATUS_OK && session->n_own == 0) {
+        status = status_fail(STATUS_PEER, "no part is placed on rank %u", session->rank);
+    }
+    if (status == STATUS_OK) {
+        status = device_find(job_choice_text("workers", "device", session->job.workers.device), &session->ops);
+    }
+    if (status != STATUS_OK) {
+        return status;
+    }
+    struct trainer_setup setup = {
+        .job = &session->job,
+        .ops = session->ops,
+        .n_thread = (int)session->n_thread,
+        .rank = session->rank,
+        .n_rank = session->n_rank,
+        .n_part = session->n_part,
+        .rank_of_part = session->rank_of_part,
+        .parts = session->own,
+        .exchange = session->exchange,
+        .spill = session->spill,
+    };
+    status = trainer_open(&setup, &session->trainer);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    int64_t planned[MEMORY_N], measured[MEMORY_N];
+    trainer_memory(session->trainer, planned, measured);
+    struct message_ready ready = {
+        .planned = {planned, sizeof planned},
+        .measured = {measured, sizeof measured},
+        .n_weight = (uint64_t)trainer_program(session->trainer)->n_weight,
+        .seconds = now_s() - start,
+    };
+    size_t n;
+    status = message_encode_ready(&ready, session->answer, sizeof session->answer, &n);
+    return status == STATUS_OK ? session_answer(session, MESSAGE_ID_ready, n) : status;
+}
+
+static enum status serve(struct session *session)
+{
+    enum status status = STATUS_OK;
+    while (status == STATUS_OK && !session->is_finished) {
+        status = transport_wait(session->transport, 1000);
+        /* A refusal inside an event fails the transport too, with less of a status. */
+        status = session->failed != STATUS_OK ? status_fail(session->failed, "%s", session->reason) : status;
+        if (status == STATUS_OK && session->trainer == NULL && parts_came(session)) {
+            status = trainer_start(session);
+        } else if (status == STATUS_OK) {
+            status = session_obey(session);
+        }
+    }
+    return status;
+}
+
+static void session_release(struct session *session)
+{
+    trainer_close(session->trainer);
+    exchange_close(session->exchange);
+    for (int32_t i = 0; i < session->n_part; i++) {
+        struct session_part *part = &session->parts[i];
+        if (part->is_open) {
+            part_release(&part->part);
+        }
+        if (!part->raw.is_spilled) {
+            memory_release(MEMORY_STRUCTURE, part->raw.bytes, part->raw.n_bytes, 1);
+        }
+    }
+    spill_close(session->spill);
+    memory_release(MEMORY_OTHER, session->weights.bytes, session->weights.n_bytes, 1);
+    transport_close(session->transport);
+    link_close(session->link);
+    free(session->command);
+    free(session->own);
+    free(session->parts);
+    free(session->rank_of_part);
+    free(session);
+}
+
+enum status session_run(const struct session_setup *setup)
+{
+    struct session *session = memory_alloc(1, sizeof *session);
+    enum status status = session_join(session, setup);
+    if (status == STATUS_OK) {
+        status = serve(session);
+    }
+    if (status != STATUS_OK && session->link != NULL) {
+        /* Told before anything is given back: the process may end at any moment once the coordinator knows. If it cannot be
+         * told, that is not the reason. */
+        char reason[1024];
+        snprintf(reason, sizeof reason, "%s", status_reason());
+        struct message_failed failed = {.status = status, .reason = message_text(reason)};
+        size_t n;
+        void *frame = control_frame_failed(&failed, &n);
+        if (link_send(session->link, frame, n) == STATUS_OK && status == STATUS_PEER) {
+            link_linger(session->link);
+        }
+        return status_fail(status, "%s", reason);
+    }
+    if (status == STATUS_OK) {
+        link_part(session->link);
+        transport_abandon(session->transport); /* all is answered, and the others leave too */
+    }
+    session_release(session);
+    return status;
+}

@@ -1,0 +1,295 @@
+/* What a worker does when it is told: one command at a time, apart from taking messages in, because commands use the transport
+ * themselves. */
+#include "protocol/fault.h"
+#include "protocol/memory.h"
+#include "worker/session/session_state.h"
+
+#include <string.h>
+
+#define PIECE_BYTES ((size_t)4 << 20)
+#define WINDOW 4
+
+_Static_assert(sizeof(struct device_score) == 6 * sizeof(double), "scores travel as they lie");
+
+static enum status all_sent(struct session *session, int n_most)
+{
+    enum status status = STATUS_OK;
+    while (status == STATUS_OK && session->n_pending > n_most) {
+        status = transport_wait(session->transport, 100);
+    }
+    return status;
+}
+
+enum status session_answer(struct session *session, unsigned id, size_t n_bytes)
+{
+    struct transport_head head = {.kind = TRANSPORT_KIND_REPORT, .id = (uint16_t)id};
+    enum status status = transport_send(session->transport, session->n_rank, &head, session->answer, n_bytes,
+                                        &session->n_pending);
+    return status == STATUS_OK ? all_sent(session, 0) : status;
+}
+
+/* Credits: what this rank may ask for at once, and what all others together may ask of it. */
+static enum status exchange_start(struct session *session)
+{
+    const struct job_exchange *how = &session->job.exchange;
+    int64_t n_pair = (int64_t)session->n_own * (session->n_part - session->n_own);
+    int64_t n_fetch = how->schedule == JOB_SCHEDULE_HALO || how->prefetch + 1 > n_pair ? n_pair : how->prefetch + 1;
+    int64_t n_request = how->schedule == JOB_SCHEDULE_HALO || (how->prefetch + 1) * session->n_rank > n_pair
+                            ? n_pair
+                            : (how->prefetch + 1) * session->n_rank;
+    /* One more each for the reduction, which overlaps with the last round of a rank that lags. */
+    enum status status = exchange_open((int)(n_request + session->n_rank + session->n_part), (int)(n_fetch + 1),
+                                       &session->exchange);
+    if (status == STATUS_OK) {
+        exchange_attach(session->exchange, session->transport);
+    }
+    return status;
+}
+
+static enum status place_obey(struct session *session)
+{
+    struct message_place place;
+    enum status status = message_decode_place(session->command, session->n_command, &place);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (session->n_part != 0 || place.n_part == 0 || place.n_part > 65536 ||
+        place.rank_of_part.n_bytes != place.n_part * sizeof *session->rank_of_part) {
+        return status_fail(STATUS_PEER, "%u parts are placed by %u bytes, expected 1 to 65536 parts once", place.n_part,
+                           place.rank_of_part.n_bytes);
+    }
+    session->n_part = (int32_t)place.n_part;
+    session->rank_of_part = memory_alloc(place.n_part, sizeof *session->rank_of_part);
+    session->parts = memory_alloc(place.n_part, sizeof *session->parts);
+    session->own = memory_alloc(place.n_part, sizeof *session->own);
+    memcpy(session->rank_of_part, place.rank_of_part.at, place.rank_of_part.n_bytes);
+    for (int32_t part = 0; part < session->n_part; part++) {
+        if (session->rank_of_part[part] >= session->n_rank) {
+            return status_fail(STATUS_PEER, "part %d is placed on rank %u of %u", part, session->rank_of_part[part],
+                               session->n_rank);
+        }
+        session->n_own += session->rank_of_part[part] == session->rank;
+    }
+    /* From the answer on the others may ask for rows. */
+    status = exchange_start(session);
+    struct message_place answer = {.n_part = place.n_part, .rank_of_part = {NULL, 0}};
+    size_t n;
+    if (status == STATUS_OK) {
+        status = message_encode_place(&answer, session->answer, sizeof session->answer, &n);
+    }
+    return status == STATUS_OK ? session_answer(session, MESSAGE_ID_place, n) : status;
+}
+
+static enum status epoch_obey(struct session *session)
+{
+    struct message_epoch command;
+    enum status status = message_decode_epoch(session->command, session->n_command, &command);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    session->epoch = command.epoch;
+    session->step = 0;
+    struct transport_traffic before = transport_traffic(session->transport);
+    struct trainer_report report;
+    status = trainer_epoch(session->trainer, command.epoch, command.train != 0, command.evaluate != 0, &report);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    struct transport_traffic after = transport_traffic(session->transport);
+    struct message_report answer = {
+        .epoch = command.epoch,
+        .loss = report.loss,
+        .scores = {report.score, sizeof report.score},
+        .compute_s = report.compute_s,
+        .wait_s = report.wait_s,
+        .bytes_sent = after.payload_sent - before.payload_sent,
+        .bytes_received = after.payload_received - before.payload_received,
+        .n_call = (uint64_t)report.n_call,
+        .epoch_s = report.epoch_s,
+        .evaluate_s = report.evaluate_s,
+    };
+    size_t n;
+    status = message_encode_report(&answer, session->answer, sizeof session->answer, &n);
+    return status == STATUS_OK ? session_answer(session, MESSAGE_ID_report, n) : status;
+}
+
+static enum status pieces_send(struct session *session, unsigned id, const char *bytes, size_t n_bytes)
+{
+    struct transport_head head = {.kind = TRANSPORT_KIND_DATA, .id = (uint16_t)id, .total = n_bytes};
+    enum status status = STATUS_OK;
+    for (; status == STATUS_OK && head.offset < n_bytes; head.offset += PIECE_BYTES) {
+        size_t left = n_bytes - head.offset;
+        status = transport_send(session->transport, session->n_rank, &head, bytes + head.offset,
+                                left < PIECE_BYTES ? left : PIECE_BYTES, &session->n_pending);
+        if (status == STATUS_OK) {
+            status = all_sent(session, WINDOW - 1);
+        }
+    }
+    return status == STATUS_OK ? all_sent(session, 0) : status;
+}
+
+/* Send n floats: of an array of weights, or of one part. */
+static enum status array_send(struct session *session, unsigned id, uint32_t what, uint32_t part, size_t n)
+{
+    struct trainer *trainer = session->trainer;
+    float *values;
+    enum status status = memory_acquire(MEMORY_OTHER, n, sizeof *values, &values);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (id == MESSAGE_ID_get_embeddings) {
+        status = trainer_get_embeddings(trainer, (enum trainer_state)what, (int32_t)part, values);
+    } else {
+        status = what == MESSAGE_GET_LOGITS ? trainer_logits(trainer, (int32_t)part, values)
+                                            : trainer_get(trainer, (enum trainer_state)what, values);
+    }
+    status = status == STATUS_OK ? pieces_send(session, id, (const char *)values, n * sizeof *values) : status;
+    memory_release(MEMORY_OTHER, values, n, sizeof *values);
+    return status;
+}
+
+static enum status array_unknown(uint32_t what, uint32_t part)
+{
+    return status_fail(STATUS_PEER, "array %u of part %u is asked for, which this rank does not have", what, part);
+}
+
+static enum status get_obey(struct session *session)
+{
+    struct message_get command;
+    FAULT(CHECKPOINT);
+    enum status status = message_decode_get(session->command, session->n_command, &command);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    const bool logits = command.what == MESSAGE_GET_LOGITS;
+    if (logits ? !session_owns(session, command.part) : !session_is_state(command.what)) {
+        return array_unknown(command.what, command.part);
+    }
+    size_t n = (size_t)trainer_program(session->trainer)->n_weight;
+    if (logits) {
+        n = (size_t)session->own[command.part]->n_own * (size_t)session->own[command.part]->n_class;
+    }
+    return array_send(session, MESSAGE_ID_get, command.what, command.part, n);
+}
+
+static enum status get_embeddings_obey(struct session *session)
+{
+    struct message_get_embeddings command;
+    enum status status = message_decode_get_embeddings(session->command, session->n_command, &command);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (!session_owns(session, command.part) || !session_is_state(command.what)) {
+        return array_unknown(command.what, command.part);
+    }
+    return array_send(session, MESSAGE_ID_get_embeddings, command.what, command.part,
+                      (size_t)trainer_n_embedding(session->trainer, (int32_t)command.part));
+}
+
+/* The answer says what was announced. */
+static enum status weights_answer(struct session *session, uint64_t n_bytes)
+{
+    size_t n;
+    enum status status;
+    if (session->weights_part < 0) {
+        struct message_put answer = {.what = session->weights_what, .n_bytes = n_bytes};
+        status = message_encode_put(&answer, session->answer, sizeof session->answer, &n);
+        return status == STATUS_OK ? session_answer(session, MESSAGE_ID_put, n) : status;
+    }
+    struct message_put_embeddings answer = {
+        .what = session->weights_what, .part = (uint32_t)session->weights_part, .n_bytes = n_bytes};
+    status = message_encode_put_embeddings(&answer, session->answer, sizeof session->answer, &n);
+    return status == STATUS_OK ? session_answer(session, MESSAGE_ID_put_embeddings, n) : status;
+}
+
+static enum status weights_obey(struct session *session)
+{
+    struct session_bytes *weights = &session->weights;
+    enum trainer_state what = (enum trainer_state)session->weights_what;
+    enum status status = session->weights_part < 0
+                             ? trainer_set(session->trainer, what, weights->bytes)
+                             : trainer_set_embeddings(session->trainer, what, session->weights_part, weights->bytes);
+    uint64_t n_bytes = weights->n_bytes;
+    memory_release(MEMORY_OTHER, weights->bytes, weights->n_bytes, 1);
+    *weights = (struct session_bytes){0};
+    return status == STATUS_OK ? weights_answer(session, n_bytes) : status;
+}
+
+static enum status memory_obey(struct session *session)
+{
+    int64_t planned[MEMORY_N], measured[MEMORY_N];
+    trainer_memory(session->trainer, planned, measured);
+    struct message_memory answer = {
+        .measured = {measured, sizeof measured},
+        .resident = (uint64_t)memory_resident_peak(),
+    };
+    size_t n;
+    enum status status = message_encode_memory(&answer, session->answer, sizeof session->answer, &n);
+    return status == STATUS_OK ? session_answer(session, MESSAGE_ID_memory, n) : status;
+}
+
+static enum status rate_take(struct session *session)
+{
+    struct message_rate rate;
+    enum status status = message_decode_rate(session->command, session->n_command, &rate);
+    if (status == STATUS_OK && !(rate.factor > 0.0 && rate.factor <= 1.0)) {
+        return status_fail(STATUS_PEER, "the learning rate is to be multiplied by %g, expected more than 0 and at most 1",
+                           rate.factor);
+    }
+    if (status == STATUS_OK) {
+        trainer_rate(session->trainer, rate.factor);
+    }
+    return status;
+}
+
+/* Commands that are answered by themselves. */
+static enum status echo(struct session *session, unsigned id)
+{
+    if (session->n_command > sizeof session->answer) {
+        return status_fail(STATUS_PEER, "a command '%s' of %zu bytes came, expected at most %zu", message_name(id),
+                           session->n_command, sizeof session->answer);
+    }
+    memcpy(session->answer, session->command, session->n_command);
+    return session_answer(session, id, session->n_command);
+}
+
+enum status session_obey(struct session *session)
+{
+    if (session->weights.is_expected && session->weights.n_got == session->weights.n_bytes) {
+        return weights_obey(session);
+    }
+    unsigned id = session->command_id;
+    enum status status;
+    if (id == 0) {
+        return STATUS_OK;
+    }
+    /* Before the answer leaves: the next command may come right behind it. */
+    session->command_id = 0;
+    if (session->trainer == NULL && id != MESSAGE_ID_place && id != MESSAGE_ID_finish) {
+        return status_fail(STATUS_PEER, "a command '%s' came before this rank was ready", message_name(id));
+    }
+    switch (id) {
+    case MESSAGE_ID_place:
+        return place_obey(session);
+    case MESSAGE_ID_epoch:
+        return epoch_obey(session);
+    case MESSAGE_ID_get:
+        return get_obey(session);
+    case MESSAGE_ID_get_embeddings:
+        return get_embeddings_obey(session);
+    case MESSAGE_ID_memory:
+        return memory_obey(session);
+    case MESSAGE_ID_rate:
+        status = rate_take(session);
+        return status == STATUS_OK ? echo(session, id) : status;
+    case MESSAGE_ID_keep_best:
+        trainer_keep_best(session->trainer);
+        return echo(session, id);
+    case MESSAGE_ID_finish:
+        FAULT(FINISH);
+        session->is_finished = true;
+        return echo(session, id);
+    default:
+        return status_fail(STATUS_PEER, "a command '%s' (%u) came, which workers do not know", message_name(id), id);
+    }
+}

@@ -1,0 +1,210 @@
+/* What comes to a worker: pieces of parts and weights are taken in where they belong, a command waits for its turn in
+ * session_obey. Lengths, offsets and order are a stranger's until they are checked here. */
+#include "protocol/fault.h"
+#include "protocol/memory.h"
+#include "worker/session/session_state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define COMMAND_MOST_BYTES ((size_t)1 << 20)
+
+/* The first failure inside an event, whose sentence is this thread's last: others follow from it. */
+static void event_fail(struct session *session, enum status status)
+{
+    if (session->failed == STATUS_OK && status != STATUS_OK) {
+        session->failed = status;
+        snprintf(session->reason, sizeof session->reason, "%s", status_reason());
+    }
+}
+
+static struct session_bytes *bytes_find(struct session *session, const struct transport_head *head)
+{
+    if (head->id == MESSAGE_ID_put || head->id == MESSAGE_ID_put_embeddings) {
+        return &session->weights;
+    }
+    return head->id == MESSAGE_ID_part && head->to < (uint32_t)session->n_part ? &session->parts[head->to].raw : NULL;
+}
+
+static void *piece_place(struct session *session, const struct transport_head *head, size_t n_bytes)
+{
+    struct session_bytes *to = bytes_find(session, head);
+    if (to == NULL || !to->is_expected || head->total != to->n_bytes || n_bytes > to->n_bytes - to->n_placed ||
+        head->offset > to->n_bytes - n_bytes) {
+        event_fail(session, status_fail(STATUS_PEER, "%zu bytes at %llu of '%s' %u came that were not announced", n_bytes,
+                                        (unsigned long long)head->offset, message_name(head->id), head->to));
+        return NULL;
+    }
+    to->n_placed += n_bytes; /* more than all of it would change what is in use */
+    return (char *)to->bytes + head->offset;
+}
+
+static void *command_place(struct session *session, size_t n_bytes)
+{
+    if (session->command_id != 0 || session->is_command_coming || n_bytes > COMMAND_MOST_BYTES) {
+        event_fail(session, status_fail(STATUS_PEER, "a command of %zu bytes came out of turn, expected at most %zu", n_bytes,
+                                        COMMAND_MOST_BYTES));
+        return NULL;
+    }
+    if (n_bytes > session->n_command_room) {
+        free(session->command);
+        session->command = memory_alloc(n_bytes, 1);
+        session->n_command_room = n_bytes;
+    }
+    session->is_command_coming = true;
+    return session->command;
+}
+
+/* Whether it is the exchange's, where there is one yet. */
+static bool is_exchanged(struct session *session, const struct transport_head *head)
+{
+    return session->exchange != NULL && (head->kind == TRANSPORT_KIND_FETCH || head->kind == TRANSPORT_KIND_PAYLOAD);
+}
+
+void *session_place(void *arg, const struct transport_head *head, size_t n_bytes)
+{
+    struct session *session = arg;
+    if (is_exchanged(session, head)) {
+        return exchange_place(session->exchange, head, n_bytes);
+    }
+    if (head->sender == session->n_rank && head->kind == TRANSPORT_KIND_DATA) {
+        return piece_place(session, head, n_bytes);
+    }
+    if (head->sender == session->n_rank && head->kind == TRANSPORT_KIND_COMMAND) {
+        return command_place(session, n_bytes);
+    }
+    event_fail(session, status_fail(STATUS_PEER, "peer %u sent a message of kind %u that is not for a worker", head->sender,
+                                    head->kind));
+    return NULL;
+}
+
+static enum status bytes_expect(struct session_bytes *bytes, enum memory_category category, uint64_t n_bytes)
+{
+    enum status status = memory_acquire(category, n_bytes, 1, &bytes->bytes);
+    if (status == STATUS_OK) {
+        bytes->n_bytes = n_bytes;
+        bytes->n_placed = bytes->n_got = 0;
+        bytes->is_expected = true;
+    }
+    return status;
+}
+
+/* The same in the spill, held until all of it came. */
+static enum status bytes_expect_spilled(struct session *session, struct session_bytes *bytes, uint64_t n_bytes)
+{
+    if (n_bytes > INT64_MAX) {
+        return status_fail(STATUS_PEER, "%llu bytes are announced, more than there can be", (unsigned long long)n_bytes);
+    }
+    enum status status = spill_take(session->spill, (int64_t)n_bytes, &bytes->bytes);
+    const struct spill_range all = {bytes->bytes, (int64_t)n_bytes, SPILL_WRITE};
+    status = status == STATUS_OK ? spill_use(session->spill, &all, 1) : status;
+    if (status == STATUS_OK) {
+        *bytes = (struct session_bytes){.bytes = bytes->bytes, .n_bytes = n_bytes, .is_expected = true, .is_spilled = true};
+    }
+    return status;
+}
+
+static void bytes_add(struct session *session, struct session_bytes *bytes, size_t n_bytes)
+{
+    bytes->n_got += n_bytes;
+    if (bytes->is_spilled && bytes->n_got == bytes->n_bytes) {
+        const struct spill_range all = {bytes->bytes, (int64_t)bytes->n_bytes, SPILL_WRITE};
+        spill_done(session->spill, &all, 1);
+    }
+}
+
+static enum status part_take(struct session *session)
+{
+    struct message_part part;
+    FAULT(SHIP);
+    enum status status = message_decode_part(session->command, session->n_command, &part);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (part.part >= (uint32_t)session->n_part || session->rank_of_part[part.part] != session->rank ||
+        session->parts[part.part].raw.is_expected) {
+        return status_fail(STATUS_PEER, "part %u of %d is announced, expected one of this rank's, once", part.part,
+                           session->n_part);
+    }
+    struct session_bytes *raw = &session->parts[part.part].raw;
+    return session->spill != NULL ? bytes_expect_spilled(session, raw, part.n_bytes)
+                                  : bytes_expect(raw, MEMORY_STRUCTURE, part.n_bytes);
+}
+
+bool session_owns(const struct session *session, uint32_t part)
+{
+    return part < (uint32_t)session->n_part && session->own[part] != NULL;
+}
+
+bool session_is_state(uint32_t what)
+{
+    return what > 0 && what < TRAINER_STATE_END;
+}
+
+/* Await an array that is to be set: of the weights that every rank has, or of a part's embeddings. */
+static enum status weights_expect(struct session *session, uint32_t what, int32_t part, uint64_t n_bytes)
+{
+    if (session->trainer == NULL) {
+        return status_fail(STATUS_PEER, "array %u is to be set before this rank was ready", what);
+    }
+    int64_t n = part < 0 ? trainer_program(session->trainer)->n_weight : trainer_n_embedding(session->trainer, part);
+    uint64_t expected = (uint64_t)n * sizeof(float);
+    if (n_bytes != expected || !session_is_state(what) || session->weights.is_expected) {
+        return status_fail(STATUS_PEER, "array %u of %llu bytes is to be set, expected 1 to %d of %llu bytes", what,
+                           (unsigned long long)n_bytes, TRAINER_STATE_END - 1, (unsigned long long)expected);
+    }
+    session->weights_what = what;
+    session->weights_part = part;
+    return bytes_expect(&session->weights, MEMORY_OTHER, n_bytes);
+}
+
+static enum status put_take(struct session *session)
+{
+    struct message_put put;
+    enum status status = message_decode_put(session->command, session->n_command, &put);
+    return status == STATUS_OK ? weights_expect(session, put.what, -1, put.n_bytes) : status;
+}
+
+static enum status put_embeddings_take(struct session *session)
+{
+    struct message_put_embeddings put;
+    enum status status = message_decode_put_embeddings(session->command, session->n_command, &put);
+    if (status == STATUS_OK && !session_owns(session, put.part)) {
+        status = status_fail(STATUS_PEER, "embeddings of part %u are to be set, which this rank does not have", put.part);
+    }
+    return status == STATUS_OK ? weights_expect(session, put.what, (int32_t)put.part, put.n_bytes) : status;
+}
+
+static void command_arrived(struct session *session, const struct transport_head *head, size_t n_bytes)
+{
+    session->n_command = n_bytes;
+    session->is_command_coming = false;
+    switch (head->id) {
+    case MESSAGE_ID_part:
+        event_fail(session, part_take(session));
+        return;
+    case MESSAGE_ID_put:
+        event_fail(session, put_take(session));
+        return;
+    case MESSAGE_ID_put_embeddings:
+        event_fail(session, put_embeddings_take(session));
+        return;
+    default:
+        session->command_id = head->id;
+    }
+}
+
+void session_arrived(void *arg, const struct transport_head *head, void *body, size_t n_bytes)
+{
+    struct session *session = arg;
+    link_progress(session->link, session->epoch, ++session->step);
+    if (is_exchanged(session, head)) {
+        exchange_arrived(session->exchange, head, body, n_bytes);
+    } else if (body == NULL) {
+        event_fail(session, status_fail(STATUS_PEER, "peer %u sent an empty message of kind %u", head->sender, head->kind));
+    } else if (head->kind == TRANSPORT_KIND_DATA) {
+        bytes_add(session, bytes_find(session, head), n_bytes);
+    } else {
+        command_arrived(session, head, n_bytes);
+    }
+}

@@ -1,0 +1,84 @@
+/* What the session's files share. session.c a worker's life · session_join.c hello and welcome · session_command.c commands. */
+#ifndef WORKER_SESSION_STATE_H
+#define WORKER_SESSION_STATE_H
+
+#include "protocol/job/job.h"
+#include "protocol/transport/message.h"
+#include "protocol/transport/transport.h"
+#include "worker/exchange/link.h"
+#include "worker/run/trainer.h"
+#include "worker/session/session.h"
+#include "worker/spill/spill.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SESSION_ANSWER_BYTES 1024
+
+/* Bytes on their way in: a part, or weights to be set. */
+struct session_bytes {
+    void *bytes;
+    size_t n_bytes, n_placed, n_got;
+    bool is_expected;
+    bool is_spilled; /* of session.spill, which then holds it until all is there */
+};
+
+struct session_part {
+    struct session_bytes raw;
+    struct part part;
+    bool is_open;
+};
+
+struct session {
+    struct link *link;
+    struct transport *transport;
+    struct job job;
+    uint32_t rank, n_rank;
+    uint32_t n_thread;
+
+    int32_t n_part; /* 0: not placed yet */
+    uint32_t *rank_of_part;
+    struct session_part *parts; /* n_part */
+    int32_t n_own;
+    struct part **own; /* n_part: the open ones, NULL elsewhere */
+
+    const struct device_ops *ops;
+    struct spill *spill; /* memory.spill; NULL: none */
+    struct exchange *exchange;
+    struct trainer *trainer;
+
+    uint8_t *command; /* the last one that came */
+    size_t n_command_room, n_command;
+    bool is_command_coming; /* its body has a place */
+    unsigned command_id;    /* 0: none waits */
+    struct session_bytes weights;
+    uint32_t weights_what;
+    int32_t weights_part; /* whose embeddings they are; -1: of the weights that every rank has */
+    uint8_t answer[SESSION_ANSWER_BYTES];
+    int n_pending;
+    uint32_t epoch, step; /* how far, for the heartbeats */
+    bool is_finished;
+    enum status failed; /* inside an event, the first time, … */
+    char reason[1024];  /* … with this sentence */
+};
+
+/* --- session_join.c --- */
+/* Hello, welcome, addresses: everybody can be sent to when it returns. */
+enum status session_join(struct session *session, const struct session_setup *setup);
+
+/* --- session_receive.c --- */
+/* Events of the transport. */
+void *session_place(void *arg, const struct transport_head *head, size_t n_bytes);
+void session_arrived(void *arg, const struct transport_head *head, void *body, size_t n_bytes);
+/* Does this rank have the part? Is `what` an enum trainer_state? */
+bool session_owns(const struct session *session, uint32_t part);
+bool session_is_state(uint32_t what);
+
+/* --- session_command.c --- */
+/* Obey the command that waits. */
+enum status session_obey(struct session *session);
+/* Send an encoded answer and wait until it has left. */
+enum status session_answer(struct session *session, unsigned id, size_t n_bytes);
+
+#endif

@@ -1,0 +1,336 @@
+#include "worker/spill/spill.h"
+
+#include "protocol/log.h"
+#include "protocol/memory.h"
+#include "worker/spill/spill_file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define NONE (-1)
+
+/* One chunk: in memory or not, as it will be once all orders given are carried out. */
+struct chunk {
+    int32_t older, newer; /* in the list of those in memory that nobody holds */
+    int32_t n_hold;
+    bool is_in, is_listed;
+    bool is_changed;         /* not yet as in the file */
+    bool is_ahead;           /* brought in for a spill_use to come */
+    bool is_wanted, is_read; /* while ranges are looked at: not in; its bytes are read from the file */
+    uint64_t ticket;         /* of the order that brings it in */
+};
+
+/* Addresses of one spill_take. */
+struct region {
+    char *at;
+    int64_t n_bytes, offset; /* as asked for; in the file */
+    int32_t first, n_chunk;
+};
+
+struct spill {
+    struct spill_file *file;
+    int64_t limit, n_in; /* bytes in memory */
+    struct region *region;
+    int n_region;
+    struct chunk *chunk;
+    int32_t n_chunk, oldest, newest;
+};
+
+enum status spill_open(const char *dir, struct spill **out)
+{
+    struct spill_file *file;
+    enum status status = spill_file_open(dir, &file);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    *out = memory_alloc(1, sizeof **out);
+    **out = (struct spill){.file = file, .limit = INT64_MAX, .oldest = NONE, .newest = NONE};
+    return STATUS_OK;
+}
+
+void spill_close(struct spill *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    spill_file_close(s->file);
+    memory_count(MEMORY_SPILL, -memory_now(MEMORY_SPILL));
+    for (int i = 0; i < s->n_region; i++) {
+        munmap(s->region[i].at, (size_t)(s->region[i].n_chunk * SPILL_CHUNK));
+    }
+    free(s->region);
+    free(s->chunk);
+    free(s);
+}
+
+void spill_limit(struct spill *s, int64_t n_bytes)
+{
+    s->limit = n_bytes;
+}
+
+int64_t spill_bytes(const struct spill *s)
+{
+    return spill_file_bytes(s->file);
+}
+
+int64_t spill_held_bytes(int64_t n_bytes)
+{
+    return n_bytes > 0 ? (n_bytes + 2 * SPILL_CHUNK - 2) / SPILL_CHUNK * SPILL_CHUNK : 0;
+}
+
+enum status spill_take(struct spill *s, int64_t n_bytes, void *out)
+{
+    int64_t n_chunk = n_bytes / SPILL_CHUNK + (n_bytes % SPILL_CHUNK > 0), n = n_chunk * SPILL_CHUNK;
+    if (n_bytes < 0 || n_chunk > INT32_MAX - s->n_chunk) {
+        return status_fail(STATUS_NOMEM, "cannot spill %lld bytes: more than this program can address", (long long)n_bytes);
+    }
+    int64_t offset;
+    enum status status = spill_file_grow(s->file, n, &offset);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    char *at = mmap(NULL, (size_t)(n > 0 ? n : SPILL_CHUNK), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) {
+        return status_fail(STATUS_NOMEM, "cannot reserve %lld bytes of addresses to spill: %s", (long long)n, strerror(errno));
+    }
+    /* Huge pages would keep more in memory than is held. */
+    madvise(at, (size_t)n, MADV_NOHUGEPAGE);
+    struct region *region = memory_alloc((size_t)s->n_region + 1, sizeof *region);
+    struct chunk *chunk = memory_alloc((size_t)(s->n_chunk + n_chunk), sizeof *chunk);
+    if (s->n_region > 0) {
+        memcpy(region, s->region, (size_t)s->n_region * sizeof *region);
+        memcpy(chunk, s->chunk, (size_t)s->n_chunk * sizeof *chunk);
+    }
+    free(s->region);
+    free(s->chunk);
+    s->region = region;
+    s->chunk = chunk;
+    s->region[s->n_region++] = (struct region){
+        .at = at, .n_bytes = n_bytes, .offset = offset, .first = s->n_chunk, .n_chunk = (int32_t)n_chunk};
+    s->n_chunk += (int32_t)n_chunk;
+    *(void **)out = at;
+    return STATUS_OK;
+}
+
+/* --- the chunks of a range --- */
+
+struct span {
+    const struct region *region;
+    int32_t first, end;             /* chunks that the range touches, … */
+    int32_t whole_first, whole_end; /* … and those that lie in it whole */
+};
+
+static struct span span_of(const struct spill *s, const struct spill_range *range)
+{
+    const char *at = range->at;
+    for (int i = 0; at != NULL && range->n_bytes > 0 && i < s->n_region; i++) {
+        const struct region *region = &s->region[i];
+        if (at < region->at || at >= region->at + region->n_bytes) {
+            continue;
+        }
+        int64_t first = at - region->at, end = first + range->n_bytes;
+        ASSERT(end <= region->n_bytes);
+        return (struct span){.region = region,
+                             .first = region->first + (int32_t)(first / SPILL_CHUNK),
+                             .end = region->first + (int32_t)((end + SPILL_CHUNK - 1) / SPILL_CHUNK),
+                             .whole_first = region->first + (int32_t)((first + SPILL_CHUNK - 1) / SPILL_CHUNK),
+                             .whole_end = end == region->n_bytes ? region->first + region->n_chunk
+                                                                 : region->first + (int32_t)(end / SPILL_CHUNK)};
+    }
+    return (struct span){.first = 0, .end = 0};
+}
+
+static bool is_whole(const struct span *span, int32_t c)
+{
+    return c >= span->whole_first && c < span->whole_end;
+}
+
+static void unlist(struct spill *s, int32_t c)
+{
+    struct chunk *chunk = &s->chunk[c];
+    *(chunk->older == NONE ? &s->oldest : &s->chunk[chunk->older].newer) = chunk->newer;
+    *(chunk->newer == NONE ? &s->newest : &s->chunk[chunk->newer].older) = chunk->older;
+    chunk->is_listed = false;
+}
+
+static void list_newest(struct spill *s, int32_t c)
+{
+    struct chunk *chunk = &s->chunk[c];
+    chunk->older = s->newest;
+    chunk->newer = NONE;
+    *(s->newest == NONE ? &s->oldest : &s->chunk[s->newest].newer) = c;
+    s->newest = c;
+    chunk->is_listed = true;
+}
+
+static void list_oldest(struct spill *s, int32_t c)
+{
+    struct chunk *chunk = &s->chunk[c];
+    chunk->older = NONE;
+    chunk->newer = s->oldest;
+    *(s->oldest == NONE ? &s->newest : &s->chunk[s->oldest].older) = c;
+    s->oldest = c;
+    chunk->is_listed = true;
+}
+
+/* --- in and out --- */
+
+static uint64_t order(struct spill *s, enum spill_order kind, const struct region *region, int32_t c)
+{
+    int64_t at = (c - region->first) * SPILL_CHUNK;
+    return spill_file_order(s->file, kind, region->at + at, region->offset + at, (size_t)SPILL_CHUNK);
+}
+
+static const struct region *region_of(const struct spill *s, int32_t c)
+{
+    const struct region *region = s->region;
+    while (c >= region->first + region->n_chunk) {
+        region++;
+    }
+    return region;
+}
+
+static void give_up(struct spill *s, int32_t c)
+{
+    struct chunk *chunk = &s->chunk[c];
+    unlist(s, c);
+    order(s, chunk->is_changed ? SPILL_ORDER_WRITE : SPILL_ORDER_DROP, region_of(s, c), c);
+    chunk->is_in = chunk->is_changed = chunk->is_ahead = false;
+    s->n_in -= SPILL_CHUNK;
+}
+
+/* Give up the oldest until n_bytes more fit; with `spares` nothing that was itself brought in ahead. */
+static void make_room(struct spill *s, int64_t n_bytes, bool spares)
+{
+    while (s->oldest != NONE && s->n_in > s->limit - n_bytes && !(spares && s->chunk[s->oldest].is_ahead)) {
+        give_up(s, s->oldest);
+    }
+}
+
+static void bring_in(struct spill *s, const struct region *region, int32_t c)
+{
+    struct chunk *chunk = &s->chunk[c];
+    chunk->ticket = order(s, chunk->is_read ? SPILL_ORDER_READ : SPILL_ORDER_FRESH, region, c);
+    chunk->is_in = true;
+    s->n_in += SPILL_CHUNK;
+}
+
+/* Mark the chunks that are not in, and whether their bytes are needed; how many bytes they are. */
+static int64_t want(struct spill *s, const struct spill_range *range, int n_range)
+{
+    int64_t n_bytes = 0;
+    for (int i = 0; i < n_range; i++) {
+        struct span span = span_of(s, &range[i]);
+        for (int32_t c = span.first; c < span.end; c++) {
+            struct chunk *chunk = &s->chunk[c];
+            if (chunk->is_in) {
+                continue;
+            }
+            n_bytes += chunk->is_wanted ? 0 : SPILL_CHUNK;
+            chunk->is_read = (chunk->is_wanted && chunk->is_read) || range[i].access != SPILL_WRITE || !is_whole(&span, c);
+            chunk->is_wanted = true;
+        }
+    }
+    return n_bytes;
+}
+
+static void hold(struct spill *s, const struct spill_range *range, int n_range)
+{
+    for (int i = 0; i < n_range; i++) {
+        struct span span = span_of(s, &range[i]);
+        for (int32_t c = span.first; c < span.end; c++) {
+            s->chunk[c].n_hold++;
+            s->chunk[c].is_ahead = false;
+            if (s->chunk[c].is_listed) {
+                unlist(s, c);
+            }
+        }
+    }
+}
+
+enum status spill_use(struct spill *s, const struct spill_range *range, int n_range)
+{
+    if (s == NULL) {
+        return STATUS_OK;
+    }
+    hold(s, range, n_range);
+    make_room(s, want(s, range, n_range), false);
+    uint64_t ticket = 0;
+    for (int i = 0; i < n_range; i++) {
+        struct span span = span_of(s, &range[i]);
+        for (int32_t c = span.first; c < span.end; c++) {
+            struct chunk *chunk = &s->chunk[c];
+            if (!chunk->is_in) {
+                bring_in(s, span.region, c);
+            }
+            chunk->is_wanted = false;
+            chunk->is_changed = chunk->is_changed || range[i].access != SPILL_READ;
+            ticket = chunk->ticket > ticket ? chunk->ticket : ticket;
+        }
+    }
+    return spill_file_wait(s->file, ticket);
+}
+
+void spill_done(struct spill *s, const struct spill_range *range, int n_range)
+{
+    for (int i = 0; s != NULL && i < n_range; i++) {
+        struct span span = span_of(s, &range[i]);
+        for (int32_t c = span.first; c < span.end; c++) {
+            if (--s->chunk[c].n_hold == 0) {
+                list_newest(s, c);
+            }
+        }
+    }
+}
+
+void spill_forget(struct spill *s, const void *at, int64_t n_bytes)
+{
+    const struct spill_range range = {.at = at, .n_bytes = n_bytes};
+    struct span span = s != NULL ? span_of(s, &range) : (struct span){0};
+    /* From the end, so that neighbours will be given up one after another, upwards. */
+    for (int32_t c = span.whole_end - 1; c >= span.whole_first; c--) {
+        s->chunk[c].is_changed = false;
+        if (s->chunk[c].is_listed) {
+            unlist(s, c);
+            list_oldest(s, c);
+        }
+    }
+}
+
+/* What is in already, and that nobody holds, shall not go now. */
+static void keep_ahead(struct spill *s, const struct spill_range *range, int n_range)
+{
+    for (int i = 0; i < n_range; i++) {
+        struct span span = span_of(s, &range[i]);
+        for (int32_t c = span.first; c < span.end; c++) {
+            if (s->chunk[c].is_listed) {
+                unlist(s, c);
+                list_newest(s, c);
+                s->chunk[c].is_ahead = true;
+            }
+        }
+    }
+}
+
+void spill_ahead(struct spill *s, const struct spill_range *range, int n_range)
+{
+    if (s == NULL) {
+        return;
+    }
+    keep_ahead(s, range, n_range);
+    make_room(s, want(s, range, n_range), true);
+    for (int i = 0; i < n_range; i++) {
+        struct span span = span_of(s, &range[i]);
+        for (int32_t c = span.first; c < span.end; c++) {
+            struct chunk *chunk = &s->chunk[c];
+            if (chunk->is_wanted && s->n_in <= s->limit - SPILL_CHUNK) {
+                bring_in(s, span.region, c);
+                list_newest(s, c);
+                chunk->is_ahead = true;
+            }
+            chunk->is_wanted = false;
+        }
+    }
+}
