@@ -14,10 +14,11 @@ struct op_call {
     struct device *device;
     const struct program *program;
     const struct op *op;
-    int64_t n;             /* rows: n_own of the part */
-    const uint32_t *node;  /* n: dataset node ids (device) */
-    bool training;         /* dropout is on */
-    struct random_key key; /* seed, epoch, this op's number, DROPOUT */
+    int64_t n;                    /* rows: n_own of the part */
+    const uint32_t *node;         /* n: dataset node ids (device) */
+    bool training;                /* dropout is on */
+    struct random_key key;        /* seed, this op's number, DROPOUT */
+    const struct device_now *now; /* its epoch */
 
     const struct device_csr *csr; /* the part's sparse features; read when in[0] is sparse */
     const float *embeddings;      /* param[0]'s, of the rows that have one: csr->n_embedded × columns of out; NULL: none */
@@ -40,12 +41,12 @@ struct op_call {
     void *scratch;
 };
 
-/* What a global op does with all parts' rows before forward, or backward, runs on each part: sums of n_sum host doubles, one
- * set per part, combined along the tree over parts. */
+/* What a global op does with all parts' rows before forward, or backward, runs on each part: sums of n_sum doubles, one set
+ * per part, combined along the tree over parts; all on the device. */
 struct global_pass {
     void (*partial)(const struct op_call *call, double *sum);
     /* left = left's and right's together */
-    void (*merge)(const struct program *program, const struct op *op, double *left, const double *right);
+    void (*merge)(struct device *device, const struct program *program, const struct op *op, double *left, const double *right);
     /* Once per rank, with the call of any of its parts: make the whole. sum NULL: an evaluation, which asks no part. */
     void (*total)(const struct op_call *call, const double *sum);
 };
@@ -114,9 +115,10 @@ struct aggregate_call {
     int64_t n; /* own rows */
     int64_t f; /* columns of in[0] */
     bool training;
-    struct random_key key;    /* seed, epoch, this op's number, EDGE */
-    const float *in[OP_N_IN]; /* own rows of the inputs */
-    float *out;               /* of the output: made forward, read backward where it is kept */
+    struct random_key key;        /* seed, this op's number, EDGE */
+    const struct device_now *now; /* its epoch */
+    const float *in[OP_N_IN];     /* own rows of the inputs */
+    float *out;                   /* of the output: made forward, read backward where it is kept */
     float *kept[AGGREGATE_N_KEPT];
     const float *param[OP_N_PARAM];
     const float *grad_out;

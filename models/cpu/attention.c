@@ -13,6 +13,7 @@ static struct cpu_attention attention_over(enum cpu_attention_pass pass, const s
     return (struct cpu_attention){
         .pass = pass,
         .how = how,
+        .key = device_key(&how->key, how->now),
         .block = block,
         .begin = begin,
         .with_self = begin && with_self,

@@ -30,8 +30,7 @@ static void chunk_statistics(int64_t n, int64_t f, const float *x, double *out)
     out[0] = (double)n;
 }
 
-void cpu_batch_norm_statistics(struct device *device, int64_t n, int64_t f, const float *x, void *scratch,
-                               double *statistics_host)
+void cpu_batch_norm_statistics(struct device *device, int64_t n, int64_t f, const float *x, void *scratch, double *statistics)
 {
     int64_t rows = cpu_chunk_rows(n), n_chunk = cpu_n_chunk(n);
     double *partial = scratch;
@@ -40,21 +39,27 @@ void cpu_batch_norm_statistics(struct device *device, int64_t n, int64_t f, cons
         int64_t first = i * rows, n_row = n - first < rows ? n - first : rows;
         chunk_statistics(n_row, f, x + first * f, partial + i * STATISTICS_N(f));
     }
-    memset(statistics_host, 0, (size_t)STATISTICS_N(f) * sizeof *statistics_host);
+    memset(statistics, 0, (size_t)STATISTICS_N(f) * sizeof *statistics);
     for (int64_t i = 0; i < n_chunk; i++) {
-        statistics_merge(f, statistics_host, partial + i * STATISTICS_N(f));
+        statistics_merge(f, statistics, partial + i * STATISTICS_N(f));
     }
 }
 
-void cpu_batch_norm_begin(struct device *device, int64_t f, const double *statistics_host, double momentum, float *running_mean,
+void cpu_statistics_merge(struct device *device, int64_t f, double *left, const double *right)
+{
+    (void)device;
+    statistics_merge(f, left, right);
+}
+
+void cpu_batch_norm_begin(struct device *device, int64_t f, const double *statistics, double momentum, float *running_mean,
                           float *running_var, double *mean_rstd)
 {
     (void)device;
     for (int64_t c = 0; c < f; c++) {
         double mean = running_mean[c], variance = running_var[c];
-        if (statistics_host != NULL) {
-            double n = statistics_host[0], squares = statistics_host[1 + f + c];
-            mean = statistics_host[1 + c];
+        if (statistics != NULL) {
+            double n = statistics[0], squares = statistics[1 + f + c];
+            mean = statistics[1 + c];
             variance = squares / n;
             running_mean[c] = (float)((1.0 - momentum) * running_mean[c] + momentum * mean);
             running_var[c] = (float)((1.0 - momentum) * running_var[c] + momentum * squares / fmax(n - 1.0, 1.0));
@@ -90,7 +95,7 @@ static void chunk_sums(int64_t n, int64_t f, const float *x, const double *mean,
 }
 
 void cpu_batch_norm_sums(struct device *device, int64_t n, int64_t f, const float *x, const double *mean_rstd,
-                         const float *grad_y, void *scratch, double *sums_host, float *grad_weight, float *grad_bias)
+                         const float *grad_y, void *scratch, double *sums, float *grad_weight, float *grad_bias)
 {
     int64_t rows = cpu_chunk_rows(n), n_chunk = cpu_n_chunk(n);
     double *partial = scratch; /* n_chunk × 2f */
@@ -100,16 +105,16 @@ void cpu_batch_norm_sums(struct device *device, int64_t n, int64_t f, const floa
         double *sum = partial + 2 * i * f;
         chunk_sums(n_row, f, x + first * f, mean_rstd, mean_rstd + f, grad_y + first * f, sum, sum + f);
     }
-    memset(sums_host, 0, (size_t)STATISTICS_N(f) * sizeof *sums_host);
-    sums_host[0] = (double)n;
+    memset(sums, 0, (size_t)STATISTICS_N(f) * sizeof *sums);
+    sums[0] = (double)n;
     for (int64_t i = 0; i < n_chunk; i++) {
         for (int64_t c = 0; c < 2 * f; c++) {
-            sums_host[1 + c] += partial[2 * i * f + c];
+            sums[1 + c] += partial[2 * i * f + c];
         }
     }
     for (int64_t c = 0; c < f; c++) {
-        grad_bias[c] = (float)sums_host[1 + c];
-        grad_weight[c] = (float)sums_host[1 + f + c];
+        grad_bias[c] = (float)sums[1 + c];
+        grad_weight[c] = (float)sums[1 + f + c];
     }
 }
 

@@ -48,6 +48,7 @@ static struct device_attention attention(const struct aggregate_call *call)
     how.att = call->param[0];
     how.p = call->training ? call->op->dropout : 0.0;
     how.key = call->key;
+    how.now = call->now;
     how.row_node = call->row_node;
     how.col_node = call->col_node;
     return how;

@@ -34,9 +34,10 @@ static void forward_partial(const struct op_call *call, double *sum)
                                              sum);
 }
 
-static void forward_merge(const struct program *program, const struct op *op, double *left, const double *right)
+static void forward_merge(struct device *device, const struct program *program, const struct op *op, double *left,
+                          const double *right)
 {
-    statistics_merge(width(program, op), left, right);
+    device->ops->statistics_merge(device, width(program, op), left, right);
 }
 
 static void forward_total(const struct op_call *call, const double *sum)
@@ -59,17 +60,16 @@ static void backward_partial(const struct op_call *call, double *sum)
                                        call->grad_out, call->scratch, sum, call->grad_param[0], call->grad_param[1]);
 }
 
-static void backward_merge(const struct program *program, const struct op *op, double *left, const double *right)
+static void backward_merge(struct device *device, const struct program *program, const struct op *op, double *left,
+                           const double *right)
 {
-    for (int64_t i = 0; i < n_sum(program, op); i++) {
-        left[i] += right[i];
-    }
+    device->ops->doubles_add(device, n_sum(program, op), right, left);
 }
 
 static void backward_total(const struct op_call *call, const double *sum)
 {
     int64_t f = width(call->program, call->op);
-    call->device->ops->upload(call->device, call->whole + 2 * f, sum, (size_t)STATISTICS_N(f) * sizeof *sum);
+    call->device->ops->move(call->device, DEVICE_LANE_COMPUTE, call->whole + 2 * f, sum, (size_t)STATISTICS_N(f) * sizeof *sum);
 }
 
 /* dx = w rstd (dy − mean(dy) − x̂ mean(dy x̂)), means over all parts' rows */

@@ -3,7 +3,8 @@
 
 struct device_draw op_labels_hidden(const struct op_call *call)
 {
-    return (struct device_draw){.p = call->training ? call->op->dropout : 0.0, .key = call->key, .node = call->node};
+    return (struct device_draw){
+        .p = call->training ? call->op->dropout : 0.0, .key = call->key, .now = call->now, .node = call->node};
 }
 
 /* How many rows the loss is over. */
@@ -20,17 +21,18 @@ static void count_partial(const struct op_call *call, double *sum)
     call->device->ops->draw_count(call->device, call->n, call->split, call->train, &hidden, sum);
 }
 
-static void count_merge(const struct program *program, const struct op *op, double *left, const double *right)
+static void count_merge(struct device *device, const struct program *program, const struct op *op, double *left,
+                        const double *right)
 {
     (void)program;
     (void)op;
-    left[0] += right[0];
+    device->ops->doubles_add(device, 1, right, left);
 }
 
 static void count_total(const struct op_call *call, const double *sum)
 {
     if (sum != NULL) {
-        call->device->ops->upload(call->device, call->whole, sum, sizeof *sum);
+        call->device->ops->move(call->device, DEVICE_LANE_COMPUTE, call->whole, sum, sizeof *sum);
     }
 }
 

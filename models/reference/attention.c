@@ -124,7 +124,8 @@ static double score(const struct device_attention *how, int64_t h, const struct 
 /* μ: 0 where the coefficient is dropped. */
 static double kept(const struct device_attention *how, int64_t h, const struct edge *edge)
 {
-    if (how->p > 0.0 && random_edge_u32(&how->key, edge->to, edge->from, (uint32_t)h) < random_drop_threshold(how->p)) {
+    const struct random_key key = device_key(&how->key, how->now);
+    if (how->p > 0.0 && random_edge_u32(&key, edge->to, edge->from, (uint32_t)h) < random_drop_threshold(how->p)) {
         return 0.0;
     }
     return 1.0 / (1.0 - how->p);

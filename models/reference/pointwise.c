@@ -40,8 +40,8 @@ static double derivative(enum device_activation kind, double x, double u)
 
 static bool is_dropped(const struct device_activate *activate, int64_t row, int64_t column)
 {
-    return activate->p > 0.0 &&
-           random_u32(&activate->key, activate->node[row], (uint32_t)column) < random_drop_threshold(activate->p);
+    const struct random_key key = device_key(&activate->key, activate->now);
+    return activate->p > 0.0 && random_u32(&key, activate->node[row], (uint32_t)column) < random_drop_threshold(activate->p);
 }
 
 void reference_activate_forward(struct device *device, int64_t n, int64_t f, const struct device_activate *activate,

@@ -73,7 +73,6 @@ struct executor *executor_open(const struct executor_setup *setup)
     x->setup = *setup;
     x->setup.plain = setup->plain != NULL ? setup->plain : setup->program;
     x->ops = setup->ops;
-    ASSERT(x->ops->host_visible); /* blocks are opened over arrays that the device owns */
     ASSERT(x->ops->open(1, &x->device) == STATUS_OK);
     executor_parts_open(x);
     for (int p = 0; p < setup->n_part; p++) {
@@ -86,6 +85,8 @@ struct executor *executor_open(const struct executor_setup *setup)
     }
     x->weights = executor_array(x, (size_t)setup->program->n_weight * sizeof(float));
     x->scratch = executor_array(x, scratch_bytes(x));
+    x->now = executor_array(x, sizeof *x->now);
+    x->score = executor_array(x, sizeof *x->score);
     globals_open(x);
     return x;
 }
@@ -114,11 +115,11 @@ static struct op_call op_call_of(struct executor *x, int index, struct executor_
                            .split = part->split,
                            .train = DATASET_SPLIT_TRAIN,
                            .aux = part->kept[index][0],
+                           .now = x->now,
                            .whole = x->whole[index],
                            .scratch = x->scratch,
                            .grad_out = part->grad[op->out]};
-    call.key = (struct random_key){
-        .seed = x->setup.seed, .epoch = x->setup.epoch, .op = (uint16_t)index, .stream = RANDOM_STREAM_DROPOUT};
+    call.key = (struct random_key){.seed = x->setup.seed, .op = (uint16_t)index, .stream = RANDOM_STREAM_DROPOUT};
     for (int k = 0; k < OP_N_IN; k++) {
         call.in[k] = op->in[k] >= 0 ? part->value[op->in[k]] : NULL;
     }
@@ -153,7 +154,7 @@ static void global_total(struct executor *x, int index, bool backward)
     for (int p = 1; p < x->setup.n_part && x->setup.training; p++) {
         call = op_call_of(x, index, &x->part[p]);
         pass->partial(&call, x->sum[1]);
-        pass->merge(program, call.op, x->sum[0], x->sum[1]);
+        pass->merge(x->device, program, call.op, x->sum[0], x->sum[1]);
     }
     pass->total(&call, x->setup.training ? x->sum[0] : NULL);
 }
@@ -203,6 +204,7 @@ static struct aggregate_call aggregate_call_of(struct executor *x, const struct 
                                   .f = x->setup.program->value[op->in[0]].width,
                                   .training = x->setup.training,
                                   .key = dense.key,
+                                  .now = x->now,
                                   .out = dense.out,
                                   .grad_out = dense.grad_out,
                                   .scratch = x->scratch,
@@ -287,10 +289,36 @@ static void round_return(struct executor *x, const struct op *op, int i, const s
     }
 }
 
+/* Loss over the training rows of one part, and the gradient of its logits. */
+static double part_loss(struct executor *x, struct executor_part *part)
+{
+    const struct program *program = x->setup.program;
+    struct device_scoring how = {.loss = DEVICE_LOSS_CROSS_ENTROPY,
+                                 .n = part->n_own,
+                                 .c = program->value[program->logits].width,
+                                 .logits = part->value[program->logits],
+                                 .labels = part->labels,
+                                 .row_split = part->split,
+                                 .split = DATASET_SPLIT_TRAIN,
+                                 .now = x->now,
+                                 .grad = part->grad[program->logits],
+                                 .scratch = x->scratch};
+    if (program->labels >= 0) {
+        struct op_call call = op_call_of(x, program->labels, part);
+        how.drawn = op_labels_hidden(&call);
+    }
+    struct device_score score;
+    x->ops->loss(x->device, &how, x->score);
+    x->ops->download(x->device, &score, x->score, sizeof score);
+    return score.loss;
+}
+
 double executor_forward(struct executor *x, const float *weights)
 {
     const struct program *program = x->setup.program;
     executor_weights_put(x, weights);
+    const struct device_now now = {.n_loss_row = (double)x->n_train, .epoch = x->setup.epoch};
+    x->ops->upload(x->device, x->now, &now, sizeof now);
     for (int k = 0; k < program->n_op; k++) {
         const struct op *op = &program->op[k];
         if (x->whole[k] != NULL) {
@@ -305,22 +333,15 @@ double executor_forward(struct executor *x, const float *weights)
             }
         }
     }
-    double loss = 0.0, n_row = program->labels >= 0 ? x->whole[program->labels][0] : (double)x->n_train;
-    for (int p = 0; p < x->setup.n_part; p++) {
-        struct executor_part *part = &x->part[p];
-        struct device_score score;
-        struct device_draw hidden = {0};
-        if (program->labels >= 0) {
-            struct op_call call = op_call_of(x, program->labels, part);
-            hidden = op_labels_hidden(&call);
-        }
-        x->ops->loss(x->device, DEVICE_LOSS_CROSS_ENTROPY, part->n_own, program->value[program->logits].width,
-                     part->value[program->logits], part->labels, part->split, DATASET_SPLIT_TRAIN,
-                     program->labels >= 0 ? &hidden : NULL, (float)(1.0 / n_row), x->scratch, part->grad[program->logits],
-                     &score);
-        loss += score.loss / n_row;
+    double loss = 0.0, n_row = (double)x->n_train;
+    if (program->labels >= 0) {
+        x->ops->move(x->device, DEVICE_LANE_COMPUTE, &x->now->n_loss_row, x->whole[program->labels], sizeof n_row);
+        x->ops->download(x->device, &n_row, &x->now->n_loss_row, sizeof n_row);
     }
-    ASSERT(x->ops->sync(x->device) == STATUS_OK);
+    for (int p = 0; p < x->setup.n_part; p++) {
+        loss += part_loss(x, &x->part[p]) / n_row;
+    }
+    ASSERT(device_sync(x->device) == STATUS_OK);
     return loss;
 }
 
@@ -403,7 +424,7 @@ void executor_backward(struct executor *x, float *grad_out)
             op_backward(x, k, written);
         }
     }
-    ASSERT(x->ops->sync(x->device) == STATUS_OK);
+    ASSERT(device_sync(x->device) == STATUS_OK);
     int64_t n_weight = x->setup.plain->n_weight;
     double *sum = memory_alloc((size_t)n_weight, sizeof *sum);
     for (int p = 0; p < x->setup.n_part; p++) {

@@ -36,10 +36,12 @@ struct executor {
     struct executor_part *part;
     float *weights; /* device */
     void *scratch;
-    double **whole;        /* n_op: global ops alone, for all parts together */
-    double *sum[2];        /* of the widest global op: all parts' so far, one part's */
-    float *payload;        /* rows of the widest round */
-    float *fresh[OP_N_IN]; /* rows of the widest value */
+    struct device_now *now;     /* device */
+    struct device_score *score; /* device */
+    double **whole;             /* n_op: global ops alone, for all parts together */
+    double *sum[2];             /* of the widest global op: all parts' so far, one part's */
+    float *payload;             /* rows of the widest round */
+    float *fresh[OP_N_IN];      /* rows of the widest value */
     int64_t n_train;
     struct executor_array *arrays; /* all device memory, newest first */
 };

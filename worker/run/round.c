@@ -3,6 +3,7 @@
 #include "protocol/fault.h"
 #include "protocol/log.h"
 #include "worker/run/round_state.h"
+#include "worker/run/staging.h"
 #include "worker/spill/hold.h"
 
 #include <stdlib.h>
@@ -13,6 +14,7 @@ struct round_state *round_state_open(const struct trainer *t)
     struct round_state *r = memory_alloc(1, sizeof *r);
     r->handle = memory_alloc((size_t)t->plan.n_fetch_slot, sizeof *r->handle);
     r->payload = memory_alloc((size_t)t->plan.n_fetch_slot, sizeof *r->payload);
+    r->free = memory_alloc((size_t)t->plan.n_fetch_slot, sizeof *r->free);
     r->packed = memory_alloc((size_t)t->plan.n_pack_slot, sizeof *r->packed);
     r->n_packed = memory_alloc((size_t)t->plan.n_pack_slot, sizeof *r->n_packed);
     r->given = memory_alloc((size_t)t->n_own * (size_t)t->setup.n_part, sizeof *r->given);
@@ -24,6 +26,7 @@ void round_state_close(struct round_state *r)
     if (r != NULL) {
         free(r->handle);
         free(r->payload);
+        free(r->free);
         free(r->packed);
         free(r->n_packed);
         free(r->given);
@@ -77,22 +80,21 @@ static struct aggregate_call call_begin(const struct trainer *t, int op, enum me
     const struct program *program = &t->program;
     const struct op *what = &program->op[op];
     const struct part *part = t->part[i].part;
-    struct aggregate_call call = {.device = t->device,
-                                  .program = program,
-                                  .op = what,
-                                  .n = trainer_rows(t, level, i),
-                                  .f = program->value[what->in[0]].width,
-                                  .training = t->training,
-                                  .key = {.seed = (uint64_t)t->setup.job->train.seed,
-                                          .epoch = t->epoch,
-                                          .op = (uint16_t)op,
-                                          .stream = RANDOM_STREAM_EDGE},
-                                  .out = trainer_value(t, what->out, i),
-                                  .grad_out = trainer_grad(t, what->out, i),
-                                  .scratch = trainer_room(t, &t->plan.room[op][use]),
-                                  .self = part->loops == DATASET_LOOPS_IMPLICIT,
-                                  .row_scale = t->part[i].scale,
-                                  .row_node = part->node};
+    struct aggregate_call call = {
+        .device = t->device,
+        .program = program,
+        .op = what,
+        .n = trainer_rows(t, level, i),
+        .f = program->value[what->in[0]].width,
+        .training = t->training,
+        .key = {.seed = (uint64_t)t->setup.job->train.seed, .op = (uint16_t)op, .stream = RANDOM_STREAM_EDGE},
+        .now = t->now,
+        .out = trainer_value(t, what->out, i),
+        .grad_out = trainer_grad(t, what->out, i),
+        .scratch = trainer_room(t, &t->plan.room[op][use]),
+        .self = part->loops == DATASET_LOOPS_IMPLICIT,
+        .row_scale = t->part[i].scale,
+        .row_node = part_device_view(&t->part[i], part->node)};
     for (int k = 0; k < AGGREGATE_N_KEPT; k++) {
         call.kept[k] = trainer_kept(t, op, k, i);
     }
@@ -135,7 +137,7 @@ void round_payload_make(const struct round_state *r, uint32_t to, int32_t i, flo
 int64_t round_rows_pack(const struct round_state *r, uint32_t to, int32_t i, int64_t at, int64_t n_most, float *out)
 {
     struct trainer *t = r->trainer;
-    const struct part_send *send = &t->part[i].part->send[direction(r)][to];
+    const uint32_t *rows = part_device_view(&t->part[i], t->part[i].part->send[direction(r)][to].rows);
     int64_t n_row = travel_rows_out(&t->part[i].travel, (int32_t)to, r->what->travel, r->level_travel);
     int64_t n_done = 0, begin = 0;
     for (int k = 0; k < AGGREGATE_N_PIECE; k++) {
@@ -143,7 +145,7 @@ int64_t round_rows_pack(const struct round_state *r, uint32_t to, int32_t i, int
         if (row_bytes > 0 && at + n_done < end) {
             int64_t row = (at + n_done - begin) / row_bytes, n = (n_most - n_done) / row_bytes;
             n = n < n_row - row ? n : n_row - row;
-            t->ops->rows_gather(t->device, n, r->width[k], send->rows + row, rows_own(r, r->what->piece[k], i), out);
+            t->ops->rows_gather(t->device, n, r->width[k], rows + row, rows_own(r, r->what->piece[k], i), out);
             out += n * r->width[k];
             n_done += n * row_bytes;
             if (row + n < n_row) {
@@ -163,7 +165,8 @@ static char *pack_slot(struct round_state *r, int64_t n_left, int64_t *n_most_ou
         if (r->packed[s] != NULL) {
             continue;
         }
-        char *at = room_at(r, packs + (slot_bytes > 0 ? s * slot_bytes : r->n_packed_bytes));
+        int64_t begin = packs + (slot_bytes > 0 ? s * slot_bytes : r->n_packed_bytes);
+        char *at = staging_place(r->trainer, begin - r->room->n_scratch, room_at(r, begin));
         *n_most_out = slot_bytes > 0 ? slot_bytes : n_left;
         r->packed[s] = at;
         r->n_packed_bytes += n_left;
@@ -186,6 +189,11 @@ static bool payload_pack(struct round_state *r, uint32_t to, int32_t i, size_t a
         round_payload_make(r, to, i, (float *)(void *)slot);
     } else {
         n_bytes = round_rows_pack(r, to, i, (int64_t)at, n_most, (float *)(void *)slot);
+    }
+    enum status status = staging_ready(t);
+    if (status != STATUS_OK) {
+        exchange_fail(t->setup.exchange, status);
+        return false;
     }
     *out = (struct exchange_piece){.bytes = slot, .n_bytes = (size_t)n_bytes, .total = (size_t)total};
     return true;
@@ -230,6 +238,12 @@ static void round_sent(void *arg, const void *bytes)
     }
 }
 
+/* Where the transport writes a payload for that place of the room. */
+static void *staged(const struct round_state *r, float *payload)
+{
+    return staging_place(r->trainer, (char *)payload - room_at(r, r->room->n_scratch), payload);
+}
+
 /* Ask for payloads until the credit is used up. */
 static enum status round_ask(struct round_state *r)
 {
@@ -243,9 +257,12 @@ static enum status round_ask(struct round_state *r)
         struct exchange_key key = r->key;
         key.to = (uint32_t)fetch->to;
         key.from = (uint32_t)fetch->from;
-        r->payload[slot] = (const float *)(const void *)payload;
-        enum status status = exchange_fetch(t->setup.exchange, t->setup.rank_of_part[fetch->from], &key, payload,
-                                            (size_t)(fetch->n_row * r->slots.n_row_bytes), &r->handle[slot]);
+        r->payload[slot] = (float *)(void *)payload;
+        enum status status = t->ops->wait(t->device, r->free[slot]);
+        status = status == STATUS_OK
+                     ? exchange_fetch(t->setup.exchange, t->setup.rank_of_part[fetch->from], &key, staged(r, r->payload[slot]),
+                                      (size_t)(fetch->n_row * r->slots.n_row_bytes), &r->handle[slot])
+                     : status;
         if (status != STATUS_OK) {
             return status;
         }
@@ -275,7 +292,7 @@ static void local_point(const struct round_state *r, int32_t i, int32_t q, int32
     bool as_payload = aggregate_returns(r->op->aggregate) && (i != j || r->what->travel == TRAVEL_RETURN);
     call->block = i == j || as_payload ? &blocks->block[q] : &blocks->direct[q];
     call->col_scale = t->part[j].scale;
-    call->col_node = t->part[j].part->node;
+    call->col_node = part_device_view(&t->part[j], t->part[j].part->node);
     if (as_payload) {
         float *scratch = trainer_room(t, r->room);
         if (r->what->travel == TRAVEL_RETURN) {
@@ -298,7 +315,7 @@ static void payload_run(const struct round_state *r, int32_t i, int32_t q, const
     int d = direction(r);
     call->block = &part_device_blocks(part, d, r->level)->block[q];
     call->col_scale = part->col_scale[d] != NULL ? part->col_scale[d][q] : NULL;
-    call->col_node = part->part->block[d][q].node;
+    call->col_node = part_device_view(part, part->part->block[d][q].node);
     pieces_point(r, payload, travel_rows_in(&part->travel, q, r->what->travel, r->level_travel), call);
     r->what->run(call);
 }
@@ -311,7 +328,11 @@ static enum status fetched_run(struct round_state *r, int32_t i, int32_t q, stru
     if (status != STATUS_OK) {
         return status;
     }
-    payload_run(r, i, q, r->payload[slot], call);
+    int64_t n_row = travel_rows_in(&r->trainer->part[i].travel, q, r->what->travel, r->level_travel);
+    float *payload = r->payload[slot];
+    r->free[slot] = staging_in(r->trainer, (char *)payload - room_at(r, r->room->n_scratch), payload,
+                               n_row * r->slots.n_row_bytes);
+    payload_run(r, i, q, payload, call);
     r->n_used++;
     return round_ask(r);
 }
@@ -339,7 +360,7 @@ static enum status block_run(struct round_state *r, int32_t i, int32_t q, struct
     const struct part *part = t->part[i].part;
     int32_t j = t->own_index[q];
     const struct part_send *send = &part->send[PART_DIRECTION_IN][q];
-    call->rows = i == j ? NULL : send->rows;
+    call->rows = i == j ? NULL : part_device_view(&t->part[i], send->rows);
     call->n_row = i == j ? call->n : travel_rows_in(&t->part[i].travel, q, TRAVEL_RETURN, r->level_travel);
     call->arg_base = arg_base(part, q);
     if (j < 0) {
@@ -426,6 +447,9 @@ static void round_begin(struct trainer *t, int op, const struct aggregate_round 
     r->n_asked_row = r->n_packed_bytes = 0;
     for (int32_t s = 0; s < r->slots.n_pack_slot; s++) {
         r->packed[s] = NULL;
+    }
+    for (int32_t s = 0; s < r->n_credit; s++) {
+        r->free[s] = t->ops->mark(t->device, DEVICE_LANE_IN);
     }
     memset(r->given, 0, (size_t)t->n_own * (size_t)t->setup.n_part * sizeof *r->given);
     for (int32_t i = 0; t->payloads != NULL && i < t->n_own; i++) {

@@ -23,7 +23,8 @@ struct round_state {
     int32_t n_used;         /* fetches consumed */
     int64_t n_asked_row;    /* their rows: places of halo payloads */
     int *handle;            /* n_fetch_slot */
-    const float **payload;  /* n_fetch_slot */
+    float **payload;        /* n_fetch_slot: on the device */
+    device_mark *free;      /* n_fetch_slot: when the transport may write there again */
     const void **packed;    /* n_pack_slot: the piece that lies there; NULL: free */
     size_t *n_packed;       /* n_pack_slot: bytes of that piece */
     int64_t n_packed_bytes; /* halo: of those slots */

@@ -38,12 +38,10 @@ static struct op_call call_build(struct trainer *t, int index, int32_t i, bool b
         .program = program,
         .op = op,
         .n = trainer_rows(t, program->value[op->out].level, i),
-        .node = part->part->node,
+        .node = part_device_view(part, part->part->node),
         .training = t->training,
-        .key = {.seed = (uint64_t)t->setup.job->train.seed,
-                .epoch = t->epoch,
-                .op = (uint16_t)index,
-                .stream = RANDOM_STREAM_DROPOUT},
+        .key = {.seed = (uint64_t)t->setup.job->train.seed, .op = (uint16_t)index, .stream = RANDOM_STREAM_DROPOUT},
+        .now = t->now,
         .csr = sparse ? &part->csr : NULL,
         .out = trainer_value(t, op->out, i),
         .aux = trainer_kept(t, index, 0, i),
@@ -76,9 +74,9 @@ static struct op_call call_build(struct trainer *t, int index, int32_t i, bool b
         for (int k = 0; op->kind == OP_KIND_BATCH_NORM && k < OP_N_PARAM; k++) {
             call.state[k] = t->weights + program->param[op->state[k]].offset;
         }
-        call.labels = part->part->labels;
-        call.label_rows = part->part->label_rows;
-        call.split = part->part->split;
+        call.labels = part_device_view(part, part->part->labels);
+        call.label_rows = part_device_view(part, part->part->label_rows);
+        call.split = part_device_view(part, part->part->split);
         call.train = DATASET_SPLIT_TRAIN;
     }
     call.grad_out = backward ? trainer_grad(t, op->out, i) : NULL;
@@ -159,7 +157,7 @@ static enum status forward_walk(struct trainer *t, enum exchange_phase phase)
         }
         hold_forget(t, liveness_time_forward(&t->program, op));
     }
-    return t->ops->sync(t->device);
+    return STATUS_OK;
 }
 
 static enum status step_run(struct trainer *t, const struct memory_step *step)
@@ -186,7 +184,7 @@ static enum status backward_walk(struct trainer *t)
         }
         hold_forget(t, liveness_time_step(&t->program, s));
     }
-    return t->ops->sync(t->device);
+    return STATUS_OK;
 }
 
 static bool is_bce(const struct trainer *t)
@@ -195,69 +193,60 @@ static bool is_bce(const struct trainer *t)
     return loss == JOB_LOSS_BCE || (loss == JOB_LOSS_AUTO && t->part[0].part->multi_label);
 }
 
-/* Loss and scores of own part i over the rows of one split; gradients of the logits when `grad`. */
-static void part_score(struct trainer *t, int32_t i, enum dataset_split split, bool grad, struct device_score *out)
+/* Loss and scores of own part i over the rows of one split, to device memory; gradients of the logits when `grad`. */
+static void part_score(struct trainer *t, int32_t i, enum dataset_split split, bool grad, void *out)
 {
-    const struct part *part = t->part[i].part;
+    const struct part_device *part = &t->part[i];
     bool bce = is_bce(t);
-    double terms = (grad ? t->n_loss_row : (double)t->n_split[split]) * (bce ? t->n_class : 1);
-    struct device_draw hidden = {0};
+    struct device_scoring how = {
+        .loss = bce ? DEVICE_LOSS_BCE : DEVICE_LOSS_CROSS_ENTROPY,
+        .n = trainer_rows(t, t->program.value[t->program.logits].level, i),
+        .c = t->n_class,
+        .logits = trainer_value(t, t->program.logits, i),
+        .labels = part_device_view(part, bce ? (const void *)part->part->label_rows : (const void *)part->part->labels),
+        .row_split = part_device_view(part, part->part->split),
+        .split = (uint8_t)split,
+        .now = t->now,
+        .grad = grad ? trainer_grad(t, t->program.logits, i) : NULL,
+        .scratch = trainer_room(t, &t->plan.score_room)};
     if (grad && t->program.labels >= 0) {
         struct op_call call = call_build(t, t->program.labels, i, false);
-        hidden = op_labels_hidden(&call);
+        how.drawn = op_labels_hidden(&call);
     }
-    const void *labels = bce ? (const void *)part->label_rows : (const void *)part->labels;
-    int64_t n = trainer_rows(t, t->program.value[t->program.logits].level, i);
-    t->ops->loss(t->device, bce ? DEVICE_LOSS_BCE : DEVICE_LOSS_CROSS_ENTROPY, n, t->n_class,
-                 trainer_value(t, t->program.logits, i), labels, part->split, (uint8_t)split, hidden.p > 0.0 ? &hidden : NULL,
-                 (float)(1.0 / terms), trainer_room(t, &t->plan.score_room),
-                 grad ? trainer_grad(t, t->program.logits, i) : NULL, out);
+    t->ops->loss(t->device, &how, out);
 }
 
-/* How many rows the loss is over. */
+/* What operations read of this epoch, its number of loss rows but for a LABELS op's. */
+static void now_put(struct trainer *t)
+{
+    const struct job_train *train = &t->setup.job->train;
+    double step = (double)t->epoch + 1.0;
+    t->shared->now = (struct device_now){.lr = schedule_lr(t->setup.job, t->epoch) * t->rate,
+                                         .correction_1 = 1.0 - pow(train->beta1, step),
+                                         .correction_2 = 1.0 - pow(train->beta2, step),
+                                         .n_loss_row = (double)t->n_split[DATASET_SPLIT_TRAIN],
+                                         .epoch = t->epoch};
+    t->ops->move(t->device, DEVICE_LANE_COMPUTE, t->now, &t->shared->now, sizeof *t->now);
+}
+
+/* How many rows the loss is over, where a LABELS op has counted them. */
 static enum status loss_rows_find(struct trainer *t)
 {
-    t->n_loss_row = (double)t->n_split[DATASET_SPLIT_TRAIN];
     if (t->program.labels < 0) {
         return STATUS_OK;
     }
     struct hold hold = hold_open(t);
     uses_whole(t->program.labels, &hold.uses);
     if (hold_begin(&hold, 0) == STATUS_OK) {
-        t->ops->download(t->device, &t->n_loss_row, trainer_whole(t, t->program.labels), sizeof t->n_loss_row);
-        t->n_loss_row = fmax(t->n_loss_row, 1.0); /* where all show their labels, nothing is learned */
+        t->ops->move(t->device, DEVICE_LANE_COMPUTE, &t->now->n_loss_row, trainer_whole(t, t->program.labels),
+                     sizeof t->now->n_loss_row);
     }
     hold_end(&hold);
     return hold.status;
 }
 
-static enum status train_step(struct trainer *t, double *loss_out)
-{
-    t->training = true;
-    enum status status = forward_walk(t, EXCHANGE_PHASE_FORWARD);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    status = loss_rows_find(t);
-    struct hold hold = hold_open(t);
-    hold.status = status;
-    uses_loss(&t->program, true, &hold.uses);
-    while (hold_next(&hold)) {
-        struct device_score score;
-        part_score(t, hold.part, DATASET_SPLIT_TRAIN, true, &score);
-        trainer_sums(t, hold.part)[0] = score.loss;
-    }
-    status = hold.status == STATUS_OK ? backward_walk(t) : hold.status;
-    status = status == STATUS_OK ? reduce_run(t, REDUCE_GRADIENTS, true) : status;
-    if (status != STATUS_OK) {
-        return status;
-    }
-    *loss_out = trainer_sums(t, 0)[0] / (t->n_loss_row * (is_bce(t) ? t->n_class : 1));
-    return STATUS_OK;
-}
-
-/* The same step on every rank, from the same sums. */
-static enum status weights_step(struct trainer *t)
+/* The same step on every rank, from the same sums; where their loss is not finite, none. */
+static void weights_step(struct trainer *t)
 {
     const struct job_train *train = &t->setup.job->train;
     static const enum device_optimizer optimizers[] = {[JOB_OPTIMIZER_SGD] = DEVICE_OPTIMIZER_SGD,
@@ -265,12 +254,12 @@ static enum status weights_step(struct trainer *t)
                                                        [JOB_OPTIMIZER_ADAMW] = DEVICE_OPTIMIZER_ADAMW};
     FAULT(STEP);
     struct device_step how = {.optimizer = optimizers[train->optimizer],
-                              .lr = schedule_lr(t->setup.job, t->epoch) * t->rate,
                               .beta1 = train->beta1,
                               .beta2 = train->beta2,
                               .epsilon = train->epsilon,
                               .momentum = train->momentum,
-                              .t = (int64_t)t->epoch + 1};
+                              .now = t->now,
+                              .loss = trainer_sums(t, 0)};
     for (int p = 0; p < t->program.n_param; p++) {
         const struct parameter *param = &t->program.param[p];
         if (!param->trains) {
@@ -282,7 +271,32 @@ static enum status weights_step(struct trainer *t)
                      t->moment_1 != NULL ? t->moment_1 + at : NULL, t->moment_2 != NULL ? t->moment_2 + at : NULL);
         embeddings_step(t, p, &how);
     }
-    return t->ops->sync(t->device);
+}
+
+static enum status train_step(struct trainer *t, double *loss_out)
+{
+    t->training = true;
+    enum status status = forward_walk(t, EXCHANGE_PHASE_FORWARD);
+    status = status == STATUS_OK ? loss_rows_find(t) : status;
+    struct hold hold = hold_open(t);
+    hold.status = status;
+    uses_loss(&t->program, true, &hold.uses);
+    while (hold_next(&hold)) {
+        part_score(t, hold.part, DATASET_SPLIT_TRAIN, true, trainer_sums(t, hold.part));
+    }
+    status = hold.status == STATUS_OK ? backward_walk(t) : hold.status;
+    status = status == STATUS_OK ? reduce_run(t, REDUCE_GRADIENTS, true) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    weights_step(t);
+    struct trainer_shared *shared = t->shared;
+    t->ops->move(t->device, DEVICE_LANE_COMPUTE, &shared->loss, trainer_sums(t, 0), sizeof shared->loss);
+    t->ops->move(t->device, DEVICE_LANE_COMPUTE, &shared->n_loss_row, &t->now->n_loss_row, sizeof shared->n_loss_row);
+    status = device_sync(t->device);
+    /* Where all rows show their labels, nothing is learned. */
+    *loss_out = shared->loss / (fmax(shared->n_loss_row, 1.0) * (is_bce(t) ? t->n_class : 1));
+    return status;
 }
 
 static enum status evaluate(struct trainer *t, struct device_score *score_out)
@@ -298,16 +312,18 @@ static enum status evaluate(struct trainer *t, struct device_score *score_out)
     while (hold_next(&hold)) {
         int32_t i = hold.part;
         double *sums = trainer_sums(t, i);
-        memset(sums, 0, MEMORY_PLAN_N_SUM * sizeof *sums);
+        t->ops->fill_zero(t->device, sums, MEMORY_PLAN_N_SUM * sizeof *sums);
         for (int split = DATASET_SPLIT_TRAIN; split <= DATASET_SPLIT_TEST; split++) {
             if (t->n_split[split] > 0) {
-                part_score(t, i, (enum dataset_split)split, false, (struct device_score *)(void *)(sums + 1 + split * n));
+                part_score(t, i, (enum dataset_split)split, false, sums + 1 + split * n);
             }
         }
     }
     status = hold.status == STATUS_OK ? reduce_run(t, REDUCE_SUMS, false) : hold.status;
     if (status == STATUS_OK) {
-        memcpy(score_out, trainer_sums(t, 0) + 1, 4 * sizeof *score_out);
+        t->ops->move(t->device, DEVICE_LANE_COMPUTE, t->shared->score, trainer_sums(t, 0) + 1, sizeof t->shared->score);
+        status = device_sync(t->device);
+        memcpy(score_out, t->shared->score, sizeof t->shared->score);
     }
     return status;
 }
@@ -318,11 +334,8 @@ enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool ev
     int64_t n_call = memory_n_call();
     *out = (struct trainer_report){0};
     t->epoch = epoch;
-    enum status status = STATUS_OK;
-    if (train) {
-        status = train_step(t, &out->loss);
-        status = status == STATUS_OK && isfinite(out->loss) ? weights_step(t) : status;
-    }
+    now_put(t);
+    enum status status = train ? train_step(t, &out->loss) : STATUS_OK;
     if (status == STATUS_OK && isfinite(out->loss) && evaluate_after) {
         double trained = now_s();
         status = evaluate(t, out->score);
@@ -344,5 +357,7 @@ enum status trainer_static(struct trainer *t)
 {
     t->epoch = 0;
     t->training = false;
-    return forward_walk(t, EXCHANGE_PHASE_STATIC);
+    now_put(t);
+    enum status status = forward_walk(t, EXCHANGE_PHASE_STATIC);
+    return status == STATUS_OK ? device_sync(t->device) : status;
 }

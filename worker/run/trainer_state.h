@@ -7,6 +7,13 @@
 #include "worker/run/trainer.h"
 #include "worker/spill/payloads.h"
 
+/* What host and device tell each other once an epoch, in SHARED memory. */
+struct trainer_shared {
+    struct device_now now;
+    double loss, n_loss_row; /* over all parts' rows */
+    struct device_score score[4];
+};
+
 /* owns: everything but what setup borrows */
 struct trainer {
     struct trainer_setup setup;
@@ -29,8 +36,12 @@ struct trainer {
     struct trainer_embeddings { /* of own parts: plan.n_embedding floats each */
         float *weights, *gradients, *best, *moment_1, *moment_2;
     } embeddings;
-    char *gradients;      /* n_own × plan.n_gradient_bytes: floats, then MEMORY_PLAN_N_SUM doubles */
-    char *branch;         /* one more, from another rank */
+    char *gradients; /* n_own × plan.n_gradient_bytes: floats, then MEMORY_PLAN_N_SUM doubles */
+    char *branch;    /* one more, from another rank */
+    struct trainer_shared *shared;
+    struct device_now *now; /* this epoch's (device) */
+    char *staging;          /* n_staging_bytes: staging.h; NULL on a unified device */
+    int64_t n_staging_bytes;
     char *globals;        /* n_own × plan.n_global_bytes: sums of the global op at work; one more for another rank's branch */
     bool *complete;       /* n_part: for reduce.c */
     bool (*add)[OP_N_IN]; /* n_op: backward adds to the gradient of in[k] rather than writing it */
@@ -41,7 +52,6 @@ struct trainer {
     double rate;        /* factor of the schedule's learning rate */
     bool training;      /* dropout on */
     int64_t n_split[4]; /* of the whole graph */
-    double n_loss_row;  /* of the whole graph, in this epoch's training */
     int32_t n_class;
     struct round_state *round;
 };

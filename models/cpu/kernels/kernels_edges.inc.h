@@ -81,7 +81,7 @@ INLINE void run_keep(const struct cpu_attention *a, const struct run *run, int64
     const int64_t before = first % 4; /* heads of the first quad that are not asked for */
     for (int64_t quad = 0; a->threshold > 0 && 4 * quad < before + n_head; quad++) {
         uint32_t counter[4], key[2], drawn[4][RUN];
-        random_edge_counter(&a->how->key, 0, 0, (uint32_t)(first / 4 + quad), counter, key);
+        random_edge_counter(&a->key, 0, 0, (uint32_t)(first / 4 + quad), counter, key);
         for (int64_t i = 0; i < run->n; i += WORD_LANES) {
             words c[4] = {words_load(run->from + i), words_load(run->to + i), words_set(counter[2]), words_set(counter[3])};
             draw_lanes(c, key);
