@@ -153,6 +153,26 @@ struct device_attention_state {
     float *positive_weight; /* n_own × n_head: … the softmax's sum, over edges with key_j + query_i > 0 alone */
 };
 
+/* One attention over one block, whose rows are destinations (forward and gradients of queries) or sources. */
+struct device_attention_rows {
+    const struct device_attention *how;
+    const struct device_block *block;
+    bool begin;     /* rows start empty, … */
+    bool with_self; /* … or with the edge between them and their own row; the block then lists every row (rows NULL) */
+    struct device_attention_source source,
+        self_source; /* one end: own rows, or the payload's and for own edges own rows again */
+    struct device_attention_target target, self_target; /* the other end, likewise */
+};
+
+/* Sums by relation over one block with types. */
+struct device_relation {
+    const struct device_block *block;
+    int64_t n_relation, n_base;
+    int64_t f, stride; /* columns of a payload row that count; floats from one row to the next */
+    const float *x;    /* n_col rows */
+    const float *comp; /* n_relation × n_base; NULL: base b is relation b */
+};
+
 enum device_loss { DEVICE_LOSS_CROSS_ENTROPY, DEVICE_LOSS_BCE };
 
 /* Sums over one part's rows of one split, in device memory. Doubles: loss; counts are exact whole numbers. */
@@ -178,6 +198,28 @@ struct device_scoring {
     float *grad; /* n × c: d mean loss / d logits on the split's rows, 0 elsewhere; the mean is over now's n_loss_row rows, at
                   * least 1 (bce: and c classes each). NULL: scores only, and now is unused */
     void *scratch; /* score_scratch(n) bytes */
+};
+
+/* Known labels of rows as input: columns of rows of `split` that are not drawn. One of labels (n) and label_rows (n × c; NaN is 0)
+ * is NULL. */
+struct device_labels {
+    int64_t n, c;
+    const int32_t *labels;
+    const float *label_rows;
+    const uint8_t *row_split; /* n */
+    uint8_t split;
+    struct device_draw drawn;
+};
+
+/* Backward of a layer norm (mean_rstd float, n × 2) or a batch norm (double, 2f). */
+struct device_norm_backward {
+    int64_t n, f;
+    const float *x, *weight;
+    const void *mean_rstd;
+    const float *grad_y;
+    bool add; /* to grad_x */
+    float *grad_x, *grad_weight, *grad_bias;
+    void *scratch; /* layer_norm_scratch or batch_norm_scratch bytes */
 };
 
 struct device_step {
@@ -270,10 +312,8 @@ struct device_ops {
     void (*bias_add)(struct device *device, int64_t n, int64_t f, const float *x, const float *bias, float *y);
     /* out = a·x + b·y; y may be NULL when b is 0. out may be x or y */
     void (*axpby)(struct device *device, int64_t n_value, float a, const float *x, float b, const float *y, float *out);
-    /* out = y + (1 + eps[0])·x, eps on the device (gin) */
+    /* out = y + (1 + eps[0])·x, eps on the device (gin); y NULL: 0. out may be x or y */
     void (*eps_add)(struct device *device, int64_t n_value, const float *eps, const float *x, const float *y, float *out);
-    /* grad (+)= (1 + eps[0])·g */
-    void (*eps_scale)(struct device *device, int64_t n_value, const float *eps, const float *g, bool add, float *grad);
 
     /* to[r, c] (+)= from[r, c] for f columns of rows that are from_width and to_width long: pointers at the first of them */
     void (*columns_copy)(struct device *device, int64_t n, int64_t f, const float *from, int64_t from_width, float *to,
@@ -298,9 +338,7 @@ struct device_ops {
     /* --- layer norm over each row's f columns, epsilon 1e-5; mean_rstd n × 2 is kept for backward --- */
     void (*layer_norm_forward)(struct device *device, int64_t n, int64_t f, const float *x, const float *weight,
                                const float *bias, float *mean_rstd, float *y);
-    void (*layer_norm_backward)(struct device *device, int64_t n, int64_t f, const float *x, const float *weight,
-                                const float *mean_rstd, const float *grad_y, bool add, void *scratch, float *grad_x,
-                                float *grad_weight, float *grad_bias);
+    void (*layer_norm_backward)(struct device *device, const struct device_norm_backward *how);
     size_t (*layer_norm_scratch)(int64_t n, int64_t f);
 
     /* --- batch norm of each column over all parts' rows, epsilon 1e-5. Parts' sums are 1 + 2f doubles: the rows they are over,
@@ -317,13 +355,11 @@ struct device_ops {
     /* y = x̂ · weight + bias, x̂ = (x - mean) · rstd */
     void (*batch_norm_forward)(struct device *device, int64_t n, int64_t f, const float *x, const double *mean_rstd,
                                const float *weight, const float *bias, float *y);
-    /* One part's rows, Σ grad_y, Σ grad_y · x̂; these are its grad_bias and grad_weight. scratch as statistics */
-    void (*batch_norm_sums)(struct device *device, int64_t n, int64_t f, const float *x, const double *mean_rstd,
-                            const float *grad_y, void *scratch, double *sums, float *grad_weight, float *grad_bias);
+    /* One part's rows, Σ grad_y, Σ grad_y · x̂; these are its grad_bias and grad_weight. grad_x is not touched */
+    void (*batch_norm_sums)(struct device *device, const struct device_norm_backward *how, double *sums);
     /* grad_x (+)= weight · rstd · (grad_y - mean(grad_y) - x̂ · mean(grad_y · x̂)), means from all parts' sums.
      * grad_x may be grad_y */
-    void (*batch_norm_backward)(struct device *device, int64_t n, int64_t f, const float *x, const float *weight,
-                                const double *mean_rstd, const double *sums, const float *grad_y, bool add, float *grad_x);
+    void (*batch_norm_backward)(struct device *device, const struct device_norm_backward *how, const double *sums);
     size_t (*batch_norm_scratch)(int64_t n, int64_t f);
 
     /* --- aggregation: payload x is n_col × f --- */
@@ -331,8 +367,6 @@ struct device_ops {
      * order (a row of more than 2^16 edges in this block: in fixed pieces of 2^16, pieces added in order). */
     void (*aggregate_sum)(struct device *device, const struct device_block *block, const struct device_aggregate *how,
                           int64_t f, const float *x, float *out);
-    /* out[row] = row_scale[row] · out[row] over all n rows (finish of an aggregate of several blocks) */
-    void (*row_scale)(struct device *device, int64_t n, int64_t f, const float *scale, float *out);
     /* Running maximum with its place: arg[row, c] = arg_base + col of the first greatest element so far.
      * begin: rows of the block start empty (out -inf, arg UINT32_MAX) or, where `self` (n_own × f) is there, as their own
      * row of it with place arg_base + row; self is NULL without begin. */
@@ -347,11 +381,8 @@ struct device_ops {
     /* --- attention over in-neighbours, block after block; no array of edges × heads, ever --- */
     /* Add a block's edges to the rows' running softmax; out (n_own × n_head·n_column) holds Σ exp(score - m) · kept · value until
      * attention_finish. A row's edges in ascending column order, the maximum raised once per run of 32 of them.
-     * begin: rows start empty or, where `self` is not NULL, with the edge from their own row of it; the block then lists
-     * every row (rows NULL). */
-    void (*attention_forward)(struct device *device, const struct device_block *block, const struct device_attention *how,
-                              bool begin, const struct device_attention_source *self,
-                              const struct device_attention_source *payload, const float *query,
+     * Of the target its query is read. */
+    void (*attention_forward)(struct device *device, const struct device_attention_rows *rows,
                               const struct device_attention_state *state, float *out);
     /* Divide out, positive and positive_weight by Σ; rows without edges become 0. */
     void (*attention_finish)(struct device *device, int64_t n, const struct device_attention *how,
@@ -360,20 +391,16 @@ struct device_ops {
     void (*attention_backward_begin)(struct device *device, int64_t n, const struct device_attention *how,
                                      const float *grad_out, const float *out, const struct device_attention_state *state,
                                      bool add, float *grad_query);
-    /* All but ADD: gradients of own rows' queries from one block of in-edges (begin overwrites, else adds; self as in forward).
+    /* All but ADD: gradients of own rows' queries from one block of in-edges (begin overwrites, else adds).
      * MLP: grad_att likewise, n_head × n_column, over fixed chunks of rows (NULL: not wanted).
      * scratch: attention_scratch(n_row of the block, how) bytes */
-    void (*attention_backward_query)(struct device *device, const struct device_block *block,
-                                     const struct device_attention *how, bool begin, const struct device_attention_source *self,
-                                     const struct device_attention_source *payload, const struct device_attention_target *own,
-                                     void *scratch, float *grad_query, float *grad_att);
+    void (*attention_backward_query)(struct device *device, const struct device_attention_rows *rows, void *scratch,
+                                     float *grad_query, float *grad_att);
     size_t (*attention_scratch)(int64_t n_row, const struct device_attention *how);
     /* Gradients of own rows as sources, from one block of the transposed graph, whose columns are their destinations (begin
-     * overwrites, else adds; self: the edge from each row to itself, begin only). grad_key: shaped as own->key, NULL for MLP. */
-    void (*attention_backward_source)(struct device *device, const struct device_block *block,
-                                      const struct device_attention *how, bool begin,
-                                      const struct device_attention_target *self, const struct device_attention_target *payload,
-                                      const struct device_attention_source *own, float *grad_value, float *grad_key);
+     * overwrites, else adds). grad_key: shaped as the source's key, NULL for MLP. */
+    void (*attention_backward_source)(struct device *device, const struct device_attention_rows *rows, float *grad_value,
+                                      float *grad_key);
     /* out[r, h] = Σ_c x[r, h, c] · w[h, c]; x n × n_head·n_column, w n_head × n_column */
     void (*head_dot)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x, const float *w,
                      float *out);
@@ -390,14 +417,12 @@ struct device_ops {
                                float *grad_x);
 
     /* --- sums by relation, of blocks with types; a row's edges of one type are added up first, in the block's order --- */
-    /* out[row, b] += Σ_e comp[type, b] · weight · x[col]; comp NULL: b is the type.
-     * x n_col rows of f columns, `stride` floats apart · comp n_relation × n_base · out n_own × n_base × f */
-    void (*relation_sum)(struct device *device, const struct device_block *block, int64_t n_base, const float *comp, int64_t f,
-                         int64_t stride, const float *x, float *out);
+    /* out[row, b] += Σ_e comp[type, b] · weight · x[col]; out n_own × n_base × f */
+    void (*relation_sum)(struct device *device, const struct device_relation *how, float *out);
     /* grad_comp[t, b] (+)= Σ_row ⟨Σ_e of type t weight · x[col], y[row, b]⟩, in double over fixed chunks of rows.
-     * x n_col × f · y n_own × n_base × f · scratch: relation_dot_scratch(n_relation, n_base) bytes */
-    void (*relation_dot)(struct device *device, const struct device_block *block, int64_t n_relation, int64_t n_base, int64_t f,
-                         const float *x, const float *y, bool add, void *scratch, float *grad_comp);
+     * y n_own × n_base × f · scratch: relation_dot_scratch(n_relation, n_base) bytes; comp is not read */
+    void (*relation_dot)(struct device *device, const struct device_relation *how, const float *y, bool add, void *scratch,
+                         float *grad_comp);
     size_t (*relation_dot_scratch)(int64_t n_relation, int64_t n_base);
     /* out[j, i] = x[i, j]: rows of c columns.  x a × b × c · out b × a × c */
     void (*swap_axes)(struct device *device, int64_t a, int64_t b, int64_t c, const float *x, float *out);
@@ -411,14 +436,10 @@ struct device_ops {
     /* The gradient, where it is wanted, and in `score` (device) the sums over the rows. */
     void (*loss)(struct device *device, const struct device_scoring *how, struct device_score *score);
     size_t (*score_scratch)(int64_t n);
-    /* out n × (f + c) = x | the labels of rows of `split` that are not drawn, one column per class, 0 on all other rows. One of
-     * labels (n) and label_rows (n × c; NaN becomes 0) is NULL */
-    void (*labels_append)(struct device *device, int64_t n, int64_t f, const float *x, int64_t c, const int32_t *labels,
-                          const float *label_rows, const uint8_t *row_split, uint8_t split, const struct device_draw *drawn,
-                          float *out);
-    /* Rows of `split` that are drawn. */
-    void (*draw_count)(struct device *device, int64_t n, const uint8_t *row_split, uint8_t split,
-                       const struct device_draw *drawn, double *count);
+    /* out n × (f + c) = x | the labels of rows of the split that are not drawn, one column per class, 0 on all other rows */
+    void (*labels_append)(struct device *device, const struct device_labels *how, int64_t f, const float *x, float *out);
+    /* Rows of the split that are drawn. */
+    void (*draw_count)(struct device *device, const struct device_labels *how, double *count);
     /* to[i] += from[i] */
     void (*doubles_add)(struct device *device, int64_t n, const double *from, double *to);
 

@@ -13,13 +13,13 @@
     X(column_sum) X(column_sum_scratch) X(dot)                                                  \
     X(csr_linear_forward) X(csr_linear_backward_weight) X(csr_linear_scratch) X(csr_dropout)    \
     X(csr_embed_forward) X(csr_embed_backward) X(csr_dense)                                     \
-    X(activate_forward) X(activate_backward) X(bias_add) X(axpby) X(eps_add) X(eps_scale)       \
+    X(activate_forward) X(activate_backward) X(bias_add) X(axpby) X(eps_add)       \
     X(columns_copy) X(max_forward) X(max_backward)                                              \
     X(inverse_norm) X(inverse_norm_backward) X(rows_multiply) X(rows_dot)                       \
     X(layer_norm_forward) X(layer_norm_backward) X(layer_norm_scratch)                          \
     X(batch_norm_statistics) X(statistics_merge) X(batch_norm_begin) X(batch_norm_forward) X(batch_norm_sums)       \
     X(batch_norm_backward) X(batch_norm_scratch)                                                \
-    X(aggregate_sum) X(row_scale) X(aggregate_max) X(aggregate_max_finish)                      \
+    X(aggregate_sum) X(aggregate_max) X(aggregate_max_finish)                      \
     X(aggregate_max_backward)                                                                   \
     X(attention_forward) X(attention_finish) X(attention_backward_begin)                        \
     X(attention_backward_query) X(attention_scratch) X(attention_backward_source)               \

@@ -108,31 +108,29 @@ size_t cpu_score_scratch(int64_t n)
     return (size_t)cpu_n_chunk(n) * sizeof(struct device_score);
 }
 
-void cpu_labels_append(struct device *device, int64_t n, int64_t f, const float *x, int64_t c, const int32_t *labels,
-                       const float *label_rows, const uint8_t *row_split, uint8_t split, const struct device_draw *drawn,
-                       float *out)
+void cpu_labels_append(struct device *device, const struct device_labels *how, int64_t f, const float *x, float *out)
 {
-    const struct random_key key = device_key(&drawn->key, drawn->now);
+    const struct random_key key = device_key(&how->drawn.key, how->drawn.now);
+    const int64_t n = how->n, c = how->c;
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * (f + c) >= CPU_PARALLEL_MIN)
     for (int64_t r = 0; r < n; r++) {
         float *row = out + r * (f + c);
-        bool shown = row_split[r] == split && !is_drawn(drawn, &key, r);
+        bool shown = how->row_split[r] == how->split && !is_drawn(&how->drawn, &key, r);
         memcpy(row, x + r * f, (size_t)f * sizeof *row);
         for (int64_t k = 0; k < c; k++) {
-            float label = labels != NULL ? (float)(labels[r] == k) : label_rows[r * c + k];
+            float label = how->labels != NULL ? (float)(how->labels[r] == k) : how->label_rows[r * c + k];
             row[f + k] = shown && !isnan(label) ? label : 0.0f;
         }
     }
 }
 
-void cpu_draw_count(struct device *device, int64_t n, const uint8_t *row_split, uint8_t split, const struct device_draw *drawn,
-                    double *count)
+void cpu_draw_count(struct device *device, const struct device_labels *how, double *count)
 {
-    const struct random_key key = device_key(&drawn->key, drawn->now);
+    const struct random_key key = device_key(&how->drawn.key, how->drawn.now);
     int64_t n_drawn = 0; /* whole numbers: their order does not matter */
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) reduction(+ : n_drawn) if (n >= CPU_PARALLEL_MIN)
-    for (int64_t r = 0; r < n; r++) {
-        n_drawn += row_split[r] == split && is_drawn(drawn, &key, r);
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) reduction(+ : n_drawn) if (how->n >= CPU_PARALLEL_MIN)
+    for (int64_t r = 0; r < how->n; r++) {
+        n_drawn += how->row_split[r] == how->split && is_drawn(&how->drawn, &key, r);
     }
     *count = (double)n_drawn;
 }

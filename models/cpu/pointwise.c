@@ -66,11 +66,6 @@ void cpu_eps_add(struct device *device, int64_t n_value, const float *eps, const
     cpu_axpby(device, n_value, 1.0f + eps[0], x, 1.0f, y, out);
 }
 
-void cpu_eps_scale(struct device *device, int64_t n_value, const float *eps, const float *g, bool add, float *grad)
-{
-    cpu_axpby(device, n_value, 1.0f + eps[0], g, 1.0f, add ? grad : NULL, grad);
-}
-
 void cpu_columns_copy(struct device *device, int64_t n, int64_t f, const float *from, int64_t from_width, float *to,
                       int64_t to_width, bool add)
 {

@@ -53,11 +53,26 @@ void op_batch_norm_forward(const struct op_call *call)
                                           call->param[0], call->param[1], call->out);
 }
 
+static struct device_norm_backward norm_backward(const struct op_call *call)
+{
+    return (struct device_norm_backward){.n = call->n,
+                                         .f = width(call->program, call->op),
+                                         .x = call->in[0],
+                                         .weight = call->param[0],
+                                         .mean_rstd = call->whole,
+                                         .grad_y = call->grad_out,
+                                         .add = call->add[0],
+                                         .grad_x = call->grad_in[0],
+                                         .grad_weight = call->grad_param[0],
+                                         .grad_bias = call->grad_param[1],
+                                         .scratch = call->scratch};
+}
+
 /* A part's own Σ dy x̂ and Σ dy are its gradients of w and b too. */
 static void backward_partial(const struct op_call *call, double *sum)
 {
-    call->device->ops->batch_norm_sums(call->device, call->n, width(call->program, call->op), call->in[0], call->whole,
-                                       call->grad_out, call->scratch, sum, call->grad_param[0], call->grad_param[1]);
+    const struct device_norm_backward how = norm_backward(call);
+    call->device->ops->batch_norm_sums(call->device, &how, sum);
 }
 
 static void backward_merge(struct device *device, const struct program *program, const struct op *op, double *left,
@@ -75,9 +90,8 @@ static void backward_total(const struct op_call *call, const double *sum)
 /* dx = w rstd (dy − mean(dy) − x̂ mean(dy x̂)), means over all parts' rows */
 void op_batch_norm_backward(const struct op_call *call)
 {
-    int64_t f = width(call->program, call->op);
-    call->device->ops->batch_norm_backward(call->device, call->n, f, call->in[0], call->param[0], call->whole,
-                                           call->whole + 2 * f, call->grad_out, call->add[0], call->grad_in[0]);
+    const struct device_norm_backward how = norm_backward(call);
+    call->device->ops->batch_norm_backward(call->device, &how, call->whole + 2 * how.f);
 }
 
 const struct global_def op_batch_norm_global = {

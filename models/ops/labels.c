@@ -15,10 +15,22 @@ static int64_t one(const struct program *program, const struct op *op)
     return 1;
 }
 
+static struct device_labels labels_of(const struct op_call *call)
+{
+    int64_t f = call->program->value[call->op->in[0]].width;
+    return (struct device_labels){.n = call->n,
+                                  .c = call->program->value[call->op->out].width - f,
+                                  .labels = call->labels,
+                                  .label_rows = call->label_rows,
+                                  .row_split = call->split,
+                                  .split = call->train,
+                                  .drawn = op_labels_hidden(call)};
+}
+
 static void count_partial(const struct op_call *call, double *sum)
 {
-    const struct device_draw hidden = op_labels_hidden(call);
-    call->device->ops->draw_count(call->device, call->n, call->split, call->train, &hidden, sum);
+    const struct device_labels labels = labels_of(call);
+    call->device->ops->draw_count(call->device, &labels, sum);
 }
 
 static void count_merge(struct device *device, const struct program *program, const struct op *op, double *left,
@@ -39,10 +51,9 @@ static void count_total(const struct op_call *call, const double *sum)
 /* Label reuse: Wang et al., Bag of Tricks for Node Classification with Graph Neural Networks, 2021, section 3.2 */
 void op_labels_forward(const struct op_call *call)
 {
-    const struct device_draw hidden = op_labels_hidden(call);
-    int64_t f = call->program->value[call->op->in[0]].width, c = call->program->value[call->op->out].width - f;
-    call->device->ops->labels_append(call->device, call->n, f, call->in[0], c, call->labels, call->label_rows, call->split,
-                                     call->train, &hidden, call->out);
+    const struct device_labels labels = labels_of(call);
+    call->device->ops->labels_append(call->device, &labels, call->program->value[call->op->in[0]].width, call->in[0],
+                                     call->out);
 }
 
 void op_labels_backward(const struct op_call *call)

@@ -24,7 +24,16 @@ void op_layer_norm_forward(const struct op_call *call)
 /* g = w dy · dx = rstd (g − mean(g) − x̂ mean(g x̂)) · dw = Σ dy x̂ · db = Σ dy */
 void op_layer_norm_backward(const struct op_call *call)
 {
-    call->device->ops->layer_norm_backward(call->device, call->n, call->program->value[call->op->out].width, call->in[0],
-                                           call->param[0], call->aux, call->grad_out, call->add[0], call->scratch,
-                                           call->grad_in[0], call->grad_param[0], call->grad_param[1]);
+    const struct device_norm_backward how = {.n = call->n,
+                                             .f = call->program->value[call->op->out].width,
+                                             .x = call->in[0],
+                                             .weight = call->param[0],
+                                             .mean_rstd = call->aux,
+                                             .grad_y = call->grad_out,
+                                             .add = call->add[0],
+                                             .grad_x = call->grad_in[0],
+                                             .grad_weight = call->grad_param[0],
+                                             .grad_bias = call->grad_param[1],
+                                             .scratch = call->scratch};
+    call->device->ops->layer_norm_backward(call->device, &how);
 }

@@ -61,11 +61,12 @@ void reference_batch_norm_forward(struct device *device, int64_t n, int64_t f, c
     }
 }
 
-void reference_batch_norm_sums(struct device *device, int64_t n, int64_t f, const float *x, const double *mean_rstd,
-                               const float *grad_y, void *scratch, double *sums, float *grad_weight, float *grad_bias)
+void reference_batch_norm_sums(struct device *device, const struct device_norm_backward *how, double *sums)
 {
     (void)device;
-    (void)scratch;
+    const int64_t n = how->n, f = how->f;
+    const float *x = how->x, *grad_y = how->grad_y;
+    const double *mean_rstd = how->mean_rstd;
     sums[0] = (double)n;
     for (int64_t c = 0; c < f; c++) {
         double sum = 0.0, sum_normal = 0.0;
@@ -75,20 +76,24 @@ void reference_batch_norm_sums(struct device *device, int64_t n, int64_t f, cons
         }
         sums[1 + c] = sum;
         sums[1 + f + c] = sum_normal;
-        grad_bias[c] = (float)sum;
-        grad_weight[c] = (float)sum_normal;
+        how->grad_bias[c] = (float)sum;
+        how->grad_weight[c] = (float)sum_normal;
     }
 }
 
-void reference_batch_norm_backward(struct device *device, int64_t n, int64_t f, const float *x, const float *weight,
-                                   const double *mean_rstd, const double *sums, const float *grad_y, bool add, float *grad_x)
+void reference_batch_norm_backward(struct device *device, const struct device_norm_backward *how, const double *sums)
 {
     (void)device;
+    const int64_t n = how->n, f = how->f;
+    const float *x = how->x, *grad_y = how->grad_y;
+    const double *mean_rstd = how->mean_rstd;
+    float *grad_x = how->grad_x;
     for (int64_t r = 0; r < n; r++) {
         for (int64_t c = 0; c < f; c++) {
             double rstd = mean_rstd[f + c], normal = (x[r * f + c] - mean_rstd[c]) * rstd;
-            double grad = weight[c] * rstd * (grad_y[r * f + c] - sums[1 + c] / sums[0] - normal * sums[1 + f + c] / sums[0]);
-            grad_x[r * f + c] = (float)(add ? grad_x[r * f + c] + grad : grad);
+            double grad = how->weight[c] * rstd *
+                          (grad_y[r * f + c] - sums[1 + c] / sums[0] - normal * sums[1 + f + c] / sums[0]);
+            grad_x[r * f + c] = (float)(how->add ? grad_x[r * f + c] + grad : grad);
         }
     }
 }

@@ -79,29 +79,27 @@ size_t reference_score_scratch(int64_t n)
     return 0;
 }
 
-void reference_labels_append(struct device *device, int64_t n, int64_t f, const float *x, int64_t c, const int32_t *labels,
-                             const float *label_rows, const uint8_t *row_split, uint8_t split, const struct device_draw *drawn,
-                             float *out)
+void reference_labels_append(struct device *device, const struct device_labels *how, int64_t f, const float *x, float *out)
 {
     (void)device;
-    for (int64_t r = 0; r < n; r++) {
+    const int64_t c = how->c;
+    for (int64_t r = 0; r < how->n; r++) {
         float *row = out + r * (f + c);
-        bool shown = row_split[r] == split && !is_drawn(drawn, r);
+        bool shown = how->row_split[r] == how->split && !is_drawn(&how->drawn, r);
         memcpy(row, x + r * f, (size_t)f * sizeof *row);
         for (int64_t k = 0; k < c; k++) {
-            float label = labels != NULL ? (float)(labels[r] == k) : label_rows[r * c + k];
+            float label = how->labels != NULL ? (float)(how->labels[r] == k) : how->label_rows[r * c + k];
             row[f + k] = shown && !isnan(label) ? label : 0.0f;
         }
     }
 }
 
-void reference_draw_count(struct device *device, int64_t n, const uint8_t *row_split, uint8_t split,
-                          const struct device_draw *drawn, double *count)
+void reference_draw_count(struct device *device, const struct device_labels *how, double *count)
 {
     (void)device;
     int64_t n_drawn = 0;
-    for (int64_t r = 0; r < n; r++) {
-        n_drawn += row_split[r] == split && is_drawn(drawn, r);
+    for (int64_t r = 0; r < how->n; r++) {
+        n_drawn += how->row_split[r] == how->split && is_drawn(&how->drawn, r);
     }
     *count = (double)n_drawn;
 }

@@ -98,15 +98,7 @@ void reference_eps_add(struct device *device, int64_t n_value, const float *eps,
 {
     (void)device;
     for (int64_t i = 0; i < n_value; i++) {
-        out[i] = (float)(y[i] + (1.0 + eps[0]) * x[i]);
-    }
-}
-
-void reference_eps_scale(struct device *device, int64_t n_value, const float *eps, const float *g, bool add, float *grad)
-{
-    (void)device;
-    for (int64_t i = 0; i < n_value; i++) {
-        grad[i] = (float)((add ? grad[i] : 0.0) + (1.0 + eps[0]) * g[i]);
+        out[i] = (float)((y != NULL ? y[i] : 0.0) + (1.0 + eps[0]) * x[i]);
     }
 }
 

@@ -146,8 +146,9 @@ static void labels_append(struct device *device, const void *context, float *out
 {
     const struct known *k = context;
     double count;
-    device->ops->labels_append(device, k->n, k->f, k->x, k->c, k->labels, k->label_rows, k->split, 2, &k->draw, out);
-    device->ops->draw_count(device, k->n, k->split, 2, &k->draw, &count);
+    const struct device_labels how = {k->n, k->c, k->labels, k->label_rows, k->split, 2, k->draw};
+    device->ops->labels_append(device, &how, k->f, k->x, out);
+    device->ops->draw_count(device, &how, &count);
     out[k->n * (k->f + k->c)] = (float)count;
 }
 
@@ -177,7 +178,8 @@ Test(loss, rows_show_their_labels_or_count_in_the_loss_but_never_both)
     struct device_score score;
     void *scratch = device_scratch(device_cpu.score_scratch(N));
     cr_assert_eq(device_cpu.open(2, &device), STATUS_OK);
-    device_cpu.labels_append(device, N, F, x, C, labels, NULL, split, 2, &k.draw, out);
+    const struct device_labels shown_labels = {N, C, labels, NULL, split, 2, k.draw};
+    device_cpu.labels_append(device, &shown_labels, F, x, out);
     const struct device_scoring how = {.n = N,
                                        .c = C,
                                        .logits = logits,
