@@ -127,7 +127,7 @@ static enum status job_check(const struct job *job, const struct program_input *
 /* Sparse rows can only be multiplied; an aggregate that is not linear, or a sum with other rows, needs them dense. */
 static bool needs_dense(const struct job *job, const struct program_input *input)
 {
-    bool aggregated = job->model.kind == JOB_KIND_SAGE && !aggregate_defs[sage_aggregate(job)].is_linear;
+    bool aggregated = job->model.kind == JOB_KIND_SAGE && !aggregate_defs[sage_aggregate(job)]->is_linear;
     bool added = job->model.residual && !job->model.residual_linear && n_layer_of(job) > 1 &&
                  input->n_feature == job->model.hidden;
     bool typed = job->model.kind == JOB_KIND_RGCN && !input->is_typed;

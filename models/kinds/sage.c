@@ -26,7 +26,7 @@ int sage_layer(struct program *program, const struct job *job, int layer, int x,
     int bias_l = named_param(program, 0, f_out, bound, "convs.%d.lin_l.bias", layer);
     int weight_r = named_param(program, f_out, f_in, bound, "convs.%d.lin_r.weight", layer);
     int neighbours, own;
-    if (aggregate_defs[kind].is_linear && transform_first(program, x, f_out)) {
+    if (aggregate_defs[kind]->is_linear && transform_first(program, x, f_out)) {
         neighbours = program_aggregate(program, program_linear(program, x, weight_l, -1), kind);
         own = program_linear(program, x, weight_r, bias_l);
     } else {

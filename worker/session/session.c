@@ -50,12 +50,12 @@ static enum status parts_open(struct session *session)
 
 static bool parts_came(const struct session *session)
 {
-    int32_t n_whole = 0;
+    int32_t n_statistics = 0;
     for (int32_t i = 0; i < session->n_part; i++) {
         const struct session_bytes *raw = &session->parts[i].raw;
-        n_whole += raw->is_expected && raw->n_got == raw->n_bytes;
+        n_statistics += raw->is_expected && raw->n_got == raw->n_bytes;
     }
-    return session->n_part > 0 && n_whole == session->n_own;
+    return session->n_part > 0 && n_statistics == session->n_own;
 }
 
 static enum status trainer_start(struct session *session)
