@@ -206,6 +206,10 @@ Test(job, a_key_that_means_nothing_beside_another_is_remarked_on_with_both)
     cr_assert_eq(load_set(GRAPH, "model.alpha=0.5", &scratch), STATUS_OK);
     cr_assert_str_eq(job_remarks(),
                      "--set model.alpha: model.alpha is not used: model.kind is \"gcn\", and it goes with \"appnp\"\n");
+    REMARKED(GRAPH "[model]\nbases = 2\n",
+             "job.toml:4:9: model.bases is not used: model.kind is \"gcn\", and it goes with \"rgcn\"\n");
+    REMARKED(GRAPH "[model]\nsteps = 2\n",
+             "job.toml:4:9: model.steps is not used: model.kind is \"gcn\", and it goes with \"appnp\", \"sgc\" or \"agnn\"\n");
     REMARKED(GRAPH "[model]\nkind = \"sgc\"\nsteps = 2\n", "");
 }
 
