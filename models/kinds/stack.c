@@ -3,6 +3,7 @@
  */
 #include "models/kinds/model.h"
 
+#include "protocol/job/job_keys.h"
 #include "protocol/memory.h"
 
 #include <math.h>
@@ -176,8 +177,10 @@ static int jump(const struct model *model, const int *output, int n_layer)
 int stack_features(const struct model *model, const struct stack *stack)
 {
     const struct job_model *options = &model->job->model;
-    bool is_hidden = stack->n_conv + stack->n_linear > 1;
-    if (is_hidden && options->residual && !options->residual_linear && model->input->n_feature == options->hidden) {
+    bool is_hidden = stack->n_conv + stack->n_linear > 1 || jumps(model);
+    bool has_heads = job_key_applies(model->job, JOB_KEY_model_heads);
+    int64_t width = options->hidden * (has_heads ? options->heads : 1);
+    if (is_hidden && options->residual && !options->residual_linear && model->input->n_feature == width) {
         model_features_dense(model); /* the first layer's residual adds them as they are */
     }
     return model_features(model);

@@ -304,6 +304,17 @@ Test(model_names, what_needs_dense_rows_of_sparse_features_says_so)
     input.n_feature = 16;
     build(JOB_KIND_GCN);
     cr_assert(!program.value[0].is_sparse);
+    job.model.layers = 1;
+    job.model.jumping_knowledge = JOB_JUMPING_KNOWLEDGE_MAX;
+    build(JOB_KIND_GCN);
+    cr_assert(!program.value[0].is_sparse, "under jumping knowledge the one layer has a residual");
+    job.model.layers = 2;
+    job.model.heads = 2;
+    build(JOB_KIND_GAT);
+    cr_assert(program.value[0].is_sparse, "a layer of two heads is twice as wide");
+    input.n_feature = 32;
+    build(JOB_KIND_GAT);
+    cr_assert(!program.value[0].is_sparse);
 }
 
 Test(model_names, appnp_mixes_each_step_with_the_first_output)
