@@ -59,7 +59,7 @@ class Net(torch.nn.Module):
         self.initial = model["kind"] == "gcnii"  # its layers read the first linear map's output; another map follows them
         if self.initial:
             n_layer, n_linear = n_layer + 1, 1
-        heads = model["heads"] if model["kind"] in ATTENTIONS else 1  # hidden columns are per head
+        heads = model["heads"] if model["kind"] in ATTENTIONS else 1  # model.hidden is per head
         # Typed nodes' features, side by side: a projection for each type, or a vector for each node.
         self.embedding = Linear(f_in, model["hidden"], bias=False) if typed and model["kind"] == "rgcn" else None
         self.jump = model["jumping_knowledge"]

@@ -1,4 +1,4 @@
-/* What attention layers share: how many heads a layer has, their vectors, and what becomes of the heads' outputs. */
+/* What attention layers share: the number of a layer's heads, their attention vectors, the joining of their outputs. */
 #include "models/kinds/model.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* RGCNConv: y_i = Σ_r mean_{j→i of relation r} x_j · W_r + x_i · root + b; W_r = Σ_b comp_rb V_b where model.bases > 0,
- * model.blocks blocks along the diagonal where there are that many.
+/* RGCNConv: y_i = Σ_r mean_{j→i of relation r} x_j · W_r + x_i · root + b; W_r = Σ_b comp_rb V_b where model.bases > 0;
+ * W_r is block diagonal where model.blocks > 0.
  * Schlichtkrull et al., ESWC 2018
  */
 #include "models/kinds/model.h"
@@ -18,7 +18,7 @@ static enum status check_blocks(const struct job *job, const struct program_inpu
         const char *what;
         int64_t width;
     } widths[] = {{"feature columns", input->is_typed ? job->model.hidden : n_feature},
-                  {"hidden columns", ends_in_conv && job->model.layers == 1 ? 0 : job->model.hidden},
+                  {"channels", ends_in_conv && job->model.layers == 1 ? 0 : job->model.hidden},
                   {"classes", ends_in_conv ? input->n_class : 0}};
     for (int i = 0; i < 3; i++) {
         if (widths[i].width % job->model.blocks != 0) {
@@ -35,12 +35,12 @@ static int rgcn_layer(const struct model *model, int layer, int x, int64_t f_out
     struct program *program = model->program;
     int64_t f_in = program->value[x].width, n_base = model->job->model.bases, n_relation = program->n_relation;
     int64_t n_block = model->job->model.blocks;
-    const int64_t whole[] = {n_base > 0 ? n_base : n_relation, f_in, f_out};
+    const int64_t full[] = {n_base > 0 ? n_base : n_relation, f_in, f_out};
     const int64_t blocks[] = {n_relation, n_block, n_block > 0 ? f_in / n_block : 0, n_block > 0 ? f_out / n_block : 0};
     double bound = n_block > 0 ? glorot_bound(blocks[2], blocks[3]) : glorot_bound(f_in, f_out);
     char name[PROGRAM_NAME_BYTES];
     snprintf(name, sizeof name, "convs.%d.weight", layer);
-    int weight = program_tensor(program, name, n_block > 0 ? 4 : 3, n_block > 0 ? blocks : whole, bound);
+    int weight = program_tensor(program, name, n_block > 0 ? 4 : 3, n_block > 0 ? blocks : full, bound);
     int comp = n_base > 0 ? named_param(program, n_relation, n_base, glorot_bound(n_relation, n_base), "convs.%d.comp", layer)
                           : -1;
     int root = named_param(program, f_in, f_out, glorot_bound(f_in, f_out), "convs.%d.root", layer);

@@ -5,7 +5,7 @@
 static const struct model_kind model_kinds[JOB_KIND_N] = {JOB_KIND_LIST(FACTS_ROW, KIND)};
 
 _Static_assert(JOB_KIND_N <= 32, "a set of kinds is a uint32_t");
-_Static_assert(JOB_KEY_model_jumping_knowledge - JOB_KEY_model_kind < 64, "a set of keys of [model] is a uint64_t");
+_Static_assert(JOB_KEY_train_epochs - JOB_KEY_model_kind <= 64, "a set of keys of [model] is a uint64_t");
 
 const struct model_kind *model_kind_of(const struct job *job)
 {
