@@ -8,12 +8,12 @@
 
 /* Weights exp(score - peak) of n heads after raising their peaks, and Σ of them; scale: of what was added before;
  * ahead: rows whose first lines are fetched, or NULL. */
-INLINE void forward_weights(const struct run *run, int64_t n, const struct run_rows *ahead, int64_t n_column, float *peak_norm,
+INLINE void forward_weights(const struct run *run, int64_t n, const struct run_rows *ahead, int64_t n_column, float *softmax,
                             run_numbers weight, float *scale)
 {
     float sum[HEADS];
     for (int64_t h = 0; h < n; h++) {
-        float greatest = run_max(run, weight[h]), peak = run->is_first ? -INFINITY : peak_norm[2 * h];
+        float greatest = run_max(run, weight[h]), peak = run->is_first ? -INFINITY : softmax[2 * h];
         scale[h] = 1.0f;
         if (greatest > peak) {
             float lanes[LANES];
@@ -21,10 +21,10 @@ INLINE void forward_weights(const struct run *run, int64_t n, const struct run_r
             scale[h] = lanes[0];
             peak = greatest;
         }
-        peak_norm[2 * h] = peak;
+        softmax[2 * h] = peak;
     }
     for (int64_t h = 0; h < n; h++) {
-        vector minus_peak = vector_set(-peak_norm[2 * h]);
+        vector minus_peak = vector_set(-softmax[2 * h]);
         EACH_VECTOR(i, run)
         {
             vector_store(weight[h] + i, vector_exp(vector_add(vector_load(weight[h] + i), minus_peak)));
@@ -35,7 +35,7 @@ INLINE void forward_weights(const struct run *run, int64_t n, const struct run_r
     }
     run_sums(run, weight, n, sum);
     for (int64_t h = 0; h < n; h++) {
-        peak_norm[2 * h + 1] = (run->is_first ? 0.0f : scale[h] * peak_norm[2 * h + 1]) + sum[h];
+        softmax[2 * h + 1] = (run->is_first ? 0.0f : scale[h] * softmax[2 * h + 1]) + sum[h];
     }
 }
 
@@ -84,7 +84,7 @@ INLINE void forward_heads(const struct cpu_attention *a, const enum device_score
     rows_open(run, a->source.value, a->self_source.value, how->n_head * n_column, first * n_column, &value);
     keys_open(a, kind, run, first, n, &key, x);
     run_scores(how, kind, run, first, n, query, kind == DEVICE_SCORE_DOT ? &key : &value, x, x, weight);
-    forward_weights(run, n, fetch ? &value : NULL, n_column, a->state->peak_norm + 2 * head, weight, scale);
+    forward_weights(run, n, fetch ? &value : NULL, n_column, a->state->softmax + 2 * head, weight, scale);
     if (positive != NULL) {
         positive_weights(run, n, x, weight, scale, positive_weight, a->state->positive_weight + head);
     }
@@ -148,12 +148,12 @@ INLINE void query_heads(const struct cpu_attention *a, const enum device_score_k
     run_keep(a, run, first, n, keep);
     run_scores(how, kind, run, first, n, query, kind == DEVICE_SCORE_DOT ? &key : &value, number, product, score);
     for (int64_t h = 0; h < n; h++) {
-        const float *peak_norm = a->target.peak_norm + 2 * (head + h);
+        const float *softmax = a->target.softmax + 2 * (head + h);
         float peak[RUN], d[RUN], alpha[RUN], weight[RUN], g[RUN];
         EACH_VECTOR(i, run)
         {
-            vector_store(peak + i, vector_set(peak_norm[0]));
-            vector_store(d + i, vector_set(peak_norm[1]));
+            vector_store(peak + i, vector_set(softmax[0]));
+            vector_store(d + i, vector_set(softmax[1]));
         }
         fill_edges(run, g, 0.0f);
         dots(&value, h * n_column, grad_out + h * n_column, kind == DEVICE_SCORE_DOT, n_column, g);
@@ -202,11 +202,11 @@ INLINE void source_heads(const struct cpu_attention *a, const enum device_score_
     const int64_t head = run->row * n_head + first, column = first * n_column, to_head = run->head + first;
     const float *value = a->source.value + head * n_column, *own = value;
     float *grad_value = a->grad_value + to_head * n_column, sum[HEADS];
-    run_numbers keep, number, x, score, alpha, weight, g, de, peak_norm[2];
+    run_numbers keep, number, x, score, alpha, weight, g, de, softmax[2];
     struct run_rows grad_out, query, state;
     rows_open(run, a->target.grad_out, a->self_target.grad_out, width, column, &grad_out);
-    rows_open(run, a->target.peak_norm, a->self_target.peak_norm, 2 * n_head, 2 * first, &state);
-    run_columns(run, &state, 2 * n, peak_norm[0][0]);
+    rows_open(run, a->target.softmax, a->self_target.softmax, 2 * n_head, 2 * first, &state);
+    run_columns(run, &state, 2 * n, softmax[0][0]);
     if (kind == DEVICE_SCORE_ADD) {
         rows_open(run, a->target.query, a->self_target.query, n_head, first, &query);
         run_columns(run, &query, n, x[0]);
@@ -221,11 +221,11 @@ INLINE void source_heads(const struct cpu_attention *a, const enum device_score_
     run_keep(a, run, first, n, keep);
     run_scores(how, kind, run, first, n, own, &query, kind == DEVICE_SCORE_ADD ? x : number, x, score);
     for (int64_t h = 0; h < n; h++) {
-        edge_weights(a, run, score[h], peak_norm[0][0] + 2 * h * RUN, keep[h], alpha[h], weight[h]);
+        edge_weights(a, run, score[h], softmax[0][0] + 2 * h * RUN, keep[h], alpha[h], weight[h]);
     }
     source_values(run, &grad_out, n, n_column, value, weight, g, grad_value);
     for (int64_t h = 0; h < n; h++) {
-        const float *d = peak_norm[0][0] + (2 * h + 1) * RUN;
+        const float *d = softmax[0][0] + (2 * h + 1) * RUN;
         edge_gradients(a, run, alpha[h], d, keep[h], g[h], kind == DEVICE_SCORE_DOT ? how->scale : 1.0f, de[h]);
         for (int64_t i = 0; kind == DEVICE_SCORE_ADD && i < run->padded; i += LANES) {
             vector slope = vector_select_positive(vector_load(x[h] + i), vector_set(1.0f), vector_set(how->slope));
@@ -286,8 +286,8 @@ INLINE void row_none(const struct cpu_attention *a, int64_t row)
         row_zero(row, n_head, a->state->positive_weight);
     }
     for (int64_t h = row * n_head; a->state != NULL && h < (row + 1) * n_head; h++) {
-        a->state->peak_norm[2 * h] = -INFINITY;
-        a->state->peak_norm[2 * h + 1] = 0.0f;
+        a->state->softmax[2 * h] = -INFINITY;
+        a->state->softmax[2 * h + 1] = 0.0f;
     }
 }
 
@@ -393,7 +393,7 @@ TARGET static void attention_begin(const struct cpu_attention_begin *b, int64_t 
     for (int64_t i = first * n_head; i < end * n_head; i++) {
         const float *grad_out = b->grad_out + i * n_column;
         double d = double_dot(n_column, grad_out, b->out + i * n_column);
-        b->state->peak_norm[2 * i + 1] = (float)d;
+        b->state->softmax[2 * i + 1] = (float)d;
         if (b->how->score == DEVICE_SCORE_ADD) {
             double positive = double_dot(n_column, grad_out, b->state->positive + i * n_column);
             double slope = (double)b->how->slope;

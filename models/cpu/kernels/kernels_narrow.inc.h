@@ -76,8 +76,8 @@ INLINE void narrow_sums(const struct run *run, const float *x, const float *scal
     }
 }
 
-/* peak_norm of eight heads with this run's scores; scale: of what was added before. */
-INLINE void narrow_peaks(const struct run *run, const float *score, float *peak_norm, float scale[2 * NARROW])
+/* softmax of eight heads with this run's scores; scale: of what was added before. */
+INLINE void narrow_maxima(const struct run *run, const float *score, float *softmax, float scale[2 * NARROW])
 {
     float lanes[2 * NARROW];
     vector part[PARTS];
@@ -94,8 +94,8 @@ INLINE void narrow_peaks(const struct run *run, const float *score, float *peak_
     }
     for (int64_t h = 0; h < NARROW; h++) {
         float greatest = lanes[h + NARROW] > lanes[h] ? lanes[h + NARROW] : lanes[h];
-        float before = run->is_first ? -INFINITY : peak_norm[2 * h], peak = greatest > before ? greatest : before;
-        peak_norm[2 * h] = peak;
+        float before = run->is_first ? -INFINITY : softmax[2 * h], peak = greatest > before ? greatest : before;
+        softmax[2 * h] = peak;
         scale[h] = scale[h + NARROW] = before == peak ? 0.0f : before - peak;
     }
     for (int64_t i = 0; i < 2 * NARROW; i += LANES) {
@@ -203,22 +203,22 @@ INLINE void narrow_forward(const struct cpu_attention *a, const struct run *run,
 {
     const int64_t n_head = a->how->n_head, head = run->head + first;
     float *positive_out = a->state->positive != NULL ? a->state->positive + head * NARROW : NULL;
-    float *peak_norm = a->state->peak_norm + 2 * head, scale[2 * NARROW], peak[2 * NARROW];
+    float *softmax = a->state->softmax + 2 * head, scale[2 * NARROW], peak[2 * NARROW];
     narrow_numbers x, weight, positive, keep;
     struct run_rows value, key;
     rows_open(run, a->source.value, a->self_source.value, n_head * NARROW, first * NARROW, &value);
     rows_open(run, a->source.key, a->self_source.key, n_head, first, &key);
     narrow_open(run, &key, NARROW, -INFINITY, x);
     narrow_scores(run, a->how->slope, a->target.query + run->row * n_head + first, x, weight);
-    narrow_peaks(run, weight, peak_norm, scale);
-    narrow_twice(peak_norm, 2, peak);
+    narrow_maxima(run, weight, softmax, scale);
+    narrow_twice(softmax, 2, peak);
     EACH_NARROW(i, run)
     {
         vector w = vector_exp(vector_fma(PER_HEAD(peak, i), vector_set(-1.0f), vector_load(weight + i)));
         vector_store(weight + i, w);
         vector_store(positive + i, vector_select_positive(vector_load(x + i), w, vector_set(0.0f)));
     }
-    narrow_sums(run, weight, scale, 2, peak_norm + 1);
+    narrow_sums(run, weight, scale, 2, softmax + 1);
     if (positive_out != NULL) {
         narrow_sums(run, positive, scale, 1, a->state->positive_weight + head);
     }
@@ -242,12 +242,12 @@ INLINE void narrow_source(const struct cpu_attention *a, const struct run *run, 
     const int64_t to_head = run->head + first;
     const bool drops = a->threshold > 0;
     narrow_numbers x, alpha, weight, keep, d, g;
-    float peak_norm[2 * RUN * NARROW];
+    float softmax[2 * RUN * NARROW];
     struct run_rows grad_out, query, state;
     rows_open(run, a->target.grad_out, a->self_target.grad_out, width, first * NARROW, &grad_out);
-    rows_open(run, a->target.peak_norm, a->self_target.peak_norm, 2 * n_head, 2 * first, &state);
+    rows_open(run, a->target.softmax, a->self_target.softmax, 2 * n_head, 2 * first, &state);
     rows_open(run, a->target.query, a->self_target.query, n_head, first, &query);
-    narrow_open(run, &state, 2 * NARROW, 0.0f, peak_norm);
+    narrow_open(run, &state, 2 * NARROW, 0.0f, softmax);
     narrow_open(run, &query, NARROW, -INFINITY, x);
     narrow_scores(run, a->how->slope, a->source.key + head, x, alpha);
     if (drops) {
@@ -256,7 +256,7 @@ INLINE void narrow_source(const struct cpu_attention *a, const struct run *run, 
     EACH_NARROW(i, run)
     { /* α = exp(score - L), weight = μ α */
         vector peak, rest;
-        vector_pairs(peak_norm + 2 * i, &peak, &rest);
+        vector_pairs(softmax + 2 * i, &peak, &rest);
         vector e = vector_exp(vector_fma(peak, vector_set(-1.0f), vector_load(alpha + i)));
         vector_store(d + i, rest);
         vector_store(alpha + i, e);
