@@ -20,17 +20,17 @@ static struct device_labels labels_of(const struct op_call *call)
     int64_t f = call->program->value[call->op->in[0]].width;
     return (struct device_labels){.n = call->n,
                                   .c = call->program->value[call->op->out].width - f,
-                                  .labels = call->labels,
-                                  .label_rows = call->label_rows,
-                                  .row_split = call->split,
-                                  .split = call->train,
+                                  .labels = call->labels->labels,
+                                  .label_rows = call->labels->label_rows,
+                                  .row_split = call->labels->split,
+                                  .split = call->labels->train,
                                   .drawn = op_labels_hidden(call)};
 }
 
-static void count_partial(const struct op_call *call, double *sum)
+static void count_partial(const struct op_call *call)
 {
     const struct device_labels labels = labels_of(call);
-    call->device->ops->draw_count(call->device, &labels, sum);
+    call->device->ops->draw_count(call->device, &labels, call->sum);
 }
 
 static void count_merge(struct device *device, const struct program *program, const struct op *op, double *left,
@@ -41,28 +41,39 @@ static void count_merge(struct device *device, const struct program *program, co
     device->ops->doubles_add(device, 1, right, left);
 }
 
-static void count_total(const struct op_call *call, const double *sum)
+static void count_total(const struct op_call *call)
 {
-    if (sum != NULL) {
-        call->device->ops->move(call->device, DEVICE_LANE_COMPUTE, call->whole, sum, sizeof *sum);
+    if (call->sum != NULL) {
+        call->device->ops->move(call->device, DEVICE_LANE_COMPUTE, call->statistics, call->sum, sizeof *call->sum);
     }
 }
 
 /* Label reuse: Wang et al., Bag of Tricks for Node Classification with Graph Neural Networks, 2021, section 3.2 */
-void op_labels_forward(const struct op_call *call)
+static void forward(const struct op_call *call)
 {
     const struct device_labels labels = labels_of(call);
     call->device->ops->labels_append(call->device, &labels, call->program->value[call->op->in[0]].width, call->in[0],
                                      call->out);
 }
 
-void op_labels_backward(const struct op_call *call)
+static void backward(const struct op_call *call)
 {
     (void)call; /* nothing learns behind the features */
 }
 
-const struct global_def op_labels_global = {
+static const struct global_def global = {
     .n_sum = one,
-    .n_whole = one,
-    .forward = {.partial = count_partial, .merge = count_merge, .total = count_total},
+    .n_statistics = one,
+    .forward = {.partial = count_partial,
+                .partial_access = {.reads = OP_ROLES(NODE) | OP_ROLES(LABELS)},
+                .merge = count_merge,
+                .total = count_total},
+};
+
+const struct op_def op_labels = {
+    .name = "labels",
+    .also_reads = OP_ROLES(NODE) | OP_ROLES(LABELS),
+    .forward = forward,
+    .backward = backward,
+    .global = &global,
 };

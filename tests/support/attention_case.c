@@ -276,9 +276,9 @@ static struct device_attention_source source_from(const struct attention_case *c
     return (struct device_attention_source){from_row(c, ATTENTION_VALUE, row), from_row(c, ATTENTION_KEY, row)};
 }
 
-static struct device_attention_target target_from(const struct attention_case *c, const float *peak_norm, int64_t row)
+static struct device_attention_target target_from(const struct attention_case *c, const float *pairs, int64_t row)
 {
-    return (struct device_attention_target){from_row(c, ATTENTION_QUERY, row), peak_norm + 2 * c->how.n_head * row,
+    return (struct device_attention_target){from_row(c, ATTENTION_QUERY, row), pairs + 2 * c->how.n_head * row,
                                             from_row(c, ATTENTION_OUT, row)};
 }
 
@@ -294,7 +294,7 @@ static void run_block(struct device *device, const struct attention_case *c, int
                                          .with_self = c->with_self,
                                          .source = source_from(c, first),
                                          .self_source = source_from(c, 0),
-                                         .target = target_from(c, state->peak_norm, 0)};
+                                         .target = target_from(c, state->softmax, 0)};
     how.col_node = c->node + first;
     open_block(device, c, b, false, &block);
     if (!backward) {
@@ -314,7 +314,7 @@ static void run_block(struct device *device, const struct attention_case *c, int
     open_block(device, c, b, true, &block);
     rows.source = rows.self_source;
     rows.self_target = rows.target;
-    rows.target = target_from(c, state->peak_norm, first);
+    rows.target = target_from(c, state->softmax, first);
     device->ops->attention_backward_source(device, &rows, result[ATTENTION_VALUE],
                                            how.score == DEVICE_SCORE_MLP ? NULL : result[ATTENTION_KEY]);
     close_block(device, &block);
@@ -329,14 +329,14 @@ void attention_run(struct device *device, const void *context, float *out)
         out += attention_size(c, (enum attention_tensor)t);
     }
     size_t heads = (size_t)(c->n * c->how.n_head), wide = heads * (size_t)c->how.n_column;
-    struct device_attention_state state = {.peak_norm = device_scratch(2 * heads * sizeof(float))};
+    struct device_attention_state state = {.softmax = device_scratch(2 * heads * sizeof(float))};
     if (c->how.score == DEVICE_SCORE_ADD && !c->forward_only) {
         state.positive = device_scratch(wide * sizeof(float));
         state.positive_weight = device_scratch(heads * sizeof(float));
         memset(state.positive, 0x55, wide * sizeof(float));
         memset(state.positive_weight, 0x55, heads * sizeof(float));
     }
-    memset(state.peak_norm, 0x55, 2 * heads * sizeof(float));
+    memset(state.softmax, 0x55, 2 * heads * sizeof(float));
     for (int b = 0; b < c->n_block; b++) {
         run_block(device, c, b, false, &state, result);
     }
@@ -348,7 +348,7 @@ void attention_run(struct device *device, const void *context, float *out)
     for (int b = 0; b < c->n_block && !c->forward_only; b++) {
         run_block(device, c, b, true, &state, result);
     }
-    free(state.peak_norm);
+    free(state.softmax);
     free(state.positive);
     free(state.positive_weight);
 }

@@ -216,8 +216,13 @@ static enum status features_open(const struct part_device_setup *setup, const st
 enum status part_device_open(const struct part_device_setup *setup, const struct part *part, struct part_device *out)
 {
     *out = (struct part_device){.part = part};
-    travel_part_from_part(part, &out->travel);
+    halo_counts_from_part(part, &out->halo);
     enum status status = part_lend(setup, part->bytes, part->n_bytes, &out->bytes);
+    out->labels = (struct op_labels){.labels = part_device_view(out, part->labels),
+                                     .label_rows = part_device_view(out, part->label_rows),
+                                     .split = part_device_view(out, part->split),
+                                     .train = DATASET_SPLIT_TRAIN};
+    out->node = part_device_view(out, part->node);
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         out->blocks[d] = memory_alloc((size_t)part->n_level + 1, sizeof *out->blocks[d]);
     }
@@ -280,6 +285,6 @@ void part_device_close(const struct part_device_setup *setup, struct part_device
                                     (size_t)part->part->n_own * (size_t)part->part->n_feature * sizeof(float));
     }
     part_lent_end(setup, &part->bytes);
-    travel_part_release(&part->travel);
+    halo_counts_release(&part->halo);
     *part = (struct part_device){0};
 }
