@@ -1,5 +1,6 @@
 #include "tests/support/gradient.h"
 
+#include "tests/support/device_strict.h"
 #include "tests/support/executor.h"
 #include "tests/support/tolerance.h"
 #include "tests/support/truth.h"
@@ -10,7 +11,7 @@
 
 #define SEED 4
 
-const struct device_ops *const test_devices[2] = {&device_reference, &device_cpu};
+const struct device_ops *const test_devices[TEST_N_DEVICE] = {&device_reference, &device_cpu, &device_strict};
 
 double norm(const double *x, int64_t n)
 {
@@ -152,7 +153,7 @@ void gradient_check(const struct gradient_case *one)
     }
     truth_gradient(&truth, gradient);
     double loss = truth_loss(&truth);
-    for (int d = 0; d < 2; d++) {
+    for (int d = 0; d < TEST_N_DEVICE; d++) {
         for (int n_part = 1; n_part <= 5; n_part += n_part < 3 ? 1 : 2) {
             struct executor_setup setup = {.program = one->program,
                                            .plain = program,
