@@ -191,10 +191,8 @@ static void watch_signals(struct daemon *daemon)
 static enum status open_parts(struct daemon *daemon)
 {
     const struct daemon_config *config = &daemon->config;
-    const struct supervisor_options supervision = {.room = daemon->room,
-                                                   .kill_s = config->kill_s,
-                                                   .backoff_s = config->backoff_s,
-                                                   .backoff_most_s = config->backoff_most_s};
+    const struct supervisor_options supervision = {
+        .room = daemon->room, .kill_s = config->kill_s, .backoff = {config->backoff_s, config->backoff_most_s}};
     struct server_options serving = {.address = config->listen,
                                      .secret_file = config->secret_file,
                                      .n_most_connection = (int32_t)config->max_connections,

@@ -91,9 +91,3 @@ enum job_reason job_reason_of(enum status status)
     }
     return JOB_REASON_INTERNAL;
 }
-
-bool job_reason_retries(enum job_reason reason)
-{
-    return reason == JOB_REASON_WORKER_LOST || reason == JOB_REASON_COORDINATOR_LOST || reason == JOB_REASON_DISK ||
-           reason == JOB_REASON_INTERNAL;
-}

@@ -114,8 +114,7 @@ const char *job_reason_text(enum job_reason reason);
 bool job_state_find(const char *name, enum job_state *out);
 bool job_reason_find(const char *name, enum job_reason *out);
 
-/* What an attempt that ended with this status means: the reason, and whether another attempt may help. */
+/* The reason that stands for this status of an attempt. */
 enum job_reason job_reason_of(enum status status);
-bool job_reason_retries(enum job_reason reason);
 
 #endif

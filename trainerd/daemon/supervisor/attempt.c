@@ -224,7 +224,7 @@ static struct ending ending_of(const struct attempt *attempt, const struct job_r
         snprintf(text, n_room, "the daemon died before it let attempt %d begin", (int)record->attempt);
     } else if (attempt->was_reaped && WIFEXITED(attempt->wait_status)) {
         ending.status = status_from_exit_code(WEXITSTATUS(attempt->wait_status));
-        ending.restartable = job_reason_retries(job_reason_of(ending.status));
+        ending.restartable = restart_is_possible(ending.status);
         last_words(attempt, text, n_room);
         if (text[0] == '\0') {
             snprintf(text, n_room, "its coordinator (pid %d) ended with exit code %d", (int)record->pid,
@@ -244,8 +244,7 @@ static void settle(struct attempt *attempt)
     int32_t n_worker = next.n_worker;
     char text[JOB_REASON_BYTES];
     const struct ending ending = ending_of(attempt, &next, text, sizeof text);
-    const struct outcome_rules rules = {supervisor->options.backoff_s, supervisor->options.backoff_most_s};
-    outcome_decide(&ending, &rules, supervisor_now_s(), &next);
+    outcome_decide(&ending, &supervisor->options.backoff, supervisor_now_s(), &next);
     bool asks_again = next.reason == JOB_REASON_RESCALING || next.n_worker != n_worker;
     enum status status = asks_again ? supervisor_ask(supervisor, next.n_worker, &next) : STATUS_OK;
     status = status == STATUS_OK ? jobs_change(supervisor->jobs, &next) : status;

@@ -7,10 +7,7 @@
 #define TRAINERD_DAEMON_OUTCOME_H
 
 #include "trainerd/daemon/jobs/job_record.h"
-
-struct outcome_rules {
-    double backoff_s, backoff_most_s;
-};
+#include "trainerd/restart.h"
 
 struct ending {
     enum status status;
@@ -21,12 +18,8 @@ struct ending {
     const char *text;         /* the sentence for people */
 };
 
-/* Change the record to what it is from now on. Planning that went well is no ending. A worker that is lost a second
- * time may be gone for good, and what it ran on with it: record->n_worker becomes one less from then on, and what it
- * asks for is the caller's to find. */
-void outcome_decide(const struct ending *ending, const struct outcome_rules *rules, double now, struct job_record *record);
-
-/* The wait before restart number n_restart, from 1: doubled each time, up to the most. */
-double outcome_backoff(const struct outcome_rules *rules, int32_t n_restart);
+/* Update the record after an attempt has ended, or planning has failed. Restarts follow trainerd/restart.h; when they reduce
+ * record->n_worker, the caller finds what that many workers need. */
+void outcome_decide(const struct ending *ending, const struct restart_backoff *backoff, double now, struct job_record *record);
 
 #endif

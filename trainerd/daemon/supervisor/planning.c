@@ -67,7 +67,7 @@ static struct ending ending_of(const struct planning *planning, bool was_reaped,
     process_words(&planning->process, text, n_room);
     if (was_reaped && WIFEXITED(wait_status)) {
         ending.status = status_from_exit_code(WEXITSTATUS(wait_status));
-        ending.restartable = job_reason_retries(job_reason_of(ending.status));
+        ending.restartable = restart_is_possible(ending.status);
     } else {
         ending.is_lost = true;
         snprintf(text, n_room, "planning it was ended by signal %d", was_reaped ? WTERMSIG(wait_status) : 0);
@@ -103,8 +103,7 @@ static void settle(const struct planning *planning, bool was_reaped, int wait_st
     } else {
         char text[JOB_REASON_BYTES];
         const struct ending ending = ending_of(planning, was_reaped, wait_status, text, sizeof text);
-        const struct outcome_rules rules = {supervisor->options.backoff_s, supervisor->options.backoff_most_s};
-        outcome_decide(&ending, &rules, supervisor_now_s(), &next);
+        outcome_decide(&ending, &supervisor->options.backoff, supervisor_now_s(), &next);
     }
     if (jobs_change(supervisor->jobs, &next) != STATUS_OK) { /* it is planned again */
         log_warn_of(next.id, next.attempt, "%s", status_reason());

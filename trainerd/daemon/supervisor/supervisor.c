@@ -51,8 +51,7 @@ void supervisor_look(struct supervisor *supervisor)
  * failed. */
 static void refuse(struct supervisor *supervisor, const struct job_record *record, enum status status)
 {
-    bool may_go_later = status == STATUS_IO || status == STATUS_CREATE;
-    if (may_go_later) {
+    if (restart_can_start_later(status)) {
         jobs_wait(supervisor->jobs, record->id, job_reason_of(status), status_reason());
         return;
     }
@@ -60,8 +59,7 @@ static void refuse(struct supervisor *supervisor, const struct job_record *recor
     char text[JOB_REASON_BYTES];
     snprintf(text, sizeof text, "%.*s", (int)sizeof text - 1, status_reason());
     const struct ending ending = {.status = status, .text = text};
-    const struct outcome_rules rules = {supervisor->options.backoff_s, supervisor->options.backoff_most_s};
-    outcome_decide(&ending, &rules, supervisor_now_s(), &next);
+    outcome_decide(&ending, &supervisor->options.backoff, supervisor_now_s(), &next);
     if (jobs_change(supervisor->jobs, &next) != STATUS_OK) {
         log_warn_of(record->id, record->attempt, "%s", status_reason());
     }
@@ -228,8 +226,7 @@ enum status supervisor_cancel(struct supervisor *supervisor, int64_t id)
     next.cancel = true;
     if (next.state == JOB_STATE_QUEUED) {
         const struct ending ending = {.status = STATUS_INTERRUPTED, .text = ""};
-        const struct outcome_rules rules = {0};
-        outcome_decide(&ending, &rules, supervisor_now_s(), &next);
+        outcome_decide(&ending, &supervisor->options.backoff, supervisor_now_s(), &next);
         status = jobs_change(supervisor->jobs, &next);
         if (status == STATUS_OK) {
             forget_plan(supervisor, id);

@@ -10,15 +10,16 @@
 
 #include "trainerd/daemon/jobs/jobs.h"
 #include "trainerd/daemon/jobs/queue.h"
+#include "trainerd/restart.h"
 
 #include <uv.h>
 
 struct supervisor;
 
 struct supervisor_options {
-    struct queue_room room;           /* what the machine offers */
-    double kill_s;                    /* from TERM to KILL (default 30) */
-    double backoff_s, backoff_most_s; /* before the first restart, doubled each time up to the second */
+    struct queue_room room; /* what the machine offers */
+    double kill_s;          /* from TERM to KILL (default 30) */
+    struct restart_backoff backoff;
 };
 
 /* Take up what runs, then start what may. owns  borrows loop and jobs; supervisor_close leaves them running */
