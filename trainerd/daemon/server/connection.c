@@ -1,6 +1,4 @@
-/* One client: bytes in, requests out; answers in, bytes out. At most one request is looked at in a turn of the loop,
- * and none while much of what was answered is not read yet: a client that floods or never reads waits for itself
- * alone. */
+/* One client's socket: bytes into its frame reader, answers out, and how it ends. */
 #include "protocol/log.h"
 #include "protocol/memory.h"
 #include "trainerd/daemon/server/answer.h"
@@ -9,10 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define READ_BYTES 65536u
-#define BEHIND_BYTES 65536u /* a client with more to read is asked no further */
-#define N_LONG_MOST 8       /* so many of the longest requests may be under way at once, over all clients */
 
 struct line_write {
     uv_write_t request;
@@ -52,12 +46,6 @@ void connection_hold(struct connection *connection, bool held)
 bool connection_ended(const struct connection *connection)
 {
     return connection->is_ended;
-}
-
-static bool is_behind(const struct connection *connection)
-{
-    size_t n_unread = connection_unread(connection);
-    return n_unread > BEHIND_BYTES || n_unread > connection->server->options.n_most_unread / 2;
 }
 
 static void doom(struct connection *connection)
@@ -222,7 +210,7 @@ static void room_find(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
         at = frame_reader_room(&connection->frames, &n);
         server->n_room += connection->frames.n_room;
     }
-    *out = uv_buf_init(at, (unsigned)(n < READ_BYTES ? n : READ_BYTES));
+    *out = uv_buf_init(at, (unsigned)(n < CONNECTION_READ_BYTES ? n : CONNECTION_READ_BYTES));
 }
 
 static void came(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
@@ -250,61 +238,4 @@ static void came(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
 void connection_begin(struct connection *connection)
 {
     uv_read_start(&connection->socket.stream, room_find, came);
-}
-
-static void request_take(struct connection *connection, const char *line, size_t n)
-{
-    struct server *server = connection->server;
-    json_t *request;
-    enum status status = frame_parse(line, n, &request);
-    connection->active_ms = uv_now(server->loop);
-    if (status != STATUS_OK) {
-        connection_answer(connection, answer_failure(request, status));
-    } else if (connection->state == CONNECTION_STATE_STRANGER) {
-        handshake_request(connection, request);
-    } else {
-        connection->is_heard = connection->is_announced = true;
-        server->handler.request(server->handler.context, connection, request);
-    }
-    json_decref(request);
-}
-
-/* A request has not all come yet: what came of it is kept, within what all clients may take together. */
-static void rest_await(struct connection *connection)
-{
-    const struct server *server = connection->server;
-    if (connection->frames.n_room > READ_BYTES && server->n_room > N_LONG_MOST * server->options.n_most_frame) {
-        connection_refuse(connection, NULL, status_fail(STATUS_PEER, "too many long requests are under way; try again later"));
-    } else {
-        uv_read_start(&connection->socket.stream, room_find, came);
-    }
-}
-
-void connection_turn(struct connection *connection)
-{
-    const char *line;
-    size_t n;
-    bool whole;
-    if (connection->state >= CONNECTION_STATE_CLOSING) {
-        return;
-    }
-    if (connection->is_doomed) {
-        connection_abort(connection);
-        return;
-    }
-    if (is_behind(connection)) {
-        connection->is_paused = true;
-        return;
-    }
-    enum status status = frame_reader_next(&connection->frames, &line, &n, &whole);
-    if (status != STATUS_OK) {
-        connection_refuse(connection, NULL, status);
-    } else if (whole) {
-        request_take(connection, line, n);
-        server_ready(connection);
-    } else if (!connection->is_ended) {
-        rest_await(connection);
-    } else if (!connection->is_held) {
-        connection_close(connection);
-    }
 }

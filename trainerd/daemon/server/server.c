@@ -23,50 +23,6 @@
 #define TICK_MOST_MS 500.0
 #define STRANGER_FRAME_BYTES 1024u /* of a request before the secret is proved */
 
-static void take_turns(uv_idle_t *idle);
-
-void server_ready(struct connection *connection)
-{
-    struct server *server = connection->server;
-    if (connection->is_ready || connection->state >= CONNECTION_STATE_CLOSING) {
-        return;
-    }
-    connection->is_ready = true;
-    connection->next_ready = NULL;
-    *server->last_ready = connection;
-    server->last_ready = &connection->next_ready;
-    uv_idle_start(&server->turn, take_turns);
-}
-
-static void ready_remove(struct server *server, struct connection *connection)
-{
-    struct connection **at = &server->first_ready;
-    while (*at != NULL && *at != connection) {
-        at = &(*at)->next_ready;
-    }
-    if (*at == connection) {
-        *at = connection->next_ready;
-        if (server->last_ready == &connection->next_ready) {
-            server->last_ready = at;
-        }
-    }
-}
-
-void server_forget(struct connection *connection)
-{
-    struct server *server = connection->server;
-    if (connection->is_ready) {
-        ready_remove(server, connection);
-        connection->is_ready = false;
-    }
-    struct connection **at = &server->connections;
-    while (*at != connection) {
-        at = &(*at)->next;
-    }
-    *at = connection->next;
-    server->n_connection--;
-}
-
 /* One request of everybody who has one; those that become ready meanwhile are next. */
 static void take_turns(uv_idle_t *idle)
 {
@@ -75,10 +31,11 @@ static void take_turns(uv_idle_t *idle)
     for (const struct connection *at = server->first_ready; at != NULL; at = at->next_ready) {
         n++;
     }
-    for (; n > 0 && server->first_ready != NULL; n--) {
-        struct connection *connection = server->first_ready;
-        ready_remove(server, connection);
-        connection->is_ready = false;
+    for (; n > 0; n--) {
+        struct connection *connection = server_take_ready(server);
+        if (connection == NULL) {
+            break;
+        }
         connection_turn(connection);
     }
     if (server->first_ready == NULL) {
@@ -188,7 +145,7 @@ static void came(uv_stream_t *listener, int error)
     }
     struct connection *connection = memory_alloc(1, sizeof *connection);
     connection->server = server;
-    connection->state = server->endpoint.is_unix ? CONNECTION_STATE_OPEN : CONNECTION_STATE_STRANGER;
+    connection->state = server->endpoint.is_unix ? CONNECTION_STATE_OPEN : CONNECTION_STATE_UNAUTHENTICATED;
     connection->since_ms = connection->active_ms = uv_now(server->loop);
     bool is_open = connection->state == CONNECTION_STATE_OPEN;
     frame_reader_init(&connection->frames, is_open ? server->options.n_most_frame : STRANGER_FRAME_BYTES);
@@ -351,6 +308,7 @@ enum status server_open(uv_loop_t *loop, const struct server_options *options, c
     server->options.address = server->options.secret_file = NULL;
     server->handler = *handler;
     server->last_ready = &server->first_ready;
+    server->on_turn = take_turns;
     uv_timer_init(loop, &server->tick);
     uv_idle_init(loop, &server->turn);
     server->tick.data = server->turn.data = server;
@@ -365,28 +323,9 @@ enum status server_open(uv_loop_t *loop, const struct server_options *options, c
     return STATUS_OK;
 }
 
-static void closed(uv_handle_t *handle)
+static void listener_closed(uv_handle_t *handle)
 {
     server_handle_closed(handle->data);
-}
-
-/* The clock ticks until the last connection is gone. */
-static void clock_stop(struct server *server)
-{
-    if (server->is_closing && server->connections == NULL && !uv_is_closing((uv_handle_t *)&server->tick)) {
-        uv_close((uv_handle_t *)&server->tick, closed);
-        uv_close((uv_handle_t *)&server->turn, closed);
-    }
-}
-
-void server_handle_closed(struct server *server)
-{
-    server->n_handle--;
-    clock_stop(server);
-    if (server->n_handle == 0) {
-        auth_secret_release(&server->secret);
-        free(server);
-    }
 }
 
 void server_close(struct server *server)
@@ -396,13 +335,13 @@ void server_close(struct server *server)
         if (server->address[0] != '\0' && server->endpoint.is_unix) {
             unlink(server->endpoint.path);
         }
-        uv_close(&server->listener.handle, closed);
+        uv_close(&server->listener.handle, listener_closed);
     }
     for (struct connection *at = server->connections, *next; at != NULL; at = next) {
         next = at->next;
         connection_close(at);
     }
-    clock_stop(server);
+    server_close_timers(server);
 }
 
 const char *server_address(const struct server *server)

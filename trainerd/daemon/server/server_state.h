@@ -1,5 +1,8 @@
-/* A server and its connections from inside: server.c listens and keeps limits and deadlines, connection.c moves
- * bytes, handshake.c proves a secret. Nobody else includes this. */
+/* A server and its connections from inside, for the files that implement them, each of which calls only those after it:
+ *
+ * server.c listens, enforces limits and deadlines · connection_turn.c handles requests · handshake.c checks the secret ·
+ * connection.c moves bytes · server_state.c keeps the lists.
+ */
 #ifndef TRAINERD_DAEMON_SERVER_STATE_H
 #define TRAINERD_DAEMON_SERVER_STATE_H
 
@@ -9,9 +12,10 @@
 #include "trainerd/daemon/server/server.h"
 
 #define UID_UNKNOWN ((uid_t)-1)
+#define CONNECTION_READ_BYTES 65536u
 
 enum connection_state {
-    CONNECTION_STATE_STRANGER, /* has a secret to prove */
+    CONNECTION_STATE_UNAUTHENTICATED, /* has not proved the secret yet */
     CONNECTION_STATE_OPEN,
     CONNECTION_STATE_CLOSING, /* what waits may still leave; what comes is passed over */
     CONNECTION_STATE_CLOSED   /* the handle is being closed */
@@ -55,7 +59,8 @@ struct server {
         uv_tcp_t tcp;
     } listener;
     uv_timer_t tick;
-    uv_idle_t turn; /* runs while a connection is ready */
+    uv_idle_t turn;     /* runs while a connection is ready */
+    uv_idle_cb on_turn; /* server.c's */
     struct connection *connections;
     struct connection *first_ready, **last_ready;
     int n_connection, n_handle;
@@ -64,20 +69,24 @@ struct server {
     char discard[4096];
 };
 
-/* server.c */
-void server_ready(struct connection *connection);  /* its turn comes with the loop's next */
-void server_forget(struct connection *connection); /* it is out of all lists */
-void server_handle_closed(struct server *server);
+/* server_state.c */
+void server_ready(struct connection *connection);            /* its turn comes with the loop's next turn */
+struct connection *server_take_ready(struct server *server); /* the next whose turn it is; NULL: none */
+void server_forget(struct connection *connection);           /* remove it from all lists */
+void server_handle_closed(struct server *server);            /* the last one frees the server */
+void server_close_timers(struct server *server);             /* while closing, once no connection is left */
 
 /* connection.c */
-void connection_begin(struct connection *connection); /* read; its socket is connected */
-void connection_turn(struct connection *connection);  /* look at one request, or at what became of it */
-void connection_refuse(struct connection *connection, const json_t *request, enum status status); /* tell why, and close */
-void connection_close(struct connection *connection);                  /* after what waits has left */
-void connection_abort(struct connection *connection);                  /* now */
+void connection_begin(struct connection *connection);                  /* read on; its socket is connected */
 void connection_answer(struct connection *connection, json_t *answer); /* as connection_send, for any state */
+void connection_refuse(struct connection *connection, const json_t *request, enum status status); /* send why, and close */
+void connection_close(struct connection *connection);                                             /* after what is queued */
+void connection_abort(struct connection *connection);                                             /* now */
 
-/* handshake.c: a request of a stranger */
+/* handshake.c: handle a request of an unauthenticated client */
 void handshake_request(struct connection *connection, const json_t *request);
+
+/* connection_turn.c: handle one request, or a failure */
+void connection_turn(struct connection *connection);
 
 #endif

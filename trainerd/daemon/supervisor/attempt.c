@@ -246,7 +246,7 @@ static void settle(struct attempt *attempt)
     const struct ending ending = ending_of(attempt, &next, text, sizeof text);
     outcome_decide(&ending, &supervisor->options.backoff, supervisor_now_s(), &next);
     bool asks_again = next.reason == JOB_REASON_RESCALING || next.n_worker != n_worker;
-    enum status status = asks_again ? supervisor_ask(supervisor, next.n_worker, &next) : STATUS_OK;
+    enum status status = asks_again ? supervisor_needs(supervisor, next.n_worker, &next) : STATUS_OK;
     status = status == STATUS_OK ? jobs_change(supervisor->jobs, &next) : status;
     if (status != STATUS_OK) {
         warn(attempt);

@@ -1,9 +1,7 @@
 #include "trainerd/daemon/supervisor/supervisor.h"
 
-#include "protocol/job/job.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
-#include "trainerd/daemon/commands/submission.h"
 #include "trainerd/daemon/supervisor/supervisor_state.h"
 
 #include <math.h>
@@ -11,41 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-double supervisor_now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-void supervisor_handle_closed(struct supervisor *supervisor)
-{
-    if (--supervisor->n_handle == 0) {
-        free(supervisor);
-    }
-}
 
 /* --- the queue --- */
-
-static void look(uv_timer_t *timer);
-
-/* Looking takes longer the more jobs wait: it has a tenth of the time at most, however many come in a row. */
-static void look_after(struct supervisor *supervisor, double wait_s)
-{
-    if (!supervisor->is_closing) {
-        double rested_s = 1e-9 * (double)(uv_hrtime() - supervisor->looked_at_ns);
-        wait_s = fmax(wait_s, 9e-9 * (double)supervisor->look_ns - rested_s);
-        uv_update_time(supervisor->loop);
-        uv_timer_start(&supervisor->look, look, (uint64_t)ceil(1e3 * fmax(0.0, wait_s)), 0);
-    }
-}
-
-void supervisor_look(struct supervisor *supervisor)
-{
-    look_after(supervisor, 0.0);
-}
 
 /* It cannot go now: it waits for the disk or for whatever it is, and is tried again; when it can never go, it has
  * failed. */
@@ -131,7 +96,7 @@ static void look(uv_timer_t *timer)
     supervisor->looked_at_ns = uv_hrtime();
     supervisor->look_ns = supervisor->looked_at_ns - begun_ns;
     if (isfinite(wait_s)) {
-        look_after(supervisor, wait_s);
+        supervisor_look_after(supervisor, wait_s);
     }
 }
 
@@ -151,7 +116,7 @@ enum status supervisor_open(uv_loop_t *loop, struct jobs *jobs, const struct sup
                             struct supervisor **out)
 {
     struct supervisor *supervisor = memory_alloc(1, sizeof *supervisor);
-    *supervisor = (struct supervisor){.loop = loop, .jobs = jobs, .options = *options, .n_handle = 1};
+    *supervisor = (struct supervisor){.loop = loop, .jobs = jobs, .options = *options, .on_look = look, .n_handle = 1};
     int error = uv_timer_init(loop, &supervisor->look);
     ASSERT(error == 0);
     supervisor->look.data = supervisor;
@@ -280,33 +245,12 @@ enum status supervisor_checkpoint(struct supervisor *supervisor, int64_t id)
     return STATUS_OK;
 }
 
-enum status supervisor_ask(struct supervisor *supervisor, int32_t n_worker, struct job_record *record)
-{
-    struct store_submission submission;
-    enum status status = store_submission_get(jobs_store(supervisor->jobs), record->id, &submission);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    struct job *job = memory_alloc(1, sizeof *job);
-    status = submission_job(&submission, job);
-    if (status == STATUS_OK && (n_worker < 1 || n_worker > job_n_part(job))) {
-        status = status_fail(STATUS_USAGE, "job %lld cannot run on %d workers; expected 1 to %d, a part for each",
-                             (long long)record->id, (int)n_worker, (int)job_n_part(job));
-    }
-    if (status == STATUS_OK) {
-        submission_ask(job, n_worker, record);
-    }
-    free(job);
-    store_submission_release(&submission);
-    return status;
-}
-
 enum status supervisor_scale(struct supervisor *supervisor, int64_t id, int32_t n_worker)
 {
     struct job_record next;
     enum status status = find_open(supervisor, id, &next);
     struct job_record before = next;
-    status = status == STATUS_OK ? supervisor_ask(supervisor, n_worker, &next) : status;
+    status = status == STATUS_OK ? supervisor_needs(supervisor, n_worker, &next) : status;
     if (status != STATUS_OK || n_worker == before.n_worker) {
         return status;
     }

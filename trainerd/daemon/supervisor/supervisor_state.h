@@ -53,6 +53,7 @@ struct supervisor {
     struct jobs *jobs;
     struct supervisor_options options;
     uv_timer_t look;
+    uv_timer_cb on_look;            /* supervisor.c's look at the queue; files below it only set the timer */
     uint64_t look_ns, looked_at_ns; /* how long the last look took, when it ended */
     bool is_looking, is_closing;
     int n_handle; /* of attempts, planning and its own: freed with the last */
@@ -60,12 +61,14 @@ struct supervisor {
     struct planning *planning; /* NULL: none */
 };
 
+/* --- supervisor_state.c, and supervisor_look --- */
 double supervisor_now_s(void);
-/* One handle less; frees the supervisor with the last. */
+/* Count one closed handle; the last one frees the supervisor. */
 void supervisor_handle_closed(struct supervisor *supervisor);
-
-/* Note what the job needs with so many workers. errors  STATUS_USAGE it has fewer parts; STATUS_IO */
-enum status supervisor_ask(struct supervisor *supervisor, int32_t n_worker, struct job_record *record);
+/* Look at the queue after wait_s, or later: looks take at most a tenth of the time, however many jobs wait. */
+void supervisor_look_after(struct supervisor *supervisor, double wait_s);
+/* Set n_worker, n_slot and n_gpu of the record for this many workers. errors  STATUS_USAGE it has fewer parts; STATUS_IO */
+enum status supervisor_needs(struct supervisor *supervisor, int32_t n_worker, struct job_record *record);
 
 /* --- command_line.c --- */
 struct command_line {
