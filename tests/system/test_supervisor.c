@@ -301,7 +301,7 @@ Test(supervisor, a_time_limit_ends_a_job_with_both_times_and_a_checkpoint)
 
 Test(supervisor, two_jobs_that_do_not_fit_beside_each_other_run_one_after_the_other)
 {
-    daemon_options.room.n_slot = 3;
+    daemon_options.capacity.n_slot = 3;
     daemon_start();
     int64_t first = submit(TWO_WORKERS ENDLESS "[output]\ndir = \"a\"\n");
     daemon_await(first, JOB_STATE_RUNNING);
@@ -324,7 +324,7 @@ Test(supervisor, two_jobs_that_do_not_fit_beside_each_other_run_one_after_the_ot
 
 Test(supervisor, a_queued_job_is_cancelled_where_it_stands_and_one_that_never_fits_is_refused)
 {
-    daemon_options.room = (struct queue_room){.n_slot = 2, .memory = 1 << 20};
+    daemon_options.capacity = (struct queue_capacity){.n_slot = 2, .memory = 1 << 20};
     daemon_start();
     int64_t first = submit(TWO_WORKERS ENDLESS);
     daemon_await(first, JOB_STATE_RUNNING);

@@ -27,7 +27,7 @@ struct daemon {
     struct daemon_config config;
     uv_loop_t loop;
     uv_signal_t signals[N_SIGNAL];
-    struct queue_room room;
+    struct queue_capacity capacity;
     struct jobs *jobs;
     struct supervisor *supervisor;
     struct commands *commands;
@@ -85,11 +85,11 @@ static int32_t n_core(void)
     return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-static struct queue_room room_of(const struct daemon_config *config)
+static struct queue_capacity capacity_of(const struct daemon_config *config)
 {
-    return (struct queue_room){.n_slot = config->slots > 0 ? (int32_t)config->slots : n_core(),
-                               .n_gpu = (int32_t)config->gpus,
-                               .memory = config->memory > 0 ? config->memory : memory_machine()};
+    return (struct queue_capacity){.n_slot = config->slots > 0 ? (int32_t)config->slots : n_core(),
+                                   .n_gpu = (int32_t)config->gpus,
+                                   .memory = config->memory > 0 ? config->memory : memory_machine()};
 }
 
 /* Whom clients are taken for that no kernel vouches for. A secret alone makes nobody root. */
@@ -192,7 +192,7 @@ static enum status open_parts(struct daemon *daemon)
 {
     const struct daemon_config *config = &daemon->config;
     const struct supervisor_options supervision = {
-        .room = daemon->room, .kill_s = config->kill_s, .backoff = {config->backoff_s, config->backoff_most_s}};
+        .capacity = daemon->capacity, .kill_s = config->kill_s, .backoff = {config->backoff_s, config->backoff_most_s}};
     struct server_options serving = {.address = config->listen,
                                      .secret_file = config->secret_file,
                                      .n_most_connection = (int32_t)config->max_connections,
@@ -213,7 +213,7 @@ static enum status open_parts(struct daemon *daemon)
     }
     const struct server_handler handler = commands_handler(daemon->commands);
     status = server_open(&daemon->loop, &serving, &handler, &daemon->server);
-    return status == STATUS_OK ? monitor_open(&daemon->loop, config->metrics, daemon->jobs, &daemon->room, &daemon->monitor)
+    return status == STATUS_OK ? monitor_open(&daemon->loop, config->metrics, daemon->jobs, &daemon->capacity, &daemon->monitor)
                                : status;
 }
 
@@ -225,8 +225,8 @@ static enum status serve(struct daemon *daemon)
         size_t n;
         jobs_all(daemon->jobs, &n);
         log_info("listening on %s, state in %s with %zu jobs, %d slots, %d GPUs, %.1f GiB", server_address(daemon->server),
-                 daemon->config.state, n, (int)daemon->room.n_slot, (int)daemon->room.n_gpu,
-                 (double)daemon->room.memory / 0x1p30);
+                 daemon->config.state, n, (int)daemon->capacity.n_slot, (int)daemon->capacity.n_gpu,
+                 (double)daemon->capacity.memory / 0x1p30);
         if (daemon->monitor != NULL) {
             log_info("metrics at http://%s/metrics", monitor_address(daemon->monitor));
         }
@@ -252,7 +252,7 @@ enum status daemon_run(const struct daemon_options *options)
         status = log_to(daemon->config.log_file);
     }
     if (status == STATUS_OK) {
-        daemon->room = room_of(&daemon->config);
+        daemon->capacity = capacity_of(&daemon->config);
         int error = uv_loop_init(&daemon->loop);
         ASSERT(error == 0);
         status = serve(daemon);

@@ -21,7 +21,7 @@ Test(commands, a_job_is_kept_before_it_is_acknowledged_and_the_queue_is_looked_a
     cr_assert_eq(number(answer, "job"), 1);
     cr_assert_str_eq(text(answer, "name"), "first");
     cr_assert_str_eq(text(answer, "state"), "QUEUED");
-    cr_assert_eq(supervisor.n_look, 1);
+    cr_assert_eq(supervisor.n_schedule, 1);
     json_decref(answer);
     const struct job_record *record = jobs_get(jobs, 1);
     cr_assert_eq(record->priority, 5);

@@ -9,7 +9,7 @@
 
 static struct job_record jobs[8];
 static struct queue_decision decision[8];
-static const struct queue_room whole = {.n_slot = 4, .n_gpu = 2, .memory = 8 * GIB};
+static const struct queue_capacity whole = {.n_slot = 4, .n_gpu = 2, .memory = 8 * GIB};
 
 /* A queued job that needs this much; ids go up in the order of calls. */
 static struct job_record *queued(int32_t n_slot, int64_t memory)

@@ -41,7 +41,7 @@ static void worker_failed(struct fleet_worker *worker, const struct message_fail
     enum status status = failed->status == STATUS_OK ? STATUS_BUG : (enum status)failed->status;
     if (status == STATUS_PEER) {
         snprintf(sentence, sizeof sentence, "failed: %s", reason);
-        fleet_suspect(worker, FLEET_SUSPICION_WORDS, status, sentence);
+        fleet_suspect(worker, FLEET_SUSPICION_REPORT, status, sentence);
     } else {
         fleet_fail(worker->fleet, worker, status, "failed %s: %s", worker->fleet->doing, reason);
     }
@@ -114,24 +114,24 @@ static void client_came(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
     }
 }
 
-static void address_print(const struct sockaddr_storage *address, char *out, size_t n_room)
+static void address_print(const struct sockaddr_storage *address, char *out, size_t capacity)
 {
     char host[64] = "?", port[8] = "?";
     getnameinfo((const struct sockaddr *)address, sizeof *address, host, sizeof host, port, sizeof port,
                 NI_NUMERICHOST | NI_NUMERICSERV);
-    snprintf(out, n_room, address->ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+    snprintf(out, capacity, address->ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
 }
 
 /* Where workers reach us: "any address" means nothing to another machine, our name does. */
-static void join_print(const struct sockaddr_storage *address, char *out, size_t n_room)
+static void join_print(const struct sockaddr_storage *address, char *out, size_t capacity)
 {
     const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
     char host[HOST_NAME_MAX + 1] = "";
-    address_print(address, out, n_room);
+    address_print(address, out, capacity);
     if (address->ss_family == AF_INET6 ? IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr) : v4->sin_addr.s_addr == INADDR_ANY) {
         gethostname(host, sizeof host - 1);
-        snprintf(out, n_room, "%s:%u", host, ntohs(address->ss_family == AF_INET6 ? v6->sin6_port : v4->sin_port));
+        snprintf(out, capacity, "%s:%u", host, ntohs(address->ss_family == AF_INET6 ? v6->sin6_port : v4->sin_port));
     }
 }
 
@@ -208,8 +208,8 @@ static struct fleet_worker *culprit(struct fleet *fleet, uint64_t now)
         if (worker->suspicion == FLEET_SUSPICION_NONE) {
             continue;
         }
-        bool has_words = worker->suspicion == FLEET_SUSPICION_WORDS;
-        bool best_has_words = best != NULL && best->suspicion == FLEET_SUSPICION_WORDS;
+        bool has_words = worker->suspicion == FLEET_SUSPICION_REPORT;
+        bool best_has_words = best != NULL && best->suspicion == FLEET_SUSPICION_REPORT;
         is_due = is_due || now - worker->suspect_ms > SUSPECT_MS;
         if (best == NULL || has_words < best_has_words ||
             (has_words == best_has_words && worker->suspect_ms < best->suspect_ms)) {

@@ -29,7 +29,7 @@ struct fleet_client {
 };
 
 /* Why a worker looks lost, the more telling the greater. */
-enum fleet_suspicion { FLEET_SUSPICION_NONE, FLEET_SUSPICION_CONNECTION, FLEET_SUSPICION_EXIT, FLEET_SUSPICION_WORDS };
+enum fleet_suspicion { FLEET_SUSPICION_NONE, FLEET_SUSPICION_CONNECTION, FLEET_SUSPICION_EXIT, FLEET_SUSPICION_REPORT };
 
 struct fleet_worker {
     struct fleet *fleet;

@@ -6,7 +6,7 @@
 #include "protocol/printable.h"
 #include "protocol/version.h"
 #include "trainerd/daemon/commands/job_json.h"
-#include "trainerd/daemon/pending.h"
+#include "trainerd/daemon/commands/pending.h"
 #include "trainerd/daemon/server/answer.h"
 #include "trainerd/daemon/server/requests.h"
 
@@ -129,9 +129,9 @@ static void read_settings(const json_t *request, const char ***out, size_t *n_ou
     }
     if (name != NULL && name[0] != '\0') {
         char *quoted = toml_quote(name);
-        size_t n_room = strlen(quoted) + sizeof "name=";
-        *named_out = memory_alloc(n_room, 1);
-        snprintf(*named_out, n_room, "name=%s", quoted);
+        size_t capacity = strlen(quoted) + sizeof "name=";
+        *named_out = memory_alloc(capacity, 1);
+        snprintf(*named_out, capacity, "name=%s", quoted);
         free(quoted);
         (*out)[n++] = *named_out;
     }
@@ -168,7 +168,7 @@ static enum status keep_job(struct commands *commands, struct connection *connec
     free(named);
     if (status == STATUS_OK) {
         answer_submit(commands, connection, request, existing != 0 ? existing : record->id, existing != 0);
-        supervisor_look(commands->supervisor);
+        supervisor_schedule(commands->supervisor);
     }
     return status;
 }

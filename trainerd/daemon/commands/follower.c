@@ -4,7 +4,7 @@
 #include "protocol/memory.h"
 #include "protocol/printable.h"
 #include "trainerd/daemon/commands/job_json.h"
-#include "trainerd/daemon/pending.h"
+#include "trainerd/daemon/commands/pending.h"
 #include "trainerd/daemon/server/answer.h"
 
 #include <stdio.h>

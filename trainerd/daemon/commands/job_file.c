@@ -46,7 +46,7 @@ static int open_checked(const struct job_file_ask *ask, struct job_file_piece *p
         is_ours = about.st_uid == ask->owner || (about.st_uid == geteuid() && about.st_nlink == 1);
     }
     if (!is_ours || !S_ISREG(about.st_mode)) {
-        fail(piece, STATUS_DATA, "cannot read", ask->path, is_ours ? "it is no plain file" : "it is not the job owner's");
+        fail(piece, STATUS_DATA, "cannot read", ask->path, is_ours ? "it is not a regular file" : "it is not the job owner's");
         close(file);
         return -1;
     }

@@ -27,7 +27,7 @@ struct job_file_ask {
 };
 
 struct job_file_piece {
-    enum status status; /* STATUS_NO_INPUT not there; STATUS_DATA no plain file, or somebody else's; STATUS_IO */
+    enum status status; /* STATUS_NO_INPUT not there; STATUS_DATA not a regular file, or somebody else's; STATUS_IO */
     char reason[256];   /* of it */
     int64_t offset;     /* where it begins */
     size_t n;

@@ -1,4 +1,4 @@
-#include "trainerd/daemon/pending.h"
+#include "trainerd/daemon/commands/pending.h"
 
 #include "protocol/memory.h"
 

@@ -2,7 +2,7 @@
  * processes. */
 #include "protocol/memory.h"
 #include "trainerd/daemon/commands/job_json.h"
-#include "trainerd/daemon/pending.h"
+#include "trainerd/daemon/commands/pending.h"
 #include "trainerd/daemon/server/answer.h"
 
 #include <stdio.h>

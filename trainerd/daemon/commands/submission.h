@@ -19,7 +19,7 @@ enum status submission_output(const struct job *job, const char *folder, char *o
 /* Note what the job asks for when n_worker workers run it. Its memory is not known then. */
 void submission_ask(const struct job *job, int32_t n_worker, struct job_record *record);
 
-/* The first n_room - 1 bytes of a text, or fewer: no character is cut in two. */
-void submission_cut(const char *text, char *out, size_t n_room);
+/* The first capacity - 1 bytes of a text, or fewer: no character is cut in two. */
+void submission_cut(const char *text, char *out, size_t capacity);
 
 #endif

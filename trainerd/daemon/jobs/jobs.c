@@ -26,7 +26,7 @@ struct jobs {
     struct store *store;
     char folder[PATH_MAX - 64]; /* STATE/jobs, absolute; room is left for what is in it */
     struct job_record **all;    /* ids ascending */
-    size_t n, n_room;
+    size_t n, capacity;
     struct listener *listeners;
 };
 
@@ -54,9 +54,9 @@ static const struct job_progress no_progress = {.loss = NAN,
 
 static void add(struct jobs *jobs, const struct job_record *record)
 {
-    if (jobs->n == jobs->n_room) {
-        jobs->n_room = jobs->n_room == 0 ? 64 : 2 * jobs->n_room;
-        struct job_record **more = memory_alloc(jobs->n_room, sizeof *more);
+    if (jobs->n == jobs->capacity) {
+        jobs->capacity = jobs->capacity == 0 ? 64 : 2 * jobs->capacity;
+        struct job_record **more = memory_alloc(jobs->capacity, sizeof *more);
         if (jobs->n > 0) {
             memcpy(more, jobs->all, jobs->n * sizeof *more);
         }

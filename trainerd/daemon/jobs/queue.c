@@ -153,7 +153,7 @@ static int compare_places(const void *left, const void *right)
     return a->id < b->id ? -1 : a->id > b->id;
 }
 
-void queue_decide(const struct job_record *const *jobs, size_t n, const struct queue_room *whole, double now,
+void queue_decide(const struct job_record *const *jobs, size_t n, const struct queue_capacity *whole, double now,
                   struct queue_decision *decision)
 {
     struct walk walk = {.whole = {.n_slot = whole->n_slot, .n_gpu = whole->n_gpu, .memory = whole->memory}};

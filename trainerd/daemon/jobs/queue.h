@@ -11,7 +11,7 @@
 
 #include <stddef.h>
 
-struct queue_room {
+struct queue_capacity {
     int32_t n_slot, n_gpu;
     int64_t memory; /* bytes */
 };
@@ -31,7 +31,7 @@ struct queue_decision {
  *   units   now in seconds since 1970
  *   cost    n log n
  */
-void queue_decide(const struct job_record *const *jobs, size_t n, const struct queue_room *whole, double now,
+void queue_decide(const struct job_record *const *jobs, size_t n, const struct queue_capacity *whole, double now,
                   struct queue_decision *decision);
 
 #endif

@@ -158,7 +158,7 @@ static void print_resource(FILE *file, const char *name, const char *help, int64
     metrics_print_value(file, name, "state=\"free\"", (double)(whole > used ? whole - used : 0));
 }
 
-void metrics_print(FILE *file, const struct job_record *const *jobs, size_t n, const struct queue_room *whole, double now)
+void metrics_print(FILE *file, const struct job_record *const *jobs, size_t n, const struct queue_capacity *whole, double now)
 {
     metrics_print_head(file, "trainerd_build_info", "gauge", "The version that runs.");
     metrics_print_value(file, "trainerd_build_info", "version=\"" TRAINERD_VERSION "\"", 1);

@@ -13,7 +13,7 @@
 
 struct monitor {
     const struct jobs *jobs;
-    const struct queue_room *whole;
+    const struct queue_capacity *whole;
     struct http *http;
     double probed_s;
     enum status probed;
@@ -28,7 +28,7 @@ static double clock_s(clockid_t clock)
 }
 
 /* All metrics as they are now. */
-static void monitor_print(FILE *file, const struct jobs *jobs, const struct queue_room *whole)
+static void monitor_print(FILE *file, const struct jobs *jobs, const struct queue_capacity *whole)
 {
     size_t n;
     const struct job_record *const *all = jobs_all(jobs, &n);
@@ -58,7 +58,7 @@ static enum status print_health(void *context, FILE *file)
 static const struct http_page pages[] = {{"/metrics", METRICS_CONTENT_TYPE, print_metrics},
                                          {"/healthz", "text/plain; charset=utf-8", print_health}};
 
-enum status monitor_open(uv_loop_t *loop, const char *address, const struct jobs *jobs, const struct queue_room *whole,
+enum status monitor_open(uv_loop_t *loop, const char *address, const struct jobs *jobs, const struct queue_capacity *whole,
                          struct monitor **out)
 {
     *out = NULL;

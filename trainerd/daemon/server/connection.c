@@ -123,7 +123,7 @@ bool connection_send(struct connection *connection, json_t *object)
 
 static void lines_release(struct connection *connection)
 {
-    connection->server->n_room -= connection->frames.n_room;
+    connection->server->capacity -= connection->frames.capacity;
     frame_reader_release(&connection->frames);
 }
 
@@ -206,9 +206,9 @@ static void room_find(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
     size_t n = sizeof server->discard;
     char *at = server->discard;
     if (connection->state < CONNECTION_STATE_CLOSING) {
-        server->n_room -= connection->frames.n_room;
-        at = frame_reader_room(&connection->frames, &n);
-        server->n_room += connection->frames.n_room;
+        server->capacity -= connection->frames.capacity;
+        at = frame_reader_buffer(&connection->frames, &n);
+        server->capacity += connection->frames.capacity;
     }
     *out = uv_buf_init(at, (unsigned)(n < CONNECTION_READ_BYTES ? n : CONNECTION_READ_BYTES));
 }

@@ -33,7 +33,7 @@ static void request_take(struct connection *connection, const char *line, size_t
 static void rest_await(struct connection *connection)
 {
     const struct server *server = connection->server;
-    if (connection->frames.n_room > CONNECTION_READ_BYTES && server->n_room > N_LONG_MOST * server->options.n_most_frame) {
+    if (connection->frames.capacity > CONNECTION_READ_BYTES && server->capacity > N_LONG_MOST * server->options.n_most_frame) {
         connection_refuse(connection, NULL, status_fail(STATUS_PEER, "too many long requests are under way; try again later"));
     } else {
         connection_begin(connection);

@@ -31,22 +31,22 @@ static void tidy(struct frame_reader *reader)
     }
 }
 
-char *frame_reader_room(struct frame_reader *reader, size_t *n_out)
+char *frame_reader_buffer(struct frame_reader *reader, size_t *n_out)
 {
     tidy(reader);
     size_t n_full = reader->n_most + 1; /* a line and its end */
-    if (reader->to == reader->n_room && reader->n_room < n_full) {
-        size_t n_room = reader->n_room == 0 ? ROOM_BYTES : 2 * reader->n_room;
-        n_room = n_room < n_full ? n_room : n_full;
-        char *bytes = memory_alloc(n_room, 1);
+    if (reader->to == reader->capacity && reader->capacity < n_full) {
+        size_t capacity = reader->capacity == 0 ? ROOM_BYTES : 2 * reader->capacity;
+        capacity = capacity < n_full ? capacity : n_full;
+        char *bytes = memory_alloc(capacity, 1);
         if (reader->to > 0) {
             memcpy(bytes, reader->bytes, reader->to);
         }
         free(reader->bytes);
         reader->bytes = bytes;
-        reader->n_room = n_room;
+        reader->capacity = capacity;
     }
-    *n_out = reader->n_room - reader->to;
+    *n_out = reader->capacity - reader->to;
     return reader->bytes + reader->to;
 }
 

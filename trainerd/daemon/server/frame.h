@@ -18,7 +18,7 @@
 
 struct frame_reader {
     char *bytes;
-    size_t n_room;
+    size_t capacity;
     size_t from, to;  /* bytes[from … to) came and were not taken yet */
     size_t n_scanned; /* of these, so many hold no end of a line */
     size_t n_most;    /* bytes of a line; may be changed between lines */
@@ -29,12 +29,12 @@ void frame_reader_release(struct frame_reader *reader);
 
 /* Where the next bytes may be written, and how many (at least one, unless a line waits to be taken or is too long) /
  * that n of them were written. Invalidates lines. */
-char *frame_reader_room(struct frame_reader *reader, size_t *n_out);
+char *frame_reader_buffer(struct frame_reader *reader, size_t *n_out);
 void frame_reader_fill(struct frame_reader *reader, size_t n);
 
 /* Take the next line, without its end; *whole_out is false when it has not all come yet.
  *
- *   owns    *line_out points into the reader, until frame_reader_room
+ *   owns    *line_out points into the reader, until frame_reader_buffer
  *   errors  STATUS_USAGE it is longer than n_most: nothing behind it can be read
  *   cost    each byte is looked at once, in however many pieces it comes
  */

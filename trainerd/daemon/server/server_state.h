@@ -64,7 +64,7 @@ struct server {
     struct connection *connections;
     struct connection *first_ready, **last_ready;
     int n_connection, n_handle;
-    size_t n_room; /* bytes taken for requests that come */
+    size_t capacity; /* bytes taken for requests that come */
     bool is_closing;
     char discard[4096];
 };

@@ -6,8 +6,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static void say(struct job_record *record, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void say(struct job_record *record, const char *format, ...)
+static void set_text(struct job_record *record, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void set_text(struct job_record *record, const char *format, ...)
 {
     char text[2 * JOB_REASON_BYTES];
     va_list arguments;
@@ -35,7 +35,7 @@ static void queue(struct job_record *record, enum job_reason reason, double next
     record->progress.seconds_left = NAN;
 }
 
-/* The restart policy's decision. The coordinator may report that no restart helps; that one helps is not its to say. */
+/* The restart policy's decision. A coordinator's report can rule a restart out, not demand one. */
 static struct restart_decision restart_of(const struct ending *ending, const struct restart_backoff *backoff,
                                           const struct job_record *record)
 {
@@ -51,7 +51,7 @@ static struct restart_decision restart_of(const struct ending *ending, const str
 
 void outcome_decide(const struct ending *ending, const struct restart_backoff *backoff, double now, struct job_record *record)
 {
-    const char *saved = record->checkpointed ? "; its checkpoint is there to go on from" : "";
+    const char *saved = record->checkpointed ? "; a resume continues from its checkpoint" : "";
     bool has_run = record->attempt_at > 0.0 && now > record->attempt_at && !ending->has_not_begun;
     double ran_s = has_run ? now - record->attempt_at : 0.0;
     record->ran_s += ran_s;
@@ -60,27 +60,27 @@ void outcome_decide(const struct ending *ending, const struct restart_backoff *b
     record->pid_start = 0;
     if (ending->status == STATUS_OK && !ending->is_lost && !ending->has_not_begun) {
         end(record, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0, now);
-        say(record, "%s", "");
+        set_text(record, "%s", "");
         return;
     }
     if (record->cancel) {
         end(record, JOB_STATE_CANCELLED, JOB_REASON_USER, status_exit_code(STATUS_INTERRUPTED), now);
-        say(record, "it was cancelled%s", saved);
+        set_text(record, "it was cancelled%s", saved);
         return;
     }
     if (ending->stopping == JOB_REASON_TIME_LIMIT) {
         end(record, JOB_STATE_FAILED, JOB_REASON_TIME_LIMIT, status_exit_code(STATUS_INTERRUPTED), now);
-        say(record, "it ran for %.3g s, its limit is %.3g s%s", record->ran_s, record->time_limit_s, saved);
+        set_text(record, "it ran for %.3g s, its limit is %.3g s%s", record->ran_s, record->time_limit_s, saved);
         return;
     }
     if (ending->stopping == JOB_REASON_RESCALING) {
         queue(record, JOB_REASON_RESCALING, 0.0);
-        say(record, "it goes on with %d worker%s", (int)record->n_worker, record->n_worker == 1 ? "" : "s");
+        set_text(record, "it continues with %d worker%s", (int)record->n_worker, record->n_worker == 1 ? "" : "s");
         return;
     }
     if (ending->has_not_begun) {
         queue(record, JOB_REASON_WAITING_TURN, 0.0);
-        say(record, "%s", ending->text);
+        set_text(record, "%s", ending->text);
         return;
     }
     enum status status = ending->is_lost ? STATUS_PEER : ending->status;
@@ -91,11 +91,11 @@ void outcome_decide(const struct ending *ending, const struct restart_backoff *b
         record->n_restart++;
         record->n_worker = next.n_worker;
         queue(record, JOB_REASON_BACKING_OFF, now + next.wait_s);
-        say(record, "%s; restart %d of %d follows after %.3g s%s", ending->text, (int)record->n_restart,
-            (int)record->max_restarts, next.wait_s, has_fewer ? " with one worker less" : "");
+        set_text(record, "%s; restart %d of %d follows after %.3g s%s", ending->text, (int)record->n_restart,
+                 (int)record->max_restarts, next.wait_s, has_fewer ? " with one worker less" : "");
         return;
     }
     end(record, JOB_STATE_FAILED, reason, status_exit_code(status), now);
     bool is_worn_out = record->n_restart > 0 && record->n_restart >= record->max_restarts;
-    say(record, "%s%s", ending->text, is_worn_out ? "; no restarts are left" : "");
+    set_text(record, "%s%s", ending->text, is_worn_out ? "; no restarts are left" : "");
 }

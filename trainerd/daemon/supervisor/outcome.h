@@ -1,7 +1,6 @@
-/* What follows from the end of an attempt, or of planning one: success, another attempt after a while, or the job's
- * end.
+/* What follows from the end of an attempt, or from failed planning: success, another attempt after a wait, or the job's end.
  *
- * A pure function of the record, of how it ended and of the time, so that every rule can be tested without a process.
+ * A pure function of the record, the ending and the time, so that every rule is tested without a process.
  */
 #ifndef TRAINERD_DAEMON_OUTCOME_H
 #define TRAINERD_DAEMON_OUTCOME_H
@@ -11,10 +10,10 @@
 
 struct ending {
     enum status status;
-    bool is_lost;             /* the coordinator died and did not say of what: status does not count */
-    bool has_not_begun;       /* the daemon died before it let the attempt go: nothing was tried */
-    bool restartable;         /* it said that another attempt may help */
-    enum job_reason stopping; /* it was asked to end: CANCELLING, RESCALING, TIME_LIMIT; NONE: it was not */
+    bool is_lost;             /* the coordinator died without a report: status does not count */
+    bool has_not_begun;       /* the daemon died before it opened the attempt's gate: nothing was tried */
+    bool restartable;         /* the coordinator reported that another attempt may help */
+    enum job_reason stopping; /* why it was told to stop: CANCELLING, RESCALING, TIME_LIMIT; NONE: it was not */
     const char *text;         /* the sentence for people */
 };
 

@@ -12,9 +12,8 @@
 
 /* --- the queue --- */
 
-/* It cannot go now: it waits for the disk or for whatever it is, and is tried again; when it can never go, it has
- * failed. */
-static void refuse(struct supervisor *supervisor, const struct job_record *record, enum status status)
+/* A coordinator or a plan could not be started: the job waits, or has failed when no later start can help. */
+static void start_failed(struct supervisor *supervisor, const struct job_record *record, enum status status)
 {
     if (restart_can_start_later(status)) {
         jobs_wait(supervisor->jobs, record->id, job_reason_of(status), status_reason());
@@ -30,8 +29,8 @@ static void refuse(struct supervisor *supervisor, const struct job_record *recor
     }
 }
 
-static enum status end_never(struct supervisor *supervisor, const struct job_record *record,
-                             const struct queue_decision *decision)
+static enum status end_impossible(struct supervisor *supervisor, const struct job_record *record,
+                                  const struct queue_decision *decision)
 {
     struct job_record next = *record;
     next.state = JOB_STATE_FAILED;
@@ -42,8 +41,9 @@ static enum status end_never(struct supervisor *supervisor, const struct job_rec
     return jobs_change(supervisor->jobs, &next);
 }
 
-/* Do what was decided for one queued job. false: it is to be tried again. */
-static bool follow(struct supervisor *supervisor, const struct job_record *record, const struct queue_decision *decision)
+/* Apply the queue's decision to one queued job. false: it has to be tried again. */
+static bool apply_decision(struct supervisor *supervisor, const struct job_record *record,
+                           const struct queue_decision *decision)
 {
     enum status status = STATUS_OK;
     switch (decision->verdict) {
@@ -58,17 +58,17 @@ static bool follow(struct supervisor *supervisor, const struct job_record *recor
         status = attempt_begin(supervisor, record);
         break;
     case QUEUE_VERDICT_NEVER:
-        status = end_never(supervisor, record, decision);
+        status = end_impossible(supervisor, record, decision);
         break;
     }
     if (status != STATUS_OK) {
-        refuse(supervisor, record, status);
+        start_failed(supervisor, record, status);
     }
     return status == STATUS_OK;
 }
 
-/* Look at the queue. What is decided holds until something ends or comes, which calls for another look. */
-static void look(uv_timer_t *timer)
+/* One pass over the queue. Its decisions hold until a job is added or ends, which causes another pass. */
+static void schedule(uv_timer_t *timer)
 {
     struct supervisor *supervisor = timer->data;
     uint64_t begun_ns = uv_hrtime();
@@ -82,31 +82,30 @@ static void look(uv_timer_t *timer)
     }
     struct queue_decision *decision = memory_alloc(n + 1, sizeof *decision);
     double now = supervisor_now_s(), wait_s = INFINITY;
-    queue_decide(open, n, &supervisor->options.room, now, decision);
-    supervisor->is_looking = true;
+    queue_decide(open, n, &supervisor->options.capacity, now, decision);
+    supervisor->is_scheduling = true;
     for (size_t i = 0; i < n; i++) {
         if (open[i]->state == JOB_STATE_QUEUED) {
             wait_s = open[i]->next_attempt_at > now ? fmin(wait_s, open[i]->next_attempt_at - now) : wait_s;
-            wait_s = follow(supervisor, open[i], &decision[i]) ? wait_s : fmin(wait_s, 1e-3 * SUPERVISOR_RETRY_MS);
+            wait_s = apply_decision(supervisor, open[i], &decision[i]) ? wait_s : fmin(wait_s, 1e-3 * SUPERVISOR_RETRY_MS);
         }
     }
-    supervisor->is_looking = false;
+    supervisor->is_scheduling = false;
     free(decision);
     free(open);
-    supervisor->looked_at_ns = uv_hrtime();
-    supervisor->look_ns = supervisor->looked_at_ns - begun_ns;
+    supervisor->scheduled_at_ns = uv_hrtime();
+    supervisor->schedule_ns = supervisor->scheduled_at_ns - begun_ns;
     if (isfinite(wait_s)) {
-        supervisor_look_after(supervisor, wait_s);
+        supervisor_schedule_after(supervisor, wait_s);
     }
 }
 
-/* A job came, or made room, by whoever's hand. */
-static void hear(void *context, const struct job_record *record)
+static void on_job_changed(void *context, const struct job_record *record)
 {
     struct supervisor *supervisor = context;
-    bool makes_room = job_state_ended(record->state);
-    if ((makes_room || record->state == JOB_STATE_QUEUED) && !supervisor->is_looking) {
-        supervisor_look(supervisor);
+    bool frees_resources = job_state_ended(record->state);
+    if ((frees_resources || record->state == JOB_STATE_QUEUED) && !supervisor->is_scheduling) {
+        supervisor_schedule(supervisor);
     }
 }
 
@@ -116,26 +115,26 @@ enum status supervisor_open(uv_loop_t *loop, struct jobs *jobs, const struct sup
                             struct supervisor **out)
 {
     struct supervisor *supervisor = memory_alloc(1, sizeof *supervisor);
-    *supervisor = (struct supervisor){.loop = loop, .jobs = jobs, .options = *options, .on_look = look, .n_handle = 1};
-    int error = uv_timer_init(loop, &supervisor->look);
+    *supervisor = (struct supervisor){.loop = loop, .jobs = jobs, .options = *options, .on_schedule = schedule, .n_handle = 1};
+    int error = uv_timer_init(loop, &supervisor->timer);
     ASSERT(error == 0);
-    supervisor->look.data = supervisor;
-    jobs_listen(jobs, hear, supervisor);
+    supervisor->timer.data = supervisor;
+    jobs_listen(jobs, on_job_changed, supervisor);
     size_t n;
     const struct job_record *const *all = jobs_all(jobs, &n);
     for (size_t i = 0; i < n; i++) {
         if (!job_state_ended(all[i]->state) && all[i]->state != JOB_STATE_QUEUED) {
-            attempt_take_up(supervisor, all[i]);
+            attempt_adopt(supervisor, all[i]);
         }
     }
-    supervisor_look(supervisor);
+    supervisor_schedule(supervisor);
     *out = supervisor;
     return STATUS_OK;
 }
 
-static void look_closed(uv_handle_t *handle)
+static void timer_closed(uv_handle_t *handle)
 {
-    supervisor_handle_closed(handle->data);
+    supervisor_release_handle(handle->data);
 }
 
 void supervisor_close(struct supervisor *supervisor)
@@ -144,15 +143,15 @@ void supervisor_close(struct supervisor *supervisor)
         return;
     }
     supervisor->is_closing = true;
-    jobs_unlisten(supervisor->jobs, hear, supervisor);
+    jobs_unlisten(supervisor->jobs, on_job_changed, supervisor);
     while (supervisor->attempts != NULL) {
         attempt_close(supervisor->attempts);
     }
     planning_stop(supervisor->planning);
-    uv_close((uv_handle_t *)&supervisor->look, look_closed);
+    uv_close((uv_handle_t *)&supervisor->timer, timer_closed);
 }
 
-/* --- what owners ask for --- */
+/* --- requests of owners --- */
 
 static enum status find(const struct supervisor *supervisor, int64_t id, struct job_record *out)
 {
@@ -165,7 +164,7 @@ static enum status find(const struct supervisor *supervisor, int64_t id, struct 
 }
 
 /* A job that has not ended. */
-static enum status find_open(const struct supervisor *supervisor, int64_t id, struct job_record *out)
+static enum status find_active(const struct supervisor *supervisor, int64_t id, struct job_record *out)
 {
     enum status status = find(supervisor, id, out);
     if (status == STATUS_OK && job_state_ended(out->state)) {
@@ -174,7 +173,7 @@ static enum status find_open(const struct supervisor *supervisor, int64_t id, st
     return status;
 }
 
-static void forget_plan(struct supervisor *supervisor, int64_t id)
+static void cancel_planning(struct supervisor *supervisor, int64_t id)
 {
     if (supervisor->planning != NULL && supervisor->planning->id == id) {
         planning_stop(supervisor->planning);
@@ -184,7 +183,7 @@ static void forget_plan(struct supervisor *supervisor, int64_t id)
 enum status supervisor_cancel(struct supervisor *supervisor, int64_t id)
 {
     struct job_record next;
-    enum status status = find_open(supervisor, id, &next);
+    enum status status = find_active(supervisor, id, &next);
     if (status != STATUS_OK || next.cancel) {
         return status;
     }
@@ -194,7 +193,7 @@ enum status supervisor_cancel(struct supervisor *supervisor, int64_t id)
         outcome_decide(&ending, &supervisor->options.backoff, supervisor_now_s(), &next);
         status = jobs_change(supervisor->jobs, &next);
         if (status == STATUS_OK) {
-            forget_plan(supervisor, id);
+            cancel_planning(supervisor, id);
         }
         return status;
     }
@@ -226,7 +225,7 @@ enum status supervisor_resume(struct supervisor *supervisor, int64_t id)
     next.ran_s = 0.0;
     next.ended_at = 0.0;
     next.exit_code = -1;
-    next.memory = -1; /* what failed may have been put right: it is planned again */
+    next.memory = -1; /* the input may have changed since: the job is planned again */
     return jobs_change(supervisor->jobs, &next);
 }
 
@@ -248,7 +247,7 @@ enum status supervisor_checkpoint(struct supervisor *supervisor, int64_t id)
 enum status supervisor_scale(struct supervisor *supervisor, int64_t id, int32_t n_worker)
 {
     struct job_record next;
-    enum status status = find_open(supervisor, id, &next);
+    enum status status = find_active(supervisor, id, &next);
     struct job_record before = next;
     status = status == STATUS_OK ? supervisor_needs(supervisor, n_worker, &next) : status;
     if (status != STATUS_OK || n_worker == before.n_worker) {
@@ -259,18 +258,18 @@ enum status supervisor_scale(struct supervisor *supervisor, int64_t id, int32_t 
         return status_fail(STATUS_USAGE, "job %lld is about to end: %s", (long long)id, job_reason_text(attempt->stopping));
     }
     if (attempt != NULL) {
-        /* What runs keeps its room until it has ended; the next attempt asks for its own. */
+        /* The running attempt keeps its resources until it has ended; the next one asks for its own. */
         next = before;
         next.n_worker = n_worker;
         next.reason = JOB_REASON_RESCALING;
-        snprintf(next.reason_text, sizeof next.reason_text, "it goes on with %d worker%s", (int)n_worker,
+        snprintf(next.reason_text, sizeof next.reason_text, "it continues with %d worker%s", (int)n_worker,
                  n_worker == 1 ? "" : "s");
     }
     status = jobs_change(supervisor->jobs, &next);
     if (status == STATUS_OK && attempt != NULL) {
         attempt_stop(attempt, JOB_REASON_RESCALING);
     } else if (status == STATUS_OK) {
-        forget_plan(supervisor, id);
+        cancel_planning(supervisor, id);
     }
     return status;
 }

@@ -15,27 +15,27 @@ double supervisor_now_s(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-void supervisor_handle_closed(struct supervisor *supervisor)
+void supervisor_release_handle(struct supervisor *supervisor)
 {
     if (--supervisor->n_handle == 0) {
         free(supervisor);
     }
 }
 
-/* Looking takes longer the more jobs wait: it has a tenth of the time at most, however many come in a row. */
-void supervisor_look_after(struct supervisor *supervisor, double wait_s)
+/* The time of a pass grows with the jobs that wait: after a pass, the next one waits nine times as long as it took. */
+void supervisor_schedule_after(struct supervisor *supervisor, double wait_s)
 {
     if (!supervisor->is_closing) {
-        double rested_s = 1e-9 * (double)(uv_hrtime() - supervisor->looked_at_ns);
-        wait_s = fmax(wait_s, 9e-9 * (double)supervisor->look_ns - rested_s);
+        double rested_s = 1e-9 * (double)(uv_hrtime() - supervisor->scheduled_at_ns);
+        wait_s = fmax(wait_s, 9e-9 * (double)supervisor->schedule_ns - rested_s);
         uv_update_time(supervisor->loop);
-        uv_timer_start(&supervisor->look, supervisor->on_look, (uint64_t)ceil(1e3 * fmax(0.0, wait_s)), 0);
+        uv_timer_start(&supervisor->timer, supervisor->on_schedule, (uint64_t)ceil(1e3 * fmax(0.0, wait_s)), 0);
     }
 }
 
-void supervisor_look(struct supervisor *supervisor)
+void supervisor_schedule(struct supervisor *supervisor)
 {
-    supervisor_look_after(supervisor, 0.0);
+    supervisor_schedule_after(supervisor, 0.0);
 }
 
 enum status supervisor_needs(struct supervisor *supervisor, int32_t n_worker, struct job_record *record)
