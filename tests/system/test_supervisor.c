@@ -333,7 +333,7 @@ Test(supervisor, a_queued_job_is_cancelled_where_it_stands_and_one_that_never_fi
     cr_assert_eq(daemon_job(second)->state, JOB_STATE_CANCELLED);
     int64_t third = submit("[model]\nhidden = 4096\n[output]\ndir = \"c\"\n");
     expect_end(third, JOB_STATE_FAILED, JOB_REASON_OUT_OF_MEMORY, 71);
-    SAID(third, "all there is is 1.0 MiB (daemon.memory)");
+    SAID(third, "the daemon has 1.0 MiB (daemon.memory)");
     cr_assert_eq(daemon_command('c', first, 0), STATUS_OK);
     expect_end(first, JOB_STATE_CANCELLED, JOB_REASON_USER, 75);
     daemon_end();

@@ -24,7 +24,7 @@ struct listener {
 
 struct jobs {
     struct store *store;
-    char folder[PATH_MAX - 64]; /* STATE/jobs, absolute; room is left for what is in it */
+    char folder[PATH_MAX - 64]; /* STATE/jobs, absolute; shorter than PATH_MAX for the names in it */
     struct job_record **all;    /* ids ascending */
     size_t n, capacity;
     struct listener *listeners;
@@ -37,18 +37,18 @@ static double now_s(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static const struct job_progress no_progress = {.loss = NAN,
-                                                .train_metric = NAN,
-                                                .valid_metric = NAN,
-                                                .test_metric = NAN,
-                                                .epoch_s = NAN,
-                                                .seconds_left = NAN,
-                                                .compute_s = NAN,
-                                                .wait_s = NAN,
-                                                .evaluate_s = NAN,
-                                                .bytes_sent = NAN,
-                                                .bytes_received = NAN,
-                                                .memory = NAN};
+static const struct job_progress unknown_progress = {.loss = NAN,
+                                                     .train_metric = NAN,
+                                                     .valid_metric = NAN,
+                                                     .test_metric = NAN,
+                                                     .epoch_s = NAN,
+                                                     .seconds_left = NAN,
+                                                     .compute_s = NAN,
+                                                     .wait_s = NAN,
+                                                     .evaluate_s = NAN,
+                                                     .bytes_sent = NAN,
+                                                     .bytes_received = NAN,
+                                                     .memory = NAN};
 
 /* --- the records in memory --- */
 
@@ -63,9 +63,9 @@ static void add(struct jobs *jobs, const struct job_record *record)
         free(jobs->all);
         jobs->all = more;
     }
-    struct job_record *kept = memory_alloc(1, sizeof *kept);
-    *kept = *record;
-    jobs->all[jobs->n++] = kept;
+    struct job_record *copy = memory_alloc(1, sizeof *copy);
+    *copy = *record;
+    jobs->all[jobs->n++] = copy;
 }
 
 static bool add_each(void *context, const struct job_record *record)
@@ -88,7 +88,7 @@ static struct job_record *find(const struct jobs *jobs, int64_t id)
     return low < jobs->n && jobs->all[low]->id == id ? jobs->all[low] : NULL;
 }
 
-static void tell(const struct jobs *jobs, const struct job_record *record)
+static void notify(const struct jobs *jobs, const struct job_record *record)
 {
     for (const struct listener *listener = jobs->listeners; listener != NULL; listener = listener->next) {
         listener->call(listener->context, record);
@@ -200,7 +200,7 @@ struct store *jobs_store(const struct jobs *jobs)
 #define BIT(state) (1u << JOB_STATE_##state)
 #define ENDS (BIT(SUCCEEDED) | BIT(FAILED) | BIT(CANCELLED))
 
-/* The states that may follow each. An attempt goes forward only; the next one begins in the queue. */
+/* The states that may follow each state. An attempt only moves forward; the next one begins in the queue. */
 static const unsigned steps[JOB_STATE_N] = {
     [JOB_STATE_QUEUED] = BIT(QUEUED) | BIT(PREPARING) | BIT(FAILED) | BIT(CANCELLED),
     [JOB_STATE_PREPARING] = BIT(PREPARING) | BIT(STARTING) | BIT(RUNNING) | BIT(QUEUED) | ENDS,
@@ -228,14 +228,14 @@ enum status jobs_submit(struct jobs *jobs, struct job_record *record, const stru
         record->reason = JOB_REASON_WAITING_TURN;
         record->submitted_at = record->changed_at = now_s();
         record->exit_code = -1;
-        record->progress = no_progress;
+        record->progress = unknown_progress;
         record->progress.n_epoch = job->train.epochs;
         status = store_insert(jobs->store, record, &whole, existing_out);
     }
     free(job);
     if (status == STATUS_OK && *existing_out == 0) {
         add(jobs, record);
-        tell(jobs, find(jobs, record->id));
+        notify(jobs, find(jobs, record->id));
     }
     return status;
 }
@@ -255,7 +255,7 @@ enum status jobs_change(struct jobs *jobs, const struct job_record *changed)
     enum status status = store_update(jobs->store, &next);
     if (status == STATUS_OK) {
         *record = next;
-        tell(jobs, record);
+        notify(jobs, record);
     }
     return status;
 }
@@ -266,7 +266,7 @@ void jobs_progress(struct jobs *jobs, int64_t id, const struct job_progress *pro
     ASSERT(record != NULL);
     record->progress = *progress;
     record->n_event_bytes = n_event_bytes;
-    tell(jobs, record);
+    notify(jobs, record);
 }
 
 void jobs_wait(struct jobs *jobs, int64_t id, enum job_reason reason, const char *text)
@@ -276,7 +276,7 @@ void jobs_wait(struct jobs *jobs, int64_t id, enum job_reason reason, const char
     if (record->reason != reason || strcmp(record->reason_text, text) != 0) {
         record->reason = reason;
         submission_cut(text, record->reason_text, sizeof record->reason_text);
-        tell(jobs, record);
+        notify(jobs, record);
     }
 }
 
@@ -287,7 +287,7 @@ void jobs_folder(const struct jobs *jobs, int64_t id, char *out)
     snprintf(out, PATH_MAX, "%s/%lld", jobs->folder, (long long)id);
 }
 
-/* While the folder is the daemon's own, nobody can put a link in the way of what is written there. */
+/* While the daemon owns the folder, no user can put a link into it. */
 static enum status fill_folder(const struct jobs *jobs, const struct job_record *record, const char *folder)
 {
     char path[PATH_MAX + sizeof "/job.toml"];
@@ -318,7 +318,7 @@ enum status jobs_folder_make(const struct jobs *jobs, int64_t id)
     }
     struct stat about;
     if (lstat(folder, &about) != 0 || !S_ISDIR(about.st_mode)) {
-        return status_fail(STATUS_CREATE, "'%s' is no folder; expected the job's folder", folder);
+        return status_fail(STATUS_CREATE, "'%s' is not a folder; expected the job's folder", folder);
     }
     snprintf(path, sizeof path, "%s/job.toml", folder);
     bool ours = about.st_uid == geteuid();

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <time.h>
 
-#define PROBE_PERIOD_S 1.0 /* whoever asks for health more often gets the last answer, not the disk's time */
-#define WORDS_BYTES 512
+#define PROBE_PERIOD_S 1.0 /* more frequent requests get the last result, so that they cost no disk time */
+#define HEALTH_BYTES 512
 
 struct monitor {
     const struct jobs *jobs;
@@ -17,7 +17,7 @@ struct monitor {
     struct http *http;
     double probed_s;
     enum status probed;
-    char words[WORDS_BYTES]; /* why the store cannot be written */
+    char health[HEALTH_BYTES]; /* why the store cannot be written */
 };
 
 static double clock_s(clockid_t clock)
@@ -49,14 +49,14 @@ static enum status print_health(void *context, FILE *file)
     if (monitor->probed_s == 0 || now_s - monitor->probed_s >= PROBE_PERIOD_S) {
         monitor->probed = store_probe(jobs_store(monitor->jobs));
         monitor->probed_s = now_s;
-        snprintf(monitor->words, sizeof monitor->words, "%s", monitor->probed == STATUS_OK ? "ok" : status_reason());
+        snprintf(monitor->health, sizeof monitor->health, "%s", monitor->probed == STATUS_OK ? "ok" : status_reason());
     }
-    fprintf(file, "%s\n", monitor->words);
+    fprintf(file, "%s\n", monitor->health);
     return monitor->probed;
 }
 
-static const struct http_page pages[] = {{"/metrics", METRICS_CONTENT_TYPE, print_metrics},
-                                         {"/healthz", "text/plain; charset=utf-8", print_health}};
+static const struct http_page page[] = {{"/metrics", METRICS_CONTENT_TYPE, print_metrics},
+                                        {"/healthz", "text/plain; charset=utf-8", print_health}};
 
 enum status monitor_open(uv_loop_t *loop, const char *address, const struct jobs *jobs, const struct queue_capacity *whole,
                          struct monitor **out)
@@ -67,8 +67,8 @@ enum status monitor_open(uv_loop_t *loop, const char *address, const struct jobs
     }
     struct monitor *monitor = memory_alloc(1, sizeof *monitor);
     *monitor = (struct monitor){.jobs = jobs, .whole = whole};
-    enum status status = http_open(loop, address, "daemon.metrics", pages, sizeof pages / sizeof *pages, monitor,
-                                   &monitor->http);
+    const struct http_pages pages = {page, sizeof page / sizeof *page, monitor};
+    enum status status = http_open(loop, address, "daemon.metrics", &pages, &monitor->http);
     if (status != STATUS_OK) {
         free(monitor);
         return status;
@@ -81,7 +81,7 @@ void monitor_close(struct monitor *monitor)
 {
     if (monitor != NULL) {
         http_close(monitor->http);
-        free(monitor); /* no page is printed any more */
+        free(monitor); /* http_close prints no page any more */
     }
 }
 

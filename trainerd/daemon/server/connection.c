@@ -48,9 +48,9 @@ bool connection_ended(const struct connection *connection)
     return connection->is_ended;
 }
 
-static void doom(struct connection *connection)
+static void fail_later(struct connection *connection)
 {
-    connection->is_doomed = true;
+    connection->has_failed = true;
     server_ready(connection);
 }
 
@@ -63,12 +63,12 @@ static void written(uv_write_t *request, int error)
     free(write);
     if (error != 0) {
         if (connection->state < CONNECTION_STATE_CLOSED && error != UV_ECANCELED) {
-            doom(connection);
+            fail_later(connection);
         }
         return;
     }
     connection->active_ms = uv_now(server->loop);
-    if (connection_unread(connection) > 0 || connection->state != CONNECTION_STATE_OPEN || connection->is_doomed) {
+    if (connection_unread(connection) > 0 || connection->state != CONNECTION_STATE_OPEN || connection->has_failed) {
         return;
     }
     if (connection->is_paused) {
@@ -98,7 +98,7 @@ static bool send_text(struct connection *connection, char *text)
 
 void connection_answer(struct connection *connection, json_t *answer)
 {
-    if (connection->state >= CONNECTION_STATE_CLOSING || connection->is_doomed) {
+    if (connection->state >= CONNECTION_STATE_CLOSING || connection->has_failed) {
         json_decref(answer);
         return;
     }
@@ -106,24 +106,24 @@ void connection_answer(struct connection *connection, json_t *answer)
     json_decref(answer);
     ASSERT(text != NULL);
     if (connection_unread(connection) + strlen(text) > connection->server->options.n_most_unread) {
-        log_warn("a client of user %u is dropped: it leaves more than %zu bytes unread", (unsigned)connection->uid,
+        log_warn("disconnected a client of user %u: it leaves more than %zu bytes unread", (unsigned)connection->uid,
                  connection->server->options.n_most_unread);
         free(text);
-        doom(connection);
+        fail_later(connection);
     } else if (!send_text(connection, text)) {
-        doom(connection);
+        fail_later(connection);
     }
 }
 
 bool connection_send(struct connection *connection, json_t *object)
 {
     connection_answer(connection, object);
-    return connection->state < CONNECTION_STATE_CLOSING && !connection->is_doomed;
+    return connection->state < CONNECTION_STATE_CLOSING && !connection->has_failed;
 }
 
 static void lines_release(struct connection *connection)
 {
-    connection->server->capacity -= connection->frames.capacity;
+    connection->server->n_buffered -= connection->frames.capacity;
     frame_reader_release(&connection->frames);
 }
 
@@ -136,7 +136,7 @@ static void closed(uv_handle_t *handle)
     server_handle_closed(server);
 }
 
-/* It leaves the lists at once, so that it counts no more; its handle goes when the loop has let go of it. */
+/* Remove it from the lists at once, so that it does not count any more; it is freed when the loop has closed its handle. */
 void connection_abort(struct connection *connection)
 {
     struct server *server = connection->server;
@@ -162,11 +162,11 @@ static void shut(uv_shutdown_t *request, int error)
     }
 }
 
-static void room_find(uv_handle_t *handle, size_t suggested, uv_buf_t *out);
-static void came(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer);
+static void find_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *out);
+static void arrived(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer);
 
-/* What waits leaves first. What still comes is read and passed over until the peer ends too, for a second at most: a
- * socket closed over unread bytes would take back the reason it was told. */
+/* Queued bytes leave first. Received bytes are read and discarded until the peer closes too, for at most a second: closing a
+ * socket with unread bytes would reset the connection, and the peer would lose the reason. */
 void connection_close(struct connection *connection)
 {
     struct server *server = connection->server;
@@ -187,18 +187,18 @@ void connection_close(struct connection *connection)
         return;
     }
     if (!connection->is_ended) {
-        uv_read_start(&connection->socket.stream, room_find, came);
+        uv_read_start(&connection->socket.stream, find_buffer, arrived);
     }
 }
 
 void connection_refuse(struct connection *connection, const json_t *request, enum status status)
 {
-    log_debug("a client of user %u is refused: %s", (unsigned)connection->uid, status_reason());
+    log_debug("refused a client of user %u: %s", (unsigned)connection->uid, status_reason());
     connection_answer(connection, answer_failure(request, status));
     connection_close(connection);
 }
 
-static void room_find(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
+static void find_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
 {
     struct connection *connection = handle->data;
     struct server *server = connection->server;
@@ -206,14 +206,14 @@ static void room_find(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
     size_t n = sizeof server->discard;
     char *at = server->discard;
     if (connection->state < CONNECTION_STATE_CLOSING) {
-        server->capacity -= connection->frames.capacity;
+        server->n_buffered -= connection->frames.capacity;
         at = frame_reader_buffer(&connection->frames, &n);
-        server->capacity += connection->frames.capacity;
+        server->n_buffered += connection->frames.capacity;
     }
     *out = uv_buf_init(at, (unsigned)(n < CONNECTION_READ_BYTES ? n : CONNECTION_READ_BYTES));
 }
 
-static void came(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
+static void arrived(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
 {
     struct connection *connection = stream->data;
     (void)buffer;
@@ -227,15 +227,15 @@ static void came(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
         }
         return;
     }
-    uv_read_stop(stream); /* until what came is looked at */
+    uv_read_stop(stream); /* until the received bytes are handled */
     if (n > 0) {
         frame_reader_fill(&connection->frames, (size_t)n);
     }
-    connection->is_doomed = connection->is_doomed || (n < 0 && n != UV_EOF);
+    connection->has_failed = connection->has_failed || (n < 0 && n != UV_EOF);
     server_ready(connection);
 }
 
 void connection_begin(struct connection *connection)
 {
-    uv_read_start(&connection->socket.stream, room_find, came);
+    uv_read_start(&connection->socket.stream, find_buffer, arrived);
 }

@@ -1,6 +1,6 @@
 /* A server and its connections from inside, for the files that implement them, each of which calls only those after it:
  *
- * server.c listens, enforces limits and deadlines · connection_turn.c handles requests · handshake.c checks the secret ·
+ * server.c listens, enforces limits and deadlines · connection_handle_next.c handles requests · handshake.c checks the secret ·
  * connection.c moves bytes · server_state.c keeps the lists.
  */
 #ifndef TRAINERD_DAEMON_SERVER_STATE_H
@@ -17,7 +17,7 @@
 enum connection_state {
     CONNECTION_STATE_UNAUTHENTICATED, /* has not proved the secret yet */
     CONNECTION_STATE_OPEN,
-    CONNECTION_STATE_CLOSING, /* what waits may still leave; what comes is passed over */
+    CONNECTION_STATE_CLOSING, /* queued bytes may still leave; received bytes are discarded */
     CONNECTION_STATE_CLOSED   /* the handle is being closed */
 };
 
@@ -33,16 +33,16 @@ struct connection {
     } socket;
     struct frame_reader frames;
     enum connection_state state;
-    bool is_announced; /* the handler has seen it */
-    bool is_heard;     /* made its first request */
-    bool is_held, is_ready, is_doomed;
+    bool is_announced;  /* the handler knows it */
+    bool has_requested; /* made its first request */
+    bool is_held, is_ready, has_failed;
     bool is_ended, is_shut; /* its peer sends no more; we do not */
-    bool is_paused;         /* waits for its peer to read before its next request is looked at */
+    bool is_paused;         /* its next request waits until its peer has read */
     uid_t uid;
     gid_t gid;
     uint64_t since_ms, active_ms; /* accepted; last request, or last bytes that left */
     uint64_t closing_ms;
-    char nonce[AUTH_TEXT_BYTES]; /* for its peer to answer; "": not asked yet, or used */
+    char nonce[AUTH_TEXT_BYTES]; /* for its peer to answer; "": none sent yet, or used */
 };
 
 struct server {
@@ -64,7 +64,7 @@ struct server {
     struct connection *connections;
     struct connection *first_ready, **last_ready;
     int n_connection, n_handle;
-    size_t capacity; /* bytes taken for requests that come */
+    size_t n_buffered; /* bytes of all frame readers together */
     bool is_closing;
     char discard[4096];
 };
@@ -86,7 +86,7 @@ void connection_abort(struct connection *connection);                           
 /* handshake.c: handle a request of an unauthenticated client */
 void handshake_request(struct connection *connection, const json_t *request);
 
-/* connection_turn.c: handle one request, or a failure */
-void connection_turn(struct connection *connection);
+/* connection_handle_next.c: handle one request, or a failure */
+void connection_handle_next(struct connection *connection);
 
 #endif

@@ -12,7 +12,7 @@ static bool is_behind(const struct connection *connection)
     return n_unread > BEHIND_BYTES || n_unread > connection->server->options.n_most_unread / 2;
 }
 
-static void request_take(struct connection *connection, const char *line, size_t n)
+static void handle_request(struct connection *connection, const char *line, size_t n)
 {
     struct server *server = connection->server;
     json_t *request;
@@ -23,24 +23,25 @@ static void request_take(struct connection *connection, const char *line, size_t
     } else if (connection->state == CONNECTION_STATE_UNAUTHENTICATED) {
         handshake_request(connection, request);
     } else {
-        connection->is_heard = connection->is_announced = true;
+        connection->has_requested = connection->is_announced = true;
         server->handler.request(server->handler.context, connection, request);
     }
     json_decref(request);
 }
 
-/* A request has not all come yet: what came of it is kept, within what all clients may take together. */
-static void rest_await(struct connection *connection)
+/* Part of a request is received: read on, within the memory that all clients may take together. */
+static void await_rest(struct connection *connection)
 {
     const struct server *server = connection->server;
-    if (connection->frames.capacity > CONNECTION_READ_BYTES && server->capacity > N_LONG_MOST * server->options.n_most_frame) {
+    if (connection->frames.capacity > CONNECTION_READ_BYTES &&
+        server->n_buffered > N_LONG_MOST * server->options.n_most_frame) {
         connection_refuse(connection, NULL, status_fail(STATUS_PEER, "too many long requests are under way; try again later"));
     } else {
         connection_begin(connection);
     }
 }
 
-void connection_turn(struct connection *connection)
+void connection_handle_next(struct connection *connection)
 {
     const char *line;
     size_t n;
@@ -48,7 +49,7 @@ void connection_turn(struct connection *connection)
     if (connection->state >= CONNECTION_STATE_CLOSING) {
         return;
     }
-    if (connection->is_doomed) {
+    if (connection->has_failed) {
         connection_abort(connection);
         return;
     }
@@ -60,10 +61,10 @@ void connection_turn(struct connection *connection)
     if (status != STATUS_OK) {
         connection_refuse(connection, NULL, status);
     } else if (whole) {
-        request_take(connection, line, n);
+        handle_request(connection, line, n);
         server_ready(connection);
     } else if (!connection->is_ended) {
-        rest_await(connection);
+        await_rest(connection);
     } else if (!connection->is_held) {
         connection_close(connection);
     }
