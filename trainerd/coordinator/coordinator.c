@@ -7,6 +7,7 @@
 #include "trainerd/coordinator/coordinator_state.h"
 #include "trainerd/coordinator/interrupt.h"
 #include "trainerd/coordinator/results/weights.h"
+#include "trainerd/restart.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -404,20 +405,23 @@ static enum status attempt(const struct coordinator_options *options, struct eve
     return status == STATUS_OK ? STATUS_OK : status_fail(status, "%s", reason);
 }
 
-/* Lost workers, and nobody who counts attempts: begin again as often as the job allows. */
+/* A job without a supervisor: begin again as often as the restart policy allows. */
 static enum status attempts(const struct coordinator_options *options)
 {
     struct coordinator_options now = *options;
     struct attempt_end end = {.has_saved = options->resume};
-    enum status status = attempt(&now, NULL, &end);
-    for (int64_t n = 1; status == STATUS_PEER && n <= end.max_restarts && interrupt_asked == 0; n++) {
-        fprintf(stderr, "lost: %s; restart %lld of %lld, from %s\n", status_reason(), (long long)n, (long long)end.max_restarts,
-                end.has_saved ? "the last checkpoint" : "the beginning");
+    const struct restart_backoff at_once = {0};
+    for (int64_t n = 0;; n++) {
+        enum status status = attempt(&now, NULL, &end);
+        const struct restart_failure failure = {.status = status, .n_restart = n, .n_restart_most = end.max_restarts};
+        if (interrupt_asked != 0 || !restart_decide(RESTART_RUNNER_FOREGROUND, &at_once, &failure).restarts) {
+            return status;
+        }
+        fprintf(stderr, "lost: %s; restart %lld of %lld, from %s\n", status_reason(), (long long)n + 1,
+                (long long)end.max_restarts, end.has_saved ? "the last checkpoint" : "the beginning");
         interrupt_mode(INTERRUPT_MODE_EXIT);
         now.resume = end.has_saved;
-        status = attempt(&now, NULL, &end);
     }
-    return status;
 }
 
 enum status coordinator_run(const struct coordinator_options *options)

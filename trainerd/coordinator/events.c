@@ -6,6 +6,7 @@
 #include "protocol/memory.h"
 #include "trainerd/coordinator/progress.h"
 #include "trainerd/coordinator/results/report.h"
+#include "trainerd/restart.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -237,12 +238,6 @@ void events_rollback(struct events *events, int64_t n_epoch, int64_t n_rollback,
     line_end(events, line);
 }
 
-/* Machines and disks get well again, and so may what we did wrong; what the job asks for stays as it is. */
-static bool is_restartable(enum status status)
-{
-    return status == STATUS_PEER || status == STATUS_IO || status == STATUS_INTERRUPTED || status == STATUS_BUG;
-}
-
 void events_end(struct events *events, enum status status)
 {
     if (events == NULL) {
@@ -252,7 +247,7 @@ void events_end(struct events *events, enum status status)
     json_object_set_new(line, "exit_code", json_integer(status_exit_code(status)));
     json_object_set_new(line, "status", json_string(status_name(status)));
     json_object_set_new(line, "reason", json_string(status == STATUS_OK ? status_text(status) : status_reason()));
-    json_object_set_new(line, "restartable", json_boolean(is_restartable(status)));
+    json_object_set_new(line, "restartable", json_boolean(restart_is_possible(status)));
     line_end(events, line);
     fsync(events->file);
 }

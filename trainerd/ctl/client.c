@@ -194,9 +194,9 @@ static enum status read_more(struct client *client, int wait_ms, bool *came_out)
     if (n_ready <= 0) {
         return n_ready == 0 || errno == EINTR ? STATUS_OK : status_fail(STATUS_PEER, "cannot wait: %s", strerror(errno));
     }
-    size_t n_room;
-    char *room = frame_reader_room(&client->lines, &n_room);
-    ssize_t n = recv(client->file, room, n_room, 0);
+    size_t capacity;
+    char *room = frame_reader_buffer(&client->lines, &capacity);
+    ssize_t n = recv(client->file, room, capacity, 0);
     if (n == 0 || (n < 0 && errno != EINTR)) {
         return status_fail(STATUS_PEER, "the daemon closed the connection%s%s", n < 0 ? ": " : "",
                            n < 0 ? strerror(errno) : "");

@@ -44,12 +44,12 @@ static void note(struct doctor *doctor, enum verdict verdict, const char *name, 
 }
 
 /* The line of a text that begins so, without the beginning; false: there is none. */
-static bool find_line(const char *text, const char *begin, char *out, size_t n_room)
+static bool find_line(const char *text, const char *begin, char *out, size_t capacity)
 {
     for (const char *line = text; line != NULL && *line != '\0'; line = strchr(line, '\n'), line += line != NULL) {
         if (strncmp(line, begin, strlen(begin)) == 0) {
             line += strlen(begin);
-            snprintf(out, n_room, "%.*s", (int)strcspn(line, "\n"), line);
+            snprintf(out, capacity, "%.*s", (int)strcspn(line, "\n"), line);
             return true;
         }
     }

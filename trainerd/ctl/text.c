@@ -139,9 +139,9 @@ void table_init(struct table *table, int n_column)
 
 void table_add(struct table *table, const char *text)
 {
-    if (table->n_cell == table->n_room) {
-        table->n_room = table->n_room == 0 ? 64 : 2 * table->n_room;
-        char **more = memory_alloc(table->n_room, sizeof *more);
+    if (table->n_cell == table->capacity) {
+        table->capacity = table->capacity == 0 ? 64 : 2 * table->capacity;
+        char **more = memory_alloc(table->capacity, sizeof *more);
         if (table->n_cell > 0) {
             memcpy(more, table->cell, table->n_cell * sizeof *more);
         }

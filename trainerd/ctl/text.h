@@ -39,7 +39,7 @@ void text_print_json(const json_t *value);
 struct table {
     int n_column;
     char **cell;
-    size_t n_cell, n_room;
+    size_t n_cell, capacity;
     bool is_right[16]; /* numbers */
 };
 

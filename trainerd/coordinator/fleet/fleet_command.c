@@ -156,9 +156,9 @@ enum status fleet_place(struct fleet *fleet, int32_t n_part, const int32_t *rank
     fleet->n_part = n_part;
     fleet->rank_of_part = memory_alloc((size_t)n_part, sizeof *fleet->rank_of_part);
     memcpy(fleet->rank_of_part, rank_of_part, place.rank_of_part.n_bytes);
-    size_t n_room = place.rank_of_part.n_bytes + 8u, n;
-    uint8_t *body = memory_alloc(n_room, 1);
-    enum status status = message_encode_place(&place, body, n_room, &n);
+    size_t capacity = place.rank_of_part.n_bytes + 8u, n;
+    uint8_t *body = memory_alloc(capacity, 1);
+    enum status status = message_encode_place(&place, body, capacity, &n);
     if (status == STATUS_OK) {
         expect(fleet, MESSAGE_ID_place);
         command_send(fleet, 0, fleet->n_worker, MESSAGE_ID_place, body, n);

@@ -22,81 +22,6 @@
 #define SUSPECT_MS 500 /* a worker that looks lost, or a transport that failed, has this long to be explained */
 #define BACKLOG 128
 
-struct frame_write {
-    uv_write_t request;
-    void *frame;
-};
-
-static void frame_written(uv_write_t *request, int error)
-{
-    struct frame_write *write = (struct frame_write *)request;
-    (void)error; /* the reader sees a lost connection */
-    free(write->frame);
-    free(write);
-}
-
-void fleet_client_send(struct fleet_client *client, void *frame, size_t n_bytes)
-{
-    struct frame_write *write = memory_alloc(1, sizeof *write);
-    write->frame = frame;
-    uv_buf_t buffer = uv_buf_init(frame, (unsigned)n_bytes);
-    if (uv_write(&write->request, (uv_stream_t *)&client->tcp, &buffer, 1, frame_written) != 0) {
-        free(frame);
-        free(write);
-    }
-}
-
-static void client_closed(uv_handle_t *handle)
-{
-    struct fleet_client *client = handle->data;
-    control_decoder_release(&client->decoder);
-    free(client);
-}
-
-static void client_shut(uv_shutdown_t *request, int error)
-{
-    (void)error;
-    uv_close((uv_handle_t *)request->handle, client_closed);
-    free(request);
-}
-
-void fleet_client_close(struct fleet_client *client)
-{
-    struct fleet_client **at = &client->fleet->clients;
-    while (*at != client) {
-        at = &(*at)->next;
-    }
-    *at = client->next;
-    if (client->worker != NULL) {
-        client->worker->client = NULL;
-    }
-    /* What was sent last (the reason for this) is to leave before the socket does. */
-    uv_read_stop((uv_stream_t *)&client->tcp);
-    uv_shutdown_t *request = memory_alloc(1, sizeof *request);
-    if (uv_shutdown(request, (uv_stream_t *)&client->tcp, client_shut) != 0) {
-        free(request);
-        uv_close((uv_handle_t *)&client->tcp, client_closed);
-    }
-}
-
-bool fleet_is_clientless(const struct fleet *fleet)
-{
-    return fleet->clients == NULL;
-}
-
-void fleet_suspect(struct fleet_worker *worker, enum fleet_suspicion suspicion, enum status status, const char *sentence)
-{
-    if (suspicion <= worker->suspicion) {
-        return;
-    }
-    if (worker->suspicion == FLEET_SUSPICION_NONE) {
-        worker->suspect_ms = clock_ms();
-    }
-    worker->suspicion = suspicion;
-    worker->suspect_status = status;
-    snprintf(worker->suspect, sizeof worker->suspect, "%s", sentence);
-}
-
 static void client_lost(struct fleet_client *client, const char *why)
 {
     struct fleet_worker *worker = client->worker;
@@ -117,7 +42,7 @@ static void worker_failed(struct fleet_worker *worker, const struct message_fail
     enum status status = failed->status == STATUS_OK ? STATUS_BUG : (enum status)failed->status;
     if (status == STATUS_PEER) {
         snprintf(sentence, sizeof sentence, "failed: %s", reason);
-        fleet_suspect(worker, FLEET_SUSPICION_WORDS, status, sentence);
+        fleet_suspect(worker, FLEET_SUSPICION_REPORT, status, sentence);
     } else {
         fleet_fail(worker->fleet, worker, status, "failed %s: %s", worker->fleet->doing, reason);
     }
@@ -190,24 +115,24 @@ static void client_came(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
     }
 }
 
-static void address_print(const struct sockaddr_storage *address, char *out, size_t n_room)
+static void address_print(const struct sockaddr_storage *address, char *out, size_t capacity)
 {
     char host[64] = "?", port[8] = "?";
     getnameinfo((const struct sockaddr *)address, sizeof *address, host, sizeof host, port, sizeof port,
                 NI_NUMERICHOST | NI_NUMERICSERV);
-    snprintf(out, n_room, address->ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+    snprintf(out, capacity, address->ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
 }
 
 /* Where workers reach us: "any address" means nothing to another machine, our name does. */
-static void join_print(const struct sockaddr_storage *address, char *out, size_t n_room)
+static void join_print(const struct sockaddr_storage *address, char *out, size_t capacity)
 {
     const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
     char host[HOST_NAME_MAX + 1] = "";
-    address_print(address, out, n_room);
+    address_print(address, out, capacity);
     if (address->ss_family == AF_INET6 ? IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr) : v4->sin_addr.s_addr == INADDR_ANY) {
         gethostname(host, sizeof host - 1);
-        snprintf(out, n_room, "%s:%u", host, ntohs(address->ss_family == AF_INET6 ? v6->sin6_port : v4->sin_port));
+        snprintf(out, capacity, "%s:%u", host, ntohs(address->ss_family == AF_INET6 ? v6->sin6_port : v4->sin_port));
     }
 }
 
@@ -284,8 +209,8 @@ static struct fleet_worker *culprit(struct fleet *fleet, uint64_t now)
         if (worker->suspicion == FLEET_SUSPICION_NONE) {
             continue;
         }
-        bool has_words = worker->suspicion == FLEET_SUSPICION_WORDS;
-        bool best_has_words = best != NULL && best->suspicion == FLEET_SUSPICION_WORDS;
+        bool has_words = worker->suspicion == FLEET_SUSPICION_REPORT;
+        bool best_has_words = best != NULL && best->suspicion == FLEET_SUSPICION_REPORT;
         is_due = is_due || now - worker->suspect_ms > SUSPECT_MS;
         if (best == NULL || has_words < best_has_words ||
             (has_words == best_has_words && worker->suspect_ms < best->suspect_ms)) {

@@ -13,7 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define KILL_MOST_MS 5000
 #define N_SETTING 6
 
 extern char **environ;
@@ -191,30 +190,4 @@ enum status fleet_launch(struct fleet *fleet)
     }
     free(environment.all);
     return status;
-}
-
-bool fleet_is_childless(const struct fleet *fleet)
-{
-    return fleet_n_alive(fleet) == 0;
-}
-
-int fleet_n_alive(const struct fleet *fleet)
-{
-    int n_alive = 0;
-    for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
-        n_alive += fleet->workers[rank].is_child;
-    }
-    return n_alive;
-}
-
-void fleet_kill(struct fleet *fleet)
-{
-    for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
-        if (fleet->workers[rank].is_child) {
-            uv_process_kill(&fleet->workers[rank].process, SIGKILL);
-        }
-    }
-    if (!fleet_linger(fleet, fleet_is_childless, KILL_MOST_MS)) {
-        log_error("%d workers cannot be killed", fleet_n_alive(fleet));
-    }
 }

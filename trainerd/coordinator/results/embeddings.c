@@ -56,9 +56,9 @@ static enum status parts_move(const struct embeddings *embeddings, struct fleet 
     if (embeddings->n_float == NULL) {
         return STATUS_OK;
     }
-    int64_t n_room;
+    int64_t capacity;
     float *room;
-    enum status status = room_open(embeddings, &n_room, &room);
+    enum status status = room_open(embeddings, &capacity, &room);
     if (status != STATUS_OK) {
         return status;
     }
@@ -76,7 +76,7 @@ static enum status parts_move(const struct embeddings *embeddings, struct fleet 
         }
         column += n;
     }
-    memory_release(MEMORY_OTHER, room, (size_t)n_room, sizeof *room);
+    memory_release(MEMORY_OTHER, room, (size_t)capacity, sizeof *room);
     return status;
 }
 

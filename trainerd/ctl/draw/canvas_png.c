@@ -18,7 +18,7 @@ struct png {
 /* The file's bytes, as cairo hands them out. */
 struct bytes {
     unsigned char *at;
-    size_t n, n_room;
+    size_t n, capacity;
 };
 
 static cairo_t *cairo_of(struct canvas *canvas)
@@ -77,9 +77,9 @@ static void text(struct canvas *canvas, double x, double y, enum canvas_anchor a
 static cairo_status_t keep(void *context, const unsigned char *piece, unsigned n)
 {
     struct bytes *bytes = context;
-    if (bytes->n + n > bytes->n_room) {
-        bytes->n_room = 2 * (bytes->n + n);
-        unsigned char *more = memory_alloc(bytes->n_room, 1);
+    if (bytes->n + n > bytes->capacity) {
+        bytes->capacity = 2 * (bytes->n + n);
+        unsigned char *more = memory_alloc(bytes->capacity, 1);
         if (bytes->n > 0) {
             memcpy(more, bytes->at, bytes->n);
         }

@@ -7,9 +7,9 @@
 
 /* Run argv[0], a path or a name for the search in PATH, to its end, or kill it after some seconds.
  *
- *   out    n_room bytes with NUL: the beginning of its output
+ *   out    capacity bytes with NUL: the beginning of its output
  *   gives  false when it cannot be started, takes too long or leaves with anything but 0
  */
-bool capture(const char *const *argv, char *out, size_t n_room);
+bool capture(const char *const *argv, char *out, size_t capacity);
 
 #endif

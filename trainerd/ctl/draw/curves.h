@@ -24,7 +24,7 @@ enum curve {
 };
 
 struct curves {
-    size_t n, n_room;
+    size_t n, capacity;
     double *at;             /* n epochs, ascending */
     double *value[CURVE_N]; /* n each; NaN where not known */
 };

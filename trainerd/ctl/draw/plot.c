@@ -41,13 +41,13 @@ static enum status read_daemon(const struct ctl_arguments *arguments, struct cur
 static enum status read_folder(const char *folder, struct curves *curves, char *name)
 {
     char path[PATH_MAX], *line = NULL;
-    size_t n_room = 0;
+    size_t capacity = 0;
     snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
     FILE *file = fopen(path, "r");
     if (file == NULL) {
         return status_fail(STATUS_NO_INPUT, "cannot open '%s': %s", path, strerror(errno));
     }
-    while (getline(&line, &n_room, file) > 0) {
+    while (getline(&line, &capacity, file) > 0) {
         json_t *event = json_loads(line, 0, NULL);
         curves_add(curves, event);
         json_decref(event);
