@@ -1,102 +1,25 @@
-/* The table of ops: names, what backward keeps, functions. The functions are in models/ops/, one file per op. */
+/* The table of ops. Their rows are in models/ops/, one file per op. */
 #include "models/op.h"
 
 #include "models/ops/ops.h"
 
-const struct op_def op_defs[OP_KIND_N] = {
-    [OP_KIND_LINEAR] = {.name = "linear",
-                        .keeps_in = true,
-                        .scratch = op_linear_scratch,
-                        .forward = op_linear_forward,
-                        .backward = op_linear_backward},
-    [OP_KIND_BIAS] = {.name = "bias",
-                      .in_place = true,
-                      .scratch = op_bias_scratch,
-                      .forward = op_bias_forward,
-                      .backward = op_bias_backward},
-    [OP_KIND_ACTIVATE] = {.name = "activate",
-                          .keeps_in = true,
-                          .keeps_out = true,
-                          .in_place = true,
-                          .forward = op_activate_forward,
-                          .backward = op_activate_backward},
-    [OP_KIND_LAYER_NORM] = {.name = "layer_norm",
-                            .keeps_in = true,
-                            .aux_width = op_layer_norm_aux_width,
-                            .scratch = op_layer_norm_scratch,
-                            .forward = op_layer_norm_forward,
-                            .backward = op_layer_norm_backward},
-    [OP_KIND_BATCH_NORM] = {.name = "batch_norm",
-                            .keeps_in = true,
-                            .in_place = true,
-                            .scratch = op_batch_norm_scratch,
-                            .forward = op_batch_norm_forward,
-                            .backward = op_batch_norm_backward,
-                            .global = &op_batch_norm_global},
-    [OP_KIND_ADD] = {.name = "add", .in_place = true, .forward = op_add_forward, .backward = op_add_backward},
-    [OP_KIND_LABELS] = {.name = "labels",
-                        .forward = op_labels_forward,
-                        .backward = op_labels_backward,
-                        .global = &op_labels_global},
-    [OP_KIND_CONCAT] = {.name = "concat", .forward = op_concat_forward, .backward = op_concat_backward},
-    [OP_KIND_MAX] =
-        {.name = "max", .keeps_in = true, .keeps_out = true, .forward = op_max_forward, .backward = op_max_backward},
-    [OP_KIND_EPS_ADD] = {.name = "eps_add",
-                         .keeps_in = true,
-                         .scratch = op_eps_add_scratch,
-                         .forward = op_eps_add_forward,
-                         .backward = op_eps_add_backward},
-    [OP_KIND_INVERSE_NORM] = {.name = "inverse_norm",
-                              .keeps_in = true,
-                              .keeps_out = true,
-                              .forward = op_inverse_norm_forward,
-                              .backward = op_inverse_norm_backward},
-    [OP_KIND_ROW_SCALE] = {.name = "row_scale",
-                           .keeps_in = true,
-                           .forward = op_row_scale_forward,
-                           .backward = op_row_scale_backward},
-    [OP_KIND_HEAD_DOT] = {.name = "head_dot",
-                          .keeps_in = true,
-                          .scratch = op_head_dot_scratch,
-                          .forward = op_head_dot_forward,
-                          .backward = op_head_dot_backward},
-    [OP_KIND_HEAD_MEAN] = {.name = "head_mean", .forward = op_head_mean_forward, .backward = op_head_mean_backward},
-    [OP_KIND_AGGREGATE] = {.name = "aggregate"},
+const struct op_def *const op_defs[OP_KIND_N] = {
+    [OP_KIND_LINEAR] = &op_linear,
+    [OP_KIND_BIAS] = &op_bias,
+    [OP_KIND_ACTIVATE] = &op_activate,
+    [OP_KIND_LAYER_NORM] = &op_layer_norm,
+    [OP_KIND_BATCH_NORM] = &op_batch_norm,
+    [OP_KIND_ADD] = &op_add,
+    [OP_KIND_LABELS] = &op_labels,
+    [OP_KIND_CONCAT] = &op_concat,
+    [OP_KIND_MAX] = &op_max,
+    [OP_KIND_EPS_ADD] = &op_eps_add,
+    [OP_KIND_INVERSE_NORM] = &op_inverse_norm,
+    [OP_KIND_ROW_SCALE] = &op_row_scale,
+    [OP_KIND_HEAD_DOT] = &op_head_dot,
+    [OP_KIND_HEAD_MEAN] = &op_head_mean,
+    [OP_KIND_AGGREGATE] = &(const struct op_def){.name = "aggregate"},
 };
-
-/* An input or output is read for a parameter's gradient, or where the activation's slope is known from it. */
-bool op_keeps_in(const struct program *program, const struct op *op, int k)
-{
-    if (op->kind == OP_KIND_AGGREGATE) {
-        return aggregate_defs[op->aggregate].keeps_in && op->in[k] >= 0 && program->value[op->out].needs_grad;
-    }
-    if (!op_defs[op->kind].keeps_in || !program->value[op->out].needs_grad || op->in[k] < 0) {
-        return false;
-    }
-    if (k > 0) {
-        return op->kind == OP_KIND_ROW_SCALE;
-    }
-    switch (op->kind) {
-    case OP_KIND_LINEAR:
-    case OP_KIND_HEAD_DOT:
-    case OP_KIND_EPS_ADD:
-        return program->param[op->param[0]].trains;
-    case OP_KIND_ACTIVATE:
-        return op->activation == DEVICE_ACTIVATION_GELU;
-    default:
-        return true;
-    }
-}
-
-bool op_keeps_out(const struct program *program, const struct op *op)
-{
-    if (op->kind == OP_KIND_AGGREGATE) {
-        return aggregate_defs[op->aggregate].keeps_out && program->value[op->out].needs_grad;
-    }
-    bool is_read = op->kind != OP_KIND_ACTIVATE ||
-                   (op->activation != DEVICE_ACTIVATION_GELU && op->activation != DEVICE_ACTIVATION_NONE);
-    return is_read && op_defs[op->kind].keeps_out && program->value[op->out].needs_grad;
-}
 
 bool op_passes_grad(const struct op *op, int k)
 {
@@ -112,12 +35,50 @@ bool op_passes_grad(const struct op *op, int k)
     }
 }
 
-int64_t op_kept_width(const struct program *program, const struct op *op, int k)
+int64_t op_saved_width(const struct program *program, const struct op *op, int k)
 {
     if (op->kind == OP_KIND_AGGREGATE) {
-        const struct aggregate_def *def = &aggregate_defs[op->aggregate];
-        return def->kept_width != NULL ? def->kept_width(program, op, k) : 0;
+        const struct aggregate_def *def = aggregate_defs[op->aggregate];
+        return def->saved_width != NULL ? def->saved_width(program, op, k) : 0;
     }
-    const struct op_def *def = &op_defs[op->kind];
-    return k == 0 && def->aux_width != NULL ? def->aux_width(program, op) : 0;
+    const struct op_def *def = op_defs[op->kind];
+    return k == 0 && def->saved_width != NULL ? def->saved_width(program, op) : 0;
+}
+
+size_t op_workspace(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
+{
+    size_t (*workspace)(const struct program *, const struct op *, const struct device_ops *, int64_t) =
+        op->kind == OP_KIND_AGGREGATE ? aggregate_defs[op->aggregate]->workspace : op_defs[op->kind]->workspace;
+    return workspace != NULL ? workspace(program, op, ops, n) : 0;
+}
+
+/* An aggregate's: of all its backward passes together. */
+static op_roles aggregate_backward_reads(const struct aggregate_def *def)
+{
+    op_roles reads = def->begin_access.reads;
+    for (int k = 0; k < OP_N_BACKWARD; k++) {
+        const struct halo_pass *pass = &def->backward[k];
+        reads |= pass->access.reads | pass->pack_reads;
+        for (int piece = 0; piece < pass->n_piece; piece++) {
+            reads |= (op_roles)1 << pass->piece[piece];
+        }
+    }
+    return reads;
+}
+
+op_roles op_backward_reads(const struct program *program, const struct op *op)
+{
+    if (!program->value[op->out].needs_grad) {
+        return 0;
+    }
+    const struct op_def *def = op_defs[op->kind];
+    op_roles reads = op->kind == OP_KIND_AGGREGATE    ? aggregate_backward_reads(aggregate_defs[op->aggregate])
+                     : def->backward_reads_of != NULL ? def->backward_reads_of(program, op)
+                                                      : def->backward_reads;
+    for (int k = 0; k < OP_N_IN; k++) {
+        if (op->in[k] < 0) {
+            reads &= ~(OP_ROLES(IN_0) << k);
+        }
+    }
+    return reads & (OP_ROLES_IN | OP_ROLES(OUT));
 }

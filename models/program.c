@@ -335,9 +335,9 @@ void program_init_embeddings(const struct program *program, uint64_t seed, int64
 static void op_print(const struct program *program, const struct op *op, FILE *file)
 {
     static const char *const activations[] = {"none", "relu", "elu", "leaky_relu", "gelu"};
-    fprintf(file, "%s", op_defs[op->kind].name);
+    fprintf(file, "%s", op_defs[op->kind]->name);
     if (op->kind == OP_KIND_AGGREGATE) {
-        fprintf(file, " %s", aggregate_defs[op->aggregate].name);
+        fprintf(file, " %s", aggregate_defs[op->aggregate]->name);
     } else if (op->kind == OP_KIND_ACTIVATE) {
         fprintf(file, " %s", activations[op->activation]);
     }

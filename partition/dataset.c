@@ -12,21 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <xxhash.h>
-
-struct dataset_path dataset_path_join(const char *folder, const char *name)
-{
-    struct dataset_path path;
-    snprintf(path.text, sizeof path.text, "%s/%s", folder, name);
-    return path;
-}
-
-bool dataset_path_exists(const char *folder, const char *name)
-{
-    struct dataset_path path = dataset_path_join(folder, name);
-    return npy_exists(path.text);
-}
 
 static enum status (*const readers[])(const struct job *, const char *, struct dataset *) = {
     [JOB_FORMAT_NPY] = dataset_npy_load,

@@ -13,14 +13,14 @@ try:
     import numpy as np
     import torch
     from torch.nn import Identity, LayerNorm, Linear, ModuleList, ReLU, Sequential
-    from torch_geometric.nn import (APPNP, AGNNConv, BatchNorm, GATConv, GATv2Conv, GCNConv, GINConv, RGCNConv, SAGEConv,
-                                    SGConv, TransformerConv)
+    from torch_geometric.nn import (APPNP, AGNNConv, BatchNorm, GATConv, GATv2Conv, GCN2Conv, GCNConv, GINConv, RGCNConv,
+                                    SAGEConv, SGConv, TransformerConv)
     from torch_geometric.utils import add_self_loops, coalesce, remove_self_loops, to_undirected
 except ImportError as error:
     sys.exit(f"load_into_pyg.py needs PyTorch and PyTorch Geometric ({error}): pip install torch torch_geometric")
 
 ATTENTIONS = {"gat": GATConv, "gatv2": GATv2Conv, "transformer": TransformerConv}
-WEIGHTED = ("gcn", "appnp", "sgc")  # layers that take weights of edges
+WEIGHTED = ("gcn", "appnp", "sgc", "gcnii")  # layers that take weights of edges
 ACTIVATIONS = {"relu": torch.relu, "elu": torch.nn.functional.elu, "leaky_relu": torch.nn.functional.leaky_relu,
                "gelu": torch.nn.functional.gelu, "none": Identity()}
 
@@ -53,25 +53,34 @@ class Net(torch.nn.Module):
     def __init__(self, job, f_in, n_class, n_relation=0, typed=False):
         super().__init__()
         model = job["model"]
-        loops = job["dataset"]["self_loops"] != "no"  # what the definitions of gcn, sgc, appnp, agnn add
+        loops = job["dataset"]["self_loops"] != "no"  # what the definitions of gcn, sgc, appnp, agnn, gcnii add
         n_layer = 1 if model["kind"] == "sgc" else model["layers"]
         n_linear = n_layer if model["kind"] in ("appnp", "agnn") else model["linear_layers"]
-        heads = model["heads"] if model["kind"] in ATTENTIONS else 1  # hidden columns are per head
+        self.initial = model["kind"] == "gcnii"  # its layers read the first linear map's output; another map follows them
+        if self.initial:
+            n_layer, n_linear = n_layer + 1, 1
+        heads = model["heads"] if model["kind"] in ATTENTIONS else 1  # model.hidden is per head
         # Typed nodes' features, side by side: a projection for each type, or a vector for each node.
         self.embedding = Linear(f_in, model["hidden"], bias=False) if typed and model["kind"] == "rgcn" else None
         self.jump = model["jumping_knowledge"]
         n_hidden = n_layer if self.jump != "none" else n_layer - 1
-        widths = [model["hidden"] if self.embedding else f_in]
+        widths = [model["hidden"] if self.embedding or self.initial else f_in]
         for layer in range(n_hidden):
             widths.append(model["hidden"] * (heads if layer < n_layer - n_linear else 1))
         widths += [n_class] * (n_layer - n_hidden)
         pairs = list(zip(widths, widths[1:]))
-        self.convs = ModuleList(conv(model, loops, *pair, i == n_hidden, n_relation)
-                                for i, pair in enumerate(pairs[:n_layer - n_linear]))
+        if self.initial:
+            self.convs = ModuleList(GCN2Conv(model["hidden"], model["alpha"], model["theta"], layer, add_self_loops=loops)
+                                    for layer in range(1, n_layer))
+        else:
+            self.convs = ModuleList(conv(model, loops, *pair, i == n_hidden, n_relation)
+                                    for i, pair in enumerate(pairs[:n_layer - n_linear]))
         self.middle = model["kind"] == "agnn"  # its steps come before the last linear layer; the first one's beta stays 1
         if self.middle:
             self.convs = ModuleList(AGNNConv(requires_grad=step > 0, add_self_loops=loops) for step in range(model["steps"]))
         self.lins = ModuleList(Linear(*pair) for pair in pairs[n_layer - n_linear:])
+        if self.initial:
+            self.lins.insert(0, Linear(f_in, model["hidden"]))
         if self.jump != "none":
             self.lin = Linear(sum(widths[1:]) if self.jump == "concat" else widths[1], n_class)
         # After each hidden layer: residual, norm, activation. A residual has weights where widths differ, or everywhere.
@@ -91,9 +100,13 @@ class Net(torch.nn.Module):
     def forward(self, x, edge_index, of_edge=None):
         """of_edge: types of edges for rgcn, weights for the layers that take them."""
         graph = (edge_index,) if of_edge is None else (edge_index, of_edge)
-        convs = [(lambda x, conv=conv: conv(x, *graph)) for conv in self.convs]
-        layers = list(self.lins) if self.middle else convs + list(self.lins)
+        lins = list(self.lins)
         x = self.embedding(x) if self.embedding else x
+        if self.initial:
+            x = self.activation(lins.pop(0)(x))
+            graph = (x, *graph)
+        convs = [(lambda x, conv=conv: conv(x, *graph)) for conv in self.convs]
+        layers = lins if self.middle else convs + lins
         outputs = []
         for i, layer in enumerate(layers):
             y = layer(x)

@@ -1,25 +1,29 @@
 /* GATConv: y_i = Σ_j α_ij W x_j + b per head, α_i the softmax of leaky(⟨a_s, W x_j⟩ + ⟨a_d, W x_i⟩) over j → i and i itself.
  * Veličković et al., ICLR 2018, eq. 1-6
  */
-#include "models/kinds/layers.h"
-
-#include <math.h>
+#include "models/kinds/model.h"
 
 #define SLOPE 0.2F
 
-int gat_layer(struct program *program, const struct job *job, int layer, int x, int64_t f_out)
+static int gat_layer(const struct model *model, int layer, int x, int64_t f_out)
 {
-    int64_t f_in = program->value[x].width, n_head = attention_heads(job, layer);
-    double glorot = sqrt(6.0 / (double)(f_in + n_head * f_out));
-    int weight = named_param(program, n_head * f_out, f_in, glorot, "convs.%d.lin.weight", layer);
+    struct program *program = model->program;
+    int64_t f_in = program->value[x].width, n_head = attention_heads(model->job, layer);
+    int weight = named_param(program, n_head * f_out, f_in, glorot_bound(n_head * f_out, f_in), "convs.%d.lin.weight", layer);
     int source = head_param(program, n_head, f_out, "convs.%d.att_src", layer);
     int target = head_param(program, n_head, f_out, "convs.%d.att_dst", layer);
     int z = program_linear(program, x, weight, -1);
+    int key = program_head_dot(program, z, source), query = program_head_dot(program, z, target);
     struct op op = {.aggregate = AGGREGATE_KIND_GAT,
-                    .in = {z, program_head_dot(program, z, source), program_head_dot(program, z, target)},
+                    .in = {z, key, query},
                     .param = {-1, -1},
                     .n_head = n_head,
-                    .dropout = job->model.attention_dropout,
+                    .dropout = model->job->model.attention_dropout,
                     .a = SLOPE};
-    return heads_end(program, job, layer, program_attention(program, &op), n_head);
+    return heads_end(model, layer, program_attention(program, &op), n_head);
+}
+
+enum status gat_model(struct model *model)
+{
+    return model_stack(model, gat_layer);
 }

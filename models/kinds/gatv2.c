@@ -1,16 +1,15 @@
 /* GATv2Conv: y_i = Σ_j α_ij W_l x_j + b per head, α_i the softmax of ⟨a, leaky(W_l x_j + W_r x_i)⟩ over j → i and i itself.
  * Brody, Alon & Yahav, ICLR 2022, eq. 7
  */
-#include "models/kinds/layers.h"
-
-#include <math.h>
+#include "models/kinds/model.h"
 
 #define SLOPE 0.2F
 
-int gatv2_layer(struct program *program, const struct job *job, int layer, int x, int64_t f_out)
+static int gatv2_layer(const struct model *model, int layer, int x, int64_t f_out)
 {
-    int64_t f_in = program->value[x].width, n_head = attention_heads(job, layer), f = n_head * f_out;
-    double glorot = sqrt(6.0 / (double)(f_in + f)), bound = linear_bound(f_in);
+    struct program *program = model->program;
+    int64_t f_in = program->value[x].width, n_head = attention_heads(model->job, layer), f = n_head * f_out;
+    double glorot = glorot_bound(f, f_in), bound = linear_bound(f_in);
     int weight_l = named_param(program, f, f_in, glorot, "convs.%d.lin_l.weight", layer);
     int bias_l = named_param(program, 0, f, bound, "convs.%d.lin_l.bias", layer);
     int weight_r = named_param(program, f, f_in, glorot, "convs.%d.lin_r.weight", layer);
@@ -21,7 +20,12 @@ int gatv2_layer(struct program *program, const struct job *job, int layer, int x
                     .in = {source, -1, target},
                     .param = {att, -1},
                     .n_head = n_head,
-                    .dropout = job->model.attention_dropout,
+                    .dropout = model->job->model.attention_dropout,
                     .a = SLOPE};
-    return heads_end(program, job, layer, program_attention(program, &op), n_head);
+    return heads_end(model, layer, program_attention(program, &op), n_head);
+}
+
+enum status gatv2_model(struct model *model)
+{
+    return model_stack(model, gatv2_layer);
 }

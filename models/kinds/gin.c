@@ -1,10 +1,12 @@
 /* GINConv: y_i = W_2 · relu(W_0 · ((1 + ε) x_i + Σ_{j→i} x_j) + b_0) + b_2.
  * Xu, Hu, Leskovec & Jegelka, ICLR 2019, eq. 4.1
  */
-#include "models/kinds/layers.h"
+#include "models/kinds/model.h"
 
-int gin_layer(struct program *program, const struct job *job, int layer, int x, int64_t f_out)
+static int gin_layer(const struct model *model, int layer, int x, int64_t f_out)
 {
+    struct program *program = model->program;
+    const struct job *job = model->job;
     int64_t f_in = program->value[x].width, hidden = job->model.hidden;
     double bound_0 = linear_bound(f_in), bound_2 = linear_bound(hidden);
     int eps = named_param(program, 0, 1, 0.0, "convs.%d.eps", layer);
@@ -25,4 +27,9 @@ int gin_layer(struct program *program, const struct job *job, int layer, int x, 
     }
     h = program_activate(program, h, DEVICE_ACTIVATION_RELU, 0.0);
     return program_linear(program, h, weight_2, bias_2);
+}
+
+enum status gin_model(struct model *model)
+{
+    return model_stack(model, gin_layer);
 }

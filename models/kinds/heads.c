@@ -1,7 +1,6 @@
-/* What attention layers share: how many heads a layer has, their vectors, and what becomes of the heads' outputs. */
-#include "models/kinds/layers.h"
+/* What attention layers share: the number of a layer's heads, their attention vectors, the joining of their outputs. */
+#include "models/kinds/model.h"
 
-#include <math.h>
 #include <stdio.h>
 
 static bool is_last(const struct job *job, int layer)
@@ -19,16 +18,17 @@ int head_param(struct program *program, int64_t n_head, int64_t n_column, const 
     char name[PROGRAM_NAME_BYTES];
     snprintf(name, sizeof name, format, layer);
     const int64_t shape[] = {1, n_head, n_column};
-    return program_tensor(program, name, 3, shape, sqrt(6.0 / (double)(n_head + n_column))); /* glorot */
+    return program_tensor(program, name, 3, shape, glorot_bound(n_head, n_column));
 }
 
-int heads_join(struct program *program, const struct job *job, int layer, int y, int64_t n_head)
+int heads_join(const struct model *model, int layer, int y, int64_t n_head)
 {
-    return is_last(job, layer) && n_head > 1 ? program_head_mean(program, y, n_head) : y;
+    return is_last(model->job, layer) && n_head > 1 ? program_head_mean(model->program, y, n_head) : y;
 }
 
-int heads_end(struct program *program, const struct job *job, int layer, int y, int64_t n_head)
+int heads_end(const struct model *model, int layer, int y, int64_t n_head)
 {
-    y = heads_join(program, job, layer, y, n_head);
+    struct program *program = model->program;
+    y = heads_join(model, layer, y, n_head);
     return program_bias(program, y, named_param(program, 0, program->value[y].width, 0.0, "convs.%d.bias", layer));
 }

@@ -1,22 +1,16 @@
-/* RGCNConv: y_i = Σ_r mean_{j→i of relation r} x_j · W_r + x_i · root + b; W_r = Σ_b comp_rb V_b where model.bases > 0,
- * model.blocks blocks along the diagonal where there are that many.
+/* RGCNConv: y_i = Σ_r mean_{j→i of relation r} x_j · W_r + x_i · root + b; W_r = Σ_b comp_rb V_b where model.bases > 0;
+ * W_r is block diagonal where model.blocks > 0.
  * Schlichtkrull et al., ESWC 2018
  */
-#include "models/kinds/layers.h"
+#include "models/kinds/model.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 
-static double glorot(int64_t rows, int64_t columns)
+static enum status check_blocks(const struct job *job, const struct program_input *input)
 {
-    return sqrt(6.0 / (double)(rows + columns));
-}
-
-enum status rgcn_check(const struct job *job, const struct program_input *input)
-{
-    if (input->n_relation <= 0) {
-        return status_fail(STATUS_DATA, "the data set's edges have no types; model.kind = \"rgcn\" needs them");
+    if (job->model.blocks == 0) {
+        return STATUS_OK;
     }
     int64_t n_feature = input->n_feature + (job->model.label_input ? input->n_class : 0);
     bool ends_in_conv = job->model.linear_layers == 0 && job->model.jumping_knowledge == JOB_JUMPING_KNOWLEDGE_NONE;
@@ -24,9 +18,9 @@ enum status rgcn_check(const struct job *job, const struct program_input *input)
         const char *what;
         int64_t width;
     } widths[] = {{"feature columns", input->is_typed ? job->model.hidden : n_feature},
-                  {"hidden columns", ends_in_conv && job->model.layers == 1 ? 0 : job->model.hidden},
+                  {"channels", ends_in_conv && job->model.layers == 1 ? 0 : job->model.hidden},
                   {"classes", ends_in_conv ? input->n_class : 0}};
-    for (int i = 0; i < 3 && job->model.blocks > 0; i++) {
+    for (int i = 0; i < 3; i++) {
         if (widths[i].width % job->model.blocks != 0) {
             return status_fail(STATUS_CONFIG,
                                "model.blocks = %" PRId64 " does not divide the %" PRId64 " %s, expected equal blocks",
@@ -36,26 +30,44 @@ enum status rgcn_check(const struct job *job, const struct program_input *input)
     return STATUS_OK;
 }
 
-int rgcn_begin(struct program *program, const struct job *job, int x)
+static int rgcn_layer(const struct model *model, int layer, int x, int64_t f_out)
 {
-    int64_t f_in = program->value[x].width, f_out = job->model.hidden;
-    int weight = program_param(program, "embedding.weight", f_out, f_in, glorot(f_in, f_out));
-    return program_linear(program, x, weight, -1);
-}
-
-int rgcn_layer(struct program *program, const struct job *job, int layer, int x, int64_t f_out)
-{
-    int64_t f_in = program->value[x].width, n_base = job->model.bases, n_relation = program->n_relation;
-    int64_t n_block = job->model.blocks;
-    const int64_t whole[] = {n_base > 0 ? n_base : n_relation, f_in, f_out};
+    struct program *program = model->program;
+    int64_t f_in = program->value[x].width, n_base = model->job->model.bases, n_relation = program->n_relation;
+    int64_t n_block = model->job->model.blocks;
+    const int64_t full[] = {n_base > 0 ? n_base : n_relation, f_in, f_out};
     const int64_t blocks[] = {n_relation, n_block, n_block > 0 ? f_in / n_block : 0, n_block > 0 ? f_out / n_block : 0};
-    double bound = n_block > 0 ? glorot(blocks[2], blocks[3]) : glorot(f_in, f_out);
+    double bound = n_block > 0 ? glorot_bound(blocks[2], blocks[3]) : glorot_bound(f_in, f_out);
     char name[PROGRAM_NAME_BYTES];
     snprintf(name, sizeof name, "convs.%d.weight", layer);
-    int weight = program_tensor(program, name, n_block > 0 ? 4 : 3, n_block > 0 ? blocks : whole, bound);
-    int comp = n_base > 0 ? named_param(program, n_relation, n_base, glorot(n_relation, n_base), "convs.%d.comp", layer) : -1;
-    int root = named_param(program, f_in, f_out, glorot(f_in, f_out), "convs.%d.root", layer);
+    int weight = program_tensor(program, name, n_block > 0 ? 4 : 3, n_block > 0 ? blocks : full, bound);
+    int comp = n_base > 0 ? named_param(program, n_relation, n_base, glorot_bound(n_relation, n_base), "convs.%d.comp", layer)
+                          : -1;
+    int root = named_param(program, f_in, f_out, glorot_bound(f_in, f_out), "convs.%d.root", layer);
     int bias = named_param(program, 0, f_out, 0.0, "convs.%d.bias", layer);
     int neighbours = program_relation(program, x, weight, comp);
     return program_add(program, 1.0f, neighbours, 1.0f, program_linear_by_column(program, x, root, bias));
+}
+
+/* Features of several node types go through a linear map of each type's columns to model.hidden first. */
+enum status rgcn_model(struct model *model)
+{
+    enum status status = check_blocks(model->job, model->input);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    const struct job_model *options = &model->job->model;
+    const struct stack stack = {
+        .conv = rgcn_layer, .n_conv = (int)(options->layers - options->linear_layers), .n_linear = (int)options->linear_layers};
+    if (!model->input->is_typed) {
+        model_features_dense(model);
+    }
+    int x = stack_features(model, &stack);
+    if (model->input->is_typed) {
+        int64_t f_in = model->input->n_feature, f_out = options->hidden;
+        int weight = program_param(model->program, "embedding.weight", f_out, f_in, glorot_bound(f_in, f_out));
+        x = program_linear(model->program, x, weight, -1);
+    }
+    stack_layers(model, &stack, x);
+    return STATUS_OK;
 }

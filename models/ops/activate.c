@@ -10,7 +10,7 @@ static struct device_activate activate_of(const struct op_call *call)
 }
 
 /* y = m ∘ act(x) / (1 − p), m a mask drawn anew from the key whenever it is needed */
-void op_activate_forward(const struct op_call *call)
+static void forward(const struct op_call *call)
 {
     const struct device_activate activate = activate_of(call);
     if (call->program->value[call->op->in[0]].is_sparse) {
@@ -22,13 +22,34 @@ void op_activate_forward(const struct op_call *call)
 }
 
 /* dx = m ∘ act'(x) ∘ dy / (1 − p) */
-void op_activate_backward(const struct op_call *call)
+static void backward(const struct op_call *call)
 {
     const struct device_activate activate = activate_of(call);
     if (call->grad_in[0] != NULL) {
         call->device->ops->activate_backward(call->device, call->n, call->program->value[call->op->out].width, &activate,
-                                             op_keeps_in(call->program, call->op, 0) ? call->in[0] : NULL,
-                                             op_keeps_out(call->program, call->op) ? call->out : NULL, call->grad_out,
-                                             call->add[0], call->grad_in[0]);
+                                             call->in[0], call->out, call->grad_out, call->add[0], call->grad_in[0]);
     }
 }
+
+/* The slope is known from the output, but gelu's. */
+static op_roles backward_reads(const struct program *program, const struct op *op)
+{
+    (void)program;
+    switch (op->activation) {
+    case DEVICE_ACTIVATION_NONE:
+        return 0;
+    case DEVICE_ACTIVATION_GELU:
+        return OP_ROLES(IN_0);
+    default:
+        return OP_ROLES(OUT);
+    }
+}
+
+const struct op_def op_activate = {
+    .name = "activate",
+    .in_place = true,
+    .also_reads = OP_ROLES(NODE),
+    .backward_reads_of = backward_reads,
+    .forward = forward,
+    .backward = backward,
+};

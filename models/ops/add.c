@@ -7,13 +7,13 @@ static int64_t n_value(const struct op_call *call)
 }
 
 /* y = a x0 + b x1 */
-void op_add_forward(const struct op_call *call)
+static void forward(const struct op_call *call)
 {
     call->device->ops->axpby(call->device, n_value(call), call->op->a, call->in[0], call->op->b, call->in[1], call->out);
 }
 
 /* dx1 = b dy · dx0 = a dy, last: it may lie on dy */
-void op_add_backward(const struct op_call *call)
+static void backward(const struct op_call *call)
 {
     const float factor[2] = {call->op->a, call->op->b};
     for (int k = 1; k >= 0; k--) {
@@ -24,3 +24,5 @@ void op_add_backward(const struct op_call *call)
         }
     }
 }
+
+const struct op_def op_add = {.name = "add", .in_place = true, .forward = forward, .backward = backward};

@@ -8,15 +8,15 @@
  */
 #include "models/ops/ops.h"
 
-enum kept { KEPT_PEAK_NORM, KEPT_POSITIVE, KEPT_POSITIVE_WEIGHT };
+enum saved { SAVED_PEAK_NORM, SAVED_POSITIVE, SAVED_POSITIVE_WEIGHT };
 
-int64_t attention_kept_width(const struct program *program, const struct op *op, int k)
+static int64_t saved_width(const struct program *program, const struct op *op, int k)
 {
     bool gat = op->aggregate == AGGREGATE_KIND_GAT && program->value[op->out].needs_grad;
     switch (k) {
-    case KEPT_PEAK_NORM:
+    case SAVED_PEAK_NORM:
         return 2 * op->n_head;
-    case KEPT_POSITIVE:
+    case SAVED_POSITIVE:
         return gat ? program->value[op->out].width : 0;
     default:
         return gat ? op->n_head : 0;
@@ -36,78 +36,78 @@ static struct device_attention attention_of(const struct program *program, const
                                      .scale = op->a};
 }
 
-size_t attention_scratch(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
+static size_t workspace(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
 {
     struct device_attention how = attention_of(program, op);
     return op->aggregate == AGGREGATE_KIND_GATV2 ? ops->attention_scratch(n, &how) : 0;
 }
 
-static struct device_attention attention(const struct aggregate_call *call)
+static struct device_attention attention(const struct op_call *call)
 {
     struct device_attention how = attention_of(call->program, call->op);
     how.att = call->param[0];
     how.p = call->training ? call->op->dropout : 0.0;
     how.key = call->key;
-    how.row_node = call->row_node;
+    how.row_node = call->node;
     how.col_node = call->col_node;
     return how;
 }
 
-static struct device_attention_state state(const struct aggregate_call *call)
+static struct device_attention_state state(const struct op_call *call)
 {
-    return (struct device_attention_state){.peak_norm = call->kept[KEPT_PEAK_NORM],
-                                           .positive = call->training ? call->kept[KEPT_POSITIVE] : NULL,
-                                           .positive_weight = call->training ? call->kept[KEPT_POSITIVE_WEIGHT] : NULL};
+    return (struct device_attention_state){.peak_norm = call->saved[SAVED_PEAK_NORM],
+                                           .positive = call->training ? call->saved[SAVED_POSITIVE] : NULL,
+                                           .positive_weight = call->training ? call->saved[SAVED_POSITIVE_WEIGHT] : NULL};
 }
 
-static struct device_attention_source source(const float *const rows[AGGREGATE_N_PIECE])
+static struct device_attention_source source(const float *const rows[HALO_N_PIECE])
 {
     return (struct device_attention_source){.value = rows[0], .key = rows[1]};
 }
 
-/* As ATTENTION_SOURCES in aggregate.c sends them. */
-static struct device_attention_target target(const float *const rows[AGGREGATE_N_PIECE])
+/* As SOURCE_PASS sends them. */
+static struct device_attention_target target(const float *const rows[HALO_N_PIECE])
 {
     return (struct device_attention_target){.grad_out = rows[0], .query = rows[1], .peak_norm = rows[2]};
 }
 
 /* y_i = Σ_j μ_ij α_ij x_j, α_ij = exp(e_ij) / Σ_j exp(e_ij) */
-void attention_forward(const struct aggregate_call *call)
+static void forward(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
     struct device_attention how = attention(call);
     struct device_attention_source own = source(call->own), payload = source(call->payload);
-    struct device_attention_state kept = state(call);
+    struct device_attention_state saved = state(call);
     ops->attention_forward(call->device, call->block, &how, call->first, call->first && call->self ? &own : NULL, &payload,
-                           call->in[2], &kept, call->out);
+                           call->in[2], &saved, call->out);
     if (call->last) {
-        ops->attention_finish(call->device, call->n, &how, &kept, call->out);
+        ops->attention_finish(call->device, call->n, &how, &saved, call->out);
     }
 }
 
 /* D_i = ⟨dy_i, y_i⟩; GAT: dq_i = (1 - slope) (⟨dy_i, y⁺_i⟩ - D_i α⁺_i) */
-void attention_backward_begin(const struct aggregate_call *call)
+static void backward_begin(const struct op_call *call)
 {
     struct device_attention how = attention(call);
-    struct device_attention_state kept = state(call);
-    call->device->ops->attention_backward_begin(call->device, call->n, &how, call->grad_out, call->out, &kept, false,
+    struct device_attention_state saved = state(call);
+    call->device->ops->attention_backward_begin(call->device, call->n, &how, call->grad_out, call->out, &saved, false,
                                                 call->grad_in[2]);
 }
 
 /* All but GAT: dq_i = Σ_j de_ij ∂e_ij/∂q_i with de_ij = α_ij (μ_ij ⟨dy_i, x_j⟩ - D_i) */
-void attention_backward_query(const struct aggregate_call *call)
+static void backward_query(const struct op_call *call)
 {
     struct device_attention how = attention(call);
     struct device_attention_source own = source(call->own), payload = source(call->payload);
     struct device_attention_target to = {
-        .query = call->in[2], .peak_norm = call->kept[KEPT_PEAK_NORM], .grad_out = call->grad_out};
+        .query = call->in[2], .peak_norm = call->saved[SAVED_PEAK_NORM], .grad_out = call->grad_out};
     call->device->ops->attention_backward_query(call->device, call->block, &how, call->first,
-                                                call->first && call->self ? &own : NULL, &payload, &to, call->scratch,
+                                                call->first && call->self ? &own : NULL, &payload, &to, call->workspace,
                                                 call->grad_in[2], call->grad_param[0]);
 }
 
 /* dx_j = Σ_i μ_ij α_ij dy_i [+ de_ij ∂e_ij/∂x_j] · dk_j = Σ_i de_ij ∂e_ij/∂k_j, over the destinations i of j's edges */
-void attention_backward_source(const struct aggregate_call *call)
+static void backward_source(const struct op_call *call)
 {
     struct device_attention how = attention(call);
     struct device_attention_target own = target(call->own), payload = target(call->payload);
@@ -116,3 +116,54 @@ void attention_backward_source(const struct aggregate_call *call)
                                                  call->first && call->self ? &own : NULL, &payload, &from, call->grad_in[0],
                                                  call->grad_in[1]);
 }
+
+/* Forward: the sources' rows travel. */
+#define FORWARD                                                                                                                \
+    .saved_width = saved_width, .workspace = workspace,                                                                        \
+    .forward = {.direction = HALO_DIRECTION_IN,                                                                                \
+                .n_piece = 2,                                                                                                  \
+                .piece = {OP_ROLE_IN_0, OP_ROLE_IN_1},                                                                         \
+                .access = {.reads = OP_ROLES(IN_2) | OP_ROLES_PARAM, .writes = OP_ROLES(OUT) | OP_ROLES_SAVED},                \
+                .run = forward},                                                                                               \
+    .backward_begin = backward_begin
+
+/* Backward, to the sources: the destinations' rows travel. The sources make the coefficients again from their own. */
+#define SOURCE_PASS                                                                                                            \
+    {                                                                                                                          \
+        .direction = HALO_DIRECTION_OUT, .n_piece = 3, .piece = {OP_ROLE_GRAD_OUT, OP_ROLE_IN_2, OP_ROLE_SAVED_0},             \
+        .access = {.reads = OP_ROLES(IN_0) | OP_ROLES(IN_1) | OP_ROLES_PARAM,                                                  \
+                   .writes = OP_ROLES(GRAD_IN_0) | OP_ROLES(GRAD_IN_1)},                                                       \
+        .run = backward_source                                                                                                 \
+    }
+
+/* Backward, to the queries: the sources' rows travel a second time, which takes fewer bytes than keeping a halo. */
+#define QUERY_PASS                                                                                                             \
+    {                                                                                                                          \
+        .direction = HALO_DIRECTION_IN, .n_piece = 2, .piece = {OP_ROLE_IN_0, OP_ROLE_IN_1},                                   \
+        .access = {.reads = OP_ROLES(IN_2) | OP_ROLES(SAVED_0) | OP_ROLES(GRAD_OUT) | OP_ROLES_PARAM,                          \
+                   .writes = OP_ROLES(GRAD_IN_2) | OP_ROLES_GRAD_PARAM},                                                       \
+        .run = backward_query                                                                                                  \
+    }
+
+/* D_i is written beside L_i. */
+#define BEGIN_ACCESS                                                                                                           \
+    {                                                                                                                          \
+        .reads = OP_ROLES(OUT) | OP_ROLES(GRAD_OUT) | OP_ROLES(SAVED_0), .writes = OP_ROLES(SAVED_0)                           \
+    }
+
+const struct aggregate_def aggregate_gat = {
+    .name = "gat",
+    FORWARD,
+    .begin_access = {.reads = OP_ROLES(OUT) | OP_ROLES(GRAD_OUT) | OP_ROLES_SAVED,
+                     .writes = OP_ROLES(SAVED_0) | OP_ROLES(GRAD_IN_2)},
+    .backward = {SOURCE_PASS},
+};
+
+const struct aggregate_def aggregate_gatv2 = {
+    .name = "gatv2", FORWARD, .begin_access = BEGIN_ACCESS, .backward = {QUERY_PASS, SOURCE_PASS}};
+
+const struct aggregate_def aggregate_dot = {
+    .name = "dot", FORWARD, .begin_access = BEGIN_ACCESS, .backward = {QUERY_PASS, SOURCE_PASS}};
+
+const struct aggregate_def aggregate_cosine = {
+    .name = "cosine", FORWARD, .begin_access = BEGIN_ACCESS, .backward = {QUERY_PASS, SOURCE_PASS}};

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-float aggregate_gcn_scale(double degree, bool self)
+static float scale(double degree, bool self)
 {
     double d = degree + self;
     return (float)(d > 0.0 ? 1.0 / sqrt(d) : 0.0);
@@ -13,17 +13,20 @@ float aggregate_gcn_scale(double degree, bool self)
 
 /* y_i = r_i ([r_i x_i] + Σ_j a_ij r_j x_j) with r = d^-1/2, j over in-neighbours. Its transpose has the same form over
  * out-neighbours, so this is backward too. */
-void aggregate_gcn_propagate(const struct aggregate_call *call)
+static void propagate(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
     const struct device_aggregate how = {.col_scale = call->col_scale,
                                          .self = call->first && call->self ? call->own[0] : NULL,
-                                         .self_scale = call->row_scale,
-                                         .row_scale = call->row_scale,
+                                         .self_scale = call->scale,
+                                         .row_scale = call->scale,
                                          .begin = call->first,
                                          .finish = call->only};
     ops->aggregate_sum(call->device, call->block, &how, call->f, call->payload[0], call->to);
     if (call->last && !call->only) {
-        ops->row_scale(call->device, call->n, call->f, call->row_scale, call->to);
+        ops->row_scale(call->device, call->n, call->f, call->scale, call->to);
     }
 }
+
+const struct aggregate_def aggregate_gcn = {
+    .name = "gcn", .is_linear = true, .scale = scale, AGGREGATE_LINEAR_PASSES(propagate, propagate)};

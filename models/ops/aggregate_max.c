@@ -2,18 +2,18 @@
 #include "models/ops/ops.h"
 
 /* One place per element. */
-int64_t aggregate_max_kept_width(const struct program *program, const struct op *op, int k)
+static int64_t saved_width(const struct program *program, const struct op *op, int k)
 {
     return k == 0 ? program->value[op->in[0]].width : 0;
 }
 
-static uint32_t *places(const struct aggregate_call *call)
+static uint32_t *places(const struct op_call *call)
 {
-    return (uint32_t *)(void *)call->kept[0];
+    return (uint32_t *)(void *)call->saved[0];
 }
 
 /* y_i = max([x_i], max_{j→i} x_j), keeping the place of the first greatest */
-void aggregate_max_forward(const struct aggregate_call *call)
+static void forward(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
     ops->aggregate_max(call->device, call->block, call->arg_base, call->first, call->first && call->self ? call->own[0] : NULL,
@@ -24,14 +24,14 @@ void aggregate_max_forward(const struct aggregate_call *call)
 }
 
 /* For the owner of the block's sources: Σ_i dy_i where y_i came from that row */
-void aggregate_max_backward_pack(const struct aggregate_call *call)
+static void backward_pack(const struct op_call *call)
 {
     call->device->ops->aggregate_max_backward(call->device, call->block, call->arg_base, call->f, places(call), call->grad_out,
                                               call->packed);
 }
 
 /* dx_j = Σ over the parts that read row j of what they packed */
-void aggregate_max_backward(const struct aggregate_call *call)
+static void backward(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
     if (call->first) {
@@ -40,3 +40,18 @@ void aggregate_max_backward(const struct aggregate_call *call)
         ops->rows_add(call->device, call->n_row, call->f, call->rows, call->payload[0], call->to);
     }
 }
+
+const struct aggregate_def aggregate_max = {
+    .name = "max",
+    .saved_width = saved_width,
+    .forward = {.direction = HALO_DIRECTION_IN,
+                .n_piece = 1,
+                .piece = {OP_ROLE_IN_0},
+                .access = {.writes = OP_ROLES(OUT) | OP_ROLES(SAVED_0)},
+                .run = forward},
+    .backward = {{.direction = HALO_DIRECTION_RETURN,
+                  .access = {.writes = OP_ROLES(GRAD_IN_0)},
+                  .run = backward,
+                  .pack = backward_pack,
+                  .pack_reads = OP_ROLES(SAVED_0) | OP_ROLES(GRAD_OUT)}},
+};

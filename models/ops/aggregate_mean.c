@@ -1,33 +1,36 @@
 /* out_i = (1/d_i) Σ_j x_j over in-neighbours j, d_i = max(1, their number). Hamilton et al., NeurIPS 2017 */
 #include "models/ops/ops.h"
 
-float aggregate_mean_scale(double degree, bool self)
+static float scale(double degree, bool self)
 {
     double d = degree + self;
     return (float)(d > 1.0 ? 1.0 / d : 1.0);
 }
 
 /* y_i = d_i⁻¹ ([x_i] + Σ_{j→i} x_j) */
-void aggregate_mean_forward(const struct aggregate_call *call)
+static void forward(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
     const struct device_aggregate how = {.self = call->first && call->self ? call->own[0] : NULL,
-                                         .row_scale = call->row_scale,
+                                         .row_scale = call->scale,
                                          .begin = call->first,
                                          .finish = call->only};
     ops->aggregate_sum(call->device, call->block, &how, call->f, call->payload[0], call->to);
     if (call->last && !call->only) {
-        ops->row_scale(call->device, call->n, call->f, call->row_scale, call->to);
+        ops->row_scale(call->device, call->n, call->f, call->scale, call->to);
     }
 }
 
 /* dx_j = [d_j⁻¹ dy_j] + Σ_{j→i} d_i⁻¹ dy_i */
-void aggregate_mean_backward(const struct aggregate_call *call)
+static void backward(const struct op_call *call)
 {
     const struct device_aggregate how = {.col_scale = call->col_scale,
                                          .self = call->first && call->self ? call->own[0] : NULL,
-                                         .self_scale = call->row_scale,
+                                         .self_scale = call->scale,
                                          .begin = call->first,
                                          .finish = call->only};
     call->device->ops->aggregate_sum(call->device, call->block, &how, call->f, call->payload[0], call->to);
 }
+
+const struct aggregate_def aggregate_mean = {
+    .name = "mean", .is_linear = true, .scale = scale, AGGREGATE_LINEAR_PASSES(forward, backward)};

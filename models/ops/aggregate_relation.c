@@ -1,8 +1,8 @@
 /* out_i = Σ_r mean over in-neighbours j of relation r of x_j, times W_r: free, mixed from bases (Σ_b a_rb V_b), or of diagonal
  * blocks. Schlichtkrull et al., ESWC 2018, eq. 2-4
  *
- * Linear in x with weights known to both ends of an edge: x travels one way, the output's gradient the other, nothing is kept
- * but x. What is summed up in scratch before one product: K, per own row and relation (or base), forward; G likewise backward.
+ * Linear in x with weights known to both ends of an edge: x travels one way, the output's gradient the other, nothing is saved
+ * but x. What is summed up in workspace before one product: K, per own row and relation (or base), forward; G likewise backward.
  * With diagonal blocks each block of columns goes this way alone, and rows are dealt out to blocks and joined again.
  */
 #include "models/ops/ops.h"
@@ -16,7 +16,7 @@ struct shape {
     bool mixed;
 };
 
-/* What lies in scratch, one after another. */
+/* What lies in workspace, one after another. */
 enum place {
     PLACE_SUMS,     /* n_block × n × n_base × (in forward, out backward) */
     PLACE_BY_BLOCK, /* n_block × n_base × in × out: V where there are blocks */
@@ -29,7 +29,7 @@ enum place {
     PLACE_N
 };
 
-struct scratch {
+struct workspace {
     float *sums, *by_block, *turned, *product, *grad, *rows, *own;
     void *rest;
 };
@@ -68,22 +68,22 @@ static void places_find(const struct shape *s, int64_t n, int64_t first[PLACE_N]
     }
 }
 
-static struct scratch scratch_of(const struct aggregate_call *call, const struct shape *s)
+static struct workspace workspace_of(const struct op_call *call, const struct shape *s)
 {
     int64_t first[PLACE_N];
-    float *begin = call->scratch;
+    float *begin = call->workspace;
     places_find(s, call->n, first);
-    return (struct scratch){.sums = begin + first[PLACE_SUMS],
-                            .by_block = begin + first[PLACE_BY_BLOCK],
-                            .turned = begin + first[PLACE_TURNED],
-                            .product = begin + first[PLACE_PRODUCT],
-                            .grad = begin + first[PLACE_GRAD],
-                            .rows = begin + first[PLACE_ROWS],
-                            .own = begin + first[PLACE_OWN],
-                            .rest = begin + first[PLACE_REST]};
+    return (struct workspace){.sums = begin + first[PLACE_SUMS],
+                              .by_block = begin + first[PLACE_BY_BLOCK],
+                              .turned = begin + first[PLACE_TURNED],
+                              .product = begin + first[PLACE_PRODUCT],
+                              .grad = begin + first[PLACE_GRAD],
+                              .rows = begin + first[PLACE_ROWS],
+                              .own = begin + first[PLACE_OWN],
+                              .rest = begin + first[PLACE_REST]};
 }
 
-size_t aggregate_relation_scratch(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
+static size_t workspace(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
 {
     struct shape s = shape_of(program, op);
     int64_t first[PLACE_N];
@@ -94,7 +94,7 @@ size_t aggregate_relation_scratch(const struct program *program, const struct op
 }
 
 /* Add a block's edges to the sums of all blocks of columns. */
-static void edges_sum(const struct aggregate_call *call, const struct shape *s, int64_t f, float *sums)
+static void edges_sum(const struct op_call *call, const struct shape *s, int64_t f, float *sums)
 {
     const struct device_ops *ops = call->device->ops;
     int64_t n_sum = call->n * s->n_base * f;
@@ -108,7 +108,7 @@ static void edges_sum(const struct aggregate_call *call, const struct shape *s, 
 }
 
 /* V, block by block. */
-static const float *weights_of(const struct aggregate_call *call, const struct shape *s, const struct scratch *at)
+static const float *weights_of(const struct op_call *call, const struct shape *s, const struct workspace *at)
 {
     if (s->n_block == 1) {
         return call->param[0];
@@ -118,11 +118,11 @@ static const float *weights_of(const struct aggregate_call *call, const struct s
 }
 
 /* K_i,b = Σ_{j→i} c_ij a_rb x_j · y = K V, with c_ij = 1 / the edges of relation r into i */
-void aggregate_relation_forward(const struct aggregate_call *call)
+static void forward(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
     struct shape s = shape_of(call->program, call->op);
-    struct scratch at = scratch_of(call, &s);
+    struct workspace at = workspace_of(call, &s);
     edges_sum(call, &s, s.in, at.sums);
     if (!call->last) {
         return;
@@ -139,7 +139,7 @@ void aggregate_relation_forward(const struct aggregate_call *call)
 }
 
 /* dx = Σ_b G_b V_bᵀ */
-static void input_backward(const struct aggregate_call *call, const struct shape *s, const struct scratch *at)
+static void input_backward(const struct op_call *call, const struct shape *s, const struct workspace *at)
 {
     const struct device_ops *ops = call->device->ops;
     const float *weights = weights_of(call, s, at);
@@ -155,7 +155,7 @@ static void input_backward(const struct aggregate_call *call, const struct shape
 }
 
 /* dV_b = xᵀ G_b */
-static void weight_backward(const struct aggregate_call *call, const struct shape *s, const struct scratch *at)
+static void weight_backward(const struct op_call *call, const struct shape *s, const struct workspace *at)
 {
     const struct device_ops *ops = call->device->ops;
     const float *rows = call->in[0];
@@ -176,7 +176,7 @@ static void weight_backward(const struct aggregate_call *call, const struct shap
 }
 
 /* da_rb += Σ_j ⟨Σ_{j→i of r} c_ij dy_i, x_j V_b⟩ */
-static void shares_backward(const struct aggregate_call *call, const struct shape *s, const struct scratch *at)
+static void shares_backward(const struct op_call *call, const struct shape *s, const struct workspace *at)
 {
     const struct device_ops *ops = call->device->ops;
     if (call->first) {
@@ -188,10 +188,10 @@ static void shares_backward(const struct aggregate_call *call, const struct shap
 }
 
 /* Over the transposed blocks: G_j,b = Σ_{j→i} c_ij a_rb dy_i, then the products. */
-void aggregate_relation_backward(const struct aggregate_call *call)
+static void backward(const struct op_call *call)
 {
     struct shape s = shape_of(call->program, call->op);
-    struct scratch at = scratch_of(call, &s);
+    struct workspace at = workspace_of(call, &s);
     edges_sum(call, &s, s.out, at.sums);
     if (s.mixed && call->grad_param[1] != NULL) {
         shares_backward(call, &s, &at);
@@ -203,3 +203,19 @@ void aggregate_relation_backward(const struct aggregate_call *call)
         weight_backward(call, &s, &at);
     }
 }
+
+const struct aggregate_def aggregate_relation = {
+    .name = "relation",
+    .takes_no_loops = true,
+    .workspace = workspace,
+    .forward = {.direction = HALO_DIRECTION_IN,
+                .n_piece = 1,
+                .piece = {OP_ROLE_IN_0},
+                .access = {.reads = OP_ROLES_PARAM, .writes = OP_ROLES(OUT)},
+                .run = forward},
+    .backward = {{.direction = HALO_DIRECTION_OUT,
+                  .n_piece = 1,
+                  .piece = {OP_ROLE_GRAD_OUT},
+                  .access = {.reads = OP_ROLES(IN_0) | OP_ROLES_PARAM, .writes = OP_ROLES(GRAD_IN_0) | OP_ROLES_GRAD_PARAM},
+                  .run = backward}},
+};

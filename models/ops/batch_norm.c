@@ -18,20 +18,20 @@ static int64_t n_sum(const struct program *program, const struct op *op)
 }
 
 /* Means and rstds; behind them backward's sums. */
-static int64_t n_whole(const struct program *program, const struct op *op)
+static int64_t n_statistics(const struct program *program, const struct op *op)
 {
     return 2 * width(program, op) + STATISTICS_N(width(program, op));
 }
 
-size_t op_batch_norm_scratch(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
+static size_t workspace(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
 {
     return ops->batch_norm_scratch(n, width(program, op));
 }
 
-static void forward_partial(const struct op_call *call, double *sum)
+static void forward_partial(const struct op_call *call)
 {
-    call->device->ops->batch_norm_statistics(call->device, call->n, width(call->program, call->op), call->in[0], call->scratch,
-                                             sum);
+    call->device->ops->batch_norm_statistics(call->device, call->n, width(call->program, call->op), call->in[0],
+                                             call->workspace, call->sum);
 }
 
 static void forward_merge(const struct program *program, const struct op *op, double *left, const double *right)
@@ -39,24 +39,24 @@ static void forward_merge(const struct program *program, const struct op *op, do
     statistics_merge(width(program, op), left, right);
 }
 
-static void forward_total(const struct op_call *call, const double *sum)
+static void forward_total(const struct op_call *call)
 {
-    call->device->ops->batch_norm_begin(call->device, width(call->program, call->op), sum, MOMENTUM, call->state[0],
-                                        call->state[1], call->whole);
+    call->device->ops->batch_norm_begin(call->device, width(call->program, call->op), call->sum, MOMENTUM, call->state[0],
+                                        call->state[1], call->statistics);
 }
 
 /* x̂ = (x − mean) / √(var + ε) · y = w x̂ + b.  Ioffe & Szegedy 2015, algorithm 1 */
-void op_batch_norm_forward(const struct op_call *call)
+static void forward(const struct op_call *call)
 {
-    call->device->ops->batch_norm_forward(call->device, call->n, width(call->program, call->op), call->in[0], call->whole,
+    call->device->ops->batch_norm_forward(call->device, call->n, width(call->program, call->op), call->in[0], call->statistics,
                                           call->param[0], call->param[1], call->out);
 }
 
 /* A part's own Σ dy x̂ and Σ dy are its gradients of w and b too. */
-static void backward_partial(const struct op_call *call, double *sum)
+static void backward_partial(const struct op_call *call)
 {
-    call->device->ops->batch_norm_sums(call->device, call->n, width(call->program, call->op), call->in[0], call->whole,
-                                       call->grad_out, call->scratch, sum, call->grad_param[0], call->grad_param[1]);
+    call->device->ops->batch_norm_sums(call->device, call->n, width(call->program, call->op), call->in[0], call->statistics,
+                                       call->grad_out, call->workspace, call->sum, call->grad_param[0], call->grad_param[1]);
 }
 
 static void backward_merge(const struct program *program, const struct op *op, double *left, const double *right)
@@ -66,23 +66,42 @@ static void backward_merge(const struct program *program, const struct op *op, d
     }
 }
 
-static void backward_total(const struct op_call *call, const double *sum)
+static void backward_total(const struct op_call *call)
 {
     int64_t f = width(call->program, call->op);
-    call->device->ops->upload(call->device, call->whole + 2 * f, sum, (size_t)STATISTICS_N(f) * sizeof *sum);
+    call->device->ops->upload(call->device, call->statistics + 2 * f, call->sum, (size_t)STATISTICS_N(f) * sizeof *call->sum);
 }
 
 /* dx = w rstd (dy − mean(dy) − x̂ mean(dy x̂)), means over all parts' rows */
-void op_batch_norm_backward(const struct op_call *call)
+static void backward(const struct op_call *call)
 {
     int64_t f = width(call->program, call->op);
-    call->device->ops->batch_norm_backward(call->device, call->n, f, call->in[0], call->param[0], call->whole,
-                                           call->whole + 2 * f, call->grad_out, call->add[0], call->grad_in[0]);
+    call->device->ops->batch_norm_backward(call->device, call->n, f, call->in[0], call->param[0], call->statistics,
+                                           call->statistics + 2 * f, call->grad_out, call->add[0], call->grad_in[0]);
 }
 
-const struct global_def op_batch_norm_global = {
+static const struct global_def global = {
     .n_sum = n_sum,
-    .n_whole = n_whole,
-    .forward = {.partial = forward_partial, .merge = forward_merge, .total = forward_total},
-    .backward = {.partial = backward_partial, .merge = backward_merge, .total = backward_total},
+    .n_statistics = n_statistics,
+    .forward = {.partial = forward_partial,
+                .partial_access = {.reads = OP_ROLES(IN_0), .writes = OP_ROLES(WORKSPACE)},
+                .merge = forward_merge,
+                .total = forward_total,
+                .total_changes = OP_ROLES(STATE_0) | OP_ROLES(STATE_1)},
+    .backward = {.partial = backward_partial,
+                 .partial_access = {.reads = OP_ROLES(IN_0) | OP_ROLES(STATISTICS) | OP_ROLES(GRAD_OUT),
+                                    .writes = OP_ROLES(WORKSPACE) | OP_ROLES_GRAD_PARAM},
+                 .merge = backward_merge,
+                 .total = backward_total},
+};
+
+const struct op_def op_batch_norm = {
+    .name = "batch_norm",
+    .also_reads = OP_ROLES(STATISTICS),
+    .backward_reads = OP_ROLES(IN_0),
+    .in_place = true,
+    .workspace = workspace,
+    .forward = forward,
+    .backward = backward,
+    .global = &global,
 };

@@ -1,28 +1,31 @@
 /* out = x + b, where a linear map's bias must wait until after the aggregate. */
 #include "models/ops/ops.h"
 
-size_t op_bias_scratch(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
+static size_t workspace(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
 {
     return ops->column_sum_scratch(n, program->value[op->out].width);
 }
 
 /* y = x + b */
-void op_bias_forward(const struct op_call *call)
+static void forward(const struct op_call *call)
 {
     call->device->ops->bias_add(call->device, call->n, call->program->value[call->op->out].width, call->in[0], call->param[0],
                                 call->out);
 }
 
 /* db = Σ dy · dx = dy */
-void op_bias_backward(const struct op_call *call)
+static void backward(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
     int64_t f = call->program->value[call->op->out].width;
     if (call->grad_param[0] != NULL) {
-        ops->column_sum(call->device, call->n, f, call->grad_out, call->scratch, call->grad_param[0]);
+        ops->column_sum(call->device, call->n, f, call->grad_out, call->workspace, call->grad_param[0]);
     }
     if (call->grad_in[0] != NULL && call->grad_in[0] != call->grad_out) {
         ops->axpby(call->device, call->n * f, 1.0f, call->grad_out, call->add[0] ? 1.0f : 0.0f,
                    call->add[0] ? call->grad_in[0] : NULL, call->grad_in[0]);
     }
 }
+
+const struct op_def op_bias = {
+    .name = "bias", .in_place = true, .workspace = workspace, .forward = forward, .backward = backward};

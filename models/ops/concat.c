@@ -1,7 +1,7 @@
 /* out = up to three inputs' columns side by side. */
 #include "models/ops/ops.h"
 
-void op_concat_forward(const struct op_call *call)
+static void forward(const struct op_call *call)
 {
     int64_t width = call->program->value[call->op->out].width, at = 0;
     for (int k = 0; k < OP_N_IN && call->op->in[k] >= 0; k++) {
@@ -11,7 +11,7 @@ void op_concat_forward(const struct op_call *call)
     }
 }
 
-void op_concat_backward(const struct op_call *call)
+static void backward(const struct op_call *call)
 {
     int64_t width = call->program->value[call->op->out].width, at = 0;
     for (int k = 0; k < OP_N_IN && call->op->in[k] >= 0; k++) {
@@ -23,3 +23,5 @@ void op_concat_backward(const struct op_call *call)
         at += f;
     }
 }
+
+const struct op_def op_concat = {.name = "concat", .forward = forward, .backward = backward};

@@ -6,13 +6,13 @@ static int64_t width(const struct program *program, const struct op *op)
     return program->value[op->in[0]].width;
 }
 
-size_t op_head_dot_scratch(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
+static size_t workspace(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
 {
     return ops->column_sum_scratch(n, width(program, op));
 }
 
 /* y_rh = Σ_c x_rhc w_hc */
-void op_head_dot_forward(const struct op_call *call)
+static void forward(const struct op_call *call)
 {
     int64_t n_head = call->op->n_head;
     call->device->ops->head_dot(call->device, call->n, n_head, width(call->program, call->op) / n_head, call->in[0],
@@ -20,12 +20,12 @@ void op_head_dot_forward(const struct op_call *call)
 }
 
 /* dx_rhc = dy_rh w_hc · dw_hc = Σ_r dy_rh x_rhc */
-void op_head_dot_backward(const struct op_call *call)
+static void backward(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
     int64_t n_head = call->op->n_head, n_column = width(call->program, call->op) / n_head;
     if (call->grad_param[0] != NULL) {
-        ops->head_dot_backward_weight(call->device, call->n, n_head, n_column, call->in[0], call->grad_out, call->scratch,
+        ops->head_dot_backward_weight(call->device, call->n, n_head, n_column, call->in[0], call->grad_out, call->workspace,
                                       call->grad_param[0]);
     }
     if (call->grad_in[0] != NULL) {
@@ -33,3 +33,17 @@ void op_head_dot_backward(const struct op_call *call)
                                      call->grad_in[0]);
     }
 }
+
+/* The weight's gradient alone reads the input. */
+static op_roles backward_reads(const struct program *program, const struct op *op)
+{
+    return program->param[op->param[0]].trains ? OP_ROLES(IN_0) : 0;
+}
+
+const struct op_def op_head_dot = {
+    .name = "head_dot",
+    .backward_reads_of = backward_reads,
+    .workspace = workspace,
+    .forward = forward,
+    .backward = backward,
+};

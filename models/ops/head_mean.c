@@ -2,15 +2,17 @@
 #include "models/ops/ops.h"
 
 /* y_rc = (1/H) Σ_h x_rhc */
-void op_head_mean_forward(const struct op_call *call)
+static void forward(const struct op_call *call)
 {
     call->device->ops->head_mean(call->device, call->n, call->op->n_head, call->program->value[call->op->out].width,
                                  call->in[0], call->out);
 }
 
 /* dx_rhc = dy_rc / H */
-void op_head_mean_backward(const struct op_call *call)
+static void backward(const struct op_call *call)
 {
     call->device->ops->head_mean_backward(call->device, call->n, call->op->n_head, call->program->value[call->op->out].width,
                                           call->grad_out, call->add[0], call->grad_in[0]);
 }
+
+const struct op_def op_head_mean = {.name = "head_mean", .forward = forward, .backward = backward};

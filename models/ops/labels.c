@@ -14,10 +14,10 @@ static int64_t one(const struct program *program, const struct op *op)
     return 1;
 }
 
-static void count_partial(const struct op_call *call, double *sum)
+static void count_partial(const struct op_call *call)
 {
     const struct device_draw hidden = op_labels_hidden(call);
-    call->device->ops->draw_count(call->device, call->n, call->split, call->train, &hidden, sum);
+    call->device->ops->draw_count(call->device, call->n, call->labels->split, call->labels->train, &hidden, call->sum);
 }
 
 static void count_merge(const struct program *program, const struct op *op, double *left, const double *right)
@@ -27,29 +27,40 @@ static void count_merge(const struct program *program, const struct op *op, doub
     left[0] += right[0];
 }
 
-static void count_total(const struct op_call *call, const double *sum)
+static void count_total(const struct op_call *call)
 {
-    if (sum != NULL) {
-        call->device->ops->upload(call->device, call->whole, sum, sizeof *sum);
+    if (call->sum != NULL) {
+        call->device->ops->upload(call->device, call->statistics, call->sum, sizeof *call->sum);
     }
 }
 
 /* Label reuse: Wang et al., Bag of Tricks for Node Classification with Graph Neural Networks, 2021, section 3.2 */
-void op_labels_forward(const struct op_call *call)
+static void forward(const struct op_call *call)
 {
     const struct device_draw hidden = op_labels_hidden(call);
     int64_t f = call->program->value[call->op->in[0]].width, c = call->program->value[call->op->out].width - f;
-    call->device->ops->labels_append(call->device, call->n, f, call->in[0], c, call->labels, call->label_rows, call->split,
-                                     call->train, &hidden, call->out);
+    call->device->ops->labels_append(call->device, call->n, f, call->in[0], c, call->labels->labels, call->labels->label_rows,
+                                     call->labels->split, call->labels->train, &hidden, call->out);
 }
 
-void op_labels_backward(const struct op_call *call)
+static void backward(const struct op_call *call)
 {
     (void)call; /* nothing learns behind the features */
 }
 
-const struct global_def op_labels_global = {
+static const struct global_def global = {
     .n_sum = one,
-    .n_whole = one,
-    .forward = {.partial = count_partial, .merge = count_merge, .total = count_total},
+    .n_statistics = one,
+    .forward = {.partial = count_partial,
+                .partial_access = {.reads = OP_ROLES(NODE) | OP_ROLES(LABELS)},
+                .merge = count_merge,
+                .total = count_total},
+};
+
+const struct op_def op_labels = {
+    .name = "labels",
+    .also_reads = OP_ROLES(NODE) | OP_ROLES(LABELS),
+    .forward = forward,
+    .backward = backward,
+    .global = &global,
 };

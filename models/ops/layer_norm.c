@@ -1,13 +1,13 @@
 /* out = (x − mean) · rstd · weight + bias over each row's columns. */
 #include "models/ops/ops.h"
 
-size_t op_layer_norm_scratch(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
+static size_t workspace(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
 {
     return ops->layer_norm_scratch(n, program->value[op->out].width);
 }
 
 /* mean and rstd of each row */
-int64_t op_layer_norm_aux_width(const struct program *program, const struct op *op)
+static int64_t saved_width(const struct program *program, const struct op *op)
 {
     (void)program;
     (void)op;
@@ -15,16 +15,25 @@ int64_t op_layer_norm_aux_width(const struct program *program, const struct op *
 }
 
 /* x̂ = (x − mean) / √(var + ε) · y = w x̂ + b.  Ba, Kiros & Hinton 2016, eq. 4 */
-void op_layer_norm_forward(const struct op_call *call)
+static void forward(const struct op_call *call)
 {
     call->device->ops->layer_norm_forward(call->device, call->n, call->program->value[call->op->out].width, call->in[0],
-                                          call->param[0], call->param[1], call->aux, call->out);
+                                          call->param[0], call->param[1], call->saved[0], call->out);
 }
 
 /* g = w dy · dx = rstd (g − mean(g) − x̂ mean(g x̂)) · dw = Σ dy x̂ · db = Σ dy */
-void op_layer_norm_backward(const struct op_call *call)
+static void backward(const struct op_call *call)
 {
     call->device->ops->layer_norm_backward(call->device, call->n, call->program->value[call->op->out].width, call->in[0],
-                                           call->param[0], call->aux, call->grad_out, call->add[0], call->scratch,
+                                           call->param[0], call->saved[0], call->grad_out, call->add[0], call->workspace,
                                            call->grad_in[0], call->grad_param[0], call->grad_param[1]);
 }
+
+const struct op_def op_layer_norm = {
+    .name = "layer_norm",
+    .backward_reads = OP_ROLES(IN_0),
+    .saved_width = saved_width,
+    .workspace = workspace,
+    .forward = forward,
+    .backward = backward,
+};

@@ -20,14 +20,14 @@ static int64_t width_out(const struct program *program, const struct op *op)
     return program->value[op->out].width;
 }
 
-/* Floats of scratch that one turned weight takes. */
+/* Floats of workspace that one turned weight takes. */
 static int64_t turned_size(const struct program *program, const struct op *op)
 {
     int64_t n = width_in(program, op) * width_out(program, op);
     return op->by_column ? (n + FLOATS_ALIGN - 1) / FLOATS_ALIGN * FLOATS_ALIGN : 0;
 }
 
-size_t op_linear_scratch(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
+static size_t workspace(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
 {
     int64_t f_in = width_in(program, op), f_out = width_out(program, op);
     size_t weight = is_sparse(program, op) ? ops->csr_linear_scratch(f_in, f_out) : ops->linear_scratch(n, f_in, f_out);
@@ -42,17 +42,17 @@ static const float *weight_of(const struct op_call *call)
         return call->param[0];
     }
     call->device->ops->swap_axes(call->device, width_in(call->program, call->op), width_out(call->program, call->op), 1,
-                                 call->param[0], call->scratch);
-    return call->scratch;
+                                 call->param[0], call->workspace);
+    return call->workspace;
 }
 
 /* y = x wᵀ + b */
-void op_linear_forward(const struct op_call *call)
+static void forward(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
     int64_t f_in = width_in(call->program, call->op), f_out = width_out(call->program, call->op);
     if (is_sparse(call->program, call->op)) {
-        ops->csr_linear_forward(call->device, call->csr, call->in[0], f_out, call->param[0], call->param[1], call->scratch,
+        ops->csr_linear_forward(call->device, call->csr, call->in[0], f_out, call->param[0], call->param[1], call->workspace,
                                 call->out);
         if (call->embeddings != NULL) {
             ops->csr_embed_forward(call->device, call->csr, call->in[0], f_out, call->embeddings, call->out);
@@ -66,7 +66,7 @@ void op_linear_forward(const struct op_call *call)
 static void weight_backward(const struct op_call *call, int64_t f_in, int64_t f_out, float *rest)
 {
     const struct device_ops *ops = call->device->ops;
-    float *turned = (float *)call->scratch + turned_size(call->program, call->op);
+    float *turned = (float *)call->workspace + turned_size(call->program, call->op);
     float *to = call->op->by_column ? turned : call->grad_param[0];
     ops->linear_backward_weight(call->device, call->n, f_in, f_out, call->in[0], call->grad_out, rest, to);
     if (call->op->by_column) {
@@ -75,11 +75,11 @@ static void weight_backward(const struct op_call *call, int64_t f_in, int64_t f_
 }
 
 /* dx = dy w · dw = dyᵀ x · db = Σ dy */
-void op_linear_backward(const struct op_call *call)
+static void backward(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
     int64_t f_in = width_in(call->program, call->op), f_out = width_out(call->program, call->op);
-    float *rest = (float *)call->scratch + 2 * turned_size(call->program, call->op);
+    float *rest = (float *)call->workspace + 2 * turned_size(call->program, call->op);
     if (call->grad_param[0] != NULL && is_sparse(call->program, call->op)) {
         ops->csr_linear_backward_weight(call->device, call->csr, call->in[0], f_out, call->grad_out, rest, call->grad_param[0]);
     } else if (call->grad_param[0] != NULL) {
@@ -96,3 +96,17 @@ void op_linear_backward(const struct op_call *call)
                                    call->grad_in[0]);
     }
 }
+
+/* The weight's gradient alone reads the input. */
+static op_roles backward_reads(const struct program *program, const struct op *op)
+{
+    return program->param[op->param[0]].trains ? OP_ROLES(IN_0) : 0;
+}
+
+const struct op_def op_linear = {
+    .name = "linear",
+    .backward_reads_of = backward_reads,
+    .workspace = workspace,
+    .forward = forward,
+    .backward = backward,
+};

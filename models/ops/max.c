@@ -6,14 +6,17 @@ static int64_t n_value(const struct op_call *call)
     return call->n * call->program->value[call->op->out].width;
 }
 
-void op_max_forward(const struct op_call *call)
+static void forward(const struct op_call *call)
 {
     call->device->ops->max_forward(call->device, n_value(call), call->in[0], call->in[1], call->out);
 }
 
 /* The gradient is the greater's: in0's where in0 is out. */
-void op_max_backward(const struct op_call *call)
+static void backward(const struct op_call *call)
 {
     call->device->ops->max_backward(call->device, n_value(call), call->in[0], call->out, call->grad_out, call->add[0],
                                     call->grad_in[0], call->add[1], call->grad_in[1]);
 }
+
+const struct op_def op_max = {
+    .name = "max", .backward_reads = OP_ROLES(IN_0) | OP_ROLES(OUT), .forward = forward, .backward = backward};

@@ -1,84 +1,45 @@
-/* The functions behind op_defs[] and aggregate_defs[]: one file per op, forward and backward next to each other. */
+/* The rows of op_defs[] and aggregate_defs[]: one file per op, with its functions and what they read and write. */
 #ifndef MODELS_OPS_OPS_H
 #define MODELS_OPS_OPS_H
 
 #include "models/op.h"
 
-void op_linear_forward(const struct op_call *call);
-void op_linear_backward(const struct op_call *call);
-size_t op_linear_scratch(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n);
+extern const struct op_def op_linear;
+extern const struct op_def op_bias;
+extern const struct op_def op_activate;
+extern const struct op_def op_layer_norm;
+extern const struct op_def op_batch_norm;
+extern const struct op_def op_add;
+extern const struct op_def op_labels;
+extern const struct op_def op_concat;
+extern const struct op_def op_max;
+extern const struct op_def op_eps_add;
+extern const struct op_def op_inverse_norm;
+extern const struct op_def op_row_scale;
+extern const struct op_def op_head_dot;
+extern const struct op_def op_head_mean;
 
-void op_bias_forward(const struct op_call *call);
-void op_bias_backward(const struct op_call *call);
-size_t op_bias_scratch(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n);
+extern const struct aggregate_def aggregate_sum;
+extern const struct aggregate_def aggregate_mean;
+extern const struct aggregate_def aggregate_gcn;
+extern const struct aggregate_def aggregate_max;
+extern const struct aggregate_def aggregate_gat;
+extern const struct aggregate_def aggregate_gatv2;
+extern const struct aggregate_def aggregate_dot;
+extern const struct aggregate_def aggregate_cosine;
+extern const struct aggregate_def aggregate_relation;
 
-void op_activate_forward(const struct op_call *call);
-void op_activate_backward(const struct op_call *call);
-
-void op_layer_norm_forward(const struct op_call *call);
-void op_layer_norm_backward(const struct op_call *call);
-size_t op_layer_norm_scratch(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n);
-int64_t op_layer_norm_aux_width(const struct program *program, const struct op *op);
-
-void op_batch_norm_forward(const struct op_call *call);
-void op_batch_norm_backward(const struct op_call *call);
-size_t op_batch_norm_scratch(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n);
-extern const struct global_def op_batch_norm_global;
-
-void op_add_forward(const struct op_call *call);
-void op_add_backward(const struct op_call *call);
-
-void op_labels_forward(const struct op_call *call);
-void op_labels_backward(const struct op_call *call);
-extern const struct global_def op_labels_global;
-
-void op_concat_forward(const struct op_call *call);
-void op_concat_backward(const struct op_call *call);
-
-void op_max_forward(const struct op_call *call);
-void op_max_backward(const struct op_call *call);
-
-void op_eps_add_forward(const struct op_call *call);
-void op_eps_add_backward(const struct op_call *call);
-size_t op_eps_add_scratch(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n);
-
-void op_inverse_norm_forward(const struct op_call *call);
-void op_inverse_norm_backward(const struct op_call *call);
-
-void op_row_scale_forward(const struct op_call *call);
-void op_row_scale_backward(const struct op_call *call);
-
-void op_head_dot_forward(const struct op_call *call);
-void op_head_dot_backward(const struct op_call *call);
-size_t op_head_dot_scratch(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n);
-
-void op_head_mean_forward(const struct op_call *call);
-void op_head_mean_backward(const struct op_call *call);
-
-void aggregate_sum_forward(const struct aggregate_call *call);
-void aggregate_sum_backward(const struct aggregate_call *call);
-
-void aggregate_mean_forward(const struct aggregate_call *call);
-void aggregate_mean_backward(const struct aggregate_call *call);
-float aggregate_mean_scale(double degree, bool self);
-
-void aggregate_gcn_propagate(const struct aggregate_call *call);
-float aggregate_gcn_scale(double degree, bool self);
-
-int64_t aggregate_max_kept_width(const struct program *program, const struct op *op, int k);
-void aggregate_max_forward(const struct aggregate_call *call);
-void aggregate_max_backward(const struct aggregate_call *call);
-void aggregate_max_backward_pack(const struct aggregate_call *call);
-
-int64_t attention_kept_width(const struct program *program, const struct op *op, int k);
-size_t attention_scratch(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n);
-void attention_forward(const struct aggregate_call *call);
-void attention_backward_begin(const struct aggregate_call *call);
-void attention_backward_query(const struct aggregate_call *call);
-void attention_backward_source(const struct aggregate_call *call);
-
-void aggregate_relation_forward(const struct aggregate_call *call);
-void aggregate_relation_backward(const struct aggregate_call *call);
-size_t aggregate_relation_scratch(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n);
+/* Rows one way, gradients of the output the other way, over the transposed blocks. */
+#define AGGREGATE_LINEAR_PASSES(on_way_in, on_way_out)                                                                         \
+    .forward = {.direction = HALO_DIRECTION_IN,                                                                                \
+                .n_piece = 1,                                                                                                  \
+                .piece = {OP_ROLE_IN_0},                                                                                       \
+                .access = {.writes = OP_ROLES(OUT)},                                                                           \
+                .run = (on_way_in)},                                                                                           \
+    .backward = {{.direction = HALO_DIRECTION_OUT,                                                                             \
+                  .n_piece = 1,                                                                                                \
+                  .piece = {OP_ROLE_GRAD_OUT},                                                                                 \
+                  .access = {.writes = OP_ROLES(GRAD_IN_0)},                                                                   \
+                  .run = (on_way_out)}}
 
 #endif

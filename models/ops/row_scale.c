@@ -2,14 +2,14 @@
 #include "models/ops/ops.h"
 
 /* y_r = s_r x_r */
-void op_row_scale_forward(const struct op_call *call)
+static void forward(const struct op_call *call)
 {
     call->device->ops->rows_multiply(call->device, call->n, call->program->value[call->op->out].width, call->in[1], call->in[0],
                                      false, call->out);
 }
 
 /* dx_r = s_r dy_r · ds_r = ⟨dy_r, x_r⟩ */
-void op_row_scale_backward(const struct op_call *call)
+static void backward(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
     int64_t f = call->program->value[call->op->out].width;
@@ -20,3 +20,6 @@ void op_row_scale_backward(const struct op_call *call)
         ops->rows_multiply(call->device, call->n, f, call->in[1], call->grad_out, call->add[0], call->grad_in[0]);
     }
 }
+
+const struct op_def op_row_scale = {
+    .name = "row_scale", .backward_reads = OP_ROLES(IN_0) | OP_ROLES(IN_1), .forward = forward, .backward = backward};

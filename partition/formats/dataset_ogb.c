@@ -5,17 +5,15 @@
  * own reader calls an additional edge file, is. Tables of edges are streamed twice rather than held.
  * source  Hu et al., "Open Graph Benchmark", NeurIPS 2020
  */
-#include "partition/formats/dataset_ogb.h"
-
 #include "partition/formats/csv_gz.h"
+#include "partition/formats/dataset_ogb_files.h"
+#include "partition/formats/dataset_ogb_types.h"
 #include "partition/formats/dataset_path.h"
 #include "partition/formats/npz.h"
 #include "partition/graph/dataset_build.h"
 #include "partition/graph/dataset_edges.h"
 #include "partition/graph/weights.h"
-#include "protocol/log.h"
 
-#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,22 +22,6 @@
 static bool adds_reverse(const char *name)
 {
     return strstr(name, "products") != NULL || strstr(name, "proteins") != NULL;
-}
-
-enum status dataset_ogb_count(const char *path, int64_t *out)
-{
-    struct npy table;
-    enum status status = csv_gz_table(path, NPY_TYPE_I64, 1, &table);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    status = npy_expect(&table, NPY_KIND_INTEGER, 1, 1, 0);
-    *out = npy_int(&table, 0);
-    npy_close(&table);
-    if (status == STATUS_OK && *out < 0) {
-        status = status_fail(STATUS_DATA, "%s: line 1: %" PRId64 ", expected a count", path, *out);
-    }
-    return status;
 }
 
 /* edge.csv.gz and where reading stands. */
@@ -230,31 +212,6 @@ static enum status array_load(const struct job *job, const char *folder, struct 
         status = member_load(folder, "raw/node-label.npz", "node_label", &labels);
     }
     return status == STATUS_OK ? dataset_labels(&labels, true, 0, out) : status;
-}
-
-enum status dataset_ogb_split_folder(const char *folder, const char *name, struct dataset_path *out)
-{
-    struct dataset_path splits = dataset_path_join(folder, "split");
-    DIR *directory = opendir(splits.text);
-    if (directory == NULL) {
-        return status_fail(STATUS_NO_INPUT, "%s: cannot open, expected a folder of splits", splits.text);
-    }
-    int n_found = 0;
-    for (struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
-        struct dataset_path path = dataset_path_join(splits.text, entry->d_name);
-        if (entry->d_name[0] != '.' && dataset_path_exists(path.text, name)) {
-            n_found++;
-            *out = path;
-        }
-    }
-    closedir(directory);
-    if (n_found != 1) {
-        return status_fail(n_found == 0 ? STATUS_NO_INPUT : STATUS_DATA,
-                           "%s: has %d folders with %s, expected one (split_dict.pt: convert the data set with "
-                           "scripts/convert_dataset.py)",
-                           splits.text, n_found, name);
-    }
-    return STATUS_OK;
 }
 
 static enum status splits_load(const char *folder, struct dataset *out)

@@ -3,10 +3,11 @@
  * All edges are one stream, relation after relation, with ids moved from their types' numbers to the graph's.
  * source  Hu et al., "Open Graph Benchmark", NeurIPS 2020 (ogbn-mag)
  */
-#include "partition/formats/dataset_ogb.h"
+#include "partition/formats/dataset_ogb_types.h"
 
 #include "partition/formats/csv_gz.h"
 #include "partition/formats/csv_rows.h"
+#include "partition/formats/dataset_ogb_files.h"
 #include "partition/graph/node_types.h"
 #include "partition/graph/relations.h"
 #include "partition/graph/weights.h"

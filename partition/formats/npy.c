@@ -11,32 +11,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-size_t npy_type_size(enum npy_type type)
-{
-    static const size_t sizes[] = {
-#define X(name, letter, size, text) size,
-        NPY_TYPE_LIST(X)
-#undef X
-    };
-    return sizes[type];
-}
-
-const char *npy_type_text(enum npy_type type)
-{
-    static const char *const texts[] = {
-#define X(name, letter, size, text) text,
-        NPY_TYPE_LIST(X)
-#undef X
-    };
-    return texts[type];
-}
 
 bool npy_is_integer(const struct npy *npy)
 {

@@ -7,6 +7,7 @@
 #ifndef PARTITION_NPY_H
 #define PARTITION_NPY_H
 
+#include "partition/formats/npy_type.h"
 #include "protocol/status.h"
 
 #include <stdbool.h>
@@ -15,30 +16,6 @@
 
 #define NPY_RANK_MOST 4
 #define NPY_NAME_BYTES 256
-
-/*       name  letter size  text */
-/* clang-format off */
-#define NPY_TYPE_LIST(X)     \
-    X(BOOL, 'b', 1, "bool")  \
-    X(I8, 'i', 1, "int8")    \
-    X(I16, 'i', 2, "int16")  \
-    X(I32, 'i', 4, "int32")  \
-    X(I64, 'i', 8, "int64")  \
-    X(U8, 'u', 1, "uint8")   \
-    X(U16, 'u', 2, "uint16") \
-    X(U32, 'u', 4, "uint32") \
-    X(U64, 'u', 8, "uint64") \
-    X(F16, 'f', 2, "float16") \
-    X(F32, 'f', 4, "float32") \
-    X(F64, 'f', 8, "float64")
-/* clang-format on */
-
-enum npy_type {
-#define X(name, letter, size, text) NPY_TYPE_##name,
-    NPY_TYPE_LIST(X)
-#undef X
-        NPY_TYPE_N
-};
 
 /* One array: values row after row at `data` (column after column where by_columns), aligned to their size. */
 struct npy {
@@ -79,8 +56,6 @@ enum npy_kind { NPY_KIND_INTEGER, NPY_KIND_NUMBER };
 enum status npy_expect(const struct npy *npy, enum npy_kind kind, int rank, int64_t rows, int64_t columns);
 
 bool npy_is_integer(const struct npy *npy); /* booleans count */
-size_t npy_type_size(enum npy_type type);
-const char *npy_type_text(enum npy_type type);
 
 /* Value i of the flat array. npy_int on integers and booleans only (uint64 past int64's range reads as INT64_MAX);
  * npy_real on any. */

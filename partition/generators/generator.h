@@ -56,17 +56,4 @@ enum status generator_features(const struct job *job, struct dataset *out, float
 /* 60 / 20 / 20 by one draw per node; the first node trains where no other does. */
 enum status generator_splits(const struct job *job, struct dataset *out);
 
-/* A random order of 0 … n-1 that needs no table: an alternating Feistel network over the smallest power of two that
- * holds n, walked until it lands below n.
- * source  Black & Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002 */
-struct permutation {
-    int64_t n;
-    uint32_t bits_low, bits_high;
-    uint32_t round_key[8];
-};
-
-struct permutation permutation_make(const struct job *job, int which, int64_t n);
-int64_t permutation_at(const struct permutation *permutation, int64_t x);
-int64_t permutation_inverse(const struct permutation *permutation, int64_t y);
-
 #endif

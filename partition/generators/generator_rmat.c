@@ -6,6 +6,7 @@
  */
 #include "partition/formats/dataset_store.h"
 #include "partition/generators/generator.h"
+#include "partition/generators/permutation.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -8,6 +8,7 @@
  */
 #include "partition/formats/dataset_store.h"
 #include "partition/generators/generator.h"
+#include "partition/generators/permutation.h"
 
 #include <stdlib.h>
 

@@ -9,6 +9,7 @@
 #include "partition/dataset.h"
 #include "partition/formats/npy.h"
 #include "protocol/job/job.h"
+#include "protocol/job/model_kinds.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,7 +43,7 @@ struct edge_source {
 /* Does the job's model read the types of edges? */
 static inline bool dataset_wants_types(const struct job *job)
 {
-    return job->model.kind == JOB_KIND_RGCN;
+    return model_kind_of(job)->needs_types;
 }
 
 /* Refuse zero nodes and more than 2^32 - 2; `file` is named. */

@@ -257,15 +257,13 @@ static enum status symmetric_find(struct dataset *out)
     return STATUS_OK;
 }
 
-/* What self_loops = "auto" means is the layer's definition: SAGE, GIN and R-GCN take edges as they are. */
+/* What self_loops = "auto" means is the definition of the model's kind. */
 static enum dataset_loops loops_of(const struct job *job)
 {
     if (job->dataset.self_loops != JOB_SWITCH_AUTO) {
         return job->dataset.self_loops == JOB_SWITCH_YES ? DATASET_LOOPS_IMPLICIT : DATASET_LOOPS_NONE;
     }
-    bool as_stored = job->model.kind == JOB_KIND_SAGE || job->model.kind == JOB_KIND_GIN ||
-                     job->model.kind == JOB_KIND_TRANSFORMER || job->model.kind == JOB_KIND_RGCN;
-    return as_stored ? DATASET_LOOPS_STORED : DATASET_LOOPS_IMPLICIT;
+    return model_kind_of(job)->adds_loops ? DATASET_LOOPS_IMPLICIT : DATASET_LOOPS_STORED;
 }
 
 static enum status rows_fill(struct build *build, const struct edge_source *source, struct dataset *out)
@@ -379,8 +377,8 @@ enum status dataset_graph_build(const struct job *job, const struct edge_source 
     if (typed && source->type == NULL && job->dataset.generator == JOB_GENERATOR_NONE) {
         return status_fail(STATUS_DATA,
                            "%s: the edges have no types, expected edge_type.npy or raw/triplet-type-list.csv.gz "
-                           "for model.kind = \"rgcn\"",
-                           source->file);
+                           "for model.kind = \"%s\"",
+                           source->file, job_choice_text("model", "kind", job->model.kind));
     }
     if (typed && source->type != NULL) {
         relations_open(&relations, source, build.undirected);

@@ -30,7 +30,7 @@
 #include "protocol/job/job_keys.def"
 
 /* enum job_format { JOB_FORMAT_AUTO, … } for every list of choices. */
-#define JOB_ENUM_ROW(list, name, text, available) JOB_##list##_##name,
+#define JOB_ENUM_ROW(list, name, text, ...) JOB_##list##_##name,
 #define JOB_ENUM(lower, LIST) enum job_##lower{JOB_##LIST##_LIST(JOB_ENUM_ROW, LIST) JOB_##LIST##_N};
 JOB_LISTS(JOB_ENUM)
 
@@ -76,7 +76,7 @@ char *job_print(const struct job *job);
 /* The key reference: as a table for people (markdown false) or as configs/README.md's body. */
 void job_describe(FILE *file, bool markdown);
 
-/* Does the model's layer have a meaning for weights of edges? */
+/* Does the model's kind take weights of edges? */
 bool job_takes_edge_weights(const struct job *job);
 
 /* Text of a choice: job_choice_text("model", "kind", job->model.kind) is "gcn". */

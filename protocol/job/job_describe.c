@@ -46,17 +46,18 @@ static void print_heading(FILE *file, const struct job_section *section, bool ma
     }
 }
 
-static void print_key(FILE *file, const struct job_key *key, bool markdown)
+static void print_key(FILE *file, enum job_key_id id, bool markdown)
 {
-    char expect[JOB_EXPECT_BYTES], value[JOB_EXPECT_BYTES];
+    const struct job_key *key = &job_keys[id];
+    char expect[JOB_EXPECT_BYTES], value[JOB_EXPECT_BYTES], help[JOB_HELP_BYTES];
+    job_key_help(id, help);
     job_key_expect(key, expect);
     default_text(key, value);
     if (markdown) {
         const char *tick = value[0] != '\0' ? "`" : "";
-        fprintf(file, "| `%s` | %s | %s%s%s | %s |\n", key->name, expect, tick, value, tick, key->help);
+        fprintf(file, "| `%s` | %s | %s%s%s | %s |\n", key->name, expect, tick, value, tick, help);
     } else {
-        fprintf(file, "  %-20s %s\n  %-20s %s%s%s\n", key->name, key->help, "", expect, value[0] != '\0' ? "; default " : "",
-                value);
+        fprintf(file, "  %-20s %s\n  %-20s %s%s%s\n", key->name, help, "", expect, value[0] != '\0' ? "; default " : "", value);
     }
 }
 
@@ -74,7 +75,7 @@ void job_describe(FILE *file, bool markdown)
         print_heading(file, &job_sections[i], markdown);
         for (int k = 0; k < JOB_KEY_N; k++) {
             if (strcmp(job_keys[k].section, job_sections[i].name) == 0) {
-                print_key(file, &job_keys[k], markdown);
+                print_key(file, (enum job_key_id)k, markdown);
             }
         }
     }

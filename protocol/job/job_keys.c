@@ -1,13 +1,16 @@
 /* The table made from job_keys.def, and the small questions about it: find, say in words, how far is a name off. */
 #include "protocol/job/job_keys.h"
 
+#include "protocol/job/model_kinds.h"
+
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define CHOICE_ROW(list, name, text, available) {text, (available) != 0},
+#define FIRST(first, ...) first
+#define CHOICE_ROW(list, name, text, ...) {text, FIRST(__VA_ARGS__, 0) != 0},
 #define CHOICES(lower, LIST) static const struct job_choice choices_##LIST[] = {JOB_##LIST##_LIST(CHOICE_ROW, LIST)};
 JOB_LISTS(CHOICES)
 
@@ -68,22 +71,37 @@ bool job_section_known(const char *name)
     return false;
 }
 
-const struct job_only *job_only_find(enum job_key_id key)
+bool job_only_find(enum job_key_id key, struct job_only *out)
 {
 #define ONLY_ROW(section, name, chooser, choices) {JOB_KEY_##section##_##name, JOB_KEY_##section##_##chooser, choices},
     static const struct job_only rows[] = {JOB_ONLY_LIST(ONLY_ROW)};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].key == key) {
-            return &rows[i];
+            *out = rows[i];
+            return true;
         }
     }
-    return NULL;
+    *out = (struct job_only){.key = key, .by = JOB_KEY_model_kind, .with = model_kinds_with_key(key)};
+    return out->with != 0;
 }
 
 bool job_key_applies(const struct job *job, enum job_key_id key)
 {
-    const struct job_only *only = job_only_find(key);
-    return only == NULL || (only->with >> *(const int *)((const char *)job + job_keys[only->by].offset) & 1) != 0;
+    struct job_only only;
+    return !job_only_find(key, &only) || (only.with >> *(const int *)((const char *)job + job_keys[only.by].offset) & 1) != 0;
+}
+
+void job_key_help(enum job_key_id key, char out[JOB_HELP_BYTES])
+{
+    uint32_t kinds = model_kinds_with_key(key);
+    size_t at = 0;
+    for (int kind = 0; kind < JOB_KIND_N; kind++) {
+        if ((kinds >> kind & 1) != 0) {
+            at += (size_t)snprintf(out + at, JOB_HELP_BYTES - at, "%s%s", at > 0 ? ", " : "",
+                                   job_keys[JOB_KEY_model_kind].choice[kind].text);
+        }
+    }
+    snprintf(out + at, JOB_HELP_BYTES - at, "%s%s", at > 0 ? ": " : "", job_keys[key].help);
 }
 
 void job_key_expect(const struct job_key *key, char out[JOB_EXPECT_BYTES])

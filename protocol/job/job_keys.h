@@ -65,11 +65,15 @@ struct job_only {
     uint32_t with;
 };
 
-/* The row of a key, NULL when it goes with everything. */
-const struct job_only *job_only_find(enum job_key_id key);
+/* Find a key's row; false when the key goes with everything. */
+bool job_only_find(enum job_key_id key, struct job_only *out);
 
 /* The job's other keys leave this one a meaning. */
 bool job_key_applies(const struct job *job, enum job_key_id key);
+
+/* The help of a key, behind the names of the model kinds that it is for ("appnp, sgc: propagation steps"). */
+#define JOB_HELP_BYTES 512
+void job_key_help(enum job_key_id key, char out[JOB_HELP_BYTES]);
 
 /* What a key takes, for messages and the reference: "a whole number from 0 to 9", "one of gcn, sage", … */
 #define JOB_EXPECT_BYTES 256

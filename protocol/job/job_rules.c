@@ -1,5 +1,6 @@
 /* Rules that see more than one key of a job, or more of a value than its range. Rules on data are the reader's. */
 #include "protocol/job/job_keys.h"
+#include "protocol/job/model_kinds.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +40,21 @@ static bool address_is_sane(const char *address)
 
 bool job_takes_edge_weights(const struct job *job)
 {
-    return (JOB_WEIGHTED >> job->model.kind & 1) != 0;
+    return model_kind_of(job)->takes_weights;
+}
+
+/* The names of a set of choices: "gcn", "appnp" or "sgc". */
+static void choices_text(const struct job_key *key, uint32_t choices, char out[JOB_EXPECT_BYTES])
+{
+    size_t at = 0;
+    out[0] = '\0';
+    for (int choice = 0; choice < key->n_choice; choice++) {
+        if ((choices >> choice & 1) == 0 || at >= JOB_EXPECT_BYTES) {
+            continue;
+        }
+        const char *next = choices >> choice == 1 ? " or " : ", ";
+        at += (size_t)snprintf(out + at, JOB_EXPECT_BYTES - at, "%s\"%s\"", at > 0 ? next : "", key->choice[choice].text);
+    }
 }
 
 static enum status check_dataset(const struct job *job, const struct job_places *places)
@@ -56,13 +71,21 @@ static enum status check_dataset(const struct job *job, const struct job_places 
         FAIL_AT(dataset_labels_per_node, "dataset.labels_per_node is more than dataset.classes");
     }
     if (job->dataset.edge_weights == JOB_SWITCH_YES && !job_takes_edge_weights(job)) {
-        FAIL_AT(dataset_edge_weights,
-                "dataset.edge_weights = \"yes\" is for layers that take weights of edges: expected model.kind "
-                "= \"gcn\", \"appnp\" or \"sgc\"");
+        char where[JOB_WHERE_BYTES], expect[JOB_EXPECT_BYTES];
+        job_where(places, JOB_KEY_dataset_edge_weights, where);
+        choices_text(&job_keys[JOB_KEY_model_kind], model_kinds_with_weights(), expect);
+        return status_fail(STATUS_CONFIG,
+                           "%s: dataset.edge_weights = \"yes\" is for layers that take weights of edges: expected model.kind "
+                           "= %s",
+                           where, expect);
     }
-    if (job->model.kind == JOB_KIND_RGCN && job->dataset.self_loops == JOB_SWITCH_YES) {
-        FAIL_AT(dataset_self_loops, "dataset.self_loops = \"yes\" does not go with model.kind = \"rgcn\": such a loop has no "
-                                    "relation, and a node's own row has weights of its own");
+    if (model_kind_of(job)->needs_types && job->dataset.self_loops == JOB_SWITCH_YES) {
+        char where[JOB_WHERE_BYTES];
+        job_where(places, JOB_KEY_dataset_self_loops, where);
+        return status_fail(STATUS_CONFIG,
+                           "%s: dataset.self_loops = \"yes\" does not go with model.kind = \"%s\": such a loop has no "
+                           "relation, and a node's own row has weights of its own",
+                           where, job_choice_text("model", "kind", job->model.kind));
     }
     return STATUS_OK;
 }
@@ -108,20 +131,16 @@ static void remark_unused(const struct job *job, const struct job_places *places
     remarks[0] = '\0';
     for (int i = 0; i < JOB_KEY_N; i++) {
         bool given = places->of[i].set || places->of[i].line > 0;
-        if (!given || job_key_applies(job, (enum job_key_id)i)) {
+        struct job_only only;
+        if (!given || job_key_applies(job, (enum job_key_id)i) || !job_only_find((enum job_key_id)i, &only)) {
             continue;
         }
-        const struct job_only *only = job_only_find((enum job_key_id)i);
-        const struct job_key *by = &job_keys[only->by];
-        char where[JOB_WHERE_BYTES], label[JOB_LABEL_BYTES], by_label[JOB_LABEL_BYTES], expect[JOB_EXPECT_BYTES] = "";
+        const struct job_key *by = &job_keys[only.by];
+        char where[JOB_WHERE_BYTES], label[JOB_LABEL_BYTES], by_label[JOB_LABEL_BYTES], expect[JOB_EXPECT_BYTES];
         job_where(places, (enum job_key_id)i, where);
         job_key_label(&job_keys[i], label);
         job_key_label(by, by_label);
-        for (int choice = 0, n = 0; choice < by->n_choice; choice++) {
-            if ((only->with >> choice & 1) != 0) {
-                n += snprintf(expect + n, sizeof expect - (size_t)n, "%s\"%s\"", n > 0 ? " or " : "", by->choice[choice].text);
-            }
-        }
+        choices_text(by, only.with, expect);
         int n = snprintf(remarks + at, sizeof remarks - at, "%s: %s is not used: %s is \"%s\", and it goes with %s\n", where,
                          label, by_label, by->choice[*(const int *)((const char *)job + by->offset)].text, expect);
         if (n < 0 || (size_t)n >= sizeof remarks - at) {

@@ -6,6 +6,7 @@
  */
 #include "protocol/transport/transport_ucx.h"
 
+#include "protocol/clock.h"
 #include "protocol/memory.h"
 
 #include <sched.h>
@@ -13,18 +14,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <ucs/config/global_opts.h>
 #include <ucs/debug/debug.h>
 
 #define CLOSE_MOST_NS 2000000000ll
-
-int64_t transport_now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static enum status fail_ucx(const char *what, ucs_status_t status)
 {
@@ -107,7 +100,7 @@ static bool close_wait(struct transport *transport, ucs_status_ptr_t request, in
     if (!UCS_PTR_IS_PTR(request)) {
         return !UCS_PTR_IS_ERR(request);
     }
-    while (ucp_request_check_status(request) == UCS_INPROGRESS && transport_now_ns() < deadline) {
+    while (ucp_request_check_status(request) == UCS_INPROGRESS && clock_ns() < deadline) {
         ucp_worker_progress(transport->worker);
         sched_yield();
     }
@@ -119,11 +112,11 @@ static bool close_wait(struct transport *transport, ucs_status_ptr_t request, in
 static void endpoints_close(struct transport *transport)
 {
     const ucp_request_param_t how = {0};
-    int64_t deadline = transport_now_ns() + CLOSE_MOST_NS;
+    int64_t deadline = clock_ns() + CLOSE_MOST_NS;
     if (transport->failed != STATUS_OK) {
         return;
     }
-    while (transport->failed == STATUS_OK && transport->n_sending > 0 && transport_now_ns() < deadline) {
+    while (transport->failed == STATUS_OK && transport->n_sending > 0 && clock_ns() < deadline) {
         transport_turn(transport);
         sched_yield();
     }

@@ -53,8 +53,6 @@ struct transport {
     struct transport_traffic traffic;
 };
 
-int64_t transport_now_ns(void);
-
 /* Take the records of sends and receives / have UCX call for each message that comes / give the records back. */
 void transport_records_make(struct transport *transport, int n_send_most);
 ucs_status_t transport_hear(struct transport *transport);

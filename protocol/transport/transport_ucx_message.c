@@ -1,6 +1,7 @@
 /* What a transport carries: heads and bodies out and in, and the turns in which they move. All records of sends and receives
  * are taken at open.
  */
+#include "protocol/clock.h"
 #include "protocol/memory.h"
 #include "protocol/transport/transport_head.h"
 #include "protocol/transport/transport_ucx.h"
@@ -315,7 +316,7 @@ enum status transport_progress(struct transport *transport)
 
 enum status transport_wait(struct transport *transport, int timeout_ms)
 {
-    int64_t until = transport_now_ns() + (transport->is_crowded ? SPIN_CROWDED_NS : SPIN_NS);
+    int64_t until = clock_ns() + (transport->is_crowded ? SPIN_CROWDED_NS : SPIN_NS);
     do {
         if (transport->failed != STATUS_OK || transport_turn(transport)) {
             return transport_progress(transport);
@@ -323,7 +324,7 @@ enum status transport_wait(struct transport *transport, int timeout_ms)
         if (transport->is_crowded) {
             sched_yield();
         }
-    } while (transport_now_ns() < until);
+    } while (clock_ns() < until);
     if (transport_arm(transport)) {
         struct pollfd event = {.fd = transport->event_fd, .events = POLLIN};
         poll(&event, 1, timeout_ms);

@@ -2,16 +2,10 @@
 #ifndef TESTS_BENCH_BENCH_H
 #define TESTS_BENCH_BENCH_H
 
+#include "protocol/clock.h"
+
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
-
-static inline double bench_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static inline void bench_header(void)
 {
@@ -37,12 +31,12 @@ struct bench_time {
 
 static inline void bench_start(struct bench_time *timer)
 {
-    timer->started = bench_seconds();
+    timer->started = clock_s();
 }
 
 static inline void bench_stop(struct bench_time *timer)
 {
-    double spent = bench_seconds() - timer->started;
+    double spent = clock_s() - timer->started;
     timer->best = timer->best == 0.0 || spent < timer->best ? spent : timer->best;
 }
 

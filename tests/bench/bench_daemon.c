@@ -4,6 +4,7 @@
  *
  *   usage: bench_daemon [JOBS [REQUESTS]]      10000 and 100000 when not given
  */
+#include "protocol/clock.h"
 #include "tests/bench/bench.h"
 
 #include <errno.h>
@@ -77,8 +78,8 @@ static void peer_open(struct peer *peer)
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     snprintf(name.sun_path, sizeof name.sun_path, "%s/s", folder);
     *peer = (struct peer){.socket = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-    for (double since = bench_seconds(); connect(peer->socket, (struct sockaddr *)&name, sizeof name) != 0; usleep(10000)) {
-        if (bench_seconds() - since > 20) {
+    for (double since = clock_s(); connect(peer->socket, (struct sockaddr *)&name, sizeof name) != 0; usleep(10000)) {
+        if (clock_s() - since > 20) {
             fail("the daemon does not answer");
         }
     }
@@ -155,8 +156,8 @@ static void await_state(const char *job, const char *state)
 {
     char request[TEXT_BYTES];
     snprintf(request, sizeof request, "{\"v\":1,\"cmd\":\"status\",\"job\":\"%s\"}\n", job);
-    for (double since = bench_seconds(); strstr(peer_ask(&peers[0], request), state) == NULL; usleep(20000)) {
-        if (bench_seconds() - since > 60) {
+    for (double since = clock_s(); strstr(peer_ask(&peers[0], request), state) == NULL; usleep(20000)) {
+        if (clock_s() - since > 60) {
             fail("a job does not get on");
         }
     }
@@ -171,13 +172,13 @@ static double first_epoch(int job)
     peer_open(&follower);
     snprintf(name, sizeof name, "%d", job);
     snprintf(request, sizeof request, "{\"v\":1,\"cmd\":\"metrics\",\"job\":\"%s\",\"follow\":true}\n", name);
-    double begin = bench_seconds();
+    double begin = clock_s();
     submit(trains);
     peer_send(&follower, request);
     int n_line;
     while ((n_line = peer_read(&follower, line, sizeof line)) == 0) {
     }
-    double end = bench_seconds();
+    double end = clock_s();
     if (n_line == 1 && strstr(line, "\"event\":\"epoch\"") == NULL) {
         fail(line);
     }
@@ -215,7 +216,7 @@ static void take_answers(int wait_ms)
         files[i] = (struct pollfd){.fd = peers[i].socket, .events = POLLIN};
     }
     poll(files, N_ASKER + N_FOLLOWER, wait_ms);
-    double now = bench_seconds();
+    double now = clock_s();
     for (int i = 0; i < N_ASKER + N_FOLLOWER; i++) {
         int n = files[i].revents != 0 ? peer_read(&peers[i], NULL, 0) : 0;
         for (; i < N_ASKER && n > 0; n--) {
@@ -227,9 +228,9 @@ static void take_answers(int wait_ms)
 /* RATE requests a second, whatever the answers do. */
 static void ask_steadily(void)
 {
-    double begin = bench_seconds();
+    double begin = clock_s();
     for (int sent = 0; n_latency < N_PACED;) {
-        double now = bench_seconds(), due = begin + (double)sent / RATE;
+        double now = clock_s(), due = begin + (double)sent / RATE;
         if (sent < N_PACED && now >= due) {
             struct peer *peer = &peers[sent % N_ASKER];
             peer->due[peer->n_sent++] = due;
@@ -312,9 +313,9 @@ int main(int argc, char **argv)
         first_s[i] = first_epoch(i + 1);
     }
     qsort(first_s, N_FIRST, sizeof *first_s, compare);
-    double begin = bench_seconds();
+    double begin = clock_s();
     submit_all(n_job);
-    double submit_s = bench_seconds() - begin, loaded_mib = resident_mib();
+    double submit_s = clock_s() - begin, loaded_mib = resident_mib();
     for (int i = N_ASKER; i < N_ASKER + N_FOLLOWER; i++) {
         peer_open(&peers[i]);
         peer_send(&peers[i], "{\"v\":1,\"cmd\":\"logs\",\"job\":\"" UNDER_WAY "\",\"follow\":true}\n");
@@ -322,9 +323,9 @@ int main(int argc, char **argv)
     ask_steadily();
     qsort(latency, N_PACED, sizeof *latency, compare);
     double before_mib = resident_mib();
-    begin = bench_seconds();
+    begin = clock_s();
     ask_as_fast_as_it_goes(n_request);
-    double fast_s = bench_seconds() - begin, after_mib = resident_mib();
+    double fast_s = clock_s() - begin, after_mib = resident_mib();
 
     bench_header();
     double typical = first_s[N_FIRST / 2], longest = first_s[N_FIRST - 1];

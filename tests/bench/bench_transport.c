@@ -5,6 +5,7 @@
  * against the kernel's own copy between the same buffers of the same processes (process_vm_readv, what UCX uses here).
  * Runs of both sides alternate, the best of each counts.
  */
+#include "protocol/clock.h"
 #include "protocol/transport/transport.h"
 #include "tests/bench/bench.h"
 
@@ -98,7 +99,7 @@ static void sink_run(char *rooms, int socket)
 static double bandwidth(struct side *side, uint64_t n_room)
 {
     int n_pending = 0;
-    double start = bench_seconds();
+    double start = clock_s();
     for (uint64_t i = 0; i < N_PIECE; i++) {
         while (n_pending >= N_UNDER_WAY) {
             check(transport_wait(side->transport, 1000));
@@ -109,27 +110,27 @@ static double bandwidth(struct side *side, uint64_t n_room)
     while (n_pending > 0) {
         check(transport_wait(side->transport, 1000));
     }
-    return N_PIECE * (double)PIECE_BYTES / (bench_seconds() - start);
+    return N_PIECE * (double)PIECE_BYTES / (clock_s() - start);
 }
 
 /* Bytes per second of the kernel, copying the other process's rooms into ours; 0 where it may not. */
 static double kernel_bandwidth(const struct side *side, pid_t other)
 {
-    double start = bench_seconds();
+    double start = clock_s();
     for (size_t i = 0; i < N_PIECE; i++) {
         struct iovec piece = {side->rooms + i % N_ROOM * PIECE_BYTES, PIECE_BYTES};
         if (process_vm_readv(other, &piece, 1, &piece, 1, 0) != (ssize_t)PIECE_BYTES) {
             return 0;
         }
     }
-    return N_PIECE * (double)PIECE_BYTES / (bench_seconds() - start);
+    return N_PIECE * (double)PIECE_BYTES / (clock_s() - start);
 }
 
 /* Seconds of a question of 64 bytes and its answer, both sides waiting as the programs do. */
 static double answer_time(struct side *side)
 {
     int n_pending = 0;
-    double start = bench_seconds();
+    double start = clock_s();
     for (int i = 0; i < N_ANSWER; i++) {
         long seen = side->n_arrived;
         struct transport_head head = {.kind = TRANSPORT_KIND_REPORT};
@@ -138,7 +139,7 @@ static double answer_time(struct side *side)
             check(transport_wait(side->transport, 1000));
         }
     }
-    return (bench_seconds() - start) / N_ANSWER;
+    return (clock_s() - start) / N_ANSWER;
 }
 
 /* Column (from 0) of ucx_perftest's final numbers; 0 where it is not installed. */

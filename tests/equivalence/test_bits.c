@@ -192,6 +192,12 @@ Test(bits, appnp_is_the_same_however_it_is_run)
     expect_same_bits("kind = \"appnp\"\nhidden = 16\nsteps = 4\ndropout = 0.5", symmetric);
 }
 
+Test(bits, gcnii_is_the_same_however_it_is_run)
+{
+    expect_same_bits("kind = \"gcnii\"\nhidden = 16\nlayers = 5\ndropout = 0.5\ninput_dropout = 0.3", symmetric);
+    expect_same_bits("kind = \"gcnii\"\nhidden = 9\nlayers = 3\nnorm = \"batch\"\nresidual = true", directed);
+}
+
 Test(bits, sgc_with_features_aggregated_once_is_the_same_however_it_is_run)
 {
     expect_same_bits("kind = \"sgc\"\nlayers = 1\nsteps = 3", symmetric);

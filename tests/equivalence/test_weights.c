@@ -115,6 +115,11 @@ Test(weights, appnp_and_sgc_are_the_same_however_they_are_run)
     expect_same_bits("kind = \"sgc\"\nlayers = 1\nsteps = 3", "yes");
 }
 
+Test(weights, gcnii_is_the_same_however_it_is_run)
+{
+    expect_same_bits("kind = \"gcnii\"\nhidden = 16\nlayers = 3\ndropout = 0.5", "yes");
+}
+
 Test(weights, of_no_edges_give_another_result)
 {
     struct cluster_result with, without;

@@ -108,12 +108,24 @@ Test(model, sgc_gives_the_gradients_of_all_its_weights)
     check("sgc");
 }
 
+Test(model, gcnii_gives_the_gradients_of_all_its_weights)
+{
+    job.model.kind = JOB_KIND_GCNII;
+    job.model.theta = 1.5;
+    graph.loops = DATASET_LOOPS_IMPLICIT;
+    check("gcnii");
+    job.model.norm = JOB_NORM_BATCH;
+    job.model.residual = true;
+    job.model.activation = JOB_ACTIVATION_ELU;
+    check("gcnii with norm and residual");
+}
+
 Test(model, layers_that_take_weights_of_edges_give_the_gradients_of_all_their_weights)
 {
-    static const int kinds[] = {JOB_KIND_GCN, JOB_KIND_APPNP, JOB_KIND_SGC};
+    static const int kinds[] = {JOB_KIND_GCN, JOB_KIND_APPNP, JOB_KIND_SGC, JOB_KIND_GCNII};
     test_graph_weights(&graph, 9);
     graph.loops = DATASET_LOOPS_IMPLICIT;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         job.model.kind = kinds[i];
         check_features("weighted", 5, false);
         check_features("weighted", 13, true);

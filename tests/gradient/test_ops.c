@@ -159,7 +159,7 @@ static void aggregate_check(enum aggregate_kind kind, enum dataset_loops loops)
     graph.loops = loops;
     int x = mapped(6);
     int y = program_aggregate(&program, x, kind);
-    check_read_again(aggregate_defs[kind].name, y, x, true);
+    check_read_again(aggregate_defs[kind]->name, y, x, true);
 }
 
 #define AGGREGATE_TEST(name, kind)                                                                                             \
@@ -217,7 +217,7 @@ static void attention_check(enum aggregate_kind kind, enum dataset_loops loops, 
         op.param[0] = kind == AGGREGATE_KIND_GATV2 ? head_weight() : -1;
     }
     int y = program_attention(&program, &op);
-    check_read_again(aggregate_defs[kind].name, y, x, true);
+    check_read_again(aggregate_defs[kind]->name, y, x, true);
 }
 
 #define ATTENTION_TEST(name, kind)                                                                                             \

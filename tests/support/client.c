@@ -1,5 +1,6 @@
 #include "tests/support/client.h"
 
+#include "protocol/clock.h"
 #include "tests/support/patience.h"
 #include "trainerd/daemon/server/endpoint.h"
 
@@ -49,7 +50,7 @@ void client_close(struct client *client)
 
 void client_send_bytes(struct client *client, const void *bytes, size_t n)
 {
-    double since_s = now_s();
+    double since_s = clock_s();
     for (size_t at = 0; at < n;) {
         ssize_t sent = send(client->file, (const char *)bytes + at, n - at, MSG_NOSIGNAL);
         if (sent > 0) {
@@ -85,7 +86,7 @@ static bool read_some(struct client *client)
 
 const char *client_line(struct client *client)
 {
-    double since_s = now_s();
+    double since_s = clock_s();
     for (;;) {
         char *at = client->got + client->n_taken;
         char *end = client->n_got > client->n_taken ? memchr(at, '\n', client->n_got - client->n_taken) : NULL;
@@ -105,7 +106,7 @@ const char *client_line(struct client *client)
 
 void client_expect_end(struct client *client)
 {
-    double since_s = now_s();
+    double since_s = clock_s();
     while (!client->is_closed) {
         if (!read_some(client)) {
             turn(since_s);

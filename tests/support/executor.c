@@ -24,10 +24,13 @@ static void values_open(struct executor *x, struct executor_part *part)
         part->grad[v] = program->value[v].needs_grad ? executor_array(x, n_bytes) : NULL;
     }
     for (int k = 0; k < program->n_op; k++) {
-        for (int i = 0; i < AGGREGATE_N_KEPT; i++) {
-            int64_t width = op_kept_width(program, &program->op[k], i);
-            part->kept[k][i] = width > 0 ? executor_array(x, (size_t)(part->n_own * width) * sizeof(float)) : NULL;
+        for (int i = 0; i < OP_N_SAVED; i++) {
+            int64_t width = op_saved_width(program, &program->op[k], i);
+            part->saved[k][i] = width > 0 ? executor_array(x, (size_t)(part->n_own * width) * sizeof(float)) : NULL;
         }
+    }
+    for (int k = 0; k < OP_N_IN; k++) {
+        part->fresh[k] = executor_array(x, (size_t)(part->n_own * widest(program)) * sizeof(float));
     }
     part->grad_param = executor_array(x, (size_t)program->n_weight * sizeof(float));
 }
@@ -35,15 +38,15 @@ static void values_open(struct executor *x, struct executor_part *part)
 static void globals_open(struct executor *x)
 {
     const struct program *program = x->setup.program;
-    x->whole = memory_alloc((size_t)program->n_op, sizeof *x->whole);
+    x->statistics = memory_alloc((size_t)program->n_op, sizeof *x->statistics);
     int64_t n_sum = 0;
     for (int k = 0; k < program->n_op; k++) {
         const struct op *op = &program->op[k];
-        const struct global_def *global = op_defs[op->kind].global;
+        const struct global_def *global = op_defs[op->kind]->global;
         if (global != NULL) {
             int64_t n = global->n_sum(program, op);
             n_sum = n > n_sum ? n : n_sum;
-            x->whole[k] = executor_array(x, (size_t)global->n_whole(program, op) * sizeof(double));
+            x->statistics[k] = executor_array(x, (size_t)global->n_statistics(program, op) * sizeof(double));
         }
     }
     for (int i = 0; i < 2; i++) {
@@ -51,16 +54,13 @@ static void globals_open(struct executor *x)
     }
 }
 
-static size_t scratch_bytes(const struct executor *x)
+static size_t workspace_bytes(const struct executor *x)
 {
     const struct program *program = x->setup.program;
     size_t most = x->ops->score_scratch(x->setup.graph->n_node);
     for (int k = 0; k < program->n_op; k++) {
-        const struct op *op = &program->op[k];
-        size_t (*scratch)(const struct program *, const struct op *, const struct device_ops *, int64_t) =
-            op->kind == OP_KIND_AGGREGATE ? aggregate_defs[op->aggregate].scratch : op_defs[op->kind].scratch;
-        for (int p = 0; scratch != NULL && p < x->setup.n_part; p++) {
-            size_t n_bytes = scratch(program, op, x->ops, x->part[p].n_own);
+        for (int p = 0; p < x->setup.n_part; p++) {
+            size_t n_bytes = op_workspace(program, &program->op[k], x->ops, x->part[p].n_own);
             most = n_bytes > most ? n_bytes : most;
         }
     }
@@ -80,192 +80,209 @@ struct executor *executor_open(const struct executor_setup *setup)
         values_open(x, &x->part[p]);
     }
     size_t rows = (size_t)(setup->graph->n_node * widest(setup->program)) * sizeof(float);
-    x->payload = executor_array(x, AGGREGATE_N_PIECE * rows);
-    for (int k = 0; k < OP_N_IN; k++) {
-        x->fresh[k] = executor_array(x, rows);
-    }
+    x->payload = executor_array(x, HALO_N_PIECE * rows);
     x->weights = executor_array(x, (size_t)setup->program->n_weight * sizeof(float));
-    x->scratch = executor_array(x, scratch_bytes(x));
+    x->workspace = executor_array(x, workspace_bytes(x));
     globals_open(x);
+    step_lists_lower(setup->program, &x->steps);
     return x;
 }
 
 void executor_close(struct executor *x)
 {
     executor_parts_close(x);
-    free(x->whole);
+    step_lists_release(&x->steps);
+    free(x->statistics);
     x->ops->close(x->device);
     free(x);
 }
 
-static struct op_call op_call_of(struct executor *x, int index, struct executor_part *part)
+/* --- a step's operands --- */
+
+static float *embeddings_of(const struct executor *x, const struct executor_part *part, int param, float *all)
+{
+    int64_t n = part->csr.n_embedded;
+    return n > 0 ? all + n * x->setup.program->param[param].embedding_at : NULL;
+}
+
+static void *operand_at(const struct executor *x, const struct step_operand *o, const struct executor_part *part)
 {
     const struct program *program = x->setup.program;
-    const struct op *op = &program->op[index];
+    switch (o->array) {
+    case STEP_ARRAY_VALUE:
+        return part->value[o->index];
+    case STEP_ARRAY_GRAD:
+        return part->grad[o->index];
+    case STEP_ARRAY_SAVED:
+        return part->saved[o->index][o->k];
+    case STEP_ARRAY_FRESH:
+        return part->fresh[o->k];
+    case STEP_ARRAY_STATISTICS:
+        return x->statistics[o->index];
+    case STEP_ARRAY_WORKSPACE:
+        return x->workspace;
+    case STEP_ARRAY_PARAMETER:
+        return x->weights + program->param[o->index].offset;
+    case STEP_ARRAY_GRAD_PARAMETER:
+        return part->grad_param + program->param[o->index].offset;
+    case STEP_ARRAY_EMBEDDING:
+        return embeddings_of(x, part, o->index, part->embeddings);
+    case STEP_ARRAY_GRAD_EMBEDDING:
+        return embeddings_of(x, part, o->index, part->grad_embeddings);
+    case STEP_ARRAY_SUM:
+        return x->sum[part != x->part];
+    case STEP_ARRAY_CSR:
+        return (void *)(uintptr_t)&part->csr;
+    case STEP_ARRAY_NODE:
+        return part->node_device;
+    case STEP_ARRAY_LABELS:
+        return (void *)(uintptr_t)&part->labels;
+    default:
+        return NULL; /* an aggregate's structure comes with its blocks */
+    }
+}
+
+static struct op_call call_of(struct executor *x, const struct step *step, struct executor_part *part)
+{
+    const struct program *program = x->setup.program;
+    const struct op *op = &program->op[step->op];
+    bool aggregate = op->kind == OP_KIND_AGGREGATE;
     struct op_call call = {.device = x->device,
                            .program = program,
                            .op = op,
                            .n = part->n_own,
-                           .node = part->node_device,
-                           .training = x->setup.training,
-                           .csr = &part->csr,
-                           .out = part->value[op->out],
-                           .labels = part->labels,
-                           .split = part->split,
-                           .train = DATASET_SPLIT_TRAIN,
-                           .aux = part->kept[index][0],
-                           .whole = x->whole[index],
-                           .scratch = x->scratch,
-                           .grad_out = part->grad[op->out]};
-    call.key = (struct random_key){
-        .seed = x->setup.seed, .epoch = x->setup.epoch, .op = (uint16_t)index, .stream = RANDOM_STREAM_DROPOUT};
-    for (int k = 0; k < OP_N_IN; k++) {
-        call.in[k] = op->in[k] >= 0 ? part->value[op->in[k]] : NULL;
+                           .f = program->value[op->in[0]].width,
+                           .training = x->setup.training};
+    call.key = (struct random_key){.seed = x->setup.seed,
+                                   .epoch = x->setup.epoch,
+                                   .op = (uint16_t)step->op,
+                                   .stream = aggregate ? RANDOM_STREAM_EDGE : RANDOM_STREAM_DROPOUT};
+    for (int k = 0; k < step->n_operand; k++) {
+        const struct step_operand *o = &step->operand[k];
+        call.array[o->role] = operand_at(x, o, part);
+        if (o->role >= OP_ROLE_GRAD_IN_0 && o->role <= OP_ROLE_GRAD_IN_2) {
+            call.add[o->role - OP_ROLE_GRAD_IN_0] = o->access == STEP_ACCESS_UPDATE;
+        }
     }
-    for (int k = 0; k < OP_N_PARAM; k++) {
-        if (op->param[k] >= 0) {
-            const struct parameter *param = &program->param[op->param[k]];
-            call.param[k] = x->weights + param->offset;
-            call.grad_param[k] = param->trains ? part->grad_param + param->offset : NULL;
-        }
-        if (k == 0 && op->param[0] >= 0 && program->param[op->param[0]].embedding_at >= 0 && part->csr.n_embedded > 0) {
-            int64_t at = part->csr.n_embedded * program->param[op->param[0]].embedding_at;
-            call.embeddings = part->embeddings + at;
-            call.grad_embeddings = part->grad_embeddings + at;
-        }
-        if (op->kind == OP_KIND_BATCH_NORM) {
-            call.state[k] = x->weights + program->param[op->state[k]].offset;
-        }
+    if (aggregate) {
+        call.self = x->setup.graph->loops == DATASET_LOOPS_IMPLICIT;
+        call.scale = part->row_scale[op->aggregate];
+        call.to = step->backward ? call.grad_in[0] : call.out;
     }
     return call;
 }
 
-/* A global op before its parts' forward or backward. */
-static void global_total(struct executor *x, int index, bool backward)
+/* --- steps --- */
+
+static void dense_run(struct executor *x, const struct step *step)
 {
-    const struct program *program = x->setup.program;
-    const struct global_def *global = op_defs[program->op[index].kind].global;
-    const struct global_pass *pass = backward ? &global->backward : &global->forward;
-    struct op_call call = op_call_of(x, index, &x->part[0]);
-    if (x->setup.training) {
-        pass->partial(&call, x->sum[0]);
+    const struct op_def *def = op_defs[x->setup.program->op[step->op].kind];
+    for (int p = 0; p < x->setup.n_part; p++) {
+        struct op_call call = call_of(x, step, &x->part[p]);
+        (step->backward ? def->backward : def->forward)(&call);
     }
-    for (int p = 1; p < x->setup.n_part && x->setup.training; p++) {
-        call = op_call_of(x, index, &x->part[p]);
-        pass->partial(&call, x->sum[1]);
-        pass->merge(program, call.op, x->sum[0], x->sum[1]);
-    }
-    pass->total(&call, x->setup.training ? x->sum[0] : NULL);
 }
 
-/* Blocks that hold something, in the order i, i+1, … (mod K); the diagonal always counts. Returns how many. */
-static int round_of(const struct executor *x, int i, enum part_direction direction, int *order)
+static const struct global_pass *global_pass(const struct executor *x, const struct step *step)
 {
-    int n = 0;
-    for (int s = 0; s < x->setup.n_part; s++) {
-        int j = (i + s) % x->setup.n_part;
-        if (s == 0 || x->part[i].block[direction][j].block.n_edge > 0) {
-            order[n++] = j;
+    const struct global_def *global = op_defs[x->setup.program->op[step->op].kind]->global;
+    return step->backward ? &global->backward : &global->forward;
+}
+
+/* One part after another into the first one's sums. */
+static void partial_run(struct executor *x, const struct step *step)
+{
+    const struct global_pass *pass = global_pass(x, step);
+    for (int p = 0; p < x->setup.n_part; p++) {
+        struct op_call call = call_of(x, step, &x->part[p]);
+        pass->partial(&call);
+        if (p > 0) {
+            pass->merge(x->setup.program, call.op, x->sum[0], x->sum[1]);
         }
     }
-    return n;
 }
 
-static float *rows_of(const struct executor *x, const struct op *op, enum aggregate_rows piece, int i)
+static void total_run(struct executor *x, const struct step *step)
 {
-    const struct executor_part *part = &x->part[i];
-    switch (piece) {
-    case AGGREGATE_ROWS_IN_0:
-    case AGGREGATE_ROWS_IN_1:
-    case AGGREGATE_ROWS_IN_2: {
-        int in = op->in[piece - AGGREGATE_ROWS_IN_0];
-        return in >= 0 ? part->value[in] : NULL;
-    }
-    case AGGREGATE_ROWS_GRAD_OUT:
-        return part->grad[op->out];
-    case AGGREGATE_ROWS_KEPT_0:
-        return part->kept[op - x->setup.program->op][0];
-    default:
-        return NULL;
+    struct op_call call = call_of(x, step, &x->part[0]);
+    global_pass(x, step)->total(&call);
+}
+
+static void begin_run(struct executor *x, const struct step *step)
+{
+    for (int p = 0; p < x->setup.n_part; p++) {
+        struct op_call call = call_of(x, step, &x->part[p]);
+        aggregate_defs[call.op->aggregate]->backward_begin(&call);
     }
 }
 
-/* Own rows of part i; `grad`: the gradients of the inputs, NULL forward. */
-static struct aggregate_call aggregate_call_of(struct executor *x, const struct op *op, int i, float *const *grad)
+static void join_run(struct executor *x, const struct step *step)
 {
-    struct executor_part *part = &x->part[i];
-    int index = (int)(op - x->setup.program->op);
-    struct op_call dense = op_call_of(x, index, part);
-    struct aggregate_call call = {.device = x->device,
-                                  .program = x->setup.program,
-                                  .op = op,
-                                  .n = part->n_own,
-                                  .f = x->setup.program->value[op->in[0]].width,
-                                  .training = x->setup.training,
-                                  .key = dense.key,
-                                  .out = dense.out,
-                                  .grad_out = dense.grad_out,
-                                  .scratch = x->scratch,
-                                  .self = x->setup.graph->loops == DATASET_LOOPS_IMPLICIT,
-                                  .row_scale = part->row_scale[op->aggregate],
-                                  .row_node = part->node_device};
-    call.key.stream = RANDOM_STREAM_EDGE;
-    memcpy(call.in, dense.in, sizeof call.in);
-    memcpy(call.param, dense.param, sizeof call.param);
-    memcpy(call.grad_param, dense.grad_param, sizeof call.grad_param);
-    memcpy(call.kept, part->kept[index], sizeof call.kept);
-    if (grad != NULL) {
-        memcpy(call.grad_in, grad, sizeof call.grad_in);
-        const struct aggregate_def *def = &aggregate_defs[op->aggregate];
-        if (!def->keeps_in) { /* what backward has not said it keeps may be gone */
-            memset(call.in, 0, sizeof call.in);
+    for (int p = 0; p < x->setup.n_part; p++) {
+        for (int k = 0; k < OP_N_IN; k++) {
+            const struct step_operand *fresh = step_operand(step, (enum op_role)(OP_ROLE_GRAD_IN_0 + k));
+            if (fresh != NULL) {
+                const struct step_operand *grad = step_operand(step, (enum op_role)(OP_ROLE_IN_0 + k));
+                x->ops->rows_add(x->device, x->part[p].n_own, step_operand_width(x->setup.program, fresh), NULL,
+                                 operand_at(x, fresh, &x->part[p]), operand_at(x, grad, &x->part[p]));
+            }
         }
-        call.out = def->keeps_out ? call.out : NULL;
     }
-    return call;
 }
 
-static void block_point(struct aggregate_call *call, const struct op *op, const struct executor_block *block)
+/* --- halo passes --- */
+
+static void block_point(struct op_call *call, const struct executor_block *block)
 {
     call->block = &block->block;
-    call->col_scale = block->col_scale[op->aggregate];
+    call->col_scale = block->col_scale[call->op->aggregate];
     call->col_node = block->payload_node;
     call->arg_base = block->arg_base;
 }
 
-/* A walk over part i's blocks. */
-static void round_gather(struct executor *x, const struct op *op, int i, const struct aggregate_round *round,
-                         float *const *grad)
+/* Piece k's rows of part i. */
+static float *rows_of(const struct executor *x, const struct step *step, int k, int i)
 {
-    enum part_direction direction = round->travel == TRAVEL_OUT ? PART_DIRECTION_OUT : PART_DIRECTION_IN;
-    int order[64], n = round_of(x, i, direction, order);
-    struct aggregate_call call = aggregate_call_of(x, op, i, grad);
-    call.to = grad != NULL ? grad[0] : call.out;
-    for (int k = 0; k < n; k++) {
-        int j = order[k];
-        struct executor_block *block = &x->part[i].block[direction][j];
-        block_point(&call, op, block);
-        call.first = k == 0;
-        call.last = k == n - 1;
-        call.only = n == 1;
-        float *room = x->payload;
-        for (int piece = 0; piece < AGGREGATE_N_PIECE; piece++) {
-            int64_t width = aggregate_piece_width(x->setup.program, op, round->piece[piece]);
-            call.own[piece] = call.payload[piece] = rows_of(x, op, round->piece[piece], i);
+    const struct step_operand *rows = k < step->halo->n_piece ? step_operand(step, step->halo->piece[k]) : NULL;
+    return rows != NULL ? operand_at(x, rows, &x->part[i]) : NULL;
+}
+
+/* A walk over part i's blocks that hold something, in the order i, i+1, … (mod K); the diagonal always counts. */
+static void halo_gather(struct executor *x, const struct step *step, int i)
+{
+    int direction = step->halo->direction == HALO_DIRECTION_OUT ? PART_DIRECTION_OUT : PART_DIRECTION_IN;
+    struct executor_block *blocks = x->part[i].block[direction];
+    int n_part = x->setup.n_part, last = n_part - 1;
+    while (last > 0 && blocks[(i + last) % n_part].block.n_edge == 0) {
+        last--;
+    }
+    struct op_call call = call_of(x, step, &x->part[i]);
+    call.only = last == 0;
+    for (int s = 0; s <= last; s++) {
+        int j = (i + s) % n_part;
+        struct executor_block *block = &blocks[j];
+        if (s > 0 && block->block.n_edge == 0) {
+            continue;
+        }
+        block_point(&call, block);
+        call.first = s == 0;
+        call.last = s == last;
+        float *at = x->payload;
+        for (int k = 0; k < HALO_N_PIECE; k++) {
+            int64_t width = halo_piece_width(x->setup.program, call.op, step->halo, k);
+            call.own[k] = call.payload[k] = rows_of(x, step, k, i);
             if (j != i && width > 0) {
-                x->ops->rows_gather(x->device, block->block.n_col, width, block->payload_rows,
-                                    rows_of(x, op, round->piece[piece], j), room);
-                call.payload[piece] = room;
-                room += block->block.n_col * width;
+                x->ops->rows_gather(x->device, block->block.n_col, width, block->payload_rows, rows_of(x, step, k, j), at);
+                call.payload[k] = at;
+                at += block->block.n_col * width;
             }
         }
-        round->run(&call);
+        step->halo->run(&call);
     }
 }
 
 /* What part i's rows get back from the parts d that read them. */
-static void round_return(struct executor *x, const struct op *op, int i, const struct aggregate_round *round,
-                         float *const *grad)
+static void halo_return(struct executor *x, const struct step *step, int i)
 {
     for (int s = 0; s < x->setup.n_part; s++) {
         int d = (i + s) % x->setup.n_part;
@@ -273,136 +290,83 @@ static void round_return(struct executor *x, const struct op *op, int i, const s
         if (s > 0 && block->block.n_edge == 0) {
             continue;
         }
-        struct aggregate_call pack = aggregate_call_of(x, op, d, grad);
-        block_point(&pack, op, block);
+        struct op_call pack = call_of(x, step, &x->part[d]);
+        block_point(&pack, block);
         pack.packed = x->payload;
-        round->pack(&pack);
-        struct aggregate_call call = aggregate_call_of(x, op, i, grad);
-        call.to = grad[0];
+        step->halo->pack(&pack);
+        struct op_call call = call_of(x, step, &x->part[i]);
         call.first = s == 0;
         call.payload[0] = x->payload;
         call.n_row = block->block.n_col;
         call.rows = s == 0 ? NULL : block->payload_rows;
-        round->run(&call);
+        step->halo->run(&call);
+    }
+}
+
+static void halo_run(struct executor *x, const struct step *step)
+{
+    for (int p = 0; p < x->setup.n_part; p++) {
+        (step->halo->direction == HALO_DIRECTION_RETURN ? halo_return : halo_gather)(x, step, p);
+    }
+}
+
+/* --- an epoch --- */
+
+static void loss_run(struct executor *x, const struct step *step)
+{
+    const struct program *program = x->setup.program;
+    const struct step_operand *logits = step_operand(step, OP_ROLE_IN_0), *drawn = step_operand(step, OP_ROLE_STATISTICS);
+    double n_row = drawn != NULL ? x->statistics[drawn->index][0] : (double)x->n_train;
+    x->loss = 0.0;
+    for (int p = 0; p < x->setup.n_part; p++) {
+        struct executor_part *part = &x->part[p];
+        struct device_score score;
+        struct device_draw hidden = {0};
+        if (drawn != NULL) {
+            struct step labels = {.op = program->labels};
+            struct op_call call = call_of(x, &labels, part);
+            call.node = part->node_device;
+            hidden = op_labels_hidden(&call);
+        }
+        x->ops->loss(x->device, DEVICE_LOSS_CROSS_ENTROPY, part->n_own, program->value[logits->index].width,
+                     part->value[logits->index], part->labels.labels, part->labels.split, DATASET_SPLIT_TRAIN,
+                     drawn != NULL ? &hidden : NULL, (float)(1.0 / n_row), x->workspace, part->grad[logits->index], &score);
+        x->loss += score.loss / n_row;
+    }
+}
+
+/* The steps of a list that are, or are not, of backward; sums of all parts and the optimiser's step are the caller's. */
+static void steps_run(struct executor *x, enum step_phase phase, bool backward)
+{
+    static void (*const runs[STEP_KIND_N])(struct executor *, const struct step *) = {
+        [STEP_KIND_FORWARD] = dense_run, [STEP_KIND_PARTIAL] = partial_run, [STEP_KIND_TOTAL] = total_run,
+        [STEP_KIND_HALO] = halo_run,     [STEP_KIND_BEGIN] = begin_run,     [STEP_KIND_JOIN] = join_run,
+        [STEP_KIND_BACKWARD] = dense_run};
+    const struct step_list *list = &x->steps.phase[phase];
+    for (int s = 0; s < list->n_step; s++) {
+        if (runs[list->step[s].kind] != NULL && list->step[s].backward == backward) {
+            runs[list->step[s].kind](x, &list->step[s]);
+        }
     }
 }
 
 double executor_forward(struct executor *x, const float *weights)
 {
-    const struct program *program = x->setup.program;
     executor_weights_put(x, weights);
-    for (int k = 0; k < program->n_op; k++) {
-        const struct op *op = &program->op[k];
-        if (x->whole[k] != NULL) {
-            global_total(x, k, false);
+    steps_run(x, STEP_PHASE_STATIC, false);
+    steps_run(x, x->setup.training ? STEP_PHASE_TRAIN : STEP_PHASE_EVALUATE, false);
+    for (int s = 0; s < x->steps.phase[STEP_PHASE_TRAIN].n_step; s++) {
+        if (x->steps.phase[STEP_PHASE_TRAIN].step[s].kind == STEP_KIND_LOSS) {
+            loss_run(x, &x->steps.phase[STEP_PHASE_TRAIN].step[s]);
         }
-        for (int p = 0; p < x->setup.n_part; p++) {
-            if (op->kind == OP_KIND_AGGREGATE) {
-                round_gather(x, op, p, &aggregate_defs[op->aggregate].forward, NULL);
-            } else {
-                struct op_call call = op_call_of(x, k, &x->part[p]);
-                op_defs[op->kind].forward(&call);
-            }
-        }
-    }
-    double loss = 0.0, n_row = program->labels >= 0 ? x->whole[program->labels][0] : (double)x->n_train;
-    for (int p = 0; p < x->setup.n_part; p++) {
-        struct executor_part *part = &x->part[p];
-        struct device_score score;
-        struct device_draw hidden = {0};
-        if (program->labels >= 0) {
-            struct op_call call = op_call_of(x, program->labels, part);
-            hidden = op_labels_hidden(&call);
-        }
-        x->ops->loss(x->device, DEVICE_LOSS_CROSS_ENTROPY, part->n_own, program->value[program->logits].width,
-                     part->value[program->logits], part->labels, part->split, DATASET_SPLIT_TRAIN,
-                     program->labels >= 0 ? &hidden : NULL, (float)(1.0 / n_row), x->scratch, part->grad[program->logits],
-                     &score);
-        loss += score.loss / n_row;
     }
     ASSERT(x->ops->sync(x->device) == STATUS_OK);
-    return loss;
-}
-
-/* Where each input's gradient of part p is to go. */
-static void grads_point(struct executor *x, const struct op *op, int p, const bool *wanted, const bool *add,
-                        float *grad[OP_N_IN])
-{
-    int64_t row = 0;
-    for (int q = 0; q < p; q++) {
-        row += x->part[q].n_own;
-    }
-    for (int k = 0; k < OP_N_IN; k++) {
-        grad[k] = wanted[k] ? x->part[p].grad[op->in[k]] : NULL;
-        grad[k] = add[k] ? x->fresh[k] + row * x->setup.program->value[op->in[k]].width : grad[k];
-    }
-}
-
-static void aggregate_backward(struct executor *x, const struct op *op, const bool *wanted, const bool *add)
-{
-    const struct aggregate_def *def = &aggregate_defs[op->aggregate];
-    float *grad[OP_N_IN];
-    for (int p = 0; def->backward_begin != NULL && p < x->setup.n_part; p++) {
-        grads_point(x, op, p, wanted, add, grad);
-        struct aggregate_call call = aggregate_call_of(x, op, p, grad);
-        def->backward_begin(&call);
-    }
-    for (int p = 0; p < x->setup.n_part; p++) {
-        grads_point(x, op, p, wanted, add, grad);
-        for (int r = 0; r < AGGREGATE_N_BACKWARD && def->backward[r].run != NULL; r++) {
-            const struct aggregate_round *round = &def->backward[r];
-            (round->travel == TRAVEL_RETURN ? round_return : round_gather)(x, op, p, round, grad);
-        }
-        for (int k = 0; k < OP_N_IN; k++) {
-            if (add[k]) {
-                int64_t f = x->setup.program->value[op->in[k]].width;
-                x->ops->rows_add(x->device, x->part[p].n_own, f, NULL, grad[k], x->part[p].grad[op->in[k]]);
-            }
-        }
-    }
-}
-
-static void op_backward(struct executor *x, int index, bool *written)
-{
-    const struct program *program = x->setup.program;
-    const struct op *op = &program->op[index];
-    bool wanted[OP_N_IN], add[OP_N_IN];
-    for (int k = 0; k < OP_N_IN; k++) {
-        wanted[k] = op->in[k] >= 0 && program->value[op->in[k]].needs_grad;
-        add[k] = wanted[k] && written[op->in[k]];
-        if (wanted[k]) {
-            written[op->in[k]] = true;
-        }
-    }
-    if (op->kind == OP_KIND_AGGREGATE) {
-        aggregate_backward(x, op, wanted, add);
-        return;
-    }
-    if (x->whole[index] != NULL) {
-        global_total(x, index, true);
-    }
-    for (int p = 0; p < x->setup.n_part; p++) {
-        struct op_call call = op_call_of(x, index, &x->part[p]);
-        for (int k = 0; k < OP_N_IN; k++) {
-            call.grad_in[k] = wanted[k] ? x->part[p].grad[op->in[k]] : NULL;
-            call.add[k] = add[k];
-            /* What backward has not said it keeps may be gone. */
-            call.in[k] = op_keeps_in(program, op, k) ? call.in[k] : NULL;
-        }
-        call.out = op_keeps_out(program, op) ? call.out : NULL;
-        op_defs[op->kind].backward(&call);
-    }
+    return x->loss;
 }
 
 void executor_backward(struct executor *x, float *grad_out)
 {
-    const struct program *program = x->setup.program;
-    bool *written = memory_alloc((size_t)program->n_value, sizeof *written);
-    for (int k = program->n_op - 1; k >= 0; k--) {
-        if (program->value[program->op[k].out].needs_grad) {
-            op_backward(x, k, written);
-        }
-    }
+    steps_run(x, STEP_PHASE_TRAIN, true);
     ASSERT(x->ops->sync(x->device) == STATUS_OK);
     int64_t n_weight = x->setup.plain->n_weight;
     double *sum = memory_alloc((size_t)n_weight, sizeof *sum);
@@ -413,7 +377,6 @@ void executor_backward(struct executor *x, float *grad_out)
         grad_out[i] = (float)sum[i];
     }
     free(sum);
-    free(written);
 }
 
 void executor_value(struct executor *x, int value, float *out)

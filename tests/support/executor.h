@@ -1,10 +1,10 @@
-/* The trainer's role in one process and without exchange: runs a program forward and its derived backward over K parts.
+/* The trainer's role in one process and without exchange: interprets a program's lists of steps over K parts.
  * Every value keeps its own memory, so a plan's mistakes cannot hide an op's.
  */
 #ifndef TESTS_SUPPORT_EXECUTOR_H
 #define TESTS_SUPPORT_EXECUTOR_H
 
-#include "models/op.h"
+#include "models/step.h"
 #include "tests/support/graph.h"
 
 #include <stdbool.h>

@@ -154,10 +154,11 @@ static void block_open(struct executor *x, const int64_t *edge, int i, int j, st
     out->payload_node = executor_upload(x, payload_node, (size_t)n_col * sizeof *payload_node);
     for (int kind = 0; kind < AGGREGATE_KIND_N; kind++) {
         float *scale = memory_alloc((size_t)n_col, sizeof *scale);
-        for (int64_t c = 0; aggregate_defs[kind].has_scale && c < n_col; c++) {
-            scale[c] = aggregate_defs[kind].scale(graph->strength[payload_node[c]], graph->loops == DATASET_LOOPS_IMPLICIT);
+        for (int64_t c = 0; aggregate_defs[kind]->scale != NULL && c < n_col; c++) {
+            scale[c] = aggregate_defs[kind]->scale(graph->strength[payload_node[c]], graph->loops == DATASET_LOOPS_IMPLICIT);
         }
-        out->col_scale[kind] = aggregate_defs[kind].has_scale ? executor_upload(x, scale, (size_t)n_col * sizeof *scale) : NULL;
+        out->col_scale[kind] = aggregate_defs[kind]->scale != NULL ? executor_upload(x, scale, (size_t)n_col * sizeof *scale)
+                                                                   : NULL;
         free(scale);
     }
     ASSERT(x->ops->block_open(x->device, &out->block) == STATUS_OK);
@@ -306,16 +307,18 @@ static void labels_open(struct executor *x, struct executor_part *part)
         split[r] = x->setup.split[part->node[r]];
         x->n_train += split[r] == DATASET_SPLIT_TRAIN && labels[r] >= 0;
     }
-    part->labels = executor_upload(x, labels, (size_t)part->n_own * sizeof *labels);
-    part->split = executor_upload(x, split, (size_t)part->n_own * sizeof *split);
+    part->labels.labels = executor_upload(x, labels, (size_t)part->n_own * sizeof *labels);
+    part->labels.train = DATASET_SPLIT_TRAIN;
+    part->labels.split = executor_upload(x, split, (size_t)part->n_own * sizeof *split);
     part->node_device = executor_upload(x, part->node, (size_t)part->n_own * sizeof *part->node);
     for (int kind = 0; kind < AGGREGATE_KIND_N; kind++) {
-        for (int64_t r = 0; aggregate_defs[kind].has_scale && r < part->n_own; r++) {
-            scale[r] = aggregate_defs[kind].scale(x->setup.graph->strength[part->node[r]],
-                                                  x->setup.graph->loops == DATASET_LOOPS_IMPLICIT);
+        for (int64_t r = 0; aggregate_defs[kind]->scale != NULL && r < part->n_own; r++) {
+            scale[r] = aggregate_defs[kind]->scale(x->setup.graph->strength[part->node[r]],
+                                                   x->setup.graph->loops == DATASET_LOOPS_IMPLICIT);
         }
-        part->row_scale[kind] = aggregate_defs[kind].has_scale ? executor_upload(x, scale, (size_t)part->n_own * sizeof *scale)
-                                                               : NULL;
+        part->row_scale[kind] = aggregate_defs[kind]->scale != NULL
+                                    ? executor_upload(x, scale, (size_t)part->n_own * sizeof *scale)
+                                    : NULL;
     }
     free(labels);
     free(split);
@@ -332,7 +335,7 @@ void executor_parts_open(struct executor *x)
         struct executor_part *part = &x->part[p];
         part->value = memory_alloc((size_t)program->n_value, sizeof *part->value);
         part->grad = memory_alloc((size_t)program->n_value, sizeof *part->grad);
-        part->kept = memory_alloc((size_t)program->n_op, sizeof *part->kept);
+        part->saved = memory_alloc((size_t)program->n_op, sizeof *part->saved);
         features_open(x, part);
         labels_open(x, part);
     }
@@ -355,7 +358,7 @@ void executor_parts_close(struct executor *x)
         }
         free(part->value);
         free(part->grad);
-        free(part->kept);
+        free(part->saved);
         free(part->node);
     }
     free(x->part);

@@ -18,13 +18,13 @@ struct executor_part {
     int64_t n_own;
     uint32_t *node; /* n_own: host */
     uint32_t *node_device;
-    uint8_t *split;
-    int32_t *labels;
+    struct op_labels labels;
     struct executor_block *block[PART_DIRECTION_N]; /* n_part */
     float *row_scale[AGGREGATE_KIND_N];
     struct device_csr csr;
     float **value, **grad;               /* n_value; grad NULL where none is needed */
-    float *(*kept)[AGGREGATE_N_KEPT];    /* n_op */
+    float *(*saved)[OP_N_SAVED];         /* n_op */
+    float *fresh[OP_N_IN];               /* n_own × the widest value */
     float *grad_param;                   /* n_weight */
     float *embeddings, *grad_embeddings; /* csr.n_embedded × n_embedding */
 };
@@ -35,11 +35,12 @@ struct executor {
     const struct device_ops *ops;
     struct executor_part *part;
     float *weights; /* device */
-    void *scratch;
-    double **whole;        /* n_op: global ops alone, for all parts together */
-    double *sum[2];        /* of the widest global op: all parts' so far, one part's */
-    float *payload;        /* rows of the widest round */
-    float *fresh[OP_N_IN]; /* rows of the widest value */
+    void *workspace;
+    struct step_lists steps;
+    double loss;
+    double **statistics; /* n_op: global ops alone, for all parts together */
+    double *sum[2];      /* of the widest global op: all parts' so far, one part's */
+    float *payload;      /* rows of the widest round */
     int64_t n_train;
     struct executor_array *arrays; /* all device memory, newest first */
 };

@@ -1,5 +1,6 @@
 #include "tests/support/machines.h"
 
+#include "protocol/clock.h"
 #include "tests/support/patience.h"
 
 #include <criterion/criterion.h>
@@ -100,7 +101,7 @@ static bool machine_is_plugged(const struct machine *machine)
         die_with(self);
         struct ifreq wire = {.ifr_name = "wire"};
         int any = setns(machine->net, CLONE_NEWNET) == 0 ? socket(AF_INET, SOCK_DGRAM, 0) : -1;
-        for (double since = now_s(); patience_left(since) && ioctl(any, SIOCGIFFLAGS, &wire) == 0;) {
+        for (double since = clock_s(); patience_left(since) && ioctl(any, SIOCGIFFLAGS, &wire) == 0;) {
             if ((wire.ifr_flags & IFF_RUNNING) != 0) {
                 _exit(0);
             }

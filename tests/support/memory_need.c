@@ -51,7 +51,7 @@ static void own_fill(struct rank *r, uint32_t rank)
                                              .n_bytes = sizes->n_bytes,
                                              .symmetric = true,
                                              .n_embedded = r->parts->n_feature == 0 ? sizes->n_own : 0};
-            travel_part_from_sizes(r->parts->sizes, r->parts->n_part, p, &one->travel);
+            halo_counts_from_sizes(r->parts->sizes, r->parts->n_part, p, &one->halo);
         }
     }
 }
@@ -62,7 +62,7 @@ static int64_t halo_rows(const struct rank *r, uint32_t rank)
     int64_t n = 0;
     for (int32_t i = 0; i < r->n_own; i++) {
         for (int32_t q = 0; q < r->parts->n_part; q++) {
-            n += r->rank_of_part[q] != rank ? r->own[i].travel.take[PART_DIRECTION_IN][q] : 0;
+            n += r->rank_of_part[q] != rank ? r->own[i].halo.take[PART_DIRECTION_IN][q] : 0;
         }
     }
     return n;
@@ -78,7 +78,7 @@ static int64_t vanilla_extra(const struct rank *r, uint32_t rank)
     for (int i = 0; i < r->program->n_op; i++) {
         const struct op *op = &r->program->op[i];
         if (op->kind == OP_KIND_AGGREGATE) {
-            n += halo_rows(r, rank) * aggregate_payload_width(r->program, op, &aggregate_defs[op->aggregate].forward);
+            n += halo_rows(r, rank) * halo_payload_width(r->program, op, &aggregate_defs[op->aggregate]->forward);
             n += VANILLA_EDGE_ARRAYS * n_edge * op->n_head;
         }
     }
@@ -112,7 +112,7 @@ static int64_t columns_forward(const struct program *program)
     for (int i = 0; i < program->n_op; i++) {
         const struct op *op = &program->op[i];
         if (op->kind == OP_KIND_AGGREGATE && !op->is_static) {
-            n += aggregate_payload_width(program, op, &aggregate_defs[op->aggregate].forward);
+            n += halo_payload_width(program, op, &aggregate_defs[op->aggregate]->forward);
         }
     }
     return n;
@@ -133,7 +133,7 @@ static void rank_need(struct rank *r, uint32_t rank, struct memory_need *need)
     need->n_wire_least += 2 * halo_rows(r, rank) * columns_forward(r->program) * (int64_t)sizeof(float);
     memory_plan_release(&plan);
     for (int32_t i = 0; i < r->n_own; i++) {
-        travel_part_release(&r->own[i].travel);
+        halo_counts_release(&r->own[i].halo);
     }
 }
 

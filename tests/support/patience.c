@@ -1,22 +1,16 @@
 #include "tests/support/patience.h"
 
+#include "protocol/clock.h"
+
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
-
-double now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 bool patience_left(double since_s)
 {
     poll(NULL, 0, 1);
-    return now_s() - since_s < PATIENCE_S;
+    return clock_s() - since_s < PATIENCE_S;
 }
 
 bool process_ends(int pidfd)

@@ -11,9 +11,6 @@
 
 #define PATIENCE_S 60
 
-/* Seconds of a clock that only moves forward. */
-double now_s(void);
-
 /* A short rest between two looks; false once PATIENCE_S have gone by since then. */
 bool patience_left(double since_s);
 

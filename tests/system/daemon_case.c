@@ -1,5 +1,6 @@
 #include "tests/system/daemon_case.h"
 
+#include "protocol/clock.h"
 #include "protocol/fault.h"
 #include "tests/support/folder.h"
 #include "tests/support/patience.h"
@@ -389,7 +390,7 @@ static bool is_ours(pid_t pid)
 
 void daemon_expect_nobody(void)
 {
-    double since = now_s();
+    double since = clock_s();
     pid_t somebody;
     char name[64] = "";
     do {

@@ -1,6 +1,7 @@
 /* Deaths of the daemon, a coordinator or a worker in every phase of a job that the daemon supervises: the job ends
  * with the bits of an undisturbed one, and nobody is left. tests/system/test_faults.c does the same without a daemon.
  */
+#include "protocol/clock.h"
 #include "tests/support/folder.h"
 #include "tests/support/patience.h"
 #include "tests/support/results.h"
@@ -95,7 +96,7 @@ static void run_undisturbed(void)
 /* Wait for the job's end, starting the daemon again whenever it dies. Gives how often it did. */
 static int await_end(int64_t id, const char *fault)
 {
-    double since = now_s();
+    double since = clock_s();
     int n_death = 0;
     while (!job_state_ended(daemon_job(id)->state)) {
         daemon_listen(20);
@@ -104,7 +105,7 @@ static int await_end(int64_t id, const char *fault)
             daemon_start();
         }
         const struct job_record *job = daemon_job(id);
-        cr_assert_lt(now_s() - since, PATIENCE_S, "%s: it is %s, attempt %d, %s", fault, job_state_name(job->state),
+        cr_assert_lt(clock_s() - since, PATIENCE_S, "%s: it is %s, attempt %d, %s", fault, job_state_name(job->state),
                      (int)job->attempt, job->reason_text);
     }
     return n_death;

@@ -1,5 +1,6 @@
 /* Deaths in every phase of a job: what dies takes the rest of its attempt along, nothing is left behind, and the next attempt ends
  * with the bits of a job that was never disturbed. */
+#include "protocol/clock.h"
 #include "tests/support/folder.h"
 #include "tests/support/machines.h"
 #include "tests/support/patience.h"
@@ -138,11 +139,11 @@ static int n_segment(void)
 
 static void expect_no_process(void)
 {
-    double since = now_s();
+    double since = clock_s();
     while (waitpid(-1, NULL, WNOHANG) != -1 && patience_left(since)) {
     }
     cr_assert_eq(errno, ECHILD, "a process is left");
-    cr_assert_lt(now_s() - since, LEFT_S);
+    cr_assert_lt(clock_s() - since, LEFT_S);
 }
 
 /* Nor shared memory. */

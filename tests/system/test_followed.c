@@ -1,4 +1,5 @@
 /* A coordinator that a supervisor follows: what it leaves in the job's folder, and what its signals do. */
+#include "protocol/clock.h"
 #include "tests/support/folder.h"
 #include "tests/support/machines.h"
 #include "tests/support/patience.h"
@@ -82,7 +83,7 @@ static double number(json_t *event, const char *key)
 static void await_event(const char *name)
 {
     bool is_there = false;
-    for (double since = now_s(); !is_there && patience_left(since);) {
+    for (double since = clock_s(); !is_there && patience_left(since);) {
         json_t *all = events();
         is_there = newest(all, name) != NULL;
         json_decref(all);
@@ -159,7 +160,7 @@ Test(followed, usr1_writes_a_checkpoint_and_training_goes_on)
     double n_epoch = number(saved, "epoch");
     cr_assert_eq(access(folder_path(json_string_value(json_object_get(saved, "path"))), R_OK), 0);
     json_decref(all);
-    for (double since = now_s(), n = 0; n <= n_epoch;
+    for (double since = clock_s(), n = 0; n <= n_epoch;
          all = events(), n = number(newest(all, "epoch"), "epoch"), json_decref(all)) {
         cr_assert(patience_left(since), "it goes on after %g epochs", n_epoch);
     }

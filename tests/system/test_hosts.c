@@ -1,5 +1,6 @@
 /* A job on two machines, its workers started by hand: they share a cable, and no file but the programs. */
 #include "partition/formats/npy.h"
+#include "protocol/clock.h"
 #include "tests/support/folder.h"
 #include "tests/support/machines.h"
 #include "tests/support/patience.h"
@@ -121,7 +122,7 @@ static void expect_lost(int i, const char *how, double since)
 {
     char who[64];
     expect_end(&coordinator, 69, how);
-    cr_assert_lt(now_s() - since, LOST_S);
+    cr_assert_lt(clock_s() - since, LOST_S);
     snprintf(who, sizeof who, "trainerd: worker %d (pid %d on south) ", i, workers[i].pid);
     cr_assert_not_null(strstr(coordinator.words, who), "'%s' is not in: %s", who, coordinator.words);
 }
@@ -174,7 +175,7 @@ Test(hosts, any_address_is_told_to_workers_by_the_machines_name)
 Test(hosts, a_stopped_worker_elsewhere_ends_the_job_by_its_name)
 {
     train();
-    double since = now_s();
+    double since = clock_s();
     cr_assert_eq(kill(workers[1].pid, SIGSTOP), 0);
     expect_lost(1, "was silent for ", since);
     expect_end(&workers[0], 69, "the coordinator ended the job: worker 1 ");
@@ -185,7 +186,7 @@ Test(hosts, a_stopped_worker_elsewhere_ends_the_job_by_its_name)
 Test(hosts, a_killed_worker_elsewhere_ends_the_job_by_its_name)
 {
     train();
-    double since = now_s();
+    double since = clock_s();
     cr_assert_eq(kill(workers[1].pid, SIGKILL), 0);
     expect_lost(1, "closed its control connection", since);
     expect_end(&workers[0], 69, "the coordinator ended the job: worker 1 ");
@@ -195,12 +196,12 @@ Test(hosts, a_killed_worker_elsewhere_ends_the_job_by_its_name)
 Test(hosts, a_cut_cable_ends_the_job_and_the_worker_beyond_it)
 {
     train();
-    double since = now_s();
+    double since = clock_s();
     cr_assert_eq(machine_run(south, "ip link set wire down"), 0);
     expect_lost(1, " in epoch ", since);
     expect_end(&workers[0], 69, "the coordinator ended the job: worker 1 ");
     expect_end(&workers[1], 69, "lost the coordinator: ");
-    cr_assert_lt(now_s() - since, LOST_S);
+    cr_assert_lt(clock_s() - since, LOST_S);
 }
 
 Test(hosts, a_cable_that_is_cut_before_all_have_joined_is_noticed_on_both_ends)
@@ -208,11 +209,11 @@ Test(hosts, a_cable_that_is_cut_before_all_have_joined_is_noticed_on_both_ends)
     COORDINATE(ENDLESS, "--set", "workers.count=2");
     join(0, south, token);
     process_await(&coordinator, "worker 0 joined: ");
-    double since = now_s();
+    double since = clock_s();
     cr_assert_eq(machine_run(south, "ip link set wire down"), 0);
     expect_lost(0, "before all had joined", since);
     expect_end(&workers[0], 69, "lost the coordinator: ");
-    cr_assert_lt(now_s() - since, 40, "five times the 8 s after which the kernel gives up");
+    cr_assert_lt(clock_s() - since, 40, "five times the 8 s after which the kernel gives up");
 }
 
 Test(hosts, a_coordinator_that_answers_nothing_is_given_up_in_time)
@@ -220,10 +221,10 @@ Test(hosts, a_coordinator_that_answers_nothing_is_given_up_in_time)
     cr_assert_eq(machine_run(south, "ip neigh add 10.77.0.9 lladdr 02:00:00:00:00:09 dev wire"), 0);
     const char *const arguments[] = {worker_path, "--join", "10.77.0.9:7700", "--token-file", "token", "--join-timeout",
                                      "1",         NULL};
-    double since = now_s();
+    double since = clock_s();
     process_start(&workers[0], south, folder, "0123456789abcdef0123456789abcdef", arguments);
     expect_end(&workers[0], 69, "cannot reach the coordinator at 10.77.0.9:7700 within 1 s: ");
-    cr_assert_lt(now_s() - since, 10);
+    cr_assert_lt(clock_s() - since, 10);
 }
 
 /* --- attempts --- */
@@ -237,7 +238,7 @@ static void train_saving(void)
     join(0, north, token);
     process_await(&coordinator, "worker 0 joined: ");
     join(1, south, token);
-    for (double since = now_s(); results_checkpoint(folder_path("two")) == 0 && patience_left(since);) {
+    for (double since = clock_s(); results_checkpoint(folder_path("two")) == 0 && patience_left(since);) {
     }
     cr_assert_gt(results_checkpoint(folder_path("two")), 0);
 }
@@ -272,7 +273,7 @@ static void expect_undisturbed(void)
 Test(hosts, a_worker_of_an_older_attempt_ends_without_touching_the_next_one)
 {
     train_saving();
-    double since = now_s();
+    double since = clock_s();
     cr_assert_eq(kill(workers[1].pid, SIGSTOP), 0);
     expect_lost(1, "was silent for ", since);
     expect_end(&workers[0], 69, "the coordinator ended the job: worker 1 ");
@@ -286,7 +287,7 @@ Test(hosts, a_worker_of_an_older_attempt_ends_without_touching_the_next_one)
 Test(hosts, after_a_cut_cable_the_next_attempt_ends_with_the_same_bits)
 {
     train_saving();
-    double since = now_s();
+    double since = clock_s();
     cr_assert_eq(machine_run(south, "ip link set wire down"), 0);
     expect_lost(1, " in epoch ", since);
     expect_end(&workers[0], 69, "the coordinator ended the job: worker 1 ");

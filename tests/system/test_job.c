@@ -1,4 +1,5 @@
 /* Whole jobs as their users run them: a job file in, exit code and output folder out, with real workers on this machine. */
+#include "protocol/clock.h"
 #include "tests/support/folder.h"
 #include "tests/support/patience.h"
 #include "tests/support/results.h"
@@ -357,7 +358,7 @@ Test(job, a_killed_worker_ends_the_job_with_69_and_the_last_checkpoint_goes_on)
 {
     struct job_run run = START(ENDLESS, "--set", "output.dir=two", "--set", "train.checkpoint_every=10");
     await(&run, "epoch 1/");
-    for (double since = now_s(); results_checkpoint(folder_path("two")) == 0 && patience_left(since);) {
+    for (double since = clock_s(); results_checkpoint(folder_path("two")) == 0 && patience_left(since);) {
     }
     pid_t workers[4];
     int n = fleet_workers(run.pid, workers, 4);

@@ -1,3 +1,4 @@
+#include "protocol/clock.h"
 #include "protocol/transport/control.h"
 #include "protocol/transport/transport.h"
 #include "tests/support/folder.h"
@@ -65,7 +66,7 @@ static int stranger(int port)
 {
     struct sockaddr_in where = {
         .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)port)};
-    for (double since = now_s(); patience_left(since);) {
+    for (double since = clock_s(); patience_left(since);) {
         int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (connect(file, (struct sockaddr *)&where, sizeof where) == 0) {
             return file;
@@ -105,7 +106,7 @@ static void send_all(int file, const void *bytes, size_t n)
 /* The first line of the token file, once it is whole: it is made just after the coordinator listens. */
 static void token_await(char *secret, size_t n_room)
 {
-    for (double since = now_s(); patience_left(since);) {
+    for (double since = clock_s(); patience_left(since);) {
         if (folder_has("token")) {
             folder_read("token", secret, n_room);
             char *end = strchr(secret, '\n');
@@ -145,7 +146,7 @@ static void nonsense_run(int port)
     int garbage = stranger(port), huge = stranger(port), wrong = stranger(port), early = stranger(port), old = stranger(port);
     char secret[256];
     token_await(secret, sizeof secret);
-    double begin = now_s();
+    double begin = clock_s();
     send_all(garbage, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27);
     send_all(huge, "\xff\xff\xff\xff\x01\x00", 6);
     hello_send(wrong, MESSAGE_VERSION, "0000000000000000000000000000000000000000000000000000000000000000");
@@ -157,7 +158,7 @@ static void nonsense_run(int port)
     free(frame);
     if (!is_refused(wrong, "the token is not this job's") || !is_refused(old, "the worker speaks version ") ||
         !is_refused(early, "the first message is not a hello") || !is_closed(garbage) || !is_closed(huge) ||
-        now_s() - begin > 4) { /* who says nothing is closed after 5 */
+        clock_s() - begin > 4) { /* who says nothing is closed after 5 */
         _exit(93);
     }
     worker_exec(port, "token");
@@ -177,12 +178,12 @@ Test(join, strangers_who_talk_nonsense_are_turned_away_at_once)
 static void silence_run(int port)
 {
     freopen("/dev/null", "w", stderr);
-    double begin = now_s();
+    double begin = clock_s();
     int silent[200]; /* more than may wait: the oldest go at once, not after their 5 s; the rest stays silent for ever */
     for (int i = 0; i < 200; i++) {
         silent[i] = stranger(port);
     }
-    if (!is_closed(silent[0]) || now_s() - begin > 4) {
+    if (!is_closed(silent[0]) || clock_s() - begin > 4) {
         _exit(93);
     }
     worker_exec(port, "token");

@@ -173,6 +173,10 @@ PYG_TEST(sage_with_maxima_gives_the_same_logits, "--set model.kind=sage --set mo
 PYG_TEST(sage_with_sums_gives_the_same_logits, "--set model.kind=sage --set model.aggregator=sum --set model.activation=elu")
 PYG_TEST(gin_with_a_trained_epsilon_gives_the_same_logits, "--set model.kind=gin --set model.learn_eps=true")
 PYG_TEST(appnp_gives_the_same_logits, "--set model.kind=appnp --set model.alpha=0.2")
+PYG_TEST(gcnii_gives_the_same_logits, "--set model.kind=gcnii --set model.layers=5 --set model.alpha=0.2 --set model.theta=1.5")
+PYG_TEST(gcnii_with_norms_and_residuals_gives_the_same_logits,
+         "--set model.kind=gcnii --set model.layers=3 --set model.norm=batch --set model.residual=true "
+         "--set model.residual_linear=true")
 PYG_TEST(sgc_gives_the_same_logits, "--set model.kind=sgc --set model.steps=3")
 PYG_TEST(gat_gives_the_same_logits,
          "--set model.kind=gat --set model.heads=3 --set model.hidden=8 --set model.attention_dropout=0.5 --set model.layers=3")
@@ -237,6 +241,7 @@ WEIGHTED_TEST(weighted_gcn_gives_the_same_logits, "--set model.kind=gcn --set mo
 WEIGHTED_TEST(weighted_gcn_with_reverse_edges_gives_the_same_logits, "--set model.kind=gcn --set dataset.undirected=yes")
 WEIGHTED_TEST(weighted_gcn_without_loops_gives_the_same_logits, "--set model.kind=gcn --set dataset.self_loops=no")
 WEIGHTED_TEST(weighted_appnp_gives_the_same_logits, "--set model.kind=appnp --set dataset.edge_weights=yes")
+WEIGHTED_TEST(weighted_gcnii_gives_the_same_logits, "--set model.kind=gcnii --set model.layers=3")
 WEIGHTED_TEST(weighted_sgc_gives_the_same_logits, "--set model.kind=sgc --set model.steps=3")
 WEIGHTED_TEST(weights_that_a_layer_does_not_take_change_nothing, "--set model.kind=sage")
 

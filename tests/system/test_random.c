@@ -4,6 +4,7 @@
  * was full: from that follows which ends are allowed, which answers a request may get, and which changes may be heard
  * of. TEST_SEED gives one seed instead of the kept ones; TEST_THOROUGH makes 1000 steps.
  */
+#include "protocol/clock.h"
 #include "protocol/random.h"
 #include "tests/support/folder.h"
 #include "tests/support/patience.h"
@@ -248,10 +249,10 @@ static void step(void)
 
 static void expect_end(int64_t id, const char *plain)
 {
-    double since = now_s();
+    double since = clock_s();
     while (is_open(daemon_job(id))) {
         daemon_listen(1000);
-        HOLDS(now_s() - since < PATIENCE_S, "job %lld never ends: %s, %s: %s", (long long)id,
+        HOLDS(clock_s() - since < PATIENCE_S, "job %lld never ends: %s, %s: %s", (long long)id,
               job_state_name(daemon_job(id)->state), job_reason_name(daemon_job(id)->reason), daemon_job(id)->reason_text);
     }
     char name[32];

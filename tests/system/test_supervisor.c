@@ -1,5 +1,6 @@
 /* Jobs under the daemon's supervisor, with real coordinators and workers: what ends, who dies, and what is the same
  * afterwards. */
+#include "protocol/clock.h"
 #include "tests/support/folder.h"
 #include "tests/support/patience.h"
 #include "tests/support/results.h"
@@ -159,7 +160,7 @@ Test(supervisor, a_daemon_that_dies_before_it_lets_an_attempt_go_costs_no_restar
     setenv("TRAINERD_FAULTS", "daemon.gate=kill", 1);
     daemon_start();
     int64_t id = daemon_submit(&(struct daemon_job){.lines = TWO_WORKERS "[train]\nepochs = 20\n"});
-    for (double since = now_s(); !daemon_has_died(); daemon_listen(10)) {
+    for (double since = clock_s(); !daemon_has_died(); daemon_listen(10)) {
         cr_assert(patience_left(since), "the daemon lives");
     }
     unsetenv("TRAINERD_FAULTS");
@@ -194,7 +195,7 @@ Test(supervisor, an_end_that_a_dead_daemon_had_read_is_known_to_the_next)
     /* What is read in one piece is kept together, too. */
     say_for_coordinator(id, "{\"attempt\":1,\"event\":\"checkpoint\",\"epoch\":1}\n"
                             "{\"attempt\":1,\"event\":\"end\",\"exit_code\":65,\"reason\":\"in its own words\"}\n");
-    for (double since = now_s(); !daemon_job(id)->checkpointed; daemon_listen(10)) {
+    for (double since = clock_s(); !daemon_job(id)->checkpointed; daemon_listen(10)) {
         cr_assert(patience_left(since), "the checkpoint is not heard of");
     }
     daemon_kill();

@@ -1,4 +1,5 @@
 /* trainctl and a daemon as their users meet them: what is printed, how it leaves. */
+#include "protocol/clock.h"
 #include "tests/support/folder.h"
 #include "tests/support/machines.h"
 #include "tests/support/patience.h"
@@ -71,7 +72,7 @@ static json_t *json(void)
 
 static void await_state(const char *job, const char *state)
 {
-    double since_s = now_s();
+    double since_s = clock_s();
     do {
         cr_assert(patience_left(since_s), "%s is never %s: %s", job, state, said);
         cr_assert_eq(RUN("status", job), 0, "%s", said);
@@ -161,7 +162,7 @@ Test(trainctl, who_waits_for_a_job_outlasts_the_daemon)
 {
     folder_write("err", "");
     pid_t waiting = start((const char *const[]){"submit", "job.toml", "--wait", "-s", "train.epochs=3000", NULL});
-    double since_s = now_s();
+    double since_s = clock_s();
     do {
         folder_read("err", said, sizeof said);
     } while (strstr(said, "epoch ") == NULL && patience_left(since_s));
@@ -201,7 +202,7 @@ static pid_t start_on_terminal(const char *const arguments[], int *master_out)
 static void await_shown(int master, const char *words)
 {
     size_t n = 0;
-    double since_s = now_s();
+    double since_s = clock_s();
     said[0] = '\0';
     while (strstr(said, words) == NULL) {
         ssize_t got = read(master, said + n, sizeof said - 1 - n);
@@ -302,12 +303,12 @@ Test(trainctl, the_client_in_python_does_what_the_protocol_says)
     char command[2 * PATH_MAX], source[PATH_MAX];
     cr_assert_not_null(getcwd(source, sizeof source));
     snprintf(command, sizeof command, "%s/scripts/trainer_client.py", source);
-    if (access(command, X_OK) != 0 || system("python3 -c '' 2>/dev/null") != 0) {
+    if (access(command, X_OK) != 0 || system("/usr/bin/python3 -c '' 2>/dev/null") != 0) {
         cr_skip_test("needs Python, and a start at the root of the source");
     }
     snprintf(
         command, sizeof command,
-        "cd %s && c=%s/scripts/trainer_client.py && $c submit config=@job.toml folder=$PWD name=py && "
+        "cd %s && c='/usr/bin/python3 %s/scripts/trainer_client.py' && $c submit config=@job.toml folder=$PWD name=py && "
         "$c watch job=py > out && grep -q SUCCEEDED out && $c metrics job=py tail=1 > out && grep -q '\"epoch\": 2' out && "
         "$c show job=none 2> err; test $? = 66 && grep -q \"there is no job 'none'\" err",
         folder, source);

@@ -1,6 +1,7 @@
 /* An attempt at a job, up to its last epoch: what is prepared, who is started, what becomes of failures. */
 #include "trainerd/coordinator/coordinator.h"
 
+#include "protocol/clock.h"
 #include "protocol/fault.h"
 #include "protocol/memory.h"
 #include "trainerd/coordinator/coordinator_state.h"
@@ -386,7 +387,7 @@ static enum status attempt(const struct coordinator_options *options, struct eve
     struct coordinator *c = memory_alloc(1, sizeof *c);
     c->options = options;
     c->events = events;
-    c->start_s = c->phase_start_s = coordinator_now_s();
+    c->start_s = c->phase_start_s = clock_s();
     c->output.folder = c->output.metrics = -1;
     progress_init(&c->progress, stderr, progress_is_terminal(stderr));
     if (options->attempt != 0) {

@@ -1,4 +1,5 @@
-/* The end of a job: what its folder gets, what its user reads. And the clock by which its phases are told. */
+/* The end of a job: what its folder gets, what its user reads; and the seconds of its phases. */
+#include "protocol/clock.h"
 #include "trainerd/coordinator/coordinator_state.h"
 
 #include "partition/formats/npy.h"
@@ -6,18 +7,9 @@
 #include "protocol/memory.h"
 #include "trainerd/coordinator/results/weights.h"
 
-#include <time.h>
-
-double coordinator_now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 double coordinator_phase_end(struct coordinator *c, enum result_phase phase)
 {
-    double now = coordinator_now_s(), spent = now - c->phase_start_s;
+    double now = clock_s(), spent = now - c->phase_start_s;
     c->result.phase_s[phase] += spent;
     c->phase_start_s = now;
     return spent;
@@ -77,7 +69,7 @@ enum status coordinator_write_results(struct coordinator *c)
     c->result.training = &c->training;
     c->result.memory = c->memory;
     c->result.plan = &c->plan;
-    c->result.total_s = coordinator_now_s() - c->start_s;
+    c->result.total_s = clock_s() - c->start_s;
     return result_save(&c->result, path);
 }
 

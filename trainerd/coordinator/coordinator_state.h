@@ -43,9 +43,6 @@ struct coordinator {
 /* fleet_get and fleet_put: enum trainer_state. */
 enum { COORDINATOR_TRAINED = 1, COORDINATOR_BEST = 4 };
 
-/* Seconds of a clock that only moves forward. */
-double coordinator_now_s(void);
-
 /* What passed since the last phase ended belongs to this one. Returns it. */
 double coordinator_phase_end(struct coordinator *c, enum result_phase phase);
 

@@ -1,5 +1,6 @@
 #include "trainerd/coordinator/events.h"
 
+#include "protocol/clock.h"
 #include "protocol/file.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
@@ -9,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,11 +40,10 @@ static const char last_words_format[] =
     "{\"ts\":0000000000,\"attempt\":%u,\"event\":\"end\",\"exit_code\":%d,\"status\":\"%s\","
     "\"reason\":\"interrupted before training began: nothing to save\",\"restartable\":true}\n";
 
+/* To the millisecond. */
 static double wall_s(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (double)now.tv_sec + 1e-3 * (double)(now.tv_nsec / 1000000);
+    return floor(clock_wall_s() * 1e3) / 1e3;
 }
 
 static enum status file_make(const char *folder, const char *name, int flags, int *out)

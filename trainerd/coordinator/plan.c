@@ -48,7 +48,7 @@ static void worker_plan(const struct plan_input *in, const struct device_ops *op
         for (int32_t from = 0; from < in->n_part; from++) {
             one->n_local_edge += from != part && rank_of_part[from] == rank ? sizes->n_block_edge[from] : 0;
         }
-        travel_part_from_sizes(in->sizes, in->n_part, part, &one->travel);
+        halo_counts_from_sizes(in->sizes, in->n_part, part, &one->halo);
         out->n_node += sizes->n_own;
         out->n_edge += sizes->n_edge;
     }
@@ -76,11 +76,11 @@ static void worker_plan(const struct plan_input *in, const struct device_ops *op
     }
     out->again = memory_alloc((size_t)in->program->n_op, sizeof *out->again);
     for (int i = 0; i < in->program->n_op; i++) {
-        out->again[i] = memory_plan_again(&plan, i);
+        out->again[i] = memory_plan_recomputes(&plan, i);
     }
     memory_plan_release(&plan);
     for (int32_t i = 0; i < n_own; i++) {
-        travel_part_release(&own[i].travel);
+        halo_counts_release(&own[i].halo);
     }
     free(own);
 }

@@ -1,5 +1,6 @@
 #include "trainerd/coordinator/training.h"
 
+#include "protocol/clock.h"
 #include "protocol/fault.h"
 #include "protocol/job/schedule.h"
 #include "protocol/memory.h"
@@ -8,18 +9,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <xxhash.h>
 
 /* fleet_get and fleet_put count from 1: enum trainer_state. */
 #define STATE_NUMBER(array) ((uint32_t)(array) + 1)
-
-static double clock_s(clockid_t clock)
-{
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 uint64_t training_partition_hash(const struct partition *partition)
 {
@@ -280,7 +273,7 @@ static enum status save_arrays(struct training *training, struct checkpoint *che
 
 static enum status save_checkpoint(struct training *training)
 {
-    double start = clock_s(CLOCK_MONOTONIC);
+    double start = clock_s();
     int64_t n_weight = training_n_weight(training);
     size_t n = (size_t)n_weight * CHECKPOINT_ARRAY_N;
     float *room;
@@ -300,7 +293,7 @@ static enum status save_checkpoint(struct training *training)
         training->n_regular = is_regular ? training->state.n_epoch : training->n_regular;
         events_checkpoint(training->events, training->state.n_epoch, training->output->dir);
     }
-    training->checkpoint_s += clock_s(CLOCK_MONOTONIC) - start;
+    training->checkpoint_s += clock_s() - start;
     return status;
 }
 
@@ -367,7 +360,7 @@ static enum status run_epoch(struct training *training, int64_t epoch)
                                         .evaluate_s = report.evaluate_s,
                                         .n_sent = (int64_t)report.bytes_sent,
                                         .n_bytes = (int64_t)report.bytes_received};
-    double now_s = clock_s(CLOCK_MONOTONIC);
+    double now_s = clock_s();
     progress_epoch(training->progress, &seen, now_s);
     events_epoch(training->events, training->progress, training->memory, now_s);
     return is_checkpoint_due(training) ? save_checkpoint(training) : STATUS_OK;
@@ -385,7 +378,7 @@ static double evaluated_loss(const struct training *training, const double sums[
 static enum status evaluate_only(struct training *training)
 {
     struct fleet_report report = {0};
-    double start = clock_s(CLOCK_MONOTONIC);
+    double start = clock_s();
     enum status status = fleet_epoch(training->fleet, (uint32_t)training->state.n_epoch, false, true, &report);
     struct checkpoint_score now = {NAN, NAN, NAN, NAN};
     if (status == STATUS_OK) {
@@ -394,7 +387,7 @@ static enum status evaluate_only(struct training *training)
     if (status != STATUS_OK) {
         return status;
     }
-    training->evaluate_s += clock_s(CLOCK_MONOTONIC) - start;
+    training->evaluate_s += clock_s() - start;
     training->is_scored = true;
     now.loss = training->state.n_epoch > 0 ? training->state.last.loss
                                            : evaluated_loss(training, report.score[DATASET_SPLIT_TRAIN]);
@@ -469,7 +462,7 @@ enum status training_run(struct training *training)
 {
     const struct job_train *train = &training->job->train;
     struct checkpoint_state *state = &training->state;
-    progress_begin(training->progress, state->n_epoch, train->epochs, train->eval_every, clock_s(CLOCK_MONOTONIC));
+    progress_begin(training->progress, state->n_epoch, train->epochs, train->eval_every, clock_s());
     training->end = TRAINING_END_EPOCHS;
     bool goes_back = train->on_nan == JOB_ON_NAN_ROLLBACK;
     enum status status = begin_checkpoints(training);

@@ -1,5 +1,6 @@
 #include "trainerd/ctl/client.h"
 
+#include "protocol/clock.h"
 #include "protocol/file.h"
 #include "trainerd/daemon/server/auth.h"
 #include "trainerd/daemon/server/endpoint.h"
@@ -12,7 +13,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #define ANSWER_BYTES_MOST (64u << 20)
@@ -185,13 +185,6 @@ enum status client_send(struct client *client, json_t *request)
     return STATUS_OK;
 }
 
-static double now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
-}
-
 /* Read more; false: nothing came in time. */
 static enum status read_more(struct client *client, int wait_ms, bool *came_out)
 {
@@ -239,7 +232,7 @@ static enum status take_line(const struct client *client, const char *line, size
 
 enum status client_next(struct client *client, int wait_ms, json_t **out)
 {
-    double until_ms = now_ms() + wait_ms;
+    double until_ms = 1e3 * clock_s() + wait_ms;
     *out = NULL;
     for (;;) {
         const char *line;
@@ -249,7 +242,7 @@ enum status client_next(struct client *client, int wait_ms, json_t **out)
         if (status == STATUS_OK && whole) {
             status = take_line(client, line, n, out);
         } else if (status == STATUS_OK) {
-            double left_ms = until_ms - now_ms();
+            double left_ms = until_ms - 1e3 * clock_s();
             status = read_more(client, wait_ms < 0 ? -1 : left_ms > 0 ? (int)left_ms + 1 : 0, &came);
         }
         if (status != STATUS_OK || *out != NULL || !came) {

@@ -1,4 +1,5 @@
 /* Hand in a job, and wait for its end where that is asked for: the daemon may come and go meanwhile. */
+#include "protocol/clock.h"
 #include "protocol/job/job.h"
 #include "protocol/memory.h"
 #include "trainerd/ctl/run.h"
@@ -14,13 +15,6 @@
 
 #define LOST_S 60.0 /* how long a daemon may be away */
 #define LINE_S 1.0  /* between two lines of progress */
-
-static double now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* --- the request --- */
 
@@ -126,7 +120,7 @@ static void show_epoch(struct wait *wait, const json_t *event)
 {
     char loss[TEXT_BYTES], valid[TEXT_BYTES], left[TEXT_BYTES];
     bool is_last = integer_of(event, "epoch") == integer_of(event, "epochs");
-    if (!is_last && now_s() - wait->shown_s < LINE_S) {
+    if (!is_last && clock_s() - wait->shown_s < LINE_S) {
         return;
     }
     text_value(number_of(event, "loss"), loss);
@@ -134,7 +128,7 @@ static void show_epoch(struct wait *wait, const json_t *event)
     text_duration(number_of(event, "seconds_left"), left);
     fprintf(stderr, "epoch %lld/%lld  loss %s  valid %s  %s left\n", (long long)integer_of(event, "epoch"),
             (long long)integer_of(event, "epochs"), loss, valid, left);
-    wait->shown_s = now_s();
+    wait->shown_s = clock_s();
 }
 
 /* Watch until the stream's end, or until the daemon is gone (STATUS_PEER). */
@@ -167,12 +161,12 @@ static enum status watch(struct client *client, struct wait *wait)
 /* Jobs outlive their daemon: one that is started again tells of them. */
 static enum status find_again(const struct ctl_arguments *arguments, struct client *client)
 {
-    double since_s = now_s();
+    double since_s = clock_s();
     fprintf(stderr, "trainctl: %s; the job goes on, waiting for the daemon\n", status_reason());
     for (;;) {
         client_close(client);
         enum status status = ctl_connect(arguments, client);
-        if (status != STATUS_PEER || now_s() - since_s > LOST_S) {
+        if (status != STATUS_PEER || clock_s() - since_s > LOST_S) {
             return status;
         }
         nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);

@@ -1,4 +1,5 @@
 /* Watch a job: on a terminal a screen that changes, elsewhere a line for every event. */
+#include "protocol/clock.h"
 #include "trainerd/ctl/draw/screen.h"
 #include "trainerd/ctl/run.h"
 #include "trainerd/ctl/text.h"
@@ -7,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #define HISTORY_LINES 100000 /* the daemon gives what lies in the last MiB */
@@ -22,13 +22,6 @@ struct watch {
     bool is_live, is_json, in_colour, ends;
     double drawn_ms;
 };
-
-static double now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
-}
 
 /* --- lines --- */
 
@@ -103,14 +96,14 @@ static void take_event(struct watch *watch, const json_t *event)
 static void draw(struct watch *watch)
 {
     struct winsize size = {0};
-    if (!watch->is_live || watch->job == NULL || now_ms() - watch->drawn_ms < FRAME_MS / 2.0) {
+    if (!watch->is_live || watch->job == NULL || 1e3 * clock_s() - watch->drawn_ms < FRAME_MS / 2.0) {
         return;
     }
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 20 || size.ws_row < 4) {
         size = (struct winsize){.ws_col = 80, .ws_row = 24};
     }
     screen_draw(stdout, size.ws_col, size.ws_row, watch->in_colour, watch->job, &watch->curves, watch->words);
-    watch->drawn_ms = now_ms();
+    watch->drawn_ms = 1e3 * clock_s();
 }
 
 /* Everything that has come by now. */

@@ -2,11 +2,11 @@
  * are searched from the front. */
 #include "worker/exchange/exchange.h"
 
+#include "protocol/clock.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 /* How long one sleep may last: a lost wake-up costs this much and no more. */
 #define WAIT_MS 5
@@ -75,13 +75,6 @@ void exchange_close(struct exchange *x)
 void exchange_attach(struct exchange *x, struct transport *transport)
 {
     x->transport = transport;
-}
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 static struct exchange_key head_key(const struct transport_head *head)
@@ -285,26 +278,26 @@ static enum status turn(struct exchange *x)
 
 enum status exchange_wait(struct exchange *x, int handle)
 {
-    double start = now_s();
+    double start = clock_s();
     struct fetch *f = &x->fetch[handle];
     enum status status = x->stuck;
     while (!f->there && status == STATUS_OK) {
         status = turn(x);
     }
     f->open = false;
-    x->wait_s += now_s() - start;
+    x->wait_s += clock_s() - start;
     return status;
 }
 
 enum status exchange_settle(struct exchange *x)
 {
-    double start = now_s();
+    double start = clock_s();
     enum status status = x->stuck;
     while ((x->n_unserved > 0 || x->n_under_way > 0) && status == STATUS_OK) {
         status = turn(x);
         sent_collect(x);
     }
-    x->wait_s += now_s() - start;
+    x->wait_s += clock_s() - start;
     return status;
 }
 

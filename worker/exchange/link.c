@@ -1,5 +1,6 @@
 #include "worker/exchange/link.h"
 
+#include "protocol/clock.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
 #include "protocol/transport/address.h"
@@ -17,7 +18,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <time.h>
 #include <unistd.h>
 
 #define RETRY_MS 100
@@ -33,13 +33,6 @@ struct link {
     int period_ms;
     _Atomic uint32_t epoch, step;
 };
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* A machine that is not there answers nothing: the kernel alone would try for two minutes. 0 ms: let it. */
 static int connect_once(const struct addrinfo *found, int64_t most_ms)
@@ -69,12 +62,12 @@ static enum status socket_open(const char *join, double join_timeout_s, int *out
     if (status != STATUS_OK) {
         return status;
     }
-    const int64_t by = now_ms() + (int64_t)(join_timeout_s * 1000);
+    const uint64_t by = clock_ms() + (uint64_t)(join_timeout_s * 1000);
     for (;;) {
         struct addrinfo wish = {.ai_socktype = SOCK_STREAM}, *found = NULL;
         int unknown = getaddrinfo(where.host, where.port, &wish, &found);
-        int64_t left_ms = by > now_ms() ? by - now_ms() : 1;
-        *out = unknown == 0 ? connect_once(found, join_timeout_s > 0 ? left_ms : 0) : -1;
+        uint64_t now = clock_ms(), left_ms = by > now ? by - now : 1;
+        *out = unknown == 0 ? connect_once(found, join_timeout_s > 0 ? (int64_t)left_ms : 0) : -1;
         int error = errno;
         if (found != NULL) {
             freeaddrinfo(found);
@@ -82,7 +75,7 @@ static enum status socket_open(const char *join, double join_timeout_s, int *out
         if (*out >= 0) {
             return STATUS_OK;
         }
-        if (now_ms() >= by) {
+        if (clock_ms() >= by) {
             return status_fail(STATUS_PEER, "cannot reach the coordinator at %s within %g s: %s", join, join_timeout_s,
                                unknown != 0 ? gai_strerror(unknown) : strerror(error));
         }
@@ -253,18 +246,18 @@ static void beat(struct link *link)
 static void *watch(void *arg)
 {
     struct link *link = arg;
-    int64_t due = now_ms();
+    uint64_t due = clock_ms();
     for (;;) {
         if (frames_heed(link)) {
             return NULL;
         }
-        int64_t now = now_ms();
+        uint64_t now = clock_ms();
         if (now >= due) {
             beat(link);
-            due = now + link->period_ms;
+            due = now + (uint64_t)link->period_ms;
         }
         struct pollfd event = {.fd = link->socket, .events = POLLIN};
-        if (poll(&event, 1, (int)(due - now > 0 ? due - now : 0)) > 0) {
+        if (poll(&event, 1, (int)(due - now)) > 0) {
             enum status status = bytes_receive(link);
             if (status != STATUS_OK) {
                 die(link, status);

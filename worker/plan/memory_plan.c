@@ -1,12 +1,13 @@
 #include "worker/plan/memory_plan.h"
 
+#include "worker/plan/liveness.h"
 #include "worker/plan/recompute.h"
 #include "worker/run/part_level.h"
 
 #include <stdlib.h>
 
 #define ROW_ALIGN 16
-#define ROOM_ALIGN 64
+#define WORKSPACE_ALIGN 64
 
 static int64_t round_up(int64_t n, int64_t to)
 {
@@ -36,7 +37,7 @@ static void rows_lay_out(const struct memory_plan_input *in, struct memory_plan 
         plan->n_sparse_value += round_up(in->own[i].n_feature_value + in->own[i].n_embedded, ROW_ALIGN);
         plan->n_embedding += round_up(in->own[i].n_embedded * in->program->n_embedding, ROW_ALIGN);
     }
-    plan->n_level = in->own[0].travel.n_level;
+    plan->n_level = in->own[0].halo.n_level;
     plan->n_own_part = in->n_own_part;
     plan->row_begin_level = memory_alloc((size_t)plan->n_level * (size_t)in->n_own_part, sizeof *plan->row_begin_level);
     for (int32_t level = 0; level < plan->n_level; level++) {
@@ -61,59 +62,47 @@ int64_t memory_plan_row_begin(const struct memory_plan *plan, int32_t level, int
 
 int64_t memory_plan_rows_own(const struct memory_plan_part *own, int32_t level)
 {
-    return level < own->travel.n_level ? own->n_own_level[level] : own->n_own;
+    return level < own->halo.n_level ? own->n_own_level[level] : own->n_own;
 }
 
-/* Scratch of one op on the largest part that needs it. */
+/* Scratch of one op on the largest part that needs it; of payloads that are packed between parts of this rank, both ways. */
 static int64_t op_scratch(const struct memory_plan_input *in, const struct op *op)
 {
-    const struct op_def *def = &op_defs[op->kind];
-    int64_t most = 0;
-    for (int32_t i = 0; def->scratch != NULL && i < in->n_own_part; i++) {
-        most = larger(most, (int64_t)def->scratch(in->program, op, in->ops, in->own[i].n_own));
-    }
-    return most;
-}
-
-/* Its own, or that of payloads between parts of this rank, both ways. */
-static int64_t aggregate_scratch(const struct memory_plan_input *in, const struct op *op)
-{
-    const struct aggregate_def *def = &aggregate_defs[op->aggregate];
     int64_t rows = 0, most = 0;
-    for (int32_t i = 0; def->scratch != NULL && i < in->n_own_part; i++) {
-        most = larger(most, (int64_t)def->scratch(in->program, op, in->ops, in->own[i].n_own));
+    for (int32_t i = 0; i < in->n_own_part; i++) {
+        most = larger(most, (int64_t)op_workspace(in->program, op, in->ops, in->own[i].n_own));
     }
-    if (!aggregate_returns(op->aggregate)) {
+    if (op->kind != OP_KIND_AGGREGATE || !aggregate_returns(op->aggregate)) {
         return most;
     }
     for (int32_t i = 0; i < in->n_own_part; i++) {
         rows = larger(rows, in->own[i].n_own);
         for (int32_t q = 0; q < in->n_part; q++) {
-            rows = larger(rows, in->own[i].travel.take[PART_DIRECTION_IN][q]);
-            rows = larger(rows, in->own[i].travel.give[PART_DIRECTION_IN][q]);
+            rows = larger(rows, in->own[i].halo.take[PART_DIRECTION_IN][q]);
+            rows = larger(rows, in->own[i].halo.give[PART_DIRECTION_IN][q]);
         }
     }
     return larger(most, rows * in->program->value[op->in[0]].width * (int64_t)sizeof(float));
 }
 
-/* Slots of one round. Payloads that come are taken whole, since blocks are; those that go leave in pieces, where they are
+/* Slots of one halo pass. Payloads are received whole, since blocks read them whole; they are sent in pieces, where they are
  * rows as they lie. */
-static struct memory_round round_slots(const struct memory_plan *plan, const struct job *job, const struct program *program,
-                                       const struct op *op, const struct aggregate_round *round, int32_t level)
+static struct memory_payloads payload_slots(const struct memory_plan *plan, const struct job *job,
+                                            const struct program *program, const struct step *step, int32_t hop)
 {
-    const struct travel_list *list = memory_plan_travel(plan, round->travel, level);
-    int64_t row_bytes = aggregate_payload_width(program, op, round) * (int64_t)sizeof(float);
-    struct memory_round r = {.n_row_bytes = row_bytes, .n_fetch_slot = list->n_fetch, .n_pack_slot = list->n_serve};
+    const struct halo_list *list = memory_plan_halo(plan, step->halo->direction, hop);
+    int64_t row_bytes = halo_payload_width(program, &program->op[step->op], step->halo) * (int64_t)sizeof(float);
+    struct memory_payloads r = {.n_row_bytes = row_bytes, .n_fetch_slot = list->n_fetch, .n_pack_slot = list->n_serve};
     if (job->exchange.schedule == JOB_SCHEDULE_HALO) {
         r.n_fetch_bytes = list->n_fetch_row * row_bytes;
         r.n_pack_bytes = list->n_serve_row * row_bytes;
         return r;
     }
     int64_t credit = job->exchange.prefetch + 1, n_pack = credit;
-    r.n_fetch_slot_bytes = round_up(list->most_fetch_row * row_bytes, ROOM_ALIGN);
-    r.n_pack_slot_bytes = round_up(list->most_serve_row * row_bytes, ROOM_ALIGN);
-    if (round->travel != TRAVEL_RETURN && r.n_pack_slot_bytes > MEMORY_PACK_BYTES) {
-        r.n_pack_slot_bytes = round_up(larger(MEMORY_PACK_BYTES, row_bytes), ROOM_ALIGN);
+    r.n_fetch_slot_bytes = round_up(list->most_fetch_row * row_bytes, WORKSPACE_ALIGN);
+    r.n_pack_slot_bytes = round_up(list->most_serve_row * row_bytes, WORKSPACE_ALIGN);
+    if (step->halo->direction != HALO_DIRECTION_RETURN && r.n_pack_slot_bytes > MEMORY_PACK_BYTES) {
+        r.n_pack_slot_bytes = round_up(larger(MEMORY_PACK_BYTES, row_bytes), WORKSPACE_ALIGN);
         n_pack = MEMORY_PACK_SLOTS;
     }
     r.n_fetch_slot = (int32_t)smaller(r.n_fetch_slot, credit);
@@ -123,82 +112,72 @@ static struct memory_round round_slots(const struct memory_plan *plan, const str
     return r;
 }
 
-struct memory_round memory_plan_round(const struct memory_plan *plan, const struct job *job, const struct program *program,
-                                      const struct op *op, const struct aggregate_round *round, int32_t level)
+struct memory_payloads memory_plan_payloads(const struct memory_plan *plan, const struct job *job,
+                                            const struct program *program, const struct step *step, int32_t hop)
 {
-    struct memory_round r = round_slots(plan, job, program, op, round, level);
+    struct memory_payloads r = payload_slots(plan, job, program, step, hop);
     if (memory_plan_spills(job)) {
         /* They leave from where they lie. */
-        r.n_pack_slot = (int32_t)smaller(memory_plan_travel(plan, round->travel, level)->n_serve, MEMORY_PACK_SLOTS);
+        r.n_pack_slot = (int32_t)smaller(memory_plan_halo(plan, step->halo->direction, hop)->n_serve, MEMORY_PACK_SLOTS);
         r.n_pack_slot_bytes = r.n_pack_bytes = 0;
     }
     return r;
 }
 
-/* Room for one round of rows of a level; returns the bytes that come. */
-static int64_t round_room(const struct memory_plan_input *in, struct memory_plan *plan, const struct op *op,
-                          const struct aggregate_round *round, int32_t level, struct memory_room *room)
+static void halo_plan(const struct memory_plan_input *in, struct memory_plan *plan)
 {
-    struct memory_round r = memory_plan_round(plan, in->job, in->program, op, round, level);
-    plan->n_fetch_slot = (int32_t)larger(plan->n_fetch_slot, r.n_fetch_slot);
-    plan->n_pack_slot = (int32_t)larger(plan->n_pack_slot, r.n_pack_slot);
-    room->n_fetch = larger(room->n_fetch, round_up(r.n_fetch_bytes, ROOM_ALIGN));
-    room->n_pack = larger(room->n_pack, round_up(r.n_pack_bytes, ROOM_ALIGN));
-    return memory_plan_travel(plan, round->travel, level)->n_fetch_row * r.n_row_bytes;
-}
-
-/* Training takes the rows that count; evaluation, and what runs once, takes all. */
-static void round_plan(const struct memory_plan_input *in, struct memory_plan *plan, const struct op *op,
-                       const struct aggregate_round *round, struct memory_room *room)
-{
-    if (!op->is_static) {
-        plan->n_wire_bytes += round_room(in, plan, op, round, aggregate_travel_level(in->program, op, round), room);
-    }
-    if (round == &aggregate_defs[op->aggregate].forward) {
-        int64_t n_bytes = round_room(in, plan, op, round, PROGRAM_LEVEL_ALL, room);
-        plan->n_wire_evaluate += op->is_static ? 0 : n_bytes;
-    }
-}
-
-static void travel_plan(const struct memory_plan_input *in, struct memory_plan *plan)
-{
-    struct travel_part *own = memory_alloc((size_t)in->n_own_part, sizeof *own);
+    struct halo_counts *own = memory_alloc((size_t)in->n_own_part, sizeof *own);
     for (int32_t i = 0; i < in->n_own_part; i++) {
-        own[i] = in->own[i].travel;
+        own[i] = in->own[i].halo;
     }
-    plan->travel = memory_alloc((size_t)plan->n_level + 1, sizeof *plan->travel);
+    plan->halo = memory_alloc((size_t)plan->n_level + 1, sizeof *plan->halo);
     for (int32_t level = 0; level <= plan->n_level; level++) {
-        for (int t = 0; t < TRAVEL_N; t++) {
-            travel_list_build(own, in->n_own_part, in->n_part, in->rank_of_part, in->rank, (enum travel)t, level,
-                              &plan->travel[level][t]);
+        for (int t = 0; t < HALO_DIRECTION_N; t++) {
+            halo_list_build(own, in->n_own_part, in->n_part, in->rank_of_part, in->rank, (enum halo_direction)t, level,
+                            &plan->halo[level][t]);
         }
     }
     free(own);
 }
 
-const struct travel_list *memory_plan_travel(const struct memory_plan *plan, enum travel travel, int32_t level)
+const struct halo_list *memory_plan_halo(const struct memory_plan *plan, enum halo_direction direction, int32_t level)
 {
-    return &plan->travel[level < plan->n_level ? level : plan->n_level][travel];
+    return &plan->halo[level < plan->n_level ? level : plan->n_level][direction];
 }
 
-static void rooms_plan(const struct memory_plan_input *in, struct memory_plan *plan)
+/* Payloads of one halo pass: room in its op's workspace, and bytes on the wire. Training moves the rows that count; evaluation,
+ * and what runs once, all. */
+static void payloads_plan(const struct memory_plan_input *in, enum step_phase phase, const struct step *step,
+                          struct memory_plan *plan)
+{
+    const struct op *op = &in->program->op[step->op];
+    int32_t hop = phase == STEP_PHASE_TRAIN ? halo_pass_hop(in->program, op, step->halo) : PROGRAM_LEVEL_ALL;
+    struct memory_payloads r = memory_plan_payloads(plan, in->job, in->program, step, hop);
+    struct memory_workspace *workspace = &plan->workspace[step->op][step->backward];
+    int64_t n_bytes = memory_plan_halo(plan, step->halo->direction, hop)->n_fetch_row * r.n_row_bytes;
+    plan->n_fetch_slot = (int32_t)larger(plan->n_fetch_slot, r.n_fetch_slot);
+    plan->n_pack_slot = (int32_t)larger(plan->n_pack_slot, r.n_pack_slot);
+    workspace->n_fetch = larger(workspace->n_fetch, round_up(r.n_fetch_bytes, WORKSPACE_ALIGN));
+    workspace->n_pack = larger(workspace->n_pack, round_up(r.n_pack_bytes, WORKSPACE_ALIGN));
+    plan->n_wire_bytes += phase == STEP_PHASE_TRAIN ? n_bytes : 0;
+    plan->n_wire_evaluate += phase == STEP_PHASE_EVALUATE ? n_bytes : 0;
+}
+
+static void workspaces_plan(const struct memory_plan_input *in, struct memory_plan *plan)
 {
     const struct program *program = in->program;
-    plan->room = memory_alloc((size_t)program->n_op, sizeof *plan->room);
+    plan->workspace = memory_alloc((size_t)program->n_op, sizeof *plan->workspace);
     for (int i = 0; i < program->n_op; i++) {
-        const struct op *op = &program->op[i];
-        bool aggregate = op->kind == OP_KIND_AGGREGATE;
-        struct memory_room *forward = &plan->room[i][MEMORY_ROOM_FORWARD], *backward = &plan->room[i][MEMORY_ROOM_BACKWARD];
-        forward->n_scratch = round_up(aggregate ? aggregate_scratch(in, op) : op_scratch(in, op), ROOM_ALIGN);
-        backward->n_scratch = forward->n_scratch;
-        if (!aggregate) {
-            continue;
+        int64_t scratch = round_up(op_scratch(in, &program->op[i]), WORKSPACE_ALIGN);
+        for (int k = 0; k < MEMORY_WORKSPACE_N; k++) {
+            plan->workspace[i][k].n_scratch = scratch;
         }
-        const struct aggregate_def *def = &aggregate_defs[op->aggregate];
-        round_plan(in, plan, op, &def->forward, forward);
-        for (int k = 0; k < AGGREGATE_N_BACKWARD && program->value[op->out].needs_grad; k++) {
-            if (def->backward[k].run != NULL) {
-                round_plan(in, plan, op, &def->backward[k], backward);
+    }
+    for (int phase = 0; phase < STEP_PHASE_N; phase++) {
+        const struct step_list *list = &plan->steps.phase[phase];
+        for (int s = 0; s < list->n_step; s++) {
+            if (list->step[s].kind == STEP_KIND_HALO) {
+                payloads_plan(in, (enum step_phase)phase, &list->step[s], plan);
             }
         }
     }
@@ -206,7 +185,18 @@ static void rooms_plan(const struct memory_plan_input *in, struct memory_plan *p
     for (int32_t i = 0; i < in->n_own_part; i++) {
         score = larger(score, (int64_t)in->ops->score_scratch(in->own[i].n_own));
     }
-    plan->score_room.n_scratch = round_up(score, ROOM_ALIGN);
+    plan->loss_workspace.n_scratch = round_up(score, WORKSPACE_ALIGN);
+}
+
+int64_t memory_workspace_bytes(const struct memory_workspace *workspace)
+{
+    return workspace->n_scratch + workspace->n_fetch + workspace->n_pack;
+}
+
+int64_t memory_plan_at(const struct memory_plan *plan, const struct program *program, enum step_array array, int index, int k)
+{
+    int slot = liveness_slot(program, array, index, k);
+    return slot >= 0 ? plan->at[slot] : -1;
 }
 
 static int64_t parameters_bytes(const struct memory_plan_input *in, struct memory_plan *plan)
@@ -216,7 +206,7 @@ static int64_t parameters_bytes(const struct memory_plan_input *in, struct memor
     plan->n_reduced_bytes = plan->n_gradient_bytes;
     for (int i = 0; i < in->program->n_op; i++) {
         const struct op *op = &in->program->op[i];
-        const struct global_def *global = op_defs[op->kind].global;
+        const struct global_def *global = op_defs[op->kind]->global;
         int64_t n_bytes = global != NULL ? global->n_sum(in->program, op) * (int64_t)sizeof(double) : 0;
         plan->n_global_bytes = larger(plan->n_global_bytes, n_bytes);
         plan->n_reduced_bytes += n_bytes * (in->program->value[op->out].needs_grad ? 2 : 1);
@@ -283,7 +273,7 @@ static int64_t level_bytes(const struct memory_plan_input *in, const struct memo
             .typed = in->program->n_relation > 0,
             .weighted = own->weighted || in->program->n_relation > 0};
         for (int32_t q = 0; q < in->n_part; q++) {
-            sizes.n_listed += travel_rows_out(&own->travel, q, TRAVEL_IN, before);
+            sizes.n_listed += halo_rows_out(&own->halo, q, HALO_DIRECTION_IN, before);
         }
         n_bytes += (int64_t)in->ops->block_bytes(in->n_part, sizes.n_row, sizes.n_edge);
         *copy_out = part_level_copy_bytes(&sizes);
@@ -295,7 +285,7 @@ int64_t memory_plan_copies(const struct memory_plan_input *in, int32_t i, int64_
 {
     int64_t sum = 0, copy;
     *most_out = 0;
-    for (int32_t level = 0; level < in->own[i].travel.n_level; level++) {
+    for (int32_t level = 0; level < in->own[i].halo.n_level; level++) {
         level_bytes(in, &in->own[i], level, &copy);
         *most_out = larger(*most_out, copy);
         sum += copy;
@@ -311,7 +301,7 @@ static void structure_plan(const struct memory_plan_input *in, struct memory_pla
     for (int i = 0; i < program->n_op; i++) {
         bool aggregates = program->op[i].kind == OP_KIND_AGGREGATE;
         in_place = in_place || (aggregates && !aggregate_returns(program->op[i].aggregate));
-        scaled = scaled || (aggregates && aggregate_defs[program->op[i].aggregate].has_scale);
+        scaled = scaled || (aggregates && aggregate_defs[program->op[i].aggregate]->scale != NULL);
     }
     if (!memory_plan_spills(in->job)) {
         parts_plan(in, in_place, plan);
@@ -325,14 +315,14 @@ static void structure_plan(const struct memory_plan_input *in, struct memory_pla
         if (scaled) {
             int64_t n_scale = own->n_own;
             for (int32_t q = 0; q < in->n_part; q++) {
-                n_scale += own->travel.take[PART_DIRECTION_IN][q];
-                n_scale += own->symmetric ? 0 : own->travel.take[PART_DIRECTION_OUT][q];
+                n_scale += own->halo.take[PART_DIRECTION_IN][q];
+                n_scale += own->symmetric ? 0 : own->halo.take[PART_DIRECTION_OUT][q];
             }
             plan->bytes[MEMORY_STRUCTURE] += n_scale * (int64_t)sizeof(float);
         }
         plan->bytes[MEMORY_STRUCTURE] += (own->symmetric ? 1 : 2) *
                                          (int64_t)in->ops->block_bytes(in->n_part, own->n_own, own->n_edge);
-        for (int32_t level = 0; level < own->travel.n_level; level++) {
+        for (int32_t level = 0; level < own->halo.n_level; level++) {
             int64_t copy, n_bytes = level_bytes(in, own, level, &copy);
             plan->bytes[MEMORY_STRUCTURE] += n_bytes + (memory_plan_spills(in->job) ? 0 : copy);
         }
@@ -359,23 +349,24 @@ int64_t memory_plan_budget(const struct job *job)
     return memory_machine() / (job->workers.launcher == JOB_LAUNCHER_LOCAL ? job->workers.count : 1);
 }
 
-bool memory_plan_again(const struct memory_plan *plan, int op)
+bool memory_plan_recomputes(const struct memory_plan *plan, int op)
 {
-    for (int s = 0; s < plan->n_step; s++) {
-        if (plan->step[s].kind == MEMORY_STEP_AGAIN && plan->step[s].op == op) {
+    const struct step_list *train = &plan->steps.phase[STEP_PHASE_TRAIN];
+    for (int s = 0; s < train->n_step; s++) {
+        if (train->step[s].recomputed && train->step[s].op == op) {
             return true;
         }
     }
     return false;
 }
 
-/* The arena is one piece: what the largest room has of payloads, and the rest. */
+/* The arena is one piece: what the largest workspace has of payloads, and the rest. */
 static void arena_share(const struct program *program, struct memory_plan *plan)
 {
     int64_t payloads = 0;
     for (int i = 0; i < program->n_op; i++) {
-        for (int k = 0; k < MEMORY_ROOM_N; k++) {
-            payloads = larger(payloads, plan->room[i][k].n_fetch + plan->room[i][k].n_pack);
+        for (int k = 0; k < MEMORY_WORKSPACE_N; k++) {
+            payloads = larger(payloads, plan->workspace[i][k].n_fetch + plan->workspace[i][k].n_pack);
         }
     }
     plan->bytes[MEMORY_PAYLOADS] = payloads;
@@ -386,8 +377,9 @@ void memory_plan_build(const struct memory_plan_input *in, struct memory_plan *o
 {
     *out = (struct memory_plan){0};
     rows_lay_out(in, out);
-    travel_plan(in, out);
-    rooms_plan(in, out);
+    halo_plan(in, out);
+    step_lists_lower(in->program, &out->steps);
+    workspaces_plan(in, out);
     structure_plan(in, out);
     out->bytes[MEMORY_PARAMETERS] = parameters_bytes(in, out);
     out->bytes[MEMORY_OTHER] = staging_bytes(in);
@@ -406,22 +398,19 @@ void memory_plan_build(const struct memory_plan_input *in, struct memory_plan *o
 
 void memory_plan_release(struct memory_plan *plan)
 {
-    for (int32_t level = 0; plan->travel != NULL && level <= plan->n_level; level++) {
-        for (int t = 0; t < TRAVEL_N; t++) {
-            travel_list_release(&plan->travel[level][t]);
+    for (int32_t level = 0; plan->halo != NULL && level <= plan->n_level; level++) {
+        for (int t = 0; t < HALO_DIRECTION_N; t++) {
+            halo_list_release(&plan->halo[level][t]);
         }
     }
-    free(plan->travel);
+    free(plan->halo);
     free(plan->row_begin);
     free(plan->row_begin_level);
     free(plan->value_begin);
     free(plan->embedding_begin);
-    free(plan->value_at);
-    free(plan->grad_at);
-    free(plan->kept_at);
-    free(plan->temp_at);
-    free(plan->room);
-    free(plan->step);
+    free(plan->at);
+    free(plan->workspace);
+    step_lists_release(&plan->steps);
     free(plan->ending);
     *plan = (struct memory_plan){0};
 }

@@ -7,11 +7,10 @@
 #ifndef WORKER_MEMORY_PLAN_H
 #define WORKER_MEMORY_PLAN_H
 
-#include "models/op.h"
-#include "models/program.h"
+#include "models/step.h"
 #include "protocol/job/job.h"
 #include "protocol/memory.h"
-#include "worker/plan/travel.h"
+#include "worker/plan/halo_rows.h"
 
 #include <stdint.h>
 
@@ -28,19 +27,20 @@ struct memory_plan_part {
     int64_t n_own_level[PART_N_LEVEL_MOST];                    /* by level, of travel.n_level: own rows, … */
     int64_t n_edge_level[PART_DIRECTION_N][PART_N_LEVEL_MOST]; /* … edges into them, and from own rows to any part's */
     bool symmetric;
-    struct travel_part travel;
+    struct halo_counts halo;
 };
 
-/* Memory that one op needs only while it runs, in this order: scratch, payloads that come, payloads that go. */
-struct memory_room {
-    int64_t at; /* in the arena */
+/* Memory that an op, or the loss, needs only while a step of it runs, in this order: scratch, payloads received, payloads sent. */
+struct memory_workspace {
     int64_t n_scratch, n_fetch, n_pack;
 };
 
-enum memory_room_use { MEMORY_ROOM_FORWARD, MEMORY_ROOM_BACKWARD, MEMORY_ROOM_N };
+int64_t memory_workspace_bytes(const struct memory_workspace *workspace);
 
-/* How one round's payloads lie in their room. */
-struct memory_round {
+enum memory_workspace_use { MEMORY_WORKSPACE_FORWARD, MEMORY_WORKSPACE_BACKWARD, MEMORY_WORKSPACE_N };
+
+/* How one halo pass's payloads lie in its workspace. */
+struct memory_payloads {
     int64_t n_row_bytes; /* of all pieces */
     int32_t n_fetch_slot, n_pack_slot;
     int64_t n_fetch_slot_bytes, n_pack_slot_bytes; /* 0: every payload has its own place (halo) */
@@ -52,21 +52,9 @@ struct memory_round {
 #define MEMORY_PACK_BYTES (1 << 20)
 #define MEMORY_PACK_SLOTS 4
 
-/* What backward does at one time. */
-enum memory_step_kind {
-    MEMORY_STEP_AGAIN, /* a dense op runs forward again: its output was not kept */
-    MEMORY_STEP_BEGIN, /* an aggregate's backward_begin */
-    MEMORY_STEP_OP     /* an op's backward; an aggregate's rounds */
-};
-
-struct memory_step {
-    enum memory_step_kind kind;
-    int op;
-};
-
-/* From this time of an epoch on, nobody reads these bytes of the arena before they are overwritten. */
+/* After the step at this time, these bytes of the arena are overwritten before they are read. */
 struct memory_ending {
-    int time; /* the last of liveness.h's times at which they are alive */
+    int time; /* the last time at which they are alive */
     int64_t at, n_bytes;
 };
 
@@ -97,17 +85,11 @@ struct memory_plan {
     int64_t *row_begin_level;               /* n_level × n_own_part */
     int64_t *value_begin;                   /* n_own_part */
     int64_t *embedding_begin;               /* n_own_part: in floats */
-    int64_t *value_at;                      /* n_value */
-    int64_t *grad_at;                       /* n_value */
-    int64_t (
-        *kept_at)[AGGREGATE_N_KEPT]; /* n_op: what the op keeps from forward to backward; a global op's first is its whole */
-    int64_t (*temp_at)[OP_N_IN];     /* n_op: a fresh gradient of an aggregate's input that has to be added */
-    struct memory_room (*room)[MEMORY_ROOM_N]; /* n_op */
-    struct memory_room score_room;
+    struct step_lists steps;                /* the program lowered, with what is recomputed */
+    int64_t *at;                            /* by liveness_slot: places of values, gradients, what is saved, workspaces, … */
+    struct memory_workspace (*workspace)[MEMORY_WORKSPACE_N]; /* n_op */
+    struct memory_workspace loss_workspace;
     int64_t n_arena_bytes;
-
-    int n_step;
-    struct memory_step *step; /* n_step: backward, from the loss on */
 
     int n_ending;
     struct memory_ending *ending; /* n_ending */
@@ -118,8 +100,8 @@ struct memory_plan {
     int64_t n_spill_least;   /* what one step holds in memory, with what the next one reads ahead */
     int64_t n_spill_payload; /* room for a round's payloads, in the files */
 
-    struct travel_list (*travel)[TRAVEL_N]; /* n_level + 1: by level, and all */
-    int32_t n_fetch_slot;                   /* of the round that has most */
+    struct halo_list (*halo)[HALO_DIRECTION_N]; /* n_level + 1: by level, and all */
+    int32_t n_fetch_slot;                       /* of the round that has most */
     int32_t n_pack_slot;
 
     int64_t n_wire_bytes;     /* payload bytes received per training epoch, forward and backward */
@@ -153,7 +135,10 @@ int64_t memory_plan_copies(const struct memory_plan_input *input, int32_t i, int
 bool memory_plan_spills(const struct job *job);
 
 /* Does backward run this op's forward again? */
-bool memory_plan_again(const struct memory_plan *plan, int op);
+bool memory_plan_recomputes(const struct memory_plan *plan, int op);
+
+/* Where an array begins in the arena; -1: it has no place there. */
+int64_t memory_plan_at(const struct memory_plan *plan, const struct program *program, enum step_array array, int index, int k);
 
 /* Rows of all own parts, as they are laid out, in an array that has those of a level; rows before own part i's. */
 int64_t memory_plan_rows(const struct memory_plan *plan, int32_t level);
@@ -163,11 +148,11 @@ int64_t memory_plan_row_begin(const struct memory_plan *plan, int32_t level, int
 int64_t memory_plan_rows_own(const struct memory_plan_part *own, int32_t level);
 
 /* Which payloads travel at a level of what travels; at a level that there is not, all. */
-const struct travel_list *memory_plan_travel(const struct memory_plan *plan, enum travel travel, int32_t level);
+const struct halo_list *memory_plan_halo(const struct memory_plan *plan, enum halo_direction direction, int32_t level);
 
-/* How the payloads of one of this program's rounds lie in its room, when rows of this level travel. */
-struct memory_round memory_plan_round(const struct memory_plan *plan, const struct job *job, const struct program *program,
-                                      const struct op *op, const struct aggregate_round *round, int32_t level);
+/* How the payloads of one of this program's halo passes lie in its workspace, when rows of this hop travel. */
+struct memory_payloads memory_plan_payloads(const struct memory_plan *plan, const struct job *job,
+                                            const struct program *program, const struct step *step, int32_t hop);
 
 /* Bytes of everything. */
 int64_t memory_plan_total(const struct memory_plan *plan);

@@ -1,6 +1,6 @@
 /* What of a plan lies in files, and how much of it has to be in memory at one time: the most that one step uses of one part. */
 #include "worker/plan/memory_plan.h"
-#include "worker/plan/uses.h"
+#include "worker/spill/spill.h"
 
 #include <stdlib.h>
 
@@ -15,127 +15,102 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static int64_t room_bytes(const struct memory_room *room)
-{
-    return room->n_scratch + room->n_fetch + room->n_pack;
-}
-
-static int64_t sent_rows(const struct memory_plan_input *in, int32_t i, int d)
+static int64_t sending_rows(const struct memory_plan_input *in, int32_t i, int d)
 {
     int64_t n = 0;
     for (int32_t q = 0; q < in->n_part; q++) {
-        n += in->own[i].travel.give[d][q];
+        n += in->own[i].halo.give[d][q];
     }
     return n;
 }
 
-static int64_t grad_bytes(const struct memory_plan_part *own, const struct value *value)
-{
-    return memory_plan_rows_own(own, value->level) * value->width * (int64_t)sizeof(float);
-}
-
-static int64_t use_bytes(const struct spilling *s, const struct use *use, int32_t i)
+/* Of own part i. */
+static int64_t operand_bytes(const struct spilling *s, const struct step_operand *o, int32_t i)
 {
     const struct program *program = s->in->program;
     const struct memory_plan_part *own = &s->in->own[i];
     int64_t n = own->n_own;
-    switch (use->kind) {
-    case USE_VALUE:
-        return (program->value[use->index].is_sparse ? own->n_feature_value + own->n_embedded
-                                                     : n * program->value[use->index].width) *
+    switch (o->array) {
+    case STEP_ARRAY_VALUE:
+        return (program->value[o->index].is_sparse ? own->n_feature_value + own->n_embedded
+                                                   : n * program->value[o->index].width) *
                4;
-    case USE_GRAD:
-        return grad_bytes(own, &program->value[use->index]);
-    case USE_KEPT: {
-        const struct op *op = &program->op[use->index];
-        const struct global_def *global = op_defs[op->kind].global;
-        return global != NULL ? global->n_whole(program, op) * (int64_t)sizeof(double)
-                              : n * op_kept_width(program, op, use->k) * 4;
+    case STEP_ARRAY_GRAD:
+    case STEP_ARRAY_FRESH:
+        return memory_plan_rows_own(own, o->hop) * step_operand_width(program, o) * 4;
+    case STEP_ARRAY_SAVED:
+        return n * step_operand_width(program, o) * 4;
+    case STEP_ARRAY_STATISTICS: {
+        const struct op *op = &program->op[o->index];
+        return op_defs[op->kind]->global->n_statistics(program, op) * (int64_t)sizeof(double);
     }
-    case USE_TEMP:
-        return grad_bytes(own, &program->value[program->op[use->index].in[use->k]]);
-    case USE_ROOM:
-        return room_bytes(use->index < 0 ? &s->plan->score_room : &s->plan->room[use->index][use->k]);
-    case USE_CSR:
+    case STEP_ARRAY_WORKSPACE:
+        return memory_workspace_bytes(o->index < 0 ? &s->plan->loss_workspace : &s->plan->workspace[o->index][o->k]);
+    case STEP_ARRAY_CSR:
         return (n + 1) * 8 + (own->n_feature_value + 2 * own->n_embedded) * 4;
-    case USE_NODES:
+    case STEP_ARRAY_NODE:
         return n * 4;
-    case USE_LABELS:
+    case STEP_ARRAY_LABELS:
         return n * (1 + 4 * program->value[program->logits].width);
-    case USE_BLOCKS:
+    case STEP_ARRAY_BLOCKS:
         return own->n_bytes - memory_plan_features(s->in, i);
-    case USE_SENT:
-        return sent_rows(s->in, i, use->index) * 4;
+    case STEP_ARRAY_SENDING:
+        return sending_rows(s->in, i, o->index) * 4;
+    default:
+        return 0; /* never in a file */
     }
-    return 0;
 }
 
-/* What one part needs in a step, and the next part, whose arrays are read ahead. `held`: by the round around it. */
-static void step_count(struct spilling *s, const struct uses *uses, int64_t held)
+/* What one part needs in a step (while payloads are packed, or while it runs), and the next part, whose arrays are prefetched.
+ * `pinned`: around it, for all parts. */
+static void step_count(struct spilling *s, const struct step *step, bool packing, int64_t pinned)
 {
     int64_t before = 0;
     for (int32_t i = 0; i < s->in->n_own_part; i++) {
         int64_t now = 0;
-        for (int u = 0; u < uses->n; u++) {
-            now += spill_held_bytes(use_bytes(s, &uses->use[u], i));
+        for (int k = 0; k < step->n_operand; k++) {
+            const struct step_operand *o = &step->operand[k];
+            now += (packing ? o->packing : o->running) ? spill_held_bytes(operand_bytes(s, o, i)) : 0;
         }
-        s->least = larger(s->least, held + before + now);
+        s->least = larger(s->least, pinned + before + now);
         before = now;
     }
 }
 
-static void round_count(struct spilling *s, int index, const struct aggregate_round *round, enum memory_room_use use)
+static void halo_count(struct spilling *s, const struct step *step)
 {
     const struct memory_plan_input *in = s->in;
-    const struct op *op = &in->program->op[index];
-    int64_t row_bytes = aggregate_payload_width(in->program, op, round) * (int64_t)sizeof(float), rows = 0, most = 0;
+    const struct op *op = &in->program->op[step->op];
+    int64_t row_bytes = halo_payload_width(in->program, op, step->halo) * (int64_t)sizeof(float), rows = 0, most = 0;
     for (int32_t i = 0; i < in->n_own_part; i++) {
         for (int32_t q = 0; q < in->n_part; q++) {
-            int64_t n = q != in->own[i].travel.part ? travel_rows_out(&in->own[i].travel, q, round->travel, PROGRAM_LEVEL_ALL)
-                                                    : 0;
+            int64_t n = q != in->own[i].halo.part ? halo_rows_out(&in->own[i].halo, q, step->halo->direction, PROGRAM_LEVEL_ALL)
+                                                  : 0;
             rows += n;
             most = larger(most, n);
         }
     }
     s->plan->n_spill_payload = larger(s->plan->n_spill_payload, rows * row_bytes);
-    /* The round's room, the payload in use and the next one, and the pieces that are being sent. */
+    /* The pass's workspace, the payload in use and the next one, and the pieces that are being sent. */
     int64_t piece = most * row_bytes < MEMORY_PACK_BYTES ? most * row_bytes : MEMORY_PACK_BYTES;
-    int64_t sending = s->plan->n_pack_slot * spill_held_bytes(piece);
-    int64_t held = spill_held_bytes(room_bytes(&s->plan->room[index][use])) + 2 * spill_held_bytes(most * row_bytes) + sending;
-    struct uses uses;
-    uses_pack(in->program, s->plan, index, round, &uses);
-    step_count(s, &uses, held);
-    uses_round(in->program, s->plan, index, round, &uses);
-    step_count(s, &uses, held);
+    int64_t workspace = memory_workspace_bytes(&s->plan->workspace[step->op][step->backward]);
+    int64_t pinned = spill_held_bytes(workspace) + 2 * spill_held_bytes(most * row_bytes) +
+                     s->plan->n_pack_slot * spill_held_bytes(piece);
+    step_count(s, step, true, pinned);
+    step_count(s, step, false, pinned);
 }
 
-static void aggregate_count(struct spilling *s, int index)
+static void steps_count(struct spilling *s)
 {
-    const struct program *program = s->in->program;
-    const struct aggregate_def *def = &aggregate_defs[program->op[index].aggregate];
-    struct uses uses;
-    round_count(s, index, &def->forward, MEMORY_ROOM_FORWARD);
-    if (!program->value[program->op[index].out].needs_grad) {
-        return;
-    }
-    uses_begin(program, s->plan, index, &uses);
-    step_count(s, &uses, 0);
-    for (int k = 0; k < AGGREGATE_N_BACKWARD && def->backward[k].run != NULL; k++) {
-        round_count(s, index, &def->backward[k], MEMORY_ROOM_BACKWARD);
-    }
-    uses_join(program, s->plan, index, &uses);
-    step_count(s, &uses, 0);
-}
-
-static void op_count(struct spilling *s, int index)
-{
-    const struct program *program = s->in->program;
-    struct uses uses;
-    uses_forward(program, s->plan, index, &uses);
-    step_count(s, &uses, 0);
-    if (program->value[program->op[index].out].needs_grad) {
-        uses_backward(program, s->plan, index, NULL, &uses);
-        step_count(s, &uses, 0);
+    for (int phase = 0; phase < STEP_PHASE_N; phase++) {
+        const struct step_list *list = &s->plan->steps.phase[phase];
+        for (int k = 0; k < list->n_step; k++) {
+            if (list->step[k].kind == STEP_KIND_HALO) {
+                halo_count(s, &list->step[k]);
+            } else {
+                step_count(s, &list->step[k], false, 0);
+            }
+        }
     }
 }
 
@@ -148,17 +123,12 @@ static int64_t whole(int64_t n_bytes)
 void memory_plan_spill(const struct memory_plan_input *in, struct memory_plan *plan)
 {
     struct spilling s = {.in = in, .plan = plan};
-    struct uses uses;
-    for (int i = 0; i < in->program->n_op; i++) {
-        (in->program->op[i].kind == OP_KIND_AGGREGATE ? aggregate_count : op_count)(&s, i);
-    }
-    uses_loss(in->program, true, &uses);
-    step_count(&s, &uses, 0);
+    steps_count(&s);
     plan->n_spill_bytes = whole(plan->n_arena_bytes) + whole(plan->n_spill_payload);
     for (int32_t i = 0; i < in->n_own_part; i++) {
         int64_t expanded = memory_plan_expanded(in, i);
         int64_t copy, copies = memory_plan_copies(in, i, &copy);
-        plan->n_spill_bytes += whole(in->own[i].n_bytes) + whole(expanded) + in->own[i].travel.n_level * whole(copies);
+        plan->n_spill_bytes += whole(in->own[i].n_bytes) + whole(expanded) + in->own[i].halo.n_level * whole(copies);
         s.least = larger(s.least, whole(in->own[i].n_bytes) + whole(larger(expanded, copy))); /* while it is made ready */
     }
     plan->n_spill_least = s.least < plan->n_spill_bytes ? s.least : plan->n_spill_bytes;

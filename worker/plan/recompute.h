@@ -1,6 +1,6 @@
-/* What backward does, step by step, and which values it makes again rather than finding them kept.
+/* Rematerialisation: a rewrite of the training list that drops values after forward and makes them again for backward.
  *
- * Dense ops can run again, on values that are kept: with the same random keys they give the same bits. Aggregates cannot
+ * Dense ops can run again, on values that are saved: with the same random keys they give the same bits. Aggregates cannot
  * without traffic. Knows sizes and lives, runs nothing.
  */
 #ifndef WORKER_RECOMPUTE_H
@@ -8,17 +8,19 @@
 
 #include "worker/plan/memory_plan.h"
 
-/* The plan's steps when these values are not kept, and are made again before they are needed. A value that costs a linear map is
- * made once and then stays as long as it is needed; others are made anew after every aggregate's rounds, where memory is
+/* The training list when these values are not saved, and are made again before they are read. A value that costs a linear map is
+ * made once and then stays as long as it is needed; others are made anew after every aggregate's passes, where memory is
  * needed most.
  *
- *   dropped  n_value, each made by a dense op that is not static; NULL: everything is kept
- *   owns     fills plan->step (memory_plan_release), replacing what was there
- *   returns  false where a value would be too many ops away from what is kept; the steps are then those that were there
+ *   lowered  step_lists_lower's training list
+ *   dropped  n_value, each made by a dense op that is not static; NULL: everything is saved
+ *   owns     fills plan->steps' training list (memory_plan_release), replacing what was there
+ *   returns  false where a value would be too many ops away from what is saved; the list is then the one that was there
  */
-bool recompute_steps(const struct program *program, const bool *dropped, struct memory_plan *plan);
+bool recompute_steps(const struct program *program, const struct step_list *lowered, const bool *dropped,
+                     struct memory_plan *plan);
 
-/* Choose what is not kept, and place the plan.
+/* Lower the program, choose what is not saved, and place the plan.
  *
  *   never   nothing is dropped
  *   always  whatever makes the plan smaller

@@ -144,9 +144,11 @@ static enum status features_open(const struct part_device_setup *setup, const st
 
 enum status part_device_open(const struct part_device_setup *setup, const struct part *part, struct part_device *out)
 {
-    *out = (struct part_device){.part = part};
+    *out = (struct part_device){
+        .part = part,
+        .labels = {.labels = part->labels, .label_rows = part->label_rows, .split = part->split, .train = DATASET_SPLIT_TRAIN}};
     ASSERT(setup->device->ops->host_visible);
-    travel_part_from_part(part, &out->travel);
+    halo_counts_from_part(part, &out->halo);
     enum status status = STATUS_OK;
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         out->blocks[d] = memory_alloc((size_t)part->n_level + 1, sizeof *out->blocks[d]);
@@ -213,6 +215,6 @@ void part_device_close(const struct part_device_setup *setup, struct part_device
         memory_release(MEMORY_FEATURES, part->expanded, (size_t)part->part->n_own * (size_t)part->part->n_feature,
                        sizeof(float));
     }
-    travel_part_release(&part->travel);
+    halo_counts_release(&part->halo);
     *part = (struct part_device){0};
 }

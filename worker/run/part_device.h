@@ -8,7 +8,7 @@
 
 #include "models/op.h"
 #include "partition/part/part.h"
-#include "worker/plan/travel.h"
+#include "worker/plan/halo_rows.h"
 #include "worker/spill/spill.h"
 
 #include <stdbool.h>
@@ -24,13 +24,14 @@ struct part_blocks {
 
 struct part_device {
     const struct part *part;
-    struct travel_part travel;
+    struct halo_counts halo;
     struct part_blocks *blocks[PART_DIRECTION_N]; /* n_level + 1: by level of the output, and all; empty where nobody asks */
     float *scale;                                 /* n_own; NULL where no aggregate scales */
     float **col_scale[PART_DIRECTION_N];          /* n_part × n_col of the block */
-    struct device_csr csr;                        /* sparse features, when the program takes them so */
-    const float *features;                        /* dense features, the part's or expanded */
-    float *expanded;                              /* n_own × width, when dense is wanted and sparse is stored */
+    struct op_labels labels;
+    struct device_csr csr; /* sparse features, when the program takes them so */
+    const float *features; /* dense features, the part's or expanded */
+    float *expanded;       /* n_own × width, when dense is wanted and sparse is stored */
 };
 
 struct part_device_setup {

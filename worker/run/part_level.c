@@ -7,10 +7,10 @@
 
 static bool is_walked(const struct program *program, const struct op *op, enum part_direction d)
 {
-    const struct aggregate_def *def = &aggregate_defs[op->aggregate];
+    const struct aggregate_def *def = aggregate_defs[op->aggregate];
     bool out = false;
-    for (int k = 0; k < AGGREGATE_N_BACKWARD && program->value[op->out].needs_grad; k++) {
-        out = out || (def->backward[k].run != NULL && def->backward[k].travel == TRAVEL_OUT);
+    for (int k = 0; k < OP_N_BACKWARD && program->value[op->out].needs_grad; k++) {
+        out = out || (def->backward[k].run != NULL && def->backward[k].direction == HALO_DIRECTION_OUT);
     }
     return d == PART_DIRECTION_IN || out;
 }
@@ -31,7 +31,7 @@ int64_t part_level_edges(const struct program *program, bool implied_loops, int6
 {
     for (int i = 0; i < program->n_op && implied_loops; i++) {
         const struct op *op = &program->op[i];
-        if (op->kind == OP_KIND_AGGREGATE && !aggregate_defs[op->aggregate].takes_no_loops) {
+        if (op->kind == OP_KIND_AGGREGATE && !aggregate_defs[op->aggregate]->takes_no_loops) {
             return n_edge + n_target;
         }
     }

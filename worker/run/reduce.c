@@ -175,7 +175,7 @@ enum status reduce_run(struct trainer *t, enum reduce_what what, bool spread)
 enum status reduce_global(struct trainer *t, int op, bool backward)
 {
     const struct op *what = &t->program.op[op];
-    const struct global_def *global = op_defs[what->kind].global;
+    const struct global_def *global = op_defs[what->kind]->global;
     struct reduction r = {
         .trainer = t,
         .key = {.epoch = t->epoch, .phase = EXCHANGE_PHASE_REDUCE, .op = (uint16_t)(REDUCE_N + 2 * op + backward)},

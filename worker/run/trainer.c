@@ -3,12 +3,10 @@
 #include "protocol/fault.h"
 #include "protocol/job/schedule.h"
 #include "protocol/log.h"
-#include "worker/plan/liveness.h"
+#include "worker/halo/halo.h"
 #include "worker/run/embeddings.h"
 #include "worker/run/reduce.h"
-#include "worker/run/round.h"
-#include "worker/run/trainer_state.h"
-#include "worker/spill/hold.h"
+#include "worker/spill/pin.h"
 
 #include <math.h>
 #include <string.h>
@@ -21,173 +19,72 @@ static double now_s(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static bool trains(const struct trainer *t, int param)
+static enum status walk_end(struct trainer *t, const struct pin *pin)
 {
-    return param >= 0 && t->program.param[param].trains;
+    return pin->status == STATUS_OK ? exchange_progress(t->setup.exchange) : pin->status;
 }
 
-/* One dense or global op on own part i; backward's pointers too when `backward`. */
-static struct op_call call_build(struct trainer *t, int index, int32_t i, bool backward)
-{
-    const struct program *program = &t->program;
-    const struct op *op = &program->op[index];
-    const struct part_device *part = &t->part[i];
-    bool sparse = program->value[op->in[0]].is_sparse;
-    struct op_call call = {
-        .device = t->device,
-        .program = program,
-        .op = op,
-        .n = trainer_rows(t, program->value[op->out].level, i),
-        .node = part->part->node,
-        .training = t->training,
-        .key = {.seed = (uint64_t)t->setup.job->train.seed,
-                .epoch = t->epoch,
-                .op = (uint16_t)index,
-                .stream = RANDOM_STREAM_DROPOUT},
-        .csr = sparse ? &part->csr : NULL,
-        .out = trainer_value(t, op->out, i),
-        .aux = trainer_kept(t, index, 0, i),
-        .scratch = trainer_room(t, &t->plan.room[index][backward ? MEMORY_ROOM_BACKWARD : MEMORY_ROOM_FORWARD])};
-    for (int k = 0; k < OP_N_IN; k++) {
-        int in = op->in[k];
-        if (in >= 0) {
-            call.in[k] = in > 0 ? trainer_value(t, in, i) : sparse ? NULL : part->features;
-        }
-        if (backward && in >= 0 && program->value[in].needs_grad) {
-            call.grad_in[k] = trainer_grad(t, in, i);
-            call.add[k] = t->add[index][k];
-        }
-    }
-    for (int k = 0; k < OP_N_PARAM; k++) {
-        int param = op->param[k];
-        call.param[k] = param >= 0 ? t->weights + program->param[param].offset : NULL;
-        if (backward && trains(t, param)) {
-            call.grad_param[k] = trainer_gradients(t, i) + program->param[param].offset;
-        }
-    }
-    if (sparse && op->kind == OP_KIND_LINEAR) {
-        call.embeddings = embeddings_of(t, t->embeddings.weights, op->param[0], i);
-        bool wanted = backward && trains(t, op->param[0]);
-        call.grad_embeddings = wanted ? embeddings_of(t, t->embeddings.gradients, op->param[0], i) : NULL;
-    }
-    if (op_defs[op->kind].global != NULL) {
-        call.aux = NULL;
-        call.whole = trainer_whole(t, index);
-        for (int k = 0; op->kind == OP_KIND_BATCH_NORM && k < OP_N_PARAM; k++) {
-            call.state[k] = t->weights + program->param[op->state[k]].offset;
-        }
-        call.labels = part->part->labels;
-        call.label_rows = part->part->label_rows;
-        call.split = part->part->split;
-        call.train = DATASET_SPLIT_TRAIN;
-    }
-    call.grad_out = backward ? trainer_grad(t, op->out, i) : NULL;
-    return call;
-}
+/* --- dense and global ops --- */
 
-/* A global op before its forward, or backward, on each part: what all parts together say. */
-static enum status global_total(struct trainer *t, int index, bool backward)
+/* An op that runs again has the statistics and the random draws of the first time. */
+static enum status forward_run(struct trainer *t, const struct step *step)
 {
-    const struct global_def *global = op_defs[t->program.op[index].kind].global;
-    const struct global_pass *pass = backward ? &global->backward : &global->forward;
-    struct hold hold = hold_open(t);
-    uses_partial(&t->program, &t->plan, index, backward, &hold.uses);
-    while (t->training && hold_next(&hold)) {
-        struct op_call call = call_build(t, index, hold.part, backward);
-        pass->partial(&call, trainer_global(t, hold.part));
-    }
-    enum status status = hold.status;
-    status = status == STATUS_OK && t->training ? reduce_global(t, index, backward) : status;
-    uses_whole(index, &hold.uses);
-    status = status == STATUS_OK ? hold_begin(&hold, 0) : status;
-    if (status == STATUS_OK) {
-        struct op_call call = call_build(t, index, 0, backward);
-        pass->total(&call, t->training ? trainer_global(t, 0) : NULL);
-    }
-    hold_end(&hold);
-    return status;
-}
-
-/* One dense or global op on all own parts. Again: with the sums, if it has any, and the random draws of the first time. */
-static enum status op_forward(struct trainer *t, int index, bool again)
-{
-    const struct op_def *def = &op_defs[t->program.op[index].kind];
-    struct hold hold = hold_open(t);
-    hold.status = def->global != NULL && !again ? global_total(t, index, false) : STATUS_OK;
-    uses_forward(&t->program, &t->plan, index, &hold.uses);
-    while (hold_next(&hold)) {
-        struct op_call call = call_build(t, index, hold.part, false);
+    const struct op_def *def = op_defs[t->program.op[step->op].kind];
+    struct pin pin = pin_open(t, step, PIN_USE_RUNNING);
+    while (pin_next(&pin)) {
+        struct op_call call = trainer_call(t, step, pin.part);
         def->forward(&call);
     }
-    return hold.status == STATUS_OK ? exchange_progress(t->setup.exchange) : hold.status;
+    return walk_end(t, &pin);
 }
 
-static enum status op_backward(struct trainer *t, int index)
+static enum status backward_run(struct trainer *t, const struct step *step)
 {
-    const struct op_def *def = &op_defs[t->program.op[index].kind];
-    struct hold hold = hold_open(t);
-    hold.status = def->global != NULL ? global_total(t, index, true) : STATUS_OK;
-    uses_backward(&t->program, &t->plan, index, t->add[index], &hold.uses);
-    while (hold_next(&hold)) {
-        struct op_call call = call_build(t, index, hold.part, true);
+    const struct op_def *def = op_defs[t->program.op[step->op].kind];
+    struct pin pin = pin_open(t, step, PIN_USE_RUNNING);
+    while (pin_next(&pin)) {
+        struct op_call call = trainer_call(t, step, pin.part);
         def->backward(&call);
         for (int k = 0; k < OP_N_IN; k++) {
-            if (call.grad_in[k] != NULL && !call.add[k]) {
-                trainer_grad_end(t, call.op->in[k], call.n, hold.part);
+            const struct step_operand *grad = step_operand(step, (enum op_role)(OP_ROLE_GRAD_IN_0 + k));
+            if (grad != NULL && grad->access == STEP_ACCESS_WRITE) {
+                trainer_grad_end(t, grad, call.n, pin.part);
             }
         }
     }
-    return hold.status == STATUS_OK ? exchange_progress(t->setup.exchange) : hold.status;
+    return walk_end(t, &pin);
 }
 
-/* Ops forward, op after op, part after part: the static ones or the others. */
-static enum status forward_walk(struct trainer *t, enum exchange_phase phase)
+static const struct global_pass *global_pass(const struct trainer *t, const struct step *step)
 {
-    for (int op = 0; op < t->program.n_op; op++) {
-        if (t->program.op[op].is_static != (phase == EXCHANGE_PHASE_STATIC)) {
-            continue;
-        }
-        if (phase == EXCHANGE_PHASE_FORWARD) {
-            FAULT(FORWARD);
-        } else if (phase == EXCHANGE_PHASE_EVALUATE) {
-            FAULT(EVALUATE);
-        }
-        bool aggregate = t->program.op[op].kind == OP_KIND_AGGREGATE;
-        enum status status = aggregate ? round_forward(t, op, phase) : op_forward(t, op, false);
-        if (status != STATUS_OK) {
-            return status;
-        }
-        hold_forget(t, liveness_time_forward(&t->program, op));
-    }
-    return t->ops->sync(t->device);
+    const struct global_def *global = op_defs[t->program.op[step->op].kind]->global;
+    return step->backward ? &global->backward : &global->forward;
 }
 
-static enum status step_run(struct trainer *t, const struct memory_step *step)
+static enum status partial_run(struct trainer *t, const struct step *step)
 {
-    bool aggregate = t->program.op[step->op].kind == OP_KIND_AGGREGATE;
-    FAULT(BACKWARD);
-    switch (step->kind) {
-    case MEMORY_STEP_AGAIN:
-        return op_forward(t, step->op, true);
-    case MEMORY_STEP_BEGIN:
-        return round_backward_begin(t, step->op);
-    case MEMORY_STEP_OP:
-        break;
+    struct pin pin = pin_open(t, step, PIN_USE_RUNNING);
+    while (pin_next(&pin)) {
+        struct op_call call = trainer_call(t, step, pin.part);
+        global_pass(t, step)->partial(&call);
     }
-    return aggregate ? round_backward(t, step->op) : op_backward(t, step->op);
+    return pin.status;
 }
 
-static enum status backward_walk(struct trainer *t)
+static enum status total_run(struct trainer *t, const struct step *step)
 {
-    for (int s = 0; s < t->plan.n_step; s++) {
-        enum status status = step_run(t, &t->plan.step[s]);
-        if (status != STATUS_OK) {
-            return status;
-        }
-        hold_forget(t, liveness_time_step(&t->program, s));
+    enum status status = t->training ? reduce_global(t, step->op, step->backward) : STATUS_OK;
+    struct pin pin = pin_open(t, step, PIN_USE_RUNNING);
+    status = status == STATUS_OK ? pin_begin(&pin, 0) : status;
+    if (status == STATUS_OK) {
+        struct op_call call = trainer_call(t, step, 0);
+        global_pass(t, step)->total(&call);
     }
-    return t->ops->sync(t->device);
+    pin_end(&pin);
+    return status;
 }
+
+/* --- loss and scores --- */
 
 static bool is_bce(const struct trainer *t)
 {
@@ -195,75 +92,99 @@ static bool is_bce(const struct trainer *t)
     return loss == JOB_LOSS_BCE || (loss == JOB_LOSS_AUTO && t->part[0].part->multi_label);
 }
 
-/* Loss and scores of own part i over the rows of one split; gradients of the logits when `grad`. */
-static void part_score(struct trainer *t, int32_t i, enum dataset_split split, bool grad, struct device_score *out)
+/* How many rows the loss is over: with labels as input, those that hide theirs. */
+static void loss_rows_find(struct trainer *t, const struct step *step)
 {
-    const struct part *part = t->part[i].part;
-    bool bce = is_bce(t);
-    double terms = (grad ? t->n_loss_row : (double)t->n_split[split]) * (bce ? t->n_class : 1);
-    struct device_draw hidden = {0};
-    if (grad && t->program.labels >= 0) {
-        struct op_call call = call_build(t, t->program.labels, i, false);
-        hidden = op_labels_hidden(&call);
-    }
-    const void *labels = bce ? (const void *)part->label_rows : (const void *)part->labels;
-    int64_t n = trainer_rows(t, t->program.value[t->program.logits].level, i);
-    t->ops->loss(t->device, bce ? DEVICE_LOSS_BCE : DEVICE_LOSS_CROSS_ENTROPY, n, t->n_class,
-                 trainer_value(t, t->program.logits, i), labels, part->split, (uint8_t)split, hidden.p > 0.0 ? &hidden : NULL,
-                 (float)(1.0 / terms), trainer_room(t, &t->plan.score_room),
-                 grad ? trainer_grad(t, t->program.logits, i) : NULL, out);
-}
-
-/* How many rows the loss is over. */
-static enum status loss_rows_find(struct trainer *t)
-{
+    const struct step_operand *drawn = step_operand(step, OP_ROLE_STATISTICS);
     t->n_loss_row = (double)t->n_split[DATASET_SPLIT_TRAIN];
-    if (t->program.labels < 0) {
-        return STATUS_OK;
-    }
-    struct hold hold = hold_open(t);
-    uses_whole(t->program.labels, &hold.uses);
-    if (hold_begin(&hold, 0) == STATUS_OK) {
-        t->ops->download(t->device, &t->n_loss_row, trainer_whole(t, t->program.labels), sizeof t->n_loss_row);
+    if (drawn != NULL) {
+        t->ops->download(t->device, &t->n_loss_row, trainer_operand(t, drawn, 0), sizeof t->n_loss_row);
         t->n_loss_row = fmax(t->n_loss_row, 1.0); /* where all show their labels, nothing is learned */
     }
-    hold_end(&hold);
-    return hold.status;
 }
 
-static enum status train_step(struct trainer *t, double *loss_out)
+/* Loss and scores of own part i over the rows of one split; gradients of the logits where the step makes them. */
+static void part_score(struct trainer *t, const struct step *step, int32_t i, enum dataset_split split,
+                       struct device_score *out)
 {
-    t->training = true;
-    enum status status = forward_walk(t, EXCHANGE_PHASE_FORWARD);
-    if (status != STATUS_OK) {
-        return status;
+    const struct step_operand *logits = step_operand(step, OP_ROLE_IN_0), *grad = step_operand(step, OP_ROLE_GRAD_IN_0);
+    const struct op_labels *labels = trainer_operand(t, step_operand(step, OP_ROLE_LABELS), i);
+    bool bce = is_bce(t), trains = grad != NULL;
+    double terms = (trains ? t->n_loss_row : (double)t->n_split[split]) * (bce ? t->n_class : 1);
+    struct device_draw hidden = {0};
+    if (trains && t->program.labels >= 0) {
+        struct step drawn = {.op = t->program.labels};
+        struct op_call call = trainer_call(t, &drawn, i);
+        call.node = t->part[i].part->node;
+        hidden = op_labels_hidden(&call);
     }
-    status = loss_rows_find(t);
-    struct hold hold = hold_open(t);
-    hold.status = status;
-    uses_loss(&t->program, true, &hold.uses);
-    while (hold_next(&hold)) {
-        struct device_score score;
-        part_score(t, hold.part, DATASET_SPLIT_TRAIN, true, &score);
-        trainer_sums(t, hold.part)[0] = score.loss;
-    }
-    status = hold.status == STATUS_OK ? backward_walk(t) : hold.status;
-    status = status == STATUS_OK ? reduce_run(t, REDUCE_GRADIENTS, true) : status;
-    if (status != STATUS_OK) {
-        return status;
-    }
-    *loss_out = trainer_sums(t, 0)[0] / (t->n_loss_row * (is_bce(t) ? t->n_class : 1));
-    return STATUS_OK;
+    int64_t n = trainer_rows(t, t->program.value[logits->index].level, i);
+    t->ops->loss(t->device, bce ? DEVICE_LOSS_BCE : DEVICE_LOSS_CROSS_ENTROPY, n, t->n_class, trainer_operand(t, logits, i),
+                 bce ? (const void *)labels->label_rows : (const void *)labels->labels, labels->split, (uint8_t)split,
+                 hidden.p > 0.0 ? &hidden : NULL, (float)(1.0 / terms),
+                 trainer_operand(t, step_operand(step, OP_ROLE_WORKSPACE), i), trains ? trainer_operand(t, grad, i) : NULL,
+                 out);
 }
 
-/* The same step on every rank, from the same sums. */
-static enum status weights_step(struct trainer *t)
+static enum status loss_run(struct trainer *t, const struct step *step)
+{
+    enum status status = t->ops->sync(t->device);
+    struct pin pin = pin_open(t, step, PIN_USE_RUNNING);
+    while (status == STATUS_OK && pin_next(&pin)) {
+        struct device_score score;
+        if (pin.n_begun == 1) {
+            loss_rows_find(t, step);
+        }
+        part_score(t, step, pin.part, DATASET_SPLIT_TRAIN, &score);
+        trainer_sums(t, pin.part)[0] = score.loss;
+    }
+    return status == STATUS_OK ? pin.status : status;
+}
+
+static enum status score_run(struct trainer *t, const struct step *step)
+{
+    const int n = sizeof(struct device_score) / sizeof(double);
+    enum status status = t->ops->sync(t->device);
+    struct pin pin = pin_open(t, step, PIN_USE_RUNNING);
+    while (status == STATUS_OK && pin_next(&pin)) {
+        double *sums = trainer_sums(t, pin.part);
+        memset(sums, 0, MEMORY_PLAN_N_SUM * sizeof *sums);
+        for (int split = DATASET_SPLIT_TRAIN; split <= DATASET_SPLIT_TEST; split++) {
+            if (t->n_split[split] > 0) {
+                struct device_score *score = (struct device_score *)(void *)(sums + 1 + split * n);
+                part_score(t, step, pin.part, (enum dataset_split)split, score);
+            }
+        }
+    }
+    return status == STATUS_OK ? pin.status : status;
+}
+
+/* --- reduction and update --- */
+
+static enum status reduce_step(struct trainer *t, const struct step *step)
+{
+    bool trains = step_operand(step, OP_ROLE_GRAD_PARAM_0) != NULL;
+    enum status status = t->ops->sync(t->device);
+    status = status == STATUS_OK ? reduce_run(t, trains ? REDUCE_GRADIENTS : REDUCE_SUMS, trains) : status;
+    if (status == STATUS_OK && trains) {
+        t->loss = trainer_sums(t, 0)[0] / (t->n_loss_row * (is_bce(t) ? t->n_class : 1));
+    } else if (status == STATUS_OK) {
+        memcpy(t->score, trainer_sums(t, 0) + 1, sizeof t->score);
+    }
+    return status;
+}
+
+/* The same on every rank, from the same sums; none where the loss is not finite, which all ranks find alike. */
+static enum status update_run(struct trainer *t, const struct step *step)
 {
     const struct job_train *train = &t->setup.job->train;
     static const enum device_optimizer optimizers[] = {[JOB_OPTIMIZER_SGD] = DEVICE_OPTIMIZER_SGD,
                                                        [JOB_OPTIMIZER_ADAM] = DEVICE_OPTIMIZER_ADAM,
                                                        [JOB_OPTIMIZER_ADAMW] = DEVICE_OPTIMIZER_ADAMW};
-    FAULT(STEP);
+    (void)step;
+    if (!isfinite(t->loss)) {
+        return STATUS_OK;
+    }
     struct device_step how = {.optimizer = optimizers[train->optimizer],
                               .lr = schedule_lr(t->setup.job, t->epoch) * t->rate,
                               .beta1 = train->beta1,
@@ -285,47 +206,60 @@ static enum status weights_step(struct trainer *t)
     return t->ops->sync(t->device);
 }
 
-static enum status evaluate(struct trainer *t, struct device_score *score_out)
+/* --- phases --- */
+
+/* Where tests strike, by the step that comes. */
+static void fault_strike(const struct trainer *t, const struct step *step)
 {
-    t->training = false;
-    enum status status = forward_walk(t, EXCHANGE_PHASE_EVALUATE);
-    if (status != STATUS_OK) {
-        return status;
+    if (step->kind == STEP_KIND_UPDATE) {
+        FAULT(STEP);
+    } else if (step->op < 0 || t->phase == STEP_PHASE_STATIC) {
+        return;
+    } else if (t->phase == STEP_PHASE_EVALUATE) {
+        FAULT(EVALUATE);
+    } else if (step->backward || step->recomputed) {
+        FAULT(BACKWARD);
+    } else {
+        FAULT(FORWARD);
     }
-    const int n = sizeof *score_out / sizeof(double);
-    struct hold hold = hold_open(t);
-    uses_loss(&t->program, false, &hold.uses);
-    while (hold_next(&hold)) {
-        int32_t i = hold.part;
-        double *sums = trainer_sums(t, i);
-        memset(sums, 0, MEMORY_PLAN_N_SUM * sizeof *sums);
-        for (int split = DATASET_SPLIT_TRAIN; split <= DATASET_SPLIT_TEST; split++) {
-            if (t->n_split[split] > 0) {
-                part_score(t, i, (enum dataset_split)split, false, (struct device_score *)(void *)(sums + 1 + split * n));
-            }
-        }
-    }
-    status = hold.status == STATUS_OK ? reduce_run(t, REDUCE_SUMS, false) : hold.status;
-    if (status == STATUS_OK) {
-        memcpy(score_out, trainer_sums(t, 0) + 1, 4 * sizeof *score_out);
-    }
-    return status;
 }
 
-enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool evaluate_after, struct trainer_report *out)
+enum status trainer_run(struct trainer *t, enum step_phase phase)
+{
+    static enum status (*const runs[STEP_KIND_N])(struct trainer *, const struct step *) = {
+        [STEP_KIND_FORWARD] = forward_run,   [STEP_KIND_PARTIAL] = partial_run, [STEP_KIND_TOTAL] = total_run,
+        [STEP_KIND_HALO] = halo_run,         [STEP_KIND_BEGIN] = halo_begin,    [STEP_KIND_JOIN] = halo_join,
+        [STEP_KIND_BACKWARD] = backward_run, [STEP_KIND_LOSS] = loss_run,       [STEP_KIND_SCORE] = score_run,
+        [STEP_KIND_REDUCE] = reduce_step,    [STEP_KIND_UPDATE] = update_run,
+    };
+    const struct step_list *list = &t->plan.steps.phase[phase];
+    t->phase = phase;
+    t->training = phase == STEP_PHASE_TRAIN;
+    for (int s = 0; s < list->n_step; s++) {
+        const struct step *step = &list->step[s];
+        fault_strike(t, step);
+        enum status status = runs[step->kind](t, step);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        pin_discard(t, step->time);
+    }
+    return t->ops->sync(t->device);
+}
+
+enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool evaluate, struct trainer_report *out)
 {
     double start = now_s(), waited = exchange_wait_s(t->setup.exchange);
     int64_t n_call = memory_n_call();
     *out = (struct trainer_report){0};
     t->epoch = epoch;
-    enum status status = STATUS_OK;
-    if (train) {
-        status = train_step(t, &out->loss);
-        status = status == STATUS_OK && isfinite(out->loss) ? weights_step(t) : status;
-    }
-    if (status == STATUS_OK && isfinite(out->loss) && evaluate_after) {
+    t->loss = 0.0;
+    enum status status = train ? trainer_run(t, STEP_PHASE_TRAIN) : STATUS_OK;
+    out->loss = t->loss;
+    if (status == STATUS_OK && isfinite(t->loss) && evaluate) {
         double trained = now_s();
-        status = evaluate(t, out->score);
+        status = trainer_run(t, STEP_PHASE_EVALUATE);
+        memcpy(out->score, t->score, sizeof out->score);
         out->evaluate_s = now_s() - trained;
     }
     out->n_call = memory_n_call() - n_call;
@@ -338,11 +272,4 @@ enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool ev
 void trainer_rate(struct trainer *t, double factor)
 {
     t->rate = factor;
-}
-
-enum status trainer_static(struct trainer *t)
-{
-    t->epoch = 0;
-    t->training = false;
-    return forward_walk(t, EXCHANGE_PHASE_STATIC);
 }

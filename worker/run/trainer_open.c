@@ -1,84 +1,12 @@
 /* Opening and closing a trainer: the program, the plan, every array taken once; and its arrays seen from outside. */
 #include "protocol/log.h"
+#include "worker/halo/halo.h"
 #include "worker/run/embeddings.h"
-#include "worker/run/round.h"
 #include "worker/run/trainer_state.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* Own part i's rows of an array that has the rows of a level. */
-static float *row_array(const struct trainer *t, int64_t at, int64_t width, int32_t level, int32_t i)
-{
-    int64_t begin = memory_plan_row_begin(&t->plan, level, i) * width * (int64_t)sizeof(float);
-    return at < 0 ? NULL : (float *)(void *)(t->arena + at + begin);
-}
-
-float *trainer_value(const struct trainer *t, int value, int32_t i)
-{
-    int64_t at = t->plan.value_at[value];
-    if (at >= 0 && t->program.value[value].is_sparse) {
-        return (float *)(void *)(t->arena + at + t->plan.value_begin[i] * (int64_t)sizeof(float));
-    }
-    return row_array(t, at, t->program.value[value].width, PROGRAM_LEVEL_ALL, i);
-}
-
-float *trainer_grad(const struct trainer *t, int value, int32_t i)
-{
-    const struct value *v = &t->program.value[value];
-    return row_array(t, t->plan.grad_at[value], v->width, v->level, i);
-}
-
-float *trainer_kept(const struct trainer *t, int op, int k, int32_t i)
-{
-    return row_array(t, t->plan.kept_at[op][k], op_kept_width(&t->program, &t->program.op[op], k), PROGRAM_LEVEL_ALL, i);
-}
-
-float *trainer_temp(const struct trainer *t, int op, int k, int32_t i)
-{
-    const struct value *v = &t->program.value[t->program.op[op].in[k]];
-    return row_array(t, t->plan.temp_at[op][k], v->width, v->level, i);
-}
-
-int64_t trainer_rows(const struct trainer *t, int32_t level, int32_t i)
-{
-    return part_rows_own(t->part[i].part, t->training ? level : PROGRAM_LEVEL_ALL);
-}
-
-void trainer_grad_end(const struct trainer *t, int value, int64_t n_row, int32_t i)
-{
-    const struct value *v = &t->program.value[value];
-    int64_t n_rest = trainer_rows(t, v->level, i) - n_row;
-    if (n_rest > 0) {
-        t->ops->fill_zero(t->device, trainer_grad(t, value, i) + n_row * v->width, (size_t)(n_rest * v->width) * sizeof(float));
-    }
-}
-
-void *trainer_room(const struct trainer *t, const struct memory_room *room)
-{
-    return room->at < 0 ? NULL : t->arena + room->at;
-}
-
-float *trainer_gradients(const struct trainer *t, int32_t i)
-{
-    return (float *)(void *)(t->gradients + i * t->plan.n_gradient_bytes);
-}
-
-double *trainer_sums(const struct trainer *t, int32_t i)
-{
-    return (double *)(void *)(trainer_gradients(t, i) + t->program.n_weight);
-}
-
-double *trainer_global(const struct trainer *t, int32_t i)
-{
-    return (double *)(void *)(t->globals + i * t->plan.n_global_bytes);
-}
-
-double *trainer_whole(const struct trainer *t, int op)
-{
-    return (double *)(void *)(t->arena + t->plan.kept_at[op][0]);
-}
 
 static void own_parts_list(struct trainer *t)
 {
@@ -132,9 +60,9 @@ static enum status parts_open(struct trainer *t)
         if (op->kind != OP_KIND_AGGREGATE) {
             continue;
         }
-        const struct aggregate_def *def = &aggregate_defs[op->aggregate];
-        ASSERT(!def->has_scale || t->part_setup.scaled == NULL || t->part_setup.scaled == def);
-        t->part_setup.scaled = def->has_scale ? def : t->part_setup.scaled;
+        const struct aggregate_def *def = aggregate_defs[op->aggregate];
+        ASSERT(def->scale == NULL || t->part_setup.scaled == NULL || t->part_setup.scaled == def);
+        t->part_setup.scaled = def->scale != NULL ? def : t->part_setup.scaled;
         bool returns = aggregate_returns(op->aggregate);
         t->part_setup.in_place = t->part_setup.in_place || !returns;
         t->part_setup.as_payload = t->part_setup.as_payload || returns;
@@ -189,7 +117,7 @@ static void plan_build(struct trainer *t)
                 own[i].n_edge_level[d][l] = part_edges(part, (enum part_direction)d, l);
             }
         }
-        travel_part_from_part(part, &own[i].travel);
+        halo_counts_from_part(part, &own[i].halo);
     }
     struct memory_plan_input input = {.job = t->setup.job,
                                       .program = &t->program,
@@ -203,27 +131,9 @@ static void plan_build(struct trainer *t)
                                       .own = own};
     memory_plan_build(&input, &t->plan);
     for (int32_t i = 0; i < t->n_own; i++) {
-        travel_part_release(&own[i].travel);
+        halo_counts_release(&own[i].halo);
     }
     free(own);
-}
-
-/* Which gradients are there already when an op's backward comes to them. */
-static void add_find(struct trainer *t)
-{
-    t->add = memory_alloc((size_t)t->program.n_op, sizeof *t->add);
-    bool *written = memory_alloc((size_t)t->program.n_value, sizeof *written);
-    for (int s = 0; s < t->plan.n_step; s++) {
-        int i = t->plan.step[s].op;
-        for (int k = 0; t->plan.step[s].kind == MEMORY_STEP_OP && k < OP_N_IN; k++) {
-            int in = t->program.op[i].in[k];
-            if (in >= 0) {
-                t->add[i][k] = written[in];
-                written[in] = true;
-            }
-        }
-    }
-    free(written);
 }
 
 static enum status limit_check(const struct trainer *t)
@@ -300,9 +210,9 @@ static enum status spill_take_all(struct trainer *t)
     if (t->setup.spill == NULL) {
         return STATUS_OK;
     }
-    const struct travel_part **own = memory_alloc((size_t)t->n_own, sizeof *own);
+    const struct halo_counts **own = memory_alloc((size_t)t->n_own, sizeof *own);
     for (int32_t i = 0; i < t->n_own; i++) {
-        own[i] = &t->part[i].travel;
+        own[i] = &t->part[i].halo;
     }
     enum status status = spill_take(t->setup.spill, t->plan.n_arena_bytes, &t->arena);
     if (status == STATUS_OK) {
@@ -335,7 +245,6 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
     status = status == STATUS_OK ? program_open(t) : status;
     if (status == STATUS_OK) {
         plan_build(t);
-        add_find(t);
         status = limit_check(t);
     }
     if (status == STATUS_OK && setup->spill != NULL) {
@@ -348,8 +257,8 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
     if (status == STATUS_OK) {
         program_init_weights(&t->program, (uint64_t)setup->job->train.seed, t->weights);
         trainer_keep_best(t);
-        t->round = round_state_open(t);
-        status = trainer_static(t);
+        t->halo = halo_open(t);
+        status = trainer_run(t, STEP_PHASE_STATIC);
     }
     if (status != STATUS_OK) {
         trainer_close(t);
@@ -364,7 +273,7 @@ void trainer_close(struct trainer *t)
     if (t == NULL) {
         return;
     }
-    round_state_close(t->round);
+    halo_close(t->halo);
     payloads_close(t->payloads);
     if (t->device != NULL) {
         arrays_return(t);
@@ -376,7 +285,6 @@ void trainer_close(struct trainer *t)
     memory_plan_release(&t->plan);
     program_release(&t->program);
     free(t->part);
-    free(t->add);
     free(t->own);
     free(t->own_index);
     free(t->complete);

@@ -2,10 +2,10 @@
 #ifndef WORKER_TRAINER_STATE_H
 #define WORKER_TRAINER_STATE_H
 
+#include "worker/halo/payloads.h"
 #include "worker/plan/memory_plan.h"
 #include "worker/run/part_device.h"
 #include "worker/run/trainer.h"
-#include "worker/spill/payloads.h"
 
 /* owns: everything but what setup borrows */
 struct trainer {
@@ -21,7 +21,7 @@ struct trainer {
     int32_t *own_index;       /* n_part: place in own, or -1 */
     struct part_device *part; /* n_own */
 
-    char *arena; /* plan.n_arena_bytes: values, gradients, kept arrays, scratch, payloads */
+    char *arena; /* plan.n_arena_bytes: values, gradients, what is saved, workspaces with payloads */
 
     float *weights; /* program.n_weight each */
     float *best;    /* rank 0 only */
@@ -29,11 +29,10 @@ struct trainer {
     struct trainer_embeddings { /* of own parts: plan.n_embedding floats each */
         float *weights, *gradients, *best, *moment_1, *moment_2;
     } embeddings;
-    char *gradients;      /* n_own × plan.n_gradient_bytes: floats, then MEMORY_PLAN_N_SUM doubles */
-    char *branch;         /* one more, from another rank */
-    char *globals;        /* n_own × plan.n_global_bytes: sums of the global op at work; one more for another rank's branch */
-    bool *complete;       /* n_part: for reduce.c */
-    bool (*add)[OP_N_IN]; /* n_op: backward adds to the gradient of in[k] rather than writing it */
+    char *gradients; /* n_own × plan.n_gradient_bytes: floats, then MEMORY_PLAN_N_SUM doubles */
+    char *branch;    /* one more, from another rank */
+    char *globals;   /* n_own × plan.n_global_bytes: sums of the global op at work; one more for another rank's branch */
+    bool *complete;  /* n_part: for reduce.c */
 
     bool descends;             /* which way the next walk over own parts goes, when there is a spill */
     struct payloads *payloads; /* between own parts, when there is a spill; else NULL */
@@ -43,34 +42,35 @@ struct trainer {
     int64_t n_split[4]; /* of the whole graph */
     double n_loss_row;  /* of the whole graph, in this epoch's training */
     int32_t n_class;
-    struct round_state *round;
+    struct halo *halo;
+    enum step_phase phase; /* at work */
+    double loss;           /* of this epoch, before its step */
+    struct device_score score[4];
 };
 
-/* Array of own part i: a value, its gradient, an op's kept array k, the fresh gradient of its input k; NULL where the plan has
- * none. */
-float *trainer_value(const struct trainer *t, int value, int32_t i);
-float *trainer_grad(const struct trainer *t, int value, int32_t i);
-float *trainer_kept(const struct trainer *t, int op, int k, int32_t i);
-float *trainer_temp(const struct trainer *t, int op, int k, int32_t i);
+/* Where an operand of a step lies, of own part i; NULL: the plan has no place for it. */
+void *trainer_operand(const struct trainer *t, const struct step_operand *operand, int32_t i);
 
-/* Rows of own part i that there are at a level now: in training those that count, else all. */
-int64_t trainer_rows(const struct trainer *t, int32_t level, int32_t i);
+/* A value's rows of own part i. */
+const float *trainer_value(const struct trainer *t, int value, int32_t i);
 
-/* The first n_row rows of a gradient are there: the others that its value has in training become 0. */
-void trainer_grad_end(const struct trainer *t, int value, int64_t n_row, int32_t i);
+/* One op on own part i, with the step's operands in their roles. */
+struct op_call trainer_call(const struct trainer *t, const struct step *step, int32_t i);
 
-/* Where a room of the plan lies, scratch first. */
-void *trainer_room(const struct trainer *t, const struct memory_room *room);
+/* Rows of own part i that there are up to a hop now: in training those that count, else all. */
+int64_t trainer_rows(const struct trainer *t, int32_t hop, int32_t i);
+
+/* The first n_row rows of this gradient are there: the others that it has in training become 0. */
+void trainer_grad_end(const struct trainer *t, const struct step_operand *grad, int64_t n_row, int32_t i);
 
 /* Gradients and sums of own part i. */
 float *trainer_gradients(const struct trainer *t, int32_t i);
 double *trainer_sums(const struct trainer *t, int32_t i);
 
-/* A global op's sums of own part i (n_own: another rank's branch), and the whole made of all parts'. */
+/* A global op's sums of own part i (n_own: another rank's branch). */
 double *trainer_global(const struct trainer *t, int32_t i);
-double *trainer_whole(const struct trainer *t, int op);
 
-/* Run the static ops, all ranks together: the end of opening. */
-enum status trainer_static(struct trainer *t);
+/* Run the steps of a phase, all ranks together. */
+enum status trainer_run(struct trainer *t, enum step_phase phase);
 
 #endif

@@ -1,5 +1,6 @@
 #include "worker/session/session.h"
 
+#include "protocol/clock.h"
 #include "protocol/fault.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
@@ -8,14 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-static double now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static enum status parts_open(struct session *session)
 {
@@ -50,18 +43,18 @@ static enum status parts_open(struct session *session)
 
 static bool parts_came(const struct session *session)
 {
-    int32_t n_whole = 0;
+    int32_t n_statistics = 0;
     for (int32_t i = 0; i < session->n_part; i++) {
         const struct session_bytes *raw = &session->parts[i].raw;
-        n_whole += raw->is_expected && raw->n_got == raw->n_bytes;
+        n_statistics += raw->is_expected && raw->n_got == raw->n_bytes;
     }
-    return session->n_part > 0 && n_whole == session->n_own;
+    return session->n_part > 0 && n_statistics == session->n_own;
 }
 
 static enum status trainer_start(struct session *session)
 {
     FAULT(OPEN);
-    double start = now_s();
+    double start = clock_s();
     enum status status = parts_open(session);
     if (status == STATUS_OK && session->n_own == 0) {
         status = status_fail(STATUS_PEER, "no part is placed on rank %u", session->rank);
@@ -94,7 +87,7 @@ static enum status trainer_start(struct session *session)
         .planned = {planned, sizeof planned},
         .measured = {measured, sizeof measured},
         .n_weight = (uint64_t)trainer_program(session->trainer)->n_weight,
-        .seconds = now_s() - start,
+        .seconds = clock_s() - start,
     };
     size_t n;
     status = message_encode_ready(&ready, session->answer, sizeof session->answer, &n);

@@ -1,3 +1,4 @@
+#include "protocol/clock.h"
 #include "tests/support/client.h"
 #include "tests/support/folder.h"
 #include "tests/support/patience.h"
@@ -51,7 +52,7 @@ static void close_all(struct notify *notify)
 static const char *hear(void)
 {
     static char words[1024];
-    double since_s = now_s();
+    double since_s = clock_s();
     ssize_t n;
     while ((n = recv(manager, words, sizeof words - 1, 0)) < 0) {
         turn(since_s);
@@ -88,8 +89,8 @@ Test(notify, the_watchdog_hears_from_the_loop_and_only_from_it)
     cr_assert_null(getenv("WATCHDOG_USEC"));
     while (recv(manager, own, sizeof own, 0) >= 0) {
     }
-    double until_s = now_s() + 0.05; /* a loop that does not turn */
-    while (now_s() < until_s) {
+    double until_s = clock_s() + 0.05; /* a loop that does not turn */
+    while (clock_s() < until_s) {
         cr_assert_lt(recv(manager, own, sizeof own, 0), 0);
     }
     close_all(notify);

@@ -1,4 +1,5 @@
 /* The server and hostile clients: every limit refuses with a reason, and nobody is held up by anybody else. */
+#include "protocol/clock.h"
 #include "tests/support/client.h"
 #include "tests/support/folder.h"
 #include "tests/support/patience.h"
@@ -161,7 +162,7 @@ Test(server, a_request_that_comes_byte_by_byte_is_answered_and_holds_up_nobody)
     const char *text = "{\"v\":1,\"id\":1,\"cmd\":\"hello\"}\n";
     for (; *text != '\0'; text++) {
         client_send_bytes(&slow, text, 1);
-        turn(now_s());
+        turn(clock_s());
         if (text[1] == '\n') {
             cr_assert_eq(n_request, 0);
             expect_service();
@@ -261,8 +262,8 @@ Test(server, who_asks_no_more_is_dropped_but_not_while_an_answer_is_under_way)
     EXPECT_IN(client_line(&idle), "no request came for 0.2 s");
     cr_assert_null(client_line(&idle));
     client_close(&idle);
-    double since_s = now_s();
-    while (now_s() - since_s < 0.5) {
+    double since_s = clock_s();
+    while (clock_s() - since_s < 0.5) {
         turn(since_s);
     }
     cr_assert_not_null(follower);
@@ -281,7 +282,7 @@ Test(server, silent_clients_make_room_for_those_that_ask)
     ASK(&first, "{\"v\":1}", "true");
     for (int i = 0; i < 20; i++) {
         client_open(&silent[i], server_address(server));
-        turn(now_s());
+        turn(clock_s());
     }
     EXPECT_IN(client_line(&silent[0]), "other clients came");
     expect_service();
@@ -307,7 +308,7 @@ Test(server, one_client_too_many_is_told_so)
     cr_assert_null(client_line(&last));
     client_close(&last);
     client_close(&busy[0]);
-    double since_s = now_s();
+    double since_s = clock_s();
     while (n_closed == 0) {
         turn(since_s);
     }
@@ -327,7 +328,7 @@ Test(server, a_client_that_never_reads_is_asked_no_further_and_then_dropped)
     for (int i = 0; i < 50; i++) {
         client_send(&greedy, "{\"v\":1,\"cmd\":\"big\"}\n");
     }
-    double since_s = now_s();
+    double since_s = clock_s();
     while (n_request == 0) {
         turn(since_s);
     }
@@ -362,7 +363,7 @@ Test(server, a_sender_is_told_when_more_than_may_wait_would_wait)
     struct client client;
     client_open(&client, server_address(server));
     client_send(&client, "{\"v\":1,\"cmd\":\"flood\"}\n");
-    double since_s = now_s();
+    double since_s = clock_s();
     while (n_closed == 0) {
         turn(since_s);
     }
@@ -379,7 +380,7 @@ Test(server, answers_reach_a_client_that_has_said_it_will_ask_no_more)
     client_send(&client, "{\"v\":1,\"id\":1,\"cmd\":\"follow\"}\n{\"v\":1,\"id\":2}\n");
     shutdown(client.file, SHUT_WR);
     EXPECT_IN(client_line(&client), "{\"id\":2");
-    double since_s = now_s();
+    double since_s = clock_s();
     while (follower == NULL || !connection_ended(follower)) {
         turn(since_s);
     }
@@ -396,7 +397,7 @@ Test(server, its_end_lets_answers_leave_and_takes_the_socket_away)
     struct client client;
     client_open(&client, server_address(server));
     client_send(&client, "{\"v\":1,\"id\":1,\"cmd\":\"big\"}\n");
-    double since_s = now_s();
+    double since_s = clock_s();
     while (n_request == 0) {
         turn(since_s);
     }

@@ -160,6 +160,35 @@ Test(model_names, agnn_has_agnnconv_s_temperatures_between_linear_layers)
     cr_assert(param("convs.1.beta")->fill == 1.0f && param("convs.1.beta")->trains);
 }
 
+Test(model_names, gcnii_has_gcn2conv_s_weights_between_linear_layers)
+{
+    job.model.dropout = 0.5;
+    job.model.alpha = 0.25;
+    job.model.theta = 1.0;
+    build(JOB_KIND_GCNII);
+    names("lins.0.weight 16x12\nlins.0.bias 16\nconvs.0.weight1 16x16\nconvs.1.weight1 16x16\nlins.1.weight 5x16\nlins.1.bias "
+          "5\n");
+    ops("0 linear v1 = v0, lins.0.weight, lins.0.bias  [16]\n"
+        "1 activate relu v2 = v1  [16]\n"
+        "2 activate none v3 = v2, dropout 0.5  [16]\n"
+        "3 aggregate gcn v4 = v3  [16]\n"
+        "4 add v5 = 0.75·v4 + 0.25·v2  [16]\n"
+        "5 linear v6 = v5, convs.0.weight1  [16]\n"
+        "6 add v7 = 0.306853·v5 + 0.693147·v6  [16]\n"
+        "7 activate relu v8 = v7, dropout 0.5  [16]\n"
+        "8 aggregate gcn v9 = v8  [16]\n"
+        "9 add v10 = 0.75·v9 + 0.25·v2  [16]\n"
+        "10 linear v11 = v10, convs.1.weight1  [16]\n"
+        "11 add v12 = 0.594535·v10 + 0.405465·v11  [16]\n"
+        "12 activate relu v13 = v12, dropout 0.5  [16]\n"
+        "13 linear v14 = v13, lins.1.weight, lins.1.bias  [5]\n");
+    cr_assert(program.op[5].by_column);
+    cr_assert_float_eq(param("convs.0.weight1")->bound, sqrt(6.0 / (16 + 16)), 1e-12); /* glorot */
+    job.train.decay = JOB_DECAY_FIRST;
+    build(JOB_KIND_GCNII);
+    cr_assert(param("lins.0.bias")->decays && !param("convs.0.weight1")->decays && !param("lins.1.weight")->decays);
+}
+
 Test(model_names, norms_residuals_and_plain_layers_are_numbered_as_module_lists)
 {
     job.model.layers = 4;
@@ -304,6 +333,17 @@ Test(model_names, what_needs_dense_rows_of_sparse_features_says_so)
     input.n_feature = 16;
     build(JOB_KIND_GCN);
     cr_assert(!program.value[0].is_sparse);
+    job.model.layers = 1;
+    job.model.jumping_knowledge = JOB_JUMPING_KNOWLEDGE_MAX;
+    build(JOB_KIND_GCN);
+    cr_assert(!program.value[0].is_sparse, "under jumping knowledge the one layer has a residual");
+    job.model.layers = 2;
+    job.model.heads = 2;
+    build(JOB_KIND_GAT);
+    cr_assert(program.value[0].is_sparse, "a layer of two heads is twice as wide");
+    input.n_feature = 32;
+    build(JOB_KIND_GAT);
+    cr_assert(!program.value[0].is_sparse);
 }
 
 Test(model_names, appnp_mixes_each_step_with_the_first_output)
@@ -379,6 +419,8 @@ Test(model_names, settings_that_do_not_go_together_are_refused)
     job.model.linear_layers = 0;
     job.model.kind = JOB_KIND_APPNP;
     refused(STATUS_CONFIG, "model.jumping_knowledge = \"max\" does not go with model.kind = \"appnp\"");
+    job.model.kind = JOB_KIND_GCNII;
+    refused(STATUS_CONFIG, "model.jumping_knowledge = \"max\" does not go with model.kind = \"gcnii\"");
     job.model.jumping_knowledge = JOB_JUMPING_KNOWLEDGE_NONE;
     job.model.kind = JOB_KIND_AGNN;
     job.model.layers = 1;

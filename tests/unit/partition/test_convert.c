@@ -1,9 +1,12 @@
-/* scripts/convert_dataset.py on objects that look like each package's, loaded again. Skipped where python3 has no numpy. */
+/* scripts/convert_dataset.py on objects that look like each package's, loaded again. Skipped where Debian's python3, which
+ * scripts/install-deps --test prepares, has no numpy. */
 #include "fixture.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#define PYTHON "/usr/bin/python3"
 
 static const char script[] =
     "import os, sys, types\n"
@@ -46,12 +49,12 @@ TestSuite(convert, .init = folder_make, .fini = folder_remove);
 
 Test(convert, objects_of_each_package_become_folders_that_load)
 {
-    if (system("python3 -c 'import numpy' 2>/dev/null") != 0) {
-        cr_skip_test("python3 has no numpy");
+    if (system(PYTHON " -c 'import numpy' 2>/dev/null") != 0) {
+        cr_skip_test("/usr/bin/python3 has no numpy");
     }
     fixture_bytes("script.py", script, sizeof script - 1);
     char command[1200];
-    snprintf(command, sizeof command, "python3 %s %s 2>/dev/null", folder_path("script.py"), folder);
+    snprintf(command, sizeof command, PYTHON " %s %s 2>/dev/null", folder_path("script.py"), folder);
     cr_assert_eq(system(command), 0);
     static const char *const names[] = {"pyg", "columns", "dgl", "ogb"};
     for (int i = 0; i < 4; i++) {
@@ -109,12 +112,12 @@ static const char typed_script[] =
 
 Test(convert, graphs_of_several_types_become_folders_that_load)
 {
-    if (system("python3 -c 'import numpy' 2>/dev/null") != 0) {
-        cr_skip_test("python3 has no numpy");
+    if (system(PYTHON " -c 'import numpy' 2>/dev/null") != 0) {
+        cr_skip_test("/usr/bin/python3 has no numpy");
     }
     fixture_bytes("script.py", typed_script, sizeof typed_script - 1);
     char command[1200];
-    snprintf(command, sizeof command, "python3 %s %s", folder_path("script.py"), folder);
+    snprintf(command, sizeof command, PYTHON " %s %s", folder_path("script.py"), folder);
     cr_assert_eq(system(command), 0);
     static const char *const names[] = {"pyg", "dgl", "ogb"};
     for (int i = 0; i < 3; i++) {

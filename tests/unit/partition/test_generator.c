@@ -1,5 +1,6 @@
 #include "partition/dataset.h"
 #include "partition/generators/generator.h"
+#include "partition/generators/permutation.h"
 #include "protocol/memory.h"
 #include "tests/support/tiny_graph.h"
 

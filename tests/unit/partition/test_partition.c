@@ -1,4 +1,5 @@
 #include "partition/partition.h"
+#include "protocol/clock.h"
 #include "tests/support/folder.h"
 #include "tests/support/patience.h"
 #include "tests/support/tiny_graph.h"
@@ -198,7 +199,7 @@ _Noreturn static void kill_a_sibling(void)
 {
     char path[64], text[256] = "";
     snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)getppid(), (int)getppid());
-    for (double since = now_s(); patience_left(since);) {
+    for (double since = clock_s(); patience_left(since);) {
         FILE *file = fopen(path, "r");
         bool any = file != NULL && fgets(text, sizeof text, file) != NULL;
         for (char *at = text, *end; any; at = end) {
@@ -231,7 +232,7 @@ Test(partition, metis_killed_while_memory_was_plentiful_is_a_loss_that_another_a
         kill_a_sibling();
     }
     enum status status = STATUS_OK;
-    for (double since = now_s(); status == STATUS_OK && patience_left(since);) {
+    for (double since = clock_s(); status == STATUS_OK && patience_left(since);) {
         status = partition_build(&dataset, &job, &partition);
         if (status == STATUS_OK) {
             partition_release(&partition);

@@ -175,7 +175,7 @@ Test(job, rules_across_keys_name_the_place_of_the_key_that_breaks_them)
     SETTING_REFUSED("dataset.path=x", "job.toml:2:13:", "both given");
     SETTING_REFUSED("name=a/b", "--set name: ", "fit for a folder");
     REFUSED("[model]\nkind = \"sage\"\n[dataset]\npath = \"x\"\nedge_weights = \"yes\"\n",
-            "job.toml:5:16:", "expected model.kind = \"gcn\", \"appnp\" or \"sgc\"");
+            "job.toml:5:16:", "expected model.kind = \"gcn\", \"appnp\", \"sgc\" or \"gcnii\"");
 }
 
 #define REMARKED(text, ...)                                                                                                    \
@@ -194,7 +194,7 @@ Test(job, a_key_that_means_nothing_beside_another_is_remarked_on_with_both)
         "job.toml:5:8: partition.seed is not used: partition.method is \"block\", and it goes with \"metis\" or \"random\"\n");
     REMARKED(GRAPH "[model]\naggregator = \"mean\"\nalpha = 0.5\n",
              "job.toml:4:14: model.aggregator is not used: model.kind is \"gcn\", and it goes with \"sage\"\n"
-             "job.toml:5:9: model.alpha is not used: model.kind is \"gcn\", and it goes with \"appnp\"\n");
+             "job.toml:5:9: model.alpha is not used: model.kind is \"gcn\", and it goes with \"appnp\" or \"gcnii\"\n");
     REMARKED("[dataset]\npath = \"x\"\nnodes = 5\n",
              "job.toml:3:9: dataset.nodes is not used: dataset.generator is \"none\", and "
              "it goes with \"sbm\" or \"rmat\"\n");
@@ -204,8 +204,13 @@ Test(job, a_key_that_means_nothing_beside_another_is_remarked_on_with_both)
              "job.toml:4:12: train.momentum is not used: train.optimizer is \"adam\", and it goes with \"sgd\"\n"
              "job.toml:5:11: train.lr_step is not used: train.lr_schedule is \"constant\", and it goes with \"step\"\n");
     cr_assert_eq(load_set(GRAPH, "model.alpha=0.5", &scratch), STATUS_OK);
-    cr_assert_str_eq(job_remarks(),
-                     "--set model.alpha: model.alpha is not used: model.kind is \"gcn\", and it goes with \"appnp\"\n");
+    cr_assert_str_eq(
+        job_remarks(),
+        "--set model.alpha: model.alpha is not used: model.kind is \"gcn\", and it goes with \"appnp\" or \"gcnii\"\n");
+    REMARKED(GRAPH "[model]\nbases = 2\n",
+             "job.toml:4:9: model.bases is not used: model.kind is \"gcn\", and it goes with \"rgcn\"\n");
+    REMARKED(GRAPH "[model]\nsteps = 2\n",
+             "job.toml:4:9: model.steps is not used: model.kind is \"gcn\", and it goes with \"appnp\", \"sgc\" or \"agnn\"\n");
     REMARKED(GRAPH "[model]\nkind = \"sgc\"\nsteps = 2\n", "");
 }
 

@@ -21,12 +21,13 @@ Test(job_describe, every_key_is_in_both_forms_of_the_reference)
 {
     char *plain = describe(false), *markdown = describe(true);
     for (int i = 0; i < JOB_KEY_N; i++) {
-        char row[128];
-        snprintf(row, sizeof row, "\n  %-20s %s\n", job_keys[i].name, job_keys[i].help);
-        cr_assert(strlen(row) == sizeof row - 1 || strstr(plain, row) != NULL, "%s", row);
+        char row[640], help[JOB_HELP_BYTES];
+        job_key_help((enum job_key_id)i, help);
+        snprintf(row, sizeof row, "\n  %-20s %s\n", job_keys[i].name, help);
+        cr_assert_not_null(strstr(plain, row), "%s", row);
         snprintf(row, sizeof row, "\n| `%s` |", job_keys[i].name);
         cr_assert_not_null(strstr(markdown, row), "%s", row);
-        cr_assert_not_null(strstr(markdown, job_keys[i].help));
+        cr_assert_not_null(strstr(markdown, help));
     }
     free(plain);
     free(markdown);

@@ -126,10 +126,10 @@ Test(message, bytes_behind_the_last_field_are_refused)
 Test(message, an_encoder_without_room_writes_nothing_beyond_it)
 {
     uint8_t whole[256];
-    size_t n_whole = encoded_hello(whole, sizeof whole);
+    size_t n_statistics = encoded_hello(whole, sizeof whole);
     struct message_hello hello;
-    cr_assert_eq(message_decode_hello(whole, n_whole, &hello), STATUS_OK);
-    for (size_t n_room = 0; n_room < n_whole; n_room++) {
+    cr_assert_eq(message_decode_hello(whole, n_statistics, &hello), STATUS_OK);
+    for (size_t n_room = 0; n_room < n_statistics; n_room++) {
         uint8_t room[256];
         memset(room, 0xa5, sizeof room);
         size_t n;

@@ -1,3 +1,4 @@
+#include "protocol/clock.h"
 #include "protocol/transport/transport.h"
 #include "tests/support/patience.h"
 
@@ -110,7 +111,7 @@ static pid_t echo_start(struct side *side, int sockets[2])
 
 static void await(struct side *side, int n_arrived, const int *n_pending)
 {
-    for (double since = now_s(); (side->n_arrived < n_arrived || *n_pending > 0) && now_s() - since < PATIENCE_S;) {
+    for (double since = clock_s(); (side->n_arrived < n_arrived || *n_pending > 0) && clock_s() - since < PATIENCE_S;) {
         cr_assert_eq(transport_wait(side->transport, 20), STATUS_OK, "%s", status_reason());
     }
     cr_assert_eq(side->n_arrived, n_arrived);
@@ -137,9 +138,9 @@ static int echo_stop(struct side *side, pid_t pid)
     int n_pending = 0;
     post(side, TRANSPORT_KIND_COMMAND, ID_STOP, 0, NULL, 0, &n_pending);
     await(side, side->n_arrived, &n_pending);
-    double begin = now_s();
+    double begin = clock_s();
     side_close(side);
-    cr_assert_lt(now_s() - begin, 1.5, "nothing is under way, so nothing is waited for");
+    cr_assert_lt(clock_s() - begin, 1.5, "nothing is under way, so nothing is waited for");
     int state;
     cr_assert_eq(waitpid(pid, &state, 0), pid);
     return WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
@@ -259,7 +260,7 @@ Test(transport, messages_of_another_attempt_are_dropped_with_their_bodies)
         struct transport_head head = {.kind = TRANSPORT_KIND_DATA, .id = 9};
         cr_assert_eq(transport_send(stale.transport, 0, &head, bytes, sizes[i], &n_pending), STATUS_OK);
     }
-    for (double since = now_s(); n_pending > 0 && both_turn(&stale, &fresh, since);) {
+    for (double since = clock_s(); n_pending > 0 && both_turn(&stale, &fresh, since);) {
     }
     cr_assert_eq(transport_progress(stale.transport), STATUS_OK, "%s", status_reason());
     cr_assert_eq(transport_progress(fresh.transport), STATUS_OK, "%s", status_reason());
@@ -268,7 +269,7 @@ Test(transport, messages_of_another_attempt_are_dropped_with_their_bodies)
     cr_assert_eq(transport_connect(stale.transport, 0, address, n), STATUS_OK);
     struct transport_head head = {.kind = TRANSPORT_KIND_DATA, .id = 9};
     cr_assert_eq(transport_send(stale.transport, 0, &head, bytes, 100, &n_pending), STATUS_OK);
-    for (double since = now_s(); fresh.n_arrived == 0 && both_turn(&stale, &fresh, since);) {
+    for (double since = clock_s(); fresh.n_arrived == 0 && both_turn(&stale, &fresh, since);) {
     }
     cr_assert_eq(fresh.n_arrived, 1, "the message of the right attempt is the only one");
     cr_assert_eq(fresh.n_bytes[0], 100u);
@@ -285,7 +286,7 @@ Test(transport, a_refused_body_ends_the_transport_with_the_reason)
     uint8_t *bytes = pattern((size_t)4 << 20);
     post(&side, TRANSPORT_KIND_DATA, ID_REFUSED, 0, bytes, (size_t)4 << 20, &n_pending);
     int state = 0;
-    for (double since = now_s(); waitpid(pid, &state, WNOHANG) == 0 && now_s() - since < PATIENCE_S;) {
+    for (double since = clock_s(); waitpid(pid, &state, WNOHANG) == 0 && clock_s() - since < PATIENCE_S;) {
         transport_wait(side.transport, 10);
     }
     cr_assert(WIFEXITED(state));
@@ -304,7 +305,7 @@ Test(transport, a_kind_that_is_not_in_the_list_ends_the_transport)
     cr_assert_eq(transport_connect(from.transport, 0, address, n), STATUS_OK);
     struct transport_head head = {.kind = 99};
     cr_assert_eq(transport_send(from.transport, 0, &head, NULL, 0, NULL), STATUS_OK);
-    for (double since = now_s(); transport_progress(to.transport) == STATUS_OK && both_turn(&from, &to, since);) {
+    for (double since = clock_s(); transport_progress(to.transport) == STATUS_OK && both_turn(&from, &to, since);) {
     }
     cr_assert_eq(transport_progress(to.transport), STATUS_PEER);
     cr_assert(strstr(status_reason(), "peer 1 sent a message of kind 99, expected 1 to 5") != NULL, "%s", status_reason());
@@ -331,9 +332,9 @@ Test(transport, an_abandoned_transport_closes_at_once_though_its_peer_is_dead)
     free(bytes);
     const struct transport_head head = {.kind = TRANSPORT_KIND_DATA};
     cr_assert_eq(transport_send(side.transport, 1, &head, NULL, 0, NULL), STATUS_PEER);
-    double begin = now_s();
+    double begin = clock_s();
     side_close(&side);
-    cr_assert_lt(now_s() - begin, 1.5, "and does not try to send for 2 s");
+    cr_assert_lt(clock_s() - begin, 1.5, "and does not try to send for 2 s");
 }
 
 Test(transport, closing_is_bounded_when_the_peer_is_dead)
@@ -349,9 +350,9 @@ Test(transport, closing_is_bounded_when_the_peer_is_dead)
     for (size_t i = 0; i < N_SEND; i++) {
         post(&side, TRANSPORT_KIND_DATA, 9, i << 22, bytes + (i << 22), (size_t)4 << 20, &n_pending);
     }
-    double begin = now_s();
+    double begin = clock_s();
     side_close(&side);
-    cr_assert_lt(now_s() - begin, 10, "five times the bound");
+    cr_assert_lt(clock_s() - begin, 10, "five times the bound");
     free(bytes);
 }
 

@@ -11,12 +11,10 @@ struct picture {
     const struct program *program;
     struct memory_plan plan;
     int *cell;     /* per 64 bytes: the array written last */
-    int *grad_is;  /* n_value: what a gradient's cells hold; 0: it has not begun */
-    int n_written; /* gradients, so far */
+    int *name;     /* by slot: what the array's cells hold; 0: it has not been written */
+    int n_written; /* arrays, so far */
     int n_again;   /* ops that ran again */
 };
-
-enum what { WHAT_VALUE = 10000, WHAT_GRAD = 20000, WHAT_KEPT = 30000, WHAT_TEMP = 40000, WHAT_ROOM = 50000 };
 
 static void paint(struct picture *p, int64_t at, int64_t n_bytes, int name, bool write)
 {
@@ -28,201 +26,125 @@ static void paint(struct picture *p, int64_t at, int64_t n_bytes, int name, bool
     }
 }
 
-static int64_t value_bytes(const struct picture *p, int v)
+static int64_t operand_bytes(const struct picture *p, const struct step_operand *o)
 {
-    const struct value *value = &p->program->value[v];
-    return (value->is_sparse ? p->plan.n_sparse_value : p->plan.n_row * value->width) * (int64_t)sizeof(float);
-}
-
-static void value_touch(struct picture *p, int v, bool write)
-{
-    if (v > 0) {
-        cr_assert_geq(p->plan.value_at[v], 0, "value %d has no place", v);
-        paint(p, p->plan.value_at[v], value_bytes(p, v), WHAT_VALUE + v, write);
-    }
-}
-
-static void grad_read(struct picture *p, int v)
-{
-    cr_assert_geq(p->plan.grad_at[v], 0, "the gradient of value %d has no place", v);
-    cr_assert_neq(p->grad_is[v], 0, "the gradient of value %d is read before it is written", v);
-    paint(p, p->plan.grad_at[v], value_bytes(p, v), p->grad_is[v], false);
-}
-
-/* Written or added to: those that lie beside it would see it. */
-static void grad_write(struct picture *p, int v)
-{
-    if (p->grad_is[v] != 0) {
-        grad_read(p, v);
-    }
-    cr_assert_geq(p->plan.grad_at[v], 0, "the gradient of value %d has no place", v);
-    p->grad_is[v] = WHAT_GRAD + ++p->n_written;
-    paint(p, p->plan.grad_at[v], value_bytes(p, v), p->grad_is[v], true);
-}
-
-static void kept_touch(struct picture *p, int i, int n, bool write)
-{
-    const struct op *op = &p->program->op[i];
-    for (int k = 0; k < n; k++) {
-        int64_t n_bytes = p->plan.n_row * op_kept_width(p->program, op, k) * (int64_t)sizeof(float);
-        if (k == 0 && op_defs[op->kind].global != NULL) {
-            n_bytes = (op_defs[op->kind].global->n_whole(p->program, op) * (int64_t)sizeof(double) + 63) / 64 * 64;
+    const struct program *program = p->program;
+    switch (o->array) {
+    case STEP_ARRAY_VALUE:
+        if (program->value[o->index].is_sparse) {
+            return p->plan.n_sparse_value * (int64_t)sizeof(float);
         }
-        cr_assert(n_bytes == 0 || p->plan.kept_at[i][k] >= 0);
-        paint(p, p->plan.kept_at[i][k], n_bytes, WHAT_KEPT + 3 * i + k, write);
+        return p->plan.n_row * program->value[o->index].width * (int64_t)sizeof(float);
+    case STEP_ARRAY_STATISTICS: {
+        const struct op *op = &program->op[o->index];
+        return (op_defs[op->kind]->global->n_statistics(program, op) * (int64_t)sizeof(double) + 63) / 64 * 64;
+    }
+    case STEP_ARRAY_WORKSPACE:
+        return memory_workspace_bytes(o->index < 0 ? &p->plan.loss_workspace : &p->plan.workspace[o->index][o->k]);
+    default:
+        return p->plan.n_row * step_operand_width(program, o) * (int64_t)sizeof(float);
     }
 }
 
-/* Written while the op runs: in the middle of it, nothing that it reads or writes may be there. */
-static void room_write(struct picture *p, int i, enum memory_room_use use)
+/* An array's name: its slot; of a gradient, which changes each time it is added to and may lie on another's, what it now is. */
+static int *name_of(struct picture *p, const struct step_operand *o)
 {
-    const struct memory_room *room = &p->plan.room[i][use];
-    cr_assert_geq(room->at, 0);
-    paint(p, room->at, room->n_scratch + room->n_fetch + room->n_pack, WHAT_ROOM + 2 * i + (int)use, true);
+    int slot = liveness_slot(p->program, o->array, o->index, o->k);
+    return slot >= 0 ? &p->name[slot] : NULL;
 }
 
-static void op_plays(struct picture *p, int i)
+static void operand_paint(struct picture *p, const struct step_operand *o, bool write)
 {
-    const struct op *op = &p->program->op[i];
-    bool beside = op->kind == OP_KIND_AGGREGATE || !op_defs[op->kind].in_place;
-    room_write(p, i, MEMORY_ROOM_FORWARD);
-    for (int turn = 0; turn < (beside ? 2 : 1); turn++) { /* where it is not in place, inputs are there after the output too */
-        for (int k = 0; k < OP_N_IN; k++) {
-            if (op->in[k] >= 0) {
-                value_touch(p, op->in[k], false);
+    int *name = name_of(p, o);
+    if (name == NULL) {
+        return;
+    }
+    int64_t n_bytes = operand_bytes(p, o), at = memory_plan_at(&p->plan, p->program, o->array, o->index, o->k);
+    cr_assert(n_bytes == 0 || at >= 0, "array %d of index %d has no place", (int)o->array, o->index);
+    if (write) {
+        *name = ++p->n_written;
+    }
+    cr_assert(*name != 0, "array %d of index %d is read before it is written", (int)o->array, o->index);
+    paint(p, at, n_bytes, *name, write);
+}
+
+/* A gradient that is passed on where it lies is that of the output. */
+static bool is_passed_on(struct picture *p, const struct step *step, const struct step_operand *o)
+{
+    if (step->kind != STEP_KIND_BACKWARD || o->array != STEP_ARRAY_GRAD || o->access != STEP_ACCESS_WRITE) {
+        return false;
+    }
+    const struct op *op = &p->program->op[step->op];
+    const struct step_operand *out = step_operand(step, OP_ROLE_GRAD_OUT);
+    int k = (int)o->role - OP_ROLE_GRAD_IN_0;
+    bool shares = memory_plan_at(&p->plan, p->program, STEP_ARRAY_GRAD, o->index, 0) ==
+                  memory_plan_at(&p->plan, p->program, STEP_ARRAY_GRAD, op->out, 0);
+    if (shares && op_passes_grad(op, k)) {
+        *name_of(p, o) = *name_of(p, out);
+        return true;
+    }
+    cr_assert(!shares || (k == 0 && op_defs[op->kind]->in_place));
+    return false;
+}
+
+/* May this step write to where it reads? */
+static bool is_in_place(const struct picture *p, const struct step *step)
+{
+    bool dense = step->kind == STEP_KIND_FORWARD || step->kind == STEP_KIND_BACKWARD;
+    return dense && op_defs[p->program->op[step->op].kind]->in_place;
+}
+
+/* Workspaces are written first, results then: in the middle of a step that is not in place, what it reads is still there. */
+static void step_plays(struct picture *p, const struct step *step)
+{
+    for (int turn = 0; turn < 3; turn++) {
+        for (int k = 0; k < step->n_operand; k++) {
+            const struct step_operand *o = &step->operand[k];
+            bool workspace = o->array == STEP_ARRAY_WORKSPACE, reads = o->access != STEP_ACCESS_WRITE;
+            if (turn == 0 && workspace) {
+                operand_paint(p, o, true);
+            } else if (turn == 1 && !workspace && reads) {
+                operand_paint(p, o, false);
+            } else if (turn == 2 && !workspace && o->access != STEP_ACCESS_READ && !is_passed_on(p, step, o)) {
+                operand_paint(p, o, true);
             }
         }
-        value_touch(p, op->out, turn == 0);
     }
-    kept_touch(p, i, AGGREGATE_N_KEPT, true);
-    value_touch(p, op->out, false);
-    paint(p, p->plan.room[i][0].at, p->plan.room[i][0].n_scratch, WHAT_ROOM + 2 * i, false);
+    for (int k = 0; k < step->n_operand; k++) {
+        const struct step_operand *o = &step->operand[k];
+        if (o->access != STEP_ACCESS_READ || !is_in_place(p, step)) {
+            operand_paint(p, o, false);
+        }
+    }
+    p->n_again += step->recomputed;
 }
 
-static void play_forward(struct picture *p, bool is_static)
+static void play(struct picture *p, enum step_phase phase)
 {
-    for (int i = 0; i < p->program->n_op; i++) {
-        if (p->program->op[i].is_static == is_static) {
-            op_plays(p, i);
-        }
-    }
-    if (!is_static) {
-        paint(p, p->plan.score_room.at, p->plan.score_room.n_scratch, 1, true);
-        value_touch(p, p->program->logits, false);
-    }
-}
-
-static void temp_touch(struct picture *p, int i, int k, bool write)
-{
-    cr_assert_geq(p->plan.temp_at[i][k], 0);
-    paint(p, p->plan.temp_at[i][k], value_bytes(p, p->program->op[i].in[k]), WHAT_TEMP + 3 * i + k, write);
-}
-
-static bool wants_grad(const struct picture *p, const struct op *op, int k)
-{
-    return op->in[k] >= 0 && p->program->value[op->in[k]].needs_grad;
-}
-
-/* An aggregate's gradients are written by what begins, or by the first block, and the inputs read by the last block. */
-static void aggregate_plays(struct picture *p, int i, bool begin)
-{
-    const struct op *op = &p->program->op[i];
-    const struct aggregate_def *def = &aggregate_defs[op->aggregate];
-    bool begun = def->backward_begin != NULL;
-    if (!begin) {
-        room_write(p, i, MEMORY_ROOM_BACKWARD);
-    }
-    for (int k = 0; k < OP_N_IN; k++) {
-        if (!wants_grad(p, op, k) || (begin && !def->begin_grad_in[k])) {
-            continue;
-        }
-        if (p->grad_is[op->in[k]] != 0 && (begin || !def->begin_grad_in[k])) {
-            temp_touch(p, i, k, true);
-        } else if (begin || !def->begin_grad_in[k]) {
-            grad_write(p, op->in[k]);
-        }
-    }
-    grad_read(p, op->out);
-    kept_touch(p, i, begun && !begin ? def->n_kept_round : AGGREGATE_N_KEPT, false);
-    if (op_keeps_out(p->program, op) && begin == begun) {
-        value_touch(p, op->out, false);
-    }
-    for (int k = 0; k < OP_N_IN && !begin; k++) {
-        if (op_keeps_in(p->program, op, k)) {
-            value_touch(p, op->in[k], false);
-        }
-        if (wants_grad(p, op, k) && p->plan.temp_at[i][k] >= 0) {
-            temp_touch(p, i, k, false);
-            grad_write(p, op->in[k]);
-        } else if (wants_grad(p, op, k)) {
-            grad_read(p, op->in[k]);
-        }
+    const struct step_list *list = &p->plan.steps.phase[phase];
+    for (int s = 0; s < list->n_step; s++) {
+        step_plays(p, &list->step[s]);
     }
 }
 
-static void begin_plays(struct picture *p, int i)
+/* What an epoch has not made is not there in the next. */
+static void names_forget(struct picture *p)
 {
-    aggregate_plays(p, i, true);
-}
-
-static void dense_plays(struct picture *p, int i)
-{
-    const struct op *op = &p->program->op[i];
-    room_write(p, i, MEMORY_ROOM_BACKWARD);
-    grad_read(p, op->out);
-    for (int k = OP_N_IN - 1; k >= 0; k--) {
-        int in = op->in[k];
-        if (!wants_grad(p, op, k)) {
-            continue;
-        }
-        bool shares = p->plan.grad_at[in] == p->plan.grad_at[op->out] && p->grad_is[in] == 0;
-        if (shares && op_passes_grad(op, k)) {
-            p->grad_is[in] = p->grad_is[op->out];
-        } else {
-            cr_assert(!shares || (k == 0 && op_defs[op->kind].in_place));
-            grad_read(p, op->out);
-            grad_write(p, in);
-        }
-    }
-    for (int k = 0; k < OP_N_IN; k++) {
-        if (op_keeps_in(p->program, op, k)) {
-            value_touch(p, op->in[k], false);
-        }
-    }
-    if (op_keeps_out(p->program, op)) {
-        value_touch(p, op->out, false);
-    }
-    kept_touch(p, i, 1, false);
-    paint(p, p->plan.room[i][1].at, p->plan.room[i][1].n_scratch, WHAT_ROOM + 2 * i + 1, false);
-}
-
-static void op_backward_plays(struct picture *p, int i)
-{
-    p->program->op[i].kind == OP_KIND_AGGREGATE ? aggregate_plays(p, i, false) : dense_plays(p, i);
-}
-
-static void play_backward(struct picture *p)
-{
-    memset(p->grad_is, 0, (size_t)p->program->n_value * sizeof *p->grad_is);
-    grad_write(p, p->program->logits);
-    for (int s = 0; s < p->plan.n_step; s++) {
-        static void (*const plays[])(struct picture *, int) = {
-            [MEMORY_STEP_AGAIN] = op_plays, [MEMORY_STEP_BEGIN] = begin_plays, [MEMORY_STEP_OP] = op_backward_plays};
-        plays[p->plan.step[s].kind](p, p->plan.step[s].op);
-        p->n_again += p->plan.step[s].kind == MEMORY_STEP_AGAIN;
+    for (int v = 0; v < p->program->n_value; v++) {
+        p->name[liveness_slot(p->program, STEP_ARRAY_GRAD, v, 0)] = 0;
     }
 }
 
 /* Every op has scratch, every aggregate payloads, so that theirs are seen too. */
-static void rooms_make(struct picture *p)
+static void workspaces_make(struct picture *p)
 {
-    p->plan.room = calloc((size_t)p->program->n_op, sizeof *p->plan.room);
+    p->plan.workspace = calloc((size_t)p->program->n_op, sizeof *p->plan.workspace);
     for (int i = 0; i < p->program->n_op; i++) {
         bool aggregate = p->program->op[i].kind == OP_KIND_AGGREGATE;
-        p->plan.room[i][0] = p->plan.room[i][1] = (struct memory_room){
+        p->plan.workspace[i][0] = p->plan.workspace[i][1] = (struct memory_workspace){
             .n_scratch = 192, .n_fetch = aggregate ? 4096 : 0, .n_pack = aggregate ? 128 : 0};
     }
-    p->plan.score_room.n_scratch = 64;
+    p->plan.loss_workspace.n_scratch = 64;
 }
 
 /* Returns the arena's bytes. */
@@ -240,20 +162,21 @@ static int64_t play_epochs(const char *model, bool is_sparse, enum job_recompute
                                   .is_typed = is_sparse && job.model.kind == JOB_KIND_RGCN};
     cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
     struct picture p = {.program = &program, .plan = {.n_row = 32, .n_sparse_value = 64}};
-    rooms_make(&p);
+    workspaces_make(&p);
     recompute_plan(&program, how, 0, &p.plan);
     p.cell = calloc((size_t)p.plan.n_arena_bytes / 64 + 1, sizeof *p.cell);
-    p.grad_is = calloc((size_t)program.n_value, sizeof *p.grad_is);
-    play_forward(&p, true);
+    p.name = calloc((size_t)liveness_slot(&program, STEP_ARRAY_WORKSPACE, -1, 0) + 1, sizeof *p.name);
+    play(&p, STEP_PHASE_STATIC);
     for (int epoch = 0; epoch < 2; epoch++) {
-        play_forward(&p, false);
-        play_backward(&p);
-        play_forward(&p, false);
-        value_touch(&p, program.logits, false);
+        names_forget(&p);
+        play(&p, STEP_PHASE_TRAIN);
+        play(&p, STEP_PHASE_EVALUATE);
+        const struct step_operand logits = {.array = STEP_ARRAY_VALUE, .index = program.logits};
+        operand_paint(&p, &logits, false);
     }
     int64_t n_bytes = p.plan.n_arena_bytes;
     *n_again_out = p.n_again;
-    free(p.grad_is);
+    free(p.name);
     free(p.cell);
     memory_plan_release(&p.plan);
     program_release(&program);
@@ -317,7 +240,7 @@ Test(liveness, a_deep_model_takes_less_than_all_its_arrays_together)
     struct program_input input = {.n_feature = 64, .n_class = 64};
     cr_assert_eq(program_build(&job, &input, &program), STATUS_OK);
     struct memory_plan plan = {.n_row = 16};
-    plan.room = calloc((size_t)program.n_op, sizeof *plan.room);
+    plan.workspace = calloc((size_t)program.n_op, sizeof *plan.workspace);
     recompute_plan(&program, JOB_RECOMPUTE_NEVER, 0, &plan);
     int64_t layer = plan.n_row * 64 * (int64_t)sizeof(float);
     /* Kept: each layer's input, and the first layer's aggregate; besides, at the peak, two gradients and a result. */

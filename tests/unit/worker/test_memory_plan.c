@@ -33,7 +33,7 @@ static void world_open(struct world *w, const char *settings)
         w->part[p] = (struct memory_plan_part){.n_own = N_OWN, .n_edge = 10000, .n_bytes = 200000, .symmetric = true};
     }
     for (int p = 0; p < N_PART; p++) {
-        travel_part_from_sizes(sizes, N_PART, p, &w->part[p].travel);
+        halo_counts_from_sizes(sizes, N_PART, p, &w->part[p].halo);
     }
 }
 
@@ -57,7 +57,7 @@ static void plan_of(struct world *w, uint32_t n_rank, struct memory_plan *out)
 static void world_close(struct world *w)
 {
     for (int p = 0; p < N_PART; p++) {
-        travel_part_release(&w->part[p].travel);
+        halo_counts_release(&w->part[p].halo);
     }
     program_release(&w->program);
 }

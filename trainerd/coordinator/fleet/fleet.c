@@ -1,6 +1,7 @@
 /* Life of a fleet: opening, closing, and the one loop in which control socket, processes and transport move. */
 #include "trainerd/coordinator/fleet/fleet.h"
 
+#include "protocol/clock.h"
 #include "protocol/fault.h"
 #include "protocol/log.h"
 #include "trainerd/coordinator/fleet/fleet_state.h"
@@ -11,19 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
 #define TICK_MS 50
 #define SEGMENTS "/dev/shm"
 #define ABORT_MS 1000
 #define CLOSE_MS 2000
-
-uint64_t fleet_now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 void fleet_fail(struct fleet *fleet, const struct fleet_worker *worker, enum status status, const char *format, ...)
 {
@@ -47,7 +40,7 @@ void fleet_fail(struct fleet *fleet, const struct fleet_worker *worker, enum sta
 void fleet_cut(struct fleet *fleet)
 {
     if (fleet->cut_ms == 0) {
-        fleet->cut_ms = fleet_now_ms();
+        fleet->cut_ms = clock_ms();
         snprintf(fleet->cut, sizeof fleet->cut, "%s", status_reason());
     }
 }
@@ -58,7 +51,7 @@ void fleet_begin(struct fleet *fleet, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(fleet->doing, sizeof fleet->doing, format, arguments);
     va_end(arguments);
-    fleet->entered_ms = fleet_now_ms();
+    fleet->entered_ms = clock_ms();
 }
 
 static void transport_readable(uv_poll_t *poll, int error, int events)
@@ -97,8 +90,8 @@ enum status fleet_await(struct fleet *fleet, bool (*done)(const struct fleet *fl
 
 bool fleet_linger(struct fleet *fleet, bool (*done)(const struct fleet *fleet), uint64_t most_ms)
 {
-    uint64_t by = fleet_now_ms() + most_ms;
-    while (!done(fleet) && fleet_now_ms() < by) {
+    uint64_t by = clock_ms() + most_ms;
+    while (!done(fleet) && clock_ms() < by) {
         turn(fleet, done);
     }
     return done(fleet);

@@ -1,5 +1,6 @@
 /* The control socket: connections, frames, and who is silent. Strangers get little: a short frame, a short time, and the
  * oldest of too many goes first, so that they keep nobody out for long. */
+#include "protocol/clock.h"
 #include "protocol/log.h"
 #include "protocol/transport/address.h"
 #include "trainerd/coordinator/fleet/fleet_state.h"
@@ -89,7 +90,7 @@ void fleet_suspect(struct fleet_worker *worker, enum fleet_suspicion suspicion, 
         return;
     }
     if (worker->suspicion == FLEET_SUSPICION_NONE) {
-        worker->suspect_ms = fleet_now_ms();
+        worker->suspect_ms = clock_ms();
     }
     worker->suspicion = suspicion;
     worker->suspect_status = status;
@@ -129,7 +130,7 @@ static enum status worker_frame(struct fleet_worker *worker, const struct contro
     struct message_failed failed;
     struct message_goodbye goodbye;
     enum status status;
-    worker->heard_ms = fleet_now_ms();
+    worker->heard_ms = clock_ms();
     switch (frame->id) {
     case MESSAGE_ID_heartbeat:
         return message_decode_heartbeat(frame->body, frame->n_bytes, &beat);
@@ -255,7 +256,7 @@ static void client_connects(uv_stream_t *listener, int error)
     strangers_limit(fleet);
     struct fleet_client *client = memory_alloc(1, sizeof *client);
     client->fleet = fleet;
-    client->came_ms = fleet_now_ms();
+    client->came_ms = clock_ms();
     control_decoder_init(&client->decoder, STRANGER_FRAME_BYTES);
     uv_tcp_init(&fleet->loop, &client->tcp);
     client->tcp.data = client;
@@ -298,7 +299,7 @@ static struct fleet_worker *culprit(struct fleet *fleet, uint64_t now)
 void fleet_tick(uv_timer_t *tick)
 {
     struct fleet *fleet = tick->data;
-    const uint64_t now = fleet_now_ms();
+    const uint64_t now = clock_ms();
     const uint64_t silence_ms = (uint64_t)(fleet->job->workers.heartbeat_timeout * 1000);
     for (struct fleet_client *client = fleet->clients, *next; client != NULL; client = next) {
         next = client->next;

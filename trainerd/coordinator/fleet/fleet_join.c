@@ -1,4 +1,5 @@
 /* How a stranger becomes a worker: the token, the version, a rank; and how all learn of each other. */
+#include "protocol/clock.h"
 #include "protocol/log.h"
 #include "trainerd/coordinator/fleet/fleet_state.h"
 
@@ -66,7 +67,7 @@ void fleet_hello(struct fleet_client *client, const struct control_frame *frame)
     worker->has_joined = true;
     worker->pid = hello.pid;
     worker->n_core = hello.n_core;
-    worker->heard_ms = fleet_now_ms();
+    worker->heard_ms = clock_ms();
     snprintf(worker->host, sizeof worker->host, "%.*s", (int)(hello.host.n_bytes < 63 ? hello.host.n_bytes : 63),
              (const char *)hello.host.at);
     worker->n_address = hello.address.n_bytes;

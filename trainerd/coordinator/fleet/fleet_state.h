@@ -104,7 +104,6 @@ enum status fleet_end(struct fleet *fleet);
 enum status fleet_await(struct fleet *fleet, bool (*done)(const struct fleet *fleet));
 /* Run the loop until done or until the time is over; failures do not end it. Returns whether done. */
 bool fleet_linger(struct fleet *fleet, bool (*done)(const struct fleet *fleet), uint64_t most_ms);
-uint64_t fleet_now_ms(void);
 
 /* --- fleet_token.c --- */
 /* A fresh secret of 256 bits, in hexadecimal / the same kept in a file: read, or made with mode 0600. */

@@ -1,9 +1,10 @@
 #include "trainerd/coordinator/results/metrics.h"
 
+#include "protocol/clock.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #define N_NUMBER 9
 
@@ -34,9 +35,7 @@ enum status metrics_write(struct output *output, struct tensorboard *tensorboard
         {"evaluate_s", "seconds/evaluate", report->evaluate_s},
     };
     char line[1024];
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    double time = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    double time = clock_wall_s();
     struct tensorboard_scalar scalars[N_NUMBER + 1];
     FILE *file = fmemopen(line, sizeof line, "w");
     fprintf(file, "{\"epoch\":%lld", (long long)epoch->epoch);

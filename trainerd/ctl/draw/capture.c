@@ -1,22 +1,16 @@
 #include "trainerd/ctl/draw/capture.h"
 
+#include "protocol/clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define WAIT_S 10.0
-
-static double now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static void child_run(const char *const *argv, int output)
 {
@@ -31,11 +25,11 @@ static void child_run(const char *const *argv, int output)
 /* Read to the end of the output, also what there is no room for. False: the time is over. */
 static bool read_all(int input, char *out, size_t n_room)
 {
-    double until_s = now_s() + WAIT_S;
+    double until_s = clock_s() + WAIT_S;
     for (size_t n = 0;;) {
         char rest[4096];
         struct pollfd ready = {.fd = input, .events = POLLIN};
-        double left_s = until_s - now_s();
+        double left_s = until_s - clock_s();
         if (left_s <= 0 || poll(&ready, 1, (int)(1000 * left_s) + 1) == 0) {
             return false;
         }

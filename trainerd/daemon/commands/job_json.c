@@ -1,10 +1,10 @@
 #include "trainerd/daemon/commands/job_json.h"
 
+#include "protocol/clock.h"
 #include "trainerd/daemon/server/answer.h"
 
 #include <pwd.h>
 #include <stdio.h>
-#include <time.h>
 
 #define N_OWNER 16
 
@@ -45,9 +45,7 @@ static json_t *moment(double at)
 
 static double ran_s(const struct job_record *record)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return record->ran_s + (record->attempt_at > 0 ? (double)now.tv_sec - record->attempt_at : 0.0);
+    return record->ran_s + (record->attempt_at > 0 ? clock_wall_s() - record->attempt_at : 0.0);
 }
 
 static void set_progress(json_t *job, const struct job_progress *progress)

@@ -1,5 +1,6 @@
 #include "trainerd/daemon/jobs/jobs.h"
 
+#include "protocol/clock.h"
 #include "protocol/file.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
@@ -13,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 struct listener {
@@ -29,13 +29,6 @@ struct jobs {
     size_t n, n_room;
     struct listener *listeners;
 };
-
-static double now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static const struct job_progress no_progress = {.loss = NAN,
                                                 .train_metric = NAN,
@@ -226,7 +219,7 @@ enum status jobs_submit(struct jobs *jobs, struct job_record *record, const stru
         submission_ask(job, (int32_t)job->workers.count, record);
         record->state = JOB_STATE_QUEUED;
         record->reason = JOB_REASON_WAITING_TURN;
-        record->submitted_at = record->changed_at = now_s();
+        record->submitted_at = record->changed_at = clock_wall_s();
         record->exit_code = -1;
         record->progress = no_progress;
         record->progress.n_epoch = job->train.epochs;
@@ -251,7 +244,7 @@ enum status jobs_change(struct jobs *jobs, const struct job_record *changed)
                            job_state_name(record->state), job_state_name(changed->state));
     }
     struct job_record next = *changed;
-    next.changed_at = now_s();
+    next.changed_at = clock_wall_s();
     enum status status = store_update(jobs->store, &next);
     if (status == STATUS_OK) {
         *record = next;

@@ -1,12 +1,12 @@
 #include "trainerd/daemon/monitor/monitor.h"
 
+#include "protocol/clock.h"
 #include "protocol/memory.h"
 #include "trainerd/daemon/monitor/http.h"
 #include "trainerd/daemon/monitor/metrics.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define PROBE_PERIOD_S 1.0 /* whoever asks for health more often gets the last answer, not the disk's time */
 #define WORDS_BYTES 512
@@ -20,19 +20,12 @@ struct monitor {
     char words[WORDS_BYTES]; /* why the store cannot be written */
 };
 
-static double clock_s(clockid_t clock)
-{
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* All metrics as they are now. */
 static void monitor_print(FILE *file, const struct jobs *jobs, const struct queue_room *whole)
 {
     size_t n;
     const struct job_record *const *all = jobs_all(jobs, &n);
-    metrics_print(file, all, n, whole, clock_s(CLOCK_REALTIME));
+    metrics_print(file, all, n, whole, clock_wall_s());
 }
 
 static enum status print_metrics(void *context, FILE *file)
@@ -45,7 +38,7 @@ static enum status print_metrics(void *context, FILE *file)
 static enum status print_health(void *context, FILE *file)
 {
     struct monitor *monitor = context;
-    double now_s = clock_s(CLOCK_MONOTONIC);
+    double now_s = clock_s();
     if (monitor->probed_s == 0 || now_s - monitor->probed_s >= PROBE_PERIOD_S) {
         monitor->probed = store_probe(jobs_store(monitor->jobs));
         monitor->probed_s = now_s;

@@ -1,5 +1,6 @@
 #include "trainerd/daemon/monitor/notify.h"
 
+#include "protocol/clock.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
 
@@ -11,7 +12,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 struct notify {
@@ -102,10 +102,8 @@ void notify_ready(const struct notify *notify, const char *text)
 
 void notify_reloading(const struct notify *notify)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
     char line[80];
-    snprintf(line, sizeof line, "RELOADING=1\nMONOTONIC_USEC=%" PRId64, (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000);
+    snprintf(line, sizeof line, "RELOADING=1\nMONOTONIC_USEC=%" PRId64, clock_ns() / 1000);
     say(notify, line);
 }
 

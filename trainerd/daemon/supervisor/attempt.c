@@ -1,6 +1,7 @@
 /* One coordinator, from its start or its being found again to its end: its events read into the job's record, its
  * deadlines kept, its end settled. Whatever the disk refuses is tried again until it is kept.
  */
+#include "protocol/clock.h"
 #include "protocol/fault.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
@@ -245,7 +246,7 @@ static void settle(struct attempt *attempt)
     char text[JOB_REASON_BYTES];
     const struct ending ending = ending_of(attempt, &next, text, sizeof text);
     const struct outcome_rules rules = {supervisor->options.backoff_s, supervisor->options.backoff_most_s};
-    outcome_decide(&ending, &rules, supervisor_now_s(), &next);
+    outcome_decide(&ending, &rules, clock_wall_s(), &next);
     bool asks_again = next.reason == JOB_REASON_RESCALING || next.n_worker != n_worker;
     enum status status = asks_again ? supervisor_ask(supervisor, next.n_worker, &next) : STATUS_OK;
     status = status == STATUS_OK ? jobs_change(supervisor->jobs, &next) : status;
@@ -344,7 +345,7 @@ static void attempt_watch(struct attempt *attempt)
         log_warn_of(attempt->id, attempt_number(attempt), "its events are read at its end only: %s", uv_strerror(error));
     }
     if (record->time_limit_s > 0.0) {
-        double ran_s = record->ran_s + fmax(0.0, supervisor_now_s() - record->attempt_at);
+        double ran_s = record->ran_s + fmax(0.0, clock_wall_s() - record->attempt_at);
         deadline_set(attempt, record->time_limit_s - ran_s);
     }
 }
@@ -375,7 +376,7 @@ enum status attempt_begin(struct supervisor *supervisor, const struct job_record
     }
     /* First its number is kept, then it may begin: no coordinator runs that a next daemon would not find. */
     struct job_record next = *record;
-    double now = supervisor_now_s();
+    double now = clock_wall_s();
     next.state = JOB_STATE_PREPARING;
     next.reason = JOB_REASON_NONE;
     next.reason_text[0] = '\0';

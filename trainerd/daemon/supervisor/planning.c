@@ -2,6 +2,7 @@
  *
  * What it prints goes to memory of a fixed size, so that nobody has to read along, and ends with us.
  */
+#include "protocol/clock.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
 #include "trainerd/daemon/supervisor/supervisor_state.h"
@@ -104,7 +105,7 @@ static void settle(const struct planning *planning, bool was_reaped, int wait_st
         char text[JOB_REASON_BYTES];
         const struct ending ending = ending_of(planning, was_reaped, wait_status, text, sizeof text);
         const struct outcome_rules rules = {supervisor->options.backoff_s, supervisor->options.backoff_most_s};
-        outcome_decide(&ending, &rules, supervisor_now_s(), &next);
+        outcome_decide(&ending, &rules, clock_wall_s(), &next);
     }
     if (jobs_change(supervisor->jobs, &next) != STATUS_OK) { /* it is planned again */
         log_warn_of(next.id, next.attempt, "%s", status_reason());

@@ -1,5 +1,6 @@
 #include "trainerd/daemon/supervisor/supervisor.h"
 
+#include "protocol/clock.h"
 #include "protocol/job/job.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
@@ -11,14 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-double supervisor_now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 void supervisor_handle_closed(struct supervisor *supervisor)
 {
@@ -61,7 +54,7 @@ static void refuse(struct supervisor *supervisor, const struct job_record *recor
     snprintf(text, sizeof text, "%.*s", (int)sizeof text - 1, status_reason());
     const struct ending ending = {.status = status, .text = text};
     const struct outcome_rules rules = {supervisor->options.backoff_s, supervisor->options.backoff_most_s};
-    outcome_decide(&ending, &rules, supervisor_now_s(), &next);
+    outcome_decide(&ending, &rules, clock_wall_s(), &next);
     if (jobs_change(supervisor->jobs, &next) != STATUS_OK) {
         log_warn_of(record->id, record->attempt, "%s", status_reason());
     }
@@ -74,7 +67,7 @@ static enum status end_never(struct supervisor *supervisor, const struct job_rec
     next.state = JOB_STATE_FAILED;
     next.reason = decision->reason;
     next.exit_code = status_exit_code(decision->reason == JOB_REASON_OUT_OF_MEMORY ? STATUS_NOMEM : STATUS_CONFIG);
-    next.ended_at = supervisor_now_s();
+    next.ended_at = clock_wall_s();
     snprintf(next.reason_text, sizeof next.reason_text, "%s", decision->text);
     return jobs_change(supervisor->jobs, &next);
 }
@@ -118,7 +111,7 @@ static void look(uv_timer_t *timer)
         }
     }
     struct queue_decision *decision = memory_alloc(n + 1, sizeof *decision);
-    double now = supervisor_now_s(), wait_s = INFINITY;
+    double now = clock_wall_s(), wait_s = INFINITY;
     queue_decide(open, n, &supervisor->options.room, now, decision);
     supervisor->is_looking = true;
     for (size_t i = 0; i < n; i++) {
@@ -229,7 +222,7 @@ enum status supervisor_cancel(struct supervisor *supervisor, int64_t id)
     if (next.state == JOB_STATE_QUEUED) {
         const struct ending ending = {.status = STATUS_INTERRUPTED, .text = ""};
         const struct outcome_rules rules = {0};
-        outcome_decide(&ending, &rules, supervisor_now_s(), &next);
+        outcome_decide(&ending, &rules, clock_wall_s(), &next);
         status = jobs_change(supervisor->jobs, &next);
         if (status == STATUS_OK) {
             forget_plan(supervisor, id);

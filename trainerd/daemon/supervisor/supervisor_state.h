@@ -60,7 +60,6 @@ struct supervisor {
     struct planning *planning; /* NULL: none */
 };
 
-double supervisor_now_s(void);
 /* One handle less; frees the supervisor with the last. */
 void supervisor_handle_closed(struct supervisor *supervisor);
 

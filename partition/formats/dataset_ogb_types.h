@@ -1,21 +1,13 @@
-/* What both layouts of format ogb share, and the one of several node types. */
-#ifndef PARTITION_DATASET_OGB_H
-#define PARTITION_DATASET_OGB_H
+/* Format ogb, folders of several node types. */
+#ifndef PARTITION_DATASET_OGB_TYPES_H
+#define PARTITION_DATASET_OGB_TYPES_H
 
-#include "partition/formats/dataset_path.h"
 #include "protocol/job/job.h"
 #include "protocol/status.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 
 struct dataset;
-
-/* The one number that a file for one graph holds. */
-enum status dataset_ogb_count(const char *path, int64_t *out);
-
-/* The one folder below split/ that has the file `name`. */
-enum status dataset_ogb_split_folder(const char *folder, const char *name, struct dataset_path *out);
 
 /* Is the folder of several node types? */
 bool dataset_ogb_is_typed(const char *folder);

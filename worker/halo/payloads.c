@@ -1,24 +1,24 @@
-#include "worker/spill/payloads.h"
+#include "worker/halo/payloads.h"
 
 #include "protocol/memory.h"
 
 #include <stdlib.h>
 
-static void lay_out(struct payloads *p, const struct travel_part *const *own)
+static void lay_out(struct payloads *p, const struct halo_counts *const *own)
 {
-    for (int t = 0; t < TRAVEL_N; t++) {
+    for (int t = 0; t < HALO_DIRECTION_N; t++) {
         int64_t n_row = 0;
         p->begin[t] = memory_alloc((size_t)p->n_own * (size_t)p->n_part, sizeof *p->begin[t]);
         for (int32_t to = 0; to < p->n_part; to++) {
             for (int32_t i = 0; i < p->n_own; i++) {
                 p->begin[t][i * (int64_t)p->n_part + to] = n_row;
-                n_row += own[i]->part != to ? travel_rows_out(own[i], to, (enum travel)t, PROGRAM_LEVEL_ALL) : 0;
+                n_row += own[i]->part != to ? halo_rows_out(own[i], to, (enum halo_direction)t, PROGRAM_LEVEL_ALL) : 0;
             }
         }
     }
 }
 
-enum status payloads_open(struct spill *spill, int64_t n_bytes, const struct travel_part *const *own, int32_t n_own,
+enum status payloads_open(struct spill *spill, int64_t n_bytes, const struct halo_counts *const *own, int32_t n_own,
                           int32_t n_part, struct payloads **out)
 {
     struct payloads *p = memory_alloc(1, sizeof *p);
@@ -31,7 +31,7 @@ enum status payloads_open(struct spill *spill, int64_t n_bytes, const struct tra
 
 void payloads_close(struct payloads *p)
 {
-    for (int t = 0; p != NULL && t < TRAVEL_N; t++) {
+    for (int t = 0; p != NULL && t < HALO_DIRECTION_N; t++) {
         free(p->begin[t]);
     }
     if (p != NULL) {
@@ -40,9 +40,16 @@ void payloads_close(struct payloads *p)
     free(p);
 }
 
-struct spill_range payloads_range(const struct payloads *p, enum travel travel, int32_t i, int32_t to, int64_t n_row,
+struct spill_range payloads_range(const struct payloads *p, enum halo_direction direction, int32_t i, int32_t to, int64_t n_row,
                                   int64_t row_bytes, enum spill_access access)
 {
-    int64_t begin = p->begin[travel][i * (int64_t)p->n_part + to];
+    int64_t begin = p->begin[direction][i * (int64_t)p->n_part + to];
     return (struct spill_range){.at = p->at + begin * row_bytes, .n_bytes = n_row * row_bytes, .access = access};
+}
+
+void payloads_reset(struct payloads *p)
+{
+    for (int32_t i = 0; i < p->n_own; i++) {
+        p->made[i] = false;
+    }
 }

@@ -1,4 +1,4 @@
-#include "worker/plan/travel.h"
+#include "worker/plan/halo_rows.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 /* Three parts; [d][s]: rows part d takes from part s along in-edges and along the transposed ones. */
 static const int64_t takes[2][3][3] = {{{0, 4, 0}, {3, 0, 7}, {1, 2, 0}}, {{0, 5, 2}, {6, 0, 1}, {0, 8, 0}}};
 
-static void counts(struct travel_part out[3])
+static void counts(struct halo_counts out[3])
 {
     struct part_sizes sizes[3] = {0};
     for (int p = 0; p < 3; p++) {
@@ -15,39 +15,39 @@ static void counts(struct travel_part out[3])
         }
     }
     for (int p = 0; p < 3; p++) {
-        travel_part_from_sizes(sizes, 3, p, &out[p]);
+        halo_counts_from_sizes(sizes, 3, p, &out[p]);
     }
 }
 
 Test(travel, what_one_part_receives_is_what_the_other_sends_in_every_kind_of_travel)
 {
-    struct travel_part part[3];
+    struct halo_counts part[3];
     counts(part);
-    for (int t = 0; t < TRAVEL_N; t++) {
+    for (int t = 0; t < HALO_DIRECTION_N; t++) {
         for (int a = 0; a < 3; a++) {
             for (int b = 0; b < 3; b++) {
-                cr_expect_eq(travel_rows_in(&part[a], b, (enum travel)t, PROGRAM_LEVEL_ALL),
-                             travel_rows_out(&part[b], a, (enum travel)t, PROGRAM_LEVEL_ALL));
+                cr_expect_eq(halo_rows_in(&part[a], b, (enum halo_direction)t, PROGRAM_LEVEL_ALL),
+                             halo_rows_out(&part[b], a, (enum halo_direction)t, PROGRAM_LEVEL_ALL));
             }
         }
     }
-    cr_expect_eq(travel_rows_in(&part[1], 2, TRAVEL_IN, PROGRAM_LEVEL_ALL), 7);
-    cr_expect_eq(travel_rows_in(&part[1], 2, TRAVEL_OUT, PROGRAM_LEVEL_ALL), 1);
-    cr_expect_eq(travel_rows_in(&part[1], 2, TRAVEL_RETURN, PROGRAM_LEVEL_ALL), 2,
+    cr_expect_eq(halo_rows_in(&part[1], 2, HALO_DIRECTION_IN, PROGRAM_LEVEL_ALL), 7);
+    cr_expect_eq(halo_rows_in(&part[1], 2, HALO_DIRECTION_OUT, PROGRAM_LEVEL_ALL), 1);
+    cr_expect_eq(halo_rows_in(&part[1], 2, HALO_DIRECTION_RETURN, PROGRAM_LEVEL_ALL), 2,
                  "a maximum's gradients go back the way rows came");
     for (int p = 0; p < 3; p++) {
-        travel_part_release(&part[p]);
+        halo_counts_release(&part[p]);
     }
 }
 
 Test(travel, only_payloads_between_ranks_are_listed_in_the_order_they_are_used)
 {
-    struct travel_part part[3];
+    struct halo_counts part[3];
     counts(part);
     const uint32_t rank_of_part[] = {0, 1, 0};
-    struct travel_part own[2] = {part[0], part[2]};
-    struct travel_list list;
-    travel_list_build(own, 2, 3, rank_of_part, 0, TRAVEL_IN, PROGRAM_LEVEL_ALL, &list);
+    struct halo_counts own[2] = {part[0], part[2]};
+    struct halo_list list;
+    halo_list_build(own, 2, 3, rank_of_part, 0, HALO_DIRECTION_IN, PROGRAM_LEVEL_ALL, &list);
     cr_assert_eq(list.n_fetch, 2);
     cr_expect(list.fetch[0].to == 0 && list.fetch[0].from == 1 && list.fetch[0].n_row == 4);
     cr_expect(list.fetch[1].to == 2 && list.fetch[1].from == 1 && list.fetch[1].n_row == 2);
@@ -55,15 +55,15 @@ Test(travel, only_payloads_between_ranks_are_listed_in_the_order_they_are_used)
     cr_expect_eq(list.most_fetch_row, 4);
     cr_expect_eq(list.n_serve, 2, "part 1 takes from both");
     cr_expect_eq(list.n_serve_row, 10);
-    travel_list_release(&list);
+    halo_list_release(&list);
 
     /* Block (i, j) comes j = i+1, i+2, …: part 1 takes from 2 before it takes from 0. */
-    travel_list_build(&part[1], 1, 3, (const uint32_t[]){1, 0, 1}, 0, TRAVEL_IN, PROGRAM_LEVEL_ALL, &list);
+    halo_list_build(&part[1], 1, 3, (const uint32_t[]){1, 0, 1}, 0, HALO_DIRECTION_IN, PROGRAM_LEVEL_ALL, &list);
     cr_assert_eq(list.n_fetch, 2);
     cr_expect(list.fetch[0].from == 2 && list.fetch[0].n_row == 7);
     cr_expect(list.fetch[1].from == 0 && list.fetch[1].n_row == 3);
-    travel_list_release(&list);
+    halo_list_release(&list);
     for (int p = 0; p < 3; p++) {
-        travel_part_release(&part[p]);
+        halo_counts_release(&part[p]);
     }
 }

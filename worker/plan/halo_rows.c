@@ -1,19 +1,19 @@
-#include "worker/plan/travel.h"
+#include "worker/plan/halo_rows.h"
 
 #include "protocol/memory.h"
 
 #include <stdlib.h>
 
-static void counts_alloc(int32_t n_part, int32_t part, int32_t n_level, struct travel_part *out)
+static void counts_alloc(int32_t n_part, int32_t part, int32_t n_level, struct halo_counts *out)
 {
-    *out = (struct travel_part){.part = part, .n_part = n_part, .n_level = n_level};
+    *out = (struct halo_counts){.part = part, .n_part = n_part, .n_level = n_level};
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         out->take[d] = memory_alloc((size_t)n_part * (1 + (size_t)n_level), sizeof(int64_t));
         out->give[d] = memory_alloc((size_t)n_part * (1 + (size_t)n_level), sizeof(int64_t));
     }
 }
 
-void travel_part_from_part(const struct part *part, struct travel_part *out)
+void halo_counts_from_part(const struct part *part, struct halo_counts *out)
 {
     int32_t n_part = part->n_part;
     counts_alloc(n_part, part->part, part->n_level, out);
@@ -32,7 +32,7 @@ void travel_part_from_part(const struct part *part, struct travel_part *out)
     }
 }
 
-void travel_part_from_sizes(const struct part_sizes *sizes, int32_t n_part, int32_t part, struct travel_part *out)
+void halo_counts_from_sizes(const struct part_sizes *sizes, int32_t n_part, int32_t part, struct halo_counts *out)
 {
     counts_alloc(n_part, part, sizes[part].n_level, out);
     for (int d = 0; d < PART_DIRECTION_N; d++) {
@@ -50,41 +50,41 @@ void travel_part_from_sizes(const struct part_sizes *sizes, int32_t n_part, int3
     }
 }
 
-void travel_part_release(struct travel_part *part)
+void halo_counts_release(struct halo_counts *part)
 {
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         free(part->take[d]);
         free(part->give[d]);
     }
-    *part = (struct travel_part){0};
+    *part = (struct halo_counts){0};
 }
 
 /* Where part `other` stands in the counts of a level. */
-static int64_t place(const struct travel_part *own, int32_t other, int32_t level)
+static int64_t place(const struct halo_counts *own, int32_t other, int32_t level)
 {
     return level < own->n_level ? (level + 1) * (int64_t)own->n_part + other : other;
 }
 
-int64_t travel_rows_in(const struct travel_part *own, int32_t other, enum travel travel, int32_t level)
+int64_t halo_rows_in(const struct halo_counts *own, int32_t other, enum halo_direction direction, int32_t level)
 {
     int64_t at = place(own, other, level);
-    switch (travel) {
-    case TRAVEL_IN:
+    switch (direction) {
+    case HALO_DIRECTION_IN:
         return own->take[PART_DIRECTION_IN][at];
-    case TRAVEL_OUT:
+    case HALO_DIRECTION_OUT:
         return own->take[PART_DIRECTION_OUT][at];
     default:
         return own->give[PART_DIRECTION_IN][at];
     }
 }
 
-int64_t travel_rows_out(const struct travel_part *own, int32_t other, enum travel travel, int32_t level)
+int64_t halo_rows_out(const struct halo_counts *own, int32_t other, enum halo_direction direction, int32_t level)
 {
     int64_t at = place(own, other, level);
-    switch (travel) {
-    case TRAVEL_IN:
+    switch (direction) {
+    case HALO_DIRECTION_IN:
         return own->give[PART_DIRECTION_IN][at];
-    case TRAVEL_OUT:
+    case HALO_DIRECTION_OUT:
         return own->give[PART_DIRECTION_OUT][at];
     default:
         return own->take[PART_DIRECTION_IN][at];
@@ -96,10 +96,10 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-void travel_list_build(const struct travel_part *own, int32_t n_own_part, int32_t n_part, const uint32_t *rank_of_part,
-                       uint32_t rank, enum travel travel, int32_t level, struct travel_list *out)
+void halo_list_build(const struct halo_counts *own, int32_t n_own_part, int32_t n_part, const uint32_t *rank_of_part,
+                     uint32_t rank, enum halo_direction direction, int32_t level, struct halo_list *out)
 {
-    *out = (struct travel_list){0};
+    *out = (struct halo_list){0};
     out->fetch = memory_alloc((size_t)n_own_part * (size_t)n_part, sizeof *out->fetch);
     for (int32_t i = 0; i < n_own_part; i++) {
         int32_t to = own[i].part;
@@ -108,10 +108,10 @@ void travel_list_build(const struct travel_part *own, int32_t n_own_part, int32_
             if (rank_of_part[other] == rank) {
                 continue;
             }
-            int64_t in = travel_rows_in(&own[i], other, travel, level);
-            int64_t give = travel_rows_out(&own[i], other, travel, level);
+            int64_t in = halo_rows_in(&own[i], other, direction, level);
+            int64_t give = halo_rows_out(&own[i], other, direction, level);
             if (in > 0) {
-                out->fetch[out->n_fetch++] = (struct travel_fetch){.to = to, .from = other, .n_row = in};
+                out->fetch[out->n_fetch++] = (struct halo_fetch){.to = to, .from = other, .n_row = in};
                 out->n_fetch_row += in;
                 out->most_fetch_row = larger(out->most_fetch_row, in);
             }
@@ -124,8 +124,8 @@ void travel_list_build(const struct travel_part *own, int32_t n_own_part, int32_
     }
 }
 
-void travel_list_release(struct travel_list *list)
+void halo_list_release(struct halo_list *list)
 {
     free(list->fetch);
-    *list = (struct travel_list){0};
+    *list = (struct halo_list){0};
 }

@@ -1,6 +1,6 @@
 /* Which payloads travel in one round of an aggregate: what own parts take, what they give, how many rows.
  *
- * A round is a walk over all blocks of the own parts; enum travel (models/op.h) says which rows go where.
+ * A round is a walk over all blocks of the own parts; enum halo_direction (models/op.h) says which rows go where.
  * Pure counting from parts or from their sizes; the plan and the trainer read the same lists.
  */
 #ifndef WORKER_TRAVEL_H
@@ -14,41 +14,41 @@
 
 /* Rows between one own part and every other part: take[dir][q] rows of part q that this part's blocks read, give[dir][q] own
  * rows that part q's blocks read. Zero at its own place. Behind these, for each level, those rows of them that training needs. */
-struct travel_part {
+struct halo_counts {
     int32_t part, n_part;
     int32_t n_level;
     int64_t *take[PART_DIRECTION_N]; /* (1 + n_level) × n_part each */
     int64_t *give[PART_DIRECTION_N];
 };
 
-/* Counts of one part; release with travel_part_release. */
-void travel_part_from_part(const struct part *part, struct travel_part *out);
-void travel_part_from_sizes(const struct part_sizes *sizes, int32_t n_part, int32_t part, struct travel_part *out);
-void travel_part_release(struct travel_part *part);
+/* Counts of one part; release with halo_counts_release. */
+void halo_counts_from_part(const struct part *part, struct halo_counts *out);
+void halo_counts_from_sizes(const struct part_sizes *sizes, int32_t n_part, int32_t part, struct halo_counts *out);
+void halo_counts_release(struct halo_counts *part);
 
 /* Rows part `own` receives from / sends to part `other` in this kind of travel, of those that count at this level (program.h);
  * at a level that there is not, all. */
-int64_t travel_rows_in(const struct travel_part *own, int32_t other, enum travel travel, int32_t level);
-int64_t travel_rows_out(const struct travel_part *own, int32_t other, enum travel travel, int32_t level);
+int64_t halo_rows_in(const struct halo_counts *own, int32_t other, enum halo_direction direction, int32_t level);
+int64_t halo_rows_out(const struct halo_counts *own, int32_t other, enum halo_direction direction, int32_t level);
 
 /* One remote payload that own part `to` needs from part `from`. */
-struct travel_fetch {
+struct halo_fetch {
     int32_t to, from;
     int64_t n_row;
 };
 
 /* The remote payloads of a round, in the order they are used: own parts ascending, from = to+1, to+2, … (mod K). */
-struct travel_list {
+struct halo_list {
     int32_t n_fetch;
-    struct travel_fetch *fetch;
+    struct halo_fetch *fetch;
     int32_t n_serve;     /* payloads that other ranks take from here */
     int64_t n_serve_row; /* their rows, summed */
     int64_t n_fetch_row;
     int64_t most_fetch_row, most_serve_row; /* of the largest one */
 };
 
-void travel_list_build(const struct travel_part *own, int32_t n_own_part, int32_t n_part, const uint32_t *rank_of_part,
-                       uint32_t rank, enum travel travel, int32_t level, struct travel_list *out);
-void travel_list_release(struct travel_list *list);
+void halo_list_build(const struct halo_counts *own, int32_t n_own_part, int32_t n_part, const uint32_t *rank_of_part,
+                     uint32_t rank, enum halo_direction direction, int32_t level, struct halo_list *out);
+void halo_list_release(struct halo_list *list);
 
 #endif

@@ -1,4 +1,4 @@
-/* A worker in the middle of a round whose peer asks for rows as no worker should. Requests are handed to its exchange as a
+/* A worker in the middle of a halo pass whose peer asks for rows as no worker should. Requests are handed to its exchange as a
  * session would; the peer is a transport that takes what comes. */
 #include "worker/run/trainer.h"
 
@@ -13,7 +13,7 @@
 
 enum { N_PART = 4, ATTEMPT = 1 };
 
-TestSuite(round, .init = folder_make, .fini = folder_remove, .timeout = 30);
+TestSuite(halo, .init = folder_make, .fini = folder_remove, .timeout = 30);
 
 /* Parts 0 and 2 are the worker's, 1 and 3 its peer's. */
 static const uint32_t rank_of_part[N_PART] = {0, 1, 0, 1};
@@ -130,7 +130,7 @@ static void asked_close(void)
     tiny_release(&asked.dataset);
 }
 
-/* The peer asks for rows of the round that opening a GCN's trainer runs: its first op, which sums features. */
+/* The peer asks for rows of the halo pass that opening a GCN's trainer runs: its first op, which sums features. */
 static void ask(uint32_t to, uint32_t from)
 {
     const struct transport_head head = {
@@ -159,18 +159,18 @@ static const struct {
     bool spills;
 } ways[] = {{"sequential", false}, {"halo", false}, {"sequential", true}};
 
-Test(round, rows_that_are_asked_for_twice_are_refused_and_not_counted_for_another_parts)
+Test(halo, rows_that_are_asked_for_twice_are_refused_and_not_counted_for_another_parts)
 {
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         asked_open(ways[i].schedule, ways[i].spills);
         ask(1, 0);
         ask(1, 0);
-        expect_refused("rows of part 0 are asked for part 1 twice, expected once a round");
+        expect_refused("rows of part 0 are asked for part 1 twice, expected once a halo pass");
         asked_close();
     }
 }
 
-Test(round, rows_that_a_part_does_not_take_from_this_worker_are_refused)
+Test(halo, rows_that_a_part_does_not_take_from_this_worker_are_refused)
 {
     static const uint32_t pairs[][2] = {{1, 3}, {2, 0}, {0, 0}, {1, N_PART}, {N_PART, 0}, {UINT32_MAX, UINT32_MAX}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {

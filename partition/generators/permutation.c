@@ -1,4 +1,5 @@
-/* A random order of the nodes without a table: see generator.h. */
+#include "partition/generators/permutation.h"
+
 #include "partition/generators/generator.h"
 
 #define N_ROUND 8

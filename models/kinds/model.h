@@ -1,0 +1,86 @@
+/* A model under construction, and the pieces that builders make it from.
+ *
+ * model.c begins a program and calls the builder of the job's kind, <kind>.c. The builder emits the whole model with the functions
+ * below (stack.c, heads.c) and those of models/program.h. Calls go in this direction only.
+ */
+#ifndef MODELS_MODEL_H
+#define MODELS_MODEL_H
+
+#include "models/program.h"
+#include "protocol/job/job.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct model {
+    const struct job *job;
+    const struct program_input *input;
+    struct program *program;
+    int n_first; /* parameters in front of the second layer's: those that train.decay = "first" is for */
+};
+
+/* The builders, <builder>_model of every row of model_kinds.def. A builder emits the whole program; the last op makes the logits.
+ *
+ *   errors  STATUS_CONFIG, STATUS_DATA a job or data that the kind cannot take; model.c has checked what all kinds ask for
+ */
+#define MODEL_BUILDER_ROW(list, name, text, available, builder, ...) enum status builder##_model(struct model *model);
+JOB_KIND_LIST(MODEL_BUILDER_ROW, KIND)
+
+/* Layers one after another, named "convs.<i>.…" and "lins.<i>.…": n_conv layers of the kind, then n_linear plain ones. */
+struct stack {
+    /* Emit layer `layer` from value x to f_out columns (attention: per head); returns its output. */
+    int (*conv)(const struct model *model, int layer, int x, int64_t f_out);
+    int n_conv, n_linear;
+};
+
+/* The common model: model.layers layers over the features, the last model.linear_layers of them plain. */
+enum status model_stack(struct model *model, int (*conv)(const struct model *model, int layer, int x, int64_t f_out));
+
+/* The same in two steps, for a kind that puts something between them. stack_layers ends each layer but the last as layer_end does;
+ * under jumping knowledge it ends the last layer likewise, and a linear map of all outputs follows. */
+int stack_features(const struct model *model, const struct stack *stack);
+int stack_layers(struct model *model, const struct stack *stack, int x);
+
+/* The input features with known labels (model.label_input) and dropout: where every model begins. */
+int model_features(const struct model *model);
+
+/* Make the features dense before anything reads them. Sparse rows can only be multiplied: an aggregate that is not linear, or a sum
+ * with other rows, needs them dense. */
+void model_features_dense(const struct model *model);
+
+/* Parameters from here on are those of layer `layer`, counted from 0. */
+void layer_begin(struct model *model, int layer);
+
+/* What follows a hidden layer from x to y: residual, norm, activation, dropout (model.dropout, or 0 where something comes between). */
+int layer_end(const struct model *model, int layer, int x, int y, double dropout);
+
+/* The job's activation and then dropout, in one op or none. */
+int model_activate(const struct model *model, int x, double dropout);
+int model_dropout(const struct model *model, int x, double dropout);
+
+/* A plain linear layer "lins.<index>". */
+int plain_layer(const struct model *model, int index, int x, int64_t f_out);
+
+/* Should a layer from x to f_out columns multiply by its weight before a linear aggregate? Yes where the halo passes then move
+ * fewer columns. */
+bool transform_first(const struct program *program, int x, int64_t f_out);
+
+/* program_param with a printed name. */
+int named_param(struct program *program, int64_t rows, int64_t columns, double bound, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/* The bounds of uniform draws: torch.nn.Linear's, kaiming_uniform(a = √5) = 1/√fan_in; PyTorch Geometric's glorot, √(6/(rows + columns)). */
+double linear_bound(int64_t fan_in);
+double glorot_bound(int64_t rows, int64_t columns);
+
+/* Heads of this layer: model.out_heads in the last one, else model.heads. An attention layer's f_out is per head. */
+int64_t attention_heads(const struct job *job, int layer);
+
+/* An attention vector per head, 1 × n_head × n_column, named by a format with the layer's number. */
+int head_param(struct program *program, int64_t n_head, int64_t n_column, const char *format, int layer);
+
+/* The heads' outputs side by side; averaged in the last layer. heads_end adds the layer's bias. */
+int heads_join(const struct model *model, int layer, int y, int64_t n_head);
+int heads_end(const struct model *model, int layer, int y, int64_t n_head);
+
+#endif

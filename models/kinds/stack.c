@@ -1,0 +1,213 @@
+/* What builders share: the features, what surrounds a layer (residual, norm, activation, dropout), and the common model, layers
+ * one after another. No kind's mathematics.
+ */
+#include "models/kinds/model.h"
+
+#include "protocol/job/job_keys.h"
+#include "protocol/memory.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const enum device_activation activations[JOB_ACTIVATION_N] = {
+    [JOB_ACTIVATION_RELU] = DEVICE_ACTIVATION_RELU,
+    [JOB_ACTIVATION_ELU] = DEVICE_ACTIVATION_ELU,
+    [JOB_ACTIVATION_LEAKY_RELU] = DEVICE_ACTIVATION_LEAKY_RELU,
+    [JOB_ACTIVATION_GELU] = DEVICE_ACTIVATION_GELU,
+    [JOB_ACTIVATION_NONE] = DEVICE_ACTIVATION_NONE,
+};
+
+int named_param(struct program *program, int64_t rows, int64_t columns, double bound, const char *format, ...)
+{
+    char name[PROGRAM_NAME_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(name, sizeof name, format, arguments);
+    va_end(arguments);
+    return program_param(program, name, rows, columns, bound);
+}
+
+double linear_bound(int64_t fan_in)
+{
+    return 1.0 / sqrt((double)fan_in);
+}
+
+double glorot_bound(int64_t rows, int64_t columns)
+{
+    return sqrt(6.0 / (double)(rows + columns));
+}
+
+bool transform_first(const struct program *program, int x, int64_t f_out)
+{
+    const struct value *in = &program->value[x];
+    if (in->is_sparse) {
+        return true;
+    }
+    if (in->is_static) { /* aggregated once, before epoch 0: no halo pass afterwards */
+        return false;
+    }
+    /* columns forward, and backward where a gradient is wanted */
+    int64_t aggregate_first = in->width * (in->needs_grad ? 2 : 1);
+    return 2 * f_out <= aggregate_first; /* on a tie too: the aggregate then saves nothing for backward */
+}
+
+int plain_layer(const struct model *model, int index, int x, int64_t f_out)
+{
+    struct program *program = model->program;
+    int64_t f_in = program->value[x].width;
+    int weight = named_param(program, f_out, f_in, linear_bound(f_in), "lins.%d.weight", index);
+    int bias = named_param(program, 0, f_out, linear_bound(f_in), "lins.%d.bias", index);
+    return program_linear(program, x, weight, bias);
+}
+
+void model_features_dense(const struct model *model)
+{
+    model->program->value[0].is_sparse = false;
+}
+
+int model_features(const struct model *model)
+{
+    const struct job_model *options = &model->job->model;
+    int x = 0;
+    if (options->label_input) {
+        model_features_dense(model);
+        x = program_labels(model->program, x, model->input->n_class, 1.0 - options->label_rate);
+    }
+    return model_dropout(model, x, options->input_dropout);
+}
+
+static int activate(struct program *program, int x, enum device_activation activation, double dropout)
+{
+    bool changes = activation != DEVICE_ACTIVATION_NONE || dropout > 0.0;
+    return changes ? program_activate(program, x, activation, dropout) : x;
+}
+
+int model_activate(const struct model *model, int x, double dropout)
+{
+    return activate(model->program, x, activations[model->job->model.activation], dropout);
+}
+
+int model_dropout(const struct model *model, int x, double dropout)
+{
+    return activate(model->program, x, DEVICE_ACTIVATION_NONE, dropout);
+}
+
+void layer_begin(struct model *model, int layer)
+{
+    if (layer == 1) {
+        model->n_first = model->program->n_param;
+    }
+}
+
+/* y + x, through a linear map where widths differ or the job says so. */
+static int residual(const struct model *model, int layer, int x, int y)
+{
+    struct program *program = model->program;
+    int64_t f_in = program->value[x].width, f_out = program->value[y].width;
+    if (f_in != f_out || model->job->model.residual_linear) {
+        int weight = named_param(program, f_out, f_in, linear_bound(f_in), "residuals.%d.weight", layer);
+        x = program_linear(program, x, weight, -1);
+    }
+    return program_add(program, 1.0f, y, 1.0f, x);
+}
+
+static int layer_norm(const struct model *model, int layer, int y)
+{
+    struct program *program = model->program;
+    int64_t width = program->value[y].width;
+    int weight = named_param(program, 0, width, 0.0, "norms.%d.weight", layer);
+    int bias = named_param(program, 0, width, 0.0, "norms.%d.bias", layer);
+    program->param[weight].fill = 1.0f;
+    return program_layer_norm(program, y, weight, bias);
+}
+
+/* Named as PyTorch Geometric's BatchNorm, a wrapper around torch's. */
+static int batch_norm(const struct model *model, int layer, int y)
+{
+    static const char *const names[] = {"weight", "bias", "running_mean", "running_var"};
+    struct program *program = model->program;
+    int param[4];
+    for (int i = 0; i < 4; i++) {
+        param[i] = named_param(program, 0, program->value[y].width, 0.0, "norms.%d.module.%s", layer, names[i]);
+        program->param[param[i]].fill = i % 3 == 0 ? 1.0f : 0.0f; /* the weight and the variance */
+    }
+    return program_batch_norm(program, y, param[0], param[1], param[2], param[3]);
+}
+
+int layer_end(const struct model *model, int layer, int x, int y, double dropout)
+{
+    const struct job_model *options = &model->job->model;
+    if (options->residual) {
+        y = residual(model, layer, x, y);
+    }
+    if (options->norm == JOB_NORM_LAYER) {
+        y = layer_norm(model, layer, y);
+    }
+    if (options->norm == JOB_NORM_BATCH) {
+        y = batch_norm(model, layer, y);
+    }
+    return model_activate(model, y, dropout);
+}
+
+static bool jumps(const struct model *model)
+{
+    return model->job->model.jumping_knowledge != JOB_JUMPING_KNOWLEDGE_NONE;
+}
+
+/* lin(all layers' outputs side by side, or the greatest of them): Xu et al., ICML 2018; named as PyTorch Geometric's models do. */
+static int jump(const struct model *model, const int *output, int n_layer)
+{
+    struct program *program = model->program;
+    int x = output[0];
+    if (model->job->model.jumping_knowledge == JOB_JUMPING_KNOWLEDGE_CONCAT) {
+        x = program_concat(program, output, n_layer);
+    } else {
+        for (int layer = 1; layer < n_layer; layer++) {
+            x = program_max(program, x, output[layer]);
+        }
+    }
+    int64_t f_in = program->value[x].width, n_class = model->input->n_class;
+    int weight = named_param(program, n_class, f_in, linear_bound(f_in), "lin.weight");
+    int bias = named_param(program, 0, n_class, linear_bound(f_in), "lin.bias");
+    return program_linear(program, x, weight, bias);
+}
+
+int stack_features(const struct model *model, const struct stack *stack)
+{
+    const struct job_model *options = &model->job->model;
+    bool is_hidden = stack->n_conv + stack->n_linear > 1 || jumps(model);
+    bool has_heads = job_key_applies(model->job, JOB_KEY_model_heads);
+    int64_t width = options->hidden * (has_heads ? options->heads : 1);
+    if (is_hidden && options->residual && !options->residual_linear && model->input->n_feature == width) {
+        model_features_dense(model); /* the first layer's residual adds them as they are */
+    }
+    return model_features(model);
+}
+
+int stack_layers(struct model *model, const struct stack *stack, int x)
+{
+    int n_layer = stack->n_conv + stack->n_linear;
+    int n_hidden = jumps(model) ? n_layer : n_layer - 1;
+    int *output = memory_alloc((size_t)n_layer, sizeof *output);
+    for (int layer = 0; layer < n_layer; layer++) {
+        int64_t f_out = layer < n_hidden ? model->job->model.hidden : model->input->n_class;
+        layer_begin(model, layer);
+        int y = layer < stack->n_conv ? stack->conv(model, layer, x, f_out)
+                                      : plain_layer(model, layer - stack->n_conv, x, f_out);
+        x = output[layer] = layer < n_hidden ? layer_end(model, layer, x, y, model->job->model.dropout) : y;
+    }
+    layer_begin(model, n_layer);
+    x = jumps(model) ? jump(model, output, n_layer) : x;
+    free(output);
+    return x;
+}
+
+enum status model_stack(struct model *model, int (*conv)(const struct model *model, int layer, int x, int64_t f_out))
+{
+    int n_layer = (int)model->job->model.layers, n_linear = (int)model->job->model.linear_layers;
+    const struct stack stack = {.conv = conv, .n_conv = n_layer - n_linear, .n_linear = n_linear};
+    stack_layers(model, &stack, stack_features(model, &stack));
+    return STATUS_OK;
+}

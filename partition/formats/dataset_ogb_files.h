@@ -1,0 +1,16 @@
+/* Files that both layouts of format ogb have: a count alone in a table, and the folder of the split. */
+#ifndef PARTITION_DATASET_OGB_FILES_H
+#define PARTITION_DATASET_OGB_FILES_H
+
+#include "partition/formats/dataset_path.h"
+#include "protocol/status.h"
+
+#include <stdint.h>
+
+/* The one number that a file for one graph holds. errors  STATUS_DATA it is no count; those of csv_gz_table */
+enum status dataset_ogb_count(const char *path, int64_t *out);
+
+/* The one folder below split/ that has the file `name`. */
+enum status dataset_ogb_split_folder(const char *folder, const char *name, struct dataset_path *out);
+
+#endif

@@ -1,0 +1,21 @@
+#include "partition/formats/npy_type.h"
+
+size_t npy_type_size(enum npy_type type)
+{
+    static const size_t sizes[] = {
+#define X(name, letter, size, text) size,
+        NPY_TYPE_LIST(X)
+#undef X
+    };
+    return sizes[type];
+}
+
+const char *npy_type_text(enum npy_type type)
+{
+    static const char *const texts[] = {
+#define X(name, letter, size, text) text,
+        NPY_TYPE_LIST(X)
+#undef X
+    };
+    return texts[type];
+}

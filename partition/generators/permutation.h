@@ -1,0 +1,22 @@
+/* Random orders of nodes without a table. */
+#ifndef PARTITION_PERMUTATION_H
+#define PARTITION_PERMUTATION_H
+
+#include "protocol/job/job.h"
+
+#include <stdint.h>
+
+/* A random order of 0 … n-1 that needs no table: an alternating Feistel network over the smallest power of two that
+ * holds n, walked until it lands below n.
+ * source  Black & Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002 */
+struct permutation {
+    int64_t n;
+    uint32_t bits_low, bits_high;
+    uint32_t round_key[8];
+};
+
+struct permutation permutation_make(const struct job *job, int which, int64_t n);
+int64_t permutation_at(const struct permutation *permutation, int64_t x);
+int64_t permutation_inverse(const struct permutation *permutation, int64_t y);
+
+#endif

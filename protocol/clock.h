@@ -1,0 +1,15 @@
+/* Time: two clocks, read as plain numbers. */
+#ifndef PROTOCOL_CLOCK_H
+#define PROTOCOL_CLOCK_H
+
+#include <stdint.h>
+
+/* The monotonic clock of this machine, for durations and deadlines: it never goes back, and its zero means nothing. */
+double clock_s(void);
+uint64_t clock_ms(void);
+int64_t clock_ns(void);
+
+/* Unix time, for what users read and files keep. It follows corrections of the system's clock. */
+double clock_wall_s(void);
+
+#endif

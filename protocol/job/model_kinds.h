@@ -1,0 +1,31 @@
+/* model_kinds.def as a table at run time: what the job file's rules, the data set's readers and the builders ask of a kind. */
+#ifndef PROTOCOL_MODEL_KINDS_H
+#define PROTOCOL_MODEL_KINDS_H
+
+#include "protocol/job/job_keys.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct model_kind {
+    bool takes_weights; /* weights of edges: dataset.edge_weights */
+    bool needs_types;   /* types of edges */
+    bool adds_loops;    /* its definition adds a self loop to every node: what dataset.self_loops = "auto" means */
+    bool
+        is_stack; /* layers that stand alone: model.linear_layers may replace the last ones, model.jumping_knowledge read all */
+    uint64_t keys; /* MODEL_KEY of each option that only kinds that name it take */
+};
+
+/* The bit of a key of [model] in model_kind.keys. */
+#define MODEL_KEY(key) (UINT64_C(1) << (JOB_KEY_model_##key - JOB_KEY_model_kind))
+
+/* The row of the job's kind. */
+const struct model_kind *model_kind_of(const struct job *job);
+
+/* The kinds that a key is for, bit k for kind k; 0: any kind, or not a key of [model]. */
+uint32_t model_kinds_with_key(enum job_key_id key);
+
+/* The kinds that take weights of edges. */
+uint32_t model_kinds_with_weights(void);
+
+#endif

@@ -1,0 +1,216 @@
+#include "worker/halo/halo.h"
+
+#include "worker/halo/source.h"
+#include "worker/spill/pin.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct halo *halo_open(const struct trainer *t)
+{
+    struct halo *h = memory_alloc(1, sizeof *h);
+    h->handle = memory_alloc((size_t)t->plan.n_fetch_slot, sizeof *h->handle);
+    h->payload = memory_alloc((size_t)t->plan.n_fetch_slot, sizeof *h->payload);
+    h->packed = memory_alloc((size_t)t->plan.n_pack_slot, sizeof *h->packed);
+    h->n_packed = memory_alloc((size_t)t->plan.n_pack_slot, sizeof *h->n_packed);
+    h->given = memory_alloc((size_t)t->n_own * (size_t)t->setup.n_part, sizeof *h->given);
+    return h;
+}
+
+void halo_close(struct halo *h)
+{
+    if (h != NULL) {
+        free(h->handle);
+        free(h->payload);
+        free(h->packed);
+        free(h->n_packed);
+        free(h->given);
+        free(h);
+    }
+}
+
+enum part_direction halo_blocks(const struct halo *h)
+{
+    return h->pass->direction == HALO_DIRECTION_OUT ? PART_DIRECTION_OUT : PART_DIRECTION_IN;
+}
+
+int64_t halo_rows_taken(const struct halo *h, int32_t i, int32_t q)
+{
+    return halo_rows_in(&h->trainer->part[i].halo, q, h->pass->direction, h->hop_travelling);
+}
+
+int64_t halo_rows_given(const struct halo *h, int32_t i, int32_t q)
+{
+    return halo_rows_out(&h->trainer->part[i].halo, q, h->pass->direction, h->hop_travelling);
+}
+
+char *halo_workspace(const struct halo *h, int64_t offset)
+{
+    return (char *)trainer_operand(h->trainer, step_operand(h->step, OP_ROLE_WORKSPACE), 0) + offset;
+}
+
+const float *halo_own_rows(const struct halo *h, int k, int32_t i)
+{
+    const struct step_operand *rows = k < h->pass->n_piece ? step_operand(h->step, h->pass->piece[k]) : NULL;
+    return rows != NULL ? trainer_operand(h->trainer, rows, i) : NULL;
+}
+
+static const struct payload_source *source_of(const struct halo *h, int32_t i, int32_t q)
+{
+    const struct trainer *t = h->trainer;
+    int32_t j = t->own_index[q];
+    if (j < 0) {
+        return &source_fetched;
+    }
+    if (i != j && t->payloads != NULL) {
+        return &source_spilled;
+    }
+    bool returns = h->pass->direction == HALO_DIRECTION_RETURN;
+    /* Places of a maximum count payload rows, so such a kind gets payloads everywhere. */
+    return returns || (i != j && aggregate_returns(h->op->aggregate)) ? &source_packed : &source_in_place;
+}
+
+/* What part q's rows add to own part i. */
+static enum status block_run(struct halo *h, int32_t i, int32_t q, struct op_call *call)
+{
+    const struct payload_source *source = source_of(h, i, q);
+    enum status status = source->take(h, i, q, call);
+    if (status == STATUS_OK) {
+        h->pass->run(call);
+        status = source->done != NULL ? source->done(h, i, q) : STATUS_OK;
+    }
+    return status == STATUS_OK ? exchange_progress(h->trainer->setup.exchange) : status;
+}
+
+/* Are implied loops among the edges of the blocks? Then a row is not added to itself beside them. */
+static bool loops_picked(const struct halo *h)
+{
+    return h->pass->direction == HALO_DIRECTION_OUT && h->hop < h->trainer->part[0].part->n_level;
+}
+
+/* Of the blocks that own part i walks, the one that comes last, counted from its own. */
+static int32_t last_block(const struct halo *h, int32_t i)
+{
+    int32_t n_part = h->trainer->setup.n_part, p = h->trainer->own[i], last = n_part - 1;
+    while (last > 0 && halo_rows_taken(h, i, (p + last) % n_part) == 0) {
+        last--;
+    }
+    return last;
+}
+
+/* Everything about own part i that no block changes. */
+static struct op_call call_begin(const struct halo *h, int32_t i)
+{
+    const struct trainer *t = h->trainer;
+    struct op_call call = trainer_call(t, h->step, i);
+    call.n = trainer_rows(t, h->hop_rows, i);
+    call.to = h->step->backward ? call.grad_in[0] : call.out;
+    call.self = t->part[i].part->loops == DATASET_LOOPS_IMPLICIT && !loops_picked(h);
+    for (int k = 0; k < HALO_N_PIECE; k++) {
+        call.own[k] = halo_own_rows(h, k, i);
+    }
+    return call;
+}
+
+/* All blocks of own part i, in the order that defines the bits. */
+static enum status part_walk(struct halo *h, int32_t i)
+{
+    const struct trainer *t = h->trainer;
+    int32_t n_part = t->setup.n_part, p = t->own[i], last = last_block(h, i);
+    struct op_call call = call_begin(h, i);
+    call.only = last == 0;
+    for (int32_t s = 0; s <= last; s++) {
+        int32_t q = (p + s) % n_part;
+        call.first = s == 0;
+        call.last = s == last;
+        enum status status = STATUS_OK;
+        if (s == 0 || halo_rows_taken(h, i, q) > 0) {
+            status = block_run(h, i, q, &call);
+        }
+        if (status != STATUS_OK) {
+            return status;
+        }
+        /* Places of a maximum: own rows first, then the payload rows of part+1, part+2, … */
+        call.arg_base += (uint32_t)(s == 0 ? t->part[i].part->n_own : t->part[i].part->block[PART_DIRECTION_IN][q].n_col);
+    }
+    return STATUS_OK;
+}
+
+/* Rows are destinations of in-edges, or sources. */
+static void hops_find(struct halo *h)
+{
+    const struct trainer *t = h->trainer;
+    h->hop = h->hop_rows = h->hop_travelling = PROGRAM_LEVEL_ALL;
+    if (t->training) {
+        h->hop = t->program.value[h->op->out].level;
+        h->hop_rows = h->pass->direction == HALO_DIRECTION_IN ? h->hop : program_level_before(h->hop);
+        h->hop_travelling = halo_pass_hop(&t->program, h->op, h->pass);
+    }
+}
+
+static void pass_begin(struct trainer *t, const struct step *step)
+{
+    struct halo *h = t->halo;
+    h->trainer = t;
+    h->step = step;
+    h->op = &t->program.op[step->op];
+    h->pass = step->halo;
+    h->workspace = &t->plan.workspace[step->op][step->backward];
+    hops_find(h);
+    h->slots = memory_plan_payloads(&t->plan, t->setup.job, &t->program, step, h->hop_travelling);
+    for (int k = 0; k < HALO_N_PIECE; k++) {
+        h->width[k] = halo_piece_width(&t->program, h->op, h->pass, k);
+    }
+    h->list = memory_plan_halo(&t->plan, h->pass->direction, h->hop_travelling);
+    h->n_credit = h->slots.n_fetch_slot;
+    h->n_asked = h->n_used = 0;
+    h->n_asked_row = h->n_packed_bytes = 0;
+    for (int32_t s = 0; s < h->slots.n_pack_slot; s++) {
+        h->packed[s] = NULL;
+    }
+    memset(h->given, 0, (size_t)t->n_own * (size_t)t->setup.n_part * sizeof *h->given);
+    static const enum exchange_phase phases[] = {EXCHANGE_PHASE_FORWARD, EXCHANGE_PHASE_BACKWARD, EXCHANGE_PHASE_BACKWARD_2};
+    enum exchange_phase phase = t->phase == STEP_PHASE_STATIC     ? EXCHANGE_PHASE_STATIC
+                                : t->phase == STEP_PHASE_EVALUATE ? EXCHANGE_PHASE_EVALUATE
+                                                                  : phases[step->pass];
+    h->key = (struct exchange_key){.epoch = t->epoch, .phase = (uint32_t)phase, .op = (uint16_t)step->op};
+    halo_serve(h);
+}
+
+/* All own parts' blocks. */
+static enum status parts_walk(struct halo *h)
+{
+    struct pin pin = pin_open(h->trainer, h->step, PIN_USE_RUNNING);
+    pin.ascends = true; /* as payloads are fetched */
+    while (pin_next(&pin)) {
+        pin.status = part_walk(h, pin.part);
+        halo_gradients_end(h->trainer, h->step, pin.part);
+    }
+    return pin.status;
+}
+
+enum status halo_run(struct trainer *t, const struct step *step)
+{
+    struct halo *h = t->halo;
+    pass_begin(t, step);
+    struct pin workspace = pin_open(t, step, PIN_USE_AROUND);
+    enum status status = pin_begin(&workspace, 0);
+    status = status == STATUS_OK ? source_fetch_ahead(h) : status;
+    status = status == STATUS_OK && t->payloads != NULL ? source_spill_payloads(h) : status;
+    status = status == STATUS_OK ? parts_walk(h) : status;
+    status = status == STATUS_OK ? exchange_settle(t->setup.exchange) : status;
+    pin_end(&workspace);
+    return status;
+}
+
+enum status halo_begin(struct trainer *t, const struct step *step)
+{
+    const struct op *op = &t->program.op[step->op];
+    struct pin pin = pin_open(t, step, PIN_USE_RUNNING);
+    while (pin_next(&pin)) {
+        struct op_call call = trainer_call(t, step, pin.part);
+        aggregate_defs[op->aggregate]->backward_begin(&call);
+        halo_gradients_end(t, step, pin.part);
+    }
+    return pin.status;
+}

@@ -1,0 +1,65 @@
+/* One halo pass at work; for the files of this folder alone. */
+#ifndef WORKER_HALO_STATE_H
+#define WORKER_HALO_STATE_H
+
+#include "worker/halo/halo.h"
+
+/* The arrays are made once and used again. */
+struct halo {
+    struct trainer *trainer;
+    const struct step *step;
+    const struct op *op;
+    const struct halo_pass *pass;
+    const struct memory_workspace *workspace; /* scratch, payloads received, payloads sent */
+    struct memory_payloads slots;
+    struct exchange_key key;
+    int64_t width[HALO_N_PIECE]; /* columns of each piece; 0: none */
+    int32_t hop;                 /* of the op's output: which blocks are walked */
+    int32_t hop_rows;            /* of the rows that blocks are walked for */
+    int32_t hop_travelling;      /* of the rows that travel */
+
+    /* received */
+    const struct halo_list *list;
+    int32_t n_credit;      /* payloads in flight or in use */
+    int32_t n_asked;       /* fetches begun */
+    int32_t n_used;        /* fetches consumed */
+    int64_t n_asked_row;   /* their rows: places under the halo schedule */
+    int *handle;           /* n_fetch_slot */
+    const float **payload; /* n_fetch_slot */
+
+    /* sent */
+    const void **packed;    /* n_pack_slot: the piece that lies there; NULL: free */
+    size_t *n_packed;       /* n_pack_slot: bytes of that piece */
+    int64_t n_packed_bytes; /* halo schedule: of those slots */
+    bool *given;            /* n_own × n_part: packed for that part in this pass, or begun to be */
+};
+
+/* The blocks that the pass walks. */
+enum part_direction halo_blocks(const struct halo *h);
+
+/* Rows that own part i takes from part q, or gives to it, in this pass. */
+int64_t halo_rows_taken(const struct halo *h, int32_t i, int32_t q);
+int64_t halo_rows_given(const struct halo *h, int32_t i, int32_t q);
+
+/* Bytes of the workspace from `offset` on. */
+char *halo_workspace(const struct halo *h, int64_t offset);
+
+/* Own rows of piece k of own part i. */
+const float *halo_own_rows(const struct halo *h, int k, int32_t i);
+
+/* --- pack.c --- */
+/* Bytes of the payload that part `to` takes from own part i. */
+int64_t halo_payload_bytes(const struct halo *h, uint32_t to, int32_t i);
+/* Make as many rows of that payload, from byte `at` on, as fit n_most bytes: rows of its first piece, then of the second, …; or of
+ * a RETURN pass the whole payload of finished gradients. Returns their bytes. */
+int64_t halo_pack(const struct halo *h, uint32_t to, int32_t i, int64_t at, int64_t n_most, float *out);
+
+/* --- serve.c --- */
+/* Let other ranks fetch this pass's payloads. */
+void halo_serve(struct halo *h);
+
+/* --- gradients.c --- */
+/* Gradients that a step made in place go on to the end of their values' rows. */
+void halo_gradients_end(const struct trainer *t, const struct step *step, int32_t i);
+
+#endif

@@ -1,0 +1,36 @@
+/* A halo pass's payloads in the spill: each part's rows are read once, and what others take of them is written down, for parts of this
+ * rank and of others. Knows places, not how payloads are made.
+ */
+#ifndef WORKER_PAYLOADS_H
+#define WORKER_PAYLOADS_H
+
+#include "worker/plan/halo_rows.h"
+#include "worker/spill/spill.h"
+
+#include <stdint.h>
+
+struct payloads {
+    struct spill *spill;
+    char *at;
+    int32_t n_own, n_part;
+    int64_t *begin[HALO_DIRECTION_N]; /* n_own × n_part: rows before a payload's; those for one part lie together */
+    bool *made;                       /* n_own: this pass's are there */
+};
+
+/* Take n_bytes of the spill, enough for every pass, and lay out payloads of own parts (numbers ascending).
+ *
+ *   owns    the caller owns *out: payloads_close, also after a failure
+ *   errors  STATUS_IO, STATUS_NOMEM of spill_take
+ */
+enum status payloads_open(struct spill *spill, int64_t n_bytes, const struct halo_counts *const *own, int32_t n_own,
+                          int32_t n_part, struct payloads **out);
+void payloads_close(struct payloads *payloads);
+
+/* A pass begins: nothing is there yet. */
+void payloads_reset(struct payloads *payloads);
+
+/* Where the payload of n_row rows from own part i for part `to` lies. */
+struct spill_range payloads_range(const struct payloads *payloads, enum halo_direction direction, int32_t i, int32_t to,
+                                  int64_t n_row, int64_t row_bytes, enum spill_access access);
+
+#endif

@@ -1,0 +1,49 @@
+/* Rows of parts of other ranks: fetched over the exchange, as many ahead as the credit allows. */
+#include "protocol/fault.h"
+#include "worker/halo/source.h"
+
+enum status source_fetch_ahead(struct halo *h)
+{
+    struct trainer *t = h->trainer;
+    int64_t slot_bytes = h->slots.n_fetch_slot_bytes;
+    while (h->n_asked < h->list->n_fetch && h->n_asked < h->n_used + h->n_credit) {
+        const struct halo_fetch *fetch = &h->list->fetch[h->n_asked];
+        int32_t slot = h->n_asked % h->n_credit;
+        int64_t begin = slot_bytes > 0 ? slot * slot_bytes : h->n_asked_row * h->slots.n_row_bytes;
+        char *payload = halo_workspace(h, h->workspace->n_scratch + begin);
+        struct exchange_key key = h->key;
+        key.to = (uint32_t)fetch->to;
+        key.from = (uint32_t)fetch->from;
+        h->payload[slot] = (const float *)(const void *)payload;
+        enum status status = exchange_fetch(t->setup.exchange, t->setup.rank_of_part[fetch->from], &key, payload,
+                                            (size_t)(fetch->n_row * h->slots.n_row_bytes), &h->handle[slot]);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        FAULT(EXCHANGE);
+        h->n_asked++;
+        h->n_asked_row += fetch->n_row;
+    }
+    return STATUS_OK;
+}
+
+static enum status fetched_take(struct halo *h, int32_t i, int32_t q, struct op_call *call)
+{
+    int32_t slot = h->n_used % h->n_credit;
+    enum status status = exchange_wait(h->trainer->setup.exchange, h->handle[slot]);
+    if (status == STATUS_OK) {
+        source_point(h, i, q, h->payload[slot], call);
+    }
+    return status;
+}
+
+/* Its slot is free for the next one. */
+static enum status fetched_done(struct halo *h, int32_t i, int32_t q)
+{
+    (void)i;
+    (void)q;
+    h->n_used++;
+    return source_fetch_ahead(h);
+}
+
+const struct payload_source source_fetched = {.take = fetched_take, .done = fetched_done};

@@ -1,0 +1,200 @@
+#include "worker/spill/pin.h"
+
+#include "protocol/log.h"
+
+/* --- bytes of an operand --- */
+
+struct ranges {
+    int n;
+    struct spill_range *range;
+    enum spill_access access;
+};
+
+static void range_add(struct ranges *out, const void *at, int64_t n, size_t size)
+{
+    ASSERT(out->n < PIN_RANGES_MOST);
+    out->range[out->n++] = (struct spill_range){.at = at, .n_bytes = n * (int64_t)size, .access = out->access};
+}
+
+/* The arrays of a direction's blocks lie one behind another, block after block; edges picked out in a piece of their own. */
+static void blocks_add(struct ranges *out, const struct part *part, int d, const struct part_blocks *blocks)
+{
+    const struct part_block *first = part->block[d], *other = part->n_part > 1 ? &first[part->part == 0] : NULL;
+    int64_t n_row = 0, n_indptr = 0, n_edge = 0, n_col = 0;
+    for (int32_t q = 0; q < part->n_part; q++) {
+        n_row += q != part->part ? first[q].n_row : 0;
+        n_col += q != part->part ? first[q].n_col : 0;
+        n_indptr += first[q].n_row + 1;
+        n_edge += first[q].n_edge;
+    }
+    if (blocks->copy != NULL) {
+        range_add(out, blocks->copy, blocks->n_copy_bytes, 1);
+    } else {
+        range_add(out, first->indptr, n_indptr, sizeof *first->indptr);
+        range_add(out, first->cols, n_edge, sizeof *first->cols);
+        range_add(out, first->types, n_edge, sizeof *first->types);
+        range_add(out, first->weights, n_edge, sizeof *first->weights);
+    }
+    if (other != NULL) {
+        range_add(out, other->rows, n_row, sizeof *other->rows);
+        range_add(out, other->node, n_col, sizeof *other->node);
+    }
+}
+
+static void sending_add(struct ranges *out, const struct part *part, int d)
+{
+    int64_t n_row = 0;
+    for (int32_t q = 0; q < part->n_part; q++) {
+        n_row += part->send[d][q].n_row;
+    }
+    if (part->n_part > 1) {
+        range_add(out, part->send[d][part->part == 0].rows, n_row, sizeof *part->send[d]->rows);
+    }
+}
+
+/* An array of own part i, by its width and rows. */
+static void rows_add(struct ranges *out, const struct trainer *t, const struct step_operand *o, int32_t i)
+{
+    const struct part *part = t->part[i].part;
+    bool sparse = o->array == STEP_ARRAY_VALUE && t->program.value[o->index].is_sparse;
+    const void *at = trainer_operand(t, o, i);
+    if (sparse) {
+        bool features = o->index == 0; /* of the features ones are not stored */
+        range_add(out, features ? part->feature_data : at, part->n_feature_value + (features ? 0 : part->n_embedded),
+                  sizeof(float));
+    } else {
+        range_add(out, at, part_rows_own(part, o->hop) * step_operand_width(&t->program, o), sizeof(float));
+    }
+}
+
+static void csr_add(struct ranges *out, const struct part *part)
+{
+    range_add(out, part->feature_indptr, part->n_own + 1, sizeof *part->feature_indptr);
+    range_add(out, part->feature_indices, part->n_feature_value, sizeof *part->feature_indices);
+    range_add(out, part->embedded_rows, part->n_embedded, sizeof *part->embedded_rows);
+    range_add(out, part->embedded_columns, part->n_embedded, sizeof *part->embedded_columns);
+}
+
+static void labels_add(struct ranges *out, const struct part *part)
+{
+    range_add(out, part->split, part->n_own, sizeof *part->split);
+    range_add(out, part->labels, part->n_own, sizeof *part->labels);
+    range_add(out, part->label_rows, part->n_own * part->n_class, sizeof *part->label_rows);
+}
+
+static void operand_add(struct ranges *out, const struct trainer *t, const struct step_operand *o, int32_t i)
+{
+    static const enum spill_access accesses[] = {
+        [STEP_ACCESS_READ] = SPILL_READ, [STEP_ACCESS_WRITE] = SPILL_WRITE, [STEP_ACCESS_UPDATE] = SPILL_UPDATE};
+    const struct part *part = t->part[i].part;
+    out->access = accesses[o->access];
+    switch (o->array) {
+    case STEP_ARRAY_VALUE:
+    case STEP_ARRAY_GRAD:
+    case STEP_ARRAY_FRESH:
+    case STEP_ARRAY_SAVED:
+        rows_add(out, t, o, i);
+        return;
+    case STEP_ARRAY_STATISTICS: {
+        const struct op *op = &t->program.op[o->index];
+        range_add(out, trainer_operand(t, o, i), op_defs[op->kind]->global->n_statistics(&t->program, op), sizeof(double));
+        return;
+    }
+    case STEP_ARRAY_WORKSPACE:
+        range_add(out, trainer_operand(t, o, i),
+                  memory_workspace_bytes(o->index < 0 ? &t->plan.loss_workspace : &t->plan.workspace[o->index][o->k]), 1);
+        return;
+    case STEP_ARRAY_CSR:
+        csr_add(out, part);
+        return;
+    case STEP_ARRAY_NODE:
+        range_add(out, part->node, part->n_own, sizeof *part->node);
+        return;
+    case STEP_ARRAY_LABELS:
+        labels_add(out, part);
+        return;
+    case STEP_ARRAY_BLOCKS:
+        blocks_add(out, part, o->index, part_device_blocks(&t->part[i], o->index, t->training ? o->hop : PROGRAM_LEVEL_ALL));
+        return;
+    case STEP_ARRAY_SENDING:
+        sending_add(out, part, o->index);
+        return;
+    default:
+        return; /* never in a file */
+    }
+}
+
+static bool is_used(const struct step_operand *o, enum pin_use use)
+{
+    return use == PIN_USE_RUNNING ? o->running : use == PIN_USE_PACKING ? o->packing : !o->running && !o->packing;
+}
+
+static int ranges_of(const struct pin *p, int32_t i, struct spill_range range[PIN_RANGES_MOST])
+{
+    struct ranges out = {.range = range};
+    for (int k = 0; k < p->step->n_operand; k++) {
+        if (is_used(&p->step->operand[k], p->use)) {
+            operand_add(&out, p->trainer, &p->step->operand[k], i);
+        }
+    }
+    return out.n;
+}
+
+/* --- the walk --- */
+
+struct pin pin_open(struct trainer *t, const struct step *step, enum pin_use use)
+{
+    return (struct pin){.trainer = t, .step = step, .use = use, .status = STATUS_OK};
+}
+
+enum status pin_begin(struct pin *p, int32_t part)
+{
+    p->part = part;
+    if (p->trainer->setup.spill == NULL) {
+        return STATUS_OK;
+    }
+    p->n_range = ranges_of(p, part, p->range);
+    p->status = spill_use(p->trainer->setup.spill, p->range, p->n_range);
+    return p->status;
+}
+
+void pin_end(struct pin *p)
+{
+    spill_done(p->trainer->setup.spill, p->range, p->n_range);
+    p->n_range = 0;
+}
+
+/* The k-th part of this walk. */
+static int32_t part_at(const struct pin *p, int32_t k)
+{
+    bool descends = p->trainer->descends && !p->ascends && p->trainer->setup.spill != NULL;
+    return descends ? p->trainer->n_own - 1 - k : k;
+}
+
+bool pin_next(struct pin *p)
+{
+    struct trainer *t = p->trainer;
+    pin_end(p);
+    if (p->status != STATUS_OK || p->n_begun == t->n_own) {
+        /* The parts that came last are those still in memory. */
+        t->descends = part_at(p, t->n_own - 1) > 0;
+        return false;
+    }
+    if (pin_begin(p, part_at(p, p->n_begun++)) == STATUS_OK && t->setup.spill != NULL && p->n_begun < t->n_own) {
+        struct spill_range next[PIN_RANGES_MOST];
+        spill_ahead(t->setup.spill, next, ranges_of(p, part_at(p, p->n_begun), next));
+    }
+    return p->status == STATUS_OK;
+}
+
+void pin_discard(const struct trainer *t, int time)
+{
+    if (t->setup.spill == NULL) {
+        return;
+    }
+    for (int e = 0; e < t->plan.n_ending; e++) {
+        if (t->plan.ending[e].time == time) {
+            spill_forget(t->setup.spill, t->arena + t->plan.ending[e].at, t->plan.ending[e].n_bytes);
+        }
+    }
+}
