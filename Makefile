@@ -97,7 +97,7 @@ $(BUILD)/lib/%.a:
 	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
 $(foreach room,$(ROOMS),$(eval $(call members_rule,$(call archive,$(room)),$(call object,$(filter $(room)/%,$(SOURCES))))))
 # Test support is an archive, so that each test takes only what its rooms can link; the report hook is in all of them.
-$(eval $(call members_rule,$(BUILD)/lib/support.a,$(call object,$(filter-out tests/support/report.c,$(wildcard tests/support/*.c)))))
+$(eval $(call members_rule,$(BUILD)/lib/support.a,$(call object,$(filter-out tests/support/report.c,$(wildcard tests/support/*.c tests/support/*/*.c)))))
 
 # $(call link_rule,program,objects,rooms,further libraries and flags)
 define link_rule

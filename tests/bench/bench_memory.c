@@ -7,7 +7,7 @@
 #include "partition/partition.h"
 #include "protocol/job/job.h"
 #include "tests/bench/bench.h"
-#include "tests/support/memory_need.h"
+#include "tests/support/model/memory_need.h"
 
 #include <string.h>
 

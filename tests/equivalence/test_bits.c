@@ -1,9 +1,9 @@
 /* The same job gives the same bits for any number of workers, any thread count, any schedule, any prefetch depth. */
 #include "tests/equivalence/cluster.h"
-#include "tests/support/folder.h"
+#include "tests/support/graphs/typed_folder.h"
+#include "tests/support/process/folder.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/tolerance.h"
-#include "tests/support/typed_folder.h"
 #include "worker/plan/memory_plan.h"
 
 #include <criterion/criterion.h>

@@ -1,8 +1,8 @@
 /* Embeddings that live with the parts against the same weights in every worker, and what they cost. */
 #include "tests/equivalence/cluster.h"
-#include "tests/support/folder.h"
+#include "tests/support/graphs/typed_folder.h"
+#include "tests/support/process/folder.h"
 #include "tests/support/tolerance.h"
-#include "tests/support/typed_folder.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* A job that spills gives the bits of one that does not, in the memory that it was given. */
 #include "tests/equivalence/cluster.h"
-#include "tests/support/folder.h"
-#include "tests/support/typed_folder.h"
+#include "tests/support/graphs/typed_folder.h"
+#include "tests/support/process/folder.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

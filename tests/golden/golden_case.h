@@ -3,7 +3,7 @@
 #define TESTS_GOLDEN_GOLDEN_CASE_H
 
 #include "models/program.h"
-#include "tests/support/graph.h"
+#include "tests/support/graphs/graph.h"
 
 #include <stdbool.h>
 #include <stdint.h>

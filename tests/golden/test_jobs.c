@@ -2,8 +2,8 @@
  * partition method, several workers. */
 #include "partition/formats/npy.h"
 #include "tests/golden/golden_case.h"
-#include "tests/support/folder.h"
-#include "tests/support/gradient.h"
+#include "tests/support/model/gradient.h"
+#include "tests/support/process/folder.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/tolerance.h"
 

@@ -1,5 +1,5 @@
 /* Whole models with their options, against central differences in double. */
-#include "tests/support/gradient.h"
+#include "tests/support/model/gradient.h"
 
 #include <criterion/criterion.h>
 

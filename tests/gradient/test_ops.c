@@ -1,5 +1,5 @@
 /* Every op alone, between a linear map and the loss, against central differences in double. */
-#include "tests/support/gradient.h"
+#include "tests/support/model/gradient.h"
 
 #include "models/op.h"
 

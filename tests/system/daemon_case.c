@@ -2,8 +2,8 @@
 
 #include "protocol/clock.h"
 #include "protocol/fault.h"
-#include "tests/support/folder.h"
-#include "tests/support/patience.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/patience.h"
 
 #include <criterion/criterion.h>
 #include <ctype.h>

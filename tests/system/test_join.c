@@ -1,8 +1,8 @@
 #include "protocol/clock.h"
 #include "protocol/transport/control.h"
 #include "protocol/transport/transport.h"
-#include "tests/support/folder.h"
-#include "tests/support/patience.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/patience.h"
 #include "tests/system/fleet_case.h"
 #include "trainerd/coordinator/fleet/fleet.h"
 

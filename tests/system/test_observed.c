@@ -1,8 +1,8 @@
 /* A daemon as its machine sees it: what it tells the service manager, its log file, its metrics. */
-#include "tests/support/exposition.h"
-#include "tests/support/folder.h"
-#include "tests/support/machines.h"
-#include "tests/support/patience.h"
+#include "tests/support/daemon/exposition.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/machines.h"
+#include "tests/support/process/patience.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>

@@ -6,9 +6,9 @@
  */
 #include "protocol/clock.h"
 #include "protocol/random.h"
-#include "tests/support/folder.h"
-#include "tests/support/patience.h"
-#include "tests/support/results.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/patience.h"
+#include "tests/support/process/results.h"
 #include "tests/system/daemon_case.h"
 
 #include <criterion/criterion.h>

@@ -1,9 +1,9 @@
 /* Jobs under the daemon's supervisor, with real coordinators and workers: what ends, who dies, and what is the same
  * afterwards. */
 #include "protocol/clock.h"
-#include "tests/support/folder.h"
-#include "tests/support/patience.h"
-#include "tests/support/results.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/patience.h"
+#include "tests/support/process/results.h"
 #include "tests/system/daemon_case.h"
 
 #include <criterion/criterion.h>

@@ -1,9 +1,9 @@
 /* trainctl and a daemon as their users meet them: what is printed, how it leaves. */
 #include "protocol/clock.h"
-#include "tests/support/folder.h"
-#include "tests/support/machines.h"
-#include "tests/support/patience.h"
-#include "tests/support/spoken.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/machines.h"
+#include "tests/support/process/patience.h"
+#include "tests/support/process/spoken.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* The command line of trainerd as its users meet it: exit codes, what goes where, what becomes of a coordinator.
  * Coordinators here are shell scripts beside a copy of trainerd. */
-#include "tests/support/folder.h"
-#include "tests/support/spoken.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/spoken.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>

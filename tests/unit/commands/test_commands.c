@@ -1,5 +1,5 @@
 /* Requests as a client meets them: what each does, what it refuses, whose jobs it shows. */
-#include "tests/support/folder.h"
+#include "tests/support/process/folder.h"
 #include "tests/unit/commands/talk.h"
 #include "trainerd/daemon/server/requests.h"
 

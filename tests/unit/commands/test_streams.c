@@ -1,7 +1,7 @@
 /* Logs, events and metrics as they come: whole lines, in order, as fast as they are read, and nobody else's. */
 #include "protocol/clock.h"
-#include "tests/support/folder.h"
-#include "tests/support/patience.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/patience.h"
 #include "tests/unit/commands/talk.h"
 
 #include <criterion/criterion.h>

@@ -1,5 +1,5 @@
 /* Curves as they come, on a terminal and in a picture. */
-#include "tests/support/folder.h"
+#include "tests/support/process/folder.h"
 #include "trainerd/ctl/draw/braille.h"
 #include "trainerd/ctl/draw/chart.h"
 #include "trainerd/ctl/draw/curves.h"

@@ -1,4 +1,4 @@
-#include "tests/support/exposition.h"
+#include "tests/support/daemon/exposition.h"
 #include "trainerd/daemon/monitor/metrics.h"
 
 #include <criterion/criterion.h>

@@ -1,9 +1,9 @@
 /* Pages over HTTP from the daemon's loop, and the two that monitoring asks for. */
 #include "protocol/clock.h"
-#include "tests/support/client.h"
-#include "tests/support/exposition.h"
-#include "tests/support/folder.h"
-#include "tests/support/patience.h"
+#include "tests/support/daemon/client.h"
+#include "tests/support/daemon/exposition.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/patience.h"
 #include "trainerd/daemon/monitor/http.h"
 #include "trainerd/daemon/monitor/monitor.h"
 

@@ -1,6 +1,6 @@
 #include "protocol/clock.h"
-#include "tests/support/folder.h"
-#include "tests/support/patience.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/patience.h"
 #include "trainerd/daemon/supervisor/process.h"
 
 #include <criterion/criterion.h>

@@ -1,8 +1,8 @@
 /* The server and hostile clients: every limit refuses with a reason, and nobody is held up by anybody else. */
 #include "protocol/clock.h"
-#include "tests/support/client.h"
-#include "tests/support/folder.h"
-#include "tests/support/patience.h"
+#include "tests/support/daemon/client.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/patience.h"
 #include "trainerd/daemon/server/answer.h"
 #include "trainerd/daemon/server/server.h"
 

@@ -2,7 +2,7 @@
 #include "partition/part/part.h"
 #include "partition/part/reach.h"
 #include "protocol/memory.h"
-#include "tests/support/tiny_graph.h"
+#include "tests/support/graphs/tiny_graph.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 #include "trainerd/coordinator/training.h"
 
 #include "fake_fleet.h"
-#include "tests/support/folder.h"
+#include "tests/support/process/folder.h"
 
 #include <criterion/criterion.h>
 #include <jansson.h>

@@ -1,4 +1,4 @@
-#include "tests/support/truth.h"
+#include "tests/support/model/truth.h"
 
 #include "protocol/memory.h"
 #include "protocol/random.h"

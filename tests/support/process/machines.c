@@ -1,7 +1,7 @@
-#include "tests/support/machines.h"
+#include "tests/support/process/machines.h"
 
 #include "protocol/clock.h"
-#include "tests/support/patience.h"
+#include "tests/support/process/patience.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -1,8 +1,8 @@
-#include "tests/support/gradient.h"
+#include "tests/support/model/gradient.h"
 
 #include "tests/support/executor.h"
+#include "tests/support/model/truth.h"
 #include "tests/support/tolerance.h"
-#include "tests/support/truth.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -1,7 +1,7 @@
-#include "tests/support/client.h"
+#include "tests/support/daemon/client.h"
 
 #include "protocol/clock.h"
-#include "tests/support/patience.h"
+#include "tests/support/process/patience.h"
 #include "trainerd/daemon/server/endpoint.h"
 
 #include <arpa/inet.h>

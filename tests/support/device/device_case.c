@@ -1,4 +1,4 @@
-#include "tests/support/device_case.h"
+#include "tests/support/device/device_case.h"
 
 #include "models/cpu/cpu.h"
 

@@ -1,6 +1,6 @@
-#include "tests/support/attention_case.h"
+#include "tests/support/device/attention_case.h"
 
-#include "tests/support/device_case.h"
+#include "tests/support/device/device_case.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

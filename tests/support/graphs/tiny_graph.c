@@ -1,4 +1,4 @@
-#include "tests/support/tiny_graph.h"
+#include "tests/support/graphs/tiny_graph.h"
 
 #include "protocol/random.h"
 

@@ -1,7 +1,7 @@
-#include "tests/support/spoken.h"
+#include "tests/support/process/spoken.h"
 
-#include "tests/support/folder.h"
-#include "tests/support/patience.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/patience.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "tests/support/patience.h"
+#include "tests/support/process/patience.h"
 
 #include "protocol/clock.h"
 

@@ -1,4 +1,4 @@
-#include "tests/support/results.h"
+#include "tests/support/process/results.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>

@@ -1,8 +1,8 @@
-#include "tests/support/typed_folder.h"
+#include "tests/support/graphs/typed_folder.h"
 
 #include "partition/formats/npy.h"
 #include "protocol/memory.h"
-#include "tests/support/graph.h"
+#include "tests/support/graphs/graph.h"
 
 #include <criterion/criterion.h>
 #include <limits.h>

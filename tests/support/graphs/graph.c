@@ -1,4 +1,4 @@
-#include "tests/support/graph.h"
+#include "tests/support/graphs/graph.h"
 
 #include "protocol/memory.h"
 #include "protocol/random.h"

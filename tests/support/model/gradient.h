@@ -3,7 +3,7 @@
 #define TESTS_SUPPORT_GRADIENT_H
 
 #include "models/program.h"
-#include "tests/support/graph.h"
+#include "tests/support/graphs/graph.h"
 
 #include <stdbool.h>
 

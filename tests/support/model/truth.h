@@ -5,7 +5,7 @@
 #define TESTS_SUPPORT_TRUTH_H
 
 #include "models/program.h"
-#include "tests/support/graph.h"
+#include "tests/support/graphs/graph.h"
 
 #include <stdbool.h>
 #include <stdint.h>

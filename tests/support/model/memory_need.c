@@ -1,4 +1,4 @@
-#include "tests/support/memory_need.h"
+#include "tests/support/model/memory_need.h"
 
 #include "protocol/log.h"
 #include "worker/plan/memory_plan.h"
