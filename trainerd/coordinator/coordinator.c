@@ -179,20 +179,22 @@ static enum status prepare(struct coordinator *c)
 
 static enum status ship(struct coordinator *c)
 {
-    for (int32_t part = 0; part < c->partition.n_part; part++) {
+    struct part_encoder *encoder;
+    enum status status = part_encoder_open(&c->dataset, &c->partition, &encoder);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    for (int32_t part = 0; part < c->partition.n_part && status == STATUS_OK; part++) {
         void *bytes;
         size_t n_bytes;
-        enum status status = part_encode(&c->dataset, &c->partition, part, &bytes, &n_bytes);
-        if (status != STATUS_OK) {
-            return status;
-        }
-        status = fleet_ship(c->fleet, part, bytes, n_bytes);
-        memory_release(MEMORY_OTHER, bytes, n_bytes, 1);
-        if (status != STATUS_OK) {
-            return status;
+        status = part_encoder_encode(encoder, part, &bytes, &n_bytes);
+        if (status == STATUS_OK) {
+            status = fleet_ship(c->fleet, part, bytes, n_bytes);
+            memory_release(MEMORY_OTHER, bytes, n_bytes, 1);
         }
     }
-    return STATUS_OK;
+    part_encoder_close(encoder);
+    return status;
 }
 
 /* Give the workers other weights than those they drew. */
