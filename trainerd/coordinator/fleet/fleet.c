@@ -1,4 +1,4 @@
-/* Life of a fleet: opening, closing, and the one loop in which control socket, processes and transport move. */
+/* Opening and closing of a fleet. */
 #include "trainerd/coordinator/fleet/fleet.h"
 
 #include "protocol/fault.h"
@@ -16,7 +16,7 @@
 
 static void transport_readable(uv_poll_t *poll, int error, int events)
 {
-    (void)poll; /* waking the loop is all it is for: every turn lets the transport move */
+    (void)poll; /* it only wakes the loop: every turn lets the transport progress */
     (void)error;
     (void)events;
 }
@@ -51,8 +51,8 @@ static enum status loop_open(struct fleet *fleet)
     return STATUS_OK;
 }
 
-/* Start the workers, or say how they are to be started. */
-static enum status workers_call(struct fleet *fleet)
+/* Start the workers, or print how to start them. */
+static enum status workers_start(struct fleet *fleet)
 {
     const struct job_workers *how = &fleet->job->workers;
     enum status status = fleet_listen(fleet);
@@ -77,7 +77,7 @@ static enum status workers_call(struct fleet *fleet)
 
 static enum status workers_join(struct fleet *fleet)
 {
-    enum status status = workers_call(fleet);
+    enum status status = workers_start(fleet);
     if (status != STATUS_OK) {
         return status;
     }
@@ -122,7 +122,7 @@ enum status fleet_open(const struct job *job, const struct fleet_setup *setup, s
         free(fleet);
         return status;
     }
-    segments_sweep(FLEET_SEGMENTS); /* of an attempt whose coordinator died */
+    segments_sweep(FLEET_SEGMENTS); /* of an attempt whose coordinator was killed */
     while (fleet->attempt == 0 && getrandom(&fleet->attempt, sizeof fleet->attempt, 0) < 0) {
     }
     fleet_begin(fleet, "before all had joined");
@@ -144,11 +144,11 @@ void fleet_member(const struct fleet *fleet, uint32_t rank, uint32_t *pid_out, c
     *host_out = worker->was_started ? NULL : worker->host;
 }
 
-/* Those that were told to end do so by themselves; the rest is killed. */
+/* Tell all workers to end, and kill those that do not. */
 static void workers_dismiss(struct fleet *fleet)
 {
     fleet_finish(fleet);
-    transport_abandon(fleet->transport); /* all is answered: flushing to workers that leave meanwhile would only fail */
+    transport_abandon(fleet->transport); /* all is answered: a flush to workers that end meanwhile would fail */
     for (struct fleet_client *client = fleet->clients; client != NULL; client = client->next) {
         struct message_goodbye goodbye = {.rank = client->worker->rank};
         size_t n;
@@ -166,7 +166,7 @@ void fleet_close(struct fleet *fleet)
     if (fleet == NULL) {
         return;
     }
-    char reason[sizeof fleet->reason]; /* the caller's, if it has one, outlives what closing may add */
+    char reason[sizeof fleet->reason]; /* the caller's; closing may overwrite it */
     snprintf(reason, sizeof reason, "%s", status_reason());
     if (fleet->failed == STATUS_OK) {
         workers_dismiss(fleet);

@@ -51,7 +51,7 @@ void fleet_client_close(struct fleet_client *client)
     if (client->worker != NULL) {
         client->worker->client = NULL;
     }
-    /* What was sent last (the reason for this) is to leave before the socket does. */
+    /* The last frame (the reason) is to leave before the socket is closed. */
     uv_read_stop((uv_stream_t *)&client->tcp);
     uv_shutdown_t *request = memory_alloc(1, sizeof *request);
     if (uv_shutdown(request, (uv_stream_t *)&client->tcp, client_shut) != 0) {

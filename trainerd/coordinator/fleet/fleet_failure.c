@@ -34,11 +34,11 @@ void fleet_fail(struct fleet *fleet, const struct fleet_worker *worker, enum sta
     snprintf(fleet->reason, sizeof fleet->reason, "%s%s", who, sentence);
 }
 
-void fleet_cut(struct fleet *fleet)
+void fleet_transport_failed(struct fleet *fleet)
 {
-    if (fleet->cut_ms == 0) {
-        fleet->cut_ms = clock_ms();
-        snprintf(fleet->cut, sizeof fleet->cut, "%s", status_reason());
+    if (fleet->transport_failed_ms == 0) {
+        fleet->transport_failed_ms = clock_ms();
+        snprintf(fleet->transport_failure, sizeof fleet->transport_failure, "%s", status_reason());
     }
 }
 

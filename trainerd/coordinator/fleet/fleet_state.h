@@ -23,12 +23,12 @@ struct fleet_client {
     struct fleet *fleet;
     struct fleet_worker *worker; /* NULL: unauthenticated */
     struct control_decoder decoder;
-    uint64_t came_ms;
+    uint64_t since_ms;
     char from[80];
     struct fleet_client *next;
 };
 
-/* Why a worker looks lost, the more telling the greater. */
+/* Why a worker looks lost, in the order of how much it tells. */
 enum fleet_suspicion { FLEET_SUSPICION_NONE, FLEET_SUSPICION_CONNECTION, FLEET_SUSPICION_EXIT, FLEET_SUSPICION_REPORT };
 
 struct fleet_worker {
@@ -44,9 +44,9 @@ struct fleet_worker {
     size_t n_address;
     struct fleet_client *client;
     bool has_joined, is_connected;
-    uint64_t heard_ms;
+    uint64_t last_seen_ms;
     enum fleet_suspicion suspicion;
-    uint64_t suspect_ms; /* when it began to look lost */
+    uint64_t suspect_ms; /* when it first looked lost */
     enum status suspect_status;
     char suspect[512];
     bool has_answered;
@@ -63,14 +63,14 @@ struct fleet {
     uv_timer_t tick;
     uv_poll_t transport_poll;
     bool is_listening, is_polling;
-    bool is_welcomed; /* workers are expected to be heard of from now on */
+    bool is_welcomed; /* workers send heartbeats from now on */
     char join[300];   /* HOST:PORT for trainer-worker --join */
     char token[FLEET_TOKEN_BYTES];
     uint32_t attempt;
     uint32_t n_worker;
     struct fleet_worker *workers;
     struct fleet_client *clients;
-    uint64_t entered_ms; /* when the present call began to run the loop: nobody was listened to before */
+    uint64_t entered_ms; /* when the present call began to run the loop: between calls, nothing is received */
     uint64_t join_by_ms;
     char doing[64]; /* "in epoch 12", for reasons */
 
@@ -79,8 +79,8 @@ struct fleet {
     bool has_ended; /* no worker is left */
 
     struct transport *transport;
-    uint64_t cut_ms; /* when the transport failed, with the sentence `cut`; 0: it has not */
-    char cut[512];
+    uint64_t transport_failed_ms; /* when the transport failed, with the sentence `cut`; 0: it has not */
+    char transport_failure[512];
     int n_pending;      /* sends under way */
     int n_pending_most; /* the present wait is for this many or fewer */
     unsigned expected;  /* id of the report that is waited for; 0 none */
@@ -97,7 +97,7 @@ void fleet_begin(struct fleet *fleet, const char *format, ...) __attribute__((fo
 void fleet_fail(struct fleet *fleet, const struct fleet_worker *worker, enum status status, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* Record that the transport failed, with status_reason. A worker's own report, if one comes soon, is more precise. */
-void fleet_cut(struct fleet *fleet);
+void fleet_transport_failed(struct fleet *fleet);
 /* Record that a worker looks lost. Its own report, or the end of another worker, may soon give the true cause. */
 void fleet_suspect(struct fleet_worker *worker, enum fleet_suspicion suspicion, enum status status, const char *sentence);
 

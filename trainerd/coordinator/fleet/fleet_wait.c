@@ -1,5 +1,5 @@
-/* The one loop in which control socket, processes and transport move, until what a call waits for is there; after a failure,
- * the end of all workers. */
+/* The one loop of control socket, processes and transport, which runs until the condition of a call holds; after a failure, it ends
+ * all workers. */
 #include "protocol/clock.h"
 #include "protocol/log.h"
 #include "trainerd/coordinator/fleet/fleet_state.h"
@@ -10,13 +10,13 @@
 #define ABORT_MS 1000
 #define KILL_MOST_MS 5000
 
-/* Let everything move once, then sleep until something may have. Short waits are spun through before the loop is asked. */
+/* Let everything progress once, then sleep until an event. Short waits are spun through before the loop runs. */
 static void turn(struct fleet *fleet, bool (*done)(const struct fleet *fleet))
 {
     bool may_sleep = true;
-    if (fleet->transport != NULL && fleet->cut_ms == 0) {
+    if (fleet->transport != NULL && fleet->transport_failed_ms == 0) {
         if (transport_wait(fleet->transport, 0) != STATUS_OK) {
-            fleet_cut(fleet);
+            fleet_transport_failed(fleet);
         } else {
             may_sleep = !done(fleet) && transport_arm(fleet->transport);
         }
@@ -75,7 +75,7 @@ enum status fleet_end(struct fleet *fleet)
         }
         segments_sweep(FLEET_SEGMENTS);
         if (fleet->transport != NULL) {
-            transport_abandon(fleet->transport); /* what is half sent belongs to the caller again */
+            transport_abandon(fleet->transport); /* buffers of incomplete sends belong to the caller again */
         }
     }
     return status_fail(fleet->failed, "%s", fleet->reason);

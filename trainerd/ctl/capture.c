@@ -1,4 +1,4 @@
-#include "trainerd/ctl/draw/capture.h"
+#include "trainerd/ctl/capture.h"
 
 #include "protocol/clock.h"
 
@@ -22,7 +22,7 @@ static void child_run(const char *const *argv, int output)
     _exit(127);
 }
 
-/* Read to the end of the output, also what there is no room for. False: the time is over. */
+/* Read to the end of the output; bytes beyond `capacity` are discarded. false: the time is over. */
 static bool read_all(int input, char *out, size_t capacity)
 {
     double until_s = clock_s() + WAIT_S;
