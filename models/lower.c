@@ -163,7 +163,7 @@ static bool operand_find(const struct lowering *l, const struct step *step, enum
         out->element = STEP_ELEMENT_BYTES;
         out->index = step->op;
         out->k = step->backward;
-        return true;
+        return op->kind == OP_KIND_AGGREGATE || op_defs[op->kind]->workspace != NULL; /* of payloads, or scratch */
     default:
         return structure_operand(op, role, out);
     }
