@@ -98,10 +98,10 @@ INLINE void forward_values(struct heads *w, const float *scale, enum run_fetch f
 {
     const struct cpu_attention *a = w->a;
     const int64_t n_column = a->how->n_column;
-    const struct rows_sum how = {&w->rows, w->run->is_first ? NULL : scale, fetch, w->n, n_column};
+    const struct rows_sum how = {&w->rows, w->run->is_first ? NULL : scale, w->n, n_column};
     run_dropout(a, w->run, w->first, w->n, w->mu);
     drop(w, w->weight);
-    add_rows(&how, w->weight, a->out + w->to_head * n_column);
+    add_rows(&how, fetch, w->weight, a->out + w->to_head * n_column);
 }
 
 /* The weights of edges with x > 0, 0 for the others, and positive_weight' = c positive_weight + Σ of them. */
@@ -126,7 +126,7 @@ INLINE void forward_values_twice(struct heads *w, const float *scale)
 {
     const struct cpu_attention *a = w->a;
     const int64_t n_column = a->how->n_column, at = w->to_head * n_column;
-    const struct rows_sum how = {&w->rows, w->run->is_first ? NULL : scale, FETCH_REST, w->n, n_column};
+    const struct rows_sum how = {&w->rows, w->run->is_first ? NULL : scale, w->n, n_column};
     positive_weights(w, scale);
     run_dropout(a, w->run, w->first, w->n, w->mu);
     drop(w, w->weight);
