@@ -186,16 +186,19 @@ INLINE void open_gradients(struct heads *w)
     run_columns(w->run, &w->other, 2 * w->n, w->softmax[0]);
 }
 
-/* weight = μ α */
-INLINE void source_weights(struct heads *w)
+/* The rows' weights μ α: α itself without dropout. */
+INLINE float (*source_weights(struct heads *w))[RUN]
 {
+    if (w->a->threshold == 0) {
+        return w->alpha;
+    }
     for (int64_t h = 0; h < w->n; h++) {
         EACH_VECTOR(i, w->run)
         {
-            vector_store(w->weight[h] + i, vector_load(w->alpha[h] + i));
+            vector_store(w->weight[h] + i, vector_multiply(vector_load(w->mu[h] + i), vector_load(w->alpha[h] + i)));
         }
     }
-    drop(w, w->weight);
+    return w->weight;
 }
 
 /* g = ⟨value_j, grad_out_i⟩ and grad_value_j (+)= Σ_i μ α grad_out_i: in one pass over the rows where a head's columns fit
@@ -205,19 +208,19 @@ INLINE void source_values(struct heads *w)
     const int64_t n_column = w->a->how->n_column;
     const bool is_fused = n_column == FUSED_VECTORS * LANES && FUSED_VECTORS % PARTS == 0;
     const float *value = w->a->source.value + w->head * n_column;
-    float *grad_value = w->a->grad_value + w->to_head * n_column;
+    float *grad_value = w->a->grad_value + w->to_head * n_column, (*weight)[RUN] = source_weights(w);
     for (int64_t h = 0; h < w->n; h++) {
         int64_t c = h * n_column;
         fill_edges(w->run, w->g[h], 0.0f);
         if (is_fused) {
-            const struct dots_and_sum to = {value + c, w->weight[h], w->run->is_first, w->g[h], grad_value + c};
+            const struct dots_and_sum to = {value + c, weight[h], w->run->is_first, w->g[h], grad_value + c};
             dots_and_add(&w->rows, c, &to, FUSED_VECTORS);
         } else {
             dots(&w->rows, c, value + c, false, n_column, w->g[h]);
         }
     }
     if (!is_fused) {
-        heads_add(w, &w->rows, w->weight, FETCH_ALL, w->a->grad_value);
+        heads_add(w, &w->rows, weight, FETCH_ALL, w->a->grad_value);
     }
 }
 
@@ -292,7 +295,6 @@ QUERY(cosine, false)
         run_dropout(a, run, first, n, w.mu);                                                                                   \
         kind##_scores(&w);                                                                                                     \
         backward_alphas(&w);                                                                                                   \
-        source_weights(&w);                                                                                                    \
         source_values(&w);                                                                                                     \
         backward_scores(&w);                                                                                                   \
         kind##_source_gradients(&w);                                                                                           \
