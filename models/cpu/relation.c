@@ -57,6 +57,7 @@ static void run_mix(const struct relation_call *s, int64_t row, int64_t type, in
     }
 }
 
+/* Rows first … last-1 of relation_sum. */
 static void rows_mix(const struct relation_call *s, int64_t first, int64_t last)
 {
     float u[CPU_PARTIAL_COLUMNS];
@@ -108,7 +109,7 @@ static double dot(const float *x, const float *y, int64_t n)
     return sum;
 }
 
-/* What rows first … last-1 give to every (type, base). */
+/* sum[type, b] += ⟨u, y[row, b]⟩ over rows first … last-1, in double. */
 static void rows_dot(const struct relation_call *s, const float *y, int64_t first, int64_t last, double *sum)
 {
     float u[CPU_PARTIAL_COLUMNS];

@@ -14,6 +14,7 @@ struct cpu_columns {
     struct cpu_schedule *by_row, *by_column;
 };
 
+/* Counting sort by column. */
 static void fill_columns(const struct device_csr *csr, struct cpu_columns *columns)
 {
     int64_t *next = columns->indptr; /* shifted by one place while filling */
