@@ -32,7 +32,7 @@ struct device_block {
     const uint16_t *types; /* n_edge: relations, ascending in a row; columns ascend in each run of one. NULL: untyped */
     const float *weights;  /* n_edge: what sums multiply an edge's row by (maxima and attention do not; with types relation sums
                             * alone do). NULL: 1 */
-    void *schedule;        /* the device's own: row ranges of even work, heavy rows; made by block_open */
+    void *schedule;        /* the device's own: row ranges of even work, hub rows; made by block_open */
 };
 
 /* Sparse feature rows: n_row × n_col, CSR. `by_column` is the device's own transpose for weight gradients (made by csr_open).
@@ -116,17 +116,19 @@ struct device_attention_source {
 
 /* Rows at the destination end. */
 struct device_attention_target {
-    const float *query;     /* ADD: n × n_head · else n × n_head·n_column */
-    const float *peak_norm; /* n × n_head × 2: (L, D) */
-    const float *grad_out;  /* n × n_head·n_column */
+    const float *query;    /* ADD: n × n_head · else n × n_head·n_column */
+    const float *softmax;  /* n × n_head × 2: (L, D) */
+    const float *grad_out; /* n × n_head·n_column */
 };
 
-/* What forward keeps of own rows besides the output. */
+/* What forward saves of own rows for backward, besides the output. */
 struct device_attention_state {
-    float *peak_norm; /* n_own × n_head × 2. While blocks are added (greatest score m, Σ exp(score - m)); after finish (L, 0)
-                             * with L = m + ln Σ, +inf for a row without edges; after backward_begin (L, D = ⟨grad_out, out⟩) */
-    float *positive;  /* n_own × n_head·n_column, ADD in training, else NULL: out's sum, and … */
-    float *positive_weight; /* n_own × n_head: … the softmax's sum, over edges with key_j + query_i > 0 alone */
+    float *softmax;         /* n_own × n_head × 2, in three stages. While blocks are added: row max m, sum Σ exp(score - m).
+                             * After finish: log-sum-exp L = m + ln Σ (+inf for a row without edges), 0.
+                             * After backward_begin: L, D = ⟨grad_out, out⟩ */
+    float *positive;        /* n_own × n_head·n_column, ADD in training, else NULL: out's sum over the edges with
+                             * key_j + query_i > 0 alone */
+    float *positive_weight; /* n_own × n_head: the softmax's sum over the same edges */
 };
 
 enum device_loss { DEVICE_LOSS_CROSS_ENTROPY, DEVICE_LOSS_BCE };

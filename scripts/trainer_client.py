@@ -75,7 +75,7 @@ class Client:
 
         answer = self.ask("auth", nonce=mine, proof=proof(b"client"))
         if not hmac.compare_digest(answer["proof"], proof(b"server")):
-            raise ConnectionError("who answers there does not know the secret")
+            raise ConnectionError("the daemon does not know the secret")
 
     def send(self, command, **fields):
         self.id += 1

@@ -1,4 +1,4 @@
-/* Sums and maxima over neighbours: even ranges of rows to whichever thread is free, heavy rows in pieces. */
+/* Sums and maxima over neighbours: even ranges of rows to whichever thread is free, hub rows in pieces. */
 #include "models/cpu/cpu.h"
 
 #include <string.h>
@@ -146,7 +146,7 @@ void cpu_aggregate_max(struct device *device, const struct device_block *block, 
     for (int64_t i = 0; i < schedule->n_range; i++) {
         kernels->max_rows(&max, schedule->range[2 * i], schedule->range[2 * i + 1]);
     }
-    /* A heavy row stays whole: one thread each. */
+    /* A hub row stays whole: one thread each. */
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (schedule->n_piece > 0)
     for (int64_t p = 0; p < schedule->n_piece; p++) {
         int64_t row = schedule->piece[p].row;

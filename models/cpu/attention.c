@@ -1,4 +1,4 @@
-/* Attention over neighbours: even ranges of rows to whichever thread is free; heavy rows: attention_heavy.c. */
+/* Attention over neighbours: even ranges of rows to whichever thread is free; hub rows: attention_hub.c. */
 #include "models/cpu/cpu.h"
 
 #include <math.h>
@@ -32,7 +32,7 @@ static void run_rows(const struct cpu_device *device, const struct cpu_attention
 {
     const struct cpu_schedule *schedule = a->block->schedule;
     const int64_t n_range = schedule->n_range, width = a->how->n_head * a->how->n_column;
-    cpu_attention_heavy(device, a, n_slot, grad_att);
+    cpu_attention_hub(device, a, n_slot, grad_att);
     n_slot = n_slot < n_range ? n_slot : n_range;
 #pragma omp parallel for num_threads(device->n_thread) schedule(dynamic) if (is_parallel(a))
     for (int64_t slot = 0; slot < n_slot; slot++) {
@@ -73,15 +73,15 @@ void cpu_attention_finish(struct device *device, int64_t n, const struct device_
     int64_t n_column = how->n_column, n_head = n * how->n_head;
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n_head * n_column >= CPU_PARALLEL_MIN)
     for (int64_t i = 0; i < n_head; i++) {
-        float *peak_norm = state->peak_norm + 2 * i;
-        float scale = peak_norm[1] == 0.0f ? 0.0f : 1.0f / peak_norm[1];
+        float *softmax = state->softmax + 2 * i;
+        float scale = softmax[1] == 0.0f ? 0.0f : 1.0f / softmax[1];
         scale_columns(n_column, scale, out + i * n_column);
         if (state->positive != NULL) {
             scale_columns(n_column, scale, state->positive + i * n_column);
             state->positive_weight[i] *= scale;
         }
-        peak_norm[0] = peak_norm[1] == 0.0f ? INFINITY : peak_norm[0] + logf(peak_norm[1]);
-        peak_norm[1] = 0.0f;
+        softmax[0] = softmax[1] == 0.0f ? INFINITY : softmax[0] + logf(softmax[1]);
+        softmax[1] = 0.0f;
     }
 }
 

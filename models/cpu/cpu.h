@@ -43,7 +43,7 @@ struct cpu_schedule {
     int64_t n_range;
     int64_t *range; /* n_range × 2: first row and end */
     int64_t n_piece;
-    struct cpu_piece *piece; /* of heavy rows, a row's pieces one after another */
+    struct cpu_piece *piece; /* of hub rows, a row's pieces one after another */
     float *partial;          /* n_piece × CPU_PARTIAL_COLUMNS: sums; what an attention makes of a piece */
 };
 
@@ -52,7 +52,7 @@ struct cpu_piece {
     int64_t begin, end; /* edges */
 };
 
-#define CPU_HEAVY_EDGES ((int64_t)1 << 16)
+#define CPU_HUB_EDGES ((int64_t)1 << 16)
 #define CPU_PARTIAL_COLUMNS 1024
 
 /* owns  the caller owns *out: cpu_schedule_close · errors  STATUS_NOMEM */
@@ -65,12 +65,12 @@ size_t cpu_schedule_bytes(int64_t n_block, int64_t n_row, int64_t n_edge);
 /* Run a sum over all rows of a schedule. */
 void cpu_sum(struct cpu_device *device, const struct cpu_schedule *schedule, const struct cpu_sum *sum);
 
-/* Run an attention's pass over the heavy rows of its block; grad_att as the kernels', or NULL.
+/* Run an attention's pass over the hub rows of its block; grad_att as the kernels', or NULL.
  *
  *   notes  a row's pieces start empty and are merged in their order into the row: softmaxes by their peaks, sums by adding.
  *          grad_att has n_slot sets of n_head · n_column; a piece's set depends on its number alone
  */
-void cpu_attention_heavy(const struct cpu_device *device, const struct cpu_attention *attention, int64_t n_slot,
-                         double *grad_att);
+void cpu_attention_hub(const struct cpu_device *device, const struct cpu_attention *attention, int64_t n_slot,
+                       double *grad_att);
 
 #endif

@@ -88,7 +88,7 @@ void cpu_relation_sum(struct device *device, const struct device_block *block, i
     for (int64_t i = 0; i < schedule->n_range; i++) {
         rows_spread(&s, schedule->range[2 * i], schedule->range[2 * i + 1]);
     }
-    /* A heavy row stays whole: one thread each. */
+    /* A hub row stays whole: one thread each. */
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (schedule->n_piece > 0)
     for (int64_t p = 0; p < schedule->n_piece; p++) {
         int64_t row = schedule->piece[p].row;

@@ -32,14 +32,14 @@ static int64_t range_cost(int64_t n_row, int64_t n_edge)
     return cost < RANGE_COST_MIN ? RANGE_COST_MIN : cost > RANGE_COST_MAX ? RANGE_COST_MAX : cost;
 }
 
-/* Walk the rows once; with NULL arrays only count. A heavy row ends the range before it and is in none. */
+/* Walk the rows once; with NULL arrays only count. A hub row ends the range before it and is in none. */
 static void cut(struct cpu_schedule *schedule, int64_t n_row, const int64_t *indptr, int64_t *range, struct cpu_piece *piece)
 {
     int64_t limit = range_cost(n_row, n_row > 0 ? indptr[n_row] - indptr[0] : 0);
     int64_t n_range = 0, n_piece = 0, first = 0, cost = 0;
     for (int64_t r = 0; r <= n_row; r++) {
-        bool heavy = r < n_row && indptr[r + 1] - indptr[r] > CPU_HEAVY_EDGES;
-        if (r > first && (r == n_row || heavy || cost >= limit)) {
+        bool hub = r < n_row && indptr[r + 1] - indptr[r] > CPU_HUB_EDGES;
+        if (r > first && (r == n_row || hub || cost >= limit)) {
             if (range != NULL) {
                 range[2 * n_range] = first;
                 range[2 * n_range + 1] = r;
@@ -48,9 +48,9 @@ static void cut(struct cpu_schedule *schedule, int64_t n_row, const int64_t *ind
             first = r;
             cost = 0;
         }
-        if (heavy) {
-            for (int64_t e = indptr[r]; e < indptr[r + 1]; e += CPU_HEAVY_EDGES, n_piece++) {
-                int64_t end = e + CPU_HEAVY_EDGES < indptr[r + 1] ? e + CPU_HEAVY_EDGES : indptr[r + 1];
+        if (hub) {
+            for (int64_t e = indptr[r]; e < indptr[r + 1]; e += CPU_HUB_EDGES, n_piece++) {
+                int64_t end = e + CPU_HUB_EDGES < indptr[r + 1] ? e + CPU_HUB_EDGES : indptr[r + 1];
                 if (piece != NULL) {
                     piece[n_piece] = (struct cpu_piece){r, e, end};
                 }
@@ -104,7 +104,7 @@ size_t cpu_schedule_bytes(int64_t n_block, int64_t n_row, int64_t n_edge)
         return 0;
     }
     int64_t n_range = n_block + (n_row + n_edge) / range_cost(n_row / n_block, n_edge / n_block);
-    int64_t n_piece = n_edge / CPU_HEAVY_EDGES; /* as if every edge were a heavy row's: still next to nothing */
+    int64_t n_piece = n_edge / CPU_HUB_EDGES; /* as if every edge were a hub row's: still next to nothing */
     return (size_t)n_range * 2 * sizeof(int64_t) +
            (size_t)n_piece * (sizeof(struct cpu_piece) + CPU_PARTIAL_COLUMNS * sizeof(float));
 }

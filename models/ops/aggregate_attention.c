@@ -8,13 +8,13 @@
  */
 #include "models/ops/ops.h"
 
-enum saved { SAVED_PEAK_NORM, SAVED_POSITIVE, SAVED_POSITIVE_WEIGHT };
+enum saved { SAVED_SOFTMAX, SAVED_POSITIVE, SAVED_POSITIVE_WEIGHT };
 
 static int64_t saved_width(const struct program *program, const struct op *op, int k)
 {
     bool gat = op->aggregate == AGGREGATE_KIND_GAT && program->value[op->out].needs_grad;
     switch (k) {
-    case SAVED_PEAK_NORM:
+    case SAVED_SOFTMAX:
         return 2 * op->n_head;
     case SAVED_POSITIVE:
         return gat ? program->value[op->out].width : 0;
@@ -55,7 +55,7 @@ static struct device_attention attention(const struct op_call *call)
 
 static struct device_attention_state state(const struct op_call *call)
 {
-    return (struct device_attention_state){.peak_norm = call->saved[SAVED_PEAK_NORM],
+    return (struct device_attention_state){.softmax = call->saved[SAVED_SOFTMAX],
                                            .positive = call->training ? call->saved[SAVED_POSITIVE] : NULL,
                                            .positive_weight = call->training ? call->saved[SAVED_POSITIVE_WEIGHT] : NULL};
 }
@@ -68,7 +68,7 @@ static struct device_attention_source source(const float *const rows[HALO_N_PIEC
 /* As SOURCE_PASS sends them. */
 static struct device_attention_target target(const float *const rows[HALO_N_PIECE])
 {
-    return (struct device_attention_target){.grad_out = rows[0], .query = rows[1], .peak_norm = rows[2]};
+    return (struct device_attention_target){.grad_out = rows[0], .query = rows[1], .softmax = rows[2]};
 }
 
 /* y_i = Σ_j μ_ij α_ij x_j, α_ij = exp(e_ij) / Σ_j exp(e_ij) */
@@ -100,7 +100,7 @@ static void backward_query(const struct op_call *call)
     struct device_attention how = attention(call);
     struct device_attention_source own = source(call->own), payload = source(call->payload);
     struct device_attention_target to = {
-        .query = call->in[2], .peak_norm = call->saved[SAVED_PEAK_NORM], .grad_out = call->grad_out};
+        .query = call->in[2], .softmax = call->saved[SAVED_SOFTMAX], .grad_out = call->grad_out};
     call->device->ops->attention_backward_query(call->device, call->block, &how, call->first,
                                                 call->first && call->self ? &own : NULL, &payload, &to, call->workspace,
                                                 call->grad_in[2], call->grad_param[0]);

@@ -24,7 +24,7 @@ struct attention {
 /* What lies at both ends of one edge, at one head. */
 struct edge {
     const float *value, *key;
-    const float *query, *peak_norm, *grad_out;
+    const float *query, *softmax, *grad_out;
     uint32_t from, to;
 };
 
@@ -72,7 +72,7 @@ static struct edge edge_at(const struct attention *a, int64_t r, int64_t e, int6
         .value = at(source->value, j, h, how->n_head, how->n_column),
         .key = at(source->key, j, h, how->n_head, n_per_key(how)),
         .query = at(target->query, i, h, how->n_head, n_per_query(how)),
-        .peak_norm = at(target->peak_norm, i, h, how->n_head, 2),
+        .softmax = at(target->softmax, i, h, how->n_head, 2),
         .grad_out = at(target->grad_out, i, h, how->n_head, how->n_column),
     };
     if (how->p > 0.0) {
@@ -179,11 +179,11 @@ static void forward_head(const struct attention *a, int64_t r, int64_t h, bool b
 {
     const struct device_attention *how = a->how;
     int64_t head = own_row(a, r) * how->n_head + h, n = how->n_column;
-    float *peak_norm = state->peak_norm + 2 * head;
+    float *softmax = state->softmax + 2 * head;
     float *positive = state->positive != NULL ? state->positive + head * n : NULL;
     if (begin) {
-        peak_norm[0] = -INFINITY;
-        peak_norm[1] = 0.0f;
+        softmax[0] = -INFINITY;
+        softmax[1] = 0.0f;
         for (int64_t c = 0; c < n; c++) {
             out[head * n + c] = 0.0f;
         }
@@ -194,19 +194,19 @@ static void forward_head(const struct attention *a, int64_t r, int64_t h, bool b
             state->positive_weight[head] = 0.0f;
         }
     }
-    float peak = peak_norm[0];
+    float peak = softmax[0];
     for (int64_t e = first_edge(a, r); e < a->block->indptr[r + 1]; e++) {
         struct edge edge = edge_at(a, r, e, h);
         peak = fmaxf(peak, (float)score(how, h, &edge));
     }
-    double rescale = peak > peak_norm[0] ? exp((double)peak_norm[0] - peak) : 1.0;
+    double rescale = peak > softmax[0] ? exp((double)softmax[0] - peak) : 1.0;
     double weights = forward_columns(a, r, h, peak, rescale, false, out + head * n);
     if (positive != NULL) {
         double positive_weights = forward_columns(a, r, h, peak, rescale, true, positive);
         state->positive_weight[head] = (float)(rescale * state->positive_weight[head] + positive_weights);
     }
-    peak_norm[0] = peak;
-    peak_norm[1] = (float)(rescale * peak_norm[1] + weights);
+    softmax[0] = peak;
+    softmax[1] = (float)(rescale * softmax[1] + weights);
 }
 
 void reference_attention_forward(struct device *device, const struct device_block *block, const struct device_attention *how,
@@ -232,7 +232,7 @@ void reference_attention_finish(struct device *device, int64_t n, const struct d
 {
     (void)device;
     for (int64_t i = 0; i < n * how->n_head; i++) {
-        double peak = state->peak_norm[2 * i], sum = state->peak_norm[2 * i + 1];
+        double peak = state->softmax[2 * i], sum = state->softmax[2 * i + 1];
         double scale = sum == 0.0 ? 0.0 : 1.0 / sum;
         for (int64_t c = i * how->n_column; c < (i + 1) * how->n_column; c++) {
             out[c] = (float)(out[c] * scale);
@@ -243,8 +243,8 @@ void reference_attention_finish(struct device *device, int64_t n, const struct d
         if (state->positive != NULL) {
             state->positive_weight[i] = (float)(state->positive_weight[i] * scale);
         }
-        state->peak_norm[2 * i] = sum == 0.0 ? INFINITY : (float)(peak + log(sum));
-        state->peak_norm[2 * i + 1] = 0.0f;
+        state->softmax[2 * i] = sum == 0.0 ? INFINITY : (float)(peak + log(sum));
+        state->softmax[2 * i + 1] = 0.0f;
     }
 }
 
@@ -258,7 +258,7 @@ void reference_attention_backward_begin(struct device *device, int64_t n, const 
     for (int64_t i = 0; i < n * how->n_head; i++) {
         int64_t c = i * how->n_column;
         double d = dot(how->n_column, grad_out + c, out + c);
-        state->peak_norm[2 * i + 1] = (float)d;
+        state->softmax[2 * i + 1] = (float)d;
         if (how->score == DEVICE_SCORE_ADD) {
             double positive = dot(how->n_column, grad_out + c, state->positive + c);
             double grad = (1.0 - how->slope) * (positive - d * state->positive_weight[i]);
@@ -270,9 +270,9 @@ void reference_attention_backward_begin(struct device *device, int64_t n, const 
 /* α and the gradient de of its score. */
 static void edge_backward(const struct attention *a, int64_t h, const struct edge *edge, double *coefficient, double *de)
 {
-    double alpha = exp(score(a->how, h, edge) - edge->peak_norm[0]), mu = kept(a->how, h, edge);
+    double alpha = exp(score(a->how, h, edge) - edge->softmax[0]), mu = kept(a->how, h, edge);
     *coefficient = mu * alpha;
-    *de = alpha * (mu * dot(a->how->n_column, edge->grad_out, edge->value) - edge->peak_norm[1]);
+    *de = alpha * (mu * dot(a->how->n_column, edge->grad_out, edge->value) - edge->softmax[1]);
 }
 
 /* Gradients of one row's query at head h (and of att), columns c … c+n-1. */

@@ -57,7 +57,7 @@ static void layer_open(struct layer *l)
         l->grad_att[i] = values(l, l->width, 0.0f);
     }
     l->state.positive = values(l, wide, 0.0f);
-    l->state.peak_norm = values(l, 2 * heads, 0.0f);
+    l->state.softmax = values(l, 2 * heads, 0.0f);
     size_t sum = l->ops->column_sum_scratch(l->n, l->width);
     size_t linear = l->ops->linear_scratch(l->n, l->width, l->width);
     l->scratch = bench_take(l->device, sum > linear ? sum : linear);
@@ -72,7 +72,7 @@ static const char *const step_names[] = {"head_dot x 2",   "forward",         "f
 static void gat_step(const struct layer *l, enum step step)
 {
     struct device_attention_source source = {l->x, l->key};
-    struct device_attention_target target = {l->query, l->state.peak_norm, l->grad_out};
+    struct device_attention_target target = {l->query, l->state.softmax, l->grad_out};
     switch (step) {
     case PRODUCTS:
         l->ops->head_dot(l->device, l->n, l->n_head, l->n_column, l->x, l->att[0], l->key);

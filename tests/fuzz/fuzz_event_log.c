@@ -73,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     int64_t once = 0, twice = 0;
     fill(file, data, n_bytes);
     struct sum whole = read_from(path, &once);
-    event_log_last_words(path, words, sizeof words);
+    event_log_last_line_in(path, words, sizeof words);
     fill(file, data, n_bytes / 2);
     struct sum first = read_from(path, &twice);
     fill(file, data, n_bytes);

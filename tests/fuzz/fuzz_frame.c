@@ -33,7 +33,7 @@ static bool feed(struct frame_reader *reader, const uint8_t *bytes, size_t n)
 {
     while (n > 0) {
         size_t n_room;
-        char *room = frame_reader_room(reader, &n_room);
+        char *room = frame_reader_buffer(reader, &n_room);
         size_t piece = n < n_room ? n : n_room;
         ASSERT(piece > 0);
         memcpy(room, bytes, piece);

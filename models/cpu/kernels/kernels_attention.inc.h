@@ -1,261 +1,326 @@
-/* Attention: a row's edges in runs, from both ends.
+/* Attention over the edges of a row, run by run: forward, and the gradients at either end of an edge.
  *
- * Scores of a run come first, then the softmax's arithmetic on all of its edges at once, then the rows of values,
- * which are near by now or on their way.
+ *   e_ij = score(source j, destination i), of kernels_scores.inc.h, head by head
+ *   α_ij = exp(e_ij) / Σ_j exp(e_ij)               over i's in-edges
+ *   out_i = Σ_j μ_ij α_ij value_j                  μ: dropout's factor, 0 or 1 / (1 - p)
+ *
+ * No number per edge outlives its run: backward makes α anew from two numbers per destination and head,
+ *   L_i = ln Σ_j exp(e_ij)     α_ij = exp(e_ij - L_i)
+ *   D_i = ⟨grad_out_i, out_i⟩  de_ij = α_ij (μ_ij ⟨grad_out_i, value_j⟩ - D_i), the gradient of e_ij
+ *
+ * Shapes  value, grad_out, out n × n_head·n_column · L, D n × n_head · key, query: by score, see device.h
+ * Order   a row's edges as the block has them, its edge to itself first, in runs of 32; the row max is raised once per
+ *         run; sums over a run's edges in 16 lanes, runs one after another; rows add edge after edge
+ * source  Milakov & Gimelshein, arXiv 1805.02867 (online softmax) · Dao et al., NeurIPS 2022 (D)
  */
 
-/* --- forward --- */
-
-/* Weights exp(score - peak) of n heads after raising their peaks, and Σ of them; scale: of what was added before;
- * ahead: rows whose first lines are fetched, or NULL. */
-INLINE void forward_weights(const struct run *run, int64_t n, const struct run_rows *ahead, int64_t n_column, float *peak_norm,
-                            run_numbers weight, float *scale)
+/* Start on heads first … first+n-1 of a run. */
+INLINE void heads_open(const struct cpu_attention *a, const struct run *run, int64_t first, int64_t n, struct heads *w)
 {
-    float sum[HEADS];
-    for (int64_t h = 0; h < n; h++) {
-        float greatest = run_max(run, weight[h]), peak = run->is_first ? -INFINITY : peak_norm[2 * h];
-        scale[h] = 1.0f;
-        if (greatest > peak) {
-            float lanes[LANES];
-            vector_store(lanes, vector_exp(vector_set(peak - greatest)));
-            scale[h] = lanes[0];
-            peak = greatest;
-        }
-        peak_norm[2 * h] = peak;
+    w->a = a;
+    w->run = run;
+    w->first = first;
+    w->n = n;
+    w->head = run->row * a->how->n_head + first;
+    w->to_head = run->head + first;
+}
+
+/* The values of the sources at the other ends. */
+INLINE void open_values(struct heads *w)
+{
+    const struct cpu_attention *a = w->a;
+    const int64_t n_column = a->how->n_column;
+    rows_open(w->run, a->source.value, a->self_source.value, a->how->n_head * n_column, w->first * n_column, &w->rows);
+}
+
+/* Multiply by dropout's factors, where there is dropout. */
+INLINE void drop(const struct heads *w, run_numbers x)
+{
+    if (w->a->threshold == 0) {
+        return;
     }
-    for (int64_t h = 0; h < n; h++) {
-        vector minus_peak = vector_set(-peak_norm[2 * h]);
-        EACH_VECTOR(i, run)
+    for (int64_t h = 0; h < w->n; h++) {
+        multiply_edges(w->run, x[h], w->mu[h]);
+    }
+}
+
+/* --- forward ---
+ *
+ * State of a row and head while its edges come, m = -inf, s = 0, out = 0 before the first:
+ *   m' = max(m, max_i e_i)    c = exp(m - m')    w_i = exp(e_i - m')
+ *   s' = c s + Σ_i w_i        out' = c out + Σ_i μ_i w_i value_i
+ * attention_finish then divides out by s, and L = m + ln s. GAT in training has two sums more, over the edges with
+ * x = key + query > 0 alone (positive, positive_weight); with them the query's gradient needs no edge, see
+ * attention_begin.
+ */
+
+/* c of n heads: raise the row's maxima by a run's scores. softmax: (m, s) per head */
+INLINE void raise_maxima(const struct heads *w, float *softmax, float *scale)
+{
+    for (int64_t h = 0; h < w->n; h++) {
+        float greatest = run_max(w->run, w->score[h]), row_max = w->run->is_first ? -INFINITY : softmax[2 * h];
+        scale[h] = 1.0f;
+        if (greatest > row_max) {
+            float lanes[LANES];
+            vector_store(lanes, vector_exp(vector_set(row_max - greatest)));
+            scale[h] = lanes[0];
+            row_max = greatest;
+        }
+        softmax[2 * h] = row_max;
+    }
+}
+
+/* m, s and c of n heads, and their weights w_i; with `fetch` the first lines of the rows of the next run are prefetched
+ * beside the exponentials. */
+INLINE void forward_weights(struct heads *w, const bool fetch, float *scale)
+{
+    const int64_t n_column = w->a->how->n_column;
+    float sum[HEADS], *softmax = w->a->state->softmax + 2 * w->to_head;
+    raise_maxima(w, softmax, scale);
+    for (int64_t h = 0; h < w->n; h++) {
+        vector minus_max = vector_set(-softmax[2 * h]);
+        EACH_VECTOR(i, w->run)
         {
-            vector_store(weight[h] + i, vector_exp(vector_add(vector_load(weight[h] + i), minus_peak)));
-            if (ahead != NULL) {
-                fetch_first(ahead, i, h * n_column, n_column);
+            vector_store(w->weight[h] + i, vector_exp(vector_add(vector_load(w->score[h] + i), minus_max)));
+            if (fetch) {
+                fetch_first(&w->rows, i, h * n_column, n_column);
             }
         }
     }
-    run_sums(run, weight, n, sum);
-    for (int64_t h = 0; h < n; h++) {
-        peak_norm[2 * h + 1] = (run->is_first ? 0.0f : scale[h] * peak_norm[2 * h + 1]) + sum[h];
+    run_sums(w->run, w->weight, w->n, sum);
+    for (int64_t h = 0; h < w->n; h++) {
+        softmax[2 * h + 1] = (w->run->is_first ? 0.0f : scale[h] * softmax[2 * h + 1]) + sum[h];
     }
 }
 
-/* The weights of edges with key + query > 0, others 0, and Σ of them. */
-INLINE void positive_weights(const struct run *run, int64_t n, run_numbers x, run_numbers weight, const float *scale,
-                             run_numbers positive, float *norm)
+/* out' = c out + Σ_i μ_i w_i value_i */
+INLINE void forward_values(struct heads *w, const float *scale, enum run_fetch fetch)
 {
-    float sum[HEADS];
-    for (int64_t h = 0; h < n; h++) {
-        EACH_VECTOR(i, run)
+    const struct cpu_attention *a = w->a;
+    const int64_t n_column = a->how->n_column;
+    const struct rows_sum how = {&w->rows, w->run->is_first ? NULL : scale, fetch, w->n, n_column};
+    run_dropout(a, w->run, w->first, w->n, w->mu);
+    drop(w, w->weight);
+    add_rows(&how, w->weight, a->out + w->to_head * n_column);
+}
+
+/* The weights of edges with x > 0, 0 for the others, and positive_weight' = c positive_weight + Σ of them. */
+INLINE void positive_weights(struct heads *w, const float *scale)
+{
+    float sum[HEADS], *norm = w->a->state->positive_weight + w->to_head;
+    for (int64_t h = 0; h < w->n; h++) {
+        EACH_VECTOR(i, w->run)
         {
-            vector w = vector_load(weight[h] + i);
-            vector_store(positive[h] + i, vector_select_positive(vector_load(x[h] + i), w, vector_set(0.0f)));
+            vector weight = vector_load(w->weight[h] + i);
+            vector_store(w->positive[h] + i, vector_select_positive(vector_load(w->x[h] + i), weight, vector_set(0.0f)));
         }
     }
-    run_sums(run, positive, n, sum);
-    for (int64_t h = 0; h < n; h++) {
-        norm[h] = (run->is_first ? 0.0f : scale[h] * norm[h]) + sum[h];
+    run_sums(w->run, w->positive, w->n, sum);
+    for (int64_t h = 0; h < w->n; h++) {
+        norm[h] = (w->run->is_first ? 0.0f : scale[h] * norm[h]) + sum[h];
     }
 }
 
-/* Keys at the other ends: rows as wide as values, or n numbers per edge. */
-INLINE void keys_open(const struct cpu_attention *a, const enum device_score_kind kind, const struct run *run, int64_t first,
-                      int64_t n, struct run_rows *key, run_numbers number)
+/* out and positive in one pass over the values. */
+INLINE void forward_values_twice(struct heads *w, const float *scale)
 {
-    const int64_t n_head = a->how->n_head, n_column = a->how->n_column;
-    if (kind == DEVICE_SCORE_ADD || kind == DEVICE_SCORE_COSINE) {
-        rows_open(run, a->source.key, a->self_source.key, n_head, first, key);
-        run_columns(run, key, n, number[0]);
-    } else if (kind == DEVICE_SCORE_DOT) {
-        rows_open(run, a->source.key, a->self_source.key, n_head * n_column, first * n_column, key);
-    }
-}
-
-INLINE void forward_heads(const struct cpu_attention *a, const enum device_score_kind kind, const struct run *run,
-                          int64_t first, int64_t n)
-{
-    const struct device_attention *how = a->how;
-    const int64_t n_column = how->n_column, head = run->head + first, own_head = run->row * how->n_head + first;
-    const float *query = a->target.query + (kind == DEVICE_SCORE_ADD ? own_head : own_head * n_column);
-    const bool fetch = kind == DEVICE_SCORE_ADD || kind == DEVICE_SCORE_DOT;
-    float *positive = kind == DEVICE_SCORE_ADD && a->state->positive != NULL ? a->state->positive + head * n_column : NULL;
-    float scale[HEADS], *out = a->out + head * n_column;
-    run_numbers keep, x, weight, positive_weight;
-    struct run_rows value, key;
-    rows_open(run, a->source.value, a->self_source.value, how->n_head * n_column, first * n_column, &value);
-    keys_open(a, kind, run, first, n, &key, x);
-    run_scores(how, kind, run, first, n, query, kind == DEVICE_SCORE_DOT ? &key : &value, x, x, weight);
-    forward_weights(run, n, fetch ? &value : NULL, n_column, a->state->peak_norm + 2 * head, weight, scale);
-    if (positive != NULL) {
-        positive_weights(run, n, x, weight, scale, positive_weight, a->state->positive_weight + head);
-    }
-    run_keep(a, run, first, n, keep);
-    for (int64_t h = 0; a->threshold > 0 && h < n; h++) {
-        multiply_edges(run, weight[h], keep[h]);
-        if (positive != NULL) {
-            multiply_edges(run, positive_weight[h], keep[h]);
-        }
-    }
-    const float *start = run->is_first ? NULL : scale;
-    if (positive != NULL) {
-        add_rows_twice(&value, weight, positive_weight, start, n, n_column, out, positive);
-    } else {
-        add_rows(&value, weight, start, fetch ? FETCH_REST : FETCH_NONE, n, n_column, out);
-    }
+    const struct cpu_attention *a = w->a;
+    const int64_t n_column = a->how->n_column, at = w->to_head * n_column;
+    const struct rows_sum how = {&w->rows, w->run->is_first ? NULL : scale, FETCH_REST, w->n, n_column};
+    positive_weights(w, scale);
+    run_dropout(a, w->run, w->first, w->n, w->mu);
+    drop(w, w->weight);
+    drop(w, w->positive);
+    add_rows_twice(&how, w->weight, a->out + at, w->positive, a->state->positive + at);
 }
 
 /* --- backward --- */
 
-/* α from scores; weight = μ α. */
-INLINE void edge_weights(const struct cpu_attention *a, const struct run *run, const float *score, const float *peak,
-                         const float *keep, float *alpha, float *weight)
+/* α = exp(e - L) */
+INLINE void backward_alphas(struct heads *w)
 {
-    EACH_VECTOR(i, run)
-    {
-        vector x = vector_exp(vector_fma(vector_load(peak + i), vector_set(-1.0f), vector_load(score + i)));
-        vector_store(alpha + i, x);
-        vector_store(weight + i, a->threshold > 0 ? vector_multiply(vector_load(keep + i), x) : x);
-    }
-}
-
-/* de = factor · α (μ g - D), g = ⟨grad_out, value⟩. */
-INLINE void edge_gradients(const struct cpu_attention *a, const struct run *run, const float *alpha, const float *d,
-                           const float *keep, const float *g, float factor, float *de)
-{
-    EACH_VECTOR(i, run)
-    {
-        vector grad = vector_load(g + i);
-        grad = a->threshold > 0 ? vector_multiply(vector_load(keep + i), grad) : grad;
-        grad = vector_multiply(vector_load(alpha + i), vector_fma(vector_load(d + i), vector_set(-1.0f), grad));
-        vector_store(de + i, vector_multiply(grad, vector_set(factor)));
-    }
-}
-
-static const float run_ones[HEADS] = {EIGHT(1.0f)};
-
-/* Gradients of some heads of a row's query from a run of its in-edges. */
-INLINE void query_heads(const struct cpu_attention *a, const enum device_score_kind kind, const struct run *run, int64_t first,
-                        int64_t n, double *grad_att)
-{
-    const struct device_attention *how = a->how;
-    const int64_t n_column = how->n_column, width = how->n_head * n_column;
-    const int64_t head = run->row * how->n_head + first, column = first * n_column;
-    const float *query = a->target.query + head * n_column, *grad_out = a->target.grad_out + head * n_column;
-    float *out = a->grad_query + (run->head + first) * n_column;
-    run_numbers keep, number, product, score, de;
-    struct run_rows value, key;
-    rows_open(run, a->source.value, a->self_source.value, width, column, &value);
-    keys_open(a, kind, run, first, n, &key, number);
-    run_keep(a, run, first, n, keep);
-    run_scores(how, kind, run, first, n, query, kind == DEVICE_SCORE_DOT ? &key : &value, number, product, score);
-    for (int64_t h = 0; h < n; h++) {
-        const float *peak_norm = a->target.peak_norm + 2 * (head + h);
-        float peak[RUN], d[RUN], alpha[RUN], weight[RUN], g[RUN];
-        EACH_VECTOR(i, run)
+    for (int64_t h = 0; h < w->n; h++) {
+        EACH_VECTOR(i, w->run)
         {
-            vector_store(peak + i, vector_set(peak_norm[0]));
-            vector_store(d + i, vector_set(peak_norm[1]));
+            vector l = vector_load(w->softmax[2 * h] + i);
+            vector_store(w->alpha[h] + i, vector_exp(vector_fma(l, vector_set(-1.0f), vector_load(w->score[h] + i))));
         }
-        fill_edges(run, g, 0.0f);
-        dots(&value, h * n_column, grad_out + h * n_column, kind == DEVICE_SCORE_DOT, n_column, g);
-        edge_weights(a, run, score[h], peak, keep[h], alpha, weight);
-        edge_gradients(a, run, alpha, d, keep[h], g, kind == DEVICE_SCORE_DOT ? how->scale : 1.0f, de[h]);
-        if (kind == DEVICE_SCORE_COSINE) {
-            multiply_edges(run, de[h], number[h]);
-        }
-    }
-    if (kind == DEVICE_SCORE_DOT || kind == DEVICE_SCORE_COSINE) {
-        const struct run_rows *rows = kind == DEVICE_SCORE_DOT ? &key : &value;
-        add_rows(rows, de, run->is_first ? NULL : run_ones, FETCH_NONE, n, n_column, out);
-    }
-    for (int64_t h = 0; kind == DEVICE_SCORE_MLP && h < n; h++) {
-        int64_t c = h * n_column;
-        leaky_rows(&value, c, query + c, how->att + column + c, how->slope, de[h], run->is_first, n_column, out + c,
-                   grad_att != NULL ? grad_att + column + c : NULL);
     }
 }
 
-/* g = ⟨value, grad_out_i⟩ and grad_value (+)= Σ_i weight[i] · grad_out_i of n heads. */
-INLINE void source_values(const struct run *run, const struct run_rows *grad_out, int64_t n, int64_t n_column,
-                          const float *value, run_numbers weight, run_numbers g, float *grad_value)
+/* de = α (μ g - D); g becomes μ g. */
+INLINE void backward_scores(struct heads *w)
 {
-    const bool fused = n_column == FUSED_VECTORS * LANES && FUSED_VECTORS % PARTS == 0;
-    for (int64_t h = 0; h < n; h++) {
+    drop(w, w->g);
+    for (int64_t h = 0; h < w->n; h++) {
+        EACH_VECTOR(i, w->run)
+        {
+            vector d = vector_load(w->softmax[2 * h + 1] + i);
+            vector rest = vector_fma(d, vector_set(-1.0f), vector_load(w->g[h] + i));
+            vector_store(w->de[h] + i, vector_multiply(vector_load(w->alpha[h] + i), rest));
+        }
+    }
+}
+
+/* The own row is the destination: L and D are its own, and g = ⟨grad_out_i, value_j⟩ reads the values at the other ends,
+ * which scores have prefetched unless they read keys. */
+INLINE void query_dots(struct heads *w, const bool fetch)
+{
+    const int64_t n_column = w->a->how->n_column;
+    const float *softmax = w->a->target.softmax + 2 * w->head, *grad_out = w->a->target.grad_out + w->head * n_column;
+    for (int64_t h = 0; h < w->n; h++) {
+        fill_edges(w->run, w->softmax[2 * h], softmax[2 * h]);
+        fill_edges(w->run, w->softmax[2 * h + 1], softmax[2 * h + 1]);
+        fill_edges(w->run, w->g[h], 0.0f);
+        dots(&w->rows, h * n_column, grad_out + h * n_column, fetch, n_column, w->g[h]);
+    }
+}
+
+/* The own row is the source: gradients, L and D of the destinations at the other ends. */
+INLINE void open_gradients(struct heads *w)
+{
+    const struct cpu_attention *a = w->a;
+    const int64_t n_head = a->how->n_head, n_column = a->how->n_column;
+    rows_open(w->run, a->target.grad_out, a->self_target.grad_out, n_head * n_column, w->first * n_column, &w->rows);
+    rows_open(w->run, a->target.softmax, a->self_target.softmax, 2 * n_head, 2 * w->first, &w->other);
+    run_columns(w->run, &w->other, 2 * w->n, w->softmax[0]);
+}
+
+/* weight = μ α */
+INLINE void source_weights(struct heads *w)
+{
+    for (int64_t h = 0; h < w->n; h++) {
+        EACH_VECTOR(i, w->run)
+        {
+            vector_store(w->weight[h] + i, vector_load(w->alpha[h] + i));
+        }
+    }
+    drop(w, w->weight);
+}
+
+/* g = ⟨value_j, grad_out_i⟩ and grad_value_j (+)= Σ_i μ α grad_out_i: in one pass over the rows where a head's columns fit
+ * the registers, else in two. */
+INLINE void source_values(struct heads *w)
+{
+    const int64_t n_column = w->a->how->n_column;
+    const bool is_fused = n_column == FUSED_VECTORS * LANES && FUSED_VECTORS % PARTS == 0;
+    const float *value = w->a->source.value + w->head * n_column;
+    float *grad_value = w->a->grad_value + w->to_head * n_column;
+    for (int64_t h = 0; h < w->n; h++) {
         int64_t c = h * n_column;
-        fill_edges(run, g[h], 0.0f);
-        if (fused) {
-            dots_and_add(grad_out, c, value + c, weight[h], run->is_first, FUSED_VECTORS, g[h], grad_value + c);
+        fill_edges(w->run, w->g[h], 0.0f);
+        if (is_fused) {
+            const struct dots_and_sum to = {value + c, w->weight[h], w->run->is_first, w->g[h], grad_value + c};
+            dots_and_add(&w->rows, c, &to, FUSED_VECTORS);
         } else {
-            dots(grad_out, c, value + c, false, n_column, g[h]);
+            dots(&w->rows, c, value + c, false, n_column, w->g[h]);
         }
     }
-    if (!fused) {
-        add_rows(grad_out, weight, run->is_first ? NULL : run_ones, FETCH_ALL, n, n_column, grad_value);
+    if (!is_fused) {
+        heads_add(w, &w->rows, w->weight, FETCH_ALL, w->a->grad_value);
     }
 }
 
-/* Gradients of some heads of a row as a source, from a run of its out-edges. */
-INLINE void source_heads(const struct cpu_attention *a, const enum device_score_kind kind, const struct run *run, int64_t first,
-                         int64_t n)
+/* --- a score's passes over some heads of one run --- */
+
+#define HEADS_ARGUMENTS const struct cpu_attention *a, const struct run *run, int64_t first, int64_t n, double *grad_att
+typedef void heads_function(HEADS_ARGUMENTS);
+
+/* fetch: dot's values are read here for the first time; mlp and cosine have read them for their scores. */
+#define FORWARD(kind, fetch)                                                                                                   \
+    TARGET static void forward_##kind(HEADS_ARGUMENTS)                                                                         \
+    {                                                                                                                          \
+        struct heads w;                                                                                                        \
+        float scale[HEADS];                                                                                                    \
+        (void)grad_att;                                                                                                        \
+        heads_open(a, run, first, n, &w);                                                                                      \
+        open_values(&w);                                                                                                       \
+        kind##_target(&w);                                                                                                     \
+        kind##_scores(&w);                                                                                                     \
+        forward_weights(&w, fetch, scale);                                                                                     \
+        forward_values(&w, scale, fetch ? FETCH_REST : FETCH_NONE);                                                            \
+    }
+FORWARD(mlp, false)
+FORWARD(dot, true)
+FORWARD(cosine, false)
+
+TARGET static void forward_add(HEADS_ARGUMENTS)
 {
-    const struct device_attention *how = a->how;
-    const int64_t n_head = how->n_head, n_column = how->n_column, width = n_head * n_column;
-    const int64_t head = run->row * n_head + first, column = first * n_column, to_head = run->head + first;
-    const float *value = a->source.value + head * n_column, *own = value;
-    float *grad_value = a->grad_value + to_head * n_column, sum[HEADS];
-    run_numbers keep, number, x, score, alpha, weight, g, de, peak_norm[2];
-    struct run_rows grad_out, query, state;
-    rows_open(run, a->target.grad_out, a->self_target.grad_out, width, column, &grad_out);
-    rows_open(run, a->target.peak_norm, a->self_target.peak_norm, 2 * n_head, 2 * first, &state);
-    run_columns(run, &state, 2 * n, peak_norm[0][0]);
-    if (kind == DEVICE_SCORE_ADD) {
-        rows_open(run, a->target.query, a->self_target.query, n_head, first, &query);
-        run_columns(run, &query, n, x[0]);
-        own = a->source.key + head;
+    struct heads w;
+    float scale[HEADS];
+    (void)grad_att;
+    heads_open(a, run, first, n, &w);
+    open_values(&w);
+    add_target(&w);
+    add_scores(&w);
+    forward_weights(&w, true, scale);
+    if (a->state->positive != NULL) {
+        forward_values_twice(&w, scale);
     } else {
-        rows_open(run, a->target.query, a->self_target.query, width, column, &query);
-        own = kind == DEVICE_SCORE_DOT ? a->source.key + head * n_column : value;
-    }
-    for (int64_t h = 0; kind == DEVICE_SCORE_COSINE && h < n; h++) {
-        fill_edges(run, number[h], a->source.key[head + h]);
-    }
-    run_keep(a, run, first, n, keep);
-    run_scores(how, kind, run, first, n, own, &query, kind == DEVICE_SCORE_ADD ? x : number, x, score);
-    for (int64_t h = 0; h < n; h++) {
-        edge_weights(a, run, score[h], peak_norm[0][0] + 2 * h * RUN, keep[h], alpha[h], weight[h]);
-    }
-    source_values(run, &grad_out, n, n_column, value, weight, g, grad_value);
-    for (int64_t h = 0; h < n; h++) {
-        const float *d = peak_norm[0][0] + (2 * h + 1) * RUN;
-        edge_gradients(a, run, alpha[h], d, keep[h], g[h], kind == DEVICE_SCORE_DOT ? how->scale : 1.0f, de[h]);
-        for (int64_t i = 0; kind == DEVICE_SCORE_ADD && i < run->padded; i += LANES) {
-            vector slope = vector_select_positive(vector_load(x[h] + i), vector_set(1.0f), vector_set(how->slope));
-            vector_store(de[h] + i, vector_multiply(vector_load(de[h] + i), slope));
-        }
-        if (kind == DEVICE_SCORE_MLP) {
-            int64_t c = h * n_column;
-            leaky_rows(&query, c, value + c, how->att + column + c, how->slope, de[h], false, n_column, grad_value + c, NULL);
-        }
-        if (kind == DEVICE_SCORE_COSINE) {
-            multiply_edges(run, number[h], de[h]);
-            multiply_edges(run, de[h], x[h]);
-        }
-    }
-    if (kind == DEVICE_SCORE_COSINE) {
-        add_rows(&query, number, run_ones, FETCH_NONE, n, n_column, grad_value);
-    }
-    if (kind == DEVICE_SCORE_DOT) {
-        add_rows(&query, de, run->is_first ? NULL : run_ones, FETCH_NONE, n, n_column, a->grad_key + to_head * n_column);
-    } else if (kind != DEVICE_SCORE_MLP) {
-        run_sums(run, de, n, sum);
-        for (int64_t h = 0; h < n; h++) {
-            a->grad_key[to_head + h] = (run->is_first ? 0.0f : a->grad_key[to_head + h]) + sum[h];
-        }
+        forward_values(&w, scale, FETCH_REST);
     }
 }
+
+/* Gradients of the row's query, from its in-edges; add has none that needs an edge. */
+#define QUERY(kind, fetch)                                                                                                     \
+    TARGET static void query_##kind(HEADS_ARGUMENTS)                                                                           \
+    {                                                                                                                          \
+        struct heads w;                                                                                                        \
+        heads_open(a, run, first, n, &w);                                                                                      \
+        open_values(&w);                                                                                                       \
+        kind##_target(&w);                                                                                                     \
+        run_dropout(a, run, first, n, w.mu);                                                                                   \
+        kind##_scores(&w);                                                                                                     \
+        query_dots(&w, fetch);                                                                                                 \
+        backward_alphas(&w);                                                                                                   \
+        backward_scores(&w);                                                                                                   \
+        kind##_query_gradients(&w, grad_att);                                                                                  \
+    }
+QUERY(mlp, false)
+QUERY(dot, true)
+QUERY(cosine, false)
+
+/* Gradients of the row's value and key, from its out-edges. */
+#define SOURCE(kind)                                                                                                           \
+    TARGET static void source_##kind(HEADS_ARGUMENTS)                                                                          \
+    {                                                                                                                          \
+        struct heads w;                                                                                                        \
+        (void)grad_att;                                                                                                        \
+        heads_open(a, run, first, n, &w);                                                                                      \
+        open_gradients(&w);                                                                                                    \
+        kind##_source(&w);                                                                                                     \
+        run_dropout(a, run, first, n, w.mu);                                                                                   \
+        kind##_scores(&w);                                                                                                     \
+        backward_alphas(&w);                                                                                                   \
+        source_weights(&w);                                                                                                    \
+        source_values(&w);                                                                                                     \
+        backward_scores(&w);                                                                                                   \
+        kind##_source_gradients(&w);                                                                                           \
+    }
+SOURCE(add)
+SOURCE(mlp)
+SOURCE(dot)
+SOURCE(cosine)
+
+/* GAT with heads of eight columns, eight at once: kernels_narrow.inc.h. */
+#define NARROW_PASS(pass)                                                                                                      \
+    TARGET static void pass##_narrow(HEADS_ARGUMENTS)                                                                          \
+    {                                                                                                                          \
+        (void)n;                                                                                                               \
+        (void)grad_att;                                                                                                        \
+        narrow_##pass(a, run, first);                                                                                          \
+    }
+NARROW_PASS(forward)
+NARROW_PASS(source)
+
+#define BY_SCORE(pass) [DEVICE_SCORE_MLP] = pass##_mlp, [DEVICE_SCORE_DOT] = pass##_dot, [DEVICE_SCORE_COSINE] = pass##_cosine
+static heads_function *const forward_functions[] = {[DEVICE_SCORE_ADD] = forward_add, BY_SCORE(forward)};
+static heads_function *const source_functions[] = {[DEVICE_SCORE_ADD] = source_add, BY_SCORE(source)};
+static heads_function *const query_functions[] = {BY_SCORE(query)};
 
 /* --- rows first … end-1 --- */
 
-/* What is the next row's own, but for numbers per head. */
+/* Prefetch the next row's own columns, read and written; its numbers per head are few. */
 INLINE void fetch_next(const struct cpu_attention *a, int64_t r)
 {
     const int64_t width = a->how->n_head * a->how->n_column;
@@ -273,7 +338,7 @@ INLINE void row_zero(int64_t row, int64_t width, float *x)
     }
 }
 
-/* A row that begins without any edge. */
+/* A row without any edge, in a pass that begins: sums of 0, row max -inf. */
 INLINE void row_none(const struct cpu_attention *a, int64_t row)
 {
     const int64_t n_head = a->how->n_head, width = n_head * a->how->n_column;
@@ -281,45 +346,16 @@ INLINE void row_none(const struct cpu_attention *a, int64_t row)
     row_zero(row, width, a->grad_query);
     row_zero(row, width, a->grad_value);
     row_zero(row, a->how->score == DEVICE_SCORE_DOT ? width : n_head, a->grad_key);
-    if (a->state != NULL) {
-        row_zero(row, width, a->state->positive);
-        row_zero(row, n_head, a->state->positive_weight);
+    if (a->state == NULL) {
+        return;
     }
-    for (int64_t h = row * n_head; a->state != NULL && h < (row + 1) * n_head; h++) {
-        a->state->peak_norm[2 * h] = -INFINITY;
-        a->state->peak_norm[2 * h + 1] = 0.0f;
+    row_zero(row, width, a->state->positive);
+    row_zero(row, n_head, a->state->positive_weight);
+    for (int64_t h = row * n_head; h < (row + 1) * n_head; h++) {
+        a->state->softmax[2 * h] = -INFINITY;
+        a->state->softmax[2 * h + 1] = 0.0f;
     }
 }
-
-/* Heads first … first+n-1 of one run, with one kind of score. */
-typedef void heads_function(const struct cpu_attention *a, const struct run *run, int64_t first, int64_t n, double *grad_att);
-
-#define HEADS_FUNCTION(name, kind, call)                                                                                       \
-    TARGET static void name##_##kind(const struct cpu_attention *a, const struct run *run, int64_t first, int64_t n,           \
-                                     double *grad_att)                                                                         \
-    {                                                                                                                          \
-        (void)n;                                                                                                               \
-        (void)grad_att;                                                                                                        \
-        call;                                                                                                                  \
-    }
-#define EACH_SCORE(X) X(DEVICE_SCORE_ADD) X(DEVICE_SCORE_MLP) X(DEVICE_SCORE_DOT) X(DEVICE_SCORE_COSINE)
-#define FORWARD(kind) HEADS_FUNCTION(forward, kind, forward_heads(a, kind, run, first, n))
-#define SOURCE(kind) HEADS_FUNCTION(source, kind, source_heads(a, kind, run, first, n))
-EACH_SCORE(FORWARD)
-EACH_SCORE(SOURCE)
-HEADS_FUNCTION(forward, narrow, narrow_forward(a, run, first))
-HEADS_FUNCTION(source, narrow, narrow_source(a, run, first))
-HEADS_FUNCTION(query, DEVICE_SCORE_MLP, query_heads(a, DEVICE_SCORE_MLP, run, first, n, grad_att))
-HEADS_FUNCTION(query, DEVICE_SCORE_DOT, query_heads(a, DEVICE_SCORE_DOT, run, first, n, grad_att))
-HEADS_FUNCTION(query, DEVICE_SCORE_COSINE, query_heads(a, DEVICE_SCORE_COSINE, run, first, n, grad_att))
-
-#define FORWARD_ENTRY(kind) [kind] = forward_##kind,
-#define SOURCE_ENTRY(kind) [kind] = source_##kind,
-static heads_function *const forward_functions[] = {EACH_SCORE(FORWARD_ENTRY)};
-static heads_function *const source_functions[] = {EACH_SCORE(SOURCE_ENTRY)};
-static heads_function *const query_functions[] = {[DEVICE_SCORE_MLP] = query_DEVICE_SCORE_MLP,
-                                                  [DEVICE_SCORE_DOT] = query_DEVICE_SCORE_DOT,
-                                                  [DEVICE_SCORE_COSINE] = query_DEVICE_SCORE_COSINE};
 
 TARGET static heads_function *heads_of(const struct cpu_attention *a)
 {
@@ -333,40 +369,40 @@ TARGET static heads_function *heads_of(const struct cpu_attention *a)
     }
 }
 
-/* Edges e … e_end-1 of row r in runs, each run's heads a few at a time. */
-INLINE void row_edges(const struct cpu_attention *a, heads_function *heads, int64_t r, int64_t e, int64_t e_end, bool has_self,
-                      bool is_first, double *grad_att)
+/* The edges left of a row, run by run, each run's heads a few at a time. */
+INLINE void row_edges(const struct cpu_attention *a, heads_function *heads, struct edges_left left, double *grad_att)
 {
-    while (has_self || e < e_end) {
+    while (left.has_self || left.begin < left.end) {
         struct run run;
-        run_open(a, r, e, e_end, has_self, is_first, &run);
+        run_open(a, &left, &run);
         for (int64_t h = a->first_head, n; h < a->end_head; h += n) {
             n = smaller(a->end_head - h, HEADS);
             heads(a, &run, h, n, grad_att);
         }
-        e += run.n - has_self;
-        has_self = is_first = false;
+        left.begin += run.n - left.has_self;
+        left.has_self = left.is_first = false;
     }
 }
 
 TARGET static void attention_rows(const struct cpu_attention *a, int64_t first, int64_t end, double *grad_att)
 {
     heads_function *heads = heads_of(a);
+    const int64_t *indptr = a->block->indptr;
     for (int64_t r = first; r < end; r++) {
-        int64_t e = a->block->indptr[r], e_end = a->block->indptr[r + 1];
         if (r + 1 < end) {
             fetch_next(a, r + 1);
         }
-        if (a->begin && !a->with_self && e == e_end) {
+        if (a->begin && !a->with_self && indptr[r] == indptr[r + 1]) {
             row_none(a, r);
         }
-        row_edges(a, heads, r, e, e_end, a->with_self, a->begin, grad_att);
+        row_edges(a, heads, (struct edges_left){r, indptr[r], indptr[r + 1], a->with_self, a->begin}, grad_att);
     }
 }
 
 TARGET static void attention_piece(const struct cpu_attention *a, int64_t row, int64_t begin, int64_t end, double *grad_att)
 {
-    row_edges(a, heads_of(a), row, begin, end, a->with_self && begin == a->block->indptr[row], true, grad_att);
+    const bool has_self = a->with_self && begin == a->block->indptr[row];
+    row_edges(a, heads_of(a), (struct edges_left){row, begin, end, has_self, true}, grad_att);
 }
 
 /* ⟨x, y⟩ in double lanes that are added up at the end: a fixed order that vectors can follow. */
@@ -385,15 +421,17 @@ INLINE double double_dot(int64_t n, const float *x, const float *y)
     return ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
 }
 
-/* The softmax does not change when all its scores move by the same: Σ_j de_ij = 0, so only edges with x > 0, whose
- * slope differs from the others' by 1 - slope, are left of Σ_j de_ij · slope(x_ij). */
+/* D_i = ⟨grad_out_i, out_i⟩, and add's gradient of the query, with no edge read:
+ *   grad_query_i = Σ_j de_ij · leaky'(x_ij) = (1 - slope) · (⟨grad_out_i, positive_i⟩ - D_i · positive_weight_i)
+ * The softmax does not change when all its scores move by the same, so Σ_j de_ij = 0: of leaky' = slope + (1 - slope)
+ * [x > 0] only the second part is left, and Σ de_ij over the edges with x > 0 is the bracket above. */
 TARGET static void attention_begin(const struct cpu_attention_begin *b, int64_t first, int64_t end)
 {
     const int64_t n_head = b->how->n_head, n_column = b->how->n_column;
     for (int64_t i = first * n_head; i < end * n_head; i++) {
         const float *grad_out = b->grad_out + i * n_column;
         double d = double_dot(n_column, grad_out, b->out + i * n_column);
-        b->state->peak_norm[2 * i + 1] = (float)d;
+        b->state->softmax[2 * i + 1] = (float)d;
         if (b->how->score == DEVICE_SCORE_ADD) {
             double positive = double_dot(n_column, grad_out, b->state->positive + i * n_column);
             double slope = (double)b->how->slope;
@@ -403,10 +441,10 @@ TARGET static void attention_begin(const struct cpu_attention_begin *b, int64_t 
     }
 }
 
-/* Rows that head_dot fetches ahead: loads of four rows in turn look like no stream to the processor. */
-#define DOT_ROWS_AHEAD 16
+/* How many rows before their turn head_dot prefetches: loads of four rows in turn look like no stream to the processor. */
+#define DOT_ROWS_PREFETCH 16
 
-/* Four rows at a time. */
+/* out[r, h] = ⟨x[r, h], w[h]⟩, four rows at a time, in the lanes of dots. */
 TARGET static void head_dot(int64_t n_head, int64_t n_column, const float *x, const float *w, int64_t first, int64_t end,
                             float *out)
 {
@@ -416,10 +454,10 @@ TARGET static void head_dot(int64_t n_head, int64_t n_column, const float *x, co
         float dot[4];
         for (int64_t i = 0; i < 4; i++) {
             rows.row[i] = x + smaller(r + i, end - 1) * width;
-            rows.ahead[i] = x + smaller(r + i + DOT_ROWS_AHEAD, end - 1) * width;
+            rows.prefetch[i] = x + smaller(r + i + DOT_ROWS_PREFETCH, end - 1) * width;
         }
         for (int64_t h = 0; h < n_head; h++) {
-            dots_by(&rows, h * n_column, w + h * n_column, NULL, 0.0f, true, n_column, dot);
+            dots_by(&rows, h * n_column, w + h * n_column, true, n_column, dot);
             for (int64_t i = 0; i < smaller(end - r, 4); i++) {
                 out[(r + i) * n_head + h] = dot[i];
             }
@@ -427,6 +465,7 @@ TARGET static void head_dot(int64_t n_head, int64_t n_column, const float *x, co
     }
 }
 
+/* sum[h, c] += Σ_r grad[r, h] · x[r, h, c] in double, row after row. */
 TARGET static void head_dot_sum(int64_t n_head, int64_t n_column, const float *x, const float *grad, int64_t first, int64_t end,
                                 double *sum)
 {

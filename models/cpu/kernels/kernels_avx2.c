@@ -11,6 +11,7 @@
 /* clang-format off */
 #include "models/cpu/kernels/kernels_sum.inc.h"
 #include "models/cpu/kernels/kernels_pointwise.inc.h"
+#include "models/cpu/kernels/kernels_run.inc.h"
 #include "models/cpu/kernels/kernels_edges.inc.h"
 #include "models/cpu/kernels/kernels_scores.inc.h"
 #include "models/cpu/kernels/kernels_narrow.inc.h"

@@ -287,9 +287,9 @@ static struct device_attention_source source_from(const struct attention_case *c
     return (struct device_attention_source){from_row(c, ATTENTION_VALUE, row), from_row(c, ATTENTION_KEY, row)};
 }
 
-static struct device_attention_target target_from(const struct attention_case *c, const float *peak_norm, int64_t row)
+static struct device_attention_target target_from(const struct attention_case *c, const float *pairs, int64_t row)
 {
-    return (struct device_attention_target){from_row(c, ATTENTION_QUERY, row), peak_norm + 2 * c->how.n_head * row,
+    return (struct device_attention_target){from_row(c, ATTENTION_QUERY, row), pairs + 2 * c->how.n_head * row,
                                             from_row(c, ATTENTION_OUT, row)};
 }
 
@@ -299,8 +299,8 @@ static void run_block(struct device *device, const struct attention_case *c, int
     int64_t first = c->n * b / c->n_block;
     struct device_attention how = c->how;
     struct device_attention_source own = source_from(c, 0), payload = source_from(c, first);
-    struct device_attention_target own_target = target_from(c, state->peak_norm, 0);
-    struct device_attention_target payload_target = target_from(c, state->peak_norm, first);
+    struct device_attention_target own_target = target_from(c, state->softmax, 0);
+    struct device_attention_target payload_target = target_from(c, state->softmax, first);
     struct device_block block;
     how.col_node = c->node + first;
     open_block(device, c, b, false, &block);
@@ -336,14 +336,14 @@ void attention_run(struct device *device, const void *context, float *out)
         out += attention_size(c, (enum attention_tensor)t);
     }
     size_t heads = (size_t)(c->n * c->how.n_head), wide = heads * (size_t)c->how.n_column;
-    struct device_attention_state state = {.peak_norm = device_scratch(2 * heads * sizeof(float))};
+    struct device_attention_state state = {.softmax = device_scratch(2 * heads * sizeof(float))};
     if (c->how.score == DEVICE_SCORE_ADD && !c->forward_only) {
         state.positive = device_scratch(wide * sizeof(float));
         state.positive_weight = device_scratch(heads * sizeof(float));
         memset(state.positive, 0x55, wide * sizeof(float));
         memset(state.positive_weight, 0x55, heads * sizeof(float));
     }
-    memset(state.peak_norm, 0x55, 2 * heads * sizeof(float));
+    memset(state.softmax, 0x55, 2 * heads * sizeof(float));
     for (int b = 0; b < c->n_block; b++) {
         run_block(device, c, b, false, &state, result);
     }
@@ -356,7 +356,7 @@ void attention_run(struct device *device, const void *context, float *out)
     for (int b = 0; b < n_backward; b++) {
         run_block(device, c, b, true, &state, result);
     }
-    free(state.peak_norm);
+    free(state.softmax);
     free(state.positive);
     free(state.positive_weight);
 }

@@ -87,7 +87,9 @@ static void expect_frame(const json_t *job, int n_column, int n_row)
     char *text = NULL;
     size_t n, n_line = 1;
     FILE *file = open_memstream(&text, &n);
-    screen_draw(file, n_column, n_row, false, job, &curves, "the last line");
+    const struct screen_view view = {
+        .n_column = n_column, .n_row = n_row, .job = job, .curves = &curves, .footer = "the last line"};
+    screen_draw(file, &view);
     fclose(file);
     int column = 0;
     for (const char *at = text; *at != '\0'; at++) {

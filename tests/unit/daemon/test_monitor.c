@@ -17,7 +17,7 @@
 
 static struct jobs *jobs;
 static struct monitor *monitor;
-static const struct queue_room whole = {.n_slot = 4, .memory = 1000};
+static const struct queue_capacity whole = {.n_slot = 4, .memory = 1000};
 
 static void begin(void)
 {

@@ -90,14 +90,14 @@ Test(aggregate, no_rows_and_one_row_are_sums_too)
     device_graph_free(&one);
 }
 
-static int64_t degree_heavy(int64_t row, int64_t n_row)
+static int64_t degree_hub(int64_t row, int64_t n_row)
 {
     return row == 2 ? 200000 : row == n_row - 1 ? 70000 : row % 5;
 }
 
 Test(aggregate, a_row_of_200000_edges_is_summed_in_pieces)
 {
-    struct device_block block = device_graph(20, 250000, degree_heavy);
+    struct device_block block = device_graph(20, 250000, degree_hub);
     check_sum(&block, 7, TOLERANCE_LONG_SUM);
     check_sum(&block, 16, TOLERANCE_LONG_SUM);
     float *weights = device_random((size_t)block.n_edge, 9);
@@ -105,7 +105,7 @@ Test(aggregate, a_row_of_200000_edges_is_summed_in_pieces)
     check_sum(&block, 7, TOLERANCE_LONG_SUM);
     device_graph_free(&block);
     free(weights);
-    struct device_block narrow = device_graph(20, 200000, degree_heavy);
+    struct device_block narrow = device_graph(20, 200000, degree_hub);
     struct aggregate a = {.block = narrow, .how = {.begin = true}, .f = 300};
     float *x = device_scratch(200000 * 300 * sizeof *x);
     for (uint32_t i = 0; i < 200000 * 300; i++) {
@@ -255,9 +255,9 @@ Test(aggregate, maxima_with_their_places_and_gradients_agree_with_the_reference_
         check_max(&block, widths[i]);
     }
     device_graph_free(&block);
-    struct device_block heavy = device_graph(20, 250000, degree_heavy);
-    check_max(&heavy, 3);
-    device_graph_free(&heavy);
+    struct device_block hub = device_graph(20, 250000, degree_hub);
+    check_max(&hub, 3);
+    device_graph_free(&hub);
 }
 
 Test(aggregate, rows_without_neighbours_have_a_maximum_of_zero)

@@ -237,7 +237,7 @@ struct long_rows {
     const float *row_wide[3], *row_narrow, *col_wide[3], *col_narrow; /* narrow: n × n_head × 2 */
 };
 
-static int64_t degree_heavy(int64_t row, int64_t n_row)
+static int64_t degree_hub(int64_t row, int64_t n_row)
 {
     return row == 1 ? 140000 : row == n_row - 1 ? 66000 : row * 9 % 100;
 }
@@ -259,7 +259,7 @@ static void run_long_rows(struct device *device, const void *context, float *out
         state.positive_weight = state.positive + wide;
     }
     for (int64_t i = 0; i < 2 * heads; i++) {
-        state.peak_norm[i] = i % 2 == 0 ? 0.5f : 2.0f;
+        state.softmax[i] = i % 2 == 0 ? 0.5f : 2.0f;
     }
     struct device_block block = a->block;
     cr_assert_eq(device->ops->block_open(device, &block), STATUS_OK);
@@ -316,7 +316,7 @@ static void check_long_rows(const struct device_block *block, enum device_score_
 
 Test(attention, a_row_of_140000_edges_agrees_with_the_reference)
 {
-    struct device_block block = device_graph(12, 150000, degree_heavy);
+    struct device_block block = device_graph(12, 150000, degree_hub);
     for (int score = 0; score < 4; score++) {
         check_long_rows(&block, (enum device_score_kind)score, 1, 3, TOLERANCE_LONG_SUM);
     }

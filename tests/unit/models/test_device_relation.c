@@ -87,7 +87,7 @@ static void check(int64_t n_row, int64_t n_col, int64_t (*degree)(int64_t, int64
     typed_free(&a.block);
 }
 
-static int64_t degree_heavy(int64_t row, int64_t n_row)
+static int64_t degree_hub(int64_t row, int64_t n_row)
 {
     return row == n_row / 2 || row == n_row - 2 ? 70000 : row % 4;
 }
@@ -103,7 +103,7 @@ Test(relation, sums_and_products_agree_with_the_reference_for_every_width)
 
 Test(relation, rows_with_very_many_edges_agree_with_the_reference)
 {
-    check(40, 70000, degree_heavy, 5);
+    check(40, 70000, degree_hub, 5);
 }
 
 Test(relation, a_block_without_edges_changes_nothing)

@@ -6,7 +6,7 @@
 
 /* What a pass makes of one piece, for as many heads as a partial has room for. */
 struct partial {
-    float *peak_norm, *wide[2], *narrow; /* heads × 2 · × n_column each · × 1; NULL: not made */
+    float *softmax, *wide[2], *narrow; /* heads × 2 · × n_column each · × 1; NULL: not made */
 };
 
 /* The row's arrays from `head` on, or with `at` those of a partial of n heads. */
@@ -16,7 +16,7 @@ static struct partial arrays_of(const struct cpu_attention *a, int64_t head, int
     struct partial made = {0};
     switch (a->pass) {
     case CPU_ATTENTION_FORWARD:
-        made = (struct partial){a->state->peak_norm, {a->out, a->state->positive}, a->state->positive_weight};
+        made = (struct partial){a->state->softmax, {a->out, a->state->positive}, a->state->positive_weight};
         break;
     case CPU_ATTENTION_QUERY:
         made.wide[0] = a->grad_query;
@@ -25,7 +25,7 @@ static struct partial arrays_of(const struct cpu_attention *a, int64_t head, int
         made = (struct partial){NULL, {a->grad_value, dot ? a->grad_key : NULL}, dot ? NULL : a->grad_key};
         break;
     }
-    float **arrays[] = {&made.peak_norm, &made.wide[0], &made.wide[1], &made.narrow};
+    float **arrays[] = {&made.softmax, &made.wide[0], &made.wide[1], &made.narrow};
     const int64_t widths[] = {2, a->how->n_column, a->how->n_column, 1};
     for (int k = 0; k < 4; k++) {
         if (*arrays[k] != NULL) {
@@ -40,7 +40,7 @@ static struct partial arrays_of(const struct cpu_attention *a, int64_t head, int
 static int64_t heads_at_once(const struct cpu_attention *a)
 {
     struct partial made = arrays_of(a, 0, 0, NULL);
-    int64_t n_float = (made.peak_norm != NULL ? 2 : 0) + (made.narrow != NULL ? 1 : 0);
+    int64_t n_float = (made.softmax != NULL ? 2 : 0) + (made.narrow != NULL ? 1 : 0);
     n_float += (made.wide[0] != NULL ? a->how->n_column : 0) + (made.wide[1] != NULL ? a->how->n_column : 0);
     int64_t n = CPU_PARTIAL_COLUMNS / n_float;
     return n < 8 ? n : n / 8 * 8;
@@ -60,9 +60,9 @@ static void merge_heads(const struct cpu_attention *a, int64_t n, const struct p
     const int64_t n_column = a->how->n_column;
     for (int64_t h = 0; h < n; h++) {
         float scale = 1.0f, scale_piece = 1.0f;
-        if (row->peak_norm != NULL) {
-            float *to = row->peak_norm + 2 * h;
-            const float *from = piece->peak_norm + 2 * h;
+        if (row->softmax != NULL) {
+            float *to = row->softmax + 2 * h;
+            const float *from = piece->softmax + 2 * h;
             float peak = to[0] > from[0] ? to[0] : from[0];
             scale = to[0] == peak ? 1.0f : expf(to[0] - peak);
             scale_piece = from[0] == peak ? 1.0f : expf(from[0] - peak);
@@ -83,8 +83,8 @@ static void merge_heads(const struct cpu_attention *a, int64_t n, const struct p
 /* The first piece of a row that begins is its state. */
 static void copy_heads(const struct cpu_attention *a, int64_t n, const struct partial *row, const struct partial *piece)
 {
-    float *const to[] = {row->peak_norm, row->wide[0], row->wide[1], row->narrow};
-    const float *const from[] = {piece->peak_norm, piece->wide[0], piece->wide[1], piece->narrow};
+    float *const to[] = {row->softmax, row->wide[0], row->wide[1], row->narrow};
+    const float *const from[] = {piece->softmax, piece->wide[0], piece->wide[1], piece->narrow};
     const int64_t widths[] = {2, a->how->n_column, a->how->n_column, 1};
     for (int k = 0; k < 4; k++) {
         if (to[k] != NULL) {
@@ -98,7 +98,7 @@ static void run_piece(const struct cpu_device *device, const struct cpu_attentio
     const struct cpu_schedule *schedule = a->block->schedule;
     const struct cpu_piece *piece = &schedule->piece[p];
     struct partial made = arrays_of(a, 0, a->end_head - a->first_head, schedule->partial + p * CPU_PARTIAL_COLUMNS);
-    struct device_attention_state state = {made.peak_norm, made.wide[1], made.narrow};
+    struct device_attention_state state = {made.softmax, made.wide[1], made.narrow};
     struct cpu_attention alone = *a;
     alone.is_piece = true;
     alone.state = a->pass == CPU_ATTENTION_FORWARD ? &state : NULL;
@@ -107,8 +107,7 @@ static void run_piece(const struct cpu_device *device, const struct cpu_attentio
     device->kernels->attention_piece(&alone, piece->row, piece->begin, piece->end, grad_att);
 }
 
-void cpu_attention_heavy(const struct cpu_device *device, const struct cpu_attention *attention, int64_t n_slot,
-                         double *grad_att)
+void cpu_attention_hub(const struct cpu_device *device, const struct cpu_attention *attention, int64_t n_slot, double *grad_att)
 {
     const struct cpu_schedule *schedule = attention->block->schedule;
     struct cpu_attention a = *attention;

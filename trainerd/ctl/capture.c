@@ -1,4 +1,4 @@
-#include "trainerd/ctl/draw/capture.h"
+#include "trainerd/ctl/capture.h"
 
 #include "protocol/clock.h"
 
@@ -22,8 +22,8 @@ static void child_run(const char *const *argv, int output)
     _exit(127);
 }
 
-/* Read to the end of the output, also what there is no room for. False: the time is over. */
-static bool read_all(int input, char *out, size_t n_room)
+/* Read to the end of the output; bytes beyond `capacity` are discarded. false: the time is over. */
+static bool read_all(int input, char *out, size_t capacity)
 {
     double until_s = clock_s() + WAIT_S;
     for (size_t n = 0;;) {
@@ -40,14 +40,14 @@ static bool read_all(int input, char *out, size_t n_room)
         if (got <= 0) {
             return got == 0;
         }
-        size_t n_kept = (size_t)got < n_room - 1 - n ? (size_t)got : n_room - 1 - n;
+        size_t n_kept = (size_t)got < capacity - 1 - n ? (size_t)got : capacity - 1 - n;
         memcpy(out + n, rest, n_kept);
         n += n_kept;
         out[n] = '\0';
     }
 }
 
-bool capture(const char *const *argv, char *out, size_t n_room)
+bool capture(const char *const *argv, char *out, size_t capacity)
 {
     int ends[2], status = 0;
     out[0] = '\0';
@@ -59,7 +59,7 @@ bool capture(const char *const *argv, char *out, size_t n_room)
         child_run(argv, ends[1]);
     }
     close(ends[1]);
-    bool is_whole = child > 0 && read_all(ends[0], out, n_room);
+    bool is_whole = child > 0 && read_all(ends[0], out, capacity);
     close(ends[0]);
     if (child > 0) {
         if (!is_whole) {

@@ -1,4 +1,4 @@
-/* Orders that have one answer: cancel, resume, checkpoint, scale; and how any command connects. */
+/* Commands that control jobs and have one answer: cancel, resume, checkpoint, scale; and the connection of all commands. */
 #include "trainerd/ctl/run.h"
 #include "trainerd/ctl/text.h"
 
@@ -34,8 +34,8 @@ json_t *ctl_job_request(const struct ctl_arguments *arguments, const char *comma
     return request;
 }
 
-/* Every job is tried; the last failure is told at the end, those before at once. */
-enum status run_order(const struct ctl_arguments *arguments, int *exit_code_out)
+/* Try every job. The last failure is returned, earlier ones are printed at once. */
+enum status run_control(const struct ctl_arguments *arguments, int *exit_code_out)
 {
     struct client client;
     enum status status = ctl_connect(arguments, &client);

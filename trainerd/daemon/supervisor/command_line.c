@@ -1,4 +1,4 @@
-/* How coordinators are called: the job's own settings, then ours, which stand over them. */
+/* Arguments of coordinators: the job's own settings, then the daemon's, which override them. */
 #include "protocol/log.h"
 #include "protocol/memory.h"
 #include "trainerd/daemon/commands/submission.h"
@@ -22,8 +22,7 @@ static void add(struct command_line *line, size_t *n, const char *format, ...)
     ASSERT(error >= 0);
 }
 
-/* What planning and training have in common. Parts are named, so that another number of workers changes none of them.
- */
+/* The arguments that planning and training share. The number of parts is given, so that it does not follow the workers'. */
 static enum status begin(const struct jobs *jobs, const struct job_record *record, struct command_line *out, size_t *n)
 {
     struct store_submission submission;
@@ -90,8 +89,10 @@ enum status command_line_plan(const struct jobs *jobs, const struct job_record *
 
 void command_line_release(struct command_line *line)
 {
-    for (size_t i = 0; line->argv != NULL && line->argv[i] != NULL; i++) {
-        free(line->argv[i]);
+    if (line->argv != NULL) {
+        for (size_t i = 0; line->argv[i] != NULL; i++) {
+            free(line->argv[i]);
+        }
     }
     free(line->argv);
     free(line->folder);

@@ -1,8 +1,7 @@
-/* Commands from inside: what they stand on, and answers that are under way. Nobody but commands, follower and show
- * includes this.
+/* Commands from inside: their state, and answers that are under way. Only commands, follower and show include this.
  *
- * An answer that needs a file, or that goes on, is pending: it is in one list, holds its connection, and lives until
- * it is told in full, or its connection is gone and no file is being read for it.
+ * An answer that reads a file, or a stream, is pending: it is in one list, holds its connection, and lives until it is complete, or
+ * until its connection is gone and no read is under way for it.
  */
 #ifndef TRAINERD_DAEMON_PENDING_H
 #define TRAINERD_DAEMON_PENDING_H
@@ -18,10 +17,10 @@ struct pending {
     json_t *id;                    /* of the request; NULL: none */
     bool is_reading;               /* a file */
     struct pending *next;
-    /* Any of these may be missing. */
-    void (*go_on)(struct pending *pending); /* its client has read all, or some time has passed */
+    /* Each of these may be NULL. */
+    void (*proceed)(struct pending *pending); /* its client has read all, or some time has passed */
     void (*job_changed)(struct pending *pending, const struct job_record *record);
-    void (*release)(struct pending *pending); /* what it has of its own; the struct itself is freed after */
+    void (*release)(struct pending *pending); /* free what it owns; the struct itself is freed after it */
 };
 
 struct commands {
@@ -31,26 +30,26 @@ struct commands {
     int32_t max_restarts;
     uint64_t began_ms;
     struct pending *pending;
-    uv_timer_t poll; /* files grow without a word */
+    uv_timer_t poll; /* files grow without notification */
 };
 
-/* Enlist an answer to a request; it was made with memory_alloc.
- * errors  STATUS_USAGE its connection has too many; it is the caller's still */
+/* Add an answer to a request; it was made with memory_alloc.
+ * errors  STATUS_USAGE its connection has too many; the caller still owns it */
 enum status pending_begin(struct pending *pending, struct commands *commands, struct connection *connection,
                           const json_t *request);
-/* Done with it: it leaves the list and is freed. */
+/* Remove it from the list and free it. */
 void pending_end(struct pending *pending);
 
-/* Read for it; `done` is called with the pending as its context. If its connection has gone by then, pending_is_gone
- * ends it and says so: the first thing to ask in `done`. */
+/* Read for it; `done` is called with the pending as its context, and first calls pending_is_gone, which ends the pending if its
+ * connection is gone by then. */
 void pending_read(struct pending *pending, const struct job_file_ask *ask, job_file_done *done);
 bool pending_is_gone(struct pending *pending);
 
-/* A file of a job's output folder. Before its first epoch is done what lies there is of a job before, and "" is asked
- * for, which no file is. */
+/* A file of a job's output folder. Before the job's first epoch, files there may belong to an earlier job: the path is then "",
+ * which no file has. */
 void job_output_name(const struct job_record *record, const char *output, const char *name, struct job_file_ask *ask);
 
-/* The job a request names, if one may see its inside.
+/* The job that a request names, if the client may see all of it.
  * errors  STATUS_NO_INPUT there is none; STATUS_USAGE it is another user's */
 enum status pending_find_job(struct commands *commands, struct connection *connection, const json_t *request,
                              const struct job_record **out);

@@ -1,4 +1,4 @@
-/* Pictures of jobs, from the daemon or from an output folder. */
+/* The command plot: charts of jobs, from the daemon or from an output folder. */
 #include "trainerd/ctl/draw/chart.h"
 #include "trainerd/ctl/run.h"
 #include "trainerd/ctl/text.h"
@@ -11,7 +11,7 @@
 
 #define TITLE_BYTES 256
 
-/* --- where the numbers come from --- */
+/* --- the numbers --- */
 
 static enum status read_daemon(const struct ctl_arguments *arguments, struct curves *curves, char *name)
 {
@@ -41,13 +41,13 @@ static enum status read_daemon(const struct ctl_arguments *arguments, struct cur
 static enum status read_folder(const char *folder, struct curves *curves, char *name)
 {
     char path[PATH_MAX], *line = NULL;
-    size_t n_room = 0;
+    size_t capacity = 0;
     snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
     FILE *file = fopen(path, "r");
     if (file == NULL) {
         return status_fail(STATUS_NO_INPUT, "cannot open '%s': %s", path, strerror(errno));
     }
-    while (getline(&line, &n_room, file) > 0) {
+    while (getline(&line, &capacity, file) > 0) {
         json_t *event = json_loads(line, 0, NULL);
         curves_add(curves, event);
         json_decref(event);
@@ -61,20 +61,20 @@ static enum status read_folder(const char *folder, struct curves *curves, char *
     return STATUS_OK;
 }
 
-/* --- the picture --- */
+/* --- the chart --- */
 
 static void make_title(const struct curves *curves, const char *name, char *title)
 {
-    char loss[TEXT_BYTES] = "", words[TEXT_BYTES], *printable = text_printable(name);
+    char loss[TEXT_BYTES] = "", best_text[TEXT_BYTES], *printable = text_printable(name);
     double best = -INFINITY, least = INFINITY;
     bool is_evaluated = curves_range(curves, CURVE_VALID, &least, &best);
     text_value(curves->n > 0 ? curves->value[CURVE_LOSS][curves->n - 1] : NAN, loss);
-    text_percent(is_evaluated ? best : NAN, words);
-    snprintf(title, TITLE_BYTES, "%.120s: %zu epochs, loss %s, best valid %s", printable, curves->n, loss, words);
+    text_percent(is_evaluated ? best : NAN, best_text);
+    snprintf(title, TITLE_BYTES, "%.120s: %zu epochs, loss %s, best valid %s", printable, curves->n, loss, best_text);
     free(printable);
 }
 
-/* The job's name as that of a file: what could lead elsewhere is replaced. */
+/* A file name from the job's name: slashes, control characters and a leading point are replaced. */
 static void choose_path(const struct ctl_arguments *arguments, const char *name, char path[PATH_MAX])
 {
     const char *output = arguments->value[CTL_OPTION_OUTPUT];
