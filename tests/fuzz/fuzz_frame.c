@@ -1,4 +1,4 @@
-/* Any bytes from a client, in two pieces: lines lie inside what came, and their requests are refused, or are of the table. */
+/* Any bytes from a client, in two pieces: lines lie inside the bytes received, and their requests are refused, or in the table. */
 #include "protocol/log.h"
 #include "trainerd/daemon/server/frame.h"
 #include "trainerd/daemon/server/requests.h"
@@ -8,7 +8,7 @@
 
 #define N_MOST 5000u
 
-/* Take all lines; false when nothing behind can be read. */
+/* Take all complete lines; false after an error, which ends the connection. */
 static bool lines_take(struct frame_reader *reader)
 {
     const char *line;

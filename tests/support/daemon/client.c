@@ -58,7 +58,7 @@ void client_send_bytes(struct client *client, const void *bytes, size_t n)
         } else if (errno == EAGAIN) {
             turn(since_s);
         } else {
-            return; /* the server has closed it: what it said is read next */
+            return; /* the server has closed the connection: the caller reads its reason next */
         }
     }
 }
@@ -68,7 +68,7 @@ void client_send(struct client *client, const char *text)
     client_send_bytes(client, text, strlen(text));
 }
 
-/* Read what is there; false when nothing was. */
+/* Receive the bytes that have arrived; false when there were none. */
 static bool read_some(struct client *client)
 {
     char bytes[65536];

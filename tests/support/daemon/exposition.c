@@ -12,7 +12,7 @@
 #define SERIES_BYTES 512
 
 struct reader {
-    char metric[128]; /* whose lines these are */
+    char metric[128]; /* the metric of the current lines */
     bool has_help, has_type, is_counter;
     char *seen[N_SERIES]; /* names of metrics and whole series */
     int n_seen;
@@ -27,7 +27,7 @@ static const char *fail(const char *what, const char *line)
     return fault;
 }
 
-/* Note a text; false when it was seen before. */
+/* Record a text; false when it was recorded before. */
 static bool is_new(struct reader *reader, const char *text, size_t n)
 {
     for (int i = 0; i < reader->n_seen; i++) {
@@ -87,14 +87,14 @@ static const char *read_comment(struct reader *reader, const char *line)
         return fail("no metric's name", line);
     }
     if (strlen(reader->metric) != n || memcmp(reader->metric, line + 7, n) != 0) {
-        if (!is_new(reader, line + 6, n + 1)) { /* with the blank before it: no series begins so */
-            return fail("lines of a metric that do not stand together", line);
+        if (!is_new(reader, line + 6, n + 1)) { /* with the blank before it, which begins no series */
+            return fail("lines of a metric that are not consecutive", line);
         }
         snprintf(reader->metric, sizeof reader->metric, "%.*s", (int)n, line + 7);
         reader->has_help = reader->has_type = false;
     }
     if (is_help ? reader->has_help : reader->has_type) {
-        return fail("said twice", line);
+        return fail("a second HELP or TYPE", line);
     }
     if (is_help) {
         reader->has_help = true;
@@ -135,8 +135,10 @@ const char *exposition_fault(const char *text)
     static struct reader reader;
     reader = (struct reader){0};
     const char *wrong = text[0] == '\0' || text[strlen(text) - 1] != '\n' ? fail("the last line does not end", text) : NULL;
-    for (const char *line = text; wrong == NULL && *line != '\0'; line = strchr(line, '\n') + 1) {
+    const char *line = text;
+    while (wrong == NULL && *line != '\0') {
         wrong = line[0] == '#' ? read_comment(&reader, line) : read_value(&reader, line);
+        line = strchr(line, '\n') + 1;
     }
     for (int i = 0; i < reader.n_seen; i++) {
         free(reader.seen[i]);
@@ -147,11 +149,13 @@ const char *exposition_fault(const char *text)
 double exposition_value(const char *text, const char *series)
 {
     size_t n = strlen(series);
-    for (const char *line = text; line != NULL && *line != '\0';
-         line = strchr(line, '\n'), line = line != NULL ? line + 1 : NULL) {
+    const char *line = text;
+    while (line != NULL && *line != '\0') {
         if (strncmp(line, series, n) == 0 && line[n] == ' ') {
             return strtod(line + n, NULL);
         }
+        line = strchr(line, '\n');
+        line = line != NULL ? line + 1 : NULL;
     }
     return NAN;
 }
@@ -159,8 +163,8 @@ double exposition_value(const char *text, const char *series)
 const char *exposition_promtool(const char *text)
 {
     static char words[4096];
-    static const char *const places[] = {"build/promtool/usr/bin/promtool", "/usr/bin/promtool"};
-    const char *program = access(places[0], X_OK) == 0 ? places[0] : places[1];
+    static const char *const paths[] = {"build/promtool/usr/bin/promtool", "/usr/bin/promtool"};
+    const char *program = access(paths[0], X_OK) == 0 ? paths[0] : paths[1];
     if (access(program, X_OK) != 0) {
         return NULL;
     }

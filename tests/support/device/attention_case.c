@@ -36,8 +36,9 @@ void attention_case_init(struct attention_case *c, enum device_score_kind score,
         int64_t size = attention_size(c, (enum attention_tensor)t);
         c->input[t] = device_random((size_t)size, 20 + (uint32_t)t);
         bool wider = score == DEVICE_SCORE_MLP ? t == ATTENTION_ATT : t == ATTENTION_KEY || t == ATTENTION_QUERY;
-        for (int64_t i = 0; wider && i < size; i++) {
-            c->input[t][i] *= (float)spread;
+        float factor = wider ? (float)spread : 1.0f;
+        for (int64_t i = 0; i < size; i++) {
+            c->input[t][i] *= factor;
         }
     }
     c->how.att = c->input[ATTENTION_ATT];
@@ -133,12 +134,16 @@ static void softmax(const struct attention_truth *truth, const struct attention_
         alpha[j] = alpha[j] > -INFINITY ? exp(alpha[j] - greatest) : 0.0;
         sum += alpha[j];
     }
-    for (int64_t j = 0; j < c->n && sum > 0.0; j++) {
+    if (sum == 0.0) {
+        return; /* no in-edges */
+    }
+    for (int64_t j = 0; j < c->n; j++) {
         alpha[j] /= sum;
     }
 }
 
-static double kept(const struct attention_case *c, int64_t i, int64_t j, int64_t h)
+/* Dropout's factor of the coefficient of j → i: 0, or 1 / (1 - p). */
+static double drop_factor(const struct attention_case *c, int64_t i, int64_t j, int64_t h)
 {
     bool dropped = c->how.p > 0.0 &&
                    random_edge_u32(&c->how.key, c->node[i], c->node[j], (uint32_t)h) < random_drop_threshold(c->how.p);
@@ -155,8 +160,11 @@ double attention_truth_forward(struct attention_truth *truth, const struct atten
         memset(out, 0, (size_t)n * sizeof *out);
         softmax(truth, c, i, h, alpha);
         for (int64_t j = 0; j < c->n; j++) {
-            for (int64_t k = 0; alpha[j] > 0.0 && k < n; k++) {
-                out[k] += kept(c, i, j, h) * alpha[j] * truth->input[ATTENTION_VALUE][(j * heads + h) * n + k];
+            if (alpha[j] == 0.0) {
+                continue;
+            }
+            for (int64_t k = 0; k < n; k++) {
+                out[k] += drop_factor(c, i, j, h) * alpha[j] * truth->input[ATTENTION_VALUE][(j * heads + h) * n + k];
             }
         }
         for (int64_t k = 0; k < n; k++) {
@@ -167,7 +175,7 @@ double attention_truth_forward(struct attention_truth *truth, const struct atten
     return loss;
 }
 
-/* Add what the score's gradient `de` gives its inputs. */
+/* Add the gradients of the score's inputs, from the score's gradient `de`. */
 static void score_backward(struct attention_truth *truth, const struct attention_case *c, int64_t i, int64_t j, int64_t h,
                            double de)
 {
@@ -211,10 +219,13 @@ void attention_truth_backward(struct attention_truth *truth, const struct attent
         softmax(truth, c, i, h, alpha);
         for (int64_t j = 0; j < c->n; j++) {
             grad[j] = 0.0; /* of alpha[j] */
-            for (int64_t k = 0; alpha[j] > 0.0 && k < n; k++) {
+            if (alpha[j] == 0.0) {
+                continue;
+            }
+            for (int64_t k = 0; k < n; k++) {
                 int64_t at_j = (j * heads + h) * n + k;
-                grad[j] += kept(c, i, j, h) * grad_out[k] * truth->input[ATTENTION_VALUE][at_j];
-                truth->grad[ATTENTION_VALUE][at_j] += kept(c, i, j, h) * alpha[j] * grad_out[k];
+                grad[j] += drop_factor(c, i, j, h) * grad_out[k] * truth->input[ATTENTION_VALUE][at_j];
+                truth->grad[ATTENTION_VALUE][at_j] += drop_factor(c, i, j, h) * alpha[j] * grad_out[k];
             }
             mean += alpha[j] * grad[j];
         }
@@ -341,7 +352,8 @@ void attention_run(struct device *device, const void *context, float *out)
         device->ops->attention_backward_begin(device, c->n, &c->how, c->input[ATTENTION_OUT], result[ATTENTION_OUT], &state,
                                               false, result[ATTENTION_QUERY]);
     }
-    for (int b = 0; b < c->n_block && !c->forward_only; b++) {
+    int n_backward = c->forward_only ? 0 : c->n_block;
+    for (int b = 0; b < n_backward; b++) {
         run_block(device, c, b, true, &state, result);
     }
     free(state.softmax);

@@ -8,17 +8,17 @@
 
 #include "models/device.h"
 
-/* Tensors by name; sizes depend on the kind of score, and are 0 for those that it lacks. */
+/* Tensors by name; sizes depend on the kind of score, and are 0 for tensors that it does not have. */
 enum attention_tensor { ATTENTION_VALUE, ATTENTION_KEY, ATTENTION_QUERY, ATTENTION_ATT, ATTENTION_OUT, ATTENTION_TENSOR_N };
 
 struct attention_case {
     struct device_attention how;
     int64_t n;   /* nodes */
-    int n_block; /* columns come in this many blocks, one after another */
+    int n_block; /* columns are cut into this many consecutive blocks */
     bool with_self;
-    bool forward_only;                /* as in evaluation: nothing is kept for gradients, which stay as they are */
-    uint8_t *edge;                    /* n × n: edge[i, j] where j sends to i; none from a node to itself */
-    float *input[ATTENTION_TENSOR_N]; /* value, key, query, att; OUT: the gradient that arrives at the output */
+    bool forward_only;                /* as in evaluation: nothing is saved for backward, gradients are not written */
+    uint8_t *edge;                    /* n × n: edge[i, j] for an edge j → i; no self loops */
+    float *input[ATTENTION_TENSOR_N]; /* value, key, query, att; OUT: the gradient of the output */
     uint32_t *node;                   /* dataset ids */
 };
 

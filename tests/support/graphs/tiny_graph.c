@@ -43,8 +43,8 @@ static void fill_weights(struct dataset *d, uint64_t seed)
     for (uint32_t v = 0; v < d->n_node; v++) {
         for (int64_t i = d->indptr[v]; i < d->indptr[v + 1]; i++) {
             uint32_t u = d->indices[i];
-            bool turned = d->symmetric && u > v;
-            d->edge_weight[i] = 1.0f - random_unit(&key, turned ? v : u, turned ? u : v);
+            bool is_reverse = d->symmetric && u > v;
+            d->edge_weight[i] = 1.0f - random_unit(&key, is_reverse ? v : u, is_reverse ? u : v);
             d->strength[v] += d->edge_weight[i];
         }
     }

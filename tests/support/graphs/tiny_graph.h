@@ -11,7 +11,7 @@ enum tiny_features { TINY_FEATURES_F32, TINY_FEATURES_F16, TINY_FEATURES_SPARSE,
 
 struct tiny_graph {
     int64_t n_node;
-    int64_t n_draw; /* edges drawn before duplicates fall away and reverse edges are added */
+    int64_t n_draw; /* edges drawn, before duplicates are removed and reverse edges are added */
     bool symmetric;
     bool loops;     /* draw stored self loops too */
     int n_relation; /* typed edges, at most 8 relations; 0: untyped. Not with symmetric */
@@ -23,7 +23,7 @@ struct tiny_graph {
     uint64_t seed;
 };
 
-/* The dataset of that description; tiny_release gives it back. */
+/* The dataset of that description; release with tiny_release. */
 struct dataset tiny_build(const struct tiny_graph *graph);
 
 /* A dataset of exactly these (source, destination) pairs, in any order, without features. */

@@ -9,6 +9,9 @@
 #include <stdlib.h>
 
 #define SEED 4
+#define EPOCH 3
+
+static const int part_counts[] = {1, 2, 3, 5};
 
 const struct device_ops *const test_devices[2] = {&device_reference, &device_cpu};
 
@@ -93,15 +96,20 @@ static struct program plain_of(const struct program *program)
     return plain;
 }
 
-/* Every other node has the next embedded column, as long as there are any, and nothing else. */
+/* Every other node has the next embedded column and no other, while there are any; embedded columns of other nodes are 0. */
 static void features_embed(const struct program *program, int64_t n, float *features)
 {
     int64_t f = program->value[0].width, column = -1;
     cr_assert_leq(embedded_count(&program->embedded), n / 2);
     for (int64_t r = 1; r < n; r += 2) {
-        for (column++; column < f && !embedded_has(&program->embedded, column); column++) {
+        column++;
+        while (column < f && !embedded_has(&program->embedded, column)) {
+            column++;
         }
-        for (int64_t c = 0; c < f && column < f; c++) {
+        if (column >= f) {
+            break;
+        }
+        for (int64_t c = 0; c < f; c++) {
             features[r * f + c] = c == column ? 1.0f : 0.0f;
         }
     }
@@ -111,16 +119,14 @@ static void features_embed(const struct program *program, int64_t n, float *feat
     }
 }
 
-void gradient_check(const struct gradient_case *one)
+/* Features, labels and splits of all nodes; the caller frees them. */
+static void inputs_draw(const struct gradient_case *one, struct executor_setup *setup)
 {
-    struct program plain = plain_of(one->program);
-    const struct program *program = &plain;
+    const struct program *program = one->program;
     int64_t n = one->graph->n_node, f = program->value[0].width, n_class = program->value[program->logits].width;
     float *features = memory_alloc((size_t)(n * f), sizeof *features);
     int32_t *labels = memory_alloc((size_t)n, sizeof *labels);
     uint8_t *split = memory_alloc((size_t)n, sizeof *split);
-    float *weights = memory_alloc((size_t)program->n_weight, sizeof *weights);
-    double *gradient = memory_alloc((size_t)program->n_weight, sizeof *gradient);
     for (int64_t r = 0; r < n; r++) {
         for (int64_t c = 0; c < f; c++) {
             float number = test_number(1, (uint64_t)r, (uint32_t)c);
@@ -129,50 +135,62 @@ void gradient_check(const struct gradient_case *one)
         labels[r] = (int32_t)(0.5f * (1.0f + test_number(2, (uint64_t)r, 0)) * (float)n_class);
         split[r] = test_number(3, (uint64_t)r, 0) < 0.3f ? DATASET_SPLIT_TRAIN : DATASET_SPLIT_TEST;
     }
-    if (one->program->embedded.n_run > 0) {
-        features_embed(one->program, n, features);
+    if (program->embedded.n_run > 0) {
+        features_embed(program, n, features);
     }
-    struct truth truth;
-    truth_open(program, one->graph, &truth);
-    truth.features = features;
-    truth.labels = labels;
-    truth.split = split;
-    truth.seed = SEED;
-    truth.epoch = 3;
-    truth.training = one->training;
+    setup->features = features;
+    setup->labels = labels;
+    setup->split = split;
+}
+
+/* Initial weights; biases, norms and epsilons away from their initial constants. */
+static float *weights_draw(const struct program *program)
+{
+    float *weights = memory_alloc((size_t)program->n_weight, sizeof *weights);
     program_init_weights(program, 11, weights);
-    for (int p = 0; p < program->n_param; p++) { /* biases, norms and epsilons away from their first values */
+    for (int p = 0; p < program->n_param; p++) {
         const struct parameter *param = &program->param[p];
-        for (int64_t i = 0; param->bound == 0.0 && i < parameter_size(param); i++) {
+        int64_t n = param->bound == 0.0 ? parameter_size(param) : 0;
+        for (int64_t i = 0; i < n; i++) {
             weights[param->offset + i] += 0.3f * test_number(5, (uint64_t)p, (uint32_t)i);
         }
     }
-    for (int64_t i = 0; i < program->n_weight; i++) {
+    return weights;
+}
+
+void gradient_check(const struct gradient_case *one)
+{
+    struct program plain = plain_of(one->program);
+    struct executor_setup setup = {
+        .program = one->program, .plain = &plain, .graph = one->graph, .seed = SEED, .epoch = EPOCH, .training = one->training};
+    inputs_draw(one, &setup);
+    float *weights = weights_draw(&plain);
+    double *gradient = memory_alloc((size_t)plain.n_weight, sizeof *gradient);
+    struct truth truth;
+    truth_open(&plain, one->graph, &truth);
+    truth.features = setup.features;
+    truth.labels = setup.labels;
+    truth.split = setup.split;
+    truth.seed = SEED;
+    truth.epoch = EPOCH;
+    truth.training = one->training;
+    for (int64_t i = 0; i < plain.n_weight; i++) {
         truth.weights[i] = weights[i];
     }
     truth_gradient(&truth, gradient);
     double loss = truth_loss(&truth);
-    for (int d = 0; d < 2; d++) {
-        for (int n_part = 1; n_part <= 5; n_part += n_part < 3 ? 1 : 2) {
-            struct executor_setup setup = {.program = one->program,
-                                           .plain = program,
-                                           .ops = test_devices[d],
-                                           .graph = one->graph,
-                                           .n_part = n_part,
-                                           .features = features,
-                                           .labels = labels,
-                                           .split = split,
-                                           .seed = SEED,
-                                           .epoch = 3,
-                                           .training = one->training};
+    for (size_t d = 0; d < sizeof test_devices / sizeof *test_devices; d++) {
+        setup.ops = test_devices[d];
+        for (size_t k = 0; k < sizeof part_counts / sizeof *part_counts; k++) {
+            setup.n_part = part_counts[k];
             part_count_check(one, &setup, &truth, loss, weights, gradient);
         }
     }
     truth_release(&truth);
     free(plain.param);
-    free(features);
-    free(labels);
-    free(split);
+    free((void *)(uintptr_t)setup.features);
+    free((void *)(uintptr_t)setup.labels);
+    free((void *)(uintptr_t)setup.split);
     free(weights);
     free(gradient);
 }

@@ -1,4 +1,4 @@
-/* Holds a program on a device against the truth in double: loss, every value, every gradient. */
+/* Compares a program on a device with the truth in double: loss, every value, every gradient. */
 #ifndef TESTS_SUPPORT_GRADIENT_H
 #define TESTS_SUPPORT_GRADIENT_H
 
@@ -11,18 +11,18 @@ struct gradient_case {
     const char *what; /* named in failures */
     const struct program *program;
     const struct test_graph *graph;
-    bool training; /* as an epoch trains; else as one evaluates, backward all the same */
+    bool training; /* as in training, with dropout; else as in evaluation. Backward runs in both */
     bool zeros;    /* most features are 0 (for sparse programs) */
 };
 
-/* On every device, for 1, 2, 3 and 5 parts; fails the running test with what differs and by how much. */
+/* On every device, for 1, 2, 3 and 5 parts; a failure names what differs and by how much, and ends the test. */
 void gradient_check(const struct gradient_case *one);
 
 /* ‖x − truth‖ / ‖truth‖ over n numbers, and ‖truth‖ alone. */
 double relative_error(const float *x, const double *truth, int64_t n);
 double norm(const double *x, int64_t n);
 
-/* Both devices that tests run on. */
+/* The devices that tests run on. */
 extern const struct device_ops *const test_devices[2];
 
 #endif

@@ -9,7 +9,7 @@
 
 #define MOST_PARTS 64
 
-/* Arrays of edges × heads that public code keeps at the least. source  SAR's edge_softmax: score, exponential, coefficient */
+/* Arrays of edges × heads that the vanilla scheme saves. source  SAR's edge_softmax: score, exponential, coefficient */
 #define VANILLA_EDGE_ARRAYS 3
 
 struct rank {
@@ -56,7 +56,7 @@ static void own_fill(struct rank *r, uint32_t rank)
     }
 }
 
-/* Rows that the own parts take from other ranks, in one layer. */
+/* Halo rows of the own parts, in one layer: those owned by other ranks. */
 static int64_t halo_rows(const struct rank *r, uint32_t rank)
 {
     int64_t n = 0;
@@ -68,7 +68,7 @@ static int64_t halo_rows(const struct rank *r, uint32_t rank)
     return n;
 }
 
-/* What stays besides a worker's own rows: every aggregate's halo, and attention's edges. */
+/* What the vanilla scheme saves besides own rows: every aggregate's halo rows, and attention's edges. */
 static int64_t vanilla_extra(const struct rank *r, uint32_t rank)
 {
     int64_t n_edge = 0, n = 0;
@@ -85,7 +85,7 @@ static int64_t vanilla_extra(const struct rank *r, uint32_t rank)
     return n * (int64_t)sizeof(float);
 }
 
-/* Own rows alone, everything kept: as if all parts were of this rank, which then has no payloads. */
+/* Own rows alone, everything saved: planned as if this rank owned all parts, so that there are no payloads. */
 static int64_t vanilla_own(struct rank *r, uint32_t rank)
 {
     struct job job = *r->job, *was = (struct job *)(uintptr_t)r->job;

@@ -1,5 +1,5 @@
-/* The truth of gradients: a program evaluated in double on the whole graph, forward only, with loops of its own.
- * Shares no code with the ops or devices, but for the random numbers that dropout is defined by.
+/* The truth for values and gradients: a program evaluated in double on the whole graph, forward only, by plain loops.
+ * Shares no code with ops or devices except the random numbers that define dropout.
  */
 #ifndef TESTS_SUPPORT_TRUTH_H
 #define TESTS_SUPPORT_TRUTH_H
@@ -20,7 +20,7 @@ struct truth {
     uint32_t epoch;
     bool training;
     double **value;  /* n_value: n_node × width, by truth_loss */
-    double *weights; /* n_weight; the caller sets them */
+    double *weights; /* n_weight, set by the caller */
 };
 
 void truth_open(const struct program *program, const struct test_graph *graph, struct truth *out);
@@ -29,7 +29,7 @@ void truth_release(struct truth *truth);
 /* Mean cross-entropy over the training rows, after filling `value`. */
 double truth_loss(struct truth *truth);
 
-/* d loss / d weights by central differences; out n_weight, 0 where nothing trains. */
+/* d loss / d weights by central differences; out n_weight, 0 for parameters that are not trained. */
 void truth_gradient(struct truth *truth, double *out);
 
 #endif

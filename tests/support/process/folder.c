@@ -56,20 +56,20 @@ void folder_write(const char *name, const char *text)
     cr_assert_eq(fclose(file), 0);
 }
 
-void folder_read(const char *name, char *out, size_t n_room)
+void folder_read(const char *name, char *out, size_t n_out)
 {
     FILE *file = fopen(folder_path(name), "r");
     cr_assert_not_null(file, "%s: %s", name, strerror(errno));
-    out[fread(out, 1, n_room - 1, file)] = '\0';
+    out[fread(out, 1, n_out - 1, file)] = '\0';
     fclose(file);
 }
 
-void program_find(const char *name, char *out, size_t n_room)
+void program_find(const char *name, char *out, size_t n_out)
 {
-    ssize_t n = readlink("/proc/self/exe", out, n_room - 1);
+    ssize_t n = readlink("/proc/self/exe", out, n_out - 1);
     cr_assert_gt(n, 0);
     out[n] = '\0';
     size_t n_folder = (size_t)(strrchr(out, '/') + 1 - out);
-    cr_assert_lt(n_folder + strlen(name), n_room);
+    cr_assert_lt(n_folder + strlen(name), n_out);
     strcpy(out + n_folder, name);
 }

@@ -1,7 +1,7 @@
-/* Where a test's files lie: a folder of its own, and the programs beside the test program.
+/* A test's files: a folder of its own, and the programs beside the test program.
  *
  * A test runs in a process of its own, so one folder each is enough: TestSuite(x, .init = folder_make, .fini = folder_remove).
- * What fails here ends the test.
+ * A failure here ends the test.
  */
 #ifndef TESTS_SUPPORT_FOLDER_H
 #define TESTS_SUPPORT_FOLDER_H
@@ -9,23 +9,23 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-extern char folder[64]; /* its path; "" before it is made */
+extern char folder[64]; /* the folder's path; "" before folder_make */
 
-/* Make it, empty / remove it and all that is in it; nothing if it was not made. */
+/* Make the folder, empty / remove it with all its contents; no effect where it was not made. */
 void folder_make(void);
 void folder_remove(void);
 
-/* The path of a file in it: valid until the eighth call from now. */
+/* The path of a file in the folder: valid until the eighth call from now. */
 const char *folder_path(const char *name);
 
-/* Something of that name is there, a dangling link too. */
+/* Does the folder have an entry of that name? A dangling link counts. */
 bool folder_has(const char *name);
 
-/* Write, or read, a file of it as text; what does not fit in n_room - 1 characters is left out. */
+/* Write, or read, a file of the folder as text; reading stops after n_out - 1 characters. */
 void folder_write(const char *name, const char *text);
-void folder_read(const char *name, char *out, size_t n_room);
+void folder_read(const char *name, char *out, size_t n_out);
 
 /* The path of a program that was built with this test. */
-void program_find(const char *name, char *out, size_t n_room);
+void program_find(const char *name, char *out, size_t n_out);
 
 #endif

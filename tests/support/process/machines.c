@@ -35,8 +35,8 @@ static int namespace_of(pid_t pid, const char *kind)
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* Namespaces of a process that holds them until they are open here; it lives until then. 0: not allowed. */
-static pid_t machine_hold(struct machine *machine)
+/* Start a process in namespaces of its own, and open them here; the process keeps them alive until it is killed. 0: not allowed. */
+static pid_t machine_start(struct machine *machine)
 {
     int ready[2];
     char byte;
@@ -66,7 +66,8 @@ static pid_t machine_hold(struct machine *machine)
     return pid;
 }
 
-/* This process, from now on, is on the machine. /sys, where UCX looks for devices, shows those of whoever mounted it. */
+/* Move this process to the machine. /sys is mounted anew: UCX looks for devices there, and a mount shows those of the namespace
+ * that it was made in. */
 static bool machine_enter(const struct machine *machine)
 {
     return setns(machine->net, CLONE_NEWNET) == 0 && setns(machine->uts, CLONE_NEWUTS) == 0 && unshare(CLONE_NEWNS) == 0 &&
@@ -93,7 +94,7 @@ static bool machine_plug(const struct machine *machine)
     return machine_run(machine, command) == 0;
 }
 
-/* The kernel takes up to a second to say that both ends are up, and UCX has no use for a device before. */
+/* Wait until the kernel reports the cable as running, which takes up to a second: UCX ignores a device before that. */
 static bool machine_is_plugged(const struct machine *machine)
 {
     pid_t self = getpid(), pid = fork();
@@ -101,7 +102,8 @@ static bool machine_is_plugged(const struct machine *machine)
         die_with(self);
         struct ifreq wire = {.ifr_name = "wire"};
         int any = setns(machine->net, CLONE_NEWNET) == 0 ? socket(AF_INET, SOCK_DGRAM, 0) : -1;
-        for (double since = clock_s(); patience_left(since) && ioctl(any, SIOCGIFFLAGS, &wire) == 0;) {
+        double since = clock_s();
+        while (patience_left(since) && ioctl(any, SIOCGIFFLAGS, &wire) == 0) {
             if ((wire.ifr_flags & IFF_RUNNING) != 0) {
                 _exit(0);
             }
@@ -115,18 +117,18 @@ bool machines_open(struct machine machines[2])
 {
     char command[128];
     bool done = false;
-    pid_t here = machine_hold(&machines[0]);
-    pid_t there = here != 0 ? machine_hold(&machines[1]) : 0;
+    pid_t here = machine_start(&machines[0]);
+    pid_t there = here != 0 ? machine_start(&machines[1]) : 0;
     if (there != 0) {
         snprintf(command, sizeof command, "ip link add wire type veth peer name wire netns %d 2>/dev/null", there);
         done = machine_run(&machines[0], command) == 0 && machine_plug(&machines[0]) && machine_plug(&machines[1]) &&
                machine_is_plugged(&machines[0]) && machine_is_plugged(&machines[1]);
     }
-    pid_t holders[] = {here, there};
+    pid_t owners[] = {here, there};
     for (int i = 0; i < 2; i++) {
-        if (holders[i] != 0) {
-            kill(holders[i], SIGKILL);
-            end_of(holders[i]);
+        if (owners[i] != 0) {
+            kill(owners[i], SIGKILL);
+            end_of(owners[i]);
         }
     }
     return done;
@@ -142,7 +144,7 @@ void machines_close(struct machine machines[2])
 
 /* --- programs --- */
 
-/* What lies in the folder is not to be seen from here: in place of it the token alone. */
+/* Hide the folder's files from this process behind an empty file system with the token alone. */
 static bool files_hide(const char *folder, const char *token)
 {
     char path[256];
@@ -195,7 +197,7 @@ void process_await(struct process *process, const char *word)
             return;
         }
     }
-    cr_assert_fail("'%s' never came: %s", word, process->words);
+    cr_assert_fail("no line begins with '%s': %s", word, process->words);
 }
 
 int process_finish(struct process *process)

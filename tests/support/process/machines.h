@@ -1,7 +1,7 @@
-/* Two machines on one: network namespaces with a cable between them and a name each, and programs that run in them.
+/* Two machines on one host: two network namespaces with host names and a cable between them, and programs that run in them.
  *
- * Nothing outlives the test, however it ends: a namespace has no name, so that it goes with the last who uses it, and the
- * programs are killed with the test. Needs root and iproute2.
+ * Nothing outlives the test, however it ends: the namespaces have no names, so that the kernel removes them with their last
+ * process, and the programs are killed with the test. Needs root and iproute2.
  */
 #ifndef TESTS_SUPPORT_MACHINES_H
 #define TESTS_SUPPORT_MACHINES_H
@@ -12,11 +12,11 @@
 
 struct machine {
     const char *name;    /* its host name */
-    const char *address; /* on the cable, the device "wire", with the length of its prefix */
+    const char *address; /* of its end of the cable, the device "wire": IP/PREFIX */
     int net, uts;        /* namespaces */
 };
 
-/* Two machines as they are described, connected. False where that is not allowed or not possible. */
+/* Open two machines of these names and addresses, connected. False where this process may not or the host cannot. */
 bool machines_open(struct machine machines[2]);
 void machines_close(struct machine machines[2]);
 
@@ -26,13 +26,13 @@ int machine_run(const struct machine *machine, const char *command);
 struct process {
     pid_t pid;
     FILE *err;
-    char words[1 << 14]; /* what it wrote to stderr, as far as it was read */
+    char words[1 << 14]; /* its standard error, as far as it was read */
 };
 
 /* Start a program in a folder, which must exist, of a machine (NULL: this one).
  *
- *   alone  NULL: with the files that lie there. Otherwise (on a machine) it sees an empty file system in their place, with
- *          nothing but the file "token", and this is its text
+ *   alone  NULL: the program sees the folder's files. Otherwise (on a machine) it sees an empty file system in place of the
+ *          folder, with one file, "token", of this text
  */
 void process_start(struct process *process, const struct machine *machine, const char *folder, const char *alone,
                    const char *const arguments[]);

@@ -22,7 +22,7 @@ bool process_ends(int pidfd)
 void die_with(pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) { /* it died before it could be asked to take us along */
+    if (getppid() != parent) { /* the parent died before the call above took effect */
         _exit(1);
     }
 }

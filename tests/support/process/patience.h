@@ -1,7 +1,7 @@
-/* Waiting in tests: until the event comes, or until patience ends, which fails the test.
+/* Waiting in tests: until the event occurs, or until PATIENCE_S seconds have passed, which fails the test.
  *
- * Patience is time, not turns, and far more of it than a loaded machine needs: what a test asserts is the event. Where a time
- * is itself what is tested, its bound leaves room for a machine five times slower.
+ * The limit is a time, not a number of tries, and far longer than a loaded machine needs: tests assert events. A test of a
+ * duration itself sets a bound that a machine five times slower still meets.
  */
 #ifndef TESTS_SUPPORT_PATIENCE_H
 #define TESTS_SUPPORT_PATIENCE_H
@@ -11,13 +11,13 @@
 
 #define PATIENCE_S 60
 
-/* A short rest between two looks; false once PATIENCE_S have gone by since then. */
+/* Sleep for a millisecond between two tries; false once PATIENCE_S have passed since since_s. */
 bool patience_left(double since_s);
 
-/* Wait for the end of a process, a child or not, which pidfd_open gave a file for; false when patience ends first. */
+/* Wait for the end of a process, a child or not, by its pidfd; false when PATIENCE_S pass first. */
 bool process_ends(int pidfd);
 
-/* In a child, first of all: it ends with its parent, so that a test that fails leaves nobody behind. */
+/* Called first in a child: the child ends with its parent, so that a failed test leaves no process behind. */
 void die_with(pid_t parent);
 
 #endif

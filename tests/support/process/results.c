@@ -58,7 +58,7 @@ void results_expect_same(const char *a, const char *b, bool with_traffic)
     results_expect_same_file(a, b, "best.safetensors");
     results_expect_same_file(a, b, "logits.npy");
     json_t *x = results_metrics(a, with_traffic), *y = results_metrics(b, with_traffic);
-    cr_assert(json_equal(x, y), "metrics.jsonl of %s and %s", a, b);
+    cr_assert(json_equal(x, y), "metrics.jsonl of %s and %s differ", a, b);
     json_decref(x);
     json_decref(y);
 }
@@ -69,14 +69,15 @@ long long results_checkpoint(const char *folder)
     long long newest = 0;
     snprintf(path, sizeof path, "%s/checkpoint", folder);
     DIR *all = opendir(path);
-    for (struct dirent *entry; all != NULL && (entry = readdir(all)) != NULL;) {
+    if (all == NULL) {
+        return 0;
+    }
+    for (struct dirent *entry = readdir(all); entry != NULL; entry = readdir(all)) {
         long long n;
         int end = 0;
         bool is_one = sscanf(entry->d_name, "epoch-%lld.ckpt%n", &n, &end) == 1 && end > 0 && entry->d_name[end] == '\0';
         newest = is_one && n > newest ? n : newest;
     }
-    if (all != NULL) {
-        closedir(all);
-    }
+    closedir(all);
     return newest;
 }

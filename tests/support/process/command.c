@@ -1,4 +1,4 @@
-#include "tests/support/process/spoken.h"
+#include "tests/support/process/command.h"
 
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
@@ -8,10 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-char printed[SPOKEN_BYTES];
-char said[2 * SPOKEN_BYTES];
+char printed[COMMAND_BYTES];
+char output[2 * COMMAND_BYTES];
 
-pid_t spoken_start(const char *program, const char *const arguments[])
+pid_t command_start(const char *program, const char *const arguments[])
 {
     const char *argv[32] = {basename(program)};
     for (int i = 0; arguments[i] != NULL; i++) {
@@ -32,14 +32,14 @@ pid_t spoken_start(const char *program, const char *const arguments[])
     return child;
 }
 
-int spoken_finish(pid_t child)
+int command_finish(pid_t child)
 {
     int status = 0;
     while (waitpid(child, &status, 0) != child) {
         cr_assert_eq(errno, EINTR);
     }
     folder_read("out", printed, sizeof printed);
-    strcpy(said, printed);
-    folder_read("err", said + strlen(said), sizeof said - strlen(said));
+    strcpy(output, printed);
+    folder_read("err", output + strlen(output), sizeof output - strlen(output));
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
