@@ -49,9 +49,9 @@ static pid_t start(const char *const arguments[])
 
 Test(trainerd, a_good_job_file_is_told_so_and_leaves_with_0)
 {
-    EXPECT(0, "a good job file", "--check", "job.toml");
+    EXPECT(0, "valid job file", "--check", "job.toml");
     cr_assert_str_eq(printed, "");
-    EXPECT(0, "a good job file", "--check", "job.toml", "--set", "train.epochs=3", "--set=name=x");
+    EXPECT(0, "valid job file", "--check", "job.toml", "--set", "train.epochs=3", "--set=name=x");
 }
 
 Test(trainerd, a_bad_job_file_leaves_with_78_and_its_place)
