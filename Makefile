@@ -23,8 +23,8 @@ CFLAGS  += -std=c11 $(CWARN) $(FLAGS)
 CXXFLAGS += -std=c++17 $(WARN) $(FLAGS)
 LDFLAGS += -fopenmp $(SAN_$(VARIANT)) -Wl,--as-needed
 
-# The rooms each room stands on, itself first, and the libraries each may link.
-ROOMS := protocol partition models worker trainerd
+# The modules that each module may use, itself first, and the libraries that each may link.
+MODULES := protocol partition models worker trainerd
 BELOW_protocol  := protocol
 BELOW_partition := partition protocol
 BELOW_models    := models protocol
@@ -38,27 +38,27 @@ LIB_protocol  := -ljansson -lxxhash -lucp -lucs
 LIB_partition := -lmetis -lzip -lz
 LIB_models    := -ldnnl
 LIB_trainerd  := -luv -lsqlite3 -lsodium -lmicrohttpd -lcairo
-libs = $(foreach room,$(1),$(LIB_$(room))) -lm -lpthread
+libs = $(foreach module,$(1),$(LIB_$(module))) -lm -lpthread
 
 MAINS := $(wildcard */main_*.c)
-SOURCES := $(filter-out $(MAINS),$(foreach room,$(ROOMS),$(wildcard $(room)/*.c $(room)/*/*.c $(room)/*/*/*.c $(room)/*/*.cpp)))
+SOURCES := $(filter-out $(MAINS),$(foreach module,$(MODULES),$(wildcard $(module)/*.c $(module)/*/*.c $(module)/*/*/*.c $(module)/*/*.cpp)))
 object = $(patsubst %,$(BUILD)/obj/%.o,$(1))
-archive = $(foreach room,$(1),$(BUILD)/lib/$(room).a)
+archive = $(foreach module,$(1),$(BUILD)/lib/$(module).a)
 
-# A program is the file <room>/main_<name>.c; '_' becomes '-': main_trainer_worker.c is build/bin/trainer-worker.
-# It is made of the rooms its own stands on; the daemon and its client of fewer (scripts/check-links holds them to that).
+# A program is the file <module>/main_<name>.c; '_' becomes '-': main_trainer_worker.c is build/bin/trainer-worker.
+# It links the modules that its own may use; the daemon and its client link fewer (scripts/check-links checks them).
 program = $(BUILD)/bin/$(subst _,-,$(patsubst main_%.c,%,$(notdir $(1))))
-program_rooms = $(if $(filter trainerd/main_trainerd.c trainerd/main_trainctl.c,$(1)),trainerd protocol,$(BELOW_$(patsubst %/,%,$(dir $(1)))))
+program_modules = $(if $(filter trainerd/main_trainerd.c trainerd/main_trainctl.c,$(1)),trainerd protocol,$(BELOW_$(patsubst %/,%,$(dir $(1)))))
 PROGRAMS := $(foreach m,$(MAINS),$(call program,$(m)))
-# A test program per folder below tests/unit and per other kind of test.
-TEST_ROOMS := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/unit/*/*.c)))))
+# One test program per folder below tests/unit, and one per other kind of test.
+TEST_MODULES := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/unit/*/*.c)))))
 TEST_KINDS := $(foreach k,golden gradient equivalence system,$(if $(wildcard tests/$(k)/*.c),$(k)))
-UNIT_TESTS := $(patsubst %,$(BUILD)/bin/test-%,$(TEST_ROOMS))
+UNIT_TESTS := $(patsubst %,$(BUILD)/bin/test-%,$(TEST_MODULES))
 TESTS   := $(UNIT_TESTS) $(patsubst %,$(BUILD)/bin/test-%,$(TEST_KINDS))
 BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/bin/%,$(wildcard tests/bench/bench_*.c))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/bin/%,$(wildcard tests/fuzz/fuzz_*.c))
 
-# Another variant beside this one: $(call variant,asan) TARGET; $(call of_variant,asan,PROGRAMS).
+# Another variant in a folder beside this one's: $(call variant,asan) TARGET; $(call of_variant,asan,PROGRAMS).
 beside = $(if $(filter build/release,$(BUILD)),build/$(1),$(BUILD)-$(1))
 JOBS = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 variant = +$(Q)$(MAKE) --no-print-directory $(JOBS) VARIANT=$(1) BUILD=$(call beside,$(1))
@@ -83,7 +83,7 @@ $(BUILD)/obj/%.cpp.o: %.cpp
 	$(if $(V),,@echo "  CXX  $<")
 	$(Q)$(CXX) $(CXXFLAGS) -MMD -MP -c $< -o $@
 
-# What is made of all files of a folder depends on their list, too: a new one may be older than it, or one may be gone.
+# A target made of all files of a folder depends on their list, too: a new file may be older than the target, or a file removed.
 define members_rule
 $(1): $(2) $(BUILD)/obj/$(notdir $(1)).list
 $(BUILD)/obj/$(notdir $(1)).list: MEMBERS := $(2)
@@ -95,11 +95,11 @@ $(BUILD)/obj/%.list: force
 $(BUILD)/lib/%.a:
 	@mkdir -p $(@D)
 	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
-$(foreach room,$(ROOMS),$(eval $(call members_rule,$(call archive,$(room)),$(call object,$(filter $(room)/%,$(SOURCES))))))
-# Test support is an archive, so that each test takes only what its rooms can link; the report hook is in all of them.
-$(eval $(call members_rule,$(BUILD)/lib/support.a,$(call object,$(filter-out tests/support/report.c,$(wildcard tests/support/*.c)))))
+$(foreach module,$(MODULES),$(eval $(call members_rule,$(call archive,$(module)),$(call object,$(filter $(module)/%,$(SOURCES))))))
+# Test support is an archive, so that each test links only the members that its modules allow; all link the report hook.
+$(eval $(call members_rule,$(BUILD)/lib/support.a,$(call object,$(filter-out tests/support/report.c,$(wildcard tests/support/*.c tests/support/*/*.c)))))
 
-# $(call link_rule,program,objects,rooms,further libraries and flags)
+# $(call link_rule,program,objects,modules,further libraries and flags)
 define link_rule
 $(1): $(2) $(call archive,$(3))
 	@mkdir -p $$(@D)
@@ -107,14 +107,14 @@ $(1): $(2) $(call archive,$(3))
 	$$(Q)$$(CXX) $$(LDFLAGS) $$(filter %.o %.a,$$^) $(4) $(call libs,$(3)) -o $$@
 endef
 tests_in = $(call object,$(wildcard $(1)) tests/support/report.c) $(BUILD)/lib/support.a
-$(foreach m,$(MAINS),$(eval $(call link_rule,$(call program,$(m)),$(call object,$(m)),$(call program_rooms,$(m)))))
+$(foreach m,$(MAINS),$(eval $(call link_rule,$(call program,$(m)),$(call object,$(m)),$(call program_modules,$(m)))))
 test_rule = $(eval $(call link_rule,$(BUILD)/bin/test-$(1),$(call tests_in,$(2)),$(3),-lcriterion)) \
     $(eval $(call members_rule,$(BUILD)/bin/test-$(1),$(call tests_in,$(2))))
-$(foreach t,$(TEST_ROOMS),$(call test_rule,$(t),tests/unit/$(t)/*.c,$(BELOW_$(t))))
+$(foreach t,$(TEST_MODULES),$(call test_rule,$(t),tests/unit/$(t)/*.c,$(BELOW_$(t))))
 $(foreach t,$(TEST_KINDS),$(call test_rule,$(t),tests/$(t)/*.c,$(BELOW_trainerd)))
 $(foreach b,$(notdir $(BENCHES)),$(eval $(call link_rule,$(BUILD)/bin/$(b),$(call object,tests/bench/$(b).c) $(BUILD)/lib/support.a,$(BELOW_trainerd))))
 $(foreach f,$(notdir $(FUZZERS)),$(eval $(call link_rule,$(BUILD)/bin/$(f),$(call object,tests/fuzz/$(f).c),$(BELOW_trainerd),-fsanitize=fuzzer)))
-# These start the programs that lie beside them.
+# These tests start the programs in the same folder.
 $(BUILD)/bin/test-system $(BUILD)/bin/test-golden $(BUILD)/bin/test-equivalence: | $(PROGRAMS)
 
 tests: $(TESTS) ## all test programs
@@ -129,7 +129,7 @@ check: ## everything: tests, lint, sanitizers, 5 s of each fuzzer; one closing l
 	$(call RUN,5) scripts/check-format scripts/check-layers scripts/check-links $(TESTS) $(call of_variant,asan,$(TESTS)) \
 	    $(call of_variant,fuzz,$(FUZZERS))
 
-check-system: ## whole jobs at length: every death three times; package and service on a copy of this machine
+check-system: ## system tests at length, every fault three times; package and service on a copy of this machine
 	$(call variant,release) BUILD=$(BUILD) all $(BUILD)/bin/test-system
 	$(Q)BUILD=$(BUILD) TEST_THOROUGH=1 TEST_LIMIT_S=1200 scripts/run-tests scripts/check-package scripts/check-service \
 	    $(BUILD)/bin/test-system
@@ -142,21 +142,21 @@ fuzz: ## every fuzzer for FUZZ_S seconds (60)
 	$(FUZZ) fuzzers
 	$(call RUN,$(FUZZ_S)) $(call of_variant,fuzz,$(FUZZERS))
 
-lint: all ## format, the include rule, headers that compile alone, what the daemon links
+lint: all ## check format, the include rule, headers that compile alone, libraries of the daemon
 	$(Q)scripts/check-format && scripts/check-layers && BUILD=$(BUILD) scripts/check-links
 
-format: ## bring every C file into the house style
+format: ## format every C file
 	$(Q)find protocol partition models worker trainerd tests -name '*.[ch]' -print0 | xargs -0 clang-format -i
 
 bench: $(BENCHES) ## run every benchmark
 	$(Q)for bench in $(BENCHES); do $$bench || exit 1; done
 
-quickstart: ## install what is missing, build, train on a built-in graph
+quickstart: ## install missing packages, build, train on a generated graph
 	$(Q)scripts/install-deps
 	$(call variant,release) BUILD=$(BUILD) all
 	$(Q)$(BUILD)/bin/trainerd --config configs/quickstart.toml
 
-docs: $(BUILD)/bin/trainerd $(BUILD)/bin/trainctl ## write configs/README.md, configs/daemon/trainerd.toml and docs/protocol.md from their lists
+docs: $(BUILD)/bin/trainerd $(BUILD)/bin/trainctl ## generate configs/README.md, configs/daemon/trainerd.toml and docs/protocol.md
 	$(Q)$< --describe-config --markdown > configs/README.md
 	$(Q)$< --describe-daemon > configs/daemon/trainerd.toml
 	$(Q)sed '/^## Requests$$/q' docs/protocol.md > $(BUILD)/protocol.md && echo >> $(BUILD)/protocol.md
@@ -166,10 +166,10 @@ INSTALL = $(Q)BUILD=$(BUILD) PREFIX=$(PREFIX) SYSCONFDIR=$(SYSCONFDIR) DESTDIR=$
 install: all ## programs, man pages, completions, job files, the systemd unit (DESTDIR, PREFIX, SYSCONFDIR)
 	$(INSTALL) install
 
-uninstall: ## take away what install put there; a changed /etc/trainerd/trainerd.toml stays
+uninstall: ## remove the installed files, but not a changed /etc/trainerd/trainerd.toml
 	$(INSTALL) uninstall
 
-package: all ## a Debian package, in build/release/
+package: all ## make a Debian package in build/release/
 	$(Q)BUILD=$(BUILD) scripts/package
 
 clean: ## remove build/

@@ -308,7 +308,7 @@ struct device_ops {
     /* --- pointwise; x and y may be the same array --- */
     void (*activate_forward)(struct device *device, int64_t n, int64_t f, const struct device_activate *activate,
                              const float *x, float *y);
-    /* grad_x (+)= grad_y · dropout'·act'; from `y` (the kept output) but gelu, which needs `x` (else NULL). */
+    /* grad_x (+)= grad_y · dropout'·act'; from `y` (the saved output) but gelu, which needs `x` (else NULL). */
     void (*activate_backward)(struct device *device, int64_t n, int64_t f, const struct device_activate *activate,
                               const float *x, const float *y, const float *grad_y, bool add, float *grad_x);
     void (*bias_add)(struct device *device, int64_t n, int64_t f, const float *x, const float *bias, float *y);
@@ -337,7 +337,7 @@ struct device_ops {
     /* out[r] (+)= ⟨x[r], y[r]⟩; out n */
     void (*rows_dot)(struct device *device, int64_t n, int64_t f, const float *x, const float *y, bool add, float *out);
 
-    /* --- layer norm over each row's f columns, epsilon 1e-5; mean_rstd n × 2 is kept for backward --- */
+    /* --- layer norm over each row's f columns, epsilon 1e-5; mean_rstd n × 2 is saved for backward --- */
     void (*layer_norm_forward)(struct device *device, int64_t n, int64_t f, const float *x, const float *weight,
                                const float *bias, float *mean_rstd, float *y);
     void (*layer_norm_backward)(struct device *device, const struct device_norm_backward *how);
@@ -381,7 +381,7 @@ struct device_ops {
     void (*aggregate_max_backward)(struct device *device, const struct device_block *block, uint32_t arg_base, int64_t f,
                                    const uint32_t *arg, const float *grad_out, float *grad_x);
     /* --- attention over in-neighbours, block after block; no array of edges × heads, ever --- */
-    /* Add a block's edges to the rows' running softmax; out (n_own × n_head·n_column) holds Σ exp(score - m) · kept · value until
+    /* Add a block's edges to the rows' running softmax; out (n_own × n_head·n_column) holds Σ μ exp(score - m) · value until
      * attention_finish. A row's edges in ascending column order, the maximum raised once per run of 32 of them.
      * Of the target its query is read. */
     void (*attention_forward)(struct device *device, const struct device_attention_rows *rows,

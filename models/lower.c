@@ -163,7 +163,7 @@ static bool operand_find(const struct lowering *l, const struct step *step, enum
         out->element = STEP_ELEMENT_BYTES;
         out->index = step->op;
         out->k = step->backward;
-        return true;
+        return op->kind == OP_KIND_AGGREGATE || op_defs[op->kind]->workspace != NULL; /* of payloads, or scratch */
     default:
         return structure_operand(op, role, out);
     }
@@ -272,7 +272,7 @@ static void halo_lower(struct lowering *l, int op, int pass, const struct halo_p
     bool returns = halo->direction == HALO_DIRECTION_RETURN;
     for (int role = 0; role < OP_ROLE_N; role++) {
         if (halo->pack_reads >> role & 1) {
-            role_add(l, &step, (enum op_role)role, (struct use){.packing = true});
+            role_add(l, &step, (enum op_role)role, (struct use){.packing = true, .running = true}); /* to itself, too */
         }
     }
     structure_add(&step, STEP_ARRAY_BLOCKS, block_direction(halo), hop, (struct use){.packing = returns, .running = true});

@@ -172,10 +172,10 @@ static enum status save_owners(const struct cut *cut, const char *path)
     return status;
 }
 
-static enum status save_part(const struct cut *cut, int32_t part, const char *path)
+static enum status save_part(struct part_encoder *encoder, int32_t part, const char *path)
 {
     struct iovec piece;
-    enum status status = part_encode(&cut->dataset, &cut->partition, part, &piece.iov_base, &piece.iov_len);
+    enum status status = part_encoder_encode(encoder, part, &piece.iov_base, &piece.iov_len);
     if (status == STATUS_OK) {
         status = file_replace(path, &piece, 1);
         memory_release(MEMORY_OTHER, piece.iov_base, piece.iov_len, 1);
@@ -194,10 +194,19 @@ static enum status save(const struct cut *cut, const char *folder)
         snprintf(path, sizeof path, "%s/partition.txt", folder);
         status = save_owners(cut, path);
     }
+    if (status != STATUS_OK) {
+        return status;
+    }
+    struct part_encoder *encoder;
+    status = part_encoder_open(&cut->dataset, &cut->partition, &encoder);
+    if (status != STATUS_OK) {
+        return status;
+    }
     for (int32_t p = 0; p < cut->partition.n_part && status == STATUS_OK; p++) {
         snprintf(path, sizeof path, "%s/part.%d", folder, p);
-        status = save_part(cut, p, path);
+        status = save_part(encoder, p, path);
     }
+    part_encoder_close(encoder);
     return status;
 }
 

@@ -1,15 +1,15 @@
-# What check-package and check-service share: counting checks, and a copy of this machine's file system. Sourced by bash.
+# Shared by check-package and check-service: counting checks, and a copy of this machine's file system. Sourced by bash.
 passed=0 failed=0 skipped=0
 
-# check NAME COMMAND...: one test, passed when the command is
+# check NAME COMMAND...: one test, passed when the command exits with 0
 check() {
-    local name=$1 words
+    local name=$1 output
     shift
-    if words=$("$@" 2>&1); then
+    if output=$("$@" 2>&1); then
         passed=$((passed + 1))
     else
         failed=$((failed + 1))
-        printf 'FAIL  %s: %s\n%s\n' "$name" "$*" "$words" | sed '2,$s/^/    /'
+        printf 'FAIL  %s: %s\n%s\n' "$name" "$*" "$output" | sed '2,$s/^/    /'
     fi
 }
 skip() {
@@ -24,8 +24,8 @@ finish() {
 empty() { [ -z "$("$@" 2>&1 | tee /dev/stderr)" ]; }
 not() { ! "$@"; }
 
-# copy_make PLACE: PLACE/root is this machine's file system, and what is written there lies in memory, in PLACE/new. PLACE is an
-# empty folder. In a mount namespace of one's own; the copy goes with it. False where that is not possible.
+# copy_make PLACE: mount a copy of this machine's file system at PLACE/root; files written there are in memory, in PLACE/new. PLACE is
+# an empty folder. Needs its own mount namespace, with which the copy ends. Fails where that is not possible.
 copy_make() {
     mount -t tmpfs none "$1" && mkdir "$1/root" "$1/new" "$1/work" &&
         mount -t overlay none -o "lowerdir=/,upperdir=$1/new,workdir=$1/work" "$1/root" &&

@@ -8,7 +8,7 @@ As a program, one request and its answer, or its stream:
     scripts/trainer_client.py logs job=7 follow=true
     scripts/trainer_client.py --to tcp:HOST:PORT --secret-file secret version
 
-A value is JSON where it reads as JSON, a file's text after @, and a text otherwise. From Python:
+A value after = is JSON if it parses as JSON, @FILE is the text of a file, and everything else is a text. From Python:
 
     with Client() as daemon:
         job = daemon.ask("submit", config=open("job.toml").read(), folder=os.getcwd())["job"]
@@ -25,7 +25,7 @@ import sys
 
 
 class Refusal(Exception):
-    """The daemon said no: its sentence, and the exit code that a program should leave with."""
+    """The daemon refused a request: its reason, and the exit code for a program."""
 
     def __init__(self, answer):
         super().__init__(answer.get("error", "no reason is given"))
@@ -54,7 +54,7 @@ class Client:
         self.lines = self.socket.makefile("r", encoding="utf-8", newline="\n")
         self.id = 0
         if kind == "tcp":
-            self.prove(secret_file or os.environ["TRAINERD_SECRET_FILE"])
+            self.authenticate(secret_file or os.environ["TRAINERD_SECRET_FILE"])
 
     def __enter__(self):
         return self
@@ -63,8 +63,8 @@ class Client:
         self.lines.close()
         self.socket.close()
 
-    def prove(self, secret_file):
-        """Both sides show that they know the secret, each on the other's random number."""
+    def authenticate(self, secret_file):
+        """Both sides prove that they know the secret, each for the other's nonce."""
         with open(secret_file, encoding="ascii") as file:
             secret = bytes.fromhex(file.read())
         theirs, mine = self.ask("hello")["nonce"], secrets.token_hex(32)
@@ -75,7 +75,7 @@ class Client:
 
         answer = self.ask("auth", nonce=mine, proof=proof(b"client"))
         if not hmac.compare_digest(answer["proof"], proof(b"server")):
-            raise ConnectionError("who answers there does not know the secret")
+            raise ConnectionError("the daemon does not know the secret")
 
     def send(self, command, **fields):
         self.id += 1

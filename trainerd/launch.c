@@ -16,12 +16,12 @@ struct launch {
     uv_loop_t loop;
     uv_process_t process;
     uv_signal_t signals[N_PASSED_ON];
-    int last_signal; /* passed on; 0: none */
+    int last_signal; /* forwarded; 0: none */
     int exit_code;
     int end_signal;
 };
 
-/* The program beside this one if it is there, else its bare name for the search in PATH. */
+/* The program beside this one if it exists, else its bare name for the search in PATH. */
 static void find_program(const char *name, char out[PATH_MAX])
 {
     if (program_beside(name, out) != STATUS_OK || access(out, X_OK) != 0) {
@@ -66,7 +66,7 @@ static int start(struct launch *launch, char *const argv[])
                                     .flags = UV_PROCESS_DETACHED,
                                     .stdio = stdio,
                                     .stdio_count = 3};
-    /* Watched before the start: a signal in between waits in the loop. */
+    /* Signals are watched before the start: one in between waits in the loop. */
     for (int i = 0; i < N_PASSED_ON; i++) {
         launch->signals[i].data = launch;
         int error = uv_signal_init(&launch->loop, &launch->signals[i]);

@@ -1,4 +1,4 @@
-/* The command line of trainctl: the table says what there is, ctl/run.h what does it. */
+/* The command line of trainctl: the table lists the commands, ctl/run.h their functions. */
 #include "protocol/status.h"
 #include "trainerd/ctl/reference.h"
 #include "trainerd/ctl/run.h"
@@ -10,10 +10,10 @@
 #include <string.h>
 
 static ctl_run *const runs[CTL_COMMAND_N] = {
-    [CTL_COMMAND_submit] = run_submit,   [CTL_COMMAND_status] = run_status,    [CTL_COMMAND_show] = run_show,
-    [CTL_COMMAND_logs] = run_logs,       [CTL_COMMAND_watch] = run_watch,      [CTL_COMMAND_cancel] = run_order,
-    [CTL_COMMAND_resume] = run_order,    [CTL_COMMAND_checkpoint] = run_order, [CTL_COMMAND_scale] = run_scale,
-    [CTL_COMMAND_workers] = run_workers, [CTL_COMMAND_metrics] = run_metrics,  [CTL_COMMAND_plot] = run_plot,
+    [CTL_COMMAND_submit] = run_submit,   [CTL_COMMAND_status] = run_status,      [CTL_COMMAND_show] = run_show,
+    [CTL_COMMAND_logs] = run_logs,       [CTL_COMMAND_watch] = run_watch,        [CTL_COMMAND_cancel] = run_control,
+    [CTL_COMMAND_resume] = run_control,  [CTL_COMMAND_checkpoint] = run_control, [CTL_COMMAND_scale] = run_scale,
+    [CTL_COMMAND_workers] = run_workers, [CTL_COMMAND_metrics] = run_metrics,    [CTL_COMMAND_plot] = run_plot,
     [CTL_COMMAND_doctor] = run_doctor,   [CTL_COMMAND_version] = run_version,
 };
 
@@ -48,7 +48,7 @@ static enum status print_reference(FILE *file, const struct ctl_arguments *argum
     }
 }
 
-/* What the table itself answers; as JSON, help is the table and all else a text. */
+/* Commands that the table answers; as JSON, help is the table, and the others a text. */
 static enum status run_reference(const struct ctl_arguments *arguments)
 {
     if (!ctl_given(arguments, CTL_OPTION_JSON)) {

@@ -20,16 +20,16 @@ static const char help_text[] =
     "usage: trainer-coordinator --config FILE [--set SECTION.KEY=VALUE ...] [--resume]\n"
     "       trainer-coordinator --config FILE --plan [--json] [--set ...]\n"
     "\n"
-    "Runs one job: loads the graph, cuts it into parts, starts the workers, trains, writes the results.\n"
-    "Started by trainerd --config; usable by hand.\n"
+    "Runs one job: loads the graph, partitions it, starts the workers, trains, writes the results.\n"
+    "Started by trainerd; may be started by hand.\n"
     "\n"
     "  --config FILE    the job file\n"
-    "  --set KEY=VALUE  change one key of the job: --set train.epochs=10\n"
-    "  --resume         go on from the newest checkpoint in the job's output folder\n"
+    "  --set KEY=VALUE  set one key of the job: --set train.epochs=10\n"
+    "  --resume         continue from the newest checkpoint in the job's output folder\n"
     "  --plan           print memory, traffic and partition quality without training\n"
     "  --json           the plan as JSON on standard output\n"
-    "  --parent PID     stop as if interrupted when this process, which started it, is gone\n"
-    "  --job-folder DIR hold its lock, and leave events.jsonl and the workers' logs there, for a supervisor\n"
+    "  --parent PID     stop as if interrupted when this parent process is gone\n"
+    "  --job-folder DIR lock it, and write events.jsonl and the workers' logs there, for a supervisor\n"
     "  --attempt N      the number of this attempt at the job, from 1\n"
     "  --version, --help\n";
 
@@ -58,7 +58,7 @@ static const struct option options[] = {{"config", required_argument, NULL, OPTI
                                         {"help", no_argument, NULL, OPTION_HELP},
                                         {NULL, 0, NULL, 0}};
 
-/* A parent that is killed outright passes no signal on. */
+/* A parent that is killed forwards no signal. */
 static void follow_parent(const char *pid)
 {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -96,14 +96,14 @@ static enum status check_arguments(int argc, char **argv, const struct coordinat
     return STATUS_OK;
 }
 
-/* Fill *out; `is_done` when the arguments asked for words only, which were printed. */
+/* Parse the arguments; `is_done` after --version and --help, which are printed. */
 static enum status read_arguments(int argc, char **argv, const char **set, struct coordinator_options *out, bool *is_done)
 {
     enum status status;
     *out = (struct coordinator_options){.set = set};
     opterr = 0;
     for (;;) {
-        /* optind is where getopt_long looks next, so it names the argument it could not read. */
+        /* optind is the argument that getopt_long reads next: the one it fails on. */
         int at = optind, option = getopt_long(argc, argv, "+:", options, NULL);
         switch (option) {
         case -1:
@@ -158,7 +158,7 @@ int main(int argc, char **argv)
     enum status status = read_arguments(argc, argv, set, &request, &is_done);
     status = status == STATUS_OK ? fault_arm("coordinator", request.attempt) : status;
     if (request.folder != NULL) {
-        const char *slash = strrchr(request.folder, '/'); /* a supervisor calls the folder as the job is numbered */
+        const char *slash = strrchr(request.folder, '/'); /* a supervisor's job folder has the job's number as its name */
         log_job(slash != NULL ? slash + 1 : request.folder, request.attempt);
     }
     if (status == STATUS_OK && !is_done) {

@@ -1,4 +1,4 @@
-/* The command line of trainerd. One row per command; what runs a job is the coordinator, a process of its own. */
+/* The command line of trainerd. A job runs in the coordinator, another process. */
 #include "protocol/job/job.h"
 #include "protocol/memory.h"
 #include "protocol/status.h"
@@ -20,17 +20,17 @@ static const char help_text[] =
     "       trainerd --describe-config [--markdown]\n"
     "       trainerd --describe-daemon\n"
     "\n"
-    "  --config FILE      run the job to its end: partition, train, report, leave the model behind\n"
-    "  --check FILE       say whether the job file is good, and nothing more\n"
+    "  --config FILE      run the job to its end: partition, train, write metrics and the model\n"
+    "  --check FILE       check the job file only\n"
     "  --plan FILE        print memory, traffic and partition quality without training\n"
-    "  --set KEY=VALUE    change one key of the job: --set train.epochs=10 --set name=x\n"
-    "  --resume           go on from the job's checkpoint in its output folder\n"
+    "  --set KEY=VALUE    set one key of the job: --set train.epochs=10 --set name=x\n"
+    "  --resume           continue from the job's checkpoint in its output folder\n"
     "  --json             the plan as JSON on standard output\n"
-    "  --listen ADDRESS   the daemon: take jobs over unix:PATH or tcp:HOST:PORT, and run them; see trainctl --help\n"
-    "  --state FOLDER     where the daemon keeps its jobs\n"
-    "  --daemon-config FILE  the daemon's own file; without --listen it says where to listen\n"
+    "  --listen ADDRESS   the daemon: accept jobs over unix:PATH or tcp:HOST:PORT, and run them; see trainctl --help\n"
+    "  --state FOLDER     the daemon's folder of jobs\n"
+    "  --daemon-config FILE  the daemon's configuration; without --listen it has the address\n"
     "  --describe-config  every key of a job file: meaning, range, default\n"
-    "  --describe-daemon  the daemon's file with every key at its default\n"
+    "  --describe-daemon  the daemon's configuration with every key at its default\n"
     "  --markdown         the same as markdown\n"
     "  --version, --help\n"
     "\n"
@@ -74,12 +74,12 @@ static const struct option options[] = {{"config", required_argument, NULL, COMM
                                         {"markdown", no_argument, NULL, OPTION_MARKDOWN},
                                         {NULL, 0, NULL, 0}};
 
-/* What the command line asks for. */
+/* The parsed command line. */
 struct request {
     enum command command;
     const char *file; /* of the command; --listen: the address */
     const char *state, *daemon_config;
-    const char **set; /* room for every argument */
+    const char **set; /* as long as argv */
     size_t n_set;
     bool resume, json, markdown;
 };
@@ -115,7 +115,7 @@ static enum status read_option(struct request *request, int option)
     }
 }
 
-/* An option that the command does not know is a mistake, not a wish to be passed over. */
+/* An option that does not belong to the command is an error. */
 static enum status check_request(struct request *request)
 {
     if (request->command == COMMAND_NONE && request->daemon_config != NULL) {
@@ -144,7 +144,7 @@ static enum status read_arguments(int argc, char **argv, struct request *request
 {
     opterr = 0;
     for (;;) {
-        /* optind is where getopt_long looks next, so it names the argument it could not read. */
+        /* optind is the argument that getopt_long reads next: the one it fails on. */
         int at = optind, option = getopt_long(argc, argv, "+:", options, NULL);
         if (option == -1) {
             break;
@@ -171,13 +171,13 @@ static enum status check_job(const struct request *request)
     struct job *job = memory_alloc(1, sizeof *job);
     enum status status = job_load(request->file, request->set, request->n_set, job);
     if (status == STATUS_OK) {
-        fprintf(stderr, "%s%s: a good job file\n", job_remarks(), request->file);
+        fprintf(stderr, "%s%s: valid job file\n", job_remarks(), request->file);
     }
     free(job);
     return status;
 }
 
-/* Hand the job to a coordinator and leave as it leaves. */
+/* Run a coordinator for the job and exit with its exit code. */
 static enum status run_coordinator(const struct request *request, int *exit_code_out)
 {
     const char **argv = memory_alloc(8 + 2 * request->n_set, sizeof *argv);

@@ -1,4 +1,4 @@
-/* Sums and maxima over neighbours: even ranges of rows to whichever thread is free, hub rows in pieces. */
+/* Sums and maxima over neighbours: ranges of rows of even cost go to the next free thread, hub rows in pieces. */
 #include "models/cpu/cpu.h"
 
 #include <string.h>
@@ -18,15 +18,23 @@ static float start_value(const struct cpu_sum *s, int64_t row, int64_t column)
     return s->self_scale != NULL ? self * s->self_scale[row] : self;
 }
 
-/* out = scale · (start + piece 0 + piece 1 + …), for the columns that the partial sums hold. */
+/* The first piece behind p of another row. */
+static int64_t row_end(const struct cpu_schedule *schedule, int64_t p)
+{
+    int64_t next = p + 1;
+    while (next < schedule->n_piece && schedule->piece[next].row == schedule->piece[p].row) {
+        next++;
+    }
+    return next;
+}
+
+/* Hub rows: out = scale · (start + piece 0 + piece 1 + …), for the columns that the partial sums hold. */
 static void combine_pieces(const struct cpu_schedule *schedule, const struct cpu_sum *s, int64_t column, int64_t n_column)
 {
     for (int64_t p = 0, next; p < schedule->n_piece; p = next) {
         int64_t r = schedule->piece[p].row;
         int64_t row = s->rows != NULL ? s->rows[r] : r;
-        for (next = p; next < schedule->n_piece && schedule->piece[next].row == r;) {
-            next++;
-        }
+        next = row_end(schedule, p);
         for (int64_t c = 0; c < n_column; c++) {
             float sum = start_value(s, row, column + c);
             for (int64_t q = p; q < next; q++) {
@@ -37,10 +45,11 @@ static void combine_pieces(const struct cpu_schedule *schedule, const struct cpu
     }
 }
 
-void cpu_sum(struct cpu_device *device, const struct cpu_schedule *schedule, const struct cpu_sum *sum)
+/* Hub rows: each piece's sum by one thread, as many columns at a time as a partial sum holds. */
+static void sum_hubs(struct cpu_device *device, const struct cpu_schedule *schedule, const struct cpu_sum *sum)
 {
     const struct cpu_kernels *kernels = device->kernels;
-    for (int64_t column = 0; column < sum->f && schedule->n_piece > 0; column += CPU_PARTIAL_COLUMNS) {
+    for (int64_t column = 0; column < sum->f; column += CPU_PARTIAL_COLUMNS) {
         int64_t n_column = sum->f - column < CPU_PARTIAL_COLUMNS ? sum->f - column : CPU_PARTIAL_COLUMNS;
 #pragma omp parallel for num_threads(device->n_thread) schedule(dynamic)
         for (int64_t p = 0; p < schedule->n_piece; p++) {
@@ -48,6 +57,14 @@ void cpu_sum(struct cpu_device *device, const struct cpu_schedule *schedule, con
             kernels->sum_piece(sum, piece->begin, piece->end, column, n_column, schedule->partial + p * CPU_PARTIAL_COLUMNS);
         }
         combine_pieces(schedule, sum, column, n_column);
+    }
+}
+
+void cpu_sum(struct cpu_device *device, const struct cpu_schedule *schedule, const struct cpu_sum *sum)
+{
+    const struct cpu_kernels *kernels = device->kernels;
+    if (schedule->n_piece > 0) {
+        sum_hubs(device, schedule, sum);
     }
     bool parallel = sum->n_edge * sum->f >= CPU_PARALLEL_MIN;
 #pragma omp parallel for num_threads(device->n_thread) schedule(dynamic) if (parallel)
@@ -136,7 +153,7 @@ void cpu_aggregate_max(struct device *device, const struct device_block *block, 
     for (int64_t i = 0; i < schedule->n_range; i++) {
         kernels->max_rows(&max, schedule->range[2 * i], schedule->range[2 * i + 1]);
     }
-    /* A hub row stays whole: one thread each. */
+    /* A hub row's maximum is not cut into pieces: one thread each. */
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (schedule->n_piece > 0)
     for (int64_t p = 0; p < schedule->n_piece; p++) {
         int64_t row = schedule->piece[p].row;
@@ -157,7 +174,8 @@ void cpu_aggregate_max_finish(struct device *device, int64_t n, int64_t f, const
 /* Columns of one cache line: no two threads write the same one. */
 #define LINE_COLUMNS 16
 
-/* Several rows may have their maximum at one place: each thread has its own columns and walks all rows in order. */
+/* grad_x[place] = Σ of grad_out over the rows whose maximum came from there. Several rows may have theirs at one place: each
+ * thread has its own columns and adds all rows in order. */
 void cpu_aggregate_max_backward(struct device *device, const struct device_block *block, uint32_t arg_base, int64_t f,
                                 const uint32_t *arg, const float *grad_out, float *grad_x)
 {

@@ -1,10 +1,13 @@
-/* Attention over neighbours: even ranges of rows to whichever thread is free; hub rows: attention_hub.c. */
+/* Attention over neighbours: the calls of the device table, each one pass of kernels_attention.inc.h over a block's rows.
+ *
+ * A row is one thread's; ranges of rows of even cost go to the next free thread. Rows too long for that: attention_hub.c.
+ */
 #include "models/cpu/cpu.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Partial gradients of att, each over the same rows whoever adds them. */
+/* Partial gradients of att: one for each of at most so many fixed sets of ranges, whatever the number of threads. */
 #define ATT_PARTIALS 128
 
 static struct cpu_attention attention_over(enum cpu_attention_pass pass, const struct device_attention_rows *rows)
@@ -33,7 +36,8 @@ static bool is_parallel(const struct cpu_attention *a)
     return (a->block->n_row + a->block->n_edge) * a->how->n_head * a->how->n_column >= CPU_PARALLEL_MIN;
 }
 
-/* grad_att: n_slot sets of n_head · n_column, or NULL; a range's set depends on its number alone. */
+/* Hub rows first, then all ranges. grad_att: n_slot sets of n_head · n_column, or NULL; a range's set depends on its number
+ * alone. */
 static void run_rows(const struct cpu_device *device, const struct cpu_attention *a, int64_t n_slot, double *grad_att)
 {
     const struct cpu_schedule *schedule = a->block->schedule;
@@ -69,6 +73,7 @@ static void scale_columns(int64_t n, float scale, float *x)
     }
 }
 
+/* out = out / s, L = m + ln s; a row without edges (s = 0): out = 0, L = +inf, so that exp(score - L) is 0. */
 void cpu_attention_finish(struct device *device, int64_t n, const struct device_attention *how,
                           const struct device_attention_state *state, float *out)
 {
@@ -99,6 +104,18 @@ void cpu_attention_backward_begin(struct device *device, int64_t n, const struct
     }
 }
 
+/* grad_att (+)= Σ of the partial gradients, in their order. */
+static void combine_att(int64_t n_part, int64_t width, const double *partial, bool begin, float *grad_att)
+{
+    for (int64_t c = 0; c < width; c++) {
+        double sum = begin ? 0.0 : grad_att[c];
+        for (int64_t i = 0; i < n_part; i++) {
+            sum += partial[i * width + c];
+        }
+        grad_att[c] = (float)sum;
+    }
+}
+
 void cpu_attention_backward_query(struct device *device, const struct device_attention_rows *rows, void *scratch,
                                   float *grad_query, float *grad_att)
 {
@@ -116,12 +133,8 @@ void cpu_attention_backward_query(struct device *device, const struct device_att
         memset(partial, 0, (size_t)(n_part * width) * sizeof *partial);
     }
     run_rows(cpu_device(device), &a, n_part, partial);
-    for (int64_t c = 0; grad_att != NULL && c < width; c++) {
-        double sum = rows->begin ? 0.0 : grad_att[c];
-        for (int64_t i = 0; i < n_part; i++) {
-            sum += partial[i * width + c];
-        }
-        grad_att[c] = (float)sum;
+    if (grad_att != NULL) {
+        combine_att(n_part, width, partial, rows->begin, grad_att);
     }
 }
 

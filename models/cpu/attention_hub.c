@@ -1,12 +1,15 @@
-/* Attention over rows too long for one thread: their edges in pieces, each with a state of its own, merged in order. */
+/* Attention over hub rows, too long for one thread: their edges in pieces of CPU_HUB_EDGES, each with a state of its own,
+ * merged in their order. */
 #include "models/cpu/cpu.h"
 
 #include <math.h>
 #include <string.h>
 
-/* What a pass makes of one piece, for as many heads as a partial has room for. */
+/* The results of a pass for some heads, of one piece or of a row; NULL: the pass has no such result. */
 struct partial {
-    float *softmax, *wide[2], *narrow; /* heads × 2 · × n_column each · × 1; NULL: not made */
+    float *softmax; /* heads × 2: (m, s) */
+    float *wide[2]; /* heads × n_column: out, positive · grad_query · grad_value, dot's grad_key */
+    float *narrow;  /* heads: positive_weight · grad_key */
 };
 
 /* The row's arrays from `head` on, or with `at` those of a partial of n heads. */
@@ -36,7 +39,7 @@ static struct partial arrays_of(const struct cpu_attention *a, int64_t head, int
     return made;
 }
 
-/* Heads whose results a partial has room for; eight, which some kernels do together, are not torn apart. */
+/* Heads whose results fit a partial; groups of eight, which some kernels work on together, stay together. */
 static int64_t heads_at_once(const struct cpu_attention *a)
 {
     struct partial made = arrays_of(a, 0, 0, NULL);
@@ -49,12 +52,13 @@ static int64_t heads_at_once(const struct cpu_attention *a)
 /* x = scale · x + scale_other · other */
 static void merge(int64_t n, float scale, float *x, float scale_other, const float *other)
 {
-    for (int64_t i = 0; x != NULL && i < n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         x[i] = scale * x[i] + scale_other * other[i];
     }
 }
 
-/* Add a piece's n heads to the row's. */
+/* Add a piece's n heads to the row's. Softmaxes of disjoint sets of edges join as (m, s, out) do edge by edge:
+ *   m = max(m₁, m₂)   s = s₁ exp(m₁ - m) + s₂ exp(m₂ - m)   out likewise; gradients are sums: factors of 1 */
 static void merge_heads(const struct cpu_attention *a, int64_t n, const struct partial *row, const struct partial *piece)
 {
     const int64_t n_column = a->how->n_column;
@@ -63,10 +67,10 @@ static void merge_heads(const struct cpu_attention *a, int64_t n, const struct p
         if (row->softmax != NULL) {
             float *to = row->softmax + 2 * h;
             const float *from = piece->softmax + 2 * h;
-            float peak = to[0] > from[0] ? to[0] : from[0];
-            scale = to[0] == peak ? 1.0f : expf(to[0] - peak);
-            scale_piece = from[0] == peak ? 1.0f : expf(from[0] - peak);
-            to[0] = peak;
+            float row_max = to[0] > from[0] ? to[0] : from[0];
+            scale = to[0] == row_max ? 1.0f : expf(to[0] - row_max);
+            scale_piece = from[0] == row_max ? 1.0f : expf(from[0] - row_max);
+            to[0] = row_max;
             merge(1, scale, to + 1, scale_piece, from + 1);
         }
         for (int k = 0; k < 2; k++) {
@@ -80,7 +84,7 @@ static void merge_heads(const struct cpu_attention *a, int64_t n, const struct p
     }
 }
 
-/* The first piece of a row that begins is its state. */
+/* Where nothing was added to a row before, its first piece is its state. */
 static void copy_heads(const struct cpu_attention *a, int64_t n, const struct partial *row, const struct partial *piece)
 {
     float *const to[] = {row->softmax, row->wide[0], row->wide[1], row->narrow};
@@ -93,6 +97,7 @@ static void copy_heads(const struct cpu_attention *a, int64_t n, const struct pa
     }
 }
 
+/* The pass over one piece's edges, as if they were all of the row's, into its partial. */
 static void run_piece(const struct cpu_device *device, const struct cpu_attention *a, int64_t p, double *grad_att)
 {
     const struct cpu_schedule *schedule = a->block->schedule;
@@ -107,35 +112,52 @@ static void run_piece(const struct cpu_device *device, const struct cpu_attentio
     device->kernels->attention_piece(&alone, piece->row, piece->begin, piece->end, grad_att);
 }
 
+/* Is piece p its row's first? */
+static bool begins_row(const struct cpu_schedule *schedule, int64_t p)
+{
+    return p == 0 || schedule->piece[p - 1].row != schedule->piece[p].row;
+}
+
+/* All pieces' heads a.first_head … a.end_head-1 in parallel, then into the rows, piece after piece. */
+static void run_pieces(const struct cpu_device *device, const struct cpu_attention *a, int64_t n_slot, double *grad_att)
+{
+    const struct cpu_schedule *schedule = a->block->schedule;
+    const int64_t n_piece = schedule->n_piece, n_head = a->how->n_head, width = n_head * a->how->n_column;
+    const int64_t n = a->end_head - a->first_head;
+#pragma omp parallel for num_threads(device->n_thread) schedule(dynamic)
+    for (int64_t slot = 0; slot < n_slot; slot++) {
+        for (int64_t p = slot * n_piece / n_slot; p < (slot + 1) * n_piece / n_slot; p++) {
+            run_piece(device, a, p, grad_att != NULL ? grad_att + slot * width : NULL);
+        }
+    }
+    for (int64_t p = 0; p < n_piece; p++) {
+        int64_t r = schedule->piece[p].row, row = a->block->rows != NULL ? a->block->rows[r] : r;
+        struct partial made = arrays_of(a, 0, n, schedule->partial + p * CPU_PARTIAL_COLUMNS);
+        struct partial own = arrays_of(a, row * n_head + a->first_head, 0, NULL);
+        (begins_row(schedule, p) && a->begin ? copy_heads : merge_heads)(a, n, &own, &made);
+    }
+}
+
 void cpu_attention_hub(const struct cpu_device *device, const struct cpu_attention *attention, int64_t n_slot, double *grad_att)
 {
     const struct cpu_schedule *schedule = attention->block->schedule;
-    struct cpu_attention a = *attention;
-    int64_t n_piece = schedule->n_piece, n_head = a.how->n_head, width = n_head * a.how->n_column;
-    int64_t n_together = n_piece > 0 ? heads_at_once(&a) : 0;
-    n_slot = n_slot < n_piece ? n_slot : n_piece;
-    for (int64_t p = 0; n_together == 0 && p < n_piece; p++) { /* heads too wide for a partial: the row whole */
-        int64_t row = schedule->piece[p].row;
-        if (p == 0 || schedule->piece[p - 1].row != row) {
-            device->kernels->attention_rows(&a, row, row + 1, grad_att);
-        }
+    const int64_t n_piece = schedule->n_piece, n_head = attention->how->n_head;
+    if (n_piece == 0) {
+        return;
     }
-    for (int64_t h = 0; n_together > 0 && n_piece > 0 && h < n_head; h += n_together) {
-        a.first_head = h;
-        a.end_head = h + n_together < n_head ? h + n_together : n_head;
-#pragma omp parallel for num_threads(device->n_thread) schedule(dynamic)
-        for (int64_t slot = 0; slot < n_slot; slot++) {
-            for (int64_t p = slot * n_piece / n_slot; p < (slot + 1) * n_piece / n_slot; p++) {
-                run_piece(device, &a, p, grad_att != NULL ? grad_att + slot * width : NULL);
+    struct cpu_attention a = *attention;
+    const int64_t n_together = heads_at_once(&a);
+    if (n_together == 0) { /* one head is too wide for a partial: each row by one thread, uncut */
+        for (int64_t p = 0; p < n_piece; p++) {
+            if (begins_row(schedule, p)) {
+                device->kernels->attention_rows(&a, schedule->piece[p].row, schedule->piece[p].row + 1, grad_att);
             }
         }
-        for (int64_t p = 0; p < n_piece; p++) {
-            int64_t r = schedule->piece[p].row, row = a.block->rows != NULL ? a.block->rows[r] : r;
-            int64_t n = a.end_head - h;
-            struct partial made = arrays_of(&a, 0, n, schedule->partial + p * CPU_PARTIAL_COLUMNS);
-            struct partial own = arrays_of(&a, row * n_head + h, 0, NULL);
-            bool is_first = p == 0 || schedule->piece[p - 1].row != r;
-            (is_first && a.begin ? copy_heads : merge_heads)(&a, n, &own, &made);
-        }
+        return;
+    }
+    for (int64_t h = 0; h < n_head; h += n_together) {
+        a.first_head = h;
+        a.end_head = h + n_together < n_head ? h + n_together : n_head;
+        run_pieces(device, &a, n_slot < n_piece ? n_slot : n_piece, grad_att);
     }
 }

@@ -69,6 +69,7 @@ void cpu_batch_norm_begin(struct device *device, int64_t f, const double *statis
     }
 }
 
+/* y = (x - mean) · rstd · weight + bias */
 void cpu_batch_norm_forward(struct device *device, int64_t n, int64_t f, const float *x, const double *mean_rstd,
                             const float *weight, const float *bias, float *y)
 {
@@ -81,6 +82,7 @@ void cpu_batch_norm_forward(struct device *device, int64_t n, int64_t f, const f
     }
 }
 
+/* Of one chunk: Σ grad_y and Σ grad_y · x̂, x̂ = (x - mean) · rstd. */
 static void chunk_sums(int64_t n, int64_t f, const float *x, const double *mean, const double *rstd, const float *grad_y,
                        double *sum, double *sum_normal)
 {
@@ -119,6 +121,7 @@ void cpu_batch_norm_sums(struct device *device, const struct device_norm_backwar
     }
 }
 
+/* grad_x = weight · rstd · (grad_y - Σ grad_y / n - x̂ · Σ grad_y x̂ / n), sums over the rows of all parts */
 void cpu_batch_norm_backward(struct device *device, const struct device_norm_backward *how, const double *sums)
 {
     const int64_t n = how->n, f = how->f;

@@ -27,7 +27,7 @@ static inline struct cpu_device *cpu_device(struct device *device)
 DEVICE_OP_LIST(X)
 #undef X
 
-/* Below this many elements an operation stays on the calling thread: waking others costs more than it saves. */
+/* Below this many elements an operation stays on the calling thread: waking other threads costs more than it saves. */
 #define CPU_PARALLEL_MIN 16384
 
 /* Sums over rows go in chunks: at least 1024 rows each, at most CPU_CHUNK_MAX of them, a function of n alone. */
@@ -38,13 +38,13 @@ int64_t cpu_n_chunk(int64_t n);
 /* Rows that one step of a loop over n rows of f columns takes: about 64 KiB of floats. */
 int64_t cpu_step_rows(int64_t f);
 
-/* Who adds what: ranges of rows of even cost, and the rows too long for one thread in pieces. */
+/* How rows are shared out: ranges of rows of even cost, and hub rows, too long for one thread, in pieces. */
 struct cpu_schedule {
     int64_t n_range;
     int64_t *range; /* n_range × 2: first row and end */
     int64_t n_piece;
     struct cpu_piece *piece; /* of hub rows, a row's pieces one after another */
-    float *partial;          /* n_piece × CPU_PARTIAL_COLUMNS: sums; what an attention makes of a piece */
+    float *partial;          /* n_piece × CPU_PARTIAL_COLUMNS: a piece's sums, or its results in an attention */
 };
 
 struct cpu_piece {
@@ -67,7 +67,7 @@ void cpu_sum(struct cpu_device *device, const struct cpu_schedule *schedule, con
 
 /* Run an attention's pass over the hub rows of its block; grad_att as the kernels', or NULL.
  *
- *   notes  a row's pieces start empty and are merged in their order into the row: softmaxes by their peaks, sums by adding.
+ *   notes  a row's pieces start empty and are merged in their order into the row: softmaxes by their row maxima, sums by adding.
  *          grad_att has n_slot sets of n_head · n_column; a piece's set depends on its number alone
  */
 void cpu_attention_hub(const struct cpu_device *device, const struct cpu_attention *attention, int64_t n_slot,

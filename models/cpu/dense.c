@@ -52,6 +52,15 @@ static void multiply(struct cpu_device *device, char trans_a, char trans_b, int6
     }
 }
 
+static void add_bias(int64_t n, int64_t f, const float *bias, float *y)
+{
+    for (int64_t r = 0; r < n; r++) {
+        for (int64_t c = 0; c < f; c++) {
+            y[r * f + c] += bias[c];
+        }
+    }
+}
+
 void cpu_linear_forward(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x, const float *w,
                         const float *bias, float *y)
 {
@@ -63,10 +72,8 @@ void cpu_linear_forward(struct device *device, int64_t n, int64_t f_in, int64_t 
         int64_t n_row = n - first < rows ? n - first : rows;
         float *out = y + first * f_out;
         multiply(cpu, 'N', 'T', n_row, f_out, f_in, x + first * f_in, w, 0.0f, out);
-        for (int64_t r = 0; bias != NULL && r < n_row; r++) {
-            for (int64_t c = 0; c < f_out; c++) {
-                out[r * f_out + c] += bias[c];
-            }
+        if (bias != NULL) {
+            add_bias(n_row, f_out, bias, out);
         }
     }
 }

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* −log softmax(z)[label] = log Σ exp(z − max) − (z[label] − max); the gradient's exponentials rest in grad meanwhile. */
+/* −log softmax(z)[label] = log Σ exp(z − max) − (z[label] − max); grad holds the exponentials meanwhile. */
 static void cross_entropy_row(int64_t c, const float *z, int32_t label, float scale, float *grad, struct device_score *score)
 {
     int64_t best = 0;
@@ -22,8 +22,10 @@ static void cross_entropy_row(int64_t c, const float *z, int32_t label, float sc
     score->loss += log(sum) - ((double)z[label] - z[best]);
     score->n_correct += best == label;
     score->n_row += 1.0;
-    for (int64_t k = 0; grad != NULL && k < c; k++) {
-        grad[k] = (float)(scale * (grad[k] / sum - (k == label)));
+    if (grad != NULL) {
+        for (int64_t k = 0; k < c; k++) {
+            grad[k] = (float)(scale * (grad[k] / sum - (k == label)));
+        }
     }
 }
 

@@ -45,6 +45,7 @@ static double row_squares(int64_t f, const float *x, double mean)
     return lanes_sum(lane);
 }
 
+/* y = (x - mean) · rstd · weight + bias, rstd = 1/√(Σ (x - mean)² / f + epsilon) */
 static void row_forward(int64_t f, const float *x, const float *weight, const float *bias, float *mean_rstd, float *y)
 {
     double mean = row_sum(f, x) / (double)f;

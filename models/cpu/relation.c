@@ -1,4 +1,5 @@
-/* Sums by relation: a run of edges of one type is gathered by the kernels of sums, then spread over the bases. */
+/* Sums by relation. A row's edges of one type are a run, u = Σ_e weight · x[col], which the kernels of sums gather; then
+ *   relation_sum   out[row, b] += comp[type, b] · u        relation_dot   grad_comp[type, b] += ⟨u, y[row, b]⟩ */
 #include "models/cpu/cpu.h"
 
 #include <string.h>
@@ -33,8 +34,8 @@ static struct cpu_sum sum_of(const struct device_block *block, int64_t stride, c
         .cols = block->cols, .n_edge = block->n_edge, .kind = CPU_WEIGHT_EDGE, .weight = block->weights, .f = stride, .x = x};
 }
 
-/* One call of relation_sum. */
-struct spread {
+/* One call of relation_sum or relation_dot. */
+struct relation_call {
     const struct device_block *block;
     const struct cpu_kernels *kernels;
     struct cpu_sum sum;
@@ -44,7 +45,7 @@ struct spread {
 };
 
 /* out[row, b] += comp[type, b] · u over some columns; without comp the type's own b alone. */
-static void run_spread(const struct spread *s, int64_t row, int64_t type, int64_t column, int64_t n, const float *u)
+static void run_mix(const struct relation_call *s, int64_t row, int64_t type, int64_t column, int64_t n, const float *u)
 {
     int64_t first = s->comp != NULL ? 0 : type, end = s->comp != NULL ? s->n_base : type + 1;
     for (int64_t b = first; b < end; b++) {
@@ -56,7 +57,8 @@ static void run_spread(const struct spread *s, int64_t row, int64_t type, int64_
     }
 }
 
-static void rows_spread(const struct spread *s, int64_t first, int64_t last)
+/* Rows first … last-1 of relation_sum. */
+static void rows_mix(const struct relation_call *s, int64_t first, int64_t last)
 {
     float u[CPU_PARTIAL_COLUMNS];
     for (int64_t r = first; r < last; r++) {
@@ -66,7 +68,7 @@ static void rows_spread(const struct spread *s, int64_t first, int64_t last)
             for (int64_t column = 0; column < s->f; column += CPU_PARTIAL_COLUMNS) {
                 int64_t n = s->f - column < CPU_PARTIAL_COLUMNS ? s->f - column : CPU_PARTIAL_COLUMNS;
                 s->kernels->sum_piece(&s->sum, e, next, column, n, u);
-                run_spread(s, row, s->block->types[e], column, n, u);
+                run_mix(s, row, s->block->types[e], column, n, u);
             }
         }
     }
@@ -76,24 +78,24 @@ void cpu_relation_sum(struct device *device, const struct device_relation *how, 
 {
     const struct device_block *block = how->block;
     const struct cpu_schedule *schedule = block->schedule;
-    const struct spread s = {.block = block,
-                             .kernels = cpu_device(device)->kernels,
-                             .sum = sum_of(block, how->stride, how->x),
-                             .n_base = how->n_base,
-                             .f = how->f,
-                             .comp = how->comp,
-                             .out = out};
+    const struct relation_call s = {.block = block,
+                                    .kernels = cpu_device(device)->kernels,
+                                    .sum = sum_of(block, how->stride, how->x),
+                                    .n_base = how->n_base,
+                                    .f = how->f,
+                                    .comp = how->comp,
+                                    .out = out};
     bool parallel = block->n_edge * how->f >= CPU_PARALLEL_MIN;
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (parallel)
     for (int64_t i = 0; i < schedule->n_range; i++) {
-        rows_spread(&s, schedule->range[2 * i], schedule->range[2 * i + 1]);
+        rows_mix(&s, schedule->range[2 * i], schedule->range[2 * i + 1]);
     }
-    /* A hub row stays whole: one thread each. */
+    /* A hub row is not cut into pieces: one thread each. */
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (schedule->n_piece > 0)
     for (int64_t p = 0; p < schedule->n_piece; p++) {
         int64_t row = schedule->piece[p].row;
         if (p == 0 || schedule->piece[p - 1].row != row) {
-            rows_spread(&s, row, row + 1);
+            rows_mix(&s, row, row + 1);
         }
     }
 }
@@ -107,8 +109,8 @@ static double dot(const float *x, const float *y, int64_t n)
     return sum;
 }
 
-/* What rows first … last-1 give to every (type, base). */
-static void rows_dot(const struct spread *s, const float *y, int64_t first, int64_t last, double *sum)
+/* sum[type, b] += ⟨u, y[row, b]⟩ over rows first … last-1, in double. */
+static void rows_dot(const struct relation_call *s, const float *y, int64_t first, int64_t last, double *sum)
 {
     float u[CPU_PARTIAL_COLUMNS];
     for (int64_t r = first; r < last; r++) {
@@ -130,11 +132,11 @@ void cpu_relation_dot(struct device *device, const struct device_relation *how, 
                       float *grad_comp)
 {
     const struct device_block *block = how->block;
-    const struct spread s = {.block = block,
-                             .kernels = cpu_device(device)->kernels,
-                             .sum = sum_of(block, how->stride, how->x),
-                             .n_base = how->n_base,
-                             .f = how->f};
+    const struct relation_call s = {.block = block,
+                                    .kernels = cpu_device(device)->kernels,
+                                    .sum = sum_of(block, how->stride, how->x),
+                                    .n_base = how->n_base,
+                                    .f = how->f};
     int64_t rows = dot_rows(block->n_row), n_chunk = (block->n_row + rows - 1) / rows, n = how->n_relation * how->n_base;
     bool parallel = block->n_edge * how->f >= CPU_PARALLEL_MIN;
     double *partial = scratch;

@@ -1,4 +1,4 @@
-/* Numbers that belong to whole rows: norms and products of rows, and rows times a number each; a row is one thread's. */
+/* One number per row: norms and products of rows, and rows times a number each; a row is one thread's. */
 #include "models/cpu/cpu.h"
 
 #include <math.h>
@@ -41,6 +41,7 @@ void cpu_inverse_norm(struct device *device, int64_t n, int64_t f, const float *
     }
 }
 
+/* ∂(1/‖x‖)/∂x = -x / ‖x‖³ */
 void cpu_inverse_norm_backward(struct device *device, int64_t n, int64_t f, const float *x, const float *out, const float *grad,
                                bool add, float *grad_x)
 {

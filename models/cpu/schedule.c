@@ -32,7 +32,7 @@ static int64_t range_cost(int64_t n_row, int64_t n_edge)
     return cost < RANGE_COST_MIN ? RANGE_COST_MIN : cost > RANGE_COST_MAX ? RANGE_COST_MAX : cost;
 }
 
-/* Walk the rows once; with NULL arrays only count. A hub row ends the range before it and is in none. */
+/* Walk the rows once; with NULL arrays only count. A hub row ends the range before it and belongs to no range. */
 static void cut(struct cpu_schedule *schedule, int64_t n_row, const int64_t *indptr, int64_t *range, struct cpu_piece *piece)
 {
     int64_t limit = range_cost(n_row, n_row > 0 ? indptr[n_row] - indptr[0] : 0);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The csr by columns: who stores column c, ascending, and where its value lies. */
+/* The csr by columns: the rows that store column c, ascending, and where the value lies. */
 struct cpu_columns {
     int64_t n_col, n_value;
     int64_t *indptr;    /* n_col + 1 */
@@ -14,6 +14,7 @@ struct cpu_columns {
     struct cpu_schedule *by_row, *by_column;
 };
 
+/* Counting sort by column. */
 static void fill_columns(const struct device_csr *csr, struct cpu_columns *columns)
 {
     int64_t *next = columns->indptr; /* shifted by one place while filling */

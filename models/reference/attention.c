@@ -1,15 +1,24 @@
-/* Softmax-weighted sums over neighbours, their gradients at either end of an edge, and products head by head.
+/* Softmax-weighted sums over neighbours, and their gradients at either end of an edge.
  *
- * With α_ij = exp(score_ij - L_i) and μ_ij the dropout's factor:
- *   out_i = Σ_j μ α value_j · de = α (μ ⟨grad_out_i, value_j⟩ - D_i)
- *   grad_value_j = Σ_i μ α grad_out_i + de ∂score/∂value_j, and so on for what else the score is made of
+ * e_ij is the score of the edge from source j to destination i at one head, μ_ij dropout's factor, 0 or 1 / (1 - p):
+ *   L_i = ln Σ_j exp(e_ij)       α_ij = exp(e_ij - L_i)       out_i = Σ_j μ_ij α_ij value_j
+ *   D_i = ⟨grad_out_i, out_i⟩    de_ij = α_ij (μ_ij ⟨grad_out_i, value_j⟩ - D_i), the gradient of e_ij
+ *   grad_value_j = Σ_i μ_ij α_ij grad_out_i + Σ_i de_ij ∂e_ij/∂value_j
+ *   grad_key_j = Σ_i de_ij ∂e_ij/∂key_j     grad_query_i = Σ_j de_ij ∂e_ij/∂query_i
+ * Sums in double, edge after edge, rounded to float once per block.
  */
 #include "models/reference/reference.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Columns of one head whose sums are held at a time. */
 #define COLUMNS 64
+
+/* Columns first … first+n-1 of one head, n ≤ COLUMNS. */
+struct columns {
+    int64_t head, first, n;
+};
 
 /* One call: rows are destinations and columns sources (in-edges), or the other way round. */
 struct attention {
@@ -92,37 +101,53 @@ static double dot(int64_t n, const float *x, const float *y)
     return sum;
 }
 
+static void round_columns(int64_t n, const double *sum, float *out)
+{
+    for (int64_t i = 0; i < n; i++) {
+        out[i] = (float)sum[i];
+    }
+}
+
 static double slope(const struct device_attention *how, double x)
 {
     return x > 0.0 ? 1.0 : how->slope;
 }
 
-static double score(const struct device_attention *how, int64_t h, const struct edge *edge)
+/* leaky(key_j + query_i), leaky(x) = x · slope(x) */
+static double score_add(const struct device_attention *how, const struct edge *edge)
 {
-    double sum = 0.0, x;
-    switch (how->score) {
-    case DEVICE_SCORE_ADD:
-        x = (double)edge->key[0] + edge->query[0];
-        return x * slope(how, x);
-    case DEVICE_SCORE_MLP:
-        for (int64_t c = 0; c < how->n_column; c++) {
-            x = (double)edge->value[c] + edge->query[c];
-            sum += how->att[h * how->n_column + c] * x * slope(how, x);
-        }
-        return sum;
-    case DEVICE_SCORE_DOT:
-        for (int64_t c = 0; c < how->n_column; c++) {
-            sum += (double)edge->key[c] * edge->query[c];
-        }
-        return how->scale * sum;
-    case DEVICE_SCORE_COSINE:
-        return edge->key[0] * dot(how->n_column, edge->value, edge->query);
+    double x = (double)edge->key[0] + edge->query[0];
+    return x * slope(how, x);
+}
+
+/* Σ_c att_c · leaky(value_jc + query_ic) */
+static double score_mlp(const struct device_attention *how, int64_t h, const struct edge *edge)
+{
+    double sum = 0.0;
+    for (int64_t c = 0; c < how->n_column; c++) {
+        double x = (double)edge->value[c] + edge->query[c];
+        sum += how->att[h * how->n_column + c] * x * slope(how, x);
     }
     return sum;
 }
 
-/* μ: 0 where the coefficient is dropped. */
-static double kept(const struct device_attention *how, int64_t h, const struct edge *edge)
+static double score(const struct device_attention *how, int64_t h, const struct edge *edge)
+{
+    switch (how->score) {
+    case DEVICE_SCORE_ADD:
+        return score_add(how, edge);
+    case DEVICE_SCORE_MLP:
+        return score_mlp(how, h, edge);
+    case DEVICE_SCORE_DOT: /* scale · ⟨key_j, query_i⟩ */
+        return how->scale * dot(how->n_column, edge->key, edge->query);
+    case DEVICE_SCORE_COSINE: /* key_j · ⟨value_j, query_i⟩ */
+        return edge->key[0] * dot(how->n_column, edge->value, edge->query);
+    }
+    return 0.0;
+}
+
+/* μ: 0 where the coefficient is dropped, else 1 / (1 - p). */
+static double dropout_factor(const struct device_attention *how, int64_t h, const struct edge *edge)
 {
     const struct random_key key = device_key(&how->key, how->now);
     if (how->p > 0.0 && random_edge_u32(&key, edge->to, edge->from, (uint32_t)h) < random_drop_threshold(how->p)) {
@@ -131,48 +156,68 @@ static double kept(const struct device_attention *how, int64_t h, const struct e
     return 1.0 / (1.0 - how->p);
 }
 
+/* sum += factor · x */
+static void add_scaled(int64_t n, double factor, const float *x, double *sum)
+{
+    for (int64_t i = 0; i < n; i++) {
+        sum[i] += factor * x[i];
+    }
+}
+
 static bool is_positive(const struct edge *edge)
 {
     return (double)edge->key[0] + edge->query[0] > 0.0;
 }
 
-/* sum[c] (+)= Σ μ exp(score - peak) value[c] over the row's edges (positive: those with key + query > 0), for n
- * columns from column c of head h; returns Σ exp(score - peak) over them. */
-static double forward_sums(const struct attention *a, int64_t r, int64_t h, double peak, bool positive, int64_t c, int64_t n,
+/* One step of the online softmax: the row max after a block, and what brings sums so far to it, exp(old max - row_max). */
+struct softmax_step {
+    double row_max, rescale;
+};
+
+/* sum[c] += Σ μ exp(e - row_max) value[c] over the row's edges (positive: those with key + query > 0), for some columns;
+ * returns Σ exp(e - row_max) over them. */
+static double forward_sums(const struct attention *a, int64_t r, const struct columns *at, double row_max, bool positive,
                            double *sum)
 {
     double weights = 0.0;
     for (int64_t e = first_edge(a, r); e < a->block->indptr[r + 1]; e++) {
-        struct edge edge = edge_at(a, r, e, h);
-        double weight = exp(score(a->how, h, &edge) - peak);
+        struct edge edge = edge_at(a, r, e, at->head);
         if (positive && !is_positive(&edge)) {
             continue;
         }
+        double weight = exp(score(a->how, at->head, &edge) - row_max);
         weights += weight;
-        weight *= kept(a->how, h, &edge);
-        for (int64_t i = 0; i < n; i++) {
-            sum[i] += weight * edge.value[c + i];
-        }
+        add_scaled(at->n, weight * dropout_factor(a->how, at->head, &edge), edge.value + at->first, sum);
     }
     return weights;
 }
 
-/* out (one head's columns) = rescale · out + the row's sums; returns the row's Σ exp(score - peak). */
-static double forward_columns(const struct attention *a, int64_t r, int64_t h, double peak, double rescale, bool positive,
+/* out (one head's columns) = rescale · out + the row's sums; returns the row's Σ exp(e - row_max). */
+static double forward_columns(const struct attention *a, int64_t r, int64_t h, const struct softmax_step *step, bool positive,
                               float *out)
 {
     double sum[COLUMNS], weights = 0.0;
     for (int64_t c = 0, n; c < a->how->n_column; c += n) {
         n = smaller(a->how->n_column - c, COLUMNS);
         for (int64_t i = 0; i < n; i++) {
-            sum[i] = rescale * out[c + i];
+            sum[i] = step->rescale * out[c + i];
         }
-        weights = forward_sums(a, r, h, peak, positive, c, n, sum);
-        for (int64_t i = 0; i < n; i++) {
-            out[c + i] = (float)sum[i];
-        }
+        weights = forward_sums(a, r, &(struct columns){h, c, n}, step->row_max, positive, sum);
+        round_columns(n, sum, out + c);
     }
     return weights;
+}
+
+/* A head before its first edge: row max -inf, sums of 0. */
+static void head_clear(int64_t head, int64_t n, const struct device_attention_state *state, float *out)
+{
+    state->softmax[2 * head] = -INFINITY;
+    state->softmax[2 * head + 1] = 0.0f;
+    memset(out + head * n, 0, (size_t)n * sizeof *out);
+    if (state->positive != NULL) {
+        memset(state->positive + head * n, 0, (size_t)n * sizeof *out);
+        state->positive_weight[head] = 0.0f;
+    }
 }
 
 static void forward_head(const struct attention *a, int64_t r, int64_t h, bool begin,
@@ -181,33 +226,22 @@ static void forward_head(const struct attention *a, int64_t r, int64_t h, bool b
     const struct device_attention *how = a->how;
     int64_t head = own_row(a, r) * how->n_head + h, n = how->n_column;
     float *softmax = state->softmax + 2 * head;
-    float *positive = state->positive != NULL ? state->positive + head * n : NULL;
     if (begin) {
-        softmax[0] = -INFINITY;
-        softmax[1] = 0.0f;
-        for (int64_t c = 0; c < n; c++) {
-            out[head * n + c] = 0.0f;
-        }
-        for (int64_t c = 0; positive != NULL && c < n; c++) {
-            positive[c] = 0.0f;
-        }
-        if (positive != NULL) {
-            state->positive_weight[head] = 0.0f;
-        }
+        head_clear(head, n, state, out);
     }
-    float peak = softmax[0];
+    float row_max = softmax[0];
     for (int64_t e = first_edge(a, r); e < a->block->indptr[r + 1]; e++) {
         struct edge edge = edge_at(a, r, e, h);
-        peak = fmaxf(peak, (float)score(how, h, &edge));
+        row_max = fmaxf(row_max, (float)score(how, h, &edge));
     }
-    double rescale = peak > softmax[0] ? exp((double)softmax[0] - peak) : 1.0;
-    double weights = forward_columns(a, r, h, peak, rescale, false, out + head * n);
-    if (positive != NULL) {
-        double positive_weights = forward_columns(a, r, h, peak, rescale, true, positive);
-        state->positive_weight[head] = (float)(rescale * state->positive_weight[head] + positive_weights);
+    const struct softmax_step step = {row_max, row_max > softmax[0] ? exp((double)softmax[0] - row_max) : 1.0};
+    double weights = forward_columns(a, r, h, &step, false, out + head * n);
+    if (state->positive != NULL) {
+        double positive_weights = forward_columns(a, r, h, &step, true, state->positive + head * n);
+        state->positive_weight[head] = (float)(step.rescale * state->positive_weight[head] + positive_weights);
     }
-    softmax[0] = peak;
-    softmax[1] = (float)(rescale * softmax[1] + weights);
+    softmax[0] = row_max;
+    softmax[1] = (float)(step.rescale * softmax[1] + weights);
 }
 
 /* Over the block of `rows`. */
@@ -239,7 +273,7 @@ void reference_attention_finish(struct device *device, int64_t n, const struct d
 {
     (void)device;
     for (int64_t i = 0; i < n * how->n_head; i++) {
-        double peak = state->softmax[2 * i], sum = state->softmax[2 * i + 1];
+        double row_max = state->softmax[2 * i], sum = state->softmax[2 * i + 1];
         double scale = sum == 0.0 ? 0.0 : 1.0 / sum;
         for (int64_t c = i * how->n_column; c < (i + 1) * how->n_column; c++) {
             out[c] = (float)(out[c] * scale);
@@ -250,13 +284,13 @@ void reference_attention_finish(struct device *device, int64_t n, const struct d
         if (state->positive != NULL) {
             state->positive_weight[i] = (float)(state->positive_weight[i] * scale);
         }
-        state->softmax[2 * i] = sum == 0.0 ? INFINITY : (float)(peak + log(sum));
+        state->softmax[2 * i] = sum == 0.0 ? INFINITY : (float)(row_max + log(sum));
         state->softmax[2 * i + 1] = 0.0f;
     }
 }
 
-/* The softmax does not change when all its scores move by the same: Σ_j de_ij = 0, so only edges with x > 0, whose
- * slope differs from the others' by 1 - slope, are left of Σ_j de_ij · slope(x_ij). */
+/* add: grad_query_i = Σ_j de_ij · slope(x_ij). The softmax does not change when all its scores move by the same, so Σ_j de_ij
+ * = 0: only the edges with x > 0 are left, whose slope differs from the others' by 1 - slope. */
 void reference_attention_backward_begin(struct device *device, int64_t n, const struct device_attention *how,
                                         const float *grad_out, const float *out, const struct device_attention_state *state,
                                         bool add, float *grad_query)
@@ -277,30 +311,46 @@ void reference_attention_backward_begin(struct device *device, int64_t n, const 
 /* α and the gradient de of its score. */
 static void edge_backward(const struct attention *a, int64_t h, const struct edge *edge, double *coefficient, double *de)
 {
-    double alpha = exp(score(a->how, h, edge) - edge->softmax[0]), mu = kept(a->how, h, edge);
+    double alpha = exp(score(a->how, h, edge) - edge->softmax[0]), mu = dropout_factor(a->how, h, edge);
     *coefficient = mu * alpha;
     *de = alpha * (mu * dot(a->how->n_column, edge->grad_out, edge->value) - edge->softmax[1]);
 }
 
-/* Gradients of one row's query at head h (and of att), columns c … c+n-1. */
-static void query_backward(const struct attention *a, int64_t r, int64_t h, int64_t c, int64_t n, double *grad_query,
-                           double *grad_att)
+/* mlp: sum[i] += de · att_c · slope(x_c), the gradient of value and query alike; att_sum[i] += de · leaky(x_c) (NULL: not
+ * wanted). */
+static void mlp_backward(const struct device_attention *how, const struct columns *at, const struct edge *edge, double de,
+                         double *sum, double *att_sum)
+{
+    const float *att = how->att + at->head * how->n_column + at->first;
+    for (int64_t i = 0; i < at->n; i++) {
+        double x = (double)edge->value[at->first + i] + edge->query[at->first + i];
+        sum[i] += att[i] * de * slope(how, x);
+        if (att_sum != NULL) {
+            att_sum[i] += de * x * slope(how, x);
+        }
+    }
+}
+
+/* Gradients of one row's query (and of att), some columns of a head. */
+static void query_backward(const struct attention *a, int64_t r, const struct columns *at, double *grad_query, double *grad_att)
 {
     const struct device_attention *how = a->how;
     for (int64_t e = first_edge(a, r); e < a->block->indptr[r + 1]; e++) {
-        struct edge edge = edge_at(a, r, e, h);
+        struct edge edge = edge_at(a, r, e, at->head);
         double coefficient, de;
-        edge_backward(a, h, &edge, &coefficient, &de);
-        for (int64_t i = 0; i < n; i++) {
-            if (how->score == DEVICE_SCORE_DOT) {
-                grad_query[i] += how->scale * de * edge.key[c + i];
-            } else if (how->score == DEVICE_SCORE_COSINE) {
-                grad_query[i] += edge.key[0] * de * edge.value[c + i];
-            } else {
-                double x = (double)edge.value[c + i] + edge.query[c + i];
-                grad_query[i] += how->att[h * how->n_column + c + i] * de * slope(how, x);
-                grad_att[i] += de * x * slope(how, x);
-            }
+        edge_backward(a, at->head, &edge, &coefficient, &de);
+        switch (how->score) {
+        case DEVICE_SCORE_MLP:
+            mlp_backward(how, at, &edge, de, grad_query, grad_att);
+            break;
+        case DEVICE_SCORE_DOT: /* ∂e/∂query = scale · key */
+            add_scaled(at->n, how->scale * de, edge.key + at->first, grad_query);
+            break;
+        case DEVICE_SCORE_COSINE: /* ∂e/∂query = key · value */
+            add_scaled(at->n, edge.key[0] * de, edge.value + at->first, grad_query);
+            break;
+        case DEVICE_SCORE_ADD: /* backward_begin has done it */
+            break;
         }
     }
 }
@@ -326,13 +376,11 @@ void reference_attention_backward_query(struct device *device, const struct devi
                 for (int64_t i = 0; i < n; i++) {
                     sum[i] = begin ? 0.0 : grad[i];
                 }
-                query_backward(&a, r, h, c, n, sum, att);
-                for (int64_t i = 0; i < n; i++) {
-                    grad[i] = (float)sum[i];
-                }
+                query_backward(&a, r, &(struct columns){h, c, n}, sum, att);
+                round_columns(n, sum, grad);
             }
-            for (int64_t i = 0; grad_att != NULL && i < n; i++) {
-                grad_att[h * n_column + c + i] = (float)att[i];
+            if (grad_att != NULL) {
+                round_columns(n, att, grad_att + h * n_column + c);
             }
         }
     }
@@ -345,30 +393,30 @@ size_t reference_attention_scratch(int64_t n_row, const struct device_attention 
     return 0;
 }
 
-/* Gradients of one row as a source at head h, columns c … c+n-1; ADD, COSINE: grad_key[0] is the head's. */
-static void source_backward(const struct attention *a, int64_t r, int64_t h, int64_t c, int64_t n, double *grad_value,
+/* Gradients of one row as a source, some columns of a head; ADD, COSINE: grad_key[0] is the head's. */
+static void source_backward(const struct attention *a, int64_t r, const struct columns *at, double *grad_value,
                             double *grad_key)
 {
     const struct device_attention *how = a->how;
     for (int64_t e = first_edge(a, r); e < a->block->indptr[r + 1]; e++) {
-        struct edge edge = edge_at(a, r, e, h);
+        struct edge edge = edge_at(a, r, e, at->head);
         double coefficient, de;
-        edge_backward(a, h, &edge, &coefficient, &de);
-        if (how->score == DEVICE_SCORE_ADD) {
+        edge_backward(a, at->head, &edge, &coefficient, &de);
+        add_scaled(at->n, coefficient, edge.grad_out + at->first, grad_value);
+        switch (how->score) {
+        case DEVICE_SCORE_ADD: /* ∂e/∂key = slope(x) */
             grad_key[0] += de * slope(how, (double)edge.key[0] + edge.query[0]);
-        } else if (how->score == DEVICE_SCORE_COSINE) {
+            break;
+        case DEVICE_SCORE_MLP:
+            mlp_backward(how, at, &edge, de, grad_value, NULL);
+            break;
+        case DEVICE_SCORE_DOT: /* ∂e/∂key = scale · query */
+            add_scaled(at->n, how->scale * de, edge.query + at->first, grad_key);
+            break;
+        case DEVICE_SCORE_COSINE: /* ∂e/∂key = ⟨value, query⟩ · ∂e/∂value = key · query */
             grad_key[0] += de * dot(how->n_column, edge.value, edge.query);
-        }
-        for (int64_t i = 0; i < n; i++) {
-            grad_value[i] += coefficient * edge.grad_out[c + i];
-            if (how->score == DEVICE_SCORE_MLP) {
-                double x = (double)edge.value[c + i] + edge.query[c + i];
-                grad_value[i] += how->att[h * how->n_column + c + i] * de * slope(how, x);
-            } else if (how->score == DEVICE_SCORE_DOT) {
-                grad_key[i] += how->scale * de * edge.query[c + i];
-            } else if (how->score == DEVICE_SCORE_COSINE) {
-                grad_value[i] += edge.key[0] * de * edge.query[c + i];
-            }
+            add_scaled(at->n, edge.key[0] * de, edge.query + at->first, grad_value);
+            break;
         }
     }
 }
@@ -395,13 +443,9 @@ void reference_attention_backward_source(struct device *device, const struct dev
                     value[i] = begin ? 0.0 : out[i];
                     key[i] = begin || i >= n_key ? 0.0 : out_key[i];
                 }
-                source_backward(&a, r, h, c, n, value, key);
-                for (int64_t i = 0; i < n; i++) {
-                    out[i] = (float)value[i];
-                }
-                for (int64_t i = 0; i < n_key; i++) {
-                    out_key[i] = (float)key[i];
-                }
+                source_backward(&a, r, &(struct columns){h, c, n}, value, key);
+                round_columns(n, value, out);
+                round_columns(n_key, key, out_key);
             }
         }
     }

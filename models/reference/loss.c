@@ -18,8 +18,10 @@ static void cross_entropy_row(int64_t c, const float *z, int32_t label, double s
     score->loss += log(sum) - ((double)z[label] - z[best]);
     score->n_correct += best == label;
     score->n_row += 1.0;
-    for (int64_t k = 0; grad != NULL && k < c; k++) {
-        grad[k] = (float)(scale * (exp((double)z[k] - z[best]) / sum - (k == label)));
+    if (grad != NULL) {
+        for (int64_t k = 0; k < c; k++) {
+            grad[k] = (float)(scale * (exp((double)z[k] - z[best]) / sum - (k == label)));
+        }
     }
 }
 

@@ -35,11 +35,11 @@ void reference_relation_sum(struct device *device, const struct device_relation 
     for (int64_t r = 0; r < block->n_row; r++) {
         int64_t row = own_row(block, r), end = block->indptr[r + 1];
         for (int64_t e = block->indptr[r], next; e < end; e = next) {
-            int64_t type = block->types[e];
+            int64_t type = block->types[e], first = comp != NULL ? 0 : type, last = comp != NULL ? n_base : type + 1;
             next = run_end(block, e, end);
             for (int64_t c = 0; c < f; c++) {
                 double u = run_sum(block, e, next, how->stride, how->x, c);
-                for (int64_t b = comp != NULL ? 0 : type; b < (comp != NULL ? n_base : type + 1); b++) {
+                for (int64_t b = first; b < last; b++) {
                     float *to = &out[(row * n_base + b) * f + c];
                     *to = (float)(*to + (comp != NULL ? comp[type * n_base + b] * u : u));
                 }

@@ -1,4 +1,4 @@
-/* Numbers that belong to whole rows: norms and products of rows, and rows times a number each. */
+/* One number per row: norms and products of rows, and rows times a number each. */
 #include "models/reference/reference.h"
 
 #include <math.h>

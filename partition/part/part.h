@@ -118,13 +118,27 @@ struct part_sizes {
 enum status part_sizes_build(const struct dataset *dataset, const struct partition *partition, struct part_sizes **out);
 void part_sizes_release(struct part_sizes *sizes, int32_t n_part);
 
+/* What encoding the parts of one partition needs of the graph, prepared once.
+ *
+ *   owns    borrows dataset and partition until part_encoder_close; NULL may be closed
+ *   errors  STATUS_NOMEM
+ *   cost    n_node × 8 bytes; where the graph is not symmetric also a scan of all edges, and for each edge out of a part 4
+ *           bytes (typed: 6, weighted: 8), of as many parts at once as hold a quarter of all edges
+ */
+struct part_encoder;
+enum status part_encoder_open(const struct dataset *dataset, const struct partition *partition, struct part_encoder **out);
+void part_encoder_close(struct part_encoder *encoder);
+
 /* Encode one part.
  *
  *   owns    the caller owns *bytes_out (memory_acquire, MEMORY_OTHER, *n_out × 1)
  *   errors  STATUS_NOMEM
- *   cost    edges and features of this part, plus n_node × 4 bytes of scratch; where the graph is not symmetric also one
- *           scan of all edges, n_node × 4 bytes more, and 4 bytes (typed: 6, weighted: 8) for each of the part's out-edges
+ *   cost    edges, payload rows and features of this part; where the graph is not symmetric also at most 18 scans of all edges for
+ *           all parts, asked for in ascending order
  */
+enum status part_encoder_encode(struct part_encoder *encoder, int32_t part, void **bytes_out, size_t *n_out);
+
+/* The same for one part alone: as much as an encoder for it costs. */
 enum status part_encode(const struct dataset *dataset, const struct partition *partition, int32_t part, void **bytes_out,
                         size_t *n_out);
 

@@ -66,7 +66,7 @@ static bool count_elements(const struct part_header *header, uint64_t *n_out)
         bool weights = there && (header->n_relation > 0 || header->weighted);
         n_out[part_side_section(d, PART_SIDE_WEIGHTS)] = weights ? (uint64_t)total->n_edge : 0;
         n_out[part_side_section(d, PART_SIDE_STRENGTH)] = there && header->weighted ? (uint64_t)total->n_col : 0;
-        n_out[part_side_section(d, PART_SIDE_LEVELS)] = there ? n_part * (uint64_t)header->n_level : 0;
+        n_out[part_side_section(d, PART_SIDE_HOPS)] = there ? n_part * (uint64_t)header->n_level : 0;
     }
     return true;
 }

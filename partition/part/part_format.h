@@ -41,7 +41,7 @@
     X(IN_TYPES,        "in types",         uint16_t)           \
     X(IN_WEIGHTS,      "in weights",       float)              \
     X(IN_STRENGTH,     "in strength",      float)              \
-    X(IN_LEVELS,       "in levels",        int64_t)            \
+    X(IN_HOPS,         "in hops",        int64_t)            \
     X(OUT_BLOCKS,      "out blocks",       struct part_counts) \
     X(OUT_ROWS,        "out rows",         uint32_t)           \
     X(OUT_INDPTR,      "out indptr",       int64_t)            \
@@ -51,7 +51,7 @@
     X(OUT_TYPES,       "out types",        uint16_t)           \
     X(OUT_WEIGHTS,     "out weights",      float)              \
     X(OUT_STRENGTH,    "out strength",     float)              \
-    X(OUT_LEVELS,      "out levels",       int64_t)
+    X(OUT_HOPS,        "out hops",       int64_t)
 /* clang-format on */
 
 enum part_section {
@@ -72,7 +72,7 @@ enum part_side {
     PART_SIDE_TYPES,
     PART_SIDE_WEIGHTS,
     PART_SIDE_STRENGTH,
-    PART_SIDE_LEVELS
+    PART_SIDE_HOPS
 };
 
 /* One block's counts. Blocks lie one after another in the direction's sections; the diagonal has no rows, degrees,

@@ -9,7 +9,7 @@
 static enum status fail(enum part_direction d, int32_t q, const char *expected)
 {
     return status_fail(STATUS_DATA, "encoded part: section '%s', part %d: expected %s",
-                       part_section_name(part_side_section(d, PART_SIDE_LEVELS)), q, expected);
+                       part_section_name(part_side_section(d, PART_SIDE_HOPS)), q, expected);
 }
 
 int64_t part_rows_taken(const struct part *part, enum part_direction d, int32_t q, int32_t level)
@@ -44,7 +44,7 @@ static void tables_open(const void *bytes, struct part *part)
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         enum part_direction from = part->symmetric ? PART_DIRECTION_IN : (enum part_direction)d;
         const int64_t *level = (const void *)((const char *)bytes +
-                                              header->section[part_side_section(from, PART_SIDE_LEVELS)].offset);
+                                              header->section[part_side_section(from, PART_SIDE_HOPS)].offset);
         part->levels->taken[d] = memory_alloc(n, sizeof *level);
         part->levels->given[d] = memory_alloc(n, sizeof *level);
         part->levels->n_edge[d] = memory_alloc((size_t)part->n_level, sizeof *level);

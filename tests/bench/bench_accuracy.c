@@ -1,4 +1,4 @@
-/* Test metrics of the configured experiments, mean over seeds, against what was published. Runs the programs that lie beside.
+/* Test metrics of the jobs in configs/, mean over seeds, against the published ones. Runs the programs beside it.
  *
  *   usage: bench_accuracy [NAME ...]      names of configs/, without .toml; all when none is given
  */

@@ -1,8 +1,8 @@
 /* One GAT layer's sparse work, forward and backward, against one GCN layer's of the same width over the same graph.
  *
  * GAT: products of each head with both vectors, softmax, weighted sum, and all their gradients. GCN: the weighted sum
- * both ways. Both stand behind the same linear map, which is timed with neither; a line to watch adds its three
- * products to both.
+ * both ways. The linear map before both is the same and not timed with either; a line without a bar adds its three products to
+ * both.
  * usage  bench_attention [threads]
  */
 #include "models/cpu/cpu.h"
@@ -64,7 +64,7 @@ static void layer_open(struct layer *l)
     l->how = (struct device_attention){.score = DEVICE_SCORE_ADD, .n_head = l->n_head, .n_column = l->n_column, .slope = 0.2f};
 }
 
-/* The steps of a GAT layer, each timed of its own. */
+/* The steps of a GAT layer, timed one by one. */
 enum step { PRODUCTS, FORWARD, FINISH, BEGIN, SOURCE, PRODUCTS_BACKWARD, STEP_N };
 static const char *const step_names[] = {"head_dot x 2",   "forward",         "finish",
                                          "backward_begin", "backward_source", "head_dot_backward x 2"};
@@ -175,7 +175,7 @@ static double hub_time(const struct device_block *block, int n_thread)
     return time.best;
 }
 
-/* All edges are one row's, once as in-edges and once as out-edges. */
+/* One row has all edges, once as in-edges and once as out-edges. */
 static void measure_hub(struct device *device)
 {
     const int64_t indptr[] = {0, N_HUB};

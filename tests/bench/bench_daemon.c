@@ -1,6 +1,6 @@
-/* A daemon at rest: how soon a job trains. Then under load: a job under way, thousands that wait, clients that ask at a
- * steady rate, others that follow its log: how long an answer takes, counted from when it was due, and what the daemon's
- * memory becomes. Runs the programs that lie beside.
+/* An idle daemon: seconds from submit to a job's first epoch. Then one under load, with a running job, thousands of queued ones, clients
+ * that send requests at a fixed rate and others that follow the job's log: the latency of answers, counted from when the request was due,
+ * and the daemon's memory. Runs the programs beside it.
  *
  *   usage: bench_daemon [JOBS [REQUESTS]]      10000 and 100000 when not given
  */
@@ -24,11 +24,11 @@
 #define RATE 200
 #define PACED_S 20
 #define N_PACED (RATE * PACED_S)
-#define N_FIRST 5 /* jobs that are timed from submit to their first epoch; the next is the one under way */
-#define UNDER_WAY "6"
+#define N_FIRST 5   /* jobs that are timed from submit to their first epoch */
+#define RUNNING "6" /* the job after them, which runs for the rest of the benchmark */
 
 static const char trains[] = "[dataset]\\ngenerator = \\\"karate\\\"\\n[workers]\\ncount = 2\\n[train]\\nepochs = 1\\n";
-/* Under way, without taking cores from those that are measured: it awaits a worker from elsewhere. */
+/* Running, but without using a core: the coordinator waits for a worker to be started by hand. */
 static const char runs[] = "[dataset]\\ngenerator = \\\"karate\\\"\\n[workers]\\ncount = 1\\nlauncher = \\\"manual\\\"\\n"
                            "listen = \\\"127.0.0.1:0\\\"\\ntoken_file = \\\"token\\\"\\njoin_timeout = 86400\\n"
                            "[output]\\ndir = \\\"runs\\\"\\n";
@@ -38,8 +38,8 @@ static const char waits[] =
 struct peer {
     int socket;
     char *got;
-    size_t n_got, n_room;
-    double due[N_PACED]; /* of requests on their way, in order */
+    size_t n_got, n_buffer;
+    double due[N_PACED]; /* times of the requests, in order */
     int n_sent, n_answered;
 };
 
@@ -92,14 +92,14 @@ static void peer_send(struct peer *peer, const char *text)
     }
 }
 
-/* Read what is there; the lines that are whole now are taken, and counted. last: where the newest is kept, or NULL */
+/* Receive bytes, then remove and count the complete lines. last: a buffer for the newest of them, or NULL */
 static int peer_read(struct peer *peer, char *last, size_t n_last)
 {
-    if (peer->n_room - peer->n_got < 65536) {
-        peer->n_room += 1 << 20;
-        peer->got = realloc(peer->got, peer->n_room);
+    if (peer->n_buffer - peer->n_got < 65536) {
+        peer->n_buffer += 1 << 20;
+        peer->got = realloc(peer->got, peer->n_buffer);
     }
-    ssize_t n = recv(peer->socket, peer->got + peer->n_got, peer->n_room - peer->n_got, 0);
+    ssize_t n = recv(peer->socket, peer->got + peer->n_got, peer->n_buffer - peer->n_got, 0);
     if (n <= 0) {
         fail("the daemon has closed a connection");
     }
@@ -158,13 +158,13 @@ static void await_state(const char *job, const char *state)
     snprintf(request, sizeof request, "{\"v\":1,\"cmd\":\"status\",\"job\":\"%s\"}\n", job);
     for (double since = clock_s(); strstr(peer_ask(&peers[0], request), state) == NULL; usleep(20000)) {
         if (clock_s() - since > 60) {
-            fail("a job does not get on");
+            fail("a job does not reach its state");
         }
     }
 }
 
-/* Seconds from submit to the first line of metrics, which a client follows meanwhile. The stream has nothing but such
- * lines and its end. */
+/* Seconds from submit to the first line of metrics, received by a client that follows them. The stream consists of such lines and
+ * its end. */
 static double first_epoch(int job)
 {
     char name[16], request[TEXT_BYTES], line[TEXT_BYTES] = "";
@@ -191,17 +191,17 @@ static double first_epoch(int job)
 static void submit_all(int n_job)
 {
     submit(runs);
-    await_state(UNDER_WAY, "\"STARTING\"");
+    await_state(RUNNING, "\"STARTING\"");
     for (int i = 1; i < n_job; i++) {
         submit(waits);
     }
 }
 
-/* Lines that the followers get, as the job's coordinator would write them. */
+/* Append a line to the job's log, as its coordinator would, for the followers. */
 static void log_more(void)
 {
     char path[64];
-    snprintf(path, sizeof path, "%s/state/jobs/" UNDER_WAY "/log", folder);
+    snprintf(path, sizeof path, "%s/state/jobs/" RUNNING "/log", folder);
     FILE *file = fopen(path, "a");
     if (file != NULL) {
         fputs("a line such as a coordinator writes when an evaluation is done: epoch 100 of 1000, loss 0.123456\n", file);
@@ -219,13 +219,16 @@ static void take_answers(int wait_ms)
     double now = clock_s();
     for (int i = 0; i < N_ASKER + N_FOLLOWER; i++) {
         int n = files[i].revents != 0 ? peer_read(&peers[i], NULL, 0) : 0;
-        for (; i < N_ASKER && n > 0; n--) {
+        if (i >= N_ASKER) {
+            continue;
+        }
+        for (; n > 0; n--) {
             latency[n_latency++] = now - peers[i].due[peers[i].n_answered++];
         }
     }
 }
 
-/* RATE requests a second, whatever the answers do. */
+/* RATE requests a second, however long the answers take. */
 static void ask_steadily(void)
 {
     double begin = clock_s();
@@ -273,10 +276,10 @@ static int compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The daemon first, so that nothing else starts; then what it has started. */
+/* End the daemon first, so that it starts no further process; then the coordinator that it has started. */
 static void end_all(void)
 {
-    const char *answer = peer_ask(&peers[0], "{\"v\":1,\"cmd\":\"status\",\"job\":\"" UNDER_WAY "\"}\n");
+    const char *answer = peer_ask(&peers[0], "{\"v\":1,\"cmd\":\"status\",\"job\":\"" RUNNING "\"}\n");
     const char *at = strstr(answer, "\"pid\":");
     pid_t coordinator = at != NULL ? atoi(at + strlen("\"pid\":")) : 0;
     kill(daemon_pid, SIGTERM);
@@ -318,7 +321,7 @@ int main(int argc, char **argv)
     double submit_s = clock_s() - begin, loaded_mib = resident_mib();
     for (int i = N_ASKER; i < N_ASKER + N_FOLLOWER; i++) {
         peer_open(&peers[i]);
-        peer_send(&peers[i], "{\"v\":1,\"cmd\":\"logs\",\"job\":\"" UNDER_WAY "\",\"follow\":true}\n");
+        peer_send(&peers[i], "{\"v\":1,\"cmd\":\"logs\",\"job\":\"" RUNNING "\",\"follow\":true}\n");
     }
     ask_steadily();
     qsort(latency, N_PACED, sizeof *latency, compare);
@@ -341,7 +344,7 @@ int main(int argc, char **argv)
     bench_line(figure, loaded_mib, "MiB", 64, 64 / loaded_mib, 1);
     snprintf(figure, sizeof figure, "the same after %d requests more", n_request);
     bench_line(figure, after_mib, "MiB", 64, 64 / after_mib, 1);
-    bench_line("memory before these requests, to after", before_mib, "MiB", after_mib, before_mib / after_mib, 0.97);
+    bench_line("memory before these requests, against after", before_mib, "MiB", after_mib, before_mib / after_mib, 0.97);
     bench_line("status of 10 jobs as fast as it goes", n_request / fast_s, "/s", 0, 0, 0);
     end_all();
     return 0;

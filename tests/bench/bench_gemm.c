@@ -75,7 +75,7 @@ static void measure(struct device *device, const struct shape *s)
         char figure[96];
         snprintf(figure, sizeof figure, "linear %s %d x %d x %d", names[which], (int)s->n, (int)s->f_in, (int)s->f_out);
         bench_line(figure, flops / our_time.best, "GF/s", flops / direct_time.best, direct_time.best / our_time.best,
-                   s->n >= 200000 && s->f_out >= 256 ? 0.95 : 0.0); /* narrow and small ones are to watch */
+                   s->n >= 200000 && s->f_out >= 256 ? 0.95 : 0.0); /* narrow and small products have no bar */
     }
     device->ops->release(device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, a.x, (size_t)(s->n * s->f_in) * sizeof(float));
     device->ops->release(device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, a.w, (size_t)(s->f_out * s->f_in) * sizeof(float));
@@ -92,11 +92,12 @@ int main(int argc, char **argv)
         return 1;
     }
     omp_set_num_threads(((struct cpu_device *)device)->n_thread);
+    size_t n_standard = argc > 4 ? 0 : sizeof standard / sizeof *standard;
     bench_header();
     if (argc > 4) {
         measure(device, &(struct shape){atoll(argv[2]), atoll(argv[3]), atoll(argv[4])});
     }
-    for (size_t i = 0; argc <= 4 && i < sizeof standard / sizeof *standard; i++) {
+    for (size_t i = 0; i < n_standard; i++) {
         measure(device, &standard[i]);
     }
     device_cpu.close(device);

@@ -19,7 +19,7 @@ static inline void *bench_take(struct device *device, size_t n_bytes)
     return block;
 }
 
-/* Load, order and encode a graph the way a job does, as one part: its diagonal block is the whole graph, in order. */
+/* Load, order and encode a graph the way a job does, as one part; its diagonal block is the graph. */
 static inline struct device_block bench_graph_open(const char *name, const char *job_text)
 {
     static struct job job;
@@ -38,11 +38,11 @@ static inline struct device_block bench_graph_open(const char *name, const char 
         exit(status_exit_code(status));
     }
     const struct part_block *block = &part.block[PART_DIRECTION_IN][0];
-    struct device_block whole = {
+    struct device_block graph = {
         .n_row = block->n_row, .n_col = block->n_col, .n_edge = block->n_edge, .indptr = block->indptr, .cols = block->cols};
     partition_release(&partition);
     dataset_release(&dataset);
-    return whole;
+    return graph;
 }
 
 #endif

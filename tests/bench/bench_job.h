@@ -1,4 +1,4 @@
-/* What benchmarks of whole jobs share: a folder with a job file in it, run by the programs that lie beside. */
+/* What benchmarks of whole jobs share: a folder with a job file, run by the programs beside the benchmark. */
 #ifndef TESTS_BENCH_BENCH_JOB_H
 #define TESTS_BENCH_BENCH_JOB_H
 
@@ -20,7 +20,7 @@ static inline const char *bench_path(const char *name)
     return path;
 }
 
-/* Make the folder and write the job into it. */
+/* Make the folder and write the job file. */
 static inline void bench_job_open(const char *text)
 {
     FILE *file = mkdtemp(bench_folder) != NULL ? fopen(bench_path("job.toml"), "w") : NULL;
@@ -30,7 +30,7 @@ static inline void bench_job_open(const char *text)
     }
 }
 
-/* Run it with further settings; returns its result.json, and leaves metrics.jsonl in "o". A job that fails ends the benchmark. */
+/* Run the job with further settings; returns its result.json; its other files are in "o". A job that fails ends the benchmark. */
 static inline json_t *bench_job_run(const char *settings)
 {
     char self[BENCH_TEXT_BYTES], command[3 * BENCH_TEXT_BYTES];
@@ -46,7 +46,7 @@ static inline json_t *bench_job_run(const char *settings)
     return result;
 }
 
-/* Remove the folder; returns what main is to return. */
+/* Remove the folder; returns main's exit code. */
 static inline int bench_job_close(void)
 {
     char command[BENCH_TEXT_BYTES];

@@ -1,13 +1,13 @@
 /* Memory and traffic by plan on a real partition: 200 000 nodes of a planted-community graph, mean degree 100, eight parts by METIS.
  *
- * Plans are exact (the tests hold them against what is taken), so nothing is trained here. Ratios with an upper bar are printed as
- * that bar over the ratio.
+ * Plans are exact (tests compare them with the memory that is allocated), so nothing is trained here. A ratio with an upper bar is
+ * printed as that bar over the ratio.
  */
 #include "partition/dataset.h"
 #include "partition/partition.h"
 #include "protocol/job/job.h"
 #include "tests/bench/bench.h"
-#include "tests/support/memory_need.h"
+#include "tests/support/model/memory_need.h"
 
 #include <string.h>
 
@@ -37,7 +37,7 @@ static void figures(const struct memory_parts *parts)
         struct memory_need g[2] = {memory_need(parts, gat, 8, prefetch, "auto"),
                                    memory_need(parts, gat, 8, prefetch, "always")};
         line("sage 8 workers against 1", prefetch, s.own, sage_one, bar);
-        line("gat 8 workers against 1, all kept", prefetch, g[0].own, gat_one[0], bar);
+        line("gat 8 workers against 1, all saved", prefetch, g[0].own, gat_one[0], bar);
         line("gat 8 workers against 1, recomputed", prefetch, g[1].own, gat_one[1], bar);
         line("sage against the vanilla scheme", prefetch, s.own, s.vanilla, 2.0);
         line("gat against the vanilla scheme, recomputed", prefetch, g[1].own, g[1].vanilla, 4.0);

@@ -1,6 +1,6 @@
-/* Epochs that leave out what their loss does not depend on, against epochs of all rows: 100 000 nodes of a planted-community graph,
- * mean degree 20, one in a hundred trained on, four parts by METIS on two workers. Seconds per epoch (the shortest of a job's) and
- * bytes on the wire. Runs the programs that lie beside.
+/* Pruned epochs against epochs of all rows: 100 000 nodes of a planted-community graph, mean degree 20, one in a hundred a training
+ * node, four parts by METIS on two workers. Seconds per epoch (the shortest of a job) and bytes on the wire. Runs the programs beside
+ * it.
  */
 #include "tests/bench/bench.h"
 #include "tests/bench/bench_job.h"
@@ -14,7 +14,7 @@ struct outcome {
     double epoch_s, n_bytes, left_out;
 };
 
-/* The last epoch is followed by the evaluation: it does not count. */
+/* The last epoch's time includes the evaluation, so that it does not count. */
 static void metrics_read(struct outcome *out)
 {
     char line[4096];

@@ -1,7 +1,7 @@
-/* A job whose activations are three times memory.limit, spilled, against the same job in memory: seconds per epoch, and the most
- * that was resident against the limit. Runs the programs that lie beside.
+/* A job whose activations are three times memory.limit, spilled, against the same job in memory: seconds per epoch, and the peak of
+ * the resident set against the limit. Runs the programs beside it.
  *
- *   usage: bench_spill [DIR]      where it spills; the system's temporary folder when none is given
+ *   usage: bench_spill [DIR]      the folder to spill into; by default one below /tmp
  */
 #include "tests/bench/bench.h"
 #include "tests/bench/bench_job.h"
@@ -37,7 +37,7 @@ int main(int argc, char **argv)
     bench_header();
     snprintf(figure, sizeof figure, "epoch, activations 3 x memory.limit of %.0f MB, spilled", 1e-6 * limit);
     bench_line(figure, spilled.epoch_s, "s", plain.epoch_s, spilled.epoch_s / plain.epoch_s, 0.0);
-    bench_line("memory.limit against the most of the worker resident", 1e-6 * limit, "MB", 1e-6 * spilled.resident,
+    bench_line("memory.limit against the worker's resident peak", 1e-6 * limit, "MB", 1e-6 * spilled.resident,
                limit / spilled.resident, 1 / 1.1);
     return bench_job_close();
 }

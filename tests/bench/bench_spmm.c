@@ -1,7 +1,8 @@
 /* Sum over neighbours, fp32: effective bandwidth against STREAM triad of the same threads in the same run.
  *
- * Bytes are counted as if no gathered row were ever reused: E (4 + 4f) + N (8 + 4f). Random order shows how near the
- * memory's limit the kernel comes, partition order how much of the caches it uses. The graphs are loaded and ordered as a job's.
+ * Bytes are counted as if no gathered row were reused from a cache: E (4 + 4f) + N (8 + 4f). The rmat graph, in random order, shows how
+ * near the kernel comes to the memory's bandwidth; the sbm graph, in order of communities, how well it uses caches. Graphs are loaded
+ * and ordered as a job's.
  * usage  bench_spmm [threads [f ...]]
  */
 #include "models/cpu/cpu.h"

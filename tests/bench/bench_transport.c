@@ -1,9 +1,9 @@
-/* Bytes between two processes of this host, against ucx_perftest in the same run; and how long an answer takes.
+/* Bandwidth and latency between two processes of this host, against ucx_perftest in the same run.
  *
- * ucx_perftest sends one buffer again and again into one other, which caches hold: the first figure does the same. Parts and
- * rows travel from many buffers into as many others, which caches do not hold: the second figure does that, and is held
- * against the kernel's own copy between the same buffers of the same processes (process_vm_readv, what UCX uses here).
- * Runs of both sides alternate, the best of each counts.
+ * ucx_perftest sends one buffer into one other many times, both of which stay in caches: the first figure does the same. Parts and rows
+ * are sent from many buffers into as many others, which caches cannot contain: the second figure does that, against the kernel's own copy
+ * between the same buffers of the same processes (process_vm_readv, which UCX uses here). Runs of both sides alternate; the best of each
+ * counts.
  */
 #include "protocol/clock.h"
 #include "protocol/transport/transport.h"
@@ -20,16 +20,16 @@
 #include <unistd.h>
 
 #define PIECE_BYTES ((size_t)4 << 20)
-#define N_UNDER_WAY 4
+#define N_PENDING 4
 #define N_PIECE 256
-#define N_ROOM 64 /* 256 MiB on each side: more than caches hold */
+#define N_BUFFER 64 /* 256 MiB on each side: larger than the caches */
 #define N_ANSWER 4000
 #define N_RUN 3
 #define PORT "13777"
 
 struct side {
     struct transport *transport;
-    char *rooms; /* N_ROOM pieces, each at the offset that heads name */
+    char *buffers; /* N_BUFFER pieces, at the offsets in heads */
     long n_arrived;
     uint16_t last_kind;
 };
@@ -38,7 +38,7 @@ static void *side_place(void *arg, const struct transport_head *head, size_t n_b
 {
     struct side *side = arg;
     (void)n_bytes;
-    return side->rooms + head->offset;
+    return side->buffers + head->offset;
 }
 
 static void side_arrived(void *arg, const struct transport_head *head, void *body, size_t n_bytes)
@@ -58,14 +58,14 @@ static void check(enum status status)
     }
 }
 
-/* The rooms were mapped before the fork: they lie at the same place in both processes, but are not the same memory. */
-static void side_open(struct side *side, uint32_t self, char *rooms, int socket)
+/* The buffers were mapped before the fork, privately: both processes have them at the same addresses, in memory of their own. */
+static void side_open(struct side *side, uint32_t self, char *buffers, int socket)
 {
     const struct transport_events events = {side, side_place, side_arrived};
     char address[4096];
     size_t n;
-    *side = (struct side){.rooms = rooms};
-    memset(side->rooms, 1, N_ROOM * PIECE_BYTES);
+    *side = (struct side){.buffers = buffers};
+    memset(side->buffers, 1, N_BUFFER * PIECE_BYTES);
     check(transport_open(self, 3, 1, 64, &events, &side->transport));
     const void *own = transport_address(side->transport, &n);
     if (send(socket, own, n, 0) != (ssize_t)n) {
@@ -75,12 +75,12 @@ static void side_open(struct side *side, uint32_t self, char *rooms, int socket)
     check(transport_connect(side->transport, 1 - self, address, n_other > 0 ? (size_t)n_other : 0));
 }
 
-/* The other process: takes everything in, answers each REPORT kind, ends at the first COMMAND. */
-static void sink_run(char *rooms, int socket)
+/* The other process: receives everything, answers each message of kind REPORT, ends at the first COMMAND. */
+static void sink_run(char *buffers, int socket)
 {
     struct side side;
     int n_pending = 0;
-    side_open(&side, 1, rooms, socket);
+    side_open(&side, 1, buffers, socket);
     for (long seen = 0;;) {
         check(transport_wait(side.transport, 1000));
         if (side.n_arrived > seen && side.last_kind == TRANSPORT_KIND_COMMAND) {
@@ -89,23 +89,23 @@ static void sink_run(char *rooms, int socket)
         }
         if (side.n_arrived > seen && side.last_kind == TRANSPORT_KIND_REPORT) {
             struct transport_head head = {.kind = TRANSPORT_KIND_REPORT};
-            check(transport_send(side.transport, 0, &head, side.rooms, 64, &n_pending));
+            check(transport_send(side.transport, 0, &head, side.buffers, 64, &n_pending));
         }
         seen = side.n_arrived;
     }
 }
 
-/* Bytes per second of N_PIECE pieces from and into n_room buffers in turn, N_UNDER_WAY at once. */
-static double bandwidth(struct side *side, uint64_t n_room)
+/* Bytes per second of N_PIECE pieces from and into n_buffer buffers in turn, N_PENDING at once. */
+static double bandwidth(struct side *side, uint64_t n_buffer)
 {
     int n_pending = 0;
     double start = clock_s();
     for (uint64_t i = 0; i < N_PIECE; i++) {
-        while (n_pending >= N_UNDER_WAY) {
+        while (n_pending >= N_PENDING) {
             check(transport_wait(side->transport, 1000));
         }
-        struct transport_head head = {.kind = TRANSPORT_KIND_DATA, .offset = i % n_room * PIECE_BYTES};
-        check(transport_send(side->transport, 1, &head, side->rooms + head.offset, PIECE_BYTES, &n_pending));
+        struct transport_head head = {.kind = TRANSPORT_KIND_DATA, .offset = i % n_buffer * PIECE_BYTES};
+        check(transport_send(side->transport, 1, &head, side->buffers + head.offset, PIECE_BYTES, &n_pending));
     }
     while (n_pending > 0) {
         check(transport_wait(side->transport, 1000));
@@ -113,12 +113,12 @@ static double bandwidth(struct side *side, uint64_t n_room)
     return N_PIECE * (double)PIECE_BYTES / (clock_s() - start);
 }
 
-/* Bytes per second of the kernel, copying the other process's rooms into ours; 0 where it may not. */
+/* Bytes per second of the kernel, copying the other process's buffers into ours; 0 where that is not permitted. */
 static double kernel_bandwidth(const struct side *side, pid_t other)
 {
     double start = clock_s();
     for (size_t i = 0; i < N_PIECE; i++) {
-        struct iovec piece = {side->rooms + i % N_ROOM * PIECE_BYTES, PIECE_BYTES};
+        struct iovec piece = {side->buffers + i % N_BUFFER * PIECE_BYTES, PIECE_BYTES};
         if (process_vm_readv(other, &piece, 1, &piece, 1, 0) != (ssize_t)PIECE_BYTES) {
             return 0;
         }
@@ -126,7 +126,7 @@ static double kernel_bandwidth(const struct side *side, pid_t other)
     return N_PIECE * (double)PIECE_BYTES / (clock_s() - start);
 }
 
-/* Seconds of a question of 64 bytes and its answer, both sides waiting as the programs do. */
+/* Seconds of a round trip of 64 bytes, with both sides waiting as the programs do. */
 static double answer_time(struct side *side)
 {
     int n_pending = 0;
@@ -134,7 +134,7 @@ static double answer_time(struct side *side)
     for (int i = 0; i < N_ANSWER; i++) {
         long seen = side->n_arrived;
         struct transport_head head = {.kind = TRANSPORT_KIND_REPORT};
-        check(transport_send(side->transport, 1, &head, side->rooms, 64, &n_pending));
+        check(transport_send(side->transport, 1, &head, side->buffers, 64, &n_pending));
         while (side->n_arrived == seen) {
             check(transport_wait(side->transport, 1000));
         }
@@ -162,7 +162,7 @@ static double perftest(const char *test, const char *size, const char *n, int co
     double value = 0;
     if (client != NULL && fgets(line, sizeof line, client) != NULL) {
         char *field = line;
-        for (int i = 0; i < column && field != NULL; i++) {
+        for (int i = 0; field != NULL && i < column; i++) {
             field = strchr(field, ',');
             field = field == NULL ? NULL : field + 1;
         }
@@ -197,24 +197,24 @@ static void run(struct figures *best)
     if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets) != 0) {
         exit(1);
     }
-    char *rooms = mmap(NULL, N_ROOM * PIECE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (rooms == MAP_FAILED) {
+    char *buffers = mmap(NULL, N_BUFFER * PIECE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (buffers == MAP_FAILED) {
         exit(1);
     }
     pid_t pid = fork();
     if (pid == 0) {
-        sink_run(rooms, sockets[1]);
+        sink_run(buffers, sockets[1]);
     }
     struct side side;
-    side_open(&side, 0, rooms, sockets[0]);
+    side_open(&side, 0, buffers, sockets[0]);
     most(&best->one, bandwidth(&side, 1));
-    most(&best->many, bandwidth(&side, N_ROOM));
+    most(&best->many, bandwidth(&side, N_BUFFER));
     most(&best->many_kernel, kernel_bandwidth(&side, pid));
     least(&best->answer, answer_time(&side));
     struct transport_head stop = {.kind = TRANSPORT_KIND_COMMAND};
     check(transport_send(side.transport, 1, &stop, NULL, 0, NULL));
     transport_close(side.transport);
-    munmap(rooms, N_ROOM * PIECE_BYTES);
+    munmap(buffers, N_BUFFER * PIECE_BYTES);
     waitpid(pid, NULL, 0);
     close(sockets[0]);
     close(sockets[1]);
@@ -240,7 +240,7 @@ int main(void)
     bench_header();
     bandwidth_line("transport, 4 MiB bodies, 1 buffer, of ucx_perftest", best.one, best.one_ucx);
     bandwidth_line("transport, 4 MiB bodies, 64 buffers, of the kernel", best.many, best.many_kernel);
-    bench_line("transport, 64 bytes there and back, of ucx_perftest", best.answer * 1e6, "us", best.answer_ucx * 1e6,
+    bench_line("transport, 64 bytes round trip, of ucx_perftest", best.answer * 1e6, "us", best.answer_ucx * 1e6,
                best.answer_ucx / best.answer, 0);
     return 0;
 }

@@ -43,7 +43,7 @@ struct rank {
     struct transport *transport;
     struct exchange *exchange;
     struct trainer *trainer;
-    int64_t resident; /* before there was a trainer */
+    int64_t resident; /* bytes, before the trainer is opened */
 };
 
 static void check(enum status status)
@@ -54,7 +54,7 @@ static void check(enum status status)
     }
 }
 
-/* Wait for the other ranks; a rank that died leaves this one to its alarm. */
+/* Wait for the other ranks; where one has died, the alarm ends this one. */
 static void meet(_Atomic int *count, int n)
 {
     atomic_fetch_add(count, 1);
@@ -93,7 +93,7 @@ static void rank_connect(struct rank *r)
     exchange_attach(r->exchange, r->transport);
 }
 
-/* An encoded part goes where a session puts it. */
+/* Move an encoded part into the spill, as a session does. */
 static void part_place(struct rank *r, void **bytes_io, size_t n_bytes)
 {
     void *spilled;
@@ -122,7 +122,7 @@ static void part_take(struct rank *r, int32_t p)
     spill_done(r->spill, &all, 1);
 }
 
-/* As a coordinator does. */
+/* Decide on pruning as a coordinator does. */
 static void rank_prune(struct rank *r)
 {
     const struct program_input input = {.n_feature = r->dataset.n_feature,
@@ -152,7 +152,7 @@ static void rank_parts(struct rank *r)
     r->rank_of_part = memory_alloc((size_t)n_part, sizeof *r->rank_of_part);
     r->parts = memory_alloc((size_t)n_part, sizeof *r->parts);
     for (int32_t p = 0; p < n_part; p++) {
-        /* Scattered on purpose: no two neighbouring parts together. */
+        /* Round robin, so that no rank has two consecutive parts. */
         r->rank_of_part[p] = (uint32_t)p % r->n_rank;
         if (r->rank_of_part[p] == r->rank) {
             part_take(r, p);
@@ -191,14 +191,17 @@ static void rank_logits(struct rank *r)
     board->result.n_logit = r->dataset.n_node * n_class;
 }
 
-/* Every weight's column of each own node that has one, side by side. */
+/* The embeddings of own nodes: a row per node, the columns of all weights side by side. */
 static void rank_embeddings(struct rank *r)
 {
     const struct program *program = trainer_program(r->trainer);
     int64_t width = program->n_embedding;
     r->board->result.n_embedding = r->dataset.n_node * width;
     ASSERT(r->board->result.n_embedding <= MOST_FLOATS);
-    for (int32_t p = 0; width > 0 && p < r->partition.n_part; p++) {
+    if (width == 0) {
+        return;
+    }
+    for (int32_t p = 0; p < r->partition.n_part; p++) {
         const struct part *part = r->parts[p];
         if (part == NULL) {
             continue;
@@ -221,7 +224,7 @@ static void rank_embeddings(struct rank *r)
     }
 }
 
-/* Resident pages of the program's own files, its code, in bytes. */
+/* Bytes of resident pages that are mapped from files: the code. */
 static int64_t resident_code(void)
 {
     long code = 0;
@@ -235,7 +238,7 @@ static int64_t resident_code(void)
     return 1024 * code;
 }
 
-/* Have the system measure the resident set's peak from now on; false: it does not. */
+/* Reset the kernel's peak of the resident set; false where it cannot be reset. */
 static bool resident_begin(struct rank *r)
 {
     FILE *file = fopen("/proc/self/clear_refs", "w");
@@ -296,7 +299,7 @@ static void rank_main(struct rank *r)
     rank_parts(r);
     rank_connect(r);
     rank_train(r);
-    /* Nobody leaves while another may still need its progress. */
+    /* A rank stays until all have finished: others may still need it to make progress. */
     atomic_fetch_add(&r->board->n_finished, 1);
     while (atomic_load(&r->board->n_finished) < (int)r->n_rank) {
         transport_wait(r->transport, 1);

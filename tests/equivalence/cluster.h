@@ -1,7 +1,7 @@
-/* A small cluster for tests: real processes with real transports, wired up over shared memory, without a coordinator.
+/* A small cluster for tests: real processes with real transports, which exchange addresses over shared memory, without a coordinator.
  *
- * Every rank loads the dataset, partitions it (the same for all), encodes and opens its own parts, and trains. What rank 0 ends
- * with goes back to the test, to be compared bit by bit.
+ * Every rank loads and partitions the dataset (all with the same result), encodes and opens its own parts, and trains. The results
+ * go back to the test, to be compared bit by bit.
  */
 #ifndef TESTS_EQUIVALENCE_CLUSTER_H
 #define TESTS_EQUIVALENCE_CLUSTER_H
@@ -18,17 +18,16 @@ struct cluster_result {
     int64_t n_weight, n_logit;
     float *weights; /* n_weight, after the last epoch */
     int64_t n_embedding;
-    float *embeddings;                /* n_embedding: after the last epoch, in the dataset's order; 0 for nodes without */
+    float *embeddings;                /* n_embedding: after the last epoch, in the dataset's order; 0 for nodes without one */
     float *logits;                    /* n_node × n_class, in the dataset's order */
     double loss[CLUSTER_MOST_EPOCHS]; /* before each step */
     struct device_score score[4];     /* after the last epoch */
-    double left_out;                  /* share of an epoch's work: train.prune */
+    double left_out;                  /* share of an epoch's work that train.prune leaves out */
     int64_t n_call;                   /* allocations during all epochs but the first, all ranks */
-    uint64_t payload_sent;            /* bytes of the last epoch's payloads and before, all ranks */
+    uint64_t payload_sent;            /* bytes of all payloads, all ranks */
     int64_t planned[MEMORY_N], measured[MEMORY_N]; /* rank 0 */
-    int64_t limit_least; /* least memory.limit that would do for all ranks; without a spill, their largest plan */
-    int64_t
-        resident; /* rank 0: most bytes by which the resident set grew with the trainer, code aside; 0: the system does not tell */
+    int64_t limit_least; /* least memory.limit that suffices for all ranks; without a spill, their largest plan */
+    int64_t resident; /* rank 0: growth of the resident set from before the trainer to its peak, code aside; 0: not measured */
 };
 
 /* Train `job` (text of a job file) for its epochs on job.workers.count processes, evaluating after the last.

@@ -1,9 +1,9 @@
-/* The same job gives the same bits for any number of workers, any thread count, any schedule, any prefetch depth. */
+/* The same job gives the same bits for any number of workers and threads, either schedule, any prefetch depth. */
 #include "tests/equivalence/cluster.h"
-#include "tests/support/folder.h"
+#include "tests/support/graphs/typed_folder.h"
+#include "tests/support/process/folder.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/tolerance.h"
-#include "tests/support/typed_folder.h"
 #include "worker/plan/memory_plan.h"
 
 #include <criterion/criterion.h>
@@ -73,7 +73,7 @@ static void expect_same_bits(const char *model, const char *data)
 }
 
 /* workers 1, 2, 4 × threads 1, 2 × prefetch 0, 1, 3 × both schedules */
-Test(bits, all_thirty_six_ways_give_one_result)
+Test(bits, all_36_combinations_of_workers_threads_prefetch_and_schedule_give_the_same_bits)
 {
     static const int workers[] = {1, 2, 4}, prefetches[] = {0, 1, 3};
     const char *model = "kind = \"gcn\"\nhidden = 16\ndropout = 0.5";
@@ -140,7 +140,7 @@ static const char *typed_data(void)
     return text;
 }
 
-Test(bits, embeddings_are_the_same_however_it_is_run, .fini = folder_remove)
+Test(bits, embeddings_are_the_same_however_the_job_is_run, .fini = folder_remove)
 {
     const char *data = typed_data();
     expect_same_bits("kind = \"rgcn\"\nhidden = 16\ndropout = 0.3\ninput_dropout = 0.4\nnorm = \"batch\"", data);
@@ -157,7 +157,7 @@ static double relative_difference(const float *a, const float *b, int64_t n)
     return sqrt(apart / size);
 }
 
-Test(bits, batch_norm_sees_all_nodes_whatever_the_number_of_parts)
+Test(bits, batch_norm_takes_its_statistics_over_all_nodes_for_any_number_of_parts)
 {
     struct cluster_result result[2];
     for (int i = 0; i < 2; i++) {
@@ -182,7 +182,7 @@ Test(bits, jumping_knowledge_is_the_same_however_it_is_run)
     expect_same_bits("kind = \"sage\"\nhidden = 9\nlayers = 3\njumping_knowledge = \"concat\"", directed);
 }
 
-Test(bits, labels_as_input_are_the_same_however_it_is_run)
+Test(bits, labels_as_input_give_the_same_bits_however_the_job_is_run)
 {
     expect_same_bits("kind = \"gcn\"\nhidden = 16\nlabel_input = true\nlabel_rate = 0.3\ndropout = 0.5", symmetric);
 }
@@ -226,27 +226,27 @@ Test(bits, agnn_is_the_same_however_it_is_run)
     expect_same_bits("kind = \"agnn\"\nhidden = 9\nsteps = 2\nlayers = 3\nnorm = \"batch\"\nattention_dropout = 0.3", directed);
 }
 
-/* Nothing, everything, and as little as fits what everything needs and a little more. */
+/* Recompute nothing, everything, and with `auto` what a limit forces: a quarter of the way from the plan of all recomputed to that of
+ * none. */
 static void expect_same_bits_recomputed(const char *model, const char *data)
 {
     static const char *const hows[] = {"never", "always", "auto"};
     struct cluster_result result[3];
-    char limit[64] = "0";
+    int64_t limit = 0, total[3];
     for (int i = 0; i < 3; i++) {
         char text[2048];
         snprintf(text, sizeof text,
                  "[dataset]\n%s\n[partition]\nparts = 4\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\n"
-                 "epochs = 8\nlr = 0.01\n[workers]\ncount = 2\n[memory]\nrecompute = \"%s\"\nlimit = \"%s\"\n",
-                 data, model, hows[i], limit);
+                 "epochs = 8\nlr = 0.01\n[workers]\ncount = 2\n[memory]\nrecompute = \"%s\"\nlimit = %lld\n",
+                 data, model, hows[i], (long long)limit);
         cluster_run(text, &result[i]);
         cr_assert_eq(result[i].exit_code, 0, "%s: %s: exit %d", model, hows[i], result[i].exit_code);
         expect_equal(model, &(struct way){.workers = 2, .schedule = hows[i]}, &result[0], &result[i]);
-        int64_t total[2] = {0, 0};
-        for (int c = 0; i == 1 && c < MEMORY_N; c++) {
-            total[0] += result[0].planned[c];
-            total[1] += result[1].planned[c];
+        total[i] = 0;
+        for (int c = 0; c < MEMORY_N; c++) {
+            total[i] += result[i].planned[c];
         }
-        snprintf(limit, sizeof limit, "%ld", (long)(i == 1 ? (total[0] + 3 * total[1]) / 4 : 0));
+        limit = i == 1 ? (total[0] + 3 * total[1]) / 4 : 0;
     }
     int64_t never = result[0].planned[MEMORY_ACTIVATIONS], always = result[1].planned[MEMORY_ACTIVATIONS];
     cr_expect_lt(always, never, "%s", model);
@@ -257,7 +257,7 @@ static void expect_same_bits_recomputed(const char *model, const char *data)
     }
 }
 
-Test(bits, what_is_made_again_is_the_same_as_what_is_kept)
+Test(bits, recomputed_values_have_the_bits_of_saved_ones)
 {
     expect_same_bits_recomputed(
         "kind = \"gcn\"\nhidden = 48\nlayers = 4\ndropout = 0.5\ninput_dropout = 0.3\nnorm = \"layer\"\n"
@@ -274,14 +274,14 @@ Test(bits, what_is_made_again_is_the_same_as_what_is_kept)
                                 directed);
 }
 
-Test(bits, embeddings_are_read_again_where_what_is_made_of_them_was_not_kept, .fini = folder_remove)
+Test(bits, values_recomputed_from_embeddings_have_the_bits_of_saved_ones, .fini = folder_remove)
 {
     expect_same_bits_recomputed("kind = \"rgcn\"\nhidden = 16\nlayers = 3\ndropout = 0.3\ninput_dropout = 0.4\nbases = 2",
                                 typed_data());
 }
 
-/* 4 000 rows of 640 bytes and more are several pieces, values and keys one behind the other. */
-Test(bits, payloads_that_leave_in_pieces_are_the_same_as_those_that_leave_whole)
+/* 4 000 rows of 640 bytes and more are several pieces; values and keys are in one payload. */
+Test(bits, payloads_sent_in_pieces_give_the_bits_of_rows_read_in_place)
 {
     static const char large[] = "generator = \"sbm\"\nnodes = 8000\ndegree = 10\nclasses = 4\nfeatures = 8";
     static const char model[] = "kind = \"gat\"\nhidden = 40\nheads = 4\nattention_dropout = 0.2";
@@ -291,13 +291,13 @@ Test(bits, payloads_that_leave_in_pieces_are_the_same_as_those_that_leave_whole)
         run(model, large, &pieces[i], 2, &result[i]);
         expect_equal(model, &pieces[i], &result[0], &result[i]);
     }
-    cr_expect_gt(result[2].planned[MEMORY_PAYLOADS], 4 * MEMORY_PACK_BYTES, "nothing here is larger than a piece");
+    cr_expect_gt(result[2].planned[MEMORY_PAYLOADS], 4 * MEMORY_PACK_BYTES, "no payload is larger than a piece");
     for (int i = 0; i < 3; i++) {
         cluster_release(&result[i]);
     }
 }
 
-Test(bits, the_reference_device_keeps_the_rule_too)
+Test(bits, the_reference_device_gives_the_same_bits_on_one_worker_and_two)
 {
     struct cluster_result one, two;
     char data[256];

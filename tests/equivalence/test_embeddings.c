@@ -1,8 +1,8 @@
-/* Embeddings that live with the parts against the same weights in every worker, and what they cost. */
+/* Embeddings, which are stored with the parts, against the same weights on every worker; their memory and traffic. */
 #include "tests/equivalence/cluster.h"
-#include "tests/support/folder.h"
+#include "tests/support/graphs/typed_folder.h"
+#include "tests/support/process/folder.h"
 #include "tests/support/tolerance.h"
-#include "tests/support/typed_folder.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -34,7 +34,7 @@ static void write_both(void)
     typed_folder_write(folder_path("given"), &what);
 }
 
-/* A type without features against one whose features say the same: the columns are then weights like all others. */
+/* A node type without features against the same type with one-hot features, whose columns are ordinary weights. */
 static void expect_as_given(const char *model, const char *optimizer)
 {
     struct cluster_result given, own;
@@ -47,7 +47,7 @@ static void expect_as_given(const char *model, const char *optimizer)
     cluster_release(&own);
 }
 
-Test(embeddings, give_the_bits_of_a_weight_that_every_worker_holds)
+Test(embeddings, give_the_bits_of_a_weight_that_every_worker_stores)
 {
     write_both();
     expect_as_given(rgcn, DECAY);
@@ -57,8 +57,8 @@ Test(embeddings, give_the_bits_of_a_weight_that_every_worker_holds)
     expect_as_given("kind = \"sage\"\nhidden = 16\nlayers = 3\nnorm = \"batch\"", "");
 }
 
-/* A maximum over neighbours wants the features as dense rows. */
-Test(embeddings, are_columns_like_others_where_features_are_made_dense)
+/* A maximum over neighbours needs dense feature rows. */
+Test(embeddings, are_ordinary_weight_columns_where_features_are_made_dense)
 {
     struct cluster_result given, own;
     const char *model = "kind = \"sage\"\naggregator = \"max\"\nhidden = 16";
@@ -89,8 +89,8 @@ Test(embeddings, are_the_same_up_to_rounding_for_any_number_of_parts)
     cluster_release(&five);
 }
 
-/* Nodes that have no edges take part in nothing but their own embeddings. */
-Test(embeddings, nothing_of_them_travels)
+/* Nodes without edges have no part in an epoch but their own embeddings. */
+Test(embeddings, are_never_sent)
 {
     struct cluster_result few, many;
     typed_folder_write(folder_path("few"), &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 4});
@@ -101,13 +101,13 @@ Test(embeddings, nothing_of_them_travels)
     cr_assert_eq(many.n_embedding - few.n_embedding, 5000 * 16);
     cr_expect_eq(many.payload_sent, few.payload_sent, "%lu bytes, %lu with 5000 more nodes", (unsigned long)few.payload_sent,
                  (unsigned long)many.payload_sent);
-    cr_expect_eq(many.n_weight, few.n_weight, "the weights that every worker holds");
+    cr_expect_eq(many.n_weight, few.n_weight, "the weights that every worker stores");
     cluster_release(&few);
     cluster_release(&many);
 }
 
-/* Present, gradient, best, two moments: five arrays, and 1/8 of them where eight workers share them. */
-Test(embeddings, take_memory_once_for_all_workers)
+/* Current, gradient, best, two moments: five arrays, and 1/8 of them on each of eight workers. */
+Test(embeddings, are_stored_once_over_all_workers)
 {
     struct cluster_result few, many[2];
     typed_folder_write(folder_path("few"), &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 8});
@@ -126,7 +126,7 @@ Test(embeddings, take_memory_once_for_all_workers)
     }
 }
 
-/* Decay moves them, as dense Adam moves every row, in the loss's reach or not. */
+/* As in dense Adam, weight decay and moments change every row, in the loss's receptive field or not. */
 Test(embeddings, of_nodes_that_an_epoch_leaves_out_step_with_a_gradient_of_zero)
 {
     enum { N_NODE = 300, N_LONELY = 40, WIDTH = 16 };
@@ -140,9 +140,9 @@ Test(embeddings, of_nodes_that_an_epoch_leaves_out_step_with_a_gradient_of_zero)
         cr_expect_eq(result[i].left_out > 0.0, i > 0, "%.3f of the work left out", result[i].left_out);
     }
     const size_t n_bytes = (size_t)N_LONELY * WIDTH * sizeof(float);
-    const float *whole = result[0].embeddings + N_NODE * WIDTH, *pruned = result[1].embeddings + N_NODE * WIDTH;
-    cr_expect_arr_eq(pruned, whole, n_bytes);
-    cr_expect_neq(memcmp(result[2].embeddings + N_NODE * WIDTH, whole, n_bytes), 0, "without decay they stay");
+    const float *all = result[0].embeddings + N_NODE * WIDTH, *pruned = result[1].embeddings + N_NODE * WIDTH;
+    cr_expect_arr_eq(pruned, all, n_bytes);
+    cr_expect_neq(memcmp(result[2].embeddings + N_NODE * WIDTH, all, n_bytes), 0, "without decay they do not change");
     for (int i = 0; i < 3; i++) {
         cluster_release(&result[i]);
     }

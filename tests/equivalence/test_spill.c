@@ -1,7 +1,7 @@
-/* A job that spills gives the bits of one that does not, in the memory that it was given. */
+/* A job that spills gives the bits of the same job in memory, and stays within its limit. */
 #include "tests/equivalence/cluster.h"
-#include "tests/support/folder.h"
-#include "tests/support/typed_folder.h"
+#include "tests/support/graphs/typed_folder.h"
+#include "tests/support/process/folder.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ struct way {
 
 static void run(const char *model, const char *data, const struct way *way, struct cluster_result *out)
 {
-    /* Bits do not depend on how slow a disk is. */
+    /* In memory where possible: the bits do not depend on a disk's speed. */
     char text[2048], spill[128] = "";
     if (way->limit > 0) {
         snprintf(spill, sizeof spill, "spill = \"%s\"\n", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
@@ -43,7 +43,7 @@ static int64_t total(const int64_t bytes[MEMORY_N])
     return n;
 }
 
-/* In as little memory as one step needs, so that hardly anything stays from one to the next. */
+/* In the least memory that a step needs, so that hardly any array stays in memory from one step to the next. */
 static void expect_same_bits(const char *model, const char *data)
 {
     const struct way plain = {1, "sequential", "never", 0, 3};
@@ -120,15 +120,15 @@ Test(spill, embeddings_stay_in_memory_and_give_the_same_bits, .fini = folder_rem
     expect_same_bits("kind = \"rgcn\"\nhidden = 64\nlayers = 3\ndropout = 0.3\ninput_dropout = 0.3", data);
 }
 
-Test(spill, labels_as_input_and_all_layers_outputs_give_the_bits_that_they_give_in_memory)
+Test(spill, labels_as_input_and_jumping_knowledge_give_the_bits_that_they_give_in_memory)
 {
     expect_same_bits("kind = \"sage\"\nhidden = 64\nlayers = 3\njumping_knowledge = \"max\"\nlabel_input = true\n"
                      "label_rate = 0.3\ndropout = 0.5",
                      symmetric);
 }
 
-/* By the system's own count of the process's pages. */
-Test(spill, activations_of_three_times_the_limit_stay_within_it_and_change_no_bit)
+/* By the kernel's count of the process's pages. */
+Test(spill, a_job_with_activations_of_three_times_the_limit_stays_within_it_and_changes_no_bit)
 {
     const char *model = "kind = \"sage\"\nhidden = 192\nlayers = 4\ndropout = 0.5";
     const char *data = "generator = \"sbm\"\nnodes = 40000\ndegree = 4\nclasses = 5\nfeatures = 64";

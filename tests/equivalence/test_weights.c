@@ -1,9 +1,9 @@
-/* Jobs on weighted edges: the same bits however they are run, memory as planned. */
+/* Jobs on weighted edges give the same bits however they are run, in the memory that is planned. */
 #include "partition/formats/npy.h"
 #include "protocol/status.h"
 #include "tests/equivalence/cluster.h"
-#include "tests/support/folder.h"
-#include "tests/support/graph.h"
+#include "tests/support/graphs/graph.h"
+#include "tests/support/process/folder.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -120,7 +120,7 @@ Test(weights, gcnii_is_the_same_however_it_is_run)
     expect_same_bits("kind = \"gcnii\"\nhidden = 16\nlayers = 3\ndropout = 0.5", "yes");
 }
 
-Test(weights, of_no_edges_give_another_result)
+Test(weights, change_the_result)
 {
     struct cluster_result with, without;
     run("kind = \"gcn\"", "no", &ways[0], &with);

@@ -1,5 +1,5 @@
-/* Any bytes as a checkpoint: refused, or decoded to pointers inside the bytes. Tried as they are, and with all checksums
- * set right, or no input would get past them. */
+/* Any bytes as a checkpoint: refused, or decoded to pointers inside the bytes. Tried as they are, and with valid checksums, since
+ * hardly any input would pass them. */
 #include "protocol/log.h"
 #include "trainerd/coordinator/results/checkpoint.h"
 
@@ -18,7 +18,10 @@ static void put(uint8_t *at, uint64_t value)
 static void repair(uint8_t *bytes, size_t n)
 {
     size_t at = HEAD_BYTES;
-    for (int i = 0; i < N_SECTION && n >= HEAD_BYTES; i++) {
+    if (n < HEAD_BYTES) {
+        return;
+    }
+    for (int i = 0; i < N_SECTION; i++) {
         uint64_t n_section;
         memcpy(&n_section, bytes + 16 + 16 * i, sizeof n_section);
         if (at > n || n_section > n - at) {
@@ -27,9 +30,7 @@ static void repair(uint8_t *bytes, size_t n)
         put(bytes + 24 + 16 * i, XXH3_64bits(bytes + at, n_section));
         at += (n_section + BORDER - 1) / BORDER * BORDER;
     }
-    if (n >= HEAD_BYTES) {
-        put(bytes + HEAD_BYTES - 8, XXH3_64bits(bytes, HEAD_BYTES - 8));
-    }
+    put(bytes + HEAD_BYTES - 8, XXH3_64bits(bytes, HEAD_BYTES - 8));
 }
 
 static void try_one(const uint8_t *bytes, size_t n)

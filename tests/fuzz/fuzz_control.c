@@ -1,4 +1,4 @@
-/* Any bytes over a control socket, in two pieces: frames lie inside what came, and their messages are refused or decoded. */
+/* Any bytes from a control socket, in two pieces: frames lie inside the bytes received, and their messages are refused or decoded. */
 #include "protocol/log.h"
 #include "protocol/transport/control.h"
 

@@ -1,4 +1,4 @@
-/* Any bytes as a .csv.gz table: as they are, and compressed first, or hardly any input would get past the checksum. */
+/* Any bytes as a .csv.gz table: as they are, and compressed first, since hardly any input would pass the checksum. */
 #include "tests/fuzz/input_file.h"
 
 #include "partition/formats/csv_gz.h"

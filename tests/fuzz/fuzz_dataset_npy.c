@@ -1,4 +1,4 @@
-/* Any bytes as one file of a typed and weighted npy folder: refused, or a dataset as it promises to be. */
+/* Any bytes as one file of a typed and weighted npy folder: refused, or a dataset that keeps its contract. */
 #include "tests/fuzz/input_folder.h"
 
 #include "partition/formats/npy.h"
@@ -35,7 +35,7 @@ static size_t n_good[N_FILE];
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
-/* An array's bytes, by way of a file. */
+/* An array's bytes in .npy format, through a file. */
 static void array_encode(size_t i)
 {
     char path[] = "/tmp/trainerd-fuzz-XXXXXX";

@@ -1,4 +1,4 @@
-/* Any text as one table of an OGB folder of several node types: refused, or a dataset as it promises to be. */
+/* Any text as one table of an OGB folder of several node types: refused, or a dataset that keeps its contract. */
 #include "tests/fuzz/input_folder.h"
 
 #include <zlib.h>
@@ -46,7 +46,7 @@ static void packed_write(const char *path, const void *bytes, size_t n_bytes)
     ASSERT(gzclose(file) == Z_OK);
 }
 
-/* A count of nodes is a file's word for it and takes memory: those of seven digits and more are left alone. */
+/* Memory is allocated by the file's count of nodes: inputs with a number of seven digits or more are not tried. */
 static bool is_large(const uint8_t *bytes, size_t n)
 {
     size_t n_digit = 0;

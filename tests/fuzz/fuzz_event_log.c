@@ -1,5 +1,5 @@
-/* Any bytes as a job's events.jsonl, which is its owner's to write: read to the end, each event within its bounds, and read in two
- * halves as in one. A file of its own, since links, those below /proc too, are not followed.
+/* Any bytes as a job's events.jsonl, which the job's owner may write to: read to the end, with every event within its bounds, and with the
+ * same events in two halves as in one. In a real file, since event_log_read follows no links, those below /proc included.
  */
 #include "protocol/log.h"
 #include "trainerd/daemon/supervisor/event_log.h"
@@ -11,7 +11,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
 struct sum {
-    size_t n; /* without the end, which is read again */
+    size_t n; /* without the end event, which is read twice */
     bool has_end;
 };
 
@@ -73,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     int64_t once = 0, twice = 0;
     fill(file, data, n_bytes);
     struct sum whole = read_from(path, &once);
-    event_log_last_words(path, words, sizeof words);
+    event_log_last_line_in(path, words, sizeof words);
     fill(file, data, n_bytes / 2);
     struct sum first = read_from(path, &twice);
     fill(file, data, n_bytes);

@@ -1,4 +1,4 @@
-/* Any bytes from a client, in two pieces: lines lie inside what came, and their requests are refused, or are of the table. */
+/* Any bytes from a client, in two pieces: lines lie inside the bytes received, and their requests are refused, or in the table. */
 #include "protocol/log.h"
 #include "trainerd/daemon/server/frame.h"
 #include "trainerd/daemon/server/requests.h"
@@ -8,7 +8,7 @@
 
 #define N_MOST 5000u
 
-/* Take all lines; false when nothing behind can be read. */
+/* Take all complete lines; false after an error, which ends the connection. */
 static bool lines_take(struct frame_reader *reader)
 {
     const char *line;
@@ -33,7 +33,7 @@ static bool feed(struct frame_reader *reader, const uint8_t *bytes, size_t n)
 {
     while (n > 0) {
         size_t n_room;
-        char *room = frame_reader_room(reader, &n_room);
+        char *room = frame_reader_buffer(reader, &n_room);
         size_t piece = n < n_room ? n : n_room;
         ASSERT(piece > 0);
         memcpy(room, bytes, piece);

@@ -1,6 +1,6 @@
-/* Any heads, with any lengths of body, to all who take messages in: a worker's session, its exchange and the fleet. Refused, or
- * placed inside the buffer that the head names, where the body may still come while that buffer is waited for. The transport is
- * this file's own: it hands over what the input says (head_input.h), and sends nothing.
+/* Any heads, with any lengths of body, to all receivers: a worker's session, its exchange and the fleet. A message is refused, or its
+ * body is placed inside the buffer of its head, where it may arrive while that buffer is waited for. The transport is a fake in this
+ * file: it delivers the messages of the input (head_input.h), and sends nothing.
  */
 #include "protocol/log.h"
 #include "protocol/memory.h"
@@ -43,7 +43,7 @@ static struct trainer trainer;
 static struct part parts[N_PART];
 static struct fleet fleet;
 static struct fetch {
-    char *room; /* NULL: has been waited for */
+    char *buffer; /* NULL: the fetch is complete */
     size_t n_bytes;
     int handle;
 } fetches[N_FETCH];
@@ -83,17 +83,17 @@ static void session_check(const struct arrival *a)
 {
     if (a->head.kind == TRANSPORT_KIND_COMMAND) {
         inside(session->command, session->n_command_room, a);
-        for (size_t i = 0; i < n_later; i++) { /* there is one buffer, and it grows */
+        for (size_t i = 0; i < n_later; i++) { /* there is one buffer, which may be reallocated */
             ASSERT(later[i].transport != a->transport || later[i].head.kind != TRANSPORT_KIND_COMMAND);
         }
     } else if (a->head.kind == TRANSPORT_KIND_PAYLOAD) {
         ASSERT(a->head.from < N_FETCH && a->head.sender == 1);
-        inside(fetches[a->head.from].room, fetches[a->head.from].n_bytes, a);
+        inside(fetches[a->head.from].buffer, fetches[a->head.from].n_bytes, a);
     } else {
         ASSERT(a->head.kind == TRANSPORT_KIND_DATA && a->head.sender == session->n_rank);
         ASSERT(a->head.id != MESSAGE_ID_part || a->head.to < (uint32_t)session->n_part);
         const struct session_bytes *to = a->head.id == MESSAGE_ID_part ? &session->parts[a->head.to].raw : &session->weights;
-        ASSERT(to->n_got + a->n_bytes <= to->n_bytes); /* what is whole stays as it was checked */
+        ASSERT(to->n_got + a->n_bytes <= to->n_bytes); /* complete bytes are not written again */
         inside(to->bytes, to->n_bytes, a);
     }
 }
@@ -129,7 +129,7 @@ static void arrive_oldest(void)
     }
 }
 
-/* As a transport does it: a place is asked for where there is a body, and a refusal is the last that is taken in. */
+/* As a transport does: ask for a place where there is a body, and deliver nothing after a refusal. */
 static void hand_over(struct arrival *a, bool comes_later)
 {
     if (a->n_bytes > 0) {
@@ -152,7 +152,7 @@ static void record_send(struct record *record)
     struct arrival a = {.transport = &ends[(record->how & HOW_FLEET) != 0]};
     size_t n_head = (record->how & HOW_SHORT) != 0 ? record->n_head : sizeof record->head;
     uint8_t *bytes = memory_alloc(n_head, 1); /* of exactly that length */
-    if ((record->how & HOW_MENDED) != 0) {
+    if ((record->how & HOW_REPAIRED) != 0) {
         record->head.magic = TRANSPORT_MAGIC;
         record->head.attempt = ATTEMPT;
     }
@@ -177,7 +177,7 @@ static void record_send(struct record *record)
 
 /* --- what the receivers do in between --- */
 
-/* Set weights are used and given back. The trainer here is none to run epochs with. */
+/* Complete weights are released. The trainer here cannot run epochs. */
 static void session_act(void)
 {
     struct session_bytes *weights = &session->weights;
@@ -222,15 +222,15 @@ static bool step(void)
     if ((record.how & HOW_ARRIVE) != 0) {
         arrive_oldest();
     }
-    if ((record.how & HOW_OBEY) != 0 && !is_waiting) {
+    if ((record.how & HOW_HANDLE) != 0 && !is_waiting) {
         (record.how & HOW_FLEET ? fleet_act : session_act)();
     }
     struct fetch *fetch = &fetches[record.n_head % N_FETCH];
-    if ((record.how & HOW_WAIT) != 0 && !is_waiting && fetch->room != NULL && !ends[0].failed) {
+    if ((record.how & HOW_WAIT) != 0 && !is_waiting && fetch->buffer != NULL && !ends[0].failed) {
         is_waiting = true;
         if (exchange_wait(session->exchange, fetch->handle) == STATUS_OK) {
-            free(fetch->room);
-            fetch->room = NULL;
+            free(fetch->buffer);
+            fetch->buffer = NULL;
         } else {
             ends[0].failed = true;
         }
@@ -248,7 +248,7 @@ static bool pack(void *arg, uint32_t to, uint32_t from, size_t at, struct exchan
     return to < N_PART && from < N_PART;
 }
 
-/* --- how far the worker is --- */
+/* --- the stages of the worker --- */
 
 static void command(unsigned id, const void *body, size_t n_bytes)
 {
@@ -271,8 +271,8 @@ static void parts_place(void)
     command(MESSAGE_ID_place, body, n);
     for (uint32_t i = 0; i < N_FETCH; i++) {
         const struct exchange_key key = {.epoch = 1, .phase = EXCHANGE_PHASE_FORWARD, .op = 2, .to = 0, .from = i};
-        fetches[i] = (struct fetch){.room = memory_alloc(fetch_bytes[i], 1), .n_bytes = fetch_bytes[i]};
-        exchange_fetch(session->exchange, 1, &key, fetches[i].room, fetches[i].n_bytes, &fetches[i].handle);
+        fetches[i] = (struct fetch){.buffer = memory_alloc(fetch_bytes[i], 1), .n_bytes = fetch_bytes[i]};
+        exchange_fetch(session->exchange, 1, &key, fetches[i].buffer, fetches[i].n_bytes, &fetches[i].handle);
     }
     const struct exchange_key key = {.epoch = 1, .phase = EXCHANGE_PHASE_FORWARD, .op = 2};
     const struct exchange_offer offer = {.pack = pack};
@@ -344,8 +344,8 @@ static void ends_close(void)
     free(fleet.workers);
     free(fleet.data_to);
     for (int i = 0; i < N_FETCH; i++) {
-        free(fetches[i].room);
-        fetches[i].room = NULL;
+        free(fetches[i].buffer);
+        fetches[i].buffer = NULL;
     }
 }
 
@@ -369,7 +369,7 @@ enum status transport_send(struct transport *transport, uint32_t peer, const str
     return STATUS_OK;
 }
 
-/* Who waits gets the rest of the input. */
+/* A receiver that waits is given the next record of the input. */
 enum status transport_wait(struct transport *transport, int timeout_ms)
 {
     (void)timeout_ms;
@@ -461,7 +461,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     ends_open(bytes[0] % STAGE_N);
     while (step()) {
     }
-    while (n_later > 0) { /* also what was under way when a transport ended */
+    while (n_later > 0) { /* bodies that were outstanding when a transport ended, too */
         arrive_oldest();
     }
     ends_close();

@@ -1,4 +1,4 @@
-/* Any bytes as any message: refused, or decoded to what encodes back to the same bytes. The first byte picks the message. */
+/* Any bytes as any message: refused, or decoded to a message that encodes to the same bytes. The first byte selects the message. */
 #include "protocol/log.h"
 #include "protocol/transport/message.h"
 
@@ -7,15 +7,15 @@
 
 #define FIELD(type, name)
 #define MESSAGE(id, name, fields)                                                                                              \
-    static void try_##name(const uint8_t *bytes, size_t n, uint8_t *room)                                                      \
+    static void try_##name(const uint8_t *bytes, size_t n, uint8_t *buffer)                                                    \
     {                                                                                                                          \
         struct message_##name message;                                                                                         \
         size_t n_again;                                                                                                        \
         if (message_decode_##name(bytes, n, &message) != STATUS_OK) {                                                          \
             return;                                                                                                            \
         }                                                                                                                      \
-        ASSERT(message_encode_##name(&message, room, n, &n_again) == STATUS_OK);                                               \
-        ASSERT(n_again == n && memcmp(room, bytes, n) == 0);                                                                   \
+        ASSERT(message_encode_##name(&message, buffer, n, &n_again) == STATUS_OK);                                             \
+        ASSERT(n_again == n && memcmp(buffer, bytes, n) == 0);                                                                 \
     }
 #include "protocol/transport/messages.def"
 #undef MESSAGE
@@ -34,9 +34,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     if (n == 0) {
         return 0;
     }
-    uint8_t *room = malloc(n);
-    ASSERT(room != NULL);
-    tries[bytes[0] % (sizeof tries / sizeof *tries)](bytes + 1, n - 1, room);
-    free(room);
+    uint8_t *buffer = malloc(n);
+    ASSERT(buffer != NULL);
+    tries[bytes[0] % (sizeof tries / sizeof *tries)](bytes + 1, n - 1, buffer);
+    free(buffer);
     return 0;
 }

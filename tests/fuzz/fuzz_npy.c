@@ -1,4 +1,5 @@
-/* Any bytes as a .npy array: refused, or every value readable. Placed at an odd address too, where values must be moved. */
+/* Any bytes as a .npy array: refused, or every value is readable. At an odd address, too, where values have to be copied to aligned
+ * memory. */
 #include "partition/formats/npy.h"
 #include "protocol/log.h"
 

@@ -1,4 +1,4 @@
-/* Any bytes as a .npz archive: refused, or members that are arrays. */
+/* Any bytes as a .npz archive: refused, or with members that are arrays. */
 #include "tests/fuzz/input_file.h"
 
 #include "partition/formats/npz.h"

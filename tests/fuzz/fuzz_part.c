@@ -1,8 +1,8 @@
 /* Any bytes as an encoded part: refused, or every index in it can be used.
  *
- * The first byte picks: the rest as it is, or changes (two bytes of place, eight of value) to a good part, directed,
- * typed, weighted, with columns of nodes' own, ordered by hop, or none of these. Checksums are not looked at, or nothing would
- * get past them.
+ * The first byte selects: the rest as it is, or changes (two bytes of offset, eight of value) to a valid part: directed, typed,
+ * weighted, with embeddings, ordered by hop, or none of these. Checksums are not verified, since hardly any input would pass
+ * them.
  */
 #include "partition/part/part_format.h"
 #include "partition/part/reach.h"
@@ -22,7 +22,7 @@ static size_t n_good[N_GOOD];
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
-/* Even nodes have column 0, odd ones a column each. */
+/* Even nodes have column 0, odd nodes a column each. */
 static void embed(struct dataset *dataset)
 {
     static int64_t indptr[N_NODE + 1];
@@ -35,7 +35,7 @@ static void embed(struct dataset *dataset)
         indices[v] = v % 2 == 0 ? 0 : 1 + v / 2;
         data[v] = 1.0f;
     }
-    dataset->features_f32 = NULL; /* the store's, and released with it */
+    dataset->features_f32 = NULL; /* the store owns and releases it */
     dataset->feature_indptr = indptr;
     dataset->feature_indices = indices;
     dataset->feature_data = data;
@@ -44,7 +44,7 @@ static void embed(struct dataset *dataset)
     dataset->embedded = (struct embedded){1, &run};
 }
 
-/* Weights for a generator's edges, which have none. */
+/* Give a generator's edges weights of 1. */
 static void weigh(struct dataset *dataset)
 {
     static float ones[4096];
@@ -93,7 +93,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     return 0;
 }
 
-/* Use every index as its readers do; ASan sees where that leads. */
+/* Use every index as its readers do; the address sanitizer reports reads out of bounds. */
 static void walk(const struct part *p)
 {
     int64_t degree_most = p->n_node * (p->n_relation > 1 ? p->n_relation : 1);
@@ -122,7 +122,8 @@ static void walk(const struct part *p)
     for (int64_t r = 0; r < p->n_own; r++) {
         ASSERT(p->node[r] < p->n_node && p->split[r] < 4);
         ASSERT(p->multi_label || (p->labels[r] >= -1 && p->labels[r] < p->n_class));
-        for (int64_t i = 0; p->feature_indptr != NULL && i < p->feature_indptr[r + 1] - p->feature_indptr[r]; i++) {
+        int64_t n_value = p->feature_indptr != NULL ? p->feature_indptr[r + 1] - p->feature_indptr[r] : 0;
+        for (int64_t i = 0; i < n_value; i++) {
             ASSERT(embedded_column(&p->embedded, p->feature_indices[p->feature_indptr[r] + i]) < p->n_feature);
         }
     }
@@ -138,18 +139,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     }
     int which = bytes[0] % (N_GOOD + 1);
     size_t size = which < N_GOOD ? n_good[which] : n - 1;
-    char *room = aligned_alloc(PART_ALIGN, (size + PART_ALIGN) / PART_ALIGN * PART_ALIGN);
-    ASSERT(room != NULL);
-    memcpy(room, which < N_GOOD ? good[which] : bytes + 1, size);
-    for (size_t at = 1; which < N_GOOD && at + 10 <= n; at += 10) {
+    char *buffer = aligned_alloc(PART_ALIGN, (size + PART_ALIGN) / PART_ALIGN * PART_ALIGN);
+    ASSERT(buffer != NULL);
+    memcpy(buffer, which < N_GOOD ? good[which] : bytes + 1, size);
+    size_t n_change = which < N_GOOD ? (n - 1) / 10 : 0;
+    for (size_t i = 0; i < n_change; i++) {
+        size_t at = 1 + 10 * i;
         size_t offset = (size_t)(bytes[at] | bytes[at + 1] << 8) % (size / 4) * 4;
-        memcpy(room + offset, bytes + at + 2, size - offset < 8 ? size - offset : 8);
+        memcpy(buffer + offset, bytes + at + 2, size - offset < 8 ? size - offset : 8);
     }
     struct part part;
-    if (part_check(room, size, false, &part) == STATUS_OK) {
+    if (part_check(buffer, size, false, &part) == STATUS_OK) {
         walk(&part);
         part_release(&part);
     }
-    free(room);
+    free(buffer);
     return 0;
 }

@@ -1,4 +1,4 @@
-/* Any bytes as a pickled matrix: refused, or three arrays of the lengths they claim. The .npy head is put before them. */
+/* Any bytes as a pickled matrix, behind a .npy head: refused, or three arrays of the lengths that they claim. */
 #include "partition/formats/pickle_csr.h"
 #include "protocol/log.h"
 

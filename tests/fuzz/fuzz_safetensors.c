@@ -1,4 +1,4 @@
-/* libFuzzer target: bytes as a safetensors file, asked for two tensors. */
+/* Any bytes as a .safetensors file, from which two tensors are read: refused, or both are read in bounds. */
 #include "protocol/safetensors.h"
 
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* What the bytes of fuzz_head's input say, and inputs to begin with. Knows nothing of those who take the messages in. */
+/* The format of fuzz_head's input, and its seeds. Knows nothing of the receivers of the messages. */
 #ifndef TESTS_FUZZ_HEAD_INPUT_H
 #define TESTS_FUZZ_HEAD_INPUT_H
 
@@ -13,10 +13,10 @@
 
 enum { N_RANK = 3, N_DATA = 100 };
 
-/* The first byte: how far the worker is. What follows are records. */
+/* The first byte of an input: the stage of the worker. Records follow. */
 enum stage { STAGE_NEW, STAGE_PLACED, STAGE_ANNOUNCED, STAGE_READY, STAGE_N };
 
-/* A message as the input has it. */
+/* A message in the input. */
 struct record {
     uint8_t how;    /* bits of enum how */
     uint8_t n_head; /* with HOW_SHORT */
@@ -25,20 +25,20 @@ struct record {
 } __attribute__((packed));
 
 enum how {
-    HOW_FLEET = 1,   /* to the fleet, else to the session */
-    HOW_MENDED = 2,  /* magic and attempt are set right, or few would get past them */
-    HOW_SHORT = 4,   /* a head of another length */
-    HOW_LATER = 8,   /* the body comes after others */
-    HOW_ARRIVE = 16, /* the oldest body that is still to come does */
-    HOW_OBEY = 32,   /* the receiver does what it has been told */
-    HOW_WAIT = 64,   /* the worker waits for a payload meanwhile */
-    HOW_SMALL = 128, /* n_bytes below 256 */
+    HOW_FLEET = 1,    /* to the fleet, else to the session */
+    HOW_REPAIRED = 2, /* magic and attempt are made valid, since few inputs would pass their checks */
+    HOW_SHORT = 4,    /* a head of another length */
+    HOW_LATER = 8,    /* the body arrives after others */
+    HOW_ARRIVE = 16,  /* the oldest outstanding body arrives */
+    HOW_HANDLE = 32,  /* the receiver handles the command */
+    HOW_WAIT = 64,    /* the worker waits for a payload meanwhile */
+    HOW_SMALL = 128,  /* n_bytes below 256 */
 };
 
 static inline void head_seed_write(const char *corpus, enum stage stage, uint8_t how, uint64_t n_bytes,
                                    struct transport_head head)
 {
-    struct record record = {.how = (uint8_t)(how | HOW_MENDED | HOW_OBEY), .head = head};
+    struct record record = {.how = (uint8_t)(how | HOW_REPAIRED | HOW_HANDLE), .head = head};
     memcpy(record.n_bytes, &n_bytes, sizeof n_bytes);
     char path[4096];
     snprintf(path, sizeof path, "%s/seed-%d-%d-%d-%d", corpus, (int)stage, how, head.kind, head.id);
@@ -51,7 +51,7 @@ static inline void head_seed_write(const char *corpus, enum stage stage, uint8_t
     fclose(file);
 }
 
-/* A good message of each sort, three times. */
+/* A valid message of each kind, three times. */
 static inline void head_seeds_write(const char *corpus)
 {
     const struct transport_head payload = {

@@ -1,5 +1,5 @@
-/* A good dataset folder of a few files, of which the fuzzer's input replaces one: the input's first byte says which, the rest
- * is its contents. The corpus is seeded with every file as it is.
+/* A valid dataset folder of a few files, of which the fuzzer's input replaces one: the input's first byte is the file's number, the
+ * rest its contents. The corpus is seeded with every valid file.
  */
 #ifndef TESTS_FUZZ_INPUT_FOLDER_H
 #define TESTS_FUZZ_INPUT_FOLDER_H
@@ -21,9 +21,9 @@ struct input_folder {
     char path[64];
     size_t n_file;
     const char *const *names; /* below the folder */
-    void **bytes;             /* of the good files */
+    void **bytes;             /* of the valid files */
     size_t *n_bytes;
-    void (*write)(const char *path, const void *bytes, size_t n_bytes); /* contents to a file, compressed where it has to be */
+    void (*write)(const char *path, const void *bytes, size_t n_bytes); /* contents to a file, compressed where the format is */
 };
 
 static struct input_folder input_folder;
@@ -41,9 +41,9 @@ static void input_folder_remove(void)
     nftw(input_folder.path, input_folder_unlink, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-static void input_folder_name(size_t i, char *out, size_t room)
+static void input_folder_name(size_t i, char *out, size_t n_out)
 {
-    snprintf(out, room, "%s/%s", input_folder.path, input_folder.names[i]);
+    snprintf(out, n_out, "%s/%s", input_folder.path, input_folder.names[i]);
 }
 
 static void input_folder_put(size_t i, const void *bytes, size_t n_bytes)
@@ -70,7 +70,10 @@ static void input_folder_seed(int argc, char **argv)
 {
     const char *corpus = argv[argc - 1];
     struct stat info;
-    for (size_t i = 0; argc > 1 && stat(corpus, &info) == 0 && S_ISDIR(info.st_mode) && i < input_folder.n_file; i++) {
+    if (argc < 2 || stat(corpus, &info) != 0 || !S_ISDIR(info.st_mode)) {
+        return;
+    }
+    for (size_t i = 0; i < input_folder.n_file; i++) {
         char path[PATH_MAX];
         snprintf(path, sizeof path, "%s/seed-%zu", corpus, i);
         uint8_t *seed = malloc(input_folder.n_bytes[i] + 1);
@@ -96,7 +99,16 @@ static void input_folder_make(int argc, char **argv)
     input_folder_seed(argc, argv);
 }
 
-/* Everything that a loaded dataset promises of its graph and its sparse features. */
+/* The row's sparse features are finite and in known columns. */
+static void row_check(const struct dataset *d, int64_t v)
+{
+    for (int64_t i = d->feature_indptr[v]; i < d->feature_indptr[v + 1]; i++) {
+        ASSERT(d->feature_indices[i] < d->n_feature);
+        ASSERT(isfinite(d->feature_data[i]));
+    }
+}
+
+/* The contract of a loaded dataset, for its graph and its sparse features. */
 static void dataset_walk(const struct dataset *d)
 {
     ASSERT(d->n_node > 0 && d->indptr[d->n_node] == d->n_edge);
@@ -108,14 +120,13 @@ static void dataset_walk(const struct dataset *d)
         }
         ASSERT(!d->weighted || isfinite(d->strength[v]));
         ASSERT(d->multi_label || (d->labels[v] >= -1 && d->labels[v] < d->n_class));
-        for (int64_t i = 0; d->feature_indptr != NULL && i < d->feature_indptr[v + 1] - d->feature_indptr[v]; i++) {
-            ASSERT(d->feature_indices[d->feature_indptr[v] + i] < d->n_feature);
-            ASSERT(isfinite(d->feature_data[d->feature_indptr[v] + i]));
+        if (d->feature_indptr != NULL) {
+            row_check(d, v);
         }
     }
 }
 
-/* Load the folder as this kind of model reads it: refused as data that are not there or not good, or as it promises. */
+/* Load the folder as this kind of model reads it: refused as missing or invalid data, or a dataset that keeps its contract. */
 static void input_folder_load(int kind)
 {
     struct job job;
@@ -132,7 +143,7 @@ static void input_folder_load(int kind)
     }
 }
 
-/* Load the folder with one file replaced, for a model of relations and for one that takes weights. */
+/* Load the folder with one file replaced, for a model that takes relations and for one that takes edge weights. */
 static void input_folder_try(const uint8_t *bytes, size_t n)
 {
     size_t which = bytes[0] % input_folder.n_file;

@@ -35,8 +35,9 @@ static void graph_open(struct golden_case *golden)
         golden->graph.type = memory_alloc((size_t)n_edge, sizeof *golden->graph.type);
         for (int64_t e = 0; e < n_edge; e++) {
             golden->graph.type[e] = (uint16_t)npy_int(&types, e);
-            golden->graph.n_relation = golden->graph.type[e] >= golden->graph.n_relation ? golden->graph.type[e] + 1
-                                                                                         : golden->graph.n_relation;
+            if (golden->graph.type[e] >= golden->graph.n_relation) {
+                golden->graph.n_relation = golden->graph.type[e] + 1;
+            }
         }
         npy_close(&types);
     }
@@ -93,7 +94,7 @@ void golden_open(const char *name, struct golden_case *out)
     *out = (struct golden_case){.n_feature = 0};
     snprintf(out->folder, sizeof out->folder, "%s/golden/%s", shared != NULL ? shared : "../shared", name);
     if (access(out->folder, R_OK) != 0) {
-        cr_skip_test("%s is not there; set TRAINERD_SHARED to the folder that holds golden/", out->folder);
+        cr_skip_test("%s does not exist; set TRAINERD_SHARED to the folder that holds golden/", out->folder);
     }
     graph_open(out);
     rows_open(out);

@@ -1,9 +1,9 @@
-/* One folder of float64 reference results: graph, weights, logits, losses; the script beside them says what each is. */
+/* One folder of float64 reference results: graph, weights, logits, losses; the script that made the folders defines them. */
 #ifndef TESTS_GOLDEN_GOLDEN_CASE_H
 #define TESTS_GOLDEN_GOLDEN_CASE_H
 
 #include "models/program.h"
-#include "tests/support/graph.h"
+#include "tests/support/graphs/graph.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,12 +23,11 @@ struct golden_case {
     double adam_loss[GOLDEN_N_LOSS]; /* before each of ten Adam steps, and after the last */
 };
 
-/* Open case `name`; the calling test is skipped, with the reason, where the reference data is not there. Anything else
- * that is wrong fails it. */
+/* Open case `name`. Without the reference data the calling test is skipped, with the reason; any other error fails it. */
 void golden_open(const char *name, struct golden_case *out);
 void golden_close(struct golden_case *golden);
 
-/* A weight file, by path or of the case, as the program lays weights out (n_weight floats). */
+/* A weight file, by path or of the case, in the program's layout (n_weight floats). */
 void golden_weights_file(const char *path, const struct program *program, float *out);
 void golden_weights(const struct golden_case *golden, const char *file, const struct program *program, float *out);
 

@@ -1,9 +1,9 @@
-/* The programs themselves against the float64 references, through job file and output folder: every number of parts, every
- * partition method, several workers. */
+/* The programs against the float64 references, by job file and output folder: several numbers of parts and workers, every partition
+ * method, with and without pruning. */
 #include "partition/formats/npy.h"
 #include "tests/golden/golden_case.h"
-#include "tests/support/folder.h"
-#include "tests/support/gradient.h"
+#include "tests/support/model/gradient.h"
+#include "tests/support/process/folder.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/tolerance.h"
 
@@ -43,7 +43,7 @@ struct trial {
     char where[128];
 };
 
-/* Nodes dealt out like cards, for method = "file"; the other methods do not look at it. */
+/* Node i to part i mod n_part, for method = "file"; the other methods ignore the file. */
 static void owners_write(const struct trial *trial)
 {
     FILE *file = fopen(folder_path("owners.txt"), "w");

@@ -1,7 +1,7 @@
 /* The models against float64 references made with PyTorch: logits, loss, gradients, ten Adam steps. */
 #include "tests/golden/golden_case.h"
 #include "tests/support/executor.h"
-#include "tests/support/gradient.h"
+#include "tests/support/model/gradient.h"
 #include "tests/support/tolerance.h"
 
 #include <criterion/criterion.h>

@@ -1,5 +1,5 @@
 /* Whole models with their options, against central differences in double. */
-#include "tests/support/gradient.h"
+#include "tests/support/model/gradient.h"
 
 #include <criterion/criterion.h>
 
@@ -184,7 +184,7 @@ Test(model, rgcn_gives_the_gradients_of_all_its_weights)
     check_features("rgcn, blocks", 13, true);
 }
 
-/* Beside other features, behind and before them; and nothing but embeddings, of every node. */
+/* Embedded columns before, between and after others; and a graph with nothing but embeddings. */
 Test(model, nodes_without_features_give_the_gradients_of_their_embeddings)
 {
     const struct embedded_run between[] = {{1, 4}, {9, 13}}, all = {0, 8};
@@ -253,7 +253,7 @@ Test(model, jumping_knowledge_gives_the_gradients_of_all_layers)
     }
 }
 
-Test(model, labels_as_input_are_hidden_where_the_loss_looks)
+Test(model, labels_as_input_are_hidden_from_nodes_in_the_loss)
 {
     const int kinds[] = {JOB_KIND_GCN, JOB_KIND_SAGE, JOB_KIND_APPNP};
     job.model.label_input = true;

@@ -1,5 +1,5 @@
 /* Every op alone, between a linear map and the loss, against central differences in double. */
-#include "tests/support/gradient.h"
+#include "tests/support/model/gradient.h"
 
 #include "models/op.h"
 
@@ -41,7 +41,7 @@ static int vector(int64_t f)
     return program_param(&program, name, 0, f, 0.0);
 }
 
-/* Class scores from any value: what comes before gets gradients that differ in every element. */
+/* Class scores from any value by a linear map, so that the gradients of the value differ in every element. */
 static void check_from(const char *what, int value, bool training)
 {
     int64_t f = program.value[value].width;
@@ -50,13 +50,13 @@ static void check_from(const char *what, int value, bool training)
     gradient_check(&one);
 }
 
-/* x · W, so that what follows has an input that needs a gradient. */
+/* x · W, an input that needs a gradient. */
 static int mapped(int64_t f)
 {
     return program_linear(&program, 0, weight(N_FEATURE, f), -1);
 }
 
-/* out + x: the gradient of x is begun by the later reader, and the op must add to it. */
+/* out + x: backward writes the gradient of x first for this sum, and the op must add to it. */
 static void check_read_again(const char *what, int out, int x, bool training)
 {
     check_from(what, program_add(&program, 1.0f, out, 0.5f, x), training);
@@ -114,7 +114,7 @@ Test(op, max_passes_the_gradient_to_the_greater)
     check_read_again("max", program_max(&program, x, y), y, false);
 }
 
-Test(op, max_passes_the_gradient_of_equals_once)
+Test(op, max_passes_the_gradient_of_equal_inputs_once)
 {
     int x = mapped(6);
     check_from("max of equals", program_max(&program, x, x), false);
@@ -201,7 +201,7 @@ static int head_weight(void)
     return program_tensor(&program, name, 3, shape, 1.0);
 }
 
-/* Every input with weights of its own, and the values read once more later. */
+/* Every input is a linear map of its own, and the values are read a second time afterwards. */
 static void attention_check(enum aggregate_kind kind, enum dataset_loops loops, double dropout)
 {
     graph.loops = loops;
@@ -245,7 +245,7 @@ Test(op, inverse_norm_gives_its_gradient)
     check_read_again("inverse_norm", program_linear(&program, y, weight(1, 6), -1), x, true);
 }
 
-Test(op, row_scale_gives_the_gradients_of_rows_and_their_numbers)
+Test(op, row_scale_gives_the_gradients_of_rows_and_their_scales)
 {
     int x = mapped(6), scale = mapped(1);
     int y = program_row_scale(&program, x, scale);
@@ -273,13 +273,13 @@ Test(op, head_mean_gives_its_gradient)
     check_read_again("head_mean", program_linear(&program, y, weight(N_COLUMN, N_HEAD * N_COLUMN), -1), x, true);
 }
 
-/* Both ways of having weights for four relations, of which a row has some. */
-static void relation_check(bool mixed)
+/* Four relations, with a weight each or with two bases. */
+static void relation_check(bool has_bases)
 {
     test_graph_types(&graph, 4, 3);
-    const int64_t shape[] = {mixed ? 2 : 4, 6, 6};
+    const int64_t shape[] = {has_bases ? 2 : 4, 6, 6};
     int bases = program_tensor(&program, "weight", 3, shape, 1.0);
-    int comp = mixed ? program_param(&program, "comp", 4, 2, 1.0) : -1;
+    int comp = has_bases ? program_param(&program, "comp", 4, 2, 1.0) : -1;
     int x = mapped(6);
     check_read_again("relation", program_relation(&program, x, bases, comp), x, true);
 }
@@ -299,7 +299,7 @@ Test(op, relation_gives_the_gradients_of_diagonal_blocks)
     check_from("relation, blocks", program_add(&program, 1.0f, y, 1.0f, own), true);
 }
 
-Test(op, relation_gives_the_gradients_of_bases_and_their_shares)
+Test(op, relation_gives_the_gradients_of_bases_and_their_coefficients)
 {
     relation_check(true);
 }
@@ -307,7 +307,7 @@ Test(op, relation_gives_the_gradients_of_bases_and_their_shares)
 Test(op, linear_by_column_gives_the_gradients_of_weight_bias_and_input)
 {
     int x = mapped(6);
-    int w = program_param(&program, "by_column", 6, 4, 1.0); /* not square: turned or not tells */
+    int w = program_param(&program, "by_column", 6, 4, 1.0); /* not square, so that a transposed weight is noticed */
     int y = program_linear_by_column(&program, x, w, vector(4));
     check_read_again("linear by column", program_linear(&program, y, weight(4, 6), -1), x, true);
 }

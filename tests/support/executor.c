@@ -1,7 +1,7 @@
 #include "tests/support/executor.h"
 
 #include "protocol/log.h"
-#include "tests/support/device_strict.h"
+#include "tests/support/device/strict.h"
 #include "tests/support/executor_parts.h"
 
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #define TESTS_SUPPORT_EXECUTOR_H
 
 #include "models/step.h"
-#include "tests/support/graph.h"
+#include "tests/support/graphs/graph.h"
 
 #include <stdbool.h>
 #include <stdint.h>

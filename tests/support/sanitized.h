@@ -1,5 +1,5 @@
-/* Is this the build under the address sanitizer? There tests leave out repeats that differ from the others in numbers alone: in every
- * build they ask whether results are right, here whether memory is used rightly, and that such a repeat cannot tell.
+/* Is this the build under the address sanitizer? There tests leave out repeats that differ from the others in numbers alone: this build
+ * checks the use of memory, which such a repeat does not exercise; the release build checks the results of all of them.
  */
 #ifndef TESTS_SUPPORT_SANITIZED_H
 #define TESTS_SUPPORT_SANITIZED_H

@@ -1,4 +1,4 @@
-/* How far results may lie from the truth, each with its reason. Relative: ‖x − truth‖ / ‖truth‖ unless said otherwise. */
+/* How far results may lie from the truth, each with its reason. Relative: ‖x − truth‖ / ‖truth‖ unless stated otherwise. */
 #ifndef TESTS_SUPPORT_TOLERANCE_H
 #define TESTS_SUPPORT_TOLERANCE_H
 
@@ -10,7 +10,7 @@
  * crosses the kinks of relu and max in graphs of this size (at 1e-5 one in a thousand derivatives was off by percents). */
 #define DIFFERENCE_STEP 1e-7
 
-/* A tensor whose own gradient is small is held against the whole gradient's norm: float32 leaves about 1e-7 of the terms
+/* A tensor whose own gradient is small is compared relative to the whole gradient's norm: float32 leaves about 1e-7 of the terms
  * that cancel, and layer norm enlarges that on rows that are nearly constant (by up to 1/√1e-5). Most seen: 1.1e-6. */
 #define TOLERANCE_CANCELLED 3e-6
 

@@ -2,8 +2,8 @@
 
 #include "protocol/clock.h"
 #include "protocol/fault.h"
-#include "tests/support/folder.h"
-#include "tests/support/patience.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/patience.h"
 
 #include <criterion/criterion.h>
 #include <ctype.h>
@@ -21,7 +21,7 @@
 #include <uv.h>
 
 struct supervisor_options daemon_options = {
-    .room = {.n_slot = 16, .n_gpu = 0, .memory = INT64_C(1) << 40}, .kill_s = 20, .backoff_s = 0.05, .backoff_most_s = 0.2};
+    .capacity = {.n_slot = 16, .n_gpu = 0, .memory = INT64_C(1) << 40}, .kill_s = 20, .backoff = {0.05, 0.2}};
 char daemon_reason[512];
 void (*daemon_heard)(const struct job_record *before, const struct job_record *after);
 

@@ -2,9 +2,9 @@
  * with the bits of an undisturbed one, and nobody is left. tests/system/test_faults.c does the same without a daemon.
  */
 #include "protocol/clock.h"
-#include "tests/support/folder.h"
-#include "tests/support/patience.h"
-#include "tests/support/results.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/patience.h"
+#include "tests/support/process/results.h"
 #include "tests/system/daemon_case.h"
 
 #include <criterion/criterion.h>

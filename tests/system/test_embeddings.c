@@ -1,9 +1,9 @@
 /* Whole jobs on nodes without features: what of their embeddings is left behind, gone on from, and taken up again. */
 #include "partition/formats/npy.h"
-#include "tests/support/folder.h"
-#include "tests/support/results.h"
+#include "tests/support/graphs/typed_folder.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/results.h"
 #include "tests/support/tolerance.h"
-#include "tests/support/typed_folder.h"
 
 #include <criterion/criterion.h>
 #include <limits.h>

@@ -1,10 +1,10 @@
 /* Deaths in every phase of a job: what dies takes the rest of its attempt along, nothing is left behind, and the next attempt ends
  * with the bits of a job that was never disturbed. */
 #include "protocol/clock.h"
-#include "tests/support/folder.h"
-#include "tests/support/machines.h"
-#include "tests/support/patience.h"
-#include "tests/support/results.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/machines.h"
+#include "tests/support/process/patience.h"
+#include "tests/support/process/results.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>

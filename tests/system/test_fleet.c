@@ -1,6 +1,6 @@
 #include "partition/part/part.h"
 #include "protocol/clock.h"
-#include "tests/support/patience.h"
+#include "tests/support/process/patience.h"
 #include "tests/system/fleet_case.h"
 #include "trainerd/coordinator/fleet/fleet.h"
 

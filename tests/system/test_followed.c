@@ -1,9 +1,9 @@
 /* A coordinator that a supervisor follows: what it leaves in the job's folder, and what its signals do. */
 #include "protocol/clock.h"
-#include "tests/support/folder.h"
-#include "tests/support/machines.h"
-#include "tests/support/patience.h"
-#include "tests/support/results.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/machines.h"
+#include "tests/support/process/patience.h"
+#include "tests/support/process/results.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

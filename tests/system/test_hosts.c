@@ -1,10 +1,10 @@
 /* A job on two machines, its workers started by hand: they share a cable, and no file but the programs. */
 #include "partition/formats/npy.h"
 #include "protocol/clock.h"
-#include "tests/support/folder.h"
-#include "tests/support/machines.h"
-#include "tests/support/patience.h"
-#include "tests/support/results.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/machines.h"
+#include "tests/support/process/patience.h"
+#include "tests/support/process/results.h"
 
 #include <criterion/criterion.h>
 #include <limits.h>

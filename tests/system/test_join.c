@@ -1,8 +1,8 @@
 #include "protocol/clock.h"
 #include "protocol/transport/control.h"
 #include "protocol/transport/transport.h"
-#include "tests/support/folder.h"
-#include "tests/support/patience.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/patience.h"
 #include "tests/system/fleet_case.h"
 #include "trainerd/coordinator/fleet/fleet.h"
 
@@ -156,7 +156,7 @@ static void nonsense_run(int port)
     void *frame = control_frame_heartbeat(&beat, &n);
     send_all(early, frame, n);
     free(frame);
-    if (!is_refused(wrong, "the token is not this job's") || !is_refused(old, "the worker speaks version ") ||
+    if (!is_refused(wrong, "the token is not this job's") || !is_refused(old, "the worker has version ") ||
         !is_refused(early, "the first message is not a hello") || !is_closed(garbage) || !is_closed(huge) ||
         clock_s() - begin > 4) { /* who says nothing is closed after 5 */
         _exit(93);

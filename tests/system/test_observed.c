@@ -1,8 +1,8 @@
 /* A daemon as its machine sees it: what it tells the service manager, its log file, its metrics. */
-#include "tests/support/exposition.h"
-#include "tests/support/folder.h"
-#include "tests/support/machines.h"
-#include "tests/support/patience.h"
+#include "tests/support/daemon/exposition.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/machines.h"
+#include "tests/support/process/patience.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -126,5 +126,5 @@ Test(observed, the_manager_hears_all_and_the_log_is_opened_again)
     folder_read("log.1", log, sizeof log);
     cr_assert(strstr(log, "listening on unix:") != NULL && strstr(log, " job=1 attempt=1 ") != NULL, "%s", log);
     folder_read("log", log, sizeof log);
-    cr_assert(strstr(log, "the log is opened again") != NULL && strstr(log, "listening") == NULL, "%s", log);
+    cr_assert(strstr(log, "reopened the log") != NULL && strstr(log, "listening") == NULL, "%s", log);
 }

@@ -3,8 +3,8 @@
  */
 #include "partition/formats/npy.h"
 #include "protocol/status.h"
-#include "tests/support/folder.h"
-#include "tests/support/graph.h"
+#include "tests/support/graphs/graph.h"
+#include "tests/support/process/folder.h"
 #include "tests/support/sanitized.h"
 
 #include <criterion/criterion.h>

@@ -6,9 +6,9 @@
  */
 #include "protocol/clock.h"
 #include "protocol/random.h"
-#include "tests/support/folder.h"
-#include "tests/support/patience.h"
-#include "tests/support/results.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/patience.h"
+#include "tests/support/process/results.h"
 #include "tests/system/daemon_case.h"
 
 #include <criterion/criterion.h>
@@ -279,7 +279,7 @@ static void run_steps(int n_step)
     folder_make();
     disk_make_small();
     run_plain(plain, sizeof plain);
-    daemon_options.room.n_slot = 5;
+    daemon_options.capacity.n_slot = 5;
     daemon_options.kill_s = 10;
     daemon_heard = heard;
     daemon_start();

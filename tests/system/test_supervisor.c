@@ -1,9 +1,9 @@
 /* Jobs under the daemon's supervisor, with real coordinators and workers: what ends, who dies, and what is the same
  * afterwards. */
 #include "protocol/clock.h"
-#include "tests/support/folder.h"
-#include "tests/support/patience.h"
-#include "tests/support/results.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/patience.h"
+#include "tests/support/process/results.h"
 #include "tests/system/daemon_case.h"
 
 #include <criterion/criterion.h>
@@ -302,7 +302,7 @@ Test(supervisor, a_time_limit_ends_a_job_with_both_times_and_a_checkpoint)
 
 Test(supervisor, two_jobs_that_do_not_fit_beside_each_other_run_one_after_the_other)
 {
-    daemon_options.room.n_slot = 3;
+    daemon_options.capacity.n_slot = 3;
     daemon_start();
     int64_t first = submit(TWO_WORKERS ENDLESS "[output]\ndir = \"a\"\n");
     daemon_await(first, JOB_STATE_RUNNING);
@@ -325,7 +325,7 @@ Test(supervisor, two_jobs_that_do_not_fit_beside_each_other_run_one_after_the_ot
 
 Test(supervisor, a_queued_job_is_cancelled_where_it_stands_and_one_that_never_fits_is_refused)
 {
-    daemon_options.room = (struct queue_room){.n_slot = 2, .memory = 1 << 20};
+    daemon_options.capacity = (struct queue_capacity){.n_slot = 2, .memory = 1 << 20};
     daemon_start();
     int64_t first = submit(TWO_WORKERS ENDLESS);
     daemon_await(first, JOB_STATE_RUNNING);
@@ -334,7 +334,7 @@ Test(supervisor, a_queued_job_is_cancelled_where_it_stands_and_one_that_never_fi
     cr_assert_eq(daemon_job(second)->state, JOB_STATE_CANCELLED);
     int64_t third = submit("[model]\nhidden = 4096\n[output]\ndir = \"c\"\n");
     expect_end(third, JOB_STATE_FAILED, JOB_REASON_OUT_OF_MEMORY, 71);
-    SAID(third, "all there is is 1.0 MiB (daemon.memory)");
+    SAID(third, "the daemon has 1.0 MiB (daemon.memory)");
     cr_assert_eq(daemon_command('c', first, 0), STATUS_OK);
     expect_end(first, JOB_STATE_CANCELLED, JOB_REASON_USER, 75);
     daemon_end();

@@ -1,7 +1,7 @@
 /* Event files as TensorBoard's own reader finds them: every epoch once, also after a job went on or went back. */
-#include "tests/support/folder.h"
-#include "tests/support/machines.h"
-#include "tests/support/results.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/machines.h"
+#include "tests/support/process/results.h"
 
 #include <criterion/criterion.h>
 #include <limits.h>

@@ -1,9 +1,9 @@
 /* trainctl and a daemon as their users meet them: what is printed, how it leaves. */
 #include "protocol/clock.h"
-#include "tests/support/folder.h"
-#include "tests/support/machines.h"
-#include "tests/support/patience.h"
-#include "tests/support/spoken.h"
+#include "tests/support/process/command.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/machines.h"
+#include "tests/support/process/patience.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -59,7 +59,7 @@ static pid_t start(const char *const arguments[])
 {
     char program[PATH_MAX];
     program_find("trainctl", program, sizeof program);
-    return spoken_start(program, arguments);
+    return command_start(program, arguments);
 }
 
 /* One JSON object on standard output. owns  the caller has the reference */
@@ -74,8 +74,8 @@ static void await_state(const char *job, const char *state)
 {
     double since_s = clock_s();
     do {
-        cr_assert(patience_left(since_s), "%s is never %s: %s", job, state, said);
-        cr_assert_eq(RUN("status", job), 0, "%s", said);
+        cr_assert(patience_left(since_s), "%s is never %s: %s", job, state, output);
+        cr_assert_eq(RUN("status", job), 0, "%s", output);
     } while (strstr(printed, state) == NULL);
 }
 
@@ -83,7 +83,7 @@ Test(trainctl, a_job_that_is_waited_for_gives_its_progress_and_its_exit_code)
 {
     EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "--name", "good");
     cr_assert_str_eq(printed, "1\n");
-    cr_assert_not_null(strstr(said, "epoch 3/3  loss "));
+    cr_assert_not_null(strstr(output, "epoch 3/3  loss "));
     cr_assert(folder_has("runs/good/model.safetensors"));
     EXPECT(66, "FAILED", "submit", "job.toml", "--wait", "-s", "dataset.generator=none", "-s", "dataset.path=nowhere");
     EXPECT(78, "trainctl: --set train.epoch: unknown key 'epoch'", "submit", "job.toml", "--wait", "-s", "train.epoch=3");
@@ -103,14 +103,14 @@ Test(trainctl, every_answer_is_there_as_json)
     EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait");
     static const char *const commands[] = {"status", "show", "workers"};
     for (size_t i = 0; i < 3; i++) {
-        cr_assert_eq(RUN(commands[i], "1", "--json"), 0, "%s", said);
+        cr_assert_eq(RUN(commands[i], "1", "--json"), 0, "%s", output);
         json_t *answer = json();
         cr_assert(json_is_true(json_object_get(answer, "ok")));
         json_decref(answer);
     }
     static const char *const others[] = {"version", "help", "man", "protocol", "status"};
     for (size_t i = 0; i < 5; i++) {
-        cr_assert_eq(RUN(others[i], "--json"), 0, "%s", said);
+        cr_assert_eq(RUN(others[i], "--json"), 0, "%s", output);
         json_decref(json());
     }
     cr_assert_eq(RUN("metrics", "1", "--json", "--tail", "1"), 0);
@@ -164,16 +164,16 @@ Test(trainctl, who_waits_for_a_job_outlasts_the_daemon)
     pid_t waiting = start((const char *const[]){"submit", "job.toml", "--wait", "-s", "train.epochs=3000", NULL});
     double since_s = clock_s();
     do {
-        folder_read("err", said, sizeof said);
-    } while (strstr(said, "epoch ") == NULL && patience_left(since_s));
+        folder_read("err", output, sizeof output);
+    } while (strstr(output, "epoch ") == NULL && patience_left(since_s));
     kill(daemon_process.pid, SIGKILL);
     process_finish(&daemon_process);
     do {
-        folder_read("err", said, sizeof said);
-    } while (strstr(said, "waiting for the daemon") == NULL && patience_left(since_s));
+        folder_read("err", output, sizeof output);
+    } while (strstr(output, "waiting for the daemon") == NULL && patience_left(since_s));
     daemon_begin();
-    cr_assert_eq(spoken_finish(waiting), 0, "%s", said);
-    cr_assert_not_null(strstr(said, "SUCCEEDED"));
+    cr_assert_eq(command_finish(waiting), 0, "%s", output);
+    cr_assert_not_null(strstr(output, "SUCCEEDED"));
 }
 
 /* --- watch --- */
@@ -203,17 +203,17 @@ static void await_shown(int master, const char *words)
 {
     size_t n = 0;
     double since_s = clock_s();
-    said[0] = '\0';
-    while (strstr(said, words) == NULL) {
-        ssize_t got = read(master, said + n, sizeof said - 1 - n);
-        cr_assert(got > 0 && patience_left(since_s), "'%s' is never shown: %s", words, said);
+    output[0] = '\0';
+    while (strstr(output, words) == NULL) {
+        ssize_t got = read(master, output + n, sizeof output - 1 - n);
+        cr_assert(got > 0 && patience_left(since_s), "'%s' is never shown: %s", words, output);
         n += (size_t)got;
         for (size_t i = 0; i < n; i++) {
-            said[i] = said[i] == '\0' ? ' ' : said[i];
+            output[i] = output[i] == '\0' ? ' ' : output[i];
         }
-        said[n] = '\0';
-        if (n > sizeof said / 2) {
-            memmove(said, said + n - 1000, 1001);
+        output[n] = '\0';
+        if (n > sizeof output / 2) {
+            memmove(output, output + n - 1000, 1001);
             n = 1000;
         }
     }
@@ -234,7 +234,7 @@ Test(trainctl, watch_takes_the_terminal_and_gives_it_back)
     await_shown(master, "\x1b[H");
     cr_assert_eq(write(master, "q", 1), 1);
     await_shown(master, "job 1: RUNNING, epoch");
-    cr_assert_not_null(strstr(said, "\x1b[?1049l"));
+    cr_assert_not_null(strstr(output, "\x1b[?1049l"));
     cr_assert_eq(tcgetattr(master, &after), 0);
     cr_assert_eq(after.c_lflag, before.c_lflag);
     cr_assert_eq(waitpid(child, &status, 0), child);
@@ -283,7 +283,7 @@ Test(trainctl, doctor_says_of_each_thing_whether_it_is_well_and_what_to_do)
         n_fail += strcmp(verdict, "fail") == 0;
     }
     cr_assert_gt(i, 12);
-    cr_assert_eq(code, n_fail > 0, "exit %d: %s", code, said);
+    cr_assert_eq(code, n_fail > 0, "exit %d: %s", code, output);
     json_decref(answer);
     cr_assert_eq(RUN("doctor"), code);
     cr_assert_not_null(strstr(printed, "METIS                5.1"));
@@ -292,8 +292,8 @@ Test(trainctl, doctor_says_of_each_thing_whether_it_is_well_and_what_to_do)
     program_find("trainctl", program, sizeof program);
     snprintf(command, sizeof command, "cp %s %s && %s/trainctl doctor > %s/alone", program, folder, folder, folder);
     cr_assert_eq(WEXITSTATUS(system(command)), 1);
-    folder_read("alone", said, sizeof said);
-    cr_assert_not_null(strstr(said, "fail  trainer-worker       does not run as"));
+    folder_read("alone", output, sizeof output);
+    cr_assert_not_null(strstr(output, "fail  trainer-worker       does not run as"));
 }
 
 /* --- other clients --- */
@@ -319,7 +319,7 @@ Test(trainctl, followed_logs_end_with_the_job)
 {
     EXPECT(0, "", "submit", "job.toml", "-s", "train.epochs=1000");
     EXPECT(0, "done in", "logs", "-f", "1");
-    cr_assert_eq(RUN("logs", "1", "--rank", "0"), 0, "%s", said);
+    cr_assert_eq(RUN("logs", "1", "--rank", "0"), 0, "%s", output);
 }
 
 Test(trainctl, without_a_daemon_it_leaves_with_69_and_says_how_to_start_one)
@@ -329,7 +329,7 @@ Test(trainctl, without_a_daemon_it_leaves_with_69_and_says_how_to_start_one)
     unsetenv("TRAINERD_TO");
     setenv("XDG_RUNTIME_DIR", folder, 1);
     EXPECT(0, "no daemon: no daemon answers on", "version");
-    cr_assert_not_null(strstr(said, "trainerd --listen"));
+    cr_assert_not_null(strstr(output, "trainerd --listen"));
 }
 
 Test(trainctl, a_daemon_on_a_port_wants_the_secret)

@@ -1,7 +1,7 @@
 /* The command line of trainerd as its users meet it: exit codes, what goes where, what becomes of a coordinator.
  * Coordinators here are shell scripts beside a copy of trainerd. */
-#include "tests/support/folder.h"
-#include "tests/support/spoken.h"
+#include "tests/support/process/command.h"
+#include "tests/support/process/folder.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -44,14 +44,14 @@ TestSuite(trainerd, .init = make_all, .fini = folder_remove, .timeout = 180);
 
 static pid_t start(const char *const arguments[])
 {
-    return spoken_start("./trainerd", arguments);
+    return command_start("./trainerd", arguments);
 }
 
 Test(trainerd, a_good_job_file_is_told_so_and_leaves_with_0)
 {
-    EXPECT(0, "a good job file", "--check", "job.toml");
+    EXPECT(0, "valid job file", "--check", "job.toml");
     cr_assert_str_eq(printed, "");
-    EXPECT(0, "a good job file", "--check", "job.toml", "--set", "train.epochs=3", "--set=name=x");
+    EXPECT(0, "valid job file", "--check", "job.toml", "--set", "train.epochs=3", "--set=name=x");
 }
 
 Test(trainerd, a_bad_job_file_leaves_with_78_and_its_place)
@@ -92,8 +92,8 @@ Test(trainerd, wrong_usage_leaves_with_2_and_says_what_was_wrong)
     EXPECT(2, "expected section.key=value", "--check", "job.toml", "--set", "train.lr");
     EXPECT(2, "--state does not go with this command", "--check", "job.toml", "--state", "x");
     EXPECT(2, "--daemon-config does not go with this command", "--help", "--daemon-config", "x");
-    cr_assert_eq(spoken_finish(start((const char *const[]){NULL})), 2);
-    cr_assert_not_null(strstr(said, "no command is given"));
+    cr_assert_eq(command_finish(start((const char *const[]){NULL})), 2);
+    cr_assert_not_null(strstr(output, "no command is given"));
 }
 
 Test(trainerd, a_job_is_handed_to_the_coordinator_beside_it_with_its_settings)
@@ -128,7 +128,7 @@ static int signal_when_ready(const char *script, int signal_number)
     int fd = open(path, O_RDONLY);
     cr_assert_eq(read(fd, ready, sizeof ready), 6);
     cr_assert_eq(kill(child, signal_number), 0);
-    int exit_code = spoken_finish(child);
+    int exit_code = command_finish(child);
     close(fd);
     cr_assert_eq(unlink(path), 0);
     return exit_code;
@@ -147,8 +147,8 @@ Test(trainerd, signals_reach_the_coordinator_which_decides_how_to_leave)
                  "read x <&3\n",
                  signals[i].name);
         int exit_code = signal_when_ready(script, signals[i].number);
-        cr_assert_eq(exit_code, 75, "SIG%s: exit %d: %s", signals[i].name, exit_code, said);
-        cr_assert_not_null(strstr(said, "saved"), "%s", said);
+        cr_assert_eq(exit_code, 75, "SIG%s: exit %d: %s", signals[i].name, exit_code, output);
+        cr_assert_not_null(strstr(output, "saved"), "%s", output);
         cr_assert_eq(unlink(folder_path("never")), 0);
     }
 }
@@ -189,6 +189,6 @@ Test(trainerd, when_it_is_killed_outright_the_job_saves_a_checkpoint_and_ends)
 Test(trainerd, an_interruption_before_the_coordinator_listens_is_no_bug)
 {
     int exit_code = signal_when_ready("#!/bin/sh\nmkfifo never\nexec 3<>never\necho ready >ready\nread x <&3\n", SIGTERM);
-    cr_assert_eq(exit_code, 75, "exit %d: %s", exit_code, said);
-    cr_assert_not_null(strstr(said, "before it could save anything"), "%s", said);
+    cr_assert_eq(exit_code, 75, "exit %d: %s", exit_code, output);
+    cr_assert_not_null(strstr(output, "before it could save anything"), "%s", output);
 }

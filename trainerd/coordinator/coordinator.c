@@ -1,4 +1,4 @@
-/* An attempt at a job, up to its last epoch: what is prepared, who is started, what becomes of failures. */
+/* An attempt at a job, up to its last epoch: preparation, workers, training, and restarts in the foreground. */
 #include "trainerd/coordinator/coordinator.h"
 
 #include "protocol/clock.h"
@@ -7,13 +7,14 @@
 #include "trainerd/coordinator/coordinator_state.h"
 #include "trainerd/coordinator/interrupt.h"
 #include "trainerd/coordinator/results/weights.h"
+#include "trainerd/restart.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* --- before any worker is started --- */
 
-/* Rules that need job and data. */
+/* Rules that involve both job and data. */
 static enum status rules_check(struct coordinator *c)
 {
     const struct dataset *dataset = &c->dataset;
@@ -61,9 +62,9 @@ static enum status load(struct coordinator *c)
     c->sparse_features = dataset->feature_indptr != NULL;
     c->facts = sizes_of(dataset);
     progress_duration(coordinator_phase_end(c, RESULT_PHASE_LOAD), text);
-    progress_say(&c->progress, "%s: loaded %s: %lld nodes, %lld edges, %lld features, %d %s (%s)", c->job.job.name,
-                 dataset->name, (long long)dataset->n_node, (long long)dataset->n_edge, (long long)dataset->n_feature,
-                 (int)dataset->n_class, dataset->multi_label ? "labels" : "classes", text);
+    progress_print(&c->progress, "%s: loaded %s: %lld nodes, %lld edges, %lld features, %d %s (%s)", c->job.job.name,
+                   dataset->name, (long long)dataset->n_node, (long long)dataset->n_edge, (long long)dataset->n_feature,
+                   (int)dataset->n_class, dataset->multi_label ? "labels" : "classes", text);
     const struct program_input input = {.n_feature = dataset->n_feature,
                                         .n_class = dataset->n_class,
                                         .is_sparse = c->sparse_features,
@@ -74,7 +75,7 @@ static enum status load(struct coordinator *c)
     return status == STATUS_OK ? program_build(&c->job, &input, &c->program) : status;
 }
 
-/* Which worker gets which part. */
+/* Assign parts to workers. */
 static enum status place(struct coordinator *c)
 {
     size_t n = (size_t)c->partition.n_part;
@@ -106,9 +107,9 @@ static enum status cut(struct coordinator *c)
     if (status == STATUS_OK) {
         char text[PROGRESS_TEXT_BYTES];
         progress_duration(coordinator_phase_end(c, RESULT_PHASE_PARTITION), text);
-        progress_say(&c->progress, "%d part%s: %lld edges cut, halo ratio %.3f, imbalance %.3f nodes, %.3f edges (%s)",
-                     (int)c->partition.n_part, c->partition.n_part == 1 ? "" : "s", (long long)c->quality.n_cut,
-                     c->quality.halo_ratio, c->quality.imbalance_node, c->quality.imbalance_edge, text);
+        progress_print(&c->progress, "%d part%s: %lld edges cut, halo ratio %.3f, imbalance %.3f nodes, %.3f edges (%s)",
+                       (int)c->partition.n_part, c->partition.n_part == 1 ? "" : "s", (long long)c->quality.n_cut,
+                       c->quality.halo_ratio, c->quality.imbalance_node, c->quality.imbalance_edge, text);
     }
     return status;
 }
@@ -135,15 +136,24 @@ static int64_t memory_planned(const struct plan *plan)
     return all;
 }
 
-/* Job, checkpoint, graph, parts, plan: everything that can be known without workers. */
-static enum status prepare(struct coordinator *c)
+static enum status read_job(struct coordinator *c)
 {
     const struct coordinator_options *options = c->options;
     enum status status = job_load(options->config, options->set, options->n_set, &c->job);
-    for (const char *line = job_remarks(); status == STATUS_OK && *line != '\0'; line = strchr(line, '\n') + 1) {
-        progress_say(&c->progress, "%.*s", (int)strcspn(line, "\n"), line);
+    if (status != STATUS_OK) {
+        return status;
     }
-    status = status == STATUS_OK ? output_dir(c->job.output.dir, c->job.job.name, c->dir) : status;
+    for (const char *line = job_remarks(); *line != '\0'; line = strchr(line, '\n') + 1) {
+        progress_print(&c->progress, "%.*s", (int)strcspn(line, "\n"), line);
+    }
+    return output_dir(c->job.output.dir, c->job.job.name, c->dir);
+}
+
+/* Job, checkpoint, graph, parts, plan: everything that needs no workers. */
+static enum status prepare(struct coordinator *c)
+{
+    const struct coordinator_options *options = c->options;
+    enum status status = read_job(c);
     if (status == STATUS_OK && !options->plan) {
         status = output_check(c->dir);
     }
@@ -153,8 +163,8 @@ static enum status prepare(struct coordinator *c)
         status = checkpoint_load(folder, INT64_MAX, &c->checkpoint);
         status = status == STATUS_OK ? checkpoint_match(&c->checkpoint, &c->job) : status;
         if (status == STATUS_OK && c->checkpoint.warning[0] != '\0') {
-            progress_say(&c->progress, "warning: %s; going on from epoch %lld", c->checkpoint.warning,
-                         (long long)c->checkpoint.state.n_epoch);
+            progress_print(&c->progress, "warning: %s; continuing from epoch %lld", c->checkpoint.warning,
+                           (long long)c->checkpoint.state.n_epoch);
         }
     }
     status = status == STATUS_OK ? load(c) : status;
@@ -178,23 +188,25 @@ static enum status prepare(struct coordinator *c)
 
 static enum status ship(struct coordinator *c)
 {
-    for (int32_t part = 0; part < c->partition.n_part; part++) {
+    struct part_encoder *encoder;
+    enum status status = part_encoder_open(&c->dataset, &c->partition, &encoder);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    for (int32_t part = 0; part < c->partition.n_part && status == STATUS_OK; part++) {
         void *bytes;
         size_t n_bytes;
-        enum status status = part_encode(&c->dataset, &c->partition, part, &bytes, &n_bytes);
-        if (status != STATUS_OK) {
-            return status;
-        }
-        status = fleet_ship(c->fleet, part, bytes, n_bytes);
-        memory_release(MEMORY_OTHER, bytes, n_bytes, 1);
-        if (status != STATUS_OK) {
-            return status;
+        status = part_encoder_encode(encoder, part, &bytes, &n_bytes);
+        if (status == STATUS_OK) {
+            status = fleet_ship(c->fleet, part, bytes, n_bytes);
+            memory_release(MEMORY_OTHER, bytes, n_bytes, 1);
         }
     }
-    return STATUS_OK;
+    part_encoder_close(encoder);
+    return status;
 }
 
-/* Give the workers other weights than those they drew. */
+/* Replace the weights that the workers drew, by a checkpoint's or by those of model.init. */
 static enum status put_weights(struct coordinator *c)
 {
     if (c->options->resume) {
@@ -217,7 +229,7 @@ static enum status put_weights(struct coordinator *c)
     return status;
 }
 
-static void tell_workers(struct coordinator *c)
+static void report_workers(struct coordinator *c)
 {
     int32_t n = (int32_t)c->job.workers.count;
     struct events_worker *workers = memory_alloc((size_t)n, sizeof *workers);
@@ -234,7 +246,7 @@ static enum status start_fleet(struct coordinator *c)
     enum status status = fleet_open(&c->job, &setup, &c->fleet);
     c->training.fleet = c->fleet;
     if (status == STATUS_OK) {
-        tell_workers(c);
+        report_workers(c);
     }
     status = status == STATUS_OK ? fleet_place(c->fleet, c->partition.n_part, c->rank_of_part) : status;
     if (status != STATUS_OK) {
@@ -254,19 +266,22 @@ static enum status start_fleet(struct coordinator *c)
     }
     dataset_release(&c->dataset);
     status = status == STATUS_OK ? fleet_ready(c->fleet, c->memory, &c->training.n_weight) : status;
-    for (int64_t i = 0; status == STATUS_OK && i < c->job.workers.count * MEMORY_N; i++) {
+    if (status != STATUS_OK) {
+        return status;
+    }
+    for (int64_t i = 0; i < c->job.workers.count * MEMORY_N; i++) {
         c->training.memory += c->memory[i / MEMORY_N].measured[i % MEMORY_N];
     }
-    if (status == STATUS_OK && c->training.n_weight != c->program.n_weight) {
-        status = status_fail(STATUS_BUG, "the workers have %lld weights: expected %lld", (long long)c->training.n_weight,
-                             (long long)c->program.n_weight);
+    if (c->training.n_weight != c->program.n_weight) {
+        return status_fail(STATUS_BUG, "the workers have %lld weights: expected %lld", (long long)c->training.n_weight,
+                           (long long)c->program.n_weight);
     }
-    status = status == STATUS_OK ? put_weights(c) : status;
+    status = put_weights(c);
     coordinator_phase_end(c, RESULT_PHASE_PREPARE);
     return status;
 }
 
-static void say_workers(struct coordinator *c)
+static void print_workers(struct coordinator *c)
 {
     int64_t most = 0;
     for (int32_t rank = 0; rank < c->plan.n_worker; rank++) {
@@ -279,11 +294,11 @@ static void say_workers(struct coordinator *c)
     if (c->prune.n_level > 0) {
         snprintf(left_out, sizeof left_out, ", %.0f %% of an epoch's work left out", 100.0 * c->prune.left_out);
     }
-    progress_say(&c->progress, "%d worker%s: %s of memory at most, %s on the wire per epoch%s", (int)c->plan.n_worker,
-                 c->plan.n_worker == 1 ? "" : "s", size, wire, left_out);
+    progress_print(&c->progress, "%d worker%s: %s of memory at most, %s on the wire per epoch%s", (int)c->plan.n_worker,
+                   c->plan.n_worker == 1 ? "" : "s", size, wire, left_out);
 }
 
-/* The files of this attempt begin. */
+/* Open the files of this attempt. */
 static enum status begin_output(struct coordinator *c)
 {
     char folder[PATH_MAX];
@@ -304,11 +319,11 @@ static enum status train(struct coordinator *c)
     c->training.progress = &c->progress;
     c->training.partition = &c->partition;
     c->training.events = c->events;
-    c->training.asked = &interrupt_asked;
-    c->training.keep = &interrupt_checkpoint;
+    c->training.stop = &interrupt_asked;
+    c->training.save = &interrupt_checkpoint;
     c->training.n_class = c->facts.n_class;
     c->training.multi_label = c->facts.multi_label;
-    say_workers(c);
+    print_workers(c);
     events_state(c->events, "STARTING");
     interrupt_mode(INTERRUPT_MODE_STOP);
     enum status status = start_fleet(c);
@@ -328,7 +343,7 @@ static enum status train(struct coordinator *c)
     return status;
 }
 
-/* --- the whole --- */
+/* --- attempts --- */
 
 static enum status run(struct coordinator *c)
 {
@@ -350,7 +365,7 @@ static enum status run(struct coordinator *c)
     status = train(c);
     status = status == STATUS_OK ? coordinator_write_results(c) : status;
     if (status == STATUS_OK) {
-        coordinator_say_end(c);
+        coordinator_print_end(c);
     } else if (status == STATUS_INTERRUPTED && interrupt_now != 0) {
         status = status_fail(status, "%s after %lld epochs, too soon to write a checkpoint", status_reason(),
                              (long long)c->training.state.n_epoch);
@@ -376,10 +391,10 @@ static void release(struct coordinator *c, bool is_done)
     free(c);
 }
 
-/* One attempt; what the next one, if there is to be one, needs to know of it. */
+/* The facts of an attempt that decide about the next one. */
 struct attempt_end {
     int64_t max_restarts;
-    bool has_saved; /* a checkpoint of this job is there */
+    bool has_saved; /* a checkpoint of this job exists */
 };
 
 static enum status attempt(const struct coordinator_options *options, struct events *events, struct attempt_end *end)
@@ -391,33 +406,36 @@ static enum status attempt(const struct coordinator_options *options, struct eve
     c->output.folder = c->output.metrics = -1;
     progress_init(&c->progress, stderr, progress_is_terminal(stderr));
     if (options->attempt != 0) {
-        progress_say(&c->progress, "attempt %u", options->attempt);
+        progress_print(&c->progress, "attempt %u", options->attempt);
     }
     enum status status = run(c);
     progress_end(&c->progress);
     end->max_restarts = c->job.workers.max_restarts;
     end->has_saved = end->has_saved || c->training.has_saved;
-    /* Closing workers and files may fail in small ways; the reason that counts is the first. */
+    /* Closing may fail, too; the first reason is reported. */
     char reason[1024];
     snprintf(reason, sizeof reason, "%s", status_reason());
     release(c, status == STATUS_OK);
     return status == STATUS_OK ? STATUS_OK : status_fail(status, "%s", reason);
 }
 
-/* Lost workers, and nobody who counts attempts: begin again as often as the job allows. */
+/* A job without a supervisor: begin again as often as the restart policy allows. */
 static enum status attempts(const struct coordinator_options *options)
 {
     struct coordinator_options now = *options;
     struct attempt_end end = {.has_saved = options->resume};
-    enum status status = attempt(&now, NULL, &end);
-    for (int64_t n = 1; status == STATUS_PEER && n <= end.max_restarts && interrupt_asked == 0; n++) {
-        fprintf(stderr, "lost: %s; restart %lld of %lld, from %s\n", status_reason(), (long long)n, (long long)end.max_restarts,
-                end.has_saved ? "the last checkpoint" : "the beginning");
+    const struct restart_backoff at_once = {0};
+    for (int64_t n = 0;; n++) {
+        enum status status = attempt(&now, NULL, &end);
+        const struct restart_failure failure = {.status = status, .n_restart = n, .n_restart_most = end.max_restarts};
+        if (interrupt_asked != 0 || !restart_decide(RESTART_RUNNER_FOREGROUND, &at_once, &failure).restarts) {
+            return status;
+        }
+        fprintf(stderr, "lost: %s; restart %lld of %lld, from %s\n", status_reason(), (long long)n + 1,
+                (long long)end.max_restarts, end.has_saved ? "the last checkpoint" : "the beginning");
         interrupt_mode(INTERRUPT_MODE_EXIT);
         now.resume = end.has_saved;
-        status = attempt(&now, NULL, &end);
     }
-    return status;
 }
 
 enum status coordinator_run(const struct coordinator_options *options)

@@ -1,5 +1,5 @@
-/* One job from its file to its results: dataset, parts, workers, epochs, files. The order of things stands here; how each is
- * done is somebody else's.
+/* One job from its file to its results: dataset, parts, workers, epochs, files. Only the order of steps is here; each step is a
+ * module of its own.
  */
 #ifndef TRAINERD_COORDINATOR_H
 #define TRAINERD_COORDINATOR_H
@@ -14,14 +14,14 @@ struct coordinator_options {
     const char *config;     /* the job file */
     const char *const *set; /* n_set settings "section.key=value" */
     size_t n_set;
-    bool resume;        /* go on from the newest checkpoint in the output folder */
-    bool plan;          /* print what the job will take, and train nothing */
+    bool resume;        /* continue from the newest checkpoint in the output folder */
+    bool plan;          /* print the plan, do not train */
     bool json;          /* the plan as JSON on stdout rather than as text on stderr */
-    const char *folder; /* the job's folder: see events.h; NULL: nobody follows */
-    uint32_t attempt;   /* at this job; 0: nobody counts them */
+    const char *folder; /* the job's folder: see events.h; NULL: no supervisor */
+    uint32_t attempt;   /* at this job, counted by the supervisor; 0: none */
 };
 
-/* Run the job to its end. Progress goes to stderr; the reason of a failure is left in status_reason for the caller to print.
+/* Run the job to its end. Progress goes to stderr; the caller prints the reason of a failure, status_reason.
  *
  *   owns    borrows the options; no process, file or folder is left behind that a success would not leave
  *   errors  any: the exit code is status_exit_code's

@@ -1,8 +1,8 @@
-/* The end of a job: what its folder gets, what its user reads; and the seconds of its phases. */
-#include "protocol/clock.h"
+/* The end of a job: result files and the closing lines; and the clock of its phases. */
 #include "trainerd/coordinator/coordinator_state.h"
 
 #include "partition/formats/npy.h"
+#include "protocol/clock.h"
 #include "protocol/fault.h"
 #include "protocol/memory.h"
 #include "trainerd/coordinator/results/weights.h"
@@ -73,7 +73,7 @@ enum status coordinator_write_results(struct coordinator *c)
     return result_save(&c->result, path);
 }
 
-void coordinator_say_end(struct coordinator *c)
+void coordinator_print_end(struct coordinator *c)
 {
     const struct checkpoint_state *state = &c->training.state;
     const char *metric = job_choice_text("train", "metric", (int)c->training.metric);
@@ -83,14 +83,14 @@ void coordinator_say_end(struct coordinator *c)
     progress_percent(state->best.valid, valid);
     progress_duration(c->result.total_s, took);
     if (c->training.end == TRAINING_END_PATIENCE) {
-        progress_say(&c->progress, "stopped after %lld epochs: no better metric in %lld evaluations", (long long)state->n_epoch,
-                     (long long)state->n_stale);
+        progress_print(&c->progress, "stopped after %lld epochs: no better metric in %lld evaluations",
+                       (long long)state->n_epoch, (long long)state->n_stale);
     }
     if (state->best_epoch >= 0) {
-        progress_say(&c->progress, "test %s %s with the best weights, after %lld epochs (valid %s); %s with the last ones",
-                     metric, best, (long long)state->best_epoch + 1, valid, last);
+        progress_print(&c->progress, "test %s %s with the best weights, after %lld epochs (valid %s); %s with the last ones",
+                       metric, best, (long long)state->best_epoch + 1, valid, last);
     } else {
-        progress_say(&c->progress, "test %s %s with the initial weights", metric, last);
+        progress_print(&c->progress, "test %s %s with the initial weights", metric, last);
     }
-    progress_say(&c->progress, "done in %s, results in %s", took, c->output.dir);
+    progress_print(&c->progress, "done in %s, results in %s", took, c->output.dir);
 }

@@ -1,4 +1,4 @@
-/* What the coordinator's files share: a job on its way. coordinator.c up to the last epoch · coordinator_results.c the end. */
+/* A job under way, shared by coordinator.c (up to the last epoch) and coordinator_results.c (the end). */
 #ifndef TRAINERD_COORDINATOR_STATE_H
 #define TRAINERD_COORDINATOR_STATE_H
 
@@ -16,12 +16,12 @@
 
 struct coordinator {
     const struct coordinator_options *options;
-    struct events *events; /* NULL: nobody follows */
+    struct events *events; /* NULL: no supervisor */
     struct job job;
     char dir[PATH_MAX];
-    struct checkpoint checkpoint; /* to go on from */
+    struct checkpoint checkpoint; /* to resume from */
     struct dataset dataset;
-    struct dataset facts; /* its sizes: they outlive its arrays */
+    struct dataset facts; /* the dataset's sizes; they outlive its arrays */
     bool sparse_features;
     struct partition partition;
     struct partition_quality quality;
@@ -43,13 +43,13 @@ struct coordinator {
 /* fleet_get and fleet_put: enum trainer_state. */
 enum { COORDINATOR_TRAINED = 1, COORDINATOR_BEST = 4 };
 
-/* What passed since the last phase ended belongs to this one. Returns it. */
+/* Add the time since the end of the last phase to this phase. Returns it. */
 double coordinator_phase_end(struct coordinator *c, enum result_phase phase);
 
 /* Logits, weights, result.json. errors  those of the fleet and of files */
 enum status coordinator_write_results(struct coordinator *c);
 
-/* The last lines of a job that is done. */
-void coordinator_say_end(struct coordinator *c);
+/* Print the last lines of a finished job. */
+void coordinator_print_end(struct coordinator *c);
 
 #endif

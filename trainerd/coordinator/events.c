@@ -6,6 +6,7 @@
 #include "protocol/memory.h"
 #include "trainerd/coordinator/progress.h"
 #include "trainerd/coordinator/results/report.h"
+#include "trainerd/restart.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,25 +21,24 @@
 #include <unistd.h>
 
 #define EPOCH_PERIOD_S 0.1
-#define LAST_WORDS_BYTES 256
+#define END_LINE_BYTES 256
 #define TS_DIGITS 10
 
 struct events {
     char folder[PATH_MAX];
     int lock, file;
     uint32_t attempt;
-    json_t *held;                      /* the newest epoch, not written yet */
-    double epoch_shown_s;              /* when the last one was written */
-    char last_words[LAST_WORDS_BYTES]; /* a whole line, its "ts" to be filled in */
-    size_t n_last_words;
+    json_t *pending;               /* the newest epoch, not written yet */
+    double epoch_shown_s;          /* when the last one was written */
+    char end_line[END_LINE_BYTES]; /* a whole line, its "ts" to be filled in */
+    size_t n_end_line;
 };
 
-/* What a signal handler finds. */
-static struct events *the_open;
+/* For the signal handler. */
+static struct events *open_events;
 
-static const char last_words_format[] =
-    "{\"ts\":0000000000,\"attempt\":%u,\"event\":\"end\",\"exit_code\":%d,\"status\":\"%s\","
-    "\"reason\":\"interrupted before training began: nothing to save\",\"restartable\":true}\n";
+static const char end_format[] = "{\"ts\":0000000000,\"attempt\":%u,\"event\":\"end\",\"exit_code\":%d,\"status\":\"%s\","
+                                 "\"reason\":\"interrupted before training began: nothing to save\",\"restartable\":true}\n";
 
 /* To the millisecond. */
 static double wall_s(void)
@@ -59,7 +59,7 @@ static enum status file_make(const char *folder, const char *name, int flags, in
     return STATUS_OK;
 }
 
-/* A whole line or nothing: one that a full disk cut short is taken back. */
+/* Write a whole line or none: a line that a full disk cut short is truncated away. */
 static void text_write(struct events *events, const char *text, size_t n)
 {
     off_t before = lseek(events->file, 0, SEEK_END);
@@ -71,7 +71,7 @@ static void text_write(struct events *events, const char *text, size_t n)
     }
 }
 
-/* An earlier attempt may have died in the middle of a line. */
+/* End the line that a killed attempt may have left incomplete. */
 static void line_close(struct events *events)
 {
     struct stat about;
@@ -82,7 +82,7 @@ static void line_close(struct events *events)
     }
 }
 
-/* A line of this name, to be filled and given to line_end; NULL, which takes any filling, when nobody follows. */
+/* Begin a line with this event's name, for line_end; NULL, which jansson's setters accept, without a supervisor. */
 static json_t *line_begin(const struct events *events, const char *name)
 {
     return events == NULL ? NULL
@@ -105,9 +105,9 @@ static void line_end(struct events *events, json_t *line)
     if (events == NULL) {
         return;
     }
-    if (events->held != NULL) {
-        line_put(events, events->held);
-        events->held = NULL;
+    if (events->pending != NULL) {
+        line_put(events, events->pending);
+        events->pending = NULL;
     }
     line_put(events, line);
 }
@@ -118,7 +118,7 @@ enum status events_open(const char *folder, uint32_t attempt, struct events **ou
     *events = (struct events){.lock = -1, .file = -1, .attempt = attempt};
     snprintf(events->folder, sizeof events->folder, "%s", folder);
     enum status status = file_make(folder, "lock", O_RDWR, &events->lock);
-    /* Unlike flock's, this lock is the process's alone, and not its children's, some of whom end a little later. */
+    /* Unlike flock's, this lock is not shared with child processes, some of which end a little later. */
     const struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     if (status == STATUS_OK && fcntl(events->lock, F_SETLK, &whole) != 0) {
         status = errno == EACCES || errno == EAGAIN
@@ -131,11 +131,11 @@ enum status events_open(const char *folder, uint32_t attempt, struct events **ou
         return status;
     }
     line_close(events);
-    int n = snprintf(events->last_words, sizeof events->last_words, last_words_format, (unsigned)attempt,
+    int n = snprintf(events->end_line, sizeof events->end_line, end_format, (unsigned)attempt,
                      status_exit_code(STATUS_INTERRUPTED), status_name(STATUS_INTERRUPTED));
-    ASSERT(n > 0 && n < LAST_WORDS_BYTES);
-    events->n_last_words = (size_t)n;
-    the_open = events;
+    ASSERT(n > 0 && n < END_LINE_BYTES);
+    events->n_end_line = (size_t)n;
+    open_events = events;
     json_t *line = line_begin(events, "begin");
     json_object_set_new(line, "pid", json_integer(getpid()));
     line_end(events, line);
@@ -148,14 +148,14 @@ void events_close(struct events *events)
     if (events == NULL) {
         return;
     }
-    the_open = the_open == events ? NULL : the_open;
+    open_events = open_events == events ? NULL : open_events;
     if (events->file >= 0) {
         close(events->file);
     }
     if (events->lock >= 0) {
         close(events->lock);
     }
-    json_decref(events->held);
+    json_decref(events->pending);
     free(events);
 }
 
@@ -209,10 +209,10 @@ void events_epoch(struct events *events, const struct progress *progress, int64_
     json_object_set_new(line, "bytes_received", json_integer(epoch->n_bytes));
     json_object_set_new(line, "memory", json_integer(memory));
     json_object_set_new(line, "seconds_left", report_number(progress->left_s));
-    json_decref(events->held);
-    events->held = line;
+    json_decref(events->pending);
+    events->pending = line;
     if (events->epoch_shown_s == 0.0 || now_s - events->epoch_shown_s >= EPOCH_PERIOD_S) {
-        events->held = NULL;
+        events->pending = NULL;
         line_put(events, line);
         events->epoch_shown_s = now_s;
     }
@@ -237,12 +237,6 @@ void events_rollback(struct events *events, int64_t n_epoch, int64_t n_rollback,
     line_end(events, line);
 }
 
-/* Machines and disks get well again, and so may what we did wrong; what the job asks for stays as it is. */
-static bool is_restartable(enum status status)
-{
-    return status == STATUS_PEER || status == STATUS_IO || status == STATUS_INTERRUPTED || status == STATUS_BUG;
-}
-
 void events_end(struct events *events, enum status status)
 {
     if (events == NULL) {
@@ -252,24 +246,24 @@ void events_end(struct events *events, enum status status)
     json_object_set_new(line, "exit_code", json_integer(status_exit_code(status)));
     json_object_set_new(line, "status", json_string(status_name(status)));
     json_object_set_new(line, "reason", json_string(status == STATUS_OK ? status_text(status) : status_reason()));
-    json_object_set_new(line, "restartable", json_boolean(is_restartable(status)));
+    json_object_set_new(line, "restartable", json_boolean(restart_is_possible(status)));
     line_end(events, line);
     fsync(events->file);
 }
 
 void events_end_at_once(void)
 {
-    if (the_open == NULL) {
+    if (open_events == NULL) {
         return;
     }
-    char *digit = strchr(the_open->last_words, '0') + TS_DIGITS;
+    char *digit = strchr(open_events->end_line, '0') + TS_DIGITS;
     time_t now = time(NULL);
     for (int i = 0; i < TS_DIGITS; i++, now /= 10) {
         *--digit = (char)('0' + now % 10);
     }
-    ssize_t n = write(the_open->file, the_open->last_words, the_open->n_last_words);
-    (void)n; /* the process ends, whatever becomes of it */
-    fsync(the_open->file);
+    ssize_t n = write(open_events->file, open_events->end_line, open_events->n_end_line);
+    (void)n; /* the process exits all the same */
+    fsync(open_events->file);
 }
 
 enum status events_log_path(const struct events *events, uint32_t rank, char out[PATH_MAX])

@@ -1,27 +1,26 @@
-/* A job's folder, as a supervisor follows it: the lock of the attempt that runs, what happens to it, its workers' logs.
+/* A job's folder, for a supervisor: the lock of the running attempt, its events, its workers' logs.
  *
  * FOLDER/lock is held (fcntl) for a coordinator's life. FOLDER/events.jsonl holds one JSON object per line, over all attempts;
  * each line has "ts" (seconds since 1970), "attempt" and "event":
  *
  *   begin       pid                         this attempt has the lock
  *   state       state                       "PREPARING" graph, parts, plan · "STARTING" workers · "RUNNING" epochs
- *   plan        memory, workers             bytes of all workers together, how many they are
+ *   plan        memory, workers             bytes of all workers together, their number
  *   workers     workers                     [{"rank", "pid", "host"}]; host "." is the coordinator's own
  *   epoch       epoch, epochs, loss, train_metric, valid_metric, test_metric, epoch_s, compute_s, wait_s, evaluate_s,
  *               bytes_sent, bytes_received, memory, seconds_left
- *                                           epoch: how many are done. memory: bytes of all workers, measured. null where not
- *                                           known. At most 10 lines a second: of epochs in between, the last is written before
- *                                           the next line of another event
+ *                                           epoch: how many are done. memory: bytes of all workers, measured. null: not known.
+ *                                           At most 10 lines a second; of the epochs in between, the last is written before the
+ *                                           next line of another event
  *   checkpoint  epoch, path                 it is on the disk
- *   rollback    epoch, rollbacks, reason    training diverged: it goes on after `epoch` epochs, for the `rollbacks`-th time
+ *   rollback    epoch, rollbacks, reason    training diverged and continues after `epoch` epochs, for the `rollbacks`-th time
  *   end         exit_code, status, reason, restartable
  *                                           on the disk before the process ends. status: a name of STATUS_LIST. restartable:
- *                                           another attempt may get further. A process that is gone without this line died
+ *                                           restart_is_possible. A process that ended without this line was killed
  *
- * A line that a death cut short has no newline; the next attempt ends it, so that only whole lines are read and one that is no
- * JSON is passed over. Numbers of epochs may go back from one attempt to the next. Readers pass over what they do not know.
- * A line that does not fit on the disk is left out: training matters more than news of it. In every call NULL stands for a job
- * that nobody follows.
+ * A line that a crash cut short has no newline; the next attempt ends it. Readers read whole lines and skip one that is not JSON, and
+ * unknown events and fields. Epoch numbers may go back from one attempt to the next. A line that does not fit on the disk is left
+ * out, and training continues. In every call, NULL stands for a job without a supervisor.
  */
 #ifndef TRAINERD_EVENTS_H
 #define TRAINERD_EVENTS_H
@@ -51,15 +50,15 @@ void events_state(struct events *events, const char *state);
 void events_plan(struct events *events, int64_t memory, int32_t n_worker);
 /* In the order of their ranks. workers n_worker */
 void events_workers(struct events *events, const struct events_worker *workers, int32_t n_worker);
-/* The epoch that `progress` has just taken in. memory: of all workers, in bytes; now_s: its clock */
+/* The last epoch of `progress`. memory: bytes of all workers; now_s: on the clock of `progress` */
 void events_epoch(struct events *events, const struct progress *progress, int64_t memory, double now_s);
 /* output: the job's output folder */
 void events_checkpoint(struct events *events, int64_t n_epoch, const char *output);
 void events_rollback(struct events *events, int64_t n_epoch, int64_t n_rollback, const char *reason);
-/* How the attempt ended; status_reason for the reason. */
+/* The end of the attempt, with status_reason. */
 void events_end(struct events *events, enum status status);
 
-/* STATUS_INTERRUPTED from a signal handler that ends the process before training begins. */
+/* The end with STATUS_INTERRUPTED, from a signal handler that exits before training begins. Async-signal-safe. */
 void events_end_at_once(void);
 
 /* FOLDER/rank-<rank>.log. errors  STATUS_CREATE */

@@ -8,7 +8,7 @@
 volatile sig_atomic_t interrupt_asked;
 volatile sig_atomic_t interrupt_now;
 volatile sig_atomic_t interrupt_checkpoint;
-static void (*farewell_words)(void);
+static void (*on_exit_handler)(void);
 static volatile sig_atomic_t mode_now = INTERRUPT_MODE_EXIT;
 
 static void on_signal(int number)
@@ -17,7 +17,7 @@ static void on_signal(int number)
         static const char text[] = "trainerd: interrupted before training began: nothing to save\n";
         ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
         (void)written;
-        farewell_words();
+        on_exit_handler();
         _exit(status_exit_code(STATUS_INTERRUPTED));
     }
     if (mode_now == INTERRUPT_MODE_STOP || interrupt_asked != 0) {
@@ -31,11 +31,11 @@ static void on_checkpoint(int number)
     interrupt_checkpoint = number;
 }
 
-void interrupt_install(void (*farewell)(void))
+void interrupt_install(void (*before_exit)(void))
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction action = {.sa_handler = on_signal}, keep = {.sa_handler = on_checkpoint, .sa_flags = SA_RESTART};
-    farewell_words = farewell;
+    on_exit_handler = before_exit;
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
         sigaddset(&action.sa_mask, signals[i]);

@@ -1,4 +1,4 @@
-/* What Ctrl-C, TERM and HUP mean to a coordinator, which depends on how far it is; and USR1, which asks for a checkpoint.
+/* Signals of a coordinator: Ctrl-C, TERM and HUP, whose effect depends on the phase, and USR1, which asks for a checkpoint.
  *
  * Separate because signal handlers need flags that outlive every call; knows nothing of jobs.
  */
@@ -9,13 +9,13 @@
 
 enum interrupt_mode {
     INTERRUPT_MODE_EXIT,  /* nothing to save, no process started: end at once with exit code 75 */
-    INTERRUPT_MODE_STOP,  /* workers are there: the first signal ends what is being waited for */
-    INTERRUPT_MODE_FINISH /* training: the first signal only asks, the second ends what is being waited for */
+    INTERRUPT_MODE_STOP,  /* workers run: the first signal ends the present wait */
+    INTERRUPT_MODE_FINISH /* training: the first signal ends it after this epoch, the second ends the present wait */
 };
 
-/* Catch INT, TERM, HUP and USR1; ignore PIPE and XFSZ, which writes report themselves. Starts in INTERRUPT_MODE_EXIT, whose end
- * calls `farewell` before: from the signal handler. */
-void interrupt_install(void (*farewell)(void));
+/* Catch INT, TERM, HUP and USR1; ignore PIPE and XFSZ, which writes report themselves. Starts in INTERRUPT_MODE_EXIT, where the
+ * signal handler calls `before_exit`, then exits. */
+void interrupt_install(void (*before_exit)(void));
 
 void interrupt_mode(enum interrupt_mode mode);
 
@@ -25,7 +25,7 @@ extern volatile sig_atomic_t interrupt_asked;
 /* A signal number once calls should return at once: the fleet's `stop`. */
 extern volatile sig_atomic_t interrupt_now;
 
-/* Not 0 once a checkpoint is to be written after the running epoch; whoever writes it sets it to 0 before. */
+/* Not 0 once a checkpoint is to be written after the running epoch. The writer sets it to 0 before it writes. */
 extern volatile sig_atomic_t interrupt_checkpoint;
 
 #endif

@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #define LINE_BYTES 512
-#define SAY_BYTES 8192 /* a path and a sentence */
+#define PRINT_BYTES 8192 /* a path and a sentence */
 #define N_LINE_MOST 100
 #define BAR_CELLS 20
-#define BAR_COLUMNS 105 /* with fewer the metrics need the room */
+#define BAR_COLUMNS 105 /* in a narrower window, the metrics need the columns */
 
 void progress_duration(double seconds, char out[PROGRESS_TEXT_BYTES])
 {
@@ -67,15 +67,15 @@ static void clear(struct progress *progress)
     }
 }
 
-void progress_say(struct progress *progress, const char *format, ...)
+void progress_print(struct progress *progress, const char *format, ...)
 {
     clear(progress);
     va_list arguments;
     va_start(arguments, format);
-    char text[SAY_BYTES], line[SAY_BYTES];
+    char text[PRINT_BYTES], line[PRINT_BYTES];
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    printable_copy(text, line, sizeof line); /* names of jobs, data sets and folders are in it */
+    printable_copy(text, line, sizeof line); /* it contains names of jobs, datasets and folders */
     fprintf(progress->file, "%s\n", line);
     fflush(progress->file);
 }
@@ -139,7 +139,7 @@ static void append_bar(struct line *line, int64_t n_done, int64_t n_epoch)
     append(line, "[%s]", bar);
 }
 
-/* Most wanted first: a narrow window loses the end, and the bar. */
+/* The most important pieces first: a narrow window loses the last ones, and the bar. */
 static void line_build(const struct progress *progress, struct line *line)
 {
     char text[PROGRESS_TEXT_BYTES];
@@ -189,7 +189,7 @@ void progress_epoch(struct progress *progress, const struct progress_epoch *epoc
     progress->left_s = left_s(progress, now_s);
     double since = now_s - progress->shown_s;
     if (now.n_done - progress->n_first == 1) {
-        progress->start_s = now_s; /* the first epoch warms up: later estimates leave it out */
+        progress->start_s = now_s; /* estimates leave out the first epoch, which warms up caches */
     }
     bool show = progress->is_live ? !progress->is_drawn || since >= 0.1
                                   : now.is_evaluated && (is_first || is_last || since >= 10.0 ||

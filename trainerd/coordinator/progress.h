@@ -1,8 +1,8 @@
-/* What people see on stderr while a job runs: phases, epochs, where it ended.
+/* Progress of a job on stderr: phases, epochs, the end.
  *
- * On a terminal one live line, redrawn at most ten times a second and never wider than the window; elsewhere plain lines,
- * at most about a hundred and those of the first and last evaluation among them, more only when they are ten seconds
- * apart. Metrics are shown in per cent. Knows no job and no clock: the caller says the time.
+ * On a terminal: one live line, redrawn at most ten times a second and never wider than the window. Elsewhere: plain lines, about
+ * a hundred at most, with the first and the last evaluation; more only when they are ten seconds apart. Metrics are in per cent.
+ * Knows neither job nor clock: the caller gives the time.
  */
 #ifndef TRAINERD_PROGRESS_H
 #define TRAINERD_PROGRESS_H
@@ -26,9 +26,9 @@ struct progress {
     bool is_drawn;              /* the live line is on the screen */
     int64_t n_epoch, n_first;   /* epochs of the job; done when training began here */
     int64_t n_evaluation;       /* seen so far */
-    int64_t stride;             /* every so-many-th evaluation gets a plain line */
-    double start_s, shown_s;    /* of training, its first epoch left out once it is over; of the last line */
-    double left_s;              /* what the epochs not done will take; NaN: not known */
+    int64_t stride;             /* of evaluations between plain lines */
+    double start_s, shown_s;    /* of training, after its first epoch; of the last line */
+    double left_s;              /* estimated time of the remaining epochs; NaN: not known */
     struct progress_epoch last; /* with the metrics of the last evaluation */
 };
 
@@ -36,8 +36,8 @@ struct progress {
 void progress_init(struct progress *progress, FILE *file, bool is_live);
 bool progress_is_terminal(FILE *file);
 
-/* One line for people: "<text>", above the live line. */
-void progress_say(struct progress *progress, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Print one line, above the live line. */
+void progress_print(struct progress *progress, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Training begins: n_first of n_epoch epochs are done, evaluation every eval_every epochs (0: at the end). */
 void progress_begin(struct progress *progress, int64_t n_first, int64_t n_epoch, int64_t eval_every, double now_s);
@@ -45,7 +45,7 @@ void progress_begin(struct progress *progress, int64_t n_first, int64_t n_epoch,
 /* An epoch is done. */
 void progress_epoch(struct progress *progress, const struct progress_epoch *epoch, double now_s);
 
-/* Clear the live line: before a message of somebody else, and at the end. */
+/* Clear the live line, before other messages and at the end. */
 void progress_end(struct progress *progress);
 
 /* "12 s", "3 min 20 s", "2 h 5 min" · "640 B", "1.5 MB" · a fraction in per cent, "-" for NaN. */

@@ -124,7 +124,7 @@ static double area(const uint64_t *row, int64_t n)
     return n_negative > 0.0 && n_positive > 0.0 ? twice_u / (2.0 * n_negative * n_positive) : NAN;
 }
 
-/* Score and label of one node in one column; false where it takes no part. */
+/* Score and label of one node in one column; false: the node is not scored. */
 static bool node_label(const struct score_labels *labels, const float *logits, int64_t node, int32_t column, float *score,
                        bool *is_positive)
 {

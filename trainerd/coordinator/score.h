@@ -1,6 +1,6 @@
 /* Metrics: from the sums that the workers report, and ROC AUC from logits.
  *
- * Metrics are fractions (0.815); NaN says "not known": no labelled row, or an area under the curve of one class only.
+ * Metrics are fractions (0.815). NaN: not defined, without a labelled row, or for ROC AUC of one class only.
  * Knows labels and numbers, neither workers nor files.
  */
 #ifndef TRAINERD_SCORE_H
@@ -35,7 +35,7 @@ enum status score_metric(const struct job *job, bool multi_label, int32_t n_clas
  * NaN for roc_auc, which sums cannot give, and where there is no labelled row. */
 double score_from_sums(enum job_metric metric, bool multi_label, const double sums[SCORE_N_SUM]);
 
-/* What is needed of a dataset to score logits after the dataset itself was given back. */
+/* The labels and splits of a dataset, to score logits after the dataset was released. */
 struct score_labels {
     int64_t n_node;
     int32_t n_class;

@@ -28,7 +28,7 @@ void training_begin(struct training *training, const char *dataset, uint64_t par
     training->is_scored = false;
 }
 
-/* Which arrays the optimiser has. */
+/* Does the optimiser have this array? */
 static bool has_array(const struct training *training, enum checkpoint_array array)
 {
     bool is_sgd = training->job->train.optimizer == JOB_OPTIMIZER_SGD;
@@ -46,10 +46,15 @@ static bool has_array(const struct training *training, enum checkpoint_array arr
     return true;
 }
 
+static int32_t n_part_with_embeddings(const struct training *training)
+{
+    return training->n_embedding != NULL ? training->partition->n_part : 0;
+}
+
 int64_t training_n_weight(const struct training *training)
 {
     int64_t n = training->n_weight;
-    for (int32_t part = 0; training->n_embedding != NULL && part < training->partition->n_part; part++) {
+    for (int32_t part = 0; part < n_part_with_embeddings(training); part++) {
         n += training->n_embedding[part];
     }
     return n;
@@ -59,7 +64,7 @@ static enum status array_put(struct training *training, uint32_t what, const flo
 {
     enum status status = fleet_put(training->fleet, what, from, training->n_weight);
     from += training->n_weight;
-    for (int32_t part = 0; training->n_embedding != NULL && status == STATUS_OK && part < training->partition->n_part; part++) {
+    for (int32_t part = 0; part < n_part_with_embeddings(training) && status == STATUS_OK; part++) {
         status = fleet_put_embeddings(training->fleet, what, part, from, training->n_embedding[part]);
         from += training->n_embedding[part];
     }
@@ -70,7 +75,7 @@ static enum status array_get(struct training *training, uint32_t what, float *to
 {
     enum status status = fleet_get(training->fleet, what, to, training->n_weight);
     to += training->n_weight;
-    for (int32_t part = 0; training->n_embedding != NULL && status == STATUS_OK && part < training->partition->n_part; part++) {
+    for (int32_t part = 0; part < n_part_with_embeddings(training) && status == STATUS_OK; part++) {
         status = fleet_get_embeddings(training->fleet, what, part, to, training->n_embedding[part]);
         to += training->n_embedding[part];
     }
@@ -181,7 +186,7 @@ static enum status score(struct training *training, const struct fleet_report *r
     return training->metric == JOB_METRIC_ROC_AUC ? score_curves(training, out) : STATUS_OK;
 }
 
-/* Models are chosen by the valid split, by the training split where there is none; the earlier of equals stays. */
+/* The best model by the validation split, or the training split where there is none; of equals, the earlier one. */
 static bool is_better(const struct checkpoint_score *now, const struct checkpoint_state *state)
 {
     double a = isnan(now->valid) ? now->train : now->valid;
@@ -209,7 +214,7 @@ static enum status diverged(const char *what, double value, int64_t epoch)
                        isnan(value) ? "not a number" : "infinite", (long long)epoch);
 }
 
-/* Workers make no step from a loss that is not finite; what a step made of the weights shows in the evaluation behind it. */
+/* Workers make no step from a loss that is not finite; a step that broke the weights shows in the evaluation after it. */
 static enum status loss_check(const struct fleet_report *report, int64_t epoch, bool evaluate)
 {
     double after = evaluate ? report->score[DATASET_SPLIT_TRAIN][SCORE_SUM_LOSS] : 0.0;
@@ -228,13 +233,14 @@ static int64_t regular_before(const struct training *training, int64_t n_epoch)
     return every > 0 ? n_epoch - n_epoch % every : 0;
 }
 
-/* Whence a diverging job goes on: not from a checkpoint that somebody asked for, which an undisturbed job does not have. */
-static int64_t kept(const struct training *training)
+/* The epochs of the checkpoint that a diverging job returns to; -1: none. A checkpoint on request does not count, so that it does
+ * not change the job's numbers. */
+static int64_t rollback_target(const struct training *training)
 {
     return training->job->train.on_nan == JOB_ON_NAN_ROLLBACK ? training->n_regular : -1;
 }
 
-/* Going back to weights that are broken would help nobody. */
+/* A rollback must not return to weights that are not finite. */
 static enum status weights_check(const struct training *training, const float *weights)
 {
     int64_t n = training_n_weight(training);
@@ -246,12 +252,12 @@ static enum status weights_check(const struct training *training, const float *w
     return STATUS_OK;
 }
 
-static enum status save_arrays(struct training *training, struct checkpoint *checkpoint, float *room)
+static enum status save_arrays(struct training *training, struct checkpoint *checkpoint, float *buffer)
 {
     enum status status = STATUS_OK;
     for (int i = 0; i < CHECKPOINT_ARRAY_N; i++) {
         if (has_array(training, (enum checkpoint_array)i)) {
-            float *to = room + i * checkpoint->n_weight;
+            float *to = buffer + i * checkpoint->n_weight;
             status = array_get(training, STATE_NUMBER(i), to);
             if (status != STATUS_OK) {
                 return status;
@@ -259,16 +265,16 @@ static enum status save_arrays(struct training *training, struct checkpoint *che
             checkpoint->array[i] = to;
         }
     }
-    status = weights_check(training, room);
+    status = weights_check(training, buffer);
     if (status != STATUS_OK) {
         return status;
     }
     FAULT(CHECKPOINT);
     char folder[PATH_MAX];
     status = output_path(training->output, "checkpoint", folder);
-    /* The lines that the checkpoint counts on must be on the disk before it is. */
+    /* The lines that the checkpoint counts must be on the disk before it. */
     status = status == STATUS_OK ? output_metrics_sync(training->output) : status;
-    return status == STATUS_OK ? checkpoint_save(folder, checkpoint, kept(training)) : status;
+    return status == STATUS_OK ? checkpoint_save(folder, checkpoint, rollback_target(training)) : status;
 }
 
 static enum status save_checkpoint(struct training *training)
@@ -276,17 +282,17 @@ static enum status save_checkpoint(struct training *training)
     double start = clock_s();
     int64_t n_weight = training_n_weight(training);
     size_t n = (size_t)n_weight * CHECKPOINT_ARRAY_N;
-    float *room;
-    enum status status = memory_acquire(MEMORY_OTHER, n, sizeof *room, &room);
+    float *buffer;
+    enum status status = memory_acquire(MEMORY_OTHER, n, sizeof *buffer, &buffer);
     if (status != STATUS_OK) {
         return status;
     }
     training->state.n_metrics_bytes = training->output->n_metrics_bytes;
     char *job = job_print(training->job);
     struct checkpoint checkpoint = {.state = training->state, .job = job, .n_job = strlen(job), .n_weight = n_weight};
-    status = save_arrays(training, &checkpoint, room);
+    status = save_arrays(training, &checkpoint, buffer);
     free(job);
-    memory_release(MEMORY_OTHER, room, n, sizeof *room);
+    memory_release(MEMORY_OTHER, buffer, n, sizeof *buffer);
     if (status == STATUS_OK) {
         training->has_saved = true;
         bool is_regular = regular_before(training, training->state.n_epoch) == training->state.n_epoch;
@@ -297,15 +303,15 @@ static enum status save_checkpoint(struct training *training)
     return status;
 }
 
-/* Every so many epochs, at the end, and when somebody asks. */
+/* Every train.checkpoint_every epochs, at the end, and on request. */
 static bool is_checkpoint_due(struct training *training)
 {
     const struct job_train *train = &training->job->train;
     int64_t n_epoch = training->state.n_epoch;
     bool is_regular = n_epoch == train->epochs || n_epoch == regular_before(training, n_epoch);
-    bool is_asked = training->keep != NULL && *training->keep != 0;
+    bool is_asked = training->save != NULL && *training->save != 0;
     if (is_asked) {
-        *training->keep = 0; /* before the state is read: whoever asks from now on gets another one */
+        *training->save = 0; /* before the state is read: a later request causes another checkpoint */
     }
     return is_asked || (train->checkpoint_every > 0 && is_regular);
 }
@@ -374,7 +380,7 @@ static double evaluated_loss(const struct training *training, const double sums[
     return sums[SCORE_SUM_LOSS] / (sums[SCORE_SUM_ROW] * (is_bce ? training->n_class : 1));
 }
 
-/* Epochs are over, and the present weights were not evaluated here: none to do, or a resume at the very end. */
+/* The present weights were not evaluated in this run: there was no epoch to train. */
 static enum status evaluate_only(struct training *training)
 {
     struct fleet_report report = {0};
@@ -399,7 +405,7 @@ static enum status evaluate_only(struct training *training)
     return fleet_keep_best(training->fleet);
 }
 
-/* Back to the last checkpoint with half the learning rate, for the reason that status_reason has. */
+/* Return to the last checkpoint with half the learning rate, because of status_reason. */
 static enum status roll_back(struct training *training)
 {
     const struct job_train *train = &training->job->train;
@@ -408,7 +414,7 @@ static enum status roll_back(struct training *training)
     int64_t n_rollback = training->state.n_rollback + 1;
     snprintf(reason, sizeof reason, "%s", status_reason());
     if (n_rollback > train->max_rollbacks) {
-        return status_fail(STATUS_TRAINING, "%s; going back %lld times (train.max_rollbacks) did not help", reason,
+        return status_fail(STATUS_TRAINING, "%s; %lld rollbacks (train.max_rollbacks) did not help", reason,
                            (long long)train->max_rollbacks);
     }
     enum status status = output_path(training->output, "checkpoint", folder);
@@ -423,9 +429,9 @@ static enum status roll_back(struct training *training)
     status = status == STATUS_OK ? output_metrics_cut(training->output, training->state.n_metrics_bytes) : status;
     status = status == STATUS_OK ? tensorboard_restart(training->tensorboard, training->state.n_epoch) : status;
     if (status == STATUS_OK) {
-        progress_say(training->progress, "%s; back to %lld epochs with the learning rate times %g (%lld of %lld)", reason,
-                     (long long)training->state.n_epoch, rate_factor(training), (long long)n_rollback,
-                     (long long)train->max_rollbacks);
+        progress_print(training->progress, "%s; back to %lld epochs with the learning rate times %g (%lld of %lld)", reason,
+                       (long long)training->state.n_epoch, rate_factor(training), (long long)n_rollback,
+                       (long long)train->max_rollbacks);
         events_rollback(training->events, training->state.n_epoch, n_rollback, reason);
     }
     return status;
@@ -439,11 +445,11 @@ static enum status interrupted(struct training *training)
     }
     return status_fail(STATUS_INTERRUPTED,
                        "interrupted after %lld of %lld epochs: checkpoint saved in '%s/checkpoint', "
-                       "--resume goes on from there",
+                       "--resume continues from there",
                        (long long)training->state.n_epoch, (long long)training->job->train.epochs, training->output->dir);
 }
 
-/* What the folder holds from before goes as far as it is not needed; a job that may go back needs something to go back to. */
+/* Remove checkpoints that are not needed; a job with rollbacks needs one from its first epoch on. */
 static enum status begin_checkpoints(struct training *training)
 {
     const struct checkpoint_state *state = &training->state;
@@ -453,7 +459,7 @@ static enum status begin_checkpoints(struct training *training)
         return status;
     }
     training->n_regular = regular_before(training, state->n_epoch);
-    checkpoint_prune(folder, state->n_epoch, kept(training));
+    checkpoint_prune(folder, state->n_epoch, rollback_target(training));
     bool is_needed = training->job->train.on_nan == JOB_ON_NAN_ROLLBACK && state->n_epoch == 0;
     return is_needed ? save_checkpoint(training) : STATUS_OK;
 }
@@ -471,7 +477,7 @@ enum status training_run(struct training *training)
             training->end = TRAINING_END_PATIENCE;
             break;
         }
-        if (*training->asked != 0) {
+        if (*training->stop != 0) {
             return interrupted(training);
         }
         status = run_epoch(training, state->n_epoch);

@@ -1,7 +1,7 @@
-/* The epochs of a job: order them from the fleet, score them, keep the best, write metrics and checkpoints, know when to stop.
+/* The epochs of a job: command them, score them, save the best weights, write metrics and checkpoints, decide when to stop.
  *
- * Separate from the coordinator's flow, which prepares the workers before and writes the results after. Everything a resume
- * must restore is in one struct checkpoint_state.
+ * Separate from the coordinator's flow, which prepares the workers before and writes the results after. Everything that a resume
+ * must restore is in struct checkpoint_state.
  */
 #ifndef TRAINERD_TRAINING_H
 #define TRAINERD_TRAINING_H
@@ -28,34 +28,34 @@ struct training {
     const struct job *job;
     struct fleet *fleet;
     struct output *output;
-    struct tensorboard *tensorboard; /* NULL: not asked for */
+    struct tensorboard *tensorboard; /* NULL: none */
     struct progress *progress;
-    struct events *events; /* NULL: nobody follows */
+    struct events *events; /* NULL: no supervisor */
     const struct partition *partition;
-    const volatile sig_atomic_t *asked; /* a signal number: stop after the running epoch */
-    volatile sig_atomic_t *keep;        /* not 0: write a checkpoint after the running epoch, and set to 0. NULL: nobody asks */
+    const volatile sig_atomic_t *stop; /* not 0: stop after the running epoch */
+    volatile sig_atomic_t *save;       /* not 0: write a checkpoint after the running epoch, and set to 0. NULL: never */
     int32_t n_class;
     bool multi_label;
     enum job_metric metric;
     struct score_labels labels; /* of the whole graph; filled when the metric is roc_auc */
     int64_t n_weight;           /* floats that every worker has */
-    const int64_t *n_embedding; /* n_part: floats that live with each part; NULL: none */
-    int64_t memory;             /* of all workers together, as measured; for followers */
+    const int64_t *n_embedding; /* n_part: floats of each part's embeddings; NULL: none */
+    int64_t memory;             /* bytes of all workers together, measured; for events */
 
-    /* How far it is: from training_begin or training_resume on. */
+    /* Progress, from training_begin or training_resume on. */
     struct checkpoint_state state;
     int64_t n_regular; /* epochs of the last checkpoint that was written because of train.checkpoint_every, or 0 */
     bool has_saved;    /* a checkpoint, in this run */
     bool is_scored;    /* the workers' logits and state.last are of the present weights */
     enum training_end end;
-    double evaluate_s; /* of orders that only evaluated */
+    double evaluate_s; /* of evaluations without an epoch */
     double checkpoint_s;
 };
 
-/* Start from epoch 0. `dataset` and `partition` are the fingerprints that a resume will be held against. */
+/* Start from epoch 0. `dataset` and `partition` are fingerprints that a resume compares. */
 void training_begin(struct training *training, const char *dataset, uint64_t partition);
 
-/* Go on from a checkpoint of this job: after training_begin; gives weights, moments and best weights to the workers.
+/* Continue from a checkpoint of this job: after training_begin; gives weights, moments and best weights to the workers.
  *
  *   errors  STATUS_DATA another graph, another partition, another number of weights; those of fleet_put
  */
@@ -63,18 +63,18 @@ enum status training_resume(struct training *training, const struct checkpoint *
 
 /* Epochs until the last one, or patience, or a signal; then an evaluation if the last weights had none.
  *
- *   errors  STATUS_INTERRUPTED a checkpoint is saved, the reason says where · STATUS_TRAINING loss or weights are not finite, and
- *           train.on_nan does not allow to go back (again) · those of fleet, output and checkpoint
+ *   errors  STATUS_INTERRUPTED a checkpoint is saved, the reason has its path · STATUS_TRAINING loss or weights are not finite, and
+ *           train.on_nan allows no (further) rollback · those of fleet, output and checkpoint
  */
 enum status training_run(struct training *training);
 
 /* Logits of the last evaluation in the dataset's order. out n_node × n_class */
 enum status training_logits(struct training *training, float *out);
 
-/* Floats of all weights: those that every worker has, then each part's; what a checkpoint's arrays hold. */
+/* Floats of all weights, those that every worker has, then each part's embeddings: the length of a checkpoint's arrays. */
 int64_t training_n_weight(const struct training *training);
 
-/* Who owns which node in which order, as one number. */
+/* A hash of the nodes' parts and order. */
 uint64_t training_partition_hash(const struct partition *partition);
 
 #endif

@@ -44,7 +44,7 @@ static enum status read_options(int argc, char **argv, struct ctl_arguments *out
     char letters[3 * CTL_OPTION_N + 2];
     make_tables(longs, letters);
     opterr = 0;
-    optind = 0; /* from the start, whatever was read before */
+    optind = 0; /* restart getopt */
     for (;;) {
         int found = getopt_long(argc, argv, letters, longs, NULL);
         if (found == -1) {

@@ -1,4 +1,4 @@
-/* trainctl's command line, read by the table. */
+/* trainctl's command line, parsed by the table. */
 #ifndef TRAINERD_CTL_ARGUMENTS_H
 #define TRAINERD_CTL_ARGUMENTS_H
 
@@ -17,18 +17,17 @@ struct ctl_arguments {
     int n_operand;
 };
 
-/* Read the command line; options may stand anywhere.
+/* Parse the command line; options and operands may be mixed.
  *
  *   owns    borrows argv, whose order it changes; the caller owns *out: ctl_arguments_release, also after an error
- *   errors  STATUS_USAGE what is wrong, and what was expected
+ *   errors  STATUS_USAGE
  */
 enum status ctl_arguments_read(int argc, char **argv, struct ctl_arguments *out);
 void ctl_arguments_release(struct ctl_arguments *arguments);
 
 /* Was the option given? */
 bool ctl_given(const struct ctl_arguments *arguments, enum ctl_option option);
-/* The option's value as a whole number; `otherwise` when it was not given.
- * errors  STATUS_USAGE it is none in this range */
+/* The option's value as a whole number; `otherwise` when it was not given. errors  STATUS_USAGE not a number of this range */
 enum status ctl_int(const struct ctl_arguments *arguments, enum ctl_option option, long long least, long long most,
                     long long otherwise, long long *out);
 

@@ -58,7 +58,7 @@ static enum status connect_tcp(const struct address *address, int *file_out)
                : status_fail(STATUS_PEER, "no daemon answers on tcp:%s:%s: %s", address->host, address->port, strerror(error));
 }
 
-/* Whoever makes the socket of a default place first could be anybody: it has to be this user's daemon, or root's. */
+/* Another user could have made a socket at a default path: the daemon must be this user's or root's. */
 static bool is_trusted(int file)
 {
     struct ucred peer;
@@ -94,15 +94,15 @@ static enum status connect_default(int *file_out)
     return STATUS_OK;
 }
 
-/* Both sides prove the secret, each on the other's number. */
-static enum status prove(struct client *client, const char *secret_file)
+/* Both sides prove that they know the secret, each for the other's nonce. */
+static enum status authenticate(struct client *client, const char *secret_file)
 {
     struct auth_secret secret;
     char mine[AUTH_TEXT_BYTES], proof[AUTH_TEXT_BYTES];
     json_t *hello = NULL, *answer = NULL;
     if (secret_file == NULL) {
         return status_fail(STATUS_CONFIG,
-                           "a daemon on a TCP port wants a secret: expected --secret-file or $TRAINERD_SECRET_FILE");
+                           "a daemon on a TCP port needs a secret: expected --secret-file or $TRAINERD_SECRET_FILE");
     }
     enum status status = auth_secret_load(secret_file, &secret);
     status = status == STATUS_OK ? client_ask(client, json_pack("{s:s}", "cmd", "hello"), &hello) : status;
@@ -115,7 +115,7 @@ static enum status prove(struct client *client, const char *secret_file)
                      : status;
         const char *theirs = json_string_value(json_object_get(answer, "proof"));
         if (status == STATUS_OK && (theirs == NULL || !auth_is_proof(&secret, AUTH_ROLE_SERVER, nonce, mine, theirs))) {
-            status = status_fail(STATUS_PEER, "who answers there does not know the secret");
+            status = status_fail(STATUS_PEER, "the daemon does not know the secret");
         }
     }
     auth_secret_release(&secret);
@@ -145,7 +145,7 @@ enum status client_open(const char *address, const char *secret_file, struct cli
     *out = (struct client){.file = -1};
     frame_reader_init(&out->lines, ANSWER_BYTES_MOST);
     enum status status = address == NULL ? connect_default(&out->file) : connect_to(address, out, &is_unix);
-    status = status == STATUS_OK && !is_unix ? prove(out, secret_file) : status;
+    status = status == STATUS_OK && !is_unix ? authenticate(out, secret_file) : status;
     if (status != STATUS_OK) {
         client_close(out);
     }
@@ -177,7 +177,7 @@ enum status client_send(struct client *client, json_t *request)
     for (size_t at = 0; at <= n;) {
         ssize_t sent = send(client->file, text + at, n + 1 - at, MSG_NOSIGNAL);
         if (sent < 0 && errno != EINTR) {
-            break; /* why it closed the connection is read next */
+            break; /* client_next reads why the daemon closed the connection */
         }
         at += sent > 0 ? (size_t)sent : 0;
     }
@@ -185,33 +185,33 @@ enum status client_send(struct client *client, json_t *request)
     return STATUS_OK;
 }
 
-/* Read more; false: nothing came in time. */
-static enum status read_more(struct client *client, int wait_ms, bool *came_out)
+/* Read more bytes; false: none in time. */
+static enum status read_more(struct client *client, int wait_ms, bool *received_out)
 {
     struct pollfd ready = {.fd = client->file, .events = POLLIN};
     int n_ready = poll(&ready, 1, wait_ms);
-    *came_out = false;
+    *received_out = false;
     if (n_ready <= 0) {
         return n_ready == 0 || errno == EINTR ? STATUS_OK : status_fail(STATUS_PEER, "cannot wait: %s", strerror(errno));
     }
-    size_t n_room;
-    char *room = frame_reader_room(&client->lines, &n_room);
-    ssize_t n = recv(client->file, room, n_room, 0);
+    size_t capacity;
+    char *buffer = frame_reader_buffer(&client->lines, &capacity);
+    ssize_t n = recv(client->file, buffer, capacity, 0);
     if (n == 0 || (n < 0 && errno != EINTR)) {
         return status_fail(STATUS_PEER, "the daemon closed the connection%s%s", n < 0 ? ": " : "",
                            n < 0 ? strerror(errno) : "");
     }
     frame_reader_fill(&client->lines, n > 0 ? (size_t)n : 0);
-    *came_out = true;
+    *received_out = true;
     return STATUS_OK;
 }
 
-/* A refusal becomes the failure it speaks of, word for word. */
-static enum status take_line(const struct client *client, const char *line, size_t n, json_t **out)
+/* Parse a line; a refusal becomes this process's failure, with its status and reason. */
+static enum status parse_line(const struct client *client, const char *line, size_t n, json_t **out)
 {
     json_t *answer = json_loadb(line, n, 0, NULL), *id = json_object_get(answer, "id");
     if (answer == NULL) {
-        return status_fail(STATUS_PEER, "what the daemon sent is no JSON: is it one?");
+        return status_fail(STATUS_PEER, "the answer is not JSON: expected a daemon of trainerd");
     }
     if (json_is_false(json_object_get(answer, "ok"))) {
         const char *error = json_string_value(json_object_get(answer, "error"));
@@ -222,7 +222,7 @@ static enum status take_line(const struct client *client, const char *line, size
         json_decref(answer);
         return status;
     }
-    if (json_integer_value(id) != client->id) { /* of a stream that is not listened to any more */
+    if (json_integer_value(id) != client->id) { /* of an earlier request's stream */
         json_decref(answer);
         return STATUS_OK;
     }
@@ -237,15 +237,15 @@ enum status client_next(struct client *client, int wait_ms, json_t **out)
     for (;;) {
         const char *line;
         size_t n;
-        bool whole = false, came = true;
+        bool whole = false, received = true;
         enum status status = frame_reader_next(&client->lines, &line, &n, &whole);
         if (status == STATUS_OK && whole) {
-            status = take_line(client, line, n, out);
+            status = parse_line(client, line, n, out);
         } else if (status == STATUS_OK) {
             double left_ms = until_ms - 1e3 * clock_s();
-            status = read_more(client, wait_ms < 0 ? -1 : left_ms > 0 ? (int)left_ms + 1 : 0, &came);
+            status = read_more(client, wait_ms < 0 ? -1 : left_ms > 0 ? (int)left_ms + 1 : 0, &received);
         }
-        if (status != STATUS_OK || *out != NULL || !came) {
+        if (status != STATUS_OK || *out != NULL || !received) {
             return status;
         }
     }

@@ -1,7 +1,6 @@
-/* A connection to the daemon, from the client's side: requests as objects, answers as they come
- * (docs/protocol.md).
+/* A client's connection to the daemon: requests and answers as objects (docs/protocol.md).
  *
- * Knows the protocol's lines and its proof of the secret, nothing of what requests mean.
+ * Knows the protocol's lines and its authentication, not what requests mean.
  */
 #ifndef TRAINERD_CTL_CLIENT_H
 #define TRAINERD_CTL_CLIENT_H
@@ -17,13 +16,12 @@ struct client {
     json_int_t id; /* of the last request */
 };
 
-/* Connect, and prove the secret where one is needed.
+/* Connect, and authenticate where a secret is needed.
  *
- *   address      NULL: this user's daemon, else the system's; one of another user that took their place is refused
+ *   address      NULL: this user's daemon, else the system's; a daemon of another user on these sockets is refused
  *   secret_file  tcp only; NULL: none
  *   owns         the caller owns *out: client_close
- *   errors       STATUS_CONFIG the address or the secret file; STATUS_PEER nobody answers, or not with
- *                the secret's proof
+ *   errors       STATUS_CONFIG the address or the secret file; STATUS_PEER no daemon answers, or it does not know the secret
  */
 enum status client_open(const char *address, const char *secret_file, struct client *out);
 void client_close(struct client *client);
@@ -32,10 +30,10 @@ void client_close(struct client *client);
  * errors  STATUS_PEER the daemon is gone */
 enum status client_send(struct client *client, json_t *request);
 
-/* The next line for the last request. *out NULL: none came within wait_ms (-1: however long it takes).
+/* The next line for the last request. *out NULL: none within wait_ms (-1: wait without limit).
  *
  *   owns    *out: json_decref
- *   errors  STATUS_PEER the daemon is gone; a refusal: its status and its words
+ *   errors  STATUS_PEER the daemon is gone; a refusal: its status and reason
  */
 enum status client_next(struct client *client, int wait_ms, json_t **out);
 

@@ -1,10 +1,9 @@
-/* Completions: each shell's script, filled from the table. Names of jobs are asked of the daemon when they are
- * wanted. */
+/* Completion scripts, made from the table. Names of jobs are requested from the daemon at completion time. */
 #include "trainerd/ctl/reference.h"
 
 #include <string.h>
 
-/* Asked in the background of a keystroke: short, and silent when there is no daemon. */
+/* Runs at a keystroke: quick, and silent without a daemon. */
 #define LIST_JOBS                                                                                                              \
     "trainctl status --json --limit 50 2>/dev/null | tr ',{' '\\n\\n' | sed -n 's/^ *\"name\": "                               \
     "*\"\\([^\"]*\\)\".*/\\1/p' | sort -u"
@@ -123,8 +122,8 @@ static void print_zsh(FILE *file)
         fputs("'\n", file);
     }
     fputs("    )\n    _describe command commands\n}\n_trainctl() {\n    local line state\n"
-          "    _arguments -C '--to[the address of the daemon]:ADDRESS: ' '--json[answer as JSON]' '--help[what "
-          "commands there are]' "
+          "    _arguments -C '--to[the address of the daemon]:ADDRESS: ' '--json[answer as JSON]' '--help[the list "
+          "of commands]' "
           "'1:command:_trainctl_commands' '*::argument:->argument'\n    [[ $state == argument ]] || return\n    case "
           "$line[1] in\n",
           file);

@@ -1,9 +1,9 @@
-/* Is this machine fit for training? Each check says what it found, and what to do where that is not enough. Facts of
- * libraries that trainctl does not link come from the programs that do. */
+/* Checks of this machine: each reports its finding, and advice where it is not enough. Versions of libraries that trainctl does not
+ * link come from the programs that do. */
 #include "protocol/memory.h"
 #include "protocol/program.h"
 #include "protocol/version.h"
-#include "trainerd/ctl/draw/capture.h"
+#include "trainerd/ctl/capture.h"
 #include "trainerd/ctl/run.h"
 #include "trainerd/ctl/text.h"
 
@@ -25,7 +25,7 @@ struct doctor {
     bool has_failed;
 };
 
-/* Note a check. advice: what to do unless it is well. */
+/* Add a check. advice: for warnings and failures */
 static void note(struct doctor *doctor, enum verdict verdict, const char *name, const char *advice, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
@@ -43,13 +43,13 @@ static void note(struct doctor *doctor, enum verdict verdict, const char *name, 
     doctor->has_failed = doctor->has_failed || verdict == VERDICT_FAIL;
 }
 
-/* The line of a text that begins so, without the beginning; false: there is none. */
-static bool find_line(const char *text, const char *begin, char *out, size_t n_room)
+/* The rest of the line that begins with `begin`; false: there is none. */
+static bool find_line(const char *text, const char *begin, char *out, size_t capacity)
 {
     for (const char *line = text; line != NULL && *line != '\0'; line = strchr(line, '\n'), line += line != NULL) {
         if (strncmp(line, begin, strlen(begin)) == 0) {
             line += strlen(begin);
-            snprintf(out, n_room, "%.*s", (int)strcspn(line, "\n"), line);
+            snprintf(out, capacity, "%.*s", (int)strcspn(line, "\n"), line);
             return true;
         }
     }
@@ -62,11 +62,11 @@ static void check_programs(struct doctor *doctor)
 {
     static const char *const names[] = {"trainerd", "trainer-coordinator", "trainer-worker", "trainer-partition"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char path[PATH_MAX], said[1024], version[64] = "", library[64] = "", begin[64];
+        char path[PATH_MAX], printed[1024], version[64] = "", library[64] = "", begin[64];
         snprintf(begin, sizeof begin, "%s ", names[i]);
         bool runs = program_beside(names[i], path) == STATUS_OK &&
-                    capture((const char *const[]){path, "--version", NULL}, said, sizeof said) &&
-                    find_line(said, begin, version, sizeof version);
+                    capture((const char *const[]){path, "--version", NULL}, printed, sizeof printed) &&
+                    find_line(printed, begin, version, sizeof version);
         if (!runs) {
             note(doctor, VERDICT_FAIL, names[i], "install it beside trainctl, with the libraries it needs (ldd shows them)",
                  "does not run as %s", path);
@@ -74,26 +74,26 @@ static void check_programs(struct doctor *doctor)
             note(doctor, strcmp(version, TRAINERD_VERSION) == 0 ? VERDICT_OK : VERDICT_FAIL, names[i],
                  "install all programs of one version", "%s", version);
         }
-        if (find_line(said, "METIS ", library, sizeof library)) {
+        if (find_line(printed, "METIS ", library, sizeof library)) {
             note(doctor, VERDICT_OK, "METIS", "", "%s%s", library,
                  strstr(library, "32-bit") != NULL ? ": graphs up to 2^31 - 1 edges" : "");
         }
-        if (find_line(said, "UCX ", library, sizeof library)) {
+        if (find_line(printed, "UCX ", library, sizeof library)) {
             note(doctor, VERDICT_OK, "UCX", "", "%s", library);
         }
     }
 }
 
-/* Transports with their devices, as ucx_info lists them. */
+/* Transports and their devices, from ucx_info. */
 static void check_ucx(struct doctor *doctor)
 {
-    static char said[1 << 18];
+    static char printed[1 << 18];
     char found[400] = "", transport[32] = "", device[64];
-    if (!capture((const char *const[]){"ucx_info", "-d", NULL}, said, sizeof said)) {
+    if (!capture((const char *const[]){"ucx_info", "-d", NULL}, printed, sizeof printed)) {
         note(doctor, VERDICT_WARN, "UCX devices", "install ucx_info (Debian: ucx-utils) to see them", "ucx_info does not run");
         return;
     }
-    for (char *line = said; line != NULL; line = strchr(line, '\n'), line += line != NULL) {
+    for (char *line = printed; line != NULL; line = strchr(line, '\n'), line += line != NULL) {
         sscanf(line, "# Transport: %31s", transport);
         if (transport[0] != '\0' && sscanf(line, "# Device: %63s", device) == 1) {
             size_t n = strlen(found);
@@ -116,15 +116,15 @@ static void check_ucx(struct doctor *doctor)
 
 static void check_cuda(struct doctor *doctor)
 {
-    char said[1024];
+    char printed[1024];
     if (capture(
             (const char *const[]){"nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader", NULL},
-            said, sizeof said) &&
-        said[0] != '\0') {
-        said[strcspn(said, "\n")] = '\0';
-        note(doctor, VERDICT_OK, "CUDA", "", "%s", said);
+            printed, sizeof printed) &&
+        printed[0] != '\0') {
+        printed[strcspn(printed, "\n")] = '\0';
+        note(doctor, VERDICT_OK, "CUDA", "", "%s", printed);
     } else if (access("/proc/driver/nvidia/version", R_OK) == 0) {
-        note(doctor, VERDICT_WARN, "CUDA", "install nvidia-smi, or see what it says",
+        note(doctor, VERDICT_WARN, "CUDA", "install nvidia-smi, or look at its message",
              "a driver is loaded, but nvidia-smi does not run");
     } else {
         note(doctor, VERDICT_OK, "CUDA", "", "no GPU: workers compute on the CPU");
@@ -133,7 +133,7 @@ static void check_cuda(struct doctor *doctor)
 
 /* --- the machine --- */
 
-/* Cores that a limit of the control group leaves; 0: it has none. */
+/* The control group's CPU quota in cores; 0: none. */
 static double quota_cores(void)
 {
     double quota = 0, period = 0;
@@ -163,13 +163,13 @@ static void check_cores(struct doctor *doctor)
 
 static void check_memory(struct doctor *doctor)
 {
-    char all[TEXT_BYTES], ours[TEXT_BYTES];
-    int64_t n_all = memory_physical(), n_ours = memory_machine();
+    char all[TEXT_BYTES], usable[TEXT_BYTES];
+    int64_t n_all = memory_physical(), n_usable = memory_machine();
     text_bytes((double)n_all, all);
-    text_bytes((double)n_ours, ours);
-    note(doctor, n_ours < 1000000000 ? VERDICT_WARN : VERDICT_OK, "memory",
+    text_bytes((double)n_usable, usable);
+    note(doctor, n_usable < 1000000000 ? VERDICT_WARN : VERDICT_OK, "memory",
          "set memory.limit and memory.spill for graphs that are larger", "%s%s%s", all,
-         n_ours < n_all ? ", of which the control group allows " : "", n_ours < n_all ? ours : "");
+         n_usable < n_all ? ", of which the control group allows " : "", n_usable < n_all ? usable : "");
 }
 
 static void check_space(struct doctor *doctor, const char *name, const char *path, double warn_below, double fail_below,
@@ -178,7 +178,7 @@ static void check_space(struct doctor *doctor, const char *name, const char *pat
     struct statvfs info;
     char text[TEXT_BYTES];
     if (statvfs(path, &info) != 0) {
-        note(doctor, VERDICT_FAIL, name, advice, "%s is not there", path);
+        note(doctor, VERDICT_FAIL, name, advice, "%s does not exist", path);
         return;
     }
     double n_free = (double)info.f_bavail * (double)info.f_frsize;
@@ -194,7 +194,7 @@ static void check_space(struct doctor *doctor, const char *name, const char *pat
     }
 }
 
-/* Registered memory counts against memlock, and only RDMA registers any. */
+/* Registered memory counts against memlock, and only RDMA registers memory. */
 static void check_memlock(struct doctor *doctor)
 {
     struct rlimit limit = {0};
@@ -202,10 +202,10 @@ static void check_memlock(struct doctor *doctor)
     DIR *devices = opendir("/sys/class/infiniband");
     bool has_rdma = false;
     const struct dirent *entry;
-    while (devices != NULL && (entry = readdir(devices)) != NULL) {
-        has_rdma = has_rdma || entry->d_name[0] != '.';
-    }
     if (devices != NULL) {
+        while ((entry = readdir(devices)) != NULL) {
+            has_rdma = has_rdma || entry->d_name[0] != '.';
+        }
         closedir(devices);
     }
     getrlimit(RLIMIT_MEMLOCK, &limit);
@@ -237,7 +237,7 @@ static void check_daemon(struct doctor *doctor, const struct ctl_arguments *argu
     } else {
         const char *version = text_of(answer, "version");
         note(doctor, strcmp(version, TRAINERD_VERSION) == 0 ? VERDICT_OK : VERDICT_WARN, "daemon",
-             "restart it after an upgrade: its jobs go on meanwhile", "trainerd %s, process %lld", version,
+             "restart it after an upgrade: its jobs run on meanwhile", "trainerd %s, process %lld", version,
              (long long)integer_of(answer, "pid"));
     }
     json_decref(answer);
@@ -271,7 +271,7 @@ enum status run_doctor(const struct ctl_arguments *arguments, int *exit_code_out
     check_nofile(&doctor);
     check_space(&doctor, "temporary files", "/tmp", 100e6, 1e6, "free some space");
     check_space(&doctor, "disk", ".", 1e9, 50e6,
-                "checkpoints and results go to output.dir: free some space, or choose another place");
+                "checkpoints and results go to output.dir: free some space, or choose another folder");
     check_daemon(&doctor, arguments);
     if (ctl_given(arguments, CTL_OPTION_JSON)) {
         json_t *answer = json_pack("{s:b, s:O}", "ok", !doctor.has_failed, "checks", doctor.checks);

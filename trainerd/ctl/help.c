@@ -7,7 +7,7 @@
 #define WIDTH 118
 #define INDENT 26
 
-/* "  name      words", folded at WIDTH. */
+/* "  name      text", folded at WIDTH. */
 static void print_item(FILE *file, const char *name, const char *words)
 {
     size_t column = (size_t)fprintf(file, "  %s", name);
@@ -47,7 +47,7 @@ void reference_help(FILE *file)
         snprintf(name, sizeof name, "%s %s", ctl_commands[i].name, ctl_commands[i].operands);
         print_item(file, name, ctl_commands[i].help);
     }
-    fputs("\nA job is named by its number, or by its name: then the newest of that name is meant.\n\n", file);
+    fputs("\nJOB is a job's number, or a name, which means the newest job of that name.\n\n", file);
     for (int i = CTL_OPTION_TO; i <= CTL_OPTION_HELP; i++) {
         print_option(file, &ctl_options[i]);
     }

@@ -1,10 +1,9 @@
-/* The man page. A line of troff never begins with what came from the table: a point or quote there would be a
- * command. */
+/* The man page. No line of troff begins with text of the table, since a point or quote there would be a request. */
 #include "protocol/version.h"
 #include "trainerd/ctl/reference.h"
 
-/* Words as they are: hyphens stay hyphens, backslashes too. */
-static void print_words(FILE *file, const char *words)
+/* Text with hyphens and backslashes escaped. */
+static void print_text(FILE *file, const char *words)
 {
     fputs("\\&", file);
     for (; *words != '\0'; words++) {
@@ -23,19 +22,19 @@ static void print_option(FILE *file, const struct ctl_option_row *option)
         fprintf(file, "\\fB\\-%c\\fR, ", option->letter);
     }
     fputs("\\fB\\-\\-", file);
-    print_words(file, option->name);
+    print_text(file, option->name);
     fprintf(file, "\\fR%s\\fI%s\\fR\n", option->value[0] != '\0' ? " " : "", option->value);
-    print_words(file, option->help);
+    print_text(file, option->help);
     fputs(".\n", file);
 }
 
 static void print_command(FILE *file, const struct ctl_command_row *row)
 {
     fprintf(file, ".SS \"\\fB%s\\fR \\fI%s\\fR\"\n", row->name, row->operands);
-    print_words(file, row->help);
+    print_text(file, row->help);
     fputs(".\n", file);
     if (row->more[0] != '\0') {
-        print_words(file, row->more);
+        print_text(file, row->more);
         fputc('\n', file);
     }
     for (int i = CTL_OPTION_HELP + 1; i < CTL_OPTION_N; i++) {
@@ -48,14 +47,12 @@ static void print_command(FILE *file, const struct ctl_command_row *row)
 void reference_man(FILE *file)
 {
     fputs(".TH TRAINCTL 1 \"\" \"trainerd " TRAINERD_VERSION "\" \"User Commands\"\n"
-          ".SH NAME\ntrainctl \\- submit, watch and steer jobs of the training daemon\n"
+          ".SH NAME\ntrainctl \\- submit, watch and control jobs of the training daemon\n"
           ".SH SYNOPSIS\n.B trainctl\n[\\fIOPTION\\fR ...] \\fICOMMAND\\fR ...\n"
           ".SH DESCRIPTION\n"
-          "\\fBtrainctl\\fR talks to a daemon started with \\fBtrainerd \\-\\-listen\\fR. A job is named by its "
-          "number, or by its\n"
-          "name: then the newest of that name is meant. What was asked for goes to standard output, everything else "
-          "to\n"
-          "standard error.\n"
+          "\\fBtrainctl\\fR is the client of a daemon started with \\fBtrainerd \\-\\-listen\\fR. JOB is a job's "
+          "number, or a name,\n"
+          "which means the newest job of that name. Answers go to standard output, everything else to standard error.\n"
           ".SH OPTIONS\n",
           file);
     for (int i = CTL_OPTION_TO; i <= CTL_OPTION_HELP; i++) {

@@ -1,4 +1,4 @@
-/* What the table says, for people and shells: help, completions, the man page. */
+/* Texts made from the table: help, completions, the man page. */
 #ifndef TRAINERD_CTL_REFERENCE_H
 #define TRAINERD_CTL_REFERENCE_H
 
@@ -8,7 +8,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-/* All commands / one: its options too. */
+/* All commands / one with its options. */
 void reference_help(FILE *file);
 void reference_help_command(FILE *file, enum ctl_command command);
 

@@ -1,21 +1,20 @@
-/* What each command of trainctl does. All print what was asked for on standard output, and fail with a sentence. */
+/* The commands of trainctl. Each prints its answer on standard output, or fails with a sentence. */
 #ifndef TRAINERD_CTL_RUN_H
 #define TRAINERD_CTL_RUN_H
 
 #include "trainerd/ctl/arguments.h"
 #include "trainerd/ctl/client.h"
 
-/* *exit_code_out is 0 when they are called; it stands where nothing failed but the command is to leave with
- * another. */
+/* *exit_code_out is 0 at the call; a command that does not fail may set another exit code. */
 typedef enum status ctl_run(const struct ctl_arguments *arguments, int *exit_code_out);
 
-ctl_run run_submit, run_status, run_show, run_logs, run_watch, run_order, run_scale, run_workers, run_metrics, run_plot,
+ctl_run run_submit, run_status, run_show, run_logs, run_watch, run_control, run_scale, run_workers, run_metrics, run_plot,
     run_doctor, run_version;
 
-/* Connect to the daemon that --to, $TRAINERD_TO or nothing names. */
+/* Connect to the daemon of --to, $TRAINERD_TO, or the default. */
 enum status ctl_connect(const struct ctl_arguments *arguments, struct client *out);
 
-/* Connect, send one request (its reference is taken) and give its answer. owns  *out: json_decref */
+/* Connect, send one request (its reference is taken) and return its answer. owns  *out: json_decref */
 enum status ctl_ask(const struct ctl_arguments *arguments, json_t *request, json_t **out);
 
 /* A request that names the first operand as its job. */

@@ -1,4 +1,4 @@
-/* All that is known of a job, for people: what it is, how it went, where the last epoch's time and memory went. */
+/* The command show: a job's record, submission, history, and the time, traffic and memory of its last epoch. */
 #include "trainerd/ctl/run.h"
 #include "trainerd/ctl/text.h"
 
@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void print_line(const char *name, const char *words)
+static void print_line(const char *name, const char *content)
 {
-    char *printable = text_printable(words);
+    char *printable = text_printable(content);
     printf("  %-14s %s\n", name, printable);
     free(printable);
 }
@@ -24,70 +24,71 @@ static void print_moment(const json_t *job, const char *name, const char *key)
 
 static void print_state(const json_t *job)
 {
-    char words[640], ran[TEXT_BYTES], limit[TEXT_BYTES];
+    char content[640], ran[TEXT_BYTES], limit[TEXT_BYTES];
     const char *reason = text_of(job, "reason_text");
-    snprintf(words, sizeof words, "%s%s%s", text_of(job, "state"), reason[0] != '\0' ? ": " : "", reason);
-    print_line("state", words);
+    snprintf(content, sizeof content, "%s%s%s", text_of(job, "state"), reason[0] != '\0' ? ": " : "", reason);
+    print_line("state", content);
     print_line("owner", text_of(job, "owner"));
     print_moment(job, "submitted", "submitted_at");
     print_moment(job, "started", "started_at");
     print_moment(job, "ended", "ended_at");
     text_duration(number_of(job, "ran_s"), ran);
     text_duration(number_of(job, "time_limit_s"), limit);
-    snprintf(words, sizeof words, number_of(job, "time_limit_s") > 0 ? "%s of at most %s" : "%s", ran, limit);
-    print_line("ran", words);
-    snprintf(words, sizeof words, "%lld, %lld of at most %lld restarts", (long long)integer_of(job, "attempt"),
+    snprintf(content, sizeof content, number_of(job, "time_limit_s") > 0 ? "%s of at most %s" : "%s", ran, limit);
+    print_line("ran", content);
+    snprintf(content, sizeof content, "%lld, %lld of at most %lld restarts", (long long)integer_of(job, "attempt"),
              (long long)integer_of(job, "restarts"), (long long)integer_of(job, "max_restarts"));
-    print_line("attempt", words);
-    snprintf(words, sizeof words, "%lld workers, %lld slots, %lld GPUs, priority %lld", (long long)integer_of(job, "workers"),
-             (long long)integer_of(job, "slots"), (long long)integer_of(job, "gpus"), (long long)integer_of(job, "priority"));
-    print_line("asks for", words);
+    print_line("attempt", content);
+    snprintf(content, sizeof content, "%lld workers, %lld slots, %lld GPUs, priority %lld",
+             (long long)integer_of(job, "workers"), (long long)integer_of(job, "slots"), (long long)integer_of(job, "gpus"),
+             (long long)integer_of(job, "priority"));
+    print_line("asks for", content);
     if (json_is_integer(json_object_get(job, "exit_code"))) {
-        snprintf(words, sizeof words, "%lld", (long long)integer_of(job, "exit_code"));
-        print_line("exit code", words);
+        snprintf(content, sizeof content, "%lld", (long long)integer_of(job, "exit_code"));
+        print_line("exit code", content);
     }
 }
 
 static void print_part(const char *name, double part, double whole)
 {
-    char text[TEXT_BYTES], words[96];
+    char text[TEXT_BYTES], content[96];
     if (!isfinite(part)) {
         return;
     }
     text_duration(part, text);
-    snprintf(words, sizeof words, whole > 0 ? "%s (%.0f %%)" : "%s", text, 100.0 * part / whole);
-    print_line(name, words);
+    snprintf(content, sizeof content, whole > 0 ? "%s (%.0f %%)" : "%s", text, 100.0 * part / whole);
+    print_line(name, content);
 }
 
-/* Time, traffic and memory of the last epoch, as the job tells them while it runs, or its metrics where it does not.
- */
+/* Time, traffic and memory of the last epoch: from the job's progress, else from its metrics. */
 static void print_epoch(const json_t *job, const json_t *last)
 {
-    char words[160], one[TEXT_BYTES], two[TEXT_BYTES], three[TEXT_BYTES], four[TEXT_BYTES];
+    char content[160], one[TEXT_BYTES], two[TEXT_BYTES], three[TEXT_BYTES], four[TEXT_BYTES];
     const json_t *from = isfinite(number_of(job, "compute_s")) ? job : last;
     double epoch_s = number_of(job, "epoch_s");
-    snprintf(words, sizeof words, "%lld of %lld", (long long)integer_of(job, "epoch"), (long long)integer_of(job, "epochs"));
+    snprintf(content, sizeof content, "%lld of %lld", (long long)integer_of(job, "epoch"),
+             (long long)integer_of(job, "epochs"));
     printf("\nlast epoch\n");
-    print_line("done", words);
+    print_line("done", content);
     text_value(number_of(job, "loss"), one);
     text_percent(number_of(job, "train_metric"), two);
     text_percent(number_of(job, "valid_metric"), three);
     text_percent(number_of(job, "test_metric"), four);
     print_line("loss", one);
-    snprintf(words, sizeof words, "train %s, valid %s, test %s", two, three, four);
-    print_line("metric", words);
+    snprintf(content, sizeof content, "train %s, valid %s, test %s", two, three, four);
+    print_line("metric", content);
     print_part("time", epoch_s, 0);
     print_part("compute", number_of(from, "compute_s"), epoch_s);
     print_part("waiting", number_of(from, "wait_s"), epoch_s);
     print_part("evaluation", number_of(from, "evaluate_s"), epoch_s);
     text_bytes(number_of(from, "bytes_sent"), one);
     text_bytes(number_of(from, "bytes_received"), two);
-    snprintf(words, sizeof words, "%s sent, %s received, by all workers", one, two);
-    print_line("traffic", words);
+    snprintf(content, sizeof content, "%s sent, %s received, by all workers", one, two);
+    print_line("traffic", content);
     text_bytes(number_of(job, "memory"), one);
     text_bytes(number_of(job, "memory_measured"), two);
-    snprintf(words, sizeof words, "%s held, %s planned, by all workers", two, one);
-    print_line("memory", words);
+    snprintf(content, sizeof content, "%s held, %s planned, by all workers", two, one);
+    print_line("memory", content);
 }
 
 static void print_memory(const json_t *result)

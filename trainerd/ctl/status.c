@@ -1,4 +1,4 @@
-/* Tables of jobs, of workers, and who is who. */
+/* Tables of jobs and of workers, and versions. */
 #include "trainerd/ctl/run.h"
 #include "trainerd/ctl/text.h"
 
@@ -52,7 +52,7 @@ static void print_jobs(const json_t *jobs, bool is_more)
     }
 }
 
-/* Page after page, until there are `limit` jobs (0: all). *out: the first answer, with all jobs in it. */
+/* Request pages until there are `limit` jobs (0: all). *out: the first answer, with the jobs of all pages. */
 static enum status collect(const struct ctl_arguments *arguments, long long limit, json_t **out)
 {
     struct client client;
@@ -70,15 +70,15 @@ static enum status collect(const struct ctl_arguments *arguments, long long limi
         }
         json_t *more = json_object_get(page, "before"), *jobs = json_object_get(all == NULL ? page : all, "jobs");
         before = json_integer_value(more);
-        bool goes_on = more != NULL;
+        bool has_more = more != NULL;
         if (all == NULL) {
             all = page;
         } else {
             json_array_extend(jobs, json_object_get(page, "jobs"));
             json_decref(page);
         }
-        if (!goes_on || (limit > 0 && (long long)json_array_size(jobs) >= limit)) {
-            if (!goes_on) {
+        if (!has_more || (limit > 0 && (long long)json_array_size(jobs) >= limit)) {
+            if (!has_more) {
                 json_object_del(all, "before");
             }
             break;
@@ -145,7 +145,7 @@ enum status run_workers(const struct ctl_arguments *arguments, int *exit_code_ou
     return status;
 }
 
-/* Without a daemon there is one version to tell. */
+/* Without a daemon, only trainctl's own version is printed. */
 enum status run_version(const struct ctl_arguments *arguments, int *exit_code_out)
 {
     json_t *answer = NULL;

@@ -1,10 +1,10 @@
-/* What a job wrote, as it comes: logs and metrics. */
+/* Streams of a job: logs and metrics. */
 #include "trainerd/ctl/run.h"
 #include "trainerd/ctl/text.h"
 
 #include <string.h>
 
-/* Words are printed as they come, numbers in columns that stay where they are. */
+/* Logs are printed as they are, metrics in fixed columns. */
 static void print_event(const json_t *event, bool is_first)
 {
     static const char *const keys[] = {"loss", "train_metric", "valid_metric", "test_metric"};

@@ -1,4 +1,4 @@
-/* Hand in a job, and wait for its end where that is asked for: the daemon may come and go meanwhile. */
+/* Submit a job, and with --wait follow it to its end, also over restarts of the daemon. */
 #include "protocol/clock.h"
 #include "protocol/job/job.h"
 #include "protocol/memory.h"
@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOST_S 60.0 /* how long a daemon may be away */
+#define LOST_S 60.0 /* for which the daemon may be gone */
 #define LINE_S 1.0  /* between two lines of progress */
 
 /* --- the request --- */
@@ -39,7 +39,7 @@ static enum status read_file(const char *path, char **out)
     }
     if (n > JOB_FILE_MOST_BYTES || memchr(text, '\0', n) != NULL) {
         free(text);
-        return status_fail(STATUS_CONFIG, "'%s' is no job file: it is longer than %d bytes, or has a NUL in it", path,
+        return status_fail(STATUS_CONFIG, "'%s' is not a job file: it is longer than %d bytes, or contains a NUL", path,
                            JOB_FILE_MOST_BYTES);
     }
     return STATUS_OK;
@@ -63,7 +63,7 @@ static enum status set_numbers(const struct ctl_arguments *arguments, json_t *re
     return status;
 }
 
-/* A text that is not UTF-8 cannot be sent; the daemon could make nothing of it. */
+/* A text that is not UTF-8 cannot be sent as JSON. */
 static enum status set_text(json_t *request, const char *key, const char *text, const char *what)
 {
     json_t *value = text != NULL ? json_string(text) : NULL;
@@ -77,7 +77,7 @@ static enum status make_request(const struct ctl_arguments *arguments, const cha
 {
     char folder[PATH_MAX];
     if (getcwd(folder, sizeof folder) == NULL) {
-        return status_fail(STATUS_NO_INPUT, "cannot tell the present folder: %s", strerror(errno));
+        return status_fail(STATUS_NO_INPUT, "cannot find the current folder: %s", strerror(errno));
     }
     json_t *set = json_array();
     json_object_set_new(request, "set", set);
@@ -87,7 +87,7 @@ static enum status make_request(const struct ctl_arguments *arguments, const cha
         }
     }
     enum status status = set_text(request, "config", config, "the job file");
-    status = status == STATUS_OK ? set_text(request, "folder", folder, "the present folder's path") : status;
+    status = status == STATUS_OK ? set_text(request, "folder", folder, "the current folder's path") : status;
     status = status == STATUS_OK ? set_text(request, "name", arguments->value[CTL_OPTION_NAME], "--name") : status;
     status = status == STATUS_OK
                  ? set_text(request, "submission_id", arguments->value[CTL_OPTION_SUBMISSION_ID], "--submission-id")
@@ -101,16 +101,16 @@ struct wait {
     int64_t job;
     char state[32], reason[32];
     double shown_s;
-    json_t *last; /* the job as it was told last */
+    json_t *last; /* the job in the last event */
 };
 
 static void show_job(struct wait *wait, const json_t *job)
 {
     const char *state = text_of(job, "state"), *reason = text_of(job, "reason");
     if (strcmp(state, wait->state) != 0 || strcmp(reason, wait->reason) != 0) {
-        char *words = text_printable(text_of(job, "reason_text"));
-        fprintf(stderr, "job %lld: %s%s%s\n", (long long)wait->job, state, words[0] != '\0' ? ", " : "", words);
-        free(words);
+        char *reason_text = text_printable(text_of(job, "reason_text"));
+        fprintf(stderr, "job %lld: %s%s%s\n", (long long)wait->job, state, reason_text[0] != '\0' ? ", " : "", reason_text);
+        free(reason_text);
         snprintf(wait->state, sizeof wait->state, "%s", state);
         snprintf(wait->reason, sizeof wait->reason, "%s", reason);
     }
@@ -158,11 +158,11 @@ static enum status watch(struct client *client, struct wait *wait)
     return status;
 }
 
-/* Jobs outlive their daemon: one that is started again tells of them. */
-static enum status find_again(const struct ctl_arguments *arguments, struct client *client)
+/* Jobs outlive their daemon: wait for one that is started again. */
+static enum status reconnect(const struct ctl_arguments *arguments, struct client *client)
 {
     double since_s = clock_s();
-    fprintf(stderr, "trainctl: %s; the job goes on, waiting for the daemon\n", status_reason());
+    fprintf(stderr, "trainctl: %s; the job runs on, waiting for the daemon\n", status_reason());
     for (;;) {
         client_close(client);
         enum status status = ctl_connect(arguments, client);
@@ -177,7 +177,7 @@ static enum status wait_for(const struct ctl_arguments *arguments, struct client
 {
     enum status status = watch(client, wait);
     while (status == STATUS_PEER) {
-        status = find_again(arguments, client);
+        status = reconnect(arguments, client);
         if (status != STATUS_OK) {
             return status;
         }

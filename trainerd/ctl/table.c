@@ -6,7 +6,7 @@ const struct ctl_option_row ctl_options[CTL_OPTION_N] = {
 #include "trainerd/ctl/commands.def"
 };
 
-/* Names of the bits that commands are described with. */
+/* Names of the option bits in commands.def. */
 #define OPTION(id, name, letter, value, words, help) id = 1 << CTL_OPTION_##id,
 #define COMMAND(name, operands, words, least, most, options, help, more)
 enum {

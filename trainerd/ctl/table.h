@@ -1,4 +1,4 @@
-/* trainctl's commands and options as a table, made from commands.def. Knows nothing of what commands do. */
+/* trainctl's commands and options as a table, made from commands.def. Does not know what commands do. */
 #ifndef TRAINERD_CTL_TABLE_H
 #define TRAINERD_CTL_TABLE_H
 
@@ -9,7 +9,7 @@
     "            69 daemon or peer unavailable, 70 internal error, 71 out of memory,\n"                                        \
     "            73 cannot create output, 74 I/O error, 75 interrupted, 78 bad job file\n"
 
-/* What a shell offers where a word is wanted. */
+/* A shell's completions of a word. */
 enum ctl_words { CTL_WORDS_NONE, CTL_WORDS_JOB, CTL_WORDS_FILE, CTL_WORDS_FOLDER, CTL_WORDS_SHELL, CTL_WORDS_COMMAND };
 
 #define OPTION(id, name, letter, value, words, help) CTL_OPTION_##id,
@@ -29,7 +29,7 @@ enum ctl_command {
 struct ctl_option_row {
     const char *name;
     char letter;       /* 0: none */
-    const char *value; /* what it takes; "": nothing */
+    const char *value; /* name of its value; "": it has none */
     enum ctl_words words;
     const char *help;
 };

@@ -139,9 +139,9 @@ void table_init(struct table *table, int n_column)
 
 void table_add(struct table *table, const char *text)
 {
-    if (table->n_cell == table->n_room) {
-        table->n_room = table->n_room == 0 ? 64 : 2 * table->n_room;
-        char **more = memory_alloc(table->n_room, sizeof *more);
+    if (table->n_cell == table->capacity) {
+        table->capacity = table->capacity == 0 ? 64 : 2 * table->capacity;
+        char **more = memory_alloc(table->capacity, sizeof *more);
         if (table->n_cell > 0) {
             memcpy(more, table->cell, table->n_cell * sizeof *more);
         }
@@ -151,7 +151,7 @@ void table_add(struct table *table, const char *text)
     table->cell[table->n_cell++] = text_printable(text);
 }
 
-/* Characters: each is taken to be one column wide. */
+/* Width in columns: one per character. */
 static int width(const char *text)
 {
     int n = 0;
@@ -161,7 +161,7 @@ static int width(const char *text)
     return n;
 }
 
-/* So many characters of it. */
+/* Bytes of the first n_character characters. */
 static int bytes_of(const char *text, int n_character)
 {
     int at = 0;
@@ -182,7 +182,7 @@ static void print_row(const struct table *table, char *const *cell, const int *w
             int n_byte = n_columns > 0 && n_most < width(cell[i]) ? bytes_of(cell[i], n_most > 0 ? n_most : 0) : -1;
             fprintf(file, "%.*s\n", n_byte, cell[i]);
         } else {
-            bool is_end = i + 2 == table->n_column && cell[i + 1][0] == '\0'; /* nothing follows but the end of the line */
+            bool is_end = i + 2 == table->n_column && cell[i + 1][0] == '\0'; /* of the line: no padding */
             fprintf(file, "%*s%s%*s%s", table->is_right[i] ? pad : 0, "", cell[i], table->is_right[i] || is_end ? 0 : pad, "",
                     is_end ? "" : "  ");
         }

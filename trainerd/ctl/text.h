@@ -1,5 +1,5 @@
-/* Answers for people: fields of objects, durations, sizes, tables. What came from elsewhere reaches a terminal
- * printable only. */
+/* Answers as text: fields of objects, durations, sizes, tables. Text from outside is made printable before it reaches a
+ * terminal. */
 #ifndef TRAINERD_CTL_TEXT_H
 #define TRAINERD_CTL_TEXT_H
 
@@ -27,19 +27,19 @@ void text_moment(double at, char *out);   /* local time */
 /* "90", "90s", "15m", "2h", "1d" to seconds. errors  STATUS_USAGE */
 enum status text_read_duration(const char *text, const char *what, double *out);
 
-/* A text as it may stand in a line. owns  the caller frees it */
+/* A text made printable, in one line. owns  the caller frees it */
 char *text_printable(const char *text);
-/* Lines for people: newlines and tabs stay, other control characters go. */
+/* Print lines: newlines and tabs stay, other control characters are left out. */
 void text_print_lines(FILE *file, const char *text);
 
 /* One JSON line on standard output. */
 void text_print_json(const json_t *value);
 
-/* A table: cells are kept until it is printed, each column as wide as its widest cell. */
+/* A table: cells are collected, then printed, each column as wide as its widest cell. */
 struct table {
     int n_column;
     char **cell;
-    size_t n_cell, n_room;
+    size_t n_cell, capacity;
     bool is_right[16]; /* numbers */
 };
 
@@ -48,7 +48,7 @@ void table_add(struct table *table, const char *text); /* made printable; the ne
 /* The last column is cut where a line would be wider than n_columns; 0: never. Releases the table. */
 void table_print(struct table *table, FILE *file, int n_columns);
 
-/* Columns of the terminal that a file is; 0: it is none. */
+/* Columns of a file's terminal; 0: it is not a terminal. */
 int text_columns(FILE *file);
 
 #endif

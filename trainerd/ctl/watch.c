@@ -1,6 +1,7 @@
-/* Watch a job: on a terminal a screen that changes, elsewhere a line for every event. */
-#include "protocol/clock.h"
+/* Watch a job: on a terminal a live screen, elsewhere a line per event. */
 #include "trainerd/ctl/draw/screen.h"
+
+#include "protocol/clock.h"
 #include "trainerd/ctl/run.h"
 #include "trainerd/ctl/text.h"
 
@@ -10,15 +11,15 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define HISTORY_LINES 100000 /* the daemon gives what lies in the last MiB */
+#define HISTORY_LINES 100000 /* of which the daemon sends those in the last MiB */
 #define FRAME_MS 100
 
 struct watch {
     struct client client;
     struct screen screen;
     struct curves curves;
-    json_t *job;     /* as it was told last, with the newest epoch's numbers in it */
-    char words[256]; /* the last line */
+    json_t *job; /* from the last event, with the newest epoch's numbers */
+    char footer[256];
     bool is_live, is_json, in_colour, ends;
     double drawn_ms;
 };
@@ -32,10 +33,10 @@ static void print_event(const struct watch *watch, const json_t *event)
     if (watch->is_json) {
         text_print_json(event);
     } else if (strcmp(kind, "job") == 0) {
-        char *words = text_printable(text_of(job, "reason_text"));
-        printf("job %lld: %s%s%s\n", (long long)integer_of(job, "id"), text_of(job, "state"), words[0] != '\0' ? ", " : "",
-               words);
-        free(words);
+        char *reason_text = text_printable(text_of(job, "reason_text"));
+        printf("job %lld: %s%s%s\n", (long long)integer_of(job, "id"), text_of(job, "state"),
+               reason_text[0] != '\0' ? ", " : "", reason_text);
+        free(reason_text);
     } else if (strcmp(kind, "epoch") == 0) {
         char loss[TEXT_BYTES], valid[TEXT_BYTES], left[TEXT_BYTES];
         text_value(number_of(event, "loss"), loss);
@@ -51,25 +52,28 @@ static void print_event(const struct watch *watch, const json_t *event)
 
 /* --- the screen --- */
 
-/* The job's own numbers come with its states; those of an epoch with the epoch. */
-static void take_epoch(struct watch *watch, const json_t *event)
+/* Copy an epoch's numbers to the job: events "job" come with changes of state only. */
+static void handle_epoch(struct watch *watch, const json_t *event)
 {
     static const char *const keys[] = {"epoch",        "epochs",      "loss",    "train_metric",
                                        "valid_metric", "test_metric", "epoch_s", "seconds_left"};
     curves_add(&watch->curves, event);
-    for (size_t i = 0; i < sizeof keys / sizeof *keys && watch->job != NULL; i++) {
+    if (watch->job == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         json_t *value = json_object_get(event, keys[i]);
         if (value != NULL && !json_is_null(value)) {
             json_object_set(watch->job, keys[i], value);
         }
     }
     double n = number_of(event, "epochs");
-    if (watch->job != NULL && n > 0) {
+    if (n > 0) {
         json_object_set_new(watch->job, "percent", json_real(100.0 * number_of(event, "epoch") / n));
     }
 }
 
-static void take_event(struct watch *watch, const json_t *event)
+static void handle_event(struct watch *watch, const json_t *event)
 {
     const char *kind = text_of(event, "event");
     if (json_is_true(json_object_get(event, "end"))) {
@@ -80,12 +84,12 @@ static void take_event(struct watch *watch, const json_t *event)
         json_decref(watch->job);
         watch->job = json_deep_copy(json_object_get(event, "job"));
     } else if (strcmp(kind, "epoch") == 0) {
-        take_epoch(watch, event);
+        handle_epoch(watch, event);
     } else if (strcmp(kind, "checkpoint") == 0) {
-        snprintf(watch->words, sizeof watch->words, "q: leave, the job goes on   checkpoint after epoch %lld",
+        snprintf(watch->footer, sizeof watch->footer, "q: quit, the job runs on   checkpoint after epoch %lld",
                  (long long)integer_of(event, "epoch"));
     } else if (strcmp(kind, "end") == 0) {
-        snprintf(watch->words, sizeof watch->words, "q: leave   attempt %lld ended: %.150s",
+        snprintf(watch->footer, sizeof watch->footer, "q: quit   attempt %lld ended: %.150s",
                  (long long)integer_of(event, "attempt"), text_of(event, "reason"));
     }
     if (!watch->is_live) {
@@ -102,19 +106,24 @@ static void draw(struct watch *watch)
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 20 || size.ws_row < 4) {
         size = (struct winsize){.ws_col = 80, .ws_row = 24};
     }
-    screen_draw(stdout, size.ws_col, size.ws_row, watch->in_colour, watch->job, &watch->curves, watch->words);
+    screen_draw(stdout, &(struct screen_view){.n_column = size.ws_col,
+                                              .n_row = size.ws_row,
+                                              .in_colour = watch->in_colour,
+                                              .job = watch->job,
+                                              .curves = &watch->curves,
+                                              .footer = watch->footer});
     watch->drawn_ms = 1e3 * clock_s();
 }
 
-/* Everything that has come by now. */
-static enum status take_all(struct watch *watch, int wait_ms)
+/* Handle all events that have arrived. */
+static enum status handle_all(struct watch *watch, int wait_ms)
 {
     json_t *event;
     enum status status;
     do {
         status = client_next(&watch->client, wait_ms, &event);
         if (event != NULL) {
-            take_event(watch, event);
+            handle_event(watch, event);
             json_decref(event);
         }
         wait_ms = 0;
@@ -128,7 +137,7 @@ static enum status run_live(struct watch *watch)
     while (status == STATUS_OK && !watch->ends) {
         struct pollfd ready[2] = {{.fd = watch->client.file, .events = POLLIN}, {.fd = watch->screen.input, .events = POLLIN}};
         poll(ready, 2, FRAME_MS);
-        status = take_all(watch, 0);
+        status = handle_all(watch, 0);
         draw(watch);
         char key = screen_key(&watch->screen);
         if (key == 'q' || key == 'Q' || (ready[1].revents & (POLLHUP | POLLERR)) != 0) {
@@ -143,7 +152,7 @@ static enum status run(struct watch *watch)
     if (!watch->is_live) {
         enum status status = STATUS_OK;
         while (status == STATUS_OK && !watch->ends) {
-            status = take_all(watch, -1);
+            status = handle_all(watch, -1);
         }
         return status;
     }
@@ -160,7 +169,7 @@ static enum status run(struct watch *watch)
 enum status run_watch(const struct ctl_arguments *arguments, int *exit_code_out)
 {
     const char *term = getenv("TERM"), *no_colour = getenv("NO_COLOR");
-    struct watch watch = {.words = "q: leave, the job goes on"};
+    struct watch watch = {.footer = "q: quit, the job runs on"};
     (void)exit_code_out;
     watch.is_json = ctl_given(arguments, CTL_OPTION_JSON);
     watch.is_live = !watch.is_json && isatty(STDOUT_FILENO) && (term == NULL || strcmp(term, "dumb") != 0);

@@ -27,7 +27,7 @@ struct daemon {
     struct daemon_config config;
     uv_loop_t loop;
     uv_signal_t signals[N_SIGNAL];
-    struct queue_room room;
+    struct queue_capacity capacity;
     struct jobs *jobs;
     struct supervisor *supervisor;
     struct commands *commands;
@@ -36,7 +36,7 @@ struct daemon {
     struct notify *notify;
 };
 
-/* --- what it serves, and with what --- */
+/* --- configuration --- */
 
 static enum status choose_state(struct daemon_config *config)
 {
@@ -52,12 +52,12 @@ static enum status choose_state(struct daemon_config *config)
     } else if (home != NULL && home[0] == '/') {
         n = snprintf(config->state, sizeof config->state, "%s/.local/state/trainerd", home);
     } else {
-        return status_fail(STATUS_CONFIG, "there is no home folder to keep jobs in; expected daemon.state or --state FOLDER");
+        return status_fail(STATUS_CONFIG, "there is no home folder for jobs; expected daemon.state or --state FOLDER");
     }
     return n < (int)sizeof config->state ? STATUS_OK : status_fail(STATUS_CONFIG, "the state folder's path is too long");
 }
 
-static enum status take_text(const char *text, const char *option, char *out)
+static enum status set_text(const char *text, const char *option, char *out)
 {
     if (text != NULL && snprintf(out, DAEMON_TEXT_BYTES, "%s", text) >= DAEMON_TEXT_BYTES) {
         return status_fail(STATUS_USAGE, "%s is too long; expected at most %d bytes", option, DAEMON_TEXT_BYTES - 1);
@@ -68,8 +68,8 @@ static enum status take_text(const char *text, const char *option, char *out)
 static enum status configure(const struct daemon_options *options, struct daemon_config *config)
 {
     enum status status = daemon_config_load(options->config, options->set, options->n_set, config);
-    status = status == STATUS_OK ? take_text(options->listen, "--listen", config->listen) : status;
-    status = status == STATUS_OK ? take_text(options->state, "--state", config->state) : status;
+    status = status == STATUS_OK ? set_text(options->listen, "--listen", config->listen) : status;
+    status = status == STATUS_OK ? set_text(options->state, "--state", config->state) : status;
     status = status == STATUS_OK ? choose_state(config) : status;
     if (status == STATUS_OK && config->listen[0] == '\0') {
         char address[ENDPOINT_TEXT_BYTES];
@@ -85,14 +85,14 @@ static int32_t n_core(void)
     return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-static struct queue_room room_of(const struct daemon_config *config)
+static struct queue_capacity capacity_of(const struct daemon_config *config)
 {
-    return (struct queue_room){.n_slot = config->slots > 0 ? (int32_t)config->slots : n_core(),
-                               .n_gpu = (int32_t)config->gpus,
-                               .memory = config->memory > 0 ? config->memory : memory_machine()};
+    return (struct queue_capacity){.n_slot = config->slots > 0 ? (int32_t)config->slots : n_core(),
+                                   .n_gpu = (int32_t)config->gpus,
+                                   .memory = config->memory > 0 ? config->memory : memory_machine()};
 }
 
-/* Whom clients are taken for that no kernel vouches for. A secret alone makes nobody root. */
+/* The user that TCP clients act as. Without daemon.tcp_user, the secret does not give a client root's rights. */
 static enum status find_tcp_user(const struct daemon_config *config, uid_t *uid_out, gid_t *gid_out)
 {
     *uid_out = geteuid();
@@ -124,7 +124,7 @@ static void on_handle_left(uv_handle_t *handle, void *context)
     }
 }
 
-/* Close what was opened, in reverse. Nothing is left on the loop once it has run on. */
+/* Close what was opened, in reverse. No handle is left on the loop once it has run on. */
 static void stop(struct daemon *daemon)
 {
     if (daemon->notify != NULL) {
@@ -149,7 +149,7 @@ static void stop(struct daemon *daemon)
     uv_walk(&daemon->loop, on_handle_left, NULL);
 }
 
-static void say_ready(const struct daemon *daemon)
+static void report_ready(const struct daemon *daemon)
 {
     char text[ENDPOINT_TEXT_BYTES + 128];
     const char *metrics = monitor_address(daemon->monitor);
@@ -162,7 +162,7 @@ static void on_signal(uv_signal_t *handle, int number)
 {
     struct daemon *daemon = handle->data;
     if (number != SIGHUP) {
-        log_info("signal %d (%s): jobs go on under their coordinators", number, strsignal(number));
+        log_info("signal %d (%s): the daemon stops, coordinators run on", number, strsignal(number));
         stop(daemon);
         return;
     }
@@ -170,8 +170,8 @@ static void on_signal(uv_signal_t *handle, int number)
     if (daemon->config.log_file[0] != '\0' && log_to(daemon->config.log_file) != STATUS_OK) {
         log_error("%s", status_reason());
     }
-    log_info("the log is opened again");
-    say_ready(daemon);
+    log_info("reopened the log");
+    report_ready(daemon);
 }
 
 static void watch_signals(struct daemon *daemon)
@@ -183,7 +183,7 @@ static void watch_signals(struct daemon *daemon)
         uv_signal_start(&daemon->signals[i], on_signal, numbers[i]);
     }
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a full quota is an error of the write */
+    signal(SIGXFSZ, SIG_IGN); /* the write reports an exceeded file size limit */
 }
 
 /* --- its life --- */
@@ -191,10 +191,8 @@ static void watch_signals(struct daemon *daemon)
 static enum status open_parts(struct daemon *daemon)
 {
     const struct daemon_config *config = &daemon->config;
-    const struct supervisor_options supervision = {.room = daemon->room,
-                                                   .kill_s = config->kill_s,
-                                                   .backoff_s = config->backoff_s,
-                                                   .backoff_most_s = config->backoff_most_s};
+    const struct supervisor_options supervision = {
+        .capacity = daemon->capacity, .kill_s = config->kill_s, .backoff = {config->backoff_s, config->backoff_most_s}};
     struct server_options serving = {.address = config->listen,
                                      .secret_file = config->secret_file,
                                      .n_most_connection = (int32_t)config->max_connections,
@@ -215,7 +213,7 @@ static enum status open_parts(struct daemon *daemon)
     }
     const struct server_handler handler = commands_handler(daemon->commands);
     status = server_open(&daemon->loop, &serving, &handler, &daemon->server);
-    return status == STATUS_OK ? monitor_open(&daemon->loop, config->metrics, daemon->jobs, &daemon->room, &daemon->monitor)
+    return status == STATUS_OK ? monitor_open(&daemon->loop, config->metrics, daemon->jobs, &daemon->capacity, &daemon->monitor)
                                : status;
 }
 
@@ -227,12 +225,12 @@ static enum status serve(struct daemon *daemon)
         size_t n;
         jobs_all(daemon->jobs, &n);
         log_info("listening on %s, state in %s with %zu jobs, %d slots, %d GPUs, %.1f GiB", server_address(daemon->server),
-                 daemon->config.state, n, (int)daemon->room.n_slot, (int)daemon->room.n_gpu,
-                 (double)daemon->room.memory / 0x1p30);
+                 daemon->config.state, n, (int)daemon->capacity.n_slot, (int)daemon->capacity.n_gpu,
+                 (double)daemon->capacity.memory / 0x1p30);
         if (daemon->monitor != NULL) {
             log_info("metrics at http://%s/metrics", monitor_address(daemon->monitor));
         }
-        say_ready(daemon);
+        report_ready(daemon);
     } else {
         stop(daemon);
     }
@@ -247,19 +245,19 @@ enum status daemon_run(const struct daemon_options *options)
 {
     struct daemon *daemon = memory_alloc(1, sizeof *daemon);
     log_init("trainerd", -1, LOG_LEVEL_INFO);
-    umask(022); /* users reach their jobs' folders below the state folder; what is secret is made so */
+    umask(022); /* users reach their jobs' folders below the state folder; secret files get their own mode */
     enum status status = fault_arm("daemon", 0);
     status = status == STATUS_OK ? configure(options, &daemon->config) : status;
     if (status == STATUS_OK && daemon->config.log_file[0] != '\0') {
         status = log_to(daemon->config.log_file);
     }
     if (status == STATUS_OK) {
-        daemon->room = room_of(&daemon->config);
+        daemon->capacity = capacity_of(&daemon->config);
         int error = uv_loop_init(&daemon->loop);
         ASSERT(error == 0);
         status = serve(daemon);
         error = uv_loop_close(&daemon->loop);
-        ASSERT(error == 0); /* whoever left a handle behind would be called after its end */
+        ASSERT(error == 0); /* no handle is left */
     }
     free(daemon);
     return status;

@@ -9,12 +9,12 @@
 struct daemon_options {
     const char *listen;     /* --listen; NULL: the config file's, else the user's or the system's runtime folder */
     const char *state;      /* --state; NULL likewise */
-    const char *config;     /* --daemon-config; NULL: /etc/trainerd/trainerd.toml if it is there */
+    const char *config;     /* --daemon-config; NULL: /etc/trainerd/trainerd.toml if it exists */
     const char *const *set; /* n_set settings of that file */
     size_t n_set;
 };
 
-/* Serve until TERM or INT. Coordinators go on.
+/* Serve until TERM or INT. Coordinators run on.
  *
  *   errors  STATUS_CONFIG its configuration; STATUS_CREATE the socket or state folder; STATUS_PEER another daemon
  *           serves them

@@ -148,7 +148,7 @@ static enum status read_entry(struct daemon_config *config, const char *origin, 
         return STATUS_OK;
     }
     if (strcmp(entry->section, SECTION) != 0) {
-        return status_fail(STATUS_CONFIG, "%s: '%.64s' is not in [" SECTION "], the one section of a daemon's file", where,
+        return status_fail(STATUS_CONFIG, "%s: '%.64s' is not in [" SECTION "], the only section of this file", where,
                            entry->key);
     }
     enum status status = find_key(entry->key, where, &key);
@@ -207,9 +207,9 @@ static enum status read_setting(struct daemon_config *config, const char *settin
     }
     struct toml_list list = {0};
     char *quoted = key->type == TYPE_TEXT ? toml_quote(equals + 1) : NULL;
-    size_t room = strlen(quoted != NULL ? quoted : equals + 1) + sizeof "x = ";
-    char *line = memory_alloc(room, 1);
-    snprintf(line, room, "x = %s", quoted != NULL ? quoted : equals + 1);
+    size_t size = strlen(quoted != NULL ? quoted : equals + 1) + sizeof "x = ";
+    char *line = memory_alloc(size, 1);
+    snprintf(line, size, "x = %s", quoted != NULL ? quoted : equals + 1);
     status = toml_read(line, strlen(line), where, &list);
     if (status == STATUS_OK) {
         status = list.n_entry == 1 ? read_value(config, key, where, &list.entry[0]) : wrong_value(key, where);
@@ -242,7 +242,8 @@ enum status daemon_config_load(const char *path, const char *const *set, size_t 
 
 void daemon_config_describe(FILE *file)
 {
-    fputs("# The daemon's file: every key at its default. trainerd reads " DAEMON_FILE ", or what --daemon-config names.\n"
+    fputs("# The daemon's configuration, every key at its default. trainerd reads " DAEMON_FILE
+          ", or the file of --daemon-config.\n"
           "[" SECTION "]\n",
           file);
     for (int i = 0; i < N_KEY; i++) {

@@ -1,4 +1,4 @@
-/* The daemon's own file: TOML, one section [daemon], made from daemon_keys.def as the job file from job_keys.def. */
+/* The daemon's configuration: TOML, one section [daemon], made from daemon_keys.def as the job file from job_keys.def. */
 #ifndef TRAINERD_DAEMON_DAEMON_CONFIG_H
 #define TRAINERD_DAEMON_DAEMON_CONFIG_H
 
@@ -24,13 +24,13 @@ void daemon_config_defaults(struct daemon_config *out);
 
 /* Read a daemon's file, then `key=value` settings in order (daemon.key=value is the same).
  *
- *   path    NULL: DAEMON_FILE if it is there, else nothing is read
+ *   path    NULL: DAEMON_FILE if it exists, else nothing is read
  *   errors  STATUS_CONFIG "FILE:LINE:COLUMN: …" with the nearest valid name or the range; STATUS_NO_INPUT no such
  *           file
  */
 enum status daemon_config_load(const char *path, const char *const *set, size_t n_set, struct daemon_config *out);
 
-/* A file with every key at its default, each with what it means: a daemon that reads it is as one that reads none. */
+/* Print a file with every key at its default and its help. Reading it changes nothing. */
 void daemon_config_describe(FILE *file);
 
 #endif

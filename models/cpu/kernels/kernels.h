@@ -59,7 +59,7 @@ struct cpu_max {
 
 enum cpu_attention_pass { CPU_ATTENTION_FORWARD, CPU_ATTENTION_QUERY, CPU_ATTENTION_SOURCE };
 
-/* One attention over a block whose rows are destinations (in-edges) or sources, with what is its own at either end. */
+/* One pass of an attention over a block, whose rows are destinations (in-edges) or sources (out-edges). */
 struct cpu_attention {
     enum cpu_attention_pass pass;
     const struct device_attention *how;
@@ -67,12 +67,12 @@ struct cpu_attention {
     const struct device_block *block;
     bool begin;
     bool with_self;               /* each row's edge to itself comes first */
-    int64_t first_head, end_head; /* those to do */
-    bool is_piece;                /* what is written is one row's, from first_head on, whichever row is read */
+    int64_t first_head, end_head; /* heads to work on */
+    bool is_piece;                /* a piece of a hub row: results go to a partial of one row, from first_head on */
     bool rows_are_sources;
     uint32_t threshold; /* of draws; 0: no dropout */
     float keep_scale;
-    struct device_attention_source source, self_source; /* self: at the other end of a row's edge to itself */
+    struct device_attention_source source, self_source; /* self_: of the edge to itself */
     struct device_attention_target target, self_target;
     const struct device_attention_state *state;
     float *out, *grad_query, *grad_value, *grad_key;

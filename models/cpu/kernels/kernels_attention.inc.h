@@ -98,10 +98,10 @@ INLINE void forward_values(struct heads *w, const float *scale, enum run_fetch f
 {
     const struct cpu_attention *a = w->a;
     const int64_t n_column = a->how->n_column;
-    const struct rows_sum how = {&w->rows, w->run->is_first ? NULL : scale, fetch, w->n, n_column};
+    const struct rows_sum how = {&w->rows, w->run->is_first ? NULL : scale, w->n, n_column};
     run_dropout(a, w->run, w->first, w->n, w->mu);
     drop(w, w->weight);
-    add_rows(&how, w->weight, a->out + w->to_head * n_column);
+    add_rows(&how, fetch, w->weight, a->out + w->to_head * n_column);
 }
 
 /* The weights of edges with x > 0, 0 for the others, and positive_weight' = c positive_weight + Σ of them. */
@@ -126,7 +126,7 @@ INLINE void forward_values_twice(struct heads *w, const float *scale)
 {
     const struct cpu_attention *a = w->a;
     const int64_t n_column = a->how->n_column, at = w->to_head * n_column;
-    const struct rows_sum how = {&w->rows, w->run->is_first ? NULL : scale, FETCH_REST, w->n, n_column};
+    const struct rows_sum how = {&w->rows, w->run->is_first ? NULL : scale, w->n, n_column};
     positive_weights(w, scale);
     run_dropout(a, w->run, w->first, w->n, w->mu);
     drop(w, w->weight);
@@ -186,16 +186,19 @@ INLINE void open_gradients(struct heads *w)
     run_columns(w->run, &w->other, 2 * w->n, w->softmax[0]);
 }
 
-/* weight = μ α */
-INLINE void source_weights(struct heads *w)
+/* The rows' weights μ α: α itself without dropout. */
+INLINE float (*source_weights(struct heads *w))[RUN]
 {
+    if (w->a->threshold == 0) {
+        return w->alpha;
+    }
     for (int64_t h = 0; h < w->n; h++) {
         EACH_VECTOR(i, w->run)
         {
-            vector_store(w->weight[h] + i, vector_load(w->alpha[h] + i));
+            vector_store(w->weight[h] + i, vector_multiply(vector_load(w->mu[h] + i), vector_load(w->alpha[h] + i)));
         }
     }
-    drop(w, w->weight);
+    return w->weight;
 }
 
 /* g = ⟨value_j, grad_out_i⟩ and grad_value_j (+)= Σ_i μ α grad_out_i: in one pass over the rows where a head's columns fit
@@ -205,19 +208,19 @@ INLINE void source_values(struct heads *w)
     const int64_t n_column = w->a->how->n_column;
     const bool is_fused = n_column == FUSED_VECTORS * LANES && FUSED_VECTORS % PARTS == 0;
     const float *value = w->a->source.value + w->head * n_column;
-    float *grad_value = w->a->grad_value + w->to_head * n_column;
+    float *grad_value = w->a->grad_value + w->to_head * n_column, (*weight)[RUN] = source_weights(w);
     for (int64_t h = 0; h < w->n; h++) {
         int64_t c = h * n_column;
         fill_edges(w->run, w->g[h], 0.0f);
         if (is_fused) {
-            const struct dots_and_sum to = {value + c, w->weight[h], w->run->is_first, w->g[h], grad_value + c};
+            const struct dots_and_sum to = {value + c, weight[h], w->run->is_first, w->g[h], grad_value + c};
             dots_and_add(&w->rows, c, &to, FUSED_VECTORS);
         } else {
             dots(&w->rows, c, value + c, false, n_column, w->g[h]);
         }
     }
     if (!is_fused) {
-        heads_add(w, &w->rows, w->weight, FETCH_ALL, w->a->grad_value);
+        heads_add(w, &w->rows, weight, FETCH_ALL, w->a->grad_value);
     }
 }
 
@@ -292,7 +295,6 @@ QUERY(cosine, false)
         run_dropout(a, run, first, n, w.mu);                                                                                   \
         kind##_scores(&w);                                                                                                     \
         backward_alphas(&w);                                                                                                   \
-        source_weights(&w);                                                                                                    \
         source_values(&w);                                                                                                     \
         backward_scores(&w);                                                                                                   \
         kind##_source_gradients(&w);                                                                                           \

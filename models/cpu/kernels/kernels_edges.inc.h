@@ -67,14 +67,16 @@ SHARED void dots(const struct run_rows *rows, int64_t column, const float *own, 
 
 /* A perceptron's layer at each edge, x_i = own + row_i behind a leaky relu: leaky(x) = x where x > 0, else slope · x. */
 struct leaky {
+    int64_t n_column;
     const float *own, *att; /* n_column each */
     float slope;
 };
 
 /* to[i] = Σ_c att[c] · leaky(own[c] + row_i[column + c]); att · leaky'(x) is picked first, then multiplies x. Writes n,
  * rounded up to fours. */
-SHARED void leaky_dots(const struct run_rows *rows, int64_t column, const struct leaky *by, int64_t n_column, float *to)
+SHARED void leaky_dots(const struct run_rows *rows, int64_t column, const struct leaky *by, float *to)
 {
+    const int64_t n_column = by->n_column;
     const vector slope = vector_set(by->slope);
     lane_mask all[PARTS], rest[PARTS];
     parts_masks(PARTS_LANES, all);
@@ -103,7 +105,6 @@ SHARED void leaky_dots(const struct run_rows *rows, int64_t column, const struct
 struct rows_sum {
     const struct run_rows *rows;
     const float *scale; /* n_head: of the sums so far; NULL: they start from 0 */
-    enum run_fetch fetch;
     int64_t n_head, n_column;
 };
 
@@ -122,12 +123,12 @@ struct some_columns {
 };
 
 /* n_sum sums of the same rows over some columns: the totals stay in registers while the edges stream by. */
-INLINE void add_columns(const struct rows_sum *how, const struct weighted *sums, const int n_sum, const struct some_columns at,
-                        const int n_vector)
+INLINE void add_columns(const struct rows_sum *how, enum run_fetch fetch, const struct weighted *sums, const int n_sum,
+                        const struct some_columns at, const int n_vector)
 {
     const struct run_rows *rows = how->rows;
     const bool is_wide = n_vector == 4 && at.head_step == 0;
-    const bool fetch_rest = how->fetch != FETCH_NONE, fetch_head = how->fetch == FETCH_ALL || (fetch_rest && !is_wide);
+    const int64_t fetch_from = is_wide && fetch == FETCH_REST ? LINE_FLOATS : 0, span = (n_vector - 1) * at.step + LANES;
     const lane_mask start = how->scale == NULL ? mask_first(0) : at.mask;
     vector total[2][4];
     for (int v = 0; v < n_vector; v++) {
@@ -138,11 +139,8 @@ INLINE void add_columns(const struct rows_sum *how, const struct weighted *sums,
     }
     for (int64_t i = 0; i < rows->n; i++) {
         const float *row = rows->row[i] + at.column, *coming = rows->prefetch[i] + at.column;
-        if (fetch_head) {
-            fetch_row(coming);
-        }
-        if (fetch_rest) {
-            for (int64_t c = LINE_FLOATS; c < (n_vector - 1) * at.step + LANES; c += LINE_FLOATS) {
+        if (fetch != FETCH_NONE) {
+            for (int64_t c = fetch_from; c < span; c += LINE_FLOATS) {
                 fetch_row(coming + c);
             }
         }
@@ -163,7 +161,7 @@ INLINE void add_columns(const struct rows_sum *how, const struct weighted *sums,
 
 /* The same for all columns of all heads, four vectors at a time: a sum alone would wait for its last addition. Where a
  * head's columns fill no four vectors, four heads go together. */
-INLINE void add_heads(const struct rows_sum *how, const struct weighted *sums, const int n_sum)
+INLINE void add_heads(const struct rows_sum *how, enum run_fetch fetch, const struct weighted *sums, const int n_sum)
 {
     const int64_t n_head = how->n_head, n_column = how->n_column;
     for (int64_t h = 0, n_together; h < n_head; h += n_together) {
@@ -172,30 +170,30 @@ INLINE void add_heads(const struct rows_sum *how, const struct weighted *sums, c
             int64_t at = h * n_column + c;
             n = WIDE;
             if (n_column - c >= n) {
-                add_columns(how, sums, n_sum, (struct some_columns){h, at, 0, LANES, mask_first(LANES)}, 4);
+                add_columns(how, fetch, sums, n_sum, (struct some_columns){h, at, 0, LANES, mask_first(LANES)}, 4);
                 continue;
             }
             n = smaller(n_column - c, LANES);
             if (n_together == 4) {
-                add_columns(how, sums, n_sum, (struct some_columns){h, at, 1, n_column, mask_first(n)}, 4);
+                add_columns(how, fetch, sums, n_sum, (struct some_columns){h, at, 1, n_column, mask_first(n)}, 4);
             } else {
-                add_columns(how, sums, n_sum, (struct some_columns){h, at, 0, LANES, mask_first(n)}, 1);
+                add_columns(how, fetch, sums, n_sum, (struct some_columns){h, at, 0, LANES, mask_first(n)}, 1);
             }
         }
     }
 }
 
-SHARED void add_rows(const struct rows_sum *how, run_numbers weight, float *out)
+SHARED void add_rows(const struct rows_sum *how, enum run_fetch fetch, run_numbers weight, float *out)
 {
     const struct weighted sum = {weight, out};
-    add_heads(how, &sum, 1);
+    add_heads(how, fetch, &sum, 1);
 }
 
 /* Two sums in one pass over the rows. */
 SHARED void add_rows_twice(const struct rows_sum *how, run_numbers weight, float *out, run_numbers other_weight, float *other)
 {
     const struct weighted sums[2] = {{weight, out}, {other_weight, other}};
-    add_heads(how, sums, 2);
+    add_heads(how, FETCH_REST, sums, 2);
 }
 
 /* Vectors of one head's columns that dots_and_add holds in registers. */
@@ -246,21 +244,21 @@ INLINE void dots_and_add(const struct run_rows *rows, int64_t column, const stru
 /* What backward through leaky_dots adds to, given de[i], the gradient of its result i. */
 struct leaky_gradient {
     const float *de;
-    bool is_first;    /* out starts from 0 */
-    float *out;       /* n_column: own's gradient, or that of the row itself where own and row_i change places */
-    double *grad_att; /* n_column; NULL: not wanted */
+    bool is_first; /* out starts from 0 */
+    float *out;    /* n_column: gradient of the row's own columns */
 };
 
-/* Backward of e_i = Σ_c att[c] · leaky(x), x = own[c] + row_i[column + c], for n ≤ n_vector · LANES columns:
+/* Backward of e_i = Σ_c att[c] · leaky(x), x = own[c] + row_i[column + c], for columns of n_vector vectors:
  *   ∂e/∂own[c] = att[c] · leaky'(x):  out[c] (+)= Σ_i de[i] · att[c] · leaky'(x)
- *   ∂e/∂att[c] = leaky(x):            grad_att[c] += Σ_i de[i] · leaky(x), a run's sum in float, runs in double */
-INLINE void leaky_columns(const struct run_rows *rows, int64_t column, int64_t n, const int n_vector, const struct leaky *by,
-                          const struct leaky_gradient *to)
+ *   ∂e/∂att[c] = leaky(x):            grad_att[c] += Σ_i de[i] · leaky(x), a run's sum in float, runs in double; NULL:
+ *                                     not wanted */
+INLINE void leaky_columns(const struct run_rows *rows, int64_t column, const int n_vector, const struct leaky *by,
+                          const struct leaky_gradient *to, double *grad_att)
 {
+    const int64_t n = by->n_column;
     lane_mask mask = mask_first(n - (n_vector - 1) * LANES), start = to->is_first ? mask_first(0) : mask;
     vector mine[LEAKY_VECTORS], weight[LEAKY_VECTORS], less[LEAKY_VECTORS], sum[LEAKY_VECTORS], att_sum[LEAKY_VECTORS];
     float part[LEAKY_VECTORS * LANES];
-    double *grad_att = to->grad_att;
     for (int v = 0; v < n_vector; v++) {
         mine[v] = vector_load_mask(by->own + v * LANES, mask);
         weight[v] = vector_load_mask(by->att + v * LANES, mask);
@@ -289,20 +287,21 @@ INLINE void leaky_columns(const struct run_rows *rows, int64_t column, int64_t n
     }
 }
 
-/* The same over n_column columns. */
-SHARED void leaky_rows(const struct run_rows *rows, int64_t column, int64_t n_column, const struct leaky *by,
-                       const struct leaky_gradient *to)
+/* The same for all columns, some vectors at a time. */
+SHARED void leaky_rows(const struct run_rows *rows, int64_t column, const struct leaky *by, const struct leaky_gradient *to,
+                       double *grad_att)
 {
-    for (int64_t c = 0, n; c < n_column; c += n) {
-        const struct leaky by_part = {by->own + c, by->att + c, by->slope};
-        const struct leaky_gradient to_part = {to->de, to->is_first, to->out + c,
-                                               to->grad_att != NULL ? to->grad_att + c : NULL};
-        n = LEAKY_VECTORS * LANES;
-        if (n_column - c >= n) {
-            leaky_columns(rows, column + c, n, LEAKY_VECTORS, &by_part, &to_part);
+    for (int64_t c = 0, n; c < by->n_column; c += n) {
+        const int64_t rest = by->n_column - c;
+        const bool is_wide = rest >= LEAKY_VECTORS * LANES;
+        n = is_wide ? LEAKY_VECTORS * LANES : smaller(rest, LANES);
+        const struct leaky by_part = {n, by->own + c, by->att + c, by->slope};
+        const struct leaky_gradient to_part = {to->de, to->is_first, to->out + c};
+        double *grad_part = grad_att != NULL ? grad_att + c : NULL;
+        if (is_wide) {
+            leaky_columns(rows, column + c, LEAKY_VECTORS, &by_part, &to_part, grad_part);
         } else {
-            n = smaller(n_column - c, LANES);
-            leaky_columns(rows, column + c, n, 1, &by_part, &to_part);
+            leaky_columns(rows, column + c, 1, &by_part, &to_part, grad_part);
         }
     }
 }

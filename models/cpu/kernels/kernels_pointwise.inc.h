@@ -96,7 +96,7 @@ INLINE float activate_slope(const enum device_activation kind, float x, float u)
 /* Columns whose draws are made in one go. */
 #define DRAW_COLUMNS 256
 
-/* The threshold and the scale of what is kept; no dropout is threshold 0. */
+/* An element is dropped where its draw is below the threshold, else scaled by 1 / (1 - p); threshold 0: no dropout. */
 struct dropout {
     uint32_t threshold;
     float scale;
@@ -128,6 +128,7 @@ INLINE float keep_by_mask(uint32_t mask, float value)
     return both.value;
 }
 
+/* y = dropout(act(x)) */
 INLINE void forward_columns(const enum device_activation kind, int64_t n, float scale, const uint32_t *keep, const float *x,
                             float *y)
 {
@@ -136,6 +137,7 @@ INLINE void forward_columns(const enum device_activation kind, int64_t n, float 
     }
 }
 
+/* grad_x (+)= dropout'(grad_y) · act', where act' needs the value before the dropout's scale: y / scale */
 INLINE void backward_columns(const enum device_activation kind, int64_t n, float scale, const uint32_t *keep, const float *x,
                              const float *y, const float *grad_y, bool add, float *grad_x)
 {
@@ -186,7 +188,7 @@ TARGET static void activate_backward(const struct device_activate *activate, int
     memset(keep, 0xff, sizeof keep);
     struct dropout dropout = dropout_of(activate);
     if (activate->activation == DEVICE_ACTIVATION_RELU) {
-        dropout.threshold = 0; /* what was dropped is 0, where relu's slope is 0: the draws would tell nothing new */
+        dropout.threshold = 0; /* a dropped y is 0, where relu's slope is 0, too: no draw is needed */
     }
     for (int64_t r = first; r < end; r++) {
         for (int64_t c = 0, n; c < f; c += n) {
@@ -208,6 +210,7 @@ TARGET static void activate_backward(const struct device_activate *activate, int
     }
 }
 
+/* Double sums, row after row. */
 TARGET static void column_sum(int64_t n, int64_t f, const float *x, double *sum)
 {
     for (int64_t r = 0; r < n; r++) {

@@ -123,8 +123,8 @@ static const float run_ones[HEADS] = {EIGHT(1.0f)};
 INLINE void heads_add(const struct heads *w, const struct run_rows *rows, run_numbers weight, enum run_fetch fetch, float *out)
 {
     const int64_t n_column = w->a->how->n_column;
-    const struct rows_sum how = {rows, w->run->is_first ? NULL : run_ones, fetch, w->n, n_column};
-    add_rows(&how, weight, out + w->to_head * n_column);
+    const struct rows_sum how = {rows, w->run->is_first ? NULL : run_ones, w->n, n_column};
+    add_rows(&how, fetch, weight, out + w->to_head * n_column);
 }
 
 /* grad_key[h] (+)= Σ_i de[h][i], for keys of one number per head. */
@@ -213,7 +213,8 @@ INLINE void mlp_source(struct heads *w)
 INLINE struct leaky mlp_leaky(const struct heads *w, int64_t h)
 {
     const struct device_attention *how = w->a->how;
-    return (struct leaky){w->own + h * how->n_column, how->att + (w->first + h) * how->n_column, how->slope};
+    const int64_t n_column = how->n_column;
+    return (struct leaky){n_column, w->own + h * n_column, how->att + (w->first + h) * n_column, how->slope};
 }
 
 INLINE void mlp_scores(struct heads *w)
@@ -222,7 +223,7 @@ INLINE void mlp_scores(struct heads *w)
     for (int64_t h = 0; h < w->n; h++) {
         const struct leaky leaky = mlp_leaky(w, h);
         fill_edges(w->run, w->score[h], 0.0f);
-        leaky_dots(w->far, h * n_column, &leaky, n_column, w->score[h]);
+        leaky_dots(w->far, h * n_column, &leaky, w->score[h]);
         EACH_VECTOR(i, w->run)
         {
             vector_store(w->score[h] + i, vector_add(vector_load(w->score[h] + i), vector_load(w->run->bias + i)));
@@ -234,11 +235,12 @@ INLINE void mlp_scores(struct heads *w)
 INLINE void mlp_query_gradients(struct heads *w, double *grad_att)
 {
     const int64_t n_column = w->a->how->n_column;
+    float *grad_query = w->a->grad_query + w->to_head * n_column;
     for (int64_t h = 0; h < w->n; h++) {
         const struct leaky leaky = mlp_leaky(w, h);
-        const struct leaky_gradient to = {w->de[h], w->run->is_first, w->a->grad_query + (w->to_head + h) * n_column,
-                                          grad_att != NULL ? grad_att + (w->first + h) * n_column : NULL};
-        leaky_rows(w->far, h * n_column, n_column, &leaky, &to);
+        const struct leaky_gradient to = {w->de[h], w->run->is_first, grad_query + h * n_column};
+        double *att = grad_att != NULL ? grad_att + (w->first + h) * n_column : NULL;
+        leaky_rows(w->far, h * n_column, &leaky, &to, att);
     }
 }
 
@@ -246,10 +248,11 @@ INLINE void mlp_query_gradients(struct heads *w, double *grad_att)
 INLINE void mlp_source_gradients(struct heads *w)
 {
     const int64_t n_column = w->a->how->n_column;
+    float *grad_value = w->a->grad_value + w->to_head * n_column;
     for (int64_t h = 0; h < w->n; h++) {
         const struct leaky leaky = mlp_leaky(w, h);
-        const struct leaky_gradient to = {w->de[h], false, w->a->grad_value + (w->to_head + h) * n_column, NULL};
-        leaky_rows(w->far, h * n_column, n_column, &leaky, &to);
+        const struct leaky_gradient to = {w->de[h], false, grad_value + h * n_column};
+        leaky_rows(w->far, h * n_column, &leaky, &to, NULL);
     }
 }
 
@@ -350,11 +353,11 @@ INLINE void cosine_query_gradients(struct heads *w, double *grad_att)
 INLINE void cosine_source_gradients(struct heads *w)
 {
     const int64_t n_column = w->a->how->n_column;
-    const struct rows_sum how = {w->far, run_ones, FETCH_NONE, w->n, n_column};
+    const struct rows_sum how = {w->far, run_ones, w->n, n_column};
     for (int64_t h = 0; h < w->n; h++) {
         multiply_edges(w->run, w->key[h], w->de[h]);
         multiply_edges(w->run, w->de[h], w->x[h]);
     }
-    add_rows(&how, w->key, w->a->grad_value + w->to_head * n_column);
+    add_rows(&how, FETCH_NONE, w->key, w->a->grad_value + w->to_head * n_column);
     heads_add_keys(w);
 }

@@ -1,5 +1,8 @@
 /* Sum and maximum over neighbours, over the vector alphabet: the output row stays in registers while its edges stream by.
  *
+ *   out_i = row_scale_i · (start_i + Σ_e weight_e · x_col(e))    start_i: self_scale_i · self_i, out_i so far, or 0
+ *   out_ic = max_e x_col(e),c    arg_ic: the first edge's column that reaches it
+ *
  * Every lane adds its own column's values in the order of the edges, so the width of a vector changes no bit. The rows
  * of edges some way ahead are prefetched across row borders: on a graph in random order nearly every row is a miss.
  */
@@ -47,7 +50,7 @@ INLINE void prefetch_weight(const struct cpu_sum *s, enum cpu_weight kind, int64
     }
 }
 
-/* acc += Σ weight · x over edges begin … end-1; the last vector is masked. */
+/* acc += Σ weight · x over edges begin … end-1, one fma (without weights: one addition) per edge; the last vector is masked. */
 INLINE void sum_edges(const struct cpu_sum *s, int64_t begin, int64_t end, int64_t column, int64_t n_column, const int n_vector,
                       const enum cpu_weight kind, lane_mask mask, vector *acc)
 {
@@ -190,7 +193,7 @@ TARGET static void sum_piece(const struct cpu_sum *s, int64_t begin, int64_t end
     }
 }
 
-/* Running maxima of one row over n_vector vectors of columns. */
+/* Running maxima of one row over n_vector vectors of columns; a later equal value does not replace an earlier one. */
 INLINE void max_row(const struct cpu_max *m, int64_t r, int64_t column, int64_t n_column, const int n_vector)
 {
     vector best[VECTORS_MAX];

@@ -38,7 +38,7 @@ enum status supervisor_scale(struct supervisor *supervisor, int64_t id, int32_t 
     return STATUS_OK;
 }
 
-void supervisor_look(struct supervisor *supervisor)
+void supervisor_schedule(struct supervisor *supervisor)
 {
-    supervisor->n_look++;
+    supervisor->n_schedule++;
 }

@@ -7,7 +7,7 @@
 struct supervisor {
     struct jobs *jobs;
     char asked[256]; /* "look", "cancel 3", …: the last */
-    int n_look;
+    int n_schedule;
 };
 
 #endif

@@ -1,6 +1,6 @@
 #include "tests/unit/commands/talk.h"
 
-#include "tests/support/folder.h"
+#include "tests/support/process/folder.h"
 
 #include <criterion/criterion.h>
 #include <limits.h>

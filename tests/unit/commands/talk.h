@@ -5,7 +5,7 @@
 #ifndef TESTS_UNIT_COMMANDS_TALK_H
 #define TESTS_UNIT_COMMANDS_TALK_H
 
-#include "tests/support/client.h"
+#include "tests/support/daemon/client.h"
 #include "tests/unit/commands/fake_supervisor.h"
 #include "trainerd/daemon/commands/commands.h"
 

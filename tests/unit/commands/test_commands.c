@@ -1,5 +1,5 @@
 /* Requests as a client meets them: what each does, what it refuses, whose jobs it shows. */
-#include "tests/support/folder.h"
+#include "tests/support/process/folder.h"
 #include "tests/unit/commands/talk.h"
 #include "trainerd/daemon/server/requests.h"
 
@@ -21,7 +21,7 @@ Test(commands, a_job_is_kept_before_it_is_acknowledged_and_the_queue_is_looked_a
     cr_assert_eq(number(answer, "job"), 1);
     cr_assert_str_eq(text(answer, "name"), "first");
     cr_assert_str_eq(text(answer, "state"), "QUEUED");
-    cr_assert_eq(supervisor.n_look, 1);
+    cr_assert_eq(supervisor.n_schedule, 1);
     json_decref(answer);
     const struct job_record *record = jobs_get(jobs, 1);
     cr_assert_eq(record->priority, 5);
@@ -55,9 +55,9 @@ Test(commands, what_is_wrong_with_a_submission_is_said_and_nothing_is_kept)
     expect_failure(ask(SUBMIT(",\"set\":\"train.lr=1\"")), 2, "submit: set is not an array of texts");
     expect_failure(ask(SUBMIT(",\"set\":[1]")), 2, "submit: set is not an array of texts");
     expect_failure(ask(SUBMIT(",\"name\":\"12\"")), 2, "name '12' is a number");
-    expect_failure(ask(SUBMIT(",\"name\":\"a\\nb\"")), 2, "has a control character in it");
+    expect_failure(ask(SUBMIT(",\"name\":\"a\\nb\"")), 2, "contains a control character");
     expect_failure(ask(SUBMIT(",\"name\":\"0123456789012345678901234567890123456789012345678901234567890123x\"")), 2,
-                   "name has 65 bytes, at most 63");
+                   "name has 65 bytes, expected at most 63");
     expect_failure(ask(SUBMIT(",\"priority\":1000001")), 2, "priority is 1e+06, expected -1e+06 to 1e+06");
     expect_failure(ask(SUBMIT(",\"max_restarts\":-1")), 2, "max_restarts is -1, expected 0 to 1000");
     expect_failure(ask(SUBMIT(",\"time_limit_s\":-1")), 2, "time_limit_s is -1");

@@ -1,7 +1,7 @@
 /* Logs, events and metrics as they come: whole lines, in order, as fast as they are read, and nobody else's. */
 #include "protocol/clock.h"
-#include "tests/support/folder.h"
-#include "tests/support/patience.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/patience.h"
 #include "tests/unit/commands/talk.h"
 
 #include <criterion/criterion.h>
@@ -77,7 +77,7 @@ Test(streams, what_a_user_puts_in_the_way_of_his_log_is_not_read_for_him)
     expect_failure(ask("{\"v\":1,\"cmd\":\"logs\",\"job\":1}"), 65, "symbolic links");
     cr_assert_eq(unlink(path), 0);
     cr_assert_eq(mkfifo(path, 0600), 0);
-    expect_failure(ask("{\"v\":1,\"cmd\":\"logs\",\"job\":1}"), 65, "it is no plain file");
+    expect_failure(ask("{\"v\":1,\"cmd\":\"logs\",\"job\":1}"), 65, "it is not a regular file");
     cr_assert_eq(unlink(path), 0);
     folder_write("other", "somebody else's\n");
     cr_assert_eq(link(folder_path("other"), path), 0);

@@ -1,5 +1,5 @@
 /* trainctl's command line against its table, and what is made of the table. */
-#include "tests/support/folder.h"
+#include "tests/support/process/folder.h"
 #include "trainerd/ctl/arguments.h"
 #include "trainerd/ctl/reference.h"
 

@@ -1,5 +1,5 @@
 /* Curves as they come, on a terminal and in a picture. */
-#include "tests/support/folder.h"
+#include "tests/support/process/folder.h"
 #include "trainerd/ctl/draw/braille.h"
 #include "trainerd/ctl/draw/chart.h"
 #include "trainerd/ctl/draw/curves.h"
@@ -87,7 +87,9 @@ static void expect_frame(const json_t *job, int n_column, int n_row)
     char *text = NULL;
     size_t n, n_line = 1;
     FILE *file = open_memstream(&text, &n);
-    screen_draw(file, n_column, n_row, false, job, &curves, "the last line");
+    const struct screen_view view = {
+        .n_column = n_column, .n_row = n_row, .job = job, .curves = &curves, .footer = "the last line"};
+    screen_draw(file, &view);
     fclose(file);
     int column = 0;
     for (const char *at = text; *at != '\0'; at++) {

@@ -1,8 +1,8 @@
 /* The shared secret: its file, its proofs, and strangers on a TCP port. */
 #include "protocol/clock.h"
-#include "tests/support/client.h"
-#include "tests/support/folder.h"
-#include "tests/support/patience.h"
+#include "tests/support/daemon/client.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/patience.h"
 #include "trainerd/daemon/server/answer.h"
 #include "trainerd/daemon/server/auth.h"
 #include "trainerd/daemon/server/server.h"

@@ -1,4 +1,4 @@
-#include "tests/support/folder.h"
+#include "tests/support/process/folder.h"
 #include "trainerd/daemon/supervisor/event_log.h"
 
 #include <criterion/criterion.h>
@@ -158,7 +158,7 @@ Test(event_log, what_is_no_plain_file_is_refused_and_links_are_not_followed)
     cr_assert_eq(event_log_read(path, 2, &at, &more, keep, NULL), STATUS_NO_INPUT);
     cr_assert_eq(mkfifo(path, 0600), 0);
     cr_assert_eq(event_log_read(path, 2, &at, &more, keep, NULL), STATUS_DATA);
-    cr_assert(strstr(status_reason(), "events.jsonl") && strstr(status_reason(), "no plain file"), "%s", status_reason());
+    cr_assert(strstr(status_reason(), "events.jsonl") && strstr(status_reason(), "not a regular file"), "%s", status_reason());
     cr_assert_eq(unlink(path), 0);
     folder_write("target", LINE("\"checkpoint\",\"epoch\":1"));
     cr_assert_eq(symlink("target", path), 0);
@@ -177,14 +177,14 @@ Test(event_log, the_last_words_are_the_last_line_for_people)
 {
     char words[64];
     folder_write("log", "epoch 1\ntrainerd: job.toml:3:1: unknown key\n\n");
-    event_log_last_words(folder_path("log"), words, sizeof words);
+    event_log_last_line_in(folder_path("log"), words, sizeof words);
     cr_assert_str_eq(words, "job.toml:3:1: unknown key");
     folder_write("log", "one line without an end");
-    event_log_last_words(folder_path("log"), words, sizeof words);
+    event_log_last_line_in(folder_path("log"), words, sizeof words);
     cr_assert_str_eq(words, "one line without an end");
     folder_write("log", "");
-    event_log_last_words(folder_path("log"), words, sizeof words);
+    event_log_last_line_in(folder_path("log"), words, sizeof words);
     cr_assert_str_eq(words, "");
-    event_log_last_words(folder_path("none"), words, sizeof words);
+    event_log_last_line_in(folder_path("none"), words, sizeof words);
     cr_assert_str_eq(words, "");
 }

@@ -27,16 +27,3 @@ Test(job_record, three_states_are_ends)
     cr_assert_not(job_state_ended(JOB_STATE_QUEUED) || job_state_ended(JOB_STATE_PREPARING) ||
                   job_state_ended(JOB_STATE_STARTING) || job_state_ended(JOB_STATE_RUNNING));
 }
-
-Test(job_record, another_attempt_follows_what_may_be_gone_by_then_and_nothing_else)
-{
-    static const enum status again[] = {STATUS_PEER, STATUS_IO, STATUS_BUG, STATUS_INTERRUPTED};
-    static const enum status never[] = {STATUS_OK,       STATUS_TRAINING, STATUS_USAGE,  STATUS_DATA,
-                                        STATUS_NO_INPUT, STATUS_NOMEM,    STATUS_CREATE, STATUS_CONFIG};
-    for (size_t i = 0; i < sizeof again / sizeof *again; i++) {
-        cr_assert(job_reason_retries(job_reason_of(again[i])), "%s", status_name(again[i]));
-    }
-    for (size_t i = 0; i < sizeof never / sizeof *never; i++) {
-        cr_assert_not(job_reason_retries(job_reason_of(never[i])), "%s", status_name(never[i]));
-    }
-}

@@ -1,4 +1,4 @@
-#include "tests/support/exposition.h"
+#include "tests/support/daemon/exposition.h"
 #include "trainerd/daemon/monitor/metrics.h"
 
 #include <criterion/criterion.h>
@@ -13,7 +13,7 @@
 static struct job_record records[N_JOB];
 static const struct job_record *jobs[N_JOB];
 static size_t n_job;
-static const struct queue_room whole = {.n_slot = 8, .n_gpu = 1, .memory = 1000};
+static const struct queue_capacity whole = {.n_slot = 8, .n_gpu = 1, .memory = 1000};
 
 /* Another job in that state, its numbers not known. */
 static struct job_record *add(enum job_state state)

@@ -1,9 +1,9 @@
 /* Pages over HTTP from the daemon's loop, and the two that monitoring asks for. */
 #include "protocol/clock.h"
-#include "tests/support/client.h"
-#include "tests/support/exposition.h"
-#include "tests/support/folder.h"
-#include "tests/support/patience.h"
+#include "tests/support/daemon/client.h"
+#include "tests/support/daemon/exposition.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/patience.h"
 #include "trainerd/daemon/monitor/http.h"
 #include "trainerd/daemon/monitor/monitor.h"
 
@@ -17,7 +17,7 @@
 
 static struct jobs *jobs;
 static struct monitor *monitor;
-static const struct queue_room whole = {.n_slot = 4, .memory = 1000};
+static const struct queue_capacity whole = {.n_slot = 4, .memory = 1000};
 
 static void begin(void)
 {

@@ -1,7 +1,7 @@
 #include "protocol/clock.h"
-#include "tests/support/client.h"
-#include "tests/support/folder.h"
-#include "tests/support/patience.h"
+#include "tests/support/daemon/client.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/patience.h"
 #include "trainerd/daemon/monitor/notify.h"
 
 #include <criterion/criterion.h>

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-static const struct outcome_rules rules = {.backoff_s = 1.0, .backoff_most_s = 60.0};
+static const struct restart_backoff backoff = {.first_s = 1.0, .most_s = 60.0};
 static struct job_record job;
 
 static void running(void)
@@ -24,7 +24,7 @@ TestSuite(outcome, .init = running);
 
 static void end_with(enum status status, bool restartable, const char *text)
 {
-    outcome_decide(&(struct ending){.status = status, .restartable = restartable, .text = text}, &rules, 110.0, &job);
+    outcome_decide(&(struct ending){.status = status, .restartable = restartable, .text = text}, &backoff, 110.0, &job);
 }
 
 #define EXPECT(state_, reason_, code)                                                                                          \
@@ -82,15 +82,6 @@ Test(outcome, a_job_that_loses_a_worker_again_goes_on_with_one_less)
     cr_assert_eq(job.n_worker, 2, "it is not its workers that it lost");
 }
 
-Test(outcome, the_wait_ends_at_its_most)
-{
-    cr_assert_eq(outcome_backoff(&rules, 1), 1.0);
-    cr_assert_eq(outcome_backoff(&rules, 6), 32.0);
-    cr_assert_eq(outcome_backoff(&rules, 7), 60.0);
-    cr_assert_eq(outcome_backoff(&rules, 2000000000), 60.0);
-    cr_assert_eq(outcome_backoff(&(struct outcome_rules){0.0, 60.0}, 100), 0.0);
-}
-
 Test(outcome, bad_input_is_never_tried_again)
 {
     static const struct {
@@ -127,13 +118,13 @@ Test(outcome, a_bug_is_tried_once_more)
 
 Test(outcome, a_coordinator_that_died_is_replaced_and_one_that_was_interrupted_by_others_too)
 {
-    outcome_decide(&(struct ending){.is_lost = true, .text = "its coordinator died"}, &rules, 110.0, &job);
+    outcome_decide(&(struct ending){.is_lost = true, .text = "its coordinator died"}, &backoff, 110.0, &job);
     EXPECT(QUEUED, BACKING_OFF, -1);
     job.state = JOB_STATE_RUNNING;
     end_with(STATUS_INTERRUPTED, true, "interrupted");
     EXPECT(QUEUED, BACKING_OFF, -1);
     job.n_restart = 3;
-    outcome_decide(&(struct ending){.is_lost = true, .text = "its coordinator died"}, &rules, 110.0, &job);
+    outcome_decide(&(struct ending){.is_lost = true, .text = "its coordinator died"}, &backoff, 110.0, &job);
     EXPECT(FAILED, COORDINATOR_LOST, 69);
 }
 
@@ -141,7 +132,7 @@ Test(outcome, an_attempt_that_was_never_let_go_costs_neither_a_restart_nor_time)
 {
     const struct ending ending = {.has_not_begun = true, .text = "the daemon died"};
     job.n_restart = job.max_restarts;
-    outcome_decide(&ending, &rules, 110.0, &job);
+    outcome_decide(&ending, &backoff, 110.0, &job);
     EXPECT(QUEUED, WAITING_TURN, -1);
     cr_assert_eq(job.n_restart, job.max_restarts);
     cr_assert_eq(job.next_attempt_at, 0.0);
@@ -149,7 +140,7 @@ Test(outcome, an_attempt_that_was_never_let_go_costs_neither_a_restart_nor_time)
     cr_assert_str_eq(job.reason_text, "the daemon died");
     job.state = JOB_STATE_PREPARING;
     job.cancel = true;
-    outcome_decide(&ending, &rules, 120.0, &job);
+    outcome_decide(&ending, &backoff, 120.0, &job);
     EXPECT(CANCELLED, USER, 75);
 }
 
@@ -169,7 +160,7 @@ Test(outcome, a_cancelled_job_is_cancelled_however_its_coordinator_ended)
     cr_assert_not_null(strstr(job.reason_text, "checkpoint"), "%s", job.reason_text);
     running();
     job.cancel = true;
-    outcome_decide(&(struct ending){.is_lost = true, .text = "killed"}, &rules, 110.0, &job);
+    outcome_decide(&(struct ending){.is_lost = true, .text = "killed"}, &backoff, 110.0, &job);
     EXPECT(CANCELLED, USER, 75);
     cr_assert_null(strstr(job.reason_text, "checkpoint"), "%s", job.reason_text);
 }
@@ -178,16 +169,16 @@ Test(outcome, a_time_limit_fails_the_job_with_both_times)
 {
     job.time_limit_s = 30.0;
     job.ran_s = 20.5;
-    outcome_decide(&(struct ending){.status = STATUS_INTERRUPTED, .stopping = JOB_REASON_TIME_LIMIT, .text = ""}, &rules, 110.0,
-                   &job);
+    outcome_decide(&(struct ending){.status = STATUS_INTERRUPTED, .stopping = JOB_REASON_TIME_LIMIT, .text = ""}, &backoff,
+                   110.0, &job);
     EXPECT(FAILED, TIME_LIMIT, 75);
     cr_assert_not_null(strstr(job.reason_text, "ran for 30.5 s, its limit is 30 s"), "%s", job.reason_text);
 }
 
 Test(outcome, a_job_that_is_scaled_goes_on_at_once_and_no_restart_is_counted)
 {
-    outcome_decide(&(struct ending){.status = STATUS_INTERRUPTED, .stopping = JOB_REASON_RESCALING, .text = ""}, &rules, 110.0,
-                   &job);
+    outcome_decide(&(struct ending){.status = STATUS_INTERRUPTED, .stopping = JOB_REASON_RESCALING, .text = ""}, &backoff,
+                   110.0, &job);
     EXPECT(QUEUED, RESCALING, -1);
     cr_assert_eq(job.next_attempt_at, 0.0);
     cr_assert_eq(job.n_restart, 0);

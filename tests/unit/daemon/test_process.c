@@ -1,6 +1,6 @@
 #include "protocol/clock.h"
-#include "tests/support/folder.h"
-#include "tests/support/patience.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/patience.h"
 #include "trainerd/daemon/supervisor/process.h"
 
 #include <criterion/criterion.h>
@@ -113,7 +113,7 @@ Test(process, a_log_that_is_a_link_is_not_written_through)
     cr_assert_eq(symlink("target", folder_path("log")), 0);
     spawn("echo no", geteuid(), &process);
     cr_assert(process_ends(process.pidfd));
-    process_words(&process, words, sizeof words);
+    process_start_error(&process, words, sizeof words);
     cr_assert(strstr(words, "cannot open") && strstr(words, "/log'"), "%s", words);
     cr_assert_eq(finish(&process), 73);
     folder_read("target", text, sizeof text);
@@ -129,7 +129,7 @@ Test(process, a_folder_that_cannot_be_entered_is_named)
         .argv = argv, .uid = geteuid(), .gid = getegid(), .folder = "/not/there", .log = folder_path("log")};
     cr_assert_eq(process_spawn(&options, &process), STATUS_OK);
     cr_assert(process_ends(process.pidfd));
-    process_words(&process, words, sizeof words);
+    process_start_error(&process, words, sizeof words);
     cr_assert_str_eq(words, "cannot enter '/not/there': No such file or directory");
     cr_assert_eq(finish(&process), 73);
 }
@@ -144,7 +144,7 @@ Test(process, a_program_that_is_not_there_is_named)
     cr_assert_eq(process_spawn(&options, &process), STATUS_OK);
     process_go(&process);
     cr_assert(process_ends(process.pidfd));
-    process_words(&process, words, sizeof words);
+    process_start_error(&process, words, sizeof words);
     cr_assert(strstr(words, "cannot start") && strstr(words, "no-such-program"), "%s", words);
     cr_assert_eq(finish(&process), 73);
 }

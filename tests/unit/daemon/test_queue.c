@@ -9,7 +9,7 @@
 
 static struct job_record jobs[8];
 static struct queue_decision decision[8];
-static const struct queue_room whole = {.n_slot = 4, .n_gpu = 2, .memory = 8 * GIB};
+static const struct queue_capacity whole = {.n_slot = 4, .n_gpu = 2, .memory = 8 * GIB};
 
 /* A queued job that needs this much; ids go up in the order of calls. */
 static struct job_record *queued(int32_t n_slot, int64_t memory)
@@ -82,7 +82,7 @@ Test(queue, what_is_free_is_kept_for_a_job_that_waits_for_more)
     queued(1, GIB);
     decide(0);
     EXPECT(1, WAIT, WAITING_SLOTS, "2 of 4 slots are free, it needs 3");
-    EXPECT(2, WAIT, WAITING_TURN, "kept for job 2");
+    EXPECT(2, WAIT, WAITING_TURN, "reserved for job 2");
 }
 
 Test(queue, a_job_passes_one_that_waits_when_it_cannot_delay_it)
@@ -94,7 +94,7 @@ Test(queue, a_job_passes_one_that_waits_when_it_cannot_delay_it)
     decide(0);
     EXPECT(1, WAIT, WAITING_GPUS, "0 of 2 GPUs are free, it needs 1");
     STARTS(2);
-    EXPECT(3, WAIT, WAITING_TURN, "kept for job 2");
+    EXPECT(3, WAIT, WAITING_TURN, "reserved for job 2");
 }
 
 Test(queue, memory_is_waited_for_with_both_numbers)
@@ -123,7 +123,7 @@ Test(queue, a_job_that_wants_more_slots_than_there_are_runs_alone)
     queued(1, GIB);
     decide(0);
     EXPECT(1, WAIT, WAITING_SLOTS, "3 of 4 slots are free, it needs 4");
-    EXPECT(2, WAIT, WAITING_TURN, "kept for job 2");
+    EXPECT(2, WAIT, WAITING_TURN, "reserved for job 2");
     before->state = JOB_STATE_SUCCEEDED;
     decide(0);
     STARTS(1);
@@ -141,7 +141,7 @@ Test(queue, one_job_at_a_time_is_planned_and_those_behind_it_wait_for_their_turn
     decide(0);
     EXPECT(0, PLAN, PLANNING, "");
     EXPECT(1, WAIT, WAITING_TURN, "job 1 is before it");
-    EXPECT(2, WAIT, WAITING_TURN, "kept for job 1");
+    EXPECT(2, WAIT, WAITING_TURN, "reserved for job 1");
 }
 
 Test(queue, jobs_far_from_their_turn_are_not_planned_yet)

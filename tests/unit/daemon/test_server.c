@@ -1,8 +1,8 @@
 /* The server and hostile clients: every limit refuses with a reason, and nobody is held up by anybody else. */
 #include "protocol/clock.h"
-#include "tests/support/client.h"
-#include "tests/support/folder.h"
-#include "tests/support/patience.h"
+#include "tests/support/daemon/client.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/patience.h"
 #include "trainerd/daemon/server/answer.h"
 #include "trainerd/daemon/server/server.h"
 
@@ -181,7 +181,7 @@ Test(server, what_is_no_request_is_refused_with_the_reason_and_the_next_is_taken
     ASK(&client, "nonsense", "not JSON at byte");
     ASK(&client, "{\"v\":1,\"id\":5", "not JSON at byte 13");
     ASK(&client, "{\"v\":1}}", "not JSON at byte 8");
-    ASK(&client, "[1]", "no object, expected {");
+    ASK(&client, "[1]", "not an object, expected {");
     ASK(&client, "{\"v\":1,\"id\":3,\"id\":4}", "duplicate object key");
     ASK(&client, "{\"v\":1,\"cmd\":\"\xff\xfe\"}", "unable to decode byte 0xff");
     ASK(&client, "{\"v\":1,\"cmd\":\"\\u0000\"}", "\\\\u0000");
@@ -284,7 +284,7 @@ Test(server, silent_clients_make_room_for_those_that_ask)
         client_open(&silent[i], server_address(server));
         turn(clock_s());
     }
-    EXPECT_IN(client_line(&silent[0]), "other clients came");
+    EXPECT_IN(client_line(&silent[0]), "evicted for another client");
     expect_service();
     ASK(&first, "{\"v\":1}", "true");
     client_close(&first);
@@ -304,7 +304,7 @@ Test(server, one_client_too_many_is_told_so)
         ASK(&busy[i], "{\"v\":1}", "true");
     }
     client_open(&last, server_address(server));
-    EXPECT_IN(client_line(&last), "has 3 connections, the most that are taken");
+    EXPECT_IN(client_line(&last), "has 3 connections, the most that are accepted");
     cr_assert_null(client_line(&last));
     client_close(&last);
     client_close(&busy[0]);
@@ -429,9 +429,9 @@ Test(server, a_place_it_cannot_listen_on_is_named)
     expect_refusal("tcp:127.0.0.1:0", STATUS_CONFIG, "needs secret_file");
     folder_write("file", "");
     snprintf(address, sizeof address, "unix:%s/file", folder);
-    expect_refusal(address, STATUS_CREATE, "is there and no socket");
+    expect_refusal(address, STATUS_CREATE, "exists and is not a socket");
     snprintf(address, sizeof address, "unix:%s/file/socket", folder);
-    expect_refusal(address, STATUS_CREATE, "is no folder");
+    expect_refusal(address, STATUS_CREATE, "is not a folder");
     cr_assert_eq(mkdir(folder_path("open"), 0700), 0);
     cr_assert_eq(chmod(folder_path("open"), 0777), 0);
     snprintf(address, sizeof address, "unix:%s/open/socket", folder);

@@ -1,5 +1,5 @@
-#include "tests/support/attention_case.h"
-#include "tests/support/device_case.h"
+#include "tests/support/device/attention_case.h"
+#include "tests/support/device/device_case.h"
 #include "tests/support/tolerance.h"
 
 #include <criterion/criterion.h>

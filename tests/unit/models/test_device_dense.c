@@ -1,5 +1,5 @@
 #include "models/device.h"
-#include "tests/support/device_case.h"
+#include "tests/support/device/device_case.h"
 #include "tests/support/tolerance.h"
 
 #include <criterion/criterion.h>

@@ -1,6 +1,6 @@
 #include "models/cpu/kernels/kernels.h"
 #include "models/device.h"
-#include "tests/support/device_case.h"
+#include "tests/support/device/device_case.h"
 #include "tests/support/tolerance.h"
 
 #include <criterion/criterion.h>

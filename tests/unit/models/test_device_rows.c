@@ -1,5 +1,5 @@
 /* Norms and products of rows, and rows times a number each: both devices, and rows that are zero or nearly so. */
-#include "tests/support/device_case.h"
+#include "tests/support/device/device_case.h"
 #include "tests/support/tolerance.h"
 
 #include <criterion/criterion.h>

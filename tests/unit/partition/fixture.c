@@ -1,6 +1,6 @@
 /* See fixture.h. */
 #include "fixture.h"
-#include "tests/support/folder.h"
+#include "tests/support/process/folder.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

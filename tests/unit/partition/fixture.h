@@ -4,7 +4,7 @@
 
 #include "partition/dataset.h"
 #include "partition/formats/npy.h"
-#include "tests/support/folder.h"
+#include "tests/support/process/folder.h"
 
 #include <stddef.h>
 

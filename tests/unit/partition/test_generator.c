@@ -2,7 +2,7 @@
 #include "partition/generators/generator.h"
 #include "partition/generators/permutation.h"
 #include "protocol/memory.h"
-#include "tests/support/tiny_graph.h"
+#include "tests/support/graphs/tiny_graph.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

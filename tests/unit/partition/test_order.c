@@ -1,5 +1,5 @@
 #include "partition/methods/order.h"
-#include "tests/support/tiny_graph.h"
+#include "tests/support/graphs/tiny_graph.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

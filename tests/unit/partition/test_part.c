@@ -2,7 +2,7 @@
 #include "partition/part/part.h"
 #include "partition/part/reach.h"
 #include "protocol/memory.h"
-#include "tests/support/tiny_graph.h"
+#include "tests/support/graphs/tiny_graph.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -384,6 +384,29 @@ Test(part, encoding_twice_gives_the_same_bytes)
     }
     cut_close(&a);
     cut_close(&b);
+}
+
+/* Ascending, as a coordinator asks for them, and descending, where each run of gathered out-edges begins anew. */
+static void encoder_agrees(struct cut *cut)
+{
+    struct part_encoder *encoder;
+    int n_part = cut->partition.n_part;
+    cr_assert_eq(part_encoder_open(&cut->dataset, &cut->partition, &encoder), STATUS_OK);
+    for (int i = 0; i < 2 * n_part; i++) {
+        int p = i < n_part ? i : 2 * n_part - 1 - i;
+        void *bytes;
+        size_t n_bytes;
+        cr_assert_eq(part_encoder_encode(encoder, p, &bytes, &n_bytes), STATUS_OK);
+        cr_assert_eq(n_bytes, cut->n_bytes[p]);
+        cr_assert_eq(memcmp(bytes, cut->bytes[p], n_bytes), 0);
+        memory_release(MEMORY_OTHER, bytes, n_bytes, 1);
+    }
+    part_encoder_close(encoder);
+}
+
+Test(part, an_encoder_gives_each_part_the_bytes_that_it_has_alone_in_any_order)
+{
+    for_every_cut(encoder_agrees);
 }
 
 Test(part, long_rows_come_out_ascending)

@@ -2,7 +2,7 @@
 #include "partition/part/part_format.h"
 #include "partition/part/reach.h"
 #include "protocol/memory.h"
-#include "tests/support/tiny_graph.h"
+#include "tests/support/graphs/tiny_graph.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -325,13 +325,13 @@ Test(part_open, levels_that_do_not_fit_the_rows_are_refused)
     broken_i64(HEADER(n_level), 17, "at most 16 levels");
     broken_i64(HEADER(n_level), -1, "at most 16 levels");
     broken_i64(HEADER(n_level), 2, "counts that fit the bytes");
-    broken_i64(entry(PART_SECTION_IN_LEVELS, 3), training + 1, "expected the training rows on level 0");
-    broken_i64(entry(PART_SECTION_OUT_LEVELS, 3), training + 1, "part 1: expected the same own rows in both directions");
-    broken_i64(entry(PART_SECTION_IN_LEVELS, 4), training - 1,
+    broken_i64(entry(PART_SECTION_IN_HOPS, 3), training + 1, "expected the training rows on level 0");
+    broken_i64(entry(PART_SECTION_OUT_HOPS, 3), training + 1, "part 1: expected the same own rows in both directions");
+    broken_i64(entry(PART_SECTION_IN_HOPS, 4), training - 1,
                "part 1: expected counts that do not fall, within the rows there are");
-    broken_i64(entry(PART_SECTION_IN_LEVELS, 0), -1, "part 0: expected counts that do not fall, within the rows there are");
-    broken_i64(entry(PART_SECTION_IN_LEVELS, 5), all + 1, "counts that do not fall, within the rows there are");
-    broken_at(entry(PART_SECTION_IN_LEVELS, 3 * q), none, sizeof none, "expected no edge that skips a hop");
+    broken_i64(entry(PART_SECTION_IN_HOPS, 0), -1, "part 0: expected counts that do not fall, within the rows there are");
+    broken_i64(entry(PART_SECTION_IN_HOPS, 5), all + 1, "counts that do not fall, within the rows there are");
+    broken_at(entry(PART_SECTION_IN_HOPS, 3 * q), none, sizeof none, "expected no edge that skips a hop");
 }
 
 Test(part_open, every_byte_of_a_part_with_levels_counts)

@@ -1,8 +1,8 @@
 #include "partition/partition.h"
 #include "protocol/clock.h"
-#include "tests/support/folder.h"
-#include "tests/support/patience.h"
-#include "tests/support/tiny_graph.h"
+#include "tests/support/graphs/tiny_graph.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/patience.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>

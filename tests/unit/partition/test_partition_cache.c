@@ -1,7 +1,7 @@
 #include "partition/methods/partition_cache.h"
 #include "protocol/log.h"
-#include "tests/support/folder.h"
-#include "tests/support/tiny_graph.h"
+#include "tests/support/graphs/tiny_graph.h"
+#include "tests/support/process/folder.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>

@@ -1,7 +1,7 @@
 #include "protocol/cgroup.h"
 
 #include "protocol/memory.h"
-#include "tests/support/folder.h"
+#include "tests/support/process/folder.h"
 
 #include <criterion/criterion.h>
 #include <limits.h>

@@ -1,5 +1,5 @@
 #include "protocol/file.h"
-#include "tests/support/folder.h"
+#include "tests/support/process/folder.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 #include "protocol/job/job.h"
-#include "tests/support/folder.h"
+#include "tests/support/process/folder.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

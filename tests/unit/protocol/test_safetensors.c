@@ -1,5 +1,5 @@
 #include "protocol/safetensors.h"
-#include "tests/support/folder.h"
+#include "tests/support/process/folder.h"
 
 #include <criterion/criterion.h>
 #include <limits.h>

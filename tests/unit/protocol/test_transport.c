@@ -1,6 +1,6 @@
 #include "protocol/clock.h"
 #include "protocol/transport/transport.h"
-#include "tests/support/patience.h"
+#include "tests/support/process/patience.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-#include "tests/support/folder.h"
+#include "tests/support/process/folder.h"
 #include "trainerd/coordinator/events.h"
 #include "trainerd/coordinator/progress.h"
 

@@ -68,7 +68,7 @@ Test(progress, a_name_in_a_message_cannot_write_to_the_terminal)
     FILE *file = open_memstream(&text, &n_text);
     struct progress progress;
     progress_init(&progress, file, false);
-    progress_say(&progress, "loaded %s", "caf\xc3\xa9\x1b[2J\n\xff");
+    progress_print(&progress, "loaded %s", "caf\xc3\xa9\x1b[2J\n\xff");
     cr_assert_str_eq(seen(file), "loaded caf\xc3\xa9\\x1b[2J\\x0a\\xff\n");
     fclose(file);
     free(text);
@@ -79,7 +79,7 @@ Test(progress, without_a_terminal_each_evaluation_is_one_plain_line)
     FILE *file = open_memstream(&text, &n_text);
     struct progress progress;
     progress_init(&progress, file, false);
-    progress_say(&progress, "loaded %d nodes", 34);
+    progress_print(&progress, "loaded %d nodes", 34);
     progress_begin(&progress, 0, 10, 5, 0.0);
     for (int64_t i = 1; i <= 10; i++) {
         struct progress_epoch epoch = epoch_of(i, i % 5 == 0);
@@ -134,7 +134,7 @@ Test(progress, a_live_line_is_redrawn_ten_times_a_second_at_most_and_cleared)
         struct progress_epoch epoch = epoch_of(i, true);
         progress_epoch(&progress, &epoch, 0.001 * (double)i);
     }
-    progress_say(&progress, "done");
+    progress_print(&progress, "done");
     progress_end(&progress);
     static char bytes[8192];
     rewind(file);

@@ -1,4 +1,4 @@
-#include "tests/support/folder.h"
+#include "tests/support/process/folder.h"
 #include "trainerd/coordinator/results/tensorboard.h"
 
 #include <criterion/criterion.h>

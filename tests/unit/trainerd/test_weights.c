@@ -1,5 +1,5 @@
 /* Tensors in one piece and in the pieces that a job has them in. */
-#include "tests/support/folder.h"
+#include "tests/support/process/folder.h"
 #include "trainerd/coordinator/results/weights.h"
 
 #include <criterion/criterion.h>

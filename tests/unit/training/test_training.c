@@ -1,7 +1,7 @@
 #include "trainerd/coordinator/training.h"
 
 #include "fake_fleet.h"
-#include "tests/support/folder.h"
+#include "tests/support/process/folder.h"
 
 #include <criterion/criterion.h>
 #include <jansson.h>
@@ -46,7 +46,7 @@ static struct run *open_run(const char *name, const char *train_keys)
                                       .output = &run->output,
                                       .progress = &run->progress,
                                       .partition = &partition,
-                                      .asked = &run->asked,
+                                      .stop = &run->asked,
                                       .n_class = FAKE_N_CLASS,
                                       .metric = JOB_METRIC_ACCURACY,
                                       .n_weight = FAKE_N_WEIGHT};
@@ -313,7 +313,7 @@ Test(training, going_back_has_an_end)
     run->fleet.nan_above = -1;
     cr_assert_eq(training_run(&run->training), STATUS_TRAINING);
     cr_assert(strstr(status_reason(), "the loss is not a number in epoch 6") &&
-                  strstr(status_reason(), "going back 3 times (train.max_rollbacks) did not help"),
+                  strstr(status_reason(), "3 rollbacks (train.max_rollbacks) did not help"),
               "%s", status_reason());
     close_run(run);
 }

@@ -4,8 +4,8 @@
 
 #include "partition/partition.h"
 #include "protocol/memory.h"
-#include "tests/support/folder.h"
-#include "tests/support/tiny_graph.h"
+#include "tests/support/graphs/tiny_graph.h"
+#include "tests/support/process/folder.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

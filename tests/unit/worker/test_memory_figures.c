@@ -1,6 +1,6 @@
 /* The promises about memory and traffic, exactly, from plans alone. The parts are those of a graph that is hard to cut: every row of
  * each is read by all others, as nearly so in 200 000 nodes of degree 100 in eight parts (bench_memory counts those). */
-#include "tests/support/memory_need.h"
+#include "tests/support/model/memory_need.h"
 
 #include <criterion/criterion.h>
 

@@ -1,7 +1,7 @@
 #include "worker/spill/spill.h"
 
 #include "protocol/memory.h"
-#include "tests/support/folder.h"
+#include "tests/support/process/folder.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

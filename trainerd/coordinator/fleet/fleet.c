@@ -1,122 +1,24 @@
-/* Life of a fleet: opening, closing, and the one loop in which control socket, processes and transport move. */
+/* Opening and closing of a fleet. */
 #include "trainerd/coordinator/fleet/fleet.h"
 
-#include "protocol/clock.h"
 #include "protocol/fault.h"
 #include "protocol/log.h"
 #include "trainerd/coordinator/fleet/fleet_state.h"
 #include "trainerd/coordinator/fleet/segments.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
 #define TICK_MS 50
-#define SEGMENTS "/dev/shm"
-#define ABORT_MS 1000
 #define CLOSE_MS 2000
-
-void fleet_fail(struct fleet *fleet, const struct fleet_worker *worker, enum status status, const char *format, ...)
-{
-    if (fleet->failed != STATUS_OK) {
-        return;
-    }
-    char sentence[700], who[128] = "";
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(sentence, sizeof sentence, format, arguments);
-    va_end(arguments);
-    if (worker != NULL && worker->was_started) {
-        snprintf(who, sizeof who, "worker %u (pid %u) ", worker->rank, worker->pid);
-    } else if (worker != NULL) {
-        snprintf(who, sizeof who, "worker %u (pid %u on %s) ", worker->rank, worker->pid, worker->host);
-    }
-    fleet->failed = status;
-    snprintf(fleet->reason, sizeof fleet->reason, "%s%s", who, sentence);
-}
-
-void fleet_cut(struct fleet *fleet)
-{
-    if (fleet->cut_ms == 0) {
-        fleet->cut_ms = clock_ms();
-        snprintf(fleet->cut, sizeof fleet->cut, "%s", status_reason());
-    }
-}
-
-void fleet_begin(struct fleet *fleet, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(fleet->doing, sizeof fleet->doing, format, arguments);
-    va_end(arguments);
-    fleet->entered_ms = clock_ms();
-}
 
 static void transport_readable(uv_poll_t *poll, int error, int events)
 {
-    (void)poll; /* waking the loop is all it is for: every turn lets the transport move */
+    (void)poll; /* it only wakes the loop: every turn lets the transport progress */
     (void)error;
     (void)events;
-}
-
-/* Let everything move once, then sleep until something may have. Short waits are spun through before the loop is asked. */
-static void turn(struct fleet *fleet, bool (*done)(const struct fleet *fleet))
-{
-    bool may_sleep = true;
-    if (fleet->transport != NULL && fleet->cut_ms == 0) {
-        if (transport_wait(fleet->transport, 0) != STATUS_OK) {
-            fleet_cut(fleet);
-        } else {
-            may_sleep = !done(fleet) && transport_arm(fleet->transport);
-        }
-    }
-    uv_run(&fleet->loop, may_sleep ? UV_RUN_ONCE : UV_RUN_NOWAIT);
-}
-
-enum status fleet_await(struct fleet *fleet, bool (*done)(const struct fleet *fleet))
-{
-    while (fleet->failed == STATUS_OK && !done(fleet)) {
-        const volatile sig_atomic_t *stop = fleet->setup.stop;
-        if (stop != NULL && *stop != 0) {
-            fleet_fail(fleet, NULL, STATUS_INTERRUPTED, "interrupted by signal %d", (int)*stop);
-            break;
-        }
-        turn(fleet, done);
-    }
-    return fleet->failed == STATUS_OK ? STATUS_OK : fleet_end(fleet);
-}
-
-bool fleet_linger(struct fleet *fleet, bool (*done)(const struct fleet *fleet), uint64_t most_ms)
-{
-    uint64_t by = clock_ms() + most_ms;
-    while (!done(fleet) && clock_ms() < by) {
-        turn(fleet, done);
-    }
-    return done(fleet);
-}
-
-enum status fleet_end(struct fleet *fleet)
-{
-    if (!fleet->has_ended) {
-        fleet->has_ended = true;
-        fleet_unlisten(fleet);
-        struct message_abort abort = {.status = fleet->failed, .reason = message_text(fleet->reason)};
-        for (struct fleet_client *client = fleet->clients; client != NULL; client = client->next) {
-            size_t n;
-            void *frame = control_frame_abort(&abort, &n);
-            fleet_client_send(client, frame, n);
-        }
-        if (!fleet_linger(fleet, fleet_is_childless, ABORT_MS)) {
-            fleet_kill(fleet);
-        }
-        segments_sweep(SEGMENTS);
-        if (fleet->transport != NULL) {
-            transport_abandon(fleet->transport); /* what is half sent belongs to the caller again */
-        }
-    }
-    return status_fail(fleet->failed, "%s", fleet->reason);
 }
 
 static bool all_joined(const struct fleet *fleet)
@@ -149,8 +51,8 @@ static enum status loop_open(struct fleet *fleet)
     return STATUS_OK;
 }
 
-/* Start the workers, or say how they are to be started. */
-static enum status workers_call(struct fleet *fleet)
+/* Start the workers, or print how to start them. */
+static enum status workers_start(struct fleet *fleet)
 {
     const struct job_workers *how = &fleet->job->workers;
     enum status status = fleet_listen(fleet);
@@ -175,7 +77,7 @@ static enum status workers_call(struct fleet *fleet)
 
 static enum status workers_join(struct fleet *fleet)
 {
-    enum status status = workers_call(fleet);
+    enum status status = workers_start(fleet);
     if (status != STATUS_OK) {
         return status;
     }
@@ -220,7 +122,7 @@ enum status fleet_open(const struct job *job, const struct fleet_setup *setup, s
         free(fleet);
         return status;
     }
-    segments_sweep(SEGMENTS); /* of an attempt whose coordinator died */
+    segments_sweep(FLEET_SEGMENTS); /* of an attempt whose coordinator was killed */
     while (fleet->attempt == 0 && getrandom(&fleet->attempt, sizeof fleet->attempt, 0) < 0) {
     }
     fleet_begin(fleet, "before all had joined");
@@ -242,11 +144,11 @@ void fleet_member(const struct fleet *fleet, uint32_t rank, uint32_t *pid_out, c
     *host_out = worker->was_started ? NULL : worker->host;
 }
 
-/* Those that were told to end do so by themselves; the rest is killed. */
+/* Tell all workers to end, and kill those that do not. */
 static void workers_dismiss(struct fleet *fleet)
 {
     fleet_finish(fleet);
-    transport_abandon(fleet->transport); /* all is answered: flushing to workers that leave meanwhile would only fail */
+    transport_abandon(fleet->transport); /* all is answered: a flush to workers that end meanwhile would fail */
     for (struct fleet_client *client = fleet->clients; client != NULL; client = client->next) {
         struct message_goodbye goodbye = {.rank = client->worker->rank};
         size_t n;
@@ -264,7 +166,7 @@ void fleet_close(struct fleet *fleet)
     if (fleet == NULL) {
         return;
     }
-    char reason[sizeof fleet->reason]; /* the caller's, if it has one, outlives what closing may add */
+    char reason[sizeof fleet->reason]; /* the caller's; closing may overwrite it */
     snprintf(reason, sizeof reason, "%s", status_reason());
     if (fleet->failed == STATUS_OK) {
         workers_dismiss(fleet);

@@ -1,9 +1,9 @@
-/* The coordinator's workers: start them, wire them up, ship them their parts, give commands, hear reports, see them die.
+/* The coordinator's workers: start and connect them, send them their parts and commands, receive reports, detect their failures.
  *
- * Behind it: the control socket (one TCP connection per worker: hello with the token, addresses, heartbeats), the transport
- * (UCX: parts, commands, reports, data), the launchers. All calls run one libuv loop until their answer is there; a worker
- * that exits, is killed, goes silent past workers.heartbeat_timeout or reports a failure ends the call with the reason, the
- * other workers are told to stop, and nothing is left running. Knows nothing of training.
+ * It uses the control socket (one TCP connection per worker: hello with the token, addresses, heartbeats), the transport (UCX:
+ * parts, commands, reports, data) and the launchers. Each call runs one libuv loop until its answer has arrived. A worker that
+ * exits, is killed, is silent past workers.heartbeat_timeout or reports a failure ends the call with the reason; the other workers
+ * are told to stop, and no process is left running. Knows nothing of training.
  */
 #ifndef TRAINERD_FLEET_H
 #define TRAINERD_FLEET_H
@@ -20,22 +20,21 @@
 
 struct fleet;
 
-/* What all workers together said of an epoch: loss and scores of rank 0, times of the slowest, bytes of all. */
+/* The workers' reports of an epoch: loss and scores of rank 0, times of the slowest, bytes of all. */
 struct fleet_report {
     double loss;
     double score[4][6];                  /* by enum dataset_split: loss, n_correct, tp, fp, fn, n_row (struct device_score) */
-    double epoch_s, compute_s, wait_s;   /* each of the worker with most */
+    double epoch_s, compute_s, wait_s;   /* each the maximum over workers */
     double evaluate_s;                   /* of epoch_s: the evaluation at its end */
     uint64_t bytes_sent, bytes_received; /* payload bodies, summed over workers */
     uint64_t n_call;                     /* allocations during the epoch, summed */
 };
 
-/* What opening a fleet takes besides the job; all may be left 0. */
+/* Options of a fleet besides the job; all may be 0. */
 struct fleet_setup {
-    const volatile sig_atomic_t *stop; /* set by a signal handler to a signal number: every call returns STATUS_INTERRUPTED when
-                                          it sees it. Whoever wants the running epoch and a checkpoint first sets it after them */
-    uint32_t attempt;            /* fences messages: greater than that of any fleet of this job before. 0: a random number */
-    const struct events *events; /* whose folder takes the workers' stderr; NULL: it goes where ours does */
+    const volatile sig_atomic_t *stop; /* a signal number, set by the signal handler: calls then return STATUS_INTERRUPTED */
+    uint32_t attempt;            /* fences messages: greater than that of any earlier fleet of this job. 0: a random number */
+    const struct events *events; /* its folder gets the workers' stderr; NULL: they share the coordinator's */
 };
 
 struct fleet_memory { /* one worker */
@@ -44,42 +43,42 @@ struct fleet_memory { /* one worker */
     int64_t resident_peak;
 };
 
-/* Start (launcher local) or await (manual) job->workers.count workers and wire them up.
+/* Start (launcher local) or await (manual) job->workers.count workers and connect them.
  *
  *   setup   NULL: all 0
  *   owns    borrows the job and what setup points to; the caller owns *out: fleet_close
- *   errors  STATUS_PEER a worker that does not come, leaves, or proves nothing; STATUS_CREATE the token file; STATUS_CONFIG
+ *   errors  STATUS_PEER a worker that does not join, or ends; STATUS_CREATE the token file; STATUS_CONFIG
  */
 enum status fleet_open(const struct job *job, const struct fleet_setup *setup, struct fleet **out);
 
-/* End all workers: goodbye, then KILL; reap them. Nothing is left behind. NULL is allowed. Keeps status_reason. */
+/* End all workers: goodbye, then KILL; reap them. NULL is allowed. Preserves status_reason. */
 void fleet_close(struct fleet *fleet);
 
-/* Tell every worker who owns which part. rank_of_part n_part */
+/* Send every worker the ranks of all parts. rank_of_part n_part */
 enum status fleet_place(struct fleet *fleet, int32_t n_part, const int32_t *rank_of_part);
 
-/* Send an encoded part to its owner; the bytes may go when it returns. */
+/* Send an encoded part to its owner; the bytes may be freed when it returns. */
 enum status fleet_ship(struct fleet *fleet, int32_t part, const void *bytes, size_t n_bytes);
 
-/* Wait until every worker has its parts, has taken its memory and is ready. memory_out n_worker; n_weight_out floats. */
+/* Wait until every worker has its parts, has allocated its memory and is ready. memory_out n_worker; n_weight_out floats. */
 enum status fleet_ready(struct fleet *fleet, struct fleet_memory *memory_out, int64_t *n_weight_out);
 
-/* One epoch on all workers. Where the loss is not finite no step was made and nothing evaluated.
- * errors  STATUS_PEER a worker was lost (says which and how) */
+/* One epoch on all workers. When the loss is not finite, no step was made and nothing evaluated.
+ * errors  STATUS_PEER a worker was lost; the reason has its rank and how it ended */
 enum status fleet_epoch(struct fleet *fleet, uint32_t epoch, bool train, bool evaluate, struct fleet_report *out);
 
-/* The learning rate of every step from now on is the schedule's times this (above 0, at most 1); 1 at first. */
+/* Multiply the schedule's learning rate by this factor from now on (above 0, at most 1); 1 at first. */
 enum status fleet_rate(struct fleet *fleet, double factor);
 
-/* Rank 0 keeps the present weights as the best, every rank its parts' embeddings. */
+/* Save the present weights as the best: rank 0 the weights, every rank its parts' embeddings. */
 enum status fleet_keep_best(struct fleet *fleet);
 
-/* Read an array of n_weight floats from rank 0 / give it to all ranks (what: enum trainer_state's numbers: 1 weights,
+/* Read an array of n_weight floats from rank 0 / send it to all ranks (what: enum trainer_state's numbers: 1 weights,
  * 2 first moment, 3 second moment, 4 best weights). */
 enum status fleet_get(struct fleet *fleet, uint32_t what, float *to, int64_t n_weight);
 enum status fleet_put(struct fleet *fleet, uint32_t what, const float *from, int64_t n_weight);
 
-/* The same of the embeddings that live with one part, n floats: read from its owner, given to its owner. Nothing is sent for 0. */
+/* The same of one part's embeddings, n floats: read from its owner / sent to its owner. Nothing is sent for 0. */
 enum status fleet_get_embeddings(struct fleet *fleet, uint32_t what, int32_t part, float *to, int64_t n);
 enum status fleet_put_embeddings(struct fleet *fleet, uint32_t what, int32_t part, const float *from, int64_t n);
 
@@ -89,7 +88,7 @@ enum status fleet_logits(struct fleet *fleet, int32_t part, float *to, size_t n_
 /* Memory as it is now, one entry per worker. */
 enum status fleet_memory(struct fleet *fleet, struct fleet_memory *memory_out);
 
-/* Who a worker is. *host_out: borrowed; NULL for one that was started here. */
+/* A worker's pid and host. *host_out: borrowed; NULL for a worker that was started here. */
 void fleet_member(const struct fleet *fleet, uint32_t rank, uint32_t *pid_out, const char **host_out);
 
 /* Processes started here that are still alive (for tests and messages). */

@@ -1,5 +1,5 @@
-/* Commands and bytes over the transport. One command is under way at a time: all sends of it leave, all its reports come,
- * then the next. A report or piece that nobody waits for ends the job. */
+/* Commands and bytes over the transport. One command is under way at a time: all its sends leave, all its reports arrive, then the
+ * next. An unexpected report or piece ends the job. */
 #include "protocol/fault.h"
 #include "protocol/log.h"
 #include "trainerd/coordinator/fleet/fleet_state.h"
@@ -13,17 +13,17 @@
 #define COMMAND_BYTES 128
 #define FINISH_MS 2000
 
-/* --- what arrives --- */
+/* --- arrivals --- */
 
 static void *piece_place(struct fleet *fleet, const struct transport_head *head, size_t n_bytes)
 {
     if (fleet->data_to == NULL || head->sender != fleet->data_from || head->total != fleet->n_data ||
         n_bytes > fleet->n_data - fleet->n_data_placed || head->offset > fleet->n_data - n_bytes) {
-        status_fail(STATUS_PEER, "worker %u sent %zu bytes at %llu of %llu that nobody asked for", head->sender, n_bytes,
+        status_fail(STATUS_PEER, "worker %u sent %zu bytes at %llu of %llu that were not asked for", head->sender, n_bytes,
                     (unsigned long long)head->offset, (unsigned long long)head->total);
         return NULL;
     }
-    fleet->n_data_placed += n_bytes; /* more than all of it would come when its reader has gone on */
+    fleet->n_data_placed += n_bytes; /* no more than all of it: a surplus piece could arrive after data_to is gone */
     return fleet->data_to + head->offset;
 }
 
@@ -36,7 +36,7 @@ static void *fleet_place_body(void *arg, const struct transport_head *head, size
     struct fleet_worker *worker = &fleet->workers[head->sender];
     if (head->kind != TRANSPORT_KIND_REPORT || head->id != fleet->expected || worker->has_answered ||
         n_bytes > sizeof worker->answer) {
-        status_fail(STATUS_PEER, "worker %u sent a message '%s' of %zu bytes that nobody asked for", head->sender,
+        status_fail(STATUS_PEER, "worker %u sent a message '%s' of %zu bytes that was not asked for", head->sender,
                     message_name(head->id), n_bytes);
         return NULL;
     }
@@ -63,7 +63,7 @@ enum status fleet_transport_open(struct fleet *fleet)
     return transport_open(fleet->n_worker, fleet->n_worker + 1, fleet->attempt, n_send, &events, &fleet->transport);
 }
 
-/* --- what is waited for --- */
+/* --- conditions to wait for, and sends --- */
 
 static bool all_answered(const struct fleet *fleet)
 {
@@ -84,7 +84,7 @@ static bool few_pending(const struct fleet *fleet)
     return fleet->n_pending <= fleet->n_pending_most;
 }
 
-static bool data_came(const struct fleet *fleet)
+static bool data_arrived(const struct fleet *fleet)
 {
     return fleet->n_pending == 0 && fleet->n_data_got >= fleet->n_data;
 }
@@ -97,13 +97,13 @@ static void expect(struct fleet *fleet, unsigned id)
     }
 }
 
-/* The transport's own failures become the fleet's. */
+/* Send, unless the fleet or the transport has failed. */
 static void message_send(struct fleet *fleet, uint32_t rank, const struct transport_head *head, const void *body,
                          size_t n_bytes)
 {
-    if (fleet->failed == STATUS_OK && fleet->cut_ms == 0 &&
+    if (fleet->failed == STATUS_OK && fleet->transport_failed_ms == 0 &&
         transport_send(fleet->transport, rank, head, body, n_bytes, &fleet->n_pending) != STATUS_OK) {
-        fleet_cut(fleet);
+        fleet_transport_failed(fleet);
     }
 }
 
@@ -156,13 +156,13 @@ enum status fleet_place(struct fleet *fleet, int32_t n_part, const int32_t *rank
     fleet->n_part = n_part;
     fleet->rank_of_part = memory_alloc((size_t)n_part, sizeof *fleet->rank_of_part);
     memcpy(fleet->rank_of_part, rank_of_part, place.rank_of_part.n_bytes);
-    size_t n_room = place.rank_of_part.n_bytes + 8u, n;
-    uint8_t *body = memory_alloc(n_room, 1);
-    enum status status = message_encode_place(&place, body, n_room, &n);
+    size_t capacity = place.rank_of_part.n_bytes + 8u, n;
+    uint8_t *body = memory_alloc(capacity, 1);
+    enum status status = message_encode_place(&place, body, capacity, &n);
     if (status == STATUS_OK) {
         expect(fleet, MESSAGE_ID_place);
         command_send(fleet, 0, fleet->n_worker, MESSAGE_ID_place, body, n);
-        status = fleet_await(fleet, all_answered); /* neither parts nor others' requests may overtake it */
+        status = fleet_await(fleet, all_answered); /* neither parts nor requests of other workers may overtake it */
         expect(fleet, MESSAGE_ID_ready);           /* a worker may be ready while others still get their parts */
     }
     free(body);
@@ -284,8 +284,8 @@ enum status fleet_epoch(struct fleet *fleet, uint32_t epoch, bool train, bool ev
     return status;
 }
 
-/* A command that all workers answer with its own number. */
-static enum status all_obey(struct fleet *fleet, unsigned id, const void *body, size_t n)
+/* Send a command to all workers and wait for their answers, which have the command's id. */
+static enum status command_all(struct fleet *fleet, unsigned id, const void *body, size_t n)
 {
     expect(fleet, id);
     command_send(fleet, 0, fleet->n_worker, id, body, n);
@@ -299,7 +299,7 @@ enum status fleet_rate(struct fleet *fleet, double factor)
     uint8_t body[COMMAND_BYTES];
     size_t n;
     enum status status = message_encode_rate(&message, body, sizeof body, &n);
-    return status == STATUS_OK ? all_obey(fleet, MESSAGE_ID_rate, body, n) : status;
+    return status == STATUS_OK ? command_all(fleet, MESSAGE_ID_rate, body, n) : status;
 }
 
 enum status fleet_keep_best(struct fleet *fleet)
@@ -309,44 +309,50 @@ enum status fleet_keep_best(struct fleet *fleet)
     uint8_t body[COMMAND_BYTES];
     size_t n;
     enum status status = message_encode_keep_best(&message, body, sizeof body, &n);
-    return status == STATUS_OK ? all_obey(fleet, MESSAGE_ID_keep_best, body, n) : status;
+    return status == STATUS_OK ? command_all(fleet, MESSAGE_ID_keep_best, body, n) : status;
 }
 
-/* Ask one rank for exactly n_bytes. */
-static enum status data_get(struct fleet *fleet, uint32_t rank, unsigned id, const void *body, size_t n, void *to,
-                            size_t n_bytes)
+/* A place for exactly n_bytes from one rank. */
+struct data {
+    uint32_t rank;
+    void *to;
+    size_t n_bytes;
+};
+
+static enum status data_get(struct fleet *fleet, const struct data *data, unsigned id, const void *body, size_t n)
 {
     expect(fleet, 0);
-    fleet->data_from = rank;
-    fleet->data_to = to;
-    fleet->n_data = n_bytes;
+    fleet->data_from = data->rank;
+    fleet->data_to = data->to;
+    fleet->n_data = data->n_bytes;
     fleet->n_data_placed = fleet->n_data_got = 0;
-    command_send(fleet, rank, 1, id, body, n);
-    enum status status = fleet_await(fleet, data_came);
+    command_send(fleet, data->rank, 1, id, body, n);
+    enum status status = fleet_await(fleet, data_arrived);
     fleet->data_to = NULL;
     return status;
 }
 
-static enum status array_get(struct fleet *fleet, uint32_t rank, uint32_t what, uint32_t part, void *to, size_t n_bytes)
+static enum status array_get(struct fleet *fleet, uint32_t what, uint32_t part, const struct data *data)
 {
     struct message_get message = {.what = what, .part = part};
     uint8_t body[COMMAND_BYTES];
     size_t n;
     enum status status = message_encode_get(&message, body, sizeof body, &n);
-    return status == STATUS_OK ? data_get(fleet, rank, MESSAGE_ID_get, body, n, to, n_bytes) : status;
+    return status == STATUS_OK ? data_get(fleet, data, MESSAGE_ID_get, body, n) : status;
 }
 
 enum status fleet_get(struct fleet *fleet, uint32_t what, float *to, int64_t n_weight)
 {
     fleet_begin(fleet, "while its weights were read");
-    return array_get(fleet, 0, what, 0, to, (size_t)n_weight * sizeof *to);
+    return array_get(fleet, what, 0, &(struct data){.to = to, .n_bytes = (size_t)n_weight * sizeof *to});
 }
 
 enum status fleet_logits(struct fleet *fleet, int32_t part, float *to, size_t n_bytes)
 {
     fleet_begin(fleet, "while the logits of part %d were read", part);
     ASSERT(part >= 0 && part < fleet->n_part);
-    return array_get(fleet, (uint32_t)fleet->rank_of_part[part], MESSAGE_GET_LOGITS, (uint32_t)part, to, n_bytes);
+    const struct data data = {.rank = (uint32_t)fleet->rank_of_part[part], .to = to, .n_bytes = n_bytes};
+    return array_get(fleet, MESSAGE_GET_LOGITS, (uint32_t)part, &data);
 }
 
 enum status fleet_put(struct fleet *fleet, uint32_t what, const float *from, int64_t n_weight)
@@ -377,8 +383,8 @@ enum status fleet_get_embeddings(struct fleet *fleet, uint32_t what, int32_t par
     if (status != STATUS_OK || n_float == 0) {
         return status;
     }
-    return data_get(fleet, (uint32_t)fleet->rank_of_part[part], MESSAGE_ID_get_embeddings, body, n, to,
-                    (size_t)n_float * sizeof *to);
+    const struct data data = {(uint32_t)fleet->rank_of_part[part], to, (size_t)n_float * sizeof *to};
+    return data_get(fleet, &data, MESSAGE_ID_get_embeddings, body, n);
 }
 
 enum status fleet_put_embeddings(struct fleet *fleet, uint32_t what, int32_t part, const float *from, int64_t n_float)
@@ -407,7 +413,7 @@ enum status fleet_memory(struct fleet *fleet, struct fleet_memory *memory_out)
     uint8_t body[COMMAND_BYTES];
     size_t n;
     enum status status = message_encode_memory(&message, body, sizeof body, &n);
-    status = status == STATUS_OK ? all_obey(fleet, MESSAGE_ID_memory, body, n) : status;
+    status = status == STATUS_OK ? command_all(fleet, MESSAGE_ID_memory, body, n) : status;
     for (uint32_t rank = 0; status == STATUS_OK && rank < fleet->n_worker; rank++) {
         struct fleet_worker *worker = &fleet->workers[rank];
         struct message_memory answer;

@@ -1,5 +1,5 @@
-/* The control socket: connections, frames, and who is silent. Strangers get little: a short frame, a short time, and the
- * oldest of too many goes first, so that they keep nobody out for long. */
+/* The control socket: connections, frames, and liveness. An unauthenticated client may send one short frame within a short time;
+ * over the limit, the oldest one is evicted, so that such clients cannot keep workers out for long. */
 #include "protocol/clock.h"
 #include "protocol/log.h"
 #include "protocol/transport/address.h"
@@ -16,86 +16,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define STRANGERS_MOST 64
-#define STRANGER_MS 5000
-#define STRANGER_FRAME_BYTES 65536u
-#define SUSPECT_MS 500 /* a worker that looks lost, or a transport that failed, has this long to be explained */
+#define UNAUTHENTICATED_MOST 64
+#define UNAUTHENTICATED_MS 5000
+#define UNAUTHENTICATED_FRAME_BYTES 65536u
+#define SUSPECT_MS                                                                                                             \
+    500 /* a lost worker or a failed transport is reported after this time, in which a better reason may arrive */
 #define BACKLOG 128
-
-struct frame_write {
-    uv_write_t request;
-    void *frame;
-};
-
-static void frame_written(uv_write_t *request, int error)
-{
-    struct frame_write *write = (struct frame_write *)request;
-    (void)error; /* the reader sees a lost connection */
-    free(write->frame);
-    free(write);
-}
-
-void fleet_client_send(struct fleet_client *client, void *frame, size_t n_bytes)
-{
-    struct frame_write *write = memory_alloc(1, sizeof *write);
-    write->frame = frame;
-    uv_buf_t buffer = uv_buf_init(frame, (unsigned)n_bytes);
-    if (uv_write(&write->request, (uv_stream_t *)&client->tcp, &buffer, 1, frame_written) != 0) {
-        free(frame);
-        free(write);
-    }
-}
-
-static void client_closed(uv_handle_t *handle)
-{
-    struct fleet_client *client = handle->data;
-    control_decoder_release(&client->decoder);
-    free(client);
-}
-
-static void client_shut(uv_shutdown_t *request, int error)
-{
-    (void)error;
-    uv_close((uv_handle_t *)request->handle, client_closed);
-    free(request);
-}
-
-void fleet_client_close(struct fleet_client *client)
-{
-    struct fleet_client **at = &client->fleet->clients;
-    while (*at != client) {
-        at = &(*at)->next;
-    }
-    *at = client->next;
-    if (client->worker != NULL) {
-        client->worker->client = NULL;
-    }
-    /* What was sent last (the reason for this) is to leave before the socket does. */
-    uv_read_stop((uv_stream_t *)&client->tcp);
-    uv_shutdown_t *request = memory_alloc(1, sizeof *request);
-    if (uv_shutdown(request, (uv_stream_t *)&client->tcp, client_shut) != 0) {
-        free(request);
-        uv_close((uv_handle_t *)&client->tcp, client_closed);
-    }
-}
-
-bool fleet_is_clientless(const struct fleet *fleet)
-{
-    return fleet->clients == NULL;
-}
-
-void fleet_suspect(struct fleet_worker *worker, enum fleet_suspicion suspicion, enum status status, const char *sentence)
-{
-    if (suspicion <= worker->suspicion) {
-        return;
-    }
-    if (worker->suspicion == FLEET_SUSPICION_NONE) {
-        worker->suspect_ms = clock_ms();
-    }
-    worker->suspicion = suspicion;
-    worker->suspect_status = status;
-    snprintf(worker->suspect, sizeof worker->suspect, "%s", sentence);
-}
 
 static void client_lost(struct fleet_client *client, const char *why)
 {
@@ -108,7 +34,7 @@ static void client_lost(struct fleet_client *client, const char *why)
     fleet_client_close(client);
 }
 
-/* A worker that failed because another did says so too, perhaps first: a lost peer is only suspected. */
+/* A worker that lost its peer fails, too, and may report first: a report of a lost peer is only a suspicion. */
 static void worker_failed(struct fleet_worker *worker, const struct message_failed *failed)
 {
     char reason[480], sentence[500];
@@ -117,7 +43,7 @@ static void worker_failed(struct fleet_worker *worker, const struct message_fail
     enum status status = failed->status == STATUS_OK ? STATUS_BUG : (enum status)failed->status;
     if (status == STATUS_PEER) {
         snprintf(sentence, sizeof sentence, "failed: %s", reason);
-        fleet_suspect(worker, FLEET_SUSPICION_WORDS, status, sentence);
+        fleet_suspect(worker, FLEET_SUSPICION_REPORT, status, sentence);
     } else {
         fleet_fail(worker->fleet, worker, status, "failed %s: %s", worker->fleet->doing, reason);
     }
@@ -130,7 +56,7 @@ static enum status worker_frame(struct fleet_worker *worker, const struct contro
     struct message_failed failed;
     struct message_goodbye goodbye;
     enum status status;
-    worker->heard_ms = clock_ms();
+    worker->last_seen_ms = clock_ms();
     switch (frame->id) {
     case MESSAGE_ID_heartbeat:
         return message_decode_heartbeat(frame->body, frame->n_bytes, &beat);
@@ -147,19 +73,19 @@ static enum status worker_frame(struct fleet_worker *worker, const struct contro
     case MESSAGE_ID_goodbye:
         return message_decode_goodbye(frame->body, frame->n_bytes, &goodbye);
     default:
-        return status_fail(STATUS_PEER, "it sent a message '%s' (%u) that is not a worker's", message_name(frame->id),
+        return status_fail(STATUS_PEER, "it sent a message '%s' (%u) that workers do not send", message_name(frame->id),
                            frame->id);
     }
 }
 
-static void client_room(uv_handle_t *handle, size_t wish, uv_buf_t *out)
+static void client_buffer(uv_handle_t *handle, size_t wish, uv_buf_t *out)
 {
     struct fleet_client *client = handle->data;
     (void)wish;
     out->base = control_decoder_room(&client->decoder, &out->len);
 }
 
-static void client_came(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
+static void client_received(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
 {
     struct fleet_client *client = stream->data;
     (void)buffer;
@@ -190,24 +116,24 @@ static void client_came(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
     }
 }
 
-static void address_print(const struct sockaddr_storage *address, char *out, size_t n_room)
+static void address_print(const struct sockaddr_storage *address, char *out, size_t capacity)
 {
     char host[64] = "?", port[8] = "?";
     getnameinfo((const struct sockaddr *)address, sizeof *address, host, sizeof host, port, sizeof port,
                 NI_NUMERICHOST | NI_NUMERICSERV);
-    snprintf(out, n_room, address->ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+    snprintf(out, capacity, address->ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
 }
 
-/* Where workers reach us: "any address" means nothing to another machine, our name does. */
-static void join_print(const struct sockaddr_storage *address, char *out, size_t n_room)
+/* The address that workers connect to: the host's name instead of "any address". */
+static void join_print(const struct sockaddr_storage *address, char *out, size_t capacity)
 {
     const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
     char host[HOST_NAME_MAX + 1] = "";
-    address_print(address, out, n_room);
+    address_print(address, out, capacity);
     if (address->ss_family == AF_INET6 ? IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr) : v4->sin_addr.s_addr == INADDR_ANY) {
         gethostname(host, sizeof host - 1);
-        snprintf(out, n_room, "%s:%u", host, ntohs(address->ss_family == AF_INET6 ? v6->sin6_port : v4->sin_port));
+        snprintf(out, capacity, "%s:%u", host, ntohs(address->ss_family == AF_INET6 ? v6->sin6_port : v4->sin_port));
     }
 }
 
@@ -222,7 +148,7 @@ static void client_options(struct fleet_client *client)
     unsigned most_ms = (unsigned)(client->fleet->job->workers.heartbeat_timeout * 1000);
     if (uv_fileno((uv_handle_t *)&client->tcp, &file) == 0) {
         setsockopt(file, IPPROTO_TCP, TCP_USER_TIMEOUT, &most_ms, sizeof most_ms);
-        /* Who waits for the others has no heartbeat yet: the kernel asks its machine, every second, until most_ms. */
+        /* A worker that waits for the others sends no heartbeats yet: the kernel probes its machine every second, until most_ms. */
         int on = 1, period_s = 1;
         setsockopt(file, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
         setsockopt(file, IPPROTO_TCP, TCP_KEEPIDLE, &period_s, sizeof period_s);
@@ -230,8 +156,8 @@ static void client_options(struct fleet_client *client)
     }
 }
 
-/* Make room among the strangers: the first of the list came first. */
-static void strangers_limit(struct fleet *fleet)
+/* Over the limit: evict the oldest unauthenticated client, the first of the list. */
+static void unauthenticated_limit(struct fleet *fleet)
 {
     struct fleet_client *oldest = NULL;
     int n = 0;
@@ -241,7 +167,7 @@ static void strangers_limit(struct fleet *fleet)
             n++;
         }
     }
-    if (n >= STRANGERS_MOST) {
+    if (n >= UNAUTHENTICATED_MOST) {
         fleet_client_close(oldest);
     }
 }
@@ -250,14 +176,14 @@ static void client_connects(uv_stream_t *listener, int error)
 {
     struct fleet *fleet = listener->data;
     if (error != 0) {
-        log_warn("cannot take a control connection: %s", uv_strerror(error));
+        log_warn("cannot accept a control connection: %s", uv_strerror(error));
         return;
     }
-    strangers_limit(fleet);
+    unauthenticated_limit(fleet);
     struct fleet_client *client = memory_alloc(1, sizeof *client);
     client->fleet = fleet;
-    client->came_ms = clock_ms();
-    control_decoder_init(&client->decoder, STRANGER_FRAME_BYTES);
+    client->since_ms = clock_ms();
+    control_decoder_init(&client->decoder, UNAUTHENTICATED_FRAME_BYTES);
     uv_tcp_init(&fleet->loop, &client->tcp);
     client->tcp.data = client;
     struct fleet_client **last = &fleet->clients;
@@ -266,15 +192,15 @@ static void client_connects(uv_stream_t *listener, int error)
     }
     *last = client;
     if (uv_accept(listener, (uv_stream_t *)&client->tcp) != 0 ||
-        uv_read_start((uv_stream_t *)&client->tcp, client_room, client_came) != 0) {
+        uv_read_start((uv_stream_t *)&client->tcp, client_buffer, client_received) != 0) {
         fleet_client_close(client);
         return;
     }
     client_options(client);
 }
 
-/* Once a suspicion is old: who is to blame. Words of a worker that looks lost are of peers it lost itself, so one that left
- * without a word comes first; then the one that was suspected first. */
+/* Once a suspicion is SUSPECT_MS old: the worker to report. A worker that reported a lost peer is not the cause, so one that ended
+ * without a report comes first; then the one that was suspected first. */
 static struct fleet_worker *culprit(struct fleet *fleet, uint64_t now)
 {
     struct fleet_worker *best = NULL;
@@ -284,18 +210,18 @@ static struct fleet_worker *culprit(struct fleet *fleet, uint64_t now)
         if (worker->suspicion == FLEET_SUSPICION_NONE) {
             continue;
         }
-        bool has_words = worker->suspicion == FLEET_SUSPICION_WORDS;
-        bool best_has_words = best != NULL && best->suspicion == FLEET_SUSPICION_WORDS;
+        bool has_report = worker->suspicion == FLEET_SUSPICION_REPORT;
+        bool best_has_report = best != NULL && best->suspicion == FLEET_SUSPICION_REPORT;
         is_due = is_due || now - worker->suspect_ms > SUSPECT_MS;
-        if (best == NULL || has_words < best_has_words ||
-            (has_words == best_has_words && worker->suspect_ms < best->suspect_ms)) {
+        if (best == NULL || has_report < best_has_report ||
+            (has_report == best_has_report && worker->suspect_ms < best->suspect_ms)) {
             best = worker;
         }
     }
     return is_due ? best : NULL;
 }
 
-/* Who has been silent for too long, which suspicion nobody explained, who did not come. */
+/* Report what is overdue: unauthenticated clients, suspicions, silent workers, workers that have not joined. */
 void fleet_tick(uv_timer_t *tick)
 {
     struct fleet *fleet = tick->data;
@@ -303,8 +229,8 @@ void fleet_tick(uv_timer_t *tick)
     const uint64_t silence_ms = (uint64_t)(fleet->job->workers.heartbeat_timeout * 1000);
     for (struct fleet_client *client = fleet->clients, *next; client != NULL; client = next) {
         next = client->next;
-        if (client->worker == NULL && now - client->came_ms > STRANGER_MS) {
-            log_warn("closed the control connection from %s: no hello within %d s", client->from, STRANGER_MS / 1000);
+        if (client->worker == NULL && now - client->since_ms > UNAUTHENTICATED_MS) {
+            log_warn("closed the control connection from %s: no hello within %d s", client->from, UNAUTHENTICATED_MS / 1000);
             fleet_client_close(client);
         }
     }
@@ -312,15 +238,15 @@ void fleet_tick(uv_timer_t *tick)
     if (lost != NULL) {
         fleet_fail(fleet, lost, lost->suspect_status, "%s %s", lost->suspect, fleet->doing);
     }
-    if (fleet->cut_ms > 0 && now - fleet->cut_ms > SUSPECT_MS) {
-        fleet_fail(fleet, NULL, STATUS_PEER, "%s %s", fleet->cut, fleet->doing);
+    if (fleet->transport_failed_ms > 0 && now - fleet->transport_failed_ms > SUSPECT_MS) {
+        fleet_fail(fleet, NULL, STATUS_PEER, "%s %s", fleet->transport_failure, fleet->doing);
     }
     uint32_t n_joined = 0;
     for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
         struct fleet_worker *worker = &fleet->workers[rank];
         n_joined += worker->has_joined;
-        /* Nobody was listened to between two calls: silence counts from the later of its last word and the call. */
-        uint64_t since = worker->heard_ms > fleet->entered_ms ? worker->heard_ms : fleet->entered_ms;
+        /* Nothing is received between two calls: silence counts from the later of its last message and the call. */
+        uint64_t since = worker->last_seen_ms > fleet->entered_ms ? worker->last_seen_ms : fleet->entered_ms;
         if (fleet->is_welcomed && worker->suspicion == FLEET_SUSPICION_NONE && now - since > silence_ms) {
             fleet_fail(fleet, worker, STATUS_PEER, "was silent for %.1f s %s, more than workers.heartbeat_timeout allows",
                        (double)(now - since) / 1000, fleet->doing);

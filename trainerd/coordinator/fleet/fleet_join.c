@@ -1,4 +1,4 @@
-/* How a stranger becomes a worker: the token, the version, a rank; and how all learn of each other. */
+/* How a client becomes a worker: the token, the version, a rank; and how all workers get each other's addresses. */
 #include "protocol/clock.h"
 #include "protocol/log.h"
 #include "trainerd/coordinator/fleet/fleet_state.h"
@@ -16,7 +16,7 @@ static void refuse(struct fleet_client *client, const char *why)
     log_warn("refused %s: %s", client->from, why);
 }
 
-/* Started here: the child of that number. By hand: the first rank that is free. */
+/* Started here: the child with that pid. Started by hand: the first free rank. */
 static struct fleet_worker *rank_find(struct fleet *fleet, uint32_t pid)
 {
     for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
@@ -40,7 +40,7 @@ static bool hello_read(struct fleet_client *client, const struct control_frame *
     }
     if (out->version != MESSAGE_VERSION) {
         char why[120];
-        snprintf(why, sizeof why, "the worker speaks version %u of the protocol, expected %u", out->version, MESSAGE_VERSION);
+        snprintf(why, sizeof why, "the worker has version %u of the protocol, expected %u", out->version, MESSAGE_VERSION);
         refuse(client, why);
         return false;
     }
@@ -67,13 +67,13 @@ void fleet_hello(struct fleet_client *client, const struct control_frame *frame)
     worker->has_joined = true;
     worker->pid = hello.pid;
     worker->n_core = hello.n_core;
-    worker->heard_ms = clock_ms();
+    worker->last_seen_ms = clock_ms();
     snprintf(worker->host, sizeof worker->host, "%.*s", (int)(hello.host.n_bytes < 63 ? hello.host.n_bytes : 63),
              (const char *)hello.host.at);
     worker->n_address = hello.address.n_bytes;
     worker->address = memory_alloc(worker->n_address, 1);
     memcpy(worker->address, hello.address.at, worker->n_address);
-    if (!worker->was_started) { /* whoever starts workers by hand wants to see them come */
+    if (!worker->was_started) {
         fprintf(stderr, "worker %u joined: pid %u on %s, %u cores\n", worker->rank, worker->pid, worker->host, worker->n_core);
     }
 }
@@ -123,7 +123,7 @@ enum status fleet_welcome(struct fleet *fleet)
     char *job = job_print(fleet->job);
     for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
         struct fleet_worker *worker = &fleet->workers[rank];
-        if (worker->client != NULL) { /* one that is lost again is a suspect by now */
+        if (worker->client != NULL) { /* NULL: it disconnected, and is a suspect */
             welcome_send(fleet, worker, job);
         }
     }

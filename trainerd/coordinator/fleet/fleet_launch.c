@@ -1,5 +1,5 @@
-/* Processes of this machine: started, reaped, killed. Their environment is settled here, before exec, because UCX and
- * OpenMP read theirs when they load. */
+/* Worker processes on this machine: their start, and the reason of their end. Their environment is set here, before exec, because UCX
+ * and OpenMP read it when they are loaded. */
 #include "protocol/log.h"
 #include "protocol/program.h"
 #include "trainerd/coordinator/fleet/fleet_state.h"
@@ -13,7 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define KILL_MOST_MS 5000
 #define N_SETTING 6
 
 extern char **environ;
@@ -32,7 +31,7 @@ uint32_t fleet_n_thread(const struct job *job, uint32_t n_core, uint32_t n_here)
     return n_core > n_here ? n_core / n_here : 1;
 }
 
-/* The child's environment: ours, then settings of our own unless the user has set them. */
+/* The child's environment: the coordinator's, and defaults that the user has not set. */
 struct environment {
     char settings[N_SETTING][64];
     char **all; /* ends in NULL */
@@ -67,7 +66,7 @@ static void environment_init(const struct fleet *fleet, struct environment *out)
     snprintf(text, sizeof text, "%u", n_thread);
     setting_add(out, &n, "OMP_NUM_THREADS", text);
     setting_add(out, &n, "OMP_PROC_BIND", "false"); /* bound threads of several workers would share the first cores */
-    /* Waiting threads sleep: one that spins keeps the core from the thread it waits for as soon as anything else runs. */
+    /* Waiting threads sleep: on a busy machine, a spinning thread takes the core of the thread that it waits for. */
     setting_add(out, &n, "OMP_WAIT_POLICY", "passive");
     setting_add(out, &n, "GOMP_SPINCOUNT", "0");
     setting_add(out, &n, "UCX_HANDLE_ERRORS", "none");
@@ -85,7 +84,7 @@ static void process_exited(uv_process_t *process, int64_t exit_code, int signal)
         const char *name = sigabbrev_np(signal);
         snprintf(sentence, sizeof sentence, "was killed by signal %d (SIG%s)", signal, name != NULL ? name : "?");
     }
-    if (signal == SIGABRT) { /* what UCX does to a process whose peer dies while it reads that peer's memory */
+    if (signal == SIGABRT) { /* UCX aborts a process whose peer is killed while it reads that peer's memory */
         fleet_suspect(worker, FLEET_SUSPICION_EXIT, STATUS_PEER, sentence);
         return;
     }
@@ -114,7 +113,7 @@ static enum status token_pipe(const char *token, int *end_out)
     return STATUS_OK;
 }
 
-/* Where its stderr goes. *owned_out: ours to close, -1 if not. */
+/* The file of a worker's stderr. *owned_out: the caller closes it; -1: none to close */
 static enum status log_open(const struct fleet_worker *worker, int *out, int *owned_out)
 {
     const struct events *events = worker->fleet->setup.events;
@@ -135,18 +134,18 @@ static enum status log_open(const struct fleet_worker *worker, int *out, int *ow
 static enum status worker_start(struct fleet_worker *worker, const char *program, char **environment)
 {
     struct fleet *fleet = worker->fleet;
-    int token = -1, words = -1, words_owned = -1;
-    enum status status = log_open(worker, &words, &words_owned);
+    int token = -1, log = -1, log_owned = -1;
+    enum status status = log_open(worker, &log, &log_owned);
     status = status == STATUS_OK ? token_pipe(fleet->token, &token) : status;
     if (status != STATUS_OK) {
         goto out;
     }
-    /* We listen already: a connection that is refused says that we are gone, and is not tried again. */
+    /* The coordinator listens already: a refused connection means that it is gone, and is not tried again. */
     char *arguments[] = {(char *)program, "--join", fleet->join, "--token-fd", "3", "--join-timeout", "0", NULL};
     uv_stdio_container_t stdio[] = {
         {.flags = UV_IGNORE},
         {.flags = UV_IGNORE}, /* standard output belongs to the job's owner */
-        {.flags = UV_INHERIT_FD, .data.fd = words},
+        {.flags = UV_INHERIT_FD, .data.fd = log},
         {.flags = UV_INHERIT_FD, .data.fd = token},
     };
     uv_process_options_t options = {
@@ -169,8 +168,8 @@ static enum status worker_start(struct fleet_worker *worker, const char *program
     worker->is_child = true;
     worker->pid = (uint32_t)worker->process.pid;
 out:
-    if (words_owned >= 0) {
-        close(words_owned);
+    if (log_owned >= 0) {
+        close(log_owned);
     }
     return status;
 }
@@ -182,7 +181,7 @@ enum status fleet_launch(struct fleet *fleet)
     if (status != STATUS_OK) {
         return status;
     }
-    /* All on one host: without TCP, UCX opens no port that a stranger could reach, in this process neither. */
+    /* All on one host: without TCP, UCX opens no port to the network, in this process and in the workers. */
     setenv("UCX_TLS", "sm,self", 0);
     struct environment environment;
     environment_init(fleet, &environment);
@@ -191,30 +190,4 @@ enum status fleet_launch(struct fleet *fleet)
     }
     free(environment.all);
     return status;
-}
-
-bool fleet_is_childless(const struct fleet *fleet)
-{
-    return fleet_n_alive(fleet) == 0;
-}
-
-int fleet_n_alive(const struct fleet *fleet)
-{
-    int n_alive = 0;
-    for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
-        n_alive += fleet->workers[rank].is_child;
-    }
-    return n_alive;
-}
-
-void fleet_kill(struct fleet *fleet)
-{
-    for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
-        if (fleet->workers[rank].is_child) {
-            uv_process_kill(&fleet->workers[rank].process, SIGKILL);
-        }
-    }
-    if (!fleet_linger(fleet, fleet_is_childless, KILL_MOST_MS)) {
-        log_error("%d workers cannot be killed", fleet_n_alive(fleet));
-    }
 }

@@ -1,7 +1,8 @@
-/* What the fleet's files share: its workers, its connections, and who does what.
+/* A fleet from inside, for the files that implement it, each of which calls only those after it:
  *
- * fleet.c the calls · fleet_launch.c processes · fleet_control.c the control socket, liveness · fleet_join.c hello and welcome
- * · fleet_token.c the job's secret · fleet_command.c commands and bytes over the transport. One thread, one libuv loop.
+ * fleet.c opening and closing · fleet_command.c commands and bytes over the transport · fleet_wait.c the loop · fleet_control.c
+ * the control socket, liveness · fleet_join.c hello and welcome · fleet_client.c frames out · fleet_launch.c processes ·
+ * fleet_token.c the job's secret · fleet_failure.c the first failure. One thread, one libuv loop.
  */
 #ifndef TRAINERD_FLEET_STATE_H
 #define TRAINERD_FLEET_STATE_H
@@ -14,20 +15,21 @@
 
 #define FLEET_TOKEN_BYTES 129
 #define FLEET_ANSWER_BYTES 1024
+#define FLEET_SEGMENTS "/dev/shm"
 
-/* One connection to the control socket: a stranger until its hello is good. */
+/* One connection to the control socket: unauthenticated until its hello is good. */
 struct fleet_client {
     uv_tcp_t tcp;
     struct fleet *fleet;
-    struct fleet_worker *worker; /* NULL: a stranger */
+    struct fleet_worker *worker; /* NULL: unauthenticated */
     struct control_decoder decoder;
-    uint64_t came_ms;
+    uint64_t since_ms;
     char from[80];
     struct fleet_client *next;
 };
 
-/* Why a worker looks lost, the more telling the greater. */
-enum fleet_suspicion { FLEET_SUSPICION_NONE, FLEET_SUSPICION_CONNECTION, FLEET_SUSPICION_EXIT, FLEET_SUSPICION_WORDS };
+/* Why a worker looks lost, in the order of how much it tells. */
+enum fleet_suspicion { FLEET_SUSPICION_NONE, FLEET_SUSPICION_CONNECTION, FLEET_SUSPICION_EXIT, FLEET_SUSPICION_REPORT };
 
 struct fleet_worker {
     struct fleet *fleet;
@@ -42,9 +44,9 @@ struct fleet_worker {
     size_t n_address;
     struct fleet_client *client;
     bool has_joined, is_connected;
-    uint64_t heard_ms;
+    uint64_t last_seen_ms;
     enum fleet_suspicion suspicion;
-    uint64_t suspect_ms; /* when it began to look lost */
+    uint64_t suspect_ms; /* when it first looked lost */
     enum status suspect_status;
     char suspect[512];
     bool has_answered;
@@ -61,14 +63,14 @@ struct fleet {
     uv_timer_t tick;
     uv_poll_t transport_poll;
     bool is_listening, is_polling;
-    bool is_welcomed; /* workers are expected to be heard of from now on */
+    bool is_welcomed; /* workers send heartbeats from now on */
     char join[300];   /* HOST:PORT for trainer-worker --join */
     char token[FLEET_TOKEN_BYTES];
     uint32_t attempt;
     uint32_t n_worker;
     struct fleet_worker *workers;
     struct fleet_client *clients;
-    uint64_t entered_ms; /* when the present call began to run the loop: nobody was listened to before */
+    uint64_t entered_ms; /* when the present call began to run the loop: between calls, nothing is received */
     uint64_t join_by_ms;
     char doing[64]; /* "in epoch 12", for reasons */
 
@@ -77,8 +79,8 @@ struct fleet {
     bool has_ended; /* no worker is left */
 
     struct transport *transport;
-    uint64_t cut_ms; /* when the transport failed, with the sentence `cut`; 0: it has not */
-    char cut[512];
+    uint64_t transport_failed_ms; /* when the transport failed, with the sentence `cut`; 0: it has not */
+    char transport_failure[512];
     int n_pending;      /* sends under way */
     int n_pending_most; /* the present wait is for this many or fewer */
     unsigned expected;  /* id of the report that is waited for; 0 none */
@@ -89,56 +91,58 @@ struct fleet {
     int32_t *rank_of_part;
 };
 
-/* --- fleet.c --- */
-/* Note the first failure; "worker 1 (pid 123)" is put before the sentence when `worker` is given. */
+/* Begin a call. The text tells what a worker that fails meanwhile was doing. */
+void fleet_begin(struct fleet *fleet, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Record the first failure. When `worker` is given, "worker 1 (pid 123)" is put before the sentence. */
 void fleet_fail(struct fleet *fleet, const struct fleet_worker *worker, enum status status, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* Note that the transport failed, for the reason that status_reason has. It knows little: a worker's own words, if they come
- * soon, say more. */
-void fleet_cut(struct fleet *fleet);
-/* Begin a call: what a worker that fails meanwhile was busy with. */
-void fleet_begin(struct fleet *fleet, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* After a failure: abort and kill the others, reap all. Returns the failure, with its reason. */
-enum status fleet_end(struct fleet *fleet);
-/* Run everything until done says so. errors  the fleet's failure; no worker is left then */
-enum status fleet_await(struct fleet *fleet, bool (*done)(const struct fleet *fleet));
-/* Run the loop until done or until the time is over; failures do not end it. Returns whether done. */
-bool fleet_linger(struct fleet *fleet, bool (*done)(const struct fleet *fleet), uint64_t most_ms);
+/* Record that the transport failed, with status_reason. A worker's own report, if one comes soon, is more precise. */
+void fleet_transport_failed(struct fleet *fleet);
+/* Record that a worker looks lost. Its own report, or the end of another worker, may soon give the true cause. */
+void fleet_suspect(struct fleet_worker *worker, enum fleet_suspicion suspicion, enum status status, const char *sentence);
 
 /* --- fleet_token.c --- */
-/* A fresh secret of 256 bits, in hexadecimal / the same kept in a file: read, or made with mode 0600. */
+/* A fresh secret of 256 bits, in hexadecimal / the secret in a file: read, or made with mode 0600. */
 enum status fleet_token_make(char token[FLEET_TOKEN_BYTES]);
 enum status fleet_token_load(const char *path, char token[FLEET_TOKEN_BYTES]);
-/* In the same time wherever they differ. */
+/* Compare in constant time. */
 bool fleet_token_is(const char *token, struct message_span offered);
 
 /* --- fleet_launch.c --- */
 enum status fleet_launch(struct fleet *fleet);
 /* Threads of each of n_here workers on a machine of n_core cores. */
 uint32_t fleet_n_thread(const struct job *job, uint32_t n_core, uint32_t n_here);
-bool fleet_is_childless(const struct fleet *fleet);
-/* Kill what is left and reap it. */
-void fleet_kill(struct fleet *fleet);
+
+/* --- fleet_client.c --- */
+void fleet_client_send(struct fleet_client *client, void *frame, size_t n_bytes); /* takes the frame */
+void fleet_client_close(struct fleet_client *client);
+bool fleet_is_clientless(const struct fleet *fleet);
+
+/* --- fleet_join.c --- */
+/* Handle the hello of an unauthenticated client: make it a worker, or refuse it with the reason. */
+void fleet_hello(struct fleet_client *client, const struct control_frame *frame);
+/* All have joined: send each its rank and the addresses of the others. */
+enum status fleet_welcome(struct fleet *fleet);
 
 /* --- fleet_control.c --- */
 enum status fleet_listen(struct fleet *fleet);
-void fleet_unlisten(struct fleet *fleet);                                         /* no more strangers */
-void fleet_client_send(struct fleet_client *client, void *frame, size_t n_bytes); /* takes the frame */
-void fleet_client_close(struct fleet_client *client);
-/* A worker looks lost: what it says itself, or what another's end explains, may come in a moment and tell more. */
-void fleet_suspect(struct fleet_worker *worker, enum fleet_suspicion suspicion, enum status status, const char *sentence);
-bool fleet_is_clientless(const struct fleet *fleet);
-void fleet_tick(uv_timer_t *tick);
+void fleet_unlisten(struct fleet *fleet); /* close the listener and all unauthenticated clients */
+void fleet_tick(uv_timer_t *tick);        /* check silence, suspicions, and who has not joined */
 
-/* --- fleet_join.c --- */
-/* A stranger's hello: makes it a worker, or sends it away with the reason. */
-void fleet_hello(struct fleet_client *client, const struct control_frame *frame);
-/* All have joined: tell them who they are and who the others are. */
-enum status fleet_welcome(struct fleet *fleet);
+/* --- fleet_wait.c --- */
+/* Run the loop until done. errors  the fleet's failure; no worker is left then */
+enum status fleet_await(struct fleet *fleet, bool (*done)(const struct fleet *fleet));
+/* Run the loop until done, at most so long; failures do not end it. Returns whether done. */
+bool fleet_linger(struct fleet *fleet, bool (*done)(const struct fleet *fleet), uint64_t most_ms);
+/* After a failure: abort and kill the other workers, reap all. Returns the failure, with its reason. */
+enum status fleet_end(struct fleet *fleet);
+bool fleet_is_childless(const struct fleet *fleet);
+/* Kill the child processes that are left, and reap them. */
+void fleet_kill(struct fleet *fleet);
 
 /* --- fleet_command.c --- */
 enum status fleet_transport_open(struct fleet *fleet);
-/* Tell every worker to end orderly. errors  none: who does not listen is killed later */
+/* Send every worker "finish". errors  none: a worker that does not answer is killed later */
 void fleet_finish(struct fleet *fleet);
 
 #endif

@@ -1,4 +1,4 @@
-/* The job's secret: whoever knows it may join. It travels through pipes and files, never through arguments. */
+/* The job's secret, which a worker needs to join. It is passed through pipes and files, never through arguments. */
 #include "trainerd/coordinator/fleet/fleet_state.h"
 
 #include <errno.h>

@@ -9,7 +9,7 @@
 
 static const char prefix[] = "ucx_shm_posix_";
 
-/* A lease for writing is given only to whoever alone has a file open; one that is mapped counts as open. */
+/* The kernel grants a write lease only when no other process has the file open; a mapping counts as open. */
 static bool is_orphan(int folder, const char *name)
 {
     int file = openat(folder, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -26,7 +26,7 @@ int segments_sweep(const char *folder)
     if (entries == NULL) {
         return 0;
     }
-    /* What a broken lease would send. */
+    /* The signal of a broken lease. */
     struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
     sigaction(SIGIO, &ignore, &before);
     int n_removed = 0;

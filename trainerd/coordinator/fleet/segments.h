@@ -1,13 +1,13 @@
-/* Shared memory that a killed process left behind in /dev/shm.
+/* Shared memory that a killed process left in /dev/shm.
  *
- * UCX gives a segment a name, opens it and takes the name away again; a process that dies in between leaves the segment for ever.
- * Knows no fleet: only names that are UCX's, and whether anybody has them open.
+ * UCX creates a named segment, opens it and unlinks the name; a process that is killed in between leaves the segment for ever. Knows
+ * no fleet: only UCX's names, and whether a process has a segment open.
  */
 #ifndef TRAINERD_SEGMENTS_H
 #define TRAINERD_SEGMENTS_H
 
-/* Remove UCX's segments in `folder` ("/dev/shm") that are this user's and that no process has open or mapped. What cannot be told
- * stays. Returns how many were removed. cost  one look at each name */
+/* Remove this user's UCX segments in `folder` ("/dev/shm") that no process has open or mapped; in doubt, a segment stays. Returns how
+ * many were removed. cost  one open per segment */
 int segments_sweep(const char *folder);
 
 #endif

@@ -16,8 +16,8 @@
 
 #define CHECKPOINT_MAGIC 0x54504b4352540a89u /* "\x89\nTRCKPT" */
 #define CHECKPOINT_VERSION 2u
-#define CHECKPOINT_KEPT 2
-#define BORDER 64
+#define N_CHECKPOINT_MOST 2
+#define ALIGNMENT 64
 
 enum section {
     SECTION_STATE,
@@ -29,7 +29,7 @@ enum section {
 static const char *const section_names[SECTION_N] = {"state",        "job",           "weights",
                                                      "first moment", "second moment", "best weights"};
 
-/* The sections follow one another on 64-byte borders, so their sizes say where they are; bytes between them are 0. */
+/* The sections follow each other, 64-byte aligned, so their sizes determine their places; bytes between them are 0. */
 struct head {
     uint64_t magic;
     uint32_t version;
@@ -41,12 +41,12 @@ struct head {
     uint64_t reserved; /* 0 */
     uint64_t hash;     /* of all before it */
 };
-_Static_assert(sizeof(struct head) == 2 * BORDER, "sections begin on a border");
+_Static_assert(sizeof(struct head) == 2 * ALIGNMENT, "sections are aligned");
 _Static_assert(sizeof(struct checkpoint_state) == 184, "a new field is a new version");
 
 static size_t to_border(size_t n)
 {
-    return (BORDER - n % BORDER) % BORDER;
+    return (ALIGNMENT - n % ALIGNMENT) % ALIGNMENT;
 }
 
 /* The epochs of a checkpoint's name, -1 for other names. */
@@ -66,7 +66,7 @@ static int is_checkpoint(const struct dirent *entry)
     return epochs_of(entry->d_name) >= 0;
 }
 
-/* What a killed process left half-written. */
+/* An incomplete file of a killed process. */
 static int is_aside(const struct dirent *entry)
 {
     const char *end = strstr(entry->d_name, ".ckpt.tmp");
@@ -96,7 +96,7 @@ void checkpoint_prune(const char *folder, int64_t n_epoch, int64_t kept)
     int n = scandir(folder, &name, is_checkpoint, newest_first);
     for (int i = 0, n_kept = 0; i < n; i++) {
         long long epochs = epochs_of(name[i]->d_name);
-        if (epochs <= n_epoch && n_kept < CHECKPOINT_KEPT) {
+        if (epochs <= n_epoch && n_kept < N_CHECKPOINT_MOST) {
             n_kept++;
         } else if (epochs != kept && snprintf(path, sizeof path, "%s/%s", folder, name[i]->d_name) < PATH_MAX) {
             unlink(path);
@@ -114,7 +114,7 @@ void checkpoint_prune(const char *folder, int64_t n_epoch, int64_t kept)
 
 enum status checkpoint_save(const char *folder, const struct checkpoint *checkpoint, int64_t kept)
 {
-    static const char zeros[BORDER];
+    static const char zeros[ALIGNMENT];
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
         return status_fail(STATUS_CREATE, "cannot make '%s': %s", folder, strerror(errno));
     }
@@ -172,7 +172,7 @@ static enum status head_check(const struct head *head, size_t n_bytes, const cha
         return damaged(origin, "head", "128 bytes, the file has fewer");
     }
     if (head->magic != CHECKPOINT_MAGIC) {
-        return status_fail(STATUS_DATA, "'%s' is no checkpoint: expected a file of trainerd's", origin);
+        return status_fail(STATUS_DATA, "'%s' is not a checkpoint of trainerd", origin);
     }
     if (head->version != CHECKPOINT_VERSION) {
         return status_fail(STATUS_DATA, "checkpoint '%s' has version %u: expected %u", origin, head->version,
@@ -301,7 +301,7 @@ enum status checkpoint_load(const char *folder, int64_t n_most, struct checkpoin
         return status_fail(STATUS_NO_INPUT, "'%s' holds no checkpoint of at most %lld epochs", folder, (long long)n_most);
     }
     if (status == STATUS_DATA) {
-        return status_fail(STATUS_DATA, "%s%s", warning, n > 1 ? "; the older ones are not in order either" : "");
+        return status_fail(STATUS_DATA, "%s%s", warning, n > 1 ? "; the older ones are damaged, too" : "");
     }
     if (status == STATUS_OK) {
         memcpy(out->warning, warning, sizeof warning);

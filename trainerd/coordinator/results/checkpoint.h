@@ -1,8 +1,8 @@
-/* Checkpoints: everything an interrupted job needs to end with the bits of an undisturbed one, in one file.
+/* Checkpoints: everything that an interrupted job needs to end with the same bits as an uninterrupted one, in one file.
  *
- * A file is a head (magic, version, sizes and XXH3-64 of each section), then the sections on 64-byte borders in a fixed
- * order. It is complete or absent, every byte of it is covered by a checksum, and the last two are kept. Knows neither
- * workers nor models: arrays are numbers that somebody else understands.
+ * A file is a head (magic, version, sizes and XXH3-64 of each section), then the sections in a fixed order, 64-byte aligned. It is
+ * complete or absent, checksums cover every byte, and the last two files are kept. Knows neither workers nor models: arrays
+ * are plain numbers.
  */
 #ifndef TRAINERD_CHECKPOINT_H
 #define TRAINERD_CHECKPOINT_H
@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Arrays of n_weight floats; those that an optimiser has no use for are absent. In the order of enum trainer_state. */
+/* Arrays of n_weight floats, in the order of enum trainer_state; those that the optimiser does not use are absent. */
 enum checkpoint_array {
     CHECKPOINT_ARRAY_WEIGHTS,
     CHECKPOINT_ARRAY_MOMENT_1,
@@ -28,7 +28,7 @@ struct checkpoint_score {
     double loss, train, valid, test;
 };
 
-/* How far the job was. Lies in the file as it lies in memory: 8-byte fields, little-endian. */
+/* The job's progress. Has the same layout in the file and in memory: 8-byte fields, little-endian. */
 struct checkpoint_state {
     int64_t n_epoch;    /* done: the next epoch's number */
     int64_t n_stale;    /* evaluations since the best one */
@@ -38,8 +38,8 @@ struct checkpoint_state {
     int64_t n_sent, n_received; /* bytes */
     int64_t n_call;             /* allocations in epochs */
     int64_t n_metrics_bytes;    /* of metrics.jsonl */
-    int64_t n_rollback;         /* times training went back; each halved the learning rate */
-    uint64_t partition;         /* who owns which node, hashed */
+    int64_t n_rollback;         /* rollbacks; each halved the learning rate */
+    uint64_t partition;         /* training_partition_hash */
     char dataset[40];           /* dataset_fingerprint, NUL-terminated */
 };
 
@@ -50,10 +50,10 @@ struct checkpoint {
     int64_t n_weight;
     const float *array[CHECKPOINT_ARRAY_N]; /* NULL: absent */
 
-    void *bytes; /* what checkpoint_load read and owns; NULL otherwise */
+    void *bytes; /* of the file, owned, after checkpoint_load; else NULL */
     size_t n_bytes;
-    char path[PATH_MAX]; /* where it was read */
-    char warning[512];   /* why a newer one was passed over; "" */
+    char path[PATH_MAX]; /* of the file */
+    char warning[512];   /* why a newer file was skipped; "" */
 };
 
 /* Write FOLDER/epoch-<n_epoch>.ckpt (the folder is made), then checkpoint_prune.
@@ -63,14 +63,14 @@ struct checkpoint {
  */
 enum status checkpoint_save(const char *folder, const struct checkpoint *checkpoint, int64_t kept);
 
-/* Remove what a death left half-written, and all checkpoints but that of `kept` epochs (-1: of none) and the newest two up to
- * n_epoch: later ones are broken, or belong to a trajectory that was given up. */
+/* Remove incomplete files of a killed process, and all checkpoints but that of `kept` epochs (-1: of none) and the newest two up to
+ * n_epoch: later ones are damaged, or belong to a discarded trajectory. */
 void checkpoint_prune(const char *folder, int64_t n_epoch, int64_t kept);
 
-/* Read the newest checkpoint of the folder that is in order and has at most n_most epochs.
+/* Read the newest undamaged checkpoint of the folder that has at most n_most epochs.
  *
  *   owns    the caller owns *out: checkpoint_release
- *   errors  STATUS_NO_INPUT there is none · STATUS_DATA all are broken: says what is wrong with the newest · STATUS_NOMEM
+ *   errors  STATUS_NO_INPUT there is none · STATUS_DATA all are damaged: the reason is that of the newest · STATUS_NOMEM
  */
 enum status checkpoint_load(const char *folder, int64_t n_most, struct checkpoint *out);
 void checkpoint_release(struct checkpoint *checkpoint);
@@ -82,8 +82,8 @@ void checkpoint_release(struct checkpoint *checkpoint);
  */
 enum status checkpoint_decode(const void *bytes, size_t n_bytes, const char *origin, struct checkpoint *out);
 
-/* Is this the checkpoint of this job? All keys that change what is computed must be the same: not workers, exchange, memory,
- * output, nor train.epochs (unless the learning rate depends on it), train.checkpoint_every and what to do about divergence.
+/* Is this the checkpoint of this job? All keys that change the computed numbers must be equal: not workers, exchange, memory, output,
+ * nor train.epochs (unless the learning rate depends on it), train.checkpoint_every and the handling of divergence.
  *
  *   errors  STATUS_CONFIG names the key with both values; train.epochs below the epochs done. STATUS_DATA the job in the
  *           checkpoint cannot be read

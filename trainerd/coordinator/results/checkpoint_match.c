@@ -1,4 +1,4 @@
-/* Does a checkpoint belong to a job: which keys change what is computed, and which do not. */
+/* Does a checkpoint belong to a job? Compares the keys that change the computed numbers. */
 #include "trainerd/coordinator/results/checkpoint.h"
 
 #include "protocol/job/job_keys.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Keys that say where, how fast and how far, not what. partition.parts is compared with its default filled in. */
+/* Keys that do not change the computed numbers. partition.parts is compared with its default filled in. */
 static bool is_free(const struct job_key *key, const struct job *job)
 {
     static const char *const free_keys[] = {"job.*",           "workers.*",          "memory.*",
@@ -25,7 +25,7 @@ static bool is_free(const struct job_key *key, const struct job *job)
             return true;
         }
     }
-    /* Cosine stretches to the last epoch: with it the number of epochs is part of every epoch. */
+    /* The cosine schedule ends with the last epoch: every epoch depends on train.epochs. */
     return strcmp(name, "train.epochs") == 0 && job->train.lr_schedule != JOB_LR_SCHEDULE_COSINE;
 }
 

@@ -39,26 +39,26 @@ void embeddings_release(struct embeddings *embeddings)
     *embeddings = (struct embeddings){0};
 }
 
-/* Room for the part that has most. */
-static enum status room_open(const struct embeddings *embeddings, int64_t *n_out, float **room_out)
+/* A buffer for the largest part. */
+static enum status buffer_open(const struct embeddings *embeddings, int64_t *n_out, float **buffer_out)
 {
     *n_out = 0;
     for (int32_t part = 0; part < embeddings->n_part; part++) {
         *n_out = embeddings->n_float[part] > *n_out ? embeddings->n_float[part] : *n_out;
     }
-    return memory_acquire(MEMORY_OTHER, (size_t)*n_out, sizeof **room_out, room_out);
+    return memory_acquire(MEMORY_OTHER, (size_t)*n_out, sizeof **buffer_out, buffer_out);
 }
 
-/* Part after part, from the workers into the columns of `to`, or from those of `from` to the workers. */
+/* Copy part after part, from the workers to the columns of `to`, or from those of `from` to the workers. */
 static enum status parts_move(const struct embeddings *embeddings, struct fleet *fleet, uint32_t what, struct weights *to,
                               const struct weights *from)
 {
     if (embeddings->n_float == NULL) {
         return STATUS_OK;
     }
-    int64_t n_room;
-    float *room;
-    enum status status = room_open(embeddings, &n_room, &room);
+    int64_t capacity;
+    float *buffer;
+    enum status status = buffer_open(embeddings, &capacity, &buffer);
     if (status != STATUS_OK) {
         return status;
     }
@@ -66,17 +66,17 @@ static enum status parts_move(const struct embeddings *embeddings, struct fleet 
     for (int32_t part = 0; status == STATUS_OK && part < embeddings->n_part; part++) {
         int64_t n_float = embeddings->n_float[part], n = n_float / embeddings->width;
         if (from != NULL) {
-            weights_give_embeddings(from, n, column, room);
-            status = fleet_put_embeddings(fleet, what, part, room, n_float);
+            weights_give_embeddings(from, n, column, buffer);
+            status = fleet_put_embeddings(fleet, what, part, buffer, n_float);
         } else {
-            status = fleet_get_embeddings(fleet, what, part, room, n_float);
+            status = fleet_get_embeddings(fleet, what, part, buffer, n_float);
             if (status == STATUS_OK) {
-                weights_take_embeddings(to, n, column, room);
+                weights_take_embeddings(to, n, column, buffer);
             }
         }
         column += n;
     }
-    memory_release(MEMORY_OTHER, room, (size_t)n_room, sizeof *room);
+    memory_release(MEMORY_OTHER, buffer, (size_t)capacity, sizeof *buffer);
     return status;
 }
 

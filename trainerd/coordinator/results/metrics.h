@@ -1,5 +1,4 @@
-/* What every epoch leaves behind: a line of metrics.jsonl and, where output.tensorboard asks for it, a record for
- * TensorBoard. */
+/* The record of an epoch: a line of metrics.jsonl and, with output.tensorboard, a record for TensorBoard. */
 #ifndef TRAINERD_METRICS_H
 #define TRAINERD_METRICS_H
 

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The first one says that a job reached its end. */
+/* The first one exists only when a job reached its end. */
 static const char *const result_files[] = {"result.json", "metrics.jsonl", "model.safetensors", "best.safetensors",
                                            "logits.npy"};
 
@@ -113,8 +113,11 @@ void output_close(struct output *output, bool keep)
     if (output->folder >= 0) {
         close(output->folder);
     }
+    if (keep || output->n_made_from == 0) {
+        return;
+    }
     /* From the innermost outwards; a folder that is not empty stays, and so do those above it. */
-    for (size_t n = strlen(output->dir); !keep && output->n_made_from > 0 && n >= output->n_made_from; n--) {
+    for (size_t n = strlen(output->dir); n >= output->n_made_from; n--) {
         if (output->dir[n] == '/' || output->dir[n] == '\0') {
             output->dir[n] = '\0';
             rmdir(output->dir);
@@ -124,7 +127,7 @@ void output_close(struct output *output, bool keep)
     output->n_made_from = 0;
 }
 
-/* Remove the plain files of a folder that have this in their names, and the folder if it is empty then. */
+/* Remove the regular files of a folder whose names contain `part`, and the folder if it is empty then. */
 static void folder_remove(const char *path, const char *part)
 {
     DIR *folder = opendir(path);
@@ -157,13 +160,13 @@ enum status output_clear(struct output *output, bool resume)
         return status;
     }
     folder_remove(board, "events.out.tfevents.");
-    folder_remove(path, ".tmp"); /* all there is when its first checkpoint was under way */
+    folder_remove(path, ".tmp"); /* the only file when the first checkpoint was incomplete */
     if (access(path, F_OK) != 0) {
         return STATUS_OK;
     }
     folder_remove(old, "");
     if (renameat(output->folder, "checkpoint", output->folder, "checkpoint.old") != 0) {
-        return status_fail(STATUS_IO, "cannot set '%s/checkpoint' of an earlier job aside as '%s': %s", output->dir, old,
+        return status_fail(STATUS_IO, "cannot rename '%s/checkpoint' of an earlier job to '%s': %s", output->dir, old,
                            strerror(errno));
     }
     return STATUS_OK;
@@ -183,9 +186,7 @@ enum status output_metrics_open(struct output *output, int64_t n_bytes)
     }
     struct stat stat_of = {0};
     if (fstat(output->metrics, &stat_of) != 0 || stat_of.st_size < n_bytes) {
-        return status_fail(STATUS_DATA,
-                           "'%s/metrics.jsonl' has %lld bytes: expected the %lld that the checkpoint goes on "
-                           "from",
+        return status_fail(STATUS_DATA, "'%s/metrics.jsonl' has %lld bytes: expected at least the %lld of the checkpoint",
                            output->dir, (long long)stat_of.st_size, (long long)n_bytes);
     }
     return output_metrics_cut(output, n_bytes);

@@ -1,7 +1,7 @@
-/* The output folder of a job: made when it is not there, used by one job at a time, never left half-written.
+/* The output folder of a job: made when missing, used by one job at a time, without incomplete files.
  *
- * Files other than metrics.jsonl are written aside and renamed when they are whole and on the disk. Knows names of files,
- * nothing of what is in them.
+ * Files other than metrics.jsonl are written under a temporary name and renamed once they are on the disk. Knows names of files, not
+ * their contents.
  */
 #ifndef TRAINERD_OUTPUT_H
 #define TRAINERD_OUTPUT_H
@@ -35,11 +35,11 @@ enum status output_check(const char *dir);
  */
 enum status output_open(const char *dir, struct output *out);
 
-/* Unlock. `keep` false: also remove a metrics.jsonl without lines, and the folders that output_open made and are empty. */
+/* Unlock. `keep` false: also remove a metrics.jsonl without lines, and folders that output_open made and that are empty. */
 void output_close(struct output *output, bool keep);
 
-/* Before the first epoch: remove result.json of an earlier run and, unless this one goes on from it (`resume`), its other
- * result files; checkpoint/ is then renamed to checkpoint.old/, or removed when nothing whole is in it. errors  STATUS_IO */
+/* Before the first epoch: remove result.json of an earlier run and, unless this run resumes it, its other result files;
+ * checkpoint/ is then renamed to checkpoint.old/, or removed when it has no complete file. errors  STATUS_IO */
 enum status output_clear(struct output *output, bool resume);
 
 /* The path of a file in the folder: "<dir>/<name>". errors  STATUS_CREATE too long */
@@ -54,7 +54,7 @@ enum status output_metrics_open(struct output *output, int64_t n_bytes);
 /* Shorten the open metrics.jsonl to n_bytes, of those it has. errors  STATUS_IO */
 enum status output_metrics_cut(struct output *output, int64_t n_bytes);
 
-/* Append one whole line, newline included; a line that does not fit on the disk is taken back. errors  STATUS_IO */
+/* Append one line, newline included; a line that does not fit on the disk is truncated away. errors  STATUS_IO */
 enum status output_metrics_append(struct output *output, const char *line, size_t n_bytes);
 
 /* The lines so far are on the disk when this returns. errors  STATUS_IO */

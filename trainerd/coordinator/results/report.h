@@ -1,4 +1,4 @@
-/* JSON objects that result.json and --plan --json have in common. Knows jansson; writes no files. */
+/* JSON objects that result.json and --plan --json share. Writes no files. */
 #ifndef TRAINERD_REPORT_H
 #define TRAINERD_REPORT_H
 

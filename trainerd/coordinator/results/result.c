@@ -104,7 +104,7 @@ enum status result_save(const struct result *result, const char *path)
     char *text = json_dumps(all, JSON_INDENT(2));
     json_decref(all);
     if (text == NULL) {
-        return status_fail(STATUS_BUG, "cannot write '%s': its values are no JSON", path);
+        return status_fail(STATUS_BUG, "cannot write '%s': its values are not valid JSON", path);
     }
     size_t n = strlen(text);
     text[n] = '\n'; /* in place of the NUL: a file ends with a line */

@@ -1,4 +1,4 @@
-/* result.json: how a job that reached its end went. Knows what stands in it and in which shape; others measured it. */
+/* result.json: the figures of a job that reached its end. Knows fields and layout; the figures are measured elsewhere. */
 #ifndef TRAINERD_RESULT_H
 #define TRAINERD_RESULT_H
 
@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-/* Phases whose seconds are kept:   name        text in result.json */
+/* Phases with their seconds:   name        text in result.json */
 #define RESULT_PHASE_LIST(X)                                                                                                   \
     X(LOAD, "load")             /* reading and checking the dataset */                                                         \
     X(PARTITION, "partition")   /* parts, their quality, their sizes */                                                        \
@@ -42,7 +42,7 @@ struct result {
     double total_s;
 };
 
-/* Write it: aside, then renamed. errors  STATUS_CREATE, STATUS_IO */
+/* Write it, complete or not at all. errors  STATUS_CREATE, STATUS_IO */
 enum status result_save(const struct result *result, const char *path);
 
 #endif

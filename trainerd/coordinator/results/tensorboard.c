@@ -45,7 +45,7 @@ static void crc_init(uint32_t table[256])
     }
 }
 
-/* "Masked", so that the checksum of bytes that hold a checksum is no special number. */
+/* TFRecord's masked CRC: the CRC of bytes that contain their own CRC would be a constant. */
 static uint32_t crc_masked(const uint32_t table[256], const uint8_t *bytes, size_t n)
 {
     uint32_t crc = UINT32_MAX;
@@ -86,7 +86,7 @@ static void put_bytes(struct record *record, int field, const void *bytes, size_
     put(record, bytes, n);
 }
 
-/* A record of an event, its head left free. */
+/* Begin an event's record; its head is written at the end. */
 static void event_begin(struct record *record, double time_s, int64_t step)
 {
     record->n = HEAD_BYTES;

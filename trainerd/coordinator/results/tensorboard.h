@@ -1,7 +1,7 @@
-/* TensorBoard's event files, written here: records of length, checksum, protocol-buffer bytes, checksum. Knows no metrics.
+/* Writes TensorBoard's event files: records of length, checksum, protocol-buffer bytes, checksum. Knows no metrics.
  *
- * A file is FOLDER/events.out.tfevents.<seconds since 1970>.<host>.<pid>.<n>; a job that goes on later begins another one in the same
- * folder. source  tensorflow/core/util/events_writer.cc, tensorflow/core/lib/io/record_writer.cc, event.proto, summary.proto
+ * A file is FOLDER/events.out.tfevents.<seconds since 1970>.<host>.<pid>.<n>; a resumed job begins another file in the same folder.
+ * source  tensorflow/core/util/events_writer.cc, tensorflow/core/lib/io/record_writer.cc, event.proto, summary.proto
  */
 #ifndef TRAINERD_TENSORBOARD_H
 #define TRAINERD_TENSORBOARD_H
@@ -33,7 +33,7 @@ void tensorboard_close(struct tensorboard *tensorboard);
 enum status tensorboard_write(struct tensorboard *tensorboard, int64_t step, double time_s,
                               const struct tensorboard_scalar *scalars, int n_scalar);
 
-/* Steps from this one on come again: readers drop what they have of them. NULL: nothing. errors  STATUS_IO */
+/* Steps from this one on are written again: readers discard those that they have. NULL: nothing. errors  STATUS_IO */
 enum status tensorboard_restart(struct tensorboard *tensorboard, int64_t step);
 
 #endif

@@ -60,7 +60,7 @@ static bool walk_next(struct walk *walk)
     return true;
 }
 
-/* The arena's entries to the tensors, or the other way. */
+/* Copy the arena's entries to the tensors, or back. */
 static void shared_copy(const struct weights *weights, bool to_arena)
 {
     const struct program *program = weights->program;
@@ -103,7 +103,7 @@ void weights_give_embeddings(const struct weights *weights, int64_t n, const uin
     }
 }
 
-/* One row per parameter, pointing to where it is whole; the caller frees it. */
+/* One row per parameter, pointing to its whole tensor; the caller frees it. */
 static struct safetensor *tensors(const struct weights *weights)
 {
     const struct program *program = weights->program;
@@ -122,7 +122,7 @@ static struct safetensor *tensors(const struct weights *weights)
 
 enum status weights_save(const struct weights *weights, const char *path)
 {
-    /* What PyTorch's own writers say, and some readers ask for. */
+    /* PyTorch's writers add this, and some readers require it. */
     const struct safetensors_note note = {.key = "format", .text = "pt"};
     struct safetensor *list = tensors(weights);
     enum status status = safetensors_save(path, list, (size_t)weights->program->n_param, &note, 1);

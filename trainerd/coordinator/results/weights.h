@@ -1,7 +1,7 @@
-/* A model's weights as a .safetensors file: names and shapes are the program's, which are PyTorch Geometric's.
+/* A model's weights as a .safetensors file, with the program's names and shapes, which are PyTorch Geometric's.
  *
- * In a job a tensor with embeddings lies in pieces, its shared columns in the arena and the others with the parts; here it is
- * one. Knows no workers.
+ * In a job, a tensor with embeddings is split: its shared columns are in the arena, the others with the parts. Here it is
+ * whole. Knows no workers.
  */
 #ifndef TRAINERD_WEIGHTS_H
 #define TRAINERD_WEIGHTS_H
@@ -13,7 +13,7 @@
 struct weights {
     const struct program *program;
     float *arena;    /* program->n_weight, for the caller to fill and read */
-    float *embedded; /* tensors with embeddings, one after another */
+    float *embedded; /* tensors with embeddings, concatenated */
     int64_t n_embedded;
 };
 
@@ -21,19 +21,19 @@ struct weights {
 enum status weights_open(const struct program *program, struct weights *out);
 void weights_close(struct weights *weights);
 
-/* Take the arena's entries into the tensors with embeddings; likewise those of n nodes with these columns, n × n_embedding
- * floats as program_init_embeddings has them. */
+/* Copy the arena's entries to the tensors with embeddings / the embeddings of n nodes with these columns, n × n_embedding floats in
+ * the layout of program_init_embeddings. */
 void weights_take(struct weights *weights);
 void weights_take_embeddings(struct weights *weights, int64_t n, const uint32_t *column, const float *from);
 
-/* Write the tensors, of which all entries were taken. errors  STATUS_CREATE, STATUS_IO */
+/* Write the tensors, once all entries were copied to them. errors  STATUS_CREATE, STATUS_IO */
 enum status weights_save(const struct weights *weights, const char *path);
 
-/* Fill the tensors from a file that holds every one with its shape, and the arena; what lies between its tensors becomes 0.
+/* Read the tensors and the arena from a file that has every tensor with its shape; padding in the arena becomes 0.
  * errors  those of safetensors_load */
 enum status weights_load(struct weights *weights, const char *path);
 
-/* What n nodes with these columns have of them. */
+/* Copy the embeddings of n nodes with these columns to `to`. */
 void weights_give_embeddings(const struct weights *weights, int64_t n, const uint32_t *column, float *to);
 
 #endif

@@ -1,4 +1,4 @@
-/* Curves in characters: each is two dots wide and four high, and has one colour. */
+/* Curves in braille characters, each two dots wide and four high, in one colour. */
 #ifndef TRAINERD_CTL_BRAILLE_H
 #define TRAINERD_CTL_BRAILLE_H
 
@@ -15,11 +15,10 @@ struct braille {
 void braille_init(struct braille *braille, int n_column, int n_row);
 void braille_release(struct braille *braille);
 
-/* Connect two points, in dots from the lower left: 0 … 2 n_column - 1, 0 … 4 n_row - 1. What lies outside is
- * left out. */
+/* Connect two points, in dots from the lower left: 0 … 2 n_column - 1, 0 … 4 n_row - 1. Dots outside are left out. */
 void braille_line(struct braille *braille, double x0, double y0, double x1, double y1, int colour);
 
-/* Print one row, the upper one being 0. */
+/* Print one row; the top row is 0. */
 void braille_print(const struct braille *braille, int row, bool in_colour, FILE *file);
 
 #endif

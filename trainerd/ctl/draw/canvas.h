@@ -1,5 +1,4 @@
-/* Something to draw on: lines, areas and words in points from the upper left. SVG is written by canvas_svg.c itself;
- * PNG by cairo, which canvas_png.c alone sees. */
+/* A canvas for lines, areas and text, in points from the upper left. canvas_svg.c writes SVG itself; only canvas_png.c sees cairo. */
 #ifndef TRAINERD_CTL_CANVAS_H
 #define TRAINERD_CTL_CANVAS_H
 
@@ -17,12 +16,18 @@ struct canvas_point {
 
 struct canvas;
 
-/* What a kind of canvas can do. Colours are 0xrrggbb. */
+struct canvas_text {
+    double x, y;
+    enum canvas_anchor anchor;
+    double size;
+    uint32_t colour;
+};
+
+/* The operations of a kind of canvas. Colours are 0xrrggbb. */
 struct canvas_ops {
     void (*line)(struct canvas *canvas, const struct canvas_point *point, size_t n, uint32_t colour, double width);
     void (*area)(struct canvas *canvas, const struct canvas_point *point, size_t n, uint32_t colour);
-    void (*text)(struct canvas *canvas, double x, double y, enum canvas_anchor anchor, double size, uint32_t colour,
-                 const char *words);
+    void (*text)(struct canvas *canvas, const struct canvas_text *place, const char *text);
     enum status (*save)(struct canvas *canvas, const char *path);
     void (*close)(struct canvas *canvas);
 };

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SCALE 2.0 /* dots of the picture to a point */
+#define SCALE 2.0 /* pixels per point */
 
 struct png {
     struct canvas canvas;
@@ -15,10 +15,10 @@ struct png {
     cairo_t *cairo;
 };
 
-/* The file's bytes, as cairo hands them out. */
+/* The file's bytes, collected from cairo's writer. */
 struct bytes {
     unsigned char *at;
-    size_t n, n_room;
+    size_t n, capacity;
 };
 
 static cairo_t *cairo_of(struct canvas *canvas)
@@ -58,28 +58,27 @@ static void area(struct canvas *canvas, const struct canvas_point *point, size_t
     cairo_fill(cairo);
 }
 
-static void text(struct canvas *canvas, double x, double y, enum canvas_anchor anchor, double size, uint32_t colour,
-                 const char *words)
+static void text(struct canvas *canvas, const struct canvas_text *place, const char *text)
 {
     cairo_t *cairo = cairo_of(canvas);
     cairo_text_extents_t extents;
-    char printable[512]; /* bytes that are no UTF-8 would end all drawing */
-    printable_copy(words, printable, sizeof printable);
+    char printable[512]; /* invalid UTF-8 would put cairo into an error state */
+    printable_copy(text, printable, sizeof printable);
     cairo_select_font_face(cairo, "sans-serif", CAIRO_FONT_SLANT_NORMAL, CAIRO_FONT_WEIGHT_NORMAL);
-    cairo_set_font_size(cairo, size);
+    cairo_set_font_size(cairo, place->size);
     cairo_text_extents(cairo, printable, &extents);
-    double shift = anchor == CANVAS_ANCHOR_START ? 0 : anchor == CANVAS_ANCHOR_MIDDLE ? 0.5 : 1;
-    colour_set(cairo, colour);
-    cairo_move_to(cairo, x - shift * extents.x_advance, y);
+    double shift = place->anchor == CANVAS_ANCHOR_START ? 0 : place->anchor == CANVAS_ANCHOR_MIDDLE ? 0.5 : 1;
+    colour_set(cairo, place->colour);
+    cairo_move_to(cairo, place->x - shift * extents.x_advance, place->y);
     cairo_show_text(cairo, printable);
 }
 
-static cairo_status_t keep(void *context, const unsigned char *piece, unsigned n)
+static cairo_status_t append(void *context, const unsigned char *piece, unsigned n)
 {
     struct bytes *bytes = context;
-    if (bytes->n + n > bytes->n_room) {
-        bytes->n_room = 2 * (bytes->n + n);
-        unsigned char *more = memory_alloc(bytes->n_room, 1);
+    if (bytes->n + n > bytes->capacity) {
+        bytes->capacity = 2 * (bytes->n + n);
+        unsigned char *more = memory_alloc(bytes->capacity, 1);
         if (bytes->n > 0) {
             memcpy(more, bytes->at, bytes->n);
         }
@@ -95,7 +94,7 @@ static enum status save(struct canvas *canvas, const char *path)
 {
     struct png *png = (struct png *)canvas;
     struct bytes bytes = {0};
-    cairo_status_t error = cairo_surface_write_to_png_stream(png->surface, keep, &bytes);
+    cairo_status_t error = cairo_surface_write_to_png_stream(png->surface, append, &bytes);
     const struct iovec piece = {.iov_base = bytes.at, .iov_len = bytes.n};
     enum status status = error == CAIRO_STATUS_SUCCESS
                              ? file_replace(path, &piece, 1)
@@ -110,7 +109,7 @@ static void release(struct canvas *canvas)
     cairo_destroy(png->cairo);
     cairo_surface_destroy(png->surface);
     free(png);
-    cairo_debug_reset_static_data(); /* what it keeps of fonts is not needed again */
+    cairo_debug_reset_static_data(); /* frees its font caches */
 }
 
 static const struct canvas_ops ops = {line, area, text, save, release};

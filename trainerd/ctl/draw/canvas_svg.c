@@ -8,7 +8,7 @@
 
 struct svg {
     struct canvas canvas;
-    FILE *file; /* of memory */
+    FILE *file; /* in memory */
     char *text;
     size_t n;
 };
@@ -42,28 +42,27 @@ static void area(struct canvas *canvas, const struct canvas_point *point, size_t
     fputs("\"/>\n", file);
 }
 
-/* Words of others: what XML takes for its own is written otherwise, what is not printable is left out. */
-static void print_escaped(FILE *file, const char *words)
+/* Text from outside: XML's special characters are escaped, unprintable bytes are left out. */
+static void print_escaped(FILE *file, const char *text)
 {
-    while (*words != '\0') {
-        size_t n = printable_length(words);
-        if (*words == '<' || *words == '>' || *words == '&') {
-            fputs(*words == '<' ? "&lt;" : *words == '>' ? "&gt;" : "&amp;", file);
+    while (*text != '\0') {
+        size_t n = printable_length(text);
+        if (*text == '<' || *text == '>' || *text == '&') {
+            fputs(*text == '<' ? "&lt;" : *text == '>' ? "&gt;" : "&amp;", file);
         } else if (n > 0) {
-            fwrite(words, 1, n, file);
+            fwrite(text, 1, n, file);
         }
-        words += n > 0 ? n : 1;
+        text += n > 0 ? n : 1;
     }
 }
 
-static void text(struct canvas *canvas, double x, double y, enum canvas_anchor anchor, double size, uint32_t colour,
-                 const char *words)
+static void text(struct canvas *canvas, const struct canvas_text *place, const char *text)
 {
     static const char *const anchors[] = {"start", "middle", "end"};
     FILE *file = file_of(canvas);
-    fprintf(file, "<text x=\"%.2f\" y=\"%.2f\" text-anchor=\"%s\" font-size=\"%.1f\" fill=\"#%06x\">", x, y, anchors[anchor],
-            size, (unsigned)colour);
-    print_escaped(file, words);
+    fprintf(file, "<text x=\"%.2f\" y=\"%.2f\" text-anchor=\"%s\" font-size=\"%.1f\" fill=\"#%06x\">", place->x, place->y,
+            anchors[place->anchor], place->size, (unsigned)place->colour);
+    print_escaped(file, text);
     fputs("</text>\n", file);
 }
 

@@ -1,4 +1,4 @@
-/* The picture of a job: loss, metrics and where each epoch's time went, above each other over one axis of epochs. */
+/* The chart of a job: three panels over one axis of epochs, with loss, metrics, and time by phase. */
 #ifndef TRAINERD_CTL_CHART_H
 #define TRAINERD_CTL_CHART_H
 

@@ -39,9 +39,9 @@ void curves_release(struct curves *curves)
     *curves = (struct curves){0};
 }
 
-static void grow(double **array, size_t n, size_t n_room)
+static void grow(double **array, size_t n, size_t capacity)
 {
-    double *more = memory_alloc(n_room, sizeof *more);
+    double *more = memory_alloc(capacity, sizeof *more);
     if (n > 0) {
         memcpy(more, *array, n * sizeof *more);
     }
@@ -58,11 +58,11 @@ void curves_add(struct curves *curves, const json_t *event)
     while (curves->n > 0 && curves->at[curves->n - 1] >= at) {
         curves->n--;
     }
-    if (curves->n == curves->n_room) {
-        curves->n_room = curves->n_room == 0 ? 256 : 2 * curves->n_room;
-        grow(&curves->at, curves->n, curves->n_room);
+    if (curves->n == curves->capacity) {
+        curves->capacity = curves->capacity == 0 ? 256 : 2 * curves->capacity;
+        grow(&curves->at, curves->n, curves->capacity);
         for (int i = 0; i < CURVE_N; i++) {
-            grow(&curves->value[i], curves->n, curves->n_room);
+            grow(&curves->value[i], curves->n, curves->capacity);
         }
     }
     curves->at[curves->n] = at;

@@ -1,4 +1,4 @@
-/* The numbers of a job's epochs, as they come: what screens and plots draw. Knows nothing of drawing. */
+/* The numbers of a job's epochs, for screens and charts. Does not draw. */
 #ifndef TRAINERD_CTL_CURVES_H
 #define TRAINERD_CTL_CURVES_H
 
@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/*         name     key of an event       what people call it */
+/*         name     key of an event       label */
 #define CURVE_LIST(X)                                                                                                          \
     X(LOSS, "loss", "loss")                                                                                                    \
     X(TRAIN, "train_metric", "train")                                                                                          \
@@ -24,7 +24,7 @@ enum curve {
 };
 
 struct curves {
-    size_t n, n_room;
+    size_t n, capacity;
     double *at;             /* n epochs, ascending */
     double *value[CURVE_N]; /* n each; NaN where not known */
 };
@@ -35,7 +35,7 @@ const char *curve_text(enum curve curve);
 void curves_init(struct curves *curves);
 void curves_release(struct curves *curves);
 
-/* Take in an "epoch" event. An attempt that goes on from a checkpoint replaces what lies behind it. */
+/* Add an "epoch" event. The epochs of an attempt that resumed from a checkpoint replace those after the checkpoint. */
 void curves_add(struct curves *curves, const json_t *event);
 
 /* Widen a range to a curve's finite values; false: it has none. */

@@ -12,22 +12,22 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LEAVE "\x1b[0m\x1b[?25h\x1b[?1049l" /* colours off, cursor on, the first screen */
+#define LEAVE "\x1b[0m\x1b[?25h\x1b[?1049l" /* colours off, cursor on, the normal screen */
 #define ENTER "\x1b[?1049h\x1b[?25l"
 #define LABEL_COLUMNS 10
 #define ROWS_LEAST 3
 
 /* --- the terminal --- */
 
-static struct screen *taken; /* for the signal handler */
+static struct screen *open_screen; /* for the signal handler */
 
 static void on_signal(int number)
 {
-    if (taken != NULL) {
-        ssize_t n = write(fileno(taken->output), LEAVE, sizeof LEAVE - 1);
+    if (open_screen != NULL) {
+        ssize_t n = write(fileno(open_screen->output), LEAVE, sizeof LEAVE - 1);
         (void)n;
-        if (taken->input >= 0) {
-            tcsetattr(taken->input, TCSANOW, &taken->before);
+        if (open_screen->input >= 0) {
+            tcsetattr(open_screen->input, TCSANOW, &open_screen->before);
         }
     }
     signal(number, SIG_DFL);
@@ -36,7 +36,7 @@ static void on_signal(int number)
 
 static void on_resize(int number)
 {
-    (void)number; /* waiting ends, and the next frame has the new size */
+    (void)number; /* it ends the wait; the next frame has the new size */
 }
 
 static void handle(int number, void (*handler)(int number))
@@ -48,7 +48,7 @@ static void handle(int number, void (*handler)(int number))
 
 void screen_open(struct screen *screen, int input, FILE *output)
 {
-    *screen = (struct screen){.input = input, .output = output, .is_taken = true};
+    *screen = (struct screen){.input = input, .output = output, .is_open = true};
     if (input >= 0 && tcgetattr(input, &screen->before) == 0) {
         struct termios raw = screen->before;
         raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
@@ -58,19 +58,19 @@ void screen_open(struct screen *screen, int input, FILE *output)
     } else {
         screen->input = -1;
     }
-    taken = screen;
+    open_screen = screen;
     handle(SIGINT, on_signal);
     handle(SIGTERM, on_signal);
     handle(SIGHUP, on_signal);
     handle(SIGWINCH, on_resize);
-    signal(SIGTSTP, SIG_IGN); /* a stopped process would leave the terminal taken */
+    signal(SIGTSTP, SIG_IGN); /* a stopped process would leave the terminal on the alternate screen */
     fputs(ENTER, output);
     fflush(output);
 }
 
 void screen_close(struct screen *screen)
 {
-    if (!screen->is_taken) {
+    if (!screen->is_open) {
         return;
     }
     fputs(LEAVE, screen->output);
@@ -78,8 +78,8 @@ void screen_close(struct screen *screen)
     if (screen->input >= 0) {
         tcsetattr(screen->input, TCSANOW, &screen->before);
     }
-    taken = NULL;
-    screen->is_taken = false;
+    open_screen = NULL;
+    screen->is_open = false;
     handle(SIGINT, SIG_DFL);
     handle(SIGTERM, SIG_DFL);
     handle(SIGHUP, SIG_DFL);
@@ -115,22 +115,22 @@ static void line_end(struct frame *frame)
     }
 }
 
-/* One line of words, cut at the edge; control characters of others are gone. */
+/* One line of text, made printable and cut at the edge. */
 static void line(struct frame *frame, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static void line(struct frame *frame, const char *format, ...)
 {
-    char words[1024];
+    char content[1024];
     va_list arguments;
     if (frame->n_left <= 0) {
         return;
     }
     va_start(arguments, format);
-    vsnprintf(words, sizeof words, format, arguments);
+    vsnprintf(content, sizeof content, format, arguments);
     va_end(arguments);
-    struct table table; /* of one cell: it knows how to cut */
+    struct table table; /* of one cell: it cuts the line */
     table_init(&table, 1);
-    table_add(&table, words);
+    table_add(&table, content);
     char *text = NULL;
     size_t n;
     FILE *memory = open_memstream(&text, &n);
@@ -159,7 +159,7 @@ static void draw_bar(struct frame *frame, double share)
 
 static const int colours[CURVE_N] = {[CURVE_LOSS] = 3, [CURVE_TRAIN] = 4, [CURVE_VALID] = 2, [CURVE_TEST] = 6}; /* ANSI's */
 
-/* The part of the curves that a chart shows: every curve of its set, in one range. */
+/* The curves first … last of a chart, in one range of values. */
 struct chart {
     const struct curves *curves;
     enum curve first, last;
@@ -258,22 +258,22 @@ static void draw_head(struct frame *frame, const json_t *job)
     draw_bar(frame, number_of(job, "percent") / 100.0);
 }
 
-void screen_draw(FILE *file, int n_column, int n_row, bool in_colour, const json_t *job, const struct curves *curves,
-                 const char *words)
+void screen_draw(FILE *file, const struct screen_view *view)
 {
-    struct frame frame = {file, n_column, n_row, in_colour};
+    struct frame frame = {file, view->n_column, view->n_row, view->in_colour};
+    const struct curves *curves = view->curves;
     fputs("\x1b[H", file);
-    draw_head(&frame, job);
-    int n_chart = (frame.n_left - 3) / 2; /* two titles, one last line */
+    draw_head(&frame, view->job);
+    int n_chart = (frame.n_left - 3) / 2; /* rows, beside two titles and the footer */
     if (curves->n > 0 && n_chart >= ROWS_LEAST) {
-        draw_titles(&frame, job, CURVE_LOSS, CURVE_LOSS);
+        draw_titles(&frame, view->job, CURVE_LOSS, CURVE_LOSS);
         draw_chart(&frame, &(struct chart){.curves = curves, .first = CURVE_LOSS, .last = CURVE_LOSS}, n_chart);
-        draw_titles(&frame, job, CURVE_TRAIN, CURVE_TEST);
+        draw_titles(&frame, view->job, CURVE_TRAIN, CURVE_TEST);
         draw_chart(&frame, &(struct chart){.curves = curves, .first = CURVE_TRAIN, .last = CURVE_TEST}, n_chart);
     }
     while (frame.n_left > 1) {
         line(&frame, "%s", "");
     }
-    line(&frame, "%s", words);
+    line(&frame, "%s", view->footer);
     fflush(file);
 }

@@ -1,5 +1,4 @@
-/* A job on a terminal: a frame of it drawn from what is known, and the terminal taken and given back. Knows no
- * daemon. */
+/* A job on a terminal: opening and closing the screen, and drawing a frame. Knows no daemon. */
 #ifndef TRAINERD_CTL_SCREEN_H
 #define TRAINERD_CTL_SCREEN_H
 
@@ -10,22 +9,29 @@
 #include <termios.h>
 
 struct screen {
-    int input; /* a terminal; -1: none, and keys are not read */
+    int input; /* a terminal; -1: none, keys are not read */
     FILE *output;
-    bool is_taken;
+    bool is_open;
     struct termios before; /* the input's settings */
 };
 
-/* Take the terminal: its other screen, no cursor, keys as they come. INT, TERM and HUP give it back before they end
+/* Switch the terminal to its alternate screen, without cursor, line buffering and echo. INT, TERM and HUP restore it before they end
  * the process. */
 void screen_open(struct screen *screen, int input, FILE *output);
 void screen_close(struct screen *screen);
 
-/* What was pressed; 0: nothing. */
+/* The key that was pressed; 0: none. */
 char screen_key(const struct screen *screen);
 
-/* Draw the whole frame: job as status gives it, curves, and a last line of words. */
-void screen_draw(FILE *file, int n_column, int n_row, bool in_colour, const json_t *job, const struct curves *curves,
-                 const char *words);
+struct screen_view {
+    int n_column, n_row;
+    bool in_colour;
+    const json_t *job; /* as the request status gives it */
+    const struct curves *curves;
+    const char *footer; /* the last line */
+};
+
+/* Draw the whole frame. */
+void screen_draw(FILE *file, const struct screen_view *view);
 
 #endif

@@ -6,7 +6,7 @@
 #include "protocol/printable.h"
 #include "protocol/version.h"
 #include "trainerd/daemon/commands/job_json.h"
-#include "trainerd/daemon/pending.h"
+#include "trainerd/daemon/commands/pending.h"
 #include "trainerd/daemon/server/answer.h"
 #include "trainerd/daemon/server/requests.h"
 
@@ -27,7 +27,7 @@ typedef enum status request_handler(struct commands *commands, struct connection
 
 /* --- about the daemon --- */
 
-static enum status say_hello(struct commands *commands, struct connection *connection, const json_t *request)
+static enum status answer_hello(struct commands *commands, struct connection *connection, const json_t *request)
 {
     (void)commands;
     json_t *answer = answer_new(request);
@@ -39,7 +39,7 @@ static enum status say_hello(struct commands *commands, struct connection *conne
     return STATUS_OK;
 }
 
-static enum status say_version(struct commands *commands, struct connection *connection, const json_t *request)
+static enum status answer_version(struct commands *commands, struct connection *connection, const json_t *request)
 {
     size_t n;
     jobs_all(commands->jobs, &n);
@@ -58,22 +58,22 @@ static enum status say_version(struct commands *commands, struct connection *con
 static enum status check_text(const char *what, const char *text, size_t n_most)
 {
     if (strlen(text) > n_most) {
-        return status_fail(STATUS_USAGE, "%s has %zu bytes, at most %zu are taken", what, strlen(text), n_most);
+        return status_fail(STATUS_USAGE, "%s has %zu bytes, expected at most %zu", what, strlen(text), n_most);
     }
     for (const char *at = text; *at != '\0'; at += printable_length(at)) {
         if (printable_length(at) == 0) {
-            return status_fail(STATUS_USAGE, "%s '%.64s' has a control character in it", what, text);
+            return status_fail(STATUS_USAGE, "%s '%.64s' contains a control character", what, text);
         }
     }
     return STATUS_OK;
 }
 
-/* A name is no number: jobs are asked for by either. */
+/* A name must not be a number: requests identify jobs by either. */
 static enum status check_name(const char *name)
 {
     enum status status = check_text("name", name, JOB_NAME_BYTES - 1);
     if (status == STATUS_OK && name[0] != '\0' && name[strspn(name, "0123456789")] == '\0') {
-        return status_fail(STATUS_USAGE, "name '%s' is a number, and jobs are asked for by number too", name);
+        return status_fail(STATUS_USAGE, "name '%s' is a number, which would identify another job", name);
     }
     return status;
 }
@@ -86,7 +86,7 @@ static enum status check_range(const char *what, double value, double least, dou
     return STATUS_OK;
 }
 
-/* A daemon that is not root can be nobody else. */
+/* Only root can run processes as other users. */
 static enum status check_user(const struct connection *connection)
 {
     uid_t uid = connection_uid(connection);
@@ -115,8 +115,7 @@ static enum status read_record(const struct commands *commands, const json_t *re
     return status;
 }
 
-/* The settings, and the name as the last of them: the coordinator is to know it too. owns  the caller frees *out,
- * *named_out */
+/* The settings, and the name as the last of them, for the coordinator. owns  the caller frees *out, *named_out */
 static void read_settings(const json_t *request, const char ***out, size_t *n_out, char **named_out)
 {
     const json_t *set = json_object_get(request, "set");
@@ -129,9 +128,9 @@ static void read_settings(const json_t *request, const char ***out, size_t *n_ou
     }
     if (name != NULL && name[0] != '\0') {
         char *quoted = toml_quote(name);
-        size_t n_room = strlen(quoted) + sizeof "name=";
-        *named_out = memory_alloc(n_room, 1);
-        snprintf(*named_out, n_room, "name=%s", quoted);
+        size_t capacity = strlen(quoted) + sizeof "name=";
+        *named_out = memory_alloc(capacity, 1);
+        snprintf(*named_out, capacity, "name=%s", quoted);
         free(quoted);
         (*out)[n++] = *named_out;
     }
@@ -150,8 +149,8 @@ static void answer_submit(struct commands *commands, struct connection *connecti
     connection_send(connection, answer);
 }
 
-static enum status keep_job(struct commands *commands, struct connection *connection, const json_t *request,
-                            struct job_record *record)
+static enum status create_job(struct commands *commands, struct connection *connection, const json_t *request,
+                              struct job_record *record)
 {
     const char *submission_id = json_string_value(json_object_get(request, "submission_id"));
     struct store_submission submission = {.submission_id = submission_id != NULL ? submission_id : "",
@@ -168,7 +167,7 @@ static enum status keep_job(struct commands *commands, struct connection *connec
     free(named);
     if (status == STATUS_OK) {
         answer_submit(commands, connection, request, existing != 0 ? existing : record->id, existing != 0);
-        supervisor_look(commands->supervisor);
+        supervisor_schedule(commands->supervisor);
     }
     return status;
 }
@@ -188,7 +187,7 @@ static enum status submit(struct commands *commands, struct connection *connecti
     status = status == STATUS_OK && submission_id != NULL ? check_text("submission_id", submission_id, SUBMISSION_ID_MOST)
                                                           : status;
     status = status == STATUS_OK ? read_record(commands, request, &record) : status;
-    return status == STATUS_OK ? keep_job(commands, connection, request, &record) : status;
+    return status == STATUS_OK ? create_job(commands, connection, request, &record) : status;
 }
 
 /* --- status --- */
@@ -211,7 +210,7 @@ static json_t *count_states(const struct job_record *const *all, size_t n)
     return counts;
 }
 
-static enum status say_one(struct commands *commands, struct connection *connection, const json_t *request)
+static enum status answer_one(struct commands *commands, struct connection *connection, const json_t *request)
 {
     const json_t *job = json_object_get(request, "job");
     char number[32];
@@ -228,10 +227,10 @@ static enum status say_one(struct commands *commands, struct connection *connect
     return STATUS_OK;
 }
 
-static enum status say_status(struct commands *commands, struct connection *connection, const json_t *request)
+static enum status answer_status(struct commands *commands, struct connection *connection, const json_t *request)
 {
     if (json_object_get(request, "job") != NULL) {
-        return say_one(commands, connection, request);
+        return answer_one(commands, connection, request);
     }
     const json_t *limit = json_object_get(request, "limit"), *before = json_object_get(request, "before");
     json_int_t n_most = limit != NULL ? json_integer_value(limit) : STATUS_JOBS_DEFAULT;
@@ -260,9 +259,9 @@ static enum status say_status(struct commands *commands, struct connection *conn
     return STATUS_OK;
 }
 
-/* --- what owners ask of a job --- */
+/* --- requests of owners --- */
 
-static enum status say_done(struct connection *connection, const json_t *request, int64_t id)
+static enum status answer_job(struct connection *connection, const json_t *request, int64_t id)
 {
     json_t *answer = answer_new(request);
     json_object_set_new(answer, "job", json_integer(id));
@@ -277,7 +276,7 @@ static enum status ask_supervisor(struct commands *commands, struct connection *
     enum status status = pending_find_job(commands, connection, request, &record);
     int64_t id = status == STATUS_OK ? record->id : 0;
     status = status == STATUS_OK ? ask(commands->supervisor, id) : status;
-    return status == STATUS_OK ? say_done(connection, request, id) : status;
+    return status == STATUS_OK ? answer_job(connection, request, id) : status;
 }
 
 static enum status cancel(struct commands *commands, struct connection *connection, const json_t *request)
@@ -303,20 +302,20 @@ static enum status scale(struct commands *commands, struct connection *connectio
     status = status == STATUS_OK ? pending_find_job(commands, connection, request, &record) : status;
     int64_t id = status == STATUS_OK ? record->id : 0;
     status = status == STATUS_OK ? supervisor_scale(commands->supervisor, id, (int32_t)n_worker) : status;
-    return status == STATUS_OK ? say_done(connection, request, id) : status;
+    return status == STATUS_OK ? answer_job(connection, request, id) : status;
 }
 
-/* --- the table, and what the server and the jobs tell --- */
+/* --- the table, and callbacks of server and jobs --- */
 
 static request_handler *const handlers[REQUEST_N] = {
-    [REQUEST_hello] = say_hello,        [REQUEST_submit] = submit,         [REQUEST_status] = say_status,
+    [REQUEST_hello] = answer_hello,     [REQUEST_submit] = submit,         [REQUEST_status] = answer_status,
     [REQUEST_show] = show_job,          [REQUEST_logs] = follow_logs,      [REQUEST_watch] = follow_events,
     [REQUEST_metrics] = follow_metrics, [REQUEST_workers] = show_workers,  [REQUEST_cancel] = cancel,
     [REQUEST_resume] = resume,          [REQUEST_checkpoint] = checkpoint, [REQUEST_scale] = scale,
-    [REQUEST_version] = say_version,
+    [REQUEST_version] = answer_version,
 };
 
-static void take_request(void *context, struct connection *connection, json_t *request)
+static void handle_request(void *context, struct connection *connection, json_t *request)
 {
     enum request which;
     enum status status = request_check(request, &which);
@@ -326,7 +325,7 @@ static void take_request(void *context, struct connection *connection, json_t *r
     }
 }
 
-static void forget(void *context, struct connection *connection)
+static void drop_connection(void *context, struct connection *connection)
 {
     struct commands *commands = context;
     for (struct pending *at = commands->pending, *next; at != NULL; at = next) {
@@ -340,28 +339,28 @@ static void forget(void *context, struct connection *connection)
     }
 }
 
-/* Those of a connection, or of all (NULL). */
-static void go_on(struct commands *commands, const struct connection *connection)
+/* Let the pending answers of a connection, or of all (NULL), proceed. */
+static void proceed(struct commands *commands, const struct connection *connection)
 {
     for (struct pending *at = commands->pending, *next; at != NULL; at = next) {
         next = at->next;
-        if (at->go_on != NULL && (connection == NULL || at->connection == connection)) {
-            at->go_on(at);
+        if (at->proceed != NULL && (connection == NULL || at->connection == connection)) {
+            at->proceed(at);
         }
     }
 }
 
-static void see_drained(void *context, struct connection *connection)
+static void on_drained(void *context, struct connection *connection)
 {
-    go_on(context, connection);
+    proceed(context, connection);
 }
 
 static void poll_files(uv_timer_t *timer)
 {
-    go_on(timer->data, NULL);
+    proceed(timer->data, NULL);
 }
 
-static void see_change(void *context, const struct job_record *record)
+static void on_job_changed(void *context, const struct job_record *record)
 {
     const struct commands *commands = context;
     for (struct pending *at = commands->pending, *next; at != NULL; at = next) {
@@ -384,7 +383,7 @@ enum status commands_open(uv_loop_t *loop, struct jobs *jobs, struct supervisor 
     uv_timer_init(loop, &commands->poll);
     commands->poll.data = commands;
     uv_timer_start(&commands->poll, poll_files, POLL_MS, POLL_MS);
-    jobs_listen(jobs, see_change, commands);
+    jobs_listen(jobs, on_job_changed, commands);
     *out = commands;
     return STATUS_OK;
 }
@@ -394,7 +393,7 @@ static void closed(uv_handle_t *handle)
     free(handle->data);
 }
 
-/* The clock goes on until the last file has been read. */
+/* While closing, the timer runs until the last read is done. */
 static void await_reads(uv_timer_t *timer)
 {
     struct commands *commands = timer->data;
@@ -417,5 +416,5 @@ void commands_close(struct commands *commands)
 
 struct server_handler commands_handler(struct commands *commands)
 {
-    return (struct server_handler){take_request, forget, see_drained, commands};
+    return (struct server_handler){handle_request, drop_connection, on_drained, commands};
 }

@@ -1,5 +1,4 @@
-/* What each request of the client protocol does: requests.def lists them, here are their handlers, and who may ask
- * for what.
+/* Handlers of the client protocol's requests (requests.def), and which user may send which.
  *
  * Knows jobs and the supervisor, and no sockets beyond connection_send.
  */
@@ -11,9 +10,9 @@
 
 struct commands;
 
-/*   max_restarts  of jobs that are submitted without
- *   owns          borrows loop, jobs and supervisor; the caller owns *out: commands_close, after server_close. The
- *                 loop has to run on until nothing of it is left, and frees it then
+/*   max_restarts  of jobs that are submitted without it
+ *   owns          borrows loop, jobs and supervisor; the caller owns *out: commands_close, after server_close. The loop has to
+ *                 run on until none of its handles is left, and then frees it
  */
 enum status commands_open(uv_loop_t *loop, struct jobs *jobs, struct supervisor *supervisor, int32_t max_restarts,
                           struct commands **out);

@@ -1,22 +1,21 @@
-/* Streams of a job's files: its log, its events, its metrics. A piece of the file is read when the piece before has
- * been read by the client, so that a slow one takes no memory; at the end of the file, the follower looks again every
- * so often until the job has ended. */
+/* Streams of a job's files: log, events, metrics. A piece of the file is read once the client has read the piece before, so that a
+ * slow client takes no memory. At the end of the file, the follower polls until the job has ended. */
 #include "protocol/memory.h"
 #include "protocol/printable.h"
 #include "trainerd/daemon/commands/job_json.h"
-#include "trainerd/daemon/pending.h"
+#include "trainerd/daemon/commands/pending.h"
 #include "trainerd/daemon/server/answer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define UNREAD_MOST 65536u /* with more to read, a client is sent nothing new */
+#define UNREAD_MOST 65536u /* with more unread bytes, nothing new is sent to a client */
 
 enum follower_kind { FOLLOWER_KIND_LOG, FOLLOWER_KIND_EVENTS, FOLLOWER_KIND_METRICS };
 
-/* What a watcher was told last. */
-struct told {
+/* What a watcher was sent last. */
+struct reported {
     enum job_state state;
     enum job_reason reason;
     int32_t attempt;
@@ -24,43 +23,43 @@ struct told {
 };
 
 struct follower {
-    struct pending pending; /* first: one is the other */
+    struct pending pending; /* first member: pointers to both are equal */
     enum follower_kind kind;
     int64_t job;
     struct job_file_ask ask;
     char output[PATH_MAX]; /* metrics: the job's output folder */
     bool is_following;
-    bool had_ended; /* the job, before the present read began: that one sees the file's end */
-    struct told told;
+    bool had_ended; /* the job, before the present read began: this read sees the end of the file */
+    struct reported reported;
 };
 
-static void piece_came(void *context, const struct job_file_piece *piece);
+static void on_piece(void *context, const struct job_file_piece *piece);
 
 static const struct job_record *job_of(const struct follower *follower)
 {
     return jobs_get(follower->pending.commands->jobs, follower->job);
 }
 
-static void tell_job(struct follower *follower)
+static void send_job(struct follower *follower)
 {
     const struct job_record *record = job_of(follower);
-    struct told now = {.state = record->state, .reason = record->reason, .attempt = record->attempt};
+    struct reported now = {.state = record->state, .reason = record->reason, .attempt = record->attempt};
     snprintf(now.text, sizeof now.text, "%s", record->reason_text);
-    follower->told = now;
+    follower->reported = now;
     json_t *event = answer_event(follower->pending.id, "job");
     json_object_set_new(event, "job", job_json(record, true));
     connection_send(follower->pending.connection, event);
 }
 
-static bool is_news(const struct follower *follower, const struct job_record *record)
+static bool is_new(const struct follower *follower, const struct job_record *record)
 {
-    const struct told *told = &follower->told;
-    return told->state != record->state || told->reason != record->reason || told->attempt != record->attempt ||
-           strcmp(told->text, record->reason_text) != 0;
+    const struct reported *reported = &follower->reported;
+    return reported->state != record->state || reported->reason != record->reason || reported->attempt != record->attempt ||
+           strcmp(reported->text, record->reason_text) != 0;
 }
 
-/* Nothing is read for a client that has not read what it was sent. */
-static void go_on(struct pending *pending)
+/* Read on, unless the client has many bytes unread. */
+static void proceed(struct pending *pending)
 {
     struct follower *follower = (struct follower *)pending;
     const struct job_record *record = job_of(follower);
@@ -68,25 +67,25 @@ static void go_on(struct pending *pending)
         return;
     }
     follower->had_ended = job_state_ended(record->state);
-    if (follower->kind == FOLLOWER_KIND_EVENTS && !follower->had_ended && is_news(follower, record)) {
-        tell_job(follower);
+    if (follower->kind == FOLLOWER_KIND_EVENTS && !follower->had_ended && is_new(follower, record)) {
+        send_job(follower);
     }
     if (follower->kind == FOLLOWER_KIND_METRICS) {
         job_output_name(record, follower->output, "metrics.jsonl", &follower->ask);
     }
-    pending_read(pending, &follower->ask, piece_came);
+    pending_read(pending, &follower->ask, on_piece);
 }
 
-/* The end is told last, after all events of the file. */
+/* The event of the job's end is sent last, after all events of the file. */
 static void job_changed(struct pending *pending, const struct job_record *record)
 {
     struct follower *follower = (struct follower *)pending;
-    if (record->id == follower->job && (job_state_ended(record->state) || is_news(follower, record))) {
-        go_on(pending);
+    if (record->id == follower->job && (job_state_ended(record->state) || is_new(follower, record))) {
+        proceed(pending);
     }
 }
 
-/* Bytes as a text of JSON: what is no UTF-8 becomes U+FFFD. */
+/* Bytes as a JSON text: invalid UTF-8 becomes U+FFFD. */
 static json_t *clean_text(const char *bytes, size_t n)
 {
     char *text = memory_alloc(3 * n + 1, 1);
@@ -103,7 +102,7 @@ static json_t *clean_text(const char *bytes, size_t n)
     return value;
 }
 
-/* Bytes up to the end of the last whole line, or of all when there is none and no more would fit. */
+/* Bytes up to the end of the last whole line, or all when the piece is full and has no newline. */
 static size_t whole_lines(const struct job_file_piece *piece, bool is_last)
 {
     const char *end = memrchr(piece->bytes, '\n', piece->n);
@@ -122,7 +121,7 @@ static void send_text(struct follower *follower, const char *bytes, size_t n)
     }
 }
 
-/* A line that its owner has made something else of is passed over. */
+/* Skip a line that is not an event: the file is its owner's. */
 static bool send_line(struct follower *follower, const char *line, size_t n)
 {
     json_t *event = json_loadb(line, n, 0, NULL), *id = follower->pending.id;
@@ -144,9 +143,11 @@ static bool send_line(struct follower *follower, const char *line, size_t n)
 static void send_lines(struct follower *follower, const char *bytes, size_t n)
 {
     const char *end;
-    for (bool more = true; more && (end = memchr(bytes, '\n', n)) != NULL;) {
+    while ((end = memchr(bytes, '\n', n)) != NULL) {
         size_t n_line = (size_t)(end - bytes);
-        more = send_line(follower, bytes, n_line);
+        if (!send_line(follower, bytes, n_line)) {
+            return;
+        }
         bytes += n_line + 1;
         n -= n_line + 1;
     }
@@ -155,7 +156,7 @@ static void send_lines(struct follower *follower, const char *bytes, size_t n)
 static void finish(struct follower *follower)
 {
     if (follower->kind == FOLLOWER_KIND_EVENTS) {
-        tell_job(follower);
+        send_job(follower);
     }
     connection_send(follower->pending.connection, answer_end(follower->pending.id));
     pending_end(&follower->pending);
@@ -171,22 +172,22 @@ static void fail(struct follower *follower, const struct job_file_piece *piece)
     pending_end(&follower->pending);
 }
 
-static void piece_came(void *context, const struct job_file_piece *piece)
+static void on_piece(void *context, const struct job_file_piece *piece)
 {
     struct follower *follower = context;
     if (pending_is_gone(&follower->pending)) {
         return;
     }
-    bool is_there = piece->status != STATUS_NO_INPUT; /* a job that has not begun has no files */
-    if (is_there && piece->status != STATUS_OK) {
+    bool exists = piece->status != STATUS_NO_INPUT; /* a job that has not begun has no files */
+    if (exists && piece->status != STATUS_OK) {
         fail(follower, piece);
         return;
     }
     bool is_over = !follower->is_following || follower->had_ended || connection_ended(follower->pending.connection);
     bool is_last = piece->is_end && is_over;
-    size_t n = is_there ? whole_lines(piece, is_last) : 0;
-    follower->ask.n_tail = -1; /* all that comes after this look is new */
-    follower->ask.offset = is_there ? piece->offset + (int64_t)n : 0;
+    size_t n = exists ? whole_lines(piece, is_last) : 0;
+    follower->ask.n_tail = -1; /* everything after this piece is new */
+    follower->ask.offset = exists ? piece->offset + (int64_t)n : 0;
     if (follower->kind == FOLLOWER_KIND_LOG) {
         send_text(follower, piece->bytes, n);
     } else {
@@ -195,7 +196,7 @@ static void piece_came(void *context, const struct job_file_piece *piece)
     if (is_last) {
         finish(follower);
     } else if (!piece->is_end) {
-        go_on(&follower->pending);
+        proceed(&follower->pending);
     }
 }
 
@@ -204,7 +205,7 @@ static enum status begin(struct commands *commands, struct connection *connectio
 {
     follower->job = record->id;
     follower->ask.owner = record->uid;
-    follower->pending.go_on = go_on;
+    follower->pending.proceed = proceed;
     follower->pending.job_changed = job_changed;
     enum status status = pending_begin(&follower->pending, commands, connection, request);
     if (status != STATUS_OK) {
@@ -212,13 +213,13 @@ static enum status begin(struct commands *commands, struct connection *connectio
         return status;
     }
     if (follower->kind == FOLLOWER_KIND_EVENTS) {
-        tell_job(follower);
+        send_job(follower);
     }
-    go_on(&follower->pending);
+    proceed(&follower->pending);
     return STATUS_OK;
 }
 
-/* tail and follow, as all streams have them. */
+/* The fields tail and follow of all streams. */
 static enum status read_fields(const json_t *request, int64_t n_tail_default, struct follower *follower)
 {
     const json_t *tail = json_object_get(request, "tail");

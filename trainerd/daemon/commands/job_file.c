@@ -27,7 +27,8 @@ static void fail(struct job_file_piece *piece, enum status status, const char *w
     snprintf(piece->reason, sizeof piece->reason, "%s", status_reason());
 }
 
-/* No link at its end is followed, and no pipe waited for. Whose file it is decides, wherever the links above lead. */
+/* A link as the last component is not followed, and a pipe not waited for. Links in the path before it may lead anywhere: the
+ * file's owner decides. */
 static int open_checked(const struct job_file_ask *ask, struct job_file_piece *piece)
 {
     struct stat about;
@@ -46,7 +47,7 @@ static int open_checked(const struct job_file_ask *ask, struct job_file_piece *p
         is_ours = about.st_uid == ask->owner || (about.st_uid == geteuid() && about.st_nlink == 1);
     }
     if (!is_ours || !S_ISREG(about.st_mode)) {
-        fail(piece, STATUS_DATA, "cannot read", ask->path, is_ours ? "it is no plain file" : "it is not the job owner's");
+        fail(piece, STATUS_DATA, "cannot read", ask->path, is_ours ? "it is not a regular file" : "it is not the job owner's");
         close(file);
         return -1;
     }
@@ -81,7 +82,7 @@ static int64_t find_tail(int file, int64_t n_tail)
     char *bytes = memory_alloc((size_t)(size - begin) + 1, 1);
     ssize_t n = read_at(file, bytes, (size_t)(size - begin), begin);
     int64_t at = begin;
-    for (ssize_t i = n - 1; i > 0; i--) { /* the end of the last line begins nothing */
+    for (ssize_t i = n - 1; i > 0; i--) { /* the newline of the last line begins no line */
         if (bytes[i - 1] == '\n' && --n_tail == 0) {
             at = begin + i;
             break;
@@ -108,7 +109,7 @@ static int64_t find_match(int file, const char *match, char bytes[JOB_FILE_PIECE
             }
             line = end + 1;
         }
-        offset += line > bytes ? line - bytes : n; /* a line longer than a piece is none of ours */
+        offset += line > bytes ? line - bytes : n; /* a coordinator writes no line longer than a piece */
         if (n < (ssize_t)JOB_FILE_PIECE_BYTES) {
             return found;
         }

@@ -1,8 +1,7 @@
-/* Files of a job, read for its owner by a daemon that may be root: what a user can put links into is opened as if he
- * had asked.
+/* Files of a job, read for its owner by a daemon that may be root. A user can put links into these folders, so a file is opened
+ * only if it belongs to that user.
  *
- * Reading happens beside the loop, since a file may lie on a disk that does not answer. Knows nothing of what is in
- * files.
+ * A thread of libuv's pool reads, since a disk may hang. Knows nothing of the files' contents.
  */
 #ifndef TRAINERD_DAEMON_JOB_FILE_H
 #define TRAINERD_DAEMON_JOB_FILE_H
@@ -20,18 +19,18 @@
 
 struct job_file_ask {
     char path[PATH_MAX];
-    uid_t owner;       /* the file is his, or the daemon's own with no second name; else it is refused */
-    int64_t offset;    /* where to begin; at the end when the file has become shorter */
-    int64_t n_tail;    /* -1, or: begin so that the last n_tail lines follow, as far as they lie in the last MiB */
-    const char *match; /* not NULL: the last line that has this in it, alone. A text that stays */
+    uid_t owner;       /* the file must be this user's, or the daemon's own with one hard link */
+    int64_t offset;    /* where to begin; the end of the file when it has become shorter */
+    int64_t n_tail;    /* -1, or: begin at the last n_tail lines, as far as they are in the last MiB */
+    const char *match; /* not NULL: only the last line that contains this. A constant text */
 };
 
 struct job_file_piece {
-    enum status status; /* STATUS_NO_INPUT not there; STATUS_DATA no plain file, or somebody else's; STATUS_IO */
-    char reason[256];   /* of it */
+    enum status status; /* STATUS_NO_INPUT not there; STATUS_DATA not a regular file, or another user's; STATUS_IO */
+    char reason[256];   /* of a failure */
     int64_t offset;     /* where it begins */
     size_t n;
-    bool is_end;                          /* nothing follows yet */
+    bool is_end;                          /* of the file, for now */
     char bytes[JOB_FILE_PIECE_BYTES + 1]; /* NUL behind them */
 };
 

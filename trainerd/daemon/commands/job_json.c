@@ -8,7 +8,7 @@
 
 #define N_OWNER 16
 
-/* Names of users, as far as they are known by now: looking one up may take a while. */
+/* A small cache of user names, since a lookup may be slow. */
 static const char *owner_name(uid_t uid)
 {
     static struct {
@@ -16,7 +16,8 @@ static const char *owner_name(uid_t uid)
         char name[64];
     } known[N_OWNER];
     static size_t n;
-    for (size_t i = 0; i < n && i < N_OWNER; i++) {
+    size_t n_known = n < N_OWNER ? n : N_OWNER;
+    for (size_t i = 0; i < n_known; i++) {
         if (known[i].uid == uid) {
             return known[i].name;
         }
@@ -37,7 +38,7 @@ static void set(json_t *object, const char *key, json_t *value)
     json_object_set_new(object, key, value);
 }
 
-/* A moment; null when it has not come. */
+/* A time; null when it is not set. */
 static json_t *moment(double at)
 {
     return at > 0 ? json_real(at) : json_null();

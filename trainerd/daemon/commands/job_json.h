@@ -1,4 +1,4 @@
-/* A job as clients see it: all of it for those it belongs to, its name and state for others. */
+/* A job as clients see it: all fields for its owner, name and state for others. */
 #ifndef TRAINERD_DAEMON_JOB_JSON_H
 #define TRAINERD_DAEMON_JOB_JSON_H
 

@@ -1,4 +1,4 @@
-#include "trainerd/daemon/pending.h"
+#include "trainerd/daemon/commands/pending.h"
 
 #include "protocol/memory.h"
 
@@ -15,7 +15,7 @@ enum status pending_begin(struct pending *pending, struct commands *commands, st
         n += at->connection == connection;
     }
     if (n >= N_PENDING_MOST) {
-        return status_fail(STATUS_USAGE, "%d answers are under way on this connection, the most there may be", n);
+        return status_fail(STATUS_USAGE, "%d answers are under way on this connection, the most that are accepted", n);
     }
     pending->commands = commands;
     pending->connection = connection;

@@ -1,8 +1,7 @@
-/* A job in full: its record, what it was submitted with, its history, its last epoch and its result; and its
- * processes. */
+/* A job in full (its record, submission, history, last epoch and result), and its processes. */
 #include "protocol/memory.h"
 #include "trainerd/daemon/commands/job_json.h"
-#include "trainerd/daemon/pending.h"
+#include "trainerd/daemon/commands/pending.h"
 #include "trainerd/daemon/server/answer.h"
 
 #include <stdio.h>
@@ -12,7 +11,7 @@
 #define RESULT_BYTES_MOST (1u << 20)
 
 struct show {
-    struct pending pending; /* first: one is the other */
+    struct pending pending; /* first member: pointers to both are equal */
     json_t *answer;
     int64_t job;
     uid_t owner;
@@ -46,23 +45,23 @@ static void finish(struct show *show)
     pending_end(&show->pending);
 }
 
-static void result_came(void *context, const struct job_file_piece *piece);
+static void on_result(void *context, const struct job_file_piece *piece);
 
-static void result_read(struct show *show)
+static void read_result(struct show *show)
 {
     struct job_file_ask ask = {.owner = show->owner, .offset = (int64_t)show->n_result, .n_tail = -1};
     job_output_name(jobs_get(show->pending.commands->jobs, show->job), show->output, "result.json", &ask);
-    pending_read(&show->pending, &ask, result_came);
+    pending_read(&show->pending, &ask, on_result);
 }
 
-/* One value, or null for what is not there or no JSON. */
-static json_t *value_read(const char *text, size_t n)
+/* A JSON value; null when there is none. */
+static json_t *parse_value(const char *text, size_t n)
 {
     json_t *value = n > 0 ? json_loadb(text, n, 0, NULL) : NULL;
     return value != NULL ? value : json_null();
 }
 
-static void result_came(void *context, const struct job_file_piece *piece)
+static void on_result(void *context, const struct job_file_piece *piece)
 {
     struct show *show = context;
     if (pending_is_gone(&show->pending)) {
@@ -78,23 +77,23 @@ static void result_came(void *context, const struct job_file_piece *piece)
         show->result = more;
         show->n_result += piece->n;
         if (!piece->is_end) {
-            result_read(show);
+            read_result(show);
             return;
         }
     }
-    json_object_set_new(show->answer, "result", value_read(show->result, show->n_result));
+    json_object_set_new(show->answer, "result", parse_value(show->result, show->n_result));
     finish(show);
 }
 
-static void last_came(void *context, const struct job_file_piece *piece)
+static void on_last_epoch(void *context, const struct job_file_piece *piece)
 {
     struct show *show = context;
     if (pending_is_gone(&show->pending)) {
         return;
     }
     size_t n = piece->status == STATUS_OK ? piece->n : 0;
-    json_object_set_new(show->answer, "last", value_read(piece->bytes, n));
-    result_read(show);
+    json_object_set_new(show->answer, "last", parse_value(piece->bytes, n));
+    read_result(show);
 }
 
 static enum status fill(struct commands *commands, const struct job_record *record, struct show *show)
@@ -141,18 +140,18 @@ enum status show_job(struct commands *commands, struct connection *connection, c
     }
     struct job_file_ask ask = {.owner = record->uid, .n_tail = 1};
     job_output_name(record, show->output, "metrics.jsonl", &ask);
-    pending_read(&show->pending, &ask, last_came);
+    pending_read(&show->pending, &ask, on_last_epoch);
     return STATUS_OK;
 }
 
-/* The processes are those of the present attempt, or none. */
-static void workers_came(void *context, const struct job_file_piece *piece)
+/* Workers are those of the present attempt, or none. */
+static void on_workers(void *context, const struct job_file_piece *piece)
 {
     struct show *show = context;
     if (pending_is_gone(&show->pending)) {
         return;
     }
-    json_t *event = value_read(piece->bytes, piece->status == STATUS_OK ? piece->n : 0);
+    json_t *event = parse_value(piece->bytes, piece->status == STATUS_OK ? piece->n : 0);
     json_t *workers = json_object_get(event, "workers");
     json_int_t attempt = json_integer_value(json_object_get(event, "attempt"));
     bool runs = json_integer_value(json_object_get(show->answer, "coordinator")) != 0 && json_is_array(workers) &&
@@ -183,6 +182,6 @@ enum status show_workers(struct commands *commands, struct connection *connectio
     struct job_file_ask ask = {.owner = record->uid, .n_tail = -1, .match = "\"event\":\"workers\""};
     jobs_folder(commands->jobs, record->id, show->output);
     snprintf(ask.path, sizeof ask.path, "%.*s/events.jsonl", PATH_MAX - 16, show->output);
-    pending_read(&show->pending, &ask, workers_came);
+    pending_read(&show->pending, &ask, on_workers);
     return STATUS_OK;
 }

@@ -28,11 +28,11 @@ void submission_ask(const struct job *job, int32_t n_worker, struct job_record *
     record->memory = -1;
 }
 
-void submission_cut(const char *text, char *out, size_t n_room)
+void submission_cut(const char *text, char *out, size_t capacity)
 {
     size_t n = strlen(text);
-    if (n >= n_room) {
-        n = n_room - 1;
+    if (n >= capacity) {
+        n = capacity - 1;
         while (n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80) {
             n--;
         }

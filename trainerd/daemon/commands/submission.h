@@ -1,6 +1,6 @@
-/* What a submitted job file asks for: workers, slots, GPUs, its output folder.
+/* The needs of a submitted job file: workers, slots, GPUs, its output folder.
  *
- * The one place where the daemon looks into job files. Knows nothing of the store.
+ * The only place where the daemon reads job files. Does not use the store.
  */
 #ifndef TRAINERD_DAEMON_SUBMISSION_H
 #define TRAINERD_DAEMON_SUBMISSION_H
@@ -16,10 +16,10 @@ enum status submission_job(const struct store_submission *submission, struct job
 /* Its absolute output folder. out PATH_MAX; errors  STATUS_CONFIG too long */
 enum status submission_output(const struct job *job, const char *folder, char *out);
 
-/* Note what the job asks for when n_worker workers run it. Its memory is not known then. */
+/* Set the record's needs for n_worker workers; its memory is not known then. */
 void submission_ask(const struct job *job, int32_t n_worker, struct job_record *record);
 
-/* The first n_room - 1 bytes of a text, or fewer: no character is cut in two. */
-void submission_cut(const char *text, char *out, size_t n_room);
+/* Copy at most capacity - 1 bytes of a text, whole UTF-8 characters only. */
+void submission_cut(const char *text, char *out, size_t capacity);
 
 #endif

@@ -69,7 +69,7 @@ enum job_reason job_reason_of(enum status status)
         return JOB_REASON_NONE;
     case STATUS_TRAINING:
         return JOB_REASON_DIVERGED;
-    case STATUS_USAGE: /* a setting that is none: the owner's, since the rest of the command line is ours */
+    case STATUS_USAGE: /* a bad setting of the owner's: the daemon wrote the rest of the command line */
     case STATUS_CONFIG:
         return JOB_REASON_BAD_CONFIG;
     case STATUS_DATA:
@@ -90,10 +90,4 @@ enum job_reason job_reason_of(enum status status)
         break;
     }
     return JOB_REASON_INTERNAL;
-}
-
-bool job_reason_retries(enum job_reason reason)
-{
-    return reason == JOB_REASON_WORKER_LOST || reason == JOB_REASON_COORDINATOR_LOST || reason == JOB_REASON_DISK ||
-           reason == JOB_REASON_INTERNAL;
 }

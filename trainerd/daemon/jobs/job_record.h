@@ -1,6 +1,6 @@
-/* What the daemon knows of a job: the words for states and reasons, and one record.
+/* A job's record, and the lists of states and reasons.
  *
- * Every noun of the daemon speaks of jobs in these; the store keeps them, the wire shows them. Knows nothing of files or sockets.
+ * The daemon's common vocabulary: the store saves records, the client protocol shows them. Knows neither files nor sockets.
  */
 #ifndef TRAINERD_DAEMON_JOB_RECORD_H
 #define TRAINERD_DAEMON_JOB_RECORD_H
@@ -28,7 +28,7 @@ enum job_state {
         JOB_STATE_N
 };
 
-/* Why a job is in its state. The text beside it says it for this job: "2 of 4 slots are free, it needs 3". */
+/* Why a job is in its state. reason_text tells more of this job: "2 of 4 slots are free, it needs 3". */
 /*         name                  when */
 #define JOB_REASON_LIST(X)                                                                                                     \
     X(NONE, "")                                                                                                                \
@@ -51,7 +51,7 @@ enum job_state {
     X(DIVERGED, "the loss is not finite")                                                                                      \
     X(TIME_LIMIT, "its time limit passed")                                                                                     \
     X(USER, "its owner asked for it")                                                                                          \
-    X(INTERNAL, "a bug of ours")
+    X(INTERNAL, "a bug of trainerd")
 
 enum job_reason {
 #define X(name, text) JOB_REASON_##name,
@@ -68,10 +68,10 @@ struct job_progress {
     int64_t epoch, n_epoch; /* done, wanted */
     double loss, train_metric, valid_metric, test_metric;
     double epoch_s, seconds_left;
-    double compute_s, wait_s;          /* of epoch_s: arithmetic, and waiting for others' rows; each of the worker with most */
+    double compute_s, wait_s;          /* of epoch_s: arithmetic, and waiting for rows of other workers; each the maximum */
     double evaluate_s;                 /* of epoch_s: the evaluation at its end, with its own waiting */
     double bytes_sent, bytes_received; /* in that epoch, by all workers */
-    double memory;                     /* bytes that all workers hold, as measured; record.memory is what the plan said */
+    double memory;                     /* bytes of all workers, measured; record.memory is planned */
 };
 
 struct job_record {
@@ -85,22 +85,22 @@ struct job_record {
     int32_t priority;                                      /* higher goes first */
     double submitted_at, started_at, ended_at, changed_at; /* seconds since 1970; 0: not yet */
 
-    /* What it asks for and is held against. n_slot, n_gpu and memory are for all its workers together. */
+    /* Its needs and limits. n_slot, n_gpu and memory are for all its workers together. */
     int32_t n_worker, n_slot, n_gpu;
     int64_t memory;      /* bytes, from the plan; -1: not known yet */
-    double time_limit_s; /* 0: none; of running, over all attempts */
+    double time_limit_s; /* of running, over all attempts; 0: none */
     int32_t max_restarts;
 
     /* Its coordinator. */
     int32_t attempt;           /* 0: none begun yet */
     int32_t n_restart;         /* attempts that failed and were followed by another */
     pid_t pid;                 /* 0: none runs */
-    uint64_t pid_start;        /* of that process, in ticks since boot: a pid alone may be another's by now */
+    uint64_t pid_start;        /* its start time, in ticks since boot: the pid alone may have been reused */
     double attempt_at;         /* when the present attempt began; 0: none is under way */
-    double ran_s;              /* of the attempts before it, all together: what time_limit_s is held against */
+    double ran_s;              /* of all earlier attempts; counts against time_limit_s */
     double next_attempt_at;    /* BACKING_OFF: not before */
-    int64_t n_event_bytes;     /* of the job's events file, taken into this record */
-    bool cancel, checkpointed; /* asked for; a checkpoint to go on from is there */
+    int64_t n_event_bytes;     /* of the job's events file, already in this record */
+    bool cancel, checkpointed; /* its owner asked for its end; a checkpoint exists */
     int exit_code;             /* of its end; -1: not ended */
 
     struct job_progress progress;
@@ -114,8 +114,7 @@ const char *job_reason_text(enum job_reason reason);
 bool job_state_find(const char *name, enum job_state *out);
 bool job_reason_find(const char *name, enum job_reason *out);
 
-/* What an attempt that ended with this status means: the reason, and whether another attempt may help. */
+/* The reason that stands for this status of an attempt. */
 enum job_reason job_reason_of(enum status status);
-bool job_reason_retries(enum job_reason reason);
 
 #endif

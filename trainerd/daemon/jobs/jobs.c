@@ -24,41 +24,41 @@ struct listener {
 
 struct jobs {
     struct store *store;
-    char folder[PATH_MAX - 64]; /* STATE/jobs, absolute; room is left for what is in it */
+    char folder[PATH_MAX - 64]; /* STATE/jobs, absolute; shorter than PATH_MAX for the names in it */
     struct job_record **all;    /* ids ascending */
-    size_t n, n_room;
+    size_t n, capacity;
     struct listener *listeners;
 };
 
-static const struct job_progress no_progress = {.loss = NAN,
-                                                .train_metric = NAN,
-                                                .valid_metric = NAN,
-                                                .test_metric = NAN,
-                                                .epoch_s = NAN,
-                                                .seconds_left = NAN,
-                                                .compute_s = NAN,
-                                                .wait_s = NAN,
-                                                .evaluate_s = NAN,
-                                                .bytes_sent = NAN,
-                                                .bytes_received = NAN,
-                                                .memory = NAN};
+static const struct job_progress unknown_progress = {.loss = NAN,
+                                                     .train_metric = NAN,
+                                                     .valid_metric = NAN,
+                                                     .test_metric = NAN,
+                                                     .epoch_s = NAN,
+                                                     .seconds_left = NAN,
+                                                     .compute_s = NAN,
+                                                     .wait_s = NAN,
+                                                     .evaluate_s = NAN,
+                                                     .bytes_sent = NAN,
+                                                     .bytes_received = NAN,
+                                                     .memory = NAN};
 
 /* --- the records in memory --- */
 
 static void add(struct jobs *jobs, const struct job_record *record)
 {
-    if (jobs->n == jobs->n_room) {
-        jobs->n_room = jobs->n_room == 0 ? 64 : 2 * jobs->n_room;
-        struct job_record **more = memory_alloc(jobs->n_room, sizeof *more);
+    if (jobs->n == jobs->capacity) {
+        jobs->capacity = jobs->capacity == 0 ? 64 : 2 * jobs->capacity;
+        struct job_record **more = memory_alloc(jobs->capacity, sizeof *more);
         if (jobs->n > 0) {
             memcpy(more, jobs->all, jobs->n * sizeof *more);
         }
         free(jobs->all);
         jobs->all = more;
     }
-    struct job_record *kept = memory_alloc(1, sizeof *kept);
-    *kept = *record;
-    jobs->all[jobs->n++] = kept;
+    struct job_record *copy = memory_alloc(1, sizeof *copy);
+    *copy = *record;
+    jobs->all[jobs->n++] = copy;
 }
 
 static bool add_each(void *context, const struct job_record *record)
@@ -81,7 +81,7 @@ static struct job_record *find(const struct jobs *jobs, int64_t id)
     return low < jobs->n && jobs->all[low]->id == id ? jobs->all[low] : NULL;
 }
 
-static void tell(const struct jobs *jobs, const struct job_record *record)
+static void notify(const struct jobs *jobs, const struct job_record *record)
 {
     for (const struct listener *listener = jobs->listeners; listener != NULL; listener = listener->next) {
         listener->call(listener->context, record);
@@ -193,7 +193,7 @@ struct store *jobs_store(const struct jobs *jobs)
 #define BIT(state) (1u << JOB_STATE_##state)
 #define ENDS (BIT(SUCCEEDED) | BIT(FAILED) | BIT(CANCELLED))
 
-/* The states that may follow each. An attempt goes forward only; the next one begins in the queue. */
+/* The states that may follow each state. An attempt only moves forward; the next one begins in the queue. */
 static const unsigned steps[JOB_STATE_N] = {
     [JOB_STATE_QUEUED] = BIT(QUEUED) | BIT(PREPARING) | BIT(FAILED) | BIT(CANCELLED),
     [JOB_STATE_PREPARING] = BIT(PREPARING) | BIT(STARTING) | BIT(RUNNING) | BIT(QUEUED) | ENDS,
@@ -221,14 +221,14 @@ enum status jobs_submit(struct jobs *jobs, struct job_record *record, const stru
         record->reason = JOB_REASON_WAITING_TURN;
         record->submitted_at = record->changed_at = clock_wall_s();
         record->exit_code = -1;
-        record->progress = no_progress;
+        record->progress = unknown_progress;
         record->progress.n_epoch = job->train.epochs;
         status = store_insert(jobs->store, record, &whole, existing_out);
     }
     free(job);
     if (status == STATUS_OK && *existing_out == 0) {
         add(jobs, record);
-        tell(jobs, find(jobs, record->id));
+        notify(jobs, find(jobs, record->id));
     }
     return status;
 }
@@ -248,7 +248,7 @@ enum status jobs_change(struct jobs *jobs, const struct job_record *changed)
     enum status status = store_update(jobs->store, &next);
     if (status == STATUS_OK) {
         *record = next;
-        tell(jobs, record);
+        notify(jobs, record);
     }
     return status;
 }
@@ -259,7 +259,7 @@ void jobs_progress(struct jobs *jobs, int64_t id, const struct job_progress *pro
     ASSERT(record != NULL);
     record->progress = *progress;
     record->n_event_bytes = n_event_bytes;
-    tell(jobs, record);
+    notify(jobs, record);
 }
 
 void jobs_wait(struct jobs *jobs, int64_t id, enum job_reason reason, const char *text)
@@ -269,7 +269,7 @@ void jobs_wait(struct jobs *jobs, int64_t id, enum job_reason reason, const char
     if (record->reason != reason || strcmp(record->reason_text, text) != 0) {
         record->reason = reason;
         submission_cut(text, record->reason_text, sizeof record->reason_text);
-        tell(jobs, record);
+        notify(jobs, record);
     }
 }
 
@@ -280,7 +280,7 @@ void jobs_folder(const struct jobs *jobs, int64_t id, char *out)
     snprintf(out, PATH_MAX, "%s/%lld", jobs->folder, (long long)id);
 }
 
-/* While the folder is the daemon's own, nobody can put a link in the way of what is written there. */
+/* While the daemon owns the folder, no user can put a link into it. */
 static enum status fill_folder(const struct jobs *jobs, const struct job_record *record, const char *folder)
 {
     char path[PATH_MAX + sizeof "/job.toml"];
@@ -311,7 +311,7 @@ enum status jobs_folder_make(const struct jobs *jobs, int64_t id)
     }
     struct stat about;
     if (lstat(folder, &about) != 0 || !S_ISDIR(about.st_mode)) {
-        return status_fail(STATUS_CREATE, "'%s' is no folder; expected the job's folder", folder);
+        return status_fail(STATUS_CREATE, "'%s' is not a folder; expected the job's folder", folder);
     }
     snprintf(path, sizeof path, "%s/job.toml", folder);
     bool ours = about.st_uid == geteuid();

@@ -1,5 +1,6 @@
-/* All jobs of a daemon: the records in memory, every change of state, and the rule that a change is on disk before
- * anyone hears of it. Commands and the supervisor go through here; nobody else writes a record.
+/* All jobs of a daemon: the records in memory, and every change of one, which is on disk before any listener is called.
+ *
+ * Commands and the supervisor change records only here.
  */
 #ifndef TRAINERD_DAEMON_JOBS_H
 #define TRAINERD_DAEMON_JOBS_H
@@ -9,8 +10,8 @@
 
 struct jobs;
 
-/* Who hears of changes (the server's followers, the supervisor, metrics), progress and reasons to wait included.
- * Called after the change is kept; it may not change a job itself. */
+/* Called after each change (by followers, the supervisor), progress and reasons to wait included, once it is saved. A listener may
+ * not change a job itself. */
 typedef void jobs_listener(void *context, const struct job_record *record);
 
 enum status jobs_open(const char *state_folder, struct jobs **out);
@@ -18,11 +19,11 @@ void jobs_close(struct jobs *jobs);
 void jobs_listen(struct jobs *jobs, jobs_listener *listener, void *context);
 void jobs_unlisten(struct jobs *jobs, jobs_listener *listener, void *context);
 
-/* Accept a job. In `record` the caller gives uid, gid, priority, time_limit_s, max_restarts, and a name unless the
- * job file's will do; the rest is found here, and so is submission->output.
+/* Create a job. The caller sets uid, gid, priority, time_limit_s and max_restarts of `record`, and a name unless the job file's is
+ * used; the rest and submission->output come from the job file.
  *
- *   existing_out  another job of this owner has its submission id, and nothing was made; else 0
- *   errors        STATUS_CONFIG the job file is wrong; STATUS_IO it cannot be kept
+ *   existing_out  the job of this owner with this submission id: nothing was made; else 0
+ *   errors        STATUS_CONFIG the job file is wrong; STATUS_IO it cannot be saved
  */
 enum status jobs_submit(struct jobs *jobs, struct job_record *record, const struct store_submission *submission,
                         int64_t *existing_out);
@@ -33,8 +34,7 @@ const struct job_record *jobs_find(const struct jobs *jobs, const char *name_or_
 /* All records, ids ascending; borrowed until the next submit. */
 const struct job_record *const *jobs_all(const struct jobs *jobs, size_t *n_out);
 
-/* Change a record: kept if the state machine allows the step from its present state, else STATUS_USAGE with both
- * states' names.
+/* Change a record: saved if the state machine allows the step from its present state, else STATUS_USAGE with both states' names.
  *
  *   errors  STATUS_IO, STATUS_CREATE: the disk; the record in memory is as before
  */
@@ -44,14 +44,12 @@ enum status jobs_change(struct jobs *jobs, const struct job_record *changed);
  * from the job's events). */
 void jobs_progress(struct jobs *jobs, int64_t id, const struct job_progress *progress, int64_t n_event_bytes);
 
-/* Why a queued job waits: in memory alone, since the queue finds it again, and with many jobs it changes for all at
- * once. */
+/* Set why a queued job waits: in memory alone, since the queue finds it again, and it changes for many jobs at once. */
 void jobs_wait(struct jobs *jobs, int64_t id, enum job_reason reason, const char *text);
 
 /* STATE/jobs/<id>: job.toml, events.jsonl, log, rank-<r>.log of a job. out PATH_MAX */
 void jobs_folder(const struct jobs *jobs, int64_t id, char *out);
-/* Make it with its job.toml, the owner's and nobody else's; nothing if it is there.
- * errors  STATUS_CREATE, STATUS_IO */
+/* Make the folder with its job.toml, accessible to the owner alone, unless it exists. errors  STATUS_CREATE, STATUS_IO */
 enum status jobs_folder_make(const struct jobs *jobs, int64_t id);
 struct store *jobs_store(const struct jobs *jobs);
 

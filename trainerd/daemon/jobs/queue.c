@@ -6,25 +6,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Jobs that wait with known needs before the queue learns no more of them ahead of time: learning takes cores from
- * those that run. */
-#define N_KNOWN_AHEAD 2
+/* Jobs that are planned ahead of their turn. Planning takes cores from running jobs, so these are few. */
+#define N_PLANNED_AHEAD 2
 
 struct need {
     int64_t n_slot, n_gpu, memory;
 };
 
-/* What the walk over waiting jobs has come to. */
+/* The state of the walk over waiting jobs. */
 struct walk {
     struct need whole;
-    struct need left;   /* beside what runs and what was just started */
-    struct need beside; /* that, less what waiting jobs before this one need: nothing they lack goes to others */
-    int64_t before;     /* the first waiting job; 0: none yet */
+    struct need free;       /* not used by jobs that run or were just started */
+    struct need unreserved; /* of it, what is not reserved for waiting jobs before this one */
+    int64_t first_waiting;  /* job; 0: none yet */
     int n_waiting;
     bool planning;
 };
 
-/* Threads can take turns on cores: who wants more slots than there are takes them all. */
+/* Threads can share cores: a job that asks for more slots than there are takes them all. */
 static struct need need_of(const struct job_record *job, const struct need *whole)
 {
     return (struct need){.n_slot = job->n_slot < whole->n_slot ? job->n_slot : whole->n_slot,
@@ -44,7 +43,7 @@ static bool fits(const struct need *need, const struct need *in)
     return need->n_slot <= in->n_slot && need->n_gpu <= in->n_gpu && need->memory <= in->memory;
 }
 
-static void wait_for(struct queue_decision *out, enum job_reason reason)
+static void set_wait(struct queue_decision *out, enum job_reason reason)
 {
     out->verdict = QUEUE_VERDICT_WAIT;
     out->reason = reason;
@@ -52,50 +51,51 @@ static void wait_for(struct queue_decision *out, enum job_reason reason)
 
 #define MIB (1024.0 * 1024.0)
 
-/* The first thing a job lacks there, in words. */
-static void say_lack(const struct need *need, const struct need *there, const struct need *whole, struct queue_decision *out)
+/* Describe the first resource that a job lacks. */
+static void describe_lack(const struct need *need, const struct need *there, const struct need *whole,
+                          struct queue_decision *out)
 {
     if (need->n_slot > there->n_slot) {
-        wait_for(out, JOB_REASON_WAITING_SLOTS);
+        set_wait(out, JOB_REASON_WAITING_SLOTS);
         snprintf(out->text, sizeof out->text, "%" PRId64 " of %" PRId64 " slots are free, it needs %" PRId64, there->n_slot,
                  whole->n_slot, need->n_slot);
     } else if (need->n_gpu > there->n_gpu) {
-        wait_for(out, JOB_REASON_WAITING_GPUS);
+        set_wait(out, JOB_REASON_WAITING_GPUS);
         snprintf(out->text, sizeof out->text, "%" PRId64 " of %" PRId64 " GPUs are free, it needs %" PRId64, there->n_gpu,
                  whole->n_gpu, need->n_gpu);
     } else {
-        wait_for(out, JOB_REASON_WAITING_MEMORY);
+        set_wait(out, JOB_REASON_WAITING_MEMORY);
         snprintf(out->text, sizeof out->text, "%.1f of %.1f MiB of memory are free, it needs %.1f MiB",
                  (double)there->memory / MIB, (double)whole->memory / MIB, (double)need->memory / MIB);
     }
 }
 
-static void say_never(const struct need *need, const struct need *whole, struct queue_decision *out)
+static void describe_impossible(const struct need *need, const struct need *whole, struct queue_decision *out)
 {
     out->verdict = QUEUE_VERDICT_NEVER;
     out->reason = JOB_REASON_BAD_CONFIG;
     if (need->n_gpu > whole->n_gpu) {
         snprintf(out->text, sizeof out->text,
-                 "it needs %" PRId64 " GPUs (workers.count), all there are is %" PRId64 " (daemon.gpus)", need->n_gpu,
+                 "it needs %" PRId64 " GPUs (workers.count), the daemon has %" PRId64 " (daemon.gpus)", need->n_gpu,
                  whole->n_gpu);
     } else {
         out->reason = JOB_REASON_OUT_OF_MEMORY;
         snprintf(out->text, sizeof out->text,
-                 "it needs %.1f MiB of memory by its plan, all there is is %.1f MiB "
+                 "it needs %.1f MiB of memory by its plan, the daemon has %.1f MiB "
                  "(daemon.memory)",
                  (double)need->memory / MIB, (double)whole->memory / MIB);
     }
 }
 
-/* It waits: what it needs is kept for it. With memory not yet known, all memory is. */
-static void keep_for(struct walk *walk, const struct job_record *job)
+/* Reserve the needs of a job that waits. While its memory is not known, all memory is reserved. */
+static void reserve_for(struct walk *walk, const struct job_record *job)
 {
     struct need need = need_of(job, &walk->whole);
-    take(&walk->beside, &need);
+    take(&walk->unreserved, &need);
     if (job->memory < 0) {
-        walk->beside.memory = 0;
+        walk->unreserved.memory = 0;
     }
-    walk->before = walk->before == 0 ? job->id : walk->before;
+    walk->first_waiting = walk->first_waiting == 0 ? job->id : walk->first_waiting;
     walk->n_waiting++;
 }
 
@@ -103,40 +103,41 @@ static void decide(struct walk *walk, const struct job_record *job, double now, 
 {
     struct need need = need_of(job, &walk->whole);
     if (!fits(&need, &walk->whole)) {
-        say_never(&need, &walk->whole, out);
+        describe_impossible(&need, &walk->whole, out);
         return;
     }
-    if (job->next_attempt_at > now) { /* it takes its place again when its time has come: none is kept for it */
-        wait_for(out, JOB_REASON_BACKING_OFF);
+    if (job->next_attempt_at > now) { /* nothing is reserved during its wait; its priority counts again after it */
+        set_wait(out, JOB_REASON_BACKING_OFF);
         snprintf(out->text, sizeof out->text, "%s", job->reason_text);
         return;
     }
     if (job->memory < 0) {
-        if (!walk->planning && walk->n_waiting < N_KNOWN_AHEAD) {
+        if (!walk->planning && walk->n_waiting < N_PLANNED_AHEAD) {
             out->verdict = QUEUE_VERDICT_PLAN;
             out->reason = JOB_REASON_PLANNING;
             snprintf(out->text, sizeof out->text, "%s", job_reason_text(JOB_REASON_PLANNING));
             walk->planning = true;
         } else {
-            wait_for(out, JOB_REASON_WAITING_TURN);
-            snprintf(out->text, sizeof out->text, "job %" PRId64 " is before it", walk->before);
+            set_wait(out, JOB_REASON_WAITING_TURN);
+            snprintf(out->text, sizeof out->text, "job %" PRId64 " is before it", walk->first_waiting);
         }
-        keep_for(walk, job);
+        reserve_for(walk, job);
         return;
     }
-    if (fits(&need, &walk->beside)) {
+    if (fits(&need, &walk->unreserved)) {
         *out = (struct queue_decision){.verdict = QUEUE_VERDICT_START};
-        take(&walk->left, &need);
-        take(&walk->beside, &need);
+        take(&walk->free, &need);
+        take(&walk->unreserved, &need);
         return;
     }
-    if (fits(&need, &walk->left)) {
-        wait_for(out, JOB_REASON_WAITING_TURN);
-        snprintf(out->text, sizeof out->text, "what is free is kept for job %" PRId64 ", which is before it", walk->before);
+    if (fits(&need, &walk->free)) {
+        set_wait(out, JOB_REASON_WAITING_TURN);
+        snprintf(out->text, sizeof out->text, "free resources are reserved for job %" PRId64 ", which is before it",
+                 walk->first_waiting);
     } else {
-        say_lack(&need, &walk->left, &walk->whole, out);
+        describe_lack(&need, &walk->free, &walk->whole, out);
     }
-    keep_for(walk, job);
+    reserve_for(walk, job);
 }
 
 struct place {
@@ -153,23 +154,23 @@ static int compare_places(const void *left, const void *right)
     return a->id < b->id ? -1 : a->id > b->id;
 }
 
-void queue_decide(const struct job_record *const *jobs, size_t n, const struct queue_room *whole, double now,
+void queue_decide(const struct job_record *const *jobs, size_t n, const struct queue_capacity *whole, double now,
                   struct queue_decision *decision)
 {
     struct walk walk = {.whole = {.n_slot = whole->n_slot, .n_gpu = whole->n_gpu, .memory = whole->memory}};
     struct place *places = memory_alloc(n + 1, sizeof *places);
     size_t n_queued = 0;
-    walk.left = walk.whole;
+    walk.free = walk.whole;
     for (size_t i = 0; i < n; i++) {
         decision[i] = (struct queue_decision){.verdict = QUEUE_VERDICT_WAIT};
         if (jobs[i]->state == JOB_STATE_QUEUED) {
             places[n_queued++] = (struct place){.job = jobs[i], .at = i};
         } else if (!job_state_ended(jobs[i]->state)) {
             struct need need = need_of(jobs[i], &walk.whole);
-            take(&walk.left, &need);
+            take(&walk.free, &need);
         }
     }
-    walk.beside = walk.left;
+    walk.unreserved = walk.free;
     qsort(places, n_queued, sizeof *places, compare_places);
     for (size_t i = 0; i < n_queued; i++) {
         decide(&walk, places[i].job, now, &decision[places[i].at]);

@@ -1,8 +1,8 @@
-/* Which jobs run next, and why the others wait: a pure function of records and of what the machine offers.
+/* The queue decides which jobs start, and why the others wait: a pure function of records and the machine's capacity.
  *
- * Higher priority first, then first come first served. A job starts when it fits beside those that run. Jobs behind
- * one that does not fit may start only when they cannot delay it: none does without knowing how long jobs run, so
- * each resource the first waiting job lacks is kept for it. Knows neither processes nor files.
+ * Higher priority goes first, then the lower number. A job starts when it fits beside the running ones. A job behind one that does
+ * not fit may start only if it cannot delay it. Running times are not known, so the needs of waiting jobs are reserved for them
+ * in order. Knows neither processes nor files.
  */
 #ifndef TRAINERD_DAEMON_QUEUE_H
 #define TRAINERD_DAEMON_QUEUE_H
@@ -11,7 +11,7 @@
 
 #include <stddef.h>
 
-struct queue_room {
+struct queue_capacity {
     int32_t n_slot, n_gpu;
     int64_t memory; /* bytes */
 };
@@ -24,14 +24,15 @@ struct queue_decision {
     char text[JOB_REASON_BYTES];
 };
 
-/* Decide for every QUEUED record (the others count as running or are passed over).
+/* Decide for every QUEUED record; the others count as running, or have ended.
  *
- *   shapes  jobs n · decision n: NEVER it needs more GPUs or memory than the whole machine has (who wants more slots than
- *           there are takes them all); PLAN its memory is not known, and at most one job at a time is planned
+ *   shapes  jobs n · decision n
+ *   notes   NEVER: it needs more GPUs or memory than the whole machine has (a job that asks for more slots than there are takes them
+ *           all). PLAN: its memory is not known; at most one job at a time is planned
  *   units   now in seconds since 1970
  *   cost    n log n
  */
-void queue_decide(const struct job_record *const *jobs, size_t n, const struct queue_room *whole, double now,
+void queue_decide(const struct job_record *const *jobs, size_t n, const struct queue_capacity *whole, double now,
                   struct queue_decision *decision);
 
 #endif

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define STORE_VERSION 1
-#define STORE_APPLICATION 0x74726e64 /* "trnd": this file is ours */
+#define STORE_APPLICATION 0x74726e64 /* "trnd" */
 #define SQL_BYTES (3 * STORE_ROW_BYTES)
 
 enum statement { INSERT, UPDATE, SAME, HISTORY, FIND, N_STATEMENT };
@@ -30,30 +30,30 @@ struct store {
 
 /* --- errors --- */
 
-/* Say what SQLite says. A disk that is full now may have room later: what is damaged stays so. */
-static enum status fail(struct store *store, const char *doing)
+/* Fail with SQLite's message. STATUS_IO may pass, as a full disk does; damage, STATUS_DATA, does not. */
+static enum status fail_sqlite(struct store *store, const char *doing)
 {
     int code = sqlite3_errcode(store->base) & 0xff;
     bool damaged = code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
     return status_fail(damaged ? STATUS_DATA : STATUS_IO, "cannot %s in '%s': %s%s", doing, store->path,
-                       sqlite3_errmsg(store->base), damaged ? "; expected a job store as it was left" : "");
+                       sqlite3_errmsg(store->base), damaged ? "; expected a job store that is not damaged" : "");
 }
 
 static enum status run(struct store *store, const char *sql, const char *doing)
 {
-    return sqlite3_exec(store->base, sql, NULL, NULL, NULL) == SQLITE_OK ? STATUS_OK : fail(store, doing);
+    return sqlite3_exec(store->base, sql, NULL, NULL, NULL) == SQLITE_OK ? STATUS_OK : fail_sqlite(store, doing);
 }
 
 /* Run a prepared statement that gives no rows. */
 static enum status step(struct store *store, sqlite3_stmt *statement, int bound, const char *doing)
 {
-    enum status status = bound == SQLITE_OK && sqlite3_step(statement) == SQLITE_DONE ? STATUS_OK : fail(store, doing);
+    enum status status = bound == SQLITE_OK && sqlite3_step(statement) == SQLITE_DONE ? STATUS_OK : fail_sqlite(store, doing);
     sqlite3_reset(statement);
     sqlite3_clear_bindings(statement);
     return status;
 }
 
-/* End a transaction: kept when all went well, else undone with the reason as it was. */
+/* End a transaction: commit it, or roll it back and keep the reason. */
 static enum status finish(struct store *store, enum status status, const char *doing)
 {
     status = status == STATUS_OK ? run(store, "COMMIT", doing) : status;
@@ -65,8 +65,8 @@ static enum status finish(struct store *store, enum status status, const char *d
 
 /* --- opening --- */
 
-/* One daemon per folder. The lock goes with the process, however it ends: unlike flock's, with this process alone,
- * and not with a child that is not yet what it is to become. */
+/* One daemon per folder. The lock ends with the process, however it ends. Unlike flock's, a forked child that has not executed its
+ * program yet does not hold it. */
 static enum status lock(struct store *store, const char *folder)
 {
     char path[PATH_MAX];
@@ -91,7 +91,7 @@ static enum status number(struct store *store, const char *sql, int64_t *out)
     sqlite3_stmt *statement = NULL;
     enum status status = STATUS_OK;
     if (sqlite3_prepare_v2(store->base, sql, -1, &statement, NULL) != SQLITE_OK || sqlite3_step(statement) != SQLITE_ROW) {
-        status = fail(store, "read");
+        status = fail_sqlite(store, "read");
     } else {
         *out = sqlite3_column_int64(statement, 0);
     }
@@ -116,7 +116,7 @@ static enum status make_tables(struct store *store)
     return finish(store, run(store, sql, "make tables"), "make tables");
 }
 
-/* Whose file it is and how old; a new one gets its tables. */
+/* Check the file's application and version; a new file gets its tables. */
 static enum status check_version(struct store *store)
 {
     int64_t application = 0, version = 0, n_table = 0;
@@ -145,12 +145,12 @@ static enum status check_pages(struct store *store)
     enum status status = STATUS_OK;
     if (sqlite3_prepare_v2(store->base, "PRAGMA quick_check(1)", -1, &statement, NULL) != SQLITE_OK ||
         sqlite3_step(statement) != SQLITE_ROW) {
-        status = fail(store, "check pages");
+        status = fail_sqlite(store, "check pages");
     } else {
         const char *said = (const char *)sqlite3_column_text(statement, 0);
         if (said == NULL || strcmp(said, "ok") != 0) {
-            status = status_fail(STATUS_DATA, "'%s' is damaged: %.200s; expected a job store as it was left", store->path,
-                                 said == NULL ? "it says nothing of itself" : said);
+            status = status_fail(STATUS_DATA, "'%s' is damaged: %.200s; expected a job store that is not damaged", store->path,
+                                 said == NULL ? "quick_check gave no result" : said);
         }
     }
     sqlite3_finalize(statement);
@@ -173,7 +173,7 @@ static enum status prepare(struct store *store)
     snprintf(sql[FIND], SQL_BYTES, "SELECT id FROM jobs WHERE uid = ? AND submission_id = ?");
     for (int i = 0; i < N_STATEMENT; i++) {
         if (sqlite3_prepare_v3(store->base, sql[i], -1, SQLITE_PREPARE_PERSISTENT, &store->statement[i], NULL) != SQLITE_OK) {
-            return fail(store, "find the tables");
+            return fail_sqlite(store, "find the tables");
         }
     }
     return STATUS_OK;
@@ -181,7 +181,7 @@ static enum status prepare(struct store *store)
 
 static enum status open_base(struct store *store)
 {
-    /* SQLite gives its further files the modes of this one. */
+    /* SQLite creates its other files with the mode of this one. */
     int file = open(store->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file < 0) {
         return status_fail(STATUS_CREATE, "cannot open '%s': %s", store->path, strerror(errno));
@@ -236,7 +236,7 @@ void store_close(struct store *store)
 
 /* --- writing --- */
 
-static enum status keep_history(struct store *store, const struct job_record *record)
+static enum status save_history(struct store *store, const struct job_record *record)
 {
     sqlite3_stmt *statement = store->statement[HISTORY];
     int bound = sqlite3_bind_int64(statement, 1, record->id) | sqlite3_bind_double(statement, 2, record->changed_at) |
@@ -247,8 +247,8 @@ static enum status keep_history(struct store *store, const struct job_record *re
     return step(store, statement, bound, "keep a job's history");
 }
 
-/* The store has the job in this state, for this reason, in this attempt: nothing new for its history. */
-static bool is_known(struct store *store, const struct job_record *record)
+/* The store has the job's state, reason and attempt already: its history gets no line. */
+static bool is_recorded(struct store *store, const struct job_record *record)
 {
     sqlite3_stmt *statement = store->statement[SAME];
     sqlite3_bind_int64(statement, 1, record->id);
@@ -265,17 +265,17 @@ static bool is_known(struct store *store, const struct job_record *record)
 static enum status find_submission(struct store *store, uid_t uid, const char *submission_id, int64_t *out)
 {
     sqlite3_stmt *statement = store->statement[FIND];
-    sqlite3_bind_int64(statement, 1, (int32_t)uid); /* as store_row keeps it */
+    sqlite3_bind_int64(statement, 1, (int32_t)uid); /* as store_row saves it */
     sqlite3_bind_text(statement, 2, submission_id, -1, SQLITE_STATIC);
     int code = sqlite3_step(statement);
-    enum status status = code == SQLITE_ROW || code == SQLITE_DONE ? STATUS_OK : fail(store, "look for a submission");
+    enum status status = code == SQLITE_ROW || code == SQLITE_DONE ? STATUS_OK : fail_sqlite(store, "look for a submission");
     *out = code == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : 0;
     sqlite3_reset(statement);
     sqlite3_clear_bindings(statement);
     return status;
 }
 
-/* The settings one after another, each with its NUL. */
+/* The settings, concatenated, each with its NUL. */
 static char *settings_join(const struct store_submission *submission, size_t *n_out)
 {
     size_t n = 0, at = 0;
@@ -325,7 +325,7 @@ enum status store_insert(struct store *store, struct job_record *record, const s
     status = insert(store, record, submission);
     if (status == STATUS_OK) {
         record->id = sqlite3_last_insert_rowid(store->base);
-        status = keep_history(store, record);
+        status = save_history(store, record);
     }
     return finish(store, status, "keep a job");
 }
@@ -336,8 +336,8 @@ enum status store_update(struct store *store, const struct job_record *record)
     if (status != STATUS_OK) {
         return status;
     }
-    if (!is_known(store, record)) {
-        status = keep_history(store, record);
+    if (!is_recorded(store, record)) {
+        status = save_history(store, record);
     }
     if (status == STATUS_OK) {
         sqlite3_stmt *statement = store->statement[UPDATE];
@@ -350,7 +350,7 @@ enum status store_update(struct store *store, const struct job_record *record)
 enum status store_probe(struct store *store)
 {
     char sql[64];
-    snprintf(sql, sizeof sql, "PRAGMA user_version = %d", STORE_VERSION); /* a page is written, whatever was in it */
+    snprintf(sql, sizeof sql, "PRAGMA user_version = %d", STORE_VERSION); /* writes a page even when the value is the same */
     return run(store, sql, "write");
 }
 
@@ -360,7 +360,7 @@ static enum status begin_reading(struct store *store, const char *sql, int64_t i
 {
     if (sqlite3_prepare_v2(store->base, sql, -1, out, NULL) != SQLITE_OK ||
         (id != 0 && sqlite3_bind_int64(*out, 1, id) != SQLITE_OK)) {
-        return fail(store, "read");
+        return fail_sqlite(store, "read");
     }
     return STATUS_OK;
 }
@@ -385,7 +385,7 @@ enum status store_each(struct store *store, bool (*each)(void *context, const st
         }
     }
     if (status == STATUS_OK && code != SQLITE_DONE) {
-        status = fail(store, "read jobs");
+        status = fail_sqlite(store, "read jobs");
     }
     sqlite3_finalize(statement);
     return status;
@@ -399,7 +399,7 @@ static char *text_of(sqlite3_stmt *statement, int column)
     return copy;
 }
 
-/* Cut the settings apart where settings_join put a NUL. */
+/* Split the settings at the NULs of settings_join. */
 static void settings_split(struct store_submission *out, const char *all, size_t n_bytes)
 {
     size_t n = 0;
@@ -431,7 +431,7 @@ enum status store_submission_get(struct store *store, int64_t id, struct store_s
         settings_split(out, all, (size_t)sqlite3_column_bytes(statement, 4));
     } else if (status == STATUS_OK) {
         status = code == SQLITE_DONE ? status_fail(STATUS_NO_INPUT, "there is no job %lld", (long long)id)
-                                     : fail(store, "read a job");
+                                     : fail_sqlite(store, "read a job");
     }
     sqlite3_finalize(statement);
     return status;
@@ -464,8 +464,8 @@ enum status store_history(struct store *store, int64_t id, bool (*each)(void *co
         const char *text = (const char *)sqlite3_column_text(statement, 4);
         if (state == NULL || reason == NULL || !job_state_find(state, &change.state) ||
             !job_reason_find(reason, &change.reason)) {
-            status = status_fail(STATUS_DATA, "'%s': the history of job %lld has a state or reason that there is not",
-                                 store->path, (long long)id);
+            status = status_fail(STATUS_DATA, "'%s': the history of job %lld has an unknown state or reason", store->path,
+                                 (long long)id);
             break;
         }
         snprintf(change.text, sizeof change.text, "%s", text == NULL ? "" : text);
@@ -475,7 +475,7 @@ enum status store_history(struct store *store, int64_t id, bool (*each)(void *co
         }
     }
     if (status == STATUS_OK && code != SQLITE_DONE) {
-        status = fail(store, "read a job's history");
+        status = fail_sqlite(store, "read a job's history");
     }
     sqlite3_finalize(statement);
     return status;

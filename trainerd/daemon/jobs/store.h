@@ -1,6 +1,6 @@
-/* Jobs on disk: SQLite (WAL, synchronous FULL), one writer. What a call has returned OK for survives any death.
+/* Jobs on disk: SQLite (WAL, synchronous FULL), one writer. A change survives any crash once its call has returned STATUS_OK.
  *
- * The only file that sees SQLite. Knows records and texts, not what they mean: the rules of states live in jobs.h.
+ * Only the files store* see SQLite. Knows records and texts, not the rules of states, which are in jobs.h.
  */
 #ifndef TRAINERD_DAEMON_STORE_H
 #define TRAINERD_DAEMON_STORE_H
@@ -12,13 +12,13 @@
 
 struct store;
 
-/* What a job was submitted with; texts end in NUL. */
+/* A job's submission; texts end in NUL. */
 struct store_submission {
     const char *submission_id; /* "": none. Unique for an owner */
     const char *config;        /* the job file's text */
     const char *const *set;    /* n_set settings "section.key=value" */
     size_t n_set;
-    const char *folder; /* where the client stood: relative paths of the job start there */
+    const char *folder; /* the client's working directory: relative paths of the job start there */
     const char *output; /* absolute output folder */
 };
 
@@ -31,15 +31,15 @@ struct store_submission {
 enum status store_open(const char *folder, struct store **out);
 void store_close(struct store *store);
 
-/* Keep a new job; sets record->id. With a submission_id its owner has used before, nothing is kept and *out_existing
- * is that job's id (else 0). errors  STATUS_IO (disk full, …): nothing is kept */
+/* Save a new job; sets record->id. With a submission_id that its owner has used before, nothing is saved and *existing_out is
+ * that job's id (else 0). errors  STATUS_IO (disk full, …): nothing is saved */
 enum status store_insert(struct store *store, struct job_record *record, const struct store_submission *submission,
                          int64_t *existing_out);
 
-/* Keep a changed record, and one line of its history (time, state, reason, attempt) when one of these changed. */
+/* Save a changed record, and one line of its history when its state, reason or attempt has changed. */
 enum status store_update(struct store *store, const struct job_record *record);
 
-/* Write to the store, which stays as it was, and wait for the disk. errors  STATUS_IO: no change can be kept now */
+/* Write to the store without changing it, and wait for the disk. errors  STATUS_IO: no change can be saved now */
 enum status store_probe(struct store *store);
 
 /* Call `each` for every job, ids ascending, until it returns false. */

@@ -6,9 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a field is kept as. States and reasons are kept by name: their numbers are ours to change. */
+/* The type that a field is saved as. States and reasons are saved by name, since their numbers may change. */
 enum kind { KIND_TEXT, KIND_INT, KIND_REAL, KIND_STATE, KIND_REASON };
 
+/* clang-format off */
 static const struct column {
     const char *name;
     enum kind kind;
@@ -16,31 +17,52 @@ static const struct column {
 } columns[] = {
 #define SIZE_OF(field) sizeof((struct job_record *)0)->field
 #define COLUMN(kind, name, field) {name, KIND_##kind, offsetof(struct job_record, field), SIZE_OF(field)},
-    COLUMN(TEXT, "name", name) COLUMN(INT, "uid", uid) COLUMN(INT, "gid", gid) COLUMN(STATE, "state", state)
-        COLUMN(REASON, "reason", reason) COLUMN(TEXT, "reason_text", reason_text) COLUMN(INT, "priority", priority)
-            COLUMN(REAL, "submitted_at", submitted_at) COLUMN(REAL, "started_at", started_at) COLUMN(REAL, "ended_at", ended_at)
-                COLUMN(REAL, "changed_at", changed_at) COLUMN(INT, "n_worker", n_worker) COLUMN(INT, "n_slot", n_slot)
-                    COLUMN(INT, "n_gpu", n_gpu) COLUMN(INT, "memory", memory) COLUMN(REAL, "time_limit_s", time_limit_s) COLUMN(
-                        INT, "max_restarts", max_restarts) COLUMN(INT, "attempt", attempt) COLUMN(INT, "n_restart", n_restart)
-                        COLUMN(INT, "pid", pid) COLUMN(INT, "pid_start", pid_start) COLUMN(REAL, "attempt_at", attempt_at)
-                            COLUMN(REAL, "ran_s", ran_s) COLUMN(REAL, "next_attempt_at", next_attempt_at)
-                                COLUMN(INT, "n_event_bytes", n_event_bytes) COLUMN(INT, "cancel", cancel)
-                                    COLUMN(INT, "checkpointed", checkpointed) COLUMN(INT, "exit_code", exit_code)
-                                        COLUMN(INT, "epoch", progress.epoch) COLUMN(INT, "n_epoch", progress.n_epoch) COLUMN(
-                                            REAL, "loss", progress.loss) COLUMN(REAL, "train_metric", progress.train_metric)
-                                            COLUMN(REAL, "valid_metric", progress.valid_metric)
-                                                COLUMN(REAL, "test_metric", progress.test_metric)
-                                                    COLUMN(REAL, "epoch_s", progress.epoch_s) COLUMN(REAL, "seconds_left",
-                                                                                                     progress.seconds_left)
-                                                        COLUMN(REAL, "compute_s", progress.compute_s)
-                                                            COLUMN(REAL, "wait_s", progress.wait_s)
-                                                                COLUMN(REAL, "evaluate_s", progress.evaluate_s)
-                                                                    COLUMN(REAL, "bytes_sent", progress.bytes_sent)
-                                                                        COLUMN(REAL, "bytes_received", progress.bytes_received)
-                                                                            COLUMN(REAL, "memory_measured", progress.memory)
+    COLUMN(TEXT, "name", name)
+    COLUMN(INT, "uid", uid)
+    COLUMN(INT, "gid", gid)
+    COLUMN(STATE, "state", state)
+    COLUMN(REASON, "reason", reason)
+    COLUMN(TEXT, "reason_text", reason_text)
+    COLUMN(INT, "priority", priority)
+    COLUMN(REAL, "submitted_at", submitted_at)
+    COLUMN(REAL, "started_at", started_at)
+    COLUMN(REAL, "ended_at", ended_at)
+    COLUMN(REAL, "changed_at", changed_at)
+    COLUMN(INT, "n_worker", n_worker)
+    COLUMN(INT, "n_slot", n_slot)
+    COLUMN(INT, "n_gpu", n_gpu)
+    COLUMN(INT, "memory", memory)
+    COLUMN(REAL, "time_limit_s", time_limit_s)
+    COLUMN(INT, "max_restarts", max_restarts)
+    COLUMN(INT, "attempt", attempt)
+    COLUMN(INT, "n_restart", n_restart)
+    COLUMN(INT, "pid", pid)
+    COLUMN(INT, "pid_start", pid_start)
+    COLUMN(REAL, "attempt_at", attempt_at)
+    COLUMN(REAL, "ran_s", ran_s)
+    COLUMN(REAL, "next_attempt_at", next_attempt_at)
+    COLUMN(INT, "n_event_bytes", n_event_bytes)
+    COLUMN(INT, "cancel", cancel)
+    COLUMN(INT, "checkpointed", checkpointed)
+    COLUMN(INT, "exit_code", exit_code)
+    COLUMN(INT, "epoch", progress.epoch)
+    COLUMN(INT, "n_epoch", progress.n_epoch)
+    COLUMN(REAL, "loss", progress.loss)
+    COLUMN(REAL, "train_metric", progress.train_metric)
+    COLUMN(REAL, "valid_metric", progress.valid_metric)
+    COLUMN(REAL, "test_metric", progress.test_metric)
+    COLUMN(REAL, "epoch_s", progress.epoch_s)
+    COLUMN(REAL, "seconds_left", progress.seconds_left)
+    COLUMN(REAL, "compute_s", progress.compute_s)
+    COLUMN(REAL, "wait_s", progress.wait_s)
+    COLUMN(REAL, "evaluate_s", progress.evaluate_s)
+    COLUMN(REAL, "bytes_sent", progress.bytes_sent)
+    COLUMN(REAL, "bytes_received", progress.bytes_received)
+    COLUMN(REAL, "memory_measured", progress.memory)
 #undef COLUMN
 #undef SIZE_OF
 };
+/* clang-format on */
 enum { N_COLUMN = sizeof columns / sizeof *columns };
 const int store_row_n = N_COLUMN;
 
@@ -65,7 +87,7 @@ static int64_t int_load(const void *at, size_t size)
     return size == sizeof(int32_t) ? *(const int32_t *)at : *(const int64_t *)at;
 }
 
-static void int_keep(void *at, size_t size, int64_t value)
+static void int_store(void *at, size_t size, int64_t value)
 {
     if (size == sizeof(bool)) {
         *(bool *)at = value != 0;
@@ -121,7 +143,7 @@ enum status store_row_read(sqlite3_stmt *statement, int first, struct job_record
             snprintf(at, column->size, "%s", text);
             break;
         case KIND_INT:
-            int_keep(at, column->size, sqlite3_column_int64(statement, from));
+            int_store(at, column->size, sqlite3_column_int64(statement, from));
             break;
         case KIND_REAL:
             *(double *)at = sqlite3_column_type(statement, from) == SQLITE_NULL ? (double)NAN

@@ -1,4 +1,4 @@
-/* A job's record as a row of the store: one list of columns, from which table and statements come. */
+/* A job's record as a row of the store: table and statements are made from one list of columns. */
 #ifndef TRAINERD_DAEMON_STORE_ROW_H
 #define TRAINERD_DAEMON_STORE_ROW_H
 
@@ -7,7 +7,7 @@
 #include <sqlite3.h>
 #include <stddef.h>
 
-/* Columns of a record, its id not among them. */
+/* Columns of a record, without its id. */
 extern const int store_row_n;
 
 /* "name TEXT, uid INTEGER, …" / "name, uid, …" / "?, ?, …" / "name = ?, uid = ?, …" written to out. */
@@ -15,12 +15,10 @@ enum store_row_form { STORE_ROW_DECLARED, STORE_ROW_NAMES, STORE_ROW_MARKS, STOR
 #define STORE_ROW_BYTES 1024
 void store_row_print(enum store_row_form form, char out[STORE_ROW_BYTES]);
 
-/* Give the record to a statement's parameters from number `first` on; its texts are borrowed until the statement is
- * reset. */
+/* Bind the record to a statement's parameters from number `first` on; its texts are borrowed until the statement is reset. */
 int store_row_bind(sqlite3_stmt *statement, int first, const struct job_record *record);
 
-/* Read a record, its id aside, from a row's columns from number `first` on.
- * errors  STATUS_DATA a state or reason that there is not */
+/* Read a record, without its id, from a row's columns from number `first` on. errors  STATUS_DATA an unknown state or reason */
 enum status store_row_read(sqlite3_stmt *statement, int first, struct job_record *out);
 
 #endif

@@ -17,23 +17,21 @@
 #define REQUEST_MOST_BYTES 8192u /* of a connection's memory: request line and headers */
 #define BACKLOG 64
 
-/* One that is served; in the list from accept to close. */
-struct visit {
-    struct visit *next;
+/* A connection; in the list from accept to close. */
+struct client {
+    struct client *next;
     int socket;
     uint64_t since_ms;
 };
 
 struct http {
     uv_loop_t *loop;
-    const struct http_page *pages;
-    size_t n_page;
-    void *context;
+    struct http_pages pages;
     struct MHD_Daemon *server;
     uv_poll_t poll; /* of the library's own epoll file */
     uv_timer_t timer;
     int n_handle;
-    struct visit *visits;
+    struct client *clients;
     char address[HTTP_ADDRESS_BYTES];
 };
 
@@ -63,7 +61,7 @@ static enum MHD_Result answer_page(struct http *http, struct MHD_Connection *con
     size_t n = 0;
     FILE *file = open_memstream(&text, &n);
     ASSERT(file != NULL);
-    enum status status = page->print(http->context, file);
+    enum status status = page->print(http->pages.context, file);
     if (status != STATUS_OK && ftell(file) == 0) {
         fprintf(file, "%s\n", status_reason());
     }
@@ -78,17 +76,17 @@ static enum MHD_Result refuse(struct http *http, struct MHD_Connection *connecti
     FILE *file = open_memstream(&text, &n);
     ASSERT(file != NULL);
     fputs(code == MHD_HTTP_NOT_FOUND ? "There is no such page; there are:" : "Expected GET or HEAD of:", file);
-    for (size_t i = 0; i < http->n_page; i++) {
-        fprintf(file, " %s", http->pages[i].path);
+    for (size_t i = 0; i < http->pages.n; i++) {
+        fprintf(file, " %s", http->pages.page[i].path);
     }
     fputc('\n', file);
     fclose(file);
     return answer(connection, code, "text/plain; charset=utf-8", text, n);
 }
 
-/* Called once the headers are there, and again when the body, of which GET has none, is over. */
-static enum MHD_Result take_request(void *context, struct MHD_Connection *connection, const char *path, const char *method,
-                                    const char *version, const char *body, size_t *n_body, void **is_second)
+/* libmicrohttpd's access handler: called when the headers are complete, and again at the end of the body, which GET has not. */
+static enum MHD_Result handle_request(void *context, struct MHD_Connection *connection, const char *path, const char *method,
+                                      const char *version, const char *body, size_t *n_body, void **is_second)
 {
     (void)version;
     (void)body;
@@ -101,9 +99,9 @@ static enum MHD_Result take_request(void *context, struct MHD_Connection *connec
         return MHD_YES;
     }
     *n_body = 0;
-    for (size_t i = 0; i < http->n_page; i++) {
-        if (strcmp(path, http->pages[i].path) == 0) {
-            return answer_page(http, connection, &http->pages[i]);
+    for (size_t i = 0; i < http->pages.n; i++) {
+        if (strcmp(path, http->pages.page[i].path) == 0) {
+            return answer_page(http, connection, &http->pages.page[i]);
         }
     }
     return refuse(http, connection, MHD_HTTP_NOT_FOUND);
@@ -111,19 +109,20 @@ static enum MHD_Result take_request(void *context, struct MHD_Connection *connec
 
 /* --- connections and their time --- */
 
-static void see_visit(void *context, struct MHD_Connection *connection, void **slot, enum MHD_ConnectionNotificationCode what)
+static void on_connection(void *context, struct MHD_Connection *connection, void **slot,
+                          enum MHD_ConnectionNotificationCode what)
 {
     struct http *http = context;
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-        struct visit *visit = memory_alloc(1, sizeof *visit);
-        *visit = (struct visit){.next = http->visits,
-                                .socket = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
-                                .since_ms = uv_now(http->loop)};
-        http->visits = visit;
-        *slot = visit;
+        struct client *client = memory_alloc(1, sizeof *client);
+        *client = (struct client){.next = http->clients,
+                                  .socket = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
+                                  .since_ms = uv_now(http->loop)};
+        http->clients = client;
+        *slot = client;
         return;
     }
-    for (struct visit **at = &http->visits; *at != NULL; at = &(*at)->next) {
+    for (struct client **at = &http->clients; *at != NULL; at = &(*at)->next) {
         if (*at == *slot) {
             *at = (*at)->next;
             free(*slot);
@@ -132,17 +131,17 @@ static void see_visit(void *context, struct MHD_Connection *connection, void **s
     }
 }
 
-static void see_time(uv_timer_t *timer);
+static void on_timer(uv_timer_t *timer);
 
-/* The library works when its file is ready, when it says so, and when a connection's time is over. */
+/* Run the library: when its file is ready, when its timeout has passed, and when a connection's time is over. */
 static void work(struct http *http)
 {
     MHD_run(http->server);
     uint64_t now_ms = uv_now(http->loop), wait_ms = UINT64_MAX;
-    for (struct visit *visit = http->visits; visit != NULL; visit = visit->next) {
-        uint64_t spent_ms = now_ms - visit->since_ms;
+    for (struct client *client = http->clients; client != NULL; client = client->next) {
+        uint64_t spent_ms = now_ms - client->since_ms;
         if (spent_ms >= HTTP_LIFE_MS) {
-            shutdown(visit->socket, SHUT_RDWR);
+            shutdown(client->socket, SHUT_RDWR);
         }
         uint64_t left_ms = spent_ms < HTTP_LIFE_MS ? HTTP_LIFE_MS - spent_ms : HTTP_LIFE_MS;
         wait_ms = left_ms < wait_ms ? left_ms : wait_ms;
@@ -154,16 +153,16 @@ static void work(struct http *http)
     if (wait_ms == UINT64_MAX) {
         uv_timer_stop(&http->timer);
     } else {
-        uv_timer_start(&http->timer, see_time, wait_ms, 0);
+        uv_timer_start(&http->timer, on_timer, wait_ms, 0);
     }
 }
 
-static void see_time(uv_timer_t *timer)
+static void on_timer(uv_timer_t *timer)
 {
     work(timer->data);
 }
 
-static void see_ready(uv_poll_t *poll, int status, int events)
+static void on_readable(uv_poll_t *poll, int status, int events)
 {
     (void)status;
     (void)events;
@@ -172,16 +171,16 @@ static void see_ready(uv_poll_t *poll, int status, int events)
 
 /* --- opening --- */
 
-/* A file that listens there; -1 with errno when that is not possible. */
-static int listen_at(const struct addrinfo *place)
+/* A listening socket; -1 with errno. */
+static int listen_at(const struct addrinfo *address_info)
 {
     int yes = 1;
-    int file = socket(place->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int file = socket(address_info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (file < 0) {
         return -1;
     }
     setsockopt(file, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    if (bind(file, place->ai_addr, place->ai_addrlen) != 0 || listen(file, BACKLOG) != 0) {
+    if (bind(file, address_info->ai_addr, address_info->ai_addrlen) != 0 || listen(file, BACKLOG) != 0) {
         int error = errno;
         close(file);
         errno = error;
@@ -198,18 +197,18 @@ static enum status listen_on(const char *address, const char *what, int *out)
         return status;
     }
     const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
-    struct addrinfo *places = NULL;
-    int error = getaddrinfo(parsed.host, parsed.port, &hints, &places);
+    struct addrinfo *found = NULL;
+    int error = getaddrinfo(parsed.host, parsed.port, &hints, &found);
     if (error != 0) {
         return status_fail(STATUS_CONFIG, "%s is '%s': %s; expected HOST:PORT of this machine", what, address,
                            gai_strerror(error));
     }
     *out = -1;
-    for (const struct addrinfo *place = places; *out < 0 && place != NULL; place = place->ai_next) {
-        *out = listen_at(place);
+    for (const struct addrinfo *address_info = found; address_info != NULL && *out < 0; address_info = address_info->ai_next) {
+        *out = listen_at(address_info);
     }
     error = errno;
-    freeaddrinfo(places);
+    freeaddrinfo(found);
     return *out >= 0 ? STATUS_OK : status_fail(STATUS_CREATE, "cannot listen on %s '%s': %s", what, address, strerror(error));
 }
 
@@ -225,8 +224,7 @@ static void address_find(int file, char out[HTTP_ADDRESS_BYTES])
     snprintf(out, HTTP_ADDRESS_BYTES, "%s%s%s:%s", is_v6 ? "[" : "", host, is_v6 ? "]" : "", port);
 }
 
-enum status http_open(uv_loop_t *loop, const char *address, const char *what, const struct http_page *pages, size_t n_page,
-                      void *context, struct http **out)
+enum status http_open(uv_loop_t *loop, const char *address, const char *what, const struct http_pages *pages, struct http **out)
 {
     int file;
     enum status status = listen_on(address, what, &file);
@@ -234,12 +232,12 @@ enum status http_open(uv_loop_t *loop, const char *address, const char *what, co
         return status;
     }
     struct http *http = memory_alloc(1, sizeof *http);
-    *http = (struct http){.loop = loop, .pages = pages, .n_page = n_page, .context = context};
+    *http = (struct http){.loop = loop, .pages = *pages};
     address_find(file, http->address);
-    http->server = MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, take_request, http, MHD_OPTION_LISTEN_SOCKET, file,
+    http->server = MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, handle_request, http, MHD_OPTION_LISTEN_SOCKET, file,
                                     MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_N_CONNECTION,
                                     MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_MOST_BYTES,
-                                    MHD_OPTION_NOTIFY_CONNECTION, see_visit, http, MHD_OPTION_END);
+                                    MHD_OPTION_NOTIFY_CONNECTION, on_connection, http, MHD_OPTION_END);
     const union MHD_DaemonInfo *info = http->server == NULL ? NULL
                                                             : MHD_get_daemon_info(http->server, MHD_DAEMON_INFO_EPOLL_FD);
     if (info == NULL || uv_poll_init(loop, &http->poll, info->epoll_fd) != 0) {
@@ -255,7 +253,7 @@ enum status http_open(uv_loop_t *loop, const char *address, const char *what, co
     uv_timer_init(loop, &http->timer);
     http->n_handle = 2;
     http->poll.data = http->timer.data = http;
-    uv_poll_start(&http->poll, UV_READABLE, see_ready);
+    uv_poll_start(&http->poll, UV_READABLE, on_readable);
     *out = http;
     return STATUS_OK;
 }

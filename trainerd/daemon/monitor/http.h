@@ -1,7 +1,7 @@
 /* A few pages over HTTP, for monitoring: GET and HEAD, one request per connection, answered at once from the daemon's loop.
  *
- * The only file that sees libmicrohttpd, which parses what strangers send; it has no thread of its own. Connections are few
- * and each has HTTP_LIFE_MS in all, so that slow ones cannot stay. Knows nothing of jobs: what a page holds is its printer's.
+ * The only file that sees libmicrohttpd, which parses requests of unauthenticated clients, without a thread of its own. Connections
+ * are few, and each is closed after HTTP_LIFE_MS. Knows no jobs: the caller prints the pages.
  */
 #ifndef TRAINERD_DAEMON_HTTP_H
 #define TRAINERD_DAEMON_HTTP_H
@@ -24,19 +24,25 @@ struct http_page {
 
 struct http;
 
+struct http_pages {
+    const struct http_page *page;
+    size_t n;
+    void *context; /* of print */
+};
+
 /* Serve pages at HOST:PORT.
  *
- *   what    the key or option the address came from, for messages
- *   owns    borrows loop, pages (n_page) and context; the caller owns *out: http_close
- *   errors  STATUS_CONFIG no such address; STATUS_CREATE it cannot be listened on
+ *   what    the key or option that the address came from, for messages
+ *   owns    borrows loop and what pages points to; the caller owns *out: http_close
+ *   errors  STATUS_CONFIG no such address; STATUS_CREATE cannot listen there
  */
-enum status http_open(uv_loop_t *loop, const char *address, const char *what, const struct http_page *pages, size_t n_page,
-                      void *context, struct http **out);
+enum status http_open(uv_loop_t *loop, const char *address, const char *what, const struct http_pages *pages,
+                      struct http **out);
 
-/* Ends all connections. The loop has to run on until nothing of it is left there, and frees it then. */
+/* Close all connections. The loop has to run on until none of its handles is left, and then frees it. */
 void http_close(struct http *http);
 
-/* Where it listens, HOST:PORT in numbers. */
+/* The address it listens on, HOST:PORT in numbers. */
 const char *http_address(const struct http *http);
 
 #endif

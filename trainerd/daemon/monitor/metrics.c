@@ -11,21 +11,10 @@
 
 #define LABELS_BYTES 640 /* a name of which every byte is escaped twice, and the rest */
 
-void metrics_print_head(FILE *file, const char *name, const char *type, const char *help)
-{
-    fprintf(file, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
-
-void metrics_print_value(FILE *file, const char *name, const char *labels, double value)
-{
-    const char *open = labels[0] != '\0' ? "{" : "", *close = labels[0] != '\0' ? "}" : "";
-    bool is_whole = value == floor(value) && fabs(value) < 1e15;
-    fprintf(file, is_whole ? "%s%s%s%s %.0f\n" : "%s%s%s%s %.10g\n", name, open, labels, close, value);
-}
-
 /* --- single jobs --- */
 
-/* Metrics of a job: rows of one name stand together, and the first says what it is. */
+/* clang-format off */
+/* Metrics of a job: rows of one name are adjacent, and the first has its type and help. */
 static const struct job_metric {
     const char *name, *type, *help;
     const char *label;        /* besides the job's own; NULL: none */
@@ -34,26 +23,27 @@ static const struct job_metric {
 #define INT(name, type, help, label, field)                                                                                    \
     {"trainerd_job_" name, type, help, label, offsetof(struct job_record, field), sizeof((struct job_record *)0)->field},
 #define REAL(name, type, help, label, field) {"trainerd_job_" name, type, help, label, offsetof(struct job_record, field), 0},
-    INT("epoch", "gauge", "Epochs done.", NULL, progress.epoch) INT("epochs", "gauge", "Epochs wanted.", NULL, progress.n_epoch)
-        REAL("loss", "gauge", "Training loss of the last epoch.", NULL, progress.loss) REAL(
-            "metric", "gauge", "The job's metric in its last evaluation, as a fraction.", "split=\"train\"",
-            progress.train_metric) REAL("metric", "", "", "split=\"valid\"",
-                                        progress.valid_metric) REAL("metric", "", "", "split=\"test\"", progress.test_metric)
-            REAL("epoch_seconds", "gauge", "Time of the last epoch.", NULL, progress.epoch_s)
-                REAL("phase_seconds", "gauge", "Time of the last epoch by phase; evaluating has a part in the others.",
-                     "phase=\"compute\"", progress.compute_s) REAL("phase_seconds", "", "", "phase=\"wait\"", progress.wait_s)
-                    REAL("phase_seconds", "", "", "phase=\"evaluate\"", progress.evaluate_s)
-                        REAL("epoch_bytes", "gauge", "Bytes between workers in the last epoch.", "direction=\"sent\"",
-                             progress.bytes_sent) REAL("epoch_bytes", "", "", "direction=\"received\"", progress.bytes_received)
-                            REAL("seconds_left", "gauge", "Time that the epochs not done yet will take.", NULL,
-                                 progress.seconds_left)
-                                INT("memory_bytes", "gauge", "Memory of all workers together, by plan and as measured.",
-                                    "by=\"plan\"", memory) REAL("memory_bytes", "", "", "by=\"measure\"", progress.memory)
-                                    INT("restarts_total", "counter", "Attempts that failed and were followed by another.", NULL,
-                                        n_restart)
+    INT("epoch", "gauge", "Epochs done.", NULL, progress.epoch)
+    INT("epochs", "gauge", "Epochs wanted.", NULL, progress.n_epoch)
+    REAL("loss", "gauge", "Training loss of the last epoch.", NULL, progress.loss)
+    REAL("metric", "gauge", "The job's metric in its last evaluation, as a fraction.", "split=\"train\"", progress.train_metric)
+    REAL("metric", "", "", "split=\"valid\"", progress.valid_metric)
+    REAL("metric", "", "", "split=\"test\"", progress.test_metric)
+    REAL("epoch_seconds", "gauge", "Time of the last epoch.", NULL, progress.epoch_s)
+    REAL("phase_seconds", "gauge", "Time of the last epoch by phase; evaluating has a part in the others.",
+         "phase=\"compute\"", progress.compute_s)
+    REAL("phase_seconds", "", "", "phase=\"wait\"", progress.wait_s)
+    REAL("phase_seconds", "", "", "phase=\"evaluate\"", progress.evaluate_s)
+    REAL("epoch_bytes", "gauge", "Bytes between workers in the last epoch.", "direction=\"sent\"", progress.bytes_sent)
+    REAL("epoch_bytes", "", "", "direction=\"received\"", progress.bytes_received)
+    REAL("seconds_left", "gauge", "Estimated time of the remaining epochs.", NULL, progress.seconds_left)
+    INT("memory_bytes", "gauge", "Memory of all workers together, by plan and as measured.", "by=\"plan\"", memory)
+    REAL("memory_bytes", "", "", "by=\"measure\"", progress.memory)
+    INT("restarts_total", "counter", "Attempts that failed and were followed by another.", NULL, n_restart)
 #undef INT
 #undef REAL
 };
+/* clang-format on */
 
 /* NaN where it is not known. */
 static double job_value(const struct job_metric *metric, const struct job_record *job)
@@ -66,7 +56,7 @@ static double job_value(const struct job_metric *metric, const struct job_record
     return value < 0 ? NAN : (double)value;
 }
 
-/* job="7",name="cora": quotes and backslashes escaped, and all that is no printable text before that. */
+/* job="7",name="cora": first unprintable bytes, then quotes and backslashes are escaped. */
 static void job_labels(const struct job_record *job, const char *label, char out[LABELS_BYTES])
 {
     char name[4 * JOB_NAME_BYTES];
@@ -81,7 +71,7 @@ static void job_labels(const struct job_record *job, const char *label, char out
     snprintf(out + at, LABELS_BYTES - at, "\"%s%s", label == NULL ? "" : ",", label == NULL ? "" : label);
 }
 
-/* Those under way, and the newest that ended a short while ago. Ascending again in `out`; returns how many. */
+/* Jobs under way, and the newest that ended recently. out: ids ascending; returns how many */
 static size_t jobs_to_show(const struct job_record *const *jobs, size_t n, double now, const struct job_record **out)
 {
     size_t n_out = 0, n_recent = 0;
@@ -170,7 +160,7 @@ static void print_resource(FILE *file, const char *name, const char *help, int64
     metrics_print_value(file, name, "state=\"free\"", (double)(whole > used ? whole - used : 0));
 }
 
-void metrics_print(FILE *file, const struct job_record *const *jobs, size_t n, const struct queue_room *whole, double now)
+void metrics_print(FILE *file, const struct job_record *const *jobs, size_t n, const struct queue_capacity *whole, double now)
 {
     metrics_print_head(file, "trainerd_build_info", "gauge", "The version that runs.");
     metrics_print_value(file, "trainerd_build_info", "version=\"" TRAINERD_VERSION "\"", 1);
@@ -178,7 +168,7 @@ void metrics_print(FILE *file, const struct job_record *const *jobs, size_t n, c
     print_counts(file, &sums);
     print_resource(file, "trainerd_slots", "Worker slots.", sums.n_slot, whole->n_slot);
     print_resource(file, "trainerd_gpus", "GPUs.", sums.n_gpu, whole->n_gpu);
-    print_resource(file, "trainerd_memory_bytes", "Memory for workers, by the plans of those that run.", sums.memory,
+    print_resource(file, "trainerd_memory_bytes", "Memory for workers, by the plans of running jobs.", sums.memory,
                    whole->memory);
     const struct job_record **shown = memory_alloc(n + 1, sizeof *shown);
     print_jobs(file, shown, jobs_to_show(jobs, n, now, shown));

@@ -1,7 +1,7 @@
-/* What the daemon knows, as numbers for Prometheus: one list of metrics, printed from the jobs' records.
+/* Metrics of the daemon for Prometheus: one list, printed from the jobs' records.
  *
- * Of single jobs those under way are shown, and the newest of those that ended in the last METRICS_RECENT_S seconds, so that the
- * number of series does not grow with the history. A number that is not known is left out. Knows no sockets.
+ * Jobs shown singly are those under way, and the newest of those that ended in the last METRICS_RECENT_S seconds, so that the number
+ * of series does not grow with the history. An unknown number is left out. Knows no sockets.
  */
 #ifndef TRAINERD_DAEMON_METRICS_H
 #define TRAINERD_DAEMON_METRICS_H
@@ -16,18 +16,18 @@
 #define METRICS_RECENT_S 600.0
 #define METRICS_N_RECENT 50
 
-/* Print all of them, this process's own included.
+/* Print all metrics, those of this process included.
  *
- *   shapes  jobs n, ids ascending · whole: what the machine offers
+ *   shapes  jobs n, ids ascending · whole: the machine's capacity
  *   units   now in seconds since 1970
  *   source  Prometheus' text format, version 0.0.4
  */
-void metrics_print(FILE *file, const struct job_record *const *jobs, size_t n, const struct queue_room *whole, double now);
+void metrics_print(FILE *file, const struct job_record *const *jobs, size_t n, const struct queue_capacity *whole, double now);
 
-/* This process: memory, files, processor time, under the names that all exporters use. */
+/* This process: memory, files, processor time, under Prometheus' usual names. */
 void metrics_print_process(FILE *file);
 
-/* The lines that begin a metric, and one value of it. labels: what stands between the braces, "" for none */
+/* The lines that begin a metric, and one value of it. labels: the text between the braces, "" for none */
 void metrics_print_head(FILE *file, const char *name, const char *type, const char *help);
 void metrics_print_value(FILE *file, const char *name, const char *labels, double value);
 

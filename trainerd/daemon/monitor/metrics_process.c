@@ -11,20 +11,21 @@ struct facts {
     double cpu_s, start_s, virtual_bytes, resident_bytes;
 };
 
-/* When the machine started, in seconds since 1970; 0 when it does not say. */
+/* When the machine booted, in seconds since 1970; 0: not known. */
 static double boot_s(void)
 {
     FILE *file = fopen("/proc/stat", "re");
     char *line = NULL;
-    size_t room = 0;
+    size_t n_line = 0;
     double at = 0;
-    while (file != NULL && at == 0 && getline(&line, &room, file) > 0) {
+    if (file == NULL) {
+        return 0;
+    }
+    while (at == 0 && getline(&line, &n_line, file) > 0) {
         sscanf(line, "btime %lf", &at);
     }
     free(line);
-    if (file != NULL) {
-        fclose(file);
-    }
+    fclose(file);
     return at;
 }
 
@@ -37,7 +38,7 @@ static bool facts_read(struct facts *out)
         fclose(file);
     }
     text[n] = '\0';
-    /* The program's name, in parentheses, may hold anything. */
+    /* The program's name, in parentheses, may hold any character. */
     const char *after = strrchr(text, ')');
     unsigned long long user, system, start, size;
     long long resident;
@@ -57,13 +58,14 @@ static bool facts_read(struct facts *out)
 static int n_open_file(void)
 {
     DIR *folder = opendir("/proc/self/fd");
-    int n = folder != NULL ? -3 : 0; /* ".", ".." and this folder itself */
-    while (folder != NULL && readdir(folder) != NULL) {
+    int n = -3; /* ".", ".." and this folder itself */
+    if (folder == NULL) {
+        return 0;
+    }
+    while (readdir(folder) != NULL) {
         n++;
     }
-    if (folder != NULL) {
-        closedir(folder);
-    }
+    closedir(folder);
     return n;
 }
 

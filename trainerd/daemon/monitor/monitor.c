@@ -8,20 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PROBE_PERIOD_S 1.0 /* whoever asks for health more often gets the last answer, not the disk's time */
-#define WORDS_BYTES 512
+#define PROBE_PERIOD_S 1.0 /* more frequent requests get the last result, so that they cost no disk time */
+#define HEALTH_BYTES 512
 
 struct monitor {
     const struct jobs *jobs;
-    const struct queue_room *whole;
+    const struct queue_capacity *whole;
     struct http *http;
     double probed_s;
     enum status probed;
-    char words[WORDS_BYTES]; /* why the store cannot be written */
+    char health[HEALTH_BYTES]; /* why the store cannot be written */
 };
 
 /* All metrics as they are now. */
-static void monitor_print(FILE *file, const struct jobs *jobs, const struct queue_room *whole)
+static void monitor_print(FILE *file, const struct jobs *jobs, const struct queue_capacity *whole)
 {
     size_t n;
     const struct job_record *const *all = jobs_all(jobs, &n);
@@ -42,16 +42,16 @@ static enum status print_health(void *context, FILE *file)
     if (monitor->probed_s == 0 || now_s - monitor->probed_s >= PROBE_PERIOD_S) {
         monitor->probed = store_probe(jobs_store(monitor->jobs));
         monitor->probed_s = now_s;
-        snprintf(monitor->words, sizeof monitor->words, "%s", monitor->probed == STATUS_OK ? "ok" : status_reason());
+        snprintf(monitor->health, sizeof monitor->health, "%s", monitor->probed == STATUS_OK ? "ok" : status_reason());
     }
-    fprintf(file, "%s\n", monitor->words);
+    fprintf(file, "%s\n", monitor->health);
     return monitor->probed;
 }
 
-static const struct http_page pages[] = {{"/metrics", METRICS_CONTENT_TYPE, print_metrics},
-                                         {"/healthz", "text/plain; charset=utf-8", print_health}};
+static const struct http_page page[] = {{"/metrics", METRICS_CONTENT_TYPE, print_metrics},
+                                        {"/healthz", "text/plain; charset=utf-8", print_health}};
 
-enum status monitor_open(uv_loop_t *loop, const char *address, const struct jobs *jobs, const struct queue_room *whole,
+enum status monitor_open(uv_loop_t *loop, const char *address, const struct jobs *jobs, const struct queue_capacity *whole,
                          struct monitor **out)
 {
     *out = NULL;
@@ -60,8 +60,8 @@ enum status monitor_open(uv_loop_t *loop, const char *address, const struct jobs
     }
     struct monitor *monitor = memory_alloc(1, sizeof *monitor);
     *monitor = (struct monitor){.jobs = jobs, .whole = whole};
-    enum status status = http_open(loop, address, "daemon.metrics", pages, sizeof pages / sizeof *pages, monitor,
-                                   &monitor->http);
+    const struct http_pages pages = {page, sizeof page / sizeof *page, monitor};
+    enum status status = http_open(loop, address, "daemon.metrics", &pages, &monitor->http);
     if (status != STATUS_OK) {
         free(monitor);
         return status;
@@ -74,7 +74,7 @@ void monitor_close(struct monitor *monitor)
 {
     if (monitor != NULL) {
         http_close(monitor->http);
-        free(monitor); /* no page is printed any more */
+        free(monitor); /* http_close prints no page any more */
     }
 }
 

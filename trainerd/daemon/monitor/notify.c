@@ -15,14 +15,14 @@
 #include <unistd.h>
 
 struct notify {
-    int socket; /* connected; -1: nobody listens */
+    int socket; /* connected; -1: none */
     uv_timer_t timer;
 };
 
-static void say(const struct notify *notify, const char *text)
+static void send_line(const struct notify *notify, const char *text)
 {
     if (notify->socket >= 0 && send(notify->socket, text, strlen(text), MSG_NOSIGNAL) < 0) {
-        log_warn("the service manager cannot be told: %s", strerror(errno));
+        log_warn("cannot notify the service manager: %s", strerror(errno));
     }
 }
 
@@ -49,7 +49,7 @@ static int connect_to(const char *name)
     return file;
 }
 
-/* Microseconds between signs of life that are asked of this process; 0: none are. */
+/* The watchdog's period for this process, in microseconds; 0: no watchdog. */
 static uint64_t watchdog_us(void)
 {
     const char *period = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
@@ -57,9 +57,9 @@ static uint64_t watchdog_us(void)
     return period != NULL && is_ours ? strtoull(period, NULL, 10) : 0;
 }
 
-static void say_alive(uv_timer_t *timer)
+static void send_watchdog(uv_timer_t *timer)
 {
-    say(timer->data, "WATCHDOG=1");
+    send_line(timer->data, "WATCHDOG=1");
 }
 
 struct notify *notify_open(uv_loop_t *loop)
@@ -71,7 +71,7 @@ struct notify *notify_open(uv_loop_t *loop)
     notify->timer.data = notify;
     uint64_t half_ms = watchdog_us() / 2000;
     if (notify->socket >= 0 && half_ms > 0) {
-        uv_timer_start(&notify->timer, say_alive, 0, half_ms);
+        uv_timer_start(&notify->timer, send_watchdog, 0, half_ms);
     }
     unsetenv("NOTIFY_SOCKET");
     unsetenv("WATCHDOG_USEC");
@@ -97,17 +97,17 @@ void notify_ready(const struct notify *notify, const char *text)
 {
     char line[512];
     snprintf(line, sizeof line, "READY=1\nSTATUS=%.400s", text);
-    say(notify, line);
+    send_line(notify, line);
 }
 
 void notify_reloading(const struct notify *notify)
 {
     char line[80];
     snprintf(line, sizeof line, "RELOADING=1\nMONOTONIC_USEC=%" PRId64, clock_ns() / 1000);
-    say(notify, line);
+    send_line(notify, line);
 }
 
 void notify_stopping(const struct notify *notify)
 {
-    say(notify, "STOPPING=1");
+    send_line(notify, "STOPPING=1");
 }

@@ -1,7 +1,7 @@
-/* What the service manager hears of the daemon: lines in datagrams to $NOTIFY_SOCKET, as systemd defines them, without its
- * library. Nothing is said where nobody listens. source  sd_notify(3)
+/* Notifications to the service manager: datagrams to $NOTIFY_SOCKET as systemd defines them, without its library. Without a socket,
+ * nothing is sent. source  sd_notify(3)
  *
- * The watchdog's sign of life comes from a timer of the loop, so that a loop that is stuck falls silent.
+ * A timer of the loop sends the watchdog's notification, so that a loop that hangs sends none.
  */
 #ifndef TRAINERD_DAEMON_NOTIFY_H
 #define TRAINERD_DAEMON_NOTIFY_H
@@ -10,15 +10,15 @@
 
 struct notify;
 
-/* Take the socket and the watchdog's period from the environment, out of which they are removed: what the daemon starts does not
- * speak for it. owns  borrows loop; the caller owns the result: notify_close */
+/* Read the socket and the watchdog's period from the environment, and remove them from it, so that child processes do not notify.
+ * owns  borrows loop; the caller owns the result: notify_close */
 struct notify *notify_open(uv_loop_t *loop);
-/* The loop has to run on until nothing of it is left there. */
+/* The loop has to run on until none of its handles is left. */
 void notify_close(struct notify *notify);
 
-/* It serves. text: one line for `systemctl status` */
+/* The daemon is ready. text: one line for `systemctl status` */
 void notify_ready(const struct notify *notify, const char *text);
-/* It reads something again, and is ready once notify_ready says so. */
+/* The daemon reloads; notify_ready follows. */
 void notify_reloading(const struct notify *notify);
 void notify_stopping(const struct notify *notify);
 

@@ -1,4 +1,4 @@
-/* What goes back to a client: {"id": …, "ok": true, …}, {"id": …, "ok": false, "exit_code": …, "error": "…"}.
+/* Answers to a client: {"id": …, "ok": true, …}, {"id": …, "ok": false, "exit_code": …, "error": "…"}.
  *
  * Makes objects for connection_send; knows no sockets.
  */
@@ -9,7 +9,7 @@
 
 #include <jansson.h>
 
-/* A good answer to a request, to be filled further. owns  the caller has the reference */
+/* A successful answer to a request, to be completed. owns  the caller has the reference */
 json_t *answer_new(const json_t *request);
 
 /* The refusal of a request (NULL: of none in particular), with the reason of the last failure. */

@@ -31,7 +31,7 @@ static enum status check_owner(const char *path, int file)
 {
     struct stat info;
     if (fstat(file, &info) != 0) {
-        return status_fail(STATUS_IO, "cannot look at secret file '%s': %s", path, strerror(errno));
+        return status_fail(STATUS_IO, "cannot stat secret file '%s': %s", path, strerror(errno));
     }
     if (info.st_uid != geteuid() && info.st_uid != 0) {
         return status_fail(STATUS_CONFIG, "secret file '%s' belongs to user %u, expected %u or root", path,
@@ -86,7 +86,7 @@ void auth_nonce(char out[AUTH_TEXT_BYTES])
     sodium_bin2hex(out, AUTH_TEXT_BYTES, bytes, sizeof bytes);
 }
 
-/* What a proof is made of: the role, then both nonces. False: a nonce is none. */
+/* The message that a proof authenticates: the role, then both nonces. false: a nonce is not valid. */
 static bool build(enum auth_role role, const char *server_nonce, const char *client_nonce,
                   unsigned char out[ROLE_NAME_BYTES + 2 * AUTH_BYTES])
 {

@@ -1,5 +1,5 @@
-/* Proof of a shared secret over a connection anyone may listen to: both sides answer the other's random number, so
- * that neither the secret nor anything that can be used twice is sent. The only file that sees libsodium.
+/* Mutual authentication by a shared secret, over a connection that others may read: each side answers the other's random nonce, so
+ * that neither the secret nor anything replayable is sent. The only file that sees libsodium.
  *
  *   server → client   server nonce
  *   client → server   client nonce, auth_proof(CLIENT)
@@ -24,23 +24,22 @@ struct auth_secret {
 
 enum auth_role { AUTH_ROLE_CLIENT, AUTH_ROLE_SERVER };
 
-/* Read a secret: a file with 64 hexadecimal digits that nobody but its owner, who is this user or root, can read.
+/* Read a secret: a file with 64 hexadecimal digits, owned by this user or root, that no other user can read.
  *
- *   errors  STATUS_NO_INPUT; STATUS_CONFIG it is open to others, somebody else's, or not 64 digits. Its
- *           bytes are in no message
+ *   errors  STATUS_NO_INPUT; STATUS_CONFIG other users can read it, own it, or it has not 64 digits. No message contains its bytes
  */
 enum status auth_secret_load(const char *path, struct auth_secret *out);
 void auth_secret_release(struct auth_secret *secret); /* wipes it */
 
-/* A fresh random number, as text. */
+/* A fresh nonce, as text. */
 void auth_nonce(char out[AUTH_TEXT_BYTES]);
 
-/* The proof a role gives of the secret, for both nonces, as text.
+/* A role's proof of the secret, for both nonces, as text.
  * errors  STATUS_USAGE a nonce is not 64 hexadecimal digits */
 enum status auth_proof(const struct auth_secret *secret, enum auth_role role, const char *server_nonce,
                        const char *client_nonce, char out[AUTH_TEXT_BYTES]);
 
-/* Is this the role's proof? The time it takes says nothing of the right one. */
+/* Is this the role's proof? Compares in constant time. */
 bool auth_is_proof(const struct auth_secret *secret, enum auth_role role, const char *server_nonce, const char *client_nonce,
                    const char *proof);
 

@@ -1,6 +1,4 @@
-/* One client: bytes in, requests out; answers in, bytes out. At most one request is looked at in a turn of the loop,
- * and none while much of what was answered is not read yet: a client that floods or never reads waits for itself
- * alone. */
+/* One client's socket: bytes into its frame reader, answers out, and how it ends. */
 #include "protocol/log.h"
 #include "protocol/memory.h"
 #include "trainerd/daemon/server/answer.h"
@@ -9,10 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define READ_BYTES 65536u
-#define BEHIND_BYTES 65536u /* a client with more to read is asked no further */
-#define N_LONG_MOST 8       /* so many of the longest requests may be under way at once, over all clients */
 
 struct line_write {
     uv_write_t request;
@@ -54,15 +48,9 @@ bool connection_ended(const struct connection *connection)
     return connection->is_ended;
 }
 
-static bool is_behind(const struct connection *connection)
+static void fail_later(struct connection *connection)
 {
-    size_t n_unread = connection_unread(connection);
-    return n_unread > BEHIND_BYTES || n_unread > connection->server->options.n_most_unread / 2;
-}
-
-static void doom(struct connection *connection)
-{
-    connection->is_doomed = true;
+    connection->has_failed = true;
     server_ready(connection);
 }
 
@@ -75,12 +63,12 @@ static void written(uv_write_t *request, int error)
     free(write);
     if (error != 0) {
         if (connection->state < CONNECTION_STATE_CLOSED && error != UV_ECANCELED) {
-            doom(connection);
+            fail_later(connection);
         }
         return;
     }
     connection->active_ms = uv_now(server->loop);
-    if (connection_unread(connection) > 0 || connection->state != CONNECTION_STATE_OPEN || connection->is_doomed) {
+    if (connection_unread(connection) > 0 || connection->state != CONNECTION_STATE_OPEN || connection->has_failed) {
         return;
     }
     if (connection->is_paused) {
@@ -110,7 +98,7 @@ static bool send_text(struct connection *connection, char *text)
 
 void connection_answer(struct connection *connection, json_t *answer)
 {
-    if (connection->state >= CONNECTION_STATE_CLOSING || connection->is_doomed) {
+    if (connection->state >= CONNECTION_STATE_CLOSING || connection->has_failed) {
         json_decref(answer);
         return;
     }
@@ -118,24 +106,24 @@ void connection_answer(struct connection *connection, json_t *answer)
     json_decref(answer);
     ASSERT(text != NULL);
     if (connection_unread(connection) + strlen(text) > connection->server->options.n_most_unread) {
-        log_warn("a client of user %u is dropped: it leaves more than %zu bytes unread", (unsigned)connection->uid,
+        log_warn("disconnected a client of user %u: it leaves more than %zu bytes unread", (unsigned)connection->uid,
                  connection->server->options.n_most_unread);
         free(text);
-        doom(connection);
+        fail_later(connection);
     } else if (!send_text(connection, text)) {
-        doom(connection);
+        fail_later(connection);
     }
 }
 
 bool connection_send(struct connection *connection, json_t *object)
 {
     connection_answer(connection, object);
-    return connection->state < CONNECTION_STATE_CLOSING && !connection->is_doomed;
+    return connection->state < CONNECTION_STATE_CLOSING && !connection->has_failed;
 }
 
 static void lines_release(struct connection *connection)
 {
-    connection->server->n_room -= connection->frames.n_room;
+    connection->server->n_buffered -= connection->frames.capacity;
     frame_reader_release(&connection->frames);
 }
 
@@ -148,7 +136,7 @@ static void closed(uv_handle_t *handle)
     server_handle_closed(server);
 }
 
-/* It leaves the lists at once, so that it counts no more; its handle goes when the loop has let go of it. */
+/* Remove it from the lists at once, so that it does not count any more; it is freed when the loop has closed its handle. */
 void connection_abort(struct connection *connection)
 {
     struct server *server = connection->server;
@@ -174,11 +162,11 @@ static void shut(uv_shutdown_t *request, int error)
     }
 }
 
-static void room_find(uv_handle_t *handle, size_t suggested, uv_buf_t *out);
-static void came(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer);
+static void find_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *out);
+static void arrived(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer);
 
-/* What waits leaves first. What still comes is read and passed over until the peer ends too, for a second at most: a
- * socket closed over unread bytes would take back the reason it was told. */
+/* Queued bytes leave first. Received bytes are read and discarded until the peer closes too, for at most a second: closing a
+ * socket with unread bytes would reset the connection, and the peer would lose the reason. */
 void connection_close(struct connection *connection)
 {
     struct server *server = connection->server;
@@ -199,18 +187,18 @@ void connection_close(struct connection *connection)
         return;
     }
     if (!connection->is_ended) {
-        uv_read_start(&connection->socket.stream, room_find, came);
+        uv_read_start(&connection->socket.stream, find_buffer, arrived);
     }
 }
 
 void connection_refuse(struct connection *connection, const json_t *request, enum status status)
 {
-    log_debug("a client of user %u is refused: %s", (unsigned)connection->uid, status_reason());
+    log_debug("refused a client of user %u: %s", (unsigned)connection->uid, status_reason());
     connection_answer(connection, answer_failure(request, status));
     connection_close(connection);
 }
 
-static void room_find(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
+static void find_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
 {
     struct connection *connection = handle->data;
     struct server *server = connection->server;
@@ -218,14 +206,14 @@ static void room_find(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
     size_t n = sizeof server->discard;
     char *at = server->discard;
     if (connection->state < CONNECTION_STATE_CLOSING) {
-        server->n_room -= connection->frames.n_room;
-        at = frame_reader_room(&connection->frames, &n);
-        server->n_room += connection->frames.n_room;
+        server->n_buffered -= connection->frames.capacity;
+        at = frame_reader_buffer(&connection->frames, &n);
+        server->n_buffered += connection->frames.capacity;
     }
-    *out = uv_buf_init(at, (unsigned)(n < READ_BYTES ? n : READ_BYTES));
+    *out = uv_buf_init(at, (unsigned)(n < CONNECTION_READ_BYTES ? n : CONNECTION_READ_BYTES));
 }
 
-static void came(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
+static void arrived(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
 {
     struct connection *connection = stream->data;
     (void)buffer;
@@ -239,72 +227,15 @@ static void came(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
         }
         return;
     }
-    uv_read_stop(stream); /* until what came is looked at */
+    uv_read_stop(stream); /* until the received bytes are handled */
     if (n > 0) {
         frame_reader_fill(&connection->frames, (size_t)n);
     }
-    connection->is_doomed = connection->is_doomed || (n < 0 && n != UV_EOF);
+    connection->has_failed = connection->has_failed || (n < 0 && n != UV_EOF);
     server_ready(connection);
 }
 
 void connection_begin(struct connection *connection)
 {
-    uv_read_start(&connection->socket.stream, room_find, came);
-}
-
-static void request_take(struct connection *connection, const char *line, size_t n)
-{
-    struct server *server = connection->server;
-    json_t *request;
-    enum status status = frame_parse(line, n, &request);
-    connection->active_ms = uv_now(server->loop);
-    if (status != STATUS_OK) {
-        connection_answer(connection, answer_failure(request, status));
-    } else if (connection->state == CONNECTION_STATE_STRANGER) {
-        handshake_request(connection, request);
-    } else {
-        connection->is_heard = connection->is_announced = true;
-        server->handler.request(server->handler.context, connection, request);
-    }
-    json_decref(request);
-}
-
-/* A request has not all come yet: what came of it is kept, within what all clients may take together. */
-static void rest_await(struct connection *connection)
-{
-    const struct server *server = connection->server;
-    if (connection->frames.n_room > READ_BYTES && server->n_room > N_LONG_MOST * server->options.n_most_frame) {
-        connection_refuse(connection, NULL, status_fail(STATUS_PEER, "too many long requests are under way; try again later"));
-    } else {
-        uv_read_start(&connection->socket.stream, room_find, came);
-    }
-}
-
-void connection_turn(struct connection *connection)
-{
-    const char *line;
-    size_t n;
-    bool whole;
-    if (connection->state >= CONNECTION_STATE_CLOSING) {
-        return;
-    }
-    if (connection->is_doomed) {
-        connection_abort(connection);
-        return;
-    }
-    if (is_behind(connection)) {
-        connection->is_paused = true;
-        return;
-    }
-    enum status status = frame_reader_next(&connection->frames, &line, &n, &whole);
-    if (status != STATUS_OK) {
-        connection_refuse(connection, NULL, status);
-    } else if (whole) {
-        request_take(connection, line, n);
-        server_ready(connection);
-    } else if (!connection->is_ended) {
-        rest_await(connection);
-    } else if (!connection->is_held) {
-        connection_close(connection);
-    }
+    uv_read_start(&connection->socket.stream, find_buffer, arrived);
 }

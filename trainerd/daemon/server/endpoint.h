@@ -1,7 +1,6 @@
-/* Where a daemon listens and its clients find it: unix:PATH or tcp:HOST:PORT as text, and the address when none is
- * given.
+/* A daemon's address: unix:PATH or tcp:HOST:PORT as text, and the default.
  *
- * Both sides of the client protocol read addresses through here. Opens nothing.
+ * Both sides of the client protocol parse addresses here. Opens nothing.
  */
 #ifndef TRAINERD_DAEMON_ENDPOINT_H
 #define TRAINERD_DAEMON_ENDPOINT_H
@@ -11,7 +10,7 @@
 
 #include <stdbool.h>
 
-#define ENDPOINT_PATH_BYTES 108 /* what a socket's name has room for, its NUL included */
+#define ENDPOINT_PATH_BYTES 108 /* of sockaddr_un, with NUL */
 #define ENDPOINT_TEXT_BYTES 300
 
 struct endpoint {

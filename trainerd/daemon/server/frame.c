@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROOM_BYTES 4096u
+#define FIRST_BYTES 4096u
 
 void frame_reader_init(struct frame_reader *reader, size_t n_most)
 {
@@ -31,22 +31,22 @@ static void tidy(struct frame_reader *reader)
     }
 }
 
-char *frame_reader_room(struct frame_reader *reader, size_t *n_out)
+char *frame_reader_buffer(struct frame_reader *reader, size_t *n_out)
 {
     tidy(reader);
     size_t n_full = reader->n_most + 1; /* a line and its end */
-    if (reader->to == reader->n_room && reader->n_room < n_full) {
-        size_t n_room = reader->n_room == 0 ? ROOM_BYTES : 2 * reader->n_room;
-        n_room = n_room < n_full ? n_room : n_full;
-        char *bytes = memory_alloc(n_room, 1);
+    if (reader->to == reader->capacity && reader->capacity < n_full) {
+        size_t capacity = reader->capacity == 0 ? FIRST_BYTES : 2 * reader->capacity;
+        capacity = capacity < n_full ? capacity : n_full;
+        char *bytes = memory_alloc(capacity, 1);
         if (reader->to > 0) {
             memcpy(bytes, reader->bytes, reader->to);
         }
         free(reader->bytes);
         reader->bytes = bytes;
-        reader->n_room = n_room;
+        reader->capacity = capacity;
     }
-    *n_out = reader->n_room - reader->to;
+    *n_out = reader->capacity - reader->to;
     return reader->bytes + reader->to;
 }
 
@@ -63,7 +63,7 @@ enum status frame_reader_next(struct frame_reader *reader, const char **line_out
     *whole_out = end != NULL;
     size_t n_line = end != NULL ? (size_t)(end - begin) : n;
     if (n_line > reader->n_most) {
-        return status_fail(STATUS_USAGE, "the request is longer than %zu bytes, the most that is taken", reader->n_most);
+        return status_fail(STATUS_USAGE, "the request is longer than %zu bytes, the most that is accepted", reader->n_most);
     }
     if (end == NULL) {
         reader->n_scanned = n;
@@ -76,7 +76,7 @@ enum status frame_reader_next(struct frame_reader *reader, const char **line_out
     return STATUS_OK;
 }
 
-/* The parser calls itself for what is nested, and makes an object of every value: both are bounded before. */
+/* The parser recurses into nested values and allocates every value: both numbers are bounded before. */
 static enum status check_size(const char *line, size_t n)
 {
     size_t depth = 0, n_value = 1;
@@ -102,7 +102,7 @@ static enum status check_size(const char *line, size_t n)
     return STATUS_OK;
 }
 
-/* An id is sent back with every line of an answer: it stays short. */
+/* An id is short, since every line of an answer repeats it. */
 static enum status check_head(json_t **request)
 {
     const json_t *id = json_object_get(*request, "id"), *version = json_object_get(*request, "v");
@@ -113,7 +113,7 @@ static enum status check_head(json_t **request)
         return status_fail(STATUS_USAGE, "id is neither a number nor a text of at most %d bytes", FRAME_ID_MOST);
     }
     if (!json_is_integer(version) || json_integer_value(version) != 1) {
-        return status_fail(STATUS_USAGE, "v is not 1, the version of the protocol that is spoken here");
+        return status_fail(STATUS_USAGE, "v is not 1, the protocol version of this daemon");
     }
     return STATUS_OK;
 }
@@ -132,7 +132,7 @@ enum status frame_parse(const char *line, size_t n, json_t **out)
     }
     if (!json_is_object(value)) {
         json_decref(value);
-        return status_fail(STATUS_USAGE, "the request is no object, expected {\"v\":1,\"id\":1,\"cmd\":\"…\"}");
+        return status_fail(STATUS_USAGE, "the request is not an object, expected {\"v\":1,\"id\":1,\"cmd\":\"…\"}");
     }
     *out = value;
     return check_head(out);

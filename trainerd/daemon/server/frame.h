@@ -1,7 +1,7 @@
-/* Requests out of bytes: lines up to a limit, and the JSON object of a line, bounded in depth and number before it is
+/* Bytes to requests: lines up to a limit, and the JSON object of a line, whose depth and number of values are bounded before it is
  * parsed.
  *
- * What a stranger sends is met here first. Knows no sockets and no commands.
+ * The first code that sees bytes of unauthenticated clients. Knows no sockets and no commands.
  */
 #ifndef TRAINERD_DAEMON_FRAME_H
 #define TRAINERD_DAEMON_FRAME_H
@@ -18,32 +18,31 @@
 
 struct frame_reader {
     char *bytes;
-    size_t n_room;
-    size_t from, to;  /* bytes[from … to) came and were not taken yet */
-    size_t n_scanned; /* of these, so many hold no end of a line */
+    size_t capacity;
+    size_t from, to;  /* bytes[from … to) are received and not consumed yet */
+    size_t n_scanned; /* of these, so many have no newline */
     size_t n_most;    /* bytes of a line; may be changed between lines */
 };
 
 void frame_reader_init(struct frame_reader *reader, size_t n_most);
 void frame_reader_release(struct frame_reader *reader);
 
-/* Where the next bytes may be written, and how many (at least one, unless a line waits to be taken or is too long) /
- * that n of them were written. Invalidates lines. */
-char *frame_reader_room(struct frame_reader *reader, size_t *n_out);
+/* The buffer for the next bytes, *n_out of them (at least one, unless a line is ready or too long) / n of them were written.
+ * Invalidates lines. */
+char *frame_reader_buffer(struct frame_reader *reader, size_t *n_out);
 void frame_reader_fill(struct frame_reader *reader, size_t n);
 
-/* Take the next line, without its end; *whole_out is false when it has not all come yet.
+/* Consume the next line, without its newline; *whole_out is false when it is not complete yet.
  *
- *   owns    *line_out points into the reader, until frame_reader_room
- *   errors  STATUS_USAGE it is longer than n_most: nothing behind it can be read
- *   cost    each byte is looked at once, in however many pieces it comes
+ *   owns    *line_out points into the reader, until frame_reader_buffer
+ *   errors  STATUS_USAGE it is longer than n_most: no later line can be read
+ *   cost    each byte is scanned once, however many pieces it arrives in
  */
 enum status frame_reader_next(struct frame_reader *reader, const char **line_out, size_t *n_out, bool *whole_out);
 
 /* A line's request: an object without duplicate keys, of version 1, whose id is a number or a short text or missing.
  *
- *   owns    *out: json_decref. NULL unless the line is an object, also when something is wrong with it: its id can
- *           be told
+ *   owns    *out: json_decref. NULL unless the line is an object; also set for a bad request, whose answer needs its id
  *   errors  STATUS_USAGE what is wrong, and at which byte
  */
 enum status frame_parse(const char *line, size_t n, json_t **out);

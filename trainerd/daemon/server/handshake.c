@@ -1,4 +1,4 @@
-/* A stranger's two requests: "hello", answered with a number to prove the secret on, and "auth" with the proof. */
+/* The two requests of an unauthenticated client: "hello", answered with a nonce, and "auth" with the proof of the secret. */
 #include "protocol/log.h"
 #include "protocol/version.h"
 #include "trainerd/daemon/server/answer.h"
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static void say_hello(struct connection *connection, const json_t *request)
+static void answer_hello(struct connection *connection, const json_t *request)
 {
     json_t *answer = answer_new(request);
     auth_nonce(connection->nonce);
@@ -17,7 +17,7 @@ static void say_hello(struct connection *connection, const json_t *request)
     connection_answer(connection, answer);
 }
 
-/* Each number is good for one try. */
+/* Each nonce is good for one try. */
 static void check_proof(struct connection *connection, const json_t *request)
 {
     const char *nonce = json_string_value(json_object_get(request, "nonce"));
@@ -35,7 +35,7 @@ static void check_proof(struct connection *connection, const json_t *request)
         return;
     }
     connection->state = CONNECTION_STATE_OPEN;
-    connection->is_heard = true;
+    connection->has_requested = true;
     connection->uid = connection->server->options.tcp_uid;
     connection->gid = connection->server->options.tcp_gid;
     connection->frames.n_most = connection->server->options.n_most_frame;
@@ -48,11 +48,11 @@ void handshake_request(struct connection *connection, const json_t *request)
 {
     const char *command = json_string_value(json_object_get(request, "cmd"));
     if (command != NULL && strcmp(command, "hello") == 0) {
-        say_hello(connection, request);
+        answer_hello(connection, request);
     } else if (command != NULL && strcmp(command, "auth") == 0) {
         check_proof(connection, request);
     } else {
-        status_fail(STATUS_PEER, "the secret is to be proved first: expected the commands hello and auth");
+        status_fail(STATUS_PEER, "this client is not authenticated: expected the commands hello and auth");
         connection_answer(connection, answer_failure(request, STATUS_PEER));
     }
 }

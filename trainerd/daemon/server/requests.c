@@ -86,7 +86,7 @@ static enum status refuse_unknown(const struct definition *definition, const cha
                        names[0] != '\0' ? names : "nothing");
 }
 
-/* Every request has these, whatever it asks for. */
+/* Fields that every request has. */
 static bool is_head(const char *name)
 {
     return strcmp(name, "v") == 0 || strcmp(name, "id") == 0 || strcmp(name, "cmd") == 0;

@@ -1,4 +1,4 @@
-/* Requests as a table, made from requests.def: what each is called, takes and gives. Checks requests against it.
+/* Requests as a table, made from requests.def: the name, fields and answer of each. Checks requests against it.
  *
  * Knows the shape of requests, not what they do.
  */
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/*         name    what a message calls it */
+/*         name    in messages */
 #define REQUEST_TYPE_LIST(X)                                                                                                   \
     X(TEXT, "a text")                                                                                                          \
     X(TEXTS, "an array of texts")                                                                                              \
@@ -34,10 +34,9 @@ enum request {
     REQUEST_N
 };
 
-/* Which request this is, once everything about its fields is right.
+/* Find the request and check its fields.
  *
- *   errors  STATUS_USAGE no such command, a field it does not take, one it needs, one of another type: the
- *           sentence names it
+ *   errors  STATUS_USAGE no such command, an unknown or missing field, a field of another type: the sentence names it
  */
 enum status request_check(const json_t *request, enum request *out);
 

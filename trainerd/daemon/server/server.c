@@ -1,5 +1,4 @@
-/* The listening side: who may connect, how many, how long they may be silent, and the turns in which requests are
- * looked at. */
+/* The listening side: who may connect, how many, how long they may be silent, and whose turn it is. */
 #include "trainerd/daemon/server/server.h"
 
 #include "protocol/log.h"
@@ -21,53 +20,9 @@
 #define BACKLOG 511
 #define CLOSING_MS 1000
 #define TICK_MOST_MS 500.0
-#define STRANGER_FRAME_BYTES 1024u /* of a request before the secret is proved */
+#define UNAUTHENTICATED_FRAME_BYTES 1024u /* of a request before the secret is proved */
 
-static void take_turns(uv_idle_t *idle);
-
-void server_ready(struct connection *connection)
-{
-    struct server *server = connection->server;
-    if (connection->is_ready || connection->state >= CONNECTION_STATE_CLOSING) {
-        return;
-    }
-    connection->is_ready = true;
-    connection->next_ready = NULL;
-    *server->last_ready = connection;
-    server->last_ready = &connection->next_ready;
-    uv_idle_start(&server->turn, take_turns);
-}
-
-static void ready_remove(struct server *server, struct connection *connection)
-{
-    struct connection **at = &server->first_ready;
-    while (*at != NULL && *at != connection) {
-        at = &(*at)->next_ready;
-    }
-    if (*at == connection) {
-        *at = connection->next_ready;
-        if (server->last_ready == &connection->next_ready) {
-            server->last_ready = at;
-        }
-    }
-}
-
-void server_forget(struct connection *connection)
-{
-    struct server *server = connection->server;
-    if (connection->is_ready) {
-        ready_remove(server, connection);
-        connection->is_ready = false;
-    }
-    struct connection **at = &server->connections;
-    while (*at != connection) {
-        at = &(*at)->next;
-    }
-    *at = connection->next;
-    server->n_connection--;
-}
-
-/* One request of everybody who has one; those that become ready meanwhile are next. */
+/* Handle one request of each ready connection; those that become ready meanwhile are next. */
 static void take_turns(uv_idle_t *idle)
 {
     struct server *server = idle->data;
@@ -75,11 +30,12 @@ static void take_turns(uv_idle_t *idle)
     for (const struct connection *at = server->first_ready; at != NULL; at = at->next_ready) {
         n++;
     }
-    for (; n > 0 && server->first_ready != NULL; n--) {
-        struct connection *connection = server->first_ready;
-        ready_remove(server, connection);
-        connection->is_ready = false;
-        connection_turn(connection);
+    for (; n > 0; n--) {
+        struct connection *connection = server_take_ready(server);
+        if (connection == NULL) {
+            break;
+        }
+        connection_handle_next(connection);
     }
     if (server->first_ready == NULL) {
         uv_idle_stop(idle);
@@ -96,10 +52,10 @@ static void check_deadline(struct connection *connection, uint64_t now_ms)
         }
     } else if (connection_unread(connection) > 0) {
         if (silent_s > options->idle_s) {
-            log_warn("a client of user %u is dropped: it has read nothing for %g s", (unsigned)connection->uid, silent_s);
+            log_warn("disconnected a client of user %u: it has read nothing for %g s", (unsigned)connection->uid, silent_s);
             connection_abort(connection);
         }
-    } else if (!connection->is_heard) {
+    } else if (!connection->has_requested) {
         if ((double)(now_ms - connection->since_ms) / 1000.0 > options->hello_s) {
             connection_refuse(connection, NULL, status_fail(STATUS_PEER, "no good request came within %g s", options->hello_s));
         }
@@ -131,12 +87,12 @@ static void find_peer(struct connection *connection)
     }
 }
 
-/* The oldest connection without a request, of that user or of anybody (UID_UNKNOWN), which a newcomer may replace. */
+/* The oldest connection without a request, of that user or of any (UID_UNKNOWN), which a newcomer may replace. */
 static struct connection *oldest_silent(const struct server *server, uid_t uid, const struct connection *but)
 {
     struct connection *found = NULL;
     for (struct connection *at = server->connections; at != NULL; at = at->next) {
-        bool is_silent = !at->is_heard && at->state < CONNECTION_STATE_CLOSING && at != but;
+        bool is_silent = !at->has_requested && at->state < CONNECTION_STATE_CLOSING && at != but;
         if (is_silent && (uid == UID_UNKNOWN || at->uid == uid)) {
             found = at; /* newest first: the last is the oldest */
         }
@@ -153,8 +109,8 @@ static int n_of_uid(const struct server *server, uid_t uid)
     return n;
 }
 
-/* Who is too many goes, unless somebody who says nothing can go instead. */
-static void hold_limits(struct connection *newcomer)
+/* Over the limit: evict the oldest silent connection, else refuse the newcomer. */
+static void enforce_limits(struct connection *newcomer)
 {
     struct server *server = newcomer->server;
     bool too_many = server->n_connection > server->options.n_most_connection;
@@ -163,35 +119,35 @@ static void hold_limits(struct connection *newcomer)
     }
     struct connection *silent = oldest_silent(server, too_many ? UID_UNKNOWN : newcomer->uid, newcomer);
     if (silent != NULL) {
-        connection_refuse(silent, NULL, status_fail(STATUS_PEER, "other clients came and this one had asked nothing yet"));
+        connection_refuse(silent, NULL, status_fail(STATUS_PEER, "evicted for another client, before any request"));
         if (too_many) {
             connection_abort(silent);
         }
         return;
     }
     connection_refuse(newcomer, NULL,
-                      too_many ? status_fail(STATUS_PEER, "%d clients are connected, the most that are taken",
+                      too_many ? status_fail(STATUS_PEER, "%d clients are connected, the most that are accepted",
                                              (int)server->options.n_most_connection)
-                               : status_fail(STATUS_PEER, "user %u has %d connections, the most that are taken",
+                               : status_fail(STATUS_PEER, "user %u has %d connections, the most that are accepted",
                                              (unsigned)newcomer->uid, (int)server->options.n_most_of_uid));
     if (server->n_connection > 2 * server->options.n_most_connection) {
         connection_abort(newcomer);
     }
 }
 
-static void came(uv_stream_t *listener, int error)
+static void arrived(uv_stream_t *listener, int error)
 {
     struct server *server = listener->data;
     if (error != 0) {
-        log_warn("a connection could not be taken: %s", uv_strerror(error));
+        log_warn("cannot accept a connection: %s", uv_strerror(error));
         return;
     }
     struct connection *connection = memory_alloc(1, sizeof *connection);
     connection->server = server;
-    connection->state = server->endpoint.is_unix ? CONNECTION_STATE_OPEN : CONNECTION_STATE_STRANGER;
+    connection->state = server->endpoint.is_unix ? CONNECTION_STATE_OPEN : CONNECTION_STATE_UNAUTHENTICATED;
     connection->since_ms = connection->active_ms = uv_now(server->loop);
     bool is_open = connection->state == CONNECTION_STATE_OPEN;
-    frame_reader_init(&connection->frames, is_open ? server->options.n_most_frame : STRANGER_FRAME_BYTES);
+    frame_reader_init(&connection->frames, is_open ? server->options.n_most_frame : UNAUTHENTICATED_FRAME_BYTES);
     if (server->endpoint.is_unix) {
         uv_pipe_init(server->loop, &connection->socket.pipe, 0);
     } else {
@@ -209,20 +165,20 @@ static void came(uv_stream_t *listener, int error)
     }
     find_peer(connection);
     connection_begin(connection);
-    hold_limits(connection);
+    enforce_limits(connection);
 }
 
-/* A socket that is there is replaced if nobody listens on it. */
+/* An existing socket is replaced if no process listens on it. */
 static enum status check_free(const char *path)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     snprintf(name.sun_path, sizeof name.sun_path, "%s", path);
     struct stat info;
     if (lstat(path, &info) != 0) {
-        return errno == ENOENT ? STATUS_OK : status_fail(STATUS_CREATE, "cannot look at '%s': %s", path, strerror(errno));
+        return errno == ENOENT ? STATUS_OK : status_fail(STATUS_CREATE, "cannot stat '%s': %s", path, strerror(errno));
     }
     if (!S_ISSOCK(info.st_mode)) {
-        return status_fail(STATUS_CREATE, "'%s' is there and no socket", path);
+        return status_fail(STATUS_CREATE, "'%s' exists and is not a socket", path);
     }
     int file = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     bool is_served = file >= 0 && (connect(file, (struct sockaddr *)&name, sizeof name) == 0 || errno != ECONNREFUSED);
@@ -235,7 +191,7 @@ static enum status check_free(const char *path)
     return unlink(path) == 0 ? STATUS_OK : status_fail(STATUS_CREATE, "cannot replace '%s': %s", path, strerror(errno));
 }
 
-/* The folder of the socket, made where it is missing. In a folder that is another's, the socket could be as well. */
+/* Make the socket's folder if it is missing. In a folder of another user, that user could replace the socket. */
 static enum status make_folder(const char *path)
 {
     char parent[ENDPOINT_PATH_BYTES];
@@ -249,7 +205,7 @@ static enum status make_folder(const char *path)
         return status_fail(STATUS_CREATE, "cannot make folder '%s' for the socket: %s", parent, strerror(errno));
     }
     if (stat(parent, &info) != 0 || !S_ISDIR(info.st_mode)) {
-        return status_fail(STATUS_CREATE, "'%s' is no folder, so no socket can be in it", parent);
+        return status_fail(STATUS_CREATE, "'%s' is not a folder: expected the socket's folder", parent);
     }
     bool is_sticky = (info.st_mode & S_ISVTX) != 0;
     if (info.st_uid != geteuid() && info.st_uid != 0) {
@@ -276,7 +232,7 @@ static enum status listen_unix(struct server *server)
     if (error == 0 && geteuid() == 0 && chmod(path, 0666) != 0) {
         error = -errno;
     }
-    error = error == 0 ? uv_listen(&server->listener.stream, BACKLOG, came) : error;
+    error = error == 0 ? uv_listen(&server->listener.stream, BACKLOG, arrived) : error;
     if (error != 0) {
         return status_fail(STATUS_CREATE, "cannot listen on '%s': %s", path, uv_strerror(error));
     }
@@ -296,7 +252,7 @@ static enum status listen_tcp(struct server *server)
     }
     error = uv_tcp_bind(&server->listener.tcp, found->ai_addr, 0);
     freeaddrinfo(found);
-    error = error == 0 ? uv_listen(&server->listener.stream, BACKLOG, came) : error;
+    error = error == 0 ? uv_listen(&server->listener.stream, BACKLOG, arrived) : error;
     error = error == 0 ? uv_tcp_getsockname(&server->listener.tcp, (struct sockaddr *)&name, &n) : error;
     if (error != 0) {
         return status_fail(STATUS_CREATE, "cannot listen on tcp:%s:%s: %s", address->host, address->port, uv_strerror(error));
@@ -326,7 +282,7 @@ static enum status listen_start(struct server *server, const struct server_optio
         return listen_unix(server);
     }
     if (options->secret_file == NULL || options->secret_file[0] == '\0') {
-        return status_fail(STATUS_CONFIG, "listening on %s needs secret_file: whoever reaches the port can run programs here",
+        return status_fail(STATUS_CONFIG, "listening on %s needs secret_file: any client of the port could run programs here",
                            options->address);
     }
     status = auth_secret_load(options->secret_file, &server->secret);
@@ -345,12 +301,13 @@ enum status server_open(uv_loop_t *loop, const struct server_options *options, c
                         struct server **out)
 {
     struct server *server = memory_alloc(1, sizeof *server);
-    signal(SIGPIPE, SIG_IGN); /* a client that is gone is an error of its write */
+    signal(SIGPIPE, SIG_IGN); /* the write reports a client that is gone */
     server->loop = loop;
     server->options = *options;
     server->options.address = server->options.secret_file = NULL;
     server->handler = *handler;
     server->last_ready = &server->first_ready;
+    server->on_turn = take_turns;
     uv_timer_init(loop, &server->tick);
     uv_idle_init(loop, &server->turn);
     server->tick.data = server->turn.data = server;
@@ -365,28 +322,9 @@ enum status server_open(uv_loop_t *loop, const struct server_options *options, c
     return STATUS_OK;
 }
 
-static void closed(uv_handle_t *handle)
+static void listener_closed(uv_handle_t *handle)
 {
     server_handle_closed(handle->data);
-}
-
-/* The clock ticks until the last connection is gone. */
-static void clock_stop(struct server *server)
-{
-    if (server->is_closing && server->connections == NULL && !uv_is_closing((uv_handle_t *)&server->tick)) {
-        uv_close((uv_handle_t *)&server->tick, closed);
-        uv_close((uv_handle_t *)&server->turn, closed);
-    }
-}
-
-void server_handle_closed(struct server *server)
-{
-    server->n_handle--;
-    clock_stop(server);
-    if (server->n_handle == 0) {
-        auth_secret_release(&server->secret);
-        free(server);
-    }
 }
 
 void server_close(struct server *server)
@@ -396,13 +334,13 @@ void server_close(struct server *server)
         if (server->address[0] != '\0' && server->endpoint.is_unix) {
             unlink(server->endpoint.path);
         }
-        uv_close(&server->listener.handle, closed);
+        uv_close(&server->listener.handle, listener_closed);
     }
     for (struct connection *at = server->connections, *next; at != NULL; at = next) {
         next = at->next;
         connection_close(at);
     }
-    clock_stop(server);
+    server_close_timers(server);
 }
 
 const char *server_address(const struct server *server)

@@ -1,5 +1,8 @@
-/* A server and its connections from inside: server.c listens and keeps limits and deadlines, connection.c moves
- * bytes, handshake.c proves a secret. Nobody else includes this. */
+/* A server and its connections from inside, for the files that implement them, each of which calls only those after it:
+ *
+ * server.c listens, enforces limits and deadlines · connection_handle_next.c handles requests · handshake.c checks the secret ·
+ * connection.c moves bytes · server_state.c keeps the lists.
+ */
 #ifndef TRAINERD_DAEMON_SERVER_STATE_H
 #define TRAINERD_DAEMON_SERVER_STATE_H
 
@@ -9,11 +12,12 @@
 #include "trainerd/daemon/server/server.h"
 
 #define UID_UNKNOWN ((uid_t)-1)
+#define CONNECTION_READ_BYTES 65536u
 
 enum connection_state {
-    CONNECTION_STATE_STRANGER, /* has a secret to prove */
+    CONNECTION_STATE_UNAUTHENTICATED, /* has not proved the secret yet */
     CONNECTION_STATE_OPEN,
-    CONNECTION_STATE_CLOSING, /* what waits may still leave; what comes is passed over */
+    CONNECTION_STATE_CLOSING, /* queued bytes may still leave; received bytes are discarded */
     CONNECTION_STATE_CLOSED   /* the handle is being closed */
 };
 
@@ -29,16 +33,16 @@ struct connection {
     } socket;
     struct frame_reader frames;
     enum connection_state state;
-    bool is_announced; /* the handler has seen it */
-    bool is_heard;     /* made its first request */
-    bool is_held, is_ready, is_doomed;
+    bool is_announced;  /* the handler knows it */
+    bool has_requested; /* made its first request */
+    bool is_held, is_ready, has_failed;
     bool is_ended, is_shut; /* its peer sends no more; we do not */
-    bool is_paused;         /* waits for its peer to read before its next request is looked at */
+    bool is_paused;         /* its next request waits until its peer has read */
     uid_t uid;
     gid_t gid;
     uint64_t since_ms, active_ms; /* accepted; last request, or last bytes that left */
     uint64_t closing_ms;
-    char nonce[AUTH_TEXT_BYTES]; /* for its peer to answer; "": not asked yet, or used */
+    char nonce[AUTH_TEXT_BYTES]; /* for its peer to answer; "": none sent yet, or used */
 };
 
 struct server {
@@ -55,29 +59,34 @@ struct server {
         uv_tcp_t tcp;
     } listener;
     uv_timer_t tick;
-    uv_idle_t turn; /* runs while a connection is ready */
+    uv_idle_t turn;     /* runs while a connection is ready */
+    uv_idle_cb on_turn; /* server.c's */
     struct connection *connections;
     struct connection *first_ready, **last_ready;
     int n_connection, n_handle;
-    size_t n_room; /* bytes taken for requests that come */
+    size_t n_buffered; /* bytes of all frame readers together */
     bool is_closing;
     char discard[4096];
 };
 
-/* server.c */
-void server_ready(struct connection *connection);  /* its turn comes with the loop's next */
-void server_forget(struct connection *connection); /* it is out of all lists */
-void server_handle_closed(struct server *server);
+/* server_state.c */
+void server_ready(struct connection *connection);            /* its turn comes with the loop's next turn */
+struct connection *server_take_ready(struct server *server); /* the next whose turn it is; NULL: none */
+void server_forget(struct connection *connection);           /* remove it from all lists */
+void server_handle_closed(struct server *server);            /* the last one frees the server */
+void server_close_timers(struct server *server);             /* while closing, once no connection is left */
 
 /* connection.c */
-void connection_begin(struct connection *connection); /* read; its socket is connected */
-void connection_turn(struct connection *connection);  /* look at one request, or at what became of it */
-void connection_refuse(struct connection *connection, const json_t *request, enum status status); /* tell why, and close */
-void connection_close(struct connection *connection);                  /* after what waits has left */
-void connection_abort(struct connection *connection);                  /* now */
+void connection_begin(struct connection *connection);                  /* read on; its socket is connected */
 void connection_answer(struct connection *connection, json_t *answer); /* as connection_send, for any state */
+void connection_refuse(struct connection *connection, const json_t *request, enum status status); /* send why, and close */
+void connection_close(struct connection *connection);                                             /* after what is queued */
+void connection_abort(struct connection *connection);                                             /* now */
 
-/* handshake.c: a request of a stranger */
+/* handshake.c: handle a request of an unauthenticated client */
 void handshake_request(struct connection *connection, const json_t *request);
+
+/* connection_handle_next.c: handle one request, or a failure */
+void connection_handle_next(struct connection *connection);
 
 #endif

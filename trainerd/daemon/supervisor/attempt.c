@@ -1,5 +1,5 @@
-/* One coordinator, from its start or its being found again to its end: its events read into the job's record, its
- * deadlines kept, its end settled. Whatever the disk refuses is tried again until it is kept.
+/* One coordinator from its start, or its adoption, to its end: its events update the job's record, its deadlines are enforced,
+ * its end decides the job's next state. A change that cannot be saved is tried again until it is.
  */
 #include "protocol/clock.h"
 #include "protocol/fault.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#define LOOK_MS 20 /* between two looks at who of a session is left */
+#define KILLED_CHECK_MS 20 /* between two checks of which processes of a session are left */
 
 static void step(struct attempt *attempt);
 
@@ -27,7 +27,7 @@ static void handle_closed(uv_handle_t *handle)
     if (--attempt->n_handle == 0) {
         free(attempt);
     }
-    supervisor_handle_closed(supervisor);
+    supervisor_release_handle(supervisor);
 }
 
 static void handle_opened(struct attempt *attempt, uv_handle_t *handle)
@@ -48,21 +48,21 @@ void attempt_close(struct attempt *attempt)
     if (attempt->exit.data != NULL) {
         uv_close((uv_handle_t *)&attempt->exit, handle_closed);
     }
-    uv_close((uv_handle_t *)&attempt->news, handle_closed);
+    uv_close((uv_handle_t *)&attempt->watch, handle_closed);
     uv_close((uv_handle_t *)&attempt->deadline, handle_closed);
-    uv_close((uv_handle_t *)&attempt->soon, handle_closed);
+    uv_close((uv_handle_t *)&attempt->step_timer, handle_closed);
     process_release(&attempt->process);
 }
 
-static void on_soon(uv_timer_t *timer)
+static void on_step_timer(uv_timer_t *timer)
 {
     step(timer->data);
 }
 
-/* Come back: at once when there is more to read, after a while when the disk refused. */
+/* Step again: at once when there is more to read, after a wait when a change could not be saved. */
 static void step_later(struct attempt *attempt, uint64_t wait_ms)
 {
-    uv_timer_start(&attempt->soon, on_soon, wait_ms, 0);
+    uv_timer_start(&attempt->step_timer, on_step_timer, wait_ms, 0);
 }
 
 static int32_t attempt_number(const struct attempt *attempt)
@@ -87,15 +87,15 @@ static void on_deadline(uv_timer_t *timer)
         return;
     }
     if (attempt->stopping != JOB_REASON_NONE || attempt->has_end) {
-        log_warn_of(attempt->id, attempt_number(attempt), "its coordinator (pid %d) did not end in time and is killed",
+        log_warn_of(attempt->id, attempt_number(attempt), "coordinator (pid %d) did not end in time and is killed",
                     (int)attempt->process.pid);
         process_kill_session(&attempt->process);
         return;
     }
     struct job_record next = *jobs_get(attempt->supervisor->jobs, attempt->id);
     next.reason = JOB_REASON_TIME_LIMIT;
-    snprintf(next.reason_text, sizeof next.reason_text, "its limit of %.3g s has passed", next.time_limit_s);
-    if (jobs_change(attempt->supervisor->jobs, &next) != STATUS_OK) { /* it has passed all the same */
+    snprintf(next.reason_text, sizeof next.reason_text, "its time limit of %.3g s has passed", next.time_limit_s);
+    if (jobs_change(attempt->supervisor->jobs, &next) != STATUS_OK) { /* the attempt is stopped all the same */
         warn(attempt);
     }
     attempt_stop(attempt, JOB_REASON_TIME_LIMIT);
@@ -107,7 +107,7 @@ static void deadline_set(struct attempt *attempt, double after_s)
     uv_timer_start(&attempt->deadline, on_deadline, after_s > 0.0 ? (uint64_t)ceil(1e3 * after_s) : 0, 0);
 }
 
-/* It has said how it ends: it is given the time to do so. */
+/* The coordinator has reported its end: it has kill_s to exit. */
 static void expect_end(struct attempt *attempt)
 {
     if (attempt->stopping == JOB_REASON_NONE) {
@@ -119,7 +119,7 @@ void attempt_stop(struct attempt *attempt, enum job_reason why)
 {
     if (attempt->stopping != JOB_REASON_NONE || attempt->is_gone) {
         attempt->stopping = attempt->stopping == JOB_REASON_NONE ? why : attempt->stopping;
-        return; /* a second TERM would cut short what the first asked for */
+        return; /* a second TERM would interrupt the checkpoint that the first one asked for */
     }
     attempt->stopping = why;
     process_signal(&attempt->process, SIGTERM);
@@ -128,112 +128,112 @@ void attempt_stop(struct attempt *attempt, enum job_reason why)
 
 /* --- its events --- */
 
-/* What a batch of events comes to. */
-struct news {
+/* The changes that a batch of events makes. */
+struct batch {
     struct attempt *attempt;
     struct job_record next;
-    bool is_step; /* to be kept at once */
+    bool is_step; /* to be saved at once */
 };
 
-static void take_event(void *context, const struct event *event)
+static void read_event(void *context, const struct event *event)
 {
-    struct news *news = context;
-    struct job_record *next = &news->next;
+    struct batch *batch = context;
+    struct job_record *next = &batch->next;
     switch (event->kind) {
     case EVENT_KIND_BEGIN:
-        news->attempt->has_begun = true;
+        batch->attempt->has_begun = true;
         break;
     case EVENT_KIND_STATE:
         if (event->state > next->state) {
             next->state = event->state;
-            news->is_step = true;
+            batch->is_step = true;
         }
         break;
     case EVENT_KIND_EPOCH:
         next->progress = event->progress;
         break;
     case EVENT_KIND_CHECKPOINT:
-        news->is_step = news->is_step || !next->checkpointed;
+        batch->is_step = batch->is_step || !next->checkpointed;
         next->checkpointed = true;
         break;
     case EVENT_KIND_END:
-        news->attempt->end = *event;
-        news->attempt->has_end = true;
+        batch->attempt->end = *event;
+        batch->attempt->has_end = true;
         break;
     }
 }
 
-/* Read what is new. false: the disk refused a change, and it is to be read again. */
-static bool take_news(struct attempt *attempt, bool *more_out)
+/* Read new events. false: a change could not be saved, and the events are to be read again. */
+static bool read_events(struct attempt *attempt, bool *more_out)
 {
     struct jobs *jobs = attempt->supervisor->jobs;
     const struct job_record *record = jobs_get(jobs, attempt->id);
-    struct news news = {.attempt = attempt, .next = *record};
-    enum status status = event_log_read(attempt->events, record->attempt, &news.next.n_event_bytes, more_out, take_event,
-                                        &news);
-    if (status != STATUS_OK && status != STATUS_NO_INPUT) { /* the owner's doing: the end alone will be heard of */
+    struct batch batch = {.attempt = attempt, .next = *record};
+    enum status status = event_log_read(attempt->events, record->attempt, &batch.next.n_event_bytes, more_out, read_event,
+                                        &batch);
+    if (status != STATUS_OK && status != STATUS_NO_INPUT) { /* the owner's doing: only the process's end will be noticed */
         warn(attempt);
     }
-    if (news.is_step) {
-        if (jobs_change(jobs, &news.next) != STATUS_OK) {
+    if (batch.is_step) {
+        if (jobs_change(jobs, &batch.next) != STATUS_OK) {
             warn(attempt);
             return false;
         }
-    } else if (news.next.n_event_bytes != record->n_event_bytes) {
-        jobs_progress(jobs, attempt->id, &news.next.progress, news.next.n_event_bytes);
+    } else if (batch.next.n_event_bytes != record->n_event_bytes) {
+        jobs_progress(jobs, attempt->id, &batch.next.progress, batch.next.n_event_bytes);
     }
     return true;
 }
 
 /* --- its end --- */
 
-/* What it said when it could not become a coordinator, else where its log ends. */
-static void last_words(const struct attempt *attempt, char *text, size_t n_room)
+/* Why the coordinator could not be started, else the last line of its log. */
+static void last_line(const struct attempt *attempt, char *text, size_t capacity)
 {
-    process_words(&attempt->process, text, n_room);
+    process_start_error(&attempt->process, text, capacity);
     if (text[0] == '\0') {
-        event_log_last_words(attempt->log, text, n_room);
+        event_log_last_line_in(attempt->log, text, capacity);
     }
 }
 
-/* It did not say how it ends: who saw it die knows what of, and its log has what it said before. */
-static void say_death(const struct attempt *attempt, const struct job_record *record, char *text, size_t n_room)
+/* The coordinator died without a report: its wait status, if it was reaped, and the last line of its log. */
+static void describe_death(const struct attempt *attempt, const struct job_record *record, char *text, size_t capacity)
 {
-    char words[JOB_REASON_BYTES / 2], how[128];
-    last_words(attempt, words, sizeof words);
+    char line[JOB_REASON_BYTES / 2], how[128];
+    last_line(attempt, line, sizeof line);
     int number = WTERMSIG(attempt->wait_status);
     const char *name = sigabbrev_np(number);
     if (attempt->was_reaped) {
         snprintf(how, sizeof how, "was killed by signal %d (SIG%s)", number, name != NULL ? name : "?");
     } else {
-        snprintf(how, sizeof how, "is gone, and how it ended is not known");
+        snprintf(how, sizeof how, "is gone, its exit status is not known");
     }
-    snprintf(text, n_room, "its coordinator (pid %d) %s%s%s%s", (int)record->pid, how,
-             words[0] != '\0' ? "; its log ends with \"" : "", words, words[0] != '\0' ? "\"" : "");
+    snprintf(text, capacity, "its coordinator (pid %d) %s%s%s%s", (int)record->pid, how,
+             line[0] != '\0' ? "; its log ends with \"" : "", line, line[0] != '\0' ? "\"" : "");
 }
 
-/* In its own words when there are any, else by how the process ended. text: room for the sentence */
-static struct ending ending_of(const struct attempt *attempt, const struct job_record *record, char *text, size_t n_room)
+/* From the event "end" if there is one, else from the exit status. text: `capacity` bytes for the sentence */
+static struct ending ending_of(const struct attempt *attempt, const struct job_record *record, char *text, size_t capacity)
 {
     struct ending ending = {.stopping = attempt->stopping, .text = text};
     if (attempt->has_end) {
         ending.status = attempt->end.status;
         ending.restartable = attempt->end.restartable;
-        snprintf(text, n_room, "%s", attempt->end.reason);
+        snprintf(text, capacity, "%s", attempt->end.reason);
     } else if (attempt->was_found && !attempt->has_begun && record->state == JOB_STATE_PREPARING) {
         ending.has_not_begun = true;
-        snprintf(text, n_room, "the daemon died before it let attempt %d begin", (int)record->attempt);
+        snprintf(text, capacity, "the daemon died before it let attempt %d begin", (int)record->attempt);
     } else if (attempt->was_reaped && WIFEXITED(attempt->wait_status)) {
         ending.status = status_from_exit_code(WEXITSTATUS(attempt->wait_status));
-        ending.restartable = job_reason_retries(job_reason_of(ending.status));
-        last_words(attempt, text, n_room);
+        ending.restartable = restart_is_possible(ending.status);
+        last_line(attempt, text, capacity);
         if (text[0] == '\0') {
-            snprintf(text, n_room, "its coordinator (pid %d) ended with exit code %d", (int)record->pid,
+            snprintf(text, capacity, "its coordinator (pid %d) ended with exit code %d", (int)record->pid,
                      WEXITSTATUS(attempt->wait_status));
         }
     } else {
         ending.is_lost = true;
-        say_death(attempt, record, text, n_room);
+        describe_death(attempt, record, text, capacity);
     }
     return ending;
 }
@@ -245,10 +245,9 @@ static void settle(struct attempt *attempt)
     int32_t n_worker = next.n_worker;
     char text[JOB_REASON_BYTES];
     const struct ending ending = ending_of(attempt, &next, text, sizeof text);
-    const struct outcome_rules rules = {supervisor->options.backoff_s, supervisor->options.backoff_most_s};
-    outcome_decide(&ending, &rules, clock_wall_s(), &next);
+    outcome_decide(&ending, &supervisor->options.backoff, clock_wall_s(), &next);
     bool asks_again = next.reason == JOB_REASON_RESCALING || next.n_worker != n_worker;
-    enum status status = asks_again ? supervisor_ask(supervisor, next.n_worker, &next) : STATUS_OK;
+    enum status status = asks_again ? supervisor_needs(supervisor, next.n_worker, &next) : STATUS_OK;
     status = status == STATUS_OK ? jobs_change(supervisor->jobs, &next) : status;
     if (status != STATUS_OK) {
         warn(attempt);
@@ -257,18 +256,18 @@ static void settle(struct attempt *attempt)
     }
     log_info_of(next.id, next.attempt, "%s %s %s", job_state_name(next.state), job_reason_name(next.reason), next.reason_text);
     attempt_close(attempt);
-    supervisor_look(supervisor);
+    supervisor_schedule(supervisor);
 }
 
 static void step(struct attempt *attempt)
 {
     bool more = false;
-    if (!take_news(attempt, &more)) {
+    if (!read_events(attempt, &more)) {
         step_later(attempt, SUPERVISOR_RETRY_MS);
     } else if (more) {
         step_later(attempt, 0);
     } else if (attempt->is_gone && process_kill_session(&attempt->process)) {
-        step_later(attempt, LOOK_MS); /* what it started dies with it, in its own time */
+        step_later(attempt, KILLED_CHECK_MS); /* wait until the processes that it started are dead */
     } else if (attempt->is_gone) {
         settle(attempt);
     } else if (attempt->has_end) {
@@ -283,13 +282,13 @@ static void exited(uv_poll_t *poll, int error, int events)
     struct attempt *attempt = poll->data;
     uv_poll_stop(poll);
     attempt->is_gone = true;
-    /* What may not die with it is ended here, while its number cannot be another's. */
+    /* Kill the rest of its session here: until it is reaped, its number cannot be reused. */
     process_kill_session(&attempt->process);
     attempt->was_reaped = process_reap(&attempt->process, &attempt->wait_status);
     step(attempt);
 }
 
-static void on_news(uv_fs_event_t *watch, const char *name, int events, int error)
+static void on_folder_changed(uv_fs_event_t *watch, const char *name, int events, int error)
 {
     (void)events;
     struct attempt *attempt = watch->data;
@@ -309,12 +308,14 @@ struct attempt *attempt_of(const struct supervisor *supervisor, int64_t id)
     return attempt;
 }
 
-/* An attempt among the supervisor's, its process not watched yet. */
+/* Add an attempt to the supervisor's; its process is not watched yet. */
 static struct attempt *attempt_add(struct supervisor *supervisor, int64_t id)
 {
     struct attempt *attempt = memory_alloc(1, sizeof *attempt);
-    *attempt = (struct attempt){
-        .supervisor = supervisor, .id = id, .process = {.pidfd = -1, .gate = -1, .words = -1}, .next = supervisor->attempts};
+    *attempt = (struct attempt){.supervisor = supervisor,
+                                .id = id,
+                                .process = {.pidfd = -1, .gate = -1, .error_pipe = -1},
+                                .next = supervisor->attempts};
     supervisor->attempts = attempt;
     char folder[PATH_MAX];
     jobs_folder(supervisor->jobs, id, folder);
@@ -322,10 +323,10 @@ static struct attempt *attempt_add(struct supervisor *supervisor, int64_t id)
     snprintf(attempt->log, sizeof attempt->log, "%s/log", folder);
     uv_timer_init(supervisor->loop, &attempt->deadline);
     handle_opened(attempt, (uv_handle_t *)&attempt->deadline);
-    uv_timer_init(supervisor->loop, &attempt->soon);
-    handle_opened(attempt, (uv_handle_t *)&attempt->soon);
-    uv_fs_event_init(supervisor->loop, &attempt->news);
-    handle_opened(attempt, (uv_handle_t *)&attempt->news);
+    uv_timer_init(supervisor->loop, &attempt->step_timer);
+    handle_opened(attempt, (uv_handle_t *)&attempt->step_timer);
+    uv_fs_event_init(supervisor->loop, &attempt->watch);
+    handle_opened(attempt, (uv_handle_t *)&attempt->watch);
     return attempt;
 }
 
@@ -340,9 +341,10 @@ static void attempt_watch(struct attempt *attempt)
     uv_poll_start(&attempt->exit, UV_READABLE, exited);
     char folder[PATH_MAX];
     jobs_folder(supervisor->jobs, attempt->id, folder);
-    error = uv_fs_event_start(&attempt->news, on_news, folder, 0);
+    error = uv_fs_event_start(&attempt->watch, on_folder_changed, folder, 0);
     if (error != 0) {
-        log_warn_of(attempt->id, attempt_number(attempt), "its events are read at its end only: %s", uv_strerror(error));
+        log_warn_of(attempt->id, attempt_number(attempt), "events are read at the coordinator's end only: %s",
+                    uv_strerror(error));
     }
     if (record->time_limit_s > 0.0) {
         double ran_s = record->ran_s + fmax(0.0, clock_wall_s() - record->attempt_at);
@@ -374,7 +376,7 @@ enum status attempt_begin(struct supervisor *supervisor, const struct job_record
     if (status != STATUS_OK) {
         return status;
     }
-    /* First its number is kept, then it may begin: no coordinator runs that a next daemon would not find. */
+    /* The pid is saved before the gate opens: no coordinator runs that the next daemon would not find. */
     struct job_record next = *record;
     double now = clock_wall_s();
     next.state = JOB_STATE_PREPARING;
@@ -400,12 +402,12 @@ enum status attempt_begin(struct supervisor *supervisor, const struct job_record
     return STATUS_OK;
 }
 
-void attempt_take_up(struct supervisor *supervisor, const struct job_record *record)
+void attempt_adopt(struct supervisor *supervisor, const struct job_record *record)
 {
     struct attempt *attempt = attempt_add(supervisor, record->id);
     bool lives = process_find(record->pid, record->pid_start, &attempt->process);
     attempt->was_found = true;
-    log_info_of(record->id, record->attempt, "coordinator %d %s", (int)record->pid, lives ? "is found again" : "is gone");
+    log_info_of(record->id, record->attempt, "coordinator %d %s", (int)record->pid, lives ? "was found" : "is gone");
     if (lives) {
         attempt_watch(attempt);
     }

@@ -18,7 +18,7 @@
 
 /* --- one line --- */
 
-/* null, and what is no number, is not known. */
+/* NaN for null and for whatever is not a number. */
 static double number_of(const json_t *line, const char *key)
 {
     const json_t *value = json_object_get(line, key);
@@ -127,19 +127,19 @@ static enum status open_plain(const char *path, int *out, int64_t *n_out)
     struct stat about;
     if (fstat(file, &about) != 0 || !S_ISREG(about.st_mode)) {
         close(file);
-        return status_fail(STATUS_DATA, "'%s' is no plain file; expected a coordinator's events", path);
+        return status_fail(STATUS_DATA, "'%s' is not a regular file; expected a coordinator's events", path);
     }
     *out = file;
     *n_out = about.st_size;
     return STATUS_OK;
 }
 
-/* Read up to n_room bytes from there; fewer only at the end of the file. -1 with errno */
-static ssize_t read_from(int file, char *to, size_t n_room, int64_t at)
+/* Read up to `capacity` bytes at that offset; fewer only at the end of the file. -1 with errno */
+static ssize_t read_from(int file, char *to, size_t capacity, int64_t at)
 {
     size_t n = 0;
-    while (n < n_room) {
-        ssize_t got = pread(file, to + n, n_room - n, at + (int64_t)n);
+    while (n < capacity) {
+        ssize_t got = pread(file, to + n, capacity - n, at + (int64_t)n);
         if (got < 0 && errno == EINTR) {
             continue;
         }
@@ -162,9 +162,9 @@ enum status event_log_read(const char *path, int32_t attempt, int64_t *offset_io
         return status;
     }
     int64_t n_new = n_file > *offset_io ? n_file - *offset_io : 0;
-    size_t room = n_new < READ_MOST_BYTES ? (size_t)n_new : READ_MOST_BYTES;
-    char *text = memory_alloc(room + 1, 1);
-    ssize_t n = read_from(file, text, room, *offset_io);
+    size_t n_read = n_new < READ_MOST_BYTES ? (size_t)n_new : READ_MOST_BYTES;
+    char *text = memory_alloc(n_read + 1, 1);
+    ssize_t n = read_from(file, text, n_read, *offset_io);
     if (n < 0) {
         status = status_fail(STATUS_IO, "cannot read '%s': %s", path, strerror(errno));
     }
@@ -181,7 +181,7 @@ enum status event_log_read(const char *path, int32_t attempt, int64_t *offset_io
         }
         at += is_over ? 0 : n_line + 1;
     }
-    if (!is_over && at == 0 && end == READ_MOST_BYTES) { /* a line past all measure: its rest counts as one of its own */
+    if (!is_over && at == 0 && end == READ_MOST_BYTES) { /* a line longer than the buffer: its rest counts as another line */
         at = end;
     }
     *more_out = !is_over && end == READ_MOST_BYTES;
@@ -190,7 +190,7 @@ enum status event_log_read(const char *path, int32_t attempt, int64_t *offset_io
     return status;
 }
 
-void event_log_last_line(const char *text, size_t n, char *out, size_t n_room)
+void event_log_last_line(const char *text, size_t n, char *out, size_t capacity)
 {
     static const char before[] = "trainerd: ";
     while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == '\r' || text[n - 1] == ' ')) {
@@ -207,10 +207,10 @@ void event_log_last_line(const char *text, size_t n, char *out, size_t n_room)
     n_line = n_line < TAIL_BYTES ? n_line : TAIL_BYTES;
     memcpy(whole, line, n_line);
     whole[n_line] = '\0';
-    printable_copy(whole, out, n_room);
+    printable_copy(whole, out, capacity);
 }
 
-void event_log_last_words(const char *path, char *out, size_t n_room)
+void event_log_last_line_in(const char *path, char *out, size_t capacity)
 {
     char tail[TAIL_BYTES];
     int file;
@@ -221,5 +221,5 @@ void event_log_last_words(const char *path, char *out, size_t n_room)
     }
     ssize_t n = read_from(file, tail, sizeof tail, n_file > TAIL_BYTES ? n_file - TAIL_BYTES : 0);
     close(file);
-    event_log_last_line(tail, n > 0 ? (size_t)n : 0, out, n_room);
+    event_log_last_line(tail, n > 0 ? (size_t)n : 0, out, capacity);
 }

@@ -1,8 +1,7 @@
-/* A job's events.jsonl as its coordinator writes it (trainerd/coordinator/events.h says what is in it), read line by line from
- * where reading ended before.
+/* A job's events.jsonl (trainerd/coordinator/events.h), read line by line from where the last read ended.
  *
- * The file is its owner's: it is never followed through a link, and nothing in it is trusted. What the job takes is not
- * read here either: its plan said so before. Knows no jobs.
+ * The file belongs to the job's owner: it is never opened through a link, and nothing in it is trusted. The event "plan" is not
+ * read, since the queue's own planning found the job's needs before. Knows no jobs.
  */
 #ifndef TRAINERD_DAEMON_EVENT_LOG_H
 #define TRAINERD_DAEMON_EVENT_LOG_H
@@ -14,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define EVENT_LINE_MOST_BYTES (1 << 16) /* longer lines are passed over */
+#define EVENT_LINE_MOST_BYTES (1 << 16) /* longer lines are skipped */
 
 enum event_kind { EVENT_KIND_BEGIN, EVENT_KIND_STATE, EVENT_KIND_EPOCH, EVENT_KIND_CHECKPOINT, EVENT_KIND_END };
 
@@ -28,19 +27,19 @@ struct event {
     bool restartable;
 };
 
-/* Call `each` for every whole line from byte *offset_io on that is an event of this attempt and a kind known here;
- * *offset_io is then where the first line begins that is not whole yet. At most some 1 MiB is read at once: *more_out
- * says that more is there. An END is the last that is read, and never passed: it is read again until its attempt is
- * over, whoever has kept the offset meanwhile and died.
+/* Call `each` for every complete line from byte *offset_io on that is an event of this attempt and of a kind known here. Then
+ * *offset_io is where the first incomplete line begins.
  *
- *   errors  STATUS_NO_INPUT no such file; STATUS_DATA it is no plain file; STATUS_IO. *offset_io is as before
+ *   notes   At most about 1 MiB is read at once; *more_out: the file has more. Reading stops at END, and *offset_io before it: a
+ *           daemon that died after saving the offset reads END again
+ *   errors  STATUS_NO_INPUT no such file; STATUS_DATA not a regular file; STATUS_IO. *offset_io is as before
  */
 enum status event_log_read(const char *path, int32_t attempt, int64_t *offset_io, bool *more_out,
                            void (*each)(void *context, const struct event *event), void *context);
 
-/* The last line of a text file that is not empty, without "trainerd: " before it; "" when there is none. */
-void event_log_last_words(const char *path, char *out, size_t n_room);
+/* The last line of a text file that is not empty, without the prefix "trainerd: "; "" when there is none. */
+void event_log_last_line_in(const char *path, char *out, size_t capacity);
 /* The same of n bytes in memory. */
-void event_log_last_line(const char *text, size_t n, char *out, size_t n_room);
+void event_log_last_line(const char *text, size_t n, char *out, size_t capacity);
 
 #endif

@@ -6,17 +6,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-double outcome_backoff(const struct outcome_rules *rules, int32_t n_restart)
-{
-    double wait_s = rules->backoff_s;
-    for (int32_t i = 1; i < n_restart && wait_s < rules->backoff_most_s; i++) {
-        wait_s *= 2.0;
-    }
-    return wait_s < rules->backoff_most_s ? wait_s : rules->backoff_most_s;
-}
-
-static void say(struct job_record *record, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void say(struct job_record *record, const char *format, ...)
+static void set_text(struct job_record *record, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void set_text(struct job_record *record, const char *format, ...)
 {
     char text[2 * JOB_REASON_BYTES];
     va_list arguments;
@@ -44,18 +35,23 @@ static void queue(struct job_record *record, enum job_reason reason, double next
     record->progress.seconds_left = NAN;
 }
 
-/* Another attempt may end otherwise, and one is left. A bug of ours is tried once more: the machine may be to blame.
- */
-static bool goes_on(const struct ending *ending, enum job_reason reason, const struct job_record *record)
+/* The restart policy's decision. A coordinator's report can rule a restart out, not demand one. */
+static struct restart_decision restart_of(const struct ending *ending, const struct restart_backoff *backoff,
+                                          const struct job_record *record)
 {
-    bool may = ending->is_lost || (ending->restartable && job_reason_retries(reason));
-    int32_t n_most = reason == JOB_REASON_INTERNAL && record->max_restarts > 1 ? 1 : record->max_restarts;
-    return may && record->n_restart < n_most;
+    if (!ending->is_lost && !ending->restartable) {
+        return (struct restart_decision){0};
+    }
+    const struct restart_failure failure = {.status = ending->is_lost ? STATUS_INTERRUPTED : ending->status,
+                                            .n_restart = record->n_restart,
+                                            .n_restart_most = record->max_restarts,
+                                            .n_worker = record->n_worker};
+    return restart_decide(RESTART_RUNNER_DAEMON, backoff, &failure);
 }
 
-void outcome_decide(const struct ending *ending, const struct outcome_rules *rules, double now, struct job_record *record)
+void outcome_decide(const struct ending *ending, const struct restart_backoff *backoff, double now, struct job_record *record)
 {
-    const char *saved = record->checkpointed ? "; its checkpoint is there to go on from" : "";
+    const char *saved = record->checkpointed ? "; a resume continues from its checkpoint" : "";
     bool has_run = record->attempt_at > 0.0 && now > record->attempt_at && !ending->has_not_begun;
     double ran_s = has_run ? now - record->attempt_at : 0.0;
     record->ran_s += ran_s;
@@ -64,42 +60,42 @@ void outcome_decide(const struct ending *ending, const struct outcome_rules *rul
     record->pid_start = 0;
     if (ending->status == STATUS_OK && !ending->is_lost && !ending->has_not_begun) {
         end(record, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0, now);
-        say(record, "%s", "");
+        set_text(record, "%s", "");
         return;
     }
     if (record->cancel) {
         end(record, JOB_STATE_CANCELLED, JOB_REASON_USER, status_exit_code(STATUS_INTERRUPTED), now);
-        say(record, "it was cancelled%s", saved);
+        set_text(record, "it was cancelled%s", saved);
         return;
     }
     if (ending->stopping == JOB_REASON_TIME_LIMIT) {
         end(record, JOB_STATE_FAILED, JOB_REASON_TIME_LIMIT, status_exit_code(STATUS_INTERRUPTED), now);
-        say(record, "it ran for %.3g s, its limit is %.3g s%s", record->ran_s, record->time_limit_s, saved);
+        set_text(record, "it ran for %.3g s, its limit is %.3g s%s", record->ran_s, record->time_limit_s, saved);
         return;
     }
     if (ending->stopping == JOB_REASON_RESCALING) {
         queue(record, JOB_REASON_RESCALING, 0.0);
-        say(record, "it goes on with %d worker%s", (int)record->n_worker, record->n_worker == 1 ? "" : "s");
+        set_text(record, "it continues with %d worker%s", (int)record->n_worker, record->n_worker == 1 ? "" : "s");
         return;
     }
     if (ending->has_not_begun) {
         queue(record, JOB_REASON_WAITING_TURN, 0.0);
-        say(record, "%s", ending->text);
+        set_text(record, "%s", ending->text);
         return;
     }
     enum status status = ending->is_lost ? STATUS_PEER : ending->status;
     enum job_reason reason = ending->is_lost ? JOB_REASON_COORDINATOR_LOST : job_reason_of(status);
-    if (goes_on(ending, reason, record)) {
+    const struct restart_decision next = restart_of(ending, backoff, record);
+    if (next.restarts) {
+        bool has_fewer = next.n_worker < record->n_worker;
         record->n_restart++;
-        bool is_gone_for_good = reason == JOB_REASON_WORKER_LOST && record->n_restart > 1 && record->n_worker > 1;
-        record->n_worker -= is_gone_for_good;
-        double wait_s = outcome_backoff(rules, record->n_restart);
-        queue(record, JOB_REASON_BACKING_OFF, now + wait_s);
-        say(record, "%s; restart %d of %d follows after %.3g s%s", ending->text, (int)record->n_restart,
-            (int)record->max_restarts, wait_s, is_gone_for_good ? " with one worker less" : "");
+        record->n_worker = next.n_worker;
+        queue(record, JOB_REASON_BACKING_OFF, now + next.wait_s);
+        set_text(record, "%s; restart %d of %d follows after %.3g s%s", ending->text, (int)record->n_restart,
+                 (int)record->max_restarts, next.wait_s, has_fewer ? " with one worker less" : "");
         return;
     }
     end(record, JOB_STATE_FAILED, reason, status_exit_code(status), now);
     bool is_worn_out = record->n_restart > 0 && record->n_restart >= record->max_restarts;
-    say(record, "%s%s", ending->text, is_worn_out ? "; no restarts are left" : "");
+    set_text(record, "%s%s", ending->text, is_worn_out ? "; no restarts are left" : "");
 }

@@ -1,32 +1,24 @@
-/* What follows from the end of an attempt, or of planning one: success, another attempt after a while, or the job's
- * end.
+/* What follows from the end of an attempt, or from failed planning: success, another attempt after a wait, or the job's end.
  *
- * A pure function of the record, of how it ended and of the time, so that every rule can be tested without a process.
+ * A pure function of the record, the ending and the time, so that every rule is tested without a process.
  */
 #ifndef TRAINERD_DAEMON_OUTCOME_H
 #define TRAINERD_DAEMON_OUTCOME_H
 
 #include "trainerd/daemon/jobs/job_record.h"
-
-struct outcome_rules {
-    double backoff_s, backoff_most_s;
-};
+#include "trainerd/restart.h"
 
 struct ending {
     enum status status;
-    bool is_lost;             /* the coordinator died and did not say of what: status does not count */
-    bool has_not_begun;       /* the daemon died before it let the attempt go: nothing was tried */
-    bool restartable;         /* it said that another attempt may help */
-    enum job_reason stopping; /* it was asked to end: CANCELLING, RESCALING, TIME_LIMIT; NONE: it was not */
+    bool is_lost;             /* the coordinator died without a report: status does not count */
+    bool has_not_begun;       /* the daemon died before it opened the attempt's gate: nothing was tried */
+    bool restartable;         /* the coordinator reported that another attempt may help */
+    enum job_reason stopping; /* why it was told to stop: CANCELLING, RESCALING, TIME_LIMIT; NONE: it was not */
     const char *text;         /* the sentence for people */
 };
 
-/* Change the record to what it is from now on. Planning that went well is no ending. A worker that is lost a second
- * time may be gone for good, and what it ran on with it: record->n_worker becomes one less from then on, and what it
- * asks for is the caller's to find. */
-void outcome_decide(const struct ending *ending, const struct outcome_rules *rules, double now, struct job_record *record);
-
-/* The wait before restart number n_restart, from 1: doubled each time, up to the most. */
-double outcome_backoff(const struct outcome_rules *rules, int32_t n_restart);
+/* Update the record after an attempt has ended, or planning has failed. Restarts follow trainerd/restart.h; when they reduce
+ * record->n_worker, the caller finds what that many workers need. */
+void outcome_decide(const struct ending *ending, const struct restart_backoff *backoff, double now, struct job_record *record);
 
 #endif

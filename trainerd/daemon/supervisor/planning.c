@@ -1,6 +1,6 @@
-/* What a job needs: its coordinator is asked for a plan, as its owner, before the job may wait for it.
+/* Planning finds what a queued job needs: its coordinator runs with --plan, as its owner.
  *
- * What it prints goes to memory of a fixed size, so that nobody has to read along, and ends with us.
+ * The coordinator prints to memory files of a fixed size, so that the daemon need not read along. It ends with the daemon.
  */
 #include "protocol/clock.h"
 #include "protocol/log.h"
@@ -34,7 +34,7 @@ static int memory_file(const char *name, off_t n)
     return file;
 }
 
-/* What was written there: the place for the next byte is shared with who wrote. The caller frees it. */
+/* The text written there: the file offset is shared with the writer. The caller frees it. */
 static char *memory_text(int file, size_t *n_out)
 {
     off_t n = lseek(file, 0, SEEK_CUR);
@@ -44,7 +44,7 @@ static char *memory_text(int file, size_t *n_out)
     return text;
 }
 
-/* Bytes of all workers together; -1: it says nothing of them. */
+/* Bytes of all workers together; -1: not in the plan. */
 static int64_t memory_of(const struct planning *planning)
 {
     size_t n, i;
@@ -60,30 +60,30 @@ static int64_t memory_of(const struct planning *planning)
     return all > 0 ? all : -1;
 }
 
-/* How a plan that came to nothing ended, in the terms of an attempt's end. */
-static struct ending ending_of(const struct planning *planning, bool was_reaped, int wait_status, char *text, size_t n_room)
+/* How failed planning ended, in the terms of an attempt's end. */
+static struct ending ending_of(const struct planning *planning, bool was_reaped, int wait_status, char *text, size_t capacity)
 {
     struct ending ending = {.status = STATUS_BUG, .text = text};
     size_t n;
-    process_words(&planning->process, text, n_room);
+    process_start_error(&planning->process, text, capacity);
     if (was_reaped && WIFEXITED(wait_status)) {
         ending.status = status_from_exit_code(WEXITSTATUS(wait_status));
-        ending.restartable = job_reason_retries(job_reason_of(ending.status));
+        ending.restartable = restart_is_possible(ending.status);
     } else {
         ending.is_lost = true;
-        snprintf(text, n_room, "planning it was ended by signal %d", was_reaped ? WTERMSIG(wait_status) : 0);
+        snprintf(text, capacity, "planning it was ended by signal %d", was_reaped ? WTERMSIG(wait_status) : 0);
     }
     if (ending.status == STATUS_OK) {
         ending.status = STATUS_BUG;
-        snprintf(text, n_room, "its plan cannot be read");
+        snprintf(text, capacity, "its plan cannot be read");
     }
     if (text[0] == '\0') {
-        char *words = memory_text(planning->err, &n);
-        event_log_last_line(words, n, text, n_room);
-        free(words);
+        char *printed = memory_text(planning->err, &n);
+        event_log_last_line(printed, n, text, capacity);
+        free(printed);
     }
     if (text[0] == '\0') {
-        snprintf(text, n_room, "planning it ended with exit code %d", WEXITSTATUS(wait_status));
+        snprintf(text, capacity, "planning it ended with exit code %d", WEXITSTATUS(wait_status));
     }
     return ending;
 }
@@ -104,10 +104,9 @@ static void settle(const struct planning *planning, bool was_reaped, int wait_st
     } else {
         char text[JOB_REASON_BYTES];
         const struct ending ending = ending_of(planning, was_reaped, wait_status, text, sizeof text);
-        const struct outcome_rules rules = {supervisor->options.backoff_s, supervisor->options.backoff_most_s};
-        outcome_decide(&ending, &rules, clock_wall_s(), &next);
+        outcome_decide(&ending, &supervisor->options.backoff, clock_wall_s(), &next);
     }
-    if (jobs_change(supervisor->jobs, &next) != STATUS_OK) { /* it is planned again */
+    if (jobs_change(supervisor->jobs, &next) != STATUS_OK) { /* the next pass plans it again */
         log_warn_of(next.id, next.attempt, "%s", status_reason());
     }
 }
@@ -115,7 +114,7 @@ static void settle(const struct planning *planning, bool was_reaped, int wait_st
 static void closed(uv_handle_t *handle)
 {
     struct planning *planning = handle->data;
-    supervisor_handle_closed(planning->supervisor);
+    supervisor_release_handle(planning->supervisor);
     free(planning);
 }
 
@@ -137,7 +136,7 @@ static void exited(uv_poll_t *poll, int error, int events)
     bool was_reaped = process_reap(&planning->process, &wait_status);
     settle(planning, was_reaped, wait_status);
     planning_end(planning);
-    supervisor_look(planning->supervisor);
+    supervisor_schedule(planning->supervisor);
 }
 
 enum status planning_begin(struct supervisor *supervisor, const struct job_record *record)
@@ -147,10 +146,10 @@ enum status planning_begin(struct supervisor *supervisor, const struct job_recor
     *planning = (struct planning){.supervisor = supervisor,
                                   .id = record->id,
                                   .out = memory_file("plan", OUT_MOST_BYTES),
-                                  .err = memory_file("words", ERR_MOST_BYTES)};
+                                  .err = memory_file("errors", ERR_MOST_BYTES)};
     enum status status = STATUS_OK;
     if (planning->out < 0 || planning->err < 0) {
-        status = status_fail(STATUS_IO, "cannot make a place for a plan: %s", strerror(errno));
+        status = status_fail(STATUS_IO, "cannot make a memory file for a plan: %s", strerror(errno));
     }
     status = status == STATUS_OK ? jobs_folder_make(supervisor->jobs, record->id) : status;
     status = status == STATUS_OK ? command_line_plan(supervisor->jobs, record, &line) : status;
@@ -193,7 +192,7 @@ void planning_stop(struct planning *planning)
     }
     planning->is_stale = true;
     process_kill_session(&planning->process);
-    if (planning->supervisor->is_closing) { /* nobody will hear of its end */
+    if (planning->supervisor->is_closing) { /* the loop will not report its end */
         uv_poll_stop(&planning->exit);
         process_abandon(&planning->process);
         planning_end(planning);

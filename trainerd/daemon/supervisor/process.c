@@ -24,7 +24,7 @@
 
 #define N_GROUP_MOST 256
 
-/* Everything the child needs, made before the fork: afterwards it may call only what a signal handler may. */
+/* Everything the child needs, made before the fork: after it, only async-signal-safe functions may be called. */
 struct plan {
     const struct process_options *options;
     char program[PATH_MAX];
@@ -32,12 +32,12 @@ struct plan {
     bool changes_user;
     gid_t groups[N_GROUP_MOST];
     int n_group;
-    int gate, words;
+    int gate, error_pipe;
 };
 
 /* --- before the fork --- */
 
-/* Settings that speak of whom the daemon runs for, or of the daemon as a service. */
+/* Environment variables that describe the daemon's user. */
 static bool is_personal(const char *setting)
 {
     static const char *const names[] = {"HOME=", "USER=", "LOGNAME=", "SHELL=", "MAIL=", "XDG_"};
@@ -49,6 +49,7 @@ static bool is_personal(const char *setting)
     return false;
 }
 
+/* Environment variables that the service manager sets for the daemon alone. */
 static bool is_service(const char *setting)
 {
     static const char *const names[] = {"NOTIFY_SOCKET=", "WATCHDOG_", "LISTEN_", "INVOCATION_ID=", "JOURNAL_STREAM="};
@@ -68,8 +69,8 @@ static char *setting_make(const char *name, const char *value)
     return setting;
 }
 
-/* Ours, less what is personal when it is for somebody else, and with that user's own. Each setting is the caller's to
- * free. */
+/* The daemon's environment; for another user, without its personal variables and with that user's own. The caller frees each
+ * setting. */
 static char **environment_make(const struct passwd *user)
 {
     size_t n = 0, at = 0;
@@ -95,7 +96,10 @@ static char **environment_make(const struct passwd *user)
 
 static void environment_free(char **all)
 {
-    for (size_t i = 0; all != NULL && all[i] != NULL; i++) {
+    if (all == NULL) {
+        return;
+    }
+    for (size_t i = 0; all[i] != NULL; i++) {
         free(all[i]);
     }
     free(all);
@@ -126,13 +130,13 @@ static enum status user_find(struct plan *plan)
 
 static void child_fail(const struct plan *plan, const char *doing, const char *what) __attribute__((noreturn));
 
-/* By pieces, as nothing may be allocated or formatted here. */
+/* Writes pieces, since nothing may be allocated or formatted here. */
 static void child_fail(const struct plan *plan, const char *doing, const char *what)
 {
     const char *reason = strerrordesc_np(errno);
     const char *pieces[] = {doing, " '", what, "': ", reason != NULL ? reason : "unknown error"};
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
-        (void)!write(plan->words, pieces[i], strlen(pieces[i]));
+        (void)!write(plan->error_pipe, pieces[i], strlen(pieces[i]));
     }
     _exit(status_exit_code(STATUS_CREATE));
 }
@@ -144,14 +148,14 @@ static void child_signals(void)
     for (int number = 1; number < NSIG; number++) {
         signal(number, SIG_DFL);
     }
-    signal(SIGUSR1, SIG_IGN); /* until the program listens to it, it must not end it */
+    signal(SIGUSR1, SIG_IGN); /* it must not end the program before the program has its handler */
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* The daemon's files, its sockets above all, are not to live on in a child that takes long to begin. */
+/* Close the daemon's files: a child that waits long at its gate must not keep the daemon's sockets open. */
 static void child_close(const struct plan *plan)
 {
-    const int keep[] = {plan->gate, plan->words, plan->options->out, plan->options->err};
+    const int keep[] = {plan->gate, plan->error_pipe, plan->options->out, plan->options->err};
     unsigned from = STDERR_FILENO + 1, next;
     do {
         next = UINT_MAX;
@@ -203,16 +207,16 @@ static void child_run(const struct plan *plan)
 
 /* --- starting --- */
 
-/* What /proc says of a process. */
-struct look {
+/* A process's line /proc/PID/stat. */
+struct stat_line {
     pid_t session;
     uint64_t start;
-    bool has_ended;  /* it waits to be reaped: it holds nothing any more */
-    int wait_status; /* of one that has ended; 0 also where that is not ours to see */
+    bool has_ended;  /* a zombie: it holds no files or locks */
+    int wait_status; /* of a zombie; 0 also when the daemon may not read it */
 };
 
-/* false: it is gone */
-static bool process_look(pid_t pid, struct look *out)
+/* false: there is no such process */
+static bool process_stat(pid_t pid, struct stat_line *out)
 {
     char path[64], text[1024], state;
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
@@ -223,7 +227,7 @@ static bool process_look(pid_t pid, struct look *out)
     ssize_t n = read(file, text, sizeof text - 1);
     close(file);
     text[n > 0 ? n : 0] = '\0';
-    const char *after = strrchr(text, ')'); /* the name before it may hold anything */
+    const char *after = strrchr(text, ')'); /* the program's name before it may hold any character */
     const char *last = strrchr(text, ' ');
     int session;
     unsigned long long start;
@@ -233,7 +237,8 @@ static bool process_look(pid_t pid, struct look *out)
         return false;
     }
     bool has_ended = state == 'Z' || state == 'X';
-    *out = (struct look){.session = session, .start = start, .has_ended = has_ended, .wait_status = has_ended ? atoi(last) : 0};
+    *out = (struct stat_line){
+        .session = session, .start = start, .has_ended = has_ended, .wait_status = has_ended ? atoi(last) : 0};
     return true;
 }
 
@@ -244,12 +249,12 @@ static int pidfd_make(pid_t pid)
 
 static enum status child_start(struct plan *plan, struct process *out)
 {
-    int gate[2] = {-1, -1}, words[2] = {-1, -1};
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, gate) != 0 || pipe2(words, O_CLOEXEC | O_NONBLOCK) != 0) {
+    int gate[2] = {-1, -1}, error_pipe[2] = {-1, -1};
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, gate) != 0 || pipe2(error_pipe, O_CLOEXEC | O_NONBLOCK) != 0) {
         goto fail;
     }
     plan->gate = gate[0];
-    plan->words = words[1];
+    plan->error_pipe = error_pipe[1];
     pid_t pid = fork();
     if (pid == 0) {
         child_run(plan);
@@ -257,20 +262,20 @@ static enum status child_start(struct plan *plan, struct process *out)
     if (pid < 0) {
         goto fail;
     }
-    struct look look;
-    *out = (struct process){.pid = pid, .pidfd = pidfd_make(pid), .gate = gate[1], .words = words[0]};
-    if (out->pidfd < 0 || !process_look(pid, &look)) {
+    struct stat_line line;
+    *out = (struct process){.pid = pid, .pidfd = pidfd_make(pid), .gate = gate[1], .error_pipe = error_pipe[0]};
+    if (out->pidfd < 0 || !process_stat(pid, &line)) {
         int error = errno;
-        kill(pid, SIGKILL); /* ours, and not reaped: the pid is still its own */
+        kill(pid, SIGKILL); /* a child that is not reaped: the pid cannot have been reused */
         waitpid(pid, NULL, 0);
         process_release(out);
         close(gate[0]);
-        close(words[1]);
+        close(error_pipe[1]);
         return status_fail(STATUS_IO, "cannot watch a process that was started: %s", strerror(error));
     }
-    out->start = look.start;
+    out->start = line.start;
     close(gate[0]);
-    close(words[1]);
+    close(error_pipe[1]);
     return STATUS_OK;
 fail:;
     int error = errno;
@@ -278,8 +283,8 @@ fail:;
         if (gate[i] >= 0) {
             close(gate[i]);
         }
-        if (words[i] >= 0) {
-            close(words[i]);
+        if (error_pipe[i] >= 0) {
+            close(error_pipe[i]);
         }
     }
     return status_fail(STATUS_IO, "cannot start %s: %s", plan->options->argv[0], strerror(error));
@@ -299,7 +304,7 @@ enum status process_spawn(const struct process_options *options, struct process 
 
 void process_go(struct process *process)
 {
-    send(process->gate, "", 1, MSG_NOSIGNAL); /* if it is gone, its end is seen */
+    send(process->gate, "", 1, MSG_NOSIGNAL); /* a process that is gone is noticed through its pidfd */
     close(process->gate);
     process->gate = -1;
 }
@@ -314,10 +319,10 @@ void process_abandon(struct process *process)
 
 bool process_find(pid_t pid, uint64_t start, struct process *out)
 {
-    *out = (struct process){.pid = pid, .start = start, .pidfd = pid > 0 ? pidfd_make(pid) : -1, .gate = -1, .words = -1};
-    struct look look;
-    /* In this order: who began then and is there now was there when the pidfd was opened. */
-    if (out->pidfd >= 0 && process_look(pid, &look) && look.start == start) {
+    *out = (struct process){.pid = pid, .start = start, .pidfd = pid > 0 ? pidfd_make(pid) : -1, .gate = -1, .error_pipe = -1};
+    struct stat_line line;
+    /* In this order: a process of that start time that exists now existed when the pidfd was opened. */
+    if (out->pidfd >= 0 && process_stat(pid, &line) && line.start == start) {
         return true;
     }
     process_release(out);
@@ -326,7 +331,7 @@ bool process_find(pid_t pid, uint64_t start, struct process *out)
 
 void process_release(struct process *process)
 {
-    int *files[] = {&process->pidfd, &process->gate, &process->words};
+    int *files[] = {&process->pidfd, &process->gate, &process->error_pipe};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         if (*files[i] >= 0) {
             close(*files[i]);
@@ -342,27 +347,27 @@ bool process_signal(const struct process *process, int signal_number)
     return syscall(SYS_pidfd_send_signal, process->pidfd, signal_number, NULL, 0u) == 0;
 }
 
-/* Is there a leader of that session who is not ours? Then all members are his: the number was used again. */
-static bool is_others(const struct process *process)
+/* The pid belongs to another process by now, and so does the session of that number. */
+static bool is_reused(const struct process *process)
 {
-    struct look look;
-    return process_look(process->pid, &look) && look.start != process->start;
+    struct stat_line line;
+    return process_stat(process->pid, &line) && line.start != process->start;
 }
 
 bool process_kill_session(const struct process *process)
 {
     process_signal(process, SIGKILL);
-    DIR *all = is_others(process) ? NULL : opendir("/proc");
+    DIR *all = is_reused(process) ? NULL : opendir("/proc");
     if (all == NULL) {
         return false;
     }
     bool any = false;
     for (struct dirent *one = readdir(all); one != NULL; one = readdir(all)) {
         pid_t pid = isdigit((unsigned char)one->d_name[0]) ? atoi(one->d_name) : 0;
-        struct look look;
+        struct stat_line line;
         struct process member;
-        if (pid > 0 && pid != process->pid && process_look(pid, &look) && look.session == process->pid && !look.has_ended &&
-            process_find(pid, look.start, &member)) {
+        if (pid > 0 && pid != process->pid && process_stat(pid, &line) && line.session == process->pid && !line.has_ended &&
+            process_find(pid, line.start, &member)) {
             any = true;
             process_signal(&member, SIGKILL);
             process_release(&member);
@@ -377,16 +382,16 @@ bool process_reap(const struct process *process, int *wait_status_out)
     pid_t got;
     while ((got = waitpid(process->pid, wait_status_out, WNOHANG)) < 0 && errno == EINTR) {
     }
-    struct look look;
-    if (got != process->pid && process_look(process->pid, &look) && look.start == process->start) {
-        *wait_status_out = look.wait_status;
-        return look.wait_status != 0;
+    struct stat_line line;
+    if (got != process->pid && process_stat(process->pid, &line) && line.start == process->start) {
+        *wait_status_out = line.wait_status;
+        return line.wait_status != 0;
     }
     return got == process->pid;
 }
 
-void process_words(const struct process *process, char *out, size_t n_room)
+void process_start_error(const struct process *process, char *out, size_t capacity)
 {
-    ssize_t n = process->words < 0 ? 0 : read(process->words, out, n_room - 1);
+    ssize_t n = process->error_pipe < 0 ? 0 : read(process->error_pipe, out, capacity - 1);
     out[n > 0 ? n : 0] = '\0';
 }

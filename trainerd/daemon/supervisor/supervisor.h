@@ -1,42 +1,41 @@
-/* Coordinators: started for the jobs whose turn it is, followed, stopped, started again, found again after the
- * daemon's death.
+/* The supervisor starts coordinators for the jobs that the queue selects, follows, stops and restarts them.
  *
- * A coordinator outlives the daemon: it has a session of its own, writes what happens to its job's events.jsonl, and
- * holds a lock on the job's folder. A new daemon finds it by pid and start time, watches it through a pidfd, and
- * reads the events it missed.
+ * A coordinator outlives the daemon: it has its own session, writes events to its job's events.jsonl, and holds a lock on the
+ * job's folder. A new daemon finds it by pid and start time, watches it through a pidfd, and reads the events it missed.
  */
 #ifndef TRAINERD_DAEMON_SUPERVISOR_H
 #define TRAINERD_DAEMON_SUPERVISOR_H
 
 #include "trainerd/daemon/jobs/jobs.h"
 #include "trainerd/daemon/jobs/queue.h"
+#include "trainerd/restart.h"
 
 #include <uv.h>
 
 struct supervisor;
 
 struct supervisor_options {
-    struct queue_room room;           /* what the machine offers */
-    double kill_s;                    /* from TERM to KILL (default 30) */
-    double backoff_s, backoff_most_s; /* before the first restart, doubled each time up to the second */
+    struct queue_capacity capacity; /* what the machine offers */
+    double kill_s;                  /* from TERM to KILL (default 30) */
+    struct restart_backoff backoff;
 };
 
-/* Take up what runs, then start what may. owns  borrows loop and jobs; supervisor_close leaves them running */
+/* Adopt running coordinators, then start jobs. owns  borrows loop and jobs; supervisor_close leaves coordinators running */
 enum status supervisor_open(uv_loop_t *loop, struct jobs *jobs, const struct supervisor_options *options,
                             struct supervisor **out);
 void supervisor_close(struct supervisor *supervisor);
 
-/* What owners ask for. The answer is that it is kept and under way, not that it is done. */
+/* Requests of owners. STATUS_OK means that the request is saved and under way, not that it is done. */
 /* errors  STATUS_USAGE it has ended */
 enum status supervisor_cancel(struct supervisor *supervisor, int64_t id);
 /* errors  STATUS_USAGE it is neither FAILED nor CANCELLED */
 enum status supervisor_resume(struct supervisor *supervisor, int64_t id);
 /* errors  STATUS_USAGE it does not run */
 enum status supervisor_checkpoint(struct supervisor *supervisor, int64_t id);
-/* errors  STATUS_USAGE it has ended, is about to, or has fewer parts */
+/* errors  STATUS_USAGE it has ended, is about to end, or has fewer parts than workers asked for */
 enum status supervisor_scale(struct supervisor *supervisor, int64_t id, int32_t n_worker);
 
-/* Look at the queue again (a job came or went). */
-void supervisor_look(struct supervisor *supervisor);
+/* Run the queue again soon: a job was added or has ended. */
+void supervisor_schedule(struct supervisor *supervisor);
 
 #endif

@@ -1,7 +1,7 @@
-/* What the supervisor's files share: the attempts under way, the plan being made, and who does what.
+/* The supervisor from inside, for the files that implement it, each of which calls only those after it:
  *
- * supervisor.c the queue and what owners ask for · attempt.c one coordinator, from its start or its being found to
- * its end · planning.c what a job needs · command_line.c how coordinators are called.
+ * supervisor.c the queue and requests of owners · attempt.c one coordinator from its start, or its adoption, to its end ·
+ * planning.c what a job needs · command_line.c arguments of coordinators · supervisor_state.c what they share.
  */
 #ifndef TRAINERD_DAEMON_SUPERVISOR_STATE_H
 #define TRAINERD_DAEMON_SUPERVISOR_STATE_H
@@ -13,7 +13,7 @@
 
 #include <limits.h>
 
-#define SUPERVISOR_RETRY_MS 1000 /* after the disk refused a change */
+#define SUPERVISOR_RETRY_MS 1000 /* after a change could not be saved */
 
 /* A coordinator that runs, or has just ended. */
 struct attempt {
@@ -21,60 +21,63 @@ struct attempt {
     int64_t id; /* of the job */
     struct process process;
     uv_poll_t exit;
-    uv_fs_event_t news;        /* of the job's folder */
-    uv_timer_t deadline, soon; /* time limit, then KILL · more to read, or to be tried again */
-    int n_handle;              /* open ones: freed with the last */
-    enum job_reason stopping;  /* CANCELLING, RESCALING, TIME_LIMIT: it was told to end */
+    uv_fs_event_t watch;      /* of the job's folder */
+    uv_timer_t deadline;      /* time limit, then KILL */
+    uv_timer_t step_timer;    /* the next step: more to read, or a retry */
+    int n_handle;             /* open ones: the last one closed frees the attempt */
+    enum job_reason stopping; /* CANCELLING, RESCALING, TIME_LIMIT: why it was told to stop */
     bool is_gone, is_closing;
     bool was_found;  /* an earlier daemon began it */
-    bool has_begun;  /* its coordinator has said so; known for sure while the job is PREPARING */
-    bool was_reaped; /* how it ended is known: */
+    bool has_begun;  /* its event "begin" was read; reliable while the job is PREPARING */
+    bool was_reaped; /* wait_status is known */
     int wait_status;
-    struct event end; /* its own words */
+    struct event end; /* its own report */
     bool has_end;
-    bool has_warned; /* of a disk that refuses changes */
+    bool has_warned; /* of changes that cannot be saved */
     char events[PATH_MAX + 16];
     char log[PATH_MAX + 16];
     struct attempt *next;
 };
 
-/* What a job needs is being found out. */
+/* A coordinator that plans a job, to find what it needs. */
 struct planning {
     struct supervisor *supervisor;
     int64_t id;
     struct process process;
     uv_poll_t exit;
-    int out, err;  /* what it prints, in memory */
-    bool is_stale; /* nobody asks any more */
+    int out, err;  /* memory files that it prints to */
+    bool is_stale; /* the result is not wanted any more */
 };
 
 struct supervisor {
     uv_loop_t *loop;
     struct jobs *jobs;
     struct supervisor_options options;
-    uv_timer_t look;
-    uint64_t look_ns, looked_at_ns; /* how long the last look took, when it ended */
-    bool is_looking, is_closing;
+    uv_timer_t timer;
+    uv_timer_cb on_schedule;               /* supervisor.c's pass over the queue; files below it only set the timer */
+    uint64_t schedule_ns, scheduled_at_ns; /* how long the last pass took, when it ended */
+    bool is_scheduling, is_closing;
     int n_handle; /* of attempts, planning and its own: freed with the last */
     struct attempt *attempts;
     struct planning *planning; /* NULL: none */
 };
 
-/* One handle less; frees the supervisor with the last. */
-void supervisor_handle_closed(struct supervisor *supervisor);
-
-/* Note what the job needs with so many workers. errors  STATUS_USAGE it has fewer parts; STATUS_IO */
-enum status supervisor_ask(struct supervisor *supervisor, int32_t n_worker, struct job_record *record);
+/* Count one closed handle; the last one frees the supervisor. */
+void supervisor_release_handle(struct supervisor *supervisor);
+/* Run the queue after wait_s, or later: it takes at most a tenth of the daemon's time, however many jobs wait. */
+void supervisor_schedule_after(struct supervisor *supervisor, double wait_s);
+/* Set n_worker, n_slot and n_gpu of the record for this many workers. errors  STATUS_USAGE it has fewer parts; STATUS_IO */
+enum status supervisor_needs(struct supervisor *supervisor, int32_t n_worker, struct job_record *record);
 
 /* --- command_line.c --- */
 struct command_line {
     char **argv;
-    char *folder; /* where the client stood */
+    char *folder; /* the client's working directory */
 };
-/* How this job's coordinator is called: to plan, or for attempt number `attempt`.
+/* Arguments of this job's coordinator: for attempt number `attempt`, or to plan.
  *
  *   owns    the caller owns *out: command_line_release
- *   errors  STATUS_CONFIG, …: the job file cannot be read any more; STATUS_IO
+ *   errors  STATUS_CONFIG, …: the job file is not valid any more; STATUS_IO
  */
 enum status command_line_make(const struct jobs *jobs, const struct job_record *record, int32_t attempt,
                               struct command_line *out);
@@ -82,18 +85,18 @@ enum status command_line_plan(const struct jobs *jobs, const struct job_record *
 void command_line_release(struct command_line *line);
 
 /* --- attempt.c --- */
-/* Start the job's next attempt. errors  STATUS_IO, STATUS_CREATE: it may go another time; others: it cannot go */
+/* Start the job's next attempt. errors  see restart_can_start_later for those that may pass */
 enum status attempt_begin(struct supervisor *supervisor, const struct job_record *record);
-/* Go on with an attempt that an earlier daemon began. */
-void attempt_take_up(struct supervisor *supervisor, const struct job_record *record);
+/* Follow an attempt that an earlier daemon began. */
+void attempt_adopt(struct supervisor *supervisor, const struct job_record *record);
 struct attempt *attempt_of(const struct supervisor *supervisor, int64_t id);
-/* Tell it to end, once: TERM now, KILL after kill_s. */
+/* Send TERM, once, and KILL after kill_s. */
 void attempt_stop(struct attempt *attempt, enum job_reason why);
 void attempt_close(struct attempt *attempt);
 
 /* --- planning.c --- */
 enum status planning_begin(struct supervisor *supervisor, const struct job_record *record);
-/* Its result is not wanted any more. NULL is allowed. */
+/* Discard the planning and its result. NULL is allowed. */
 void planning_stop(struct planning *planning);
 
 #endif

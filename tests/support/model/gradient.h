@@ -1,0 +1,29 @@
+/* Compares a program on a device with the truth in double: loss, every value, every gradient. */
+#ifndef TESTS_SUPPORT_GRADIENT_H
+#define TESTS_SUPPORT_GRADIENT_H
+
+#include "models/program.h"
+#include "tests/support/graphs/graph.h"
+
+#include <stdbool.h>
+
+struct gradient_case {
+    const char *what; /* named in failures */
+    const struct program *program;
+    const struct test_graph *graph;
+    bool training; /* as in training, with dropout; else as in evaluation. Backward runs in both */
+    bool zeros;    /* most features are 0 (for sparse programs) */
+};
+
+/* On every device, for 1, 2, 3 and 5 parts; a failure names what differs and by how much, and ends the test. */
+void gradient_check(const struct gradient_case *one);
+
+/* ‖x − truth‖ / ‖truth‖ over n numbers, and ‖truth‖ alone. */
+double relative_error(const float *x, const double *truth, int64_t n);
+double norm(const double *x, int64_t n);
+
+/* The devices that tests run on. */
+#define TEST_N_DEVICE 3
+extern const struct device_ops *const test_devices[TEST_N_DEVICE];
+
+#endif

@@ -1,0 +1,431 @@
+#include "tests/support/model/truth.h"
+
+#include "protocol/memory.h"
+#include "protocol/random.h"
+#include "tests/support/tolerance.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void truth_open(const struct program *program, const struct test_graph *graph, struct truth *out)
+{
+    *out = (struct truth){.program = program, .graph = graph};
+    out->weights = memory_alloc((size_t)program->n_weight, sizeof *out->weights);
+    out->value = memory_alloc((size_t)program->n_value, sizeof *out->value);
+    for (int v = 0; v < program->n_value; v++) {
+        out->value[v] = memory_alloc((size_t)(graph->n_node * program->value[v].width), sizeof **out->value);
+    }
+}
+
+void truth_release(struct truth *truth)
+{
+    for (int v = 0; v < truth->program->n_value; v++) {
+        free(truth->value[v]);
+    }
+    free(truth->value);
+    free(truth->weights);
+}
+
+/* One op at work: its inputs, parameters and output on the whole graph. */
+struct evaluation {
+    const struct truth *truth;
+    int index; /* of the op */
+    const struct op *op;
+    int64_t n, f_in, f; /* rows; columns of the first input and of the output */
+    const double *x[OP_N_IN], *w[OP_N_PARAM];
+    double *y;
+};
+
+static double activation(enum device_activation kind, double x)
+{
+    switch (kind) {
+    case DEVICE_ACTIVATION_RELU:
+        return fmax(x, 0.0);
+    case DEVICE_ACTIVATION_ELU:
+        return x > 0.0 ? x : exp(x) - 1.0;
+    case DEVICE_ACTIVATION_LEAKY_RELU:
+        return x > 0.0 ? x : 0.01 * x;
+    case DEVICE_ACTIVATION_GELU:
+        return 0.5 * x * (1.0 + erf(x / sqrt(2.0)));
+    default:
+        return x;
+    }
+}
+
+static struct random_key random_key_of(const struct evaluation *e, enum random_stream stream)
+{
+    return (struct random_key){.seed = e->truth->seed, .epoch = e->truth->epoch, .op = (uint16_t)e->index, .stream = stream};
+}
+
+static void activate(const struct evaluation *e)
+{
+    bool training = e->truth->training;
+    double p = e->op->dropout;
+    struct random_key key = random_key_of(e, RANDOM_STREAM_DROPOUT);
+    for (int64_t r = 0; r < e->n; r++) {
+        for (int64_t c = 0; c < e->f; c++) {
+            bool dropped = training && random_u32(&key, (uint64_t)r, (uint32_t)c) < p * 4294967296.0;
+            double scale = training ? 1.0 / (1.0 - p) : 1.0;
+            e->y[r * e->f + c] = dropped ? 0.0 : scale * activation(e->op->activation, e->x[0][r * e->f + c]);
+        }
+    }
+}
+
+/* y = x · wᵀ + b, or with by_column y = x · w + b */
+static void linear(const struct evaluation *e)
+{
+    int64_t out_step = e->op->by_column ? 1 : e->f_in, in_step = e->op->by_column ? e->f : 1;
+    for (int64_t r = 0; r < e->n; r++) {
+        for (int64_t o = 0; o < e->f; o++) {
+            double sum = e->w[1] != NULL ? e->w[1][o] : 0.0;
+            for (int64_t i = 0; i < e->f_in; i++) {
+                sum += e->w[0][o * out_step + i * in_step] * e->x[0][r * e->f_in + i];
+            }
+            e->y[r * e->f + o] = sum;
+        }
+    }
+}
+
+static void layer_norm(const struct evaluation *e)
+{
+    for (int64_t r = 0; r < e->n; r++) {
+        const double *x = e->x[0] + r * e->f;
+        double sum = 0.0, square = 0.0;
+        for (int64_t c = 0; c < e->f; c++) {
+            sum += x[c];
+            square += x[c] * x[c];
+        }
+        double mean = sum / (double)e->f, variance = square / (double)e->f - mean * mean;
+        for (int64_t c = 0; c < e->f; c++) {
+            e->y[r * e->f + c] = (x[c] - mean) / sqrt(variance + 1e-5) * e->w[0][c] + e->w[1][c];
+        }
+    }
+}
+
+/* By the mean and variance over all nodes; in evaluation by the running ones. */
+static void batch_norm(const struct evaluation *e)
+{
+    const struct truth *t = e->truth;
+    for (int64_t c = 0; c < e->f; c++) {
+        const double *x = e->x[0] + c;
+        double mean = t->weights[t->program->param[e->op->state[0]].offset + c];
+        double variance = t->weights[t->program->param[e->op->state[1]].offset + c];
+        if (t->training) {
+            mean = variance = 0.0;
+            for (int64_t r = 0; r < e->n; r++) {
+                mean += x[r * e->f] / (double)e->n;
+                variance += x[r * e->f] * x[r * e->f] / (double)e->n;
+            }
+            variance -= mean * mean;
+        }
+        for (int64_t r = 0; r < e->n; r++) {
+            e->y[r * e->f + c] = (x[r * e->f] - mean) / sqrt(variance + 1e-5) * e->w[0][c] + e->w[1][c];
+        }
+    }
+}
+
+/* The factor of edge e, from → to; the implicit loop (e -1) is one more edge, of weight 1. */
+static double edge_weight(const struct truth *t, enum aggregate_kind kind, int64_t e, int64_t from, int64_t to)
+{
+    int self = t->graph->loops == DATASET_LOOPS_IMPLICIT;
+    double d_from = t->graph->strength[from] + self, d_to = t->graph->strength[to] + self;
+    double weight = e >= 0 && t->graph->weight != NULL ? (double)t->graph->weight[e] : 1.0;
+    switch (kind) {
+    case AGGREGATE_KIND_MEAN:
+        return weight / d_to;
+    case AGGREGATE_KIND_GCN:
+        return d_from > 0.0 && d_to > 0.0 ? weight / sqrt(d_from * d_to) : 0.0;
+    case AGGREGATE_KIND_MAX:
+        return 1.0;
+    default:
+        return weight;
+    }
+}
+
+static void aggregate(const struct evaluation *e)
+{
+    const struct test_graph *graph = e->truth->graph;
+    enum aggregate_kind kind = e->op->aggregate;
+    bool self = graph->loops == DATASET_LOOPS_IMPLICIT, is_max = kind == AGGREGATE_KIND_MAX;
+    for (int64_t i = 0; i < e->n; i++) {
+        for (int64_t c = 0; c < e->f; c++) {
+            double out = self ? edge_weight(e->truth, kind, -1, i, i) * e->x[0][i * e->f + c] : 0.0;
+            bool empty = !self;
+            for (int64_t k = 0; k < graph->n_edge; k++) {
+                if (graph->to[k] != i) {
+                    continue;
+                }
+                double term = edge_weight(e->truth, kind, k, graph->from[k], i) * e->x[0][graph->from[k] * e->f + c];
+                out = !is_max ? out + term : empty || term > out ? term : out;
+                empty = false;
+            }
+            e->y[i * e->f + c] = out;
+        }
+    }
+}
+
+/* The score of head h for source j and destination i, of source rows x, keys k and queries q:
+ *
+ *   gat     leaky(q_i + k_j)
+ *   gatv2   ⟨att, leaky(q_i + x_j)⟩
+ *   dot     a·⟨q_i, k_j⟩
+ *   cosine  k_j·⟨q_i, x_j⟩
+ */
+static double score(const struct evaluation *e, int64_t h, int64_t i, int64_t j)
+{
+    const struct op *op = e->op;
+    const double *x = e->x[0], *key = e->x[1], *query = e->x[2], *att = e->w[0];
+    int64_t d = e->f / op->n_head;
+    if (op->aggregate == AGGREGATE_KIND_GAT) {
+        double sum = key[j * op->n_head + h] + query[i * op->n_head + h];
+        return sum > 0.0 ? sum : (double)op->a * sum;
+    }
+    double sum = 0.0;
+    for (int64_t c = 0; c < d; c++) {
+        int64_t to = i * e->f + h * d + c, from = j * e->f + h * d + c;
+        if (op->aggregate == AGGREGATE_KIND_DOT) {
+            sum += (double)op->a * query[to] * key[from];
+        } else if (op->aggregate == AGGREGATE_KIND_COSINE) {
+            sum += key[j * op->n_head + h] * query[to] * x[from];
+        } else {
+            double z = query[to] + x[from];
+            sum += att[h * d + c] * (z > 0.0 ? z : (double)op->a * z);
+        }
+    }
+    return sum;
+}
+
+/* y_i = Σ_j softmax_j(score(i, j)) · x_j of one row and head: exponentials and their sum as they are, without a running maximum. */
+static void attend_row(const struct evaluation *e, int64_t i, int64_t h)
+{
+    const struct test_graph *graph = e->truth->graph;
+    struct random_key key = random_key_of(e, RANDOM_STREAM_EDGE);
+    int64_t d = e->f / e->op->n_head, n_loop = graph->loops == DATASET_LOOPS_IMPLICIT;
+    double p = e->truth->training ? e->op->dropout : 0.0, total = 0.0, *y = e->y + i * e->f + h * d;
+    memset(y, 0, (size_t)d * sizeof *y);
+    for (int64_t k = -n_loop; k < graph->n_edge; k++) {
+        if (k >= 0 && graph->to[k] != i) {
+            continue;
+        }
+        int64_t j = k < 0 ? i : graph->from[k];
+        double weight = exp(score(e, h, i, j));
+        bool dropped = random_edge_u32(&key, (uint32_t)i, (uint32_t)j, (uint32_t)h) < p * 4294967296.0;
+        double factor = dropped ? 0.0 : weight / (1.0 - p);
+        total += weight;
+        for (int64_t c = 0; c < d; c++) {
+            y[c] += factor * e->x[0][j * e->f + h * d + c];
+        }
+    }
+    for (int64_t c = 0; c < d; c++) {
+        y[c] /= total > 0.0 ? total : 1.0;
+    }
+}
+
+static void attend(const struct evaluation *e)
+{
+    for (int64_t i = 0; i < e->n; i++) {
+        for (int64_t h = 0; h < e->op->n_head; h++) {
+            attend_row(e, i, h);
+        }
+    }
+}
+
+/* Of d columns per head: each head's product with its vector, or the mean of the heads. */
+static void heads(const struct evaluation *e)
+{
+    int64_t n_head = e->op->n_head, d = e->f_in / n_head;
+    bool is_dot = e->op->kind == OP_KIND_HEAD_DOT;
+    memset(e->y, 0, (size_t)(e->n * e->f) * sizeof *e->y);
+    for (int64_t r = 0; r < e->n; r++) {
+        for (int64_t h = 0; h < n_head; h++) {
+            for (int64_t c = 0; c < d; c++) {
+                double x = e->x[0][(r * n_head + h) * d + c];
+                e->y[is_dot ? r * n_head + h : r * d + c] += is_dot ? e->w[0][h * d + c] * x : x / (double)n_head;
+            }
+        }
+    }
+}
+
+static void inverse_norm(const struct evaluation *e)
+{
+    for (int64_t r = 0; r < e->n; r++) {
+        double square = 0.0;
+        for (int64_t c = 0; c < e->f_in; c++) {
+            square += e->x[0][r * e->f_in + c] * e->x[0][r * e->f_in + c];
+        }
+        e->y[r] = 1.0 / fmax(sqrt(square), 1e-12);
+    }
+}
+
+/* Is this training node's label part of the input, and the node therefore not part of the loss? */
+static bool is_shown(const struct truth *t, int64_t node)
+{
+    int index = t->program->labels;
+    struct random_key key = {.seed = t->seed, .epoch = t->epoch, .op = (uint16_t)index, .stream = RANDOM_STREAM_DROPOUT};
+    return index >= 0 && t->split[node] == DATASET_SPLIT_TRAIN &&
+           (!t->training || random_u32(&key, (uint64_t)node, 0) >= t->program->op[index].dropout * 4294967296.0);
+}
+
+static void labels(const struct evaluation *e)
+{
+    for (int64_t r = 0; r < e->n; r++) {
+        for (int64_t c = 0; c < e->f; c++) {
+            bool is_own = is_shown(e->truth, r) && e->truth->labels[r] == c - e->f_in;
+            e->y[r * e->f + c] = c < e->f_in ? e->x[0][r * e->f_in + c] : is_own ? 1.0 : 0.0;
+        }
+    }
+}
+
+static void concat(const struct evaluation *e)
+{
+    int64_t at = 0;
+    for (int k = 0; k < OP_N_IN && e->x[k] != NULL; k++) {
+        int64_t width = e->truth->program->value[e->op->in[k]].width;
+        for (int64_t i = 0; i < e->n * width; i++) {
+            e->y[i / width * e->f + at + i % width] = e->x[k][i];
+        }
+        at += width;
+    }
+}
+
+/* Element (i, o) of the weight of one relation: its own, a combination of bases, or 0 outside the diagonal blocks. */
+static double relation_weight(const struct evaluation *e, int64_t type, int64_t i, int64_t o)
+{
+    const struct parameter *param = &e->truth->program->param[e->op->param[0]];
+    const double *weight = e->w[0], *comp = e->w[1];
+    const int64_t *shape = param->shape;
+    if (param->n_dim == 4) {
+        int64_t at = ((type * shape[1] + i / shape[2]) * shape[2] + i % shape[2]) * shape[3] + o % shape[3];
+        return i / shape[2] == o / shape[3] ? weight[at] : 0.0;
+    }
+    if (comp == NULL) {
+        return weight[(type * shape[1] + i) * shape[2] + o];
+    }
+    double w = 0.0;
+    for (int64_t b = 0; b < shape[0]; b++) {
+        w += comp[type * shape[0] + b] * weight[(b * shape[1] + i) * shape[2] + o];
+    }
+    return w;
+}
+
+/* Edge by edge: y_to += weight · x_from · W of the edge's type. */
+static void relate(const struct evaluation *e)
+{
+    const struct test_graph *graph = e->truth->graph;
+    memset(e->y, 0, (size_t)(e->n * e->f) * sizeof *e->y);
+    for (int64_t k = 0; k < graph->n_edge; k++) {
+        double share = test_graph_weight(graph, k);
+        for (int64_t at = 0; at < e->f_in * e->f; at++) {
+            int64_t i = at / e->f, o = at % e->f;
+            double w = relation_weight(e, graph->type[k], i, o);
+            e->y[graph->to[k] * e->f + o] += share * w * e->x[0][graph->from[k] * e->f_in + i];
+        }
+    }
+}
+
+/* Element by element: bias, add, eps_add, max, row_scale. */
+static void pointwise(const struct evaluation *e)
+{
+    const struct op *op = e->op;
+    const double *const *x = e->x;
+    for (int64_t i = 0; i < e->n * e->f; i++) {
+        e->y[i] = op->kind == OP_KIND_BIAS        ? x[0][i] + e->w[0][i % e->f]
+                  : op->kind == OP_KIND_ADD       ? (double)op->a * x[0][i] + (double)op->b * x[1][i]
+                  : op->kind == OP_KIND_MAX       ? fmax(x[0][i], x[1][i])
+                  : op->kind == OP_KIND_ROW_SCALE ? x[1][i / e->f] * x[0][i]
+                                                  : x[1][i] + (1.0 + e->w[0][0]) * x[0][i];
+    }
+}
+
+static void (*evaluator_of(const struct op *op))(const struct evaluation *)
+{
+    switch (op->kind) {
+    case OP_KIND_LINEAR:
+        return linear;
+    case OP_KIND_ACTIVATE:
+        return activate;
+    case OP_KIND_LAYER_NORM:
+        return layer_norm;
+    case OP_KIND_BATCH_NORM:
+        return batch_norm;
+    case OP_KIND_AGGREGATE:
+        return op->aggregate == AGGREGATE_KIND_RELATION ? relate : op->n_head > 0 ? attend : aggregate;
+    case OP_KIND_INVERSE_NORM:
+        return inverse_norm;
+    case OP_KIND_HEAD_DOT:
+    case OP_KIND_HEAD_MEAN:
+        return heads;
+    case OP_KIND_LABELS:
+        return labels;
+    case OP_KIND_CONCAT:
+        return concat;
+    default:
+        return pointwise;
+    }
+}
+
+static void op_evaluate(struct truth *t, int index)
+{
+    const struct program *program = t->program;
+    const struct op *op = &program->op[index];
+    struct evaluation e = {.truth = t,
+                           .index = index,
+                           .op = op,
+                           .n = t->graph->n_node,
+                           .f_in = program->value[op->in[0]].width,
+                           .f = program->value[op->out].width,
+                           .y = t->value[op->out]};
+    for (int k = 0; k < OP_N_IN; k++) {
+        e.x[k] = op->in[k] >= 0 ? t->value[op->in[k]] : NULL;
+    }
+    for (int k = 0; k < OP_N_PARAM; k++) {
+        e.w[k] = op->param[k] >= 0 ? t->weights + program->param[op->param[k]].offset : NULL;
+    }
+    evaluator_of(op)(&e);
+}
+
+double truth_loss(struct truth *t)
+{
+    int64_t n = t->graph->n_node, n_class = t->program->value[t->program->logits].width, n_row = 0;
+    for (int64_t i = 0; i < n * t->program->value[0].width; i++) {
+        t->value[0][i] = t->features[i];
+    }
+    for (int k = 0; k < t->program->n_op; k++) {
+        op_evaluate(t, k);
+    }
+    double loss = 0.0;
+    for (int64_t r = 0; r < n; r++) {
+        if (t->split[r] == DATASET_SPLIT_TRAIN && t->labels[r] >= 0 && !(t->training && is_shown(t, r))) {
+            const double *z = t->value[t->program->logits] + r * n_class;
+            double sum = 0.0;
+            for (int64_t c = 0; c < n_class; c++) {
+                sum += exp(z[c] - z[t->labels[r]]);
+            }
+            loss += log(sum);
+            n_row++;
+        }
+    }
+    return loss / (double)n_row;
+}
+
+void truth_gradient(struct truth *t, double *out)
+{
+    memset(out, 0, (size_t)t->program->n_weight * sizeof *out);
+    for (int p = 0; p < t->program->n_param; p++) {
+        const struct parameter *param = &t->program->param[p];
+        if (!param->trains) {
+            continue;
+        }
+        int64_t n = parameter_size(param);
+        for (int64_t i = param->offset; i < param->offset + n; i++) {
+            double at = t->weights[i];
+            t->weights[i] = at + DIFFERENCE_STEP;
+            double above = truth_loss(t);
+            t->weights[i] = at - DIFFERENCE_STEP;
+            double below = truth_loss(t);
+            t->weights[i] = at;
+            out[i] = (above - below) / (2.0 * DIFFERENCE_STEP);
+        }
+    }
+}

@@ -1,0 +1,35 @@
+/* The truth for values and gradients: a program evaluated in double on the whole graph, forward only, by plain loops.
+ * Shares no code with ops or devices except the random numbers that define dropout.
+ */
+#ifndef TESTS_SUPPORT_TRUTH_H
+#define TESTS_SUPPORT_TRUTH_H
+
+#include "models/program.h"
+#include "tests/support/graphs/graph.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct truth {
+    const struct program *program;
+    const struct test_graph *graph;
+    const float *features; /* n_node × width of value 0 */
+    const int32_t *labels; /* n_node */
+    const uint8_t *split;  /* n_node: the loss is over DATASET_SPLIT_TRAIN */
+    uint64_t seed;
+    uint32_t epoch;
+    bool training;
+    double **value;  /* n_value: n_node × width, by truth_loss */
+    double *weights; /* n_weight, set by the caller */
+};
+
+void truth_open(const struct program *program, const struct test_graph *graph, struct truth *out);
+void truth_release(struct truth *truth);
+
+/* Mean cross-entropy over the training rows, after filling `value`. */
+double truth_loss(struct truth *truth);
+
+/* d loss / d weights by central differences; out n_weight, 0 for parameters that are not trained. */
+void truth_gradient(struct truth *truth, double *out);
+
+#endif

@@ -1,0 +1,31 @@
+/* Programs of this build, run to their end in the test's folder, and their output: for tests of command lines. */
+#ifndef TESTS_SUPPORT_COMMAND_H
+#define TESTS_SUPPORT_COMMAND_H
+
+#include <criterion/criterion.h>
+#include <string.h>
+#include <sys/types.h>
+
+#define COMMAND_BYTES (1 << 17)
+
+extern char printed[COMMAND_BYTES];    /* standard output of the program that ended last */
+extern char output[2 * COMMAND_BYTES]; /* its standard output, then its standard error */
+
+/* Start the program at a path, with its streams in the folder's files out and err. The program ends with the test.
+ *
+ *   arguments  at most 30, then NULL
+ */
+pid_t command_start(const char *program, const char *const arguments[]);
+
+/* Wait for the program's end; its exit code, or 1000 + the signal that ended it. */
+int command_finish(pid_t child);
+
+#define RUN(...) command_finish(start((const char *const[]){__VA_ARGS__, NULL}))
+#define EXPECT(code, part, ...)                                                                                                \
+    do {                                                                                                                       \
+        int got = RUN(__VA_ARGS__);                                                                                            \
+        cr_assert_eq(got, code, "exit %d: %s", got, output);                                                                   \
+        cr_assert_not_null(strstr(output, part), "'%s' is not in: %s", part, output);                                          \
+    } while (0)
+
+#endif

@@ -1,0 +1,83 @@
+#include "tests/support/process/results.h"
+
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_BYTES ((size_t)1 << 20)
+
+char *results_bytes(const char *path, size_t *n_out)
+{
+    FILE *file = fopen(path, "rb");
+    cr_assert_not_null(file, "%s", path);
+    char *bytes = malloc(MOST_BYTES);
+    *n_out = fread(bytes, 1, MOST_BYTES, file);
+    fclose(file);
+    return bytes;
+}
+
+json_t *results_metrics(const char *folder, bool with_traffic)
+{
+    static const char *const left_out[] = {"time",       "epoch_s",    "compute_s",     "wait_s",
+                                           "evaluate_s", "bytes_sent", "bytes_received"};
+    char path[512], line[2048];
+    snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
+    FILE *file = fopen(path, "r");
+    cr_assert_not_null(file, "%s", path);
+    json_t *all = json_array();
+    while (fgets(line, sizeof line, file) != NULL) {
+        json_t *one = json_loads(line, 0, NULL);
+        cr_assert_not_null(one, "%s", line);
+        for (size_t i = 0; i < (with_traffic ? 5u : 7u); i++) {
+            cr_assert_eq(json_object_del(one, left_out[i]), 0, "%s", left_out[i]);
+        }
+        json_array_append_new(all, one);
+    }
+    fclose(file);
+    return all;
+}
+
+void results_expect_same_file(const char *a, const char *b, const char *name)
+{
+    char path[2][512];
+    size_t n, m;
+    snprintf(path[0], sizeof path[0], "%s/%s", a, name);
+    snprintf(path[1], sizeof path[1], "%s/%s", b, name);
+    char *x = results_bytes(path[0], &n), *y = results_bytes(path[1], &m);
+    cr_assert(n == m && memcmp(x, y, n) == 0, "%s and %s differ", path[0], path[1]);
+    free(x);
+    free(y);
+}
+
+void results_expect_same(const char *a, const char *b, bool with_traffic)
+{
+    results_expect_same_file(a, b, "model.safetensors");
+    results_expect_same_file(a, b, "best.safetensors");
+    results_expect_same_file(a, b, "logits.npy");
+    json_t *x = results_metrics(a, with_traffic), *y = results_metrics(b, with_traffic);
+    cr_assert(json_equal(x, y), "metrics.jsonl of %s and %s differ", a, b);
+    json_decref(x);
+    json_decref(y);
+}
+
+long long results_checkpoint(const char *folder)
+{
+    char path[PATH_MAX];
+    long long newest = 0;
+    snprintf(path, sizeof path, "%s/checkpoint", folder);
+    DIR *all = opendir(path);
+    if (all == NULL) {
+        return 0;
+    }
+    for (struct dirent *entry = readdir(all); entry != NULL; entry = readdir(all)) {
+        long long n;
+        int end = 0;
+        bool is_one = sscanf(entry->d_name, "epoch-%lld.ckpt%n", &n, &end) == 1 && end > 0 && entry->d_name[end] == '\0';
+        newest = is_one && n > newest ? n : newest;
+    }
+    closedir(all);
+    return newest;
+}

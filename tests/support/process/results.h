@@ -1,0 +1,22 @@
+/* A job's output folder, and its comparison with another job's. A failure ends the test. */
+#ifndef TESTS_SUPPORT_RESULTS_H
+#define TESTS_SUPPORT_RESULTS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The first MiB of a file; the caller frees it. */
+char *results_bytes(const char *path, size_t *n_out);
+
+/* Epochs of the newest checkpoint in a folder; 0 without one. */
+long long results_checkpoint(const char *folder);
+
+/* metrics.jsonl of a folder as an array, without the fields of time, and without those of traffic unless with_traffic. */
+json_t *results_metrics(const char *folder, bool with_traffic);
+
+/* One file of two folders has the same bytes / weights, best weights, logits and metrics do. */
+void results_expect_same_file(const char *a, const char *b, const char *name);
+void results_expect_same(const char *a, const char *b, bool with_traffic);
+
+#endif

@@ -1,0 +1,83 @@
+/* Commands that control jobs and have one answer: cancel, resume, checkpoint, scale; and the connection of all commands. */
+#include "trainerd/ctl/run.h"
+#include "trainerd/ctl/text.h"
+
+#include <stdlib.h>
+
+enum status ctl_connect(const struct ctl_arguments *arguments, struct client *out)
+{
+    const char *to = arguments->value[CTL_OPTION_TO], *secret_file = arguments->value[CTL_OPTION_SECRET_FILE];
+    to = to != NULL ? to : getenv("TRAINERD_TO");
+    secret_file = secret_file != NULL ? secret_file : getenv("TRAINERD_SECRET_FILE");
+    return client_open(to != NULL && to[0] != '\0' ? to : NULL, secret_file, out);
+}
+
+enum status ctl_ask(const struct ctl_arguments *arguments, json_t *request, json_t **out)
+{
+    struct client client;
+    enum status status = ctl_connect(arguments, &client);
+    if (status != STATUS_OK) {
+        json_decref(request);
+        return status;
+    }
+    status = client_ask(&client, request, out);
+    client_close(&client);
+    return status;
+}
+
+json_t *ctl_job_request(const struct ctl_arguments *arguments, const char *command)
+{
+    json_t *request = json_object();
+    json_t *job = json_string(arguments->operand[0]);
+    json_object_set_new(request, "cmd", json_string(command));
+    json_object_set_new(request, "job", job != NULL ? job : json_null());
+    return request;
+}
+
+/* Try every job. The last failure is returned, earlier ones are printed at once. */
+enum status run_control(const struct ctl_arguments *arguments, int *exit_code_out)
+{
+    struct client client;
+    enum status status = ctl_connect(arguments, &client);
+    (void)exit_code_out;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    const char *command = ctl_commands[arguments->command].name;
+    for (int i = 0; i < arguments->n_operand; i++) {
+        json_t *answer = NULL, *request = json_object(), *job = json_string(arguments->operand[i]);
+        if (status != STATUS_OK) {
+            fprintf(stderr, "trainctl: %s\n", status_reason());
+        }
+        json_object_set_new(request, "cmd", json_string(command));
+        json_object_set_new(request, "job", job != NULL ? job : json_null());
+        enum status one = client_ask(&client, request, &answer);
+        status = one != STATUS_OK ? one : status;
+        if (answer != NULL && ctl_given(arguments, CTL_OPTION_JSON)) {
+            text_print_json(answer);
+        }
+        json_decref(answer);
+    }
+    client_close(&client);
+    return status;
+}
+
+enum status run_scale(const struct ctl_arguments *arguments, int *exit_code_out)
+{
+    char *end;
+    (void)exit_code_out;
+    long long n_worker = strtoll(arguments->operand[1], &end, 10);
+    if (end == arguments->operand[1] || *end != '\0') {
+        return status_fail(STATUS_USAGE, "WORKERS is '%s', expected a whole number", arguments->operand[1]);
+    }
+    json_t *answer, *request = ctl_job_request(arguments, "scale");
+    json_object_set_new(request, "workers", json_integer(n_worker));
+    enum status status = ctl_ask(arguments, request, &answer);
+    if (status == STATUS_OK) {
+        if (ctl_given(arguments, CTL_OPTION_JSON)) {
+            text_print_json(answer);
+        }
+        json_decref(answer);
+    }
+    return status;
+}

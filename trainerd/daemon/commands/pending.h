@@ -1,0 +1,66 @@
+/* Commands from inside: their state, and answers that are under way. Only commands, follower and show include this.
+ *
+ * An answer that reads a file, or a stream, is pending: it is in one list, holds its connection, and lives until it is complete, or
+ * until its connection is gone and no read is under way for it.
+ */
+#ifndef TRAINERD_DAEMON_PENDING_H
+#define TRAINERD_DAEMON_PENDING_H
+
+#include "trainerd/daemon/commands/commands.h"
+#include "trainerd/daemon/commands/job_file.h"
+
+#include <stdbool.h>
+
+struct pending {
+    struct commands *commands;
+    struct connection *connection; /* NULL: gone */
+    json_t *id;                    /* of the request; NULL: none */
+    bool is_reading;               /* a file */
+    struct pending *next;
+    /* Each of these may be NULL. */
+    void (*proceed)(struct pending *pending); /* its client has read all, or some time has passed */
+    void (*job_changed)(struct pending *pending, const struct job_record *record);
+    void (*release)(struct pending *pending); /* free what it owns; the struct itself is freed after it */
+};
+
+struct commands {
+    uv_loop_t *loop;
+    struct jobs *jobs;
+    struct supervisor *supervisor;
+    int32_t max_restarts;
+    uint64_t began_ms;
+    struct pending *pending;
+    uv_timer_t poll; /* files grow without notification */
+};
+
+/* Add an answer to a request; it was made with memory_alloc.
+ * errors  STATUS_USAGE its connection has too many; the caller still owns it */
+enum status pending_begin(struct pending *pending, struct commands *commands, struct connection *connection,
+                          const json_t *request);
+/* Remove it from the list and free it. */
+void pending_end(struct pending *pending);
+
+/* Read for it; `done` is called with the pending as its context, and first calls pending_is_gone, which ends the pending if its
+ * connection is gone by then. */
+void pending_read(struct pending *pending, const struct job_file_ask *ask, job_file_done *done);
+bool pending_is_gone(struct pending *pending);
+
+/* A file of a job's output folder. Before the job's first epoch, files there may belong to an earlier job: the path is then "",
+ * which no file has. */
+void job_output_name(const struct job_record *record, const char *output, const char *name, struct job_file_ask *ask);
+
+/* The job that a request names, if the client may see all of it.
+ * errors  STATUS_NO_INPUT there is none; STATUS_USAGE it is another user's */
+enum status pending_find_job(struct commands *commands, struct connection *connection, const json_t *request,
+                             const struct job_record **out);
+
+/* follower.c: logs, watch, metrics */
+enum status follow_logs(struct commands *commands, struct connection *connection, const json_t *request);
+enum status follow_events(struct commands *commands, struct connection *connection, const json_t *request);
+enum status follow_metrics(struct commands *commands, struct connection *connection, const json_t *request);
+
+/* show.c: show, workers */
+enum status show_job(struct commands *commands, struct connection *connection, const json_t *request);
+enum status show_workers(struct commands *commands, struct connection *connection, const json_t *request);
+
+#endif

@@ -1,0 +1,52 @@
+#include "trainerd/daemon/supervisor/supervisor_state.h"
+
+#include "protocol/job/job.h"
+#include "protocol/memory.h"
+#include "trainerd/daemon/commands/submission.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+void supervisor_release_handle(struct supervisor *supervisor)
+{
+    if (--supervisor->n_handle == 0) {
+        free(supervisor);
+    }
+}
+
+/* The time of a pass grows with the jobs that wait: after a pass, the next one waits nine times as long as it took. */
+void supervisor_schedule_after(struct supervisor *supervisor, double wait_s)
+{
+    if (!supervisor->is_closing) {
+        double rested_s = 1e-9 * (double)(uv_hrtime() - supervisor->scheduled_at_ns);
+        wait_s = fmax(wait_s, 9e-9 * (double)supervisor->schedule_ns - rested_s);
+        uv_update_time(supervisor->loop);
+        uv_timer_start(&supervisor->timer, supervisor->on_schedule, (uint64_t)ceil(1e3 * fmax(0.0, wait_s)), 0);
+    }
+}
+
+void supervisor_schedule(struct supervisor *supervisor)
+{
+    supervisor_schedule_after(supervisor, 0.0);
+}
+
+enum status supervisor_needs(struct supervisor *supervisor, int32_t n_worker, struct job_record *record)
+{
+    struct store_submission submission;
+    enum status status = store_submission_get(jobs_store(supervisor->jobs), record->id, &submission);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    struct job *job = memory_alloc(1, sizeof *job);
+    status = submission_job(&submission, job);
+    if (status == STATUS_OK && (n_worker < 1 || n_worker > job_n_part(job))) {
+        status = status_fail(STATUS_USAGE, "job %lld cannot run on %d workers; expected 1 to %d, a part for each",
+                             (long long)record->id, (int)n_worker, (int)job_n_part(job));
+    }
+    if (status == STATUS_OK) {
+        submission_ask(job, n_worker, record);
+    }
+    free(job);
+    store_submission_release(&submission);
+    return status;
+}

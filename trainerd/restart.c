@@ -1,0 +1,68 @@
+#include "trainerd/restart.h"
+
+#include <stddef.h>
+
+#define ALWAYS INT64_MAX
+
+/* Restarts that each runner allows after a status, besides the job's own limit; statuses without a row: none. A job file, data
+ * or memory limit that failed once fails again. A bug is tried once more, since the machine may be to blame. In the foreground,
+ * somebody watches: only a lost worker is replaced.
+ */
+/* clang-format off */
+static const struct rule {
+    enum status status;
+    int64_t n_most[RESTART_RUNNER_N];
+    bool can_start_later;
+} rules[] = {
+    /*                    foreground  daemon   start later */
+    {STATUS_PEER,        {ALWAYS,     ALWAYS}, false},
+    {STATUS_IO,          {0,          ALWAYS}, true },
+    {STATUS_INTERRUPTED, {0,          ALWAYS}, false},
+    {STATUS_BUG,         {0,          1},      false},
+    {STATUS_CREATE,      {0,          0},      true },
+};
+/* clang-format on */
+
+static const struct rule *rule_of(enum status status)
+{
+    static const struct rule none = {0};
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        if (rules[i].status == status) {
+            return &rules[i];
+        }
+    }
+    return &none;
+}
+
+double restart_backoff_s(const struct restart_backoff *backoff, int64_t n_restart)
+{
+    double wait_s = backoff->first_s;
+    for (int64_t i = 1; i < n_restart && wait_s < backoff->most_s; i++) {
+        wait_s *= 2.0;
+    }
+    return wait_s < backoff->most_s ? wait_s : backoff->most_s;
+}
+
+struct restart_decision restart_decide(enum restart_runner runner, const struct restart_backoff *backoff,
+                                       const struct restart_failure *failure)
+{
+    int64_t n_most = rule_of(failure->status)->n_most[runner];
+    n_most = n_most < failure->n_restart_most ? n_most : failure->n_restart_most;
+    if (failure->n_restart >= n_most) {
+        return (struct restart_decision){0};
+    }
+    bool is_machine_lost = runner == RESTART_RUNNER_DAEMON && failure->status == STATUS_PEER && failure->n_restart > 0;
+    return (struct restart_decision){.restarts = true,
+                                     .wait_s = restart_backoff_s(backoff, failure->n_restart + 1),
+                                     .n_worker = failure->n_worker - (is_machine_lost && failure->n_worker > 1)};
+}
+
+bool restart_is_possible(enum status status)
+{
+    return rule_of(status)->n_most[RESTART_RUNNER_DAEMON] > 0;
+}
+
+bool restart_can_start_later(enum status status)
+{
+    return rule_of(status)->can_start_later;
+}

@@ -1,0 +1,52 @@
+/* The restart policy: whether another attempt follows one that failed, after which wait and on how many workers.
+ *
+ * One table for both runners of attempts: the daemon's supervisor, and a coordinator in the foreground. Pure functions; knows
+ * nothing of processes, records or job files.
+ */
+#ifndef TRAINERD_RESTART_H
+#define TRAINERD_RESTART_H
+
+#include "protocol/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum restart_runner { RESTART_RUNNER_FOREGROUND, RESTART_RUNNER_DAEMON, RESTART_RUNNER_N };
+
+/* The wait before the first restart, and the most that doubling it may come to. */
+struct restart_backoff {
+    double first_s, most_s;
+};
+
+/* A failed attempt. */
+struct restart_failure {
+    enum status status; /* how it ended; INTERRUPTED for a coordinator that died without a report */
+    int64_t n_restart;  /* restarts of the job before this failure */
+    int64_t n_restart_most;
+    int32_t n_worker;
+};
+
+struct restart_decision {
+    bool restarts; /* false: the job has failed, the other fields are 0 */
+    double wait_s;
+    int32_t n_worker; /* of the next attempt */
+};
+
+/* Decide about the next attempt.
+ *
+ *   notes   The daemon reduces the workers by one at every lost worker but the first: the machine that it ran on may be gone. A
+ *           job in the foreground keeps its workers and starts again at once
+ */
+struct restart_decision restart_decide(enum restart_runner runner, const struct restart_backoff *backoff,
+                                       const struct restart_failure *failure);
+
+/* The wait before restart number n_restart, from 1. */
+double restart_backoff_s(const struct restart_backoff *backoff, int64_t n_restart);
+
+/* The daemon may restart a job after this status. The field "restartable" of the event "end". */
+bool restart_is_possible(enum status status);
+
+/* A coordinator that could not be started for this reason may start later; this counts as no restart. */
+bool restart_can_start_later(enum status status);
+
+#endif
