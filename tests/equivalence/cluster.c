@@ -225,6 +225,8 @@ static void rank_embeddings(struct rank *r)
 }
 
 /* Bytes of resident pages that are mapped from files: the code. */
+const struct device_ops *cluster_device;
+
 static int64_t resident_code(void)
 {
     long code = 0;
@@ -252,8 +254,10 @@ static void rank_train(struct rank *r)
 {
     bool measured = resident_begin(r);
     struct board *board = r->board;
-    const struct device_ops *ops;
-    check(device_find(job_choice_text("workers", "device", r->job.workers.device), &ops));
+    const struct device_ops *ops = cluster_device;
+    if (ops == NULL) {
+        check(device_find(job_choice_text("workers", "device", r->job.workers.device), &ops));
+    }
     struct trainer_setup setup = {.job = &r->job,
                                   .ops = ops,
                                   .n_thread = (int)r->job.workers.threads,

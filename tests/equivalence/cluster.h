@@ -30,6 +30,9 @@ struct cluster_result {
     int64_t resident; /* rank 0: growth of the resident set from before the trainer to its peak, code aside; 0: not measured */
 };
 
+/* What ranks train on from now on; NULL: the device that the job names. */
+extern const struct device_ops *cluster_device;
+
 /* Train `job` (text of a job file) for its epochs on job.workers.count processes, evaluating after the last.
  *
  *   owns  release with cluster_release

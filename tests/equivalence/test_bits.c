@@ -1,5 +1,6 @@
 /* The same job gives the same bits for any number of workers and threads, either schedule, any prefetch depth. */
 #include "tests/equivalence/cluster.h"
+#include "tests/support/device/strict.h"
 #include "tests/support/graphs/typed_folder.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/sanitized.h"
@@ -17,11 +18,14 @@ enum { EPOCHS = SANITIZED ? 4 : 20 };
 struct way {
     int workers, threads, prefetch;
     const char *schedule;
+    bool strict; /* on the device whose memory the host cannot touch */
 };
 
 static const struct way ways[] = {
-    {1, 1, 1, "sequential"}, {1, 2, 1, "halo"}, {2, 1, 0, "sequential"}, {2, 2, 1, "sequential"},
-    {2, 1, 3, "sequential"}, {2, 1, 1, "halo"}, {4, 2, 3, "sequential"}, {4, 1, 1, "halo"},
+    {1, 1, 1, "sequential", false}, {1, 2, 1, "halo", false},       {2, 1, 0, "sequential", false},
+    {2, 2, 1, "sequential", false}, {2, 1, 3, "sequential", false}, {2, 1, 1, "halo", false},
+    {4, 2, 3, "sequential", false}, {4, 1, 1, "halo", false},       {1, 1, 1, "sequential", true},
+    {2, 1, 1, "sequential", true},  {3, 2, 0, "sequential", true},  {4, 1, 1, "halo", true},
 };
 
 static void run(const char *model, const char *data, const struct way *way, int epochs, struct cluster_result *out)
@@ -32,9 +36,10 @@ static void run(const char *model, const char *data, const struct way *way, int 
              "epochs = %d\nlr = 0.01\nweight_decay = 5e-4\n[exchange]\nschedule = \"%s\"\nprefetch = %d\n[workers]\n"
              "count = %d\nthreads = %d\n",
              data, model, epochs, way->schedule, way->prefetch, way->workers, way->threads);
+    cluster_device = way->strict ? &device_strict : NULL;
     cluster_run(text, out);
-    cr_assert_eq(out->exit_code, 0, "%s: workers %d threads %d prefetch %d %s: exit %d", model, way->workers, way->threads,
-                 way->prefetch, way->schedule, out->exit_code);
+    cr_assert_eq(out->exit_code, 0, "%s: workers %d threads %d prefetch %d %s%s: exit %d", model, way->workers, way->threads,
+                 way->prefetch, way->schedule, way->strict ? " strict" : "", out->exit_code);
 }
 
 static const char symmetric[] = "generator = \"sbm\"\nnodes = 600\ndegree = 8\nclasses = 5\nfeatures = 24";
@@ -44,8 +49,8 @@ static void expect_equal(const char *model, const struct way *way, const struct 
                          const struct cluster_result *other)
 {
     char how[512];
-    snprintf(how, sizeof how, "%s: workers %d, threads %d, prefetch %d, %s", model, way->workers, way->threads, way->prefetch,
-             way->schedule);
+    snprintf(how, sizeof how, "%s: workers %d, threads %d, prefetch %d, %s%s", model, way->workers, way->threads, way->prefetch,
+             way->schedule, way->strict ? ", strict" : "");
     cr_assert_eq(other->n_weight, first->n_weight);
     cr_expect_arr_eq(other->weights, first->weights, (size_t)first->n_weight * sizeof(float), "weights: %s", how);
     cr_assert_eq(other->n_embedding, first->n_embedding);
@@ -80,7 +85,7 @@ Test(bits, all_36_combinations_of_workers_threads_prefetch_and_schedule_give_the
     struct cluster_result first;
     run(model, symmetric, &ways[0], EPOCHS, &first);
     for (int i = 0; i < 36; i++) {
-        struct way way = {workers[i % 3], 1 + i / 3 % 2, prefetches[i / 6 % 3], i < 18 ? "sequential" : "halo"};
+        struct way way = {workers[i % 3], 1 + i / 3 % 2, prefetches[i / 6 % 3], i < 18 ? "sequential" : "halo", false};
         struct cluster_result other;
         run(model, symmetric, &way, EPOCHS, &other);
         expect_equal(model, &way, &first, &other);
@@ -285,7 +290,8 @@ Test(bits, payloads_sent_in_pieces_give_the_bits_of_rows_read_in_place)
 {
     static const char large[] = "generator = \"sbm\"\nnodes = 8000\ndegree = 10\nclasses = 4\nfeatures = 8";
     static const char model[] = "kind = \"gat\"\nhidden = 40\nheads = 4\nattention_dropout = 0.2";
-    static const struct way pieces[] = {{1, 2, 1, "sequential"}, {2, 1, 0, "sequential"}, {2, 1, 1, "halo"}};
+    static const struct way pieces[] = {
+        {1, 2, 1, "sequential", false}, {2, 1, 0, "sequential", false}, {2, 1, 1, "halo", false}};
     struct cluster_result result[3];
     for (int i = 0; i < 3; i++) {
         run(model, large, &pieces[i], 2, &result[i]);

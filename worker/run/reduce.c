@@ -10,7 +10,7 @@ struct reduction {
     int64_t stride;
     size_t n_bytes;          /* of one node */
     char *branch;            /* room for another rank's, on the device */
-    device_mark branch_free; /* when its staging place may be written */
+    device_mark branch_free; /* when the staging block may be written */
     void (*merge)(const struct reduction *r, void *left, const void *right);
     const struct op *op; /* of a global op's sums */
     const struct global_pass *pass;
@@ -155,7 +155,9 @@ static enum status spread_down(struct reduction *r)
         int handle;
         key.to = rank;
         key.from = rank & (rank - 1);
-        status = exchange_fetch(t->setup.exchange, key.from, &key, staged(r, 0), r->n_bytes, &handle);
+        status = t->ops->wait(t->device, r->branch_free);
+        status = status == STATUS_OK ? exchange_fetch(t->setup.exchange, key.from, &key, staged(r, 0), r->n_bytes, &handle)
+                                     : status;
         status = status == STATUS_OK ? exchange_wait(t->setup.exchange, handle) : status;
         r->branch_free = staging_in(t, 0, node(r, 0), (int64_t)r->n_bytes);
     } else {

@@ -271,6 +271,22 @@ static void move_run(struct strict *s, void *args)
     cpu_move(s->cpu, DEVICE_LANE_COMPUTE, m->to, m->from, m->n_bytes);
 }
 
+/* Does a move that is put off still read some of these bytes? */
+static bool is_awaited(const struct strict *s, const char *at, size_t n_bytes)
+{
+    for (int lane = 0; lane < DEVICE_LANE_N; lane++) {
+        const struct strict_lane *l = &s->lane[lane];
+        for (uint64_t i = l->n_done; i < l->n_given; i++) {
+            const struct strict_call *call = &l->call[l->n_call - (l->n_given - i)];
+            const struct move *m = call->args;
+            if (call->run == move_run && (const char *)m->from < at + n_bytes && at < (const char *)m->from + m->n_bytes) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 void strict_move(struct device *device, enum device_lane lane, void *to, const void *from, size_t n_bytes)
 {
     struct strict *s = strict_of(device);
@@ -278,7 +294,7 @@ void strict_move(struct device *device, enum device_lane lane, void *to, const v
     if (to == from || n_bytes == 0) {
         return;
     }
-    if (!is_device(s, to)) {
+    if (!is_device(s, to) && !is_awaited(s, to, n_bytes)) {
         memset(to, 0xff, n_bytes);
     }
     strict_defer(s, lane, move_run, &move, sizeof move);

@@ -16,6 +16,11 @@ static const int part_counts[] = {1, 2, 3, 5};
 
 const struct device_ops *const test_devices[TEST_N_DEVICE] = {&device_reference, &device_cpu, &device_strict};
 
+bool test_takes(const struct device_ops *ops, int n_part)
+{
+    return ops != &device_strict || n_part == 1 || n_part == 3;
+}
+
 double norm(const double *x, int64_t n)
 {
     double sum = 0.0;
@@ -184,7 +189,9 @@ void gradient_check(const struct gradient_case *one)
         setup.ops = test_devices[d];
         for (size_t k = 0; k < sizeof part_counts / sizeof *part_counts; k++) {
             setup.n_part = part_counts[k];
-            part_count_check(one, &setup, &truth, loss, weights, gradient);
+            if (test_takes(setup.ops, setup.n_part)) {
+                part_count_check(one, &setup, &truth, loss, weights, gradient);
+            }
         }
     }
     truth_release(&truth);

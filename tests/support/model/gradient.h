@@ -26,4 +26,7 @@ double norm(const double *x, int64_t n);
 #define TEST_N_DEVICE 3
 extern const struct device_ops *const test_devices[TEST_N_DEVICE];
 
+/* Opening and closing memory takes the strict device long: it runs with 1 and 3 parts alone. */
+bool test_takes(const struct device_ops *ops, int n_part);
+
 #endif
