@@ -2,9 +2,10 @@
  *
  * `reference` is the slow clear truth (plain C, one thread, sums in double), `cpu` the fast one; both must give results
  * that do not depend on thread count: sums over rows go in fixed chunks combined in a fixed order, a row's neighbours are
- * added in the block's order. Pointers named in this file are device pointers (from `acquire`) unless they say host.
- * Compute sticks: operations return nothing, the first failure stays on the device, later operations do nothing, `sync`
- * returns it. Knows nothing of files, parts' numbers or the network.
+ * added in the block's order. Pointers named in this file are device pointers (of `acquire` or `borrow`) unless they say
+ * host; the structs that describe an operation are host memory, read before the call returns. Compute sticks: operations
+ * return nothing, the first failure stays on the device, later operations do nothing, `wait` returns it. Knows nothing of
+ * files, parts' numbers or the network.
  */
 #ifndef MODELS_DEVICE_H
 #define MODELS_DEVICE_H
@@ -18,7 +19,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct device; /* one open device; its operations run in the order they are called */
+struct device; /* one open device */
+
+/* Where bytes lie. */
+enum device_place {
+    DEVICE_PLACE_DEVICE, /* operations read and write it, the host never (but see `unified`) */
+    DEVICE_PLACE_SHARED  /* host memory that operations and moves may use, too; host and device take turns (mark, wait) */
+};
+
+/* Work of one lane goes in the order of the calls, lanes go at their own pace. All operations are of COMPUTE. */
+enum device_lane { DEVICE_LANE_COMPUTE, DEVICE_LANE_IN, DEVICE_LANE_OUT, DEVICE_LANE_N };
+
+/* A point in a lane: everything that was called there before it. 0 has always passed. Nothing is allocated. */
+typedef uint64_t device_mark;
 
 /* Edges of one block on the device: row r of the block adds payload rows cols[indptr[r] … indptr[r+1]) to row rows[r]
  * (row r where rows is NULL) of the output. Columns ascend in a row. */
@@ -52,6 +65,14 @@ struct device_csr {
     void *by_column;
 };
 
+/* What changes from epoch to epoch, in device memory: operations take it by pointer, so that their arguments stay the same. */
+struct device_now {
+    double lr;                         /* of the optimiser's step */
+    double correction_1, correction_2; /* 1 − β₁ᵗ and 1 − β₂ᵗ for step t = 1, 2, … */
+    double n_loss_row;                 /* rows that the training loss is a mean over */
+    uint32_t epoch;                    /* of all random draws */
+};
+
 enum device_activation {
     DEVICE_ACTIVATION_NONE,
     DEVICE_ACTIVATION_RELU,
@@ -65,14 +86,16 @@ struct device_activate {
     enum device_activation activation;
     double p; /* 0: no dropout, key and node unused */
     struct random_key key;
-    const uint32_t *node; /* n_row: dataset node ids */
+    const struct device_now *now; /* the key's epoch; NULL: its own */
+    const uint32_t *node;         /* n_row: dataset node ids */
 };
 
 /* Row r is drawn when random_u32(key, node[r], 0) < random_drop_threshold(p). */
 struct device_draw {
     double p;
     struct random_key key;
-    const uint32_t *node; /* n_row: dataset node ids */
+    const struct device_now *now; /* as device_activate */
+    const uint32_t *node;         /* n_row: dataset node ids */
 };
 
 /* What surrounds the sum of one aggregate: out = row_scale · (self_scale · self + Σ weight · col_scale · x).
@@ -104,8 +127,9 @@ struct device_attention {
     double p;         /* a coefficient is dropped when random_edge_u32(key, i, j, head) < random_drop_threshold(p), …
                                * … else × 1/(1-p), after the softmax; 0: no dropout, key and node ids unused */
     struct random_key key;
-    const uint32_t *row_node; /* n_own: dataset ids of own rows */
-    const uint32_t *col_node; /* n_col: of payload rows */
+    const struct device_now *now; /* as device_activate */
+    const uint32_t *row_node;     /* n_own: dataset ids of own rows */
+    const uint32_t *col_node;     /* n_col: of payload rows */
 };
 
 /* Rows at the source end of edges. */
@@ -131,9 +155,29 @@ struct device_attention_state {
     float *positive_weight; /* n_own × n_head: the softmax's sum over the same edges */
 };
 
+/* One attention over one block, whose rows are destinations (forward and gradients of queries) or sources. */
+struct device_attention_rows {
+    const struct device_attention *how;
+    const struct device_block *block;
+    bool begin;     /* rows start empty, … */
+    bool with_self; /* … or with the edge between them and their own row; the block then lists every row (rows NULL) */
+    struct device_attention_source source,
+        self_source; /* one end: own rows, or the payload's and for own edges own rows again */
+    struct device_attention_target target, self_target; /* the other end, likewise */
+};
+
+/* Sums by relation over one block with types. */
+struct device_relation {
+    const struct device_block *block;
+    int64_t n_relation, n_base;
+    int64_t f, stride; /* columns of a payload row that count; floats from one row to the next */
+    const float *x;    /* n_col rows */
+    const float *comp; /* n_relation × n_base; NULL: base b is relation b */
+};
+
 enum device_loss { DEVICE_LOSS_CROSS_ENTROPY, DEVICE_LOSS_BCE };
 
-/* Sums over one part's rows of one split. Doubles: loss; counts are exact whole numbers. */
+/* Sums over one part's rows of one split, in device memory. Doubles: loss; counts are exact whole numbers. */
 struct device_score {
     double loss;      /* Σ over the split's rows (bce: and classes) */
     double n_correct; /* single label: argmax equals the label (first of equals) · multi: unused */
@@ -143,30 +187,79 @@ struct device_score {
 
 enum device_optimizer { DEVICE_OPTIMIZER_SGD, DEVICE_OPTIMIZER_ADAM, DEVICE_OPTIMIZER_ADAMW };
 
+/* A loss over the rows of one split. Labels: int32 n (-1 none) for cross entropy, float n × c for bce (NaN: unknown). */
+struct device_scoring {
+    enum device_loss loss;
+    int64_t n, c;
+    const float *logits; /* n × c */
+    const void *labels;
+    const uint8_t *row_split; /* n */
+    uint8_t split;
+    struct device_draw drawn; /* p > 0: over its rows alone */
+    const struct device_now *now;
+    float *grad; /* n × c: d mean loss / d logits on the split's rows, 0 elsewhere; the mean is over now's n_loss_row rows, at
+                  * least 1 (bce: and c classes each). NULL: scores only, and now is unused */
+    void *scratch; /* score_scratch(n) bytes */
+};
+
+/* Known labels of rows as input: columns of rows of `split` that are not drawn. One of labels (n) and label_rows (n × c; NaN is 0)
+ * is NULL. */
+struct device_labels {
+    int64_t n, c;
+    const int32_t *labels;
+    const float *label_rows;
+    const uint8_t *row_split; /* n */
+    uint8_t split;
+    struct device_draw drawn;
+};
+
+/* Backward of a layer norm (mean_rstd float, n × 2) or a batch norm (double, 2f). */
+struct device_norm_backward {
+    int64_t n, f;
+    const float *x, *weight;
+    const void *mean_rstd;
+    const float *grad_y;
+    bool add; /* to grad_x */
+    float *grad_x, *grad_weight, *grad_bias;
+    void *scratch; /* layer_norm_scratch or batch_norm_scratch bytes */
+};
+
 struct device_step {
     enum device_optimizer optimizer;
-    double lr, weight_decay, beta1, beta2, epsilon, momentum;
-    int64_t t; /* steps done, this one included: 1, 2, … */
+    double weight_decay, beta1, beta2, epsilon, momentum;
+    const struct device_now *now;
+    const double *loss; /* device; where it is not finite nothing is stepped. NULL: step in any case */
 };
 
 struct device_ops {
     const char *name; /* "reference", "cpu" */
 
+    bool unified; /* all memory is the host's, DEVICE memory too, and operations are done when they return */
+
     /* --- life and memory: failures are returned at once --- */
     enum status (*open)(int n_thread, struct device **out); /* n_thread 0: all cores */
     void (*close)(struct device *device);
     /* Zeroed bytes, 64-byte aligned at least (2 MiB pages asked for when large); owned by the caller. */
-    enum status (*acquire)(struct device *device, enum memory_category category, size_t n_bytes, void *out);
-    void (*release)(struct device *device, enum memory_category category, void *block, size_t n_bytes);
+    enum status (*acquire)(struct device *device, enum device_place place, enum memory_category category, size_t n_bytes,
+                           void *out);
+    void (*release)(struct device *device, enum device_place place, enum memory_category category, void *block, size_t n_bytes);
+    /* A host array as operations may read it: a copy, or the array itself. Until giveback it stays where it is and unchanged. */
+    enum status (*borrow)(struct device *device, enum memory_category category, const void *host, size_t n_bytes, void *out);
+    void (*giveback)(struct device *device, enum memory_category category, const void *host, size_t n_bytes, void *borrowed);
+
+    /* --- copies, and the order of work --- */
+    /* Any host memory; done when the call returns, after all that COMPUTE was given before. */
     void (*upload)(struct device *device, void *to, const void *from_host, size_t n_bytes);
-    void (*download)(struct device *device, void *to_host, const void *from, size_t n_bytes); /* done when it returns */
-    void (*copy)(struct device *device, void *to, const void *from, size_t n_bytes);
+    void (*download)(struct device *device, void *to_host, const void *from, size_t n_bytes);
+    /* DEVICE or SHARED memory either way; to == from: nothing to do */
+    void (*move)(struct device *device, enum device_lane lane, void *to, const void *from, size_t n_bytes);
     void (*fill_zero)(struct device *device, void *to, size_t n_bytes);
-    enum status (*sync)(struct device *device); /* wait; the first failure since open, or OK */
-    bool host_visible;                          /* device pointers may be read and sent by the host */
+    device_mark (*mark)(struct device *device, enum device_lane lane);
+    void (*follow)(struct device *device, enum device_lane lane, device_mark mark); /* the lane goes on after the mark */
+    bool (*passed)(struct device *device, device_mark mark);                        /* never waits */
+    enum status (*wait)(struct device *device, device_mark mark);                   /* the first failure since open, or OK */
 
     /* --- structure, made once --- */
-    /* Takes host arrays, copies them unless host_visible (then it borrows them for the block's life). */
     enum status (*block_open)(struct device *device, struct device_block *block); /* fills schedule; arrays set by the caller */
     void (*block_close)(struct device *device, struct device_block *block);
     enum status (*csr_open)(struct device *device, struct device_csr *csr);
@@ -221,10 +314,8 @@ struct device_ops {
     void (*bias_add)(struct device *device, int64_t n, int64_t f, const float *x, const float *bias, float *y);
     /* out = a·x + b·y; y may be NULL when b is 0. out may be x or y */
     void (*axpby)(struct device *device, int64_t n_value, float a, const float *x, float b, const float *y, float *out);
-    /* out = y + (1 + eps[0])·x, eps on the device (gin) */
+    /* out = y + (1 + eps[0])·x, eps on the device (gin); y NULL: 0. out may be x or y */
     void (*eps_add)(struct device *device, int64_t n_value, const float *eps, const float *x, const float *y, float *out);
-    /* grad (+)= (1 + eps[0])·g */
-    void (*eps_scale)(struct device *device, int64_t n_value, const float *eps, const float *g, bool add, float *grad);
 
     /* to[r, c] (+)= from[r, c] for f columns of rows that are from_width and to_width long: pointers at the first of them */
     void (*columns_copy)(struct device *device, int64_t n, int64_t f, const float *from, int64_t from_width, float *to,
@@ -249,30 +340,28 @@ struct device_ops {
     /* --- layer norm over each row's f columns, epsilon 1e-5; mean_rstd n × 2 is saved for backward --- */
     void (*layer_norm_forward)(struct device *device, int64_t n, int64_t f, const float *x, const float *weight,
                                const float *bias, float *mean_rstd, float *y);
-    void (*layer_norm_backward)(struct device *device, int64_t n, int64_t f, const float *x, const float *weight,
-                                const float *mean_rstd, const float *grad_y, bool add, void *scratch, float *grad_x,
-                                float *grad_weight, float *grad_bias);
+    void (*layer_norm_backward)(struct device *device, const struct device_norm_backward *how);
     size_t (*layer_norm_scratch)(int64_t n, int64_t f);
 
-    /* --- batch norm of each column over all parts' rows, epsilon 1e-5. Parts' sums are host doubles, 1 + 2f of them: the rows
-     * they are over, then two per column. mean_rstd: f means, then f times 1/√(variance + epsilon), double --- */
+    /* --- batch norm of each column over all parts' rows, epsilon 1e-5. Parts' sums are 1 + 2f doubles: the rows they are over,
+     * then two per column. mean_rstd: f means, then f times 1/√(variance + epsilon), double --- */
     /* One part's statistics.h: rows, means, Σ (x - mean)². scratch: batch_norm_scratch(n, f) bytes */
     void (*batch_norm_statistics)(struct device *device, int64_t n, int64_t f, const float *x, void *scratch,
-                                  double *statistics_host);
+                                  double *statistics);
+    /* left = the statistics of left's and right's rows together (statistics.h) */
+    void (*statistics_merge)(struct device *device, int64_t f, double *left, const double *right);
     /* Fill in mean_rstd from all rows' statistics, which move the running ones on by `momentum` (the variance unbiased);
-     * statistics_host NULL: from the running ones as they are. */
-    void (*batch_norm_begin)(struct device *device, int64_t f, const double *statistics_host, double momentum,
-                             float *running_mean, float *running_var, double *mean_rstd);
+     * statistics NULL: from the running ones as they are. */
+    void (*batch_norm_begin)(struct device *device, int64_t f, const double *statistics, double momentum, float *running_mean,
+                             float *running_var, double *mean_rstd);
     /* y = x̂ · weight + bias, x̂ = (x - mean) · rstd */
     void (*batch_norm_forward)(struct device *device, int64_t n, int64_t f, const float *x, const double *mean_rstd,
                                const float *weight, const float *bias, float *y);
-    /* One part's rows, Σ grad_y, Σ grad_y · x̂; these are its grad_bias and grad_weight. scratch as statistics */
-    void (*batch_norm_sums)(struct device *device, int64_t n, int64_t f, const float *x, const double *mean_rstd,
-                            const float *grad_y, void *scratch, double *sums_host, float *grad_weight, float *grad_bias);
-    /* grad_x (+)= weight · rstd · (grad_y - mean(grad_y) - x̂ · mean(grad_y · x̂)), means from all parts' sums (on the device).
+    /* One part's rows, Σ grad_y, Σ grad_y · x̂; these are its grad_bias and grad_weight. grad_x is not touched */
+    void (*batch_norm_sums)(struct device *device, const struct device_norm_backward *how, double *sums);
+    /* grad_x (+)= weight · rstd · (grad_y - mean(grad_y) - x̂ · mean(grad_y · x̂)), means from all parts' sums.
      * grad_x may be grad_y */
-    void (*batch_norm_backward)(struct device *device, int64_t n, int64_t f, const float *x, const float *weight,
-                                const double *mean_rstd, const double *sums, const float *grad_y, bool add, float *grad_x);
+    void (*batch_norm_backward)(struct device *device, const struct device_norm_backward *how, const double *sums);
     size_t (*batch_norm_scratch)(int64_t n, int64_t f);
 
     /* --- aggregation: payload x is n_col × f --- */
@@ -280,8 +369,6 @@ struct device_ops {
      * order (a row of more than 2^16 edges in this block: in fixed pieces of 2^16, pieces added in order). */
     void (*aggregate_sum)(struct device *device, const struct device_block *block, const struct device_aggregate *how,
                           int64_t f, const float *x, float *out);
-    /* out[row] = row_scale[row] · out[row] over all n rows (finish of an aggregate of several blocks) */
-    void (*row_scale)(struct device *device, int64_t n, int64_t f, const float *scale, float *out);
     /* Running maximum with its place: arg[row, c] = arg_base + col of the first greatest element so far.
      * begin: rows of the block start empty (out -inf, arg UINT32_MAX) or, where `self` (n_own × f) is there, as their own
      * row of it with place arg_base + row; self is NULL without begin. */
@@ -296,11 +383,8 @@ struct device_ops {
     /* --- attention over in-neighbours, block after block; no array of edges × heads, ever --- */
     /* Add a block's edges to the rows' running softmax; out (n_own × n_head·n_column) holds Σ μ exp(score - m) · value until
      * attention_finish. A row's edges in ascending column order, the maximum raised once per run of 32 of them.
-     * begin: rows start empty or, where `self` is not NULL, with the edge from their own row of it; the block then lists
-     * every row (rows NULL). */
-    void (*attention_forward)(struct device *device, const struct device_block *block, const struct device_attention *how,
-                              bool begin, const struct device_attention_source *self,
-                              const struct device_attention_source *payload, const float *query,
+     * Of the target its query is read. */
+    void (*attention_forward)(struct device *device, const struct device_attention_rows *rows,
                               const struct device_attention_state *state, float *out);
     /* Divide out, positive and positive_weight by Σ; rows without edges become 0. */
     void (*attention_finish)(struct device *device, int64_t n, const struct device_attention *how,
@@ -309,20 +393,16 @@ struct device_ops {
     void (*attention_backward_begin)(struct device *device, int64_t n, const struct device_attention *how,
                                      const float *grad_out, const float *out, const struct device_attention_state *state,
                                      bool add, float *grad_query);
-    /* All but ADD: gradients of own rows' queries from one block of in-edges (begin overwrites, else adds; self as in forward).
+    /* All but ADD: gradients of own rows' queries from one block of in-edges (begin overwrites, else adds).
      * MLP: grad_att likewise, n_head × n_column, over fixed chunks of rows (NULL: not wanted).
      * scratch: attention_scratch(n_row of the block, how) bytes */
-    void (*attention_backward_query)(struct device *device, const struct device_block *block,
-                                     const struct device_attention *how, bool begin, const struct device_attention_source *self,
-                                     const struct device_attention_source *payload, const struct device_attention_target *own,
-                                     void *scratch, float *grad_query, float *grad_att);
+    void (*attention_backward_query)(struct device *device, const struct device_attention_rows *rows, void *scratch,
+                                     float *grad_query, float *grad_att);
     size_t (*attention_scratch)(int64_t n_row, const struct device_attention *how);
     /* Gradients of own rows as sources, from one block of the transposed graph, whose columns are their destinations (begin
-     * overwrites, else adds; self: the edge from each row to itself, begin only). grad_key: shaped as own->key, NULL for MLP. */
-    void (*attention_backward_source)(struct device *device, const struct device_block *block,
-                                      const struct device_attention *how, bool begin,
-                                      const struct device_attention_target *self, const struct device_attention_target *payload,
-                                      const struct device_attention_source *own, float *grad_value, float *grad_key);
+     * overwrites, else adds). grad_key: shaped as the source's key, NULL for MLP. */
+    void (*attention_backward_source)(struct device *device, const struct device_attention_rows *rows, float *grad_value,
+                                      float *grad_key);
     /* out[r, h] = Σ_c x[r, h, c] · w[h, c]; x n × n_head·n_column, w n_head × n_column */
     void (*head_dot)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x, const float *w,
                      float *out);
@@ -339,14 +419,12 @@ struct device_ops {
                                float *grad_x);
 
     /* --- sums by relation, of blocks with types; a row's edges of one type are added up first, in the block's order --- */
-    /* out[row, b] += Σ_e comp[type, b] · weight · x[col]; comp NULL: b is the type.
-     * x n_col rows of f columns, `stride` floats apart · comp n_relation × n_base · out n_own × n_base × f */
-    void (*relation_sum)(struct device *device, const struct device_block *block, int64_t n_base, const float *comp, int64_t f,
-                         int64_t stride, const float *x, float *out);
+    /* out[row, b] += Σ_e comp[type, b] · weight · x[col]; out n_own × n_base × f */
+    void (*relation_sum)(struct device *device, const struct device_relation *how, float *out);
     /* grad_comp[t, b] (+)= Σ_row ⟨Σ_e of type t weight · x[col], y[row, b]⟩, in double over fixed chunks of rows.
-     * x n_col × f · y n_own × n_base × f · scratch: relation_dot_scratch(n_relation, n_base) bytes */
-    void (*relation_dot)(struct device *device, const struct device_block *block, int64_t n_relation, int64_t n_base, int64_t f,
-                         const float *x, const float *y, bool add, void *scratch, float *grad_comp);
+     * y n_own × n_base × f · scratch: relation_dot_scratch(n_relation, n_base) bytes; comp is not read */
+    void (*relation_dot)(struct device *device, const struct device_relation *how, const float *y, bool add, void *scratch,
+                         float *grad_comp);
     size_t (*relation_dot_scratch)(int64_t n_relation, int64_t n_base);
     /* out[j, i] = x[i, j]: rows of c columns.  x a × b × c · out b × a × c */
     void (*swap_axes)(struct device *device, int64_t a, int64_t b, int64_t c, const float *x, float *out);
@@ -356,22 +434,16 @@ struct device_ops {
     /* out[rows[r]] += x[r]; rows distinct (NULL: all n_row rows in place) */
     void (*rows_add)(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, const float *x, float *out);
 
-    /* --- loss and scores; labels int32 n (-1 none) for cross entropy, float n × c for bce (NaN: unknown) --- */
-    /* `drawn`: over its rows alone (NULL: all rows of the split).
-     * grad (NULL: scores only) = scale · d loss / d logits on rows of `split`, 0 elsewhere; score (host) = sums over those rows.
-     * scratch: score_scratch(n) bytes */
-    void (*loss)(struct device *device, enum device_loss loss, int64_t n, int64_t c, const float *logits, const void *labels,
-                 const uint8_t *row_split, uint8_t split, const struct device_draw *drawn, float scale, void *scratch,
-                 float *grad, struct device_score *score_host);
+    /* --- loss and scores --- */
+    /* The gradient, where it is wanted, and in `score` (device) the sums over the rows. */
+    void (*loss)(struct device *device, const struct device_scoring *how, struct device_score *score);
     size_t (*score_scratch)(int64_t n);
-    /* out n × (f + c) = x | the labels of rows of `split` that are not drawn, one column per class, 0 on all other rows. One of
-     * labels (n) and label_rows (n × c; NaN becomes 0) is NULL */
-    void (*labels_append)(struct device *device, int64_t n, int64_t f, const float *x, int64_t c, const int32_t *labels,
-                          const float *label_rows, const uint8_t *row_split, uint8_t split, const struct device_draw *drawn,
-                          float *out);
-    /* Rows of `split` that are drawn. */
-    void (*draw_count)(struct device *device, int64_t n, const uint8_t *row_split, uint8_t split,
-                       const struct device_draw *drawn, double *count_host);
+    /* out n × (f + c) = x | the labels of rows of the split that are not drawn, one column per class, 0 on all other rows */
+    void (*labels_append)(struct device *device, const struct device_labels *how, int64_t f, const float *x, float *out);
+    /* Rows of the split that are drawn. */
+    void (*draw_count)(struct device *device, const struct device_labels *how, double *count);
+    /* to[i] += from[i] */
+    void (*doubles_add)(struct device *device, int64_t n, const double *from, double *to);
 
     /* --- optimiser: w, grad, m, v n_value each (sgd: m only, and only with momentum) --- */
     void (*step)(struct device *device, const struct device_step *how, int64_t n_value, const float *grad, float *w, float *m,
@@ -382,6 +454,12 @@ struct device_ops {
 struct device {
     const struct device_ops *ops;
 };
+
+/* Wait for all that COMPUTE was given. errors  the first failure since open */
+static inline enum status device_sync(struct device *device)
+{
+    return device->ops->wait(device, device->ops->mark(device, DEVICE_LANE_COMPUTE));
+}
 
 extern const struct device_ops device_reference;
 extern const struct device_ops device_cpu;

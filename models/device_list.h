@@ -6,19 +6,20 @@
 
 /* clang-format off */
 #define DEVICE_OP_LIST(X)                                                                       \
-    X(open) X(close) X(acquire) X(release) X(upload) X(download) X(copy) X(fill_zero) X(sync)   \
+    X(open) X(close) X(acquire) X(release) X(borrow) X(giveback)                                \
+    X(upload) X(download) X(move) X(fill_zero) X(mark) X(follow) X(passed) X(wait)              \
     X(block_open) X(block_close) X(csr_open) X(csr_close) X(block_bytes) X(csr_bytes)           \
     X(linear_forward) X(linear_backward_input) X(linear_backward_weight) X(linear_scratch)      \
     X(column_sum) X(column_sum_scratch) X(dot)                                                  \
     X(csr_linear_forward) X(csr_linear_backward_weight) X(csr_linear_scratch) X(csr_dropout)    \
     X(csr_embed_forward) X(csr_embed_backward) X(csr_dense)                                     \
-    X(activate_forward) X(activate_backward) X(bias_add) X(axpby) X(eps_add) X(eps_scale)       \
+    X(activate_forward) X(activate_backward) X(bias_add) X(axpby) X(eps_add)       \
     X(columns_copy) X(max_forward) X(max_backward)                                              \
     X(inverse_norm) X(inverse_norm_backward) X(rows_multiply) X(rows_dot)                       \
     X(layer_norm_forward) X(layer_norm_backward) X(layer_norm_scratch)                          \
-    X(batch_norm_statistics) X(batch_norm_begin) X(batch_norm_forward) X(batch_norm_sums)       \
+    X(batch_norm_statistics) X(statistics_merge) X(batch_norm_begin) X(batch_norm_forward) X(batch_norm_sums)       \
     X(batch_norm_backward) X(batch_norm_scratch)                                                \
-    X(aggregate_sum) X(row_scale) X(aggregate_max) X(aggregate_max_finish)                      \
+    X(aggregate_sum) X(aggregate_max) X(aggregate_max_finish)                      \
     X(aggregate_max_backward)                                                                   \
     X(attention_forward) X(attention_finish) X(attention_backward_begin)                        \
     X(attention_backward_query) X(attention_scratch) X(attention_backward_source)               \
@@ -26,8 +27,23 @@
     X(head_mean) X(head_mean_backward)                                                          \
     X(relation_sum) X(relation_dot) X(relation_dot_scratch) X(swap_axes)                        \
     X(rows_gather) X(rows_add)                                                                  \
-    X(loss) X(score_scratch) X(labels_append) X(draw_count) X(step)
+    X(loss) X(score_scratch) X(labels_append) X(draw_count) X(doubles_add) X(step)
 /* clang-format on */
+
+/* The key of a draw now. */
+static inline struct random_key device_key(const struct random_key *key, const struct device_now *now)
+{
+    struct random_key out = *key;
+    out.epoch = now != NULL ? now->epoch : key->epoch;
+    return out;
+}
+
+/* d mean loss / d loss: what gradients of single rows are multiplied by. */
+static inline float device_loss_scale(const struct device_scoring *how)
+{
+    double n_row = how->now->n_loss_row > 1.0 ? how->now->n_loss_row : 1.0;
+    return (float)(1.0 / (n_row * (how->loss == DEVICE_LOSS_BCE ? (double)how->c : 1.0)));
+}
 
 /* Declares <device>_<op> with the type of the table's field. */
 #define DEVICE_OP_PROTOTYPE(device_name, op) __typeof__(*((struct device_ops *)0)->op) device_name##_##op

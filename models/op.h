@@ -76,11 +76,12 @@ struct op_call {
     struct device *device;
     const struct program *program;
     const struct op *op;
-    int64_t n;             /* own rows */
-    int64_t f;             /* columns of in[0] */
-    bool training;         /* dropout is on */
-    struct random_key key; /* seed, epoch, this op's number; stream DROPOUT, of aggregates EDGE */
-    bool add[OP_N_IN];     /* dense backward: add to grad_in instead of overwriting it */
+    int64_t n;                    /* own rows */
+    int64_t f;                    /* columns of in[0] */
+    bool training;                /* dropout is on */
+    struct random_key key;        /* seed, this op's number; stream DROPOUT, of aggregates EDGE */
+    const struct device_now *now; /* the key's epoch */
+    bool add[OP_N_IN];            /* dense backward: add to grad_in instead of overwriting it */
 
     union {
         void *array[OP_ROLE_N]; /* by enum op_role; or by name: */
@@ -123,13 +124,13 @@ struct op_call {
     const uint32_t *rows;               /* … and the own rows they are added to (NULL: all own rows, in place) */
 };
 
-/* What a global op does with all parts' rows before forward, or backward, runs on each part: sums of n_sum host doubles, one
- * set per part, combined along the tree over parts. */
+/* What a global op does with all parts' rows before forward, or backward, runs on each part: sums of n_sum doubles, one set
+ * per part, combined along the tree over parts; all on the device. */
 struct global_pass {
     void (*partial)(const struct op_call *call); /* makes sum */
     struct op_access partial_access;
     /* left = left's and right's together */
-    void (*merge)(const struct program *program, const struct op *op, double *left, const double *right);
+    void (*merge)(struct device *device, const struct program *program, const struct op *op, double *left, const double *right);
     /* Once per rank, with the call of any of its parts: make the statistics. sum NULL: an evaluation, which asks no part. */
     void (*total)(const struct op_call *call);
     op_roles total_changes; /* besides the statistics: STATE */

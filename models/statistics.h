@@ -1,5 +1,5 @@
 /* Mean and spread of columns over a set of rows, and how those of two sets become those of both.
- * For devices, which merge chunks of rows, and for ops, which merge parts.
+ * For devices, which merge chunks of rows and parts.
  */
 #ifndef MODELS_STATISTICS_H
 #define MODELS_STATISTICS_H

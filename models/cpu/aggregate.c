@@ -132,16 +132,6 @@ void cpu_aggregate_sum(struct device *device, const struct device_block *block, 
     cpu_sum(cpu_device(device), block->schedule, &sum);
 }
 
-void cpu_row_scale(struct device *device, int64_t n, int64_t f, const float *scale, float *out)
-{
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * f >= CPU_PARALLEL_MIN)
-    for (int64_t r = 0; r < n; r++) {
-        for (int64_t c = 0; c < f; c++) {
-            out[r * f + c] *= scale[r];
-        }
-    }
-}
-
 void cpu_aggregate_max(struct device *device, const struct device_block *block, uint32_t arg_base, bool begin,
                        const float *self, int64_t f, const float *x, float *out, uint32_t *arg)
 {

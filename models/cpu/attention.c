@@ -10,18 +10,24 @@
 /* Partial gradients of att: one for each of at most so many fixed sets of ranges, whatever the number of threads. */
 #define ATT_PARTIALS 128
 
-static struct cpu_attention attention_over(enum cpu_attention_pass pass, const struct device_block *block,
-                                           const struct device_attention *how, bool begin, bool with_self)
+static struct cpu_attention attention_over(enum cpu_attention_pass pass, const struct device_attention_rows *rows)
 {
+    const struct device_attention *how = rows->how;
+    bool with_self = rows->begin && rows->with_self;
     return (struct cpu_attention){
         .pass = pass,
         .how = how,
-        .block = block,
-        .begin = begin,
-        .with_self = begin && with_self,
+        .key = device_key(&how->key, how->now),
+        .block = rows->block,
+        .begin = rows->begin,
+        .with_self = with_self,
         .end_head = how->n_head,
         .threshold = random_drop_threshold(how->p),
         .keep_scale = (float)(1.0 / (1.0 - how->p)),
+        .source = rows->source,
+        .self_source = with_self ? rows->self_source : rows->source,
+        .target = rows->target,
+        .self_target = with_self ? rows->self_target : rows->target,
     };
 }
 
@@ -47,20 +53,16 @@ static void run_rows(const struct cpu_device *device, const struct cpu_attention
     }
 }
 
-void cpu_attention_forward(struct device *device, const struct device_block *block, const struct device_attention *how,
-                           bool begin, const struct device_attention_source *self,
-                           const struct device_attention_source *payload, const float *query,
+void cpu_attention_forward(struct device *device, const struct device_attention_rows *rows,
                            const struct device_attention_state *state, float *out)
 {
-    struct cpu_attention a = attention_over(CPU_ATTENTION_FORWARD, block, how, begin, self != NULL);
-    a.source = *payload;
-    a.self_source = a.with_self ? *self : *payload;
-    a.target.query = query;
+    struct cpu_attention a = attention_over(CPU_ATTENTION_FORWARD, rows);
+    bool add = rows->how->score == DEVICE_SCORE_ADD;
     a.state = state;
     a.out = out;
-    a.own_reads[0] = how->score == DEVICE_SCORE_ADD ? NULL : query;
+    a.own_reads[0] = add ? NULL : rows->target.query;
     a.own_writes[0] = out;
-    a.own_writes[1] = how->score == DEVICE_SCORE_ADD ? state->positive : NULL;
+    a.own_writes[1] = add ? state->positive : NULL;
     run_rows(cpu_device(device), &a, INT64_MAX, NULL);
 }
 
@@ -114,21 +116,16 @@ static void combine_att(int64_t n_part, int64_t width, const double *partial, bo
     }
 }
 
-void cpu_attention_backward_query(struct device *device, const struct device_block *block, const struct device_attention *how,
-                                  bool begin, const struct device_attention_source *self,
-                                  const struct device_attention_source *payload, const struct device_attention_target *own,
-                                  void *scratch, float *grad_query, float *grad_att)
+void cpu_attention_backward_query(struct device *device, const struct device_attention_rows *rows, void *scratch,
+                                  float *grad_query, float *grad_att)
 {
-    struct cpu_attention a = attention_over(CPU_ATTENTION_QUERY, block, how, begin, self != NULL);
-    a.source = *payload;
-    a.self_source = a.with_self ? *self : *payload;
-    a.target = *own;
+    struct cpu_attention a = attention_over(CPU_ATTENTION_QUERY, rows);
     a.grad_query = grad_query;
-    a.own_reads[0] = own->query;
-    a.own_reads[1] = own->grad_out;
+    a.own_reads[0] = rows->target.query;
+    a.own_reads[1] = rows->target.grad_out;
     a.own_writes[0] = grad_query;
-    const struct cpu_schedule *schedule = block->schedule;
-    int64_t width = how->n_head * how->n_column;
+    const struct cpu_schedule *schedule = rows->block->schedule;
+    int64_t width = rows->how->n_head * rows->how->n_column;
     int64_t n_unit = schedule->n_range > schedule->n_piece ? schedule->n_range : schedule->n_piece;
     int64_t n_part = n_unit < ATT_PARTIALS ? n_unit : ATT_PARTIALS;
     double *partial = grad_att != NULL ? scratch : NULL;
@@ -137,7 +134,7 @@ void cpu_attention_backward_query(struct device *device, const struct device_blo
     }
     run_rows(cpu_device(device), &a, n_part, partial);
     if (grad_att != NULL) {
-        combine_att(n_part, width, partial, begin, grad_att);
+        combine_att(n_part, width, partial, rows->begin, grad_att);
     }
 }
 
@@ -147,21 +144,17 @@ size_t cpu_attention_scratch(int64_t n_row, const struct device_attention *how)
     return how->score == DEVICE_SCORE_MLP ? (size_t)(ATT_PARTIALS * how->n_head * how->n_column) * sizeof(double) : 0;
 }
 
-void cpu_attention_backward_source(struct device *device, const struct device_block *block, const struct device_attention *how,
-                                   bool begin, const struct device_attention_target *self,
-                                   const struct device_attention_target *payload, const struct device_attention_source *own,
-                                   float *grad_value, float *grad_key)
+void cpu_attention_backward_source(struct device *device, const struct device_attention_rows *rows, float *grad_value,
+                                   float *grad_key)
 {
-    struct cpu_attention a = attention_over(CPU_ATTENTION_SOURCE, block, how, begin, self != NULL);
+    struct cpu_attention a = attention_over(CPU_ATTENTION_SOURCE, rows);
+    bool dot = rows->how->score == DEVICE_SCORE_DOT;
     a.rows_are_sources = true;
-    a.source = *own;
-    a.target = *payload;
-    a.self_target = a.with_self ? *self : *payload;
     a.grad_value = grad_value;
     a.grad_key = grad_key;
-    a.own_reads[0] = own->value;
-    a.own_reads[1] = how->score == DEVICE_SCORE_DOT ? own->key : NULL;
+    a.own_reads[0] = rows->source.value;
+    a.own_reads[1] = dot ? rows->source.key : NULL;
     a.own_writes[0] = grad_value;
-    a.own_writes[1] = how->score == DEVICE_SCORE_DOT ? grad_key : NULL;
+    a.own_writes[1] = dot ? grad_key : NULL;
     run_rows(cpu_device(device), &a, INT64_MAX, NULL);
 }

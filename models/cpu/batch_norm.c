@@ -30,8 +30,7 @@ static void chunk_statistics(int64_t n, int64_t f, const float *x, double *out)
     out[0] = (double)n;
 }
 
-void cpu_batch_norm_statistics(struct device *device, int64_t n, int64_t f, const float *x, void *scratch,
-                               double *statistics_host)
+void cpu_batch_norm_statistics(struct device *device, int64_t n, int64_t f, const float *x, void *scratch, double *statistics)
 {
     int64_t rows = cpu_chunk_rows(n), n_chunk = cpu_n_chunk(n);
     double *partial = scratch;
@@ -40,21 +39,27 @@ void cpu_batch_norm_statistics(struct device *device, int64_t n, int64_t f, cons
         int64_t first = i * rows, n_row = n - first < rows ? n - first : rows;
         chunk_statistics(n_row, f, x + first * f, partial + i * STATISTICS_N(f));
     }
-    memset(statistics_host, 0, (size_t)STATISTICS_N(f) * sizeof *statistics_host);
+    memset(statistics, 0, (size_t)STATISTICS_N(f) * sizeof *statistics);
     for (int64_t i = 0; i < n_chunk; i++) {
-        statistics_merge(f, statistics_host, partial + i * STATISTICS_N(f));
+        statistics_merge(f, statistics, partial + i * STATISTICS_N(f));
     }
 }
 
-void cpu_batch_norm_begin(struct device *device, int64_t f, const double *statistics_host, double momentum, float *running_mean,
+void cpu_statistics_merge(struct device *device, int64_t f, double *left, const double *right)
+{
+    (void)device;
+    statistics_merge(f, left, right);
+}
+
+void cpu_batch_norm_begin(struct device *device, int64_t f, const double *statistics, double momentum, float *running_mean,
                           float *running_var, double *mean_rstd)
 {
     (void)device;
     for (int64_t c = 0; c < f; c++) {
         double mean = running_mean[c], variance = running_var[c];
-        if (statistics_host != NULL) {
-            double n = statistics_host[0], squares = statistics_host[1 + f + c];
-            mean = statistics_host[1 + c];
+        if (statistics != NULL) {
+            double n = statistics[0], squares = statistics[1 + f + c];
+            mean = statistics[1 + c];
             variance = squares / n;
             running_mean[c] = (float)((1.0 - momentum) * running_mean[c] + momentum * mean);
             running_var[c] = (float)((1.0 - momentum) * running_var[c] + momentum * squares / fmax(n - 1.0, 1.0));
@@ -91,43 +96,46 @@ static void chunk_sums(int64_t n, int64_t f, const float *x, const double *mean,
     }
 }
 
-void cpu_batch_norm_sums(struct device *device, int64_t n, int64_t f, const float *x, const double *mean_rstd,
-                         const float *grad_y, void *scratch, double *sums_host, float *grad_weight, float *grad_bias)
+void cpu_batch_norm_sums(struct device *device, const struct device_norm_backward *how, double *sums)
 {
+    const int64_t n = how->n, f = how->f;
+    const double *mean_rstd = how->mean_rstd;
     int64_t rows = cpu_chunk_rows(n), n_chunk = cpu_n_chunk(n);
-    double *partial = scratch; /* n_chunk × 2f */
+    double *partial = how->scratch; /* n_chunk × 2f */
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (n * f >= CPU_PARALLEL_MIN)
     for (int64_t i = 0; i < n_chunk; i++) {
         int64_t first = i * rows, n_row = n - first < rows ? n - first : rows;
         double *sum = partial + 2 * i * f;
-        chunk_sums(n_row, f, x + first * f, mean_rstd, mean_rstd + f, grad_y + first * f, sum, sum + f);
+        chunk_sums(n_row, f, how->x + first * f, mean_rstd, mean_rstd + f, how->grad_y + first * f, sum, sum + f);
     }
-    memset(sums_host, 0, (size_t)STATISTICS_N(f) * sizeof *sums_host);
-    sums_host[0] = (double)n;
+    memset(sums, 0, (size_t)STATISTICS_N(f) * sizeof *sums);
+    sums[0] = (double)n;
     for (int64_t i = 0; i < n_chunk; i++) {
         for (int64_t c = 0; c < 2 * f; c++) {
-            sums_host[1 + c] += partial[2 * i * f + c];
+            sums[1 + c] += partial[2 * i * f + c];
         }
     }
     for (int64_t c = 0; c < f; c++) {
-        grad_bias[c] = (float)sums_host[1 + c];
-        grad_weight[c] = (float)sums_host[1 + f + c];
+        how->grad_bias[c] = (float)sums[1 + c];
+        how->grad_weight[c] = (float)sums[1 + f + c];
     }
 }
 
 /* grad_x = weight · rstd · (grad_y - Σ grad_y / n - x̂ · Σ grad_y x̂ / n), sums over the rows of all parts */
-void cpu_batch_norm_backward(struct device *device, int64_t n, int64_t f, const float *x, const float *weight,
-                             const double *mean_rstd, const double *sums, const float *grad_y, bool add, float *grad_x)
+void cpu_batch_norm_backward(struct device *device, const struct device_norm_backward *how, const double *sums)
 {
-    const double *mean = mean_rstd, *rstd = mean_rstd + f, *sum = sums + 1, *sum_normal = sums + 1 + f;
+    const int64_t n = how->n, f = how->f;
+    const double *mean = how->mean_rstd, *rstd = mean + f, *sum = sums + 1, *sum_normal = sums + 1 + f;
+    const float *x = how->x, *grad_y = how->grad_y;
+    float *grad_x = how->grad_x;
     double share = 1.0 / sums[0];
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * f >= CPU_PARALLEL_MIN)
     for (int64_t r = 0; r < n; r++) {
         for (int64_t c = 0; c < f; c++) {
             double normal = (x[r * f + c] - mean[c]) * rstd[c];
             double rest = grad_y[r * f + c] - sum[c] * share - normal * (sum_normal[c] * share);
-            float grad = (float)(weight[c] * rstd[c] * rest);
-            grad_x[r * f + c] = add ? grad_x[r * f + c] + grad : grad;
+            float grad = (float)(how->weight[c] * rstd[c] * rest);
+            grad_x[r * f + c] = how->add ? grad_x[r * f + c] + grad : grad;
         }
     }
 }

@@ -2,7 +2,7 @@
 #include "models/cpu/cpu.h"
 
 const struct device_ops device_cpu = {.name = "cpu",
-                                      .host_visible = true,
+                                      .unified = true,
 #define X(op) .op = cpu_##op,
                                       DEVICE_OP_LIST(X)
 #undef X

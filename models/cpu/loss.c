@@ -62,39 +62,46 @@ static void score_add(struct device_score *sum, const struct device_score *share
     sum->n_row += share->n_row;
 }
 
-static bool is_drawn(const struct device_draw *draw, int64_t row)
+static bool is_drawn(const struct device_draw *draw, const struct random_key *key, int64_t row)
 {
-    return random_u32(&draw->key, draw->node[row], 0) < random_drop_threshold(draw->p);
+    return random_u32(key, draw->node[row], 0) < random_drop_threshold(draw->p);
 }
 
-void cpu_loss(struct device *device, enum device_loss loss, int64_t n, int64_t c, const float *logits, const void *labels,
-              const uint8_t *row_split, uint8_t split, const struct device_draw *drawn, float scale, void *scratch, float *grad,
-              struct device_score *score_host)
+static void row_score(const struct device_scoring *how, const struct random_key *key, float scale, int64_t r,
+                      struct device_score *score)
 {
-    int64_t rows = cpu_chunk_rows(n), n_chunk = cpu_n_chunk(n);
-    struct device_score *partial = scratch;
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (n * c >= CPU_PARALLEL_MIN)
-    for (int64_t i = 0; i < n_chunk; i++) {
-        struct device_score score = {0};
-        for (int64_t r = i * rows; r < n && r < (i + 1) * rows; r++) {
-            float *grad_row = grad != NULL ? grad + r * c : NULL;
-            if (grad != NULL) {
-                memset(grad_row, 0, (size_t)c * sizeof *grad_row);
-            }
-            if (row_split[r] != split || (drawn != NULL && !is_drawn(drawn, r))) {
-                continue;
-            }
-            if (loss == DEVICE_LOSS_BCE) {
-                bce_row(c, logits + r * c, (const float *)labels + r * c, scale, grad_row, &score);
-            } else if (((const int32_t *)labels)[r] >= 0) {
-                cross_entropy_row(c, logits + r * c, ((const int32_t *)labels)[r], scale, grad_row, &score);
-            }
-        }
-        partial[i] = score;
+    const float *z = how->logits + r * how->c;
+    float *grad = how->grad != NULL ? how->grad + r * how->c : NULL;
+    if (grad != NULL) {
+        memset(grad, 0, (size_t)how->c * sizeof *grad);
     }
-    *score_host = (struct device_score){0};
+    if (how->row_split[r] != how->split || (how->drawn.p > 0.0 && !is_drawn(&how->drawn, key, r))) {
+        return;
+    }
+    if (how->loss == DEVICE_LOSS_BCE) {
+        bce_row(how->c, z, (const float *)how->labels + r * how->c, scale, grad, score);
+    } else if (((const int32_t *)how->labels)[r] >= 0) {
+        cross_entropy_row(how->c, z, ((const int32_t *)how->labels)[r], scale, grad, score);
+    }
+}
+
+void cpu_loss(struct device *device, const struct device_scoring *how, struct device_score *score)
+{
+    const struct random_key key = device_key(&how->drawn.key, how->drawn.now);
+    const float scale = how->grad != NULL ? device_loss_scale(how) : 0.0f;
+    int64_t n = how->n, rows = cpu_chunk_rows(n), n_chunk = cpu_n_chunk(n);
+    struct device_score *partial = how->scratch;
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (n * how->c >= CPU_PARALLEL_MIN)
     for (int64_t i = 0; i < n_chunk; i++) {
-        score_add(score_host, &partial[i]);
+        struct device_score sum = {0};
+        for (int64_t r = i * rows; r < n && r < (i + 1) * rows; r++) {
+            row_score(how, &key, scale, r, &sum);
+        }
+        partial[i] = sum;
+    }
+    *score = (struct device_score){0};
+    for (int64_t i = 0; i < n_chunk; i++) {
+        score_add(score, &partial[i]);
     }
 }
 
@@ -103,29 +110,37 @@ size_t cpu_score_scratch(int64_t n)
     return (size_t)cpu_n_chunk(n) * sizeof(struct device_score);
 }
 
-void cpu_labels_append(struct device *device, int64_t n, int64_t f, const float *x, int64_t c, const int32_t *labels,
-                       const float *label_rows, const uint8_t *row_split, uint8_t split, const struct device_draw *drawn,
-                       float *out)
+void cpu_labels_append(struct device *device, const struct device_labels *how, int64_t f, const float *x, float *out)
 {
+    const struct random_key key = device_key(&how->drawn.key, how->drawn.now);
+    const int64_t n = how->n, c = how->c;
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * (f + c) >= CPU_PARALLEL_MIN)
     for (int64_t r = 0; r < n; r++) {
         float *row = out + r * (f + c);
-        bool shown = row_split[r] == split && !is_drawn(drawn, r);
+        bool shown = how->row_split[r] == how->split && !is_drawn(&how->drawn, &key, r);
         memcpy(row, x + r * f, (size_t)f * sizeof *row);
         for (int64_t k = 0; k < c; k++) {
-            float label = labels != NULL ? (float)(labels[r] == k) : label_rows[r * c + k];
+            float label = how->labels != NULL ? (float)(how->labels[r] == k) : how->label_rows[r * c + k];
             row[f + k] = shown && !isnan(label) ? label : 0.0f;
         }
     }
 }
 
-void cpu_draw_count(struct device *device, int64_t n, const uint8_t *row_split, uint8_t split, const struct device_draw *drawn,
-                    double *count_host)
+void cpu_draw_count(struct device *device, const struct device_labels *how, double *count)
 {
-    int64_t count = 0; /* whole numbers: their order does not matter */
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) reduction(+ : count) if (n >= CPU_PARALLEL_MIN)
-    for (int64_t r = 0; r < n; r++) {
-        count += row_split[r] == split && is_drawn(drawn, r);
+    const struct random_key key = device_key(&how->drawn.key, how->drawn.now);
+    int64_t n_drawn = 0; /* whole numbers: their order does not matter */
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) reduction(+ : n_drawn) if (how->n >= CPU_PARALLEL_MIN)
+    for (int64_t r = 0; r < how->n; r++) {
+        n_drawn += how->row_split[r] == how->split && is_drawn(&how->drawn, &key, r);
     }
-    *count_host = (double)count;
+    *count = (double)n_drawn;
+}
+
+void cpu_doubles_add(struct device *device, int64_t n, const double *from, double *to)
+{
+    (void)device;
+    for (int64_t i = 0; i < n; i++) {
+        to[i] += from[i];
+    }
 }

@@ -1,4 +1,4 @@
-/* Life, memory and copies of the cpu device. Its memory is the host's; copies are done when the call returns. */
+/* Life, memory and copies of the cpu device. Its memory is the host's, and it has one lane: all is done when the call returns. */
 #include "models/cpu/cpu.h"
 
 #include <omp.h>
@@ -20,33 +20,58 @@ void cpu_close(struct device *device)
     free(device);
 }
 
-enum status cpu_acquire(struct device *device, enum memory_category category, size_t n_bytes, void *out)
+enum status cpu_acquire(struct device *device, enum device_place place, enum memory_category category, size_t n_bytes,
+                        void *out)
 {
     (void)device;
+    (void)place;
     return memory_acquire(category, n_bytes, 1, out);
 }
 
-void cpu_release(struct device *device, enum memory_category category, void *block, size_t n_bytes)
+void cpu_release(struct device *device, enum device_place place, enum memory_category category, void *block, size_t n_bytes)
 {
     (void)device;
+    (void)place;
     memory_release(category, block, n_bytes, 1);
+}
+
+enum status cpu_borrow(struct device *device, enum memory_category category, const void *host, size_t n_bytes, void *out)
+{
+    (void)device;
+    (void)category;
+    (void)n_bytes;
+    *(const void **)out = host;
+    return STATUS_OK;
+}
+
+void cpu_giveback(struct device *device, enum memory_category category, const void *host, size_t n_bytes, void *borrowed)
+{
+    (void)device;
+    (void)category;
+    (void)host;
+    (void)n_bytes;
+    (void)borrowed;
 }
 
 void cpu_upload(struct device *device, void *to, const void *from_host, size_t n_bytes)
 {
-    cpu_copy(device, to, from_host, n_bytes);
+    cpu_move(device, DEVICE_LANE_COMPUTE, to, from_host, n_bytes);
 }
 
 void cpu_download(struct device *device, void *to_host, const void *from, size_t n_bytes)
 {
-    cpu_copy(device, to_host, from, n_bytes);
+    cpu_move(device, DEVICE_LANE_COMPUTE, to_host, from, n_bytes);
 }
 
 /* Bytes one thread copies at a time. */
 #define COPY_STEP ((size_t)1 << 20)
 
-void cpu_copy(struct device *device, void *to, const void *from, size_t n_bytes)
+void cpu_move(struct device *device, enum device_lane lane, void *to, const void *from, size_t n_bytes)
 {
+    (void)lane;
+    if (to == from) {
+        return;
+    }
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (n_bytes > COPY_STEP)
     for (size_t at = 0; at < n_bytes; at += COPY_STEP) {
         size_t left = n_bytes - at;
@@ -63,8 +88,29 @@ void cpu_fill_zero(struct device *device, void *to, size_t n_bytes)
     }
 }
 
-enum status cpu_sync(struct device *device)
+device_mark cpu_mark(struct device *device, enum device_lane lane)
+{
+    (void)device;
+    (void)lane;
+    return 0;
+}
+
+void cpu_follow(struct device *device, enum device_lane lane, device_mark mark)
+{
+    (void)device;
+    (void)lane;
+    (void)mark;
+}
+
+bool cpu_passed(struct device *device, device_mark mark)
+{
+    (void)device;
+    return mark == 0;
+}
+
+enum status cpu_wait(struct device *device, device_mark mark)
 {
     const struct cpu_device *cpu = cpu_device(device);
+    (void)mark;
     return cpu->failed == STATUS_OK ? STATUS_OK : status_fail(cpu->failed, "%s", cpu->reason);
 }

@@ -88,19 +88,19 @@ static void row_backward(int64_t f, const float *x, const float *weight, double 
     }
 }
 
-void cpu_layer_norm_backward(struct device *device, int64_t n, int64_t f, const float *x, const float *weight,
-                             const float *mean_rstd, const float *grad_y, bool add, void *scratch, float *grad_x,
-                             float *grad_weight, float *grad_bias)
+void cpu_layer_norm_backward(struct device *device, const struct device_norm_backward *how)
 {
+    const int64_t n = how->n, f = how->f;
+    const float *mean_rstd = how->mean_rstd;
     int64_t rows = cpu_chunk_rows(n), n_chunk = cpu_n_chunk(n);
-    double *partial = scratch; /* n_chunk × (weight f, bias f) */
+    double *partial = how->scratch; /* n_chunk × (weight f, bias f) */
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (n * f >= CPU_PARALLEL_MIN)
     for (int64_t i = 0; i < n_chunk; i++) {
         double *sum = partial + 2 * i * f;
         memset(sum, 0, (size_t)(2 * f) * sizeof *sum);
         for (int64_t r = i * rows; r < n && r < (i + 1) * rows; r++) {
-            row_backward(f, x + r * f, weight, mean_rstd[2 * r], mean_rstd[2 * r + 1], grad_y + r * f, add, grad_x + r * f, sum,
-                         sum + f);
+            row_backward(f, how->x + r * f, how->weight, mean_rstd[2 * r], mean_rstd[2 * r + 1], how->grad_y + r * f, how->add,
+                         how->grad_x + r * f, sum, sum + f);
         }
     }
     for (int64_t c = 0; c < f; c++) {
@@ -109,8 +109,8 @@ void cpu_layer_norm_backward(struct device *device, int64_t n, int64_t f, const 
             sum_weight += partial[2 * i * f + c];
             sum_bias += partial[2 * i * f + f + c];
         }
-        grad_weight[c] = (float)sum_weight;
-        grad_bias[c] = (float)sum_bias;
+        how->grad_weight[c] = (float)sum_weight;
+        how->grad_bias[c] = (float)sum_bias;
     }
 }
 

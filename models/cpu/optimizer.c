@@ -7,7 +7,7 @@
 static void sgd(const struct cpu_device *device, const struct device_step *how, int64_t n_value, const float *grad, float *w,
                 float *m)
 {
-    const float lr = (float)how->lr, decay = (float)how->weight_decay, momentum = (float)how->momentum;
+    const float lr = (float)how->now->lr, decay = (float)how->weight_decay, momentum = (float)how->momentum;
 #pragma omp parallel for num_threads(device->n_thread) if (n_value >= CPU_PARALLEL_MIN)
     for (int64_t i = 0; i < n_value; i++) {
         float g = grad[i] + decay * w[i];
@@ -23,12 +23,13 @@ static void sgd(const struct cpu_device *device, const struct device_step *how, 
 static void adam(const struct cpu_device *device, const struct device_step *how, int64_t n_value, const float *grad, float *w,
                  float *m, float *v)
 {
+    const struct device_now *now = how->now;
     const bool decoupled = how->optimizer == DEVICE_OPTIMIZER_ADAMW;
     const float decay = decoupled ? 0.0f : (float)how->weight_decay;
-    const float keep = decoupled ? (float)(1.0 - how->lr * how->weight_decay) : 1.0f;
+    const float keep = decoupled ? (float)(1.0 - now->lr * how->weight_decay) : 1.0f;
     const float first = (float)(1.0 - how->beta1), beta2 = (float)how->beta2, second = (float)(1.0 - how->beta2);
-    const float step = (float)(how->lr / (1.0 - pow(how->beta1, (double)how->t)));
-    const float root = (float)sqrt(1.0 - pow(how->beta2, (double)how->t)), epsilon = (float)how->epsilon;
+    const float step = (float)(now->lr / now->correction_1);
+    const float root = (float)sqrt(now->correction_2), epsilon = (float)how->epsilon;
 #pragma omp parallel for num_threads(device->n_thread) if (n_value >= CPU_PARALLEL_MIN)
     for (int64_t i = 0; i < n_value; i++) {
         float weight = w[i] * keep;
@@ -42,6 +43,9 @@ static void adam(const struct cpu_device *device, const struct device_step *how,
 void cpu_step(struct device *device, const struct device_step *how, int64_t n_value, const float *grad, float *w, float *m,
               float *v)
 {
+    if (how->loss != NULL && !isfinite(*how->loss)) {
+        return;
+    }
     if (how->optimizer == DEVICE_OPTIMIZER_SGD) {
         sgd(cpu_device(device), how, n_value, grad, w, m);
     } else {

@@ -3,14 +3,23 @@
 
 #include <math.h>
 
+/* With the key of its draws now. */
+static struct device_activate activate_now(const struct device_activate *activate)
+{
+    struct device_activate out = *activate;
+    out.key = device_key(&activate->key, activate->now);
+    return out;
+}
+
 void cpu_activate_forward(struct device *device, int64_t n, int64_t f, const struct device_activate *activate, const float *x,
                           float *y)
 {
     const struct cpu_device *cpu = cpu_device(device);
+    const struct device_activate now = activate_now(activate);
     int64_t step = cpu_step_rows(f);
 #pragma omp parallel for num_threads(cpu->n_thread) schedule(dynamic) if (n * f >= CPU_PARALLEL_MIN)
     for (int64_t first = 0; first < n; first += step) {
-        cpu->kernels->activate_forward(activate, f, first, first + step < n ? first + step : n, x, y);
+        cpu->kernels->activate_forward(&now, f, first, first + step < n ? first + step : n, x, y);
     }
 }
 
@@ -18,11 +27,12 @@ void cpu_activate_backward(struct device *device, int64_t n, int64_t f, const st
                            const float *y, const float *grad_y, bool add, float *grad_x)
 {
     const struct cpu_device *cpu = cpu_device(device);
+    const struct device_activate now = activate_now(activate);
     int64_t step = cpu_step_rows(f);
 #pragma omp parallel for num_threads(cpu->n_thread) schedule(dynamic) if (n * f >= CPU_PARALLEL_MIN)
     for (int64_t first = 0; first < n; first += step) {
         int64_t end = first + step < n ? first + step : n;
-        cpu->kernels->activate_backward(activate, f, first, end, x, y, grad_y, add, grad_x);
+        cpu->kernels->activate_backward(&now, f, first, end, x, y, grad_y, add, grad_x);
     }
 }
 
@@ -54,11 +64,6 @@ void cpu_axpby(struct device *device, int64_t n_value, float a, const float *x, 
 void cpu_eps_add(struct device *device, int64_t n_value, const float *eps, const float *x, const float *y, float *out)
 {
     cpu_axpby(device, n_value, 1.0f + eps[0], x, 1.0f, y, out);
-}
-
-void cpu_eps_scale(struct device *device, int64_t n_value, const float *eps, const float *g, bool add, float *grad)
-{
-    cpu_axpby(device, n_value, 1.0f + eps[0], g, 1.0f, add ? grad : NULL, grad);
 }
 
 void cpu_columns_copy(struct device *device, int64_t n, int64_t f, const float *from, int64_t from_width, float *to,

@@ -74,18 +74,18 @@ static void rows_mix(const struct relation_call *s, int64_t first, int64_t last)
     }
 }
 
-void cpu_relation_sum(struct device *device, const struct device_block *block, int64_t n_base, const float *comp, int64_t f,
-                      int64_t stride, const float *x, float *out)
+void cpu_relation_sum(struct device *device, const struct device_relation *how, float *out)
 {
+    const struct device_block *block = how->block;
     const struct cpu_schedule *schedule = block->schedule;
     const struct relation_call s = {.block = block,
                                     .kernels = cpu_device(device)->kernels,
-                                    .sum = sum_of(block, stride, x),
-                                    .n_base = n_base,
-                                    .f = f,
-                                    .comp = comp,
+                                    .sum = sum_of(block, how->stride, how->x),
+                                    .n_base = how->n_base,
+                                    .f = how->f,
+                                    .comp = how->comp,
                                     .out = out};
-    bool parallel = block->n_edge * f >= CPU_PARALLEL_MIN;
+    bool parallel = block->n_edge * how->f >= CPU_PARALLEL_MIN;
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (parallel)
     for (int64_t i = 0; i < schedule->n_range; i++) {
         rows_mix(&s, schedule->range[2 * i], schedule->range[2 * i + 1]);
@@ -128,14 +128,19 @@ static void rows_dot(const struct relation_call *s, const float *y, int64_t firs
     }
 }
 
-void cpu_relation_dot(struct device *device, const struct device_block *block, int64_t n_relation, int64_t n_base, int64_t f,
-                      const float *x, const float *y, bool add, void *scratch, float *grad_comp)
+void cpu_relation_dot(struct device *device, const struct device_relation *how, const float *y, bool add, void *scratch,
+                      float *grad_comp)
 {
-    const struct relation_call s = {
-        .block = block, .kernels = cpu_device(device)->kernels, .sum = sum_of(block, f, x), .n_base = n_base, .f = f};
-    int64_t rows = dot_rows(block->n_row), n_chunk = (block->n_row + rows - 1) / rows, n = n_relation * n_base;
+    const struct device_block *block = how->block;
+    const struct relation_call s = {.block = block,
+                                    .kernels = cpu_device(device)->kernels,
+                                    .sum = sum_of(block, how->stride, how->x),
+                                    .n_base = how->n_base,
+                                    .f = how->f};
+    int64_t rows = dot_rows(block->n_row), n_chunk = (block->n_row + rows - 1) / rows, n = how->n_relation * how->n_base;
+    bool parallel = block->n_edge * how->f >= CPU_PARALLEL_MIN;
     double *partial = scratch;
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (block->n_edge * f >= CPU_PARALLEL_MIN)
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (parallel)
     for (int64_t k = 0; k < n_chunk; k++) {
         int64_t last = (k + 1) * rows < block->n_row ? (k + 1) * rows : block->n_row;
         memset(partial + k * n, 0, (size_t)n * sizeof *partial);

@@ -197,20 +197,20 @@ static uint32_t column_of(const struct device_csr *csr, uint32_t shared)
 
 void cpu_csr_dropout(struct device *device, const struct device_csr *csr, const struct device_activate *activate, float *out)
 {
+    const struct random_key key = device_key(&activate->key, activate->now);
     uint32_t threshold = random_drop_threshold(activate->p);
     float scale = threshold > 0 ? (float)(1.0 / (1.0 - activate->p)) : 1.0f;
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic, 64) if (csr->n_value >= CPU_PARALLEL_MIN)
     for (int64_t r = 0; r < csr->n_row; r++) {
         for (int64_t e = csr->indptr[r]; e < csr->indptr[r + 1]; e++) {
-            bool dropped = threshold > 0 &&
-                           random_u32(&activate->key, activate->node[r], column_of(csr, csr->cols[e])) < threshold;
+            bool dropped = threshold > 0 && random_u32(&key, activate->node[r], column_of(csr, csr->cols[e])) < threshold;
             out[e] = dropped ? 0.0f : csr->values[e] * scale;
         }
     }
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (csr->n_embedded >= CPU_PARALLEL_MIN)
     for (int64_t k = 0; k < csr->n_embedded; k++) {
         bool dropped = threshold > 0 &&
-                       random_u32(&activate->key, activate->node[csr->embedded_rows[k]], csr->embedded_columns[k]) < threshold;
+                       random_u32(&key, activate->node[csr->embedded_rows[k]], csr->embedded_columns[k]) < threshold;
         out[csr->n_value + k] = dropped ? 0.0f : scale;
     }
 }

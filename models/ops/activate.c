@@ -6,6 +6,7 @@ static struct device_activate activate_of(const struct op_call *call)
     return (struct device_activate){.activation = call->op->activation,
                                     .p = call->training ? call->op->dropout : 0.0,
                                     .key = call->key,
+                                    .now = call->now,
                                     .node = call->node};
 }
 

@@ -48,6 +48,7 @@ static struct device_attention attention(const struct op_call *call)
     how.att = call->param[0];
     how.p = call->training ? call->op->dropout : 0.0;
     how.key = call->key;
+    how.now = call->now;
     how.row_node = call->node;
     how.col_node = call->col_node;
     return how;
@@ -71,15 +72,24 @@ static struct device_attention_target target(const float *const rows[HALO_N_PIEC
     return (struct device_attention_target){.grad_out = rows[0], .query = rows[1], .softmax = rows[2]};
 }
 
+/* One block's call; the pass says what is at either end. */
+static struct device_attention_rows rows_of(const struct op_call *call, const struct device_attention *how)
+{
+    return (struct device_attention_rows){
+        .how = how, .block = call->block, .begin = call->first, .with_self = call->first && call->self};
+}
+
 /* y_i = Σ_j μ_ij α_ij x_j, α_ij = exp(e_ij) / Σ_j exp(e_ij) */
 static void forward(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
     struct device_attention how = attention(call);
-    struct device_attention_source own = source(call->own), payload = source(call->payload);
     struct device_attention_state saved = state(call);
-    ops->attention_forward(call->device, call->block, &how, call->first, call->first && call->self ? &own : NULL, &payload,
-                           call->in[2], &saved, call->out);
+    struct device_attention_rows rows = rows_of(call, &how);
+    rows.source = source(call->payload);
+    rows.self_source = source(call->own);
+    rows.target.query = call->in[2];
+    ops->attention_forward(call->device, &rows, &saved, call->out);
     if (call->last) {
         ops->attention_finish(call->device, call->n, &how, &saved, call->out);
     }
@@ -98,23 +108,23 @@ static void backward_begin(const struct op_call *call)
 static void backward_query(const struct op_call *call)
 {
     struct device_attention how = attention(call);
-    struct device_attention_source own = source(call->own), payload = source(call->payload);
-    struct device_attention_target to = {
+    struct device_attention_rows rows = rows_of(call, &how);
+    rows.source = source(call->payload);
+    rows.self_source = source(call->own);
+    rows.target = (struct device_attention_target){
         .query = call->in[2], .softmax = call->saved[SAVED_SOFTMAX], .grad_out = call->grad_out};
-    call->device->ops->attention_backward_query(call->device, call->block, &how, call->first,
-                                                call->first && call->self ? &own : NULL, &payload, &to, call->workspace,
-                                                call->grad_in[2], call->grad_param[0]);
+    call->device->ops->attention_backward_query(call->device, &rows, call->workspace, call->grad_in[2], call->grad_param[0]);
 }
 
 /* dx_j = Σ_i μ_ij α_ij dy_i [+ de_ij ∂e_ij/∂x_j] · dk_j = Σ_i de_ij ∂e_ij/∂k_j, over the destinations i of j's edges */
 static void backward_source(const struct op_call *call)
 {
     struct device_attention how = attention(call);
-    struct device_attention_target own = target(call->own), payload = target(call->payload);
-    struct device_attention_source from = {.value = call->in[0], .key = call->in[1]};
-    call->device->ops->attention_backward_source(call->device, call->block, &how, call->first,
-                                                 call->first && call->self ? &own : NULL, &payload, &from, call->grad_in[0],
-                                                 call->grad_in[1]);
+    struct device_attention_rows rows = rows_of(call, &how);
+    rows.source = (struct device_attention_source){.value = call->in[0], .key = call->in[1]};
+    rows.target = target(call->payload);
+    rows.self_target = target(call->own);
+    call->device->ops->attention_backward_source(call->device, &rows, call->grad_in[0], call->grad_in[1]);
 }
 
 /* Forward: the sources' rows travel. */

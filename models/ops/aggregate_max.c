@@ -35,7 +35,8 @@ static void backward(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
     if (call->first) {
-        ops->copy(call->device, call->to, call->payload[0], (size_t)(call->n * call->f) * sizeof *call->to);
+        ops->move(call->device, DEVICE_LANE_COMPUTE, call->to, call->payload[0],
+                  (size_t)(call->n * call->f) * sizeof *call->to);
     } else {
         ops->rows_add(call->device, call->n_row, call->f, call->rows, call->payload[0], call->to);
     }

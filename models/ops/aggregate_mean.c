@@ -17,7 +17,7 @@ static void forward(const struct op_call *call)
                                          .finish = call->only};
     ops->aggregate_sum(call->device, call->block, &how, call->f, call->payload[0], call->to);
     if (call->last && !call->only) {
-        ops->row_scale(call->device, call->n, call->f, call->scale, call->to);
+        ops->rows_multiply(call->device, call->n, call->f, call->scale, call->to, false, call->to);
     }
 }
 

@@ -102,8 +102,14 @@ static void edges_sum(const struct op_call *call, const struct shape *s, int64_t
         ops->fill_zero(call->device, sums, (size_t)(s->n_block * n_sum) * sizeof *sums);
     }
     for (int64_t k = 0; k < s->n_block; k++) {
-        ops->relation_sum(call->device, call->block, s->n_base, call->param[1], f, s->n_block * f, call->payload[0] + k * f,
-                          sums + k * n_sum);
+        const struct device_relation how = {.block = call->block,
+                                            .n_relation = s->n_relation,
+                                            .n_base = s->n_base,
+                                            .f = f,
+                                            .stride = s->n_block * f,
+                                            .x = call->payload[0] + k * f,
+                                            .comp = call->param[1]};
+        ops->relation_sum(call->device, &how, sums + k * n_sum);
     }
 }
 
@@ -183,8 +189,13 @@ static void shares_backward(const struct op_call *call, const struct shape *s, c
         ops->swap_axes(call->device, s->n_base, s->in, s->out, call->param[0], at->turned);
         ops->linear_backward_input(call->device, call->n, s->n_base * s->out, s->in, call->in[0], at->turned, false, at->own);
     }
-    ops->relation_dot(call->device, call->block, s->n_relation, s->n_base, s->out, call->payload[0], at->own, !call->first,
-                      at->rest, call->grad_param[1]);
+    const struct device_relation how = {.block = call->block,
+                                        .n_relation = s->n_relation,
+                                        .n_base = s->n_base,
+                                        .f = s->out,
+                                        .stride = s->out,
+                                        .x = call->payload[0]};
+    ops->relation_dot(call->device, &how, at->own, !call->first, at->rest, call->grad_param[1]);
 }
 
 /* Over the transposed blocks: G_j,b = Σ_{j→i} c_ij a_rb dy_i, then the products. */

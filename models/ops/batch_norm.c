@@ -34,9 +34,10 @@ static void forward_partial(const struct op_call *call)
                                              call->workspace, call->sum);
 }
 
-static void forward_merge(const struct program *program, const struct op *op, double *left, const double *right)
+static void forward_merge(struct device *device, const struct program *program, const struct op *op, double *left,
+                          const double *right)
 {
-    statistics_merge(width(program, op), left, right);
+    device->ops->statistics_merge(device, width(program, op), left, right);
 }
 
 static void forward_total(const struct op_call *call)
@@ -52,32 +53,46 @@ static void forward(const struct op_call *call)
                                           call->param[0], call->param[1], call->out);
 }
 
+static struct device_norm_backward norm_backward(const struct op_call *call)
+{
+    return (struct device_norm_backward){.n = call->n,
+                                         .f = width(call->program, call->op),
+                                         .x = call->in[0],
+                                         .weight = call->param[0],
+                                         .mean_rstd = call->statistics,
+                                         .grad_y = call->grad_out,
+                                         .add = call->add[0],
+                                         .grad_x = call->grad_in[0],
+                                         .grad_weight = call->grad_param[0],
+                                         .grad_bias = call->grad_param[1],
+                                         .scratch = call->workspace};
+}
+
 /* A part's own Σ dy x̂ and Σ dy are its gradients of w and b too. */
 static void backward_partial(const struct op_call *call)
 {
-    call->device->ops->batch_norm_sums(call->device, call->n, width(call->program, call->op), call->in[0], call->statistics,
-                                       call->grad_out, call->workspace, call->sum, call->grad_param[0], call->grad_param[1]);
+    const struct device_norm_backward how = norm_backward(call);
+    call->device->ops->batch_norm_sums(call->device, &how, call->sum);
 }
 
-static void backward_merge(const struct program *program, const struct op *op, double *left, const double *right)
+static void backward_merge(struct device *device, const struct program *program, const struct op *op, double *left,
+                           const double *right)
 {
-    for (int64_t i = 0; i < n_sum(program, op); i++) {
-        left[i] += right[i];
-    }
+    device->ops->doubles_add(device, n_sum(program, op), right, left);
 }
 
 static void backward_total(const struct op_call *call)
 {
     int64_t f = width(call->program, call->op);
-    call->device->ops->upload(call->device, call->statistics + 2 * f, call->sum, (size_t)STATISTICS_N(f) * sizeof *call->sum);
+    call->device->ops->move(call->device, DEVICE_LANE_COMPUTE, call->statistics + 2 * f, call->sum,
+                            (size_t)STATISTICS_N(f) * sizeof *call->sum);
 }
 
 /* dx = w rstd (dy − mean(dy) − x̂ mean(dy x̂)), means over all parts' rows */
 static void backward(const struct op_call *call)
 {
-    int64_t f = width(call->program, call->op);
-    call->device->ops->batch_norm_backward(call->device, call->n, f, call->in[0], call->param[0], call->statistics,
-                                           call->statistics + 2 * f, call->grad_out, call->add[0], call->grad_in[0]);
+    const struct device_norm_backward how = norm_backward(call);
+    call->device->ops->batch_norm_backward(call->device, &how, call->statistics + 2 * how.f);
 }
 
 static const struct global_def global = {

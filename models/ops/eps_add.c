@@ -22,7 +22,8 @@ static void backward(const struct op_call *call)
         ops->dot(call->device, call->n, f, call->grad_out, call->in[0], call->workspace, call->grad_param[0]);
     }
     if (call->grad_in[0] != NULL) {
-        ops->eps_scale(call->device, call->n * f, call->param[0], call->grad_out, call->add[0], call->grad_in[0]);
+        ops->eps_add(call->device, call->n * f, call->param[0], call->grad_out, call->add[0] ? call->grad_in[0] : NULL,
+                     call->grad_in[0]);
     }
     if (call->grad_in[1] != NULL && call->grad_in[1] != call->grad_out) {
         ops->axpby(call->device, call->n * f, 1.0f, call->grad_out, call->add[1] ? 1.0f : 0.0f,

@@ -3,7 +3,8 @@
 
 struct device_draw op_labels_hidden(const struct op_call *call)
 {
-    return (struct device_draw){.p = call->training ? call->op->dropout : 0.0, .key = call->key, .node = call->node};
+    return (struct device_draw){
+        .p = call->training ? call->op->dropout : 0.0, .key = call->key, .now = call->now, .node = call->node};
 }
 
 /* How many rows the loss is over. */
@@ -14,33 +15,45 @@ static int64_t one(const struct program *program, const struct op *op)
     return 1;
 }
 
-static void count_partial(const struct op_call *call)
+static struct device_labels labels_of(const struct op_call *call)
 {
-    const struct device_draw hidden = op_labels_hidden(call);
-    call->device->ops->draw_count(call->device, call->n, call->labels->split, call->labels->train, &hidden, call->sum);
+    int64_t f = call->program->value[call->op->in[0]].width;
+    return (struct device_labels){.n = call->n,
+                                  .c = call->program->value[call->op->out].width - f,
+                                  .labels = call->labels->labels,
+                                  .label_rows = call->labels->label_rows,
+                                  .row_split = call->labels->split,
+                                  .split = call->labels->train,
+                                  .drawn = op_labels_hidden(call)};
 }
 
-static void count_merge(const struct program *program, const struct op *op, double *left, const double *right)
+static void count_partial(const struct op_call *call)
+{
+    const struct device_labels labels = labels_of(call);
+    call->device->ops->draw_count(call->device, &labels, call->sum);
+}
+
+static void count_merge(struct device *device, const struct program *program, const struct op *op, double *left,
+                        const double *right)
 {
     (void)program;
     (void)op;
-    left[0] += right[0];
+    device->ops->doubles_add(device, 1, right, left);
 }
 
 static void count_total(const struct op_call *call)
 {
     if (call->sum != NULL) {
-        call->device->ops->upload(call->device, call->statistics, call->sum, sizeof *call->sum);
+        call->device->ops->move(call->device, DEVICE_LANE_COMPUTE, call->statistics, call->sum, sizeof *call->sum);
     }
 }
 
 /* Label reuse: Wang et al., Bag of Tricks for Node Classification with Graph Neural Networks, 2021, section 3.2 */
 static void forward(const struct op_call *call)
 {
-    const struct device_draw hidden = op_labels_hidden(call);
-    int64_t f = call->program->value[call->op->in[0]].width, c = call->program->value[call->op->out].width - f;
-    call->device->ops->labels_append(call->device, call->n, f, call->in[0], c, call->labels->labels, call->labels->label_rows,
-                                     call->labels->split, call->labels->train, &hidden, call->out);
+    const struct device_labels labels = labels_of(call);
+    call->device->ops->labels_append(call->device, &labels, call->program->value[call->op->in[0]].width, call->in[0],
+                                     call->out);
 }
 
 static void backward(const struct op_call *call)

@@ -24,9 +24,18 @@ static void forward(const struct op_call *call)
 /* g = w dy · dx = rstd (g − mean(g) − x̂ mean(g x̂)) · dw = Σ dy x̂ · db = Σ dy */
 static void backward(const struct op_call *call)
 {
-    call->device->ops->layer_norm_backward(call->device, call->n, call->program->value[call->op->out].width, call->in[0],
-                                           call->param[0], call->saved[0], call->grad_out, call->add[0], call->workspace,
-                                           call->grad_in[0], call->grad_param[0], call->grad_param[1]);
+    const struct device_norm_backward how = {.n = call->n,
+                                             .f = call->program->value[call->op->out].width,
+                                             .x = call->in[0],
+                                             .weight = call->param[0],
+                                             .mean_rstd = call->saved[0],
+                                             .grad_y = call->grad_out,
+                                             .add = call->add[0],
+                                             .grad_x = call->grad_in[0],
+                                             .grad_weight = call->grad_param[0],
+                                             .grad_bias = call->grad_param[1],
+                                             .scratch = call->workspace};
+    call->device->ops->layer_norm_backward(call->device, &how);
 }
 
 const struct op_def op_layer_norm = {

@@ -30,16 +30,6 @@ void reference_aggregate_sum(struct device *device, const struct device_block *b
     }
 }
 
-void reference_row_scale(struct device *device, int64_t n, int64_t f, const float *scale, float *out)
-{
-    (void)device;
-    for (int64_t r = 0; r < n; r++) {
-        for (int64_t c = 0; c < f; c++) {
-            out[r * f + c] *= scale[r];
-        }
-    }
-}
-
 void reference_aggregate_max(struct device *device, const struct device_block *block, uint32_t arg_base, bool begin,
                              const float *self, int64_t f, const float *x, float *out, uint32_t *arg)
 {

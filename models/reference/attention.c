@@ -149,7 +149,8 @@ static double score(const struct device_attention *how, int64_t h, const struct 
 /* μ: 0 where the coefficient is dropped, else 1 / (1 - p). */
 static double dropout_factor(const struct device_attention *how, int64_t h, const struct edge *edge)
 {
-    if (how->p > 0.0 && random_edge_u32(&how->key, edge->to, edge->from, (uint32_t)h) < random_drop_threshold(how->p)) {
+    const struct random_key key = device_key(&how->key, how->now);
+    if (how->p > 0.0 && random_edge_u32(&key, edge->to, edge->from, (uint32_t)h) < random_drop_threshold(how->p)) {
         return 0.0;
     }
     return 1.0 / (1.0 - how->p);
@@ -243,20 +244,26 @@ static void forward_head(const struct attention *a, int64_t r, int64_t h, bool b
     softmax[1] = (float)(step.rescale * softmax[1] + weights);
 }
 
-void reference_attention_forward(struct device *device, const struct device_block *block, const struct device_attention *how,
-                                 bool begin, const struct device_attention_source *self,
-                                 const struct device_attention_source *payload, const float *query,
+/* Over the block of `rows`. */
+static struct attention attention_over(const struct device_attention_rows *rows)
+{
+    return (struct attention){.how = rows->how,
+                              .block = rows->block,
+                              .with_self = rows->begin && rows->with_self,
+                              .source = rows->source,
+                              .self_source = rows->self_source,
+                              .target = rows->target,
+                              .self_target = rows->self_target};
+}
+
+void reference_attention_forward(struct device *device, const struct device_attention_rows *rows,
                                  const struct device_attention_state *state, float *out)
 {
     (void)device;
-    struct attention a = {
-        .how = how, .block = block, .with_self = begin && self != NULL, .source = *payload, .target.query = query};
-    if (a.with_self) {
-        a.self_source = *self;
-    }
-    for (int64_t r = 0; r < block->n_row; r++) {
-        for (int64_t h = 0; h < how->n_head; h++) {
-            forward_head(&a, r, h, begin, state, out);
+    struct attention a = attention_over(rows);
+    for (int64_t r = 0; r < a.block->n_row; r++) {
+        for (int64_t h = 0; h < a.how->n_head; h++) {
+            forward_head(&a, r, h, rows->begin, state, out);
         }
     }
 }
@@ -348,19 +355,14 @@ static void query_backward(const struct attention *a, int64_t r, const struct co
     }
 }
 
-void reference_attention_backward_query(struct device *device, const struct device_block *block,
-                                        const struct device_attention *how, bool begin,
-                                        const struct device_attention_source *self,
-                                        const struct device_attention_source *payload,
-                                        const struct device_attention_target *own, void *scratch, float *grad_query,
-                                        float *grad_att)
+void reference_attention_backward_query(struct device *device, const struct device_attention_rows *rows, void *scratch,
+                                        float *grad_query, float *grad_att)
 {
     (void)device;
     (void)scratch;
-    struct attention a = {.how = how, .block = block, .with_self = begin && self != NULL, .source = *payload, .target = *own};
-    if (a.with_self) {
-        a.self_source = *self;
-    }
+    const struct device_attention *how = rows->how;
+    struct attention a = attention_over(rows);
+    bool begin = rows->begin;
     int64_t n_column = how->n_column;
     for (int64_t h = 0; h < how->n_head; h++) {
         for (int64_t c = 0, n; c < n_column; c += n) {
@@ -369,7 +371,7 @@ void reference_attention_backward_query(struct device *device, const struct devi
             for (int64_t i = 0; i < n; i++) {
                 att[i] = begin || grad_att == NULL ? 0.0 : grad_att[h * n_column + c + i];
             }
-            for (int64_t r = 0; r < block->n_row; r++) {
+            for (int64_t r = 0; r < a.block->n_row; r++) {
                 float *grad = grad_query + (own_row(&a, r) * how->n_head + h) * n_column + c;
                 for (int64_t i = 0; i < n; i++) {
                     sum[i] = begin ? 0.0 : grad[i];
@@ -419,20 +421,16 @@ static void source_backward(const struct attention *a, int64_t r, const struct c
     }
 }
 
-void reference_attention_backward_source(struct device *device, const struct device_block *block,
-                                         const struct device_attention *how, bool begin,
-                                         const struct device_attention_target *self,
-                                         const struct device_attention_target *payload,
-                                         const struct device_attention_source *own, float *grad_value, float *grad_key)
+void reference_attention_backward_source(struct device *device, const struct device_attention_rows *rows, float *grad_value,
+                                         float *grad_key)
 {
     (void)device;
-    struct attention a = {.how = how, .block = block, .with_self = begin && self != NULL, .source = *own, .target = *payload};
+    const struct device_attention *how = rows->how;
+    struct attention a = attention_over(rows);
+    bool begin = rows->begin;
     a.rows_are_sources = true;
-    if (a.with_self) {
-        a.self_target = *self;
-    }
     int64_t width = n_per_key(how);
-    for (int64_t r = 0; r < block->n_row; r++) {
+    for (int64_t r = 0; r < a.block->n_row; r++) {
         for (int64_t h = 0; h < how->n_head; h++) {
             int64_t head = own_row(&a, r) * how->n_head + h;
             for (int64_t c = 0, n; c < how->n_column; c += n) {

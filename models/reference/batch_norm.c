@@ -8,11 +8,11 @@
 #define EPSILON 1e-5
 
 void reference_batch_norm_statistics(struct device *device, int64_t n, int64_t f, const float *x, void *scratch,
-                                     double *statistics_host)
+                                     double *statistics)
 {
     (void)device;
     (void)scratch;
-    statistics_host[0] = (double)n;
+    statistics[0] = (double)n;
     for (int64_t c = 0; c < f; c++) {
         double mean = 0.0, squares = 0.0;
         for (int64_t r = 0; r < n; r++) {
@@ -21,20 +21,26 @@ void reference_batch_norm_statistics(struct device *device, int64_t n, int64_t f
         for (int64_t r = 0; r < n; r++) {
             squares += (x[r * f + c] - mean) * (x[r * f + c] - mean);
         }
-        statistics_host[1 + c] = mean;
-        statistics_host[1 + f + c] = squares;
+        statistics[1 + c] = mean;
+        statistics[1 + f + c] = squares;
     }
 }
 
-void reference_batch_norm_begin(struct device *device, int64_t f, const double *statistics_host, double momentum,
+void reference_statistics_merge(struct device *device, int64_t f, double *left, const double *right)
+{
+    (void)device;
+    statistics_merge(f, left, right);
+}
+
+void reference_batch_norm_begin(struct device *device, int64_t f, const double *statistics, double momentum,
                                 float *running_mean, float *running_var, double *mean_rstd)
 {
     (void)device;
     for (int64_t c = 0; c < f; c++) {
         double mean = running_mean[c], variance = running_var[c];
-        if (statistics_host != NULL) {
-            double n = statistics_host[0], squares = statistics_host[1 + f + c];
-            mean = statistics_host[1 + c];
+        if (statistics != NULL) {
+            double n = statistics[0], squares = statistics[1 + f + c];
+            mean = statistics[1 + c];
             variance = squares / n;
             running_mean[c] = (float)((1.0 - momentum) * running_mean[c] + momentum * mean);
             running_var[c] = (float)((1.0 - momentum) * running_var[c] + momentum * squares / fmax(n - 1.0, 1.0));
@@ -55,34 +61,39 @@ void reference_batch_norm_forward(struct device *device, int64_t n, int64_t f, c
     }
 }
 
-void reference_batch_norm_sums(struct device *device, int64_t n, int64_t f, const float *x, const double *mean_rstd,
-                               const float *grad_y, void *scratch, double *sums_host, float *grad_weight, float *grad_bias)
+void reference_batch_norm_sums(struct device *device, const struct device_norm_backward *how, double *sums)
 {
     (void)device;
-    (void)scratch;
-    sums_host[0] = (double)n;
+    const int64_t n = how->n, f = how->f;
+    const float *x = how->x, *grad_y = how->grad_y;
+    const double *mean_rstd = how->mean_rstd;
+    sums[0] = (double)n;
     for (int64_t c = 0; c < f; c++) {
         double sum = 0.0, sum_normal = 0.0;
         for (int64_t r = 0; r < n; r++) {
             sum += grad_y[r * f + c];
             sum_normal += grad_y[r * f + c] * (x[r * f + c] - mean_rstd[c]) * mean_rstd[f + c];
         }
-        sums_host[1 + c] = sum;
-        sums_host[1 + f + c] = sum_normal;
-        grad_bias[c] = (float)sum;
-        grad_weight[c] = (float)sum_normal;
+        sums[1 + c] = sum;
+        sums[1 + f + c] = sum_normal;
+        how->grad_bias[c] = (float)sum;
+        how->grad_weight[c] = (float)sum_normal;
     }
 }
 
-void reference_batch_norm_backward(struct device *device, int64_t n, int64_t f, const float *x, const float *weight,
-                                   const double *mean_rstd, const double *sums, const float *grad_y, bool add, float *grad_x)
+void reference_batch_norm_backward(struct device *device, const struct device_norm_backward *how, const double *sums)
 {
     (void)device;
+    const int64_t n = how->n, f = how->f;
+    const float *x = how->x, *grad_y = how->grad_y;
+    const double *mean_rstd = how->mean_rstd;
+    float *grad_x = how->grad_x;
     for (int64_t r = 0; r < n; r++) {
         for (int64_t c = 0; c < f; c++) {
             double rstd = mean_rstd[f + c], normal = (x[r * f + c] - mean_rstd[c]) * rstd;
-            double grad = weight[c] * rstd * (grad_y[r * f + c] - sums[1 + c] / sums[0] - normal * sums[1 + f + c] / sums[0]);
-            grad_x[r * f + c] = (float)(add ? grad_x[r * f + c] + grad : grad);
+            double grad = how->weight[c] * rstd *
+                          (grad_y[r * f + c] - sums[1 + c] / sums[0] - normal * sums[1 + f + c] / sums[0]);
+            grad_x[r * f + c] = (float)(how->add ? grad_x[r * f + c] + grad : grad);
         }
     }
 }

@@ -2,7 +2,7 @@
 #include "models/reference/reference.h"
 
 const struct device_ops device_reference = {.name = "reference",
-                                            .host_visible = true,
+                                            .unified = true,
 #define X(op) .op = reference_##op,
                                             DEVICE_OP_LIST(X)
 #undef X

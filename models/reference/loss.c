@@ -49,27 +49,28 @@ static void bce_row(int64_t c, const float *z, const float *target, double scale
 
 static bool is_drawn(const struct device_draw *draw, int64_t row)
 {
-    return random_u32(&draw->key, draw->node[row], 0) < random_drop_threshold(draw->p);
+    const struct random_key key = device_key(&draw->key, draw->now);
+    return random_u32(&key, draw->node[row], 0) < random_drop_threshold(draw->p);
 }
 
-void reference_loss(struct device *device, enum device_loss loss, int64_t n, int64_t c, const float *logits, const void *labels,
-                    const uint8_t *row_split, uint8_t split, const struct device_draw *drawn, float scale, void *scratch,
-                    float *grad, struct device_score *score_host)
+void reference_loss(struct device *device, const struct device_scoring *how, struct device_score *score)
 {
-    (void)scratch;
-    *score_host = (struct device_score){0};
-    if (grad != NULL) {
-        reference_fill_zero(device, grad, (size_t)(n * c) * sizeof *grad);
+    int64_t c = how->c;
+    double scale = how->grad != NULL ? device_loss_scale(how) : 0.0;
+    *score = (struct device_score){0};
+    if (how->grad != NULL) {
+        reference_fill_zero(device, how->grad, (size_t)(how->n * c) * sizeof *how->grad);
     }
-    for (int64_t r = 0; r < n; r++) {
-        float *grad_row = grad != NULL ? grad + r * c : NULL;
-        if (row_split[r] != split || (drawn != NULL && !is_drawn(drawn, r))) {
+    for (int64_t r = 0; r < how->n; r++) {
+        const float *z = how->logits + r * c;
+        float *grad = how->grad != NULL ? how->grad + r * c : NULL;
+        if (how->row_split[r] != how->split || (how->drawn.p > 0.0 && !is_drawn(&how->drawn, r))) {
             continue;
         }
-        if (loss == DEVICE_LOSS_BCE) {
-            bce_row(c, logits + r * c, (const float *)labels + r * c, scale, grad_row, score_host);
-        } else if (((const int32_t *)labels)[r] >= 0) {
-            cross_entropy_row(c, logits + r * c, ((const int32_t *)labels)[r], scale, grad_row, score_host);
+        if (how->loss == DEVICE_LOSS_BCE) {
+            bce_row(c, z, (const float *)how->labels + r * c, scale, grad, score);
+        } else if (((const int32_t *)how->labels)[r] >= 0) {
+            cross_entropy_row(c, z, ((const int32_t *)how->labels)[r], scale, grad, score);
         }
     }
 }
@@ -80,29 +81,35 @@ size_t reference_score_scratch(int64_t n)
     return 0;
 }
 
-void reference_labels_append(struct device *device, int64_t n, int64_t f, const float *x, int64_t c, const int32_t *labels,
-                             const float *label_rows, const uint8_t *row_split, uint8_t split, const struct device_draw *drawn,
-                             float *out)
+void reference_labels_append(struct device *device, const struct device_labels *how, int64_t f, const float *x, float *out)
 {
     (void)device;
-    for (int64_t r = 0; r < n; r++) {
+    const int64_t c = how->c;
+    for (int64_t r = 0; r < how->n; r++) {
         float *row = out + r * (f + c);
-        bool shown = row_split[r] == split && !is_drawn(drawn, r);
+        bool shown = how->row_split[r] == how->split && !is_drawn(&how->drawn, r);
         memcpy(row, x + r * f, (size_t)f * sizeof *row);
         for (int64_t k = 0; k < c; k++) {
-            float label = labels != NULL ? (float)(labels[r] == k) : label_rows[r * c + k];
+            float label = how->labels != NULL ? (float)(how->labels[r] == k) : how->label_rows[r * c + k];
             row[f + k] = shown && !isnan(label) ? label : 0.0f;
         }
     }
 }
 
-void reference_draw_count(struct device *device, int64_t n, const uint8_t *row_split, uint8_t split,
-                          const struct device_draw *drawn, double *count_host)
+void reference_draw_count(struct device *device, const struct device_labels *how, double *count)
 {
     (void)device;
-    int64_t count = 0;
-    for (int64_t r = 0; r < n; r++) {
-        count += row_split[r] == split && is_drawn(drawn, r);
+    int64_t n_drawn = 0;
+    for (int64_t r = 0; r < how->n; r++) {
+        n_drawn += how->row_split[r] == how->split && is_drawn(&how->drawn, r);
     }
-    *count_host = (double)count;
+    *count = (double)n_drawn;
+}
+
+void reference_doubles_add(struct device *device, int64_t n, const double *from, double *to)
+{
+    (void)device;
+    for (int64_t i = 0; i < n; i++) {
+        to[i] += from[i];
+    }
 }

@@ -18,31 +18,54 @@ void reference_close(struct device *device)
     free(device);
 }
 
-enum status reference_acquire(struct device *device, enum memory_category category, size_t n_bytes, void *out)
+enum status reference_acquire(struct device *device, enum device_place place, enum memory_category category, size_t n_bytes,
+                              void *out)
 {
     (void)device;
+    (void)place;
     return memory_acquire(category, n_bytes, 1, out);
 }
 
-void reference_release(struct device *device, enum memory_category category, void *block, size_t n_bytes)
+void reference_release(struct device *device, enum device_place place, enum memory_category category, void *block,
+                       size_t n_bytes)
 {
     (void)device;
+    (void)place;
     memory_release(category, block, n_bytes, 1);
+}
+
+enum status reference_borrow(struct device *device, enum memory_category category, const void *host, size_t n_bytes, void *out)
+{
+    (void)device;
+    (void)category;
+    (void)n_bytes;
+    *(const void **)out = host;
+    return STATUS_OK;
+}
+
+void reference_giveback(struct device *device, enum memory_category category, const void *host, size_t n_bytes, void *borrowed)
+{
+    (void)device;
+    (void)category;
+    (void)host;
+    (void)n_bytes;
+    (void)borrowed;
 }
 
 void reference_upload(struct device *device, void *to, const void *from_host, size_t n_bytes)
 {
-    reference_copy(device, to, from_host, n_bytes);
+    reference_move(device, DEVICE_LANE_COMPUTE, to, from_host, n_bytes);
 }
 
 void reference_download(struct device *device, void *to_host, const void *from, size_t n_bytes)
 {
-    reference_copy(device, to_host, from, n_bytes);
+    reference_move(device, DEVICE_LANE_COMPUTE, to_host, from, n_bytes);
 }
 
-void reference_copy(struct device *device, void *to, const void *from, size_t n_bytes)
+void reference_move(struct device *device, enum device_lane lane, void *to, const void *from, size_t n_bytes)
 {
     (void)device;
+    (void)lane;
     if (n_bytes > 0) {
         memmove(to, from, n_bytes);
     }
@@ -56,9 +79,30 @@ void reference_fill_zero(struct device *device, void *to, size_t n_bytes)
     }
 }
 
-enum status reference_sync(struct device *device)
+device_mark reference_mark(struct device *device, enum device_lane lane)
 {
     (void)device;
+    (void)lane;
+    return 0;
+}
+
+void reference_follow(struct device *device, enum device_lane lane, device_mark mark)
+{
+    (void)device;
+    (void)lane;
+    (void)mark;
+}
+
+bool reference_passed(struct device *device, device_mark mark)
+{
+    (void)device;
+    return mark == 0;
+}
+
+enum status reference_wait(struct device *device, device_mark mark)
+{
+    (void)device;
+    (void)mark;
     return STATUS_OK;
 }
 

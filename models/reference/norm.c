@@ -44,12 +44,11 @@ static void row_backward(int64_t f, const float *x, const float *weight, double 
     }
 }
 
-void reference_layer_norm_backward(struct device *device, int64_t n, int64_t f, const float *x, const float *weight,
-                                   const float *mean_rstd, const float *grad_y, bool add, void *scratch, float *grad_x,
-                                   float *grad_weight, float *grad_bias)
+void reference_layer_norm_backward(struct device *device, const struct device_norm_backward *how)
 {
     (void)device;
-    (void)scratch;
+    const int64_t n = how->n, f = how->f;
+    const float *x = how->x, *mean_rstd = how->mean_rstd, *grad_y = how->grad_y;
     for (int64_t c = 0; c < f; c++) {
         double sum_weight = 0.0, sum_bias = 0.0;
         for (int64_t r = 0; r < n; r++) {
@@ -57,11 +56,12 @@ void reference_layer_norm_backward(struct device *device, int64_t n, int64_t f, 
             sum_weight += grad_y[r * f + c] * normal;
             sum_bias += grad_y[r * f + c];
         }
-        grad_weight[c] = (float)sum_weight;
-        grad_bias[c] = (float)sum_bias;
+        how->grad_weight[c] = (float)sum_weight;
+        how->grad_bias[c] = (float)sum_bias;
     }
     for (int64_t r = 0; r < n; r++) {
-        row_backward(f, x + r * f, weight, mean_rstd[2 * r], mean_rstd[2 * r + 1], grad_y + r * f, add, grad_x + r * f);
+        row_backward(f, x + r * f, how->weight, mean_rstd[2 * r], mean_rstd[2 * r + 1], grad_y + r * f, how->add,
+                     how->grad_x + r * f);
     }
 }
 

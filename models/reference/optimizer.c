@@ -11,7 +11,7 @@ static void sgd_step(const struct device_step *how, double grad, float *w, float
         grad += how->momentum * *m;
         *m = (float)grad;
     }
-    *w = (float)(*w - how->lr * grad);
+    *w = (float)(*w - how->now->lr * grad);
 }
 
 /* source  Kingma & Ba, ICLR 2015, algorithm 1; Loshchilov & Hutter, ICLR 2019, algorithm 2 (decoupled decay) */
@@ -19,15 +19,15 @@ static void adam_step(const struct device_step *how, double grad, float *w, floa
 {
     double weight = *w;
     if (how->optimizer == DEVICE_OPTIMIZER_ADAMW) {
-        weight -= how->lr * how->weight_decay * weight;
+        weight -= how->now->lr * how->weight_decay * weight;
     } else {
         grad += how->weight_decay * weight;
     }
     double first = how->beta1 * *m + (1.0 - how->beta1) * grad;
     double second = how->beta2 * *v + (1.0 - how->beta2) * grad * grad;
-    double first_hat = first / (1.0 - pow(how->beta1, (double)how->t));
-    double second_hat = second / (1.0 - pow(how->beta2, (double)how->t));
-    *w = (float)(weight - how->lr * first_hat / (sqrt(second_hat) + how->epsilon));
+    double first_hat = first / how->now->correction_1;
+    double second_hat = second / how->now->correction_2;
+    *w = (float)(weight - how->now->lr * first_hat / (sqrt(second_hat) + how->epsilon));
     *m = (float)first;
     *v = (float)second;
 }
@@ -36,6 +36,9 @@ void reference_step(struct device *device, const struct device_step *how, int64_
                     float *m, float *v)
 {
     (void)device;
+    if (how->loss != NULL && !isfinite(*how->loss)) {
+        return;
+    }
     for (int64_t i = 0; i < n_value; i++) {
         if (how->optimizer == DEVICE_OPTIMIZER_SGD) {
             sgd_step(how, grad[i], &w[i], m != NULL ? &m[i] : NULL);

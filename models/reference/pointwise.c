@@ -40,8 +40,8 @@ static double derivative(enum device_activation kind, double x, double u)
 
 static bool is_dropped(const struct device_activate *activate, int64_t row, int64_t column)
 {
-    return activate->p > 0.0 &&
-           random_u32(&activate->key, activate->node[row], (uint32_t)column) < random_drop_threshold(activate->p);
+    const struct random_key key = device_key(&activate->key, activate->now);
+    return activate->p > 0.0 && random_u32(&key, activate->node[row], (uint32_t)column) < random_drop_threshold(activate->p);
 }
 
 void reference_activate_forward(struct device *device, int64_t n, int64_t f, const struct device_activate *activate,
@@ -98,15 +98,7 @@ void reference_eps_add(struct device *device, int64_t n_value, const float *eps,
 {
     (void)device;
     for (int64_t i = 0; i < n_value; i++) {
-        out[i] = (float)(y[i] + (1.0 + eps[0]) * x[i]);
-    }
-}
-
-void reference_eps_scale(struct device *device, int64_t n_value, const float *eps, const float *g, bool add, float *grad)
-{
-    (void)device;
-    for (int64_t i = 0; i < n_value; i++) {
-        grad[i] = (float)((add ? grad[i] : 0.0) + (1.0 + eps[0]) * g[i]);
+        out[i] = (float)((y != NULL ? y[i] : 0.0) + (1.0 + eps[0]) * x[i]);
     }
 }
 

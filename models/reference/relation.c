@@ -26,17 +26,19 @@ static double run_sum(const struct device_block *block, int64_t begin, int64_t e
     return sum;
 }
 
-void reference_relation_sum(struct device *device, const struct device_block *block, int64_t n_base, const float *comp,
-                            int64_t f, int64_t stride, const float *x, float *out)
+void reference_relation_sum(struct device *device, const struct device_relation *how, float *out)
 {
     (void)device;
+    const struct device_block *block = how->block;
+    const float *comp = how->comp;
+    int64_t n_base = how->n_base, f = how->f;
     for (int64_t r = 0; r < block->n_row; r++) {
         int64_t row = own_row(block, r), end = block->indptr[r + 1];
         for (int64_t e = block->indptr[r], next; e < end; e = next) {
             int64_t type = block->types[e], first = comp != NULL ? 0 : type, last = comp != NULL ? n_base : type + 1;
             next = run_end(block, e, end);
             for (int64_t c = 0; c < f; c++) {
-                double u = run_sum(block, e, next, stride, x, c);
+                double u = run_sum(block, e, next, how->stride, how->x, c);
                 for (int64_t b = first; b < last; b++) {
                     float *to = &out[(row * n_base + b) * f + c];
                     *to = (float)(*to + (comp != NULL ? comp[type * n_base + b] * u : u));
@@ -46,12 +48,14 @@ void reference_relation_sum(struct device *device, const struct device_block *bl
     }
 }
 
-void reference_relation_dot(struct device *device, const struct device_block *block, int64_t n_relation, int64_t n_base,
-                            int64_t f, const float *x, const float *y, bool add, void *scratch, float *grad_comp)
+void reference_relation_dot(struct device *device, const struct device_relation *how, const float *y, bool add, void *scratch,
+                            float *grad_comp)
 {
     (void)device;
+    const struct device_block *block = how->block;
+    int64_t n_base = how->n_base, f = how->f, n = how->n_relation * n_base;
     double *sum = scratch;
-    for (int64_t i = 0; i < n_relation * n_base; i++) {
+    for (int64_t i = 0; i < n; i++) {
         sum[i] = add ? grad_comp[i] : 0.0;
     }
     for (int64_t r = 0; r < block->n_row; r++) {
@@ -59,14 +63,14 @@ void reference_relation_dot(struct device *device, const struct device_block *bl
         for (int64_t e = block->indptr[r], next; e < end; e = next) {
             next = run_end(block, e, end);
             for (int64_t c = 0; c < f; c++) {
-                double u = run_sum(block, e, next, f, x, c);
+                double u = run_sum(block, e, next, how->stride, how->x, c);
                 for (int64_t b = 0; b < n_base; b++) {
                     sum[block->types[e] * n_base + b] += u * y[(row * n_base + b) * f + c];
                 }
             }
         }
     }
-    for (int64_t i = 0; i < n_relation * n_base; i++) {
+    for (int64_t i = 0; i < n; i++) {
         grad_comp[i] = (float)sum[i];
     }
 }

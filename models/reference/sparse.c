@@ -77,8 +77,8 @@ static uint32_t column_of(const struct device_csr *csr, uint32_t shared)
 
 static float drop(const struct device_activate *activate, uint32_t row, uint32_t column, float value)
 {
-    bool dropped = activate->p > 0.0 &&
-                   random_u32(&activate->key, activate->node[row], column) < random_drop_threshold(activate->p);
+    const struct random_key key = device_key(&activate->key, activate->now);
+    bool dropped = activate->p > 0.0 && random_u32(&key, activate->node[row], column) < random_drop_threshold(activate->p);
     return dropped ? 0.0f : (float)(value * (1.0 / (1.0 - activate->p)));
 }
 

@@ -71,15 +71,16 @@ static const char *const step_names[] = {"head_dot x 2",   "forward",         "f
 
 static void gat_step(const struct layer *l, enum step step)
 {
-    struct device_attention_source source = {l->x, l->key};
-    struct device_attention_target target = {l->query, l->state.softmax, l->grad_out};
+    const struct device_attention_source source = {l->x, l->key};
+    const struct device_attention_target target = {l->query, l->state.softmax, l->grad_out};
+    const struct device_attention_rows rows = {&l->how, l->block, true, true, source, source, target, target};
     switch (step) {
     case PRODUCTS:
         l->ops->head_dot(l->device, l->n, l->n_head, l->n_column, l->x, l->att[0], l->key);
         l->ops->head_dot(l->device, l->n, l->n_head, l->n_column, l->x, l->att[1], l->query);
         break;
     case FORWARD:
-        l->ops->attention_forward(l->device, l->block, &l->how, true, &source, &source, l->query, &l->state, l->out);
+        l->ops->attention_forward(l->device, &rows, &l->state, l->out);
         break;
     case FINISH:
         l->ops->attention_finish(l->device, l->n, &l->how, &l->state, l->out);
@@ -88,8 +89,7 @@ static void gat_step(const struct layer *l, enum step step)
         l->ops->attention_backward_begin(l->device, l->n, &l->how, l->grad_out, l->out, &l->state, false, l->grad_query);
         break;
     case SOURCE:
-        l->ops->attention_backward_source(l->device, l->block, &l->how, true, &target, &target, &source, l->grad_x,
-                                          l->grad_key);
+        l->ops->attention_backward_source(l->device, &rows, l->grad_x, l->grad_key);
         break;
     default:
         for (int i = 0; i < 2; i++) {

@@ -23,7 +23,7 @@ struct arrays {
 static float *ones(struct device *device, int64_t n)
 {
     float *values = NULL;
-    if (device->ops->acquire(device, MEMORY_OTHER, (size_t)n * sizeof *values, &values) != STATUS_OK) {
+    if (device->ops->acquire(device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, (size_t)n * sizeof *values, &values) != STATUS_OK) {
         fprintf(stderr, "%s\n", status_reason());
         exit(status_exit_code(STATUS_NOMEM));
     }
@@ -77,11 +77,11 @@ static void measure(struct device *device, const struct shape *s)
         bench_line(figure, flops / our_time.best, "GF/s", flops / direct_time.best, direct_time.best / our_time.best,
                    s->n >= 200000 && s->f_out >= 256 ? 0.95 : 0.0); /* narrow and small products have no bar */
     }
-    device->ops->release(device, MEMORY_OTHER, a.x, (size_t)(s->n * s->f_in) * sizeof(float));
-    device->ops->release(device, MEMORY_OTHER, a.w, (size_t)(s->f_out * s->f_in) * sizeof(float));
-    device->ops->release(device, MEMORY_OTHER, a.y, (size_t)(s->n * s->f_out) * sizeof(float));
-    device->ops->release(device, MEMORY_OTHER, a.grad_w, (size_t)(s->f_out * s->f_in) * sizeof(float));
-    device->ops->release(device, MEMORY_OTHER, a.scratch, n_scratch * sizeof(float));
+    device->ops->release(device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, a.x, (size_t)(s->n * s->f_in) * sizeof(float));
+    device->ops->release(device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, a.w, (size_t)(s->f_out * s->f_in) * sizeof(float));
+    device->ops->release(device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, a.y, (size_t)(s->n * s->f_out) * sizeof(float));
+    device->ops->release(device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, a.grad_w, (size_t)(s->f_out * s->f_in) * sizeof(float));
+    device->ops->release(device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, a.scratch, n_scratch * sizeof(float));
 }
 
 int main(int argc, char **argv)

@@ -12,7 +12,7 @@
 static inline void *bench_take(struct device *device, size_t n_bytes)
 {
     void *block = NULL;
-    if (device->ops->acquire(device, MEMORY_OTHER, n_bytes, &block) != STATUS_OK) {
+    if (device->ops->acquire(device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, n_bytes, &block) != STATUS_OK) {
         fprintf(stderr, "%s\n", status_reason());
         exit(status_exit_code(STATUS_NOMEM));
     }

@@ -63,11 +63,11 @@ static void measure(struct device *device, const char *name, struct device_block
     char figure[64];
     snprintf(figure, sizeof figure, "spmm sum fp32 %s f=%d %d threads", name, (int)f, n_thread);
     bench_line(figure, sum_rate, "GB/s", triad_rate, sum_rate / triad_rate, f == 128 ? bar : 0.0);
-    device->ops->release(device, MEMORY_OTHER, x, rows);
-    device->ops->release(device, MEMORY_OTHER, y, rows);
-    device->ops->release(device, MEMORY_OTHER, a, values);
-    device->ops->release(device, MEMORY_OTHER, b, values);
-    device->ops->release(device, MEMORY_OTHER, c, values);
+    device->ops->release(device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, x, rows);
+    device->ops->release(device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, y, rows);
+    device->ops->release(device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, a, values);
+    device->ops->release(device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, b, values);
+    device->ops->release(device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, c, values);
 }
 
 int main(int argc, char **argv)

@@ -63,16 +63,17 @@ static void adam_check(const struct golden_case *golden, const struct program *p
         if (t == GOLDEN_N_LOSS - 1) {
             break;
         }
+        const struct device_now now = {
+            .lr = 0.01, .correction_1 = 1.0 - pow(0.9, t + 1), .correction_2 = 1.0 - pow(0.999, t + 1)};
         struct device_step step = {.optimizer = DEVICE_OPTIMIZER_ADAM,
-                                   .lr = 0.01,
                                    .weight_decay = 5e-4,
                                    .beta1 = 0.9,
                                    .beta2 = 0.999,
                                    .epsilon = 1e-8,
-                                   .t = t + 1};
+                                   .now = &now};
         executor_backward(x, state->grad);
         ops->step(device, &step, state->n, state->grad, state->weights, state->m, state->v);
-        cr_assert_eq(ops->sync(device), STATUS_OK);
+        cr_assert_eq(device_sync(device), STATUS_OK);
     }
     float *after = memory_alloc((size_t)state->n, sizeof *after);
     double *truth = memory_alloc((size_t)state->n, sizeof *truth);

@@ -73,7 +73,6 @@ struct executor *executor_open(const struct executor_setup *setup)
     x->setup = *setup;
     x->setup.plain = setup->plain != NULL ? setup->plain : setup->program;
     x->ops = setup->ops;
-    ASSERT(x->ops->host_visible); /* blocks are opened over arrays that the device owns */
     ASSERT(x->ops->open(1, &x->device) == STATUS_OK);
     executor_parts_open(x);
     for (int p = 0; p < setup->n_part; p++) {
@@ -83,6 +82,8 @@ struct executor *executor_open(const struct executor_setup *setup)
     x->payload = executor_array(x, HALO_N_PIECE * rows);
     x->weights = executor_array(x, (size_t)setup->program->n_weight * sizeof(float));
     x->workspace = executor_array(x, workspace_bytes(x));
+    x->now = executor_array(x, sizeof *x->now);
+    x->score = executor_array(x, sizeof *x->score);
     globals_open(x);
     step_lists_lower(setup->program, &x->steps);
     return x;
@@ -152,11 +153,10 @@ static struct op_call call_of(struct executor *x, const struct step *step, struc
                            .op = op,
                            .n = part->n_own,
                            .f = program->value[op->in[0]].width,
-                           .training = x->setup.training};
-    call.key = (struct random_key){.seed = x->setup.seed,
-                                   .epoch = x->setup.epoch,
-                                   .op = (uint16_t)step->op,
-                                   .stream = aggregate ? RANDOM_STREAM_EDGE : RANDOM_STREAM_DROPOUT};
+                           .training = x->setup.training,
+                           .now = x->now};
+    call.key = (struct random_key){
+        .seed = x->setup.seed, .op = (uint16_t)step->op, .stream = aggregate ? RANDOM_STREAM_EDGE : RANDOM_STREAM_DROPOUT};
     for (int k = 0; k < step->n_operand; k++) {
         const struct step_operand *o = &step->operand[k];
         call.array[o->role] = operand_at(x, o, part);
@@ -197,7 +197,7 @@ static void partial_run(struct executor *x, const struct step *step)
         struct op_call call = call_of(x, step, &x->part[p]);
         pass->partial(&call);
         if (p > 0) {
-            pass->merge(x->setup.program, call.op, x->sum[0], x->sum[1]);
+            pass->merge(x->device, x->setup.program, call.op, x->sum[0], x->sum[1]);
         }
     }
 }
@@ -312,26 +312,44 @@ static void halo_run(struct executor *x, const struct step *step)
 
 /* --- an epoch --- */
 
-static void loss_run(struct executor *x, const struct step *step)
+/* Loss over the training rows of one part, and the gradient of its logits. */
+static double part_loss(struct executor *x, const struct step *step, struct executor_part *part)
 {
     const struct program *program = x->setup.program;
-    const struct step_operand *logits = step_operand(step, OP_ROLE_IN_0), *drawn = step_operand(step, OP_ROLE_STATISTICS);
-    double n_row = drawn != NULL ? x->statistics[drawn->index][0] : (double)x->n_train;
+    const struct step_operand *logits = step_operand(step, OP_ROLE_IN_0);
+    struct device_scoring how = {.loss = DEVICE_LOSS_CROSS_ENTROPY,
+                                 .n = part->n_own,
+                                 .c = program->value[logits->index].width,
+                                 .logits = part->value[logits->index],
+                                 .labels = part->labels.labels,
+                                 .row_split = part->labels.split,
+                                 .split = DATASET_SPLIT_TRAIN,
+                                 .now = x->now,
+                                 .grad = part->grad[logits->index],
+                                 .scratch = x->workspace};
+    if (program->labels >= 0) {
+        struct step labels = {.op = program->labels};
+        struct op_call call = call_of(x, &labels, part);
+        call.node = part->node_device;
+        how.drawn = op_labels_hidden(&call);
+    }
+    struct device_score score;
+    x->ops->loss(x->device, &how, x->score);
+    x->ops->download(x->device, &score, x->score, sizeof score);
+    return score.loss;
+}
+
+static void loss_run(struct executor *x, const struct step *step)
+{
+    const struct step_operand *drawn = step_operand(step, OP_ROLE_STATISTICS);
+    double n_row = (double)x->n_train;
+    if (drawn != NULL) {
+        x->ops->move(x->device, DEVICE_LANE_COMPUTE, &x->now->n_loss_row, x->statistics[drawn->index], sizeof n_row);
+        x->ops->download(x->device, &n_row, &x->now->n_loss_row, sizeof n_row);
+    }
     x->loss = 0.0;
     for (int p = 0; p < x->setup.n_part; p++) {
-        struct executor_part *part = &x->part[p];
-        struct device_score score;
-        struct device_draw hidden = {0};
-        if (drawn != NULL) {
-            struct step labels = {.op = program->labels};
-            struct op_call call = call_of(x, &labels, part);
-            call.node = part->node_device;
-            hidden = op_labels_hidden(&call);
-        }
-        x->ops->loss(x->device, DEVICE_LOSS_CROSS_ENTROPY, part->n_own, program->value[logits->index].width,
-                     part->value[logits->index], part->labels.labels, part->labels.split, DATASET_SPLIT_TRAIN,
-                     drawn != NULL ? &hidden : NULL, (float)(1.0 / n_row), x->workspace, part->grad[logits->index], &score);
-        x->loss += score.loss / n_row;
+        x->loss += part_loss(x, step, &x->part[p]) / n_row;
     }
 }
 
@@ -352,7 +370,9 @@ static void steps_run(struct executor *x, enum step_phase phase, bool backward)
 
 double executor_forward(struct executor *x, const float *weights)
 {
+    const struct device_now now = {.n_loss_row = (double)x->n_train, .epoch = x->setup.epoch};
     executor_weights_put(x, weights);
+    x->ops->upload(x->device, x->now, &now, sizeof now);
     steps_run(x, STEP_PHASE_STATIC, false);
     steps_run(x, x->setup.training ? STEP_PHASE_TRAIN : STEP_PHASE_EVALUATE, false);
     for (int s = 0; s < x->steps.phase[STEP_PHASE_TRAIN].n_step; s++) {
@@ -360,14 +380,14 @@ double executor_forward(struct executor *x, const float *weights)
             loss_run(x, &x->steps.phase[STEP_PHASE_TRAIN].step[s]);
         }
     }
-    ASSERT(x->ops->sync(x->device) == STATUS_OK);
+    ASSERT(device_sync(x->device) == STATUS_OK);
     return x->loss;
 }
 
 void executor_backward(struct executor *x, float *grad_out)
 {
     steps_run(x, STEP_PHASE_TRAIN, true);
-    ASSERT(x->ops->sync(x->device) == STATUS_OK);
+    ASSERT(device_sync(x->device) == STATUS_OK);
     int64_t n_weight = x->setup.plain->n_weight;
     double *sum = memory_alloc((size_t)n_weight, sizeof *sum);
     for (int p = 0; p < x->setup.n_part; p++) {

@@ -15,7 +15,7 @@ void *executor_array(struct executor *x, size_t n_bytes)
 {
     struct executor_array *array = memory_alloc(1, sizeof *array);
     array->n_bytes = n_bytes;
-    ASSERT(x->ops->acquire(x->device, MEMORY_OTHER, n_bytes, &array->block) == STATUS_OK);
+    ASSERT(x->ops->acquire(x->device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, n_bytes, &array->block) == STATUS_OK);
     array->next = x->arrays;
     x->arrays = array;
     return array->block;
@@ -364,7 +364,7 @@ void executor_parts_close(struct executor *x)
     free(x->part);
     while (x->arrays != NULL) {
         struct executor_array *next = x->arrays->next;
-        x->ops->release(x->device, MEMORY_OTHER, x->arrays->block, x->arrays->n_bytes);
+        x->ops->release(x->device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, x->arrays->block, x->arrays->n_bytes);
         free(x->arrays);
         x->arrays = next;
     }

@@ -36,6 +36,8 @@ struct executor {
     struct executor_part *part;
     float *weights; /* device */
     void *workspace;
+    struct device_now *now;     /* device */
+    struct device_score *score; /* device */
     struct step_lists steps;
     double loss;
     double **statistics; /* n_op: global ops alone, for all parts together */

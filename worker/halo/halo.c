@@ -9,8 +9,7 @@
 struct halo *halo_open(const struct trainer *t)
 {
     struct halo *h = memory_alloc(1, sizeof *h);
-    h->handle = memory_alloc((size_t)t->plan.n_fetch_slot, sizeof *h->handle);
-    h->payload = memory_alloc((size_t)t->plan.n_fetch_slot, sizeof *h->payload);
+    h->slot = memory_alloc((size_t)t->plan.n_fetch_slot, sizeof *h->slot);
     h->packed = memory_alloc((size_t)t->plan.n_pack_slot, sizeof *h->packed);
     h->n_packed = memory_alloc((size_t)t->plan.n_pack_slot, sizeof *h->n_packed);
     h->given = memory_alloc((size_t)t->n_own * (size_t)t->setup.n_part, sizeof *h->given);
@@ -20,8 +19,7 @@ struct halo *halo_open(const struct trainer *t)
 void halo_close(struct halo *h)
 {
     if (h != NULL) {
-        free(h->handle);
-        free(h->payload);
+        free(h->slot);
         free(h->packed);
         free(h->n_packed);
         free(h->given);
@@ -167,6 +165,9 @@ static void pass_begin(struct trainer *t, const struct step *step)
     h->n_asked_row = h->n_packed_bytes = 0;
     for (int32_t s = 0; s < h->slots.n_pack_slot; s++) {
         h->packed[s] = NULL;
+    }
+    for (int32_t s = 0; s < h->n_credit; s++) {
+        h->slot[s].free = t->ops->mark(t->device, DEVICE_LANE_IN);
     }
     memset(h->given, 0, (size_t)t->n_own * (size_t)t->setup.n_part * sizeof *h->given);
     static const enum exchange_phase phases[] = {EXCHANGE_PHASE_FORWARD, EXCHANGE_PHASE_BACKWARD, EXCHANGE_PHASE_BACKWARD_2};

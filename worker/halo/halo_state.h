@@ -4,6 +4,14 @@
 
 #include "worker/halo/halo.h"
 
+/* A payload on its way in. */
+struct halo_slot {
+    int handle; /* of the exchange */
+    int64_t begin, n_bytes;
+    void *payload;    /* on the device; where the transport writes it: staging_place(begin) */
+    device_mark free; /* when the transport may write there again */
+};
+
 /* The arrays are made once and used again. */
 struct halo {
     struct trainer *trainer;
@@ -20,12 +28,11 @@ struct halo {
 
     /* received */
     const struct halo_list *list;
-    int32_t n_credit;      /* payloads in flight or in use */
-    int32_t n_asked;       /* fetches begun */
-    int32_t n_used;        /* fetches consumed */
-    int64_t n_asked_row;   /* their rows: places under the halo schedule */
-    int *handle;           /* n_fetch_slot */
-    const float **payload; /* n_fetch_slot */
+    int32_t n_credit;       /* payloads in flight or in use */
+    int32_t n_asked;        /* fetches begun */
+    int32_t n_used;         /* fetches consumed */
+    int64_t n_asked_row;    /* their rows: places under the halo schedule */
+    struct halo_slot *slot; /* n_fetch_slot */
 
     /* sent */
     const void **packed;    /* n_pack_slot: the piece that lies there; NULL: free */

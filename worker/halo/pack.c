@@ -35,14 +35,14 @@ int64_t halo_pack(const struct halo *h, uint32_t to, int32_t i, int64_t at, int6
     if (h->pass->direction == HALO_DIRECTION_RETURN) {
         return gradients_make(h, to, i, out);
     }
-    const struct part_send *send = &t->part[i].part->send[halo_blocks(h)][to];
+    const uint32_t *rows = part_device_view(&t->part[i], t->part[i].part->send[halo_blocks(h)][to].rows);
     int64_t n_row = halo_rows_given(h, i, (int32_t)to), n_done = 0, begin = 0;
     for (int k = 0; k < HALO_N_PIECE; k++) {
         int64_t row_bytes = h->width[k] * (int64_t)sizeof(float), end = begin + n_row * row_bytes;
         if (row_bytes > 0 && at + n_done < end) {
             int64_t row = (at + n_done - begin) / row_bytes, n = (n_most - n_done) / row_bytes;
             n = n < n_row - row ? n : n_row - row;
-            t->ops->rows_gather(t->device, n, h->width[k], send->rows + row, halo_own_rows(h, k, i), out);
+            t->ops->rows_gather(t->device, n, h->width[k], rows + row, halo_own_rows(h, k, i), out);
             out += n * h->width[k];
             n_done += n * row_bytes;
             if (row + n < n_row) {

@@ -1,5 +1,6 @@
 /* Other ranks' requests in a halo pass: checked, packed into a free slot, sent piece by piece. */
 #include "worker/halo/source.h"
+#include "worker/run/staging.h"
 
 /* A free place for a piece, of how many bytes; NULL when all are taken. */
 static char *pack_slot(struct halo *h, int64_t n_left, int64_t *n_most_out)
@@ -9,7 +10,8 @@ static char *pack_slot(struct halo *h, int64_t n_left, int64_t *n_most_out)
         if (h->packed[s] != NULL) {
             continue;
         }
-        char *at = halo_workspace(h, packs + (slot_bytes > 0 ? s * slot_bytes : h->n_packed_bytes));
+        int64_t begin = packs + (slot_bytes > 0 ? s * slot_bytes : h->n_packed_bytes);
+        char *at = staging_place(h->trainer, begin - h->workspace->n_scratch, halo_workspace(h, begin));
         *n_most_out = slot_bytes > 0 ? slot_bytes : n_left;
         h->packed[s] = at;
         h->n_packed_bytes += n_left;
@@ -27,6 +29,11 @@ static bool piece_pack(struct halo *h, uint32_t to, int32_t i, size_t at, struct
         return false;
     }
     int64_t n_bytes = halo_pack(h, to, i, (int64_t)at, n_most, (float *)(void *)slot);
+    enum status status = staging_ready(h->trainer);
+    if (status != STATUS_OK) {
+        exchange_fail(h->trainer->setup.exchange, status);
+        return false;
+    }
     *out = (struct exchange_piece){.bytes = slot, .n_bytes = (size_t)n_bytes, .total = (size_t)total};
     return true;
 }

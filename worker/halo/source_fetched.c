@@ -1,6 +1,7 @@
 /* Rows of parts of other ranks: fetched over the exchange, as many ahead as the credit allows. */
 #include "protocol/fault.h"
 #include "worker/halo/source.h"
+#include "worker/run/staging.h"
 
 enum status source_fetch_ahead(struct halo *h)
 {
@@ -9,14 +10,18 @@ enum status source_fetch_ahead(struct halo *h)
     while (h->n_asked < h->list->n_fetch && h->n_asked < h->n_used + h->n_credit) {
         const struct halo_fetch *fetch = &h->list->fetch[h->n_asked];
         int32_t slot = h->n_asked % h->n_credit;
-        int64_t begin = slot_bytes > 0 ? slot * slot_bytes : h->n_asked_row * h->slots.n_row_bytes;
-        char *payload = halo_workspace(h, h->workspace->n_scratch + begin);
+        struct halo_slot *s = &h->slot[slot];
+        s->begin = slot_bytes > 0 ? slot * slot_bytes : h->n_asked_row * h->slots.n_row_bytes;
+        s->n_bytes = fetch->n_row * h->slots.n_row_bytes;
+        s->payload = halo_workspace(h, h->workspace->n_scratch + s->begin);
         struct exchange_key key = h->key;
         key.to = (uint32_t)fetch->to;
         key.from = (uint32_t)fetch->from;
-        h->payload[slot] = (const float *)(const void *)payload;
-        enum status status = exchange_fetch(t->setup.exchange, t->setup.rank_of_part[fetch->from], &key, payload,
-                                            (size_t)(fetch->n_row * h->slots.n_row_bytes), &h->handle[slot]);
+        enum status status = t->ops->wait(t->device, s->free);
+        if (status == STATUS_OK) {
+            status = exchange_fetch(t->setup.exchange, t->setup.rank_of_part[fetch->from], &key,
+                                    staging_place(t, s->begin, s->payload), (size_t)s->n_bytes, &s->handle);
+        }
         if (status != STATUS_OK) {
             return status;
         }
@@ -29,10 +34,11 @@ enum status source_fetch_ahead(struct halo *h)
 
 static enum status fetched_take(struct halo *h, int32_t i, int32_t q, struct op_call *call)
 {
-    int32_t slot = h->n_used % h->n_credit;
-    enum status status = exchange_wait(h->trainer->setup.exchange, h->handle[slot]);
+    struct halo_slot *s = &h->slot[h->n_used % h->n_credit];
+    enum status status = exchange_wait(h->trainer->setup.exchange, s->handle);
     if (status == STATUS_OK) {
-        source_point(h, i, q, h->payload[slot], call);
+        s->free = staging_in(h->trainer, s->begin, s->payload, s->n_bytes);
+        source_point(h, i, q, s->payload, call);
     }
     return status;
 }

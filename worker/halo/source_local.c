@@ -9,7 +9,7 @@ static enum status in_place_take(struct halo *h, int32_t i, int32_t q, struct op
     const struct part_blocks *blocks = part_device_blocks(&t->part[i], halo_blocks(h), h->hop);
     call->block = i == j ? &blocks->block[q] : &blocks->direct[q];
     call->col_scale = t->part[j].scale;
-    call->col_node = t->part[j].part->node;
+    call->col_node = t->part[j].node;
     for (int k = 0; k < HALO_N_PIECE; k++) {
         call->payload[k] = halo_own_rows(h, k, j);
     }
@@ -38,8 +38,8 @@ void source_point(const struct halo *h, int32_t i, int32_t q, const float *paylo
     int64_t n_row = own ? call->n : halo_rows_taken(h, i, q);
     call->block = &part_device_blocks(part, d, h->hop)->block[q];
     call->col_scale = part->col_scale[d] != NULL ? part->col_scale[d][q] : NULL;
-    call->col_node = part->part->block[d][q].node;
-    call->rows = own ? NULL : send->rows; /* RETURN: whose gradients these are */
+    call->col_node = part_device_view(part, part->part->block[d][q].node);
+    call->rows = own ? NULL : part_device_view(part, send->rows); /* RETURN: whose gradients these are */
     call->n_row = n_row;
     for (int k = 0; k < HALO_N_PIECE; k++) {
         call->payload[k] = h->width[k] > 0 ? payload : NULL;

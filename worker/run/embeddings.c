@@ -2,6 +2,7 @@
 
 #include "protocol/log.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum status embeddings_draw(struct trainer *t)
@@ -12,8 +13,12 @@ enum status embeddings_draw(struct trainer *t)
         const struct spill_range columns = {part->embedded_columns, part->n_embedded * (int64_t)sizeof(uint32_t), SPILL_READ};
         status = spill_use(t->setup.spill, &columns, 1);
         if (status == STATUS_OK) {
+            size_t n = (size_t)(part->n_embedded * t->program.n_embedding);
+            float *drawn = memory_alloc(n, sizeof *drawn);
             program_init_embeddings(&t->program, (uint64_t)t->setup.job->train.seed, part->n_embedded, part->embedded_columns,
-                                    t->embeddings.weights + t->plan.embedding_begin[i]);
+                                    drawn);
+            t->ops->upload(t->device, t->embeddings.weights + t->plan.embedding_begin[i], drawn, n * sizeof *drawn);
+            free(drawn);
             spill_done(t->setup.spill, &columns, 1);
         }
     }
@@ -64,7 +69,7 @@ enum status trainer_get_embeddings(struct trainer *t, enum trainer_state what, i
         return STATUS_OK;
     }
     t->ops->download(t->device, to, from, n_bytes);
-    return t->ops->sync(t->device);
+    return device_sync(t->device);
 }
 
 enum status trainer_set_embeddings(struct trainer *t, enum trainer_state what, int32_t part, const float *from)
@@ -73,5 +78,5 @@ enum status trainer_set_embeddings(struct trainer *t, enum trainer_state what, i
     if (to != NULL) {
         t->ops->upload(t->device, to, from, (size_t)trainer_n_embedding(t, part) * sizeof *to);
     }
-    return t->ops->sync(t->device);
+    return device_sync(t->device);
 }

@@ -49,11 +49,11 @@ void *trainer_operand(const struct trainer *t, const struct step_operand *o, int
     case STEP_ARRAY_CSR:
         return (void *)(uintptr_t)&part->csr;
     case STEP_ARRAY_NODE:
-        return (void *)(uintptr_t)part->part->node;
+        return (void *)(uintptr_t)part->node;
     case STEP_ARRAY_LABELS:
         return (void *)(uintptr_t)&part->labels;
     case STEP_ARRAY_SCALE:
-        return part->scale;
+        return (void *)(uintptr_t)part->scale;
     default:
         return NULL; /* blocks come one by one */
     }
@@ -75,8 +75,8 @@ struct op_call trainer_call(const struct trainer *t, const struct step *step, in
                            .n = trainer_rows(t, t->program.value[op->out].level, i),
                            .f = t->program.value[op->in[0]].width,
                            .training = t->training,
+                           .now = t->now,
                            .key = {.seed = (uint64_t)t->setup.job->train.seed,
-                                   .epoch = t->epoch,
                                    .op = (uint16_t)step->op,
                                    .stream = aggregate ? RANDOM_STREAM_EDGE : RANDOM_STREAM_DROPOUT}};
     for (int k = 0; k < step->n_operand; k++) {

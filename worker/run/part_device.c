@@ -21,84 +21,154 @@ static bool is_local(const struct part_device_setup *setup, const struct part *p
     return q != part->part && setup->rank_of_part[q] == setup->rank && setup->spill == NULL;
 }
 
-/* The block with columns turned from payload rows into the other part's own rows, order of edges untouched. */
-static enum status direct_open(const struct part_device_setup *setup, const struct part *part, int d, int32_t q,
-                               struct device_block *out)
+enum status part_lend(const struct part_device_setup *setup, const void *host, int64_t n_bytes, struct part_lent *out)
 {
-    const struct part_block *block = &part->block[d][q];
-    const uint32_t *rows = setup->parts[q]->send[d][part->part].rows;
+    *out = (struct part_lent){.host = host, .n_bytes = n_bytes};
+    return setup->device->ops->borrow(setup->device, MEMORY_STRUCTURE, host, (size_t)n_bytes, &out->device);
+}
+
+void part_lent_end(const struct part_device_setup *setup, const struct part_lent *lent)
+{
+    if (lent->device != NULL) {
+        setup->device->ops->giveback(setup->device, MEMORY_STRUCTURE, lent->host, (size_t)lent->n_bytes,
+                                     (void *)(uintptr_t)lent->device);
+    }
+}
+
+const void *part_lent_view(const struct part_lent *lent, const void *host)
+{
+    return host != NULL ? lent->device + ((const char *)host - lent->host) : NULL;
+}
+
+const void *part_device_view(const struct part_device *part, const void *host)
+{
+    return part_lent_view(&part->bytes, host);
+}
+
+/* Memory that part_lent_end does not give back. */
+static void made_release(const struct part_device_setup *setup, const struct part_lent *made)
+{
+    part_lent_end(setup, made);
+    memory_release(MEMORY_STRUCTURE, (void *)(uintptr_t)made->host, (size_t)made->n_bytes, 1);
+}
+
+static bool is_direct(const struct part_device_setup *setup, const struct part *part, int d, int32_t q)
+{
+    return setup->in_place && is_local(setup, part, q) && part->block[d][q].n_edge > 0;
+}
+
+/* Columns of direct blocks, turned from payload rows into the other part's own rows, block after block; order of edges
+ * untouched. */
+static enum status direct_columns(const struct part_device_setup *setup, const struct part *part, int d,
+                                  struct part_blocks *out)
+{
+    int64_t n_edge = 0, at = 0;
+    for (int32_t q = 0; q < part->n_part; q++) {
+        n_edge += is_direct(setup, part, d, q) ? part->block[d][q].n_edge : 0;
+    }
     uint32_t *cols;
-    enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)block->n_edge, sizeof *cols, &cols);
-    if (status != STATUS_OK) {
+    int64_t n_bytes = n_edge * (int64_t)sizeof *cols;
+    enum status status = n_edge > 0 ? memory_acquire(MEMORY_STRUCTURE, (size_t)n_bytes, 1, &cols) : STATUS_OK;
+    if (status != STATUS_OK || n_edge == 0) {
         return status;
     }
-    for (int64_t e = 0; e < block->n_edge; e++) {
-        cols[e] = rows[block->cols[e]];
+    for (int32_t q = 0; q < part->n_part; q++) {
+        const struct part_block *block = &part->block[d][q];
+        const uint32_t *rows = is_direct(setup, part, d, q) ? setup->parts[q]->send[d][part->part].rows : NULL;
+        for (int64_t e = 0; rows != NULL && e < block->n_edge; e++) {
+            cols[at++] = rows[block->cols[e]];
+        }
     }
-    *out = (struct device_block){.n_row = block->n_row,
-                                 .n_col = setup->parts[q]->n_own,
+    return part_lend(setup, cols, n_bytes, &out->made);
+}
+
+/* A part's block as operations see it, with other columns where `cols` is not NULL. */
+static struct device_block block_view(const struct part_device *part, const struct part_block *block, const void *cols)
+{
+    return (struct device_block){.n_row = block->n_row,
+                                 .n_col = block->n_col,
                                  .n_edge = block->n_edge,
-                                 .rows = block->rows,
-                                 .indptr = block->indptr,
-                                 .cols = cols,
-                                 .types = block->types,
-                                 .weights = block->weights};
-    return setup->device->ops->block_open(setup->device, out);
+                                 .rows = part_device_view(part, block->rows),
+                                 .indptr = part_device_view(part, block->indptr),
+                                 .cols = cols != NULL ? cols : part_device_view(part, block->cols),
+                                 .types = part_device_view(part, block->types),
+                                 .weights = part_device_view(part, block->weights)};
 }
 
 /* Blocks of one direction: payload columns where rows travel or are packed, direct ones where they lie in this process. */
-static enum status blocks_open(const struct part_device_setup *setup, const struct part *part, int d, struct part_blocks *out)
+static enum status blocks_open(const struct part_device_setup *setup, const struct part_device *own, int d,
+                               struct part_blocks *out)
 {
+    const struct part *part = own->part;
+    struct device *device = setup->device;
     out->block = memory_alloc((size_t)part->n_part, sizeof *out->block);
     out->direct = memory_alloc((size_t)part->n_part, sizeof *out->direct);
-    for (int32_t q = 0; q < part->n_part; q++) {
+    enum status status = direct_columns(setup, part, d, out);
+    const uint32_t *cols = (const uint32_t *)(const void *)out->made.device;
+    for (int32_t q = 0; q < part->n_part && status == STATUS_OK; q++) {
         const struct part_block *block = &part->block[d][q];
         if (block->n_edge == 0 && q != part->part) {
             continue;
         }
-        bool local = is_local(setup, part, q);
-        enum status status = STATUS_OK;
-        if (!local || setup->as_payload) {
-            out->block[q] = (struct device_block){.n_row = block->n_row,
-                                                  .n_col = block->n_col,
-                                                  .n_edge = block->n_edge,
-                                                  .rows = block->rows,
-                                                  .indptr = block->indptr,
-                                                  .cols = block->cols,
-                                                  .types = block->types,
-                                                  .weights = block->weights};
-            status = setup->device->ops->block_open(setup->device, &out->block[q]);
+        if (!is_local(setup, part, q) || setup->as_payload) {
+            out->block[q] = block_view(own, block, NULL);
+            status = device->ops->block_open(device, &out->block[q]);
         }
-        if (status == STATUS_OK && local && setup->in_place) {
-            status = direct_open(setup, part, d, q, &out->direct[q]);
-        }
-        if (status != STATUS_OK) {
-            return status;
+        if (status == STATUS_OK && is_direct(setup, part, d, q)) {
+            out->direct[q] = block_view(own, block, cols);
+            out->direct[q].n_col = setup->parts[q]->n_own;
+            cols += block->n_edge;
+            status = device->ops->block_open(device, &out->direct[q]);
         }
     }
-    return STATUS_OK;
+    return status;
+}
+
+/* Rows of other parts whose scales this one knows: payload rows that travel. */
+static bool has_col_scale(const struct part_device_setup *setup, const struct part *part, int d, int32_t q)
+{
+    return q != part->part && part->block[d][q].n_edge > 0 && !is_local(setup, part, q);
+}
+
+static float scale_of(const struct part_device_setup *setup, const struct part *part, const float *strength,
+                      const uint32_t *degree, int64_t r)
+{
+    return setup->scaled->scale(strength != NULL ? (double)strength[r] : degree[r], part->loops == DATASET_LOOPS_IMPLICIT);
 }
 
 static enum status scales_open(const struct part_device_setup *setup, const struct part *part, struct part_device *out)
 {
-    const struct aggregate_def *def = setup->scaled;
-    bool self = part->loops == DATASET_LOOPS_IMPLICIT;
-    enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)part->n_own, sizeof(float), &out->scale);
-    for (int64_t r = 0; status == STATUS_OK && r < part->n_own; r++) {
-        out->scale[r] = def->scale(part->strength != NULL ? (double)part->strength[r] : part->degree[r], self);
-    }
-    for (int d = 0; status == STATUS_OK && d < n_direction(part); d++) {
+    int64_t n = part->n_own;
+    for (int d = 0; d < n_direction(part); d++) {
         out->col_scale[d] = memory_alloc((size_t)part->n_part, sizeof *out->col_scale[d]);
-        for (int32_t q = 0; status == STATUS_OK && q < part->n_part; q++) {
+        for (int32_t q = 0; q < part->n_part; q++) {
+            n += has_col_scale(setup, part, d, q) ? part->block[d][q].n_col : 0;
+        }
+    }
+    float *scale;
+    enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)n * sizeof *scale, 1, &scale);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    for (int64_t r = 0; r < part->n_own; r++) {
+        scale[r] = scale_of(setup, part, part->strength, part->degree, r);
+    }
+    int64_t at = part->n_own;
+    for (int d = 0; d < n_direction(part); d++) {
+        for (int32_t q = 0; q < part->n_part; q++) {
             const struct part_block *block = &part->block[d][q];
-            if (q == part->part || block->n_edge == 0 || is_local(setup, part, q)) {
-                continue;
+            bool has = has_col_scale(setup, part, d, q);
+            out->col_scale[d][q] = has ? scale + at : NULL;
+            for (int64_t c = 0; has && c < block->n_col; c++) {
+                scale[at++] = scale_of(setup, part, block->strength, block->degree, c);
             }
-            float **scale = &out->col_scale[d][q];
-            status = memory_acquire(MEMORY_STRUCTURE, (size_t)block->n_col, sizeof **scale, scale);
-            for (int64_t c = 0; status == STATUS_OK && c < block->n_col; c++) {
-                (*scale)[c] = def->scale(block->strength != NULL ? (double)block->strength[c] : block->degree[c], self);
-            }
+        }
+    }
+    status = part_lend(setup, scale, n * (int64_t)sizeof *scale, &out->scales);
+    out->scale = (const float *)(const void *)out->scales.device;
+    for (int d = 0; d < n_direction(part); d++) {
+        for (int32_t q = 0; q < part->n_part; q++) {
+            out->col_scale[d][q] = part_lent_view(&out->scales, out->col_scale[d][q]);
         }
     }
     return status;
@@ -109,7 +179,8 @@ static enum status features_expand(const struct part_device_setup *setup, const 
 {
     size_t n = (size_t)part->n_own * (size_t)part->n_feature;
     enum status status = setup->spill != NULL ? spill_take(setup->spill, (int64_t)(n * sizeof(float)), &out->expanded)
-                                              : memory_acquire(MEMORY_FEATURES, n, sizeof(float), &out->expanded);
+                                              : setup->device->ops->acquire(setup->device, DEVICE_PLACE_DEVICE, MEMORY_FEATURES,
+                                                                            n * sizeof(float), &out->expanded);
     const struct spill_range all = {out->expanded, (int64_t)(n * sizeof(float)), SPILL_WRITE};
     status = status == STATUS_OK ? spill_use(setup->spill, &all, 1) : status;
     if (status == STATUS_OK) {
@@ -122,20 +193,20 @@ static enum status features_expand(const struct part_device_setup *setup, const 
 
 static enum status features_open(const struct part_device_setup *setup, const struct part *part, struct part_device *out)
 {
-    out->features = part->features;
+    out->features = part_device_view(out, part->features);
     if (part->feature_indptr == NULL) {
         return STATUS_OK;
     }
     out->csr = (struct device_csr){.n_row = part->n_own,
                                    .n_col = part->n_shared,
                                    .n_value = part->n_feature_value,
-                                   .indptr = part->feature_indptr,
-                                   .cols = part->feature_indices,
-                                   .values = part->feature_data,
+                                   .indptr = part_device_view(out, part->feature_indptr),
+                                   .cols = part_device_view(out, part->feature_indices),
+                                   .values = part_device_view(out, part->feature_data),
                                    .embedded = &setup->program->embedded,
                                    .n_embedded = part->n_embedded,
-                                   .embedded_rows = part->embedded_rows,
-                                   .embedded_columns = part->embedded_columns};
+                                   .embedded_rows = part_device_view(out, part->embedded_rows),
+                                   .embedded_columns = part_device_view(out, part->embedded_columns)};
     if (setup->program->value[0].is_sparse) {
         return setup->device->ops->csr_open(setup->device, &out->csr);
     }
@@ -144,17 +215,19 @@ static enum status features_open(const struct part_device_setup *setup, const st
 
 enum status part_device_open(const struct part_device_setup *setup, const struct part *part, struct part_device *out)
 {
-    *out = (struct part_device){
-        .part = part,
-        .labels = {.labels = part->labels, .label_rows = part->label_rows, .split = part->split, .train = DATASET_SPLIT_TRAIN}};
-    ASSERT(setup->device->ops->host_visible);
+    *out = (struct part_device){.part = part};
     halo_counts_from_part(part, &out->halo);
-    enum status status = STATUS_OK;
+    enum status status = part_lend(setup, part->bytes, part->n_bytes, &out->bytes);
+    out->labels = (struct op_labels){.labels = part_device_view(out, part->labels),
+                                     .label_rows = part_device_view(out, part->label_rows),
+                                     .split = part_device_view(out, part->split),
+                                     .train = DATASET_SPLIT_TRAIN};
+    out->node = part_device_view(out, part->node);
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         out->blocks[d] = memory_alloc((size_t)part->n_level + 1, sizeof *out->blocks[d]);
     }
     for (int d = 0; status == STATUS_OK && d < n_direction(part); d++) {
-        status = blocks_open(setup, part, d, &out->blocks[d][part->n_level]);
+        status = blocks_open(setup, out, d, &out->blocks[d][part->n_level]);
     }
     if (status == STATUS_OK && setup->scaled != NULL) {
         status = scales_open(setup, part, out);
@@ -178,15 +251,11 @@ static void blocks_close(const struct part_device_setup *setup, struct part_devi
         if (blocks->block[q].indptr != NULL) {
             setup->device->ops->block_close(setup->device, &blocks->block[q]);
         }
-        struct device_block *direct = &blocks->direct[q];
-        if (direct->indptr != NULL) {
-            setup->device->ops->block_close(setup->device, direct);
-            memory_release(MEMORY_STRUCTURE, (void *)(uintptr_t)direct->cols, (size_t)direct->n_edge, sizeof *direct->cols);
-        }
-        if (part->col_scale[d] != NULL) {
-            memory_release(MEMORY_STRUCTURE, part->col_scale[d][q], (size_t)part->part->block[d][q].n_col, sizeof(float));
+        if (blocks->direct[q].indptr != NULL) {
+            setup->device->ops->block_close(setup->device, &blocks->direct[q]);
         }
     }
+    made_release(setup, &blocks->made);
     free(blocks->block);
     free(blocks->direct);
     free(part->col_scale[d]);
@@ -207,14 +276,15 @@ void part_device_close(const struct part_device_setup *setup, struct part_device
     }
     free(part->blocks[PART_DIRECTION_IN]);
     free(part->blocks[PART_DIRECTION_OUT]);
-    memory_release(MEMORY_STRUCTURE, part->scale, (size_t)part->part->n_own, sizeof(float));
+    made_release(setup, &part->scales);
     if (part->csr.by_column != NULL) {
         setup->device->ops->csr_close(setup->device, &part->csr);
     }
     if (setup->spill == NULL) {
-        memory_release(MEMORY_FEATURES, part->expanded, (size_t)part->part->n_own * (size_t)part->part->n_feature,
-                       sizeof(float));
+        setup->device->ops->release(setup->device, DEVICE_PLACE_DEVICE, MEMORY_FEATURES, part->expanded,
+                                    (size_t)part->part->n_own * (size_t)part->part->n_feature * sizeof(float));
     }
+    part_lent_end(setup, &part->bytes);
     halo_counts_release(&part->halo);
     *part = (struct part_device){0};
 }

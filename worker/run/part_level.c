@@ -59,7 +59,7 @@ static enum status heads_open(const struct part_device_setup *setup, int32_t lev
             }
             *to[k] = *from[k];
             to[k]->n_row = n_row;
-            to[k]->n_edge = from[k]->indptr[n_row];
+            to[k]->n_edge = part->block[PART_DIRECTION_IN][q].indptr[n_row];
             to[k]->n_col = k == 1 ? from[k]->n_col : part_rows_taken(part, PART_DIRECTION_IN, q, program_level_before(level));
             to[k]->schedule = NULL;
             status = setup->device->ops->block_open(setup->device, to[k]);
@@ -125,12 +125,9 @@ static void block_pick(const struct device_block *from, int64_t n_row, int64_t n
     }
 }
 
-/* Pick the edges of one block and move on. */
-static enum status picked_open(const struct part_device_setup *setup, const struct device_block *from, int64_t n_row,
-                               int64_t n_target, bool loops, struct picked *to, struct device_block *out)
+/* The edges of the block just picked, and on to the next one. Its pointers are the host's yet. */
+static void picked_take(struct picked *to, int64_t n_row, struct device_block *out)
 {
-    block_pick(from, n_row, n_target, loops, to);
-    *out = *from;
     out->n_row = n_row;
     out->n_edge = to->n_edge;
     out->indptr = to->indptr;
@@ -142,15 +139,24 @@ static enum status picked_open(const struct part_device_setup *setup, const stru
     to->cols += to->n_edge;
     to->types += to->types != NULL ? to->n_edge : 0;
     to->weights += to->weights != NULL ? to->n_edge : 0;
-    return setup->device->ops->block_open(setup->device, out);
 }
 
-static enum status blocks_pick(const struct part_device_setup *setup, int32_t level, const struct part_blocks *all,
-                               const struct part *part, bool loops, struct picked *to, struct part_blocks *out)
+/* The host's arrays of one of all blocks. */
+static struct device_block host_block(const struct part *part, const struct part_blocks *all, int32_t q)
+{
+    const struct part_block *block = &part->block[PART_DIRECTION_OUT][q];
+    const uint32_t *cols = block->cols;
+    if (all->direct[q].indptr != NULL) {
+        cols = (const uint32_t *)(const void *)(all->made.host + ((const char *)all->direct[q].cols - all->made.device));
+    }
+    return (struct device_block){.indptr = block->indptr, .cols = cols, .types = block->types, .weights = block->weights};
+}
+
+static void blocks_pick(const struct part_device_setup *setup, int32_t level, const struct part_blocks *all,
+                        const struct part *part, bool loops, struct picked *to, struct part_blocks *out)
 {
     int32_t before = program_level_before(level);
-    enum status status = STATUS_OK;
-    for (int32_t q = 0; q < part->n_part && status == STATUS_OK; q++) {
+    for (int32_t q = 0; q < part->n_part; q++) {
         bool own = q == part->part, direct = all->direct[q].indptr != NULL;
         const struct device_block *from = direct ? &all->direct[q] : &all->block[q];
         struct device_block *block = direct ? &out->direct[q] : &out->block[q];
@@ -159,8 +165,30 @@ static enum status blocks_pick(const struct part_device_setup *setup, int32_t le
         }
         int64_t n_row = own ? part_rows_own(part, before) : part_rows_given(part, PART_DIRECTION_IN, q, before);
         int64_t n_target = direct ? part_rows_own(setup->parts[q], level) : part_rows_taken(part, PART_DIRECTION_OUT, q, level);
-        status = picked_open(setup, from, n_row, n_target, own && loops, to, block);
+        const struct device_block edges = host_block(part, all, q);
+        block_pick(&edges, n_row, n_target, own && loops, to);
+        *block = *from;
+        picked_take(to, n_row, block);
         block->n_col = direct ? block->n_col : n_target;
+    }
+}
+
+/* Lend what was picked, and open the blocks over it. */
+static enum status picks_lend(const struct part_device_setup *setup, const struct part *part, struct part_blocks *out)
+{
+    const struct part_lent made = out->made;
+    enum status status = part_lend(setup, made.host, made.n_bytes, &out->made);
+    for (int32_t q = 0; q < part->n_part; q++) {
+        struct device_block *block = out->direct[q].indptr != NULL ? &out->direct[q] : &out->block[q];
+        if (status != STATUS_OK || block->indptr == NULL) {
+            block->indptr = NULL;
+            continue;
+        }
+        block->indptr = part_lent_view(&out->made, block->indptr);
+        block->cols = part_lent_view(&out->made, block->cols);
+        block->types = part_lent_view(&out->made, block->types);
+        block->weights = part_lent_view(&out->made, block->weights);
+        status = setup->device->ops->block_open(setup->device, block);
     }
     return status;
 }
@@ -188,15 +216,16 @@ static enum status picks_open(const struct part_device_setup *setup, int32_t lev
 {
     const struct part_level_sizes sizes = sizes_of(setup, part, level);
     int64_t n_bytes = part_level_copy_bytes(&sizes), n_indptr = sizes.n_row + sizes.n_listed + sizes.n_part;
-    enum status status = setup->spill != NULL ? spill_take(setup->spill, n_bytes, &out->copy)
-                                              : memory_acquire(MEMORY_STRUCTURE, (size_t)n_bytes, 1, &out->copy);
-    const struct spill_range piece = {out->copy, n_bytes, SPILL_WRITE};
+    char *made = NULL;
+    enum status status = setup->spill != NULL ? spill_take(setup->spill, n_bytes, &made)
+                                              : memory_acquire(MEMORY_STRUCTURE, (size_t)n_bytes, 1, &made);
+    const struct spill_range piece = {made, n_bytes, SPILL_WRITE};
+    out->made = (struct part_lent){.host = made, .n_bytes = n_bytes};
     status = status == STATUS_OK ? spill_use(setup->spill, &piece, 1) : status;
     if (status != STATUS_OK) {
         return status;
     }
-    out->n_copy_bytes = n_bytes;
-    struct picked to = {.indptr = (int64_t *)(void *)out->copy};
+    struct picked to = {.indptr = (int64_t *)(void *)made};
     to.cols = (uint32_t *)(void *)(to.indptr + n_indptr);
     if (sizes.weighted) {
         to.weights = (float *)(void *)(to.cols + sizes.n_edge);
@@ -205,7 +234,8 @@ static enum status picks_open(const struct part_device_setup *setup, int32_t lev
         to.types = (uint16_t *)(void *)(to.cols + (sizes.weighted ? 2 : 1) * sizes.n_edge);
     }
     bool loops = sizes.n_edge > part_edges(part, PART_DIRECTION_OUT, level);
-    status = blocks_pick(setup, level, all, part, loops, &to, out);
+    blocks_pick(setup, level, all, part, loops, &to, out);
+    status = picks_lend(setup, part, out);
     spill_done(setup->spill, &piece, 1);
     return status;
 }
@@ -234,8 +264,9 @@ void part_level_close(const struct part_device_setup *setup, struct part_device 
             }
         }
     }
+    part_lent_end(setup, &blocks->made);
     if (setup->spill == NULL) {
-        memory_release(MEMORY_STRUCTURE, blocks->copy, (size_t)blocks->n_copy_bytes, 1);
+        memory_release(MEMORY_STRUCTURE, (void *)(uintptr_t)blocks->made.host, (size_t)blocks->made.n_bytes, 1);
     }
     free(blocks->block);
     free(blocks->direct);

@@ -1,16 +1,16 @@
 #include "worker/run/reduce.h"
 
 #include "protocol/fault.h"
-
-#include <string.h>
+#include "worker/run/staging.h"
 
 struct reduction {
     struct trainer *trainer;
     struct exchange_key key;
-    char *node; /* of own part 0; the next is `stride` bytes further */
+    char *node; /* of own part 0, on the device; the next is `stride` bytes further */
     int64_t stride;
-    size_t n_bytes; /* of one node */
-    char *branch;   /* room for another rank's */
+    size_t n_bytes;          /* of one node */
+    char *branch;            /* room for another rank's, on the device */
+    device_mark branch_free; /* when its staging place may be written */
     void (*merge)(const struct reduction *r, void *left, const void *right);
     const struct op *op; /* of a global op's sums */
     const struct global_pass *pass;
@@ -22,14 +22,15 @@ static char *node(const struct reduction *r, int32_t i)
     return r->node + i * r->stride;
 }
 
+/* Own part i's node as the transport has it; i = n_own: another rank's branch. */
+static void *staged(const struct reduction *r, int32_t i)
+{
+    return staging_place(r->trainer, i * (int64_t)r->n_bytes, i < r->trainer->n_own ? node(r, i) : r->branch);
+}
+
 static void sums_merge(const struct reduction *r, void *left, const void *right)
 {
-    (void)r;
-    double *to = left;
-    const double *from = right;
-    for (int s = 0; s < MEMORY_PLAN_N_SUM; s++) {
-        to[s] += from[s];
-    }
+    r->trainer->ops->doubles_add(r->trainer->device, MEMORY_PLAN_N_SUM, right, left);
 }
 
 /* Floats, then doubles. */
@@ -45,7 +46,7 @@ static void gradients_merge(const struct reduction *r, void *left, const void *r
 
 static void global_merge(const struct reduction *r, void *left, const void *right)
 {
-    r->pass->merge(&r->trainer->program, r->op, left, right);
+    r->pass->merge(r->trainer->device, &r->trainer->program, r->op, left, right);
 }
 
 static bool branch_pack(void *arg, uint32_t to, uint32_t from, size_t at, struct exchange_piece *out)
@@ -57,7 +58,7 @@ static bool branch_pack(void *arg, uint32_t to, uint32_t from, size_t at, struct
     if (from >= (uint32_t)t->setup.n_part || t->own_index[from] < 0 || !r->complete[from]) {
         return false;
     }
-    *out = (struct exchange_piece){.bytes = node(r, t->own_index[from]), .n_bytes = r->n_bytes, .total = r->n_bytes};
+    *out = (struct exchange_piece){.bytes = staged(r, t->own_index[from]), .n_bytes = r->n_bytes, .total = r->n_bytes};
     return true;
 }
 
@@ -79,8 +80,26 @@ static enum status branch_take(struct reduction *r, int32_t part, int32_t child)
     key.to = (uint32_t)part;
     key.from = (uint32_t)child;
     int handle;
-    enum status status = exchange_fetch(t->setup.exchange, t->setup.rank_of_part[child], &key, r->branch, r->n_bytes, &handle);
-    return status == STATUS_OK ? exchange_wait(t->setup.exchange, handle) : status;
+    enum status status = t->ops->wait(t->device, r->branch_free);
+    status = status == STATUS_OK ? exchange_fetch(t->setup.exchange, t->setup.rank_of_part[child], &key, staged(r, t->n_own),
+                                                  r->n_bytes, &handle)
+                                 : status;
+    status = status == STATUS_OK ? exchange_wait(t->setup.exchange, handle) : status;
+    r->branch_free = staging_in(t, t->n_own * (int64_t)r->n_bytes, r->branch, (int64_t)r->n_bytes);
+    return status;
+}
+
+/* The node of own part i is as it will be, and where another rank takes it ready to be sent. */
+static enum status branch_complete(struct reduction *r, int32_t i)
+{
+    const struct trainer *t = r->trainer;
+    int32_t part = t->own[i];
+    enum status status = STATUS_OK;
+    if (part > 0 && t->own_index[part & (part - 1)] < 0) {
+        status = staging_out(t, i * (int64_t)r->n_bytes, node(r, i), (int64_t)r->n_bytes);
+    }
+    r->complete[part] = status == STATUS_OK;
+    return status;
 }
 
 /* Climb level by level, so that a branch is given away only when its own levels are done. */
@@ -88,27 +107,29 @@ static enum status climb(struct reduction *r)
 {
     struct trainer *t = r->trainer;
     int32_t n_part = t->setup.n_part;
-    for (int32_t i = 0; i < t->n_own; i++) {
-        r->complete[t->own[i]] = t->own[i] & 1;
+    enum status status = STATUS_OK;
+    for (int32_t i = 0; i < t->n_own && status == STATUS_OK; i++) {
+        r->complete[t->own[i]] = false;
+        status = t->own[i] & 1 ? branch_complete(r, i) : STATUS_OK;
     }
     for (int32_t stride = 1; stride < n_part; stride *= 2) {
-        for (int32_t i = 0; i < t->n_own; i++) {
+        for (int32_t i = 0; i < t->n_own && status == STATUS_OK; i++) {
             int32_t part = t->own[i], child = part + stride;
             if (part % (2 * stride) != 0) {
                 continue;
             }
             if (child < n_part) {
                 int32_t j = t->own_index[child];
-                enum status status = j < 0 ? branch_take(r, part, child) : STATUS_OK;
+                status = j < 0 ? branch_take(r, part, child) : STATUS_OK;
                 if (status != STATUS_OK) {
                     return status;
                 }
                 r->merge(r, node(r, i), j < 0 ? r->branch : node(r, j));
             }
-            r->complete[part] = (part & (2 * stride)) != 0;
+            status = (part & (2 * stride)) != 0 ? branch_complete(r, i) : STATUS_OK;
         }
     }
-    return exchange_settle(t->setup.exchange);
+    return status == STATUS_OK ? exchange_settle(t->setup.exchange) : status;
 }
 
 static bool total_pack(void *arg, uint32_t to, uint32_t from, size_t at, struct exchange_piece *out)
@@ -117,7 +138,7 @@ static bool total_pack(void *arg, uint32_t to, uint32_t from, size_t at, struct 
     (void)from;
     (void)at;
     struct reduction *r = arg;
-    *out = (struct exchange_piece){.bytes = node(r, 0), .n_bytes = r->n_bytes, .total = r->n_bytes};
+    *out = (struct exchange_piece){.bytes = staged(r, 0), .n_bytes = r->n_bytes, .total = r->n_bytes};
     return true;
 }
 
@@ -134,8 +155,11 @@ static enum status spread_down(struct reduction *r)
         int handle;
         key.to = rank;
         key.from = rank & (rank - 1);
-        status = exchange_fetch(t->setup.exchange, key.from, &key, node(r, 0), r->n_bytes, &handle);
+        status = exchange_fetch(t->setup.exchange, key.from, &key, staged(r, 0), r->n_bytes, &handle);
         status = status == STATUS_OK ? exchange_wait(t->setup.exchange, handle) : status;
+        r->branch_free = staging_in(t, 0, node(r, 0), (int64_t)r->n_bytes);
+    } else {
+        status = staging_out(t, 0, node(r, 0), (int64_t)r->n_bytes);
     }
     int n_child = 0;
     for (uint32_t bit = 1; bit < low && rank + bit < n_rank; bit *= 2) {
@@ -143,13 +167,15 @@ static enum status spread_down(struct reduction *r)
     }
     struct exchange_offer offer = {.arg = r, .pack = total_pack};
     exchange_serve(t->setup.exchange, &key, &offer, n_child);
-    return status == STATUS_OK ? exchange_settle(t->setup.exchange) : status;
+    status = status == STATUS_OK ? exchange_settle(t->setup.exchange) : status;
+    return status == STATUS_OK ? t->ops->wait(t->device, r->branch_free) : status;
 }
 
 static enum status run(struct reduction *r, bool spread)
 {
     struct trainer *t = r->trainer;
     r->complete = t->complete;
+    r->branch_free = t->ops->mark(t->device, DEVICE_LANE_IN);
     struct exchange_offer offer = {.arg = r, .pack = branch_pack};
     exchange_serve(t->setup.exchange, &r->key, &offer, branches_given(t));
     FAULT(REDUCE);

@@ -92,86 +92,93 @@ static bool is_bce(const struct trainer *t)
     return loss == JOB_LOSS_BCE || (loss == JOB_LOSS_AUTO && t->part[0].part->multi_label);
 }
 
-/* How many rows the loss is over: with labels as input, those that hide theirs. */
-static void loss_rows_find(struct trainer *t, const struct step *step)
+/* What operations read of this epoch; the number of loss rows until a LABELS op has counted them. */
+static void now_put(struct trainer *t)
 {
-    const struct step_operand *drawn = step_operand(step, OP_ROLE_STATISTICS);
-    t->n_loss_row = (double)t->n_split[DATASET_SPLIT_TRAIN];
-    if (drawn != NULL) {
-        t->ops->download(t->device, &t->n_loss_row, trainer_operand(t, drawn, 0), sizeof t->n_loss_row);
-        t->n_loss_row = fmax(t->n_loss_row, 1.0); /* where all show their labels, nothing is learned */
-    }
+    const struct job_train *train = &t->setup.job->train;
+    double step = (double)t->epoch + 1.0;
+    t->shared->now = (struct device_now){.lr = schedule_lr(t->setup.job, t->epoch) * t->rate,
+                                         .correction_1 = 1.0 - pow(train->beta1, step),
+                                         .correction_2 = 1.0 - pow(train->beta2, step),
+                                         .n_loss_row = (double)t->n_split[DATASET_SPLIT_TRAIN],
+                                         .epoch = t->epoch};
+    t->ops->move(t->device, DEVICE_LANE_COMPUTE, t->now, &t->shared->now, sizeof *t->now);
 }
 
-/* Loss and scores of own part i over the rows of one split; gradients of the logits where the step makes them. */
-static void part_score(struct trainer *t, const struct step *step, int32_t i, enum dataset_split split,
-                       struct device_score *out)
+/* Loss and scores of own part i over the rows of one split, on the device; gradients of the logits where the step makes them. */
+static void part_score(struct trainer *t, const struct step *step, int32_t i, enum dataset_split split, void *out)
 {
     const struct step_operand *logits = step_operand(step, OP_ROLE_IN_0), *grad = step_operand(step, OP_ROLE_GRAD_IN_0);
     const struct op_labels *labels = trainer_operand(t, step_operand(step, OP_ROLE_LABELS), i);
-    bool bce = is_bce(t), trains = grad != NULL;
-    double terms = (trains ? t->n_loss_row : (double)t->n_split[split]) * (bce ? t->n_class : 1);
-    struct device_draw hidden = {0};
-    if (trains && t->program.labels >= 0) {
+    bool bce = is_bce(t);
+    struct device_scoring how = {.loss = bce ? DEVICE_LOSS_BCE : DEVICE_LOSS_CROSS_ENTROPY,
+                                 .n = trainer_rows(t, t->program.value[logits->index].level, i),
+                                 .c = t->n_class,
+                                 .logits = trainer_operand(t, logits, i),
+                                 .labels = bce ? (const void *)labels->label_rows : (const void *)labels->labels,
+                                 .row_split = labels->split,
+                                 .split = (uint8_t)split,
+                                 .now = t->now,
+                                 .grad = grad != NULL ? trainer_operand(t, grad, i) : NULL,
+                                 .scratch = trainer_operand(t, step_operand(step, OP_ROLE_WORKSPACE), i)};
+    if (grad != NULL && t->program.labels >= 0) {
         struct step drawn = {.op = t->program.labels};
         struct op_call call = trainer_call(t, &drawn, i);
-        call.node = t->part[i].part->node;
-        hidden = op_labels_hidden(&call);
+        call.node = t->part[i].node;
+        how.drawn = op_labels_hidden(&call);
     }
-    int64_t n = trainer_rows(t, t->program.value[logits->index].level, i);
-    t->ops->loss(t->device, bce ? DEVICE_LOSS_BCE : DEVICE_LOSS_CROSS_ENTROPY, n, t->n_class, trainer_operand(t, logits, i),
-                 bce ? (const void *)labels->label_rows : (const void *)labels->labels, labels->split, (uint8_t)split,
-                 hidden.p > 0.0 ? &hidden : NULL, (float)(1.0 / terms),
-                 trainer_operand(t, step_operand(step, OP_ROLE_WORKSPACE), i), trains ? trainer_operand(t, grad, i) : NULL,
-                 out);
+    t->ops->loss(t->device, &how, out);
 }
 
 static enum status loss_run(struct trainer *t, const struct step *step)
 {
-    enum status status = t->ops->sync(t->device);
+    const struct step_operand *drawn = step_operand(step, OP_ROLE_STATISTICS);
     struct pin pin = pin_open(t, step, PIN_USE_RUNNING);
-    while (status == STATUS_OK && pin_next(&pin)) {
-        struct device_score score;
-        if (pin.n_begun == 1) {
-            loss_rows_find(t, step);
+    while (pin_next(&pin)) {
+        if (drawn != NULL && pin.n_begun == 1) {
+            t->ops->move(t->device, DEVICE_LANE_COMPUTE, &t->now->n_loss_row, trainer_operand(t, drawn, 0),
+                         sizeof t->now->n_loss_row);
         }
-        part_score(t, step, pin.part, DATASET_SPLIT_TRAIN, &score);
-        trainer_sums(t, pin.part)[0] = score.loss;
+        part_score(t, step, pin.part, DATASET_SPLIT_TRAIN, trainer_sums(t, pin.part));
     }
-    return status == STATUS_OK ? pin.status : status;
+    return pin.status;
 }
 
 static enum status score_run(struct trainer *t, const struct step *step)
 {
     const int n = sizeof(struct device_score) / sizeof(double);
-    enum status status = t->ops->sync(t->device);
     struct pin pin = pin_open(t, step, PIN_USE_RUNNING);
-    while (status == STATUS_OK && pin_next(&pin)) {
+    while (pin_next(&pin)) {
         double *sums = trainer_sums(t, pin.part);
-        memset(sums, 0, MEMORY_PLAN_N_SUM * sizeof *sums);
+        t->ops->fill_zero(t->device, sums, MEMORY_PLAN_N_SUM * sizeof *sums);
         for (int split = DATASET_SPLIT_TRAIN; split <= DATASET_SPLIT_TEST; split++) {
             if (t->n_split[split] > 0) {
-                struct device_score *score = (struct device_score *)(void *)(sums + 1 + split * n);
-                part_score(t, step, pin.part, (enum dataset_split)split, score);
+                part_score(t, step, pin.part, (enum dataset_split)split, sums + 1 + split * n);
             }
         }
     }
-    return status == STATUS_OK ? pin.status : status;
+    return pin.status;
 }
 
 /* --- reduction and update --- */
 
+/* All parts' sums; the loss or the scores on their way to the host, where they are when the phase has ended. */
 static enum status reduce_step(struct trainer *t, const struct step *step)
 {
     bool trains = step_operand(step, OP_ROLE_GRAD_PARAM_0) != NULL;
-    enum status status = t->ops->sync(t->device);
-    status = status == STATUS_OK ? reduce_run(t, trains ? REDUCE_GRADIENTS : REDUCE_SUMS, trains) : status;
-    if (status == STATUS_OK && trains) {
-        t->loss = trainer_sums(t, 0)[0] / (t->n_loss_row * (is_bce(t) ? t->n_class : 1));
-    } else if (status == STATUS_OK) {
-        memcpy(t->score, trainer_sums(t, 0) + 1, sizeof t->score);
+    struct trainer_shared *shared = t->shared;
+    enum status status = reduce_run(t, trains ? REDUCE_GRADIENTS : REDUCE_SUMS, trains);
+    if (status != STATUS_OK) {
+        return status;
     }
-    return status;
+    const double *sums = trainer_sums(t, 0);
+    if (trains) {
+        t->ops->move(t->device, DEVICE_LANE_COMPUTE, &shared->loss, sums, sizeof shared->loss);
+        t->ops->move(t->device, DEVICE_LANE_COMPUTE, &shared->n_loss_row, &t->now->n_loss_row, sizeof shared->n_loss_row);
+    } else {
+        t->ops->move(t->device, DEVICE_LANE_COMPUTE, shared->score, sums + 1, sizeof shared->score);
+    }
+    return STATUS_OK;
 }
 
 /* The same on every rank, from the same sums; none where the loss is not finite, which all ranks find alike. */
@@ -182,16 +189,13 @@ static enum status update_run(struct trainer *t, const struct step *step)
                                                        [JOB_OPTIMIZER_ADAM] = DEVICE_OPTIMIZER_ADAM,
                                                        [JOB_OPTIMIZER_ADAMW] = DEVICE_OPTIMIZER_ADAMW};
     (void)step;
-    if (!isfinite(t->loss)) {
-        return STATUS_OK;
-    }
     struct device_step how = {.optimizer = optimizers[train->optimizer],
-                              .lr = schedule_lr(t->setup.job, t->epoch) * t->rate,
                               .beta1 = train->beta1,
                               .beta2 = train->beta2,
                               .epsilon = train->epsilon,
                               .momentum = train->momentum,
-                              .t = (int64_t)t->epoch + 1};
+                              .now = t->now,
+                              .loss = trainer_sums(t, 0)};
     for (int p = 0; p < t->program.n_param; p++) {
         const struct parameter *param = &t->program.param[p];
         if (!param->trains) {
@@ -203,7 +207,7 @@ static enum status update_run(struct trainer *t, const struct step *step)
                      t->moment_1 != NULL ? t->moment_1 + at : NULL, t->moment_2 != NULL ? t->moment_2 + at : NULL);
         embeddings_step(t, p, &how);
     }
-    return t->ops->sync(t->device);
+    return STATUS_OK;
 }
 
 /* --- phases --- */
@@ -235,6 +239,7 @@ enum status trainer_run(struct trainer *t, enum step_phase phase)
     const struct step_list *list = &t->plan.steps.phase[phase];
     t->phase = phase;
     t->training = phase == STEP_PHASE_TRAIN;
+    now_put(t);
     for (int s = 0; s < list->n_step; s++) {
         const struct step *step = &list->step[s];
         fault_strike(t, step);
@@ -244,7 +249,7 @@ enum status trainer_run(struct trainer *t, enum step_phase phase)
         }
         pin_discard(t, step->time);
     }
-    return t->ops->sync(t->device);
+    return device_sync(t->device);
 }
 
 enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool evaluate, struct trainer_report *out)
@@ -253,13 +258,14 @@ enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool ev
     int64_t n_call = memory_n_call();
     *out = (struct trainer_report){0};
     t->epoch = epoch;
-    t->loss = 0.0;
     enum status status = train ? trainer_run(t, STEP_PHASE_TRAIN) : STATUS_OK;
-    out->loss = t->loss;
-    if (status == STATUS_OK && isfinite(t->loss) && evaluate) {
+    if (status == STATUS_OK && train) { /* where all rows show their labels, nothing is learned */
+        out->loss = t->shared->loss / (fmax(t->shared->n_loss_row, 1.0) * (is_bce(t) ? t->n_class : 1));
+    }
+    if (status == STATUS_OK && isfinite(out->loss) && evaluate) {
         double trained = now_s();
         status = trainer_run(t, STEP_PHASE_EVALUATE);
-        memcpy(out->score, t->score, sizeof out->score);
+        memcpy(out->score, t->shared->score, sizeof out->score);
         out->evaluate_s = now_s() - trained;
     }
     out->n_call = memory_n_call() - n_call;

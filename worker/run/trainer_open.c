@@ -2,6 +2,7 @@
 #include "protocol/log.h"
 #include "worker/halo/halo.h"
 #include "worker/run/embeddings.h"
+#include "worker/run/staging.h"
 #include "worker/run/trainer_state.h"
 
 #include <stdlib.h>
@@ -155,6 +156,7 @@ static enum status limit_check(const struct trainer *t)
 }
 
 struct taking {
+    enum device_place place;
     enum memory_category category;
     int64_t n_bytes;
     void *out;
@@ -168,19 +170,21 @@ static int takings(struct trainer *t, struct taking *list)
     bool adam = t->setup.job->train.optimizer != JOB_OPTIMIZER_SGD;
     bool momentum = adam || t->setup.job->train.momentum > 0;
     struct taking all[] = {
-        {MEMORY_ACTIVATIONS, t->setup.spill == NULL ? plan->n_arena_bytes : 0, &t->arena},
-        {MEMORY_PARAMETERS, one, &t->weights},
-        {MEMORY_PARAMETERS, t->n_own * plan->n_gradient_bytes, &t->gradients},
-        {MEMORY_PARAMETERS, t->setup.rank == 0 ? one : 0, &t->best},
-        {MEMORY_PARAMETERS, momentum ? one : 0, &t->moment_1},
-        {MEMORY_PARAMETERS, adam ? one : 0, &t->moment_2},
-        {MEMORY_PARAMETERS, t->setup.n_rank > 1 ? plan->n_gradient_bytes : 0, &t->branch},
-        {MEMORY_PARAMETERS, (t->n_own + (t->setup.n_rank > 1)) * plan->n_global_bytes, &t->globals},
-        {MEMORY_PARAMETERS, embeddings, &t->embeddings.weights},
-        {MEMORY_PARAMETERS, embeddings, &t->embeddings.gradients},
-        {MEMORY_PARAMETERS, embeddings, &t->embeddings.best},
-        {MEMORY_PARAMETERS, momentum ? embeddings : 0, &t->embeddings.moment_1},
-        {MEMORY_PARAMETERS, adam ? embeddings : 0, &t->embeddings.moment_2},
+        {DEVICE_PLACE_SHARED, MEMORY_OTHER, sizeof *t->shared, &t->shared},
+        {DEVICE_PLACE_DEVICE, MEMORY_OTHER, sizeof *t->now, &t->now},
+        {DEVICE_PLACE_DEVICE, MEMORY_ACTIVATIONS, t->setup.spill == NULL ? plan->n_arena_bytes : 0, &t->arena},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, one, &t->weights},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, t->n_own * plan->n_gradient_bytes, &t->gradients},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, t->setup.rank == 0 ? one : 0, &t->best},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, momentum ? one : 0, &t->moment_1},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, adam ? one : 0, &t->moment_2},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, t->setup.n_rank > 1 ? plan->n_gradient_bytes : 0, &t->branch},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, (t->n_own + (t->setup.n_rank > 1)) * plan->n_global_bytes, &t->globals},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, embeddings, &t->embeddings.weights},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, embeddings, &t->embeddings.gradients},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, embeddings, &t->embeddings.best},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, momentum ? embeddings : 0, &t->embeddings.moment_1},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, adam ? embeddings : 0, &t->embeddings.moment_2},
     };
     memcpy(list, all, sizeof all);
     return sizeof all / sizeof *all;
@@ -196,7 +200,7 @@ static enum status arrays_take(struct trainer *t)
         if (list[i].n_bytes == 0) {
             continue;
         }
-        enum status status = t->ops->acquire(t->device, list[i].category, (size_t)list[i].n_bytes, list[i].out);
+        enum status status = t->ops->acquire(t->device, list[i].place, list[i].category, (size_t)list[i].n_bytes, list[i].out);
         if (status != STATUS_OK) {
             return status;
         }
@@ -228,15 +232,24 @@ static void arrays_return(struct trainer *t)
     int n = takings(t, list);
     for (int i = 0; i < n; i++) {
         if (list[i].n_bytes > 0) {
-            t->ops->release(t->device, list[i].category, *(void **)list[i].out, (size_t)list[i].n_bytes);
+            t->ops->release(t->device, list[i].place, list[i].category, *(void **)list[i].out, (size_t)list[i].n_bytes);
         }
     }
+}
+
+static void weights_draw(struct trainer *t)
+{
+    float *drawn = memory_alloc((size_t)t->program.n_weight, sizeof *drawn);
+    program_init_weights(&t->program, (uint64_t)t->setup.job->train.seed, drawn);
+    t->ops->upload(t->device, t->weights, drawn, (size_t)t->program.n_weight * sizeof *drawn);
+    free(drawn);
 }
 
 enum status trainer_open(const struct trainer_setup *setup, struct trainer **out)
 {
     struct trainer *t = memory_alloc(1, sizeof *t);
     ASSERT((setup->spill != NULL) == memory_plan_spills(setup->job));
+    ASSERT(setup->spill == NULL || setup->ops->unified);
     t->setup = *setup;
     t->rate = 1.0;
     t->ops = setup->ops;
@@ -252,10 +265,11 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
     }
     status = status == STATUS_OK ? parts_open(t) : status;
     status = status == STATUS_OK ? arrays_take(t) : status;
+    status = status == STATUS_OK ? staging_open(t) : status;
     status = status == STATUS_OK ? spill_take_all(t) : status;
     status = status == STATUS_OK ? embeddings_draw(t) : status;
     if (status == STATUS_OK) {
-        program_init_weights(&t->program, (uint64_t)setup->job->train.seed, t->weights);
+        weights_draw(t);
         trainer_keep_best(t);
         t->halo = halo_open(t);
         status = trainer_run(t, STEP_PHASE_STATIC);
@@ -276,6 +290,7 @@ void trainer_close(struct trainer *t)
     halo_close(t->halo);
     payloads_close(t->payloads);
     if (t->device != NULL) {
+        staging_close(t);
         arrays_return(t);
         for (int32_t i = 0; t->part != NULL && i < t->n_own; i++) {
             part_device_close(&t->part_setup, &t->part[i]);
@@ -319,7 +334,7 @@ enum status trainer_get(struct trainer *t, enum trainer_state what, float *to)
         return STATUS_OK;
     }
     t->ops->download(t->device, to, from, n_bytes);
-    return t->ops->sync(t->device);
+    return device_sync(t->device);
 }
 
 enum status trainer_set(struct trainer *t, enum trainer_state what, const float *from)
@@ -328,16 +343,17 @@ enum status trainer_set(struct trainer *t, enum trainer_state what, const float 
     if (to != NULL) {
         t->ops->upload(t->device, to, from, (size_t)t->program.n_weight * sizeof *to);
     }
-    return t->ops->sync(t->device);
+    return device_sync(t->device);
 }
 
 void trainer_keep_best(struct trainer *t)
 {
     if (t->best != NULL) {
-        t->ops->copy(t->device, t->best, t->weights, (size_t)t->program.n_weight * sizeof(float));
+        t->ops->move(t->device, DEVICE_LANE_COMPUTE, t->best, t->weights, (size_t)t->program.n_weight * sizeof(float));
     }
     if (t->embeddings.best != NULL) {
-        t->ops->copy(t->device, t->embeddings.best, t->embeddings.weights, (size_t)t->plan.n_embedding * sizeof(float));
+        t->ops->move(t->device, DEVICE_LANE_COMPUTE, t->embeddings.best, t->embeddings.weights,
+                     (size_t)t->plan.n_embedding * sizeof(float));
     }
 }
 
@@ -351,7 +367,7 @@ enum status trainer_logits(struct trainer *t, int32_t part, float *to)
     enum status status = spill_use(t->setup.spill, &all, 1);
     if (status == STATUS_OK) {
         t->ops->download(t->device, to, logits, n * sizeof *to);
-        status = t->ops->sync(t->device);
+        status = device_sync(t->device);
         spill_done(t->setup.spill, &all, 1);
     }
     return status;

@@ -7,6 +7,13 @@
 #include "worker/run/part_device.h"
 #include "worker/run/trainer.h"
 
+/* What host and device tell each other once an epoch, in SHARED memory. */
+struct trainer_shared {
+    struct device_now now;
+    double loss, n_loss_row; /* over all parts' rows */
+    struct device_score score[4];
+};
+
 /* owns: everything but what setup borrows */
 struct trainer {
     struct trainer_setup setup;
@@ -31,8 +38,12 @@ struct trainer {
     } embeddings;
     char *gradients; /* n_own × plan.n_gradient_bytes: floats, then MEMORY_PLAN_N_SUM doubles */
     char *branch;    /* one more, from another rank */
-    char *globals;   /* n_own × plan.n_global_bytes: sums of the global op at work; one more for another rank's branch */
-    bool *complete;  /* n_part: for reduce.c */
+    struct trainer_shared *shared;
+    struct device_now *now; /* this epoch's (device) */
+    char *staging;          /* n_staging_bytes: staging.h; NULL on a unified device */
+    int64_t n_staging_bytes;
+    char *globals;  /* n_own × plan.n_global_bytes: sums of the global op at work; one more for another rank's branch */
+    bool *complete; /* n_part: for reduce.c */
 
     bool descends;             /* which way the next walk over own parts goes, when there is a spill */
     struct payloads *payloads; /* between own parts, when there is a spill; else NULL */
@@ -40,12 +51,9 @@ struct trainer {
     double rate;        /* factor of the schedule's learning rate */
     bool training;      /* dropout on */
     int64_t n_split[4]; /* of the whole graph */
-    double n_loss_row;  /* of the whole graph, in this epoch's training */
     int32_t n_class;
     struct halo *halo;
     enum step_phase phase; /* at work */
-    double loss;           /* of this epoch, before its step */
-    struct device_score score[4];
 };
 
 /* Where an operand of a step lies, of own part i; NULL: the plan has no place for it. */

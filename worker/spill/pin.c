@@ -27,8 +27,8 @@ static void blocks_add(struct ranges *out, const struct part *part, int d, const
         n_indptr += first[q].n_row + 1;
         n_edge += first[q].n_edge;
     }
-    if (blocks->copy != NULL) {
-        range_add(out, blocks->copy, blocks->n_copy_bytes, 1);
+    if (blocks->made.host != NULL) {
+        range_add(out, blocks->made.host, blocks->made.n_bytes, 1);
     } else {
         range_add(out, first->indptr, n_indptr, sizeof *first->indptr);
         range_add(out, first->cols, n_edge, sizeof *first->cols);

@@ -63,6 +63,7 @@ enum cpu_attention_pass { CPU_ATTENTION_FORWARD, CPU_ATTENTION_QUERY, CPU_ATTENT
 struct cpu_attention {
     enum cpu_attention_pass pass;
     const struct device_attention *how;
+    struct random_key key; /* of draws */
     const struct device_block *block;
     bool begin;
     bool with_self;               /* each row's edge to itself comes first */

@@ -117,7 +117,7 @@ INLINE void narrow_dropout(const struct cpu_attention *a, const struct run *run,
     const float scale = a->keep_scale;
     for (int64_t quad = 0; quad < 2; quad++) {
         uint32_t counter[4], key[2], drawn[RUN * 4];
-        random_edge_counter(&a->how->key, 0, 0, (uint32_t)(first / 4 + quad), counter, key);
+        random_edge_counter(&a->key, 0, 0, (uint32_t)(first / 4 + quad), counter, key);
         for (int64_t i = 0; i < run->n; i += WORD_LANES) {
             words c[4] = {words_load(run->from + i), words_load(run->to + i), words_set(counter[2]), words_set(counter[3])};
             draw_lanes(c, key);

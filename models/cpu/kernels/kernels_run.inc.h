@@ -95,7 +95,7 @@ INLINE void run_open(const struct cpu_attention *a, const struct edges_left *lef
 INLINE void run_draw(const struct cpu_attention *a, const struct run *run, uint32_t quad, uint32_t drawn[4][RUN])
 {
     uint32_t counter[4], key[2];
-    random_edge_counter(&a->how->key, 0, 0, quad, counter, key);
+    random_edge_counter(&a->key, 0, 0, quad, counter, key);
     for (int64_t i = 0; i < run->n; i += WORD_LANES) {
         words c[4] = {words_load(run->from + i), words_load(run->to + i), words_set(counter[2]), words_set(counter[3])};
         draw_lanes(c, key);

@@ -298,15 +298,18 @@ static void run_block(struct device *device, const struct attention_case *c, int
 {
     int64_t first = c->n * b / c->n_block;
     struct device_attention how = c->how;
-    struct device_attention_source own = source_from(c, 0), payload = source_from(c, first);
-    struct device_attention_target own_target = target_from(c, state->softmax, 0);
-    struct device_attention_target payload_target = target_from(c, state->softmax, first);
     struct device_block block;
+    struct device_attention_rows rows = {.how = &how,
+                                         .block = &block,
+                                         .begin = b == 0,
+                                         .with_self = c->with_self,
+                                         .source = source_from(c, first),
+                                         .self_source = source_from(c, 0),
+                                         .target = target_from(c, state->softmax, 0)};
     how.col_node = c->node + first;
     open_block(device, c, b, false, &block);
     if (!backward) {
-        device->ops->attention_forward(device, &block, &how, b == 0, c->with_self ? &own : NULL, &payload,
-                                       c->input[ATTENTION_QUERY], state, result[ATTENTION_OUT]);
+        device->ops->attention_forward(device, &rows, state, result[ATTENTION_OUT]);
         close_block(device, &block);
         return;
     }
@@ -314,15 +317,16 @@ static void run_block(struct device *device, const struct attention_case *c, int
         size_t n_bytes = device->ops->attention_scratch(block.n_row, &how);
         void *scratch = device_scratch(n_bytes);
         memset(scratch, 0x55, n_bytes);
-        device->ops->attention_backward_query(device, &block, &how, b == 0, c->with_self ? &own : NULL, &payload, &own_target,
-                                              scratch, result[ATTENTION_QUERY],
+        device->ops->attention_backward_query(device, &rows, scratch, result[ATTENTION_QUERY],
                                               how.score == DEVICE_SCORE_MLP ? result[ATTENTION_ATT] : NULL);
         free(scratch);
     }
     close_block(device, &block);
     open_block(device, c, b, true, &block);
-    device->ops->attention_backward_source(device, &block, &how, b == 0, c->with_self ? &own_target : NULL, &payload_target,
-                                           &own, result[ATTENTION_VALUE],
+    rows.source = rows.self_source;
+    rows.self_target = rows.target;
+    rows.target = target_from(c, state->softmax, first);
+    device->ops->attention_backward_source(device, &rows, result[ATTENTION_VALUE],
                                            how.score == DEVICE_SCORE_MLP ? NULL : result[ATTENTION_KEY]);
     close_block(device, &block);
 }

@@ -21,7 +21,7 @@ static void run_once(const struct device_ops *ops, int n_thread, const struct cp
         out[i] = 7.0f;
     }
     run(device, context, out);
-    cr_assert_eq(ops->sync(device), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(device_sync(device), STATUS_OK, "%s", status_reason());
     ops->close(device);
 }
 

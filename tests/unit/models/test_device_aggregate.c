@@ -193,7 +193,7 @@ Test(aggregate, a_large_output_that_goes_past_the_caches_has_the_same_values)
 static void row_scale(struct device *device, const void *context, float *out)
 {
     const struct aggregate *a = context;
-    device->ops->row_scale(device, a->block.n_row, a->f, a->x, out);
+    device->ops->rows_multiply(device, a->block.n_row, a->f, a->x, out, false, out);
 }
 
 Test(aggregate, rows_are_scaled_in_place)

@@ -263,16 +263,18 @@ static void run_long_rows(struct device *device, const void *context, float *out
     }
     struct device_block block = a->block;
     cr_assert_eq(device->ops->block_open(device, &block), STATUS_OK);
-    device->ops->attention_forward(device, &block, &a->how, false, NULL, &payload, near.query, &state, out);
+    struct device_attention_rows rows = {.how = &a->how, .block = &block, .source = payload, .target = near};
+    device->ops->attention_forward(device, &rows, &state, out);
     out += 2 * wide + 3 * heads;
     size_t n_bytes = device->ops->attention_scratch(block.n_row, &a->how);
     void *scratch = device_scratch(n_bytes);
     if (!add) {
-        device->ops->attention_backward_query(device, &block, &a->how, false, NULL, &payload, &near, scratch, out,
-                                              mlp ? out + wide : NULL);
+        device->ops->attention_backward_query(device, &rows, scratch, out, mlp ? out + wide : NULL);
     }
     out += wide + a->how.n_head * a->how.n_column;
-    device->ops->attention_backward_source(device, &block, &a->how, false, NULL, &far, &own, out, mlp ? NULL : out + wide);
+    rows.source = own;
+    rows.target = far;
+    device->ops->attention_backward_source(device, &rows, out, mlp ? NULL : out + wide);
     device->ops->block_close(device, &block);
     free(scratch);
 }

@@ -17,6 +17,8 @@ struct losses {
     const struct device_draw *drawn;
 };
 
+static const struct device_now four_rows = {.n_loss_row = 4.0}, one_row = {.n_loss_row = 1.0};
+
 /* out: grad; the score is compared here, between the reference and this device */
 static void loss(struct device *device, const void *context, float *out)
 {
@@ -25,11 +27,22 @@ static void loss(struct device *device, const void *context, float *out)
     struct device *reference = NULL;
     void *scratch = device_scratch(device->ops->score_scratch(l->n));
     cr_assert_eq(device_reference.open(1, &reference), STATUS_OK);
-    device_reference.loss(reference, l->loss, l->n, l->c, l->logits, l->labels, l->split, 2, l->drawn, 0.25f, NULL, NULL,
-                          &expected);
+    struct device_scoring how = {.loss = l->loss,
+                                 .n = l->n,
+                                 .c = l->c,
+                                 .logits = l->logits,
+                                 .labels = l->labels,
+                                 .row_split = l->split,
+                                 .split = 2,
+                                 .now = &four_rows};
+    if (l->drawn != NULL) {
+        how.drawn = *l->drawn;
+    }
+    device_reference.loss(reference, &how, &expected);
     device_reference.close(reference);
-    device->ops->loss(device, l->loss, l->n, l->c, l->logits, l->labels, l->split, 2, l->drawn, 0.25f, scratch,
-                      l->scores_only ? NULL : out, &score);
+    how.scratch = scratch;
+    how.grad = l->scores_only ? NULL : out;
+    device->ops->loss(device, &how, &score);
     cr_assert(fabs(score.loss - expected.loss) <= TOLERANCE_SCORE * fabs(expected.loss), "loss %.17g, expected %.17g",
               score.loss, expected.loss);
     cr_assert_eq(score.n_correct, expected.n_correct);
@@ -80,6 +93,7 @@ Test(loss, losses_gradients_and_counts_agree_with_the_reference)
 
 struct steps {
     struct device_step how;
+    double lr;
     const float *w, *grad;
 };
 
@@ -92,8 +106,11 @@ static void ten_steps(struct device *device, const void *context, float *out)
     memcpy(out, s->w, (size_t)n * sizeof *out);
     memset(out + n, 0, (size_t)(2 * n) * sizeof *out);
     bool moment = how.optimizer != DEVICE_OPTIMIZER_SGD || how.momentum > 0.0;
-    for (how.t = 1; how.t <= 10; how.t++) {
-        device->ops->step(device, &how, n, s->grad + how.t * 100, out, moment ? out + n : NULL, moment ? out + 2 * n : NULL);
+    for (int t = 1; t <= 10; t++) {
+        const struct device_now now = {
+            .lr = s->lr, .correction_1 = 1.0 - pow(how.beta1, t), .correction_2 = 1.0 - pow(how.beta2, t)};
+        how.now = &now;
+        device->ops->step(device, &how, n, s->grad + t * 100, out, moment ? out + n : NULL, moment ? out + 2 * n : NULL);
     }
 }
 
@@ -101,13 +118,13 @@ Test(optimizer, ten_steps_of_each_kind_agree_with_the_reference)
 {
     float *w = device_random(20000, 1), *grad = device_random(22000, 2);
     const struct device_step kinds[] = {
-        {.optimizer = DEVICE_OPTIMIZER_SGD, .lr = 0.1, .weight_decay = 0.01},
-        {.optimizer = DEVICE_OPTIMIZER_SGD, .lr = 0.1, .weight_decay = 0.01, .momentum = 0.9},
-        {.optimizer = DEVICE_OPTIMIZER_ADAM, .lr = 0.01, .weight_decay = 5e-4, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8},
-        {.optimizer = DEVICE_OPTIMIZER_ADAMW, .lr = 0.01, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8},
+        {.optimizer = DEVICE_OPTIMIZER_SGD, .weight_decay = 0.01},
+        {.optimizer = DEVICE_OPTIMIZER_SGD, .weight_decay = 0.01, .momentum = 0.9},
+        {.optimizer = DEVICE_OPTIMIZER_ADAM, .weight_decay = 5e-4, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8},
+        {.optimizer = DEVICE_OPTIMIZER_ADAMW, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        struct steps s = {kinds[i], w, grad};
+        struct steps s = {kinds[i], kinds[i].optimizer == DEVICE_OPTIMIZER_SGD ? 0.1 : 0.01, w, grad};
         device_check("ten steps", ten_steps, &s, 60000, TOLERANCE_STEPS);
     }
     free(w);
@@ -129,8 +146,9 @@ static void labels_append(struct device *device, const void *context, float *out
 {
     const struct known *k = context;
     double count;
-    device->ops->labels_append(device, k->n, k->f, k->x, k->c, k->labels, k->label_rows, k->split, 2, &k->draw, out);
-    device->ops->draw_count(device, k->n, k->split, 2, &k->draw, &count);
+    const struct device_labels how = {k->n, k->c, k->labels, k->label_rows, k->split, 2, k->draw};
+    device->ops->labels_append(device, &how, k->f, k->x, out);
+    device->ops->draw_count(device, &how, &count);
     out[k->n * (k->f + k->c)] = (float)count;
 }
 
@@ -160,8 +178,19 @@ Test(loss, rows_show_their_labels_or_count_in_the_loss_but_never_both)
     struct device_score score;
     void *scratch = device_scratch(device_cpu.score_scratch(N));
     cr_assert_eq(device_cpu.open(2, &device), STATUS_OK);
-    device_cpu.labels_append(device, N, F, x, C, labels, NULL, split, 2, &k.draw, out);
-    device_cpu.loss(device, DEVICE_LOSS_CROSS_ENTROPY, N, C, logits, labels, split, 2, &k.draw, 1.0f, scratch, grad, &score);
+    const struct device_labels shown_labels = {N, C, labels, NULL, split, 2, k.draw};
+    device_cpu.labels_append(device, &shown_labels, F, x, out);
+    const struct device_scoring how = {.n = N,
+                                       .c = C,
+                                       .logits = logits,
+                                       .labels = labels,
+                                       .row_split = split,
+                                       .split = 2,
+                                       .drawn = k.draw,
+                                       .now = &one_row,
+                                       .grad = grad,
+                                       .scratch = scratch};
+    device_cpu.loss(device, &how, &score);
     int n_shown = 0, n_lost = 0;
     for (int i = 0; i < N; i++) {
         int shown = 0, lost = 0;

@@ -29,8 +29,10 @@ static void batch_norm(struct device *device, const void *context, float *out)
     ops->batch_norm_statistics(device, n, f, b->x, scratch, statistics);
     ops->batch_norm_begin(device, f, statistics, MOMENTUM, running, running + f, mean_rstd);
     ops->batch_norm_forward(device, n, f, b->x, mean_rstd, b->weight, b->bias, out);
-    ops->batch_norm_sums(device, n, f, b->x, mean_rstd, b->grad_y, scratch, statistics, grad_weight, grad_weight + f);
-    ops->batch_norm_backward(device, n, f, b->x, b->weight, mean_rstd, statistics, b->grad_y, b->add, grad_x);
+    const struct device_norm_backward how = {n,      f,      b->x,        b->weight,       mean_rstd, b->grad_y,
+                                             b->add, grad_x, grad_weight, grad_weight + f, scratch};
+    ops->batch_norm_sums(device, &how, statistics);
+    ops->batch_norm_backward(device, &how, statistics);
     ops->batch_norm_begin(device, f, NULL, MOMENTUM, running, running + f, mean_rstd);
     ops->batch_norm_forward(device, 1, f, b->x, mean_rstd, b->weight, b->bias, running + 2 * f);
     free(mean_rstd);

@@ -194,7 +194,7 @@ static void eps_add(struct device *device, const void *context, float *out)
 static void eps_scale(struct device *device, const void *context, float *out)
 {
     const struct pointwise *p = context;
-    device->ops->eps_scale(device, p->n * p->f, p->bias, p->x, p->add, out);
+    device->ops->eps_add(device, p->n * p->f, p->bias, p->x, p->add ? out : NULL, out);
 }
 
 static void columns_copy(struct device *device, const void *context, float *out)
@@ -283,8 +283,9 @@ static void layer_norm(struct device *device, const void *context, float *out)
     float *mean_rstd = out + size, *grad_x = mean_rstd + 2 * p->n, *grad_weight = grad_x + size;
     void *scratch = device_scratch(device->ops->layer_norm_scratch(p->n, p->f));
     device->ops->layer_norm_forward(device, p->n, p->f, p->x, p->bias, p->bias + p->f, mean_rstd, out);
-    device->ops->layer_norm_backward(device, p->n, p->f, p->x, p->bias, mean_rstd, p->grad_y, p->add, scratch, grad_x,
-                                     grad_weight, grad_weight + p->f);
+    const struct device_norm_backward how = {
+        p->n, p->f, p->x, p->bias, mean_rstd, p->grad_y, p->add, grad_x, grad_weight, grad_weight + p->f, scratch};
+    device->ops->layer_norm_backward(device, &how);
     free(scratch);
 }
 

@@ -25,7 +25,8 @@ static void sum(struct device *device, const void *context, float *out)
 {
     const struct relation *a = context;
     struct device_block block = opened(device, a);
-    device->ops->relation_sum(device, &block, a->n_base, a->comp, a->f, a->stride, a->x, out);
+    const struct device_relation how = {&block, a->n_relation, a->n_base, a->f, a->stride, a->x, a->comp};
+    device->ops->relation_sum(device, &how, out);
     device->ops->block_close(device, &block);
 }
 
@@ -34,7 +35,8 @@ static void dot(struct device *device, const void *context, float *out)
     const struct relation *a = context;
     struct device_block block = opened(device, a);
     void *scratch = device_scratch(device->ops->relation_dot_scratch(a->n_relation, a->n_base));
-    device->ops->relation_dot(device, &block, a->n_relation, a->n_base, a->f, a->x, a->y, a->add, scratch, out);
+    const struct device_relation how = {&block, a->n_relation, a->n_base, a->f, a->f, a->x, NULL};
+    device->ops->relation_dot(device, &how, a->y, a->add, scratch, out);
     device->ops->block_close(device, &block);
     free(scratch);
 }

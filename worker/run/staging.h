@@ -1,0 +1,28 @@
+/* Between the device and the transport: what is sent goes to SHARED memory first, what arrives goes on to the device.
+ *
+ * On a unified device both places are the same bytes, and nothing here copies or waits. One block, used by one halo pass or
+ * one reduction at a time; `at` is a place in it, `device` what lies there on the device.
+ */
+#ifndef WORKER_STAGING_H
+#define WORKER_STAGING_H
+
+#include "worker/run/trainer_state.h"
+
+/* Take the block. errors  STATUS_NOMEM */
+enum status staging_open(struct trainer *trainer);
+void staging_close(struct trainer *trainer);
+
+/* Where the transport reads or writes; operations may write there, too. */
+void *staging_place(const struct trainer *trainer, int64_t at, void *device);
+
+/* What operations wrote to a staging_place may be sent. errors  of the device */
+enum status staging_ready(const struct trainer *trainer);
+
+/* Copy device memory there, ready to be sent. errors  of the device */
+enum status staging_out(const struct trainer *trainer, int64_t at, void *device, int64_t n_bytes);
+
+/* What the transport wrote there goes to the device, before all that operations do from now on. Returns when the place may
+ * be written again. */
+device_mark staging_in(const struct trainer *trainer, int64_t at, void *device, int64_t n_bytes);
+
+#endif
