@@ -29,8 +29,11 @@ int64_t part_rows_own(const struct part *part, int32_t level)
 
 int64_t part_edges(const struct part *part, enum part_direction d, int32_t level)
 {
-    int64_t n = level < part->n_level ? part->levels->n_edge[d][level] : 0;
-    for (int32_t q = 0; level >= part->n_level && q < part->n_part; q++) {
+    if (level < part->n_level) {
+        return part->levels->n_edge[d][level];
+    }
+    int64_t n = 0;
+    for (int32_t q = 0; q < part->n_part; q++) {
         n += part->block[d][q].n_edge;
     }
     return n;
@@ -149,7 +152,10 @@ enum status part_levels_open(const void *bytes, struct part *part)
 
 void part_levels_close(struct part *part)
 {
-    for (int d = 0; d < PART_DIRECTION_N && part->levels != NULL; d++) {
+    if (part->levels == NULL) {
+        return;
+    }
+    for (int d = 0; d < PART_DIRECTION_N; d++) {
         free(part->levels->taken[d]);
         free(part->levels->given[d]);
         free(part->levels->n_edge[d]);

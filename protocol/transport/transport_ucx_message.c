@@ -116,8 +116,8 @@ static bool head_check(struct transport *transport, const void *header, size_t n
         return false;
     }
     bool is_fresh;
-    enum status status = transport_head_read(header, n_header, transport->self, transport->n_peer, transport->attempt, out,
-                                             &is_fresh);
+    const struct transport_reader reader = {transport->self, transport->n_peer, transport->attempt};
+    enum status status = transport_head_read(header, n_header, &reader, out, &is_fresh);
     if (status != STATUS_OK) {
         transport_fail(transport, status);
         return false;
