@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The number that is all a file says; INT64_MAX where it is none: "max", or no such file. */
+/* The number in a file; INT64_MAX where the file has none ("max") or does not exist. */
 static int64_t number_read(const char *path)
 {
     char text[32] = "", *end = text;

@@ -143,7 +143,7 @@ enum status safetensors_save(const char *path, const struct safetensor *tensor, 
 
 /* --- load --- */
 
-/* One tensor as the header tells it. */
+/* One tensor of the header. */
 struct entry {
     const char *name; /* the JSON text's */
     const struct dtype *dtype;

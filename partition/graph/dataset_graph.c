@@ -1,11 +1,11 @@
 /* Edges to in-edges by destination: counting sort in two passes over the stream, then rows sorted and freed of repeats
- * in place. Nothing but the result is ever held, so a graph of any size loads in the memory it needs afterwards.
+ * in place. Nothing but the result is stored, so a graph of any size loads in the memory that it needs afterwards.
  */
 #include "partition/formats/dataset_store.h"
 #include "partition/graph/dataset_build.h"
 #include "partition/graph/relations.h"
+#include "partition/graph/row_pairs.h"
 #include "partition/graph/weights.h"
-#include "partition/methods/row_pairs.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -226,7 +226,7 @@ static void rows_sort(struct build *build)
     }
 }
 
-/* Close the gaps that repeats leave; returns the loops kept. */
+/* Close the gaps that repeats leave; returns the number of loops left. */
 static int64_t rows_unique(struct build *build)
 {
     int64_t to = 0, n_loop = 0, begin = 0;
@@ -323,7 +323,7 @@ static enum status rows_fill(struct build *build, const struct edge_source *sour
     return status;
 }
 
-/* Rows in order, each entry once; returns the edges of the source that are kept. */
+/* Rows in order, each entry once; returns how many edges of the source are left. */
 static int64_t rows_finish(struct build *build)
 {
     if (build->relations != NULL) {

@@ -211,7 +211,7 @@ static enum status rows_walk(struct node_types *types, struct dataset *out, int6
     return STATUS_OK;
 }
 
-/* Rows come sorted where their file's are. A column twice is told by the type's own row and column. */
+/* Rows are sorted where the file's rows are. A repeated column is reported by the type's own row and column. */
 static enum status rows_sort(const struct node_types *types, struct dataset *out)
 {
     int64_t node, column, row = 0;

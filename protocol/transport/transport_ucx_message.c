@@ -82,7 +82,7 @@ void transport_records_release(struct transport *transport)
 
 /* --- what comes --- */
 
-/* A message whose body is there: tell the owner of the events. */
+/* A message whose body is in place: call the events' `arrived`. */
 static void deliver(struct transport *transport, const struct transport_head *head, void *body, size_t n_bytes)
 {
     if (head->sender != transport->self) {
