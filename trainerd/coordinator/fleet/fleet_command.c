@@ -242,7 +242,7 @@ static enum status report_add(uint32_t rank, uint32_t epoch, const struct messag
         out->loss = report->loss;
         memcpy(out->score, report->scores.at, sizeof out->score);
     } else if (memcmp(&report->loss, &out->loss, sizeof out->loss) != 0) {
-        return status_fail(STATUS_BUG, "its loss is %.17g, rank 0's is %.17g: the ranks have come apart", report->loss,
+        return status_fail(STATUS_BUG, "its loss is %.17g, rank 0's is %.17g: the ranks have diverged", report->loss,
                            out->loss);
     }
     out->epoch_s = fmax(out->epoch_s, report->epoch_s);
@@ -304,7 +304,7 @@ enum status fleet_rate(struct fleet *fleet, double factor)
 
 enum status fleet_keep_best(struct fleet *fleet)
 {
-    fleet_begin(fleet, "while it kept the best weights");
+    fleet_begin(fleet, "while it saved the best weights");
     struct message_keep_best message = {.rank = 0};
     uint8_t body[COMMAND_BYTES];
     size_t n;

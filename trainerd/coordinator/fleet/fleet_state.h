@@ -36,7 +36,7 @@ struct fleet_worker {
     uint32_t rank;
     uint32_t pid;
     uv_process_t process;
-    bool is_child; /* a process of ours, running or not yet reaped */
+    bool is_child; /* a child process, running or not yet reaped */
     bool was_started;
     char host[64];
     uint32_t n_core;
@@ -91,7 +91,8 @@ struct fleet {
     int32_t *rank_of_part;
 };
 
-/* Begin a call. The text tells what a worker that fails meanwhile was doing. */
+/* --- fleet_failure.c --- */
+/* Begin a call. The text goes into the reason of a worker that fails meanwhile: "in epoch 3". */
 void fleet_begin(struct fleet *fleet, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Record the first failure. When `worker` is given, "worker 1 (pid 123)" is put before the sentence. */
 void fleet_fail(struct fleet *fleet, const struct fleet_worker *worker, enum status status, const char *format, ...)

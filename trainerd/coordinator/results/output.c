@@ -66,11 +66,11 @@ static enum status make_folders(struct output *output)
         if (dir[i] != '/' && dir[i] != '\0') {
             continue;
         }
-        char kept = dir[i];
+        char saved = dir[i];
         dir[i] = '\0';
         int made = mkdir(dir, 0777);
         int error = errno;
-        dir[i] = kept;
+        dir[i] = saved;
         if (made == 0 && output->n_made_from == 0) {
             output->n_made_from = i;
         }
