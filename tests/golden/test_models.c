@@ -135,7 +135,7 @@ static void check(const char *name, enum dataset_loops loops)
                                             .n_relation = golden.graph.n_relation};
         struct program program;
         cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
-        for (int d = 0; d < 2; d++) {
+        for (int d = 0; d < TEST_N_DEVICE; d++) {
             for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
                 run(name, &golden, &program, test_devices[d], parts[k]);
             }

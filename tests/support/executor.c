@@ -1,6 +1,7 @@
 #include "tests/support/executor.h"
 
 #include "protocol/log.h"
+#include "tests/support/device/strict.h"
 #include "tests/support/executor_parts.h"
 
 #include <stdlib.h>
@@ -20,19 +21,19 @@ static void values_open(struct executor *x, struct executor_part *part)
     const struct program *program = x->setup.program;
     for (int v = 0; v < program->n_value; v++) {
         size_t n_bytes = (size_t)(part->n_own * program->value[v].width) * sizeof(float);
-        part->value[v] = v > 0 ? executor_array(x, n_bytes) : part->value[v];
-        part->grad[v] = program->value[v].needs_grad ? executor_array(x, n_bytes) : NULL;
+        part->value[v] = v > 0 ? executor_operand(x, n_bytes) : part->value[v];
+        part->grad[v] = program->value[v].needs_grad ? executor_operand(x, n_bytes) : NULL;
     }
     for (int k = 0; k < program->n_op; k++) {
         for (int i = 0; i < OP_N_SAVED; i++) {
             int64_t width = op_saved_width(program, &program->op[k], i);
-            part->saved[k][i] = width > 0 ? executor_array(x, (size_t)(part->n_own * width) * sizeof(float)) : NULL;
+            part->saved[k][i] = width > 0 ? executor_operand(x, (size_t)(part->n_own * width) * sizeof(float)) : NULL;
         }
     }
     for (int k = 0; k < OP_N_IN; k++) {
-        part->fresh[k] = executor_array(x, (size_t)(part->n_own * widest(program)) * sizeof(float));
+        part->fresh[k] = executor_operand(x, (size_t)(part->n_own * widest(program)) * sizeof(float));
     }
-    part->grad_param = executor_array(x, (size_t)program->n_weight * sizeof(float));
+    part->grad_param = executor_operand(x, (size_t)program->n_weight * sizeof(float));
 }
 
 static void globals_open(struct executor *x)
@@ -46,11 +47,11 @@ static void globals_open(struct executor *x)
         if (global != NULL) {
             int64_t n = global->n_sum(program, op);
             n_sum = n > n_sum ? n : n_sum;
-            x->statistics[k] = executor_array(x, (size_t)global->n_statistics(program, op) * sizeof(double));
+            x->statistics[k] = executor_operand(x, (size_t)global->n_statistics(program, op) * sizeof(double));
         }
     }
     for (int i = 0; i < 2; i++) {
-        x->sum[i] = executor_array(x, (size_t)n_sum * sizeof(double));
+        x->sum[i] = executor_operand(x, (size_t)n_sum * sizeof(double));
     }
 }
 
@@ -80,8 +81,8 @@ struct executor *executor_open(const struct executor_setup *setup)
     }
     size_t rows = (size_t)(setup->graph->n_node * widest(setup->program)) * sizeof(float);
     x->payload = executor_array(x, HALO_N_PIECE * rows);
-    x->weights = executor_array(x, (size_t)setup->program->n_weight * sizeof(float));
-    x->workspace = executor_array(x, workspace_bytes(x));
+    x->weights = executor_operand(x, (size_t)setup->program->n_weight * sizeof(float));
+    x->workspace = executor_operand(x, workspace_bytes(x));
     x->now = executor_array(x, sizeof *x->now);
     x->score = executor_array(x, sizeof *x->score);
     globals_open(x);
@@ -143,6 +144,64 @@ static void *operand_at(const struct executor *x, const struct step_operand *o, 
     }
 }
 
+static size_t operand_bytes(const struct executor *x, const struct step_operand *o, const struct executor_part *part)
+{
+    const struct program *program = x->setup.program;
+    switch (o->array) {
+    case STEP_ARRAY_VALUE:
+    case STEP_ARRAY_GRAD:
+    case STEP_ARRAY_SAVED:
+    case STEP_ARRAY_FRESH:
+        return (size_t)(part->n_own * step_operand_width(program, o)) * sizeof(float);
+    case STEP_ARRAY_STATISTICS:
+        return (size_t)op_defs[program->op[o->index].kind]->global->n_statistics(program, &program->op[o->index]) *
+               sizeof(double);
+    case STEP_ARRAY_SUM:
+        return (size_t)op_defs[program->op[o->index].kind]->global->n_sum(program, &program->op[o->index]) * sizeof(double);
+    case STEP_ARRAY_WORKSPACE:
+        return workspace_bytes(x);
+    case STEP_ARRAY_PARAMETER:
+    case STEP_ARRAY_GRAD_PARAMETER:
+        return (size_t)program->param[o->index].n_shared * sizeof(float);
+    case STEP_ARRAY_EMBEDDING:
+    case STEP_ARRAY_GRAD_EMBEDDING:
+        return (size_t)(part->csr.n_embedded * program->param[o->index].shape[0]) * sizeof(float);
+    default:
+        return 0; /* structure is open always */
+    }
+}
+
+static struct strict_range range_of(const struct executor *x, const struct step_operand *o, const struct executor_part *part)
+{
+    return (struct strict_range){.at = operand_at(x, o, part),
+                                 .n_bytes = operand_bytes(x, o, part),
+                                 .read = o->access != STEP_ACCESS_WRITE,
+                                 .write = o->access != STEP_ACCESS_READ};
+}
+
+/* From here on the step's operands of one part, and what other parts' payloads are made of, are all that a strict device opens. */
+static void scope_open(struct executor *x, const struct step *step, const struct executor_part *part)
+{
+    struct strict_range *range = memory_alloc((size_t)(step->n_operand * (1 + x->setup.n_part)), sizeof *range);
+    int n = 0;
+    for (int k = 0; k < step->n_operand; k++) {
+        const struct step_operand *o = &step->operand[k];
+        if (o->array == STEP_ARRAY_SUM && o->index < 0) {
+            continue; /* the loss is the caller's to add up */
+        }
+        if (o->running || !o->packing) {
+            range[n++] = range_of(x, o, part);
+        }
+        for (int p = 0; o->packing && p < x->setup.n_part; p++) {
+            range[n] = range_of(x, o, &x->part[p]);
+            range[n].read = true;
+            range[n++].write = false;
+        }
+    }
+    device_strict_scope(x->device, range, n);
+    free(range);
+}
+
 static struct op_call call_of(struct executor *x, const struct step *step, struct executor_part *part)
 {
     const struct program *program = x->setup.program;
@@ -179,7 +238,9 @@ static void dense_run(struct executor *x, const struct step *step)
     const struct op_def *def = op_defs[x->setup.program->op[step->op].kind];
     for (int p = 0; p < x->setup.n_part; p++) {
         struct op_call call = call_of(x, step, &x->part[p]);
+        scope_open(x, step, &x->part[p]);
         (step->backward ? def->backward : def->forward)(&call);
+        device_strict_scope_end(x->device);
     }
 }
 
@@ -195,7 +256,9 @@ static void partial_run(struct executor *x, const struct step *step)
     const struct global_pass *pass = global_pass(x, step);
     for (int p = 0; p < x->setup.n_part; p++) {
         struct op_call call = call_of(x, step, &x->part[p]);
+        scope_open(x, step, &x->part[p]);
         pass->partial(&call);
+        device_strict_scope_end(x->device);
         if (p > 0) {
             pass->merge(x->device, x->setup.program, call.op, x->sum[0], x->sum[1]);
         }
@@ -205,20 +268,25 @@ static void partial_run(struct executor *x, const struct step *step)
 static void total_run(struct executor *x, const struct step *step)
 {
     struct op_call call = call_of(x, step, &x->part[0]);
+    scope_open(x, step, &x->part[0]);
     global_pass(x, step)->total(&call);
+    device_strict_scope_end(x->device);
 }
 
 static void begin_run(struct executor *x, const struct step *step)
 {
     for (int p = 0; p < x->setup.n_part; p++) {
         struct op_call call = call_of(x, step, &x->part[p]);
+        scope_open(x, step, &x->part[p]);
         aggregate_defs[call.op->aggregate]->backward_begin(&call);
+        device_strict_scope_end(x->device);
     }
 }
 
 static void join_run(struct executor *x, const struct step *step)
 {
     for (int p = 0; p < x->setup.n_part; p++) {
+        scope_open(x, step, &x->part[p]);
         for (int k = 0; k < OP_N_IN; k++) {
             const struct step_operand *fresh = step_operand(step, (enum op_role)(OP_ROLE_GRAD_IN_0 + k));
             if (fresh != NULL) {
@@ -227,6 +295,7 @@ static void join_run(struct executor *x, const struct step *step)
                                  operand_at(x, fresh, &x->part[p]), operand_at(x, grad, &x->part[p]));
             }
         }
+        device_strict_scope_end(x->device);
     }
 }
 
@@ -306,7 +375,9 @@ static void halo_return(struct executor *x, const struct step *step, int i)
 static void halo_run(struct executor *x, const struct step *step)
 {
     for (int p = 0; p < x->setup.n_part; p++) {
+        scope_open(x, step, &x->part[p]);
         (step->halo->direction == HALO_DIRECTION_RETURN ? halo_return : halo_gather)(x, step, p);
+        device_strict_scope_end(x->device);
     }
 }
 
@@ -334,7 +405,9 @@ static double part_loss(struct executor *x, const struct step *step, struct exec
         how.drawn = op_labels_hidden(&call);
     }
     struct device_score score;
+    scope_open(x, step, part);
     x->ops->loss(x->device, &how, x->score);
+    device_strict_scope_end(x->device);
     x->ops->download(x->device, &score, x->score, sizeof score);
     return score.loss;
 }

@@ -9,16 +9,28 @@ struct executor_array {
     struct executor_array *next;
     void *block;
     size_t n_bytes;
+    enum memory_category category;
 };
 
-void *executor_array(struct executor *x, size_t n_bytes)
+static void *array_take(struct executor *x, enum memory_category category, size_t n_bytes)
 {
     struct executor_array *array = memory_alloc(1, sizeof *array);
     array->n_bytes = n_bytes;
-    ASSERT(x->ops->acquire(x->device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, n_bytes, &array->block) == STATUS_OK);
+    array->category = category;
+    ASSERT(x->ops->acquire(x->device, DEVICE_PLACE_DEVICE, category, n_bytes, &array->block) == STATUS_OK);
     array->next = x->arrays;
     x->arrays = array;
     return array->block;
+}
+
+void *executor_array(struct executor *x, size_t n_bytes)
+{
+    return array_take(x, MEMORY_OTHER, n_bytes);
+}
+
+void *executor_operand(struct executor *x, size_t n_bytes)
+{
+    return array_take(x, MEMORY_ACTIVATIONS, n_bytes);
 }
 
 void *executor_upload(struct executor *x, const void *from, size_t n_bytes)
@@ -221,10 +233,10 @@ static void csr_open(struct executor *x, struct executor_part *part, float *dens
     part->csr.values = executor_upload(x, dense, (size_t)n_value * sizeof *dense);
     part->csr.embedded_rows = executor_upload(x, rows, (size_t)n_embedded * sizeof *rows);
     part->csr.embedded_columns = executor_upload(x, columns, (size_t)n_embedded * sizeof *columns);
-    part->embeddings = executor_array(x, (size_t)(n_embedded * program->n_embedding) * sizeof(float));
-    part->grad_embeddings = executor_array(x, (size_t)(n_embedded * program->n_embedding) * sizeof(float));
+    part->embeddings = executor_operand(x, (size_t)(n_embedded * program->n_embedding) * sizeof(float));
+    part->grad_embeddings = executor_operand(x, (size_t)(n_embedded * program->n_embedding) * sizeof(float));
     ASSERT(x->ops->csr_open(x->device, &part->csr) == STATUS_OK);
-    free(columns);
+    part->embedded_column = columns;
     free(rows);
     free(indptr);
     free(cols);
@@ -254,47 +266,75 @@ static float *element(const struct program *program, const struct parameter *par
         return arena + param->offset + row * program_n_shared(program) + embedded_shared(&program->embedded, column);
     }
     for (int64_t k = 0; k < part->csr.n_embedded; k++) {
-        if (part->csr.embedded_columns[k] == column) {
+        if (part->embedded_column[k] == column) {
             return embeddings + part->csr.n_embedded * param->embedding_at + k * param->shape[0] + row;
         }
     }
     return NULL;
 }
 
+/* Host copies of the arena and of a part's embeddings: from the device, or zeros. */
+static void weights_stage(struct executor *x, const struct executor_part *part, const float *arena, const float *embeddings,
+                          float *host[2])
+{
+    const struct program *program = x->setup.program;
+    size_t n_embedding = (size_t)(part->csr.n_embedded * program->n_embedding);
+    host[0] = memory_alloc((size_t)program->n_weight + 1, sizeof(float));
+    host[1] = memory_alloc(n_embedding + 1, sizeof(float));
+    if (arena != NULL) {
+        x->ops->download(x->device, host[0], arena, (size_t)program->n_weight * sizeof(float));
+    }
+    if (arena != NULL && n_embedding > 0) {
+        x->ops->download(x->device, host[1], embeddings, n_embedding * sizeof(float));
+    }
+}
+
 void executor_weights_put(struct executor *x, const float *weights)
 {
     const struct program *program = x->setup.program;
-    for (int p = 0; p < program->n_param; p++) {
-        const struct parameter *param = &program->param[p];
-        const float *from = weights + x->setup.plain->param[p].offset;
-        if (param->embedding_at < 0) {
-            x->ops->upload(x->device, x->weights + param->offset, from, (size_t)param->n_shared * sizeof *from);
-            continue;
-        }
-        for (int64_t i = 0; i < x->setup.n_part * parameter_size(param); i++) {
-            const struct executor_part *part = &x->part[i / parameter_size(param)];
-            int64_t at = i % parameter_size(param), columns = param->shape[1];
-            float *to = element(program, param, part, x->weights, part->embeddings, at / columns, at % columns);
-            if (to != NULL) {
-                *to = from[at];
+    for (int k = 0; k < x->setup.n_part; k++) {
+        const struct executor_part *part = &x->part[k];
+        float *host[2];
+        weights_stage(x, part, NULL, NULL, host);
+        for (int p = 0; p < program->n_param; p++) {
+            const struct parameter *param = &program->param[p];
+            const float *from = weights + x->setup.plain->param[p].offset;
+            for (int64_t i = 0; i < parameter_size(param); i++) {
+                float *to = param->embedding_at < 0
+                                ? host[0] + param->offset + i
+                                : element(program, param, part, host[0], host[1], i / param->shape[1], i % param->shape[1]);
+                if (to != NULL) {
+                    *to = from[i];
+                }
             }
         }
+        x->ops->upload(x->device, x->weights, host[0], (size_t)program->n_weight * sizeof(float));
+        if (part->csr.n_embedded > 0) {
+            x->ops->upload(x->device, part->embeddings, host[1],
+                           (size_t)(part->csr.n_embedded * program->n_embedding) * sizeof(float));
+        }
+        free(host[0]);
+        free(host[1]);
     }
 }
 
 void executor_gradients_add(struct executor *x, const struct executor_part *part, double *sum)
 {
     const struct program *program = x->setup.program;
+    float *host[2];
+    weights_stage(x, part, part->grad_param, part->grad_embeddings, host);
     for (int p = 0; p < program->n_param; p++) {
         const struct parameter *param = &program->param[p];
         double *to = sum + x->setup.plain->param[p].offset;
         for (int64_t i = 0; i < parameter_size(param); i++) {
-            const float *from = param->embedding_at < 0 ? part->grad_param + param->offset + i
-                                                        : element(program, param, part, part->grad_param, part->grad_embeddings,
-                                                                  i / param->shape[1], i % param->shape[1]);
+            const float *from = param->embedding_at < 0
+                                    ? host[0] + param->offset + i
+                                    : element(program, param, part, host[0], host[1], i / param->shape[1], i % param->shape[1]);
             to[i] += from != NULL ? *from : 0.0;
         }
     }
+    free(host[0]);
+    free(host[1]);
 }
 
 static void labels_open(struct executor *x, struct executor_part *part)
@@ -360,11 +400,12 @@ void executor_parts_close(struct executor *x)
         free(part->grad);
         free(part->saved);
         free(part->node);
+        free(part->embedded_column);
     }
     free(x->part);
     while (x->arrays != NULL) {
         struct executor_array *next = x->arrays->next;
-        x->ops->release(x->device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, x->arrays->block, x->arrays->n_bytes);
+        x->ops->release(x->device, DEVICE_PLACE_DEVICE, x->arrays->category, x->arrays->block, x->arrays->n_bytes);
         free(x->arrays);
         x->arrays = next;
     }

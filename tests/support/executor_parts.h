@@ -18,6 +18,7 @@ struct executor_part {
     int64_t n_own;
     uint32_t *node; /* n_own: host */
     uint32_t *node_device;
+    uint32_t *embedded_column; /* csr.n_embedded: host */
     struct op_labels labels;
     struct executor_block *block[PART_DIRECTION_N]; /* n_part */
     float *row_scale[AGGREGATE_KIND_N];
@@ -47,7 +48,9 @@ struct executor {
     struct executor_array *arrays; /* all device memory, newest first */
 };
 
-/* Zeroed device memory, or a copy of host memory; given back by executor_close. */
+/* Zeroed device memory, or a copy of host memory; given back by executor_close. Of steps' operands device_strict opens only the
+ * listed ones. */
+void *executor_operand(struct executor *executor, size_t n_bytes);
 void *executor_array(struct executor *executor, size_t n_bytes);
 void *executor_upload(struct executor *executor, const void *from, size_t n_bytes);
 

@@ -1,5 +1,6 @@
 #include "tests/support/model/gradient.h"
 
+#include "tests/support/device/strict.h"
 #include "tests/support/executor.h"
 #include "tests/support/model/truth.h"
 #include "tests/support/tolerance.h"
@@ -13,7 +14,7 @@
 
 static const int part_counts[] = {1, 2, 3, 5};
 
-const struct device_ops *const test_devices[2] = {&device_reference, &device_cpu};
+const struct device_ops *const test_devices[TEST_N_DEVICE] = {&device_reference, &device_cpu, &device_strict};
 
 double norm(const double *x, int64_t n)
 {

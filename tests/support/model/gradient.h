@@ -23,6 +23,7 @@ double relative_error(const float *x, const double *truth, int64_t n);
 double norm(const double *x, int64_t n);
 
 /* The devices that tests run on. */
-extern const struct device_ops *const test_devices[2];
+#define TEST_N_DEVICE 3
+extern const struct device_ops *const test_devices[TEST_N_DEVICE];
 
 #endif

@@ -1,0 +1,364 @@
+#include "tests/support/device/strict_state.h"
+
+#include "protocol/log.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PAGE ((size_t)4096)
+#define REGION_BYTES ((size_t)1 << 34)
+#define OPEN_MOST 32 /* devices at once */
+
+static struct strict *opened[OPEN_MOST];
+
+/* --- a forbidden touch --- */
+
+static bool in_region(const struct strict_region *r, const char *at)
+{
+    return at >= r->base && at < r->base + REGION_BYTES;
+}
+
+static void say(const char *text)
+{
+    ssize_t ignored = write(STDERR_FILENO, text, strlen(text));
+    (void)ignored;
+}
+
+static void on_fault(int number, siginfo_t *info, void *context)
+{
+    (void)context;
+    for (int i = 0; i < OPEN_MOST; i++) {
+        const struct strict *s = opened[i];
+        for (int k = 0; s != NULL && k < STRICT_REGION_N; k++) {
+            if (in_region(&s->region[k], info->si_addr)) {
+                say(s->n_open == 0 ? "strict: the host touched device memory\n"
+                    : s->in_scope  ? "strict: a step touched what is not among its operands, or not so\n"
+                                   : "strict: work beyond device memory\n");
+                _exit(STRICT_EXIT);
+            }
+        }
+    }
+    signal(number, SIG_DFL);
+}
+
+/* --- memory --- */
+
+static size_t pages(size_t n_bytes)
+{
+    return (n_bytes + PAGE - 1) / PAGE * PAGE;
+}
+
+static void protect(const struct strict_region *r, int rights)
+{
+    ASSERT(r->n_used == 0 || mprotect(r->base, r->n_used, rights) == 0);
+}
+
+void strict_enter(struct strict *s)
+{
+    if (s->n_open++ == 0) {
+        for (int k = 0; k < STRICT_REGION_N; k++) {
+            protect(&s->region[k], PROT_READ | PROT_WRITE);
+        }
+    }
+}
+
+void strict_leave(struct strict *s)
+{
+    if (--s->n_open == 0) {
+        for (int k = 0; k < STRICT_REGION_N; k++) {
+            protect(&s->region[k], PROT_NONE);
+        }
+    }
+}
+
+static bool is_device(const struct strict *s, const void *at)
+{
+    return in_region(&s->region[STRICT_FREE], at) || in_region(&s->region[STRICT_SCOPED], at);
+}
+
+static void *take(struct strict *s, int which, size_t n_bytes)
+{
+    struct strict_region *r = &s->region[which];
+    char *at = r->base + r->n_used;
+    ASSERT(s->n_open == 0 && r->n_used + pages(n_bytes) + PAGE <= REGION_BYTES);
+    r->n_used += pages(n_bytes) + PAGE; /* a page apart, so that arrays never share one */
+    return at;
+}
+
+enum status strict_acquire(struct device *device, enum device_place place, enum memory_category category, size_t n_bytes,
+                           void *out)
+{
+    if (place == DEVICE_PLACE_SHARED) {
+        return memory_acquire(category, n_bytes, 1, out);
+    }
+    bool scoped = category == MEMORY_ACTIVATIONS || category == MEMORY_PARAMETERS;
+    *(void **)out = take(strict_of(device), scoped ? STRICT_SCOPED : STRICT_FREE, n_bytes);
+    memory_count(category, (int64_t)n_bytes);
+    return STATUS_OK;
+}
+
+void strict_release(struct device *device, enum device_place place, enum memory_category category, void *block, size_t n_bytes)
+{
+    strict_run_all(strict_of(device));
+    if (place == DEVICE_PLACE_SHARED) {
+        memory_release(category, block, n_bytes, 1);
+    } else if (block != NULL) {
+        madvise(block, pages(n_bytes), MADV_DONTNEED);
+        memory_count(category, -(int64_t)n_bytes);
+    }
+}
+
+enum status strict_borrow(struct device *device, enum memory_category category, const void *host, size_t n_bytes, void *out)
+{
+    (void)category;
+    struct strict *s = strict_of(device);
+    void *copy = take(s, STRICT_FREE, n_bytes);
+    strict_enter(s);
+    memcpy(copy, host, n_bytes);
+    strict_leave(s);
+    *(void **)out = copy;
+    return STATUS_OK;
+}
+
+void strict_giveback(struct device *device, enum memory_category category, const void *host, size_t n_bytes, void *borrowed)
+{
+    (void)category;
+    (void)host;
+    strict_run_all(strict_of(device));
+    madvise(borrowed, pages(n_bytes), MADV_DONTNEED);
+}
+
+/* --- life --- */
+
+enum status strict_open(int n_thread, struct device **out)
+{
+    struct strict *s = memory_alloc(1, sizeof *s);
+    s->base.ops = &device_strict;
+    enum status status = cpu_open(n_thread, &s->cpu);
+    for (int k = 0; k < STRICT_REGION_N; k++) {
+        s->region[k].base = mmap(NULL, REGION_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        ASSERT(s->region[k].base != MAP_FAILED);
+    }
+    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
+    ASSERT(sigaction(SIGSEGV, &action, NULL) == 0);
+    int i = 0;
+    while (i < OPEN_MOST && opened[i] != NULL) {
+        i++;
+    }
+    ASSERT(i < OPEN_MOST);
+    opened[i] = s;
+    *out = &s->base;
+    return status;
+}
+
+static void lane_drop(struct strict_lane *l)
+{
+    for (uint64_t i = l->n_done; i < l->n_given; i++) {
+        free(l->call[i - l->n_given + l->n_call].args);
+    }
+    free(l->call);
+}
+
+void strict_close(struct device *device)
+{
+    struct strict *s = strict_of(device);
+    for (int i = 0; i < OPEN_MOST; i++) {
+        opened[i] = opened[i] == s ? NULL : opened[i];
+    }
+    for (int k = 0; k < STRICT_REGION_N; k++) {
+        munmap(s->region[k].base, REGION_BYTES);
+    }
+    for (int l = 0; l < DEVICE_LANE_N; l++) {
+        lane_drop(&s->lane[l]);
+    }
+    cpu_close(s->cpu);
+    free(s);
+}
+
+/* --- lanes: what is not memory_alloc'ed is not counted as an epoch's --- */
+
+void strict_defer(struct strict *s, enum device_lane lane, void (*run)(struct strict *, void *), const void *args,
+                  size_t n_bytes)
+{
+    struct strict_lane *l = &s->lane[lane];
+    if (l->n_call == l->n_room) {
+        l->n_room = l->n_room > 0 ? 2 * l->n_room : 64;
+        l->call = realloc(l->call, l->n_room * sizeof *l->call);
+        ASSERT(l->call != NULL);
+    }
+    void *copy = malloc(n_bytes);
+    ASSERT(copy != NULL);
+    memcpy(copy, args, n_bytes);
+    l->call[l->n_call++] = (struct strict_call){run, copy};
+    l->n_given++;
+}
+
+void strict_run(struct strict *s, enum device_lane lane, uint64_t n_call)
+{
+    struct strict_lane *l = &s->lane[lane];
+    strict_enter(s);
+    while (l->n_done < n_call) {
+        struct strict_call call = l->call[l->n_call - (l->n_given - l->n_done)];
+        l->n_done++;
+        call.run(s, call.args);
+        free(call.args);
+    }
+    l->n_call = l->n_done == l->n_given ? 0 : l->n_call;
+    strict_leave(s);
+}
+
+void strict_run_all(struct strict *s)
+{
+    for (int lane = 0; lane < DEVICE_LANE_N; lane++) {
+        strict_run(s, (enum device_lane)lane, s->lane[lane].n_given);
+    }
+}
+
+/* The number of calls given to the lane, and the lane. */
+device_mark strict_mark(struct device *device, enum device_lane lane)
+{
+    uint64_t n = strict_of(device)->lane[lane].n_given;
+    return n > 0 ? n * DEVICE_LANE_N + (uint64_t)lane : 0;
+}
+
+static void mark_run(struct strict *s, device_mark mark)
+{
+    strict_run(s, (enum device_lane)(mark % DEVICE_LANE_N), mark / DEVICE_LANE_N);
+}
+
+static void follow_run(struct strict *s, void *args)
+{
+    mark_run(s, *(device_mark *)args);
+}
+
+void strict_follow(struct device *device, enum device_lane lane, device_mark mark)
+{
+    strict_defer(strict_of(device), lane, follow_run, &mark, sizeof mark);
+}
+
+/* Whoever only looks may see one more call done each time. */
+bool strict_passed(struct device *device, device_mark mark)
+{
+    struct strict_lane *l = &strict_of(device)->lane[mark % DEVICE_LANE_N];
+    if (l->n_done < mark / DEVICE_LANE_N) {
+        strict_run(strict_of(device), (enum device_lane)(mark % DEVICE_LANE_N), l->n_done + 1);
+    }
+    return l->n_done >= mark / DEVICE_LANE_N;
+}
+
+enum status strict_wait(struct device *device, device_mark mark)
+{
+    struct strict *s = strict_of(device);
+    mark_run(s, mark);
+    return cpu_wait(s->cpu, 0);
+}
+
+/* --- copies --- */
+
+struct move {
+    void *to;
+    const void *from;
+    size_t n_bytes;
+};
+
+static void move_run(struct strict *s, void *args)
+{
+    const struct move *m = args;
+    cpu_move(s->cpu, DEVICE_LANE_COMPUTE, m->to, m->from, m->n_bytes);
+}
+
+void strict_move(struct device *device, enum device_lane lane, void *to, const void *from, size_t n_bytes)
+{
+    struct strict *s = strict_of(device);
+    struct move move = {to, from, n_bytes};
+    if (to == from || n_bytes == 0) {
+        return;
+    }
+    if (!is_device(s, to)) {
+        memset(to, 0xff, n_bytes);
+    }
+    strict_defer(s, lane, move_run, &move, sizeof move);
+}
+
+void strict_upload(struct device *device, void *to, const void *from_host, size_t n_bytes)
+{
+    struct strict *s = strict_of(device);
+    struct move move = {to, from_host, n_bytes};
+    strict_defer(s, DEVICE_LANE_COMPUTE, move_run, &move, sizeof move);
+    strict_run(s, DEVICE_LANE_COMPUTE, s->lane[DEVICE_LANE_COMPUTE].n_given);
+}
+
+void strict_download(struct device *device, void *to_host, const void *from, size_t n_bytes)
+{
+    strict_upload(device, to_host, from, n_bytes);
+}
+
+/* --- scopes --- */
+
+struct scope {
+    int n_range;
+    struct strict_range range[];
+};
+
+static void range_open(struct strict *s, const struct strict_range *r)
+{
+    if (r->at == NULL || r->n_bytes == 0 || !in_region(&s->region[STRICT_SCOPED], r->at)) {
+        return;
+    }
+    char *first = (char *)((uintptr_t)r->at / PAGE * PAGE);
+    size_t n_bytes = pages((size_t)((const char *)r->at + r->n_bytes - first));
+    ASSERT(mprotect(first, n_bytes, r->write ? PROT_READ | PROT_WRITE : PROT_READ) == 0);
+}
+
+/* First what is read, then what is written: pages that hold both end writable. */
+static void scope_run(struct strict *s, void *args)
+{
+    const struct scope *scope = args;
+    s->in_scope = true;
+    for (int i = 0; i < scope->n_range; i++) {
+        const struct strict_range *r = &scope->range[i];
+        if (r->write && !r->read && r->at != NULL) {
+            memset((void *)(uintptr_t)r->at, 0xff, r->n_bytes);
+        }
+    }
+    protect(&s->region[STRICT_SCOPED], PROT_NONE);
+    for (int writes = 0; writes < 2; writes++) {
+        for (int i = 0; i < scope->n_range; i++) {
+            if (scope->range[i].write == (writes == 1)) {
+                range_open(s, &scope->range[i]);
+            }
+        }
+    }
+}
+
+static void scope_end_run(struct strict *s, void *args)
+{
+    (void)args;
+    s->in_scope = false;
+    protect(&s->region[STRICT_SCOPED], PROT_READ | PROT_WRITE);
+}
+
+void device_strict_scope(struct device *device, const struct strict_range *range, int n_range)
+{
+    if (device->ops != &device_strict) {
+        return;
+    }
+    size_t n_bytes = sizeof(struct scope) + (size_t)n_range * sizeof *range;
+    struct scope *scope = malloc(n_bytes);
+    ASSERT(scope != NULL);
+    scope->n_range = n_range;
+    memcpy(scope->range, range, (size_t)n_range * sizeof *range);
+    strict_defer(strict_of(device), DEVICE_LANE_COMPUTE, scope_run, scope, n_bytes);
+    free(scope);
+}
+
+void device_strict_scope_end(struct device *device)
+{
+    if (device->ops == &device_strict) {
+        strict_defer(strict_of(device), DEVICE_LANE_COMPUTE, scope_end_run, "", 1);
+    }
+}

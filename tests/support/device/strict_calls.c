@@ -1,0 +1,323 @@
+/* The strict device's table: every operation is put off with a copy of its arguments, and is the cpu's when its turn comes. */
+#include "tests/support/device/strict_state.h"
+
+/* Of an argument (kind, type, name): kind V is a value, S a struct that is given by its address and copied. */
+#define FIELD_V(type, name) type name;
+#define FIELD_S(type, name) type name;
+#define PARAM_V(type, name) , type name
+#define PARAM_S(type, name) , const type *name
+#define COPY_V(type, name) , name
+#define COPY_S(type, name) , *name
+#define PASS_V(type, name) , a->name
+#define PASS_S(type, name) , &a->name
+#define FIELD(kind, type, name) FIELD_##kind(type, name)
+#define PARAM(kind, type, name) PARAM_##kind(type, name)
+#define COPY(kind, type, name) COPY_##kind(type, name)
+#define PASS(kind, type, name) PASS_##kind(type, name)
+
+/* m applied to each of at most eight arguments */
+#define EACH(m, ...) EACH_OF(__VA_ARGS__, E8, E7, E6, E5, E4, E3, E2, E1, 0)(m, __VA_ARGS__)
+#define EACH_OF(a, b, c, d, e, f, g, h, n, ...) n
+#define E1(m, a) m a
+#define E2(m, a, ...) m a E1(m, __VA_ARGS__)
+#define E3(m, a, ...) m a E2(m, __VA_ARGS__)
+#define E4(m, a, ...) m a E3(m, __VA_ARGS__)
+#define E5(m, a, ...) m a E4(m, __VA_ARGS__)
+#define E6(m, a, ...) m a E5(m, __VA_ARGS__)
+#define E7(m, a, ...) m a E6(m, __VA_ARGS__)
+#define E8(m, a, ...) m a E7(m, __VA_ARGS__)
+
+/* strict_<op>, and what it puts off */
+#define DEFER(op, ...)                                                                                                         \
+    struct op##_args {                                                                                                         \
+        int unused;                                                                                                            \
+        EACH(FIELD, __VA_ARGS__)                                                                                               \
+    };                                                                                                                         \
+    static void op##_run(struct strict *s, void *args)                                                                         \
+    {                                                                                                                          \
+        struct op##_args *a = args;                                                                                            \
+        cpu_##op(s->cpu EACH(PASS, __VA_ARGS__));                                                                              \
+    }                                                                                                                          \
+    void strict_##op(struct device *device EACH(PARAM, __VA_ARGS__))                                                           \
+    {                                                                                                                          \
+        struct op##_args args = {0 EACH(COPY, __VA_ARGS__)};                                                                   \
+        strict_defer(strict_of(device), DEVICE_LANE_COMPUTE, op##_run, &args, sizeof args);                                    \
+    }
+
+/* clang-format off */
+DEFER(fill_zero, (V, void *, to), (V, size_t, n_bytes))
+DEFER(linear_forward, (V, int64_t, n), (V, int64_t, f_in), (V, int64_t, f_out), (V, const float *, x),
+      (V, const float *, w), (V, const float *, bias), (V, float *, y))
+DEFER(linear_backward_input, (V, int64_t, n), (V, int64_t, f_in), (V, int64_t, f_out), (V, const float *, grad_y),
+      (V, const float *, w), (V, bool, add), (V, float *, grad_x))
+DEFER(linear_backward_weight, (V, int64_t, n), (V, int64_t, f_in), (V, int64_t, f_out), (V, const float *, x),
+      (V, const float *, grad_y), (V, void *, scratch), (V, float *, grad_w))
+DEFER(column_sum, (V, int64_t, n), (V, int64_t, f), (V, const float *, x), (V, void *, scratch), (V, float *, out))
+DEFER(dot, (V, int64_t, n), (V, int64_t, f), (V, const float *, x), (V, const float *, y), (V, void *, scratch),
+      (V, float *, out))
+DEFER(csr_linear_forward, (S, struct device_csr, csr), (V, const float *, values), (V, int64_t, f_out),
+      (V, const float *, w), (V, const float *, bias), (V, void *, scratch), (V, float *, y))
+DEFER(csr_linear_backward_weight, (S, struct device_csr, csr), (V, const float *, values), (V, int64_t, f_out),
+      (V, const float *, grad_y), (V, void *, scratch), (V, float *, grad_w))
+DEFER(csr_dropout, (S, struct device_csr, csr), (S, struct device_activate, activate), (V, float *, out))
+DEFER(csr_embed_forward, (S, struct device_csr, csr), (V, const float *, values), (V, int64_t, f),
+      (V, const float *, table), (V, float *, y))
+DEFER(csr_embed_backward, (S, struct device_csr, csr), (V, const float *, values), (V, int64_t, f),
+      (V, const float *, grad_y), (V, float *, grad_table))
+DEFER(csr_dense, (S, struct device_csr, csr), (V, float *, out))
+DEFER(activate_forward, (V, int64_t, n), (V, int64_t, f), (S, struct device_activate, activate), (V, const float *, x),
+      (V, float *, y))
+DEFER(activate_backward, (V, int64_t, n), (V, int64_t, f), (S, struct device_activate, activate), (V, const float *, x),
+      (V, const float *, y), (V, const float *, grad_y), (V, bool, add), (V, float *, grad_x))
+DEFER(bias_add, (V, int64_t, n), (V, int64_t, f), (V, const float *, x), (V, const float *, bias), (V, float *, y))
+DEFER(axpby, (V, int64_t, n_value), (V, float, a), (V, const float *, x), (V, float, b), (V, const float *, y),
+      (V, float *, out))
+DEFER(eps_add, (V, int64_t, n_value), (V, const float *, eps), (V, const float *, x), (V, const float *, y),
+      (V, float *, out))
+DEFER(columns_copy, (V, int64_t, n), (V, int64_t, f), (V, const float *, from), (V, int64_t, from_width), (V, float *, to),
+      (V, int64_t, to_width), (V, bool, add))
+DEFER(max_forward, (V, int64_t, n_value), (V, const float *, x), (V, const float *, y), (V, float *, out))
+DEFER(max_backward, (V, int64_t, n_value), (V, const float *, x), (V, const float *, out), (V, const float *, grad_out),
+      (V, bool, add_x), (V, float *, grad_x), (V, bool, add_y), (V, float *, grad_y))
+DEFER(inverse_norm, (V, int64_t, n), (V, int64_t, f), (V, const float *, x), (V, float *, out))
+DEFER(inverse_norm_backward, (V, int64_t, n), (V, int64_t, f), (V, const float *, x), (V, const float *, out),
+      (V, const float *, grad), (V, bool, add), (V, float *, grad_x))
+DEFER(rows_multiply, (V, int64_t, n), (V, int64_t, f), (V, const float *, scale), (V, const float *, x), (V, bool, add),
+      (V, float *, y))
+DEFER(rows_dot, (V, int64_t, n), (V, int64_t, f), (V, const float *, x), (V, const float *, y), (V, bool, add),
+      (V, float *, out))
+DEFER(layer_norm_forward, (V, int64_t, n), (V, int64_t, f), (V, const float *, x), (V, const float *, weight),
+      (V, const float *, bias), (V, float *, mean_rstd), (V, float *, y))
+DEFER(layer_norm_backward, (S, struct device_norm_backward, how))
+DEFER(batch_norm_statistics, (V, int64_t, n), (V, int64_t, f), (V, const float *, x), (V, void *, scratch),
+      (V, double *, statistics))
+DEFER(statistics_merge, (V, int64_t, f), (V, double *, left), (V, const double *, right))
+DEFER(batch_norm_begin, (V, int64_t, f), (V, const double *, statistics), (V, double, momentum),
+      (V, float *, running_mean), (V, float *, running_var), (V, double *, mean_rstd))
+DEFER(batch_norm_forward, (V, int64_t, n), (V, int64_t, f), (V, const float *, x), (V, const double *, mean_rstd),
+      (V, const float *, weight), (V, const float *, bias), (V, float *, y))
+DEFER(batch_norm_sums, (S, struct device_norm_backward, how), (V, double *, sums))
+DEFER(batch_norm_backward, (S, struct device_norm_backward, how), (V, const double *, sums))
+DEFER(aggregate_sum, (S, struct device_block, block), (S, struct device_aggregate, how), (V, int64_t, f),
+      (V, const float *, x), (V, float *, out))
+DEFER(aggregate_max, (S, struct device_block, block), (V, uint32_t, arg_base), (V, bool, begin), (V, const float *, self),
+      (V, int64_t, f), (V, const float *, x), (V, float *, out), (V, uint32_t *, arg))
+DEFER(aggregate_max_finish, (V, int64_t, n), (V, int64_t, f), (V, const uint32_t *, arg), (V, float *, out))
+DEFER(aggregate_max_backward, (S, struct device_block, block), (V, uint32_t, arg_base), (V, int64_t, f),
+      (V, const uint32_t *, arg), (V, const float *, grad_out), (V, float *, grad_x))
+DEFER(attention_finish, (V, int64_t, n), (S, struct device_attention, how), (S, struct device_attention_state, state),
+      (V, float *, out))
+DEFER(attention_backward_begin, (V, int64_t, n), (S, struct device_attention, how), (V, const float *, grad_out),
+      (V, const float *, out), (S, struct device_attention_state, state), (V, bool, add), (V, float *, grad_query))
+DEFER(head_dot, (V, int64_t, n), (V, int64_t, n_head), (V, int64_t, n_column), (V, const float *, x),
+      (V, const float *, w), (V, float *, out))
+DEFER(head_dot_backward_input, (V, int64_t, n), (V, int64_t, n_head), (V, int64_t, n_column), (V, const float *, w),
+      (V, const float *, grad), (V, bool, add), (V, float *, grad_x))
+DEFER(head_dot_backward_weight, (V, int64_t, n), (V, int64_t, n_head), (V, int64_t, n_column), (V, const float *, x),
+      (V, const float *, grad), (V, void *, scratch), (V, float *, grad_w))
+DEFER(head_mean, (V, int64_t, n), (V, int64_t, n_head), (V, int64_t, n_column), (V, const float *, x), (V, float *, out))
+DEFER(head_mean_backward, (V, int64_t, n), (V, int64_t, n_head), (V, int64_t, n_column), (V, const float *, grad),
+      (V, bool, add), (V, float *, grad_x))
+DEFER(swap_axes, (V, int64_t, a), (V, int64_t, b), (V, int64_t, c), (V, const float *, x), (V, float *, out))
+DEFER(rows_gather, (V, int64_t, n_row), (V, int64_t, f), (V, const uint32_t *, rows), (V, const float *, x),
+      (V, float *, out))
+DEFER(rows_add, (V, int64_t, n_row), (V, int64_t, f), (V, const uint32_t *, rows), (V, const float *, x), (V, float *, out))
+DEFER(loss, (S, struct device_scoring, how), (V, struct device_score *, score))
+DEFER(labels_append, (S, struct device_labels, how), (V, int64_t, f), (V, const float *, x), (V, float *, out))
+DEFER(draw_count, (S, struct device_labels, how), (V, double *, count))
+DEFER(doubles_add, (V, int64_t, n), (V, const double *, from), (V, double *, to))
+DEFER(step, (S, struct device_step, how), (V, int64_t, n_value), (V, const float *, grad), (V, float *, w),
+      (V, float *, m), (V, float *, v))
+/* clang-format on */
+
+/* --- arguments that point at further structs --- */
+
+struct rows_args {
+    struct device_attention_rows rows;
+    struct device_attention how;
+    struct device_block block;
+    struct device_attention_state state;
+    float *to[2];
+    void *scratch;
+};
+
+static void rows_defer(struct device *device, void (*run)(struct strict *, void *), const struct device_attention_rows *rows,
+                       struct rows_args *args)
+{
+    args->rows = *rows;
+    args->how = *rows->how;
+    args->block = *rows->block;
+    strict_defer(strict_of(device), DEVICE_LANE_COMPUTE, run, args, sizeof *args);
+}
+
+static const struct device_attention_rows *rows_of(struct rows_args *a)
+{
+    a->rows.how = &a->how;
+    a->rows.block = &a->block;
+    return &a->rows;
+}
+
+static void attention_forward_run(struct strict *s, void *args)
+{
+    struct rows_args *a = args;
+    cpu_attention_forward(s->cpu, rows_of(a), &a->state, a->to[0]);
+}
+
+void strict_attention_forward(struct device *device, const struct device_attention_rows *rows,
+                              const struct device_attention_state *state, float *out)
+{
+    struct rows_args args = {.state = *state, .to = {out}};
+    rows_defer(device, attention_forward_run, rows, &args);
+}
+
+static void attention_query_run(struct strict *s, void *args)
+{
+    struct rows_args *a = args;
+    cpu_attention_backward_query(s->cpu, rows_of(a), a->scratch, a->to[0], a->to[1]);
+}
+
+void strict_attention_backward_query(struct device *device, const struct device_attention_rows *rows, void *scratch,
+                                     float *grad_query, float *grad_att)
+{
+    struct rows_args args = {.to = {grad_query, grad_att}, .scratch = scratch};
+    rows_defer(device, attention_query_run, rows, &args);
+}
+
+static void attention_source_run(struct strict *s, void *args)
+{
+    struct rows_args *a = args;
+    cpu_attention_backward_source(s->cpu, rows_of(a), a->to[0], a->to[1]);
+}
+
+void strict_attention_backward_source(struct device *device, const struct device_attention_rows *rows, float *grad_value,
+                                      float *grad_key)
+{
+    struct rows_args args = {.to = {grad_value, grad_key}};
+    rows_defer(device, attention_source_run, rows, &args);
+}
+
+struct relation_args {
+    struct device_relation how;
+    struct device_block block;
+    const float *y;
+    bool add;
+    void *scratch;
+    float *to;
+};
+
+static void relation_sum_run(struct strict *s, void *args)
+{
+    struct relation_args *a = args;
+    a->how.block = &a->block;
+    cpu_relation_sum(s->cpu, &a->how, a->to);
+}
+
+void strict_relation_sum(struct device *device, const struct device_relation *how, float *out)
+{
+    struct relation_args args = {.how = *how, .block = *how->block, .to = out};
+    strict_defer(strict_of(device), DEVICE_LANE_COMPUTE, relation_sum_run, &args, sizeof args);
+}
+
+static void relation_dot_run(struct strict *s, void *args)
+{
+    struct relation_args *a = args;
+    a->how.block = &a->block;
+    cpu_relation_dot(s->cpu, &a->how, a->y, a->add, a->scratch, a->to);
+}
+
+void strict_relation_dot(struct device *device, const struct device_relation *how, const float *y, bool add, void *scratch,
+                         float *grad_comp)
+{
+    struct relation_args args = {.how = *how, .block = *how->block, .y = y, .add = add, .scratch = scratch, .to = grad_comp};
+    strict_defer(strict_of(device), DEVICE_LANE_COMPUTE, relation_dot_run, &args, sizeof args);
+}
+
+/* --- structure is made at once, and ends when all that may use it is done --- */
+
+enum status strict_block_open(struct device *device, struct device_block *block)
+{
+    struct strict *s = strict_of(device);
+    strict_enter(s);
+    enum status status = cpu_block_open(s->cpu, block);
+    strict_leave(s);
+    return status;
+}
+
+void strict_block_close(struct device *device, struct device_block *block)
+{
+    struct strict *s = strict_of(device);
+    strict_run_all(s);
+    cpu_block_close(s->cpu, block);
+}
+
+enum status strict_csr_open(struct device *device, struct device_csr *csr)
+{
+    struct strict *s = strict_of(device);
+    strict_enter(s);
+    enum status status = cpu_csr_open(s->cpu, csr);
+    strict_leave(s);
+    return status;
+}
+
+void strict_csr_close(struct device *device, struct device_csr *csr)
+{
+    struct strict *s = strict_of(device);
+    strict_run_all(s);
+    cpu_csr_close(s->cpu, csr);
+}
+
+size_t strict_block_bytes(int64_t n_block, int64_t n_row, int64_t n_edge)
+{
+    return cpu_block_bytes(n_block, n_row, n_edge);
+}
+
+size_t strict_csr_bytes(int64_t n_row, int64_t n_col, int64_t n_value)
+{
+    return cpu_csr_bytes(n_row, n_col, n_value);
+}
+
+size_t strict_linear_scratch(int64_t n, int64_t f_in, int64_t f_out)
+{
+    return cpu_linear_scratch(n, f_in, f_out);
+}
+
+size_t strict_column_sum_scratch(int64_t n, int64_t f)
+{
+    return cpu_column_sum_scratch(n, f);
+}
+
+size_t strict_csr_linear_scratch(int64_t n_col, int64_t f_out)
+{
+    return cpu_csr_linear_scratch(n_col, f_out);
+}
+
+size_t strict_layer_norm_scratch(int64_t n, int64_t f)
+{
+    return cpu_layer_norm_scratch(n, f);
+}
+
+size_t strict_batch_norm_scratch(int64_t n, int64_t f)
+{
+    return cpu_batch_norm_scratch(n, f);
+}
+
+size_t strict_attention_scratch(int64_t n_row, const struct device_attention *how)
+{
+    return cpu_attention_scratch(n_row, how);
+}
+
+size_t strict_relation_dot_scratch(int64_t n_relation, int64_t n_base)
+{
+    return cpu_relation_dot_scratch(n_relation, n_base);
+}
+
+size_t strict_score_scratch(int64_t n)
+{
+    return cpu_score_scratch(n);
+}
+
+const struct device_ops device_strict = {.name = "strict",
+#define X(op) .op = strict_##op,
+                                         DEVICE_OP_LIST(X)
+#undef X
+};
