@@ -32,15 +32,9 @@ static bool lines_take(struct frame_reader *reader)
 static bool feed(struct frame_reader *reader, const uint8_t *bytes, size_t n)
 {
     while (n > 0) {
-<<<<<<< HEAD
-        size_t n_free;
-        char *buffer = frame_reader_buffer(reader, &n_free);
-        size_t piece = n < n_free ? n : n_free;
-=======
         size_t capacity;
         char *buffer = frame_reader_buffer(reader, &capacity);
         size_t piece = n < capacity ? n : capacity;
->>>>>>> daemon
         ASSERT(piece > 0);
         memcpy(buffer, bytes, piece);
         frame_reader_fill(reader, piece);
