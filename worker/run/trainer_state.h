@@ -43,6 +43,7 @@ struct trainer {
     double n_loss_row;  /* of the whole graph, in this epoch's training */
     int32_t n_class;
     struct halo *halo;
+    struct trace *trace;   /* output.trace; NULL: none */
     enum step_phase phase; /* at work */
     double loss;           /* of this epoch, before its step */
     struct device_score score[4];
