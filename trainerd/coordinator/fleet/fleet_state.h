@@ -140,6 +140,10 @@ bool fleet_is_childless(const struct fleet *fleet);
 /* Kill the child processes that are left, and reap them. */
 void fleet_kill(struct fleet *fleet);
 
+/* --- fleet_trace.c --- */
+/* What to add to a worker's clock, which read worker_s between before_s and after_s, to have this one; 0: it may well be the same. */
+double fleet_clock_offset(double before_s, double after_s, double worker_s);
+
 /* --- fleet_command.c --- */
 /* Send one worker a command and wait for its answer, which has the command's id: worker->answer. */
 enum status fleet_ask(struct fleet *fleet, uint32_t rank, unsigned id, const void *body, size_t n_bytes);

@@ -5,6 +5,12 @@
 #include <math.h>
 #include <string.h>
 
+double fleet_clock_offset(double before_s, double after_s, double worker_s)
+{
+    bool same_clock = before_s <= worker_s && worker_s <= after_s;
+    return same_clock ? 0.0 : 0.5 * (before_s + after_s) - worker_s;
+}
+
 /* Ask a worker for its trace's size and its clock. */
 static enum status trace_ask(struct fleet *fleet, uint32_t rank, struct fleet_trace *out)
 {
@@ -30,11 +36,10 @@ static enum status trace_ask(struct fleet *fleet, uint32_t rank, struct fleet_tr
     if (status != STATUS_OK) {
         return fleet_answer_bad(fleet, worker);
     }
-    bool same_clock = before_s <= message.now_s && message.now_s <= after_s;
     *out = (struct fleet_trace){.n_step = (int32_t)message.n_step,
                                 .n_event = message.n_event,
                                 .n_dropped = (int64_t)message.n_dropped,
-                                .offset_s = same_clock ? 0.0 : 0.5 * (before_s + after_s) - message.now_s};
+                                .offset_s = fleet_clock_offset(before_s, after_s, message.now_s)};
     return STATUS_OK;
 }
 
