@@ -29,9 +29,10 @@ static enum status trace_ask(struct fleet *fleet, uint32_t rank, struct fleet_tr
     }
     double after_s = clock_s();
     status = message_decode_trace(worker->answer, worker->n_answer, &message);
-    if (status == STATUS_OK && (message.n_step > TRACE_STEPS_MOST || message.n_event > TRACE_EVENTS_MOST)) {
-        status = status_fail(STATUS_PEER, "its trace has %u steps and %u events, expected at most %d and %d", message.n_step,
-                             message.n_event, TRACE_STEPS_MOST, TRACE_EVENTS_MOST);
+    if (status == STATUS_OK &&
+        (message.n_step > TRACE_STEPS_MOST || message.n_event > TRACE_EVENTS_MOST || !isfinite(message.now_s))) {
+        status = status_fail(STATUS_PEER, "its trace has %u steps and %u events at %g s, expected at most %d and %d",
+                             message.n_step, message.n_event, message.now_s, TRACE_STEPS_MOST, TRACE_EVENTS_MOST);
     }
     if (status != STATUS_OK) {
         return fleet_answer_bad(fleet, worker);

@@ -25,11 +25,16 @@ struct writer {
     FILE *file;
     double start_s;
     bool any; /* event is written */
+    int64_t n_dropped;
 };
 
-/* Takes the event. */
+/* Takes the event; NULL: a text of it is no UTF-8. */
 static void event_write(struct writer *w, json_t *event)
 {
+    if (event == NULL) {
+        w->n_dropped++;
+        return;
+    }
     fputs(w->any ? ",\n" : "\n", w->file);
     json_dumpf(event, w->file, JSON_COMPACT | JSON_REAL_PRECISION(15));
     json_decref(event);
@@ -82,7 +87,6 @@ static void worker_write(struct writer *w, const struct fleet_trace *trace, uint
 
 static enum status workers_write(struct writer *w, struct fleet *fleet, uint32_t n_worker)
 {
-    int64_t n_dropped = 0;
     fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", w->file);
     for (uint32_t rank = 0; rank < n_worker; rank++) {
         struct fleet_trace trace;
@@ -92,10 +96,10 @@ static enum status workers_write(struct writer *w, struct fleet *fleet, uint32_t
         }
         names_write(w, fleet, rank);
         worker_write(w, &trace, rank);
-        n_dropped += trace.n_dropped;
+        w->n_dropped += trace.n_dropped;
         fleet_trace_release(&trace);
     }
-    fprintf(w->file, "\n],\"otherData\":{\"dropped_events\":%lld}}\n", (long long)n_dropped);
+    fprintf(w->file, "\n],\"otherData\":{\"dropped_events\":%lld}}\n", (long long)w->n_dropped);
     return STATUS_OK;
 }
 
