@@ -239,15 +239,25 @@ enum status trainer_run(struct trainer *t, enum step_phase phase)
     const struct step_list *list = &t->plan.steps.phase[phase];
     t->phase = phase;
     t->training = phase == STEP_PHASE_TRAIN;
+<<<<<<< HEAD
     now_put(t);
+=======
+    if (t->trace != NULL) {
+        trace_begin(t->trace, phase, t->epoch);
+    }
+>>>>>>> trace
     for (int s = 0; s < list->n_step; s++) {
         const struct step *step = &list->step[s];
+        double begin_s = t->trace != NULL ? trace_step_begin(t->trace, s) : 0.0;
         fault_strike(t, step);
         enum status status = runs[step->kind](t, step);
         if (status != STATUS_OK) {
             return status;
         }
         pin_discard(t, step->time);
+        if (t->trace != NULL) {
+            trace_step_end(t->trace, begin_s);
+        }
     }
     return device_sync(t->device);
 }

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 /* The first one exists only when a job reached its end. */
-static const char *const result_files[] = {"result.json", "metrics.jsonl", "model.safetensors", "best.safetensors",
-                                           "logits.npy"};
+static const char *const result_files[] = {"result.json",      "metrics.jsonl", "model.safetensors",
+                                           "best.safetensors", "logits.npy",    "trace.json"};
 
 enum status output_dir(const char *dir, const char *name, char out[PATH_MAX])
 {
