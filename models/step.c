@@ -86,29 +86,145 @@ const char *step_kind_name(enum step_kind kind)
     return names[kind];
 }
 
-/* "convs.0.lin" of "convs.0.lin.weight": the module that has the op's first parameter. */
-static void module_print(const struct program *program, const struct op *op, FILE *file)
+/* --- how a step is printed --- */
+
+/* An op as a user of PyTorch Geometric knows it. */
+static void op_name_print(const struct op *op, FILE *file)
+{
+    static const char *const aggregates[AGGREGATE_KIND_N] = {
+        [AGGREGATE_KIND_SUM] = "sum of neighbours",         [AGGREGATE_KIND_MEAN] = "mean of neighbours",
+        [AGGREGATE_KIND_GCN] = "GCN propagation",           [AGGREGATE_KIND_MAX] = "max of neighbours",
+        [AGGREGATE_KIND_GAT] = "GATConv attention",         [AGGREGATE_KIND_GATV2] = "GATv2Conv attention",
+        [AGGREGATE_KIND_DOT] = "TransformerConv attention", [AGGREGATE_KIND_COSINE] = "AGNNConv attention",
+        [AGGREGATE_KIND_RELATION] = "RGCN propagation",
+    };
+    static const char *const ops[OP_KIND_N] = {
+        [OP_KIND_LINEAR] = "Linear",
+        [OP_KIND_BIAS] = "bias",
+        [OP_KIND_LAYER_NORM] = "LayerNorm",
+        [OP_KIND_BATCH_NORM] = "BatchNorm",
+        [OP_KIND_ADD] = "add",
+        [OP_KIND_LABELS] = "label input",
+        [OP_KIND_CONCAT] = "concat",
+        [OP_KIND_MAX] = "max",
+        [OP_KIND_EPS_ADD] = "(1 + eps) x",
+        [OP_KIND_INVERSE_NORM] = "inverse norm",
+        [OP_KIND_ROW_SCALE] = "row scale",
+        [OP_KIND_HEAD_DOT] = "attention scores",
+        [OP_KIND_HEAD_MEAN] = "mean of heads",
+    };
+    static const char *const activations[] = {[DEVICE_ACTIVATION_NONE] = "",
+                                              [DEVICE_ACTIVATION_RELU] = "ReLU",
+                                              [DEVICE_ACTIVATION_ELU] = "ELU",
+                                              [DEVICE_ACTIVATION_LEAKY_RELU] = "LeakyReLU",
+                                              [DEVICE_ACTIVATION_GELU] = "GELU"};
+    if (op->kind == OP_KIND_ACTIVATE) {
+        const char *name = activations[op->activation];
+        fprintf(file, "%s%s%s", name, *name != '\0' && op->dropout > 0.0 ? " + " : "", op->dropout > 0.0 ? "Dropout" : "");
+        return;
+    }
+    fputs(op->kind == OP_KIND_AGGREGATE ? aggregates[op->aggregate] : ops[op->kind], file);
+}
+
+static const char *first_param(const struct program *program, const struct op *op)
 {
     for (int k = 0; k < OP_N_PARAM; k++) {
         if (op->param[k] >= 0) {
-            const char *name = program->param[op->param[k]].name, *dot = strrchr(name, '.');
-            fprintf(file, "  %.*s", dot != NULL ? (int)(dot - name) : (int)strlen(name), name);
-            return;
+            return program->param[op->param[k]].name;
         }
+    }
+    return NULL;
+}
+
+static const struct op *maker(const struct program *program, int value)
+{
+    for (int i = 0; i < program->n_op; i++) {
+        if (program->op[i].out == value) {
+            return &program->op[i];
+        }
+    }
+    return NULL;
+}
+
+/* The first op that reads a value; NULL: none does. */
+static const struct op *reader(const struct program *program, int value)
+{
+    for (int i = 0; i < program->n_op; i++) {
+        for (int k = 0; k < OP_N_IN; k++) {
+            if (program->op[i].in[k] == value) {
+                return &program->op[i];
+            }
+        }
+    }
+    return NULL;
+}
+
+/* A parameter of the layer that an aggregate without parameters belongs to; NULL: it is no layer's. Attention has the layer of its
+ * keys, others that of the linear map that makes their input, or of the bias or linear map behind them. */
+static const char *layer_param(const struct program *program, const struct op *op)
+{
+    bool attends = op->in[1] >= 0;
+    const struct op *before = maker(program, op->in[attends ? 1 : 0]);
+    while (attends && before != NULL && first_param(program, before) == NULL) {
+        before = maker(program, before->in[0]);
+    }
+    const char *name = before != NULL && (attends || before->kind == OP_KIND_LINEAR) ? first_param(program, before) : NULL;
+    if (attends || name != NULL) {
+        return name != NULL && strncmp(name, "conv", strlen("conv")) == 0 ? name : NULL;
+    }
+    const struct op *behind = reader(program, op->out);
+    while (behind != NULL && first_param(program, behind) == NULL) {
+        behind = behind->kind != OP_KIND_ACTIVATE ? reader(program, behind->out) : NULL;
+    }
+    return behind != NULL ? first_param(program, behind) : NULL;
+}
+
+/* "convs.0.lin" of "convs.0.lin.weight", "convs.0.att_src" of itself; of a layer's other ops "convs.0". */
+static void module_print(const struct program *program, const struct op *op, FILE *file)
+{
+    const char *name = first_param(program, op);
+    if (name != NULL) {
+        const char *dot = strrchr(name, '.');
+        bool plain = dot != NULL && (strcmp(dot, ".weight") == 0 || strcmp(dot, ".bias") == 0);
+        fprintf(file, "  %.*s", plain ? (int)(dot - name) : (int)strlen(name), name);
+        return;
+    }
+    name = op->kind == OP_KIND_AGGREGATE ? layer_param(program, op) : NULL;
+    if (name != NULL) {
+        const char *first = strchr(name, '.'), *second = first != NULL ? strchr(first + 1, '.') : NULL;
+        bool numbered = second != NULL && first[1] >= '0' && first[1] <= '9';
+        fprintf(file, "  %.*s", (int)((numbered ? second : first != NULL ? first : name + strlen(name)) - name), name);
     }
 }
 
 void step_print(const struct program *program, const struct step *step, FILE *file)
 {
-    fputs(step->recomputed ? "recompute" : step_kind_name(step->kind), file);
+    static const char *const passes[] = {"forward", "backward", "backward 2"};
+    static const char *const whole[STEP_KIND_N] = {[STEP_KIND_LOSS] = "loss",
+                                                   [STEP_KIND_SCORE] = "scores",
+                                                   [STEP_KIND_REDUCE] = "reduce sums over parts",
+                                                   [STEP_KIND_UPDATE] = "optimizer step"};
     if (step->op < 0) {
+        fputs(whole[step->kind], file);
         return;
     }
-    const struct op *op = &program->op[step->op];
-    bool aggregate = op->kind == OP_KIND_AGGREGATE;
+    const char *kind = step->recomputed ? "recompute" : step_kind_name(step->kind);
     if (step->kind == STEP_KIND_HALO) {
-        fputs(!step->backward ? " forward" : step->pass == 1 ? " backward" : " backward 2", file);
+        fprintf(file, "%s %s  ", kind, passes[step->pass]);
+    } else {
+        bool sums = step->kind == STEP_KIND_PARTIAL || step->kind == STEP_KIND_TOTAL;
+        fprintf(file, "%s%s  ", kind, !sums ? "" : step->backward ? " backward" : " forward");
     }
-    fprintf(file, " %s", aggregate ? aggregate_defs[op->aggregate]->name : op_defs[op->kind]->name);
-    module_print(program, op, file);
+    op_name_print(&program->op[step->op], file);
+    module_print(program, &program->op[step->op], file);
+}
+
+void step_text(const struct program *program, const struct step *step, char *out, size_t n_bytes)
+{
+    FILE *file = fmemopen(out, n_bytes, "w");
+    ASSERT(file != NULL);
+    setvbuf(file, NULL, _IOFBF, BUFSIZ);
+    step_print(program, step, file);
+    fclose(file);
+    out[n_bytes - 1] = '\0';
 }

@@ -12,6 +12,7 @@
 #include "models/program.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -131,7 +132,11 @@ int64_t step_operand_width(const struct program *program, const struct step_oper
 
 const char *step_kind_name(enum step_kind kind);
 
-/* "halo forward gat  convs.0.att_src": what the step is, for people. */
+/* "halo backward  GATConv attention  convs.0": what the step is, in PyTorch Geometric's terms; without a newline. */
 void step_print(const struct program *program, const struct step *step, FILE *file);
+
+/* The same into an array of n_bytes, cut where it is longer. */
+#define STEP_TEXT_BYTES 96
+void step_text(const struct program *program, const struct step *step, char *out, size_t n_bytes);
 
 #endif

@@ -17,7 +17,7 @@ enum dataset_split { DATASET_SPLIT_NONE, DATASET_SPLIT_TRAIN, DATASET_SPLIT_VALI
 
 /* What the stored edges mean where a node meets itself. */
 enum dataset_loops {
-    DATASET_LOOPS_STORED,   /* as the edges say: a loop is an edge like any other */
+    DATASET_LOOPS_STORED,   /* as stored: a loop is an edge like any other */
     DATASET_LOOPS_IMPLICIT, /* every node has exactly one, none of them stored */
     DATASET_LOOPS_NONE      /* none stored, none implied */
 };
@@ -31,7 +31,7 @@ struct dataset {
     struct embedded embedded; /* columns of nodes without features: a one at its own column is such a node's only entry */
     int32_t n_class;          /* classes, or label columns when multi_label */
     bool multi_label;
-    bool symmetric;     /* (u,v) is stored whenever (v,u) is, with the same weight; never said of typed edges */
+    bool symmetric;     /* (u,v) is stored whenever (v,u) is, with the same weight; never true of typed edges */
     int32_t n_relation; /* typed edges: relations, inverse ones included; 0: untyped */
     bool weighted;      /* edges have weights; loops that a layer's definition adds are then stored, with weight 1 */
     enum dataset_loops loops;
@@ -63,11 +63,11 @@ struct dataset {
  *
  *   notes   edges keep their types for model.kind = "rgcn" alone; any other model gets the same edges without them, each
  *           pair of nodes once. A generator's edges are of one relation. undirected adds to typed edges their inverse,
- *           type t + R. Weights of edges are kept for models that take them (job_takes_edge_weights): reverse edges get the
+ *           type t + R. Weights of edges are read for models that use them (job_takes_edge_weights): reverse edges get the
  *           same, repeats are added up, as PyTorch Geometric's to_undirected and coalesce do. Node types' features become one sparse matrix, the types' columns side by side; a type without
  *           features has a column of ones, one for each of its nodes
  *   units   memory at most 1.3 × the bytes of the arrays that stay, mapped files not counted; on top of that entries
- *           that repeats waste until the rows are sorted, and members of .npz archives, which are inflated whole
+ *           that repeats waste until the rows are sorted, and members of .npz archives, which are inflated in memory
  *   owns    the caller owns *out and gives it back with dataset_release; files are mapped where they allow
  *   errors  STATUS_NO_INPUT a file or folder that is not there · STATUS_DATA contents that break a rule (file,
  *           position, what was expected) · STATUS_NOMEM; *out untouched then
@@ -87,7 +87,7 @@ void dataset_feature_rows(const struct dataset *dataset, const uint32_t *node, i
 bool dataset_is_embedded(const struct dataset *dataset, int64_t node);
 
 /* A 128-bit name of the graph's structure (nodes, edges, types; not features), as 32 hex digits and a NUL: the partition
- * cache's key. With `weights`, of these too: what a resumed job is held against. */
+ * cache's key. With `weights` also of the weights: a resumed job must have the same. */
 void dataset_fingerprint(const struct dataset *dataset, bool weights, char out[33]);
 
 #endif

@@ -1,7 +1,7 @@
 /* Who owns which node: METIS, blocks, random, or a file; and how good that is.
  *
- * partition.c holds the table of methods and the figures; partition_metis.c is the only file that
- * sees METIS. The result depends on (graph, K, method, objective, balance, seed) and never on workers.
+ * partition.c has the table of methods and the figures; partition_metis.c is the only file that
+ * includes METIS. The result depends on (graph, K, method, objective, balance, seed) and never on workers.
  */
 #ifndef PARTITION_PARTITION_H
 #define PARTITION_PARTITION_H
@@ -36,7 +36,7 @@ struct partition_quality {
  *   owns    the caller owns *out, gives it back with partition_release
  *   errors  STATUS_CONFIG more parts than nodes · STATUS_DATA a partition file that does not fit, or a graph past
  *           METIS's 2^31 - 1 stored edges (the message names block, random and file) · STATUS_NO_INPUT · STATUS_NOMEM
- *           · STATUS_PEER somebody killed METIS
+ *           · STATUS_PEER the METIS process was killed
  *   cost    METIS: some 3 s per 10^7 edges for the cut, 12 s for the volume; the order 1 to 4 s; found in the cache:
  *           a read
  *   source  Karypis & Kumar, SIAM J. Sci. Comput. 20 (1998)

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The number that is all a file says; INT64_MAX where it is none: "max", or no such file. */
+/* The number in a file; INT64_MAX where the file has none ("max") or does not exist. */
 static int64_t number_read(const char *path)
 {
     char text[32] = "", *end = text;
@@ -92,8 +92,11 @@ int64_t cgroup_memory_limit(const char *root)
     snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
     int64_t least = INT64_MAX;
     FILE *file = fopen(path, "re");
-    bool is_whole = true; /* of a line that has no room, neither the beginning nor the rest counts */
-    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+    if (file == NULL) {
+        return INT64_MAX;
+    }
+    bool is_whole = true; /* of a line longer than `line`, neither the beginning nor the rest counts */
+    while (fgets(line, sizeof line, file) != NULL) {
         bool was_whole = is_whole;
         size_t n = strcspn(line, "\n");
         is_whole = line[n] == '\n';
@@ -101,8 +104,6 @@ int64_t cgroup_memory_limit(const char *root)
         int64_t limit = is_whole && was_whole ? line_limit(root, line) : INT64_MAX;
         least = limit < least ? limit : least;
     }
-    if (file != NULL) {
-        fclose(file);
-    }
+    fclose(file);
     return least;
 }

@@ -81,7 +81,10 @@ enum status fault_arm(const char *who, uint32_t attempt)
 {
     const char *all = getenv("TRAINERD_FAULTS");
     enum status status = STATUS_OK;
-    while (all != NULL && *all != '\0' && status == STATUS_OK) {
+    if (all == NULL) {
+        return STATUS_OK;
+    }
+    while (*all != '\0' && status == STATUS_OK) {
         char entry[ENTRY_BYTES];
         size_t n = strcspn(all, ",");
         snprintf(entry, sizeof entry, "%.*s", (int)n, all);

@@ -3,7 +3,7 @@
  *   TRAINERD_FAULTS="worker1.forward=kill@3,coordinator.rename=kill/1"
  *
  * WHO.POINT=ACTION[@COUNT][/ATTEMPT]: when that process passes the point for the COUNT-th time (default 1), in that attempt of its
- * job (default: in all). Unset, a point costs one look at a variable; a process that was not told who it is passes them all.
+ * job (default: in all). Unset, a point costs one read of a variable; a process that has not called fault_arm passes them all.
  */
 #ifndef PROTOCOL_FAULT_H
 #define PROTOCOL_FAULT_H
@@ -19,10 +19,10 @@
     X(LOAD,       "load")       /* coordinator: the dataset is in memory */                         \
     X(PARTITION,  "partition")  /* coordinator: nodes have owners */                                \
     X(LAUNCH,     "launch")     /* coordinator: workers are started, none has joined */             \
-    X(WIRE_UP,    "wire-up")    /* coordinator, worker: ranks and addresses are told */             \
+    X(WIRE_UP,    "wire-up")    /* coordinator, worker: ranks and addresses are sent */             \
     X(SHIP,       "ship")       /* coordinator, worker: a part is on its way */                     \
     X(OPEN,       "open")       /* worker: all its parts came */                                    \
-    X(EPOCH,      "epoch")      /* coordinator: workers are told to train */                        \
+    X(EPOCH,      "epoch")      /* coordinator: workers are ordered to train */                     \
     X(FORWARD,    "forward")    /* worker: before each op */                                        \
     X(EXCHANGE,   "exchange")   /* worker: it asked for rows */                                     \
     X(BACKWARD,   "backward")   /* worker: before each op */                                        \
@@ -36,7 +36,7 @@
     X(RENAMED,    "renamed")    /* … the name may not be on the disk */                             \
     X(RESULTS,    "results")    /* coordinator: epochs are done, nothing is written */              \
     X(FINISH,     "finish")     /* coordinator, worker: all is done, the workers are to leave */    \
-    X(GATE,       "gate")       /* daemon: an attempt is kept, its coordinator not yet let go */
+    X(GATE,       "gate")       /* daemon: an attempt is saved, its coordinator not yet started */
 /* clang-format on */
 
 enum fault_point {

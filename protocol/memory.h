@@ -1,4 +1,4 @@
-/* Checked allocation, counted by category, so that the plan can be held against what was really taken.
+/* Checked allocation, counted by category, so that a plan can be compared with what was allocated.
  *
  * Large blocks come from mmap with huge pages asked for; small ones from malloc. Not thread-safe beyond
  * the counters (which are atomic); knows nothing of devices.
@@ -66,15 +66,15 @@ int64_t memory_peak(enum memory_category category);
 /* How often memory_acquire or memory_alloc was called so far: an epoch must not change it. */
 int64_t memory_n_call(void);
 
-/* Bytes of memory that this process may count on, for plans to be held against: those of the machine, or what a control group
+/* Bytes of memory that this process may use, which plans are compared with: those of the machine, or what a control group
  * leaves of them. Its name is for messages: "this machine's memory", or the limit. */
 int64_t memory_machine(void);
 const char *memory_machine_name(void);
 
-/* Bytes of memory that the machine has, whoever may use them. */
+/* Bytes of memory that the machine has, also where this process may not use all of them. */
 int64_t memory_physical(void);
 
-/* The process's resident set now and at its peak, in bytes; 0 where /proc does not tell. */
+/* The process's resident set now and at its peak, in bytes; 0 where /proc does not have it. */
 int64_t memory_resident(void);
 int64_t memory_resident_peak(void);
 

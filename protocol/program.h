@@ -1,4 +1,4 @@
-/* Where our other programs are: beside the one that runs. */
+/* Paths of trainerd's other programs: in the folder of the running one. */
 #ifndef PROTOCOL_PROGRAM_H
 #define PROTOCOL_PROGRAM_H
 
@@ -7,7 +7,7 @@
 #include <limits.h>
 
 /* The path of a program of this name in the folder of this one, whether it is there or not.
- * errors  STATUS_PEER this program's own place cannot be told */
+ * errors  STATUS_PEER this program's own path cannot be found */
 enum status program_beside(const char *name, char out[PATH_MAX]);
 
 #endif

@@ -143,7 +143,7 @@ enum status safetensors_save(const char *path, const struct safetensor *tensor, 
 
 /* --- load --- */
 
-/* One tensor as the header tells it. */
+/* One tensor of the header. */
 struct entry {
     const char *name; /* the JSON text's */
     const struct dtype *dtype;
@@ -154,7 +154,10 @@ struct entry {
 
 static const struct dtype *dtype_find(const char *name)
 {
-    for (size_t i = 0; name != NULL && i < sizeof dtypes / sizeof *dtypes; i++) {
+    if (name == NULL) {
+        return NULL;
+    }
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
         if (strcmp(dtypes[i].name, name) == 0) {
             return &dtypes[i];
         }
@@ -337,7 +340,10 @@ static enum status entries_match(const struct entry *entry, size_t n_entry, cons
             return status;
         }
     }
-    for (size_t i = 0; n_entry != n_want && i < n_entry; i++) {
+    if (n_entry == n_want) {
+        return STATUS_OK;
+    }
+    for (size_t i = 0; i < n_entry; i++) {
         bool wanted = false;
         for (size_t k = 0; k < n_want && !wanted; k++) {
             wanted = strcmp(entry[i].name, want[k].name) == 0;

@@ -1,7 +1,7 @@
 /* Named arrays in one file, as PyTorch's safetensors has them: model.safetensors, best.safetensors, checkpoints.
  *
  * A file is 8 bytes of header length, a JSON header, the numbers. Everything is checked before a number is used.
- * Knows nothing of models: the caller says which names and shapes it wants.
+ * Knows nothing of models: the caller gives the names and shapes that it expects.
  * source  https://github.com/huggingface/safetensors, "Format"
  */
 #ifndef PROTOCOL_SAFETENSORS_H

@@ -1,4 +1,4 @@
-/* The error list: one row per way a command can end, with its exit code.
+/* The error list: one row for each way in which a command can end, with its exit code.
  *
  * The first function that knows what is wrong calls status_fail with the whole sentence (what, where,
  * what was expected); everyone above returns the code unchanged. Knows nothing of logging or processes.

@@ -18,7 +18,7 @@
 
 static const char help_text[] =
     "usage: trainer-coordinator --config FILE [--set SECTION.KEY=VALUE ...] [--resume]\n"
-    "       trainer-coordinator --config FILE --plan [--json] [--set ...]\n"
+    "       trainer-coordinator --config FILE --plan [--steps] [--json] [--set ...]\n"
     "\n"
     "Runs one job: loads the graph, partitions it, starts the workers, trains, writes the results.\n"
     "Started by trainerd; may be started by hand.\n"
@@ -27,6 +27,7 @@ static const char help_text[] =
     "  --set KEY=VALUE  set one key of the job: --set train.epochs=10\n"
     "  --resume         continue from the newest checkpoint in the job's output folder\n"
     "  --plan           print memory, traffic and partition quality without training\n"
+    "  --steps          the plan with every step of an epoch: rows, bytes alive, bytes received, and the peak\n"
     "  --json           the plan as JSON on standard output\n"
     "  --parent PID     stop as if interrupted when this parent process is gone\n"
     "  --job-folder DIR lock it, and write events.jsonl and the workers' logs there, for a supervisor\n"
@@ -38,6 +39,7 @@ enum {
     OPTION_SET = 's',
     OPTION_RESUME = 'r',
     OPTION_PLAN = 'p',
+    OPTION_STEPS = 'S',
     OPTION_JSON = 'j',
     OPTION_PARENT = 'o',
     OPTION_FOLDER = 'f',
@@ -50,6 +52,7 @@ static const struct option options[] = {{"config", required_argument, NULL, OPTI
                                         {"set", required_argument, NULL, OPTION_SET},
                                         {"resume", no_argument, NULL, OPTION_RESUME},
                                         {"plan", no_argument, NULL, OPTION_PLAN},
+                                        {"steps", no_argument, NULL, OPTION_STEPS},
                                         {"json", no_argument, NULL, OPTION_JSON},
                                         {"parent", required_argument, NULL, OPTION_PARENT},
                                         {"job-folder", required_argument, NULL, OPTION_FOLDER},
@@ -90,6 +93,9 @@ static enum status check_arguments(int argc, char **argv, const struct coordinat
     if (request->json && !request->plan) {
         return status_fail(STATUS_USAGE, "--json goes with --plan; see trainer-coordinator --help");
     }
+    if (request->steps && !request->plan) {
+        return status_fail(STATUS_USAGE, "--steps goes with --plan; see trainer-coordinator --help");
+    }
     if ((request->folder != NULL) != (request->attempt != 0)) {
         return status_fail(STATUS_USAGE, "--job-folder and --attempt go together; see trainer-coordinator --help");
     }
@@ -119,6 +125,9 @@ static enum status read_arguments(int argc, char **argv, const char **set, struc
             break;
         case OPTION_PLAN:
             out->plan = true;
+            break;
+        case OPTION_STEPS:
+            out->steps = true;
             break;
         case OPTION_JSON:
             out->json = true;

@@ -15,7 +15,7 @@
 static const char help_text[] =
     "usage: trainerd --config FILE [--set SECTION.KEY=VALUE ...] [--resume]\n"
     "       trainerd --check FILE [--set ...]\n"
-    "       trainerd --plan FILE [--json] [--set ...]\n"
+    "       trainerd --plan FILE [--steps] [--json] [--set ...]\n"
     "       trainerd --listen ADDRESS [--state FOLDER] [--daemon-config FILE] [--set KEY=VALUE ...]\n"
     "       trainerd --describe-config [--markdown]\n"
     "       trainerd --describe-daemon\n"
@@ -25,6 +25,7 @@ static const char help_text[] =
     "  --plan FILE        print memory, traffic and partition quality without training\n"
     "  --set KEY=VALUE    set one key of the job: --set train.epochs=10 --set name=x\n"
     "  --resume           continue from the job's checkpoint in its output folder\n"
+    "  --steps            the plan with every step of an epoch: rows, bytes alive, bytes received, and the peak\n"
     "  --json             the plan as JSON on standard output\n"
     "  --listen ADDRESS   the daemon: accept jobs over unix:PATH or tcp:HOST:PORT, and run them; see trainctl --help\n"
     "  --state FOLDER     the daemon's folder of jobs\n"
@@ -52,27 +53,22 @@ enum command {
 enum {
     OPTION_SET = 's',
     OPTION_RESUME = 'r',
+    OPTION_STEPS = 'S',
     OPTION_JSON = 'j',
     OPTION_MARKDOWN = 'm',
     OPTION_STATE = 't',
     OPTION_DAEMON_CONFIG = 'f'
 };
 
-static const struct option options[] = {{"config", required_argument, NULL, COMMAND_CONFIG},
-                                        {"check", required_argument, NULL, COMMAND_CHECK},
-                                        {"plan", required_argument, NULL, COMMAND_PLAN},
-                                        {"describe-config", no_argument, NULL, COMMAND_DESCRIBE},
-                                        {"listen", required_argument, NULL, COMMAND_LISTEN},
-                                        {"describe-daemon", no_argument, NULL, COMMAND_DESCRIBE_DAEMON},
-                                        {"state", required_argument, NULL, OPTION_STATE},
-                                        {"daemon-config", required_argument, NULL, OPTION_DAEMON_CONFIG},
-                                        {"version", no_argument, NULL, COMMAND_VERSION},
-                                        {"help", no_argument, NULL, COMMAND_HELP},
-                                        {"set", required_argument, NULL, OPTION_SET},
-                                        {"resume", no_argument, NULL, OPTION_RESUME},
-                                        {"json", no_argument, NULL, OPTION_JSON},
-                                        {"markdown", no_argument, NULL, OPTION_MARKDOWN},
-                                        {NULL, 0, NULL, 0}};
+static const struct option options[] = {
+    {"config", required_argument, NULL, COMMAND_CONFIG}, {"check", required_argument, NULL, COMMAND_CHECK},
+    {"plan", required_argument, NULL, COMMAND_PLAN},     {"describe-config", no_argument, NULL, COMMAND_DESCRIBE},
+    {"listen", required_argument, NULL, COMMAND_LISTEN}, {"describe-daemon", no_argument, NULL, COMMAND_DESCRIBE_DAEMON},
+    {"state", required_argument, NULL, OPTION_STATE},    {"daemon-config", required_argument, NULL, OPTION_DAEMON_CONFIG},
+    {"version", no_argument, NULL, COMMAND_VERSION},     {"help", no_argument, NULL, COMMAND_HELP},
+    {"set", required_argument, NULL, OPTION_SET},        {"resume", no_argument, NULL, OPTION_RESUME},
+    {"steps", no_argument, NULL, OPTION_STEPS},          {"json", no_argument, NULL, OPTION_JSON},
+    {"markdown", no_argument, NULL, OPTION_MARKDOWN},    {NULL, 0, NULL, 0}};
 
 /* The parsed command line. */
 struct request {
@@ -81,7 +77,7 @@ struct request {
     const char *state, *daemon_config;
     const char **set; /* as long as argv */
     size_t n_set;
-    bool resume, json, markdown;
+    bool resume, steps, json, markdown;
 };
 
 static enum status read_option(struct request *request, int option)
@@ -92,6 +88,9 @@ static enum status read_option(struct request *request, int option)
         return STATUS_OK;
     case OPTION_RESUME:
         request->resume = true;
+        return STATUS_OK;
+    case OPTION_STEPS:
+        request->steps = true;
         return STATUS_OK;
     case OPTION_JSON:
         request->json = true;
@@ -122,6 +121,9 @@ static enum status check_request(struct request *request)
         request->command = COMMAND_LISTEN;
     }
     enum command command = request->command;
+    if (request->steps && command != COMMAND_PLAN) {
+        return status_fail(STATUS_USAGE, "--steps goes with --plan; see trainerd --help");
+    }
     bool takes_job = command == COMMAND_CONFIG || command == COMMAND_CHECK || command == COMMAND_PLAN;
     bool listens = command == COMMAND_LISTEN;
     const char *stray = request->n_set > 0 && !takes_job && !listens       ? "--set"
@@ -180,7 +182,7 @@ static enum status check_job(const struct request *request)
 /* Run a coordinator for the job and exit with its exit code. */
 static enum status run_coordinator(const struct request *request, int *exit_code_out)
 {
-    const char **argv = memory_alloc(8 + 2 * request->n_set, sizeof *argv);
+    const char **argv = memory_alloc(9 + 2 * request->n_set, sizeof *argv);
     char self[16];
     size_t n = 0;
     snprintf(self, sizeof self, "%d", (int)getpid());
@@ -198,6 +200,9 @@ static enum status run_coordinator(const struct request *request, int *exit_code
     }
     if (request->command == COMMAND_PLAN) {
         argv[n++] = "--plan";
+    }
+    if (request->steps) {
+        argv[n++] = "--steps";
     }
     if (request->json) {
         argv[n++] = "--json";

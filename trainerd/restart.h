@@ -13,7 +13,7 @@
 
 enum restart_runner { RESTART_RUNNER_FOREGROUND, RESTART_RUNNER_DAEMON, RESTART_RUNNER_N };
 
-/* The wait before the first restart, and the most that doubling it may come to. */
+/* The wait before the first restart, and the maximum after doubling. */
 struct restart_backoff {
     double first_s, most_s;
 };

@@ -66,8 +66,13 @@ void cpu_sum(struct cpu_device *device, const struct cpu_schedule *schedule, con
     if (schedule->n_piece > 0) {
         sum_hubs(device, schedule, sum);
     }
-    bool parallel = sum->n_edge * sum->f >= CPU_PARALLEL_MIN;
-#pragma omp parallel for num_threads(device->n_thread) schedule(dynamic) if (parallel)
+    if (sum->n_edge * sum->f < CPU_PARALLEL_MIN) { /* a parallel region of one thread costs more than a small block */
+        for (int64_t i = 0; i < schedule->n_range; i++) {
+            kernels->sum_rows(sum, schedule->range[2 * i], schedule->range[2 * i + 1]);
+        }
+        return;
+    }
+#pragma omp parallel for num_threads(device->n_thread) schedule(dynamic)
     for (int64_t i = 0; i < schedule->n_range; i++) {
         kernels->sum_rows(sum, schedule->range[2 * i], schedule->range[2 * i + 1]);
     }

@@ -36,20 +36,33 @@ static bool is_parallel(const struct cpu_attention *a)
     return (a->block->n_row + a->block->n_edge) * a->how->n_head * a->how->n_column >= CPU_PARALLEL_MIN;
 }
 
+/* The ranges of one set, whose sums of grad_att are together. */
+static void run_slot(const struct cpu_device *device, const struct cpu_attention *a, int64_t slot, int64_t n_slot,
+                     double *grad_att)
+{
+    const struct cpu_schedule *schedule = a->block->schedule;
+    double *sum = grad_att != NULL ? grad_att + slot * a->how->n_head * a->how->n_column : NULL;
+    for (int64_t i = slot * schedule->n_range / n_slot; i < (slot + 1) * schedule->n_range / n_slot; i++) {
+        device->kernels->attention_rows(a, schedule->range[2 * i], schedule->range[2 * i + 1], sum);
+    }
+}
+
 /* Hub rows first, then all ranges. grad_att: n_slot sets of n_head · n_column, or NULL; a range's set depends on its number
  * alone. */
 static void run_rows(const struct cpu_device *device, const struct cpu_attention *a, int64_t n_slot, double *grad_att)
 {
     const struct cpu_schedule *schedule = a->block->schedule;
-    const int64_t n_range = schedule->n_range, width = a->how->n_head * a->how->n_column;
     cpu_attention_hub(device, a, n_slot, grad_att);
-    n_slot = n_slot < n_range ? n_slot : n_range;
-#pragma omp parallel for num_threads(device->n_thread) schedule(dynamic) if (is_parallel(a))
-    for (int64_t slot = 0; slot < n_slot; slot++) {
-        double *sum = grad_att != NULL ? grad_att + slot * width : NULL;
-        for (int64_t i = slot * n_range / n_slot; i < (slot + 1) * n_range / n_slot; i++) {
-            device->kernels->attention_rows(a, schedule->range[2 * i], schedule->range[2 * i + 1], sum);
+    n_slot = n_slot < schedule->n_range ? n_slot : schedule->n_range;
+    if (!is_parallel(a)) { /* a parallel region of one thread costs more than a small block */
+        for (int64_t slot = 0; slot < n_slot; slot++) {
+            run_slot(device, a, slot, n_slot, grad_att);
         }
+        return;
+    }
+#pragma omp parallel for num_threads(device->n_thread) schedule(dynamic)
+    for (int64_t slot = 0; slot < n_slot; slot++) {
+        run_slot(device, a, slot, n_slot, grad_att);
     }
 }
 

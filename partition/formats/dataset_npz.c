@@ -169,16 +169,17 @@ static bool split_find(const char *path, struct dataset_path *out)
     struct dataset_path folder;
     snprintf(folder.text, sizeof folder.text, "%.*s", slash != NULL ? (int)(slash - path) + 1 : 1, slash != NULL ? path : ".");
     DIR *directory = opendir(folder.text);
+    if (directory == NULL) {
+        return false;
+    }
     bool found = false;
-    for (struct dirent *entry; directory != NULL && !found && (entry = readdir(directory)) != NULL;) {
+    for (struct dirent *entry; !found && (entry = readdir(directory)) != NULL;) {
         found = is_split_of(entry->d_name, file);
         if (found) {
             *out = dataset_path_join(folder.text, entry->d_name);
         }
     }
-    if (directory != NULL) {
-        closedir(directory);
-    }
+    closedir(directory);
     return found;
 }
 

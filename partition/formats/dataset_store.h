@@ -1,4 +1,4 @@
-/* What a dataset's pointers point into: mapped files and counted blocks, kept together and given back at once. */
+/* The memory behind a dataset's pointers: mapped files and counted blocks, listed together and released at once. */
 #ifndef PARTITION_DATASET_STORE_H
 #define PARTITION_DATASET_STORE_H
 

@@ -1,7 +1,7 @@
 /* NumPy's .npy files: a strict header reader over mapped files or bytes in memory, and a writer.
  *
- * Formats 1.0, 2.0 and 3.0, little-endian numbers and booleans, C order. Knows nothing of graphs: who needs which
- * shape asks for it with npy_expect.
+ * Formats 1.0, 2.0 and 3.0, little-endian numbers and booleans, C order. Knows nothing of graphs: readers check
+ * shapes with npy_expect.
  * source  numpy.lib.format, "NPY format"
  */
 #ifndef PARTITION_NPY_H
@@ -48,7 +48,7 @@ enum status npy_copy(const char *name, enum npy_type type, int64_t n_value, cons
 
 void npy_close(struct npy *npy);
 
-/* Is there such a file? Anything but "no such file" counts as there, so that opening it tells what is wrong. */
+/* Does the file exist? Any error but "no such file" counts as yes, so that opening it reports the error. */
 bool npy_exists(const char *path);
 
 /* What an array must be, row after row at that. A size below 0 takes any. */

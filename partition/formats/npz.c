@@ -1,4 +1,4 @@
-/* Members of a zip archive as arrays. Sizes in the archive's directory are claims: they are held against what deflate can
+/* Members of a zip archive as arrays. Sizes in the archive's directory are claims: they are checked against what deflate can
  * do (1032 : 1) before memory is taken, and against the bytes that come; libzip checks the CRC.
  */
 #include "partition/formats/npz.h"
@@ -61,7 +61,7 @@ bool npz_has(const struct npz *npz, const char *name)
     return zip_name_locate(npz->archive, member, 0) >= 0;
 }
 
-/* Find a member and hold its sizes against each other. */
+/* Find a member and check its two sizes against each other. */
 static enum status member_find(const struct npz *npz, const char *full, const char *member, zip_stat_t *out)
 {
     if (zip_stat(npz->archive, member, 0, out) != 0) {

@@ -248,6 +248,45 @@ static enum status skip(struct machine *machine, size_t n)
     return take_number(machine, n, &unused) ? STATUS_OK : fail_at(machine, "ends too early");
 }
 
+/* Opcodes that build on what is on the stack, and those of the memo. */
+static enum status combine_step(struct machine *machine, uint8_t opcode)
+{
+    switch (opcode) {
+    case 0x85:
+    case 0x86:
+    case 0x87:
+        return push_tuple(machine, opcode - 0x84u);
+    case 't': {
+        int64_t n = mark_take(machine);
+        return n < 0 ? fail_at(machine, "takes more values than there are") : push_tuple(machine, (uint32_t)n);
+    }
+    case 'a':
+        return extend(machine, 1);
+    case 's':
+        return extend(machine, 2);
+    case 'e':
+    case 'u':
+        return extend(machine, mark_take(machine));
+    case 'R':
+    case 0x81:
+        return object_step(machine, false);
+    case 'b':
+        return object_step(machine, true);
+    case 'q':
+        return memo_put(machine, 1);
+    case 'r':
+        return memo_put(machine, 4);
+    case 0x94:
+        return memo_put(machine, 0);
+    case 'h':
+        return memo_get(machine, 1);
+    case 'j':
+        return memo_get(machine, 4);
+    default:
+        return fail_at(machine, "opcode that a matrix has no use for");
+    }
+}
+
 static enum status step(struct machine *machine, uint8_t opcode)
 {
     switch (opcode) {
@@ -291,38 +330,8 @@ static enum status step(struct machine *machine, uint8_t opcode)
         return push_global(machine);
     case 0x93:
         return push_name(machine);
-    case 0x85:
-    case 0x86:
-    case 0x87:
-        return push_tuple(machine, opcode - 0x84u);
-    case 't': {
-        int64_t n = mark_take(machine);
-        return n < 0 ? fail_at(machine, "takes more values than there are") : push_tuple(machine, (uint32_t)n);
-    }
-    case 'a':
-        return extend(machine, 1);
-    case 's':
-        return extend(machine, 2);
-    case 'e':
-    case 'u':
-        return extend(machine, mark_take(machine));
-    case 'R':
-    case 0x81:
-        return object_step(machine, false);
-    case 'b':
-        return object_step(machine, true);
-    case 'q':
-        return memo_put(machine, 1);
-    case 'r':
-        return memo_put(machine, 4);
-    case 0x94:
-        return memo_put(machine, 0);
-    case 'h':
-        return memo_get(machine, 1);
-    case 'j':
-        return memo_get(machine, 4);
     default:
-        return fail_at(machine, "opcode that a matrix has no use for");
+        return combine_step(machine, opcode);
     }
 }
 

@@ -11,9 +11,9 @@ struct random_key generator_key(const struct job *job, int draw)
     return (struct random_key){.seed = (uint64_t)job->dataset.seed, .op = (uint16_t)draw, .stream = RANDOM_STREAM_GENERATOR};
 }
 
-/* Drawing takes minutes where there is no room for what is drawn, so sizes are held against it first. Of the edges the
- * workers keep as many as differ, which nobody knows yet; the rows of the nodes they keep all. */
-static enum status room_check(const struct job *job, int64_t n_node, int64_t n_edge)
+/* Drawing a graph that does not fit takes minutes before it fails, so its size is compared with the memory first. Workers
+ * store each distinct edge once, and how many are distinct is not known yet; rows of nodes they store all. */
+static enum status memory_check(const struct job *job, int64_t n_node, int64_t n_edge)
 {
     bool one_way = job->dataset.undirected == JOB_SWITCH_NO;
     int64_t n_label = job->dataset.labels_per_node > 1 ? job->dataset.classes : 1;
@@ -44,7 +44,7 @@ enum status generator_n_edge(const struct job *job, int64_t n_node, int64_t *out
                            job->dataset.degree, n_edge, GENERATOR_EDGE_MOST);
     }
     *out = n_node > 1 ? (int64_t)n_edge : 0;
-    return room_check(job, n_node, *out);
+    return memory_check(job, n_node, *out);
 }
 
 enum status generator_features(const struct job *job, struct dataset *out, float **rows_out)

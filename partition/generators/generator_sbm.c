@@ -3,7 +3,7 @@
  * With L labels per node there are L layers; layer l deals the classes l, l+L, l+2L … out to all nodes in equal blocks of a
  * random order of its own, so each node has exactly one class of each layer. An edge draws a layer, a node, and then with
  * probability `homophily` another of the node's class in that layer, else one outside it. Features are the sum of the
- * centres of a node's classes plus noise. Node numbers tell nothing: a range of them is a random set.
+ * centres of a node's classes plus noise. Node numbers carry no information: a range of them is a random set.
  * source  Holland, Laskey & Leinhardt, Social Networks 5 (1983)
  */
 #include "partition/formats/dataset_store.h"

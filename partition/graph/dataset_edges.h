@@ -1,4 +1,4 @@
-/* Arrays of edges as streams: the two forms that files hold them in. */
+/* Arrays of edges as streams, in the two forms that files have. */
 #ifndef PARTITION_DATASET_EDGES_H
 #define PARTITION_DATASET_EDGES_H
 

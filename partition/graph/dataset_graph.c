@@ -1,11 +1,11 @@
 /* Edges to in-edges by destination: counting sort in two passes over the stream, then rows sorted and freed of repeats
- * in place. Nothing but the result is ever held, so a graph of any size loads in the memory it needs afterwards.
+ * in place. Nothing but the result is stored, so a graph of any size loads in the memory that it needs afterwards.
  */
 #include "partition/formats/dataset_store.h"
 #include "partition/graph/dataset_build.h"
 #include "partition/graph/relations.h"
+#include "partition/graph/row_pairs.h"
 #include "partition/graph/weights.h"
-#include "partition/methods/row_pairs.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -87,15 +87,22 @@ static enum status type_of(struct build *build, const struct edge_source *source
     return status;
 }
 
-static enum status put_batch(struct build *build, const struct edge_source *source, int64_t first, int64_t n,
-                             const int64_t *from, const int64_t *to, const float *weight)
+/* Consecutive edges of the source, as they were read. */
+struct batch {
+    int64_t first, n;
+    int64_t *from, *to; /* n */
+    float *weight;      /* n; read in the second pass of weighted edges alone */
+};
+
+static enum status put_batch(struct build *build, const struct edge_source *source, const struct batch *batch)
 {
-    for (int64_t i = 0; i < n; i++) {
+    const int64_t *from = batch->from, *to = batch->to;
+    for (int64_t i = 0; i < batch->n; i++) {
         bool source_bad = from[i] < 0 || from[i] >= build->n_node;
         if (source_bad || to[i] < 0 || to[i] >= build->n_node) {
             const char *file = source->n_node_file;
             return status_fail(STATUS_DATA, "%s: %s %" PRId64 ": %s %" PRId64 " is out of range, expected 0 to %" PRId64 "%s%s",
-                               source->file, source->unit, first + i, source_bad ? "source" : "destination",
+                               source->file, source->unit, batch->first + i, source_bad ? "source" : "destination",
                                source_bad ? from[i] : to[i], build->n_node - 1, file != NULL ? ", the rows of " : "",
                                file != NULL ? file : "");
         }
@@ -107,11 +114,11 @@ static enum status put_batch(struct build *build, const struct edge_source *sour
             build->has_loop[to[i]] = 1;
         }
         int64_t type;
-        enum status status = type_of(build, source, first + i, &type);
+        enum status status = type_of(build, source, batch->first + i, &type);
         if (status != STATUS_OK) {
             return status;
         }
-        if (!put_both(build, to[i], from[i], type, build->filling && build->weighted ? weight[i] : 0.0f)) {
+        if (!put_both(build, to[i], from[i], type, build->filling && build->weighted ? batch->weight[i] : 0.0f)) {
             return status_fail(STATUS_DATA, "%s: changed while it was read", source->file);
         }
     }
@@ -121,22 +128,25 @@ static enum status put_batch(struct build *build, const struct edge_source *sour
 static enum status pass(struct build *build, const struct edge_source *source)
 {
     int64_t n_batch = source->n_edge < BATCH_MOST ? source->n_edge : BATCH_MOST;
-    int64_t *batch = memory_alloc((size_t)(2 * n_batch), sizeof *batch);
-    float *weight = memory_alloc((size_t)n_batch, sizeof *weight);
+    struct batch batch = {.from = memory_alloc((size_t)n_batch, sizeof *batch.from),
+                          .to = memory_alloc((size_t)n_batch, sizeof *batch.to),
+                          .weight = memory_alloc((size_t)n_batch, sizeof *batch.weight)};
     build->n_loop_out = 0;
     enum status status = STATUS_OK;
     for (int64_t first = 0; first < source->n_edge && status == STATUS_OK; first += n_batch) {
-        int64_t n = source->n_edge - first < n_batch ? source->n_edge - first : n_batch;
-        status = source->read(source->self, first, n, batch, batch + n_batch);
+        batch.first = first;
+        batch.n = source->n_edge - first < n_batch ? source->n_edge - first : n_batch;
+        status = source->read(source->self, first, batch.n, batch.from, batch.to);
         if (status == STATUS_OK && build->weighted && build->filling) {
-            status = weights_read(source, first, n, weight);
+            status = weights_read(source, first, batch.n, batch.weight);
         }
         if (status == STATUS_OK) {
-            status = put_batch(build, source, first, n, batch, batch + n_batch, weight);
+            status = put_batch(build, source, &batch);
         }
     }
-    free(weight);
-    free(batch);
+    free(batch.weight);
+    free(batch.to);
+    free(batch.from);
     return status;
 }
 
@@ -144,7 +154,10 @@ static enum status pass(struct build *build, const struct edge_source *source)
 static void loops_put(struct build *build)
 {
     build->n_loop_in = 0;
-    for (int64_t v = 0; build->has_loop != NULL && v < build->n_node; v++) {
+    if (build->has_loop == NULL) {
+        return;
+    }
+    for (int64_t v = 0; v < build->n_node; v++) {
         if (!build->has_loop[v]) {
             build->n_loop_in += put(build, v, v, 0, 1.0f);
         }
@@ -213,7 +226,7 @@ static void rows_sort(struct build *build)
     }
 }
 
-/* Close the gaps that repeats leave; returns the loops kept. */
+/* Close the gaps that repeats leave; returns the number of loops left. */
 static int64_t rows_unique(struct build *build)
 {
     int64_t to = 0, n_loop = 0, begin = 0;
@@ -308,7 +321,7 @@ static enum status rows_fill(struct build *build, const struct edge_source *sour
     return status;
 }
 
-/* Rows in order, each entry once; returns the edges of the source that are kept. */
+/* Rows in order, each entry once; returns how many edges of the source are left. */
 static int64_t rows_finish(struct build *build)
 {
     if (build->relations != NULL) {

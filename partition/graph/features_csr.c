@@ -43,7 +43,10 @@ static double row_sum(const float *row, int64_t n)
 void features_row_normalize(float *row, int64_t n)
 {
     double sum = row_sum(row, n);
-    for (int64_t i = 0; i < n && sum > 0; i++) {
+    if (sum <= 0) {
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
         row[i] = (float)((double)row[i] / sum);
     }
 }

@@ -42,7 +42,10 @@ enum status node_types_open(const struct npy *of_node, int64_t n_node, struct no
 
 void node_types_close(struct node_types *types)
 {
-    for (int64_t k = 0; k < types->n_type && types->type != NULL; k++) {
+    if (types->type == NULL) {
+        return;
+    }
+    for (int64_t k = 0; k < types->n_type; k++) {
         npy_close(&types->type[k].dense);
         npy_close(&types->type[k].indptr);
         npy_close(&types->type[k].indices);
@@ -152,7 +155,10 @@ static int64_t row_put(const struct node_type *type, int64_t row, uint32_t *indi
 {
     if (type->indptr.n_value > 0) {
         int64_t begin = npy_int(&type->indptr, row), n = npy_int(&type->indptr, row + 1) - begin;
-        for (int64_t i = 0; i < n && indices != NULL; i++) {
+        if (indices == NULL) {
+            return n;
+        }
+        for (int64_t i = 0; i < n; i++) {
             indices[i] = (uint32_t)(type->column + npy_int(&type->indices, begin + i));
             values[i] = features_value(&type->data, begin + i);
         }
@@ -205,7 +211,7 @@ static enum status rows_walk(struct node_types *types, struct dataset *out, int6
     return STATUS_OK;
 }
 
-/* Rows come sorted where their file's are. A column twice is told by the type's own row and column. */
+/* Rows are sorted where the file's rows are. A repeated column is reported by the type's own row and column. */
 static enum status rows_sort(const struct node_types *types, struct dataset *out)
 {
     int64_t node, column, row = 0;

@@ -1,6 +1,6 @@
 /* Relations of typed edges while a graph is built: how many there are, and rows in which each edge is once.
  *
- * Kept from dataset_graph.c, which counts and places edges and asks here where types come in.
+ * Apart from dataset_graph.c, which counts and places edges and calls this file for their types.
  */
 #ifndef PARTITION_RELATIONS_H
 #define PARTITION_RELATIONS_H
@@ -14,7 +14,7 @@
 
 struct relations {
     bool inverse;    /* every edge of type t has one of type t + n the other way */
-    int64_t n;       /* as the source says or, after relations_finish, as found; inverse ones not counted */
+    int64_t n;       /* as declared by the source or, after relations_finish, as found; inverse ones not counted */
     int64_t *n_edge; /* RELATION_MOST: edges of each type in the first pass */
 };
 

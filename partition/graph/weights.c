@@ -1,7 +1,7 @@
 /* See weights.h. */
 #include "partition/graph/weights.h"
 
-#include "partition/methods/row_pairs.h"
+#include "partition/graph/row_pairs.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
 

@@ -1,6 +1,6 @@
 /* Weights of edges while a graph is built: who takes them, what a file of them is checked for, repeats added up.
  *
- * Kept from dataset_graph.c, which counts and places edges and asks here where weights come in.
+ * Apart from dataset_graph.c, which counts and places edges and calls this file for their weights.
  */
 #ifndef PARTITION_WEIGHTS_H
 #define PARTITION_WEIGHTS_H
@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* Decide whether the job reads the weights that `file` holds, or would hold: dataset.edge_weights, and a model that
- * takes them. Says so where they are there and left alone under "auto".
+ * takes them. A log line reports weights that are there and not used under "auto".
  *
  *   there   is it there?
  *   errors  STATUS_NO_INPUT "yes" without the file
@@ -28,7 +28,7 @@ enum status weights_attach(const struct npy *weights, struct edge_source *source
 enum status weights_read(const struct edge_source *source, int64_t first, int64_t n, float *out);
 
 /* Close the gaps that repeats of a source leave in sorted rows: their weights are added up, the least first, so that
- * both directions of an edge add alike. Returns the loops kept. */
+ * both directions of an edge add alike. Returns the number of loops stored. */
 int64_t weights_rows_unique(int64_t n_node, int64_t *indptr, uint32_t *indices, float *weights);
 
 /* strength[v] = the sum of row v's weights. errors  STATUS_DATA one that float32 does not hold (file and node) */

@@ -1,7 +1,7 @@
-/* Partitions kept by content: the same graph cut in the same way is cut once.
+/* Partitions saved by content: the same graph is partitioned once for the same options.
  *
- * A file's name is the hash of all that a partition depends on. The cache never fails a job: what cannot be read,
- * does not fit or cannot be written is said once as a warning and done without. Knows nothing of methods.
+ * A file's name is the hash of all that a partition depends on. The cache never fails a job: a file that cannot
+ * be read or written, or that does not fit, is reported once as a warning and not used. Knows nothing of methods.
  */
 #ifndef PARTITION_PARTITION_CACHE_H
 #define PARTITION_PARTITION_CACHE_H

@@ -113,11 +113,12 @@ static long long n_killed_for_memory(void)
     FILE *file = fopen("/proc/vmstat", "re");
     char line[128];
     long long n = -1;
-    while (file != NULL && fgets(line, sizeof line, file) != NULL && sscanf(line, "oom_kill %lld", &n) != 1) {
+    if (file == NULL) {
+        return -1;
     }
-    if (file != NULL) {
-        fclose(file);
+    while (fgets(line, sizeof line, file) != NULL && sscanf(line, "oom_kill %lld", &n) != 1) {
     }
+    fclose(file);
     return n;
 }
 

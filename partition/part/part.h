@@ -1,6 +1,6 @@
 /* One part as a worker gets it: own rows, blocks of edges by the part their sources live in, and who needs which rows.
  *
- * A part travels and rests as one sequence of bytes (magic, version, section table, sections on 64-byte borders,
+ * A part is sent and stored as one sequence of bytes (magic, version, section table, sections on 64-byte borders,
  * XXH3-64 per section). part_open checks every byte of structure once and then points into the bytes: no copy.
  * "Own rows" are places in the part's order (0 … n_own-1); payload rows are the sender's boundary rows, ascending.
  */
@@ -30,7 +30,7 @@ struct part_block {
     const uint32_t *node;   /* n_col: dataset node id of each payload row */
 };
 
-/* One direction of travel. For IN, block[j] holds edges from part j into this part and send[d] the own rows that part d
+/* A halo direction. For IN, block[j] holds edges from part j into this part and send[d] the own rows that part d
  * reads. For OUT (the transposed graph, for gradients), block[i] holds edges from this part into part i, by own source row,
  * and send[d] the own rows that part d's sources point at. The same arrays when the graph is symmetric. */
 enum part_direction { PART_DIRECTION_IN, PART_DIRECTION_OUT, PART_DIRECTION_N };
@@ -40,7 +40,7 @@ struct part_send {
     const uint32_t *rows; /* own rows, ascending */
 };
 
-/* Most levels that are told apart; past them all rows count. */
+/* Most hops that are told apart: rows of more hops are in no count but that of all rows. A "level" is a bound on hops. */
 #define PART_N_LEVEL_MOST 16
 
 /* Counts of hop ≤ level, by direction; not in the part's bytes. */

@@ -1,7 +1,7 @@
 /* The bytes of an encoded part: header with the section table, then the sections on 64-byte borders.
  *
  * Shared by part_encode, part_open and part_sizes, which all take the layout from part_layout: a table that is not
- * exactly what the counts ask for is refused. Integers are little-endian. Nobody else includes this file but tests.
+ * exactly what the counts ask for is refused. Integers are little-endian. Private to those files and to tests.
  */
 #ifndef PARTITION_PART_FORMAT_H
 #define PARTITION_PART_FORMAT_H
@@ -134,14 +134,14 @@ bool part_layout(struct part_header *header);
 /* Fill the header's counts of dataset and partition: everything but part, n_own, n_feature_value, n_embedded and total. */
 void part_header_init(struct part_header *header, const struct dataset *dataset, const struct partition *partition);
 
-/* The level by level part of part_sizes_build, and of part_sizes_release. errors  STATUS_NOMEM */
-enum status part_sizes_levels(const struct dataset *dataset, const struct partition *partition, struct part_sizes *sizes);
-void part_sizes_levels_release(struct part_sizes *sizes, int32_t n_part);
+/* The sizes by hop of part_sizes_build, and their release. errors  STATUS_NOMEM */
+enum status part_sizes_hops(const struct dataset *dataset, const struct partition *partition, struct part_sizes *sizes);
+void part_sizes_hops_release(struct part_sizes *sizes, int32_t n_part);
 
-/* Check an otherwise open part's levels and fill in its tables: counts within the payloads, training rows alone on level 0, no
+/* Check the hops of an otherwise open part and fill in its tables: counts within the payloads, training rows alone at hop 0, no
  * edge that skips a hop. errors  STATUS_DATA */
-enum status part_levels_open(const void *bytes, struct part *part);
-void part_levels_close(struct part *part);
+enum status part_hops_open(const void *bytes, struct part *part);
+void part_hops_close(struct part *part);
 
 /* Stored values in shared columns of these nodes' sparse features, and how many of the nodes have a column of their own. */
 int64_t part_feature_values(const struct dataset *dataset, const uint32_t *node, int64_t n, int64_t *n_embedded_out);

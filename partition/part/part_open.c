@@ -1,7 +1,7 @@
 /* Checks the bytes of an encoded part and points a struct part into them.
  *
- * Everything that anybody may use as an index or a length later is checked here, once, in O(bytes); counts are
- * bounded by the bytes that are there before they are added or multiplied.
+ * Everything that is used as an index or a length later is checked here, once, in O(bytes); counts are bounded by the
+ * number of bytes before they are added or multiplied.
  */
 #include "partition/part/part.h"
 #include "partition/part/part_format.h"
@@ -410,7 +410,7 @@ enum status part_check(const void *bytes, size_t n_bytes, bool checksums, struct
     }
     if (status == STATUS_OK) {
         open_send(&part);
-        status = part_levels_open(bytes, &part);
+        status = part_hops_open(bytes, &part);
     }
     if (status != STATUS_OK) {
         part_release(&part);
@@ -427,7 +427,7 @@ enum status part_open(const void *bytes, size_t n_bytes, struct part *out)
 
 void part_release(struct part *part)
 {
-    part_levels_close(part);
+    part_hops_close(part);
     for (int d = PART_DIRECTION_N - 1; d >= 0; d--) {
         if (d == PART_DIRECTION_IN || part->block[d] != part->block[PART_DIRECTION_IN]) {
             free(part->block[d]);

@@ -1,4 +1,4 @@
-/* What an encoded part's header may say before anything it counts is read: part_open.c looks at the sections. */
+/* Checks an encoded part's header before anything that it counts is read; part_open.c checks the sections. */
 #include "partition/part/part_format.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static enum status check_scalars(const struct part_header *h)
         return fail("header: expected at most 65536 relations, and none where the graph is symmetric");
     }
     if (h->n_level < 0 || h->n_level > PART_N_LEVEL_MOST) {
-        return fail("header: expected at most 16 levels of rows");
+        return fail("header: expected at most 16 hops");
     }
     if (h->n_embedded < 0 || h->n_embedded > h->n_own || h->n_embedded_run < 0 || h->n_embedded_run > INT32_MAX ||
         (h->n_embedded > 0 && h->n_embedded_run == 0) || (h->n_embedded_run > 0 && h->features != PART_FEATURES_SPARSE)) {

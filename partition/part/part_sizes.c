@@ -109,7 +109,7 @@ enum status part_sizes_build(const struct dataset *dataset, const struct partiti
         sizes[p].n_block_edge = table + (TABLE_EDGE * n_part + p) * n_part;
     }
     status = sizes_fill(dataset, partition, sizes);
-    status = status == STATUS_OK ? part_sizes_levels(dataset, partition, sizes) : status;
+    status = status == STATUS_OK ? part_sizes_hops(dataset, partition, sizes) : status;
     if (status != STATUS_OK) {
         part_sizes_release(sizes, partition->n_part);
         return status;
@@ -123,7 +123,7 @@ void part_sizes_release(struct part_sizes *sizes, int32_t n_part)
     if (sizes == NULL) {
         return;
     }
-    part_sizes_levels_release(sizes, n_part);
+    part_sizes_hops_release(sizes, n_part);
     /* The first part's IN payloads are the start of the tables. */
     memory_release(MEMORY_OTHER, sizes[0].n_payload[PART_DIRECTION_IN], table_entries(n_part), sizeof(int64_t));
     free(sizes);

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* The nodes that reach some node of this hop in one edge, and no training node sooner, are of the next. */
+/* Nodes with an edge to a node of hop `now` and no shorter path to a training node have hop now + 1. */
 static int64_t step(const struct dataset *dataset, uint8_t *hop, uint8_t now, const uint32_t *front, int64_t n_front,
                     uint32_t *next)
 {

@@ -1,5 +1,5 @@
-/* How many edges lie between each node and the training nodes: what a training epoch can leave out, and the order of rows that
- * makes leaving it out a matter of where a loop ends.
+/* How many edges lie between each node and the training nodes: what a training epoch can leave out, and the order of rows in
+ * which it ends its loops early to do so.
  *
  * A row at l edges from every training node plays no part in the loss but through l aggregates, so that after all but l of
  * them it need not be computed. Knows the graph and the split; neither models nor what is saved.

@@ -64,7 +64,7 @@ enum status job_load(const char *path, const char *const *set, size_t n_set, str
 enum status job_load_text(const char *text, size_t n_bytes, const char *origin, const char *const *set, size_t n_set,
                           struct job *out);
 
-/* What the last load on this thread noticed and let pass: whole lines, "FILE:LINE:COLUMN: KEY is not used: …"; "" for nothing. */
+/* Remarks of the last load on this thread that are no errors: whole lines, "FILE:LINE:COLUMN: KEY is not used: …"; "" for nothing. */
 const char *job_remarks(void);
 
 /* Canonical TOML: every key that applies, in the list's order; job_load_text gives a checked job's struct back.

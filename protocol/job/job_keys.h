@@ -1,4 +1,4 @@
-/* job_keys.def as a table at run time: for readers and writers of job files (job_*.c) and whoever walks over all keys.
+/* job_keys.def as a table at run time: for readers and writers of job files (job_*.c), help and checks over all keys.
  *
  * Knows the keys, their ranges and their places in struct job; nothing of files or TOML.
  */

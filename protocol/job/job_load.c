@@ -1,4 +1,4 @@
-/* From text to a checked struct job: every key looked up in the table, every value held against its row.
+/* From text to a checked struct job: every key is looked up in the table, every value checked against its row.
  *
  * Errors name the place and the nearest valid name. Rules across keys are job_rules.c's.
  */

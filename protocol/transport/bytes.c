@@ -27,7 +27,10 @@ uint64_t bytes_read_number(struct bytes_reader *reader, size_t n_bytes, const ch
 {
     const uint8_t *little = bytes_read(reader, n_bytes, field);
     uint64_t value = 0;
-    for (size_t i = 0; little != NULL && i < n_bytes; i++) {
+    if (little == NULL) {
+        return 0;
+    }
+    for (size_t i = 0; i < n_bytes; i++) {
         value |= (uint64_t)little[i] << (8 * i);
     }
     return value;

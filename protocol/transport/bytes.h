@@ -29,7 +29,7 @@ void bytes_write_number(struct bytes_writer *writer, uint64_t value, size_t n_by
 void bytes_write(struct bytes_writer *writer, const void *bytes, size_t n);
 
 /* The next n_bytes as a number, 0 when they are not there / the next n bytes in place, NULL when they are not there.
- * `field` (borrowed) is what short_of will say. */
+ * `field` (borrowed) is then in short_of. */
 uint64_t bytes_read_number(struct bytes_reader *reader, size_t n_bytes, const char *field);
 const void *bytes_read(struct bytes_reader *reader, size_t n, const char *field);
 

@@ -25,7 +25,7 @@
 #undef MESSAGE
 #undef FIELD
 
-/* The head alone, CONTROL_HEAD_BYTES, for those who keep a frame of their own. */
+/* The head alone, CONTROL_HEAD_BYTES, for a caller with a frame of its own. */
 void control_head(void *frame, unsigned id, size_t n_body);
 
 struct control_frame {
@@ -41,7 +41,7 @@ struct control_decoder {
     uint32_t n_most; /* bytes of a body; may be changed between frames */
 };
 
-/*   n_most  longest body that is taken: MESSAGE_FRAME_MOST_BYTES, less for strangers */
+/*   n_most  longest body that is taken: MESSAGE_FRAME_MOST_BYTES, less for an unauthenticated peer */
 void control_decoder_init(struct control_decoder *decoder, uint32_t n_most);
 void control_decoder_release(struct control_decoder *decoder);
 

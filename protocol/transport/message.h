@@ -11,6 +11,7 @@
 #define MESSAGE_VERSION 1u
 #define MESSAGE_FRAME_MOST_BYTES ((uint32_t)16 << 20) /* of a control-socket frame's body */
 #define MESSAGE_GET_LOGITS 64u                        /* message get: `what`, where it is not one of enum trainer_state */
+#define MESSAGE_GET_TRACE 65u                         /* likewise: struct trace_step and trace_event of protocol/trace.h */
 
 struct message_span {
     const void *at;

@@ -1,7 +1,7 @@
 /* Messages between processes: a fixed head and a body of bytes, to a peer by number. UCX active messages underneath.
  *
- * Only transport_ucx*.[ch] see UCX. One thread uses a transport. Addresses are swapped by somebody else
- * (the control socket); a peer's death is noticed by somebody else too (heartbeats, waitpid). A sending or receiving
+ * Only transport_ucx*.[ch] include UCX. One thread uses a transport. Addresses are exchanged over the
+ * control socket, and the death of a peer is found by heartbeats and waitpid, not here. A sending or receiving
  * process calls transport_progress or transport_wait; nothing moves otherwise. Nothing is allocated after open and connect.
  * Numbers of peers: worker rank r is peer r, the coordinator is peer n_rank.
  */
@@ -25,7 +25,7 @@ enum transport_kind {
     TRANSPORT_KIND_PAYLOAD      /* worker → worker: here it is */
 };
 
-/* Head of every message: 48 bytes, little-endian, sent as it lies. */
+/* Head of every message: 48 bytes, little-endian, sent as it is in memory. */
 struct transport_head {
     uint32_t magic;   /* TRANSPORT_MAGIC, set by transport_send */
     uint32_t attempt; /* messages of another attempt are dropped, set by transport_send */
@@ -37,11 +37,11 @@ struct transport_head {
     uint32_t to;     /* part (or tree node) that wants it */
     uint32_t from;   /* part (or tree node) it comes from */
     uint64_t offset; /* DATA: where this piece goes */
-    uint64_t total;  /* DATA: bytes of the whole */
+    uint64_t total;  /* DATA: bytes of all pieces together */
 };
 
-/* Called from progress. `place` says where n_bytes of body go (NULL: refuse, which ends the transport with STATUS_PEER and
- * status_reason); it is not asked where there is no body. `arrived` says the body is there (NULL where there is none).
+/* Called from progress. `place` returns where n_bytes of body go (NULL: refuse, which ends the transport with STATUS_PEER and
+ * status_reason); it is not called for a message without a body. `arrived` reports the message, its body in place (or NULL).
  * Both may send, as long as sends are free, but not progress. Heads are checked for magic, attempt, sender and kind before. */
 struct transport_events {
     void *arg;
@@ -56,7 +56,7 @@ struct transport;
  *   n_peer       most peers; self the own number; attempt fences messages
  *   n_send_most  most sends under way at once; transport_send waits (progressing) when they are all taken
  *   owns         the caller owns *out: transport_close
- *   errors       STATUS_PEER with UCX's own words
+ *   errors       STATUS_PEER with UCX's own message
  */
 enum status transport_open(uint32_t self, uint32_t n_peer, uint32_t attempt, int n_send_most,
                            const struct transport_events *events, struct transport **out);
@@ -64,8 +64,8 @@ enum status transport_open(uint32_t self, uint32_t n_peer, uint32_t attempt, int
 /* Flush what is under way (bounded to a few seconds), close the endpoints, stop UCX. NULL is allowed. */
 void transport_close(struct transport *transport);
 
-/* The peers are gone, or leave with nothing under way: nothing moves any more, bodies may be given back, closing waits for
- * nobody. */
+/* The peers are gone, or leave with nothing under way: nothing moves any more, bodies may be given back, closing does not
+ * wait for them. */
 void transport_abandon(struct transport *transport);
 
 /* Own address, to be given to others. Borrowed for the transport's life. */

@@ -4,10 +4,10 @@
 
 #include <string.h>
 
-_Static_assert(sizeof(struct transport_head) == 48, "the head travels as it lies");
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "heads travel as they lie, little-endian");
+_Static_assert(sizeof(struct transport_head) == 48, "the head is sent as it is in memory");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "heads are sent as they are in memory, little-endian");
 
-enum status transport_head_read(const void *bytes, size_t n_bytes, uint32_t self, uint32_t n_peer, uint32_t attempt,
+enum status transport_head_read(const void *bytes, size_t n_bytes, const struct transport_reader *reader,
                                 struct transport_head *out, bool *is_fresh_out)
 {
     if (n_bytes != sizeof *out) {
@@ -17,14 +17,14 @@ enum status transport_head_read(const void *bytes, size_t n_bytes, uint32_t self
     if (out->magic != TRANSPORT_MAGIC) {
         return status_fail(STATUS_PEER, "a message starts with 0x%08x, expected 0x%08x", out->magic, TRANSPORT_MAGIC);
     }
-    *is_fresh_out = out->attempt == attempt;
+    *is_fresh_out = out->attempt == reader->attempt;
     if (!*is_fresh_out) {
-        log_debug("dropped a message of attempt %u in attempt %u", out->attempt, attempt);
+        log_debug("dropped a message of attempt %u in attempt %u", out->attempt, reader->attempt);
         return STATUS_OK;
     }
-    if (out->sender >= n_peer || out->sender == self) {
+    if (out->sender >= reader->n_peer || out->sender == reader->self) {
         return status_fail(STATUS_PEER, "a message names peer %u as its sender, expected one of %u others", out->sender,
-                           n_peer - 1);
+                           reader->n_peer - 1);
     }
     if (out->kind < TRANSPORT_KIND_COMMAND || out->kind > TRANSPORT_KIND_PAYLOAD) {
         return status_fail(STATUS_PEER, "peer %u sent a message of kind %u, expected %u to %u", out->sender, out->kind,

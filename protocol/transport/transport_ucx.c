@@ -27,7 +27,7 @@ static enum status fail_ucx(const char *what, ucs_status_t status)
 /* What UCX does to a process unasked. */
 static void ucx_calm(void)
 {
-    /* Its warnings tell of what we know (a peer that died left requests behind); a user may still ask for them. */
+    /* UCX warns of requests that a dead peer left behind, which is reported elsewhere; a user may still turn warnings on. */
     if (getenv("UCX_LOG_LEVEL") == NULL) {
         ucs_global_opts_set_value("LOG_LEVEL", "error");
     }

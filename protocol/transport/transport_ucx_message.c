@@ -82,7 +82,7 @@ void transport_records_release(struct transport *transport)
 
 /* --- what comes --- */
 
-/* A message whose body is there: tell the owner of the events. */
+/* A message whose body is in place: call the events' `arrived`. */
 static void deliver(struct transport *transport, const struct transport_head *head, void *body, size_t n_bytes)
 {
     if (head->sender != transport->self) {
@@ -116,8 +116,8 @@ static bool head_check(struct transport *transport, const void *header, size_t n
         return false;
     }
     bool is_fresh;
-    enum status status = transport_head_read(header, n_header, transport->self, transport->n_peer, transport->attempt, out,
-                                             &is_fresh);
+    const struct transport_reader reader = {transport->self, transport->n_peer, transport->attempt};
+    enum status status = transport_head_read(header, n_header, &reader, out, &is_fresh);
     if (status != STATUS_OK) {
         transport_fail(transport, status);
         return false;

@@ -32,11 +32,11 @@ static bool lines_take(struct frame_reader *reader)
 static bool feed(struct frame_reader *reader, const uint8_t *bytes, size_t n)
 {
     while (n > 0) {
-        size_t n_room;
-        char *room = frame_reader_buffer(reader, &n_room);
-        size_t piece = n < n_room ? n : n_room;
+        size_t capacity;
+        char *buffer = frame_reader_buffer(reader, &capacity);
+        size_t piece = n < capacity ? n : capacity;
         ASSERT(piece > 0);
-        memcpy(room, bytes, piece);
+        memcpy(buffer, bytes, piece);
         frame_reader_fill(reader, piece);
         bytes += piece;
         n -= piece;
@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     if (feed(&reader, bytes, cut)) {
         feed(&reader, bytes + cut, n - cut);
     }
-    ASSERT(reader.from <= reader.to && reader.to <= reader.n_room);
+    ASSERT(reader.from <= reader.to && reader.to <= reader.capacity);
     frame_reader_release(&reader);
     return 0;
 }

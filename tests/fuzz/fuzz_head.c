@@ -158,9 +158,8 @@ static void record_send(struct record *record)
     }
     memcpy(bytes, &record->head, n_head < sizeof record->head ? n_head : sizeof record->head);
     bool is_fresh = false;
-    enum status status = a.transport->failed
-                             ? STATUS_PEER
-                             : transport_head_read(bytes, n_head, a.transport->self, N_RANK + 1, ATTEMPT, &a.head, &is_fresh);
+    const struct transport_reader reader = {a.transport->self, N_RANK + 1, ATTEMPT};
+    enum status status = a.transport->failed ? STATUS_PEER : transport_head_read(bytes, n_head, &reader, &a.head, &is_fresh);
     free(bytes);
     memcpy(&a.n_bytes, record->n_bytes, sizeof a.n_bytes);
     a.n_bytes = (record->how & HOW_SMALL) != 0 ? a.n_bytes & 0xff : a.n_bytes;

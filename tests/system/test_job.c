@@ -394,6 +394,7 @@ Test(job, a_wrong_command_line_leaves_with_2)
 {
     EXPECT_FAILURE(2, "unknown option '--wrong'", "--wrong");
     EXPECT_FAILURE(2, "--json goes with --plan", "--json");
+    EXPECT_FAILURE(2, "--steps goes with --plan", "--steps");
     EXPECT_FAILURE(2, "--set needs a value", "--set");
 }
 

@@ -87,6 +87,8 @@ Test(trainerd, wrong_usage_leaves_with_2_and_says_what_was_wrong)
     EXPECT(2, "unexpected argument 'more'", "--check", "job.toml", "more");
     EXPECT(2, "more than one command", "--check", "job.toml", "--plan", "job.toml");
     EXPECT(2, "--json does not go with this command", "--check", "job.toml", "--json");
+    EXPECT(2, "--steps goes with --plan", "--check", "job.toml", "--steps");
+    EXPECT(2, "--steps goes with --plan", "--config", "job.toml", "--steps");
     EXPECT(2, "--resume does not go with this command", "--plan", "job.toml", "--resume");
     EXPECT(2, "--markdown does not go with this command", "--help", "--markdown");
     EXPECT(2, "expected section.key=value", "--check", "job.toml", "--set", "train.lr");
@@ -104,6 +106,8 @@ Test(trainerd, a_job_is_handed_to_the_coordinator_beside_it_with_its_settings)
     cr_assert_str_eq(printed, "<--config>\n<job.toml>\n<--set>\n<name=a b>\n<--set>\n<train.epochs=3>\n<--resume>\n");
     EXPECT(65, "progress", "--plan", "job.toml", "--json");
     cr_assert_str_eq(printed, "<--config>\n<job.toml>\n<--plan>\n<--json>\n");
+    EXPECT(65, "progress", "--plan", "job.toml", "--steps");
+    cr_assert_str_eq(printed, "<--config>\n<job.toml>\n<--plan>\n<--steps>\n");
 }
 
 Test(trainerd, without_a_coordinator_it_leaves_with_69)

@@ -124,7 +124,8 @@ static struct plan_input plan_input(const struct coordinator *c)
                                .sizes = c->sizes,
                                .program = &c->program,
                                .prune = &c->prune,
-                               .rank_of_part = c->rank_of_part};
+                               .rank_of_part = c->rank_of_part,
+                               .steps = c->options->steps};
 }
 
 static int64_t memory_planned(const struct plan *plan)

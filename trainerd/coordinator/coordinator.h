@@ -17,6 +17,7 @@ struct coordinator_options {
     bool resume;        /* continue from the newest checkpoint in the output folder */
     bool plan;          /* print the plan, do not train */
     bool json;          /* the plan as JSON on stdout rather than as text on stderr */
+    bool steps;         /* the plan with every step and what it needs */
     const char *folder; /* the job's folder: see events.h; NULL: no supervisor */
     uint32_t attempt;   /* at this job, counted by the supervisor; 0: none */
 };

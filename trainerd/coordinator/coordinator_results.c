@@ -5,6 +5,7 @@
 #include "protocol/clock.h"
 #include "protocol/fault.h"
 #include "protocol/memory.h"
+#include "trainerd/coordinator/results/trace.h"
 #include "trainerd/coordinator/results/weights.h"
 
 double coordinator_phase_end(struct coordinator *c, enum result_phase phase)
@@ -49,6 +50,13 @@ static enum status write_logits(struct coordinator *c)
     return status;
 }
 
+static enum status write_trace(struct coordinator *c)
+{
+    char path[PATH_MAX];
+    enum status status = output_path(&c->output, "trace.json", path);
+    return status == STATUS_OK ? trace_save(c->fleet, (uint32_t)c->job.workers.count, c->start_s, path) : status;
+}
+
 enum status coordinator_write_results(struct coordinator *c)
 {
     char path[PATH_MAX];
@@ -56,6 +64,7 @@ enum status coordinator_write_results(struct coordinator *c)
     enum status status = write_logits(c);
     status = status == STATUS_OK ? write_weights(c, COORDINATOR_TRAINED, "model.safetensors") : status;
     status = status == STATUS_OK ? write_weights(c, COORDINATOR_BEST, "best.safetensors") : status;
+    status = status == STATUS_OK && c->job.output.trace ? write_trace(c) : status;
     status = status == STATUS_OK ? output_metrics_sync(&c->output) : status;
     status = status == STATUS_OK ? fleet_memory(c->fleet, c->memory) : status;
     status = status == STATUS_OK ? output_path(&c->output, "result.json", path) : status;

@@ -38,7 +38,7 @@ struct events_worker {
     const char *host; /* NULL: the coordinator's own */
 };
 
-/* Take the folder and write "begin".
+/* Lock the folder and write "begin".
  *
  *   owns    the caller owns *out: events_close. One may be open in a process
  *   errors  STATUS_PEER another attempt of the job runs; STATUS_NO_INPUT no such folder; STATUS_CREATE

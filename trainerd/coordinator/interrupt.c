@@ -34,7 +34,7 @@ static void on_checkpoint(int number)
 void interrupt_install(void (*before_exit)(void))
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-    struct sigaction action = {.sa_handler = on_signal}, keep = {.sa_handler = on_checkpoint, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = on_signal}, save = {.sa_handler = on_checkpoint, .sa_flags = SA_RESTART};
     on_exit_handler = before_exit;
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
@@ -43,8 +43,8 @@ void interrupt_install(void (*before_exit)(void))
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
         sigaction(signals[i], &action, NULL);
     }
-    sigemptyset(&keep.sa_mask);
-    sigaction(SIGUSR1, &keep, NULL);
+    sigemptyset(&save.sa_mask);
+    sigaction(SIGUSR1, &save, NULL);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
 }

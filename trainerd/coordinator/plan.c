@@ -1,6 +1,7 @@
 #include "trainerd/coordinator/plan.h"
 
 #include "protocol/memory.h"
+#include "trainerd/coordinator/plan_steps.h"
 #include "worker/plan/memory_plan.h"
 
 #include <stdlib.h>
@@ -19,6 +20,53 @@ static void reduction_add(const struct plan_input *in, const uint32_t *rank_of_p
     out->n_wire_evaluate += n_branch * MEMORY_PLAN_N_SUM * (int64_t)sizeof(double);
 }
 
+static struct memory_plan_part part_plan(const struct plan_input *in, const uint32_t *rank_of_part, int32_t part)
+{
+    const struct part_sizes *sizes = &in->sizes[part];
+    struct memory_plan_part one = {.n_own = sizes->n_own,
+                                   .n_edge = sizes->n_edge,
+                                   .n_feature_value = in->sparse_features ? sizes->n_feature_value : 0,
+                                   .n_embedded = sizes->n_embedded,
+                                   .n_bytes = sizes->n_bytes,
+                                   .symmetric = in->dataset->symmetric,
+                                   .implied_loops = in->dataset->loops == DATASET_LOOPS_IMPLICIT,
+                                   .weighted = in->dataset->weighted};
+    for (int32_t l = 0; l < sizes->n_level; l++) {
+        one.n_own_level[l] = sizes->n_own_level[l];
+        for (int d = 0; d < PART_DIRECTION_N; d++) {
+            one.n_edge_level[d][l] = sizes->n_edge_level[d][l];
+        }
+    }
+    for (int32_t from = 0; from < in->n_part; from++) {
+        one.n_local_edge += from != part && rank_of_part[from] == rank_of_part[part] ? sizes->n_block_edge[from] : 0;
+    }
+    halo_counts_from_sizes(in->sizes, in->n_part, part, &one.halo);
+    return one;
+}
+
+/* The figures of a memory plan that --plan prints. */
+static void figures_fill(const struct plan_input *in, const struct memory_plan_input *input, const struct memory_plan *plan,
+                         struct plan_worker *out)
+{
+    out->n_part = input->n_own_part;
+    out->total = memory_plan_total(plan);
+    out->n_spill = plan->n_spill_bytes;
+    out->n_spill_least = plan->n_spill_least;
+    out->n_wire = plan->n_wire_bytes;
+    out->n_wire_evaluate = plan->n_wire_evaluate;
+    reduction_add(in, input->rank_of_part, input->rank, plan, out);
+    for (int i = 0; i < MEMORY_N; i++) {
+        out->bytes[i] = plan->bytes[i];
+    }
+    out->again = memory_alloc((size_t)in->program->n_op, sizeof *out->again);
+    for (int i = 0; i < in->program->n_op; i++) {
+        out->again[i] = memory_plan_recomputes(plan, i);
+    }
+    if (in->steps) {
+        plan_steps_build(input, plan, out);
+    }
+}
+
 /* One worker's plan, from the sizes of its parts: what the worker will compute for itself from the parts. */
 static void worker_plan(const struct plan_input *in, const struct device_ops *ops, const uint32_t *rank_of_part, uint32_t rank,
                         struct plan_worker *out)
@@ -26,31 +74,11 @@ static void worker_plan(const struct plan_input *in, const struct device_ops *op
     struct memory_plan_part *own = memory_alloc((size_t)in->n_part, sizeof *own);
     int32_t n_own = 0;
     for (int32_t part = 0; part < in->n_part; part++) {
-        const struct part_sizes *sizes = &in->sizes[part];
-        if (rank_of_part[part] != rank) {
-            continue;
+        if (rank_of_part[part] == rank) {
+            own[n_own++] = part_plan(in, rank_of_part, part);
+            out->n_node += in->sizes[part].n_own;
+            out->n_edge += in->sizes[part].n_edge;
         }
-        struct memory_plan_part *one = &own[n_own++];
-        *one = (struct memory_plan_part){.n_own = sizes->n_own,
-                                         .n_edge = sizes->n_edge,
-                                         .n_feature_value = in->sparse_features ? sizes->n_feature_value : 0,
-                                         .n_embedded = sizes->n_embedded,
-                                         .n_bytes = sizes->n_bytes,
-                                         .symmetric = in->dataset->symmetric,
-                                         .implied_loops = in->dataset->loops == DATASET_LOOPS_IMPLICIT,
-                                         .weighted = in->dataset->weighted};
-        for (int32_t l = 0; l < sizes->n_level; l++) {
-            one->n_own_level[l] = sizes->n_own_level[l];
-            for (int d = 0; d < PART_DIRECTION_N; d++) {
-                one->n_edge_level[d][l] = sizes->n_edge_level[d][l];
-            }
-        }
-        for (int32_t from = 0; from < in->n_part; from++) {
-            one->n_local_edge += from != part && rank_of_part[from] == rank ? sizes->n_block_edge[from] : 0;
-        }
-        halo_counts_from_sizes(in->sizes, in->n_part, part, &one->halo);
-        out->n_node += sizes->n_own;
-        out->n_edge += sizes->n_edge;
     }
     const struct memory_plan_input input = {.job = in->job,
                                             .program = in->program,
@@ -64,20 +92,7 @@ static void worker_plan(const struct plan_input *in, const struct device_ops *op
                                             .own = own};
     struct memory_plan plan;
     memory_plan_build(&input, &plan);
-    out->n_part = n_own;
-    out->total = memory_plan_total(&plan);
-    out->n_spill = plan.n_spill_bytes;
-    out->n_spill_least = plan.n_spill_least;
-    out->n_wire = plan.n_wire_bytes;
-    out->n_wire_evaluate = plan.n_wire_evaluate;
-    reduction_add(in, rank_of_part, rank, &plan, out);
-    for (int i = 0; i < MEMORY_N; i++) {
-        out->bytes[i] = plan.bytes[i];
-    }
-    out->again = memory_alloc((size_t)in->program->n_op, sizeof *out->again);
-    for (int i = 0; i < in->program->n_op; i++) {
-        out->again[i] = memory_plan_recomputes(&plan, i);
-    }
+    figures_fill(in, &input, &plan, out);
     memory_plan_release(&plan);
     for (int32_t i = 0; i < n_own; i++) {
         halo_counts_release(&own[i].halo);
@@ -148,6 +163,7 @@ void plan_release(struct plan *plan)
 {
     for (int32_t rank = 0; rank < plan->n_worker; rank++) {
         free(plan->worker[rank].again);
+        free(plan->worker[rank].step);
     }
     free(plan->worker);
     *plan = (struct plan){0};

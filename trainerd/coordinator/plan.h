@@ -6,6 +6,7 @@
 #define TRAINERD_PLAN_H
 
 #include "models/program.h"
+#include "models/step.h"
 #include "partition/part/part.h"
 #include "partition/partition.h"
 #include "protocol/job/job.h"
@@ -27,6 +28,18 @@ struct plan_input {
     const struct program *program;
     const struct prune *prune;
     const int32_t *rank_of_part; /* n_part */
+    bool steps;                  /* list the steps, too */
+};
+
+/* One step of the static phase or of the training epoch behind it, as a worker's plan has it. */
+struct plan_step {
+    char text[STEP_TEXT_BYTES]; /* step_print's */
+    bool is_static;             /* before epoch 0 */
+    int op;                     /* the program's; -1: none */
+    int64_t n_row;              /* of all the worker's parts: rows that the step writes; 0: it is over no rows */
+    int64_t n_alive;            /* bytes of the arena that hold something at this step, its workspace included */
+    int64_t n_workspace;        /* bytes of its workspace: scratch, payloads received and sent */
+    int64_t n_received;         /* bytes of payloads that come from other workers */
 };
 
 struct plan_worker {
@@ -36,6 +49,9 @@ struct plan_worker {
     int64_t n_spill, n_spill_least;  /* memory.spill: bytes in files; of them the least that have to be in memory */
     int64_t n_wire, n_wire_evaluate; /* bytes received: per epoch, and per evaluation on top */
     bool *again;                     /* n_op: backward runs it again rather than finding its output kept */
+    int n_step, peak;                /* plan_input.steps: how many; which one has most bytes alive, the first of several */
+    struct plan_step *step;          /* n_step */
+    int64_t n_arena;                 /* bytes of the arena that the steps share */
 };
 
 struct plan {

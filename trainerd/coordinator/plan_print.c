@@ -2,6 +2,7 @@
 #include "trainerd/coordinator/plan.h"
 
 #include "protocol/log.h"
+#include "trainerd/coordinator/plan_steps.h"
 #include "trainerd/coordinator/progress.h"
 #include "trainerd/coordinator/results/report.h"
 
@@ -112,6 +113,9 @@ enum status plan_print(const struct plan_input *in, const struct plan *plan, FIL
     print_again(in, plan, file);
     fputs("\nprogram\n", file);
     program_print(in->program, file);
+    if (in->steps) {
+        plan_steps_print(plan, file);
+    }
     return flushed(file);
 }
 
@@ -150,6 +154,10 @@ static json_t *workers_json(const struct plan_input *in, const struct plan *plan
                                 "memory", report_memory(worker->bytes), "recomputed", again_json(in, worker), "bytes_per_epoch",
                                 (json_int_t)worker->n_wire, "bytes_per_evaluation", (json_int_t)worker->n_wire_evaluate,
                                 "spilled", (json_int_t)worker->n_spill, "spill_least", (json_int_t)worker->n_spill_least);
+        if (in->steps) {
+            json_object_set_new(one, "arena", json_integer((json_int_t)worker->n_arena));
+            json_object_set_new(one, "steps", plan_steps_json(worker));
+        }
         json_array_append_new(all, one);
     }
     return all;

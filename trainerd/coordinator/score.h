@@ -53,7 +53,7 @@ void score_labels_release(struct score_labels *labels);
  * label columns that have both values for several. Equal scores share their rank.
  *
  *   shapes  logits n_node × n_class, dataset order
- *   owns    borrows all; takes n_node × 16 bytes while it runs
+ *   owns    borrows all; allocates n_node × 16 bytes while it runs
  *   errors  STATUS_TRAINING a logit of the split is not a number (names node and column) · STATUS_NOMEM
  *   cost    O(n_node) per column: radix sort of 32-bit keys
  *   source  Hanley & McNeil, Radiology 143 (1982): AUC is the Mann-Whitney statistic

@@ -8,23 +8,23 @@
 #define INDENT 26
 
 /* "  name      text", folded at WIDTH. */
-static void print_item(FILE *file, const char *name, const char *words)
+static void print_item(FILE *file, const char *name, const char *text)
 {
     size_t column = (size_t)fprintf(file, "  %s", name);
     if (column >= INDENT) {
         fputc('\n', file);
         column = 0;
     }
-    for (bool is_first = true; *words != '\0'; is_first = false) {
-        size_t n = strcspn(words, " ");
+    for (bool is_first = true; *text != '\0'; is_first = false) {
+        size_t n = strcspn(text, " ");
         bool is_full = column + 1 + n > WIDTH;
         if (is_full) {
             fputc('\n', file);
             column = 0;
         }
         size_t pad = is_full || is_first ? INDENT - column : 1;
-        column += (size_t)fprintf(file, "%*s%.*s", (int)pad, "", (int)n, words);
-        words += n + strspn(words + n, " ");
+        column += (size_t)fprintf(file, "%*s%.*s", (int)pad, "", (int)n, text);
+        text += n + strspn(text + n, " ");
     }
     fputc('\n', file);
 }

@@ -3,14 +3,14 @@
 #include "trainerd/ctl/reference.h"
 
 /* Text with hyphens and backslashes escaped. */
-static void print_text(FILE *file, const char *words)
+static void print_text(FILE *file, const char *text)
 {
     fputs("\\&", file);
-    for (; *words != '\0'; words++) {
-        if (*words == '-' || *words == '\\') {
-            fprintf(file, *words == '-' ? "\\-" : "\\e");
+    for (; *text != '\0'; text++) {
+        if (*text == '-' || *text == '\\') {
+            fprintf(file, *text == '-' ? "\\-" : "\\e");
         } else {
-            fputc(*words, file);
+            fputc(*text, file);
         }
     }
 }

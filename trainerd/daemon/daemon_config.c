@@ -188,7 +188,7 @@ static enum status read_file(const char *path, bool must_be_there, struct daemon
     return status;
 }
 
-/* A setting's value as TOML; a word that is none is a text. */
+/* A setting's value as TOML; for a text key, the value needs no quotes. */
 static enum status read_setting(struct daemon_config *config, const char *setting)
 {
     char where[JOB_WHERE_BYTES], name[2 * JOB_LABEL_BYTES];

@@ -5,6 +5,7 @@
 #include "protocol/clock.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
+#include "worker/trace/trace.h"
 
 #include <stdlib.h>
 
@@ -46,7 +47,8 @@ struct exchange {
     int n_under_way;
     enum status stuck;
     double wait_s;
-    char nothing; /* where bodies of no bytes go */
+    struct trace *trace; /* NULL: none */
+    char nothing;        /* where bodies of no bytes go */
 };
 
 enum status exchange_open(int n_request, int n_fetch, struct exchange **out)
@@ -276,28 +278,44 @@ static enum status turn(struct exchange *x)
     return exchange_fail(x, transport_wait(x->transport, WAIT_MS));
 }
 
+void exchange_trace(struct exchange *x, struct trace *trace)
+{
+    x->trace = trace;
+}
+
+/* A wait that began then is over; not every one had to. */
+static void wait_end(struct exchange *x, double start_s, bool waited)
+{
+    x->wait_s += clock_s() - start_s;
+    if (x->trace != NULL && waited) {
+        trace_add(x->trace, TRACE_KIND_WAIT, start_s, -1);
+    }
+}
+
 enum status exchange_wait(struct exchange *x, int handle)
 {
     double start = clock_s();
     struct fetch *f = &x->fetch[handle];
+    bool waits = !f->there;
     enum status status = x->stuck;
     while (!f->there && status == STATUS_OK) {
         status = turn(x);
     }
     f->open = false;
-    x->wait_s += clock_s() - start;
+    wait_end(x, start, waits);
     return status;
 }
 
 enum status exchange_settle(struct exchange *x)
 {
     double start = clock_s();
+    bool waits = x->n_unserved > 0 || x->n_under_way > 0;
     enum status status = x->stuck;
     while ((x->n_unserved > 0 || x->n_under_way > 0) && status == STATUS_OK) {
         status = turn(x);
         sent_collect(x);
     }
-    x->wait_s += clock_s() - start;
+    wait_end(x, start, waits);
     return status;
 }
 

@@ -50,6 +50,7 @@ struct exchange_offer {
 };
 
 struct exchange;
+struct trace;
 
 /*   n_request  most requests that can be waiting for this rank at once (all peers together)
  *   n_fetch    most fetches of this rank under way at once
@@ -81,6 +82,9 @@ enum status exchange_fail(struct exchange *exchange, enum status code);
 
 /* Let messages move for a moment without waiting: called between kernels so that others are not kept waiting. */
 enum status exchange_progress(struct exchange *exchange);
+
+/* Write down every wait from now on; NULL: not any more. */
+void exchange_trace(struct exchange *exchange, struct trace *trace);
 
 /* Seconds spent waiting so far. */
 double exchange_wait_s(const struct exchange *exchange);

@@ -1,4 +1,5 @@
 /* Making payloads: rows gathered as they lie, or finished gradients. */
+#include "protocol/clock.h"
 #include "worker/halo/halo_state.h"
 
 int64_t halo_payload_bytes(const struct halo *h, uint32_t to, int32_t i)
@@ -29,7 +30,7 @@ static int64_t gradients_make(const struct halo *h, uint32_t to, int32_t i, floa
     return halo_payload_bytes(h, to, i);
 }
 
-int64_t halo_pack(const struct halo *h, uint32_t to, int32_t i, int64_t at, int64_t n_most, float *out)
+static int64_t rows_pack(const struct halo *h, uint32_t to, int32_t i, int64_t at, int64_t n_most, float *out)
 {
     const struct trainer *t = h->trainer;
     if (h->pass->direction == HALO_DIRECTION_RETURN) {
@@ -52,4 +53,15 @@ int64_t halo_pack(const struct halo *h, uint32_t to, int32_t i, int64_t at, int6
         begin = end;
     }
     return n_done;
+}
+
+int64_t halo_pack(const struct halo *h, uint32_t to, int32_t i, int64_t at, int64_t n_most, float *out)
+{
+    struct trace *trace = h->trainer->trace;
+    double begin_s = trace != NULL ? clock_s() : 0.0;
+    int64_t n_bytes = rows_pack(h, to, i, at, n_most, out);
+    if (trace != NULL) {
+        trace_add(trace, TRACE_KIND_PACK, begin_s, h->trainer->own[i]);
+    }
+    return n_bytes;
 }

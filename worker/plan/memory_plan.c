@@ -341,6 +341,38 @@ static int64_t staging_bytes(const struct memory_plan_input *in)
     return most * (int64_t)sizeof(float);
 }
 
+/* Events of a phase's steps. A step has its own, one for each part's work and wait for the disk, and what its reduction waits for;
+ * a halo pass four for each pair of parts (wait, pack, spill and read again) and one for each further piece. */
+static int64_t trace_events(const struct memory_plan_input *in, const struct memory_plan *plan, const struct step_list *list)
+{
+    int64_t n = 0;
+    for (int s = 0; s < list->n_step; s++) {
+        const struct step *step = &list->step[s];
+        n += 2 + 2 * in->n_own_part + in->n_part + in->n_rank;
+        if (step->kind == STEP_KIND_HALO) {
+            struct memory_payloads r = memory_plan_payloads(plan, in->job, in->program, step, PROGRAM_LEVEL_ALL);
+            const struct halo_list *halo = memory_plan_halo(plan, step->halo->direction, PROGRAM_LEVEL_ALL);
+            n += 4 * (int64_t)in->n_own_part * in->n_part + halo->n_serve_row * r.n_row_bytes / MEMORY_PACK_BYTES;
+        }
+    }
+    return n;
+}
+
+/* Steps that are recomputed come later: there are a few for each op at most. */
+static struct trace_room trace_plan(const struct memory_plan_input *in, const struct memory_plan *plan)
+{
+    const struct step_list *train = &plan->steps.phase[STEP_PHASE_TRAIN], *evaluate = &plan->steps.phase[STEP_PHASE_EVALUATE];
+    int64_t n_again = 4 * (int64_t)in->program->n_op;
+    if (!in->job->output.trace) {
+        return (struct trace_room){0};
+    }
+    struct trace_room room = {.n_step = smaller(train->n_step + evaluate->n_step + n_again, TRACE_STEPS_MOST),
+                              .n_event = trace_events(in, plan, train) + trace_events(in, plan, evaluate) +
+                                         n_again * (2 + 2 * in->n_own_part)};
+    room.n_event = larger(smaller(room.n_event, TRACE_EVENTS_MOST), room.n_step);
+    return room;
+}
+
 int64_t memory_plan_budget(const struct job *job)
 {
     if (job->memory.limit > 0) {
@@ -382,7 +414,8 @@ void memory_plan_build(const struct memory_plan_input *in, struct memory_plan *o
     workspaces_plan(in, out);
     structure_plan(in, out);
     out->bytes[MEMORY_PARAMETERS] = parameters_bytes(in, out);
-    out->bytes[MEMORY_OTHER] = staging_bytes(in);
+    out->trace = trace_plan(in, out);
+    out->bytes[MEMORY_OTHER] = staging_bytes(in) + trace_bytes(&out->trace);
     enum job_recompute how = (enum job_recompute)in->job->memory.recompute;
     int64_t left = memory_plan_budget(in->job) - memory_plan_total(out);
     recompute_plan(in->program, how, left, out);

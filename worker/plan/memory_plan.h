@@ -11,6 +11,7 @@
 #include "protocol/job/job.h"
 #include "protocol/memory.h"
 #include "worker/plan/halo_rows.h"
+#include "worker/trace/trace.h"
 
 #include <stdint.h>
 
@@ -90,6 +91,8 @@ struct memory_plan {
     struct memory_workspace (*workspace)[MEMORY_WORKSPACE_N]; /* n_op */
     struct memory_workspace loss_workspace;
     int64_t n_arena_bytes;
+
+    struct trace_room trace; /* output.trace: events of its epoch; none without */
 
     int n_ending;
     struct memory_ending *ending; /* n_ending */

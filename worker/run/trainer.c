@@ -1,5 +1,6 @@
 #include "worker/run/trainer.h"
 
+#include "protocol/clock.h"
 #include "protocol/fault.h"
 #include "protocol/job/schedule.h"
 #include "protocol/log.h"
@@ -10,14 +11,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static enum status walk_end(struct trainer *t, const struct pin *pin)
 {
@@ -240,21 +233,28 @@ enum status trainer_run(struct trainer *t, enum step_phase phase)
     t->phase = phase;
     t->training = phase == STEP_PHASE_TRAIN;
     now_put(t);
+    if (t->trace != NULL) {
+        trace_begin(t->trace, phase, t->epoch);
+    }
     for (int s = 0; s < list->n_step; s++) {
         const struct step *step = &list->step[s];
+        double begin_s = t->trace != NULL ? trace_step_begin(t->trace, s) : 0.0;
         fault_strike(t, step);
         enum status status = runs[step->kind](t, step);
         if (status != STATUS_OK) {
             return status;
         }
         pin_discard(t, step->time);
+        if (t->trace != NULL) {
+            trace_step_end(t->trace, begin_s);
+        }
     }
     return device_sync(t->device);
 }
 
 enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool evaluate, struct trainer_report *out)
 {
-    double start = now_s(), waited = exchange_wait_s(t->setup.exchange);
+    double start = clock_s(), waited = exchange_wait_s(t->setup.exchange);
     int64_t n_call = memory_n_call();
     *out = (struct trainer_report){0};
     t->epoch = epoch;
@@ -263,13 +263,13 @@ enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool ev
         out->loss = t->shared->loss / (fmax(t->shared->n_loss_row, 1.0) * (is_bce(t) ? t->n_class : 1));
     }
     if (status == STATUS_OK && isfinite(out->loss) && evaluate) {
-        double trained = now_s();
+        double trained = clock_s();
         status = trainer_run(t, STEP_PHASE_EVALUATE);
         memcpy(out->score, t->shared->score, sizeof out->score);
-        out->evaluate_s = now_s() - trained;
+        out->evaluate_s = clock_s() - trained;
     }
     out->n_call = memory_n_call() - n_call;
-    out->epoch_s = now_s() - start;
+    out->epoch_s = clock_s() - start;
     out->wait_s = exchange_wait_s(t->setup.exchange) - waited;
     out->compute_s = out->epoch_s - out->wait_s;
     return status;

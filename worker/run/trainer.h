@@ -13,6 +13,7 @@
 #include "protocol/job/job.h"
 #include "worker/exchange/exchange.h"
 #include "worker/spill/spill.h"
+#include "worker/trace/trace.h"
 
 #include <stdint.h>
 
@@ -64,6 +65,9 @@ enum status trainer_epoch(struct trainer *trainer, uint32_t epoch, bool train, b
 void trainer_rate(struct trainer *trainer, double factor);
 
 const struct program *trainer_program(const struct trainer *trainer);
+
+/* How the last epoch ran; NULL without output.trace. */
+const struct trace *trainer_trace(const struct trainer *trainer);
 
 /* Copy an array of n_weight floats out or in (host). BEST is WEIGHTS at the last trainer_keep_best, kept by rank 0 alone. */
 enum status trainer_get(struct trainer *trainer, enum trainer_state what, float *to);

@@ -274,6 +274,11 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
         t->halo = halo_open(t);
         status = trainer_run(t, STEP_PHASE_STATIC);
     }
+    if (status == STATUS_OK && setup->job->output.trace) {
+        status = trace_open(&t->program, &t->plan.steps, &t->plan.trace, &t->trace);
+        exchange_trace(setup->exchange, t->trace);
+        spill_trace(setup->spill, t->trace);
+    }
     if (status != STATUS_OK) {
         trainer_close(t);
         return status;
@@ -286,6 +291,11 @@ void trainer_close(struct trainer *t)
 {
     if (t == NULL) {
         return;
+    }
+    if (t->trace != NULL) {
+        exchange_trace(t->setup.exchange, NULL);
+        spill_trace(t->setup.spill, NULL);
+        trace_close(t->trace);
     }
     halo_close(t->halo);
     payloads_close(t->payloads);
@@ -304,6 +314,11 @@ void trainer_close(struct trainer *t)
     free(t->own_index);
     free(t->complete);
     free(t);
+}
+
+const struct trace *trainer_trace(const struct trainer *t)
+{
+    return t->trace;
 }
 
 const struct program *trainer_program(const struct trainer *t)

@@ -53,6 +53,7 @@ struct trainer {
     int64_t n_split[4]; /* of the whole graph */
     int32_t n_class;
     struct halo *halo;
+    struct trace *trace;   /* output.trace; NULL: none */
     enum step_phase phase; /* at work */
 };
 

@@ -1,5 +1,6 @@
 /* What a worker does when it is told: one command at a time, apart from taking messages in, because commands use the transport
  * themselves. */
+#include "protocol/clock.h"
 #include "protocol/fault.h"
 #include "protocol/memory.h"
 #include "worker/session/session_state.h"
@@ -148,6 +149,37 @@ static enum status array_send(struct session *session, unsigned id, uint32_t wha
     return status;
 }
 
+/* The trace's size, by this worker's clock as it answers; and the trace. */
+static enum status trace_obey(struct session *session)
+{
+    const struct trace *trace = trainer_trace(session->trainer);
+    int32_t n_step = 0;
+    int64_t n_event = 0;
+    size_t n;
+    if (trace != NULL) {
+        trace_content(trace, &n_step, &n_event, &n);
+    }
+    struct message_trace answer = {.now_s = clock_s(),
+                                   .n_step = (uint32_t)n_step,
+                                   .n_event = (uint32_t)n_event,
+                                   .n_dropped = trace != NULL ? (uint64_t)trace_n_dropped(trace) : 0};
+    enum status status = message_encode_trace(&answer, session->answer, sizeof session->answer, &n);
+    return status == STATUS_OK ? session_answer(session, MESSAGE_ID_trace, n) : status;
+}
+
+static enum status trace_send(struct session *session)
+{
+    const struct trace *trace = trainer_trace(session->trainer);
+    int32_t n_step;
+    int64_t n_event;
+    size_t n_bytes;
+    if (trace == NULL) {
+        return status_fail(STATUS_PEER, "a trace is asked for, of a job without output.trace");
+    }
+    const void *content = trace_content(trace, &n_step, &n_event, &n_bytes);
+    return pieces_send(session, MESSAGE_ID_get, content, n_bytes);
+}
+
 static enum status array_unknown(uint32_t what, uint32_t part)
 {
     return status_fail(STATUS_PEER, "array %u of part %u is asked for, which this rank does not have", what, part);
@@ -160,6 +192,9 @@ static enum status get_obey(struct session *session)
     enum status status = message_decode_get(session->command, session->n_command, &command);
     if (status != STATUS_OK) {
         return status;
+    }
+    if (command.what == MESSAGE_GET_TRACE) {
+        return trace_send(session);
     }
     const bool logits = command.what == MESSAGE_GET_LOGITS;
     if (logits ? !session_owns(session, command.part) : !session_is_state(command.what)) {
@@ -279,6 +314,8 @@ enum status session_obey(struct session *session)
         return get_embeddings_obey(session);
     case MESSAGE_ID_memory:
         return memory_obey(session);
+    case MESSAGE_ID_trace:
+        return trace_obey(session);
     case MESSAGE_ID_rate:
         status = rate_take(session);
         return status == STATUS_OK ? echo(session, id) : status;

@@ -1,5 +1,6 @@
 #include "worker/spill/pin.h"
 
+#include "protocol/clock.h"
 #include "protocol/log.h"
 
 /* --- bytes of an operand --- */
@@ -171,9 +172,20 @@ static int32_t part_at(const struct pin *p, int32_t k)
     return descends ? p->trainer->n_own - 1 - k : k;
 }
 
+/* The part at work, if there is one, is done; the next one begins with its pins. */
+static void part_trace(struct pin *p)
+{
+    if (p->n_begun > 0 && p->use == PIN_USE_RUNNING && p->status == STATUS_OK) {
+        trace_add(p->trainer->trace, TRACE_KIND_PART, p->begin_s, p->trainer->own[p->part]);
+    }
+}
+
 bool pin_next(struct pin *p)
 {
     struct trainer *t = p->trainer;
+    if (t->trace != NULL) {
+        part_trace(p);
+    }
     pin_end(p);
     if (p->status != STATUS_OK || p->n_begun == t->n_own) {
         /* The parts that came last are those still in memory. */
@@ -184,6 +196,7 @@ bool pin_next(struct pin *p)
         struct spill_range next[PIN_RANGES_MOST];
         spill_ahead(t->setup.spill, next, ranges_of(p, part_at(p, p->n_begun), next));
     }
+    p->begin_s = t->trace != NULL ? clock_s() : 0.0;
     return p->status == STATUS_OK;
 }
 

@@ -35,7 +35,8 @@ struct pin {
     enum status status;
     int32_t part; /* own part at work */
     int32_t n_begun;
-    int n_range; /* pinned */
+    double begin_s; /* output.trace: when it began */
+    int n_range;    /* pinned */
     struct spill_range range[PIN_RANGES_MOST];
 };
 

@@ -1,8 +1,10 @@
 #include "worker/spill/spill.h"
 
+#include "protocol/clock.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
 #include "worker/spill/spill_file.h"
+#include "worker/trace/trace.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,6 +12,7 @@
 #include <sys/mman.h>
 
 #define NONE (-1)
+#define NO_WAIT_S 2e-6 /* looking whether there is anything to wait for takes less */
 
 /* One chunk: in memory or not, as it will be once all orders given are carried out. */
 struct chunk {
@@ -36,6 +39,7 @@ struct spill {
     int n_region;
     struct chunk *chunk;
     int32_t n_chunk, oldest, newest;
+    struct trace *trace; /* NULL: none */
 };
 
 enum status spill_open(const char *dir, struct spill **out)
@@ -68,6 +72,13 @@ void spill_close(struct spill *s)
 void spill_limit(struct spill *s, int64_t n_bytes)
 {
     s->limit = n_bytes;
+}
+
+void spill_trace(struct spill *s, struct trace *trace)
+{
+    if (s != NULL) {
+        s->trace = trace;
+    }
 }
 
 int64_t spill_bytes(const struct spill *s)
@@ -250,6 +261,19 @@ static void hold(struct spill *s, const struct spill_range *range, int n_range)
     }
 }
 
+static enum status ticket_wait(struct spill *s, uint64_t ticket)
+{
+    if (s->trace == NULL || ticket == 0) {
+        return spill_file_wait(s->file, ticket);
+    }
+    double begin_s = clock_s();
+    enum status status = spill_file_wait(s->file, ticket);
+    if (clock_s() - begin_s > NO_WAIT_S) {
+        trace_add(s->trace, TRACE_KIND_SPILL, begin_s, -1);
+    }
+    return status;
+}
+
 enum status spill_use(struct spill *s, const struct spill_range *range, int n_range)
 {
     if (s == NULL) {
@@ -270,7 +294,7 @@ enum status spill_use(struct spill *s, const struct spill_range *range, int n_ra
             ticket = chunk->ticket > ticket ? chunk->ticket : ticket;
         }
     }
-    return spill_file_wait(s->file, ticket);
+    return ticket_wait(s, ticket);
 }
 
 void spill_done(struct spill *s, const struct spill_range *range, int n_range)

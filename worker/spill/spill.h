@@ -17,6 +17,7 @@
 #define SPILL_CHUNK ((int64_t)64 << 10)
 
 struct spill;
+struct trace;
 
 enum spill_access {
     SPILL_READ,
@@ -59,6 +60,9 @@ void spill_ahead(struct spill *spill, const struct spill_range *range, int n_ran
 
 /* Nobody reads these bytes before they are overwritten: they need not be written to the file. */
 void spill_forget(struct spill *spill, const void *at, int64_t n_bytes);
+
+/* Write down what is waited for from now on; NULL: not any more. */
+void spill_trace(struct spill *spill, struct trace *trace);
 
 /* Bytes taken. */
 int64_t spill_bytes(const struct spill *spill);

@@ -130,11 +130,17 @@ INLINE void add_columns(const struct rows_sum *how, enum run_fetch fetch, const 
     const bool is_wide = n_vector == 4 && at.head_step == 0;
     const int64_t fetch_from = is_wide && fetch == FETCH_REST ? LINE_FLOATS : 0, span = (n_vector - 1) * at.step + LANES;
     const lane_mask start = how->scale == NULL ? mask_first(0) : at.mask;
+    const float *weight[2];
+    float *out[2];
     vector total[2][4];
+    for (int s = 0; s < n_sum; s++) {
+        weight[s] = sums[s].weight[at.head];
+        out[s] = sums[s].out + at.column;
+    }
     for (int v = 0; v < n_vector; v++) {
         vector scale = vector_set(how->scale != NULL ? how->scale[at.head + v * at.head_step] : 0.0f);
         for (int s = 0; s < n_sum; s++) {
-            total[s][v] = vector_multiply(vector_load_mask(sums[s].out + at.column + v * at.step, start), scale);
+            total[s][v] = vector_multiply(vector_load_mask(out[s] + v * at.step, start), scale);
         }
     }
     for (int64_t i = 0; i < rows->n; i++) {
@@ -147,14 +153,13 @@ INLINE void add_columns(const struct rows_sum *how, enum run_fetch fetch, const 
         for (int v = 0; v < n_vector; v++) {
             vector x = vector_load_mask(row + v * at.step, at.mask);
             for (int s = 0; s < n_sum; s++) {
-                vector weight = vector_set(sums[s].weight[at.head + v * at.head_step][i]);
-                total[s][v] = vector_fma(weight, x, total[s][v]);
+                total[s][v] = vector_fma(vector_set(weight[s][v * at.head_step * RUN + i]), x, total[s][v]);
             }
         }
     }
     for (int v = 0; v < n_vector; v++) {
         for (int s = 0; s < n_sum; s++) {
-            vector_store_mask(sums[s].out + at.column + v * at.step, at.mask, total[s][v]);
+            vector_store_mask(out[s] + v * at.step, at.mask, total[s][v]);
         }
     }
 }

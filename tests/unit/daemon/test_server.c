@@ -241,8 +241,8 @@ Test(server, who_asks_nothing_in_time_is_told_and_dropped)
     for (int i = 0; !slow.is_closed && i < 10; i++) {
         client_send(&slow, "{");
     }
-    EXPECT_IN(client_line(&silent), "\"exit_code\":69,\"error\":\"no good request came within 0.2 s");
-    EXPECT_IN(client_line(&slow), "no good request came within 0.2 s");
+    EXPECT_IN(client_line(&silent), "\"exit_code\":69,\"error\":\"no valid request within 0.2 s");
+    EXPECT_IN(client_line(&slow), "no valid request within 0.2 s");
     cr_assert_null(client_line(&silent));
     cr_assert_null(client_line(&slow));
     client_close(&silent);
@@ -259,7 +259,7 @@ Test(server, who_asks_no_more_is_dropped_but_not_while_an_answer_is_under_way)
     client_send(&waiting, "{\"v\":1,\"id\":1,\"cmd\":\"follow\"}\n");
     client_open(&idle, server_address(server));
     ASK(&idle, "{\"v\":1}", "true");
-    EXPECT_IN(client_line(&idle), "no request came for 0.2 s");
+    EXPECT_IN(client_line(&idle), "no request for 0.2 s");
     cr_assert_null(client_line(&idle));
     client_close(&idle);
     double since_s = clock_s();
@@ -268,7 +268,7 @@ Test(server, who_asks_no_more_is_dropped_but_not_while_an_answer_is_under_way)
     }
     cr_assert_not_null(follower);
     connection_hold(follower, false);
-    EXPECT_IN(client_line(&waiting), "no request came for 0.2 s");
+    EXPECT_IN(client_line(&waiting), "no request for 0.2 s");
     client_close(&waiting);
 }
 
@@ -437,7 +437,7 @@ Test(server, a_place_it_cannot_listen_on_is_named)
     snprintf(address, sizeof address, "unix:%s/open/socket", folder);
     expect_refusal(address, STATUS_CREATE, "can be written by others (mode 0777)");
     snprintf(address, sizeof address, "unix:%s/%0100d", folder, 1);
-    expect_refusal(address, STATUS_CONFIG, "a socket's name takes at most 107");
+    expect_refusal(address, STATUS_CONFIG, "a socket's name has at most 107");
     open_with(usual(), NULL);
     expect_refusal(server_address(server), STATUS_PEER, "another daemon listens on");
     expect_service();

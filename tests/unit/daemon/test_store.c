@@ -436,7 +436,7 @@ Test(store, on_a_full_disk_nothing_is_kept_by_halves_and_later_all_goes_on)
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &was), 0);
     cr_assert_eq(status, STATUS_IO);
     cr_assert_eq(changed, STATUS_IO);
-    cr_assert(strstr(status_reason(), "cannot keep a change of a job") && strstr(status_reason(), "jobs.sqlite"), "%s",
+    cr_assert(strstr(status_reason(), "cannot save a change of a job") && strstr(status_reason(), "jobs.sqlite"), "%s",
               status_reason());
     find_all(store);
     cr_assert_eq(n_found, 1);

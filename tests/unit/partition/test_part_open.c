@@ -322,10 +322,10 @@ Test(part_open, levels_that_do_not_fit_the_rows_are_refused)
         q++; /* some training row here has an edge from there */
     }
     part_release(&part);
-    broken_i64(HEADER(n_level), 17, "at most 16 levels");
-    broken_i64(HEADER(n_level), -1, "at most 16 levels");
+    broken_i64(HEADER(n_level), 17, "at most 16 hops");
+    broken_i64(HEADER(n_level), -1, "at most 16 hops");
     broken_i64(HEADER(n_level), 2, "counts that fit the bytes");
-    broken_i64(entry(PART_SECTION_IN_HOPS, 3), training + 1, "expected the training rows on level 0");
+    broken_i64(entry(PART_SECTION_IN_HOPS, 3), training + 1, "expected the training rows at hop 0");
     broken_i64(entry(PART_SECTION_OUT_HOPS, 3), training + 1, "part 1: expected the same own rows in both directions");
     broken_i64(entry(PART_SECTION_IN_HOPS, 4), training - 1,
                "part 1: expected counts that do not fall, within the rows there are");

@@ -116,3 +116,64 @@ Test(recompute, a_deep_residual_model_makes_each_value_again_a_few_times_at_most
     cr_expect_leq(n, 4 * w.program.n_op, "%d ops run again in a program of %d", n, w.program.n_op);
     world_close(&w);
 }
+
+/* Every value that a dense op makes anew in an epoch. */
+static bool *droppable(const struct program *program)
+{
+    bool *dropped = calloc((size_t)program->n_value, sizeof *dropped);
+    for (int i = 0; i < program->n_op; i++) {
+        const struct op *op = &program->op[i];
+        dropped[op->out] = op->kind != OP_KIND_AGGREGATE && !op->is_static;
+    }
+    return dropped;
+}
+
+/* Follow the training list, in which dropped values are gone after the loss. */
+static void expect_reads_there(const struct world *w, const bool *dropped, const char *model)
+{
+    const struct step_list *list = &w->plan.steps.phase[STEP_PHASE_TRAIN];
+    bool *there = calloc((size_t)w->program.n_value, sizeof *there);
+    for (int v = 0; v < w->program.n_value; v++) {
+        there[v] = v == 0 || w->program.value[v].is_static;
+    }
+    for (int s = 0; s < list->n_step; s++) {
+        const struct step *step = &list->step[s];
+        for (int k = 0; k < step->n_operand; k++) {
+            const struct step_operand *o = &step->operand[k];
+            bool reads = o->array == STEP_ARRAY_VALUE && o->access != STEP_ACCESS_WRITE;
+            cr_expect(!reads || there[o->index], "%s: step %d reads value %d", model, s, o->index);
+        }
+        for (int k = 0; k < step->n_operand; k++) {
+            const struct step_operand *o = &step->operand[k];
+            if (o->array == STEP_ARRAY_VALUE && o->access != STEP_ACCESS_READ) {
+                there[o->index] = true;
+            }
+        }
+        for (int v = 0; step->kind == STEP_KIND_LOSS && v < w->program.n_value; v++) {
+            there[v] = there[v] && !dropped[v];
+        }
+    }
+    free(there);
+}
+
+Test(recompute, a_rewritten_list_reads_nothing_that_is_not_there)
+{
+    static const char *const models[] = {
+        gat, "kind = \"gcn\"\nlayers = 4\nhidden = 64\nresidual = true\nnorm = \"layer\"\ndropout = 0.2",
+        "kind = \"gin\"\nlayers = 2\nhidden = 16\nnorm = \"batch\"", "kind = \"sage\"\nlayers = 3\naggregator = \"max\"",
+        "kind = \"gat\"\nlayers = 2\nhidden = 4\nheads = 2\nlabel_input = true"};
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        struct world w;
+        struct step_lists lowered;
+        world_open(&w, models[m], JOB_RECOMPUTE_NEVER, 0);
+        bool *dropped = droppable(&w.program);
+        step_lists_lower(&w.program, &lowered);
+        const struct step_list *train = &lowered.phase[STEP_PHASE_TRAIN];
+        cr_assert(recompute_steps(&w.program, train, dropped, &w.plan), "%s", models[m]);
+        cr_expect_gt(n_steps(&w), train->n_step, "%s", models[m]);
+        expect_reads_there(&w, dropped, models[m]);
+        step_lists_release(&lowered);
+        free(dropped);
+        world_close(&w);
+    }
+}

@@ -123,7 +123,9 @@ enum status fleet_open(const struct job *job, const struct fleet_setup *setup, s
         return status;
     }
     segments_sweep(FLEET_SEGMENTS); /* of an attempt whose coordinator was killed */
-    while (fleet->attempt == 0 && getrandom(&fleet->attempt, sizeof fleet->attempt, 0) < 0) {
+    if (fleet->attempt == 0) {
+        while (getrandom(&fleet->attempt, sizeof fleet->attempt, 0) < 0) {
+        }
     }
     fleet_begin(fleet, "before all had joined");
     fleet->join_by_ms = fleet->entered_ms + (uint64_t)(job->workers.join_timeout * 1000);

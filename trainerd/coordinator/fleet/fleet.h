@@ -11,6 +11,7 @@
 #include "protocol/job/job.h"
 #include "protocol/memory.h"
 #include "protocol/status.h"
+#include "protocol/trace.h"
 #include "protocol/transport/message.h"
 #include "trainerd/coordinator/events.h"
 
@@ -84,6 +85,23 @@ enum status fleet_put_embeddings(struct fleet *fleet, uint32_t what, int32_t par
 
 /* Logits of one part, n_own × n_class, from its owner. */
 enum status fleet_logits(struct fleet *fleet, int32_t part, float *to, size_t n_bytes);
+
+/* How a worker's last epoch ran (output.trace). Its clock plus offset_s is the coordinator's: 0 where both read the same clock,
+ * else found by the middle of a command's round trip, and so true to half of that.
+ *
+ *   owns    the caller owns *out: fleet_trace_release
+ *   errors  STATUS_PEER; STATUS_NOMEM
+ */
+struct fleet_trace {
+    void *content;
+    const struct trace_step *step;   /* n_step */
+    const struct trace_event *event; /* n_event: of steps that there are */
+    int32_t n_step;
+    int64_t n_event, n_dropped;
+    double offset_s;
+};
+enum status fleet_trace(struct fleet *fleet, uint32_t rank, struct fleet_trace *out);
+void fleet_trace_release(struct fleet_trace *trace);
 
 /* Memory as it is now, one entry per worker. */
 enum status fleet_memory(struct fleet *fleet, struct fleet_memory *memory_out);

@@ -187,8 +187,7 @@ enum status fleet_ship(struct fleet *fleet, int32_t part, const void *bytes, siz
     return pieces_send(fleet, rank, 1, head, bytes);
 }
 
-/* An answer that cannot be read ends the job. */
-static enum status answer_bad(struct fleet *fleet, const struct fleet_worker *worker)
+enum status fleet_answer_bad(struct fleet *fleet, const struct fleet_worker *worker)
 {
     fleet_fail(fleet, worker, STATUS_PEER, "sent an answer that cannot be read: %s", status_reason());
     return fleet_end(fleet);
@@ -222,7 +221,7 @@ enum status fleet_ready(struct fleet *fleet, struct fleet_memory *memory_out, in
                                  (unsigned long long)ready.n_weight, (long long)*n_weight_out);
         }
         if (status != STATUS_OK) {
-            return answer_bad(fleet, worker);
+            return fleet_answer_bad(fleet, worker);
         }
         memcpy(memory_out[rank].planned, worker->planned, sizeof worker->planned);
         memory_out[rank].resident_peak = 0;
@@ -242,7 +241,7 @@ static enum status report_add(uint32_t rank, uint32_t epoch, const struct messag
         out->loss = report->loss;
         memcpy(out->score, report->scores.at, sizeof out->score);
     } else if (memcmp(&report->loss, &out->loss, sizeof out->loss) != 0) {
-        return status_fail(STATUS_BUG, "its loss is %.17g, rank 0's is %.17g: the ranks have come apart", report->loss,
+        return status_fail(STATUS_BUG, "its loss is %.17g, rank 0's is %.17g: the ranks have diverged", report->loss,
                            out->loss);
     }
     out->epoch_s = fmax(out->epoch_s, report->epoch_s);
@@ -278,7 +277,7 @@ enum status fleet_epoch(struct fleet *fleet, uint32_t epoch, bool train, bool ev
             status = report_add(rank, epoch, &report, out);
         }
         if (status != STATUS_OK) {
-            return answer_bad(fleet, worker);
+            return fleet_answer_bad(fleet, worker);
         }
     }
     return status;
@@ -304,7 +303,7 @@ enum status fleet_rate(struct fleet *fleet, double factor)
 
 enum status fleet_keep_best(struct fleet *fleet)
 {
-    fleet_begin(fleet, "while it kept the best weights");
+    fleet_begin(fleet, "while it saved the best weights");
     struct message_keep_best message = {.rank = 0};
     uint8_t body[COMMAND_BYTES];
     size_t n;
@@ -341,10 +340,23 @@ static enum status array_get(struct fleet *fleet, uint32_t what, uint32_t part, 
     return status == STATUS_OK ? data_get(fleet, data, MESSAGE_ID_get, body, n) : status;
 }
 
+enum status fleet_fetch(struct fleet *fleet, uint32_t rank, uint32_t what, void *to, size_t n_bytes)
+{
+    return array_get(fleet, what, 0, &(struct data){.rank = rank, .to = to, .n_bytes = n_bytes});
+}
+
+enum status fleet_ask(struct fleet *fleet, uint32_t rank, unsigned id, const void *body, size_t n_bytes)
+{
+    fleet->data_from = rank;
+    expect(fleet, id);
+    command_send(fleet, rank, 1, id, body, n_bytes);
+    return fleet_await(fleet, one_answered);
+}
+
 enum status fleet_get(struct fleet *fleet, uint32_t what, float *to, int64_t n_weight)
 {
     fleet_begin(fleet, "while its weights were read");
-    return array_get(fleet, what, 0, &(struct data){.to = to, .n_bytes = (size_t)n_weight * sizeof *to});
+    return fleet_fetch(fleet, 0, what, to, (size_t)n_weight * sizeof *to);
 }
 
 enum status fleet_logits(struct fleet *fleet, int32_t part, float *to, size_t n_bytes)
@@ -422,7 +434,7 @@ enum status fleet_memory(struct fleet *fleet, struct fleet_memory *memory_out)
             status = memory_read(answer.measured, memory_out[rank].measured);
         }
         if (status != STATUS_OK) {
-            return answer_bad(fleet, worker);
+            return fleet_answer_bad(fleet, worker);
         }
         memcpy(memory_out[rank].planned, worker->planned, sizeof worker->planned);
         memory_out[rank].resident_peak = (int64_t)answer.resident;

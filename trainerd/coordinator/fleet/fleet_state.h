@@ -1,8 +1,8 @@
 /* A fleet from inside, for the files that implement it, each of which calls only those after it:
  *
- * fleet.c opening and closing · fleet_command.c commands and bytes over the transport · fleet_wait.c the loop · fleet_control.c
- * the control socket, liveness · fleet_join.c hello and welcome · fleet_client.c frames out · fleet_launch.c processes ·
- * fleet_token.c the job's secret · fleet_failure.c the first failure. One thread, one libuv loop.
+ * fleet.c opening and closing · fleet_trace.c a worker's trace · fleet_command.c commands and bytes over the transport ·
+ * fleet_wait.c the loop · fleet_control.c the control socket, liveness · fleet_join.c hello and welcome · fleet_client.c frames out ·
+ * fleet_launch.c processes · fleet_token.c the job's secret · fleet_failure.c the first failure. One thread, one libuv loop.
  */
 #ifndef TRAINERD_FLEET_STATE_H
 #define TRAINERD_FLEET_STATE_H
@@ -36,7 +36,7 @@ struct fleet_worker {
     uint32_t rank;
     uint32_t pid;
     uv_process_t process;
-    bool is_child; /* a process of ours, running or not yet reaped */
+    bool is_child; /* a child process, running or not yet reaped */
     bool was_started;
     char host[64];
     uint32_t n_core;
@@ -91,7 +91,8 @@ struct fleet {
     int32_t *rank_of_part;
 };
 
-/* Begin a call. The text tells what a worker that fails meanwhile was doing. */
+/* --- fleet_failure.c --- */
+/* Begin a call. The text goes into the reason of a worker that fails meanwhile: "in epoch 3". */
 void fleet_begin(struct fleet *fleet, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Record the first failure. When `worker` is given, "worker 1 (pid 123)" is put before the sentence. */
 void fleet_fail(struct fleet *fleet, const struct fleet_worker *worker, enum status status, const char *format, ...)
@@ -140,7 +141,17 @@ bool fleet_is_childless(const struct fleet *fleet);
 /* Kill the child processes that are left, and reap them. */
 void fleet_kill(struct fleet *fleet);
 
+/* --- fleet_trace.c --- */
+/* What to add to a worker's clock, which read worker_s between before_s and after_s, to have this one; 0: it may well be the same. */
+double fleet_clock_offset(double before_s, double after_s, double worker_s);
+
 /* --- fleet_command.c --- */
+/* Send one worker a command and wait for its answer, which has the command's id: worker->answer. */
+enum status fleet_ask(struct fleet *fleet, uint32_t rank, unsigned id, const void *body, size_t n_bytes);
+/* Read what has no part, n_bytes, from one worker: message get. */
+enum status fleet_fetch(struct fleet *fleet, uint32_t rank, uint32_t what, void *to, size_t n_bytes);
+/* An answer that cannot be read, for status_reason, ends the job. */
+enum status fleet_answer_bad(struct fleet *fleet, const struct fleet_worker *worker);
 enum status fleet_transport_open(struct fleet *fleet);
 /* Send every worker "finish". errors  none: a worker that does not answer is killed later */
 void fleet_finish(struct fleet *fleet);

@@ -53,9 +53,9 @@ static enum status token_read(const char *path, int file, char token[FLEET_TOKEN
         return status_fail(STATUS_CREATE, "the token file '%s' has mode %04o, which lets others read it, expected 0600", path,
                            (unsigned)(about.st_mode & 07777));
     }
-    ssize_t n = read(file, token, FLEET_TOKEN_BYTES);
-    size_t n_word = 0;
-    while (n > 0 && n_word < (size_t)n && token[n_word] > ' ' && token[n_word] < 0x7f) {
+    ssize_t got = read(file, token, FLEET_TOKEN_BYTES);
+    size_t n = got > 0 ? (size_t)got : 0, n_word = 0;
+    while (n_word < n && token[n_word] > ' ' && token[n_word] < 0x7f) {
         n_word++;
     }
     if (n_word < TOKEN_LEAST || n_word == FLEET_TOKEN_BYTES) {

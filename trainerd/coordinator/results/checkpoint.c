@@ -89,7 +89,7 @@ static void names_release(struct dirent **name, int n)
     }
 }
 
-void checkpoint_prune(const char *folder, int64_t n_epoch, int64_t kept)
+void checkpoint_prune(const char *folder, int64_t n_epoch, int64_t rollback)
 {
     struct dirent **name;
     char path[PATH_MAX];
@@ -98,7 +98,7 @@ void checkpoint_prune(const char *folder, int64_t n_epoch, int64_t kept)
         long long epochs = epochs_of(name[i]->d_name);
         if (epochs <= n_epoch && n_kept < N_CHECKPOINT_MOST) {
             n_kept++;
-        } else if (epochs != kept && snprintf(path, sizeof path, "%s/%s", folder, name[i]->d_name) < PATH_MAX) {
+        } else if (epochs != rollback && snprintf(path, sizeof path, "%s/%s", folder, name[i]->d_name) < PATH_MAX) {
             unlink(path);
         }
     }
@@ -112,7 +112,7 @@ void checkpoint_prune(const char *folder, int64_t n_epoch, int64_t kept)
     names_release(name, n);
 }
 
-enum status checkpoint_save(const char *folder, const struct checkpoint *checkpoint, int64_t kept)
+enum status checkpoint_save(const char *folder, const struct checkpoint *checkpoint, int64_t rollback)
 {
     static const char zeros[ALIGNMENT];
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
@@ -142,7 +142,7 @@ enum status checkpoint_save(const char *folder, const struct checkpoint *checkpo
     }
     enum status status = file_replace(path, piece, 1 + 2 * SECTION_N);
     if (status == STATUS_OK) {
-        checkpoint_prune(folder, checkpoint->state.n_epoch, kept);
+        checkpoint_prune(folder, checkpoint->state.n_epoch, rollback);
     }
     return status;
 }
@@ -190,7 +190,7 @@ static enum status head_check(const struct head *head, size_t n_bytes, const cha
         }
         at += n + to_border(n);
     }
-    return at == n_bytes ? STATUS_OK : damaged(origin, "end", "fewer bytes, the file goes on");
+    return at == n_bytes ? STATUS_OK : damaged(origin, "end", "fewer bytes");
 }
 
 enum status checkpoint_decode(const void *bytes, size_t n_bytes, const char *origin, struct checkpoint *out)

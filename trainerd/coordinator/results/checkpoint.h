@@ -61,11 +61,11 @@ struct checkpoint {
  *   owns    borrows all
  *   errors  STATUS_CREATE, STATUS_IO: older checkpoints are then untouched
  */
-enum status checkpoint_save(const char *folder, const struct checkpoint *checkpoint, int64_t kept);
+enum status checkpoint_save(const char *folder, const struct checkpoint *checkpoint, int64_t rollback);
 
-/* Remove incomplete files of a killed process, and all checkpoints but that of `kept` epochs (-1: of none) and the newest two up to
+/* Remove incomplete files of a killed process, and all checkpoints but that of `rollback` epochs (-1: of none) and the newest two up to
  * n_epoch: later ones are damaged, or belong to a discarded trajectory. */
-void checkpoint_prune(const char *folder, int64_t n_epoch, int64_t kept);
+void checkpoint_prune(const char *folder, int64_t n_epoch, int64_t rollback);
 
 /* Read the newest undamaged checkpoint of the folder that has at most n_most epochs.
  *

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 /* The first one exists only when a job reached its end. */
-static const char *const result_files[] = {"result.json", "metrics.jsonl", "model.safetensors", "best.safetensors",
-                                           "logits.npy"};
+static const char *const result_files[] = {"result.json",      "metrics.jsonl", "model.safetensors",
+                                           "best.safetensors", "logits.npy",    "trace.json"};
 
 enum status output_dir(const char *dir, const char *name, char out[PATH_MAX])
 {
@@ -66,11 +66,11 @@ static enum status make_folders(struct output *output)
         if (dir[i] != '/' && dir[i] != '\0') {
             continue;
         }
-        char kept = dir[i];
+        char saved = dir[i];
         dir[i] = '\0';
         int made = mkdir(dir, 0777);
         int error = errno;
-        dir[i] = kept;
+        dir[i] = saved;
         if (made == 0 && output->n_made_from == 0) {
             output->n_made_from = i;
         }

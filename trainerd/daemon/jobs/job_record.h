@@ -38,15 +38,15 @@ enum job_state {
     X(WAITING_MEMORY, "too little memory is free")                                                                             \
     X(WAITING_GPUS, "too few GPUs are free")                                                                                   \
     X(BACKING_OFF, "its last attempt failed; the next one waits")                                                              \
-    X(CANCELLING, "it was asked to stop")                                                                                      \
-    X(RESCALING, "it goes on with another number of workers")                                                                  \
+    X(CANCELLING, "it was told to stop")                                                                                       \
+    X(RESCALING, "it continues with another number of workers")                                                                \
     X(BAD_CONFIG, "its job file is wrong")                                                                                     \
     X(BAD_DATA, "its data is wrong")                                                                                           \
-    X(MISSING_INPUT, "something it reads is not there")                                                                        \
-    X(CANNOT_CREATE, "its output cannot be made")                                                                              \
+    X(MISSING_INPUT, "an input file is missing")                                                                               \
+    X(CANNOT_CREATE, "its output cannot be created")                                                                           \
     X(DISK, "reading or writing failed")                                                                                       \
     X(OUT_OF_MEMORY, "memory ran out")                                                                                         \
-    X(WORKER_LOST, "a worker died or fell silent")                                                                             \
+    X(WORKER_LOST, "a worker died or was silent for too long")                                                                 \
     X(COORDINATOR_LOST, "its coordinator died")                                                                                \
     X(DIVERGED, "the loss is not finite")                                                                                      \
     X(TIME_LIMIT, "its time limit passed")                                                                                     \
@@ -65,7 +65,7 @@ enum job_reason {
 
 /* Numbers of the newest epoch; NaN where not known. */
 struct job_progress {
-    int64_t epoch, n_epoch; /* done, wanted */
+    int64_t epoch, n_epoch; /* done, of the whole job */
     double loss, train_metric, valid_metric, test_metric;
     double epoch_s, seconds_left;
     double compute_s, wait_s;          /* of epoch_s: arithmetic, and waiting for rows of other workers; each the maximum */

@@ -147,10 +147,10 @@ static enum status check_pages(struct store *store)
         sqlite3_step(statement) != SQLITE_ROW) {
         status = fail_sqlite(store, "check pages");
     } else {
-        const char *said = (const char *)sqlite3_column_text(statement, 0);
-        if (said == NULL || strcmp(said, "ok") != 0) {
+        const char *result = (const char *)sqlite3_column_text(statement, 0);
+        if (result == NULL || strcmp(result, "ok") != 0) {
             status = status_fail(STATUS_DATA, "'%s' is damaged: %.200s; expected a job store that is not damaged", store->path,
-                                 said == NULL ? "quick_check gave no result" : said);
+                                 result == NULL ? "quick_check gave no result" : result);
         }
     }
     sqlite3_finalize(statement);
@@ -244,7 +244,7 @@ static enum status save_history(struct store *store, const struct job_record *re
                 sqlite3_bind_text(statement, 4, job_reason_name(record->reason), -1, SQLITE_STATIC) |
                 sqlite3_bind_int64(statement, 5, record->attempt) |
                 sqlite3_bind_text(statement, 6, record->reason_text, -1, SQLITE_STATIC);
-    return step(store, statement, bound, "keep a job's history");
+    return step(store, statement, bound, "save a job's history");
 }
 
 /* The store has the job's state, reason and attempt already: its history gets no line. */
@@ -302,7 +302,7 @@ static enum status insert(struct store *store, struct job_record *record, const 
                 sqlite3_bind_blob64(statement, 3, settings, n_settings, SQLITE_STATIC) |
                 sqlite3_bind_text(statement, 4, submission->folder, -1, SQLITE_STATIC) |
                 sqlite3_bind_text(statement, 5, submission->output, -1, SQLITE_STATIC) | store_row_bind(statement, 6, record);
-    enum status status = step(store, statement, bound, "keep a job");
+    enum status status = step(store, statement, bound, "save a job");
     free(settings);
     return status;
 }
@@ -318,7 +318,7 @@ enum status store_insert(struct store *store, struct job_record *record, const s
     if (status != STATUS_OK || *existing_out != 0) {
         return status;
     }
-    status = run(store, "BEGIN IMMEDIATE", "keep a job");
+    status = run(store, "BEGIN IMMEDIATE", "save a job");
     if (status != STATUS_OK) {
         return status;
     }
@@ -327,12 +327,12 @@ enum status store_insert(struct store *store, struct job_record *record, const s
         record->id = sqlite3_last_insert_rowid(store->base);
         status = save_history(store, record);
     }
-    return finish(store, status, "keep a job");
+    return finish(store, status, "save a job");
 }
 
 enum status store_update(struct store *store, const struct job_record *record)
 {
-    enum status status = run(store, "BEGIN IMMEDIATE", "keep a change of a job");
+    enum status status = run(store, "BEGIN IMMEDIATE", "save a change of a job");
     if (status != STATUS_OK) {
         return status;
     }
@@ -342,9 +342,9 @@ enum status store_update(struct store *store, const struct job_record *record)
     if (status == STATUS_OK) {
         sqlite3_stmt *statement = store->statement[UPDATE];
         int bound = store_row_bind(statement, 1, record) | sqlite3_bind_int64(statement, store_row_n + 1, record->id);
-        status = step(store, statement, bound, "keep a change of a job");
+        status = step(store, statement, bound, "save a change of a job");
     }
-    return finish(store, status, "keep a change of a job");
+    return finish(store, status, "save a change of a job");
 }
 
 enum status store_probe(struct store *store)

@@ -24,7 +24,7 @@ static const struct job_metric {
     {"trainerd_job_" name, type, help, label, offsetof(struct job_record, field), sizeof((struct job_record *)0)->field},
 #define REAL(name, type, help, label, field) {"trainerd_job_" name, type, help, label, offsetof(struct job_record, field), 0},
     INT("epoch", "gauge", "Epochs done.", NULL, progress.epoch)
-    INT("epochs", "gauge", "Epochs wanted.", NULL, progress.n_epoch)
+    INT("epochs", "gauge", "Epochs of the whole job.", NULL, progress.n_epoch)
     REAL("loss", "gauge", "Training loss of the last epoch.", NULL, progress.loss)
     REAL("metric", "gauge", "The job's metric in its last evaluation, as a fraction.", "split=\"train\"", progress.train_metric)
     REAL("metric", "", "", "split=\"valid\"", progress.valid_metric)

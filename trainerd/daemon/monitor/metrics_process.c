@@ -79,7 +79,7 @@ void metrics_print_process(FILE *file)
 {
     struct facts facts;
     if (facts_read(&facts)) {
-        print(file, "process_cpu_seconds_total", "counter", "Processor time taken by the daemon.", facts.cpu_s);
+        print(file, "process_cpu_seconds_total", "counter", "Processor time of the daemon.", facts.cpu_s);
         print(file, "process_start_time_seconds", "gauge", "When the daemon started, in seconds since 1970.", facts.start_s);
         print(file, "process_virtual_memory_bytes", "gauge", "Address space of the daemon.", facts.virtual_bytes);
         print(file, "process_resident_memory_bytes", "gauge", "Memory that the daemon holds.", facts.resident_bytes);

@@ -18,7 +18,7 @@ void frame_reader_release(struct frame_reader *reader)
     *reader = (struct frame_reader){.n_most = reader->n_most};
 }
 
-/* An idle connection keeps no memory for lines. */
+/* Move the unread bytes to the front; an idle connection has no buffer. */
 static void tidy(struct frame_reader *reader)
 {
     size_t n = reader->to - reader->from;

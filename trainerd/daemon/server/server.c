@@ -57,10 +57,10 @@ static void check_deadline(struct connection *connection, uint64_t now_ms)
         }
     } else if (!connection->has_requested) {
         if ((double)(now_ms - connection->since_ms) / 1000.0 > options->hello_s) {
-            connection_refuse(connection, NULL, status_fail(STATUS_PEER, "no good request came within %g s", options->hello_s));
+            connection_refuse(connection, NULL, status_fail(STATUS_PEER, "no valid request within %g s", options->hello_s));
         }
     } else if (!connection->is_held && silent_s > options->idle_s) {
-        connection_refuse(connection, NULL, status_fail(STATUS_PEER, "no request came for %g s", options->idle_s));
+        connection_refuse(connection, NULL, status_fail(STATUS_PEER, "no request for %g s", options->idle_s));
     }
 }
 

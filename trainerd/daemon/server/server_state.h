@@ -47,7 +47,7 @@ struct connection {
 
 struct server {
     uv_loop_t *loop;
-    struct server_options options; /* its texts are not kept */
+    struct server_options options; /* without its texts */
     struct server_handler handler;
     struct endpoint endpoint;
     char address[ENDPOINT_TEXT_BYTES];

@@ -1,4 +1,4 @@
-/* The sizes of parts whose rows are ordered by hop, level by level: one more pass over the edges. */
+/* The sizes of parts whose rows are ordered by hop, hop by hop: one more pass over the edges. */
 #include "partition/part/part_format.h"
 #include "protocol/memory.h"
 
@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* One pass; every array is counted by hop first. */
-struct levels {
+struct hop_pass {
     const struct dataset *dataset;
     const struct partition *partition;
     struct part_sizes *sizes;
@@ -35,7 +35,7 @@ static void arrays_point(const struct partition *partition, int64_t *at, struct 
 }
 
 /* What row v of part p, at this place, takes; and what others will take of it. */
-static void row_count(struct levels *l, int32_t p, int64_t place)
+static void row_count(struct hop_pass *l, int32_t p, int64_t place)
 {
     const struct dataset *dataset = l->dataset;
     const struct partition *partition = l->partition;
@@ -62,7 +62,7 @@ static void row_count(struct levels *l, int32_t p, int64_t place)
     }
 }
 
-/* Counts by hop become counts up to a level. */
+/* Counts by hop become counts of hop ≤ h. */
 static void add_up(int64_t *counts, int32_t n_level, int64_t n)
 {
     for (int64_t i = n; i < n_level * n; i++) {
@@ -70,13 +70,13 @@ static void add_up(int64_t *counts, int32_t n_level, int64_t n)
     }
 }
 
-enum status part_sizes_levels(const struct dataset *dataset, const struct partition *partition, struct part_sizes *sizes)
+enum status part_sizes_hops(const struct dataset *dataset, const struct partition *partition, struct part_sizes *sizes)
 {
     int32_t n_part = partition->n_part, n_level = partition->n_level;
     if (n_level == 0) {
         return STATUS_OK;
     }
-    struct levels l = {.dataset = dataset, .partition = partition, .sizes = sizes};
+    struct hop_pass l = {.dataset = dataset, .partition = partition, .sizes = sizes};
     int64_t *piece;
     enum status status = memory_acquire(MEMORY_OTHER, n_entry(n_part, n_level), sizeof *piece, &piece);
     if (status != STATUS_OK) {
@@ -105,7 +105,7 @@ enum status part_sizes_levels(const struct dataset *dataset, const struct partit
     return STATUS_OK;
 }
 
-void part_sizes_levels_release(struct part_sizes *sizes, int32_t n_part)
+void part_sizes_hops_release(struct part_sizes *sizes, int32_t n_part)
 {
     memory_release(MEMORY_OTHER, sizes[0].n_own_level, n_entry(n_part, sizes[0].n_level), sizeof(int64_t));
 }

@@ -1,5 +1,5 @@
 /* See row_pairs.h. */
-#include "partition/methods/row_pairs.h"
+#include "partition/graph/row_pairs.h"
 
 #include "partition/graph/dataset_build.h"
 

@@ -1,4 +1,4 @@
-/* What an encoded part says of its rows' order: checked, so that whoever walks the first rows alone can rely on where their edges
+/* The order of an encoded part's rows by hop: checked, so that a loop over the first rows alone may rely on where their edges
  * lead, and counted into tables that may be read when the part's bytes are out of memory.
  */
 #include "partition/part/part_format.h"
@@ -29,8 +29,11 @@ int64_t part_rows_own(const struct part *part, int32_t level)
 
 int64_t part_edges(const struct part *part, enum part_direction d, int32_t level)
 {
-    int64_t n = level < part->n_level ? part->levels->n_edge[d][level] : 0;
-    for (int32_t q = 0; level >= part->n_level && q < part->n_part; q++) {
+    if (level < part->n_level) {
+        return part->levels->n_edge[d][level];
+    }
+    int64_t n = 0;
+    for (int32_t q = 0; q < part->n_part; q++) {
         n += part->block[d][q].n_edge;
     }
     return n;
@@ -74,13 +77,13 @@ static enum status check_training_rows(const struct part *part)
 {
     for (int64_t r = 0; r < part->n_own; r++) {
         if ((part->split[r] == DATASET_SPLIT_TRAIN) != (r < part_rows_own(part, 0))) {
-            return fail(PART_DIRECTION_IN, part->part, "the training rows on level 0");
+            return fail(PART_DIRECTION_IN, part->part, "the training rows at hop 0");
         }
     }
     return STATUS_OK;
 }
 
-/* The hop of row or column i: the first level whose count it is below. */
+/* The hop of row or column i: the first h of which more than i rows have hop ≤ h. */
 static int32_t hop_of(const int64_t *level, int32_t n_level, int64_t i)
 {
     int32_t hop = 0;
@@ -112,7 +115,7 @@ static enum status check_block(struct part *part, enum part_direction d, int32_t
     return STATUS_OK;
 }
 
-/* How many of the rows that each part takes are of hop ≤ level. */
+/* Count the rows of hop ≤ h, for every h, that each part takes. */
 static void given_count(struct part *part, enum part_direction d)
 {
     for (int32_t q = 0; q < part->n_part; q++) {
@@ -125,7 +128,7 @@ static void given_count(struct part *part, enum part_direction d)
     }
 }
 
-enum status part_levels_open(const void *bytes, struct part *part)
+enum status part_hops_open(const void *bytes, struct part *part)
 {
     if (part->n_level == 0) {
         return STATUS_OK;
@@ -147,9 +150,12 @@ enum status part_levels_open(const void *bytes, struct part *part)
     return status;
 }
 
-void part_levels_close(struct part *part)
+void part_hops_close(struct part *part)
 {
-    for (int d = 0; d < PART_DIRECTION_N && part->levels != NULL; d++) {
+    if (part->levels == NULL) {
+        return;
+    }
+    for (int d = 0; d < PART_DIRECTION_N; d++) {
         free(part->levels->taken[d]);
         free(part->levels->given[d]);
         free(part->levels->n_edge[d]);
