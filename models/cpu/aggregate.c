@@ -82,7 +82,10 @@ enum status cpu_block_open(struct device *device, struct device_block *block)
 {
     (void)device;
     struct cpu_schedule *schedule = NULL;
-    enum status status = cpu_schedule_open(block->n_row, block->indptr, &schedule);
+    enum status status = STATUS_OK;
+    if (!cpu_schedule_is_small(block->n_row, block->n_edge)) {
+        status = cpu_schedule_open(block->n_row, block->indptr, &schedule);
+    }
     block->schedule = schedule;
     return status;
 }
@@ -134,13 +137,15 @@ void cpu_aggregate_sum(struct device *device, const struct device_block *block, 
         .stream = how->begin && on_lines && block->n_row * f * (int64_t)sizeof *out >= STREAM_BYTES,
         .out = out,
     };
-    cpu_sum(cpu_device(device), block->schedule, &sum);
+    struct cpu_small_schedule small;
+    cpu_sum(cpu_device(device), cpu_schedule_of(block, &small), &sum);
 }
 
 void cpu_aggregate_max(struct device *device, const struct device_block *block, uint32_t arg_base, bool begin,
                        const float *self, int64_t f, const float *x, float *out, uint32_t *arg)
 {
-    const struct cpu_schedule *schedule = block->schedule;
+    struct cpu_small_schedule small;
+    const struct cpu_schedule *schedule = cpu_schedule_of(block, &small);
     const struct cpu_max max = {.rows = block->rows,
                                 .indptr = block->indptr,
                                 .cols = block->cols,

@@ -37,13 +37,18 @@ static bool is_parallel(const struct cpu_attention *a)
 }
 
 /* The ranges of one set, whose sums of grad_att are together. */
-static void run_slot(const struct cpu_device *device, const struct cpu_attention *a, int64_t slot, int64_t n_slot,
-                     double *grad_att)
+struct slot {
+    const struct cpu_schedule *schedule;
+    int64_t n, index;
+    double *grad_att; /* n sets of n_head · n_column, or NULL */
+};
+
+static void run_slot(const struct cpu_device *device, const struct cpu_attention *a, struct slot slot)
 {
-    const struct cpu_schedule *schedule = a->block->schedule;
-    double *sum = grad_att != NULL ? grad_att + slot * a->how->n_head * a->how->n_column : NULL;
-    for (int64_t i = slot * schedule->n_range / n_slot; i < (slot + 1) * schedule->n_range / n_slot; i++) {
-        device->kernels->attention_rows(a, schedule->range[2 * i], schedule->range[2 * i + 1], sum);
+    int64_t n_range = slot.schedule->n_range, width = a->how->n_head * a->how->n_column;
+    double *sum = slot.grad_att != NULL ? slot.grad_att + slot.index * width : NULL;
+    for (int64_t i = slot.index * n_range / slot.n; i < (slot.index + 1) * n_range / slot.n; i++) {
+        device->kernels->attention_rows(a, slot.schedule->range[2 * i], slot.schedule->range[2 * i + 1], sum);
     }
 }
 
@@ -51,18 +56,19 @@ static void run_slot(const struct cpu_device *device, const struct cpu_attention
  * alone. */
 static void run_rows(const struct cpu_device *device, const struct cpu_attention *a, int64_t n_slot, double *grad_att)
 {
-    const struct cpu_schedule *schedule = a->block->schedule;
+    struct cpu_small_schedule small;
+    const struct cpu_schedule *schedule = cpu_schedule_of(a->block, &small);
+    int64_t n = n_slot < schedule->n_range ? n_slot : schedule->n_range;
     cpu_attention_hub(device, a, n_slot, grad_att);
-    n_slot = n_slot < schedule->n_range ? n_slot : schedule->n_range;
     if (!is_parallel(a)) { /* a parallel region of one thread costs more than a small block */
-        for (int64_t slot = 0; slot < n_slot; slot++) {
-            run_slot(device, a, slot, n_slot, grad_att);
+        for (int64_t index = 0; index < n; index++) {
+            run_slot(device, a, (struct slot){schedule, n, index, grad_att});
         }
         return;
     }
 #pragma omp parallel for num_threads(device->n_thread) schedule(dynamic)
-    for (int64_t slot = 0; slot < n_slot; slot++) {
-        run_slot(device, a, slot, n_slot, grad_att);
+    for (int64_t index = 0; index < n; index++) {
+        run_slot(device, a, (struct slot){schedule, n, index, grad_att});
     }
 }
 
@@ -137,7 +143,8 @@ void cpu_attention_backward_query(struct device *device, const struct device_att
     a.own_reads[0] = rows->target.query;
     a.own_reads[1] = rows->target.grad_out;
     a.own_writes[0] = grad_query;
-    const struct cpu_schedule *schedule = rows->block->schedule;
+    struct cpu_small_schedule small;
+    const struct cpu_schedule *schedule = cpu_schedule_of(rows->block, &small);
     int64_t width = rows->how->n_head * rows->how->n_column;
     int64_t n_unit = schedule->n_range > schedule->n_piece ? schedule->n_range : schedule->n_piece;
     int64_t n_part = n_unit < ATT_PARTIALS ? n_unit : ATT_PARTIALS;

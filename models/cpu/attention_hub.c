@@ -141,10 +141,10 @@ static void run_pieces(const struct cpu_device *device, const struct cpu_attenti
 void cpu_attention_hub(const struct cpu_device *device, const struct cpu_attention *attention, int64_t n_slot, double *grad_att)
 {
     const struct cpu_schedule *schedule = attention->block->schedule;
-    const int64_t n_piece = schedule->n_piece, n_head = attention->how->n_head;
-    if (n_piece == 0) {
+    if (schedule == NULL || schedule->n_piece == 0) {
         return;
     }
+    const int64_t n_piece = schedule->n_piece, n_head = attention->how->n_head;
     struct cpu_attention a = *attention;
     const int64_t n_together = heads_at_once(&a);
     if (n_together == 0) { /* one head is too wide for a partial: each row by one thread, uncut */

@@ -55,6 +55,26 @@ struct cpu_piece {
 #define CPU_HUB_EDGES ((int64_t)1 << 16)
 #define CPU_PARTIAL_COLUMNS 1024
 
+/* The schedule of a block; a small one has none of its own: it is one range, which `small` then holds. */
+struct cpu_small_schedule {
+    struct cpu_schedule schedule;
+    int64_t range[2];
+};
+
+static inline const struct cpu_schedule *cpu_schedule_of(const struct device_block *block, struct cpu_small_schedule *small)
+{
+    if (block->schedule != NULL) {
+        return block->schedule;
+    }
+    small->range[0] = 0;
+    small->range[1] = block->n_row;
+    small->schedule = (struct cpu_schedule){.n_range = block->n_row > 0, .range = small->range};
+    return &small->schedule;
+}
+
+/* Is a block of so many rows and edges one range, whatever its rows? */
+bool cpu_schedule_is_small(int64_t n_row, int64_t n_edge);
+
 /* owns  the caller owns *out: cpu_schedule_close · errors  STATUS_NOMEM */
 enum status cpu_schedule_open(int64_t n_row, const int64_t *indptr, struct cpu_schedule **out);
 void cpu_schedule_close(struct cpu_schedule *schedule);

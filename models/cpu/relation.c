@@ -77,7 +77,8 @@ static void rows_mix(const struct relation_call *s, int64_t first, int64_t last)
 void cpu_relation_sum(struct device *device, const struct device_relation *how, float *out)
 {
     const struct device_block *block = how->block;
-    const struct cpu_schedule *schedule = block->schedule;
+    struct cpu_small_schedule small;
+    const struct cpu_schedule *schedule = cpu_schedule_of(block, &small);
     const struct relation_call s = {.block = block,
                                     .kernels = cpu_device(device)->kernels,
                                     .sum = sum_of(block, how->stride, how->x),

@@ -32,6 +32,11 @@ static int64_t range_cost(int64_t n_row, int64_t n_edge)
     return cost < RANGE_COST_MIN ? RANGE_COST_MIN : cost > RANGE_COST_MAX ? RANGE_COST_MAX : cost;
 }
 
+bool cpu_schedule_is_small(int64_t n_row, int64_t n_edge)
+{
+    return n_row + n_edge <= RANGE_COST_MIN;
+}
+
 /* Walk the rows once; with NULL arrays only count. A hub row ends the range before it and belongs to no range. */
 static void cut(struct cpu_schedule *schedule, int64_t n_row, const int64_t *indptr, int64_t *range, struct cpu_piece *piece)
 {
@@ -103,7 +108,11 @@ size_t cpu_schedule_bytes(int64_t n_block, int64_t n_row, int64_t n_edge)
     if (n_block <= 0) {
         return 0;
     }
-    int64_t n_range = n_block + (n_row + n_edge) / range_cost(n_row / n_block, n_edge / n_block);
+    if (cpu_schedule_is_small(n_row / n_block, n_edge / n_block)) {
+        n_block = 0; /* nearly all of them have none */
+    }
+    int64_t n_range = n_block +
+                      (n_row + n_edge) / (n_block > 0 ? range_cost(n_row / n_block, n_edge / n_block) : RANGE_COST_MIN);
     int64_t n_piece = n_edge / CPU_HUB_EDGES; /* as if every edge were a hub row's: still next to nothing */
     return (size_t)n_range * 2 * sizeof(int64_t) +
            (size_t)n_piece * (sizeof(struct cpu_piece) + CPU_PARTIAL_COLUMNS * sizeof(float));
