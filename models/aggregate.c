@@ -16,8 +16,8 @@ bool aggregate_returns(enum aggregate_kind kind)
 
 int32_t halo_pass_hop(const struct program *program, const struct op *op, const struct halo_pass *pass)
 {
-    int32_t hop = program->value[op->out].level;
-    return pass->direction == HALO_DIRECTION_OUT ? hop : program_level_before(hop);
+    int32_t hop = program->value[op->out].hop;
+    return pass->direction == HALO_DIRECTION_OUT ? hop : program_hop_before(hop);
 }
 
 int64_t halo_piece_width(const struct program *program, const struct op *op, const struct halo_pass *pass, int k)

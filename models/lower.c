@@ -39,7 +39,7 @@ static void value_operand(int value, struct step_operand *out)
 {
     out->array = STEP_ARRAY_VALUE;
     out->index = value;
-    out->hop = PROGRAM_LEVEL_ALL; /* evaluations use the same arrays, of all rows */
+    out->hop = PROGRAM_HOP_ALL; /* evaluations use the same arrays, of all rows */
 }
 
 static bool is_among(enum op_role role, enum op_role first, int n)
@@ -66,7 +66,7 @@ static bool grad_in_operand(const struct lowering *l, const struct step *step, i
     if (in < 0 || !l->program->value[in].needs_grad) {
         return false;
     }
-    out->hop = l->program->value[in].level;
+    out->hop = l->program->value[in].hop;
     if (op->kind == OP_KIND_AGGREGATE && grad_is_written(l, op, k)) {
         out->array = STEP_ARRAY_FRESH;
         out->index = step->op;
@@ -131,7 +131,7 @@ static bool operand_find(const struct lowering *l, const struct step *step, enum
         out->array = STEP_ARRAY_SAVED;
         out->index = step->op;
         out->k = (int)role - OP_ROLE_SAVED_0;
-        out->hop = PROGRAM_LEVEL_ALL;
+        out->hop = PROGRAM_HOP_ALL;
         return op_saved_width(program, op, out->k) > 0;
     }
     if (is_among(role, OP_ROLE_GRAD_IN_0, OP_N_IN)) {
@@ -147,7 +147,7 @@ static bool operand_find(const struct lowering *l, const struct step *step, enum
     case OP_ROLE_GRAD_OUT:
         out->array = STEP_ARRAY_GRAD;
         out->index = op->out;
-        out->hop = program->value[op->out].level;
+        out->hop = program->value[op->out].hop;
         return program->value[op->out].needs_grad;
     case OP_ROLE_EMBEDDING:
     case OP_ROLE_GRAD_EMBEDDING:
@@ -177,7 +177,7 @@ struct use {
 static void role_add(const struct lowering *l, struct step *step, enum op_role role, struct use use)
 {
     struct step_operand operand = {
-        .role = role, .access = use.access, .packing = use.packing, .running = use.running, .hop = PROGRAM_LEVEL_ALL};
+        .role = role, .access = use.access, .packing = use.packing, .running = use.running, .hop = PROGRAM_HOP_ALL};
     if (!operand_find(l, step, role, &operand)) {
         return;
     }
@@ -262,7 +262,7 @@ static void structure_add(struct step *step, enum step_array array, int directio
 static void halo_lower(struct lowering *l, int op, int pass, const struct halo_pass *halo)
 {
     const struct op *what = &l->program->op[op];
-    int32_t hop = l->program->value[what->out].level;
+    int32_t hop = l->program->value[what->out].hop;
     struct step step = {.kind = STEP_KIND_HALO, .op = op, .backward = pass > 0, .pass = pass, .halo = halo};
     for (int k = 0; k < halo->n_piece; k++) {
         role_add(l, &step, halo->piece[k], (struct use){.packing = true, .running = true});
@@ -417,7 +417,7 @@ static void loss_lower(struct lowering *l, enum step_kind kind)
     int logits = program->logits;
     struct step step = {.kind = kind, .op = -1};
     const struct step_operand all[] = {
-        {.array = STEP_ARRAY_VALUE, .role = OP_ROLE_IN_0, .index = logits, .hop = PROGRAM_LEVEL_ALL, .running = true},
+        {.array = STEP_ARRAY_VALUE, .role = OP_ROLE_IN_0, .index = logits, .hop = PROGRAM_HOP_ALL, .running = true},
         {.array = STEP_ARRAY_LABELS, .element = STEP_ELEMENT_BYTES, .role = OP_ROLE_LABELS, .running = true},
         {.array = STEP_ARRAY_WORKSPACE,
          .element = STEP_ELEMENT_BYTES,
@@ -435,7 +435,7 @@ static void loss_lower(struct lowering *l, enum step_kind kind)
          .role = OP_ROLE_GRAD_IN_0,
          .access = STEP_ACCESS_WRITE,
          .index = logits,
-         .hop = program->value[logits].level,
+         .hop = program->value[logits].hop,
          .running = true},
     };
     int n = sizeof all / sizeof *all - (kind == STEP_KIND_SCORE ? 1 : 0);

@@ -75,7 +75,7 @@ struct value {
     bool is_sparse;  /* the input features, or their dropout, in CSR */
     bool is_static;  /* the same in every epoch */
     bool needs_grad; /* some parameter lies behind it */
-    int32_t level;   /* in training its rows count up to so many edges from a training node; see program_levels */
+    int32_t hop;     /* in training its rows count up to so many edges from a training node; see program_hops */
 };
 
 /* How a parameter is first drawn (uniform in ±bound; 0: constant `fill`). */
@@ -170,21 +170,21 @@ int program_relation(struct program *program, int in, int weight, int comp);
 /* A parameter of any shape, for those with more dimensions than a matrix. */
 int program_tensor(struct program *program, const char *name, int n_dim, const int64_t *shape, double bound);
 
-#define PROGRAM_LEVEL_ALL INT32_MAX
+#define PROGRAM_HOP_ALL INT32_MAX
 
-/* Fill in the level of every value, as program_build does for its own: logits 0, an aggregate's sources one more than its output.
+/* Fill in the hop of every value, as program_build does for its own: logits 0, an aggregate's sources one more than its output.
  * Batch norm needs all rows, and so has a product of sparse features, whose transposed matrix is one for all rows. */
-void program_levels(struct program *program);
+void program_hops(struct program *program);
 
-/* The level of an aggregate's sources, given its output's. */
-int32_t program_level_before(int32_t level);
+/* The hop of an aggregate's sources, given its output's. */
+int32_t program_hop_before(int32_t hop);
 
-/* Levels below all that some op of an epoch has or takes: 0 … program_n_level - 1. */
-int32_t program_n_level(const struct program *program);
+/* Hops below all that some op of an epoch has or takes: 0 … program_n_hop - 1. */
+int32_t program_n_hop(const struct program *program);
 
 /* Numbers that a training epoch's ops pass through: rows × columns in and out, an aggregate's edges × columns, twice where there
- * is a gradient. n_row, n_edge: by level, n_level of them and then all; edges are those into these rows. */
-double program_work(const struct program *program, int32_t n_level, const int64_t *n_row, const int64_t *n_edge);
+ * is a gradient. n_row, n_edge: by hop, n_hop of them and then all; edges are those into these rows. */
+double program_work(const struct program *program, int32_t n_hop, const int64_t *n_row, const int64_t *n_edge);
 
 /* Elements of a parameter. */
 int64_t parameter_size(const struct parameter *parameter);

@@ -17,8 +17,8 @@ struct partition {
     int32_t *owner;      /* n_node: the part of each node */
     int64_t *part_begin; /* n_part + 1: first place of each part in `order` */
     uint32_t *order;     /* n_node: node ids, part after part, well ordered inside each part */
-    int32_t n_level;     /* of reach_order; 0: not ordered by hop */
-    uint8_t *hop;        /* n_node; NULL where n_level is 0 */
+    int32_t n_hop;       /* of reach_order; 0: not ordered by hop */
+    uint8_t *hop;        /* n_node; NULL where n_hop is 0 */
 };
 
 /* How good a partition is. All counts are of this graph without self loops. */

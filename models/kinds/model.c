@@ -72,7 +72,7 @@ enum status program_build(const struct job *job, const struct program_input *inp
     for (int p = 0; p < program.n_param; p++) {
         program.param[p].decays = job->train.decay == JOB_DECAY_ALL || p < model.n_first;
     }
-    program_levels(&program);
+    program_hops(&program);
     *out = program;
     return STATUS_OK;
 }

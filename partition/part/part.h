@@ -40,14 +40,14 @@ struct part_send {
     const uint32_t *rows; /* own rows, ascending */
 };
 
-/* Most hops that are told apart: rows of more hops are in no count but that of all rows. A "level" is a bound on hops. */
-#define PART_N_LEVEL_MOST 16
+/* Most hops that are told apart: rows further away are in no count but that of all rows. */
+#define PART_N_HOP_MOST 16
 
-/* Counts of hop ≤ level, by direction; not in the part's bytes. */
-struct part_levels {
-    int64_t *taken[PART_DIRECTION_N];  /* n_part × n_level: rows of each part's payload; at the part's own place own rows */
-    int64_t *given[PART_DIRECTION_N];  /* n_part × n_level: own rows that each part takes */
-    int64_t *n_edge[PART_DIRECTION_N]; /* n_level: edges into own rows (OUT: from own rows) whose destination's hop counts */
+/* Counts of hop ≤ h, by direction; not in the part's bytes. */
+struct part_hops {
+    int64_t *taken[PART_DIRECTION_N];  /* n_part × n_hop: rows of each part's payload; at the part's own place own rows */
+    int64_t *given[PART_DIRECTION_N];  /* n_part × n_hop: own rows that each part takes */
+    int64_t *n_edge[PART_DIRECTION_N]; /* n_hop: edges into own rows (OUT: from own rows) whose destination's hop counts */
 };
 
 struct part {
@@ -71,7 +71,7 @@ struct part {
     int64_t n_bytes;    /* of the encoded part */
     const void *bytes;  /* n_bytes: itself, where all arrays below lie */
 
-    int32_t n_level; /* own rows are ordered by hop, edges to the nearest training node (reach.h); 0: they are not */
+    int32_t n_hop; /* own rows are ordered by hop, edges to the nearest training node (reach.h); 0: they are not */
 
     const uint32_t *node;    /* n_own: dataset node ids */
     const uint32_t *degree;  /* n_own: stored in-degree in the whole graph (implied loops not counted) */
@@ -89,29 +89,29 @@ struct part {
 
     struct part_block *block[PART_DIRECTION_N]; /* n_part each; both the same when symmetric */
     struct part_send *send[PART_DIRECTION_N];   /* n_part each */
-    struct part_levels *levels;                 /* NULL where n_level is 0; see part_rows_own */
+    struct part_hops *hops;                     /* NULL where n_hop is 0; see part_rows_own */
 };
 
-/* Rows of hop ≤ level, which come first wherever rows are listed; all of them where level ≥ n_level. Own rows; rows of part q's
- * payload; own rows that part q takes; and edges whose destination's hop is ≤ level. None reads the part's bytes. */
-int64_t part_rows_own(const struct part *part, int32_t level);
-int64_t part_rows_taken(const struct part *part, enum part_direction d, int32_t q, int32_t level);
-int64_t part_rows_given(const struct part *part, enum part_direction d, int32_t q, int32_t level);
-int64_t part_edges(const struct part *part, enum part_direction d, int32_t level);
+/* Rows of hop ≤ h, which come first wherever rows are listed; all of them where h ≥ n_hop. Own rows; rows of part q's
+ * payload; own rows that part q takes; and edges whose destination's hop is ≤ hop. None reads the part's bytes. */
+int64_t part_rows_own(const struct part *part, int32_t hop);
+int64_t part_rows_taken(const struct part *part, enum part_direction d, int32_t q, int32_t hop);
+int64_t part_rows_given(const struct part *part, enum part_direction d, int32_t q, int32_t hop);
+int64_t part_edges(const struct part *part, enum part_direction d, int32_t hop);
 
 /* The sizes of all parts that a memory plan, placement and --plan need; no features loaded. */
 struct part_sizes {
     int64_t n_own;
-    int64_t n_edge;                             /* stored edges into the part */
-    int64_t n_feature_value;                    /* stored feature values, in shared columns */
-    int64_t n_embedded;                         /* own rows with a column of their own */
-    int64_t n_bytes;                            /* of the encoded part */
-    int64_t *n_payload[PART_DIRECTION_N];       /* n_part: rows taken from each other part; 0 at its own place */
-    int64_t *n_block_edge;                      /* n_part: edges from each part (IN) */
-    int32_t n_level;                            /* of the partition; the rest is empty without */
-    int64_t *n_own_level;                       /* n_level: own rows of hop ≤ level */
-    int64_t *n_payload_level[PART_DIRECTION_N]; /* n_level × n_part: of n_payload the rows of hop ≤ level */
-    int64_t *n_edge_level[PART_DIRECTION_N]; /* n_level: edges into own rows (OUT: from own rows), destination's hop ≤ level */
+    int64_t n_edge;                           /* stored edges into the part */
+    int64_t n_feature_value;                  /* stored feature values, in shared columns */
+    int64_t n_embedded;                       /* own rows with a column of their own */
+    int64_t n_bytes;                          /* of the encoded part */
+    int64_t *n_payload[PART_DIRECTION_N];     /* n_part: rows taken from each other part; 0 at its own place */
+    int64_t *n_block_edge;                    /* n_part: edges from each part (IN) */
+    int32_t n_hop;                            /* of the partition; the rest is empty without */
+    int64_t *n_own_hop;                       /* n_hop: own rows of hop ≤ h */
+    int64_t *n_payload_hop[PART_DIRECTION_N]; /* n_hop × n_part: of n_payload the rows of hop ≤ h */
+    int64_t *n_edge_hop[PART_DIRECTION_N];    /* n_hop: edges into own rows (OUT: from own rows), destination's hop ≤ h */
 };
 
 /* Sizes of every part: out n_part, released with part_sizes_release. cost  n_edge reads */

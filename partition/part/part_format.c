@@ -66,7 +66,7 @@ static bool count_elements(const struct part_header *header, uint64_t *n_out)
         bool weights = there && (header->n_relation > 0 || header->weighted);
         n_out[part_side_section(d, PART_SIDE_WEIGHTS)] = weights ? (uint64_t)total->n_edge : 0;
         n_out[part_side_section(d, PART_SIDE_STRENGTH)] = there && header->weighted ? (uint64_t)total->n_col : 0;
-        n_out[part_side_section(d, PART_SIDE_HOPS)] = there ? n_part * (uint64_t)header->n_level : 0;
+        n_out[part_side_section(d, PART_SIDE_HOPS)] = there ? n_part * (uint64_t)header->n_hop : 0;
     }
     return true;
 }
@@ -103,7 +103,7 @@ void part_header_init(struct part_header *header, const struct dataset *dataset,
     header->version = PART_VERSION;
     header->n_section = PART_SECTION_N;
     header->n_part = partition->n_part;
-    header->n_level = partition->n_level;
+    header->n_hop = partition->n_hop;
     header->n_node = dataset->n_node;
     header->n_feature = dataset->n_feature;
     header->n_embedded_run = dataset->embedded.n_run;

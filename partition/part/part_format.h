@@ -106,7 +106,7 @@ struct part_header {
     int64_t n_embedded_run;
     int64_t n_split[4];
     int64_t n_relation; /* 0: untyped */
-    int64_t n_level;    /* 0: own rows are not ordered by hop */
+    int64_t n_hop;      /* 0: own rows are not ordered by hop */
     int32_t n_class;
     uint8_t multi_label;
     uint8_t symmetric;

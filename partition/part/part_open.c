@@ -366,7 +366,7 @@ static void point_rows(const struct reader *in)
     p->multi_label = h->multi_label;
     p->symmetric = h->symmetric;
     p->n_relation = (int32_t)h->n_relation;
-    p->n_level = (int32_t)h->n_level;
+    p->n_hop = (int32_t)h->n_hop;
     p->weighted = h->weighted;
     p->loops = (enum dataset_loops)h->loops;
     memcpy(p->n_split, h->n_split, sizeof p->n_split);

@@ -22,7 +22,7 @@ static enum status check_scalars(const struct part_header *h)
     if (h->n_relation < 0 || h->n_relation > UINT16_MAX + 1 || (h->n_relation > 0 && h->symmetric)) {
         return fail("header: expected at most 65536 relations, and none where the graph is symmetric");
     }
-    if (h->n_level < 0 || h->n_level > PART_N_LEVEL_MOST) {
+    if (h->n_hop < 0 || h->n_hop > PART_N_HOP_MOST) {
         return fail("header: expected at most 16 hops");
     }
     if (h->n_embedded < 0 || h->n_embedded > h->n_own || h->n_embedded_run < 0 || h->n_embedded_run > INT32_MAX ||

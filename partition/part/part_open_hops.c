@@ -12,25 +12,25 @@ static enum status fail(enum part_direction d, int32_t q, const char *expected)
                        part_section_name(part_side_section(d, PART_SIDE_HOPS)), q, expected);
 }
 
-int64_t part_rows_taken(const struct part *part, enum part_direction d, int32_t q, int32_t level)
+int64_t part_rows_taken(const struct part *part, enum part_direction d, int32_t q, int32_t hop)
 {
-    return level < part->n_level ? part->levels->taken[d][q * (int64_t)part->n_level + level] : part->block[d][q].n_col;
+    return hop < part->n_hop ? part->hops->taken[d][q * (int64_t)part->n_hop + hop] : part->block[d][q].n_col;
 }
 
-int64_t part_rows_given(const struct part *part, enum part_direction d, int32_t q, int32_t level)
+int64_t part_rows_given(const struct part *part, enum part_direction d, int32_t q, int32_t hop)
 {
-    return level < part->n_level ? part->levels->given[d][q * (int64_t)part->n_level + level] : part->send[d][q].n_row;
+    return hop < part->n_hop ? part->hops->given[d][q * (int64_t)part->n_hop + hop] : part->send[d][q].n_row;
 }
 
-int64_t part_rows_own(const struct part *part, int32_t level)
+int64_t part_rows_own(const struct part *part, int32_t hop)
 {
-    return part_rows_taken(part, PART_DIRECTION_IN, part->part, level);
+    return part_rows_taken(part, PART_DIRECTION_IN, part->part, hop);
 }
 
-int64_t part_edges(const struct part *part, enum part_direction d, int32_t level)
+int64_t part_edges(const struct part *part, enum part_direction d, int32_t hop)
 {
-    if (level < part->n_level) {
-        return part->levels->n_edge[d][level];
+    if (hop < part->n_hop) {
+        return part->hops->n_edge[d][hop];
     }
     int64_t n = 0;
     for (int32_t q = 0; q < part->n_part; q++) {
@@ -42,17 +42,17 @@ int64_t part_edges(const struct part *part, enum part_direction d, int32_t level
 static void tables_open(const void *bytes, struct part *part)
 {
     const struct part_header *header = bytes;
-    size_t n = (size_t)part->n_part * (size_t)part->n_level;
-    part->levels = memory_alloc(1, sizeof *part->levels);
+    size_t n = (size_t)part->n_part * (size_t)part->n_hop;
+    part->hops = memory_alloc(1, sizeof *part->hops);
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         enum part_direction from = part->symmetric ? PART_DIRECTION_IN : (enum part_direction)d;
-        const int64_t *level = (const void *)((const char *)bytes +
-                                              header->section[part_side_section(from, PART_SIDE_HOPS)].offset);
-        part->levels->taken[d] = memory_alloc(n, sizeof *level);
-        part->levels->given[d] = memory_alloc(n, sizeof *level);
-        part->levels->n_edge[d] = memory_alloc((size_t)part->n_level, sizeof *level);
+        const int64_t *hop = (const void *)((const char *)bytes +
+                                            header->section[part_side_section(from, PART_SIDE_HOPS)].offset);
+        part->hops->taken[d] = memory_alloc(n, sizeof *hop);
+        part->hops->given[d] = memory_alloc(n, sizeof *hop);
+        part->hops->n_edge[d] = memory_alloc((size_t)part->n_hop, sizeof *hop);
         for (size_t i = 0; i < n; i++) {
-            part->levels->taken[d][i] = level[i];
+            part->hops->taken[d][i] = hop[i];
         }
     }
 }
@@ -60,12 +60,12 @@ static void tables_open(const void *bytes, struct part *part)
 static enum status check_counts(const struct part *part, enum part_direction d)
 {
     for (int32_t q = 0; q < part->n_part; q++) {
-        const int64_t *level = part->levels->taken[d] + q * (int64_t)part->n_level;
-        for (int32_t l = 0; l < part->n_level; l++) {
-            if (level[l] < (l > 0 ? level[l - 1] : 0) || level[l] > part->block[d][q].n_col) {
+        const int64_t *hop = part->hops->taken[d] + q * (int64_t)part->n_hop;
+        for (int32_t l = 0; l < part->n_hop; l++) {
+            if (hop[l] < (l > 0 ? hop[l - 1] : 0) || hop[l] > part->block[d][q].n_col) {
                 return fail(d, q, "counts that do not fall, within the rows there are");
             }
-            if (q == part->part && level[l] != part_rows_own(part, l)) {
+            if (q == part->part && hop[l] != part_rows_own(part, l)) {
                 return fail(d, q, "the same own rows in both directions");
             }
         }
@@ -84,10 +84,10 @@ static enum status check_training_rows(const struct part *part)
 }
 
 /* The hop of row or column i: the first h of which more than i rows have hop ≤ h. */
-static int32_t hop_of(const int64_t *level, int32_t n_level, int64_t i)
+static int32_t hop_of(const int64_t *n_row, int32_t n_hop, int64_t i)
 {
     int32_t hop = 0;
-    while (hop < n_level && i >= level[hop]) {
+    while (hop < n_hop && i >= n_row[hop]) {
         hop++;
     }
     return hop;
@@ -97,18 +97,18 @@ static int32_t hop_of(const int64_t *level, int32_t n_level, int64_t i)
 static enum status check_block(struct part *part, enum part_direction d, int32_t q)
 {
     const struct part_block *b = &part->block[d][q];
-    const int64_t *own = part->levels->taken[d] + part->part * (int64_t)part->n_level;
-    const int64_t *other = part->levels->taken[d] + q * (int64_t)part->n_level;
+    const int64_t *own = part->hops->taken[d] + part->part * (int64_t)part->n_hop;
+    const int64_t *other = part->hops->taken[d] + q * (int64_t)part->n_hop;
     for (int64_t r = 0; r < b->n_row; r++) {
-        int32_t row = hop_of(own, part->n_level, b->rows != NULL ? b->rows[r] : r);
+        int32_t row = hop_of(own, part->n_hop, b->rows != NULL ? b->rows[r] : r);
         for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) {
-            int32_t column = hop_of(other, part->n_level, b->cols[i]);
+            int32_t column = hop_of(other, part->n_hop, b->cols[i]);
             int32_t from = d == PART_DIRECTION_IN ? column : row, to = d == PART_DIRECTION_IN ? row : column;
             if (from > to + 1) {
                 return fail(d, q, "no edge that skips a hop");
             }
-            if (to < part->n_level) {
-                part->levels->n_edge[d][to]++;
+            if (to < part->n_hop) {
+                part->hops->n_edge[d][to]++;
             }
         }
     }
@@ -119,9 +119,9 @@ static enum status check_block(struct part *part, enum part_direction d, int32_t
 static void given_count(struct part *part, enum part_direction d)
 {
     for (int32_t q = 0; q < part->n_part; q++) {
-        int64_t *given = part->levels->given[d] + q * (int64_t)part->n_level;
+        int64_t *given = part->hops->given[d] + q * (int64_t)part->n_hop;
         for (int64_t i = 0; i < part->send[d][q].n_row; i++) {
-            for (int32_t l = part->n_level - 1; l >= 0 && part->send[d][q].rows[i] < part_rows_own(part, l); l--) {
+            for (int32_t l = part->n_hop - 1; l >= 0 && part->send[d][q].rows[i] < part_rows_own(part, l); l--) {
                 given[l]++;
             }
         }
@@ -130,7 +130,7 @@ static void given_count(struct part *part, enum part_direction d)
 
 enum status part_hops_open(const void *bytes, struct part *part)
 {
-    if (part->n_level == 0) {
+    if (part->n_hop == 0) {
         return STATUS_OK;
     }
     tables_open(bytes, part);
@@ -142,8 +142,8 @@ enum status part_hops_open(const void *bytes, struct part *part)
         for (int32_t q = 0; q < part->n_part && status == STATUS_OK; q++) {
             status = check_block(part, (enum part_direction)d, q);
         }
-        for (int32_t l = 1; l < part->n_level; l++) {
-            part->levels->n_edge[d][l] += part->levels->n_edge[d][l - 1];
+        for (int32_t l = 1; l < part->n_hop; l++) {
+            part->hops->n_edge[d][l] += part->hops->n_edge[d][l - 1];
         }
         given_count(part, (enum part_direction)d);
     }
@@ -152,14 +152,14 @@ enum status part_hops_open(const void *bytes, struct part *part)
 
 void part_hops_close(struct part *part)
 {
-    if (part->levels == NULL) {
+    if (part->hops == NULL) {
         return;
     }
     for (int d = 0; d < PART_DIRECTION_N; d++) {
-        free(part->levels->taken[d]);
-        free(part->levels->given[d]);
-        free(part->levels->n_edge[d]);
+        free(part->hops->taken[d]);
+        free(part->hops->given[d]);
+        free(part->hops->n_edge[d]);
     }
-    free(part->levels);
-    part->levels = NULL;
+    free(part->hops);
+    part->hops = NULL;
 }

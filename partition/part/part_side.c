@@ -183,16 +183,16 @@ static void blocks_place(const struct side_tables *tables, struct side *side, st
     }
 }
 
-/* Columns of hop ≤ h, h = 0 … n_level - 1, of a block whose columns stand at these places, or one after another from `first`. */
+/* Columns of hop ≤ h, h = 0 … n_hop - 1, of a block whose columns stand at these places, or one after another from `first`. */
 static void hops_count(const struct partition *partition, const uint32_t *place, int64_t first, int64_t n_col, int64_t *out)
 {
     for (int64_t c = 0; c < n_col; c++) {
         int32_t hop = partition->hop[partition->order[place != NULL ? place[c] : first + c]];
-        if (hop < partition->n_level) {
+        if (hop < partition->n_hop) {
             out[hop]++;
         }
     }
-    for (int32_t h = 1; h < partition->n_level; h++) {
+    for (int32_t h = 1; h < partition->n_hop; h++) {
         out[h] += out[h - 1];
     }
 }
@@ -207,9 +207,9 @@ static void columns_write(const struct side_tables *tables, const struct side *s
         const struct side_block *block = &side->block[b];
         bool diagonal = block->part == side->part;
         const uint32_t *place = diagonal ? NULL : side->payload + k;
-        if (partition->n_level > 0) {
+        if (partition->n_hop > 0) {
             hops_count(partition, place, partition->part_begin[side->part], block->counts.n_col,
-                       to->hops + block->part * (int64_t)partition->n_level);
+                       to->hops + block->part * (int64_t)partition->n_hop);
         }
         if (diagonal) {
             continue;

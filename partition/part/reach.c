@@ -23,10 +23,10 @@ static int64_t step(const struct dataset *dataset, uint8_t *hop, uint8_t now, co
     return n;
 }
 
-enum status reach_build(const struct dataset *dataset, int32_t n_level, struct reach *out)
+enum status reach_build(const struct dataset *dataset, int32_t n_hop, struct reach *out)
 {
-    ASSERT(n_level >= 1 && n_level <= PART_N_LEVEL_MOST);
-    struct reach reach = {.n_level = n_level, .n_all = dataset->n_node};
+    ASSERT(n_hop >= 1 && n_hop <= PART_N_HOP_MOST);
+    struct reach reach = {.n_hop = n_hop, .n_all = dataset->n_node};
     uint32_t *queue; /* each node enters it once, hop after hop */
     enum status status = memory_acquire(MEMORY_OTHER, (size_t)reach.n_all, sizeof *reach.hop, &reach.hop);
     status = status == STATUS_OK ? memory_acquire(MEMORY_OTHER, (size_t)reach.n_all, sizeof *queue, &queue) : status;
@@ -37,20 +37,20 @@ enum status reach_build(const struct dataset *dataset, int32_t n_level, struct r
     int64_t n_front = 0, begin = 0;
     for (int64_t v = 0; v < reach.n_all; v++) {
         bool trains = dataset->split[v] == DATASET_SPLIT_TRAIN;
-        reach.hop[v] = (uint8_t)(trains ? 0 : n_level);
+        reach.hop[v] = (uint8_t)(trains ? 0 : n_hop);
         if (trains) {
             queue[n_front++] = (uint32_t)v;
         }
     }
-    for (int32_t level = 0; level < n_level; level++) {
-        reach.n_node[level] = begin + n_front;
-        reach.n_edge[level] = level > 0 ? reach.n_edge[level - 1] : 0;
+    for (int32_t hop = 0; hop < n_hop; hop++) {
+        reach.n_node[hop] = begin + n_front;
+        reach.n_edge[hop] = hop > 0 ? reach.n_edge[hop - 1] : 0;
         for (int64_t f = begin; f < begin + n_front; f++) {
-            reach.n_edge[level] += dataset->indptr[queue[f] + (int64_t)1] - dataset->indptr[queue[f]];
+            reach.n_edge[hop] += dataset->indptr[queue[f] + (int64_t)1] - dataset->indptr[queue[f]];
         }
         const uint32_t *front = queue + begin;
         begin += n_front;
-        n_front = level + 1 < n_level ? step(dataset, reach.hop, (uint8_t)level, front, n_front, queue + begin) : 0;
+        n_front = hop + 1 < n_hop ? step(dataset, reach.hop, (uint8_t)hop, front, n_front, queue + begin) : 0;
     }
     memory_release(MEMORY_OTHER, queue, (size_t)reach.n_all, sizeof *queue);
     *out = reach;
@@ -72,11 +72,11 @@ enum status reach_order(struct reach *reach, struct partition *partition)
     }
     for (int32_t part = 0; part < partition->n_part; part++) {
         int64_t begin = partition->part_begin[part], end = partition->part_begin[part + 1];
-        int64_t at[PART_N_LEVEL_MOST + 2] = {0}; /* where the next node of each hop goes */
+        int64_t at[PART_N_HOP_MOST + 2] = {0}; /* where the next node of each hop goes */
         for (int64_t i = begin; i < end; i++) {
             at[reach->hop[partition->order[i]] + 1]++;
         }
-        for (int32_t h = 0; h <= reach->n_level; h++) {
+        for (int32_t h = 0; h <= reach->n_hop; h++) {
             at[h + 1] += at[h];
         }
         for (int64_t i = begin; i < end; i++) {
@@ -86,7 +86,7 @@ enum status reach_order(struct reach *reach, struct partition *partition)
     }
     memcpy(partition->order, sorted, (size_t)partition->n_node * sizeof *sorted);
     memory_release(MEMORY_OTHER, sorted, (size_t)partition->n_node, sizeof *sorted);
-    partition->n_level = reach->n_level;
+    partition->n_hop = reach->n_hop;
     partition->hop = reach->hop;
     reach->hop = NULL;
     return STATUS_OK;

@@ -12,20 +12,20 @@
 #include <stdint.h>
 
 struct reach {
-    int32_t n_level;
+    int32_t n_hop;
     int64_t n_all; /* nodes of the graph */
-    uint8_t *hop;  /* n_all: edges on the shortest path to a training node; n_level: as many or more, or there is none */
-    int64_t n_node[PART_N_LEVEL_MOST]; /* n_level: nodes of hop ≤ level */
-    int64_t n_edge[PART_N_LEVEL_MOST]; /* n_level: stored edges into them */
+    uint8_t *hop;  /* n_all: edges on the shortest path to a training node; n_hop: as many or more, or there is none */
+    int64_t n_node[PART_N_HOP_MOST]; /* n_hop: nodes of hop ≤ h */
+    int64_t n_edge[PART_N_HOP_MOST]; /* n_hop: stored edges into them */
 };
 
-/* Walk from the training nodes against the edges, n_level ≥ 1 steps.
+/* Walk from the training nodes against the edges, n_hop ≥ 1 steps.
  *
  *   owns    the caller owns *out: reach_release
  *   errors  STATUS_NOMEM
  *   cost    n_edge reads at most, n_node × 5 bytes
  */
-enum status reach_build(const struct dataset *dataset, int32_t n_level, struct reach *out);
+enum status reach_build(const struct dataset *dataset, int32_t n_hop, struct reach *out);
 void reach_release(struct reach *reach);
 
 /* Order each part's nodes by hop, those of one hop as they are; the partition then has the hops, and the reach has none. */

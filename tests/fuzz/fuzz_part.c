@@ -113,10 +113,10 @@ static void walk(const struct part *p)
             }
         }
     }
-    for (int32_t level = 0; level < p->n_level; level++) {
+    for (int32_t hop = 0; hop < p->n_hop; hop++) {
         for (int32_t q = 0; q < p->n_part; q++) {
-            ASSERT(part_rows_taken(p, PART_DIRECTION_OUT, q, level) <= p->block[PART_DIRECTION_OUT][q].n_col);
-            ASSERT(part_rows_given(p, PART_DIRECTION_OUT, q, level) <= p->send[PART_DIRECTION_OUT][q].n_row);
+            ASSERT(part_rows_taken(p, PART_DIRECTION_OUT, q, hop) <= p->block[PART_DIRECTION_OUT][q].n_col);
+            ASSERT(part_rows_given(p, PART_DIRECTION_OUT, q, hop) <= p->send[PART_DIRECTION_OUT][q].n_row);
         }
     }
     for (int64_t r = 0; r < p->n_own; r++) {

@@ -292,7 +292,7 @@ static void print_workers(struct coordinator *c)
     progress_bytes((double)most, size);
     progress_bytes((double)c->plan.n_wire, wire);
     char left_out[64] = "";
-    if (c->prune.n_level > 0) {
+    if (c->prune.n_hop > 0) {
         snprintf(left_out, sizeof left_out, ", %.0f %% of an epoch's work left out", 100.0 * c->prune.left_out);
     }
     progress_print(&c->progress, "%d worker%s: %s of memory at most, %s on the wire per epoch%s", (int)c->plan.n_worker,

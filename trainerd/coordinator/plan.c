@@ -31,10 +31,10 @@ static struct memory_plan_part part_plan(const struct plan_input *in, const uint
                                    .symmetric = in->dataset->symmetric,
                                    .implied_loops = in->dataset->loops == DATASET_LOOPS_IMPLICIT,
                                    .weighted = in->dataset->weighted};
-    for (int32_t l = 0; l < sizes->n_level; l++) {
-        one.n_own_level[l] = sizes->n_own_level[l];
+    for (int32_t l = 0; l < sizes->n_hop; l++) {
+        one.n_own_hop[l] = sizes->n_own_hop[l];
         for (int d = 0; d < PART_DIRECTION_N; d++) {
-            one.n_edge_level[d][l] = sizes->n_edge_level[d][l];
+            one.n_edge_hop[d][l] = sizes->n_edge_hop[d][l];
         }
     }
     for (int32_t from = 0; from < in->n_part; from++) {
@@ -104,7 +104,7 @@ static void worker_plan(const struct plan_input *in, const struct device_ops *op
 static double op_flops(const struct plan_input *in, const struct op *op, int64_t n_feature_value)
 {
     const struct value *from = &in->program->value[op->in[0]], *to = &in->program->value[op->out];
-    double rows = (double)prune_rows(in->prune, to->level), edges = (double)prune_edges(in->prune, to->level);
+    double rows = (double)prune_rows(in->prune, to->hop), edges = (double)prune_edges(in->prune, to->hop);
     if (op->kind == OP_KIND_LINEAR) {
         double one = 2.0 * (double)to->width * (from->is_sparse ? (double)n_feature_value : rows * (double)from->width);
         return one * (from->needs_grad ? 3.0 : 2.0);

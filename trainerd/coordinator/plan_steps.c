@@ -14,7 +14,7 @@ static int64_t rows_up_to(const struct memory_plan_input *in, int32_t hop, bool 
 {
     int64_t n = 0;
     for (int32_t i = 0; i < in->n_own_part; i++) {
-        n += memory_plan_rows_own(&in->own[i], is_static ? PROGRAM_LEVEL_ALL : hop);
+        n += memory_plan_rows_own(&in->own[i], is_static ? PROGRAM_HOP_ALL : hop);
     }
     return n;
 }
@@ -26,9 +26,9 @@ static int64_t step_rows(const struct memory_plan_input *in, const struct step *
     if (step->kind == STEP_KIND_REDUCE || step->kind == STEP_KIND_UPDATE || step->kind == STEP_KIND_TOTAL) {
         return 0;
     }
-    int32_t hop = program->value[step->op < 0 ? program->logits : program->op[step->op].out].level;
+    int32_t hop = program->value[step->op < 0 ? program->logits : program->op[step->op].out].hop;
     bool sources = step->kind == STEP_KIND_HALO && step->halo->direction != HALO_DIRECTION_IN;
-    return rows_up_to(in, sources ? program_level_before(hop) : hop, is_static);
+    return rows_up_to(in, sources ? program_hop_before(hop) : hop, is_static);
 }
 
 static int64_t step_workspace(const struct memory_plan *plan, const struct step *step)
@@ -48,7 +48,7 @@ static int64_t step_received(const struct memory_plan_input *in, const struct me
         return 0;
     }
     const struct op *op = &in->program->op[step->op];
-    int32_t hop = is_static ? PROGRAM_LEVEL_ALL : halo_pass_hop(in->program, op, step->halo);
+    int32_t hop = is_static ? PROGRAM_HOP_ALL : halo_pass_hop(in->program, op, step->halo);
     struct memory_payloads payloads = memory_plan_payloads(plan, in->job, in->program, step, hop);
     return memory_plan_halo(plan, step->halo->direction, hop)->n_fetch_row * payloads.n_row_bytes;
 }

@@ -7,32 +7,32 @@
 /* The counts of a job, and of one that leaves out nothing. */
 static struct prune counts_of(const struct dataset *dataset, const struct reach *reach)
 {
-    struct prune prune = {.n_level = reach != NULL ? reach->n_level : 0};
-    for (int32_t l = 0; l < prune.n_level; l++) {
+    struct prune prune = {.n_hop = reach != NULL ? reach->n_hop : 0};
+    for (int32_t l = 0; l < prune.n_hop; l++) {
         prune.n_row[l] = reach->n_node[l];
         prune.n_edge[l] = reach->n_edge[l];
     }
-    prune.n_row[prune.n_level] = dataset->n_node;
-    prune.n_edge[prune.n_level] = dataset->n_edge;
+    prune.n_row[prune.n_hop] = dataset->n_node;
+    prune.n_edge[prune.n_hop] = dataset->n_edge;
     return prune;
 }
 
 static double work_of(const struct program *program, const struct prune *prune)
 {
-    return program_work(program, prune->n_level, prune->n_row, prune->n_edge);
+    return program_work(program, prune->n_hop, prune->n_row, prune->n_edge);
 }
 
 enum status prune_build(const struct job *job, const struct dataset *dataset, const struct program *program,
                         struct partition *partition, struct prune *out)
 {
     const struct prune all = counts_of(dataset, NULL);
-    int32_t n_level = program_n_level(program);
+    int32_t n_hop = program_n_hop(program);
     *out = all;
-    if (job->train.prune == JOB_PRUNE_NEVER || n_level == 0 || dataset->n_split[DATASET_SPLIT_TRAIN] == 0) {
+    if (job->train.prune == JOB_PRUNE_NEVER || n_hop == 0 || dataset->n_split[DATASET_SPLIT_TRAIN] == 0) {
         return STATUS_OK;
     }
     struct reach reach;
-    enum status status = reach_build(dataset, n_level < PART_N_LEVEL_MOST ? n_level : PART_N_LEVEL_MOST, &reach);
+    enum status status = reach_build(dataset, n_hop < PART_N_HOP_MOST ? n_hop : PART_N_HOP_MOST, &reach);
     if (status != STATUS_OK) {
         return status;
     }
@@ -46,12 +46,12 @@ enum status prune_build(const struct job *job, const struct dataset *dataset, co
     return status;
 }
 
-int64_t prune_rows(const struct prune *prune, int32_t level)
+int64_t prune_rows(const struct prune *prune, int32_t hop)
 {
-    return prune->n_row[level < prune->n_level ? level : prune->n_level];
+    return prune->n_row[hop < prune->n_hop ? hop : prune->n_hop];
 }
 
-int64_t prune_edges(const struct prune *prune, int32_t level)
+int64_t prune_edges(const struct prune *prune, int32_t hop)
 {
-    return prune->n_edge[level < prune->n_level ? level : prune->n_level];
+    return prune->n_edge[hop < prune->n_hop ? hop : prune->n_hop];
 }

@@ -13,10 +13,10 @@
 #include <stdint.h>
 
 struct prune {
-    int32_t n_level;                       /* 0: nothing is left out */
-    int64_t n_row[PART_N_LEVEL_MOST + 1];  /* by level, n_level of them and then all: nodes, … */
-    int64_t n_edge[PART_N_LEVEL_MOST + 1]; /* … and stored edges into them */
-    double left_out;                       /* share of a training epoch's work, program_work's */
+    int32_t n_hop;                       /* 0: nothing is left out */
+    int64_t n_row[PART_N_HOP_MOST + 1];  /* by hop, n_hop of them and then all: nodes, … */
+    int64_t n_edge[PART_N_HOP_MOST + 1]; /* … and stored edges into them */
+    double left_out;                     /* share of a training epoch's work, program_work's */
 };
 
 /* Decide as train.prune says, auto from a tenth of the work on; where something is left out, order the partition's nodes by hop.
@@ -27,8 +27,8 @@ struct prune {
 enum status prune_build(const struct job *job, const struct dataset *dataset, const struct program *program,
                         struct partition *partition, struct prune *out);
 
-/* Nodes and edges that an op works on in training, by the level of its output. */
-int64_t prune_rows(const struct prune *prune, int32_t level);
-int64_t prune_edges(const struct prune *prune, int32_t level);
+/* Nodes and edges that an op works on in training, by the hop of its output. */
+int64_t prune_rows(const struct prune *prune, int32_t hop);
+int64_t prune_edges(const struct prune *prune, int32_t hop);
 
 #endif

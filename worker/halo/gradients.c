@@ -5,8 +5,8 @@
 /* Rows of its k-th input to which an aggregate gives a gradient: sources, or the rows themselves. */
 static int64_t rows_made(const struct trainer *t, const struct op *op, int k, int32_t i)
 {
-    int32_t hop = t->program.value[op->out].level;
-    return trainer_rows(t, k < 2 ? program_level_before(hop) : hop, i);
+    int32_t hop = t->program.value[op->out].hop;
+    return trainer_rows(t, k < 2 ? program_hop_before(hop) : hop, i);
 }
 
 void halo_gradients_end(const struct trainer *t, const struct step *step, int32_t i)

@@ -83,7 +83,7 @@ static enum status block_run(struct halo *h, int32_t i, int32_t q, struct op_cal
 /* Are implied loops among the edges of the blocks? Then a row is not added to itself beside them. */
 static bool loops_picked(const struct halo *h)
 {
-    return h->pass->direction == HALO_DIRECTION_OUT && h->hop < h->trainer->part[0].part->n_level;
+    return h->pass->direction == HALO_DIRECTION_OUT && h->hop < h->trainer->part[0].part->n_hop;
 }
 
 /* Of the blocks that own part i walks, the one that comes last, counted from its own. */
@@ -138,10 +138,10 @@ static enum status part_walk(struct halo *h, int32_t i)
 static void hops_find(struct halo *h)
 {
     const struct trainer *t = h->trainer;
-    h->hop = h->hop_rows = h->hop_travelling = PROGRAM_LEVEL_ALL;
+    h->hop = h->hop_rows = h->hop_travelling = PROGRAM_HOP_ALL;
     if (t->training) {
-        h->hop = t->program.value[h->op->out].level;
-        h->hop_rows = h->pass->direction == HALO_DIRECTION_IN ? h->hop : program_level_before(h->hop);
+        h->hop = t->program.value[h->op->out].hop;
+        h->hop_rows = h->pass->direction == HALO_DIRECTION_IN ? h->hop : program_hop_before(h->hop);
         h->hop_travelling = halo_pass_hop(&t->program, h->op, h->pass);
     }
 }

@@ -12,7 +12,7 @@ static void lay_out(struct payloads *p, const struct halo_counts *const *own)
         for (int32_t to = 0; to < p->n_part; to++) {
             for (int32_t i = 0; i < p->n_own; i++) {
                 p->begin[t][i * (int64_t)p->n_part + to] = n_row;
-                n_row += own[i]->part != to ? halo_rows_out(own[i], to, (enum halo_direction)t, PROGRAM_LEVEL_ALL) : 0;
+                n_row += own[i]->part != to ? halo_rows_out(own[i], to, (enum halo_direction)t, PROGRAM_HOP_ALL) : 0;
             }
         }
     }

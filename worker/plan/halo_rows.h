@@ -13,11 +13,11 @@
 #include <stdint.h>
 
 /* Rows between one own part and every other part: take[dir][q] rows of part q that this part's blocks read, give[dir][q] own
- * rows that part q's blocks read. Zero at its own place. Behind these, for each level, those rows of them that training needs. */
+ * rows that part q's blocks read. Zero at its own place. Behind these, for each hop, those rows of them that training needs. */
 struct halo_counts {
     int32_t part, n_part;
-    int32_t n_level;
-    int64_t *take[PART_DIRECTION_N]; /* (1 + n_level) × n_part each */
+    int32_t n_hop;
+    int64_t *take[PART_DIRECTION_N]; /* (1 + n_hop) × n_part each */
     int64_t *give[PART_DIRECTION_N];
 };
 
@@ -26,10 +26,10 @@ void halo_counts_from_part(const struct part *part, struct halo_counts *out);
 void halo_counts_from_sizes(const struct part_sizes *sizes, int32_t n_part, int32_t part, struct halo_counts *out);
 void halo_counts_release(struct halo_counts *part);
 
-/* Rows part `own` receives from / sends to part `other` in this kind of travel, of those that count at this level (program.h);
- * at a level that there is not, all. */
-int64_t halo_rows_in(const struct halo_counts *own, int32_t other, enum halo_direction direction, int32_t level);
-int64_t halo_rows_out(const struct halo_counts *own, int32_t other, enum halo_direction direction, int32_t level);
+/* Rows part `own` receives from / sends to part `other` in this kind of travel, of those that count at this hop (program.h);
+ * at a hop that there is not, all. */
+int64_t halo_rows_in(const struct halo_counts *own, int32_t other, enum halo_direction direction, int32_t hop);
+int64_t halo_rows_out(const struct halo_counts *own, int32_t other, enum halo_direction direction, int32_t hop);
 
 /* One remote payload that own part `to` needs from part `from`. */
 struct halo_fetch {
@@ -48,7 +48,7 @@ struct halo_list {
 };
 
 void halo_list_build(const struct halo_counts *own, int32_t n_own_part, int32_t n_part, const uint32_t *rank_of_part,
-                     uint32_t rank, enum halo_direction direction, int32_t level, struct halo_list *out);
+                     uint32_t rank, enum halo_direction direction, int32_t hop, struct halo_list *out);
 void halo_list_release(struct halo_list *list);
 
 #endif

@@ -80,7 +80,7 @@ static void op_sizes(struct lives *l, int i)
     for (int k = 0; k < OP_N_IN; k++) {
         if (op->in[k] >= 0) {
             const struct value *in = &program->value[op->in[k]];
-            life_of(l, STEP_ARRAY_FRESH, i, k)->n_bytes = float_rows(memory_plan_rows(plan, in->level), in->width);
+            life_of(l, STEP_ARRAY_FRESH, i, k)->n_bytes = float_rows(memory_plan_rows(plan, in->hop), in->width);
         }
     }
     life_of(l, STEP_ARRAY_STATISTICS, i, 0)->n_bytes = statistics_bytes(program, op);
@@ -97,7 +97,7 @@ static void lives_size(struct lives *l)
         const struct value *value = &program->value[v];
         l->life[v].n_bytes = value->is_sparse ? plan->n_sparse_value * (int64_t)sizeof(float)
                                               : float_rows(plan->n_row, value->width);
-        life_of(l, STEP_ARRAY_GRAD, v, 0)->n_bytes = float_rows(memory_plan_rows(plan, value->level), value->width);
+        life_of(l, STEP_ARRAY_GRAD, v, 0)->n_bytes = float_rows(memory_plan_rows(plan, value->hop), value->width);
         l->made[v] = l->changed[v] = -1;
     }
     for (int i = 0; i < program->n_op; i++) {
@@ -206,8 +206,8 @@ static void values_share(struct lives *l)
 static bool same_shape(const struct lives *l, int a, int b)
 {
     const struct value *x = &l->program->value[a], *y = &l->program->value[b];
-    int32_t n_level = l->plan->n_level;
-    return x->width == y->width && (x->level == y->level || (x->level >= n_level && y->level >= n_level));
+    int32_t n_hop = l->plan->n_hop;
+    return x->width == y->width && (x->hop == y->hop || (x->hop >= n_hop && y->hop >= n_hop));
 }
 
 /* Of gradients that share memory, by root: when the last of them is last read, and last written. */

@@ -2,7 +2,7 @@
 
 #include "worker/plan/liveness.h"
 #include "worker/plan/recompute.h"
-#include "worker/run/part_level.h"
+#include "worker/run/part_hop.h"
 
 #include <stdlib.h>
 
@@ -37,32 +37,32 @@ static void rows_lay_out(const struct memory_plan_input *in, struct memory_plan 
         plan->n_sparse_value += round_up(in->own[i].n_feature_value + in->own[i].n_embedded, ROW_ALIGN);
         plan->n_embedding += round_up(in->own[i].n_embedded * in->program->n_embedding, ROW_ALIGN);
     }
-    plan->n_level = in->own[0].halo.n_level;
+    plan->n_hop = in->own[0].halo.n_hop;
     plan->n_own_part = in->n_own_part;
-    plan->row_begin_level = memory_alloc((size_t)plan->n_level * (size_t)in->n_own_part, sizeof *plan->row_begin_level);
-    for (int32_t level = 0; level < plan->n_level; level++) {
-        int64_t *n_row = &plan->n_row_level[level];
+    plan->row_begin_hop = memory_alloc((size_t)plan->n_hop * (size_t)in->n_own_part, sizeof *plan->row_begin_hop);
+    for (int32_t hop = 0; hop < plan->n_hop; hop++) {
+        int64_t *n_row = &plan->n_row_hop[hop];
         for (int32_t i = 0; i < in->n_own_part; i++) {
-            plan->row_begin_level[level * (int64_t)in->n_own_part + i] = *n_row;
-            *n_row += round_up(in->own[i].n_own_level[level], ROW_ALIGN);
+            plan->row_begin_hop[hop * (int64_t)in->n_own_part + i] = *n_row;
+            *n_row += round_up(in->own[i].n_own_hop[hop], ROW_ALIGN);
         }
         *n_row = larger(*n_row, ROW_ALIGN); /* an array has a place, though it may have no rows */
     }
 }
 
-int64_t memory_plan_rows(const struct memory_plan *plan, int32_t level)
+int64_t memory_plan_rows(const struct memory_plan *plan, int32_t hop)
 {
-    return level < plan->n_level ? plan->n_row_level[level] : plan->n_row;
+    return hop < plan->n_hop ? plan->n_row_hop[hop] : plan->n_row;
 }
 
-int64_t memory_plan_row_begin(const struct memory_plan *plan, int32_t level, int32_t i)
+int64_t memory_plan_row_begin(const struct memory_plan *plan, int32_t hop, int32_t i)
 {
-    return level < plan->n_level ? plan->row_begin_level[level * (int64_t)plan->n_own_part + i] : plan->row_begin[i];
+    return hop < plan->n_hop ? plan->row_begin_hop[hop * (int64_t)plan->n_own_part + i] : plan->row_begin[i];
 }
 
-int64_t memory_plan_rows_own(const struct memory_plan_part *own, int32_t level)
+int64_t memory_plan_rows_own(const struct memory_plan_part *own, int32_t hop)
 {
-    return level < own->halo.n_level ? own->n_own_level[level] : own->n_own;
+    return hop < own->halo.n_hop ? own->n_own_hop[hop] : own->n_own;
 }
 
 /* Scratch of one op on the largest part that needs it; of payloads that are packed between parts of this rank, both ways. */
@@ -130,19 +130,19 @@ static void halo_plan(const struct memory_plan_input *in, struct memory_plan *pl
     for (int32_t i = 0; i < in->n_own_part; i++) {
         own[i] = in->own[i].halo;
     }
-    plan->halo = memory_alloc((size_t)plan->n_level + 1, sizeof *plan->halo);
-    for (int32_t level = 0; level <= plan->n_level; level++) {
+    plan->halo = memory_alloc((size_t)plan->n_hop + 1, sizeof *plan->halo);
+    for (int32_t hop = 0; hop <= plan->n_hop; hop++) {
         for (int t = 0; t < HALO_DIRECTION_N; t++) {
-            halo_list_build(own, in->n_own_part, in->n_part, in->rank_of_part, in->rank, (enum halo_direction)t, level,
-                            &plan->halo[level][t]);
+            halo_list_build(own, in->n_own_part, in->n_part, in->rank_of_part, in->rank, (enum halo_direction)t, hop,
+                            &plan->halo[hop][t]);
         }
     }
     free(own);
 }
 
-const struct halo_list *memory_plan_halo(const struct memory_plan *plan, enum halo_direction direction, int32_t level)
+const struct halo_list *memory_plan_halo(const struct memory_plan *plan, enum halo_direction direction, int32_t hop)
 {
-    return &plan->halo[level < plan->n_level ? level : plan->n_level][direction];
+    return &plan->halo[hop < plan->n_hop ? hop : plan->n_hop][direction];
 }
 
 /* Payloads of one halo pass: room in its op's workspace, and bytes on the wire. Training moves the rows that count; evaluation,
@@ -151,7 +151,7 @@ static void payloads_plan(const struct memory_plan_input *in, enum step_phase ph
                           struct memory_plan *plan)
 {
     const struct op *op = &in->program->op[step->op];
-    int32_t hop = phase == STEP_PHASE_TRAIN ? halo_pass_hop(in->program, op, step->halo) : PROGRAM_LEVEL_ALL;
+    int32_t hop = phase == STEP_PHASE_TRAIN ? halo_pass_hop(in->program, op, step->halo) : PROGRAM_HOP_ALL;
     struct memory_payloads r = memory_plan_payloads(plan, in->job, in->program, step, hop);
     struct memory_workspace *workspace = &plan->workspace[step->op][step->backward];
     int64_t n_bytes = memory_plan_halo(plan, step->halo->direction, hop)->n_fetch_row * r.n_row_bytes;
@@ -255,20 +255,19 @@ static void parts_plan(const struct memory_plan_input *in, bool in_place, struct
     }
 }
 
-/* What training walks of an own part's blocks at one level, besides the blocks themselves; *copy_out: edges picked out. */
-static int64_t level_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own, int32_t level,
-                           int64_t *copy_out)
+/* What training walks of an own part's blocks at one hop, besides the blocks themselves; *copy_out: edges picked out. */
+static int64_t hop_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own, int32_t hop, int64_t *copy_out)
 {
-    int64_t n_bytes = 0, n_target = own->n_own_level[level];
-    int32_t before = program_level_before(level);
+    int64_t n_bytes = 0, n_target = own->n_own_hop[hop];
+    int32_t before = program_hop_before(hop);
     *copy_out = 0;
-    if (part_level_used(in->program, PART_DIRECTION_IN, level)) {
-        n_bytes += (int64_t)in->ops->block_bytes(in->n_part, n_target, own->n_edge_level[PART_DIRECTION_IN][level]);
+    if (part_hop_used(in->program, PART_DIRECTION_IN, hop)) {
+        n_bytes += (int64_t)in->ops->block_bytes(in->n_part, n_target, own->n_edge_hop[PART_DIRECTION_IN][hop]);
     }
-    if (part_level_used(in->program, PART_DIRECTION_OUT, level)) {
-        struct part_level_sizes sizes = {
+    if (part_hop_used(in->program, PART_DIRECTION_OUT, hop)) {
+        struct part_hop_sizes sizes = {
             .n_part = in->n_part,
-            .n_edge = part_level_edges(in->program, own->implied_loops, own->n_edge_level[PART_DIRECTION_OUT][level], n_target),
+            .n_edge = part_hop_edges(in->program, own->implied_loops, own->n_edge_hop[PART_DIRECTION_OUT][hop], n_target),
             .n_row = memory_plan_rows_own(own, before),
             .typed = in->program->n_relation > 0,
             .weighted = own->weighted || in->program->n_relation > 0};
@@ -276,7 +275,7 @@ static int64_t level_bytes(const struct memory_plan_input *in, const struct memo
             sizes.n_listed += halo_rows_out(&own->halo, q, HALO_DIRECTION_IN, before);
         }
         n_bytes += (int64_t)in->ops->block_bytes(in->n_part, sizes.n_row, sizes.n_edge);
-        *copy_out = part_level_copy_bytes(&sizes);
+        *copy_out = part_hop_copy_bytes(&sizes);
     }
     return n_bytes;
 }
@@ -285,8 +284,8 @@ int64_t memory_plan_copies(const struct memory_plan_input *in, int32_t i, int64_
 {
     int64_t sum = 0, copy;
     *most_out = 0;
-    for (int32_t level = 0; level < in->own[i].halo.n_level; level++) {
-        level_bytes(in, &in->own[i], level, &copy);
+    for (int32_t hop = 0; hop < in->own[i].halo.n_hop; hop++) {
+        hop_bytes(in, &in->own[i], hop, &copy);
         *most_out = larger(*most_out, copy);
         sum += copy;
     }
@@ -322,8 +321,8 @@ static void structure_plan(const struct memory_plan_input *in, struct memory_pla
         }
         plan->bytes[MEMORY_STRUCTURE] += (own->symmetric ? 1 : 2) *
                                          (int64_t)in->ops->block_bytes(in->n_part, own->n_own, own->n_edge);
-        for (int32_t level = 0; level < own->halo.n_level; level++) {
-            int64_t copy, n_bytes = level_bytes(in, own, level, &copy);
+        for (int32_t hop = 0; hop < own->halo.n_hop; hop++) {
+            int64_t copy, n_bytes = hop_bytes(in, own, hop, &copy);
             plan->bytes[MEMORY_STRUCTURE] += n_bytes + (memory_plan_spills(in->job) ? 0 : copy);
         }
     }
@@ -350,8 +349,8 @@ static int64_t trace_events(const struct memory_plan_input *in, const struct mem
         const struct step *step = &list->step[s];
         n += 2 + 2 * in->n_own_part + in->n_part + in->n_rank;
         if (step->kind == STEP_KIND_HALO) {
-            struct memory_payloads r = memory_plan_payloads(plan, in->job, in->program, step, PROGRAM_LEVEL_ALL);
-            const struct halo_list *halo = memory_plan_halo(plan, step->halo->direction, PROGRAM_LEVEL_ALL);
+            struct memory_payloads r = memory_plan_payloads(plan, in->job, in->program, step, PROGRAM_HOP_ALL);
+            const struct halo_list *halo = memory_plan_halo(plan, step->halo->direction, PROGRAM_HOP_ALL);
             n += 4 * (int64_t)in->n_own_part * in->n_part + halo->n_serve_row * r.n_row_bytes / MEMORY_PACK_BYTES;
         }
     }
@@ -431,14 +430,14 @@ void memory_plan_build(const struct memory_plan_input *in, struct memory_plan *o
 
 void memory_plan_release(struct memory_plan *plan)
 {
-    for (int32_t level = 0; plan->halo != NULL && level <= plan->n_level; level++) {
+    for (int32_t hop = 0; plan->halo != NULL && hop <= plan->n_hop; hop++) {
         for (int t = 0; t < HALO_DIRECTION_N; t++) {
-            halo_list_release(&plan->halo[level][t]);
+            halo_list_release(&plan->halo[hop][t]);
         }
     }
     free(plan->halo);
     free(plan->row_begin);
-    free(plan->row_begin_level);
+    free(plan->row_begin_hop);
     free(plan->value_begin);
     free(plan->embedding_begin);
     free(plan->at);

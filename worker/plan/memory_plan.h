@@ -18,15 +18,15 @@
 /* Sizes of one own part. */
 struct memory_plan_part {
     int64_t n_own;
-    int64_t n_edge;                                            /* stored edges into the part */
-    int64_t n_local_edge;                                      /* of those, from other parts of the same rank */
-    int64_t n_feature_value;                                   /* stored feature values, in shared columns */
-    int64_t n_embedded;                                        /* rows with a column of their own */
-    int64_t n_bytes;                                           /* of the encoded part, features included */
-    bool implied_loops;                                        /* own rows count as their own neighbours */
-    bool weighted;                                             /* edges have weights of their own */
-    int64_t n_own_level[PART_N_LEVEL_MOST];                    /* by level, of travel.n_level: own rows, … */
-    int64_t n_edge_level[PART_DIRECTION_N][PART_N_LEVEL_MOST]; /* … edges into them, and from own rows to any part's */
+    int64_t n_edge;                                        /* stored edges into the part */
+    int64_t n_local_edge;                                  /* of those, from other parts of the same rank */
+    int64_t n_feature_value;                               /* stored feature values, in shared columns */
+    int64_t n_embedded;                                    /* rows with a column of their own */
+    int64_t n_bytes;                                       /* of the encoded part, features included */
+    bool implied_loops;                                    /* own rows count as their own neighbours */
+    bool weighted;                                         /* edges have weights of their own */
+    int64_t n_own_hop[PART_N_HOP_MOST];                    /* by hop, of travel.n_hop: own rows, … */
+    int64_t n_edge_hop[PART_DIRECTION_N][PART_N_HOP_MOST]; /* … edges into them, and from own rows to any part's */
     bool symmetric;
     struct halo_counts halo;
 };
@@ -72,7 +72,7 @@ struct memory_plan_input {
 };
 
 /* Places in the activation arena, in bytes; -1: none. Array of part p begins at place + row_begin[p] · row bytes (sparse
- * values: + value_begin[p] · 4; gradients: by their value's level). */
+ * values: + value_begin[p] · 4; gradients: by their value's hop). */
 struct memory_plan {
     int64_t bytes[MEMORY_N];
 
@@ -80,14 +80,14 @@ struct memory_plan {
     int64_t n_sparse_value; /* likewise for values of sparse features */
     int64_t n_embedding;    /* likewise for floats of embeddings */
     int64_t *row_begin;     /* n_own_part */
-    int32_t n_level;        /* of the parts */
+    int32_t n_hop;          /* of the parts */
     int32_t n_own_part;
-    int64_t n_row_level[PART_N_LEVEL_MOST]; /* n_level: as n_row, of rows that count at a level: those that gradients have */
-    int64_t *row_begin_level;               /* n_level × n_own_part */
-    int64_t *value_begin;                   /* n_own_part */
-    int64_t *embedding_begin;               /* n_own_part: in floats */
-    struct step_lists steps;                /* the program lowered, with what is recomputed */
-    int64_t *at;                            /* by liveness_slot: places of values, gradients, what is saved, workspaces, … */
+    int64_t n_row_hop[PART_N_HOP_MOST]; /* n_hop: as n_row, of rows that count at a hop: those that gradients have */
+    int64_t *row_begin_hop;             /* n_hop × n_own_part */
+    int64_t *value_begin;               /* n_own_part */
+    int64_t *embedding_begin;           /* n_own_part: in floats */
+    struct step_lists steps;            /* the program lowered, with what is recomputed */
+    int64_t *at;                        /* by liveness_slot: places of values, gradients, what is saved, workspaces, … */
     struct memory_workspace (*workspace)[MEMORY_WORKSPACE_N]; /* n_op */
     struct memory_workspace loss_workspace;
     int64_t n_arena_bytes;
@@ -103,7 +103,7 @@ struct memory_plan {
     int64_t n_spill_least;   /* what one step holds in memory, with what the next one reads ahead */
     int64_t n_spill_payload; /* room for a round's payloads, in the files */
 
-    struct halo_list (*halo)[HALO_DIRECTION_N]; /* n_level + 1: by level, and all */
+    struct halo_list (*halo)[HALO_DIRECTION_N]; /* n_hop + 1: by hop, and all */
     int32_t n_fetch_slot;                       /* of the round that has most */
     int32_t n_pack_slot;
 
@@ -132,7 +132,7 @@ void memory_plan_spill(const struct memory_plan_input *input, struct memory_plan
 int64_t memory_plan_features(const struct memory_plan_input *input, int32_t i);
 int64_t memory_plan_expanded(const struct memory_plan_input *input, int32_t i);
 
-/* Bytes of an own part's edges picked out for training (part_level.h), in all; for the level that has most. */
+/* Bytes of an own part's edges picked out for training (part_hop.h), in all; for the hop that has most. */
 int64_t memory_plan_copies(const struct memory_plan_input *input, int32_t i, int64_t *most_out);
 
 bool memory_plan_spills(const struct job *job);
@@ -143,15 +143,15 @@ bool memory_plan_recomputes(const struct memory_plan *plan, int op);
 /* Where an array begins in the arena; -1: it has no place there. */
 int64_t memory_plan_at(const struct memory_plan *plan, const struct program *program, enum step_array array, int index, int k);
 
-/* Rows of all own parts, as they are laid out, in an array that has those of a level; rows before own part i's. */
-int64_t memory_plan_rows(const struct memory_plan *plan, int32_t level);
-int64_t memory_plan_row_begin(const struct memory_plan *plan, int32_t level, int32_t i);
+/* Rows of all own parts, as they are laid out, in an array that has those of a hop; rows before own part i's. */
+int64_t memory_plan_rows(const struct memory_plan *plan, int32_t hop);
+int64_t memory_plan_row_begin(const struct memory_plan *plan, int32_t hop, int32_t i);
 
-/* Rows of an own part that count at a level. */
-int64_t memory_plan_rows_own(const struct memory_plan_part *own, int32_t level);
+/* Rows of an own part that count at a hop. */
+int64_t memory_plan_rows_own(const struct memory_plan_part *own, int32_t hop);
 
-/* Which payloads travel at a level of what travels; at a level that there is not, all. */
-const struct halo_list *memory_plan_halo(const struct memory_plan *plan, enum halo_direction direction, int32_t level);
+/* Which payloads travel at a hop of what travels; at a hop that there is not, all. */
+const struct halo_list *memory_plan_halo(const struct memory_plan *plan, enum halo_direction direction, int32_t hop);
 
 /* How the payloads of one of this program's halo passes lie in its workspace, when rows of this hop travel. */
 struct memory_payloads memory_plan_payloads(const struct memory_plan *plan, const struct job *job,

@@ -84,7 +84,7 @@ static void halo_count(struct spilling *s, const struct step *step)
     int64_t row_bytes = halo_payload_width(in->program, op, step->halo) * (int64_t)sizeof(float), rows = 0, most = 0;
     for (int32_t i = 0; i < in->n_own_part; i++) {
         for (int32_t q = 0; q < in->n_part; q++) {
-            int64_t n = q != in->own[i].halo.part ? halo_rows_out(&in->own[i].halo, q, step->halo->direction, PROGRAM_LEVEL_ALL)
+            int64_t n = q != in->own[i].halo.part ? halo_rows_out(&in->own[i].halo, q, step->halo->direction, PROGRAM_HOP_ALL)
                                                   : 0;
             rows += n;
             most = larger(most, n);
@@ -128,7 +128,7 @@ void memory_plan_spill(const struct memory_plan_input *in, struct memory_plan *p
     for (int32_t i = 0; i < in->n_own_part; i++) {
         int64_t expanded = memory_plan_expanded(in, i);
         int64_t copy, copies = memory_plan_copies(in, i, &copy);
-        plan->n_spill_bytes += whole(in->own[i].n_bytes) + whole(expanded) + in->own[i].halo.n_level * whole(copies);
+        plan->n_spill_bytes += whole(in->own[i].n_bytes) + whole(expanded) + in->own[i].halo.n_hop * whole(copies);
         s.least = larger(s.least, whole(in->own[i].n_bytes) + whole(larger(expanded, copy))); /* while it is made ready */
     }
     plan->n_spill_least = s.least < plan->n_spill_bytes ? s.least : plan->n_spill_bytes;

@@ -61,7 +61,7 @@ void *trainer_operand(const struct trainer *t, const struct step_operand *o, int
 
 const float *trainer_value(const struct trainer *t, int value, int32_t i)
 {
-    const struct step_operand operand = {.array = STEP_ARRAY_VALUE, .index = value, .hop = PROGRAM_LEVEL_ALL};
+    const struct step_operand operand = {.array = STEP_ARRAY_VALUE, .index = value, .hop = PROGRAM_HOP_ALL};
     return trainer_operand(t, &operand, i);
 }
 
@@ -72,7 +72,7 @@ struct op_call trainer_call(const struct trainer *t, const struct step *step, in
     struct op_call call = {.device = t->device,
                            .program = &t->program,
                            .op = op,
-                           .n = trainer_rows(t, t->program.value[op->out].level, i),
+                           .n = trainer_rows(t, t->program.value[op->out].hop, i),
                            .f = t->program.value[op->in[0]].width,
                            .training = t->training,
                            .now = t->now,
@@ -91,7 +91,7 @@ struct op_call trainer_call(const struct trainer *t, const struct step *step, in
 
 int64_t trainer_rows(const struct trainer *t, int32_t hop, int32_t i)
 {
-    return part_rows_own(t->part[i].part, t->training ? hop : PROGRAM_LEVEL_ALL);
+    return part_rows_own(t->part[i].part, t->training ? hop : PROGRAM_HOP_ALL);
 }
 
 void trainer_grad_end(const struct trainer *t, const struct step_operand *grad, int64_t n_row, int32_t i)

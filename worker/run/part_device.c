@@ -2,7 +2,7 @@
 
 #include "protocol/log.h"
 #include "protocol/memory.h"
-#include "worker/run/part_level.h"
+#include "worker/run/part_hop.h"
 
 #include <stdlib.h>
 
@@ -11,9 +11,9 @@ static int n_direction(const struct part *part)
     return part->symmetric ? 1 : PART_DIRECTION_N;
 }
 
-const struct part_blocks *part_device_blocks(const struct part_device *part, int d, int32_t level)
+const struct part_blocks *part_device_blocks(const struct part_device *part, int d, int32_t hop)
 {
-    return &part->blocks[d][level < part->part->n_level ? level : part->part->n_level];
+    return &part->blocks[d][hop < part->part->n_hop ? hop : part->part->n_hop];
 }
 
 static bool is_local(const struct part_device_setup *setup, const struct part *part, int32_t q)
@@ -224,21 +224,21 @@ enum status part_device_open(const struct part_device_setup *setup, const struct
                                      .train = DATASET_SPLIT_TRAIN};
     out->node = part_device_view(out, part->node);
     for (int d = 0; d < PART_DIRECTION_N; d++) {
-        out->blocks[d] = memory_alloc((size_t)part->n_level + 1, sizeof *out->blocks[d]);
+        out->blocks[d] = memory_alloc((size_t)part->n_hop + 1, sizeof *out->blocks[d]);
     }
     for (int d = 0; status == STATUS_OK && d < n_direction(part); d++) {
-        status = blocks_open(setup, out, d, &out->blocks[d][part->n_level]);
+        status = blocks_open(setup, out, d, &out->blocks[d][part->n_hop]);
     }
     if (status == STATUS_OK && setup->scaled != NULL) {
         status = scales_open(setup, part, out);
     }
     if (part->symmetric) {
-        out->blocks[PART_DIRECTION_OUT][part->n_level] = out->blocks[PART_DIRECTION_IN][part->n_level];
+        out->blocks[PART_DIRECTION_OUT][part->n_hop] = out->blocks[PART_DIRECTION_IN][part->n_hop];
         out->col_scale[PART_DIRECTION_OUT] = out->col_scale[PART_DIRECTION_IN];
     }
     for (int d = 0; d < PART_DIRECTION_N; d++) {
-        for (int32_t level = 0; status == STATUS_OK && level < part->n_level; level++) {
-            status = part_level_open(setup, (enum part_direction)d, level, out);
+        for (int32_t hop = 0; status == STATUS_OK && hop < part->n_hop; hop++) {
+            status = part_hop_open(setup, (enum part_direction)d, hop, out);
         }
     }
     return status == STATUS_OK ? features_open(setup, part, out) : status;
@@ -246,7 +246,7 @@ enum status part_device_open(const struct part_device_setup *setup, const struct
 
 static void blocks_close(const struct part_device_setup *setup, struct part_device *part, int d)
 {
-    const struct part_blocks *blocks = &part->blocks[d][part->part->n_level];
+    const struct part_blocks *blocks = &part->blocks[d][part->part->n_hop];
     for (int32_t q = 0; blocks->block != NULL && q < part->part->n_part; q++) {
         if (blocks->block[q].indptr != NULL) {
             setup->device->ops->block_close(setup->device, &blocks->block[q]);
@@ -267,8 +267,8 @@ void part_device_close(const struct part_device_setup *setup, struct part_device
         return;
     }
     for (int d = 0; d < PART_DIRECTION_N; d++) {
-        for (int32_t level = 0; level < part->part->n_level; level++) {
-            part_level_close(setup, part, d, level);
+        for (int32_t hop = 0; hop < part->part->n_hop; hop++) {
+            part_hop_close(setup, part, d, hop);
         }
     }
     for (int d = 0; d < n_direction(part->part); d++) {

@@ -21,18 +21,18 @@ struct part_lent {
     int64_t n_bytes;
 };
 
-/* One direction's blocks, or of them what training needs at one level. Arrays of blocks are the device's. */
+/* One direction's blocks, or of them what training needs at one hop. Arrays of blocks are the device's. */
 struct part_blocks {
     struct device_block *block;  /* n_part: columns are payload rows */
     struct device_block *direct; /* n_part: columns are the other part's own rows; same rank only */
-    struct part_lent made; /* columns of direct blocks; at a level edges picked out (part_level.h). Empty: all are the part's */
+    struct part_lent made; /* columns of direct blocks; at a hop edges picked out (part_hop.h). Empty: all are the part's */
 };
 
 struct part_device {
     const struct part *part;
     struct part_lent bytes; /* the part's */
     struct halo_counts halo;
-    struct part_blocks *blocks[PART_DIRECTION_N]; /* n_level + 1: by level of the output, and all; empty where nobody asks */
+    struct part_blocks *blocks[PART_DIRECTION_N]; /* n_hop + 1: by hop of the output, and all; empty where nobody asks */
     struct part_lent scales;                      /* all of these: */
     const float *scale;                           /* n_own; NULL where no aggregate scales */
     const float **col_scale[PART_DIRECTION_N];    /* n_part × n_col of the block */
@@ -63,8 +63,8 @@ enum status part_lend(const struct part_device_setup *setup, const void *host, i
 void part_lent_end(const struct part_device_setup *setup, const struct part_lent *lent);
 const void *part_lent_view(const struct part_lent *lent, const void *host);
 
-/* The blocks of one direction at a level; at a level that there is not, all. */
-const struct part_blocks *part_device_blocks(const struct part_device *part, int d, int32_t level);
+/* The blocks of one direction at a hop; at a hop that there is not, all. */
+const struct part_blocks *part_device_blocks(const struct part_device *part, int d, int32_t hop);
 
 /* errors  STATUS_NOMEM. *out is safe to close also after a failure. */
 enum status part_device_open(const struct part_device_setup *setup, const struct part *part, struct part_device *out);

@@ -105,7 +105,7 @@ static void part_score(struct trainer *t, const struct step *step, int32_t i, en
     const struct op_labels *labels = trainer_operand(t, step_operand(step, OP_ROLE_LABELS), i);
     bool bce = is_bce(t);
     struct device_scoring how = {.loss = bce ? DEVICE_LOSS_BCE : DEVICE_LOSS_CROSS_ENTROPY,
-                                 .n = trainer_rows(t, t->program.value[logits->index].level, i),
+                                 .n = trainer_rows(t, t->program.value[logits->index].hop, i),
                                  .c = t->n_class,
                                  .logits = trainer_operand(t, logits, i),
                                  .labels = bce ? (const void *)labels->label_rows : (const void *)labels->labels,

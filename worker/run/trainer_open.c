@@ -112,10 +112,10 @@ static void plan_build(struct trainer *t)
                                            .symmetric = part->symmetric,
                                            .implied_loops = part->loops == DATASET_LOOPS_IMPLICIT,
                                            .weighted = part->weighted};
-        for (int32_t l = 0; l < part->n_level; l++) {
-            own[i].n_own_level[l] = part_rows_own(part, l);
+        for (int32_t l = 0; l < part->n_hop; l++) {
+            own[i].n_own_hop[l] = part_rows_own(part, l);
             for (int d = 0; d < PART_DIRECTION_N; d++) {
-                own[i].n_edge_level[d][l] = part_edges(part, (enum part_direction)d, l);
+                own[i].n_edge_hop[d][l] = part_edges(part, (enum part_direction)d, l);
             }
         }
         halo_counts_from_part(part, &own[i].halo);

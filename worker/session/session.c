@@ -32,9 +32,9 @@ static enum status parts_open(struct session *session)
                                  part->part.part, part->part.n_part, i, session->n_part);
         }
         first = first == NULL && part->is_open ? &part->part : first;
-        if (status == STATUS_OK && part->part.n_level != first->n_level) {
-            status = status_fail(STATUS_DATA, "part %d has %d levels of rows and part %d has %d, expected as many", first->part,
-                                 first->n_level, i, part->part.n_level);
+        if (status == STATUS_OK && part->part.n_hop != first->n_hop) {
+            status = status_fail(STATUS_DATA, "part %d has %d hops of rows and part %d has %d, expected as many", first->part,
+                                 first->n_hop, i, part->part.n_hop);
         }
         session->own[i] = part->is_open ? &part->part : NULL;
     }

@@ -115,7 +115,7 @@ static void operand_add(struct ranges *out, const struct trainer *t, const struc
         labels_add(out, part);
         return;
     case STEP_ARRAY_BLOCKS:
-        blocks_add(out, part, o->index, part_device_blocks(&t->part[i], o->index, t->training ? o->hop : PROGRAM_LEVEL_ALL));
+        blocks_add(out, part, o->index, part_device_blocks(&t->part[i], o->index, t->training ? o->hop : PROGRAM_HOP_ALL));
         return;
     case STEP_ARRAY_SENDING:
         sending_add(out, part, o->index);

@@ -29,7 +29,7 @@ static void reverse(struct partition *partition)
     }
 }
 
-static void cut_open(const struct tiny_graph *graph, int n_part, int method, int n_level, struct cut *cut)
+static void cut_open(const struct tiny_graph *graph, int n_part, int method, int n_hop, struct cut *cut)
 {
     struct job job;
     job_defaults(&job);
@@ -39,9 +39,9 @@ static void cut_open(const struct tiny_graph *graph, int n_part, int method, int
     cut->dataset = tiny_build(graph);
     cr_assert_eq(partition_build(&cut->dataset, &job, &cut->partition), STATUS_OK, "%s", status_reason());
     reverse(&cut->partition);
-    if (n_level > 0) {
+    if (n_hop > 0) {
         struct reach reach;
-        cr_assert_eq(reach_build(&cut->dataset, n_level, &reach), STATUS_OK);
+        cr_assert_eq(reach_build(&cut->dataset, n_hop, &reach), STATUS_OK);
         cr_assert_eq(reach_order(&reach, &cut->partition), STATUS_OK);
     }
     cut->bytes = calloc((size_t)n_part, sizeof *cut->bytes);
@@ -327,27 +327,27 @@ Test(part, the_sizes_planned_are_the_sizes_encoded)
     for_every_cut(sizes_agree);
 }
 
-static void levels_agree(struct cut *cut)
+static void hops_agree(struct cut *cut)
 {
-    int n_part = cut->partition.n_part, n_level = cut->partition.n_level;
+    int n_part = cut->partition.n_part, n_hop = cut->partition.n_hop;
     struct part_sizes *sizes;
     cr_assert_eq(part_sizes_build(&cut->dataset, &cut->partition, &sizes), STATUS_OK);
     for (int p = 0; p < n_part; p++) {
         const struct part *part = &cut->part[p];
-        cr_assert_eq(part->n_level, n_level);
-        for (int l = 0; l < n_level; l++) {
-            cr_assert_eq(sizes[p].n_own_level[l], part_rows_own(part, l));
+        cr_assert_eq(part->n_hop, n_hop);
+        for (int l = 0; l < n_hop; l++) {
+            cr_assert_eq(sizes[p].n_own_hop[l], part_rows_own(part, l));
             for (int d = 0; d < PART_DIRECTION_N; d++) {
-                cr_assert_eq(sizes[p].n_edge_level[d][l], part_edges(part, (enum part_direction)d, l));
+                cr_assert_eq(sizes[p].n_edge_hop[d][l], part_edges(part, (enum part_direction)d, l));
                 for (int j = 0; j < n_part; j++) {
                     int64_t taken = p == j ? 0 : part_rows_taken(part, (enum part_direction)d, j, l);
-                    cr_assert_eq(sizes[p].n_payload_level[d][l * n_part + j], taken);
+                    cr_assert_eq(sizes[p].n_payload_hop[d][l * n_part + j], taken);
                     cr_assert_eq(part_rows_given(&cut->part[j], (enum part_direction)d, p, l), taken);
                 }
             }
         }
-        for (int64_t r = 0; r < part->n_own && n_level > 0; r++) {
-            for (int l = 0; l < n_level; l++) {
+        for (int64_t r = 0; r < part->n_own && n_hop > 0; r++) {
+            for (int l = 0; l < n_hop; l++) {
                 cr_assert_eq(r < part_rows_own(part, l), cut->partition.hop[part->node[r]] <= l);
             }
         }
@@ -355,9 +355,9 @@ static void levels_agree(struct cut *cut)
     part_sizes_release(sizes, n_part);
 }
 
-Test(part, both_ends_count_the_same_rows_on_every_level)
+Test(part, both_ends_count_the_same_rows_on_every_hop)
 {
-    for_every_cut(levels_agree);
+    for_every_cut(hops_agree);
 }
 
 Test(part, rows_with_a_column_of_their_own_are_told_apart_and_nothing_of_the_features_is_lost)

@@ -13,7 +13,7 @@
 static char *bytes; /* part 1 of 3 of a directed graph with sparse features, 64-byte aligned */
 static size_t n_bytes;
 
-static void encode_ordered(const struct tiny_graph *graph, int n_level)
+static void encode_ordered(const struct tiny_graph *graph, int n_hop)
 {
     struct job job;
     struct partition partition;
@@ -24,9 +24,9 @@ static void encode_ordered(const struct tiny_graph *graph, int n_level)
     job.partition.method = JOB_METHOD_RANDOM;
     snprintf(job.partition.cache, sizeof job.partition.cache, "off");
     cr_assert_eq(partition_build(&dataset, &job, &partition), STATUS_OK);
-    if (n_level > 0) {
+    if (n_hop > 0) {
         struct reach reach;
-        cr_assert_eq(reach_build(&dataset, n_level, &reach), STATUS_OK);
+        cr_assert_eq(reach_build(&dataset, n_hop, &reach), STATUS_OK);
         cr_assert_eq(reach_order(&reach, &partition), STATUS_OK);
     }
     cr_assert_eq(part_encode(&dataset, &partition, 1, &encoded, &n_bytes), STATUS_OK);
@@ -309,7 +309,7 @@ static void encode_by_hop(void)
     encode_ordered(&graph, 3);
 }
 
-Test(part_open, levels_that_do_not_fit_the_rows_are_refused)
+Test(part_open, hops_that_do_not_fit_the_rows_are_refused)
 {
     const int64_t none[3] = {0, 0, 0};
     struct part part;
@@ -322,9 +322,9 @@ Test(part_open, levels_that_do_not_fit_the_rows_are_refused)
         q++; /* some training row here has an edge from there */
     }
     part_release(&part);
-    broken_i64(HEADER(n_level), 17, "at most 16 hops");
-    broken_i64(HEADER(n_level), -1, "at most 16 hops");
-    broken_i64(HEADER(n_level), 2, "counts that fit the bytes");
+    broken_i64(HEADER(n_hop), 17, "at most 16 hops");
+    broken_i64(HEADER(n_hop), -1, "at most 16 hops");
+    broken_i64(HEADER(n_hop), 2, "counts that fit the bytes");
     broken_i64(entry(PART_SECTION_IN_HOPS, 3), training + 1, "expected the training rows at hop 0");
     broken_i64(entry(PART_SECTION_OUT_HOPS, 3), training + 1, "part 1: expected the same own rows in both directions");
     broken_i64(entry(PART_SECTION_IN_HOPS, 4), training - 1,

@@ -29,7 +29,7 @@ Test(reach, hops_are_counted_along_edges_towards_the_training_nodes)
     reach_release(&reach);
 }
 
-Test(reach, nodes_past_the_last_level_are_as_far_as_those_without_a_path)
+Test(reach, nodes_past_the_last_hop_are_as_far_as_those_without_a_path)
 {
     const struct dataset dataset = chain();
     const uint8_t hops[N] = {2, 2, 1, 0, 1, 2};
@@ -50,7 +50,7 @@ Test(reach, rows_are_ordered_by_hop_and_keep_their_order_within_one)
     cr_assert_eq(reach_build(&dataset, 3, &reach), STATUS_OK);
     cr_assert_eq(reach_order(&reach, &partition), STATUS_OK);
     cr_expect_arr_eq(order, ((uint32_t[]){3, 4, 2, 1, 5, 0}), sizeof order);
-    cr_expect_eq(partition.n_level, 3);
+    cr_expect_eq(partition.n_hop, 3);
     cr_expect_null(reach.hop);
     reach_release(&reach);
     reach.hop = partition.hop;
@@ -63,12 +63,12 @@ Test(reach, every_hop_is_one_more_than_the_least_it_leads_to)
     for (int seed = 0; seed < 20; seed++) {
         struct tiny_graph graph = {.n_node = 60, .n_draw = 50 + 10 * seed, .symmetric = seed & 1, .seed = (uint64_t)seed};
         struct dataset dataset = tiny_build(&graph);
-        int n_level = 1 + seed % 5;
+        int n_hop = 1 + seed % 5;
         int hop[60];
         for (int64_t v = 0; v < dataset.n_node; v++) {
-            hop[v] = dataset.split[v] == DATASET_SPLIT_TRAIN ? 0 : n_level;
+            hop[v] = dataset.split[v] == DATASET_SPLIT_TRAIN ? 0 : n_hop;
         }
-        for (int round = 0; round < n_level; round++) {
+        for (int round = 0; round < n_hop; round++) {
             for (int64_t v = 0; v < dataset.n_node; v++) {
                 for (int64_t i = dataset.indptr[v]; i < dataset.indptr[v + 1]; i++) {
                     int *from = &hop[dataset.indices[i]];
@@ -77,7 +77,7 @@ Test(reach, every_hop_is_one_more_than_the_least_it_leads_to)
             }
         }
         struct reach reach;
-        cr_assert_eq(reach_build(&dataset, n_level, &reach), STATUS_OK);
+        cr_assert_eq(reach_build(&dataset, n_hop, &reach), STATUS_OK);
         for (int64_t v = 0; v < dataset.n_node; v++) {
             cr_assert_eq(reach.hop[v], hop[v], "seed %d, node %ld", seed, (long)v);
         }

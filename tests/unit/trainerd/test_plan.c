@@ -114,10 +114,10 @@ static void memory_plan_of(const struct world *w, struct memory_plan *out)
                                               .symmetric = w->dataset.symmetric,
                                               .implied_loops = w->dataset.loops == DATASET_LOOPS_IMPLICIT,
                                               .weighted = w->dataset.weighted};
-        for (int32_t l = 0; l < sizes->n_level; l++) {
-            own[part].n_own_level[l] = sizes->n_own_level[l];
-            own[part].n_edge_level[0][l] = sizes->n_edge_level[0][l];
-            own[part].n_edge_level[1][l] = sizes->n_edge_level[1][l];
+        for (int32_t l = 0; l < sizes->n_hop; l++) {
+            own[part].n_own_hop[l] = sizes->n_own_hop[l];
+            own[part].n_edge_hop[0][l] = sizes->n_edge_hop[0][l];
+            own[part].n_edge_hop[1][l] = sizes->n_edge_hop[1][l];
         }
         halo_counts_from_sizes(w->sizes, 4, part, &own[part].halo);
     }

@@ -1,4 +1,4 @@
-#include "worker/run/part_level.h"
+#include "worker/run/part_hop.h"
 
 #include "protocol/log.h"
 #include "protocol/memory.h"
@@ -15,11 +15,11 @@ static bool is_walked(const struct program *program, const struct op *op, enum p
     return d == PART_DIRECTION_IN || out;
 }
 
-bool part_level_used(const struct program *program, enum part_direction d, int32_t level)
+bool part_hop_used(const struct program *program, enum part_direction d, int32_t hop)
 {
     for (int i = 0; i < program->n_op; i++) {
         const struct op *op = &program->op[i];
-        if (op->kind == OP_KIND_AGGREGATE && !op->is_static && program->value[op->out].level == level &&
+        if (op->kind == OP_KIND_AGGREGATE && !op->is_static && program->value[op->out].hop == hop &&
             is_walked(program, op, d)) {
             return true;
         }
@@ -27,7 +27,7 @@ bool part_level_used(const struct program *program, enum part_direction d, int32
     return false;
 }
 
-int64_t part_level_edges(const struct program *program, bool implied_loops, int64_t n_edge, int64_t n_target)
+int64_t part_hop_edges(const struct program *program, bool implied_loops, int64_t n_edge, int64_t n_target)
 {
     for (int i = 0; i < program->n_op && implied_loops; i++) {
         const struct op *op = &program->op[i];
@@ -38,21 +38,21 @@ int64_t part_level_edges(const struct program *program, bool implied_loops, int6
     return n_edge;
 }
 
-int64_t part_level_copy_bytes(const struct part_level_sizes *s)
+int64_t part_hop_copy_bytes(const struct part_hop_sizes *s)
 {
     size_t edge = sizeof(uint32_t) + (s->typed ? sizeof(uint16_t) : 0) + (s->weighted ? sizeof(float) : 0);
     return s->n_edge * (int64_t)edge + (s->n_row + s->n_listed + s->n_part) * (int64_t)sizeof(int64_t);
 }
 
 /* The first rows of every block of in-edges. */
-static enum status heads_open(const struct part_device_setup *setup, int32_t level, const struct part_blocks *all,
+static enum status heads_open(const struct part_device_setup *setup, int32_t hop, const struct part_blocks *all,
                               const struct part *part, struct part_blocks *out)
 {
     enum status status = STATUS_OK;
     for (int32_t q = 0; q < part->n_part && status == STATUS_OK; q++) {
         const struct device_block *from[2] = {&all->block[q], &all->direct[q]};
         struct device_block *to[2] = {&out->block[q], &out->direct[q]};
-        int64_t n_row = q == part->part ? part_rows_own(part, level) : part_rows_given(part, PART_DIRECTION_OUT, q, level);
+        int64_t n_row = q == part->part ? part_rows_own(part, hop) : part_rows_given(part, PART_DIRECTION_OUT, q, hop);
         for (int k = 0; k < 2 && status == STATUS_OK; k++) {
             if (from[k]->indptr == NULL) {
                 continue;
@@ -60,7 +60,7 @@ static enum status heads_open(const struct part_device_setup *setup, int32_t lev
             *to[k] = *from[k];
             to[k]->n_row = n_row;
             to[k]->n_edge = part->block[PART_DIRECTION_IN][q].indptr[n_row];
-            to[k]->n_col = k == 1 ? from[k]->n_col : part_rows_taken(part, PART_DIRECTION_IN, q, program_level_before(level));
+            to[k]->n_col = k == 1 ? from[k]->n_col : part_rows_taken(part, PART_DIRECTION_IN, q, program_hop_before(hop));
             to[k]->schedule = NULL;
             status = setup->device->ops->block_open(setup->device, to[k]);
         }
@@ -152,10 +152,10 @@ static struct device_block host_block(const struct part *part, const struct part
     return (struct device_block){.indptr = block->indptr, .cols = cols, .types = block->types, .weights = block->weights};
 }
 
-static void blocks_pick(const struct part_device_setup *setup, int32_t level, const struct part_blocks *all,
+static void blocks_pick(const struct part_device_setup *setup, int32_t hop, const struct part_blocks *all,
                         const struct part *part, bool loops, struct picked *to, struct part_blocks *out)
 {
-    int32_t before = program_level_before(level);
+    int32_t before = program_hop_before(hop);
     for (int32_t q = 0; q < part->n_part; q++) {
         bool own = q == part->part, direct = all->direct[q].indptr != NULL;
         const struct device_block *from = direct ? &all->direct[q] : &all->block[q];
@@ -164,7 +164,7 @@ static void blocks_pick(const struct part_device_setup *setup, int32_t level, co
             continue;
         }
         int64_t n_row = own ? part_rows_own(part, before) : part_rows_given(part, PART_DIRECTION_IN, q, before);
-        int64_t n_target = direct ? part_rows_own(setup->parts[q], level) : part_rows_taken(part, PART_DIRECTION_OUT, q, level);
+        int64_t n_target = direct ? part_rows_own(setup->parts[q], hop) : part_rows_taken(part, PART_DIRECTION_OUT, q, hop);
         const struct device_block edges = host_block(part, all, q);
         block_pick(&edges, n_row, n_target, own && loops, to);
         *block = *from;
@@ -193,17 +193,17 @@ static enum status picks_lend(const struct part_device_setup *setup, const struc
     return status;
 }
 
-static struct part_level_sizes sizes_of(const struct part_device_setup *setup, const struct part *part, int32_t level)
+static struct part_hop_sizes sizes_of(const struct part_device_setup *setup, const struct part *part, int32_t hop)
 {
-    int32_t before = program_level_before(level);
+    int32_t before = program_hop_before(hop);
     const struct part_block *diagonal = &part->block[PART_DIRECTION_OUT][part->part];
-    struct part_level_sizes sizes = {.n_part = part->n_part,
-                                     .n_edge = part_level_edges(setup->program, part->loops == DATASET_LOOPS_IMPLICIT,
-                                                                part_edges(part, PART_DIRECTION_OUT, level),
-                                                                part_rows_own(part, level)),
-                                     .n_row = part_rows_own(part, before),
-                                     .typed = diagonal->types != NULL,
-                                     .weighted = diagonal->weights != NULL};
+    struct part_hop_sizes sizes = {.n_part = part->n_part,
+                                   .n_edge = part_hop_edges(setup->program, part->loops == DATASET_LOOPS_IMPLICIT,
+                                                            part_edges(part, PART_DIRECTION_OUT, hop),
+                                                            part_rows_own(part, hop)),
+                                   .n_row = part_rows_own(part, before),
+                                   .typed = diagonal->types != NULL,
+                                   .weighted = diagonal->weights != NULL};
     for (int32_t q = 0; q < part->n_part; q++) {
         sizes.n_listed += q != part->part ? part_rows_given(part, PART_DIRECTION_IN, q, before) : 0;
     }
@@ -211,11 +211,11 @@ static struct part_level_sizes sizes_of(const struct part_device_setup *setup, c
 }
 
 /* Edges of the transposed blocks, picked out into one piece of memory: 8-byte arrays first, then 4, then 2. */
-static enum status picks_open(const struct part_device_setup *setup, int32_t level, const struct part_blocks *all,
+static enum status picks_open(const struct part_device_setup *setup, int32_t hop, const struct part_blocks *all,
                               const struct part *part, struct part_blocks *out)
 {
-    const struct part_level_sizes sizes = sizes_of(setup, part, level);
-    int64_t n_bytes = part_level_copy_bytes(&sizes), n_indptr = sizes.n_row + sizes.n_listed + sizes.n_part;
+    const struct part_hop_sizes sizes = sizes_of(setup, part, hop);
+    int64_t n_bytes = part_hop_copy_bytes(&sizes), n_indptr = sizes.n_row + sizes.n_listed + sizes.n_part;
     char *made = NULL;
     enum status status = setup->spill != NULL ? spill_take(setup->spill, n_bytes, &made)
                                               : memory_acquire(MEMORY_STRUCTURE, (size_t)n_bytes, 1, &made);
@@ -233,29 +233,28 @@ static enum status picks_open(const struct part_device_setup *setup, int32_t lev
     if (sizes.typed) {
         to.types = (uint16_t *)(void *)(to.cols + (sizes.weighted ? 2 : 1) * sizes.n_edge);
     }
-    bool loops = sizes.n_edge > part_edges(part, PART_DIRECTION_OUT, level);
-    blocks_pick(setup, level, all, part, loops, &to, out);
+    bool loops = sizes.n_edge > part_edges(part, PART_DIRECTION_OUT, hop);
+    blocks_pick(setup, hop, all, part, loops, &to, out);
     status = picks_lend(setup, part, out);
     spill_done(setup->spill, &piece, 1);
     return status;
 }
 
-enum status part_level_open(const struct part_device_setup *setup, enum part_direction d, int32_t level,
-                            struct part_device *part)
+enum status part_hop_open(const struct part_device_setup *setup, enum part_direction d, int32_t hop, struct part_device *part)
 {
-    struct part_blocks *out = &part->blocks[d][level];
-    const struct part_blocks *all = part_device_blocks(part, d, part->part->n_level);
-    if (!part_level_used(setup->program, d, level)) {
+    struct part_blocks *out = &part->blocks[d][hop];
+    const struct part_blocks *all = part_device_blocks(part, d, part->part->n_hop);
+    if (!part_hop_used(setup->program, d, hop)) {
         return STATUS_OK;
     }
     out->block = memory_alloc((size_t)part->part->n_part, sizeof *out->block);
     out->direct = memory_alloc((size_t)part->part->n_part, sizeof *out->direct);
-    return (d == PART_DIRECTION_IN ? heads_open : picks_open)(setup, level, all, part->part, out);
+    return (d == PART_DIRECTION_IN ? heads_open : picks_open)(setup, hop, all, part->part, out);
 }
 
-void part_level_close(const struct part_device_setup *setup, struct part_device *part, int d, int32_t level)
+void part_hop_close(const struct part_device_setup *setup, struct part_device *part, int d, int32_t hop)
 {
-    struct part_blocks *blocks = &part->blocks[d][level];
+    struct part_blocks *blocks = &part->blocks[d][hop];
     for (int32_t q = 0; blocks->block != NULL && q < part->part->n_part; q++) {
         struct device_block *const both[2] = {&blocks->block[q], &blocks->direct[q]};
         for (int k = 0; k < 2; k++) {

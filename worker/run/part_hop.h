@@ -1,0 +1,34 @@
+/* What a training epoch needs of a part's blocks at one hop of an aggregate's output: edges whose destination's hop counts.
+ *
+ * Blocks of in-edges are the first rows of those there are. Of the transposed ones, whose rows lead to destinations of any hop,
+ * the edges are picked out once; a row's implied loop is among them, as only rows that count as destinations have one.
+ */
+#ifndef WORKER_PART_HOP_H
+#define WORKER_PART_HOP_H
+
+#include "worker/run/part_device.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Does some aggregate walk blocks of this direction in training for an output of this hop? */
+bool part_hop_used(const struct program *program, enum part_direction d, int32_t hop);
+
+/* Bytes of transposed blocks picked out: n_edge edges, n_row own rows, n_listed rows listed in blocks with other parts. */
+struct part_hop_sizes {
+    int32_t n_part;
+    int64_t n_edge, n_row, n_listed;
+    bool typed, weighted;
+};
+
+int64_t part_hop_copy_bytes(const struct part_hop_sizes *sizes);
+
+/* Of the edges among an own part's, those to destinations that count, loops included; rows that have them. */
+int64_t part_hop_edges(const struct program *program, bool implied_loops, int64_t n_edge, int64_t n_target);
+
+/* Open the blocks of one direction for one hop, of a part whose all blocks are open; nothing where nobody uses them.
+ * errors  STATUS_NOMEM; STATUS_IO of the spill */
+enum status part_hop_open(const struct part_device_setup *setup, enum part_direction d, int32_t hop, struct part_device *part);
+void part_hop_close(const struct part_device_setup *setup, struct part_device *part, int d, int32_t hop);
+
+#endif
