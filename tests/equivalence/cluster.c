@@ -102,9 +102,9 @@ static void part_place(struct rank *r, void **bytes_io, size_t n_bytes)
     }
     check(spill_take(r->spill, (int64_t)n_bytes, &spilled));
     const struct spill_range all = {spilled, (int64_t)n_bytes, SPILL_WRITE};
-    check(spill_use(r->spill, &all, 1));
+    check(spill_pin(r->spill, &all, 1));
     memcpy(spilled, *bytes_io, n_bytes);
-    spill_done(r->spill, &all, 1);
+    spill_unpin(r->spill, &all, 1);
     memory_release(MEMORY_OTHER, *bytes_io, n_bytes, 1);
     *bytes_io = spilled;
 }
@@ -117,9 +117,9 @@ static void part_take(struct rank *r, int32_t p)
     part_place(r, &bytes, n_bytes);
     const struct spill_range all = {bytes, (int64_t)n_bytes, SPILL_READ};
     r->parts[p] = memory_alloc(1, sizeof **r->parts);
-    check(spill_use(r->spill, &all, 1));
+    check(spill_pin(r->spill, &all, 1));
     check(part_open(bytes, n_bytes, r->parts[p]));
-    spill_done(r->spill, &all, 1);
+    spill_unpin(r->spill, &all, 1);
 }
 
 /* Decide on pruning as a coordinator does. */
@@ -181,11 +181,11 @@ static void rank_logits(struct rank *r)
         float *rows = memory_alloc((size_t)(n * n_class), sizeof *rows);
         check(trainer_logits(r->trainer, p, rows));
         const struct spill_range nodes = {r->parts[p]->node, n * 4, SPILL_READ};
-        check(spill_use(r->spill, &nodes, 1));
+        check(spill_pin(r->spill, &nodes, 1));
         for (int64_t i = 0; i < n; i++) {
             memcpy(board->logits + r->parts[p]->node[i] * n_class, rows + i * n_class, (size_t)n_class * sizeof *rows);
         }
-        spill_done(r->spill, &nodes, 1);
+        spill_unpin(r->spill, &nodes, 1);
         free(rows);
     }
     board->result.n_logit = r->dataset.n_node * n_class;
@@ -209,7 +209,7 @@ static void rank_embeddings(struct rank *r)
         float *of_part = memory_alloc((size_t)trainer_n_embedding(r->trainer, p), sizeof *of_part);
         check(trainer_get_embeddings(r->trainer, TRAINER_STATE_WEIGHTS, p, of_part));
         const struct spill_range all = {part->bytes, part->n_bytes, SPILL_READ};
-        check(spill_use(r->spill, &all, 1));
+        check(spill_pin(r->spill, &all, 1));
         for (int64_t i = 0; i < part->n_embedded * width; i++) {
             int64_t column = i % width, k = i / width;
             const struct parameter *param = program->param;
@@ -219,7 +219,7 @@ static void rank_embeddings(struct rank *r)
             float value = of_part[part->n_embedded * param->embedding_at + k * param->shape[0] + column - param->embedding_at];
             r->board->embeddings[part->node[part->embedded_rows[k]] * width + column] = value;
         }
-        spill_done(r->spill, &all, 1);
+        spill_unpin(r->spill, &all, 1);
         free(of_part);
     }
 }

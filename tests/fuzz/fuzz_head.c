@@ -190,7 +190,7 @@ static void session_act(void)
     } else if (session->trainer != NULL && id != MESSAGE_ID_place && id != MESSAGE_ID_finish) {
         session->command_id = 0;
     } else {
-        ends[0].failed = session_obey(session) != STATUS_OK;
+        ends[0].failed = session_handle(session) != STATUS_OK;
     }
     if (session->exchange != NULL) {
         exchange_progress(session->exchange);
@@ -255,7 +255,7 @@ static void command(unsigned id, const void *body, size_t n_bytes)
     a.head = (struct transport_head){.sender = N_RANK, .kind = TRANSPORT_KIND_COMMAND, .id = (uint16_t)id};
     memcpy(a.bytes, body, n_bytes);
     hand_over(&a, false);
-    enum status status = session->failed == STATUS_OK && !session->weights.is_expected ? session_obey(session)
+    enum status status = session->failed == STATUS_OK && !session->weights.is_expected ? session_handle(session)
                                                                                        : session->failed;
     ASSERT(status == STATUS_OK);
 }

@@ -23,7 +23,7 @@ struct fetch {
     bool open, there;
     uint32_t peer;
     struct exchange_key key;
-    char *room;
+    char *out;
     size_t n_bytes;
     size_t n_placed, n_arrived; /* bytes */
 };
@@ -153,7 +153,7 @@ void *exchange_place(struct exchange *x, const struct transport_head *head, size
         return NULL;
     }
     f->n_placed += n_bytes;
-    return n_bytes > 0 ? f->room + head->offset : &x->nothing;
+    return n_bytes > 0 ? f->out + head->offset : &x->nothing;
 }
 
 void exchange_arrived(struct exchange *x, const struct transport_head *head, void *body, size_t n_bytes)
@@ -172,7 +172,7 @@ void exchange_arrived(struct exchange *x, const struct transport_head *head, voi
         return;
     }
     struct fetch *f = fetch_find(x, head);
-    enum status status = n_bytes == 0 ? piece_check(f, head, 0) : STATUS_OK; /* nobody was asked for its place */
+    enum status status = n_bytes == 0 ? piece_check(f, head, 0) : STATUS_OK; /* no place was asked for */
     if (status != STATUS_OK) {
         exchange_fail(x, status);
     } else if (f != NULL) {
@@ -223,7 +223,7 @@ static enum status piece_send(struct exchange *x, struct request *request, const
     return exchange_fail(x, transport_send(x->transport, request->peer, &head, piece->bytes, piece->n_bytes, &s->n_pending));
 }
 
-/* As much of one payload as there is room for. */
+/* As much of one payload as its slot takes. */
 static enum status request_serve(struct exchange *x, struct request *request)
 {
     enum status status = STATUS_OK;
@@ -254,7 +254,7 @@ static enum status requests_serve(struct exchange *x)
     return x->stuck;
 }
 
-enum status exchange_fetch(struct exchange *x, uint32_t peer, const struct exchange_key *key, void *room, size_t n_bytes,
+enum status exchange_fetch(struct exchange *x, uint32_t peer, const struct exchange_key *key, void *out, size_t n_bytes,
                            int *handle_out)
 {
     int i = 0;
@@ -262,7 +262,7 @@ enum status exchange_fetch(struct exchange *x, uint32_t peer, const struct excha
         i++;
         ASSERT(i < x->n_fetch);
     }
-    x->fetch[i] = (struct fetch){.open = true, .peer = peer, .key = *key, .room = room, .n_bytes = n_bytes};
+    x->fetch[i] = (struct fetch){.open = true, .peer = peer, .key = *key, .out = out, .n_bytes = n_bytes};
     *handle_out = i;
     struct transport_head head = key_head(TRANSPORT_KIND_FETCH, key);
     return exchange_fail(x, transport_send(x->transport, peer, &head, NULL, 0, NULL));

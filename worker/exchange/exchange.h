@@ -1,8 +1,8 @@
-/* Rows between parts: fetch what is needed, serve what others need, never compute.
+/* Rows between parts: fetch payloads, serve other ranks' fetches, never compute.
  *
- * Pull by credit: who needs a payload asks for it when it has room (at most prefetch + 1 asked for at once), who has it
- * packs and sends when it gets there. Requests are fixed in number, so nothing is allocated after open. Uses the transport;
- * while anybody waits here, others are served. A key names one payload of the whole job.
+ * Pull by credit: a receiver fetches a payload when it has a free slot (at most prefetch + 1 at once); the sender packs and sends it
+ * when it polls. The number of requests is fixed, so nothing is allocated after open. While a rank waits here, it serves the
+ * others. A key names one payload of the job.
  */
 #ifndef WORKER_EXCHANGE_H
 #define WORKER_EXCHANGE_H
@@ -26,17 +26,17 @@ enum exchange_phase {
     EXCHANGE_PHASE_STATIC = 1, /* static ops before epoch 0 */
     EXCHANGE_PHASE_FORWARD,
     EXCHANGE_PHASE_BACKWARD,
-    EXCHANGE_PHASE_BACKWARD_2, /* an aggregate's second round backward */
+    EXCHANGE_PHASE_BACKWARD_2, /* an aggregate's second halo pass backward */
     EXCHANGE_PHASE_EVALUATE,
-    EXCHANGE_PHASE_REDUCE, /* up the tree; op 0 gradients and loss, op 1 scores, from op 2 on global ops' sums */
-    EXCHANGE_PHASE_SPREAD  /* down the ranks */
+    EXCHANGE_PHASE_REDUCE,   /* up the tree; op 0 gradients and loss, op 1 scores, from op 2 on global ops' sums */
+    EXCHANGE_PHASE_BROADCAST /* down the ranks */
 };
 
 /* Part of a payload, as it leaves. */
 struct exchange_piece {
     const void *bytes;
     size_t n_bytes; /* none only where the payload has none */
-    size_t total;   /* of the whole payload */
+    size_t total;   /* bytes of the payload */
 };
 
 /* What this rank serves during one phase of one op: `pack` makes the payload for (to, from), or as much of it as it likes, from
@@ -44,7 +44,7 @@ struct exchange_piece {
  * exchange_progress, never otherwise. */
 struct exchange_offer {
     void *arg;
-    /* false: no room now, ask again later */
+    /* false: no free slot now; it is called again later */
     bool (*pack)(void *arg, uint32_t to, uint32_t from, size_t at, struct exchange_piece *out);
     void (*sent)(void *arg, const void *bytes);
 };
@@ -64,26 +64,26 @@ void exchange_attach(struct exchange *exchange, struct transport *transport);
 void *exchange_place(struct exchange *exchange, const struct transport_head *head, size_t n_bytes);
 void exchange_arrived(struct exchange *exchange, const struct transport_head *head, void *body, size_t n_bytes);
 
-/* Begin serving (epoch, phase, op); `n_serve` payloads will be asked for in all. */
+/* Begin serving (epoch, phase, op); `n_serve` payloads will be fetched in all. */
 void exchange_serve(struct exchange *exchange, const struct exchange_key *key, const struct exchange_offer *offer, int n_serve);
 
-/* Ask `peer` for a payload of exactly n_bytes, to be written to `room`. Returns a handle for exchange_wait. */
-enum status exchange_fetch(struct exchange *exchange, uint32_t peer, const struct exchange_key *key, void *room, size_t n_bytes,
+/* Fetch a payload of exactly n_bytes from `peer` into `out`. Returns a handle for exchange_wait. */
+enum status exchange_fetch(struct exchange *exchange, uint32_t peer, const struct exchange_key *key, void *out, size_t n_bytes,
                            int *handle_out);
 
 /* Wait until that payload is there, serving others meanwhile. errors  STATUS_PEER */
 enum status exchange_wait(struct exchange *exchange, int handle);
 
-/* Wait until all n_serve payloads were asked for, sent and may be reused. Ends exchange_serve. */
+/* Wait until all n_serve payloads were fetched and sent, and their slots are free. Ends exchange_serve. */
 enum status exchange_settle(struct exchange *exchange);
 
-/* A payload could not be made: this and all that follows here ends with `code`, whose sentence was said. Returns it. */
+/* A payload could not be made: this and all later calls end with `code`, whose reason is set already. Returns it. */
 enum status exchange_fail(struct exchange *exchange, enum status code);
 
-/* Let messages move for a moment without waiting: called between kernels so that others are not kept waiting. */
+/* Let messages move for a moment without waiting: called between kernels, so that other ranks wait less. */
 enum status exchange_progress(struct exchange *exchange);
 
-/* Write down every wait from now on; NULL: not any more. */
+/* Record every wait from now on; NULL: no longer. */
 void exchange_trace(struct exchange *exchange, struct trace *trace);
 
 /* Seconds spent waiting so far. */

@@ -13,7 +13,7 @@ static enum status payload_write(struct halo *h, int32_t i, int32_t to)
 {
     struct trainer *t = h->trainer;
     const struct spill_range payload = spilled(h, i, to, SPILL_WRITE);
-    enum status status = spill_use(t->setup.spill, &payload, 1);
+    enum status status = spill_pin(t->setup.spill, &payload, 1);
     if (status != STATUS_OK) {
         return status;
     }
@@ -21,7 +21,7 @@ static enum status payload_write(struct halo *h, int32_t i, int32_t to)
         char *out = t->payloads->at + ((const char *)payload.at - t->payloads->at);
         halo_pack(h, (uint32_t)to, i, 0, payload.n_bytes, (float *)(void *)out);
     }
-    spill_done(t->setup.spill, &payload, 1);
+    spill_unpin(t->setup.spill, &payload, 1);
     return exchange_progress(t->setup.exchange);
 }
 
@@ -52,7 +52,7 @@ bool source_spilled_pack(struct halo *h, uint32_t to, int32_t i, size_t at, stru
     int64_t left = payload.n_bytes - (int64_t)at;
     const struct spill_range piece = {.at = (const char *)payload.at + at,
                                       .n_bytes = left < MEMORY_PACK_BYTES ? left : MEMORY_PACK_BYTES};
-    enum status status = spill_use(t->setup.spill, &piece, 1);
+    enum status status = spill_pin(t->setup.spill, &piece, 1);
     if (status != STATUS_OK) {
         exchange_fail(t->setup.exchange, status);
         return false;
@@ -68,7 +68,7 @@ void source_spilled_sent(struct halo *h, const void *bytes)
     for (int32_t s = 0; s < h->slots.n_pack_slot; s++) {
         if (h->packed[s] == bytes) {
             const struct spill_range piece = {.at = bytes, .n_bytes = (int64_t)h->n_packed[s]};
-            spill_done(h->trainer->setup.spill, &piece, 1);
+            spill_unpin(h->trainer->setup.spill, &piece, 1);
             h->packed[s] = NULL;
             return;
         }
@@ -84,7 +84,7 @@ static void prefetch(const struct halo *h, int32_t i, int32_t q)
         int32_t j = t->own_index[next];
         if (j >= 0 && halo_rows_taken(h, i, next) > 0) {
             const struct spill_range payload = spilled(h, j, t->own[i], SPILL_READ);
-            spill_ahead(t->setup.spill, &payload, 1);
+            spill_prefetch(t->setup.spill, &payload, 1);
             return;
         }
     }
@@ -94,7 +94,7 @@ static enum status spilled_take(struct halo *h, int32_t i, int32_t q, struct op_
 {
     const struct trainer *t = h->trainer;
     const struct spill_range payload = spilled(h, t->own_index[q], t->own[i], SPILL_READ);
-    enum status status = spill_use(t->setup.spill, &payload, 1);
+    enum status status = spill_pin(t->setup.spill, &payload, 1);
     if (status == STATUS_OK) {
         prefetch(h, i, q);
         source_point(h, i, q, payload.at, call);
@@ -107,8 +107,8 @@ static enum status spilled_done(struct halo *h, int32_t i, int32_t q)
 {
     const struct trainer *t = h->trainer;
     const struct spill_range payload = spilled(h, t->own_index[q], t->own[i], SPILL_READ);
-    spill_done(t->setup.spill, &payload, 1);
-    spill_forget(t->setup.spill, payload.at, payload.n_bytes);
+    spill_unpin(t->setup.spill, &payload, 1);
+    spill_discard(t->setup.spill, payload.at, payload.n_bytes);
     return STATUS_OK;
 }
 

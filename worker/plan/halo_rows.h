@@ -1,10 +1,10 @@
-/* Which payloads travel in one round of an aggregate: what own parts take, what they give, how many rows.
+/* Which payloads travel in a halo pass: the rows that own parts take and give.
  *
- * A round is a walk over all blocks of the own parts; enum halo_direction (models/op.h) says which rows go where.
+ * enum halo_direction (models/op.h) says which rows go where.
  * Pure counting from parts or from their sizes; the plan and the trainer read the same lists.
  */
-#ifndef WORKER_TRAVEL_H
-#define WORKER_TRAVEL_H
+#ifndef WORKER_HALO_ROWS_H
+#define WORKER_HALO_ROWS_H
 
 #include "models/op.h"
 #include "partition/part/part.h"
@@ -26,8 +26,8 @@ void halo_counts_from_part(const struct part *part, struct halo_counts *out);
 void halo_counts_from_sizes(const struct part_sizes *sizes, int32_t n_part, int32_t part, struct halo_counts *out);
 void halo_counts_release(struct halo_counts *part);
 
-/* Rows part `own` receives from / sends to part `other` in this kind of travel, of those that count at this hop (program.h);
- * at a hop that there is not, all. */
+/* Rows part `own` receives from / sends to part `other` in this direction, of those that count up to this hop (program.h);
+ * from n_hop on, all. */
 int64_t halo_rows_in(const struct halo_counts *own, int32_t other, enum halo_direction direction, int32_t hop);
 int64_t halo_rows_out(const struct halo_counts *own, int32_t other, enum halo_direction direction, int32_t hop);
 
@@ -37,7 +37,7 @@ struct halo_fetch {
     int64_t n_row;
 };
 
-/* The remote payloads of a round, in the order they are used: own parts ascending, from = to+1, to+2, … (mod K). */
+/* The remote payloads of a halo pass, in the order they are used: own parts ascending, from = to+1, to+2, … (mod K). */
 struct halo_list {
     int32_t n_fetch;
     struct halo_fetch *fetch;

@@ -85,7 +85,7 @@ static int64_t op_scratch(const struct memory_plan_input *in, const struct op *o
     return larger(most, rows * in->program->value[op->in[0]].width * (int64_t)sizeof(float));
 }
 
-/* Slots of one halo pass. Payloads are received whole, since blocks read them whole; they are sent in pieces, where they are
+/* Slots of one halo pass. A payload is received in one piece of memory, since blocks read all of it; it is sent in pieces, where they are
  * rows as they lie. */
 static struct memory_payloads payload_slots(const struct memory_plan *plan, const struct job *job,
                                             const struct program *program, const struct step *step, int32_t hop)
@@ -145,7 +145,7 @@ const struct halo_list *memory_plan_halo(const struct memory_plan *plan, enum ha
     return &plan->halo[hop < plan->n_hop ? hop : plan->n_hop][direction];
 }
 
-/* Payloads of one halo pass: room in its op's workspace, and bytes on the wire. Training moves the rows that count; evaluation,
+/* Payloads of one halo pass: their part of its op's workspace, and bytes on the wire. Training moves the rows that count; evaluation,
  * and what runs once, all. */
 static void payloads_plan(const struct memory_plan_input *in, enum step_phase phase, const struct step *step,
                           struct memory_plan *plan)
@@ -358,18 +358,18 @@ static int64_t trace_events(const struct memory_plan_input *in, const struct mem
 }
 
 /* Steps that are recomputed come later: there are a few for each op at most. */
-static struct trace_room trace_plan(const struct memory_plan_input *in, const struct memory_plan *plan)
+static struct trace_limits trace_plan(const struct memory_plan_input *in, const struct memory_plan *plan)
 {
     const struct step_list *train = &plan->steps.phase[STEP_PHASE_TRAIN], *evaluate = &plan->steps.phase[STEP_PHASE_EVALUATE];
     int64_t n_again = 4 * (int64_t)in->program->n_op;
     if (!in->job->output.trace) {
-        return (struct trace_room){0};
+        return (struct trace_limits){0};
     }
-    struct trace_room room = {.n_step = smaller(train->n_step + evaluate->n_step + n_again, TRACE_STEPS_MOST),
-                              .n_event = trace_events(in, plan, train) + trace_events(in, plan, evaluate) +
-                                         n_again * (2 + 2 * in->n_own_part)};
-    room.n_event = larger(smaller(room.n_event, TRACE_EVENTS_MOST), room.n_step);
-    return room;
+    struct trace_limits limits = {.n_step = smaller(train->n_step + evaluate->n_step + n_again, TRACE_STEPS_MOST),
+                                  .n_event = trace_events(in, plan, train) + trace_events(in, plan, evaluate) +
+                                             n_again * (2 + 2 * in->n_own_part)};
+    limits.n_event = larger(smaller(limits.n_event, TRACE_EVENTS_MOST), limits.n_step);
+    return limits;
 }
 
 int64_t memory_plan_budget(const struct job *job)
@@ -423,7 +423,8 @@ void memory_plan_build(const struct memory_plan_input *in, struct memory_plan *o
         return;
     }
     if (how == JOB_RECOMPUTE_AUTO && out->n_arena_bytes > left) {
-        recompute_plan(in->program, JOB_RECOMPUTE_NEVER, left, out); /* what must be spilled may as well be spilled whole */
+        recompute_plan(in->program, JOB_RECOMPUTE_NEVER, left,
+                       out); /* what does not fit is spilled anyway: recomputing saves nothing */
     }
     memory_plan_spill(in, out);
 }

@@ -1,7 +1,7 @@
-/* Every byte a worker will take, from the program's liveness and the parts' sizes, before anything is taken.
+/* Every byte of a worker, from the program's steps and the parts' sizes, before any is taken.
  *
- * A pure function: --plan calls it for every rank from sizes alone, the trainer calls it for itself and then takes exactly
- * this. Each value, gradient and kept array is a row block over all own parts, placed in one arena so that two arrays share
+ * A pure function: --plan calls it for every rank from sizes alone, the trainer calls it for its own rank and then takes exactly
+ * this. Each value, gradient and saved array is a row block over all own parts, placed in one arena so that two arrays share
  * memory only when their lives do not meet; payloads and scratch lie between them while their op runs.
  */
 #ifndef WORKER_MEMORY_PLAN_H
@@ -25,7 +25,7 @@ struct memory_plan_part {
     int64_t n_bytes;                                       /* of the encoded part, features included */
     bool implied_loops;                                    /* own rows count as their own neighbours */
     bool weighted;                                         /* edges have weights of their own */
-    int64_t n_own_hop[PART_N_HOP_MOST];                    /* by hop, of travel.n_hop: own rows, … */
+    int64_t n_own_hop[PART_N_HOP_MOST];                    /* by hop, of halo.n_hop: own rows, … */
     int64_t n_edge_hop[PART_DIRECTION_N][PART_N_HOP_MOST]; /* … edges into them, and from own rows to any part's */
     bool symmetric;
     struct halo_counts halo;
@@ -92,7 +92,7 @@ struct memory_plan {
     struct memory_workspace loss_workspace;
     int64_t n_arena_bytes;
 
-    struct trace_room trace; /* output.trace: events of its epoch; none without */
+    struct trace_limits trace; /* output.trace: events of its epoch; none without */
 
     int n_ending;
     struct memory_ending *ending; /* n_ending */
@@ -100,23 +100,23 @@ struct memory_plan {
     /* memory.spill: the arena, payloads between own parts and the encoded parts lie in files, and of all that bytes[MEMORY_SPILL]
      * in memory. 0 without. */
     int64_t n_spill_bytes;
-    int64_t n_spill_least;   /* what one step holds in memory, with what the next one reads ahead */
-    int64_t n_spill_payload; /* room for a round's payloads, in the files */
+    int64_t n_spill_least;   /* what one step pins in memory, with what is prefetched for the next part */
+    int64_t n_spill_payload; /* of a halo pass's payloads, in the files */
 
     struct halo_list (*halo)[HALO_DIRECTION_N]; /* n_hop + 1: by hop, and all */
-    int32_t n_fetch_slot;                       /* of the round that has most */
+    int32_t n_fetch_slot;                       /* of the halo pass that has most */
     int32_t n_pack_slot;
 
     int64_t n_wire_bytes;     /* payload bytes received per training epoch, forward and backward */
     int64_t n_wire_evaluate;  /* and per evaluation */
     int64_t n_gradient_bytes; /* one part's gradients with the sums behind them */
     int64_t n_global_bytes;   /* one part's sums of a global op, for the one that has most */
-    int64_t n_reduced_bytes;  /* what climbs from one part per training epoch: gradients, global ops' sums both ways */
+    int64_t n_reduced_bytes;  /* reduced from one part per training epoch: gradients, global ops' sums both ways */
 };
 
 /* errors  none; sizes come from checked parts. Release with memory_plan_release.
- * notes   memory.recompute = auto: keeps everything where that fits memory_plan_budget; else drops what is cheap to make again until
- *         it fits, and if it never does is the smallest plan there is
+ * notes   memory.recompute = auto: everything is saved where that fits memory_plan_budget; else values that are cheap to recompute are dropped
+ *         until it fits; if it never does, the smallest plan
  */
 void memory_plan_build(const struct memory_plan_input *input, struct memory_plan *out);
 void memory_plan_release(struct memory_plan *plan);

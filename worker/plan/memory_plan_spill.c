@@ -70,7 +70,7 @@ static void step_count(struct spilling *s, const struct step *step, bool packing
         int64_t now = 0;
         for (int k = 0; k < step->n_operand; k++) {
             const struct step_operand *o = &step->operand[k];
-            now += (packing ? o->packing : o->running) ? spill_held_bytes(operand_bytes(s, o, i)) : 0;
+            now += (packing ? o->packing : o->running) ? spill_pinned_bytes(operand_bytes(s, o, i)) : 0;
         }
         s->least = larger(s->least, pinned + before + now);
         before = now;
@@ -94,8 +94,8 @@ static void halo_count(struct spilling *s, const struct step *step)
     /* The pass's workspace, the payload in use and the next one, and the pieces that are being sent. */
     int64_t piece = most * row_bytes < MEMORY_PACK_BYTES ? most * row_bytes : MEMORY_PACK_BYTES;
     int64_t workspace = memory_workspace_bytes(&s->plan->workspace[step->op][step->backward]);
-    int64_t pinned = spill_held_bytes(workspace) + 2 * spill_held_bytes(most * row_bytes) +
-                     s->plan->n_pack_slot * spill_held_bytes(piece);
+    int64_t pinned = spill_pinned_bytes(workspace) + 2 * spill_pinned_bytes(most * row_bytes) +
+                     s->plan->n_pack_slot * spill_pinned_bytes(piece);
     step_count(s, step, true, pinned);
     step_count(s, step, false, pinned);
 }
@@ -115,7 +115,7 @@ static void steps_count(struct spilling *s)
 }
 
 /* Whole chunks, as the files hold. */
-static int64_t whole(int64_t n_bytes)
+static int64_t whole_chunks(int64_t n_bytes)
 {
     return (n_bytes + SPILL_CHUNK - 1) / SPILL_CHUNK * SPILL_CHUNK;
 }
@@ -124,12 +124,14 @@ void memory_plan_spill(const struct memory_plan_input *in, struct memory_plan *p
 {
     struct spilling s = {.in = in, .plan = plan};
     steps_count(&s);
-    plan->n_spill_bytes = whole(plan->n_arena_bytes) + whole(plan->n_spill_payload);
+    plan->n_spill_bytes = whole_chunks(plan->n_arena_bytes) + whole_chunks(plan->n_spill_payload);
     for (int32_t i = 0; i < in->n_own_part; i++) {
         int64_t expanded = memory_plan_expanded(in, i);
         int64_t copy, copies = memory_plan_copies(in, i, &copy);
-        plan->n_spill_bytes += whole(in->own[i].n_bytes) + whole(expanded) + in->own[i].halo.n_hop * whole(copies);
-        s.least = larger(s.least, whole(in->own[i].n_bytes) + whole(larger(expanded, copy))); /* while it is made ready */
+        plan->n_spill_bytes += whole_chunks(in->own[i].n_bytes) + whole_chunks(expanded) +
+                               in->own[i].halo.n_hop * whole_chunks(copies);
+        s.least = larger(s.least,
+                         whole_chunks(in->own[i].n_bytes) + whole_chunks(larger(expanded, copy))); /* while it is made ready */
     }
     plan->n_spill_least = s.least < plan->n_spill_bytes ? s.least : plan->n_spill_bytes;
     int64_t left = memory_plan_budget(in->job) - memory_plan_total(plan);

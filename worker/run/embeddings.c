@@ -11,7 +11,7 @@ enum status embeddings_draw(struct trainer *t)
     for (int32_t i = 0; status == STATUS_OK && t->plan.n_embedding > 0 && i < t->n_own; i++) {
         const struct part *part = t->part[i].part;
         const struct spill_range columns = {part->embedded_columns, part->n_embedded * (int64_t)sizeof(uint32_t), SPILL_READ};
-        status = spill_use(t->setup.spill, &columns, 1);
+        status = spill_pin(t->setup.spill, &columns, 1);
         if (status == STATUS_OK) {
             size_t n = (size_t)(part->n_embedded * t->program.n_embedding);
             float *drawn = memory_alloc(n, sizeof *drawn);
@@ -19,7 +19,7 @@ enum status embeddings_draw(struct trainer *t)
                                     drawn);
             t->ops->upload(t->device, t->embeddings.weights + t->plan.embedding_begin[i], drawn, n * sizeof *drawn);
             free(drawn);
-            spill_done(t->setup.spill, &columns, 1);
+            spill_unpin(t->setup.spill, &columns, 1);
         }
     }
     return status;

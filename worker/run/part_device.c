@@ -182,10 +182,10 @@ static enum status features_expand(const struct part_device_setup *setup, const 
                                               : setup->device->ops->acquire(setup->device, DEVICE_PLACE_DEVICE, MEMORY_FEATURES,
                                                                             n * sizeof(float), &out->expanded);
     const struct spill_range all = {out->expanded, (int64_t)(n * sizeof(float)), SPILL_WRITE};
-    status = status == STATUS_OK ? spill_use(setup->spill, &all, 1) : status;
+    status = status == STATUS_OK ? spill_pin(setup->spill, &all, 1) : status;
     if (status == STATUS_OK) {
         setup->device->ops->csr_dense(setup->device, &out->csr, out->expanded);
-        spill_done(setup->spill, &all, 1);
+        spill_unpin(setup->spill, &all, 1);
         out->features = out->expanded;
     }
     return status;

@@ -221,7 +221,7 @@ static enum status picks_open(const struct part_device_setup *setup, int32_t hop
                                               : memory_acquire(MEMORY_STRUCTURE, (size_t)n_bytes, 1, &made);
     const struct spill_range piece = {made, n_bytes, SPILL_WRITE};
     out->made = (struct part_lent){.host = made, .n_bytes = n_bytes};
-    status = status == STATUS_OK ? spill_use(setup->spill, &piece, 1) : status;
+    status = status == STATUS_OK ? spill_pin(setup->spill, &piece, 1) : status;
     if (status != STATUS_OK) {
         return status;
     }
@@ -236,7 +236,7 @@ static enum status picks_open(const struct part_device_setup *setup, int32_t hop
     bool loops = sizes.n_edge > part_edges(part, PART_DIRECTION_OUT, hop);
     blocks_pick(setup, hop, all, part, loops, &to, out);
     status = picks_lend(setup, part, out);
-    spill_done(setup->spill, &piece, 1);
+    spill_unpin(setup->spill, &piece, 1);
     return status;
 }
 

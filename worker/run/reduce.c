@@ -9,12 +9,12 @@ struct reduction {
     char *node; /* of own part 0, on the device; the next is `stride` bytes further */
     int64_t stride;
     size_t n_bytes;          /* of one node */
-    char *branch;            /* room for another rank's, on the device */
+    char *branch;            /* another rank's, on the device */
     device_mark branch_free; /* when the staging block may be written */
     void (*merge)(const struct reduction *r, void *left, const void *right);
     const struct op *op; /* of a global op's sums */
     const struct global_pass *pass;
-    bool *complete; /* n_part: the part's branch is whole and may be taken */
+    bool *complete; /* n_part: the part's branch is complete and may be fetched */
 };
 
 static char *node(const struct reduction *r, int32_t i)
@@ -102,8 +102,8 @@ static enum status branch_complete(struct reduction *r, int32_t i)
     return status;
 }
 
-/* Climb level by level, so that a branch is given away only when its own levels are done. */
-static enum status climb(struct reduction *r)
+/* Level by level of the tree, so that a branch is sent only when its own levels are done. */
+static enum status reduce_up(struct reduction *r)
 {
     struct trainer *t = r->trainer;
     int32_t n_part = t->setup.n_part;
@@ -142,15 +142,15 @@ static bool total_pack(void *arg, uint32_t to, uint32_t from, size_t at, struct 
     return true;
 }
 
-/* Rank r hears from r without its lowest bit, then tells r + 2^b for every b below that bit. */
-static enum status spread_down(struct reduction *r)
+/* Rank r receives from r without its lowest bit, then sends to r + 2^b for every b below that bit. */
+static enum status broadcast(struct reduction *r)
 {
     struct trainer *t = r->trainer;
     uint32_t rank = t->setup.rank, n_rank = t->setup.n_rank;
     uint32_t low = rank == 0 ? n_rank : rank & (~rank + 1);
     enum status status = STATUS_OK;
     struct exchange_key key = r->key;
-    key.phase = EXCHANGE_PHASE_SPREAD;
+    key.phase = EXCHANGE_PHASE_BROADCAST;
     if (rank != 0) {
         int handle;
         key.to = rank;
@@ -173,7 +173,7 @@ static enum status spread_down(struct reduction *r)
     return status == STATUS_OK ? t->ops->wait(t->device, r->branch_free) : status;
 }
 
-static enum status run(struct reduction *r, bool spread)
+static enum status run(struct reduction *r, bool broadcasts)
 {
     struct trainer *t = r->trainer;
     r->complete = t->complete;
@@ -181,11 +181,11 @@ static enum status run(struct reduction *r, bool spread)
     struct exchange_offer offer = {.arg = r, .pack = branch_pack};
     exchange_serve(t->setup.exchange, &r->key, &offer, branches_given(t));
     FAULT(REDUCE);
-    enum status status = climb(r);
-    return status == STATUS_OK && spread && t->setup.n_rank > 1 ? spread_down(r) : status;
+    enum status status = reduce_up(r);
+    return status == STATUS_OK && broadcasts && t->setup.n_rank > 1 ? broadcast(r) : status;
 }
 
-enum status reduce_run(struct trainer *t, enum reduce_what what, bool spread)
+enum status reduce_run(struct trainer *t, enum reduce_what what, bool broadcasts)
 {
     bool all = what == REDUCE_GRADIENTS;
     struct reduction r = {
@@ -197,7 +197,7 @@ enum status reduce_run(struct trainer *t, enum reduce_what what, bool spread)
         .branch = t->branch,
         .merge = all ? gradients_merge : sums_merge,
     };
-    return run(&r, spread);
+    return run(&r, broadcasts);
 }
 
 enum status reduce_global(struct trainer *t, int op, bool backward)

@@ -35,10 +35,10 @@ static enum status program_open(struct trainer *t)
                                   .embedded = part->embedded};
     const struct spill_range runs = {part->embedded.run, part->embedded.n_run * (int64_t)sizeof *part->embedded.run,
                                      SPILL_READ};
-    enum status status = spill_use(t->setup.spill, &runs, 1);
+    enum status status = spill_pin(t->setup.spill, &runs, 1);
     if (status == STATUS_OK) {
         status = program_build(t->setup.job, &input, &t->program);
-        spill_done(t->setup.spill, &runs, 1);
+        spill_unpin(t->setup.spill, &runs, 1);
     }
     if (status != STATUS_OK) {
         return status;
@@ -72,12 +72,12 @@ static enum status parts_open(struct trainer *t)
     for (int32_t i = 0; i < t->n_own; i++) {
         const struct part *part = t->setup.parts[t->own[i]];
         const struct spill_range all = {part->bytes, part->n_bytes, SPILL_READ};
-        enum status status = spill_use(t->setup.spill, &all, 1);
+        enum status status = spill_pin(t->setup.spill, &all, 1);
         status = status == STATUS_OK ? part_device_open(&t->part_setup, part, &t->part[i]) : status;
         if (status != STATUS_OK) {
             return status;
         }
-        spill_done(t->setup.spill, &all, 1);
+        spill_unpin(t->setup.spill, &all, 1);
     }
     return STATUS_OK;
 }
@@ -379,11 +379,11 @@ enum status trainer_logits(struct trainer *t, int32_t part, float *to)
     size_t n = (size_t)t->part[i].part->n_own * (size_t)t->n_class;
     const float *logits = trainer_value(t, t->program.logits, i);
     const struct spill_range all = {logits, (int64_t)(n * sizeof *to), SPILL_READ};
-    enum status status = spill_use(t->setup.spill, &all, 1);
+    enum status status = spill_pin(t->setup.spill, &all, 1);
     if (status == STATUS_OK) {
         t->ops->download(t->device, to, logits, n * sizeof *to);
         status = device_sync(t->device);
-        spill_done(t->setup.spill, &all, 1);
+        spill_unpin(t->setup.spill, &all, 1);
     }
     return status;
 }

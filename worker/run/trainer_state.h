@@ -1,4 +1,4 @@
-/* What a trainer holds; for the files that make up the trainer (trainer.c, round.c, reduce.c) and nobody else. */
+/* A trainer's state, for the files of run/, halo/ and spill/pin alone. */
 #ifndef WORKER_TRAINER_STATE_H
 #define WORKER_TRAINER_STATE_H
 

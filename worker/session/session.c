@@ -20,12 +20,12 @@ static enum status parts_open(struct session *session)
             continue;
         }
         const struct spill_range raw = {part->raw.bytes, (int64_t)part->raw.n_bytes, SPILL_READ};
-        status = spill_use(session->spill, &raw, 1);
+        status = spill_pin(session->spill, &raw, 1);
         if (status != STATUS_OK) {
             return status;
         }
         status = part_open(part->raw.bytes, part->raw.n_bytes, &part->part);
-        spill_done(session->spill, &raw, 1);
+        spill_unpin(session->spill, &raw, 1);
         part->is_open = status == STATUS_OK;
         if (part->is_open && (part->part.part != i || part->part.n_part != session->n_part)) {
             status = status_fail(STATUS_DATA, "the bytes of part %d say part %d of %d, expected part %d of %d", i,
@@ -104,7 +104,7 @@ static enum status serve(struct session *session)
         if (status == STATUS_OK && session->trainer == NULL && parts_came(session)) {
             status = trainer_start(session);
         } else if (status == STATUS_OK) {
-            status = session_obey(session);
+            status = session_handle(session);
         }
     }
     return status;

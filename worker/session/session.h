@@ -1,7 +1,7 @@
-/* A worker's life: join, wire up, take parts, obey the coordinator's commands until it says finish.
+/* A worker from start to end: join, connect, receive parts, handle the coordinator's commands until finish.
  *
- * Bytes of parts, commands and reports are the session's; rows between workers go straight to the exchange. One command is
- * answered before the next one comes. Knows nothing of how an epoch is computed.
+ * The session owns the bytes of parts, commands and reports; rows between workers go straight to the exchange. A command is
+ * answered before the next one is received. Knows nothing of how an epoch is computed.
  */
 #ifndef WORKER_SESSION_H
 #define WORKER_SESSION_H
@@ -14,13 +14,13 @@ struct session_setup {
     const char *join; /* HOST:PORT of the coordinator */
     const char *token;
     double join_timeout_s; /* how long to try to reach it */
-    bool talks;            /* say on stderr why the job ended */
+    bool talks;            /* print on stderr why the job ended */
 };
 
 /* Serve one job to its end.
  *
  *   notes   ends the process by itself (exit code as the status would) when the coordinator aborts the job or is lost
- *   errors  STATUS_PEER, and whatever the trainer fails with; the coordinator was told if it could be
+ *   errors  STATUS_PEER, and the trainer's errors; reported to the coordinator where it can be reached
  */
 enum status session_run(const struct session_setup *setup);
 

@@ -1,5 +1,4 @@
-/* What a worker does when it is told: one command at a time, apart from taking messages in, because commands use the transport
- * themselves. */
+/* Handling commands, one at a time; separate from receiving messages, because commands use the transport themselves. */
 #include "protocol/clock.h"
 #include "protocol/fault.h"
 #include "protocol/memory.h"
@@ -38,7 +37,7 @@ static enum status exchange_start(struct session *session)
     int64_t n_request = how->schedule == JOB_SCHEDULE_HALO || (how->prefetch + 1) * session->n_rank > n_pair
                             ? n_pair
                             : (how->prefetch + 1) * session->n_rank;
-    /* One more each for the reduction, which overlaps with the last round of a rank that lags. */
+    /* One more each for the reduction, which overlaps with the last halo pass of a rank that lags. */
     enum status status = exchange_open((int)(n_request + session->n_rank + session->n_part), (int)(n_fetch + 1),
                                        &session->exchange);
     if (status == STATUS_OK) {
@@ -288,7 +287,7 @@ static enum status echo(struct session *session, unsigned id)
     return session_answer(session, id, session->n_command);
 }
 
-enum status session_obey(struct session *session)
+enum status session_handle(struct session *session)
 {
     if (session->weights.is_expected && session->weights.n_got == session->weights.n_bytes) {
         return weights_obey(session);

@@ -1,5 +1,5 @@
-/* What comes to a worker: pieces of parts and weights are taken in where they belong, a command waits for its turn in
- * session_obey. Lengths, offsets and order are a stranger's until they are checked here. */
+/* Messages that a worker receives: pieces of parts and weights go to their places, a command waits for session_handle. Lengths,
+ * offsets and order are unchecked until they are checked here. */
 #include "protocol/fault.h"
 #include "protocol/memory.h"
 #include "worker/session/session_state.h"
@@ -97,7 +97,7 @@ static enum status bytes_expect_spilled(struct session *session, struct session_
     }
     enum status status = spill_take(session->spill, (int64_t)n_bytes, &bytes->bytes);
     const struct spill_range all = {bytes->bytes, (int64_t)n_bytes, SPILL_WRITE};
-    status = status == STATUS_OK ? spill_use(session->spill, &all, 1) : status;
+    status = status == STATUS_OK ? spill_pin(session->spill, &all, 1) : status;
     if (status == STATUS_OK) {
         *bytes = (struct session_bytes){.bytes = bytes->bytes, .n_bytes = n_bytes, .is_expected = true, .is_spilled = true};
     }
@@ -109,7 +109,7 @@ static void bytes_add(struct session *session, struct session_bytes *bytes, size
     bytes->n_got += n_bytes;
     if (bytes->is_spilled && bytes->n_got == bytes->n_bytes) {
         const struct spill_range all = {bytes->bytes, (int64_t)bytes->n_bytes, SPILL_WRITE};
-        spill_done(session->spill, &all, 1);
+        spill_unpin(session->spill, &all, 1);
     }
 }
 

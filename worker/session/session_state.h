@@ -77,7 +77,7 @@ bool session_is_state(uint32_t what);
 
 /* --- session_command.c --- */
 /* Obey the command that waits. */
-enum status session_obey(struct session *session);
+enum status session_handle(struct session *session);
 /* Send an encoded answer and wait until it has left. */
 enum status session_answer(struct session *session, unsigned id, size_t n_bytes);
 

@@ -155,13 +155,13 @@ enum status pin_begin(struct pin *p, int32_t part)
         return STATUS_OK;
     }
     p->n_range = ranges_of(p, part, p->range);
-    p->status = spill_use(p->trainer->setup.spill, p->range, p->n_range);
+    p->status = spill_pin(p->trainer->setup.spill, p->range, p->n_range);
     return p->status;
 }
 
 void pin_end(struct pin *p)
 {
-    spill_done(p->trainer->setup.spill, p->range, p->n_range);
+    spill_unpin(p->trainer->setup.spill, p->range, p->n_range);
     p->n_range = 0;
 }
 
@@ -194,7 +194,7 @@ bool pin_next(struct pin *p)
     }
     if (pin_begin(p, part_at(p, p->n_begun++)) == STATUS_OK && t->setup.spill != NULL && p->n_begun < t->n_own) {
         struct spill_range next[PIN_RANGES_MOST];
-        spill_ahead(t->setup.spill, next, ranges_of(p, part_at(p, p->n_begun), next));
+        spill_prefetch(t->setup.spill, next, ranges_of(p, part_at(p, p->n_begun), next));
     }
     p->begin_s = t->trace != NULL ? clock_s() : 0.0;
     return p->status == STATUS_OK;
@@ -207,7 +207,7 @@ void pin_discard(const struct trainer *t, int time)
     }
     for (int e = 0; e < t->plan.n_ending; e++) {
         if (t->plan.ending[e].time == time) {
-            spill_forget(t->setup.spill, t->arena + t->plan.ending[e].at, t->plan.ending[e].n_bytes);
+            spill_discard(t->setup.spill, t->arena + t->plan.ending[e].at, t->plan.ending[e].n_bytes);
         }
     }
 }

@@ -20,7 +20,7 @@ struct chunk {
     int32_t n_hold;
     bool is_in, is_listed;
     bool is_changed;         /* not yet as in the file */
-    bool is_ahead;           /* brought in for a spill_use to come */
+    bool is_ahead;           /* brought in for a spill_pin to come */
     bool is_wanted, is_read; /* while ranges are looked at: not in; its bytes are read from the file */
     uint64_t ticket;         /* of the order that brings it in */
 };
@@ -86,7 +86,7 @@ int64_t spill_bytes(const struct spill *s)
     return spill_file_bytes(s->file);
 }
 
-int64_t spill_held_bytes(int64_t n_bytes)
+int64_t spill_pinned_bytes(int64_t n_bytes)
 {
     return n_bytes > 0 ? (n_bytes + 2 * SPILL_CHUNK - 2) / SPILL_CHUNK * SPILL_CHUNK : 0;
 }
@@ -274,7 +274,7 @@ static enum status ticket_wait(struct spill *s, uint64_t ticket)
     return status;
 }
 
-enum status spill_use(struct spill *s, const struct spill_range *range, int n_range)
+enum status spill_pin(struct spill *s, const struct spill_range *range, int n_range)
 {
     if (s == NULL) {
         return STATUS_OK;
@@ -297,7 +297,7 @@ enum status spill_use(struct spill *s, const struct spill_range *range, int n_ra
     return ticket_wait(s, ticket);
 }
 
-void spill_done(struct spill *s, const struct spill_range *range, int n_range)
+void spill_unpin(struct spill *s, const struct spill_range *range, int n_range)
 {
     for (int i = 0; s != NULL && i < n_range; i++) {
         struct span span = span_of(s, &range[i]);
@@ -309,7 +309,7 @@ void spill_done(struct spill *s, const struct spill_range *range, int n_range)
     }
 }
 
-void spill_forget(struct spill *s, const void *at, int64_t n_bytes)
+void spill_discard(struct spill *s, const void *at, int64_t n_bytes)
 {
     const struct spill_range range = {.at = at, .n_bytes = n_bytes};
     struct span span = s != NULL ? span_of(s, &range) : (struct span){0};
@@ -338,7 +338,7 @@ static void keep_ahead(struct spill *s, const struct spill_range *range, int n_r
     }
 }
 
-void spill_ahead(struct spill *s, const struct spill_range *range, int n_range)
+void spill_prefetch(struct spill *s, const struct spill_range *range, int n_range)
 {
     if (s == NULL) {
         return;

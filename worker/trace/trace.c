@@ -8,40 +8,40 @@
 _Static_assert(TRACE_TEXT_BYTES == STEP_TEXT_BYTES, "a step's text fits");
 
 struct trace {
-    struct trace_room room;
+    struct trace_limits limits;
     struct trace_step *step; /* one piece: the steps, then the events */
     struct trace_event *event;
     int32_t n_step;
     int32_t first[TRACE_PHASE_N]; /* steps before the phase's */
     int64_t n_event, n_trained;   /* now; when training ended */
-    int64_t n_left;               /* steps of this phase that have yet to end: room is kept for them */
+    int64_t n_left;               /* steps of this phase that have yet to end: they keep their places */
     int64_t n_dropped, n_dropped_trained;
     enum trace_phase phase;
     uint32_t epoch;
     int32_t now; /* the step that runs; -1: none */
 };
 
-int64_t trace_bytes(const struct trace_room *room)
+int64_t trace_bytes(const struct trace_limits *limits)
 {
-    return room->n_step * (int64_t)sizeof(struct trace_step) + room->n_event * (int64_t)sizeof(struct trace_event);
+    return limits->n_step * (int64_t)sizeof(struct trace_step) + limits->n_event * (int64_t)sizeof(struct trace_event);
 }
 
 static void steps_add(struct trace *t, const struct program *program, const struct step_list *list, enum trace_phase phase)
 {
     t->first[phase] = t->n_step;
-    for (int s = 0; s < list->n_step && t->n_step < t->room.n_step; s++) {
+    for (int s = 0; s < list->n_step && t->n_step < t->limits.n_step; s++) {
         struct trace_step *one = &t->step[t->n_step++];
         *one = (struct trace_step){.phase = (int32_t)phase, .op = list->step[s].op, .number = s};
         step_text(program, &list->step[s], one->text, sizeof one->text);
     }
 }
 
-enum status trace_open(const struct program *program, const struct step_lists *steps, const struct trace_room *room,
+enum status trace_open(const struct program *program, const struct step_lists *steps, const struct trace_limits *limits,
                        struct trace **out)
 {
     struct trace *t = memory_alloc(1, sizeof *t);
-    *t = (struct trace){.room = *room, .now = -1};
-    enum status status = memory_acquire(MEMORY_OTHER, (size_t)trace_bytes(room), 1, &t->step);
+    *t = (struct trace){.limits = *limits, .now = -1};
+    enum status status = memory_acquire(MEMORY_OTHER, (size_t)trace_bytes(limits), 1, &t->step);
     if (status != STATUS_OK) {
         free(t);
         return status;
@@ -56,7 +56,7 @@ enum status trace_open(const struct program *program, const struct step_lists *s
 void trace_close(struct trace *t)
 {
     if (t != NULL) {
-        memory_release(MEMORY_OTHER, t->step, (size_t)trace_bytes(&t->room), 1);
+        memory_release(MEMORY_OTHER, t->step, (size_t)trace_bytes(&t->limits), 1);
         free(t);
     }
 }
@@ -79,9 +79,9 @@ double trace_step_begin(struct trace *t, int number)
     return clock_s();
 }
 
-static void event_add(struct trace *t, enum trace_kind kind, double begin_s, int32_t part, int64_t n_kept)
+static void event_add(struct trace *t, enum trace_kind kind, double begin_s, int32_t part, int64_t n_reserved)
 {
-    if (t->now < 0 || t->n_event >= t->room.n_event - n_kept) {
+    if (t->now < 0 || t->n_event >= t->limits.n_event - n_reserved) {
         t->n_dropped += t->now >= 0;
         return;
     }

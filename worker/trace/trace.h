@@ -1,7 +1,7 @@
 /* A worker's steps as they ran: the last epoch that was trained, and the evaluation behind it.
  *
  * With output.trace, memory for a bounded number of events is taken once, as the plan says; an epoch begins by forgetting the one
- * before. Steps always have room; of what happens within them, events that find none are counted and left out. A trainer without
+ * before. Steps always have a place; of what happens within them, events without one are counted and dropped. A trainer without
  * a trace has a NULL here and pays one branch a step, a walk, a payload and a wait.
  */
 #ifndef WORKER_TRACE_H
@@ -16,18 +16,18 @@
 struct trace;
 
 /* Room for so many. */
-struct trace_room {
+struct trace_limits {
     int64_t n_step, n_event;
 };
 
-int64_t trace_bytes(const struct trace_room *room);
+int64_t trace_bytes(const struct trace_limits *limits);
 
 /* Take the memory and write down the steps of training and evaluation.
  *
  *   owns    the caller owns *out: trace_close (NULL is allowed)
  *   errors  STATUS_NOMEM
  */
-enum status trace_open(const struct program *program, const struct step_lists *steps, const struct trace_room *room,
+enum status trace_open(const struct program *program, const struct step_lists *steps, const struct trace_limits *limits,
                        struct trace **out);
 void trace_close(struct trace *trace);
 
@@ -44,7 +44,7 @@ void trace_add(struct trace *trace, enum trace_kind kind, double begin_s, int32_
 /* What is there: steps, and events behind them, in one piece of *n_bytes_out bytes; lives as long as the trace. */
 const void *trace_content(const struct trace *trace, int32_t *n_step_out, int64_t *n_event_out, size_t *n_bytes_out);
 
-/* Events that found no room. */
+/* Events that were dropped: there was no place for them. */
 int64_t trace_n_dropped(const struct trace *trace);
 
 #endif

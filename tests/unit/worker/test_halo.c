@@ -66,10 +66,10 @@ static void part_take(int32_t p)
         cr_assert_eq(spill_take(asked.spill, (int64_t)n_bytes, &at), STATUS_OK, "%s", status_reason());
     }
     const struct spill_range all = {at, (int64_t)n_bytes, SPILL_WRITE};
-    cr_assert_eq(spill_use(asked.spill, &all, 1), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(spill_pin(asked.spill, &all, 1), STATUS_OK, "%s", status_reason());
     memmove(at, bytes, n_bytes);
     cr_assert_eq(part_open(at, n_bytes, &asked.opened[p]), STATUS_OK, "%s", status_reason());
-    spill_done(asked.spill, &all, 1);
+    spill_unpin(asked.spill, &all, 1);
     asked.parts[p] = &asked.opened[p];
     if (at != bytes) {
         memory_release(MEMORY_OTHER, bytes, n_bytes, 1);

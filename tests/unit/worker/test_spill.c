@@ -33,7 +33,7 @@ static unsigned char *take(struct spill *spill, int64_t n_bytes)
 
 static void use(struct spill *spill, const struct spill_range *range, int n)
 {
-    cr_assert_eq(spill_use(spill, range, n), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(spill_pin(spill, range, n), STATUS_OK, "%s", status_reason());
 }
 
 static unsigned random_below(unsigned n)
@@ -62,7 +62,7 @@ Test(spill, what_was_written_is_what_is_read_however_often_it_had_to_go)
                                             .access = (enum spill_access)random_below(3)};
         }
         if (random_below(2) == 0) {
-            spill_ahead(spill, range, 2);
+            spill_prefetch(spill, range, 2);
         }
         use(spill, range, 2);
         for (int i = 0; i < 2; i++) {
@@ -76,7 +76,7 @@ Test(spill, what_was_written_is_what_is_read_however_often_it_had_to_go)
                 memset(same, step, (size_t)range[i].n_bytes);
             }
         }
-        spill_done(spill, range, 2);
+        spill_unpin(spill, range, 2);
     }
     cr_expect_leq(memory_peak(MEMORY_SPILL), 9 * CHUNK);
     cr_expect_eq(spill_bytes(spill), 2 * 21 * CHUNK);
@@ -94,11 +94,11 @@ Test(spill, an_array_that_is_read_and_overwritten_in_one_step_is_read_first)
     struct spill_range range[] = {{at, 4 * CHUNK, SPILL_WRITE}, {at, 4 * CHUNK, SPILL_READ}};
     use(spill, range, 1);
     memset(at, 5, 4 * CHUNK);
-    spill_done(spill, range, 1);
-    spill_ahead(spill, (struct spill_range[]){{take(spill, CHUNK), CHUNK, SPILL_READ}}, 1);
+    spill_unpin(spill, range, 1);
+    spill_prefetch(spill, (struct spill_range[]){{take(spill, CHUNK), CHUNK, SPILL_READ}}, 1);
     use(spill, range, 2);
     cr_expect_eq(at[0] + at[4 * CHUNK - 1], 10);
-    spill_done(spill, range, 2);
+    spill_unpin(spill, range, 2);
     spill_close(spill);
 }
 
@@ -110,24 +110,24 @@ Test(spill, what_is_forgotten_is_not_written_and_its_neighbours_keep_their_bytes
     const struct spill_range all = {at, 3 * CHUNK, SPILL_UPDATE};
     use(spill, &all, 1);
     memset(at, 1, 3 * CHUNK);
-    spill_done(spill, &all, 1);
+    spill_unpin(spill, &all, 1);
     const struct spill_range push = {other, 3 * CHUNK, SPILL_READ};
     use(spill, &push, 1);
-    spill_done(spill, &push, 1);
+    spill_unpin(spill, &push, 1);
     /* The middle chunk lies in it whole; half of the others does not. */
     const struct spill_range middle = {at + CHUNK / 2, 2 * CHUNK, SPILL_UPDATE};
     use(spill, &middle, 1);
     memset(at + CHUNK / 2, 2, 2 * CHUNK);
-    spill_done(spill, &middle, 1);
-    spill_forget(spill, middle.at, middle.n_bytes);
+    spill_unpin(spill, &middle, 1);
+    spill_discard(spill, middle.at, middle.n_bytes);
     use(spill, &push, 1);
-    spill_done(spill, &push, 1);
+    spill_unpin(spill, &push, 1);
     use(spill, &all, 1);
     cr_expect_eq(at[0], 1);
     cr_expect_eq(at[CHUNK / 2], 2);
     cr_expect_eq(at[CHUNK], 1, "what was forgotten was written all the same");
     cr_expect_eq(at[3 * CHUNK - 1], 1);
-    spill_done(spill, &all, 1);
+    spill_unpin(spill, &all, 1);
     spill_close(spill);
 }
 
@@ -137,12 +137,12 @@ Test(spill, ranges_of_no_spill_and_no_spill_at_all_are_passed_over)
     char mine[10];
     const struct spill_range range[] = {{mine, sizeof mine, SPILL_UPDATE}, {NULL, 7, SPILL_READ}};
     use(spill, range, 2);
-    spill_done(spill, range, 2);
-    spill_ahead(spill, range, 2);
+    spill_unpin(spill, range, 2);
+    spill_prefetch(spill, range, 2);
     use(NULL, range, 2);
-    spill_done(NULL, range, 2);
-    spill_ahead(NULL, range, 2);
-    spill_forget(NULL, mine, sizeof mine);
+    spill_unpin(NULL, range, 2);
+    spill_prefetch(NULL, range, 2);
+    spill_discard(NULL, mine, sizeof mine);
     spill_close(spill);
 }
 
@@ -169,7 +169,7 @@ Test(spill, what_is_not_in_memory_cannot_be_touched_by_mistake)
     use(spill, &range, 1);
     at[0] = 3;
     cr_expect(can_touch(at));
-    spill_done(spill, &range, 1);
+    spill_unpin(spill, &range, 1);
     use(spill, &push, 1);
     cr_expect_not(can_touch(at));
     spill_close(spill);
@@ -216,7 +216,7 @@ Test(spill, a_full_disk_is_noticed_when_room_is_taken)
                        status_reason());
     const struct spill_range range = {at, 8 * CHUNK, SPILL_UPDATE};
     use(spill, &range, 1);
-    spill_done(spill, &range, 1);
+    spill_unpin(spill, &range, 1);
     spill_close(spill);
     cr_assert_eq(umount(folder_path("small")), 0);
 }

@@ -35,7 +35,7 @@ static int n_steps(enum step_phase phase)
 
 static void trace_make(int64_t n_step, int64_t n_event)
 {
-    cr_assert_eq(trace_open(&program, &lists, &(struct trace_room){n_step, n_event}, &trace), STATUS_OK);
+    cr_assert_eq(trace_open(&program, &lists, &(struct trace_limits){n_step, n_event}, &trace), STATUS_OK);
 }
 
 /* Every step of a phase, with so many events within each. */
@@ -136,7 +136,7 @@ Test(trace, it_takes_what_its_room_says_and_nothing_more_while_it_is_written)
 {
     int64_t before = memory_now(MEMORY_OTHER);
     trace_make(100, 200);
-    cr_expect_eq(memory_now(MEMORY_OTHER) - before, trace_bytes(&(struct trace_room){100, 200}));
+    cr_expect_eq(memory_now(MEMORY_OTHER) - before, trace_bytes(&(struct trace_limits){100, 200}));
     int64_t n_call = memory_n_call();
     phase_run(STEP_PHASE_TRAIN, 0, 30);
     cr_expect_eq(memory_n_call(), n_call);
