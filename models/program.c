@@ -324,8 +324,11 @@ void program_init_embeddings(const struct program *program, uint64_t seed, int64
     for (int p = 0; p < program->n_param; p++) {
         const struct parameter *param = &program->param[p];
         struct random_key key = key_of(seed, p);
-        float *to = param->embedding_at >= 0 ? embeddings + n * param->embedding_at : NULL;
-        for (int64_t i = 0; to != NULL && i < n * param->shape[0]; i++) {
+        if (param->embedding_at < 0) {
+            continue;
+        }
+        float *to = embeddings + n * param->embedding_at;
+        for (int64_t i = 0; i < n * param->shape[0]; i++) {
             to[i] = draw(param, &key, i % param->shape[0], column[i / param->shape[0]]);
         }
     }

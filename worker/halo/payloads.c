@@ -31,20 +31,21 @@ enum status payloads_open(struct spill *spill, int64_t n_bytes, const struct hal
 
 void payloads_close(struct payloads *p)
 {
-    for (int t = 0; p != NULL && t < HALO_DIRECTION_N; t++) {
+    if (p == NULL) {
+        return;
+    }
+    for (int t = 0; t < HALO_DIRECTION_N; t++) {
         free(p->begin[t]);
     }
-    if (p != NULL) {
-        free(p->made);
-    }
+    free(p->made);
     free(p);
 }
 
 struct spill_range payloads_range(const struct payloads *p, enum halo_direction direction, int32_t i, int32_t to, int64_t n_row,
-                                  int64_t row_bytes, enum spill_access access)
+                                  int64_t row_bytes)
 {
     int64_t begin = p->begin[direction][i * (int64_t)p->n_part + to];
-    return (struct spill_range){.at = p->at + begin * row_bytes, .n_bytes = n_row * row_bytes, .access = access};
+    return (struct spill_range){.at = p->at + begin * row_bytes, .n_bytes = n_row * row_bytes};
 }
 
 void payloads_reset(struct payloads *p)

@@ -31,6 +31,6 @@ void payloads_reset(struct payloads *payloads);
 
 /* Where the payload of n_row rows from own part i for part `to` lies. */
 struct spill_range payloads_range(const struct payloads *payloads, enum halo_direction direction, int32_t i, int32_t to,
-                                  int64_t n_row, int64_t row_bytes, enum spill_access access);
+                                  int64_t n_row, int64_t row_bytes);
 
 #endif

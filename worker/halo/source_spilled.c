@@ -5,8 +5,10 @@
 /* The payload that part `to` takes from own part i. */
 static struct spill_range spilled(const struct halo *h, int32_t i, int32_t to, enum spill_access access)
 {
-    return payloads_range(h->trainer->payloads, h->pass->direction, i, to, halo_rows_given(h, i, to), h->slots.n_row_bytes,
-                          access);
+    struct spill_range range = payloads_range(h->trainer->payloads, h->pass->direction, i, to, halo_rows_given(h, i, to),
+                                              h->slots.n_row_bytes);
+    range.access = access;
+    return range;
 }
 
 static enum status payload_write(struct halo *h, int32_t i, int32_t to)

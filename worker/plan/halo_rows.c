@@ -96,16 +96,17 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-void halo_list_build(const struct halo_counts *own, int32_t n_own_part, int32_t n_part, const uint32_t *rank_of_part,
-                     uint32_t rank, enum halo_direction direction, int32_t hop, struct halo_list *out)
+void halo_list_build(const struct halo_owners *owners, enum halo_direction direction, int32_t hop, struct halo_list *out)
 {
+    const struct halo_counts *own = owners->own;
+    int32_t n_part = owners->n_part;
     *out = (struct halo_list){0};
-    out->fetch = memory_alloc((size_t)n_own_part * (size_t)n_part, sizeof *out->fetch);
-    for (int32_t i = 0; i < n_own_part; i++) {
+    out->fetch = memory_alloc((size_t)owners->n_own_part * (size_t)n_part, sizeof *out->fetch);
+    for (int32_t i = 0; i < owners->n_own_part; i++) {
         int32_t to = own[i].part;
         for (int32_t step = 1; step < n_part; step++) {
             int32_t other = (to + step) % n_part;
-            if (rank_of_part[other] == rank) {
+            if (owners->rank_of_part[other] == owners->rank) {
                 continue;
             }
             int64_t in = halo_rows_in(&own[i], other, direction, hop);

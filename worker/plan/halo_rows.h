@@ -47,8 +47,15 @@ struct halo_list {
     int64_t most_fetch_row, most_serve_row; /* of the largest one */
 };
 
-void halo_list_build(const struct halo_counts *own, int32_t n_own_part, int32_t n_part, const uint32_t *rank_of_part,
-                     uint32_t rank, enum halo_direction direction, int32_t hop, struct halo_list *out);
+/* Who owns what, as a rank sees it. */
+struct halo_owners {
+    int32_t n_part, n_own_part;
+    const struct halo_counts *own; /* n_own_part */
+    const uint32_t *rank_of_part;  /* n_part */
+    uint32_t rank;
+};
+
+void halo_list_build(const struct halo_owners *owners, enum halo_direction direction, int32_t hop, struct halo_list *out);
 void halo_list_release(struct halo_list *list);
 
 #endif

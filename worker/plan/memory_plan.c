@@ -130,11 +130,12 @@ static void halo_plan(const struct memory_plan_input *in, struct memory_plan *pl
     for (int32_t i = 0; i < in->n_own_part; i++) {
         own[i] = in->own[i].halo;
     }
+    const struct halo_owners owners = {
+        .n_part = in->n_part, .n_own_part = in->n_own_part, .own = own, .rank_of_part = in->rank_of_part, .rank = in->rank};
     plan->halo = memory_alloc((size_t)plan->n_hop + 1, sizeof *plan->halo);
     for (int32_t hop = 0; hop <= plan->n_hop; hop++) {
         for (int t = 0; t < HALO_DIRECTION_N; t++) {
-            halo_list_build(own, in->n_own_part, in->n_part, in->rank_of_part, in->rank, (enum halo_direction)t, hop,
-                            &plan->halo[hop][t]);
+            halo_list_build(&owners, (enum halo_direction)t, hop, &plan->halo[hop][t]);
         }
     }
     free(own);

@@ -109,19 +109,34 @@ static bool ends_passes(const struct step_list *list, int s)
     return step->kind == STEP_KIND_HALO && !goes_on;
 }
 
+/* What a step of backward reads. */
+static void values_make(struct rewrite *w, const struct step *step)
+{
+    for (int k = 0; k < step->n_operand; k++) {
+        if (step->operand[k].array == STEP_ARRAY_VALUE) {
+            make(w, step->operand[k].index);
+        }
+    }
+}
+
+/* After an aggregate's passes, values that pointwise ops make again are dropped again. */
+static void light_drop(struct rewrite *w)
+{
+    for (int v = 0; v < w->program->n_value; v++) {
+        w->there[v] = w->there[v] && (w->saved[v] || w->heavy[v]);
+    }
+}
+
 static void backward_rewrite(struct rewrite *w, const struct step_list *lowered)
 {
     for (int s = 0; s < lowered->n_step; s++) {
         const struct step *step = &lowered->step[s];
-        for (int k = 0; step->backward && k < step->n_operand; k++) {
-            if (step->operand[k].array == STEP_ARRAY_VALUE) {
-                make(w, step->operand[k].index);
-            }
+        if (step->backward) {
+            values_make(w, step);
         }
         step_append(&w->out, step);
-        bool forgets = step->backward && ends_passes(lowered, s);
-        for (int v = 0; forgets && v < w->program->n_value; v++) {
-            w->there[v] = w->there[v] && (w->saved[v] || w->heavy[v]);
+        if (step->backward && ends_passes(lowered, s)) {
+            light_drop(w);
         }
     }
 }
@@ -129,8 +144,8 @@ static void backward_rewrite(struct rewrite *w, const struct step_list *lowered)
 /* Is everything dropped near enough to what is saved? */
 static bool is_near(const struct rewrite *w, const bool *dropped)
 {
-    for (int v = 0; dropped != NULL && v < w->program->n_value; v++) {
-        if (dropped[v] && w->depth[v] > DEPTH_MOST) {
+    for (int v = 0; v < w->program->n_value; v++) {
+        if (dropped != NULL && dropped[v] && w->depth[v] > DEPTH_MOST) {
             return false;
         }
     }

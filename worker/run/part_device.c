@@ -74,8 +74,11 @@ static enum status direct_columns(const struct part_device_setup *setup, const s
     }
     for (int32_t q = 0; q < part->n_part; q++) {
         const struct part_block *block = &part->block[d][q];
-        const uint32_t *rows = is_direct(setup, part, d, q) ? setup->parts[q]->send[d][part->part].rows : NULL;
-        for (int64_t e = 0; rows != NULL && e < block->n_edge; e++) {
+        if (!is_direct(setup, part, d, q)) {
+            continue;
+        }
+        const uint32_t *rows = setup->parts[q]->send[d][part->part].rows;
+        for (int64_t e = 0; e < block->n_edge; e++) {
             cols[at++] = rows[block->cols[e]];
         }
     }
@@ -157,9 +160,11 @@ static enum status scales_open(const struct part_device_setup *setup, const stru
     for (int d = 0; d < n_direction(part); d++) {
         for (int32_t q = 0; q < part->n_part; q++) {
             const struct part_block *block = &part->block[d][q];
-            bool has = has_col_scale(setup, part, d, q);
-            out->col_scale[d][q] = has ? scale + at : NULL;
-            for (int64_t c = 0; has && c < block->n_col; c++) {
+            if (!has_col_scale(setup, part, d, q)) {
+                continue;
+            }
+            out->col_scale[d][q] = scale + at;
+            for (int64_t c = 0; c < block->n_col; c++) {
                 scale[at++] = scale_of(setup, part, block->strength, block->degree, c);
             }
         }

@@ -75,6 +75,7 @@ struct picked {
     uint32_t *cols;
     uint16_t *types;
     int64_t n_edge; /* of the block being written */
+    bool loops;     /* implied loops are among the edges of the diagonal */
 };
 
 static void edge_pick(struct picked *to, const struct device_block *from, int64_t e)
@@ -153,7 +154,7 @@ static struct device_block host_block(const struct part *part, const struct part
 }
 
 static void blocks_pick(const struct part_device_setup *setup, int32_t hop, const struct part_blocks *all,
-                        const struct part *part, bool loops, struct picked *to, struct part_blocks *out)
+                        const struct part *part, struct picked *to, struct part_blocks *out)
 {
     int32_t before = program_hop_before(hop);
     for (int32_t q = 0; q < part->n_part; q++) {
@@ -166,7 +167,7 @@ static void blocks_pick(const struct part_device_setup *setup, int32_t hop, cons
         int64_t n_row = own ? part_rows_own(part, before) : part_rows_given(part, PART_DIRECTION_IN, q, before);
         int64_t n_target = direct ? part_rows_own(setup->parts[q], hop) : part_rows_taken(part, PART_DIRECTION_OUT, q, hop);
         const struct device_block edges = host_block(part, all, q);
-        block_pick(&edges, n_row, n_target, own && loops, to);
+        block_pick(&edges, n_row, n_target, own && to->loops, to);
         *block = *from;
         picked_take(to, n_row, block);
         block->n_col = direct ? block->n_col : n_target;
@@ -233,8 +234,8 @@ static enum status picks_open(const struct part_device_setup *setup, int32_t hop
     if (sizes.typed) {
         to.types = (uint16_t *)(void *)(to.cols + (sizes.weighted ? 2 : 1) * sizes.n_edge);
     }
-    bool loops = sizes.n_edge > part_edges(part, PART_DIRECTION_OUT, hop);
-    blocks_pick(setup, hop, all, part, loops, &to, out);
+    to.loops = sizes.n_edge > part_edges(part, PART_DIRECTION_OUT, hop);
+    blocks_pick(setup, hop, all, part, &to, out);
     status = picks_lend(setup, part, out);
     spill_unpin(setup->spill, &piece, 1);
     return status;
@@ -255,7 +256,8 @@ enum status part_hop_open(const struct part_device_setup *setup, enum part_direc
 void part_hop_close(const struct part_device_setup *setup, struct part_device *part, int d, int32_t hop)
 {
     struct part_blocks *blocks = &part->blocks[d][hop];
-    for (int32_t q = 0; blocks->block != NULL && q < part->part->n_part; q++) {
+    int32_t n_part = blocks->block != NULL ? part->part->n_part : 0;
+    for (int32_t q = 0; q < n_part; q++) {
         struct device_block *const both[2] = {&blocks->block[q], &blocks->direct[q]};
         for (int k = 0; k < 2; k++) {
             if (both[k]->indptr != NULL) {

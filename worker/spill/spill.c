@@ -136,7 +136,8 @@ struct span {
 static struct span span_of(const struct spill *s, const struct spill_range *range)
 {
     const char *at = range->at;
-    for (int i = 0; at != NULL && range->n_bytes > 0 && i < s->n_region; i++) {
+    int n_region = at != NULL && range->n_bytes > 0 ? s->n_region : 0;
+    for (int i = 0; i < n_region; i++) {
         const struct region *region = &s->region[i];
         if (at < region->at || at >= region->at + region->n_bytes) {
             continue;
@@ -299,7 +300,8 @@ enum status spill_pin(struct spill *s, const struct spill_range *range, int n_ra
 
 void spill_unpin(struct spill *s, const struct spill_range *range, int n_range)
 {
-    for (int i = 0; s != NULL && i < n_range; i++) {
+    n_range = s != NULL ? n_range : 0;
+    for (int i = 0; i < n_range; i++) {
         struct span span = span_of(s, &range[i]);
         for (int32_t c = span.first; c < span.end; c++) {
             if (--s->chunk[c].n_hold == 0) {

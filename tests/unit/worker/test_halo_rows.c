@@ -47,7 +47,7 @@ Test(travel, only_payloads_between_ranks_are_listed_in_the_order_they_are_used)
     const uint32_t rank_of_part[] = {0, 1, 0};
     struct halo_counts own[2] = {part[0], part[2]};
     struct halo_list list;
-    halo_list_build(own, 2, 3, rank_of_part, 0, HALO_DIRECTION_IN, PROGRAM_HOP_ALL, &list);
+    halo_list_build(&(struct halo_owners){3, 2, own, rank_of_part, 0}, HALO_DIRECTION_IN, PROGRAM_HOP_ALL, &list);
     cr_assert_eq(list.n_fetch, 2);
     cr_expect(list.fetch[0].to == 0 && list.fetch[0].from == 1 && list.fetch[0].n_row == 4);
     cr_expect(list.fetch[1].to == 2 && list.fetch[1].from == 1 && list.fetch[1].n_row == 2);
@@ -58,7 +58,8 @@ Test(travel, only_payloads_between_ranks_are_listed_in_the_order_they_are_used)
     halo_list_release(&list);
 
     /* Block (i, j) comes j = i+1, i+2, …: part 1 takes from 2 before it takes from 0. */
-    halo_list_build(&part[1], 1, 3, (const uint32_t[]){1, 0, 1}, 0, HALO_DIRECTION_IN, PROGRAM_HOP_ALL, &list);
+    halo_list_build(&(struct halo_owners){3, 1, &part[1], (const uint32_t[]){1, 0, 1}, 0}, HALO_DIRECTION_IN, PROGRAM_HOP_ALL,
+                    &list);
     cr_assert_eq(list.n_fetch, 2);
     cr_expect(list.fetch[0].from == 2 && list.fetch[0].n_row == 7);
     cr_expect(list.fetch[1].from == 0 && list.fetch[1].n_row == 3);
