@@ -329,7 +329,7 @@ static void structure_plan(const struct memory_plan_input *in, struct memory_pla
     }
 }
 
-/* What is copied aside for the coordinator: the weights in the arena, one part's embeddings or logits. */
+/* What is copied aside for the coordinator: the weights in the arena, one part's embeddings or logits; and a step's numbers. */
 static int64_t staging_bytes(const struct memory_plan_input *in)
 {
     const struct program *program = in->program;
@@ -338,7 +338,7 @@ static int64_t staging_bytes(const struct memory_plan_input *in)
         most = larger(most, in->own[i].n_own * program->value[program->logits].width);
         most = larger(most, in->own[i].n_embedded * program->n_embedding);
     }
-    return most * (int64_t)sizeof(float);
+    return most * (int64_t)sizeof(float) + (int64_t)(sizeof(struct trainer_shared) + sizeof(struct device_now));
 }
 
 /* Events of a phase's steps. A step has its own, one for each part's work and wait for the disk, and what its reduction waits for;

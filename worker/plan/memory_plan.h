@@ -59,6 +59,13 @@ struct memory_ending {
     int64_t at, n_bytes;
 };
 
+/* What host and device tell each other once an epoch, in SHARED memory. */
+struct trainer_shared {
+    struct device_now now;
+    double loss, n_loss_row; /* over all parts' rows */
+    struct device_score score[4];
+};
+
 struct memory_plan_input {
     const struct job *job;
     const struct program *program;

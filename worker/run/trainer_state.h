@@ -7,13 +7,6 @@
 #include "worker/run/part_device.h"
 #include "worker/run/trainer.h"
 
-/* What host and device tell each other once an epoch, in SHARED memory. */
-struct trainer_shared {
-    struct device_now now;
-    double loss, n_loss_row; /* over all parts' rows */
-    struct device_score score[4];
-};
-
 /* owns: everything but what setup borrows */
 struct trainer {
     struct trainer_setup setup;
