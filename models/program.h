@@ -2,7 +2,7 @@
  *
  * A value is a matrix of one row per node (n_own rows of a part). A program is pure description: sizes, kinds and
  * names, no memory and no device, so that --plan and the memory plan can read it anywhere. Models are builders
- * (models/<kind>.c, about a page each) over the functions below.
+ * (models/kinds/<kind>.c, about a page each) over the functions below.
  */
 #ifndef MODELS_PROGRAM_H
 #define MODELS_PROGRAM_H
