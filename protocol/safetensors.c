@@ -366,8 +366,8 @@ enum status safetensors_load_bytes(const void *bytes, size_t n_bytes, const char
     }
     const unsigned char *data = (const unsigned char *)bytes + LENGTH_BYTES + n_header;
     struct entry *entry = NULL;
-    size_t n_entry = 0, n_room = json_object_size(header);
-    status = memory_acquire(MEMORY_OTHER, n_room, sizeof *entry, &entry);
+    size_t n_entry = 0, capacity = json_object_size(header);
+    status = memory_acquire(MEMORY_OTHER, capacity, sizeof *entry, &entry);
     if (status == STATUS_OK) {
         status = entries_read(header, origin, (int64_t)(n_bytes - LENGTH_BYTES - n_header), entry, &n_entry);
     }
@@ -381,7 +381,7 @@ enum status safetensors_load_bytes(const void *bytes, size_t n_bytes, const char
             want[i].data[k] = from->dtype->read(data + from->begin + k * (int64_t)from->dtype->n_bytes);
         }
     }
-    memory_release(MEMORY_OTHER, entry, n_room, sizeof *entry);
+    memory_release(MEMORY_OTHER, entry, capacity, sizeof *entry);
     json_decref(header);
     return status;
 }

@@ -5,11 +5,11 @@
  * own reader calls an additional edge file, is. Tables of edges are streamed twice rather than held.
  * source  Hu et al., "Open Graph Benchmark", NeurIPS 2020
  */
-#include "partition/formats/csv_gz.h"
+#include "partition/files/csv_gz.h"
+#include "partition/files/npz.h"
 #include "partition/formats/dataset_ogb_files.h"
 #include "partition/formats/dataset_ogb_types.h"
 #include "partition/formats/dataset_path.h"
-#include "partition/formats/npz.h"
 #include "partition/graph/dataset_build.h"
 #include "partition/graph/dataset_edges.h"
 #include "partition/graph/weights.h"

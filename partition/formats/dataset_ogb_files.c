@@ -1,7 +1,7 @@
 #include "partition/formats/dataset_ogb_files.h"
 
-#include "partition/formats/csv_gz.h"
-#include "partition/formats/npy.h"
+#include "partition/files/csv_gz.h"
+#include "partition/files/npy.h"
 
 #include <dirent.h>
 #include <inttypes.h>

@@ -5,8 +5,8 @@
  */
 #include "partition/formats/dataset_ogb_types.h"
 
-#include "partition/formats/csv_gz.h"
-#include "partition/formats/csv_rows.h"
+#include "partition/files/csv_gz.h"
+#include "partition/files/csv_rows.h"
 #include "partition/formats/dataset_ogb_files.h"
 #include "partition/graph/node_types.h"
 #include "partition/graph/relations.h"

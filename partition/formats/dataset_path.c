@@ -1,6 +1,6 @@
 #include "partition/formats/dataset_path.h"
 
-#include "partition/formats/npy.h"
+#include "partition/files/npy.h"
 
 #include <stdio.h>
 

@@ -2,7 +2,7 @@
 #ifndef PARTITION_DATASET_STORE_H
 #define PARTITION_DATASET_STORE_H
 
-#include "partition/formats/npy.h"
+#include "partition/files/npy.h"
 #include "protocol/memory.h"
 #include "protocol/status.h"
 

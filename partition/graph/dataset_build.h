@@ -7,7 +7,7 @@
 #define PARTITION_DATASET_BUILD_H
 
 #include "partition/dataset.h"
-#include "partition/formats/npy.h"
+#include "partition/files/npy.h"
 #include "protocol/job/job.h"
 #include "protocol/job/model_kinds.h"
 

@@ -2,7 +2,7 @@
 #ifndef PARTITION_DATASET_EDGES_H
 #define PARTITION_DATASET_EDGES_H
 
-#include "partition/formats/npy.h"
+#include "partition/files/npy.h"
 #include "partition/graph/dataset_build.h"
 
 /* Integers [2, E], in either order of memory: row 0 sources, row 1 destinations. Borrows `edges`. errors  STATUS_DATA shape or dtype */

@@ -6,7 +6,7 @@
 #define PARTITION_FEATURES_CSR_H
 
 #include "partition/dataset.h"
-#include "partition/formats/npy.h"
+#include "partition/files/npy.h"
 
 #include <stdbool.h>
 #include <stdint.h>

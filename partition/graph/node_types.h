@@ -6,7 +6,7 @@
 #ifndef PARTITION_NODE_TYPES_H
 #define PARTITION_NODE_TYPES_H
 
-#include "partition/formats/npy.h"
+#include "partition/files/npy.h"
 #include "partition/graph/dataset_build.h"
 
 #include <stdbool.h>

@@ -5,7 +5,7 @@
 #ifndef PARTITION_WEIGHTS_H
 #define PARTITION_WEIGHTS_H
 
-#include "partition/formats/npy.h"
+#include "partition/files/npy.h"
 #include "partition/graph/dataset_build.h"
 
 #include <stdbool.h>

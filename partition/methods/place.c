@@ -132,7 +132,7 @@ static int64_t heaviest(const struct place *place)
     return most;
 }
 
-/* Move `part` where it saves most rows, if a group has room for it. */
+/* Move `part` to the group where it saves most rows, of those that are not full. */
 static bool move(struct place *place, int32_t part)
 {
     int32_t from = place->rank[part], best = from;
@@ -152,7 +152,7 @@ static bool move(struct place *place, int32_t part)
     return true;
 }
 
-/* Swap two parts of different groups when that saves rows and both groups have room. */
+/* Swap two parts of different groups when that saves rows and overfills neither group. */
 static bool swap(struct place *place, int32_t a, int32_t b)
 {
     int32_t ra = place->rank[a], rb = place->rank[b];

@@ -13,7 +13,7 @@ void bytes_write_number(struct bytes_writer *writer, uint64_t value, size_t n_by
 
 void bytes_write(struct bytes_writer *writer, const void *bytes, size_t n)
 {
-    if (writer->full || n > writer->n_room - writer->at) {
+    if (writer->full || n > writer->capacity - writer->at) {
         writer->full = true;
         return;
     }

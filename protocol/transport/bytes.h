@@ -12,7 +12,7 @@
 
 struct bytes_writer {
     uint8_t *to;
-    size_t n_room;
+    size_t capacity;
     size_t at; /* bytes written */
     bool full; /* something did not fit */
 };

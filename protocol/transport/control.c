@@ -11,7 +11,7 @@
 
 void control_head(void *frame, unsigned id, size_t n_body)
 {
-    struct bytes_writer head = {.to = frame, .n_room = CONTROL_HEAD_BYTES};
+    struct bytes_writer head = {.to = frame, .capacity = CONTROL_HEAD_BYTES};
     bytes_write_number(&head, n_body, 4);
     bytes_write_number(&head, id, 2);
 }
@@ -51,7 +51,7 @@ void control_decoder_release(struct control_decoder *decoder)
     decoder->bytes = NULL;
 }
 
-void *control_decoder_room(struct control_decoder *decoder, size_t *n_out)
+void *control_decoder_buffer(struct control_decoder *decoder, size_t *n_out)
 {
     if (decoder->from > 0) {
         memmove(decoder->bytes, decoder->bytes + decoder->from, decoder->to - decoder->from);
@@ -59,23 +59,23 @@ void *control_decoder_room(struct control_decoder *decoder, size_t *n_out)
         decoder->from = 0;
     }
     /* Grown only when it is full of bytes that came: a length alone reserves nothing. */
-    if (decoder->to == decoder->n_room) {
-        size_t n_room = decoder->n_room == 0 ? ROOM_LEAST : 2 * decoder->n_room;
-        uint8_t *bytes = memory_alloc(n_room, 1);
+    if (decoder->to == decoder->capacity) {
+        size_t capacity = decoder->capacity == 0 ? ROOM_LEAST : 2 * decoder->capacity;
+        uint8_t *bytes = memory_alloc(capacity, 1);
         if (decoder->to > 0) {
             memcpy(bytes, decoder->bytes, decoder->to);
         }
         free(decoder->bytes);
         decoder->bytes = bytes;
-        decoder->n_room = n_room;
+        decoder->capacity = capacity;
     }
-    *n_out = decoder->n_room - decoder->to;
+    *n_out = decoder->capacity - decoder->to;
     return decoder->bytes + decoder->to;
 }
 
 void control_decoder_fill(struct control_decoder *decoder, size_t n)
 {
-    ASSERT(n <= decoder->n_room - decoder->to);
+    ASSERT(n <= decoder->capacity - decoder->to);
     decoder->to += n;
 }
 

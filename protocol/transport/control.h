@@ -36,7 +36,7 @@ struct control_frame {
 
 struct control_decoder {
     uint8_t *bytes;
-    size_t n_room;
+    size_t capacity;
     size_t from, to; /* bytes[from … to) came and were not taken yet */
     uint32_t n_most; /* bytes of a body; may be changed between frames */
 };
@@ -46,12 +46,12 @@ void control_decoder_init(struct control_decoder *decoder, uint32_t n_most);
 void control_decoder_release(struct control_decoder *decoder);
 
 /* Where the next bytes may be written, and how many (at least one) / that n of them were written. Invalidates frames. */
-void *control_decoder_room(struct control_decoder *decoder, size_t *n_out);
+void *control_decoder_buffer(struct control_decoder *decoder, size_t *n_out);
 void control_decoder_fill(struct control_decoder *decoder, size_t n);
 
 /* Take the next frame; *whole_out is false when it has not all come yet.
  *
- *   owns    out->body points into the decoder, until control_decoder_room
+ *   owns    out->body points into the decoder, until control_decoder_buffer
  *   errors  STATUS_PEER a length beyond n_most: nothing behind it can be read
  */
 enum status control_decoder_next(struct control_decoder *decoder, struct control_frame *out, bool *whole_out);

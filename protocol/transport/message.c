@@ -76,7 +76,7 @@ static struct message_span read_bytes(struct bytes_reader *from, const char *fie
 static enum status encode_end(const char *name, const struct bytes_writer *to, size_t *n_out)
 {
     if (to->full) {
-        return status_fail(STATUS_BUG, "message '%s' does not fit into %zu bytes", name, to->n_room);
+        return status_fail(STATUS_BUG, "message '%s' does not fit into %zu bytes", name, to->capacity);
     }
     *n_out = to->at;
     return STATUS_OK;
@@ -96,9 +96,9 @@ static enum status decode_end(const char *name, const struct bytes_reader *from)
 
 #define FIELD(type, field) write_##type(&to, message->field);
 #define MESSAGE(id, name, fields)                                                                                              \
-    enum status message_encode_##name(const struct message_##name *message, void *room, size_t n_room, size_t *n_out)          \
+    enum status message_encode_##name(const struct message_##name *message, void *buffer, size_t capacity, size_t *n_out)      \
     {                                                                                                                          \
-        struct bytes_writer to = {.to = room, .n_room = n_room};                                                               \
+        struct bytes_writer to = {.to = buffer, .capacity = capacity};                                                         \
         fields return encode_end(#name, &to, n_out);                                                                           \
     }
 #include "protocol/transport/messages.def"

@@ -46,14 +46,14 @@ enum message_id {
 #undef MESSAGE
 #undef FIELD
 
-/* message_encode_hello(&hello, room, n_room, &n_out) and message_decode_hello(bytes, n, &hello), for every row.
+/* message_encode_hello(&hello, buffer, capacity, &n_out) and message_decode_hello(bytes, n, &hello), for every row.
  *
- *   owns    encode writes at most n_room bytes; decode borrows the bytes
- *   errors  encode STATUS_BUG no room · decode STATUS_PEER short, long, or trailing bytes: names the message and field
+ *   owns    encode writes at most capacity bytes; decode borrows the bytes
+ *   errors  encode STATUS_BUG the buffer is too small · decode STATUS_PEER short, long, or trailing bytes: names the message and field
  */
 #define FIELD(type, name)
 #define MESSAGE(id, name, fields)                                                                                              \
-    enum status message_encode_##name(const struct message_##name *message, void *room, size_t n_room, size_t *n_out);         \
+    enum status message_encode_##name(const struct message_##name *message, void *buffer, size_t capacity, size_t *n_out);     \
     enum status message_decode_##name(const void *bytes, size_t n_bytes, struct message_##name *out);
 #include "protocol/transport/messages.def"
 #undef MESSAGE

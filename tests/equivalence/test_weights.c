@@ -1,5 +1,5 @@
 /* Jobs on weighted edges give the same bits however they are run, in the memory that is planned. */
-#include "partition/formats/npy.h"
+#include "partition/files/npy.h"
 #include "protocol/status.h"
 #include "tests/equivalence/cluster.h"
 #include "tests/support/graphs/graph.h"

@@ -9,9 +9,9 @@
 static void feed(struct control_decoder *decoder, const uint8_t *bytes, size_t n)
 {
     while (n > 0) {
-        size_t n_room;
-        void *room = control_decoder_room(decoder, &n_room);
-        size_t piece = n < n_room ? n : n_room;
+        size_t capacity;
+        void *room = control_decoder_buffer(decoder, &capacity);
+        size_t piece = n < capacity ? n : capacity;
         memcpy(room, bytes, piece);
         control_decoder_fill(decoder, piece);
         bytes += piece;
@@ -58,7 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
         feed(&decoder, bytes + cut, n - cut);
         frames_take(&decoder);
     }
-    ASSERT(decoder.from <= decoder.to && decoder.to <= decoder.n_room);
+    ASSERT(decoder.from <= decoder.to && decoder.to <= decoder.capacity);
     control_decoder_release(&decoder);
     return 0;
 }

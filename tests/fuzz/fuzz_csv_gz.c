@@ -1,7 +1,7 @@
 /* Any bytes as a .csv.gz table: as they are, and compressed first, since hardly any input would pass the checksum. */
 #include "tests/fuzz/input_file.h"
 
-#include "partition/formats/csv_gz.h"
+#include "partition/files/csv_gz.h"
 #include "protocol/log.h"
 
 #include <zlib.h>

@@ -1,7 +1,7 @@
 /* Any bytes as one file of a typed and weighted npy folder: refused, or a dataset that keeps its contract. */
 #include "tests/fuzz/input_folder.h"
 
-#include "partition/formats/npy.h"
+#include "partition/files/npy.h"
 
 enum { N_NODE = 6, N_EDGE = 8 };
 

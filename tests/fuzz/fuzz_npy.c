@@ -1,6 +1,6 @@
 /* Any bytes as a .npy array: refused, or every value is readable. At an odd address, too, where values have to be copied to aligned
  * memory. */
-#include "partition/formats/npy.h"
+#include "partition/files/npy.h"
 #include "protocol/log.h"
 
 #include <stdlib.h>

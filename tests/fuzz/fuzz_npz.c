@@ -1,7 +1,7 @@
 /* Any bytes as a .npz archive: refused, or with members that are arrays. */
 #include "tests/fuzz/input_file.h"
 
-#include "partition/formats/npz.h"
+#include "partition/files/npz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 

@@ -1,5 +1,5 @@
 /* Any bytes as a pickled matrix, behind a .npy head: refused, or three arrays of the lengths that they claim. */
-#include "partition/formats/pickle_csr.h"
+#include "partition/files/pickle_csr.h"
 #include "protocol/log.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #include "tests/golden/golden_case.h"
 
-#include "partition/formats/npy.h"
+#include "partition/files/npy.h"
 #include "protocol/safetensors.h"
 
 #include <criterion/criterion.h>

@@ -1,6 +1,6 @@
 /* The programs against the float64 references, by job file and output folder: several numbers of parts and workers, every partition
  * method, with and without pruning. */
-#include "partition/formats/npy.h"
+#include "partition/files/npy.h"
 #include "tests/golden/golden_case.h"
 #include "tests/support/model/gradient.h"
 #include "tests/support/process/folder.h"

@@ -1,5 +1,5 @@
 /* Whole jobs on nodes without features: what of their embeddings is left behind, gone on from, and taken up again. */
-#include "partition/formats/npy.h"
+#include "partition/files/npy.h"
 #include "tests/support/graphs/typed_folder.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/results.h"

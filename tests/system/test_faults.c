@@ -98,7 +98,7 @@ static void make_all(void)
 TestSuite(faults, .init = make_all, .fini = folder_remove, .timeout = 180);
 
 /* All but the first two entries of a folder, sorted, in one line. */
-static const char *names_in(const char *path, char *out, size_t n_room)
+static const char *names_in(const char *path, char *out, size_t capacity)
 {
     struct dirent **name;
     int n = scandir(path, &name, NULL, alphasort);
@@ -106,7 +106,7 @@ static const char *names_in(const char *path, char *out, size_t n_room)
     for (int i = 0; i < n; i++) {
         size_t at = strlen(out);
         if (name[i]->d_name[0] != '.') {
-            snprintf(out + at, n_room - at, "%s ", name[i]->d_name);
+            snprintf(out + at, capacity - at, "%s ", name[i]->d_name);
         }
         free(name[i]);
     }

@@ -1,5 +1,5 @@
 /* A job on two machines, its workers started by hand: they share a cable, and no file but the programs. */
-#include "partition/formats/npy.h"
+#include "partition/files/npy.h"
 #include "protocol/clock.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/machines.h"

@@ -104,11 +104,11 @@ static void send_all(int file, const void *bytes, size_t n)
 }
 
 /* The first line of the token file, once it is whole: it is made just after the coordinator listens. */
-static void token_await(char *secret, size_t n_room)
+static void token_await(char *secret, size_t capacity)
 {
     for (double since = clock_s(); patience_left(since);) {
         if (folder_has("token")) {
-            folder_read("token", secret, n_room);
+            folder_read("token", secret, capacity);
             char *end = strchr(secret, '\n');
             if (end != NULL) {
                 *end = '\0';

@@ -1,5 +1,5 @@
 /* Whole jobs that leave rows out of their epochs: what travels is counted by hand, what is planned is what is measured. */
-#include "partition/formats/npy.h"
+#include "partition/files/npy.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/results.h"
 #include "tests/support/tolerance.h"

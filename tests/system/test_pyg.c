@@ -1,7 +1,7 @@
 /* Results in PyTorch Geometric: scripts/load_into_pyg.py loads the weights into its modules, strictly, and finds the
  * logits that the job wrote. The graph is directed, has loops, repeated edges and nodes nothing points at.
  */
-#include "partition/formats/npy.h"
+#include "partition/files/npy.h"
 #include "protocol/status.h"
 #include "tests/support/graphs/graph.h"
 #include "tests/support/process/folder.h"

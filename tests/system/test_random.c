@@ -262,7 +262,7 @@ static void expect_end(int64_t id, const char *plain)
     }
 }
 
-static void run_plain(char *dir, size_t n_room)
+static void run_plain(char *dir, size_t capacity)
 {
     char program[PATH_MAX], command[3 * PATH_MAX];
     program_find("trainerd", program, sizeof program);
@@ -270,7 +270,7 @@ static void run_plain(char *dir, size_t n_room)
                                "[train]\nepochs = 300\n[output]\ndir = \"plain\"\n");
     snprintf(command, sizeof command, "cd '%s' && '%s' --config plain.toml 2>plain.err", folder, program);
     cr_assert_eq(system(command), 0);
-    snprintf(dir, n_room, "%s/plain", folder);
+    snprintf(dir, capacity, "%s/plain", folder);
 }
 
 static void run_steps(int n_step)

@@ -1,7 +1,7 @@
 /* The end of a job: result files and the closing lines; and the clock of its phases. */
 #include "trainerd/coordinator/coordinator_state.h"
 
-#include "partition/formats/npy.h"
+#include "partition/files/npy.h"
 #include "protocol/clock.h"
 #include "protocol/fault.h"
 #include "protocol/memory.h"

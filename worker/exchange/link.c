@@ -169,11 +169,11 @@ static enum status aborted(const struct control_frame *frame)
 /* Take in what is there (waiting for some of it). */
 static enum status bytes_receive(struct link *link)
 {
-    size_t n_room;
-    void *room = control_decoder_room(&link->decoder, &n_room);
+    size_t capacity;
+    void *buffer = control_decoder_buffer(&link->decoder, &capacity);
     ssize_t n;
     do {
-        n = recv(link->socket, room, n_room, 0);
+        n = recv(link->socket, buffer, capacity, 0);
     } while (n < 0 && errno == EINTR);
     if (n <= 0) {
         return status_fail(STATUS_PEER, "lost the coordinator: %s", n == 0 ? "it closed the connection" : strerror(errno));
@@ -227,7 +227,7 @@ static bool frames_heed(struct link *link)
     return false;
 }
 
-/* In a room of its own: an epoch allocates nothing, in no thread. */
+/* In memory of its own: an epoch allocates nothing, in no thread. */
 static void beat(struct link *link)
 {
     struct message_heartbeat message = {.epoch = atomic_load(&link->epoch), .step = atomic_load(&link->step)};

@@ -185,9 +185,9 @@ void strict_defer(struct strict *s, enum device_lane lane, void (*run)(struct st
                   size_t n_bytes)
 {
     struct strict_lane *l = &s->lane[lane];
-    if (l->n_call == l->n_room) {
-        l->n_room = l->n_room > 0 ? 2 * l->n_room : 64;
-        l->call = realloc(l->call, l->n_room * sizeof *l->call);
+    if (l->n_call == l->capacity) {
+        l->capacity = l->capacity > 0 ? 2 * l->capacity : 64;
+        l->call = realloc(l->call, l->capacity * sizeof *l->call);
         ASSERT(l->call != NULL);
     }
     void *copy = malloc(n_bytes);
@@ -240,7 +240,7 @@ void strict_follow(struct device *device, enum device_lane lane, device_mark mar
     strict_defer(strict_of(device), lane, follow_run, &mark, sizeof mark);
 }
 
-/* Whoever only looks may see one more call done each time. */
+/* A caller that only polls sees one more call done each time. */
 bool strict_passed(struct device *device, device_mark mark)
 {
     struct strict_lane *l = &strict_of(device)->lane[mark % DEVICE_LANE_N];

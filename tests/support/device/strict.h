@@ -2,7 +2,7 @@
  *
  * Device memory is mapped without any right, and opened only while the device works; a touch by the host ends the process with
  * STRICT_EXIT and a sentence. Nothing is done when a call returns: each lane keeps its calls, with copies of what describes
- * them, until somebody waits, and what is on its way to the host is NaN until then. Within a scope only the listed arrays of
+ * them, until a caller waits, and bytes on their way to the host are NaN until then. Within a scope only the listed arrays of
  * the categories ACTIVATIONS and PARAMETERS are open, for what is listed, and what is written is NaN before.
  */
 #ifndef TESTS_SUPPORT_STRICT_H

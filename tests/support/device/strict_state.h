@@ -15,7 +15,7 @@ struct strict_call {
 
 struct strict_lane {
     struct strict_call *call;
-    size_t n_call, n_room;
+    size_t n_call, capacity;
     uint64_t n_done, n_given; /* since open; call[] holds those in between */
 };
 

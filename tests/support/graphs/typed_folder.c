@@ -1,6 +1,6 @@
 #include "tests/support/graphs/typed_folder.h"
 
-#include "partition/formats/npy.h"
+#include "partition/files/npy.h"
 #include "protocol/memory.h"
 #include "tests/support/graphs/graph.h"
 

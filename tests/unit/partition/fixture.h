@@ -3,7 +3,7 @@
 #define TESTS_UNIT_PARTITION_FIXTURE_H
 
 #include "partition/dataset.h"
-#include "partition/formats/npy.h"
+#include "partition/files/npy.h"
 #include "tests/support/process/folder.h"
 
 #include <stddef.h>

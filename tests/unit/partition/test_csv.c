@@ -1,6 +1,6 @@
 #include "fixture.h"
 
-#include "partition/formats/csv_gz.h"
+#include "partition/files/csv_gz.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

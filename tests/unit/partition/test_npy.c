@@ -1,6 +1,6 @@
 #include "fixture.h"
 
-#include "partition/formats/npy.h"
+#include "partition/files/npy.h"
 
 #include <criterion/criterion.h>
 #include <stdint.h>

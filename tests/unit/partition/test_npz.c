@@ -1,7 +1,7 @@
 #include "fixture.h"
 
-#include "partition/formats/npz.h"
-#include "partition/formats/pickle_csr.h"
+#include "partition/files/npz.h"
+#include "partition/files/pickle_csr.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

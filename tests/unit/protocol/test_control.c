@@ -7,9 +7,9 @@
 static void feed(struct control_decoder *decoder, const uint8_t *bytes, size_t n)
 {
     while (n > 0) {
-        size_t n_room;
-        void *room = control_decoder_room(decoder, &n_room);
-        size_t piece = n < n_room ? n : n_room;
+        size_t capacity;
+        void *room = control_decoder_buffer(decoder, &capacity);
+        size_t piece = n < capacity ? n : capacity;
         memcpy(room, bytes, piece);
         control_decoder_fill(decoder, piece);
         bytes += piece;
@@ -113,13 +113,13 @@ Test(control, an_announced_length_reserves_nothing)
     feed(&decoder, (const uint8_t *)"\x00\x00\x00\x01\x05\x00", 6); /* 16 MiB to come */
     cr_assert_eq(control_decoder_next(&decoder, &frame, &whole), STATUS_OK);
     cr_assert_not(whole);
-    size_t n_room;
-    control_decoder_room(&decoder, &n_room);
-    cr_assert_leq(n_room, 4096u);
+    size_t capacity;
+    control_decoder_buffer(&decoder, &capacity);
+    cr_assert_leq(capacity, 4096u);
     static const uint8_t some[5000];
     feed(&decoder, some, sizeof some);
-    control_decoder_room(&decoder, &n_room);
-    cr_assert_leq(n_room, 8192u);
+    control_decoder_buffer(&decoder, &capacity);
+    cr_assert_leq(capacity, 8192u);
     control_decoder_release(&decoder);
 }
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t encoded_hello(uint8_t *room, size_t n_room)
+static size_t encoded_hello(uint8_t *room, size_t capacity)
 {
     struct message_hello hello = {
         .version = MESSAGE_VERSION,
@@ -15,11 +15,11 @@ static size_t encoded_hello(uint8_t *room, size_t n_room)
         .address = {"\x00\xff\x10", 3},
     };
     size_t n;
-    cr_assert_eq(message_encode_hello(&hello, room, n_room, &n), STATUS_OK);
+    cr_assert_eq(message_encode_hello(&hello, room, capacity, &n), STATUS_OK);
     return n;
 }
 
-static size_t encoded_report(uint8_t *room, size_t n_room)
+static size_t encoded_report(uint8_t *room, size_t capacity)
 {
     struct message_report report = {
         .epoch = 12,
@@ -34,7 +34,7 @@ static size_t encoded_report(uint8_t *room, size_t n_room)
         .evaluate_s = 0.75,
     };
     size_t n;
-    cr_assert_eq(message_encode_report(&report, room, n_room, &n), STATUS_OK);
+    cr_assert_eq(message_encode_report(&report, room, capacity, &n), STATUS_OK);
     return n;
 }
 
@@ -129,13 +129,13 @@ Test(message, an_encoder_without_room_writes_nothing_beyond_it)
     size_t n_statistics = encoded_hello(whole, sizeof whole);
     struct message_hello hello;
     cr_assert_eq(message_decode_hello(whole, n_statistics, &hello), STATUS_OK);
-    for (size_t n_room = 0; n_room < n_statistics; n_room++) {
+    for (size_t capacity = 0; capacity < n_statistics; capacity++) {
         uint8_t room[256];
         memset(room, 0xa5, sizeof room);
         size_t n;
-        cr_assert_eq(message_encode_hello(&hello, room, n_room, &n), STATUS_BUG);
-        for (size_t i = n_room; i < sizeof room; i++) {
-            cr_assert_eq(room[i], 0xa5, "room of %zu, byte %zu", n_room, i);
+        cr_assert_eq(message_encode_hello(&hello, room, capacity, &n), STATUS_BUG);
+        for (size_t i = capacity; i < sizeof room; i++) {
+            cr_assert_eq(room[i], 0xa5, "room of %zu, byte %zu", capacity, i);
         }
     }
 }

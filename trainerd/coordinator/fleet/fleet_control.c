@@ -82,7 +82,7 @@ static void client_buffer(uv_handle_t *handle, size_t wish, uv_buf_t *out)
 {
     struct fleet_client *client = handle->data;
     (void)wish;
-    out->base = control_decoder_room(&client->decoder, &out->len);
+    out->base = control_decoder_buffer(&client->decoder, &out->len);
 }
 
 static void client_received(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)

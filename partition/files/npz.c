@@ -1,7 +1,7 @@
 /* Members of a zip archive as arrays. Sizes in the archive's directory are claims: they are checked against what deflate can
  * do (1032 : 1) before memory is taken, and against the bytes that come; libzip checks the CRC.
  */
-#include "partition/formats/npz.h"
+#include "partition/files/npz.h"
 
 #include "protocol/file.h"
 #include "protocol/log.h"

@@ -2,7 +2,7 @@
  *
  * Nothing is evaluated: a Python literal of any other form is refused. Knows nothing of files.
  */
-#include "partition/formats/npy_header.h"
+#include "partition/files/npy_header.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* See csv_rows.h. */
-#include "partition/formats/csv_rows.h"
+#include "partition/files/csv_rows.h"
 
-#include "partition/formats/csv_gz.h"
+#include "partition/files/csv_gz.h"
 
 #include <inttypes.h>
 

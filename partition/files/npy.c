@@ -2,9 +2,9 @@
  *
  * A mapping is private and read-only: pages are read when used and count as the file's, not as ours.
  */
-#include "partition/formats/npy.h"
+#include "partition/files/npy.h"
 
-#include "partition/formats/npy_header.h"
+#include "partition/files/npy_header.h"
 #include "protocol/file.h"
 #include "protocol/half.h"
 #include "protocol/memory.h"

@@ -6,7 +6,7 @@
 #ifndef PARTITION_CSV_GZ_H
 #define PARTITION_CSV_GZ_H
 
-#include "partition/formats/npy.h"
+#include "partition/files/npy.h"
 #include "protocol/status.h"
 
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* Pickle opcodes of protocols 3 and 4 (2, but for bytes), those that data need: everything on the stack is a node, nothing
  * is ever called. */
-#include "partition/formats/pickle_tree.h"
+#include "partition/files/pickle_tree.h"
 
 #include "protocol/memory.h"
 

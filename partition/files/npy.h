@@ -7,7 +7,7 @@
 #ifndef PARTITION_NPY_H
 #define PARTITION_NPY_H
 
-#include "partition/formats/npy_type.h"
+#include "partition/files/npy_type.h"
 #include "protocol/status.h"
 
 #include <stdbool.h>

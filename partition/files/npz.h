@@ -2,7 +2,7 @@
 #ifndef PARTITION_NPZ_H
 #define PARTITION_NPZ_H
 
-#include "partition/formats/npy.h"
+#include "partition/files/npy.h"
 #include "protocol/status.h"
 
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* Reading a csr_matrix off the tree of a pickle; see pickle_csr.h. */
-#include "partition/formats/pickle_csr.h"
+#include "partition/files/pickle_csr.h"
 
-#include "partition/formats/npy_header.h"
-#include "partition/formats/pickle_tree.h"
+#include "partition/files/npy_header.h"
+#include "partition/files/pickle_tree.h"
 #include "protocol/memory.h"
 
 #include <inttypes.h>

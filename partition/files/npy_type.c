@@ -1,4 +1,4 @@
-#include "partition/formats/npy_type.h"
+#include "partition/files/npy_type.h"
 
 size_t npy_type_size(enum npy_type type)
 {

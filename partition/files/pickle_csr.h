@@ -7,7 +7,7 @@
 #ifndef PARTITION_PICKLE_CSR_H
 #define PARTITION_PICKLE_CSR_H
 
-#include "partition/formats/npy.h"
+#include "partition/files/npy.h"
 
 /* Rows of a sparse matrix: arrays of rank 1, not yet held against each other. */
 struct csr {

@@ -1,7 +1,7 @@
 /* gzip to lines to numbers. Inflation is ours, not gzread's: that one takes a file cut in its first bytes for plain text
  * and passes over what follows the last member.
  */
-#include "partition/formats/csv_gz.h"
+#include "partition/files/csv_gz.h"
 
 #include "protocol/file.h"
 #include "protocol/memory.h"

@@ -3,7 +3,7 @@
 #ifndef PARTITION_NPY_HEADER_H
 #define PARTITION_NPY_HEADER_H
 
-#include "partition/formats/npy.h"
+#include "partition/files/npy.h"
 
 #define NPY_HEADER_MOST_BYTES 65536
 
