@@ -219,7 +219,8 @@ struct device_norm_backward {
     const float *x, *weight;
     const void *mean_rstd;
     const float *grad_y;
-    bool add; /* to grad_x */
+    bool add;       /* to grad_x */
+    bool add_param; /* layer norm: to grad_weight and grad_bias */
     float *grad_x, *grad_weight, *grad_bias;
     void *scratch; /* layer_norm_scratch or batch_norm_scratch bytes */
 };
@@ -234,7 +235,8 @@ struct device_step {
 struct device_ops {
     const char *name; /* "reference", "cpu" */
 
-    bool unified; /* all memory is the host's, DEVICE memory too, and operations are done when they return */
+    bool unified;           /* all memory is the host's, DEVICE memory too, and operations are done when they return */
+    int64_t n_window_float; /* of one array of a window of rows: some such arrays fit in the cache of one core */
 
     /* --- life and memory: failures are returned at once --- */
     enum status (*open)(int n_thread, struct device **out); /* n_thread 0: all cores */
@@ -258,6 +260,9 @@ struct device_ops {
     void (*follow)(struct device *device, enum device_lane lane, device_mark mark); /* the lane goes on after the mark */
     bool (*passed)(struct device *device, device_mark mark);                        /* never waits */
     enum status (*wait)(struct device *device, device_mark mark);                   /* the first failure since open, or OK */
+    /* Call run(context, chunk, slot) for each chunk, in any order and at the same time: it calls operations that no other chunk's
+     * touch the results of. slot < n_chunk; no two calls at one time have the same */
+    void (*chunks_run)(struct device *device, int n_chunk, void (*run)(void *context, int chunk, int slot), void *context);
 
     /* --- structure, made once --- */
     enum status (*block_open)(struct device *device, struct device_block *block); /* fills schedule; arrays set by the caller */
@@ -276,16 +281,19 @@ struct device_ops {
     /* grad_x (+)= grad_y · w */
     void (*linear_backward_input)(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *grad_y,
                                   const float *w, bool add, float *grad_x);
-    /* grad_w = grad_yᵀ · x over fixed chunks of rows, combined in a fixed order (overwrites).
+    /* grad_w (+)= grad_yᵀ · x over fixed chunks of rows, combined in a fixed order.
      * scratch: linear_scratch(n, f_in, f_out) bytes */
     void (*linear_backward_weight)(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x,
-                                   const float *grad_y, void *scratch, float *grad_w);
+                                   const float *grad_y, void *scratch, bool add, float *grad_w);
     size_t (*linear_scratch)(int64_t n, int64_t f_in, int64_t f_out);
-    /* out[c] = Σ_r x[r, c], double sums in fixed chunks (bias gradients). scratch: column_sum_scratch(n, f) bytes */
-    void (*column_sum)(struct device *device, int64_t n, int64_t f, const float *x, void *scratch, float *out);
+    /* out[c] (+)= Σ_r x[r, c], double sums in fixed chunks (bias gradients). scratch: column_sum_scratch(n, f) bytes */
+    void (*column_sum)(struct device *device, int64_t n, int64_t f, const float *x, void *scratch, bool add, float *out);
     size_t (*column_sum_scratch)(int64_t n, int64_t f);
-    /* Σ_rc x·y, double, fixed chunks: out[0] as float (gin's epsilon). scratch as column_sum with f */
-    void (*dot)(struct device *device, int64_t n, int64_t f, const float *x, const float *y, void *scratch, float *out);
+    /* out[0] (+)= Σ_rc x·y, double, fixed chunks (gin's epsilon). scratch as column_sum with f */
+    void (*dot)(struct device *device, int64_t n, int64_t f, const float *x, const float *y, void *scratch, bool add,
+                float *out);
+    /* out[i] = Σ_c chunk[c · n_value + i], chunks added one after another */
+    void (*chunks_add)(struct device *device, int64_t n_value, int64_t n_chunk, const float *chunk, float *out);
 
     /* --- sparse feature rows; values NULL in the call: the csr's own values --- */
     void (*csr_linear_forward)(struct device *device, const struct device_csr *csr, const float *values, int64_t f_out,
@@ -409,10 +417,10 @@ struct device_ops {
     /* grad_x[r, h, c] (+)= grad[r, h] · w[h, c] */
     void (*head_dot_backward_input)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *w,
                                     const float *grad, bool add, float *grad_x);
-    /* grad_w[h, c] = Σ_r grad[r, h] · x[r, h, c], double sums in fixed chunks (overwrites). scratch: column_sum_scratch(n,
+    /* grad_w[h, c] (+)= Σ_r grad[r, h] · x[r, h, c], double sums in fixed chunks. scratch: column_sum_scratch(n,
      * n_head·n_column) bytes */
     void (*head_dot_backward_weight)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x,
-                                     const float *grad, void *scratch, float *grad_w);
+                                     const float *grad, void *scratch, bool add, float *grad_w);
     /* out[r, c] = (1/n_head) Σ_h x[r, h, c], heads in ascending order; and grad_x[r, h, c] (+)= grad[r, c] / n_head */
     void (*head_mean)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x, float *out);
     void (*head_mean_backward)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *grad, bool add,

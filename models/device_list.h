@@ -7,10 +7,10 @@
 /* clang-format off */
 #define DEVICE_OP_LIST(X)                                                                       \
     X(open) X(close) X(acquire) X(release) X(borrow) X(giveback)                                \
-    X(upload) X(download) X(move) X(fill_zero) X(mark) X(follow) X(passed) X(wait)              \
+    X(upload) X(download) X(move) X(fill_zero) X(mark) X(follow) X(passed) X(wait) X(chunks_run) \
     X(block_open) X(block_close) X(csr_open) X(csr_close) X(block_bytes) X(csr_bytes)           \
     X(linear_forward) X(linear_backward_input) X(linear_backward_weight) X(linear_scratch)      \
-    X(column_sum) X(column_sum_scratch) X(dot)                                                  \
+    X(column_sum) X(column_sum_scratch) X(dot) X(chunks_add)                                                  \
     X(csr_linear_forward) X(csr_linear_backward_weight) X(csr_linear_scratch) X(csr_dropout)    \
     X(csr_embed_forward) X(csr_embed_backward) X(csr_dense)                                     \
     X(activate_forward) X(activate_backward) X(bias_add) X(axpby) X(eps_add)       \

@@ -305,7 +305,7 @@ void step_lists_lower(const struct program *program, struct step_lists *out)
     forward_lower(&l, false, true);
     loss_lower(&l, STEP_KIND_SCORE);
     end_lower(&l, false);
-    step_lists_time(out);
+    step_lists_finish(program, out);
     free(l.written);
     free(l.n_reader);
     free(l.maker);

@@ -39,10 +39,11 @@ enum op_role {
     OP_ROLE_STATISTICS, /* global ops: made of all parts' rows */
     OP_ROLE_SUM,        /* global ops: doubles of this part */
     OP_ROLE_WORKSPACE,
-    OP_ROLE_NODE,   /* dataset node ids of own rows */
-    OP_ROLE_LABELS, /* labels and splits of own rows */
-    OP_ROLE_CSR,    /* the sparse features' structure */
-    OP_ROLE_SCALE,  /* an aggregate's scales of own rows */
+    OP_ROLE_WINDOWS, /* of a fused chain (models/chain.h), beside its first step's other roles */
+    OP_ROLE_NODE,    /* dataset node ids of own rows */
+    OP_ROLE_LABELS,  /* labels and splits of own rows */
+    OP_ROLE_CSR,     /* the sparse features' structure */
+    OP_ROLE_SCALE,   /* an aggregate's scales of own rows */
     OP_ROLE_BLOCKS,
     OP_ROLE_SENDING,
     OP_ROLE_N
@@ -82,6 +83,7 @@ struct op_call {
     struct random_key key;        /* seed, this op's number; stream DROPOUT, of aggregates EDGE */
     const struct device_now *now; /* the key's epoch */
     bool add[OP_N_IN];            /* dense backward: add to grad_in instead of overwriting it */
+    bool add_param;               /* likewise to grad_param */
 
     union {
         void *array[OP_ROLE_N]; /* by enum op_role; or by name: */
@@ -93,13 +95,14 @@ struct op_call {
             float *grad_in
                 [OP_N_IN]; /* NULL: not wanted. May be grad_out's array: the first with in_place, any that is passed on */
             const float *param[OP_N_PARAM];
-            float *grad_param[OP_N_PARAM]; /* overwritten; NULL: not wanted */
+            float *grad_param[OP_N_PARAM]; /* NULL: not wanted */
             float *state[OP_N_PARAM];
             const float *embeddings; /* csr->n_embedded × columns of out; NULL: none */
             float *grad_embeddings;
             double *statistics;
             double *sum;
             void *workspace;
+            void *windows; /* unused: the chain's */
             const uint32_t *node;
             const struct op_labels *labels;
             const struct device_csr *csr; /* read when in[0] is sparse */

@@ -1,5 +1,5 @@
 /* The interpreters' common tools: lists, operands, and how a step is printed. Lowering is in lower.c. */
-#include "models/step.h"
+#include "models/chain.h"
 
 #include "protocol/log.h"
 #include "protocol/memory.h"
@@ -28,7 +28,7 @@ void step_lists_release(struct step_lists *lists)
     *lists = (struct step_lists){0};
 }
 
-void step_lists_time(struct step_lists *lists)
+static void times_fill(struct step_lists *lists)
 {
     const struct step_list *train = &lists->phase[STEP_PHASE_TRAIN];
     int time = 0, next = 0;
@@ -50,6 +50,13 @@ void step_lists_time(struct step_lists *lists)
     }
 }
 
+void step_lists_finish(const struct program *program, struct step_lists *lists)
+{
+    times_fill(lists);
+    chains_mark(program, &lists->phase[STEP_PHASE_TRAIN]);
+    chains_mark(program, &lists->phase[STEP_PHASE_EVALUATE]);
+}
+
 const struct step_operand *step_operand(const struct step *step, enum op_role role)
 {
     for (int k = 0; k < step->n_operand; k++) {
@@ -58,6 +65,11 @@ const struct step_operand *step_operand(const struct step *step, enum op_role ro
         }
     }
     return NULL;
+}
+
+int step_span(const struct step *step)
+{
+    return step->n_chain > 1 ? step->n_chain : 1;
 }
 
 int64_t step_operand_width(const struct program *program, const struct step_operand *operand)

@@ -46,7 +46,7 @@ enum step_array {
     STEP_ARRAY_FRESH, /* index: the op, k: the input whose fresh gradient it is, until STEP_KIND_JOIN */
     /* In the arena: one for all parts. */
     STEP_ARRAY_STATISTICS, /* index: a global op; doubles */
-    STEP_ARRAY_WORKSPACE,  /* index: the op, -1: the loss; k: 0 forward, 1 backward; payloads of halo passes are in it */
+    STEP_ARRAY_WORKSPACE,  /* index: the op, -1: the loss; k: enum step_workspace */
     /* Elsewhere. */
     STEP_ARRAY_PARAMETER,      /* index: the parameter */
     STEP_ARRAY_GRAD_PARAMETER, /* likewise: each part's own gradient */
@@ -60,6 +60,13 @@ enum step_array {
     STEP_ARRAY_BLOCKS,  /* index: the part_direction; hop: of the rows that the blocks lead to */
     STEP_ARRAY_SENDING, /* index: the part_direction; lists of the rows that other parts take */
     STEP_ARRAY_N
+};
+
+enum step_workspace {
+    STEP_WORKSPACE_FORWARD, /* scratch; of halo passes payloads, too */
+    STEP_WORKSPACE_BACKWARD,
+    STEP_WORKSPACE_CHAIN, /* windows, and chunks' gradients, of the fused chain (models/chain.h) that begins with this op */
+    STEP_WORKSPACE_N
 };
 
 enum step_access {
@@ -90,6 +97,7 @@ struct step {
     bool recomputed;              /* FORWARD: in backward, once more */
     int pass;                     /* HALO: 0 forward, else 1 + which of the backward ones */
     const struct halo_pass *halo; /* HALO: that pass */
+    int n_chain;                  /* steps of the fused chain (models/chain.h) that begins here; 0: none begins */
     int time;                     /* position in the static phase and the training epoch behind it; an evaluation's forward
                                    * steps have the times of training's: they use the same arrays */
     int n_operand;
@@ -121,14 +129,17 @@ void step_append(struct step_list *list, const struct step *step);
 /* The step that runs a dense op forward, as STEP_PHASE_TRAIN has it: a rewrite inserts it where its output is wanted again. */
 void step_forward(const struct program *program, int op, struct step *out);
 
-/* Fill in the times, after a rewrite of the training list. */
-void step_lists_time(struct step_lists *lists);
+/* Fill in times and chains, after a rewrite of the training list. */
+void step_lists_finish(const struct program *program, struct step_lists *lists);
 
 /* The operand in this role; NULL: the step has none. */
 const struct step_operand *step_operand(const struct step *step, enum op_role role);
 
 /* Elements per row of an array of rows; 0: it is none. */
 int64_t step_operand_width(const struct program *program, const struct step_operand *operand);
+
+/* Steps that run as one, from this one on: a fused chain, or 1. */
+int step_span(const struct step *step);
 
 const char *step_kind_name(enum step_kind kind);
 

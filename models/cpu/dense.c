@@ -98,13 +98,13 @@ static int64_t weight_chunk_rows(int64_t n)
 }
 
 void cpu_linear_backward_weight(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x,
-                                const float *grad_y, void *scratch, float *grad_w)
+                                const float *grad_y, void *scratch, bool add, float *grad_w)
 {
     struct cpu_device *cpu = cpu_device(device);
     int64_t rows = weight_chunk_rows(n), n_chunk = (n + rows - 1) / rows, size = f_out * f_in;
     float *partial = scratch;
     if (n_chunk == 0) {
-        memset(grad_w, 0, (size_t)size * sizeof *grad_w);
+        memset(grad_w, 0, add ? 0 : (size_t)size * sizeof *grad_w);
         return;
     }
     bool parallel = n * f_in * f_out >= PRODUCT_PARALLEL_MIN;
@@ -112,7 +112,7 @@ void cpu_linear_backward_weight(struct device *device, int64_t n, int64_t f_in, 
 #pragma omp parallel for num_threads(n_thread) schedule(dynamic)
     for (int64_t i = 0; i < n_chunk; i++) {
         int64_t first = i * rows, n_row = n - first < rows ? n - first : rows;
-        multiply(cpu, 'T', 'N', f_out, f_in, n_row, grad_y + first * f_out, x + first * f_in, 0.0f,
+        multiply(cpu, 'T', 'N', f_out, f_in, n_row, grad_y + first * f_out, x + first * f_in, add && i == 0 ? 1.0f : 0.0f,
                  i == 0 ? grad_w : partial + (i - 1) * size);
     }
 #pragma omp parallel for num_threads(n_thread) if (n_chunk > 1)
@@ -129,7 +129,7 @@ size_t cpu_linear_scratch(int64_t n, int64_t f_in, int64_t f_out)
     return n_chunk > 1 ? (size_t)((n_chunk - 1) * f_in * f_out) * sizeof(float) : 0;
 }
 
-void cpu_column_sum(struct device *device, int64_t n, int64_t f, const float *x, void *scratch, float *out)
+void cpu_column_sum(struct device *device, int64_t n, int64_t f, const float *x, void *scratch, bool add, float *out)
 {
     struct cpu_device *cpu = cpu_device(device);
     int64_t rows = cpu_chunk_rows(n), n_chunk = cpu_n_chunk(n);
@@ -141,7 +141,7 @@ void cpu_column_sum(struct device *device, int64_t n, int64_t f, const float *x,
         cpu->kernels->column_sum(n_row, f, x + first * f, partial + i * f);
     }
     for (int64_t c = 0; c < f; c++) {
-        double sum = 0.0;
+        double sum = add ? out[c] : 0.0;
         for (int64_t i = 0; i < n_chunk; i++) {
             sum += partial[i * f + c];
         }
@@ -175,10 +175,10 @@ static double dot_chunk(int64_t n, const float *x, const float *y)
     return sum;
 }
 
-void cpu_dot(struct device *device, int64_t n, int64_t f, const float *x, const float *y, void *scratch, float *out)
+void cpu_dot(struct device *device, int64_t n, int64_t f, const float *x, const float *y, void *scratch, bool add, float *out)
 {
     int64_t rows = cpu_chunk_rows(n), n_chunk = cpu_n_chunk(n);
-    double *partial = scratch, sum = 0.0;
+    double *partial = scratch, sum = add ? out[0] : 0.0;
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (n * f >= CPU_PARALLEL_MIN)
     for (int64_t i = 0; i < n_chunk; i++) {
         int64_t first = i * rows, n_row = n - first < rows ? n - first : rows;
@@ -188,4 +188,16 @@ void cpu_dot(struct device *device, int64_t n, int64_t f, const float *x, const 
         sum += partial[i];
     }
     out[0] = (float)sum;
+}
+
+void cpu_chunks_add(struct device *device, int64_t n_value, int64_t n_chunk, const float *chunk, float *out)
+{
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n_value * n_chunk >= CPU_PARALLEL_MIN)
+    for (int64_t i = 0; i < n_value; i++) {
+        float sum = chunk[i];
+        for (int64_t c = 1; c < n_chunk; c++) {
+            sum += chunk[c * n_value + i];
+        }
+        out[i] = sum;
+    }
 }

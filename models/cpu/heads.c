@@ -30,7 +30,7 @@ void cpu_head_dot_backward_input(struct device *device, int64_t n, int64_t n_hea
 }
 
 void cpu_head_dot_backward_weight(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x,
-                                  const float *grad, void *scratch, float *grad_w)
+                                  const float *grad, void *scratch, bool add, float *grad_w)
 {
     const struct cpu_device *cpu = cpu_device(device);
     int64_t rows = cpu_chunk_rows(n), n_chunk = cpu_n_chunk(n), f = n_head * n_column;
@@ -42,7 +42,7 @@ void cpu_head_dot_backward_weight(struct device *device, int64_t n, int64_t n_he
         cpu->kernels->head_dot_sum(n_head, n_column, x, grad, i * rows, (i + 1) * rows < n ? (i + 1) * rows : n, sum);
     }
     for (int64_t c = 0; c < f; c++) {
-        double sum = 0.0;
+        double sum = add ? grad_w[c] : 0.0;
         for (int64_t i = 0; i < n_chunk; i++) {
             sum += partial[i * f + c];
         }

@@ -1,6 +1,7 @@
 /* Cutting rows, chunks and blocks into pieces of work: by shape alone, never by the number of threads. */
 #include "models/cpu/cpu.h"
 
+#include <omp.h>
 #include <stdlib.h>
 
 /* Cost of one range of a block: an edge costs 1, a row 1. */
@@ -116,4 +117,19 @@ size_t cpu_schedule_bytes(int64_t n_block, int64_t n_row, int64_t n_edge)
     int64_t n_piece = n_edge / CPU_HUB_EDGES; /* as if every edge were a hub row's: still next to nothing */
     return (size_t)n_range * 2 * sizeof(int64_t) +
            (size_t)n_piece * (sizeof(struct cpu_piece) + CPU_PARTIAL_COLUMNS * sizeof(float));
+}
+
+void cpu_chunks_run(struct device *device, int n_chunk, void (*run)(void *context, int chunk, int slot), void *context)
+{
+    int n_thread = cpu_device(device)->n_thread < n_chunk ? cpu_device(device)->n_thread : n_chunk;
+    if (n_thread == 1) { /* no parallel region: operations may have their own */
+        for (int i = 0; i < n_chunk; i++) {
+            run(context, i, 0);
+        }
+        return;
+    }
+#pragma omp parallel for num_threads(n_thread) schedule(dynamic)
+    for (int i = 0; i < n_chunk; i++) {
+        run(context, i, omp_get_thread_num());
+    }
 }

@@ -172,7 +172,7 @@ static void weight_backward(const struct op_call *call, const struct shape *s, c
     }
     for (int64_t k = 0; k < s->n_block; k++) {
         ops->linear_backward_weight(call->device, call->n, s->n_base * s->out, s->in,
-                                    at->sums + k * call->n * s->n_base * s->out, rows + k * call->n * s->in, at->rest,
+                                    at->sums + k * call->n * s->n_base * s->out, rows + k * call->n * s->in, at->rest, false,
                                     at->product);
         ops->swap_axes(call->device, s->in, s->n_base, s->out, at->product, grad + k * s->n_base * s->in * s->out);
     }

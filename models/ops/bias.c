@@ -19,7 +19,7 @@ static void backward(const struct op_call *call)
     const struct device_ops *ops = call->device->ops;
     int64_t f = call->program->value[call->op->out].width;
     if (call->grad_param[0] != NULL) {
-        ops->column_sum(call->device, call->n, f, call->grad_out, call->workspace, call->grad_param[0]);
+        ops->column_sum(call->device, call->n, f, call->grad_out, call->workspace, call->add_param, call->grad_param[0]);
     }
     if (call->grad_in[0] != NULL && call->grad_in[0] != call->grad_out) {
         ops->axpby(call->device, call->n * f, 1.0f, call->grad_out, call->add[0] ? 1.0f : 0.0f,

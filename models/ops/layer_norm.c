@@ -31,6 +31,7 @@ static void backward(const struct op_call *call)
                                              .mean_rstd = call->saved[0],
                                              .grad_y = call->grad_out,
                                              .add = call->add[0],
+                                             .add_param = call->add_param,
                                              .grad_x = call->grad_in[0],
                                              .grad_weight = call->grad_param[0],
                                              .grad_bias = call->grad_param[1],

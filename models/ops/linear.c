@@ -68,7 +68,7 @@ static void weight_backward(const struct op_call *call, int64_t f_in, int64_t f_
     const struct device_ops *ops = call->device->ops;
     float *turned = (float *)call->workspace + turned_size(call->program, call->op);
     float *to = call->op->by_column ? turned : call->grad_param[0];
-    ops->linear_backward_weight(call->device, call->n, f_in, f_out, call->in[0], call->grad_out, rest, to);
+    ops->linear_backward_weight(call->device, call->n, f_in, f_out, call->in[0], call->grad_out, rest, call->add_param, to);
     if (call->op->by_column) {
         ops->swap_axes(call->device, f_out, f_in, 1, turned, call->grad_param[0]);
     }
@@ -89,7 +89,7 @@ static void backward(const struct op_call *call)
         ops->csr_embed_backward(call->device, call->csr, call->in[0], f_out, call->grad_out, call->grad_embeddings);
     }
     if (call->grad_param[1] != NULL) {
-        ops->column_sum(call->device, call->n, f_out, call->grad_out, rest, call->grad_param[1]);
+        ops->column_sum(call->device, call->n, f_out, call->grad_out, rest, call->add_param, call->grad_param[1]);
     }
     if (call->grad_in[0] != NULL) {
         ops->linear_backward_input(call->device, call->n, f_in, f_out, call->grad_out, weight_of(call), call->add[0],

@@ -27,13 +27,13 @@ void reference_head_dot_backward_input(struct device *device, int64_t n, int64_t
 }
 
 void reference_head_dot_backward_weight(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x,
-                                        const float *grad, void *scratch, float *grad_w)
+                                        const float *grad, void *scratch, bool add, float *grad_w)
 {
     (void)device;
     (void)scratch;
     for (int64_t h = 0; h < n_head; h++) {
         for (int64_t c = 0; c < n_column; c++) {
-            double sum = 0.0;
+            double sum = add ? grad_w[h * n_column + c] : 0.0;
             for (int64_t r = 0; r < n; r++) {
                 sum += (double)grad[r * n_head + h] * x[(r * n_head + h) * n_column + c];
             }

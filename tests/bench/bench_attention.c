@@ -94,7 +94,8 @@ static void gat_step(const struct layer *l, enum step step)
     default:
         for (int i = 0; i < 2; i++) {
             const float *grad = i == 0 ? l->grad_key : l->grad_query;
-            l->ops->head_dot_backward_weight(l->device, l->n, l->n_head, l->n_column, l->x, grad, l->scratch, l->grad_att[i]);
+            l->ops->head_dot_backward_weight(l->device, l->n, l->n_head, l->n_column, l->x, grad, l->scratch, false,
+                                             l->grad_att[i]);
             l->ops->head_dot_backward_input(l->device, l->n, l->n_head, l->n_column, l->att[i], grad, true, l->grad_x);
         }
     }
@@ -113,7 +114,7 @@ static void gcn(const struct layer *l)
 static void linear(const struct layer *l)
 {
     l->ops->linear_forward(l->device, l->n, l->width, l->width, l->x, l->w, NULL, l->out);
-    l->ops->linear_backward_weight(l->device, l->n, l->width, l->width, l->x, l->grad_out, l->scratch, l->w);
+    l->ops->linear_backward_weight(l->device, l->n, l->width, l->width, l->x, l->grad_out, l->scratch, false, l->w);
     l->ops->linear_backward_input(l->device, l->n, l->width, l->width, l->grad_out, l->w, false, l->grad_x);
 }
 

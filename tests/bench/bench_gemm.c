@@ -40,7 +40,7 @@ static void ours(struct device *device, int which, const struct shape *s, const 
     } else if (which == 1) {
         device->ops->linear_backward_input(device, s->n, s->f_in, s->f_out, a->y, a->w, false, a->x);
     } else {
-        device->ops->linear_backward_weight(device, s->n, s->f_in, s->f_out, a->x, a->y, a->scratch, a->grad_w);
+        device->ops->linear_backward_weight(device, s->n, s->f_in, s->f_out, a->x, a->y, a->scratch, false, a->grad_w);
     }
 }
 

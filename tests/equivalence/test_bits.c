@@ -28,6 +28,15 @@ static const struct way ways[] = {
     {2, 1, 1, "sequential", true},  {3, 2, 0, "sequential", true},  {4, 1, 1, "halo", true},
 };
 
+/* The cpu with a small cache, so that a part has several windows, and a chunk more than one; the strict device has the same. */
+static const struct device_ops *narrow_cpu(void)
+{
+    static struct device_ops narrow;
+    narrow = device_cpu;
+    narrow.n_window_float = device_strict.n_window_float;
+    return &narrow;
+}
+
 static void run(const char *model, const char *data, const struct way *way, int epochs, struct cluster_result *out)
 {
     char text[2048];
@@ -36,7 +45,7 @@ static void run(const char *model, const char *data, const struct way *way, int 
              "epochs = %d\nlr = 0.01\nweight_decay = 5e-4\n[exchange]\nschedule = \"%s\"\nprefetch = %d\n[workers]\n"
              "count = %d\nthreads = %d\n",
              data, model, epochs, way->schedule, way->prefetch, way->workers, way->threads);
-    cluster_device = way->strict ? &device_strict : NULL;
+    cluster_device = way->strict ? &device_strict : narrow_cpu();
     cluster_run(text, out);
     cr_assert_eq(out->exit_code, 0, "%s: workers %d threads %d prefetch %d %s%s: exit %d", model, way->workers, way->threads,
                  way->prefetch, way->schedule, way->strict ? " strict" : "", out->exit_code);
@@ -75,6 +84,35 @@ static void expect_same_bits(const char *model, const char *data)
         cluster_release(&other);
     }
     cluster_release(&first);
+}
+
+/* Many windows against one: sums over rows in another order. */
+static void expect_windows_round_alone(const char *model)
+{
+    const struct device_ops *devices[2] = {narrow_cpu(), &device_cpu};
+    struct cluster_result result[2];
+    for (int i = 0; i < 2; i++) {
+        char text[2048];
+        snprintf(text, sizeof text,
+                 "[dataset]\n%s\n[partition]\nparts = 2\ncache = \"off\"\n[model]\n%s\n[train]\nepochs = 3\n", symmetric,
+                 model);
+        cluster_device = devices[i];
+        cluster_run(text, &result[i]);
+        cr_assert_eq(result[i].exit_code, 0);
+    }
+    for (int e = 0; e < 3; e++) {
+        cr_expect_float_eq(result[0].loss[e], result[1].loss[e], TOLERANCE_LOSS * result[1].loss[e], "%s: epoch %d: %.9g, %.9g",
+                           model, e, result[0].loss[e], result[1].loss[e]);
+    }
+    cluster_release(&result[0]);
+    cluster_release(&result[1]);
+}
+
+Test(bits, windows_of_rows_change_rounding_alone)
+{
+    expect_windows_round_alone("kind = \"sage\"\nhidden = 32\ndropout = 0.5\nlayers = 3\nnorm = \"layer\"\nresidual = true");
+    expect_windows_round_alone("kind = \"gat\"\nhidden = 8\nheads = 3\ndropout = 0.4\nlayers = 3");
+    expect_windows_round_alone("kind = \"gin\"\nhidden = 16\nlearn_eps = true\nnorm = \"batch\"\nactivation = \"gelu\"");
 }
 
 /* workers 1, 2, 4 × threads 1, 2 × prefetch 0, 1, 3 × both schedules */
@@ -244,6 +282,7 @@ static void expect_same_bits_recomputed(const char *model, const char *data)
                  "[dataset]\n%s\n[partition]\nparts = 4\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\n"
                  "epochs = 8\nlr = 0.01\n[workers]\ncount = 2\n[memory]\nrecompute = \"%s\"\nlimit = %lld\n",
                  data, model, hows[i], (long long)limit);
+        cluster_device = narrow_cpu(); /* chains with other steps have the same windows */
         cluster_run(text, &result[i]);
         cr_assert_eq(result[i].exit_code, 0, "%s: %s: exit %d", model, hows[i], result[i].exit_code);
         expect_equal(model, &(struct way){.workers = 2, .schedule = hows[i]}, &result[0], &result[i]);

@@ -17,15 +17,20 @@ struct lives {
     int time_loss;     /* of the loss, in which evaluations end */
     struct life *life; /* n, by liveness_slot */
     int *root;         /* n: of values and gradients; the slot itself elsewhere */
-    int *made;         /* n_value: when its gradient is first written, … */
-    int *changed;      /* n_value: … and last; -1: never */
+    int n_time;
+    int *chain_first; /* n_time: of the fused chain of this step; -1: it is in none */
+    int *chain_last;  /* n_time */
+    bool *in_window;  /* n: roots that have a place in windows alone */
+    int64_t n_slot_bytes;
+    int *made;    /* n_value: when its gradient is first written, … */
+    int *changed; /* n_value: … and last; -1: never */
 };
 
 /* --- slots --- */
 
 static int n_slot(const struct program *program)
 {
-    return 2 * program->n_value + program->n_op * (OP_N_SAVED + OP_N_IN + 1 + MEMORY_WORKSPACE_N) + 1;
+    return 2 * program->n_value + program->n_op * (OP_N_SAVED + OP_N_IN + 1 + STEP_WORKSPACE_N) + 1;
 }
 
 int liveness_slot(const struct program *program, enum step_array array, int index, int k)
@@ -44,7 +49,7 @@ int liveness_slot(const struct program *program, enum step_array array, int inde
     case STEP_ARRAY_STATISTICS:
         return statistics + index;
     case STEP_ARRAY_WORKSPACE:
-        return index >= 0 ? workspace + index * MEMORY_WORKSPACE_N + k : workspace + n_op * MEMORY_WORKSPACE_N;
+        return index >= 0 ? workspace + index * STEP_WORKSPACE_N + k : workspace + n_op * STEP_WORKSPACE_N;
     default:
         return -1;
     }
@@ -84,7 +89,7 @@ static void op_sizes(struct lives *l, int i)
         }
     }
     life_of(l, STEP_ARRAY_STATISTICS, i, 0)->n_bytes = statistics_bytes(program, op);
-    for (int k = 0; k < MEMORY_WORKSPACE_N; k++) {
+    for (int k = 0; k < STEP_WORKSPACE_CHAIN; k++) {
         life_of(l, STEP_ARRAY_WORKSPACE, i, k)->n_bytes = memory_workspace_bytes(&plan->workspace[i][k]);
     }
 }
@@ -257,6 +262,116 @@ static void grads_share(struct lives *l)
     free(shared.end);
 }
 
+/* --- fused chains --- */
+
+/* Does this one take memory of its own, in the arena or in the windows? */
+static bool takes_memory(const struct lives *l, int i, bool in_window)
+{
+    return l->life[i].n_span > 0 && l->life[i].n_bytes > 0 && l->root[i] == i && l->in_window[i] == in_window;
+}
+
+static void chains_find(struct lives *l)
+{
+    for (int t = 0; t < l->n_time; t++) {
+        l->chain_first[t] = l->chain_last[t] = -1;
+    }
+    const struct step_list *list = &l->plan->steps.phase[STEP_PHASE_TRAIN];
+    for (int s = 0; s < list->n_step; s++) {
+        int first = list->step[s].time, n = list->step[s].n_chain;
+        for (int t = first; t < first + n; t++) {
+            l->chain_first[t] = first;
+            l->chain_last[t] = first + n - 1;
+        }
+    }
+}
+
+/* Is the array, whenever it is alive, alive within one chain? */
+static bool is_within_chains(const struct lives *l, const struct life *life)
+{
+    for (int s = 0; s < life->n_span; s++) {
+        int first = life->span[s].first;
+        if (l->chain_first[first] < 0 || life->span[s].last > l->chain_last[first]) {
+            return false;
+        }
+    }
+    return life->n_span > 0;
+}
+
+/* The steps of a chain are at work at one time. */
+static void life_widen(const struct lives *l, struct life *life)
+{
+    struct life wide = {.n_bytes = life->n_bytes};
+    for (int s = 0; s < life->n_span; s++) {
+        int first = life->span[s].first, last = life->span[s].last;
+        first = l->chain_first[first] >= 0 ? l->chain_first[first] : first;
+        last = l->chain_last[last] >= 0 ? l->chain_last[last] : last;
+        (wide.n_span > 0 && life_end(&wide) >= first ? life_touch : life_begin)(&wide, first);
+        life_touch(&wide, last);
+    }
+    *life = wide;
+}
+
+/* Bytes of an array that has rows of one window; a workspace is a window's as it is. */
+static int64_t window_bytes(const struct lives *l, int slot)
+{
+    const struct program *program = l->program;
+    int saved = slot - 2 * program->n_value;
+    int64_t rows = l->plan->chain.n_window;
+    if (saved < 0) {
+        return float_rows(rows, program->value[slot % program->n_value].width);
+    }
+    if (saved < program->n_op * OP_N_SAVED) {
+        return float_rows(rows, op_saved_width(program, &program->op[saved / OP_N_SAVED], saved % OP_N_SAVED));
+    }
+    return l->life[slot].n_bytes;
+}
+
+/* All arrays that take memory of their own, in the arena or in a slot of windows: their bytes. */
+static int64_t lives_place(const struct lives *l, bool in_window)
+{
+    struct life **placed = memory_alloc((size_t)l->n, sizeof *placed);
+    int n_placed = 0;
+    for (int i = 0; i < l->n; i++) {
+        if (takes_memory(l, i, in_window)) {
+            placed[n_placed++] = &l->life[i];
+        }
+    }
+    int64_t n_bytes = arena_place(placed, n_placed);
+    free(placed);
+    return n_bytes;
+}
+
+/* Of a chain: as its windows turned out. */
+static void windows_size(struct lives *l)
+{
+    const struct step_list *list = &l->plan->steps.phase[STEP_PHASE_TRAIN];
+    for (int s = 0; s < list->n_step; s++) {
+        const struct step *step = &list->step[s];
+        if (step->n_chain > 0) {
+            struct life *life = life_of(l, STEP_ARRAY_WORKSPACE, step->op, STEP_WORKSPACE_CHAIN);
+            int64_t n = chain_windows_bytes(l->program, step, l->plan->chain.n_chunk, l->n_slot_bytes);
+            life->n_bytes = n > life->n_bytes ? n : life->n_bytes;
+        }
+    }
+}
+
+static void chains_apply(struct lives *l)
+{
+    int workspace = liveness_slot(l->program, STEP_ARRAY_WORKSPACE, 0, 0);
+    for (int i = 0; i < l->n; i++) {
+        struct life *life = &l->life[i];
+        bool windows = i >= workspace && (i - workspace) % STEP_WORKSPACE_N == STEP_WORKSPACE_CHAIN;
+        l->in_window[i] = !windows && l->root[i] == i && is_within_chains(l, life);
+        if (l->in_window[i]) {
+            life->n_bytes = window_bytes(l, i);
+        } else {
+            life_widen(l, life);
+        }
+    }
+    l->n_slot_bytes = lives_place(l, true);
+    windows_size(l);
+}
+
 /* --- placement --- */
 
 static void lives_open(const struct program *program, const struct memory_plan *plan, struct lives *l)
@@ -266,10 +381,16 @@ static void lives_open(const struct program *program, const struct memory_plan *
     l->root = memory_alloc((size_t)l->n, sizeof *l->root);
     l->made = memory_alloc((size_t)(2 * program->n_value), sizeof *l->made);
     l->changed = l->made + program->n_value;
+    l->n_time = plan->steps.n_time;
+    l->chain_first = memory_alloc((size_t)(2 * l->n_time), sizeof *l->chain_first);
+    l->chain_last = l->chain_first + l->n_time;
+    l->in_window = memory_alloc((size_t)l->n, sizeof *l->in_window);
     lives_size(l);
     lives_fold(l);
     values_share(l);
     grads_share(l);
+    chains_find(l);
+    chains_apply(l);
 }
 
 static void lives_close(struct lives *l)
@@ -277,12 +398,13 @@ static void lives_close(struct lives *l)
     free(l->life);
     free(l->root);
     free(l->made);
+    free(l->chain_first);
+    free(l->in_window);
 }
 
-/* Does this one take memory of its own? */
 static bool is_placed(const struct lives *l, int i)
 {
-    return l->life[i].n_span > 0 && l->life[i].n_bytes > 0 && l->root[i] == i;
+    return takes_memory(l, i, false);
 }
 
 int64_t liveness_load(const struct program *program, const struct memory_plan *plan, int64_t *out)
@@ -313,13 +435,12 @@ int64_t liveness_load(const struct program *program, const struct memory_plan *p
     return most;
 }
 
-static void places_fill(const struct lives *l, struct memory_plan *plan)
+static void places_fill(const struct lives *l, bool in_window, int64_t **at)
 {
-    if (plan->at == NULL) {
-        plan->at = memory_alloc((size_t)l->n, sizeof *plan->at);
-    }
+    *at = *at != NULL ? *at : memory_alloc((size_t)l->n, sizeof **at);
     for (int i = 0; i < l->n; i++) {
-        plan->at[i] = is_placed(l, l->root[i]) && l->life[i].n_span > 0 ? l->life[l->root[i]].at : -1;
+        bool there = takes_memory(l, l->root[i], in_window) && l->life[i].n_span > 0;
+        (*at)[i] = there ? l->life[l->root[i]].at : -1;
     }
 }
 
@@ -345,16 +466,14 @@ void liveness_place(const struct program *program, struct memory_plan *plan)
 {
     struct lives l;
     lives_open(program, plan, &l);
-    struct life **placed = memory_alloc((size_t)l.n, sizeof *placed);
-    int n_placed = 0;
-    for (int i = 0; i < l.n; i++) {
-        if (is_placed(&l, i)) {
-            placed[n_placed++] = &l.life[i];
-        }
+    plan->n_arena_bytes = lives_place(&l, false);
+    plan->n_slot_bytes = l.n_slot_bytes;
+    places_fill(&l, false, &plan->at);
+    places_fill(&l, true, &plan->window_at);
+    for (int i = 0; i < program->n_op; i++) {
+        plan->workspace[i][STEP_WORKSPACE_CHAIN].n_scratch =
+            life_of(&l, STEP_ARRAY_WORKSPACE, i, STEP_WORKSPACE_CHAIN)->n_bytes;
     }
-    plan->n_arena_bytes = arena_place(placed, n_placed);
-    free(placed);
-    places_fill(&l, plan);
     endings_fill(&l, plan);
     lives_close(&l);
 }

@@ -48,6 +48,12 @@ static void rows_lay_out(const struct memory_plan_input *in, struct memory_plan 
         }
         *n_row = larger(*n_row, ROW_ALIGN); /* an array has a place, though it may have no rows */
     }
+    int64_t n_most = 0;
+    for (int32_t i = 0; i < in->n_own_part; i++) {
+        n_most = larger(n_most, in->own[i].n_own);
+    }
+    plan->chain = chain_rows(in->program, in->ops, n_most);
+    plan->chain.n_window = smaller(plan->chain.n_window, round_up(n_most, ROW_ALIGN));
 }
 
 int64_t memory_plan_rows(const struct memory_plan *plan, int32_t hop)
@@ -65,12 +71,13 @@ int64_t memory_plan_rows_own(const struct memory_plan_part *own, int32_t hop)
     return hop < own->halo.n_hop ? own->n_own_hop[hop] : own->n_own;
 }
 
-/* Scratch of one op on the largest part that needs it; of payloads that are packed between parts of this rank, both ways. */
-static int64_t op_scratch(const struct memory_plan_input *in, const struct op *op)
+/* Scratch of one op on the largest part that needs it, or on a window; of payloads that are packed between parts of this rank, both
+ * ways. */
+static int64_t op_scratch(const struct memory_plan_input *in, const struct memory_plan *plan, const struct op *op)
 {
-    int64_t rows = 0, most = 0;
+    int64_t rows = 0, most = 0, n_most = chain_takes_op(in->program, op) ? plan->chain.n_window : INT64_MAX;
     for (int32_t i = 0; i < in->n_own_part; i++) {
-        most = larger(most, (int64_t)op_workspace(in->program, op, in->ops, in->own[i].n_own));
+        most = larger(most, (int64_t)op_workspace(in->program, op, in->ops, smaller(in->own[i].n_own, n_most)));
     }
     if (op->kind != OP_KIND_AGGREGATE || !aggregate_returns(op->aggregate)) {
         return most;
@@ -169,10 +176,8 @@ static void workspaces_plan(const struct memory_plan_input *in, struct memory_pl
     const struct program *program = in->program;
     plan->workspace = memory_alloc((size_t)program->n_op, sizeof *plan->workspace);
     for (int i = 0; i < program->n_op; i++) {
-        int64_t scratch = round_up(op_scratch(in, &program->op[i]), WORKSPACE_ALIGN);
-        for (int k = 0; k < MEMORY_WORKSPACE_N; k++) {
-            plan->workspace[i][k].n_scratch = scratch;
-        }
+        int64_t scratch = round_up(op_scratch(in, plan, &program->op[i]), WORKSPACE_ALIGN);
+        plan->workspace[i][STEP_WORKSPACE_FORWARD].n_scratch = plan->workspace[i][STEP_WORKSPACE_BACKWARD].n_scratch = scratch;
     }
     for (int phase = 0; phase < STEP_PHASE_N; phase++) {
         const struct step_list *list = &plan->steps.phase[phase];
@@ -198,6 +203,12 @@ int64_t memory_plan_at(const struct memory_plan *plan, const struct program *pro
 {
     int slot = liveness_slot(program, array, index, k);
     return slot >= 0 ? plan->at[slot] : -1;
+}
+
+int64_t memory_plan_window_at(const struct memory_plan *plan, const struct program *program, const struct step_operand *operand)
+{
+    int slot = liveness_slot(program, operand->array, operand->index, operand->k);
+    return slot >= 0 ? plan->window_at[slot] : -1;
 }
 
 static int64_t parameters_bytes(const struct memory_plan_input *in, struct memory_plan *plan)
@@ -397,7 +408,7 @@ static void arena_share(const struct program *program, struct memory_plan *plan)
 {
     int64_t payloads = 0;
     for (int i = 0; i < program->n_op; i++) {
-        for (int k = 0; k < MEMORY_WORKSPACE_N; k++) {
+        for (int k = 0; k < STEP_WORKSPACE_N; k++) {
             payloads = larger(payloads, plan->workspace[i][k].n_fetch + plan->workspace[i][k].n_pack);
         }
     }
@@ -443,6 +454,7 @@ void memory_plan_release(struct memory_plan *plan)
     free(plan->value_begin);
     free(plan->embedding_begin);
     free(plan->at);
+    free(plan->window_at);
     free(plan->workspace);
     step_lists_release(&plan->steps);
     free(plan->ending);

@@ -7,7 +7,7 @@
 #ifndef WORKER_MEMORY_PLAN_H
 #define WORKER_MEMORY_PLAN_H
 
-#include "models/step.h"
+#include "models/chain.h"
 #include "protocol/job/job.h"
 #include "protocol/memory.h"
 #include "worker/plan/halo_rows.h"
@@ -37,8 +37,6 @@ struct memory_workspace {
 };
 
 int64_t memory_workspace_bytes(const struct memory_workspace *workspace);
-
-enum memory_workspace_use { MEMORY_WORKSPACE_FORWARD, MEMORY_WORKSPACE_BACKWARD, MEMORY_WORKSPACE_N };
 
 /* How one halo pass's payloads lie in its workspace. */
 struct memory_payloads {
@@ -95,9 +93,12 @@ struct memory_plan {
     int64_t *embedding_begin;           /* n_own_part: in floats */
     struct step_lists steps;            /* the program lowered, with what is recomputed */
     int64_t *at;                        /* by liveness_slot: places of values, gradients, what is saved, workspaces, … */
-    struct memory_workspace (*workspace)[MEMORY_WORKSPACE_N]; /* n_op */
+    struct memory_workspace (*workspace)[STEP_WORKSPACE_N]; /* n_op; of chains filled in by liveness_place */
     struct memory_workspace loss_workspace;
     int64_t n_arena_bytes;
+    struct chain_rows chain; /* of the own part that has most rows; no window is longer than it */
+    int64_t *window_at; /* as `at`, in a slot of a fused chain's windows: arrays that only steps of one chain read and write */
+    int64_t n_slot_bytes; /* of one slot */
 
     struct trace_limits trace; /* output.trace: events of its epoch; none without */
 
@@ -147,8 +148,10 @@ bool memory_plan_spills(const struct job *job);
 /* Does backward run this op's forward again? */
 bool memory_plan_recomputes(const struct memory_plan *plan, int op);
 
-/* Where an array begins in the arena; -1: it has no place there. */
+/* Where an array begins in the arena, in a slot of windows; -1: it has no place there. */
 int64_t memory_plan_at(const struct memory_plan *plan, const struct program *program, enum step_array array, int index, int k);
+int64_t memory_plan_window_at(const struct memory_plan *plan, const struct program *program,
+                              const struct step_operand *operand);
 
 /* Rows of all own parts, as they are laid out, in an array that has those of a hop; rows before own part i's. */
 int64_t memory_plan_rows(const struct memory_plan *plan, int32_t hop);

@@ -61,17 +61,39 @@ static int64_t operand_bytes(const struct spilling *s, const struct step_operand
     }
 }
 
-/* What one part needs in a step (while payloads are packed, or while it runs), and the next part, whose arrays are prefetched.
- * `pinned`: around it, for all parts. */
+/* Bytes in files that a step, or the fused chain that begins with it, pins (while payloads are packed, or while it runs): arrays of one
+ * part, or those that all parts share. Steps of a chain that touch one array pin it once. */
+static int64_t step_bytes(const struct spilling *s, const struct step *first, bool packing, bool shared, int32_t i)
+{
+    int64_t seen[CHAIN_N_STEP * STEP_N_OPERAND], n_bytes = 0;
+    int n_seen = 0, n_step = step_span(first);
+    for (const struct step *step = first; step < first + n_step; step++) {
+        for (int k = 0; k < step->n_operand; k++) {
+            const struct step_operand *o = &step->operand[k];
+            bool used = packing ? o->packing : o->running;
+            if (!used || (o->array == STEP_ARRAY_WORKSPACE) != shared ||
+                memory_plan_window_at(s->plan, s->in->program, o) >= 0) {
+                continue;
+            }
+            int64_t at = memory_plan_at(s->plan, s->in->program, o->array, o->index, o->k);
+            bool there = false;
+            for (int j = 0; j < n_seen; j++) {
+                there = there || (at >= 0 && seen[j] == at);
+            }
+            seen[n_seen++] = at;
+            n_bytes += there ? 0 : spill_pinned_bytes(operand_bytes(s, o, i));
+        }
+    }
+    return n_bytes;
+}
+
+/* What one part needs, and the next part, whose arrays are prefetched. `pinned`: around it, for all parts. */
 static void step_count(struct spilling *s, const struct step *step, bool packing, int64_t pinned)
 {
     int64_t before = 0;
+    pinned += step_bytes(s, step, packing, true, 0);
     for (int32_t i = 0; i < s->in->n_own_part; i++) {
-        int64_t now = 0;
-        for (int k = 0; k < step->n_operand; k++) {
-            const struct step_operand *o = &step->operand[k];
-            now += (packing ? o->packing : o->running) ? spill_pinned_bytes(operand_bytes(s, o, i)) : 0;
-        }
+        int64_t now = step_bytes(s, step, packing, false, i);
         s->least = larger(s->least, pinned + before + now);
         before = now;
     }
@@ -104,7 +126,7 @@ static void steps_count(struct spilling *s)
 {
     for (int phase = 0; phase < STEP_PHASE_N; phase++) {
         const struct step_list *list = &s->plan->steps.phase[phase];
-        for (int k = 0; k < list->n_step; k++) {
+        for (int k = 0; k < list->n_step; k += step_span(&list->step[k])) {
             if (list->step[k].kind == STEP_KIND_HALO) {
                 halo_count(s, &list->step[k]);
             } else {

@@ -162,7 +162,7 @@ bool recompute_steps(const struct program *program, const struct step_list *lowe
         backward_rewrite(&w, lowered);
         free(plan->steps.phase[STEP_PHASE_TRAIN].step);
         plan->steps.phase[STEP_PHASE_TRAIN] = w.out;
-        step_lists_time(&plan->steps);
+        step_lists_finish(program, &plan->steps);
     }
     rewrite_close(&w);
     return near;
@@ -215,7 +215,7 @@ static bool value_drop(struct choice *c, int value)
     c->dropped[value] = false;
     free(train->step);
     *train = before;
-    step_lists_time(&c->plan->steps);
+    step_lists_finish(c->program, &c->plan->steps);
     return false;
 }
 

@@ -7,7 +7,7 @@ static int64_t bytes_of(const struct trainer *t)
     int64_t most = (t->n_own + 1) *
                    (plan->n_gradient_bytes > plan->n_global_bytes ? plan->n_gradient_bytes : plan->n_global_bytes);
     for (int op = 0; op < t->program.n_op; op++) {
-        for (int use = 0; use < MEMORY_WORKSPACE_N; use++) {
+        for (int use = 0; use < STEP_WORKSPACE_N; use++) {
             int64_t n_bytes = plan->workspace[op][use].n_fetch + plan->workspace[op][use].n_pack;
             most = n_bytes > most ? n_bytes : most;
         }

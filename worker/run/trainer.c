@@ -31,6 +31,41 @@ static enum status forward_run(struct trainer *t, const struct step *step)
     return walk_end(t, &pin);
 }
 
+/* One step of a chain on own part i. */
+static void link_build(const struct trainer *t, const struct step *step, int32_t i, struct chain_link *out)
+{
+    *out = (struct chain_link){.step = step, .call = trainer_call(t, step, i)};
+    for (int role = 0; role < OP_ROLE_N; role++) {
+        out->window_at[role] = -1;
+    }
+    for (int k = 0; k < step->n_operand; k++) {
+        const struct step_operand *o = &step->operand[k];
+        int64_t width = o->array == STEP_ARRAY_NODE ? 1 : step_operand_width(&t->program, o);
+        out->row_bytes[o->role] = width * (int64_t)sizeof(float);
+        out->window_at[o->role] = memory_plan_window_at(&t->plan, &t->program, o);
+        if (o->array == STEP_ARRAY_GRAD && o->access == STEP_ACCESS_WRITE) {
+            out->n_grad_row[o->role - OP_ROLE_GRAD_IN_0] = trainer_rows(t, o->hop, i);
+        }
+    }
+}
+
+/* Row-local steps, one after another on each window of a part's rows. */
+static enum status chain_steps_run(struct trainer *t, const struct step *first)
+{
+    struct chain chain = {
+        .device = t->device, .program = &t->program, .n_slot_bytes = t->plan.n_slot_bytes, .n_link = first->n_chain};
+    struct pin pin = pin_open(t, first, PIN_USE_RUNNING);
+    while (pin_next(&pin)) {
+        chain.n_row = part_rows_own(t->part[pin.part].part, PROGRAM_HOP_ALL);
+        chain.rows = chain_rows(&t->program, t->ops, chain.n_row);
+        for (int s = 0; s < first->n_chain; s++) {
+            link_build(t, &first[s], pin.part, &chain.link[s]);
+        }
+        chain_run(&chain);
+    }
+    return walk_end(t, &pin);
+}
+
 static enum status backward_run(struct trainer *t, const struct step *step)
 {
     const struct op_def *def = op_defs[t->program.op[step->op].kind];
@@ -236,15 +271,18 @@ enum status trainer_run(struct trainer *t, enum step_phase phase)
     if (t->trace != NULL) {
         trace_begin(t->trace, phase, t->epoch);
     }
-    for (int s = 0; s < list->n_step; s++) {
+    for (int s = 0, n = 1; s < list->n_step; s += n) {
         const struct step *step = &list->step[s];
         double begin_s = t->trace != NULL ? trace_step_begin(t->trace, s) : 0.0;
-        fault_strike(t, step);
-        enum status status = runs[step->kind](t, step);
+        n = step_span(step);
+        for (int k = 0; k < n; k++) {
+            fault_strike(t, &step[k]);
+        }
+        enum status status = (step->n_chain > 0 ? chain_steps_run : runs[step->kind])(t, step);
         if (status != STATUS_OK) {
             return status;
         }
-        pin_discard(t, step->time);
+        pin_discard(t, step[n - 1].time);
         if (t->trace != NULL) {
             trace_step_end(t->trace, begin_s);
         }

@@ -11,10 +11,20 @@ struct ranges {
     enum spill_access access;
 };
 
+/* Of an array that the steps of a chain touch one after another: what the first overwrites need not be read. */
 static void range_add(struct ranges *out, const void *at, int64_t n, size_t size)
 {
+    struct spill_range range = {.at = at, .n_bytes = n * (int64_t)size, .access = out->access};
+    for (int i = 0; i < out->n; i++) {
+        struct spill_range *there = &out->range[i];
+        if (there->at == at) {
+            there->n_bytes = there->n_bytes > range.n_bytes ? there->n_bytes : range.n_bytes;
+            there->access = there->access == SPILL_READ && range.access != SPILL_READ ? SPILL_UPDATE : there->access;
+            return;
+        }
+    }
     ASSERT(out->n < PIN_RANGES_MOST);
-    out->range[out->n++] = (struct spill_range){.at = at, .n_bytes = n * (int64_t)size, .access = out->access};
+    out->range[out->n++] = range;
 }
 
 /* The arrays of a direction's blocks lie one behind another, block after block; edges picked out in a piece of their own. */
@@ -133,9 +143,13 @@ static bool is_used(const struct step_operand *o, enum pin_use use)
 static int ranges_of(const struct pin *p, int32_t i, struct spill_range range[PIN_RANGES_MOST])
 {
     struct ranges out = {.range = range};
-    for (int k = 0; k < p->step->n_operand; k++) {
-        if (is_used(&p->step->operand[k], p->use)) {
-            operand_add(&out, p->trainer, &p->step->operand[k], i);
+    int n_step = step_span(p->step);
+    for (int s = 0; s < n_step; s++) {
+        const struct step *step = &p->step[s];
+        for (int k = 0; k < step->n_operand; k++) {
+            if (is_used(&step->operand[k], p->use)) {
+                operand_add(&out, p->trainer, &step->operand[k], i);
+            }
         }
     }
     return out.n;

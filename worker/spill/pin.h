@@ -8,7 +8,8 @@
 #include "worker/run/trainer_state.h"
 #include "worker/spill/spill.h"
 
-#define PIN_RANGES_MOST (STEP_N_OPERAND + 16) /* blocks and sparse features are several arrays each */
+/* Blocks and sparse features are several arrays each; the steps of a fused chain have few arrays outside of its windows. */
+#define PIN_RANGES_MOST (STEP_N_OPERAND + 16 + 8 * CHAIN_N_STEP)
 
 /* Which of a step's operands. */
 enum pin_use {
@@ -29,7 +30,7 @@ enum pin_use {
  */
 struct pin {
     struct trainer *trainer;
-    const struct step *step;
+    const struct step *step; /* or the first of a fused chain */
     enum pin_use use;
     bool ascends; /* from the first own part to the last; else whichever way finds more in memory */
     enum status status;

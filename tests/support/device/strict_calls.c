@@ -51,10 +51,12 @@ DEFER(linear_forward, (V, int64_t, n), (V, int64_t, f_in), (V, int64_t, f_out), 
 DEFER(linear_backward_input, (V, int64_t, n), (V, int64_t, f_in), (V, int64_t, f_out), (V, const float *, grad_y),
       (V, const float *, w), (V, bool, add), (V, float *, grad_x))
 DEFER(linear_backward_weight, (V, int64_t, n), (V, int64_t, f_in), (V, int64_t, f_out), (V, const float *, x),
-      (V, const float *, grad_y), (V, void *, scratch), (V, float *, grad_w))
-DEFER(column_sum, (V, int64_t, n), (V, int64_t, f), (V, const float *, x), (V, void *, scratch), (V, float *, out))
-DEFER(dot, (V, int64_t, n), (V, int64_t, f), (V, const float *, x), (V, const float *, y), (V, void *, scratch),
+      (V, const float *, grad_y), (V, void *, scratch), (V, bool, add), (V, float *, grad_w))
+DEFER(column_sum, (V, int64_t, n), (V, int64_t, f), (V, const float *, x), (V, void *, scratch), (V, bool, add),
       (V, float *, out))
+DEFER(chunks_add, (V, int64_t, n_value), (V, int64_t, n_chunk), (V, const float *, chunk), (V, float *, out))
+DEFER(dot, (V, int64_t, n), (V, int64_t, f), (V, const float *, x), (V, const float *, y), (V, void *, scratch),
+      (V, bool, add), (V, float *, out))
 DEFER(csr_linear_forward, (S, struct device_csr, csr), (V, const float *, values), (V, int64_t, f_out),
       (V, const float *, w), (V, const float *, bias), (V, void *, scratch), (V, float *, y))
 DEFER(csr_linear_backward_weight, (S, struct device_csr, csr), (V, const float *, values), (V, int64_t, f_out),
@@ -114,7 +116,7 @@ DEFER(head_dot, (V, int64_t, n), (V, int64_t, n_head), (V, int64_t, n_column), (
 DEFER(head_dot_backward_input, (V, int64_t, n), (V, int64_t, n_head), (V, int64_t, n_column), (V, const float *, w),
       (V, const float *, grad), (V, bool, add), (V, float *, grad_x))
 DEFER(head_dot_backward_weight, (V, int64_t, n), (V, int64_t, n_head), (V, int64_t, n_column), (V, const float *, x),
-      (V, const float *, grad), (V, void *, scratch), (V, float *, grad_w))
+      (V, const float *, grad), (V, void *, scratch), (V, bool, add), (V, float *, grad_w))
 DEFER(head_mean, (V, int64_t, n), (V, int64_t, n_head), (V, int64_t, n_column), (V, const float *, x), (V, float *, out))
 DEFER(head_mean_backward, (V, int64_t, n), (V, int64_t, n_head), (V, int64_t, n_column), (V, const float *, grad),
       (V, bool, add), (V, float *, grad_x))
@@ -316,7 +318,17 @@ size_t strict_score_scratch(int64_t n)
     return cpu_score_scratch(n);
 }
 
+/* Chunk after chunk: what they call is put off as ever. */
+void strict_chunks_run(struct device *device, int n_chunk, void (*run)(void *context, int chunk, int slot), void *context)
+{
+    (void)device;
+    for (int i = 0; i < n_chunk; i++) {
+        run(context, i, i);
+    }
+}
+
 const struct device_ops device_strict = {.name = "strict",
+                                         .n_window_float = 256,
 #define X(op) .op = strict_##op,
                                          DEVICE_OP_LIST(X)
 #undef X

@@ -60,7 +60,7 @@ Test(reference, a_linear_layer_and_its_gradients_are_the_textbook_products)
     device_reference.linear_backward_input(device, 2, 3, 2, grad_y, w, true, grad_x);
     const float expected_x[] = {6, 3, 0, 12, 5, -2};
     cr_assert_arr_eq(grad_x, expected_x, sizeof grad_x);
-    device_reference.linear_backward_weight(device, 2, 3, 2, x, grad_y, NULL, grad_w);
+    device_reference.linear_backward_weight(device, 2, 3, 2, x, grad_y, NULL, false, grad_w);
     const float expected_w[] = {13, 17, 21, 18, 24, 30};
     cr_assert_arr_eq(grad_w, expected_w, sizeof grad_w);
     device_reference.close(device);

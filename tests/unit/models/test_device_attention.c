@@ -374,7 +374,7 @@ static void run_heads(struct device *device, const void *context, float *out)
     out += a->n * a->n_head;
     device->ops->head_dot_backward_input(device, a->n, a->n_head, a->n_column, a->w, a->grad, a->add, out);
     out += a->n * wide;
-    device->ops->head_dot_backward_weight(device, a->n, a->n_head, a->n_column, a->x, a->grad, scratch, out);
+    device->ops->head_dot_backward_weight(device, a->n, a->n_head, a->n_column, a->x, a->grad, scratch, false, out);
     out += wide;
     device->ops->head_mean(device, a->n, a->n_head, a->n_column, a->x, out);
     out += a->n * a->n_column;

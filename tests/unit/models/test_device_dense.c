@@ -32,7 +32,7 @@ static void backward_weight(struct device *device, const void *context, float *o
 {
     const struct dense *d = context;
     void *scratch = device_scratch(device->ops->linear_scratch(d->n, d->f_in, d->f_out));
-    device->ops->linear_backward_weight(device, d->n, d->f_in, d->f_out, d->x, d->grad_y, scratch, out);
+    device->ops->linear_backward_weight(device, d->n, d->f_in, d->f_out, d->x, d->grad_y, scratch, d->add, out);
     free(scratch);
 }
 
@@ -50,6 +50,7 @@ static void check_shape(int64_t n, int64_t f_in, int64_t f_out)
     d.add = true;
     device_check(what, forward, &d, (size_t)(n * f_out), TOLERANCE_SUM);
     device_check(what, backward_input, &d, (size_t)(n * f_in), TOLERANCE_SUM);
+    device_check(what, backward_weight, &d, (size_t)(f_out * f_in), TOLERANCE_SUM);
     free(x);
     free(w);
     free(bias);
@@ -75,7 +76,7 @@ static void column_sum(struct device *device, const void *context, float *out)
 {
     const struct dense *d = context;
     void *scratch = device_scratch(device->ops->column_sum_scratch(d->n, d->f_in));
-    device->ops->column_sum(device, d->n, d->f_in, d->x, scratch, out);
+    device->ops->column_sum(device, d->n, d->f_in, d->x, scratch, d->add, out);
     free(scratch);
 }
 
@@ -83,7 +84,7 @@ static void dot(struct device *device, const void *context, float *out)
 {
     const struct dense *d = context;
     void *scratch = device_scratch(device->ops->column_sum_scratch(d->n, d->f_in));
-    device->ops->dot(device, d->n, d->f_in, d->x, d->grad_y, scratch, out);
+    device->ops->dot(device, d->n, d->f_in, d->x, d->grad_y, scratch, d->add, out);
     free(scratch);
 }
 
@@ -96,6 +97,9 @@ Test(dense, sums_over_rows_are_double_sums_whatever_the_threads)
             int64_t n = heights[i] > 100000 && widths[j] > 3 ? 5000 : heights[i];
             float *x = device_random((size_t)(n * widths[j]), 1), *y = device_random((size_t)(n * widths[j]), 2);
             struct dense d = {.n = n, .f_in = widths[j], .x = x, .grad_y = y};
+            device_check("column_sum", column_sum, &d, (size_t)widths[j], TOLERANCE_DOUBLE_SUM);
+            device_check("dot", dot, &d, 1, TOLERANCE_DOUBLE_SUM);
+            d.add = true;
             device_check("column_sum", column_sum, &d, (size_t)widths[j], TOLERANCE_DOUBLE_SUM);
             device_check("dot", dot, &d, 1, TOLERANCE_DOUBLE_SUM);
             free(x);

@@ -29,8 +29,17 @@ static void batch_norm(struct device *device, const void *context, float *out)
     ops->batch_norm_statistics(device, n, f, b->x, scratch, statistics);
     ops->batch_norm_begin(device, f, statistics, MOMENTUM, running, running + f, mean_rstd);
     ops->batch_norm_forward(device, n, f, b->x, mean_rstd, b->weight, b->bias, out);
-    const struct device_norm_backward how = {n,      f,      b->x,        b->weight,       mean_rstd, b->grad_y,
-                                             b->add, grad_x, grad_weight, grad_weight + f, scratch};
+    const struct device_norm_backward how = {.n = n,
+                                             .f = f,
+                                             .x = b->x,
+                                             .weight = b->weight,
+                                             .mean_rstd = mean_rstd,
+                                             .grad_y = b->grad_y,
+                                             .add = b->add,
+                                             .grad_x = grad_x,
+                                             .grad_weight = grad_weight,
+                                             .grad_bias = grad_weight + f,
+                                             .scratch = scratch};
     ops->batch_norm_sums(device, &how, statistics);
     ops->batch_norm_backward(device, &how, statistics);
     ops->batch_norm_begin(device, f, NULL, MOMENTUM, running, running + f, mean_rstd);

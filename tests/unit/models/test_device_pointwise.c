@@ -283,8 +283,18 @@ static void layer_norm(struct device *device, const void *context, float *out)
     float *mean_rstd = out + size, *grad_x = mean_rstd + 2 * p->n, *grad_weight = grad_x + size;
     void *scratch = device_scratch(device->ops->layer_norm_scratch(p->n, p->f));
     device->ops->layer_norm_forward(device, p->n, p->f, p->x, p->bias, p->bias + p->f, mean_rstd, out);
-    const struct device_norm_backward how = {
-        p->n, p->f, p->x, p->bias, mean_rstd, p->grad_y, p->add, grad_x, grad_weight, grad_weight + p->f, scratch};
+    const struct device_norm_backward how = {.n = p->n,
+                                             .f = p->f,
+                                             .x = p->x,
+                                             .weight = p->bias,
+                                             .mean_rstd = mean_rstd,
+                                             .grad_y = p->grad_y,
+                                             .add = p->add,
+                                             .add_param = p->add,
+                                             .grad_x = grad_x,
+                                             .grad_weight = grad_weight,
+                                             .grad_bias = grad_weight + p->f,
+                                             .scratch = scratch};
     device->ops->layer_norm_backward(device, &how);
     free(scratch);
 }

@@ -5,25 +5,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Plays an epoch on a picture of the arena: every cell knows which array was last written there, so that an array read after
- * another was put on top of it is seen. */
+#define N_WINDOW 2 /* of a part's rows */
+
+/* Plays an epoch on a picture of the arena, and one of a slot of windows: every cell knows which array was last written there, so that
+ * an array read after another was put on top of it is seen. Steps of a fused chain run on one window of rows after another. */
 struct picture {
     const struct program *program;
     struct memory_plan plan;
-    int *cell;     /* per 64 bytes: the array written last */
-    int *name;     /* by slot: what the array's cells hold; 0: it has not been written */
-    int n_written; /* arrays, so far */
-    int n_again;   /* ops that ran again */
+    int *cell, *slot;    /* per 64 bytes: the array written last */
+    int *name[N_WINDOW]; /* by slot: what the array's cells hold in these rows; 0: it has not been written */
+    int n_written;       /* arrays, so far */
+    int n_again;         /* ops that ran again */
 };
 
-static void paint(struct picture *p, int64_t at, int64_t n_bytes, int name, bool write)
+static int n_in_windows; /* arrays there that were written */
+
+static void paint(int *cell, int64_t at, int64_t n_bytes, int name, bool write)
 {
     for (int64_t c = at / 64; at >= 0 && c < (at + n_bytes) / 64; c++) {
         if (write) {
-            p->cell[c] = name;
+            cell[c] = name;
         }
-        cr_assert_eq(p->cell[c], name, "array %d was overwritten by %d before it was read", name, p->cell[c]);
+        cr_assert_eq(cell[c], name, "array %d was overwritten by %d before it was read", name, cell[c]);
     }
+}
+
+/* 0: it has no rows that could be cut into windows. */
+static int64_t row_bytes(const struct picture *p, const struct step_operand *o)
+{
+    bool sparse = o->array == STEP_ARRAY_VALUE && p->program->value[o->index].is_sparse;
+    return sparse ? 0 : step_operand_width(p->program, o) * (int64_t)sizeof(float);
 }
 
 static int64_t operand_bytes(const struct picture *p, const struct step_operand *o)
@@ -31,10 +42,7 @@ static int64_t operand_bytes(const struct picture *p, const struct step_operand 
     const struct program *program = p->program;
     switch (o->array) {
     case STEP_ARRAY_VALUE:
-        if (program->value[o->index].is_sparse) {
-            return p->plan.n_sparse_value * (int64_t)sizeof(float);
-        }
-        return p->plan.n_row * program->value[o->index].width * (int64_t)sizeof(float);
+        return p->plan.n_sparse_value * (int64_t)sizeof(float);
     case STEP_ARRAY_STATISTICS: {
         const struct op *op = &program->op[o->index];
         return (op_defs[op->kind]->global->n_statistics(program, op) * (int64_t)sizeof(double) + 63) / 64 * 64;
@@ -42,34 +50,55 @@ static int64_t operand_bytes(const struct picture *p, const struct step_operand 
     case STEP_ARRAY_WORKSPACE:
         return memory_workspace_bytes(o->index < 0 ? &p->plan.loss_workspace : &p->plan.workspace[o->index][o->k]);
     default:
-        return p->plan.n_row * step_operand_width(program, o) * (int64_t)sizeof(float);
+        return 0;
     }
 }
 
-/* An array's name: its slot; of a gradient, which changes each time it is added to and may lie on another's, what it now is. */
-static int *name_of(struct picture *p, const struct step_operand *o)
+/* An array's name in one window: of a gradient, which changes each time it is added to and may lie on another's, what it now is. */
+static int *name_of(struct picture *p, const struct step_operand *o, int window)
 {
     int slot = liveness_slot(p->program, o->array, o->index, o->k);
-    return slot >= 0 ? &p->name[slot] : NULL;
+    return slot >= 0 ? &p->name[window][slot] : NULL;
 }
 
-static void operand_paint(struct picture *p, const struct step_operand *o, bool write)
+static void window_paint(struct picture *p, const struct step_operand *o, int window, bool write)
 {
-    int *name = name_of(p, o);
-    if (name == NULL) {
+    int64_t rows = p->plan.n_row / N_WINDOW, n_bytes = rows * row_bytes(p, o);
+    int64_t at = memory_plan_at(&p->plan, p->program, o->array, o->index, o->k);
+    int64_t in_slot = memory_plan_window_at(&p->plan, p->program, o);
+    bool whole = n_bytes == 0;
+    n_bytes = whole ? operand_bytes(p, o) : n_bytes;
+    cr_assert(n_bytes == 0 || (at >= 0) != (in_slot >= 0), "array %d of index %d has no place", (int)o->array, o->index);
+    int name = *name_of(p, o, window);
+    if (in_slot >= 0) {
+        paint(p->slot, in_slot, n_bytes, name, write);
+        n_in_windows += write;
+    } else if (at >= 0) {
+        paint(p->cell, at + (whole ? 0 : window * n_bytes), n_bytes, name, write);
+    }
+}
+
+/* In one window, or in all of them (-1). */
+static void operand_paint(struct picture *p, const struct step_operand *o, int window, bool write)
+{
+    if (name_of(p, o, 0) == NULL) {
         return;
     }
-    int64_t n_bytes = operand_bytes(p, o), at = memory_plan_at(&p->plan, p->program, o->array, o->index, o->k);
-    cr_assert(n_bytes == 0 || at >= 0, "array %d of index %d has no place", (int)o->array, o->index);
-    if (write) {
-        *name = ++p->n_written;
+    bool whole = row_bytes(p, o) == 0;
+    p->n_written += write;
+    for (int w = 0; w < N_WINDOW; w++) {
+        if (window >= 0 && w != window && !whole) {
+            continue;
+        }
+        int *name = name_of(p, o, w);
+        *name = write ? p->n_written : *name;
+        cr_assert(*name != 0, "array %d of index %d is read before it is written", (int)o->array, o->index);
+        window_paint(p, o, w, write);
     }
-    cr_assert(*name != 0, "array %d of index %d is read before it is written", (int)o->array, o->index);
-    paint(p, at, n_bytes, *name, write);
 }
 
 /* A gradient that is passed on where it lies is that of the output. */
-static bool is_passed_on(struct picture *p, const struct step *step, const struct step_operand *o)
+static bool is_passed_on(struct picture *p, const struct step *step, const struct step_operand *o, int window)
 {
     if (step->kind != STEP_KIND_BACKWARD || o->array != STEP_ARRAY_GRAD || o->access != STEP_ACCESS_WRITE) {
         return false;
@@ -78,9 +107,12 @@ static bool is_passed_on(struct picture *p, const struct step *step, const struc
     const struct step_operand *out = step_operand(step, OP_ROLE_GRAD_OUT);
     int k = (int)o->role - OP_ROLE_GRAD_IN_0;
     bool shares = memory_plan_at(&p->plan, p->program, STEP_ARRAY_GRAD, o->index, 0) ==
-                  memory_plan_at(&p->plan, p->program, STEP_ARRAY_GRAD, op->out, 0);
+                      memory_plan_at(&p->plan, p->program, STEP_ARRAY_GRAD, op->out, 0) &&
+                  memory_plan_window_at(&p->plan, p->program, o) == memory_plan_window_at(&p->plan, p->program, out);
     if (shares && op_passes_grad(op, k)) {
-        *name_of(p, o) = *name_of(p, out);
+        for (int w = 0; w < N_WINDOW; w++) {
+            *name_of(p, o, w) = window < 0 || w == window ? *name_of(p, out, w) : *name_of(p, o, w);
+        }
         return true;
     }
     cr_assert(!shares || (k == 0 && op_defs[op->kind]->in_place));
@@ -94,36 +126,56 @@ static bool is_in_place(const struct picture *p, const struct step *step)
     return dense && op_defs[p->program->op[step->op].kind]->in_place;
 }
 
-/* Workspaces are written first, results then: in the middle of a step that is not in place, what it reads is still there. */
-static void step_plays(struct picture *p, const struct step *step)
+/* Workspaces are written first, results then: in the middle of a step that is not in place, what it reads is still there. The memory
+ * for windows is written when the chain begins and is its own until it ends. */
+static void step_plays(struct picture *p, const struct step *step, int window)
 {
     for (int turn = 0; turn < 3; turn++) {
         for (int k = 0; k < step->n_operand; k++) {
             const struct step_operand *o = &step->operand[k];
             bool workspace = o->array == STEP_ARRAY_WORKSPACE, reads = o->access != STEP_ACCESS_WRITE;
+            if (o->role == OP_ROLE_WINDOWS) {
+                continue;
+            }
             if (turn == 0 && workspace) {
-                operand_paint(p, o, true);
+                operand_paint(p, o, window, true);
             } else if (turn == 1 && !workspace && reads) {
-                operand_paint(p, o, false);
-            } else if (turn == 2 && !workspace && o->access != STEP_ACCESS_READ && !is_passed_on(p, step, o)) {
-                operand_paint(p, o, true);
+                operand_paint(p, o, window, false);
+            } else if (turn == 2 && !workspace && o->access != STEP_ACCESS_READ && !is_passed_on(p, step, o, window)) {
+                operand_paint(p, o, window, true);
             }
         }
     }
     for (int k = 0; k < step->n_operand; k++) {
         const struct step_operand *o = &step->operand[k];
-        if (o->access != STEP_ACCESS_READ || !is_in_place(p, step)) {
-            operand_paint(p, o, false);
+        if (o->role != OP_ROLE_WINDOWS && (o->access != STEP_ACCESS_READ || !is_in_place(p, step))) {
+            operand_paint(p, o, window, false);
         }
     }
-    p->n_again += step->recomputed;
+    p->n_again += step->recomputed && window <= 0;
+}
+
+static void chain_plays(struct picture *p, const struct step *first)
+{
+    const struct step_operand *windows = step_operand(first, OP_ROLE_WINDOWS);
+    operand_paint(p, windows, -1, true);
+    for (int window = 0; window < N_WINDOW; window++) {
+        for (int s = 0; s < first->n_chain; s++) {
+            step_plays(p, &first[s], window);
+        }
+    }
+    operand_paint(p, windows, -1, false);
 }
 
 static void play(struct picture *p, enum step_phase phase)
 {
     const struct step_list *list = &p->plan.steps.phase[phase];
-    for (int s = 0; s < list->n_step; s++) {
-        step_plays(p, &list->step[s]);
+    for (int s = 0; s < list->n_step; s += step_span(&list->step[s])) {
+        if (list->step[s].n_chain > 0) {
+            chain_plays(p, &list->step[s]);
+        } else {
+            step_plays(p, &list->step[s], -1);
+        }
     }
 }
 
@@ -131,7 +183,9 @@ static void play(struct picture *p, enum step_phase phase)
 static void names_forget(struct picture *p)
 {
     for (int v = 0; v < p->program->n_value; v++) {
-        p->name[liveness_slot(p->program, STEP_ARRAY_GRAD, v, 0)] = 0;
+        for (int w = 0; w < N_WINDOW; w++) {
+            p->name[w][liveness_slot(p->program, STEP_ARRAY_GRAD, v, 0)] = 0;
+        }
     }
 }
 
@@ -161,22 +215,28 @@ static int64_t play_epochs(const char *model, bool is_sparse, enum job_recompute
                                   .n_relation = 4,
                                   .is_typed = is_sparse && job.model.kind == JOB_KIND_RGCN};
     cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
-    struct picture p = {.program = &program, .plan = {.n_row = 32, .n_sparse_value = 64}};
+    struct picture p = {.program = &program, .plan = {.n_row = 32, .n_sparse_value = 64, .chain = {32 / N_WINDOW, 1}}};
     workspaces_make(&p);
     recompute_plan(&program, how, 0, &p.plan);
     p.cell = calloc((size_t)p.plan.n_arena_bytes / 64 + 1, sizeof *p.cell);
-    p.name = calloc((size_t)liveness_slot(&program, STEP_ARRAY_WORKSPACE, -1, 0) + 1, sizeof *p.name);
+    p.slot = calloc((size_t)p.plan.n_slot_bytes / 64 + 1, sizeof *p.slot);
+    for (int w = 0; w < N_WINDOW; w++) {
+        p.name[w] = calloc((size_t)liveness_slot(&program, STEP_ARRAY_WORKSPACE, -1, 0) + 1, sizeof *p.name[w]);
+    }
     play(&p, STEP_PHASE_STATIC);
     for (int epoch = 0; epoch < 2; epoch++) {
         names_forget(&p);
         play(&p, STEP_PHASE_TRAIN);
         play(&p, STEP_PHASE_EVALUATE);
         const struct step_operand logits = {.array = STEP_ARRAY_VALUE, .index = program.logits};
-        operand_paint(&p, &logits, false);
+        operand_paint(&p, &logits, -1, false);
     }
     int64_t n_bytes = p.plan.n_arena_bytes;
     *n_again_out = p.n_again;
-    free(p.name);
+    for (int w = 0; w < N_WINDOW; w++) {
+        free(p.name[w]);
+    }
+    free(p.slot);
     free(p.cell);
     memory_plan_release(&p.plan);
     program_release(&program);
@@ -207,12 +267,15 @@ static const char *const models[] = {
 
 Test(liveness, no_array_is_overwritten_while_an_epoch_still_reads_it)
 {
+    int n_fused = 0;
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
-        int n_again;
+        int n_again, before = n_in_windows;
         play_epochs(models[m], false, JOB_RECOMPUTE_NEVER, &n_again);
         cr_expect_eq(n_again, 0);
+        n_fused += n_in_windows > before;
         play_epochs(models[m], true, JOB_RECOMPUTE_NEVER, &n_again);
     }
+    cr_expect_geq(n_fused, (int)(sizeof models / sizeof *models) - 1, "%d models have arrays in windows alone", n_fused);
 }
 
 Test(liveness, what_is_made_again_is_there_when_backward_reads_it)

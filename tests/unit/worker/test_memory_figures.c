@@ -32,22 +32,34 @@ static struct memory_need need(const char *model, int64_t degree, int n_rank, in
     return need_of(model, 32, degree, n_rank, prefetch, recompute);
 }
 
-static void expect_falls(const char *model, const char *recompute)
+/* `times`: by prefetch, how many times less each of eight workers needs. */
+static void expect_falls(const char *model, const char *recompute, const double times[2])
 {
     int64_t one = need(model, 100, 1, 0, recompute).own;
     for (int prefetch = 0; prefetch < 2; prefetch++) {
         int64_t eight = need(model, 100, 8, prefetch, recompute).own;
-        cr_expect_geq(one, (6 - prefetch) * eight, "%s\nprefetch %d: %.2f times less", model, prefetch,
+        cr_expect_geq((double)one, times[prefetch] * (double)eight, "%s\nprefetch %d: %.2f times less", model, prefetch,
                       (double)one / (double)eight);
     }
 }
 
+/* Fused chains save one worker's SAGE a fifth, its peak being between aggregates; that of eight is in a halo pass, with its payload. */
 Test(memory_figures, eight_workers_need_six_times_less_each_and_five_times_with_a_payload_ahead)
 {
-    expect_falls(sage, "never");
-    expect_falls(sage, "always");
-    expect_falls(gat, "never");
-    expect_falls(gat, "always");
+    const double gat_times[2] = {6, 5}, sage_times[2] = {5.9, 4.8};
+    expect_falls(sage, "never", sage_times);
+    expect_falls(sage, "always", sage_times);
+    expect_falls(gat, "never", gat_times);
+    expect_falls(gat, "always", gat_times);
+}
+
+Test(memory_figures, sage_needs_few_arrays_of_its_rows_and_each_of_eight_workers_one_payload_more)
+{
+    const int64_t array = (int64_t)N_OWN * 256 * 4;
+    cr_expect_leq((double)need(sage, 100, 1, 0, "never").own, 3.3 * N_PART * (double)array);
+    for (int prefetch = 0; prefetch < 2; prefetch++) {
+        cr_expect_leq((double)need(sage, 100, 8, prefetch, "never").own, (4.3 + prefetch) * (double)array);
+    }
 }
 
 Test(memory_figures, sage_needs_half_of_the_vanilla_scheme_and_gat_a_quarter)
@@ -59,13 +71,14 @@ Test(memory_figures, sage_needs_half_of_the_vanilla_scheme_and_gat_a_quarter)
     }
 }
 
-Test(memory_figures, gat_needs_little_more_than_twice_what_gcn_does_at_any_degree)
+Test(memory_figures, gat_needs_less_than_three_times_what_gcn_does_at_any_degree)
 {
     int64_t few = need(gat, 20, 1, 0, "always").own, many = need(gat, 200, 1, 0, "always").own;
     int64_t plain = need(gcn, 20, 1, 0, "always").own;
     cr_expect_eq(few, many, "edges × heads: %ld bytes at degree 20, %ld at 200", (long)few, (long)many);
     cr_expect_eq(plain, need(gcn, 200, 1, 0, "always").own);
-    cr_expect_leq((double)few, 2.2 * (double)plain, "%.3f", (double)few / (double)plain);
+    cr_expect_leq((double)few, 2.8 * (double)plain, "%.3f", (double)few / (double)plain);
+    cr_expect_leq((double)plain, 2.3 * N_PART * N_OWN * 256 * 4, "%.3f", (double)plain / (N_PART * N_OWN * 256 * 4.0));
 }
 
 Test(memory_figures, gat_sends_five_percent_more_than_its_rows_there_and_their_gradients_back)

@@ -69,7 +69,13 @@ Test(memory_plan, activations_and_features_fall_as_one_over_workers)
     struct memory_plan one, eight;
     plan_of(&w, 1, &one);
     plan_of(&w, 8, &eight);
-    cr_expect_eq(one.n_arena_bytes, 8 * eight.n_arena_bytes);
+    /* Windows and chunks' gradients of a fused chain are one part's, in one worker, too. */
+    int64_t windows = 0;
+    for (int i = 0; i < w.program.n_op; i++) {
+        int64_t n_bytes = eight.workspace[i][STEP_WORKSPACE_CHAIN].n_scratch;
+        windows = n_bytes > windows ? n_bytes : windows;
+    }
+    cr_expect(one.n_arena_bytes <= 8 * eight.n_arena_bytes && one.n_arena_bytes + 8 * windows >= 8 * eight.n_arena_bytes);
     cr_expect_eq(one.bytes[MEMORY_FEATURES], 8 * eight.bytes[MEMORY_FEATURES]);
     cr_expect_eq(one.bytes[MEMORY_PAYLOADS], 0, "nothing travels inside one process");
     memory_plan_release(&one);
