@@ -20,7 +20,8 @@ static int64_t smaller(int64_t a, int64_t b)
 bool chain_takes_op(const struct program *program, const struct op *op)
 {
     bool sparse = program->value[op->in[0]].is_sparse || program->value[op->out].is_sparse;
-    return op->kind != OP_KIND_AGGREGATE && op->kind != OP_KIND_LABELS && !op->by_column && !op->is_static && !sparse;
+    bool labels = op_defs[op->kind]->also_reads & OP_ROLES(LABELS);
+    return op->kind != OP_KIND_AGGREGATE && !labels && !op->by_column && !op->is_static && !sparse;
 }
 
 static bool is_taken(const struct program *program, const struct step *step)

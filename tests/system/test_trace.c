@@ -132,7 +132,17 @@ static bool is_step(const struct event *event, int worker, const char *phase)
     return event->worker == worker && strcmp(event->kind, "step") == 0 && strcmp(event->phase, phase) == 0;
 }
 
-/* Every step of the plan's list, once and in order; after it the evaluation's. */
+/* Steps behind this one that are fused with it. */
+static int fused_behind(const json_t *list, size_t step)
+{
+    int n = 0;
+    while (json_is_true(json_object_get(json_array_get(list, step + 1 + (size_t)n), "fused"))) {
+        n++;
+    }
+    return n;
+}
+
+/* Every step of the plan's list, or fused chain, once and in order; after it the evaluation's. */
 static void expect_steps(const json_t *plan, int worker)
 {
     const json_t *list = json_object_get(json_array_get(json_object_get(plan, "workers"), (size_t)worker), "steps");
@@ -142,16 +152,23 @@ static void expect_steps(const json_t *plan, int worker)
     }
     size_t first = json_array_size(list) - (size_t)n_train;
     cr_assert_gt(n_train, 0);
-    int next = 0;
+    int next = 0, evaluated = -1;
     for (int e = 0; e < n_event; e++) {
         if (is_step(&events[e], worker, "train")) {
             cr_assert_lt(next, n_train, "worker %d: step %d runs twice", worker, events[e].step);
+            int n_fused = fused_behind(list, first + (size_t)next);
+            char name[256], more[32] = "";
+            if (n_fused > 0) {
+                snprintf(more, sizeof more, "  + %d fused", n_fused);
+            }
+            snprintf(name, sizeof name, "%s%s", text_of(json_array_get(list, first + (size_t)next), "what"), more);
             cr_expect_eq(events[e].step, next);
-            cr_expect_str_eq(events[e].name, text_of(json_array_get(list, first + (size_t)next), "what"));
+            cr_expect_str_eq(events[e].name, name);
             cr_expect_eq(n_evaluate, 0);
-            next++;
+            next += 1 + n_fused;
         } else if (is_step(&events[e], worker, "evaluate")) {
-            cr_expect_eq(events[e].step, n_evaluate);
+            cr_expect_gt(events[e].step, evaluated);
+            evaluated = events[e].step;
             n_evaluate++;
         }
         cr_expect_eq(events[e].epoch, 2, "not the last epoch");

@@ -35,6 +35,7 @@ struct plan_input {
 struct plan_step {
     char text[STEP_TEXT_BYTES]; /* step_print's */
     bool is_static;             /* before epoch 0 */
+    bool is_fused;              /* with the step before it, into one chain */
     int op;                     /* the program's; -1: none */
     int64_t n_row;              /* of all the worker's parts: rows that the step writes; 0: it is over no rows */
     int64_t n_alive;            /* bytes of the arena that hold something at this step, its workspace included */

@@ -31,10 +31,12 @@ static int64_t step_rows(const struct memory_plan_input *in, const struct step *
     return rows_up_to(in, sources ? program_hop_before(hop) : hop, is_static);
 }
 
-static int64_t step_workspace(const struct memory_plan *plan, const struct step *step)
+/* Of a fused chain its windows, at its first step; scratch of single steps lies in them. */
+static int64_t step_workspace(const struct memory_plan *plan, const struct step *step, bool is_fused)
 {
-    const struct step_operand *workspace = step_operand(step, OP_ROLE_WORKSPACE);
-    if (workspace == NULL) {
+    const struct step_operand *windows = step_operand(step, OP_ROLE_WINDOWS);
+    const struct step_operand *workspace = windows != NULL ? windows : step_operand(step, OP_ROLE_WORKSPACE);
+    if (workspace == NULL || (is_fused && windows == NULL)) {
         return 0;
     }
     return memory_workspace_bytes(workspace->index < 0 ? &plan->loss_workspace
@@ -62,14 +64,18 @@ void plan_steps_build(const struct memory_plan_input *in, const struct memory_pl
     for (int phase = STEP_PHASE_STATIC; phase <= STEP_PHASE_TRAIN; phase++) {
         const struct step_list *list = &plan->steps.phase[phase];
         bool is_static = phase == STEP_PHASE_STATIC;
+        int chain_end = 0;
         for (int s = 0; s < list->n_step; s++) {
             const struct step *step = &list->step[s];
+            bool is_fused = s < chain_end;
+            chain_end = is_fused ? chain_end : s + step->n_chain;
             struct plan_step *one = &out->step[out->n_step];
             *one = (struct plan_step){.is_static = is_static,
+                                      .is_fused = is_fused,
                                       .op = step->op,
                                       .n_row = step_rows(in, step, is_static),
                                       .n_alive = alive[step->time],
-                                      .n_workspace = step_workspace(plan, step),
+                                      .n_workspace = step_workspace(plan, step, is_fused),
                                       .n_received = step_received(in, plan, step, is_static)};
             step_text(in->program, step, one->text, sizeof one->text);
             out->peak = one->n_alive > out->step[out->peak].n_alive ? out->n_step : out->peak;
@@ -99,8 +105,8 @@ static void line_print(const struct plan_worker *worker, int s, int n_text, FILE
     if (step->n_received > 0) {
         progress_bytes((double)step->n_received, received);
     }
-    fprintf(file, "%6d %4s  %-*s %12s %11s %11s %11s%s\n", s, op, n_text, step->text, rows, alive, workspace, received,
-            s == worker->peak ? "  <- peak" : "");
+    fprintf(file, "%6d %4s %c%-*s %12s %11s %11s %11s%s\n", s, op, step->is_fused ? '+' : ' ', n_text, step->text, rows, alive,
+            workspace, received, s == worker->peak ? "  <- peak" : "");
 }
 
 void plan_steps_print(const struct plan *plan, FILE *file)
@@ -117,7 +123,8 @@ void plan_steps_print(const struct plan *plan, FILE *file)
     }
     char arena[PROGRESS_TEXT_BYTES];
     progress_bytes((double)worker->n_arena, arena);
-    fprintf(file, "\nsteps of worker %" PRId32 ", which share an arena of %s\n", most, arena);
+    fprintf(file, "\nsteps of worker %" PRId32 ", which share an arena of %s (+ is fused with the step above it)\n", most,
+            arena);
     fprintf(file, "%6s %4s  %-*s %12s %11s %11s %11s\n", "step", "op", n_text, "what", "rows", "alive", "workspace",
             "received");
     for (int s = 0; s < worker->n_step; s++) {
@@ -134,11 +141,11 @@ json_t *plan_steps_json(const struct plan_worker *worker)
     for (int s = 0; s < worker->n_step; s++) {
         const struct plan_step *step = &worker->step[s];
         json_t *op = step->op >= 0 ? json_integer(step->op) : json_null();
-        json_array_append_new(all, json_pack("{s:i, s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:b}", "step", s, "phase",
-                                             step->is_static ? "static" : "train", "what", step->text, "op", op, "rows",
-                                             (json_int_t)step->n_row, "alive", (json_int_t)step->n_alive, "workspace",
-                                             (json_int_t)step->n_workspace, "received", (json_int_t)step->n_received, "peak",
-                                             s == worker->peak));
+        json_array_append_new(all, json_pack("{s:i, s:s, s:s, s:b, s:o, s:I, s:I, s:I, s:I, s:b}", "step", s, "phase",
+                                             step->is_static ? "static" : "train", "what", step->text, "fused", step->is_fused,
+                                             "op", op, "rows", (json_int_t)step->n_row, "alive", (json_int_t)step->n_alive,
+                                             "workspace", (json_int_t)step->n_workspace, "received",
+                                             (json_int_t)step->n_received, "peak", s == worker->peak));
     }
     return all;
 }

@@ -3,7 +3,9 @@
 #include "protocol/clock.h"
 #include "protocol/memory.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 _Static_assert(TRACE_TEXT_BYTES == STEP_TEXT_BYTES, "a step's text fits");
 
@@ -33,6 +35,10 @@ static void steps_add(struct trace *t, const struct program *program, const stru
         struct trace_step *one = &t->step[t->n_step++];
         *one = (struct trace_step){.phase = (int32_t)phase, .op = list->step[s].op, .number = s};
         step_text(program, &list->step[s], one->text, sizeof one->text);
+        size_t length = strlen(one->text);
+        if (list->step[s].n_chain > 1) { /* its events are those of the whole chain */
+            snprintf(one->text + length, sizeof one->text - length, "  + %d fused", list->step[s].n_chain - 1);
+        }
     }
 }
 

@@ -140,6 +140,16 @@ static const char *const models[] = {
     "kind = \"gin\"\nlayers = 2\nhidden = 16\nnorm = \"batch\"\n[memory]\nrecompute = \"never\"",
 };
 
+/* Is this step in a fused chain that begins before it? */
+static bool is_fused(const struct step_list *list, int step)
+{
+    bool fused = false;
+    for (int s = 0; s < step; s++) {
+        fused = fused || s + list->step[s].n_chain > step;
+    }
+    return fused;
+}
+
 Test(plan, its_steps_are_those_of_the_memory_plan_with_its_bytes)
 {
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
@@ -157,6 +167,7 @@ Test(plan, its_steps_are_those_of_the_memory_plan_with_its_bytes)
             const struct plan_step *step = &worker->step[s];
             cr_expect_eq(step->n_alive, alive[s]);
             cr_expect_eq(step->is_static, s < n_static);
+            cr_expect_eq(step->is_fused, is_fused(&memory.steps.phase[STEP_PHASE_TRAIN], s - n_static));
             cr_expect_leq(step->n_workspace, step->n_alive);
             n_received += step->is_static ? 0 : step->n_received;
         }
@@ -225,6 +236,7 @@ Test(plan, steps_in_json_are_every_workers)
             cr_expect_str_eq(json_string_value(json_object_get(one, "what")), worker->step[s].text);
             cr_expect_eq(json_integer_value(json_object_get(one, "alive")), worker->step[s].n_alive);
             cr_expect_eq(json_integer_value(json_object_get(one, "rows")), worker->step[s].n_row);
+            cr_expect_eq(json_is_true(json_object_get(one, "fused")), worker->step[s].is_fused);
             cr_expect_eq(json_integer_value(json_object_get(one, "received")), worker->step[s].n_received);
             cr_expect_eq(json_is_true(json_object_get(one, "peak")), s == worker->peak);
         }

@@ -81,6 +81,9 @@ Test(trace, its_steps_are_those_of_training_and_of_evaluation_in_order)
         int number = trains ? s : s - n_train;
         const struct step *one = &lists.phase[trains ? STEP_PHASE_TRAIN : STEP_PHASE_EVALUATE].step[number];
         step_text(&program, one, text, sizeof text);
+        if (one->n_chain > 1) {
+            snprintf(text + strlen(text), sizeof text - strlen(text), "  + %d fused", one->n_chain - 1);
+        }
         cr_expect_str_eq(step[s].text, text);
         cr_expect(step[s].number == number && step[s].op == one->op);
         cr_expect_eq(step[s].phase, trains ? TRACE_PHASE_TRAIN : TRACE_PHASE_EVALUATE);
