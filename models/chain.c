@@ -16,12 +16,12 @@ static int64_t smaller(int64_t a, int64_t b)
 
 /* --- which steps --- */
 
-/* Sparse rows are cut by column too, a weight stored in × out is turned as a whole, and known labels come with the part. */
+/* Sparse rows are cut by column too, and known labels come with the part. */
 bool chain_takes_op(const struct program *program, const struct op *op)
 {
     bool sparse = program->value[op->in[0]].is_sparse || program->value[op->out].is_sparse;
     bool labels = op_defs[op->kind]->also_reads & OP_ROLES(LABELS);
-    return op->kind != OP_KIND_AGGREGATE && !labels && !op->by_column && !op->is_static && !sparse;
+    return op->kind != OP_KIND_AGGREGATE && !labels && !op->is_static && !sparse;
 }
 
 static bool is_taken(const struct program *program, const struct step *step)

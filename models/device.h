@@ -275,9 +275,9 @@ struct device_ops {
     size_t (*csr_bytes)(int64_t n_row, int64_t n_col, int64_t n_value);
 
     /* --- dense: w is f_out × f_in, as torch.nn.Linear --- */
-    /* y = x · wᵀ (+ bias).  x n × f_in · y n × f_out · bias f_out or NULL */
+    /* y (+)= x · wᵀ (+ bias).  x n × f_in · y n × f_out · bias f_out or NULL */
     void (*linear_forward)(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x, const float *w,
-                           const float *bias, float *y);
+                           const float *bias, bool add, float *y);
     /* grad_x (+)= grad_y · w */
     void (*linear_backward_input)(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *grad_y,
                                   const float *w, bool add, float *grad_x);

@@ -62,7 +62,7 @@ static void add_bias(int64_t n, int64_t f, const float *bias, float *y)
 }
 
 void cpu_linear_forward(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x, const float *w,
-                        const float *bias, float *y)
+                        const float *bias, bool add, float *y)
 {
     struct cpu_device *cpu = cpu_device(device);
     int64_t rows = piece_rows(n);
@@ -71,7 +71,7 @@ void cpu_linear_forward(struct device *device, int64_t n, int64_t f_in, int64_t 
     for (int64_t first = 0; first < n; first += rows) {
         int64_t n_row = n - first < rows ? n - first : rows;
         float *out = y + first * f_out;
-        multiply(cpu, 'N', 'T', n_row, f_out, f_in, x + first * f_in, w, 0.0f, out);
+        multiply(cpu, 'N', 'T', n_row, f_out, f_in, x + first * f_in, w, add ? 1.0f : 0.0f, out);
         if (bias != NULL) {
             add_bias(n_row, f_out, bias, out);
         }

@@ -153,7 +153,7 @@ static void input_backward(const struct op_call *call, const struct shape *s, co
     for (int64_t k = 0; k < s->n_block; k++) {
         ops->swap_axes(call->device, s->n_base, s->in, s->out, weights + k * s->n_base * s->in * s->out, at->turned);
         ops->linear_forward(call->device, call->n, s->n_base * s->out, s->in, at->sums + k * call->n * s->n_base * s->out,
-                            at->turned, NULL, rows + k * call->n * s->in);
+                            at->turned, NULL, false, rows + k * call->n * s->in);
     }
     if (s->n_block > 1) {
         ops->swap_axes(call->device, s->n_block, call->n, s->in, rows, call->to);

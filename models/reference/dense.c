@@ -2,12 +2,12 @@
 #include "models/reference/reference.h"
 
 void reference_linear_forward(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x, const float *w,
-                              const float *bias, float *y)
+                              const float *bias, bool add, float *y)
 {
     (void)device;
     for (int64_t r = 0; r < n; r++) {
         for (int64_t o = 0; o < f_out; o++) {
-            double sum = bias != NULL ? bias[o] : 0.0;
+            double sum = (bias != NULL ? bias[o] : 0.0) + (add ? y[r * f_out + o] : 0.0);
             for (int64_t i = 0; i < f_in; i++) {
                 sum += (double)x[r * f_in + i] * w[o * f_in + i];
             }

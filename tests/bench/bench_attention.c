@@ -113,7 +113,7 @@ static void gcn(const struct layer *l)
 /* y = x wᵀ and both its gradients */
 static void linear(const struct layer *l)
 {
-    l->ops->linear_forward(l->device, l->n, l->width, l->width, l->x, l->w, NULL, l->out);
+    l->ops->linear_forward(l->device, l->n, l->width, l->width, l->x, l->w, NULL, false, l->out);
     l->ops->linear_backward_weight(l->device, l->n, l->width, l->width, l->x, l->grad_out, l->scratch, false, l->w);
     l->ops->linear_backward_input(l->device, l->n, l->width, l->width, l->grad_out, l->w, false, l->grad_x);
 }

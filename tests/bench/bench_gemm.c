@@ -36,7 +36,7 @@ static float *ones(struct device *device, int64_t n)
 static void ours(struct device *device, int which, const struct shape *s, const struct arrays *a)
 {
     if (which == 0) {
-        device->ops->linear_forward(device, s->n, s->f_in, s->f_out, a->x, a->w, NULL, a->y);
+        device->ops->linear_forward(device, s->n, s->f_in, s->f_out, a->x, a->w, NULL, false, a->y);
     } else if (which == 1) {
         device->ops->linear_backward_input(device, s->n, s->f_in, s->f_out, a->y, a->w, false, a->x);
     } else {

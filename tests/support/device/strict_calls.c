@@ -47,7 +47,7 @@
 /* clang-format off */
 DEFER(fill_zero, (V, void *, to), (V, size_t, n_bytes))
 DEFER(linear_forward, (V, int64_t, n), (V, int64_t, f_in), (V, int64_t, f_out), (V, const float *, x),
-      (V, const float *, w), (V, const float *, bias), (V, float *, y))
+      (V, const float *, w), (V, const float *, bias), (V, bool, add), (V, float *, y))
 DEFER(linear_backward_input, (V, int64_t, n), (V, int64_t, f_in), (V, int64_t, f_out), (V, const float *, grad_y),
       (V, const float *, w), (V, bool, add), (V, float *, grad_x))
 DEFER(linear_backward_weight, (V, int64_t, n), (V, int64_t, f_in), (V, int64_t, f_out), (V, const float *, x),

@@ -54,7 +54,7 @@ Test(reference, a_linear_layer_and_its_gradients_are_the_textbook_products)
     struct device *device = reference_device();
     const float x[] = {1, 2, 3, 4, 5, 6}, w[] = {1, 0, -1, 2, 1, 0}, bias[] = {10, 20}, grad_y[] = {1, 2, 3, 4};
     float y[4], grad_x[6] = {1, 1, 1, 1, 1, 1}, grad_w[6];
-    device_reference.linear_forward(device, 2, 3, 2, x, w, bias, y);
+    device_reference.linear_forward(device, 2, 3, 2, x, w, bias, false, y);
     const float expected_y[] = {8, 24, 8, 33};
     cr_assert_arr_eq(y, expected_y, sizeof y);
     device_reference.linear_backward_input(device, 2, 3, 2, grad_y, w, true, grad_x);

@@ -19,7 +19,7 @@ static const int64_t shapes[][2] = {{1, 1}, {3, 7}, {16, 16}, {33, 17}, {64, 100
 static void forward(struct device *device, const void *context, float *out)
 {
     const struct dense *d = context;
-    device->ops->linear_forward(device, d->n, d->f_in, d->f_out, d->x, d->w, d->bias, out);
+    device->ops->linear_forward(device, d->n, d->f_in, d->f_out, d->x, d->w, d->bias, d->add, out);
 }
 
 static void backward_input(struct device *device, const void *context, float *out)
