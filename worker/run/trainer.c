@@ -62,8 +62,9 @@ static enum status chain_steps_run(struct trainer *t, const struct step *first)
             link_build(t, &first[s], pin.part, &chain.link[s]);
         }
         chain_run(&chain);
+        pin.status = exchange_progress(t->setup.exchange);
     }
-    return walk_end(t, &pin);
+    return pin.status;
 }
 
 static enum status backward_run(struct trainer *t, const struct step *step)
