@@ -37,14 +37,14 @@ static void rows_lay_out(const struct memory_plan_input *in, struct memory_plan 
         plan->n_sparse_value += round_up(in->own[i].n_feature_value + in->own[i].n_embedded, ROW_ALIGN);
         plan->n_embedding += round_up(in->own[i].n_embedded * in->program->n_embedding, ROW_ALIGN);
     }
-    plan->n_hop = in->own[0].halo.n_hop;
+    plan->n_hop = in->own[0].halo->n_hop;
     plan->n_own_part = in->n_own_part;
     plan->row_begin_hop = memory_alloc((size_t)plan->n_hop * (size_t)in->n_own_part, sizeof *plan->row_begin_hop);
     for (int32_t hop = 0; hop < plan->n_hop; hop++) {
         int64_t *n_row = &plan->n_row_hop[hop];
         for (int32_t i = 0; i < in->n_own_part; i++) {
             plan->row_begin_hop[hop * (int64_t)in->n_own_part + i] = *n_row;
-            *n_row += round_up(in->own[i].n_own_hop[hop], ROW_ALIGN);
+            *n_row += round_up(memory_plan_rows_own(&in->own[i], hop), ROW_ALIGN);
         }
         *n_row = larger(*n_row, ROW_ALIGN); /* an array has a place, though it may have no rows */
     }
@@ -62,7 +62,17 @@ int64_t memory_plan_row_begin(const struct memory_plan *plan, int32_t hop, int32
 
 int64_t memory_plan_rows_own(const struct memory_plan_part *own, int32_t hop)
 {
-    return hop < own->halo.n_hop ? own->n_own_hop[hop] : own->n_own;
+    return hop < own->halo->n_hop ? part_halo_own(own->halo, hop) : own->n_own;
+}
+
+/* Of the largest payload. */
+static int64_t most_rows(const struct part_rows rows)
+{
+    int64_t most = 0;
+    for (int32_t k = 0; k < rows.pairs->n_pair; k++) {
+        most = larger(most, part_rows_at(&rows, k));
+    }
+    return most;
 }
 
 /* Scratch of one op on the largest part that needs it; of payloads that are packed between parts of this rank, both ways. */
@@ -77,10 +87,8 @@ static int64_t op_scratch(const struct memory_plan_input *in, const struct op *o
     }
     for (int32_t i = 0; i < in->n_own_part; i++) {
         rows = larger(rows, in->own[i].n_own);
-        for (int32_t q = 0; q < in->n_part; q++) {
-            rows = larger(rows, in->own[i].halo.take[PART_DIRECTION_IN][q]);
-            rows = larger(rows, in->own[i].halo.give[PART_DIRECTION_IN][q]);
-        }
+        rows = larger(rows, most_rows(halo_rows_in(in->own[i].halo, HALO_DIRECTION_IN, PROGRAM_HOP_ALL)));
+        rows = larger(rows, most_rows(halo_rows_out(in->own[i].halo, HALO_DIRECTION_IN, PROGRAM_HOP_ALL)));
     }
     return larger(most, rows * in->program->value[op->in[0]].width * (int64_t)sizeof(float));
 }
@@ -126,16 +134,16 @@ struct memory_payloads memory_plan_payloads(const struct memory_plan *plan, cons
 
 static void halo_plan(const struct memory_plan_input *in, struct memory_plan *plan)
 {
-    struct halo_counts *own = memory_alloc((size_t)in->n_own_part, sizeof *own);
+    const struct part_halo **own = memory_alloc((size_t)in->n_own_part, sizeof *own);
     for (int32_t i = 0; i < in->n_own_part; i++) {
         own[i] = in->own[i].halo;
     }
     const struct halo_owners owners = {
-        .n_part = in->n_part, .n_own_part = in->n_own_part, .own = own, .rank_of_part = in->rank_of_part, .rank = in->rank};
+        .n_own_part = in->n_own_part, .own = own, .rank_of_part = in->rank_of_part, .rank = in->rank};
     plan->halo = memory_alloc((size_t)plan->n_hop + 1, sizeof *plan->halo);
     for (int32_t hop = 0; hop <= plan->n_hop; hop++) {
         for (int t = 0; t < HALO_DIRECTION_N; t++) {
-            halo_list_build(&owners, (enum halo_direction)t, hop, &plan->halo[hop][t]);
+            plan->halo[hop][t] = halo_list_count(&owners, (enum halo_direction)t, hop);
         }
     }
     free(own);
@@ -244,38 +252,61 @@ bool memory_plan_spills(const struct job *job)
     return job->memory.spill[0] != '\0';
 }
 
+static int n_direction(const struct memory_plan_part *own)
+{
+    return own->halo->symmetric ? 1 : PART_DIRECTION_N;
+}
+
+/* Does the part share edges of a direction with parts of this rank, or with others? Under a spill all are others. */
+static bool has_pair(const struct memory_plan_input *in, const struct memory_plan_part *own, int d, bool local)
+{
+    const struct part_pairs *pairs = &own->halo->pairs[d];
+    for (int32_t k = 0; k < pairs->n_pair; k++) {
+        bool near = in->rank_of_part[pairs->pair[k].part] == in->rank && !memory_plan_spills(in->job);
+        if (k != pairs->own && near == local) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* What lies in files when parts are spilled: the encoded parts, and what is made of them edge by edge or value by value. */
-static void parts_plan(const struct memory_plan_input *in, bool in_place, struct memory_plan *plan)
+static void parts_plan(const struct memory_plan_input *in, bool both_columns, struct memory_plan *plan)
 {
     for (int32_t i = 0; i < in->n_own_part; i++) {
         const struct memory_plan_part *own = &in->own[i];
-        int64_t features = memory_plan_features(in, i), copies = own->symmetric ? 1 : 2;
+        int64_t features = memory_plan_features(in, i);
         plan->bytes[MEMORY_FEATURES] += features + memory_plan_expanded(in, i);
         plan->bytes[MEMORY_STRUCTURE] += own->n_bytes - features;
-        plan->bytes[MEMORY_STRUCTURE] += in_place ? copies * own->n_local_edge * (int64_t)sizeof(uint32_t) : 0;
+        for (int d = 0; both_columns && d < n_direction(own); d++) {
+            const struct part_pairs *pairs = &own->halo->pairs[d];
+            bool copies = has_pair(in, own, d, true);
+            plan->bytes[MEMORY_STRUCTURE] += copies ? pairs->pair[pairs->n_pair].edge * (int64_t)sizeof(uint32_t) : 0;
+        }
     }
 }
 
 /* What training walks of an own part's blocks at one hop, besides the blocks themselves; *copy_out: edges picked out. */
 static int64_t hop_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own, int32_t hop, int64_t *copy_out)
 {
-    int64_t n_bytes = 0, n_target = own->n_own_hop[hop];
+    const struct part_halo *halo = own->halo;
+    int64_t n_bytes = 0, n_target = memory_plan_rows_own(own, hop);
     int32_t before = program_hop_before(hop);
     *copy_out = 0;
     if (part_hop_used(in->program, PART_DIRECTION_IN, hop)) {
-        n_bytes += (int64_t)in->ops->block_bytes(in->n_part, n_target, own->n_edge_hop[PART_DIRECTION_IN][hop]);
+        n_bytes += (int64_t)in->ops->block_bytes(halo->pairs[PART_DIRECTION_IN].n_pair, n_target,
+                                                 halo->n_edge_hop[PART_DIRECTION_IN][hop]);
     }
     if (part_hop_used(in->program, PART_DIRECTION_OUT, hop)) {
+        const struct part_rows listed = halo_rows_out(halo, HALO_DIRECTION_IN, before);
         struct part_hop_sizes sizes = {
-            .n_part = in->n_part,
-            .n_edge = part_hop_edges(in->program, own->implied_loops, own->n_edge_hop[PART_DIRECTION_OUT][hop], n_target),
+            .n_pair = listed.pairs->n_pair,
+            .n_edge = part_hop_edges(in->program, own->implied_loops, halo->n_edge_hop[PART_DIRECTION_OUT][hop], n_target),
             .n_row = memory_plan_rows_own(own, before),
+            .n_listed = part_rows_all(&listed),
             .typed = in->program->n_relation > 0,
             .weighted = own->weighted || in->program->n_relation > 0};
-        for (int32_t q = 0; q < in->n_part; q++) {
-            sizes.n_listed += halo_rows_out(&own->halo, q, HALO_DIRECTION_IN, before);
-        }
-        n_bytes += (int64_t)in->ops->block_bytes(in->n_part, sizes.n_row, sizes.n_edge);
+        n_bytes += (int64_t)in->ops->block_bytes(sizes.n_pair, sizes.n_row, sizes.n_edge) + part_pairs_bytes(sizes.n_pair, 0);
         *copy_out = part_hop_copy_bytes(&sizes);
     }
     return n_bytes;
@@ -285,7 +316,7 @@ int64_t memory_plan_copies(const struct memory_plan_input *in, int32_t i, int64_
 {
     int64_t sum = 0, copy;
     *most_out = 0;
-    for (int32_t hop = 0; hop < in->own[i].halo.n_hop; hop++) {
+    for (int32_t hop = 0; hop < in->own[i].halo->n_hop; hop++) {
         hop_bytes(in, &in->own[i], hop, &copy);
         *most_out = larger(*most_out, copy);
         sum += copy;
@@ -293,18 +324,42 @@ int64_t memory_plan_copies(const struct memory_plan_input *in, int32_t i, int64_
     return sum;
 }
 
-/* Structure: the encoded parts without their features, scales of rows and payload rows, the device's own schedules. */
+/* Scales of own rows, and of payload rows where some come from other ranks; places of blocks, and the device's own schedules of
+ * them. */
+static int64_t blocks_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own, bool scaled)
+{
+    int64_t n_scale = own->n_own, n_bytes = 0;
+    for (int d = 0; d < n_direction(own); d++) {
+        const struct part_pairs *pairs = &own->halo->pairs[d];
+        const struct part_rows taken = part_halo_taken(own->halo, (enum part_direction)d, PROGRAM_HOP_ALL);
+        n_scale += has_pair(in, own, d, false) ? part_rows_all(&taken) : 0;
+        n_bytes += part_pairs_bytes(pairs->n_pair, own->halo->n_hop);
+        n_bytes += (int64_t)in->ops->block_bytes(pairs->n_pair, own->n_own, own->n_edge);
+    }
+    return n_bytes + (scaled ? n_scale * (int64_t)sizeof(float) : 0);
+}
+
+/* What halo passes keep for each pair: a flag of what other ranks asked for, and places of payloads in the spill. */
+static int64_t pairs_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own)
+{
+    int64_t each = (in->n_rank > 1) + (memory_plan_spills(in->job) ? HALO_DIRECTION_N * (int64_t)sizeof(int64_t) : 0);
+    return halo_n_flag(own->halo) * each;
+}
+
+/* Structure: the encoded parts without their features, and what is made of their blocks. */
 static void structure_plan(const struct memory_plan_input *in, struct memory_plan *plan)
 {
     const struct program *program = in->program;
-    bool in_place = false, scaled = false;
+    bool in_place = false, as_payload = false, scaled = false;
     for (int i = 0; i < program->n_op; i++) {
         bool aggregates = program->op[i].kind == OP_KIND_AGGREGATE;
-        in_place = in_place || (aggregates && !aggregate_returns(program->op[i].aggregate));
+        bool returns = aggregates && aggregate_returns(program->op[i].aggregate);
+        in_place = in_place || (aggregates && !returns);
+        as_payload = as_payload || returns;
         scaled = scaled || (aggregates && aggregate_defs[program->op[i].aggregate]->scale != NULL);
     }
     if (!memory_plan_spills(in->job)) {
-        parts_plan(in, in_place, plan);
+        parts_plan(in, in_place && as_payload, plan);
     }
     for (int32_t i = 0; i < in->n_own_part; i++) {
         const struct memory_plan_part *own = &in->own[i];
@@ -312,17 +367,8 @@ static void structure_plan(const struct memory_plan_input *in, struct memory_pla
             plan->bytes[MEMORY_FEATURES] += (int64_t)in->ops->csr_bytes(own->n_own, program_n_shared(program),
                                                                         own->n_feature_value);
         }
-        if (scaled) {
-            int64_t n_scale = own->n_own;
-            for (int32_t q = 0; q < in->n_part; q++) {
-                n_scale += own->halo.take[PART_DIRECTION_IN][q];
-                n_scale += own->symmetric ? 0 : own->halo.take[PART_DIRECTION_OUT][q];
-            }
-            plan->bytes[MEMORY_STRUCTURE] += n_scale * (int64_t)sizeof(float);
-        }
-        plan->bytes[MEMORY_STRUCTURE] += (own->symmetric ? 1 : 2) *
-                                         (int64_t)in->ops->block_bytes(in->n_part, own->n_own, own->n_edge);
-        for (int32_t hop = 0; hop < own->halo.n_hop; hop++) {
+        plan->bytes[MEMORY_STRUCTURE] += blocks_bytes(in, own, scaled) + pairs_bytes(in, own);
+        for (int32_t hop = 0; hop < own->halo->n_hop; hop++) {
             int64_t copy, n_bytes = hop_bytes(in, own, hop, &copy);
             plan->bytes[MEMORY_STRUCTURE] += n_bytes + (memory_plan_spills(in->job) ? 0 : copy);
         }
@@ -345,14 +391,19 @@ static int64_t staging_bytes(const struct memory_plan_input *in)
  * a halo pass four for each pair of parts (wait, pack, spill and read again) and one for each further piece. */
 static int64_t trace_events(const struct memory_plan_input *in, const struct memory_plan *plan, const struct step_list *list)
 {
-    int64_t n = 0;
+    int64_t n = 0, n_pair = 0;
+    for (int32_t i = 0; i < in->n_own_part; i++) {
+        for (int d = 0; d < n_direction(&in->own[i]); d++) {
+            n_pair += in->own[i].halo->pairs[d].n_pair;
+        }
+    }
     for (int s = 0; s < list->n_step; s++) {
         const struct step *step = &list->step[s];
         n += 2 + 2 * in->n_own_part + in->n_part + in->n_rank;
         if (step->kind == STEP_KIND_HALO) {
             struct memory_payloads r = memory_plan_payloads(plan, in->job, in->program, step, PROGRAM_HOP_ALL);
             const struct halo_list *halo = memory_plan_halo(plan, step->halo->direction, PROGRAM_HOP_ALL);
-            n += 4 * (int64_t)in->n_own_part * in->n_part + halo->n_serve_row * r.n_row_bytes / MEMORY_PACK_BYTES;
+            n += 4 * n_pair + halo->n_serve_row * r.n_row_bytes / MEMORY_PACK_BYTES;
         }
     }
     return n;
@@ -432,11 +483,6 @@ void memory_plan_build(const struct memory_plan_input *in, struct memory_plan *o
 
 void memory_plan_release(struct memory_plan *plan)
 {
-    for (int32_t hop = 0; plan->halo != NULL && hop <= plan->n_hop; hop++) {
-        for (int t = 0; t < HALO_DIRECTION_N; t++) {
-            halo_list_release(&plan->halo[hop][t]);
-        }
-    }
     free(plan->halo);
     free(plan->row_begin);
     free(plan->row_begin_hop);

@@ -18,17 +18,13 @@
 /* Sizes of one own part. */
 struct memory_plan_part {
     int64_t n_own;
-    int64_t n_edge;                                        /* stored edges into the part */
-    int64_t n_local_edge;                                  /* of those, from other parts of the same rank */
-    int64_t n_feature_value;                               /* stored feature values, in shared columns */
-    int64_t n_embedded;                                    /* rows with a column of their own */
-    int64_t n_bytes;                                       /* of the encoded part, features included */
-    bool implied_loops;                                    /* own rows count as their own neighbours */
-    bool weighted;                                         /* edges have weights of their own */
-    int64_t n_own_hop[PART_N_HOP_MOST];                    /* by hop, of halo.n_hop: own rows, … */
-    int64_t n_edge_hop[PART_DIRECTION_N][PART_N_HOP_MOST]; /* … edges into them, and from own rows to any part's */
-    bool symmetric;
-    struct halo_counts halo;
+    int64_t n_edge;               /* stored edges into the part */
+    int64_t n_feature_value;      /* stored feature values, in shared columns */
+    int64_t n_embedded;           /* rows with a column of their own */
+    int64_t n_bytes;              /* of the encoded part, features included */
+    bool implied_loops;           /* own rows count as their own neighbours */
+    bool weighted;                /* edges have weights of their own */
+    const struct part_halo *halo; /* borrowed */
 };
 
 /* Memory that an op, or the loss, needs only while a step of it runs, in this order: scratch, payloads received, payloads sent. */
