@@ -3,6 +3,7 @@
 
 const struct device_ops device_cpu = {.name = "cpu",
                                       .unified = true,
+                                      .joined_edges = CPU_HUB_EDGES,
 #define X(op) .op = cpu_##op,
                                       DEVICE_OP_LIST(X)
 #undef X

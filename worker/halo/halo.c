@@ -1,6 +1,7 @@
 #include "worker/halo/halo.h"
 
 #include "worker/halo/source.h"
+#include "worker/run/joined.h"
 #include "worker/spill/pin.h"
 
 #include <stdlib.h>
@@ -212,10 +213,36 @@ static enum status parts_walk(struct halo *h)
     return pin.status;
 }
 
+/* All blocks as one, where a sum reads rows that lie in the arena; else NULL. */
+static const struct device_block *joined_of(const struct halo *h)
+{
+    const struct step_operand *rows = step_operand(h->step, h->pass->piece[0]);
+    bool is_sum = aggregate_defs[h->op->aggregate]->is_linear;
+    bool in_arena = is_sum && !(rows->array == STEP_ARRAY_VALUE && rows->index == 0);
+    return in_arena ? joined_block(h->trainer, halo_blocks(h)) : NULL;
+}
+
+/* All own parts at once, from where the first one's rows are. */
+static void joined_run(struct halo *h, const struct device_block *block)
+{
+    struct op_call call = call_begin(h, 0);
+    call.n = block->n_row;
+    call.block = block;
+    call.scale = call.col_scale = joined_scale(h->trainer);
+    call.payload[0] = call.own[0];
+    call.first = call.last = call.only = true;
+    h->pass->run(&call);
+}
+
 enum status halo_run(struct trainer *t, const struct step *step)
 {
     struct halo *h = t->halo;
     pass_begin(t, step);
+    const struct device_block *joined = joined_of(h);
+    if (joined != NULL) {
+        joined_run(h, joined);
+        return exchange_settle(t->setup.exchange);
+    }
     struct pin workspace = pin_open(t, step, PIN_USE_AROUND);
     enum status status = pin_begin(&workspace, 0);
     status = status == STATUS_OK ? source_fetch_ahead(h) : status;

@@ -106,6 +106,8 @@ struct memory_plan {
     int64_t n_spill_least;   /* what one step pins in memory, with what is prefetched for the next part */
     int64_t n_spill_payload; /* of a halo pass's payloads, in the files */
 
+    bool joined[PART_DIRECTION_N]; /* all blocks are one (joined.h), where no row has too many edges */
+
     struct halo_list (*halo)[HALO_DIRECTION_N]; /* n_hop + 1: by hop, and all */
     int32_t n_fetch_slot;                       /* of the halo pass that has most */
     int32_t n_pack_slot;
@@ -130,6 +132,12 @@ int64_t memory_plan_budget(const struct job *job);
 /* The spill's part of a plan that has all else: n_spill_* and bytes[MEMORY_SPILL], within memory_plan_budget where that is enough.
  * In memory_plan_spill.c. */
 void memory_plan_spill(const struct memory_plan_input *input, struct memory_plan *plan);
+
+/* Structure and features: bytes of the parts, and what is made of their blocks. In memory_plan_structure.c. */
+void memory_plan_structure(const struct memory_plan_input *input, struct memory_plan *plan);
+
+/* Bytes of blocks joined into one. */
+int64_t memory_joined_bytes(int64_t n_row, int64_t n_edge, bool weighted);
 
 /* Bytes of an own part's features as they are stored; as the program takes them, where these are others. */
 int64_t memory_plan_features(const struct memory_plan_input *input, int32_t i);

@@ -34,6 +34,12 @@ const uint32_t *part_device_rows(const struct part_device *own, int d, int32_t p
     return pair != pairs->own ? part_device_view(own, part->arrays[d].rows + before) : NULL;
 }
 
+const uint32_t *part_device_host_cols(const struct part_device *own, int d)
+{
+    const struct part_blocks *all = part_device_blocks(own, d, own->part->n_hop);
+    return all->made.host != NULL ? (const uint32_t *)(const void *)all->made.host : own->part->arrays[d].cols;
+}
+
 static void *schedule_of(const struct part_blocks *blocks, int32_t pair)
 {
     int32_t begin = 0, end = blocks->n_schedule;

@@ -90,6 +90,9 @@ const struct part_blocks *part_device_blocks(const struct part_device *part, int
 struct device_block part_device_block(const struct part_device *part, int d, int32_t hop, int32_t pair,
                                       enum part_columns columns);
 
+/* A direction's columns in the host's memory, those of parts of this rank turned into their rows where aggregates want them so. */
+const uint32_t *part_device_host_cols(const struct part_device *part, int d);
+
 /* Own rows that the pair's block lists; NULL on the diagonal. */
 const uint32_t *part_device_rows(const struct part_device *part, int d, int32_t pair);
 

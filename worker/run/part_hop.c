@@ -130,14 +130,13 @@ static struct device_block host_block(const struct part_device_setup *setup, int
                                       int32_t k)
 {
     const struct part *part = own->part;
-    const struct part_blocks *all = part_device_blocks(own, PART_DIRECTION_OUT, part->n_hop);
     const struct part_pairs *pairs = &part->halo.pairs[PART_DIRECTION_OUT];
     const struct part_block block = part_block_at(part, PART_DIRECTION_OUT, k);
     int32_t before = program_hop_before(hop), q = pairs->pair[k].part;
     struct device_block out = {.n_row = block.n_row,
                                .n_col = pairs->n_col_hop[k * (int64_t)part->n_hop + hop],
                                .indptr = block.indptr,
-                               .cols = block.cols,
+                               .cols = part_device_host_cols(own, PART_DIRECTION_OUT) + pairs->pair[k].edge,
                                .types = block.types,
                                .weights = block.weights};
     if (before < part->n_hop) {
@@ -145,9 +144,6 @@ static struct device_block host_block(const struct part_device_setup *setup, int
     }
     if (part_is_local(setup, part, q) && setup->in_place) {
         out.n_col = part_rows_own(setup->parts[q], hop);
-    }
-    if (all->made.host != NULL) {
-        out.cols = (const uint32_t *)(const void *)all->made.host + pairs->pair[k].edge;
     }
     return out;
 }

@@ -2,6 +2,7 @@
 #include "protocol/log.h"
 #include "worker/halo/halo.h"
 #include "worker/run/embeddings.h"
+#include "worker/run/joined.h"
 #include "worker/run/staging.h"
 #include "worker/run/trainer_state.h"
 
@@ -237,6 +238,7 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
         spill_limit(setup->spill, t->plan.bytes[MEMORY_SPILL]);
     }
     status = status == STATUS_OK ? parts_open(t) : status;
+    status = status == STATUS_OK ? joined_open(t) : status;
     status = status == STATUS_OK ? arrays_take(t) : status;
     status = status == STATUS_OK ? staging_open(t) : status;
     status = status == STATUS_OK ? spill_take_all(t) : status;
@@ -275,6 +277,7 @@ void trainer_close(struct trainer *t)
     if (t->device != NULL) {
         staging_close(t);
         arrays_return(t);
+        joined_close(t);
         for (int32_t i = 0; t->part != NULL && i < t->n_own; i++) {
             part_device_close(&t->part_setup, &t->part[i]);
         }
