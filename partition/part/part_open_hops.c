@@ -98,20 +98,28 @@ static enum status counts_open(const void *bytes, struct part *part, enum part_d
     return status;
 }
 
-enum status part_hops_open(const void *bytes, struct part *part)
+/* A direction's edges by hop. */
+static enum status edges_open(struct part *part, enum part_direction d)
 {
     enum status status = STATUS_OK;
-    int n_side = part->n_hop == 0 ? 0 : part->symmetric ? 1 : PART_DIRECTION_N;
-    for (int d = 0; d < n_side && status == STATUS_OK; d++) {
-        status = counts_open(bytes, part, (enum part_direction)d);
+    for (int32_t k = 0; k < part->halo.pairs[d].n_pair && status == STATUS_OK; k++) {
+        status = check_block(part, d, k);
     }
-    for (int d = 0; d < PART_DIRECTION_N && part->n_hop > 0 && status == STATUS_OK; d++) {
-        for (int32_t k = 0; k < part->halo.pairs[d].n_pair && status == STATUS_OK; k++) {
-            status = check_block(part, (enum part_direction)d, k);
-        }
-        for (int32_t l = 1; l < part->n_hop; l++) {
-            part->halo.n_edge_hop[d][l] += part->halo.n_edge_hop[d][l - 1];
-        }
+    for (int32_t l = 1; l < part->n_hop; l++) {
+        part->halo.n_edge_hop[d][l] += part->halo.n_edge_hop[d][l - 1];
     }
     return status;
+}
+
+enum status part_hops_open(const void *bytes, struct part *part)
+{
+    if (part->n_hop == 0) {
+        return STATUS_OK;
+    }
+    enum status status = counts_open(bytes, part, PART_DIRECTION_IN);
+    if (status == STATUS_OK && !part->symmetric) {
+        status = counts_open(bytes, part, PART_DIRECTION_OUT);
+    }
+    status = status == STATUS_OK ? edges_open(part, PART_DIRECTION_IN) : status;
+    return status == STATUS_OK ? edges_open(part, PART_DIRECTION_OUT) : status;
 }

@@ -254,7 +254,10 @@ enum status part_sizes_build(const struct dataset *dataset, const struct partiti
 
 void part_sizes_release(struct part_sizes *sizes, int32_t n_part)
 {
-    for (int32_t p = 0; sizes != NULL && p < n_part; p++) {
+    if (sizes == NULL) {
+        return;
+    }
+    for (int32_t p = 0; p < n_part; p++) {
         part_halo_release(&sizes[p].halo);
     }
     free(sizes);

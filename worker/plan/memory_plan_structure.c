@@ -94,9 +94,9 @@ static void parts_plan(const struct memory_plan_input *in, bool both_columns, st
         int64_t features = memory_plan_features(in, i);
         plan->bytes[MEMORY_FEATURES] += features + memory_plan_expanded(in, i);
         plan->bytes[MEMORY_STRUCTURE] += own->n_bytes - features;
-        for (int d = 0; both_columns && d < n_direction(own); d++) {
+        for (int d = 0; d < n_direction(own); d++) {
             const struct part_pairs *pairs = &own->halo->pairs[d];
-            bool copies = has_pair(in, own, d, true);
+            bool copies = both_columns && has_pair(in, own, d, true);
             plan->bytes[MEMORY_STRUCTURE] += copies ? pairs->pair[pairs->n_pair].edge * (int64_t)sizeof(uint32_t) : 0;
         }
     }

@@ -123,8 +123,9 @@ enum status joined_open(struct trainer *t)
 {
     struct joined *joined = t->joined = memory_alloc(1, sizeof *joined);
     bool symmetric = t->part[0].part->symmetric, scaled = t->part_setup.scaled != NULL;
+    int n_side = symmetric ? 1 : PART_DIRECTION_N;
     enum status status = STATUS_OK;
-    for (int d = 0; d < (symmetric ? 1 : PART_DIRECTION_N) && status == STATUS_OK; d++) {
+    for (int d = 0; d < n_side && status == STATUS_OK; d++) {
         if (t->plan.joined[d]) {
             status = side_open(t, (enum part_direction)d, &joined->block[d], &joined->made[d]);
         }

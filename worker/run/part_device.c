@@ -69,22 +69,13 @@ static void columns_turn(const struct part_device_setup *setup, const struct par
     }
 }
 
-static bool has_local(const struct part_device_setup *setup, const struct part *part, int d)
+/* Does the part share edges of a direction with local parts, or with others? */
+static bool has_pair(const struct part_device_setup *setup, const struct part *part, int d, bool local)
 {
     const struct part_pairs *pairs = &part->halo.pairs[d];
     bool any = false;
     for (int32_t k = 0; k < pairs->n_pair && !any; k++) {
-        any = part_is_local(setup, part, pairs->pair[k].part);
-    }
-    return any;
-}
-
-static bool has_stranger(const struct part_device_setup *setup, const struct part *part, int d)
-{
-    const struct part_pairs *pairs = &part->halo.pairs[d];
-    bool any = false;
-    for (int32_t k = 0; k < pairs->n_pair && !any; k++) {
-        any = k != pairs->own && !part_is_local(setup, part, pairs->pair[k].part);
+        any = k != pairs->own && part_is_local(setup, part, pairs->pair[k].part) == local;
     }
     return any;
 }
@@ -92,10 +83,13 @@ static bool has_stranger(const struct part_device_setup *setup, const struct par
 /* Before the part is lent: turn its own columns, where nobody reads them otherwise. */
 static void part_turn(const struct part_device_setup *setup, struct part *part)
 {
-    for (int d = 0; d < n_direction(part) && setup->in_place && !setup->as_payload && !part->turned; d++) {
+    if (!setup->in_place || setup->as_payload || part->turned) {
+        return;
+    }
+    for (int d = 0; d < n_direction(part); d++) {
         columns_turn(setup, part, d, (uint32_t *)(uintptr_t)part->arrays[d].cols);
     }
-    part->turned = part->turned || (setup->in_place && !setup->as_payload);
+    part->turned = true;
 }
 
 /* A copy of the columns that is turned, where the payloads' are wanted, too. */
@@ -103,7 +97,7 @@ static enum status columns_copy(const struct part_device_setup *setup, const str
 {
     const struct part_pairs *pairs = &part->halo.pairs[d];
     int64_t n_bytes = pairs->pair[pairs->n_pair].edge * (int64_t)sizeof(uint32_t);
-    if (!setup->in_place || !setup->as_payload || !has_local(setup, part, d)) {
+    if (!setup->in_place || !setup->as_payload || !has_pair(setup, part, d, true)) {
         return STATUS_OK;
     }
     uint32_t *cols;
@@ -148,7 +142,7 @@ static enum status scales_open(const struct part_device_setup *setup, const stru
     int64_t n = part->n_own, n_col[PART_DIRECTION_N] = {0};
     for (int d = 0; d < n_direction(part); d++) {
         const struct part_pairs *pairs = &part->halo.pairs[d];
-        n_col[d] = has_stranger(setup, part, d) ? pairs->pair[pairs->n_pair].col - part->n_own : 0;
+        n_col[d] = has_pair(setup, part, d, false) ? pairs->pair[pairs->n_pair].col - part->n_own : 0;
         n += n_col[d];
     }
     float *scale;

@@ -9,7 +9,7 @@
 /* Place n parts of which part d takes halo[d * n + s] rows from part s. */
 static void place(int32_t n, const int64_t *halo, const int64_t *n_edge, int32_t n_rank, int32_t *out_rank)
 {
-    struct part_sizes sizes[N];
+    struct part_sizes sizes[N] = {0};
     for (int32_t p = 0; p < n; p++) {
         sizes[p] = (struct part_sizes){.n_edge = n_edge[p]};
         halo_table(n, halo, halo, p, &sizes[p].halo);
