@@ -109,11 +109,8 @@ struct cut {
 
 static int64_t halo_of(const struct cut *cut, int32_t part)
 {
-    int64_t n = 0;
-    for (int32_t j = 0; j < cut->partition.n_part; j++) {
-        n += cut->sizes[part].n_payload[PART_DIRECTION_IN][j];
-    }
-    return n;
+    const struct part_rows taken = part_halo_taken(&cut->sizes[part].halo, PART_DIRECTION_IN, PART_N_HOP_MOST);
+    return part_rows_all(&taken);
 }
 
 static void print_text(const struct cut *cut)

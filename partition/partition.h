@@ -54,8 +54,9 @@ const char *partition_library(void);
 /* Put the K parts on W workers so that parts that share most boundary rows sit together and stored edges are
  * even: out_rank[part] in [0, n_rank), each rank at least one part, part 0 always on rank 0.
  *
- *   shapes  halo n_part × n_part (rows part d takes from part s at [d * n_part + s]) · n_edge n_part · out_rank n_part
+ *   shapes  sizes n_part (n_edge and halo are read) · out_rank n_part
  */
-void partition_place(int32_t n_part, const int64_t *halo, const int64_t *n_edge, int32_t n_rank, int32_t *out_rank);
+struct part_sizes;
+void partition_place(int32_t n_part, const struct part_sizes *sizes, int32_t n_rank, int32_t *out_rank);
 
 #endif

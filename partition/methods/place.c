@@ -4,7 +4,7 @@
  * the lightest group. Moves and swaps of parts then lower the traffic within the load limit. Lower numbers win
  * ties.
  */
-#include "partition/partition.h"
+#include "partition/part/part.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
 
@@ -17,8 +17,7 @@
 
 struct place {
     int32_t n_part, n_rank;
-    const int64_t *halo;
-    const int64_t *n_edge;
+    const struct part_sizes *sizes;
     int64_t limit; /* most edges of a group */
     int32_t *rank; /* n_part; -1: none yet */
     int64_t *load; /* n_rank: edges */
@@ -26,10 +25,21 @@ struct place {
     int64_t *pull; /* n_part × n_rank: rows exchanged between a part and a group's other parts */
 };
 
+static struct part_rows taken(const struct place *place, int32_t part)
+{
+    return part_halo_taken(&place->sizes[part].halo, PART_DIRECTION_IN, PART_N_HOP_MOST);
+}
+
+static struct part_rows given(const struct place *place, int32_t part)
+{
+    return part_halo_given(&place->sizes[part].halo, PART_DIRECTION_IN, PART_N_HOP_MOST);
+}
+
 /* Rows that travel between two parts, both ways. */
 static int64_t traffic(const struct place *place, int32_t a, int32_t b)
 {
-    return a == b ? 0 : place->halo[(int64_t)a * place->n_part + b] + place->halo[(int64_t)b * place->n_part + a];
+    const struct part_rows to = taken(place, a), from = given(place, a);
+    return part_rows_with(&to, b) + part_rows_with(&from, b);
 }
 
 static int64_t *pull_of(const struct place *place, int32_t part)
@@ -37,21 +47,29 @@ static int64_t *pull_of(const struct place *place, int32_t part)
     return place->pull + (int64_t)part * place->n_rank;
 }
 
+/* The others feel so many of these rows pull to the group, or no longer. */
+static void pull_add(struct place *place, const struct part_rows *rows, int32_t rank, int sign)
+{
+    for (int32_t k = 0; k < rows->pairs->n_pair; k++) {
+        pull_of(place, rows->pairs->pair[k].part)[rank] += sign * part_rows_at(rows, k);
+    }
+}
+
 static void put(struct place *place, int32_t part, int32_t rank)
 {
+    const struct part_rows both[2] = {taken(place, part), given(place, part)};
     int32_t old = place->rank[part];
     place->rank[part] = rank;
-    for (int32_t p = 0; p < place->n_part; p++) {
-        int64_t rows = traffic(place, p, part);
-        pull_of(place, p)[rank] += rows;
+    for (int i = 0; i < 2; i++) {
+        pull_add(place, &both[i], rank, 1);
         if (old >= 0) {
-            pull_of(place, p)[old] -= rows;
+            pull_add(place, &both[i], old, -1);
         }
     }
-    place->load[rank] += place->n_edge[part];
+    place->load[rank] += place->sizes[part].n_edge;
     place->size[rank]++;
     if (old >= 0) {
-        place->load[old] -= place->n_edge[part];
+        place->load[old] -= place->sizes[part].n_edge;
         place->size[old]--;
     }
 }
@@ -74,7 +92,7 @@ static int32_t most_pulled(const struct place *place, int32_t rank)
         if (place->rank[p] >= 0) {
             continue;
         }
-        bool heavier = best >= 0 && place->n_edge[p] > place->n_edge[best];
+        bool heavier = best >= 0 && place->sizes[p].n_edge > place->sizes[best].n_edge;
         bool closer = best >= 0 && pull_of(place, p)[rank] > pull_of(place, best)[rank];
         bool as_close = best >= 0 && pull_of(place, p)[rank] == pull_of(place, best)[rank];
         if (best < 0 || closer || (as_close && heavier)) {
@@ -93,7 +111,7 @@ static void grow(struct place *place, int64_t total)
         while (n_left > place->n_rank - rank - 1) {
             int32_t part = most_pulled(place, rank);
             bool last = rank == place->n_rank - 1;
-            if (place->size[rank] > 0 && !last && place->load[rank] + place->n_edge[part] / 2 > share) {
+            if (place->size[rank] > 0 && !last && place->load[rank] + place->sizes[part].n_edge / 2 > share) {
                 break;
             }
             put(place, part, rank);
@@ -109,7 +127,7 @@ static void spread(struct place *place)
     for (int32_t i = 0; i < place->n_part; i++) {
         int32_t part = -1;
         for (int32_t p = 0; p < place->n_part; p++) {
-            if (place->rank[p] < 0 && (part < 0 || place->n_edge[p] > place->n_edge[part])) {
+            if (place->rank[p] < 0 && (part < 0 || place->sizes[p].n_edge > place->sizes[part].n_edge)) {
                 part = p;
             }
         }
@@ -141,7 +159,7 @@ static bool move(struct place *place, int32_t part)
         return false;
     }
     for (int32_t r = 0; r < place->n_rank; r++) {
-        if (pull[r] > pull[best] && place->load[r] + place->n_edge[part] <= place->limit) {
+        if (pull[r] > pull[best] && place->load[r] + place->sizes[part].n_edge <= place->limit) {
             best = r;
         }
     }
@@ -159,7 +177,7 @@ static bool swap(struct place *place, int32_t a, int32_t b)
     if (ra == rb) {
         return false;
     }
-    int64_t change = place->n_edge[a] - place->n_edge[b];
+    int64_t change = place->sizes[a].n_edge - place->sizes[b].n_edge;
     if (place->load[ra] - change > place->limit || place->load[rb] + change > place->limit) {
         return false;
     }
@@ -204,7 +222,7 @@ static void number(const struct place *place, int32_t *out_rank)
     free(name);
 }
 
-void partition_place(int32_t n_part, const int64_t *halo, const int64_t *n_edge, int32_t n_rank, int32_t *out_rank)
+void partition_place(int32_t n_part, const struct part_sizes *sizes, int32_t n_rank, int32_t *out_rank)
 {
     ASSERT(n_rank >= 1 && n_rank <= n_part);
     if (n_rank == n_part) {
@@ -215,15 +233,14 @@ void partition_place(int32_t n_part, const int64_t *halo, const int64_t *n_edge,
     }
     struct place place = {.n_part = n_part,
                           .n_rank = n_rank,
-                          .halo = halo,
-                          .n_edge = n_edge,
+                          .sizes = sizes,
                           .rank = memory_alloc((size_t)n_part, sizeof *place.rank),
                           .load = memory_alloc((size_t)n_rank, sizeof *place.load),
                           .size = memory_alloc((size_t)n_rank, sizeof *place.size),
                           .pull = memory_alloc((size_t)n_part * (size_t)n_rank, sizeof *place.pull)};
     int64_t total = 0;
     for (int32_t p = 0; p < n_part; p++) {
-        total += n_edge[p];
+        total += sizes[p].n_edge;
     }
     clear(&place);
     spread(&place);

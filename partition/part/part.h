@@ -8,6 +8,7 @@
 #define PARTITION_PART_H
 
 #include "partition/dataset.h"
+#include "partition/part/part_halo.h"
 #include "partition/partition.h"
 
 #include <stdbool.h>
@@ -30,24 +31,19 @@ struct part_block {
     const uint32_t *node;   /* n_col: dataset node id of each payload row */
 };
 
-/* A halo direction. For IN, block[j] holds edges from part j into this part and send[d] the own rows that part d
- * reads. For OUT (the transposed graph, for gradients), block[i] holds edges from this part into part i, by own source row,
- * and send[d] the own rows that part d's sources point at. The same arrays when the graph is symmetric. */
-enum part_direction { PART_DIRECTION_IN, PART_DIRECTION_OUT, PART_DIRECTION_N };
-
+/* Own rows, ascending, that another part takes. */
 struct part_send {
     int64_t n_row;
-    const uint32_t *rows; /* own rows, ascending */
+    const uint32_t *rows;
 };
 
-/* Most hops that are told apart: rows further away are in no count but that of all rows. */
-#define PART_N_HOP_MOST 16
-
-/* Counts of hop ≤ h, by direction; not in the part's bytes. */
-struct part_hops {
-    int64_t *taken[PART_DIRECTION_N];  /* n_part × n_hop: rows of each part's payload; at the part's own place own rows */
-    int64_t *given[PART_DIRECTION_N];  /* n_part × n_hop: own rows that each part takes */
-    int64_t *n_edge[PART_DIRECTION_N]; /* n_hop: edges into own rows (OUT: from own rows) whose destination's hop counts */
+/* The arrays of one direction's blocks, block after block as in halo.pairs; the diagonal has its share of indptr, cols, types and
+ * weights alone. */
+struct part_arrays {
+    const uint32_t *rows, *cols, *degree, *node;
+    const int64_t *indptr; /* one more than rows for each block */
+    const uint16_t *types;
+    const float *weights, *strength;
 };
 
 struct part {
@@ -71,6 +67,8 @@ struct part {
     int64_t n_bytes;    /* of the encoded part */
     const void *bytes;  /* n_bytes: itself, where all arrays below lie */
 
+    bool turned; /* columns of some blocks were turned into the other part's own rows, once, by the worker that has both */
+
     int32_t n_hop; /* own rows are ordered by hop, edges to the nearest training node (reach.h); 0: they are not */
 
     const uint32_t *node;    /* n_own: dataset node ids */
@@ -87,31 +85,30 @@ struct part {
     const uint32_t *embedded_rows;    /* n_embedded: ascending; a one at … */
     const uint32_t *embedded_columns; /* … this column of all */
 
-    struct part_block *block[PART_DIRECTION_N]; /* n_part each; both the same when symmetric */
-    struct part_send *send[PART_DIRECTION_N];   /* n_part each */
-    struct part_hops *hops;                     /* NULL where n_hop is 0; see part_rows_own */
+    struct part_halo halo;                       /* sizes of blocks; not in the part's bytes */
+    struct part_arrays arrays[PART_DIRECTION_N]; /* both the same when symmetric */
 };
 
-/* Rows of hop ≤ h, which come first wherever rows are listed; all of them where h ≥ n_hop. Own rows; rows of part q's
- * payload; own rows that part q takes; and edges whose destination's hop is ≤ hop. None reads the part's bytes. */
+/* The pair's block; that with part q, which is empty (n_row 0) where there is no edge. */
+struct part_block part_block_at(const struct part *part, enum part_direction d, int32_t pair);
+struct part_block part_block(const struct part *part, enum part_direction d, int32_t q);
+
+/* Own rows that part q takes: those with an edge towards it, which are the rows of the opposite direction's block. */
+struct part_send part_send(const struct part *part, enum part_direction d, int32_t q);
+
+/* Rows of hop ≤ h, which come first wherever rows are listed; all of them where h ≥ n_hop. Own rows; and edges whose
+ * destination's hop is ≤ hop. Neither reads the part's bytes. */
 int64_t part_rows_own(const struct part *part, int32_t hop);
-int64_t part_rows_taken(const struct part *part, enum part_direction d, int32_t q, int32_t hop);
-int64_t part_rows_given(const struct part *part, enum part_direction d, int32_t q, int32_t hop);
 int64_t part_edges(const struct part *part, enum part_direction d, int32_t hop);
 
 /* The sizes of all parts that a memory plan, placement and --plan need; no features loaded. */
 struct part_sizes {
     int64_t n_own;
-    int64_t n_edge;                           /* stored edges into the part */
-    int64_t n_feature_value;                  /* stored feature values, in shared columns */
-    int64_t n_embedded;                       /* own rows with a column of their own */
-    int64_t n_bytes;                          /* of the encoded part */
-    int64_t *n_payload[PART_DIRECTION_N];     /* n_part: rows taken from each other part; 0 at its own place */
-    int64_t *n_block_edge;                    /* n_part: edges from each part (IN) */
-    int32_t n_hop;                            /* of the partition; the rest is empty without */
-    int64_t *n_own_hop;                       /* n_hop: own rows of hop ≤ h */
-    int64_t *n_payload_hop[PART_DIRECTION_N]; /* n_hop × n_part: of n_payload the rows of hop ≤ h */
-    int64_t *n_edge_hop[PART_DIRECTION_N];    /* n_hop: edges into own rows (OUT: from own rows), destination's hop ≤ h */
+    int64_t n_edge;          /* stored edges into the part */
+    int64_t n_feature_value; /* stored feature values, in shared columns */
+    int64_t n_embedded;      /* own rows with a column of their own */
+    int64_t n_bytes;         /* of the encoded part */
+    struct part_halo halo;
 };
 
 /* Sizes of every part: out n_part, released with part_sizes_release. cost  n_edge reads */

@@ -103,6 +103,7 @@ static void header_count(const struct part_encoder *encoder, int32_t part, const
         header->n_feature_value = part_feature_values(e->dataset, e->node, e->n_own, &header->n_embedded);
     }
     for (int d = 0; d < encoder->n_side; d++) {
+        header->n_block[d] = side[d].n_block;
         for (int32_t b = 0; b < side[d].n_block; b++) {
             const struct side_block *block = &side[d].block[b];
             header->total[d].n_row += block->part == part ? 0 : block->counts.n_row;

@@ -55,10 +55,10 @@ static bool count_elements(const struct part_header *header, uint64_t *n_out)
     for (enum part_direction d = PART_DIRECTION_IN; d < PART_DIRECTION_N; d++) {
         const struct part_counts *total = &header->total[d];
         bool there = d == PART_DIRECTION_IN || !header->symmetric;
-        uint64_t n_part = (uint64_t)header->n_part;
-        n_out[part_side_section(d, PART_SIDE_BLOCKS)] = there ? n_part : 0;
+        uint64_t n_block = (uint64_t)header->n_block[d];
+        n_out[part_side_section(d, PART_SIDE_BLOCKS)] = there ? n_block : 0;
         n_out[part_side_section(d, PART_SIDE_ROWS)] = there ? (uint64_t)total->n_row : 0;
-        n_out[part_side_section(d, PART_SIDE_INDPTR)] = there ? (uint64_t)total->n_row + n_own + n_part : 0;
+        n_out[part_side_section(d, PART_SIDE_INDPTR)] = there ? (uint64_t)total->n_row + n_own + n_block : 0;
         n_out[part_side_section(d, PART_SIDE_COLS)] = there ? (uint64_t)total->n_edge : 0;
         n_out[part_side_section(d, PART_SIDE_DEGREE)] = there ? (uint64_t)total->n_col : 0;
         n_out[part_side_section(d, PART_SIDE_NODE)] = n_out[part_side_section(d, PART_SIDE_DEGREE)];
@@ -66,7 +66,7 @@ static bool count_elements(const struct part_header *header, uint64_t *n_out)
         bool weights = there && (header->n_relation > 0 || header->weighted);
         n_out[part_side_section(d, PART_SIDE_WEIGHTS)] = weights ? (uint64_t)total->n_edge : 0;
         n_out[part_side_section(d, PART_SIDE_STRENGTH)] = there && header->weighted ? (uint64_t)total->n_col : 0;
-        n_out[part_side_section(d, PART_SIDE_HOPS)] = there ? n_part * (uint64_t)header->n_hop : 0;
+        n_out[part_side_section(d, PART_SIDE_HOPS)] = there ? n_block * (uint64_t)header->n_hop : 0;
     }
     return true;
 }

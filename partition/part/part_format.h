@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define PART_MAGIC "TRNDPART"
-#define PART_VERSION 7u
+#define PART_VERSION 8u
 #define PART_ALIGN 64
 #define PART_N_PART_MOST 65536
 
@@ -32,7 +32,7 @@
     X(EMBEDDED_RUNS,   "embedded runs",    struct embedded_run) \
     X(EMBEDDED_ROWS,   "embedded rows",    uint32_t)           \
     X(EMBEDDED_COLUMNS, "embedded columns", uint32_t)          \
-    X(IN_BLOCKS,       "in blocks",        struct part_counts) \
+    X(IN_BLOCKS,       "in blocks",        struct part_listed) \
     X(IN_ROWS,         "in rows",          uint32_t)           \
     X(IN_INDPTR,       "in indptr",        int64_t)            \
     X(IN_COLS,         "in columns",       uint32_t)           \
@@ -41,8 +41,8 @@
     X(IN_TYPES,        "in types",         uint16_t)           \
     X(IN_WEIGHTS,      "in weights",       float)              \
     X(IN_STRENGTH,     "in strength",      float)              \
-    X(IN_HOPS,         "in hops",        int64_t)            \
-    X(OUT_BLOCKS,      "out blocks",       struct part_counts) \
+    X(IN_HOPS,         "in hops",          uint32_t)           \
+    X(OUT_BLOCKS,      "out blocks",       struct part_listed) \
     X(OUT_ROWS,        "out rows",         uint32_t)           \
     X(OUT_INDPTR,      "out indptr",       int64_t)            \
     X(OUT_COLS,        "out columns",      uint32_t)           \
@@ -51,7 +51,7 @@
     X(OUT_TYPES,       "out types",        uint16_t)           \
     X(OUT_WEIGHTS,     "out weights",      float)              \
     X(OUT_STRENGTH,    "out strength",     float)              \
-    X(OUT_HOPS,        "out hops",       int64_t)
+    X(OUT_HOPS,        "out hops",         uint32_t)
 /* clang-format on */
 
 enum part_section {
@@ -75,8 +75,16 @@ enum part_side {
     PART_SIDE_HOPS
 };
 
-/* One block's counts. Blocks lie one after another in the direction's sections; the diagonal has no rows, degrees,
- * strengths and nodes of its own there (they are all rows, and sections "degree", "strength" and "node"). */
+/* A block that has an edge, or the diagonal. Blocks lie one after another in the direction's sections, part numbers ascending;
+ * the diagonal has no rows, degrees, strengths and nodes of its own there (they are all rows, and sections "degree", "strength"
+ * and "node"). Its edges are the last entry of its indptr. */
+struct part_listed {
+    uint32_t part; /* the other one */
+    uint32_t n_row;
+    uint32_t n_col;
+};
+
+/* Sums over a direction's blocks; the diagonal's n_row and n_col left out. */
 struct part_counts {
     int64_t n_row;
     int64_t n_col;
@@ -113,8 +121,9 @@ struct part_header {
     uint8_t loops;
     uint8_t features; /* enum part_features */
     uint8_t features_typed;
-    uint8_t weighted;                           /* weights and strengths; typed edges have weights alone */
-    struct part_counts total[PART_DIRECTION_N]; /* sums over the blocks; the diagonal's n_row and n_col left out */
+    uint8_t weighted;                  /* weights and strengths; typed edges have weights alone */
+    int32_t n_block[PART_DIRECTION_N]; /* listed; OUT: 0 when symmetric */
+    struct part_counts total[PART_DIRECTION_N];
     struct part_section_row section[PART_SECTION_N];
     uint64_t checksum; /* XXH3-64 of all that stands before it */
 };
@@ -134,14 +143,9 @@ bool part_layout(struct part_header *header);
 /* Fill the header's counts of dataset and partition: everything but part, n_own, n_feature_value, n_embedded and total. */
 void part_header_init(struct part_header *header, const struct dataset *dataset, const struct partition *partition);
 
-/* The sizes by hop of part_sizes_build, and their release. errors  STATUS_NOMEM */
-enum status part_sizes_hops(const struct dataset *dataset, const struct partition *partition, struct part_sizes *sizes);
-void part_sizes_hops_release(struct part_sizes *sizes, int32_t n_part);
-
-/* Check the hops of an otherwise open part and fill in its tables: counts within the payloads, training rows alone at hop 0, no
+/* Check the hops of an otherwise open part and fill in its halo's: counts within the payloads, training rows alone at hop 0, no
  * edge that skips a hop. errors  STATUS_DATA */
 enum status part_hops_open(const void *bytes, struct part *part);
-void part_hops_close(struct part *part);
 
 /* Stored values in shared columns of these nodes' sparse features, and how many of the nodes have a column of their own. */
 int64_t part_feature_values(const struct dataset *dataset, const uint32_t *node, int64_t n, int64_t *n_embedded_out);
@@ -149,6 +153,13 @@ int64_t part_feature_values(const struct dataset *dataset, const uint32_t *node,
 /* Size, magic, version, checksums, scalars, and the section table against the layout that the counts ask for; part_open's first
  * half. errors  STATUS_DATA */
 enum status part_header_check(const void *bytes, size_t n_bytes, bool checksums);
+
+/* The blocks that an open part's direction lists, into its halo, whose room is there: numbers, counts and where each one's indptr
+ * ends; totals as the header says. In part_blocks.c. errors  STATUS_DATA */
+enum status part_blocks_open(const struct part_header *header, enum part_direction d, struct part *part);
+
+/* What is wrong with the block with part q. */
+enum status part_block_fail(enum part_direction d, int32_t q, const char *expected);
 
 /* part_open, with or without looking at the checksums (a fuzzer gets past them only so). */
 enum status part_check(const void *bytes, size_t n_bytes, bool checksums, struct part *out);

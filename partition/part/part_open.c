@@ -28,12 +28,6 @@ static enum status fail_at(enum part_section s, int64_t index, const char *expec
                        (long long)index, expected);
 }
 
-static enum status fail_block(enum part_direction direction, int32_t block, const char *expected)
-{
-    return status_fail(STATUS_DATA, "encoded part: section '%s', block %d: expected %s",
-                       part_section_name(part_side_section(direction, PART_SIDE_BLOCKS)), block, expected);
-}
-
 static enum status check_below(enum part_section s, const uint32_t *value, int64_t n, int64_t most, const char *expected)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -185,57 +179,25 @@ static enum status check_rows(const struct reader *in)
     return status;
 }
 
-/* The counts of one direction's blocks: in range each, and the totals of the header together. */
-static enum status check_counts(const struct reader *in, enum part_direction d)
-{
-    const struct part_header *h = in->header;
-    const struct part_counts *counts = section(in, part_side_section(d, PART_SIDE_BLOCKS));
-    struct part_counts total = {0, 0, 0};
-    for (int32_t j = 0; j < h->n_part; j++) {
-        const struct part_counts *c = &counts[j];
-        if (c->n_row < 0 || c->n_row > h->n_own || c->n_col < 0 || c->n_col > h->n_node || c->n_edge < 0 ||
-            c->n_edge > h->total[d].n_edge) {
-            return fail_block(d, j, "rows, columns and edges within the part, the graph and the total");
-        }
-        if (j == h->part && (c->n_row != h->n_own || c->n_col != h->n_own)) {
-            return fail_block(d, j, "all own rows and columns on the diagonal");
-        }
-        if (j != h->part && (c->n_edge < c->n_row || c->n_edge < c->n_col || (c->n_edge == 0) != (c->n_row == 0) ||
-                             (c->n_edge == 0) != (c->n_col == 0))) {
-            return fail_block(d, j, "an edge for each row and for each column");
-        }
-        total.n_row += j == h->part ? 0 : c->n_row;
-        total.n_col += j == h->part ? 0 : c->n_col;
-        total.n_edge += c->n_edge;
-    }
-    if (memcmp(&total, &h->total[d], sizeof total) != 0) {
-        return fail_block(d, h->n_part - 1, "block sizes that add up to the header's totals");
-    }
-    return STATUS_OK;
-}
-
 /* Structure of one block whose arrays are known to lie inside their sections. */
 static enum status check_block(const struct part_block *b, enum part_direction d, int32_t j, int64_t n_own)
 {
-    if (b->indptr[0] != 0 || b->indptr[b->n_row] != b->n_edge) {
-        return fail_block(d, j, "an indptr from 0 to the number of edges");
-    }
     for (int64_t r = 0; r < b->n_row; r++) {
         int64_t least = b->indptr[r] + (b->rows != NULL);
         if (b->indptr[r + 1] < least || b->indptr[r + 1] > b->n_edge) {
-            return fail_block(d, j, "an indptr that rises (by at least one in listed rows)");
+            return part_block_fail(d, j, "an indptr that rises (by at least one in listed rows)");
         }
         if (b->rows != NULL && (b->rows[r] >= n_own || (r > 0 && b->rows[r] <= b->rows[r - 1]))) {
-            return fail_block(d, j, "ascending own rows below n_own");
+            return part_block_fail(d, j, "ascending own rows below n_own");
         }
         for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) {
             bool within = i > b->indptr[r];
             if (b->types != NULL && within && b->types[i] < b->types[i - 1]) {
-                return fail_block(d, j, "ascending types in each row");
+                return part_block_fail(d, j, "ascending types in each row");
             }
             within = within && (b->types == NULL || b->types[i] == b->types[i - 1]);
             if (b->cols[i] >= b->n_col || (within && b->cols[i] <= b->cols[i - 1])) {
-                return fail_block(d, j, "ascending columns below n_col in each row (and type)");
+                return part_block_fail(d, j, "ascending columns below n_col in each row (and type)");
             }
         }
     }
@@ -265,49 +227,32 @@ static enum status check_side_values(const struct reader *in, enum part_directio
     return status == STATUS_OK ? check_not_negative(strength, section(in, strength), weighted ? total->n_col : 0) : status;
 }
 
-/* Point a direction's blocks into its sections, one after another. */
+static void point_arrays(const struct reader *in, enum part_direction d)
+{
+    struct part *p = in->part;
+    bool typed = p->n_relation > 0;
+    p->arrays[d] = (struct part_arrays){.rows = section(in, part_side_section(d, PART_SIDE_ROWS)),
+                                        .indptr = section(in, part_side_section(d, PART_SIDE_INDPTR)),
+                                        .cols = section(in, part_side_section(d, PART_SIDE_COLS)),
+                                        .degree = section(in, part_side_section(d, PART_SIDE_DEGREE)),
+                                        .node = section(in, part_side_section(d, PART_SIDE_NODE)),
+                                        .types = typed ? section(in, part_side_section(d, PART_SIDE_TYPES)) : NULL,
+                                        .weights = typed || p->weighted ? section(in, part_side_section(d, PART_SIDE_WEIGHTS))
+                                                                        : NULL,
+                                        .strength = p->weighted ? section(in, part_side_section(d, PART_SIDE_STRENGTH)) : NULL};
+}
+
+/* The blocks of one direction, and every entry of them. */
 static enum status open_side(const struct reader *in, enum part_direction d)
 {
     struct part *p = in->part;
-    const struct part_counts *counts = section(in, part_side_section(d, PART_SIDE_BLOCKS));
-    const uint32_t *rows = section(in, part_side_section(d, PART_SIDE_ROWS));
-    const int64_t *indptr = section(in, part_side_section(d, PART_SIDE_INDPTR));
-    const uint32_t *cols = section(in, part_side_section(d, PART_SIDE_COLS));
-    const uint32_t *degree = section(in, part_side_section(d, PART_SIDE_DEGREE));
-    const uint32_t *node = section(in, part_side_section(d, PART_SIDE_NODE));
-    enum status status = check_counts(in, d);
-    const uint16_t *types = section(in, part_side_section(d, PART_SIDE_TYPES));
-    const float *weights = section(in, part_side_section(d, PART_SIDE_WEIGHTS));
-    const float *strength = section(in, part_side_section(d, PART_SIDE_STRENGTH));
-    bool typed = p->n_relation > 0, weights_there = typed || p->weighted;
-    if (status == STATUS_OK) {
-        status = check_side_values(in, d);
-    }
-    for (int32_t j = 0; j < p->n_part && status == STATUS_OK; j++) {
-        struct part_block *b = &p->block[d][j];
-        bool diagonal = j == p->part;
-        *b = (struct part_block){.n_row = counts[j].n_row,
-                                 .n_col = counts[j].n_col,
-                                 .n_edge = counts[j].n_edge,
-                                 .rows = diagonal ? NULL : rows,
-                                 .indptr = indptr,
-                                 .cols = cols,
-                                 .types = typed ? types : NULL,
-                                 .weights = weights_there ? weights : NULL,
-                                 .degree = diagonal ? p->degree : degree,
-                                 .strength = !p->weighted ? NULL
-                                             : diagonal   ? p->strength
-                                                          : strength,
-                                 .node = diagonal ? p->node : node};
-        rows += diagonal ? 0 : b->n_row;
-        indptr += b->n_row + 1;
-        cols += b->n_edge;
-        types += typed ? b->n_edge : 0;
-        weights += weights_there ? b->n_edge : 0;
-        degree += diagonal ? 0 : b->n_col;
-        strength += diagonal || !p->weighted ? 0 : b->n_col;
-        node += diagonal ? 0 : b->n_col;
-        status = check_block(b, d, j, p->n_own);
+    point_arrays(in, d);
+    enum status status = part_halo_acquire(&p->halo, d, in->header->n_block[d]);
+    status = status == STATUS_OK ? part_blocks_open(in->header, d, p) : status;
+    status = status == STATUS_OK ? check_side_values(in, d) : status;
+    for (int32_t k = 0; k < in->header->n_block[d] && status == STATUS_OK; k++) {
+        const struct part_block block = part_block_at(p, d, k);
+        status = check_block(&block, d, p->halo.pairs[d].pair[k].part, p->n_own);
     }
     return status;
 }
@@ -321,10 +266,10 @@ static enum status check_degrees(const struct part *p)
         return status;
     }
     memcpy(left, p->degree, (size_t)p->n_own * sizeof *left);
-    for (int32_t j = 0; j < p->n_part; j++) {
-        const struct part_block *b = &p->block[PART_DIRECTION_IN][j];
-        for (int64_t r = 0; r < b->n_row; r++) {
-            left[b->rows != NULL ? b->rows[r] : r] -= (uint32_t)(b->indptr[r + 1] - b->indptr[r]);
+    for (int32_t k = 0; k < p->halo.pairs[PART_DIRECTION_IN].n_pair; k++) {
+        const struct part_block b = part_block_at(p, PART_DIRECTION_IN, k);
+        for (int64_t r = 0; r < b.n_row; r++) {
+            left[b.rows != NULL ? b.rows[r] : r] -= (uint32_t)(b.indptr[r + 1] - b.indptr[r]);
         }
     }
     for (int64_t r = 0; r < p->n_own && status == STATUS_OK; r++) {
@@ -334,18 +279,6 @@ static enum status check_degrees(const struct part *p)
     }
     memory_release(MEMORY_OTHER, left, (size_t)p->n_own, sizeof *left);
     return status;
-}
-
-/* Rows that part d reads are those that have an edge towards it: the rows of the opposite direction's block. */
-static void open_send(struct part *p)
-{
-    for (int d = 0; d < PART_DIRECTION_N; d++) {
-        const struct part_block *opposite = p->block[PART_DIRECTION_N - 1 - d];
-        for (int32_t j = 0; j < p->n_part; j++) {
-            bool diagonal = j == p->part;
-            p->send[d][j] = (struct part_send){diagonal ? 0 : opposite[j].n_row, diagonal ? NULL : opposite[j].rows};
-        }
-    }
 }
 
 static void point_rows(const struct reader *in)
@@ -369,6 +302,7 @@ static void point_rows(const struct reader *in)
     p->n_hop = (int32_t)h->n_hop;
     p->weighted = h->weighted;
     p->loops = (enum dataset_loops)h->loops;
+    p->halo = (struct part_halo){.part = h->part, .n_part = h->n_part, .n_hop = p->n_hop, .symmetric = h->symmetric};
     memcpy(p->n_split, h->n_split, sizeof p->n_split);
     p->n_bytes = h->n_bytes;
     p->bytes = in->bytes;
@@ -397,10 +331,6 @@ enum status part_check(const void *bytes, size_t n_bytes, bool checksums, struct
     struct reader in = {.bytes = bytes, .header = bytes, .part = &part};
     point_rows(&in);
     int n_side = part.symmetric ? 1 : PART_DIRECTION_N;
-    for (int d = 0; d < PART_DIRECTION_N; d++) {
-        part.block[d] = d < n_side ? memory_alloc((size_t)part.n_part, sizeof **part.block) : part.block[0];
-        part.send[d] = d < n_side ? memory_alloc((size_t)part.n_part, sizeof **part.send) : part.send[0];
-    }
     status = check_rows(&in);
     for (int d = 0; d < n_side && status == STATUS_OK; d++) {
         status = open_side(&in, (enum part_direction)d);
@@ -408,10 +338,11 @@ enum status part_check(const void *bytes, size_t n_bytes, bool checksums, struct
     if (status == STATUS_OK) {
         status = check_degrees(&part);
     }
-    if (status == STATUS_OK) {
-        open_send(&part);
-        status = part_hops_open(bytes, &part);
+    part_halo_mirror(&part.halo);
+    if (part.symmetric) {
+        part.arrays[PART_DIRECTION_OUT] = part.arrays[PART_DIRECTION_IN];
     }
+    status = status == STATUS_OK ? part_hops_open(bytes, &part) : status;
     if (status != STATUS_OK) {
         part_release(&part);
         return status;
@@ -427,13 +358,5 @@ enum status part_open(const void *bytes, size_t n_bytes, struct part *out)
 
 void part_release(struct part *part)
 {
-    part_hops_close(part);
-    for (int d = PART_DIRECTION_N - 1; d >= 0; d--) {
-        if (d == PART_DIRECTION_IN || part->block[d] != part->block[PART_DIRECTION_IN]) {
-            free(part->block[d]);
-            free(part->send[d]);
-        }
-        part->block[d] = NULL;
-        part->send[d] = NULL;
-    }
+    part_halo_release(&part->halo);
 }

@@ -106,6 +106,10 @@ enum status part_header_check(const void *bytes, size_t n_bytes, bool checksums)
     }
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         const struct part_counts *t = &h->total[d];
+        bool there = d == PART_DIRECTION_IN || !h->symmetric;
+        if (h->n_block[d] < there || h->n_block[d] > (there ? h->n_part : 0)) {
+            return fail("header: expected a block at least and one for each part at most, in directions that there are");
+        }
         if (t->n_row < 0 || t->n_row > h->n_bytes || t->n_col < 0 || t->n_col > h->n_bytes || t->n_edge < 0 ||
             t->n_edge > h->n_bytes) {
             return fail("header: expected rows, columns and edges in all that fit the bytes");

@@ -8,9 +8,9 @@
 
 /* The sections of the direction being written; types, weights and strength NULL where the part has none. */
 struct sections {
-    struct part_counts *blocks;
-    uint32_t *rows, *cols, *degree, *node;
-    int64_t *indptr, *hops;
+    struct part_listed *blocks;
+    uint32_t *rows, *cols, *degree, *node, *hops;
+    int64_t *indptr;
     uint16_t *types;
     float *weights, *strength;
 };
@@ -164,8 +164,8 @@ static struct sections sections_find(const struct part_header *header, enum part
                              .hops = at[PART_SIDE_HOPS]};
 }
 
-/* Where each block's rows, row ends and edges go. An empty block has nothing but the 0 that its indptr begins with. */
-static void blocks_place(const struct side_tables *tables, struct side *side, struct part_counts *out)
+/* Where each block's rows, row ends and edges go. */
+static void blocks_place(const struct side_tables *tables, struct side *side, struct part_listed *out)
 {
     int64_t n_row = 0, n_ptr = 0, n_edge = 0;
     for (int32_t b = 0; b < side->n_block; b++) {
@@ -173,18 +173,19 @@ static void blocks_place(const struct side_tables *tables, struct side *side, st
         tables->slot[block->part] = b;
         block->seen = 0;
         block->row = block->first_row = n_row;
-        block->first_ptr = n_ptr + block->part;
+        block->first_ptr = n_ptr + b;
         block->ptr = block->first_ptr + 1;
         block->edge = block->first_edge = n_edge;
         n_row += block->part == side->part ? 0 : block->counts.n_row;
         n_ptr += block->counts.n_row;
         n_edge += block->counts.n_edge;
-        out[block->part] = block->counts;
+        out[b] = (struct part_listed){
+            .part = (uint32_t)block->part, .n_row = (uint32_t)block->counts.n_row, .n_col = (uint32_t)block->counts.n_col};
     }
 }
 
 /* Columns of hop ≤ h, h = 0 … n_hop - 1, of a block whose columns stand at these places, or one after another from `first`. */
-static void hops_count(const struct partition *partition, const uint32_t *place, int64_t first, int64_t n_col, int64_t *out)
+static void hops_count(const struct partition *partition, const uint32_t *place, int64_t first, int64_t n_col, uint32_t *out)
 {
     for (int64_t c = 0; c < n_col; c++) {
         int32_t hop = partition->hop[partition->order[place != NULL ? place[c] : first + c]];
@@ -209,7 +210,7 @@ static void columns_write(const struct side_tables *tables, const struct side *s
         const uint32_t *place = diagonal ? NULL : side->payload + k;
         if (partition->n_hop > 0) {
             hops_count(partition, place, partition->part_begin[side->part], block->counts.n_col,
-                       to->hops + block->part * (int64_t)partition->n_hop);
+                       to->hops + b * (int64_t)partition->n_hop);
         }
         if (diagonal) {
             continue;

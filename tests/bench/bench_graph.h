@@ -37,9 +37,9 @@ static inline struct device_block bench_graph_open(const char *name, const char 
         fprintf(stderr, "%s\n", status_reason());
         exit(status_exit_code(status));
     }
-    const struct part_block *block = &part.block[PART_DIRECTION_IN][0];
+    const struct part_block block = part_block(&part, PART_DIRECTION_IN, 0);
     struct device_block graph = {
-        .n_row = block->n_row, .n_col = block->n_col, .n_edge = block->n_edge, .indptr = block->indptr, .cols = block->cols};
+        .n_row = block.n_row, .n_col = block.n_col, .n_edge = block.n_edge, .indptr = block.indptr, .cols = block.cols};
     partition_release(&partition);
     dataset_release(&dataset);
     return graph;

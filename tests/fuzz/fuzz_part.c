@@ -99,7 +99,8 @@ static void walk(const struct part *p)
     int64_t degree_most = p->n_node * (p->n_relation > 1 ? p->n_relation : 1);
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         for (int32_t j = 0; j < p->n_part; j++) {
-            const struct part_block *b = &p->block[d][j];
+            const struct part_block block = part_block(p, (enum part_direction)d, j), *b = &block;
+            const struct part_send send = part_send(p, (enum part_direction)d, j);
             for (int64_t r = 0; r < b->n_row; r++) {
                 ASSERT(p->node[b->rows != NULL ? b->rows[r] : r] < p->n_node);
                 for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) {
@@ -108,15 +109,17 @@ static void walk(const struct part *p)
                     ASSERT(b->degree[b->cols[i]] <= degree_most && b->node[b->cols[i]] < p->n_node);
                 }
             }
-            for (int64_t r = 0; r < p->send[d][j].n_row; r++) {
-                ASSERT(p->degree[p->send[d][j].rows[r]] <= degree_most);
+            for (int64_t r = 0; r < send.n_row; r++) {
+                ASSERT(p->degree[send.rows[r]] <= degree_most);
             }
         }
     }
     for (int32_t hop = 0; hop < p->n_hop; hop++) {
+        const struct part_rows taken = part_halo_taken(&p->halo, PART_DIRECTION_OUT, hop);
+        const struct part_rows given = part_halo_given(&p->halo, PART_DIRECTION_OUT, hop);
         for (int32_t q = 0; q < p->n_part; q++) {
-            ASSERT(part_rows_taken(p, PART_DIRECTION_OUT, q, hop) <= p->block[PART_DIRECTION_OUT][q].n_col);
-            ASSERT(part_rows_given(p, PART_DIRECTION_OUT, q, hop) <= p->send[PART_DIRECTION_OUT][q].n_row);
+            ASSERT(part_rows_with(&taken, q) <= part_block(p, PART_DIRECTION_OUT, q).n_col);
+            ASSERT(part_rows_with(&given, q) <= part_send(p, PART_DIRECTION_OUT, q).n_row);
         }
     }
     for (int64_t r = 0; r < p->n_own; r++) {

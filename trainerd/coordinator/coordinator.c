@@ -76,24 +76,10 @@ static enum status load(struct coordinator *c)
 }
 
 /* Assign parts to workers. */
-static enum status place(struct coordinator *c)
+static void place(struct coordinator *c)
 {
-    size_t n = (size_t)c->partition.n_part;
-    int64_t *halo;
-    enum status status = memory_acquire(MEMORY_OTHER, n * n, sizeof *halo, &halo);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    int64_t *n_edge = memory_alloc(n, sizeof *n_edge);
-    for (size_t part = 0; part < n; part++) {
-        memcpy(halo + part * n, c->sizes[part].n_payload[PART_DIRECTION_IN], n * sizeof *halo);
-        n_edge[part] = c->sizes[part].n_edge;
-    }
-    c->rank_of_part = memory_alloc(n, sizeof *c->rank_of_part);
-    partition_place((int32_t)n, halo, n_edge, (int32_t)c->job.workers.count, c->rank_of_part);
-    free(n_edge);
-    memory_release(MEMORY_OTHER, halo, n * n, sizeof *halo);
-    return STATUS_OK;
+    c->rank_of_part = memory_alloc((size_t)c->partition.n_part, sizeof *c->rank_of_part);
+    partition_place(c->partition.n_part, c->sizes, (int32_t)c->job.workers.count, c->rank_of_part);
 }
 
 static enum status cut(struct coordinator *c)
@@ -103,8 +89,8 @@ static enum status cut(struct coordinator *c)
     status = status == STATUS_OK ? prune_build(&c->job, &c->dataset, &c->program, &c->partition, &c->prune) : status;
     status = status == STATUS_OK ? partition_measure(&c->dataset, &c->partition, &c->quality) : status;
     status = status == STATUS_OK ? part_sizes_build(&c->dataset, &c->partition, &c->sizes) : status;
-    status = status == STATUS_OK ? place(c) : status;
     if (status == STATUS_OK) {
+        place(c);
         char text[PROGRESS_TEXT_BYTES];
         progress_duration(coordinator_phase_end(c, RESULT_PHASE_PARTITION), text);
         progress_print(&c->progress, "%d part%s: %lld edges cut, halo ratio %.3f, imbalance %.3f nodes, %.3f edges (%s)",

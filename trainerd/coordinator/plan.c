@@ -20,28 +20,17 @@ static void reduction_add(const struct plan_input *in, const uint32_t *rank_of_p
     out->n_wire_evaluate += n_branch * MEMORY_PLAN_N_SUM * (int64_t)sizeof(double);
 }
 
-static struct memory_plan_part part_plan(const struct plan_input *in, const uint32_t *rank_of_part, int32_t part)
+static struct memory_plan_part part_plan(const struct plan_input *in, int32_t part)
 {
     const struct part_sizes *sizes = &in->sizes[part];
-    struct memory_plan_part one = {.n_own = sizes->n_own,
-                                   .n_edge = sizes->n_edge,
-                                   .n_feature_value = in->sparse_features ? sizes->n_feature_value : 0,
-                                   .n_embedded = sizes->n_embedded,
-                                   .n_bytes = sizes->n_bytes,
-                                   .symmetric = in->dataset->symmetric,
-                                   .implied_loops = in->dataset->loops == DATASET_LOOPS_IMPLICIT,
-                                   .weighted = in->dataset->weighted};
-    for (int32_t l = 0; l < sizes->n_hop; l++) {
-        one.n_own_hop[l] = sizes->n_own_hop[l];
-        for (int d = 0; d < PART_DIRECTION_N; d++) {
-            one.n_edge_hop[d][l] = sizes->n_edge_hop[d][l];
-        }
-    }
-    for (int32_t from = 0; from < in->n_part; from++) {
-        one.n_local_edge += from != part && rank_of_part[from] == rank_of_part[part] ? sizes->n_block_edge[from] : 0;
-    }
-    halo_counts_from_sizes(in->sizes, in->n_part, part, &one.halo);
-    return one;
+    return (struct memory_plan_part){.n_own = sizes->n_own,
+                                     .n_edge = sizes->n_edge,
+                                     .n_feature_value = in->sparse_features ? sizes->n_feature_value : 0,
+                                     .n_embedded = sizes->n_embedded,
+                                     .n_bytes = sizes->n_bytes,
+                                     .implied_loops = in->dataset->loops == DATASET_LOOPS_IMPLICIT,
+                                     .weighted = in->dataset->weighted,
+                                     .halo = &sizes->halo};
 }
 
 /* The figures of a memory plan that --plan prints. */
@@ -75,7 +64,7 @@ static void worker_plan(const struct plan_input *in, const struct device_ops *op
     int32_t n_own = 0;
     for (int32_t part = 0; part < in->n_part; part++) {
         if (rank_of_part[part] == rank) {
-            own[n_own++] = part_plan(in, rank_of_part, part);
+            own[n_own++] = part_plan(in, part);
             out->n_node += in->sizes[part].n_own;
             out->n_edge += in->sizes[part].n_edge;
         }
@@ -94,9 +83,6 @@ static void worker_plan(const struct plan_input *in, const struct device_ops *op
     memory_plan_build(&input, &plan);
     figures_fill(in, &input, &plan, out);
     memory_plan_release(&plan);
-    for (int32_t i = 0; i < n_own; i++) {
-        halo_counts_release(&own[i].halo);
-    }
     free(own);
 }
 

@@ -13,11 +13,8 @@
 /* Rows that a part takes from others, per layer. */
 static int64_t halo_rows(const struct plan_input *in, int32_t part)
 {
-    int64_t n = 0;
-    for (int32_t from = 0; from < in->n_part; from++) {
-        n += in->sizes[part].n_payload[PART_DIRECTION_IN][from];
-    }
-    return n;
+    const struct part_rows taken = part_halo_taken(&in->sizes[part].halo, PART_DIRECTION_IN, PART_N_HOP_MOST);
+    return part_rows_all(&taken);
 }
 
 static void print_parts(const struct plan_input *in, FILE *file)

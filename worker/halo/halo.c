@@ -1,6 +1,7 @@
 #include "worker/halo/halo.h"
 
 #include "worker/halo/source.h"
+#include "worker/run/joined.h"
 #include "worker/spill/pin.h"
 
 #include <stdlib.h>
@@ -12,7 +13,16 @@ struct halo *halo_open(const struct trainer *t)
     h->slot = memory_alloc((size_t)t->plan.n_fetch_slot, sizeof *h->slot);
     h->packed = memory_alloc((size_t)t->plan.n_pack_slot, sizeof *h->packed);
     h->n_packed = memory_alloc((size_t)t->plan.n_pack_slot, sizeof *h->n_packed);
-    h->given = memory_alloc((size_t)t->n_own * (size_t)t->setup.n_part, sizeof *h->given);
+    const struct part_halo **own = memory_alloc((size_t)t->n_own, sizeof *own);
+    h->given_begin = memory_alloc((size_t)t->n_own + 1, sizeof *h->given_begin);
+    for (int32_t i = 0; i < t->n_own; i++) {
+        own[i] = &t->part[i].part->halo;
+        h->given_begin[i + 1] = h->given_begin[i] + (t->setup.n_rank > 1 ? halo_n_flag(own[i]) : 0);
+    }
+    h->given = memory_alloc((size_t)h->given_begin[t->n_own], sizeof *h->given);
+    memory_count(MEMORY_STRUCTURE, h->given_begin[t->n_own]);
+    h->owners = (struct halo_owners){
+        .n_own_part = t->n_own, .own = own, .rank_of_part = t->setup.rank_of_part, .rank = t->setup.rank};
     return h;
 }
 
@@ -22,7 +32,10 @@ void halo_close(struct halo *h)
         free(h->slot);
         free(h->packed);
         free(h->n_packed);
+        memory_count(MEMORY_STRUCTURE, -h->given_begin[h->owners.n_own_part]);
         free(h->given);
+        free(h->given_begin);
+        free((void *)(uintptr_t)h->owners.own);
         free(h);
     }
 }
@@ -32,14 +45,20 @@ enum part_direction halo_blocks(const struct halo *h)
     return h->pass->direction == HALO_DIRECTION_OUT ? PART_DIRECTION_OUT : PART_DIRECTION_IN;
 }
 
-int64_t halo_rows_taken(const struct halo *h, int32_t i, int32_t q)
+struct part_rows halo_rows_taken(const struct halo *h, int32_t i)
 {
-    return halo_rows_in(&h->trainer->part[i].halo, q, h->pass->direction, h->hop_travelling);
+    return halo_rows_in(h->owners.own[i], h->pass->direction, h->hop_travelling);
 }
 
-int64_t halo_rows_given(const struct halo *h, int32_t i, int32_t q)
+struct part_rows halo_rows_given(const struct halo *h, int32_t i)
 {
-    return halo_rows_out(&h->trainer->part[i].halo, q, h->pass->direction, h->hop_travelling);
+    return halo_rows_out(h->owners.own[i], h->pass->direction, h->hop_travelling);
+}
+
+struct halo_pair halo_pair(const struct halo *h, int32_t i, int32_t k)
+{
+    int32_t q = halo_rows_taken(h, i).pairs->pair[k].part;
+    return (struct halo_pair){.i = i, .k = k, .q = q, .j = h->trainer->own_index[q]};
 }
 
 char *halo_workspace(const struct halo *h, int64_t offset)
@@ -53,14 +72,12 @@ const float *halo_own_rows(const struct halo *h, int k, int32_t i)
     return rows != NULL ? trainer_operand(h->trainer, rows, i) : NULL;
 }
 
-static const struct payload_source *source_of(const struct halo *h, int32_t i, int32_t q)
+static const struct payload_source *source_of(const struct halo *h, int32_t i, int32_t j)
 {
-    const struct trainer *t = h->trainer;
-    int32_t j = t->own_index[q];
     if (j < 0) {
         return &source_fetched;
     }
-    if (i != j && t->payloads != NULL) {
+    if (i != j && h->trainer->payloads != NULL) {
         return &source_spilled;
     }
     bool returns = h->pass->direction == HALO_DIRECTION_RETURN;
@@ -68,14 +85,14 @@ static const struct payload_source *source_of(const struct halo *h, int32_t i, i
     return returns || (i != j && aggregate_returns(h->op->aggregate)) ? &source_packed : &source_in_place;
 }
 
-/* What part q's rows add to own part i. */
-static enum status block_run(struct halo *h, int32_t i, int32_t q, struct op_call *call)
+/* What the other part's rows add to the own one. */
+static enum status block_run(struct halo *h, const struct halo_pair *pair, struct op_call *call)
 {
-    const struct payload_source *source = source_of(h, i, q);
-    enum status status = source->take(h, i, q, call);
+    const struct payload_source *source = source_of(h, pair->i, pair->j);
+    enum status status = source->take(h, pair, call);
     if (status == STATUS_OK) {
         h->pass->run(call);
-        status = source->done != NULL ? source->done(h, i, q) : STATUS_OK;
+        status = source->done != NULL ? source->done(h, pair) : STATUS_OK;
     }
     return status == STATUS_OK ? exchange_progress(h->trainer->setup.exchange) : status;
 }
@@ -86,11 +103,18 @@ static bool loops_picked(const struct halo *h)
     return h->pass->direction == HALO_DIRECTION_OUT && h->hop < h->trainer->part[0].part->n_hop;
 }
 
-/* Of the blocks that own part i walks, the one that comes last, counted from its own. */
-static int32_t last_block(const struct halo *h, int32_t i)
+/* The pair that is s further than the diagonal, around. */
+static int32_t pair_after(const struct part_pairs *pairs, int32_t s)
 {
-    int32_t n_part = h->trainer->setup.n_part, p = h->trainer->own[i], last = n_part - 1;
-    while (last > 0 && halo_rows_taken(h, i, (p + last) % n_part) == 0) {
+    int32_t k = pairs->own + s;
+    return k < pairs->n_pair ? k : k - pairs->n_pair;
+}
+
+/* Of the blocks that a part walks, the one that comes last, counted from its own. */
+static int32_t last_block(const struct part_rows *taken)
+{
+    int32_t last = taken->pairs->n_pair - 1;
+    while (last > 0 && part_rows_at(taken, pair_after(taken->pairs, last)) == 0) {
         last--;
     }
     return last;
@@ -113,25 +137,23 @@ static struct op_call call_begin(const struct halo *h, int32_t i)
 /* All blocks of own part i, in the order that defines the bits. */
 static enum status part_walk(struct halo *h, int32_t i)
 {
-    const struct trainer *t = h->trainer;
-    int32_t n_part = t->setup.n_part, p = t->own[i], last = last_block(h, i);
+    const struct part_rows taken = halo_rows_taken(h, i);
+    int32_t last = last_block(&taken);
     struct op_call call = call_begin(h, i);
+    enum status status = STATUS_OK;
     call.only = last == 0;
-    for (int32_t s = 0; s <= last; s++) {
-        int32_t q = (p + s) % n_part;
+    for (int32_t s = 0; s <= last && status == STATUS_OK; s++) {
+        int32_t k = pair_after(taken.pairs, s);
+        if (s > 0 && part_rows_at(&taken, k) == 0) {
+            continue;
+        }
+        const struct halo_pair pair = halo_pair(h, i, k);
         call.first = s == 0;
         call.last = s == last;
-        enum status status = STATUS_OK;
-        if (s == 0 || halo_rows_taken(h, i, q) > 0) {
-            status = block_run(h, i, q, &call);
-        }
-        if (status != STATUS_OK) {
-            return status;
-        }
-        /* Places of a maximum: own rows first, then the payload rows of part+1, part+2, … */
-        call.arg_base += (uint32_t)(s == 0 ? t->part[i].part->n_own : t->part[i].part->block[PART_DIRECTION_IN][q].n_col);
+        call.arg_base = h->pass->direction == HALO_DIRECTION_IN ? halo_arg_base(h, i, k) : 0;
+        status = block_run(h, &pair, &call);
     }
-    return STATUS_OK;
+    return status;
 }
 
 /* Rows are destinations of in-edges, or sources. */
@@ -162,6 +184,7 @@ static void pass_begin(struct trainer *t, const struct step *step)
     h->list = memory_plan_halo(&t->plan, h->pass->direction, h->hop_travelling);
     h->n_credit = h->slots.n_fetch_slot;
     h->n_asked = h->n_used = 0;
+    h->cursor = (struct halo_cursor){0};
     h->n_asked_row = h->n_packed_bytes = 0;
     for (int32_t s = 0; s < h->slots.n_pack_slot; s++) {
         h->packed[s] = NULL;
@@ -169,7 +192,7 @@ static void pass_begin(struct trainer *t, const struct step *step)
     for (int32_t s = 0; s < h->n_credit; s++) {
         h->slot[s].free = t->ops->mark(t->device, DEVICE_LANE_IN);
     }
-    memset(h->given, 0, (size_t)t->n_own * (size_t)t->setup.n_part * sizeof *h->given);
+    memset(h->given, 0, (size_t)h->given_begin[t->n_own] * sizeof *h->given);
     static const enum exchange_phase phases[] = {EXCHANGE_PHASE_FORWARD, EXCHANGE_PHASE_BACKWARD, EXCHANGE_PHASE_BACKWARD_2};
     enum exchange_phase phase = t->phase == STEP_PHASE_STATIC     ? EXCHANGE_PHASE_STATIC
                                 : t->phase == STEP_PHASE_EVALUATE ? EXCHANGE_PHASE_EVALUATE
@@ -190,10 +213,36 @@ static enum status parts_walk(struct halo *h)
     return pin.status;
 }
 
+/* All blocks as one, where a sum reads rows that lie in the arena; else NULL. */
+static const struct device_block *joined_of(const struct halo *h)
+{
+    const struct step_operand *rows = step_operand(h->step, h->pass->piece[0]);
+    bool is_sum = aggregate_defs[h->op->aggregate]->is_linear;
+    bool in_arena = is_sum && !(rows->array == STEP_ARRAY_VALUE && rows->index == 0);
+    return in_arena ? joined_block(h->trainer, halo_blocks(h)) : NULL;
+}
+
+/* All own parts at once, from where the first one's rows are. */
+static void joined_run(struct halo *h, const struct device_block *block)
+{
+    struct op_call call = call_begin(h, 0);
+    call.n = block->n_row;
+    call.block = block;
+    call.scale = call.col_scale = joined_scale(h->trainer);
+    call.payload[0] = call.own[0];
+    call.first = call.last = call.only = true;
+    h->pass->run(&call);
+}
+
 enum status halo_run(struct trainer *t, const struct step *step)
 {
     struct halo *h = t->halo;
     pass_begin(t, step);
+    const struct device_block *joined = joined_of(h);
+    if (joined != NULL) {
+        joined_run(h, joined);
+        return exchange_settle(t->setup.exchange);
+    }
     struct pin workspace = pin_open(t, step, PIN_USE_AROUND);
     enum status status = pin_begin(&workspace, 0);
     status = status == STATUS_OK ? source_fetch_ahead(h) : status;

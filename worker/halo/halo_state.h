@@ -12,9 +12,15 @@ struct halo_slot {
     device_mark free; /* when the transport may write there again */
 };
 
+/* A block of own part i: its pair k, with part q, which is own part j (-1: of another rank). */
+struct halo_pair {
+    int32_t i, k, q, j;
+};
+
 /* The arrays are made once and used again. */
 struct halo {
     struct trainer *trainer;
+    struct halo_owners owners; /* with an array of own parts' pairs */
     const struct step *step;
     const struct op *op;
     const struct halo_pass *pass;
@@ -28,25 +34,31 @@ struct halo {
 
     /* received */
     const struct halo_list *list;
-    int32_t n_credit;       /* payloads in flight or in use */
-    int32_t n_asked;        /* fetches begun */
-    int32_t n_used;         /* fetches consumed */
-    int64_t n_asked_row;    /* their rows: places under the halo schedule */
-    struct halo_slot *slot; /* n_fetch_slot */
+    struct halo_cursor cursor;
+    int32_t n_credit;          /* payloads in flight or in use */
+    int32_t n_asked;           /* fetches begun */
+    int32_t n_used;            /* fetches consumed */
+    int64_t n_asked_row;       /* their rows: places under the halo schedule */
+    struct halo_slot *slot;    /* n_fetch_slot */
+    struct device_block block; /* at work */
 
     /* sent */
     const void **packed;    /* n_pack_slot: the piece that lies there; NULL: free */
     size_t *n_packed;       /* n_pack_slot: bytes of that piece */
     int64_t n_packed_bytes; /* halo schedule: of those slots */
-    bool *given;            /* n_own × n_part: packed for that part in this pass, or begun to be */
+    bool *given;            /* by own part and pair: packed for that part in this pass, or begun to be */
+    int64_t *given_begin;   /* n_own + 1: where an own part's begin */
 };
 
 /* The blocks that the pass walks. */
 enum part_direction halo_blocks(const struct halo *h);
 
-/* Rows that own part i takes from part q, or gives to it, in this pass. */
-int64_t halo_rows_taken(const struct halo *h, int32_t i, int32_t q);
-int64_t halo_rows_given(const struct halo *h, int32_t i, int32_t q);
+/* Rows that own part i takes from others, or gives to them, in this pass. */
+struct part_rows halo_rows_taken(const struct halo *h, int32_t i);
+struct part_rows halo_rows_given(const struct halo *h, int32_t i);
+
+/* Pair k of those that own part i takes from. */
+struct halo_pair halo_pair(const struct halo *h, int32_t i, int32_t k);
 
 /* Bytes of the workspace from `offset` on. */
 char *halo_workspace(const struct halo *h, int64_t offset);
@@ -55,11 +67,13 @@ char *halo_workspace(const struct halo *h, int64_t offset);
 const float *halo_own_rows(const struct halo *h, int k, int32_t i);
 
 /* --- pack.c --- */
-/* Bytes of the payload that part `to` takes from own part i. */
-int64_t halo_payload_bytes(const struct halo *h, uint32_t to, int32_t i);
+/* Places of a maximum in own part i's pair k: behind own rows and the payload rows of the parts in between. */
+uint32_t halo_arg_base(const struct halo *h, int32_t i, int32_t k);
+/* Bytes of the payload that own part i gives to its pair k. */
+int64_t halo_payload_bytes(const struct halo *h, int32_t i, int32_t k);
 /* Make as many rows of that payload, from byte `at` on, as fit n_most bytes: rows of its first piece, then of the second, …; or of
  * a RETURN pass the whole payload of finished gradients. Returns their bytes. */
-int64_t halo_pack(const struct halo *h, uint32_t to, int32_t i, int64_t at, int64_t n_most, float *out);
+int64_t halo_pack(const struct halo *h, int32_t i, int32_t k, int64_t at, int64_t n_most, float *out);
 
 /* --- serve.c --- */
 /* Let other ranks fetch this pass's payloads. */

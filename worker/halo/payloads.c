@@ -4,27 +4,45 @@
 
 #include <stdlib.h>
 
-static void lay_out(struct payloads *p, const struct halo_counts *const *own)
+/* Rows for each part first, then where each own part's begin among them. */
+static void lay_out(struct payloads *p, const struct part_halo *const *own, enum halo_direction t)
 {
-    for (int t = 0; t < HALO_DIRECTION_N; t++) {
-        int64_t n_row = 0;
-        p->begin[t] = memory_alloc((size_t)p->n_own * (size_t)p->n_part, sizeof *p->begin[t]);
-        for (int32_t to = 0; to < p->n_part; to++) {
-            for (int32_t i = 0; i < p->n_own; i++) {
-                p->begin[t][i * (int64_t)p->n_part + to] = n_row;
-                n_row += own[i]->part != to ? halo_rows_out(own[i], to, (enum halo_direction)t, PROGRAM_HOP_ALL) : 0;
-            }
+    int32_t n_part = own[0]->n_part;
+    int64_t *next = memory_alloc((size_t)n_part + 1, sizeof *next);
+    for (int32_t i = 0; i < p->n_own; i++) {
+        const struct part_rows out = halo_rows_out(own[i], t, PROGRAM_HOP_ALL);
+        for (int32_t k = 0; k < out.pairs->n_pair; k++) {
+            next[out.pairs->pair[k].part + 1] += part_rows_at(&out, k);
         }
     }
+    for (int32_t to = 0; to < n_part; to++) {
+        next[to + 1] += next[to];
+    }
+    for (int32_t i = 0; i < p->n_own; i++) {
+        const struct part_rows out = halo_rows_out(own[i], t, PROGRAM_HOP_ALL);
+        for (int32_t k = 0; k < out.pairs->n_pair; k++) {
+            p->begin[t][p->n_before[i] + k] = next[out.pairs->pair[k].part];
+            next[out.pairs->pair[k].part] += part_rows_at(&out, k);
+        }
+    }
+    free(next);
 }
 
-enum status payloads_open(struct spill *spill, int64_t n_bytes, const struct halo_counts *const *own, int32_t n_own,
-                          int32_t n_part, struct payloads **out)
+enum status payloads_open(struct spill *spill, int64_t n_bytes, const struct part_halo *const *own, int32_t n_own,
+                          struct payloads **out)
 {
     struct payloads *p = memory_alloc(1, sizeof *p);
-    *p = (struct payloads){.spill = spill, .n_own = n_own, .n_part = n_part};
+    *p = (struct payloads){.spill = spill, .n_own = n_own};
     p->made = memory_alloc((size_t)n_own, sizeof *p->made);
-    lay_out(p, own);
+    p->n_before = memory_alloc((size_t)n_own + 1, sizeof *p->n_before);
+    for (int32_t i = 0; i < n_own; i++) {
+        p->n_before[i + 1] = p->n_before[i] + halo_n_flag(own[i]);
+    }
+    for (int t = 0; t < HALO_DIRECTION_N; t++) {
+        p->begin[t] = memory_alloc((size_t)p->n_before[n_own], sizeof *p->begin[t]);
+        memory_count(MEMORY_STRUCTURE, p->n_before[n_own] * (int64_t)sizeof *p->begin[t]);
+        lay_out(p, own, (enum halo_direction)t);
+    }
     *out = p;
     return spill_take(spill, n_bytes, &p->at);
 }
@@ -35,17 +53,19 @@ void payloads_close(struct payloads *p)
         return;
     }
     for (int t = 0; t < HALO_DIRECTION_N; t++) {
+        memory_count(MEMORY_STRUCTURE, -p->n_before[p->n_own] * (int64_t)sizeof *p->begin[t]);
         free(p->begin[t]);
     }
+    free(p->n_before);
     free(p->made);
     free(p);
 }
 
-struct spill_range payloads_range(const struct payloads *p, enum halo_direction direction, int32_t i, int32_t to, int64_t n_row,
-                                  int64_t row_bytes)
+struct spill_range payloads_range(const struct payloads *p, enum halo_direction direction, int32_t i, int32_t k,
+                                  int64_t n_bytes, int64_t row_bytes)
 {
-    int64_t begin = p->begin[direction][i * (int64_t)p->n_part + to];
-    return (struct spill_range){.at = p->at + begin * row_bytes, .n_bytes = n_row * row_bytes};
+    int64_t begin = p->begin[direction][p->n_before[i] + k];
+    return (struct spill_range){.at = p->at + begin * row_bytes, .n_bytes = n_bytes};
 }
 
 void payloads_reset(struct payloads *p)

@@ -12,8 +12,9 @@
 struct payloads {
     struct spill *spill;
     char *at;
-    int32_t n_own, n_part;
-    int64_t *begin[HALO_DIRECTION_N]; /* n_own × n_part: rows before a payload's; those for one part lie together */
+    int32_t n_own;
+    int64_t *n_before;                /* n_own + 1: pairs of the own parts before, in the direction that has more */
+    int64_t *begin[HALO_DIRECTION_N]; /* by own part and pair: rows before a payload's; those for one part lie together */
     bool *made;                       /* n_own: this pass's are there */
 };
 
@@ -22,15 +23,15 @@ struct payloads {
  *   owns    the caller owns *out: payloads_close, also after a failure
  *   errors  STATUS_IO, STATUS_NOMEM of spill_take
  */
-enum status payloads_open(struct spill *spill, int64_t n_bytes, const struct halo_counts *const *own, int32_t n_own,
-                          int32_t n_part, struct payloads **out);
+enum status payloads_open(struct spill *spill, int64_t n_bytes, const struct part_halo *const *own, int32_t n_own,
+                          struct payloads **out);
 void payloads_close(struct payloads *payloads);
 
 /* A pass begins: nothing is there yet. */
 void payloads_reset(struct payloads *payloads);
 
-/* Where the payload of n_row rows from own part i for part `to` lies. */
-struct spill_range payloads_range(const struct payloads *payloads, enum halo_direction direction, int32_t i, int32_t to,
-                                  int64_t n_row, int64_t row_bytes);
+/* Where the payload of own part i for its pair k lies. */
+struct spill_range payloads_range(const struct payloads *payloads, enum halo_direction direction, int32_t i, int32_t k,
+                                  int64_t n_bytes, int64_t row_bytes);
 
 #endif

@@ -20,15 +20,15 @@ static char *pack_slot(struct halo *h, int64_t n_left, int64_t *n_most_out)
     return NULL;
 }
 
-/* Bytes of the payload for part `to` from own part i, from `at` on. */
-static bool piece_pack(struct halo *h, uint32_t to, int32_t i, size_t at, struct exchange_piece *out)
+/* Bytes of the payload for own part i's pair k, from `at` on. */
+static bool piece_pack(struct halo *h, int32_t i, int32_t k, size_t at, struct exchange_piece *out)
 {
-    int64_t total = halo_payload_bytes(h, to, i), n_most;
+    int64_t total = halo_payload_bytes(h, i, k), n_most;
     char *slot = pack_slot(h, total - (int64_t)at, &n_most);
     if (slot == NULL) {
         return false;
     }
-    int64_t n_bytes = halo_pack(h, to, i, (int64_t)at, n_most, (float *)(void *)slot);
+    int64_t n_bytes = halo_pack(h, i, k, (int64_t)at, n_most, (float *)(void *)slot);
     enum status status = staging_ready(h->trainer);
     if (status != STATUS_OK) {
         exchange_fail(h->trainer->setup.exchange, status);
@@ -45,20 +45,21 @@ static bool payload_pack(void *arg, uint32_t to, uint32_t from, size_t at, struc
     const struct trainer *t = h->trainer;
     uint32_t n_part = (uint32_t)t->setup.n_part;
     int32_t i = from < n_part ? t->own_index[from] : -1;
-    if (i < 0 || to >= n_part || t->own_index[to] >= 0 || halo_rows_given(h, i, (int32_t)to) == 0) {
+    int32_t k = i >= 0 && to < n_part && t->own_index[to] < 0 ? part_pair_find(halo_rows_given(h, i).pairs, (int32_t)to) : -1;
+    if (k < 0 || halo_payload_bytes(h, i, k) == 0) {
         exchange_fail(t->setup.exchange,
                       status_fail(STATUS_PEER, "rows of part %u are asked for part %u, which takes none of them from worker %u",
                                   from, to, t->setup.rank));
         return false;
     }
-    bool *given = &h->given[(size_t)i * n_part + to];
+    bool *given = &h->given[h->given_begin[i] + k];
     if (at == 0 && *given) {
         exchange_fail(
             t->setup.exchange,
             status_fail(STATUS_PEER, "rows of part %u are asked for part %u twice, expected once a halo pass", from, to));
         return false;
     }
-    bool packed = t->payloads != NULL ? source_spilled_pack(h, to, i, at, out) : piece_pack(h, to, i, at, out);
+    bool packed = t->payloads != NULL ? source_spilled_pack(h, i, k, at, out) : piece_pack(h, i, k, at, out);
     *given = *given || packed;
     return packed;
 }

@@ -9,16 +9,16 @@
 #include "worker/halo/halo_state.h"
 
 struct payload_source {
-    /* Make part q's rows readable for own part i: point the call's block, payload, scales and node ids at them. */
-    enum status (*take)(struct halo *h, int32_t i, int32_t q, struct op_call *call);
+    /* Make the other part's rows readable for the own one: point the call's block, payload, scales and node ids at them. */
+    enum status (*take)(struct halo *h, const struct halo_pair *pair, struct op_call *call);
     /* The block is done: its rows may go. NULL: nothing to do. */
-    enum status (*done)(struct halo *h, int32_t i, int32_t q);
+    enum status (*done)(struct halo *h, const struct halo_pair *pair);
 };
 
-extern const struct payload_source source_in_place; /* part q is of this rank */
+extern const struct payload_source source_in_place; /* the other part is of this rank */
 extern const struct payload_source source_packed;   /* likewise, but the aggregate wants payload rows: packed in scratch */
-extern const struct payload_source source_fetched;  /* part q is of another rank */
-extern const struct payload_source source_spilled;  /* part q is of this rank, and its payloads lie in the spill */
+extern const struct payload_source source_fetched;  /* the other part is of another rank */
+extern const struct payload_source source_spilled;  /* the other part is of this rank, and its payloads lie in the spill */
 
 /* Fetch payloads until the credit is used up. errors  STATUS_PEER */
 enum status source_fetch_ahead(struct halo *h);
@@ -27,10 +27,10 @@ enum status source_fetch_ahead(struct halo *h);
 enum status source_spill_payloads(struct halo *h);
 
 /* exchange_offer's pack and sent, of payloads that lie in the spill. */
-bool source_spilled_pack(struct halo *h, uint32_t to, int32_t i, size_t at, struct exchange_piece *out);
+bool source_spilled_pack(struct halo *h, int32_t i, int32_t k, size_t at, struct exchange_piece *out);
 void source_spilled_sent(struct halo *h, const void *bytes);
 
-/* The payload of part q's rows for own part i lies at `payload`, as payload rows: point the call at it. */
-void source_point(const struct halo *h, int32_t i, int32_t q, const float *payload, struct op_call *call);
+/* The payload of the other part's rows lies at `payload`, as payload rows: point the call at it. */
+void source_point(struct halo *h, const struct halo_pair *pair, const float *payload, struct op_call *call);
 
 #endif

@@ -1,5 +1,6 @@
 /* Rows of parts of other ranks: fetched over the exchange, as many ahead as the credit allows. */
 #include "protocol/fault.h"
+#include "protocol/log.h"
 #include "worker/halo/source.h"
 #include "worker/run/staging.h"
 
@@ -8,18 +9,20 @@ enum status source_fetch_ahead(struct halo *h)
     struct trainer *t = h->trainer;
     int64_t slot_bytes = h->slots.n_fetch_slot_bytes;
     while (h->n_asked < h->list->n_fetch && h->n_asked < h->n_used + h->n_credit) {
-        const struct halo_fetch *fetch = &h->list->fetch[h->n_asked];
+        struct halo_fetch fetch = {0};
+        bool there = halo_fetch_next(&h->owners, h->pass->direction, h->hop_travelling, &h->cursor, &fetch);
+        ASSERT(there);
         int32_t slot = h->n_asked % h->n_credit;
         struct halo_slot *s = &h->slot[slot];
         s->begin = slot_bytes > 0 ? slot * slot_bytes : h->n_asked_row * h->slots.n_row_bytes;
-        s->n_bytes = fetch->n_row * h->slots.n_row_bytes;
+        s->n_bytes = fetch.n_row * h->slots.n_row_bytes;
         s->payload = halo_workspace(h, h->workspace->n_scratch + s->begin);
         struct exchange_key key = h->key;
-        key.to = (uint32_t)fetch->to;
-        key.from = (uint32_t)fetch->from;
+        key.to = (uint32_t)fetch.to;
+        key.from = (uint32_t)fetch.from;
         enum status status = t->ops->wait(t->device, s->free);
         if (status == STATUS_OK) {
-            status = exchange_fetch(t->setup.exchange, t->setup.rank_of_part[fetch->from], &key,
+            status = exchange_fetch(t->setup.exchange, t->setup.rank_of_part[fetch.from], &key,
                                     staging_place(t, s->begin, s->payload), (size_t)s->n_bytes, &s->handle);
         }
         if (status != STATUS_OK) {
@@ -27,27 +30,26 @@ enum status source_fetch_ahead(struct halo *h)
         }
         FAULT(EXCHANGE);
         h->n_asked++;
-        h->n_asked_row += fetch->n_row;
+        h->n_asked_row += fetch.n_row;
     }
     return STATUS_OK;
 }
 
-static enum status fetched_take(struct halo *h, int32_t i, int32_t q, struct op_call *call)
+static enum status fetched_take(struct halo *h, const struct halo_pair *pair, struct op_call *call)
 {
     struct halo_slot *s = &h->slot[h->n_used % h->n_credit];
     enum status status = exchange_wait(h->trainer->setup.exchange, s->handle);
     if (status == STATUS_OK) {
         s->free = staging_in(h->trainer, s->begin, s->payload, s->n_bytes);
-        source_point(h, i, q, s->payload, call);
+        source_point(h, pair, s->payload, call);
     }
     return status;
 }
 
 /* Its slot is free for the next one. */
-static enum status fetched_done(struct halo *h, int32_t i, int32_t q)
+static enum status fetched_done(struct halo *h, const struct halo_pair *pair)
 {
-    (void)i;
-    (void)q;
+    (void)pair;
     h->n_used++;
     return source_fetch_ahead(h);
 }

@@ -2,47 +2,53 @@
 #include "worker/halo/source.h"
 
 /* Own rows on the diagonal; else the other part's rows where they lie, through blocks whose columns are those rows. */
-static enum status in_place_take(struct halo *h, int32_t i, int32_t q, struct op_call *call)
+static enum status in_place_take(struct halo *h, const struct halo_pair *pair, struct op_call *call)
 {
     const struct trainer *t = h->trainer;
-    int32_t j = t->own_index[q];
-    const struct part_blocks *blocks = part_device_blocks(&t->part[i], halo_blocks(h), h->hop);
-    call->block = i == j ? &blocks->block[q] : &blocks->direct[q];
-    call->col_scale = t->part[j].scale;
-    call->col_node = t->part[j].node;
-    for (int k = 0; k < HALO_N_PIECE; k++) {
-        call->payload[k] = halo_own_rows(h, k, j);
+    const struct part_device *other = &t->part[pair->j];
+    h->block = part_device_block(&t->part[pair->i], halo_blocks(h), h->hop, pair->k, PART_COLUMNS_OWN);
+    if (pair->i != pair->j) {
+        h->block.n_col = other->part->n_own;
+    }
+    call->block = &h->block;
+    call->col_scale = other->scale;
+    call->col_node = other->node;
+    for (int p = 0; p < HALO_N_PIECE; p++) {
+        call->payload[p] = halo_own_rows(h, p, pair->j);
     }
     return STATUS_OK;
 }
 
 const struct payload_source source_in_place = {.take = in_place_take};
 
-static enum status packed_take(struct halo *h, int32_t i, int32_t q, struct op_call *call)
+static enum status packed_take(struct halo *h, const struct halo_pair *pair, struct op_call *call)
 {
     float *scratch = (float *)(void *)halo_workspace(h, 0);
-    int32_t j = h->trainer->own_index[q];
-    halo_pack(h, (uint32_t)h->trainer->own[i], j, 0, INT64_MAX, scratch);
-    source_point(h, i, q, scratch, call);
+    int32_t k = part_pair_find(halo_rows_given(h, pair->j).pairs, h->trainer->own[pair->i]);
+    halo_pack(h, pair->j, k, 0, INT64_MAX, scratch);
+    source_point(h, pair, scratch, call);
     return STATUS_OK;
 }
 
 const struct payload_source source_packed = {.take = packed_take};
 
-void source_point(const struct halo *h, int32_t i, int32_t q, const float *payload, struct op_call *call)
+void source_point(struct halo *h, const struct halo_pair *pair, const float *payload, struct op_call *call)
 {
-    const struct part_device *part = &h->trainer->part[i];
-    const struct part_send *send = &part->part->send[PART_DIRECTION_IN][q];
+    const struct part_device *part = &h->trainer->part[pair->i];
+    const struct part_rows taken = halo_rows_taken(h, pair->i);
     enum part_direction d = halo_blocks(h);
-    bool own = q == part->part->part;
-    int64_t n_row = own ? call->n : halo_rows_taken(h, i, q);
-    call->block = &part_device_blocks(part, d, h->hop)->block[q];
-    call->col_scale = part->col_scale[d] != NULL ? part->col_scale[d][q] : NULL;
-    call->col_node = part_device_view(part, part->part->block[d][q].node);
-    call->rows = own ? NULL : part_device_view(part, send->rows); /* RETURN: whose gradients these are */
+    int64_t n_row = pair->i == pair->j ? call->n : part_rows_at(&taken, pair->k);
+    if (h->pass->direction == HALO_DIRECTION_RETURN) {
+        call->rows = part_device_rows(part, PART_DIRECTION_OUT, pair->k); /* whose gradients these are */
+    } else {
+        h->block = part_device_block(part, d, h->hop, pair->k, PART_COLUMNS_PAYLOAD);
+        call->block = &h->block;
+        call->col_scale = part_device_col_scale(part, d, pair->k);
+        call->col_node = part_device_col_node(part, d, pair->k);
+    }
     call->n_row = n_row;
-    for (int k = 0; k < HALO_N_PIECE; k++) {
-        call->payload[k] = h->width[k] > 0 ? payload : NULL;
-        payload += n_row * h->width[k];
+    for (int p = 0; p < HALO_N_PIECE; p++) {
+        call->payload[p] = h->width[p] > 0 ? payload : NULL;
+        payload += n_row * h->width[p];
     }
 }

@@ -1,61 +1,58 @@
 /* Which payloads travel in a halo pass: the rows that own parts take and give.
  *
  * enum halo_direction (models/op.h) says which rows go where.
- * Pure counting from parts or from their sizes; the plan and the trainer read the same lists.
+ * Pure counting from a part's pairs, as the part or its sizes have them; the plan and the trainer count alike.
  */
 #ifndef WORKER_HALO_ROWS_H
 #define WORKER_HALO_ROWS_H
 
 #include "models/op.h"
-#include "partition/part/part.h"
+#include "partition/part/part_halo.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Rows between one own part and every other part: take[dir][q] rows of part q that this part's blocks read, give[dir][q] own
- * rows that part q's blocks read. Zero at its own place. Behind these, for each hop, those rows of them that training needs. */
-struct halo_counts {
-    int32_t part, n_part;
-    int32_t n_hop;
-    int64_t *take[PART_DIRECTION_N]; /* (1 + n_hop) × n_part each */
-    int64_t *give[PART_DIRECTION_N];
+/* Rows that a part receives from / sends to others in this direction, of those that count up to this hop (program.h); from n_hop
+ * on, all. */
+struct part_rows halo_rows_in(const struct part_halo *own, enum halo_direction direction, int32_t hop);
+struct part_rows halo_rows_out(const struct part_halo *own, enum halo_direction direction, int32_t hop);
+
+/* Flags for a part's payloads, by pair, whatever the direction. */
+int64_t halo_n_flag(const struct part_halo *own);
+
+/* Who owns what, as a rank sees it. */
+struct halo_owners {
+    int32_t n_own_part;
+    const struct part_halo *const *own; /* n_own_part, part numbers ascending */
+    const uint32_t *rank_of_part;       /* by part */
+    uint32_t rank;
 };
 
-/* Counts of one part; release with halo_counts_release. */
-void halo_counts_from_part(const struct part *part, struct halo_counts *out);
-void halo_counts_from_sizes(const struct part_sizes *sizes, int32_t n_part, int32_t part, struct halo_counts *out);
-void halo_counts_release(struct halo_counts *part);
-
-/* Rows part `own` receives from / sends to part `other` in this direction, of those that count up to this hop (program.h);
- * from n_hop on, all. */
-int64_t halo_rows_in(const struct halo_counts *own, int32_t other, enum halo_direction direction, int32_t hop);
-int64_t halo_rows_out(const struct halo_counts *own, int32_t other, enum halo_direction direction, int32_t hop);
-
-/* One remote payload that own part `to` needs from part `from`. */
-struct halo_fetch {
-    int32_t to, from;
-    int64_t n_row;
-};
-
-/* The remote payloads of a halo pass, in the order they are used: own parts ascending, from = to+1, to+2, … (mod K). */
+/* The remote payloads of a halo pass. */
 struct halo_list {
     int32_t n_fetch;
-    struct halo_fetch *fetch;
     int32_t n_serve;     /* payloads that other ranks take from here */
     int64_t n_serve_row; /* their rows, summed */
     int64_t n_fetch_row;
     int64_t most_fetch_row, most_serve_row; /* of the largest one */
 };
 
-/* Who owns what, as a rank sees it. */
-struct halo_owners {
-    int32_t n_part, n_own_part;
-    const struct halo_counts *own; /* n_own_part */
-    const uint32_t *rank_of_part;  /* n_part */
-    uint32_t rank;
+struct halo_list halo_list_count(const struct halo_owners *owners, enum halo_direction direction, int32_t hop);
+
+/* A remote payload that own part `to` needs from part `from`. */
+struct halo_fetch {
+    int32_t to, from;
+    int64_t n_row;
 };
 
-void halo_list_build(const struct halo_owners *owners, enum halo_direction direction, int32_t hop, struct halo_list *out);
-void halo_list_release(struct halo_list *list);
+/* How far a walk over a pass's remote payloads has come; zeroed: they all lie ahead. */
+struct halo_cursor {
+    int32_t i; /* own part */
+    int32_t s; /* its pairs, counted from its own place */
+};
+
+/* The next payload in the order they are used: own parts ascending, from = to+1, to+2, … (mod K). false: there is none left. */
+bool halo_fetch_next(const struct halo_owners *owners, enum halo_direction direction, int32_t hop, struct halo_cursor *cursor,
+                     struct halo_fetch *out);
 
 #endif

@@ -2,7 +2,6 @@
 
 #include "worker/plan/liveness.h"
 #include "worker/plan/recompute.h"
-#include "worker/run/part_hop.h"
 
 #include <stdlib.h>
 
@@ -37,14 +36,14 @@ static void rows_lay_out(const struct memory_plan_input *in, struct memory_plan 
         plan->n_sparse_value += round_up(in->own[i].n_feature_value + in->own[i].n_embedded, ROW_ALIGN);
         plan->n_embedding += round_up(in->own[i].n_embedded * in->program->n_embedding, ROW_ALIGN);
     }
-    plan->n_hop = in->own[0].halo.n_hop;
+    plan->n_hop = in->own[0].halo->n_hop;
     plan->n_own_part = in->n_own_part;
     plan->row_begin_hop = memory_alloc((size_t)plan->n_hop * (size_t)in->n_own_part, sizeof *plan->row_begin_hop);
     for (int32_t hop = 0; hop < plan->n_hop; hop++) {
         int64_t *n_row = &plan->n_row_hop[hop];
         for (int32_t i = 0; i < in->n_own_part; i++) {
             plan->row_begin_hop[hop * (int64_t)in->n_own_part + i] = *n_row;
-            *n_row += round_up(in->own[i].n_own_hop[hop], ROW_ALIGN);
+            *n_row += round_up(memory_plan_rows_own(&in->own[i], hop), ROW_ALIGN);
         }
         *n_row = larger(*n_row, ROW_ALIGN); /* an array has a place, though it may have no rows */
     }
@@ -68,7 +67,17 @@ int64_t memory_plan_row_begin(const struct memory_plan *plan, int32_t hop, int32
 
 int64_t memory_plan_rows_own(const struct memory_plan_part *own, int32_t hop)
 {
-    return hop < own->halo.n_hop ? own->n_own_hop[hop] : own->n_own;
+    return hop < own->halo->n_hop ? part_halo_own(own->halo, hop) : own->n_own;
+}
+
+/* Of the largest payload. */
+static int64_t most_rows(const struct part_rows rows)
+{
+    int64_t most = 0;
+    for (int32_t k = 0; k < rows.pairs->n_pair; k++) {
+        most = larger(most, part_rows_at(&rows, k));
+    }
+    return most;
 }
 
 /* Scratch of one op on the largest part that needs it, or on a window; of payloads that are packed between parts of this rank, both
@@ -84,10 +93,8 @@ static int64_t op_scratch(const struct memory_plan_input *in, const struct memor
     }
     for (int32_t i = 0; i < in->n_own_part; i++) {
         rows = larger(rows, in->own[i].n_own);
-        for (int32_t q = 0; q < in->n_part; q++) {
-            rows = larger(rows, in->own[i].halo.take[PART_DIRECTION_IN][q]);
-            rows = larger(rows, in->own[i].halo.give[PART_DIRECTION_IN][q]);
-        }
+        rows = larger(rows, most_rows(halo_rows_in(in->own[i].halo, HALO_DIRECTION_IN, PROGRAM_HOP_ALL)));
+        rows = larger(rows, most_rows(halo_rows_out(in->own[i].halo, HALO_DIRECTION_IN, PROGRAM_HOP_ALL)));
     }
     return larger(most, rows * in->program->value[op->in[0]].width * (int64_t)sizeof(float));
 }
@@ -133,16 +140,16 @@ struct memory_payloads memory_plan_payloads(const struct memory_plan *plan, cons
 
 static void halo_plan(const struct memory_plan_input *in, struct memory_plan *plan)
 {
-    struct halo_counts *own = memory_alloc((size_t)in->n_own_part, sizeof *own);
+    const struct part_halo **own = memory_alloc((size_t)in->n_own_part, sizeof *own);
     for (int32_t i = 0; i < in->n_own_part; i++) {
         own[i] = in->own[i].halo;
     }
     const struct halo_owners owners = {
-        .n_part = in->n_part, .n_own_part = in->n_own_part, .own = own, .rank_of_part = in->rank_of_part, .rank = in->rank};
+        .n_own_part = in->n_own_part, .own = own, .rank_of_part = in->rank_of_part, .rank = in->rank};
     plan->halo = memory_alloc((size_t)plan->n_hop + 1, sizeof *plan->halo);
     for (int32_t hop = 0; hop <= plan->n_hop; hop++) {
         for (int t = 0; t < HALO_DIRECTION_N; t++) {
-            halo_list_build(&owners, (enum halo_direction)t, hop, &plan->halo[hop][t]);
+            plan->halo[hop][t] = halo_list_count(&owners, (enum halo_direction)t, hop);
         }
     }
     free(own);
@@ -237,107 +244,9 @@ static int64_t parameters_bytes(const struct memory_plan_input *in, struct memor
     return bytes + n_moment * one + (3 + n_moment) * plan->n_embedding * (int64_t)sizeof(float);
 }
 
-int64_t memory_plan_features(const struct memory_plan_input *in, int32_t i)
-{
-    const struct memory_plan_part *own = &in->own[i];
-    int64_t width = in->program->value[0].width;
-    return in->sparse_features ? (own->n_own + 1) * 8 + (own->n_feature_value + own->n_embedded) * 8 : own->n_own * width * 4;
-}
-
-int64_t memory_plan_expanded(const struct memory_plan_input *in, int32_t i)
-{
-    const struct value *features = &in->program->value[0];
-    return in->sparse_features && !features->is_sparse ? in->own[i].n_own * features->width * (int64_t)sizeof(float) : 0;
-}
-
 bool memory_plan_spills(const struct job *job)
 {
     return job->memory.spill[0] != '\0';
-}
-
-/* What lies in files when parts are spilled: the encoded parts, and what is made of them edge by edge or value by value. */
-static void parts_plan(const struct memory_plan_input *in, bool in_place, struct memory_plan *plan)
-{
-    for (int32_t i = 0; i < in->n_own_part; i++) {
-        const struct memory_plan_part *own = &in->own[i];
-        int64_t features = memory_plan_features(in, i), copies = own->symmetric ? 1 : 2;
-        plan->bytes[MEMORY_FEATURES] += features + memory_plan_expanded(in, i);
-        plan->bytes[MEMORY_STRUCTURE] += own->n_bytes - features;
-        plan->bytes[MEMORY_STRUCTURE] += in_place ? copies * own->n_local_edge * (int64_t)sizeof(uint32_t) : 0;
-    }
-}
-
-/* What training walks of an own part's blocks at one hop, besides the blocks themselves; *copy_out: edges picked out. */
-static int64_t hop_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own, int32_t hop, int64_t *copy_out)
-{
-    int64_t n_bytes = 0, n_target = own->n_own_hop[hop];
-    int32_t before = program_hop_before(hop);
-    *copy_out = 0;
-    if (part_hop_used(in->program, PART_DIRECTION_IN, hop)) {
-        n_bytes += (int64_t)in->ops->block_bytes(in->n_part, n_target, own->n_edge_hop[PART_DIRECTION_IN][hop]);
-    }
-    if (part_hop_used(in->program, PART_DIRECTION_OUT, hop)) {
-        struct part_hop_sizes sizes = {
-            .n_part = in->n_part,
-            .n_edge = part_hop_edges(in->program, own->implied_loops, own->n_edge_hop[PART_DIRECTION_OUT][hop], n_target),
-            .n_row = memory_plan_rows_own(own, before),
-            .typed = in->program->n_relation > 0,
-            .weighted = own->weighted || in->program->n_relation > 0};
-        for (int32_t q = 0; q < in->n_part; q++) {
-            sizes.n_listed += halo_rows_out(&own->halo, q, HALO_DIRECTION_IN, before);
-        }
-        n_bytes += (int64_t)in->ops->block_bytes(in->n_part, sizes.n_row, sizes.n_edge);
-        *copy_out = part_hop_copy_bytes(&sizes);
-    }
-    return n_bytes;
-}
-
-int64_t memory_plan_copies(const struct memory_plan_input *in, int32_t i, int64_t *most_out)
-{
-    int64_t sum = 0, copy;
-    *most_out = 0;
-    for (int32_t hop = 0; hop < in->own[i].halo.n_hop; hop++) {
-        hop_bytes(in, &in->own[i], hop, &copy);
-        *most_out = larger(*most_out, copy);
-        sum += copy;
-    }
-    return sum;
-}
-
-/* Structure: the encoded parts without their features, scales of rows and payload rows, the device's own schedules. */
-static void structure_plan(const struct memory_plan_input *in, struct memory_plan *plan)
-{
-    const struct program *program = in->program;
-    bool in_place = false, scaled = false;
-    for (int i = 0; i < program->n_op; i++) {
-        bool aggregates = program->op[i].kind == OP_KIND_AGGREGATE;
-        in_place = in_place || (aggregates && !aggregate_returns(program->op[i].aggregate));
-        scaled = scaled || (aggregates && aggregate_defs[program->op[i].aggregate]->scale != NULL);
-    }
-    if (!memory_plan_spills(in->job)) {
-        parts_plan(in, in_place, plan);
-    }
-    for (int32_t i = 0; i < in->n_own_part; i++) {
-        const struct memory_plan_part *own = &in->own[i];
-        if (in->sparse_features && program->value[0].is_sparse) {
-            plan->bytes[MEMORY_FEATURES] += (int64_t)in->ops->csr_bytes(own->n_own, program_n_shared(program),
-                                                                        own->n_feature_value);
-        }
-        if (scaled) {
-            int64_t n_scale = own->n_own;
-            for (int32_t q = 0; q < in->n_part; q++) {
-                n_scale += own->halo.take[PART_DIRECTION_IN][q];
-                n_scale += own->symmetric ? 0 : own->halo.take[PART_DIRECTION_OUT][q];
-            }
-            plan->bytes[MEMORY_STRUCTURE] += n_scale * (int64_t)sizeof(float);
-        }
-        plan->bytes[MEMORY_STRUCTURE] += (own->symmetric ? 1 : 2) *
-                                         (int64_t)in->ops->block_bytes(in->n_part, own->n_own, own->n_edge);
-        for (int32_t hop = 0; hop < own->halo.n_hop; hop++) {
-            int64_t copy, n_bytes = hop_bytes(in, own, hop, &copy);
-            plan->bytes[MEMORY_STRUCTURE] += n_bytes + (memory_plan_spills(in->job) ? 0 : copy);
-        }
-    }
 }
 
 /* What is copied aside for the coordinator: the weights in the arena, one part's embeddings or logits; and a step's numbers. */
@@ -356,14 +265,17 @@ static int64_t staging_bytes(const struct memory_plan_input *in)
  * a halo pass four for each pair of parts (wait, pack, spill and read again) and one for each further piece. */
 static int64_t trace_events(const struct memory_plan_input *in, const struct memory_plan *plan, const struct step_list *list)
 {
-    int64_t n = 0;
+    int64_t n = 0, n_pair = 0;
+    for (int32_t i = 0; i < in->n_own_part; i++) {
+        n_pair += halo_n_flag(in->own[i].halo);
+    }
     for (int s = 0; s < list->n_step; s++) {
         const struct step *step = &list->step[s];
         n += 2 + 2 * in->n_own_part + in->n_part + in->n_rank;
         if (step->kind == STEP_KIND_HALO) {
             struct memory_payloads r = memory_plan_payloads(plan, in->job, in->program, step, PROGRAM_HOP_ALL);
             const struct halo_list *halo = memory_plan_halo(plan, step->halo->direction, PROGRAM_HOP_ALL);
-            n += 4 * (int64_t)in->n_own_part * in->n_part + halo->n_serve_row * r.n_row_bytes / MEMORY_PACK_BYTES;
+            n += 4 * n_pair + halo->n_serve_row * r.n_row_bytes / MEMORY_PACK_BYTES;
         }
     }
     return n;
@@ -423,7 +335,7 @@ void memory_plan_build(const struct memory_plan_input *in, struct memory_plan *o
     halo_plan(in, out);
     step_lists_lower(in->program, &out->steps);
     workspaces_plan(in, out);
-    structure_plan(in, out);
+    memory_plan_structure(in, out);
     out->bytes[MEMORY_PARAMETERS] = parameters_bytes(in, out);
     out->trace = trace_plan(in, out);
     out->bytes[MEMORY_OTHER] = staging_bytes(in) + trace_bytes(&out->trace);
@@ -443,11 +355,6 @@ void memory_plan_build(const struct memory_plan_input *in, struct memory_plan *o
 
 void memory_plan_release(struct memory_plan *plan)
 {
-    for (int32_t hop = 0; plan->halo != NULL && hop <= plan->n_hop; hop++) {
-        for (int t = 0; t < HALO_DIRECTION_N; t++) {
-            halo_list_release(&plan->halo[hop][t]);
-        }
-    }
     free(plan->halo);
     free(plan->row_begin);
     free(plan->row_begin_hop);

@@ -18,17 +18,13 @@
 /* Sizes of one own part. */
 struct memory_plan_part {
     int64_t n_own;
-    int64_t n_edge;                                        /* stored edges into the part */
-    int64_t n_local_edge;                                  /* of those, from other parts of the same rank */
-    int64_t n_feature_value;                               /* stored feature values, in shared columns */
-    int64_t n_embedded;                                    /* rows with a column of their own */
-    int64_t n_bytes;                                       /* of the encoded part, features included */
-    bool implied_loops;                                    /* own rows count as their own neighbours */
-    bool weighted;                                         /* edges have weights of their own */
-    int64_t n_own_hop[PART_N_HOP_MOST];                    /* by hop, of halo.n_hop: own rows, … */
-    int64_t n_edge_hop[PART_DIRECTION_N][PART_N_HOP_MOST]; /* … edges into them, and from own rows to any part's */
-    bool symmetric;
-    struct halo_counts halo;
+    int64_t n_edge;               /* stored edges into the part */
+    int64_t n_feature_value;      /* stored feature values, in shared columns */
+    int64_t n_embedded;           /* rows with a column of their own */
+    int64_t n_bytes;              /* of the encoded part, features included */
+    bool implied_loops;           /* own rows count as their own neighbours */
+    bool weighted;                /* edges have weights of their own */
+    const struct part_halo *halo; /* borrowed */
 };
 
 /* Memory that an op, or the loss, needs only while a step of it runs, in this order: scratch, payloads received, payloads sent. */
@@ -111,6 +107,8 @@ struct memory_plan {
     int64_t n_spill_least;   /* what one step pins in memory, with what is prefetched for the next part */
     int64_t n_spill_payload; /* of a halo pass's payloads, in the files */
 
+    bool joined[PART_DIRECTION_N]; /* all blocks are one (joined.h), where no row has too many edges */
+
     struct halo_list (*halo)[HALO_DIRECTION_N]; /* n_hop + 1: by hop, and all */
     int32_t n_fetch_slot;                       /* of the halo pass that has most */
     int32_t n_pack_slot;
@@ -135,6 +133,12 @@ int64_t memory_plan_budget(const struct job *job);
 /* The spill's part of a plan that has all else: n_spill_* and bytes[MEMORY_SPILL], within memory_plan_budget where that is enough.
  * In memory_plan_spill.c. */
 void memory_plan_spill(const struct memory_plan_input *input, struct memory_plan *plan);
+
+/* Structure and features: bytes of the parts, and what is made of their blocks. In memory_plan_structure.c. */
+void memory_plan_structure(const struct memory_plan_input *input, struct memory_plan *plan);
+
+/* Bytes of blocks joined into one. */
+int64_t memory_joined_bytes(int64_t n_row, int64_t n_edge, bool weighted);
 
 /* Bytes of an own part's features as they are stored; as the program takes them, where these are others. */
 int64_t memory_plan_features(const struct memory_plan_input *input, int32_t i);

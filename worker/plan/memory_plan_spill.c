@@ -17,11 +17,8 @@ static int64_t larger(int64_t a, int64_t b)
 
 static int64_t sending_rows(const struct memory_plan_input *in, int32_t i, int d)
 {
-    int64_t n = 0;
-    for (int32_t q = 0; q < in->n_part; q++) {
-        n += in->own[i].halo.give[d][q];
-    }
-    return n;
+    const struct part_rows given = part_halo_given(in->own[i].halo, (enum part_direction)d, PROGRAM_HOP_ALL);
+    return part_rows_all(&given);
 }
 
 /* Of own part i. */
@@ -105,11 +102,10 @@ static void halo_count(struct spilling *s, const struct step *step)
     const struct op *op = &in->program->op[step->op];
     int64_t row_bytes = halo_payload_width(in->program, op, step->halo) * (int64_t)sizeof(float), rows = 0, most = 0;
     for (int32_t i = 0; i < in->n_own_part; i++) {
-        for (int32_t q = 0; q < in->n_part; q++) {
-            int64_t n = q != in->own[i].halo.part ? halo_rows_out(&in->own[i].halo, q, step->halo->direction, PROGRAM_HOP_ALL)
-                                                  : 0;
-            rows += n;
-            most = larger(most, n);
+        const struct part_rows out = halo_rows_out(in->own[i].halo, step->halo->direction, PROGRAM_HOP_ALL);
+        for (int32_t k = 0; k < out.pairs->n_pair; k++) {
+            rows += part_rows_at(&out, k);
+            most = larger(most, part_rows_at(&out, k));
         }
     }
     s->plan->n_spill_payload = larger(s->plan->n_spill_payload, rows * row_bytes);
@@ -151,7 +147,7 @@ void memory_plan_spill(const struct memory_plan_input *in, struct memory_plan *p
         int64_t expanded = memory_plan_expanded(in, i);
         int64_t copy, copies = memory_plan_copies(in, i, &copy);
         plan->n_spill_bytes += whole_chunks(in->own[i].n_bytes) + whole_chunks(expanded) +
-                               in->own[i].halo.n_hop * whole_chunks(copies);
+                               in->own[i].halo->n_hop * whole_chunks(copies);
         s.least = larger(s.least,
                          whole_chunks(in->own[i].n_bytes) + whole_chunks(larger(expanded, copy))); /* while it is made ready */
     }

@@ -5,6 +5,7 @@
 #include "worker/run/part_hop.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static int n_direction(const struct part *part)
 {
@@ -16,7 +17,7 @@ const struct part_blocks *part_device_blocks(const struct part_device *part, int
     return &part->blocks[d][hop < part->part->n_hop ? hop : part->part->n_hop];
 }
 
-static bool is_local(const struct part_device_setup *setup, const struct part *part, int32_t q)
+bool part_is_local(const struct part_device_setup *setup, const struct part *part, int32_t q)
 {
     return q != part->part && setup->rank_of_part[q] == setup->rank && setup->spill == NULL;
 }
@@ -52,85 +53,81 @@ static void made_release(const struct part_device_setup *setup, const struct par
     memory_release(MEMORY_STRUCTURE, (void *)(uintptr_t)made->host, (size_t)made->n_bytes, 1);
 }
 
-static bool is_direct(const struct part_device_setup *setup, const struct part *part, int d, int32_t q)
+/* Columns of blocks with parts of this rank become those parts' own rows; order of edges untouched. */
+static void columns_turn(const struct part_device_setup *setup, const struct part *part, int d, uint32_t *cols)
 {
-    return setup->in_place && is_local(setup, part, q) && part->block[d][q].n_edge > 0;
+    const struct part_pairs *pairs = &part->halo.pairs[d];
+    for (int32_t k = 0; k < pairs->n_pair; k++) {
+        int32_t q = pairs->pair[k].part;
+        if (!part_is_local(setup, part, q)) {
+            continue;
+        }
+        const struct part_send rows = part_send(setup->parts[q], (enum part_direction)d, part->part);
+        for (int64_t e = pairs->pair[k].edge; e < pairs->pair[k + 1].edge; e++) {
+            cols[e] = rows.rows[cols[e]];
+        }
+    }
 }
 
-/* Columns of direct blocks, turned from payload rows into the other part's own rows, block after block; order of edges
- * untouched. */
-static enum status direct_columns(const struct part_device_setup *setup, const struct part *part, int d,
-                                  struct part_blocks *out)
+/* Does the part share edges of a direction with local parts, or with others? */
+static bool has_pair(const struct part_device_setup *setup, const struct part *part, int d, bool local)
 {
-    int64_t n_edge = 0, at = 0;
-    for (int32_t q = 0; q < part->n_part; q++) {
-        n_edge += is_direct(setup, part, d, q) ? part->block[d][q].n_edge : 0;
+    const struct part_pairs *pairs = &part->halo.pairs[d];
+    bool any = false;
+    for (int32_t k = 0; k < pairs->n_pair && !any; k++) {
+        any = k != pairs->own && part_is_local(setup, part, pairs->pair[k].part) == local;
+    }
+    return any;
+}
+
+/* Before the part is lent: turn its own columns, where nobody reads them otherwise. */
+static void part_turn(const struct part_device_setup *setup, struct part *part)
+{
+    if (!setup->in_place || setup->as_payload || part->turned) {
+        return;
+    }
+    for (int d = 0; d < n_direction(part); d++) {
+        columns_turn(setup, part, d, (uint32_t *)(uintptr_t)part->arrays[d].cols);
+    }
+    part->turned = true;
+}
+
+/* A copy of the columns that is turned, where the payloads' are wanted, too. */
+static enum status columns_copy(const struct part_device_setup *setup, const struct part *part, int d, struct part_blocks *out)
+{
+    const struct part_pairs *pairs = &part->halo.pairs[d];
+    int64_t n_bytes = pairs->pair[pairs->n_pair].edge * (int64_t)sizeof(uint32_t);
+    if (!setup->in_place || !setup->as_payload || !has_pair(setup, part, d, true)) {
+        return STATUS_OK;
     }
     uint32_t *cols;
-    int64_t n_bytes = n_edge * (int64_t)sizeof *cols;
-    enum status status = n_edge > 0 ? memory_acquire(MEMORY_STRUCTURE, (size_t)n_bytes, 1, &cols) : STATUS_OK;
-    if (status != STATUS_OK || n_edge == 0) {
+    enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)n_bytes, 1, &cols);
+    if (status != STATUS_OK) {
         return status;
     }
-    for (int32_t q = 0; q < part->n_part; q++) {
-        const struct part_block *block = &part->block[d][q];
-        if (!is_direct(setup, part, d, q)) {
-            continue;
-        }
-        const uint32_t *rows = setup->parts[q]->send[d][part->part].rows;
-        for (int64_t e = 0; e < block->n_edge; e++) {
-            cols[at++] = rows[block->cols[e]];
-        }
-    }
-    return part_lend(setup, cols, n_bytes, &out->made);
-}
-
-/* A part's block as operations see it, with other columns where `cols` is not NULL. */
-static struct device_block block_view(const struct part_device *part, const struct part_block *block, const void *cols)
-{
-    return (struct device_block){.n_row = block->n_row,
-                                 .n_col = block->n_col,
-                                 .n_edge = block->n_edge,
-                                 .rows = part_device_view(part, block->rows),
-                                 .indptr = part_device_view(part, block->indptr),
-                                 .cols = cols != NULL ? cols : part_device_view(part, block->cols),
-                                 .types = part_device_view(part, block->types),
-                                 .weights = part_device_view(part, block->weights)};
-}
-
-/* Blocks of one direction: payload columns where rows travel or are packed, direct ones where they lie in this process. */
-static enum status blocks_open(const struct part_device_setup *setup, const struct part_device *own, int d,
-                               struct part_blocks *out)
-{
-    const struct part *part = own->part;
-    struct device *device = setup->device;
-    out->block = memory_alloc((size_t)part->n_part, sizeof *out->block);
-    out->direct = memory_alloc((size_t)part->n_part, sizeof *out->direct);
-    enum status status = direct_columns(setup, part, d, out);
-    const uint32_t *cols = (const uint32_t *)(const void *)out->made.device;
-    for (int32_t q = 0; q < part->n_part && status == STATUS_OK; q++) {
-        const struct part_block *block = &part->block[d][q];
-        if (block->n_edge == 0 && q != part->part) {
-            continue;
-        }
-        if (!is_local(setup, part, q) || setup->as_payload) {
-            out->block[q] = block_view(own, block, NULL);
-            status = device->ops->block_open(device, &out->block[q]);
-        }
-        if (status == STATUS_OK && is_direct(setup, part, d, q)) {
-            out->direct[q] = block_view(own, block, cols);
-            out->direct[q].n_col = setup->parts[q]->n_own;
-            cols += block->n_edge;
-            status = device->ops->block_open(device, &out->direct[q]);
-        }
-    }
+    memcpy(cols, part->arrays[d].cols, (size_t)n_bytes);
+    columns_turn(setup, part, d, cols);
+    status = part_lend(setup, cols, n_bytes, &out->made);
+    out->cols[PART_COLUMNS_OWN] = (const uint32_t *)(const void *)out->made.device;
     return status;
 }
 
-/* Rows of other parts whose scales this one knows: payload rows that travel. */
-static bool has_col_scale(const struct part_device_setup *setup, const struct part *part, int d, int32_t q)
+/* All blocks of one direction. */
+static enum status blocks_open(const struct part_device_setup *setup, const struct part_device *own, int d)
 {
-    return q != part->part && part->block[d][q].n_edge > 0 && !is_local(setup, part, q);
+    const struct part *part = own->part;
+    const struct part_arrays *from = &part->arrays[d];
+    struct part_blocks *out = &own->blocks[d][part->n_hop];
+    *out = (struct part_blocks){.at = part->halo.pairs[d].pair,
+                                .hop = PROGRAM_HOP_ALL,
+                                .indptr = part_device_view(own, from->indptr),
+                                .types = part_device_view(own, from->types),
+                                .weights = part_device_view(own, from->weights)};
+    for (int c = 0; c < PART_COLUMNS_N; c++) {
+        out->cols[c] = part_device_view(own, from->cols);
+    }
+    enum status status = columns_copy(setup, part, d, out);
+    return status == STATUS_OK ? part_schedules_open(setup, own, d, part->n_hop) : status;
 }
 
 static float scale_of(const struct part_device_setup *setup, const struct part *part, const float *strength,
@@ -139,14 +136,14 @@ static float scale_of(const struct part_device_setup *setup, const struct part *
     return setup->scaled->scale(strength != NULL ? (double)strength[r] : degree[r], part->loops == DATASET_LOOPS_IMPLICIT);
 }
 
+/* Scales of own rows, and where some payload rows of a direction travel, of all of them. */
 static enum status scales_open(const struct part_device_setup *setup, const struct part *part, struct part_device *out)
 {
-    int64_t n = part->n_own;
+    int64_t n = part->n_own, n_col[PART_DIRECTION_N] = {0};
     for (int d = 0; d < n_direction(part); d++) {
-        out->col_scale[d] = memory_alloc((size_t)part->n_part, sizeof *out->col_scale[d]);
-        for (int32_t q = 0; q < part->n_part; q++) {
-            n += has_col_scale(setup, part, d, q) ? part->block[d][q].n_col : 0;
-        }
+        const struct part_pairs *pairs = &part->halo.pairs[d];
+        n_col[d] = has_pair(setup, part, d, false) ? pairs->pair[pairs->n_pair].col - part->n_own : 0;
+        n += n_col[d];
     }
     float *scale;
     enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)n * sizeof *scale, 1, &scale);
@@ -158,23 +155,17 @@ static enum status scales_open(const struct part_device_setup *setup, const stru
     }
     int64_t at = part->n_own;
     for (int d = 0; d < n_direction(part); d++) {
-        for (int32_t q = 0; q < part->n_part; q++) {
-            const struct part_block *block = &part->block[d][q];
-            if (!has_col_scale(setup, part, d, q)) {
-                continue;
-            }
-            out->col_scale[d][q] = scale + at;
-            for (int64_t c = 0; c < block->n_col; c++) {
-                scale[at++] = scale_of(setup, part, block->strength, block->degree, c);
-            }
+        const struct part_arrays *from = &part->arrays[d];
+        for (int64_t c = 0; c < n_col[d]; c++) {
+            scale[at + c] = scale_of(setup, part, from->strength, from->degree, c);
         }
+        out->col_scale[d] = n_col[d] > 0 ? scale + at : NULL;
+        at += n_col[d];
     }
     status = part_lend(setup, scale, n * (int64_t)sizeof *scale, &out->scales);
     out->scale = (const float *)(const void *)out->scales.device;
     for (int d = 0; d < n_direction(part); d++) {
-        for (int32_t q = 0; q < part->n_part; q++) {
-            out->col_scale[d][q] = part_lent_view(&out->scales, out->col_scale[d][q]);
-        }
+        out->col_scale[d] = part_lent_view(&out->scales, out->col_scale[d]);
     }
     return status;
 }
@@ -218,10 +209,10 @@ static enum status features_open(const struct part_device_setup *setup, const st
     return features_expand(setup, part, out);
 }
 
-enum status part_device_open(const struct part_device_setup *setup, const struct part *part, struct part_device *out)
+enum status part_device_open(const struct part_device_setup *setup, struct part *part, struct part_device *out)
 {
     *out = (struct part_device){.part = part};
-    halo_counts_from_part(part, &out->halo);
+    part_turn(setup, part);
     enum status status = part_lend(setup, part->bytes, part->n_bytes, &out->bytes);
     out->labels = (struct op_labels){.labels = part_device_view(out, part->labels),
                                      .label_rows = part_device_view(out, part->label_rows),
@@ -232,7 +223,7 @@ enum status part_device_open(const struct part_device_setup *setup, const struct
         out->blocks[d] = memory_alloc((size_t)part->n_hop + 1, sizeof *out->blocks[d]);
     }
     for (int d = 0; status == STATUS_OK && d < n_direction(part); d++) {
-        status = blocks_open(setup, out, d, &out->blocks[d][part->n_hop]);
+        status = blocks_open(setup, out, d);
     }
     if (status == STATUS_OK && setup->scaled != NULL) {
         status = scales_open(setup, part, out);
@@ -249,23 +240,6 @@ enum status part_device_open(const struct part_device_setup *setup, const struct
     return status == STATUS_OK ? features_open(setup, part, out) : status;
 }
 
-static void blocks_close(const struct part_device_setup *setup, struct part_device *part, int d)
-{
-    const struct part_blocks *blocks = &part->blocks[d][part->part->n_hop];
-    for (int32_t q = 0; blocks->block != NULL && q < part->part->n_part; q++) {
-        if (blocks->block[q].indptr != NULL) {
-            setup->device->ops->block_close(setup->device, &blocks->block[q]);
-        }
-        if (blocks->direct[q].indptr != NULL) {
-            setup->device->ops->block_close(setup->device, &blocks->direct[q]);
-        }
-    }
-    made_release(setup, &blocks->made);
-    free(blocks->block);
-    free(blocks->direct);
-    free(part->col_scale[d]);
-}
-
 void part_device_close(const struct part_device_setup *setup, struct part_device *part)
 {
     if (part->part == NULL) {
@@ -277,7 +251,9 @@ void part_device_close(const struct part_device_setup *setup, struct part_device
         }
     }
     for (int d = 0; d < n_direction(part->part); d++) {
-        blocks_close(setup, part, d);
+        struct part_blocks *all = &part->blocks[d][part->part->n_hop];
+        part_schedules_close(setup, all);
+        made_release(setup, &all->made);
     }
     free(part->blocks[PART_DIRECTION_IN]);
     free(part->blocks[PART_DIRECTION_OUT]);
@@ -290,6 +266,5 @@ void part_device_close(const struct part_device_setup *setup, struct part_device
                                     (size_t)part->part->n_own * (size_t)part->part->n_feature * sizeof(float));
     }
     part_lent_end(setup, &part->bytes);
-    halo_counts_release(&part->halo);
     *part = (struct part_device){0};
 }

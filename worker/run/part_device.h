@@ -1,7 +1,7 @@
 /* One own part on the device: its blocks ready for aggregation, the scales of its rows, its features.
  *
- * Blocks towards parts of the same rank come in a second form whose columns are the other part's own rows, so that an
- * aggregate reads them where they lie. The part's bytes are lent to the device as a whole.
+ * Columns of blocks with parts of the same rank are turned into the other part's own rows, so that an aggregate reads them where
+ * they lie. The part's bytes are lent to the device as a whole.
  */
 #ifndef WORKER_PART_DEVICE_H
 #define WORKER_PART_DEVICE_H
@@ -21,21 +21,38 @@ struct part_lent {
     int64_t n_bytes;
 };
 
-/* One direction's blocks, or of them what training needs at one hop. Arrays of blocks are the device's. */
+/* What a block's columns count: rows of the payload, or for parts of the same rank the other part's own rows. */
+enum part_columns { PART_COLUMNS_PAYLOAD, PART_COLUMNS_OWN, PART_COLUMNS_N };
+
+/* A block that the device wants a schedule of; small ones have none. */
+struct part_schedule {
+    int32_t pair;
+    void *schedule;
+};
+
+/* One direction's blocks, or of them what training needs at one hop: the device's arrays, block after block, by the places of the
+ * part's pairs. A block is put together when it is asked for. */
 struct part_blocks {
-    struct device_block *block;  /* n_part: columns are payload rows */
-    struct device_block *direct; /* n_part: columns are the other part's own rows; same rank only */
-    struct part_lent made; /* columns of direct blocks; at a hop edges picked out (part_hop.h). Empty: all are the part's */
+    const struct part_pair
+        *at;                  /* places of the blocks in indptr, cols, types and weights; NULL: nobody asks for these blocks */
+    struct part_pair *picked; /* the same where edges are picked out (part_hop.h); NULL: they are the part's */
+    int32_t hop;              /* of in-edges at a hop: the blocks' first rows, up to this hop; else PROGRAM_HOP_ALL */
+    const int64_t *indptr;
+    const uint32_t *cols[PART_COLUMNS_N];
+    const uint16_t *types;
+    const float *weights;
+    int32_t n_schedule;
+    struct part_schedule *schedule; /* n_schedule: pairs ascending */
+    struct part_lent made;          /* a second array of columns; at a hop edges picked out. Empty: all are the part's */
 };
 
 struct part_device {
     const struct part *part;
-    struct part_lent bytes; /* the part's */
-    struct halo_counts halo;
+    struct part_lent bytes;                       /* the part's */
     struct part_blocks *blocks[PART_DIRECTION_N]; /* n_hop + 1: by hop of the output, and all; empty where nobody asks */
     struct part_lent scales;                      /* all of these: */
     const float *scale;                           /* n_own; NULL where no aggregate scales */
-    const float **col_scale[PART_DIRECTION_N];    /* n_part × n_col of the block */
+    const float *col_scale[PART_DIRECTION_N];     /* of payload rows, block after block; NULL where none travels */
     const uint32_t *node;                         /* n_own: dataset node ids */
     struct op_labels labels;
     struct device_csr csr; /* sparse features, when the program takes them so */
@@ -55,6 +72,9 @@ struct part_device_setup {
     struct spill *spill; /* where what is made of a part's bytes goes; all parts are then strangers. NULL: none */
 };
 
+/* Is q another part whose rows an aggregate may read where they lie? */
+bool part_is_local(const struct part_device_setup *setup, const struct part *part, int32_t q);
+
 /* An array of the part as operations may read it; NULL stays NULL. */
 const void *part_device_view(const struct part_device *part, const void *host);
 
@@ -66,8 +86,30 @@ const void *part_lent_view(const struct part_lent *lent, const void *host);
 /* The blocks of one direction at a hop; at a hop that there is not, all. */
 const struct part_blocks *part_device_blocks(const struct part_device *part, int d, int32_t hop);
 
-/* errors  STATUS_NOMEM. *out is safe to close also after a failure. */
-enum status part_device_open(const struct part_device_setup *setup, const struct part *part, struct part_device *out);
+/* One of them, by its pair. cost  a search among schedules */
+struct device_block part_device_block(const struct part_device *part, int d, int32_t hop, int32_t pair,
+                                      enum part_columns columns);
+
+/* A direction's columns in the host's memory, those of parts of this rank turned into their rows where aggregates want them so. */
+const uint32_t *part_device_host_cols(const struct part_device *part, int d);
+
+/* Own rows that the pair's block lists; NULL on the diagonal. */
+const uint32_t *part_device_rows(const struct part_device *part, int d, int32_t pair);
+
+/* Scales and node ids of the pair's payload rows. */
+const float *part_device_col_scale(const struct part_device *part, int d, int32_t pair);
+const uint32_t *part_device_col_node(const struct part_device *part, int d, int32_t pair);
+
+/* Have the device make schedules of blocks whose arrays are there. errors  STATUS_NOMEM */
+enum status part_schedules_open(const struct part_device_setup *setup, const struct part_device *part, int d, int32_t hop);
+void part_schedules_close(const struct part_device_setup *setup, struct part_blocks *blocks);
+
+/* Where no aggregate wants payload rows between parts of this rank, the part's own columns become those of PART_COLUMNS_OWN.
+ *
+ *   owns    borrows the part until part_device_close; it is of no use for another rank's parts afterwards
+ *   errors  STATUS_NOMEM. *out is safe to close also after a failure
+ */
+enum status part_device_open(const struct part_device_setup *setup, struct part *part, struct part_device *out);
 void part_device_close(const struct part_device_setup *setup, struct part_device *part);
 
 #endif

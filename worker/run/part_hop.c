@@ -41,31 +41,19 @@ int64_t part_hop_edges(const struct program *program, bool implied_loops, int64_
 int64_t part_hop_copy_bytes(const struct part_hop_sizes *s)
 {
     size_t edge = sizeof(uint32_t) + (s->typed ? sizeof(uint16_t) : 0) + (s->weighted ? sizeof(float) : 0);
-    return s->n_edge * (int64_t)edge + (s->n_row + s->n_listed + s->n_part) * (int64_t)sizeof(int64_t);
+    return s->n_edge * (int64_t)edge + (s->n_row + s->n_listed + s->n_pair) * (int64_t)sizeof(int64_t);
 }
 
 /* The first rows of every block of in-edges. */
-static enum status heads_open(const struct part_device_setup *setup, int32_t hop, const struct part_blocks *all,
-                              const struct part *part, struct part_blocks *out)
+static enum status heads_open(const struct part_device_setup *setup, int32_t hop, const struct part_device *part)
 {
-    enum status status = STATUS_OK;
-    for (int32_t q = 0; q < part->n_part && status == STATUS_OK; q++) {
-        const struct device_block *from[2] = {&all->block[q], &all->direct[q]};
-        struct device_block *to[2] = {&out->block[q], &out->direct[q]};
-        int64_t n_row = q == part->part ? part_rows_own(part, hop) : part_rows_given(part, PART_DIRECTION_OUT, q, hop);
-        for (int k = 0; k < 2 && status == STATUS_OK; k++) {
-            if (from[k]->indptr == NULL) {
-                continue;
-            }
-            *to[k] = *from[k];
-            to[k]->n_row = n_row;
-            to[k]->n_edge = part->block[PART_DIRECTION_IN][q].indptr[n_row];
-            to[k]->n_col = k == 1 ? from[k]->n_col : part_rows_taken(part, PART_DIRECTION_IN, q, program_hop_before(hop));
-            to[k]->schedule = NULL;
-            status = setup->device->ops->block_open(setup->device, to[k]);
-        }
-    }
-    return status;
+    struct part_blocks *out = &part->blocks[PART_DIRECTION_IN][hop];
+    *out = *part_device_blocks(part, PART_DIRECTION_IN, part->part->n_hop);
+    out->hop = hop;
+    out->n_schedule = 0;
+    out->schedule = NULL;
+    out->made = (struct part_lent){0};
+    return part_schedules_open(setup, part, PART_DIRECTION_IN, hop);
 }
 
 /* Where the next block's arrays are written. */
@@ -126,150 +114,146 @@ static void block_pick(const struct device_block *from, int64_t n_row, int64_t n
     }
 }
 
-/* The edges of the block just picked, and on to the next one. Its pointers are the host's yet. */
-static void picked_take(struct picked *to, int64_t n_row, struct device_block *out)
+/* On from the block just picked to the next one, whose place follows. */
+static void picked_take(struct picked *to, const struct device_block *block, struct part_pair *at)
 {
-    out->n_row = n_row;
-    out->n_edge = to->n_edge;
-    out->indptr = to->indptr;
-    out->cols = to->cols;
-    out->types = to->types;
-    out->weights = to->weights;
-    out->schedule = NULL;
-    to->indptr += n_row + 1;
+    at[1] = (struct part_pair){
+        .row = at->row + block->n_row, .edge = at->edge + to->n_edge, .col = at->col + (uint32_t)block->n_col};
+    to->indptr += block->n_row + 1;
     to->cols += to->n_edge;
     to->types += to->types != NULL ? to->n_edge : 0;
     to->weights += to->weights != NULL ? to->n_edge : 0;
 }
 
-/* The host's arrays of one of all blocks. */
-static struct device_block host_block(const struct part *part, const struct part_blocks *all, int32_t q)
+/* The host's arrays of one of all blocks, as many rows as lead to rows that count, and how many columns do. */
+static struct device_block host_block(const struct part_device_setup *setup, int32_t hop, const struct part_device *own,
+                                      int32_t k)
 {
-    const struct part_block *block = &part->block[PART_DIRECTION_OUT][q];
-    const uint32_t *cols = block->cols;
-    if (all->direct[q].indptr != NULL) {
-        cols = (const uint32_t *)(const void *)(all->made.host + ((const char *)all->direct[q].cols - all->made.device));
+    const struct part *part = own->part;
+    const struct part_pairs *pairs = &part->halo.pairs[PART_DIRECTION_OUT];
+    const struct part_block block = part_block_at(part, PART_DIRECTION_OUT, k);
+    int32_t before = program_hop_before(hop), q = pairs->pair[k].part;
+    struct device_block out = {.n_row = block.n_row,
+                               .n_col = pairs->n_col_hop[k * (int64_t)part->n_hop + hop],
+                               .indptr = block.indptr,
+                               .cols = part_device_host_cols(own, PART_DIRECTION_OUT) + pairs->pair[k].edge,
+                               .types = block.types,
+                               .weights = block.weights};
+    if (before < part->n_hop) {
+        out.n_row = pairs->n_row_hop[k * (int64_t)part->n_hop + before];
     }
-    return (struct device_block){.indptr = block->indptr, .cols = cols, .types = block->types, .weights = block->weights};
+    if (part_is_local(setup, part, q) && setup->in_place) {
+        out.n_col = part_rows_own(setup->parts[q], hop);
+    }
+    return out;
 }
 
-static void blocks_pick(const struct part_device_setup *setup, int32_t hop, const struct part_blocks *all,
-                        const struct part *part, struct picked *to, struct part_blocks *out)
+static void blocks_pick(const struct part_device_setup *setup, int32_t hop, const struct part_device *part, struct picked *to,
+                        struct part_pair *at)
 {
-    int32_t before = program_hop_before(hop);
-    for (int32_t q = 0; q < part->n_part; q++) {
-        bool own = q == part->part, direct = all->direct[q].indptr != NULL;
-        const struct device_block *from = direct ? &all->direct[q] : &all->block[q];
-        struct device_block *block = direct ? &out->direct[q] : &out->block[q];
-        if (from->indptr == NULL) {
-            continue;
-        }
-        int64_t n_row = own ? part_rows_own(part, before) : part_rows_given(part, PART_DIRECTION_IN, q, before);
-        int64_t n_target = direct ? part_rows_own(setup->parts[q], hop) : part_rows_taken(part, PART_DIRECTION_OUT, q, hop);
-        const struct device_block edges = host_block(part, all, q);
-        block_pick(&edges, n_row, n_target, own && to->loops, to);
-        *block = *from;
-        picked_take(to, n_row, block);
-        block->n_col = direct ? block->n_col : n_target;
+    const struct part_pairs *pairs = &part->part->halo.pairs[PART_DIRECTION_OUT];
+    for (int32_t k = 0; k < pairs->n_pair; k++) {
+        const struct device_block block = host_block(setup, hop, part, k);
+        block_pick(&block, block.n_row, block.n_col, k == pairs->own && to->loops, to);
+        picked_take(to, &block, &at[k]);
     }
-}
-
-/* Lend what was picked, and open the blocks over it. */
-static enum status picks_lend(const struct part_device_setup *setup, const struct part *part, struct part_blocks *out)
-{
-    const struct part_lent made = out->made;
-    enum status status = part_lend(setup, made.host, made.n_bytes, &out->made);
-    for (int32_t q = 0; q < part->n_part; q++) {
-        struct device_block *block = out->direct[q].indptr != NULL ? &out->direct[q] : &out->block[q];
-        if (status != STATUS_OK || block->indptr == NULL) {
-            block->indptr = NULL;
-            continue;
-        }
-        block->indptr = part_lent_view(&out->made, block->indptr);
-        block->cols = part_lent_view(&out->made, block->cols);
-        block->types = part_lent_view(&out->made, block->types);
-        block->weights = part_lent_view(&out->made, block->weights);
-        status = setup->device->ops->block_open(setup->device, block);
-    }
-    return status;
 }
 
 static struct part_hop_sizes sizes_of(const struct part_device_setup *setup, const struct part *part, int32_t hop)
 {
     int32_t before = program_hop_before(hop);
-    const struct part_block *diagonal = &part->block[PART_DIRECTION_OUT][part->part];
-    struct part_hop_sizes sizes = {.n_part = part->n_part,
+    const struct part_arrays *arrays = &part->arrays[PART_DIRECTION_OUT];
+    const struct part_rows listed = part_halo_given(&part->halo, PART_DIRECTION_IN, before);
+    return (struct part_hop_sizes){.n_pair = listed.pairs->n_pair,
                                    .n_edge = part_hop_edges(setup->program, part->loops == DATASET_LOOPS_IMPLICIT,
                                                             part_edges(part, PART_DIRECTION_OUT, hop),
                                                             part_rows_own(part, hop)),
                                    .n_row = part_rows_own(part, before),
-                                   .typed = diagonal->types != NULL,
-                                   .weighted = diagonal->weights != NULL};
-    for (int32_t q = 0; q < part->n_part; q++) {
-        sizes.n_listed += q != part->part ? part_rows_given(part, PART_DIRECTION_IN, q, before) : 0;
-    }
-    return sizes;
+                                   .n_listed = part_rows_all(&listed),
+                                   .typed = arrays->types != NULL,
+                                   .weighted = arrays->weights != NULL};
 }
 
-/* Edges of the transposed blocks, picked out into one piece of memory: 8-byte arrays first, then 4, then 2. */
-static enum status picks_open(const struct part_device_setup *setup, int32_t hop, const struct part_blocks *all,
-                              const struct part *part, struct part_blocks *out)
+/* The arrays in the piece of memory where picked edges go: 8-byte ones first, then 4, then 2. */
+static struct picked picked_lay_out(const struct part_hop_sizes *sizes, char *made)
 {
-    const struct part_hop_sizes sizes = sizes_of(setup, part, hop);
-    int64_t n_bytes = part_hop_copy_bytes(&sizes), n_indptr = sizes.n_row + sizes.n_listed + sizes.n_part;
+    struct picked to = {.indptr = (int64_t *)(void *)made};
+    to.cols = (uint32_t *)(void *)(to.indptr + sizes->n_row + sizes->n_listed + sizes->n_pair);
+    if (sizes->weighted) {
+        to.weights = (float *)(void *)(to.cols + sizes->n_edge);
+    }
+    if (sizes->typed) {
+        to.types = (uint16_t *)(void *)(to.cols + (sizes->weighted ? 2 : 1) * sizes->n_edge);
+    }
+    return to;
+}
+
+/* Lend what was picked, and have the device look at its blocks. */
+static enum status picks_lend(const struct part_device_setup *setup, int32_t hop, const struct picked *arrays,
+                              const struct part_device *part)
+{
+    struct part_blocks *out = &part->blocks[PART_DIRECTION_OUT][hop];
+    const struct part_lent made = out->made;
+    enum status status = part_lend(setup, made.host, made.n_bytes, &out->made);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    out->indptr = part_lent_view(&out->made, arrays->indptr);
+    out->types = part_lent_view(&out->made, arrays->types);
+    out->weights = part_lent_view(&out->made, arrays->weights);
+    for (int c = 0; c < PART_COLUMNS_N; c++) {
+        out->cols[c] = part_lent_view(&out->made, arrays->cols);
+    }
+    return part_schedules_open(setup, part, PART_DIRECTION_OUT, hop);
+}
+
+/* Edges of the transposed blocks, picked out into one piece of memory. */
+static enum status picks_open(const struct part_device_setup *setup, int32_t hop, const struct part_device *part)
+{
+    struct part_blocks *out = &part->blocks[PART_DIRECTION_OUT][hop];
+    const struct part_hop_sizes sizes = sizes_of(setup, part->part, hop);
+    int64_t n_bytes = part_hop_copy_bytes(&sizes);
     char *made = NULL;
-    enum status status = setup->spill != NULL ? spill_take(setup->spill, n_bytes, &made)
-                                              : memory_acquire(MEMORY_STRUCTURE, (size_t)n_bytes, 1, &made);
+    enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)part_pairs_bytes(sizes.n_pair, 0), 1, &out->picked);
+    if (status == STATUS_OK) {
+        status = setup->spill != NULL ? spill_take(setup->spill, n_bytes, &made)
+                                      : memory_acquire(MEMORY_STRUCTURE, (size_t)n_bytes, 1, &made);
+    }
     const struct spill_range piece = {made, n_bytes, SPILL_WRITE};
-    out->made = (struct part_lent){.host = made, .n_bytes = n_bytes};
+    out->at = out->picked;
+    out->hop = PROGRAM_HOP_ALL;
+    out->made = (struct part_lent){.host = made, .n_bytes = made != NULL ? n_bytes : 0};
     status = status == STATUS_OK ? spill_pin(setup->spill, &piece, 1) : status;
     if (status != STATUS_OK) {
         return status;
     }
-    struct picked to = {.indptr = (int64_t *)(void *)made};
-    to.cols = (uint32_t *)(void *)(to.indptr + n_indptr);
-    if (sizes.weighted) {
-        to.weights = (float *)(void *)(to.cols + sizes.n_edge);
-    }
-    if (sizes.typed) {
-        to.types = (uint16_t *)(void *)(to.cols + (sizes.weighted ? 2 : 1) * sizes.n_edge);
-    }
-    to.loops = sizes.n_edge > part_edges(part, PART_DIRECTION_OUT, hop);
-    blocks_pick(setup, hop, all, part, &to, out);
-    status = picks_lend(setup, part, out);
+    const struct picked arrays = picked_lay_out(&sizes, made);
+    struct picked to = arrays;
+    to.loops = sizes.n_edge > part_edges(part->part, PART_DIRECTION_OUT, hop);
+    blocks_pick(setup, hop, part, &to, out->picked);
+    status = picks_lend(setup, hop, &arrays, part);
     spill_unpin(setup->spill, &piece, 1);
     return status;
 }
 
-enum status part_hop_open(const struct part_device_setup *setup, enum part_direction d, int32_t hop, struct part_device *part)
+enum status part_hop_open(const struct part_device_setup *setup, enum part_direction d, int32_t hop,
+                          const struct part_device *part)
 {
-    struct part_blocks *out = &part->blocks[d][hop];
-    const struct part_blocks *all = part_device_blocks(part, d, part->part->n_hop);
     if (!part_hop_used(setup->program, d, hop)) {
         return STATUS_OK;
     }
-    out->block = memory_alloc((size_t)part->part->n_part, sizeof *out->block);
-    out->direct = memory_alloc((size_t)part->part->n_part, sizeof *out->direct);
-    return (d == PART_DIRECTION_IN ? heads_open : picks_open)(setup, hop, all, part->part, out);
+    return (d == PART_DIRECTION_IN ? heads_open : picks_open)(setup, hop, part);
 }
 
-void part_hop_close(const struct part_device_setup *setup, struct part_device *part, int d, int32_t hop)
+void part_hop_close(const struct part_device_setup *setup, const struct part_device *part, int d, int32_t hop)
 {
     struct part_blocks *blocks = &part->blocks[d][hop];
-    int32_t n_part = blocks->block != NULL ? part->part->n_part : 0;
-    for (int32_t q = 0; q < n_part; q++) {
-        struct device_block *const both[2] = {&blocks->block[q], &blocks->direct[q]};
-        for (int k = 0; k < 2; k++) {
-            if (both[k]->indptr != NULL) {
-                setup->device->ops->block_close(setup->device, both[k]);
-            }
-        }
-    }
+    part_schedules_close(setup, blocks);
     part_lent_end(setup, &blocks->made);
     if (setup->spill == NULL) {
         memory_release(MEMORY_STRUCTURE, (void *)(uintptr_t)blocks->made.host, (size_t)blocks->made.n_bytes, 1);
     }
-    free(blocks->block);
-    free(blocks->direct);
+    int32_t n_pair = part->part->halo.pairs[d].n_pair;
+    memory_release(MEMORY_STRUCTURE, blocks->picked, (size_t)part_pairs_bytes(n_pair, 0), 1);
     *blocks = (struct part_blocks){0};
 }

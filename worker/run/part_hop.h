@@ -16,7 +16,7 @@ bool part_hop_used(const struct program *program, enum part_direction d, int32_t
 
 /* Bytes of transposed blocks picked out: n_edge edges, n_row own rows, n_listed rows listed in blocks with other parts. */
 struct part_hop_sizes {
-    int32_t n_part;
+    int32_t n_pair;
     int64_t n_edge, n_row, n_listed;
     bool typed, weighted;
 };
@@ -28,7 +28,8 @@ int64_t part_hop_edges(const struct program *program, bool implied_loops, int64_
 
 /* Open the blocks of one direction for one hop, of a part whose all blocks are open; nothing where nobody uses them.
  * errors  STATUS_NOMEM; STATUS_IO of the spill */
-enum status part_hop_open(const struct part_device_setup *setup, enum part_direction d, int32_t hop, struct part_device *part);
-void part_hop_close(const struct part_device_setup *setup, struct part_device *part, int d, int32_t hop);
+enum status part_hop_open(const struct part_device_setup *setup, enum part_direction d, int32_t hop,
+                          const struct part_device *part);
+void part_hop_close(const struct part_device_setup *setup, const struct part_device *part, int d, int32_t hop);
 
 #endif

@@ -2,6 +2,7 @@
 #include "protocol/log.h"
 #include "worker/halo/halo.h"
 #include "worker/run/embeddings.h"
+#include "worker/run/joined.h"
 #include "worker/run/staging.h"
 #include "worker/run/trainer_state.h"
 
@@ -70,7 +71,7 @@ static enum status parts_open(struct trainer *t)
     }
     t->part = memory_alloc((size_t)t->n_own, sizeof *t->part);
     for (int32_t i = 0; i < t->n_own; i++) {
-        const struct part *part = t->setup.parts[t->own[i]];
+        struct part *part = t->setup.parts[t->own[i]];
         const struct spill_range all = {part->bytes, part->n_bytes, SPILL_READ};
         enum status status = spill_pin(t->setup.spill, &all, 1);
         status = status == STATUS_OK ? part_device_open(&t->part_setup, part, &t->part[i]) : status;
@@ -82,43 +83,19 @@ static enum status parts_open(struct trainer *t)
     return STATUS_OK;
 }
 
-/* Stored edges between different parts of this rank. */
-static int64_t local_edges(const struct trainer *t, const struct part *part)
-{
-    int64_t n = 0;
-    for (int32_t i = 0; i < t->n_own; i++) {
-        if (t->own[i] != part->part) {
-            n += part->block[PART_DIRECTION_IN][t->own[i]].n_edge;
-        }
-    }
-    return n;
-}
-
 static void plan_build(struct trainer *t)
 {
     struct memory_plan_part *own = memory_alloc((size_t)t->n_own, sizeof *own);
     for (int32_t i = 0; i < t->n_own; i++) {
         const struct part *part = t->setup.parts[t->own[i]];
-        int64_t n_edge = 0;
-        for (int32_t q = 0; q < part->n_part; q++) {
-            n_edge += part->block[PART_DIRECTION_IN][q].n_edge;
-        }
         own[i] = (struct memory_plan_part){.n_own = part->n_own,
-                                           .n_edge = n_edge,
-                                           .n_local_edge = local_edges(t, part),
+                                           .n_edge = part_edges(part, PART_DIRECTION_IN, PROGRAM_HOP_ALL),
                                            .n_feature_value = part->n_feature_value,
                                            .n_embedded = part->n_embedded,
                                            .n_bytes = part->n_bytes,
-                                           .symmetric = part->symmetric,
                                            .implied_loops = part->loops == DATASET_LOOPS_IMPLICIT,
-                                           .weighted = part->weighted};
-        for (int32_t l = 0; l < part->n_hop; l++) {
-            own[i].n_own_hop[l] = part_rows_own(part, l);
-            for (int d = 0; d < PART_DIRECTION_N; d++) {
-                own[i].n_edge_hop[d][l] = part_edges(part, (enum part_direction)d, l);
-            }
-        }
-        halo_counts_from_part(part, &own[i].halo);
+                                           .weighted = part->weighted,
+                                           .halo = &part->halo};
     }
     struct memory_plan_input input = {.job = t->setup.job,
                                       .program = &t->program,
@@ -131,9 +108,6 @@ static void plan_build(struct trainer *t)
                                       .n_own_part = t->n_own,
                                       .own = own};
     memory_plan_build(&input, &t->plan);
-    for (int32_t i = 0; i < t->n_own; i++) {
-        halo_counts_release(&own[i].halo);
-    }
     free(own);
 }
 
@@ -214,13 +188,13 @@ static enum status spill_take_all(struct trainer *t)
     if (t->setup.spill == NULL) {
         return STATUS_OK;
     }
-    const struct halo_counts **own = memory_alloc((size_t)t->n_own, sizeof *own);
+    const struct part_halo **own = memory_alloc((size_t)t->n_own, sizeof *own);
     for (int32_t i = 0; i < t->n_own; i++) {
-        own[i] = &t->part[i].halo;
+        own[i] = &t->part[i].part->halo;
     }
     enum status status = spill_take(t->setup.spill, t->plan.n_arena_bytes, &t->arena);
     if (status == STATUS_OK) {
-        status = payloads_open(t->setup.spill, t->plan.n_spill_payload, own, t->n_own, t->setup.n_part, &t->payloads);
+        status = payloads_open(t->setup.spill, t->plan.n_spill_payload, own, t->n_own, &t->payloads);
     }
     free(own);
     return status;
@@ -264,6 +238,7 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
         spill_limit(setup->spill, t->plan.bytes[MEMORY_SPILL]);
     }
     status = status == STATUS_OK ? parts_open(t) : status;
+    status = status == STATUS_OK ? joined_open(t) : status;
     status = status == STATUS_OK ? arrays_take(t) : status;
     status = status == STATUS_OK ? staging_open(t) : status;
     status = status == STATUS_OK ? spill_take_all(t) : status;
@@ -302,6 +277,7 @@ void trainer_close(struct trainer *t)
     if (t->device != NULL) {
         staging_close(t);
         arrays_return(t);
+        joined_close(t);
         for (int32_t i = 0; t->part != NULL && i < t->n_own; i++) {
             part_device_close(&t->part_setup, &t->part[i]);
         }

@@ -30,37 +30,26 @@ static void range_add(struct ranges *out, const void *at, int64_t n, size_t size
 /* The arrays of a direction's blocks lie one behind another, block after block; edges picked out in a piece of their own. */
 static void blocks_add(struct ranges *out, const struct part *part, int d, const struct part_blocks *blocks)
 {
-    const struct part_block *first = part->block[d], *other = part->n_part > 1 ? &first[part->part == 0] : NULL;
-    int64_t n_row = 0, n_indptr = 0, n_edge = 0, n_col = 0;
-    for (int32_t q = 0; q < part->n_part; q++) {
-        n_row += q != part->part ? first[q].n_row : 0;
-        n_col += q != part->part ? first[q].n_col : 0;
-        n_indptr += first[q].n_row + 1;
-        n_edge += first[q].n_edge;
-    }
+    const struct part_arrays *all = &part->arrays[d];
+    const struct part_pairs *pairs = &part->halo.pairs[d];
+    const struct part_pair *end = &pairs->pair[pairs->n_pair];
     if (blocks->made.host != NULL) {
         range_add(out, blocks->made.host, blocks->made.n_bytes, 1);
     } else {
-        range_add(out, first->indptr, n_indptr, sizeof *first->indptr);
-        range_add(out, first->cols, n_edge, sizeof *first->cols);
-        range_add(out, first->types, n_edge, sizeof *first->types);
-        range_add(out, first->weights, n_edge, sizeof *first->weights);
+        range_add(out, all->indptr, end->row + pairs->n_pair, sizeof *all->indptr);
+        range_add(out, all->cols, end->edge, sizeof *all->cols);
+        range_add(out, all->types, end->edge, sizeof *all->types);
+        range_add(out, all->weights, end->edge, sizeof *all->weights);
     }
-    if (other != NULL) {
-        range_add(out, other->rows, n_row, sizeof *other->rows);
-        range_add(out, other->node, n_col, sizeof *other->node);
-    }
+    range_add(out, all->rows, end->row - part->n_own, sizeof *all->rows);
+    range_add(out, all->node, end->col - part->n_own, sizeof *all->node);
 }
 
 static void sending_add(struct ranges *out, const struct part *part, int d)
 {
-    int64_t n_row = 0;
-    for (int32_t q = 0; q < part->n_part; q++) {
-        n_row += part->send[d][q].n_row;
-    }
-    if (part->n_part > 1) {
-        range_add(out, part->send[d][part->part == 0].rows, n_row, sizeof *part->send[d]->rows);
-    }
+    const struct part_pairs *pairs = &part->halo.pairs[PART_DIRECTION_N - 1 - d];
+    const uint32_t *rows = part->arrays[PART_DIRECTION_N - 1 - d].rows;
+    range_add(out, rows, pairs->pair[pairs->n_pair].row - part->n_own, sizeof *rows);
 }
 
 /* An array of own part i, by its width and rows. */

@@ -49,9 +49,8 @@ static void own_fill(struct rank *r, uint32_t rank)
             *one = (struct memory_plan_part){.n_own = sizes->n_own,
                                              .n_edge = sizes->n_edge,
                                              .n_bytes = sizes->n_bytes,
-                                             .symmetric = true,
-                                             .n_embedded = r->parts->n_feature == 0 ? sizes->n_own : 0};
-            halo_counts_from_sizes(r->parts->sizes, r->parts->n_part, p, &one->halo);
+                                             .n_embedded = r->parts->n_feature == 0 ? sizes->n_own : 0,
+                                             .halo = &sizes->halo};
         }
     }
 }
@@ -61,8 +60,9 @@ static int64_t halo_rows(const struct rank *r, uint32_t rank)
 {
     int64_t n = 0;
     for (int32_t i = 0; i < r->n_own; i++) {
+        const struct part_rows taken = part_halo_taken(r->own[i].halo, PART_DIRECTION_IN, PROGRAM_HOP_ALL);
         for (int32_t q = 0; q < r->parts->n_part; q++) {
-            n += r->rank_of_part[q] != rank ? r->own[i].halo.take[PART_DIRECTION_IN][q] : 0;
+            n += r->rank_of_part[q] != rank ? part_rows_with(&taken, q) : 0;
         }
     }
     return n;
@@ -132,9 +132,6 @@ static void rank_need(struct rank *r, uint32_t rank, struct memory_need *need)
     need->n_wire += plan.n_wire_bytes;
     need->n_wire_least += 2 * halo_rows(r, rank) * columns_forward(r->program) * (int64_t)sizeof(float);
     memory_plan_release(&plan);
-    for (int32_t i = 0; i < r->n_own; i++) {
-        halo_counts_release(&r->own[i].halo);
-    }
 }
 
 struct memory_need memory_need(const struct memory_parts *parts, const char *model, int n_rank, int prefetch,

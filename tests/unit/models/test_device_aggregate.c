@@ -312,3 +312,68 @@ Test(aggregate, payload_rows_are_packed_and_added_back_by_row)
         free(x);
     }
 }
+
+/* --- joined blocks --- */
+
+/* Two blocks over the same rows and columns, and both in one: row r has n_edge[r] edges in the first and as many less one in the other,
+ * which come behind. */
+static void joined_blocks(int64_t n_row, const int64_t *n_edge, int64_t n_col, struct device_block out[3])
+{
+    static const uint32_t step = 7919;
+    for (int b = 0; b < 3; b++) {
+        int64_t *indptr = calloc((size_t)n_row + 1, sizeof *indptr), n = 0;
+        for (int64_t r = 0; r < n_row; r++) {
+            indptr[r + 1] = indptr[r] + (b == 0 ? n_edge[r] : b == 1 ? n_edge[r] - 1 : 2 * n_edge[r] - 1);
+        }
+        uint32_t *cols = calloc((size_t)indptr[n_row], sizeof *cols);
+        for (int64_t r = 0; r < n_row; r++) {
+            for (int64_t e = 0; e < 2 * n_edge[r] - 1; e++) {
+                if (b == 2 || (e < n_edge[r]) == (b == 0)) {
+                    cols[n++] = (uint32_t)((e * step + r) % n_col);
+                }
+            }
+        }
+        out[b] = (struct device_block){.n_row = n_row, .n_col = n_col, .n_edge = n, .indptr = indptr, .cols = cols};
+    }
+}
+
+static void joined_agrees(const struct device_ops *ops, int64_t f)
+{
+    enum { N_ROW = 3, N_COL = 5000 };
+    const int64_t n_edge[N_ROW] = {(ops->joined_edges + 1) / 2, 1, 40};
+    struct device_block block[3];
+    struct device *device;
+    float *x = device_random((size_t)(N_COL * f), 1), *scale = device_random(N_COL, 2), *out[2];
+    joined_blocks(N_ROW, n_edge, N_COL, block);
+    cr_assert_eq(ops->open(2, &device), STATUS_OK);
+    for (int b = 0; b < 3; b++) {
+        cr_assert_eq(ops->block_open(device, &block[b]), STATUS_OK);
+    }
+    for (int k = 0; k < 2; k++) {
+        struct device_aggregate how = {.col_scale = k > 0 ? scale : NULL, .self = x, .self_scale = scale, .begin = true};
+        out[0] = device_scratch((size_t)(N_ROW * f) * sizeof *out[0]);
+        out[1] = device_scratch((size_t)(N_ROW * f) * sizeof *out[1]);
+        ops->aggregate_sum(device, &block[2], &how, f, x, out[0]);
+        ops->aggregate_sum(device, &block[0], &how, f, x, out[1]);
+        how.begin = false;
+        ops->aggregate_sum(device, &block[1], &how, f, x, out[1]);
+        cr_expect_arr_eq(out[0], out[1], (size_t)(N_ROW * f) * sizeof *out[0], "f = %d", (int)f);
+        free(out[0]);
+        free(out[1]);
+    }
+    for (int b = 0; b < 3; b++) {
+        ops->block_close(device, &block[b]);
+        device_graph_free(&block[b]);
+    }
+    ops->close(device);
+    free(x);
+    free(scale);
+}
+
+Test(aggregate, rows_of_as_many_edges_as_may_be_joined_have_the_same_bits_in_one_block_as_in_two)
+{
+    cr_assert_gt(device_cpu.joined_edges, 0);
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i += 3) {
+        joined_agrees(&device_cpu, widths[i]);
+    }
+}

@@ -95,7 +95,7 @@ static void for_every_cut(void (*check)(struct cut *cut))
 static uint32_t payload_node(const struct cut *cut, int d, int p, int j, uint32_t c)
 {
     const struct part *from = &cut->part[j];
-    return p == j ? from->node[c] : from->node[from->send[d][p].rows[c]];
+    return p == j ? from->node[c] : from->node[part_send(from, (enum part_direction)d, p).rows[c]];
 }
 
 static void every_edge_once(struct cut *cut)
@@ -105,7 +105,7 @@ static void every_edge_once(struct cut *cut)
         int *n_seen = calloc((size_t)cut->dataset.n_edge + 1, sizeof *n_seen);
         for (int p = 0; p < n_part; p++) {
             for (int j = 0; j < n_part; j++) {
-                const struct part_block *b = &cut->part[p].block[d][j];
+                const struct part_block block = part_block(&cut->part[p], (enum part_direction)d, j), *b = &block;
                 for (int64_t r = 0; r < b->n_row; r++) {
                     uint32_t own = cut->part[p].node[b->rows != NULL ? b->rows[r] : r];
                     for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) {
@@ -148,8 +148,9 @@ static void weights_fit(struct cut *cut)
         for (int p = 0; p < cut->partition.n_part; p++) {
             cr_assert_eq(cut->part[p].n_relation, cut->dataset.n_relation);
             for (int j = 0; j < cut->partition.n_part; j++) {
-                const struct part_block *b = &cut->part[p].block[d][j];
-                cr_assert((b->types != NULL) == typed && (b->weights != NULL) == (typed || weighted));
+                const struct part_block block = part_block(&cut->part[p], (enum part_direction)d, j), *b = &block;
+                bool there = b->n_edge > 0 || p == j;
+                cr_assert((b->types != NULL) == (there && typed) && (b->weights != NULL) == (there && (typed || weighted)));
                 for (int64_t r = 0; r < b->n_row && b->weights != NULL; r++) {
                     uint32_t own = cut->part[p].node[b->rows != NULL ? b->rows[r] : r];
                     for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) {
@@ -176,11 +177,11 @@ static void lists_mirror(struct cut *cut)
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         for (int p = 0; p < n_part; p++) {
             for (int j = 0; j < n_part; j++) {
-                const struct part_block *b = &cut->part[p].block[d][j];
-                const struct part_send *send = &cut->part[j].send[d][p];
-                cr_assert_eq(send->n_row, p == j ? 0 : b->n_col);
-                for (int64_t r = 1; r < send->n_row; r++) {
-                    cr_assert_lt(send->rows[r - 1], send->rows[r]);
+                const struct part_block block = part_block(&cut->part[p], (enum part_direction)d, j), *b = &block;
+                const struct part_send send = part_send(&cut->part[j], (enum part_direction)d, p);
+                cr_assert_eq(send.n_row, p == j ? 0 : b->n_col);
+                for (int64_t r = 1; r < send.n_row; r++) {
+                    cr_assert_lt(send.rows[r - 1], send.rows[r]);
                 }
                 for (uint32_t c = 0; c < b->n_col; c++) {
                     uint32_t v = payload_node(cut, d, p, j, c);
@@ -204,7 +205,7 @@ static void every_payload_row_used(struct cut *cut)
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         for (int p = 0; p < cut->partition.n_part; p++) {
             for (int j = 0; j < cut->partition.n_part; j++) {
-                const struct part_block *b = &cut->part[p].block[d][j];
+                const struct part_block block = part_block(&cut->part[p], (enum part_direction)d, j), *b = &block;
                 uint8_t *used = calloc((size_t)b->n_col + 1, 1);
                 for (int64_t i = 0; i < b->n_edge; i++) {
                     used[b->cols[i]] = 1;
@@ -297,6 +298,20 @@ static void typed_rows(struct cut *cut)
     cr_assert_eq(n_embedded, 12, "nodes 1, 4, … 34");
 }
 
+/* The same pairs, entry for entry, whether counted in the graph or read from a part's bytes; none of them empty. */
+static void pairs_agree(const struct part_pairs *a, const struct part_pairs *b, int n_hop)
+{
+    cr_assert(a->n_pair == b->n_pair && a->own == b->own);
+    for (int32_t k = 0; k <= a->n_pair; k++) {
+        cr_assert(a->pair[k].row == b->pair[k].row && a->pair[k].edge == b->pair[k].edge && a->pair[k].col == b->pair[k].col);
+        cr_assert(k == a->n_pair || a->pair[k].part == b->pair[k].part);
+        cr_assert(k == a->n_pair || k == a->own || part_pair_edges(a, k) > 0);
+    }
+    for (int32_t i = 0; i < a->n_pair * n_hop; i++) {
+        cr_assert(a->n_row_hop[i] == b->n_row_hop[i] && a->n_col_hop[i] == b->n_col_hop[i]);
+    }
+}
+
 static void sizes_agree(struct cut *cut)
 {
     int n_part = cut->partition.n_part;
@@ -311,13 +326,12 @@ static void sizes_agree(struct cut *cut)
                      part->feature_indptr != NULL ? part->feature_indptr[part->n_own] : part->n_own * part->n_feature);
         cr_assert_eq(sizes[p].n_embedded, part->n_embedded);
         for (int j = 0; j < n_part; j++) {
-            n_edge += part->block[PART_DIRECTION_IN][j].n_edge;
-            cr_assert_eq(sizes[p].n_block_edge[j], part->block[PART_DIRECTION_IN][j].n_edge);
-            for (int d = 0; d < PART_DIRECTION_N; d++) {
-                cr_assert_eq(sizes[p].n_payload[d][j], p == j ? 0 : part->block[d][j].n_col);
-            }
+            n_edge += part_block(part, PART_DIRECTION_IN, j).n_edge;
         }
         cr_assert_eq(sizes[p].n_edge, n_edge);
+        for (int d = 0; d < PART_DIRECTION_N; d++) {
+            pairs_agree(&sizes[p].halo.pairs[d], &part->halo.pairs[d], part->n_hop);
+        }
     }
     part_sizes_release(sizes, n_part);
 }
@@ -336,13 +350,13 @@ static void hops_agree(struct cut *cut)
         const struct part *part = &cut->part[p];
         cr_assert_eq(part->n_hop, n_hop);
         for (int l = 0; l < n_hop; l++) {
-            cr_assert_eq(sizes[p].n_own_hop[l], part_rows_own(part, l));
-            for (int d = 0; d < PART_DIRECTION_N; d++) {
-                cr_assert_eq(sizes[p].n_edge_hop[d][l], part_edges(part, (enum part_direction)d, l));
+            cr_assert_eq(part_halo_own(&sizes[p].halo, l), part_rows_own(part, l));
+            for (enum part_direction d = PART_DIRECTION_IN; d < PART_DIRECTION_N; d++) {
+                const struct part_rows taken = part_halo_taken(&part->halo, d, l);
+                cr_assert_eq(sizes[p].halo.n_edge_hop[d][l], part_edges(part, d, l));
                 for (int j = 0; j < n_part; j++) {
-                    int64_t taken = p == j ? 0 : part_rows_taken(part, (enum part_direction)d, j, l);
-                    cr_assert_eq(sizes[p].n_payload_hop[d][l * n_part + j], taken);
-                    cr_assert_eq(part_rows_given(&cut->part[j], (enum part_direction)d, p, l), taken);
+                    const struct part_rows given = part_halo_given(&cut->part[j].halo, d, l);
+                    cr_assert_eq(part_rows_with(&taken, j), part_rows_with(&given, p));
                 }
             }
         }
@@ -415,7 +429,7 @@ Test(part, long_rows_come_out_ascending)
     struct tiny_graph graph = {.n_node = 700, .n_draw = 400000, .symmetric = true, .seed = 9};
     struct cut cut;
     cut_open(&graph, 2, JOB_METHOD_RANDOM, 0, &cut);
-    cr_assert_gt(cut.part[0].block[0][0].n_edge / cut.part[0].n_own, 100);
+    cr_assert_gt(part_block(&cut.part[0], PART_DIRECTION_IN, 0).n_edge / cut.part[0].n_own, 100);
     cut_close(&cut);
 }
 

@@ -134,7 +134,7 @@ Test(part_open, a_header_that_cannot_be_is_refused_by_what_it_says)
     const uint32_t one = 1, ff = UINT32_MAX;
     const uint8_t three = 3;
     broken_at(HEADER(magic), "TRNDPARA", 8, "expected the magic word TRNDPART");
-    broken_at(HEADER(version), &one, 4, "version 1 with 33 sections, expected version 7 with 33");
+    broken_at(HEADER(version), &one, 4, "version 1 with 33 sections, expected version 8 with 33");
     broken_at(HEADER(part), &ff, 4, "a part number below the number of parts");
     broken_at(HEADER(n_part), &ff, 4, "a part number below the number of parts");
     broken_i64(HEADER(n_own), 31, "1 to n_node own rows");
@@ -213,15 +213,23 @@ Test(part_open, embedded_rows_that_do_not_fit_are_refused_by_section_and_entry)
 
 Test(part_open, blocks_that_do_not_fit_are_refused_by_section_and_block)
 {
-    const struct part_counts *in = (const void *)(bytes + entry(PART_SECTION_IN_BLOCKS, 0));
-    const size_t n_row = offsetof(struct part_counts, n_row), n_col = offsetof(struct part_counts, n_col);
+    const size_t n_row = offsetof(struct part_listed, n_row), n_col = offsetof(struct part_listed, n_col);
     const size_t first = entry(PART_SECTION_IN_BLOCKS, 0), diagonal = entry(PART_SECTION_IN_BLOCKS, 1);
-    broken_i64(first + n_row, -1, "section 'in blocks', block 0: expected rows, columns and edges within the part");
-    broken_i64(first + n_col, 31, "section 'in blocks', block 0: expected rows, columns and edges within the part");
-    broken_i64(first + n_row, 0, "section 'in blocks', block 0: expected an edge for each row and for each column");
-    broken_i64(first + n_row, in[0].n_row - 1, "block sizes that add up to the header's totals");
-    broken_i64(diagonal + n_col, 1, "block 1: expected all own rows and columns on the diagonal");
+    const uint32_t two = 2, three = 3, none = 0, most = UINT32_MAX;
+    broken_at(first, &two, 4, "block 1: expected ascending part numbers below the number of parts");
+    broken_at(diagonal, &none, 4, "block 0: expected ascending part numbers below the number of parts");
+    broken_at(entry(PART_SECTION_IN_BLOCKS, 2), &three, 4,
+              "block 3: expected ascending part numbers below the number of parts");
+    broken_at(HEADER(n_block[0]), &none, 4, "a block at least and one for each part at most");
+    broken_at(HEADER(n_block[1]), &most, 4, "a block at least and one for each part at most");
+    broken_at(HEADER(n_block[1]), &two, 4, "section 'out blocks': expected 24 bytes");
+    broken_at(first + n_row, &most, 4, "section 'in blocks', block 0: expected rows and columns within the part");
+    broken_at(first + n_col, &most, 4, "section 'in blocks', block 0: expected rows and columns within the part");
+    broken_at(first + n_row, &none, 4, "section 'in blocks', block 0: expected an edge for each row and for each column");
+    broken_at(diagonal + n_col, &two, 4, "block 1: expected all own rows and columns on the diagonal");
     broken_i64(entry(PART_SECTION_IN_INDPTR, 0), 1, "block 0: expected an indptr from 0 to the number of edges");
+    broken_i64(entry(PART_SECTION_IN_INDPTR, -1), INT64_MAX, "block 2: expected an indptr from 0 to the number of edges");
+    broken_i64(entry(PART_SECTION_IN_INDPTR, -1), -1, "block 2: expected an indptr from 0 to the number of edges");
     broken_i64(entry(PART_SECTION_IN_INDPTR, 2), INT64_MAX, "block 0: expected an indptr that rises");
     broken_i64(entry(PART_SECTION_IN_INDPTR, 1), 0, "block 0: expected an indptr that rises");
     broken_u32(PART_SECTION_IN_ROWS, 0, UINT32_MAX, "block 0: expected ascending own rows below n_own");
@@ -281,12 +289,12 @@ Test(part_open, types_and_weights_out_of_range_or_order_are_refused)
     encode(&graph);
     cr_assert_eq(part_open(bytes, n_bytes, &part), STATUS_OK, "%s", status_reason());
     cr_assert_eq(part.n_relation, 4);
-    const struct part_block *diagonal = &part.block[PART_DIRECTION_IN][1];
-    int64_t at = diagonal->types - part.block[PART_DIRECTION_IN][0].types, row = 0;
-    while (diagonal->types[diagonal->indptr[row]] == 0 || diagonal->indptr[row + 1] - diagonal->indptr[row] < 2) {
+    const struct part_block diagonal = part_block(&part, PART_DIRECTION_IN, 1);
+    int64_t at = diagonal.types - part.arrays[PART_DIRECTION_IN].types, row = 0;
+    while (diagonal.types[diagonal.indptr[row]] == 0 || diagonal.indptr[row + 1] - diagonal.indptr[row] < 2) {
         row++;
     }
-    at += diagonal->indptr[row];
+    at += diagonal.indptr[row];
     part_release(&part);
     const uint16_t zero = 0;
     broken_at(entry(PART_SECTION_IN_TYPES, 3), &four, 2, "section 'in types', entry 3: expected a relation below n_relation");
@@ -311,26 +319,26 @@ static void encode_by_hop(void)
 
 Test(part_open, hops_that_do_not_fit_the_rows_are_refused)
 {
-    const int64_t none[3] = {0, 0, 0};
+    const uint32_t none[3] = {0, 0, 0};
     struct part part;
     encode_by_hop();
     cr_assert_eq(part_open(bytes, n_bytes, &part), STATUS_OK, "%s", status_reason());
     int64_t training = part_rows_own(&part, 0), all = part.n_own, q = 0;
     cr_assert(training > 0 && part_rows_own(&part, 1) > training && part_rows_own(&part, 2) < all);
-    const struct part_block *b = part.block[PART_DIRECTION_IN];
-    while (q == 1 || b[q].n_row == 0 || b[q].rows[0] >= training) {
+    cr_assert_eq(part.halo.pairs[PART_DIRECTION_IN].n_pair, 3);
+    while (q == 1 || part_block_at(&part, PART_DIRECTION_IN, (int32_t)q).rows[0] >= training) {
         q++; /* some training row here has an edge from there */
     }
     part_release(&part);
     broken_i64(HEADER(n_hop), 17, "at most 16 hops");
     broken_i64(HEADER(n_hop), -1, "at most 16 hops");
     broken_i64(HEADER(n_hop), 2, "counts that fit the bytes");
-    broken_i64(entry(PART_SECTION_IN_HOPS, 3), training + 1, "expected the training rows at hop 0");
-    broken_i64(entry(PART_SECTION_OUT_HOPS, 3), training + 1, "part 1: expected the same own rows in both directions");
-    broken_i64(entry(PART_SECTION_IN_HOPS, 4), training - 1,
+    broken_u32(PART_SECTION_IN_HOPS, 3, (uint32_t)training + 1, "expected the training rows at hop 0");
+    broken_u32(PART_SECTION_OUT_HOPS, 3, (uint32_t)training + 1, "part 1: expected the same own rows in both directions");
+    broken_u32(PART_SECTION_IN_HOPS, 4, (uint32_t)training - 1,
                "part 1: expected counts that do not fall, within the rows there are");
-    broken_i64(entry(PART_SECTION_IN_HOPS, 0), -1, "part 0: expected counts that do not fall, within the rows there are");
-    broken_i64(entry(PART_SECTION_IN_HOPS, 5), all + 1, "counts that do not fall, within the rows there are");
+    broken_u32(PART_SECTION_IN_HOPS, 0, UINT32_MAX, "part 0: expected counts that do not fall, within the rows there are");
+    broken_u32(PART_SECTION_IN_HOPS, 5, (uint32_t)all + 1, "counts that do not fall, within the rows there are");
     broken_at(entry(PART_SECTION_IN_HOPS, 3 * q), none, sizeof none, "expected no edge that skips a hop");
 }
 

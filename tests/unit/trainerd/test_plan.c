@@ -109,17 +109,10 @@ static void memory_plan_of(const struct world *w, struct memory_plan *out)
         const struct part_sizes *sizes = &w->sizes[part];
         own[part] = (struct memory_plan_part){.n_own = sizes->n_own,
                                               .n_edge = sizes->n_edge,
-                                              .n_local_edge = sizes->n_block_edge[1 - part],
                                               .n_bytes = sizes->n_bytes,
-                                              .symmetric = w->dataset.symmetric,
                                               .implied_loops = w->dataset.loops == DATASET_LOOPS_IMPLICIT,
-                                              .weighted = w->dataset.weighted};
-        for (int32_t l = 0; l < sizes->n_hop; l++) {
-            own[part].n_own_hop[l] = sizes->n_own_hop[l];
-            own[part].n_edge_hop[0][l] = sizes->n_edge_hop[0][l];
-            own[part].n_edge_hop[1][l] = sizes->n_edge_hop[1][l];
-        }
-        halo_counts_from_sizes(w->sizes, 4, part, &own[part].halo);
+                                              .weighted = w->dataset.weighted,
+                                              .halo = &sizes->halo};
     }
     const struct memory_plan_input input = {.job = &w->job,
                                             .program = &w->program,
@@ -130,8 +123,6 @@ static void memory_plan_of(const struct world *w, struct memory_plan *out)
                                             .n_own_part = 2,
                                             .own = own};
     memory_plan_build(&input, out);
-    halo_counts_release(&own[0].halo);
-    halo_counts_release(&own[1].halo);
 }
 
 static const char *const models[] = {

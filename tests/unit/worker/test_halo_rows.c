@@ -1,70 +1,86 @@
 #include "worker/plan/halo_rows.h"
 
+#include "tests/support/model/halo_table.h"
+
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
 /* Three parts; [d][s]: rows part d takes from part s along in-edges and along the transposed ones. */
 static const int64_t takes[2][3][3] = {{{0, 4, 0}, {3, 0, 7}, {1, 2, 0}}, {{0, 5, 2}, {6, 0, 1}, {0, 8, 0}}};
 
-static void counts(struct halo_counts out[3])
+static void parts_open(struct part_halo out[3])
 {
-    struct part_sizes sizes[3] = {0};
     for (int p = 0; p < 3; p++) {
-        for (int d = 0; d < 2; d++) {
-            sizes[p].n_payload[d] = (int64_t *)(uintptr_t)takes[d][p];
-        }
+        halo_table(3, takes[0][0], takes[1][0], p, &out[p]);
     }
+}
+
+static void parts_close(struct part_halo part[3])
+{
     for (int p = 0; p < 3; p++) {
-        halo_counts_from_sizes(sizes, 3, p, &out[p]);
+        part_halo_release(&part[p]);
     }
+}
+
+static int64_t rows_in(const struct part_halo *part, int32_t from, enum halo_direction direction)
+{
+    const struct part_rows in = halo_rows_in(part, direction, PROGRAM_HOP_ALL);
+    return part_rows_with(&in, from);
+}
+
+static int64_t rows_out(const struct part_halo *part, int32_t to, enum halo_direction direction)
+{
+    const struct part_rows out = halo_rows_out(part, direction, PROGRAM_HOP_ALL);
+    return part_rows_with(&out, to);
 }
 
 Test(travel, what_one_part_receives_is_what_the_other_sends_in_every_kind_of_travel)
 {
-    struct halo_counts part[3];
-    counts(part);
+    struct part_halo part[3];
+    parts_open(part);
     for (int t = 0; t < HALO_DIRECTION_N; t++) {
         for (int a = 0; a < 3; a++) {
             for (int b = 0; b < 3; b++) {
-                cr_expect_eq(halo_rows_in(&part[a], b, (enum halo_direction)t, PROGRAM_HOP_ALL),
-                             halo_rows_out(&part[b], a, (enum halo_direction)t, PROGRAM_HOP_ALL));
+                cr_expect_eq(rows_in(&part[a], b, (enum halo_direction)t), rows_out(&part[b], a, (enum halo_direction)t));
             }
         }
     }
-    cr_expect_eq(halo_rows_in(&part[1], 2, HALO_DIRECTION_IN, PROGRAM_HOP_ALL), 7);
-    cr_expect_eq(halo_rows_in(&part[1], 2, HALO_DIRECTION_OUT, PROGRAM_HOP_ALL), 1);
-    cr_expect_eq(halo_rows_in(&part[1], 2, HALO_DIRECTION_RETURN, PROGRAM_HOP_ALL), 2,
-                 "a maximum's gradients go back the way rows came");
-    for (int p = 0; p < 3; p++) {
-        halo_counts_release(&part[p]);
+    cr_expect_eq(rows_in(&part[1], 2, HALO_DIRECTION_IN), 7);
+    cr_expect_eq(rows_in(&part[1], 2, HALO_DIRECTION_OUT), 1);
+    cr_expect_eq(rows_in(&part[1], 2, HALO_DIRECTION_RETURN), 2, "a maximum's gradients go back the way rows came");
+    parts_close(part);
+}
+
+static void expect_fetches(const struct halo_owners *owners, const struct halo_fetch *expected, int n)
+{
+    struct halo_cursor cursor = {0};
+    struct halo_fetch fetch;
+    for (int i = 0; i < n; i++) {
+        cr_assert(halo_fetch_next(owners, HALO_DIRECTION_IN, PROGRAM_HOP_ALL, &cursor, &fetch));
+        cr_expect(fetch.to == expected[i].to && fetch.from == expected[i].from && fetch.n_row == expected[i].n_row);
     }
+    cr_expect_not(halo_fetch_next(owners, HALO_DIRECTION_IN, PROGRAM_HOP_ALL, &cursor, &fetch), "there is none left");
 }
 
 Test(travel, only_payloads_between_ranks_are_listed_in_the_order_they_are_used)
 {
-    struct halo_counts part[3];
-    counts(part);
+    struct part_halo part[3];
+    parts_open(part);
     const uint32_t rank_of_part[] = {0, 1, 0};
-    struct halo_counts own[2] = {part[0], part[2]};
-    struct halo_list list;
-    halo_list_build(&(struct halo_owners){3, 2, own, rank_of_part, 0}, HALO_DIRECTION_IN, PROGRAM_HOP_ALL, &list);
+    const struct part_halo *const own[2] = {&part[0], &part[2]};
+    const struct halo_owners owners = {2, own, rank_of_part, 0};
+    struct halo_list list = halo_list_count(&owners, HALO_DIRECTION_IN, PROGRAM_HOP_ALL);
     cr_assert_eq(list.n_fetch, 2);
-    cr_expect(list.fetch[0].to == 0 && list.fetch[0].from == 1 && list.fetch[0].n_row == 4);
-    cr_expect(list.fetch[1].to == 2 && list.fetch[1].from == 1 && list.fetch[1].n_row == 2);
+    expect_fetches(&owners, (const struct halo_fetch[]){{0, 1, 4}, {2, 1, 2}}, 2);
     cr_expect_eq(list.n_fetch_row, 6);
     cr_expect_eq(list.most_fetch_row, 4);
     cr_expect_eq(list.n_serve, 2, "part 1 takes from both");
     cr_expect_eq(list.n_serve_row, 10);
-    halo_list_release(&list);
 
     /* Block (i, j) comes j = i+1, i+2, …: part 1 takes from 2 before it takes from 0. */
-    halo_list_build(&(struct halo_owners){3, 1, &part[1], (const uint32_t[]){1, 0, 1}, 0}, HALO_DIRECTION_IN, PROGRAM_HOP_ALL,
-                    &list);
-    cr_assert_eq(list.n_fetch, 2);
-    cr_expect(list.fetch[0].from == 2 && list.fetch[0].n_row == 7);
-    cr_expect(list.fetch[1].from == 0 && list.fetch[1].n_row == 3);
-    halo_list_release(&list);
-    for (int p = 0; p < 3; p++) {
-        halo_counts_release(&part[p]);
-    }
+    const struct part_halo *const second = &part[1];
+    const struct halo_owners one = {1, &second, (const uint32_t[]){1, 0, 1}, 0};
+    cr_assert_eq(halo_list_count(&one, HALO_DIRECTION_IN, PROGRAM_HOP_ALL).n_fetch, 2);
+    expect_fetches(&one, (const struct halo_fetch[]){{1, 2, 7}, {1, 0, 3}}, 2);
+    parts_close(part);
 }

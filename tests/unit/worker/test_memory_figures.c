@@ -1,5 +1,6 @@
 /* The promises about memory and traffic, exactly, from plans alone. The parts are those of a graph that is hard to cut: every row of
  * each is read by all others, as nearly so in 200 000 nodes of degree 100 in eight parts (bench_memory counts those). */
+#include "tests/support/model/halo_table.h"
 #include "tests/support/model/memory_need.h"
 
 #include <criterion/criterion.h>
@@ -20,11 +21,17 @@ static struct memory_need need_of(const char *model, int64_t n_feature, int64_t 
         for (int q = 0; q < N_PART; q++) {
             rows[p][q] = p == q ? 0 : N_OWN;
         }
-        sizes[p] = (struct part_sizes){
-            .n_own = N_OWN, .n_edge = degree * N_OWN, .n_bytes = degree * N_OWN * 4, .n_payload = {rows[p], rows[p]}};
+        sizes[p] = (struct part_sizes){.n_own = N_OWN, .n_edge = degree * N_OWN, .n_bytes = degree * N_OWN * 4};
+    }
+    for (int p = 0; p < N_PART; p++) {
+        halo_table(N_PART, rows[0], rows[0], p, &sizes[p].halo);
     }
     const struct memory_parts parts = {.n_part = N_PART, .sizes = sizes, .n_feature = n_feature, .n_class = 8};
-    return memory_need(&parts, model, n_rank, prefetch, recompute);
+    struct memory_need need = memory_need(&parts, model, n_rank, prefetch, recompute);
+    for (int p = 0; p < N_PART; p++) {
+        part_halo_release(&sizes[p].halo);
+    }
+    return need;
 }
 
 static struct memory_need need(const char *model, int64_t degree, int n_rank, int prefetch, const char *recompute)

@@ -1,4 +1,6 @@
 #include "worker/plan/memory_plan.h"
+
+#include "tests/support/model/halo_table.h"
 #include "worker/spill/spill.h"
 
 #include <criterion/criterion.h>
@@ -14,6 +16,7 @@ struct world {
     struct job job;
     struct program program;
     struct memory_plan_part part[N_PART];
+    struct part_halo halo[N_PART];
 };
 
 static void world_open(struct world *w, const char *settings)
@@ -24,16 +27,14 @@ static void world_open(struct world *w, const char *settings)
     struct program_input input = {.n_feature = 32, .n_class = 4};
     cr_assert_eq(program_build(&w->job, &input, &w->program), STATUS_OK);
     static int64_t rows[N_PART][N_PART];
-    static struct part_sizes sizes[N_PART];
     for (int p = 0; p < N_PART; p++) {
         for (int q = 0; q < N_PART; q++) {
             rows[p][q] = p == q ? 0 : N_HALO;
         }
-        sizes[p].n_payload[0] = sizes[p].n_payload[1] = rows[p];
-        w->part[p] = (struct memory_plan_part){.n_own = N_OWN, .n_edge = 10000, .n_bytes = 200000, .symmetric = true};
     }
     for (int p = 0; p < N_PART; p++) {
-        halo_counts_from_sizes(sizes, N_PART, p, &w->part[p].halo);
+        halo_table(N_PART, rows[0], rows[0], p, &w->halo[p]);
+        w->part[p] = (struct memory_plan_part){.n_own = N_OWN, .n_edge = 10000, .n_bytes = 200000, .halo = &w->halo[p]};
     }
 }
 
@@ -57,7 +58,7 @@ static void plan_of(struct world *w, uint32_t n_rank, struct memory_plan *out)
 static void world_close(struct world *w)
 {
     for (int p = 0; p < N_PART; p++) {
-        halo_counts_release(&w->part[p].halo);
+        part_halo_release(&w->halo[p]);
     }
     program_release(&w->program);
 }

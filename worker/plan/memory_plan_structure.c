@@ -1,0 +1,193 @@
+/* What of a plan comes from the parts themselves: their bytes and features, and what is made of their blocks. */
+#include "worker/plan/memory_plan.h"
+#include "worker/run/part_hop.h"
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+int64_t memory_plan_features(const struct memory_plan_input *in, int32_t i)
+{
+    const struct memory_plan_part *own = &in->own[i];
+    int64_t width = in->program->value[0].width;
+    return in->sparse_features ? (own->n_own + 1) * 8 + (own->n_feature_value + own->n_embedded) * 8 : own->n_own * width * 4;
+}
+
+int64_t memory_plan_expanded(const struct memory_plan_input *in, int32_t i)
+{
+    const struct value *features = &in->program->value[0];
+    return in->sparse_features && !features->is_sparse ? in->own[i].n_own * features->width * (int64_t)sizeof(float) : 0;
+}
+
+static int n_direction(const struct memory_plan_part *own)
+{
+    return own->halo->symmetric ? 1 : PART_DIRECTION_N;
+}
+
+/* Does the part share edges of a direction with parts of this rank, or with others? Under a spill all are others. */
+static bool has_pair(const struct memory_plan_input *in, const struct memory_plan_part *own, int d, bool local)
+{
+    const struct part_pairs *pairs = &own->halo->pairs[d];
+    for (int32_t k = 0; k < pairs->n_pair; k++) {
+        bool near = in->rank_of_part[pairs->pair[k].part] == in->rank && !memory_plan_spills(in->job);
+        if (k != pairs->own && near == local) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Is there a sum over neighbours in training that walks this direction, over rows that lie in the arena? */
+static bool has_sums(const struct program *program, int d)
+{
+    bool any = false;
+    for (int i = 0; i < program->n_op && !any; i++) {
+        const struct op *op = &program->op[i];
+        bool is_sum = op->kind == OP_KIND_AGGREGATE && aggregate_defs[op->aggregate]->is_linear;
+        any = is_sum && !op->is_static && op->in[0] != 0 && (d == PART_DIRECTION_IN || program->value[op->out].needs_grad);
+    }
+    return any;
+}
+
+/* Are there blocks between own parts, and none with others'? Under a spill, all count as others'. */
+static bool is_local(const struct memory_plan_input *in, int d)
+{
+    bool any = false, stranger = false;
+    for (int32_t i = 0; i < in->n_own_part; i++) {
+        any = any || has_pair(in, &in->own[i], d, true);
+        stranger = stranger || has_pair(in, &in->own[i], d, false);
+    }
+    return any && !stranger;
+}
+
+/* Blocks are joined (joined.h) where all parts are of this rank and all rows count in training. Returns the bytes, with the scales
+ * of all rows. */
+static int64_t joined_plan(const struct memory_plan_input *in, bool scaled, struct memory_plan *plan)
+{
+    int64_t n_bytes = 0;
+    bool can = in->ops->joined_edges > 0 && plan->n_hop == 0 && plan->n_row <= UINT32_MAX;
+    for (int d = 0; d < n_direction(&in->own[0]); d++) {
+        int64_t n_edge = 0;
+        for (int32_t i = 0; i < in->n_own_part; i++) {
+            const struct part_pairs *pairs = &in->own[i].halo->pairs[d];
+            n_edge += pairs->pair[pairs->n_pair].edge;
+        }
+        plan->joined[d] = can && has_sums(in->program, d) && is_local(in, d);
+        n_bytes += plan->joined[d] ? memory_joined_bytes(plan->n_row, n_edge, in->own[0].weighted) +
+                                         (int64_t)in->ops->block_bytes(1, plan->n_row, n_edge)
+                                   : 0;
+    }
+    return n_bytes + (n_bytes > 0 && scaled ? plan->n_row * (int64_t)sizeof(float) : 0);
+}
+
+int64_t memory_joined_bytes(int64_t n_row, int64_t n_edge, bool weighted)
+{
+    return (n_row + 1) * (int64_t)sizeof(int64_t) + n_edge * (int64_t)(sizeof(uint32_t) + (weighted ? sizeof(float) : 0));
+}
+
+/* What lies in files when parts are spilled: the encoded parts, and what is made of them edge by edge or value by value. */
+static void parts_plan(const struct memory_plan_input *in, bool both_columns, struct memory_plan *plan)
+{
+    for (int32_t i = 0; i < in->n_own_part; i++) {
+        const struct memory_plan_part *own = &in->own[i];
+        int64_t features = memory_plan_features(in, i);
+        plan->bytes[MEMORY_FEATURES] += features + memory_plan_expanded(in, i);
+        plan->bytes[MEMORY_STRUCTURE] += own->n_bytes - features;
+        for (int d = 0; d < n_direction(own); d++) {
+            const struct part_pairs *pairs = &own->halo->pairs[d];
+            bool copies = both_columns && has_pair(in, own, d, true);
+            plan->bytes[MEMORY_STRUCTURE] += copies ? pairs->pair[pairs->n_pair].edge * (int64_t)sizeof(uint32_t) : 0;
+        }
+    }
+}
+
+/* What training walks of an own part's blocks at one hop, besides the blocks themselves; *copy_out: edges picked out. */
+static int64_t hop_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own, int32_t hop, int64_t *copy_out)
+{
+    const struct part_halo *halo = own->halo;
+    int64_t n_bytes = 0, n_target = memory_plan_rows_own(own, hop);
+    int32_t before = program_hop_before(hop);
+    *copy_out = 0;
+    if (part_hop_used(in->program, PART_DIRECTION_IN, hop)) {
+        n_bytes += (int64_t)in->ops->block_bytes(halo->pairs[PART_DIRECTION_IN].n_pair, n_target,
+                                                 halo->n_edge_hop[PART_DIRECTION_IN][hop]);
+    }
+    if (part_hop_used(in->program, PART_DIRECTION_OUT, hop)) {
+        const struct part_rows listed = halo_rows_out(halo, HALO_DIRECTION_IN, before);
+        struct part_hop_sizes sizes = {
+            .n_pair = listed.pairs->n_pair,
+            .n_edge = part_hop_edges(in->program, own->implied_loops, halo->n_edge_hop[PART_DIRECTION_OUT][hop], n_target),
+            .n_row = memory_plan_rows_own(own, before),
+            .n_listed = part_rows_all(&listed),
+            .typed = in->program->n_relation > 0,
+            .weighted = own->weighted || in->program->n_relation > 0};
+        n_bytes += (int64_t)in->ops->block_bytes(sizes.n_pair, sizes.n_row, sizes.n_edge) + part_pairs_bytes(sizes.n_pair, 0);
+        *copy_out = part_hop_copy_bytes(&sizes);
+    }
+    return n_bytes;
+}
+
+int64_t memory_plan_copies(const struct memory_plan_input *in, int32_t i, int64_t *most_out)
+{
+    int64_t sum = 0, copy;
+    *most_out = 0;
+    for (int32_t hop = 0; hop < in->own[i].halo->n_hop; hop++) {
+        hop_bytes(in, &in->own[i], hop, &copy);
+        *most_out = larger(*most_out, copy);
+        sum += copy;
+    }
+    return sum;
+}
+
+/* Scales of own rows, and of payload rows where some come from other ranks; places of blocks, and the device's own schedules of
+ * them. */
+static int64_t blocks_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own, bool scaled)
+{
+    int64_t n_scale = own->n_own, n_bytes = 0;
+    for (int d = 0; d < n_direction(own); d++) {
+        const struct part_pairs *pairs = &own->halo->pairs[d];
+        const struct part_rows taken = part_halo_taken(own->halo, (enum part_direction)d, PROGRAM_HOP_ALL);
+        n_scale += has_pair(in, own, d, false) ? part_rows_all(&taken) : 0;
+        n_bytes += part_pairs_bytes(pairs->n_pair, own->halo->n_hop);
+        n_bytes += (int64_t)in->ops->block_bytes(pairs->n_pair, own->n_own, own->n_edge);
+    }
+    return n_bytes + (scaled ? n_scale * (int64_t)sizeof(float) : 0);
+}
+
+/* What halo passes keep for each pair: a flag of what other ranks asked for, and places of payloads in the spill. */
+static int64_t pairs_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own)
+{
+    int64_t each = (in->n_rank > 1) + (memory_plan_spills(in->job) ? HALO_DIRECTION_N * (int64_t)sizeof(int64_t) : 0);
+    return halo_n_flag(own->halo) * each;
+}
+
+/* Structure: the encoded parts without their features, and what is made of their blocks. */
+void memory_plan_structure(const struct memory_plan_input *in, struct memory_plan *plan)
+{
+    const struct program *program = in->program;
+    bool in_place = false, as_payload = false, scaled = false;
+    for (int i = 0; i < program->n_op; i++) {
+        bool aggregates = program->op[i].kind == OP_KIND_AGGREGATE;
+        bool returns = aggregates && aggregate_returns(program->op[i].aggregate);
+        in_place = in_place || (aggregates && !returns);
+        as_payload = as_payload || returns;
+        scaled = scaled || (aggregates && aggregate_defs[program->op[i].aggregate]->scale != NULL);
+    }
+    if (!memory_plan_spills(in->job)) {
+        parts_plan(in, in_place && as_payload, plan);
+    }
+    plan->bytes[MEMORY_STRUCTURE] += joined_plan(in, scaled, plan);
+    for (int32_t i = 0; i < in->n_own_part; i++) {
+        const struct memory_plan_part *own = &in->own[i];
+        if (in->sparse_features && program->value[0].is_sparse) {
+            plan->bytes[MEMORY_FEATURES] += (int64_t)in->ops->csr_bytes(own->n_own, program_n_shared(program),
+                                                                        own->n_feature_value);
+        }
+        plan->bytes[MEMORY_STRUCTURE] += blocks_bytes(in, own, scaled) + pairs_bytes(in, own);
+        for (int32_t hop = 0; hop < own->halo->n_hop; hop++) {
+            int64_t copy, n_bytes = hop_bytes(in, own, hop, &copy);
+            plan->bytes[MEMORY_STRUCTURE] += n_bytes + (memory_plan_spills(in->job) ? 0 : copy);
+        }
+    }
+}
