@@ -237,7 +237,8 @@ struct device_ops {
 
     bool unified;           /* all memory is the host's, DEVICE memory too, and operations are done when they return */
     int64_t n_window_float; /* of one array of a window of rows: some such arrays fit in the cache of one core */
-    int64_t joined_edges;   /* aggregate_sum: rows of up to so many edges have the same bits in one block as in several; 0: none */
+    int64_t
+        joined_edges; /* aggregate_sum: rows of up to so many edges have the same bits in one block as in several; 0: none */
 
     /* --- life and memory: failures are returned at once --- */
     enum status (*open)(int n_thread, struct device **out); /* n_thread 0: all cores */

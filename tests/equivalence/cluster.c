@@ -273,10 +273,12 @@ static void rank_train(struct rank *r)
     struct trainer_report report = {0};
     int64_t epochs = r->job.train.epochs;
     for (int64_t e = 0; e < epochs; e++) {
+        int64_t moved = spill_moved(r->spill);
         check(trainer_epoch(r->trainer, (uint32_t)e, true, e + 1 == epochs, &report));
         atomic_fetch_add(&board->n_call, report.n_call);
         if (r->rank == 0) {
             board->result.loss[e] = report.loss;
+            board->result.moved = e == 1 ? spill_moved(r->spill) - moved : board->result.moved;
         }
     }
     if (epochs == 0) {

@@ -198,6 +198,7 @@ static void pass_begin(struct trainer *t, const struct step *step)
                                 : t->phase == STEP_PHASE_EVALUATE ? EXCHANGE_PHASE_EVALUATE
                                                                   : phases[step->pass];
     h->key = (struct exchange_key){.epoch = t->epoch, .phase = (uint32_t)phase, .op = (uint16_t)step->op};
+    h->gathers = t->payloads != NULL && source_spill_gathers(h);
     halo_serve(h);
 }
 

@@ -41,6 +41,7 @@ struct halo {
     int64_t n_asked_row;       /* their rows: places under the halo schedule */
     struct halo_slot *slot;    /* n_fetch_slot */
     struct device_block block; /* at work */
+    bool gathers;              /* spilled: payloads of this rank's parts are packed when they are taken, not before */
 
     /* sent */
     const void **packed;    /* n_pack_slot: the piece that lies there; NULL: free */

@@ -18,12 +18,16 @@ struct payload_source {
 extern const struct payload_source source_in_place; /* the other part is of this rank */
 extern const struct payload_source source_packed;   /* likewise, but the aggregate wants payload rows: packed in scratch */
 extern const struct payload_source source_fetched;  /* the other part is of another rank */
-extern const struct payload_source source_spilled;  /* the other part is of this rank, and its payloads lie in the spill */
+extern const struct payload_source
+    source_spilled; /* the other part is of this rank, and its rows and payloads lie in the spill */
 
 /* Fetch payloads until the credit is used up. errors  STATUS_PEER */
 enum status source_fetch_ahead(struct halo *h);
 
-/* Before any block: write what all others take from own parts to the spill, part after part. errors  STATUS_IO, STATUS_PEER */
+/* Of a pass that begins: does it move fewer bytes to pack payloads of this rank's parts anew for each part that takes them? */
+bool source_spill_gathers(const struct halo *h);
+
+/* Before any block: write what others take from own parts to the spill, part after part. errors  STATUS_IO, STATUS_PEER */
 enum status source_spill_payloads(struct halo *h);
 
 /* exchange_offer's pack and sent, of payloads that lie in the spill. */

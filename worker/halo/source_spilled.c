@@ -1,4 +1,7 @@
-/* Payloads in the spill: written before any block, read by parts of this rank, sent to others from where they lie. */
+/* Payloads in the spill, one of two ways. Written before any block: each part's rows are read once, payloads are written and read, or
+ * sent to other ranks from where they lie. Or gathered: packed from the other part's rows when a block wants them, into their place in
+ * the spill, and discarded; no payload moves, but rows are read for each part that takes some.
+ */
 #include "worker/halo/source.h"
 #include "worker/spill/pin.h"
 
@@ -18,6 +21,32 @@ static struct spill_range spilled_for(const struct halo *h, const struct halo_pa
     return spilled(h, pair->j, k, SPILL_READ);
 }
 
+bool source_spill_gathers(const struct halo *h)
+{
+    const struct trainer *t = h->trainer;
+    int64_t n_all = 0, n_read = 0, n_taken = 0;
+    for (int32_t i = 0; i < t->n_own; i++) {
+        const struct part_rows taken = halo_rows_taken(h, i);
+        n_all += trainer_rows(t, h->hop_travelling, i);
+        for (int32_t k = 0; k < taken.pairs->n_pair; k++) {
+            const struct halo_pair pair = halo_pair(h, i, k);
+            int64_t n = pair.j >= 0 && pair.j != i ? part_rows_at(&taken, k) : 0;
+            n_taken += n;
+            n_read += n > 0 ? trainer_rows(t, h->hop_travelling, pair.j) : 0;
+        }
+    }
+    /* Rows that stay in memory, beside what a step pins, are read once. */
+    bool stay = n_all * h->slots.n_row_bytes + t->plan.n_spill_least <= t->plan.bytes[MEMORY_SPILL];
+    return (stay ? n_all : n_read) < 2 * n_taken;
+}
+
+/* The place in the spill, pinned, as halo_pack writes it. */
+static float *payload_at(const struct halo *h, const struct spill_range *payload)
+{
+    char *at = h->trainer->payloads->at;
+    return (float *)(void *)(at + ((const char *)payload->at - at));
+}
+
 static enum status payload_write(struct halo *h, int32_t i, int32_t k)
 {
     struct trainer *t = h->trainer;
@@ -27,8 +56,7 @@ static enum status payload_write(struct halo *h, int32_t i, int32_t k)
         return status;
     }
     if (payload.n_bytes > 0) {
-        char *out = t->payloads->at + ((const char *)payload.at - t->payloads->at);
-        halo_pack(h, i, k, 0, payload.n_bytes, (float *)(void *)out);
+        halo_pack(h, i, k, 0, payload.n_bytes, payload_at(h, &payload));
     }
     spill_unpin(t->setup.spill, &payload, 1);
     return exchange_progress(t->setup.exchange);
@@ -37,11 +65,15 @@ static enum status payload_write(struct halo *h, int32_t i, int32_t k)
 enum status source_spill_payloads(struct halo *h)
 {
     struct trainer *t = h->trainer;
+    if (h->gathers && t->setup.n_rank == 1) {
+        return STATUS_OK;
+    }
     struct pin pin = pin_open(t, h->step, PIN_USE_PACKING);
     while (pin_next(&pin)) {
         const struct part_pairs *pairs = halo_rows_given(h, pin.part).pairs;
         for (int32_t k = 0; k < pairs->n_pair && pin.status == STATUS_OK; k++) {
-            pin.status = k != pairs->own ? payload_write(h, pin.part, k) : STATUS_OK;
+            bool gathered = h->gathers && t->own_index[pairs->pair[k].part] >= 0;
+            pin.status = k != pairs->own && !gathered ? payload_write(h, pin.part, k) : STATUS_OK;
         }
         t->payloads->made[pin.part] = true;
     }
@@ -85,30 +117,54 @@ void source_spilled_sent(struct halo *h, const void *bytes)
     }
 }
 
-/* Begin to read what the own part takes next of its own rank's payloads after this one. */
-static void prefetch(const struct halo *h, const struct halo_pair *pair)
+/* What the own part takes next of its own rank after this pair; false: nothing. */
+static bool next_local(const struct halo *h, const struct halo_pair *pair, struct halo_pair *out)
 {
     const struct part_rows taken = halo_rows_taken(h, pair->i);
     int32_t n_pair = taken.pairs->n_pair;
     for (int32_t k = (pair->k + 1) % n_pair; k != taken.pairs->own; k = (k + 1) % n_pair) {
-        const struct halo_pair next = halo_pair(h, pair->i, k);
-        if (next.j >= 0 && part_rows_at(&taken, k) > 0) {
-            const struct spill_range payload = spilled_for(h, &next);
-            spill_prefetch(h->trainer->setup.spill, &payload, 1);
-            return;
+        *out = halo_pair(h, pair->i, k);
+        if (out->j >= 0 && part_rows_at(&taken, k) > 0) {
+            return true;
         }
     }
+    return false;
+}
+
+/* Pack the payload where it has its place, from the other part's rows. */
+static enum status payload_gather(struct halo *h, const struct halo_pair *pair, const struct spill_range *payload)
+{
+    int32_t k = part_pair_find(halo_rows_given(h, pair->j).pairs, h->trainer->own[pair->i]);
+    struct pin pin = pin_open(h->trainer, h->step, PIN_USE_PACKING);
+    enum status status = pin_begin(&pin, pair->j);
+    if (status == STATUS_OK && payload->n_bytes > 0) {
+        halo_pack(h, pair->j, k, 0, payload->n_bytes, payload_at(h, payload));
+    }
+    pin_end(&pin);
+    struct halo_pair next;
+    if (status == STATUS_OK && next_local(h, pair, &next)) {
+        pin_prefetch(&pin, next.j);
+    }
+    return status;
 }
 
 static enum status spilled_take(struct halo *h, const struct halo_pair *pair, struct op_call *call)
 {
-    const struct trainer *t = h->trainer;
-    const struct spill_range payload = spilled_for(h, pair);
-    enum status status = spill_pin(t->setup.spill, &payload, 1);
-    if (status == STATUS_OK) {
-        prefetch(h, pair);
-        source_point(h, pair, payload.at, call);
+    struct spill *spill = h->trainer->setup.spill;
+    struct spill_range payload = spilled_for(h, pair);
+    payload.access = h->gathers ? SPILL_WRITE : SPILL_READ;
+    enum status status = spill_pin(spill, &payload, 1);
+    if (status != STATUS_OK) {
+        return status;
     }
+    struct halo_pair next;
+    if (h->gathers) {
+        status = payload_gather(h, pair, &payload);
+    } else if (next_local(h, pair, &next)) {
+        const struct spill_range ahead = spilled_for(h, &next);
+        spill_prefetch(spill, &ahead, 1);
+    }
+    source_point(h, pair, payload.at, call);
     return status;
 }
 

@@ -115,7 +115,11 @@ static void halo_count(struct spilling *s, const struct step *step)
     int64_t pinned = spill_pinned_bytes(workspace) + 2 * spill_pinned_bytes(most * row_bytes) +
                      s->plan->n_pack_slot * spill_pinned_bytes(piece);
     step_count(s, step, true, pinned);
-    step_count(s, step, false, pinned);
+    int64_t gathered = 0; /* another part's rows, while a payload is packed from them */
+    for (int32_t i = 0; i < in->n_own_part; i++) {
+        gathered = larger(gathered, step_bytes(s, step, true, false, i));
+    }
+    step_count(s, step, false, pinned + gathered);
 }
 
 static void steps_count(struct spilling *s)

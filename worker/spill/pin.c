@@ -168,6 +168,12 @@ void pin_end(struct pin *p)
     p->n_range = 0;
 }
 
+void pin_prefetch(const struct pin *p, int32_t part)
+{
+    struct spill_range range[PIN_RANGES_MOST];
+    spill_prefetch(p->trainer->setup.spill, range, ranges_of(p, part, range));
+}
+
 /* The k-th part of this walk. */
 static int32_t part_at(const struct pin *p, int32_t k)
 {
@@ -196,8 +202,7 @@ bool pin_next(struct pin *p)
         return false;
     }
     if (pin_begin(p, part_at(p, p->n_begun++)) == STATUS_OK && t->setup.spill != NULL && p->n_begun < t->n_own) {
-        struct spill_range next[PIN_RANGES_MOST];
-        spill_prefetch(t->setup.spill, next, ranges_of(p, part_at(p, p->n_begun), next));
+        pin_prefetch(p, part_at(p, p->n_begun));
     }
     p->begin_s = t->trace != NULL ? clock_s() : 0.0;
     return p->status == STATUS_OK;

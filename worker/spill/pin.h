@@ -48,6 +48,9 @@ bool pin_next(struct pin *pin);
 enum status pin_begin(struct pin *pin, int32_t part);
 void pin_end(struct pin *pin);
 
+/* Begin to read what pin_begin of this part will pin, as far as there is memory. */
+void pin_prefetch(const struct pin *pin, int32_t part);
+
 /* After the step at this time: arrays that are not read any more need not be written to the file. */
 void pin_discard(const struct trainer *trainer, int time);
 

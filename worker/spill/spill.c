@@ -35,6 +35,7 @@ struct region {
 struct spill {
     struct spill_file *file;
     int64_t limit, n_in; /* bytes in memory */
+    int64_t n_moved;     /* bytes */
     struct region *region;
     int n_region;
     struct chunk *chunk;
@@ -84,6 +85,11 @@ void spill_trace(struct spill *s, struct trace *trace)
 int64_t spill_bytes(const struct spill *s)
 {
     return spill_file_bytes(s->file);
+}
+
+int64_t spill_moved(const struct spill *s)
+{
+    return s != NULL ? s->n_moved : 0;
 }
 
 int64_t spill_pinned_bytes(int64_t n_bytes)
@@ -192,6 +198,7 @@ static void list_oldest(struct spill *s, int32_t c)
 static uint64_t order(struct spill *s, enum spill_order kind, const struct region *region, int32_t c)
 {
     int64_t at = (c - region->first) * SPILL_CHUNK;
+    s->n_moved += kind == SPILL_ORDER_READ || kind == SPILL_ORDER_WRITE ? SPILL_CHUNK : 0;
     return spill_file_order(s->file, kind, region->at + at, region->offset + at, (size_t)SPILL_CHUNK);
 }
 

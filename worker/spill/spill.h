@@ -66,6 +66,9 @@ void spill_trace(struct spill *spill, struct trace *trace);
 /* Bytes taken. */
 int64_t spill_bytes(const struct spill *spill);
 
+/* Bytes read from the file and written to it so far, as ordered; 0 for a NULL spill. */
+int64_t spill_moved(const struct spill *spill);
+
 /* Bytes in memory that pinning n_bytes at any address may take. */
 int64_t spill_pinned_bytes(int64_t n_bytes);
 
