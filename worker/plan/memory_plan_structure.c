@@ -61,19 +61,25 @@ static bool is_local(const struct memory_plan_input *in, int d)
     return any && !stranger;
 }
 
-/* Blocks are joined (joined.h) where all parts are of this rank and all rows count in training. Returns the bytes, with the scales
- * of all rows. */
+/* Rows of blocks with more edges than this on average gain nothing: other parts' rows are nearer to each other than all rows are.
+ * Measured at 256 columns: 15 edges 0.93 of the speed, 7.5 edges 1.1 times, 2 edges 1.8 times. */
+#define JOINED_ROW_EDGES 12
+
+/* Blocks are joined (joined.h) where all parts are of this rank, all rows count in training, and blocks are many. Returns the bytes,
+ * with the scales of all rows. */
 static int64_t joined_plan(const struct memory_plan_input *in, bool scaled, struct memory_plan *plan)
 {
     int64_t n_bytes = 0;
     bool can = in->ops->joined_edges > 0 && plan->n_hop == 0 && plan->n_row <= UINT32_MAX;
     for (int d = 0; d < n_direction(&in->own[0]); d++) {
-        int64_t n_edge = 0;
+        int64_t n_edge = 0, n_block_row = 0;
         for (int32_t i = 0; i < in->n_own_part; i++) {
             const struct part_pairs *pairs = &in->own[i].halo->pairs[d];
             n_edge += pairs->pair[pairs->n_pair].edge;
+            n_block_row += pairs->n_pair * in->own[i].n_own;
         }
-        plan->joined[d] = can && has_sums(in->program, d) && is_local(in, d);
+        bool many = n_edge <= JOINED_ROW_EDGES * n_block_row;
+        plan->joined[d] = can && many && has_sums(in->program, d) && is_local(in, d);
         n_bytes += plan->joined[d] ? memory_joined_bytes(plan->n_row, n_edge, in->own[0].weighted) +
                                          (int64_t)in->ops->block_bytes(1, plan->n_row, n_edge)
                                    : 0;
