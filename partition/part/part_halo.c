@@ -31,7 +31,8 @@ void part_halo_mirror(struct part_halo *halo)
 
 void part_halo_release(struct part_halo *halo)
 {
-    for (int d = halo->symmetric ? 0 : PART_DIRECTION_N - 1; d >= 0; d--) {
+    int n_direction = halo->symmetric ? 1 : PART_DIRECTION_N;
+    for (int d = n_direction - 1; d >= 0; d--) {
         struct part_pairs *pairs = &halo->pairs[d];
         size_t n_hop = n_hop_entry(pairs, halo->n_hop);
         memory_release(MEMORY_STRUCTURE, pairs->pair, (size_t)pairs->n_pair + 1, sizeof *pairs->pair);

@@ -55,7 +55,8 @@ static void rows_count(struct part *part, enum part_direction d, int32_t k)
     const uint32_t *own = pairs->n_col_hop + pairs->own * (int64_t)part->n_hop;
     uint32_t *n_row = pairs->n_row_hop + k * (int64_t)part->n_hop;
     for (int64_t r = 0; r < b.n_row; r++) {
-        for (int32_t l = hop_of(own, part->n_hop, b.rows != NULL ? b.rows[r] : r); l < part->n_hop; l++) {
+        int64_t row = b.rows != NULL ? b.rows[r] : r;
+        for (int32_t l = hop_of(own, part->n_hop, row); l < part->n_hop; l++) {
             n_row[l]++;
         }
     }

@@ -212,7 +212,8 @@ static enum status part_fill(const struct dataset *dataset, const struct partiti
     header.n_own = sizes->n_own;
     header.n_feature_value = header.features == PART_FEATURES_SPARSE ? sizes->n_feature_value : 0;
     header.n_embedded = sizes->n_embedded;
-    for (int d = 0; d < (dataset->symmetric ? 1 : PART_DIRECTION_N); d++) {
+    int n_direction = dataset->symmetric ? 1 : PART_DIRECTION_N;
+    for (int d = 0; d < n_direction; d++) {
         const struct part_pairs *pairs = &sizes->halo.pairs[d];
         const struct part_pair *end = &pairs->pair[pairs->n_pair];
         header.n_block[d] = pairs->n_pair;
