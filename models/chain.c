@@ -24,6 +24,11 @@ bool chain_takes_op(const struct program *program, const struct op *op)
     return op->kind != OP_KIND_AGGREGATE && !labels && !op->is_static && !sparse;
 }
 
+bool chain_takes_scratch(const struct program *program, const struct op *op)
+{
+    return chain_takes_op(program, op) && op_defs[op->kind]->global == NULL;
+}
+
 static bool is_taken(const struct program *program, const struct step *step)
 {
     return (step->kind == STEP_KIND_FORWARD || step->kind == STEP_KIND_BACKWARD) &&

@@ -17,8 +17,9 @@
  * step between others is one of its own. */
 void chains_mark(const struct program *program, struct step_list *list);
 
-/* Does this op run in windows of rows? */
+/* Does this op run in windows of rows? Has its scratch only rows of a window? A global op's is that of its sums over all rows. */
 bool chain_takes_op(const struct program *program, const struct op *op);
+bool chain_takes_scratch(const struct program *program, const struct op *op);
 
 struct chain_rows {
     int64_t n_window; /* rows of a window, a multiple of 16 */

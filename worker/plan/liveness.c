@@ -355,13 +355,23 @@ static void windows_size(struct lives *l)
     }
 }
 
+/* Scratch is every window's own, since windows run at the same time. */
+static bool is_in_window(const struct lives *l, int slot)
+{
+    int workspace = slot - liveness_slot(l->program, STEP_ARRAY_WORKSPACE, 0, 0);
+    if (workspace < 0) {
+        return l->root[slot] == slot && is_within_chains(l, &l->life[slot]);
+    }
+    int op = workspace / STEP_WORKSPACE_N; /* behind the last: the loss */
+    bool scratch = op < l->program->n_op && workspace % STEP_WORKSPACE_N != STEP_WORKSPACE_CHAIN;
+    return scratch && chain_takes_scratch(l->program, &l->program->op[op]);
+}
+
 static void chains_apply(struct lives *l)
 {
-    int workspace = liveness_slot(l->program, STEP_ARRAY_WORKSPACE, 0, 0);
     for (int i = 0; i < l->n; i++) {
         struct life *life = &l->life[i];
-        bool windows = i >= workspace && (i - workspace) % STEP_WORKSPACE_N == STEP_WORKSPACE_CHAIN;
-        l->in_window[i] = !windows && l->root[i] == i && is_within_chains(l, life);
+        l->in_window[i] = is_in_window(l, i);
         if (l->in_window[i]) {
             life->n_bytes = window_bytes(l, i);
         } else {

@@ -84,7 +84,7 @@ static int64_t most_rows(const struct part_rows rows)
  * ways. */
 static int64_t op_scratch(const struct memory_plan_input *in, const struct memory_plan *plan, const struct op *op)
 {
-    int64_t rows = 0, most = 0, n_most = chain_takes_op(in->program, op) ? plan->chain.n_window : INT64_MAX;
+    int64_t rows = 0, most = 0, n_most = chain_takes_scratch(in->program, op) ? plan->chain.n_window : INT64_MAX;
     for (int32_t i = 0; i < in->n_own_part; i++) {
         most = larger(most, (int64_t)op_workspace(in->program, op, in->ops, smaller(in->own[i].n_own, n_most)));
     }

@@ -38,6 +38,8 @@ static void world_open(struct world *w, const char *settings)
     }
 }
 
+static const struct device_ops *world_ops = &device_reference;
+
 static void plan_of(struct world *w, uint32_t n_rank, struct memory_plan *out)
 {
     uint32_t rank_of_part[N_PART];
@@ -46,7 +48,7 @@ static void plan_of(struct world *w, uint32_t n_rank, struct memory_plan *out)
     }
     struct memory_plan_input input = {.job = &w->job,
                                       .program = &w->program,
-                                      .ops = &device_reference,
+                                      .ops = world_ops,
                                       .n_part = N_PART,
                                       .rank_of_part = rank_of_part,
                                       .n_rank = n_rank,
@@ -81,6 +83,33 @@ Test(memory_plan, activations_and_features_fall_as_one_over_workers)
     cr_expect_eq(one.bytes[MEMORY_PAYLOADS], 0, "nothing travels inside one process");
     memory_plan_release(&one);
     memory_plan_release(&eight);
+    world_close(&w);
+}
+
+/* On the cpu, whose sums over many rows go in many chunks. */
+Test(memory_plan, scratch_is_enough_for_a_window_or_for_all_rows_where_an_op_sums_over_them)
+{
+    static struct world w;
+    world_open(&w, "[model]\nkind = \"gin\"\nhidden = 128\nlayers = 3\nnorm = \"batch\"\n");
+    for (int p = 0; p < N_PART; p++) {
+        w.part[p].n_own = 100000;
+    }
+    struct memory_plan plan;
+    world_ops = &device_cpu;
+    plan_of(&w, 1, &plan);
+    world_ops = &device_reference;
+    int n_global = 0;
+    for (int i = 0; i < w.program.n_op; i++) {
+        const struct op *op = &w.program.op[i];
+        bool global = op_defs[op->kind]->global != NULL;
+        int64_t rows = chain_takes_scratch(&w.program, op) ? plan.chain.n_window : 100000;
+        cr_expect_geq(plan.workspace[i][0].n_scratch, (int64_t)op_workspace(&w.program, op, &device_cpu, rows));
+        cr_expect(!global || rows == 100000);
+        n_global += global;
+    }
+    cr_expect_gt(n_global, 0);
+    cr_expect_gt(op_workspace(&w.program, &w.program.op[w.program.n_op - 1], &device_cpu, 100000), 0);
+    memory_plan_release(&plan);
     world_close(&w);
 }
 
