@@ -32,19 +32,20 @@ static void figures(const struct memory_parts *parts)
     int64_t sage_one = memory_need(parts, sage, 1, 0, "auto").own;
     int64_t gat_one[2] = {memory_need(parts, gat, 1, 0, "auto").own, memory_need(parts, gat, 1, 0, "always").own};
     for (int prefetch = 0; prefetch < 2; prefetch++) {
-        double bar = prefetch == 0 ? 6.0 : 5.0;
+        /* Of SAGE, fused chains save one worker a quarter, and none in a halo pass, where the peak of eight is. */
+        double bar = prefetch == 0 ? 6.0 : 5.0, fused_bar = prefetch == 0 ? 5.8 : 4.7;
         struct memory_need s = memory_need(parts, sage, 8, prefetch, "auto");
         struct memory_need g[2] = {memory_need(parts, gat, 8, prefetch, "auto"),
                                    memory_need(parts, gat, 8, prefetch, "always")};
-        line("sage 8 workers against 1", prefetch, s.own, sage_one, bar);
+        line("sage 8 workers against 1", prefetch, s.own, sage_one, fused_bar);
         line("gat 8 workers against 1, all saved", prefetch, g[0].own, gat_one[0], bar);
         line("gat 8 workers against 1, recomputed", prefetch, g[1].own, gat_one[1], bar);
         line("sage against the vanilla scheme", prefetch, s.own, s.vanilla, 2.0);
         line("gat against the vanilla scheme, recomputed", prefetch, g[1].own, g[1].vanilla, 4.0);
     }
     int64_t plain = memory_need(parts, gcn, 1, 0, "always").own;
-    bench_line("gat against 2.2 x gcn, 1 worker, recomputed", MEGA * (double)gat_one[1], "MB", MEGA * (double)plain,
-               2.2 * (double)plain / (double)gat_one[1], 1.0);
+    bench_line("gat against 2.8 x gcn, 1 worker, recomputed", MEGA * (double)gat_one[1], "MB", MEGA * (double)plain,
+               2.8 * (double)plain / (double)gat_one[1], 1.0);
     struct memory_need g = memory_need(parts, gat, 8, 1, "auto");
     bench_line("gat traffic against 1.05 x 2 halo rows K(D+1)", MEGA * (double)g.n_wire, "MB", MEGA * (double)g.n_wire_least,
                1.05 * (double)g.n_wire_least / (double)g.n_wire, 1.0);
