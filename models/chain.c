@@ -6,12 +6,17 @@
 #define CHUNK_MIN 4
 #define CHUNK_MAX 16
 #define WINDOW_ROWS_MIN 32
-#define WINDOW_ROWS_MAX 2048
+#define WINDOW_ROWS_SHARED 256 /* windows are not made smaller than this so that there are more of them */
 #define ROW_ALIGN 16
 
 static int64_t smaller(int64_t a, int64_t b)
 {
     return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
 }
 
 /* --- which steps --- */
@@ -78,19 +83,34 @@ void chains_mark(const struct program *program, struct step_list *list)
 
 /* --- windows and chunks --- */
 
-struct chain_rows chain_rows(const struct program *program, const struct device_ops *ops, int64_t n_own)
+/* Columns of the widest dense value; `passing`: of those that pass between steps, which features and their sums do not. */
+static int64_t widest(const struct program *program, bool passing)
 {
     int64_t width = 1;
     for (int v = 0; v < program->n_value; v++) {
         const struct value *value = &program->value[v];
-        width = value->width > width && !value->is_sparse ? value->width : width;
+        bool counts = !value->is_sparse && !(passing && value->is_static);
+        width = counts && value->width > width ? value->width : width;
     }
-    int64_t rows = ops->n_window_float / width / ROW_ALIGN * ROW_ALIGN;
-    rows = rows < WINDOW_ROWS_MIN ? WINDOW_ROWS_MIN : smaller(rows, WINDOW_ROWS_MAX);
-    int64_t n_chunk = smaller((n_own + rows - 1) / rows, CHUNK_MAX);
-    int64_t n_most = n_own * width / 2 / (program->n_weight + rows * width); /* half an array of the part at most */
-    n_chunk = smaller(n_chunk, n_most > CHUNK_MIN ? n_most : CHUNK_MIN);
-    return (struct chain_rows){.n_window = rows, .n_chunk = n_chunk > 1 ? (int)n_chunk : 1};
+    return width;
+}
+
+/* As many rows as fit the cache, but windows for all chunks where they are not too small for a product. */
+static int64_t window_rows(const struct program *program, const struct device_ops *ops, int64_t n_own)
+{
+    int64_t rows = ops->n_window_float / widest(program, true) / ROW_ALIGN * ROW_ALIGN;
+    int64_t share = (n_own + CHUNK_MAX - 1) / CHUNK_MAX;
+    share = larger((share + ROW_ALIGN - 1) / ROW_ALIGN * ROW_ALIGN, WINDOW_ROWS_SHARED);
+    return smaller(larger(rows, WINDOW_ROWS_MIN), share);
+}
+
+struct chain_rows chain_rows(const struct program *program, const struct device_ops *ops, int64_t n_own)
+{
+    int64_t rows = window_rows(program, ops, n_own), n_window = (n_own + rows - 1) / rows;
+    /* Their gradients and windows take half an array of the part at most, but for the least of chunks. */
+    int64_t n_most = n_own * widest(program, false) / 2 / (program->n_weight + rows * widest(program, true));
+    int64_t n_chunk = smaller(smaller(n_window, CHUNK_MAX), larger(n_most, CHUNK_MIN));
+    return (struct chain_rows){.n_window = rows, .n_chunk = (int)larger(n_chunk, 1)};
 }
 
 /* Floats of a gradient of a parameter; 0: the operand is another array. */

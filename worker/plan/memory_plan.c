@@ -47,12 +47,12 @@ static void rows_lay_out(const struct memory_plan_input *in, struct memory_plan 
         }
         *n_row = larger(*n_row, ROW_ALIGN); /* an array has a place, though it may have no rows */
     }
-    int64_t n_most = 0;
     for (int32_t i = 0; i < in->n_own_part; i++) {
-        n_most = larger(n_most, in->own[i].n_own);
+        struct chain_rows rows = chain_rows(in->program, in->ops, in->own[i].n_own);
+        rows.n_window = smaller(rows.n_window, round_up(in->own[i].n_own, ROW_ALIGN));
+        plan->chain.n_window = larger(plan->chain.n_window, rows.n_window);
+        plan->chain.n_chunk = rows.n_chunk > plan->chain.n_chunk ? rows.n_chunk : plan->chain.n_chunk;
     }
-    plan->chain = chain_rows(in->program, in->ops, n_most);
-    plan->chain.n_window = smaller(plan->chain.n_window, round_up(n_most, ROW_ALIGN));
 }
 
 int64_t memory_plan_rows(const struct memory_plan *plan, int32_t hop)

@@ -92,7 +92,7 @@ struct memory_plan {
     struct memory_workspace (*workspace)[STEP_WORKSPACE_N]; /* n_op; of chains filled in by liveness_place */
     struct memory_workspace loss_workspace;
     int64_t n_arena_bytes;
-    struct chain_rows chain; /* of the own part that has most rows; no window is longer than it */
+    struct chain_rows chain; /* the most of any own part; no window is longer than it */
     int64_t *window_at; /* as `at`, in a slot of a fused chain's windows: arrays that only steps of one chain read and write */
     int64_t n_slot_bytes; /* of one slot */
 
