@@ -1,4 +1,4 @@
-/* Payload sources: where the rows of another part come from. A codec or a sample of rows enters here and nowhere else.
+/* Payload sources: where the rows of another part come from. A codec or a sample of rows enters here; worker/README.md has the steps.
  *
  * One interface, an implementation for each way: rows in the same process are read in place, rows of other ranks are fetched,
  * spilled rows are read from the file, and finished gradients return to the owner of the rows that they belong to.
