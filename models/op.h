@@ -149,6 +149,7 @@ struct global_def {
  * gradient of the output, what was saved and the parameters, and writes the gradients of inputs and parameters. */
 struct op_def {
     const char *name;
+    const char *title;       /* as users of PyTorch Geometric know it */
     op_roles also_reads;     /* forward and backward: NODE, LABELS, STATISTICS */
     op_roles backward_reads; /* of IN and OUT; where this depends on the op: */
     op_roles (*backward_reads_of)(const struct program *program, const struct op *op);
@@ -196,6 +197,7 @@ struct halo_pass {
 
 struct aggregate_def {
     const char *name;
+    const char *title;   /* as users of PyTorch Geometric know it */
     bool is_linear;      /* out is linear in the rows of its one input: may swap with a linear map */
     bool takes_no_loops; /* an implied loop is of no relation: the own row is no neighbour */
     /* Scale of a row with this many stored in-edges, or this sum of their weights; `self`: plus one for its implicit loop. NULL:

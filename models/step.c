@@ -103,28 +103,6 @@ const char *step_kind_name(enum step_kind kind)
 /* An op as a user of PyTorch Geometric knows it. */
 static void op_name_print(const struct op *op, FILE *file)
 {
-    static const char *const aggregates[AGGREGATE_KIND_N] = {
-        [AGGREGATE_KIND_SUM] = "sum of neighbours",         [AGGREGATE_KIND_MEAN] = "mean of neighbours",
-        [AGGREGATE_KIND_GCN] = "GCN propagation",           [AGGREGATE_KIND_MAX] = "max of neighbours",
-        [AGGREGATE_KIND_GAT] = "GATConv attention",         [AGGREGATE_KIND_GATV2] = "GATv2Conv attention",
-        [AGGREGATE_KIND_DOT] = "TransformerConv attention", [AGGREGATE_KIND_COSINE] = "AGNNConv attention",
-        [AGGREGATE_KIND_RELATION] = "RGCN propagation",
-    };
-    static const char *const ops[OP_KIND_N] = {
-        [OP_KIND_LINEAR] = "Linear",
-        [OP_KIND_BIAS] = "bias",
-        [OP_KIND_LAYER_NORM] = "LayerNorm",
-        [OP_KIND_BATCH_NORM] = "BatchNorm",
-        [OP_KIND_ADD] = "add",
-        [OP_KIND_LABELS] = "label input",
-        [OP_KIND_CONCAT] = "concat",
-        [OP_KIND_MAX] = "max",
-        [OP_KIND_EPS_ADD] = "(1 + eps) x",
-        [OP_KIND_INVERSE_NORM] = "inverse norm",
-        [OP_KIND_ROW_SCALE] = "row scale",
-        [OP_KIND_HEAD_DOT] = "attention scores",
-        [OP_KIND_HEAD_MEAN] = "mean of heads",
-    };
     static const char *const activations[] = {[DEVICE_ACTIVATION_NONE] = "",
                                               [DEVICE_ACTIVATION_RELU] = "ReLU",
                                               [DEVICE_ACTIVATION_ELU] = "ELU",
@@ -135,7 +113,7 @@ static void op_name_print(const struct op *op, FILE *file)
         fprintf(file, "%s%s%s", name, *name != '\0' && op->dropout > 0.0 ? " + " : "", op->dropout > 0.0 ? "Dropout" : "");
         return;
     }
-    fputs(op->kind == OP_KIND_AGGREGATE ? aggregates[op->aggregate] : ops[op->kind], file);
+    fputs(op->kind == OP_KIND_AGGREGATE ? aggregate_defs[op->aggregate]->title : op_defs[op->kind]->title, file);
 }
 
 static const char *first_param(const struct program *program, const struct op *op)

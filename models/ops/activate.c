@@ -48,6 +48,7 @@ static op_roles backward_reads(const struct program *program, const struct op *o
 
 const struct op_def op_activate = {
     .name = "activate",
+    .title = "activation",
     .in_place = true,
     .also_reads = OP_ROLES(NODE),
     .backward_reads_of = backward_reads,

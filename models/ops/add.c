@@ -25,4 +25,4 @@ static void backward(const struct op_call *call)
     }
 }
 
-const struct op_def op_add = {.name = "add", .in_place = true, .forward = forward, .backward = backward};
+const struct op_def op_add = {.name = "add", .title = "add", .in_place = true, .forward = forward, .backward = backward};

@@ -163,17 +163,27 @@ static void backward_source(const struct op_call *call)
 
 const struct aggregate_def aggregate_gat = {
     .name = "gat",
+    .title = "GATConv attention",
     FORWARD,
     .begin_access = {.reads = OP_ROLES(OUT) | OP_ROLES(GRAD_OUT) | OP_ROLES_SAVED,
                      .writes = OP_ROLES(SAVED_0) | OP_ROLES(GRAD_IN_2)},
     .backward = {SOURCE_PASS},
 };
 
-const struct aggregate_def aggregate_gatv2 = {
-    .name = "gatv2", FORWARD, .begin_access = BEGIN_ACCESS, .backward = {QUERY_PASS, SOURCE_PASS}};
+const struct aggregate_def aggregate_gatv2 = {.name = "gatv2",
+                                              .title = "GATv2Conv attention",
+                                              FORWARD,
+                                              .begin_access = BEGIN_ACCESS,
+                                              .backward = {QUERY_PASS, SOURCE_PASS}};
 
-const struct aggregate_def aggregate_dot = {
-    .name = "dot", FORWARD, .begin_access = BEGIN_ACCESS, .backward = {QUERY_PASS, SOURCE_PASS}};
+const struct aggregate_def aggregate_dot = {.name = "dot",
+                                            .title = "TransformerConv attention",
+                                            FORWARD,
+                                            .begin_access = BEGIN_ACCESS,
+                                            .backward = {QUERY_PASS, SOURCE_PASS}};
 
-const struct aggregate_def aggregate_cosine = {
-    .name = "cosine", FORWARD, .begin_access = BEGIN_ACCESS, .backward = {QUERY_PASS, SOURCE_PASS}};
+const struct aggregate_def aggregate_cosine = {.name = "cosine",
+                                               .title = "AGNNConv attention",
+                                               FORWARD,
+                                               .begin_access = BEGIN_ACCESS,
+                                               .backward = {QUERY_PASS, SOURCE_PASS}};

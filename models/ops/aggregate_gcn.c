@@ -28,5 +28,8 @@ static void propagate(const struct op_call *call)
     }
 }
 
-const struct aggregate_def aggregate_gcn = {
-    .name = "gcn", .is_linear = true, .scale = scale, AGGREGATE_LINEAR_PASSES(propagate, propagate)};
+const struct aggregate_def aggregate_gcn = {.name = "gcn",
+                                            .title = "GCN propagation",
+                                            .is_linear = true,
+                                            .scale = scale,
+                                            AGGREGATE_LINEAR_PASSES(propagate, propagate)};

@@ -44,6 +44,7 @@ static void backward(const struct op_call *call)
 
 const struct aggregate_def aggregate_max = {
     .name = "max",
+    .title = "max of neighbours",
     .saved_width = saved_width,
     .forward = {.direction = HALO_DIRECTION_IN,
                 .n_piece = 1,

@@ -32,5 +32,8 @@ static void backward(const struct op_call *call)
     call->device->ops->aggregate_sum(call->device, call->block, &how, call->f, call->payload[0], call->to);
 }
 
-const struct aggregate_def aggregate_mean = {
-    .name = "mean", .is_linear = true, .scale = scale, AGGREGATE_LINEAR_PASSES(forward, backward)};
+const struct aggregate_def aggregate_mean = {.name = "mean",
+                                             .title = "mean of neighbours",
+                                             .is_linear = true,
+                                             .scale = scale,
+                                             AGGREGATE_LINEAR_PASSES(forward, backward)};

@@ -217,6 +217,7 @@ static void backward(const struct op_call *call)
 
 const struct aggregate_def aggregate_relation = {
     .name = "relation",
+    .title = "RGCN propagation",
     .takes_no_loops = true,
     .workspace = workspace,
     .forward = {.direction = HALO_DIRECTION_IN,

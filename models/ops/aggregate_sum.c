@@ -20,4 +20,5 @@ static void backward(const struct op_call *call)
     accumulate(call);
 }
 
-const struct aggregate_def aggregate_sum = {.name = "sum", .is_linear = true, AGGREGATE_LINEAR_PASSES(forward, backward)};
+const struct aggregate_def aggregate_sum = {
+    .name = "sum", .title = "sum of neighbours", .is_linear = true, AGGREGATE_LINEAR_PASSES(forward, backward)};

@@ -112,6 +112,7 @@ static const struct global_def global = {
 
 const struct op_def op_batch_norm = {
     .name = "batch_norm",
+    .title = "BatchNorm",
     .also_reads = OP_ROLES(STATISTICS),
     .backward_reads = OP_ROLES(IN_0),
     .in_place = true,

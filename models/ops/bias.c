@@ -28,4 +28,4 @@ static void backward(const struct op_call *call)
 }
 
 const struct op_def op_bias = {
-    .name = "bias", .in_place = true, .workspace = workspace, .forward = forward, .backward = backward};
+    .name = "bias", .title = "bias", .in_place = true, .workspace = workspace, .forward = forward, .backward = backward};

@@ -24,4 +24,4 @@ static void backward(const struct op_call *call)
     }
 }
 
-const struct op_def op_concat = {.name = "concat", .forward = forward, .backward = backward};
+const struct op_def op_concat = {.name = "concat", .title = "concat", .forward = forward, .backward = backward};

@@ -39,6 +39,7 @@ static op_roles backward_reads(const struct program *program, const struct op *o
 
 const struct op_def op_eps_add = {
     .name = "eps_add",
+    .title = "(1 + eps) x",
     .backward_reads_of = backward_reads,
     .workspace = workspace,
     .forward = forward,

@@ -42,6 +42,7 @@ static op_roles backward_reads(const struct program *program, const struct op *o
 
 const struct op_def op_head_dot = {
     .name = "head_dot",
+    .title = "attention scores",
     .backward_reads_of = backward_reads,
     .workspace = workspace,
     .forward = forward,

@@ -15,4 +15,4 @@ static void backward(const struct op_call *call)
                                           call->grad_out, call->add[0], call->grad_in[0]);
 }
 
-const struct op_def op_head_mean = {.name = "head_mean", .forward = forward, .backward = backward};
+const struct op_def op_head_mean = {.name = "head_mean", .title = "mean of heads", .forward = forward, .backward = backward};

@@ -16,5 +16,8 @@ static void backward(const struct op_call *call)
     }
 }
 
-const struct op_def op_inverse_norm = {
-    .name = "inverse_norm", .backward_reads = OP_ROLES(IN_0) | OP_ROLES(OUT), .forward = forward, .backward = backward};
+const struct op_def op_inverse_norm = {.name = "inverse_norm",
+                                       .title = "inverse norm",
+                                       .backward_reads = OP_ROLES(IN_0) | OP_ROLES(OUT),
+                                       .forward = forward,
+                                       .backward = backward};

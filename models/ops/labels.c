@@ -72,6 +72,7 @@ static const struct global_def global = {
 
 const struct op_def op_labels = {
     .name = "labels",
+    .title = "label input",
     .also_reads = OP_ROLES(NODE) | OP_ROLES(LABELS),
     .forward = forward,
     .backward = backward,

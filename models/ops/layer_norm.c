@@ -41,6 +41,7 @@ static void backward(const struct op_call *call)
 
 const struct op_def op_layer_norm = {
     .name = "layer_norm",
+    .title = "LayerNorm",
     .backward_reads = OP_ROLES(IN_0),
     .saved_width = saved_width,
     .workspace = workspace,

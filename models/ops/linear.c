@@ -113,6 +113,7 @@ static op_roles backward_reads(const struct program *program, const struct op *o
 
 const struct op_def op_linear = {
     .name = "linear",
+    .title = "Linear",
     .backward_reads_of = backward_reads,
     .workspace = workspace,
     .forward = forward,

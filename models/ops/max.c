@@ -19,4 +19,4 @@ static void backward(const struct op_call *call)
 }
 
 const struct op_def op_max = {
-    .name = "max", .backward_reads = OP_ROLES(IN_0) | OP_ROLES(OUT), .forward = forward, .backward = backward};
+    .name = "max", .title = "max", .backward_reads = OP_ROLES(IN_0) | OP_ROLES(OUT), .forward = forward, .backward = backward};

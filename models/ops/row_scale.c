@@ -21,5 +21,8 @@ static void backward(const struct op_call *call)
     }
 }
 
-const struct op_def op_row_scale = {
-    .name = "row_scale", .backward_reads = OP_ROLES(IN_0) | OP_ROLES(IN_1), .forward = forward, .backward = backward};
+const struct op_def op_row_scale = {.name = "row_scale",
+                                    .title = "row scale",
+                                    .backward_reads = OP_ROLES(IN_0) | OP_ROLES(IN_1),
+                                    .forward = forward,
+                                    .backward = backward};

@@ -42,12 +42,13 @@ Test(op_table, every_op_and_aggregate_has_a_name_and_its_functions)
 {
     for (int k = 0; k < OP_KIND_N; k++) {
         cr_assert_not_null(op_defs[k]->name);
+        cr_assert(op_defs[k]->title != NULL || k == OP_KIND_AGGREGATE, "%s", op_defs[k]->name);
         cr_assert_eq(op_defs[k]->forward != NULL, k != OP_KIND_AGGREGATE);
         cr_assert_eq(op_defs[k]->backward != NULL, k != OP_KIND_AGGREGATE);
     }
     for (int k = 0; k < AGGREGATE_KIND_N; k++) {
         const struct aggregate_def *def = aggregate_defs[k];
-        cr_assert(def->name != NULL && def->forward.run != NULL && def->backward[0].run != NULL);
+        cr_assert(def->name != NULL && def->title != NULL && def->forward.run != NULL && def->backward[0].run != NULL);
         cr_assert_eq(aggregate_returns((enum aggregate_kind)k), def->backward[0].pack != NULL);
     }
 }
