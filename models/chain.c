@@ -163,7 +163,7 @@ static bool sums_point(const struct chain *chain, const struct chain_link *link,
     bool any = false;
     for (int k = 0; k < link->step->n_operand; k++) {
         const struct step_operand *o = &link->step->operand[k];
-        int64_t n = sum_floats(chain->program, o);
+        int64_t n = sum_floats(link->call.program, o);
         if (n > 0 && chain->rows.n_chunk > 1) {
             call->array[o->role] = sum_of(chain, *at, n, chunk);
         }
@@ -241,10 +241,10 @@ static void sums_combine(const struct chain *chain)
         const struct chain_link *link = &chain->link[i];
         for (int k = 0; k < link->step->n_operand; k++) {
             const struct step_operand *o = &link->step->operand[k];
-            int64_t n = sum_floats(chain->program, o);
+            int64_t n = sum_floats(link->call.program, o);
             if (n > 0) {
-                chain->device->ops->chunks_add(chain->device, n, chain->rows.n_chunk, sum_of(chain, at, n, 0),
-                                               link->call.array[o->role]);
+                link->call.device->ops->chunks_add(link->call.device, n, chain->rows.n_chunk, sum_of(chain, at, n, 0),
+                                                   link->call.array[o->role]);
             }
             at += sum_place(n);
         }
@@ -253,7 +253,8 @@ static void sums_combine(const struct chain *chain)
 
 void chain_run(struct chain *chain)
 {
-    chain->device->ops->chunks_run(chain->device, chain->rows.n_chunk, chunk_run, chain);
+    struct device *device = chain->link[0].call.device;
+    device->ops->chunks_run(device, chain->rows.n_chunk, chunk_run, chain);
     if (chain->rows.n_chunk > 1) {
         sums_combine(chain);
     }

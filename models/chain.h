@@ -42,8 +42,6 @@ struct chain_link {
 };
 
 struct chain {
-    struct device *device;
-    const struct program *program;
     struct chain_rows rows;
     int64_t n_row; /* of the part */
     int64_t n_slot_bytes;

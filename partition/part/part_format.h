@@ -154,7 +154,7 @@ int64_t part_feature_values(const struct dataset *dataset, const uint32_t *node,
  * half. errors  STATUS_DATA */
 enum status part_header_check(const void *bytes, size_t n_bytes, bool checksums);
 
-/* The blocks that an open part's direction lists, into its halo, whose room is there: numbers, counts and where each one's indptr
+/* The blocks that an open part's direction lists, into its halo, whose memory is acquired: numbers, counts and where each one's indptr
  * ends; totals as the header says. In part_blocks.c. errors  STATUS_DATA */
 enum status part_blocks_open(const struct part_header *header, enum part_direction d, struct part *part);
 

@@ -44,7 +44,7 @@ struct part_halo {
     int64_t n_edge_hop[PART_DIRECTION_N][PART_N_HOP_MOST]; /* edges into own rows (OUT: from own rows), destination's hop ≤ h */
 };
 
-/* Room for n_pair pairs in a direction of a zeroed halo whose n_hop is known.
+/* Acquire memory for n_pair pairs in a direction of a zeroed halo whose n_hop is known.
  *
  *   owns    given back with part_halo_release, also after a failure
  *   errors  STATUS_NOMEM
@@ -55,7 +55,7 @@ enum status part_halo_acquire(struct part_halo *halo, enum part_direction d, int
 void part_halo_mirror(struct part_halo *halo);
 void part_halo_release(struct part_halo *halo);
 
-/* Bytes of that room. */
+/* Bytes of that memory. */
 int64_t part_pairs_bytes(int32_t n_pair, int32_t n_hop);
 
 /* Place of the pair with part q; -1: there is none. */

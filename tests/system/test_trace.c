@@ -239,6 +239,16 @@ static void expect_memory_as_planned(const char *name)
     json_decref(result);
 }
 
+static void expect_worker(const json_t *plan, int worker, double epoch_us)
+{
+    expect_steps(plan, worker);
+    for (int track = 1; track <= 4; track++) {
+        expect_nested(worker, track);
+    }
+    cr_expect_leq(sum_us(worker, "step"), epoch_us);
+    cr_expect_gt(sum_us(worker, "pack"), 0);
+}
+
 Test(trace, every_step_of_the_last_epoch_is_there_once_for_each_worker_in_the_order_of_the_plan)
 {
     EXPECT(0, "--set", "output.dir=o", "--set", "output.trace=true");
@@ -247,15 +257,10 @@ Test(trace, every_step_of_the_last_epoch_is_there_once_for_each_worker_in_the_or
     cr_assert_not_null(plan);
     double epoch_us = 1e6 * last_metric("o/metrics.jsonl", "epoch_s");
     for (int worker = 0; worker < 2; worker++) {
-        expect_steps(plan, worker);
-        for (int track = 1; track <= 4; track++) {
-            expect_nested(worker, track);
-        }
-        cr_expect_leq(sum_us(worker, "step"), epoch_us);
+        expect_worker(plan, worker, epoch_us);
         cr_expect_leq(sum_us(worker, "part"), sum_us(worker, "step"));
         cr_expect_leq(sum_us(worker, "wait"), sum_us(worker, "step"));
         cr_expect_gt(sum_us(worker, "part"), 0);
-        cr_expect_gt(sum_us(worker, "pack"), 0);
         cr_expect_eq(sum_us(worker, "spill"), 0);
     }
     expect_memory_as_planned("o/result.json");
@@ -285,12 +290,7 @@ Test(trace, a_job_that_spills_shows_what_it_waits_for)
     json_t *plan = json_loads(printed, 0, NULL), *trace = trace_read("o/trace.json");
     double epoch_us = 1e6 * last_metric("o/metrics.jsonl", "epoch_s");
     for (int worker = 0; worker < 2; worker++) {
-        expect_steps(plan, worker);
-        for (int track = 1; track <= 4; track++) {
-            expect_nested(worker, track);
-        }
-        cr_expect_leq(sum_us(worker, "step"), epoch_us);
-        cr_expect_gt(sum_us(worker, "pack"), 0);
+        expect_worker(plan, worker, epoch_us);
         cr_expect_gt(sum_us(worker, "spill"), 0);
     }
     expect_memory_as_planned("o/result.json");

@@ -53,12 +53,12 @@ static bool has_sums(const struct program *program, int d)
 /* Are there blocks between own parts, and none with others'? Under a spill, all count as others'. */
 static bool is_local(const struct memory_plan_input *in, int d)
 {
-    bool any = false, stranger = false;
+    bool any = false, remote = false;
     for (int32_t i = 0; i < in->n_own_part; i++) {
         any = any || has_pair(in, &in->own[i], d, true);
-        stranger = stranger || has_pair(in, &in->own[i], d, false);
+        remote = remote || has_pair(in, &in->own[i], d, false);
     }
-    return any && !stranger;
+    return any && !remote;
 }
 
 /* Rows of blocks with more edges than this on average gain nothing: other parts' rows are nearer to each other than all rows are.

@@ -89,7 +89,7 @@ struct device_block part_device_block(const struct part_device *own, int d, int3
     return block;
 }
 
-/* One more schedule behind those there are; their number is a power of two when there is no room. */
+/* One more schedule behind those there are; the array is full when their number is a power of two. */
 static void schedule_add(struct part_blocks *blocks, int32_t pair, void *schedule)
 {
     int32_t n = blocks->n_schedule;

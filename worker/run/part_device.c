@@ -80,7 +80,7 @@ static bool has_pair(const struct part_device_setup *setup, const struct part *p
     return any;
 }
 
-/* Before the part is lent: turn its own columns, where nobody reads them otherwise. */
+/* Before the part is lent: turn its own columns, where no aggregate reads payload columns. */
 static void part_turn(const struct part_device_setup *setup, struct part *part)
 {
     if (!setup->in_place || setup->as_payload || part->turned) {

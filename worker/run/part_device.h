@@ -33,10 +33,9 @@ struct part_schedule {
 /* One direction's blocks, or of them what training needs at one hop: the device's arrays, block after block, by the places of the
  * part's pairs. A block is put together when it is asked for. */
 struct part_blocks {
-    const struct part_pair
-        *at;                  /* places of the blocks in indptr, cols, types and weights; NULL: nobody asks for these blocks */
-    struct part_pair *picked; /* the same where edges are picked out (part_hop.h); NULL: they are the part's */
-    int32_t hop;              /* of in-edges at a hop: the blocks' first rows, up to this hop; else PROGRAM_HOP_ALL */
+    const struct part_pair *at; /* places of the blocks in indptr, cols, types and weights; NULL: no step walks these blocks */
+    struct part_pair *picked;   /* the same where edges are picked out (part_hop.h); NULL: they are the part's */
+    int32_t hop;                /* of in-edges at a hop: the blocks' first rows, up to this hop; else PROGRAM_HOP_ALL */
     const int64_t *indptr;
     const uint32_t *cols[PART_COLUMNS_N];
     const uint16_t *types;
@@ -49,7 +48,7 @@ struct part_blocks {
 struct part_device {
     const struct part *part;
     struct part_lent bytes;                       /* the part's */
-    struct part_blocks *blocks[PART_DIRECTION_N]; /* n_hop + 1: by hop of the output, and all; empty where nobody asks */
+    struct part_blocks *blocks[PART_DIRECTION_N]; /* n_hop + 1: by hop of the output, and all; empty where no step walks them */
     struct part_lent scales;                      /* all of these: */
     const float *scale;                           /* n_own; NULL where no aggregate scales */
     const float *col_scale[PART_DIRECTION_N];     /* of payload rows, block after block; NULL where none travels */
@@ -69,7 +68,7 @@ struct part_device_setup {
     const struct aggregate_def *scaled; /* the program's aggregate with scales; NULL: none */
     bool in_place;                      /* some aggregate reads rows of this rank's other parts where they lie */
     bool as_payload;                    /* some aggregate has even these packed */
-    struct spill *spill; /* where what is made of a part's bytes goes; all parts are then strangers. NULL: none */
+    struct spill *spill; /* where what is made of a part's bytes goes; all parts then count as other ranks'. NULL: none */
 };
 
 /* Is q another part whose rows an aggregate may read where they lie? */

@@ -26,7 +26,7 @@ int64_t part_hop_copy_bytes(const struct part_hop_sizes *sizes);
 /* Of the edges among an own part's, those to destinations that count, loops included; rows that have them. */
 int64_t part_hop_edges(const struct program *program, bool implied_loops, int64_t n_edge, int64_t n_target);
 
-/* Open the blocks of one direction for one hop, of a part whose all blocks are open; nothing where nobody uses them.
+/* Open the blocks of one direction for one hop, of a part whose all blocks are open; nothing where no step walks them.
  * errors  STATUS_NOMEM; STATUS_IO of the spill */
 enum status part_hop_open(const struct part_device_setup *setup, enum part_direction d, int32_t hop,
                           const struct part_device *part);

@@ -52,8 +52,7 @@ static void link_build(const struct trainer *t, const struct step *step, int32_t
 /* Row-local steps, one after another on each window of a part's rows. */
 static enum status chain_steps_run(struct trainer *t, const struct step *first)
 {
-    struct chain chain = {
-        .device = t->device, .program = &t->program, .n_slot_bytes = t->plan.n_slot_bytes, .n_link = first->n_chain};
+    struct chain chain = {.n_slot_bytes = t->plan.n_slot_bytes, .n_link = first->n_chain};
     struct pin pin = pin_open(t, first, PIN_USE_RUNNING);
     while (pin_next(&pin)) {
         chain.n_row = part_rows_own(t->part[pin.part].part, PROGRAM_HOP_ALL);

@@ -16,7 +16,7 @@
 
 /* One chunk: in memory or not, as it will be once all orders given are carried out. */
 struct chunk {
-    int32_t older, newer; /* in the list of those in memory that nobody holds */
+    int32_t older, newer; /* in the list of those in memory that are not pinned */
     int32_t n_hold;
     bool is_in, is_listed;
     bool is_changed;         /* not yet as in the file */
@@ -332,7 +332,7 @@ void spill_discard(struct spill *s, const void *at, int64_t n_bytes)
     }
 }
 
-/* What is in already, and that nobody holds, shall not go now. */
+/* Chunks that are in memory and not pinned become the last to be evicted. */
 static void keep_ahead(struct spill *s, const struct spill_range *range, int n_range)
 {
     for (int i = 0; i < n_range; i++) {

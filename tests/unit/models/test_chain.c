@@ -1,34 +1,13 @@
 #include "models/chain.h"
 #include "protocol/memory.h"
 #include "tests/support/device/device_case.h"
+#include "tests/support/model/lowered.h"
 #include "tests/support/tolerance.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct world {
-    struct program program;
-    struct step_lists lists;
-};
-
-static void world_open(struct world *w, const char *model)
-{
-    char text[512];
-    static struct job job;
-    snprintf(text, sizeof text, "[dataset]\npath = \"x\"\n[model]\n%s\n", model);
-    cr_assert_eq(job_load_text(text, strlen(text), "test", NULL, 0, &job), STATUS_OK, "%s", status_reason());
-    const struct program_input input = {.n_feature = 24, .n_class = 8};
-    cr_assert_eq(program_build(&job, &input, &w->program), STATUS_OK, "%s", status_reason());
-    step_lists_lower(&w->program, &w->lists);
-}
-
-static void world_close(struct world *w)
-{
-    step_lists_release(&w->lists);
-    program_release(&w->program);
-}
 
 static const char *const models[] = {
     "kind = \"sage\"\nlayers = 3\nhidden = 16\ndropout = 0.5",
@@ -43,8 +22,8 @@ static const char *const models[] = {
 Test(chain, every_row_local_step_is_in_one_chain_and_no_chain_could_be_longer)
 {
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
-        struct world w;
-        world_open(&w, models[m]);
+        struct lowered w;
+        lowered_open(&w, models[m], 24);
         for (int phase = STEP_PHASE_TRAIN; phase < STEP_PHASE_N; phase++) {
             const struct step_list *list = &w.lists.phase[phase];
             int n_fused = 0;
@@ -63,14 +42,14 @@ Test(chain, every_row_local_step_is_in_one_chain_and_no_chain_could_be_longer)
             }
             cr_expect_gt(n_fused, 0, "%s", models[m]);
         }
-        world_close(&w);
+        lowered_close(&w);
     }
 }
 
 Test(chain, marking_a_list_again_changes_nothing)
 {
-    struct world w;
-    world_open(&w, models[0]);
+    struct lowered w;
+    lowered_open(&w, models[0], 24);
     struct step_list *list = &w.lists.phase[STEP_PHASE_TRAIN];
     struct step *before = calloc((size_t)list->n_step, sizeof *before);
     memcpy(before, list->step, (size_t)list->n_step * sizeof *before);
@@ -80,22 +59,22 @@ Test(chain, marking_a_list_again_changes_nothing)
         cr_expect_eq(list->step[s].n_operand, before[s].n_operand);
     }
     free(before);
-    world_close(&w);
+    lowered_close(&w);
 }
 
 /* --- windows and chunks --- */
 
 Test(chain, windows_fit_the_cache_and_chunks_share_them_all)
 {
-    struct world w;
-    world_open(&w, "kind = \"sage\"\nlayers = 3\nhidden = 256");
+    struct lowered w;
+    lowered_open(&w, "kind = \"sage\"\nlayers = 3\nhidden = 256", 24);
     struct chain_rows rows = chain_rows(&w.program, &device_cpu, 100000);
     cr_expect_eq(rows.n_window * 256, device_cpu.n_window_float);
     cr_expect_eq(rows.n_chunk, 16);
     cr_expect_eq(chain_rows(&w.program, &device_cpu, rows.n_window).n_chunk, 1);
     cr_expect_eq(chain_rows(&w.program, &device_cpu, rows.n_window + 1).n_chunk, 2);
     cr_expect_eq(chain_rows(&w.program, &device_cpu, 0).n_chunk, 1);
-    world_close(&w);
+    lowered_close(&w);
 }
 
 /* --- a chain runs --- */
@@ -156,12 +135,8 @@ static void chain_play(struct device *device, const struct device_ops *ops, cons
 {
     static struct chain chain;
     int64_t slot_bytes = N_ROW * F * 4 + N_ROW * F * 4 + (1 << 16);
-    chain = (struct chain){.device = device,
-                           .program = program,
-                           .rows = chain_rows(program, ops, N_ROW),
-                           .n_row = N_ROW,
-                           .n_slot_bytes = slot_bytes,
-                           .n_link = first->n_chain};
+    chain = (struct chain){
+        .rows = chain_rows(program, ops, N_ROW), .n_row = N_ROW, .n_slot_bytes = slot_bytes, .n_link = first->n_chain};
     char *windows = malloc((size_t)chain_windows_bytes(program, first, chain.rows.n_chunk, slot_bytes));
     memset(windows, 0xff, (size_t)chain_windows_bytes(program, first, chain.rows.n_chunk, slot_bytes));
     for (int s = 0; s < first->n_chain; s++) {

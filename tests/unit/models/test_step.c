@@ -1,31 +1,9 @@
 #include "models/step.h"
+#include "tests/support/model/lowered.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct world {
-    struct program program;
-    struct step_lists lists;
-};
-
-static void world_open(struct world *w, const char *model, int64_t n_feature)
-{
-    char text[512];
-    static struct job job;
-    snprintf(text, sizeof text, "[dataset]\npath = \"x\"\n[model]\n%s\n", model);
-    cr_assert_eq(job_load_text(text, strlen(text), "test", NULL, 0, &job), STATUS_OK, "%s", status_reason());
-    const struct program_input input = {
-        .n_feature = n_feature, .n_class = 8, .n_relation = strstr(model, "rgcn") != NULL ? 3 : 0};
-    cr_assert_eq(program_build(&job, &input, &w->program), STATUS_OK, "%s", status_reason());
-    step_lists_lower(&w->program, &w->lists);
-}
-
-static void world_close(struct world *w)
-{
-    step_lists_release(&w->lists);
-    program_release(&w->program);
-}
 
 static const char *const models[] = {
     "kind = \"gcn\"\nlayers = 2\nhidden = 16\ndropout = 0.5",
@@ -50,7 +28,7 @@ static const char *const models[] = {
 /* --- lists --- */
 
 /* One line a step: "backward linear", "halo 2 max" (its pass), "partial- batch_norm" (of the adjoint). */
-static void list_print(const struct world *w, enum step_phase phase, FILE *file)
+static void list_print(const struct lowered *w, enum step_phase phase, FILE *file)
 {
     const struct step_list *list = &w->lists.phase[phase];
     for (int s = 0; s < list->n_step; s++) {
@@ -71,14 +49,14 @@ static void list_print(const struct world *w, enum step_phase phase, FILE *file)
 
 static void expect_list(const char *model, enum step_phase phase, const char *expected)
 {
-    struct world w;
+    struct lowered w;
     char text[8192];
-    world_open(&w, model, 64);
+    lowered_open(&w, model, 64);
     FILE *file = fmemopen(text, sizeof text, "w");
     list_print(&w, phase, file);
     fclose(file);
     cr_expect_str_eq(text, expected, "%s, phase %d, has the steps\n%s", model, (int)phase, text);
-    world_close(&w);
+    lowered_close(&w);
 }
 
 Test(step, a_gcn_of_two_layers_runs_its_ops_and_then_their_adjoints)
@@ -291,8 +269,8 @@ static void list_follow(const char *model, const struct step_list *list, bool tr
 Test(step, every_array_is_written_before_it_is_read)
 {
     for (size_t m = 0; m < N_MODEL; m++) {
-        struct world w;
-        world_open(&w, models[m], 64);
+        struct lowered w;
+        lowered_open(&w, models[m], 64);
         memset(written, 0, sizeof written);
         list_follow(models[m], &w.lists.phase[STEP_PHASE_STATIC], false);
         list_follow(models[m], &w.lists.phase[STEP_PHASE_TRAIN], true);
@@ -303,15 +281,15 @@ Test(step, every_array_is_written_before_it_is_read)
         memset(written, 0, sizeof written);
         list_follow(models[m], &w.lists.phase[STEP_PHASE_STATIC], false);
         list_follow(models[m], &w.lists.phase[STEP_PHASE_EVALUATE], false);
-        world_close(&w);
+        lowered_close(&w);
     }
 }
 
 Test(step, the_first_access_to_every_gradient_overwrites_it)
 {
     for (size_t m = 0; m < N_MODEL; m++) {
-        struct world w;
-        world_open(&w, models[m], 64);
+        struct lowered w;
+        lowered_open(&w, models[m], 64);
         bool seen[N_INDEX] = {false}, param_seen[N_INDEX] = {false};
         const struct step_list *list = &w.lists.phase[STEP_PHASE_TRAIN];
         for (int s = 0; s < list->n_step; s++) {
@@ -328,7 +306,7 @@ Test(step, the_first_access_to_every_gradient_overwrites_it)
         for (int p = 0; p < w.program.n_param; p++) {
             cr_expect_eq(param_seen[p], w.program.param[p].trains, "%s: %s", models[m], w.program.param[p].name);
         }
-        world_close(&w);
+        lowered_close(&w);
     }
 }
 
@@ -347,8 +325,8 @@ Test(step, gradients_join_exactly_where_an_aggregate_finds_another_readers)
 {
     int n_join = 0;
     for (size_t m = 0; m < N_MODEL; m++) {
-        struct world w;
-        world_open(&w, models[m], 64);
+        struct lowered w;
+        lowered_open(&w, models[m], 64);
         bool made[N_INDEX] = {false}, expected[N_INDEX][OP_N_IN] = {{false}}, met[N_INDEX] = {false};
         const struct step_list *list = &w.lists.phase[STEP_PHASE_TRAIN];
         for (int s = 0; s < list->n_step; s++) {
@@ -377,7 +355,7 @@ Test(step, gradients_join_exactly_where_an_aggregate_finds_another_readers)
                 cr_expect(!expected[i][k], "%s: no gradient of input %d of op %d joins", models[m], k, i);
             }
         }
-        world_close(&w);
+        lowered_close(&w);
     }
     cr_expect_gt(n_join, 0);
 }
@@ -385,8 +363,8 @@ Test(step, gradients_join_exactly_where_an_aggregate_finds_another_readers)
 Test(step, an_evaluations_steps_have_the_times_of_trainings)
 {
     for (size_t m = 0; m < N_MODEL; m++) {
-        struct world w;
-        world_open(&w, models[m], 64);
+        struct lowered w;
+        lowered_open(&w, models[m], 64);
         const struct step_list *train = &w.lists.phase[STEP_PHASE_TRAIN], *evaluate = &w.lists.phase[STEP_PHASE_EVALUATE];
         int n_static = w.lists.phase[STEP_PHASE_STATIC].n_step;
         cr_expect_eq(w.lists.n_time, n_static + train->n_step + 1);
@@ -399,16 +377,16 @@ Test(step, an_evaluations_steps_have_the_times_of_trainings)
             cr_expect(end ? same->kind == STEP_KIND_LOSS : same->kind == one->kind && same->op == one->op && !same->backward,
                       "%s: step %d", models[m], s);
         }
-        world_close(&w);
+        lowered_close(&w);
     }
 }
 
 Test(step, a_list_depends_on_the_program_alone_and_not_on_its_sizes)
 {
     for (size_t m = 0; m < N_MODEL; m++) {
-        struct world w, again;
-        world_open(&w, models[m], 64);
-        world_open(&again, models[m], 96);
+        struct lowered w, again;
+        lowered_open(&w, models[m], 64);
+        lowered_open(&again, models[m], 96);
         for (int phase = 0; phase < STEP_PHASE_N; phase++) {
             const struct step_list *a = &w.lists.phase[phase], *b = &again.lists.phase[phase];
             cr_assert_eq(a->n_step, b->n_step, "%s", models[m]);
@@ -418,14 +396,14 @@ Test(step, a_list_depends_on_the_program_alone_and_not_on_its_sizes)
                           models[m], s);
             }
         }
-        world_close(&w);
-        world_close(&again);
+        lowered_close(&w);
+        lowered_close(&again);
     }
 }
 
 /* --- words --- */
 
-static bool has_text(const struct world *w, const char *text)
+static bool has_text(const struct lowered *w, const char *text)
 {
     bool found = false;
     for (int phase = 0; phase < STEP_PHASE_N; phase++) {
@@ -441,8 +419,8 @@ static bool has_text(const struct world *w, const char *text)
 
 Test(step, a_step_is_printed_with_the_modules_of_pytorch_geometric)
 {
-    struct world w;
-    world_open(&w, "kind = \"gat\"\nlayers = 2\nhidden = 4\nheads = 2\ndropout = 0.5", 64);
+    struct lowered w;
+    lowered_open(&w, "kind = \"gat\"\nlayers = 2\nhidden = 4\nheads = 2\ndropout = 0.5", 64);
     cr_expect(has_text(&w, "forward  Linear  convs.0.lin"));
     cr_expect(has_text(&w, "forward  attention scores  convs.0.att_src"));
     cr_expect(has_text(&w, "halo forward  GATConv attention  convs.1"));
@@ -453,5 +431,5 @@ Test(step, a_step_is_printed_with_the_modules_of_pytorch_geometric)
     char little[8];
     step_text(&w.program, &w.lists.phase[STEP_PHASE_TRAIN].step[0], little, sizeof little);
     cr_expect(strlen(little) < sizeof little);
-    world_close(&w);
+    lowered_close(&w);
 }

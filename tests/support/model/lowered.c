@@ -1,0 +1,22 @@
+#include "tests/support/model/lowered.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+void lowered_open(struct lowered *w, const char *model, int64_t n_feature)
+{
+    char text[512];
+    static struct job job;
+    snprintf(text, sizeof text, "[dataset]\npath = \"x\"\n[model]\n%s\n", model);
+    cr_assert_eq(job_load_text(text, strlen(text), "test", NULL, 0, &job), STATUS_OK, "%s", status_reason());
+    const struct program_input input = {
+        .n_feature = n_feature, .n_class = 8, .n_relation = strstr(model, "rgcn") != NULL ? 3 : 0};
+    cr_assert_eq(program_build(&job, &input, &w->program), STATUS_OK, "%s", status_reason());
+    step_lists_lower(&w->program, &w->lists);
+}
+
+void lowered_close(struct lowered *w)
+{
+    step_lists_release(&w->lists);
+    program_release(&w->program);
+}

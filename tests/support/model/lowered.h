@@ -1,0 +1,16 @@
+/* A job's model as a program and as lists of steps. */
+#ifndef TESTS_SUPPORT_LOWERED_H
+#define TESTS_SUPPORT_LOWERED_H
+
+#include "models/step.h"
+
+struct lowered {
+    struct program program;
+    struct step_lists lists;
+};
+
+/* Build the [model] section `model` for dense features and 8 classes; R-GCN with 3 relations. Release with lowered_close. */
+void lowered_open(struct lowered *w, const char *model, int64_t n_feature);
+void lowered_close(struct lowered *w);
+
+#endif
