@@ -9,9 +9,30 @@ const struct aggregate_def *const aggregate_defs[AGGREGATE_KIND_N] = {
     [AGGREGATE_KIND_RELATION] = &aggregate_relation,
 };
 
-bool aggregate_returns(enum aggregate_kind kind)
+const struct halo_pass *aggregate_backward(const struct program *program, enum aggregate_kind kind)
 {
-    return aggregate_defs[kind]->backward[0].direction == HALO_DIRECTION_RETURN;
+    const struct aggregate_def *def = aggregate_defs[kind];
+    return program->samples && def->sampled_backward[0].run != NULL ? def->sampled_backward : def->backward;
+}
+
+bool aggregate_returns(const struct program *program, enum aggregate_kind kind)
+{
+    const struct halo_pass *backward = aggregate_backward(program, kind);
+    bool any = false;
+    for (int k = 0; k < OP_N_BACKWARD; k++) {
+        any = any || (backward[k].run != NULL && backward[k].direction == HALO_DIRECTION_RETURN);
+    }
+    return any;
+}
+
+bool aggregate_walks_out(const struct program *program, enum aggregate_kind kind)
+{
+    const struct halo_pass *backward = aggregate_backward(program, kind);
+    bool any = false;
+    for (int k = 0; k < OP_N_BACKWARD; k++) {
+        any = any || (backward[k].run != NULL && (backward[k].direction == HALO_DIRECTION_OUT || backward[k].transposed));
+    }
+    return any;
 }
 
 int32_t halo_pass_hop(const struct program *program, const struct op *op, const struct halo_pass *pass)
@@ -20,15 +41,8 @@ int32_t halo_pass_hop(const struct program *program, const struct op *op, const 
     return pass->direction == HALO_DIRECTION_OUT ? hop : program_hop_before(hop);
 }
 
-int64_t halo_piece_width(const struct program *program, const struct op *op, const struct halo_pass *pass, int k)
+static int64_t role_width(const struct program *program, const struct op *op, enum op_role role)
 {
-    if (pass->direction == HALO_DIRECTION_RETURN) {
-        return k == 0 ? program->value[op->in[0]].width : 0;
-    }
-    if (k >= pass->n_piece) {
-        return 0;
-    }
-    enum op_role role = pass->piece[k];
     switch (role) {
     case OP_ROLE_IN_0:
     case OP_ROLE_IN_1:
@@ -36,11 +50,24 @@ int64_t halo_piece_width(const struct program *program, const struct op *op, con
         int in = op->in[role - OP_ROLE_IN_0];
         return in >= 0 ? program->value[in].width : 0;
     }
+    case OP_ROLE_GRAD_IN_0:
+    case OP_ROLE_GRAD_IN_1:
+        return role_width(program, op, (enum op_role)(OP_ROLE_IN_0 + (role - OP_ROLE_GRAD_IN_0)));
     case OP_ROLE_GRAD_OUT:
         return program->value[op->out].width;
     default:
         return op_saved_width(program, op, (int)role - OP_ROLE_SAVED_0);
     }
+}
+
+int64_t halo_piece_width(const struct program *program, const struct op *op, const struct halo_pass *pass, int k)
+{
+    return k < pass->n_piece ? role_width(program, op, pass->piece[k]) : 0;
+}
+
+int64_t halo_ask_width(const struct program *program, const struct op *op, const struct halo_pass *pass, int k)
+{
+    return k < pass->n_ask ? role_width(program, op, pass->ask[k]) : 0;
 }
 
 int64_t halo_payload_width(const struct program *program, const struct op *op, const struct halo_pass *pass)
@@ -50,4 +77,16 @@ int64_t halo_payload_width(const struct program *program, const struct op *op, c
         width += halo_piece_width(program, op, pass, k);
     }
     return width;
+}
+
+void aggregate_return(const struct op_call *call, void (*own)(const struct op_call *call))
+{
+    if (call->first) {
+        struct op_call diagonal = *call;
+        diagonal.last = diagonal.only = true;
+        diagonal.own[0] = diagonal.payload[0] = call->grad_out;
+        own(&diagonal);
+        return;
+    }
+    call->device->ops->rows_add(call->device, call->n_row, call->f, call->rows, call->factor, call->payload[0], call->to);
 }

@@ -123,6 +123,7 @@ struct device_attention {
     int64_t n_head, n_column;
     float slope;
     float scale;      /* DOT */
+    float shift;      /* added to the score of every edge of the block */
     const float *att; /* MLP: n_head × n_column */
     double p;         /* a coefficient is dropped when random_edge_u32(key, i, j, head) < random_drop_threshold(p), …
                                * … else × 1/(1-p), after the softmax; 0: no dropout, key and node ids unused */
@@ -439,10 +440,25 @@ struct device_ops {
     /* out[j, i] = x[i, j]: rows of c columns.  x a × b × c · out b × a × c */
     void (*swap_axes)(struct device *device, int64_t a, int64_t b, int64_t c, const float *x, float *out);
 
-    /* out[r] = x[rows[r]]: pack a payload. rows n_row (device) */
-    void (*rows_gather)(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, const float *x, float *out);
-    /* out[rows[r]] += x[r]; rows distinct (NULL: all n_row rows in place) */
-    void (*rows_add)(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, const float *x, float *out);
+    /* out[r] = factor · x[rows[r]], with factor 1 bit for bit, whatever the elements of 4 bytes are: pack a payload.
+     * rows n_row (device) */
+    void (*rows_gather)(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, float factor, const float *x,
+                        float *out);
+    /* out[rows[r]] += factor · x[r]; rows distinct (NULL: all n_row rows in place) */
+    void (*rows_add)(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, float factor, const float *x,
+                     float *out);
+
+    /* --- blocks made of others for one halo pass: `out` is filled in when the call returns, its arrays, which lie in scratch, when
+     * COMPUTE comes to it; they hold until scratch is written again. out->n_edge: the most that there can be --- */
+    /* The edges whose column is listed in kept (n_kept, ascending; device): its place there is their column in out, which has the
+     * block's rows. scratch: block_scratch(n_row, n_col, n_edge, bytes of an edge) */
+    void (*block_sample)(struct device *device, const struct device_block *block, int64_t n_kept, const uint32_t *kept,
+                         void *scratch, struct device_block *out);
+    /* All edges from their other ends: row c of out has the block's rows (where it lists them, those that it lists) with an edge to
+     * column c, of n_own rows. scratch: block_scratch(n_col, n_row, n_edge, bytes of an edge) */
+    void (*block_transpose)(struct device *device, const struct device_block *block, int64_t n_own, void *scratch,
+                            struct device_block *out);
+    size_t (*block_scratch)(int64_t n_row, int64_t n_col, int64_t n_edge, size_t edge_bytes);
 
     /* --- loss and scores --- */
     /* The gradient, where it is wanted, and in `score` (device) the sums over the rows. */

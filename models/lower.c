@@ -21,7 +21,8 @@ void step_forward(const struct program *program, int op, struct step *out)
     op_forward(&l, op, true, out);
 }
 
-/* What all parts' rows say, before a global op runs on each. `sums`: of each part; an evaluation has none. */
+/* What all parts' rows say, before a global op runs on each. `sums`: of each part; an evaluation has none, but those that running
+ * statistics are made of where training has samples alone. */
 static void global_lower(struct lowering *l, int op, bool backward, bool sums)
 {
     const struct global_def *global = op_defs[l->program->op[op].kind]->global;
@@ -41,9 +42,12 @@ static void global_lower(struct lowering *l, int op, bool backward, bool sums)
     step_append(l->list, &total);
 }
 
+/* Directions of blocks, as the structure's operands are numbered. */
+enum { BLOCKS_IN, BLOCKS_OUT };
+
 static int block_direction(const struct halo_pass *pass)
 {
-    return pass->direction == HALO_DIRECTION_OUT;
+    return pass->direction == HALO_DIRECTION_OUT ? BLOCKS_OUT : BLOCKS_IN;
 }
 
 static void structure_add(struct step *step, enum step_array array, int direction, int32_t hop, struct lowering_use use)
@@ -58,23 +62,39 @@ static void structure_add(struct step *step, enum step_array array, int directio
     lowering_operand(step, &operand);
 }
 
+/* Of a RETURN pass: payloads are made of what its pack reads, of the own part's, too, and of the rows that it asks for. */
+static void return_lower(struct lowering *l, struct step *step)
+{
+    const struct halo_pass *halo = step->halo;
+    op_roles reads = halo->pack_reads;
+    for (int k = 0; k < halo->n_ask; k++) {
+        reads |= (op_roles)1 << halo->ask[k];
+    }
+    for (int role = 0; role < OP_ROLE_N; role++) {
+        if (reads >> role & 1) {
+            lowering_role(l, step, (enum op_role)role, (struct lowering_use){.packing = true, .running = true});
+        }
+    }
+    if (halo->transposed) {
+        structure_add(step, STEP_ARRAY_BLOCKS, BLOCKS_OUT, l->program->value[l->program->op[step->op].out].hop,
+                      (struct lowering_use){.running = true});
+    }
+}
+
 /* Own rows travel and are read on the diagonal; payloads are packed from the rows that others take. */
 static void halo_lower(struct lowering *l, int op, int pass, const struct halo_pass *halo)
 {
     const struct op *what = &l->program->op[op];
     int32_t hop = l->program->value[what->out].hop;
     struct step step = {.kind = STEP_KIND_HALO, .op = op, .backward = pass > 0, .pass = pass, .halo = halo};
-    for (int k = 0; k < halo->n_piece; k++) {
+    bool returns = halo->direction == HALO_DIRECTION_RETURN;
+    for (int k = 0; k < halo->n_piece && !returns; k++) {
         lowering_role(l, &step, halo->piece[k], (struct lowering_use){.packing = true, .running = true});
     }
     op_roles scale = aggregate_defs[what->aggregate]->scale != NULL ? OP_ROLES(SCALE) : 0;
     lowering_roles(l, &step, halo->access.reads | OP_ROLES(NODE) | scale, halo->access.writes);
-    bool returns = halo->direction == HALO_DIRECTION_RETURN;
-    for (int role = 0; role < OP_ROLE_N; role++) {
-        if (halo->pack_reads >> role & 1) {
-            lowering_role(l, &step, (enum op_role)role,
-                          (struct lowering_use){.packing = true, .running = true}); /* to itself, too */
-        }
+    if (returns) {
+        return_lower(l, &step);
     }
     structure_add(&step, STEP_ARRAY_BLOCKS, block_direction(halo), hop,
                   (struct lowering_use){.packing = returns, .running = true});
@@ -95,7 +115,8 @@ static void forward_lower(struct lowering *l, bool is_static, bool evaluates)
             halo_lower(l, i, 0, &aggregate_defs[op->aggregate]->forward);
             continue;
         }
-        global_lower(l, i, false, !evaluates && !is_static);
+        bool exact = l->program->samples && op_keeps_statistics(op); /* running statistics of samples would be no use */
+        global_lower(l, i, false, !is_static && (!evaluates || exact));
         struct step step;
         op_forward(l, i, false, &step);
         step_append(l->list, &step);
@@ -118,19 +139,27 @@ static void dense_backward_lower(struct lowering *l, int i)
     step_append(l->list, &step);
 }
 
+/* A pass that returns gradients has nothing to do where no input wants one. */
+static bool is_wanted(const struct program *program, const struct op *op, const struct halo_pass *pass)
+{
+    bool key = op->in[1] >= 0 && program->value[op->in[1]].needs_grad;
+    return pass->direction != HALO_DIRECTION_RETURN || program->value[op->in[0]].needs_grad || key;
+}
+
 /* What own rows alone say, the passes, and where fresh gradients join others. */
 static void aggregate_backward_lower(struct lowering *l, int i)
 {
     const struct op *op = &l->program->op[i];
     const struct aggregate_def *def = aggregate_defs[op->aggregate];
+    const struct halo_pass *backward = aggregate_backward(l->program, op->aggregate);
     if (def->backward_begin != NULL) {
         struct step begin = {.kind = STEP_KIND_BEGIN, .op = i, .backward = true};
         lowering_roles(l, &begin, def->begin_access.reads, def->begin_access.writes);
         step_append(l->list, &begin);
     }
     for (int k = 0; k < OP_N_BACKWARD; k++) {
-        if (def->backward[k].run != NULL) {
-            halo_lower(l, i, 1 + k, &def->backward[k]);
+        if (backward[k].run != NULL && is_wanted(l->program, op, &backward[k])) {
+            halo_lower(l, i, 1 + k, &backward[k]);
         }
     }
     struct step join = {.kind = STEP_KIND_JOIN, .op = i, .backward = true};

@@ -53,11 +53,11 @@ size_t op_workspace(const struct program *program, const struct op *op, const st
 }
 
 /* An aggregate's: of all its backward passes together. */
-static op_roles aggregate_backward_reads(const struct aggregate_def *def)
+static op_roles aggregate_backward_reads(const struct program *program, const struct op *op)
 {
-    op_roles reads = def->begin_access.reads;
+    op_roles reads = aggregate_defs[op->aggregate]->begin_access.reads;
     for (int k = 0; k < OP_N_BACKWARD; k++) {
-        const struct halo_pass *pass = &def->backward[k];
+        const struct halo_pass *pass = &aggregate_backward(program, op->aggregate)[k];
         reads |= pass->access.reads | pass->pack_reads;
         for (int piece = 0; piece < pass->n_piece; piece++) {
             reads |= (op_roles)1 << pass->piece[piece];
@@ -66,13 +66,19 @@ static op_roles aggregate_backward_reads(const struct aggregate_def *def)
     return reads;
 }
 
+bool op_keeps_statistics(const struct op *op)
+{
+    const struct global_def *global = op_defs[op->kind]->global;
+    return global != NULL && (global->forward.total_changes & OP_ROLES(STATE_0)) != 0;
+}
+
 op_roles op_backward_reads(const struct program *program, const struct op *op)
 {
     if (!program->value[op->out].needs_grad) {
         return 0;
     }
     const struct op_def *def = op_defs[op->kind];
-    op_roles reads = op->kind == OP_KIND_AGGREGATE    ? aggregate_backward_reads(aggregate_defs[op->aggregate])
+    op_roles reads = op->kind == OP_KIND_AGGREGATE    ? aggregate_backward_reads(program, op)
                      : def->backward_reads_of != NULL ? def->backward_reads_of(program, op)
                                                       : def->backward_reads;
     for (int k = 0; k < OP_N_IN; k++) {

@@ -121,10 +121,12 @@ struct op_call {
     const float *payload[HALO_N_PIECE]; /* n_col rows of each piece; own on the diagonal */
     const float *col_scale;             /* n_col: of the payload's rows */
     const uint32_t *col_node;           /* n_col: dataset node ids */
-    float *packed;                      /* RETURN: the payload to make, n_col × f */
-    uint32_t arg_base;                  /* max: this block's first place */
-    int64_t n_row;                      /* RETURN: rows of the payload, … */
-    const uint32_t *rows;               /* … and the own rows they are added to (NULL: all own rows, in place) */
+    float shift;          /* attention: added to scores of the block's edges, log(1/p) where its rows are sampled */
+    float *packed;        /* RETURN: the payload to make, piece after piece */
+    uint32_t arg_base;    /* max: this block's first place */
+    int64_t n_row;        /* RETURN: rows of the payload, to make or made, … */
+    const uint32_t *rows; /* … and the own rows they are added to (NULL: all own rows, in place), … */
+    float factor;         /* … multiplied by this: 1/p of sampled rows */
 };
 
 /* What a global op does with all parts' rows before forward, or backward, runs on each part: sums of n_sum doubles, one set
@@ -173,6 +175,9 @@ extern const struct op_def *const op_defs[OP_KIND_N];
 /* Which of its inputs and its output the backward of this very op reads: they are saved until then, or recomputed. */
 op_roles op_backward_reads(const struct program *program, const struct op *op);
 
+/* A global op that keeps running statistics: where payloads are samples, an evaluation makes them of its own rows. */
+bool op_keeps_statistics(const struct op *op);
+
 /* Is the gradient of in[k] that of out as it is? Then backward leaves it where it is given grad_out's array for it. */
 bool op_passes_grad(const struct op *op, int k);
 
@@ -188,11 +193,23 @@ enum halo_direction {
 struct halo_pass {
     enum halo_direction direction;
     int n_piece;
-    enum op_role piece[HALO_N_PIECE];         /* own rows that travel; RETURN: none, one piece as wide as in[0] */
+    enum op_role piece[HALO_N_PIECE];         /* own rows that travel; RETURN: the gradients that come back, GRAD_IN_0 and _1 */
     struct op_access access;                  /* of own rows on the blocks, besides the pieces */
     void (*run)(const struct op_call *call);  /* NULL: there is no such pass */
     void (*pack)(const struct op_call *call); /* RETURN: make `packed` … */
     op_roles pack_reads;                      /* … from these */
+    bool
+        transposed; /* RETURN: pack has the block transposed (rows: the payload's, columns: own rows), and its scales and node ids
+                      * the other way round, too; run has own edges as in OUT, without a payload */
+    int n_ask;
+    enum op_role ask[HALO_N_PIECE]; /* RETURN: rows that pack reads of the payload whose gradients it makes */
+};
+
+/* How sampled rows stand for all of them. */
+enum aggregate_sampled {
+    AGGREGATE_SAMPLED_WEIGHED, /* each counts 1/p times: the sum's mean over all samples is the sum */
+    AGGREGATE_SAMPLED_SHIFTED, /* log(1/p) is added to scores, so that a softmax's sums count them so */
+    AGGREGATE_SAMPLED_PLAIN    /* what is made of them alone */
 };
 
 struct aggregate_def {
@@ -207,6 +224,8 @@ struct aggregate_def {
     void (*backward_begin)(const struct op_call *call); /* on own rows alone, before the passes; NULL: nothing */
     struct op_access begin_access;
     struct halo_pass backward[OP_N_BACKWARD]; /* in this order */
+    enum aggregate_sampled sampled;
+    struct halo_pass sampled_backward[OP_N_BACKWARD]; /* where payloads are samples: gradients return. None: as backward */
     /* Floats per row of saved array k, from forward to backward; NULL: none. */
     int64_t (*saved_width)(const struct program *program, const struct op *op, int k);
     /* Bytes of workspace for a part of n rows; NULL: none */
@@ -216,8 +235,14 @@ struct aggregate_def {
 /* By enum aggregate_kind. */
 extern const struct aggregate_def *const aggregate_defs[AGGREGATE_KIND_N];
 
+/* An aggregate's passes backward, in this program. */
+const struct halo_pass *aggregate_backward(const struct program *program, enum aggregate_kind kind);
+
 /* Does backward send finished gradients back? Then forward's places count rows of payloads, between parts of one rank too. */
-bool aggregate_returns(enum aggregate_kind kind);
+bool aggregate_returns(const struct program *program, enum aggregate_kind kind);
+
+/* Does some pass walk blocks of the transposed graph? */
+bool aggregate_walks_out(const struct program *program, enum aggregate_kind kind);
 
 /* Which rows of what travels count in training (program.h): an aggregate's sources, or its destinations. */
 int32_t halo_pass_hop(const struct program *program, const struct op *op, const struct halo_pass *pass);
@@ -225,6 +250,9 @@ int32_t halo_pass_hop(const struct program *program, const struct op *op, const 
 /* Columns of piece k of a pass's payload; of all pieces. */
 int64_t halo_piece_width(const struct program *program, const struct op *op, const struct halo_pass *pass, int k);
 int64_t halo_payload_width(const struct program *program, const struct op *op, const struct halo_pass *pass);
+
+/* Likewise of what a RETURN pass asks for. */
+int64_t halo_ask_width(const struct program *program, const struct op *op, const struct halo_pass *pass, int k);
 
 /* Floats per row that an op saves from forward to backward in its array k (dense ops: one array, k = 0). */
 int64_t op_saved_width(const struct program *program, const struct op *op, int k);

@@ -104,6 +104,7 @@ struct program {
     int64_t n_embedding;      /* floats of weights at each embedded column: they lie with the part that owns the node */
     struct embedded embedded; /* owned: which columns of the features */
     int32_t n_relation;       /* of the edges; 0: untyped */
+    bool samples;             /* in training, payloads are samples of their rows */
 };
 
 /* What a builder must know of the data. */

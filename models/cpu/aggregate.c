@@ -123,7 +123,7 @@ void cpu_aggregate_sum(struct device *device, const struct device_block *block, 
         .rows = block->rows,
         .indptr = block->indptr,
         .cols = block->cols,
-        .n_edge = block->n_edge,
+        .n_edge = cpu_n_edge(block),
         .kind = weight_kind(block, how),
         .weight = weights_of(block) != NULL ? weights_of(block) : how->col_scale,
         .scale = how->col_scale,
@@ -149,7 +149,7 @@ void cpu_aggregate_max(struct device *device, const struct device_block *block, 
     const struct cpu_max max = {.rows = block->rows,
                                 .indptr = block->indptr,
                                 .cols = block->cols,
-                                .n_edge = block->n_edge,
+                                .n_edge = cpu_n_edge(block),
                                 .arg_base = arg_base,
                                 .begin = begin,
                                 .self = self,
@@ -158,7 +158,7 @@ void cpu_aggregate_max(struct device *device, const struct device_block *block, 
                                 .out = out,
                                 .arg = arg};
     const struct cpu_kernels *kernels = cpu_device(device)->kernels;
-    bool parallel = block->n_edge * f >= CPU_PARALLEL_MIN;
+    bool parallel = cpu_n_edge(block) * f >= CPU_PARALLEL_MIN;
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (parallel)
     for (int64_t i = 0; i < schedule->n_range; i++) {
         kernels->max_rows(&max, schedule->range[2 * i], schedule->range[2 * i + 1]);
@@ -206,21 +206,34 @@ void cpu_aggregate_max_backward(struct device *device, const struct device_block
     }
 }
 
-void cpu_rows_gather(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, const float *x, float *out)
+static void row_copy(int64_t f, float factor, const float *from, float *to)
 {
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n_row * f >= CPU_PARALLEL_MIN)
-    for (int64_t r = 0; r < n_row; r++) {
-        memcpy(out + r * f, x + rows[r] * f, (size_t)f * sizeof *out);
+    if (factor == 1.0F) {
+        memcpy(to, from, (size_t)f * sizeof *to);
+        return;
+    }
+    for (int64_t c = 0; c < f; c++) {
+        to[c] = factor * from[c];
     }
 }
 
-void cpu_rows_add(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, const float *x, float *out)
+void cpu_rows_gather(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, float factor, const float *x,
+                     float *out)
+{
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n_row * f >= CPU_PARALLEL_MIN)
+    for (int64_t r = 0; r < n_row; r++) {
+        row_copy(f, factor, x + rows[r] * f, out + r * f);
+    }
+}
+
+void cpu_rows_add(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, float factor, const float *x,
+                  float *out)
 {
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n_row * f >= CPU_PARALLEL_MIN)
     for (int64_t r = 0; r < n_row; r++) {
         float *to = out + (rows != NULL ? rows[r] : r) * f;
         for (int64_t c = 0; c < f; c++) {
-            to[c] += x[r * f + c];
+            to[c] += factor * x[r * f + c];
         }
     }
 }

@@ -14,7 +14,7 @@ static struct cpu_attention attention_over(enum cpu_attention_pass pass, const s
 {
     const struct device_attention *how = rows->how;
     bool with_self = rows->begin && rows->with_self;
-    return (struct cpu_attention){
+    struct cpu_attention a = {
         .pass = pass,
         .how = how,
         .key = device_key(&how->key, how->now),
@@ -29,11 +29,16 @@ static struct cpu_attention attention_over(enum cpu_attention_pass pass, const s
         .target = rows->target,
         .self_target = with_self ? rows->self_target : rows->target,
     };
+    for (int i = 0; i < CPU_ATTENTION_RUN; i++) {
+        a.bias[i] = how->shift;
+        a.bias[CPU_ATTENTION_RUN + i] = -INFINITY;
+    }
+    return a;
 }
 
 static bool is_parallel(const struct cpu_attention *a)
 {
-    return (a->block->n_row + a->block->n_edge) * a->how->n_head * a->how->n_column >= CPU_PARALLEL_MIN;
+    return (a->block->n_row + cpu_n_edge(a->block)) * a->how->n_head * a->how->n_column >= CPU_PARALLEL_MIN;
 }
 
 /* The ranges of one set, whose sums of grad_att are together. */

@@ -72,12 +72,26 @@ static inline const struct cpu_schedule *cpu_schedule_of(const struct device_blo
     return &small->schedule;
 }
 
+/* Edges of a block: of one that is made for a pass, n_edge is only the most that there can be. */
+static inline int64_t cpu_n_edge(const struct device_block *block)
+{
+    return block->indptr[block->n_row];
+}
+
 /* Is a block of so many rows and edges one range, whatever its rows? */
 bool cpu_schedule_is_small(int64_t n_row, int64_t n_edge);
 
 /* owns  the caller owns *out: cpu_schedule_close · errors  STATUS_NOMEM */
 enum status cpu_schedule_open(int64_t n_row, const int64_t *indptr, struct cpu_schedule **out);
 void cpu_schedule_close(struct cpu_schedule *schedule);
+
+/* A schedule in memory of the caller's, cpu_schedule_most bytes for n_row rows of at most n_edge edges. Nothing to close. */
+size_t cpu_schedule_most(int64_t n_row, int64_t n_edge);
+void cpu_schedule_make(int64_t n_row, int64_t n_edge, const int64_t *indptr, void *memory);
+
+/* What block_sample and block_transpose return, of work that is still to be done. */
+struct device_block cpu_block_sampled(const struct device_block *block, int64_t n_kept, void *scratch);
+struct device_block cpu_block_transposed(const struct device_block *block, int64_t n_own, void *scratch);
 
 /* About what n_block schedules over n_row rows and n_edge edges in sum take. */
 size_t cpu_schedule_bytes(int64_t n_block, int64_t n_row, int64_t n_edge);

@@ -30,8 +30,12 @@ static int64_t run_end(const struct device_block *block, int64_t e, int64_t end)
 
 static struct cpu_sum sum_of(const struct device_block *block, int64_t stride, const float *x)
 {
-    return (struct cpu_sum){
-        .cols = block->cols, .n_edge = block->n_edge, .kind = CPU_WEIGHT_EDGE, .weight = block->weights, .f = stride, .x = x};
+    return (struct cpu_sum){.cols = block->cols,
+                            .n_edge = cpu_n_edge(block),
+                            .kind = CPU_WEIGHT_EDGE,
+                            .weight = block->weights,
+                            .f = stride,
+                            .x = x};
 }
 
 /* One call of relation_sum or relation_dot. */
@@ -86,7 +90,7 @@ void cpu_relation_sum(struct device *device, const struct device_relation *how, 
                                     .f = how->f,
                                     .comp = how->comp,
                                     .out = out};
-    bool parallel = block->n_edge * how->f >= CPU_PARALLEL_MIN;
+    bool parallel = cpu_n_edge(block) * how->f >= CPU_PARALLEL_MIN;
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (parallel)
     for (int64_t i = 0; i < schedule->n_range; i++) {
         rows_mix(&s, schedule->range[2 * i], schedule->range[2 * i + 1]);
@@ -139,7 +143,7 @@ void cpu_relation_dot(struct device *device, const struct device_relation *how, 
                                     .n_base = how->n_base,
                                     .f = how->f};
     int64_t rows = dot_rows(block->n_row), n_chunk = (block->n_row + rows - 1) / rows, n = how->n_relation * how->n_base;
-    bool parallel = block->n_edge * how->f >= CPU_PARALLEL_MIN;
+    bool parallel = cpu_n_edge(block) * how->f >= CPU_PARALLEL_MIN;
     double *partial = scratch;
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (parallel)
     for (int64_t k = 0; k < n_chunk; k++) {

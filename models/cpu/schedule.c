@@ -92,6 +92,32 @@ enum status cpu_schedule_open(int64_t n_row, const int64_t *indptr, struct cpu_s
     return STATUS_OK;
 }
 
+/* Ranges and pieces at most: a range but the last costs its limit or ends at a hub row, and all but a row's last piece are full. */
+static int64_t most_pieces(int64_t n_edge)
+{
+    return 2 * (n_edge / CPU_HUB_EDGES);
+}
+
+static int64_t most_ranges(int64_t n_row, int64_t n_edge)
+{
+    return RANGE_N_WANTED + (n_row + n_edge) / RANGE_COST_MAX + n_edge / CPU_HUB_EDGES + 2;
+}
+
+size_t cpu_schedule_most(int64_t n_row, int64_t n_edge)
+{
+    return sizeof(struct cpu_schedule) + (size_t)most_ranges(n_row, n_edge) * 2 * sizeof(int64_t) +
+           (size_t)most_pieces(n_edge) * (sizeof(struct cpu_piece) + CPU_PARTIAL_COLUMNS * sizeof(float));
+}
+
+void cpu_schedule_make(int64_t n_row, int64_t n_edge, const int64_t *indptr, void *memory)
+{
+    struct cpu_schedule *schedule = memory;
+    schedule->range = (int64_t *)(void *)(schedule + 1);
+    schedule->piece = (struct cpu_piece *)(void *)(schedule->range + 2 * most_ranges(n_row, n_edge));
+    schedule->partial = (float *)(void *)(schedule->piece + most_pieces(n_edge));
+    cut(schedule, n_row, indptr, schedule->range, schedule->piece);
+}
+
 void cpu_schedule_close(struct cpu_schedule *schedule)
 {
     if (schedule == NULL) {

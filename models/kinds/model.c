@@ -72,6 +72,7 @@ enum status program_build(const struct job *job, const struct program_input *inp
     for (int p = 0; p < program.n_param; p++) {
         program.param[p].decays = job->train.decay == JOB_DECAY_ALL || p < model.n_first;
     }
+    program.samples = job->exchange.sampling < 1.0;
     program_hops(&program);
     *out = program;
     return STATUS_OK;

@@ -8,6 +8,8 @@
  */
 #include "models/ops/ops.h"
 
+#include <string.h>
+
 enum saved { SAVED_SOFTMAX, SAVED_POSITIVE, SAVED_POSITIVE_WEIGHT };
 
 static int64_t saved_width(const struct program *program, const struct op *op, int k)
@@ -47,6 +49,7 @@ static struct device_attention attention(const struct op_call *call)
     struct device_attention how = attention_of(call->program, call->op);
     how.att = call->param[0];
     how.p = call->training ? call->op->dropout : 0.0;
+    how.shift = call->shift;
     how.key = call->key;
     how.now = call->now;
     how.row_node = call->node;
@@ -127,6 +130,41 @@ static void backward_source(const struct op_call *call)
     call->device->ops->attention_backward_source(call->device, &rows, call->grad_in[0], call->grad_in[1]);
 }
 
+/* RETURN: gradients of sampled rows come back from where they were used; own rows' edges have theirs from own rows. */
+static void backward_return(const struct op_call *call)
+{
+    const struct device_ops *ops = call->device->ops;
+    if (call->first) {
+        struct op_call diagonal = *call;
+        const float *const targets[HALO_N_PIECE] = {call->grad_out, call->in[2], call->saved[SAVED_SOFTMAX]};
+        memcpy(diagonal.own, targets, sizeof targets);
+        memcpy(diagonal.payload, targets, sizeof targets);
+        backward_source(&diagonal);
+        return;
+    }
+    ops->rows_add(call->device, call->n_row, call->f, call->rows, 1.0F, call->payload[0], call->grad_in[0]);
+    if (call->grad_in[1] != NULL) {
+        ops->rows_add(call->device, call->n_row, call->program->value[call->op->in[1]].width, call->rows, 1.0F,
+                      call->payload[1], call->grad_in[1]);
+    }
+}
+
+/* Of payload rows j: dx_j and dk_j, over own destinations i of their edges, as backward_source */
+static void backward_pack(const struct op_call *call)
+{
+    struct device_attention how = attention(call);
+    how.row_node = call->col_node;
+    how.col_node = call->node;
+    const struct device_attention_rows rows = {
+        .how = &how,
+        .block = call->block,
+        .begin = true,
+        .source = source(call->payload),
+        .target = {.grad_out = call->grad_out, .query = call->in[2], .softmax = call->saved[SAVED_SOFTMAX]}};
+    float *grad_key = call->op->in[1] >= 0 ? call->packed + call->block->n_row * call->f : NULL;
+    call->device->ops->attention_backward_source(call->device, &rows, call->packed, grad_key);
+}
+
 /* Forward: the sources' rows travel. */
 #define FORWARD                                                                                                                \
     .saved_width = saved_width, .workspace = workspace,                                                                        \
@@ -135,7 +173,7 @@ static void backward_source(const struct op_call *call)
                 .piece = {OP_ROLE_IN_0, OP_ROLE_IN_1},                                                                         \
                 .access = {.reads = OP_ROLES(IN_2) | OP_ROLES_PARAM, .writes = OP_ROLES(OUT) | OP_ROLES_SAVED},                \
                 .run = forward},                                                                                               \
-    .backward_begin = backward_begin
+    .backward_begin = backward_begin, .sampled = AGGREGATE_SAMPLED_SHIFTED
 
 /* Backward, to the sources: the destinations' rows travel. The sources make the coefficients again from their own. */
 #define SOURCE_PASS                                                                                                            \
@@ -144,6 +182,20 @@ static void backward_source(const struct op_call *call)
         .access = {.reads = OP_ROLES(IN_0) | OP_ROLES(IN_1) | OP_ROLES_PARAM,                                                  \
                    .writes = OP_ROLES(GRAD_IN_0) | OP_ROLES(GRAD_IN_1)},                                                       \
         .run = backward_source                                                                                                 \
+    }
+
+/* Backward of sampled rows, which are asked for a second time where they were used. */
+#define RETURN_READS (OP_ROLES(GRAD_OUT) | OP_ROLES(IN_2) | OP_ROLES(SAVED_0) | OP_ROLES_PARAM)
+#define RETURN_PASS                                                                                                            \
+    {                                                                                                                          \
+        .direction = HALO_DIRECTION_RETURN, .n_piece = 2, .piece = {OP_ROLE_GRAD_IN_0, OP_ROLE_GRAD_IN_1},                     \
+        .access = {.reads = RETURN_READS | OP_ROLES(IN_0) | OP_ROLES(IN_1),                                                    \
+                   .writes = OP_ROLES(GRAD_IN_0) | OP_ROLES(GRAD_IN_1)},                                                       \
+        .run = backward_return, .pack = backward_pack, .pack_reads = RETURN_READS | OP_ROLES(NODE), .transposed = true,        \
+        .n_ask = 2, .ask = {                                                                                                   \
+            OP_ROLE_IN_0,                                                                                                      \
+            OP_ROLE_IN_1                                                                                                       \
+        }                                                                                                                      \
     }
 
 /* Backward, to the queries: the sources' rows travel a second time, which takes fewer bytes than keeping a halo. */
@@ -168,22 +220,26 @@ const struct aggregate_def aggregate_gat = {
     .begin_access = {.reads = OP_ROLES(OUT) | OP_ROLES(GRAD_OUT) | OP_ROLES_SAVED,
                      .writes = OP_ROLES(SAVED_0) | OP_ROLES(GRAD_IN_2)},
     .backward = {SOURCE_PASS},
+    .sampled_backward = {RETURN_PASS},
 };
 
 const struct aggregate_def aggregate_gatv2 = {.name = "gatv2",
                                               .title = "GATv2Conv attention",
                                               FORWARD,
                                               .begin_access = BEGIN_ACCESS,
-                                              .backward = {QUERY_PASS, SOURCE_PASS}};
+                                              .backward = {QUERY_PASS, SOURCE_PASS},
+                                              .sampled_backward = {QUERY_PASS, RETURN_PASS}};
 
 const struct aggregate_def aggregate_dot = {.name = "dot",
                                             .title = "TransformerConv attention",
                                             FORWARD,
                                             .begin_access = BEGIN_ACCESS,
-                                            .backward = {QUERY_PASS, SOURCE_PASS}};
+                                            .backward = {QUERY_PASS, SOURCE_PASS},
+                                            .sampled_backward = {QUERY_PASS, RETURN_PASS}};
 
 const struct aggregate_def aggregate_cosine = {.name = "cosine",
                                                .title = "AGNNConv attention",
                                                FORWARD,
                                                .begin_access = BEGIN_ACCESS,
-                                               .backward = {QUERY_PASS, SOURCE_PASS}};
+                                               .backward = {QUERY_PASS, SOURCE_PASS},
+                                               .sampled_backward = {QUERY_PASS, RETURN_PASS}};

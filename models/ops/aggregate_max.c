@@ -38,7 +38,7 @@ static void backward(const struct op_call *call)
         ops->move(call->device, DEVICE_LANE_COMPUTE, call->to, call->payload[0],
                   (size_t)(call->n * call->f) * sizeof *call->to);
     } else {
-        ops->rows_add(call->device, call->n_row, call->f, call->rows, call->payload[0], call->to);
+        ops->rows_add(call->device, call->n_row, call->f, call->rows, call->factor, call->payload[0], call->to);
     }
 }
 
@@ -51,7 +51,10 @@ const struct aggregate_def aggregate_max = {
                 .piece = {OP_ROLE_IN_0},
                 .access = {.writes = OP_ROLES(OUT) | OP_ROLES(SAVED_0)},
                 .run = forward},
+    .sampled = AGGREGATE_SAMPLED_PLAIN,
     .backward = {{.direction = HALO_DIRECTION_RETURN,
+                  .n_piece = 1,
+                  .piece = {OP_ROLE_GRAD_IN_0},
                   .access = {.writes = OP_ROLES(GRAD_IN_0)},
                   .run = backward,
                   .pack = backward_pack,

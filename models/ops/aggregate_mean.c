@@ -32,8 +32,20 @@ static void backward(const struct op_call *call)
     call->device->ops->aggregate_sum(call->device, call->block, &how, call->f, call->payload[0], call->to);
 }
 
+static void backward_return(const struct op_call *call)
+{
+    aggregate_return(call, backward);
+}
+
+/* Of payload rows: dx_j = Σ_{j→i} d_i⁻¹ dy_i over own rows i */
+static void backward_pack(const struct op_call *call)
+{
+    const struct device_aggregate how = {.col_scale = call->scale, .begin = true, .finish = true};
+    call->device->ops->aggregate_sum(call->device, call->block, &how, call->f, call->grad_out, call->packed);
+}
+
 const struct aggregate_def aggregate_mean = {.name = "mean",
                                              .title = "mean of neighbours",
                                              .is_linear = true,
                                              .scale = scale,
-                                             AGGREGATE_LINEAR_PASSES(forward, backward)};
+                                             AGGREGATE_LINEAR_PASSES(forward, backward, backward_return, backward_pack)};

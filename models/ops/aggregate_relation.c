@@ -13,6 +13,7 @@
 struct shape {
     int64_t n_relation, n_base, n_block;
     int64_t in, out; /* columns of one block */
+    int64_t own;     /* of one block of PLACE_OWN */
     bool mixed;
 };
 
@@ -24,7 +25,7 @@ enum place {
     PLACE_PRODUCT,  /* likewise: its gradient */
     PLACE_GRAD,     /* as BY_BLOCK */
     PLACE_ROWS,     /* n_block × n × (in or out) where there are blocks */
-    PLACE_OWN,      /* mixed: x · V, n × n_base × out */
+    PLACE_OWN,      /* mixed: x · V, n × n_base × out; of sampled rows dy · Vᵀ, n × n_base × in */
     PLACE_REST,
     PLACE_N
 };
@@ -44,6 +45,7 @@ static struct shape shape_of(const struct program *program, const struct op *op)
                           .n_block = weight->n_dim == 4 ? weight->shape[1] : 1,
                           .in = last[0],
                           .out = last[1],
+                          .own = program->samples && last[0] > last[1] ? last[0] : last[1],
                           .mixed = mixed};
 }
 
@@ -59,7 +61,7 @@ static void places_find(const struct shape *s, int64_t n, int64_t first[PLACE_N]
         [PLACE_PRODUCT] = one,
         [PLACE_GRAD] = blocks ? s->n_block * one : 0,
         [PLACE_ROWS] = blocks ? s->n_block * n * wider : 0,
-        [PLACE_OWN] = s->mixed ? n * s->n_base * s->out : 0,
+        [PLACE_OWN] = s->mixed ? n * s->n_base * s->own : 0,
     };
     int64_t at = 0;
     for (int place = 0; place < PLACE_N; place++) {
@@ -87,7 +89,8 @@ static size_t workspace(const struct program *program, const struct op *op, cons
 {
     struct shape s = shape_of(program, op);
     int64_t first[PLACE_N];
-    size_t product = ops->linear_scratch(n, s.n_base * s.out, s.in);
+    size_t product = program->samples ? ops->linear_scratch(n, s.out, s.n_base * s.in)
+                                      : ops->linear_scratch(n, s.n_base * s.out, s.in);
     size_t dot = s.mixed ? ops->relation_dot_scratch(s.n_relation, s.n_base) : 0;
     places_find(&s, n, first);
     return (size_t)first[PLACE_REST] * sizeof(float) + (product > dot ? product : dot);
@@ -215,6 +218,86 @@ static void backward(const struct op_call *call)
     }
 }
 
+/* --- backward of sampled rows: weights' gradients over in-edges, whose rows travel a second time; rows' gradients return --- */
+
+/* dV_b = K_bᵀ dy */
+static void sampled_weight_backward(const struct op_call *call, const struct shape *s, const struct workspace *at)
+{
+    const struct device_ops *ops = call->device->ops;
+    const float *rows = call->grad_out;
+    int64_t one = s->n_base * s->in * s->out, n_sum = call->n * s->n_base * s->in;
+    float *grad = s->n_block > 1 ? at->grad : call->grad_param[0];
+    if (s->n_block > 1) {
+        ops->swap_axes(call->device, call->n, s->n_block, s->out, call->grad_out, at->rows);
+        rows = at->rows;
+    }
+    for (int64_t k = 0; k < s->n_block; k++) {
+        ops->linear_backward_weight(call->device, call->n, s->out, s->n_base * s->in, rows + k * call->n * s->out,
+                                    at->sums + k * n_sum, at->rest, false, grad + k * one);
+    }
+    if (s->n_block > 1) {
+        ops->swap_axes(call->device, s->n_block, s->n_base, s->in * s->out, grad, call->grad_param[0]);
+    }
+}
+
+/* da_rb += Σ_i ⟨Σ_{j→i of r} c_ij x_j, dy_i V_bᵀ⟩ */
+static void sampled_shares_backward(const struct op_call *call, const struct shape *s, const struct workspace *at)
+{
+    const struct device_ops *ops = call->device->ops;
+    if (call->first) {
+        ops->linear_forward(call->device, call->n, s->out, s->n_base * s->in, call->grad_out, call->param[0], NULL, false,
+                            at->own);
+    }
+    const struct device_relation how = {.block = call->block,
+                                        .n_relation = s->n_relation,
+                                        .n_base = s->n_base,
+                                        .f = s->in,
+                                        .stride = s->in,
+                                        .x = call->payload[0]};
+    ops->relation_dot(call->device, &how, at->own, !call->first, at->rest, call->grad_param[1]);
+}
+
+static void sampled_backward(const struct op_call *call)
+{
+    struct shape s = shape_of(call->program, call->op);
+    struct workspace at = workspace_of(call, &s);
+    edges_sum(call, &s, s.in, at.sums);
+    if (s.mixed && call->grad_param[1] != NULL) {
+        sampled_shares_backward(call, &s, &at);
+    }
+    if (call->last && call->grad_param[0] != NULL) {
+        sampled_weight_backward(call, &s, &at);
+    }
+}
+
+/* dx = Σ_b G_b V_bᵀ of n rows whose edges lead to own rows */
+static void rows_backward(const struct op_call *call, int64_t n, float *to)
+{
+    struct op_call rows = *call;
+    rows.n = n;
+    rows.first = true;
+    rows.payload[0] = call->grad_out;
+    rows.to = to;
+    struct shape s = shape_of(call->program, call->op);
+    struct workspace at = workspace_of(&rows, &s);
+    edges_sum(&rows, &s, s.out, at.sums);
+    input_backward(&rows, &s, &at);
+}
+
+static void backward_return(const struct op_call *call)
+{
+    if (call->first) {
+        rows_backward(call, call->n, call->to);
+    } else {
+        call->device->ops->rows_add(call->device, call->n_row, call->f, call->rows, call->factor, call->payload[0], call->to);
+    }
+}
+
+static void backward_pack(const struct op_call *call)
+{
+    rows_backward(call, call->n_row, call->packed);
+}
+
 const struct aggregate_def aggregate_relation = {
     .name = "relation",
     .title = "RGCN propagation",
@@ -230,4 +313,18 @@ const struct aggregate_def aggregate_relation = {
                   .piece = {OP_ROLE_GRAD_OUT},
                   .access = {.reads = OP_ROLES(IN_0) | OP_ROLES_PARAM, .writes = OP_ROLES(GRAD_IN_0) | OP_ROLES_GRAD_PARAM},
                   .run = backward}},
+    .sampled = AGGREGATE_SAMPLED_WEIGHED,
+    .sampled_backward = {{.direction = HALO_DIRECTION_IN,
+                          .n_piece = 1,
+                          .piece = {OP_ROLE_IN_0},
+                          .access = {.reads = OP_ROLES(GRAD_OUT) | OP_ROLES_PARAM, .writes = OP_ROLES_GRAD_PARAM},
+                          .run = sampled_backward},
+                         {.direction = HALO_DIRECTION_RETURN,
+                          .n_piece = 1,
+                          .piece = {OP_ROLE_GRAD_IN_0},
+                          .access = {.reads = OP_ROLES(GRAD_OUT) | OP_ROLES_PARAM, .writes = OP_ROLES(GRAD_IN_0)},
+                          .run = backward_return,
+                          .pack = backward_pack,
+                          .pack_reads = OP_ROLES(GRAD_OUT) | OP_ROLES_PARAM,
+                          .transposed = true}},
 };

@@ -20,5 +20,19 @@ static void backward(const struct op_call *call)
     accumulate(call);
 }
 
-const struct aggregate_def aggregate_sum = {
-    .name = "sum", .title = "sum of neighbours", .is_linear = true, AGGREGATE_LINEAR_PASSES(forward, backward)};
+static void backward_return(const struct op_call *call)
+{
+    aggregate_return(call, backward);
+}
+
+/* Of payload rows: dx_j = Σ_{j→i} dy_i over own rows i */
+static void backward_pack(const struct op_call *call)
+{
+    const struct device_aggregate how = {.begin = true, .finish = true};
+    call->device->ops->aggregate_sum(call->device, call->block, &how, call->f, call->grad_out, call->packed);
+}
+
+const struct aggregate_def aggregate_sum = {.name = "sum",
+                                            .title = "sum of neighbours",
+                                            .is_linear = true,
+                                            AGGREGATE_LINEAR_PASSES(forward, backward, backward_return, backward_pack)};

@@ -1,4 +1,5 @@
-/* out = (x − mean) · rstd · weight + bias over each column of all parts' rows; in evaluation over the running statistics. */
+/* out = (x − mean) · rstd · weight + bias over each column of all parts' rows; in evaluation over the running statistics, which are
+ * those of the evaluation's own rows where training sees samples alone. */
 #include "models/ops/ops.h"
 
 #include "models/statistics.h"
@@ -40,10 +41,16 @@ static void forward_merge(struct device *device, const struct program *program, 
     device->ops->statistics_merge(device, width(program, op), left, right);
 }
 
+/* An evaluation with sums has the running statistics made of them, and then goes by these. */
 static void forward_total(const struct op_call *call)
 {
-    call->device->ops->batch_norm_begin(call->device, width(call->program, call->op), call->sum, MOMENTUM, call->state[0],
-                                        call->state[1], call->statistics);
+    const struct device_ops *ops = call->device->ops;
+    int64_t f = width(call->program, call->op);
+    ops->batch_norm_begin(call->device, f, call->sum, call->training ? MOMENTUM : 1.0, call->state[0], call->state[1],
+                          call->statistics);
+    if (!call->training && call->sum != NULL) {
+        ops->batch_norm_begin(call->device, f, NULL, 0.0, call->state[0], call->state[1], call->statistics);
+    }
 }
 
 /* x̂ = (x − mean) / √(var + ε) · y = w x̂ + b.  Ioffe & Szegedy 2015, algorithm 1 */

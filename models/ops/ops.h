@@ -29,8 +29,11 @@ extern const struct aggregate_def aggregate_dot;
 extern const struct aggregate_def aggregate_cosine;
 extern const struct aggregate_def aggregate_relation;
 
-/* Rows one way, gradients of the output the other way, over the transposed blocks. */
-#define AGGREGATE_LINEAR_PASSES(on_way_in, on_way_out)                                                                         \
+/* RETURN of a sum: gradients that were made elsewhere are added; on the diagonal `own` makes them of own rows' edges, as in OUT. */
+void aggregate_return(const struct op_call *call, void (*own)(const struct op_call *call));
+
+/* Rows one way, gradients of the output the other way, over the transposed blocks; of sampled rows, their gradients. */
+#define AGGREGATE_LINEAR_PASSES(on_way_in, on_way_out, on_return, made_to_return)                                              \
     .forward = {.direction = HALO_DIRECTION_IN,                                                                                \
                 .n_piece = 1,                                                                                                  \
                 .piece = {OP_ROLE_IN_0},                                                                                       \
@@ -40,6 +43,15 @@ extern const struct aggregate_def aggregate_relation;
                   .n_piece = 1,                                                                                                \
                   .piece = {OP_ROLE_GRAD_OUT},                                                                                 \
                   .access = {.writes = OP_ROLES(GRAD_IN_0)},                                                                   \
-                  .run = (on_way_out)}}
+                  .run = (on_way_out)}},                                                                                       \
+    .sampled = AGGREGATE_SAMPLED_WEIGHED,                                                                                      \
+    .sampled_backward = {{.direction = HALO_DIRECTION_RETURN,                                                                  \
+                          .n_piece = 1,                                                                                        \
+                          .piece = {OP_ROLE_GRAD_IN_0},                                                                        \
+                          .access = {.reads = OP_ROLES(GRAD_OUT), .writes = OP_ROLES(GRAD_IN_0)},                              \
+                          .run = (on_return),                                                                                  \
+                          .pack = (made_to_return),                                                                            \
+                          .pack_reads = OP_ROLES(GRAD_OUT),                                                                    \
+                          .transposed = true}}
 
 #endif

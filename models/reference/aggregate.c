@@ -81,20 +81,26 @@ void reference_aggregate_max_backward(struct device *device, const struct device
     }
 }
 
-void reference_rows_gather(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, const float *x, float *out)
+void reference_rows_gather(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, float factor, const float *x,
+                           float *out)
 {
     (void)device;
     for (int64_t r = 0; r < n_row; r++) {
         memcpy(out + r * f, x + rows[r] * f, (size_t)f * sizeof *out);
+        for (int64_t c = 0; factor != 1.0F && c < f; c++) {
+            out[r * f + c] *= factor;
+        }
     }
 }
 
-void reference_rows_add(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, const float *x, float *out)
+void reference_rows_add(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, float factor, const float *x,
+                        float *out)
 {
     (void)device;
     for (int64_t r = 0; r < n_row; r++) {
         for (int64_t c = 0; c < f; c++) {
-            out[own_row(rows, r) * f + c] += x[r * f + c];
+            float *to = &out[own_row(rows, r) * f + c];
+            *to = (float)(*to + (double)factor * x[r * f + c]);
         }
     }
 }

@@ -131,7 +131,7 @@ static double score_mlp(const struct device_attention *how, int64_t h, const str
     return sum;
 }
 
-static double score(const struct device_attention *how, int64_t h, const struct edge *edge)
+static double score_of_kind(const struct device_attention *how, int64_t h, const struct edge *edge)
 {
     switch (how->score) {
     case DEVICE_SCORE_ADD:
@@ -144,6 +144,11 @@ static double score(const struct device_attention *how, int64_t h, const struct 
         return edge->key[0] * dot(how->n_column, edge->value, edge->query);
     }
     return 0.0;
+}
+
+static double score(const struct device_attention *how, int64_t h, const struct edge *edge)
+{
+    return score_of_kind(how, h, edge) + how->shift;
 }
 
 /* μ: 0 where the coefficient is dropped, else 1 / (1 - p). */

@@ -159,9 +159,6 @@ static enum status read_real(const struct job_key *key, const char *where, doubl
 {
     char text[JOB_REAL_BYTES];
     job_real_text(value, text);
-    if (key == &job_keys[JOB_KEY_exchange_sampling] && value > 0.0 && value < 1.0) {
-        return status_fail(STATUS_CONFIG, "%s: exchange.sampling = %s: sampling below 1 is not available yet", where, text);
-    }
     /* Written so that nan fails. */
     if (!(value >= key->real_least && value <= key->real_most)) {
         return wrong_value(key, where, text);

@@ -2,6 +2,7 @@
 #include "tests/support/model/gradient.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 
 #define N_CLASS 4
 
@@ -34,7 +35,12 @@ static void check_embedded(const char *what, int64_t n_feature, bool sparse, str
                                         .n_relation = graph.n_relation,
                                         .embedded = embedded};
     cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
-    struct gradient_case one = {.what = what, .program = &program, .graph = &graph, .zeros = sparse, .training = true};
+    struct gradient_case one = {.what = what,
+                                .program = &program,
+                                .graph = &graph,
+                                .zeros = sparse,
+                                .sampling = job.exchange.sampling < 1.0 ? job.exchange.sampling : 0.0,
+                                .training = true};
     gradient_check(&one);
     program_release(&program);
 }
@@ -268,4 +274,64 @@ Test(model, layers_without_an_activation_are_still_separate)
     job.model.kind = JOB_KIND_GCN;
     job.model.activation = JOB_ACTIVATION_NONE;
     check("gcn without activation");
+}
+
+/* --- sampled payloads, the sample held --- */
+
+static void sampled(int kind, double p)
+{
+    job.model.kind = kind;
+    job.exchange.sampling = p;
+    job.model.dropout = 0.4;
+    job.model.attention_dropout = 0.3;
+    job.model.heads = 2;
+    char what[64];
+    snprintf(what, sizeof what, "%s, p = %g", job_choice_text("model", "kind", kind), p);
+    check_features(what, 5, false);
+    check_features(what, 13, true);
+}
+
+Test(model, sampled_sums_give_the_gradients_of_all_their_weights)
+{
+    static const int kinds[] = {JOB_KIND_SAGE, JOB_KIND_GIN, JOB_KIND_GCN, JOB_KIND_APPNP};
+    for (int k = 0; k < 4; k++) {
+        graph.loops = k < 2 ? DATASET_LOOPS_STORED : DATASET_LOOPS_IMPLICIT;
+        sampled(kinds[k], 0.5);
+        sampled(kinds[k], 0.2);
+    }
+    job.model.norm = JOB_NORM_BATCH;
+    sampled(JOB_KIND_GCN, 0.5);
+    test_graph_weights(&graph, 9);
+    job.model.norm = JOB_NORM_NONE;
+    sampled(JOB_KIND_GCN, 0.5);
+}
+
+Test(model, a_sampled_maximum_gives_the_gradients_of_all_its_weights)
+{
+    job.model.aggregator = JOB_AGGREGATOR_MAX;
+    sampled(JOB_KIND_SAGE, 0.5);
+    graph.loops = DATASET_LOOPS_IMPLICIT;
+    sampled(JOB_KIND_SAGE, 0.2);
+}
+
+Test(model, sampled_attention_gives_the_gradients_of_all_its_weights)
+{
+    static const int kinds[] = {JOB_KIND_GAT, JOB_KIND_GATV2, JOB_KIND_TRANSFORMER, JOB_KIND_AGNN};
+    for (int k = 0; k < 4; k++) {
+        graph.loops = kinds[k] == JOB_KIND_TRANSFORMER ? DATASET_LOOPS_STORED : DATASET_LOOPS_IMPLICIT;
+        sampled(kinds[k], 0.5);
+        sampled(kinds[k], 0.2);
+    }
+}
+
+Test(model, sampled_relations_give_the_gradients_of_all_their_weights)
+{
+    test_graph_types(&graph, 5, 3);
+    sampled(JOB_KIND_RGCN, 0.5);
+    job.model.bases = 2;
+    sampled(JOB_KIND_RGCN, 0.5);
+    job.model.bases = 0;
+    job.model.blocks = 2;
+    job.model.dropout = 0.4;
+    check_features("rgcn, blocks", 14, false);
 }

@@ -4,6 +4,7 @@
 #include "tests/support/device/strict.h"
 #include "tests/support/executor_parts.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,7 +62,8 @@ static size_t workspace_bytes(const struct executor *x)
     size_t most = x->ops->score_scratch(x->setup.graph->n_node);
     for (int k = 0; k < program->n_op; k++) {
         for (int p = 0; p < x->setup.n_part; p++) {
-            size_t n_bytes = op_workspace(program, &program->op[k], x->ops, x->part[p].n_own);
+            size_t n_bytes = op_workspace(program, &program->op[k], x->ops,
+                                          program->samples ? x->setup.graph->n_node : x->part[p].n_own);
             most = n_bytes > most ? n_bytes : most;
         }
     }
@@ -81,6 +83,11 @@ struct executor *executor_open(const struct executor_setup *setup)
     }
     size_t rows = (size_t)(setup->graph->n_node * widest(setup->program)) * sizeof(float);
     x->payload = executor_array(x, HALO_N_PIECE * rows);
+    x->asked = setup->program->samples ? executor_array(x, HALO_N_PIECE * rows) : NULL;
+    for (int k = 0; k < 2 && setup->program->samples; k++) {
+        int64_t n = setup->graph->n_node;
+        x->picked[k] = executor_array(x, x->ops->block_scratch(n, n, setup->graph->n_edge, 3 * sizeof(uint32_t)));
+    }
     x->weights = executor_operand(x, (size_t)setup->program->n_weight * sizeof(float));
     x->workspace = executor_operand(x, workspace_bytes(x));
     x->now = executor_array(x, sizeof *x->now);
@@ -291,7 +298,7 @@ static void join_run(struct executor *x, const struct step *step)
             const struct step_operand *fresh = step_operand(step, (enum op_role)(OP_ROLE_GRAD_IN_0 + k));
             if (fresh != NULL) {
                 const struct step_operand *grad = step_operand(step, (enum op_role)(OP_ROLE_IN_0 + k));
-                x->ops->rows_add(x->device, x->part[p].n_own, step_operand_width(x->setup.program, fresh), NULL,
+                x->ops->rows_add(x->device, x->part[p].n_own, step_operand_width(x->setup.program, fresh), NULL, 1.0F,
                                  operand_at(x, fresh, &x->part[p]), operand_at(x, grad, &x->part[p]));
             }
         }
@@ -301,12 +308,39 @@ static void join_run(struct executor *x, const struct step *step)
 
 /* --- halo passes --- */
 
-static void block_point(struct op_call *call, const struct executor_block *block)
+/* Point the call at a block, of which `sampled` leaves the edges of drawn rows; and at its transpose where the pass wants that. */
+static void block_point(struct executor *x, const struct step *step, const struct executor_block *block, bool sampled,
+                        struct op_call *call)
 {
+    enum aggregate_sampled how = aggregate_defs[call->op->aggregate]->sampled;
     call->block = &block->block;
     call->col_scale = block->col_scale[call->op->aggregate];
     call->col_node = block->payload_node;
     call->arg_base = block->arg_base;
+    call->n_row = block->block.n_col;
+    call->shift = 0.0F;
+    if (sampled) {
+        x->ops->block_sample(x->device, &block->block, block->n_kept, block->kept, x->picked[0], &x->block[0]);
+        call->block = &x->block[0];
+        call->col_scale = block->kept_scale[call->op->aggregate];
+        call->col_node = block->kept_node;
+        call->n_row = block->n_kept;
+        call->shift = how == AGGREGATE_SAMPLED_SHIFTED ? (float)-log(x->setup.sampling) : 0.0F;
+    }
+    if (step->halo->transposed) {
+        const struct device_block rows = *call->block;
+        x->ops->block_transpose(x->device, &rows, call->n, x->picked[1], &x->block[1]);
+        call->block = &x->block[1];
+    }
+}
+
+/* Rows of part j that part i takes, and what they are multiplied by. */
+static void payload_gather(struct executor *x, const struct executor_block *block, bool sampled, const struct op_call *call,
+                           int64_t width, const float *from, float *to)
+{
+    bool weighted = aggregate_defs[call->op->aggregate]->sampled == AGGREGATE_SAMPLED_WEIGHED;
+    float factor = sampled && weighted ? (float)(1.0 / x->setup.sampling) : 1.0F;
+    x->ops->rows_gather(x->device, call->n_row, width, sampled ? block->kept_rows : block->payload_rows, factor, from, to);
 }
 
 /* Piece k's rows of part i. */
@@ -333,7 +367,8 @@ static void halo_gather(struct executor *x, const struct step *step, int i)
         if (s > 0 && block->block.n_edge == 0) {
             continue;
         }
-        block_point(&call, block);
+        bool sampled = s > 0 && x->setup.program->samples && x->setup.training && !call.op->is_static;
+        block_point(x, step, block, sampled, &call);
         call.first = s == 0;
         call.last = s == last;
         float *at = x->payload;
@@ -341,12 +376,28 @@ static void halo_gather(struct executor *x, const struct step *step, int i)
             int64_t width = halo_piece_width(x->setup.program, call.op, step->halo, k);
             call.own[k] = call.payload[k] = rows_of(x, step, k, i);
             if (j != i && width > 0) {
-                x->ops->rows_gather(x->device, block->block.n_col, width, block->payload_rows, rows_of(x, step, k, j), at);
+                payload_gather(x, block, sampled, &call, width, rows_of(x, step, k, j), at);
                 call.payload[k] = at;
-                at += block->block.n_col * width;
+                at += call.n_row * width;
             }
         }
         step->halo->run(&call);
+    }
+}
+
+/* The rows that part d makes gradients of, which part i has. */
+static void asked_gather(struct executor *x, const struct step *step, int i, const struct executor_block *block,
+                         struct op_call *pack)
+{
+    float *at = x->asked;
+    for (int k = 0; k < step->halo->n_ask; k++) {
+        int64_t width = halo_ask_width(x->setup.program, pack->op, step->halo, k);
+        const struct step_operand *rows = step_operand(step, step->halo->ask[k]);
+        if (width > 0) {
+            x->ops->rows_gather(x->device, pack->n_row, width, block->kept_rows, 1.0F, operand_at(x, rows, &x->part[i]), at);
+            pack->payload[k] = at;
+            at += pack->n_row * width;
+        }
     }
 }
 
@@ -356,18 +407,34 @@ static void halo_return(struct executor *x, const struct step *step, int i)
     for (int s = 0; s < x->setup.n_part; s++) {
         int d = (i + s) % x->setup.n_part;
         struct executor_block *block = &x->part[d].block[PART_DIRECTION_IN][i];
+        bool sampled = s > 0 && x->setup.program->samples;
         if (s > 0 && block->block.n_edge == 0) {
             continue;
         }
-        struct op_call pack = call_of(x, step, &x->part[d]);
-        block_point(&pack, block);
+        struct op_call call = call_of(x, step, &x->part[i]), pack = call_of(x, step, &x->part[d]);
+        call.first = s == 0;
+        call.factor = sampled && aggregate_defs[call.op->aggregate]->sampled == AGGREGATE_SAMPLED_WEIGHED
+                          ? (float)(1.0 / x->setup.sampling)
+                          : 1.0F;
+        if (s == 0 && step->halo->transposed) { /* own edges, the other way */
+            const struct executor_block *own = &x->part[i].block[PART_DIRECTION_OUT][i];
+            call.block = &own->block;
+            call.col_scale = own->col_scale[call.op->aggregate];
+            call.col_node = own->payload_node;
+            step->halo->run(&call);
+            continue;
+        }
+        block_point(x, step, block, sampled, &pack);
+        asked_gather(x, step, i, block, &pack);
         pack.packed = x->payload;
         step->halo->pack(&pack);
-        struct op_call call = call_of(x, step, &x->part[i]);
-        call.first = s == 0;
-        call.payload[0] = x->payload;
-        call.n_row = block->block.n_col;
-        call.rows = s == 0 ? NULL : block->payload_rows;
+        call.n_row = pack.n_row;
+        call.rows = s == 0 ? NULL : sampled ? block->kept_rows : block->payload_rows;
+        float *at = x->payload;
+        for (int k = 0; k < step->halo->n_piece; k++) {
+            call.payload[k] = at;
+            at += call.n_row * halo_piece_width(x->setup.program, call.op, step->halo, k);
+        }
         step->halo->run(&call);
     }
 }
@@ -470,6 +537,16 @@ void executor_backward(struct executor *x, float *grad_out)
         grad_out[i] = (float)sum[i];
     }
     free(sum);
+}
+
+void executor_epoch(struct executor *x, uint32_t epoch)
+{
+    x->setup.epoch = epoch;
+    for (int p = 0; p < x->setup.n_part && x->setup.program->samples; p++) {
+        for (int j = 0; j < x->setup.n_part; j++) {
+            executor_block_draw(x, &x->part[p].block[PART_DIRECTION_IN][j]);
+        }
+    }
 }
 
 void executor_value(struct executor *x, int value, float *out)

@@ -22,7 +22,8 @@ struct executor_setup {
     const uint8_t *split;  /* n_node */
     uint64_t seed;         /* of dropout */
     uint32_t epoch;
-    bool training; /* dropout is on */
+    bool training;   /* dropout is on */
+    double sampling; /* where the program samples: p */
 };
 
 struct executor;
@@ -35,6 +36,9 @@ double executor_forward(struct executor *executor, const float *weights);
 
 /* After executor_forward: gradients of all weights, summed over parts (plain->n_weight). */
 void executor_backward(struct executor *executor, float *grad_out);
+
+/* Draw the rows of this epoch's sample, and all else that is random, as of another epoch. */
+void executor_epoch(struct executor *executor, uint32_t epoch);
 
 /* A value in the order of nodes: n_node × width. */
 void executor_value(struct executor *executor, int value, float *out);

@@ -126,6 +126,48 @@ static void row_list(const struct test_graph *graph, const int64_t *edge_of_node
     }
 }
 
+/* Room for a sample of all payload rows. */
+static void sample_open(struct executor *x, const uint32_t *rows, const uint32_t *node, struct executor_block *out)
+{
+    size_t n_bytes = (size_t)out->block.n_col * sizeof(uint32_t);
+    out->host_rows = memory_alloc((size_t)out->block.n_col, sizeof *rows);
+    out->host_node = memory_alloc((size_t)out->block.n_col, sizeof *node);
+    memcpy(out->host_rows, rows, n_bytes);
+    memcpy(out->host_node, node, n_bytes);
+    out->kept = executor_array(x, n_bytes);
+    out->kept_rows = executor_array(x, n_bytes);
+    out->kept_node = executor_array(x, n_bytes);
+    for (int kind = 0; kind < AGGREGATE_KIND_N; kind++) {
+        out->kept_scale[kind] = out->col_scale[kind] != NULL ? executor_array(x, n_bytes) : NULL;
+    }
+}
+
+void executor_block_draw(struct executor *x, struct executor_block *block)
+{
+    const struct random_key key = {.seed = x->setup.seed, .epoch = x->setup.epoch, .stream = RANDOM_STREAM_SAMPLE};
+    int64_t n_col = block->block.n_col, n = 0;
+    uint32_t *list = memory_alloc(3 * (size_t)n_col, sizeof *list), *rows = list + n_col, *node = rows + n_col;
+    for (uint32_t c = 0; c < n_col; c++) {
+        if (random_u32(&key, block->host_node[c], 0) < x->setup.sampling * 4294967296.0) {
+            list[n] = c;
+            rows[n] = block->host_rows[c];
+            node[n++] = block->host_node[c];
+        }
+    }
+    block->n_kept = n;
+    if (n > 0) {
+        x->ops->upload(x->device, block->kept, list, (size_t)n * sizeof *list);
+        x->ops->upload(x->device, block->kept_rows, rows, (size_t)n * sizeof *rows);
+        x->ops->upload(x->device, block->kept_node, node, (size_t)n * sizeof *node);
+    }
+    for (int kind = 0; kind < AGGREGATE_KIND_N; kind++) {
+        if (block->col_scale[kind] != NULL) {
+            x->ops->rows_gather(x->device, n, 1, block->kept, 1.0F, block->col_scale[kind], block->kept_scale[kind]);
+        }
+    }
+    free(list);
+}
+
 static void block_open(struct executor *x, const int64_t *edge, int i, int j, struct executor_block *out)
 {
     const struct executor_part *own = &x->part[i], *other = &x->part[j];
@@ -174,6 +216,10 @@ static void block_open(struct executor *x, const int64_t *edge, int i, int j, st
         free(scale);
     }
     ASSERT(x->ops->block_open(x->device, &out->block) == STATUS_OK);
+    if (x->setup.program->samples) {
+        sample_open(x, payload, payload_node, out);
+        executor_block_draw(x, out);
+    }
     free(rows);
     free(payload);
     free(payload_node);
@@ -390,6 +436,8 @@ void executor_parts_close(struct executor *x)
         for (int direction = 0; direction < PART_DIRECTION_N; direction++) {
             for (int j = 0; j < x->setup.n_part; j++) {
                 x->ops->block_close(x->device, &part->block[direction][j].block);
+                free(part->block[direction][j].host_rows);
+                free(part->block[direction][j].host_node);
             }
             free(part->block[direction]);
         }

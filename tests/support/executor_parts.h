@@ -12,6 +12,13 @@ struct executor_block {
     uint32_t *payload_node;    /* and their nodes */
     float *col_scale[AGGREGATE_KIND_N];
     uint32_t arg_base;
+    /* Of in-edges between parts in a program that samples: the payload rows that are drawn, */
+    uint32_t *host_rows, *host_node; /* block.n_col: as payload_rows and payload_node */
+    int64_t n_kept;
+    uint32_t *kept;      /* n_kept: their places */
+    uint32_t *kept_rows; /* n_kept: their rows at the sender */
+    uint32_t *kept_node; /* n_kept */
+    float *kept_scale[AGGREGATE_KIND_N];
 };
 
 struct executor_part {
@@ -44,6 +51,9 @@ struct executor {
     double **statistics; /* n_op: global ops alone, for all parts together */
     double *sum[2];      /* of the widest global op: all parts' so far, one part's */
     float *payload;      /* rows of the widest round */
+    float *asked;        /* likewise, of what gradients that return are made of */
+    void *picked[2];     /* scratch for a sampled block, and for a transposed one */
+    struct device_block block[2];
     int64_t n_train;
     struct executor_array *arrays; /* all device memory, newest first */
 };
@@ -53,6 +63,9 @@ struct executor {
 void *executor_operand(struct executor *executor, size_t n_bytes);
 void *executor_array(struct executor *executor, size_t n_bytes);
 void *executor_upload(struct executor *executor, const void *from, size_t n_bytes);
+
+/* Where the program samples: draw which of a block's payload rows travel. */
+void executor_block_draw(struct executor *executor, struct executor_block *block);
 
 /* Cut the graph into the setup's parts and put structure, features, labels and scales on the device. */
 void executor_parts_open(struct executor *executor);

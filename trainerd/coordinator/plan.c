@@ -18,6 +18,7 @@ static void reduction_add(const struct plan_input *in, const uint32_t *rank_of_p
     }
     out->n_wire += (n_branch + (rank > 0)) * plan->n_reduced_bytes;
     out->n_wire_evaluate += n_branch * MEMORY_PLAN_N_SUM * (int64_t)sizeof(double);
+    out->n_wire_evaluate += (n_branch + (rank > 0)) * plan->n_reduced_evaluate;
 }
 
 static struct memory_plan_part part_plan(const struct plan_input *in, int32_t part)

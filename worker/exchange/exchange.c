@@ -96,6 +96,13 @@ static bool same_round(const struct exchange_key *a, const struct exchange_key *
     return a->epoch == b->epoch && a->phase == b->phase && a->op == b->op;
 }
 
+/* Is it asked for by a payload that is offered now? */
+static bool is_asked(const struct exchange *x, const struct exchange_key *key)
+{
+    return x->offer.pack_asked != NULL && key->phase == EXCHANGE_PHASE_ASK && key->epoch == x->offered.epoch &&
+           key->op == x->offered.op;
+}
+
 enum status exchange_fail(struct exchange *x, enum status code)
 {
     if (x->stuck == STATUS_OK) {
@@ -228,8 +235,10 @@ static enum status request_serve(struct exchange *x, struct request *request)
 {
     enum status status = STATUS_OK;
     while (status == STATUS_OK && request->waits && x->n_under_way < x->n_request) {
+        const struct exchange_key *key = &request->key;
         struct exchange_piece piece;
-        if (!x->offer.pack(x->offer.arg, request->key.to, request->key.from, request->n_given, &piece)) {
+        if (!(is_asked(x, key) ? x->offer.pack_asked : x->offer.pack)(x->offer.arg, key->to, key->from, request->n_given,
+                                                                      &piece)) {
             return STATUS_OK;
         }
         status = piece_send(x, request, &piece);
@@ -244,7 +253,7 @@ static enum status requests_serve(struct exchange *x)
     for (int i = 0; x->n_unserved > 0 && i < x->n_request; i++) {
         struct request *request = &x->request[i];
         enum status status = STATUS_OK;
-        if (request->waits && same_round(&request->key, &x->offered)) {
+        if (request->waits && (same_round(&request->key, &x->offered) || is_asked(x, &request->key))) {
             status = request_serve(x, request);
         }
         if (status != STATUS_OK) {
@@ -290,6 +299,11 @@ static void wait_end(struct exchange *x, double start_s, bool waited)
     if (x->trace != NULL && waited) {
         trace_add(x->trace, TRACE_KIND_WAIT, start_s, -1);
     }
+}
+
+bool exchange_is_there(const struct exchange *x, int handle)
+{
+    return x->fetch[handle].there;
 }
 
 enum status exchange_wait(struct exchange *x, int handle)

@@ -28,6 +28,7 @@ enum exchange_phase {
     EXCHANGE_PHASE_BACKWARD,
     EXCHANGE_PHASE_BACKWARD_2, /* an aggregate's second halo pass backward */
     EXCHANGE_PHASE_EVALUATE,
+    EXCHANGE_PHASE_ASK,      /* rows that a payload of BACKWARD or BACKWARD_2 is made of, before it is */
     EXCHANGE_PHASE_REDUCE,   /* up the tree; op 0 gradients and loss, op 1 scores, from op 2 on global ops' sums */
     EXCHANGE_PHASE_BROADCAST /* down the ranks */
 };
@@ -46,6 +47,8 @@ struct exchange_offer {
     void *arg;
     /* false: no free slot now; it is called again later */
     bool (*pack)(void *arg, uint32_t to, uint32_t from, size_t at, struct exchange_piece *out);
+    /* Likewise of phase ASK with the same epoch and op; NULL: there are none. */
+    bool (*pack_asked)(void *arg, uint32_t to, uint32_t from, size_t at, struct exchange_piece *out);
     void (*sent)(void *arg, const void *bytes);
 };
 
@@ -70,6 +73,9 @@ void exchange_serve(struct exchange *exchange, const struct exchange_key *key, c
 /* Fetch a payload of exactly n_bytes from `peer` into `out`. Returns a handle for exchange_wait. */
 enum status exchange_fetch(struct exchange *exchange, uint32_t peer, const struct exchange_key *key, void *out, size_t n_bytes,
                            int *handle_out);
+
+/* Is that payload there? Never waits. */
+bool exchange_is_there(const struct exchange *exchange, int handle);
 
 /* Wait until that payload is there, serving others meanwhile. errors  STATUS_PEER */
 enum status exchange_wait(struct exchange *exchange, int handle);

@@ -2,10 +2,18 @@
 
 #include "worker/halo/source.h"
 #include "worker/run/joined.h"
+#include "worker/run/sample.h"
 #include "worker/spill/pin.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* What was given to others, and where gradients of sampled rows return, what was asked. */
+static int64_t n_flag(const struct halo *h)
+{
+    return h->given_begin[h->owners.n_own_part] * (h->own_sample != NULL ? 2 : 1);
+}
 
 struct halo *halo_open(const struct trainer *t)
 {
@@ -13,16 +21,21 @@ struct halo *halo_open(const struct trainer *t)
     h->slot = memory_alloc((size_t)t->plan.n_fetch_slot, sizeof *h->slot);
     h->packed = memory_alloc((size_t)t->plan.n_pack_slot, sizeof *h->packed);
     h->n_packed = memory_alloc((size_t)t->plan.n_pack_slot, sizeof *h->n_packed);
-    const struct part_halo **own = memory_alloc((size_t)t->n_own, sizeof *own);
+    h->own_all = memory_alloc((size_t)t->n_own, sizeof *h->own_all);
+    h->own_sample = t->sample != NULL ? memory_alloc((size_t)t->n_own, sizeof *h->own_sample) : NULL;
     h->given_begin = memory_alloc((size_t)t->n_own + 1, sizeof *h->given_begin);
     for (int32_t i = 0; i < t->n_own; i++) {
-        own[i] = &t->part[i].part->halo;
-        h->given_begin[i + 1] = h->given_begin[i] + (t->setup.n_rank > 1 ? halo_n_flag(own[i]) : 0);
+        h->own_all[i] = &t->part[i].part->halo;
+        if (t->sample != NULL) {
+            h->own_sample[i] = sample_halo(t->sample, i);
+        }
+        h->given_begin[i + 1] = h->given_begin[i] + (t->setup.n_rank > 1 ? halo_n_flag(h->own_all[i]) : 0);
     }
-    h->given = memory_alloc((size_t)h->given_begin[t->n_own], sizeof *h->given);
-    memory_count(MEMORY_STRUCTURE, h->given_begin[t->n_own]);
     h->owners = (struct halo_owners){
-        .n_own_part = t->n_own, .own = own, .rank_of_part = t->setup.rank_of_part, .rank = t->setup.rank};
+        .n_own_part = t->n_own, .own = h->own_all, .rank_of_part = t->setup.rank_of_part, .rank = t->setup.rank};
+    h->given = memory_alloc((size_t)n_flag(h), sizeof *h->given);
+    h->asked = memory_alloc((size_t)t->plan.n_ask_slot, sizeof *h->asked);
+    memory_count(MEMORY_STRUCTURE, n_flag(h));
     return h;
 }
 
@@ -32,10 +45,12 @@ void halo_close(struct halo *h)
         free(h->slot);
         free(h->packed);
         free(h->n_packed);
-        memory_count(MEMORY_STRUCTURE, -h->given_begin[h->owners.n_own_part]);
+        memory_count(MEMORY_STRUCTURE, -n_flag(h));
         free(h->given);
+        free(h->asked);
         free(h->given_begin);
-        free((void *)(uintptr_t)h->owners.own);
+        free(h->own_all);
+        free(h->own_sample);
         free(h);
     }
 }
@@ -80,9 +95,10 @@ static const struct payload_source *source_of(const struct halo *h, int32_t i, i
     if (i != j && h->trainer->payloads != NULL) {
         return &source_spilled;
     }
-    bool returns = h->pass->direction == HALO_DIRECTION_RETURN;
-    /* Places of a maximum count payload rows, so such a kind gets payloads everywhere. */
-    return returns || (i != j && aggregate_returns(h->op->aggregate)) ? &source_packed : &source_in_place;
+    /* What returns, and what forward's places count, are payloads between parts of one rank, too. */
+    bool packs = aggregate_returns(&h->trainer->program, h->op->aggregate);
+    bool diagonal_packs = h->pass->direction == HALO_DIRECTION_RETURN && !h->pass->transposed;
+    return (i == j ? diagonal_packs : packs) ? &source_packed : &source_in_place;
 }
 
 /* What the other part's rows add to the own one. */
@@ -100,7 +116,8 @@ static enum status block_run(struct halo *h, const struct halo_pair *pair, struc
 /* Are implied loops among the edges of the blocks? Then a row is not added to itself beside them. */
 static bool loops_picked(const struct halo *h)
 {
-    return h->pass->direction == HALO_DIRECTION_OUT && h->hop < h->trainer->part[0].part->n_hop;
+    bool out = h->pass->direction == HALO_DIRECTION_OUT || h->pass->transposed;
+    return out && h->hop < h->trainer->part[0].part->n_hop;
 }
 
 /* The pair that is s further than the diagonal, around. */
@@ -128,6 +145,7 @@ static struct op_call call_begin(const struct halo *h, int32_t i)
     call.n = trainer_rows(t, h->hop_rows, i);
     call.to = h->step->backward ? call.grad_in[0] : call.out;
     call.self = t->part[i].part->loops == DATASET_LOOPS_IMPLICIT && !loops_picked(h);
+    call.factor = h->factor;
     for (int k = 0; k < HALO_N_PIECE; k++) {
         call.own[k] = halo_own_rows(h, k, i);
     }
@@ -176,12 +194,18 @@ static void pass_begin(struct trainer *t, const struct step *step)
     h->op = &t->program.op[step->op];
     h->pass = step->halo;
     h->workspace = &t->plan.workspace[step->op][step->backward];
+    h->sampled = t->training && t->sample != NULL;
+    h->owners.own = h->sampled ? h->own_sample : h->own_all;
+    bool weighted = aggregate_defs[h->op->aggregate]->sampled == AGGREGATE_SAMPLED_WEIGHED;
+    h->shift = h->sampled ? (float)log(sample_factor(t->setup.job)) : 0.0F;
+    h->factor = h->sampled && weighted ? (float)sample_factor(t->setup.job) : 1.0F;
     hops_find(h);
     h->slots = memory_plan_payloads(&t->plan, t->setup.job, &t->program, step, h->hop_travelling);
     for (int k = 0; k < HALO_N_PIECE; k++) {
         h->width[k] = halo_piece_width(&t->program, h->op, h->pass, k);
     }
-    h->list = memory_plan_halo(&t->plan, h->pass->direction, h->hop_travelling);
+    h->list = h->sampled ? halo_list_count(&h->owners, h->pass->direction, h->hop_travelling)
+                         : *memory_plan_halo(&t->plan, h->pass->direction, h->hop_travelling);
     h->n_credit = h->slots.n_fetch_slot;
     h->n_asked = h->n_used = 0;
     h->cursor = (struct halo_cursor){0};
@@ -192,7 +216,10 @@ static void pass_begin(struct trainer *t, const struct step *step)
     for (int32_t s = 0; s < h->n_credit; s++) {
         h->slot[s].free = t->ops->mark(t->device, DEVICE_LANE_IN);
     }
-    memset(h->given, 0, (size_t)h->given_begin[t->n_own] * sizeof *h->given);
+    for (int32_t s = 0; s < h->slots.n_ask_slot; s++) {
+        h->asked[s] = (struct halo_asked){.free = t->ops->mark(t->device, DEVICE_LANE_IN)};
+    }
+    memset(h->given, 0, (size_t)n_flag(h) * sizeof *h->given);
     static const enum exchange_phase phases[] = {EXCHANGE_PHASE_FORWARD, EXCHANGE_PHASE_BACKWARD, EXCHANGE_PHASE_BACKWARD_2};
     enum exchange_phase phase = t->phase == STEP_PHASE_STATIC     ? EXCHANGE_PHASE_STATIC
                                 : t->phase == STEP_PHASE_EVALUATE ? EXCHANGE_PHASE_EVALUATE

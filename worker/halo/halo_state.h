@@ -12,6 +12,16 @@ struct halo_slot {
     device_mark free; /* when the transport may write there again */
 };
 
+/* Rows that a payload of gradients is made of, asked of another rank. */
+struct halo_asked {
+    bool open, there;
+    int32_t i, k; /* own part i makes gradients of its pair k's rows */
+    int handle;   /* of the exchange */
+    int64_t begin, n_bytes;
+    float *rows;      /* on the device; where the transport writes them: staging_place(begin) */
+    device_mark free; /* when the transport may write there again */
+};
+
 /* A block of own part i: its pair k, with part q, which is own part j (-1: of another rank). */
 struct halo_pair {
     int32_t i, k, q, j;
@@ -20,7 +30,10 @@ struct halo_pair {
 /* The arrays are made once and used again. */
 struct halo {
     struct trainer *trainer;
-    struct halo_owners owners; /* with an array of own parts' pairs */
+    struct halo_owners owners;           /* own: of own_all or own_sample */
+    const struct part_halo **own_all;    /* n_own */
+    const struct part_halo **own_sample; /* n_own: payloads as they are sampled; NULL: they never are */
+    bool sampled;                        /* by this pass */
     const struct step *step;
     const struct op *op;
     const struct halo_pass *pass;
@@ -28,12 +41,14 @@ struct halo {
     struct memory_payloads slots;
     struct exchange_key key;
     int64_t width[HALO_N_PIECE]; /* columns of each piece; 0: none */
+    float factor;                /* of sampled rows, where the aggregate is a sum; else 1 */
+    float shift;                 /* of scores of sampled rows */
     int32_t hop;                 /* of the op's output: which blocks are walked */
     int32_t hop_rows;            /* of the rows that blocks are walked for */
     int32_t hop_travelling;      /* of the rows that travel */
 
     /* received */
-    const struct halo_list *list;
+    struct halo_list list;
     struct halo_cursor cursor;
     int32_t n_credit;          /* payloads in flight or in use */
     int32_t n_asked;           /* fetches begun */
@@ -43,12 +58,14 @@ struct halo {
     struct device_block block; /* at work */
     bool gathers;              /* spilled: payloads of this rank's parts are packed when they are taken, not before */
 
+    struct halo_asked *asked; /* n_ask_slot */
+
     /* sent */
     const void **packed;    /* n_pack_slot: the piece that lies there; NULL: free */
     size_t *n_packed;       /* n_pack_slot: bytes of that piece */
     int64_t n_packed_bytes; /* halo schedule: of those slots */
-    bool *given;            /* by own part and pair: packed for that part in this pass, or begun to be */
-    int64_t *given_begin;   /* n_own + 1: where an own part's begin */
+    bool *given;          /* by own part and pair: packed for that part in this pass, or begun to be; then likewise asked for */
+    int64_t *given_begin; /* n_own + 1: where an own part's begin */
 };
 
 /* The blocks that the pass walks. */
@@ -67,18 +84,32 @@ char *halo_workspace(const struct halo *h, int64_t offset);
 /* Own rows of piece k of own part i. */
 const float *halo_own_rows(const struct halo *h, int k, int32_t i);
 
+/* Point the call at own part i's block with its pair k, payload rows as columns, and at their scales and node ids; in a sampled pass
+ * at those of the sample, which are made in scratch. */
+void halo_block(struct halo *h, int32_t i, enum part_direction d, int32_t k, struct op_call *call);
+
 /* --- pack.c --- */
 /* Places of a maximum in own part i's pair k: behind own rows and the payload rows of the parts in between. */
 uint32_t halo_arg_base(const struct halo *h, int32_t i, int32_t k);
 /* Bytes of the payload that own part i gives to its pair k. */
 int64_t halo_payload_bytes(const struct halo *h, int32_t i, int32_t k);
 /* Make as many rows of that payload, from byte `at` on, as fit n_most bytes: rows of its first piece, then of the second, …; or of
- * a RETURN pass the whole payload of finished gradients. Returns their bytes. */
-int64_t halo_pack(const struct halo *h, int32_t i, int32_t k, int64_t at, int64_t n_most, float *out);
+ * a RETURN pass the whole payload of finished gradients, for which `asked` has the rows that it asks for. Returns their bytes. */
+int64_t halo_pack(struct halo *h, int32_t i, int32_t k, int64_t at, int64_t n_most, const float *asked, float *out);
+/* All rows that a RETURN pass asks own part i for, for the gradients that its pair k makes. */
+void halo_pack_asked(const struct halo *h, int32_t i, int32_t k, float *out);
 
 /* --- serve.c --- */
 /* Let other ranks fetch this pass's payloads. */
 void halo_serve(struct halo *h);
+
+/* --- asked.c --- */
+/* The rows that gradients of own part i's pair k, a part of another rank, are made of: asked for when they are first wanted. NULL: not
+ * yet there, or the exchange failed. `open` is false once the gradients are made. */
+struct halo_asked *halo_asked_rows(struct halo *h, int32_t i, int32_t k);
+/* Likewise, waiting for them; where every payload is made before others fetch any. They hold until others are asked for.
+ * errors  STATUS_PEER */
+enum status halo_asked_wait(struct halo *h, int32_t i, int32_t k, const float **rows_out);
 
 /* --- gradients.c --- */
 /* Gradients that a step made in place go on to the end of their values' rows. */

@@ -28,12 +28,13 @@ static void lay_out(struct payloads *p, const struct part_halo *const *own, enum
     free(next);
 }
 
-enum status payloads_open(struct spill *spill, int64_t n_bytes, const struct part_halo *const *own, int32_t n_own,
-                          struct payloads **out)
+enum status payloads_open(struct spill *spill, int64_t n_bytes, int64_t n_asked, const struct part_halo *const *own,
+                          int32_t n_own, struct payloads **out)
 {
     struct payloads *p = memory_alloc(1, sizeof *p);
     *p = (struct payloads){.spill = spill, .n_own = n_own};
     p->made = memory_alloc((size_t)n_own, sizeof *p->made);
+    p->asked_made = memory_alloc((size_t)n_own, sizeof *p->asked_made);
     p->n_before = memory_alloc((size_t)n_own + 1, sizeof *p->n_before);
     for (int32_t i = 0; i < n_own; i++) {
         p->n_before[i + 1] = p->n_before[i] + halo_n_flag(own[i]);
@@ -44,7 +45,8 @@ enum status payloads_open(struct spill *spill, int64_t n_bytes, const struct par
         lay_out(p, own, (enum halo_direction)t);
     }
     *out = p;
-    return spill_take(spill, n_bytes, &p->at);
+    enum status status = spill_take(spill, n_bytes, &p->at);
+    return status == STATUS_OK && n_asked > 0 ? spill_take(spill, n_asked, &p->asked_at) : status;
 }
 
 void payloads_close(struct payloads *p)
@@ -58,6 +60,7 @@ void payloads_close(struct payloads *p)
     }
     free(p->n_before);
     free(p->made);
+    free(p->asked_made);
     free(p);
 }
 
@@ -68,9 +71,15 @@ struct spill_range payloads_range(const struct payloads *p, enum halo_direction 
     return (struct spill_range){.at = p->at + begin * row_bytes, .n_bytes = n_bytes};
 }
 
+struct spill_range payloads_asked_range(const struct payloads *p, int32_t i, int32_t k, int64_t n_bytes, int64_t row_bytes)
+{
+    int64_t begin = p->begin[HALO_DIRECTION_IN][p->n_before[i] + k];
+    return (struct spill_range){.at = p->asked_at + begin * row_bytes, .n_bytes = n_bytes};
+}
+
 void payloads_reset(struct payloads *p)
 {
     for (int32_t i = 0; i < p->n_own; i++) {
-        p->made[i] = false;
+        p->made[i] = p->asked_made[i] = false;
     }
 }

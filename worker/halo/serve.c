@@ -20,48 +20,98 @@ static char *pack_slot(struct halo *h, int64_t n_left, int64_t *n_most_out)
     return NULL;
 }
 
+/* What was written to a slot may be sent. */
+static bool slot_ready(struct halo *h, const char *slot, int64_t n_bytes, int64_t total, struct exchange_piece *out)
+{
+    enum status status = staging_ready(h->trainer);
+    if (status != STATUS_OK) {
+        exchange_fail(h->trainer->setup.exchange, status);
+    }
+    *out = (struct exchange_piece){.bytes = slot, .n_bytes = (size_t)n_bytes, .total = (size_t)total};
+    return status == STATUS_OK;
+}
+
 /* Bytes of the payload for own part i's pair k, from `at` on. */
 static bool piece_pack(struct halo *h, int32_t i, int32_t k, size_t at, struct exchange_piece *out)
 {
     int64_t total = halo_payload_bytes(h, i, k), n_most;
+    struct halo_asked *asked = h->pass->n_ask > 0 ? halo_asked_rows(h, i, k) : NULL;
+    if (h->pass->n_ask > 0 && asked == NULL) {
+        return false;
+    }
     char *slot = pack_slot(h, total - (int64_t)at, &n_most);
     if (slot == NULL) {
         return false;
     }
-    int64_t n_bytes = halo_pack(h, i, k, (int64_t)at, n_most, (float *)(void *)slot);
-    enum status status = staging_ready(h->trainer);
-    if (status != STATUS_OK) {
-        exchange_fail(h->trainer->setup.exchange, status);
-        return false;
+    const float *rows = asked != NULL ? asked->rows : NULL;
+    int64_t n_bytes = halo_pack(h, i, k, (int64_t)at, n_most, rows, (float *)(void *)slot);
+    if (asked != NULL) {
+        asked->open = false;
     }
-    *out = (struct exchange_piece){.bytes = slot, .n_bytes = (size_t)n_bytes, .total = (size_t)total};
-    return true;
+    return slot_ready(h, slot, n_bytes, total, out);
 }
 
-/* Workspaces, and how many payloads are served, count on every payload being fetched once, by a part that reads its rows. */
-static bool payload_pack(void *arg, uint32_t to, uint32_t from, size_t at, struct exchange_piece *out)
+/* All rows that own part i's pair k asks for. */
+static bool asked_pack(struct halo *h, int32_t i, int32_t k, struct exchange_piece *out)
 {
-    struct halo *h = arg;
+    const struct part_rows asked = halo_rows_taken(h, i);
+    int64_t total = part_rows_at(&asked, k) * h->slots.n_ask_row_bytes, n_most;
+    char *slot = pack_slot(h, total, &n_most);
+    if (slot == NULL) {
+        return false;
+    }
+    halo_pack_asked(h, i, k, (float *)(void *)slot);
+    return slot_ready(h, slot, total, total, out);
+}
+
+/* Place of the pair among the rows of own part `from` that part `to`, of another rank, fetches; -1: it fetches none. */
+static int32_t pair_asked(const struct halo *h, uint32_t to, uint32_t from, bool returns_ask)
+{
     const struct trainer *t = h->trainer;
     uint32_t n_part = (uint32_t)t->setup.n_part;
     int32_t i = from < n_part ? t->own_index[from] : -1;
-    int32_t k = i >= 0 && to < n_part && t->own_index[to] < 0 ? part_pair_find(halo_rows_given(h, i).pairs, (int32_t)to) : -1;
-    if (k < 0 || halo_payload_bytes(h, i, k) == 0) {
+    if (i < 0 || to >= n_part || t->own_index[to] >= 0) {
+        return -1;
+    }
+    const struct part_rows rows = returns_ask ? halo_rows_taken(h, i) : halo_rows_given(h, i);
+    int32_t k = part_pair_find(rows.pairs, (int32_t)to);
+    return k >= 0 && part_rows_at(&rows, k) > 0 ? k : -1;
+}
+
+/* Workspaces, and how many payloads are served, count on every payload being fetched once, by a part that reads its rows. */
+static bool request_pack(struct halo *h, uint32_t to, uint32_t from, size_t at, bool returns_ask, struct exchange_piece *out)
+{
+    const struct trainer *t = h->trainer;
+    int32_t k = pair_asked(h, to, from, returns_ask);
+    if (k < 0) {
         exchange_fail(t->setup.exchange,
                       status_fail(STATUS_PEER, "rows of part %u are asked for part %u, which takes none of them from worker %u",
                                   from, to, t->setup.rank));
         return false;
     }
-    bool *given = &h->given[h->given_begin[i] + k];
+    int32_t i = t->own_index[from];
+    bool *given = &h->given[h->given_begin[i] + k + (returns_ask ? h->given_begin[t->n_own] : 0)];
     if (at == 0 && *given) {
         exchange_fail(
             t->setup.exchange,
             status_fail(STATUS_PEER, "rows of part %u are asked for part %u twice, expected once a halo pass", from, to));
         return false;
     }
-    bool packed = t->payloads != NULL ? source_spilled_pack(h, i, k, at, out) : piece_pack(h, i, k, at, out);
+    bool spilled = t->payloads != NULL;
+    bool packed = returns_ask ? (spilled ? source_spilled_pack_asked(h, i, k, at, out) : asked_pack(h, i, k, out))
+                              : (spilled ? source_spilled_pack : piece_pack)(h, i, k, at, out);
     *given = *given || packed;
     return packed;
+}
+
+static bool payload_pack(void *arg, uint32_t to, uint32_t from, size_t at, struct exchange_piece *out)
+{
+    return request_pack(arg, to, from, at, false, out);
+}
+
+static bool payload_pack_asked(void *arg, uint32_t to, uint32_t from, size_t at, struct exchange_piece *out)
+{
+    return request_pack(arg, to, from, at, true, out);
 }
 
 static void payload_sent(void *arg, const void *bytes)
@@ -84,6 +134,8 @@ void halo_serve(struct halo *h)
     if (t->payloads != NULL) {
         payloads_reset(t->payloads);
     }
-    struct exchange_offer offer = {.arg = h, .pack = payload_pack, .sent = payload_sent};
-    exchange_serve(t->setup.exchange, &h->key, &offer, h->list->n_serve);
+    bool asks = h->pass->n_ask > 0; /* every payload of gradients that is fetched asks for rows */
+    struct exchange_offer offer = {
+        .arg = h, .pack = payload_pack, .pack_asked = asks ? payload_pack_asked : NULL, .sent = payload_sent};
+    exchange_serve(t->setup.exchange, &h->key, &offer, h->list.n_serve + (asks ? h->list.n_fetch : 0));
 }

@@ -32,6 +32,7 @@ enum status source_spill_payloads(struct halo *h);
 
 /* exchange_offer's pack and sent, of payloads that lie in the spill. */
 bool source_spilled_pack(struct halo *h, int32_t i, int32_t k, size_t at, struct exchange_piece *out);
+bool source_spilled_pack_asked(struct halo *h, int32_t i, int32_t k, size_t at, struct exchange_piece *out);
 void source_spilled_sent(struct halo *h, const void *bytes);
 
 /* The payload of the other part's rows lies at `payload`, as payload rows: point the call at it. */

@@ -8,7 +8,7 @@ enum status source_fetch_ahead(struct halo *h)
 {
     struct trainer *t = h->trainer;
     int64_t slot_bytes = h->slots.n_fetch_slot_bytes;
-    while (h->n_asked < h->list->n_fetch && h->n_asked < h->n_used + h->n_credit) {
+    while (h->n_asked < h->list.n_fetch && h->n_asked < h->n_used + h->n_credit) {
         struct halo_fetch fetch = {0};
         bool there = halo_fetch_next(&h->owners, h->pass->direction, h->hop_travelling, &h->cursor, &fetch);
         ASSERT(there);

@@ -1,12 +1,14 @@
 /* Rows of parts in the same process: read in place, or packed in scratch where the aggregate wants payload rows. */
 #include "worker/halo/source.h"
+#include "worker/run/sample.h"
 
 /* Own rows on the diagonal; else the other part's rows where they lie, through blocks whose columns are those rows. */
 static enum status in_place_take(struct halo *h, const struct halo_pair *pair, struct op_call *call)
 {
     const struct trainer *t = h->trainer;
     const struct part_device *other = &t->part[pair->j];
-    h->block = part_device_block(&t->part[pair->i], halo_blocks(h), h->hop, pair->k, PART_COLUMNS_OWN);
+    enum part_direction d = h->pass->transposed ? PART_DIRECTION_OUT : halo_blocks(h);
+    h->block = part_device_block(&t->part[pair->i], d, h->hop, pair->k, PART_COLUMNS_OWN);
     if (pair->i != pair->j) {
         h->block.n_col = other->part->n_own;
     }
@@ -23,10 +25,14 @@ const struct payload_source source_in_place = {.take = in_place_take};
 
 static enum status packed_take(struct halo *h, const struct halo_pair *pair, struct op_call *call)
 {
-    float *scratch = (float *)(void *)halo_workspace(h, 0);
+    float *payload = (float *)(void *)halo_workspace(h, h->workspace->packed_at);
+    float *asked = (float *)(void *)halo_workspace(h, h->workspace->asked_at);
     int32_t k = part_pair_find(halo_rows_given(h, pair->j).pairs, h->trainer->own[pair->i]);
-    halo_pack(h, pair->j, k, 0, INT64_MAX, scratch);
-    source_point(h, pair, scratch, call);
+    if (h->pass->n_ask > 0) {
+        halo_pack_asked(h, pair->i, pair->k, asked);
+    }
+    halo_pack(h, pair->j, k, 0, INT64_MAX, asked, payload);
+    source_point(h, pair, payload, call);
     return STATUS_OK;
 }
 
@@ -38,13 +44,11 @@ void source_point(struct halo *h, const struct halo_pair *pair, const float *pay
     const struct part_rows taken = halo_rows_taken(h, pair->i);
     enum part_direction d = halo_blocks(h);
     int64_t n_row = pair->i == pair->j ? call->n : part_rows_at(&taken, pair->k);
-    if (h->pass->direction == HALO_DIRECTION_RETURN) {
-        call->rows = part_device_rows(part, PART_DIRECTION_OUT, pair->k); /* whose gradients these are */
+    if (h->pass->direction == HALO_DIRECTION_RETURN) { /* whose gradients these are */
+        call->rows = h->sampled && pair->i != pair->j ? sample_given(h->trainer, pair->i, pair->k)
+                                                      : part_device_rows(part, PART_DIRECTION_OUT, pair->k);
     } else {
-        h->block = part_device_block(part, d, h->hop, pair->k, PART_COLUMNS_PAYLOAD);
-        call->block = &h->block;
-        call->col_scale = part_device_col_scale(part, d, pair->k);
-        call->col_node = part_device_col_node(part, d, pair->k);
+        halo_block(h, pair->i, d, pair->k, call);
     }
     call->n_row = n_row;
     for (int p = 0; p < HALO_N_PIECE; p++) {

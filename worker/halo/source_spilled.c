@@ -40,23 +40,78 @@ bool source_spill_gathers(const struct halo *h)
     return (stay ? n_all : n_read) < 2 * n_taken;
 }
 
-/* The place in the spill, pinned, as halo_pack writes it. */
-static float *payload_at(const struct halo *h, const struct spill_range *payload)
+/* The place in the spill, pinned, as what is packed is written there. */
+static float *place_of(const struct spill_range *range)
 {
-    char *at = h->trainer->payloads->at;
-    return (float *)(void *)(at + ((const char *)payload->at - at));
+    return (float *)(uintptr_t)range->at;
+}
+
+/* Rows of own part i that gradients of its pair k, made elsewhere, are made of. */
+static struct spill_range asked(const struct halo *h, int32_t i, int32_t k, enum spill_access access)
+{
+    const struct part_rows rows = halo_rows_taken(h, i);
+    int64_t row_bytes = h->slots.n_ask_row_bytes;
+    struct spill_range range = payloads_asked_range(h->trainer->payloads, i, k, part_rows_at(&rows, k) * row_bytes, row_bytes);
+    range.access = access;
+    return range;
+}
+
+/* Write what own parts are asked for, part after part; `gathers`: by other ranks alone. */
+static enum status asked_write(struct halo *h)
+{
+    struct trainer *t = h->trainer;
+    struct pin pin = pin_open(t, h->step, PIN_USE_PACKING);
+    while (pin_next(&pin)) {
+        const struct part_pairs *pairs = halo_rows_taken(h, pin.part).pairs;
+        for (int32_t k = 0; k < pairs->n_pair && pin.status == STATUS_OK; k++) {
+            const struct spill_range rows = asked(h, pin.part, k, SPILL_WRITE);
+            bool gathered = h->gathers && t->own_index[pairs->pair[k].part] >= 0;
+            if (k == pairs->own || gathered || rows.n_bytes == 0) {
+                continue;
+            }
+            pin.status = spill_pin(t->setup.spill, &rows, 1);
+            if (pin.status == STATUS_OK) {
+                halo_pack_asked(h, pin.part, k, place_of(&rows));
+                spill_unpin(t->setup.spill, &rows, 1);
+            }
+        }
+        t->payloads->asked_made[pin.part] = true;
+    }
+    return pin.status;
+}
+
+/* What the gradients of own part i's pair k are made of, pinned in *range or (of another rank) fetched. */
+static enum status asked_read(struct halo *h, int32_t i, int32_t k, struct spill_range *range, const float **rows_out)
+{
+    const struct trainer *t = h->trainer;
+    int32_t q = halo_rows_given(h, i).pairs->pair[k].part, j = t->own_index[q];
+    if (j < 0) {
+        return halo_asked_wait(h, i, k, rows_out);
+    }
+    *range = asked(h, j, part_pair_find(halo_rows_taken(h, j).pairs, t->own[i]), SPILL_READ);
+    *rows_out = range->at;
+    return spill_pin(t->setup.spill, range, 1);
 }
 
 static enum status payload_write(struct halo *h, int32_t i, int32_t k)
 {
     struct trainer *t = h->trainer;
     const struct spill_range payload = spilled(h, i, k, SPILL_WRITE);
+    struct spill_range made_of = {0};
+    const float *rows = NULL;
     enum status status = spill_pin(t->setup.spill, &payload, 1);
+    if (status == STATUS_OK && payload.n_bytes > 0 && h->pass->n_ask > 0) {
+        status = asked_read(h, i, k, &made_of, &rows);
+    }
     if (status != STATUS_OK) {
         return status;
     }
     if (payload.n_bytes > 0) {
-        halo_pack(h, i, k, 0, payload.n_bytes, payload_at(h, &payload));
+        halo_pack(h, i, k, 0, payload.n_bytes, rows, place_of(&payload));
+    }
+    if (made_of.n_bytes > 0) { /* they are read once */
+        spill_unpin(t->setup.spill, &made_of, 1);
+        spill_discard(t->setup.spill, made_of.at, made_of.n_bytes);
     }
     spill_unpin(t->setup.spill, &payload, 1);
     return exchange_progress(t->setup.exchange);
@@ -67,6 +122,10 @@ enum status source_spill_payloads(struct halo *h)
     struct trainer *t = h->trainer;
     if (h->gathers && t->setup.n_rank == 1) {
         return STATUS_OK;
+    }
+    enum status asked_there = h->pass->n_ask > 0 ? asked_write(h) : STATUS_OK;
+    if (asked_there != STATUS_OK) {
+        return asked_there;
     }
     struct pin pin = pin_open(t, h->step, PIN_USE_PACKING);
     while (pin_next(&pin)) {
@@ -80,19 +139,19 @@ enum status source_spill_payloads(struct halo *h)
     return pin.status;
 }
 
-bool source_spilled_pack(struct halo *h, int32_t i, int32_t k, size_t at, struct exchange_piece *out)
+/* The next piece of a payload that lies in the spill, pinned until it is sent. */
+static bool piece_give(struct halo *h, const struct spill_range *payload, size_t at, struct exchange_piece *out)
 {
     struct trainer *t = h->trainer;
-    const struct spill_range payload = spilled(h, i, k, SPILL_READ);
     int32_t s = 0;
     while (s < h->slots.n_pack_slot && h->packed[s] != NULL) {
         s++;
     }
-    if (!t->payloads->made[i] || s == h->slots.n_pack_slot) {
+    if (s == h->slots.n_pack_slot) {
         return false;
     }
-    int64_t left = payload.n_bytes - (int64_t)at;
-    const struct spill_range piece = {.at = (const char *)payload.at + at,
+    int64_t left = payload->n_bytes - (int64_t)at;
+    const struct spill_range piece = {.at = (const char *)payload->at + at,
                                       .n_bytes = left < MEMORY_PACK_BYTES ? left : MEMORY_PACK_BYTES};
     enum status status = spill_pin(t->setup.spill, &piece, 1);
     if (status != STATUS_OK) {
@@ -101,8 +160,20 @@ bool source_spilled_pack(struct halo *h, int32_t i, int32_t k, size_t at, struct
     }
     h->packed[s] = piece.at;
     h->n_packed[s] = (size_t)piece.n_bytes;
-    *out = (struct exchange_piece){.bytes = piece.at, .n_bytes = h->n_packed[s], .total = (size_t)payload.n_bytes};
+    *out = (struct exchange_piece){.bytes = piece.at, .n_bytes = h->n_packed[s], .total = (size_t)payload->n_bytes};
     return true;
+}
+
+bool source_spilled_pack(struct halo *h, int32_t i, int32_t k, size_t at, struct exchange_piece *out)
+{
+    const struct spill_range payload = spilled(h, i, k, SPILL_READ);
+    return h->trainer->payloads->made[i] && piece_give(h, &payload, at, out);
+}
+
+bool source_spilled_pack_asked(struct halo *h, int32_t i, int32_t k, size_t at, struct exchange_piece *out)
+{
+    const struct spill_range rows = asked(h, i, k, SPILL_READ);
+    return h->trainer->payloads->asked_made[i] && piece_give(h, &rows, at, out);
 }
 
 void source_spilled_sent(struct halo *h, const void *bytes)
@@ -135,10 +206,14 @@ static bool next_local(const struct halo *h, const struct halo_pair *pair, struc
 static enum status payload_gather(struct halo *h, const struct halo_pair *pair, const struct spill_range *payload)
 {
     int32_t k = part_pair_find(halo_rows_given(h, pair->j).pairs, h->trainer->own[pair->i]);
+    float *made_of = (float *)(void *)halo_workspace(h, h->workspace->asked_at);
+    if (h->pass->n_ask > 0) {
+        halo_pack_asked(h, pair->i, pair->k, made_of);
+    }
     struct pin pin = pin_open(h->trainer, h->step, PIN_USE_PACKING);
     enum status status = pin_begin(&pin, pair->j);
     if (status == STATUS_OK && payload->n_bytes > 0) {
-        halo_pack(h, pair->j, k, 0, payload->n_bytes, payload_at(h, payload));
+        halo_pack(h, pair->j, k, 0, payload->n_bytes, made_of, place_of(payload));
     }
     pin_end(&pin);
     struct halo_pair next;

@@ -34,6 +34,27 @@ int64_t halo_n_flag(const struct part_halo *own)
     return larger(own->pairs[PART_DIRECTION_IN].n_pair, own->pairs[PART_DIRECTION_OUT].n_pair);
 }
 
+int64_t halo_n_taken(const struct part_halo *own)
+{
+    const struct part_rows taken = part_halo_taken(own, PART_DIRECTION_IN, PROGRAM_HOP_ALL);
+    return part_rows_all(&taken);
+}
+
+int64_t halo_n_given(const struct part_halo *own)
+{
+    const struct part_rows given = part_halo_given(own, PART_DIRECTION_IN, PROGRAM_HOP_ALL);
+    return part_rows_all(&given);
+}
+
+int64_t halo_sample_bytes(const struct part_halo *own)
+{
+    int64_t n_bytes = (halo_n_taken(own) + halo_n_given(own)) * (int64_t)sizeof(uint32_t);
+    for (int d = 0; d < (own->symmetric ? 1 : PART_DIRECTION_N); d++) {
+        n_bytes += part_pairs_bytes(own->pairs[d].n_pair, own->n_hop);
+    }
+    return n_bytes;
+}
+
 /* Rows of pair k that go between ranks. */
 static int64_t remote_rows(const struct halo_owners *owners, const struct part_rows *rows, int32_t k)
 {

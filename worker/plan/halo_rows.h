@@ -20,6 +20,13 @@ struct part_rows halo_rows_out(const struct part_halo *own, enum halo_direction 
 /* Flags for a part's payloads, by pair, whatever the direction. */
 int64_t halo_n_flag(const struct part_halo *own);
 
+/* Rows that a part takes over in-edges, and gives, of all its pairs together. */
+int64_t halo_n_taken(const struct part_halo *own);
+int64_t halo_n_given(const struct part_halo *own);
+
+/* Bytes of an own part's lists of sampled rows, with room for all of them, and of their counts (worker/run/sample.h). */
+int64_t halo_sample_bytes(const struct part_halo *own);
+
 /* Who owns what, as a rank sees it. */
 struct halo_owners {
     int32_t n_own_part;

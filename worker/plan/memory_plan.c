@@ -3,6 +3,7 @@
 #include "worker/plan/liveness.h"
 #include "worker/plan/recompute.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #define ROW_ALIGN 16
@@ -80,23 +81,116 @@ static int64_t most_rows(const struct part_rows rows)
     return most;
 }
 
-/* Scratch of one op on the largest part that needs it, or on a window; of payloads that are packed between parts of this rank, both
- * ways. */
+/* Bytes of an edge in a block's arrays. */
+static size_t edge_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own)
+{
+    bool typed = in->program->n_relation > 0;
+    return sizeof(uint32_t) + (typed ? sizeof(uint16_t) : 0) + (typed || own->weighted ? sizeof(float) : 0);
+}
+
+static void sample_plan(const struct memory_plan_input *in, struct memory_plan *plan)
+{
+    struct memory_sample *out = &plan->sample;
+    for (int32_t i = 0; in->program->samples && i < in->n_own_part; i++) {
+        const struct part_pairs *pairs = &in->own[i].halo->pairs[PART_DIRECTION_IN];
+        size_t each = edge_bytes(in, &in->own[i]);
+        for (int32_t k = 0; k < pairs->n_pair; k++) {
+            if (k != pairs->own) {
+                int64_t n_row = part_pair_rows(pairs, k), n_col = part_pair_cols(pairs, k), n_edge = part_pair_edges(pairs, k);
+                int64_t block = (int64_t)in->ops->block_scratch(n_row, n_col, n_edge, each);
+                int64_t transposed = (int64_t)in->ops->block_scratch(n_col, n_row, n_edge, each);
+                out->n_number_bytes = larger(out->n_number_bytes, round_up(n_col * (int64_t)sizeof(float), WORKSPACE_ALIGN));
+                out->n_block_bytes = larger(out->n_block_bytes, round_up(block, WORKSPACE_ALIGN));
+                out->n_transposed_bytes = larger(out->n_transposed_bytes, round_up(transposed, WORKSPACE_ALIGN));
+            }
+        }
+    }
+}
+
+/* The op's own scratch on the largest part that needs it, or on a window. */
 static int64_t op_scratch(const struct memory_plan_input *in, const struct memory_plan *plan, const struct op *op)
 {
-    int64_t rows = 0, most = 0, n_most = chain_takes_scratch(in->program, op) ? plan->chain.n_window : INT64_MAX;
+    int64_t most = 0, n_most = chain_takes_scratch(in->program, op) ? plan->chain.n_window : INT64_MAX;
+    bool returns = op->kind == OP_KIND_AGGREGATE && in->program->samples; /* of payload rows gradients are made, too */
     for (int32_t i = 0; i < in->n_own_part; i++) {
-        most = larger(most, (int64_t)op_workspace(in->program, op, in->ops, smaller(in->own[i].n_own, n_most)));
+        int64_t payload = returns ? most_rows(halo_rows_in(in->own[i].halo, HALO_DIRECTION_IN, PROGRAM_HOP_ALL)) : 0;
+        int64_t n = smaller(larger(in->own[i].n_own, payload), n_most);
+        most = larger(most, (int64_t)op_workspace(in->program, op, in->ops, n));
     }
-    if (op->kind != OP_KIND_AGGREGATE || !aggregate_returns(op->aggregate)) {
-        return most;
+    return round_up(most, WORKSPACE_ALIGN);
+}
+
+/* Columns of the rows that a RETURN pass's payloads are made of. */
+static int64_t ask_width(const struct program *program, const struct op *op, const struct halo_pass *pass)
+{
+    int64_t width = 0;
+    for (int k = 0; k < pass->n_ask; k++) {
+        width += halo_ask_width(program, op, pass, k);
     }
+    return width;
+}
+
+/* Columns of an aggregate's widest payload, and of the rows that one is made of. */
+static void widest(const struct program *program, const struct op *op, int64_t *payload_out, int64_t *asked_out)
+{
+    const struct halo_pass *backward = aggregate_backward(program, op->aggregate);
+    *payload_out = halo_payload_width(program, op, &aggregate_defs[op->aggregate]->forward);
+    *asked_out = 0;
+    for (int k = 0; k < OP_N_BACKWARD; k++) {
+        *payload_out = larger(*payload_out, halo_payload_width(program, op, &backward[k]));
+        *asked_out = larger(*asked_out, ask_width(program, op, &backward[k]));
+    }
+}
+
+/* Scratch with all that lies behind an op's own: a payload that is packed between parts of this rank, either way. */
+static struct memory_workspace scratch_plan(const struct memory_plan_input *in, const struct memory_plan *plan,
+                                            const struct op *op)
+{
+    struct memory_workspace out = {.n_scratch = op_scratch(in, plan, op)};
+    if (op->kind != OP_KIND_AGGREGATE || !aggregate_returns(in->program, op->aggregate)) {
+        return out;
+    }
+    int64_t rows = 0, payload, asked;
+    bool diagonal = !in->program->samples; /* of a maximum goes the same way */
     for (int32_t i = 0; i < in->n_own_part; i++) {
-        rows = larger(rows, in->own[i].n_own);
+        rows = larger(rows, diagonal || op->aggregate == AGGREGATE_KIND_MAX ? in->own[i].n_own : 0);
         rows = larger(rows, most_rows(halo_rows_in(in->own[i].halo, HALO_DIRECTION_IN, PROGRAM_HOP_ALL)));
         rows = larger(rows, most_rows(halo_rows_out(in->own[i].halo, HALO_DIRECTION_IN, PROGRAM_HOP_ALL)));
     }
-    return larger(most, rows * in->program->value[op->in[0]].width * (int64_t)sizeof(float));
+    widest(in->program, op, &payload, &asked);
+    out.packed_at = out.n_scratch;
+    out.asked_at = out.packed_at + round_up(rows * payload * (int64_t)sizeof(float), WORKSPACE_ALIGN);
+    out.sample_at = out.asked_at + round_up(rows * asked * (int64_t)sizeof(float), WORKSPACE_ALIGN);
+    const struct memory_sample *s = &plan->sample;
+    out.n_scratch = out.sample_at + 2 * s->n_number_bytes + s->n_block_bytes + s->n_transposed_bytes;
+    return out;
+}
+
+/* All payloads of a halo pass at once, each in its own place. */
+static void slots_at_once(const struct halo_list *list, struct memory_payloads *r)
+{
+    bool asks = r->n_ask_row_bytes > 0; /* for each payload that is fetched, rows are served, too */
+    r->n_fetch_slot = list->n_fetch;
+    r->n_pack_slot = list->n_serve + (asks ? list->n_fetch : 0);
+    r->n_fetch_bytes = list->n_fetch_row * r->n_row_bytes;
+    r->n_pack_bytes = list->n_serve_row * r->n_row_bytes + list->n_fetch_row * r->n_ask_row_bytes;
+}
+
+/* As many as the credit allows. */
+static void slots_in_turn(const struct halo_list *list, int64_t credit, bool whole, struct memory_payloads *r)
+{
+    bool asks = r->n_ask_row_bytes > 0;
+    int64_t n_pack = credit, most = larger(list->most_serve_row * r->n_row_bytes, list->most_fetch_row * r->n_ask_row_bytes);
+    r->n_fetch_slot_bytes = round_up(list->most_fetch_row * r->n_row_bytes, WORKSPACE_ALIGN);
+    r->n_pack_slot_bytes = round_up(most, WORKSPACE_ALIGN);
+    if (!whole && r->n_pack_slot_bytes > MEMORY_PACK_BYTES) {
+        r->n_pack_slot_bytes = round_up(larger(MEMORY_PACK_BYTES, r->n_row_bytes), WORKSPACE_ALIGN);
+        n_pack = MEMORY_PACK_SLOTS;
+    }
+    r->n_fetch_slot = (int32_t)smaller(list->n_fetch, credit);
+    r->n_pack_slot = (int32_t)smaller(list->n_serve + (asks ? list->n_fetch : 0), n_pack);
+    r->n_fetch_bytes = r->n_fetch_slot * r->n_fetch_slot_bytes;
+    r->n_pack_bytes = r->n_pack_slot * r->n_pack_slot_bytes;
 }
 
 /* Slots of one halo pass. A payload is received in one piece of memory, since blocks read all of it; it is sent in pieces, where they are
@@ -105,24 +199,21 @@ static struct memory_payloads payload_slots(const struct memory_plan *plan, cons
                                             const struct program *program, const struct step *step, int32_t hop)
 {
     const struct halo_list *list = memory_plan_halo(plan, step->halo->direction, hop);
-    int64_t row_bytes = halo_payload_width(program, &program->op[step->op], step->halo) * (int64_t)sizeof(float);
-    struct memory_payloads r = {.n_row_bytes = row_bytes, .n_fetch_slot = list->n_fetch, .n_pack_slot = list->n_serve};
+    const struct op *op = &program->op[step->op];
+    int64_t credit = job->exchange.prefetch + 1;
+    struct memory_payloads r = {
+        .n_row_bytes = halo_payload_width(program, op, step->halo) * (int64_t)sizeof(float),
+        .n_ask_row_bytes = ask_width(program, op, step->halo) * (int64_t)sizeof(float),
+    };
     if (job->exchange.schedule == JOB_SCHEDULE_HALO) {
-        r.n_fetch_bytes = list->n_fetch_row * row_bytes;
-        r.n_pack_bytes = list->n_serve_row * row_bytes;
-        return r;
+        slots_at_once(list, &r);
+    } else {
+        slots_in_turn(list, credit, step->halo->direction == HALO_DIRECTION_RETURN, &r);
     }
-    int64_t credit = job->exchange.prefetch + 1, n_pack = credit;
-    r.n_fetch_slot_bytes = round_up(list->most_fetch_row * row_bytes, WORKSPACE_ALIGN);
-    r.n_pack_slot_bytes = round_up(list->most_serve_row * row_bytes, WORKSPACE_ALIGN);
-    if (step->halo->direction != HALO_DIRECTION_RETURN && r.n_pack_slot_bytes > MEMORY_PACK_BYTES) {
-        r.n_pack_slot_bytes = round_up(larger(MEMORY_PACK_BYTES, row_bytes), WORKSPACE_ALIGN);
-        n_pack = MEMORY_PACK_SLOTS;
+    if (r.n_ask_row_bytes > 0) {
+        r.n_ask_slot = (int32_t)smaller(list->n_serve, credit);
+        r.n_ask_slot_bytes = round_up(list->most_serve_row * r.n_ask_row_bytes, WORKSPACE_ALIGN);
     }
-    r.n_fetch_slot = (int32_t)smaller(r.n_fetch_slot, credit);
-    r.n_pack_slot = (int32_t)smaller(r.n_pack_slot, n_pack);
-    r.n_fetch_bytes = r.n_fetch_slot * r.n_fetch_slot_bytes;
-    r.n_pack_bytes = r.n_pack_slot * r.n_pack_slot_bytes;
     return r;
 }
 
@@ -169,11 +260,17 @@ static void payloads_plan(const struct memory_plan_input *in, enum step_phase ph
     int32_t hop = phase == STEP_PHASE_TRAIN ? halo_pass_hop(in->program, op, step->halo) : PROGRAM_HOP_ALL;
     struct memory_payloads r = memory_plan_payloads(plan, in->job, in->program, step, hop);
     struct memory_workspace *workspace = &plan->workspace[step->op][step->backward];
-    int64_t n_bytes = memory_plan_halo(plan, step->halo->direction, hop)->n_fetch_row * r.n_row_bytes;
+    const struct halo_list *list = memory_plan_halo(plan, step->halo->direction, hop);
+    int64_t n_bytes = list->n_fetch_row * r.n_row_bytes + list->n_serve_row * r.n_ask_row_bytes;
+    if (in->program->samples && phase == STEP_PHASE_TRAIN) {
+        n_bytes = llround((double)n_bytes * in->job->exchange.sampling); /* on average */
+    }
     plan->n_fetch_slot = (int32_t)larger(plan->n_fetch_slot, r.n_fetch_slot);
     plan->n_pack_slot = (int32_t)larger(plan->n_pack_slot, r.n_pack_slot);
+    plan->n_ask_slot = (int32_t)larger(plan->n_ask_slot, r.n_ask_slot);
     workspace->n_fetch = larger(workspace->n_fetch, round_up(r.n_fetch_bytes, WORKSPACE_ALIGN));
     workspace->n_pack = larger(workspace->n_pack, round_up(r.n_pack_bytes, WORKSPACE_ALIGN));
+    workspace->n_ask = larger(workspace->n_ask, r.n_ask_slot * r.n_ask_slot_bytes);
     plan->n_wire_bytes += phase == STEP_PHASE_TRAIN ? n_bytes : 0;
     plan->n_wire_evaluate += phase == STEP_PHASE_EVALUATE ? n_bytes : 0;
 }
@@ -183,8 +280,8 @@ static void workspaces_plan(const struct memory_plan_input *in, struct memory_pl
     const struct program *program = in->program;
     plan->workspace = memory_alloc((size_t)program->n_op, sizeof *plan->workspace);
     for (int i = 0; i < program->n_op; i++) {
-        int64_t scratch = round_up(op_scratch(in, plan, &program->op[i]), WORKSPACE_ALIGN);
-        plan->workspace[i][STEP_WORKSPACE_FORWARD].n_scratch = plan->workspace[i][STEP_WORKSPACE_BACKWARD].n_scratch = scratch;
+        plan->workspace[i][STEP_WORKSPACE_FORWARD] = plan->workspace[i][STEP_WORKSPACE_BACKWARD] = scratch_plan(
+            in, plan, &program->op[i]);
     }
     for (int phase = 0; phase < STEP_PHASE_N; phase++) {
         const struct step_list *list = &plan->steps.phase[phase];
@@ -203,7 +300,7 @@ static void workspaces_plan(const struct memory_plan_input *in, struct memory_pl
 
 int64_t memory_workspace_bytes(const struct memory_workspace *workspace)
 {
-    return workspace->n_scratch + workspace->n_fetch + workspace->n_pack;
+    return workspace->n_scratch + workspace->n_fetch + workspace->n_pack + workspace->n_ask;
 }
 
 int64_t memory_plan_at(const struct memory_plan *plan, const struct program *program, enum step_array array, int index, int k)
@@ -229,6 +326,7 @@ static int64_t parameters_bytes(const struct memory_plan_input *in, struct memor
         int64_t n_bytes = global != NULL ? global->n_sum(in->program, op) * (int64_t)sizeof(double) : 0;
         plan->n_global_bytes = larger(plan->n_global_bytes, n_bytes);
         plan->n_reduced_bytes += n_bytes * (in->program->value[op->out].needs_grad ? 2 : 1);
+        plan->n_reduced_evaluate += in->program->samples && op_keeps_statistics(op) ? n_bytes : 0;
     }
     int64_t bytes = one + in->n_own_part * plan->n_gradient_bytes;
     if (in->rank == 0) {
@@ -321,7 +419,7 @@ static void arena_share(const struct program *program, struct memory_plan *plan)
     int64_t payloads = 0;
     for (int i = 0; i < program->n_op; i++) {
         for (int k = 0; k < STEP_WORKSPACE_N; k++) {
-            payloads = larger(payloads, plan->workspace[i][k].n_fetch + plan->workspace[i][k].n_pack);
+            payloads = larger(payloads, memory_workspace_bytes(&plan->workspace[i][k]) - plan->workspace[i][k].n_scratch);
         }
     }
     plan->bytes[MEMORY_PAYLOADS] = payloads;
@@ -334,6 +432,7 @@ void memory_plan_build(const struct memory_plan_input *in, struct memory_plan *o
     rows_lay_out(in, out);
     halo_plan(in, out);
     step_lists_lower(in->program, &out->steps);
+    sample_plan(in, out);
     workspaces_plan(in, out);
     memory_plan_structure(in, out);
     out->bytes[MEMORY_PARAMETERS] = parameters_bytes(in, out);

@@ -27,9 +27,18 @@ struct memory_plan_part {
     const struct part_halo *halo; /* borrowed */
 };
 
-/* Memory that an op, or the loss, needs only while a step of it runs, in this order: scratch, payloads received, payloads sent. */
+/* Memory that an op, or the loss, needs only while a step of it runs, in this order: scratch, payloads received, payloads sent,
+ * rows that payloads are made of. Scratch is the op's own and, of an aggregate that has payloads between parts of this rank packed, such a payload, the rows that
+ * it was made of (asked_at), and what a sampled pass makes of a block. */
 struct memory_workspace {
-    int64_t n_scratch, n_fetch, n_pack;
+    int64_t n_scratch, n_fetch, n_pack, n_ask;
+    int64_t packed_at, asked_at, sample_at;
+};
+
+/* What a sampled pass makes of a block, of the largest pair: scales and node ids of its payload rows, the sample's edges, and
+ * these transposed; one behind the other. 0: nothing is sampled. */
+struct memory_sample {
+    int64_t n_number_bytes, n_block_bytes, n_transposed_bytes;
 };
 
 int64_t memory_workspace_bytes(const struct memory_workspace *workspace);
@@ -40,6 +49,9 @@ struct memory_payloads {
     int32_t n_fetch_slot, n_pack_slot;
     int64_t n_fetch_slot_bytes, n_pack_slot_bytes; /* 0: every payload has its own place (halo) */
     int64_t n_fetch_bytes, n_pack_bytes;           /* of all slots */
+    int64_t n_ask_row_bytes;                       /* RETURN: of rows that gradients are made of, … */
+    int32_t n_ask_slot;                            /* … from other ranks; 0: none are asked for */
+    int64_t n_ask_slot_bytes;
 };
 
 /* A payload goes out in pieces of at most this many bytes (of a row, where that is more), a few at a time: what is packed takes
@@ -106,18 +118,21 @@ struct memory_plan {
     int64_t n_spill_bytes;
     int64_t n_spill_least;   /* what one step pins in memory, with what is prefetched for the next part */
     int64_t n_spill_payload; /* of a halo pass's payloads, in the files */
+    int64_t n_spill_asked;   /* of rows that they are made of */
 
     bool joined[PART_DIRECTION_N]; /* all blocks are one (joined.h), where no row has too many edges */
 
+    struct memory_sample sample;
     struct halo_list (*halo)[HALO_DIRECTION_N]; /* n_hop + 1: by hop, and all */
     int32_t n_fetch_slot;                       /* of the halo pass that has most */
-    int32_t n_pack_slot;
+    int32_t n_pack_slot, n_ask_slot;
 
-    int64_t n_wire_bytes;     /* payload bytes received per training epoch, forward and backward */
-    int64_t n_wire_evaluate;  /* and per evaluation */
-    int64_t n_gradient_bytes; /* one part's gradients with the sums behind them */
-    int64_t n_global_bytes;   /* one part's sums of a global op, for the one that has most */
-    int64_t n_reduced_bytes;  /* reduced from one part per training epoch: gradients, global ops' sums both ways */
+    int64_t n_wire_bytes;       /* payload bytes received per training epoch, forward and backward */
+    int64_t n_wire_evaluate;    /* and per evaluation */
+    int64_t n_gradient_bytes;   /* one part's gradients with the sums behind them */
+    int64_t n_global_bytes;     /* one part's sums of a global op, for the one that has most */
+    int64_t n_reduced_bytes;    /* reduced from one part per training epoch: gradients, global ops' sums both ways */
+    int64_t n_reduced_evaluate; /* likewise per evaluation: global ops' sums where payloads are sampled */
 };
 
 /* errors  none; sizes come from checked parts. Release with memory_plan_release.

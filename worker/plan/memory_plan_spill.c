@@ -96,6 +96,28 @@ static void step_count(struct spilling *s, const struct step *step, bool packing
     }
 }
 
+/* Rows of own parts that others may ask for: all of them, and of the pair that has most. */
+static int64_t asked_rows(const struct memory_plan_input *in)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; i < in->n_own_part; i++) {
+        n += sending_rows(in, i, PART_DIRECTION_IN);
+    }
+    return n;
+}
+
+static int64_t most_given(const struct memory_plan_input *in)
+{
+    int64_t most = 0;
+    for (int32_t i = 0; i < in->n_own_part; i++) {
+        const struct part_rows given = part_halo_given(in->own[i].halo, PART_DIRECTION_IN, PROGRAM_HOP_ALL);
+        for (int32_t k = 0; k < given.pairs->n_pair; k++) {
+            most = larger(most, part_rows_at(&given, k));
+        }
+    }
+    return most;
+}
+
 static void halo_count(struct spilling *s, const struct step *step)
 {
     const struct memory_plan_input *in = s->in;
@@ -108,11 +130,14 @@ static void halo_count(struct spilling *s, const struct step *step)
             most = larger(most, part_rows_at(&out, k));
         }
     }
+    int64_t ask_bytes = memory_plan_payloads(s->plan, in->job, in->program, step, PROGRAM_HOP_ALL).n_ask_row_bytes;
     s->plan->n_spill_payload = larger(s->plan->n_spill_payload, rows * row_bytes);
-    /* The pass's workspace, the payload in use and the next one, and the pieces that are being sent. */
-    int64_t piece = most * row_bytes < MEMORY_PACK_BYTES ? most * row_bytes : MEMORY_PACK_BYTES;
+    s->plan->n_spill_asked = larger(s->plan->n_spill_asked, asked_rows(in) * ask_bytes);
+    /* The pass's workspace, the payload in use and the next one, what it is made of, and the pieces that are being sent. */
+    int64_t largest = most * larger(row_bytes, ask_bytes), piece = largest < MEMORY_PACK_BYTES ? largest : MEMORY_PACK_BYTES;
     int64_t workspace = memory_workspace_bytes(&s->plan->workspace[step->op][step->backward]);
     int64_t pinned = spill_pinned_bytes(workspace) + 2 * spill_pinned_bytes(most * row_bytes) +
+                     (ask_bytes > 0 ? spill_pinned_bytes(most_given(in) * ask_bytes) : 0) +
                      s->plan->n_pack_slot * spill_pinned_bytes(piece);
     step_count(s, step, true, pinned);
     int64_t gathered = 0; /* another part's rows, while a payload is packed from them */
@@ -146,7 +171,8 @@ void memory_plan_spill(const struct memory_plan_input *in, struct memory_plan *p
 {
     struct spilling s = {.in = in, .plan = plan};
     steps_count(&s);
-    plan->n_spill_bytes = whole_chunks(plan->n_arena_bytes) + whole_chunks(plan->n_spill_payload);
+    plan->n_spill_bytes = whole_chunks(plan->n_arena_bytes) + whole_chunks(plan->n_spill_payload) +
+                          whole_chunks(plan->n_spill_asked);
     for (int32_t i = 0; i < in->n_own_part; i++) {
         int64_t expanded = memory_plan_expanded(in, i);
         int64_t copy, copies = memory_plan_copies(in, i, &copy);

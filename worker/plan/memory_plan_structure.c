@@ -25,12 +25,13 @@ static int n_direction(const struct memory_plan_part *own)
     return own->halo->symmetric ? 1 : PART_DIRECTION_N;
 }
 
-/* Does the part share edges of a direction with parts of this rank, or with others? Under a spill all are others. */
+/* Does the part share edges of a direction with parts of this rank, or with others? Under a spill, and where payloads are samples, all
+ * are others. */
 static bool has_pair(const struct memory_plan_input *in, const struct memory_plan_part *own, int d, bool local)
 {
     const struct part_pairs *pairs = &own->halo->pairs[d];
     for (int32_t k = 0; k < pairs->n_pair; k++) {
-        bool near = in->rank_of_part[pairs->pair[k].part] == in->rank && !memory_plan_spills(in->job);
+        bool near = in->rank_of_part[pairs->pair[k].part] == in->rank && !memory_plan_spills(in->job) && !in->program->samples;
         if (k != pairs->own && near == local) {
             return true;
         }
@@ -164,7 +165,8 @@ static int64_t blocks_bytes(const struct memory_plan_input *in, const struct mem
 /* What halo passes keep for each pair: a flag of what other ranks asked for, and places of payloads in the spill. */
 static int64_t pairs_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own)
 {
-    int64_t each = (in->n_rank > 1) + (memory_plan_spills(in->job) ? HALO_DIRECTION_N * (int64_t)sizeof(int64_t) : 0);
+    int64_t each = (in->n_rank > 1) * (in->program->samples ? 2 : 1) +
+                   (memory_plan_spills(in->job) ? HALO_DIRECTION_N * (int64_t)sizeof(int64_t) : 0);
     return halo_n_flag(own->halo) * each;
 }
 
@@ -175,7 +177,7 @@ void memory_plan_structure(const struct memory_plan_input *in, struct memory_pla
     bool in_place = false, as_payload = false, scaled = false;
     for (int i = 0; i < program->n_op; i++) {
         bool aggregates = program->op[i].kind == OP_KIND_AGGREGATE;
-        bool returns = aggregates && aggregate_returns(program->op[i].aggregate);
+        bool returns = aggregates && aggregate_returns(program, program->op[i].aggregate);
         in_place = in_place || (aggregates && !returns);
         as_payload = as_payload || returns;
         scaled = scaled || (aggregates && aggregate_defs[program->op[i].aggregate]->scale != NULL);
@@ -191,6 +193,7 @@ void memory_plan_structure(const struct memory_plan_input *in, struct memory_pla
                                                                         own->n_feature_value);
         }
         plan->bytes[MEMORY_STRUCTURE] += blocks_bytes(in, own, scaled) + pairs_bytes(in, own);
+        plan->bytes[MEMORY_STRUCTURE] += program->samples ? halo_sample_bytes(own->halo) : 0;
         for (int32_t hop = 0; hop < own->halo->n_hop; hop++) {
             int64_t copy, n_bytes = hop_bytes(in, own, hop, &copy);
             plan->bytes[MEMORY_STRUCTURE] += n_bytes + (memory_plan_spills(in->job) ? 0 : copy);

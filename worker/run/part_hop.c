@@ -7,12 +7,7 @@
 
 static bool is_walked(const struct program *program, const struct op *op, enum part_direction d)
 {
-    const struct aggregate_def *def = aggregate_defs[op->aggregate];
-    bool out = false;
-    for (int k = 0; k < OP_N_BACKWARD && program->value[op->out].needs_grad; k++) {
-        out = out || (def->backward[k].run != NULL && def->backward[k].direction == HALO_DIRECTION_OUT);
-    }
-    return d == PART_DIRECTION_IN || out;
+    return d == PART_DIRECTION_IN || (program->value[op->out].needs_grad && aggregate_walks_out(program, op->aggregate));
 }
 
 bool part_hop_used(const struct program *program, enum part_direction d, int32_t hop)

@@ -8,7 +8,7 @@ static int64_t bytes_of(const struct trainer *t)
                    (plan->n_gradient_bytes > plan->n_global_bytes ? plan->n_gradient_bytes : plan->n_global_bytes);
     for (int op = 0; op < t->program.n_op; op++) {
         for (int use = 0; use < STEP_WORKSPACE_N; use++) {
-            int64_t n_bytes = plan->workspace[op][use].n_fetch + plan->workspace[op][use].n_pack;
+            int64_t n_bytes = memory_workspace_bytes(&plan->workspace[op][use]) - plan->workspace[op][use].n_scratch;
             most = n_bytes > most ? n_bytes : most;
         }
     }

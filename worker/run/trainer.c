@@ -7,6 +7,7 @@
 #include "worker/halo/halo.h"
 #include "worker/run/embeddings.h"
 #include "worker/run/reduce.h"
+#include "worker/run/sample.h"
 #include "worker/spill/pin.h"
 
 #include <math.h>
@@ -101,7 +102,8 @@ static enum status partial_run(struct trainer *t, const struct step *step)
 
 static enum status total_run(struct trainer *t, const struct step *step)
 {
-    enum status status = t->training ? reduce_global(t, step->op, step->backward) : STATUS_OK;
+    bool sums = step_operand(step, OP_ROLE_SUM) != NULL;
+    enum status status = sums ? reduce_global(t, step->op, step->backward) : STATUS_OK;
     struct pin pin = pin_open(t, step, PIN_USE_RUNNING);
     status = status == STATUS_OK ? pin_begin(&pin, 0) : status;
     if (status == STATUS_OK) {
@@ -268,6 +270,10 @@ enum status trainer_run(struct trainer *t, enum step_phase phase)
     t->phase = phase;
     t->training = phase == STEP_PHASE_TRAIN;
     now_put(t);
+    enum status drawn = t->training && t->sample != NULL ? sample_draw(t) : STATUS_OK;
+    if (drawn != STATUS_OK) {
+        return drawn;
+    }
     if (t->trace != NULL) {
         trace_begin(t->trace, phase, t->epoch);
     }

@@ -3,6 +3,7 @@
 #include "worker/halo/halo.h"
 #include "worker/run/embeddings.h"
 #include "worker/run/joined.h"
+#include "worker/run/sample.h"
 #include "worker/run/staging.h"
 #include "worker/run/trainer_state.h"
 
@@ -65,7 +66,7 @@ static enum status parts_open(struct trainer *t)
         const struct aggregate_def *def = aggregate_defs[op->aggregate];
         ASSERT(def->scale == NULL || t->part_setup.scaled == NULL || t->part_setup.scaled == def);
         t->part_setup.scaled = def->scale != NULL ? def : t->part_setup.scaled;
-        bool returns = aggregate_returns(op->aggregate);
+        bool returns = aggregate_returns(&t->program, op->aggregate);
         t->part_setup.in_place = t->part_setup.in_place || !returns;
         t->part_setup.as_payload = t->part_setup.as_payload || returns;
     }
@@ -194,7 +195,7 @@ static enum status spill_take_all(struct trainer *t)
     }
     enum status status = spill_take(t->setup.spill, t->plan.n_arena_bytes, &t->arena);
     if (status == STATUS_OK) {
-        status = payloads_open(t->setup.spill, t->plan.n_spill_payload, own, t->n_own, &t->payloads);
+        status = payloads_open(t->setup.spill, t->plan.n_spill_payload, t->plan.n_spill_asked, own, t->n_own, &t->payloads);
     }
     free(own);
     return status;
@@ -239,6 +240,7 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
     }
     status = status == STATUS_OK ? parts_open(t) : status;
     status = status == STATUS_OK ? joined_open(t) : status;
+    status = status == STATUS_OK ? sample_open(t) : status;
     status = status == STATUS_OK ? arrays_take(t) : status;
     status = status == STATUS_OK ? staging_open(t) : status;
     status = status == STATUS_OK ? spill_take_all(t) : status;
@@ -278,6 +280,7 @@ void trainer_close(struct trainer *t)
         staging_close(t);
         arrays_return(t);
         joined_close(t);
+        sample_close(t);
         for (int32_t i = 0; t->part != NULL && i < t->n_own; i++) {
             part_device_close(&t->part_setup, &t->part[i]);
         }

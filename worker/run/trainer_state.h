@@ -45,6 +45,7 @@ struct trainer {
     bool training;      /* dropout on */
     int64_t n_split[4]; /* of the whole graph */
     int32_t n_class;
+    struct sample *sample; /* exchange.sampling below 1: this epoch's; else NULL */
     struct joined *joined; /* own parts' blocks, where they are one */
     struct halo *halo;
     struct trace *trace;   /* output.trace; NULL: none */

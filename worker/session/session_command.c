@@ -37,6 +37,10 @@ static enum status exchange_start(struct session *session)
     int64_t n_request = how->schedule == JOB_SCHEDULE_HALO || (how->prefetch + 1) * session->n_rank > n_pair
                             ? n_pair
                             : (how->prefetch + 1) * session->n_rank;
+    if (how->sampling < 1.0) { /* gradients that return may ask for rows */
+        n_fetch *= 2;
+        n_request *= 2;
+    }
     /* One more each for the reduction, which overlaps with the last halo pass of a rank that lags. */
     enum status status = exchange_open((int)(n_request + session->n_rank + session->n_part), (int)(n_fetch + 1),
                                        &session->exchange);

@@ -57,6 +57,9 @@ struct cpu_max {
     uint32_t *arg;
 };
 
+/* Edges of a row that are worked on together. */
+#define CPU_ATTENTION_RUN 32
+
 enum cpu_attention_pass { CPU_ATTENTION_FORWARD, CPU_ATTENTION_QUERY, CPU_ATTENTION_SOURCE };
 
 /* One pass of an attention over a block, whose rows are destinations (in-edges) or sources (out-edges). */
@@ -72,6 +75,7 @@ struct cpu_attention {
     bool rows_are_sources;
     uint32_t threshold; /* of draws; 0: no dropout */
     float keep_scale;
+    float bias[2 * CPU_ATTENTION_RUN]; /* added to scores: the shift, and -inf for those past the last edge of a run */
     struct device_attention_source source, self_source; /* self_: of the edge to itself */
     struct device_attention_target target, self_target;
     const struct device_attention_state *state;

@@ -47,16 +47,17 @@ INLINE void narrow_open(const struct run *run, const struct run_rows *rows, cons
     narrow_pad(run, n_number, past, x);
 }
 
-/* score = leaky(x), x becomes key + query: it comes as the other ends' keys or queries, own is the row's query or key. */
-INLINE void narrow_scores(const struct run *run, float slope, const float *own, float *x, float *score)
+/* score = leaky(x) + shift, x becomes key + query: it comes as the other ends' keys or queries, own is the row's query or key. */
+INLINE void narrow_scores(const struct run *run, const struct device_attention *how, const float *own, float *x, float *score)
 {
+    const vector one = vector_set(1.0f), slope = vector_set(how->slope), shift = vector_set(how->shift);
     float mine[2 * NARROW];
     narrow_twice(own, 1, mine);
     EACH_NARROW(i, run)
     {
         vector sum = vector_add(vector_load(x + i), PER_HEAD(mine, i));
         vector_store(x + i, sum);
-        vector_store(score + i, vector_multiply(sum, vector_select_positive(sum, vector_set(1.0f), vector_set(slope))));
+        vector_store(score + i, vector_add(vector_multiply(sum, vector_select_positive(sum, one, slope)), shift));
     }
 }
 
@@ -222,7 +223,7 @@ INLINE void narrow_forward(const struct cpu_attention *a, const struct run *run,
     rows_open(run, a->source.value, a->self_source.value, n_head * NARROW, first * NARROW, &value);
     rows_open(run, a->source.key, a->self_source.key, n_head, first, &key);
     narrow_open(run, &key, NARROW, -INFINITY, x);
-    narrow_scores(run, a->how->slope, a->target.query + run->row * n_head + first, x, weight);
+    narrow_scores(run, a->how, a->target.query + run->row * n_head + first, x, weight);
     narrow_maxima(run, weight, softmax, scale);
     narrow_twice(softmax, 2, row_max);
     EACH_NARROW(i, run)
@@ -264,7 +265,7 @@ INLINE void narrow_source(const struct cpu_attention *a, const struct run *run, 
     rows_open(run, a->target.query, a->self_target.query, n_head, first, &query);
     narrow_open(run, &state, 2 * NARROW, 0.0f, softmax);
     narrow_open(run, &query, NARROW, -INFINITY, x);
-    narrow_scores(run, a->how->slope, a->source.key + head, x, alpha);
+    narrow_scores(run, a->how, a->source.key + head, x, alpha);
     EACH_NARROW(i, run)
     { /* α = exp(e - L) */
         vector l, rest;

@@ -6,13 +6,12 @@
  * row (or at the row's edge to itself) and are cut every 32 edges: the cut is part of the definition of the bits.
  */
 
-#define RUN 32  /* edges; rows at the other ends are prefetched as many edges before their turn */
-#define HEADS 8 /* heads whose numbers per edge are worked on together */
+#define RUN CPU_ATTENTION_RUN /* edges; rows at the other ends are prefetched as many edges before their turn */
+#define HEADS 8               /* heads whose numbers per edge are worked on together */
 #define PARTS_LANES 16
 /* Compiled once for all callers, per run and head: inlined, these would be most of what there is to compile. */
 #define SHARED __attribute__((noinline)) TARGET static
 #define EIGHT(x) x, x, x, x, x, x, x, x
-#define FOUR(x) EIGHT(x), EIGHT(x), EIGHT(x), EIGHT(x)
 
 /* Some edges of one row, the row's edge to itself first of all. Lists go on past the last edge with copies of it. */
 struct run {
@@ -20,7 +19,7 @@ struct run {
     int64_t padded; /* n, rounded up to a multiple of PARTS_LANES */
     bool has_self;
     bool is_first;               /* the row's first run of a pass that begins: sums start from 0 */
-    const float *bias;           /* 0 for each edge, -inf past the last */
+    const float *bias;           /* the shift for each edge, -inf past the last */
     int64_t row;                 /* the own row, of what is read */
     int64_t head;                /* the own row's head 0, of what is written */
     int64_t next;                /* the row after the own one, or the row itself where it is the last */
@@ -68,15 +67,14 @@ INLINE void run_nodes(const struct cpu_attention *a, bool has_edge, struct run *
 /* Fill in the first run of the edges left. */
 INLINE void run_open(const struct cpu_attention *a, const struct edges_left *left, struct run *run)
 {
-    static const float bias[2 * RUN] = {FOUR(0.0f), FOUR(-INFINITY)};
     const struct device_block *block = a->block;
-    const int64_t r = left->row, e = left->begin, last = block->n_edge - 1, last_here = left->end - 1;
+    const int64_t r = left->row, e = left->begin, last = block->indptr[block->n_row] - 1, last_here = left->end - 1;
     const bool has_self = left->has_self;
     run->has_self = has_self;
     run->is_first = left->is_first;
     run->n = smaller(last_here + 1 - e + has_self, RUN);
     run->padded = (run->n + PARTS_LANES - 1) / PARTS_LANES * PARTS_LANES;
-    run->bias = bias + RUN - run->n;
+    run->bias = a->bias + RUN - run->n;
     run->row = block->rows != NULL ? block->rows[r] : r;
     run->next = r + 1 == block->n_row ? run->row : block->rows != NULL ? block->rows[r + 1] : r + 1;
     run->head = a->is_piece ? -a->first_head : run->row * a->how->n_head;

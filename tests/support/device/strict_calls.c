@@ -121,9 +121,10 @@ DEFER(head_mean, (V, int64_t, n), (V, int64_t, n_head), (V, int64_t, n_column), 
 DEFER(head_mean_backward, (V, int64_t, n), (V, int64_t, n_head), (V, int64_t, n_column), (V, const float *, grad),
       (V, bool, add), (V, float *, grad_x))
 DEFER(swap_axes, (V, int64_t, a), (V, int64_t, b), (V, int64_t, c), (V, const float *, x), (V, float *, out))
-DEFER(rows_gather, (V, int64_t, n_row), (V, int64_t, f), (V, const uint32_t *, rows), (V, const float *, x),
-      (V, float *, out))
-DEFER(rows_add, (V, int64_t, n_row), (V, int64_t, f), (V, const uint32_t *, rows), (V, const float *, x), (V, float *, out))
+DEFER(rows_gather, (V, int64_t, n_row), (V, int64_t, f), (V, const uint32_t *, rows), (V, float, factor),
+      (V, const float *, x), (V, float *, out))
+DEFER(rows_add, (V, int64_t, n_row), (V, int64_t, f), (V, const uint32_t *, rows), (V, float, factor),
+      (V, const float *, x), (V, float *, out))
 DEFER(loss, (S, struct device_scoring, how), (V, struct device_score *, score))
 DEFER(labels_append, (S, struct device_labels, how), (V, int64_t, f), (V, const float *, x), (V, float *, out))
 DEFER(draw_count, (S, struct device_labels, how), (V, double *, count))
@@ -232,6 +233,48 @@ void strict_relation_dot(struct device *device, const struct device_relation *ho
 {
     struct relation_args args = {.how = *how, .block = *how->block, .y = y, .add = add, .scratch = scratch, .to = grad_comp};
     strict_defer(strict_of(device), DEVICE_LANE_COMPUTE, relation_dot_run, &args, sizeof args);
+}
+
+struct sample_args {
+    struct device_block block;
+    int64_t n;
+    const uint32_t *kept;
+    void *scratch;
+};
+
+static void block_sample_run(struct strict *s, void *args)
+{
+    struct sample_args *a = args;
+    struct device_block out;
+    cpu_block_sample(s->cpu, &a->block, a->n, a->kept, a->scratch, &out);
+}
+
+void strict_block_sample(struct device *device, const struct device_block *block, int64_t n_kept, const uint32_t *kept,
+                         void *scratch, struct device_block *out)
+{
+    struct sample_args args = {.block = *block, .n = n_kept, .kept = kept, .scratch = scratch};
+    strict_defer(strict_of(device), DEVICE_LANE_COMPUTE, block_sample_run, &args, sizeof args);
+    *out = cpu_block_sampled(block, n_kept, scratch);
+}
+
+static void block_transpose_run(struct strict *s, void *args)
+{
+    struct sample_args *a = args;
+    struct device_block out;
+    cpu_block_transpose(s->cpu, &a->block, a->n, a->scratch, &out);
+}
+
+void strict_block_transpose(struct device *device, const struct device_block *block, int64_t n_own, void *scratch,
+                            struct device_block *out)
+{
+    struct sample_args args = {.block = *block, .n = n_own, .scratch = scratch};
+    strict_defer(strict_of(device), DEVICE_LANE_COMPUTE, block_transpose_run, &args, sizeof args);
+    *out = cpu_block_transposed(block, n_own, scratch);
+}
+
+size_t strict_block_scratch(int64_t n_row, int64_t n_col, int64_t n_edge, size_t edge_bytes)
+{
+    return cpu_block_scratch(n_row, n_col, n_edge, edge_bytes);
 }
 
 /* --- structure is made at once, and ends when all that may use it is done --- */

@@ -164,6 +164,14 @@ static float *weights_draw(const struct program *program)
     return weights;
 }
 
+/* A part for each node. */
+static void owners_draw(int64_t n, int n_part, int32_t *owner)
+{
+    for (int64_t v = 0; v < n; v++) {
+        owner[v] = (int32_t)(0.5F * (1.0F + test_number(SEED + 99, (uint64_t)v, 0)) * (float)n_part);
+    }
+}
+
 void gradient_check(const struct gradient_case *one)
 {
     struct program plain = plain_of(one->program);
@@ -180,20 +188,28 @@ void gradient_check(const struct gradient_case *one)
     truth.seed = SEED;
     truth.epoch = EPOCH;
     truth.training = one->training;
+    truth.sampling = setup.sampling = one->sampling;
     for (int64_t i = 0; i < plain.n_weight; i++) {
         truth.weights[i] = weights[i];
     }
-    truth_gradient(&truth, gradient);
-    double loss = truth_loss(&truth);
-    for (size_t d = 0; d < sizeof test_devices / sizeof *test_devices; d++) {
-        setup.ops = test_devices[d];
-        for (size_t k = 0; k < sizeof part_counts / sizeof *part_counts; k++) {
-            setup.n_part = part_counts[k];
+    int32_t *owner = memory_alloc((size_t)one->graph->n_node, sizeof *owner);
+    truth.owner = setup.owner = owner;
+    double loss = 0.0;
+    for (size_t k = 0; k < sizeof part_counts / sizeof *part_counts; k++) {
+        setup.n_part = part_counts[k];
+        owners_draw(one->graph->n_node, setup.n_part, owner);
+        if (k == 0 || one->sampling > 0.0) { /* which edges count depends on the parts */
+            truth_gradient(&truth, gradient);
+            loss = truth_loss(&truth);
+        }
+        for (size_t d = 0; d < sizeof test_devices / sizeof *test_devices; d++) {
+            setup.ops = test_devices[d];
             if (test_takes(setup.ops, setup.n_part)) {
                 part_count_check(one, &setup, &truth, loss, weights, gradient);
             }
         }
     }
+    free(owner);
     truth_release(&truth);
     free(plain.param);
     free((void *)(uintptr_t)setup.features);

@@ -11,8 +11,9 @@ struct gradient_case {
     const char *what; /* named in failures */
     const struct program *program;
     const struct test_graph *graph;
-    bool training; /* as in training, with dropout; else as in evaluation. Backward runs in both */
-    bool zeros;    /* most features are 0 (for sparse programs) */
+    bool training;   /* as in training, with dropout; else as in evaluation. Backward runs in both */
+    double sampling; /* p of a program that samples; 0: none */
+    bool zeros;      /* most features are 0 (for sparse programs) */
 };
 
 /* On every device, for 1, 2, 3 and 5 parts; a failure names what differs and by how much, and ends the test. */

@@ -143,6 +143,18 @@ static double edge_weight(const struct truth *t, enum aggregate_kind kind, int64
     }
 }
 
+/* How often an edge counts: with sampling not at all, or more than once, where it leads from one part to another; but what is the same
+ * in every epoch is made of all edges. */
+static double edge_count(const struct evaluation *e, int64_t from, int64_t to)
+{
+    const struct truth *t = e->truth;
+    struct random_key key = {.seed = t->seed, .epoch = t->epoch, .stream = RANDOM_STREAM_SAMPLE};
+    if (t->sampling == 0.0 || e->op->is_static || t->owner[from] == t->owner[to]) {
+        return 1.0;
+    }
+    return random_u32(&key, (uint64_t)from, 0) < t->sampling * 4294967296.0 ? 1.0 / t->sampling : 0.0;
+}
+
 static void aggregate(const struct evaluation *e)
 {
     const struct test_graph *graph = e->truth->graph;
@@ -153,10 +165,12 @@ static void aggregate(const struct evaluation *e)
             double out = self ? edge_weight(e->truth, kind, -1, i, i) * e->x[0][i * e->f + c] : 0.0;
             bool empty = !self;
             for (int64_t k = 0; k < graph->n_edge; k++) {
-                if (graph->to[k] != i) {
+                double count = edge_count(e, graph->from[k], i);
+                if (graph->to[k] != i || count == 0.0) {
                     continue;
                 }
                 double term = edge_weight(e->truth, kind, k, graph->from[k], i) * e->x[0][graph->from[k] * e->f + c];
+                term *= is_max ? 1.0 : count;
                 out = !is_max ? out + term : empty || term > out ? term : out;
                 empty = false;
             }
@@ -209,7 +223,7 @@ static void attend_row(const struct evaluation *e, int64_t i, int64_t h)
             continue;
         }
         int64_t j = k < 0 ? i : graph->from[k];
-        double weight = exp(score(e, h, i, j));
+        double weight = exp(score(e, h, i, j)) * edge_count(e, j, i);
         bool dropped = random_edge_u32(&key, (uint32_t)i, (uint32_t)j, (uint32_t)h) < p * 4294967296.0;
         double factor = dropped ? 0.0 : weight / (1.0 - p);
         total += weight;
@@ -315,7 +329,7 @@ static void relate(const struct evaluation *e)
     const struct test_graph *graph = e->truth->graph;
     memset(e->y, 0, (size_t)(e->n * e->f) * sizeof *e->y);
     for (int64_t k = 0; k < graph->n_edge; k++) {
-        double share = test_graph_weight(graph, k);
+        double share = test_graph_weight(graph, k) * edge_count(e, graph->from[k], graph->to[k]);
         for (int64_t at = 0; at < e->f_in * e->f; at++) {
             int64_t i = at / e->f, o = at % e->f;
             double w = relation_weight(e, graph->type[k], i, o);

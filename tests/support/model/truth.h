@@ -19,8 +19,10 @@ struct truth {
     uint64_t seed;
     uint32_t epoch;
     bool training;
-    double **value;  /* n_value: n_node × width, by truth_loss */
-    double *weights; /* n_weight, set by the caller */
+    double sampling;      /* of edges between parts those from sampled nodes count, each 1/sampling times; 0: all of them */
+    const int32_t *owner; /* n_node: parts; read with sampling */
+    double **value;       /* n_value: n_node × width, by truth_loss */
+    double *weights;      /* n_weight, set by the caller */
 };
 
 void truth_open(const struct program *program, const struct test_graph *graph, struct truth *out);

@@ -14,6 +14,7 @@ struct aggregate {
     int64_t f;
     const float *x, *self;
     uint32_t arg_base;
+    float factor; /* of packed rows */
     bool begin;
 };
 
@@ -286,13 +287,13 @@ Test(aggregate, rows_without_neighbours_have_a_maximum_of_zero)
 static void gather(struct device *device, const void *context, float *out)
 {
     const struct aggregate *a = context;
-    device->ops->rows_gather(device, a->block.n_row, a->f, a->block.rows, a->x, out);
+    device->ops->rows_gather(device, a->block.n_row, a->f, a->block.rows, a->factor, a->x, out);
 }
 
 static void add(struct device *device, const void *context, float *out)
 {
     const struct aggregate *a = context;
-    device->ops->rows_add(device, a->block.n_row, a->f, a->block.rows, a->x, out);
+    device->ops->rows_add(device, a->block.n_row, a->f, a->block.rows, a->factor, a->x, out);
 }
 
 Test(aggregate, payload_rows_are_packed_and_added_back_by_row)
@@ -304,9 +305,12 @@ Test(aggregate, payload_rows_are_packed_and_added_back_by_row)
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
         size_t n = 1000 * (size_t)widths[i];
         float *x = device_random(n, 1);
-        struct aggregate a = {.block = {.n_row = 900, .rows = listed}, .f = widths[i], .x = x};
-        device_check("rows_gather", gather, &a, n, TOLERANCE_ELEMENT);
+        struct aggregate a = {.block = {.n_row = 900, .rows = listed}, .f = widths[i], .x = x, .factor = 1.0F};
+        device_check("rows_gather", gather, &a, n, 0.0);
         device_check("rows_add", add, &a, n, TOLERANCE_ELEMENT);
+        a.factor = 10.0F;
+        device_check("rows_gather, ten times", gather, &a, n, TOLERANCE_ELEMENT);
+        device_check("rows_add, ten times", add, &a, n, TOLERANCE_ELEMENT);
         a.block.rows = NULL;
         device_check("rows_add of all rows", add, &a, n, TOLERANCE_ELEMENT);
         free(x);

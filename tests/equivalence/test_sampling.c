@@ -1,0 +1,338 @@
+/* Boundary-node sampling: the same bits however a job is run, exact evaluations, and traffic that falls with the share. */
+#include "partition/dataset.h"
+#include "partition/partition.h"
+#include "tests/equivalence/cluster.h"
+#include "tests/support/device/strict.h"
+#include "tests/support/model/truth.h"
+#include "tests/support/sanitized.h"
+#include "tests/support/tolerance.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { EPOCHS = SANITIZED ? 3 : 8 };
+
+static const char symmetric[] = "generator = \"sbm\"\nnodes = 600\ndegree = 8\nclasses = 5\nfeatures = 24";
+static const char directed[] = "generator = \"rmat\"\nnodes = 512\ndegree = 6\nclasses = 4\nfeatures = 9\nundirected = \"no\"";
+
+/* How a job is run; none of it may change a bit. */
+struct way {
+    double p;
+    int workers, threads, prefetch;
+    const char *schedule, *recompute;
+    const struct device_ops *device; /* NULL: the cpu */
+    const char *prune;
+    long long limit; /* 0: all in memory */
+};
+
+static const struct way plain = {0.3, 1, 1, 1, "sequential", "never", NULL, "never", 0};
+
+static void job_write(const char *model, const char *data, const struct way *way, int epochs, const char *train, char *out,
+                      size_t n_out)
+{
+    char spill[128] = "";
+    if (way->limit > 0) {
+        snprintf(spill, sizeof spill, "limit = %lld\nspill = \"%s\"\n", way->limit,
+                 access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    }
+    snprintf(out, n_out,
+             "[dataset]\n%s\n[partition]\nparts = 4\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\n"
+             "epochs = %d\nprune = \"%s\"\n%s[exchange]\nsampling = %.17g\nschedule = \"%s\"\nprefetch = %d\n[workers]\n"
+             "count = %d\nthreads = %d\n[memory]\nrecompute = \"%s\"\n%s",
+             data, model, epochs, way->prune, train, way->p, way->schedule, way->prefetch, way->workers, way->threads,
+             way->recompute, spill);
+}
+
+static void run(const char *model, const char *data, const struct way *way, int epochs, struct cluster_result *out)
+{
+    char text[2048];
+    job_write(model, data, way, epochs, "lr = 0.01\n", text, sizeof text);
+    cluster_device = way->device;
+    cluster_run(text, out);
+    cr_assert_eq(out->exit_code, 0, "%s: workers %d threads %d prefetch %d %s: exit %d", model, way->workers, way->threads,
+                 way->prefetch, way->schedule, out->exit_code);
+}
+
+static void expect_equal(const char *model, const struct way *way, const struct cluster_result *first,
+                         const struct cluster_result *other)
+{
+    char how[512];
+    snprintf(how, sizeof how, "%s: p = %g, workers %d, threads %d, prefetch %d, %s, recompute %s, prune %s, limit %lld%s",
+             model, way->p, way->workers, way->threads, way->prefetch, way->schedule, way->recompute, way->prune, way->limit,
+             way->device == &device_strict ? ", strict" : "");
+    cr_assert_eq(other->n_weight, first->n_weight);
+    cr_expect_arr_eq(other->weights, first->weights, (size_t)first->n_weight * sizeof(float), "weights: %s", how);
+    cr_expect_arr_eq(other->logits, first->logits, (size_t)first->n_logit * sizeof(float), "logits: %s", how);
+    cr_expect_arr_eq(other->loss, first->loss, sizeof first->loss, "losses: %s", how);
+    cr_expect_arr_eq(other->score, first->score, sizeof first->score, "scores: %s", how);
+    for (int c = MEMORY_PARAMETERS; way->limit == 0 && c <= MEMORY_PAYLOADS; c++) {
+        cr_expect_eq(other->measured[c], other->planned[c], "%s: %s", memory_category_name((enum memory_category)c), how);
+    }
+    cr_expect_eq(other->n_call, 0, "%s: %ld allocations in epochs", how, (long)other->n_call);
+}
+
+static void expect_same_bits_from(const char *model, const char *data, const struct way *from, const struct way *ways, size_t n)
+{
+    struct cluster_result first;
+    run(model, data, from, EPOCHS, &first);
+    for (size_t w = 0; w < n; w++) {
+        struct cluster_result other;
+        run(model, data, &ways[w], EPOCHS, &other);
+        expect_equal(model, &ways[w], &first, &other);
+        cluster_release(&other);
+    }
+    cluster_release(&first);
+}
+
+/* With the cache of the strict device, so that windows, and sums over them, are the same. */
+static const struct device_ops *narrow_cpu(void)
+{
+    static struct device_ops narrow;
+    narrow = device_cpu;
+    narrow.n_window_float = device_strict.n_window_float;
+    return &narrow;
+}
+
+static void expect_same_bits(const char *model, const char *data)
+{
+    const struct device_ops *cpu = narrow_cpu();
+    struct way first = plain;
+    first.device = cpu;
+    const struct way ways[] = {{0.3, 1, 2, 1, "halo", "never", cpu, "never", 0},
+                               {0.3, 2, 1, 0, "sequential", "never", cpu, "never", 0},
+                               {0.3, 2, 2, 3, "sequential", "always", cpu, "never", 0},
+                               {0.3, 4, 1, 1, "halo", "always", cpu, "never", 0},
+                               {0.3, 3, 1, 1, "sequential", "never", cpu, "never", 0},
+                               {0.3, 1, 1, 1, "sequential", "never", &device_strict, "never", 0},
+                               {0.3, 3, 1, 0, "sequential", "never", &device_strict, "never", 0},
+                               {0.3, 4, 1, 1, "halo", "never", &device_strict, "never", 0}};
+    expect_same_bits_from(model, data, &first, ways, sizeof ways / sizeof *ways);
+}
+
+static const char *const models[] = {
+    "kind = \"sage\"\nhidden = 32\ndropout = 0.5\nlayers = 3\nresidual = true",
+    "kind = \"gcn\"\nhidden = 17\ndropout = 0.5\nlayers = 3\nnorm = \"batch\"",
+    "kind = \"gin\"\nhidden = 16\nlearn_eps = true\nlayers = 3",
+    "kind = \"sage\"\naggregator = \"max\"\nhidden = 16\nlayers = 3",
+    "kind = \"gat\"\nheads = 2\nhidden = 8\nlayers = 3\ndropout = 0.5\nattention_dropout = 0.3",
+    "kind = \"gatv2\"\nheads = 2\nhidden = 7\nlayers = 3\nattention_dropout = 0.3",
+    "kind = \"transformer\"\nheads = 2\nhidden = 8\nlayers = 2",
+    "kind = \"agnn\"\nhidden = 16\nlayers = 3",
+    "kind = \"rgcn\"\nhidden = 16\ndropout = 0.3",
+    "kind = \"rgcn\"\nbases = 3\nhidden = 9\nlayers = 3",
+};
+enum { N_MODEL = sizeof models / sizeof *models };
+
+Test(sampling, every_kind_is_the_same_however_it_is_run)
+{
+    for (int m = 0; m < N_MODEL; m++) {
+        expect_same_bits(models[m], m % 2 == 0 ? symmetric : directed);
+    }
+}
+
+Test(sampling, a_pruned_job_is_the_same_however_it_is_run)
+{
+    static const char data[] = "generator = \"sbm\"\nnodes = 900\ndegree = 3\nclasses = 5\nfeatures = 24\ntrain_share = 0.01";
+    static const char one_way[] = "generator = \"rmat\"\nnodes = 1024\ndegree = 3\nclasses = 4\nfeatures = 9\n"
+                                  "undirected = \"no\"\ntrain_share = 0.01";
+    struct way first = plain;
+    first.prune = "always";
+    const struct way ways[] = {{0.3, 2, 1, 0, "sequential", "never", NULL, "always", 0},
+                               {0.3, 4, 1, 1, "halo", "always", NULL, "always", 0}};
+    for (int m = 0; m < N_MODEL; m++) {
+        expect_same_bits_from(models[m], m % 2 == 0 ? data : one_way, &first, ways, 2);
+    }
+}
+
+/* The sample is of nodes, not of rows that count: what is left out changes rounding alone. */
+Test(sampling, a_pruned_job_has_the_results_of_all_rows)
+{
+    static const char data[] = "generator = \"sbm\"\nnodes = 900\ndegree = 3\nclasses = 5\nfeatures = 24\ntrain_share = 0.01";
+    for (int m = 0; m < N_MODEL; m++) {
+        struct cluster_result all, pruned;
+        struct way way = plain;
+        run(models[m], data, &way, 2, &all);
+        way.prune = "always";
+        run(models[m], data, &way, 2, &pruned);
+        for (int e = 0; e < 2; e++) {
+            cr_expect_leq(fabs(pruned.loss[e] - all.loss[e]), TOLERANCE_LOSS * all.loss[e], "%s: epoch %d: %.9g, expected %.9g",
+                          models[m], e, pruned.loss[e], all.loss[e]);
+        }
+        cluster_release(&all);
+        cluster_release(&pruned);
+    }
+}
+
+Test(sampling, a_spilled_job_is_the_same_as_one_in_memory)
+{
+    static const char data[] = "generator = \"sbm\"\nnodes = 3000\ndegree = 8\nclasses = 5\nfeatures = 24";
+    for (int m = 0; m < N_MODEL; m++) {
+        struct cluster_result first;
+        struct way way = plain;
+        run(models[m], data, &way, 2, &first);
+        for (int workers = 1; workers <= 2; workers++) {
+            struct cluster_result planned, other;
+            way.workers = workers;
+            way.limit = 1 << 30;
+            run(models[m], data, &way, 0, &planned);
+            way.limit = planned.limit_least;
+            run(models[m], data, &way, 2, &other);
+            expect_equal(models[m], &way, &first, &other);
+            cr_expect_leq(other.measured[MEMORY_SPILL], other.planned[MEMORY_SPILL], "%s: %d workers", models[m], workers);
+            cluster_release(&planned);
+            cluster_release(&other);
+        }
+        cluster_release(&first);
+    }
+}
+
+Test(sampling, the_reference_device_gives_the_same_bits_on_one_worker_and_three)
+{
+    struct way first = plain, three = plain;
+    first.device = three.device = &device_reference;
+    three.workers = 3;
+    for (int m = 0; m < N_MODEL; m++) {
+        expect_same_bits_from(models[m], symmetric, &first, &three, 1);
+    }
+}
+
+/* --- against the definition: edges between parts count 1/p times where their source is drawn --- */
+
+/* The loss of the first epochs of a job that learns nothing. */
+static void truth_losses(const char *text, const struct way *way, int n_epoch, double *loss_out)
+{
+    struct job job;
+    struct dataset dataset;
+    struct partition partition;
+    struct program program;
+    cr_assert_eq(job_load_text(text, strlen(text), "test", NULL, 0, &job), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(dataset_load(&job, &dataset), STATUS_OK);
+    cr_assert_eq(partition_build(&dataset, &job, &partition), STATUS_OK);
+    const struct program_input input = {
+        .n_feature = dataset.n_feature, .n_class = dataset.n_class, .n_relation = dataset.n_relation};
+    cr_assert_eq(program_build(&job, &input, &program), STATUS_OK);
+    int64_t *ends = memory_alloc(2 * (size_t)dataset.n_edge, sizeof *ends), *from = ends, *to = ends + dataset.n_edge;
+    for (int64_t v = 0; v < dataset.n_node; v++) {
+        for (int64_t e = dataset.indptr[v]; e < dataset.indptr[v + 1]; e++) {
+            from[e] = dataset.indices[e];
+            to[e] = v;
+        }
+    }
+    struct test_graph graph;
+    struct truth truth;
+    test_graph_from_edges(dataset.n_node, dataset.n_edge, from, to, dataset.loops, &graph);
+    truth_open(&program, &graph, &truth);
+    float *weights = memory_alloc((size_t)program.n_weight, sizeof *weights);
+    program_init_weights(&program, (uint64_t)job.train.seed, weights);
+    for (int64_t i = 0; i < program.n_weight; i++) {
+        truth.weights[i] = weights[i];
+    }
+    truth.features = dataset.features_f32;
+    truth.labels = dataset.labels;
+    truth.split = dataset.split;
+    truth.seed = (uint64_t)job.train.seed;
+    truth.training = true;
+    truth.sampling = way->p;
+    truth.owner = partition.owner;
+    for (int e = 0; e < n_epoch; e++) {
+        truth.epoch = (uint32_t)e;
+        loss_out[e] = truth_loss(&truth);
+    }
+    truth_release(&truth);
+    test_graph_release(&graph);
+    free(weights);
+    free(ends);
+    program_release(&program);
+    partition_release(&partition);
+    dataset_release(&dataset);
+}
+
+Test(sampling, losses_are_those_of_edges_from_drawn_nodes_counted_one_over_p_times)
+{
+    static const char data[] = "generator = \"sbm\"\nnodes = 80\ndegree = 8\nclasses = 4\nfeatures = 9";
+    static const char *const kinds[] = {"gcn", "sage", "gin", "gat", "gatv2", "transformer", "agnn"};
+    enum { N_EPOCH = 4 };
+    enum { N_KIND = sizeof kinds / sizeof *kinds };
+    static char text[N_KIND][2048];
+    static double found[N_KIND][N_EPOCH];
+    struct way way = plain;
+    way.workers = 2;
+    for (int k = 0; k < N_KIND; k++) { /* all jobs first: none may be forked once this process has threads */
+        char model[256];
+        struct cluster_result result;
+        snprintf(model, sizeof model, "kind = \"%s\"\nhidden = 8\nlayers = 3\ndropout = 0.3", kinds[k]);
+        job_write(model, data, &way, N_EPOCH, "lr = 0.0\noptimizer = \"sgd\"\n", text[k], sizeof text[k]);
+        cluster_device = way.device;
+        cluster_run(text[k], &result);
+        cr_assert_eq(result.exit_code, 0);
+        memcpy(found[k], result.loss, sizeof found[k]);
+        cluster_release(&result);
+    }
+    for (int k = 0; k < N_KIND; k++) {
+        double loss[N_EPOCH];
+        truth_losses(text[k], &way, N_EPOCH, loss);
+        for (int e = 0; e < N_EPOCH; e++) {
+            cr_expect_leq(fabs(found[k][e] - loss[e]), TOLERANCE_LOSS * loss[e], "%s: epoch %d: %.9g, expected %.9g", kinds[k],
+                          e, found[k][e], loss[e]);
+        }
+        cr_expect_neq(loss[0], loss[1]);
+    }
+}
+
+/* --- traffic --- */
+
+static double payload_sent(const char *model, const char *data, double p, int epochs)
+{
+    struct cluster_result result;
+    struct way way = plain;
+    way.p = p;
+    way.workers = 4;
+    run(model, data, &way, epochs, &result);
+    double n = (double)result.payload_sent;
+    cluster_release(&result);
+    return n;
+}
+
+/* Of the bytes that rows take in training: less those of an epoch that sends none. Every node is drawn once an epoch, and nearly all
+ * go to three other parts. */
+Test(sampling, bytes_of_payloads_are_the_share_of_all)
+{
+    static const char *const kinds[] = {"sage", "gcn", "gin"};
+    for (int k = 0; k < 3; k++) {
+        char model[128];
+        snprintf(model, sizeof model, "kind = \"%s\"\nhidden = 32\nlayers = 3", kinds[k]);
+        double none = payload_sent(model, symmetric, 0.0, EPOCHS), all = payload_sent(model, symmetric, 1.0, EPOCHS);
+        double some = payload_sent(model, symmetric, 0.3, EPOCHS), share = (some - none) / (all - none);
+        cr_expect_leq(fabs(share - 0.3), 4.0 * sqrt(0.3 * 0.7 / (600.0 * EPOCHS)), "%s: %.4f of the bytes", kinds[k], share);
+    }
+}
+
+/* An aggregate's rows come, come again for backward, and their gradients return: three times what travels once, where exact backward
+ * moves a row and two numbers more per head. */
+Test(sampling, attention_moves_half_as_much_again_per_row_at_most)
+{
+    static const char model[] = "kind = \"gat\"\nheads = 4\nhidden = 16\nlayers = 3";
+    double none = payload_sent(model, symmetric, 0.0, EPOCHS), all = payload_sent(model, symmetric, 1.0, EPOCHS);
+    double share = (payload_sent(model, symmetric, 0.1, EPOCHS) - none) / (all - none);
+    cr_expect_leq(share, 0.16 + 4.0 * 1.5 * sqrt(0.1 * 0.9 / (600.0 * EPOCHS)), "%.4f of the bytes", share);
+}
+
+Test(sampling, a_share_of_none_trains_on_each_part_alone)
+{
+    static const char apart[] = "generator = \"sbm\"\nnodes = 600\ndegree = 8\nclasses = 5\nfeatures = 24";
+    for (int m = 0; m < N_MODEL; m++) {
+        struct way one = plain, four = plain;
+        struct cluster_result first, other;
+        one.p = four.p = 0.0;
+        four.workers = 4;
+        run(models[m], apart, &one, 2, &first);
+        run(models[m], apart, &four, 2, &other);
+        expect_equal(models[m], &four, &first, &other);
+        cluster_release(&first);
+        cluster_release(&other);
+    }
+}

@@ -1,0 +1,108 @@
+/* Whole jobs whose epochs send a sample of the boundary rows: planned and measured traffic, resuming, and exact evaluations. */
+#include "tests/support/process/folder.h"
+#include "tests/support/process/results.h"
+
+#include <criterion/criterion.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+static char program[PATH_MAX];
+
+static void make_all(void)
+{
+    program_find("trainer-coordinator", program, sizeof program);
+    folder_make();
+    folder_write(
+        "job.toml",
+        "[dataset]\ngenerator = \"sbm\"\nnodes = 3000\ndegree = 10\nfeatures = 24\n[partition]\nparts = 4\n"
+        "method = \"random\"\ncache = \"off\"\n[model]\nkind = \"sage\"\nlayers = 3\nhidden = 16\ndropout = 0.5\n[train]\n"
+        "epochs = 20\neval_every = 0\nprune = \"never\"\n[exchange]\nsampling = 0.1\n[workers]\ncount = 4\nthreads = 1\n");
+}
+
+TestSuite(sampling, .init = make_all, .fini = folder_remove, .timeout = 180);
+
+static void run(const char *settings)
+{
+    char command[PATH_MAX + 512], words[4096];
+    snprintf(command, sizeof command, "cd %s && %s --config job.toml %s > stdout 2> stderr", folder, program, settings);
+    int how = system(command);
+    folder_read("stderr", words, sizeof words);
+    cr_assert(WIFEXITED(how) && WEXITSTATUS(how) == 0, "%s: %s", settings, words);
+}
+
+static double number(const json_t *object, const char *name)
+{
+    const json_t *value = json_object_get(object, name);
+    cr_assert(json_is_number(value), "no number '%s'", name);
+    return json_number_value(value);
+}
+
+static json_t *file_json(const char *name)
+{
+    json_t *all = json_load_file(folder_path(name), 0, NULL);
+    cr_assert_not_null(all, "%s", name);
+    return all;
+}
+
+/* The plan has the mean; what is sent lies around it, and is the same in no two epochs. */
+static void expect_planned_traffic(const char *model)
+{
+    enum { N_EPOCH = 19 }; /* the last one evaluates, too */
+    char settings[512];
+    snprintf(settings, sizeof settings, "--set output.dir=o --set %s --plan --json", model);
+    run(settings);
+    json_t *plan = file_json("stdout");
+    double planned = number(plan, "bytes_per_epoch"), evaluation = number(plan, "bytes_per_evaluation"), sum = 0, square = 0;
+    snprintf(settings, sizeof settings, "--set output.dir=o --set %s", model);
+    run(settings);
+    json_t *metrics = results_metrics(folder_path("o"), true), *result = file_json("o/result.json");
+    for (size_t e = 0; e < N_EPOCH; e++) {
+        double n = number(json_array_get(metrics, e), "bytes_received") - planned;
+        sum += n;
+        square += n * n;
+    }
+    double bias = sum / N_EPOCH, spread = sqrt((square / N_EPOCH - bias * bias) / N_EPOCH);
+    cr_expect_gt(spread, 0.0);
+    cr_expect_leq(fabs(bias), 4.0 * spread, "%s: %.0f bytes planned, %+.0f measured, standard error %.0f", model, planned, bias,
+                  spread);
+    cr_expect_gt(evaluation, 3.0 * planned, "%s: evaluations are exact", model);
+    json_t *memory = json_object_get(result, "memory");
+    for (size_t rank = 0; rank < json_array_size(memory); rank++) {
+        const json_t *one = json_array_get(memory, rank);
+        double want = number(json_object_get(one, "planned"), "all"), got = number(json_object_get(one, "measured"), "all");
+        cr_expect_leq(fabs(got - want), 0.1 * got, "%s: worker %zu: %.0f bytes planned, %.0f measured", model, rank, want, got);
+    }
+    cr_expect_eq(number(result, "allocations_in_epochs"), 0);
+    json_decref(result);
+    json_decref(metrics);
+    json_decref(plan);
+}
+
+Test(sampling, the_plan_tells_the_mean_of_the_traffic)
+{
+    expect_planned_traffic("model.kind=sage");
+    expect_planned_traffic("model.kind=gat");
+    expect_planned_traffic("model.aggregator=max");
+    expect_planned_traffic("model.norm=batch");
+}
+
+/* Running statistics of samples would be no use to an exact evaluation. */
+Test(sampling, weights_with_a_batch_norm_evaluate_alike_in_a_job_that_does_not_sample)
+{
+    run("--set model.norm=batch --set output.dir=first");
+    run("--set model.norm=batch --set exchange.sampling=1.0 --set train.epochs=0 --set workers.count=2 "
+        "--set model.init=first/model.safetensors --set output.dir=second");
+    results_expect_same_file(folder_path("first"), folder_path("second"), "logits.npy");
+}
+
+Test(sampling, a_job_that_goes_on_from_a_checkpoint_has_the_bits_of_one_that_never_stopped)
+{
+    run("--set model.kind=gat --set output.dir=one");
+    run("--set model.kind=gat --set train.epochs=7 --set train.checkpoint_every=7 --set output.dir=two --set workers.count=2");
+    run("--set model.kind=gat --set train.checkpoint_every=7 --set output.dir=two --set workers.count=3 --resume");
+    results_expect_same_file(folder_path("one"), folder_path("two"), "model.safetensors");
+    results_expect_same_file(folder_path("one"), folder_path("two"), "logits.npy");
+}

@@ -1,0 +1,79 @@
+/* Gradients that return are made of rows that their owner has: these are asked for when the gradients are. */
+#include "worker/halo/halo_state.h"
+#include "worker/run/staging.h"
+
+static struct halo_asked *asked_find(const struct halo *h, int32_t i, int32_t k)
+{
+    for (int32_t s = 0; s < h->slots.n_ask_slot; s++) {
+        if (h->asked[s].open && h->asked[s].i == i && h->asked[s].k == k) {
+            return &h->asked[s];
+        }
+    }
+    return NULL;
+}
+
+static void ask(struct halo *h, int32_t i, int32_t k)
+{
+    const struct trainer *t = h->trainer;
+    int32_t s = 0;
+    while (s < h->slots.n_ask_slot && h->asked[s].open) {
+        s++;
+    }
+    if (s == h->slots.n_ask_slot) {
+        return; /* one of those before comes first */
+    }
+    struct halo_asked *a = &h->asked[s];
+    const struct part_rows rows = halo_rows_given(h, i);
+    int32_t q = rows.pairs->pair[k].part;
+    int64_t begin = h->workspace->n_fetch + h->workspace->n_pack + s * h->slots.n_ask_slot_bytes;
+    struct exchange_key key = h->key;
+    key.phase = EXCHANGE_PHASE_ASK;
+    key.to = (uint32_t)t->own[i];
+    key.from = (uint32_t)q;
+    *a = (struct halo_asked){.open = true, .i = i, .k = k, .begin = begin, .free = a->free};
+    a->rows = (float *)(void *)halo_workspace(h, h->workspace->n_scratch + begin);
+    a->n_bytes = part_rows_at(&rows, k) * h->slots.n_ask_row_bytes;
+    enum status status = t->ops->wait(t->device, a->free);
+    status = status == STATUS_OK ? exchange_fetch(t->setup.exchange, t->setup.rank_of_part[q], &key,
+                                                  staging_place(t, begin, a->rows), (size_t)a->n_bytes, &a->handle)
+                                 : status;
+    if (status != STATUS_OK) {
+        exchange_fail(t->setup.exchange, status);
+    }
+}
+
+/* They have arrived: on to the device. */
+static enum status arrived(struct halo *h, struct halo_asked *a)
+{
+    enum status status = exchange_wait(h->trainer->setup.exchange, a->handle);
+    a->there = status == STATUS_OK;
+    if (a->there) {
+        a->free = staging_in(h->trainer, a->begin, a->rows, a->n_bytes);
+    }
+    return status;
+}
+
+struct halo_asked *halo_asked_rows(struct halo *h, int32_t i, int32_t k)
+{
+    struct halo_asked *a = asked_find(h, i, k);
+    if (a == NULL) {
+        ask(h, i, k);
+        return NULL;
+    }
+    if (!a->there && exchange_is_there(h->trainer->setup.exchange, a->handle)) {
+        arrived(h, a);
+    }
+    return a->there ? a : NULL;
+}
+
+enum status halo_asked_wait(struct halo *h, int32_t i, int32_t k, const float **rows_out)
+{
+    ask(h, i, k);
+    struct halo_asked *a = asked_find(h, i, k);
+    enum status status = a != NULL ? arrived(h, a) : exchange_progress(h->trainer->setup.exchange);
+    if (status == STATUS_OK) {
+        *rows_out = a->rows;
+        a->open = false;
+    }
+    return status;
+}

@@ -1,0 +1,244 @@
+#include "worker/run/sample.h"
+
+#include "protocol/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One own part's. Lists have room for all rows: pair k's begins where its rows do among all. */
+struct part_sample {
+    struct part_halo halo;
+    uint32_t *taken, *given;
+};
+
+struct sample {
+    int32_t n_own;
+    int64_t n_list;          /* of all lists */
+    uint32_t *lists;         /* n_list, SHARED */
+    struct part_sample *own; /* n_own */
+};
+
+static uint64_t threshold_of(const struct job *job)
+{
+    return (uint64_t)(job->exchange.sampling * 4294967296.0);
+}
+
+double sample_factor(const struct job *job)
+{
+    uint64_t threshold = threshold_of(job);
+    return threshold > 0 ? 4294967296.0 / (double)threshold : 0.0;
+}
+
+static void pairs_copy(const struct part_pairs *from, int32_t n_hop, struct part_pairs *to)
+{
+    size_t n_count = (size_t)from->n_pair * (size_t)n_hop;
+    to->own = from->own;
+    memcpy(to->pair, from->pair, ((size_t)from->n_pair + 1) * sizeof *to->pair);
+    if (n_count > 0) {
+        memcpy(to->n_row_hop, from->n_row_hop, n_count * sizeof *to->n_row_hop);
+        memcpy(to->n_col_hop, from->n_col_hop, n_count * sizeof *to->n_col_hop);
+    }
+}
+
+static enum status halo_copy(const struct part_halo *from, struct part_halo *to)
+{
+    enum status status = STATUS_OK;
+    *to = (struct part_halo){.part = from->part, .n_part = from->n_part, .n_hop = from->n_hop, .symmetric = from->symmetric};
+    for (int d = 0; d < (from->symmetric ? 1 : PART_DIRECTION_N) && status == STATUS_OK; d++) {
+        const struct part_pairs *pairs = &from->pairs[d];
+        status = part_halo_acquire(to, (enum part_direction)d, pairs->n_pair);
+        if (status == STATUS_OK) {
+            pairs_copy(pairs, from->n_hop, &to->pairs[d]);
+        }
+    }
+    if (status == STATUS_OK && from->symmetric) {
+        part_halo_mirror(to);
+    }
+    return status;
+}
+
+enum status sample_open(struct trainer *t)
+{
+    if (!t->program.samples) {
+        return STATUS_OK;
+    }
+    struct sample *s = t->sample = memory_alloc(1, sizeof *s);
+    s->n_own = t->n_own;
+    s->own = memory_alloc((size_t)t->n_own, sizeof *s->own);
+    enum status status = STATUS_OK;
+    for (int32_t i = 0; i < t->n_own; i++) {
+        const struct part_halo *halo = &t->part[i].part->halo;
+        s->n_list += halo_n_taken(halo) + halo_n_given(halo);
+        status = status == STATUS_OK ? halo_copy(halo, &s->own[i].halo) : status;
+    }
+    if (status == STATUS_OK) {
+        status = t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, (size_t)s->n_list * sizeof *s->lists,
+                                 &s->lists);
+    }
+    uint32_t *at = s->lists;
+    for (int32_t i = 0; i < t->n_own && status == STATUS_OK; i++) {
+        const struct part_halo *halo = &t->part[i].part->halo;
+        s->own[i].taken = at;
+        s->own[i].given = at + halo_n_taken(halo);
+        at += halo_n_taken(halo) + halo_n_given(halo);
+    }
+    return status;
+}
+
+void sample_close(struct trainer *t)
+{
+    struct sample *s = t->sample;
+    if (s == NULL) {
+        return;
+    }
+    for (int32_t i = 0; i < s->n_own; i++) {
+        part_halo_release(&s->own[i].halo);
+    }
+    if (s->lists != NULL) {
+        t->ops->release(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, s->lists, (size_t)s->n_list * sizeof *s->lists);
+    }
+    free(s->own);
+    free(s);
+    t->sample = NULL;
+}
+
+/* --- one epoch's --- */
+
+struct draw {
+    struct random_key key;
+    uint64_t threshold;
+};
+
+static bool is_drawn(const struct draw *draw, uint32_t node)
+{
+    return random_u32(&draw->key, node, 0) < draw->threshold;
+}
+
+/* Where a pair's rows begin when diagonals have none: begin counts them with the diagonal's. */
+static int64_t begin_of(int64_t begin, int32_t k, int32_t own, int64_t n_own)
+{
+    return begin - (k > own ? n_own : 0);
+}
+
+/* Rows of one pair: of n listed ones, whose nodes are node[i] (or node[rows[i]]), those that are drawn; how many up to each hop. */
+struct pair_rows {
+    int64_t n;
+    const uint32_t *rows; /* NULL: rows are their places */
+    const uint32_t *node;
+    const uint32_t *n_at_hop; /* n_hop: NULL without hops */
+    uint32_t *n_drawn_at_hop; /* likewise */
+    int32_t n_hop;
+};
+
+static int64_t pair_draw(const struct draw *draw, const struct pair_rows *from, uint32_t *out)
+{
+    int64_t n = 0;
+    int32_t hop = 0;
+    for (int64_t i = 0; i < from->n; i++) {
+        for (; hop < from->n_hop && i == from->n_at_hop[hop]; hop++) {
+            from->n_drawn_at_hop[hop] = (uint32_t)n;
+        }
+        uint32_t row = from->rows != NULL ? from->rows[i] : (uint32_t)i;
+        if (is_drawn(draw, from->node[row])) {
+            out[n++] = row;
+        }
+    }
+    for (; hop < from->n_hop; hop++) {
+        from->n_drawn_at_hop[hop] = (uint32_t)n;
+    }
+    return n;
+}
+
+/* Counts up to each hop of pair k in one of a direction's tables; NULL without hops. */
+static uint32_t *hops_of(uint32_t *table, int32_t k, int32_t n_hop)
+{
+    return n_hop > 0 ? table + k * (int64_t)n_hop : NULL;
+}
+
+static void taken_draw(const struct draw *draw, const struct part *part, struct part_sample *out)
+{
+    const struct part_pairs *all = &part->halo.pairs[PART_DIRECTION_IN];
+    struct part_pairs *pairs = &out->halo.pairs[PART_DIRECTION_IN];
+    uint32_t n_col = 0;
+    for (int32_t k = 0; k < all->n_pair; k++) {
+        int64_t begin = begin_of(all->pair[k].col, k, all->own, part->n_own), n = part->n_own;
+        pairs->pair[k].col = n_col;
+        if (k != all->own) {
+            const struct pair_rows from = {.n = part_pair_cols(all, k),
+                                           .node = part->arrays[PART_DIRECTION_IN].node + begin,
+                                           .n_at_hop = hops_of(all->n_col_hop, k, part->n_hop),
+                                           .n_drawn_at_hop = hops_of(pairs->n_col_hop, k, part->n_hop),
+                                           .n_hop = part->n_hop};
+            n = pair_draw(draw, &from, out->taken + begin);
+        }
+        n_col += (uint32_t)n;
+    }
+    pairs->pair[all->n_pair].col = n_col;
+}
+
+static void given_draw(const struct draw *draw, const struct part *part, struct part_sample *out)
+{
+    const struct part_pairs *all = &part->halo.pairs[PART_DIRECTION_OUT];
+    struct part_pairs *pairs = &out->halo.pairs[PART_DIRECTION_OUT];
+    int64_t n_row = 0;
+    for (int32_t k = 0; k < all->n_pair; k++) {
+        int64_t begin = begin_of(all->pair[k].row, k, all->own, part->n_own), n = part_pair_rows(all, k);
+        pairs->pair[k].row = n_row;
+        if (k != all->own) {
+            const struct pair_rows from = {.n = n,
+                                           .rows = part->arrays[PART_DIRECTION_OUT].rows + begin,
+                                           .node = part->node,
+                                           .n_at_hop = hops_of(all->n_row_hop, k, part->n_hop),
+                                           .n_drawn_at_hop = hops_of(pairs->n_row_hop, k, part->n_hop),
+                                           .n_hop = part->n_hop};
+            n = pair_draw(draw, &from, out->given + begin);
+        }
+        n_row += n;
+    }
+    pairs->pair[all->n_pair].row = n_row;
+}
+
+/* Node ids and lists are read where a spilled part has them. */
+static enum status part_draw(struct trainer *t, const struct draw *draw, int32_t i)
+{
+    const struct part *part = t->part[i].part;
+    const struct spill_range all = {part->bytes, part->n_bytes, SPILL_READ};
+    enum status status = spill_pin(t->setup.spill, &all, 1);
+    if (status == STATUS_OK) {
+        taken_draw(draw, part, &t->sample->own[i]);
+        given_draw(draw, part, &t->sample->own[i]);
+        spill_unpin(t->setup.spill, &all, 1);
+    }
+    return status;
+}
+
+enum status sample_draw(struct trainer *t)
+{
+    const struct draw draw = {
+        .key = {.seed = (uint64_t)t->setup.job->train.seed, .epoch = t->epoch, .stream = RANDOM_STREAM_SAMPLE},
+        .threshold = threshold_of(t->setup.job)};
+    enum status status = STATUS_OK;
+    for (int32_t i = 0; i < t->n_own && status == STATUS_OK; i++) {
+        status = part_draw(t, &draw, i);
+    }
+    return status;
+}
+
+const struct part_halo *sample_halo(const struct sample *s, int32_t i)
+{
+    return &s->own[i].halo;
+}
+
+const uint32_t *sample_taken(const struct trainer *t, int32_t i, int32_t k)
+{
+    const struct part *part = t->part[i].part;
+    const struct part_pairs *all = &part->halo.pairs[PART_DIRECTION_IN];
+    return t->sample->own[i].taken + begin_of(all->pair[k].col, k, all->own, part->n_own);
+}
+
+const uint32_t *sample_given(const struct trainer *t, int32_t i, int32_t k)
+{
+    const struct part *part = t->part[i].part;
+    const struct part_pairs *all = &part->halo.pairs[PART_DIRECTION_OUT];
+    return t->sample->own[i].given + begin_of(all->pair[k].row, k, all->own, part->n_own);
+}

@@ -1,0 +1,30 @@
+/* Boundary-node sampling: which of a payload's rows travel in a training epoch.
+ *
+ * A row goes to the parts that take it when its draw, keyed by (seed, epoch, node), is below the threshold p · 2³²: both ends of a
+ * pair draw the same, so no index travels, and one sample holds for all layers, forward and backward. Payloads count sampled rows
+ * alone; structure stays as it is, and a pass picks its edges out of it (device.h: block_sample).
+ * source  Wan et al., MLSys 2022 (BNS-GCN): there the sender draws and sends its list, and pairs with p · rows < 1 send nothing
+ */
+#ifndef WORKER_SAMPLE_H
+#define WORKER_SAMPLE_H
+
+#include "worker/run/trainer_state.h"
+
+/* Where exchange.sampling is below 1; else trainer->sample stays NULL. errors  STATUS_NOMEM. Closed also after a failure */
+enum status sample_open(struct trainer *trainer);
+void sample_close(struct trainer *trainer);
+
+/* Draw this epoch's. errors  STATUS_IO of the spill */
+enum status sample_draw(struct trainer *trainer);
+
+/* Own part i's pairs, in-edges' payload rows and out-edges' own rows being those of the sample. */
+const struct part_halo *sample_halo(const struct sample *sample, int32_t i);
+
+/* The sample's rows of own part i's pair k (device): places among the payload rows of in-edges; own rows listed for out-edges. */
+const uint32_t *sample_taken(const struct trainer *trainer, int32_t i, int32_t k);
+const uint32_t *sample_given(const struct trainer *trainer, int32_t i, int32_t k);
+
+/* 1/p, by which sampled rows stand for all. */
+double sample_factor(const struct job *job);
+
+#endif
