@@ -1,4 +1,5 @@
 /* The table of aggregates, and what follows from a row. The rows are in models/ops/aggregate_*.c. */
+#include "models/codec.h"
 #include "models/ops/ops.h"
 
 const struct aggregate_def *const aggregate_defs[AGGREGATE_KIND_N] = {
@@ -9,10 +10,17 @@ const struct aggregate_def *const aggregate_defs[AGGREGATE_KIND_N] = {
     [AGGREGATE_KIND_RELATION] = &aggregate_relation,
 };
 
+bool program_is_lossy(const struct program *program)
+{
+    return program->samples || program->codec != DEVICE_CODEC_FP32;
+}
+
 const struct halo_pass *aggregate_backward(const struct program *program, enum aggregate_kind kind)
 {
     const struct aggregate_def *def = aggregate_defs[kind];
-    return program->samples && def->sampled_backward[0].run != NULL ? def->sampled_backward : def->backward;
+    /* Attention makes gradients of the rows as they were used. */
+    bool returns = program->samples || (program->codec != DEVICE_CODEC_FP32 && def->sampled == AGGREGATE_SAMPLED_SHIFTED);
+    return returns && def->sampled_backward[0].run != NULL ? def->sampled_backward : def->backward;
 }
 
 bool aggregate_returns(const struct program *program, enum aggregate_kind kind)
@@ -68,6 +76,42 @@ int64_t halo_piece_width(const struct program *program, const struct op *op, con
 int64_t halo_ask_width(const struct program *program, const struct op *op, const struct halo_pass *pass, int k)
 {
     return k < pass->n_ask ? role_width(program, op, pass->ask[k]) : 0;
+}
+
+bool halo_is_coded(const struct program *program, const struct op *op, enum op_role role)
+{
+    int64_t width = role_width(program, op, role), n_bytes = width * (int64_t)sizeof(float);
+    bool is_row = role == OP_ROLE_GRAD_OUT || width == program->value[op->in[0]].width;
+    return is_row && codec_row_bytes(program->codec, width) < n_bytes;
+}
+
+static int64_t role_bytes(const struct program *program, const struct op *op, enum op_role role, bool lossy)
+{
+    bool coded = lossy && halo_is_coded(program, op, role);
+    return codec_row_bytes(coded ? program->codec : DEVICE_CODEC_FP32, role_width(program, op, role));
+}
+
+int64_t halo_piece_bytes(const struct program *program, const struct op *op, const struct halo_pass *pass, int k, bool lossy)
+{
+    return k < pass->n_piece ? role_bytes(program, op, pass->piece[k], lossy) : 0;
+}
+
+int64_t halo_row_bytes(const struct program *program, const struct op *op, const struct halo_pass *pass, bool lossy)
+{
+    int64_t n_bytes = 0;
+    for (int k = 0; k < pass->n_piece; k++) {
+        n_bytes += role_bytes(program, op, pass->piece[k], lossy);
+    }
+    return n_bytes;
+}
+
+int64_t halo_ask_bytes(const struct program *program, const struct op *op, const struct halo_pass *pass, bool lossy)
+{
+    int64_t n_bytes = 0;
+    for (int k = 0; k < pass->n_ask; k++) {
+        n_bytes += role_bytes(program, op, pass->ask[k], lossy);
+    }
+    return n_bytes;
 }
 
 int64_t halo_payload_width(const struct program *program, const struct op *op, const struct halo_pass *pass)

@@ -73,6 +73,22 @@ struct device_now {
     uint32_t epoch;                    /* of all random draws */
 };
 
+/* How payload rows are written down: an element in 32, 16, 8, 4 or 2 bits. */
+enum device_codec { DEVICE_CODEC_FP32, DEVICE_CODEC_BF16, DEVICE_CODEC_INT8, DEVICE_CODEC_INT4, DEVICE_CODEC_INT2 };
+
+/* Rows to be written down, each by itself: row r of out is factor · x[rows[r]], its elements rounded up or down at random, so that
+ * their mean is what they were (models/codec.h). */
+struct device_coding {
+    enum device_codec codec; /* not FP32 */
+    int64_t n_row, f;
+    const uint32_t *rows; /* n_row; NULL: row r */
+    float factor;
+    const float *x;
+    struct random_key key;        /* element (r, c) is rounded by the draw of (node[rows[r]], c) */
+    const struct device_now *now; /* as device_activate */
+    const uint32_t *node;         /* dataset node ids of x's rows */
+};
+
 enum device_activation {
     DEVICE_ACTIVATION_NONE,
     DEVICE_ACTIVATION_RELU,
@@ -447,6 +463,10 @@ struct device_ops {
     /* out[rows[r]] += factor · x[r]; rows distinct (NULL: all n_row rows in place) */
     void (*rows_add)(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, float factor, const float *x,
                      float *out);
+
+    /* Write rows down, n_row × codec_row_bytes(codec, f) bytes, and read them again: out n_row × f. */
+    void (*rows_encode)(struct device *device, const struct device_coding *how, void *out);
+    void (*rows_decode)(struct device *device, enum device_codec codec, int64_t n_row, int64_t f, const void *from, float *out);
 
     /* --- blocks made of others for one halo pass: `out` is filled in when the call returns, its arrays, which lie in scratch, when
      * COMPUTE comes to it; they hold until scratch is written again. out->n_edge: the most that there can be --- */

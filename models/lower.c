@@ -86,7 +86,7 @@ static void halo_lower(struct lowering *l, int op, int pass, const struct halo_p
 {
     const struct op *what = &l->program->op[op];
     int32_t hop = l->program->value[what->out].hop;
-    struct step step = {.kind = STEP_KIND_HALO, .op = op, .backward = pass > 0, .pass = pass, .halo = halo};
+    struct step step = {.kind = STEP_KIND_HALO, .op = op, .backward = pass > 0, .pass = pass, .halo = halo, .lossy = l->lossy};
     bool returns = halo->direction == HALO_DIRECTION_RETURN;
     for (int k = 0; k < halo->n_piece && !returns; k++) {
         lowering_role(l, &step, halo->piece[k], (struct lowering_use){.packing = true, .running = true});
@@ -326,11 +326,13 @@ void step_lists_lower(const struct program *program, struct step_lists *out)
     l.list = &out->phase[STEP_PHASE_STATIC];
     forward_lower(&l, true, true);
     l.list = &out->phase[STEP_PHASE_TRAIN];
+    l.lossy = program_is_lossy(program);
     forward_lower(&l, false, false);
     loss_lower(&l, STEP_KIND_LOSS);
     backward_lower(&l);
     end_lower(&l, true);
     l.list = &out->phase[STEP_PHASE_EVALUATE];
+    l.lossy = false;
     forward_lower(&l, false, true);
     loss_lower(&l, STEP_KIND_SCORE);
     end_lower(&l, false);

@@ -105,6 +105,7 @@ struct program {
     struct embedded embedded; /* owned: which columns of the features */
     int32_t n_relation;       /* of the edges; 0: untyped */
     bool samples;             /* in training, payloads are samples of their rows */
+    enum device_codec codec;  /* and written down in this */
 };
 
 /* What a builder must know of the data. */

@@ -72,7 +72,13 @@ enum status program_build(const struct job *job, const struct program_input *inp
     for (int p = 0; p < program.n_param; p++) {
         program.param[p].decays = job->train.decay == JOB_DECAY_ALL || p < model.n_first;
     }
+    static const enum device_codec codecs[] = {[JOB_CODEC_FP32] = DEVICE_CODEC_FP32,
+                                               [JOB_CODEC_BF16] = DEVICE_CODEC_BF16,
+                                               [JOB_CODEC_INT8] = DEVICE_CODEC_INT8,
+                                               [JOB_CODEC_INT4] = DEVICE_CODEC_INT4,
+                                               [JOB_CODEC_INT2] = DEVICE_CODEC_INT2};
     program.samples = job->exchange.sampling < 1.0;
+    program.codec = codecs[job->exchange.codec];
     program_hops(&program);
     *out = program;
     return STATUS_OK;

@@ -31,7 +31,7 @@ static void ask(struct halo *h, int32_t i, int32_t k)
     key.to = (uint32_t)t->own[i];
     key.from = (uint32_t)q;
     *a = (struct halo_asked){.open = true, .i = i, .k = k, .begin = begin, .free = a->free};
-    a->rows = (float *)(void *)halo_workspace(h, h->workspace->n_scratch + begin);
+    a->rows = halo_workspace(h, h->workspace->n_scratch + begin);
     a->n_bytes = part_rows_at(&rows, k) * h->slots.n_ask_row_bytes;
     enum status status = t->ops->wait(t->device, a->free);
     status = status == STATUS_OK ? exchange_fetch(t->setup.exchange, t->setup.rank_of_part[q], &key,
@@ -66,7 +66,7 @@ struct halo_asked *halo_asked_rows(struct halo *h, int32_t i, int32_t k)
     return a->there ? a : NULL;
 }
 
-enum status halo_asked_wait(struct halo *h, int32_t i, int32_t k, const float **rows_out)
+enum status halo_asked_wait(struct halo *h, int32_t i, int32_t k, const void **rows_out)
 {
     ask(h, i, k);
     struct halo_asked *a = asked_find(h, i, k);

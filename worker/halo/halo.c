@@ -12,12 +12,13 @@
 /* What was given to others, and where gradients of sampled rows return, what was asked. */
 static int64_t n_flag(const struct halo *h)
 {
-    return h->given_begin[h->owners.n_own_part] * (h->own_sample != NULL ? 2 : 1);
+    return h->given_begin[h->owners.n_own_part] * (program_is_lossy(&h->trainer->program) ? 2 : 1);
 }
 
-struct halo *halo_open(const struct trainer *t)
+struct halo *halo_open(struct trainer *t)
 {
     struct halo *h = memory_alloc(1, sizeof *h);
+    h->trainer = t;
     h->slot = memory_alloc((size_t)t->plan.n_fetch_slot, sizeof *h->slot);
     h->packed = memory_alloc((size_t)t->plan.n_pack_slot, sizeof *h->packed);
     h->n_packed = memory_alloc((size_t)t->plan.n_pack_slot, sizeof *h->n_packed);
@@ -95,8 +96,9 @@ static const struct payload_source *source_of(const struct halo *h, int32_t i, i
     if (i != j && h->trainer->payloads != NULL) {
         return &source_spilled;
     }
-    /* What returns, and what forward's places count, are payloads between parts of one rank, too. */
-    bool packs = aggregate_returns(&h->trainer->program, h->op->aggregate);
+    /* What returns, what forward's places count, and what is lossy, are payloads between parts of one rank, too. */
+    const struct program *program = &h->trainer->program;
+    bool packs = program_is_lossy(program) || aggregate_returns(program, h->op->aggregate);
     bool diagonal_packs = h->pass->direction == HALO_DIRECTION_RETURN && !h->pass->transposed;
     return (i == j ? diagonal_packs : packs) ? &source_packed : &source_in_place;
 }
@@ -189,12 +191,11 @@ static void hops_find(struct halo *h)
 static void pass_begin(struct trainer *t, const struct step *step)
 {
     struct halo *h = t->halo;
-    h->trainer = t;
     h->step = step;
     h->op = &t->program.op[step->op];
     h->pass = step->halo;
     h->workspace = &t->plan.workspace[step->op][step->backward];
-    h->sampled = t->training && t->sample != NULL;
+    h->sampled = step->lossy && t->sample != NULL;
     h->owners.own = h->sampled ? h->own_sample : h->own_all;
     bool weighted = aggregate_defs[h->op->aggregate]->sampled == AGGREGATE_SAMPLED_WEIGHED;
     h->shift = h->sampled ? (float)log(sample_factor(t->setup.job)) : 0.0F;
@@ -203,6 +204,7 @@ static void pass_begin(struct trainer *t, const struct step *step)
     h->slots = memory_plan_payloads(&t->plan, t->setup.job, &t->program, step, h->hop_travelling);
     for (int k = 0; k < HALO_N_PIECE; k++) {
         h->width[k] = halo_piece_width(&t->program, h->op, h->pass, k);
+        h->bytes[k] = halo_piece_bytes(&t->program, h->op, h->pass, k, step->lossy);
     }
     h->list = h->sampled ? halo_list_count(&h->owners, h->pass->direction, h->hop_travelling)
                          : *memory_plan_halo(&t->plan, h->pass->direction, h->hop_travelling);

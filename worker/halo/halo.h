@@ -12,7 +12,7 @@
 #include "worker/run/trainer_state.h"
 
 /* Slots and lists, once. Released with halo_close. */
-struct halo *halo_open(const struct trainer *trainer);
+struct halo *halo_open(struct trainer *trainer);
 void halo_close(struct halo *halo);
 
 /* The steps of kind HALO, BEGIN and JOIN. errors  STATUS_PEER of the exchange, STATUS_IO of the spill */

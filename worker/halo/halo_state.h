@@ -18,7 +18,7 @@ struct halo_asked {
     int32_t i, k; /* own part i makes gradients of its pair k's rows */
     int handle;   /* of the exchange */
     int64_t begin, n_bytes;
-    float *rows;      /* on the device; where the transport writes them: staging_place(begin) */
+    void *rows;       /* on the device; where the transport writes them: staging_place(begin) */
     device_mark free; /* when the transport may write there again */
 };
 
@@ -41,6 +41,8 @@ struct halo {
     struct memory_payloads slots;
     struct exchange_key key;
     int64_t width[HALO_N_PIECE]; /* columns of each piece; 0: none */
+    int64_t bytes[HALO_N_PIECE]; /* of a row of each piece as it travels */
+    bool exact;                  /* of the payload at work: own rows to themselves lose nothing */
     float factor;                /* of sampled rows, where the aggregate is a sum; else 1 */
     float shift;                 /* of scores of sampled rows */
     int32_t hop;                 /* of the op's output: which blocks are walked */
@@ -93,11 +95,14 @@ void halo_block(struct halo *h, int32_t i, enum part_direction d, int32_t k, str
 uint32_t halo_arg_base(const struct halo *h, int32_t i, int32_t k);
 /* Bytes of the payload that own part i gives to its pair k. */
 int64_t halo_payload_bytes(const struct halo *h, int32_t i, int32_t k);
+/* Pieces of a payload of n_row rows that has arrived: where they lie, or where they are written down in low precision decoded at `to`. */
+void halo_payload_open(const struct halo *h, int64_t n_row, const void *payload, float *to,
+                       const float *piece_out[HALO_N_PIECE]);
 /* Make as many rows of that payload, from byte `at` on, as fit n_most bytes: rows of its first piece, then of the second, …; or of
  * a RETURN pass the whole payload of finished gradients, for which `asked` has the rows that it asks for. Returns their bytes. */
-int64_t halo_pack(struct halo *h, int32_t i, int32_t k, int64_t at, int64_t n_most, const float *asked, float *out);
+int64_t halo_pack(struct halo *h, int32_t i, int32_t k, int64_t at, int64_t n_most, const void *asked, void *out);
 /* All rows that a RETURN pass asks own part i for, for the gradients that its pair k makes. */
-void halo_pack_asked(const struct halo *h, int32_t i, int32_t k, float *out);
+void halo_pack_asked(const struct halo *h, int32_t i, int32_t k, void *out);
 
 /* --- serve.c --- */
 /* Let other ranks fetch this pass's payloads. */
@@ -109,7 +114,7 @@ void halo_serve(struct halo *h);
 struct halo_asked *halo_asked_rows(struct halo *h, int32_t i, int32_t k);
 /* Likewise, waiting for them; where every payload is made before others fetch any. They hold until others are asked for.
  * errors  STATUS_PEER */
-enum status halo_asked_wait(struct halo *h, int32_t i, int32_t k, const float **rows_out);
+enum status halo_asked_wait(struct halo *h, int32_t i, int32_t k, const void **rows_out);
 
 /* --- gradients.c --- */
 /* Gradients that a step made in place go on to the end of their values' rows. */

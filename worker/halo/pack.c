@@ -1,4 +1,5 @@
 /* Making payloads: rows gathered as they lie, or finished gradients. */
+#include "models/codec.h"
 #include "protocol/clock.h"
 #include "worker/halo/halo_state.h"
 #include "worker/run/sample.h"
@@ -49,11 +50,94 @@ void halo_block(struct halo *h, int32_t i, enum part_direction d, int32_t k, str
     call->shift = aggregate_defs[h->op->aggregate]->sampled == AGGREGATE_SAMPLED_SHIFTED ? h->shift : 0.0F;
 }
 
+/* --- low precision --- */
+
+/* Rows of a piece, rounded by draws that say where they belong: to the node, and gradients that return also to the part that made them,
+ * as several make some of one row. Rows that are fetched again are the same. */
+static struct device_coding coding_of(const struct halo *h, int p, int32_t i, const uint32_t *node)
+{
+    static const uint16_t classes[HALO_DIRECTION_N] = {
+        [HALO_DIRECTION_IN] = 0, [HALO_DIRECTION_OUT] = HALO_N_PIECE, [HALO_DIRECTION_RETURN] = 2 * HALO_N_PIECE};
+    const struct trainer *t = h->trainer;
+    struct device_coding how = {.codec = t->program.codec,
+                                .f = h->width[p],
+                                .factor = 1.0F,
+                                .key = {.seed = (uint64_t)t->setup.job->train.seed,
+                                        .op = (uint16_t)h->step->op,
+                                        .stream = (uint16_t)(RANDOM_STREAM_CODEC + classes[h->pass->direction] + p)},
+                                .now = t->now,
+                                .node = node};
+    if (h->pass->direction == HALO_DIRECTION_RETURN) {
+        how.key.seed ^= 0x9e3779b97f4a7c15U * ((uint64_t)t->own[i] + 1);
+    }
+    return how;
+}
+
+static bool is_coded(const struct halo *h, enum op_role role)
+{
+    return h->step->lossy && !h->exact && halo_is_coded(&h->trainer->program, h->op, role);
+}
+
+void halo_payload_open(const struct halo *h, int64_t n_row, const void *payload, float *to,
+                       const float *piece_out[HALO_N_PIECE])
+{
+    const struct trainer *t = h->trainer;
+    const char *at = payload;
+    for (int p = 0; p < HALO_N_PIECE; p++) {
+        bool coded = p < h->pass->n_piece && is_coded(h, h->pass->piece[p]);
+        if (coded) {
+            t->ops->rows_decode(t->device, t->program.codec, n_row, h->width[p], at, to);
+        }
+        piece_out[p] = h->width[p] == 0 ? NULL : coded ? to : (const float *)(const void *)at;
+        at += n_row * h->bytes[p];
+        to += coded ? n_row * h->width[p] : 0;
+    }
+}
+
+/* --- gradients that return --- */
+
+/* Rows that they are made of, as they arrived. */
+static void asked_open(const struct halo *h, int64_t n_row, const void *asked, const float *piece_out[HALO_N_PIECE])
+{
+    const struct trainer *t = h->trainer;
+    const char *at = asked;
+    float *to = (float *)(void *)halo_workspace(h, h->workspace->asked_at);
+    for (int p = 0; p < h->pass->n_ask; p++) {
+        int64_t width = halo_ask_width(&t->program, h->op, h->pass, p);
+        bool coded = is_coded(h, h->pass->ask[p]);
+        if (coded) {
+            t->ops->rows_decode(t->device, t->program.codec, n_row, width, at, to);
+        }
+        piece_out[p] = width == 0 ? NULL : coded ? to : (const float *)(const void *)at;
+        at += n_row * codec_row_bytes(coded ? t->program.codec : DEVICE_CODEC_FP32, width);
+        to += coded ? n_row * width : 0;
+    }
+}
+
+/* The gradients of n_row rows at `made`, piece after piece, as they travel. */
+static void gradients_write(const struct halo *h, int32_t i, int64_t n_row, const uint32_t *node, const float *made, char *out)
+{
+    const struct trainer *t = h->trainer;
+    for (int p = 0; p < h->pass->n_piece; p++) {
+        if (is_coded(h, h->pass->piece[p])) {
+            struct device_coding how = coding_of(h, p, i, node);
+            how.n_row = n_row;
+            how.x = made;
+            t->ops->rows_encode(t->device, &how, out);
+        } else {
+            t->ops->move(t->device, DEVICE_LANE_COMPUTE, out, made, (size_t)(n_row * h->bytes[p]));
+        }
+        made += n_row * h->width[p];
+        out += n_row * h->bytes[p];
+    }
+}
+
 /* RETURN: gradients of the rows that own part i read of pair k. */
-static int64_t gradients_make(struct halo *h, int32_t i, int32_t k, const float *asked, float *out)
+static int64_t gradients_make(struct halo *h, int32_t i, int32_t k, const void *asked, void *out)
 {
     const struct trainer *t = h->trainer;
     const struct memory_sample *sizes = &t->plan.sample;
+    bool writes = h->step->lossy && !h->exact && t->program.codec != DEVICE_CODEC_FP32;
     struct op_call call = trainer_call(t, h->step, i);
     halo_block(h, i, PART_DIRECTION_IN, k, &call);
     const struct device_block block = h->block;
@@ -64,21 +148,38 @@ static int64_t gradients_make(struct halo *h, int32_t i, int32_t k, const float 
     call.n = trainer_rows(t, h->hop, i);
     call.n_row = block.n_col;
     call.arg_base = halo_arg_base(h, i, k);
-    call.packed = out;
-    for (int p = 0; p < h->pass->n_ask; p++) {
-        call.payload[p] = asked;
-        asked += block.n_col * halo_ask_width(&t->program, h->op, h->pass, p);
-    }
+    call.packed = writes ? (float *)(void *)halo_workspace(h, h->workspace->packed_at) : out;
+    asked_open(h, block.n_col, asked, call.payload);
     h->pass->pack(&call);
+    if (writes) {
+        gradients_write(h, i, block.n_col, call.col_node, call.packed, out);
+    }
     return block.n_col * h->slots.n_row_bytes;
 }
 
-/* Gather some rows of an own array. */
-static void rows_gather(const struct halo *h, int64_t n, int64_t width, const uint32_t *rows, const float *from, float *out)
+/* --- rows as they lie --- */
+
+/* Gather some of own part i's rows of an array as they travel: `p` is the piece's number. */
+static void rows_write(const struct halo *h, int p, int32_t i, int64_t n, const uint32_t *rows, const float *from, bool coded,
+                       void *out)
 {
     const struct trainer *t = h->trainer;
-    bool returns = h->pass->direction == HALO_DIRECTION_RETURN;
-    t->ops->rows_gather(t->device, n, width, rows, returns ? 1.0F : h->factor, from, out);
+    bool returns = h->pass->direction == HALO_DIRECTION_RETURN; /* asked rows */
+    struct device_coding how = coding_of(h, p, i, t->part[i].node);
+    how.f = returns ? halo_ask_width(&t->program, h->op, h->pass, p) : h->width[p];
+    if (!coded) {
+        t->ops->rows_gather(t->device, n, how.f, rows, returns ? 1.0F : h->factor, from, out);
+        return;
+    }
+    if (returns) { /* rounded as when they came first */
+        how.key.seed = (uint64_t)t->setup.job->train.seed;
+        how.key.stream = (uint16_t)(RANDOM_STREAM_CODEC + p);
+    }
+    how.n_row = n;
+    how.rows = rows;
+    how.factor = returns ? 1.0F : h->factor;
+    how.x = from;
+    t->ops->rows_encode(t->device, &how, out);
 }
 
 /* Own part i's rows that its pair k takes in this pass, or asks for. */
@@ -88,18 +189,18 @@ static const uint32_t *rows_given(const struct halo *h, int32_t i, int32_t k)
                       : part_device_rows(&h->trainer->part[i], PART_DIRECTION_N - 1 - halo_blocks(h), k);
 }
 
-static int64_t rows_pack(struct halo *h, int32_t i, int32_t k, int64_t at, int64_t n_most, float *out)
+static int64_t rows_pack(struct halo *h, int32_t i, int32_t k, int64_t at, int64_t n_most, char *out)
 {
     const struct part_rows given = halo_rows_given(h, i);
     const uint32_t *rows = rows_given(h, i, k);
     int64_t n_row = part_rows_at(&given, k), n_done = 0, begin = 0;
-    for (int p = 0; p < HALO_N_PIECE; p++) {
-        int64_t row_bytes = h->width[p] * (int64_t)sizeof(float), end = begin + n_row * row_bytes;
+    for (int p = 0; p < h->pass->n_piece; p++) {
+        int64_t row_bytes = h->bytes[p], end = begin + n_row * row_bytes;
         if (row_bytes > 0 && at + n_done < end) {
             int64_t row = (at + n_done - begin) / row_bytes, n = (n_most - n_done) / row_bytes;
             n = n < n_row - row ? n : n_row - row;
-            rows_gather(h, n, h->width[p], rows + row, halo_own_rows(h, p, i), out);
-            out += n * h->width[p];
+            rows_write(h, p, i, n, rows + row, halo_own_rows(h, p, i), is_coded(h, h->pass->piece[p]), out);
+            out += n * row_bytes;
             n_done += n * row_bytes;
             if (row + n < n_row) {
                 break;
@@ -110,21 +211,24 @@ static int64_t rows_pack(struct halo *h, int32_t i, int32_t k, int64_t at, int64
     return n_done;
 }
 
-void halo_pack_asked(const struct halo *h, int32_t i, int32_t k, float *out)
+void halo_pack_asked(const struct halo *h, int32_t i, int32_t k, void *to)
 {
     const struct part_rows asked = halo_rows_taken(h, i);
     int64_t n_row = part_rows_at(&asked, k);
+    char *out = to;
     for (int p = 0; p < h->pass->n_ask; p++) {
         const struct step_operand *rows = step_operand(h->step, h->pass->ask[p]);
         if (rows != NULL) {
-            int64_t width = halo_ask_width(&h->trainer->program, h->op, h->pass, p);
-            rows_gather(h, n_row, width, rows_given(h, i, k), trainer_operand(h->trainer, rows, i), out);
-            out += n_row * width;
+            const struct trainer *t = h->trainer;
+            bool coded = is_coded(h, h->pass->ask[p]);
+            rows_write(h, p, i, n_row, rows_given(h, i, k), trainer_operand(t, rows, i), coded, out);
+            out += n_row * codec_row_bytes(coded ? t->program.codec : DEVICE_CODEC_FP32,
+                                           halo_ask_width(&t->program, h->op, h->pass, p));
         }
     }
 }
 
-int64_t halo_pack(struct halo *h, int32_t i, int32_t k, int64_t at, int64_t n_most, const float *asked, float *out)
+int64_t halo_pack(struct halo *h, int32_t i, int32_t k, int64_t at, int64_t n_most, const void *asked, void *out)
 {
     struct trace *trace = h->trainer->trace;
     double begin_s = trace != NULL ? clock_s() : 0.0;

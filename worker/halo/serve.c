@@ -43,8 +43,7 @@ static bool piece_pack(struct halo *h, int32_t i, int32_t k, size_t at, struct e
     if (slot == NULL) {
         return false;
     }
-    const float *rows = asked != NULL ? asked->rows : NULL;
-    int64_t n_bytes = halo_pack(h, i, k, (int64_t)at, n_most, rows, (float *)(void *)slot);
+    int64_t n_bytes = halo_pack(h, i, k, (int64_t)at, n_most, asked != NULL ? asked->rows : NULL, slot);
     if (asked != NULL) {
         asked->open = false;
     }
@@ -60,7 +59,7 @@ static bool asked_pack(struct halo *h, int32_t i, int32_t k, struct exchange_pie
     if (slot == NULL) {
         return false;
     }
-    halo_pack_asked(h, i, k, (float *)(void *)slot);
+    halo_pack_asked(h, i, k, slot);
     return slot_ready(h, slot, total, total, out);
 }
 

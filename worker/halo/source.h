@@ -36,6 +36,6 @@ bool source_spilled_pack_asked(struct halo *h, int32_t i, int32_t k, size_t at, 
 void source_spilled_sent(struct halo *h, const void *bytes);
 
 /* The payload of the other part's rows lies at `payload`, as payload rows: point the call at it. */
-void source_point(struct halo *h, const struct halo_pair *pair, const float *payload, struct op_call *call);
+void source_point(struct halo *h, const struct halo_pair *pair, const void *payload, struct op_call *call);
 
 #endif

@@ -25,20 +25,22 @@ const struct payload_source source_in_place = {.take = in_place_take};
 
 static enum status packed_take(struct halo *h, const struct halo_pair *pair, struct op_call *call)
 {
-    float *payload = (float *)(void *)halo_workspace(h, h->workspace->packed_at);
-    float *asked = (float *)(void *)halo_workspace(h, h->workspace->asked_at);
+    h->exact = pair->i == pair->j;
+    void *payload = halo_workspace(h, h->step->lossy && !h->exact ? h->workspace->wire_at : h->workspace->packed_at);
+    void *asked = halo_workspace(h, h->workspace->asked_wire_at);
     int32_t k = part_pair_find(halo_rows_given(h, pair->j).pairs, h->trainer->own[pair->i]);
     if (h->pass->n_ask > 0) {
         halo_pack_asked(h, pair->i, pair->k, asked);
     }
     halo_pack(h, pair->j, k, 0, INT64_MAX, asked, payload);
     source_point(h, pair, payload, call);
+    h->exact = false;
     return STATUS_OK;
 }
 
 const struct payload_source source_packed = {.take = packed_take};
 
-void source_point(struct halo *h, const struct halo_pair *pair, const float *payload, struct op_call *call)
+void source_point(struct halo *h, const struct halo_pair *pair, const void *payload, struct op_call *call)
 {
     const struct part_device *part = &h->trainer->part[pair->i];
     const struct part_rows taken = halo_rows_taken(h, pair->i);
@@ -51,8 +53,5 @@ void source_point(struct halo *h, const struct halo_pair *pair, const float *pay
         halo_block(h, pair->i, d, pair->k, call);
     }
     call->n_row = n_row;
-    for (int p = 0; p < HALO_N_PIECE; p++) {
-        call->payload[p] = h->width[p] > 0 ? payload : NULL;
-        payload += n_row * h->width[p];
-    }
+    halo_payload_open(h, n_row, payload, (float *)(void *)halo_workspace(h, h->workspace->packed_at), call->payload);
 }

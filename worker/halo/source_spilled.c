@@ -41,9 +41,9 @@ bool source_spill_gathers(const struct halo *h)
 }
 
 /* The place in the spill, pinned, as what is packed is written there. */
-static float *place_of(const struct spill_range *range)
+static void *place_of(const struct spill_range *range)
 {
-    return (float *)(uintptr_t)range->at;
+    return (void *)(uintptr_t)range->at;
 }
 
 /* Rows of own part i that gradients of its pair k, made elsewhere, are made of. */
@@ -81,7 +81,7 @@ static enum status asked_write(struct halo *h)
 }
 
 /* What the gradients of own part i's pair k are made of, pinned in *range or (of another rank) fetched. */
-static enum status asked_read(struct halo *h, int32_t i, int32_t k, struct spill_range *range, const float **rows_out)
+static enum status asked_read(struct halo *h, int32_t i, int32_t k, struct spill_range *range, const void **rows_out)
 {
     const struct trainer *t = h->trainer;
     int32_t q = halo_rows_given(h, i).pairs->pair[k].part, j = t->own_index[q];
@@ -98,7 +98,7 @@ static enum status payload_write(struct halo *h, int32_t i, int32_t k)
     struct trainer *t = h->trainer;
     const struct spill_range payload = spilled(h, i, k, SPILL_WRITE);
     struct spill_range made_of = {0};
-    const float *rows = NULL;
+    const void *rows = NULL;
     enum status status = spill_pin(t->setup.spill, &payload, 1);
     if (status == STATUS_OK && payload.n_bytes > 0 && h->pass->n_ask > 0) {
         status = asked_read(h, i, k, &made_of, &rows);
@@ -206,7 +206,7 @@ static bool next_local(const struct halo *h, const struct halo_pair *pair, struc
 static enum status payload_gather(struct halo *h, const struct halo_pair *pair, const struct spill_range *payload)
 {
     int32_t k = part_pair_find(halo_rows_given(h, pair->j).pairs, h->trainer->own[pair->i]);
-    float *made_of = (float *)(void *)halo_workspace(h, h->workspace->asked_at);
+    void *made_of = halo_workspace(h, h->workspace->asked_wire_at);
     if (h->pass->n_ask > 0) {
         halo_pack_asked(h, pair->i, pair->k, made_of);
     }

@@ -91,7 +91,8 @@ static size_t edge_bytes(const struct memory_plan_input *in, const struct memory
 static void sample_plan(const struct memory_plan_input *in, struct memory_plan *plan)
 {
     struct memory_sample *out = &plan->sample;
-    for (int32_t i = 0; in->program->samples && i < in->n_own_part; i++) {
+    bool samples = in->program->samples;
+    for (int32_t i = 0; program_is_lossy(in->program) && i < in->n_own_part; i++) {
         const struct part_pairs *pairs = &in->own[i].halo->pairs[PART_DIRECTION_IN];
         size_t each = edge_bytes(in, &in->own[i]);
         for (int32_t k = 0; k < pairs->n_pair; k++) {
@@ -99,8 +100,9 @@ static void sample_plan(const struct memory_plan_input *in, struct memory_plan *
                 int64_t n_row = part_pair_rows(pairs, k), n_col = part_pair_cols(pairs, k), n_edge = part_pair_edges(pairs, k);
                 int64_t block = (int64_t)in->ops->block_scratch(n_row, n_col, n_edge, each);
                 int64_t transposed = (int64_t)in->ops->block_scratch(n_col, n_row, n_edge, each);
-                out->n_number_bytes = larger(out->n_number_bytes, round_up(n_col * (int64_t)sizeof(float), WORKSPACE_ALIGN));
-                out->n_block_bytes = larger(out->n_block_bytes, round_up(block, WORKSPACE_ALIGN));
+                int64_t numbers = samples ? n_col * (int64_t)sizeof(float) : 0;
+                out->n_number_bytes = larger(out->n_number_bytes, round_up(numbers, WORKSPACE_ALIGN));
+                out->n_block_bytes = larger(out->n_block_bytes, samples ? round_up(block, WORKSPACE_ALIGN) : 0);
                 out->n_transposed_bytes = larger(out->n_transposed_bytes, round_up(transposed, WORKSPACE_ALIGN));
             }
         }
@@ -111,7 +113,7 @@ static void sample_plan(const struct memory_plan_input *in, struct memory_plan *
 static int64_t op_scratch(const struct memory_plan_input *in, const struct memory_plan *plan, const struct op *op)
 {
     int64_t most = 0, n_most = chain_takes_scratch(in->program, op) ? plan->chain.n_window : INT64_MAX;
-    bool returns = op->kind == OP_KIND_AGGREGATE && in->program->samples; /* of payload rows gradients are made, too */
+    bool returns = op->kind == OP_KIND_AGGREGATE && program_is_lossy(in->program); /* of payload rows gradients are made, too */
     for (int32_t i = 0; i < in->n_own_part; i++) {
         int64_t payload = returns ? most_rows(halo_rows_in(in->own[i].halo, HALO_DIRECTION_IN, PROGRAM_HOP_ALL)) : 0;
         int64_t n = smaller(larger(in->own[i].n_own, payload), n_most);
@@ -120,49 +122,70 @@ static int64_t op_scratch(const struct memory_plan_input *in, const struct memor
     return round_up(most, WORKSPACE_ALIGN);
 }
 
-/* Columns of the rows that a RETURN pass's payloads are made of. */
-static int64_t ask_width(const struct program *program, const struct op *op, const struct halo_pass *pass)
+/* Of all of an aggregate's passes: columns of its widest payload and bytes of the largest one's row as it travels, and likewise of the
+ * rows that one is made of. */
+struct widest {
+    int64_t payload, asked;
+    int64_t payload_bytes, asked_bytes;
+};
+
+static void pass_add(const struct program *program, const struct op *op, const struct halo_pass *pass, struct widest *w)
 {
-    int64_t width = 0;
+    int64_t asked = 0;
     for (int k = 0; k < pass->n_ask; k++) {
-        width += halo_ask_width(program, op, pass, k);
+        asked += halo_ask_width(program, op, pass, k);
     }
-    return width;
+    w->payload = larger(w->payload, halo_payload_width(program, op, pass));
+    w->asked = larger(w->asked, asked);
+    w->payload_bytes = larger(w->payload_bytes, halo_row_bytes(program, op, pass, true));
+    w->asked_bytes = larger(w->asked_bytes, halo_ask_bytes(program, op, pass, true));
 }
 
-/* Columns of an aggregate's widest payload, and of the rows that one is made of. */
-static void widest(const struct program *program, const struct op *op, int64_t *payload_out, int64_t *asked_out)
+static struct widest widest_of(const struct program *program, const struct op *op)
 {
     const struct halo_pass *backward = aggregate_backward(program, op->aggregate);
-    *payload_out = halo_payload_width(program, op, &aggregate_defs[op->aggregate]->forward);
-    *asked_out = 0;
+    struct widest w = {0};
+    pass_add(program, op, &aggregate_defs[op->aggregate]->forward, &w);
     for (int k = 0; k < OP_N_BACKWARD; k++) {
-        *payload_out = larger(*payload_out, halo_payload_width(program, op, &backward[k]));
-        *asked_out = larger(*asked_out, ask_width(program, op, &backward[k]));
+        pass_add(program, op, &backward[k], &w);
     }
+    return w;
 }
 
-/* Scratch with all that lies behind an op's own: a payload that is packed between parts of this rank, either way. */
+/* Rows of the largest payload between own parts and others, either way. */
+static int64_t payload_rows(const struct memory_plan_input *in, bool diagonal)
+{
+    int64_t rows = 0;
+    int n_direction = in->program->codec != DEVICE_CODEC_FP32 ? 2 : 1; /* exact gradients go the other way, too */
+    for (int32_t i = 0; i < in->n_own_part; i++) {
+        rows = larger(rows, diagonal ? in->own[i].n_own : 0);
+        for (int t = HALO_DIRECTION_IN; t < n_direction; t++) {
+            rows = larger(rows, most_rows(halo_rows_in(in->own[i].halo, (enum halo_direction)t, PROGRAM_HOP_ALL)));
+            rows = larger(rows, most_rows(halo_rows_out(in->own[i].halo, (enum halo_direction)t, PROGRAM_HOP_ALL)));
+        }
+    }
+    return rows;
+}
+
+/* Scratch with all that lies behind an op's own. */
 static struct memory_workspace scratch_plan(const struct memory_plan_input *in, const struct memory_plan *plan,
                                             const struct op *op)
 {
     struct memory_workspace out = {.n_scratch = op_scratch(in, plan, op)};
-    if (op->kind != OP_KIND_AGGREGATE || !aggregate_returns(in->program, op->aggregate)) {
+    if (op->kind != OP_KIND_AGGREGATE || !(program_is_lossy(in->program) || aggregate_returns(in->program, op->aggregate))) {
         return out;
     }
-    int64_t rows = 0, payload, asked;
-    bool diagonal = !in->program->samples; /* of a maximum goes the same way */
-    for (int32_t i = 0; i < in->n_own_part; i++) {
-        rows = larger(rows, diagonal || op->aggregate == AGGREGATE_KIND_MAX ? in->own[i].n_own : 0);
-        rows = larger(rows, most_rows(halo_rows_in(in->own[i].halo, HALO_DIRECTION_IN, PROGRAM_HOP_ALL)));
-        rows = larger(rows, most_rows(halo_rows_out(in->own[i].halo, HALO_DIRECTION_IN, PROGRAM_HOP_ALL)));
-    }
-    widest(in->program, op, &payload, &asked);
-    out.packed_at = out.n_scratch;
-    out.asked_at = out.packed_at + round_up(rows * payload * (int64_t)sizeof(float), WORKSPACE_ALIGN);
-    out.sample_at = out.asked_at + round_up(rows * asked * (int64_t)sizeof(float), WORKSPACE_ALIGN);
     const struct memory_sample *s = &plan->sample;
+    struct widest w = widest_of(in->program, op);
+    int64_t rows = payload_rows(in, op->aggregate == AGGREGATE_KIND_MAX), wire = larger(w.payload_bytes, w.asked_bytes);
+    out.packed_at = out.wire_at = out.n_scratch;
+    out.asked_at = out.asked_wire_at = out.packed_at + round_up(rows * w.payload * (int64_t)sizeof(float), WORKSPACE_ALIGN);
+    out.sample_at = out.asked_at + round_up(rows * w.asked * (int64_t)sizeof(float), WORKSPACE_ALIGN);
     out.n_scratch = out.sample_at + 2 * s->n_number_bytes + s->n_block_bytes + s->n_transposed_bytes;
+    if (in->program->codec != DEVICE_CODEC_FP32) { /* what is asked for is read before what is made of it is written */
+        out.wire_at = out.asked_wire_at = out.n_scratch;
+        out.n_scratch += round_up(rows * wire, WORKSPACE_ALIGN);
+    }
     return out;
 }
 
@@ -202,8 +225,8 @@ static struct memory_payloads payload_slots(const struct memory_plan *plan, cons
     const struct op *op = &program->op[step->op];
     int64_t credit = job->exchange.prefetch + 1;
     struct memory_payloads r = {
-        .n_row_bytes = halo_payload_width(program, op, step->halo) * (int64_t)sizeof(float),
-        .n_ask_row_bytes = ask_width(program, op, step->halo) * (int64_t)sizeof(float),
+        .n_row_bytes = halo_row_bytes(program, op, step->halo, step->lossy),
+        .n_ask_row_bytes = halo_ask_bytes(program, op, step->halo, step->lossy),
     };
     if (job->exchange.schedule == JOB_SCHEDULE_HALO) {
         slots_at_once(list, &r);

@@ -33,6 +33,7 @@ struct memory_plan_part {
 struct memory_workspace {
     int64_t n_scratch, n_fetch, n_pack, n_ask;
     int64_t packed_at, asked_at, sample_at;
+    int64_t wire_at, asked_wire_at; /* the payload and those rows as they travel: the same places where nothing is coded */
 };
 
 /* What a sampled pass makes of a block, of the largest pair: scales and node ids of its payload rows, the sample's edges, and

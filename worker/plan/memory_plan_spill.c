@@ -122,7 +122,7 @@ static void halo_count(struct spilling *s, const struct step *step)
 {
     const struct memory_plan_input *in = s->in;
     const struct op *op = &in->program->op[step->op];
-    int64_t row_bytes = halo_payload_width(in->program, op, step->halo) * (int64_t)sizeof(float), rows = 0, most = 0;
+    int64_t row_bytes = halo_row_bytes(in->program, op, step->halo, step->lossy), rows = 0, most = 0;
     for (int32_t i = 0; i < in->n_own_part; i++) {
         const struct part_rows out = halo_rows_out(in->own[i].halo, step->halo->direction, PROGRAM_HOP_ALL);
         for (int32_t k = 0; k < out.pairs->n_pair; k++) {

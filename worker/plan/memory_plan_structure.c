@@ -25,13 +25,14 @@ static int n_direction(const struct memory_plan_part *own)
     return own->halo->symmetric ? 1 : PART_DIRECTION_N;
 }
 
-/* Does the part share edges of a direction with parts of this rank, or with others? Under a spill, and where payloads are samples, all
+/* Does the part share edges of a direction with parts of this rank, or with others? Under a spill, and where payloads are lossy, all
  * are others. */
 static bool has_pair(const struct memory_plan_input *in, const struct memory_plan_part *own, int d, bool local)
 {
     const struct part_pairs *pairs = &own->halo->pairs[d];
     for (int32_t k = 0; k < pairs->n_pair; k++) {
-        bool near = in->rank_of_part[pairs->pair[k].part] == in->rank && !memory_plan_spills(in->job) && !in->program->samples;
+        bool near = in->rank_of_part[pairs->pair[k].part] == in->rank && !memory_plan_spills(in->job) &&
+                    !program_is_lossy(in->program);
         if (k != pairs->own && near == local) {
             return true;
         }
@@ -165,7 +166,7 @@ static int64_t blocks_bytes(const struct memory_plan_input *in, const struct mem
 /* What halo passes keep for each pair: a flag of what other ranks asked for, and places of payloads in the spill. */
 static int64_t pairs_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own)
 {
-    int64_t each = (in->n_rank > 1) * (in->program->samples ? 2 : 1) +
+    int64_t each = (in->n_rank > 1) * (program_is_lossy(in->program) ? 2 : 1) +
                    (memory_plan_spills(in->job) ? HALO_DIRECTION_N * (int64_t)sizeof(int64_t) : 0);
     return halo_n_flag(own->halo) * each;
 }

@@ -19,7 +19,8 @@ const struct part_blocks *part_device_blocks(const struct part_device *part, int
 
 bool part_is_local(const struct part_device_setup *setup, const struct part *part, int32_t q)
 {
-    return q != part->part && setup->rank_of_part[q] == setup->rank && setup->spill == NULL && !setup->program->samples;
+    return q != part->part && setup->rank_of_part[q] == setup->rank && setup->spill == NULL &&
+           !program_is_lossy(setup->program);
 }
 
 enum status part_lend(const struct part_device_setup *setup, const void *host, int64_t n_bytes, struct part_lent *out)

@@ -71,7 +71,7 @@ struct part_device_setup {
     struct spill *spill; /* where what is made of a part's bytes goes; all parts then count as other ranks'. NULL: none */
 };
 
-/* Is q another part whose rows an aggregate may read where they lie? Samples of rows are payloads everywhere. */
+/* Is q another part whose rows an aggregate may read where they lie? What loses something is a payload everywhere. */
 bool part_is_local(const struct part_device_setup *setup, const struct part *part, int32_t q);
 
 /* An array of the part as operations may read it; NULL stays NULL. */

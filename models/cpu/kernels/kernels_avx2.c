@@ -1,4 +1,5 @@
 /* The set of kernels compiled for AVX2 with FMA. */
+#include "models/codec.h"
 #include "models/cpu/kernels/kernels.h"
 
 #if defined(__x86_64__)
@@ -11,6 +12,7 @@
 /* clang-format off */
 #include "models/cpu/kernels/kernels_sum.inc.h"
 #include "models/cpu/kernels/kernels_pointwise.inc.h"
+#include "models/cpu/kernels/kernels_codec.inc.h"
 #include "models/cpu/kernels/kernels_run.inc.h"
 #include "models/cpu/kernels/kernels_edges.inc.h"
 #include "models/cpu/kernels/kernels_scores.inc.h"
@@ -19,7 +21,7 @@
 /* clang-format on */
 
 const struct cpu_kernels cpu_kernels_avx2 = {
-    "avx2",     sum_rows,       sum_piece,       max_rows,        draw,     activate_forward, activate_backward,
-    column_sum, attention_rows, attention_piece, attention_begin, head_dot, head_dot_sum,
+    "avx2",         sum_rows,        sum_piece,       max_rows, draw,         activate_forward, activate_backward, column_sum,
+    attention_rows, attention_piece, attention_begin, head_dot, head_dot_sum, encode_row,       decode_row,
 };
 #endif

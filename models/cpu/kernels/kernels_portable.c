@@ -1,4 +1,5 @@
 /* The set of kernels compiled for plain C. */
+#include "models/codec.h"
 #include "models/cpu/kernels/kernels.h"
 
 #include "models/cpu/kernels/vector_portable.h"
@@ -10,6 +11,7 @@
 /* clang-format off */
 #include "models/cpu/kernels/kernels_sum.inc.h"
 #include "models/cpu/kernels/kernels_pointwise.inc.h"
+#include "models/cpu/kernels/kernels_codec.inc.h"
 #include "models/cpu/kernels/kernels_run.inc.h"
 #include "models/cpu/kernels/kernels_edges.inc.h"
 #include "models/cpu/kernels/kernels_scores.inc.h"
@@ -18,6 +20,6 @@
 /* clang-format on */
 
 const struct cpu_kernels cpu_kernels_portable = {
-    "portable", sum_rows,       sum_piece,       max_rows,        draw,     activate_forward, activate_backward,
-    column_sum, attention_rows, attention_piece, attention_begin, head_dot, head_dot_sum,
+    "portable",     sum_rows,        sum_piece,       max_rows, draw,         activate_forward, activate_backward, column_sum,
+    attention_rows, attention_piece, attention_begin, head_dot, head_dot_sum, encode_row,       decode_row,
 };

@@ -125,6 +125,9 @@ DEFER(rows_gather, (V, int64_t, n_row), (V, int64_t, f), (V, const uint32_t *, r
       (V, const float *, x), (V, float *, out))
 DEFER(rows_add, (V, int64_t, n_row), (V, int64_t, f), (V, const uint32_t *, rows), (V, float, factor),
       (V, const float *, x), (V, float *, out))
+DEFER(rows_encode, (S, struct device_coding, how), (V, void *, out))
+DEFER(rows_decode, (V, enum device_codec, codec), (V, int64_t, n_row), (V, int64_t, f), (V, const void *, from),
+      (V, float *, out))
 DEFER(loss, (S, struct device_scoring, how), (V, struct device_score *, score))
 DEFER(labels_append, (S, struct device_labels, how), (V, int64_t, f), (V, const float *, x), (V, float *, out))
 DEFER(draw_count, (S, struct device_labels, how), (V, double *, count))

@@ -142,7 +142,7 @@ Test(job, a_choice_that_is_not_there_is_refused_with_the_choices_and_the_nearest
 Test(job, what_comes_later_says_that_it_is_not_available_yet)
 {
     REFUSED(GRAPH "[memory]\noffload = true\n", "job.toml:4:11: memory.offload is not available yet");
-    REFUSED(GRAPH "[exchange]\ncodec = \"int4\"\n", "job.toml:4:9: exchange.codec = \"int4\" is not available yet");
+    REFUSED(GRAPH "[exchange]\ncodec = \"int3\"\n", "job.toml:4:9: exchange.codec is \"int3\"", "fp32, bf16, int8, int4");
     REFUSED(GRAPH "[exchange]\nsampling = -0.5\n", "job.toml:4:12: exchange.sampling is -0.5", "from 0.0 to 1.0");
     REFUSED(GRAPH "[exchange]\nsampling = 1.5\n", "job.toml:4:12: exchange.sampling is 1.5");
     REFUSED(GRAPH "[memory]\noffload = \"x\"\n", "memory.offload is not available yet");

@@ -1,4 +1,4 @@
-/* Boundary-node sampling: the same bits however a job is run, exact evaluations, and traffic that falls with the share. */
+/* Sampled and low-precision payloads: the same bits however a job is run, on the very rows that were drawn, and traffic that falls. */
 #include "partition/dataset.h"
 #include "partition/partition.h"
 #include "tests/equivalence/cluster.h"
@@ -21,7 +21,6 @@ static const char directed[] = "generator = \"rmat\"\nnodes = 512\ndegree = 6\nc
 
 /* How a job is run; none of it may change a bit. */
 struct way {
-    double p;
     int workers, threads, prefetch;
     const char *schedule, *recompute;
     const struct device_ops *device; /* NULL: the cpu */
@@ -29,10 +28,17 @@ struct way {
     long long limit; /* 0: all in memory */
 };
 
-static const struct way plain = {0.3, 1, 1, 1, "sequential", "never", NULL, "never", 0};
+/* What payloads lose. */
+struct loss {
+    double p;
+    const char *codec;
+};
 
-static void job_write(const char *model, const char *data, const struct way *way, int epochs, const char *train, char *out,
-                      size_t n_out)
+static const struct loss sampled = {0.3, "fp32"};
+static const struct way plain = {1, 1, 1, "sequential", "never", NULL, "never", 0};
+
+static void job_write(const char *model, const char *data, const struct loss *loss, const struct way *way, int epochs,
+                      const char *train, char *out, size_t n_out)
 {
     char spill[128] = "";
     if (way->limit > 0) {
@@ -41,29 +47,31 @@ static void job_write(const char *model, const char *data, const struct way *way
     }
     snprintf(out, n_out,
              "[dataset]\n%s\n[partition]\nparts = 4\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\n"
-             "epochs = %d\nprune = \"%s\"\n%s[exchange]\nsampling = %.17g\nschedule = \"%s\"\nprefetch = %d\n[workers]\n"
+             "epochs = %d\nprune = \"%s\"\n%s[exchange]\nsampling = %.17g\ncodec = \"%s\"\nschedule = \"%s\"\nprefetch = "
+             "%d\n[workers]\n"
              "count = %d\nthreads = %d\n[memory]\nrecompute = \"%s\"\n%s",
-             data, model, epochs, way->prune, train, way->p, way->schedule, way->prefetch, way->workers, way->threads,
-             way->recompute, spill);
+             data, model, epochs, way->prune, train, loss->p, loss->codec, way->schedule, way->prefetch, way->workers,
+             way->threads, way->recompute, spill);
 }
 
-static void run(const char *model, const char *data, const struct way *way, int epochs, struct cluster_result *out)
+static void run(const char *model, const char *data, const struct loss *loss, const struct way *way, int epochs,
+                struct cluster_result *out)
 {
     char text[2048];
-    job_write(model, data, way, epochs, "lr = 0.01\n", text, sizeof text);
+    job_write(model, data, loss, way, epochs, "lr = 0.01\n", text, sizeof text);
     cluster_device = way->device;
     cluster_run(text, out);
     cr_assert_eq(out->exit_code, 0, "%s: workers %d threads %d prefetch %d %s: exit %d", model, way->workers, way->threads,
                  way->prefetch, way->schedule, out->exit_code);
 }
 
-static void expect_equal(const char *model, const struct way *way, const struct cluster_result *first,
+static void expect_equal(const char *model, const struct loss *loss, const struct way *way, const struct cluster_result *first,
                          const struct cluster_result *other)
 {
     char how[512];
-    snprintf(how, sizeof how, "%s: p = %g, workers %d, threads %d, prefetch %d, %s, recompute %s, prune %s, limit %lld%s",
-             model, way->p, way->workers, way->threads, way->prefetch, way->schedule, way->recompute, way->prune, way->limit,
-             way->device == &device_strict ? ", strict" : "");
+    snprintf(how, sizeof how, "%s: p = %g, %s, workers %d, threads %d, prefetch %d, %s, recompute %s, prune %s, limit %lld%s",
+             model, loss->p, loss->codec, way->workers, way->threads, way->prefetch, way->schedule, way->recompute, way->prune,
+             way->limit, way->device == &device_strict ? ", strict" : "");
     cr_assert_eq(other->n_weight, first->n_weight);
     cr_expect_arr_eq(other->weights, first->weights, (size_t)first->n_weight * sizeof(float), "weights: %s", how);
     cr_expect_arr_eq(other->logits, first->logits, (size_t)first->n_logit * sizeof(float), "logits: %s", how);
@@ -75,14 +83,15 @@ static void expect_equal(const char *model, const struct way *way, const struct 
     cr_expect_eq(other->n_call, 0, "%s: %ld allocations in epochs", how, (long)other->n_call);
 }
 
-static void expect_same_bits_from(const char *model, const char *data, const struct way *from, const struct way *ways, size_t n)
+static void expect_same_bits_from(const char *model, const char *data, const struct loss *loss, const struct way *from,
+                                  const struct way *ways, size_t n)
 {
     struct cluster_result first;
-    run(model, data, from, EPOCHS, &first);
+    run(model, data, loss, from, EPOCHS, &first);
     for (size_t w = 0; w < n; w++) {
         struct cluster_result other;
-        run(model, data, &ways[w], EPOCHS, &other);
-        expect_equal(model, &ways[w], &first, &other);
+        run(model, data, loss, &ways[w], EPOCHS, &other);
+        expect_equal(model, loss, &ways[w], &first, &other);
         cluster_release(&other);
     }
     cluster_release(&first);
@@ -97,20 +106,20 @@ static const struct device_ops *narrow_cpu(void)
     return &narrow;
 }
 
-static void expect_same_bits(const char *model, const char *data)
+static void expect_same_bits(const char *model, const char *data, const struct loss *loss)
 {
     const struct device_ops *cpu = narrow_cpu();
     struct way first = plain;
     first.device = cpu;
-    const struct way ways[] = {{0.3, 1, 2, 1, "halo", "never", cpu, "never", 0},
-                               {0.3, 2, 1, 0, "sequential", "never", cpu, "never", 0},
-                               {0.3, 2, 2, 3, "sequential", "always", cpu, "never", 0},
-                               {0.3, 4, 1, 1, "halo", "always", cpu, "never", 0},
-                               {0.3, 3, 1, 1, "sequential", "never", cpu, "never", 0},
-                               {0.3, 1, 1, 1, "sequential", "never", &device_strict, "never", 0},
-                               {0.3, 3, 1, 0, "sequential", "never", &device_strict, "never", 0},
-                               {0.3, 4, 1, 1, "halo", "never", &device_strict, "never", 0}};
-    expect_same_bits_from(model, data, &first, ways, sizeof ways / sizeof *ways);
+    const struct way ways[] = {{1, 2, 1, "halo", "never", cpu, "never", 0},
+                               {2, 1, 0, "sequential", "never", cpu, "never", 0},
+                               {2, 2, 3, "sequential", "always", cpu, "never", 0},
+                               {4, 1, 1, "halo", "always", cpu, "never", 0},
+                               {3, 1, 1, "sequential", "never", cpu, "never", 0},
+                               {1, 1, 1, "sequential", "never", &device_strict, "never", 0},
+                               {3, 1, 0, "sequential", "never", &device_strict, "never", 0},
+                               {4, 1, 1, "halo", "never", &device_strict, "never", 0}};
+    expect_same_bits_from(model, data, loss, &first, ways, sizeof ways / sizeof *ways);
 }
 
 static const char *const models[] = {
@@ -127,37 +136,48 @@ static const char *const models[] = {
 };
 enum { N_MODEL = sizeof models / sizeof *models };
 
-Test(sampling, every_kind_is_the_same_however_it_is_run)
+/* A codec for each model, with a share of the rows or all of them. */
+static struct loss coded(int m, double p)
+{
+    static const char *const codecs[] = {"int8", "int4", "bf16", "int2"};
+    return (struct loss){p, codecs[m % 4]};
+}
+
+Test(lossy, every_kind_is_the_same_however_it_is_run)
 {
     for (int m = 0; m < N_MODEL; m++) {
-        expect_same_bits(models[m], m % 2 == 0 ? symmetric : directed);
+        const struct loss low = coded(m, 1.0);
+        expect_same_bits(models[m], m % 2 == 0 ? symmetric : directed, &sampled);
+        expect_same_bits(models[m], m % 2 == 0 ? directed : symmetric, &low);
     }
 }
 
-Test(sampling, a_pruned_job_is_the_same_however_it_is_run)
+Test(lossy, a_pruned_job_is_the_same_however_it_is_run)
 {
     static const char data[] = "generator = \"sbm\"\nnodes = 900\ndegree = 3\nclasses = 5\nfeatures = 24\ntrain_share = 0.01";
     static const char one_way[] = "generator = \"rmat\"\nnodes = 1024\ndegree = 3\nclasses = 4\nfeatures = 9\n"
                                   "undirected = \"no\"\ntrain_share = 0.01";
     struct way first = plain;
     first.prune = "always";
-    const struct way ways[] = {{0.3, 2, 1, 0, "sequential", "never", NULL, "always", 0},
-                               {0.3, 4, 1, 1, "halo", "always", NULL, "always", 0}};
+    const struct way ways[] = {{2, 1, 0, "sequential", "never", NULL, "always", 0},
+                               {4, 1, 1, "halo", "always", NULL, "always", 0}};
     for (int m = 0; m < N_MODEL; m++) {
-        expect_same_bits_from(models[m], m % 2 == 0 ? data : one_way, &first, ways, 2);
+        const struct loss both = coded(m, 0.3), low = coded(m + 1, 1.0);
+        expect_same_bits_from(models[m], m % 2 == 0 ? data : one_way, &both, &first, ways, 2);
+        expect_same_bits_from(models[m], m % 2 == 0 ? one_way : data, &low, &first, ways, 2);
     }
 }
 
 /* The sample is of nodes, not of rows that count: what is left out changes rounding alone. */
-Test(sampling, a_pruned_job_has_the_results_of_all_rows)
+Test(lossy, a_pruned_job_has_the_results_of_all_rows)
 {
     static const char data[] = "generator = \"sbm\"\nnodes = 900\ndegree = 3\nclasses = 5\nfeatures = 24\ntrain_share = 0.01";
     for (int m = 0; m < N_MODEL; m++) {
         struct cluster_result all, pruned;
         struct way way = plain;
-        run(models[m], data, &way, 2, &all);
+        run(models[m], data, &sampled, &way, 2, &all);
         way.prune = "always";
-        run(models[m], data, &way, 2, &pruned);
+        run(models[m], data, &sampled, &way, 2, &pruned);
         for (int e = 0; e < 2; e++) {
             cr_expect_leq(fabs(pruned.loss[e] - all.loss[e]), TOLERANCE_LOSS * all.loss[e], "%s: epoch %d: %.9g, expected %.9g",
                           models[m], e, pruned.loss[e], all.loss[e]);
@@ -167,43 +187,51 @@ Test(sampling, a_pruned_job_has_the_results_of_all_rows)
     }
 }
 
-Test(sampling, a_spilled_job_is_the_same_as_one_in_memory)
+static void expect_same_bits_spilled(const char *model, const struct loss *loss)
 {
     static const char data[] = "generator = \"sbm\"\nnodes = 3000\ndegree = 8\nclasses = 5\nfeatures = 24";
+    struct cluster_result first;
+    struct way way = plain;
+    run(model, data, loss, &way, 2, &first);
+    for (int workers = 1; workers <= 2; workers++) {
+        struct cluster_result planned, other;
+        way.workers = workers;
+        way.limit = 1 << 30;
+        run(model, data, loss, &way, 0, &planned);
+        way.limit = planned.limit_least;
+        run(model, data, loss, &way, 2, &other);
+        expect_equal(model, loss, &way, &first, &other);
+        cr_expect_leq(other.measured[MEMORY_SPILL], other.planned[MEMORY_SPILL], "%s: %d workers", model, workers);
+        cluster_release(&planned);
+        cluster_release(&other);
+    }
+    cluster_release(&first);
+}
+
+Test(lossy, a_spilled_job_is_the_same_as_one_in_memory)
+{
     for (int m = 0; m < N_MODEL; m++) {
-        struct cluster_result first;
-        struct way way = plain;
-        run(models[m], data, &way, 2, &first);
-        for (int workers = 1; workers <= 2; workers++) {
-            struct cluster_result planned, other;
-            way.workers = workers;
-            way.limit = 1 << 30;
-            run(models[m], data, &way, 0, &planned);
-            way.limit = planned.limit_least;
-            run(models[m], data, &way, 2, &other);
-            expect_equal(models[m], &way, &first, &other);
-            cr_expect_leq(other.measured[MEMORY_SPILL], other.planned[MEMORY_SPILL], "%s: %d workers", models[m], workers);
-            cluster_release(&planned);
-            cluster_release(&other);
-        }
-        cluster_release(&first);
+        const struct loss both = coded(m, 0.3), low = coded(m + 1, 1.0);
+        expect_same_bits_spilled(models[m], m % 2 == 0 ? &sampled : &both);
+        expect_same_bits_spilled(models[m], &low);
     }
 }
 
-Test(sampling, the_reference_device_gives_the_same_bits_on_one_worker_and_three)
+Test(lossy, the_reference_device_gives_the_same_bits_on_one_worker_and_three)
 {
     struct way first = plain, three = plain;
     first.device = three.device = &device_reference;
     three.workers = 3;
     for (int m = 0; m < N_MODEL; m++) {
-        expect_same_bits_from(models[m], symmetric, &first, &three, 1);
+        const struct loss both = coded(m, 0.3);
+        expect_same_bits_from(models[m], symmetric, &both, &first, &three, 1);
     }
 }
 
 /* --- against the definition: edges between parts count 1/p times where their source is drawn --- */
 
 /* The loss of the first epochs of a job that learns nothing. */
-static void truth_losses(const char *text, const struct way *way, int n_epoch, double *loss_out)
+static void truth_losses(const char *text, int n_epoch, double *loss_out)
 {
     struct job job;
     struct dataset dataset;
@@ -236,7 +264,7 @@ static void truth_losses(const char *text, const struct way *way, int n_epoch, d
     truth.split = dataset.split;
     truth.seed = (uint64_t)job.train.seed;
     truth.training = true;
-    truth.sampling = way->p;
+    truth.sampling = sampled.p;
     truth.owner = partition.owner;
     for (int e = 0; e < n_epoch; e++) {
         truth.epoch = (uint32_t)e;
@@ -251,7 +279,7 @@ static void truth_losses(const char *text, const struct way *way, int n_epoch, d
     dataset_release(&dataset);
 }
 
-Test(sampling, losses_are_those_of_edges_from_drawn_nodes_counted_one_over_p_times)
+Test(lossy, losses_are_those_of_edges_from_drawn_nodes_counted_one_over_p_times)
 {
     static const char data[] = "generator = \"sbm\"\nnodes = 80\ndegree = 8\nclasses = 4\nfeatures = 9";
     static const char *const kinds[] = {"gcn", "sage", "gin", "gat", "gatv2", "transformer", "agnn"};
@@ -265,7 +293,7 @@ Test(sampling, losses_are_those_of_edges_from_drawn_nodes_counted_one_over_p_tim
         char model[256];
         struct cluster_result result;
         snprintf(model, sizeof model, "kind = \"%s\"\nhidden = 8\nlayers = 3\ndropout = 0.3", kinds[k]);
-        job_write(model, data, &way, N_EPOCH, "lr = 0.0\noptimizer = \"sgd\"\n", text[k], sizeof text[k]);
+        job_write(model, data, &sampled, &way, N_EPOCH, "lr = 0.0\noptimizer = \"sgd\"\n", text[k], sizeof text[k]);
         cluster_device = way.device;
         cluster_run(text[k], &result);
         cr_assert_eq(result.exit_code, 0);
@@ -274,7 +302,7 @@ Test(sampling, losses_are_those_of_edges_from_drawn_nodes_counted_one_over_p_tim
     }
     for (int k = 0; k < N_KIND; k++) {
         double loss[N_EPOCH];
-        truth_losses(text[k], &way, N_EPOCH, loss);
+        truth_losses(text[k], N_EPOCH, loss);
         for (int e = 0; e < N_EPOCH; e++) {
             cr_expect_leq(fabs(found[k][e] - loss[e]), TOLERANCE_LOSS * loss[e], "%s: epoch %d: %.9g, expected %.9g", kinds[k],
                           e, found[k][e], loss[e]);
@@ -285,13 +313,13 @@ Test(sampling, losses_are_those_of_edges_from_drawn_nodes_counted_one_over_p_tim
 
 /* --- traffic --- */
 
-static double payload_sent(const char *model, const char *data, double p, int epochs)
+static double payload_sent(const char *model, const char *data, double p, const char *codec)
 {
     struct cluster_result result;
+    const struct loss loss = {p, codec};
     struct way way = plain;
-    way.p = p;
     way.workers = 4;
-    run(model, data, &way, epochs, &result);
+    run(model, data, &loss, &way, EPOCHS, &result);
     double n = (double)result.payload_sent;
     cluster_release(&result);
     return n;
@@ -299,39 +327,55 @@ static double payload_sent(const char *model, const char *data, double p, int ep
 
 /* Of the bytes that rows take in training: less those of an epoch that sends none. Every node is drawn once an epoch, and nearly all
  * go to three other parts. */
-Test(sampling, bytes_of_payloads_are_the_share_of_all)
+Test(lossy, bytes_of_payloads_are_the_share_of_all)
 {
     static const char *const kinds[] = {"sage", "gcn", "gin"};
     for (int k = 0; k < 3; k++) {
         char model[128];
         snprintf(model, sizeof model, "kind = \"%s\"\nhidden = 32\nlayers = 3", kinds[k]);
-        double none = payload_sent(model, symmetric, 0.0, EPOCHS), all = payload_sent(model, symmetric, 1.0, EPOCHS);
-        double some = payload_sent(model, symmetric, 0.3, EPOCHS), share = (some - none) / (all - none);
+        double none = payload_sent(model, symmetric, 0.0, "fp32"), all = payload_sent(model, symmetric, 1.0, "fp32");
+        double some = payload_sent(model, symmetric, 0.3, "fp32"), share = (some - none) / (all - none);
         cr_expect_leq(fabs(share - 0.3), 4.0 * sqrt(0.3 * 0.7 / (600.0 * EPOCHS)), "%s: %.4f of the bytes", kinds[k], share);
     }
 }
 
 /* An aggregate's rows come, come again for backward, and their gradients return: three times what travels once, where exact backward
  * moves a row and two numbers more per head. */
-Test(sampling, attention_moves_half_as_much_again_per_row_at_most)
+Test(lossy, attention_moves_half_as_much_again_per_row_at_most)
 {
     static const char model[] = "kind = \"gat\"\nheads = 4\nhidden = 16\nlayers = 3";
-    double none = payload_sent(model, symmetric, 0.0, EPOCHS), all = payload_sent(model, symmetric, 1.0, EPOCHS);
-    double share = (payload_sent(model, symmetric, 0.1, EPOCHS) - none) / (all - none);
+    double none = payload_sent(model, symmetric, 0.0, "fp32"), all = payload_sent(model, symmetric, 1.0, "fp32");
+    double share = (payload_sent(model, symmetric, 0.1, "fp32") - none) / (all - none);
     cr_expect_leq(share, 0.16 + 4.0 * 1.5 * sqrt(0.1 * 0.9 / (600.0 * EPOCHS)), "%.4f of the bytes", share);
 }
 
-Test(sampling, a_share_of_none_trains_on_each_part_alone)
+/* At 256 columns, with what says how a row was coded; and what a tenth of the rows in 8 bits leaves. */
+Test(lossy, bytes_of_coded_rows_are_their_bits)
+{
+    static const char model[] = "kind = \"sage\"\nhidden = 256\nlayers = 3\nlinear_layers = 1\ninput_dropout = 0.2";
+    static const struct {
+        const char *codec;
+        double most;
+    } bars[] = {{"bf16", 0.5}, {"int8", 0.255}, {"int4", 0.130}, {"int2", 0.067}};
+    static const char wide[] = "generator = \"sbm\"\nnodes = 300\ndegree = 8\nclasses = 5\nfeatures = 256";
+    double none = payload_sent(model, wide, 0.0, "fp32"), all = payload_sent(model, wide, 1.0, "fp32");
+    for (size_t i = 0; i < sizeof bars / sizeof *bars; i++) {
+        double share = (payload_sent(model, wide, 1.0, bars[i].codec) - none) / (all - none);
+        cr_expect_leq(share, bars[i].most, "%s: %.4f of the bytes", bars[i].codec, share);
+    }
+}
+
+Test(lossy, a_share_of_none_trains_on_each_part_alone)
 {
     static const char apart[] = "generator = \"sbm\"\nnodes = 600\ndegree = 8\nclasses = 5\nfeatures = 24";
     for (int m = 0; m < N_MODEL; m++) {
-        struct way one = plain, four = plain;
+        const struct loss none = {0.0, "fp32"};
+        struct way four = plain;
         struct cluster_result first, other;
-        one.p = four.p = 0.0;
         four.workers = 4;
-        run(models[m], apart, &one, 2, &first);
-        run(models[m], apart, &four, 2, &other);
-        expect_equal(models[m], &four, &first, &other);
+        run(models[m], apart, &none, &plain, 2, &first);
+        run(models[m], apart, &none, &four, 2, &other);
+        expect_equal(models[m], &none, &four, &first, &other);
         cluster_release(&first);
         cluster_release(&other);
     }

@@ -1,0 +1,24 @@
+/* Payload rows in low precision: a row is one thread's. */
+#include "models/codec.h"
+#include "models/cpu/cpu.h"
+
+void cpu_rows_encode(struct device *device, const struct device_coding *how, void *out)
+{
+    const struct cpu_device *cpu = cpu_device(device);
+    const struct random_key key = device_key(&how->key, how->now);
+    int64_t row_bytes = codec_row_bytes(how->codec, how->f);
+#pragma omp parallel for num_threads(cpu->n_thread) if (how->n_row * how->f >= CPU_PARALLEL_MIN)
+    for (int64_t r = 0; r < how->n_row; r++) {
+        cpu->kernels->encode_row(how, &key, how->rows != NULL ? how->rows[r] : r, (char *)out + r * row_bytes);
+    }
+}
+
+void cpu_rows_decode(struct device *device, enum device_codec codec, int64_t n_row, int64_t f, const void *from, float *out)
+{
+    const struct cpu_device *cpu = cpu_device(device);
+    int64_t row_bytes = codec_row_bytes(codec, f);
+#pragma omp parallel for num_threads(cpu->n_thread) if (n_row * f >= CPU_PARALLEL_MIN)
+    for (int64_t r = 0; r < n_row; r++) {
+        cpu->kernels->decode_row(codec, f, (const char *)from + r * row_bytes, out + r * f);
+    }
+}
