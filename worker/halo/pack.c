@@ -133,9 +133,10 @@ static void gradients_write(const struct halo *h, int32_t i, int64_t n_row, cons
 }
 
 /* RETURN: gradients of the rows that own part i read of pair k. */
-static int64_t gradients_make(struct halo *h, int32_t i, int32_t k, const void *asked, void *out)
+static int64_t gradients_make(struct halo *h, const struct halo_packing *what)
 {
     const struct trainer *t = h->trainer;
+    const int32_t i = what->i, k = what->k;
     const struct memory_sample *sizes = &t->plan.sample;
     bool writes = h->step->lossy && !h->exact && t->program.codec != DEVICE_CODEC_FP32;
     struct op_call call = trainer_call(t, h->step, i);
@@ -148,38 +149,38 @@ static int64_t gradients_make(struct halo *h, int32_t i, int32_t k, const void *
     call.n = trainer_rows(t, h->hop, i);
     call.n_row = block.n_col;
     call.arg_base = halo_arg_base(h, i, k);
-    call.packed = writes ? (float *)(void *)halo_workspace(h, h->workspace->packed_at) : out;
-    asked_open(h, block.n_col, asked, call.payload);
+    call.packed = writes ? (float *)(void *)halo_workspace(h, h->workspace->packed_at) : what->out;
+    asked_open(h, block.n_col, what->asked, call.payload);
     h->pass->pack(&call);
     if (writes) {
-        gradients_write(h, i, block.n_col, call.col_node, call.packed, out);
+        gradients_write(h, i, block.n_col, call.col_node, call.packed, what->out);
     }
     return block.n_col * h->slots.n_row_bytes;
 }
 
 /* --- rows as they lie --- */
 
-/* Gather some of own part i's rows of an array as they travel: `p` is the piece's number. */
-static void rows_write(const struct halo *h, int p, int32_t i, int64_t n, const uint32_t *rows, const float *from, bool coded,
-                       void *out)
+/* Own part i's rows of piece p, or of what a RETURN pass asks for, as they travel. */
+static void rows_write(const struct halo *h, int p, int32_t i, int64_t n, const uint32_t *rows, void *out)
 {
     const struct trainer *t = h->trainer;
-    bool returns = h->pass->direction == HALO_DIRECTION_RETURN; /* asked rows */
+    bool returns = h->pass->direction == HALO_DIRECTION_RETURN;
+    const struct step_operand *from = step_operand(h->step, returns ? h->pass->ask[p] : h->pass->piece[p]);
     struct device_coding how = coding_of(h, p, i, t->part[i].node);
+    how.n_row = n;
     how.f = returns ? halo_ask_width(&t->program, h->op, h->pass, p) : h->width[p];
-    if (!coded) {
-        t->ops->rows_gather(t->device, n, how.f, rows, returns ? 1.0F : h->factor, from, out);
-        return;
-    }
+    how.rows = rows;
+    how.factor = returns ? 1.0F : h->factor;
+    how.x = trainer_operand(t, from, i);
     if (returns) { /* rounded as when they came first */
         how.key.seed = (uint64_t)t->setup.job->train.seed;
         how.key.stream = (uint16_t)(RANDOM_STREAM_CODEC + p);
     }
-    how.n_row = n;
-    how.rows = rows;
-    how.factor = returns ? 1.0F : h->factor;
-    how.x = from;
-    t->ops->rows_encode(t->device, &how, out);
+    if (is_coded(h, from->role)) {
+        t->ops->rows_encode(t->device, &how, out);
+    } else {
+        t->ops->rows_gather(t->device, n, how.f, rows, how.factor, how.x, out);
+    }
 }
 
 /* Own part i's rows that its pair k takes in this pass, or asks for. */
@@ -189,18 +190,17 @@ static const uint32_t *rows_given(const struct halo *h, int32_t i, int32_t k)
                       : part_device_rows(&h->trainer->part[i], PART_DIRECTION_N - 1 - halo_blocks(h), k);
 }
 
-static int64_t rows_pack(struct halo *h, int32_t i, int32_t k, int64_t at, int64_t n_most, char *out)
+static int64_t rows_pack(const struct halo *h, const struct halo_packing *what)
 {
-    const struct part_rows given = halo_rows_given(h, i);
-    const uint32_t *rows = rows_given(h, i, k);
-    int64_t n_row = part_rows_at(&given, k), n_done = 0, begin = 0;
+    const struct part_rows given = halo_rows_given(h, what->i);
+    const uint32_t *rows = rows_given(h, what->i, what->k);
+    int64_t n_row = part_rows_at(&given, what->k), n_done = 0, begin = 0;
     for (int p = 0; p < h->pass->n_piece; p++) {
         int64_t row_bytes = h->bytes[p], end = begin + n_row * row_bytes;
-        if (row_bytes > 0 && at + n_done < end) {
-            int64_t row = (at + n_done - begin) / row_bytes, n = (n_most - n_done) / row_bytes;
+        if (row_bytes > 0 && what->at + n_done < end) {
+            int64_t row = (what->at + n_done - begin) / row_bytes, n = (what->n_most - n_done) / row_bytes;
             n = n < n_row - row ? n : n_row - row;
-            rows_write(h, p, i, n, rows + row, halo_own_rows(h, p, i), is_coded(h, h->pass->piece[p]), out);
-            out += n * row_bytes;
+            rows_write(h, p, what->i, n, rows + row, (char *)what->out + n_done);
             n_done += n * row_bytes;
             if (row + n < n_row) {
                 break;
@@ -211,31 +211,29 @@ static int64_t rows_pack(struct halo *h, int32_t i, int32_t k, int64_t at, int64
     return n_done;
 }
 
-void halo_pack_asked(const struct halo *h, int32_t i, int32_t k, void *to)
+void halo_pack_asked(const struct halo *h, int32_t i, int32_t k, void *out)
 {
+    const struct trainer *t = h->trainer;
     const struct part_rows asked = halo_rows_taken(h, i);
-    int64_t n_row = part_rows_at(&asked, k);
-    char *out = to;
+    int64_t n_row = part_rows_at(&asked, k), at = 0;
     for (int p = 0; p < h->pass->n_ask; p++) {
-        const struct step_operand *rows = step_operand(h->step, h->pass->ask[p]);
-        if (rows != NULL) {
-            const struct trainer *t = h->trainer;
-            bool coded = is_coded(h, h->pass->ask[p]);
-            rows_write(h, p, i, n_row, rows_given(h, i, k), trainer_operand(t, rows, i), coded, out);
-            out += n_row * codec_row_bytes(coded ? t->program.codec : DEVICE_CODEC_FP32,
-                                           halo_ask_width(&t->program, h->op, h->pass, p));
+        int64_t width = halo_ask_width(&t->program, h->op, h->pass, p);
+        bool coded = is_coded(h, h->pass->ask[p]);
+        if (width > 0) {
+            rows_write(h, p, i, n_row, rows_given(h, i, k), (char *)out + at);
         }
+        at += n_row * codec_row_bytes(coded ? t->program.codec : DEVICE_CODEC_FP32, width);
     }
 }
 
-int64_t halo_pack(struct halo *h, int32_t i, int32_t k, int64_t at, int64_t n_most, const void *asked, void *out)
+int64_t halo_pack(struct halo *h, const struct halo_packing *what)
 {
     struct trace *trace = h->trainer->trace;
     double begin_s = trace != NULL ? clock_s() : 0.0;
     bool returns = h->pass->direction == HALO_DIRECTION_RETURN;
-    int64_t n_bytes = returns ? gradients_make(h, i, k, asked, out) : rows_pack(h, i, k, at, n_most, out);
+    int64_t n_bytes = returns ? gradients_make(h, what) : rows_pack(h, what);
     if (trace != NULL) {
-        trace_add(trace, TRACE_KIND_PACK, begin_s, h->trainer->own[i]);
+        trace_add(trace, TRACE_KIND_PACK, begin_s, h->trainer->own[what->i]);
     }
     return n_bytes;
 }

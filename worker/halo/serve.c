@@ -43,7 +43,9 @@ static bool piece_pack(struct halo *h, int32_t i, int32_t k, size_t at, struct e
     if (slot == NULL) {
         return false;
     }
-    int64_t n_bytes = halo_pack(h, i, k, (int64_t)at, n_most, asked != NULL ? asked->rows : NULL, slot);
+    const struct halo_packing what = {
+        .i = i, .k = k, .at = (int64_t)at, .n_most = n_most, .asked = asked != NULL ? asked->rows : NULL, .out = slot};
+    int64_t n_bytes = halo_pack(h, &what);
     if (asked != NULL) {
         asked->open = false;
     }

@@ -32,7 +32,8 @@ static enum status packed_take(struct halo *h, const struct halo_pair *pair, str
     if (h->pass->n_ask > 0) {
         halo_pack_asked(h, pair->i, pair->k, asked);
     }
-    halo_pack(h, pair->j, k, 0, INT64_MAX, asked, payload);
+    const struct halo_packing what = {.i = pair->j, .k = k, .n_most = INT64_MAX, .asked = asked, .out = payload};
+    halo_pack(h, &what);
     source_point(h, pair, payload, call);
     h->exact = false;
     return STATUS_OK;

@@ -107,7 +107,8 @@ static enum status payload_write(struct halo *h, int32_t i, int32_t k)
         return status;
     }
     if (payload.n_bytes > 0) {
-        halo_pack(h, i, k, 0, payload.n_bytes, rows, place_of(&payload));
+        const struct halo_packing what = {.i = i, .k = k, .n_most = payload.n_bytes, .asked = rows, .out = place_of(&payload)};
+        halo_pack(h, &what);
     }
     if (made_of.n_bytes > 0) { /* they are read once */
         spill_unpin(t->setup.spill, &made_of, 1);
@@ -213,7 +214,9 @@ static enum status payload_gather(struct halo *h, const struct halo_pair *pair, 
     struct pin pin = pin_open(h->trainer, h->step, PIN_USE_PACKING);
     enum status status = pin_begin(&pin, pair->j);
     if (status == STATUS_OK && payload->n_bytes > 0) {
-        halo_pack(h, pair->j, k, 0, payload->n_bytes, made_of, place_of(payload));
+        const struct halo_packing what = {
+            .i = pair->j, .k = k, .n_most = payload->n_bytes, .asked = made_of, .out = place_of(payload)};
+        halo_pack(h, &what);
     }
     pin_end(&pin);
     struct halo_pair next;

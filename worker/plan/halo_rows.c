@@ -49,7 +49,8 @@ int64_t halo_n_given(const struct part_halo *own)
 int64_t halo_sample_bytes(const struct part_halo *own)
 {
     int64_t n_bytes = (halo_n_taken(own) + halo_n_given(own)) * (int64_t)sizeof(uint32_t);
-    for (int d = 0; d < (own->symmetric ? 1 : PART_DIRECTION_N); d++) {
+    int n_direction = own->symmetric ? 1 : PART_DIRECTION_N;
+    for (int d = 0; d < n_direction; d++) {
         n_bytes += part_pairs_bytes(own->pairs[d].n_pair, own->n_hop);
     }
     return n_bytes;

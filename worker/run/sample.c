@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One own part's. Lists have room for all rows: pair k's begins where its rows do among all. */
+/* One own part's. Lists are long enough for all rows: pair k's begins where its rows do among all. */
 struct part_sample {
     struct part_halo halo;
     uint32_t *taken, *given;
@@ -44,7 +44,8 @@ static enum status halo_copy(const struct part_halo *from, struct part_halo *to)
 {
     enum status status = STATUS_OK;
     *to = (struct part_halo){.part = from->part, .n_part = from->n_part, .n_hop = from->n_hop, .symmetric = from->symmetric};
-    for (int d = 0; d < (from->symmetric ? 1 : PART_DIRECTION_N) && status == STATUS_OK; d++) {
+    int n_direction = from->symmetric ? 1 : PART_DIRECTION_N;
+    for (int d = 0; d < n_direction && status == STATUS_OK; d++) {
         const struct part_pairs *pairs = &from->pairs[d];
         status = part_halo_acquire(to, (enum part_direction)d, pairs->n_pair);
         if (status == STATUS_OK) {

@@ -1,0 +1,136 @@
+/* Bytes of an epoch's payloads (mean of 20, what reduces gradients taken off) where a tenth of the boundary rows is sent or rows are sent in low
+ * precision, against all rows in float32; and seconds of an epoch on four machines whose links carry 100 Mbit/s (scripts/netlab, where network
+ * namespaces are allowed). Ratios are how many times less. Runs the programs beside it; data sets as bench_accuracy.
+ */
+#include "tests/bench/bench.h"
+#include "tests/bench/bench_job.h"
+
+#include <string.h>
+
+static const char job[] = "[partition]\nparts = 4\n[model]\nlayers = 3\nhidden = 32\n[train]\nepochs = 21\neval_every = 0\n"
+                          "prune = \"never\"\n[workers]\ncount = 4\nthreads = 1\n";
+
+#define SBM                                                                                                                    \
+    "--set dataset.generator=sbm --set dataset.nodes=100000 --set dataset.degree=30 --set dataset.classes=8 "                  \
+    "--set dataset.features=64 "
+
+static const char *physics(void)
+{
+    static char text[512];
+    const char *folder = getenv("TRAINERD_SHARED");
+    snprintf(text, sizeof text, "--set dataset.path=%s/datasets/coauthor_physics ", folder != NULL ? folder : "../shared");
+    return text;
+}
+
+/* Mean bytes of the epochs but the last, which evaluates. */
+static double epoch_bytes(const char *settings)
+{
+    json_decref(bench_job_run(settings));
+    char line[4096];
+    double sum = 0.0, last = 0.0;
+    int n = 0;
+    FILE *file = fopen(bench_path("o/metrics.jsonl"), "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        json_t *epoch = json_loads(line, 0, NULL);
+        sum += last;
+        last = json_number_value(json_object_get(epoch, "bytes_received"));
+        json_decref(epoch);
+        n++;
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return n > 1 ? sum / (n - 1) : 0.0;
+}
+
+static double lossy_bytes(const char *data, const char *model, int parts, const char *loss)
+{
+    char settings[1024];
+    snprintf(settings, sizeof settings, "%s --set partition.parts=%d %s %s", data, parts, model, loss);
+    return epoch_bytes(settings);
+}
+
+/* Payloads alone: less those of an epoch that sends none. */
+static void share_print(const char *name, const char *data, const char *model, int parts, const char *loss, double bar)
+{
+    char figure[128];
+    double none = lossy_bytes(data, model, parts, "--set exchange.sampling=0.0"),
+           all = lossy_bytes(data, model, parts, "") - none;
+    double some = lossy_bytes(data, model, parts, loss) - none;
+    snprintf(figure, sizeof figure, "%s, %d parts", name, parts);
+    bench_line(figure, 1e-6 * some, "MB", 1e-6 * all, all / some, bar);
+}
+
+static void samples_print(void)
+{
+    static const struct {
+        const char *name, *settings;
+        double bar; /* 1 / 0.105 and 1 / 0.16 */
+    } models[] = {{"sage", "--set model.kind=sage", 9.52},
+                  {"gcn", "--set model.kind=gcn", 9.52},
+                  {"gat, 4 heads", "--set model.kind=gat --set model.heads=4 --set model.hidden=16", 6.25}};
+    for (int graph = 0; graph < 2; graph++) {
+        for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+            for (int parts = 4; parts <= 8; parts *= 2) {
+                char name[64];
+                snprintf(name, sizeof name, "p = 0.1, %s, %s", graph == 0 ? "sbm" : "physics", models[m].name);
+                share_print(name, graph == 0 ? SBM : physics(), models[m].settings, parts, "--set exchange.sampling=0.1",
+                            models[m].bar);
+            }
+        }
+    }
+}
+
+/* At 256 columns in every layer. */
+static void codecs_print(void)
+{
+    static const struct {
+        const char *codec;
+        double bar;
+    } codecs[] = {{"bf16", 2.0}, {"int8", 1.0 / 0.255}, {"int4", 1.0 / 0.130}, {"int2", 1.0 / 0.067}};
+    for (size_t k = 0; k < sizeof codecs / sizeof *codecs; k++) {
+        char loss[64];
+        snprintf(loss, sizeof loss, "--set exchange.codec=%s", codecs[k].codec);
+        share_print(codecs[k].codec,
+                    "--set dataset.generator=sbm --set dataset.nodes=20000 --set dataset.degree=10 --set dataset.features=256 "
+                    "--set train.epochs=3",
+                    "--set model.kind=sage --set model.hidden=256 --set model.linear_layers=1 --set model.input_dropout=0.2", 4,
+                    loss, codecs[k].bar);
+    }
+}
+
+/* Median seconds of an epoch; 0: no lab here. */
+static double lab_s(const char *loss)
+{
+    char command[2048], line[256];
+    double median = 0.0;
+    snprintf(command, sizeof command,
+             "scripts/netlab --machines 4 --rate 100mbit %s/job.toml " SBM
+             "--set model.kind=sage --set model.hidden=256 --set train.epochs=4 %s 2>/dev/null",
+             bench_folder, loss);
+    FILE *lab = popen(command, "r");
+    while (lab != NULL && fgets(line, sizeof line, lab) != NULL) {
+        sscanf(line, "epoch %lf", &median);
+    }
+    return lab != NULL && pclose(lab) == 0 ? median : 0.0;
+}
+
+static void labs_print(void)
+{
+    double exact = lab_s(""), lossy = lab_s("--set exchange.sampling=0.1 --set exchange.codec=int8");
+    if (exact == 0.0 || lossy == 0.0) {
+        printf("no network namespaces here: nothing measured on slow links\n");
+        return;
+    }
+    bench_line("epoch, 4 machines at 100 Mbit/s, p = 0.1 and int8", lossy, "s", exact, exact / lossy, 6.0);
+}
+
+int main(void)
+{
+    bench_job_open(job);
+    bench_header();
+    samples_print();
+    codecs_print();
+    labs_print();
+    return bench_job_close();
+}
