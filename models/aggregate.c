@@ -12,7 +12,12 @@ const struct aggregate_def *const aggregate_defs[AGGREGATE_KIND_N] = {
 
 bool program_is_lossy(const struct program *program)
 {
-    return program->samples || program->codec != DEVICE_CODEC_FP32;
+    return program->samples || program_codes(program);
+}
+
+bool program_codes(const struct program *program)
+{
+    return program->codec != DEVICE_CODEC_FP32 || program->codec_backward != DEVICE_CODEC_FP32;
 }
 
 const struct halo_pass *aggregate_backward(const struct program *program, enum aggregate_kind kind)
@@ -78,17 +83,18 @@ int64_t halo_ask_width(const struct program *program, const struct op *op, const
     return k < pass->n_ask ? role_width(program, op, pass->ask[k]) : 0;
 }
 
-bool halo_is_coded(const struct program *program, const struct op *op, enum op_role role)
+enum device_codec halo_codec(const struct program *program, const struct op *op, enum op_role role)
 {
+    bool is_gradient = role == OP_ROLE_GRAD_OUT || role == OP_ROLE_GRAD_IN_0 || role == OP_ROLE_GRAD_IN_1;
+    enum device_codec codec = is_gradient ? program->codec_backward : program->codec;
     int64_t width = role_width(program, op, role), n_bytes = width * (int64_t)sizeof(float);
     bool is_row = role == OP_ROLE_GRAD_OUT || width == program->value[op->in[0]].width;
-    return is_row && codec_row_bytes(program->codec, width) < n_bytes;
+    return is_row && codec_row_bytes(codec, width) < n_bytes ? codec : DEVICE_CODEC_FP32;
 }
 
 static int64_t role_bytes(const struct program *program, const struct op *op, enum op_role role, bool lossy)
 {
-    bool coded = lossy && halo_is_coded(program, op, role);
-    return codec_row_bytes(coded ? program->codec : DEVICE_CODEC_FP32, role_width(program, op, role));
+    return codec_row_bytes(lossy ? halo_codec(program, op, role) : DEVICE_CODEC_FP32, role_width(program, op, role));
 }
 
 int64_t halo_piece_bytes(const struct program *program, const struct op *op, const struct halo_pass *pass, int k, bool lossy)

@@ -92,7 +92,7 @@ static void halo_lower(struct lowering *l, int op, int pass, const struct halo_p
         lowering_role(l, &step, halo->piece[k], (struct lowering_use){.packing = true, .running = true});
     }
     op_roles scale = aggregate_defs[what->aggregate]->scale != NULL ? OP_ROLES(SCALE) : 0;
-    bool coded = l->lossy && l->program->codec != DEVICE_CODEC_FP32; /* rows are rounded by their node ids */
+    bool coded = l->lossy && program_codes(l->program); /* rows are rounded by their node ids */
     lowering_role(l, &step, OP_ROLE_NODE, (struct lowering_use){.packing = coded, .running = true});
     lowering_roles(l, &step, halo->access.reads | scale, halo->access.writes);
     if (returns) {

@@ -238,6 +238,9 @@ extern const struct aggregate_def *const aggregate_defs[AGGREGATE_KIND_N];
 /* Do payloads change what they hold, so that rows of a process's own parts have to be packed, too? */
 bool program_is_lossy(const struct program *program);
 
+/* Are some of them coded? */
+bool program_codes(const struct program *program);
+
 /* An aggregate's passes backward, in this program. */
 const struct halo_pass *aggregate_backward(const struct program *program, enum aggregate_kind kind);
 
@@ -257,9 +260,11 @@ int64_t halo_payload_width(const struct program *program, const struct op *op, c
 /* Likewise of what a RETURN pass asks for. */
 int64_t halo_ask_width(const struct program *program, const struct op *op, const struct halo_pass *pass, int k);
 
-/* Bytes of a row of piece k, of all pieces, of what is asked for, as they travel: `lossy` as the program's codec has them. One
- * number per head, and what would not become shorter, are no such rows. */
-bool halo_is_coded(const struct program *program, const struct op *op, enum op_role role);
+/* How rows in this role are written down where payloads may be lossy: gradients in the codec of backward, others in that of forward; one
+ * number per head, and what would not become shorter, in FP32. */
+enum device_codec halo_codec(const struct program *program, const struct op *op, enum op_role role);
+
+/* Bytes of a row of piece k, of all pieces, of what is asked for, as they travel; `lossy`: coded. */
 int64_t halo_piece_bytes(const struct program *program, const struct op *op, const struct halo_pass *pass, int k, bool lossy);
 int64_t halo_row_bytes(const struct program *program, const struct op *op, const struct halo_pass *pass, bool lossy);
 int64_t halo_ask_bytes(const struct program *program, const struct op *op, const struct halo_pass *pass, bool lossy);

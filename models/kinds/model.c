@@ -52,6 +52,21 @@ static enum status check_data(const struct job *job, const struct program_input 
     return STATUS_OK;
 }
 
+/* What payloads lose in training. */
+static void losses_set(const struct job *job, struct program *program)
+{
+#define CODEC(name) [JOB_CODEC_##name] = DEVICE_CODEC_##name
+    static const enum device_codec forward[] = {CODEC(FP32), CODEC(BF16), CODEC(INT8), CODEC(INT4), CODEC(INT2)};
+#undef CODEC
+#define CODEC(name) [JOB_CODEC_BACKWARD_##name] = DEVICE_CODEC_##name
+    static const enum device_codec backward[] = {CODEC(FP32), CODEC(BF16), CODEC(INT8), CODEC(INT4), CODEC(INT2)};
+#undef CODEC
+    bool same = job->exchange.codec_backward == JOB_CODEC_BACKWARD_SAME;
+    program->samples = job->exchange.sampling < 1.0;
+    program->codec = forward[job->exchange.codec];
+    program->codec_backward = same ? program->codec : backward[job->exchange.codec_backward];
+}
+
 enum status program_build(const struct job *job, const struct program_input *input, struct program *out)
 {
     enum status status = check_layers(job);
@@ -72,13 +87,7 @@ enum status program_build(const struct job *job, const struct program_input *inp
     for (int p = 0; p < program.n_param; p++) {
         program.param[p].decays = job->train.decay == JOB_DECAY_ALL || p < model.n_first;
     }
-    static const enum device_codec codecs[] = {[JOB_CODEC_FP32] = DEVICE_CODEC_FP32,
-                                               [JOB_CODEC_BF16] = DEVICE_CODEC_BF16,
-                                               [JOB_CODEC_INT8] = DEVICE_CODEC_INT8,
-                                               [JOB_CODEC_INT4] = DEVICE_CODEC_INT4,
-                                               [JOB_CODEC_INT2] = DEVICE_CODEC_INT2};
-    program.samples = job->exchange.sampling < 1.0;
-    program.codec = codecs[job->exchange.codec];
+    losses_set(job, &program);
     program_hops(&program);
     *out = program;
     return STATUS_OK;

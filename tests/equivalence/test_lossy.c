@@ -31,10 +31,10 @@ struct way {
 /* What payloads lose. */
 struct loss {
     double p;
-    const char *codec;
+    const char *codec, *backward; /* NULL: the same */
 };
 
-static const struct loss sampled = {0.3, "fp32"};
+static const struct loss sampled = {0.3, "fp32", NULL};
 static const struct way plain = {1, 1, 1, "sequential", "never", NULL, "never", 0};
 
 static void job_write(const char *model, const char *data, const struct loss *loss, const struct way *way, int epochs,
@@ -47,11 +47,12 @@ static void job_write(const char *model, const char *data, const struct loss *lo
     }
     snprintf(out, n_out,
              "[dataset]\n%s\n[partition]\nparts = 4\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\n"
-             "epochs = %d\nprune = \"%s\"\n%s[exchange]\nsampling = %.17g\ncodec = \"%s\"\nschedule = \"%s\"\nprefetch = "
+             "epochs = %d\nprune = \"%s\"\n%s[exchange]\nsampling = %.17g\ncodec = \"%s\"\ncodec_backward = \"%s\"\nschedule = "
+             "\"%s\"\nprefetch = "
              "%d\n[workers]\n"
              "count = %d\nthreads = %d\n[memory]\nrecompute = \"%s\"\n%s",
-             data, model, epochs, way->prune, train, loss->p, loss->codec, way->schedule, way->prefetch, way->workers,
-             way->threads, way->recompute, spill);
+             data, model, epochs, way->prune, train, loss->p, loss->codec, loss->backward != NULL ? loss->backward : "same",
+             way->schedule, way->prefetch, way->workers, way->threads, way->recompute, spill);
 }
 
 static void run(const char *model, const char *data, const struct loss *loss, const struct way *way, int epochs,
@@ -139,8 +140,8 @@ enum { N_MODEL = sizeof models / sizeof *models };
 /* A codec for each model, with a share of the rows or all of them. */
 static struct loss coded(int m, double p)
 {
-    static const char *const codecs[] = {"int8", "int4", "bf16", "int2"};
-    return (struct loss){p, codecs[m % 4]};
+    static const char *const codecs[] = {"int8", "int4", "bf16", "int2"}, *const backward[] = {NULL, "int8", "fp32"};
+    return (struct loss){p, codecs[m % 4], backward[m % 3]};
 }
 
 Test(lossy, every_kind_is_the_same_however_it_is_run)
@@ -149,6 +150,25 @@ Test(lossy, every_kind_is_the_same_however_it_is_run)
         const struct loss low = coded(m, 1.0);
         expect_same_bits(models[m], m % 2 == 0 ? symmetric : directed, &sampled);
         expect_same_bits(models[m], m % 2 == 0 ? directed : symmetric, &low);
+    }
+}
+
+/* Gradients alone: rows of forward are what they are, and attention sends its gradients the way it does without a codec. */
+Test(lossy, gradients_may_be_coded_alone)
+{
+    static const struct loss loss = {1.0, "fp32", "int4"};
+    static const struct way ways[] = {{2, 1, 1, "sequential", "never", NULL, "never", 0},
+                                      {4, 1, 1, "halo", "always", NULL, "never", 0}};
+    static const struct loss exact = {1.0, "fp32", NULL};
+    for (int m = 0; m < N_MODEL; m++) {
+        struct cluster_result coded_gradients, none;
+        expect_same_bits_from(models[m], symmetric, &loss, &plain, ways, 2);
+        run(models[m], symmetric, &loss, &plain, 2, &coded_gradients);
+        run(models[m], symmetric, &exact, &plain, 2, &none);
+        cr_expect_eq(coded_gradients.loss[0], none.loss[0], "%s", models[m]);
+        cr_expect_neq(coded_gradients.loss[1], none.loss[1], "%s", models[m]);
+        cluster_release(&coded_gradients);
+        cluster_release(&none);
     }
 }
 
@@ -316,7 +336,7 @@ Test(lossy, losses_are_those_of_edges_from_drawn_nodes_counted_one_over_p_times)
 static double payload_sent(const char *model, const char *data, double p, const char *codec)
 {
     struct cluster_result result;
-    const struct loss loss = {p, codec};
+    const struct loss loss = {p, codec, NULL};
     struct way way = plain;
     way.workers = 4;
     run(model, data, &loss, &way, EPOCHS, &result);
@@ -369,7 +389,7 @@ Test(lossy, a_share_of_none_trains_on_each_part_alone)
 {
     static const char apart[] = "generator = \"sbm\"\nnodes = 600\ndegree = 8\nclasses = 5\nfeatures = 24";
     for (int m = 0; m < N_MODEL; m++) {
-        const struct loss none = {0.0, "fp32"};
+        const struct loss none = {0.0, "fp32", NULL};
         struct way four = plain;
         struct cluster_result first, other;
         four.workers = 4;

@@ -52,6 +52,13 @@ void halo_block(struct halo *h, int32_t i, enum part_direction d, int32_t k, str
 
 /* --- low precision --- */
 
+/* How rows in this role travel in this pass; FP32: as they are. */
+static enum device_codec codec_of(const struct halo *h, enum op_role role)
+{
+    bool lossy = h->step->lossy && !h->exact;
+    return lossy ? halo_codec(&h->trainer->program, h->op, role) : DEVICE_CODEC_FP32;
+}
+
 /* Rows of a piece, rounded by draws that say where they belong: to the node, and gradients that return also to the part that made them,
  * as several make some of one row. Rows that are fetched again are the same. */
 static struct device_coding coding_of(const struct halo *h, int p, int32_t i, const uint32_t *node)
@@ -59,7 +66,7 @@ static struct device_coding coding_of(const struct halo *h, int p, int32_t i, co
     static const uint16_t classes[HALO_DIRECTION_N] = {
         [HALO_DIRECTION_IN] = 0, [HALO_DIRECTION_OUT] = HALO_N_PIECE, [HALO_DIRECTION_RETURN] = 2 * HALO_N_PIECE};
     const struct trainer *t = h->trainer;
-    struct device_coding how = {.codec = t->program.codec,
+    struct device_coding how = {.codec = codec_of(h, h->pass->piece[p]),
                                 .f = h->width[p],
                                 .factor = 1.0F,
                                 .key = {.seed = (uint64_t)t->setup.job->train.seed,
@@ -73,24 +80,31 @@ static struct device_coding coding_of(const struct halo *h, int p, int32_t i, co
     return how;
 }
 
-static bool is_coded(const struct halo *h, enum op_role role)
+/* One piece of n_row rows that has arrived: where it lies, or decoded at *to_io, which then goes on behind it. */
+static const float *piece_open(const struct halo *h, enum device_codec codec, int64_t n_row, int64_t width, const char *at,
+                               float **to_io)
 {
-    return h->step->lossy && !h->exact && halo_is_coded(&h->trainer->program, h->op, role);
+    const struct trainer *t = h->trainer;
+    float *to = *to_io;
+    if (width == 0) {
+        return NULL;
+    }
+    if (codec == DEVICE_CODEC_FP32) {
+        return (const float *)(const void *)at;
+    }
+    t->ops->rows_decode(t->device, codec, n_row, width, at, to);
+    *to_io = to + n_row * width;
+    return to;
 }
 
 void halo_payload_open(const struct halo *h, int64_t n_row, const void *payload, float *to,
                        const float *piece_out[HALO_N_PIECE])
 {
-    const struct trainer *t = h->trainer;
     const char *at = payload;
     for (int p = 0; p < HALO_N_PIECE; p++) {
-        bool coded = p < h->pass->n_piece && is_coded(h, h->pass->piece[p]);
-        if (coded) {
-            t->ops->rows_decode(t->device, t->program.codec, n_row, h->width[p], at, to);
-        }
-        piece_out[p] = h->width[p] == 0 ? NULL : coded ? to : (const float *)(const void *)at;
+        enum device_codec codec = p < h->pass->n_piece ? codec_of(h, h->pass->piece[p]) : DEVICE_CODEC_FP32;
+        piece_out[p] = piece_open(h, codec, n_row, h->width[p], at, &to);
         at += n_row * h->bytes[p];
-        to += coded ? n_row * h->width[p] : 0;
     }
 }
 
@@ -99,18 +113,13 @@ void halo_payload_open(const struct halo *h, int64_t n_row, const void *payload,
 /* Rows that they are made of, as they arrived. */
 static void asked_open(const struct halo *h, int64_t n_row, const void *asked, const float *piece_out[HALO_N_PIECE])
 {
-    const struct trainer *t = h->trainer;
     const char *at = asked;
     float *to = (float *)(void *)halo_workspace(h, h->workspace->asked_at);
     for (int p = 0; p < h->pass->n_ask; p++) {
-        int64_t width = halo_ask_width(&t->program, h->op, h->pass, p);
-        bool coded = is_coded(h, h->pass->ask[p]);
-        if (coded) {
-            t->ops->rows_decode(t->device, t->program.codec, n_row, width, at, to);
-        }
-        piece_out[p] = width == 0 ? NULL : coded ? to : (const float *)(const void *)at;
-        at += n_row * codec_row_bytes(coded ? t->program.codec : DEVICE_CODEC_FP32, width);
-        to += coded ? n_row * width : 0;
+        int64_t width = halo_ask_width(&h->trainer->program, h->op, h->pass, p);
+        enum device_codec codec = codec_of(h, h->pass->ask[p]);
+        piece_out[p] = piece_open(h, codec, n_row, width, at, &to);
+        at += n_row * codec_row_bytes(codec, width);
     }
 }
 
@@ -119,10 +128,10 @@ static void gradients_write(const struct halo *h, int32_t i, int64_t n_row, cons
 {
     const struct trainer *t = h->trainer;
     for (int p = 0; p < h->pass->n_piece; p++) {
-        if (is_coded(h, h->pass->piece[p])) {
-            struct device_coding how = coding_of(h, p, i, node);
-            how.n_row = n_row;
-            how.x = made;
+        struct device_coding how = coding_of(h, p, i, node);
+        how.n_row = n_row;
+        how.x = made;
+        if (how.codec != DEVICE_CODEC_FP32) {
             t->ops->rows_encode(t->device, &how, out);
         } else {
             t->ops->move(t->device, DEVICE_LANE_COMPUTE, out, made, (size_t)(n_row * h->bytes[p]));
@@ -138,7 +147,7 @@ static int64_t gradients_make(struct halo *h, const struct halo_packing *what)
     const struct trainer *t = h->trainer;
     const int32_t i = what->i, k = what->k;
     const struct memory_sample *sizes = &t->plan.sample;
-    bool writes = h->step->lossy && !h->exact && t->program.codec != DEVICE_CODEC_FP32;
+    bool writes = h->step->lossy && !h->exact && program_codes(&t->program);
     struct op_call call = trainer_call(t, h->step, i);
     halo_block(h, i, PART_DIRECTION_IN, k, &call);
     const struct device_block block = h->block;
@@ -167,6 +176,7 @@ static void rows_write(const struct halo *h, int p, int32_t i, int64_t n, const 
     bool returns = h->pass->direction == HALO_DIRECTION_RETURN;
     const struct step_operand *from = step_operand(h->step, returns ? h->pass->ask[p] : h->pass->piece[p]);
     struct device_coding how = coding_of(h, p, i, t->part[i].node);
+    how.codec = codec_of(h, from->role);
     how.n_row = n;
     how.f = returns ? halo_ask_width(&t->program, h->op, h->pass, p) : h->width[p];
     how.rows = rows;
@@ -176,7 +186,7 @@ static void rows_write(const struct halo *h, int p, int32_t i, int64_t n, const 
         how.key.seed = (uint64_t)t->setup.job->train.seed;
         how.key.stream = (uint16_t)(RANDOM_STREAM_CODEC + p);
     }
-    if (is_coded(h, from->role)) {
+    if (how.codec != DEVICE_CODEC_FP32) {
         t->ops->rows_encode(t->device, &how, out);
     } else {
         t->ops->rows_gather(t->device, n, how.f, rows, how.factor, how.x, out);
@@ -218,11 +228,10 @@ void halo_pack_asked(const struct halo *h, int32_t i, int32_t k, void *out)
     int64_t n_row = part_rows_at(&asked, k), at = 0;
     for (int p = 0; p < h->pass->n_ask; p++) {
         int64_t width = halo_ask_width(&t->program, h->op, h->pass, p);
-        bool coded = is_coded(h, h->pass->ask[p]);
         if (width > 0) {
             rows_write(h, p, i, n_row, rows_given(h, i, k), (char *)out + at);
         }
-        at += n_row * codec_row_bytes(coded ? t->program.codec : DEVICE_CODEC_FP32, width);
+        at += n_row * codec_row_bytes(codec_of(h, h->pass->ask[p]), width);
     }
 }
 

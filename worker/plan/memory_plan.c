@@ -156,7 +156,7 @@ static struct widest widest_of(const struct program *program, const struct op *o
 static int64_t payload_rows(const struct memory_plan_input *in, bool diagonal)
 {
     int64_t rows = 0;
-    int n_direction = in->program->codec != DEVICE_CODEC_FP32 ? 2 : 1; /* exact gradients go the other way, too */
+    int n_direction = program_codes(in->program) ? 2 : 1; /* exact gradients go the other way, too */
     for (int32_t i = 0; i < in->n_own_part; i++) {
         rows = larger(rows, diagonal ? in->own[i].n_own : 0);
         for (int t = HALO_DIRECTION_IN; t < n_direction; t++) {
@@ -182,7 +182,7 @@ static struct memory_workspace scratch_plan(const struct memory_plan_input *in, 
     out.asked_at = out.asked_wire_at = out.packed_at + round_up(rows * w.payload * (int64_t)sizeof(float), WORKSPACE_ALIGN);
     out.sample_at = out.asked_at + round_up(rows * w.asked * (int64_t)sizeof(float), WORKSPACE_ALIGN);
     out.n_scratch = out.sample_at + 2 * s->n_number_bytes + s->n_block_bytes + s->n_transposed_bytes;
-    if (in->program->codec != DEVICE_CODEC_FP32) { /* what is asked for is read before what is made of it is written */
+    if (program_codes(in->program)) { /* what is asked for is read before what is made of it is written */
         out.wire_at = out.asked_wire_at = out.n_scratch;
         out.n_scratch += round_up(rows * wire, WORKSPACE_ALIGN);
     }
