@@ -119,7 +119,7 @@ int program_tensor(struct program *program, const char *name, int n_dim, const i
  * parameter that trains lies in or behind it. */
 static int op_append(struct program *program, struct op op, int64_t width)
 {
-    struct value out = {.width = width, .is_static = op.dropout == 0.0};
+    struct value out = {.width = width, .is_static = op.dropout == 0.0 && program->plain_width == 0};
     for (int k = 0; k < OP_N_IN; k++) {
         if (op.in[k] >= 0) {
             const struct value *in = &program->value[op.in[k]];

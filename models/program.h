@@ -98,13 +98,15 @@ struct program {
     struct op *op;
     struct value *value; /* value 0: the input features */
     struct parameter *param;
-    int labels;                       /* the op of kind LABELS; -1: the loss is over all training rows */
-    int logits;                       /* the output value, n_class wide */
-    int64_t n_weight;                 /* floats in the parameter arena; each tensor starts on a multiple of 16 */
-    int64_t n_embedding;              /* floats of weights at each embedded column: they lie with the part that owns the node */
-    struct embedded embedded;         /* owned: which columns of the features */
-    int32_t n_relation;               /* of the edges; 0: untyped */
-    bool samples;                     /* in training, payloads are samples of their rows */
+    int labels;               /* the op of kind LABELS; -1: the loss is over all training rows */
+    int logits;               /* the output value, n_class wide */
+    int64_t n_weight;         /* floats in the parameter arena; each tensor starts on a multiple of 16 */
+    int64_t n_embedding;      /* floats of weights at each embedded column: they lie with the part that owns the node */
+    struct embedded embedded; /* owned: which columns of the features */
+    int32_t n_relation;       /* of the edges; 0: untyped */
+    int64_t
+        plain_width; /* no op is static, and a layer multiplies before it aggregates only where its input is wider; 0: not so */
+    bool samples;    /* in training, payloads are samples of their rows */
     enum device_codec codec;          /* and written down in this, */
     enum device_codec codec_backward; /* gradients in this */
 };

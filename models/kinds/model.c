@@ -79,6 +79,7 @@ enum status program_build(const struct job *job, const struct program_input *inp
     struct program program;
     struct model model = {.job = job, .input = input, .program = &program, .n_first = INT_MAX};
     program_init(input, &program);
+    program.plain_width = job->exchange.plain ? job->model.hidden : 0;
     status = builders[job->model.kind](&model);
     if (status != STATUS_OK) {
         program_release(&program);

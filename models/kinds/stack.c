@@ -45,6 +45,9 @@ bool transform_first(const struct program *program, int x, int64_t f_out)
     if (in->is_sparse) {
         return true;
     }
+    if (program->plain_width > 0) {
+        return in->width > program->plain_width;
+    }
     if (in->is_static) { /* aggregated once, before epoch 0: no halo pass afterwards */
         return false;
     }

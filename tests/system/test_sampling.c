@@ -106,3 +106,35 @@ Test(sampling, a_job_that_goes_on_from_a_checkpoint_has_the_bits_of_one_that_nev
     results_expect_same_file(folder_path("one"), folder_path("two"), "model.safetensors");
     results_expect_same_file(folder_path("one"), folder_path("two"), "logits.npy");
 }
+
+/* What reductions of traffic are compared with: every row of every layer, forward, and backward where there is a gradient. */
+Test(sampling, a_plain_exchange_sends_every_row_of_every_layer)
+{
+    static const char *const ways[] = {"exchange.plain=true", "exchange.sampling=0.0", "exchange.plain=false"};
+    double bytes[3], halo = 0.0;
+    for (int w = 0; w < 3; w++) {
+        char settings[512];
+        snprintf(settings, sizeof settings,
+                 "--set exchange.sampling=1.0 --set dataset.features=8 --set model.dropout=0.0 --set %s --plan --json",
+                 ways[w]);
+        run(settings);
+        json_t *plan = file_json("stdout"), *parts = json_object_get(plan, "parts");
+        bytes[w] = number(plan, "bytes_per_epoch");
+        halo = 0.0;
+        for (size_t i = 0; i < json_array_size(parts); i++) {
+            halo += number(json_array_get(parts, i), "halo_rows");
+        }
+        json_decref(plan);
+    }
+    /* Layers of 8, 16 and 16 columns, the last two also back. */
+    cr_expect_eq(bytes[0] - bytes[1], halo * 4.0 * (8 + 2 * 16 + 2 * 16));
+    cr_expect_lt(bytes[2] - bytes[1], 0.9 * (bytes[0] - bytes[1]));
+    run("--set exchange.sampling=1.0 --set model.dropout=0.0 --set train.epochs=2 --set output.dir=exact");
+    run("--set exchange.sampling=1.0 --set model.dropout=0.0 --set train.epochs=2 --set exchange.plain=true --set "
+        "output.dir=plain");
+    json_t *exact = results_metrics(folder_path("exact"), false), *plain = results_metrics(folder_path("plain"), false);
+    double a = number(json_array_get(exact, 1), "loss"), b = number(json_array_get(plain, 1), "loss");
+    cr_expect_leq(fabs(a - b), 1e-5 * a, "loss %.9g, %.9g plain", a, b);
+    json_decref(exact);
+    json_decref(plain);
+}
