@@ -101,7 +101,8 @@ enum status plan_print(const struct plan_input *in, const struct plan *plan, FIL
             in->quality->halo_ratio, in->quality->imbalance_node, in->quality->imbalance_edge, in->quality->imbalance_halo);
     fprintf(file, "model      %s: %" PRId64 " floats of weights, %.4g floating-point operations per epoch\n",
             job_choice_text("model", "kind", in->job->model.kind), program_n_weight(in->program), plan->n_flop);
-    fprintf(file, "traffic    %s per epoch, %s more per evaluation\n", wire, evaluate);
+    fprintf(file, "traffic    %s per epoch%s, %s more per evaluation\n", wire, in->program->samples ? " on average" : "",
+            evaluate);
     fprintf(file, "left out   %.1f %% of an epoch's work (train.prune = \"%s\")\n", 100.0 * plan->left_out,
             job_choice_text("train", "prune", in->job->train.prune));
     print_spill(in, plan, file);

@@ -203,12 +203,17 @@ static void given_draw(const struct draw *draw, const struct part *part, struct 
 static enum status part_draw(struct trainer *t, const struct draw *draw, int32_t i)
 {
     const struct part *part = t->part[i].part;
-    const struct spill_range all = {part->bytes, part->n_bytes, SPILL_READ};
-    enum status status = spill_pin(t->setup.spill, &all, 1);
+    const uint32_t *taken = part->arrays[PART_DIRECTION_IN].node, *given = part->arrays[PART_DIRECTION_OUT].rows;
+    const int64_t each = sizeof(uint32_t);
+    const struct spill_range ranges[] = {{taken, halo_n_taken(&part->halo) * each, SPILL_READ},
+                                         {given, halo_n_given(&part->halo) * each, SPILL_READ},
+                                         {part->node, part->n_own * each, SPILL_READ}};
+    const int n_range = sizeof ranges / sizeof *ranges;
+    enum status status = spill_pin(t->setup.spill, ranges, n_range);
     if (status == STATUS_OK) {
         taken_draw(draw, part, &t->sample->own[i]);
         given_draw(draw, part, &t->sample->own[i]);
-        spill_unpin(t->setup.spill, &all, 1);
+        spill_unpin(t->setup.spill, ranges, n_range);
     }
     return status;
 }
