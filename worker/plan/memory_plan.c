@@ -152,16 +152,30 @@ static struct widest widest_of(const struct program *program, const struct op *o
     return w;
 }
 
-/* Rows of the largest payload between own parts and others, either way. */
+/* Of the largest payload between parts of this rank, or with all others. */
+static int64_t most_packed(const struct memory_plan_input *in, const struct part_rows rows, bool all)
+{
+    int64_t most = 0;
+    for (int32_t k = 0; k < rows.pairs->n_pair; k++) {
+        bool packed = all || in->rank_of_part[rows.pairs->pair[k].part] == in->rank;
+        most = packed ? larger(most, part_rows_at(&rows, k)) : most;
+    }
+    return most;
+}
+
+/* Rows of the largest payload that scratch has: of parts of this rank, which have no slots, and where payloads are coded any that is
+ * decoded. `diagonal`: of own rows, too. */
 static int64_t payload_rows(const struct memory_plan_input *in, bool diagonal)
 {
     int64_t rows = 0;
-    int n_direction = program_codes(in->program) ? 2 : 1; /* exact gradients go the other way, too */
+    bool codes = program_codes(in->program);
+    int n_direction = codes ? 2 : 1; /* exact gradients go the other way, too */
     for (int32_t i = 0; i < in->n_own_part; i++) {
         rows = larger(rows, diagonal ? in->own[i].n_own : 0);
         for (int t = HALO_DIRECTION_IN; t < n_direction; t++) {
-            rows = larger(rows, most_rows(halo_rows_in(in->own[i].halo, (enum halo_direction)t, PROGRAM_HOP_ALL)));
-            rows = larger(rows, most_rows(halo_rows_out(in->own[i].halo, (enum halo_direction)t, PROGRAM_HOP_ALL)));
+            const struct part_halo *own = in->own[i].halo;
+            rows = larger(rows, most_packed(in, halo_rows_in(own, (enum halo_direction)t, PROGRAM_HOP_ALL), codes));
+            rows = larger(rows, most_packed(in, halo_rows_out(own, (enum halo_direction)t, PROGRAM_HOP_ALL), codes));
         }
     }
     return rows;
