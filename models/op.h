@@ -198,9 +198,9 @@ struct halo_pass {
     void (*run)(const struct op_call *call);  /* NULL: there is no such pass */
     void (*pack)(const struct op_call *call); /* RETURN: make `packed` … */
     op_roles pack_reads;                      /* … from these */
-    bool
-        transposed; /* RETURN: pack has the block transposed (rows: the payload's, columns: own rows), and its scales and node ids
-                      * the other way round, too; run has own edges as in OUT, without a payload */
+    /* RETURN: pack has the block transposed (rows: the payload's, columns: own rows), with scales and node ids the other way round, too;
+     * run has own edges as in OUT, without a payload. */
+    bool transposed;
     int n_ask;
     enum op_role ask[HALO_N_PIECE]; /* RETURN: rows that pack reads of the payload whose gradients it makes */
 };

@@ -98,8 +98,8 @@ int64_t halo_payload_bytes(const struct halo *h, int32_t i, int32_t k);
 /* Pieces of a payload of n_row rows that has arrived: where they lie, or where they are written down in low precision decoded at `to`. */
 void halo_payload_open(const struct halo *h, int64_t n_row, const void *payload, float *to,
                        const float *piece_out[HALO_N_PIECE]);
-/* Make as many rows of own part i's payload for its pair k, from byte `at` on, as fit n_most bytes: rows of its first piece, then of the
- * second, …; or of a RETURN pass the whole payload of finished gradients, for which `asked` has the rows that it asks for. */
+/* Own part i's payload for its pair k, from byte `at` on: as many rows as fit n_most bytes, of its first piece, then of the second, …; or of
+ * a RETURN pass the whole payload of finished gradients, for which `asked` has the rows that it asks for. */
 struct halo_packing {
     int32_t i, k;
     int64_t at, n_most;
@@ -107,7 +107,7 @@ struct halo_packing {
     void *out;
 };
 
-/* Returns the bytes made. */
+/* Make them; returns their bytes. */
 int64_t halo_pack(struct halo *h, const struct halo_packing *what);
 /* All rows that a RETURN pass asks own part i for, for the gradients that its pair k makes. */
 void halo_pack_asked(const struct halo *h, int32_t i, int32_t k, void *out);

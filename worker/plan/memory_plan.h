@@ -28,8 +28,8 @@ struct memory_plan_part {
 };
 
 /* Memory that an op, or the loss, needs only while a step of it runs, in this order: scratch, payloads received, payloads sent,
- * rows that payloads are made of. Scratch is the op's own and, of an aggregate that has payloads between parts of this rank packed, such a payload, the rows that
- * it was made of (asked_at), and what a sampled pass makes of a block. */
+ * rows that payloads are made of. Scratch is the op's own and, of an aggregate whose payloads between parts of this rank are packed, one
+ * of them, the rows that it was made of (asked_at), and what a sampled pass makes of a block. */
 struct memory_workspace {
     int64_t n_scratch, n_fetch, n_pack, n_ask;
     int64_t packed_at, asked_at, sample_at;
