@@ -230,6 +230,7 @@ struct aggregate_def {
     int64_t (*saved_width)(const struct program *program, const struct op *op, int k);
     /* Bytes of workspace for a part of n rows; NULL: none */
     size_t (*workspace)(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n);
+    bool sums_in_workspace; /* of a part, from its first block to its last: parts are walked one after another */
 };
 
 /* By enum aggregate_kind. */

@@ -303,6 +303,7 @@ const struct aggregate_def aggregate_relation = {
     .title = "RGCN propagation",
     .takes_no_loops = true,
     .workspace = workspace,
+    .sums_in_workspace = true,
     .forward = {.direction = HALO_DIRECTION_IN,
                 .n_piece = 1,
                 .piece = {OP_ROLE_IN_0},

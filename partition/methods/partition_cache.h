@@ -12,7 +12,7 @@
 #include <stdbool.h>
 
 /* Raised by every change of methods, order or file that gives another partition for the same key. */
-#define PARTITION_CACHE_VERSION 2
+#define PARTITION_CACHE_VERSION 3
 
 /* "auto" leaves smaller graphs alone: cutting them takes less than a second. */
 #define PARTITION_CACHE_EDGES_LEAST 200000

@@ -1,10 +1,11 @@
-/* METIS's k-way partitioner behind our signature: the only file that sees METIS.
+/* METIS's k-way partitioner behind our signature.
  *
  * It traps SIGTERM and SIGABRT while it runs and takes an order to stop for an error of its own, so it runs in a process
  * of its own, which ends with ours. Sums of weights must fit its 32 bits, and it may leave parts empty: both are seen to
  * here.
  * source  Karypis & Kumar, "Multilevel k-way partitioning scheme for irregular graphs", JPDC 48 (1998)
  */
+#include "partition/methods/partition_metis.h"
 #include "partition/graph/undirected.h"
 #include "partition/methods/partition_method.h"
 #include "partition/partition.h"
@@ -100,6 +101,9 @@ _Noreturn static void child_run(const struct call *call, pid_t parent, int to_pa
         _exit(CHILD_FAILED);
     }
     int code = metis(call, owner);
+    if (code == METIS_OK) {
+        metis_parts_number(call->graph, call->n_part, (int32_t)call->job->partition.seed, owner);
+    }
     if (code == METIS_OK && file_write(to_parent, owner, (size_t)call->graph->n_node * sizeof *owner) == 0) {
         _exit(CHILD_DONE);
     }

@@ -30,20 +30,42 @@ static inline void bench_job_open(const char *text)
     }
 }
 
-/* Run the job with further settings; returns its result.json; its other files are in "o". A job that fails ends the benchmark. */
-static inline json_t *bench_job_run(const char *settings)
+/* Run a program beside the benchmark, what it prints going to a file of the folder; one that fails ends the benchmark. */
+static inline void bench_program(const char *arguments, const char *settings, const char *out)
 {
     char self[BENCH_TEXT_BYTES], command[3 * BENCH_TEXT_BYTES];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     self[n > 0 ? n : 0] = '\0';
-    snprintf(command, sizeof command, "%s/trainerd --config %s/job.toml --set output.dir=%s/o %s 2>%s/log", dirname(self),
-             bench_folder, bench_folder, settings, bench_folder);
-    json_t *result = system(command) == 0 ? json_load_file(bench_path("o/result.json"), 0, NULL) : NULL;
-    if (result == NULL) {
+    snprintf(command, sizeof command, "%s/trainerd %s %s/job.toml --set output.dir=%s/o %s >%s/%s 2>%s/log", dirname(self),
+             arguments, bench_folder, bench_folder, settings, bench_folder, out, bench_folder);
+    if (system(command) != 0) {
         fprintf(stderr, "failed, see %s/log: %s\n", bench_folder, command);
         exit(1);
     }
-    return result;
+}
+
+static inline json_t *bench_json(const char *name)
+{
+    json_t *value = json_load_file(bench_path(name), 0, NULL);
+    if (value == NULL) {
+        fprintf(stderr, "%s: expected JSON\n", bench_path(name));
+        exit(1);
+    }
+    return value;
+}
+
+/* Run the job with further settings; returns its result.json; its other files are in "o". */
+static inline json_t *bench_job_run(const char *settings)
+{
+    bench_program("--config", settings, "printed");
+    return bench_json("o/result.json");
+}
+
+/* What --plan says of the job with further settings. */
+static inline json_t *bench_job_plan(const char *settings)
+{
+    bench_program("--json --plan", settings, "printed");
+    return bench_json("printed");
 }
 
 /* Remove the folder; returns main's exit code. */

@@ -1,5 +1,5 @@
 /* Bytes of an epoch's payloads (mean of 20, what reduces gradients taken off) where a tenth of the boundary rows is sent or rows are sent in low
- * precision, against all rows in float32; of exact epochs against a plain exchange; and seconds of an epoch on four machines whose links carry 100 Mbit/s (scripts/netlab, where network
+ * precision, against all rows in float32; of exact epochs against a plain exchange, and with many parts against few; and seconds of an epoch on four machines whose links carry 100 Mbit/s (scripts/netlab, where network
  * namespaces are allowed). Ratios are how many times less. Runs the programs beside it; data sets as bench_accuracy.
  */
 #include "tests/bench/bench.h"
@@ -99,25 +99,63 @@ static void codecs_print(void)
     }
 }
 
-/* Exact epochs against a plain exchange of every row in every layer: 128 features and 8 classes, or the data set's, three layers of 256. */
+/* --plan's figures of a job with as many workers as parts. */
+static json_t *plan_of(const char *data, const char *model, int parts, const char *loss)
+{
+    char settings[1024];
+    snprintf(settings, sizeof settings, "%s %s --set partition.parts=%d --set workers.count=%d %s", data, model, parts, parts,
+             loss);
+    return bench_job_plan(settings);
+}
+
+static double planned_bytes(const char *data, const char *model, int parts, const char *loss)
+{
+    json_t *plan = plan_of(data, model, parts, loss);
+    double bytes = json_number_value(json_object_get(plan, "bytes_per_epoch"));
+    json_decref(plan);
+    return bytes;
+}
+
+/* Exact epochs, as planned (a test holds that against what is sent), against a plain exchange: of each layer's halo rows the input's columns,
+ * at most 256, forth and back, in float32. Three layers of 256; 128 features and 8 classes, or the data set's. */
 static void exact_print(void)
 {
-    static const char sage[] = "--set model.kind=sage --set model.hidden=256 --set train.epochs=2 ";
+    static const char sage[] = "--set model.kind=sage --set model.hidden=256 --set partition.objective=cut ";
     static const char *const names[] = {"physics", "rmat", "sbm"};
-    static const double bars[] = {1.0 / 0.25, 1.0 / 0.29, 1.0 / 0.43};
+    static const double bars[] = {1.0 / 0.25, 1.0 / 0.29, 1.0 / 0.43}, f_in[] = {256, 128, 128};
     const char *const graphs[] = {
         physics(),
         "--set dataset.generator=rmat --set dataset.nodes=131072 --set dataset.degree=32 --set dataset.features=128 "
         "--set dataset.classes=8 ",
         "--set dataset.generator=sbm --set dataset.nodes=100000 --set dataset.degree=30 --set dataset.features=128 "
         "--set dataset.classes=8 "};
-    for (int g = 0; g < 3; g++) {
+    for (int i = 0; i < 9; i++) {
+        int g = i / 3, parts = 4 << i % 3;
         char figure[128];
-        double none = lossy_bytes(graphs[g], sage, 8, "--set exchange.sampling=0.0");
-        double exact = lossy_bytes(graphs[g], sage, 8, "") - none;
-        double plain = lossy_bytes(graphs[g], sage, 8, "--set exchange.plain=true") - none;
-        snprintf(figure, sizeof figure, "exact, sage 3 x 256, %s, 8 parts, of a plain exchange", names[g]);
+        json_t *plan = plan_of(graphs[g], sage, parts, "");
+        double rows = json_number_value(json_object_get(json_object_get(plan, "partition"), "halo_rows"));
+        double exact = json_number_value(json_object_get(plan, "bytes_per_epoch"));
+        double plain = rows * 2.0 * (f_in[g] + 256.0 + 256.0) * 4.0;
+        json_decref(plan);
+        exact -= planned_bytes(graphs[g], sage, parts, "--set exchange.sampling=0.0");
+        snprintf(figure, sizeof figure, "exact, sage 3 x 256, %s, %d parts, of a plain exchange", names[g], parts);
         bench_line(figure, 1e-6 * exact, "MB", 1e-6 * plain, plain / exact, bars[g]);
+    }
+}
+
+/* Two workers with 128 parts each against two with one. */
+static void parts_print(void)
+{
+    static const char sage[] =
+        "--set model.kind=sage --set workers.count=2 --set partition.objective=cut --set train.epochs=3 ";
+    static const char *const names[] = {"physics", "sbm, 50 000 nodes"};
+    const char *const graphs[] = {
+        physics(), "--set dataset.generator=sbm --set dataset.nodes=50000 --set dataset.degree=30 --set dataset.features=64 "};
+    for (int g = 0; g < 2; g++) {
+        char figure[128];
+        double few = lossy_bytes(graphs[g], sage, 2, ""), many = lossy_bytes(graphs[g], sage, 256, "");
+        snprintf(figure, sizeof figure, "sage, %s, two workers, 256 parts, of 2", names[g]);
+        bench_line(figure, 1e-6 * many, "MB", 1e-6 * few, few / many, 1.0 / 1.2);
     }
 }
 
@@ -154,6 +192,7 @@ int main(void)
     samples_print();
     codecs_print();
     exact_print();
+    parts_print();
     labs_print();
     return bench_job_close();
 }

@@ -342,6 +342,43 @@ Test(bits, payloads_sent_in_pieces_give_the_bits_of_rows_read_in_place)
     }
 }
 
+/* Rows that several parts of a worker take travel once: 11 parts on 2, 3 and 4 workers, round robin, so that most come by twice. */
+static void expect_same_bits_shared(const char *model, const char *data, const char *prune)
+{
+    static const struct way shared_ways[] = {{1, 2, 1, "sequential", false},
+                                             {2, 1, 0, "sequential", false},
+                                             {3, 1, 2, "sequential", true},
+                                             {4, 1, 1, "halo", false}};
+    struct cluster_result result[4];
+    for (int w = 0; w < 4; w++) {
+        const struct way *way = &shared_ways[w];
+        char text[2048];
+        snprintf(
+            text, sizeof text,
+            "[dataset]\n%s\n[partition]\nparts = 11\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\nepochs = 4\n"
+            "prune = \"%s\"\n[exchange]\nschedule = \"%s\"\nprefetch = %d\n[workers]\ncount = %d\nthreads = %d\n",
+            data, model, prune, way->schedule, way->prefetch, way->workers, way->threads);
+        cluster_device = way->strict ? &device_strict : narrow_cpu();
+        cluster_run(text, &result[w]);
+        cr_assert_eq(result[w].exit_code, 0, "%s: workers %d: exit %d", model, way->workers, result[w].exit_code);
+        expect_equal(model, way, &result[0], &result[w]);
+    }
+    for (int w = 0; w < 4; w++) {
+        cluster_release(&result[w]);
+    }
+}
+
+Test(bits, rows_that_parts_of_a_worker_share_change_no_bit)
+{
+    static const char *const models[] = {"kind = \"sage\"\nlayers = 3\nhidden = 12\ndropout = 0.3",
+                                         "kind = \"gat\"\nhidden = 8\nheads = 2\nattention_dropout = 0.3",
+                                         "kind = \"gatv2\"\nhidden = 8\nheads = 2"};
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        expect_same_bits_shared(models[m], symmetric, "never");
+        expect_same_bits_shared(models[m], directed, "always");
+    }
+}
+
 Test(bits, the_reference_device_gives_the_same_bits_on_one_worker_and_two)
 {
     struct cluster_result one, two;

@@ -251,6 +251,23 @@ Test(job, the_plan_tells_traffic_as_it_is_measured_and_makes_nothing)
     expect_planned_traffic("model.norm=none");
 }
 
+static double planned_traffic(const char *parts)
+{
+    EXPECT(0, "--set", "workers.count=2", "--set", parts, "--set", "dataset.generator=sbm", "--set", "dataset.nodes=4000",
+           "--set", "dataset.degree=12", "--set", "partition.method=metis", "--plan", "--json");
+    json_t *plan = json_loads(printed, 0, NULL);
+    cr_assert_not_null(plan, "%s", printed);
+    double bytes = number(plan, NULL, "bytes_per_epoch");
+    json_decref(plan);
+    return bytes;
+}
+
+Test(job, more_parts_on_the_same_workers_send_hardly_more)
+{
+    double two = planned_traffic("partition.parts=2"), many = planned_traffic("partition.parts=64");
+    cr_expect_leq(many, 1.2 * two, "%.0f bytes with 64 parts, %.0f with 2", many, two);
+}
+
 static char how_setting[64], limit_setting[64];
 
 static void memory_set(const char *how, double limit)

@@ -8,6 +8,7 @@
 #include "trainerd/coordinator/interrupt.h"
 #include "trainerd/coordinator/results/weights.h"
 #include "trainerd/restart.h"
+#include "worker/plan/memory_plan.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -75,11 +76,15 @@ static enum status load(struct coordinator *c)
     return status == STATUS_OK ? program_build(&c->job, &input, &c->program) : status;
 }
 
-/* Assign parts to workers. */
-static void place(struct coordinator *c)
+/* Assign parts to workers, and count the rows that parts of one worker share. */
+static enum status place(struct coordinator *c)
 {
+    uint32_t n_worker = (uint32_t)c->job.workers.count;
     c->rank_of_part = memory_alloc((size_t)c->partition.n_part, sizeof *c->rank_of_part);
-    partition_place(c->partition.n_part, c->sizes, (int32_t)c->job.workers.count, c->rank_of_part);
+    partition_place(c->partition.n_part, c->sizes, (int32_t)n_worker, c->rank_of_part);
+    return memory_plan_shares(&c->job, &c->program, c->partition.n_part, n_worker)
+               ? part_shared_build(&c->dataset, &c->partition, c->rank_of_part, n_worker, &c->shared)
+               : STATUS_OK;
 }
 
 static enum status cut(struct coordinator *c)
@@ -89,8 +94,8 @@ static enum status cut(struct coordinator *c)
     status = status == STATUS_OK ? prune_build(&c->job, &c->dataset, &c->program, &c->partition, &c->prune) : status;
     status = status == STATUS_OK ? partition_measure(&c->dataset, &c->partition, &c->quality) : status;
     status = status == STATUS_OK ? part_sizes_build(&c->dataset, &c->partition, &c->sizes) : status;
+    status = status == STATUS_OK ? place(c) : status;
     if (status == STATUS_OK) {
-        place(c);
         char text[PROGRESS_TEXT_BYTES];
         progress_duration(coordinator_phase_end(c, RESULT_PHASE_PARTITION), text);
         progress_print(&c->progress, "%d part%s: %lld edges cut, halo ratio %.3f, imbalance %.3f nodes, %.3f edges (%s)",
@@ -111,6 +116,7 @@ static struct plan_input plan_input(const struct coordinator *c)
                                .program = &c->program,
                                .prune = &c->prune,
                                .rank_of_part = c->rank_of_part,
+                               .shared = c->shared.n_part > 0 ? &c->shared : NULL,
                                .steps = c->options->steps};
 }
 
@@ -374,6 +380,7 @@ static void release(struct coordinator *c, bool is_done)
     dataset_release(&c->dataset);
     checkpoint_release(&c->checkpoint);
     free(c->rank_of_part);
+    part_shared_release(&c->shared);
     free(c->memory);
     free(c);
 }

@@ -28,6 +28,7 @@ struct coordinator {
     struct prune prune;
     struct part_sizes *sizes;
     int32_t *rank_of_part;
+    struct part_shared shared; /* zeroed: parts of a worker share no rows */
     struct program program;
     struct embeddings embeddings;
     struct plan plan;

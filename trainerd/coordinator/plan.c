@@ -79,7 +79,8 @@ static void worker_plan(const struct plan_input *in, const struct device_ops *op
                                             .n_rank = (uint32_t)in->job->workers.count,
                                             .sparse_features = in->sparse_features,
                                             .n_own_part = n_own,
-                                            .own = own};
+                                            .own = own,
+                                            .shared = in->shared};
     struct memory_plan plan;
     memory_plan_build(&input, &plan);
     figures_fill(in, &input, &plan, out);

@@ -8,6 +8,7 @@
 #include "models/program.h"
 #include "models/step.h"
 #include "partition/part/part.h"
+#include "partition/part/part_shared.h"
 #include "partition/partition.h"
 #include "protocol/job/job.h"
 #include "protocol/memory.h"
@@ -27,8 +28,9 @@ struct plan_input {
     const struct part_sizes *sizes; /* n_part */
     const struct program *program;
     const struct prune *prune;
-    const int32_t *rank_of_part; /* n_part */
-    bool steps;                  /* list the steps, too */
+    const int32_t *rank_of_part;      /* n_part */
+    const struct part_shared *shared; /* where memory_plan_shares; else NULL */
+    bool steps;                       /* list the steps, too */
 };
 
 /* One step of the static phase or of the training epoch behind it, as a worker's plan has it. */

@@ -3,6 +3,7 @@
 #include "worker/halo/source.h"
 #include "worker/run/joined.h"
 #include "worker/run/sample.h"
+#include "worker/run/shared_rows.h"
 #include "worker/spill/pin.h"
 
 #include <math.h>
@@ -19,6 +20,8 @@ struct halo *halo_open(struct trainer *t)
 {
     struct halo *h = memory_alloc(1, sizeof *h);
     h->trainer = t;
+    h->shares = t->shared_rows != NULL;
+    h->walk = memory_alloc((size_t)t->n_own, sizeof *h->walk);
     h->slot = memory_alloc((size_t)t->plan.n_fetch_slot, sizeof *h->slot);
     h->packed = memory_alloc((size_t)t->plan.n_pack_slot, sizeof *h->packed);
     h->n_packed = memory_alloc((size_t)t->plan.n_pack_slot, sizeof *h->n_packed);
@@ -30,10 +33,14 @@ struct halo *halo_open(struct trainer *t)
         if (t->sample != NULL) {
             h->own_sample[i] = sample_halo(t->sample, i);
         }
-        h->given_begin[i + 1] = h->given_begin[i] + (t->setup.n_rank > 1 ? halo_n_flag(h->own_all[i]) : 0);
+        int64_t n_taker = h->shares ? t->setup.n_rank * PART_SIDE_N : t->setup.n_rank > 1 ? halo_n_flag(h->own_all[i]) : 0;
+        h->given_begin[i + 1] = h->given_begin[i] + n_taker;
     }
-    h->owners = (struct halo_owners){
-        .n_own_part = t->n_own, .own = h->own_all, .rank_of_part = t->setup.rank_of_part, .rank = t->setup.rank};
+    h->owners = (struct halo_owners){.n_own_part = t->n_own,
+                                     .own = h->own_all,
+                                     .rank_of_part = t->setup.rank_of_part,
+                                     .rank = t->setup.rank,
+                                     .shared = shared_rows_counts(t)};
     h->given = memory_alloc((size_t)n_flag(h), sizeof *h->given);
     h->asked = memory_alloc((size_t)t->plan.n_ask_slot, sizeof *h->asked);
     memory_count(MEMORY_STRUCTURE, n_flag(h));
@@ -43,6 +50,7 @@ struct halo *halo_open(struct trainer *t)
 void halo_close(struct halo *h)
 {
     if (h != NULL) {
+        free(h->walk);
         free(h->slot);
         free(h->packed);
         free(h->n_packed);
@@ -86,94 +94,6 @@ const float *halo_own_rows(const struct halo *h, int k, int32_t i)
 {
     const struct step_operand *rows = k < h->pass->n_piece ? step_operand(h->step, h->pass->piece[k]) : NULL;
     return rows != NULL ? trainer_operand(h->trainer, rows, i) : NULL;
-}
-
-static const struct payload_source *source_of(const struct halo *h, int32_t i, int32_t j)
-{
-    if (j < 0) {
-        return &source_fetched;
-    }
-    if (i != j && h->trainer->payloads != NULL) {
-        return &source_spilled;
-    }
-    /* What returns, what forward's places count, and what is lossy, are payloads between parts of one rank, too. */
-    const struct program *program = &h->trainer->program;
-    bool packs = program_is_lossy(program) || aggregate_returns(program, h->op->aggregate);
-    bool diagonal_packs = h->pass->direction == HALO_DIRECTION_RETURN && !h->pass->transposed;
-    return (i == j ? diagonal_packs : packs) ? &source_packed : &source_in_place;
-}
-
-/* What the other part's rows add to the own one. */
-static enum status block_run(struct halo *h, const struct halo_pair *pair, struct op_call *call)
-{
-    const struct payload_source *source = source_of(h, pair->i, pair->j);
-    enum status status = source->take(h, pair, call);
-    if (status == STATUS_OK) {
-        h->pass->run(call);
-        status = source->done != NULL ? source->done(h, pair) : STATUS_OK;
-    }
-    return status == STATUS_OK ? exchange_progress(h->trainer->setup.exchange) : status;
-}
-
-/* Are implied loops among the edges of the blocks? Then a row is not added to itself beside them. */
-static bool loops_picked(const struct halo *h)
-{
-    bool out = h->pass->direction == HALO_DIRECTION_OUT || h->pass->transposed;
-    return out && h->hop < h->trainer->part[0].part->n_hop;
-}
-
-/* The pair that is s further than the diagonal, around. */
-static int32_t pair_after(const struct part_pairs *pairs, int32_t s)
-{
-    int32_t k = pairs->own + s;
-    return k < pairs->n_pair ? k : k - pairs->n_pair;
-}
-
-/* Of the blocks that a part walks, the one that comes last, counted from its own. */
-static int32_t last_block(const struct part_rows *taken)
-{
-    int32_t last = taken->pairs->n_pair - 1;
-    while (last > 0 && part_rows_at(taken, pair_after(taken->pairs, last)) == 0) {
-        last--;
-    }
-    return last;
-}
-
-/* Everything about own part i that no block changes. */
-static struct op_call call_begin(const struct halo *h, int32_t i)
-{
-    const struct trainer *t = h->trainer;
-    struct op_call call = trainer_call(t, h->step, i);
-    call.n = trainer_rows(t, h->hop_rows, i);
-    call.to = h->step->backward ? call.grad_in[0] : call.out;
-    call.self = t->part[i].part->loops == DATASET_LOOPS_IMPLICIT && !loops_picked(h);
-    call.factor = h->factor;
-    for (int k = 0; k < HALO_N_PIECE; k++) {
-        call.own[k] = halo_own_rows(h, k, i);
-    }
-    return call;
-}
-
-/* All blocks of own part i, in the order that defines the bits. */
-static enum status part_walk(struct halo *h, int32_t i)
-{
-    const struct part_rows taken = halo_rows_taken(h, i);
-    int32_t last = last_block(&taken);
-    struct op_call call = call_begin(h, i);
-    enum status status = STATUS_OK;
-    call.only = last == 0;
-    for (int32_t s = 0; s <= last && status == STATUS_OK; s++) {
-        int32_t k = pair_after(taken.pairs, s);
-        if (s > 0 && part_rows_at(&taken, k) == 0) {
-            continue;
-        }
-        const struct halo_pair pair = halo_pair(h, i, k);
-        call.first = s == 0;
-        call.last = s == last;
-        call.arg_base = h->pass->direction == HALO_DIRECTION_IN ? halo_arg_base(h, i, k) : 0;
-        status = block_run(h, &pair, &call);
-    }
-    return status;
 }
 
 /* Rows are destinations of in-edges, or sources. */
@@ -231,18 +151,6 @@ static void pass_begin(struct trainer *t, const struct step *step)
     halo_serve(h);
 }
 
-/* All own parts' blocks. */
-static enum status parts_walk(struct halo *h)
-{
-    struct pin pin = pin_open(h->trainer, h->step, PIN_USE_RUNNING);
-    pin.ascends = true; /* as payloads are fetched */
-    while (pin_next(&pin)) {
-        pin.status = part_walk(h, pin.part);
-        halo_gradients_end(h->trainer, h->step, pin.part);
-    }
-    return pin.status;
-}
-
 /* All blocks as one, where a sum reads rows that lie in the arena; else NULL. */
 static const struct device_block *joined_of(const struct halo *h)
 {
@@ -255,7 +163,7 @@ static const struct device_block *joined_of(const struct halo *h)
 /* All own parts at once, from where the first one's rows are. */
 static void joined_run(struct halo *h, const struct device_block *block)
 {
-    struct op_call call = call_begin(h, 0);
+    struct op_call call = halo_call_begin(h, 0);
     call.n = block->n_row;
     call.block = block;
     call.scale = call.col_scale = joined_scale(h->trainer);
@@ -277,7 +185,7 @@ enum status halo_run(struct trainer *t, const struct step *step)
     enum status status = pin_begin(&workspace, 0);
     status = status == STATUS_OK ? source_fetch_ahead(h) : status;
     status = status == STATUS_OK && t->payloads != NULL ? source_spill_payloads(h) : status;
-    status = status == STATUS_OK ? parts_walk(h) : status;
+    status = status == STATUS_OK ? halo_walk(h) : status;
     status = status == STATUS_OK ? exchange_settle(t->setup.exchange) : status;
     pin_end(&workspace);
     return status;

@@ -7,6 +7,7 @@
 /* A payload on its way in. */
 struct halo_slot {
     int handle; /* of the exchange */
+    bool there; /* waited for */
     int64_t begin, n_bytes;
     void *payload;    /* on the device; where the transport writes it: staging_place(begin) */
     device_mark free; /* when the transport may write there again */
@@ -27,6 +28,11 @@ struct halo_pair {
     int32_t i, k, q, j;
 };
 
+/* How far an own part's walk over its blocks has come. */
+struct halo_walk {
+    int32_t s, last; /* the next block and the last one, counted from the diagonal */
+};
+
 /* The arrays are made once and used again. */
 struct halo {
     struct trainer *trainer;
@@ -34,6 +40,8 @@ struct halo {
     const struct part_halo **own_all;    /* n_own */
     const struct part_halo **own_sample; /* n_own: payloads as they are sampled; NULL: they never are */
     bool sampled;                        /* by this pass */
+    bool shares;                         /* rows of other ranks' parts come once for all own parts (run/shared_rows.h) */
+    struct halo_walk *walk;              /* n_own */
     const struct step *step;
     const struct op *op;
     const struct halo_pass *pass;
@@ -90,15 +98,28 @@ const float *halo_own_rows(const struct halo *h, int k, int32_t i);
  * at those of the sample, which are made in scratch. */
 void halo_block(struct halo *h, int32_t i, enum part_direction d, int32_t k, struct op_call *call);
 
+/* --- walk.c --- */
+/* All own parts' blocks. errors  STATUS_PEER, STATUS_IO */
+enum status halo_walk(struct halo *h);
+/* Everything about own part i that no block changes. */
+struct op_call halo_call_begin(const struct halo *h, int32_t i);
+
 /* --- pack.c --- */
+/* Whoever takes own part i's rows: its pair k among those that take any, or where rows are shared a rank and a side. */
+static inline int32_t halo_taker(uint32_t rank, enum part_side side)
+{
+    return (int32_t)rank * PART_SIDE_N + (int32_t)side;
+}
+/* Rows that own part i gives to taker k. */
+int64_t halo_rows_to(const struct halo *h, int32_t i, int32_t k);
 /* Places of a maximum in own part i's pair k: behind own rows and the payload rows of the parts in between. */
 uint32_t halo_arg_base(const struct halo *h, int32_t i, int32_t k);
-/* Bytes of the payload that own part i gives to its pair k. */
+/* Bytes of the payload that own part i gives to taker k. */
 int64_t halo_payload_bytes(const struct halo *h, int32_t i, int32_t k);
 /* Pieces of a payload of n_row rows that has arrived: where they lie, or where they are written down in low precision decoded at `to`. */
 void halo_payload_open(const struct halo *h, int64_t n_row, const void *payload, float *to,
                        const float *piece_out[HALO_N_PIECE]);
-/* Own part i's payload for its pair k, from byte `at` on: as many rows as fit n_most bytes, of its first piece, then of the second, …; or of
+/* Own part i's payload for taker k, from byte `at` on: as many rows as fit n_most bytes, of its first piece, then of the second, …; or of
  * a RETURN pass the whole payload of finished gradients, for which `asked` has the rows that it asks for. */
 struct halo_packing {
     int32_t i, k;

@@ -3,11 +3,19 @@
 #include "protocol/clock.h"
 #include "worker/halo/halo_state.h"
 #include "worker/run/sample.h"
+#include "worker/run/shared_rows.h"
+
+int64_t halo_rows_to(const struct halo *h, int32_t i, int32_t k)
+{
+    const struct part_rows given = halo_rows_given(h, i);
+    return h->shares ? part_shared_rows(h->owners.shared, halo_blocks(h), h->trainer->own[i], (uint32_t)(k / PART_SIDE_N),
+                                        (enum part_side)(k % PART_SIDE_N), h->hop_travelling)
+                     : part_rows_at(&given, k);
+}
 
 int64_t halo_payload_bytes(const struct halo *h, int32_t i, int32_t k)
 {
-    const struct part_rows given = halo_rows_given(h, i);
-    return part_rows_at(&given, k) * h->slots.n_row_bytes;
+    return halo_rows_to(h, i, k) * h->slots.n_row_bytes;
 }
 
 uint32_t halo_arg_base(const struct halo *h, int32_t i, int32_t k)
@@ -193,18 +201,20 @@ static void rows_write(const struct halo *h, int p, int32_t i, int64_t n, const 
     }
 }
 
-/* Own part i's rows that its pair k takes in this pass, or asks for. */
+/* Own part i's rows that taker k takes in this pass, or asks for. */
 static const uint32_t *rows_given(const struct halo *h, int32_t i, int32_t k)
 {
+    if (h->shares) {
+        return shared_rows_given(h->trainer, halo_blocks(h), i, (uint32_t)(k / PART_SIDE_N), (enum part_side)(k % PART_SIDE_N));
+    }
     return h->sampled ? sample_given(h->trainer, i, k)
                       : part_device_rows(&h->trainer->part[i], PART_DIRECTION_N - 1 - halo_blocks(h), k);
 }
 
 static int64_t rows_pack(const struct halo *h, const struct halo_packing *what)
 {
-    const struct part_rows given = halo_rows_given(h, what->i);
     const uint32_t *rows = rows_given(h, what->i, what->k);
-    int64_t n_row = part_rows_at(&given, what->k), n_done = 0, begin = 0;
+    int64_t n_row = halo_rows_to(h, what->i, what->k), n_done = 0, begin = 0;
     for (int p = 0; p < h->pass->n_piece; p++) {
         int64_t row_bytes = h->bytes[p], end = begin + n_row * row_bytes;
         if (row_bytes > 0 && what->at + n_done < end) {

@@ -65,7 +65,7 @@ static bool asked_pack(struct halo *h, int32_t i, int32_t k, struct exchange_pie
     return slot_ready(h, slot, total, total, out);
 }
 
-/* Place of the pair among the rows of own part `from` that part `to`, of another rank, fetches; -1: it fetches none. */
+/* The taker (halo_state.h) for which part `to`, of another rank, fetches rows of own part `from`; -1: it fetches none. */
 static int32_t pair_asked(const struct halo *h, uint32_t to, uint32_t from, bool returns_ask)
 {
     const struct trainer *t = h->trainer;
@@ -73,6 +73,10 @@ static int32_t pair_asked(const struct halo *h, uint32_t to, uint32_t from, bool
     int32_t i = from < n_part ? t->own_index[from] : -1;
     if (i < 0 || to >= n_part || t->own_index[to] >= 0) {
         return -1;
+    }
+    if (h->shares) {
+        int32_t k = halo_taker(t->setup.rank_of_part[to], part_side_of((int32_t)from, (int32_t)to));
+        return halo_rows_to(h, i, k) > 0 ? k : -1;
     }
     const struct part_rows rows = returns_ask ? halo_rows_taken(h, i) : halo_rows_given(h, i);
     int32_t k = part_pair_find(rows.pairs, (int32_t)to);

@@ -24,6 +24,9 @@ extern const struct payload_source
 /* Fetch payloads until the credit is used up. errors  STATUS_PEER */
 enum status source_fetch_ahead(struct halo *h);
 
+/* Shared rows: all own parts are done with the part that came by; a payload that was waited for may go. errors  STATUS_PEER */
+enum status source_fetched_pass(struct halo *h);
+
 /* Of a pass that begins: does it move fewer bytes to pack payloads of this rank's parts anew for each part that takes them? */
 bool source_spill_gathers(const struct halo *h);
 
@@ -35,7 +38,8 @@ bool source_spilled_pack(struct halo *h, int32_t i, int32_t k, size_t at, struct
 bool source_spilled_pack_asked(struct halo *h, int32_t i, int32_t k, size_t at, struct exchange_piece *out);
 void source_spilled_sent(struct halo *h, const void *bytes);
 
-/* The payload of the other part's rows lies at `payload`, as payload rows: point the call at it. */
+/* The payload of the other part's rows lies at `payload`, as payload rows or, where they are shared, as the list has them: point the call at
+ * it. */
 void source_point(struct halo *h, const struct halo_pair *pair, const void *payload, struct op_call *call);
 
 #endif

@@ -38,20 +38,34 @@ enum status source_fetch_ahead(struct halo *h)
 static enum status fetched_take(struct halo *h, const struct halo_pair *pair, struct op_call *call)
 {
     struct halo_slot *s = &h->slot[h->n_used % h->n_credit];
-    enum status status = exchange_wait(h->trainer->setup.exchange, s->handle);
-    if (status == STATUS_OK) {
+    enum status status = s->there ? STATUS_OK : exchange_wait(h->trainer->setup.exchange, s->handle);
+    if (status == STATUS_OK && !s->there) {
+        s->there = true;
         s->free = staging_in(h->trainer, s->begin, s->payload, s->n_bytes);
+    }
+    if (status == STATUS_OK) {
         source_point(h, pair, s->payload, call);
     }
     return status;
 }
 
 /* Its slot is free for the next one. */
+static enum status slot_end(struct halo *h)
+{
+    h->slot[h->n_used % h->n_credit].there = false;
+    h->n_used++;
+    return source_fetch_ahead(h);
+}
+
 static enum status fetched_done(struct halo *h, const struct halo_pair *pair)
 {
     (void)pair;
-    h->n_used++;
-    return source_fetch_ahead(h);
+    return h->shares ? STATUS_OK : slot_end(h); /* other own parts may take it, too */
+}
+
+enum status source_fetched_pass(struct halo *h)
+{
+    return h->n_credit > 0 && h->slot[h->n_used % h->n_credit].there ? slot_end(h) : STATUS_OK;
 }
 
 const struct payload_source source_fetched = {.take = fetched_take, .done = fetched_done};

@@ -1,6 +1,7 @@
 /* Rows of parts in the same process: read in place, or packed in scratch where the aggregate wants payload rows. */
 #include "worker/halo/source.h"
 #include "worker/run/sample.h"
+#include "worker/run/shared_rows.h"
 
 /* Own rows on the diagonal; else the other part's rows where they lie, through blocks whose columns are those rows. */
 static enum status in_place_take(struct halo *h, const struct halo_pair *pair, struct op_call *call)
@@ -41,6 +42,20 @@ static enum status packed_take(struct halo *h, const struct halo_pair *pair, str
 
 const struct payload_source source_packed = {.take = packed_take};
 
+/* The block's columns count the rows that own parts share. Returns how many there are. */
+static int64_t shared_block(struct halo *h, const struct halo_pair *pair, struct op_call *call)
+{
+    const struct trainer *t = h->trainer;
+    enum part_direction d = halo_blocks(h);
+    enum part_side side = part_side_of(pair->q, t->own[pair->i]);
+    h->block = part_device_block(&t->part[pair->i], d, h->hop, pair->k, PART_COLUMNS_OWN);
+    h->block.n_col = part_shared_rows(h->owners.shared, d, pair->q, t->setup.rank, side, h->hop_travelling);
+    call->block = &h->block;
+    call->col_scale = shared_rows_scale(t, d, pair->q, side);
+    call->col_node = shared_rows_node(t, d, pair->q, side);
+    return h->block.n_col;
+}
+
 void source_point(struct halo *h, const struct halo_pair *pair, const void *payload, struct op_call *call)
 {
     const struct part_device *part = &h->trainer->part[pair->i];
@@ -50,6 +65,8 @@ void source_point(struct halo *h, const struct halo_pair *pair, const void *payl
     if (h->pass->direction == HALO_DIRECTION_RETURN) { /* whose gradients these are */
         call->rows = h->sampled && pair->i != pair->j ? sample_given(h->trainer, pair->i, pair->k)
                                                       : part_device_rows(part, PART_DIRECTION_OUT, pair->k);
+    } else if (h->shares && pair->j < 0) {
+        n_row = shared_block(h, pair, call);
     } else {
         halo_block(h, pair->i, d, pair->k, call);
     }

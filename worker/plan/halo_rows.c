@@ -62,9 +62,41 @@ static int64_t remote_rows(const struct halo_owners *owners, const struct part_r
     return owners->rank_of_part[rows->pairs->pair[k].part] != owners->rank ? part_rows_at(rows, k) : 0;
 }
 
+/* Shared rows of part q for a rank, of each side. */
+static void shared_add(const struct part_shared *shared, enum part_direction d, int32_t q, uint32_t rank, int32_t hop,
+                       int32_t *n_io, int64_t *n_row_io, int64_t *most_io)
+{
+    for (int side = 0; side < PART_SIDE_N; side++) {
+        int64_t n_row = part_shared_rows(shared, d, q, rank, (enum part_side)side, hop);
+        *n_io += n_row > 0;
+        *n_row_io += n_row;
+        *most_io = larger(*most_io, n_row);
+    }
+}
+
+static struct halo_list shared_list_count(const struct halo_owners *owners, enum part_direction d, int32_t hop)
+{
+    const struct part_shared *shared = owners->shared;
+    struct halo_list list = {0};
+    for (int32_t q = 0; q < shared->n_part; q++) {
+        bool own = owners->rank_of_part[q] == owners->rank;
+        for (uint32_t rank = 0; rank < shared->n_rank; rank++) {
+            if (own && rank != owners->rank) {
+                shared_add(shared, d, q, rank, hop, &list.n_serve, &list.n_serve_row, &list.most_serve_row);
+            } else if (!own && rank == owners->rank) {
+                shared_add(shared, d, q, rank, hop, &list.n_fetch, &list.n_fetch_row, &list.most_fetch_row);
+            }
+        }
+    }
+    return list;
+}
+
 struct halo_list halo_list_count(const struct halo_owners *owners, enum halo_direction direction, int32_t hop)
 {
     struct halo_list list = {0};
+    if (owners->shared != NULL && direction != HALO_DIRECTION_RETURN) {
+        return shared_list_count(owners, halo_edges(direction), hop);
+    }
     for (int32_t i = 0; i < owners->n_own_part; i++) {
         const struct part_rows in = halo_rows_in(owners->own[i], direction, hop);
         const struct part_rows out = halo_rows_out(owners->own[i], direction, hop);
@@ -84,9 +116,32 @@ struct halo_list halo_list_count(const struct halo_owners *owners, enum halo_dir
     return list;
 }
 
+/* Takers with smaller numbers meet part q on their first way around the circle, the others on their second. */
+static bool shared_fetch_next(const struct halo_owners *owners, enum part_direction d, int32_t hop, struct halo_cursor *at,
+                              struct halo_fetch *out)
+{
+    const struct part_shared *shared = owners->shared;
+    int32_t n_part = shared->n_part;
+    for (; at->i < 2 * n_part; at->i++) {
+        int32_t q = at->i % n_part;
+        enum part_side side = at->i < n_part ? PART_SIDE_BELOW : PART_SIDE_ABOVE;
+        int64_t n_row = part_shared_rows(shared, d, q, owners->rank, side, hop);
+        if (owners->rank_of_part[q] != owners->rank && n_row > 0) {
+            int32_t to = owners->own[side == PART_SIDE_BELOW ? 0 : owners->n_own_part - 1]->part;
+            *out = (struct halo_fetch){.to = to, .from = q, .n_row = n_row};
+            at->i++;
+            return true;
+        }
+    }
+    return false;
+}
+
 bool halo_fetch_next(const struct halo_owners *owners, enum halo_direction direction, int32_t hop, struct halo_cursor *at,
                      struct halo_fetch *out)
 {
+    if (owners->shared != NULL && direction != HALO_DIRECTION_RETURN) {
+        return shared_fetch_next(owners, halo_edges(direction), hop, at, out);
+    }
     for (; at->i < owners->n_own_part; at->i++, at->s = 0) {
         const struct part_rows in = halo_rows_in(owners->own[at->i], direction, hop);
         while (++at->s < in.pairs->n_pair) {

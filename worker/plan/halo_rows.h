@@ -7,7 +7,7 @@
 #define WORKER_HALO_ROWS_H
 
 #include "models/op.h"
-#include "partition/part/part_halo.h"
+#include "partition/part/part_shared.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,6 +33,7 @@ struct halo_owners {
     const struct part_halo *const *own; /* n_own_part, part numbers ascending */
     const uint32_t *rank_of_part;       /* by part */
     uint32_t rank;
+    const struct part_shared *shared; /* rows that own parts share; NULL: a part's travel for it alone */
 };
 
 /* The remote payloads of a halo pass. */
@@ -46,7 +47,13 @@ struct halo_list {
 
 struct halo_list halo_list_count(const struct halo_owners *owners, enum halo_direction direction, int32_t hop);
 
-/* A remote payload that own part `to` needs from part `from`. */
+/* The edges that rows travel over; gradients that return come from over the rows' own. */
+static inline enum part_direction halo_edges(enum halo_direction direction)
+{
+    return direction == HALO_DIRECTION_OUT ? PART_DIRECTION_OUT : PART_DIRECTION_IN;
+}
+
+/* A remote payload that own part `to`, and of its side of `from` those that share its rows, needs from part `from`. */
 struct halo_fetch {
     int32_t to, from;
     int64_t n_row;
@@ -54,11 +61,12 @@ struct halo_fetch {
 
 /* How far a walk over a pass's remote payloads has come; zeroed: they all lie ahead. */
 struct halo_cursor {
-    int32_t i; /* own part */
+    int32_t i; /* own part; of shared rows: steps around the circle of parts */
     int32_t s; /* its pairs, counted from its own place */
 };
 
-/* The next payload in the order they are used: own parts ascending, from = to+1, to+2, … (mod K). false: there is none left. */
+/* The next payload in the order they are used: own parts ascending, from = to+1, to+2, … (mod K); shared ones twice around the circle, at
+ * most once for each side. false: there is none left. */
 bool halo_fetch_next(const struct halo_owners *owners, enum halo_direction direction, int32_t hop, struct halo_cursor *cursor,
                      struct halo_fetch *out);
 

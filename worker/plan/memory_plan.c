@@ -273,7 +273,7 @@ static void halo_plan(const struct memory_plan_input *in, struct memory_plan *pl
         own[i] = in->own[i].halo;
     }
     const struct halo_owners owners = {
-        .n_own_part = in->n_own_part, .own = own, .rank_of_part = in->rank_of_part, .rank = in->rank};
+        .n_own_part = in->n_own_part, .own = own, .rank_of_part = in->rank_of_part, .rank = in->rank, .shared = in->shared};
     plan->halo = memory_alloc((size_t)plan->n_hop + 1, sizeof *plan->halo);
     for (int32_t hop = 0; hop <= plan->n_hop; hop++) {
         for (int t = 0; t < HALO_DIRECTION_N; t++) {
@@ -382,6 +382,18 @@ static int64_t parameters_bytes(const struct memory_plan_input *in, struct memor
 bool memory_plan_spills(const struct job *job)
 {
     return job->memory.spill[0] != '\0';
+}
+
+bool memory_plan_shares(const struct job *job, const struct program *program, int32_t n_part, uint32_t n_rank)
+{
+    bool shares = n_rank > 1 && (uint32_t)n_part > n_rank && !memory_plan_spills(job) && !program_is_lossy(program);
+    for (int i = 0; i < program->n_op && shares; i++) {
+        const struct op *op = &program->op[i];
+        if (op->kind == OP_KIND_AGGREGATE) {
+            shares = !aggregate_returns(program, op->aggregate) && !aggregate_defs[op->aggregate]->sums_in_workspace;
+        }
+    }
+    return shares;
 }
 
 /* What is copied aside for the coordinator: the weights in the arena, one part's embeddings or logits; and a step's numbers. */

@@ -83,6 +83,7 @@ struct memory_plan_input {
     bool sparse_features; /* as stored; the program may want them dense */
     int32_t n_own_part;
     const struct memory_plan_part *own; /* n_own_part, part numbers ascending */
+    const struct part_shared *shared;   /* where memory_plan_shares: of all parts or of this rank's; else NULL */
 };
 
 /* Places in the activation arena, in bytes; -1: none. Array of part p begins at place + row_begin[p] · row bytes (sparse
@@ -164,6 +165,10 @@ int64_t memory_plan_expanded(const struct memory_plan_input *input, int32_t i);
 int64_t memory_plan_copies(const struct memory_plan_input *input, int32_t i, int64_t *most_out);
 
 bool memory_plan_spills(const struct job *job);
+
+/* Do rows that several parts of a worker take from a part of another one travel once? Not where every part is walked alone: spilled, with
+ * payloads of its own (sampled, coded, finished gradients), or with sums in the workspace. The same on every worker. */
+bool memory_plan_shares(const struct job *job, const struct program *program, int32_t n_part, uint32_t n_rank);
 
 /* Does backward run this op's forward again? */
 bool memory_plan_recomputes(const struct memory_plan *plan, int op);

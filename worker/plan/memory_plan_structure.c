@@ -156,7 +156,7 @@ static int64_t blocks_bytes(const struct memory_plan_input *in, const struct mem
     for (int d = 0; d < n_direction(own); d++) {
         const struct part_pairs *pairs = &own->halo->pairs[d];
         const struct part_rows taken = part_halo_taken(own->halo, (enum part_direction)d, PROGRAM_HOP_ALL);
-        n_scale += has_pair(in, own, d, false) ? part_rows_all(&taken) : 0;
+        n_scale += in->shared == NULL && has_pair(in, own, d, false) ? part_rows_all(&taken) : 0;
         n_bytes += part_pairs_bytes(pairs->n_pair, own->halo->n_hop);
         n_bytes += (int64_t)in->ops->block_bytes(pairs->n_pair, own->n_own, own->n_edge);
     }
@@ -166,9 +166,29 @@ static int64_t blocks_bytes(const struct memory_plan_input *in, const struct mem
 /* What halo passes keep for each pair: a flag of what other ranks asked for, and places of payloads in the spill. */
 static int64_t pairs_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own)
 {
+    if (in->shared != NULL) {
+        return in->n_rank * PART_SIDE_N;
+    }
     int64_t each = (in->n_rank > 1) * (program_is_lossy(in->program) ? 2 : 1) +
                    (memory_plan_spills(in->job) ? HALO_DIRECTION_N * (int64_t)sizeof(int64_t) : 0);
     return halo_n_flag(own->halo) * each;
+}
+
+/* Rows that own parts share: how many, which own ones others take, and the node ids and scales of those that come. */
+static int64_t shared_bytes(const struct memory_plan_input *in, const struct memory_plan *plan, bool scaled)
+{
+    if (in->shared == NULL) {
+        return 0;
+    }
+    bool symmetric = in->own[0].halo->symmetric;
+    int64_t n_bytes = part_shared_bytes(in->n_part, in->n_rank, plan->n_hop, symmetric);
+    for (int d = 0; d < n_direction(&in->own[0]); d++) {
+        enum halo_direction direction = d == PART_DIRECTION_IN ? HALO_DIRECTION_IN : HALO_DIRECTION_OUT;
+        const struct halo_list *list = memory_plan_halo(plan, direction, PROGRAM_HOP_ALL);
+        n_bytes += list->n_serve_row * (int64_t)sizeof(uint32_t);
+        n_bytes += list->n_fetch_row * (int64_t)(sizeof(uint32_t) + (scaled ? sizeof(float) : 0));
+    }
+    return n_bytes;
 }
 
 /* Structure: the encoded parts without their features, and what is made of their blocks. */
@@ -186,7 +206,7 @@ void memory_plan_structure(const struct memory_plan_input *in, struct memory_pla
     if (!memory_plan_spills(in->job)) {
         parts_plan(in, in_place && as_payload, plan);
     }
-    plan->bytes[MEMORY_STRUCTURE] += joined_plan(in, scaled, plan);
+    plan->bytes[MEMORY_STRUCTURE] += joined_plan(in, scaled, plan) + shared_bytes(in, plan, scaled);
     for (int32_t i = 0; i < in->n_own_part; i++) {
         const struct memory_plan_part *own = &in->own[i];
         if (in->sparse_features && program->value[0].is_sparse) {

@@ -131,19 +131,20 @@ static enum status blocks_open(const struct part_device_setup *setup, const stru
     return status == STATUS_OK ? part_schedules_open(setup, own, d, part->n_hop) : status;
 }
 
-static float scale_of(const struct part_device_setup *setup, const struct part *part, const float *strength,
-                      const uint32_t *degree, int64_t r)
+float part_device_scale(const struct part_device_setup *setup, const struct part *part, const float *strength,
+                        const uint32_t *degree, int64_t r)
 {
     return setup->scaled->scale(strength != NULL ? (double)strength[r] : degree[r], part->loops == DATASET_LOOPS_IMPLICIT);
 }
 
-/* Scales of own rows, and where some payload rows of a direction travel, of all of them. */
+/* Scales of own rows, and where some payload rows of a direction travel for this part alone, of all of them. */
 static enum status scales_open(const struct part_device_setup *setup, const struct part *part, struct part_device *out)
 {
     int64_t n = part->n_own, n_col[PART_DIRECTION_N] = {0};
     for (int d = 0; d < n_direction(part); d++) {
         const struct part_pairs *pairs = &part->halo.pairs[d];
-        n_col[d] = has_pair(setup, part, d, false) ? pairs->pair[pairs->n_pair].col - part->n_own : 0;
+        bool travel = setup->shared == NULL && has_pair(setup, part, d, false);
+        n_col[d] = travel ? pairs->pair[pairs->n_pair].col - part->n_own : 0;
         n += n_col[d];
     }
     float *scale;
@@ -152,13 +153,13 @@ static enum status scales_open(const struct part_device_setup *setup, const stru
         return status;
     }
     for (int64_t r = 0; r < part->n_own; r++) {
-        scale[r] = scale_of(setup, part, part->strength, part->degree, r);
+        scale[r] = part_device_scale(setup, part, part->strength, part->degree, r);
     }
     int64_t at = part->n_own;
     for (int d = 0; d < n_direction(part); d++) {
         const struct part_arrays *from = &part->arrays[d];
         for (int64_t c = 0; c < n_col[d]; c++) {
-            scale[at + c] = scale_of(setup, part, from->strength, from->degree, c);
+            scale[at + c] = part_device_scale(setup, part, from->strength, from->degree, c);
         }
         out->col_scale[d] = n_col[d] > 0 ? scale + at : NULL;
         at += n_col[d];

@@ -8,6 +8,7 @@
 
 #include "models/op.h"
 #include "partition/part/part.h"
+#include "partition/part/part_shared.h"
 #include "worker/plan/halo_rows.h"
 #include "worker/spill/spill.h"
 
@@ -68,8 +69,14 @@ struct part_device_setup {
     const struct aggregate_def *scaled; /* the program's aggregate with scales; NULL: none */
     bool in_place;                      /* some aggregate reads rows of this rank's other parts where they lie */
     bool as_payload;                    /* some aggregate has even these packed */
+    const struct part_shared
+        *shared;         /* rows of other ranks' parts that own parts share: columns count them. NULL: they do not */
     struct spill *spill; /* where what is made of a part's bytes goes; all parts then count as other ranks'. NULL: none */
 };
+
+/* Scale of row r, of which these are the stored in-degrees or the sums of weights. */
+float part_device_scale(const struct part_device_setup *setup, const struct part *part, const float *strength,
+                        const uint32_t *degree, int64_t r);
 
 /* Is q another part whose rows an aggregate may read where they lie? What loses something is a payload everywhere. */
 bool part_is_local(const struct part_device_setup *setup, const struct part *part, int32_t q);

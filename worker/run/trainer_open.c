@@ -4,6 +4,7 @@
 #include "worker/run/embeddings.h"
 #include "worker/run/joined.h"
 #include "worker/run/sample.h"
+#include "worker/run/shared_rows.h"
 #include "worker/run/staging.h"
 #include "worker/run/trainer_state.h"
 
@@ -50,7 +51,7 @@ static enum status program_open(struct trainer *t)
     return STATUS_OK;
 }
 
-static enum status parts_open(struct trainer *t)
+static void part_setup_fill(struct trainer *t)
 {
     t->part_setup = (struct part_device_setup){.device = t->device,
                                                .program = &t->program,
@@ -70,6 +71,11 @@ static enum status parts_open(struct trainer *t)
         t->part_setup.in_place = t->part_setup.in_place || !returns;
         t->part_setup.as_payload = t->part_setup.as_payload || returns;
     }
+}
+
+static enum status parts_open(struct trainer *t)
+{
+    t->part_setup.shared = shared_rows_counts(t);
     t->part = memory_alloc((size_t)t->n_own, sizeof *t->part);
     for (int32_t i = 0; i < t->n_own; i++) {
         struct part *part = t->setup.parts[t->own[i]];
@@ -107,7 +113,8 @@ static void plan_build(struct trainer *t)
                                       .n_rank = t->setup.n_rank,
                                       .sparse_features = t->setup.parts[t->own[0]]->feature_indptr != NULL,
                                       .n_own_part = t->n_own,
-                                      .own = own};
+                                      .own = own,
+                                      .shared = shared_rows_counts(t)};
     memory_plan_build(&input, &t->plan);
     free(own);
 }
@@ -232,6 +239,10 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
     enum status status = t->ops->open(setup->n_thread, &t->device);
     status = status == STATUS_OK ? program_open(t) : status;
     if (status == STATUS_OK) {
+        part_setup_fill(t);
+        status = shared_rows_open(t);
+    }
+    if (status == STATUS_OK) {
         plan_build(t);
         status = limit_check(t);
     }
@@ -281,6 +292,7 @@ void trainer_close(struct trainer *t)
         arrays_return(t);
         joined_close(t);
         sample_close(t);
+        shared_rows_close(t);
         for (int32_t i = 0; t->part != NULL && i < t->n_own; i++) {
             part_device_close(&t->part_setup, &t->part[i]);
         }

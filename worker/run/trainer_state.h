@@ -46,6 +46,8 @@ struct trainer {
     int64_t n_split[4]; /* of the whole graph */
     int32_t n_class;
     struct sample *sample; /* exchange.sampling below 1: this epoch's; else NULL */
+    struct shared_rows
+        *shared_rows;      /* that several own parts take from a part of another rank; NULL: each part's travel for it alone */
     struct joined *joined; /* own parts' blocks, where they are one */
     struct halo *halo;
     struct trace *trace;   /* output.trace; NULL: none */

@@ -1,5 +1,6 @@
 /* Parts against the graph they were cut from: no edge, row or feature lost, doubled or moved. */
 #include "partition/part/part.h"
+#include "partition/part/part_shared.h"
 #include "partition/part/reach.h"
 #include "protocol/memory.h"
 #include "tests/support/graphs/tiny_graph.h"
@@ -372,6 +373,46 @@ static void hops_agree(struct cut *cut)
 Test(part, both_ends_count_the_same_rows_on_every_hop)
 {
     for_every_cut(hops_agree);
+}
+
+/* Rows of part q that parts of this rank take, of one side, up to a hop: every payload row marked by its node. */
+static int64_t shared_rows(const struct cut *cut, enum part_direction d, int q, int rank, int n_rank, int side, int hop)
+{
+    uint8_t seen[37] = {0};
+    int64_t n = 0;
+    for (int p = rank; p < cut->partition.n_part; p += n_rank) {
+        const struct part_rows taken = part_halo_taken(&cut->part[p].halo, d, hop);
+        const struct part_block block = part_block(&cut->part[p], d, q);
+        for (int64_t c = 0; part_side_of(q, p) == (enum part_side)side && c < part_rows_with(&taken, q); c++) {
+            n += !seen[block.node[c]];
+            seen[block.node[c]] = 1;
+        }
+    }
+    return n;
+}
+
+static void shared_agree(struct cut *cut)
+{
+    int n_part = cut->partition.n_part, n_hop = cut->partition.n_hop, n_rank = n_part > 2 ? 3 : n_part;
+    int32_t rank_of_part[7];
+    struct part_shared shared;
+    for (int p = 0; p < n_part; p++) {
+        rank_of_part[p] = p % n_rank;
+    }
+    cr_assert_eq(part_shared_build(&cut->dataset, &cut->partition, rank_of_part, (uint32_t)n_rank, &shared), STATUS_OK);
+    for (int i = 0; i < n_part * n_rank * PART_SIDE_N * (n_hop + 1) * PART_DIRECTION_N; i++) {
+        int q = i % n_part, rank = i / n_part % n_rank, side = i / n_part / n_rank % PART_SIDE_N;
+        int hop = i / n_part / n_rank / PART_SIDE_N % (n_hop + 1);
+        enum part_direction d = i / n_part / n_rank / PART_SIDE_N / (n_hop + 1) > 0 ? PART_DIRECTION_OUT : PART_DIRECTION_IN;
+        int64_t expected = rank == q % n_rank ? 0 : shared_rows(cut, d, q, rank, n_rank, side, hop);
+        cr_assert_eq(part_shared_rows(&shared, d, q, (uint32_t)rank, (enum part_side)side, hop), expected);
+    }
+    part_shared_release(&shared);
+}
+
+Test(part, rows_that_parts_of_a_worker_share_are_counted_as_the_parts_list_them)
+{
+    for_every_cut(shared_agree);
 }
 
 Test(part, rows_with_a_column_of_their_own_are_told_apart_and_nothing_of_the_features_is_lost)

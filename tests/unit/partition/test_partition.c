@@ -180,6 +180,39 @@ _Noreturn static void partition_until_told(long after_ms)
     }
 }
 
+/* Eight cliques of eight nodes in a row, their nodes dealt out so that no number says where a clique is. */
+Test(partition, parts_of_metis_are_numbered_so_that_halves_of_them_have_little_between_them)
+{
+    uint32_t pair[8 * 28 + 7][2];
+    int n = 0;
+    for (uint32_t c = 0; c < 8; c++) {
+        uint32_t at = c * 3 % 8;
+        for (uint32_t a = 0; a < 8; a++) {
+            for (uint32_t b = a + 1; b < 8; b++, n++) {
+                pair[n][0] = 8 * a + at;
+                pair[n][1] = 8 * b + at;
+            }
+        }
+        if (c > 0) {
+            pair[n][0] = (c - 1) * 3 % 8;
+            pair[n++][1] = at;
+        }
+    }
+    struct dataset dataset = tiny_from_edges(64, n, (const uint32_t(*)[2])pair, true);
+    struct job job = job_of(8, JOB_METHOD_METIS);
+    struct partition partition;
+    cr_assert_eq(partition_build(&dataset, &job, &partition), STATUS_OK);
+    for (int32_t border = 2; border < 8; border += 2) {
+        int n_across = 0;
+        for (int e = 0; e < n; e++) {
+            n_across += (partition.owner[pair[e][0]] < border) != (partition.owner[pair[e][1]] < border);
+        }
+        cr_expect_leq(n_across, border == 4 ? 1 : 2, "%d edges across %d", n_across, border);
+    }
+    partition_release(&partition);
+    tiny_release(&dataset);
+}
+
 Test(partition, an_order_to_stop_is_obeyed_while_metis_runs, .timeout = 60)
 {
     /* METIS takes most of the time, so of several moments at least one is in it. */

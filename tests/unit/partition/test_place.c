@@ -56,6 +56,24 @@ Test(place, parts_that_share_most_rows_sit_together)
     }
 }
 
+/* Parts in a row, neighbours exchanging 100 rows, but the 4th and the 5th 10. */
+Test(place, parts_are_kept_in_order_where_that_costs_little_and_cut_where_least_crosses)
+{
+    int64_t halo[N * N] = {0}, n_edge[N] = {100, 100, 100, 97, 103, 100, 100, 100};
+    int32_t rank[N];
+    for (int a = 0; a + 1 < N; a++) {
+        halo[a * N + a + 1] = halo[(a + 1) * N + a] = a == 3 ? 10 : 100;
+    }
+    place(N, halo, n_edge, 2, rank);
+    for (int p = 0; p < N; p++) {
+        cr_expect_eq(rank[p], p / 4, "part %d on rank %d", p, rank[p]);
+    }
+    place(N, halo, n_edge, 3, rank);
+    for (int p = 1; p < N; p++) {
+        cr_expect(rank[p] == rank[p - 1] || rank[p] == rank[p - 1] + 1, "part %d on rank %d", p, rank[p]);
+    }
+}
+
 Test(place, swaps_repair_what_growing_got_wrong)
 {
     /* 0 is drawn to 1 most, but 1 belongs to 2 and 0 to 3 when the whole is counted. */

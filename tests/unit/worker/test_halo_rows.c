@@ -68,7 +68,7 @@ Test(travel, only_payloads_between_ranks_are_listed_in_the_order_they_are_used)
     parts_open(part);
     const uint32_t rank_of_part[] = {0, 1, 0};
     const struct part_halo *const own[2] = {&part[0], &part[2]};
-    const struct halo_owners owners = {2, own, rank_of_part, 0};
+    const struct halo_owners owners = {.n_own_part = 2, .own = own, .rank_of_part = rank_of_part};
     struct halo_list list = halo_list_count(&owners, HALO_DIRECTION_IN, PROGRAM_HOP_ALL);
     cr_assert_eq(list.n_fetch, 2);
     expect_fetches(&owners, (const struct halo_fetch[]){{0, 1, 4}, {2, 1, 2}}, 2);
@@ -79,8 +79,29 @@ Test(travel, only_payloads_between_ranks_are_listed_in_the_order_they_are_used)
 
     /* Block (i, j) comes j = i+1, i+2, …: part 1 takes from 2 before it takes from 0. */
     const struct part_halo *const second = &part[1];
-    const struct halo_owners one = {1, &second, (const uint32_t[]){1, 0, 1}, 0};
+    const struct halo_owners one = {.n_own_part = 1, .own = &second, .rank_of_part = (const uint32_t[]){1, 0, 1}};
     cr_assert_eq(halo_list_count(&one, HALO_DIRECTION_IN, PROGRAM_HOP_ALL).n_fetch, 2);
     expect_fetches(&one, (const struct halo_fetch[]){{1, 2, 7}, {1, 0, 3}}, 2);
     parts_close(part);
+}
+
+/* Of parts 0 … 4, parts 1 and 3 are here: what they take of part 2 has two lists, of the others one. */
+Test(travel, shared_rows_are_fetched_once_for_each_side_in_the_order_of_the_walk)
+{
+    static const uint32_t rank_of_part[] = {1, 0, 1, 0, 1};
+    struct part_shared shared;
+    struct part_halo part[2] = {{.part = 1}, {.part = 3}};
+    const struct part_halo *const own[2] = {&part[0], &part[1]};
+    cr_assert_eq(part_shared_acquire(5, 2, 0, true, &shared), STATUS_OK);
+    *part_shared_at(&shared, PART_DIRECTION_IN, 0, 0, PART_SIDE_ABOVE) = 7;
+    *part_shared_at(&shared, PART_DIRECTION_IN, 2, 0, PART_SIDE_BELOW) = 3;
+    *part_shared_at(&shared, PART_DIRECTION_IN, 2, 0, PART_SIDE_ABOVE) = 4;
+    *part_shared_at(&shared, PART_DIRECTION_IN, 3, 1, PART_SIDE_BELOW) = 5;
+    *part_shared_at(&shared, PART_DIRECTION_IN, 3, 1, PART_SIDE_ABOVE) = 6;
+    const struct halo_owners owners = {.n_own_part = 2, .own = own, .rank_of_part = rank_of_part, .shared = &shared};
+    struct halo_list list = halo_list_count(&owners, HALO_DIRECTION_IN, PROGRAM_HOP_ALL);
+    cr_expect(list.n_fetch == 3 && list.n_fetch_row == 14 && list.most_fetch_row == 7);
+    cr_expect(list.n_serve == 2 && list.n_serve_row == 11 && list.most_serve_row == 6);
+    expect_fetches(&owners, (const struct halo_fetch[]){{1, 2, 3}, {3, 0, 7}, {3, 2, 4}}, 3);
+    part_shared_release(&shared);
 }

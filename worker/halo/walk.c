@@ -1,0 +1,154 @@
+/* The walk over blocks: part after part, or where rows are shared all own parts together around the circle of parts. */
+#include "worker/halo/source.h"
+#include "worker/spill/pin.h"
+
+static const struct payload_source *source_of(const struct halo *h, int32_t i, int32_t j)
+{
+    if (j < 0) {
+        return &source_fetched;
+    }
+    if (i != j && h->trainer->payloads != NULL) {
+        return &source_spilled;
+    }
+    /* What returns, what forward's places count, and what is lossy, are payloads between parts of one rank, too. */
+    const struct program *program = &h->trainer->program;
+    bool packs = program_is_lossy(program) || aggregate_returns(program, h->op->aggregate);
+    bool diagonal_packs = h->pass->direction == HALO_DIRECTION_RETURN && !h->pass->transposed;
+    return (i == j ? diagonal_packs : packs) ? &source_packed : &source_in_place;
+}
+
+/* What the other part's rows add to the own one. */
+static enum status block_run(struct halo *h, const struct halo_pair *pair, struct op_call *call)
+{
+    const struct payload_source *source = source_of(h, pair->i, pair->j);
+    enum status status = source->take(h, pair, call);
+    if (status == STATUS_OK) {
+        h->pass->run(call);
+        status = source->done != NULL ? source->done(h, pair) : STATUS_OK;
+    }
+    return status == STATUS_OK ? exchange_progress(h->trainer->setup.exchange) : status;
+}
+
+/* Are implied loops among the edges of the blocks? Then a row is not added to itself beside them. */
+static bool loops_picked(const struct halo *h)
+{
+    bool out = h->pass->direction == HALO_DIRECTION_OUT || h->pass->transposed;
+    return out && h->hop < h->trainer->part[0].part->n_hop;
+}
+
+/* The pair that is s further than the diagonal, around. */
+static int32_t pair_after(const struct part_pairs *pairs, int32_t s)
+{
+    int32_t k = pairs->own + s;
+    return k < pairs->n_pair ? k : k - pairs->n_pair;
+}
+
+/* Of the blocks that a part walks, the one that comes last, counted from its own. */
+static int32_t last_block(const struct part_rows *taken)
+{
+    int32_t last = taken->pairs->n_pair - 1;
+    while (last > 0 && part_rows_at(taken, pair_after(taken->pairs, last)) == 0) {
+        last--;
+    }
+    return last;
+}
+
+/* Everything about own part i that no block changes. */
+struct op_call halo_call_begin(const struct halo *h, int32_t i)
+{
+    const struct trainer *t = h->trainer;
+    struct op_call call = trainer_call(t, h->step, i);
+    call.n = trainer_rows(t, h->hop_rows, i);
+    call.to = h->step->backward ? call.grad_in[0] : call.out;
+    call.self = t->part[i].part->loops == DATASET_LOOPS_IMPLICIT && !loops_picked(h);
+    call.factor = h->factor;
+    for (int k = 0; k < HALO_N_PIECE; k++) {
+        call.own[k] = halo_own_rows(h, k, i);
+    }
+    return call;
+}
+
+/* The block that is s further than own part i's diagonal. */
+static enum status block_walk(struct halo *h, int32_t i, const struct part_rows *taken, int32_t s, int32_t last)
+{
+    const struct halo_pair pair = halo_pair(h, i, pair_after(taken->pairs, s));
+    struct op_call call = halo_call_begin(h, i);
+    call.first = s == 0;
+    call.last = s == last;
+    call.only = last == 0;
+    call.arg_base = h->pass->direction == HALO_DIRECTION_IN ? halo_arg_base(h, i, pair.k) : 0;
+    return block_run(h, &pair, &call);
+}
+
+/* All blocks of own part i, in the order that defines the bits. */
+static enum status part_walk(struct halo *h, int32_t i)
+{
+    const struct part_rows taken = halo_rows_taken(h, i);
+    int32_t last = last_block(&taken);
+    enum status status = STATUS_OK;
+    for (int32_t s = 0; s <= last && status == STATUS_OK; s++) {
+        if (s == 0 || part_rows_at(&taken, pair_after(taken.pairs, s)) > 0) {
+            status = block_walk(h, i, &taken, s, last);
+        }
+    }
+    return status;
+}
+
+/* All own parts' blocks. */
+static enum status parts_walk(struct halo *h)
+{
+    struct pin pin = pin_open(h->trainer, h->step, PIN_USE_RUNNING);
+    pin.ascends = true; /* as payloads are fetched */
+    while (pin_next(&pin)) {
+        pin.status = part_walk(h, pin.part);
+        halo_gradients_end(h->trainer, h->step, pin.part);
+    }
+    return pin.status;
+}
+
+/* Own part i's blocks with parts up to the one that the walk has come to. */
+static enum status part_go_on(struct halo *h, int32_t i, int32_t at)
+{
+    struct halo_walk *walk = &h->walk[i];
+    const struct part_rows taken = halo_rows_taken(h, i);
+    int32_t own = h->trainer->own[i], n_part = h->trainer->setup.n_part;
+    enum status status = STATUS_OK;
+    while (walk->s <= walk->last && status == STATUS_OK) {
+        int32_t k = pair_after(taken.pairs, walk->s), q = taken.pairs->pair[k].part;
+        if ((q < own ? q + n_part : q) > at) {
+            break;
+        }
+        if (walk->s == 0 || part_rows_at(&taken, k) > 0) {
+            status = block_walk(h, i, &taken, walk->s, walk->last);
+        }
+        walk->s++;
+        if (walk->s > walk->last) {
+            halo_gradients_end(h->trainer, h->step, i);
+        }
+    }
+    return status;
+}
+
+/* Twice around the circle of parts: with every part that comes by, all own parts run their blocks with it, own part i from part i on,
+ * once around. So each of them has the order that it has alone, and what several take of a part is there once. */
+static enum status circle_walk(struct halo *h)
+{
+    const struct trainer *t = h->trainer;
+    enum status status = STATUS_OK;
+    for (int32_t i = 0; i < t->n_own; i++) {
+        const struct part_rows taken = halo_rows_taken(h, i);
+        h->walk[i] = (struct halo_walk){.last = last_block(&taken)};
+    }
+    for (int32_t at = 0; at < 2 * t->setup.n_part && status == STATUS_OK; at++) {
+        for (int32_t i = 0; i < t->n_own && status == STATUS_OK; i++) {
+            status = part_go_on(h, i, at);
+        }
+        status = status == STATUS_OK ? source_fetched_pass(h) : status;
+    }
+    return status;
+}
+
+enum status halo_walk(struct halo *h)
+{
+    return h->shares ? circle_walk(h) : parts_walk(h);
+}

@@ -1,0 +1,296 @@
+#include "worker/run/shared_rows.h"
+
+#include "protocol/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct shared_rows {
+    struct part_shared counts;
+    int64_t *given_at[PART_DIRECTION_N]; /* n_own × n_rank × PART_SIDE_N: where a list begins */
+    int64_t *taken_at[PART_DIRECTION_N]; /* n_part × PART_SIDE_N */
+    int64_t n_given, n_taken;            /* rows of all lists */
+    uint32_t *given, *node;              /* n_given, n_taken; SHARED */
+    float *scale;                        /* n_taken; SHARED. NULL: no aggregate has scales */
+};
+
+/* --- one list --- */
+
+/* A taker's rows: what is the same on both ranks, if not the number, is their order. */
+struct taker {
+    int32_t i, k;        /* own part and its pair */
+    const uint32_t *row; /* taken: node ids; given: own rows */
+    struct part_rows (*rows)(const struct part_halo *halo, enum part_direction d, int32_t hop);
+};
+
+/* Rows as they first come, by number: a table with room for twice as many. */
+struct merge {
+    struct taker *taker; /* n_part at most */
+    int32_t n_taker;
+    uint32_t *row;   /* by place */
+    uint32_t *table; /* 1 + place; 0: free */
+    size_t n_table;  /* a power of two */
+    uint32_t n_row;
+};
+
+static uint32_t *slot_of(const struct merge *m, uint32_t row)
+{
+    size_t at = (row * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (m->n_table - 1);
+    while (m->table[at] != 0 && m->row[m->table[at] - 1] != row) {
+        at = (at + 1) & (m->n_table - 1);
+    }
+    return &m->table[at];
+}
+
+static void row_add(struct merge *m, uint32_t row)
+{
+    uint32_t *slot = slot_of(m, row);
+    if (*slot == 0) {
+        m->row[m->n_row] = row;
+        *slot = ++m->n_row;
+    }
+}
+
+static int64_t taker_rows(const struct trainer *t, enum part_direction d, const struct taker *taker, int32_t hop)
+{
+    const struct part_rows rows = taker->rows(&t->setup.parts[t->own[taker->i]]->halo, d, hop);
+    return part_rows_at(&rows, taker->k);
+}
+
+/* Put the list together; counts_out[h]: rows up to hop h, and all. */
+static void merge_run(const struct trainer *t, enum part_direction d, struct merge *m, uint32_t *counts_out)
+{
+    int32_t n_hop = t->setup.parts[t->own[0]]->n_hop;
+    int64_t n_all = 0;
+    for (int32_t l = 0; l < m->n_taker; l++) {
+        n_all += taker_rows(t, d, &m->taker[l], n_hop);
+    }
+    m->n_row = 0;
+    m->n_table = 2;
+    while (m->n_table < 2 * (size_t)n_all) {
+        m->n_table *= 2;
+    }
+    m->table = memory_alloc(m->n_table, sizeof *m->table);
+    m->row = memory_alloc((size_t)n_all, sizeof *m->row);
+    for (int32_t hop = 0; hop <= n_hop; hop++) {
+        for (int32_t l = 0; l < m->n_taker; l++) {
+            const struct taker *taker = &m->taker[l];
+            int64_t end = taker_rows(t, d, taker, hop);
+            for (int64_t at = hop > 0 ? taker_rows(t, d, taker, hop - 1) : 0; at < end; at++) {
+                row_add(m, taker->row[at]);
+            }
+        }
+        counts_out[hop] = m->n_row;
+    }
+}
+
+static void merge_end(struct merge *m)
+{
+    free(m->table);
+    free(m->row);
+    m->n_taker = 0;
+}
+
+/* --- what own parts give --- */
+
+static void givers_find(const struct trainer *t, enum part_direction d, int32_t i, uint32_t rank, enum part_side side,
+                        struct merge *m)
+{
+    const struct part *part = t->setup.parts[t->own[i]];
+    const struct part_rows given = part_halo_given(&part->halo, d, part->n_hop);
+    for (int32_t k = 0; k < given.pairs->n_pair; k++) {
+        int32_t p = given.pairs->pair[k].part;
+        if (k != given.pairs->own && t->setup.rank_of_part[p] == rank && part_side_of(part->part, p) == side) {
+            const struct part_send send = part_send(part, d, p);
+            m->taker[m->n_taker++] = (struct taker){.i = i, .k = k, .row = send.rows, .rows = part_halo_given};
+        }
+    }
+}
+
+/* Run over all lists that own parts give in this direction: count them, or with `out` write them down. */
+static void given_walk(struct trainer *t, enum part_direction d, struct merge *m, int64_t *n_io, uint32_t *out)
+{
+    struct shared_rows *s = t->shared_rows;
+    int64_t list = 0;
+    for (int32_t i = 0; i < t->n_own; i++) {
+        for (uint32_t rank = 0; rank < t->setup.n_rank; rank++) {
+            for (int side = 0; side < PART_SIDE_N; side++, list++) {
+                if (rank != t->setup.rank) {
+                    givers_find(t, d, i, rank, (enum part_side)side, m);
+                }
+                merge_run(t, d, m, part_shared_at(&s->counts, d, t->own[i], rank, (enum part_side)side));
+                s->given_at[d][list] = *n_io;
+                if (out != NULL && m->n_row > 0) {
+                    memcpy(out + *n_io, m->row, m->n_row * sizeof *out);
+                }
+                *n_io += m->n_row;
+                merge_end(m);
+            }
+        }
+    }
+}
+
+/* --- what own parts take --- */
+
+static void takers_find(const struct trainer *t, enum part_direction d, int32_t q, enum part_side side, struct merge *m)
+{
+    for (int32_t i = 0; i < t->n_own && t->own_index[q] < 0; i++) {
+        const struct part *part = t->setup.parts[t->own[i]];
+        int32_t k = part_side_of(q, part->part) == side ? part_pair_find(&part->halo.pairs[d], q) : -1;
+        if (k >= 0) {
+            const struct part_block block = part_block_at(part, d, k);
+            m->taker[m->n_taker++] = (struct taker){.i = i, .k = k, .row = block.node, .rows = part_halo_taken};
+        }
+    }
+}
+
+/* Scales of a taker's rows at their places. */
+static void scales_fill(const struct trainer *t, enum part_direction d, const struct merge *m, const struct taker *taker,
+                        float *scale)
+{
+    const struct part *part = t->setup.parts[t->own[taker->i]];
+    const struct part_block block = part_block_at(part, d, taker->k);
+    for (int64_t c = 0; c < block.n_col; c++) {
+        scale[*slot_of(m, block.node[c]) - 1] = part_device_scale(&t->part_setup, part, block.strength, block.degree, c);
+    }
+}
+
+/* A taker's columns become places in the list; order of edges untouched. */
+static void columns_turn(const struct trainer *t, enum part_direction d, const struct merge *m, const struct taker *taker)
+{
+    const struct part *part = t->setup.parts[t->own[taker->i]];
+    const struct part_block block = part_block_at(part, d, taker->k);
+    uint32_t *cols = (uint32_t *)(uintptr_t)block.cols;
+    for (int64_t e = 0; e < block.n_edge && !part->turned; e++) {
+        cols[e] = *slot_of(m, block.node[cols[e]]) - 1;
+    }
+}
+
+/* Likewise over all lists that own parts take. */
+static void taken_walk(struct trainer *t, enum part_direction d, struct merge *m, int64_t *n_io, bool write)
+{
+    struct shared_rows *s = t->shared_rows;
+    for (int32_t q = 0; q < t->setup.n_part; q++) {
+        for (int side = 0; side < PART_SIDE_N && t->own_index[q] < 0; side++) {
+            takers_find(t, d, q, (enum part_side)side, m);
+            merge_run(t, d, m, part_shared_at(&s->counts, d, q, t->setup.rank, (enum part_side)side));
+            s->taken_at[d][q * PART_SIDE_N + side] = *n_io;
+            if (write && m->n_row > 0) {
+                memcpy(s->node + *n_io, m->row, m->n_row * sizeof *s->node);
+            }
+            for (int32_t l = 0; write && l < m->n_taker; l++) {
+                if (s->scale != NULL) {
+                    scales_fill(t, d, m, &m->taker[l], s->scale + *n_io);
+                }
+                columns_turn(t, d, m, &m->taker[l]);
+            }
+            *n_io += m->n_row;
+            merge_end(m);
+        }
+    }
+}
+
+/* --- all of them --- */
+
+static void walk(struct trainer *t, struct merge *m, bool write)
+{
+    struct shared_rows *s = t->shared_rows;
+    s->n_given = s->n_taken = 0;
+    for (int d = 0; d < (s->counts.symmetric ? 1 : PART_DIRECTION_N); d++) {
+        given_walk(t, (enum part_direction)d, m, &s->n_given, write ? s->given : NULL);
+        taken_walk(t, (enum part_direction)d, m, &s->n_taken, write);
+    }
+}
+
+static enum status lists_take(struct trainer *t)
+{
+    struct shared_rows *s = t->shared_rows;
+    size_t n_given = (size_t)s->n_given * sizeof *s->given, n_taken = (size_t)s->n_taken * sizeof *s->node;
+    enum status status = t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, n_given, &s->given);
+    status = status == STATUS_OK ? t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, n_taken, &s->node)
+                                 : status;
+    if (status == STATUS_OK && t->part_setup.scaled != NULL) {
+        status = t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, n_taken, &s->scale);
+    }
+    return status;
+}
+
+enum status shared_rows_open(struct trainer *t)
+{
+    const struct part *any = t->setup.parts[t->own[0]];
+    if (!memory_plan_shares(t->setup.job, &t->program, t->setup.n_part, t->setup.n_rank)) {
+        return STATUS_OK;
+    }
+    struct shared_rows *s = t->shared_rows = memory_alloc(1, sizeof *s);
+    enum status status = part_shared_acquire(t->setup.n_part, t->setup.n_rank, any->n_hop, any->symmetric, &s->counts);
+    for (int d = 0; d < PART_DIRECTION_N; d++) {
+        s->given_at[d] = memory_alloc((size_t)t->n_own * t->setup.n_rank * PART_SIDE_N, sizeof *s->given_at[d]);
+        s->taken_at[d] = memory_alloc((size_t)t->setup.n_part * PART_SIDE_N, sizeof *s->taken_at[d]);
+    }
+    if (status != STATUS_OK) {
+        return status;
+    }
+    struct merge m = {.taker = memory_alloc((size_t)t->setup.n_part, sizeof *m.taker)};
+    walk(t, &m, false);
+    status = lists_take(t);
+    if (status == STATUS_OK) {
+        walk(t, &m, true);
+    }
+    free(m.taker);
+    return status;
+}
+
+void shared_rows_close(struct trainer *t)
+{
+    struct shared_rows *s = t->shared_rows;
+    if (s == NULL) {
+        return;
+    }
+    size_t n_taken = (size_t)s->n_taken * sizeof *s->node;
+    if (s->given != NULL) {
+        t->ops->release(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, s->given, (size_t)s->n_given * sizeof *s->given);
+    }
+    if (s->node != NULL) {
+        t->ops->release(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, s->node, n_taken);
+    }
+    if (s->scale != NULL) {
+        t->ops->release(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, s->scale, n_taken);
+    }
+    for (int d = 0; d < PART_DIRECTION_N; d++) {
+        free(s->given_at[d]);
+        free(s->taken_at[d]);
+    }
+    part_shared_release(&s->counts);
+    free(s);
+    t->shared_rows = NULL;
+}
+
+const struct part_shared *shared_rows_counts(const struct trainer *t)
+{
+    return t->shared_rows != NULL ? &t->shared_rows->counts : NULL;
+}
+
+/* Where the graph is symmetric, both directions have the same lists. */
+static int listed(const struct shared_rows *s, enum part_direction d)
+{
+    return s->counts.symmetric ? PART_DIRECTION_IN : d;
+}
+
+const uint32_t *shared_rows_given(const struct trainer *t, enum part_direction d, int32_t i, uint32_t rank, enum part_side side)
+{
+    const struct shared_rows *s = t->shared_rows;
+    int64_t list = ((int64_t)i * t->setup.n_rank + rank) * PART_SIDE_N + side;
+    return s->given + s->given_at[listed(s, d)][list];
+}
+
+const float *shared_rows_scale(const struct trainer *t, enum part_direction d, int32_t q, enum part_side side)
+{
+    const struct shared_rows *s = t->shared_rows;
+    return s->scale != NULL ? s->scale + s->taken_at[listed(s, d)][q * PART_SIDE_N + side] : NULL;
+}
+
+const uint32_t *shared_rows_node(const struct trainer *t, enum part_direction d, int32_t q, enum part_side side)
+{
+    const struct shared_rows *s = t->shared_rows;
+    return s->node + s->taken_at[listed(s, d)][q * PART_SIDE_N + side];
+}

@@ -1,0 +1,27 @@
+/* Rows that several own parts take from a part of another rank travel once: which rows, and where each part finds its own.
+ *
+ * Both ranks put the list together from the parts' own lists, in the same way: hop after hop, taker after taker, every row where it first
+ * comes; so no list travels. Columns of own parts' blocks are turned into places in it, once.
+ */
+#ifndef WORKER_SHARED_ROWS_H
+#define WORKER_SHARED_ROWS_H
+
+#include "worker/run/trainer_state.h"
+
+/* Where memory_plan_shares; else trainer->shared_rows stays NULL. Before own parts are opened on the device, with part_setup filled.
+ * errors  STATUS_NOMEM. Closed also after a failure */
+enum status shared_rows_open(struct trainer *trainer);
+void shared_rows_close(struct trainer *trainer);
+
+/* How many rows: of other parts' those that this rank takes, of own ones those that others take. NULL: each part's travel for it alone. */
+const struct part_shared *shared_rows_counts(const struct trainer *trainer);
+
+/* The own part's rows that parts of `rank` take (device). */
+const uint32_t *shared_rows_given(const struct trainer *trainer, enum part_direction d, int32_t i, uint32_t rank,
+                                  enum part_side side);
+
+/* Scales (NULL: no aggregate has any) and node ids of part q's rows that come (device). */
+const float *shared_rows_scale(const struct trainer *trainer, enum part_direction d, int32_t q, enum part_side side);
+const uint32_t *shared_rows_node(const struct trainer *trainer, enum part_direction d, int32_t q, enum part_side side);
+
+#endif
