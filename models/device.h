@@ -33,8 +33,11 @@ enum device_lane { DEVICE_LANE_COMPUTE, DEVICE_LANE_IN, DEVICE_LANE_OUT, DEVICE_
 /* A point in a lane: everything that was called there before it. 0 has always passed. Nothing is allocated. */
 typedef uint64_t device_mark;
 
+/* In a column of joined blocks: here the next one begins. Columns are below it. */
+#define DEVICE_BORDER 0x80000000U
+
 /* Edges of one block on the device: row r of the block adds payload rows cols[indptr[r] … indptr[r+1]) to row rows[r]
- * (row r where rows is NULL) of the output. Columns ascend in a row. */
+ * (row r where rows is NULL) of the output, in the order of a row's edges: that of the sources' rows, whatever their columns. */
 struct device_block {
     int64_t n_row;
     int64_t n_col;
@@ -45,7 +48,8 @@ struct device_block {
     const uint16_t *types; /* n_edge: relations, ascending in a row; columns ascend in each run of one. NULL: untyped */
     const float *weights;  /* n_edge: what sums multiply an edge's row by (maxima and attention do not; with types relation sums
                             * alone do). NULL: 1 */
-    void *schedule;        /* the device's own: row ranges of even work, hub rows; made by block_open */
+    bool bordered;  /* several blocks joined whose sums are apart: the first edge of each but the first has DEVICE_BORDER set */
+    void *schedule; /* the device's own: row ranges of even work, hub rows; made by block_open */
 };
 
 /* Sparse feature rows: n_row × n_col, CSR. `by_column` is the device's own transpose for weight gradients (made by csr_open).
@@ -122,6 +126,7 @@ struct device_aggregate {
     const float *self_scale; /* n_own */
     const float *row_scale;  /* n_own; applied only when finish */
     bool begin;              /* start from the self term; the block must list every row (rows NULL) */
+    bool apart;              /* not with begin: the block's edges are summed alone, from 0, and then added */
     bool finish;             /* apply row_scale at the end; likewise */
 };
 

@@ -117,6 +117,7 @@ struct op_call {
     const struct device_block *block;   /* edges between own rows and the payload's rows */
     bool first, last;                   /* the first (always the diagonal) and the last block of the part's pass */
     bool only;                          /* the part's pass has this one block: begin and finish at once */
+    bool apart;                         /* linear passes: what this block adds is summed alone, wherever that is done */
     const float *own[HALO_N_PIECE];     /* own rows of what travels */
     const float *payload[HALO_N_PIECE]; /* n_col rows of each piece; own on the diagonal */
     const float *col_scale;             /* n_col: of the payload's rows */

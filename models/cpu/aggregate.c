@@ -28,7 +28,7 @@ static int64_t row_end(const struct cpu_schedule *schedule, int64_t p)
     return next;
 }
 
-/* Hub rows: out = scale · (start + piece 0 + piece 1 + …), for the columns that the partial sums hold. */
+/* Hub rows: out = scale · (start + piece 0 + piece 1 + …), apart start + (piece 0 + …), for the columns that the partial sums hold. */
 static void combine_pieces(const struct cpu_schedule *schedule, const struct cpu_sum *s, int64_t column, int64_t n_column)
 {
     for (int64_t p = 0, next; p < schedule->n_piece; p = next) {
@@ -36,10 +36,11 @@ static void combine_pieces(const struct cpu_schedule *schedule, const struct cpu
         int64_t row = s->rows != NULL ? s->rows[r] : r;
         next = row_end(schedule, p);
         for (int64_t c = 0; c < n_column; c++) {
-            float sum = start_value(s, row, column + c);
+            float start = start_value(s, row, column + c), sum = s->apart ? 0.0F : start;
             for (int64_t q = p; q < next; q++) {
                 sum += schedule->partial[q * CPU_PARTIAL_COLUMNS + c];
             }
+            sum = s->apart ? start + sum : sum;
             s->out[row * s->f + column + c] = s->row_scale != NULL ? sum * s->row_scale[row] : sum;
         }
     }
@@ -57,6 +58,18 @@ static void sum_hubs(struct cpu_device *device, const struct cpu_schedule *sched
             kernels->sum_piece(sum, piece->begin, piece->end, column, n_column, schedule->partial + p * CPU_PARTIAL_COLUMNS);
         }
         combine_pieces(schedule, sum, column, n_column);
+    }
+}
+
+/* Rows of a block without a schedule that one thread takes at a time. */
+#define LOOSE_ROWS 64
+
+/* A large block without a schedule: a piece of another one, without hub rows. */
+static void sum_loosely(struct cpu_device *device, int64_t n_row, const struct cpu_sum *sum)
+{
+#pragma omp parallel for num_threads(device->n_thread) schedule(dynamic)
+    for (int64_t r = 0; r < n_row; r += LOOSE_ROWS) {
+        device->kernels->sum_rows(sum, r, r + LOOSE_ROWS < n_row ? r + LOOSE_ROWS : n_row);
     }
 }
 
@@ -130,6 +143,8 @@ void cpu_aggregate_sum(struct device *device, const struct device_block *block, 
         .f = f,
         .x = x,
         .begin = how->begin,
+        .apart = how->apart,
+        .bordered = block->bordered,
         .self = how->begin ? how->self : NULL,
         .self_stride = f,
         .self_scale = how->self_scale,
@@ -137,6 +152,10 @@ void cpu_aggregate_sum(struct device *device, const struct device_block *block, 
         .stream = how->begin && on_lines && block->n_row * f * (int64_t)sizeof *out >= STREAM_BYTES,
         .out = out,
     };
+    if (block->schedule == NULL && block->n_row > LOOSE_ROWS && sum.n_edge * f >= CPU_PARALLEL_MIN) {
+        sum_loosely(cpu_device(device), block->n_row, &sum);
+        return;
+    }
     struct cpu_small_schedule small;
     cpu_sum(cpu_device(device), cpu_schedule_of(block, &small), &sum);
 }

@@ -21,6 +21,7 @@ static void propagate(const struct op_call *call)
                                          .self_scale = call->scale,
                                          .row_scale = call->scale,
                                          .begin = call->first,
+                                         .apart = call->apart,
                                          .finish = call->only};
     ops->aggregate_sum(call->device, call->block, &how, call->f, call->payload[0], call->to);
     if (call->last && !call->only) {

@@ -14,6 +14,7 @@ static void forward(const struct op_call *call)
     const struct device_aggregate how = {.self = call->first && call->self ? call->own[0] : NULL,
                                          .row_scale = call->scale,
                                          .begin = call->first,
+                                         .apart = call->apart,
                                          .finish = call->only};
     ops->aggregate_sum(call->device, call->block, &how, call->f, call->payload[0], call->to);
     if (call->last && !call->only) {
@@ -28,6 +29,7 @@ static void backward(const struct op_call *call)
                                          .self = call->first && call->self ? call->own[0] : NULL,
                                          .self_scale = call->scale,
                                          .begin = call->first,
+                                         .apart = call->apart,
                                          .finish = call->only};
     call->device->ops->aggregate_sum(call->device, call->block, &how, call->f, call->payload[0], call->to);
 }

@@ -3,8 +3,10 @@
 
 static void accumulate(const struct op_call *call)
 {
-    const struct device_aggregate how = {
-        .self = call->first && call->self ? call->own[0] : NULL, .begin = call->first, .finish = call->only};
+    const struct device_aggregate how = {.self = call->first && call->self ? call->own[0] : NULL,
+                                         .begin = call->first,
+                                         .apart = call->apart,
+                                         .finish = call->only};
     call->device->ops->aggregate_sum(call->device, call->block, &how, call->f, call->payload[0], call->to);
 }
 

@@ -16,7 +16,7 @@ void reference_aggregate_sum(struct device *device, const struct device_block *b
     for (int64_t r = 0; r < block->n_row; r++) {
         int64_t row = own_row(block->rows, r);
         for (int64_t c = 0; c < f; c++) {
-            double sum = how->begin ? 0.0 : out[row * f + c];
+            double sum = how->begin || how->apart ? 0.0 : out[row * f + c];
             if (how->begin && how->self != NULL) {
                 sum = how->self[row * f + c] * (how->self_scale != NULL ? (double)how->self_scale[row] : 1.0);
             }
@@ -25,6 +25,7 @@ void reference_aggregate_sum(struct device *device, const struct device_block *b
                 double weight = block->weights != NULL && block->types == NULL ? (double)block->weights[e] : 1.0;
                 sum += x[col * f + c] * weight * (how->col_scale != NULL ? (double)how->col_scale[col] : 1.0);
             }
+            sum = how->apart ? out[row * f + c] + (double)(float)sum : sum; /* a partial sum travels in single precision */
             out[row * f + c] = (float)(how->finish && how->row_scale != NULL ? sum * how->row_scale[row] : sum);
         }
     }

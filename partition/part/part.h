@@ -62,6 +62,7 @@ struct part {
     bool symmetric;
     int32_t n_relation; /* 0: untyped */
     bool weighted;
+    bool covered; /* what rows get from another part is summed alone (part_cover.h) */
     enum dataset_loops loops;
     int64_t n_split[4]; /* of the whole graph, by enum dataset_split */
     int64_t n_bytes;    /* of the encoded part */

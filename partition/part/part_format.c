@@ -113,6 +113,7 @@ void part_header_init(struct part_header *header, const struct dataset *dataset,
     header->multi_label = dataset->multi_label;
     header->features_typed = dataset->features_typed;
     header->weighted = dataset->weighted;
+    header->covered = partition->covered;
     header->symmetric = dataset->symmetric;
     header->loops = (uint8_t)dataset->loops;
     header->features = dataset->n_feature == 0           ? PART_FEATURES_NONE

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define PART_MAGIC "TRNDPART"
-#define PART_VERSION 8u
+#define PART_VERSION 9u
 #define PART_ALIGN 64
 #define PART_N_PART_MOST 65536
 
@@ -122,6 +122,7 @@ struct part_header {
     uint8_t features; /* enum part_features */
     uint8_t features_typed;
     uint8_t weighted;                  /* weights and strengths; typed edges have weights alone */
+    uint8_t covered;                   /* as the partition is */
     int32_t n_block[PART_DIRECTION_N]; /* listed; OUT: 0 when symmetric */
     struct part_counts total[PART_DIRECTION_N];
     struct part_section_row section[PART_SECTION_N];

@@ -301,6 +301,7 @@ static void point_rows(const struct reader *in)
     p->n_relation = (int32_t)h->n_relation;
     p->n_hop = (int32_t)h->n_hop;
     p->weighted = h->weighted;
+    p->covered = h->covered;
     p->loops = (enum dataset_loops)h->loops;
     p->halo = (struct part_halo){.part = h->part, .n_part = h->n_part, .n_hop = p->n_hop, .symmetric = h->symmetric};
     memcpy(p->n_split, h->n_split, sizeof p->n_split);

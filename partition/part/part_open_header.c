@@ -35,6 +35,9 @@ static enum status check_scalars(const struct part_header *h)
     if (h->weighted > 1 || (h->weighted == 1 && h->n_relation > 0)) {
         return fail("header: expected edges that are weighted, or typed, or neither");
     }
+    if (h->covered > 1 || (h->covered == 1 && (h->n_relation > 0 || h->n_hop > 0))) {
+        return fail("header: expected covers of pairs only of untyped edges and rows without hops");
+    }
     if (h->multi_label > 1 || h->features_typed > 1 || h->symmetric > 1 || h->loops > DATASET_LOOPS_NONE ||
         h->features > PART_FEATURES_SPARSE || (h->features == PART_FEATURES_NONE) != (h->n_feature == 0)) {
         return fail("header: expected known values of multi_label, symmetric, loops and features");

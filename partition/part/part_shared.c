@@ -28,8 +28,23 @@ enum status part_shared_acquire(int32_t n_part, uint32_t n_rank, int32_t n_hop, 
     return status;
 }
 
+enum status part_sums_acquire(struct part_shared *shared)
+{
+    enum status status = STATUS_OK;
+    for (int d = 0; d < (shared->symmetric ? 1 : PART_DIRECTION_N) && status == STATUS_OK; d++) {
+        status = memory_acquire(MEMORY_STRUCTURE, (size_t)shared->n_part, sizeof *shared->sums[d], &shared->sums[d]);
+    }
+    if (shared->symmetric) {
+        shared->sums[PART_DIRECTION_OUT] = shared->sums[PART_DIRECTION_IN];
+    }
+    return status;
+}
+
 void part_shared_release(struct part_shared *shared)
 {
+    for (int d = 0; d < (shared->symmetric ? 1 : PART_DIRECTION_N); d++) {
+        memory_release(MEMORY_STRUCTURE, shared->sums[d], (size_t)shared->n_part, sizeof *shared->sums[d]);
+    }
     if (!shared->symmetric) {
         memory_release(MEMORY_STRUCTURE, shared->n_row[PART_DIRECTION_OUT], n_count(shared), sizeof *shared->n_row[0]);
     }

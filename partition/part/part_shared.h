@@ -1,4 +1,5 @@
-/* Rows that several parts of one worker take from a part of another one: they travel once for all of them.
+/* What travels from a part to a worker when it is not each pair's rows: rows that several parts of the worker take, once for all of them; or
+ * where every worker has one part, the rows and sums of a cover (part_cover.h).
  *
  * A halo pass goes around the circle of parts; a part q of another worker comes by once for the worker's parts with greater numbers, whose
  * blocks with q come after those with their successors, and once for those with smaller numbers. So what a worker takes of q is
@@ -16,10 +17,16 @@
 /* Whose rows the list is of: takers' numbers are below the owner's, or above. */
 enum part_side { PART_SIDE_BELOW, PART_SIDE_ABOVE, PART_SIDE_N };
 
+/* Sums that a part makes for others, and the edges that are summed. */
+struct part_sums {
+    int64_t n_row, n_edge;
+};
+
 struct part_shared {
     int32_t n_part, n_hop;
     uint32_t n_rank;
-    bool symmetric; /* both directions have the same array */
+    bool symmetric;                           /* both directions have the same array */
+    struct part_sums *sums[PART_DIRECTION_N]; /* n_part; NULL: nothing is covered */
     uint32_t *n_row
         [PART_DIRECTION_N]; /* n_part × n_rank × PART_SIDE_N × (n_hop + 1): by owner, taker, side; rows of hop ≤ h, and all */
 };
@@ -50,6 +57,19 @@ int64_t part_shared_bytes(int32_t n_part, uint32_t n_rank, int32_t n_hop, bool s
  */
 enum status part_shared_build(const struct dataset *dataset, const struct partition *partition, const int32_t *rank_of_part,
                               uint32_t n_rank, struct part_shared *out);
+
+/* Counts of covers, where every part has a worker of its own, from a graph whose rows are not ordered by hop. n_halo_out, n_cover_out: rows
+ * that travel without covers, and with them.
+ *
+ *   owns    the caller owns *out: part_shared_release
+ *   errors  STATUS_NOMEM
+ *   cost    n_edge reads, the matchings of all pairs; n_node × 8 bytes and 8 bytes an edge into a part from others
+ */
+enum status part_shared_cover(const struct dataset *dataset, const struct partition *partition, struct part_shared *out,
+                              int64_t *n_halo_out, int64_t *n_cover_out);
+
+/* Memory for sums, all 0. errors  STATUS_NOMEM */
+enum status part_sums_acquire(struct part_shared *shared);
 
 /* The place of the counts of one list: n_hop + 1. */
 uint32_t *part_shared_at(const struct part_shared *shared, enum part_direction d, int32_t q, uint32_t rank,

@@ -122,7 +122,7 @@ static void part_take(struct rank *r, int32_t p)
     spill_unpin(r->spill, &all, 1);
 }
 
-/* Decide on pruning as a coordinator does. */
+/* Decide on pruning, and on covers, as a coordinator does. */
 static void rank_prune(struct rank *r)
 {
     const struct program_input input = {.n_feature = r->dataset.n_feature,
@@ -135,6 +135,8 @@ static void rank_prune(struct rank *r)
     struct prune prune;
     check(program_build(&r->job, &input, &program));
     check(prune_build(&r->job, &r->dataset, &program, &r->partition, &prune));
+    /* However little it saves. */
+    r->partition.covered = memory_plan_covers(&r->job, &program) && r->partition.n_hop == 0 && r->dataset.n_relation == 0;
     r->board->result.left_out = prune.left_out;
     program_release(&program);
 }

@@ -47,7 +47,8 @@ static void job_write(const char *model, const char *data, const struct loss *lo
     }
     snprintf(out, n_out,
              "[dataset]\n%s\n[partition]\nparts = 4\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\n"
-             "epochs = %d\nprune = \"%s\"\n%s[exchange]\nsampling = %.17g\ncodec = \"%s\"\ncodec_backward = \"%s\"\nschedule = "
+             "epochs = %d\nprune = \"%s\"\n%s[exchange]\ncover = false\nsampling = %.17g\ncodec = \"%s\"\ncodec_backward = "
+             "\"%s\"\nschedule = "
              "\"%s\"\nprefetch = "
              "%d\n[workers]\n"
              "count = %d\nthreads = %d\n[memory]\nrecompute = \"%s\"\n%s",

@@ -76,13 +76,35 @@ static enum status load(struct coordinator *c)
     return status == STATUS_OK ? program_build(&c->job, &input, &c->program) : status;
 }
 
+/* Covers that save less than this share of the rows are not worth their sums. */
+#define COVER_LEAST 0.05
+
+/* Cover the pairs of parts where that sends fewer rows; *share_out: of the rows that travel without. */
+static enum status cover(struct coordinator *c, double *share_out)
+{
+    int64_t n_halo, n_cover;
+    *share_out = 1.0;
+    bool may = memory_plan_covers(&c->job, &c->program) && c->partition.n_hop == 0 && c->dataset.n_relation == 0;
+    if (!may || c->partition.n_part == 1) {
+        return STATUS_OK;
+    }
+    enum status status = part_shared_cover(&c->dataset, &c->partition, &c->shared, &n_halo, &n_cover);
+    *share_out = status == STATUS_OK && n_halo > 0 ? (double)n_cover / (double)n_halo : 1.0;
+    c->partition.covered = *share_out <= 1.0 - COVER_LEAST;
+    return status;
+}
+
 /* Assign parts to workers, and count the rows that parts of one worker share. */
 static enum status place(struct coordinator *c)
 {
     uint32_t n_worker = (uint32_t)c->job.workers.count;
+    bool shares = memory_plan_shares(&c->job, &c->program, c->partition.n_part, n_worker, c->partition.covered);
     c->rank_of_part = memory_alloc((size_t)c->partition.n_part, sizeof *c->rank_of_part);
     partition_place(c->partition.n_part, c->sizes, (int32_t)n_worker, c->rank_of_part);
-    return memory_plan_shares(&c->job, &c->program, c->partition.n_part, n_worker)
+    if (c->shared.n_part > 0 && !(shares && c->partition.covered && (uint32_t)c->partition.n_part == n_worker)) {
+        part_shared_release(&c->shared); /* counted to see what it would save */
+    }
+    return shares && c->shared.n_part == 0
                ? part_shared_build(&c->dataset, &c->partition, c->rank_of_part, n_worker, &c->shared)
                : STATUS_OK;
 }
@@ -94,6 +116,8 @@ static enum status cut(struct coordinator *c)
     status = status == STATUS_OK ? prune_build(&c->job, &c->dataset, &c->program, &c->partition, &c->prune) : status;
     status = status == STATUS_OK ? partition_measure(&c->dataset, &c->partition, &c->quality) : status;
     status = status == STATUS_OK ? part_sizes_build(&c->dataset, &c->partition, &c->sizes) : status;
+    double share;
+    status = status == STATUS_OK ? cover(c, &share) : status;
     status = status == STATUS_OK ? place(c) : status;
     if (status == STATUS_OK) {
         char text[PROGRESS_TEXT_BYTES];
@@ -101,6 +125,9 @@ static enum status cut(struct coordinator *c)
         progress_print(&c->progress, "%d part%s: %lld edges cut, halo ratio %.3f, imbalance %.3f nodes, %.3f edges (%s)",
                        (int)c->partition.n_part, c->partition.n_part == 1 ? "" : "s", (long long)c->quality.n_cut,
                        c->quality.halo_ratio, c->quality.imbalance_node, c->quality.imbalance_edge, text);
+        if (c->shared.sums[PART_DIRECTION_IN] != NULL) {
+            progress_print(&c->progress, "covers: %.0f %% of the halo rows travel, as rows or as sums", 100.0 * share);
+        }
     }
     return status;
 }

@@ -1,6 +1,7 @@
 /* Making payloads: rows gathered as they lie, or finished gradients. */
 #include "models/codec.h"
 #include "protocol/clock.h"
+#include "protocol/log.h"
 #include "worker/halo/halo_state.h"
 #include "worker/run/sample.h"
 #include "worker/run/shared_rows.h"
@@ -11,6 +12,14 @@ int64_t halo_rows_to(const struct halo *h, int32_t i, int32_t k)
     return h->shares ? part_shared_rows(h->owners.shared, halo_blocks(h), h->trainer->own[i], (uint32_t)(k / PART_SIDE_N),
                                         (enum part_side)(k % PART_SIDE_N), h->hop_travelling)
                      : part_rows_at(&given, k);
+}
+
+/* Of them the last are sums. */
+static int64_t sums_to(const struct halo *h, int32_t i, int32_t k)
+{
+    return h->shares
+               ? shared_rows_sums(h->trainer, halo_blocks(h), i, (uint32_t)(k / PART_SIDE_N), (enum part_side)(k % PART_SIDE_N))
+               : 0;
 }
 
 int64_t halo_payload_bytes(const struct halo *h, int32_t i, int32_t k)
@@ -211,16 +220,46 @@ static const uint32_t *rows_given(const struct halo *h, int32_t i, int32_t k)
                       : part_device_rows(&h->trainer->part[i], PART_DIRECTION_N - 1 - halo_blocks(h), k);
 }
 
-static int64_t rows_pack(const struct halo *h, const struct halo_packing *what)
+/* Sums that own part i makes for taker k, from `first` on: what its rows would add to the taker's alone. */
+static void sums_write(const struct halo *h, int p, int32_t i, int32_t k, int64_t first, int64_t n, float *out)
+{
+    struct op_call call = halo_call_begin(h, i);
+    const struct device_block block = shared_rows_sum_block(h->trainer, halo_blocks(h), i, (uint32_t)(k / PART_SIDE_N),
+                                                            (enum part_side)(k % PART_SIDE_N), first, n);
+    ASSERT(p == 0);
+    call.self = false;
+    call.first = true;
+    call.block = &block;
+    call.payload[0] = call.own[0];
+    call.col_scale = call.scale;
+    call.to = out;
+    h->pass->run(&call);
+}
+
+/* n rows of piece p from `row` on, of which the last n_sum of all n_row are sums. */
+static void piece_write(const struct halo *h, int p, const struct halo_packing *what, int64_t row, int64_t n, char *out)
 {
     const uint32_t *rows = rows_given(h, what->i, what->k);
+    int64_t n_sent = halo_rows_to(h, what->i, what->k) - sums_to(h, what->i, what->k), end = row + n;
+    int64_t n_gathered = row < n_sent ? (end < n_sent ? n : n_sent - row) : 0;
+    if (n_gathered > 0) {
+        rows_write(h, p, what->i, n_gathered, rows + row, out);
+    }
+    if (n_gathered < n) {
+        sums_write(h, p, what->i, what->k, row + n_gathered - n_sent, n - n_gathered,
+                   (float *)(void *)(out + n_gathered * h->bytes[p]));
+    }
+}
+
+static int64_t rows_pack(const struct halo *h, const struct halo_packing *what)
+{
     int64_t n_row = halo_rows_to(h, what->i, what->k), n_done = 0, begin = 0;
     for (int p = 0; p < h->pass->n_piece; p++) {
         int64_t row_bytes = h->bytes[p], end = begin + n_row * row_bytes;
         if (row_bytes > 0 && what->at + n_done < end) {
             int64_t row = (what->at + n_done - begin) / row_bytes, n = (what->n_most - n_done) / row_bytes;
             n = n < n_row - row ? n : n_row - row;
-            rows_write(h, p, what->i, n, rows + row, (char *)what->out + n_done);
+            piece_write(h, p, what, row, n, (char *)what->out + n_done);
             n_done += n * row_bytes;
             if (row + n < n_row) {
                 break;

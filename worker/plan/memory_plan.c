@@ -384,9 +384,22 @@ bool memory_plan_spills(const struct job *job)
     return job->memory.spill[0] != '\0';
 }
 
-bool memory_plan_shares(const struct job *job, const struct program *program, int32_t n_part, uint32_t n_rank)
+bool memory_plan_covers(const struct job *job, const struct program *program)
 {
-    bool shares = n_rank > 1 && (uint32_t)n_part > n_rank && !memory_plan_spills(job) && !program_is_lossy(program);
+    bool covers = job->exchange.cover && !job->exchange.plain && !program_is_lossy(program), any = false;
+    for (int i = 0; i < program->n_op && covers; i++) {
+        const struct op *op = &program->op[i];
+        bool aggregates = op->kind == OP_KIND_AGGREGATE;
+        covers = !aggregates || aggregate_defs[op->aggregate]->is_linear;
+        any = any || aggregates;
+    }
+    return covers && any;
+}
+
+bool memory_plan_shares(const struct job *job, const struct program *program, int32_t n_part, uint32_t n_rank, bool covered)
+{
+    bool shares = n_rank > 1 && (covered || (uint32_t)n_part > n_rank) && !job->exchange.plain && !memory_plan_spills(job) &&
+                  !program_is_lossy(program);
     for (int i = 0; i < program->n_op && shares; i++) {
         const struct op *op = &program->op[i];
         if (op->kind == OP_KIND_AGGREGATE) {

@@ -166,9 +166,14 @@ int64_t memory_plan_copies(const struct memory_plan_input *input, int32_t i, int
 
 bool memory_plan_spills(const struct job *job);
 
-/* Do rows that several parts of a worker take from a part of another one travel once? Not where every part is walked alone: spilled, with
- * payloads of its own (sampled, coded, finished gradients), or with sums in the workspace. The same on every worker. */
-bool memory_plan_shares(const struct job *job, const struct program *program, int32_t n_part, uint32_t n_rank);
+/* May the job's pairs of parts be covered (part_cover.h)? Where all its aggregates are sums and nothing is lossy. The same for any
+ * number of workers, and whether arrays are spilled or not, as it changes bits. */
+bool memory_plan_covers(const struct job *job, const struct program *program);
+
+/* Are lists of payload rows other than a pair's own? Of a cover, where every part has a worker of its own; else of rows that several parts of
+ * a worker take from a part of another one, which then travel once. Not where every part is walked alone: spilled, with payloads of its own (sampled,
+ * coded, finished gradients), or with sums in the workspace. The same on every worker. */
+bool memory_plan_shares(const struct job *job, const struct program *program, int32_t n_part, uint32_t n_rank, bool covered);
 
 /* Does backward run this op's forward again? */
 bool memory_plan_recomputes(const struct memory_plan *plan, int op);

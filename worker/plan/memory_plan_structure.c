@@ -72,7 +72,7 @@ static bool is_local(const struct memory_plan_input *in, int d)
 static int64_t joined_plan(const struct memory_plan_input *in, bool scaled, struct memory_plan *plan)
 {
     int64_t n_bytes = 0;
-    bool can = in->ops->joined_edges > 0 && plan->n_hop == 0 && plan->n_row <= UINT32_MAX;
+    bool can = in->ops->joined_edges > 0 && plan->n_hop == 0 && plan->n_row < DEVICE_BORDER;
     for (int d = 0; d < n_direction(&in->own[0]); d++) {
         int64_t n_edge = 0, n_block_row = 0;
         for (int32_t i = 0; i < in->n_own_part; i++) {
@@ -174,6 +174,18 @@ static int64_t pairs_bytes(const struct memory_plan_input *in, const struct memo
     return halo_n_flag(own->halo) * each;
 }
 
+/* Sums that own parts make for others: their rows' ends, edges and weights. */
+static int64_t sums_bytes(const struct memory_plan_input *in, enum part_direction d)
+{
+    int64_t n_bytes = 0, each = (int64_t)(sizeof(uint32_t) + (in->own[0].weighted ? sizeof(float) : 0));
+    for (int32_t i = 0; in->shared->sums[d] != NULL && i < in->n_own_part; i++) {
+        const struct part_sums *sums = &in->shared->sums[d][in->own[i].halo->part];
+        int64_t listed = sums->n_row * (int64_t)sizeof(uint32_t); /* counted among the rows that others take */
+        n_bytes += (sums->n_row + in->n_part) * (int64_t)sizeof(int64_t) + sums->n_edge * each - listed;
+    }
+    return n_bytes;
+}
+
 /* Rows that own parts share: how many, which own ones others take, and the node ids and scales of those that come. */
 static int64_t shared_bytes(const struct memory_plan_input *in, const struct memory_plan *plan, bool scaled)
 {
@@ -187,6 +199,7 @@ static int64_t shared_bytes(const struct memory_plan_input *in, const struct mem
         const struct halo_list *list = memory_plan_halo(plan, direction, PROGRAM_HOP_ALL);
         n_bytes += list->n_serve_row * (int64_t)sizeof(uint32_t);
         n_bytes += list->n_fetch_row * (int64_t)(sizeof(uint32_t) + (scaled ? sizeof(float) : 0));
+        n_bytes += sums_bytes(in, (enum part_direction)d);
     }
     return n_bytes;
 }

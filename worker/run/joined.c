@@ -44,14 +44,14 @@ static int64_t indptr_fill(const struct trainer *t, enum part_direction d, int64
     return most;
 }
 
-/* Put the edges of one block behind those that its rows have so far. next: where each row's next one goes */
-static void block_join(const struct part_block *block, const uint32_t *cols, uint32_t first_row, const struct arrays *to,
-                       int64_t *next)
+/* Put the edges of one block behind those that its rows have so far. next: where each row's next one goes; border: set in a row's first */
+static void block_join(const struct part_block *block, const uint32_t *cols, uint32_t first_row, uint32_t border,
+                       const struct arrays *to, int64_t *next)
 {
     for (int64_t r = 0; r < block->n_row; r++) {
         int64_t *at = &next[block->rows != NULL ? block->rows[r] : r];
         for (int64_t e = block->indptr[r]; e < block->indptr[r + 1]; e++, (*at)++) {
-            to->cols[*at] = first_row + cols[e];
+            to->cols[*at] = (first_row + cols[e]) | (e == block->indptr[r] ? border : 0);
             if (to->weights != NULL) {
                 to->weights[*at] = block->weights[e];
             }
@@ -70,7 +70,8 @@ static void part_join(const struct trainer *t, enum part_direction d, int32_t i,
     for (int32_t s = 0; s < pairs->n_pair; s++) {
         int32_t k = (pairs->own + s) % pairs->n_pair, j = t->own_index[pairs->pair[k].part];
         const struct part_block block = part_block_at(part, d, k);
-        block_join(&block, cols + pairs->pair[k].edge, (uint32_t)t->plan.row_begin[j], to, next);
+        uint32_t border = s > 0 && part->covered ? DEVICE_BORDER : 0;
+        block_join(&block, cols + pairs->pair[k].edge, (uint32_t)t->plan.row_begin[j], border, to, next);
     }
     free(next);
 }
@@ -104,7 +105,8 @@ static enum status side_open(const struct trainer *t, enum part_direction d, str
                                    .n_edge = n_edge,
                                    .indptr = part_lent_view(lent, to.indptr),
                                    .cols = part_lent_view(lent, to.cols),
-                                   .weights = part_lent_view(lent, to.weights)};
+                                   .weights = part_lent_view(lent, to.weights),
+                                   .bordered = t->part[0].part->covered};
     return status == STATUS_OK ? t->ops->block_open(t->device, block) : status;
 }
 

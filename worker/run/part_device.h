@@ -48,6 +48,7 @@ struct part_blocks {
 
 struct part_device {
     const struct part *part;
+    bool trimmed;                                 /* blocks with others' parts have the edges to what comes of a cover alone */
     struct part_lent bytes;                       /* the part's */
     struct part_blocks *blocks[PART_DIRECTION_N]; /* n_hop + 1: by hop of the output, and all; empty where no step walks them */
     struct part_lent scales;                      /* all of these: */

@@ -1,18 +1,8 @@
-#include "worker/run/shared_rows.h"
-
 #include "protocol/memory.h"
+#include "worker/run/shared_rows_state.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-struct shared_rows {
-    struct part_shared counts;
-    int64_t *given_at[PART_DIRECTION_N]; /* n_own × n_rank × PART_SIDE_N: where a list begins */
-    int64_t *taken_at[PART_DIRECTION_N]; /* n_part × PART_SIDE_N */
-    int64_t n_given, n_taken;            /* rows of all lists */
-    uint32_t *given, *node;              /* n_given, n_taken; SHARED */
-    float *scale;                        /* n_taken; SHARED. NULL: no aggregate has scales */
-};
 
 /* --- one list --- */
 
@@ -119,7 +109,7 @@ static void given_walk(struct trainer *t, enum part_direction d, struct merge *m
                     givers_find(t, d, i, rank, (enum part_side)side, m);
                 }
                 merge_run(t, d, m, part_shared_at(&s->counts, d, t->own[i], rank, (enum part_side)side));
-                s->given_at[d][list] = *n_io;
+                s->given_list[d][list].row = *n_io;
                 if (out != NULL && m->n_row > 0) {
                     memcpy(out + *n_io, m->row, m->n_row * sizeof *out);
                 }
@@ -195,6 +185,10 @@ static void taken_walk(struct trainer *t, enum part_direction d, struct merge *m
 static void walk(struct trainer *t, struct merge *m, bool write)
 {
     struct shared_rows *s = t->shared_rows;
+    if ((uint32_t)t->setup.n_part == t->setup.n_rank) {
+        shared_cover_walk(t, write);
+        return;
+    }
     s->n_given = s->n_taken = 0;
     for (int d = 0; d < (s->counts.symmetric ? 1 : PART_DIRECTION_N); d++) {
         given_walk(t, (enum part_direction)d, m, &s->n_given, write ? s->given : NULL);
@@ -202,29 +196,58 @@ static void walk(struct trainer *t, struct merge *m, bool write)
     }
 }
 
-static enum status lists_take(struct trainer *t)
+struct list {
+    size_t n_bytes;
+    void *out;
+};
+
+/* All that is taken for the lists. */
+static int lists_of(const struct trainer *t, struct list out[6])
 {
     struct shared_rows *s = t->shared_rows;
-    size_t n_given = (size_t)s->n_given * sizeof *s->given, n_taken = (size_t)s->n_taken * sizeof *s->node;
-    enum status status = t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, n_given, &s->given);
-    status = status == STATUS_OK ? t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, n_taken, &s->node)
-                                 : status;
-    if (status == STATUS_OK && t->part_setup.scaled != NULL) {
-        status = t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, n_taken, &s->scale);
+    bool scaled = t->part_setup.scaled != NULL, weighted = t->setup.parts[t->own[0]]->weighted;
+    const struct list all[] = {{(size_t)s->n_given * sizeof *s->given, &s->given},
+                               {(size_t)s->n_taken * sizeof *s->node, &s->node},
+                               {scaled ? (size_t)s->n_taken * sizeof *s->scale : 0, &s->scale},
+                               {(size_t)s->n_sum_ptr * sizeof *s->sum_ptr, &s->sum_ptr},
+                               {(size_t)s->n_sum_edge * sizeof *s->sum_cols, &s->sum_cols},
+                               {weighted ? (size_t)s->n_sum_edge * sizeof *s->sum_weights : 0, &s->sum_weights}};
+    memcpy(out, all, sizeof all);
+    return sizeof all / sizeof *all;
+}
+
+static enum status lists_take(struct trainer *t)
+{
+    struct list list[6];
+    enum status status = STATUS_OK;
+    for (int l = 0, n = lists_of(t, list); l < n && status == STATUS_OK; l++) {
+        if (list[l].n_bytes > 0) {
+            status = t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, list[l].n_bytes, list[l].out);
+        }
     }
     return status;
+}
+
+static void lists_return(struct trainer *t)
+{
+    struct list list[6];
+    for (int l = 0, n = lists_of(t, list); l < n; l++) {
+        if (*(void **)list[l].out != NULL) {
+            t->ops->release(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, *(void **)list[l].out, list[l].n_bytes);
+        }
+    }
 }
 
 enum status shared_rows_open(struct trainer *t)
 {
     const struct part *any = t->setup.parts[t->own[0]];
-    if (!memory_plan_shares(t->setup.job, &t->program, t->setup.n_part, t->setup.n_rank)) {
+    if (!memory_plan_shares(t->setup.job, &t->program, t->setup.n_part, t->setup.n_rank, any->covered)) {
         return STATUS_OK;
     }
     struct shared_rows *s = t->shared_rows = memory_alloc(1, sizeof *s);
     enum status status = part_shared_acquire(t->setup.n_part, t->setup.n_rank, any->n_hop, any->symmetric, &s->counts);
     for (int d = 0; d < PART_DIRECTION_N; d++) {
-        s->given_at[d] = memory_alloc((size_t)t->n_own * t->setup.n_rank * PART_SIDE_N, sizeof *s->given_at[d]);
+        s->given_list[d] = memory_alloc((size_t)shared_list(t, t->n_own, 0, PART_SIDE_BELOW), sizeof *s->given_list[d]);
         s->taken_at[d] = memory_alloc((size_t)t->setup.n_part * PART_SIDE_N, sizeof *s->taken_at[d]);
     }
     if (status != STATUS_OK) {
@@ -246,18 +269,9 @@ void shared_rows_close(struct trainer *t)
     if (s == NULL) {
         return;
     }
-    size_t n_taken = (size_t)s->n_taken * sizeof *s->node;
-    if (s->given != NULL) {
-        t->ops->release(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, s->given, (size_t)s->n_given * sizeof *s->given);
-    }
-    if (s->node != NULL) {
-        t->ops->release(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, s->node, n_taken);
-    }
-    if (s->scale != NULL) {
-        t->ops->release(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, s->scale, n_taken);
-    }
+    lists_return(t);
     for (int d = 0; d < PART_DIRECTION_N; d++) {
-        free(s->given_at[d]);
+        free(s->given_list[d]);
         free(s->taken_at[d]);
     }
     part_shared_release(&s->counts);
@@ -276,11 +290,34 @@ static int listed(const struct shared_rows *s, enum part_direction d)
     return s->counts.symmetric ? PART_DIRECTION_IN : d;
 }
 
+static const struct shared_given *given_list(const struct trainer *t, enum part_direction d, int32_t i, uint32_t rank,
+                                             enum part_side side)
+{
+    return &t->shared_rows->given_list[listed(t->shared_rows, d)][shared_list(t, i, rank, side)];
+}
+
 const uint32_t *shared_rows_given(const struct trainer *t, enum part_direction d, int32_t i, uint32_t rank, enum part_side side)
 {
+    return t->shared_rows->given + given_list(t, d, i, rank, side)->row;
+}
+
+int64_t shared_rows_sums(const struct trainer *t, enum part_direction d, int32_t i, uint32_t rank, enum part_side side)
+{
+    return given_list(t, d, i, rank, side)->n_sum;
+}
+
+struct device_block shared_rows_sum_block(const struct trainer *t, enum part_direction d, int32_t i, uint32_t rank,
+                                          enum part_side side, int64_t first, int64_t n_row)
+{
     const struct shared_rows *s = t->shared_rows;
-    int64_t list = ((int64_t)i * t->setup.n_rank + rank) * PART_SIDE_N + side;
-    return s->given + s->given_at[listed(s, d)][list];
+    const struct shared_given *list = given_list(t, d, i, rank, side);
+    const int64_t *indptr = s->sum_ptr + list->ptr;
+    return (struct device_block){.n_row = n_row,
+                                 .n_col = t->part[i].part->n_own,
+                                 .n_edge = indptr[list->n_sum],
+                                 .indptr = indptr + first,
+                                 .cols = s->sum_cols + list->edge,
+                                 .weights = s->sum_weights != NULL ? s->sum_weights + list->edge : NULL};
 }
 
 const float *shared_rows_scale(const struct trainer *t, enum part_direction d, int32_t q, enum part_side side)

@@ -1,7 +1,8 @@
-/* Rows that several own parts take from a part of another rank travel once: which rows, and where each part finds its own.
+/* Lists of payload rows that are not a pair's own, put together by both ranks in the same way, so that no list travels.
  *
- * Both ranks put the list together from the parts' own lists, in the same way: hop after hop, taker after taker, every row where it first
- * comes; so no list travels. Columns of own parts' blocks are turned into places in it, once.
+ * Rows that several own parts take from a part of another rank: hop after hop, taker after taker, every row where it first comes. Where
+ * every part has a rank of its own, a pair's cover (shared_cover.c): rows, then sums. Columns of own parts' blocks are turned into
+ * places in the list, once.
  */
 #ifndef WORKER_SHARED_ROWS_H
 #define WORKER_SHARED_ROWS_H
@@ -19,6 +20,12 @@ const struct part_shared *shared_rows_counts(const struct trainer *trainer);
 /* The own part's rows that parts of `rank` take (device). */
 const uint32_t *shared_rows_given(const struct trainer *trainer, enum part_direction d, int32_t i, uint32_t rank,
                                   enum part_side side);
+
+/* How many sums come behind these rows, and the edges that are summed: columns are own rows, row `first` the first one. The block has no
+ * schedule. */
+int64_t shared_rows_sums(const struct trainer *trainer, enum part_direction d, int32_t i, uint32_t rank, enum part_side side);
+struct device_block shared_rows_sum_block(const struct trainer *trainer, enum part_direction d, int32_t i, uint32_t rank,
+                                          enum part_side side, int64_t first, int64_t n_row);
 
 /* Scales (NULL: no aggregate has any) and node ids of part q's rows that come (device). */
 const float *shared_rows_scale(const struct trainer *trainer, enum part_direction d, int32_t q, enum part_side side);

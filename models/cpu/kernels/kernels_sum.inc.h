@@ -1,6 +1,6 @@
 /* Sum and maximum over neighbours, over the vector alphabet: the output row stays in registers while its edges stream by.
  *
- *   out_i = row_scale_i · (start_i + Σ_e weight_e · x_col(e))    start_i: self_scale_i · self_i, out_i so far, or 0
+ *   out_i = row_scale_i · (start_i + Σ_e weight_e · x_col(e))    start_i: self_scale_i · self_i, out_i so far, or 0; apart: out_i + (0 + Σ_e …)
  *   out_ic = max_e x_col(e),c    arg_ic: the first edge's column that reaches it
  *
  * Every lane adds its own column's values in the order of the edges, so the width of a vector changes no bit. The rows
@@ -22,63 +22,96 @@ INLINE void prefetch_row(const float *row, const int n_vector, int64_t n_column)
     }
 }
 
-INLINE float edge_weight(const struct cpu_sum *s, enum cpu_weight kind, int64_t e)
+INLINE uint32_t edge_column(const struct cpu_sum *s, const bool bordered, int64_t e)
+{
+    return bordered ? s->cols[e] & ~DEVICE_BORDER : s->cols[e];
+}
+
+INLINE float edge_weight(const struct cpu_sum *s, enum cpu_weight kind, const bool bordered, int64_t e)
 {
     switch (kind) {
     case CPU_WEIGHT_NONE:
         return 1.0f;
     case CPU_WEIGHT_COLUMN:
-        return s->weight[s->cols[e]];
+        return s->weight[edge_column(s, bordered, e)];
     case CPU_WEIGHT_EDGE:
         return s->weight[e];
     case CPU_WEIGHT_EDGE_COLUMN:
-        return s->weight[e] * s->scale[s->cols[e]];
+        return s->weight[e] * s->scale[edge_column(s, bordered, e)];
     default:
         return s->weight[s->position[e]];
     }
 }
 
 /* Weights that lie in the order of the edges need no help. */
-INLINE void prefetch_weight(const struct cpu_sum *s, enum cpu_weight kind, int64_t e)
+INLINE void prefetch_weight(const struct cpu_sum *s, enum cpu_weight kind, const bool bordered, int64_t e)
 {
     if (kind == CPU_WEIGHT_COLUMN) {
-        __builtin_prefetch(s->weight + s->cols[e]);
+        __builtin_prefetch(s->weight + edge_column(s, bordered, e));
     } else if (kind == CPU_WEIGHT_EDGE_COLUMN) {
-        __builtin_prefetch(s->scale + s->cols[e]);
+        __builtin_prefetch(s->scale + edge_column(s, bordered, e));
     } else if (kind == CPU_WEIGHT_PERMUTED) {
         __builtin_prefetch(s->weight + s->position[e]);
     }
 }
 
-/* acc += Σ weight · x over edges begin … end-1, one fma (without weights: one addition) per edge; the last vector is masked. */
+/* acc += weight · x of one edge, one fma (without weights: one addition); the last vector is masked. */
+INLINE void sum_edge(const struct cpu_sum *s, int64_t e, int64_t column, int64_t n_column, const int n_vector,
+                     const enum cpu_weight kind, const bool bordered, lane_mask mask, vector *acc)
+{
+    const float *x = s->x + column;
+    int64_t ahead = e + PREFETCH_EDGES(n_vector);
+    ahead = ahead < s->n_edge - 1 ? ahead : s->n_edge - 1;
+    prefetch_row(x + edge_column(s, bordered, ahead) * s->f, n_vector, n_column);
+    prefetch_weight(s, kind, bordered, ahead);
+    const float *row = x + edge_column(s, bordered, e) * s->f;
+    vector weight = vector_set(edge_weight(s, kind, bordered, e));
+    for (int v = 0; v < n_vector; v++) {
+        vector value = v < n_vector - 1 ? vector_load(row + v * LANES) : vector_load_mask(row + v * LANES, mask);
+        acc[v] = kind == CPU_WEIGHT_NONE ? vector_add(acc[v], value) : vector_fma(weight, value, acc[v]);
+    }
+}
+
+/* acc += Σ weight · x over edges begin … end-1, edge by edge. */
 INLINE void sum_edges(const struct cpu_sum *s, int64_t begin, int64_t end, int64_t column, int64_t n_column, const int n_vector,
                       const enum cpu_weight kind, lane_mask mask, vector *acc)
 {
-    const uint32_t *cols = s->cols;
-    const int64_t f = s->f, last = s->n_edge - 1;
-    const float *x = s->x + column;
     for (int64_t e = begin; e < end; e++) {
-        int64_t ahead = e + PREFETCH_EDGES(n_vector);
-        ahead = ahead < last ? ahead : last;
-        prefetch_row(x + cols[ahead] * f, n_vector, n_column);
-        prefetch_weight(s, kind, ahead);
-        const float *row = x + cols[e] * f;
-        vector weight = vector_set(edge_weight(s, kind, e));
+        sum_edge(s, e, column, n_column, n_vector, kind, false, mask, acc);
+    }
+}
+
+/* Likewise of joined blocks: what comes behind a border is summed alone, from 0, up to the next one. */
+INLINE void sum_bordered_edges(const struct cpu_sum *s, int64_t begin, int64_t end, int64_t column, int64_t n_column,
+                               const int n_vector, const enum cpu_weight kind, lane_mask mask, vector *acc)
+{
+    int64_t e = begin;
+    for (; e < end && !(s->cols[e] & DEVICE_BORDER); e++) {
+        sum_edge(s, e, column, n_column, n_vector, kind, true, mask, acc);
+    }
+    while (e < end) {
+        vector alone[VECTORS_MAX];
         for (int v = 0; v < n_vector; v++) {
-            vector value = v < n_vector - 1 ? vector_load(row + v * LANES) : vector_load_mask(row + v * LANES, mask);
-            acc[v] = kind == CPU_WEIGHT_NONE ? vector_add(acc[v], value) : vector_fma(weight, value, acc[v]);
+            alone[v] = vector_set(0.0f);
+        }
+        do {
+            sum_edge(s, e++, column, n_column, n_vector, kind, true, mask, alone);
+        } while (e < end && !(s->cols[e] & DEVICE_BORDER));
+        for (int v = 0; v < n_vector; v++) {
+            acc[v] = vector_add(acc[v], alone[v]);
         }
     }
 }
 
 /* One row over columns column … column+n_column-1: start, edges, scale, store. */
 INLINE void sum_row(const struct cpu_sum *s, int64_t r, int64_t column, int64_t n_column, const int n_vector,
-                    const enum cpu_weight kind, lane_mask mask)
+                    const enum cpu_weight kind, const bool bordered, lane_mask mask)
 {
     vector acc[VECTORS_MAX];
     int64_t row = s->rows != NULL ? s->rows[r] : r;
     float *out = s->out + row * s->f + column;
-    const float *start = s->begin ? s->self != NULL ? s->self + row * s->self_stride + column : NULL : out;
+    const float *self = s->self != NULL ? s->self + row * s->self_stride + column : NULL;
+    const float *start = s->begin ? self : s->apart ? NULL : out;
     bool scaled = s->begin && s->self != NULL && s->self_scale != NULL;
     for (int v = 0; v < n_vector; v++) {
         acc[v] = vector_set(0.0f);
@@ -89,8 +122,16 @@ INLINE void sum_row(const struct cpu_sum *s, int64_t r, int64_t column, int64_t 
             acc[v] = vector_multiply(acc[v], vector_set(s->self_scale[row]));
         }
     }
-    sum_edges(s, s->indptr[r], s->indptr[r + 1], column, n_column, n_vector, kind, mask, acc);
+    if (bordered) {
+        sum_bordered_edges(s, s->indptr[r], s->indptr[r + 1], column, n_column, n_vector, kind, mask, acc);
+    } else {
+        sum_edges(s, s->indptr[r], s->indptr[r + 1], column, n_column, n_vector, kind, mask, acc);
+    }
     for (int v = 0; v < n_vector; v++) {
+        if (s->apart) {
+            acc[v] = vector_add(v < n_vector - 1 ? vector_load(out + v * LANES) : vector_load_mask(out + v * LANES, mask),
+                                acc[v]);
+        }
         if (s->row_scale != NULL) {
             acc[v] = vector_multiply(acc[v], vector_set(s->row_scale[row]));
         }
@@ -111,7 +152,15 @@ INLINE void sum_row(const struct cpu_sum *s, int64_t r, int64_t column, int64_t 
     {                                                                                                                          \
         lane_mask mask = mask_first(n_column - (n_vector - 1) * LANES);                                                        \
         for (int64_t r = first; r < end; r++) {                                                                                \
-            sum_row(s, r, column, n_column, n_vector, kind, mask);                                                             \
+            sum_row(s, r, column, n_column, n_vector, kind, false, mask);                                                      \
+        }                                                                                                                      \
+    }                                                                                                                          \
+    TARGET static void sum_bordered_##n_vector##_##kind(const struct cpu_sum *s, int64_t first, int64_t end, int64_t column,   \
+                                                        int64_t n_column)                                                      \
+    {                                                                                                                          \
+        lane_mask mask = mask_first(n_column - (n_vector - 1) * LANES);                                                        \
+        for (int64_t r = first; r < end; r++) {                                                                                \
+            sum_row(s, r, column, n_column, n_vector, kind, true, mask);                                                       \
         }                                                                                                                      \
     }                                                                                                                          \
     TARGET static void sum_piece_##n_vector##_##kind(const struct cpu_sum *s, int64_t begin, int64_t end, int64_t column,      \
@@ -145,17 +194,19 @@ EACH_KIND(SUM_FUNCTIONS)
 
 struct sum_functions {
     void (*rows)(const struct cpu_sum *s, int64_t first, int64_t end, int64_t column, int64_t n_column);
+    void (*bordered)(const struct cpu_sum *s, int64_t first, int64_t end, int64_t column, int64_t n_column);
     void (*piece)(const struct cpu_sum *s, int64_t begin, int64_t end, int64_t column, int64_t n_column, float *partial);
 };
 
-#define SUM_ENTRY(n_vector, kind) [kind][n_vector] = {sum_rows_##n_vector##_##kind, sum_piece_##n_vector##_##kind},
+#define SUM_ENTRY(n_vector, kind)                                                                                              \
+    [kind][n_vector] = {sum_rows_##n_vector##_##kind, sum_bordered_##n_vector##_##kind, sum_piece_##n_vector##_##kind},
 static const struct sum_functions sum_functions[CPU_WEIGHT_N][VECTORS_MAX + 1] = {EACH_KIND(SUM_ENTRY)};
 
-/* The most vectors that one pass over `n_column` columns should take, of those there are. */
-static int sum_vectors(int64_t n_column)
+/* The most vectors that one pass over `n_column` columns should take, of those there are and at most so many. */
+static int sum_vectors(int64_t n_column, int most)
 {
     int64_t needed = (n_column + LANES - 1) / LANES;
-    int best = (int)(needed < VECTORS_MAX ? needed : VECTORS_MAX);
+    int best = (int)(needed < most ? needed : most);
     while (sum_functions[0][best].rows == NULL) {
         best--;
     }
@@ -170,12 +221,14 @@ static int64_t smaller(int64_t a, int64_t b)
 TARGET static void sum_rows(const struct cpu_sum *s, int64_t first, int64_t end)
 {
     /* Several passes over the columns take turns on a few rows, whose edges and prefetched lines are still near. */
-    int64_t step = s->f <= VECTORS_MAX * LANES ? end - first : 8;
+    const int most = s->bordered ? VECTORS_MAX / 2 : VECTORS_MAX; /* borders need two registers per vector */
+    int64_t step = s->f <= most * LANES ? end - first : 8;
     for (int64_t r = first; r < end; r += step) {
         for (int64_t column = 0, width; column < s->f; column += width) {
-            int n_vector = sum_vectors(s->f - column);
+            int n_vector = sum_vectors(s->f - column, most);
+            const struct sum_functions *functions = &sum_functions[s->kind][n_vector];
             width = smaller(n_vector * LANES, s->f - column);
-            sum_functions[s->kind][n_vector].rows(s, r, smaller(r + step, end), column, width);
+            (s->bordered ? functions->bordered : functions->rows)(s, r, smaller(r + step, end), column, width);
         }
     }
     if (s->stream) {
@@ -187,7 +240,7 @@ TARGET static void sum_piece(const struct cpu_sum *s, int64_t begin, int64_t end
                              float *partial)
 {
     for (int64_t c = 0, width; c < n_column; c += width) {
-        int n_vector = sum_vectors(n_column - c);
+        int n_vector = sum_vectors(n_column - c, VECTORS_MAX);
         width = smaller(n_vector * LANES, n_column - c);
         sum_functions[s->kind][n_vector].piece(s, begin, end, column + c, width, partial + c);
     }

@@ -49,6 +49,7 @@ static void check_sum(const struct device_block *block, int64_t f, double tolera
         {.begin = true, .self = self, .finish = true},
         {.begin = true, .self = self, .self_scale = row_scale, .col_scale = col_scale, .row_scale = row_scale, .finish = true},
         {.col_scale = col_scale, .self = self},
+        {.apart = true, .col_scale = col_scale},
         {.row_scale = row_scale, .finish = true},
     };
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
@@ -341,7 +342,18 @@ static void joined_blocks(int64_t n_row, const int64_t *n_edge, int64_t n_col, s
     }
 }
 
-static void joined_agrees(const struct device_ops *ops, int64_t f)
+/* The second block's sums apart, and a border before its first edge in the joined one; rows begin with an edge of the first. */
+static void borders_set(int64_t n_row, const int64_t *n_edge, struct device_block *joined)
+{
+    for (int64_t r = 0; r < n_row; r++) {
+        if (joined->indptr[r] + n_edge[r] < joined->indptr[r + 1]) {
+            ((uint32_t *)(uintptr_t)joined->cols)[joined->indptr[r] + n_edge[r]] |= DEVICE_BORDER;
+        }
+    }
+    joined->bordered = true;
+}
+
+static void joined_agrees(const struct device_ops *ops, int64_t f, bool apart)
 {
     enum { N_ROW = 3, N_COL = 5000 };
     const int64_t n_edge[N_ROW] = {(ops->joined_edges + 1) / 2, 1, 40};
@@ -349,6 +361,9 @@ static void joined_agrees(const struct device_ops *ops, int64_t f)
     struct device *device;
     float *x = device_random((size_t)(N_COL * f), 1), *scale = device_random(N_COL, 2), *out[2];
     joined_blocks(N_ROW, n_edge, N_COL, block);
+    if (apart) {
+        borders_set(N_ROW, n_edge, &block[2]);
+    }
     cr_assert_eq(ops->open(2, &device), STATUS_OK);
     for (int b = 0; b < 3; b++) {
         cr_assert_eq(ops->block_open(device, &block[b]), STATUS_OK);
@@ -360,8 +375,9 @@ static void joined_agrees(const struct device_ops *ops, int64_t f)
         ops->aggregate_sum(device, &block[2], &how, f, x, out[0]);
         ops->aggregate_sum(device, &block[0], &how, f, x, out[1]);
         how.begin = false;
+        how.apart = apart;
         ops->aggregate_sum(device, &block[1], &how, f, x, out[1]);
-        cr_expect_arr_eq(out[0], out[1], (size_t)(N_ROW * f) * sizeof *out[0], "f = %d", (int)f);
+        cr_expect_arr_eq(out[0], out[1], (size_t)(N_ROW * f) * sizeof *out[0], "f = %d, apart %d", (int)f, apart);
         free(out[0]);
         free(out[1]);
     }
@@ -378,6 +394,45 @@ Test(aggregate, rows_of_as_many_edges_as_may_be_joined_have_the_same_bits_in_one
 {
     cr_assert_gt(device_cpu.joined_edges, 0);
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i += 3) {
-        joined_agrees(&device_cpu, widths[i]);
+        joined_agrees(&device_cpu, widths[i], false);
+        joined_agrees(&device_cpu, widths[i], true);
     }
+}
+
+/* As a sum that another part makes and sends: from 0, and then added. */
+static void apart_agrees(struct device *device, const struct device_block *block, int64_t f)
+{
+    size_t n = (size_t)(block->n_row * f);
+    float *x = device_random((size_t)(block->n_col * f), 1), *scale = device_random((size_t)block->n_col, 2);
+    float *out = device_random(n, 3), *expected = device_random(n, 3), *alone = device_scratch(n * sizeof *alone);
+    const struct device_aggregate apart = {.col_scale = scale, .apart = true}, begin = {.col_scale = scale, .begin = true};
+    device->ops->aggregate_sum(device, block, &begin, f, x, alone);
+    device->ops->aggregate_sum(device, block, &apart, f, x, out);
+    for (size_t k = 0; k < n; k++) {
+        expected[k] += alone[k];
+    }
+    cr_expect_arr_eq(out, expected, n * sizeof *out, "%d rows, f = %d", (int)block->n_row, (int)f);
+    free(alone);
+    free(expected);
+    free(out);
+    free(scale);
+    free(x);
+}
+
+Test(aggregate, a_sum_apart_has_the_bits_of_a_sum_of_its_own_that_is_added)
+{
+    struct device_block mixed = device_graph(700, 400, degree_mixed), hub = device_graph(20, 250000, degree_hub);
+    struct device *device;
+    cr_assert_eq(device_cpu.open(2, &device), STATUS_OK);
+    cr_assert_eq(device_cpu.block_open(device, &mixed), STATUS_OK);
+    cr_assert_eq(device_cpu.block_open(device, &hub), STATUS_OK);
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        apart_agrees(device, &mixed, widths[i]);
+    }
+    apart_agrees(device, &hub, 17);
+    device_cpu.block_close(device, &hub);
+    device_cpu.block_close(device, &mixed);
+    device_cpu.close(device);
+    device_graph_free(&hub);
+    device_graph_free(&mixed);
 }

@@ -1,5 +1,6 @@
 /* Parts against the graph they were cut from: no edge, row or feature lost, doubled or moved. */
 #include "partition/part/part.h"
+#include "partition/part/part_cover.h"
 #include "partition/part/part_shared.h"
 #include "partition/part/reach.h"
 #include "protocol/memory.h"
@@ -413,6 +414,61 @@ static void shared_agree(struct cut *cut)
 Test(part, rows_that_parts_of_a_worker_share_are_counted_as_the_parts_list_them)
 {
     for_every_cut(shared_agree);
+}
+
+/* A pair's cover as the giver finds it, and as the taker does. */
+static int64_t cover_rows(const struct part_block *by_giver, const struct part_block *by_taker, struct part_sums *sums_io)
+{
+    int64_t n_giver = by_giver->n_row, n_taker = by_taker->n_row, n_edge = by_giver->n_edge, turned_ptr[38];
+    uint32_t *turned = calloc((size_t)n_edge + 1, sizeof *turned);
+    bool sends[2][37], sums[2][37];
+    cr_assert(by_giver->n_col == n_taker && by_taker->n_col == n_giver && by_taker->n_edge == n_edge);
+    part_cover_turn(n_taker, n_giver, by_taker->indptr, by_taker->cols, turned_ptr, turned, NULL);
+    const struct part_cover_edges ends[2] = {
+        {.n_giver = n_giver, .n_taker = n_taker, .indptr = by_giver->indptr, .taker = by_giver->cols},
+        {.n_giver = n_giver, .n_taker = n_taker, .indptr = turned_ptr, .taker = turned}};
+    int64_t n = part_cover(&ends[0], sends[0], sums[0]);
+    cr_assert_eq(part_cover(&ends[1], sends[1], sums[1]), n);
+    cr_assert_arr_eq(sends[0], sends[1], (size_t)n_giver);
+    cr_assert_arr_eq(sums[0], sums[1], (size_t)n_taker);
+    for (int64_t t = 0; t < n_taker; t++) {
+        sums_io->n_row += sums[0][t];
+        sums_io->n_edge += sums[0][t] ? by_taker->indptr[t + 1] - by_taker->indptr[t] : 0;
+    }
+    free(turned);
+    return n;
+}
+
+static void covers_agree(struct cut *cut)
+{
+    int n_part = cut->partition.n_part;
+    int64_t n_halo, n_cover, n_halo_here = 0, n_cover_here = 0;
+    struct part_shared shared;
+    if (cut->partition.n_hop > 0 || cut->dataset.n_relation > 0) {
+        return;
+    }
+    cr_assert_eq(part_shared_cover(&cut->dataset, &cut->partition, &shared, &n_halo, &n_cover), STATUS_OK);
+    for (int i = 0; i < (cut->dataset.symmetric ? 1 : PART_DIRECTION_N) * n_part; i++) {
+        enum part_direction d = i < n_part ? PART_DIRECTION_IN : PART_DIRECTION_OUT, opposite = PART_DIRECTION_N - 1 - d;
+        int q = i % n_part;
+        struct part_sums sums = {0};
+        for (int p = 0; p < n_part; p++) {
+            const struct part_block by_giver = part_block(&cut->part[q], opposite, p),
+                                    by_taker = part_block(&cut->part[p], d, q);
+            int64_t n = p != q && by_giver.n_row > 0 ? cover_rows(&by_giver, &by_taker, &sums) : 0;
+            cr_assert_eq(part_shared_rows(&shared, d, q, (uint32_t)p, part_side_of(q, p), 0), n);
+            n_cover_here += n;
+            n_halo_here += p != q ? by_giver.n_row : 0;
+        }
+        cr_assert(shared.sums[d][q].n_row == sums.n_row && shared.sums[d][q].n_edge == sums.n_edge);
+    }
+    cr_assert(n_halo == n_halo_here && n_cover == n_cover_here && n_cover <= n_halo);
+    part_shared_release(&shared);
+}
+
+Test(part, covers_are_counted_as_both_parts_of_a_pair_find_them)
+{
+    for_every_cut(covers_agree);
 }
 
 Test(part, rows_with_a_column_of_their_own_are_told_apart_and_nothing_of_the_features_is_lost)

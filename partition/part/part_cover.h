@@ -1,0 +1,37 @@
+/* Minimum vertex covers of the edges between two parts: which of them are served by their source's row, and which by a sum that the source's
+ * part makes for their destination.
+ *
+ * Rows that travel stand on one side, rows that take them on the other. A cover has an end of every edge; a taker in it gets one
+ * row, the sum over all its edges of this pair, instead of its sources' rows. The least cover is as large as the greatest matching. Both
+ * parts find the same one from the same edges, so that nothing about it travels.
+ * source  Hopcroft & Karp, SIAM J. Comput. 2 (1973); König 1931
+ */
+#ifndef PARTITION_PART_COVER_H
+#define PARTITION_PART_COVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Edges by the row that travels: those of giver g are taker[indptr[g] … indptr[g+1]), ascending. */
+struct part_cover_edges {
+    int64_t n_giver, n_taker;
+    const int64_t *indptr;
+    const uint32_t *taker;
+};
+
+/* A taker with more edges than this leaves its pair without sums: kernels cut such rows in pieces. */
+#define PART_COVER_EDGES_MOST 65536
+
+/* The same edges by their other end: out n_col + 1 and n_edge; from_out (NULL: not wanted) n_edge: where each was. */
+void part_cover_turn(int64_t n_row, int64_t n_col, const int64_t *indptr, const uint32_t *cols, int64_t *indptr_out,
+                     uint32_t *rows_out, int64_t *from_out);
+
+/* A pair's least cover, or all its givers where that has no fewer rows.
+ *
+ *   shapes  sends_out n_giver: rows that travel · sums_out n_taker: takers for which a sum travels instead
+ *   returns rows of both kinds
+ *   cost    n_edge × sqrt(n_giver) at worst, a few times n_edge mostly; 5 numbers of 4 bytes a row
+ */
+int64_t part_cover(const struct part_cover_edges *edges, bool *sends_out, bool *sums_out);
+
+#endif
