@@ -237,12 +237,26 @@ static void expect_planned_traffic(const char *norm)
     double per_epoch = number(plan, NULL, "bytes_per_epoch"), evaluation = number(plan, NULL, "bytes_per_evaluation");
     cr_assert_eq(json_array_size(json_object_get(plan, "workers")), 3);
     cr_assert_eq(json_array_size(json_object_get(plan, "parts")), 5);
+    double forward = 0, backward = 0, reduce = number(plan, "traffic", "reduce");
+    size_t l;
+    json_t *layer;
+    json_array_foreach(json_object_get(json_object_get(plan, "traffic"), "layers"), l, layer)
+    {
+        forward += number(layer, NULL, "forward");
+        backward += number(layer, NULL, "backward");
+    }
+    cr_expect_eq(forward + backward + reduce, per_epoch);
     json_decref(plan);
     EXPECT(0, "--set", "workers.count=3", "--set", "partition.parts=5", "--set", "train.eval_every=0", "--set", "output.dir=o",
            "--set", norm, "--set", "train.epochs=2");
     json_t *metrics = results_metrics(folder_path("o"), true);
     cr_assert_eq(number(json_array_get(metrics, 0), NULL, "bytes_received"), per_epoch);
     cr_assert_eq(number(json_array_get(metrics, 1), NULL, "bytes_received"), per_epoch + evaluation);
+    cr_assert_eq(number(json_array_get(metrics, 0), NULL, "bytes_forward"), forward);
+    cr_assert_eq(number(json_array_get(metrics, 0), NULL, "bytes_backward"), backward);
+    cr_assert_eq(number(json_array_get(metrics, 0), NULL, "bytes_reduce"), reduce);
+    cr_assert_eq(number(json_array_get(metrics, 0), NULL, "bytes_evaluate"), 0);
+    cr_assert_gt(number(json_array_get(metrics, 1), NULL, "bytes_evaluate"), 0);
     json_decref(metrics);
 }
 

@@ -34,6 +34,21 @@ static struct memory_plan_part part_plan(const struct plan_input *in, int32_t pa
                                      .halo = &sizes->halo};
 }
 
+/* A worker's payloads, layer by layer. */
+static void layers_add(const struct plan_input *in, const struct memory_plan *plan, struct plan *out)
+{
+    out->n_layer = 0;
+    for (int i = 0; i < in->program->n_op; i++) {
+        const struct op *op = &in->program->op[i];
+        if (op->kind == OP_KIND_AGGREGATE && !op->is_static) {
+            struct plan_layer *layer = &out->layer[out->n_layer++];
+            layer->op = i;
+            layer->n_forward += plan->wire[i][STEP_WORKSPACE_FORWARD];
+            layer->n_backward += plan->wire[i][STEP_WORKSPACE_BACKWARD];
+        }
+    }
+}
+
 /* The figures of a memory plan that --plan prints. */
 static void figures_fill(const struct plan_input *in, const struct memory_plan_input *input, const struct memory_plan *plan,
                          struct plan_worker *out)
@@ -59,8 +74,9 @@ static void figures_fill(const struct plan_input *in, const struct memory_plan_i
 
 /* One worker's plan, from the sizes of its parts: what the worker will compute for itself from the parts. */
 static void worker_plan(const struct plan_input *in, const struct device_ops *ops, const uint32_t *rank_of_part, uint32_t rank,
-                        struct plan_worker *out)
+                        struct plan *all)
 {
+    struct plan_worker *out = &all->worker[rank];
     struct memory_plan_part *own = memory_alloc((size_t)in->n_part, sizeof *own);
     int32_t n_own = 0;
     for (int32_t part = 0; part < in->n_part; part++) {
@@ -84,6 +100,7 @@ static void worker_plan(const struct plan_input *in, const struct device_ops *op
     struct memory_plan plan;
     memory_plan_build(&input, &plan);
     figures_fill(in, &input, &plan, out);
+    layers_add(in, &plan, all);
     memory_plan_release(&plan);
     free(own);
 }
@@ -126,6 +143,7 @@ enum status plan_build(const struct plan_input *in, struct plan *out)
     }
     *out = (struct plan){.n_worker = (int32_t)in->job->workers.count, .left_out = in->prune->left_out};
     out->worker = memory_alloc((size_t)out->n_worker, sizeof *out->worker);
+    out->layer = memory_alloc((size_t)in->program->n_op, sizeof *out->layer);
     uint32_t *rank_of_part = memory_alloc((size_t)in->n_part, sizeof *rank_of_part);
     int64_t n_feature_value = 0;
     for (int32_t part = 0; part < in->n_part; part++) {
@@ -133,7 +151,7 @@ enum status plan_build(const struct plan_input *in, struct plan *out)
         n_feature_value += in->sizes[part].n_feature_value + in->sizes[part].n_embedded;
     }
     for (int32_t rank = 0; rank < out->n_worker; rank++) {
-        worker_plan(in, ops, rank_of_part, (uint32_t)rank, &out->worker[rank]);
+        worker_plan(in, ops, rank_of_part, (uint32_t)rank, out);
         out->n_wire += out->worker[rank].n_wire;
         out->n_wire_evaluate += out->worker[rank].n_wire_evaluate;
         out->n_flop += again_flops(in, &out->worker[rank], n_feature_value);
@@ -154,6 +172,7 @@ void plan_release(struct plan *plan)
         free(plan->worker[rank].step);
     }
     free(plan->worker);
+    free(plan->layer);
     *plan = (struct plan){0};
 }
 

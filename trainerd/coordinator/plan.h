@@ -57,9 +57,17 @@ struct plan_worker {
     int64_t n_arena;                 /* bytes of the arena that the steps share */
 };
 
+/* Bytes of payloads that an aggregate's passes receive in an epoch, at all workers. */
+struct plan_layer {
+    int op; /* the program's */
+    int64_t n_forward, n_backward;
+};
+
 struct plan {
     int32_t n_worker;
     struct plan_worker *worker;
+    int n_layer;
+    struct plan_layer *layer; /* n_layer: of all aggregates that are not static; the rest of n_wire are sums over parts */
     int64_t n_wire, n_wire_evaluate; /* of all workers */
     double left_out;                 /* share of an epoch's work that train.prune saves */
     double n_flop;                   /* per epoch, one multiply-add is two: linear maps, also again, and aggregates */

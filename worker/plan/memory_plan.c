@@ -308,6 +308,7 @@ static void payloads_plan(const struct memory_plan_input *in, enum step_phase ph
     workspace->n_fetch = larger(workspace->n_fetch, round_up(r.n_fetch_bytes, WORKSPACE_ALIGN));
     workspace->n_pack = larger(workspace->n_pack, round_up(r.n_pack_bytes, WORKSPACE_ALIGN));
     workspace->n_ask = larger(workspace->n_ask, r.n_ask_slot * r.n_ask_slot_bytes);
+    plan->wire[step->op][step->backward] += phase == STEP_PHASE_TRAIN ? n_bytes : 0;
     plan->n_wire_bytes += phase == STEP_PHASE_TRAIN ? n_bytes : 0;
     plan->n_wire_evaluate += phase == STEP_PHASE_EVALUATE ? n_bytes : 0;
 }
@@ -316,6 +317,7 @@ static void workspaces_plan(const struct memory_plan_input *in, struct memory_pl
 {
     const struct program *program = in->program;
     plan->workspace = memory_alloc((size_t)program->n_op, sizeof *plan->workspace);
+    plan->wire = memory_alloc((size_t)program->n_op, sizeof *plan->wire);
     for (int i = 0; i < program->n_op; i++) {
         plan->workspace[i][STEP_WORKSPACE_FORWARD] = plan->workspace[i][STEP_WORKSPACE_BACKWARD] = scratch_plan(
             in, plan, &program->op[i]);
@@ -524,6 +526,7 @@ void memory_plan_release(struct memory_plan *plan)
     free(plan->at);
     free(plan->window_at);
     free(plan->workspace);
+    free(plan->wire);
     step_lists_release(&plan->steps);
     free(plan->ending);
     *plan = (struct memory_plan){0};

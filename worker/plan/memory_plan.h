@@ -129,12 +129,13 @@ struct memory_plan {
     int32_t n_fetch_slot;                       /* of the halo pass that has most */
     int32_t n_pack_slot, n_ask_slot;
 
-    int64_t n_wire_bytes;       /* payload bytes received per training epoch, forward and backward */
-    int64_t n_wire_evaluate;    /* and per evaluation */
-    int64_t n_gradient_bytes;   /* one part's gradients with the sums behind them */
-    int64_t n_global_bytes;     /* one part's sums of a global op, for the one that has most */
-    int64_t n_reduced_bytes;    /* reduced from one part per training epoch: gradients, global ops' sums both ways */
-    int64_t n_reduced_evaluate; /* likewise per evaluation: global ops' sums where payloads are sampled */
+    int64_t (*wire)[STEP_WORKSPACE_CHAIN]; /* n_op: of n_wire_bytes those of the op's passes forward and backward */
+    int64_t n_wire_bytes;                  /* payload bytes received per training epoch, forward and backward */
+    int64_t n_wire_evaluate;               /* and per evaluation */
+    int64_t n_gradient_bytes;              /* one part's gradients with the sums behind them */
+    int64_t n_global_bytes;                /* one part's sums of a global op, for the one that has most */
+    int64_t n_reduced_bytes;               /* reduced from one part per training epoch: gradients, global ops' sums both ways */
+    int64_t n_reduced_evaluate;            /* likewise per evaluation: global ops' sums where payloads are sampled */
 };
 
 /* errors  none; sizes come from checked parts. Release with memory_plan_release.

@@ -40,11 +40,15 @@ enum trainer_state {
     TRAINER_STATE_END
 };
 
+/* What received payloads are for; what else is received belongs to sums over parts. */
+enum trainer_payload { TRAINER_PAYLOAD_FORWARD, TRAINER_PAYLOAD_BACKWARD, TRAINER_PAYLOAD_EVALUATE, TRAINER_PAYLOAD_N };
+
 struct trainer_report {
     double loss;                  /* mean over the training rows, before the step; the same on every rank */
     struct device_score score[4]; /* by enum dataset_split, after the step; zero where not evaluated */
     double epoch_s, compute_s, wait_s, evaluate_s;
-    int64_t n_call; /* allocations made during the epoch: 0 */
+    uint64_t payload_bytes[TRAINER_PAYLOAD_N]; /* received */
+    int64_t n_call;                            /* allocations made during the epoch: 0 */
 };
 
 /* Build the program, plan and take all memory, draw the weights, do the static ops (all ranks together).

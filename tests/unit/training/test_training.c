@@ -131,6 +131,10 @@ Test(training, every_epoch_is_a_line_and_unevaluated_metrics_are_null)
         cr_assert_eq(field(metrics, i, "evaluate_s"), 0.0625);
         cr_assert_eq(field(metrics, i, "bytes_sent"), 100);
         cr_assert_eq(field(metrics, i, "bytes_received"), 200);
+        cr_assert_eq(field(metrics, i, "bytes_forward"), 90);
+        cr_assert_eq(field(metrics, i, "bytes_backward"), 60);
+        cr_assert_eq(field(metrics, i, "bytes_evaluate"), 20);
+        cr_assert_eq(field(metrics, i, "bytes_reduce"), 30);
         cr_assert_eq(isnan(field(metrics, i, "valid_metric")), i == 0 || i == 2);
     }
     cr_assert_eq(field(metrics, 0, "loss"), 1.0);

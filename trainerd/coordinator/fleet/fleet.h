@@ -28,7 +28,9 @@ struct fleet_report {
     double epoch_s, compute_s, wait_s;   /* each the maximum over workers */
     double evaluate_s;                   /* of epoch_s: the evaluation at its end */
     uint64_t bytes_sent, bytes_received; /* payload bodies, summed over workers */
-    uint64_t n_call;                     /* allocations during the epoch, summed */
+    uint64_t bytes_forward, bytes_backward,
+        bytes_evaluate; /* of those received: rows and gradients; the rest are sums over parts */
+    uint64_t n_call;    /* allocations during the epoch, summed */
 };
 
 /* Options of a fleet besides the job; all may be 0. */

@@ -250,6 +250,9 @@ static enum status report_add(uint32_t rank, uint32_t epoch, const struct messag
     out->evaluate_s = fmax(out->evaluate_s, report->evaluate_s);
     out->bytes_sent += report->bytes_sent;
     out->bytes_received += report->bytes_received;
+    out->bytes_forward += report->bytes_forward;
+    out->bytes_backward += report->bytes_backward;
+    out->bytes_evaluate += report->bytes_evaluate;
     out->n_call += report->n_call;
     return STATUS_OK;
 }

@@ -17,6 +17,21 @@ static void put_number(FILE *file, const char *name, double value)
     }
 }
 
+/* All that is received is one of forward, backward, evaluate and reduce. */
+static void put_bytes(FILE *file, const struct fleet_report *report)
+{
+    uint64_t payloads = report->bytes_forward + report->bytes_backward + report->bytes_evaluate;
+    const struct {
+        const char *key;
+        uint64_t n_bytes;
+    } numbers[] = {{"bytes_sent", report->bytes_sent},         {"bytes_received", report->bytes_received},
+                   {"bytes_forward", report->bytes_forward},   {"bytes_backward", report->bytes_backward},
+                   {"bytes_evaluate", report->bytes_evaluate}, {"bytes_reduce", report->bytes_received - payloads}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        fprintf(file, ",\"%s\":%llu", numbers[i].key, (unsigned long long)numbers[i].n_bytes);
+    }
+}
+
 enum status metrics_write(struct output *output, struct tensorboard *tensorboard, const struct metrics_epoch *epoch)
 {
     const struct fleet_report *report = epoch->report;
@@ -44,9 +59,8 @@ enum status metrics_write(struct output *output, struct tensorboard *tensorboard
         scalars[i] = (struct tensorboard_scalar){numbers[i].tag, numbers[i].value};
     }
     scalars[N_NUMBER] = (struct tensorboard_scalar){"bytes/received", (double)report->bytes_received};
-    fprintf(file, ",\"bytes_sent\":%llu,\"bytes_received\":%llu,\"rollbacks\":%lld,\"time\":%.3f}\n",
-            (unsigned long long)report->bytes_sent, (unsigned long long)report->bytes_received, (long long)epoch->n_rollback,
-            time);
+    put_bytes(file, report);
+    fprintf(file, ",\"rollbacks\":%lld,\"time\":%.3f}\n", (long long)epoch->n_rollback, time);
     fclose(file);
     enum status status = output_metrics_append(output, line, strlen(line));
     return status == STATUS_OK ? tensorboard_write(tensorboard, epoch->epoch, time, scalars, N_NUMBER + 1) : status;
