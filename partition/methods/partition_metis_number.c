@@ -12,16 +12,25 @@ struct quotient {
     idx_t *indptr, *indices, *weight;
 };
 
-/* Edge entries between part p, whose nodes these are, and others: count, and which parts are touched. */
-static int32_t part_touch(const struct undirected *graph, const int32_t *owner, int32_t p, const int64_t *node, int64_t n_node,
-                          idx_t *count, int32_t *touched)
+/* What counting one part's edges takes. */
+struct counting {
+    const struct undirected *graph;
+    const int32_t *owner;
+    const int64_t *node, *begin; /* nodes part after part */
+    idx_t *count;                /* n_part: edge entries to each other part; 0 between two parts */
+    int32_t *touched;            /* n_part: those with any */
+};
+
+/* Count part p's edge entries with others; returns how many others there are. */
+static int32_t part_touch(const struct counting *c, int32_t p)
 {
     int32_t n = 0;
-    for (int64_t i = 0; i < n_node; i++) {
-        for (int32_t e = graph->indptr[node[i]]; e < graph->indptr[node[i] + 1]; e++) {
-            int32_t q = owner[graph->indices[e]];
-            if (q != p && count[q]++ == 0) {
-                touched[n++] = q;
+    for (int64_t i = c->begin[p]; i < c->begin[p + 1]; i++) {
+        int64_t v = c->node[i];
+        for (int32_t e = c->graph->indptr[v]; e < c->graph->indptr[v + 1]; e++) {
+            int32_t q = c->owner[c->graph->indices[e]];
+            if (q != p && c->count[q]++ == 0) {
+                c->touched[n++] = q;
             }
         }
     }
@@ -51,20 +60,23 @@ static int64_t *nodes_by_part(const struct undirected *graph, int32_t n_part, co
 static struct quotient quotient_build(const struct undirected *graph, int32_t n_part, const int32_t *owner)
 {
     struct quotient out = {.n_part = n_part, .indptr = memory_alloc((size_t)n_part + 1, sizeof *out.indptr)};
-    int64_t *begin = memory_alloc((size_t)n_part + 1, sizeof *begin);
-    int64_t *node = nodes_by_part(graph, n_part, owner, begin);
-    idx_t *count = memory_alloc((size_t)n_part, sizeof *count);
-    int32_t *touched = memory_alloc((size_t)n_part, sizeof *touched);
+    int64_t *begin = memory_alloc((size_t)n_part + 1, sizeof *begin), *node = nodes_by_part(graph, n_part, owner, begin);
+    struct counting c = {.graph = graph,
+                         .owner = owner,
+                         .node = node,
+                         .begin = begin,
+                         .count = memory_alloc((size_t)n_part, sizeof *c.count),
+                         .touched = memory_alloc((size_t)n_part, sizeof *c.touched)};
     for (int write = 0; write < 2; write++) {
         idx_t n = 0;
         for (int32_t p = 0; p < n_part; p++) {
-            int32_t n_touched = part_touch(graph, owner, p, node + begin[p], begin[p + 1] - begin[p], count, touched);
+            int32_t n_touched = part_touch(&c, p);
             for (int32_t i = 0; i < n_touched; i++, n++) {
                 if (write) {
-                    out.indices[n] = touched[i];
-                    out.weight[n] = count[touched[i]];
+                    out.indices[n] = c.touched[i];
+                    out.weight[n] = c.count[c.touched[i]];
                 }
-                count[touched[i]] = 0;
+                c.count[c.touched[i]] = 0;
             }
             out.indptr[p + 1] = n;
         }
@@ -73,8 +85,8 @@ static struct quotient quotient_build(const struct undirected *graph, int32_t n_
             out.weight = memory_alloc((size_t)n, sizeof *out.weight);
         }
     }
-    free(touched);
-    free(count);
+    free(c.touched);
+    free(c.count);
     free(node);
     free(begin);
     return out;

@@ -136,27 +136,27 @@ static bool has_hub(const struct part_cover_edges *edges, uint32_t *count)
     return any;
 }
 
-void part_cover_turn(int64_t n_row, int64_t n_col, const int64_t *indptr, const uint32_t *cols, int64_t *indptr_out,
-                     uint32_t *rows_out, int64_t *from_out)
+void part_cover_turn(const struct part_cover_edges *edges, int64_t *indptr_out, uint32_t *giver_out, int64_t *from_out)
 {
-    memset(indptr_out, 0, ((size_t)n_col + 1) * sizeof *indptr_out);
-    for (int64_t e = 0; e < indptr[n_row]; e++) {
-        indptr_out[cols[e] + (int64_t)1]++;
+    const int64_t n_edge = edges->indptr[edges->n_giver];
+    memset(indptr_out, 0, ((size_t)edges->n_taker + 1) * sizeof *indptr_out);
+    for (int64_t e = 0; e < n_edge; e++) {
+        indptr_out[edges->taker[e] + (int64_t)1]++;
     }
-    for (int64_t c = 0; c < n_col; c++) {
-        indptr_out[c + 1] += indptr_out[c];
+    for (int64_t t = 0; t < edges->n_taker; t++) {
+        indptr_out[t + 1] += indptr_out[t];
     }
-    for (int64_t r = n_row - 1; r >= 0; r--) { /* backwards, so that every place counts down to its first */
-        for (int64_t e = indptr[r + 1] - 1; e >= indptr[r]; e--) {
-            int64_t at = --indptr_out[cols[e] + (int64_t)1];
-            rows_out[at] = (uint32_t)r;
+    for (int64_t g = edges->n_giver - 1; g >= 0; g--) { /* backwards, so that every place counts down to its first */
+        for (int64_t e = edges->indptr[g + 1] - 1; e >= edges->indptr[g]; e--) {
+            int64_t at = --indptr_out[edges->taker[e] + (int64_t)1];
+            giver_out[at] = (uint32_t)g;
             if (from_out != NULL) {
                 from_out[at] = e;
             }
         }
     }
-    memmove(indptr_out, indptr_out + 1, (size_t)n_col * sizeof *indptr_out);
-    indptr_out[n_col] = indptr[n_row];
+    memmove(indptr_out, indptr_out + 1, (size_t)edges->n_taker * sizeof *indptr_out);
+    indptr_out[edges->n_taker] = n_edge;
 }
 
 int64_t part_cover(const struct part_cover_edges *edges, bool *sends_out, bool *sums_out)

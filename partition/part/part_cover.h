@@ -22,9 +22,8 @@ struct part_cover_edges {
 /* A taker with more edges than this leaves its pair without sums: kernels cut such rows in pieces. */
 #define PART_COVER_EDGES_MOST 65536
 
-/* The same edges by their other end: out n_col + 1 and n_edge; from_out (NULL: not wanted) n_edge: where each was. */
-void part_cover_turn(int64_t n_row, int64_t n_col, const int64_t *indptr, const uint32_t *cols, int64_t *indptr_out,
-                     uint32_t *rows_out, int64_t *from_out);
+/* The same edges by their other end: indptr_out n_taker + 1, giver_out n_edge; from_out (NULL: not wanted) n_edge: where each was. */
+void part_cover_turn(const struct part_cover_edges *edges, int64_t *indptr_out, uint32_t *giver_out, int64_t *from_out);
 
 /* A pair's least cover, or all its givers where that has no fewer rows.
  *

@@ -9,6 +9,11 @@ static size_t n_count(const struct part_shared *shared)
     return (size_t)shared->n_part * shared->n_rank * PART_SIDE_N * ((size_t)shared->n_hop + 1);
 }
 
+static int n_direction(const struct part_shared *shared)
+{
+    return shared->symmetric ? 1 : PART_DIRECTION_N;
+}
+
 int64_t part_shared_bytes(int32_t n_part, uint32_t n_rank, int32_t n_hop, bool symmetric)
 {
     const struct part_shared shared = {.n_part = n_part, .n_rank = n_rank, .n_hop = n_hop};
@@ -31,7 +36,7 @@ enum status part_shared_acquire(int32_t n_part, uint32_t n_rank, int32_t n_hop, 
 enum status part_sums_acquire(struct part_shared *shared)
 {
     enum status status = STATUS_OK;
-    for (int d = 0; d < (shared->symmetric ? 1 : PART_DIRECTION_N) && status == STATUS_OK; d++) {
+    for (int d = 0; d < n_direction(shared) && status == STATUS_OK; d++) {
         status = memory_acquire(MEMORY_STRUCTURE, (size_t)shared->n_part, sizeof *shared->sums[d], &shared->sums[d]);
     }
     if (shared->symmetric) {
@@ -42,7 +47,7 @@ enum status part_sums_acquire(struct part_shared *shared)
 
 void part_shared_release(struct part_shared *shared)
 {
-    for (int d = 0; d < (shared->symmetric ? 1 : PART_DIRECTION_N); d++) {
+    for (int d = 0; d < n_direction(shared); d++) {
         memory_release(MEMORY_STRUCTURE, shared->sums[d], (size_t)shared->n_part, sizeof *shared->sums[d]);
     }
     if (!shared->symmetric) {
@@ -125,7 +130,7 @@ static void rows_count(const struct counting *c)
 static void hops_sum(struct part_shared *shared)
 {
     size_t n_each = (size_t)shared->n_hop + 1;
-    for (int d = 0; d < (shared->symmetric ? 1 : PART_DIRECTION_N); d++) {
+    for (int d = 0; d < n_direction(shared); d++) {
         for (size_t at = 0; at < n_count(shared); at++) {
             shared->n_row[d][at] += at % n_each > 0 ? shared->n_row[d][at - 1] : 0;
         }

@@ -111,7 +111,7 @@ static void pair_count(struct covering *c, int32_t p, int32_t q, const struct ed
     cover_count(c, PART_DIRECTION_IN, q, p, &in);
     if (!c->out->symmetric) {
         const struct part_cover_edges out = {.n_giver = in.n_taker, .n_taker = in.n_giver, .indptr = turned, .taker = giver};
-        part_cover_turn(in.n_giver, in.n_taker, indptr, taker, turned, giver, NULL);
+        part_cover_turn(&in, turned, giver, NULL);
         cover_count(c, PART_DIRECTION_OUT, p, q, &out);
     }
     free(giver);

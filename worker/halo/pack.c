@@ -6,20 +6,21 @@
 #include "worker/run/sample.h"
 #include "worker/run/shared_rows.h"
 
+/* Whom own part i gives shared rows to, as taker k. */
+static struct shared_list list_of(const struct halo *h, int32_t i, int32_t k)
+{
+    return (struct shared_list){.d = halo_blocks(h),
+                                .i = i,
+                                .rank = (uint32_t)(k / PART_SIDE_N),
+                                .side = k % PART_SIDE_N == 0 ? PART_SIDE_BELOW : PART_SIDE_ABOVE};
+}
+
 int64_t halo_rows_to(const struct halo *h, int32_t i, int32_t k)
 {
     const struct part_rows given = halo_rows_given(h, i);
-    return h->shares ? part_shared_rows(h->owners.shared, halo_blocks(h), h->trainer->own[i], (uint32_t)(k / PART_SIDE_N),
-                                        (enum part_side)(k % PART_SIDE_N), h->hop_travelling)
+    const struct shared_list to = list_of(h, i, k);
+    return h->shares ? part_shared_rows(h->owners.shared, to.d, h->trainer->own[i], to.rank, to.side, h->hop_travelling)
                      : part_rows_at(&given, k);
-}
-
-/* Of them the last are sums. */
-static int64_t sums_to(const struct halo *h, int32_t i, int32_t k)
-{
-    return h->shares
-               ? shared_rows_sums(h->trainer, halo_blocks(h), i, (uint32_t)(k / PART_SIDE_N), (enum part_side)(k % PART_SIDE_N))
-               : 0;
 }
 
 int64_t halo_payload_bytes(const struct halo *h, int32_t i, int32_t k)
@@ -213,20 +214,19 @@ static void rows_write(const struct halo *h, int p, int32_t i, int64_t n, const 
 /* Own part i's rows that taker k takes in this pass, or asks for. */
 static const uint32_t *rows_given(const struct halo *h, int32_t i, int32_t k)
 {
+    const struct shared_list to = list_of(h, i, k);
     if (h->shares) {
-        return shared_rows_given(h->trainer, halo_blocks(h), i, (uint32_t)(k / PART_SIDE_N), (enum part_side)(k % PART_SIDE_N));
+        return shared_rows_given(h->trainer, &to);
     }
     return h->sampled ? sample_given(h->trainer, i, k)
                       : part_device_rows(&h->trainer->part[i], PART_DIRECTION_N - 1 - halo_blocks(h), k);
 }
 
 /* Sums that own part i makes for taker k, from `first` on: what its rows would add to the taker's alone. */
-static void sums_write(const struct halo *h, int p, int32_t i, int32_t k, int64_t first, int64_t n, float *out)
+static void sums_write(const struct halo *h, const struct shared_list *to, int64_t first, int64_t n, float *out)
 {
-    struct op_call call = halo_call_begin(h, i);
-    const struct device_block block = shared_rows_sum_block(h->trainer, halo_blocks(h), i, (uint32_t)(k / PART_SIDE_N),
-                                                            (enum part_side)(k % PART_SIDE_N), first, n);
-    ASSERT(p == 0);
+    struct op_call call = halo_call_begin(h, to->i);
+    const struct device_block block = shared_rows_sum_block(h->trainer, to, first, n);
     call.self = false;
     call.first = true;
     call.block = &block;
@@ -236,18 +236,19 @@ static void sums_write(const struct halo *h, int p, int32_t i, int32_t k, int64_
     h->pass->run(&call);
 }
 
-/* n rows of piece p from `row` on, of which the last n_sum of all n_row are sums. */
+/* n rows of piece p from `row` on; behind the rows that travel come sums, which have one piece. */
 static void piece_write(const struct halo *h, int p, const struct halo_packing *what, int64_t row, int64_t n, char *out)
 {
     const uint32_t *rows = rows_given(h, what->i, what->k);
-    int64_t n_sent = halo_rows_to(h, what->i, what->k) - sums_to(h, what->i, what->k), end = row + n;
-    int64_t n_gathered = row < n_sent ? (end < n_sent ? n : n_sent - row) : 0;
+    const struct shared_list to = list_of(h, what->i, what->k);
+    int64_t n_sum = h->shares ? shared_rows_sums(h->trainer, &to) : 0, n_sent = halo_rows_to(h, what->i, what->k) - n_sum;
+    int64_t n_left = row < n_sent ? n_sent - row : 0, n_gathered = n < n_left ? n : n_left;
+    ASSERT(p == 0 || n_sum == 0);
     if (n_gathered > 0) {
         rows_write(h, p, what->i, n_gathered, rows + row, out);
     }
     if (n_gathered < n) {
-        sums_write(h, p, what->i, what->k, row + n_gathered - n_sent, n - n_gathered,
-                   (float *)(void *)(out + n_gathered * h->bytes[p]));
+        sums_write(h, &to, row + n_gathered - n_sent, n - n_gathered, (float *)(void *)(out + n_gathered * h->bytes[p]));
     }
 }
 

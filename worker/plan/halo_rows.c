@@ -62,38 +62,50 @@ static int64_t remote_rows(const struct halo_owners *owners, const struct part_r
     return owners->rank_of_part[rows->pairs->pair[k].part] != owners->rank ? part_rows_at(rows, k) : 0;
 }
 
-/* Shared rows of part q for a rank, of each side. */
-static void shared_add(const struct part_shared *shared, enum part_direction d, int32_t q, uint32_t rank, int32_t hop,
-                       int32_t *n_io, int64_t *n_row_io, int64_t *most_io)
+/* Payloads of one way. */
+struct payload_count {
+    int32_t n;
+    int64_t n_row, most;
+};
+
+static void payload_add(struct payload_count *count, int64_t n_row)
 {
-    for (int side = 0; side < PART_SIDE_N; side++) {
-        int64_t n_row = part_shared_rows(shared, d, q, rank, (enum part_side)side, hop);
-        *n_io += n_row > 0;
-        *n_row_io += n_row;
-        *most_io = larger(*most_io, n_row);
-    }
+    count->n += n_row > 0;
+    count->n_row += n_row;
+    count->most = larger(count->most, n_row);
+}
+
+static struct halo_list list_of(const struct payload_count *fetch, const struct payload_count *serve)
+{
+    return (struct halo_list){.n_fetch = fetch->n,
+                              .n_fetch_row = fetch->n_row,
+                              .most_fetch_row = fetch->most,
+                              .n_serve = serve->n,
+                              .n_serve_row = serve->n_row,
+                              .most_serve_row = serve->most};
 }
 
 static struct halo_list shared_list_count(const struct halo_owners *owners, enum part_direction d, int32_t hop)
 {
     const struct part_shared *shared = owners->shared;
-    struct halo_list list = {0};
-    for (int32_t q = 0; q < shared->n_part; q++) {
-        bool own = owners->rank_of_part[q] == owners->rank;
+    struct payload_count fetch = {0}, serve = {0};
+    for (int32_t i = 0; i < shared->n_part * PART_SIDE_N; i++) {
+        int32_t q = i / PART_SIDE_N;
+        enum part_side side = i % PART_SIDE_N == 0 ? PART_SIDE_BELOW : PART_SIDE_ABOVE;
+        if (owners->rank_of_part[q] != owners->rank) {
+            payload_add(&fetch, part_shared_rows(shared, d, q, owners->rank, side, hop));
+            continue;
+        }
         for (uint32_t rank = 0; rank < shared->n_rank; rank++) {
-            if (own && rank != owners->rank) {
-                shared_add(shared, d, q, rank, hop, &list.n_serve, &list.n_serve_row, &list.most_serve_row);
-            } else if (!own && rank == owners->rank) {
-                shared_add(shared, d, q, rank, hop, &list.n_fetch, &list.n_fetch_row, &list.most_fetch_row);
-            }
+            payload_add(&serve, rank != owners->rank ? part_shared_rows(shared, d, q, rank, side, hop) : 0);
         }
     }
-    return list;
+    return list_of(&fetch, &serve);
 }
 
 struct halo_list halo_list_count(const struct halo_owners *owners, enum halo_direction direction, int32_t hop)
 {
-    struct halo_list list = {0};
+    struct payload_count fetch = {0}, serve = {0};
     if (owners->shared != NULL && direction != HALO_DIRECTION_RETURN) {
         return shared_list_count(owners, halo_edges(direction), hop);
     }
@@ -101,19 +113,13 @@ struct halo_list halo_list_count(const struct halo_owners *owners, enum halo_dir
         const struct part_rows in = halo_rows_in(owners->own[i], direction, hop);
         const struct part_rows out = halo_rows_out(owners->own[i], direction, hop);
         for (int32_t k = 0; k < in.pairs->n_pair; k++) {
-            int64_t n_row = remote_rows(owners, &in, k);
-            list.n_fetch += n_row > 0;
-            list.n_fetch_row += n_row;
-            list.most_fetch_row = larger(list.most_fetch_row, n_row);
+            payload_add(&fetch, remote_rows(owners, &in, k));
         }
         for (int32_t k = 0; k < out.pairs->n_pair; k++) {
-            int64_t n_row = remote_rows(owners, &out, k);
-            list.n_serve += n_row > 0;
-            list.n_serve_row += n_row;
-            list.most_serve_row = larger(list.most_serve_row, n_row);
+            payload_add(&serve, remote_rows(owners, &out, k));
         }
     }
-    return list;
+    return list_of(&fetch, &serve);
 }
 
 /* Takers with smaller numbers meet part q on their first way around the circle, the others on their second. */

@@ -45,10 +45,19 @@ static void cover_close(struct cover *c)
     free(c->sums);
 }
 
+static struct part_cover_edges edges_by_giver(const struct cover *c)
+{
+    return (struct part_cover_edges){.n_giver = c->n_giver, .n_taker = c->n_taker, .indptr = c->giver_ptr, .taker = c->taker};
+}
+
+static struct part_cover_edges edges_by_taker(const struct cover *c)
+{
+    return (struct part_cover_edges){.n_giver = c->n_taker, .n_taker = c->n_giver, .indptr = c->taker_ptr, .taker = c->giver};
+}
+
 static void cover_find(struct cover *c)
 {
-    const struct part_cover_edges edges = {
-        .n_giver = c->n_giver, .n_taker = c->n_taker, .indptr = c->giver_ptr, .taker = c->taker};
+    const struct part_cover_edges edges = edges_by_giver(c);
     part_cover(&edges, c->sends, c->sums);
     for (int64_t g = 0; g < c->n_giver; g++) {
         c->n_send += c->sends[g];
@@ -64,7 +73,8 @@ static void cover_of_given(const struct part_block *block, struct cover *out)
     cover_open(block->n_row, block->n_col, block->n_edge, out);
     memcpy(out->giver_ptr, block->indptr, ((size_t)block->n_row + 1) * sizeof *out->giver_ptr);
     memcpy(out->taker, block->cols, (size_t)block->n_edge * sizeof *out->taker);
-    part_cover_turn(out->n_giver, out->n_taker, out->giver_ptr, out->taker, out->taker_ptr, out->giver, out->from);
+    const struct part_cover_edges edges = edges_by_giver(out);
+    part_cover_turn(&edges, out->taker_ptr, out->giver, out->from);
     cover_find(out);
 }
 
@@ -74,7 +84,8 @@ static void cover_of_taken(const struct part_block *block, struct cover *out)
     cover_open(block->n_col, block->n_row, block->n_edge, out);
     memcpy(out->taker_ptr, block->indptr, ((size_t)block->n_row + 1) * sizeof *out->taker_ptr);
     memcpy(out->giver, block->cols, (size_t)block->n_edge * sizeof *out->giver);
-    part_cover_turn(out->n_taker, out->n_giver, out->taker_ptr, out->giver, out->giver_ptr, out->taker, NULL);
+    const struct part_cover_edges edges = edges_by_taker(out);
+    part_cover_turn(&edges, out->giver_ptr, out->taker, NULL);
     cover_find(out);
 }
 
@@ -112,7 +123,7 @@ static void given_add(struct trainer *t, enum part_direction d, int32_t i, const
     struct shared_rows *s = t->shared_rows;
     enum part_side side = part_side_of(t->own[i], q);
     uint32_t rank = t->setup.rank_of_part[q];
-    struct shared_given *list = &s->given_list[d][shared_list(t, i, rank, side)];
+    struct shared_given *list = &s->given_list[d][shared_place(t, i, rank, side)];
     struct cover c;
     cover_of_given(block, &c);
     *list = (struct shared_given){.row = s->n_given, .n_sum = c.n_sum, .ptr = s->n_sum_ptr, .edge = s->n_sum_edge};
@@ -201,7 +212,7 @@ static void taken_add(struct trainer *t, enum part_direction d, int32_t i, const
 /* Every pair of own parts with another one's. */
 static void pairs_walk(struct trainer *t, bool given, bool write)
 {
-    int n_direction = t->shared_rows->counts.symmetric ? 1 : PART_DIRECTION_N;
+    int n_direction = shared_n_direction(t->shared_rows);
     for (int i = 0; i < t->n_own * n_direction; i++) {
         enum part_direction d = i % n_direction == 0 ? PART_DIRECTION_IN : PART_DIRECTION_OUT;
         struct part *part = t->setup.parts[t->own[i / n_direction]];

@@ -66,7 +66,8 @@ static void merge_run(const struct trainer *t, enum part_direction d, struct mer
         for (int32_t l = 0; l < m->n_taker; l++) {
             const struct taker *taker = &m->taker[l];
             int64_t end = taker_rows(t, d, taker, hop);
-            for (int64_t at = hop > 0 ? taker_rows(t, d, taker, hop - 1) : 0; at < end; at++) {
+            int64_t begin = hop > 0 ? taker_rows(t, d, taker, hop - 1) : 0;
+            for (int64_t at = begin; at < end; at++) {
                 row_add(m, taker->row[at]);
             }
         }
@@ -190,7 +191,7 @@ static void walk(struct trainer *t, struct merge *m, bool write)
         return;
     }
     s->n_given = s->n_taken = 0;
-    for (int d = 0; d < (s->counts.symmetric ? 1 : PART_DIRECTION_N); d++) {
+    for (int d = 0, n = shared_n_direction(s); d < n; d++) {
         given_walk(t, (enum part_direction)d, m, &s->n_given, write ? s->given : NULL);
         taken_walk(t, (enum part_direction)d, m, &s->n_taken, write);
     }
@@ -247,7 +248,7 @@ enum status shared_rows_open(struct trainer *t)
     struct shared_rows *s = t->shared_rows = memory_alloc(1, sizeof *s);
     enum status status = part_shared_acquire(t->setup.n_part, t->setup.n_rank, any->n_hop, any->symmetric, &s->counts);
     for (int d = 0; d < PART_DIRECTION_N; d++) {
-        s->given_list[d] = memory_alloc((size_t)shared_list(t, t->n_own, 0, PART_SIDE_BELOW), sizeof *s->given_list[d]);
+        s->given_list[d] = memory_alloc((size_t)shared_place(t, t->n_own, 0, PART_SIDE_BELOW), sizeof *s->given_list[d]);
         s->taken_at[d] = memory_alloc((size_t)t->setup.n_part * PART_SIDE_N, sizeof *s->taken_at[d]);
     }
     if (status != STATUS_OK) {
@@ -290,34 +291,33 @@ static int listed(const struct shared_rows *s, enum part_direction d)
     return s->counts.symmetric ? PART_DIRECTION_IN : d;
 }
 
-static const struct shared_given *given_list(const struct trainer *t, enum part_direction d, int32_t i, uint32_t rank,
-                                             enum part_side side)
-{
-    return &t->shared_rows->given_list[listed(t->shared_rows, d)][shared_list(t, i, rank, side)];
-}
-
-const uint32_t *shared_rows_given(const struct trainer *t, enum part_direction d, int32_t i, uint32_t rank, enum part_side side)
-{
-    return t->shared_rows->given + given_list(t, d, i, rank, side)->row;
-}
-
-int64_t shared_rows_sums(const struct trainer *t, enum part_direction d, int32_t i, uint32_t rank, enum part_side side)
-{
-    return given_list(t, d, i, rank, side)->n_sum;
-}
-
-struct device_block shared_rows_sum_block(const struct trainer *t, enum part_direction d, int32_t i, uint32_t rank,
-                                          enum part_side side, int64_t first, int64_t n_row)
+static const struct shared_given *given_of(const struct trainer *t, const struct shared_list *list)
 {
     const struct shared_rows *s = t->shared_rows;
-    const struct shared_given *list = given_list(t, d, i, rank, side);
-    const int64_t *indptr = s->sum_ptr + list->ptr;
+    return &s->given_list[listed(s, list->d)][shared_place(t, list->i, list->rank, list->side)];
+}
+
+const uint32_t *shared_rows_given(const struct trainer *t, const struct shared_list *list)
+{
+    return t->shared_rows->given + given_of(t, list)->row;
+}
+
+int64_t shared_rows_sums(const struct trainer *t, const struct shared_list *list)
+{
+    return given_of(t, list)->n_sum;
+}
+
+struct device_block shared_rows_sum_block(const struct trainer *t, const struct shared_list *list, int64_t first, int64_t n_row)
+{
+    const struct shared_rows *s = t->shared_rows;
+    const struct shared_given *given = given_of(t, list);
+    const int64_t *indptr = s->sum_ptr + given->ptr;
     return (struct device_block){.n_row = n_row,
-                                 .n_col = t->part[i].part->n_own,
-                                 .n_edge = indptr[list->n_sum],
+                                 .n_col = t->part[list->i].part->n_own,
+                                 .n_edge = indptr[given->n_sum],
                                  .indptr = indptr + first,
-                                 .cols = s->sum_cols + list->edge,
-                                 .weights = s->sum_weights != NULL ? s->sum_weights + list->edge : NULL};
+                                 .cols = s->sum_cols + given->edge,
+                                 .weights = s->sum_weights != NULL ? s->sum_weights + given->edge : NULL};
 }
 
 const float *shared_rows_scale(const struct trainer *t, enum part_direction d, int32_t q, enum part_side side)

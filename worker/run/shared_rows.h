@@ -17,15 +17,21 @@ void shared_rows_close(struct trainer *trainer);
 /* How many rows: of other parts' those that this rank takes, of own ones those that others take. NULL: each part's travel for it alone. */
 const struct part_shared *shared_rows_counts(const struct trainer *trainer);
 
-/* The own part's rows that parts of `rank` take (device). */
-const uint32_t *shared_rows_given(const struct trainer *trainer, enum part_direction d, int32_t i, uint32_t rank,
-                                  enum part_side side);
+/* What an own part gives to the parts of one side of another rank. */
+struct shared_list {
+    enum part_direction d;
+    int32_t i; /* the own part */
+    uint32_t rank;
+    enum part_side side;
+};
 
-/* How many sums come behind these rows, and the edges that are summed: columns are own rows, row `first` the first one. The block has no
- * schedule. */
-int64_t shared_rows_sums(const struct trainer *trainer, enum part_direction d, int32_t i, uint32_t rank, enum part_side side);
-struct device_block shared_rows_sum_block(const struct trainer *trainer, enum part_direction d, int32_t i, uint32_t rank,
-                                          enum part_side side, int64_t first, int64_t n_row);
+/* The rows (device), and how many sums come behind them. */
+const uint32_t *shared_rows_given(const struct trainer *trainer, const struct shared_list *list);
+int64_t shared_rows_sums(const struct trainer *trainer, const struct shared_list *list);
+
+/* The edges of n_row sums from `first` on: columns are own rows. The block has no schedule. */
+struct device_block shared_rows_sum_block(const struct trainer *trainer, const struct shared_list *list, int64_t first,
+                                          int64_t n_row);
 
 /* Scales (NULL: no aggregate has any) and node ids of part q's rows that come (device). */
 const float *shared_rows_scale(const struct trainer *trainer, enum part_direction d, int32_t q, enum part_side side);

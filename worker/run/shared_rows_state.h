@@ -26,9 +26,15 @@ struct shared_rows {
 };
 
 /* Where an own part's list for a taker is. */
-static inline int64_t shared_list(const struct trainer *trainer, int32_t i, uint32_t rank, enum part_side side)
+static inline int64_t shared_place(const struct trainer *trainer, int32_t i, uint32_t rank, enum part_side side)
 {
     return ((int64_t)i * trainer->setup.n_rank + rank) * PART_SIDE_N + side;
+}
+
+/* Directions that have lists of their own. */
+static inline int shared_n_direction(const struct shared_rows *rows)
+{
+    return rows->counts.symmetric ? 1 : PART_DIRECTION_N;
 }
 
 /* Count covers' lists, and with `write` fill them and trim the blocks of taken rows. Of graphs that are symmetric, one direction. */

@@ -423,7 +423,9 @@ static int64_t cover_rows(const struct part_block *by_giver, const struct part_b
     uint32_t *turned = calloc((size_t)n_edge + 1, sizeof *turned);
     bool sends[2][37], sums[2][37];
     cr_assert(by_giver->n_col == n_taker && by_taker->n_col == n_giver && by_taker->n_edge == n_edge);
-    part_cover_turn(n_taker, n_giver, by_taker->indptr, by_taker->cols, turned_ptr, turned, NULL);
+    const struct part_cover_edges to = {
+        .n_giver = n_taker, .n_taker = n_giver, .indptr = by_taker->indptr, .taker = by_taker->cols};
+    part_cover_turn(&to, turned_ptr, turned, NULL);
     const struct part_cover_edges ends[2] = {
         {.n_giver = n_giver, .n_taker = n_taker, .indptr = by_giver->indptr, .taker = by_giver->cols},
         {.n_giver = n_giver, .n_taker = n_taker, .indptr = turned_ptr, .taker = turned}};

@@ -163,8 +163,9 @@ Test(part_cover, edges_turned_twice_are_as_they_were)
     int64_t n = pair.indptr[60], turned_ptr[MOST_ROWS + 1], back_ptr[MOST_ROWS + 1];
     static int64_t from[MOST_EDGES];
     static uint32_t turned[MOST_EDGES], back[MOST_EDGES];
-    part_cover_turn(60, 90, pair.indptr, pair.taker, turned_ptr, turned, from);
-    part_cover_turn(90, 60, turned_ptr, turned, back_ptr, back, NULL);
+    const struct part_cover_edges other = {.n_giver = 90, .n_taker = 60, .indptr = turned_ptr, .taker = turned};
+    part_cover_turn(&pair.edges, turned_ptr, turned, from);
+    part_cover_turn(&other, back_ptr, back, NULL);
     cr_expect_arr_eq(back_ptr, pair.indptr, 61 * sizeof *back_ptr);
     cr_expect_arr_eq(back, pair.taker, (size_t)n * sizeof *back);
     for (int64_t t = 0; t < 90; t++) {
