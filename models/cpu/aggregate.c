@@ -64,7 +64,7 @@ static void sum_hubs(struct cpu_device *device, const struct cpu_schedule *sched
 /* Rows of a block without a schedule that one thread takes at a time. */
 #define LOOSE_ROWS 64
 
-/* A large block without a schedule: a piece of another one, without hub rows. */
+/* A block without a schedule and without hub rows: a small one, or rows of a larger one (sums that are packed in pieces). */
 static void sum_loosely(struct cpu_device *device, int64_t n_row, const struct cpu_sum *sum)
 {
 #pragma omp parallel for num_threads(device->n_thread) schedule(dynamic)

@@ -6,7 +6,7 @@
 
 static size_t n_count(const struct part_shared *shared)
 {
-    return (size_t)shared->n_part * shared->n_rank * PART_SIDE_N * ((size_t)shared->n_hop + 1);
+    return (size_t)shared->n_part * shared->n_rank * PART_SHARED_N_SIDE * ((size_t)shared->n_hop + 1);
 }
 
 static int n_direction(const struct part_shared *shared)
@@ -57,14 +57,15 @@ void part_shared_release(struct part_shared *shared)
     *shared = (struct part_shared){0};
 }
 
-uint32_t *part_shared_at(const struct part_shared *shared, enum part_direction d, int32_t q, uint32_t rank, enum part_side side)
+uint32_t *part_shared_at(const struct part_shared *shared, enum part_direction d, int32_t q, uint32_t rank,
+                         enum part_shared_side side)
 {
-    size_t list = ((size_t)q * shared->n_rank + rank) * PART_SIDE_N + (size_t)side;
+    size_t list = ((size_t)q * shared->n_rank + rank) * PART_SHARED_N_SIDE + (size_t)side;
     return shared->n_row[d] + list * ((size_t)shared->n_hop + 1);
 }
 
-int64_t part_shared_rows(const struct part_shared *shared, enum part_direction d, int32_t q, uint32_t rank, enum part_side side,
-                         int32_t hop)
+int64_t part_shared_rows(const struct part_shared *shared, enum part_direction d, int32_t q, uint32_t rank,
+                         enum part_shared_side side, int32_t hop)
 {
     return part_shared_at(shared, d, q, rank, side)[hop < shared->n_hop ? hop : shared->n_hop];
 }
@@ -76,12 +77,12 @@ struct counting {
     const struct partition *partition;
     const int32_t *rank_of_part;
     struct part_shared *out;
-    uint32_t *seen_by; /* n_node × PART_SIDE_N: 1 + the last rank that was seen taking this row */
-    int64_t *seen;     /* n_rank × PART_SIDE_N: 1 + the last row that this rank was seen taking */
+    uint32_t *seen_by; /* n_node × PART_SHARED_N_SIDE: 1 + the last rank that was seen taking this row */
+    int64_t *seen;     /* n_rank × PART_SHARED_N_SIDE: 1 + the last row that this rank was seen taking */
 };
 
 /* Node u travels to parts of another rank, on that side. */
-static void node_add(const struct counting *c, enum part_direction d, uint32_t u, uint32_t rank, enum part_side side)
+static void node_add(const struct counting *c, enum part_direction d, uint32_t u, uint32_t rank, enum part_shared_side side)
 {
     const struct partition *partition = c->partition;
     int32_t n_hop = partition->n_hop, hop = n_hop > 0 ? partition->hop[u] : 0;
@@ -99,15 +100,16 @@ static void row_count(const struct counting *c, int32_t p, uint32_t v)
         if (other == rank) {
             continue;
         }
-        int64_t *seen = &c->seen[other * PART_SIDE_N + (uint32_t)part_side_of(p, q)];
+        int64_t *seen = &c->seen[other * PART_SHARED_N_SIDE + (uint32_t)part_shared_side_of(p, q)];
         if (*seen != (int64_t)v + 1) {
             *seen = (int64_t)v + 1;
-            node_add(c, PART_DIRECTION_OUT, v, other, part_side_of(p, q));
+            node_add(c, PART_DIRECTION_OUT, v, other, part_shared_side_of(p, q));
         }
-        uint32_t *seen_by = c->seen_by != NULL ? &c->seen_by[(size_t)u * PART_SIDE_N + (size_t)part_side_of(q, p)] : NULL;
+        uint32_t *seen_by = c->seen_by != NULL ? &c->seen_by[(size_t)u * PART_SHARED_N_SIDE + (size_t)part_shared_side_of(q, p)]
+                                               : NULL;
         if (seen_by != NULL && *seen_by != rank + 1) {
             *seen_by = rank + 1;
-            node_add(c, PART_DIRECTION_IN, u, rank, part_side_of(q, p));
+            node_add(c, PART_DIRECTION_IN, u, rank, part_shared_side_of(q, p));
         }
     }
 }
@@ -140,7 +142,7 @@ static void hops_sum(struct part_shared *shared)
 enum status part_shared_build(const struct dataset *dataset, const struct partition *partition, const int32_t *rank_of_part,
                               uint32_t n_rank, struct part_shared *out)
 {
-    size_t n_seen = dataset->symmetric ? 0 : (size_t)dataset->n_node * PART_SIDE_N;
+    size_t n_seen = dataset->symmetric ? 0 : (size_t)dataset->n_node * PART_SHARED_N_SIDE;
     struct counting c = {.dataset = dataset, .partition = partition, .rank_of_part = rank_of_part, .out = out};
     enum status status = part_shared_acquire(partition->n_part, n_rank, partition->n_hop, dataset->symmetric, out);
     if (status == STATUS_OK && n_seen > 0) {
@@ -150,7 +152,7 @@ enum status part_shared_build(const struct dataset *dataset, const struct partit
         part_shared_release(out);
         return status;
     }
-    c.seen = memory_alloc((size_t)n_rank * PART_SIDE_N, sizeof *c.seen);
+    c.seen = memory_alloc((size_t)n_rank * PART_SHARED_N_SIDE, sizeof *c.seen);
     rows_count(&c);
     hops_sum(out);
     free(c.seen);

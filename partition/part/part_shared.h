@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 /* Whose rows the list is of: takers' numbers are below the owner's, or above. */
-enum part_side { PART_SIDE_BELOW, PART_SIDE_ABOVE, PART_SIDE_N };
+enum part_shared_side { PART_SHARED_BELOW, PART_SHARED_ABOVE, PART_SHARED_N_SIDE };
 
 /* Sums that a part makes for others, and the edges that are summed. */
 struct part_sums {
@@ -28,13 +28,19 @@ struct part_shared {
     bool symmetric;                           /* both directions have the same array */
     struct part_sums *sums[PART_DIRECTION_N]; /* n_part; NULL: nothing is covered */
     uint32_t *n_row
-        [PART_DIRECTION_N]; /* n_part × n_rank × PART_SIDE_N × (n_hop + 1): by owner, taker, side; rows of hop ≤ h, and all */
+        [PART_DIRECTION_N]; /* n_part × n_rank × PART_SHARED_N_SIDE × (n_hop + 1): by owner, taker, side; rows of hop ≤ h, and all */
 };
 
-/* The list that part `to` takes part q's rows from. */
-static inline enum part_side part_side_of(int32_t q, int32_t to)
+/* What is listed is a cover: every part has a worker of its own. */
+static inline bool part_shared_is_cover(const struct part_shared *shared)
 {
-    return to < q ? PART_SIDE_BELOW : PART_SIDE_ABOVE;
+    return (uint32_t)shared->n_part == shared->n_rank;
+}
+
+/* The list that part `to` takes part q's rows from. */
+static inline enum part_shared_side part_shared_side_of(int32_t q, int32_t to)
+{
+    return to < q ? PART_SHARED_BELOW : PART_SHARED_ABOVE;
 }
 
 /* Memory for the counts, all 0.
@@ -73,10 +79,10 @@ enum status part_sums_acquire(struct part_shared *shared);
 
 /* The place of the counts of one list: n_hop + 1. */
 uint32_t *part_shared_at(const struct part_shared *shared, enum part_direction d, int32_t q, uint32_t rank,
-                         enum part_side side);
+                         enum part_shared_side side);
 
 /* Rows up to a hop; all of them where there is no such hop. */
-int64_t part_shared_rows(const struct part_shared *shared, enum part_direction d, int32_t q, uint32_t rank, enum part_side side,
-                         int32_t hop);
+int64_t part_shared_rows(const struct part_shared *shared, enum part_direction d, int32_t q, uint32_t rank,
+                         enum part_shared_side side, int32_t hop);
 
 #endif

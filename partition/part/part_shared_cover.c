@@ -67,7 +67,7 @@ static void cover_count(struct covering *c, enum part_direction d, int32_t q, in
          *sums = memory_alloc((size_t)edges->n_taker, sizeof *sums);
     struct part_sums *made = &c->out->sums[d][q];
     int64_t n_row = part_cover(edges, sends, sums);
-    *part_shared_at(c->out, d, q, (uint32_t)p, part_side_of(q, p)) = (uint32_t)n_row;
+    *part_shared_at(c->out, d, q, (uint32_t)p, part_shared_side_of(q, p)) = (uint32_t)n_row;
     for (int64_t t = 0; t < edges->n_taker; t++) {
         made->n_row += sums[t];
     }

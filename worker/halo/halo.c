@@ -33,7 +33,9 @@ struct halo *halo_open(struct trainer *t)
         if (t->sample != NULL) {
             h->own_sample[i] = sample_halo(t->sample, i);
         }
-        int64_t n_taker = h->shares ? t->setup.n_rank * PART_SIDE_N : t->setup.n_rank > 1 ? halo_n_flag(h->own_all[i]) : 0;
+        int64_t n_taker = h->shares             ? t->setup.n_rank * PART_SHARED_N_SIDE
+                          : t->setup.n_rank > 1 ? halo_n_flag(h->own_all[i])
+                                                : 0;
         h->given_begin[i + 1] = h->given_begin[i] + n_taker;
     }
     h->owners = (struct halo_owners){.n_own_part = t->n_own,

@@ -108,10 +108,10 @@ enum status halo_walk(struct halo *h);
 struct op_call halo_call_begin(const struct halo *h, int32_t i);
 
 /* --- pack.c --- */
-/* Whoever takes own part i's rows: its pair k among those that take any, or where rows are shared a rank and a side. */
-static inline int32_t halo_taker(uint32_t rank, enum part_side side)
+/* A taker of own part i's rows is numbered by its pair among those that take any; where rows are shared, by rank and side. */
+static inline int32_t halo_taker(uint32_t rank, enum part_shared_side side)
 {
-    return (int32_t)rank * PART_SIDE_N + (int32_t)side;
+    return (int32_t)rank * PART_SHARED_N_SIDE + (int32_t)side;
 }
 /* Rows that own part i gives to taker k. */
 int64_t halo_rows_to(const struct halo *h, int32_t i, int32_t k);

@@ -6,13 +6,13 @@
 #include "worker/run/sample.h"
 #include "worker/run/shared_rows.h"
 
-/* Whom own part i gives shared rows to, as taker k. */
+/* The list of shared rows that own part i gives to taker k. */
 static struct shared_list list_of(const struct halo *h, int32_t i, int32_t k)
 {
     return (struct shared_list){.d = halo_blocks(h),
                                 .i = i,
-                                .rank = (uint32_t)(k / PART_SIDE_N),
-                                .side = k % PART_SIDE_N == 0 ? PART_SIDE_BELOW : PART_SIDE_ABOVE};
+                                .rank = (uint32_t)(k / PART_SHARED_N_SIDE),
+                                .side = k % PART_SHARED_N_SIDE == 0 ? PART_SHARED_BELOW : PART_SHARED_ABOVE};
 }
 
 int64_t halo_rows_to(const struct halo *h, int32_t i, int32_t k)

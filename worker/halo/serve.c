@@ -75,7 +75,7 @@ static int32_t pair_asked(const struct halo *h, uint32_t to, uint32_t from, bool
         return -1;
     }
     if (h->shares) {
-        int32_t k = halo_taker(t->setup.rank_of_part[to], part_side_of((int32_t)from, (int32_t)to));
+        int32_t k = halo_taker(t->setup.rank_of_part[to], part_shared_side_of((int32_t)from, (int32_t)to));
         return halo_rows_to(h, i, k) > 0 ? k : -1;
     }
     const struct part_rows rows = returns_ask ? halo_rows_taken(h, i) : halo_rows_given(h, i);

@@ -47,7 +47,7 @@ static int64_t shared_block(struct halo *h, const struct halo_pair *pair, struct
 {
     const struct trainer *t = h->trainer;
     enum part_direction d = halo_blocks(h);
-    enum part_side side = part_side_of(pair->q, t->own[pair->i]);
+    enum part_shared_side side = part_shared_side_of(pair->q, t->own[pair->i]);
     h->block = part_device_block(&t->part[pair->i], d, h->hop, pair->k, PART_COLUMNS_OWN);
     h->block.n_col = part_shared_rows(h->owners.shared, d, pair->q, t->setup.rank, side, h->hop_travelling);
     call->block = &h->block;

@@ -89,9 +89,9 @@ static struct halo_list shared_list_count(const struct halo_owners *owners, enum
 {
     const struct part_shared *shared = owners->shared;
     struct payload_count fetch = {0}, serve = {0};
-    for (int32_t i = 0; i < shared->n_part * PART_SIDE_N; i++) {
-        int32_t q = i / PART_SIDE_N;
-        enum part_side side = i % PART_SIDE_N == 0 ? PART_SIDE_BELOW : PART_SIDE_ABOVE;
+    for (int32_t i = 0; i < shared->n_part * PART_SHARED_N_SIDE; i++) {
+        int32_t q = i / PART_SHARED_N_SIDE;
+        enum part_shared_side side = i % PART_SHARED_N_SIDE == 0 ? PART_SHARED_BELOW : PART_SHARED_ABOVE;
         if (owners->rank_of_part[q] != owners->rank) {
             payload_add(&fetch, part_shared_rows(shared, d, q, owners->rank, side, hop));
             continue;
@@ -130,10 +130,10 @@ static bool shared_fetch_next(const struct halo_owners *owners, enum part_direct
     int32_t n_part = shared->n_part;
     for (; at->i < 2 * n_part; at->i++) {
         int32_t q = at->i % n_part;
-        enum part_side side = at->i < n_part ? PART_SIDE_BELOW : PART_SIDE_ABOVE;
+        enum part_shared_side side = at->i < n_part ? PART_SHARED_BELOW : PART_SHARED_ABOVE;
         int64_t n_row = part_shared_rows(shared, d, q, owners->rank, side, hop);
         if (owners->rank_of_part[q] != owners->rank && n_row > 0) {
-            int32_t to = owners->own[side == PART_SIDE_BELOW ? 0 : owners->n_own_part - 1]->part;
+            int32_t to = owners->own[side == PART_SHARED_BELOW ? 0 : owners->n_own_part - 1]->part;
             *out = (struct halo_fetch){.to = to, .from = q, .n_row = n_row};
             at->i++;
             return true;

@@ -167,7 +167,7 @@ static int64_t blocks_bytes(const struct memory_plan_input *in, const struct mem
 static int64_t pairs_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own)
 {
     if (in->shared != NULL) {
-        return in->n_rank * PART_SIDE_N;
+        return in->n_rank * PART_SHARED_N_SIDE;
     }
     int64_t each = (in->n_rank > 1) * (program_is_lossy(in->program) ? 2 : 1) +
                    (memory_plan_spills(in->job) ? HALO_DIRECTION_N * (int64_t)sizeof(int64_t) : 0);

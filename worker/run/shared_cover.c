@@ -121,7 +121,7 @@ static void given_add(struct trainer *t, enum part_direction d, int32_t i, const
                       bool write)
 {
     struct shared_rows *s = t->shared_rows;
-    enum part_side side = part_side_of(t->own[i], q);
+    enum part_shared_side side = part_shared_side_of(t->own[i], q);
     uint32_t rank = t->setup.rank_of_part[q];
     struct shared_given *list = &s->given_list[d][shared_place(t, i, rank, side)];
     struct cover c;
@@ -196,10 +196,10 @@ static void taken_add(struct trainer *t, enum part_direction d, int32_t i, const
 {
     struct shared_rows *s = t->shared_rows;
     const struct part *part = t->setup.parts[t->own[i]];
-    enum part_side side = part_side_of(q, part->part);
+    enum part_shared_side side = part_shared_side_of(q, part->part);
     struct cover c;
     cover_of_taken(block, &c);
-    s->taken_at[d][q * PART_SIDE_N + (int32_t)side] = s->n_taken;
+    s->taken_at[d][q * PART_SHARED_N_SIDE + (int32_t)side] = s->n_taken;
     *part_shared_at(&s->counts, d, q, t->setup.rank, side) = (uint32_t)(c.n_send + c.n_sum);
     if (write) {
         taken_write(t, part, block, &c);

@@ -13,7 +13,7 @@ struct taker {
     struct part_rows (*rows)(const struct part_halo *halo, enum part_direction d, int32_t hop);
 };
 
-/* Rows as they first come, by number: a table with room for twice as many. */
+/* The union of the takers' rows, each at the place where it first comes; found by a hash table with room for twice as many. */
 struct merge {
     struct taker *taker; /* n_part at most */
     int32_t n_taker;
@@ -84,14 +84,14 @@ static void merge_end(struct merge *m)
 
 /* --- what own parts give --- */
 
-static void givers_find(const struct trainer *t, enum part_direction d, int32_t i, uint32_t rank, enum part_side side,
+static void givers_find(const struct trainer *t, enum part_direction d, int32_t i, uint32_t rank, enum part_shared_side side,
                         struct merge *m)
 {
     const struct part *part = t->setup.parts[t->own[i]];
     const struct part_rows given = part_halo_given(&part->halo, d, part->n_hop);
     for (int32_t k = 0; k < given.pairs->n_pair; k++) {
         int32_t p = given.pairs->pair[k].part;
-        if (k != given.pairs->own && t->setup.rank_of_part[p] == rank && part_side_of(part->part, p) == side) {
+        if (k != given.pairs->own && t->setup.rank_of_part[p] == rank && part_shared_side_of(part->part, p) == side) {
             const struct part_send send = part_send(part, d, p);
             m->taker[m->n_taker++] = (struct taker){.i = i, .k = k, .row = send.rows, .rows = part_halo_given};
         }
@@ -105,11 +105,11 @@ static void given_walk(struct trainer *t, enum part_direction d, struct merge *m
     int64_t list = 0;
     for (int32_t i = 0; i < t->n_own; i++) {
         for (uint32_t rank = 0; rank < t->setup.n_rank; rank++) {
-            for (int side = 0; side < PART_SIDE_N; side++, list++) {
+            for (int side = 0; side < PART_SHARED_N_SIDE; side++, list++) {
                 if (rank != t->setup.rank) {
-                    givers_find(t, d, i, rank, (enum part_side)side, m);
+                    givers_find(t, d, i, rank, (enum part_shared_side)side, m);
                 }
-                merge_run(t, d, m, part_shared_at(&s->counts, d, t->own[i], rank, (enum part_side)side));
+                merge_run(t, d, m, part_shared_at(&s->counts, d, t->own[i], rank, (enum part_shared_side)side));
                 s->given_list[d][list].row = *n_io;
                 if (out != NULL && m->n_row > 0) {
                     memcpy(out + *n_io, m->row, m->n_row * sizeof *out);
@@ -123,11 +123,11 @@ static void given_walk(struct trainer *t, enum part_direction d, struct merge *m
 
 /* --- what own parts take --- */
 
-static void takers_find(const struct trainer *t, enum part_direction d, int32_t q, enum part_side side, struct merge *m)
+static void takers_find(const struct trainer *t, enum part_direction d, int32_t q, enum part_shared_side side, struct merge *m)
 {
     for (int32_t i = 0; i < t->n_own && t->own_index[q] < 0; i++) {
         const struct part *part = t->setup.parts[t->own[i]];
-        int32_t k = part_side_of(q, part->part) == side ? part_pair_find(&part->halo.pairs[d], q) : -1;
+        int32_t k = part_shared_side_of(q, part->part) == side ? part_pair_find(&part->halo.pairs[d], q) : -1;
         if (k >= 0) {
             const struct part_block block = part_block_at(part, d, k);
             m->taker[m->n_taker++] = (struct taker){.i = i, .k = k, .row = block.node, .rows = part_halo_taken};
@@ -162,10 +162,10 @@ static void taken_walk(struct trainer *t, enum part_direction d, struct merge *m
 {
     struct shared_rows *s = t->shared_rows;
     for (int32_t q = 0; q < t->setup.n_part; q++) {
-        for (int side = 0; side < PART_SIDE_N && t->own_index[q] < 0; side++) {
-            takers_find(t, d, q, (enum part_side)side, m);
-            merge_run(t, d, m, part_shared_at(&s->counts, d, q, t->setup.rank, (enum part_side)side));
-            s->taken_at[d][q * PART_SIDE_N + side] = *n_io;
+        for (int side = 0; side < PART_SHARED_N_SIDE && t->own_index[q] < 0; side++) {
+            takers_find(t, d, q, (enum part_shared_side)side, m);
+            merge_run(t, d, m, part_shared_at(&s->counts, d, q, t->setup.rank, (enum part_shared_side)side));
+            s->taken_at[d][q * PART_SHARED_N_SIDE + side] = *n_io;
             if (write && m->n_row > 0) {
                 memcpy(s->node + *n_io, m->row, m->n_row * sizeof *s->node);
             }
@@ -186,7 +186,7 @@ static void taken_walk(struct trainer *t, enum part_direction d, struct merge *m
 static void walk(struct trainer *t, struct merge *m, bool write)
 {
     struct shared_rows *s = t->shared_rows;
-    if ((uint32_t)t->setup.n_part == t->setup.n_rank) {
+    if (part_shared_is_cover(&s->counts)) {
         shared_cover_walk(t, write);
         return;
     }
@@ -248,8 +248,8 @@ enum status shared_rows_open(struct trainer *t)
     struct shared_rows *s = t->shared_rows = memory_alloc(1, sizeof *s);
     enum status status = part_shared_acquire(t->setup.n_part, t->setup.n_rank, any->n_hop, any->symmetric, &s->counts);
     for (int d = 0; d < PART_DIRECTION_N; d++) {
-        s->given_list[d] = memory_alloc((size_t)shared_place(t, t->n_own, 0, PART_SIDE_BELOW), sizeof *s->given_list[d]);
-        s->taken_at[d] = memory_alloc((size_t)t->setup.n_part * PART_SIDE_N, sizeof *s->taken_at[d]);
+        s->given_list[d] = memory_alloc((size_t)shared_place(t, t->n_own, 0, PART_SHARED_BELOW), sizeof *s->given_list[d]);
+        s->taken_at[d] = memory_alloc((size_t)t->setup.n_part * PART_SHARED_N_SIDE, sizeof *s->taken_at[d]);
     }
     if (status != STATUS_OK) {
         return status;
@@ -320,14 +320,14 @@ struct device_block shared_rows_sum_block(const struct trainer *t, const struct 
                                  .weights = s->sum_weights != NULL ? s->sum_weights + given->edge : NULL};
 }
 
-const float *shared_rows_scale(const struct trainer *t, enum part_direction d, int32_t q, enum part_side side)
+const float *shared_rows_scale(const struct trainer *t, enum part_direction d, int32_t q, enum part_shared_side side)
 {
     const struct shared_rows *s = t->shared_rows;
-    return s->scale != NULL ? s->scale + s->taken_at[listed(s, d)][q * PART_SIDE_N + side] : NULL;
+    return s->scale != NULL ? s->scale + s->taken_at[listed(s, d)][q * PART_SHARED_N_SIDE + side] : NULL;
 }
 
-const uint32_t *shared_rows_node(const struct trainer *t, enum part_direction d, int32_t q, enum part_side side)
+const uint32_t *shared_rows_node(const struct trainer *t, enum part_direction d, int32_t q, enum part_shared_side side)
 {
     const struct shared_rows *s = t->shared_rows;
-    return s->node + s->taken_at[listed(s, d)][q * PART_SIDE_N + side];
+    return s->node + s->taken_at[listed(s, d)][q * PART_SHARED_N_SIDE + side];
 }

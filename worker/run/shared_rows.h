@@ -22,7 +22,7 @@ struct shared_list {
     enum part_direction d;
     int32_t i; /* the own part */
     uint32_t rank;
-    enum part_side side;
+    enum part_shared_side side;
 };
 
 /* The rows (device), and how many sums come behind them. */
@@ -34,7 +34,7 @@ struct device_block shared_rows_sum_block(const struct trainer *trainer, const s
                                           int64_t n_row);
 
 /* Scales (NULL: no aggregate has any) and node ids of part q's rows that come (device). */
-const float *shared_rows_scale(const struct trainer *trainer, enum part_direction d, int32_t q, enum part_side side);
-const uint32_t *shared_rows_node(const struct trainer *trainer, enum part_direction d, int32_t q, enum part_side side);
+const float *shared_rows_scale(const struct trainer *trainer, enum part_direction d, int32_t q, enum part_shared_side side);
+const uint32_t *shared_rows_node(const struct trainer *trainer, enum part_direction d, int32_t q, enum part_shared_side side);
 
 #endif

@@ -14,8 +14,8 @@ struct shared_given {
 
 struct shared_rows {
     struct part_shared counts;
-    struct shared_given *given_list[PART_DIRECTION_N]; /* n_own × n_rank × PART_SIDE_N */
-    int64_t *taken_at[PART_DIRECTION_N];               /* n_part × PART_SIDE_N: where a list begins */
+    struct shared_given *given_list[PART_DIRECTION_N]; /* n_own × n_rank × PART_SHARED_N_SIDE */
+    int64_t *taken_at[PART_DIRECTION_N];               /* n_part × PART_SHARED_N_SIDE: where a list begins */
     int64_t n_given, n_taken;                          /* rows of all lists */
     int64_t n_sum_ptr, n_sum_edge;
     uint32_t *given, *node; /* n_given, n_taken; SHARED */
@@ -26,9 +26,9 @@ struct shared_rows {
 };
 
 /* Where an own part's list for a taker is. */
-static inline int64_t shared_place(const struct trainer *trainer, int32_t i, uint32_t rank, enum part_side side)
+static inline int64_t shared_place(const struct trainer *trainer, int32_t i, uint32_t rank, enum part_shared_side side)
 {
-    return ((int64_t)i * trainer->setup.n_rank + rank) * PART_SIDE_N + side;
+    return ((int64_t)i * trainer->setup.n_rank + rank) * PART_SHARED_N_SIDE + side;
 }
 
 /* Directions that have lists of their own. */

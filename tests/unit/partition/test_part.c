@@ -384,7 +384,7 @@ static int64_t shared_rows(const struct cut *cut, enum part_direction d, int q, 
     for (int p = rank; p < cut->partition.n_part; p += n_rank) {
         const struct part_rows taken = part_halo_taken(&cut->part[p].halo, d, hop);
         const struct part_block block = part_block(&cut->part[p], d, q);
-        for (int64_t c = 0; part_side_of(q, p) == (enum part_side)side && c < part_rows_with(&taken, q); c++) {
+        for (int64_t c = 0; part_shared_side_of(q, p) == (enum part_shared_side)side && c < part_rows_with(&taken, q); c++) {
             n += !seen[block.node[c]];
             seen[block.node[c]] = 1;
         }
@@ -401,12 +401,13 @@ static void shared_agree(struct cut *cut)
         rank_of_part[p] = p % n_rank;
     }
     cr_assert_eq(part_shared_build(&cut->dataset, &cut->partition, rank_of_part, (uint32_t)n_rank, &shared), STATUS_OK);
-    for (int i = 0; i < n_part * n_rank * PART_SIDE_N * (n_hop + 1) * PART_DIRECTION_N; i++) {
-        int q = i % n_part, rank = i / n_part % n_rank, side = i / n_part / n_rank % PART_SIDE_N;
-        int hop = i / n_part / n_rank / PART_SIDE_N % (n_hop + 1);
-        enum part_direction d = i / n_part / n_rank / PART_SIDE_N / (n_hop + 1) > 0 ? PART_DIRECTION_OUT : PART_DIRECTION_IN;
+    for (int i = 0; i < n_part * n_rank * PART_SHARED_N_SIDE * (n_hop + 1) * PART_DIRECTION_N; i++) {
+        int q = i % n_part, rank = i / n_part % n_rank, side = i / n_part / n_rank % PART_SHARED_N_SIDE;
+        int hop = i / n_part / n_rank / PART_SHARED_N_SIDE % (n_hop + 1);
+        enum part_direction d = i / n_part / n_rank / PART_SHARED_N_SIDE / (n_hop + 1) > 0 ? PART_DIRECTION_OUT
+                                                                                           : PART_DIRECTION_IN;
         int64_t expected = rank == q % n_rank ? 0 : shared_rows(cut, d, q, rank, n_rank, side, hop);
-        cr_assert_eq(part_shared_rows(&shared, d, q, (uint32_t)rank, (enum part_side)side, hop), expected);
+        cr_assert_eq(part_shared_rows(&shared, d, q, (uint32_t)rank, (enum part_shared_side)side, hop), expected);
     }
     part_shared_release(&shared);
 }
@@ -458,7 +459,7 @@ static void covers_agree(struct cut *cut)
             const struct part_block by_giver = part_block(&cut->part[q], opposite, p),
                                     by_taker = part_block(&cut->part[p], d, q);
             int64_t n = p != q && by_giver.n_row > 0 ? cover_rows(&by_giver, &by_taker, &sums) : 0;
-            cr_assert_eq(part_shared_rows(&shared, d, q, (uint32_t)p, part_side_of(q, p), 0), n);
+            cr_assert_eq(part_shared_rows(&shared, d, q, (uint32_t)p, part_shared_side_of(q, p), 0), n);
             n_cover_here += n;
             n_halo_here += p != q ? by_giver.n_row : 0;
         }

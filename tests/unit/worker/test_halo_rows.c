@@ -93,11 +93,11 @@ Test(travel, shared_rows_are_fetched_once_for_each_side_in_the_order_of_the_walk
     struct part_halo part[2] = {{.part = 1}, {.part = 3}};
     const struct part_halo *const own[2] = {&part[0], &part[1]};
     cr_assert_eq(part_shared_acquire(5, 2, 0, true, &shared), STATUS_OK);
-    *part_shared_at(&shared, PART_DIRECTION_IN, 0, 0, PART_SIDE_ABOVE) = 7;
-    *part_shared_at(&shared, PART_DIRECTION_IN, 2, 0, PART_SIDE_BELOW) = 3;
-    *part_shared_at(&shared, PART_DIRECTION_IN, 2, 0, PART_SIDE_ABOVE) = 4;
-    *part_shared_at(&shared, PART_DIRECTION_IN, 3, 1, PART_SIDE_BELOW) = 5;
-    *part_shared_at(&shared, PART_DIRECTION_IN, 3, 1, PART_SIDE_ABOVE) = 6;
+    *part_shared_at(&shared, PART_DIRECTION_IN, 0, 0, PART_SHARED_ABOVE) = 7;
+    *part_shared_at(&shared, PART_DIRECTION_IN, 2, 0, PART_SHARED_BELOW) = 3;
+    *part_shared_at(&shared, PART_DIRECTION_IN, 2, 0, PART_SHARED_ABOVE) = 4;
+    *part_shared_at(&shared, PART_DIRECTION_IN, 3, 1, PART_SHARED_BELOW) = 5;
+    *part_shared_at(&shared, PART_DIRECTION_IN, 3, 1, PART_SHARED_ABOVE) = 6;
     const struct halo_owners owners = {.n_own_part = 2, .own = own, .rank_of_part = rank_of_part, .shared = &shared};
     struct halo_list list = halo_list_count(&owners, HALO_DIRECTION_IN, PROGRAM_HOP_ALL);
     cr_expect(list.n_fetch == 3 && list.n_fetch_row == 14 && list.most_fetch_row == 7);
