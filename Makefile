@@ -66,7 +66,7 @@ of_variant = $(patsubst $(BUILD)/%,$(call beside,$(1))/%,$(2))
 FUZZ = $(call variant,fuzz) CC=clang
 RUN = $(Q)BUILD=$(BUILD) FUZZ_S=$(1) scripts/run-tests
 
-.PHONY: all tests unit check check-system asan bench fuzz fuzzers quickstart install uninstall package docs lint format clean help force
+.PHONY: all tests unit emulator check check-system asan bench fuzz fuzzers quickstart install uninstall package docs lint format clean help force
 .SECONDARY:
 
 all: $(PROGRAMS) ## the programs, in build/bin
@@ -117,16 +117,42 @@ $(foreach f,$(notdir $(FUZZERS)),$(eval $(call link_rule,$(BUILD)/bin/$(f),$(cal
 # These tests start the programs in the same folder.
 $(BUILD)/bin/test-system $(BUILD)/bin/test-golden $(BUILD)/bin/test-equivalence: | $(PROGRAMS)
 
+# The CUDA emulator (tests/emulator), in three builds: plain, and under sanitizers. Of the emulator itself ThreadSanitizer sees copies
+# alone, AddressSanitizer everything.
+EMULATOR_BUILDS := plain asan tsan
+EMULATOR_SAN_asan := $(SAN_asan)
+EMULATOR_SAN_tsan := -fsanitize=thread
+EMULATOR_DEFINE_asan := -DEMULATOR_ASAN
+EMULATOR_DEFINE_tsan := -DEMULATOR_TSAN
+EMULATOR_FLAGS := -std=c++17 $(WARN) -g -O2 -ffp-contract=off -fno-math-errno -I. -Itests/emulator/include -D_GNU_SOURCE
+define emulator_rules
+$(BUILD)/emulator/$(1)/copy.cpp.o $(BUILD)/emulator/$(1)/%.cu.o: SAN := $(EMULATOR_SAN_$(1))
+$(BUILD)/emulator/$(1)/%.cpp.o: tests/emulator/%.cpp
+	@mkdir -p $$(@D)
+	$$(if $$(V),,@echo "  CXX  $$< ($(1))")
+	$$(Q)$$(CXX) $$(EMULATOR_FLAGS) $$(WERROR) $$(if $$(filter tsan,$(1)),$$(SAN),$$(EMULATOR_SAN_$(1))) $$(EMULATOR_DEFINE_$(1)) -MMD -MP -c $$< -o $$@
+$(BUILD)/emulator/$(1)/%.cu.o: tests/emulator/%.cu
+	@mkdir -p $$(@D)
+	$$(if $$(V),,@echo "  CXX  $$< ($(1))")
+	$$(Q)$$(CXX) $$(EMULATOR_FLAGS) $$(WERROR) $$(EMULATOR_SAN_$(1)) -MMD -MP -x c++ -c $$< -o $$@
+$(BUILD)/emulator/$(1)/faults: $$(patsubst tests/emulator/%,$(BUILD)/emulator/$(1)/%.o,$$(wildcard tests/emulator/*.cpp) tests/emulator/faults.cu)
+	$$(if $$(V),,@echo "  LINK $$@")
+	$$(Q)$$(CXX) $$(EMULATOR_SAN_$(1)) $$^ -o $$@
+endef
+$(foreach b,$(EMULATOR_BUILDS),$(eval $(call emulator_rules,$(b))))
+EMULATOR_FAULTS := $(foreach b,$(EMULATOR_BUILDS),$(BUILD)/emulator/$(b)/faults)
+emulator: $(EMULATOR_FAULTS) ## the CUDA emulator with faults planted in small kernels, plain and under sanitizers
+
 tests: $(TESTS) ## all test programs
 unit: $(UNIT_TESTS)
 fuzzers: $(FUZZERS)
 
 check: ## everything: tests, lint, sanitizers, 5 s of each fuzzer; one closing line
 	$(Q)scripts/install-deps --test
-	$(call variant,release) BUILD=$(BUILD) WERROR=-Werror all tests
+	$(call variant,release) BUILD=$(BUILD) WERROR=-Werror all tests emulator
 	$(call variant,asan) WERROR=-Werror all tests
 	$(FUZZ) WERROR=-Werror fuzzers
-	$(call RUN,5) scripts/check-format scripts/check-layers scripts/check-links $(TESTS) $(call of_variant,asan,$(TESTS)) \
+	$(call RUN,5) scripts/check-format scripts/check-layers scripts/check-links scripts/check-emulator $(TESTS) $(call of_variant,asan,$(TESTS)) \
 	    $(call of_variant,fuzz,$(FUZZERS))
 
 check-system: ## system tests at length, every fault three times; package and service on a copy of this machine
@@ -145,8 +171,8 @@ fuzz: ## every fuzzer for FUZZ_S seconds (60)
 lint: all ## check format, the include rule, headers that compile alone, libraries of the daemon
 	$(Q)scripts/check-format && scripts/check-layers && BUILD=$(BUILD) scripts/check-links
 
-format: ## format every C file
-	$(Q)find protocol partition models worker trainerd tests -name '*.[ch]' -print0 | xargs -0 clang-format -i
+format: ## format every C, C++ and CUDA file
+	$(Q)find protocol partition models worker trainerd tests \( -name '*.[ch]' -o -name '*.cpp' -o -name '*.cu' \) -print0 | xargs -0 clang-format -i
 
 bench: $(BENCHES) ## run every benchmark
 	$(Q)for bench in $(BENCHES); do $$bench || exit 1; done
@@ -178,4 +204,4 @@ clean: ## remove build/
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):[^#]*## */  \1\t/' | expand -t 20
 
--include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD)/obj $(BUILD)/emulator -name '*.d' 2>/dev/null)

@@ -4,9 +4,11 @@
 #include <exception>
 #include <string_view>
 
-namespace {
+namespace
+{
 
-struct parser_bug : std::exception {};
+struct parser_bug : std::exception {
+};
 
 /* toml++ 3.3 asserts of a table header's first character ("[.a]") what it refuses properly a few lines later. */
 constexpr bool is_refused_later(std::string_view condition)
@@ -24,8 +26,7 @@ constexpr bool is_refused_later(std::string_view condition)
 
 /* With exceptions off the parser is noexcept: neither a failed assertion nor a lack of memory could be caught. */
 #define TOML_EXCEPTIONS 1
-#define TOML_ASSERT(condition) \
-    ((condition) || is_refused_later(#condition) ? static_cast<void>(0) : give_up())
+#define TOML_ASSERT(condition) ((condition) || is_refused_later(#condition) ? static_cast<void>(0) : give_up())
 #define TOML_MAX_NESTED_VALUES 32
 #include <toml++/impl/preprocessor.h>
 /* Its test for white space calls most of Latin-1 unreachable; such a character is no white space. */
@@ -49,7 +50,8 @@ extern "C" {
 
 static_assert(TOML_MAX_NESTED_VALUES == TOML_DEPTH_MOST, "one depth for values and keys");
 
-namespace {
+namespace
+{
 
 struct store {
     std::deque<std::string> texts; /* a deque: addresses stay */
@@ -88,8 +90,8 @@ struct cursor {
                 return 0;
             }
         }
-        bool wrong = (lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xed && byte(1) > 0x9f) ||
-                     (lead == 0xf0 && byte(1) < 0x90) || (lead == 0xf4 && byte(1) > 0x8f);
+        bool wrong = (lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xed && byte(1) > 0x9f) || (lead == 0xf0 && byte(1) < 0x90) ||
+                     (lead == 0xf4 && byte(1) > 0x8f);
         return wrong ? 0 : n;
     }
 
@@ -138,8 +140,8 @@ status check_encoding(std::string_view text, const char *origin)
     for (cursor c{text}; c.at < text.size();) {
         size_t n = c.width();
         if (n == 0) {
-            return status_fail(STATUS_CONFIG, "%s:%u:%u: byte 0x%02x is not UTF-8 text", origin, c.place.line,
-                               c.place.column, static_cast<unsigned char>(text[c.at]));
+            return status_fail(STATUS_CONFIG, "%s:%u:%u: byte 0x%02x is not UTF-8 text", origin, c.place.line, c.place.column,
+                               static_cast<unsigned char>(text[c.at]));
         }
         c.step(n);
     }
@@ -163,8 +165,8 @@ status check_depth(std::string_view text, const char *origin)
             continue;
         case '.':
             if (++n_dot > TOML_DEPTH_MOST) {
-                return status_fail(STATUS_CONFIG, "%s:%u:%u: a key of more than %d nested tables", origin,
-                                   c.place.line, c.place.column, TOML_DEPTH_MOST);
+                return status_fail(STATUS_CONFIG, "%s:%u:%u: a key of more than %d nested tables", origin, c.place.line,
+                                   c.place.column, TOML_DEPTH_MOST);
             }
             break;
         case '\n':
@@ -288,8 +290,8 @@ extern "C" enum status toml_read(const char *text, size_t n_bytes, const char *o
         return parse(view, origin, out);
     } catch (const toml::parse_error &error) {
         std::string_view what = error.description();
-        return status_fail(STATUS_CONFIG, "%s:%u:%u: %.*s", origin, error.source().begin.line,
-                           error.source().begin.column, static_cast<int>(what.size()), what.data());
+        return status_fail(STATUS_CONFIG, "%s:%u:%u: %.*s", origin, error.source().begin.line, error.source().begin.column,
+                           static_cast<int>(what.size()), what.data());
     } catch (const std::bad_alloc &) {
         return status_fail(STATUS_NOMEM, "%s: no memory for %zu bytes of TOML", origin, n_bytes);
     } catch (const parser_bug &) {

@@ -1,0 +1,61 @@
+/* cuBLAS: right, and in its stream. */
+#include <cublas_v2.h>
+
+#include "tests/emulator/emulator.h"
+
+struct emulator_blas {
+    cudaStream_t stream;
+    void *workspace;
+};
+
+using namespace emulator;
+
+extern "C" {
+
+cublasStatus_t cublasCreate_v2(cublasHandle_t *out)
+{
+    *out = new emulator_blas{};
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasDestroy_v2(cublasHandle_t handle)
+{
+    delete handle;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream)
+{
+    handle->stream = stream;
+    handle->workspace = nullptr;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void *workspace, size_t)
+{
+    handle->workspace = workspace;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasSetMathMode(cublasHandle_t, cublasMath_t)
+{
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t trans_a, cublasOperation_t trans_b, int m, int n, int k,
+                              const float *alpha, const float *a, int lda, const float *b, int ldb, const float *beta, float *c,
+                              int ldc)
+{
+    if (handle->workspace == nullptr) {
+        die("cublasSgemm without a workspace of its own");
+    }
+    if (!on_device(a) || !on_device(b) || !on_device(c)) {
+        die("cublasSgemm of host memory");
+    }
+    const float by = *alpha, keep = *beta;
+    enqueue(handle->stream,
+            [=] { emulator_gemm(trans_a == CUBLAS_OP_T, trans_b == CUBLAS_OP_T, m, n, k, by, a, lda, b, ldb, keep, c, ldc); });
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+} /* extern "C" */

@@ -1,0 +1,336 @@
+/* A grid, block after block: barriers, collectives of a warp, shared memory. */
+#include "tests/emulator/fiber.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#define WARP 32
+#define SHARED_BYTES_MOST (48 * 1024)
+
+namespace emulator
+{
+
+dim3 block_index, block_dim, grid_dim;
+
+/* Places that ThreadSanitizer orders fibers by: of each grid, each block's barriers, and each group of lanes of a warp. */
+#define N_SYNC (1 << 14)
+static uint64_t sync_block[N_SYNC], sync_begun[N_SYNC], sync_ended[N_SYNC], sync_lanes[FIBER_N_MOST];
+static unsigned n_block_run, n_grid_run;
+
+static fiber fibers[FIBER_N_MOST];
+static fiber *of_thread[FIBER_N_MOST];
+static int n_thread;
+static unsigned live[FIBER_N_MOST / WARP], meeting[FIBER_N_MOST / WARP]; /* lanes of each warp */
+
+/* Fibers that meet; no vector, whose memory ThreadSanitizer would watch. */
+struct group {
+    int n;
+    fiber *of[FIBER_N_MOST];
+};
+static group who;
+
+const dim3 &thread_index()
+{
+    return fiber_current->index;
+}
+
+int lane()
+{
+    return fiber_current->lane;
+}
+
+/* All of them know what any of them did before. */
+static void group_join(const group *all, void *at)
+{
+    void *self = tsan_self();
+    if (self == nullptr) {
+        return;
+    }
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 0; i < all->n; i++) {
+            tsan_become(all->of[i]->tsan);
+            (pass == 0 ? tsan_release : tsan_acquire)(at);
+        }
+    }
+    tsan_become(self);
+}
+
+void barrier(place where)
+{
+    fiber_current->where = where;
+    fiber_current->state = FIBER_AT_BARRIER;
+    fiber_wait();
+}
+
+/* --- collectives --- */
+
+static fiber *fiber_of(int warp, int of_lane)
+{
+    int t = warp * WARP + of_lane;
+    return of_lane >= 0 && of_lane < WARP && t < n_thread ? of_thread[t] : nullptr;
+}
+
+/* The lanes of f's mask that have not ended, if all of them wait at f's collective. */
+static bool lanes_gather(const fiber *f)
+{
+    if ((f->mask & live[f->warp] & ~meeting[f->warp]) != 0) {
+        return false;
+    }
+    if ((f->mask >> f->lane & 1) == 0) {
+        die("%s:%d: lane %d is not in its own mask %08x", f->where.file, f->where.line, f->lane, f->mask);
+    }
+    who.n = 0;
+    for (int l = 0; l < WARP; l++) {
+        fiber *peer = fiber_of(f->warp, l);
+        if ((f->mask >> l & 1) == 0 || peer == nullptr || peer->state == FIBER_ENDED) {
+            continue;
+        }
+        if (peer->state != FIBER_AT_COLLECTIVE || peer->mask != f->mask || peer->what != f->what ||
+            peer->where.line != f->where.line) {
+            return false;
+        }
+        who.of[who.n++] = peer;
+    }
+    return true;
+}
+
+static uint64_t shuffled(const fiber *f)
+{
+    const fiber *from = fiber_of(f->warp, f->from);
+    if (from == nullptr || from->state != FIBER_AT_COLLECTIVE || (f->mask >> f->from & 1) == 0) {
+        die("%s:%d: lane %d reads lane %d, which takes no part", f->where.file, f->where.line, f->lane, f->from);
+    }
+    return from->value;
+}
+
+static bool meet_complete(fiber *f)
+{
+    if (!lanes_gather(f)) {
+        return false;
+    }
+    unsigned bits = 0;
+    for (int i = 0; i < who.n; i++) {
+        bits |= (unsigned)(who.of[i]->value != 0) << who.of[i]->lane;
+    }
+    for (int i = 0; i < who.n; i++) {
+        who.of[i]->result = f->what == collective::SHUFFLE ? shuffled(who.of[i]) : bits;
+    }
+    for (int i = 0; i < who.n; i++) {
+        who.of[i]->state = FIBER_READY;
+        meeting[f->warp] &= ~(1U << who.of[i]->lane);
+    }
+    if (f->what == collective::SYNC) {
+        group_join(&who, &sync_lanes[f->warp * WARP + __builtin_ctz(f->mask)]);
+    }
+    return true;
+}
+
+uint64_t meet(place where, collective what, unsigned mask, uint64_t value, int from)
+{
+    fiber *f = fiber_current;
+    f->where = where;
+    f->what = what;
+    f->mask = mask;
+    f->value = value;
+    f->from = from;
+    f->state = FIBER_AT_COLLECTIVE;
+    meeting[f->warp] |= 1U << f->lane;
+    if (!meet_complete(f)) {
+        fiber_wait();
+    }
+    return f->result;
+}
+
+/* --- shared memory: an allocation for each array, of exactly its bytes --- */
+
+struct shared_array {
+    void *at;
+    size_t n_bytes;
+};
+static std::map<const void *, shared_array> arrays;
+
+void *shared(const void *key, size_t n_bytes)
+{
+    tsan_ignore_writes(true);
+    shared_array &array = arrays[key];
+    if (array.at == nullptr) {
+        array = {malloc(n_bytes), n_bytes};
+        memset(array.at, 0xff, n_bytes); /* NaNs */
+        size_t sum = 0;
+        for (auto &a : arrays) {
+            sum += a.second.n_bytes;
+        }
+        if (sum > SHARED_BYTES_MOST) {
+            die("%zu bytes of shared memory in a block, at most %d", sum, SHARED_BYTES_MOST);
+        }
+    }
+    tsan_ignore_writes(false);
+    return array.at;
+}
+
+static void shared_release()
+{
+    tsan_ignore_writes(true);
+    for (auto &array : arrays) {
+        free(array.second.at);
+    }
+    arrays.clear();
+    tsan_ignore_writes(false);
+}
+
+/* --- blocks --- */
+
+/* Say where the threads are, and end. */
+[[noreturn]] static void stuck(const char *kernel)
+{
+    std::map<std::string, int> counts;
+    for (int t = 0; t < n_thread; t++) {
+        const fiber *f = of_thread[t];
+        char text[256] = "ended";
+        if (f->state == FIBER_AT_BARRIER) {
+            snprintf(text, sizeof text, "barrier at %s:%d", f->where.file, f->where.line);
+        } else if (f->state == FIBER_AT_COLLECTIVE) {
+            snprintf(text, sizeof text, "collective at %s:%d, mask %08x", f->where.file, f->where.line, f->mask);
+        }
+        counts[text]++;
+    }
+    for (auto &count : counts) {
+        fprintf(stderr, "emulator: %d threads: %s\n", count.second, count.first.c_str());
+    }
+    die("%s, block %u %u: threads wait for each other", kernel, block_index.x, block_index.y);
+}
+
+static void block_begin(void *begun)
+{
+    for (int t = 0; t < n_thread; t++) {
+        fiber *f = of_thread[t];
+        unsigned i = (unsigned)t;
+        f->index = dim3(i % block_dim.x, i / block_dim.x % block_dim.y, i / block_dim.x / block_dim.y);
+        f->lane = t % WARP;
+        f->warp = t / WARP;
+        f->state = FIBER_READY;
+        live[f->warp] = f->lane == 0 ? 1 : live[f->warp] | 1U << f->lane;
+        meeting[f->warp] = 0;
+        tsan_become(f->tsan);
+        tsan_acquire(begun);
+        tsan_become(fiber_home());
+    }
+}
+
+/* Every thread that has not ended waits at a barrier: at the same one, or none can go on. */
+static void barrier_pass(const char *kernel)
+{
+    who.n = 0;
+    for (int t = 0; t < n_thread; t++) {
+        fiber *f = of_thread[t];
+        if (f->state != FIBER_AT_BARRIER) {
+            continue;
+        }
+        if (who.n > 0 && f->where.line != who.of[0]->where.line) {
+            stuck(kernel);
+        }
+        who.of[who.n++] = f;
+    }
+    for (int i = 0; i < who.n; i++) {
+        who.of[i]->state = FIBER_READY;
+    }
+    group_join(&who, &sync_block[n_block_run % N_SYNC]);
+}
+
+/* Each thread that is ready, until it waits. Did any run? */
+static bool threads_run(const std::vector<int> &list)
+{
+    bool ran = false;
+    for (int t : list) {
+        fiber *f = of_thread[t];
+        if (f->state == FIBER_READY) {
+            fiber_run(f);
+            ran = true;
+            if (f->state == FIBER_ENDED) {
+                live[f->warp] &= ~(1U << f->lane);
+            }
+        }
+    }
+    return ran;
+}
+
+static void block_run(const char *kernel, const std::vector<int> &list)
+{
+    for (;;) {
+        bool moved = threads_run(list);
+        int n_live = 0, n_waiting = 0;
+        for (int t = 0; t < n_thread; t++) {
+            n_live += of_thread[t]->state != FIBER_ENDED;
+            n_waiting += of_thread[t]->state == FIBER_AT_BARRIER;
+        }
+        if (n_live == 0) {
+            return;
+        }
+        if (n_waiting == n_live) {
+            barrier_pass(kernel);
+            continue;
+        }
+        for (int t = 0; t < n_thread && !moved; t++) { /* lanes that were waited for have ended */
+            moved = of_thread[t]->state == FIBER_AT_COLLECTIVE && meet_complete(of_thread[t]);
+        }
+        if (!moved) {
+            stuck(kernel);
+        }
+    }
+}
+
+static void block_end(void *ended)
+{
+    for (int t = 0; t < n_thread; t++) {
+        tsan_become(of_thread[t]->tsan);
+        tsan_release(ended);
+        tsan_become(fiber_home());
+    }
+    shared_release();
+}
+
+static void sizes_check(const char *kernel, dim3 grid, dim3 block)
+{
+    uint64_t n = (uint64_t)block.x * block.y * block.z;
+    if (n < 1 || n > FIBER_N_MOST || grid.x < 1 || grid.x > 0x7fffffffU || grid.y < 1 || grid.y > 65535 || grid.z != 1) {
+        die("%s: launched with grid %u %u %u, block %u %u %u", kernel, grid.x, grid.y, grid.z, block.x, block.y, block.z);
+    }
+}
+
+void grid_run(const char *kernel, dim3 grid, dim3 block, const std::function<void()> &body)
+{
+    unsigned g = n_grid_run++;
+    uint64_t *begun = &sync_begun[g % N_SYNC], *ended = &sync_ended[g % N_SYNC];
+    sizes_check(kernel, grid, block);
+    grid_dim = grid;
+    block_dim = block;
+    n_thread = (int)(block.x * block.y * block.z);
+    fiber_body(&body);
+    for (int t = 0; t < n_thread; t++) {
+        fiber_open(&fibers[t]);
+    }
+    std::vector<int> blocks((size_t)grid.x * grid.y), threads((size_t)n_thread);
+    for (size_t b = 0; b < blocks.size(); b++) {
+        blocks[b] = (int)b;
+    }
+    order_arrange(blocks, 1);
+    tsan_release(begun);
+    for (int b : blocks) {
+        block_index = dim3((unsigned)b % grid.x, (unsigned)b / grid.x);
+        for (int t = 0; t < n_thread; t++) {
+            of_thread[t] =
+                &fibers[(t + b + (int)(g % 997)) % n_thread]; /* not the fiber of this thread in other blocks and grids */
+            threads[(size_t)t] = t;
+        }
+        order_arrange(threads, 2 + (unsigned)b);
+        n_block_run++;
+        block_begin(begun);
+        block_run(kernel, threads);
+        block_end(ended);
+    }
+    tsan_acquire(ended);
+}
+
+} // namespace emulator

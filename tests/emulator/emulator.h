@@ -1,0 +1,54 @@
+/* What the emulator's files share: its knobs, how it ends, and what ThreadSanitizer is told. The emulator itself is never built with
+ * ThreadSanitizer: to it, only kernels, copies and the host are there. */
+#ifndef EMULATOR_EMULATOR_H
+#define EMULATOR_EMULATOR_H
+
+#include <cuda_runtime.h>
+
+#include <vector>
+
+namespace emulator
+{
+
+/* Print and end. */
+[[noreturn]] __attribute__((format(printf, 1, 2))) void die(const char *format, ...);
+
+/* EMULATOR_ORDER: 0 up, -1 down, else a shuffle's seed. */
+long order();
+/* A list in that order; `salt` tells lists apart. */
+void order_arrange(std::vector<int> &list, unsigned salt);
+bool is_protected(); /* EMULATOR_PROTECT */
+bool is_eager();     /* EMULATOR_EAGER */
+
+/* --- device memory (memory.cpp) --- */
+bool on_device(const void *at);
+/* While something runs on the device its memory can be read and written. Calls nest. */
+void device_enter();
+void device_leave();
+
+/* --- a grid (block.cpp) --- */
+void grid_run(const char *kernel, dim3 grid, dim3 block, const std::function<void()> &body);
+
+/* --- streams (stream.cpp) --- */
+/* Run it in the order of the stream. */
+void enqueue(cudaStream_t stream, std::function<void()> run, std::function<bool()> ready = nullptr);
+
+/* --- ThreadSanitizer --- */
+void *tsan_self();
+void *tsan_new();
+void tsan_become(void *fiber);
+void tsan_release(void *at);
+void tsan_acquire(void *at);
+void tsan_ignore_writes(bool ignore);
+
+} // namespace emulator
+
+/* What sanitizers shall see (copy.cpp, built with them). */
+extern "C" {
+void emulator_copy(void *to, const void *from, size_t n_bytes);
+void emulator_set(void *to, int byte, size_t n_bytes);
+void emulator_gemm(int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb,
+                   float beta, float *c, int ldc);
+}
+
+#endif

@@ -1,0 +1,105 @@
+/* Switching stacks, and telling sanitizers of it. */
+#include "tests/emulator/fiber.h"
+
+#include <sys/mman.h>
+
+#ifdef EMULATOR_ASAN
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+#ifndef __x86_64__
+#error "the switch between stacks is written for x86-64"
+#endif
+
+#define STACK_BYTES ((size_t)256 * 1024)
+#define GUARD_BYTES 4096
+
+extern "C" void emulator_switch(void **save, void *to);
+/* Keep what a call keeps, on the old stack; take it from the new one. */
+asm(".globl emulator_switch\nemulator_switch:\n"
+    "push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
+    "mov %rsp,(%rdi)\nmov %rsi,%rsp\n"
+    "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n");
+#define N_KEPT 6
+
+namespace emulator
+{
+
+fiber *fiber_current;
+
+static void *home_sp, *home_tsan;
+static const std::function<void()> *body;
+#ifdef EMULATOR_ASAN
+static void *home_fake_stack;
+static const void *home_stack;
+static size_t home_stack_bytes;
+#endif
+
+void fiber_body(const std::function<void()> *what)
+{
+    body = what;
+    home_tsan = tsan_self();
+}
+
+void *fiber_home()
+{
+    return home_tsan;
+}
+
+void fiber_wait()
+{
+    fiber *f = fiber_current;
+#ifdef EMULATOR_ASAN
+    __sanitizer_start_switch_fiber(&f->fake_stack, home_stack, home_stack_bytes);
+#endif
+    tsan_become(home_tsan);
+    emulator_switch(&f->sp, home_sp);
+#ifdef EMULATOR_ASAN
+    __sanitizer_finish_switch_fiber(f->fake_stack, &home_stack, &home_stack_bytes);
+#endif
+}
+
+void fiber_run(fiber *f)
+{
+    fiber_current = f;
+#ifdef EMULATOR_ASAN
+    __sanitizer_start_switch_fiber(&home_fake_stack, f->stack, STACK_BYTES);
+#endif
+    tsan_become(f->tsan);
+    emulator_switch(&home_sp, f->sp);
+#ifdef EMULATOR_ASAN
+    __sanitizer_finish_switch_fiber(home_fake_stack, nullptr, nullptr);
+#endif
+    fiber_current = nullptr;
+}
+
+/* One body after another, for as many blocks as there are. */
+static void fiber_main()
+{
+#ifdef EMULATOR_ASAN
+    __sanitizer_finish_switch_fiber(nullptr, &home_stack, &home_stack_bytes);
+#endif
+    for (;;) {
+        (*body)();
+        fiber_current->state = FIBER_ENDED;
+        fiber_wait();
+    }
+}
+
+void fiber_open(fiber *f)
+{
+    if (f->stack != nullptr) {
+        return;
+    }
+    f->stack = mmap(nullptr, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (f->stack == MAP_FAILED) {
+        die("no memory for the stack of a thread");
+    }
+    mprotect(f->stack, GUARD_BYTES, PROT_NONE);
+    void **top = (void **)((char *)f->stack + STACK_BYTES - 64);
+    *top = (void *)fiber_main;
+    f->sp = top - N_KEPT;
+    f->tsan = tsan_new();
+}
+
+} // namespace emulator

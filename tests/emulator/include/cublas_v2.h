@@ -1,0 +1,37 @@
+/* The products of cuBLAS that device code calls, column by column as BLAS counts; sums go in the order of k. */
+#ifndef EMULATOR_CUBLAS_V2_H
+#define EMULATOR_CUBLAS_V2_H
+
+#include <cuda_runtime.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum { CUBLAS_STATUS_SUCCESS = 0, CUBLAS_STATUS_INVALID_VALUE = 7 } cublasStatus_t;
+typedef enum { CUBLAS_OP_N, CUBLAS_OP_T } cublasOperation_t;
+typedef enum { CUBLAS_DEFAULT_MATH = 0, CUBLAS_PEDANTIC_MATH = 2 } cublasMath_t;
+typedef struct emulator_blas *cublasHandle_t;
+
+cublasStatus_t cublasCreate_v2(cublasHandle_t *out);
+cublasStatus_t cublasDestroy_v2(cublasHandle_t handle);
+/* Forgets the workspace, as cuBLAS does. */
+cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream);
+cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void *workspace, size_t n_bytes);
+cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode);
+/* Ends the process where no workspace is set (cuBLAS would take memory, and other bits with it) or a matrix is not on the device. */
+cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t trans_a, cublasOperation_t trans_b, int m, int n, int k,
+                              const float *alpha, const float *a, int lda, const float *b, int ldb, const float *beta, float *c,
+                              int ldc);
+
+#define cublasCreate cublasCreate_v2
+#define cublasDestroy cublasDestroy_v2
+#define cublasSetStream cublasSetStream_v2
+#define cublasSetWorkspace cublasSetWorkspace_v2
+#define cublasSgemm cublasSgemm_v2
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,271 @@
+/* CUDA's run time on the CPU: what device code sees when it is compiled by g++ instead of nvcc, and the calls of the host.
+ *
+ * Each CUDA thread of a block is a fiber that runs until a barrier or a warp collective; blocks run one after another. EMULATOR_ORDER
+ * chooses the order of threads, blocks and streams (up, down, or a number: a shuffle), so that what depends on it shows. These end
+ * the process with a message: a barrier that not all threads can reach, a collective whose lanes differ in mask or place, a lane that
+ * reads one that takes no part, a host pointer in a kernel's arguments, a copy between other places than it says, the default stream, a
+ * wait while a stream is captured. Shared memory is NaNs in each block and ends where it ends (AddressSanitizer sees it). Under
+ * ThreadSanitizer CUDA threads and streams are fibers, ordered by barriers, launches, streams and events alone: a race is found by what
+ * orders two accesses, not by luck. With EMULATOR_PROTECT=1 the host's touch of device memory ends the process. Streams run as late as
+ * waits allow, or with EMULATOR_EAGER=1 at once. Not modelled: time, caches, weak memory.
+ */
+#ifndef EMULATOR_CUDA_RUNTIME_H
+#define EMULATOR_CUDA_RUNTIME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- calls of the host --- */
+
+typedef enum cudaError {
+    cudaSuccess = 0,
+    cudaErrorInvalidValue = 1,
+    cudaErrorMemoryAllocation = 2,
+    cudaErrorNoDevice = 100,
+    cudaErrorNotReady = 600
+} cudaError_t;
+enum cudaMemcpyKind {
+    cudaMemcpyHostToHost,
+    cudaMemcpyHostToDevice,
+    cudaMemcpyDeviceToHost,
+    cudaMemcpyDeviceToDevice,
+    cudaMemcpyDefault
+};
+typedef struct emulator_stream *cudaStream_t;
+typedef struct emulator_event *cudaEvent_t;
+typedef struct emulator_graph *cudaGraph_t;
+typedef struct emulator_graph *cudaGraphExec_t;
+enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed };
+enum { cudaEventDisableTiming = 2, cudaStreamNonBlocking = 1 };
+struct cudaDeviceProp {
+    char name[256];
+    size_t totalGlobalMem;
+    int major, minor, multiProcessorCount;
+};
+
+const char *cudaGetErrorString(cudaError_t code);
+cudaError_t cudaGetLastError(void);
+cudaError_t cudaGetDeviceCount(int *out);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int device);
+cudaError_t cudaMemGetInfo(size_t *n_free_out, size_t *n_total_out);
+
+cudaError_t cudaMalloc(void **out, size_t n_bytes);
+cudaError_t cudaFree(void *block);
+cudaError_t cudaMallocHost(void **out, size_t n_bytes);
+cudaError_t cudaFreeHost(void *block);
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_bytes, enum cudaMemcpyKind kind, cudaStream_t stream);
+cudaError_t cudaMemsetAsync(void *to, int byte, size_t n_bytes, cudaStream_t stream);
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
+cudaError_t cudaDeviceSynchronize(void);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaEventQuery(cudaEvent_t event);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+
+/* Launches of one stream, with the arguments that they had. */
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph);
+
+#ifdef __cplusplus
+}
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <tuple>
+#include <type_traits>
+
+/* --- the language of kernels --- */
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline __attribute__((always_inline))
+#define __launch_bounds__(...)
+#define __restrict__ __restrict
+
+struct dim3 {
+    unsigned x, y, z;
+    dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_)
+    {
+    }
+};
+struct alignas(8) float2 {
+    float x, y;
+};
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+struct alignas(16) uint4 {
+    unsigned x, y, z, w;
+};
+
+static inline float2 make_float2(float x, float y)
+{
+    return {x, y};
+}
+
+static inline float4 make_float4(float x, float y, float z, float w)
+{
+    return {x, y, z, w};
+}
+
+static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w)
+{
+    return {x, y, z, w};
+}
+
+namespace emulator
+{
+
+struct place {
+    const char *file;
+    int line;
+};
+
+enum class collective { SHUFFLE, BALLOT, SYNC };
+
+/* Of the thread that runs. */
+const dim3 &thread_index();
+int lane();
+extern dim3 block_index, block_dim, grid_dim;
+
+void barrier(place where);
+/* Meet the lanes of `mask`. SHUFFLE: the value of lane `from`; BALLOT: a bit for each lane whose value is not 0. */
+uint64_t meet(place where, collective what, unsigned mask, uint64_t value, int from);
+/* The block's array with this key. */
+void *shared(const void *key, size_t n_bytes);
+/* Ends the process where a word of the argument is a pointer to host memory. */
+void argument_check(const char *kernel, int index, const void *bytes, size_t n_bytes);
+void launch(const char *kernel, dim3 grid, dim3 block, cudaStream_t stream, std::function<void()> body);
+
+template <typename T> T shuffle(place where, unsigned mask, T value, int from)
+{
+    static_assert(sizeof(T) <= 8, "a shuffle carries 4 or 8 bytes");
+    uint64_t bits = 0;
+    memcpy(&bits, &value, sizeof value);
+    bits = meet(where, collective::SHUFFLE, mask, bits, from);
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline int lane_in(int from, int width)
+{
+    return (lane() & ~(width - 1)) | (from & (width - 1));
+}
+
+static inline int lane_down(int n, int width)
+{
+    return (lane() & (width - 1)) + n < width ? lane() + n : lane();
+}
+
+static inline int lane_up(int n, int width)
+{
+    return (lane() & (width - 1)) >= n ? lane() - n : lane();
+}
+
+template <typename... P, typename... A>
+void kernel_launch(const char *name, void (*kernel)(P...), dim3 grid, dim3 block, cudaStream_t stream, A... arguments)
+{
+    std::tuple<P...> copy(arguments...);
+    std::apply(
+        [&](const P &...argument) {
+            int index = 0;
+            (argument_check(name, index++, &argument, sizeof argument), ...);
+        },
+        copy);
+    launch(name, grid, block, stream, [kernel, copy] { std::apply(kernel, copy); });
+}
+
+} // namespace emulator
+
+#define threadIdx (emulator::thread_index())
+#define blockIdx (emulator::block_index)
+#define blockDim (emulator::block_dim)
+#define gridDim (emulator::grid_dim)
+#define EMULATOR_HERE (emulator::place{__FILE__, __LINE__})
+#define __syncthreads() emulator::barrier(EMULATOR_HERE)
+#define __syncwarp(mask) ((void)emulator::meet(EMULATOR_HERE, emulator::collective::SYNC, mask, 0, 0))
+#define __shfl_sync(mask, v, from, width) emulator::shuffle(EMULATOR_HERE, mask, v, emulator::lane_in(from, width))
+#define __shfl_xor_sync(mask, v, bits, width)                                                                                  \
+    emulator::shuffle(EMULATOR_HERE, mask, v, emulator::lane_in(emulator::lane() ^ (bits), width))
+#define __shfl_down_sync(mask, v, n, width) emulator::shuffle(EMULATOR_HERE, mask, v, emulator::lane_down(n, width))
+#define __shfl_up_sync(mask, v, n, width) emulator::shuffle(EMULATOR_HERE, mask, v, emulator::lane_up(n, width))
+#define __ballot_sync(mask, p) ((unsigned)emulator::meet(EMULATOR_HERE, emulator::collective::BALLOT, mask, !!(p), 0))
+#define __any_sync(mask, p) (__ballot_sync(mask, p) != 0)
+#define __all_sync(mask, p) (__ballot_sync(mask, !(p)) == 0)
+
+/* T name[n] in shared memory, and a launch: the spellings that models/cuda/kernel.h gives them under nvcc. */
+#define SHARED(T, name, n)                                                                                                     \
+    static const char name##_key = 0;                                                                                          \
+    T *const name = (T *)emulator::shared(&name##_key, sizeof(T) * (n))
+#define LAUNCH(kernel, grid, block, stream, ...) emulator::kernel_launch(#kernel, kernel, grid, block, stream, __VA_ARGS__)
+
+#define CUDART_INF_F HUGE_VALF
+
+template <typename T> static inline T __ldg(const T *p)
+{
+    return *p;
+}
+
+template <typename T> static inline T __ldcs(const T *p)
+{
+    return *p;
+}
+
+template <typename T> static inline void __stcs(T *p, T value)
+{
+    *p = value;
+}
+
+static inline float __uint_as_float(unsigned bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static inline unsigned __float_as_uint(float x)
+{
+    unsigned bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static inline unsigned __umulhi(unsigned a, unsigned b)
+{
+    return (unsigned)((uint64_t)a * b >> 32);
+}
+
+static inline int __popc(unsigned bits)
+{
+    return __builtin_popcount(bits);
+}
+
+static inline int __ffs(int bits)
+{
+    return __builtin_ffs(bits);
+}
+
+/* Whole numbers alone: with floats, bits would depend on the order of arrival. */
+template <typename T, typename = std::enable_if_t<std::is_integral<T>::value>> static inline T atomicAdd(T *to, T value)
+{
+    return __atomic_fetch_add(to, value, __ATOMIC_RELAXED);
+}
+#endif
+
+#endif

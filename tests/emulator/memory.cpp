@@ -1,0 +1,144 @@
+/* Device memory, out of the host's sight but while something runs on the device; pinned memory is plain host memory. */
+#include "tests/emulator/emulator.h"
+
+#include <cstdlib>
+#include <map>
+#include <sys/mman.h>
+
+/* What the device says it has. */
+#define DEVICE_BYTES ((size_t)16 << 30)
+#define PAGE 4096
+
+static std::map<char *, size_t> blocks; /* by their first byte */
+static size_t n_taken;
+static int depth;
+
+namespace emulator
+{
+
+bool on_device(const void *at)
+{
+    auto next = blocks.upper_bound((char *)at);
+    return next != blocks.begin() && (--next, (const char *)at < next->first + next->second);
+}
+
+static void protect(int how)
+{
+    for (auto &block : blocks) {
+        mprotect(block.first, block.second, how);
+    }
+}
+
+void device_enter()
+{
+    if (is_protected() && depth++ == 0) {
+        protect(PROT_READ | PROT_WRITE);
+    }
+}
+
+void device_leave()
+{
+    if (is_protected() && --depth == 0) {
+        protect(PROT_NONE);
+    }
+}
+
+/* Any word that could be an address of this process and is none of the device's. */
+void argument_check(const char *kernel, int index, const void *bytes, size_t n_bytes)
+{
+    for (size_t at = 0; at + sizeof(uintptr_t) <= n_bytes; at += sizeof(uintptr_t)) {
+        uintptr_t word;
+        memcpy(&word, (const char *)bytes + at, sizeof word);
+        if (word < 0x10000 || word >> 47 != 0 || on_device((void *)word)) {
+            continue;
+        }
+        if (msync((void *)(word & ~(uintptr_t)(PAGE - 1)), 1, MS_ASYNC) == 0) {
+            die("%s: argument %d, byte %zu: %p is host memory", kernel, index, at, (void *)word);
+        }
+    }
+}
+
+} // namespace emulator
+
+using namespace emulator;
+
+extern "C" {
+
+cudaError_t cudaMalloc(void **out, size_t n_bytes)
+{
+    if (n_bytes > DEVICE_BYTES - n_taken) {
+        return cudaErrorMemoryAllocation;
+    }
+    size_t n = is_protected() ? (n_bytes + PAGE - 1) / PAGE * PAGE : n_bytes;
+    if (is_protected()) {
+        *out = mmap(nullptr, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    } else {
+        *out = malloc(n);
+        memset(*out, 0xff, n); /* NaNs */
+    }
+    blocks[(char *)*out] = n;
+    n_taken += n_bytes;
+    return cudaSuccess;
+}
+
+cudaError_t cudaFree(void *block)
+{
+    if (block == nullptr) {
+        return cudaSuccess;
+    }
+    cudaDeviceSynchronize();
+    auto at = blocks.find((char *)block);
+    if (at == blocks.end()) {
+        die("cudaFree of %p, which is no device memory", block);
+    }
+    n_taken -= at->second < n_taken ? at->second : n_taken;
+    if (is_protected()) {
+        munmap(block, at->second);
+    } else {
+        free(block);
+    }
+    blocks.erase(at);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMallocHost(void **out, size_t n_bytes)
+{
+    *out = aligned_alloc(64, (n_bytes + 63) / 64 * 64);
+    return *out != nullptr ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+cudaError_t cudaFreeHost(void *block)
+{
+    free(block);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_bytes, enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+    bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+    if (n_bytes > 0 && kind != cudaMemcpyDefault && (on_device(to) != to_device || on_device(from) != from_device)) {
+        die("cudaMemcpyAsync to %p from %p: not of kind %d", to, from, (int)kind);
+    }
+    enqueue(stream, [=] {
+        if (n_bytes > 0) {
+            emulator_copy(to, from, n_bytes);
+        }
+    });
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void *to, int byte, size_t n_bytes, cudaStream_t stream)
+{
+    enqueue(stream, [=] { emulator_set(to, byte, n_bytes); });
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t *n_free_out, size_t *n_total_out)
+{
+    *n_total_out = DEVICE_BYTES;
+    *n_free_out = DEVICE_BYTES - n_taken;
+    return cudaSuccess;
+}
+
+} /* extern "C" */

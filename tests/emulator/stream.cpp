@@ -1,0 +1,262 @@
+/* Streams, events and graphs: nothing runs before it is waited for, and then in any order that streams and events allow. */
+#include "tests/emulator/emulator.h"
+
+#include <algorithm>
+#include <deque>
+#include <random>
+
+using namespace emulator;
+
+struct stream_work {
+    std::function<void()> run;
+    std::function<bool()> ready; /* may it run? none: at once */
+    uint64_t *from_host;         /* what the host did before it gave this work */
+};
+
+struct emulator_stream {
+    std::deque<stream_work> work;
+    std::vector<std::function<void()>> *captured; /* NULL: not capturing */
+    void *tsan;
+    uint64_t sync;
+};
+
+struct emulator_event {
+    uint64_t n_recorded, n_passed;
+    uint64_t sync;
+};
+
+struct emulator_graph {
+    std::vector<std::function<void()>> runs;
+};
+
+static std::vector<cudaStream_t> streams;
+static std::mt19937 luck(1);
+
+/* The stream's next piece of work, if it may run. */
+static bool step(cudaStream_t s)
+{
+    if (s->work.empty() || (s->work.front().ready && !s->work.front().ready())) {
+        return false;
+    }
+    stream_work next = std::move(s->work.front());
+    s->work.pop_front();
+    void *self = tsan_self();
+    tsan_become(s->tsan);
+    tsan_acquire(next.from_host);
+    delete next.from_host;
+    device_enter();
+    next.run();
+    device_leave();
+    next = {}; /* freed in the stream's name */
+    tsan_become(self);
+    return true;
+}
+
+/* Run what is needed until done(): `wanted` first, or shuffled. */
+template <typename F> static void run_until(cudaStream_t wanted, F done)
+{
+    while (!done()) {
+        std::vector<cudaStream_t> tries = streams;
+        std::stable_partition(tries.begin(), tries.end(), [&](cudaStream_t s) { return s == wanted; });
+        if (order() > 0) {
+            std::shuffle(tries.begin(), tries.end(), luck);
+        }
+        if (!std::any_of(tries.begin(), tries.end(), step)) {
+            die("streams wait for each other");
+        }
+    }
+}
+
+namespace emulator
+{
+
+void enqueue(cudaStream_t s, std::function<void()> run, std::function<bool()> ready)
+{
+    if (s == nullptr) {
+        die("the default stream is used");
+    }
+    if (s->captured != nullptr) {
+        if (ready) {
+            die("a wait for an event is captured");
+        }
+        s->captured->push_back(std::move(run));
+        return;
+    }
+    uint64_t *from_host = new uint64_t(0);
+    tsan_release(from_host);
+    s->work.push_back({std::move(run), std::move(ready), from_host});
+    if (is_eager()) {
+        run_until(s, [s] { return s->work.empty(); });
+    }
+}
+
+void launch(const char *kernel, dim3 grid, dim3 block, cudaStream_t stream, std::function<void()> body)
+{
+    enqueue(stream, [=] { grid_run(kernel, grid, block, body); });
+}
+
+} // namespace emulator
+
+extern "C" {
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned)
+{
+    *out = new emulator_stream{};
+    (*out)->tsan = tsan_new();
+    streams.push_back(*out);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t s)
+{
+    if (s->captured != nullptr) {
+        die("a stream is waited for while it is captured");
+    }
+    run_until(s, [s] { return s->work.empty(); });
+    void *self = tsan_self();
+    tsan_become(s->tsan);
+    tsan_release(&s->sync);
+    tsan_become(self);
+    tsan_acquire(&s->sync);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t s)
+{
+    cudaStreamSynchronize(s);
+    streams.erase(std::find(streams.begin(), streams.end(), s));
+    delete s;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceSynchronize(void)
+{
+    for (cudaStream_t s : streams) {
+        cudaStreamSynchronize(s);
+    }
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned)
+{
+    *out = new emulator_event{};
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    delete event;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t s)
+{
+    uint64_t n = ++event->n_recorded;
+    enqueue(s, [event, n] {
+        tsan_release(&event->sync);
+        event->n_passed = n;
+    });
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t event, unsigned)
+{
+    uint64_t n = event->n_recorded;
+    enqueue(
+        s, [event] { tsan_acquire(&event->sync); }, [event, n] { return event->n_passed >= n; });
+    return cudaSuccess;
+}
+
+/* A look moves one piece of work on: who only looks comes to an end, too. */
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+    if (event->n_passed < event->n_recorded) {
+        std::any_of(streams.begin(), streams.end(), step);
+    }
+    if (event->n_passed < event->n_recorded) {
+        return cudaErrorNotReady;
+    }
+    tsan_acquire(&event->sync);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+    uint64_t n = event->n_recorded;
+    run_until(nullptr, [event, n] { return event->n_passed >= n; });
+    tsan_acquire(&event->sync);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode)
+{
+    s->captured = new std::vector<std::function<void()>>;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *out)
+{
+    *out = new emulator_graph{std::move(*s->captured)};
+    delete s->captured;
+    s->captured = nullptr;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long)
+{
+    *out = new emulator_graph(*graph);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t s)
+{
+    for (const std::function<void()> &run : graph->runs) {
+        enqueue(s, run);
+    }
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+    delete graph;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph)
+{
+    delete graph;
+    return cudaSuccess;
+}
+
+const char *cudaGetErrorString(cudaError_t code)
+{
+    return code == cudaSuccess ? "no error" : code == cudaErrorMemoryAllocation ? "out of memory" : "invalid argument";
+}
+
+cudaError_t cudaGetLastError(void)
+{
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceCount(int *out)
+{
+    *out = 1;
+    return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device)
+{
+    return device == 0 ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int)
+{
+    size_t n_free;
+    *out = {};
+    strcpy(out->name, "emulated");
+    out->major = 9;
+    out->multiProcessorCount = 1;
+    return cudaMemGetInfo(&n_free, &out->totalGlobalMem);
+}
+
+} /* extern "C" */
