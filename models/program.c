@@ -376,3 +376,28 @@ void program_print(const struct program *program, FILE *file)
         op_print(program, &program->op[k], file);
     }
 }
+
+/* --- layers that travel --- */
+
+static bool is_layer(const struct op *op)
+{
+    return op->kind == OP_KIND_AGGREGATE && !op->is_static;
+}
+
+int program_n_layer(const struct program *program)
+{
+    int n = 0;
+    for (int i = 0; i < program->n_op; i++) {
+        n += is_layer(&program->op[i]);
+    }
+    return n;
+}
+
+int program_layer(const struct program *program, int op)
+{
+    int n = 0;
+    for (int i = 0; i < op; i++) {
+        n += is_layer(&program->op[i]);
+    }
+    return is_layer(&program->op[op]) ? n : -1;
+}

@@ -187,6 +187,10 @@ int32_t program_hop_before(int32_t hop);
 /* Hops below all that some op of an epoch has or takes: 0 … program_n_hop - 1. */
 int32_t program_n_hop(const struct program *program);
 
+/* An epoch's layers are the aggregates that are not static, in the order of the ops: how many; which one an op is, -1: none. */
+int program_n_layer(const struct program *program);
+int program_layer(const struct program *program, int op);
+
 /* Numbers that a training epoch's ops pass through: rows × columns in and out, an aggregate's edges × columns, twice where there
  * is a gradient. n_row, n_edge: by hop, n_hop of them and then all; edges are those into these rows. */
 double program_work(const struct program *program, int32_t n_hop, const int64_t *n_row, const int64_t *n_edge);

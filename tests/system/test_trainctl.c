@@ -122,6 +122,22 @@ Test(trainctl, every_answer_is_there_as_json)
     EXPECT(0, "  LOSS ", "metrics", "1");
 }
 
+Test(trainctl, a_job_that_has_ended_shows_its_traffic_by_layer_beside_the_plan)
+{
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait");
+    cr_assert_eq(RUN("show", "1"), 0, "%s", output);
+    cr_assert_null(strstr(printed, "traffic of an epoch"), "one worker receives nothing: %s", printed);
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "-s", "workers.count=2", "-s", "model.input_dropout=0.1");
+    EXPECT(0, "traffic of an epoch", "show", "2");
+    cr_assert_not_null(strstr(printed, "LAYER"));
+    EXPECT(0, "", "show", "2", "--json");
+    json_t *answer = json(), *traffic = json_object_get(json_object_get(answer, "result"), "traffic");
+    const json_t *measured = json_object_get(traffic, "measured");
+    cr_assert(json_equal(json_object_get(traffic, "planned"), measured), "%s", printed);
+    cr_assert_eq(json_array_size(json_object_get(measured, "layers")), 2);
+    json_decref(answer);
+}
+
 Test(trainctl, what_a_job_before_left_in_the_folder_is_not_shown_as_ones_own)
 {
     EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait");

@@ -409,6 +409,7 @@ static void release(struct coordinator *c, bool is_done)
     free(c->rank_of_part);
     part_shared_release(&c->shared);
     free(c->memory);
+    free(c->result.traffic.table);
     free(c);
 }
 

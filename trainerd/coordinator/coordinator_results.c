@@ -57,6 +57,20 @@ static enum status write_trace(struct coordinator *c)
     return status == STATUS_OK ? trace_save(c->fleet, (uint32_t)c->job.workers.count, c->start_s, path) : status;
 }
 
+/* The bytes that every worker received, beside each other. */
+static enum status read_traffic(struct coordinator *c)
+{
+    struct plan_measured *traffic = &c->result.traffic;
+    int n_row = traffic_n_row(c->plan.n_layer);
+    size_t n = (size_t)n_row * (size_t)c->plan.n_worker;
+    traffic->table = memory_alloc(n * (size_t)c->plan.n_worker, sizeof *traffic->table);
+    enum status status = STATUS_OK;
+    for (int32_t rank = 0; rank < c->plan.n_worker && status == STATUS_OK; rank++) {
+        status = fleet_traffic(c->fleet, (uint32_t)rank, n_row, &traffic->head, traffic->table + (size_t)rank * n);
+    }
+    return status;
+}
+
 enum status coordinator_write_results(struct coordinator *c)
 {
     char path[PATH_MAX];
@@ -67,6 +81,7 @@ enum status coordinator_write_results(struct coordinator *c)
     status = status == STATUS_OK && c->job.output.trace ? write_trace(c) : status;
     status = status == STATUS_OK ? output_metrics_sync(&c->output) : status;
     status = status == STATUS_OK ? fleet_memory(c->fleet, c->memory) : status;
+    status = status == STATUS_OK ? read_traffic(c) : status;
     status = status == STATUS_OK ? output_path(&c->output, "result.json", path) : status;
     if (status != STATUS_OK) {
         return status;
@@ -78,6 +93,7 @@ enum status coordinator_write_results(struct coordinator *c)
     c->result.training = &c->training;
     c->result.memory = c->memory;
     c->result.plan = &c->plan;
+    c->result.program = &c->program;
     c->result.total_s = clock_s() - c->start_s;
     return result_save(&c->result, path);
 }

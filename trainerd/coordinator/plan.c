@@ -6,21 +6,6 @@
 
 #include <stdlib.h>
 
-/* What sums over parts add to a worker's traffic. They climb a tree in which a part hangs below its number without the lowest
- * bit, and gradients then go down to every other worker. */
-static void reduction_add(const struct plan_input *in, const uint32_t *rank_of_part, uint32_t rank,
-                          const struct memory_plan *plan, struct plan_worker *out)
-{
-    int64_t n_branch = 0;
-    for (int32_t part = 1; part < in->n_part; part++) {
-        int32_t above = part & (part - 1);
-        n_branch += rank_of_part[above] == rank && rank_of_part[part] != rank;
-    }
-    out->n_wire += (n_branch + (rank > 0)) * plan->n_reduced_bytes;
-    out->n_wire_evaluate += n_branch * MEMORY_PLAN_N_SUM * (int64_t)sizeof(double);
-    out->n_wire_evaluate += (n_branch + (rank > 0)) * plan->n_reduced_evaluate;
-}
-
 static struct memory_plan_part part_plan(const struct plan_input *in, int32_t part)
 {
     const struct part_sizes *sizes = &in->sizes[part];
@@ -34,18 +19,15 @@ static struct memory_plan_part part_plan(const struct plan_input *in, int32_t pa
                                      .halo = &sizes->halo};
 }
 
-/* A worker's payloads, layer by layer. */
-static void layers_add(const struct plan_input *in, const struct memory_plan *plan, struct plan *out)
+/* A worker's bytes by layer and sender, and their sums. */
+static void traffic_take(const struct plan_input *in, struct memory_plan *plan, struct plan_worker *out)
 {
-    out->n_layer = 0;
-    for (int i = 0; i < in->program->n_op; i++) {
-        const struct op *op = &in->program->op[i];
-        if (op->kind == OP_KIND_AGGREGATE && !op->is_static) {
-            struct plan_layer *layer = &out->layer[out->n_layer++];
-            layer->op = i;
-            layer->n_forward += plan->wire[i][STEP_WORKSPACE_FORWARD];
-            layer->n_backward += plan->wire[i][STEP_WORKSPACE_BACKWARD];
-        }
+    int n_layer = program_n_layer(in->program);
+    int64_t n_worker = in->job->workers.count;
+    out->traffic = plan->traffic;
+    plan->traffic = NULL;
+    for (int64_t i = 0; i < traffic_n_row(n_layer) * n_worker; i++) {
+        *(traffic_row_evaluates(n_layer, (int)(i / n_worker)) ? &out->n_wire_evaluate : &out->n_wire) += out->traffic[i];
     }
 }
 
@@ -57,9 +39,6 @@ static void figures_fill(const struct plan_input *in, const struct memory_plan_i
     out->total = memory_plan_total(plan);
     out->n_spill = plan->n_spill_bytes;
     out->n_spill_least = plan->n_spill_least;
-    out->n_wire = plan->n_wire_bytes;
-    out->n_wire_evaluate = plan->n_wire_evaluate;
-    reduction_add(in, input->rank_of_part, input->rank, plan, out);
     for (int i = 0; i < MEMORY_N; i++) {
         out->bytes[i] = plan->bytes[i];
     }
@@ -100,7 +79,7 @@ static void worker_plan(const struct plan_input *in, const struct device_ops *op
     struct memory_plan plan;
     memory_plan_build(&input, &plan);
     figures_fill(in, &input, &plan, out);
-    layers_add(in, &plan, all);
+    traffic_take(in, &plan, out);
     memory_plan_release(&plan);
     free(own);
 }
@@ -141,9 +120,9 @@ enum status plan_build(const struct plan_input *in, struct plan *out)
     if (status != STATUS_OK) {
         return status;
     }
-    *out = (struct plan){.n_worker = (int32_t)in->job->workers.count, .left_out = in->prune->left_out};
+    *out = (struct plan){
+        .n_worker = (int32_t)in->job->workers.count, .n_layer = program_n_layer(in->program), .left_out = in->prune->left_out};
     out->worker = memory_alloc((size_t)out->n_worker, sizeof *out->worker);
-    out->layer = memory_alloc((size_t)in->program->n_op, sizeof *out->layer);
     uint32_t *rank_of_part = memory_alloc((size_t)in->n_part, sizeof *rank_of_part);
     int64_t n_feature_value = 0;
     for (int32_t part = 0; part < in->n_part; part++) {
@@ -170,9 +149,9 @@ void plan_release(struct plan *plan)
     for (int32_t rank = 0; rank < plan->n_worker; rank++) {
         free(plan->worker[rank].again);
         free(plan->worker[rank].step);
+        free(plan->worker[rank].traffic);
     }
     free(plan->worker);
-    free(plan->layer);
     *plan = (struct plan){0};
 }
 

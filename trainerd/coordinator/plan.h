@@ -51,23 +51,17 @@ struct plan_worker {
     int64_t bytes[MEMORY_N], total;  /* at the peak */
     int64_t n_spill, n_spill_least;  /* memory.spill: bytes in files; of them the least that have to be in memory */
     int64_t n_wire, n_wire_evaluate; /* bytes received: per epoch, and per evaluation on top */
+    int64_t *traffic;                /* the same by layer and sender: protocol/traffic.h's table, n_worker columns */
     bool *again;                     /* n_op: backward runs it again rather than finding its output kept */
     int n_step, peak;                /* plan_input.steps: how many; which one has most bytes alive, the first of several */
     struct plan_step *step;          /* n_step */
     int64_t n_arena;                 /* bytes of the arena that the steps share */
 };
 
-/* Bytes of payloads that an aggregate's passes receive in an epoch, at all workers. */
-struct plan_layer {
-    int op; /* the program's */
-    int64_t n_forward, n_backward;
-};
-
 struct plan {
     int32_t n_worker;
     struct plan_worker *worker;
-    int n_layer;
-    struct plan_layer *layer; /* n_layer: of all aggregates that are not static; the rest of n_wire are sums over parts */
+    int n_layer;                     /* program_n_layer */
     int64_t n_wire, n_wire_evaluate; /* of all workers */
     double left_out;                 /* share of an epoch's work that train.prune saves */
     double n_flop;                   /* per epoch, one multiply-add is two: linear maps, also again, and aggregates */

@@ -3,6 +3,7 @@
 
 #include "protocol/log.h"
 #include "trainerd/coordinator/plan_steps.h"
+#include "trainerd/coordinator/plan_traffic.h"
 #include "trainerd/coordinator/progress.h"
 #include "trainerd/coordinator/results/report.h"
 
@@ -49,35 +50,6 @@ static void print_workers(const struct plan *plan, FILE *file)
         progress_bytes((double)worker->n_wire, text);
         fprintf(file, " %13s\n", text);
     }
-}
-
-static const char *aggregate_name(const struct plan_input *in, const struct plan_layer *layer)
-{
-    return aggregate_defs[in->program->op[layer->op].aggregate]->name;
-}
-
-/* Sums over parts: gradients, and what global ops need. */
-static int64_t reduced_bytes(const struct plan *plan)
-{
-    int64_t n = plan->n_wire;
-    for (int l = 0; l < plan->n_layer; l++) {
-        n -= plan->layer[l].n_forward + plan->layer[l].n_backward;
-    }
-    return n;
-}
-
-static void print_layers(const struct plan_input *in, const struct plan *plan, FILE *file)
-{
-    char forward[PROGRESS_TEXT_BYTES], backward[PROGRESS_TEXT_BYTES], reduced[PROGRESS_TEXT_BYTES];
-    fprintf(file, "\n%6s %-12s %12s %12s\n", "op", "payloads", "forward", "backward");
-    for (int l = 0; l < plan->n_layer; l++) {
-        const struct plan_layer *layer = &plan->layer[l];
-        progress_bytes((double)layer->n_forward, forward);
-        progress_bytes((double)layer->n_backward, backward);
-        fprintf(file, "%6d %-12s %12s %12s\n", layer->op, aggregate_name(in, layer), forward, backward);
-    }
-    progress_bytes((double)reduced_bytes(plan), reduced);
-    fprintf(file, "%6s %-12s %12s %12s\n", "", "sums", "", reduced);
 }
 
 static void print_again(const struct plan_input *in, const struct plan *plan, FILE *file)
@@ -137,7 +109,7 @@ enum status plan_print(const struct plan_input *in, const struct plan *plan, FIL
     print_spill(in, plan, file);
     print_parts(in, file);
     print_workers(plan, file);
-    print_layers(in, plan, file);
+    plan_traffic_print(in, plan, file);
     print_again(in, plan, file);
     fputs("\nprogram\n", file);
     program_print(in->program, file);
@@ -191,18 +163,6 @@ static json_t *workers_json(const struct plan_input *in, const struct plan *plan
     return all;
 }
 
-static json_t *layers_json(const struct plan_input *in, const struct plan *plan)
-{
-    json_t *all = json_array();
-    for (int l = 0; l < plan->n_layer; l++) {
-        const struct plan_layer *layer = &plan->layer[l];
-        json_array_append_new(all,
-                              json_pack("{s:i, s:s, s:I, s:I}", "op", layer->op, "aggregate", aggregate_name(in, layer),
-                                        "forward", (json_int_t)layer->n_forward, "backward", (json_int_t)layer->n_backward));
-    }
-    return json_pack("{s:o, s:I}", "layers", all, "reduce", (json_int_t)reduced_bytes(plan));
-}
-
 /* program_print's lines as an array of texts. */
 static json_t *program_json(const struct program *program)
 {
@@ -229,7 +189,7 @@ enum status plan_print_json(const struct plan_input *in, const struct plan *plan
                             "bytes_per_evaluation", (json_int_t)plan->n_wire_evaluate, "flops_per_epoch", plan->n_flop,
                             "left_out", plan->left_out, "weights", (json_int_t)program_n_weight(in->program), "program",
                             program_json(in->program));
-    json_object_set_new(all, "traffic", layers_json(in, plan));
+    json_object_set_new(all, "traffic", plan_traffic_json(in->program, plan));
     int failed = json_dumpf(all, file, JSON_COMPACT);
     json_decref(all);
     fputc('\n', file);

@@ -121,6 +121,49 @@ static void print_memory(const json_t *result)
     table_print(&table, stdout, 0);
 }
 
+static void add_bytes(struct table *table, const json_t *bytes)
+{
+    char text[TEXT_BYTES];
+    text_bytes(json_is_number(bytes) ? json_number_value(bytes) : NAN, text);
+    table_add(table, text);
+}
+
+/* Planned and counted bytes of an epoch, by layer, of all workers. */
+static void print_traffic(const json_t *result)
+{
+    const json_t *traffic = json_object_get(result, "traffic"), *planned = json_object_get(traffic, "planned");
+    const json_t *measured = json_object_get(traffic, "measured"), *layers = json_object_get(planned, "layers"), *layer;
+    static const char *const heads[] = {"LAYER", "FORWARD", "PLANNED", "BACKWARD", "PLANNED"};
+    size_t i;
+    if (json_array_size(layers) == 0 || json_array_size(json_object_get(result, "memory")) < 2) {
+        return; /* one worker receives nothing */
+    }
+    struct table table;
+    table_init(&table, 5);
+    for (int column = 0; column < 5; column++) {
+        table.is_right[column] = column > 0;
+        table_add(&table, heads[column]);
+    }
+    json_array_foreach(layers, i, layer)
+    {
+        const json_t *counted = json_array_get(json_object_get(measured, "layers"), i);
+        char name[96];
+        snprintf(name, sizeof name, "%lld %.60s", (long long)integer_of(layer, "op"), text_of(layer, "aggregate"));
+        table_add(&table, name);
+        add_bytes(&table, json_object_get(counted, "forward"));
+        add_bytes(&table, json_object_get(layer, "forward"));
+        add_bytes(&table, json_object_get(counted, "backward"));
+        add_bytes(&table, json_object_get(layer, "backward"));
+    }
+    table_add(&table, "sums");
+    table_add(&table, "");
+    table_add(&table, "");
+    add_bytes(&table, json_object_get(measured, "reduce"));
+    add_bytes(&table, json_object_get(planned, "reduce"));
+    printf("\ntraffic of an epoch\n");
+    table_print(&table, stdout, 0);
+}
+
 static void print_seconds(const json_t *result)
 {
     const json_t *seconds = json_object_get(result, "seconds");
@@ -191,6 +234,7 @@ enum status run_show(const struct ctl_arguments *arguments, int *exit_code_out)
             print_epoch(job, json_object_get(answer, "last"));
         }
         print_memory(result);
+        print_traffic(result);
         print_seconds(result);
         print_history(json_object_get(answer, "history"));
     }

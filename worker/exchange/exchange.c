@@ -5,6 +5,7 @@
 #include "protocol/clock.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
+#include "worker/exchange/traffic.h"
 #include "worker/trace/trace.h"
 
 #include <stdlib.h>
@@ -47,8 +48,9 @@ struct exchange {
     int n_under_way;
     enum status stuck;
     double wait_s;
-    struct trace *trace; /* NULL: none */
-    char nothing;        /* where bodies of no bytes go */
+    struct trace *trace;     /* NULL: none */
+    struct traffic *traffic; /* likewise */
+    char nothing;            /* where bodies of no bytes go */
 };
 
 enum status exchange_open(int n_request, int n_fetch, struct exchange **out)
@@ -185,6 +187,9 @@ void exchange_arrived(struct exchange *x, const struct transport_head *head, voi
     } else if (f != NULL) {
         f->n_arrived += n_bytes;
         f->there = f->n_arrived == f->n_bytes;
+        if (x->traffic != NULL) {
+            traffic_add(x->traffic, f->key.phase, f->key.op, f->peer, n_bytes);
+        }
     }
 }
 
@@ -290,6 +295,11 @@ static enum status turn(struct exchange *x)
 void exchange_trace(struct exchange *x, struct trace *trace)
 {
     x->trace = trace;
+}
+
+void exchange_count(struct exchange *x, struct traffic *traffic)
+{
+    x->traffic = traffic;
 }
 
 /* A wait that began then is over; not every one had to. */

@@ -54,6 +54,7 @@ struct exchange_offer {
 
 struct exchange;
 struct trace;
+struct traffic;
 
 /*   n_request  most requests that can be waiting for this rank at once (all peers together)
  *   n_fetch    most fetches of this rank under way at once
@@ -88,6 +89,9 @@ enum status exchange_fail(struct exchange *exchange, enum status code);
 
 /* Let messages move for a moment without waiting: called between kernels, so that other ranks wait less. */
 enum status exchange_progress(struct exchange *exchange);
+
+/* Count every payload that arrives from now on; NULL: no longer. */
+void exchange_count(struct exchange *exchange, struct traffic *traffic);
 
 /* Record every wait from now on; NULL: no longer. */
 void exchange_trace(struct exchange *exchange, struct trace *trace);

@@ -33,7 +33,6 @@ static void ask(struct halo *h, int32_t i, int32_t k)
     *a = (struct halo_asked){.open = true, .i = i, .k = k, .begin = begin, .free = a->free};
     a->rows = halo_workspace(h, h->workspace->n_scratch + begin);
     a->n_bytes = part_rows_at(&rows, k) * h->slots.n_ask_row_bytes;
-    halo_count(h, a->n_bytes);
     enum status status = t->ops->wait(t->device, a->free);
     status = status == STATUS_OK ? exchange_fetch(t->setup.exchange, t->setup.rank_of_part[q], &key,
                                                   staging_place(t, begin, a->rows), (size_t)a->n_bytes, &a->handle)

@@ -92,14 +92,6 @@ char *halo_workspace(const struct halo *h, int64_t offset)
     return (char *)trainer_operand(h->trainer, step_operand(h->step, OP_ROLE_WORKSPACE), 0) + offset;
 }
 
-void halo_count(const struct halo *h, int64_t n_bytes)
-{
-    enum trainer_payload what = h->trainer->phase == STEP_PHASE_EVALUATE ? TRAINER_PAYLOAD_EVALUATE
-                                : h->step->backward                      ? TRAINER_PAYLOAD_BACKWARD
-                                                                         : TRAINER_PAYLOAD_FORWARD;
-    h->trainer->payload_bytes[what] += (uint64_t)n_bytes;
-}
-
 const float *halo_own_rows(const struct halo *h, int k, int32_t i)
 {
     const struct step_operand *rows = k < h->pass->n_piece ? step_operand(h->step, h->pass->piece[k]) : NULL;

@@ -91,9 +91,6 @@ struct halo_pair halo_pair(const struct halo *h, int32_t i, int32_t k);
 /* Bytes of the workspace from `offset` on. */
 char *halo_workspace(const struct halo *h, int64_t offset);
 
-/* So many bytes of payloads were asked for. */
-void halo_count(const struct halo *h, int64_t n_bytes);
-
 /* Own rows of piece k of own part i. */
 const float *halo_own_rows(const struct halo *h, int k, int32_t i);
 

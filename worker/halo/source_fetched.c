@@ -29,7 +29,6 @@ enum status source_fetch_ahead(struct halo *h)
             return status;
         }
         FAULT(EXCHANGE);
-        halo_count(h, s->n_bytes);
         h->n_asked++;
         h->n_asked_row += fetch.n_row;
     }

@@ -3,7 +3,6 @@
 #include "worker/plan/liveness.h"
 #include "worker/plan/recompute.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #define ROW_ALIGN 16
@@ -288,7 +287,7 @@ const struct halo_list *memory_plan_halo(const struct memory_plan *plan, enum ha
     return &plan->halo[hop < plan->n_hop ? hop : plan->n_hop][direction];
 }
 
-/* Payloads of one halo pass: their part of its op's workspace, and bytes on the wire. Training moves the rows that count; evaluation,
+/* Payloads of one halo pass: their part of its op's workspace, and their bytes. Training moves the rows that count; evaluation,
  * and what runs once, all. */
 static void payloads_plan(const struct memory_plan_input *in, enum step_phase phase, const struct step *step,
                           struct memory_plan *plan)
@@ -297,27 +296,20 @@ static void payloads_plan(const struct memory_plan_input *in, enum step_phase ph
     int32_t hop = phase == STEP_PHASE_TRAIN ? halo_pass_hop(in->program, op, step->halo) : PROGRAM_HOP_ALL;
     struct memory_payloads r = memory_plan_payloads(plan, in->job, in->program, step, hop);
     struct memory_workspace *workspace = &plan->workspace[step->op][step->backward];
-    const struct halo_list *list = memory_plan_halo(plan, step->halo->direction, hop);
-    int64_t n_bytes = list->n_fetch_row * r.n_row_bytes + list->n_serve_row * r.n_ask_row_bytes;
-    if (in->program->samples && phase == STEP_PHASE_TRAIN) {
-        n_bytes = llround((double)n_bytes * in->job->exchange.sampling); /* on average */
-    }
     plan->n_fetch_slot = (int32_t)larger(plan->n_fetch_slot, r.n_fetch_slot);
     plan->n_pack_slot = (int32_t)larger(plan->n_pack_slot, r.n_pack_slot);
     plan->n_ask_slot = (int32_t)larger(plan->n_ask_slot, r.n_ask_slot);
     workspace->n_fetch = larger(workspace->n_fetch, round_up(r.n_fetch_bytes, WORKSPACE_ALIGN));
     workspace->n_pack = larger(workspace->n_pack, round_up(r.n_pack_bytes, WORKSPACE_ALIGN));
     workspace->n_ask = larger(workspace->n_ask, r.n_ask_slot * r.n_ask_slot_bytes);
-    plan->wire[step->op][step->backward] += phase == STEP_PHASE_TRAIN ? n_bytes : 0;
-    plan->n_wire_bytes += phase == STEP_PHASE_TRAIN ? n_bytes : 0;
-    plan->n_wire_evaluate += phase == STEP_PHASE_EVALUATE ? n_bytes : 0;
+    memory_plan_traffic(in, phase, step, hop, &r, plan);
 }
 
 static void workspaces_plan(const struct memory_plan_input *in, struct memory_plan *plan)
 {
     const struct program *program = in->program;
     plan->workspace = memory_alloc((size_t)program->n_op, sizeof *plan->workspace);
-    plan->wire = memory_alloc((size_t)program->n_op, sizeof *plan->wire);
+    plan->traffic = memory_alloc((size_t)traffic_n_row(program_n_layer(program)) * in->n_rank, sizeof *plan->traffic);
     for (int i = 0; i < program->n_op; i++) {
         plan->workspace[i][STEP_WORKSPACE_FORWARD] = plan->workspace[i][STEP_WORKSPACE_BACKWARD] = scratch_plan(
             in, plan, &program->op[i]);
@@ -500,8 +492,9 @@ void memory_plan_build(const struct memory_plan_input *in, struct memory_plan *o
     workspaces_plan(in, out);
     memory_plan_structure(in, out);
     out->bytes[MEMORY_PARAMETERS] = parameters_bytes(in, out);
+    memory_plan_traffic_sums(in, out);
     out->trace = trace_plan(in, out);
-    out->bytes[MEMORY_OTHER] = staging_bytes(in) + trace_bytes(&out->trace);
+    out->bytes[MEMORY_OTHER] = staging_bytes(in) + trace_bytes(&out->trace) + traffic_bytes(in->program, in->n_rank);
     enum job_recompute how = (enum job_recompute)in->job->memory.recompute;
     int64_t left = memory_plan_budget(in->job) - memory_plan_total(out);
     recompute_plan(in->program, how, left, out);
@@ -526,7 +519,7 @@ void memory_plan_release(struct memory_plan *plan)
     free(plan->at);
     free(plan->window_at);
     free(plan->workspace);
-    free(plan->wire);
+    free(plan->traffic);
     step_lists_release(&plan->steps);
     free(plan->ending);
     *plan = (struct memory_plan){0};

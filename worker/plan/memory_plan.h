@@ -10,6 +10,7 @@
 #include "models/chain.h"
 #include "protocol/job/job.h"
 #include "protocol/memory.h"
+#include "worker/exchange/traffic.h"
 #include "worker/plan/halo_rows.h"
 #include "worker/trace/trace.h"
 
@@ -129,13 +130,13 @@ struct memory_plan {
     int32_t n_fetch_slot;                       /* of the halo pass that has most */
     int32_t n_pack_slot, n_ask_slot;
 
-    int64_t (*wire)[STEP_WORKSPACE_CHAIN]; /* n_op: of n_wire_bytes those of the op's passes forward and backward */
-    int64_t n_wire_bytes;                  /* payload bytes received per training epoch, forward and backward */
-    int64_t n_wire_evaluate;               /* and per evaluation */
-    int64_t n_gradient_bytes;              /* one part's gradients with the sums behind them */
-    int64_t n_global_bytes;                /* one part's sums of a global op, for the one that has most */
-    int64_t n_reduced_bytes;               /* reduced from one part per training epoch: gradients, global ops' sums both ways */
-    int64_t n_reduced_evaluate;            /* likewise per evaluation: global ops' sums where payloads are sampled */
+    int64_t *traffic;           /* protocol/traffic.h's table: received per epoch, and per evaluation, by sender */
+    int64_t n_wire_bytes;       /* payload bytes received per training epoch, forward and backward */
+    int64_t n_wire_evaluate;    /* and per evaluation */
+    int64_t n_gradient_bytes;   /* one part's gradients with the sums behind them */
+    int64_t n_global_bytes;     /* one part's sums of a global op, for the one that has most */
+    int64_t n_reduced_bytes;    /* reduced from one part per training epoch: gradients, global ops' sums both ways */
+    int64_t n_reduced_evaluate; /* likewise per evaluation: global ops' sums where payloads are sampled */
 };
 
 /* errors  none; sizes come from checked parts. Release with memory_plan_release.
@@ -154,6 +155,12 @@ void memory_plan_spill(const struct memory_plan_input *input, struct memory_plan
 
 /* Structure and features: bytes of the parts, and what is made of their blocks. In memory_plan_structure.c. */
 void memory_plan_structure(const struct memory_plan_input *input, struct memory_plan *plan);
+
+/* Add a halo pass's payloads, whose rows are of this hop, to the plan's traffic; add what sums over parts are. Of sampled rows the mean.
+ * In memory_plan_traffic.c. */
+void memory_plan_traffic(const struct memory_plan_input *input, enum step_phase phase, const struct step *step, int32_t hop,
+                         const struct memory_payloads *payloads, struct memory_plan *plan);
+void memory_plan_traffic_sums(const struct memory_plan_input *input, struct memory_plan *plan);
 
 /* Bytes of blocks joined into one. */
 int64_t memory_joined_bytes(int64_t n_row, int64_t n_edge, bool weighted);

@@ -269,6 +269,7 @@ enum status trainer_run(struct trainer *t, enum step_phase phase)
     const struct step_list *list = &t->plan.steps.phase[phase];
     t->phase = phase;
     t->training = phase == STEP_PHASE_TRAIN;
+    traffic_phase(t->traffic, phase);
     now_put(t);
     enum status drawn = t->training && t->sample != NULL ? sample_draw(t) : STATUS_OK;
     if (drawn != STATUS_OK) {
@@ -301,7 +302,7 @@ enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool ev
     double start = clock_s(), waited = exchange_wait_s(t->setup.exchange);
     int64_t n_call = memory_n_call();
     *out = (struct trainer_report){0};
-    memset(t->payload_bytes, 0, sizeof t->payload_bytes);
+    traffic_epoch(t->traffic);
     t->epoch = epoch;
     enum status status = train ? trainer_run(t, STEP_PHASE_TRAIN) : STATUS_OK;
     if (status == STATUS_OK && train) { /* where all rows show their labels, nothing is learned */
@@ -313,7 +314,6 @@ enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool ev
         memcpy(out->score, t->shared->score, sizeof out->score);
         out->evaluate_s = clock_s() - trained;
     }
-    memcpy(out->payload_bytes, t->payload_bytes, sizeof out->payload_bytes);
     out->n_call = memory_n_call() - n_call;
     out->epoch_s = clock_s() - start;
     out->wait_s = exchange_wait_s(t->setup.exchange) - waited;

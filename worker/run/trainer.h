@@ -12,6 +12,7 @@
 #include "partition/part/part.h"
 #include "protocol/job/job.h"
 #include "worker/exchange/exchange.h"
+#include "worker/exchange/traffic.h"
 #include "worker/spill/spill.h"
 #include "worker/trace/trace.h"
 
@@ -40,15 +41,11 @@ enum trainer_state {
     TRAINER_STATE_END
 };
 
-/* What received payloads are for; what else is received belongs to sums over parts. */
-enum trainer_payload { TRAINER_PAYLOAD_FORWARD, TRAINER_PAYLOAD_BACKWARD, TRAINER_PAYLOAD_EVALUATE, TRAINER_PAYLOAD_N };
-
 struct trainer_report {
     double loss;                  /* mean over the training rows, before the step; the same on every rank */
     struct device_score score[4]; /* by enum dataset_split, after the step; zero where not evaluated */
     double epoch_s, compute_s, wait_s, evaluate_s;
-    uint64_t payload_bytes[TRAINER_PAYLOAD_N]; /* received */
-    int64_t n_call;                            /* allocations made during the epoch: 0 */
+    int64_t n_call; /* allocations made during the epoch: 0 */
 };
 
 /* Build the program, plan and take all memory, draw the weights, do the static ops (all ranks together).
@@ -69,6 +66,9 @@ enum status trainer_epoch(struct trainer *trainer, uint32_t epoch, bool train, b
 void trainer_rate(struct trainer *trainer, double factor);
 
 const struct program *trainer_program(const struct trainer *trainer);
+
+/* Bytes that this rank received. */
+const struct traffic *trainer_traffic(const struct trainer *trainer);
 
 /* How the last epoch ran; NULL without output.trace. */
 const struct trace *trainer_trace(const struct trainer *trainer);

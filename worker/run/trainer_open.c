@@ -260,6 +260,10 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
         weights_draw(t);
         trainer_keep_best(t);
         t->halo = halo_open(t);
+        status = traffic_open(&t->program, setup->n_rank, &t->traffic);
+    }
+    if (status == STATUS_OK) {
+        exchange_count(setup->exchange, t->traffic);
         status = trainer_run(t, STEP_PHASE_STATIC);
     }
     if (status == STATUS_OK && setup->job->output.trace) {
@@ -279,6 +283,10 @@ void trainer_close(struct trainer *t)
 {
     if (t == NULL) {
         return;
+    }
+    if (t->traffic != NULL) {
+        exchange_count(t->setup.exchange, NULL);
+        traffic_close(t->traffic);
     }
     if (t->trace != NULL) {
         exchange_trace(t->setup.exchange, NULL);
@@ -310,6 +318,11 @@ void trainer_close(struct trainer *t)
 const struct trace *trainer_trace(const struct trainer *t)
 {
     return t->trace;
+}
+
+const struct traffic *trainer_traffic(const struct trainer *t)
+{
+    return t->traffic;
 }
 
 const struct program *trainer_program(const struct trainer *t)

@@ -50,9 +50,9 @@ struct trainer {
         *shared_rows;      /* that several own parts take from a part of another rank; NULL: each part's travel for it alone */
     struct joined *joined; /* own parts' blocks, where they are one */
     struct halo *halo;
-    uint64_t payload_bytes[TRAINER_PAYLOAD_N]; /* asked for in this epoch */
-    struct trace *trace;                       /* output.trace; NULL: none */
-    enum step_phase phase;                     /* at work */
+    struct traffic *traffic; /* bytes received */
+    struct trace *trace;     /* output.trace; NULL: none */
+    enum step_phase phase;   /* at work */
 };
 
 /* Where an operand of a step lies, of own part i; NULL: the plan has no place for it. */

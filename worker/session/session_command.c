@@ -100,6 +100,8 @@ static enum status epoch_obey(struct session *session)
         return status;
     }
     struct transport_traffic after = transport_traffic(session->transport);
+    int n_layer;
+    const uint64_t *layers = traffic_layers(trainer_traffic(session->trainer), &n_layer);
     struct message_report answer = {
         .epoch = command.epoch,
         .loss = report.loss,
@@ -108,9 +110,7 @@ static enum status epoch_obey(struct session *session)
         .wait_s = report.wait_s,
         .bytes_sent = after.payload_sent - before.payload_sent,
         .bytes_received = after.payload_received - before.payload_received,
-        .bytes_forward = report.payload_bytes[TRAINER_PAYLOAD_FORWARD],
-        .bytes_backward = report.payload_bytes[TRAINER_PAYLOAD_BACKWARD],
-        .bytes_evaluate = report.payload_bytes[TRAINER_PAYLOAD_EVALUATE],
+        .layers = {layers, (uint32_t)((size_t)n_layer * TRAFFIC_N_WHAT * sizeof *layers)},
         .n_call = (uint64_t)report.n_call,
         .epoch_s = report.epoch_s,
         .evaluate_s = report.evaluate_s,
@@ -186,6 +186,13 @@ static enum status trace_send(struct session *session)
     return pieces_send(session, MESSAGE_ID_get, content, n_bytes);
 }
 
+static enum status traffic_send(struct session *session)
+{
+    size_t n_bytes;
+    const void *content = traffic_content(trainer_traffic(session->trainer), &n_bytes);
+    return pieces_send(session, MESSAGE_ID_get, content, n_bytes);
+}
+
 static enum status array_unknown(uint32_t what, uint32_t part)
 {
     return status_fail(STATUS_PEER, "array %u of part %u is asked for, which this rank does not have", what, part);
@@ -201,6 +208,9 @@ static enum status get_obey(struct session *session)
     }
     if (command.what == MESSAGE_GET_TRACE) {
         return trace_send(session);
+    }
+    if (command.what == MESSAGE_GET_TRAFFIC) {
+        return traffic_send(session);
     }
     const bool logits = command.what == MESSAGE_GET_LOGITS;
     if (logits ? !session_owns(session, command.part) : !session_is_state(command.what)) {

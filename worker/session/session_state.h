@@ -14,8 +14,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SESSION_ANSWER_BYTES 1024
-
 /* Bytes on their way in: a part, or weights to be set. */
 struct session_bytes {
     void *bytes;
@@ -55,7 +53,7 @@ struct session {
     struct session_bytes weights;
     uint32_t weights_what;
     int32_t weights_part; /* whose embeddings they are; -1: of the weights that every rank has */
-    uint8_t answer[SESSION_ANSWER_BYTES];
+    uint8_t answer[MESSAGE_ANSWER_MOST_BYTES];
     int n_pending;
     uint32_t epoch, step; /* how far, for the heartbeats */
     bool is_finished;

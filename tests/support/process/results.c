@@ -23,8 +23,8 @@ json_t *results_metrics(const char *folder, bool with_traffic)
 {
     static const char *const left_out[] = {"time",           "epoch_s",        "compute_s",      "wait_s",
                                            "evaluate_s",     "bytes_sent",     "bytes_received", "bytes_forward",
-                                           "bytes_backward", "bytes_evaluate", "bytes_reduce"};
-    char path[512], line[2048];
+                                           "bytes_backward", "bytes_evaluate", "bytes_reduce",   "bytes_layers"};
+    char path[512], line[4096];
     snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
     FILE *file = fopen(path, "r");
     cr_assert_not_null(file, "%s", path);

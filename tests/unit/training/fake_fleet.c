@@ -47,9 +47,8 @@ enum status fleet_epoch(struct fleet *fleet, uint32_t epoch, bool is_trained, bo
                                  .evaluate_s = 0.0625,
                                  .bytes_sent = 100,
                                  .bytes_received = 200,
-                                 .bytes_forward = 90,
-                                 .bytes_backward = 60,
-                                 .bytes_evaluate = 20};
+                                 .n_layer = 2,
+                                 .layer = {{80, 60, 15}, {10, 0, 5}}};
     if (epoch == fleet->nan_at && fleet->factor > fleet->nan_above) {
         out->loss = NAN;
         return STATUS_OK;

@@ -12,6 +12,7 @@
 #include "protocol/memory.h"
 #include "protocol/status.h"
 #include "protocol/trace.h"
+#include "protocol/traffic.h"
 #include "protocol/transport/message.h"
 #include "trainerd/coordinator/events.h"
 
@@ -28,9 +29,9 @@ struct fleet_report {
     double epoch_s, compute_s, wait_s;   /* each the maximum over workers */
     double evaluate_s;                   /* of epoch_s: the evaluation at its end */
     uint64_t bytes_sent, bytes_received; /* payload bodies, summed over workers */
-    uint64_t bytes_forward, bytes_backward,
-        bytes_evaluate; /* of those received: rows and gradients; the rest are sums over parts */
-    uint64_t n_call;    /* allocations during the epoch, summed */
+    int n_layer;
+    uint64_t layer[TRAFFIC_LAYERS_MOST][TRAFFIC_N_WHAT]; /* n_layer: of those received; the rest are sums over parts */
+    uint64_t n_call;                                     /* allocations during the epoch, summed */
 };
 
 /* Options of a fleet besides the job; all may be 0. */
@@ -104,6 +105,10 @@ struct fleet_trace {
 };
 enum status fleet_trace(struct fleet *fleet, uint32_t rank, struct fleet_trace *out);
 void fleet_trace_release(struct fleet_trace *trace);
+
+/* What a worker received in all epochs since it was started: the table of protocol/traffic.h, to n_row × workers.count numbers.
+ * errors  STATUS_PEER */
+enum status fleet_traffic(struct fleet *fleet, uint32_t rank, int n_row, struct traffic_head *head_out, uint64_t *table_out);
 
 /* Memory as it is now, one entry per worker. */
 enum status fleet_memory(struct fleet *fleet, struct fleet_memory *memory_out);

@@ -230,6 +230,25 @@ enum status fleet_ready(struct fleet *fleet, struct fleet_memory *memory_out, in
     return status;
 }
 
+/* Bytes by layer, of all. */
+static enum status layers_add(uint32_t rank, struct message_span layers, struct fleet_report *out)
+{
+    size_t one = sizeof *out->layer, n_layer = layers.n_bytes / one;
+    if (layers.n_bytes % one != 0 || n_layer > TRAFFIC_LAYERS_MOST || (rank > 0 && (int)n_layer != out->n_layer)) {
+        return status_fail(STATUS_PEER, "it reports %u bytes of traffic by layer, expected %zu for each of %d", layers.n_bytes,
+                           one, rank > 0 ? out->n_layer : TRAFFIC_LAYERS_MOST);
+    }
+    out->n_layer = (int)n_layer;
+    for (size_t l = 0; l < n_layer; l++) {
+        uint64_t received[TRAFFIC_N_WHAT];
+        memcpy(received, (const char *)layers.at + l * one, one);
+        for (int what = 0; what < TRAFFIC_N_WHAT; what++) {
+            out->layer[l][what] += received[what];
+        }
+    }
+    return STATUS_OK;
+}
+
 /* Loss and scores of rank 0, times of the slowest, bytes of all. */
 static enum status report_add(uint32_t rank, uint32_t epoch, const struct message_report *report, struct fleet_report *out)
 {
@@ -250,11 +269,8 @@ static enum status report_add(uint32_t rank, uint32_t epoch, const struct messag
     out->evaluate_s = fmax(out->evaluate_s, report->evaluate_s);
     out->bytes_sent += report->bytes_sent;
     out->bytes_received += report->bytes_received;
-    out->bytes_forward += report->bytes_forward;
-    out->bytes_backward += report->bytes_backward;
-    out->bytes_evaluate += report->bytes_evaluate;
     out->n_call += report->n_call;
-    return STATUS_OK;
+    return layers_add(rank, report->layers, out);
 }
 
 enum status fleet_epoch(struct fleet *fleet, uint32_t epoch, bool train, bool evaluate, struct fleet_report *out)

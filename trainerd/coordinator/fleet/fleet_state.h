@@ -14,7 +14,6 @@
 #include <uv.h>
 
 #define FLEET_TOKEN_BYTES 129
-#define FLEET_ANSWER_BYTES 1024
 #define FLEET_SEGMENTS "/dev/shm"
 
 /* One connection to the control socket: unauthenticated until its hello is good. */
@@ -50,7 +49,7 @@ struct fleet_worker {
     enum status suspect_status;
     char suspect[512];
     bool has_answered;
-    uint8_t answer[FLEET_ANSWER_BYTES];
+    uint8_t answer[MESSAGE_ANSWER_MOST_BYTES];
     size_t n_answer;
     int64_t planned[MEMORY_N];
 };

@@ -1,10 +1,12 @@
 #include "trainerd/coordinator/results/metrics.h"
 
 #include "protocol/clock.h"
+#include "protocol/log.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 #define N_NUMBER 9
 
@@ -17,19 +19,31 @@ static void put_number(FILE *file, const char *name, double value)
     }
 }
 
-/* All that is received is one of forward, backward, evaluate and reduce. */
+/* All that is received is one of forward, backward, evaluate and reduce; the first three by layer, too. */
 static void put_bytes(FILE *file, const struct fleet_report *report)
 {
-    uint64_t payloads = report->bytes_forward + report->bytes_backward + report->bytes_evaluate;
+    uint64_t sum[TRAFFIC_N_WHAT] = {0}, payloads = 0;
+    for (int l = 0; l < report->n_layer; l++) {
+        for (int what = 0; what < TRAFFIC_N_WHAT; what++) {
+            sum[what] += report->layer[l][what];
+            payloads += report->layer[l][what];
+        }
+    }
     const struct {
         const char *key;
         uint64_t n_bytes;
-    } numbers[] = {{"bytes_sent", report->bytes_sent},         {"bytes_received", report->bytes_received},
-                   {"bytes_forward", report->bytes_forward},   {"bytes_backward", report->bytes_backward},
-                   {"bytes_evaluate", report->bytes_evaluate}, {"bytes_reduce", report->bytes_received - payloads}};
+    } numbers[] = {{"bytes_sent", report->bytes_sent},        {"bytes_received", report->bytes_received},
+                   {"bytes_forward", sum[TRAFFIC_FORWARD]},   {"bytes_backward", sum[TRAFFIC_BACKWARD]},
+                   {"bytes_evaluate", sum[TRAFFIC_EVALUATE]}, {"bytes_reduce", report->bytes_received - payloads}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        fprintf(file, ",\"%s\":%llu", numbers[i].key, (unsigned long long)numbers[i].n_bytes);
+        fprintf(file, ",\"%s\":%" PRIu64, numbers[i].key, numbers[i].n_bytes);
     }
+    fputs(",\"bytes_layers\":[", file);
+    for (int l = 0; l < report->n_layer; l++) {
+        fprintf(file, "%s[%" PRIu64 ",%" PRIu64 ",%" PRIu64 "]", l > 0 ? "," : "", report->layer[l][TRAFFIC_FORWARD],
+                report->layer[l][TRAFFIC_BACKWARD], report->layer[l][TRAFFIC_EVALUATE]);
+    }
+    fputc(']', file);
 }
 
 enum status metrics_write(struct output *output, struct tensorboard *tensorboard, const struct metrics_epoch *epoch)
@@ -49,10 +63,12 @@ enum status metrics_write(struct output *output, struct tensorboard *tensorboard
         {"wait_s", "seconds/wait", report->wait_s},
         {"evaluate_s", "seconds/evaluate", report->evaluate_s},
     };
-    char line[1024];
+    char *line = NULL;
+    size_t n_line = 0;
     double time = clock_wall_s();
     struct tensorboard_scalar scalars[N_NUMBER + 1];
-    FILE *file = fmemopen(line, sizeof line, "w");
+    FILE *file = open_memstream(&line, &n_line);
+    ASSERT(file != NULL);
     fprintf(file, "{\"epoch\":%lld", (long long)epoch->epoch);
     for (int i = 0; i < N_NUMBER; i++) {
         put_number(file, numbers[i].key, numbers[i].value);
@@ -62,6 +78,7 @@ enum status metrics_write(struct output *output, struct tensorboard *tensorboard
     put_bytes(file, report);
     fprintf(file, ",\"rollbacks\":%lld,\"time\":%.3f}\n", (long long)epoch->n_rollback, time);
     fclose(file);
-    enum status status = output_metrics_append(output, line, strlen(line));
+    enum status status = output_metrics_append(output, line, n_line);
+    free(line);
     return status == STATUS_OK ? tensorboard_write(tensorboard, epoch->epoch, time, scalars, N_NUMBER + 1) : status;
 }

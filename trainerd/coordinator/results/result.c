@@ -84,6 +84,7 @@ static json_t *result_json(const struct result *result)
     json_object_set_new(traffic, "sent", report_number((double)state->n_sent / n));
     json_object_set_new(traffic, "received", report_number((double)state->n_received / n));
     json_object_set_new(all, "bytes_per_epoch", traffic);
+    json_object_set_new(all, "traffic", plan_traffic_compared(result->program, result->plan, &result->traffic));
     json_object_set_new(all, "left_out", json_real(result->plan->left_out));
     json_object_set_new(all, "allocations_in_epochs", json_integer(state->n_call));
     json_object_set_new(all, "weights", json_integer(training_n_weight(training)));

@@ -8,6 +8,7 @@
 #include "protocol/status.h"
 #include "trainerd/coordinator/fleet/fleet.h"
 #include "trainerd/coordinator/plan.h"
+#include "trainerd/coordinator/plan_traffic.h"
 #include "trainerd/coordinator/training.h"
 
 #include <stdint.h>
@@ -38,6 +39,8 @@ struct result {
     const struct training *training;
     const struct fleet_memory *memory; /* job->workers.count */
     const struct plan *plan;
+    const struct program *program;
+    struct plan_measured traffic;
     double phase_s[RESULT_PHASE_N]; /* PHASE_TRAIN without the two after it */
     double total_s;
 };

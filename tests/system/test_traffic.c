@@ -1,0 +1,237 @@
+/* Whole jobs whose bytes are planned and counted by layer, direction and pair of workers: the same numbers where all rows travel, the
+ * mean of what is drawn where they are sampled. */
+#include "tests/support/process/folder.h"
+#include "tests/support/process/results.h"
+
+#include <criterion/criterion.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+enum { HIDDEN = 16 };
+
+static char program[PATH_MAX];
+
+static void make_all(void)
+{
+    program_find("trainer-coordinator", program, sizeof program);
+    folder_make();
+    folder_write("job.toml",
+                 "[dataset]\ngenerator = \"sbm\"\nnodes = 2000\ndegree = 10\nfeatures = 24\n[partition]\nparts = 4\n"
+                 "method = \"random\"\ncache = \"off\"\n[model]\nkind = \"sage\"\nlayers = 3\nhidden = 16\n"
+                 "dropout = 0.5\ninput_dropout = 0.2\n[train]\nepochs = 3\neval_every = 2\nprune = \"never\"\n"
+                 "[workers]\ncount = 4\nthreads = 1\n");
+}
+
+TestSuite(traffic_counted, .init = make_all, .fini = folder_remove, .timeout = 300);
+
+static void run(const char *settings)
+{
+    char command[PATH_MAX + 1024], words[4096];
+    snprintf(command, sizeof command, "cd %s && %s --config job.toml %s > stdout 2> stderr", folder, program, settings);
+    int how = system(command);
+    folder_read("stderr", words, sizeof words);
+    cr_assert(WIFEXITED(how) && WEXITSTATUS(how) == 0, "%s: %s", settings, words);
+}
+
+static double number(const json_t *object, const char *name)
+{
+    const json_t *value = json_object_get(object, name);
+    cr_assert(json_is_number(value), "no number '%s'", name);
+    return json_number_value(value);
+}
+
+static json_t *file_json(const char *name)
+{
+    json_t *all = json_load_file(folder_path(name), 0, NULL);
+    cr_assert_not_null(all, "%s", name);
+    return all;
+}
+
+static json_t *plan_of(const char *settings)
+{
+    char more[1024];
+    snprintf(more, sizeof more, "%s --plan --json", settings);
+    run(more);
+    return file_json("stdout");
+}
+
+static const char *const whats[] = {"forward", "backward", "evaluate"};
+
+/* The pairs' numbers add up to those of the layers, and of the sums over parts. */
+static void expect_sums(const json_t *traffic, const char *settings)
+{
+    const json_t *layers = json_object_get(traffic, "layers"), *pairs = json_object_get(traffic, "pairs"), *pair;
+    size_t i;
+    for (int what = 0; what < 3; what++) {
+        for (size_t l = 0; l < json_array_size(layers); l++) {
+            double sum = 0;
+            json_array_foreach(pairs, i, pair)
+            {
+                sum += json_number_value(json_array_get(json_object_get(pair, whats[what]), l));
+            }
+            cr_expect_float_eq(sum, number(json_array_get(layers, l), whats[what]), 1e-6, "%s: layer %zu, %s", settings, l,
+                               whats[what]);
+        }
+    }
+    double reduce = 0;
+    json_array_foreach(pairs, i, pair)
+    {
+        reduce += number(pair, "reduce");
+    }
+    cr_expect_float_eq(reduce, number(traffic, "reduce"), 1e-6, "%s", settings);
+}
+
+/* The lines of metrics.jsonl, too, have the planned bytes by layer. */
+static void expect_metrics(const json_t *planned, const char *settings)
+{
+    json_t *metrics = results_metrics(folder_path("o"), true), *epoch;
+    const json_t *layers = json_object_get(planned, "layers");
+    size_t e;
+    json_array_foreach(metrics, e, epoch)
+    {
+        const json_t *counted = json_object_get(epoch, "bytes_layers");
+        bool evaluates = !json_is_null(json_object_get(epoch, "valid_metric"));
+        double payloads = 0;
+        cr_assert_eq(json_array_size(counted), json_array_size(layers), "%s", settings);
+        for (size_t l = 0; l < json_array_size(layers); l++) {
+            for (size_t what = 0; what < 3; what++) {
+                double got = json_number_value(json_array_get(json_array_get(counted, l), what));
+                double want = what < 2 || evaluates ? number(json_array_get(layers, l), whats[what]) : 0;
+                cr_expect_eq(got, want, "%s: epoch %zu, layer %zu, %s: %.0f bytes, %.0f planned", settings, e, l, whats[what],
+                             got, want);
+                payloads += got;
+            }
+        }
+        double reduce = number(planned, "reduce") + (evaluates ? number(planned, "reduce_evaluate") : 0);
+        cr_expect_eq(number(epoch, "bytes_received"), payloads + reduce, "%s", settings);
+        cr_expect_eq(number(epoch, "bytes_reduce"), reduce, "%s", settings);
+    }
+    json_decref(metrics);
+}
+
+/* All rows travel: the plan has every number as it is counted. */
+static void expect_exact(const char *settings)
+{
+    char more[1024];
+    json_t *plan = plan_of(settings);
+    snprintf(more, sizeof more, "%s --set output.dir=o", settings);
+    run(more);
+    json_t *result = file_json("o/result.json"), *traffic = json_object_get(result, "traffic");
+    const json_t *planned = json_object_get(traffic, "planned"), *measured = json_object_get(traffic, "measured");
+    cr_expect(json_equal(json_object_get(plan, "traffic"), planned), "%s: result.json has another plan", settings);
+    if (!json_equal(planned, measured)) {
+        char *want = json_dumps(planned, JSON_COMPACT), *got = json_dumps(measured, JSON_COMPACT);
+        cr_expect(false, "%s:\nplanned  %s\nmeasured %s", settings, want, got);
+        free(want);
+        free(got);
+    }
+    cr_expect_eq(number(traffic, "epochs"), 3);
+    cr_expect_eq(number(traffic, "evaluations"), 2);
+    cr_expect_eq(number(result, "allocations_in_epochs"), 0);
+    expect_sums(measured, settings);
+    expect_metrics(planned, settings);
+    json_decref(result);
+    json_decref(plan);
+}
+
+Test(traffic_counted, every_number_is_as_planned_where_all_rows_travel)
+{
+    static const char *const jobs[] = {
+        "--set model.kind=sage",
+        "--set model.kind=gcn --set model.norm=batch",
+        "--set model.kind=gat --set model.heads=2",
+        "--set model.kind=gatv2 --set workers.count=2",
+        "--set model.kind=transformer --set workers.count=3",
+        "--set model.aggregator=max",
+        "--set exchange.plain=true",
+        "--set exchange.schedule=halo --set workers.count=3",
+        "--set model.label_input=true",
+    };
+    for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
+        expect_exact(jobs[j]);
+    }
+}
+
+Test(traffic_counted, covers_shared_rows_pruned_and_spilled_jobs_are_as_planned)
+{
+    static const char *const jobs[] = {
+        "--set dataset.generator=rmat --set exchange.cover=true",
+        "--set dataset.generator=rmat --set exchange.cover=false",
+        "--set partition.parts=12 --set workers.count=3",
+        "--set partition.parts=12 --set workers.count=3 --set model.kind=gat",
+        "--set train.prune=always --set dataset.train_share=0.01",
+        "--set train.prune=always --set dataset.train_share=0.01 --set model.kind=gat --set workers.count=2",
+        "--set memory.spill=. --set workers.count=2",
+        "--set memory.spill=. --set workers.count=2 --set model.aggregator=max",
+        "--set exchange.codec=int8",
+        "--set exchange.codec=int4 --set exchange.codec_backward=bf16 --set model.kind=gat",
+        "--set exchange.sampling=0.0",
+    };
+    for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
+        expect_exact(jobs[j]);
+    }
+}
+
+/* --- sampled --- */
+
+enum { N_EPOCH = 40 };
+static const double P = 0.2;
+
+/* The mean of what so many epochs drew, against the plan's. A row is at most HIDDEN floats wide, so that there are at least so many rows;
+ * each is drawn once an epoch, whatever the layer. */
+static void expect_mean(const char *settings, double planned, double measured, double most_row_bytes)
+{
+    double n_row = planned / P / most_row_bytes, sigma = planned * sqrt((1.0 - P) / (P * n_row * N_EPOCH));
+    cr_expect_leq(fabs(measured - planned), 4.0 * sigma + 1.0, "%s: %.0f bytes planned, %.1f measured, sigma %.1f", settings,
+                  planned, measured, sigma);
+}
+
+static void expect_sampled(const char *model)
+{
+    char settings[512];
+    snprintf(settings, sizeof settings, "%s --set exchange.sampling=%g --set train.epochs=%d --set output.dir=o", model, P,
+             N_EPOCH);
+    run(settings);
+    json_t *result = file_json("o/result.json"), *traffic = json_object_get(result, "traffic"), *pair, *layer;
+    const json_t *planned = json_object_get(traffic, "planned"), *measured = json_object_get(traffic, "measured");
+    cr_expect_eq(number(traffic, "epochs"), N_EPOCH);
+    cr_expect_eq(number(planned, "reduce"), number(measured, "reduce"));
+    cr_expect_eq(number(planned, "reduce_evaluate"), number(measured, "reduce_evaluate"));
+    cr_expect_eq(json_array_size(json_object_get(planned, "pairs")), 12);
+    size_t i, l;
+    bool varies = false;
+    json_array_foreach(json_object_get(planned, "pairs"), i, pair)
+    {
+        const json_t *other = json_array_get(json_object_get(measured, "pairs"), i);
+        cr_expect(json_equal(json_object_get(pair, "evaluate"), json_object_get(other, "evaluate")), "evaluations are exact");
+        for (int what = 0; what < 2; what++) {
+            json_array_foreach(json_object_get(pair, whats[what]), l, layer)
+            {
+                double want = json_number_value(layer);
+                double got = json_number_value(json_array_get(json_object_get(other, whats[what]), l));
+                if (want == 0) { /* backward, of the features */
+                    cr_expect_eq(got, 0, "%s", settings);
+                    continue;
+                }
+                varies = varies || want != got;
+                /* Rows that come twice are one draw. */
+                expect_mean(settings, want, got, (what == 0 ? 1 : 2) * 4.0 * (HIDDEN + 2) + 16.0);
+            }
+        }
+    }
+    cr_expect(varies, "%s: nothing was drawn", settings);
+    json_decref(result);
+}
+
+Test(traffic_counted, pairs_and_layers_of_sampled_jobs_have_the_planned_mean)
+{
+    expect_sampled("--set model.kind=sage");
+    expect_sampled("--set model.kind=gcn");
+    expect_sampled("--set model.kind=gat");
+    expect_sampled("--set model.aggregator=max");
+    expect_sampled("--set exchange.codec=int8");
+}
