@@ -30,7 +30,7 @@ TestSuite(traffic_counted, .init = make_all, .fini = folder_remove, .timeout = 3
 
 static void run(const char *settings)
 {
-    char command[PATH_MAX + 1024], words[4096];
+    char command[2 * PATH_MAX + 2048], words[4096];
     snprintf(command, sizeof command, "cd %s && %s --config job.toml %s > stdout 2> stderr", folder, program, settings);
     int how = system(command);
     folder_read("stderr", words, sizeof words);
@@ -53,7 +53,7 @@ static json_t *file_json(const char *name)
 
 static json_t *plan_of(const char *settings)
 {
-    char more[1024];
+    char more[2048];
     snprintf(more, sizeof more, "%s --plan --json", settings);
     run(more);
     return file_json("stdout");
@@ -234,4 +234,85 @@ Test(traffic_counted, pairs_and_layers_of_sampled_jobs_have_the_planned_mean)
     expect_sampled("--set model.kind=gat");
     expect_sampled("--set model.aggregator=max");
     expect_sampled("--set exchange.codec=int8");
+}
+
+/* --- other exchanges --- */
+
+static const json_t *exact_of(const json_t *plan, const char *key, bool on)
+{
+    const json_t *exact;
+    size_t i;
+    json_array_foreach(json_object_get(plan, "exact"), i, exact)
+    {
+        const json_t *exchange = json_object_get(exact, "exchange");
+        bool plain = json_is_true(json_object_get(exchange, "plain"));
+        if (json_is_true(json_object_get(exchange, key)) == on && plain == (strcmp(key, "plain") == 0)) {
+            return exact;
+        }
+    }
+    cr_assert(false, "no exact exchange with %s", key);
+    return NULL;
+}
+
+/* The plan of a job says of each exact exchange what a job with it says of itself. */
+static void expect_exact_choices(const char *job)
+{
+    static const struct {
+        const char *key, *setting;
+        bool on;
+    } ways[] = {{"cover", "exchange.cover=true", true},
+                {"cover", "exchange.cover=false", false},
+                {"plain", "exchange.plain=true", true}};
+    char settings[1024];
+    double least = INFINITY, cheapest = 0;
+    json_t *plan = plan_of(job);
+    size_t n_cheapest = 0, n_in_use = 0;
+    for (size_t w = 0; w < 3; w++) {
+        const json_t *exact = exact_of(plan, ways[w].key, ways[w].on);
+        snprintf(settings, sizeof settings,
+                 "%s --set exchange.sampling=1.0 --set exchange.codec=fp32 --set exchange.plain=false --set %s", job,
+                 ways[w].setting);
+        json_t *own = plan_of(settings);
+        cr_expect_eq(number(exact, "bytes_per_epoch"), number(own, "bytes_per_epoch"), "%s: %s", job, ways[w].setting);
+        cr_expect_eq(number(exact, "bytes_per_evaluation"), number(own, "bytes_per_evaluation"), "%s: %s", job,
+                     ways[w].setting);
+        least = fmin(least, number(exact, "bytes_per_epoch"));
+        if (json_is_true(json_object_get(exact, "cheapest"))) {
+            cheapest = number(exact, "bytes_per_epoch");
+            n_cheapest++;
+        }
+        if (json_is_true(json_object_get(exact, "in_use"))) {
+            cr_expect_eq(number(exact, "bytes_per_epoch"), number(plan, "bytes_per_epoch"), "%s", job);
+            n_in_use++;
+        }
+        json_decref(own);
+    }
+    cr_expect_eq(json_array_size(json_object_get(plan, "exact")), 3);
+    cr_expect_eq(n_cheapest, 1, "%s: %zu are cheapest", job, n_cheapest);
+    cr_expect_eq(cheapest, least, "%s", job);
+    cr_expect_eq(n_in_use, strstr(job, "sampling") == NULL && strstr(job, "codec") == NULL, "%s: %zu in use", job, n_in_use);
+    json_decref(plan);
+}
+
+Test(traffic_counted, a_plan_names_the_cheapest_exact_exchange)
+{
+    static const char *const jobs[] = {
+        "--set dataset.generator=rmat",
+        "--set dataset.generator=rmat --set exchange.cover=false",
+        "--set dataset.generator=rmat --set exchange.plain=true",
+        "--set dataset.generator=rmat --set exchange.sampling=0.1 --set exchange.codec=int8",
+        "--set model.kind=gat --set exchange.codec=int4",
+        "--set partition.parts=8 --set workers.count=2",
+        "--set train.prune=always --set dataset.train_share=0.01 --set exchange.sampling=0.5 --set model.input_dropout=0.0",
+    };
+    char words[1 << 14];
+    for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
+        expect_exact_choices(jobs[j]);
+    }
+    run("--set dataset.generator=rmat --set exchange.sampling=0.1 --plan");
+    folder_read("stderr", words, sizeof words);
+    const char *line = strstr(words, "cover = true");
+    cr_assert_not_null(line, "%s", words);
+    cr_expect(strstr(line, "cheapest") < strchr(line, '\n'), "%s", words);
+    cr_expect_not_null(strstr(words, "this job, not exact"), "%s", words);
 }

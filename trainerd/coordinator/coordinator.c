@@ -51,6 +51,18 @@ static struct dataset sizes_of(const struct dataset *dataset)
     return sizes;
 }
 
+enum status coordinator_program(struct coordinator *c)
+{
+    const struct dataset *dataset = &c->dataset;
+    const struct program_input input = {.n_feature = dataset->n_feature,
+                                        .n_class = dataset->n_class,
+                                        .is_sparse = c->sparse_features,
+                                        .is_typed = dataset->features_typed,
+                                        .n_relation = dataset->n_relation,
+                                        .embedded = dataset->embedded};
+    return program_build(&c->job, &input, &c->program);
+}
+
 static enum status load(struct coordinator *c)
 {
     char text[PROGRESS_TEXT_BYTES];
@@ -66,14 +78,8 @@ static enum status load(struct coordinator *c)
     progress_print(&c->progress, "%s: loaded %s: %lld nodes, %lld edges, %lld features, %d %s (%s)", c->job.job.name,
                    dataset->name, (long long)dataset->n_node, (long long)dataset->n_edge, (long long)dataset->n_feature,
                    (int)dataset->n_class, dataset->multi_label ? "labels" : "classes", text);
-    const struct program_input input = {.n_feature = dataset->n_feature,
-                                        .n_class = dataset->n_class,
-                                        .is_sparse = c->sparse_features,
-                                        .is_typed = dataset->features_typed,
-                                        .n_relation = dataset->n_relation,
-                                        .embedded = dataset->embedded};
     status = rules_check(c);
-    return status == STATUS_OK ? program_build(&c->job, &input, &c->program) : status;
+    return status == STATUS_OK ? coordinator_program(c) : status;
 }
 
 /* Covers that save less than this share of the rows are not worth their sums. */
@@ -109,16 +115,21 @@ static enum status place(struct coordinator *c)
                : STATUS_OK;
 }
 
+enum status coordinator_count(struct coordinator *c, double *cover_share_out)
+{
+    enum status status = prune_build(&c->job, &c->dataset, &c->program, &c->partition, &c->prune);
+    status = status == STATUS_OK ? part_sizes_build(&c->dataset, &c->partition, &c->sizes) : status;
+    status = status == STATUS_OK ? cover(c, cover_share_out) : status;
+    return status == STATUS_OK ? place(c) : status;
+}
+
 static enum status cut(struct coordinator *c)
 {
     enum status status = partition_build(&c->dataset, &c->job, &c->partition);
     FAULT(PARTITION);
-    status = status == STATUS_OK ? prune_build(&c->job, &c->dataset, &c->program, &c->partition, &c->prune) : status;
-    status = status == STATUS_OK ? partition_measure(&c->dataset, &c->partition, &c->quality) : status;
-    status = status == STATUS_OK ? part_sizes_build(&c->dataset, &c->partition, &c->sizes) : status;
     double share;
-    status = status == STATUS_OK ? cover(c, &share) : status;
-    status = status == STATUS_OK ? place(c) : status;
+    status = status == STATUS_OK ? partition_measure(&c->dataset, &c->partition, &c->quality) : status;
+    status = status == STATUS_OK ? coordinator_count(c, &share) : status;
     if (status == STATUS_OK) {
         char text[PROGRESS_TEXT_BYTES];
         progress_duration(coordinator_phase_end(c, RESULT_PHASE_PARTITION), text);
@@ -132,7 +143,7 @@ static enum status cut(struct coordinator *c)
     return status;
 }
 
-static struct plan_input plan_input(const struct coordinator *c)
+struct plan_input coordinator_plan_input(const struct coordinator *c)
 {
     return (struct plan_input){.job = &c->job,
                                .dataset = &c->facts,
@@ -196,7 +207,7 @@ static enum status prepare(struct coordinator *c)
     if (status != STATUS_OK) {
         return status;
     }
-    const struct plan_input input = plan_input(c);
+    const struct plan_input input = coordinator_plan_input(c);
     status = plan_build(&input, &c->plan);
     if (status == STATUS_OK) {
         events_plan(c->events, memory_planned(&c->plan), c->plan.n_worker);
@@ -373,7 +384,13 @@ static enum status run(struct coordinator *c)
         return status;
     }
     if (c->options->plan) {
-        const struct plan_input input = plan_input(c);
+        struct plan_exact exact[PLAN_N_EXACT];
+        status = coordinator_exact(c, exact);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        struct plan_input input = coordinator_plan_input(c);
+        input.exact = exact;
         return c->options->json ? plan_print_json(&input, &c->plan, stdout) : plan_print(&input, &c->plan, stderr);
     }
     status = plan_check_limit(&c->plan, &c->job);

@@ -1,4 +1,5 @@
-/* A job under way, shared by coordinator.c (up to the last epoch) and coordinator_results.c (the end). */
+/* A job under way, shared by coordinator.c (up to the last epoch), coordinator_exact.c (other exchanges) and coordinator_results.c (the
+ * end). */
 #ifndef TRAINERD_COORDINATOR_STATE_H
 #define TRAINERD_COORDINATOR_STATE_H
 
@@ -43,6 +44,17 @@ struct coordinator {
 
 /* fleet_get and fleet_put: enum trainer_state. */
 enum { COORDINATOR_TRAINED = 1, COORDINATOR_BEST = 4 };
+
+/* The job's program, from the dataset. */
+enum status coordinator_program(struct coordinator *c);
+
+/* What its epochs leave out, the parts' sizes, covers and shared rows, and the parts' workers. *cover_share_out: of the rows that travel without */
+enum status coordinator_count(struct coordinator *c, double *cover_share_out);
+
+struct plan_input coordinator_plan_input(const struct coordinator *c);
+
+/* What the job would receive with every exact exchange, while the dataset is there. In coordinator_exact.c. errors  STATUS_NOMEM */
+enum status coordinator_exact(const struct coordinator *c, struct plan_exact out[PLAN_N_EXACT]);
 
 /* Add the time since the end of the last phase to this phase. Returns it. */
 double coordinator_phase_end(struct coordinator *c, enum result_phase phase);

@@ -19,6 +19,23 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* Keys of `exchange` that say which exact bytes travel, and change no result but by rounding: each on and off, in all combinations, and
+ * exchange.plain, which switches them off and more. To add one: its name. */
+#define PLAN_SWITCH_LIST(X) X(cover)
+
+#define PLAN_SWITCH_ONE(key) +1
+enum { PLAN_N_SWITCH = 0 PLAN_SWITCH_LIST(PLAN_SWITCH_ONE), PLAN_N_EXACT = (1 << PLAN_N_SWITCH) + 1 };
+
+/* An exact exchange, and the bytes that all workers would receive with it. */
+struct plan_exact {
+    bool plain;
+#define X(key) bool key;
+    PLAN_SWITCH_LIST(X)
+#undef X
+    bool is_in_use, is_cheapest;
+    int64_t n_wire, n_wire_evaluate; /* per epoch, and per evaluation on top */
+};
+
 struct plan_input {
     const struct job *job;
     const struct dataset *dataset; /* sizes only */
@@ -31,6 +48,7 @@ struct plan_input {
     const int32_t *rank_of_part;      /* n_part */
     const struct part_shared *shared; /* where memory_plan_shares; else NULL */
     bool steps;                       /* list the steps, too */
+    const struct plan_exact *exact;   /* PLAN_N_EXACT, to be printed; NULL: none */
 };
 
 /* One step of the static phase or of the training epoch behind it, as a worker's plan has it. */

@@ -110,6 +110,9 @@ enum status plan_print(const struct plan_input *in, const struct plan *plan, FIL
     print_parts(in, file);
     print_workers(plan, file);
     plan_traffic_print(in, plan, file);
+    if (in->exact != NULL && plan->n_worker > 1) {
+        plan_exact_print(in, plan, file);
+    }
     print_again(in, plan, file);
     fputs("\nprogram\n", file);
     program_print(in->program, file);
@@ -190,6 +193,7 @@ enum status plan_print_json(const struct plan_input *in, const struct plan *plan
                             "left_out", plan->left_out, "weights", (json_int_t)program_n_weight(in->program), "program",
                             program_json(in->program));
     json_object_set_new(all, "traffic", plan_traffic_json(in->program, plan));
+    json_object_set_new(all, "exact", in->exact != NULL ? plan_exact_json(in->exact) : json_null());
     int failed = json_dumpf(all, file, JSON_COMPACT);
     json_decref(all);
     fputc('\n', file);

@@ -182,3 +182,55 @@ void plan_traffic_print(const struct plan_input *in, const struct plan *plan, FI
         pairs_print(&s, file);
     }
 }
+
+/* --- other exchanges --- */
+
+/* "cover = true", as in the job file. */
+static void exact_text(const struct plan_exact *exact, char *out, size_t n_bytes)
+{
+    size_t n = (size_t)snprintf(out, n_bytes, exact->plain ? "plain = true" : "");
+#define X(key)                                                                                                                 \
+    if (!exact->plain && n < n_bytes) {                                                                                        \
+        n += (size_t)snprintf(out + n, n_bytes - n, "%s%s = %s", n > 0 ? ", " : "", #key, exact->key ? "true" : "false");      \
+    }
+    PLAN_SWITCH_LIST(X)
+#undef X
+}
+
+void plan_exact_print(const struct plan_input *in, const struct plan *plan, FILE *file)
+{
+    bool any = false;
+    fputs("\nexchange, exact            per epoch   more per evaluation\n", file);
+    for (int i = 0; i < PLAN_N_EXACT; i++) {
+        const struct plan_exact *exact = &in->exact[i];
+        char text[128], train[PROGRESS_TEXT_BYTES], evaluate[PROGRESS_TEXT_BYTES];
+        exact_text(exact, text, sizeof text);
+        progress_bytes((double)exact->n_wire, train);
+        progress_bytes((double)exact->n_wire_evaluate, evaluate);
+        fprintf(file, "  %-22s %11s %21s%s%s\n", text, train, evaluate, exact->is_cheapest ? "  cheapest" : "",
+                exact->is_in_use ? "  this job" : "");
+        any = any || exact->is_in_use;
+    }
+    if (!any) {
+        char train[PROGRESS_TEXT_BYTES], evaluate[PROGRESS_TEXT_BYTES];
+        progress_bytes((double)plan->n_wire, train);
+        progress_bytes((double)plan->n_wire_evaluate, evaluate);
+        fprintf(file, "  %-22s %11s %21s\n", "this job, not exact", train, evaluate);
+    }
+}
+
+json_t *plan_exact_json(const struct plan_exact *exact)
+{
+    json_t *all = json_array();
+    for (int i = 0; i < PLAN_N_EXACT; i++) {
+        json_t *exchange = json_pack("{s:b}", "plain", exact[i].plain);
+#define X(key) json_object_set_new(exchange, #key, json_boolean(exact[i].key));
+        PLAN_SWITCH_LIST(X)
+#undef X
+        json_array_append_new(all, json_pack("{s:o, s:I, s:I, s:b, s:b}", "exchange", exchange, "bytes_per_epoch",
+                                             (json_int_t)exact[i].n_wire, "bytes_per_evaluation",
+                                             (json_int_t)exact[i].n_wire_evaluate, "cheapest", exact[i].is_cheapest, "in_use",
+                                             exact[i].is_in_use));
+    }
+    return all;
+}

@@ -19,6 +19,10 @@ void plan_traffic_print(const struct plan_input *input, const struct plan *plan,
 /* {"layers": […], "reduce": …, "reduce_evaluate": …, "pairs": […]}: "pairs" where there are not too many numbers. */
 json_t *plan_traffic_json(const struct program *program, const struct plan *plan);
 
+/* Of each exact exchange what the job would receive, which is cheapest, and which is the job's. */
+void plan_exact_print(const struct plan_input *input, const struct plan *plan, FILE *file);
+json_t *plan_exact_json(const struct plan_exact *exact);
+
 /* {"epochs": …, "evaluations": …, "planned": …, "measured": …}: both as above, the latter means over those epochs and evaluations,
  * null where there were none. */
 json_t *plan_traffic_compared(const struct program *program, const struct plan *plan, const struct plan_measured *measured);
