@@ -281,8 +281,31 @@ Test(trainctl, a_picture_comes_from_the_daemon_or_from_a_folder)
     EXPECT(0, "x.png", "plot", "--from", "runs/k", "-o", "x.png");
     cr_assert(folder_has("k.svg") && folder_has("x.png"));
     EXPECT(2, "either JOB or --from FOLDER", "plot");
+    EXPECT(2, "either JOB or --from FOLDER", "plot", "1", "--from", "runs/k");
+    EXPECT(2, "--x is 'miles', expected epoch, bytes or time", "plot", "1", "--x", "miles");
+    EXPECT(66, "k: its workers received nothing", "plot", "1", "--x", "bytes");
+    EXPECT(0, "t.svg", "plot", "1", "-x", "time", "-o", "t.svg");
     EXPECT(2, "ends in neither .svg nor .png", "plot", "1", "-o", "x.gif");
     EXPECT(66, "cannot open 'nowhere/metrics.jsonl'", "plot", "--from", "nowhere");
+}
+
+Test(trainctl, jobs_are_compared_over_the_bytes_that_they_received)
+{
+    static char svg[1 << 18];
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "-n", "all", "-s", "workers.count=2", "-s",
+           "model.input_dropout=0.1");
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "-n", "few", "-s", "workers.count=2", "-s",
+           "model.input_dropout=0.1", "-s", "exchange.codec=int4");
+    EXPECT(0, "both.svg", "plot", "all", "few", "--x", "bytes", "-o", "both.svg");
+    folder_read("both.svg", svg, sizeof svg);
+    cr_assert_not_null(strstr(svg, ">few</text>"), "%s", svg);
+    cr_assert_not_null(strstr(svg, "received in training"), "%s", svg);
+    EXPECT(0, "all.svg", "plot", "--from", "runs/all", "--from", "runs/few/");
+    folder_read("all.svg", svg, sizeof svg);
+    cr_assert_not_null(strstr(svg, ">few</text>"), "%s", svg);
+    EXPECT(66, "cannot open 'nowhere/metrics.jsonl'", "plot", "--from", "runs/all", "--from", "nowhere");
+    EXPECT(2, "9 jobs are given", "plot", "--from", "a", "--from", "b", "--from", "c", "--from", "d", "--from", "e", "--from",
+           "f", "--from", "g", "--from", "h", "--from", "i");
 }
 
 Test(trainctl, doctor_says_of_each_thing_whether_it_is_well_and_what_to_do)

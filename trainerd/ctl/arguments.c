@@ -60,6 +60,8 @@ static enum status read_options(int argc, char **argv, struct ctl_arguments *out
         out->value[option] = optarg != NULL ? optarg : "";
         if (option == CTL_OPTION_SET) {
             out->set[out->n_set++] = optarg;
+        } else if (option == CTL_OPTION_FROM) {
+            out->from[out->n_from++] = optarg;
         }
     }
     out->operand = argv + optind;
@@ -108,7 +110,8 @@ static enum status check(const struct ctl_arguments *arguments)
 
 enum status ctl_arguments_read(int argc, char **argv, struct ctl_arguments *out)
 {
-    *out = (struct ctl_arguments){.set = memory_alloc((size_t)argc, sizeof *out->set)};
+    *out = (struct ctl_arguments){.set = memory_alloc((size_t)argc, sizeof *out->set),
+                                  .from = memory_alloc((size_t)argc, sizeof *out->from)};
     enum status status = read_options(argc, argv, out);
     status = status == STATUS_OK ? find_command(out) : status;
     return status == STATUS_OK ? check(out) : status;
@@ -117,6 +120,7 @@ enum status ctl_arguments_read(int argc, char **argv, struct ctl_arguments *out)
 void ctl_arguments_release(struct ctl_arguments *arguments)
 {
     free(arguments->set);
+    free(arguments->from);
 }
 
 bool ctl_given(const struct ctl_arguments *arguments, enum ctl_option option)

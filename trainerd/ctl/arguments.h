@@ -13,6 +13,8 @@ struct ctl_arguments {
     const char *value[CTL_OPTION_N]; /* "" for an option that takes none; NULL: not given */
     const char **set;                /* n_set values of --set */
     size_t n_set;
+    const char **from; /* n_from values of --from */
+    size_t n_from;
     char **operand; /* n_operand, of argv */
     int n_operand;
 };

@@ -101,7 +101,8 @@ static void print_zsh_text(FILE *file, const char *text)
 
 static void print_zsh_option(FILE *file, const struct ctl_option_row *row, const char *name)
 {
-    fprintf(file, " \\\n            '%s%s[", row == &ctl_options[CTL_OPTION_SET] ? "*" : "", name);
+    fprintf(file, " \\\n            '%s%s[",
+            row == &ctl_options[CTL_OPTION_SET] || row == &ctl_options[CTL_OPTION_FROM] ? "*" : "", name);
     print_zsh_text(file, row->help);
     fputc(']', file);
     if (row->value[0] != '\0') {

@@ -1,4 +1,5 @@
 /* The command plot: charts of jobs, from the daemon or from an output folder. */
+#include "protocol/memory.h"
 #include "trainerd/ctl/draw/chart.h"
 #include "trainerd/ctl/run.h"
 #include "trainerd/ctl/text.h"
@@ -13,11 +14,13 @@
 
 /* --- the numbers --- */
 
-static enum status read_daemon(const struct ctl_arguments *arguments, struct curves *curves, char *name)
+/* Of one of the jobs that are named. */
+static enum status read_daemon(const struct ctl_arguments *all, int operand, struct curves *curves, char *name)
 {
+    const struct ctl_arguments one = {.operand = all->operand + operand, .n_operand = 1}, *arguments = &one;
     struct client client;
     json_t *event = NULL;
-    enum status status = ctl_connect(arguments, &client);
+    enum status status = ctl_connect(all, &client);
     if (status != STATUS_OK) {
         return status;
     }
@@ -90,7 +93,79 @@ static void choose_path(const struct ctl_arguments *arguments, const char *name,
     path[0] = path[0] == '.' ? '_' : path[0];
 }
 
-static enum status draw(const char *path, const char *title, const struct curves *curves)
+/* A job, or several over one axis. */
+struct plot {
+    enum curves_axis axis;
+    int n;
+    struct curves curves[CHART_JOBS_MOST];
+    char name[CHART_JOBS_MOST][TITLE_BYTES];
+};
+
+static enum status read_axis(const struct ctl_arguments *arguments, enum curves_axis *out)
+{
+    const char *axis = arguments->value[CTL_OPTION_X];
+    *out = axis != NULL ? curves_axis_of(axis) : CURVES_AXIS_EPOCH;
+    return *out < CURVES_AXIS_N ? STATUS_OK : status_fail(STATUS_USAGE, "--x is '%s', expected epoch, bytes or time", axis);
+}
+
+/* The last component of a folder's path: jobs that are compared often have one name. */
+static void name_folder(const char *folder, char *name)
+{
+    size_t n = strlen(folder), begin;
+    while (n > 1 && folder[n - 1] == '/') {
+        n--;
+    }
+    for (begin = n; begin > 0 && folder[begin - 1] != '/'; begin--) {
+    }
+    snprintf(name, TITLE_BYTES, "%.*s", (int)(n - begin), folder + begin);
+}
+
+static enum status read_all(const struct ctl_arguments *arguments, struct plot *plot)
+{
+    bool folders = arguments->n_from > 0;
+    size_t n = folders ? arguments->n_from : (size_t)arguments->n_operand;
+    if ((arguments->n_from > 0) == (arguments->n_operand > 0)) {
+        return status_fail(STATUS_USAGE, "plot takes either JOB or --from FOLDER; see trainctl plot --help");
+    }
+    if (n > CHART_JOBS_MOST) {
+        return status_fail(STATUS_USAGE, "%zu jobs are given, a chart has at most %d", n, CHART_JOBS_MOST);
+    }
+    enum status status = read_axis(arguments, &plot->axis);
+    for (; status == STATUS_OK && plot->n < (int)n; plot->n++) {
+        struct curves *curves = &plot->curves[plot->n];
+        char *name = plot->name[plot->n];
+        status = folders ? read_folder(arguments->from[plot->n], curves, name) : read_daemon(arguments, plot->n, curves, name);
+        if (status == STATUS_OK && folders && n > 1) {
+            name_folder(arguments->from[plot->n], name);
+        }
+        if (status == STATUS_OK && curves->n == 0) {
+            status = status_fail(STATUS_NO_INPUT, "there is no epoch to draw yet%s%s", n > 1 ? " of " : "", n > 1 ? name : "");
+        }
+        curves_lay(curves, plot->axis);
+        if (status == STATUS_OK && plot->axis == CURVES_AXIS_BYTES && !(curves->at[curves->n - 1] > 0)) {
+            status = status_fail(STATUS_NO_INPUT, "%s: its workers received nothing: there are no bytes to draw over", name);
+        }
+    }
+    return status;
+}
+
+static void draw_on(struct canvas *canvas, const struct plot *plot)
+{
+    char title[TITLE_BYTES];
+    if (plot->n == 1) {
+        make_title(&plot->curves[0], plot->name[0], title);
+        chart_draw(canvas, title, &plot->curves[0]);
+        return;
+    }
+    struct chart_job job[CHART_JOBS_MOST];
+    for (int j = 0; j < plot->n; j++) {
+        job[j] = (struct chart_job){.name = plot->name[j], .curves = &plot->curves[j]};
+    }
+    snprintf(title, sizeof title, "%d jobs", plot->n);
+    chart_compare(canvas, title, job, plot->n);
+}
+
+static enum status draw(const char *path, const struct plot *plot)
 {
     const char *ending = strrchr(path, '.');
     struct canvas *canvas = NULL;
@@ -101,38 +176,41 @@ static enum status draw(const char *path, const char *title, const struct curves
     } else {
         return status_fail(STATUS_USAGE, "'%s' ends in neither .svg nor .png", path);
     }
-    chart_draw(canvas, title, curves);
+    draw_on(canvas, plot);
     enum status status = canvas->ops->save(canvas, path);
     canvas->ops->close(canvas);
     return status;
 }
 
+static size_t most_epochs(const struct plot *plot)
+{
+    size_t most = 0;
+    for (int j = 0; j < plot->n; j++) {
+        most = plot->curves[j].n > most ? plot->curves[j].n : most;
+    }
+    return most;
+}
+
 enum status run_plot(const struct ctl_arguments *arguments, int *exit_code_out)
 {
-    struct curves curves;
-    char name[TITLE_BYTES] = "", title[TITLE_BYTES], path[PATH_MAX];
-    const char *folder = arguments->value[CTL_OPTION_FROM];
+    char path[PATH_MAX];
+    struct plot *plot = memory_alloc(1, sizeof *plot);
     (void)exit_code_out;
-    if ((folder != NULL) == (arguments->n_operand > 0)) {
-        return status_fail(STATUS_USAGE, "plot takes either JOB or --from FOLDER; see trainctl plot --help");
-    }
-    curves_init(&curves);
-    enum status status = folder != NULL ? read_folder(folder, &curves, name) : read_daemon(arguments, &curves, name);
-    if (status == STATUS_OK && curves.n == 0) {
-        status = status_fail(STATUS_NO_INPUT, "there is no epoch to draw yet");
-    }
+    enum status status = read_all(arguments, plot);
     if (status == STATUS_OK) {
-        choose_path(arguments, name, path);
-        make_title(&curves, name, title);
-        status = draw(path, title, &curves);
+        choose_path(arguments, plot->name[0], path);
+        status = draw(path, plot);
     }
     if (status == STATUS_OK && ctl_given(arguments, CTL_OPTION_JSON)) {
-        json_t *answer = json_pack("{s:s%, s:I}", "file", path, strlen(path), "epochs", (json_int_t)curves.n);
+        json_t *answer = json_pack("{s:s%, s:I}", "file", path, strlen(path), "epochs", (json_int_t)most_epochs(plot));
         text_print_json(answer);
         json_decref(answer);
     } else if (status == STATUS_OK) {
         printf("%s\n", path);
     }
-    curves_release(&curves);
+    for (int j = 0; j < CHART_JOBS_MOST; j++) {
+        curves_release(&plot->curves[j]);
+    }
+    free(plot);
     return status;
 }

@@ -137,6 +137,13 @@ static void expect_picture(struct canvas *canvas, const char *name, const char *
     cr_assert_eq(strncmp(head, begins, strlen(begins)), 0, "%s begins otherwise", name);
 }
 
+static char *svg_of(const char *name)
+{
+    static char svg[1 << 21];
+    folder_read(name, svg, sizeof svg);
+    return svg;
+}
+
 static void expect_pictures(void)
 {
     static char svg[1 << 21];
@@ -168,4 +175,96 @@ Test(curves, a_picture_that_cannot_be_written_is_named)
     cr_assert_eq(canvas->ops->save(canvas, "/nowhere/a.svg"), STATUS_CREATE);
     cr_assert_not_null(strstr(status_reason(), "/nowhere"));
     canvas->ops->close(canvas);
+}
+
+/* --- axes --- */
+
+#define BYTES(received, evaluate) ",\"loss\":1,\"epoch_s\":60,\"bytes_received\":" #received ",\"bytes_evaluate\":" #evaluate
+
+Test(curves, bytes_are_those_that_training_received_up_to_the_end_of_each_epoch)
+{
+    add(0, BYTES(1000, 0));
+    add(1, BYTES(5000, 4000));
+    add(2, ",\"loss\":1");
+    add(3, BYTES(500, 0));
+    curves_lay(&curves, CURVES_AXIS_BYTES);
+    static const double bytes[] = {1000, 2000, 2000, 2500};
+    for (size_t i = 0; i < 4; i++) {
+        cr_expect_eq(curves.at[i], bytes[i], "epoch %zu: %g", i, curves.at[i]);
+    }
+}
+
+Test(curves, seconds_are_those_of_all_epochs_so_far)
+{
+    add(0, BYTES(1000, 0));
+    add(1, BYTES(1000, 0));
+    curves_lay(&curves, CURVES_AXIS_TIME);
+    cr_expect_eq(curves.at[0], 60);
+    cr_expect_eq(curves.at[1], 120);
+}
+
+Test(curves, an_axis_has_one_of_three_names)
+{
+    cr_expect_eq(curves_axis_of("epoch"), CURVES_AXIS_EPOCH);
+    cr_expect_eq(curves_axis_of("bytes"), CURVES_AXIS_BYTES);
+    cr_expect_eq(curves_axis_of("time"), CURVES_AXIS_TIME);
+    cr_expect_eq(curves_axis_of("byte"), CURVES_AXIS_N);
+}
+
+/* Where a picture's curve of this colour ends, in points from the left; -1: it has none. */
+static double curve_end(const char *svg, const char *colour)
+{
+    char mark[64];
+    snprintf(mark, sizeof mark, "stroke=\"#%s\" stroke-width=\"1.60\"", colour);
+    const char *line = strstr(svg, mark), *last = NULL;
+    for (const char *at = line; at != NULL && at < strstr(line, "\"/>"); at++) {
+        last = *at == ' ' || *at == '"' ? at + 1 : last;
+    }
+    return last != NULL ? strtod(last, NULL) : -1;
+}
+
+Test(curves, a_picture_over_bytes_or_time_names_its_axis_in_a_fitting_unit)
+{
+    for (int i = 0; i < 100; i++) {
+        add(i, BYTES(250000, 0));
+    }
+    curves_lay(&curves, CURVES_AXIS_BYTES);
+    expect_pictures();
+    cr_expect_not_null(strstr(svg_of("a.svg"), ">MB received in training</text>"));
+    cr_expect_not_null(strstr(svg_of("a.svg"), ">20</text>"));
+    cr_expect_float_eq(curve_end(svg_of("a.svg"), "d62728"), CHART_WIDTH - 25, 0.1);
+    curves_lay(&curves, CURVES_AXIS_TIME);
+    expect_pictures();
+    cr_expect_not_null(strstr(svg_of("a.svg"), ">minutes of epochs</text>"));
+}
+
+Test(curves, jobs_that_are_compared_have_a_curve_each_on_one_axis)
+{
+    struct curves few;
+    curves_init(&few);
+    for (int i = 0; i < 10; i++) {
+        char line[256];
+        add(i, ",\"loss\":1,\"valid_metric\":0.5,\"bytes_received\":1000000,\"bytes_evaluate\":0");
+        snprintf(line, sizeof line, "{\"epoch\":%d,\"loss\":2,\"bytes_received\":100000,\"bytes_evaluate\":0}", i);
+        json_t *event = json_loads(line, 0, NULL);
+        curves_add(&few, event);
+        json_decref(event);
+    }
+    curves_lay(&curves, CURVES_AXIS_BYTES);
+    curves_lay(&few, CURVES_AXIS_BYTES);
+    const struct chart_job jobs[] = {{"all & more", &curves}, {"few", &few}};
+    struct canvas *canvas = canvas_svg(CHART_WIDTH, CHART_HEIGHT);
+    chart_compare(canvas, "two", jobs, 2);
+    cr_assert_eq(canvas->ops->save(canvas, folder_path("two.svg")), STATUS_OK, "%s", status_reason());
+    canvas->ops->close(canvas);
+    const char *svg = svg_of("two.svg");
+    cr_expect_not_null(strstr(svg, "all &amp; more"));
+    cr_expect_not_null(strstr(svg, "no values yet"), "nobody was tested");
+    cr_expect_null(strstr(svg, "nan"));
+    cr_expect_null(strstr(svg, "inf"));
+    double end = CHART_WIDTH - 25, wide = CHART_WIDTH - 25 - 80;
+    cr_expect_float_eq(curve_end(svg, "1f77b4"), end, 0.1);
+    /* From 0.1 MB to 10 MB are two decades: 1 MB is in the middle. */
+    cr_expect_float_eq(curve_end(svg, "d62728"), end - wide / 2, 0.1, "%g", curve_end(svg, "d62728"));
+    curves_release(&few);
 }

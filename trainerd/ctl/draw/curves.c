@@ -72,6 +72,32 @@ void curves_add(struct curves *curves, const json_t *event)
     curves->n++;
 }
 
+enum curves_axis curves_axis_of(const char *name)
+{
+    static const char *const axes[CURVES_AXIS_N] = {"epoch", "bytes", "time"};
+    int axis = 0;
+    while (axis < CURVES_AXIS_N && strcmp(name, axes[axis]) != 0) {
+        axis++;
+    }
+    return (enum curves_axis)axis;
+}
+
+static double known(double value)
+{
+    return isfinite(value) ? value : 0;
+}
+
+void curves_lay(struct curves *curves, enum curves_axis axis)
+{
+    double sum = 0;
+    curves->axis = axis;
+    for (size_t i = 0; i < curves->n && axis != CURVES_AXIS_EPOCH; i++) {
+        sum += axis == CURVES_AXIS_TIME ? known(curves->value[CURVE_EPOCH][i])
+                                        : known(curves->value[CURVE_RECEIVED][i]) - known(curves->value[CURVE_EVALUATE][i]);
+        curves->at[i] = sum;
+    }
+}
+
 bool curves_range(const struct curves *curves, enum curve curve, double *least_io, double *most_io)
 {
     bool found = false;

@@ -14,7 +14,9 @@
     X(TEST, "test_metric", "test")                                                                                             \
     X(EPOCH, "epoch_s", "epoch")                                                                                               \
     X(COMPUTE, "compute_s", "compute")                                                                                         \
-    X(WAIT, "wait_s", "waiting")
+    X(WAIT, "wait_s", "waiting")                                                                                               \
+    X(RECEIVED, "bytes_received", "received")                                                                                  \
+    X(EVALUATE, "bytes_evaluate", "received to evaluate")
 
 enum curve {
 #define X(name, key, text) CURVE_##name,
@@ -23,9 +25,13 @@ enum curve {
         CURVE_N
 };
 
+/* What curves are drawn over. Bytes are those that training received: how often a job evaluates is no matter of theirs. */
+enum curves_axis { CURVES_AXIS_EPOCH, CURVES_AXIS_BYTES, CURVES_AXIS_TIME, CURVES_AXIS_N };
+
 struct curves {
     size_t n, capacity;
-    double *at;             /* n epochs, ascending */
+    enum curves_axis axis;
+    double *at;             /* n epochs, ascending; or bytes or seconds up to the end of each */
     double *value[CURVE_N]; /* n each; NaN where not known */
 };
 
@@ -37,6 +43,12 @@ void curves_release(struct curves *curves);
 
 /* Add an "epoch" event. The epochs of an attempt that resumed from a checkpoint replace those after the checkpoint. */
 void curves_add(struct curves *curves, const json_t *event);
+
+/* The axis of this name, "epoch", "bytes" or "time"; CURVES_AXIS_N: there is none. */
+enum curves_axis curves_axis_of(const char *name);
+
+/* Lay the epochs, when all are there, along another axis. */
+void curves_lay(struct curves *curves, enum curves_axis axis);
 
 /* Widen a range to a curve's finite values; false: it has none. */
 bool curves_range(const struct curves *curves, enum curve curve, double *least_io, double *most_io);
