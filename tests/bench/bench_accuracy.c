@@ -1,11 +1,13 @@
-/* Test metrics of the jobs in configs/, mean over seeds, against the published ones. Runs the programs beside it.
+/* Test metrics of the jobs in configs/, mean over seeds, against the published ones; and what sampled and coded rows between eight parts cost
+ * some of them, against the same seeds without. Runs the programs beside it.
  *
- *   usage: bench_accuracy [NAME ...]      names of configs/, without .toml; all when none is given
+ *   usage: bench_accuracy [NAME ...]      names of configs/, without .toml, or "lossy"; all when none is given
  */
 #include "tests/bench/bench.h"
 
 #include <jansson.h>
 #include <libgen.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +50,43 @@ static const struct experiment experiments[] = {
     {"sbm-multilabel-sage", NULL, 3, 100.0, 95.0},
 };
 
+/* A job whose rows are sampled or coded. */
+struct lossy {
+    const char *config, *dataset;
+    const char *name, *settings; /* of the job without what is lost */
+    int n_seed;
+};
+
+static const struct lossy lossies[] = {
+    {"cora-sage", "cora", "cora, sage", "", 10},
+    {"cora-gcn", "cora", "cora, gcn", "", 10},
+    {"cora-gat", "cora", "cora, gat", "", 10},
+    {"coauthor-cs-sage", "coauthor_cs", "coauthor_cs, sage", "", 10},
+    {"coauthor-cs-gcn", "coauthor_cs", "coauthor_cs, gcn", "", 10},
+    {"coauthor-cs-gat", "coauthor_cs", "coauthor_cs, gat", "", 10},
+    {"amazon-photo-sage", "amazon_photo", "amazon_photo, sage", "", 10},
+    {"amazon-photo-gcn", "amazon_photo", "amazon_photo, gcn", "", 10},
+    {"amazon-photo-gat", "amazon_photo", "amazon_photo, gat", "", 10},
+    {"tolokers-sage", "tolokers", "tolokers, sage", "", 10},
+    {"tolokers-gcn", "tolokers", "tolokers, gcn", "", 10},
+    {"tolokers-gcn", "tolokers", "tolokers, gat", "--set model.kind=gat", 10},
+};
+
+/* What is lost, and the most points that it may cost on average: SAGE, and GCN and GAT. */
+static const struct {
+    const char *name, *settings;
+    double sage, other; /* 0: a figure to watch, without a bar */
+} losses[] = {
+    {"p = 0.1", "--set exchange.sampling=0.1", 0.5, 1.0},
+    {"int8", "--set exchange.codec=int8", 0.5, 0.5},
+    {"int4", "--set exchange.codec=int4", 1.0, 1.5},
+    {"int2", "--set exchange.codec=int2", 0.0, 0.0},
+    {"p = 0.1, int8", "--set exchange.sampling=0.1 --set exchange.codec=int8", 0.0, 0.0},
+};
+
+#define N_LOSS (sizeof losses / sizeof *losses)
+#define N_SEED_MOST 10
+
 static const char *shared(void)
 {
     const char *folder = getenv("TRAINERD_SHARED");
@@ -55,15 +94,16 @@ static const char *shared(void)
 }
 
 /* Run one seed; the test metric of the epoch that was best on the valid split, or -1. */
-static double seed_run(const char *bin, const struct experiment *experiment, int seed, const char *out)
+static double seed_run(const char *bin, const char *config, const char *dataset, const char *settings, int seed,
+                       const char *out)
 {
     char command[4096], data[2048] = "";
-    if (experiment->dataset != NULL) {
-        snprintf(data, sizeof data, "--set dataset.path=%s/datasets/%s", shared(), experiment->dataset);
+    if (dataset != NULL) {
+        snprintf(data, sizeof data, "--set dataset.path=%s/datasets/%s", shared(), dataset);
     }
     snprintf(command, sizeof command,
-             "%s/trainerd --config configs/%s.toml %s --set train.seed=%d --set output.dir=%s 2>%s.log", bin,
-             experiment->config, data, seed, out, out);
+             "%s/trainerd --config configs/%s.toml %s %s --set train.seed=%d --set output.dir=%s 2>%s.log", bin, config, data,
+             settings, seed, out, out);
     if (system(command) != 0) {
         fprintf(stderr, "failed, see %s.log: %s\n", out, command);
         return -1.0;
@@ -82,7 +122,7 @@ static int experiment_run(const char *bin, const char *folder, const struct expe
     for (int seed = 1; seed <= experiment->n_seed; seed++) {
         char out[1024];
         snprintf(out, sizeof out, "%s/%s.%d", folder, experiment->config, seed);
-        double metric = seed_run(bin, experiment, seed, out);
+        double metric = seed_run(bin, experiment->config, experiment->dataset, "", seed, out);
         if (metric < 0.0) {
             return 1;
         }
@@ -99,6 +139,58 @@ static int experiment_run(const char *bin, const char *folder, const struct expe
            mean >= experiment->bar ? "" : "  MISSED");
     fflush(stdout);
     return mean >= experiment->bar ? 0 : 1;
+}
+
+/* --- what is lost --- */
+
+/* Points that each seed loses, by loss; the mean of the seeds without. -1: a job failed. */
+static double losses_run(const char *bin, const char *folder, const struct lossy *lossy, double lost[N_LOSS][N_SEED_MOST])
+{
+    double sum = 0.0;
+    for (int seed = 0; seed < lossy->n_seed; seed++) {
+        char out[1024], settings[512];
+        snprintf(out, sizeof out, "%s/%s", folder, lossy->config);
+        snprintf(settings, sizeof settings, "--set partition.parts=8 %s", lossy->settings);
+        double exact = seed_run(bin, lossy->config, lossy->dataset, settings, seed + 1, out);
+        sum += 100.0 * exact;
+        for (size_t l = 0; l < N_LOSS && exact >= 0.0; l++) {
+            snprintf(settings, sizeof settings, "--set partition.parts=8 %s %s", lossy->settings, losses[l].settings);
+            double metric = seed_run(bin, lossy->config, lossy->dataset, settings, seed + 1, out);
+            lost[l][seed] = 100.0 * (exact - metric);
+            exact = metric < 0.0 ? -1.0 : exact;
+        }
+        if (exact < 0.0) {
+            return -1.0;
+        }
+    }
+    return sum / lossy->n_seed;
+}
+
+/* Mean and standard error of paired seeds. */
+static int lossy_run(const char *bin, const char *folder, const struct lossy *lossy)
+{
+    double lost[N_LOSS][N_SEED_MOST], exact = losses_run(bin, folder, lossy, lost);
+    int n = lossy->n_seed, n_missed = 0;
+    if (exact < 0.0) {
+        return 1;
+    }
+    for (size_t l = 0; l < N_LOSS; l++) {
+        double sum = 0.0, square = 0.0, bar = strstr(lossy->name, "sage") != NULL ? losses[l].sage : losses[l].other;
+        for (int s = 0; s < n; s++) {
+            sum += lost[l][s];
+            square += lost[l][s] * lost[l][s];
+        }
+        double mean = sum / n, error = sqrt(fmax(0.0, square / n - mean * mean) / (n - 1));
+        char figure[96], wanted[32] = "-";
+        snprintf(figure, sizeof figure, "%s, %s, points lost, %d seeds", lossy->name, losses[l].name, n);
+        if (bar > 0.0) {
+            snprintf(wanted, sizeof wanted, "<= %.2f%s", bar, mean <= bar ? "" : "  MISSED");
+        }
+        n_missed += bar > 0.0 && mean > bar;
+        printf("%-56s | %7.2f      | %7.2f %%    | +-%4.2f | %s\n", figure, mean, exact, error, wanted);
+        fflush(stdout);
+    }
+    return n_missed;
 }
 
 static int is_asked_for(int argc, char **argv, const char *name)
@@ -129,6 +221,11 @@ int main(int argc, char **argv)
     for (size_t e = 0; e < sizeof experiments / sizeof *experiments; e++) {
         if (is_asked_for(argc, argv, experiments[e].config)) {
             n_missed += experiment_run(bin, folder, &experiments[e]);
+        }
+    }
+    for (size_t e = 0; e < sizeof lossies / sizeof *lossies; e++) {
+        if (is_asked_for(argc, argv, "lossy")) {
+            n_missed += lossy_run(bin, folder, &lossies[e]);
         }
     }
     char command[1100];

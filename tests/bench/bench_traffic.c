@@ -1,5 +1,5 @@
 /* Bytes of an epoch's payloads (mean of 20, what reduces gradients taken off) where a tenth of the boundary rows is sent or rows are sent in low
- * precision, against all rows in float32; of exact epochs against a plain exchange, and with many parts against few; and seconds of an epoch on four machines whose links carry 100 Mbit/s (scripts/netlab, where network
+ * precision, against all rows in float32; of exact epochs against a plain exchange, in all and by technique, and with many parts against few; and seconds of an epoch on four machines whose links carry 100 Mbit/s (scripts/netlab, where network
  * namespaces are allowed). Ratios are how many times less. Runs the programs beside it; data sets as bench_accuracy.
  */
 #include "tests/bench/bench.h"
@@ -143,6 +143,44 @@ static void exact_print(void)
     }
 }
 
+/* Planned payloads of GraphSAGE 3 x 256 on four workers. */
+static double four_bytes(const char *data, int parts, const char *exchange)
+{
+    static const char sage[] = "--set model.kind=sage --set model.hidden=256 --set partition.objective=cut";
+    char settings[256];
+    snprintf(settings, sizeof settings, "--set workers.count=4 %s", exchange);
+    return planned_bytes(data, sage, parts, settings) -
+           planned_bytes(data, sage, parts, "--set workers.count=4 --set exchange.sampling=0.0");
+}
+
+/* What each technique leaves of a plain exchange of the same parts: layers that narrow are multiplied first and inputs that never change
+ * are aggregated once; upon that, sums travel in place of rows; or, with four parts a worker, rows of several parts travel once. */
+static void techniques_print(void)
+{
+    static const struct {
+        const char *name, *exchange;
+        int parts;
+    } steps[] = {{"narrower side, inputs once", "--set exchange.cover=false", 4},
+                 {"and covers", "--set exchange.cover=true", 4},
+                 {"narrower side, shared rows, 16 parts", "--set exchange.cover=false", 16}};
+    static const char *const names[] = {"physics", "rmat", "sbm"};
+    const char *const graphs[] = {
+        physics(),
+        "--set dataset.generator=rmat --set dataset.nodes=131072 --set dataset.degree=32 --set dataset.features=128 "
+        "--set dataset.classes=8 ",
+        "--set dataset.generator=sbm --set dataset.nodes=100000 --set dataset.degree=30 --set dataset.features=128 "
+        "--set dataset.classes=8 "};
+    for (int g = 0; g < 3; g++) {
+        for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+            char figure[128];
+            double plain = four_bytes(graphs[g], steps[i].parts, "--set exchange.plain=true");
+            double bytes = four_bytes(graphs[g], steps[i].parts, steps[i].exchange);
+            snprintf(figure, sizeof figure, "4 workers, %s: %s", names[g], steps[i].name);
+            bench_line(figure, 1e-6 * bytes, "MB", 1e-6 * plain, plain / bytes, 0.0);
+        }
+    }
+}
+
 /* Two workers with 128 parts each against two with one. */
 static void parts_print(void)
 {
@@ -192,6 +230,7 @@ int main(void)
     samples_print();
     codecs_print();
     exact_print();
+    techniques_print();
     parts_print();
     labs_print();
     return bench_job_close();
