@@ -1,5 +1,6 @@
 /* Whole jobs whose bytes are planned and counted by layer, direction and pair of workers: the same numbers where all rows travel, the
  * mean of what is drawn where they are sampled. */
+#include "tests/support/graphs/typed_folder.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/results.h"
 
@@ -176,6 +177,15 @@ Test(traffic_counted, covers_shared_rows_pruned_and_spilled_jobs_are_as_planned)
     }
 }
 
+Test(traffic_counted, typed_edges_and_embeddings_are_as_planned)
+{
+    typed_folder_write(folder_path("data"), &(struct typed_folder){.n_node = 300, .n_edge = 2000});
+    expect_exact("--set dataset.generator=none --set dataset.path=data --set model.kind=rgcn");
+    expect_exact("--set dataset.generator=none --set dataset.path=data --set model.kind=rgcn --set exchange.codec=int8 --set "
+                 "workers.count=3");
+    expect_exact("--set dataset.generator=none --set dataset.path=data --set model.kind=gcn --set partition.parts=6");
+}
+
 /* --- sampled --- */
 
 enum { N_EPOCH = 40 };
@@ -315,4 +325,35 @@ Test(traffic_counted, a_plan_names_the_cheapest_exact_exchange)
     cr_assert_not_null(line, "%s", words);
     cr_expect(strstr(line, "cheapest") < strchr(line, '\n'), "%s", words);
     cr_expect_not_null(strstr(words, "this job, not exact"), "%s", words);
+}
+
+Test(traffic_counted, a_plan_has_every_pair_of_few_workers_and_they_add_up_to_what_each_receives)
+{
+    static char words[1 << 14];
+    json_t *plan = plan_of("--set model.kind=gat --set partition.parts=8 --set exchange.sampling=0.3"), *worker, *pair;
+    size_t rank, i;
+    json_array_foreach(json_object_get(plan, "workers"), rank, worker)
+    {
+        double train = 0, evaluate = 0;
+        json_array_foreach(json_object_get(json_object_get(plan, "traffic"), "pairs"), i, pair)
+        {
+            for (size_t l = 0; number(pair, "to") == (double)rank && l < 3; l++) {
+                train += json_number_value(json_array_get(json_object_get(pair, "forward"), l)) +
+                         json_number_value(json_array_get(json_object_get(pair, "backward"), l));
+                evaluate += json_number_value(json_array_get(json_object_get(pair, "evaluate"), l));
+            }
+            train += number(pair, "to") == (double)rank ? number(pair, "reduce") : 0;
+            evaluate += number(pair, "to") == (double)rank ? number(pair, "reduce_evaluate") : 0;
+        }
+        cr_expect_gt(train, 0);
+        cr_expect_eq(train, number(worker, "bytes_per_epoch"), "worker %zu", rank);
+        cr_expect_eq(evaluate, number(worker, "bytes_per_evaluation"), "worker %zu", rank);
+    }
+    json_decref(plan);
+    run("--plan");
+    folder_read("stderr", words, sizeof words);
+    cr_expect_not_null(strstr(words, "worker    from 0    from 1    from 2    from 3\n"), "%s", words);
+    run("--set partition.parts=9 --set workers.count=9 --plan");
+    folder_read("stderr", words, sizeof words);
+    cr_expect_null(strstr(words, "from 0"), "%s", words);
 }
