@@ -10,10 +10,12 @@ static void add(const struct memory_plan_input *in, struct memory_plan *plan, in
     plan->traffic[(size_t)row * in->n_rank + peer] += n_bytes;
 }
 
-/* What a payload of so many bytes, all rows of its pair, takes of them in an epoch: of sampled rows the mean. */
-static int64_t expected(const struct memory_plan_input *in, enum step_phase phase, const struct step *step, int64_t n_bytes)
+/* A payload of so many rows, in an epoch or an evaluation: of sampled rows the mean. */
+static int64_t payload_bytes(const struct memory_plan_input *in, enum step_phase phase, const struct step *step, int64_t n_row,
+                             int64_t n_row_bytes)
 {
     bool sampled = in->program->samples && step->lossy && phase == STEP_PHASE_TRAIN;
+    int64_t n_bytes = n_row * n_row_bytes;
     return sampled ? llround((double)n_bytes * in->job->exchange.sampling) : n_bytes;
 }
 
@@ -28,7 +30,7 @@ static int64_t asked_add(const struct memory_plan_input *in, struct memory_plan 
         for (int32_t k = 0; k < rows.pairs->n_pair; k++) {
             uint32_t peer = in->rank_of_part[rows.pairs->pair[k].part];
             if (peer != in->rank) {
-                int64_t n_bytes = expected(in, phase, step, part_rows_at(&rows, k) * n_row_bytes);
+                int64_t n_bytes = payload_bytes(in, phase, step, part_rows_at(&rows, k), n_row_bytes);
                 add(in, plan, row, peer, n_bytes);
                 sum += n_bytes;
             }
@@ -57,8 +59,9 @@ void memory_plan_traffic(const struct memory_plan_input *in, enum step_phase pha
     struct halo_fetch fetch;
     int64_t sum = 0;
     while (halo_fetch_next(&owners, step->halo->direction, hop, &cursor, &fetch)) {
-        int64_t n_bytes = expected(in, phase, step, fetch.n_row * payloads->n_row_bytes);
-        add(in, plan, row, in->rank_of_part[fetch.from], n_bytes);
+        uint32_t peer = in->rank_of_part[fetch.from];
+        int64_t n_bytes = payload_bytes(in, phase, step, fetch.n_row, payloads->n_row_bytes);
+        add(in, plan, row, peer, n_bytes);
         sum += n_bytes;
     }
     sum += asked_add(in, plan, phase, step, hop, payloads->n_ask_row_bytes);

@@ -238,6 +238,30 @@ Test(curves, a_picture_over_bytes_or_time_names_its_axis_in_a_fitting_unit)
     cr_expect_not_null(strstr(svg_of("a.svg"), ">minutes of epochs</text>"));
 }
 
+/* Points of the first curve of this colour. */
+static int curve_points(const char *svg, const char *colour)
+{
+    char mark[64];
+    snprintf(mark, sizeof mark, "stroke=\"#%s\" stroke-width=\"1.60\"", colour);
+    const char *at = strstr(svg, mark);
+    int n = 0;
+    for (at = at != NULL ? strstr(at, "points=") : NULL; at != NULL && strncmp(at, "\"/>", 3) != 0; at++) {
+        n += *at == ',';
+    }
+    return n;
+}
+
+Test(curves, of_more_epochs_than_a_picture_is_wide_some_are_drawn_and_always_the_last)
+{
+    for (int i = 0; i < 10000; i++) {
+        add(i, i < 9999 ? ",\"loss\":2" : ",\"loss\":1");
+    }
+    expect_pictures();
+    int n = curve_points(svg_of("a.svg"), "d62728");
+    cr_expect(n > 700 && n < 900, "%d points", n);
+    cr_expect_float_eq(curve_end(svg_of("a.svg"), "d62728"), CHART_WIDTH - 25, 0.01);
+}
+
 Test(curves, jobs_that_are_compared_have_a_curve_each_on_one_axis)
 {
     struct curves few;

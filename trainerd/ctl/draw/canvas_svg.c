@@ -21,7 +21,7 @@ static FILE *file_of(struct canvas *canvas)
 static void print_points(FILE *file, const struct canvas_point *point, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        fprintf(file, "%s%.2f,%.2f", i > 0 ? " " : "", point[i].x, point[i].y);
+        fprintf(file, "%s%.1f,%.1f", i > 0 ? " " : "", point[i].x, point[i].y);
     }
 }
 

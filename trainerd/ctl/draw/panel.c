@@ -8,7 +8,8 @@
 
 #define N_TICK 5
 #define N_TICK_AXIS 10
-#define POINTS_MOST 2000u /* of a curve; of more epochs, every n-th is drawn */
+#define NEAREST                                                                                                                \
+    1.0 /* a curve's points are so far apart at least, but for its last one: of epochs that are nearer, one is drawn */
 #define FAINT 0xdddddd
 
 double panel_x(const struct panel *panel, double at)
@@ -151,14 +152,15 @@ void panel_empty(const struct panel *panel)
 
 void panel_curve(const struct panel *panel, const struct curves *curves, enum curve curve, uint32_t colour)
 {
-    size_t n = 0, stride = (curves->n + POINTS_MOST - 1) / POINTS_MOST;
+    size_t n = 0, last = curves->n;
     struct canvas_point *point = memory_alloc(curves->n + 1, sizeof *point);
-    size_t next = 0; /* the next epoch to draw, if it has a value */
-    for (size_t i = 0; i < curves->n; i++) {
-        double value = curves->value[curve][i];
-        if (isfinite(value) && (i >= next || i + 1 == curves->n)) {
-            point[n++] = (struct canvas_point){panel_x(panel, curves->at[i]), panel_y(panel, value)};
-            next = i + stride;
+    while (last > 0 && !isfinite(curves->value[curve][last - 1])) {
+        last--;
+    }
+    for (size_t i = 0; i < last; i++) {
+        double value = curves->value[curve][i], x = panel_x(panel, curves->at[i]);
+        if (isfinite(value) && (n == 0 || i + 1 == last || x >= point[n - 1].x + NEAREST)) {
+            point[n++] = (struct canvas_point){x, panel_y(panel, value)};
         }
     }
     if (n == 1) { /* a single evaluation is drawn as a short line */
