@@ -191,8 +191,8 @@ Test(traffic_counted, typed_edges_and_embeddings_are_as_planned)
 enum { N_EPOCH = 40 };
 static const double P = 0.2;
 
-/* The mean of what so many epochs drew, against the plan's. A row is at most HIDDEN floats wide, so that there are at least so many rows;
- * each is drawn once an epoch, whatever the layer. */
+/* The mean of what so many epochs drew, against the plan's. A row has at most so many bytes, so that there are at least so many rows; each is
+ * drawn once an epoch, whatever the layer and for how many parts. */
 static void expect_mean(const char *settings, double planned, double measured, double most_row_bytes)
 {
     double n_row = planned / P / most_row_bytes, sigma = planned * sqrt((1.0 - P) / (P * n_row * N_EPOCH));
@@ -200,18 +200,20 @@ static void expect_mean(const char *settings, double planned, double measured, d
                   planned, measured, sigma);
 }
 
-static void expect_sampled(const char *model)
+/* n_copy: a row goes to so many parts of a worker at most. */
+static void expect_sampled(const char *model, int n_worker, int n_copy)
 {
     char settings[512];
-    snprintf(settings, sizeof settings, "%s --set exchange.sampling=%g --set train.epochs=%d --set output.dir=o", model, P,
-             N_EPOCH);
+    snprintf(settings, sizeof settings,
+             "%s --set exchange.sampling=%g --set train.epochs=%d --set workers.count=%d --set output.dir=o", model, P, N_EPOCH,
+             n_worker);
     run(settings);
     json_t *result = file_json("o/result.json"), *traffic = json_object_get(result, "traffic"), *pair, *layer;
     const json_t *planned = json_object_get(traffic, "planned"), *measured = json_object_get(traffic, "measured");
     cr_expect_eq(number(traffic, "epochs"), N_EPOCH);
     cr_expect_eq(number(planned, "reduce"), number(measured, "reduce"));
     cr_expect_eq(number(planned, "reduce_evaluate"), number(measured, "reduce_evaluate"));
-    cr_expect_eq(json_array_size(json_object_get(planned, "pairs")), 12);
+    cr_expect_eq(json_array_size(json_object_get(planned, "pairs")), (size_t)(n_worker * (n_worker - 1)));
     size_t i, l;
     bool varies = false;
     json_array_foreach(json_object_get(planned, "pairs"), i, pair)
@@ -229,7 +231,7 @@ static void expect_sampled(const char *model)
                 }
                 varies = varies || want != got;
                 /* Rows that come twice are one draw. */
-                expect_mean(settings, want, got, (what == 0 ? 1 : 2) * 4.0 * (HIDDEN + 2) + 16.0);
+                expect_mean(settings, want, got, n_copy * ((what == 0 ? 1 : 2) * 4.0 * (HIDDEN + 2) + 16.0));
             }
         }
     }
@@ -239,11 +241,19 @@ static void expect_sampled(const char *model)
 
 Test(traffic_counted, pairs_and_layers_of_sampled_jobs_have_the_planned_mean)
 {
-    expect_sampled("--set model.kind=sage");
-    expect_sampled("--set model.kind=gcn");
-    expect_sampled("--set model.kind=gat");
-    expect_sampled("--set model.aggregator=max");
-    expect_sampled("--set exchange.codec=int8");
+    expect_sampled("--set model.kind=sage", 4, 1);
+    expect_sampled("--set model.kind=gcn", 4, 1);
+    expect_sampled("--set model.kind=gat", 4, 1);
+    expect_sampled("--set model.aggregator=max", 4, 1);
+    expect_sampled("--set exchange.codec=int8", 4, 1);
+}
+
+Test(traffic_counted, sampled_jobs_that_are_pruned_or_spilled_or_have_several_parts_a_worker_have_the_planned_mean)
+{
+    expect_sampled("--set train.prune=always --set dataset.train_share=0.05", 4, 1);
+    expect_sampled("--set train.prune=always --set dataset.train_share=0.05 --set model.kind=gat", 4, 1);
+    expect_sampled("--set memory.spill=. --set model.kind=gat", 2, 2);
+    expect_sampled("--set partition.parts=9", 3, 3);
 }
 
 /* --- other exchanges --- */
