@@ -1,6 +1,7 @@
 /* What a job would receive if its exchange were exact, in every way that there is: the same parts, counted again for each. */
 #include "protocol/memory.h"
 #include "trainerd/coordinator/coordinator_state.h"
+#include "trainerd/coordinator/results/report.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,28 +17,28 @@ static struct plan_exact exact_at(int i)
     return exact;
 }
 
-/* The job's exchange as it is by default, which is exact, with these switches. */
-static struct job_exchange exchange_of(const struct job *job, const struct plan_exact *exact)
+/* The job with the exchange that it has by default, which is exact, and with these switches; exchange.plain makes them idle. */
+static void job_make(const struct job *job, const struct plan_exact *exact, struct job *out)
 {
     struct job defaults;
     job_defaults(&defaults);
-    struct job_exchange exchange = defaults.exchange;
-    exchange.schedule = job->exchange.schedule;
-    exchange.prefetch = job->exchange.prefetch;
-    exchange.plain = exact->plain;
-#define X(key) exchange.key = exact->key;
+    *out = *job;
+    out->exchange = defaults.exchange;
+    out->exchange.schedule = job->exchange.schedule;
+    out->exchange.prefetch = job->exchange.prefetch;
+    out->exchange.plain = exact->plain;
+#define X(key) out->exchange.key = exact->plain ? job->exchange.key : exact->key;
     PLAN_SWITCH_LIST(X)
 #undef X
-    return exchange;
 }
 
-/* Is it the job's own exchange? With exchange.plain no switch counts. */
-static bool is_in_use(const struct coordinator *c, const struct plan_exact *exact)
+/* Do two jobs exchange alike? All keys are compared, also those that this file does not know. */
+static bool is_same(const struct job *a, const struct job *b)
 {
-    bool same = !program_is_lossy(&c->program) && c->job.exchange.plain == exact->plain;
-#define X(key) same = same && (exact->plain || c->job.exchange.key == exact->key);
-    PLAN_SWITCH_LIST(X)
-#undef X
+    json_t *x = report_job(a), *y = report_job(b);
+    bool same = json_equal(json_object_get(x, "exchange"), json_object_get(y, "exchange"));
+    json_decref(x);
+    json_decref(y);
     return same;
 }
 
@@ -60,14 +61,13 @@ static enum status partition_copy(const struct partition *from, struct partition
     return status;
 }
 
-/* Count the job's bytes with another exchange. */
-static enum status count(const struct coordinator *c, struct plan_exact *exact)
+/* Count the bytes of the same job with another exchange. */
+static enum status count(const struct coordinator *c, const struct job *job, struct plan_exact *exact)
 {
     struct coordinator *other = memory_alloc(1, sizeof *other);
     double share;
     other->options = c->options;
-    other->job = c->job;
-    other->job.exchange = exchange_of(&c->job, exact);
+    other->job = *job;
     other->dataset = c->dataset; /* borrowed */
     other->facts = c->facts;
     other->sparse_features = c->sparse_features;
@@ -97,13 +97,15 @@ enum status coordinator_exact(const struct coordinator *c, struct plan_exact out
     enum status status = STATUS_OK;
     int best = 0;
     for (int i = 0; i < PLAN_N_EXACT && status == STATUS_OK; i++) {
+        struct job job;
         out[i] = exact_at(i);
-        out[i].is_in_use = is_in_use(c, &out[i]);
+        job_make(&c->job, &out[i], &job);
+        out[i].is_in_use = is_same(&job, &c->job);
         if (out[i].is_in_use) {
             out[i].n_wire = c->plan.n_wire;
             out[i].n_wire_evaluate = c->plan.n_wire_evaluate;
         } else {
-            status = count(c, &out[i]);
+            status = count(c, &job, &out[i]);
         }
         bool ties = out[i].n_wire == out[best].n_wire;
         best = out[i].n_wire < out[best].n_wire || (ties && out[i].is_in_use) ? i : best;

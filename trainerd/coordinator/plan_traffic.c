@@ -215,7 +215,7 @@ void plan_exact_print(const struct plan_input *in, const struct plan *plan, FILE
         char train[PROGRESS_TEXT_BYTES], evaluate[PROGRESS_TEXT_BYTES];
         progress_bytes((double)plan->n_wire, train);
         progress_bytes((double)plan->n_wire_evaluate, evaluate);
-        fprintf(file, "  %-22s %11s %21s\n", "this job, not exact", train, evaluate);
+        fprintf(file, "  %-22s %11s %21s\n", "this job", train, evaluate);
     }
 }
 
