@@ -19,6 +19,7 @@ struct partition {
     uint32_t *order;     /* n_node: node ids, part after part, well ordered inside each part */
     int32_t n_hop;       /* of reach_order; 0: not ordered by hop */
     uint8_t *hop;        /* n_node; NULL where n_hop is 0 */
+    bool stores;         /* parts have the features of the rows that they take, too */
     bool covered; /* what a part's rows get from another part is summed alone, so that either part can sum it (part_cover.h) */
 };
 

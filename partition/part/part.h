@@ -62,7 +62,10 @@ struct part {
     bool symmetric;
     int32_t n_relation; /* 0: untyped */
     bool weighted;
-    bool covered; /* what rows get from another part is summed alone (part_cover.h) */
+    bool covered;         /* what rows get from another part is summed alone (part_cover.h) */
+    bool stores;          /* features of halo rows are stored here, too */
+    int64_t n_halo;       /* these: payload rows of in-edges, pair after pair, behind own rows in `node` and in the features */
+    int64_t n_halo_value; /* stored values of their sparse features */
     enum dataset_loops loops;
     int64_t n_split[4]; /* of the whole graph, by enum dataset_split */
     int64_t n_bytes;    /* of the encoded part */
@@ -72,15 +75,15 @@ struct part {
 
     int32_t n_hop; /* own rows are ordered by hop, edges to the nearest training node (reach.h); 0: they are not */
 
-    const uint32_t *node;    /* n_own: dataset node ids */
+    const uint32_t *node;    /* n_own + n_halo: dataset node ids */
     const uint32_t *degree;  /* n_own: stored in-degree in the whole graph (implied loops not counted) */
     const float *strength;   /* n_own: sum of the weights of in-edges; NULL unless weighted */
     const uint8_t *split;    /* n_own */
     const int32_t *labels;   /* n_own, or NULL when multi_label */
     const float *label_rows; /* n_own × n_class, or NULL */
 
-    const float *features;           /* n_own × n_feature, or NULL when sparse */
-    const int64_t *feature_indptr;   /* n_own + 1, or NULL when dense */
+    const float *features;           /* n_own + n_halo × n_feature, or NULL when sparse */
+    const int64_t *feature_indptr;   /* n_own + n_halo + 1, or NULL when dense */
     const uint32_t *feature_indices; /* numbers of shared columns */
     const float *feature_data;
     const uint32_t *embedded_rows;    /* n_embedded: ascending; a one at … */
@@ -108,6 +111,8 @@ struct part_sizes {
     int64_t n_edge;          /* stored edges into the part */
     int64_t n_feature_value; /* stored feature values, in shared columns */
     int64_t n_embedded;      /* own rows with a column of their own */
+    int64_t n_halo;          /* halo rows whose features are stored with the part, … */
+    int64_t n_halo_value;    /* … and of these stored values */
     int64_t n_bytes;         /* of the encoded part */
     struct part_halo halo;
 };

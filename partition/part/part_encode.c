@@ -25,6 +25,7 @@ struct encoding {
     int64_t n_own;
     const uint32_t *node; /* n_own */
     struct part_header header;
+    const uint32_t *row_node; /* n_own + n_halo: of own rows and of halo rows, once they are written */
 };
 
 static void *section(const struct encoding *e, void *bytes, enum part_section s)
@@ -40,11 +41,12 @@ static void write_sparse_features(const struct encoding *e, void *bytes)
     float *data = section(e, bytes, PART_SECTION_FEATURE_DATA);
     uint32_t *rows = section(e, bytes, PART_SECTION_EMBEDDED_ROWS);
     uint32_t *columns = section(e, bytes, PART_SECTION_EMBEDDED_COLUMNS);
-    for (int64_t r = 0; r < e->n_own; r++) {
-        int64_t first = dataset->feature_indptr[e->node[r]];
-        int64_t n = dataset->feature_indptr[e->node[r] + (int64_t)1] - first;
+    for (int64_t r = 0; r < e->n_own + e->header.n_halo; r++) {
+        uint32_t v = e->row_node[r];
+        int64_t first = dataset->feature_indptr[v];
+        int64_t n = dataset->feature_indptr[v + (int64_t)1] - first;
         const uint32_t *from = dataset->feature_indices + first;
-        if (dataset_is_embedded(dataset, e->node[r])) {
+        if (dataset_is_embedded(dataset, v)) {
             *rows++ = (uint32_t)r;
             *columns++ = from[0];
             n = 0;
@@ -61,6 +63,17 @@ static void write_sparse_features(const struct encoding *e, void *bytes)
     }
 }
 
+/* Own rows and behind them halo rows, the payload rows of in-edges, which are written. */
+static void write_nodes(struct encoding *e, void *bytes)
+{
+    uint32_t *node = section(e, bytes, PART_SECTION_NODE);
+    memcpy(node, e->node, (size_t)e->n_own * sizeof *node);
+    if (e->header.n_halo > 0) {
+        memcpy(node + e->n_own, section(e, bytes, PART_SECTION_IN_NODE), (size_t)e->header.n_halo * sizeof *node);
+    }
+    e->row_node = node;
+}
+
 /* Per-node arrays and features, in the part's order. */
 static void write_rows(const struct encoding *e, void *bytes)
 {
@@ -71,7 +84,6 @@ static void write_rows(const struct encoding *e, void *bytes)
     uint8_t *split = section(e, bytes, PART_SECTION_SPLIT);
     int32_t *labels = section(e, bytes, PART_SECTION_LABELS);
     float *label_rows = section(e, bytes, PART_SECTION_LABEL_ROWS);
-    memcpy(section(e, bytes, PART_SECTION_NODE), e->node, (size_t)e->n_own * sizeof *e->node);
     for (size_t r = 0; r < (size_t)e->n_own; r++) {
         uint32_t v = e->node[r];
         degree[r] = (uint32_t)(dataset->indptr[v + (int64_t)1] - dataset->indptr[v]);
@@ -86,10 +98,22 @@ static void write_rows(const struct encoding *e, void *bytes)
         }
     }
     if (e->header.features == PART_FEATURES_DENSE) {
-        dataset_feature_rows(dataset, e->node, e->n_own, section(e, bytes, PART_SECTION_FEATURES));
+        dataset_feature_rows(dataset, e->row_node, e->n_own + e->header.n_halo, section(e, bytes, PART_SECTION_FEATURES));
     } else if (e->header.features == PART_FEATURES_SPARSE) {
         write_sparse_features(e, bytes);
     }
+}
+
+/* Stored values of the sparse features of the rows that are taken. */
+static int64_t halo_values(const struct part_encoder *encoder, const struct side *side, const struct part_header *header)
+{
+    const struct dataset *dataset = encoder->tables.dataset;
+    int64_t n = 0;
+    for (int64_t k = 0; header->features == PART_FEATURES_SPARSE && k < side->n_payload; k++) {
+        uint32_t v = encoder->tables.partition->order[side->payload[k]];
+        n += dataset->feature_indptr[v + (int64_t)1] - dataset->feature_indptr[v];
+    }
+    return n;
 }
 
 /* Fill the header's counts from what was counted. */
@@ -110,6 +134,10 @@ static void header_count(const struct part_encoder *encoder, int32_t part, const
             header->total[d].n_col += block->part == part ? 0 : block->counts.n_col;
             header->total[d].n_edge += block->counts.n_edge;
         }
+    }
+    if (encoder->tables.partition->stores) {
+        header->n_halo = header->total[PART_DIRECTION_IN].n_col;
+        header->n_halo_value = halo_values(encoder, &side[PART_DIRECTION_IN], header);
     }
 }
 
@@ -213,6 +241,7 @@ enum status part_encoder_encode(struct part_encoder *encoder, int32_t part, void
         memory_release(MEMORY_OTHER, bytes, (size_t)e.header.n_bytes, 1);
         return status;
     }
+    write_nodes(&e, bytes);
     write_rows(&e, bytes);
     header_write(&e, bytes);
     *bytes_out = bytes;

@@ -31,23 +31,23 @@ enum part_section part_side_section(enum part_direction direction, enum part_sid
 /* Elements of every section; false on overflow. */
 static bool count_elements(const struct part_header *header, uint64_t *n_out)
 {
-    uint64_t n_own = (uint64_t)header->n_own;
+    uint64_t n_own = (uint64_t)header->n_own, n_row = n_own + (uint64_t)header->n_halo;
     uint64_t label_row_values, feature_values;
     if (__builtin_mul_overflow(n_own, (uint64_t)header->n_class, &label_row_values) ||
-        __builtin_mul_overflow(n_own, (uint64_t)header->n_feature, &feature_values)) {
+        __builtin_mul_overflow(n_row, (uint64_t)header->n_feature, &feature_values)) {
         return false;
     }
     bool dense = header->features == PART_FEATURES_DENSE;
     bool sparse = header->features == PART_FEATURES_SPARSE;
-    n_out[PART_SECTION_NODE] = n_own;
+    n_out[PART_SECTION_NODE] = n_row;
     n_out[PART_SECTION_DEGREE] = n_own;
     n_out[PART_SECTION_STRENGTH] = header->weighted ? n_own : 0;
     n_out[PART_SECTION_SPLIT] = n_own;
     n_out[PART_SECTION_LABELS] = header->multi_label ? 0 : n_own;
     n_out[PART_SECTION_LABEL_ROWS] = header->multi_label ? label_row_values : 0;
     n_out[PART_SECTION_FEATURES] = dense ? feature_values : 0;
-    n_out[PART_SECTION_FEATURE_INDPTR] = sparse ? n_own + 1 : 0;
-    n_out[PART_SECTION_FEATURE_INDICES] = sparse ? (uint64_t)header->n_feature_value : 0;
+    n_out[PART_SECTION_FEATURE_INDPTR] = sparse ? n_row + 1 : 0;
+    n_out[PART_SECTION_FEATURE_INDICES] = sparse ? (uint64_t)header->n_feature_value + (uint64_t)header->n_halo_value : 0;
     n_out[PART_SECTION_FEATURE_DATA] = n_out[PART_SECTION_FEATURE_INDICES];
     n_out[PART_SECTION_EMBEDDED_RUNS] = (uint64_t)header->n_embedded_run;
     n_out[PART_SECTION_EMBEDDED_ROWS] = (uint64_t)header->n_embedded;
@@ -114,6 +114,7 @@ void part_header_init(struct part_header *header, const struct dataset *dataset,
     header->features_typed = dataset->features_typed;
     header->weighted = dataset->weighted;
     header->covered = partition->covered;
+    header->stores = partition->stores;
     header->symmetric = dataset->symmetric;
     header->loops = (uint8_t)dataset->loops;
     header->features = dataset->n_feature == 0           ? PART_FEATURES_NONE

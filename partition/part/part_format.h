@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define PART_MAGIC "TRNDPART"
-#define PART_VERSION 9u
+#define PART_VERSION 10u
 #define PART_ALIGN 64
 #define PART_N_PART_MOST 65536
 
@@ -115,6 +115,8 @@ struct part_header {
     int64_t n_split[4];
     int64_t n_relation; /* 0: untyped */
     int64_t n_hop;      /* 0: own rows are not ordered by hop */
+    int64_t n_halo; /* rows behind own ones in "node" and the features: where it stores them, all payload rows of in-edges */
+    int64_t n_halo_value;
     int32_t n_class;
     uint8_t multi_label;
     uint8_t symmetric;
@@ -123,6 +125,7 @@ struct part_header {
     uint8_t features_typed;
     uint8_t weighted;                  /* weights and strengths; typed edges have weights alone */
     uint8_t covered;                   /* as the partition is */
+    uint8_t stores;                    /* likewise */
     int32_t n_block[PART_DIRECTION_N]; /* listed; OUT: 0 when symmetric */
     struct part_counts total[PART_DIRECTION_N];
     struct part_section_row section[PART_SECTION_N];
@@ -141,7 +144,7 @@ size_t part_section_element(enum part_section section);
  * false when they overflow: no part can be that large. */
 bool part_layout(struct part_header *header);
 
-/* Fill the header's counts of dataset and partition: everything but part, n_own, n_feature_value, n_embedded and total. */
+/* Fill the header's counts of dataset and partition: everything but part, n_own, n_halo, values, n_embedded and total. */
 void part_header_init(struct part_header *header, const struct dataset *dataset, const struct partition *partition);
 
 /* Check the hops of an otherwise open part and fill in its halo's: counts within the payloads, training rows alone at hop 0, no

@@ -93,11 +93,13 @@ static enum status check_feature_rows(const struct reader *in)
 {
     const struct part *p = in->part;
     const int64_t *indptr = p->feature_indptr;
-    if (indptr[0] != 0 || indptr[p->n_own] != in->header->n_feature_value) {
-        return fail_at(PART_SECTION_FEATURE_INDPTR, 0, "0 first and the number of stored values last");
+    int64_t n_row = p->n_own + p->n_halo, n_value = p->n_feature_value + p->n_halo_value;
+    if (indptr[0] != 0 || indptr[p->n_own] != p->n_feature_value || indptr[n_row] != n_value) {
+        return fail_at(PART_SECTION_FEATURE_INDPTR, 0,
+                       "0 first, the number of stored values last, and of own rows behind these");
     }
-    for (int64_t r = 0; r < p->n_own; r++) {
-        if (indptr[r + 1] < indptr[r] || indptr[r + 1] > in->header->n_feature_value) {
+    for (int64_t r = 0; r < n_row; r++) {
+        if (indptr[r + 1] < indptr[r] || indptr[r + 1] > n_value) {
             return fail_at(PART_SECTION_FEATURE_INDPTR, r + 1, "ends of rows that do not fall");
         }
         for (int64_t i = indptr[r]; i < indptr[r + 1]; i++) {
@@ -106,7 +108,7 @@ static enum status check_feature_rows(const struct reader *in)
             }
         }
     }
-    return check_finite(PART_SECTION_FEATURE_DATA, p->feature_data, in->header->n_feature_value);
+    return check_finite(PART_SECTION_FEATURE_DATA, p->feature_data, n_value);
 }
 
 /* Which columns are single nodes' own: how many are left to all. */
@@ -153,7 +155,8 @@ static int64_t degree_most(const struct reader *in)
 static enum status check_rows(const struct reader *in)
 {
     const struct part *p = in->part;
-    enum status status = check_below(PART_SECTION_NODE, p->node, p->n_own, p->n_node - 1, "a node number below n_node");
+    enum status status = check_below(PART_SECTION_NODE, p->node, p->n_own + p->n_halo, p->n_node - 1,
+                                     "a node number below n_node");
     if (status == STATUS_OK) {
         status = check_below(PART_SECTION_DEGREE, p->degree, p->n_own, degree_most(in), DEGREE_EXPECTED);
     }
@@ -169,7 +172,7 @@ static enum status check_rows(const struct reader *in)
         status = check_labels(in);
     }
     if (status == STATUS_OK && p->features != NULL) {
-        status = check_finite(PART_SECTION_FEATURES, p->features, p->n_own * p->n_feature);
+        status = check_finite(PART_SECTION_FEATURES, p->features, (p->n_own + p->n_halo) * p->n_feature);
     }
     if (status == STATUS_OK && p->feature_indptr != NULL) {
         status = check_runs(in);
@@ -281,6 +284,17 @@ static enum status check_degrees(const struct part *p)
     return status;
 }
 
+/* Halo rows are the payload rows of in-edges. */
+static enum status check_halo(const struct part *p)
+{
+    for (int64_t r = 0; r < p->n_halo; r++) {
+        if (p->node[p->n_own + r] != p->arrays[PART_DIRECTION_IN].node[r]) {
+            return fail_at(PART_SECTION_NODE, p->n_own + r, "the node of that payload row of in-edges");
+        }
+    }
+    return STATUS_OK;
+}
+
 static void point_rows(const struct reader *in)
 {
     struct part *p = in->part;
@@ -294,6 +308,9 @@ static void point_rows(const struct reader *in)
     p->embedded = (struct embedded){.n_run = (int32_t)h->n_embedded_run, .run = section(in, PART_SECTION_EMBEDDED_RUNS)};
     p->n_embedded = h->n_embedded;
     p->n_feature_value = h->n_feature_value;
+    p->stores = h->stores;
+    p->n_halo = h->n_halo;
+    p->n_halo_value = h->n_halo_value;
     p->features_typed = h->features_typed;
     p->n_class = h->n_class;
     p->multi_label = h->multi_label;
@@ -339,6 +356,7 @@ enum status part_check(const void *bytes, size_t n_bytes, bool checksums, struct
     if (status == STATUS_OK) {
         status = check_degrees(&part);
     }
+    status = status == STATUS_OK ? check_halo(&part) : status;
     part_halo_mirror(&part.halo);
     if (part.symmetric) {
         part.arrays[PART_DIRECTION_OUT] = part.arrays[PART_DIRECTION_IN];

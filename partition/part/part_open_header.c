@@ -38,6 +38,10 @@ static enum status check_scalars(const struct part_header *h)
     if (h->covered > 1 || (h->covered == 1 && (h->n_relation > 0 || h->n_hop > 0))) {
         return fail("header: expected covers of pairs only of untyped edges and rows without hops");
     }
+    if (h->stores > 1 || h->n_halo < 0 || h->n_halo_value < 0 || (h->n_halo_value > 0 && h->features != PART_FEATURES_SPARSE) ||
+        (h->stores == 1 && (h->features == PART_FEATURES_NONE || h->n_embedded_run > 0 || h->n_relation > 0))) {
+        return fail("header: expected halo rows of untyped edges, whose features are in columns that all nodes share");
+    }
     if (h->multi_label > 1 || h->features_typed > 1 || h->symmetric > 1 || h->loops > DATASET_LOOPS_NONE ||
         h->features > PART_FEATURES_SPARSE || (h->features == PART_FEATURES_NONE) != (h->n_feature == 0)) {
         return fail("header: expected known values of multi_label, symmetric, loops and features");
@@ -117,6 +121,9 @@ enum status part_header_check(const void *bytes, size_t n_bytes, bool checksums)
             t->n_edge > h->n_bytes) {
             return fail("header: expected rows, columns and edges in all that fit the bytes");
         }
+    }
+    if (h->n_halo != (h->stores == 1 ? h->total[PART_DIRECTION_IN].n_col : 0)) {
+        return fail("header: expected as many halo rows as in-edges have payload rows, or where none are stored 0");
     }
     return check_sections(h, bytes, checksums);
 }

@@ -38,6 +38,16 @@ static void hop_count(const struct counting *c, uint32_t *counts, int32_t part, 
     }
 }
 
+/* A halo row, whose features are stored with the part, too. */
+static void halo_count(const struct counting *c, struct part_sizes *sizes, uint32_t u)
+{
+    if (c->partition->stores) {
+        const int64_t *indptr = c->dataset->feature_indptr;
+        sizes->n_halo++;
+        sizes->n_halo_value += indptr != NULL ? indptr[u + (int64_t)1] - indptr[u] : c->dataset->n_feature;
+    }
+}
+
 /* The in-edges of row v of part p, at this place. */
 static void row_count(struct counting *c, int32_t p, int64_t place)
 {
@@ -57,6 +67,7 @@ static void row_count(struct counting *c, int32_t p, int64_t place)
         if (j != p && c->taken[u] != p + 1) {
             c->taken[u] = p + 1;
             c->count[j].n_col++;
+            halo_count(c, &c->sizes[p], u);
             hop_count(c, c->n_col_hop, j, n_hop > 0 ? partition->hop[u] : 0);
         }
         if (j != p && c->seen[j] != place + 1) {
@@ -212,6 +223,8 @@ static enum status part_fill(const struct dataset *dataset, const struct partiti
     header.n_own = sizes->n_own;
     header.n_feature_value = header.features == PART_FEATURES_SPARSE ? sizes->n_feature_value : 0;
     header.n_embedded = sizes->n_embedded;
+    header.n_halo = sizes->n_halo;
+    header.n_halo_value = header.features == PART_FEATURES_SPARSE ? sizes->n_halo_value : 0;
     int n_direction = dataset->symmetric ? 1 : PART_DIRECTION_N;
     for (int d = 0; d < n_direction; d++) {
         const struct part_pairs *pairs = &sizes->halo.pairs[d];

@@ -1,8 +1,8 @@
 /* Any bytes as an encoded part: refused, or every index in it can be used.
  *
  * The first byte selects: the rest as it is, or changes (two bytes of offset, eight of value) to a valid part: directed, typed,
- * weighted, with embeddings, ordered by hop, or none of these. Checksums are not verified, since hardly any input would pass
- * them.
+ * weighted, with embeddings, ordered by hop, with features of halo rows, or none of these. Checksums are not verified, since hardly
+ * any input would pass them.
  */
 #include "partition/part/part_format.h"
 #include "partition/part/reach.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define N_GOOD 6
+#define N_GOOD 7
 #define N_NODE 32
 
 static void *good[N_GOOD];
@@ -81,6 +81,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
             weigh(&dataset);
         }
         ASSERT(partition_build(&dataset, &job, &partition) == STATUS_OK);
+        partition.stores = i == 6;
         if (i == 4) {
             struct reach reach;
             ASSERT(reach_build(&dataset, 2, &reach) == STATUS_OK);
@@ -122,9 +123,9 @@ static void walk(const struct part *p)
             ASSERT(part_rows_with(&given, q) <= part_send(p, PART_DIRECTION_OUT, q).n_row);
         }
     }
-    for (int64_t r = 0; r < p->n_own; r++) {
-        ASSERT(p->node[r] < p->n_node && p->split[r] < 4);
-        ASSERT(p->multi_label || (p->labels[r] >= -1 && p->labels[r] < p->n_class));
+    for (int64_t r = 0; r < p->n_own + p->n_halo; r++) {
+        ASSERT(p->node[r] < p->n_node && (r >= p->n_own || p->split[r] < 4));
+        ASSERT(p->multi_label || r >= p->n_own || (p->labels[r] >= -1 && p->labels[r] < p->n_class));
         int64_t n_value = p->feature_indptr != NULL ? p->feature_indptr[r + 1] - p->feature_indptr[r] : 0;
         for (int64_t i = 0; i < n_value; i++) {
             ASSERT(embedded_column(&p->embedded, p->feature_indices[p->feature_indptr[r] + i]) < p->n_feature);

@@ -41,6 +41,8 @@ static void cut_open(const struct tiny_graph *graph, int n_part, int method, int
     cut->dataset = tiny_build(graph);
     cr_assert_eq(partition_build(&cut->dataset, &job, &cut->partition), STATUS_OK, "%s", status_reason());
     reverse(&cut->partition);
+    bool shared_columns = graph->features != TINY_FEATURES_NONE && graph->features != TINY_FEATURES_TYPED;
+    cut->partition.stores = method == JOB_METHOD_RANDOM && shared_columns && graph->n_relation == 0;
     if (n_hop > 0) {
         struct reach reach;
         cr_assert_eq(reach_build(&cut->dataset, n_hop, &reach), STATUS_OK);
@@ -68,7 +70,8 @@ static void cut_close(struct cut *cut)
     tiny_release(&cut->dataset);
 }
 
-/* All kinds of graph, typed and weighted ones among them, each with K = 1, 2, 3, 7 and two methods, some ordered by hop. */
+/* All kinds of graph, typed and weighted ones among them, each with K = 1, 2, 3, 7 and two methods, some ordered by hop; parts of the second
+ * method have the features of halo rows, where they may. */
 static void for_every_cut(void (*check)(struct cut *cut))
 {
     const int n_parts[] = {1, 2, 3, 7};
@@ -327,6 +330,10 @@ static void sizes_agree(struct cut *cut)
         cr_assert_eq(sizes[p].n_feature_value,
                      part->feature_indptr != NULL ? part->feature_indptr[part->n_own] : part->n_own * part->n_feature);
         cr_assert_eq(sizes[p].n_embedded, part->n_embedded);
+        cr_assert_eq(sizes[p].n_halo, part->n_halo);
+        if (part->feature_indptr != NULL) {
+            cr_assert_eq(sizes[p].n_halo_value, part->n_halo_value);
+        }
         for (int j = 0; j < n_part; j++) {
             n_edge += part_block(part, PART_DIRECTION_IN, j).n_edge;
         }
@@ -484,6 +491,45 @@ Test(part, rows_with_a_column_of_their_own_are_told_apart_and_nothing_of_the_fea
         sizes_agree(&cut);
         cut_close(&cut);
     }
+}
+
+/* A part's features of one row, as dense columns. */
+static void row_expand(const struct part *part, int64_t row, float *out)
+{
+    memset(out, 0, (size_t)part->n_feature * sizeof *out);
+    if (part->features != NULL) {
+        memcpy(out, part->features + row * part->n_feature, (size_t)part->n_feature * sizeof *out);
+        return;
+    }
+    for (int64_t i = part->feature_indptr[row]; i < part->feature_indptr[row + 1]; i++) {
+        out[part->feature_indices[i]] = part->feature_data[i];
+    }
+}
+
+/* Payload rows pair after pair, each with its node and its owner's features. */
+static void halo_rows_agree(struct cut *cut)
+{
+    float here[8], there[8];
+    for (int p = 0; p < cut->partition.n_part; p++) {
+        const struct part *part = &cut->part[p];
+        int64_t row = part->n_own;
+        cr_assert_eq(part->stores, cut->partition.stores);
+        for (int j = 0; j < cut->partition.n_part && part->stores; j++) {
+            const struct part_block block = part_block(part, PART_DIRECTION_IN, j);
+            for (uint32_t c = 0; j != p && c < block.n_col; c++, row++) {
+                cr_assert_eq(part->node[row], payload_node(cut, PART_DIRECTION_IN, p, j, c));
+                row_expand(part, row, here);
+                row_expand(&cut->part[j], part_send(&cut->part[j], PART_DIRECTION_IN, p).rows[c], there);
+                cr_assert_arr_eq(here, there, (size_t)part->n_feature * sizeof *here);
+            }
+        }
+        cr_assert_eq(row, part->n_own + part->n_halo);
+    }
+}
+
+Test(part, halo_rows_have_the_features_of_their_owners)
+{
+    for_every_cut(halo_rows_agree);
 }
 
 Test(part, encoding_twice_gives_the_same_bytes)

@@ -13,7 +13,7 @@
 static char *bytes; /* part 1 of 3 of a directed graph with sparse features, 64-byte aligned */
 static size_t n_bytes;
 
-static void encode_ordered(const struct tiny_graph *graph, int n_hop)
+static void encode_as(const struct tiny_graph *graph, int n_hop, bool stores)
 {
     struct job job;
     struct partition partition;
@@ -24,6 +24,7 @@ static void encode_ordered(const struct tiny_graph *graph, int n_hop)
     job.partition.method = JOB_METHOD_RANDOM;
     snprintf(job.partition.cache, sizeof job.partition.cache, "off");
     cr_assert_eq(partition_build(&dataset, &job, &partition), STATUS_OK);
+    partition.stores = stores;
     if (n_hop > 0) {
         struct reach reach;
         cr_assert_eq(reach_build(&dataset, n_hop, &reach), STATUS_OK);
@@ -35,6 +36,19 @@ static void encode_ordered(const struct tiny_graph *graph, int n_hop)
     memory_release(MEMORY_OTHER, encoded, n_bytes, 1);
     partition_release(&partition);
     tiny_release(&dataset);
+}
+
+static void encode_ordered(const struct tiny_graph *graph, int n_hop)
+{
+    encode_as(graph, n_hop, false);
+}
+
+/* With the features of halo rows. */
+static void encode_stored(enum tiny_features features)
+{
+    free(bytes);
+    struct tiny_graph graph = {.n_node = 30, .n_draw = 200, .features = features, .seed = 5};
+    encode_as(&graph, 0, true);
 }
 
 static void encode(const struct tiny_graph *graph)
@@ -134,7 +148,7 @@ Test(part_open, a_header_that_cannot_be_is_refused_by_what_it_says)
     const uint32_t one = 1, ff = UINT32_MAX;
     const uint8_t three = 3;
     broken_at(HEADER(magic), "TRNDPARA", 8, "expected the magic word TRNDPART");
-    broken_at(HEADER(version), &one, 4, "version 1 with 33 sections, expected version 9 with 33");
+    broken_at(HEADER(version), &one, 4, "version 1 with 33 sections, expected version 10 with 33");
     broken_at(HEADER(part), &ff, 4, "a part number below the number of parts");
     broken_at(HEADER(n_part), &ff, 4, "a part number below the number of parts");
     broken_i64(HEADER(n_own), 31, "1 to n_node own rows");
@@ -184,6 +198,32 @@ Test(part_open, rows_out_of_range_are_refused_by_section_and_entry)
     broken_i64(entry(PART_SECTION_FEATURE_INDPTR, 2), INT64_MAX, "entry 2: expected ends of rows that do not fall");
     broken_u32(PART_SECTION_FEATURE_INDICES, -1, 3, "expected ascending columns below those that all nodes share");
     broken_u32(PART_SECTION_FEATURE_DATA, 0, 0x7f800000, "section 'feature data', entry 0: expected a finite number");
+}
+
+Test(part_open, halo_rows_that_do_not_fit_are_refused_by_section_and_entry)
+{
+    const uint8_t one = 1, two = 2;
+    broken_i64(HEADER(n_halo), 1, "or where none are stored 0");
+    broken_at(HEADER(stores), &one, 1, "as many halo rows as in-edges have payload rows");
+    encode_stored(TINY_FEATURES_SPARSE);
+    const struct part_header *header = (const void *)bytes;
+    int64_t n_own = header->n_own, n_halo = header->n_halo;
+    cr_assert_gt(n_halo, 2);
+    broken_at(HEADER(stores), &two, 1, "halo rows of untyped edges, whose features are in columns that all nodes share");
+    broken_i64(HEADER(n_halo), -1, "halo rows of untyped edges");
+    broken_i64(HEADER(n_halo_value), -1, "halo rows of untyped edges");
+    broken_i64(HEADER(n_halo), n_halo - 1, "as many halo rows as in-edges have payload rows");
+    broken_i64(HEADER(n_halo_value), INT64_MAX, "counts that fit the bytes");
+    broken_u32(PART_SECTION_NODE, n_own, header->n_node > 0 ? (uint32_t)header->n_node : 0, "a node number below n_node");
+    const uint32_t *node = (const void *)(bytes + header->section[PART_SECTION_NODE].offset);
+    broken_u32(PART_SECTION_NODE, n_own + 1, node[n_own], "expected the node of that payload row of in-edges");
+    broken_i64(entry(PART_SECTION_FEATURE_INDPTR, n_own), 1, "and of own rows behind these");
+    broken_i64(entry(PART_SECTION_FEATURE_INDPTR, n_own + 1), INT64_MAX, "expected ends of rows that do not fall");
+    broken_i64(entry(PART_SECTION_FEATURE_INDPTR, -1), 1, "the number of stored values last");
+    broken_u32(PART_SECTION_FEATURE_INDICES, -1, 3, "expected ascending columns below those that all nodes share");
+    broken_u32(PART_SECTION_FEATURE_DATA, -1, 0x7f800000, "expected a finite number");
+    encode_stored(TINY_FEATURES_F32);
+    broken_u32(PART_SECTION_FEATURES, -1, 0x7f800000, "section 'features', entry");
 }
 
 Test(part_open, embedded_rows_that_do_not_fit_are_refused_by_section_and_entry)
@@ -340,6 +380,19 @@ Test(part_open, hops_that_do_not_fit_the_rows_are_refused)
     broken_u32(PART_SECTION_IN_HOPS, 0, UINT32_MAX, "part 0: expected counts that do not fall, within the rows there are");
     broken_u32(PART_SECTION_IN_HOPS, 5, (uint32_t)all + 1, "counts that do not fall, within the rows there are");
     broken_at(entry(PART_SECTION_IN_HOPS, 3 * q), none, sizeof none, "expected no edge that skips a hop");
+}
+
+Test(part_open, every_byte_of_a_part_with_halo_rows_counts)
+{
+    struct part part;
+    encode_stored(TINY_FEATURES_SPARSE);
+    for (size_t i = 0; i < n_bytes; i++) {
+        bytes[i] ^= 0x10;
+        cr_expect_eq(part_open(bytes, n_bytes, &part), STATUS_DATA, "byte %zu", i);
+        bytes[i] ^= 0x10;
+    }
+    cr_assert_eq(part_open(bytes, n_bytes, &part), STATUS_OK, "%s", status_reason());
+    part_release(&part);
 }
 
 Test(part_open, every_byte_of_a_part_with_levels_counts)
