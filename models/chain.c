@@ -21,12 +21,13 @@ static int64_t larger(int64_t a, int64_t b)
 
 /* --- which steps --- */
 
-/* Sparse rows are cut by column too, and known labels come with the part. */
+/* Sparse rows are cut by column too, known labels come with the part, and halo rows lie behind a part's own. */
 bool chain_takes_op(const struct program *program, const struct op *op)
 {
     bool sparse = program->value[op->in[0]].is_sparse || program->value[op->out].is_sparse;
     bool labels = op_defs[op->kind]->also_reads & OP_ROLES(LABELS);
-    return op->kind != OP_KIND_AGGREGATE && !labels && !op->is_static && !sparse;
+    bool halo = program->value[op->out].hop == PROGRAM_HOP_HALO;
+    return op->kind != OP_KIND_AGGREGATE && !labels && !op->is_static && !sparse && !halo;
 }
 
 bool chain_takes_scratch(const struct program *program, const struct op *op)

@@ -7,7 +7,7 @@
 
 int32_t program_hop_before(int32_t hop)
 {
-    return hop == PROGRAM_HOP_ALL ? hop : hop + 1;
+    return hop >= PROGRAM_HOP_HALO ? hop : hop + 1;
 }
 
 /* What op needs of in[k] when its output is needed up to `hop`. */
@@ -47,7 +47,7 @@ int32_t program_n_hop(const struct program *program)
     for (int i = 0; i < program->n_op; i++) {
         const struct op *op = &program->op[i];
         int32_t hop = program->value[op->out].hop;
-        if (!op->is_static && hop != PROGRAM_HOP_ALL) {
+        if (!op->is_static && hop < PROGRAM_HOP_HALO) {
             hop += op->kind == OP_KIND_AGGREGATE ? 1 : 0;
             n = hop + 1 > n ? hop + 1 : n;
         }

@@ -81,10 +81,33 @@ static void return_lower(struct lowering *l, struct step *step)
     }
 }
 
+/* Rows of other parts are halo rows of the value, and so are the gradients that are made of them: nothing is packed. */
+static void stored_lower(struct lowering *l, int op, int pass, const struct halo_pass *halo)
+{
+    const struct op *what = &l->program->op[op];
+    int32_t hop = l->program->value[what->out].hop;
+    struct step step = {.kind = STEP_KIND_HALO, .op = op, .backward = pass > 0, .pass = pass, .halo = halo, .stored = true};
+    const struct lowering_use running = {.running = true};
+    op_roles scale = aggregate_defs[what->aggregate]->scale != NULL ? OP_ROLES(SCALE) : 0;
+    op_roles rows = step.backward ? 0 : OP_ROLES(IN_0);
+    lowering_role(l, &step, OP_ROLE_NODE, running);
+    lowering_roles(l, &step, halo->access.reads | scale | rows, halo->access.writes);
+    structure_add(&step, STEP_ARRAY_BLOCKS, BLOCKS_IN, hop, running);
+    if (halo->transposed) {
+        structure_add(&step, STEP_ARRAY_BLOCKS, BLOCKS_OUT, hop, running);
+    }
+    lowering_role(l, &step, OP_ROLE_WORKSPACE, (struct lowering_use){.access = STEP_ACCESS_WRITE});
+    step_append(l->list, &step);
+}
+
 /* Own rows travel and are read on the diagonal; payloads are packed from the rows that others take. */
 static void halo_lower(struct lowering *l, int op, int pass, const struct halo_pass *halo)
 {
     const struct op *what = &l->program->op[op];
+    if (l->program->value[what->in[0]].hop == PROGRAM_HOP_HALO) {
+        stored_lower(l, op, pass, halo);
+        return;
+    }
     int32_t hop = l->program->value[what->out].hop;
     struct step step = {.kind = STEP_KIND_HALO, .op = op, .backward = pass > 0, .pass = pass, .halo = halo, .lossy = l->lossy};
     bool returns = halo->direction == HALO_DIRECTION_RETURN;
@@ -153,7 +176,9 @@ static void aggregate_backward_lower(struct lowering *l, int i)
 {
     const struct op *op = &l->program->op[i];
     const struct aggregate_def *def = aggregate_defs[op->aggregate];
-    const struct halo_pass *backward = aggregate_backward(l->program, op->aggregate);
+    bool stored = l->program->value[op->in[0]].hop ==
+                  PROGRAM_HOP_HALO; /* gradients of halo rows are made as those that return */
+    const struct halo_pass *backward = stored ? def->sampled_backward : aggregate_backward(l->program, op->aggregate);
     if (def->backward_begin != NULL) {
         struct step begin = {.kind = STEP_KIND_BEGIN, .op = i, .backward = true};
         lowering_roles(l, &begin, def->begin_access.reads, def->begin_access.writes);

@@ -18,11 +18,18 @@ void lowering_operand(struct step *step, const struct step_operand *operand)
     step->operand[step->n_operand++] = *operand;
 }
 
-static void value_operand(int value, struct step_operand *out)
+/* Does the op make halo rows, too? */
+static int32_t hop_of(const struct program *program, int value)
+{
+    return program->value[value].hop == PROGRAM_HOP_HALO ? PROGRAM_HOP_HALO : PROGRAM_HOP_ALL;
+}
+
+/* Of the features so many rows as the op reads; evaluations use the same arrays as training, of all rows. */
+static void value_operand(const struct program *program, const struct op *op, int value, struct step_operand *out)
 {
     out->array = STEP_ARRAY_VALUE;
     out->index = value;
-    out->hop = PROGRAM_HOP_ALL; /* evaluations use the same arrays, of all rows */
+    out->hop = hop_of(program, value > 0 ? value : op->out);
 }
 
 static bool is_among(enum op_role role, enum op_role first, int n)
@@ -89,12 +96,13 @@ static bool embedding_operand(const struct program *program, const struct op *op
     return true;
 }
 
-static bool structure_operand(const struct op *op, enum op_role role, struct step_operand *out)
+static bool structure_operand(const struct program *program, const struct op *op, enum op_role role, struct step_operand *out)
 {
     static const enum step_array arrays[OP_ROLE_N] = {
         [OP_ROLE_NODE] = STEP_ARRAY_NODE, [OP_ROLE_LABELS] = STEP_ARRAY_LABELS, [OP_ROLE_SCALE] = STEP_ARRAY_SCALE};
     out->array = arrays[role];
     out->element = STEP_ELEMENT_BYTES;
+    out->hop = hop_of(program, op->out);
     bool drawn = op->dropout > 0.0 || op->kind == OP_KIND_AGGREGATE;
     return role != OP_ROLE_NODE || drawn;
 }
@@ -106,7 +114,9 @@ static bool operand_find(const struct lowering *l, const struct step *step, enum
     const struct op *op = &program->op[step->op];
     if (is_among(role, OP_ROLE_IN_0, OP_N_IN)) {
         int in = op->in[role - OP_ROLE_IN_0];
-        value_operand(in, out);
+        if (in >= 0) {
+            value_operand(program, op, in, out);
+        }
         return in >= 0;
     }
     if (is_among(role, OP_ROLE_SAVED_0, OP_N_SAVED)) {
@@ -124,7 +134,7 @@ static bool operand_find(const struct lowering *l, const struct step *step, enum
     }
     switch (role) {
     case OP_ROLE_OUT:
-        value_operand(op->out, out);
+        value_operand(program, op, op->out, out);
         return true;
     case OP_ROLE_GRAD_OUT:
         out->array = STEP_ARRAY_GRAD;
@@ -147,7 +157,7 @@ static bool operand_find(const struct lowering *l, const struct step *step, enum
         out->k = step->backward;
         return op->kind == OP_KIND_AGGREGATE || op_defs[op->kind]->workspace != NULL; /* of payloads, or scratch */
     default:
-        return structure_operand(op, role, out);
+        return structure_operand(program, op, role, out);
     }
 }
 
@@ -161,8 +171,11 @@ void lowering_role(const struct lowering *l, struct step *step, enum op_role rol
     lowering_operand(step, &operand);
     bool value = operand.array == STEP_ARRAY_VALUE;
     if (value && l->program->value[operand.index].is_sparse) {
-        const struct step_operand csr = {
-            .array = STEP_ARRAY_CSR, .element = STEP_ELEMENT_BYTES, .role = OP_ROLE_CSR, .running = use.running};
+        const struct step_operand csr = {.array = STEP_ARRAY_CSR,
+                                         .element = STEP_ELEMENT_BYTES,
+                                         .role = OP_ROLE_CSR,
+                                         .hop = hop_of(l->program, l->program->op[step->op].out),
+                                         .running = use.running};
         lowering_operand(step, &csr);
     }
 }

@@ -119,6 +119,7 @@ struct program_input {
     bool is_typed;            /* features are those of several node types side by side, or one column per node */
     int32_t n_relation;       /* of typed edges; 0: untyped */
     struct embedded embedded; /* columns of sparse features that are one node's own */
+    bool stores;              /* parts have the features of the rows that they take, too (program_store) */
 };
 
 /* Build the job's model for this data.
@@ -176,6 +177,27 @@ int program_relation(struct program *program, int in, int weight, int comp);
 int program_tensor(struct program *program, const char *name, int n_dim, const int64_t *shape, double bound);
 
 #define PROGRAM_HOP_ALL INT32_MAX
+
+/* In place of a hop: all own rows, and behind them halo rows: those of other parts that the part takes over in-edges, pair after pair. */
+#define PROGRAM_HOP_HALO (INT32_MAX - 1)
+
+/* What an aggregate takes of other parts, where it is made of the features alone: these (or their dropout), or a linear map of them. */
+enum program_stored { PROGRAM_STORED_NONE, PROGRAM_STORED_INPUT, PROGRAM_STORED_MAP };
+
+enum program_stored program_stored(const struct program *program, const struct op *op);
+
+/* Give these values, and what they are made of, halo rows (PROGRAM_HOP_HALO), where features of halo rows are stored with each part: then
+ * nothing travels for these aggregates, forward or backward. program_hops takes it back. */
+void program_store(struct program *program);
+
+/* Has some value halo rows? */
+bool program_stores(const struct program *program);
+
+/* Does some aggregate of halo rows make rows up to this hop? */
+bool program_stores_at(const struct program *program, int32_t hop);
+
+/* Does a linear map read sparse values, of halo rows, too (PROGRAM_HOP_HALO), or of own rows alone? */
+bool program_maps_sparse(const struct program *program, int32_t hop);
 
 /* Fill in the hop of every value, as program_build does for its own: logits 0, an aggregate's sources one more than its output.
  * Batch norm needs all rows, and so has a product of sparse features, whose transposed matrix is one for all rows. */

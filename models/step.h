@@ -98,6 +98,7 @@ struct step {
     int pass;                     /* HALO: 0 forward, else 1 + which of the backward ones */
     const struct halo_pass *halo; /* HALO: that pass */
     bool lossy;                   /* HALO: of training, whose payloads the program may sample and code */
+    bool stored;                  /* HALO: payload rows are halo rows of the value (program_store): none travels */
     int n_chain;                  /* steps of the fused chain (models/chain.h) that begins here; 0: none begins */
     int time;                     /* position in the static phase and the training epoch behind it; an evaluation's forward
                                    * steps have the times of training's: they use the same arrays */

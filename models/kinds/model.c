@@ -90,6 +90,9 @@ enum status program_build(const struct job *job, const struct program_input *inp
     }
     losses_set(job, &program);
     program_hops(&program);
+    if (input->stores) {
+        program_store(&program);
+    }
     *out = program;
     return STATUS_OK;
 }

@@ -50,12 +50,12 @@ static double lossy_bytes(const char *data, const char *model, int parts, const 
     return epoch_bytes(settings);
 }
 
-/* Payloads alone: less those of an epoch that sends none. */
+/* Payloads alone: less those of an epoch that sends none. Against all rows of all layers. */
 static void share_print(const char *name, const char *data, const char *model, int parts, const char *loss, double bar)
 {
     char figure[128];
     double none = lossy_bytes(data, model, parts, "--set exchange.sampling=0.0"),
-           all = lossy_bytes(data, model, parts, "") - none;
+           all = lossy_bytes(data, model, parts, "--set exchange.cover=false --set exchange.store_inputs=false") - none;
     double some = lossy_bytes(data, model, parts, loss) - none;
     snprintf(figure, sizeof figure, "%s, %d parts", name, parts);
     bench_line(figure, 1e-6 * some, "MB", 1e-6 * all, all / some, bar);
@@ -154,15 +154,16 @@ static double four_bytes(const char *data, int parts, const char *exchange)
 }
 
 /* What each technique leaves of a plain exchange of the same parts: layers that narrow are multiplied first and inputs that never change
- * are aggregated once; upon that, sums travel in place of rows; or, with four parts a worker, rows of several parts travel once. */
+ * are aggregated once; upon that, sparse and dropped-out inputs are stored with the parts, and sums travel in place of rows; or, with four parts a worker, rows of several parts travel once. */
 static void techniques_print(void)
 {
     static const struct {
         const char *name, *exchange;
         int parts;
-    } steps[] = {{"narrower side, inputs once", "--set exchange.cover=false", 4},
-                 {"and covers", "--set exchange.cover=true", 4},
-                 {"narrower side, shared rows, 16 parts", "--set exchange.cover=false", 16}};
+    } steps[] = {{"narrower side, static inputs once", "--set exchange.cover=false --set exchange.store_inputs=false", 4},
+                 {"and stored inputs", "--set exchange.cover=false", 4},
+                 {"and covers", "", 4},
+                 {"narrower side, stored inputs, shared rows, 16 parts", "--set exchange.cover=false", 16}};
     static const char *const names[] = {"physics", "rmat", "sbm"};
     const char *const graphs[] = {
         physics(),
@@ -181,11 +182,11 @@ static void techniques_print(void)
     }
 }
 
-/* Two workers with 128 parts each against two with one. */
+/* Two workers with 128 parts each against two with one, all layers sent: of so many parts inputs are not stored. */
 static void parts_print(void)
 {
-    static const char sage[] =
-        "--set model.kind=sage --set workers.count=2 --set partition.objective=cut --set train.epochs=3 ";
+    static const char sage[] = "--set model.kind=sage --set workers.count=2 --set partition.objective=cut --set train.epochs=3 "
+                               "--set exchange.store_inputs=false ";
     static const char *const names[] = {"physics", "sbm, 50 000 nodes"};
     const char *const graphs[] = {
         physics(), "--set dataset.generator=sbm --set dataset.nodes=50000 --set dataset.degree=30 --set dataset.features=64 "};

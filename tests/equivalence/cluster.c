@@ -26,7 +26,7 @@ struct board {
         char bytes[1024];
     } address[MOST_RANKS];
     _Atomic int64_t n_call, limit_least;
-    _Atomic uint64_t payload_sent;
+    _Atomic uint64_t payload_sent, halo_received;
     struct cluster_result result;
     float weights[MOST_FLOATS], embeddings[MOST_FLOATS], logits[MOST_FLOATS];
 };
@@ -137,6 +137,8 @@ static void rank_prune(struct rank *r)
     check(prune_build(&r->job, &r->dataset, &program, &r->partition, &prune));
     /* However little it saves. */
     r->partition.covered = memory_plan_covers(&r->job, &program) && r->partition.n_hop == 0 && r->dataset.n_relation == 0;
+    r->partition.stores = memory_plan_stores(&r->job, &program, r->dataset.embedded.n_run > 0, r->dataset.n_node,
+                                             r->partition.n_part > 1);
     r->board->result.left_out = prune.left_out;
     program_release(&program);
 }
@@ -278,6 +280,11 @@ static void rank_train(struct rank *r)
         int64_t moved = spill_moved(r->spill);
         check(trainer_epoch(r->trainer, (uint32_t)e, true, e + 1 == epochs, &report));
         atomic_fetch_add(&board->n_call, report.n_call);
+        int n_layer;
+        const uint64_t *layers = traffic_layers(trainer_traffic(r->trainer), &n_layer);
+        for (int k = 0; k < n_layer * TRAFFIC_N_WHAT; k++) {
+            atomic_fetch_add(&board->halo_received, layers[k]);
+        }
         if (r->rank == 0) {
             board->result.loss[e] = report.loss;
             board->result.moved = e == 1 ? spill_moved(r->spill) - moved : board->result.moved;
@@ -356,6 +363,7 @@ void cluster_run(const char *job_text, struct cluster_result *out)
         out->n_call = r.board->n_call;
         out->limit_least = r.board->limit_least;
         out->payload_sent = r.board->payload_sent;
+        out->halo_received = r.board->halo_received;
         out->weights = copy(r.board->weights, out->n_weight);
         out->embeddings = copy(r.board->embeddings, out->n_embedding);
         out->logits = copy(r.board->logits, out->n_logit);

@@ -25,6 +25,7 @@ struct cluster_result {
     double left_out;                  /* share of an epoch's work that train.prune leaves out */
     int64_t n_call;                   /* allocations during all epochs but the first, all ranks */
     uint64_t payload_sent;            /* bytes of all payloads, all ranks */
+    uint64_t halo_received;           /* of those, what halo passes took */
     int64_t planned[MEMORY_N], measured[MEMORY_N]; /* rank 0 */
     int64_t limit_least; /* least memory.limit that suffices for all ranks; without a spill, their largest plan */
     int64_t moved;       /* rank 0: bytes that the spill read and wrote in the second epoch */

@@ -50,6 +50,18 @@ static void check_features(const char *what, int64_t n_feature, bool sparse)
     check_embedded(what, n_feature, sparse, (struct embedded){.n_run = 0});
 }
 
+/* Parts have the features of halo rows. */
+static void check_stored(const char *what, int64_t n_feature, bool sparse)
+{
+    struct program program;
+    const struct program_input input = {.n_feature = n_feature, .n_class = N_CLASS, .is_sparse = sparse, .stores = true};
+    cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
+    cr_assert(program_stores(&program), "%s: no value has halo rows", what);
+    const struct gradient_case one = {.what = what, .program = &program, .graph = &graph, .zeros = sparse, .training = true};
+    gradient_check(&one);
+    program_release(&program);
+}
+
 /* Few and many features, dense and sparse: every order of linear maps and aggregates. */
 static void check(const char *what)
 {
@@ -274,6 +286,32 @@ Test(model, layers_without_an_activation_are_still_separate)
     job.model.kind = JOB_KIND_GCN;
     job.model.activation = JOB_ACTIVATION_NONE;
     check("gcn without activation");
+}
+
+Test(model, stored_inputs_give_the_gradients_of_all_weights)
+{
+    static const int kinds[] = {JOB_KIND_GCN, JOB_KIND_SAGE}, aggregators[] = {JOB_AGGREGATOR_MEAN, JOB_AGGREGATOR_SUM};
+    for (int k = 0; k < 4; k++) {
+        job.model.kind = kinds[k % 2];
+        job.model.aggregator = aggregators[k / 2];
+        graph.loops = k < 2 ? DATASET_LOOPS_IMPLICIT : DATASET_LOOPS_STORED;
+        job.model.input_dropout = 0.0;
+        check_stored("stored, sparse", 13, true);
+        job.model.input_dropout = 0.3;
+        check_stored("stored, sparse and dropped out", 13, true);
+        check_stored("stored, dense and multiplied first", 14, false);
+        check_stored("stored, dense and aggregated first", 5, false);
+    }
+    job.model.kind = JOB_KIND_SAGE;
+    job.model.aggregator = JOB_AGGREGATOR_MAX;
+    check_stored("stored, maximum", 5, false);
+    check_stored("stored, maximum of many", 13, false);
+    job.model.kind = JOB_KIND_GIN;
+    check_stored("stored, gin", 5, false);
+    test_graph_weights(&graph, 9);
+    graph.loops = DATASET_LOOPS_IMPLICIT;
+    job.model.kind = JOB_KIND_GCN;
+    check_stored("stored, weighted", 13, true);
 }
 
 /* --- sampled payloads, the sample held --- */

@@ -21,7 +21,7 @@ static void values_open(struct executor *x, struct executor_part *part)
 {
     const struct program *program = x->setup.program;
     for (int v = 0; v < program->n_value; v++) {
-        size_t n_bytes = (size_t)(part->n_own * program->value[v].width) * sizeof(float);
+        size_t n_bytes = (size_t)(executor_rows(part, program->value[v].hop) * program->value[v].width) * sizeof(float);
         part->value[v] = v > 0 ? executor_operand(x, n_bytes) : part->value[v];
         part->grad[v] = program->value[v].needs_grad ? executor_operand(x, n_bytes) : NULL;
     }
@@ -62,8 +62,8 @@ static size_t workspace_bytes(const struct executor *x)
     size_t most = x->ops->score_scratch(x->setup.graph->n_node);
     for (int k = 0; k < program->n_op; k++) {
         for (int p = 0; p < x->setup.n_part; p++) {
-            size_t n_bytes = op_workspace(program, &program->op[k], x->ops,
-                                          program->samples ? x->setup.graph->n_node : x->part[p].n_own);
+            int64_t n = executor_rows(&x->part[p], program->value[program->op[k].out].hop);
+            size_t n_bytes = op_workspace(program, &program->op[k], x->ops, program->samples ? x->setup.graph->n_node : n);
             most = n_bytes > most ? n_bytes : most;
         }
     }
@@ -84,7 +84,7 @@ struct executor *executor_open(const struct executor_setup *setup)
     size_t rows = (size_t)(setup->graph->n_node * widest(setup->program)) * sizeof(float);
     x->payload = executor_array(x, HALO_N_PIECE * rows);
     x->asked = setup->program->samples ? executor_array(x, HALO_N_PIECE * rows) : NULL;
-    for (int k = 0; k < 2 && setup->program->samples; k++) {
+    for (int k = 0; k < 2 && (setup->program->samples || program_stores(setup->program)); k++) {
         int64_t n = setup->graph->n_node;
         x->picked[k] = executor_array(x, x->ops->block_scratch(n, n, setup->graph->n_edge, 3 * sizeof(uint32_t)));
     }
@@ -114,7 +114,7 @@ static float *embeddings_of(const struct executor *x, const struct executor_part
     return n > 0 ? all + n * x->setup.program->param[param].embedding_at : NULL;
 }
 
-static void *operand_at(const struct executor *x, const struct step_operand *o, const struct executor_part *part)
+void *executor_operand_at(const struct executor *x, const struct step_operand *o, const struct executor_part *part)
 {
     const struct program *program = x->setup.program;
     switch (o->array) {
@@ -141,7 +141,7 @@ static void *operand_at(const struct executor *x, const struct step_operand *o, 
     case STEP_ARRAY_SUM:
         return x->sum[part != x->part];
     case STEP_ARRAY_CSR:
-        return (void *)(uintptr_t)&part->csr;
+        return (void *)(uintptr_t)(o->hop == PROGRAM_HOP_HALO ? &part->csr_halo : &part->csr);
     case STEP_ARRAY_NODE:
         return part->node_device;
     case STEP_ARRAY_LABELS:
@@ -159,7 +159,7 @@ static size_t operand_bytes(const struct executor *x, const struct step_operand 
     case STEP_ARRAY_GRAD:
     case STEP_ARRAY_SAVED:
     case STEP_ARRAY_FRESH:
-        return (size_t)(part->n_own * step_operand_width(program, o)) * sizeof(float);
+        return (size_t)(executor_rows(part, o->hop) * step_operand_width(program, o)) * sizeof(float);
     case STEP_ARRAY_STATISTICS:
         return (size_t)op_defs[program->op[o->index].kind]->global->n_statistics(program, &program->op[o->index]) *
                sizeof(double);
@@ -180,7 +180,7 @@ static size_t operand_bytes(const struct executor *x, const struct step_operand 
 
 static struct strict_range range_of(const struct executor *x, const struct step_operand *o, const struct executor_part *part)
 {
-    return (struct strict_range){.at = operand_at(x, o, part),
+    return (struct strict_range){.at = executor_operand_at(x, o, part),
                                  .n_bytes = operand_bytes(x, o, part),
                                  .read = o->access != STEP_ACCESS_WRITE,
                                  .write = o->access != STEP_ACCESS_READ};
@@ -209,7 +209,7 @@ static void scope_open(struct executor *x, const struct step *step, const struct
     free(range);
 }
 
-static struct op_call call_of(struct executor *x, const struct step *step, struct executor_part *part)
+struct op_call executor_call(struct executor *x, const struct step *step, struct executor_part *part)
 {
     const struct program *program = x->setup.program;
     const struct op *op = &program->op[step->op];
@@ -217,7 +217,7 @@ static struct op_call call_of(struct executor *x, const struct step *step, struc
     struct op_call call = {.device = x->device,
                            .program = program,
                            .op = op,
-                           .n = part->n_own,
+                           .n = executor_rows(part, program->value[op->out].hop),
                            .f = program->value[op->in[0]].width,
                            .training = x->setup.training,
                            .now = x->now};
@@ -225,7 +225,7 @@ static struct op_call call_of(struct executor *x, const struct step *step, struc
         .seed = x->setup.seed, .op = (uint16_t)step->op, .stream = aggregate ? RANDOM_STREAM_EDGE : RANDOM_STREAM_DROPOUT};
     for (int k = 0; k < step->n_operand; k++) {
         const struct step_operand *o = &step->operand[k];
-        call.array[o->role] = operand_at(x, o, part);
+        call.array[o->role] = executor_operand_at(x, o, part);
         if (o->role >= OP_ROLE_GRAD_IN_0 && o->role <= OP_ROLE_GRAD_IN_2) {
             call.add[o->role - OP_ROLE_GRAD_IN_0] = o->access == STEP_ACCESS_UPDATE;
         }
@@ -244,7 +244,7 @@ static void dense_run(struct executor *x, const struct step *step)
 {
     const struct op_def *def = op_defs[x->setup.program->op[step->op].kind];
     for (int p = 0; p < x->setup.n_part; p++) {
-        struct op_call call = call_of(x, step, &x->part[p]);
+        struct op_call call = executor_call(x, step, &x->part[p]);
         scope_open(x, step, &x->part[p]);
         (step->backward ? def->backward : def->forward)(&call);
         device_strict_scope_end(x->device);
@@ -262,7 +262,7 @@ static void partial_run(struct executor *x, const struct step *step)
 {
     const struct global_pass *pass = global_pass(x, step);
     for (int p = 0; p < x->setup.n_part; p++) {
-        struct op_call call = call_of(x, step, &x->part[p]);
+        struct op_call call = executor_call(x, step, &x->part[p]);
         scope_open(x, step, &x->part[p]);
         pass->partial(&call);
         device_strict_scope_end(x->device);
@@ -274,7 +274,7 @@ static void partial_run(struct executor *x, const struct step *step)
 
 static void total_run(struct executor *x, const struct step *step)
 {
-    struct op_call call = call_of(x, step, &x->part[0]);
+    struct op_call call = executor_call(x, step, &x->part[0]);
     scope_open(x, step, &x->part[0]);
     global_pass(x, step)->total(&call);
     device_strict_scope_end(x->device);
@@ -283,7 +283,7 @@ static void total_run(struct executor *x, const struct step *step)
 static void begin_run(struct executor *x, const struct step *step)
 {
     for (int p = 0; p < x->setup.n_part; p++) {
-        struct op_call call = call_of(x, step, &x->part[p]);
+        struct op_call call = executor_call(x, step, &x->part[p]);
         scope_open(x, step, &x->part[p]);
         aggregate_defs[call.op->aggregate]->backward_begin(&call);
         device_strict_scope_end(x->device);
@@ -299,7 +299,7 @@ static void join_run(struct executor *x, const struct step *step)
             if (fresh != NULL) {
                 const struct step_operand *grad = step_operand(step, (enum op_role)(OP_ROLE_IN_0 + k));
                 x->ops->rows_add(x->device, x->part[p].n_own, step_operand_width(x->setup.program, fresh), NULL, 1.0F,
-                                 operand_at(x, fresh, &x->part[p]), operand_at(x, grad, &x->part[p]));
+                                 executor_operand_at(x, fresh, &x->part[p]), executor_operand_at(x, grad, &x->part[p]));
             }
         }
         device_strict_scope_end(x->device);
@@ -347,7 +347,7 @@ static void payload_gather(struct executor *x, const struct executor_block *bloc
 static float *rows_of(const struct executor *x, const struct step *step, int k, int i)
 {
     const struct step_operand *rows = k < step->halo->n_piece ? step_operand(step, step->halo->piece[k]) : NULL;
-    return rows != NULL ? operand_at(x, rows, &x->part[i]) : NULL;
+    return rows != NULL ? executor_operand_at(x, rows, &x->part[i]) : NULL;
 }
 
 /* A walk over part i's blocks that hold something, in the order i, i+1, … (mod K); the diagonal always counts. */
@@ -359,7 +359,7 @@ static void halo_gather(struct executor *x, const struct step *step, int i)
     while (last > 0 && blocks[(i + last) % n_part].block.n_edge == 0) {
         last--;
     }
-    struct op_call call = call_of(x, step, &x->part[i]);
+    struct op_call call = executor_call(x, step, &x->part[i]);
     call.only = last == 0;
     for (int s = 0; s <= last; s++) {
         int j = (i + s) % n_part;
@@ -394,7 +394,8 @@ static void asked_gather(struct executor *x, const struct step *step, int i, con
         int64_t width = halo_ask_width(x->setup.program, pack->op, step->halo, k);
         const struct step_operand *rows = step_operand(step, step->halo->ask[k]);
         if (width > 0) {
-            x->ops->rows_gather(x->device, pack->n_row, width, block->kept_rows, 1.0F, operand_at(x, rows, &x->part[i]), at);
+            x->ops->rows_gather(x->device, pack->n_row, width, block->kept_rows, 1.0F,
+                                executor_operand_at(x, rows, &x->part[i]), at);
             pack->payload[k] = at;
             at += pack->n_row * width;
         }
@@ -411,7 +412,7 @@ static void halo_return(struct executor *x, const struct step *step, int i)
         if (s > 0 && block->block.n_edge == 0) {
             continue;
         }
-        struct op_call call = call_of(x, step, &x->part[i]), pack = call_of(x, step, &x->part[d]);
+        struct op_call call = executor_call(x, step, &x->part[i]), pack = executor_call(x, step, &x->part[d]);
         call.first = s == 0;
         call.factor = sampled && aggregate_defs[call.op->aggregate]->sampled == AGGREGATE_SAMPLED_WEIGHED
                           ? (float)(1.0 / x->setup.sampling)
@@ -443,7 +444,9 @@ static void halo_run(struct executor *x, const struct step *step)
 {
     for (int p = 0; p < x->setup.n_part; p++) {
         scope_open(x, step, &x->part[p]);
-        (step->halo->direction == HALO_DIRECTION_RETURN ? halo_return : halo_gather)(x, step, p);
+        (step->stored                                     ? executor_halo_stored
+         : step->halo->direction == HALO_DIRECTION_RETURN ? halo_return
+                                                          : halo_gather)(x, step, p);
         device_strict_scope_end(x->device);
     }
 }
@@ -467,7 +470,7 @@ static double part_loss(struct executor *x, const struct step *step, struct exec
                                  .scratch = x->workspace};
     if (program->labels >= 0) {
         struct step labels = {.op = program->labels};
-        struct op_call call = call_of(x, &labels, part);
+        struct op_call call = executor_call(x, &labels, part);
         call.node = part->node_device;
         how.drawn = op_labels_hidden(&call);
     }

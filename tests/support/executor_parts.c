@@ -219,6 +219,9 @@ static void block_open(struct executor *x, const int64_t *edge, int i, int j, st
     if (x->setup.program->samples) {
         sample_open(x, payload, payload_node, out);
         executor_block_draw(x, out);
+    } else {
+        out->host_node = memory_alloc((size_t)n_col, sizeof *payload_node);
+        memcpy(out->host_node, payload_node, (size_t)n_col * sizeof *payload_node);
     }
     free(rows);
     free(payload);
@@ -248,16 +251,38 @@ static void blocks_open(struct executor *x)
     }
 }
 
+int64_t executor_rows(const struct executor_part *part, int32_t hop)
+{
+    return part->n_own + (hop == PROGRAM_HOP_HALO ? part->n_halo : 0);
+}
+
+/* Behind a part's own rows its payload rows of in-edges, part after part, where values have them. */
+static void halo_list(struct executor *x, int i)
+{
+    struct executor_part *part = &x->part[i];
+    uint32_t *node = memory_alloc((size_t)x->setup.graph->n_node * (size_t)x->setup.n_part, sizeof *node);
+    memcpy(node, part->node, (size_t)part->n_own * sizeof *node);
+    for (int j = 0; j < x->setup.n_part && program_stores(x->setup.program); j++) {
+        struct executor_block *block = &part->block[PART_DIRECTION_IN][j];
+        block->halo_row = part->n_halo;
+        for (int64_t c = 0; j != i && c < block->block.n_col; c++) {
+            node[part->n_own + part->n_halo++] = block->host_node[c];
+        }
+    }
+    free(part->node);
+    part->node = node;
+}
+
 /* The csr of dense rows, which are overwritten: never past what was read. */
 static void csr_open(struct executor *x, struct executor_part *part, float *dense)
 {
     const struct program *program = x->setup.program;
-    int64_t f = program->value[0].width, n_value = 0, n_embedded = 0;
-    uint32_t *cols = memory_alloc((size_t)(part->n_own * f), sizeof *cols);
-    int64_t *indptr = memory_alloc((size_t)part->n_own + 1, sizeof *indptr);
+    int64_t f = program->value[0].width, n = part->n_own + part->n_halo, n_value = 0, n_embedded = 0;
+    uint32_t *cols = memory_alloc((size_t)(n * f), sizeof *cols);
+    int64_t *indptr = memory_alloc((size_t)n + 1, sizeof *indptr);
     uint32_t *rows = memory_alloc((size_t)part->n_own, sizeof *rows);
     uint32_t *columns = memory_alloc((size_t)part->n_own, sizeof *columns);
-    for (int64_t r = 0; r < part->n_own; r++) {
+    for (int64_t r = 0; r < n; r++) {
         for (int64_t c = 0; c < f; c++) {
             if (dense[r * f + c] != 0.0f && embedded_has(&program->embedded, c)) {
                 rows[n_embedded] = (uint32_t)r;
@@ -271,17 +296,21 @@ static void csr_open(struct executor *x, struct executor_part *part, float *dens
     }
     part->csr = (struct device_csr){.n_row = part->n_own,
                                     .n_col = program_n_shared(program),
-                                    .n_value = n_value,
+                                    .n_value = indptr[part->n_own],
                                     .embedded = &program->embedded,
                                     .n_embedded = n_embedded};
-    part->csr.indptr = executor_upload(x, indptr, (size_t)(part->n_own + 1) * sizeof *indptr);
+    part->csr.indptr = executor_upload(x, indptr, (size_t)(n + 1) * sizeof *indptr);
     part->csr.cols = executor_upload(x, cols, (size_t)n_value * sizeof *cols);
     part->csr.values = executor_upload(x, dense, (size_t)n_value * sizeof *dense);
     part->csr.embedded_rows = executor_upload(x, rows, (size_t)n_embedded * sizeof *rows);
     part->csr.embedded_columns = executor_upload(x, columns, (size_t)n_embedded * sizeof *columns);
     part->embeddings = executor_operand(x, (size_t)(n_embedded * program->n_embedding) * sizeof(float));
     part->grad_embeddings = executor_operand(x, (size_t)(n_embedded * program->n_embedding) * sizeof(float));
+    part->csr_halo = part->csr;
+    part->csr_halo.n_row = n;
+    part->csr_halo.n_value = n_value;
     ASSERT(x->ops->csr_open(x->device, &part->csr) == STATUS_OK);
+    ASSERT(x->ops->csr_open(x->device, &part->csr_halo) == STATUS_OK);
     part->embedded_column = columns;
     free(rows);
     free(indptr);
@@ -290,15 +319,15 @@ static void csr_open(struct executor *x, struct executor_part *part, float *dens
 
 static void features_open(struct executor *x, struct executor_part *part)
 {
-    int64_t f = x->setup.program->value[0].width;
-    float *dense = memory_alloc((size_t)(part->n_own * f), sizeof *dense);
-    for (int64_t r = 0; r < part->n_own; r++) {
+    int64_t f = x->setup.program->value[0].width, n = part->n_own + part->n_halo;
+    float *dense = memory_alloc((size_t)(n * f), sizeof *dense);
+    for (int64_t r = 0; r < n; r++) {
         memcpy(dense + r * f, x->setup.features + part->node[r] * f, (size_t)f * sizeof *dense);
     }
     if (x->setup.program->value[0].is_sparse) {
         csr_open(x, part, dense);
     } else {
-        part->value[0] = executor_upload(x, dense, (size_t)(part->n_own * f) * sizeof *dense);
+        part->value[0] = executor_upload(x, dense, (size_t)(n * f) * sizeof *dense);
     }
     free(dense);
 }
@@ -396,7 +425,7 @@ static void labels_open(struct executor *x, struct executor_part *part)
     part->labels.labels = executor_upload(x, labels, (size_t)part->n_own * sizeof *labels);
     part->labels.train = DATASET_SPLIT_TRAIN;
     part->labels.split = executor_upload(x, split, (size_t)part->n_own * sizeof *split);
-    part->node_device = executor_upload(x, part->node, (size_t)part->n_own * sizeof *part->node);
+    part->node_device = executor_upload(x, part->node, (size_t)(part->n_own + part->n_halo) * sizeof *part->node);
     for (int kind = 0; kind < AGGREGATE_KIND_N; kind++) {
         for (int64_t r = 0; aggregate_defs[kind]->scale != NULL && r < part->n_own; r++) {
             scale[r] = aggregate_defs[kind]->scale(x->setup.graph->strength[part->node[r]],
@@ -422,6 +451,7 @@ void executor_parts_open(struct executor *x)
         part->value = memory_alloc((size_t)program->n_value, sizeof *part->value);
         part->grad = memory_alloc((size_t)program->n_value, sizeof *part->grad);
         part->saved = memory_alloc((size_t)program->n_op, sizeof *part->saved);
+        halo_list(x, p);
         features_open(x, part);
         labels_open(x, part);
     }
@@ -443,6 +473,7 @@ void executor_parts_close(struct executor *x)
         }
         if (part->csr.indptr != NULL) {
             x->ops->csr_close(x->device, &part->csr);
+            x->ops->csr_close(x->device, &part->csr_halo);
         }
         free(part->value);
         free(part->grad);

@@ -12,6 +12,7 @@ struct executor_block {
     uint32_t *payload_node;    /* and their nodes */
     float *col_scale[AGGREGATE_KIND_N];
     uint32_t arg_base;
+    int64_t halo_row; /* in-edges of a program with halo rows: those of the part before this block's payload rows */
     /* Of in-edges between parts in a program that samples: the payload rows that are drawn, */
     uint32_t *host_rows, *host_node; /* block.n_col: as payload_rows and payload_node */
     int64_t n_kept;
@@ -22,14 +23,14 @@ struct executor_block {
 };
 
 struct executor_part {
-    int64_t n_own;
-    uint32_t *node; /* n_own: host */
+    int64_t n_own, n_halo;
+    uint32_t *node; /* n_own + n_halo: host */
     uint32_t *node_device;
     uint32_t *embedded_column; /* csr.n_embedded: host */
     struct op_labels labels;
     struct executor_block *block[PART_DIRECTION_N]; /* n_part */
     float *row_scale[AGGREGATE_KIND_N];
-    struct device_csr csr;
+    struct device_csr csr, csr_halo;     /* of own rows; with halo rows */
     float **value, **grad;               /* n_value; grad NULL where none is needed */
     float *(*saved)[OP_N_SAVED];         /* n_op */
     float *fresh[OP_N_IN];               /* n_own × the widest value */
@@ -70,6 +71,17 @@ void executor_block_draw(struct executor *executor, struct executor_block *block
 /* Cut the graph into the setup's parts and put structure, features, labels and scales on the device. */
 void executor_parts_open(struct executor *executor);
 void executor_parts_close(struct executor *executor);
+
+/* Rows of a part's array that has those of a hop. */
+int64_t executor_rows(const struct executor_part *part, int32_t hop);
+
+/* A halo pass whose payload rows are halo rows: of part i. */
+void executor_halo_stored(struct executor *executor, const struct step *step, int i);
+
+/* Where an operand lies, of a part; an op's call on it. */
+void *executor_operand_at(const struct executor *executor, const struct step_operand *operand,
+                          const struct executor_part *part);
+struct op_call executor_call(struct executor *executor, const struct step *step, struct executor_part *part);
 
 /* Weights of the plain program to where this one has them; a part's gradients added up the other way. */
 void executor_weights_put(struct executor *executor, const float *weights);

@@ -100,6 +100,17 @@ static enum status cover(struct coordinator *c, double *share_out)
     return status;
 }
 
+/* Store features of halo rows with the parts, where the first layer then sends nothing. */
+static void store(struct coordinator *c)
+{
+    const struct dataset *dataset = &c->dataset;
+    c->partition.stores = memory_plan_stores(&c->job, &c->program, dataset->embedded.n_run > 0, dataset->n_node,
+                                             c->quality.n_halo);
+    if (c->partition.stores) {
+        program_store(&c->program);
+    }
+}
+
 /* Assign parts to workers, and count the rows that parts of one worker share. */
 static enum status place(struct coordinator *c)
 {
@@ -118,6 +129,9 @@ static enum status place(struct coordinator *c)
 enum status coordinator_count(struct coordinator *c, double *cover_share_out)
 {
     enum status status = prune_build(&c->job, &c->dataset, &c->program, &c->partition, &c->prune);
+    if (status == STATUS_OK) {
+        store(c);
+    }
     status = status == STATUS_OK ? part_sizes_build(&c->dataset, &c->partition, &c->sizes) : status;
     status = status == STATUS_OK ? cover(c, cover_share_out) : status;
     return status == STATUS_OK ? place(c) : status;
@@ -136,6 +150,10 @@ static enum status cut(struct coordinator *c)
         progress_print(&c->progress, "%d part%s: %lld edges cut, halo ratio %.3f, imbalance %.3f nodes, %.3f edges (%s)",
                        (int)c->partition.n_part, c->partition.n_part == 1 ? "" : "s", (long long)c->quality.n_cut,
                        c->quality.halo_ratio, c->quality.imbalance_node, c->quality.imbalance_edge, text);
+        if (c->partition.stores) {
+            progress_print(&c->progress,
+                           "inputs: features of the halo rows are stored with each part, their layer sends nothing");
+        }
         if (c->shared.sums[PART_DIRECTION_IN] != NULL) {
             progress_print(&c->progress, "covers: %.0f %% of the halo rows travel, as rows or as sums", 100.0 * share);
         }

@@ -13,6 +13,8 @@ static struct memory_plan_part part_plan(const struct plan_input *in, int32_t pa
                                      .n_edge = sizes->n_edge,
                                      .n_feature_value = in->sparse_features ? sizes->n_feature_value : 0,
                                      .n_embedded = sizes->n_embedded,
+                                     .n_halo = sizes->n_halo,
+                                     .n_halo_value = in->sparse_features ? sizes->n_halo_value : 0,
                                      .n_bytes = sizes->n_bytes,
                                      .implied_loops = in->dataset->loops == DATASET_LOOPS_IMPLICIT,
                                      .weighted = in->dataset->weighted,

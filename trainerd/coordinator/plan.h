@@ -21,7 +21,7 @@
 
 /* Keys of `exchange` that say which exact bytes travel, and change no result but by rounding: each on and off, in all combinations, and
  * exchange.plain, which switches them off and more. To add one: its name. */
-#define PLAN_SWITCH_LIST(X) X(cover)
+#define PLAN_SWITCH_LIST(X) X(cover) X(store_inputs)
 
 #define PLAN_SWITCH_ONE(key) +1
 enum { PLAN_N_SWITCH = 0 PLAN_SWITCH_LIST(PLAN_SWITCH_ONE), PLAN_N_EXACT = (1 << PLAN_N_SWITCH) + 1 };

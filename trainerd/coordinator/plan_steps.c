@@ -46,7 +46,7 @@ static int64_t step_workspace(const struct memory_plan *plan, const struct step 
 static int64_t step_received(const struct memory_plan_input *in, const struct memory_plan *plan, const struct step *step,
                              bool is_static)
 {
-    if (step->kind != STEP_KIND_HALO) {
+    if (step->kind != STEP_KIND_HALO || step->stored) {
         return 0;
     }
     const struct op *op = &in->program->op[step->op];

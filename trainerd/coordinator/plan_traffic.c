@@ -200,14 +200,14 @@ static void exact_text(const struct plan_exact *exact, char *out, size_t n_bytes
 void plan_exact_print(const struct plan_input *in, const struct plan *plan, FILE *file)
 {
     bool any = false;
-    fputs("\nexchange, exact            per epoch   more per evaluation\n", file);
+    fprintf(file, "\n%-38s %11s %21s\n", "exchange, exact", "per epoch", "more per evaluation");
     for (int i = 0; i < PLAN_N_EXACT; i++) {
         const struct plan_exact *exact = &in->exact[i];
         char text[128], train[PROGRESS_TEXT_BYTES], evaluate[PROGRESS_TEXT_BYTES];
         exact_text(exact, text, sizeof text);
         progress_bytes((double)exact->n_wire, train);
         progress_bytes((double)exact->n_wire_evaluate, evaluate);
-        fprintf(file, "  %-22s %11s %21s%s%s\n", text, train, evaluate, exact->is_cheapest ? "  cheapest" : "",
+        fprintf(file, "  %-36s %11s %21s%s%s\n", text, train, evaluate, exact->is_cheapest ? "  cheapest" : "",
                 exact->is_in_use ? "  this job" : "");
         any = any || exact->is_in_use;
     }
@@ -215,7 +215,7 @@ void plan_exact_print(const struct plan_input *in, const struct plan *plan, FILE
         char train[PROGRESS_TEXT_BYTES], evaluate[PROGRESS_TEXT_BYTES];
         progress_bytes((double)plan->n_wire, train);
         progress_bytes((double)plan->n_wire_evaluate, evaluate);
-        fprintf(file, "  %-22s %11s %21s\n", "this job", train, evaluate);
+        fprintf(file, "  %-36s %11s %21s\n", "this job", train, evaluate);
     }
 }
 

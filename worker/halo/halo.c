@@ -73,7 +73,7 @@ enum part_direction halo_blocks(const struct halo *h)
 
 struct part_rows halo_rows_taken(const struct halo *h, int32_t i)
 {
-    return halo_rows_in(h->owners.own[i], h->pass->direction, h->hop_travelling);
+    return halo_rows_in(h->owners.own[i], h->step->stored ? HALO_DIRECTION_IN : h->pass->direction, h->hop_travelling);
 }
 
 struct part_rows halo_rows_given(const struct halo *h, int32_t i)
@@ -103,7 +103,10 @@ static void hops_find(struct halo *h)
 {
     const struct trainer *t = h->trainer;
     h->hop = h->hop_rows = h->hop_travelling = PROGRAM_HOP_ALL;
-    if (t->training) {
+    if (t->training && h->step->stored) { /* all halo rows are there */
+        h->hop = t->program.value[h->op->out].hop;
+        h->hop_rows = h->step->backward ? program_hop_before(h->hop) : h->hop;
+    } else if (t->training) {
         h->hop = t->program.value[h->op->out].hop;
         h->hop_rows = h->pass->direction == HALO_DIRECTION_IN ? h->hop : program_hop_before(h->hop);
         h->hop_travelling = halo_pass_hop(&t->program, h->op, h->pass);
@@ -122,14 +125,16 @@ static void pass_begin(struct trainer *t, const struct step *step)
     bool weighted = aggregate_defs[h->op->aggregate]->sampled == AGGREGATE_SAMPLED_WEIGHED;
     h->shift = h->sampled ? (float)log(sample_factor(t->setup.job)) : 0.0F;
     h->factor = h->sampled && weighted ? (float)sample_factor(t->setup.job) : 1.0F;
+    h->shares = t->shared_rows != NULL && !step->stored;
     hops_find(h);
     h->slots = memory_plan_payloads(&t->plan, t->setup.job, &t->program, step, h->hop_travelling);
     for (int k = 0; k < HALO_N_PIECE; k++) {
         h->width[k] = halo_piece_width(&t->program, h->op, h->pass, k);
         h->bytes[k] = halo_piece_bytes(&t->program, h->op, h->pass, k, step->lossy);
     }
-    h->list = h->sampled ? halo_list_count(&h->owners, h->pass->direction, h->hop_travelling)
-                         : *memory_plan_halo(&t->plan, h->pass->direction, h->hop_travelling);
+    h->list = step->stored ? (struct halo_list){0}
+              : h->sampled ? halo_list_count(&h->owners, h->pass->direction, h->hop_travelling)
+                           : *memory_plan_halo(&t->plan, h->pass->direction, h->hop_travelling);
     h->n_credit = h->slots.n_fetch_slot;
     h->n_asked = h->n_used = 0;
     h->cursor = (struct halo_cursor){0};
@@ -149,7 +154,7 @@ static void pass_begin(struct trainer *t, const struct step *step)
                                 : t->phase == STEP_PHASE_EVALUATE ? EXCHANGE_PHASE_EVALUATE
                                                                   : phases[step->pass];
     h->key = (struct exchange_key){.epoch = t->epoch, .phase = (uint32_t)phase, .op = (uint16_t)step->op};
-    h->gathers = t->payloads != NULL && source_spill_gathers(h);
+    h->gathers = t->payloads != NULL && !step->stored && source_spill_gathers(h);
     halo_serve(h);
 }
 
@@ -159,7 +164,7 @@ static const struct device_block *joined_of(const struct halo *h)
     const struct step_operand *rows = step_operand(h->step, h->pass->piece[0]);
     bool is_sum = aggregate_defs[h->op->aggregate]->is_linear;
     bool in_arena = is_sum && !(rows->array == STEP_ARRAY_VALUE && rows->index == 0);
-    return in_arena ? joined_block(h->trainer, halo_blocks(h)) : NULL;
+    return in_arena && !h->step->stored ? joined_block(h->trainer, halo_blocks(h)) : NULL;
 }
 
 /* All own parts at once, from where the first one's rows are. */
@@ -186,7 +191,7 @@ enum status halo_run(struct trainer *t, const struct step *step)
     struct pin workspace = pin_open(t, step, PIN_USE_AROUND);
     enum status status = pin_begin(&workspace, 0);
     status = status == STATUS_OK ? source_fetch_ahead(h) : status;
-    status = status == STATUS_OK && t->payloads != NULL ? source_spill_payloads(h) : status;
+    status = status == STATUS_OK && t->payloads != NULL && !step->stored ? source_spill_payloads(h) : status;
     status = status == STATUS_OK ? halo_walk(h) : status;
     status = status == STATUS_OK ? exchange_settle(t->setup.exchange) : status;
     pin_end(&workspace);

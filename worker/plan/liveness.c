@@ -100,8 +100,9 @@ static void lives_size(struct lives *l)
     const struct memory_plan *plan = l->plan;
     for (int v = 0; v < program->n_value; v++) {
         const struct value *value = &program->value[v];
-        l->life[v].n_bytes = value->is_sparse ? plan->n_sparse_value * (int64_t)sizeof(float)
-                                              : float_rows(plan->n_row, value->width);
+        int32_t hop = value->hop == PROGRAM_HOP_HALO ? PROGRAM_HOP_HALO : PROGRAM_HOP_ALL;
+        l->life[v].n_bytes = value->is_sparse ? memory_plan_values(plan, hop) * (int64_t)sizeof(float)
+                                              : float_rows(memory_plan_rows(plan, hop), value->width);
         life_of(l, STEP_ARRAY_GRAD, v, 0)->n_bytes = float_rows(memory_plan_rows(plan, value->hop), value->width);
         l->made[v] = l->changed[v] = -1;
     }
@@ -212,7 +213,8 @@ static bool same_shape(const struct lives *l, int a, int b)
 {
     const struct value *x = &l->program->value[a], *y = &l->program->value[b];
     int32_t n_hop = l->plan->n_hop;
-    return x->width == y->width && (x->hop == y->hop || (x->hop >= n_hop && y->hop >= n_hop));
+    bool all = x->hop >= n_hop && y->hop >= n_hop && x->hop != PROGRAM_HOP_HALO && y->hop != PROGRAM_HOP_HALO;
+    return x->width == y->width && (x->hop == y->hop || all);
 }
 
 /* Of gradients that share memory, by root: when the last of them is last read, and last written. */

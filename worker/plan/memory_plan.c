@@ -28,7 +28,13 @@ static void rows_lay_out(const struct memory_plan_input *in, struct memory_plan 
     plan->row_begin = memory_alloc((size_t)in->n_own_part, sizeof *plan->row_begin);
     plan->value_begin = memory_alloc((size_t)in->n_own_part, sizeof *plan->value_begin);
     plan->embedding_begin = memory_alloc((size_t)in->n_own_part, sizeof *plan->embedding_begin);
+    plan->row_begin_halo = memory_alloc((size_t)in->n_own_part, sizeof *plan->row_begin_halo);
+    plan->value_begin_halo = memory_alloc((size_t)in->n_own_part, sizeof *plan->value_begin_halo);
     for (int32_t i = 0; i < in->n_own_part; i++) {
+        plan->row_begin_halo[i] = plan->n_row_halo;
+        plan->value_begin_halo[i] = plan->n_value_halo;
+        plan->n_row_halo += round_up(in->own[i].n_own + in->own[i].n_halo, ROW_ALIGN);
+        plan->n_value_halo += round_up(in->own[i].n_feature_value + in->own[i].n_halo_value, ROW_ALIGN);
         plan->row_begin[i] = plan->n_row;
         plan->value_begin[i] = plan->n_sparse_value;
         plan->embedding_begin[i] = plan->n_embedding;
@@ -57,17 +63,29 @@ static void rows_lay_out(const struct memory_plan_input *in, struct memory_plan 
 
 int64_t memory_plan_rows(const struct memory_plan *plan, int32_t hop)
 {
-    return hop < plan->n_hop ? plan->n_row_hop[hop] : plan->n_row;
+    return hop < plan->n_hop ? plan->n_row_hop[hop] : hop == PROGRAM_HOP_HALO ? plan->n_row_halo : plan->n_row;
 }
 
 int64_t memory_plan_row_begin(const struct memory_plan *plan, int32_t hop, int32_t i)
 {
-    return hop < plan->n_hop ? plan->row_begin_hop[hop * (int64_t)plan->n_own_part + i] : plan->row_begin[i];
+    return hop < plan->n_hop         ? plan->row_begin_hop[hop * (int64_t)plan->n_own_part + i]
+           : hop == PROGRAM_HOP_HALO ? plan->row_begin_halo[i]
+                                     : plan->row_begin[i];
+}
+
+int64_t memory_plan_values(const struct memory_plan *plan, int32_t hop)
+{
+    return hop == PROGRAM_HOP_HALO ? plan->n_value_halo : plan->n_sparse_value;
+}
+
+int64_t memory_plan_value_begin(const struct memory_plan *plan, int32_t hop, int32_t i)
+{
+    return hop == PROGRAM_HOP_HALO ? plan->value_begin_halo[i] : plan->value_begin[i];
 }
 
 int64_t memory_plan_rows_own(const struct memory_plan_part *own, int32_t hop)
 {
-    return hop < own->halo->n_hop ? part_halo_own(own->halo, hop) : own->n_own;
+    return hop < own->halo->n_hop ? part_halo_own(own->halo, hop) : own->n_own + (hop == PROGRAM_HOP_HALO ? own->n_halo : 0);
 }
 
 /* Of the largest payload. */
@@ -115,7 +133,8 @@ static int64_t op_scratch(const struct memory_plan_input *in, const struct memor
     bool returns = op->kind == OP_KIND_AGGREGATE && program_is_lossy(in->program); /* of payload rows gradients are made, too */
     for (int32_t i = 0; i < in->n_own_part; i++) {
         int64_t payload = returns ? most_rows(halo_rows_in(in->own[i].halo, HALO_DIRECTION_IN, PROGRAM_HOP_ALL)) : 0;
-        int64_t n = smaller(larger(in->own[i].n_own, payload), n_most);
+        bool halo = in->program->value[op->out].hop == PROGRAM_HOP_HALO;
+        int64_t n = smaller(larger(in->own[i].n_own, payload) + (halo ? in->own[i].n_halo : 0), n_most);
         most = larger(most, (int64_t)op_workspace(in->program, op, in->ops, n));
     }
     return round_up(most, WORKSPACE_ALIGN);
@@ -256,6 +275,9 @@ static struct memory_payloads payload_slots(const struct memory_plan *plan, cons
 struct memory_payloads memory_plan_payloads(const struct memory_plan *plan, const struct job *job,
                                             const struct program *program, const struct step *step, int32_t hop)
 {
+    if (step->stored) {
+        return (struct memory_payloads){0};
+    }
     struct memory_payloads r = payload_slots(plan, job, program, step, hop);
     if (memory_plan_spills(job)) {
         /* They leave from where they lie. */
@@ -293,6 +315,12 @@ static void payloads_plan(const struct memory_plan_input *in, enum step_phase ph
                           struct memory_plan *plan)
 {
     const struct op *op = &in->program->op[step->op];
+    if (step->stored) { /* of which backward makes gradients over blocks transposed */
+        plan->workspace[step->op][STEP_WORKSPACE_BACKWARD].sample_at =
+            plan->workspace[step->op][STEP_WORKSPACE_FORWARD].n_scratch;
+        plan->workspace[step->op][step->backward].n_scratch += step->backward ? memory_plan_turned(in) : 0;
+        return;
+    }
     int32_t hop = phase == STEP_PHASE_TRAIN ? halo_pass_hop(in->program, op, step->halo) : PROGRAM_HOP_ALL;
     struct memory_payloads r = memory_plan_payloads(plan, in->job, in->program, step, hop);
     struct memory_workspace *workspace = &plan->workspace[step->op][step->backward];
@@ -516,6 +544,8 @@ void memory_plan_release(struct memory_plan *plan)
     free(plan->row_begin_hop);
     free(plan->value_begin);
     free(plan->embedding_begin);
+    free(plan->row_begin_halo);
+    free(plan->value_begin_halo);
     free(plan->at);
     free(plan->window_at);
     free(plan->workspace);

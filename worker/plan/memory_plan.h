@@ -22,6 +22,8 @@ struct memory_plan_part {
     int64_t n_edge;               /* stored edges into the part */
     int64_t n_feature_value;      /* stored feature values, in shared columns */
     int64_t n_embedded;           /* rows with a column of their own */
+    int64_t n_halo;               /* halo rows, whose features are stored with the part; 0: none are */
+    int64_t n_halo_value;         /* their stored feature values */
     int64_t n_bytes;              /* of the encoded part, features included */
     bool implied_loops;           /* own rows count as their own neighbours */
     bool weighted;                /* edges have weights of their own */
@@ -94,13 +96,17 @@ struct memory_plan {
 
     int64_t n_row;          /* rows of all own parts, each rounded up to 16 */
     int64_t n_sparse_value; /* likewise for values of sparse features */
-    int64_t n_embedding;    /* likewise for floats of embeddings */
-    int64_t *row_begin;     /* n_own_part */
-    int32_t n_hop;          /* of the parts */
+    int64_t n_row_halo;     /* likewise with halo rows */
+    int64_t n_value_halo;
+    int64_t n_embedding; /* likewise for floats of embeddings */
+    int64_t *row_begin;  /* n_own_part */
+    int32_t n_hop;       /* of the parts */
     int32_t n_own_part;
     int64_t n_row_hop[PART_N_HOP_MOST]; /* n_hop: as n_row, of rows that count at a hop: those that gradients have */
     int64_t *row_begin_hop;             /* n_hop × n_own_part */
     int64_t *value_begin;               /* n_own_part */
+    int64_t *row_begin_halo;            /* n_own_part */
+    int64_t *value_begin_halo;          /* n_own_part */
     int64_t *embedding_begin;           /* n_own_part: in floats */
     struct step_lists steps;            /* the program lowered, with what is recomputed */
     int64_t *at;                        /* by liveness_slot: places of values, gradients, what is saved, workspaces, … */
@@ -183,6 +189,25 @@ bool memory_plan_covers(const struct job *job, const struct program *program);
  * coded, finished gradients), or with sums in the workspace. The same on every worker. */
 bool memory_plan_shares(const struct job *job, const struct program *program, int32_t n_part, uint32_t n_rank, bool covered);
 
+/* Are features of halo rows stored with the parts (program_store), of which there are so many in all? A linear map of them, whose gradients
+ * have other bits then, is the same for any number of workers; inputs alone are stored where there are others to take rows from. In
+ * memory_plan_stored.c, as all that follows of it. */
+bool memory_plan_stores(const struct job *job, const struct program *program, bool is_embedded, int64_t n_node, int64_t n_halo);
+
+/* Does an own part keep its blocks of in-edges with others as they were, since the part's are changed (cut, turned) for other passes? */
+bool memory_plan_keeps(const struct memory_plan_input *input);
+
+/* Do stored passes forward read other parts' own rows in place, so that halo rows of linear maps are not made, but for their gradients?
+ * Where all parts are of one rank and in memory. */
+bool memory_plan_maps_own(const struct job *job, uint32_t n_rank);
+
+/* Bytes of an own part's blocks that are kept, with the device's schedules; of the largest block transposed. */
+int64_t memory_plan_kept(const struct memory_plan_input *input, int32_t i);
+int64_t memory_plan_turned(const struct memory_plan_input *input);
+
+/* Of one part: cols 4 bytes an edge, indptr 8 bytes a row, weights. */
+int64_t memory_kept_bytes(const struct part_pairs *pairs, int64_t n_own, bool weighted);
+
 /* Does backward run this op's forward again? */
 bool memory_plan_recomputes(const struct memory_plan *plan, int op);
 
@@ -194,6 +219,10 @@ int64_t memory_plan_window_at(const struct memory_plan *plan, const struct progr
 /* Rows of all own parts, as they are laid out, in an array that has those of a hop; rows before own part i's. */
 int64_t memory_plan_rows(const struct memory_plan *plan, int32_t hop);
 int64_t memory_plan_row_begin(const struct memory_plan *plan, int32_t hop, int32_t i);
+
+/* Likewise of sparse values: with those of halo rows, or without. */
+int64_t memory_plan_values(const struct memory_plan *plan, int32_t hop);
+int64_t memory_plan_value_begin(const struct memory_plan *plan, int32_t hop, int32_t i);
 
 /* Rows of an own part that count at a hop. */
 int64_t memory_plan_rows_own(const struct memory_plan_part *own, int32_t hop);

@@ -26,12 +26,11 @@ static int64_t operand_bytes(const struct spilling *s, const struct step_operand
 {
     const struct program *program = s->in->program;
     const struct memory_plan_part *own = &s->in->own[i];
-    int64_t n = own->n_own;
+    bool halo = o->hop == PROGRAM_HOP_HALO;
+    int64_t n = own->n_own + (halo ? own->n_halo : 0), n_value = own->n_feature_value + (halo ? own->n_halo_value : 0);
     switch (o->array) {
     case STEP_ARRAY_VALUE:
-        return (program->value[o->index].is_sparse ? own->n_feature_value + own->n_embedded
-                                                   : n * program->value[o->index].width) *
-               4;
+        return (program->value[o->index].is_sparse ? n_value + own->n_embedded : n * program->value[o->index].width) * 4;
     case STEP_ARRAY_GRAD:
     case STEP_ARRAY_FRESH:
         return memory_plan_rows_own(own, o->hop) * step_operand_width(program, o) * 4;
@@ -44,7 +43,7 @@ static int64_t operand_bytes(const struct spilling *s, const struct step_operand
     case STEP_ARRAY_WORKSPACE:
         return memory_workspace_bytes(o->index < 0 ? &s->plan->loss_workspace : &s->plan->workspace[o->index][o->k]);
     case STEP_ARRAY_CSR:
-        return (n + 1) * 8 + (own->n_feature_value + 2 * own->n_embedded) * 4;
+        return (n + 1) * 8 + (n_value + 2 * own->n_embedded) * 4;
     case STEP_ARRAY_NODE:
         return n * 4;
     case STEP_ARRAY_LABELS:
@@ -122,6 +121,10 @@ static void halo_count(struct spilling *s, const struct step *step)
 {
     const struct memory_plan_input *in = s->in;
     const struct op *op = &in->program->op[step->op];
+    if (step->stored) {
+        step_count(s, step, false, spill_pinned_bytes(memory_workspace_bytes(&s->plan->workspace[step->op][step->backward])));
+        return;
+    }
     int64_t row_bytes = halo_row_bytes(in->program, op, step->halo, step->lossy), rows = 0, most = 0;
     for (int32_t i = 0; i < in->n_own_part; i++) {
         const struct part_rows out = halo_rows_out(in->own[i].halo, step->halo->direction, PROGRAM_HOP_ALL);

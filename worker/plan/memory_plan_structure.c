@@ -10,14 +10,16 @@ static int64_t larger(int64_t a, int64_t b)
 int64_t memory_plan_features(const struct memory_plan_input *in, int32_t i)
 {
     const struct memory_plan_part *own = &in->own[i];
-    int64_t width = in->program->value[0].width;
-    return in->sparse_features ? (own->n_own + 1) * 8 + (own->n_feature_value + own->n_embedded) * 8 : own->n_own * width * 4;
+    int64_t width = in->program->value[0].width, n_row = own->n_own + own->n_halo;
+    int64_t n_value = own->n_feature_value + own->n_halo_value + own->n_embedded;
+    return in->sparse_features ? (n_row + 1) * 8 + n_value * 8 : n_row * width * 4;
 }
 
 int64_t memory_plan_expanded(const struct memory_plan_input *in, int32_t i)
 {
     const struct value *features = &in->program->value[0];
-    return in->sparse_features && !features->is_sparse ? in->own[i].n_own * features->width * (int64_t)sizeof(float) : 0;
+    int64_t n_row = in->own[i].n_own + in->own[i].n_halo;
+    return in->sparse_features && !features->is_sparse ? n_row * features->width * (int64_t)sizeof(float) : 0;
 }
 
 static int n_direction(const struct memory_plan_part *own)
@@ -47,7 +49,9 @@ static bool has_sums(const struct program *program, int d)
     for (int i = 0; i < program->n_op && !any; i++) {
         const struct op *op = &program->op[i];
         bool is_sum = op->kind == OP_KIND_AGGREGATE && aggregate_defs[op->aggregate]->is_linear;
-        any = is_sum && !op->is_static && op->in[0] != 0 && (d == PART_DIRECTION_IN || program->value[op->out].needs_grad);
+        bool stored = is_sum && program->value[op->in[0]].hop == PROGRAM_HOP_HALO; /* whose rows lie apart */
+        any = is_sum && !stored && !op->is_static && op->in[0] != 0 &&
+              (d == PART_DIRECTION_IN || program->value[op->out].needs_grad);
     }
     return any;
 }
@@ -156,7 +160,8 @@ static int64_t blocks_bytes(const struct memory_plan_input *in, const struct mem
     for (int d = 0; d < n_direction(own); d++) {
         const struct part_pairs *pairs = &own->halo->pairs[d];
         const struct part_rows taken = part_halo_taken(own->halo, (enum part_direction)d, PROGRAM_HOP_ALL);
-        n_scale += in->shared == NULL && has_pair(in, own, d, false) ? part_rows_all(&taken) : 0;
+        bool travel = in->shared == NULL && has_pair(in, own, d, false), stored = own->n_halo > 0 && d == PART_DIRECTION_IN;
+        n_scale += travel || stored ? part_rows_all(&taken) : 0;
         n_bytes += part_pairs_bytes(pairs->n_pair, own->halo->n_hop);
         n_bytes += (int64_t)in->ops->block_bytes(pairs->n_pair, own->n_own, own->n_edge);
     }
@@ -204,6 +209,21 @@ static int64_t shared_bytes(const struct memory_plan_input *in, const struct mem
     return n_bytes;
 }
 
+/* Of sparse features by column, for the linear maps that read them: of own rows, of halo rows, too. */
+static int64_t features_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own)
+{
+    const struct program *program = in->program;
+    int64_t n_col = program_n_shared(program), n_bytes = 0;
+    bool both = memory_plan_maps_own(in->job, in->n_rank) && program_maps_sparse(program, PROGRAM_HOP_HALO);
+    if (both || program_maps_sparse(program, PROGRAM_HOP_ALL)) {
+        n_bytes += (int64_t)in->ops->csr_bytes(own->n_own, n_col, own->n_feature_value);
+    }
+    if (program_maps_sparse(program, PROGRAM_HOP_HALO)) {
+        n_bytes += (int64_t)in->ops->csr_bytes(own->n_own + own->n_halo, n_col, own->n_feature_value + own->n_halo_value);
+    }
+    return n_bytes;
+}
+
 /* Structure: the encoded parts without their features, and what is made of their blocks. */
 void memory_plan_structure(const struct memory_plan_input *in, struct memory_plan *plan)
 {
@@ -223,9 +243,9 @@ void memory_plan_structure(const struct memory_plan_input *in, struct memory_pla
     for (int32_t i = 0; i < in->n_own_part; i++) {
         const struct memory_plan_part *own = &in->own[i];
         if (in->sparse_features && program->value[0].is_sparse) {
-            plan->bytes[MEMORY_FEATURES] += (int64_t)in->ops->csr_bytes(own->n_own, program_n_shared(program),
-                                                                        own->n_feature_value);
+            plan->bytes[MEMORY_FEATURES] += features_bytes(in, own);
         }
+        plan->bytes[MEMORY_STRUCTURE] += memory_plan_kept(in, i);
         plan->bytes[MEMORY_STRUCTURE] += blocks_bytes(in, own, scaled) + pairs_bytes(in, own);
         plan->bytes[MEMORY_STRUCTURE] += program->samples ? halo_sample_bytes(own->halo) : 0;
         for (int32_t hop = 0; hop < own->halo->n_hop; hop++) {

@@ -20,7 +20,7 @@ static void *value_at(const struct trainer *t, const struct step_operand *o, int
     if (o->index == 0) {
         return sparse ? NULL : (void *)(uintptr_t)t->part[i].features;
     }
-    return sparse ? arena_at(t, o, t->plan.value_begin[i]) : rows_at(t, o, i);
+    return sparse ? arena_at(t, o, memory_plan_value_begin(&t->plan, o->hop, i)) : rows_at(t, o, i);
 }
 
 void *trainer_operand(const struct trainer *t, const struct step_operand *o, int32_t i)
@@ -47,7 +47,7 @@ void *trainer_operand(const struct trainer *t, const struct step_operand *o, int
     case STEP_ARRAY_SUM:
         return o->index < 0 ? trainer_sums(t, i) : trainer_global(t, i);
     case STEP_ARRAY_CSR:
-        return (void *)(uintptr_t)&part->csr;
+        return (void *)(uintptr_t)(o->hop == PROGRAM_HOP_HALO ? &part->csr_halo : &part->csr);
     case STEP_ARRAY_NODE:
         return (void *)(uintptr_t)part->node;
     case STEP_ARRAY_LABELS:
@@ -91,12 +91,13 @@ struct op_call trainer_call(const struct trainer *t, const struct step *step, in
 
 int64_t trainer_rows(const struct trainer *t, int32_t hop, int32_t i)
 {
-    return part_rows_own(t->part[i].part, t->training ? hop : PROGRAM_HOP_ALL);
+    const struct part *part = t->part[i].part;
+    return hop == PROGRAM_HOP_HALO ? part->n_own + part->n_halo : part_rows_own(part, t->training ? hop : PROGRAM_HOP_ALL);
 }
 
-void trainer_grad_end(const struct trainer *t, const struct step_operand *grad, int64_t n_row, int32_t i)
+void trainer_grad_end(const struct trainer *t, const struct step_operand *grad, int64_t n_row, int64_t end, int32_t i)
 {
-    int64_t width = step_operand_width(&t->program, grad), n_rest = trainer_rows(t, grad->hop, i) - n_row;
+    int64_t width = step_operand_width(&t->program, grad), n_rest = end - n_row;
     if (n_rest > 0) {
         float *rows = trainer_operand(t, grad, i);
         t->ops->fill_zero(t->device, rows + n_row * width, (size_t)(n_rest * width) * sizeof *rows);

@@ -137,14 +137,15 @@ float part_device_scale(const struct part_device_setup *setup, const struct part
     return setup->scaled->scale(strength != NULL ? (double)strength[r] : degree[r], part->loops == DATASET_LOOPS_IMPLICIT);
 }
 
-/* Scales of own rows, and where some payload rows of a direction travel for this part alone, of all of them. */
+/* Scales of own rows, and where some payload rows of a direction travel for this part alone, or are halo rows, of all of them. */
 static enum status scales_open(const struct part_device_setup *setup, const struct part *part, struct part_device *out)
 {
     int64_t n = part->n_own, n_col[PART_DIRECTION_N] = {0};
     for (int d = 0; d < n_direction(part); d++) {
         const struct part_pairs *pairs = &part->halo.pairs[d];
         bool travel = setup->shared == NULL && has_pair(setup, part, d, false);
-        n_col[d] = travel ? pairs->pair[pairs->n_pair].col - part->n_own : 0;
+        bool stored = part->n_halo > 0 && d == PART_DIRECTION_IN;
+        n_col[d] = travel || stored ? pairs->pair[pairs->n_pair].col - part->n_own : 0;
         n += n_col[d];
     }
     float *scale;
@@ -175,16 +176,30 @@ static enum status scales_open(const struct part_device_setup *setup, const stru
 /* Dense rows of sparse features. */
 static enum status features_expand(const struct part_device_setup *setup, const struct part *part, struct part_device *out)
 {
-    size_t n = (size_t)part->n_own * (size_t)part->n_feature;
+    size_t n = (size_t)(part->n_own + part->n_halo) * (size_t)part->n_feature;
     enum status status = setup->spill != NULL ? spill_take(setup->spill, (int64_t)(n * sizeof(float)), &out->expanded)
                                               : setup->device->ops->acquire(setup->device, DEVICE_PLACE_DEVICE, MEMORY_FEATURES,
                                                                             n * sizeof(float), &out->expanded);
     const struct spill_range all = {out->expanded, (int64_t)(n * sizeof(float)), SPILL_WRITE};
     status = status == STATUS_OK ? spill_pin(setup->spill, &all, 1) : status;
     if (status == STATUS_OK) {
-        setup->device->ops->csr_dense(setup->device, &out->csr, out->expanded);
+        setup->device->ops->csr_dense(setup->device, &out->csr_halo, out->expanded);
         spill_unpin(setup->spill, &all, 1);
         out->features = out->expanded;
+    }
+    return status;
+}
+
+/* The columns that linear maps read. */
+static enum status csrs_open(const struct part_device_setup *setup, struct part_device *out)
+{
+    const struct device_ops *ops = setup->device->ops;
+    enum status status = STATUS_OK;
+    if (setup->maps_own || program_maps_sparse(setup->program, PROGRAM_HOP_ALL)) {
+        status = ops->csr_open(setup->device, &out->csr);
+    }
+    if (status == STATUS_OK && program_maps_sparse(setup->program, PROGRAM_HOP_HALO)) {
+        status = ops->csr_open(setup->device, &out->csr_halo);
     }
     return status;
 }
@@ -205,10 +220,10 @@ static enum status features_open(const struct part_device_setup *setup, const st
                                    .n_embedded = part->n_embedded,
                                    .embedded_rows = part_device_view(out, part->embedded_rows),
                                    .embedded_columns = part_device_view(out, part->embedded_columns)};
-    if (setup->program->value[0].is_sparse) {
-        return setup->device->ops->csr_open(setup->device, &out->csr);
-    }
-    return features_expand(setup, part, out);
+    out->csr_halo = out->csr;
+    out->csr_halo.n_row += part->n_halo;
+    out->csr_halo.n_value += part->n_halo_value;
+    return setup->program->value[0].is_sparse ? csrs_open(setup, out) : features_expand(setup, part, out);
 }
 
 enum status part_device_open(const struct part_device_setup *setup, struct part *part, struct part_device *out)
@@ -263,9 +278,13 @@ void part_device_close(const struct part_device_setup *setup, struct part_device
     if (part->csr.by_column != NULL) {
         setup->device->ops->csr_close(setup->device, &part->csr);
     }
+    if (part->csr_halo.by_column != NULL) {
+        setup->device->ops->csr_close(setup->device, &part->csr_halo);
+    }
     if (setup->spill == NULL) {
         setup->device->ops->release(setup->device, DEVICE_PLACE_DEVICE, MEMORY_FEATURES, part->expanded,
-                                    (size_t)part->part->n_own * (size_t)part->part->n_feature * sizeof(float));
+                                    (size_t)(part->part->n_own + part->part->n_halo) * (size_t)part->part->n_feature *
+                                        sizeof(float));
     }
     part_lent_end(setup, &part->bytes);
     *part = (struct part_device){0};

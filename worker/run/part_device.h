@@ -56,9 +56,10 @@ struct part_device {
     const float *col_scale[PART_DIRECTION_N];     /* of payload rows, block after block; NULL where none travels */
     const uint32_t *node;                         /* n_own: dataset node ids */
     struct op_labels labels;
-    struct device_csr csr; /* sparse features, when the program takes them so */
-    const float *features; /* dense features, the part's or expanded */
-    float *expanded;       /* n_own × width, when dense is wanted and sparse is stored */
+    struct device_csr csr;      /* sparse features, when the program takes them so */
+    struct device_csr csr_halo; /* the same with those of halo rows; by_column NULL: no linear map reads them */
+    const float *features;      /* dense features, the part's or expanded */
+    float *expanded;            /* n_own + n_halo × width, when dense is wanted and sparse is stored */
 };
 
 struct part_device_setup {
@@ -70,6 +71,7 @@ struct part_device_setup {
     const struct aggregate_def *scaled; /* the program's aggregate with scales; NULL: none */
     bool in_place;                      /* some aggregate reads rows of this rank's other parts where they lie */
     bool as_payload;                    /* some aggregate has even these packed */
+    bool maps_own;                      /* linear maps of halo rows run on own rows alone, forward (memory_plan_maps_own) */
     const struct part_shared
         *shared;         /* rows of other ranks' parts that own parts share: columns count them. NULL: they do not */
     struct spill *spill; /* where what is made of a part's bytes goes; all parts then count as other ranks'. NULL: none */

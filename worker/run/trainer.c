@@ -20,6 +20,16 @@ static enum status walk_end(struct trainer *t, const struct pin *pin)
 
 /* --- dense and global ops --- */
 
+/* Halo rows that no block reads are not made: where all parts are here, those of linear maps. */
+static void halo_leave(const struct trainer *t, int32_t i, struct op_call *call)
+{
+    bool halo = t->program.value[call->op->out].hop == PROGRAM_HOP_HALO && call->op->kind == OP_KIND_LINEAR;
+    if (halo && memory_plan_maps_own(t->setup.job, t->setup.n_rank)) {
+        call->n = t->part[i].part->n_own;
+        call->csr = call->csr != NULL ? &t->part[i].csr : NULL;
+    }
+}
+
 /* An op that runs again has the statistics and the random draws of the first time. */
 static enum status forward_run(struct trainer *t, const struct step *step)
 {
@@ -27,6 +37,7 @@ static enum status forward_run(struct trainer *t, const struct step *step)
     struct pin pin = pin_open(t, step, PIN_USE_RUNNING);
     while (pin_next(&pin)) {
         struct op_call call = trainer_call(t, step, pin.part);
+        halo_leave(t, pin.part, &call);
         def->forward(&call);
     }
     return walk_end(t, &pin);
@@ -77,7 +88,7 @@ static enum status backward_run(struct trainer *t, const struct step *step)
         for (int k = 0; k < OP_N_IN; k++) {
             const struct step_operand *grad = step_operand(step, (enum op_role)(OP_ROLE_GRAD_IN_0 + k));
             if (grad != NULL && grad->access == STEP_ACCESS_WRITE) {
-                trainer_grad_end(t, grad, call.n, pin.part);
+                trainer_grad_end(t, grad, call.n, trainer_rows(t, grad->hop, pin.part), pin.part);
             }
         }
     }

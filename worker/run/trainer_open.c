@@ -6,6 +6,7 @@
 #include "worker/run/sample.h"
 #include "worker/run/shared_rows.h"
 #include "worker/run/staging.h"
+#include "worker/run/stored.h"
 #include "worker/run/trainer_state.h"
 
 #include <stdlib.h>
@@ -35,7 +36,8 @@ static enum status program_open(struct trainer *t)
                                   .is_sparse = part->feature_indptr != NULL,
                                   .is_typed = part->features_typed,
                                   .n_relation = part->n_relation,
-                                  .embedded = part->embedded};
+                                  .embedded = part->embedded,
+                                  .stores = part->stores};
     const struct spill_range runs = {part->embedded.run, part->embedded.n_run * (int64_t)sizeof *part->embedded.run,
                                      SPILL_READ};
     enum status status = spill_pin(t->setup.spill, &runs, 1);
@@ -59,6 +61,8 @@ static void part_setup_fill(struct trainer *t)
                                                .rank = t->setup.rank,
                                                .parts = t->setup.parts,
                                                .spill = t->setup.spill};
+    t->part_setup.maps_own = memory_plan_maps_own(t->setup.job, t->setup.n_rank) &&
+                             program_maps_sparse(&t->program, PROGRAM_HOP_HALO);
     for (int i = 0; i < t->program.n_op; i++) {
         const struct op *op = &t->program.op[i];
         if (op->kind != OP_KIND_AGGREGATE) {
@@ -99,6 +103,8 @@ static void plan_build(struct trainer *t)
                                            .n_edge = part_edges(part, PART_DIRECTION_IN, PROGRAM_HOP_ALL),
                                            .n_feature_value = part->n_feature_value,
                                            .n_embedded = part->n_embedded,
+                                           .n_halo = part->n_halo,
+                                           .n_halo_value = part->n_halo_value,
                                            .n_bytes = part->n_bytes,
                                            .implied_loops = part->loops == DATASET_LOOPS_IMPLICIT,
                                            .weighted = part->weighted,
@@ -240,7 +246,8 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
     status = status == STATUS_OK ? program_open(t) : status;
     if (status == STATUS_OK) {
         part_setup_fill(t);
-        status = shared_rows_open(t);
+        status = stored_open(t);
+        status = status == STATUS_OK ? shared_rows_open(t) : status;
     }
     if (status == STATUS_OK) {
         plan_build(t);
@@ -301,6 +308,7 @@ void trainer_close(struct trainer *t)
         joined_close(t);
         sample_close(t);
         shared_rows_close(t);
+        stored_close(t);
         for (int32_t i = 0; t->part != NULL && i < t->n_own; i++) {
             part_device_close(&t->part_setup, &t->part[i]);
         }
@@ -398,8 +406,9 @@ static int64_t features_in_parts(const struct trainer *t)
     int64_t n = 0;
     for (int32_t i = 0; i < t->n_own; i++) {
         const struct part *part = t->part[i].part;
-        n += part->feature_indptr != NULL ? (part->n_own + 1) * 8 + (part->n_feature_value + part->n_embedded) * 8
-                                          : part->n_own * part->n_feature * 4;
+        int64_t n_row = part->n_own + part->n_halo;
+        int64_t n_value = part->n_feature_value + part->n_halo_value + part->n_embedded;
+        n += part->feature_indptr != NULL ? (n_row + 1) * 8 + n_value * 8 : n_row * part->n_feature * 4;
     }
     return n;
 }

@@ -48,6 +48,7 @@ struct trainer {
     struct sample *sample; /* exchange.sampling below 1: this epoch's; else NULL */
     struct shared_rows
         *shared_rows;      /* that several own parts take from a part of another rank; NULL: each part's travel for it alone */
+    struct stored *stored; /* blocks kept for passes that read stored inputs; NULL: none are */
     struct joined *joined; /* own parts' blocks, where they are one */
     struct halo *halo;
     struct traffic *traffic; /* bytes received */
@@ -67,8 +68,8 @@ struct op_call trainer_call(const struct trainer *t, const struct step *step, in
 /* Rows of own part i that there are up to a hop now: in training those that count, else all. */
 int64_t trainer_rows(const struct trainer *t, int32_t hop, int32_t i);
 
-/* The first n_row rows of this gradient are there: the others that it has in training become 0. */
-void trainer_grad_end(const struct trainer *t, const struct step_operand *grad, int64_t n_row, int32_t i);
+/* The first n_row rows of this gradient are there: the others before row `end` become 0. */
+void trainer_grad_end(const struct trainer *t, const struct step_operand *grad, int64_t n_row, int64_t end, int32_t i);
 
 /* Gradients and sums of own part i. */
 float *trainer_gradients(const struct trainer *t, int32_t i);

@@ -52,6 +52,11 @@ static void sending_add(struct ranges *out, const struct part *part, int d)
     range_add(out, rows, pairs->pair[pairs->n_pair].row - part->n_own, sizeof *rows);
 }
 
+static int64_t rows_of(const struct part *part, int32_t hop)
+{
+    return hop == PROGRAM_HOP_HALO ? part->n_own + part->n_halo : part_rows_own(part, hop);
+}
+
 /* An array of own part i, by its width and rows. */
 static void rows_add(struct ranges *out, const struct trainer *t, const struct step_operand *o, int32_t i)
 {
@@ -60,17 +65,18 @@ static void rows_add(struct ranges *out, const struct trainer *t, const struct s
     const void *at = trainer_operand(t, o, i);
     if (sparse) {
         bool features = o->index == 0; /* of the features ones are not stored */
-        range_add(out, features ? part->feature_data : at, part->n_feature_value + (features ? 0 : part->n_embedded),
-                  sizeof(float));
+        int64_t n = part->n_feature_value + (o->hop == PROGRAM_HOP_HALO ? part->n_halo_value : 0);
+        range_add(out, features ? part->feature_data : at, n + (features ? 0 : part->n_embedded), sizeof(float));
     } else {
-        range_add(out, at, part_rows_own(part, o->hop) * step_operand_width(&t->program, o), sizeof(float));
+        range_add(out, at, rows_of(part, o->hop) * step_operand_width(&t->program, o), sizeof(float));
     }
 }
 
-static void csr_add(struct ranges *out, const struct part *part)
+static void csr_add(struct ranges *out, const struct part *part, int32_t hop)
 {
-    range_add(out, part->feature_indptr, part->n_own + 1, sizeof *part->feature_indptr);
-    range_add(out, part->feature_indices, part->n_feature_value, sizeof *part->feature_indices);
+    int64_t n_value = part->n_feature_value + (hop == PROGRAM_HOP_HALO ? part->n_halo_value : 0);
+    range_add(out, part->feature_indptr, rows_of(part, hop) + 1, sizeof *part->feature_indptr);
+    range_add(out, part->feature_indices, n_value, sizeof *part->feature_indices);
     range_add(out, part->embedded_rows, part->n_embedded, sizeof *part->embedded_rows);
     range_add(out, part->embedded_columns, part->n_embedded, sizeof *part->embedded_columns);
 }
@@ -105,10 +111,10 @@ static void operand_add(struct ranges *out, const struct trainer *t, const struc
                   memory_workspace_bytes(o->index < 0 ? &t->plan.loss_workspace : &t->plan.workspace[o->index][o->k]), 1);
         return;
     case STEP_ARRAY_CSR:
-        csr_add(out, part);
+        csr_add(out, part, o->hop);
         return;
     case STEP_ARRAY_NODE:
-        range_add(out, part->node, part->n_own, sizeof *part->node);
+        range_add(out, part->node, part->n_own + (o->hop == PROGRAM_HOP_HALO ? part->n_halo : 0), sizeof *part->node);
         return;
     case STEP_ARRAY_LABELS:
         labels_add(out, part);

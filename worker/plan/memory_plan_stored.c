@@ -1,0 +1,77 @@
+/* Inputs stored once (program_store): when they are, and the memory that passes take which make halo rows' gradients for themselves. */
+#include "worker/plan/memory_plan.h"
+
+#define ALIGN 64
+
+/* Halo rows of all parts together, at most so many times the nodes: their features, and rows of the first layer, come to the parts' own. A
+ * dense linear map costs as much for a halo row as for an own one. */
+#define HALO_MOST_SPARSE 2.0
+#define HALO_MOST_DENSE 0.5
+
+bool memory_plan_stores(const struct job *job, const struct program *program, bool is_embedded, int64_t n_node, int64_t n_halo)
+{
+    bool inputs = false, maps = false, sparse = program->value[0].is_sparse;
+    for (int i = 0; i < program->n_op; i++) {
+        enum program_stored stored = program_stored(program, &program->op[i]);
+        inputs = inputs || stored == PROGRAM_STORED_INPUT;
+        maps = maps || stored == PROGRAM_STORED_MAP;
+    }
+    double ratio = (double)n_halo / (double)n_node;
+    bool others = inputs && job->workers.count > 1;
+    return job->exchange.store_inputs && !is_embedded && n_halo > 0 && (maps || others) &&
+           ratio <= (sparse ? HALO_MOST_SPARSE : HALO_MOST_DENSE);
+}
+
+bool memory_plan_keeps(const struct memory_plan_input *in)
+{
+    return program_stores(in->program) && !memory_plan_spills(in->job) && (in->shared != NULL || in->n_own_part > 1);
+}
+
+bool memory_plan_maps_own(const struct job *job, uint32_t n_rank)
+{
+    return n_rank == 1 && !memory_plan_spills(job);
+}
+
+/* Edges of all blocks but the diagonal. */
+static int64_t cut_edges(const struct part_pairs *pairs)
+{
+    return pairs->pair[pairs->n_pair].edge - part_pair_edges(pairs, pairs->own);
+}
+
+int64_t memory_kept_bytes(const struct part_pairs *pairs, int64_t n_own, bool weighted)
+{
+    int64_t n_row = pairs->pair[pairs->n_pair].row - n_own + pairs->n_pair;
+    return n_row * (int64_t)sizeof(int64_t) + cut_edges(pairs) * (int64_t)(sizeof(uint32_t) + (weighted ? sizeof(float) : 0));
+}
+
+/* Schedules are of all rows, and of those up to each hop that stored passes walk. */
+int64_t memory_plan_kept(const struct memory_plan_input *in, int32_t i)
+{
+    const struct memory_plan_part *own = &in->own[i];
+    const struct part_pairs *pairs = &own->halo->pairs[PART_DIRECTION_IN];
+    if (!memory_plan_keeps(in)) {
+        return 0;
+    }
+    int64_t schedules = (int64_t)in->ops->block_bytes(pairs->n_pair, pairs->pair[pairs->n_pair].row - own->n_own,
+                                                      cut_edges(pairs));
+    int32_t n_walked = 1;
+    for (int32_t hop = 0; hop < own->halo->n_hop; hop++) {
+        n_walked += program_stores_at(in->program, hop);
+    }
+    return memory_kept_bytes(pairs, own->n_own, own->weighted) + n_walked * schedules;
+}
+
+int64_t memory_plan_turned(const struct memory_plan_input *in)
+{
+    int64_t most = 0;
+    for (int32_t i = 0; i < in->n_own_part; i++) {
+        const struct part_pairs *pairs = &in->own[i].halo->pairs[PART_DIRECTION_IN];
+        size_t each = sizeof(uint32_t) + (in->own[i].weighted ? sizeof(float) : 0);
+        for (int32_t k = 0; k < pairs->n_pair; k++) {
+            int64_t n_row = part_pair_rows(pairs, k), n_col = part_pair_cols(pairs, k), n_edge = part_pair_edges(pairs, k);
+            int64_t n_bytes = k != pairs->own ? (int64_t)in->ops->block_scratch(n_col, n_row, n_edge, each) : 0;
+            most = n_bytes > most ? n_bytes : most;
+        }
+    }
+    return (most + ALIGN - 1) / ALIGN * ALIGN;
+}
