@@ -18,28 +18,36 @@
 #define TOKEN_BYTES 256
 
 static const char help_text[] =
-    "usage: trainer-worker --join HOST:PORT (--token-file FILE | --token-fd N) [--join-timeout SECONDS]\n"
+    "usage: trainer-worker --join HOST:PORT (--token-file FILE | --token-fd N) [--join-timeout SECONDS] [--host NAME]\n"
     "\n"
     "  --join HOST:PORT        the coordinator's control socket, as it prints it (workers.launcher = \"manual\")\n"
     "  --token-file FILE       file with the job's token\n"
     "  --token-fd N            open descriptor to read the token from; the worker then ends with whoever started it\n"
     "  --join-timeout SECONDS  how long to try to reach the coordinator (60)\n"
+    "  --host NAME             the machine's name, at most 63 bytes (its host name): workers that say the same share a "
+    "machine\n"
     "  --version, --help\n"
     "\n"
     "Trains what the coordinator sends, and writes no files. Exit codes as trainerd's.\n";
 
-enum { OPTION_JOIN = 'j', OPTION_FILE = 'f', OPTION_FD = 'd', OPTION_TIMEOUT = 't', OPTION_VERSION = 'v', OPTION_HELP = 'h' };
+enum {
+    OPTION_JOIN = 'j',
+    OPTION_FILE = 'f',
+    OPTION_FD = 'd',
+    OPTION_TIMEOUT = 't',
+    OPTION_HOST = 'n',
+    OPTION_VERSION = 'v',
+    OPTION_HELP = 'h'
+};
 
-static const struct option options[] = {{"join", required_argument, NULL, OPTION_JOIN},
-                                        {"token-file", required_argument, NULL, OPTION_FILE},
-                                        {"token-fd", required_argument, NULL, OPTION_FD},
-                                        {"join-timeout", required_argument, NULL, OPTION_TIMEOUT},
-                                        {"version", no_argument, NULL, OPTION_VERSION},
-                                        {"help", no_argument, NULL, OPTION_HELP},
-                                        {NULL, 0, NULL, 0}};
+static const struct option options[] = {
+    {"join", required_argument, NULL, OPTION_JOIN},   {"token-file", required_argument, NULL, OPTION_FILE},
+    {"token-fd", required_argument, NULL, OPTION_FD}, {"join-timeout", required_argument, NULL, OPTION_TIMEOUT},
+    {"host", required_argument, NULL, OPTION_HOST},   {"version", no_argument, NULL, OPTION_VERSION},
+    {"help", no_argument, NULL, OPTION_HELP},         {NULL, 0, NULL, 0}};
 
 struct request {
-    const char *join, *token_file;
+    const char *join, *token_file, *host;
     int token_fd; /* -1: none */
     double join_timeout_s;
     bool prints; /* --help or --version was printed */
@@ -72,6 +80,11 @@ static enum status option_read(struct request *request, int option)
         return status;
     case OPTION_TIMEOUT:
         return number_read("--join-timeout", optarg, 0, 86400, &request->join_timeout_s);
+    case OPTION_HOST:
+        request->host = optarg;
+        return optarg[0] != '\0' && strlen(optarg) < 64
+                   ? STATUS_OK
+                   : status_fail(STATUS_USAGE, "--host is '%s', expected a name of 1 to 63 bytes", optarg);
     case OPTION_VERSION:
         printf("trainer-worker " TRAINERD_VERSION "\n%s\n", transport_library());
         request->prints = true;
@@ -167,6 +180,7 @@ int main(int argc, char **argv)
         struct session_setup setup = {
             .join = request.join,
             .token = token,
+            .host = request.host,
             .join_timeout_s = request.join_timeout_s,
             .talks = request.token_file != NULL,
         };

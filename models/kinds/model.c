@@ -62,7 +62,7 @@ static void losses_set(const struct job *job, struct program *program)
     static const enum device_codec backward[] = {CODEC(FP32), CODEC(BF16), CODEC(INT8), CODEC(INT4), CODEC(INT2)};
 #undef CODEC
     bool same = job->exchange.codec_backward == JOB_CODEC_BACKWARD_SAME;
-    program->samples = job->exchange.sampling < 1.0;
+    program->samples = job_samples(job);
     program->codec = forward[job->exchange.codec];
     program->codec_backward = same ? program->codec : backward[job->exchange.codec_backward];
 }

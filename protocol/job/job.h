@@ -23,6 +23,7 @@
 #define JOB_TEXT(section, key, default_, help) char key[JOB_TEXT_BYTES];
 #define JOB_INT(section, key, default_, least, most, help) int64_t key;
 #define JOB_REAL(section, key, default_, least, most, help) double key;
+#define JOB_REAL_OR_SAME(section, key, least, most, help) double key;
 #define JOB_BOOL(section, key, default_, help) bool key;
 #define JOB_SIZE(section, key, default_, help) int64_t key;
 #define JOB_CHOICE(section, key, list, default_, help) int key;
@@ -34,6 +35,9 @@
 #define JOB_ENUM(lower, LIST) enum job_##lower{JOB_##LIST##_LIST(JOB_ENUM_ROW, LIST) JOB_##LIST##_N};
 JOB_LISTS(JOB_ENUM)
 
+/* The value of a JOB_REAL_OR_SAME key that is "same". */
+#define JOB_SAME (-1.0)
+
 /* The checked job. Text values end in NUL; choices hold a JOB_<LIST>_<NAME>. */
 struct job {
 #define JOB_SECTION_BEGIN(section, help) struct job_##section section;
@@ -41,6 +45,7 @@ struct job {
 #define JOB_TEXT(section, key, default_, help)
 #define JOB_INT(section, key, default_, least, most, help)
 #define JOB_REAL(section, key, default_, least, most, help)
+#define JOB_REAL_OR_SAME(section, key, least, most, help)
 #define JOB_BOOL(section, key, default_, help)
 #define JOB_SIZE(section, key, default_, help)
 #define JOB_CHOICE(section, key, list, default_, help)
@@ -81,6 +86,13 @@ bool job_takes_edge_weights(const struct job *job);
 
 /* Text of a choice: job_choice_text("model", "kind", job->model.kind) is "gcn". */
 const char *job_choice_text(const char *section, const char *key, int value);
+
+/* Shares of the boundary rows that travel between parts of different machines, and of one; may a row stay at home? */
+double job_sampling(const struct job *job, bool one_machine);
+bool job_samples(const struct job *job);
+
+/* Are these shares different? Then results depend on which parts share a machine. */
+bool job_sampling_is_placed(const struct job *job);
 
 /* Parts after the default is filled in: partition.parts, or workers.count when that is 0. */
 int32_t job_n_part(const struct job *job);

@@ -26,6 +26,9 @@ const struct job_key job_keys[JOB_KEY_N] = {
     {ROW(section_, key_, INT, help_), AT(section_, key_), .int_default = default_, .int_least = least_, .int_most = most_},
 #define JOB_REAL(section_, key_, default_, least_, most_, help_)                                                               \
     {ROW(section_, key_, REAL, help_), AT(section_, key_), .real_default = default_, .real_least = least_, .real_most = most_},
+#define JOB_REAL_OR_SAME(section_, key_, least_, most_, help_)                                                                 \
+    {ROW(section_, key_, REAL_OR_SAME, help_), AT(section_, key_), .real_default = JOB_SAME, .real_least = least_,             \
+     .real_most = most_},
 #define JOB_BOOL(section_, key_, default_, help_)                                                                              \
     {ROW(section_, key_, BOOL, help_), AT(section_, key_), .int_default = default_},
 #define JOB_SIZE(section_, key_, default_, help_)                                                                              \
@@ -43,6 +46,7 @@ const struct job_section job_sections[] = {
 #define JOB_TEXT(section_, key_, default_, help_)
 #define JOB_INT(section_, key_, default_, least_, most_, help_)
 #define JOB_REAL(section_, key_, default_, least_, most_, help_)
+#define JOB_REAL_OR_SAME(section_, key_, least_, most_, help_)
 #define JOB_BOOL(section_, key_, default_, help_)
 #define JOB_SIZE(section_, key_, default_, help_)
 #define JOB_CHOICE(section_, key_, list_, default_, help_)
@@ -104,6 +108,11 @@ void job_key_help(enum job_key_id key, char out[JOB_HELP_BYTES])
     snprintf(out + at, JOB_HELP_BYTES - at, "%s%s", at > 0 ? ": " : "", job_keys[key].help);
 }
 
+bool job_is_same(const struct job_key *key, double value)
+{
+    return key->type == JOB_TYPE_REAL_OR_SAME && value == JOB_SAME;
+}
+
 void job_key_expect(const struct job_key *key, char out[JOB_EXPECT_BYTES])
 {
     char least[JOB_REAL_BYTES], most[JOB_REAL_BYTES];
@@ -116,9 +125,11 @@ void job_key_expect(const struct job_key *key, char out[JOB_EXPECT_BYTES])
                  (long long)key->int_most);
         break;
     case JOB_TYPE_REAL:
+    case JOB_TYPE_REAL_OR_SAME:
         job_real_text(key->real_least, least);
         job_real_text(key->real_most, most);
-        snprintf(out, JOB_EXPECT_BYTES, "a number from %s to %s", least, most);
+        snprintf(out, JOB_EXPECT_BYTES, "a number from %s to %s%s", least, most,
+                 key->type == JOB_TYPE_REAL_OR_SAME ? ", or \"" JOB_SAME_TEXT "\"" : "");
         break;
     case JOB_TYPE_BOOL:
         snprintf(out, JOB_EXPECT_BYTES, "true or false");

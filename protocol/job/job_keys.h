@@ -11,7 +11,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum job_type { JOB_TYPE_TEXT, JOB_TYPE_INT, JOB_TYPE_REAL, JOB_TYPE_BOOL, JOB_TYPE_SIZE, JOB_TYPE_CHOICE, JOB_TYPE_LATER };
+enum job_type {
+    JOB_TYPE_TEXT,
+    JOB_TYPE_INT,
+    JOB_TYPE_REAL,
+    JOB_TYPE_REAL_OR_SAME,
+    JOB_TYPE_BOOL,
+    JOB_TYPE_SIZE,
+    JOB_TYPE_CHOICE,
+    JOB_TYPE_LATER
+};
 
 /* JOB_KEY_train_lr, …: the key's row in job_keys. */
 enum job_key_id {
@@ -20,6 +29,7 @@ enum job_key_id {
 #define JOB_TEXT(section, key, default_, help) JOB_KEY_##section##_##key,
 #define JOB_INT(section, key, default_, least, most, help) JOB_KEY_##section##_##key,
 #define JOB_REAL(section, key, default_, least, most, help) JOB_KEY_##section##_##key,
+#define JOB_REAL_OR_SAME(section, key, least, most, help) JOB_KEY_##section##_##key,
 #define JOB_BOOL(section, key, default_, help) JOB_KEY_##section##_##key,
 #define JOB_SIZE(section, key, default_, help) JOB_KEY_##section##_##key,
 #define JOB_CHOICE(section, key, list, default_, help) JOB_KEY_##section##_##key,
@@ -38,7 +48,7 @@ struct job_key {
     enum job_type type;
     size_t offset;                              /* of the value in struct job */
     int64_t int_default, int_least, int_most;   /* INT, SIZE; the default also of BOOL and CHOICE */
-    double real_default, real_least, real_most; /* REAL */
+    double real_default, real_least, real_most; /* REAL, REAL_OR_SAME */
     const char *text_default;                   /* TEXT */
     const struct job_choice *choice;            /* CHOICE: by value */
     int n_choice;
@@ -82,6 +92,10 @@ void job_key_expect(const struct job_key *key, char out[JOB_EXPECT_BYTES]);
 /* "train.lr", or "name" for a key of the top section. */
 #define JOB_LABEL_BYTES 64
 void job_key_label(const struct job_key *key, char out[JOB_LABEL_BYTES]);
+
+/* What a REAL_OR_SAME key takes instead of a number. */
+#define JOB_SAME_TEXT "same"
+bool job_is_same(const struct job_key *key, double value);
 
 /* A double in the fewest digits that read back as the same double, always with a '.' or an exponent. */
 #define JOB_REAL_BYTES 32

@@ -191,6 +191,11 @@ static enum status read_value(struct job *job, const struct job_key *key, const 
     case JOB_TYPE_INT:
         return type == TOML_TYPE_INT ? read_int(key, where, entry->integer, at) : wrong_type(key, where, entry);
     case JOB_TYPE_REAL:
+    case JOB_TYPE_REAL_OR_SAME:
+        if (type == TOML_TYPE_TEXT && key->type == JOB_TYPE_REAL_OR_SAME && strcmp(entry->text, JOB_SAME_TEXT) == 0) {
+            *(double *)at = JOB_SAME;
+            return STATUS_OK;
+        }
         if (type == TOML_TYPE_INT || type == TOML_TYPE_REAL) {
             return read_real(key, where, type == TOML_TYPE_INT ? (double)entry->integer : entry->real, at);
         }
@@ -341,6 +346,7 @@ void job_defaults(struct job *out)
             *(int64_t *)at = key->int_default;
             break;
         case JOB_TYPE_REAL:
+        case JOB_TYPE_REAL_OR_SAME:
             *(double *)at = key->real_default;
             break;
         case JOB_TYPE_BOOL:
@@ -389,4 +395,20 @@ enum status job_load_text(const char *text, size_t n_bytes, const char *origin, 
 int32_t job_n_part(const struct job *job)
 {
     return (int32_t)(job->partition.parts > 0 ? job->partition.parts : job->workers.count);
+}
+
+double job_sampling(const struct job *job, bool one_machine)
+{
+    bool same = job->exchange.sampling_local == JOB_SAME;
+    return one_machine && !same ? job->exchange.sampling_local : job->exchange.sampling;
+}
+
+bool job_samples(const struct job *job)
+{
+    return job_sampling(job, false) < 1.0 || job_sampling(job, true) < 1.0;
+}
+
+bool job_sampling_is_placed(const struct job *job)
+{
+    return job_sampling(job, false) != job_sampling(job, true);
 }

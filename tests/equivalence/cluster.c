@@ -230,6 +230,7 @@ static void rank_embeddings(struct rank *r)
 
 /* Bytes of resident pages that are mapped from files: the code. */
 const struct device_ops *cluster_device;
+const uint32_t *cluster_machines;
 
 static int64_t resident_code(void)
 {
@@ -269,6 +270,7 @@ static void rank_train(struct rank *r)
                                   .n_rank = r->n_rank,
                                   .n_part = r->partition.n_part,
                                   .rank_of_part = r->rank_of_part,
+                                  .machine_of_rank = cluster_machines,
                                   .parts = r->parts,
                                   .exchange = r->exchange,
                                   .spill = r->spill};

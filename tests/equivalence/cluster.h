@@ -35,6 +35,9 @@ struct cluster_result {
 /* What ranks train on from now on; NULL: the device that the job names. */
 extern const struct device_ops *cluster_device;
 
+/* Which ranks share a machine from now on: those with the same number; NULL: all do. */
+extern const uint32_t *cluster_machines;
+
 /* Train `job` (text of a job file) for its epochs on job.workers.count processes, evaluating after the last.
  *
  *   owns  release with cluster_release

@@ -264,7 +264,10 @@ static void parts_place(void)
 {
     uint8_t body[BODY_MOST];
     size_t n;
-    const struct message_place place = {.n_part = N_PART, .rank_of_part = {rank_of_part, sizeof rank_of_part}};
+    static const uint32_t machine_of_rank[N_RANK];
+    const struct message_place place = {.n_part = N_PART,
+                                        .rank_of_part = {rank_of_part, sizeof rank_of_part},
+                                        .machine_of_rank = {machine_of_rank, sizeof machine_of_rank}};
     enum status status = message_encode_place(&place, body, sizeof body, &n);
     ASSERT(status == STATUS_OK);
     command(MESSAGE_ID_place, body, n);

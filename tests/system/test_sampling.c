@@ -87,6 +87,7 @@ Test(sampling, the_plan_tells_the_mean_of_the_traffic)
     expect_planned_traffic("model.kind=gat");
     expect_planned_traffic("model.aggregator=max");
     expect_planned_traffic("model.norm=batch");
+    expect_planned_traffic("exchange.sampling_local=0.05");
 }
 
 /* Running statistics of samples would be no use to an exact evaluation. */

@@ -289,6 +289,18 @@ static void report_workers(struct coordinator *c)
     free(workers);
 }
 
+static void report_machines(struct coordinator *c)
+{
+    c->machine_of_rank = memory_alloc((size_t)c->job.workers.count, sizeof *c->machine_of_rank);
+    uint32_t n_machine = fleet_machines(c->fleet, c->machine_of_rank);
+    if (job_sampling_is_placed(&c->job)) {
+        progress_print(&c->progress,
+                       "%lld worker%s on %u machine%s: exchange.sampling_local makes results depend on which parts share one",
+                       (long long)c->job.workers.count, c->job.workers.count == 1 ? "" : "s", n_machine,
+                       n_machine == 1 ? "" : "s");
+    }
+}
+
 static enum status start_fleet(struct coordinator *c)
 {
     const struct fleet_setup setup = {.stop = &interrupt_now, .attempt = c->options->attempt, .events = c->events};
@@ -296,6 +308,7 @@ static enum status start_fleet(struct coordinator *c)
     c->training.fleet = c->fleet;
     if (status == STATUS_OK) {
         report_workers(c);
+        report_machines(c);
     }
     status = status == STATUS_OK ? fleet_place(c->fleet, c->partition.n_part, c->rank_of_part) : status;
     if (status != STATUS_OK) {
@@ -442,6 +455,7 @@ static void release(struct coordinator *c, bool is_done)
     dataset_release(&c->dataset);
     checkpoint_release(&c->checkpoint);
     free(c->rank_of_part);
+    free(c->machine_of_rank);
     part_shared_release(&c->shared);
     free(c->memory);
     free(c->result.traffic.table);

@@ -92,6 +92,7 @@ enum status coordinator_write_results(struct coordinator *c)
     c->result.quality = &c->quality;
     c->result.training = &c->training;
     c->result.memory = c->memory;
+    c->result.machine_of_rank = c->machine_of_rank;
     c->result.plan = &c->plan;
     c->result.program = &c->program;
     c->result.total_s = clock_s() - c->start_s;

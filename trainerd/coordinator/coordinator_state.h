@@ -36,6 +36,7 @@ struct coordinator {
     struct output output;
     struct fleet *fleet;
     struct fleet_memory *memory;
+    uint32_t *machine_of_rank;
     struct training training;
     struct progress progress;
     struct result result;

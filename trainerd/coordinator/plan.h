@@ -78,6 +78,7 @@ struct plan_worker {
 
 struct plan {
     int32_t n_worker;
+    int32_t n_machine; /* 1: workers of the local launcher share this one; else each is taken to have its own */
     struct plan_worker *worker;
     int n_layer;                     /* program_n_layer */
     int64_t n_wire, n_wire_evaluate; /* of all workers */

@@ -81,6 +81,15 @@ static void print_spill(const struct plan_input *in, const struct plan *plan, FI
     }
 }
 
+/* Shares of rows that differ between pairs of machines and pairs of one. */
+static void print_machines(const struct plan_input *in, const struct plan *plan, FILE *file)
+{
+    if (job_sampling_is_placed(in->job)) {
+        fprintf(file, "machines   results depend on which parts share one; traffic is planned for %s\n",
+                plan->n_machine == 1 ? "one machine" : "a machine for each worker");
+    }
+}
+
 static enum status flushed(FILE *file)
 {
     return fflush(file) == 0 && !ferror(file) ? STATUS_OK : status_fail(STATUS_IO, "cannot write the plan");
@@ -104,6 +113,7 @@ enum status plan_print(const struct plan_input *in, const struct plan *plan, FIL
             job_choice_text("model", "kind", in->job->model.kind), program_n_weight(in->program), plan->n_flop);
     fprintf(file, "traffic    %s per epoch%s, %s more per evaluation\n", wire, in->program->samples ? " on average" : "",
             evaluate);
+    print_machines(in, plan, file);
     fprintf(file, "left out   %.1f %% of an epoch's work (train.prune = \"%s\")\n", 100.0 * plan->left_out,
             job_choice_text("train", "prune", in->job->train.prune));
     print_spill(in, plan, file);
@@ -194,6 +204,7 @@ enum status plan_print_json(const struct plan_input *in, const struct plan *plan
                             program_json(in->program));
     json_object_set_new(all, "traffic", plan_traffic_json(in->program, plan));
     json_object_set_new(all, "exact", in->exact != NULL ? plan_exact_json(in->exact) : json_null());
+    json_object_set_new(all, "machines", json_integer(plan->n_machine));
     int failed = json_dumpf(all, file, JSON_COMPACT);
     json_decref(all);
     fputc('\n', file);

@@ -87,6 +87,18 @@ struct halo_pair halo_pair(const struct halo *h, int32_t i, int32_t k)
     return (struct halo_pair){.i = i, .k = k, .q = q, .j = h->trainer->own_index[q]};
 }
 
+float halo_factor(const struct halo *h, int32_t q)
+{
+    bool weighted = h->sampled && aggregate_defs[h->op->aggregate]->sampled == AGGREGATE_SAMPLED_WEIGHED;
+    return weighted ? (float)sample_factor(h->trainer, q) : 1.0F;
+}
+
+float halo_shift(const struct halo *h, int32_t q)
+{
+    bool shifted = h->sampled && aggregate_defs[h->op->aggregate]->sampled == AGGREGATE_SAMPLED_SHIFTED;
+    return shifted ? (float)log(sample_factor(h->trainer, q)) : 0.0F;
+}
+
 char *halo_workspace(const struct halo *h, int64_t offset)
 {
     return (char *)trainer_operand(h->trainer, step_operand(h->step, OP_ROLE_WORKSPACE), 0) + offset;
@@ -122,9 +134,6 @@ static void pass_begin(struct trainer *t, const struct step *step)
     h->workspace = &t->plan.workspace[step->op][step->backward];
     h->sampled = step->lossy && t->sample != NULL;
     h->owners.own = h->sampled ? h->own_sample : h->own_all;
-    bool weighted = aggregate_defs[h->op->aggregate]->sampled == AGGREGATE_SAMPLED_WEIGHED;
-    h->shift = h->sampled ? (float)log(sample_factor(t->setup.job)) : 0.0F;
-    h->factor = h->sampled && weighted ? (float)sample_factor(t->setup.job) : 1.0F;
     h->shares = t->shared_rows != NULL && !step->stored;
     hops_find(h);
     h->slots = memory_plan_payloads(&t->plan, t->setup.job, &t->program, step, h->hop_travelling);

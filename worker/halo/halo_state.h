@@ -52,8 +52,6 @@ struct halo {
     int64_t width[HALO_N_PIECE]; /* columns of each piece; 0: none */
     int64_t bytes[HALO_N_PIECE]; /* of a row of each piece as it travels */
     bool exact;                  /* of the payload at work: own rows to themselves lose nothing */
-    float factor;                /* of sampled rows, where the aggregate is a sum; else 1 */
-    float shift;                 /* of scores of sampled rows */
     int32_t hop;                 /* of the op's output: which blocks are walked */
     int32_t hop_rows;            /* of the rows that blocks are walked for */
     int32_t hop_travelling;      /* of the rows that travel */
@@ -94,6 +92,11 @@ char *halo_workspace(const struct halo *h, int64_t offset);
 
 /* Own rows of piece k of own part i. */
 const float *halo_own_rows(const struct halo *h, int k, int32_t i);
+
+/* What rows that own parts and part q exchange in this pass are multiplied by: 1/p where they are sampled and the aggregate is a sum;
+ * and what is added to their scores. */
+float halo_factor(const struct halo *h, int32_t q);
+float halo_shift(const struct halo *h, int32_t q);
 
 /* Point the call at own part i's block with its pair k, payload rows as columns, and at their scales and node ids; in a sampled pass
  * at those of the sample, which are made in scratch. */

@@ -65,7 +65,7 @@ void halo_block(struct halo *h, int32_t i, enum part_direction d, int32_t k, str
     t->ops->block_sample(t->device, &all, n_kept, kept, halo_workspace(h, at + 2 * sizes->n_number_bytes), &h->block);
     call->col_scale = numbers_sample(h, n_kept, kept, call->col_scale, at);
     call->col_node = numbers_sample(h, n_kept, kept, call->col_node, at + sizes->n_number_bytes);
-    call->shift = aggregate_defs[h->op->aggregate]->sampled == AGGREGATE_SAMPLED_SHIFTED ? h->shift : 0.0F;
+    call->shift = halo_shift(h, part->part->halo.pairs[d].pair[k].part);
 }
 
 /* --- low precision --- */
@@ -187,8 +187,8 @@ static int64_t gradients_make(struct halo *h, const struct halo_packing *what)
 
 /* --- rows as they lie --- */
 
-/* Own part i's rows of piece p, or of what a RETURN pass asks for, as they travel. */
-static void rows_write(const struct halo *h, int p, int32_t i, int64_t n, const uint32_t *rows, void *out)
+/* Own part i's rows of piece p, or of what a RETURN pass asks for, each times `factor`, as they travel. */
+static void rows_write(const struct halo *h, int p, int32_t i, int64_t n, const uint32_t *rows, float factor, void *out)
 {
     const struct trainer *t = h->trainer;
     bool returns = h->pass->direction == HALO_DIRECTION_RETURN;
@@ -198,7 +198,7 @@ static void rows_write(const struct halo *h, int p, int32_t i, int64_t n, const 
     how.n_row = n;
     how.f = returns ? halo_ask_width(&t->program, h->op, h->pass, p) : h->width[p];
     how.rows = rows;
-    how.factor = returns ? 1.0F : h->factor;
+    how.factor = factor;
     how.x = trainer_operand(t, from, i);
     if (returns) { /* rounded as when they came first */
         how.key.seed = (uint64_t)t->setup.job->train.seed;
@@ -220,6 +220,12 @@ static const uint32_t *rows_given(const struct halo *h, int32_t i, int32_t k)
     }
     return h->sampled ? sample_given(h->trainer, i, k)
                       : part_device_rows(&h->trainer->part[i], PART_DIRECTION_N - 1 - halo_blocks(h), k);
+}
+
+/* What they are multiplied by. */
+static float factor_to(const struct halo *h, int32_t i, int32_t k)
+{
+    return h->sampled ? halo_factor(h, halo_rows_given(h, i).pairs->pair[k].part) : 1.0F;
 }
 
 /* Sums that own part i makes for taker k, from `first` on: what its rows would add to the taker's alone. */
@@ -245,7 +251,7 @@ static void piece_write(const struct halo *h, int p, const struct halo_packing *
     int64_t n_left = row < n_sent ? n_sent - row : 0, n_gathered = n < n_left ? n : n_left;
     ASSERT(p == 0 || n_sum == 0);
     if (n_gathered > 0) {
-        rows_write(h, p, what->i, n_gathered, rows + row, out);
+        rows_write(h, p, what->i, n_gathered, rows + row, factor_to(h, what->i, what->k), out);
     }
     if (n_gathered < n) {
         sums_write(h, &to, row + n_gathered - n_sent, n - n_gathered, (float *)(void *)(out + n_gathered * h->bytes[p]));
@@ -279,7 +285,7 @@ void halo_pack_asked(const struct halo *h, int32_t i, int32_t k, void *out)
     for (int p = 0; p < h->pass->n_ask; p++) {
         int64_t width = halo_ask_width(&t->program, h->op, h->pass, p);
         if (width > 0) {
-            rows_write(h, p, i, n_row, rows_given(h, i, k), (char *)out + at);
+            rows_write(h, p, i, n_row, rows_given(h, i, k), 1.0F, (char *)out + at);
         }
         at += n_row * codec_row_bytes(codec_of(h, h->pass->ask[p]), width);
     }

@@ -67,7 +67,6 @@ struct op_call halo_call_begin(const struct halo *h, int32_t i)
     call.n = trainer_rows(t, h->hop_rows, i);
     call.to = h->step->backward ? call.grad_in[0] : call.out;
     call.self = t->part[i].part->loops == DATASET_LOOPS_IMPLICIT && !loops_picked(h);
-    call.factor = h->factor;
     for (int k = 0; k < HALO_N_PIECE; k++) {
         call.own[k] = halo_own_rows(h, k, i);
     }
@@ -82,6 +81,7 @@ static enum status block_walk(struct halo *h, int32_t i, const struct part_rows 
     call.first = s == 0;
     call.last = s == last;
     call.only = last == 0;
+    call.factor = halo_factor(h, pair.q);
     call.apart = s > 0 && h->trainer->part[i].part->covered;
     call.arg_base = h->pass->direction == HALO_DIRECTION_IN ? halo_arg_base(h, i, pair.k) : 0;
     return block_run(h, &pair, &call);

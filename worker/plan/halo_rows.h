@@ -27,6 +27,12 @@ int64_t halo_n_given(const struct part_halo *own);
 /* Bytes of an own part's lists of sampled rows, with room for all of them, and of their counts (worker/run/sample.h). */
 int64_t halo_sample_bytes(const struct part_halo *own);
 
+/* Do two ranks share a machine? machine_of_rank NULL: all do. */
+static inline bool ranks_are_near(const uint32_t *machine_of_rank, uint32_t a, uint32_t b)
+{
+    return machine_of_rank == NULL || machine_of_rank[a] == machine_of_rank[b];
+}
+
 /* Who owns what, as a rank sees it. */
 struct halo_owners {
     int32_t n_own_part;

@@ -83,7 +83,8 @@ struct memory_plan_input {
     int32_t n_part;               /* of the job */
     const uint32_t *rank_of_part; /* n_part */
     uint32_t rank, n_rank;
-    bool sparse_features; /* as stored; the program may want them dense */
+    const uint32_t *machine_of_rank; /* n_rank: those with the same number share a machine; NULL: all do */
+    bool sparse_features;            /* as stored; the program may want them dense */
     int32_t n_own_part;
     const struct memory_plan_part *own; /* n_own_part, part numbers ascending */
     const struct part_shared *shared;   /* where memory_plan_shares: of all parts or of this rank's; else NULL */
@@ -158,6 +159,9 @@ int64_t memory_plan_budget(const struct job *job);
 /* The spill's part of a plan that has all else: n_spill_* and bytes[MEMORY_SPILL], within memory_plan_budget where that is enough.
  * In memory_plan_spill.c. */
 void memory_plan_spill(const struct memory_plan_input *input, struct memory_plan *plan);
+
+/* What a sampled pass makes of a block. In memory_plan_sample.c. */
+struct memory_sample memory_plan_sample(const struct memory_plan_input *input);
 
 /* Structure and features: bytes of the parts, and what is made of their blocks. In memory_plan_structure.c. */
 void memory_plan_structure(const struct memory_plan_input *input, struct memory_plan *plan);

@@ -10,13 +10,13 @@ static void add(const struct memory_plan_input *in, struct memory_plan *plan, in
     plan->traffic[(size_t)row * in->n_rank + peer] += n_bytes;
 }
 
-/* A payload of so many rows, in an epoch or an evaluation: of sampled rows the mean. */
-static int64_t payload_bytes(const struct memory_plan_input *in, enum step_phase phase, const struct step *step, int64_t n_row,
-                             int64_t n_row_bytes)
+/* What a payload of so many bytes from or to this peer, all rows of its pair, takes of them in an epoch: of sampled rows the mean. */
+static int64_t expected(const struct memory_plan_input *in, enum step_phase phase, const struct step *step, uint32_t peer,
+                        int64_t n_bytes)
 {
     bool sampled = in->program->samples && step->lossy && phase == STEP_PHASE_TRAIN;
-    int64_t n_bytes = n_row * n_row_bytes;
-    return sampled ? llround((double)n_bytes * in->job->exchange.sampling) : n_bytes;
+    bool near = ranks_are_near(in->machine_of_rank, in->rank, peer);
+    return sampled ? llround((double)n_bytes * job_sampling(in->job, near)) : n_bytes;
 }
 
 /* Rows that payloads of gradients are made of, asked of the parts that take these. */
@@ -30,7 +30,7 @@ static int64_t asked_add(const struct memory_plan_input *in, struct memory_plan 
         for (int32_t k = 0; k < rows.pairs->n_pair; k++) {
             uint32_t peer = in->rank_of_part[rows.pairs->pair[k].part];
             if (peer != in->rank) {
-                int64_t n_bytes = payload_bytes(in, phase, step, part_rows_at(&rows, k), n_row_bytes);
+                int64_t n_bytes = expected(in, phase, step, peer, part_rows_at(&rows, k) * n_row_bytes);
                 add(in, plan, row, peer, n_bytes);
                 sum += n_bytes;
             }
@@ -60,7 +60,7 @@ void memory_plan_traffic(const struct memory_plan_input *in, enum step_phase pha
     int64_t sum = 0;
     while (halo_fetch_next(&owners, step->halo->direction, hop, &cursor, &fetch)) {
         uint32_t peer = in->rank_of_part[fetch.from];
-        int64_t n_bytes = payload_bytes(in, phase, step, fetch.n_row, payloads->n_row_bytes);
+        int64_t n_bytes = expected(in, phase, step, peer, fetch.n_row * payloads->n_row_bytes);
         add(in, plan, row, peer, n_bytes);
         sum += n_bytes;
     }

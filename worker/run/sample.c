@@ -18,14 +18,17 @@ struct sample {
     struct part_sample *own; /* n_own */
 };
 
-static uint64_t threshold_of(const struct job *job)
+/* Of the rows that own parts and part q exchange. */
+static uint64_t threshold_of(const struct trainer *t, int32_t q)
 {
-    return (uint64_t)(job->exchange.sampling * 4294967296.0);
+    const struct trainer_setup *s = &t->setup;
+    bool near = ranks_are_near(s->machine_of_rank, s->rank, s->rank_of_part[q]);
+    return (uint64_t)(job_sampling(s->job, near) * 4294967296.0);
 }
 
-double sample_factor(const struct job *job)
+double sample_factor(const struct trainer *t, int32_t q)
 {
-    uint64_t threshold = threshold_of(job);
+    uint64_t threshold = threshold_of(t, q);
     return threshold > 0 ? 4294967296.0 / (double)threshold : 0.0;
 }
 
@@ -105,16 +108,6 @@ void sample_close(struct trainer *t)
 
 /* --- one epoch's --- */
 
-struct draw {
-    struct random_key key;
-    uint64_t threshold;
-};
-
-static bool is_drawn(const struct draw *draw, uint32_t node)
-{
-    return random_u32(&draw->key, node, 0) < draw->threshold;
-}
-
 /* Where a pair's rows begin when diagonals have none: begin counts them with the diagonal's. */
 static int64_t begin_of(int64_t begin, int32_t k, int32_t own, int64_t n_own)
 {
@@ -126,12 +119,13 @@ struct pair_rows {
     int64_t n;
     const uint32_t *rows; /* NULL: rows are their places */
     const uint32_t *node;
+    uint64_t threshold;
     const uint32_t *n_at_hop; /* n_hop: NULL without hops */
     uint32_t *n_drawn_at_hop; /* likewise */
     int32_t n_hop;
 };
 
-static int64_t pair_draw(const struct draw *draw, const struct pair_rows *from, uint32_t *out)
+static int64_t pair_draw(const struct random_key *key, const struct pair_rows *from, uint32_t *out)
 {
     int64_t n = 0;
     int32_t hop = 0;
@@ -140,7 +134,7 @@ static int64_t pair_draw(const struct draw *draw, const struct pair_rows *from, 
             from->n_drawn_at_hop[hop] = (uint32_t)n;
         }
         uint32_t row = from->rows != NULL ? from->rows[i] : (uint32_t)i;
-        if (is_drawn(draw, from->node[row])) {
+        if (random_u32(key, from->node[row], 0) < from->threshold) {
             out[n++] = row;
         }
     }
@@ -156,7 +150,7 @@ static uint32_t *hops_of(uint32_t *table, int32_t k, int32_t n_hop)
     return n_hop > 0 ? table + k * (int64_t)n_hop : NULL;
 }
 
-static void taken_draw(const struct draw *draw, const struct part *part, struct part_sample *out)
+static void taken_draw(const struct trainer *t, const struct random_key *key, const struct part *part, struct part_sample *out)
 {
     const struct part_pairs *all = &part->halo.pairs[PART_DIRECTION_IN];
     struct part_pairs *pairs = &out->halo.pairs[PART_DIRECTION_IN];
@@ -167,17 +161,18 @@ static void taken_draw(const struct draw *draw, const struct part *part, struct 
         if (k != all->own) {
             const struct pair_rows from = {.n = part_pair_cols(all, k),
                                            .node = part->arrays[PART_DIRECTION_IN].node + begin,
+                                           .threshold = threshold_of(t, all->pair[k].part),
                                            .n_at_hop = hops_of(all->n_col_hop, k, part->n_hop),
                                            .n_drawn_at_hop = hops_of(pairs->n_col_hop, k, part->n_hop),
                                            .n_hop = part->n_hop};
-            n = pair_draw(draw, &from, out->taken + begin);
+            n = pair_draw(key, &from, out->taken + begin);
         }
         n_col += (uint32_t)n;
     }
     pairs->pair[all->n_pair].col = n_col;
 }
 
-static void given_draw(const struct draw *draw, const struct part *part, struct part_sample *out)
+static void given_draw(const struct trainer *t, const struct random_key *key, const struct part *part, struct part_sample *out)
 {
     const struct part_pairs *all = &part->halo.pairs[PART_DIRECTION_OUT];
     struct part_pairs *pairs = &out->halo.pairs[PART_DIRECTION_OUT];
@@ -189,10 +184,11 @@ static void given_draw(const struct draw *draw, const struct part *part, struct 
             const struct pair_rows from = {.n = n,
                                            .rows = part->arrays[PART_DIRECTION_OUT].rows + begin,
                                            .node = part->node,
+                                           .threshold = threshold_of(t, all->pair[k].part),
                                            .n_at_hop = hops_of(all->n_row_hop, k, part->n_hop),
                                            .n_drawn_at_hop = hops_of(pairs->n_row_hop, k, part->n_hop),
                                            .n_hop = part->n_hop};
-            n = pair_draw(draw, &from, out->given + begin);
+            n = pair_draw(key, &from, out->given + begin);
         }
         n_row += n;
     }
@@ -200,7 +196,7 @@ static void given_draw(const struct draw *draw, const struct part *part, struct 
 }
 
 /* Node ids and lists are read where a spilled part has them. */
-static enum status part_draw(struct trainer *t, const struct draw *draw, int32_t i)
+static enum status part_draw(struct trainer *t, const struct random_key *key, int32_t i)
 {
     const struct part *part = t->part[i].part;
     const uint32_t *taken = part->arrays[PART_DIRECTION_IN].node, *given = part->arrays[PART_DIRECTION_OUT].rows;
@@ -211,8 +207,8 @@ static enum status part_draw(struct trainer *t, const struct draw *draw, int32_t
     const int n_range = sizeof ranges / sizeof *ranges;
     enum status status = spill_pin(t->setup.spill, ranges, n_range);
     if (status == STATUS_OK) {
-        taken_draw(draw, part, &t->sample->own[i]);
-        given_draw(draw, part, &t->sample->own[i]);
+        taken_draw(t, key, part, &t->sample->own[i]);
+        given_draw(t, key, part, &t->sample->own[i]);
         spill_unpin(t->setup.spill, ranges, n_range);
     }
     return status;
@@ -220,12 +216,11 @@ static enum status part_draw(struct trainer *t, const struct draw *draw, int32_t
 
 enum status sample_draw(struct trainer *t)
 {
-    const struct draw draw = {
-        .key = {.seed = (uint64_t)t->setup.job->train.seed, .epoch = t->epoch, .stream = RANDOM_STREAM_SAMPLE},
-        .threshold = threshold_of(t->setup.job)};
+    const struct random_key key = {
+        .seed = (uint64_t)t->setup.job->train.seed, .epoch = t->epoch, .stream = RANDOM_STREAM_SAMPLE};
     enum status status = STATUS_OK;
     for (int32_t i = 0; i < t->n_own && status == STATUS_OK; i++) {
-        status = part_draw(t, &draw, i);
+        status = part_draw(t, &key, i);
     }
     return status;
 }

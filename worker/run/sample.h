@@ -1,7 +1,8 @@
 /* Boundary-node sampling: which of a payload's rows travel in a training epoch.
  *
- * A row goes to the parts that take it when its draw, keyed by (seed, epoch, node), is below the threshold p · 2³²: both ends of a
- * pair draw the same, so no index travels, and one sample holds for all layers, forward and backward. Payloads count sampled rows
+ * A row goes to a part that takes it when its draw, keyed by (seed, epoch, node), is below the pair's threshold p · 2³²: both ends
+ * draw the same, so no index travels, and one sample holds for all layers, forward and backward. Pairs on one machine may have a p of
+ * their own. Payloads count sampled rows
  * alone; structure stays as it is, and a pass picks its edges out of it (device.h: block_sample).
  * source  Wan et al., MLSys 2022 (BNS-GCN): there the sender draws and sends its list, and pairs with p · rows < 1 send nothing
  */
@@ -10,7 +11,7 @@
 
 #include "worker/run/trainer_state.h"
 
-/* Where exchange.sampling is below 1; else trainer->sample stays NULL. errors  STATUS_NOMEM. Closed also after a failure */
+/* Where a pair's share is below 1; else trainer->sample stays NULL. errors  STATUS_NOMEM. Closed also after a failure */
 enum status sample_open(struct trainer *trainer);
 void sample_close(struct trainer *trainer);
 
@@ -24,7 +25,7 @@ const struct part_halo *sample_halo(const struct sample *sample, int32_t i);
 const uint32_t *sample_taken(const struct trainer *trainer, int32_t i, int32_t k);
 const uint32_t *sample_given(const struct trainer *trainer, int32_t i, int32_t k);
 
-/* 1/p, by which sampled rows stand for all. */
-double sample_factor(const struct job *job);
+/* 1/p of the rows that own parts and part q exchange: by this they stand for all. */
+double sample_factor(const struct trainer *trainer, int32_t q);
 
 #endif

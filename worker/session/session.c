@@ -73,6 +73,7 @@ static enum status trainer_start(struct session *session)
         .n_rank = session->n_rank,
         .n_part = session->n_part,
         .rank_of_part = session->rank_of_part,
+        .machine_of_rank = session->machine_of_rank,
         .parts = session->own,
         .exchange = session->exchange,
         .spill = session->spill,
@@ -131,6 +132,7 @@ static void session_release(struct session *session)
     free(session->own);
     free(session->parts);
     free(session->rank_of_part);
+    free(session->machine_of_rank);
     free(session);
 }
 

@@ -13,6 +13,7 @@
 struct session_setup {
     const char *join; /* HOST:PORT of the coordinator */
     const char *token;
+    const char *host;      /* the machine's name; NULL: its host name */
     double join_timeout_s; /* how long to try to reach it */
     bool talks;            /* print on stderr why the job ended */
 };

@@ -37,7 +37,7 @@ static enum status exchange_start(struct session *session)
     int64_t n_request = how->schedule == JOB_SCHEDULE_HALO || (how->prefetch + 1) * session->n_rank > n_pair
                             ? n_pair
                             : (how->prefetch + 1) * session->n_rank;
-    if (how->sampling < 1.0 || how->codec != JOB_CODEC_FP32) { /* gradients that return may ask for rows */
+    if (job_samples(&session->job) || how->codec != JOB_CODEC_FP32) { /* gradients that return may ask for rows */
         n_fetch *= 2;
         n_request *= 2;
     }
@@ -48,6 +48,18 @@ static enum status exchange_start(struct session *session)
         exchange_attach(session->exchange, session->transport);
     }
     return status;
+}
+
+/* Which ranks share a machine, by its number. */
+static enum status machines_take(struct session *session, const struct message_place *place)
+{
+    if (place->machine_of_rank.n_bytes != session->n_rank * sizeof *session->machine_of_rank) {
+        return status_fail(STATUS_PEER, "%u bytes say which ranks share a machine, expected %zu for %u ranks",
+                           place->machine_of_rank.n_bytes, session->n_rank * sizeof *session->machine_of_rank, session->n_rank);
+    }
+    session->machine_of_rank = memory_alloc(session->n_rank, sizeof *session->machine_of_rank);
+    memcpy(session->machine_of_rank, place->machine_of_rank.at, place->machine_of_rank.n_bytes);
+    return STATUS_OK;
 }
 
 static enum status place_obey(struct session *session)
@@ -74,9 +86,10 @@ static enum status place_obey(struct session *session)
         }
         session->n_own += session->rank_of_part[part] == session->rank;
     }
+    status = machines_take(session, &place);
     /* From the answer on the others may ask for rows. */
-    status = exchange_start(session);
-    struct message_place answer = {.n_part = place.n_part, .rank_of_part = {NULL, 0}};
+    status = status == STATUS_OK ? exchange_start(session) : status;
+    struct message_place answer = {.n_part = place.n_part};
     size_t n;
     if (status == STATUS_OK) {
         status = message_encode_place(&answer, session->answer, sizeof session->answer, &n);

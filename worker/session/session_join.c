@@ -13,7 +13,7 @@
 /* Sends under way at once; more wait for their turn inside transport_send. */
 #define N_SEND 256
 
-static enum status hello_send(struct session *session, const char *token)
+static enum status hello_send(struct session *session, const struct session_setup *setup)
 {
     char host[64] = "";
     gethostname(host, sizeof host - 1);
@@ -22,8 +22,8 @@ static enum status hello_send(struct session *session, const char *token)
     const void *address = transport_address(session->transport, &n_address);
     struct message_hello hello = {
         .version = MESSAGE_VERSION,
-        .token = message_text(token),
-        .host = message_text(host),
+        .token = message_text(setup->token),
+        .host = message_text(setup->host != NULL ? setup->host : host),
         .pid = (uint32_t)getpid(),
         .n_core = sched_getaffinity(0, sizeof cores, &cores) == 0 ? (uint32_t)CPU_COUNT(&cores) : 1,
         .address = {address, (uint32_t)n_address},
@@ -106,7 +106,7 @@ enum status session_join(struct session *session, const struct session_setup *se
         status = link_open(setup->join, setup->join_timeout_s, setup->talks, &session->link);
     }
     if (status == STATUS_OK) {
-        status = hello_send(session, setup->token);
+        status = hello_send(session, setup);
     }
     if (status == STATUS_OK) {
         status = welcome_take(session);

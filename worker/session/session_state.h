@@ -37,6 +37,7 @@ struct session {
 
     int32_t n_part; /* 0: not placed yet */
     uint32_t *rank_of_part;
+    uint32_t *machine_of_rank;  /* n_rank */
     struct session_part *parts; /* n_part */
     int32_t n_own;
     struct part **own; /* n_part: the open ones, NULL elsewhere */

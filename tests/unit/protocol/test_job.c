@@ -148,6 +148,25 @@ Test(job, what_comes_later_says_that_it_is_not_available_yet)
     REFUSED(GRAPH "[memory]\noffload = \"x\"\n", "memory.offload is not available yet");
 }
 
+Test(job, a_share_for_one_machine_is_that_of_all_pairs_unless_it_is_given)
+{
+    struct job job;
+    cr_assert_eq(load(GRAPH "[exchange]\nsampling = 0.25\n", &job), STATUS_OK, "%s", status_reason());
+    cr_expect(job.exchange.sampling_local == JOB_SAME && job_sampling(&job, true) == 0.25 && job_samples(&job));
+    cr_expect_not(job_sampling_is_placed(&job));
+    cr_assert_eq(load(GRAPH "[exchange]\nsampling = 0.25\nsampling_local = \"same\"\n", &job), STATUS_OK);
+    cr_expect_eq(job.exchange.sampling_local, JOB_SAME);
+    cr_assert_eq(load(GRAPH "[exchange]\nsampling = 0.25\nsampling_local = 1\n", &job), STATUS_OK, "%s", status_reason());
+    cr_expect(job_sampling(&job, true) == 1.0 && job_sampling(&job, false) == 0.25 && job_sampling_is_placed(&job));
+    cr_assert_eq(load(GRAPH "[exchange]\nsampling_local = 0.5\n", &job), STATUS_OK);
+    cr_expect(job_samples(&job) && job_sampling(&job, false) == 1.0);
+    const char *set[] = {"exchange.sampling_local=0.5", "exchange.sampling_local=same"};
+    cr_assert_eq(job_load_text(GRAPH, strlen(GRAPH), "job.toml", set, 2, &job), STATUS_OK, "%s", status_reason());
+    cr_expect_not(job_samples(&job));
+    REFUSED(GRAPH "[exchange]\nsampling_local = 1.5\n", "job.toml:4:18: exchange.sampling_local is 1.5", "\"same\"");
+    REFUSED(GRAPH "[exchange]\nsampling_local = \"none\"\n", "exchange.sampling_local is", "a number from 0.0 to 1.0, or");
+}
+
 Test(job, what_is_there_twice_is_refused_at_its_second_place)
 {
     REFUSED(GRAPH "[train]\nlr = 1\nlr = 2\n", "job.toml:5:");

@@ -139,6 +139,19 @@ enum status fleet_open(const struct job *job, const struct fleet_setup *setup, s
     return STATUS_OK;
 }
 
+uint32_t fleet_machines(const struct fleet *fleet, uint32_t *machine_out)
+{
+    uint32_t n_machine = 0;
+    for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
+        uint32_t first = 0;
+        while (strcmp(fleet->workers[first].host, fleet->workers[rank].host) != 0) {
+            first++;
+        }
+        machine_out[rank] = first < rank ? machine_out[first] : n_machine++;
+    }
+    return n_machine;
+}
+
 void fleet_member(const struct fleet *fleet, uint32_t rank, uint32_t *pid_out, const char **host_out)
 {
     const struct fleet_worker *worker = &fleet->workers[rank];

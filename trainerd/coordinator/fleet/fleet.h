@@ -58,7 +58,10 @@ enum status fleet_open(const struct job *job, const struct fleet_setup *setup, s
 /* End all workers: goodbye, then KILL; reap them. NULL is allowed. Preserves status_reason. */
 void fleet_close(struct fleet *fleet);
 
-/* Send every worker the ranks of all parts. rank_of_part n_part */
+/* Number the machines by their host names, from 0 in the order of ranks. machine_out n_worker; returns how many there are. */
+uint32_t fleet_machines(const struct fleet *fleet, uint32_t *machine_out);
+
+/* Send every worker the ranks of all parts, and which ranks share a machine. rank_of_part n_part */
 enum status fleet_place(struct fleet *fleet, int32_t n_part, const int32_t *rank_of_part);
 
 /* Send an encoded part to its owner; the bytes may be freed when it returns. */

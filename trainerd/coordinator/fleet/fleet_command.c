@@ -148,15 +148,18 @@ enum status fleet_place(struct fleet *fleet, int32_t n_part, const int32_t *rank
             return status_fail(STATUS_BUG, "part %d is placed on rank %d of %u", part, rank_of_part[part], fleet->n_worker);
         }
     }
+    uint32_t *machine_of_rank = memory_alloc(fleet->n_worker, sizeof *machine_of_rank);
+    fleet_machines(fleet, machine_of_rank);
     struct message_place place = {
         .n_part = (uint32_t)n_part,
         .rank_of_part = {rank_of_part, (uint32_t)n_part * (uint32_t)sizeof *rank_of_part},
+        .machine_of_rank = {machine_of_rank, fleet->n_worker * (uint32_t)sizeof *machine_of_rank},
     };
     free(fleet->rank_of_part);
     fleet->n_part = n_part;
     fleet->rank_of_part = memory_alloc((size_t)n_part, sizeof *fleet->rank_of_part);
     memcpy(fleet->rank_of_part, rank_of_part, place.rank_of_part.n_bytes);
-    size_t capacity = place.rank_of_part.n_bytes + 8u, n;
+    size_t capacity = (size_t)place.rank_of_part.n_bytes + place.machine_of_rank.n_bytes + 12u, n;
     uint8_t *body = memory_alloc(capacity, 1);
     enum status status = message_encode_place(&place, body, capacity, &n);
     if (status == STATUS_OK) {
@@ -166,6 +169,7 @@ enum status fleet_place(struct fleet *fleet, int32_t n_part, const int32_t *rank
         expect(fleet, MESSAGE_ID_ready);           /* a worker may be ready while others still get their parts */
     }
     free(body);
+    free(machine_of_rank);
     return status;
 }
 

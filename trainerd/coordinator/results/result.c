@@ -50,6 +50,15 @@ static json_t *memory_json(const struct result *result)
     return all;
 }
 
+static json_t *machines_json(const struct result *result)
+{
+    json_t *of_worker = json_array();
+    for (int64_t rank = 0; rank < result->job->workers.count; rank++) {
+        json_array_append_new(of_worker, json_integer(result->machine_of_rank[rank]));
+    }
+    return json_pack("{s:o, s:b}", "of_worker", of_worker, "change_results", (int)job_sampling_is_placed(result->job));
+}
+
 static void put_end(json_t *all, const struct training *training)
 {
     char reason[160];
@@ -89,6 +98,7 @@ static json_t *result_json(const struct result *result)
     json_object_set_new(all, "allocations_in_epochs", json_integer(state->n_call));
     json_object_set_new(all, "weights", json_integer(training_n_weight(training)));
     json_object_set_new(all, "memory", memory_json(result));
+    json_object_set_new(all, "machines", machines_json(result));
     json_object_set_new(all, "coordinator_resident_peak", json_integer(memory_resident_peak()));
     json_object_set_new(all, "dataset", report_dataset(result->dataset));
     json_object_set_new(all, "partition", report_partition(job, result->quality));

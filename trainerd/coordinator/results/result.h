@@ -41,7 +41,8 @@ struct result {
     const struct plan *plan;
     const struct program *program;
     struct plan_measured traffic;
-    double phase_s[RESULT_PHASE_N]; /* PHASE_TRAIN without the two after it */
+    const uint32_t *machine_of_rank; /* job->workers.count: equal where workers share a machine */
+    double phase_s[RESULT_PHASE_N];  /* PHASE_TRAIN without the two after it */
     double total_s;
 };
 

@@ -1,0 +1,138 @@
+/* Jobs whose pairs of parts on one machine exchange another share of their rows: workers say which machine they are on. */
+#include "tests/support/process/folder.h"
+#include "tests/support/process/machines.h"
+#include "tests/support/process/results.h"
+
+#include <criterion/criterion.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define SHARES "--set", "exchange.sampling=0.1", "--set", "exchange.sampling_local=0.6"
+enum { N_EPOCH = 20, WORKERS_MOST = 4 };
+
+static char coordinator_path[PATH_MAX], worker_path[PATH_MAX];
+static struct process coordinator, workers[WORKERS_MOST];
+
+static void make_all(void)
+{
+    program_find("trainer-coordinator", coordinator_path, sizeof coordinator_path);
+    program_find("trainer-worker", worker_path, sizeof worker_path);
+    folder_make();
+    folder_write("job.toml",
+                 "[dataset]\ngenerator = \"sbm\"\nnodes = 3000\ndegree = 10\nfeatures = 24\n[partition]\nparts = 4\n"
+                 "method = \"random\"\ncache = \"off\"\n[model]\nkind = \"sage\"\nlayers = 3\nhidden = 16\n[train]\n"
+                 "epochs = 20\neval_every = 0\nprune = \"never\"\n[workers]\nthreads = 1\n");
+}
+
+TestSuite(machines, .init = make_all, .fini = folder_remove, .timeout = 180);
+
+static void expect_end(struct process *process, const char *part)
+{
+    int got = process_finish(process);
+    cr_assert_eq(got, 0, "exit %d: %s", got, process->words);
+    cr_assert_not_null(strstr(process->words, part), "'%s' is not in: %s", part, process->words);
+}
+
+/* Train with workers of the local launcher. */
+static void train_here(const char *output, const char *count)
+{
+    process_start(
+        &coordinator, NULL, folder, NULL,
+        (const char *const[]){coordinator_path, "--config", "job.toml", SHARES, "--set", count, "--set", output, NULL});
+    expect_end(&coordinator, "makes results depend on which parts share one");
+}
+
+/* Train with workers that say these names of their machines. */
+static void train_on(const char *output, int n, const char *const hosts[])
+{
+    char count[64], word[64], join[64];
+    snprintf(count, sizeof count, "workers.count=%d", n);
+    process_start(&coordinator, NULL, folder, NULL,
+                  (const char *const[]){coordinator_path, "--config", "job.toml", SHARES, "--set", count, "--set", output,
+                                        "--set", "workers.launcher=manual", "--set", "workers.token_file=token", "--set",
+                                        "workers.listen=127.0.0.1:0", NULL});
+    process_await(&coordinator, "waiting for ");
+    const char *at = strstr(coordinator.words, "--join ");
+    cr_assert(at != NULL && sscanf(at, "--join %63s", join) == 1, "%s", coordinator.words);
+    for (int i = 0; i < n; i++) {
+        process_start(&workers[i], NULL, folder, NULL,
+                      (const char *const[]){worker_path, "--join", join, "--token-file", "token", "--host", hosts[i], NULL});
+        snprintf(word, sizeof word, "worker %d joined: ", i);
+        process_await(&coordinator, word);
+    }
+    expect_end(&coordinator, "makes results depend on which parts share one");
+    for (int i = 0; i < n; i++) {
+        expect_end(&workers[i], "");
+    }
+}
+
+static void expect_machines(const char *folder_of_results, int n, const int want[])
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s/result.json", folder_of_results);
+    json_t *result = json_load_file(folder_path(name), 0, NULL), *machines = json_object_get(result, "machines"),
+           *of_worker = json_object_get(machines, "of_worker");
+    cr_assert(json_is_true(json_object_get(machines, "change_results")), "%s", name);
+    cr_assert_eq(json_array_size(of_worker), (size_t)n);
+    for (int i = 0; i < n; i++) {
+        cr_expect_eq(json_integer_value(json_array_get(of_worker, (size_t)i)), want[i], "%s: worker %d", name, i);
+    }
+    json_decref(result);
+}
+
+Test(machines, results_depend_on_which_parts_share_one_and_result_json_says_which_do)
+{
+    train_here("output.dir=here", "workers.count=3");
+    train_on("output.dir=together", 2, (const char *const[]){"north", "north"});
+    train_on("output.dir=apart", 2, (const char *const[]){"north", "south"});
+    train_on("output.dir=four", 4, (const char *const[]){"north", "north", "south", "south"});
+    expect_machines("here", 3, (const int[]){0, 0, 0});
+    expect_machines("together", 2, (const int[]){0, 0});
+    expect_machines("four", 4, (const int[]){0, 0, 1, 1});
+    results_expect_same_file(folder_path("here"), folder_path("together"), "model.safetensors");
+    results_expect_same_file(folder_path("apart"), folder_path("four"), "model.safetensors");
+    json_t *near = results_metrics(folder_path("together"), true), *far = results_metrics(folder_path("apart"), true);
+    double n_near = json_number_value(json_object_get(json_array_get(near, 0), "bytes_forward")),
+           n_far = json_number_value(json_object_get(json_array_get(far, 0), "bytes_forward"));
+    cr_expect_leq(fabs(n_near / n_far - 6.0), 1.5, "%.0f bytes on one machine, %.0f between two", n_near, n_far);
+    json_decref(near);
+    json_decref(far);
+}
+
+/* Of n_epoch - 1 epochs, as the last one evaluates, too. */
+static void expect_planned(const char *output, const char *settings)
+{
+    char command[PATH_MAX + 512];
+    snprintf(
+        command, sizeof command,
+        "cd %s && %s --config job.toml --set exchange.sampling=0.1 --set exchange.sampling_local=0.6 --set workers.count=2 "
+        "%s --plan --json > plan 2> stderr",
+        folder, coordinator_path, settings);
+    int how = system(command);
+    cr_assert(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+    json_t *plan = json_load_file(folder_path("plan"), 0, NULL), *metrics = results_metrics(folder_path(output), true);
+    double planned = json_number_value(json_object_get(plan, "bytes_per_epoch")), sum = 0.0, square = 0.0;
+    for (size_t e = 0; e < N_EPOCH - 1; e++) {
+        double n = json_number_value(json_object_get(json_array_get(metrics, e), "bytes_received")) - planned;
+        sum += n;
+        square += n * n;
+    }
+    double bias = sum / (N_EPOCH - 1), spread = sqrt((square / (N_EPOCH - 1) - bias * bias) / (N_EPOCH - 1));
+    cr_expect_leq(fabs(bias), 4.0 * spread, "%s: %.0f bytes planned, %+.0f measured, standard error %.0f", settings, planned,
+                  bias, spread);
+    json_decref(metrics);
+    json_decref(plan);
+}
+
+/* The local launcher's workers share a machine; others are taken to have one each. */
+Test(machines, the_plan_says_what_it_takes_for_one_machine)
+{
+    train_here("output.dir=here", "workers.count=2");
+    train_on("output.dir=apart", 2, (const char *const[]){"north", "south"});
+    expect_planned("here", "");
+    expect_planned("apart", "--set workers.launcher=manual");
+}
