@@ -80,13 +80,14 @@ struct device_now {
 /* How payload rows are written down: an element in 32, 16, 8, 4 or 2 bits. */
 enum device_codec { DEVICE_CODEC_FP32, DEVICE_CODEC_BF16, DEVICE_CODEC_INT8, DEVICE_CODEC_INT4, DEVICE_CODEC_INT2 };
 
-/* Rows to be written down, each by itself: row r of out is factor · x[rows[r]], its elements rounded up or down at random, so that
+/* Rows to be written down, each by itself: row r of out is factor · factors[r] · x[rows[r]], its elements rounded up or down at random, so that
  * their mean is what they were (models/codec.h). */
 struct device_coding {
     enum device_codec codec; /* not FP32 */
     int64_t n_row, f;
     const uint32_t *rows; /* n_row; NULL: row r */
     float factor;
+    const float *factors; /* n_row; NULL: 1 */
     const float *x;
     struct random_key key;        /* element (r, c) is rounded by the draw of (node[rows[r]], c) */
     const struct device_now *now; /* as device_activate */

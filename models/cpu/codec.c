@@ -9,7 +9,9 @@ void cpu_rows_encode(struct device *device, const struct device_coding *how, voi
     int64_t row_bytes = codec_row_bytes(how->codec, how->f);
 #pragma omp parallel for num_threads(cpu->n_thread) if (how->n_row * how->f >= CPU_PARALLEL_MIN)
     for (int64_t r = 0; r < how->n_row; r++) {
-        cpu->kernels->encode_row(how, &key, how->rows != NULL ? how->rows[r] : r, (char *)out + r * row_bytes);
+        struct device_coding row = *how;
+        row.factor *= how->factors != NULL ? how->factors[r] : 1.0F;
+        cpu->kernels->encode_row(&row, &key, how->rows != NULL ? how->rows[r] : r, (char *)out + r * row_bytes);
     }
 }
 

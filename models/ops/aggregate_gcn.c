@@ -44,5 +44,6 @@ static void propagate_pack(const struct op_call *call)
 const struct aggregate_def aggregate_gcn = {.name = "gcn",
                                             .title = "GCN propagation",
                                             .is_linear = true,
+                                            .scales_sources = true,
                                             .scale = scale,
                                             AGGREGATE_LINEAR_PASSES(propagate, propagate, propagate_return, propagate_pack)};

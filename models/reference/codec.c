@@ -37,13 +37,15 @@ void reference_rows_encode(struct device *device, const struct device_coding *ho
         int64_t row = how->rows != NULL ? how->rows[r] : r;
         const float *x = how->x + row * how->f;
         uint8_t *to = (uint8_t *)out + r * row_bytes;
+        struct device_coding one = *how;
+        one.factor *= how->factors != NULL ? how->factors[r] : 1.0F;
         if (how->codec != DEVICE_CODEC_BF16) {
-            integers_encode(how, &key, how->node[row], x, to);
+            integers_encode(&one, &key, how->node[row], x, to);
             continue;
         }
         memset(to, 0, (size_t)row_bytes);
         for (int64_t c = 0; c < how->f; c++) {
-            uint16_t half = codec_bf16(how->factor * x[c], draw_of(&key, how->node[row], c));
+            uint16_t half = codec_bf16(one.factor * x[c], draw_of(&key, how->node[row], c));
             memcpy(to + 2 * c, &half, sizeof half);
         }
     }

@@ -116,6 +116,23 @@ static enum status check_model(const struct job *job, const struct job_places *p
     return STATUS_OK;
 }
 
+/* A row's chance comes from what its edges count, which a maximum does not add up and attention finds anew each epoch. */
+static enum status check_exchange(const struct job *job, const struct job_places *places)
+{
+    bool is_max = job->model.kind == JOB_KIND_SAGE && job->model.aggregator == JOB_AGGREGATOR_MAX;
+    if (job->exchange.sampling_weights == JOB_SAMPLING_WEIGHTS_UNIFORM || (model_kind_of(job)->is_sum && !is_max)) {
+        return STATUS_OK;
+    }
+    char where[JOB_WHERE_BYTES], expect[JOB_EXPECT_BYTES];
+    job_where(places, JOB_KEY_exchange_sampling_weights, where);
+    choices_text(&job_keys[JOB_KEY_model_kind], model_kinds_of_sums(), expect);
+    return status_fail(
+        STATUS_CONFIG,
+        "%s: exchange.sampling_weights = \"%s\" is for sums, in which an edge counts the same in every epoch: expected "
+        "model.kind = %s, and no model.aggregator = \"max\"",
+        where, job_choice_text("exchange", "sampling_weights", job->exchange.sampling_weights), expect);
+}
+
 static _Thread_local char remarks[4096];
 
 const char *job_remarks(void)
@@ -164,6 +181,9 @@ enum status job_check_rules(const struct job *job, const struct job_places *plac
     }
     if (status == STATUS_OK) {
         status = check_model(job, places);
+    }
+    if (status == STATUS_OK) {
+        status = check_exchange(job, places);
     }
     if (status != STATUS_OK) {
         return status;

@@ -33,3 +33,12 @@ uint32_t model_kinds_with_weights(void)
     }
     return kinds;
 }
+
+uint32_t model_kinds_of_sums(void)
+{
+    uint32_t kinds = 0;
+    for (int kind = 0; kind < JOB_KIND_N; kind++) {
+        kinds |= (uint32_t)model_kinds[kind].is_sum << kind;
+    }
+    return kinds;
+}

@@ -13,6 +13,8 @@ struct model_kind {
     bool adds_loops;    /* its definition adds a self loop to every node: what dataset.self_loops = "auto" means */
     bool
         is_stack; /* layers that stand alone: model.linear_layers may replace the last ones, model.jumping_knowledge read all */
+    bool
+        is_sum; /* its aggregates are sums of neighbours' rows, each times what is known of the edge (sage: but for the maximum) */
     uint64_t keys; /* MODEL_KEY of each option that only kinds that name it take */
 };
 
@@ -25,7 +27,8 @@ const struct model_kind *model_kind_of(const struct job *job);
 /* The kinds that a key is for, bit k for kind k; 0: any kind, or not a key of [model]. */
 uint32_t model_kinds_with_key(enum job_key_id key);
 
-/* The kinds that take weights of edges. */
+/* The kinds that take weights of edges; those whose aggregates are sums. */
 uint32_t model_kinds_with_weights(void);
+uint32_t model_kinds_of_sums(void);
 
 #endif

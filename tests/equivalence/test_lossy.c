@@ -3,6 +3,7 @@
 #include "partition/partition.h"
 #include "tests/equivalence/cluster.h"
 #include "tests/support/device/strict.h"
+#include "tests/support/model/thresholds.h"
 #include "tests/support/model/truth.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/tolerance.h"
@@ -32,9 +33,10 @@ struct way {
 struct loss {
     double p;
     const char *codec, *backward; /* NULL: the same */
+    const char *weights;          /* of sampled rows; NULL: uniform */
 };
 
-static const struct loss sampled = {0.3, "fp32", NULL};
+static const struct loss sampled = {0.3, "fp32", NULL, NULL}, by_edges = {0.3, "fp32", NULL, "edges"};
 static const struct way plain = {1, 1, 1, "sequential", "never", NULL, "never", 0};
 
 static void job_write(const char *model, const char *data, const struct loss *loss, const struct way *way, int epochs,
@@ -48,12 +50,11 @@ static void job_write(const char *model, const char *data, const struct loss *lo
     snprintf(out, n_out,
              "[dataset]\n%s\n[partition]\nparts = 4\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\n"
              "epochs = %d\nprune = \"%s\"\n%s[exchange]\ncover = false\nsampling = %.17g\ncodec = \"%s\"\ncodec_backward = "
-             "\"%s\"\nschedule = "
-             "\"%s\"\nprefetch = "
-             "%d\n[workers]\n"
+             "\"%s\"\nsampling_weights = \"%s\"\nschedule = \"%s\"\nprefetch = %d\n[workers]\n"
              "count = %d\nthreads = %d\n[memory]\nrecompute = \"%s\"\n%s",
              data, model, epochs, way->prune, train, loss->p, loss->codec, loss->backward != NULL ? loss->backward : "same",
-             way->schedule, way->prefetch, way->workers, way->threads, way->recompute, spill);
+             loss->weights != NULL ? loss->weights : "uniform", way->schedule, way->prefetch, way->workers, way->threads,
+             way->recompute, spill);
 }
 
 static void run(const char *model, const char *data, const struct loss *loss, const struct way *way, int epochs,
@@ -142,7 +143,7 @@ enum { N_MODEL = sizeof models / sizeof *models };
 static struct loss coded(int m, double p)
 {
     static const char *const codecs[] = {"int8", "int4", "bf16", "int2"}, *const backward[] = {NULL, "int8", "fp32"};
-    return (struct loss){p, codecs[m % 4], backward[m % 3]};
+    return (struct loss){p, codecs[m % 4], backward[m % 3], NULL};
 }
 
 Test(lossy, every_kind_is_the_same_however_it_is_run)
@@ -157,10 +158,10 @@ Test(lossy, every_kind_is_the_same_however_it_is_run)
 /* Gradients alone: rows of forward are what they are, and attention sends its gradients the way it does without a codec. */
 Test(lossy, gradients_may_be_coded_alone)
 {
-    static const struct loss loss = {1.0, "fp32", "int4"};
+    static const struct loss loss = {1.0, "fp32", "int4", NULL};
     static const struct way ways[] = {{2, 1, 1, "sequential", "never", NULL, "never", 0},
                                       {4, 1, 1, "halo", "always", NULL, "never", 0}};
-    static const struct loss exact = {1.0, "fp32", NULL};
+    static const struct loss exact = {1.0, "fp32", NULL, NULL};
     for (int m = 0; m < N_MODEL; m++) {
         struct cluster_result coded_gradients, none;
         expect_same_bits_from(models[m], symmetric, &loss, &plain, ways, 2);
@@ -287,12 +288,19 @@ static void truth_losses(const char *text, int n_epoch, double *loss_out)
     truth.training = true;
     truth.sampling = sampled.p;
     truth.owner = partition.owner;
+    truth.n_part = partition.n_part;
+    uint32_t *thresholds = memory_alloc((size_t)dataset.n_node * (size_t)partition.n_part, sizeof *thresholds);
+    if (job.exchange.sampling_weights == JOB_SAMPLING_WEIGHTS_EDGES) {
+        test_thresholds(&program, &graph, partition.n_part, partition.owner, sampled.p, thresholds);
+        truth.thresholds = thresholds;
+    }
     for (int e = 0; e < n_epoch; e++) {
         truth.epoch = (uint32_t)e;
         loss_out[e] = truth_loss(&truth);
     }
     truth_release(&truth);
     test_graph_release(&graph);
+    free(thresholds);
     free(weights);
     free(ends);
     program_release(&program);
@@ -300,36 +308,48 @@ static void truth_losses(const char *text, int n_epoch, double *loss_out)
     dataset_release(&dataset);
 }
 
-Test(lossy, losses_are_those_of_edges_from_drawn_nodes_counted_one_over_p_times)
+enum { TRUTH_N_EPOCH = 4, TRUTH_MOST_KINDS = 8 };
+
+/* Losses of these kinds of models are those of the definition. All jobs first: none may be forked once this process has threads. */
+static void expect_true_losses(const char *const kinds[], int n_kind, const struct loss *how)
 {
     static const char data[] = "generator = \"sbm\"\nnodes = 80\ndegree = 8\nclasses = 4\nfeatures = 9";
-    static const char *const kinds[] = {"gcn", "sage", "gin", "gat", "gatv2", "transformer", "agnn"};
-    enum { N_EPOCH = 4 };
-    enum { N_KIND = sizeof kinds / sizeof *kinds };
-    static char text[N_KIND][2048];
-    static double found[N_KIND][N_EPOCH];
+    static char text[TRUTH_MOST_KINDS][2048];
+    static double found[TRUTH_MOST_KINDS][TRUTH_N_EPOCH];
     struct way way = plain;
     way.workers = 2;
-    for (int k = 0; k < N_KIND; k++) { /* all jobs first: none may be forked once this process has threads */
+    for (int k = 0; k < n_kind; k++) {
         char model[256];
         struct cluster_result result;
         snprintf(model, sizeof model, "kind = \"%s\"\nhidden = 8\nlayers = 3\ndropout = 0.3", kinds[k]);
-        job_write(model, data, &sampled, &way, N_EPOCH, "lr = 0.0\noptimizer = \"sgd\"\n", text[k], sizeof text[k]);
+        job_write(model, data, how, &way, TRUTH_N_EPOCH, "lr = 0.0\noptimizer = \"sgd\"\n", text[k], sizeof text[k]);
         cluster_device = way.device;
         cluster_run(text[k], &result);
         cr_assert_eq(result.exit_code, 0);
         memcpy(found[k], result.loss, sizeof found[k]);
         cluster_release(&result);
     }
-    for (int k = 0; k < N_KIND; k++) {
-        double loss[N_EPOCH];
-        truth_losses(text[k], N_EPOCH, loss);
-        for (int e = 0; e < N_EPOCH; e++) {
-            cr_expect_leq(fabs(found[k][e] - loss[e]), TOLERANCE_LOSS * loss[e], "%s: epoch %d: %.9g, expected %.9g", kinds[k],
-                          e, found[k][e], loss[e]);
+    for (int k = 0; k < n_kind; k++) {
+        double loss[TRUTH_N_EPOCH];
+        truth_losses(text[k], TRUTH_N_EPOCH, loss);
+        for (int e = 0; e < TRUTH_N_EPOCH; e++) {
+            cr_expect_leq(fabs(found[k][e] - loss[e]), TOLERANCE_LOSS * loss[e], "%s%s: epoch %d: %.9g, expected %.9g",
+                          kinds[k], how->weights != NULL ? " by edges" : "", e, found[k][e], loss[e]);
         }
         cr_expect_neq(loss[0], loss[1]);
     }
+}
+
+Test(lossy, losses_are_those_of_edges_from_drawn_nodes_counted_one_over_p_times)
+{
+    static const char *const kinds[] = {"gcn", "sage", "gin", "gat", "gatv2", "transformer", "agnn"};
+    expect_true_losses(kinds, sizeof kinds / sizeof *kinds, &sampled);
+}
+
+Test(lossy, losses_are_those_of_rows_that_are_drawn_by_their_edges)
+{
+    static const char *const kinds[] = {"gcn", "sage", "gin", "appnp"};
+    expect_true_losses(kinds, sizeof kinds / sizeof *kinds, &by_edges);
 }
 
 /* --- traffic --- */
@@ -337,7 +357,7 @@ Test(lossy, losses_are_those_of_edges_from_drawn_nodes_counted_one_over_p_times)
 static double payload_sent(const char *model, const char *data, double p, const char *codec)
 {
     struct cluster_result result;
-    const struct loss loss = {p, codec, NULL};
+    const struct loss loss = {p, codec, NULL, NULL};
     struct way way = plain;
     way.workers = 4;
     run(model, data, &loss, &way, EPOCHS, &result);
@@ -390,7 +410,7 @@ Test(lossy, a_share_of_none_trains_on_each_part_alone)
 {
     static const char apart[] = "generator = \"sbm\"\nnodes = 600\ndegree = 8\nclasses = 5\nfeatures = 24";
     for (int m = 0; m < N_MODEL; m++) {
-        const struct loss none = {0.0, "fp32", NULL};
+        const struct loss none = {0.0, "fp32", NULL, NULL};
         struct way four = plain;
         struct cluster_result first, other;
         four.workers = 4;

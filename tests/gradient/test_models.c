@@ -40,6 +40,7 @@ static void check_embedded(const char *what, int64_t n_feature, bool sparse, str
                                 .graph = &graph,
                                 .zeros = sparse,
                                 .sampling = job.exchange.sampling < 1.0 ? job.exchange.sampling : 0.0,
+                                .weighs = job.exchange.sampling_weights == JOB_SAMPLING_WEIGHTS_EDGES,
                                 .training = true};
     gradient_check(&one);
     program_release(&program);
@@ -324,7 +325,8 @@ static void sampled(int kind, double p)
     job.model.attention_dropout = 0.3;
     job.model.heads = 2;
     char what[64];
-    snprintf(what, sizeof what, "%s, p = %g", job_choice_text("model", "kind", kind), p);
+    snprintf(what, sizeof what, "%s, p = %g%s", job_choice_text("model", "kind", kind), p,
+             job.exchange.sampling_weights == JOB_SAMPLING_WEIGHTS_EDGES ? " by edges" : "");
     check_features(what, 5, false);
     check_features(what, 13, true);
 }
@@ -342,6 +344,18 @@ Test(model, sampled_sums_give_the_gradients_of_all_their_weights)
     test_graph_weights(&graph, 9);
     job.model.norm = JOB_NORM_NONE;
     sampled(JOB_KIND_GCN, 0.5);
+}
+
+Test(model, sums_sampled_by_their_edges_give_the_gradients_of_all_their_weights)
+{
+    static const int kinds[] = {JOB_KIND_SAGE, JOB_KIND_GIN, JOB_KIND_GCN, JOB_KIND_APPNP};
+    job.exchange.sampling_weights = JOB_SAMPLING_WEIGHTS_EDGES;
+    for (int k = 0; k < 4; k++) {
+        graph.loops = k < 2 ? DATASET_LOOPS_STORED : DATASET_LOOPS_IMPLICIT;
+        sampled(kinds[k], 0.3);
+    }
+    test_graph_weights(&graph, 9);
+    sampled(JOB_KIND_GCN, 0.3);
 }
 
 Test(model, a_sampled_maximum_gives_the_gradients_of_all_its_weights)

@@ -22,8 +22,9 @@ struct executor_setup {
     const uint8_t *split;  /* n_node */
     uint64_t seed;         /* of dropout */
     uint32_t epoch;
-    bool training;   /* dropout is on */
-    double sampling; /* where the program samples: p */
+    bool training;              /* dropout is on */
+    double sampling;            /* where the program samples: p */
+    const uint32_t *thresholds; /* n_node × n_part: of each node's row for each part; NULL: p alike */
 };
 
 struct executor;

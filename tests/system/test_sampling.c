@@ -88,6 +88,9 @@ Test(sampling, the_plan_tells_the_mean_of_the_traffic)
     expect_planned_traffic("model.aggregator=max");
     expect_planned_traffic("model.norm=batch");
     expect_planned_traffic("exchange.sampling_local=0.05");
+    expect_planned_traffic("exchange.sampling_weights=edges");
+    expect_planned_traffic("exchange.sampling_weights=edges --set train.prune=always --set dataset.train_share=0.01 --set "
+                           "dataset.degree=3");
 }
 
 /* Running statistics of samples would be no use to an exact evaluation. */

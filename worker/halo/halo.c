@@ -90,7 +90,7 @@ struct halo_pair halo_pair(const struct halo *h, int32_t i, int32_t k)
 float halo_factor(const struct halo *h, int32_t q)
 {
     bool weighted = h->sampled && aggregate_defs[h->op->aggregate]->sampled == AGGREGATE_SAMPLED_WEIGHED;
-    return weighted ? (float)sample_factor(h->trainer, q) : 1.0F;
+    return weighted && !sample_weighs(h->trainer, q) ? (float)sample_factor(h->trainer, q) : 1.0F;
 }
 
 float halo_shift(const struct halo *h, int32_t q)

@@ -94,7 +94,7 @@ char *halo_workspace(const struct halo *h, int64_t offset);
 const float *halo_own_rows(const struct halo *h, int k, int32_t i);
 
 /* What rows that own parts and part q exchange in this pass are multiplied by: 1/p where they are sampled and the aggregate is a sum;
- * and what is added to their scores. */
+ * and what is added to their scores. Rows with factors of their own (sample_given_factors) are multiplied by these instead. */
 float halo_factor(const struct halo *h, int32_t q);
 float halo_shift(const struct halo *h, int32_t q);
 

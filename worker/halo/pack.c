@@ -179,6 +179,10 @@ static int64_t gradients_make(struct halo *h, const struct halo_packing *what)
     call.packed = writes ? (float *)(void *)halo_workspace(h, h->workspace->packed_at) : what->out;
     asked_open(h, block.n_col, what->asked, call.payload);
     h->pass->pack(&call);
+    const float *factors = h->sampled && !h->exact ? sample_taken_factors(t, i, k) : NULL;
+    if (factors != NULL) { /* of a sum, which has one piece */
+        t->ops->rows_multiply(t->device, block.n_col, h->width[0], factors, call.packed, false, call.packed);
+    }
     if (writes) {
         gradients_write(h, i, block.n_col, call.col_node, call.packed, what->out);
     }
@@ -187,18 +191,27 @@ static int64_t gradients_make(struct halo *h, const struct halo_packing *what)
 
 /* --- rows as they lie --- */
 
-/* Own part i's rows of piece p, or of what a RETURN pass asks for, each times `factor`, as they travel. */
-static void rows_write(const struct halo *h, int p, int32_t i, int64_t n, const uint32_t *rows, float factor, void *out)
+/* Some own rows, and what they are multiplied by on their way. */
+struct rows {
+    int64_t n;
+    const uint32_t *rows; /* n */
+    float factor;         /* of all */
+    const float *factors; /* n: of each besides; NULL: 1 */
+};
+
+/* Own part i's rows of piece p, or of what a RETURN pass asks for, as they travel. */
+static void rows_write(const struct halo *h, int p, int32_t i, const struct rows *rows, void *out)
 {
     const struct trainer *t = h->trainer;
     bool returns = h->pass->direction == HALO_DIRECTION_RETURN;
     const struct step_operand *from = step_operand(h->step, returns ? h->pass->ask[p] : h->pass->piece[p]);
     struct device_coding how = coding_of(h, p, i, t->part[i].node);
     how.codec = codec_of(h, from->role);
-    how.n_row = n;
+    how.n_row = rows->n;
     how.f = returns ? halo_ask_width(&t->program, h->op, h->pass, p) : h->width[p];
-    how.rows = rows;
-    how.factor = factor;
+    how.rows = rows->rows;
+    how.factor = rows->factor;
+    how.factors = rows->factors;
     how.x = trainer_operand(t, from, i);
     if (returns) { /* rounded as when they came first */
         how.key.seed = (uint64_t)t->setup.job->train.seed;
@@ -206,8 +219,11 @@ static void rows_write(const struct halo *h, int p, int32_t i, int64_t n, const 
     }
     if (how.codec != DEVICE_CODEC_FP32) {
         t->ops->rows_encode(t->device, &how, out);
-    } else {
-        t->ops->rows_gather(t->device, n, how.f, rows, how.factor, how.x, out);
+        return;
+    }
+    t->ops->rows_gather(t->device, how.n_row, how.f, how.rows, how.factor, how.x, out);
+    if (how.factors != NULL) {
+        t->ops->rows_multiply(t->device, how.n_row, how.f, how.factors, out, false, out);
     }
 }
 
@@ -222,10 +238,16 @@ static const uint32_t *rows_given(const struct halo *h, int32_t i, int32_t k)
                       : part_device_rows(&h->trainer->part[i], PART_DIRECTION_N - 1 - halo_blocks(h), k);
 }
 
-/* What they are multiplied by. */
-static float factor_to(const struct halo *h, int32_t i, int32_t k)
+/* n of them from `first` on, with what they count in a sample. */
+static struct rows rows_to(const struct halo *h, int32_t i, int32_t k, int64_t first, int64_t n)
 {
-    return h->sampled ? halo_factor(h, halo_rows_given(h, i).pairs->pair[k].part) : 1.0F;
+    struct rows out = {.n = n, .rows = rows_given(h, i, k) + first, .factor = 1.0F};
+    if (h->sampled) {
+        const float *factors = sample_given_factors(h->trainer, i, k);
+        out.factor = halo_factor(h, halo_rows_given(h, i).pairs->pair[k].part);
+        out.factors = factors != NULL ? factors + first : NULL;
+    }
+    return out;
 }
 
 /* Sums that own part i makes for taker k, from `first` on: what its rows would add to the taker's alone. */
@@ -245,13 +267,13 @@ static void sums_write(const struct halo *h, const struct shared_list *to, int64
 /* n rows of piece p from `row` on; behind the rows that travel come sums, which have one piece. */
 static void piece_write(const struct halo *h, int p, const struct halo_packing *what, int64_t row, int64_t n, char *out)
 {
-    const uint32_t *rows = rows_given(h, what->i, what->k);
     const struct shared_list to = list_of(h, what->i, what->k);
     int64_t n_sum = h->shares ? shared_rows_sums(h->trainer, &to) : 0, n_sent = halo_rows_to(h, what->i, what->k) - n_sum;
     int64_t n_left = row < n_sent ? n_sent - row : 0, n_gathered = n < n_left ? n : n_left;
     ASSERT(p == 0 || n_sum == 0);
     if (n_gathered > 0) {
-        rows_write(h, p, what->i, n_gathered, rows + row, factor_to(h, what->i, what->k), out);
+        const struct rows rows = rows_to(h, what->i, what->k, row, n_gathered);
+        rows_write(h, p, what->i, &rows, out);
     }
     if (n_gathered < n) {
         sums_write(h, &to, row + n_gathered - n_sent, n - n_gathered, (float *)(void *)(out + n_gathered * h->bytes[p]));
@@ -282,10 +304,11 @@ void halo_pack_asked(const struct halo *h, int32_t i, int32_t k, void *out)
     const struct trainer *t = h->trainer;
     const struct part_rows asked = halo_rows_taken(h, i);
     int64_t n_row = part_rows_at(&asked, k), at = 0;
+    const struct rows rows = {.n = n_row, .rows = rows_given(h, i, k), .factor = 1.0F};
     for (int p = 0; p < h->pass->n_ask; p++) {
         int64_t width = halo_ask_width(&t->program, h->op, h->pass, p);
         if (width > 0) {
-            rows_write(h, p, i, n_row, rows_given(h, i, k), 1.0F, (char *)out + at);
+            rows_write(h, p, i, &rows, (char *)out + at);
         }
         at += n_row * codec_row_bytes(codec_of(h, h->pass->ask[p]), width);
     }

@@ -24,8 +24,9 @@ int64_t halo_n_flag(const struct part_halo *own);
 int64_t halo_n_taken(const struct part_halo *own);
 int64_t halo_n_given(const struct part_halo *own);
 
-/* Bytes of an own part's lists of sampled rows, with room for all of them, and of their counts (worker/run/sample.h). */
-int64_t halo_sample_bytes(const struct part_halo *own);
+/* Bytes of an own part's lists of sampled rows, with room for all of them, and of their counts (worker/run/sample.h); `weighs`: and of
+ * all rows' thresholds and factors. */
+int64_t halo_sample_bytes(const struct part_halo *own, bool weighs);
 
 /* Do two ranks share a machine? machine_of_rank NULL: all do. */
 static inline bool ranks_are_near(const uint32_t *machine_of_rank, uint32_t a, uint32_t b)

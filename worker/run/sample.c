@@ -1,6 +1,7 @@
 #include "worker/run/sample.h"
 
 #include "protocol/memory.h"
+#include "worker/run/sample_weights.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,13 +9,15 @@
 /* One own part's. Lists are long enough for all rows: pair k's begins where its rows do among all. */
 struct part_sample {
     struct part_halo halo;
-    uint32_t *taken, *given;
+    int64_t taken, given; /* where its lists begin among all */
 };
 
 struct sample {
     int32_t n_own;
     int64_t n_list;          /* of all lists */
     uint32_t *lists;         /* n_list, SHARED */
+    uint32_t *thresholds;    /* n_list: of all rows, sampled or not; NULL: a pair's rows have the same */
+    float *factors;          /* n_list, SHARED: of the sampled rows; NULL likewise */
     struct part_sample *own; /* n_own */
 };
 
@@ -30,6 +33,12 @@ double sample_factor(const struct trainer *t, int32_t q)
 {
     uint64_t threshold = threshold_of(t, q);
     return threshold > 0 ? 4294967296.0 / (double)threshold : 0.0;
+}
+
+bool sample_weighs(const struct trainer *t, int32_t q)
+{
+    uint64_t threshold = threshold_of(t, q);
+    return t->sample->thresholds != NULL && threshold > 0 && threshold <= UINT32_MAX;
 }
 
 static void pairs_copy(const struct part_pairs *from, int32_t n_hop, struct part_pairs *to)
@@ -61,6 +70,98 @@ static enum status halo_copy(const struct part_halo *from, struct part_halo *to)
     return status;
 }
 
+/* Where a pair's rows begin when diagonals have none: begin counts them with the diagonal's. */
+static int64_t begin_of(int64_t begin, int32_t k, int32_t own, int64_t n_own)
+{
+    return begin - (k > own ? n_own : 0);
+}
+
+/* Where the lists of own part i's pair k begin. */
+static int64_t taken_begin(const struct trainer *t, int32_t i, int32_t k)
+{
+    const struct part *part = t->part[i].part;
+    const struct part_pairs *all = &part->halo.pairs[PART_DIRECTION_IN];
+    return t->sample->own[i].taken + begin_of(all->pair[k].col, k, all->own, part->n_own);
+}
+
+static int64_t given_begin(const struct trainer *t, int32_t i, int32_t k)
+{
+    const struct part *part = t->part[i].part;
+    const struct part_pairs *all = &part->halo.pairs[PART_DIRECTION_OUT];
+    return t->sample->own[i].given + begin_of(all->pair[k].row, k, all->own, part->n_own);
+}
+
+/* --- thresholds of rows, once --- */
+
+/* Rows of each hop by themselves, so that as many of those that count at a hop travel as without weights. */
+static void hops_weigh(const struct part *part, enum part_direction d, int32_t k, double p, double *square, uint32_t *out)
+{
+    const struct part_pairs *pairs = &part->halo.pairs[d];
+    bool in = d == PART_DIRECTION_IN;
+    int64_t begin = 0, n = in ? part_pair_cols(pairs, k) : part_pair_rows(pairs, k);
+    const uint32_t *n_at_hop = (in ? pairs->n_col_hop : pairs->n_row_hop) + k * (int64_t)part->n_hop;
+    for (int32_t hop = 0; hop <= part->n_hop; hop++) {
+        int64_t end = hop < part->n_hop ? n_at_hop[hop] : n;
+        sample_thresholds(end - begin, p, square + begin, out + begin);
+        begin = end;
+    }
+}
+
+/* Of the rows that own part i takes of its pair k, or gives to it. */
+static enum status pair_weigh(struct trainer *t, int32_t i, enum part_direction d, int32_t k)
+{
+    const struct part *part = t->part[i].part;
+    const struct part_block block = part_block_at(part, d, k);
+    const int64_t each = sizeof(uint32_t), n_col = block.n_col, n_edge = block.n_edge;
+    const struct spill_range ranges[] = {{block.rows, block.n_row * each, SPILL_READ},
+                                         {block.indptr, (block.n_row + 1) * (int64_t)sizeof *block.indptr, SPILL_READ},
+                                         {block.cols, n_edge * each, SPILL_READ},
+                                         {block.weights, block.weights != NULL ? n_edge * each : 0, SPILL_READ},
+                                         {block.degree, n_col * each, SPILL_READ},
+                                         {block.strength, block.strength != NULL ? n_col * each : 0, SPILL_READ},
+                                         {part->degree, part->n_own * each, SPILL_READ},
+                                         {part->strength, part->strength != NULL ? part->n_own * each : 0, SPILL_READ}};
+    const int n_range = sizeof ranges / sizeof *ranges;
+    enum status status = spill_pin(t->setup.spill, ranges, n_range);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    int64_t begin = d == PART_DIRECTION_IN ? taken_begin(t, i, k) : given_begin(t, i, k);
+    double *square = memory_alloc((size_t)(d == PART_DIRECTION_IN ? n_col : block.n_row), sizeof *square);
+    sample_squares(&t->part_setup, part, d, k, square);
+    hops_weigh(part, d, k, 1.0 / sample_factor(t, part->halo.pairs[d].pair[k].part), square, t->sample->thresholds + begin);
+    free(square);
+    spill_unpin(t->setup.spill, ranges, n_range);
+    return STATUS_OK;
+}
+
+static enum status rows_weigh(struct trainer *t)
+{
+    enum status status = STATUS_OK;
+    for (int32_t i = 0; i < t->n_own; i++) {
+        for (enum part_direction d = PART_DIRECTION_IN; d < PART_DIRECTION_N; d++) {
+            const struct part_pairs *pairs = &t->part[i].part->halo.pairs[d];
+            for (int32_t k = 0; k < pairs->n_pair && status == STATUS_OK; k++) {
+                bool own = k == pairs->own || !sample_weighs(t, pairs->pair[k].part);
+                status = own ? STATUS_OK : pair_weigh(t, i, d, k);
+            }
+        }
+    }
+    return status;
+}
+
+static enum status lists_take(struct trainer *t)
+{
+    struct sample *s = t->sample;
+    size_t n = (size_t)s->n_list;
+    enum status status = t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, n * sizeof *s->lists, &s->lists);
+    if (status == STATUS_OK && t->setup.job->exchange.sampling_weights == JOB_SAMPLING_WEIGHTS_EDGES) {
+        status = t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, n * sizeof *s->factors, &s->factors);
+        status = status == STATUS_OK ? memory_acquire(MEMORY_STRUCTURE, n, sizeof *s->thresholds, &s->thresholds) : status;
+    }
+    return status;
+}
+
 enum status sample_open(struct trainer *t)
 {
     if (!t->program.samples) {
@@ -72,21 +173,13 @@ enum status sample_open(struct trainer *t)
     enum status status = STATUS_OK;
     for (int32_t i = 0; i < t->n_own; i++) {
         const struct part_halo *halo = &t->part[i].part->halo;
+        s->own[i].taken = s->n_list;
+        s->own[i].given = s->n_list + halo_n_taken(halo);
         s->n_list += halo_n_taken(halo) + halo_n_given(halo);
         status = status == STATUS_OK ? halo_copy(halo, &s->own[i].halo) : status;
     }
-    if (status == STATUS_OK) {
-        status = t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, (size_t)s->n_list * sizeof *s->lists,
-                                 &s->lists);
-    }
-    uint32_t *at = s->lists;
-    for (int32_t i = 0; i < t->n_own && status == STATUS_OK; i++) {
-        const struct part_halo *halo = &t->part[i].part->halo;
-        s->own[i].taken = at;
-        s->own[i].given = at + halo_n_taken(halo);
-        at += halo_n_taken(halo) + halo_n_given(halo);
-    }
-    return status;
+    status = status == STATUS_OK ? lists_take(t) : status;
+    return status == STATUS_OK && s->thresholds != NULL ? rows_weigh(t) : status;
 }
 
 void sample_close(struct trainer *t)
@@ -95,12 +188,17 @@ void sample_close(struct trainer *t)
     if (s == NULL) {
         return;
     }
+    size_t n = (size_t)s->n_list;
     for (int32_t i = 0; i < s->n_own; i++) {
         part_halo_release(&s->own[i].halo);
     }
     if (s->lists != NULL) {
-        t->ops->release(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, s->lists, (size_t)s->n_list * sizeof *s->lists);
+        t->ops->release(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, s->lists, n * sizeof *s->lists);
     }
+    if (s->factors != NULL) {
+        t->ops->release(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, s->factors, n * sizeof *s->factors);
+    }
+    memory_release(MEMORY_STRUCTURE, s->thresholds, n, sizeof *s->thresholds);
     free(s->own);
     free(s);
     t->sample = NULL;
@@ -108,24 +206,22 @@ void sample_close(struct trainer *t)
 
 /* --- one epoch's --- */
 
-/* Where a pair's rows begin when diagonals have none: begin counts them with the diagonal's. */
-static int64_t begin_of(int64_t begin, int32_t k, int32_t own, int64_t n_own)
-{
-    return begin - (k > own ? n_own : 0);
-}
-
-/* Rows of one pair: of n listed ones, whose nodes are node[i] (or node[rows[i]]), those that are drawn; how many up to each hop. */
+/* Rows of one pair: of n listed ones, whose nodes are node[i] (or node[rows[i]]), those that are drawn, and where each has a threshold of
+ * its own what they count; how many up to each hop. */
 struct pair_rows {
     int64_t n;
     const uint32_t *rows; /* NULL: rows are their places */
     const uint32_t *node;
-    uint64_t threshold;
-    const uint32_t *n_at_hop; /* n_hop: NULL without hops */
-    uint32_t *n_drawn_at_hop; /* likewise */
+    uint64_t threshold;         /* of each … */
+    const uint32_t *thresholds; /* … or n, of one each; NULL */
+    uint32_t *out;              /* the drawn ones */
+    float *factors_out;         /* what they count, with thresholds */
+    const uint32_t *n_at_hop;   /* n_hop: NULL without hops */
+    uint32_t *n_drawn_at_hop;   /* likewise */
     int32_t n_hop;
 };
 
-static int64_t pair_draw(const struct random_key *key, const struct pair_rows *from, uint32_t *out)
+static int64_t pair_draw(const struct random_key *key, const struct pair_rows *from)
 {
     int64_t n = 0;
     int32_t hop = 0;
@@ -134,9 +230,14 @@ static int64_t pair_draw(const struct random_key *key, const struct pair_rows *f
             from->n_drawn_at_hop[hop] = (uint32_t)n;
         }
         uint32_t row = from->rows != NULL ? from->rows[i] : (uint32_t)i;
-        if (random_u32(key, from->node[row], 0) < from->threshold) {
-            out[n++] = row;
+        uint64_t threshold = from->thresholds != NULL ? from->thresholds[i] : from->threshold;
+        if (random_u32(key, from->node[row], 0) >= threshold) {
+            continue;
         }
+        if (from->thresholds != NULL) {
+            from->factors_out[n] = (float)(4294967296.0 / (double)threshold);
+        }
+        from->out[n++] = row;
     }
     for (; hop < from->n_hop; hop++) {
         from->n_drawn_at_hop[hop] = (uint32_t)n;
@@ -150,45 +251,58 @@ static uint32_t *hops_of(uint32_t *table, int32_t k, int32_t n_hop)
     return n_hop > 0 ? table + k * (int64_t)n_hop : NULL;
 }
 
-static void taken_draw(const struct trainer *t, const struct random_key *key, const struct part *part, struct part_sample *out)
+/* How rows that own parts and part q exchange are drawn, whose lists begin at `begin`. */
+static struct pair_rows pair_rows_of(const struct trainer *t, int32_t q, int64_t begin)
 {
+    const struct sample *s = t->sample;
+    bool own = sample_weighs(t, q);
+    return (struct pair_rows){.threshold = threshold_of(t, q),
+                              .thresholds = own ? s->thresholds + begin : NULL,
+                              .out = s->lists + begin,
+                              .factors_out = own ? s->factors + begin : NULL};
+}
+
+static void taken_draw(struct trainer *t, const struct random_key *key, int32_t i)
+{
+    const struct part *part = t->part[i].part;
     const struct part_pairs *all = &part->halo.pairs[PART_DIRECTION_IN];
-    struct part_pairs *pairs = &out->halo.pairs[PART_DIRECTION_IN];
+    struct part_pairs *pairs = &t->sample->own[i].halo.pairs[PART_DIRECTION_IN];
     uint32_t n_col = 0;
     for (int32_t k = 0; k < all->n_pair; k++) {
-        int64_t begin = begin_of(all->pair[k].col, k, all->own, part->n_own), n = part->n_own;
+        int64_t n = part->n_own;
         pairs->pair[k].col = n_col;
         if (k != all->own) {
-            const struct pair_rows from = {.n = part_pair_cols(all, k),
-                                           .node = part->arrays[PART_DIRECTION_IN].node + begin,
-                                           .threshold = threshold_of(t, all->pair[k].part),
-                                           .n_at_hop = hops_of(all->n_col_hop, k, part->n_hop),
-                                           .n_drawn_at_hop = hops_of(pairs->n_col_hop, k, part->n_hop),
-                                           .n_hop = part->n_hop};
-            n = pair_draw(key, &from, out->taken + begin);
+            struct pair_rows from = pair_rows_of(t, all->pair[k].part, taken_begin(t, i, k));
+            from.n = part_pair_cols(all, k);
+            from.node = part->arrays[PART_DIRECTION_IN].node + begin_of(all->pair[k].col, k, all->own, part->n_own);
+            from.n_at_hop = hops_of(all->n_col_hop, k, part->n_hop);
+            from.n_drawn_at_hop = hops_of(pairs->n_col_hop, k, part->n_hop);
+            from.n_hop = part->n_hop;
+            n = pair_draw(key, &from);
         }
         n_col += (uint32_t)n;
     }
     pairs->pair[all->n_pair].col = n_col;
 }
 
-static void given_draw(const struct trainer *t, const struct random_key *key, const struct part *part, struct part_sample *out)
+static void given_draw(struct trainer *t, const struct random_key *key, int32_t i)
 {
+    const struct part *part = t->part[i].part;
     const struct part_pairs *all = &part->halo.pairs[PART_DIRECTION_OUT];
-    struct part_pairs *pairs = &out->halo.pairs[PART_DIRECTION_OUT];
+    struct part_pairs *pairs = &t->sample->own[i].halo.pairs[PART_DIRECTION_OUT];
     int64_t n_row = 0;
     for (int32_t k = 0; k < all->n_pair; k++) {
-        int64_t begin = begin_of(all->pair[k].row, k, all->own, part->n_own), n = part_pair_rows(all, k);
+        int64_t n = part_pair_rows(all, k);
         pairs->pair[k].row = n_row;
         if (k != all->own) {
-            const struct pair_rows from = {.n = n,
-                                           .rows = part->arrays[PART_DIRECTION_OUT].rows + begin,
-                                           .node = part->node,
-                                           .threshold = threshold_of(t, all->pair[k].part),
-                                           .n_at_hop = hops_of(all->n_row_hop, k, part->n_hop),
-                                           .n_drawn_at_hop = hops_of(pairs->n_row_hop, k, part->n_hop),
-                                           .n_hop = part->n_hop};
-            n = pair_draw(key, &from, out->given + begin);
+            struct pair_rows from = pair_rows_of(t, all->pair[k].part, given_begin(t, i, k));
+            from.n = n;
+            from.rows = part->arrays[PART_DIRECTION_OUT].rows + begin_of(all->pair[k].row, k, all->own, part->n_own);
+            from.node = part->node;
+            from.n_at_hop = hops_of(all->n_row_hop, k, part->n_hop);
+            from.n_drawn_at_hop = hops_of(pairs->n_row_hop, k, part->n_hop);
+            from.n_hop = part->n_hop;
+            n = pair_draw(key, &from);
         }
         n_row += n;
     }
@@ -207,8 +321,8 @@ static enum status part_draw(struct trainer *t, const struct random_key *key, in
     const int n_range = sizeof ranges / sizeof *ranges;
     enum status status = spill_pin(t->setup.spill, ranges, n_range);
     if (status == STATUS_OK) {
-        taken_draw(t, key, part, &t->sample->own[i]);
-        given_draw(t, key, part, &t->sample->own[i]);
+        taken_draw(t, key, i);
+        given_draw(t, key, i);
         spill_unpin(t->setup.spill, ranges, n_range);
     }
     return status;
@@ -232,14 +346,22 @@ const struct part_halo *sample_halo(const struct sample *s, int32_t i)
 
 const uint32_t *sample_taken(const struct trainer *t, int32_t i, int32_t k)
 {
-    const struct part *part = t->part[i].part;
-    const struct part_pairs *all = &part->halo.pairs[PART_DIRECTION_IN];
-    return t->sample->own[i].taken + begin_of(all->pair[k].col, k, all->own, part->n_own);
+    return t->sample->lists + taken_begin(t, i, k);
 }
 
 const uint32_t *sample_given(const struct trainer *t, int32_t i, int32_t k)
 {
-    const struct part *part = t->part[i].part;
-    const struct part_pairs *all = &part->halo.pairs[PART_DIRECTION_OUT];
-    return t->sample->own[i].given + begin_of(all->pair[k].row, k, all->own, part->n_own);
+    return t->sample->lists + given_begin(t, i, k);
+}
+
+const float *sample_taken_factors(const struct trainer *t, int32_t i, int32_t k)
+{
+    bool own = sample_weighs(t, t->part[i].part->halo.pairs[PART_DIRECTION_IN].pair[k].part);
+    return own ? t->sample->factors + taken_begin(t, i, k) : NULL;
+}
+
+const float *sample_given_factors(const struct trainer *t, int32_t i, int32_t k)
+{
+    bool own = sample_weighs(t, t->part[i].part->halo.pairs[PART_DIRECTION_OUT].pair[k].part);
+    return own ? t->sample->factors + given_begin(t, i, k) : NULL;
 }

@@ -2,7 +2,7 @@
  *
  * A row goes to a part that takes it when its draw, keyed by (seed, epoch, node), is below the pair's threshold p · 2³²: both ends
  * draw the same, so no index travels, and one sample holds for all layers, forward and backward. Pairs on one machine may have a p of
- * their own. Payloads count sampled rows
+ * their own, and rows a threshold of their own (sample_weights.h). Payloads count sampled rows
  * alone; structure stays as it is, and a pass picks its edges out of it (device.h: block_sample).
  * source  Wan et al., MLSys 2022 (BNS-GCN): there the sender draws and sends its list, and pairs with p · rows < 1 send nothing
  */
@@ -11,7 +11,7 @@
 
 #include "worker/run/trainer_state.h"
 
-/* Where a pair's share is below 1; else trainer->sample stays NULL. errors  STATUS_NOMEM. Closed also after a failure */
+/* Where a pair's share is below 1; else trainer->sample stays NULL. errors  STATUS_NOMEM; STATUS_IO of the spill. Closed also after a failure */
 enum status sample_open(struct trainer *trainer);
 void sample_close(struct trainer *trainer);
 
@@ -24,6 +24,12 @@ const struct part_halo *sample_halo(const struct sample *sample, int32_t i);
 /* The sample's rows of own part i's pair k (device): places among the payload rows of in-edges; own rows listed for out-edges. */
 const uint32_t *sample_taken(const struct trainer *trainer, int32_t i, int32_t k);
 const uint32_t *sample_given(const struct trainer *trainer, int32_t i, int32_t k);
+
+/* Has each row that own parts and part q exchange a threshold of its own? Then it counts 2³² over it times (device); NULL: all of them
+ * count alike. */
+bool sample_weighs(const struct trainer *trainer, int32_t q);
+const float *sample_taken_factors(const struct trainer *trainer, int32_t i, int32_t k);
+const float *sample_given_factors(const struct trainer *trainer, int32_t i, int32_t k);
 
 /* 1/p of the rows that own parts and part q exchange: by this they stand for all. */
 double sample_factor(const struct trainer *trainer, int32_t q);

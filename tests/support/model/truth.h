@@ -21,8 +21,10 @@ struct truth {
     bool training;
     double sampling;      /* of edges between parts those from sampled nodes count, each 1/sampling times; 0: all of them */
     const int32_t *owner; /* n_node: parts; read with sampling */
-    double **value;       /* n_value: n_node × width, by truth_loss */
-    double *weights;      /* n_weight, set by the caller */
+    const uint32_t *thresholds; /* n_node × n_part: of each node's row for each part; NULL: alike */
+    int n_part;                 /* read with thresholds */
+    double **value;             /* n_value: n_node × width, by truth_loss */
+    double *weights;            /* n_weight, set by the caller */
 };
 
 void truth_open(const struct program *program, const struct test_graph *graph, struct truth *out);

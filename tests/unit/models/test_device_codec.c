@@ -64,16 +64,18 @@ Test(codec, every_device_writes_the_same_bytes_and_reads_the_same_numbers)
     static const int64_t widths[] = {1, 2, 3, 7, 8, 9, 16, 31, 64, 100, 255, 256, 257, 600};
     for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
         int64_t f = widths[w];
-        float *x = device_random((size_t)(N_ROW * f), 3);
+        float *x = device_random((size_t)(N_ROW * f), 3), *factors = device_random(N_LISTED, 5);
         for (int k = 0; k < N_CODEC; k++) {
             struct device_coding how = coding(codecs[k], f, x);
-            for (int turn = 0; turn < 2; turn++) {
+            for (int turn = 0; turn < 3; turn++) {
                 how.factor = turn == 0 ? 1.0F : 10.0F;
+                how.factors = turn == 2 ? factors : NULL;
                 how.rows = turn == 0 ? listed : NULL;
                 device_check("bytes", bytes, &how, (size_t)(how.n_row * codec_row_bytes(how.codec, f)), 0.0);
                 device_check("numbers", numbers, &how, (size_t)(how.n_row * f), 0.0);
             }
         }
+        free(factors);
         free(x);
     }
 }
@@ -83,6 +85,33 @@ static struct device *cpu(void)
     struct device *device;
     cr_assert_eq(device_cpu.open(1, &device), STATUS_OK);
     return device;
+}
+
+Test(codec, a_row_with_a_factor_of_its_own_is_written_as_if_all_had_it)
+{
+    enum { F = 40 };
+    struct device *device = cpu();
+    float *x = device_random(N_ROW * F, 3), *factors = device_random(N_LISTED, 5);
+    for (int k = 0; k < N_CODEC; k++) {
+        struct device_coding how = coding(codecs[k], F, x);
+        size_t row_bytes = (size_t)codec_row_bytes(how.codec, F);
+        uint8_t *all = device_scratch(N_LISTED * row_bytes), *one = device_scratch(row_bytes);
+        how.factors = factors;
+        device_cpu.rows_encode(device, &how, all);
+        how.factors = NULL;
+        how.n_row = 1;
+        for (size_t r = 0; r < N_LISTED; r++) {
+            how.rows = listed + r;
+            how.factor = factors[r];
+            device_cpu.rows_encode(device, &how, one);
+            cr_assert_arr_eq(all + r * row_bytes, one, row_bytes, "codec %d, row %zu", k, r);
+        }
+        free(one);
+        free(all);
+    }
+    free(factors);
+    free(x);
+    device_cpu.close(device);
 }
 
 /* The distance between the two values that x may become. */

@@ -167,6 +167,26 @@ Test(job, a_share_for_one_machine_is_that_of_all_pairs_unless_it_is_given)
     REFUSED(GRAPH "[exchange]\nsampling_local = \"none\"\n", "exchange.sampling_local is", "a number from 0.0 to 1.0, or");
 }
 
+Test(job, chances_by_edges_are_for_sums)
+{
+#define BY_EDGES "[exchange]\nsampling = 0.1\nsampling_weights = \"edges\"\n"
+    struct job job;
+    static const char *const good[] = {"gcn", "sage", "gin", "appnp", "sgc", "gcnii"}, *const bad[] = {"gat", "gatv2",
+                                                                                                       "transformer", "agnn",
+                                                                                                       "rgcn"};
+    char text[512];
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        snprintf(text, sizeof text, GRAPH BY_EDGES "[model]\nkind = \"%s\"\n", good[i]);
+        cr_expect_eq(load(text, &job), STATUS_OK, "%s", status_reason());
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        snprintf(text, sizeof text, GRAPH BY_EDGES "[model]\nkind = \"%s\"\n", bad[i]);
+        REFUSED(text, "job.toml:5:20: exchange.sampling_weights = \"edges\" is for sums", "or \"gcnii\"");
+    }
+    REFUSED(GRAPH BY_EDGES "[model]\nkind = \"sage\"\naggregator = \"max\"\n", "and no model.aggregator = \"max\"");
+    REFUSED(GRAPH "[exchange]\nsampling_weights = \"nodes\"\n", "uniform, edges");
+}
+
 Test(job, what_is_there_twice_is_refused_at_its_second_place)
 {
     REFUSED(GRAPH "[train]\nlr = 1\nlr = 2\n", "job.toml:5:");

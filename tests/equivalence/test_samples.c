@@ -1,5 +1,5 @@
-/* Parts that share a machine may exchange another share of their rows (exchange.sampling_local): results then depend on which parts share
- * one, and on nothing else of how a job is run.
+/* Samples in which rows, or pairs of parts, have a chance of their own. By their edges (exchange.sampling_weights): the same bits however a
+ * job is run. Parts that share a machine (exchange.sampling_local): bits depend on which parts share one, and on nothing else.
  */
 #include "tests/equivalence/cluster.h"
 #include "tests/support/device/strict.h"
@@ -90,7 +90,7 @@ static void expect_same(const char *model, const char *data, const char *exchang
     cluster_release(&want);
 }
 
-Test(machines, parts_that_share_one_give_the_same_bits_however_they_are_run)
+Test(samples, parts_that_share_one_give_the_same_bits_however_they_are_run)
 {
     static const char *const exchanges[] = {"sampling = 0.2\nsampling_local = 0.6", "sampling = 0.0\nsampling_local = 1.0",
                                             "sampling = 0.3\nsampling_local = 1.0\ncodec = \"int8\""};
@@ -109,7 +109,7 @@ Test(machines, parts_that_share_one_give_the_same_bits_however_they_are_run)
     }
 }
 
-Test(machines, pruned_parts_that_share_one_give_the_same_bits)
+Test(samples, pruned_parts_that_share_one_give_the_same_bits)
 {
     static const char data[] = "generator = \"sbm\"\nnodes = 900\ndegree = 3\nclasses = 5\nfeatures = 24\ntrain_share = 0.01";
     static const char exchange[] = "sampling = 0.2\nsampling_local = 0.6";
@@ -121,28 +121,32 @@ Test(machines, pruned_parts_that_share_one_give_the_same_bits)
     }
 }
 
-Test(machines, spilled_parts_that_share_one_give_the_same_bits)
+static void expect_same_spilled(const char *model, const char *data, const char *exchange)
+{
+    struct cluster_result want, planned, got;
+    struct way way = plain;
+    run(model, data, exchange, &way, 2, &want);
+    way.limit = 1 << 30;
+    run(model, data, exchange, &way, 0, &planned);
+    way.limit = planned.limit_least;
+    run(model, data, exchange, &way, 2, &got);
+    expect_equal(model, &way, &want, &got);
+    cr_expect_leq(got.measured[MEMORY_SPILL], got.planned[MEMORY_SPILL], "%s", model);
+    cluster_release(&got);
+    cluster_release(&planned);
+    cluster_release(&want);
+}
+
+Test(samples, spilled_parts_that_share_one_give_the_same_bits)
 {
     static const char data[] = "generator = \"sbm\"\nnodes = 3000\ndegree = 8\nclasses = 5\nfeatures = 24";
-    static const char exchange[] = "sampling = 0.2\nsampling_local = 0.6";
     for (int m = 0; m < N_MODEL; m++) {
-        struct cluster_result want, planned, got;
-        struct way way = plain;
-        run(models[m], data, exchange, &way, 2, &want);
-        way.limit = 1 << 30;
-        run(models[m], data, exchange, &way, 0, &planned);
-        way.limit = planned.limit_least;
-        run(models[m], data, exchange, &way, 2, &got);
-        expect_equal(models[m], &way, &want, &got);
-        cr_expect_leq(got.measured[MEMORY_SPILL], got.planned[MEMORY_SPILL], "%s", models[m]);
-        cluster_release(&got);
-        cluster_release(&planned);
-        cluster_release(&want);
+        expect_same_spilled(models[m], data, "sampling = 0.2\nsampling_local = 0.6");
     }
 }
 
 /* On one machine the one share counts alone, on machines of their own the other one, but for parts of one worker. */
-Test(machines, each_pair_has_the_share_of_its_kind)
+Test(samples, each_pair_has_the_share_of_its_kind)
 {
     const struct way alike[] = {{1, 1, 1, "sequential", "never", NULL, NULL, "never", 0},
                                 {4, 1, 1, "sequential", "never", NULL, NULL, "never", 0}};
@@ -155,7 +159,7 @@ Test(machines, each_pair_has_the_share_of_its_kind)
 }
 
 /* All rows of one machine's pairs travel: with all parts on one, the loss is the exact one within rounding. */
-Test(machines, a_share_of_one_is_exact)
+Test(samples, a_share_of_one_is_exact)
 {
     const struct way way = {2, 1, 1, "sequential", "never", NULL, NULL, "never", 0};
     for (int m = 0; m < N_MODEL; m++) {
@@ -168,5 +172,75 @@ Test(machines, a_share_of_one_is_exact)
         }
         cluster_release(&local);
         cluster_release(&exact);
+    }
+}
+
+/* --- by edges --- */
+
+static const char *const sums[] = {
+    "kind = \"sage\"\nhidden = 32\ndropout = 0.5\nlayers = 3\nresidual = true",
+    "kind = \"gcn\"\nhidden = 17\ndropout = 0.5\nlayers = 3\nnorm = \"batch\"",
+    "kind = \"gin\"\nhidden = 16\nlearn_eps = true\nlayers = 3",
+};
+enum { N_SUM = sizeof sums / sizeof *sums };
+static const char edges[] = "sampling = 0.2\nsampling_weights = \"edges\"";
+static const char edges_coded[] = "sampling = 0.2\nsampling_weights = \"edges\"\ncodec = \"int8\"";
+
+Test(samples, rows_drawn_by_their_edges_give_the_same_bits_however_a_job_is_run)
+{
+    static struct device_ops narrow;
+    narrow = device_cpu;
+    narrow.n_window_float = device_strict.n_window_float;
+    const struct way first = {1, 1, 1, "sequential", "never", NULL, &narrow, "never", 0};
+    const struct way ways[] = {{1, 2, 1, "halo", "never", NULL, &narrow, "never", 0},
+                               {2, 1, 0, "sequential", "always", NULL, &narrow, "never", 0},
+                               {3, 2, 3, "sequential", "never", apart, &narrow, "never", 0},
+                               {4, 1, 1, "halo", "always", NULL, &narrow, "never", 0},
+                               {1, 1, 1, "sequential", "never", NULL, &device_strict, "never", 0},
+                               {4, 1, 1, "halo", "never", NULL, &device_strict, "never", 0}};
+    for (int m = 0; m < N_SUM; m++) {
+        expect_same(sums[m], symmetric, edges, edges, &first, ways, sizeof ways / sizeof *ways);
+        expect_same(sums[m], directed, edges_coded, edges_coded, &first, ways, sizeof ways / sizeof *ways);
+    }
+}
+
+Test(samples, pruned_rows_drawn_by_their_edges_give_the_same_bits)
+{
+    static const char data[] = "generator = \"rmat\"\nnodes = 1024\ndegree = 3\nclasses = 4\nfeatures = 9\n"
+                               "undirected = \"no\"\ntrain_share = 0.01";
+    const struct way first = {1, 1, 1, "sequential", "never", NULL, NULL, "always", 0};
+    const struct way ways[] = {{2, 1, 0, "sequential", "never", NULL, NULL, "always", 0},
+                               {4, 1, 1, "halo", "always", NULL, NULL, "always", 0}};
+    for (int m = 0; m < N_SUM; m++) {
+        expect_same(sums[m], data, edges, edges, &first, ways, 2);
+    }
+}
+
+Test(samples, spilled_rows_drawn_by_their_edges_give_the_same_bits)
+{
+    static const char data[] = "generator = \"sbm\"\nnodes = 3000\ndegree = 8\nclasses = 5\nfeatures = 24";
+    for (int m = 0; m < N_SUM; m++) {
+        expect_same_spilled(sums[m], data, m == 1 ? edges_coded : edges);
+    }
+}
+
+/* Chances of one machine's pairs and of rows together; rows of a share of 1 have none of their own. */
+Test(samples, rows_drawn_by_their_edges_may_share_a_machine)
+{
+    static const char both[] = "sampling = 0.2\nsampling_local = 0.5\nsampling_weights = \"edges\"",
+                      exact[] = "sampling = 0.2\nsampling_local = 1.0\nsampling_weights = \"edges\"";
+    const struct way ways[] = {{4, 1, 1, "halo", "never", four_on_two, NULL, "never", 0}};
+    for (int m = 0; m < N_SUM; m++) {
+        expect_same(sums[m], directed, both, both, &plain, ways, 1);
+        expect_same(sums[m], symmetric, exact, exact, &plain, ways, 1);
+    }
+}
+
+Test(samples, rows_drawn_by_their_edges_give_the_same_bits_on_the_reference_device)
+{
+    const struct way first = {1, 1, 1, "sequential", "never", NULL, &device_reference, "never", 0};
+    const struct way three = {3, 1, 1, "sequential", "never", NULL, &device_reference, "never", 0};
+    for (int m = 0; m < N_SUM; m++) {
+        expect_same(sums[m], directed, edges_coded, edges_coded, &first, &three, 1);
     }
 }
