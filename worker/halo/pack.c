@@ -55,7 +55,8 @@ void halo_block(struct halo *h, int32_t i, enum part_direction d, int32_t k, str
     call->block = &h->block;
     call->col_scale = part_device_col_scale(part, d, k);
     call->col_node = part_device_col_node(part, d, k);
-    if (!h->sampled || k == part->part->halo.pairs[d].own) {
+    int32_t q = part->part->halo.pairs[d].pair[k].part;
+    if (!h->sampled || k == part->part->halo.pairs[d].own || sample_is_whole(t, q)) {
         return;
     }
     const struct part_rows taken = part_halo_taken(h->owners.own[i], PART_DIRECTION_IN, h->hop_travelling);
@@ -65,7 +66,7 @@ void halo_block(struct halo *h, int32_t i, enum part_direction d, int32_t k, str
     t->ops->block_sample(t->device, &all, n_kept, kept, halo_workspace(h, at + 2 * sizes->n_number_bytes), &h->block);
     call->col_scale = numbers_sample(h, n_kept, kept, call->col_scale, at);
     call->col_node = numbers_sample(h, n_kept, kept, call->col_node, at + sizes->n_number_bytes);
-    call->shift = halo_shift(h, part->part->halo.pairs[d].pair[k].part);
+    call->shift = halo_shift(h, q);
 }
 
 /* --- low precision --- */

@@ -29,6 +29,11 @@ static uint64_t threshold_of(const struct trainer *t, int32_t q)
     return (uint64_t)(job_sampling(s->job, near) * 4294967296.0);
 }
 
+bool sample_is_whole(const struct trainer *t, int32_t q)
+{
+    return threshold_of(t, q) > UINT32_MAX;
+}
+
 double sample_factor(const struct trainer *t, int32_t q)
 {
     uint64_t threshold = threshold_of(t, q);

@@ -25,6 +25,9 @@ const struct part_halo *sample_halo(const struct sample *sample, int32_t i);
 const uint32_t *sample_taken(const struct trainer *trainer, int32_t i, int32_t k);
 const uint32_t *sample_given(const struct trainer *trainer, int32_t i, int32_t k);
 
+/* Do all rows that own parts and part q exchange travel in every epoch? Then the pair's blocks are as they are. */
+bool sample_is_whole(const struct trainer *trainer, int32_t q);
+
 /* Has each row that own parts and part q exchange a threshold of its own? Then it counts 2³² over it times (device); NULL: all of them
  * count alike. */
 bool sample_weighs(const struct trainer *trainer, int32_t q);
