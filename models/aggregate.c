@@ -12,7 +12,7 @@ const struct aggregate_def *const aggregate_defs[AGGREGATE_KIND_N] = {
 
 bool program_is_lossy(const struct program *program)
 {
-    return program->samples || program_codes(program);
+    return program->samples || program->stale || program_codes(program);
 }
 
 bool program_codes(const struct program *program)
@@ -20,11 +20,17 @@ bool program_codes(const struct program *program)
     return program->codec != DEVICE_CODEC_FP32 || program->codec_backward != DEVICE_CODEC_FP32;
 }
 
+bool program_rows_differ(const struct program *program)
+{
+    return program->samples || program->stale;
+}
+
 const struct halo_pass *aggregate_backward(const struct program *program, enum aggregate_kind kind)
 {
     const struct aggregate_def *def = aggregate_defs[kind];
     /* Attention makes gradients of the rows as they were used. */
-    bool returns = program->samples || (program->codec != DEVICE_CODEC_FP32 && def->sampled == AGGREGATE_SAMPLED_SHIFTED);
+    bool returns = program_rows_differ(program) ||
+                   (program->codec != DEVICE_CODEC_FP32 && def->sampled == AGGREGATE_SAMPLED_SHIFTED);
     return returns && def->sampled_backward[0].run != NULL ? def->sampled_backward : def->backward;
 }
 

@@ -140,7 +140,8 @@ static void forward_lower(struct lowering *l, bool is_static, bool evaluates)
             halo_lower(l, i, 0, &aggregate_defs[op->aggregate]->forward);
             continue;
         }
-        bool exact = l->program->samples && op_keeps_statistics(op); /* running statistics of samples would be no use */
+        bool exact = program_rows_differ(l->program) &&
+                     op_keeps_statistics(op); /* running statistics of samples would be no use */
         global_lower(l, i, false, !is_static && (!evaluates || exact));
         struct step step;
         op_forward(l, i, false, &step);

@@ -176,7 +176,7 @@ extern const struct op_def *const op_defs[OP_KIND_N];
 /* Which of its inputs and its output the backward of this very op reads: they are saved until then, or recomputed. */
 op_roles op_backward_reads(const struct program *program, const struct op *op);
 
-/* A global op that keeps running statistics: where payloads are samples, an evaluation makes them of its own rows. */
+/* A global op that keeps running statistics: where program_rows_differ, an evaluation makes them of its own rows. */
 bool op_keeps_statistics(const struct op *op);
 
 /* Is the gradient of in[k] that of out as it is? Then backward leaves it where it is given grad_out's array for it. */
@@ -227,7 +227,7 @@ struct aggregate_def {
     struct op_access begin_access;
     struct halo_pass backward[OP_N_BACKWARD]; /* in this order */
     enum aggregate_sampled sampled;
-    struct halo_pass sampled_backward[OP_N_BACKWARD]; /* where payloads are samples: gradients return. None: as backward */
+    struct halo_pass sampled_backward[OP_N_BACKWARD]; /* where program_rows_differ: gradients return. None: as backward */
     /* Floats per row of saved array k, from forward to backward; NULL: none. */
     int64_t (*saved_width)(const struct program *program, const struct op *op, int k);
     /* Bytes of workspace for a part of n rows; NULL: none */
@@ -243,6 +243,10 @@ bool program_is_lossy(const struct program *program);
 
 /* Are some of them coded? */
 bool program_codes(const struct program *program);
+
+/* Are rows in training others than those of an exact forward, so that gradients are made where rows were used, and running statistics by
+ * evaluations? Samples, and rows of the epoch before. */
+bool program_rows_differ(const struct program *program);
 
 /* An aggregate's passes backward, in this program. */
 const struct halo_pass *aggregate_backward(const struct program *program, enum aggregate_kind kind);

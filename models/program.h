@@ -106,8 +106,9 @@ struct program {
     int32_t n_relation;       /* of the edges; 0: untyped */
     int64_t
         plain_width; /* no op is static, and a layer multiplies before it aggregates only where its input is wider; 0: not so */
-    bool samples;    /* in training, payloads are samples of their rows */
-    enum device_codec codec;          /* and written down in this, */
+    bool samples;    /* in training, payloads are samples of their rows, */
+    bool stale;      /* or those of the epoch before */
+    enum device_codec codec;          /* they are written down in this, */
     enum device_codec codec_backward; /* gradients in this */
 };
 

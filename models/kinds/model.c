@@ -63,6 +63,7 @@ static void losses_set(const struct job *job, struct program *program)
 #undef CODEC
     bool same = job->exchange.codec_backward == JOB_CODEC_BACKWARD_SAME;
     program->samples = job_samples(job);
+    program->stale = job->exchange.stale != 0;
     program->codec = forward[job->exchange.codec];
     program->codec_backward = same ? program->codec : backward[job->exchange.codec_backward];
 }

@@ -45,7 +45,7 @@ static struct shape shape_of(const struct program *program, const struct op *op)
                           .n_block = weight->n_dim == 4 ? weight->shape[1] : 1,
                           .in = last[0],
                           .out = last[1],
-                          .own = program->samples && last[0] > last[1] ? last[0] : last[1],
+                          .own = program_rows_differ(program) && last[0] > last[1] ? last[0] : last[1],
                           .mixed = mixed};
 }
 
@@ -89,8 +89,8 @@ static size_t workspace(const struct program *program, const struct op *op, cons
 {
     struct shape s = shape_of(program, op);
     int64_t first[PLACE_N];
-    size_t product = program->samples ? ops->linear_scratch(n, s.out, s.n_base * s.in)
-                                      : ops->linear_scratch(n, s.n_base * s.out, s.in);
+    size_t product = program_rows_differ(program) ? ops->linear_scratch(n, s.out, s.n_base * s.in)
+                                                  : ops->linear_scratch(n, s.n_base * s.out, s.in);
     size_t dot = s.mixed ? ops->relation_dot_scratch(s.n_relation, s.n_base) : 0;
     places_find(&s, n, first);
     return (size_t)first[PLACE_REST] * sizeof(float) + (product > dot ? product : dot);

@@ -133,6 +133,32 @@ static enum status check_exchange(const struct job *job, const struct job_places
         where, job_choice_text("exchange", "sampling_weights", job->exchange.sampling_weights), expect);
 }
 
+/* What rows of the epoch before do not go with. */
+static enum status check_stale(const struct job *job, const struct job_places *places)
+{
+    if (job->exchange.stale == 0) {
+        return STATUS_OK;
+    }
+    if (job_samples(job)) {
+        FAIL_AT(exchange_stale,
+                "exchange.stale = 1 does not go with exchange.sampling < 1: the rows of the epoch before are those of "
+                "another sample");
+    }
+    if (job->exchange.plain) {
+        FAIL_AT(exchange_stale,
+                "exchange.stale = 1 does not go with exchange.plain, which is for comparisons of exact exchanges");
+    }
+    if (job->memory.spill[0] != '\0') {
+        FAIL_AT(exchange_stale, "exchange.stale = 1 does not go with memory.spill: the rows of the epoch before lie in memory");
+    }
+    if (job->model.kind == JOB_KIND_SAGE && job->model.aggregator == JOB_AGGREGATOR_MAX) {
+        FAIL_AT(exchange_stale,
+                "exchange.stale = 1 does not go with model.aggregator = \"max\": gradients of the epoch before belong to "
+                "the places of other maxima");
+    }
+    return STATUS_OK;
+}
+
 static _Thread_local char remarks[4096];
 
 const char *job_remarks(void)
@@ -184,6 +210,9 @@ enum status job_check_rules(const struct job *job, const struct job_places *plac
     }
     if (status == STATUS_OK) {
         status = check_exchange(job, places);
+    }
+    if (status == STATUS_OK) {
+        status = check_stale(job, places);
     }
     if (status != STATUS_OK) {
         return status;

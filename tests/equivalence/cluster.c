@@ -77,7 +77,8 @@ static void rank_connect(struct rank *r)
 {
     struct transport_events events = {.arg = r, .place = rank_place, .arrived = rank_arrived};
     int n_part = job_n_part(&r->job);
-    check(exchange_open(n_part * n_part + 16, n_part * n_part + 2, &r->exchange));
+    int n_kept = KEPT_N_FLIGHT * (int)r->n_rank;
+    check(exchange_open(n_part * n_part + n_kept + 16, n_part * n_part + KEPT_N_FLIGHT + 2, &r->exchange));
     check(transport_open(r->rank, r->n_rank, 1, 64, &events, &r->transport));
     size_t n_bytes;
     const void *address = transport_address(r->transport, &n_bytes);

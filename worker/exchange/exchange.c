@@ -32,6 +32,7 @@ struct fetch {
 /* A piece on its way out: `n_pending` is the transport's. */
 struct serving {
     bool open;
+    bool of_stock;
     int n_pending;
     const void *bytes;
 };
@@ -46,6 +47,9 @@ struct exchange {
     struct exchange_offer offer;
     int n_unserved; /* of the present offer: not yet asked for and sent */
     int n_under_way;
+    struct exchange_stock stock;
+    int64_t n_stock; /* likewise of the stock */
+    int n_stock_under_way;
     enum status stuck;
     double wait_s;
     struct trace *trace;     /* NULL: none */
@@ -96,6 +100,11 @@ static struct transport_head key_head(enum transport_kind kind, const struct exc
 static bool same_round(const struct exchange_key *a, const struct exchange_key *b)
 {
     return a->epoch == b->epoch && a->phase == b->phase && a->op == b->op;
+}
+
+static bool is_of_stock(const struct exchange_key *key)
+{
+    return key->phase == EXCHANGE_PHASE_KEPT_ROWS || key->phase == EXCHANGE_PHASE_KEPT_GRADIENTS;
 }
 
 /* Is it asked for by a payload that is offered now? */
@@ -204,12 +213,12 @@ void exchange_serve(struct exchange *x, const struct exchange_key *key, const st
 /* Retire what has been sent: its memory may be used again. */
 static void sent_collect(struct exchange *x)
 {
-    for (int i = 0; x->n_under_way > 0 && i < x->n_request; i++) {
+    for (int i = 0; x->n_under_way + x->n_stock_under_way > 0 && i < x->n_request; i++) {
         struct serving *s = &x->serving[i];
         if (s->open && s->n_pending == 0) {
             s->open = false;
-            x->n_under_way--;
-            if (x->offer.sent != NULL) {
+            *(s->of_stock ? &x->n_stock_under_way : &x->n_under_way) -= 1;
+            if (!s->of_stock && x->offer.sent != NULL) {
                 x->offer.sent(x->offer.arg, s->bytes);
             }
         }
@@ -222,28 +231,38 @@ static enum status piece_send(struct exchange *x, struct request *request, const
     while (s->open) {
         s++;
     }
-    *s = (struct serving){.open = true, .bytes = piece->bytes};
+    bool of_stock = is_of_stock(&request->key);
+    *s = (struct serving){.open = true, .of_stock = of_stock, .bytes = piece->bytes};
     struct transport_head head = key_head(TRANSPORT_KIND_PAYLOAD, &request->key);
     head.offset = request->n_given;
     head.total = piece->total;
-    x->n_under_way++;
+    *(of_stock ? &x->n_stock_under_way : &x->n_under_way) += 1;
     request->n_given += piece->n_bytes;
     if (request->n_given == piece->total) {
         request->waits = false;
-        x->n_unserved--;
+        x->n_stock -= of_stock;
+        x->n_unserved -= !of_stock;
     }
     return exchange_fail(x, transport_send(x->transport, request->peer, &head, piece->bytes, piece->n_bytes, &s->n_pending));
+}
+
+/* The next bytes of what is asked for; false: not yet. */
+static bool piece_make(struct exchange *x, const struct request *request, struct exchange_piece *out)
+{
+    const struct exchange_key *key = &request->key;
+    if (is_of_stock(key)) {
+        return x->stock.find(x->stock.arg, key, out);
+    }
+    return (is_asked(x, key) ? x->offer.pack_asked : x->offer.pack)(x->offer.arg, key->to, key->from, request->n_given, out);
 }
 
 /* As much of one payload as its slot takes. */
 static enum status request_serve(struct exchange *x, struct request *request)
 {
     enum status status = STATUS_OK;
-    while (status == STATUS_OK && request->waits && x->n_under_way < x->n_request) {
-        const struct exchange_key *key = &request->key;
+    while (status == STATUS_OK && request->waits && x->n_under_way + x->n_stock_under_way < x->n_request) {
         struct exchange_piece piece;
-        if (!(is_asked(x, key) ? x->offer.pack_asked : x->offer.pack)(x->offer.arg, key->to, key->from, request->n_given,
-                                                                      &piece)) {
+        if (!piece_make(x, request, &piece)) {
             return STATUS_OK;
         }
         status = piece_send(x, request, &piece);
@@ -251,14 +270,23 @@ static enum status request_serve(struct exchange *x, struct request *request)
     return status;
 }
 
+/* May it be served now? */
+static bool is_served(const struct exchange *x, const struct exchange_key *key)
+{
+    if (is_of_stock(key)) {
+        return x->n_stock > 0;
+    }
+    return x->n_unserved > 0 && (same_round(key, &x->offered) || is_asked(x, key));
+}
+
 /* Answer what can be answered now. */
 static enum status requests_serve(struct exchange *x)
 {
     sent_collect(x);
-    for (int i = 0; x->n_unserved > 0 && i < x->n_request; i++) {
+    for (int i = 0; x->n_unserved + x->n_stock > 0 && i < x->n_request; i++) {
         struct request *request = &x->request[i];
         enum status status = STATUS_OK;
-        if (request->waits && (same_round(&request->key, &x->offered) || is_asked(x, &request->key))) {
+        if (request->waits && is_served(x, &request->key)) {
             status = request_serve(x, request);
         }
         if (status != STATUS_OK) {
@@ -336,6 +364,31 @@ enum status exchange_settle(struct exchange *x)
     bool waits = x->n_unserved > 0 || x->n_under_way > 0;
     enum status status = x->stuck;
     while ((x->n_unserved > 0 || x->n_under_way > 0) && status == STATUS_OK) {
+        status = turn(x);
+        sent_collect(x);
+    }
+    wait_end(x, start, waits);
+    return status;
+}
+
+void exchange_stock(struct exchange *x, const struct exchange_stock *stock)
+{
+    x->n_stock = 0;
+    x->stock = stock != NULL ? *stock : (struct exchange_stock){0};
+}
+
+void exchange_stock_add(struct exchange *x, int64_t n)
+{
+    ASSERT(x->stock.find != NULL || n == 0);
+    x->n_stock += n;
+}
+
+enum status exchange_stock_settle(struct exchange *x)
+{
+    double start = clock_s();
+    bool waits = x->n_stock > 0 || x->n_stock_under_way > 0;
+    enum status status = x->stuck;
+    while ((x->n_stock > 0 || x->n_stock_under_way > 0) && status == STATUS_OK) {
         status = turn(x);
         sent_collect(x);
     }

@@ -28,9 +28,11 @@ enum exchange_phase {
     EXCHANGE_PHASE_BACKWARD,
     EXCHANGE_PHASE_BACKWARD_2, /* an aggregate's second halo pass backward */
     EXCHANGE_PHASE_EVALUATE,
-    EXCHANGE_PHASE_ASK,      /* rows that a payload of BACKWARD or BACKWARD_2 is made of, before it is */
-    EXCHANGE_PHASE_REDUCE,   /* up the tree; op 0 gradients and loss, op 1 scores, from op 2 on global ops' sums */
-    EXCHANGE_PHASE_BROADCAST /* down the ranks */
+    EXCHANGE_PHASE_ASK,       /* rows that a payload of BACKWARD or BACKWARD_2 is made of, before it is */
+    EXCHANGE_PHASE_REDUCE,    /* up the tree; op 0 gradients and loss, op 1 scores, from op 2 on global ops' sums */
+    EXCHANGE_PHASE_BROADCAST, /* down the ranks */
+    EXCHANGE_PHASE_KEPT_ROWS, /* for the next epoch (exchange.stale); these two are asked for at any time */
+    EXCHANGE_PHASE_KEPT_GRADIENTS
 };
 
 /* Part of a payload, as it leaves. */
@@ -50,6 +52,13 @@ struct exchange_offer {
     /* Likewise of phase ASK with the same epoch and op; NULL: there are none. */
     bool (*pack_asked)(void *arg, uint32_t to, uint32_t from, size_t at, struct exchange_piece *out);
     void (*sent)(void *arg, const void *bytes);
+};
+
+/* Payloads of the phases KEPT, which lie there whole before they are sent. Called as an offer is. */
+struct exchange_stock {
+    void *arg;
+    /* false: not made yet; it is called again later */
+    bool (*find)(void *arg, const struct exchange_key *key, struct exchange_piece *out);
 };
 
 struct exchange;
@@ -83,6 +92,15 @@ enum status exchange_wait(struct exchange *exchange, int handle);
 
 /* Wait until all n_serve payloads were fetched and sent, and their slots are free. Ends exchange_serve. */
 enum status exchange_settle(struct exchange *exchange);
+
+/* Serve payloads of a stock from now on, besides what is offered; it has none until exchange_stock_add. NULL: no longer. */
+void exchange_stock(struct exchange *exchange, const struct exchange_stock *stock);
+
+/* So many more payloads of the stock will be fetched. */
+void exchange_stock_add(struct exchange *exchange, int64_t n);
+
+/* Wait until all of them were fetched and sent. */
+enum status exchange_stock_settle(struct exchange *exchange);
 
 /* A payload could not be made: this and all later calls end with `code`, whose reason is set already. Returns it. */
 enum status exchange_fail(struct exchange *exchange, enum status code);

@@ -77,9 +77,8 @@ void traffic_phase(struct traffic *t, enum step_phase phase)
 /* What a halo pass of this phase moves. */
 static enum traffic_what what_of(uint32_t phase)
 {
-    return phase == EXCHANGE_PHASE_FORWARD    ? TRAFFIC_FORWARD
-           : phase == EXCHANGE_PHASE_EVALUATE ? TRAFFIC_EVALUATE
-                                              : TRAFFIC_BACKWARD;
+    bool forward = phase == EXCHANGE_PHASE_FORWARD || phase == EXCHANGE_PHASE_KEPT_ROWS;
+    return forward ? TRAFFIC_FORWARD : phase == EXCHANGE_PHASE_EVALUATE ? TRAFFIC_EVALUATE : TRAFFIC_BACKWARD;
 }
 
 void traffic_add(struct traffic *t, uint32_t phase, uint16_t op, uint32_t peer, size_t n_bytes)

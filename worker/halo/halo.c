@@ -1,5 +1,6 @@
 #include "worker/halo/halo.h"
 
+#include "worker/halo/kept.h"
 #include "worker/halo/source.h"
 #include "worker/run/joined.h"
 #include "worker/run/sample.h"
@@ -133,6 +134,7 @@ static void pass_begin(struct trainer *t, const struct step *step)
     h->pass = step->halo;
     h->workspace = &t->plan.workspace[step->op][step->backward];
     h->sampled = step->lossy && t->sample != NULL;
+    h->keeps = memory_plan_keeps(&t->program, step);
     h->owners.own = h->sampled ? h->own_sample : h->own_all;
     h->shares = t->shared_rows != NULL && !step->stored;
     hops_find(h);
@@ -141,9 +143,9 @@ static void pass_begin(struct trainer *t, const struct step *step)
         h->width[k] = halo_piece_width(&t->program, h->op, h->pass, k);
         h->bytes[k] = halo_piece_bytes(&t->program, h->op, h->pass, k, step->lossy);
     }
-    h->list = step->stored ? (struct halo_list){0}
-              : h->sampled ? halo_list_count(&h->owners, h->pass->direction, h->hop_travelling)
-                           : *memory_plan_halo(&t->plan, h->pass->direction, h->hop_travelling);
+    h->list = step->stored || h->keeps ? (struct halo_list){0} /* nothing is fetched for this pass itself */
+              : h->sampled             ? halo_list_count(&h->owners, h->pass->direction, h->hop_travelling)
+                                       : *memory_plan_halo(&t->plan, h->pass->direction, h->hop_travelling);
     h->n_credit = h->slots.n_fetch_slot;
     h->n_asked = h->n_used = 0;
     h->cursor = (struct halo_cursor){0};
@@ -201,7 +203,9 @@ enum status halo_run(struct trainer *t, const struct step *step)
     enum status status = pin_begin(&workspace, 0);
     status = status == STATUS_OK ? source_fetch_ahead(h) : status;
     status = status == STATUS_OK && t->payloads != NULL && !step->stored ? source_spill_payloads(h) : status;
+    status = status == STATUS_OK && h->keeps ? kept_begin(h) : status;
     status = status == STATUS_OK ? halo_walk(h) : status;
+    status = status == STATUS_OK && h->keeps ? kept_end(h) : status;
     status = status == STATUS_OK ? exchange_settle(t->setup.exchange) : status;
     pin_end(&workspace);
     return status;

@@ -9,6 +9,9 @@ static const struct payload_source *source_of(const struct halo *h, int32_t i, i
         return maps_own && !h->step->backward && aggregate_defs[h->op->aggregate]->is_linear ? &source_in_place
                                                                                              : &source_stored;
     }
+    if (i != j && h->keeps) {
+        return &source_kept;
+    }
     if (j < 0) {
         return &source_fetched;
     }

@@ -251,6 +251,9 @@ struct memory_payloads memory_plan_payloads(const struct memory_plan *plan, cons
         return (struct memory_payloads){0};
     }
     struct memory_payloads r = payload_slots(plan, job, program, step, hop);
+    if (memory_plan_keeps(program, step)) {
+        return (struct memory_payloads){.n_row_bytes = r.n_row_bytes};
+    }
     if (memory_plan_spills(job)) {
         /* They leave from where they lie. */
         r.n_pack_slot = (int32_t)smaller(memory_plan_halo(plan, step->halo->direction, hop)->n_serve, MEMORY_PACK_SLOTS);
@@ -357,7 +360,7 @@ static int64_t parameters_bytes(const struct memory_plan_input *in, struct memor
         int64_t n_bytes = global != NULL ? global->n_sum(in->program, op) * (int64_t)sizeof(double) : 0;
         plan->n_global_bytes = larger(plan->n_global_bytes, n_bytes);
         plan->n_reduced_bytes += n_bytes * (in->program->value[op->out].needs_grad ? 2 : 1);
-        plan->n_reduced_evaluate += in->program->samples && op_keeps_statistics(op) ? n_bytes : 0;
+        plan->n_reduced_evaluate += program_rows_differ(in->program) && op_keeps_statistics(op) ? n_bytes : 0;
     }
     int64_t bytes = one + in->n_own_part * plan->n_gradient_bytes;
     if (in->rank == 0) {
@@ -478,7 +481,7 @@ static void arena_share(const struct program *program, struct memory_plan *plan)
             payloads = larger(payloads, memory_workspace_bytes(&plan->workspace[i][k]) - plan->workspace[i][k].n_scratch);
         }
     }
-    plan->bytes[MEMORY_PAYLOADS] = payloads;
+    plan->bytes[MEMORY_PAYLOADS] = payloads + plan->n_kept_bytes;
     plan->bytes[MEMORY_ACTIVATIONS] = plan->n_arena_bytes - payloads;
 }
 
@@ -491,6 +494,7 @@ void memory_plan_build(const struct memory_plan_input *in, struct memory_plan *o
     out->sample = memory_plan_sample(in);
     workspaces_plan(in, out);
     memory_plan_structure(in, out);
+    memory_plan_kept(in, out);
     out->bytes[MEMORY_PARAMETERS] = parameters_bytes(in, out);
     memory_plan_traffic_sums(in, out);
     out->trace = trace_plan(in, out);
@@ -511,6 +515,7 @@ void memory_plan_build(const struct memory_plan_input *in, struct memory_plan *o
 
 void memory_plan_release(struct memory_plan *plan)
 {
+    kept_list_release(&plan->kept);
     free(plan->halo);
     free(plan->row_begin);
     free(plan->row_begin_hop);

@@ -12,6 +12,7 @@
 #include "protocol/memory.h"
 #include "worker/exchange/traffic.h"
 #include "worker/plan/halo_rows.h"
+#include "worker/plan/kept_list.h"
 #include "worker/trace/trace.h"
 
 #include <stdint.h>
@@ -132,6 +133,8 @@ struct memory_plan {
 
     bool joined[PART_DIRECTION_N]; /* all blocks are one (joined.h), where no row has too many edges */
 
+    struct kept_list kept;
+    int64_t n_kept_bytes; /* of MEMORY_PAYLOADS those that live through the job: payloads kept, received and to be sent */
     struct memory_sample sample;
     struct halo_list (*halo)[HALO_DIRECTION_N]; /* n_hop + 1: by hop, and all */
     int32_t n_fetch_slot;                       /* of the halo pass that has most */
@@ -172,6 +175,12 @@ void memory_plan_traffic(const struct memory_plan_input *input, enum step_phase 
                          const struct memory_payloads *payloads, struct memory_plan *plan);
 void memory_plan_traffic_sums(const struct memory_plan_input *input, struct memory_plan *plan);
 
+/* What is kept from epoch to epoch: kept, n_kept_bytes and the lists of places. In memory_plan_kept.c. */
+void memory_plan_kept(const struct memory_plan_input *input, struct memory_plan *plan);
+
+/* Does this halo pass read payloads that are kept, and needs no slots? */
+bool memory_plan_keeps(const struct program *program, const struct step *step);
+
 /* Bytes of blocks joined into one. */
 int64_t memory_joined_bytes(int64_t n_row, int64_t n_edge, bool weighted);
 
@@ -199,18 +208,18 @@ bool memory_plan_shares(const struct job *job, const struct program *program, in
 bool memory_plan_stores(const struct job *job, const struct program *program, bool is_embedded, int64_t n_node, int64_t n_halo);
 
 /* Does an own part keep its blocks of in-edges with others as they were, since the part's are changed (cut, turned) for other passes? */
-bool memory_plan_keeps(const struct memory_plan_input *input);
+bool memory_plan_keeps_blocks(const struct memory_plan_input *input);
 
 /* Do stored passes forward read other parts' own rows in place, so that halo rows of linear maps are not made, but for their gradients?
  * Where all parts are of one rank and in memory. */
 bool memory_plan_maps_own(const struct job *job, uint32_t n_rank);
 
 /* Bytes of an own part's blocks that are kept, with the device's schedules; of the largest block transposed. */
-int64_t memory_plan_kept(const struct memory_plan_input *input, int32_t i);
+int64_t memory_plan_kept_blocks(const struct memory_plan_input *input, int32_t i);
 int64_t memory_plan_turned(const struct memory_plan_input *input);
 
 /* Of one part: cols 4 bytes an edge, indptr 8 bytes a row, weights. */
-int64_t memory_kept_bytes(const struct part_pairs *pairs, int64_t n_own, bool weighted);
+int64_t memory_kept_block_bytes(const struct part_pairs *pairs, int64_t n_own, bool weighted);
 
 /* Does backward run this op's forward again? */
 bool memory_plan_recomputes(const struct memory_plan *plan, int op);

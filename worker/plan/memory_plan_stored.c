@@ -22,7 +22,7 @@ bool memory_plan_stores(const struct job *job, const struct program *program, bo
            ratio <= (sparse ? HALO_MOST_SPARSE : HALO_MOST_DENSE);
 }
 
-bool memory_plan_keeps(const struct memory_plan_input *in)
+bool memory_plan_keeps_blocks(const struct memory_plan_input *in)
 {
     return program_stores(in->program) && !memory_plan_spills(in->job) && (in->shared != NULL || in->n_own_part > 1);
 }
@@ -38,18 +38,18 @@ static int64_t cut_edges(const struct part_pairs *pairs)
     return pairs->pair[pairs->n_pair].edge - part_pair_edges(pairs, pairs->own);
 }
 
-int64_t memory_kept_bytes(const struct part_pairs *pairs, int64_t n_own, bool weighted)
+int64_t memory_kept_block_bytes(const struct part_pairs *pairs, int64_t n_own, bool weighted)
 {
     int64_t n_row = pairs->pair[pairs->n_pair].row - n_own + pairs->n_pair;
     return n_row * (int64_t)sizeof(int64_t) + cut_edges(pairs) * (int64_t)(sizeof(uint32_t) + (weighted ? sizeof(float) : 0));
 }
 
 /* Schedules are of all rows, and of those up to each hop that stored passes walk. */
-int64_t memory_plan_kept(const struct memory_plan_input *in, int32_t i)
+int64_t memory_plan_kept_blocks(const struct memory_plan_input *in, int32_t i)
 {
     const struct memory_plan_part *own = &in->own[i];
     const struct part_pairs *pairs = &own->halo->pairs[PART_DIRECTION_IN];
-    if (!memory_plan_keeps(in)) {
+    if (!memory_plan_keeps_blocks(in)) {
         return 0;
     }
     int64_t schedules = (int64_t)in->ops->block_bytes(pairs->n_pair, pairs->pair[pairs->n_pair].row - own->n_own,
@@ -58,7 +58,7 @@ int64_t memory_plan_kept(const struct memory_plan_input *in, int32_t i)
     for (int32_t hop = 0; hop < own->halo->n_hop; hop++) {
         n_walked += program_stores_at(in->program, hop);
     }
-    return memory_kept_bytes(pairs, own->n_own, own->weighted) + n_walked * schedules;
+    return memory_kept_block_bytes(pairs, own->n_own, own->weighted) + n_walked * schedules;
 }
 
 int64_t memory_plan_turned(const struct memory_plan_input *in)

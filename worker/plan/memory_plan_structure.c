@@ -245,7 +245,7 @@ void memory_plan_structure(const struct memory_plan_input *in, struct memory_pla
         if (in->sparse_features && program->value[0].is_sparse) {
             plan->bytes[MEMORY_FEATURES] += features_bytes(in, own);
         }
-        plan->bytes[MEMORY_STRUCTURE] += memory_plan_kept(in, i);
+        plan->bytes[MEMORY_STRUCTURE] += memory_plan_kept_blocks(in, i);
         plan->bytes[MEMORY_STRUCTURE] += blocks_bytes(in, own, scaled) + pairs_bytes(in, own);
         bool weighs = in->job->exchange.sampling_weights == JOB_SAMPLING_WEIGHTS_EDGES;
         plan->bytes[MEMORY_STRUCTURE] += program->samples ? halo_sample_bytes(own->halo, weighs) : 0;

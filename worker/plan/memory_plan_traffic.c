@@ -42,7 +42,8 @@ static int64_t asked_add(const struct memory_plan_input *in, struct memory_plan 
 void memory_plan_traffic(const struct memory_plan_input *in, enum step_phase phase, const struct step *step, int32_t hop,
                          const struct memory_payloads *payloads, struct memory_plan *plan)
 {
-    if (phase == STEP_PHASE_STATIC) {
+    bool kept = memory_plan_keeps(in->program, step) && step->backward && step->halo->direction == HALO_DIRECTION_IN;
+    if (phase == STEP_PHASE_STATIC || kept) { /* what is kept came with forward's */
         return;
     }
     const struct part_halo **own = memory_alloc((size_t)in->n_own_part, sizeof *own);

@@ -114,7 +114,7 @@ static enum status kept_open(const struct trainer *t, int32_t i, struct kept *ou
 {
     const struct part *part = t->setup.parts[t->own[i]];
     const struct part_pairs *pairs = pairs_of(t, i);
-    int64_t n_bytes = memory_kept_bytes(pairs, part->n_own, part->weighted);
+    int64_t n_bytes = memory_kept_block_bytes(pairs, part->n_own, part->weighted);
     int64_t n_ptr = pairs->pair[pairs->n_pair].row - part->n_own + pairs->n_pair - 1;
     int64_t n_edge = pairs->pair[pairs->n_pair].edge - part_pair_edges(pairs, pairs->own);
     ASSERT(!part->turned); /* there is no way back to the blocks as they were */
@@ -136,7 +136,7 @@ static enum status kept_open(const struct trainer *t, int32_t i, struct kept *ou
     return status == STATUS_OK ? schedules_open(t, i) : status;
 }
 
-/* As memory_plan_keeps has it, before there is a plan. */
+/* As memory_plan_keeps_blocks has it, before there is a plan. */
 static bool keeps(const struct trainer *t)
 {
     bool covered = t->setup.parts[t->own[0]]->covered;

@@ -5,6 +5,7 @@
 #include "protocol/job/schedule.h"
 #include "protocol/log.h"
 #include "worker/halo/halo.h"
+#include "worker/halo/kept.h"
 #include "worker/run/embeddings.h"
 #include "worker/run/reduce.h"
 #include "worker/run/sample.h"
@@ -300,6 +301,10 @@ enum status trainer_run(struct trainer *t, enum step_phase phase)
         if (status != STATUS_OK) {
             return status;
         }
+        status = t->kept != NULL ? kept_progress(t) : STATUS_OK;
+        if (status != STATUS_OK) {
+            return status;
+        }
         pin_discard(t, step[n - 1].time);
         if (t->trace != NULL) {
             trace_step_end(t->trace, begin_s);
@@ -325,6 +330,7 @@ enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool ev
         memcpy(out->score, t->shared->score, sizeof out->score);
         out->evaluate_s = clock_s() - trained;
     }
+    status = status == STATUS_OK && t->kept != NULL ? kept_settle(t) : status;
     out->n_call = memory_n_call() - n_call;
     out->epoch_s = clock_s() - start;
     out->wait_s = exchange_wait_s(t->setup.exchange) - waited;

@@ -1,6 +1,7 @@
 /* Opening and closing a trainer: the program, the plan, every array taken once; and its arrays seen from outside. */
 #include "protocol/log.h"
 #include "worker/halo/halo.h"
+#include "worker/halo/kept.h"
 #include "worker/run/embeddings.h"
 #include "worker/run/joined.h"
 #include "worker/run/sample.h"
@@ -260,6 +261,7 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
     status = status == STATUS_OK ? parts_open(t) : status;
     status = status == STATUS_OK ? joined_open(t) : status;
     status = status == STATUS_OK ? sample_open(t) : status;
+    status = status == STATUS_OK ? kept_open(t) : status;
     status = status == STATUS_OK ? arrays_take(t) : status;
     status = status == STATUS_OK ? staging_open(t) : status;
     status = status == STATUS_OK ? spill_take_all(t) : status;
@@ -308,6 +310,7 @@ void trainer_close(struct trainer *t)
         arrays_return(t);
         joined_close(t);
         sample_close(t);
+        kept_close(t);
         shared_rows_close(t);
         stored_close(t);
         for (int32_t i = 0; t->part != NULL && i < t->n_own; i++) {
@@ -426,7 +429,8 @@ void trainer_memory(const struct trainer *t, int64_t *planned_out, int64_t *meas
     int64_t features = features_in_parts(t);
     measured_out[MEMORY_FEATURES] += features;
     measured_out[MEMORY_STRUCTURE] -= features;
-    /* Payloads lie in the arena. */
-    measured_out[MEMORY_PAYLOADS] += t->plan.bytes[MEMORY_PAYLOADS];
-    measured_out[MEMORY_ACTIVATIONS] -= t->plan.bytes[MEMORY_PAYLOADS];
+    /* Other payloads lie in the arena. */
+    int64_t in_arena = t->plan.bytes[MEMORY_PAYLOADS] - t->plan.n_kept_bytes;
+    measured_out[MEMORY_PAYLOADS] += in_arena;
+    measured_out[MEMORY_ACTIVATIONS] -= in_arena;
 }

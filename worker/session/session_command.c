@@ -2,6 +2,7 @@
 #include "protocol/clock.h"
 #include "protocol/fault.h"
 #include "protocol/memory.h"
+#include "worker/plan/kept_list.h"
 #include "worker/session/session_state.h"
 
 #include <string.h>
@@ -40,6 +41,10 @@ static enum status exchange_start(struct session *session)
     if (job_samples(&session->job) || how->codec != JOB_CODEC_FP32) { /* gradients that return may ask for rows */
         n_fetch *= 2;
         n_request *= 2;
+    }
+    if (how->stale != 0) {
+        n_fetch += KEPT_N_FLIGHT;
+        n_request += (int64_t)KEPT_N_FLIGHT * session->n_rank;
     }
     /* One more each for the reduction, which overlaps with the last halo pass of a rank that lags. */
     enum status status = exchange_open((int)(n_request + session->n_rank + session->n_part), (int)(n_fetch + 1),

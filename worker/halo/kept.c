@@ -1,0 +1,427 @@
+#include "worker/halo/kept.h"
+
+#include "protocol/fault.h"
+#include "protocol/log.h"
+#include "worker/halo/source.h"
+#include "worker/run/staging.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Where one payload of the list lies. Own parts' pairs are those of the direction in which it is taken, or given. */
+struct kept_places {
+    int64_t *part;  /* n_own: an own part's pairs, and behind them its moving average */
+    int64_t *taken; /* by own part and pair: where rows of other parts lie */
+    int64_t *given; /* likewise own rows for other ranks' parts */
+    bool *asked;    /* likewise: by them, in this epoch */
+    bool made;      /* what is given is this epoch's */
+};
+
+struct kept {
+    struct trainer *trainer;
+    const struct kept_list *list;
+    char *bytes;                  /* plan.n_kept_bytes, SHARED */
+    int64_t n_place_bytes;        /* of the lists of places */
+    const struct part_halo **own; /* n_own */
+    struct halo_owners owners;
+    int64_t *n_before;          /* n_own + 1: pairs of the own parts before */
+    struct kept_places *places; /* by payload */
+
+    int *queue; /* list->n: payloads to be fetched, in order */
+    int n_queue, n_begun;
+    struct halo_cursor cursor; /* among those of queue[n_begun] */
+    struct kept_flight {
+        bool open;
+        int handle; /* of the exchange */
+    } flight[KEPT_N_FLIGHT];
+};
+
+/* --- places --- */
+
+static void places_lay_out(struct kept *kept)
+{
+    const struct trainer *t = kept->trainer;
+    int64_t at = 0;
+    for (int p = 0; p < kept->list->n; p++) {
+        const struct kept_payload *payload = &kept->list->payload[p];
+        for (int32_t i = 0; i < t->n_own; i++) {
+            const struct part_rows taken = halo_rows_in(kept->own[i], payload->direction, payload->hop);
+            int64_t begin = kept->places[p].part[i] = at;
+            at += kept_part_bytes(payload, kept->own[i]);
+            for (int32_t k = 0; k < taken.pairs->n_pair; k++) {
+                kept->places[p].taken[kept->n_before[i] + k] = begin;
+                begin += part_rows_at(&taken, k) * payload->n_row_bytes;
+            }
+        }
+    }
+    for (int p = 0; p < kept->list->n; p++) {
+        const struct kept_payload *payload = &kept->list->payload[p];
+        for (int32_t i = 0; i < t->n_own; i++) {
+            const struct part_rows given = halo_rows_out(kept->own[i], payload->direction, payload->hop);
+            for (int32_t k = 0; k < given.pairs->n_pair; k++) {
+                bool remote = t->own_index[given.pairs->pair[k].part] < 0;
+                kept->places[p].given[kept->n_before[i] + k] = at;
+                at += remote ? part_rows_at(&given, k) * payload->n_row_bytes : 0;
+            }
+        }
+    }
+    ASSERT(at == t->plan.n_kept_bytes);
+}
+
+static char *taken_at(const struct kept *kept, int p, int32_t i, int32_t k)
+{
+    return kept->bytes + kept->places[p].taken[kept->n_before[i] + k];
+}
+
+/* The moving average of the same rows. */
+static float *mean_at(const struct kept *kept, int p, int32_t i, int32_t k)
+{
+    const struct kept_payload *payload = &kept->list->payload[p];
+    const struct part_rows taken = halo_rows_in(kept->own[i], payload->direction, payload->hop);
+    int64_t begin = kept->places[p].part[i];
+    int64_t n_before = (kept->places[p].taken[kept->n_before[i] + k] - begin) / payload->n_row_bytes;
+    int64_t at = begin + part_rows_all(&taken) * payload->n_row_bytes + n_before * payload->n_mean_bytes;
+    return (float *)(void *)(kept->bytes + at);
+}
+
+/* --- what other ranks fetch --- */
+
+static bool refuse(const struct kept *kept, const struct exchange_key *key, const char *why)
+{
+    exchange_fail(kept->trainer->setup.exchange,
+                  status_fail(STATUS_PEER, "kept rows of part %u are asked for part %u in epoch %u, which %s", key->from,
+                              key->to, key->epoch, why));
+    return false;
+}
+
+static bool kept_find(void *arg, const struct exchange_key *key, struct exchange_piece *out)
+{
+    struct kept *kept = arg;
+    const struct trainer *t = kept->trainer;
+    bool returns = key->phase == EXCHANGE_PHASE_KEPT_GRADIENTS;
+    int p = kept_list_find(kept->list, key->op, returns ? HALO_DIRECTION_RETURN : HALO_DIRECTION_IN);
+    uint32_t n_part = (uint32_t)t->setup.n_part;
+    int32_t i = key->from < n_part ? t->own_index[key->from] : -1;
+    if (p < 0 || i < 0 || key->to >= n_part || t->own_index[key->to] >= 0) {
+        return refuse(kept, key, "this rank has none of");
+    }
+    struct kept_places *places = &kept->places[p];
+    const struct kept_payload *payload = &kept->list->payload[p];
+    const struct part_rows given = halo_rows_out(kept->own[i], payload->direction, payload->hop);
+    int32_t k = part_pair_find(given.pairs, (int32_t)key->to);
+    if (k < 0 || part_rows_at(&given, k) == 0) {
+        return refuse(kept, key, "takes none of them");
+    }
+    if (!places->made || key->epoch > t->epoch) { /* who has all of this epoch's may ask for the next one's */
+        return false;
+    }
+    bool *asked = &places->asked[kept->n_before[i] + k];
+    if (key->epoch < t->epoch || *asked) {
+        return refuse(kept, key, key->epoch < t->epoch ? "is over" : "has them already");
+    }
+    *asked = true;
+    size_t n_bytes = (size_t)(part_rows_at(&given, k) * payload->n_row_bytes);
+    *out = (struct exchange_piece){
+        .bytes = kept->bytes + places->given[kept->n_before[i] + k], .n_bytes = n_bytes, .total = n_bytes};
+    return true;
+}
+
+/* --- fetches --- */
+
+/* The next one that is to begin; false: all have begun. */
+static bool fetch_next(struct kept *kept, int *p_out, struct halo_fetch *out)
+{
+    for (; kept->n_begun < kept->n_queue; kept->n_begun++, kept->cursor = (struct halo_cursor){0}) {
+        *p_out = kept->queue[kept->n_begun];
+        const struct kept_payload *payload = &kept->list->payload[*p_out];
+        if (halo_fetch_next(&kept->owners, payload->direction, payload->hop, &kept->cursor, out)) {
+            return true;
+        }
+    }
+    kept->n_queue = kept->n_begun = 0;
+    return false;
+}
+
+static enum status fetch_begin(struct kept *kept, int p, const struct halo_fetch *fetch, struct kept_flight *flight)
+{
+    struct trainer *t = kept->trainer;
+    const struct kept_payload *payload = &kept->list->payload[p];
+    bool returns = payload->direction == HALO_DIRECTION_RETURN;
+    int32_t i = t->own_index[fetch->to];
+    const struct part_rows taken = halo_rows_in(kept->own[i], payload->direction, payload->hop);
+    int64_t n_bytes = fetch->n_row * payload->n_row_bytes;
+    const struct exchange_key key = {.epoch = t->epoch,
+                                     .phase = returns ? EXCHANGE_PHASE_KEPT_GRADIENTS : EXCHANGE_PHASE_KEPT_ROWS,
+                                     .op = (uint16_t)payload->op,
+                                     .to = (uint32_t)fetch->to,
+                                     .from = (uint32_t)fetch->from};
+    flight->open = true;
+    enum status status = exchange_fetch(t->setup.exchange, t->setup.rank_of_part[fetch->from], &key,
+                                        taken_at(kept, p, i, part_pair_find(taken.pairs, fetch->from)), (size_t)n_bytes,
+                                        &flight->handle);
+    FAULT(EXCHANGE);
+    return status;
+}
+
+enum status kept_progress(struct trainer *t)
+{
+    struct kept *kept = t->kept;
+    enum status status = STATUS_OK;
+    for (int f = 0; f < KEPT_N_FLIGHT && status == STATUS_OK; f++) {
+        struct kept_flight *flight = &kept->flight[f];
+        struct halo_fetch fetch;
+        int p;
+        if (flight->open && exchange_is_there(t->setup.exchange, flight->handle)) {
+            status = exchange_wait(t->setup.exchange, flight->handle);
+            flight->open = false;
+        }
+        if (status == STATUS_OK && !flight->open && fetch_next(kept, &p, &fetch)) {
+            status = fetch_begin(kept, p, &fetch, flight);
+        }
+    }
+    return status;
+}
+
+/* One that is under way; -1: none is. */
+static int flight_open(const struct kept *kept)
+{
+    for (int f = 0; f < KEPT_N_FLIGHT; f++) {
+        if (kept->flight[f].open) {
+            return f;
+        }
+    }
+    return -1;
+}
+
+enum status kept_settle(struct trainer *t)
+{
+    struct kept *kept = t->kept;
+    enum status status = kept_progress(t);
+    for (int f = flight_open(kept); status == STATUS_OK && f >= 0; f = flight_open(kept)) {
+        status = exchange_wait(t->setup.exchange, kept->flight[f].handle);
+        kept->flight[f].open = false;
+        status = status == STATUS_OK ? kept_progress(t) : status;
+    }
+    status = status == STATUS_OK ? exchange_stock_settle(t->setup.exchange) : status;
+    for (int p = 0; p < kept->list->n; p++) {
+        kept->places[p].made = false;
+    }
+    return status;
+}
+
+/* --- a pass --- */
+
+/* Own part i's payload for its pair k, to where it is kept. */
+static void payload_make(struct halo *h, int p, int32_t i, int32_t k, void *out)
+{
+    const struct kept *kept = h->trainer->kept;
+    const struct kept_payload *payload = &kept->list->payload[p];
+    if (payload->direction == HALO_DIRECTION_IN && h->pass->direction == HALO_DIRECTION_RETURN) {
+        halo_pack_asked(h, i, k, out);
+        return;
+    }
+    int rows = h->pass->n_ask > 0 ? kept_list_find(kept->list, payload->op, HALO_DIRECTION_IN) : -1;
+    const struct halo_packing what = {
+        .i = i, .k = k, .n_most = INT64_MAX, .asked = rows >= 0 ? taken_at(kept, rows, i, k) : NULL, .out = out};
+    halo_pack(h, &what);
+}
+
+/* Own part i's payloads of all pairs: for parts of this rank to where they take it. */
+static enum status payloads_make(struct halo *h, int p, int32_t i)
+{
+    const struct trainer *t = h->trainer;
+    const struct kept *kept = t->kept;
+    const struct kept_payload *payload = &kept->list->payload[p];
+    const struct part_rows given = halo_rows_out(kept->own[i], payload->direction, payload->hop);
+    enum status status = STATUS_OK;
+    for (int32_t k = 0; k < given.pairs->n_pair && status == STATUS_OK; k++) {
+        int32_t j = t->own_index[given.pairs->pair[k].part];
+        char *out = kept->bytes + kept->places[p].given[kept->n_before[i] + k];
+        if (part_rows_at(&given, k) == 0) {
+            continue;
+        }
+        if (j >= 0) {
+            const struct part_rows taken = halo_rows_in(kept->own[j], payload->direction, payload->hop);
+            out = taken_at(kept, p, j, part_pair_find(taken.pairs, t->own[i]));
+        }
+        payload_make(h, p, i, k, out);
+        status = exchange_progress(t->setup.exchange);
+    }
+    return status;
+}
+
+/* This epoch's payloads; those between ranks are on their way when it returns. */
+static enum status replace(struct halo *h, int p)
+{
+    struct trainer *t = h->trainer;
+    struct kept *kept = t->kept;
+    const struct kept_payload *payload = &kept->list->payload[p];
+    const struct halo_list list = halo_list_count(&kept->owners, payload->direction, payload->hop);
+    enum status status = STATUS_OK;
+    for (int32_t i = 0; i < t->n_own && status == STATUS_OK; i++) {
+        status = payloads_make(h, p, i);
+    }
+    if (status != STATUS_OK || list.n_fetch + list.n_serve == 0) {
+        return status;
+    }
+    status = staging_ready(t); /* what is sent is made, and what is overwritten is read */
+    memset(kept->places[p].asked, 0, (size_t)kept->n_before[t->n_own] * sizeof *kept->places[p].asked);
+    kept->places[p].made = true;
+    kept->queue[kept->n_queue++] = p;
+    exchange_stock_add(t->setup.exchange, list.n_serve);
+    return status == STATUS_OK ? kept_progress(t) : status;
+}
+
+enum status kept_begin(struct halo *h)
+{
+    struct trainer *t = h->trainer;
+    enum halo_direction direction = h->pass->direction;
+    int p = kept_list_find(t->kept->list, h->step->op, direction);
+    if (t->epoch > 0 || t->kept->list->payload[p].first_pass != h->step->pass) {
+        return STATUS_OK;
+    }
+    enum status status = replace(h, p);
+    return status == STATUS_OK ? kept_settle(t) : status;
+}
+
+/* Gradients first: they are made of the rows that were read. */
+enum status kept_end(struct halo *h)
+{
+    static const enum halo_direction order[] = {HALO_DIRECTION_RETURN, HALO_DIRECTION_IN};
+    const struct kept_list *list = h->trainer->kept->list;
+    enum status status = STATUS_OK;
+    for (int k = 0; k < 2 && status == STATUS_OK && h->trainer->epoch > 0; k++) {
+        int p = kept_list_find(list, h->step->op, order[k]);
+        if (p >= 0 && list->payload[p].last_pass == h->step->pass) {
+            status = replace(h, p);
+        }
+    }
+    return status;
+}
+
+/* Gradients of the epoch before go into their moving average, and this is what is added; epoch 0's are what they are. */
+static void mean_take(struct halo *h, const struct halo_pair *pair, int p, struct op_call *call)
+{
+    const struct trainer *t = h->trainer;
+    float decay = t->epoch > 0 ? (float)t->setup.job->exchange.stale_smoothing : 0.0F;
+    float *mean = mean_at(t->kept, p, pair->i, pair->k);
+    for (int piece = 0; piece < h->pass->n_piece; piece++) {
+        int64_t n = call->n_row * h->width[piece];
+        if (n > 0 && decay == 0.0F) {
+            t->ops->move(t->device, DEVICE_LANE_COMPUTE, mean, call->payload[piece], (size_t)n * sizeof *mean);
+        } else if (n > 0) {
+            t->ops->axpby(t->device, n, decay, mean, 1.0F - decay, call->payload[piece], mean);
+        }
+        call->payload[piece] = n > 0 ? mean : call->payload[piece];
+        mean += n;
+    }
+}
+
+static enum status kept_take(struct halo *h, const struct halo_pair *pair, struct op_call *call)
+{
+    const struct kept *kept = h->trainer->kept;
+    int p = kept_list_find(kept->list, h->step->op, h->pass->direction);
+    source_point(h, pair, taken_at(kept, p, pair->i, pair->k), call);
+    if (kept->list->payload[p].n_mean_bytes > 0) {
+        mean_take(h, pair, p, call);
+    }
+    return STATUS_OK;
+}
+
+const struct payload_source source_kept = {.take = kept_take};
+
+/* --- opening and closing --- */
+
+enum status kept_open(struct trainer *t)
+{
+    if (!t->program.stale) {
+        return STATUS_OK;
+    }
+    struct kept *kept = t->kept = memory_alloc(1, sizeof *kept);
+    kept->trainer = t;
+    kept->list = &t->plan.kept;
+    kept->own = memory_alloc((size_t)t->n_own, sizeof *kept->own);
+    kept->n_before = memory_alloc((size_t)t->n_own + 1, sizeof *kept->n_before);
+    for (int32_t i = 0; i < t->n_own; i++) {
+        kept->own[i] = &t->part[i].part->halo;
+        kept->n_before[i + 1] = kept->n_before[i] + halo_n_flag(kept->own[i]);
+        kept->n_place_bytes += kept_list_places(kept->list, kept->own[i]);
+    }
+    kept->owners = (struct halo_owners){
+        .n_own_part = t->n_own, .own = kept->own, .rank_of_part = t->setup.rank_of_part, .rank = t->setup.rank};
+    size_t n_list = (size_t)kept->list->n, n_pair = (size_t)kept->n_before[t->n_own];
+    kept->places = memory_alloc(n_list, sizeof *kept->places);
+    kept->queue = memory_alloc(n_list, sizeof *kept->queue);
+    for (size_t p = 0; p < n_list; p++) {
+        struct kept_places *places = &kept->places[p];
+        places->part = memory_alloc((size_t)t->n_own, sizeof *places->part);
+        places->taken = memory_alloc(n_pair, sizeof *places->taken);
+        places->given = memory_alloc(n_pair, sizeof *places->given);
+        places->asked = memory_alloc(n_pair, sizeof *places->asked);
+    }
+    places_lay_out(kept);
+    memory_count(MEMORY_STRUCTURE, kept->n_place_bytes);
+    const struct exchange_stock stock = {.arg = kept, .find = kept_find};
+    exchange_stock(t->setup.exchange, &stock);
+    return t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_PAYLOADS, (size_t)t->plan.n_kept_bytes, &kept->bytes);
+}
+
+void kept_close(struct trainer *t)
+{
+    struct kept *kept = t->kept;
+    if (kept == NULL) {
+        return;
+    }
+    exchange_stock(t->setup.exchange, NULL);
+    if (kept->bytes != NULL) {
+        t->ops->release(t->device, DEVICE_PLACE_SHARED, MEMORY_PAYLOADS, kept->bytes, (size_t)t->plan.n_kept_bytes);
+    }
+    memory_count(MEMORY_STRUCTURE, -kept->n_place_bytes);
+    for (int p = 0; p < kept->list->n; p++) {
+        free(kept->places[p].part);
+        free(kept->places[p].taken);
+        free(kept->places[p].given);
+        free(kept->places[p].asked);
+    }
+    free(kept->places);
+    free(kept->queue);
+    free(kept->n_before);
+    free(kept->own);
+    free(kept);
+    t->kept = NULL;
+}
+
+/* --- state --- */
+
+int64_t trainer_n_kept(const struct trainer *t, int32_t part)
+{
+    ASSERT(part >= 0 && part < t->setup.n_part && t->own_index[part] >= 0);
+    return kept_list_floats(&t->plan.kept, &t->setup.parts[part]->halo);
+}
+
+/* Payload after payload, each with its moving average. */
+enum status trainer_get_kept(struct trainer *t, int32_t part, float *to)
+{
+    const struct kept *kept = t->kept;
+    int32_t i = t->own_index[part];
+    enum status status = device_sync(t->device);
+    for (int p = 0; kept != NULL && p < kept->list->n && status == STATUS_OK; p++) {
+        int64_t n_bytes = kept_part_bytes(&kept->list->payload[p], kept->own[i]);
+        memcpy(to, kept->bytes + kept->places[p].part[i], (size_t)n_bytes);
+        to += n_bytes / (int64_t)sizeof *to;
+    }
+    return status;
+}
+
+enum status trainer_set_kept(struct trainer *t, int32_t part, const float *from)
+{
+    struct kept *kept = t->kept;
+    int32_t i = t->own_index[part];
+    enum status status = device_sync(t->device);
+    for (int p = 0; kept != NULL && p < kept->list->n && status == STATUS_OK; p++) {
+        int64_t n_bytes = kept_part_bytes(&kept->list->payload[p], kept->own[i]);
+        memcpy(kept->bytes + kept->places[p].part[i], from, (size_t)n_bytes);
+        from += n_bytes / (int64_t)sizeof *from;
+    }
+    return status;
+}

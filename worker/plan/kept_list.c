@@ -1,0 +1,98 @@
+#include "worker/plan/kept_list.h"
+
+#include "protocol/log.h"
+#include "protocol/memory.h"
+
+#include <stdlib.h>
+
+int kept_list_find(const struct kept_list *list, int op, enum halo_direction direction)
+{
+    for (int p = 0; p < list->n; p++) {
+        if (list->payload[p].op == op && list->payload[p].direction == direction) {
+            return p;
+        }
+    }
+    return -1;
+}
+
+/* A pass of this step reads the payload. */
+static void reader_add(const struct program *program, const struct step *step, enum halo_direction direction,
+                       struct kept_list *out)
+{
+    const struct op *op = &program->op[step->op];
+    int p = kept_list_find(out, step->op, direction);
+    if (p < 0) {
+        p = out->n++;
+        out->payload[p] = (struct kept_payload){.op = step->op,
+                                                .direction = direction,
+                                                .hop = halo_pass_hop(program, op, step->halo),
+                                                .n_row_bytes = halo_row_bytes(program, op, step->halo, true),
+                                                .first_pass = step->pass};
+    }
+    out->payload[p].last_pass = step->pass;
+}
+
+void kept_list_build(const struct job *job, const struct program *program, const struct step_list *train, struct kept_list *out)
+{
+    *out = (struct kept_list){0};
+    if (!program->stale) {
+        return;
+    }
+    out->payload = memory_alloc(2 * (size_t)program->n_op, sizeof *out->payload); /* rows and gradients */
+    for (int s = 0; s < train->n_step; s++) {
+        const struct step *step = &train->step[s];
+        if (step->kind != STEP_KIND_HALO) {
+            continue;
+        }
+        ASSERT(step->halo->direction != HALO_DIRECTION_OUT);
+        reader_add(program, step, step->halo->direction, out);
+        if (step->halo->n_ask > 0) { /* rows that gradients are made of are those that forward used */
+            reader_add(program, step, HALO_DIRECTION_IN, out);
+        }
+    }
+    for (int p = 0; p < out->n; p++) {
+        struct kept_payload *payload = &out->payload[p];
+        bool smoothed = payload->direction == HALO_DIRECTION_RETURN && job->exchange.stale_smoothing > 0.0;
+        const struct op *op = &program->op[payload->op];
+        const struct halo_pass *backward = aggregate_backward(program, op->aggregate);
+        if (smoothed) {
+            payload->n_mean_bytes = halo_row_bytes(program, op, &backward[payload->first_pass - 1], false);
+        }
+    }
+}
+
+void kept_list_release(struct kept_list *list)
+{
+    free(list->payload);
+    *list = (struct kept_list){0};
+}
+
+int64_t kept_part_bytes(const struct kept_payload *payload, const struct part_halo *own)
+{
+    const struct part_rows taken = halo_rows_in(own, payload->direction, payload->hop);
+    return part_rows_all(&taken) * (payload->n_row_bytes + payload->n_mean_bytes);
+}
+
+int64_t kept_sent_bytes(const struct kept_list *list, const struct halo_owners *owners)
+{
+    int64_t n_bytes = 0;
+    for (int p = 0; p < list->n; p++) {
+        const struct kept_payload *payload = &list->payload[p];
+        n_bytes += halo_list_count(owners, payload->direction, payload->hop).n_serve_row * payload->n_row_bytes;
+    }
+    return n_bytes;
+}
+
+int64_t kept_list_floats(const struct kept_list *list, const struct part_halo *own)
+{
+    int64_t n_bytes = 0;
+    for (int p = 0; p < list->n; p++) {
+        n_bytes += kept_part_bytes(&list->payload[p], own);
+    }
+    return n_bytes / (int64_t)sizeof(float);
+}
+
+int64_t kept_list_places(const struct kept_list *list, const struct part_halo *own)
+{
+    return list->n * halo_n_flag(own) * (int64_t)(2 * sizeof(int64_t) + sizeof(bool));
+}

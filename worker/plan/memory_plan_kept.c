@@ -1,0 +1,25 @@
+/* What training keeps of its payloads from one epoch to the next, in the plan. */
+#include "worker/plan/memory_plan.h"
+
+#include <stdlib.h>
+
+void memory_plan_kept(const struct memory_plan_input *in, struct memory_plan *plan)
+{
+    kept_list_build(in->job, in->program, &plan->steps.phase[STEP_PHASE_TRAIN], &plan->kept);
+    const struct part_halo **own = memory_alloc((size_t)in->n_own_part, sizeof *own);
+    for (int32_t i = 0; i < in->n_own_part; i++) {
+        own[i] = in->own[i].halo;
+        plan->n_kept_bytes += kept_list_floats(&plan->kept, own[i]) * (int64_t)sizeof(float);
+        plan->bytes[MEMORY_STRUCTURE] += kept_list_places(&plan->kept, own[i]);
+    }
+    const struct halo_owners owners = {
+        .n_own_part = in->n_own_part, .own = own, .rank_of_part = in->rank_of_part, .rank = in->rank};
+    plan->n_kept_bytes += kept_sent_bytes(&plan->kept, &owners);
+    plan->bytes[MEMORY_PAYLOADS] = plan->n_kept_bytes;
+    free(own);
+}
+
+bool memory_plan_keeps(const struct program *program, const struct step *step)
+{
+    return program->stale && step->lossy;
+}
