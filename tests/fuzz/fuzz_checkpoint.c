@@ -7,8 +7,8 @@
 #include <string.h>
 #include <xxhash.h>
 
-/* The head, as checkpoint.c writes it: 16 bytes, 6 × (length, hash), 8 reserved, hash of the head. */
-enum { HEAD_BYTES = 128, N_SECTION = 6, BORDER = 64 };
+/* The head, as checkpoint.c writes it: 16 bytes, 7 × (length, hash), 56 reserved, hash of the head. */
+enum { HEAD_BYTES = 192, N_SECTION = 7, BORDER = 64 };
 
 static void put(uint8_t *at, uint64_t value)
 {
@@ -44,6 +44,7 @@ static void try_one(const uint8_t *bytes, size_t n)
     for (int i = 0; i < CHECKPOINT_ARRAY_N; i++) {
         ASSERT(read.array[i] == NULL || (const uint8_t *)(read.array[i] + read.n_weight) <= end);
     }
+    ASSERT(read.n_kept == 0 || (const uint8_t *)(read.kept + read.n_kept) <= end);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);

@@ -198,6 +198,22 @@ static enum status read_job(struct coordinator *c)
     return output_dir(c->job.output.dir, c->job.job.name, c->dir);
 }
 
+/* What a checkpoint has of each part, where epochs keep payloads. */
+static void kept_count(struct coordinator *c)
+{
+    struct step_lists lists;
+    struct kept_list kept;
+    step_lists_lower(&c->program, &lists);
+    kept_list_build(&c->job, &c->program, &lists.phase[STEP_PHASE_TRAIN], &kept);
+    c->n_kept = kept.n > 0 ? memory_alloc((size_t)c->partition.n_part, sizeof *c->n_kept) : NULL;
+    for (int32_t part = 0; kept.n > 0 && part < c->partition.n_part; part++) {
+        c->n_kept[part] = kept_list_floats(&kept, &c->sizes[part].halo);
+    }
+    c->training.n_kept = c->n_kept;
+    kept_list_release(&kept);
+    step_lists_release(&lists);
+}
+
 /* Job, checkpoint, graph, parts, plan: everything that needs no workers. */
 static enum status prepare(struct coordinator *c)
 {
@@ -221,6 +237,7 @@ static enum status prepare(struct coordinator *c)
     if (status == STATUS_OK) {
         status = embeddings_build(&c->dataset, &c->partition, c->sizes, &c->program, &c->embeddings);
         c->training.n_embedding = c->embeddings.n_float;
+        kept_count(c);
     }
     if (status != STATUS_OK) {
         return status;
@@ -448,6 +465,7 @@ static void release(struct coordinator *c, bool is_done)
     output_close(&c->output, is_done);
     score_labels_release(&c->training.labels);
     embeddings_release(&c->embeddings);
+    free(c->n_kept);
     plan_release(&c->plan);
     program_release(&c->program);
     part_sizes_release(c->sizes, c->partition.n_part);

@@ -32,6 +32,7 @@ struct coordinator {
     struct part_shared shared; /* zeroed: parts of a worker share no rows */
     struct program program;
     struct embeddings embeddings;
+    int64_t *n_kept; /* by part: floats that its payloads keep from epoch to epoch; NULL: none */
     struct plan plan;
     struct output output;
     struct fleet *fleet;

@@ -82,6 +82,47 @@ static enum status array_get(struct training *training, uint32_t what, float *to
     return status;
 }
 
+/* Floats that all parts keep. */
+static int64_t n_kept(const struct training *training)
+{
+    int64_t n = 0;
+    for (int32_t part = 0; training->n_kept != NULL && part < training->partition->n_part; part++) {
+        n += training->n_kept[part];
+    }
+    return n;
+}
+
+/* Epoch 0 reads nothing from before. */
+static enum status kept_put(struct training *training, const struct checkpoint *checkpoint)
+{
+    int64_t n = n_kept(training);
+    const float *from = checkpoint->kept;
+    if (n == 0 || checkpoint->state.n_epoch == 0) {
+        return STATUS_OK;
+    }
+    if (checkpoint->n_kept != n) {
+        return status_fail(STATUS_DATA,
+                           "cannot resume: checkpoint '%s' has %lld numbers of payloads that are kept: expected %lld",
+                           checkpoint->path, (long long)checkpoint->n_kept, (long long)n);
+    }
+    enum status status = STATUS_OK;
+    for (int32_t part = 0; part < training->partition->n_part && status == STATUS_OK; part++) {
+        status = fleet_put_kept(training->fleet, part, from, training->n_kept[part]);
+        from += training->n_kept[part];
+    }
+    return status;
+}
+
+static enum status kept_get(struct training *training, float *to)
+{
+    enum status status = STATUS_OK;
+    for (int32_t part = 0; training->n_kept != NULL && part < training->partition->n_part && status == STATUS_OK; part++) {
+        status = fleet_get_kept(training->fleet, part, to, training->n_kept[part]);
+        to += training->n_kept[part];
+    }
+    return status;
+}
+
 static double rate_factor(const struct training *training)
 {
     return ldexp(1.0, -(int)training->state.n_rollback);
@@ -123,7 +164,7 @@ static enum status restore(struct training *training, const struct checkpoint *c
             return status;
         }
     }
-    return STATUS_OK;
+    return kept_put(training, checkpoint);
 }
 
 enum status training_resume(struct training *training, const struct checkpoint *checkpoint)
@@ -265,7 +306,10 @@ static enum status save_arrays(struct training *training, struct checkpoint *che
             checkpoint->array[i] = to;
         }
     }
-    status = weights_check(training, buffer);
+    float *kept = buffer + CHECKPOINT_ARRAY_N * checkpoint->n_weight;
+    checkpoint->kept = kept;
+    status = checkpoint->n_kept > 0 ? kept_get(training, kept) : STATUS_OK;
+    status = status == STATUS_OK ? weights_check(training, buffer) : status;
     if (status != STATUS_OK) {
         return status;
     }
@@ -281,7 +325,7 @@ static enum status save_checkpoint(struct training *training)
 {
     double start = clock_s();
     int64_t n_weight = training_n_weight(training);
-    size_t n = (size_t)n_weight * CHECKPOINT_ARRAY_N;
+    size_t n = (size_t)n_weight * CHECKPOINT_ARRAY_N + (size_t)n_kept(training);
     float *buffer;
     enum status status = memory_acquire(MEMORY_OTHER, n, sizeof *buffer, &buffer);
     if (status != STATUS_OK) {
@@ -289,7 +333,8 @@ static enum status save_checkpoint(struct training *training)
     }
     training->state.n_metrics_bytes = training->output->n_metrics_bytes;
     char *job = job_print(training->job);
-    struct checkpoint checkpoint = {.state = training->state, .job = job, .n_job = strlen(job), .n_weight = n_weight};
+    struct checkpoint checkpoint = {
+        .state = training->state, .job = job, .n_job = strlen(job), .n_weight = n_weight, .n_kept = n_kept(training)};
     status = save_arrays(training, &checkpoint, buffer);
     free(job);
     memory_release(MEMORY_OTHER, buffer, n, sizeof *buffer);

@@ -153,7 +153,7 @@ static enum status pieces_send(struct session *session, unsigned id, const char 
     return status == STATUS_OK ? all_sent(session, 0) : status;
 }
 
-/* Send n floats: of an array of weights, or of one part. */
+/* Send n floats: of an array of weights, or of one part. `what` is not read where `id` says it. */
 static enum status array_send(struct session *session, unsigned id, uint32_t what, uint32_t part, size_t n)
 {
     struct trainer *trainer = session->trainer;
@@ -162,7 +162,9 @@ static enum status array_send(struct session *session, unsigned id, uint32_t wha
     if (status != STATUS_OK) {
         return status;
     }
-    if (id == MESSAGE_ID_get_embeddings) {
+    if (id == MESSAGE_ID_get_kept) {
+        status = trainer_get_kept(trainer, (int32_t)part, values);
+    } else if (id == MESSAGE_ID_get_embeddings) {
         status = trainer_get_embeddings(trainer, (enum trainer_state)what, (int32_t)part, values);
     } else {
         status = what == MESSAGE_GET_LOGITS ? trainer_logits(trainer, (int32_t)part, values)
@@ -255,6 +257,20 @@ static enum status get_embeddings_obey(struct session *session)
                       (size_t)trainer_n_embedding(session->trainer, (int32_t)command.part));
 }
 
+static enum status get_kept_obey(struct session *session)
+{
+    struct message_get_kept command;
+    enum status status = message_decode_get_kept(session->command, session->n_command, &command);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (!session_owns(session, command.part)) {
+        return status_fail(STATUS_PEER, "what part %u keeps is asked for, which this rank does not have", command.part);
+    }
+    return array_send(session, MESSAGE_ID_get_kept, 0, command.part,
+                      (size_t)trainer_n_kept(session->trainer, (int32_t)command.part));
+}
+
 /* The answer says what was announced. */
 static enum status weights_answer(struct session *session, uint64_t n_bytes)
 {
@@ -264,6 +280,11 @@ static enum status weights_answer(struct session *session, uint64_t n_bytes)
         struct message_put answer = {.what = session->weights_what, .n_bytes = n_bytes};
         status = message_encode_put(&answer, session->answer, sizeof session->answer, &n);
         return status == STATUS_OK ? session_answer(session, MESSAGE_ID_put, n) : status;
+    }
+    if (session->weights_what == 0) {
+        struct message_put_kept answer = {.part = (uint32_t)session->weights_part, .n_bytes = n_bytes};
+        status = message_encode_put_kept(&answer, session->answer, sizeof session->answer, &n);
+        return status == STATUS_OK ? session_answer(session, MESSAGE_ID_put_kept, n) : status;
     }
     struct message_put_embeddings answer = {
         .what = session->weights_what, .part = (uint32_t)session->weights_part, .n_bytes = n_bytes};
@@ -275,9 +296,10 @@ static enum status weights_obey(struct session *session)
 {
     struct session_bytes *weights = &session->weights;
     enum trainer_state what = (enum trainer_state)session->weights_what;
-    enum status status = session->weights_part < 0
-                             ? trainer_set(session->trainer, what, weights->bytes)
-                             : trainer_set_embeddings(session->trainer, what, session->weights_part, weights->bytes);
+    int32_t part = session->weights_part;
+    enum status status = part < 0    ? trainer_set(session->trainer, what, weights->bytes)
+                         : what == 0 ? trainer_set_kept(session->trainer, part, weights->bytes)
+                                     : trainer_set_embeddings(session->trainer, what, part, weights->bytes);
     uint64_t n_bytes = weights->n_bytes;
     memory_release(MEMORY_OTHER, weights->bytes, weights->n_bytes, 1);
     *weights = (struct session_bytes){0};
@@ -346,6 +368,8 @@ enum status session_handle(struct session *session)
         return get_obey(session);
     case MESSAGE_ID_get_embeddings:
         return get_embeddings_obey(session);
+    case MESSAGE_ID_get_kept:
+        return get_kept_obey(session);
     case MESSAGE_ID_memory:
         return memory_obey(session);
     case MESSAGE_ID_trace:

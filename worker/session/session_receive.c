@@ -20,7 +20,7 @@ static void event_fail(struct session *session, enum status status)
 
 static struct session_bytes *bytes_find(struct session *session, const struct transport_head *head)
 {
-    if (head->id == MESSAGE_ID_put || head->id == MESSAGE_ID_put_embeddings) {
+    if (head->id == MESSAGE_ID_put || head->id == MESSAGE_ID_put_embeddings || head->id == MESSAGE_ID_put_kept) {
         return &session->weights;
     }
     return head->id == MESSAGE_ID_part && head->to < (uint32_t)session->n_part ? &session->parts[head->to].raw : NULL;
@@ -141,6 +141,19 @@ bool session_is_state(uint32_t what)
     return what > 0 && what < TRAINER_STATE_END;
 }
 
+/* Await n floats of what is to be set. */
+static enum status floats_expect(struct session *session, uint32_t what, int32_t part, uint64_t n_bytes, int64_t n)
+{
+    uint64_t expected = (uint64_t)n * sizeof(float);
+    if (n_bytes != expected || session->weights.is_expected) {
+        return status_fail(STATUS_PEER, "array %u of %llu bytes is to be set, expected 1 to %d of %llu bytes", what,
+                           (unsigned long long)n_bytes, TRAINER_STATE_END - 1, (unsigned long long)expected);
+    }
+    session->weights_what = what;
+    session->weights_part = part;
+    return bytes_expect(&session->weights, MEMORY_OTHER, n_bytes);
+}
+
 /* Await an array that is to be set: of the weights that every rank has, or of a part's embeddings. */
 static enum status weights_expect(struct session *session, uint32_t what, int32_t part, uint64_t n_bytes)
 {
@@ -148,14 +161,11 @@ static enum status weights_expect(struct session *session, uint32_t what, int32_
         return status_fail(STATUS_PEER, "array %u is to be set before this rank was ready", what);
     }
     int64_t n = part < 0 ? trainer_program(session->trainer)->n_weight : trainer_n_embedding(session->trainer, part);
-    uint64_t expected = (uint64_t)n * sizeof(float);
-    if (n_bytes != expected || !session_is_state(what) || session->weights.is_expected) {
+    if (!session_is_state(what)) {
         return status_fail(STATUS_PEER, "array %u of %llu bytes is to be set, expected 1 to %d of %llu bytes", what,
-                           (unsigned long long)n_bytes, TRAINER_STATE_END - 1, (unsigned long long)expected);
+                           (unsigned long long)n_bytes, TRAINER_STATE_END - 1, (unsigned long long)n * sizeof(float));
     }
-    session->weights_what = what;
-    session->weights_part = part;
-    return bytes_expect(&session->weights, MEMORY_OTHER, n_bytes);
+    return floats_expect(session, what, part, n_bytes, n);
 }
 
 static enum status put_take(struct session *session)
@@ -175,6 +185,19 @@ static enum status put_embeddings_take(struct session *session)
     return status == STATUS_OK ? weights_expect(session, put.what, (int32_t)put.part, put.n_bytes) : status;
 }
 
+static enum status put_kept_take(struct session *session)
+{
+    struct message_put_kept put;
+    enum status status = message_decode_put_kept(session->command, session->n_command, &put);
+    if (status == STATUS_OK && (session->trainer == NULL || !session_owns(session, put.part))) {
+        status = status_fail(STATUS_PEER, "what part %u keeps is to be set, which this rank does not have, or not yet",
+                             put.part);
+    }
+    return status == STATUS_OK
+               ? floats_expect(session, 0, (int32_t)put.part, put.n_bytes, trainer_n_kept(session->trainer, (int32_t)put.part))
+               : status;
+}
+
 static void command_arrived(struct session *session, const struct transport_head *head, size_t n_bytes)
 {
     session->n_command = n_bytes;
@@ -188,6 +211,9 @@ static void command_arrived(struct session *session, const struct transport_head
         return;
     case MESSAGE_ID_put_embeddings:
         event_fail(session, put_embeddings_take(session));
+        return;
+    case MESSAGE_ID_put_kept:
+        event_fail(session, put_kept_take(session));
         return;
     default:
         session->command_id = head->id;

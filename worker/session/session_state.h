@@ -52,8 +52,8 @@ struct session {
     bool is_command_coming; /* its body has a place */
     unsigned command_id;    /* 0: none waits */
     struct session_bytes weights;
-    uint32_t weights_what;
-    int32_t weights_part; /* whose embeddings they are; -1: of the weights that every rank has */
+    uint32_t weights_what; /* enum trainer_state; 0: what a part keeps (exchange.stale) */
+    int32_t weights_part;  /* whose they are; -1: of the weights that every rank has */
     uint8_t answer[MESSAGE_ANSWER_MOST_BYTES];
     int n_pending;
     uint32_t epoch, step; /* how far, for the heartbeats */

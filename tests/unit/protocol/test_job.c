@@ -132,6 +132,23 @@ Test(job, a_value_out_of_range_is_refused_with_the_range)
     REFUSED(GRAPH "[train]\nepochs = 99999999999999999999\n", "job.toml:4:");
 }
 
+Test(job, rows_of_the_epoch_before_are_refused_with_what_they_do_not_go_with)
+{
+    REFUSED(GRAPH "[exchange]\nstale = 2\n", "job.toml:4:9: exchange.stale is 2", "from 0 to 1");
+    REFUSED(GRAPH "[exchange]\nstale = -1\n", "exchange.stale is -1");
+    REFUSED(GRAPH "[exchange]\nstale_smoothing = 1.0\n", "exchange.stale_smoothing is 1.0", "from 0.0 to 0.999");
+    REFUSED(GRAPH "[exchange]\nstale = 1\nsampling = 0.5\n", "job.toml:4:9: exchange.stale = 1", "exchange.sampling < 1",
+            "another sample");
+    REFUSED(GRAPH "[exchange]\nstale = 1\nplain = true\n", "exchange.stale = 1 does not go with exchange.plain");
+    REFUSED(GRAPH "[exchange]\nstale = 1\n[memory]\nspill = \"/tmp\"\n", "exchange.stale = 1 does not go with memory.spill");
+    REFUSED(GRAPH "[model]\nkind = \"sage\"\naggregator = \"max\"\n[exchange]\nstale = 1\n",
+            "exchange.stale = 1 does not go with model.aggregator = \"max\"");
+    struct job job;
+    cr_expect_eq(load(GRAPH "[model]\nkind = \"gat\"\naggregator = \"max\"\n[exchange]\nstale = 1\ncodec = \"int8\"\n", &job),
+                 STATUS_OK, "%s", status_reason());
+    cr_expect_eq(job.exchange.stale, 1);
+}
+
 Test(job, a_choice_that_is_not_there_is_refused_with_the_choices_and_the_nearest)
 {
     REFUSED(GRAPH "[model]\nkind = \"gnc\"\n", "job.toml:4:8: model.kind is \"gnc\"", "gcn, sage, gin",

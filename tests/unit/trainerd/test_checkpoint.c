@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #define N_WEIGHT 21
+#define N_KEPT 5
 
 TestSuite(checkpoint, .init = folder_make, .fini = folder_remove);
 
@@ -32,11 +33,14 @@ static struct job job_of(const char *text)
 /* Weights, one moment and the best weights: an optimiser without a second moment. */
 static void save(int64_t n_epoch)
 {
-    static float weights[N_WEIGHT], moment[N_WEIGHT], best[N_WEIGHT];
+    static float weights[N_WEIGHT], moment[N_WEIGHT], best[N_WEIGHT], kept[N_KEPT];
     for (int i = 0; i < N_WEIGHT; i++) {
         weights[i] = (float)(n_epoch * 100 + i);
         moment[i] = -weights[i];
         best[i] = 0.5f * weights[i];
+    }
+    for (int i = 0; i < N_KEPT; i++) {
+        kept[i] = (float)(n_epoch + i);
     }
     struct job job = job_of(JOB_OF_TEST);
     char *text = job_print(&job);
@@ -51,6 +55,8 @@ static void save(int64_t n_epoch)
     checkpoint.array[CHECKPOINT_ARRAY_WEIGHTS] = weights;
     checkpoint.array[CHECKPOINT_ARRAY_MOMENT_1] = moment;
     checkpoint.array[CHECKPOINT_ARRAY_BEST] = best;
+    checkpoint.kept = kept;
+    checkpoint.n_kept = N_KEPT;
     cr_assert_eq(checkpoint_save(folder, &checkpoint, -1), STATUS_OK, "%s", status_reason());
     free(text);
 }
@@ -97,6 +103,10 @@ Test(checkpoint, what_was_saved_is_loaded_bit_for_bit)
         cr_assert_eq(read.array[CHECKPOINT_ARRAY_BEST][i], 600.0f + 0.5f * (float)i);
     }
     cr_assert_null(read.array[CHECKPOINT_ARRAY_MOMENT_2]);
+    cr_assert_eq(read.n_kept, N_KEPT);
+    for (int i = 0; i < N_KEPT; i++) {
+        cr_assert_eq(read.kept[i], 12.0f + (float)i);
+    }
     cr_assert_str_eq(read.warning, "");
     struct job job = job_of(JOB_OF_TEST);
     cr_assert_eq(checkpoint_match(&read, &job), STATUS_OK, "%s", status_reason());
@@ -254,12 +264,12 @@ Test(checkpoint, damage_is_named_by_file_and_section)
     struct checkpoint read;
     bytes[n - 64] ^= 1;
     cr_assert_eq(checkpoint_decode(bytes, n, "the/file", &read), STATUS_DATA);
-    cr_assert(strstr(status_reason(), "'the/file'") && strstr(status_reason(), "best weights") &&
+    cr_assert(strstr(status_reason(), "'the/file'") && strstr(status_reason(), "kept payloads") &&
                   strstr(status_reason(), "checksum"),
               "%s", status_reason());
     bytes[8] = 9;
     cr_assert_eq(checkpoint_decode(bytes, n, "the/file", &read), STATUS_DATA);
-    cr_assert(strstr(status_reason(), "version 9: expected 2"), "%s", status_reason());
+    cr_assert(strstr(status_reason(), "version 9: expected 3"), "%s", status_reason());
     free(bytes);
 }
 

@@ -119,6 +119,20 @@ enum status fleet_put_embeddings(struct fleet *fleet, uint32_t what, int32_t par
     return STATUS_OK;
 }
 
+enum status fleet_get_kept(struct fleet *fleet, int32_t part, float *to, int64_t n)
+{
+    say(fleet, 'K');
+    memcpy(to, fleet->kept + 2 * part, (size_t)n * sizeof *to);
+    return STATUS_OK;
+}
+
+enum status fleet_put_kept(struct fleet *fleet, int32_t part, const float *from, int64_t n)
+{
+    say(fleet, 'Q');
+    memcpy(fleet->kept + 2 * part, from, (size_t)n * sizeof *from);
+    return STATUS_OK;
+}
+
 /* Row r of part p is (100 p + r, −r). */
 enum status fleet_logits(struct fleet *fleet, int32_t part, float *to, size_t n_bytes)
 {

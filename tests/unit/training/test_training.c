@@ -399,6 +399,34 @@ Test(training, embeddings_are_saved_behind_the_weights_part_after_part_and_go_ba
     close_run(other);
 }
 
+/* Part 0 keeps two floats, part 1 one. */
+Test(training, what_parts_keep_is_saved_and_goes_back_to_them)
+{
+    static const int64_t n_kept[] = {2, 1}, n_more[] = {2, 2};
+    const float kept[4] = {0.5f, -1.0f, 8.0f, 0.0f};
+    struct run *first = open_run("two", EPOCHS "optimizer = \"sgd\"\n");
+    first->fleet.has_moments = false;
+    first->training.n_kept = n_kept;
+    memcpy(first->fleet.kept, kept, sizeof kept);
+    first->fleet.signal_at = 3;
+    cr_assert_eq(training_run(&first->training), STATUS_INTERRUPTED, "%s", status_reason());
+    cr_assert_not_null(strstr(first->fleet.said, "ggKK"), "%s", first->fleet.said);
+    close_run(first);
+
+    struct run *other = open_run("other", EPOCHS "optimizer = \"sgd\"\n");
+    struct checkpoint checkpoint;
+    cr_assert_eq(checkpoint_load(folder_path("two/checkpoint"), INT64_MAX, &checkpoint), STATUS_OK, "%s", status_reason());
+    other->training.n_kept = n_more;
+    cr_assert_eq(training_resume(&other->training, &checkpoint), STATUS_DATA);
+    cr_assert(strstr(status_reason(), "has 3 numbers of payloads that are kept: expected 4"), "%s", status_reason());
+    other->fleet.said[0] = '\0';
+    other->training.n_kept = n_kept;
+    cr_assert_eq(training_resume(&other->training, &checkpoint), STATUS_OK, "%s", status_reason());
+    cr_assert_arr_eq(other->fleet.kept, kept, 3 * sizeof *kept);
+    checkpoint_release(&checkpoint);
+    close_run(other);
+}
+
 Test(training, another_graph_or_partition_is_not_resumed)
 {
     struct run *run = open_run("o", EPOCHS);

@@ -407,6 +407,24 @@ enum status fleet_put(struct fleet *fleet, uint32_t what, const float *from, int
     return status == STATUS_OK ? fleet_await(fleet, all_answered) : status;
 }
 
+/* An encoded command that announces bytes. */
+struct command {
+    unsigned id;
+    const uint8_t *body;
+    size_t n_bytes;
+};
+
+/* n_bytes for the owner of a part, and its answer. */
+static enum status data_put(struct fleet *fleet, int32_t part, const struct command *command, const void *from, size_t n_bytes)
+{
+    uint32_t rank = fleet->data_from = (uint32_t)fleet->rank_of_part[part];
+    expect(fleet, command->id);
+    command_send(fleet, rank, 1, command->id, command->body, command->n_bytes);
+    struct transport_head head = {.id = (uint16_t)command->id, .total = n_bytes};
+    enum status status = pieces_send(fleet, rank, 1, head, from);
+    return status == STATUS_OK ? fleet_await(fleet, one_answered) : status;
+}
+
 enum status fleet_get_embeddings(struct fleet *fleet, uint32_t what, int32_t part, float *to, int64_t n_float)
 {
     fleet_begin(fleet, "while the embeddings of part %d were read", part);
@@ -433,12 +451,38 @@ enum status fleet_put_embeddings(struct fleet *fleet, uint32_t what, int32_t par
     if (status != STATUS_OK || n_float == 0) {
         return status;
     }
-    uint32_t rank = fleet->data_from = (uint32_t)fleet->rank_of_part[part];
-    expect(fleet, MESSAGE_ID_put_embeddings);
-    command_send(fleet, rank, 1, MESSAGE_ID_put_embeddings, body, n);
-    struct transport_head head = {.id = MESSAGE_ID_put_embeddings, .total = message.n_bytes};
-    status = pieces_send(fleet, rank, 1, head, from);
-    return status == STATUS_OK ? fleet_await(fleet, one_answered) : status;
+    const struct command command = {MESSAGE_ID_put_embeddings, body, n};
+    return data_put(fleet, part, &command, from, message.n_bytes);
+}
+
+enum status fleet_get_kept(struct fleet *fleet, int32_t part, float *to, int64_t n_float)
+{
+    fleet_begin(fleet, "while what part %d keeps was read", part);
+    ASSERT(part >= 0 && part < fleet->n_part);
+    struct message_get_kept message = {.part = (uint32_t)part};
+    uint8_t body[COMMAND_BYTES];
+    size_t n;
+    enum status status = message_encode_get_kept(&message, body, sizeof body, &n);
+    if (status != STATUS_OK || n_float == 0) {
+        return status;
+    }
+    const struct data data = {(uint32_t)fleet->rank_of_part[part], to, (size_t)n_float * sizeof *to};
+    return data_get(fleet, &data, MESSAGE_ID_get_kept, body, n);
+}
+
+enum status fleet_put_kept(struct fleet *fleet, int32_t part, const float *from, int64_t n_float)
+{
+    fleet_begin(fleet, "while what part %d keeps was set", part);
+    ASSERT(part >= 0 && part < fleet->n_part);
+    struct message_put_kept message = {.part = (uint32_t)part, .n_bytes = (uint64_t)n_float * sizeof *from};
+    uint8_t body[COMMAND_BYTES];
+    size_t n;
+    enum status status = message_encode_put_kept(&message, body, sizeof body, &n);
+    if (status != STATUS_OK || n_float == 0) {
+        return status;
+    }
+    const struct command command = {MESSAGE_ID_put_kept, body, n};
+    return data_put(fleet, part, &command, from, message.n_bytes);
 }
 
 enum status fleet_memory(struct fleet *fleet, struct fleet_memory *memory_out)

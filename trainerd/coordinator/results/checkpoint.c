@@ -15,7 +15,7 @@
 #include <xxhash.h>
 
 #define CHECKPOINT_MAGIC 0x54504b4352540a89u /* "\x89\nTRCKPT" */
-#define CHECKPOINT_VERSION 2u
+#define CHECKPOINT_VERSION 3u
 #define N_CHECKPOINT_MOST 2
 #define ALIGNMENT 64
 
@@ -23,11 +23,12 @@ enum section {
     SECTION_STATE,
     SECTION_JOB,
     SECTION_ARRAY, /* and the next CHECKPOINT_ARRAY_N - 1 */
-    SECTION_N = SECTION_ARRAY + CHECKPOINT_ARRAY_N
+    SECTION_KEPT = SECTION_ARRAY + CHECKPOINT_ARRAY_N,
+    SECTION_N
 };
 
-static const char *const section_names[SECTION_N] = {"state",        "job",           "weights",
-                                                     "first moment", "second moment", "best weights"};
+static const char *const section_names[SECTION_N] = {"state",         "job",          "weights",      "first moment",
+                                                     "second moment", "best weights", "kept payloads"};
 
 /* The sections follow each other, 64-byte aligned, so their sizes determine their places; bytes between them are 0. */
 struct head {
@@ -38,10 +39,10 @@ struct head {
         uint64_t n_bytes;
         uint64_t hash;
     } section[SECTION_N];
-    uint64_t reserved; /* 0 */
-    uint64_t hash;     /* of all before it */
+    uint64_t reserved[7]; /* 0 */
+    uint64_t hash;        /* of all before it */
 };
-_Static_assert(sizeof(struct head) == 2 * ALIGNMENT, "sections are aligned");
+_Static_assert(sizeof(struct head) == 3 * ALIGNMENT, "sections are aligned");
 _Static_assert(sizeof(struct checkpoint_state) == 184, "a new field is a new version");
 
 static size_t to_border(size_t n)
@@ -121,13 +122,15 @@ enum status checkpoint_save(const char *folder, const struct checkpoint *checkpo
     struct head head = {.magic = CHECKPOINT_MAGIC, .version = CHECKPOINT_VERSION, .n_section = SECTION_N};
     struct iovec piece[1 + 2 * SECTION_N] = {{.iov_base = &head, .iov_len = sizeof head}};
     for (int i = 0; i < SECTION_N; i++) {
-        const void *from = i == SECTION_STATE ? (const void *)&checkpoint->state
-                           : i == SECTION_JOB ? (const void *)checkpoint->job
-                                              : (const void *)checkpoint->array[i - SECTION_ARRAY];
-        size_t n = i == SECTION_STATE ? sizeof checkpoint->state
-                   : i == SECTION_JOB ? checkpoint->n_job
-                   : from != NULL     ? (size_t)checkpoint->n_weight * sizeof(float)
-                                      : 0;
+        const void *from = i == SECTION_STATE  ? (const void *)&checkpoint->state
+                           : i == SECTION_JOB  ? (const void *)checkpoint->job
+                           : i == SECTION_KEPT ? (const void *)checkpoint->kept
+                                               : (const void *)checkpoint->array[i - SECTION_ARRAY];
+        size_t n = i == SECTION_STATE  ? sizeof checkpoint->state
+                   : i == SECTION_JOB  ? checkpoint->n_job
+                   : i == SECTION_KEPT ? (size_t)checkpoint->n_kept * sizeof(float)
+                   : from != NULL      ? (size_t)checkpoint->n_weight * sizeof(float)
+                                       : 0;
         head.section[i].n_bytes = n;
         head.section[i].hash = XXH3_64bits(from, n);
         piece[1 + 2 * i] = (struct iovec){.iov_base = (void *)(uintptr_t)from, .iov_len = n};
@@ -169,7 +172,7 @@ static enum status state_check(const struct checkpoint_state *state, const char 
 static enum status head_check(const struct head *head, size_t n_bytes, const char *origin, size_t at_out[SECTION_N])
 {
     if (n_bytes < sizeof *head) {
-        return damaged(origin, "head", "128 bytes, the file has fewer");
+        return damaged(origin, "head", "192 bytes, the file has fewer");
     }
     if (head->magic != CHECKPOINT_MAGIC) {
         return status_fail(STATUS_DATA, "'%s' is not a checkpoint of trainerd", origin);
@@ -178,7 +181,9 @@ static enum status head_check(const struct head *head, size_t n_bytes, const cha
         return status_fail(STATUS_DATA, "checkpoint '%s' has version %u: expected %u", origin, head->version,
                            CHECKPOINT_VERSION);
     }
-    if (head->hash != XXH3_64bits(head, offsetof(struct head, hash)) || head->n_section != SECTION_N || head->reserved != 0) {
+    static const uint64_t zeros[sizeof head->reserved / sizeof *head->reserved];
+    if (head->hash != XXH3_64bits(head, offsetof(struct head, hash)) || head->n_section != SECTION_N ||
+        memcmp(head->reserved, zeros, sizeof zeros) != 0) {
         return damaged(origin, "head", "another checksum");
     }
     size_t at = sizeof *head;
@@ -213,10 +218,11 @@ enum status checkpoint_decode(const void *bytes, size_t n_bytes, const char *ori
                 return damaged(origin, section_names[i], "zeros up to the next section");
             }
         }
-        if (i >= SECTION_ARRAY && n != 0 && n != head->section[SECTION_ARRAY].n_bytes) {
+        bool is_array = i >= SECTION_ARRAY && i < SECTION_KEPT && n != 0;
+        if (is_array && n != head->section[SECTION_ARRAY].n_bytes) {
             return damaged(origin, section_names[i], "as many numbers as weights");
         }
-        if (i >= SECTION_ARRAY && n != 0) {
+        if (is_array) {
             read.array[i - SECTION_ARRAY] = (const float *)(const void *)(from + at[i]);
         }
     }
@@ -224,6 +230,12 @@ enum status checkpoint_decode(const void *bytes, size_t n_bytes, const char *ori
     if (n_weight_bytes == 0 || n_weight_bytes % sizeof(float) != 0) {
         return damaged(origin, section_names[SECTION_ARRAY], "one float32 or more");
     }
+    size_t n_kept_bytes = head->section[SECTION_KEPT].n_bytes;
+    if (n_kept_bytes % sizeof(float) != 0) {
+        return damaged(origin, section_names[SECTION_KEPT], "whole float32s");
+    }
+    read.n_kept = (int64_t)(n_kept_bytes / sizeof(float));
+    read.kept = n_kept_bytes > 0 ? (const float *)(const void *)(from + at[SECTION_KEPT]) : NULL;
     if (head->section[SECTION_STATE].n_bytes != sizeof read.state) {
         return damaged(origin, section_names[SECTION_STATE], "another length");
     }
