@@ -1,6 +1,9 @@
 /* Rows and gradients of the epoch before: the same bits however a job is run, epoch 0 exact, and no more bytes than rows and gradients once. */
+#include "partition/dataset.h"
+#include "partition/partition.h"
 #include "tests/equivalence/cluster.h"
 #include "tests/support/device/strict.h"
+#include "tests/support/model/truth.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/tolerance.h"
 
@@ -33,16 +36,22 @@ struct keeping {
 static const struct keeping kept = {1, 0.0, "fp32"}, exact = {0, 0.0, "fp32"};
 static const struct way plain = {1, 1, 1, "sequential", "never", NULL, "never"};
 
+static void job_write(const char *model, const char *data, const struct keeping *keeping, const struct way *way, int epochs,
+                      const char *train, char *out, size_t n_out)
+{
+    snprintf(out, n_out,
+             "[dataset]\n%s\n[partition]\nparts = 4\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\nepochs = %d\n"
+             "%sprune = \"%s\"\n[exchange]\ncover = false\nstale = %d\nstale_smoothing = %.17g\ncodec = \"%s\"\n"
+             "schedule = \"%s\"\nprefetch = %d\n[workers]\ncount = %d\nthreads = %d\n[memory]\nrecompute = \"%s\"\n",
+             data, model, epochs, train, way->prune, keeping->stale, keeping->smoothing, keeping->codec, way->schedule,
+             way->prefetch, way->workers, way->threads, way->recompute);
+}
+
 static void run(const char *model, const char *data, const struct keeping *keeping, const struct way *way, int epochs,
                 struct cluster_result *out)
 {
     char text[2048];
-    snprintf(text, sizeof text,
-             "[dataset]\n%s\n[partition]\nparts = 4\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\nepochs = %d\n"
-             "lr = 0.01\nprune = \"%s\"\n[exchange]\ncover = false\nstale = %d\nstale_smoothing = %.17g\ncodec = \"%s\"\n"
-             "schedule = \"%s\"\nprefetch = %d\n[workers]\ncount = %d\nthreads = %d\n[memory]\nrecompute = \"%s\"\n",
-             data, model, epochs, way->prune, keeping->stale, keeping->smoothing, keeping->codec, way->schedule, way->prefetch,
-             way->workers, way->threads, way->recompute);
+    job_write(model, data, keeping, way, epochs, "lr = 0.01\n", text, sizeof text);
     cluster_device = way->device;
     cluster_run(text, out);
     cr_assert_eq(out->exit_code, 0, "%s: workers %d threads %d prefetch %d %s: exit %d", model, way->workers, way->threads,
@@ -218,4 +227,199 @@ Test(stale, bytes_are_those_of_rows_once_and_gradients_once)
     double gat = payload_sent("kind = \"gat\"\nheads = 4\nhidden = 16\nlayers = 3", &kept);
     of_exact = payload_sent("kind = \"gat\"\nheads = 4\nhidden = 16\nlayers = 3", &exact);
     cr_expect_leq(gat, of_exact, "%.4f of the bytes", gat / of_exact);
+}
+
+/* --- against the definition, in double on the whole graph --- */
+
+/* A job of one data set, with the truth over its graph. */
+struct world {
+    struct job job;
+    struct dataset dataset;
+    struct partition partition;
+    struct program program;
+    struct test_graph graph;
+    struct truth truth;
+    int64_t *ends;
+};
+
+static void world_open(const char *text, struct world *w)
+{
+    cr_assert_eq(job_load_text(text, strlen(text), "test", NULL, 0, &w->job), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(dataset_load(&w->job, &w->dataset), STATUS_OK);
+    cr_assert_eq(partition_build(&w->dataset, &w->job, &w->partition), STATUS_OK);
+    const struct dataset *d = &w->dataset;
+    const struct program_input input = {.n_feature = d->n_feature, .n_class = d->n_class, .n_relation = d->n_relation};
+    cr_assert_eq(program_build(&w->job, &input, &w->program), STATUS_OK);
+    w->ends = memory_alloc(2 * (size_t)d->n_edge, sizeof *w->ends);
+    for (int64_t v = 0; v < d->n_node; v++) {
+        for (int64_t e = d->indptr[v]; e < d->indptr[v + 1]; e++) {
+            w->ends[e] = d->indices[e];
+            w->ends[d->n_edge + e] = v;
+        }
+    }
+    test_graph_from_edges(d->n_node, d->n_edge, w->ends, w->ends + d->n_edge, d->loops, &w->graph);
+    truth_open(&w->program, &w->graph, &w->truth);
+    float *weights = memory_alloc((size_t)w->program.n_weight, sizeof *weights);
+    program_init_weights(&w->program, (uint64_t)w->job.train.seed, weights);
+    for (int64_t i = 0; i < w->program.n_weight; i++) {
+        w->truth.weights[i] = weights[i];
+    }
+    free(weights);
+    w->truth.features = d->features_f32;
+    w->truth.labels = d->labels;
+    w->truth.split = d->split;
+    w->truth.seed = (uint64_t)w->job.train.seed;
+    w->truth.training = true;
+    w->truth.owner = w->partition.owner;
+}
+
+static void world_close(struct world *w)
+{
+    truth_release(&w->truth);
+    test_graph_release(&w->graph);
+    free(w->ends);
+    program_release(&w->program);
+    partition_release(&w->partition);
+    dataset_release(&w->dataset);
+}
+
+/* Does some aggregate read this value's rows of other parts in every epoch? */
+static bool travels(const struct program *program, int value)
+{
+    bool any = false;
+    for (int i = 0; i < program->n_op; i++) {
+        const struct op *op = &program->op[i];
+        any = any || (op->kind == OP_KIND_AGGREGATE && !op->is_static && (op->in[0] == value || op->in[1] == value));
+    }
+    return any;
+}
+
+/* What epochs keep, by value; NULL where nothing is. */
+struct memory_of_truth {
+    double **held, **made, **used; /* rows; gradients that were made of them; those that are added to the values' own */
+};
+
+static void memory_open(const struct world *w, struct memory_of_truth *m)
+{
+    double ***const lists[] = {&m->held, &m->made, &m->used};
+    for (int k = 0; k < 3; k++) {
+        *lists[k] = memory_alloc((size_t)w->program.n_value, sizeof **lists[k]);
+        for (int v = 0; v < w->program.n_value; v++) {
+            size_t n = (size_t)(w->dataset.n_node * w->program.value[v].width);
+            (*lists[k])[v] = travels(&w->program, v) ? memory_alloc(n, sizeof ***lists[k]) : NULL;
+        }
+    }
+}
+
+static void memory_close(const struct world *w, struct memory_of_truth *m)
+{
+    double **const lists[] = {m->held, m->made, m->used};
+    for (int k = 0; k < 3; k++) {
+        for (int v = 0; v < w->program.n_value; v++) {
+            free(lists[k][v]);
+        }
+        free(lists[k]);
+    }
+}
+
+/* Gradients of the objective by what is held, from the last value to the first: in epoch 0 those of a value are made with those of the
+ * values behind it. */
+static void gradients_make(struct world *w, struct memory_of_truth *m)
+{
+    for (int v = w->program.n_value - 1; v >= 0; v--) {
+        if (m->held[v] != NULL) {
+            truth_gradient_held(&w->truth, v, m->made[v]);
+        }
+    }
+}
+
+/* used ← decay · used + (1 − decay) · made, after epoch 0: made */
+static void gradients_use(const struct world *w, struct memory_of_truth *m, double decay)
+{
+    for (int v = 0; v < w->program.n_value; v++) {
+        int64_t n = m->used[v] != NULL ? w->dataset.n_node * w->program.value[v].width : 0;
+        for (int64_t i = 0; i < n; i++) {
+            m->used[v][i] = decay * m->used[v][i] + (1.0 - decay) * m->made[v][i];
+        }
+    }
+}
+
+static void rows_hold(const struct world *w, double *const *from, struct memory_of_truth *m)
+{
+    for (int v = 0; v < w->program.n_value; v++) {
+        if (m->held[v] != NULL) {
+            memcpy(m->held[v], from[v], (size_t)(w->dataset.n_node * w->program.value[v].width) * sizeof **m->held);
+        }
+    }
+}
+
+/* Losses of the first epochs of a job with plain steps. An epoch's rows are copied before differences overwrite the values. */
+static void truth_losses(const char *text, int n_epoch, double *loss_out)
+{
+    static struct world w;
+    struct memory_of_truth m, next;
+    world_open(text, &w);
+    memory_open(&w, &m);
+    memory_open(&w, &next);
+    double *grad = memory_alloc((size_t)w.program.n_weight, sizeof *grad);
+    for (int e = 0; e < n_epoch; e++) {
+        w.truth.epoch = (uint32_t)e;
+        w.truth.held = e > 0 ? m.held : NULL;
+        w.truth.returned = e > 0 ? m.used : NULL;
+        loss_out[e] = truth_loss(&w.truth);
+        rows_hold(&w, w.truth.value, &next);
+        truth_gradient(&w.truth, grad);
+        if (e == 0) { /* its gradients are those of its own rows */
+            rows_hold(&w, next.held, &m);
+            w.truth.held = m.held;
+            w.truth.returned = m.made;
+        }
+        gradients_make(&w, &m);
+        gradients_use(&w, &m, e > 0 ? w.job.exchange.stale_smoothing : 0.0);
+        rows_hold(&w, next.held, &m);
+        for (int64_t i = 0; i < w.program.n_weight; i++) {
+            w.truth.weights[i] -= w.job.train.lr * grad[i];
+        }
+    }
+    free(grad);
+    memory_close(&w, &next);
+    memory_close(&w, &m);
+    world_close(&w);
+}
+
+/* Rows of forward, gradients of what was read, gradients that return an epoch later: each changes the losses that follow. */
+Test(stale, losses_are_those_of_rows_and_gradients_of_the_epoch_before)
+{
+    static const char data[] = "generator = \"sbm\"\nnodes = 40\ndegree = 5\nclasses = 3\nfeatures = 5\ntrain_share = 0.6";
+    static const char *const kinds[] = {"gcn", "sage", "gin", "gat", "gatv2", "transformer", "agnn", "appnp"};
+    enum { N_EPOCH = SANITIZED ? 3 : 5, N_KIND = sizeof kinds / sizeof *kinds };
+    static char text[N_KIND][2048];
+    static double found[N_KIND][N_EPOCH], found_exact[N_KIND][N_EPOCH];
+    struct way way = plain;
+    way.workers = 2;
+    for (int k = 0; k < 2 * N_KIND; k++) { /* all jobs first: none may be forked once this process has threads */
+        const struct keeping keeping = {k % 2, k % 4 == 1 ? 0.6 : 0.0, "fp32"};
+        char model[256], other[2048], *to = k % 2 == 1 ? text[k / 2] : other;
+        struct cluster_result result;
+        snprintf(model, sizeof model, "kind = \"%s\"\nhidden = 4\nlayers = 3\ndropout = 0.2\nsteps = 2\nactivation = \"elu\"",
+                 kinds[k / 2]);
+        bool grows = strcmp(kinds[k / 2], "gin") == 0; /* its sums */
+        job_write(model, data, &keeping, &way, N_EPOCH,
+                  grows ? "lr = 0.01\noptimizer = \"sgd\"\n" : "lr = 0.3\noptimizer = \"sgd\"\n", to, sizeof other);
+        cluster_device = way.device;
+        cluster_run(to, &result);
+        cr_assert_eq(result.exit_code, 0);
+        memcpy((k % 2 == 1 ? found : found_exact)[k / 2], result.loss, sizeof *found);
+        cluster_release(&result);
+    }
+    for (int k = 0; k < N_KIND; k++) {
+        double loss[N_EPOCH];
+        truth_losses(text[k], N_EPOCH, loss);
+        for (int e = 0; e < N_EPOCH; e++) {
+            cr_expect_leq(fabs(found[k][e] - loss[e]), TOLERANCE_LOSS * loss[e], "%s: epoch %d: %.9g, expected %.9g", kinds[k],
+                          e, found[k][e], loss[e]);
+        }
+        cr_expect_gt(fabs(found_exact[k][N_EPOCH - 1] - loss[N_EPOCH - 1]), 100.0 * TOLERANCE_LOSS * loss[N_EPOCH - 1], "%s",
+                     kinds[k]);
+    }
 }

@@ -34,8 +34,17 @@ struct evaluation {
     const struct op *op;
     int64_t n, f_in, f; /* rows; columns of the first input and of the output */
     const double *x[OP_N_IN], *w[OP_N_PARAM];
+    const double *held[OP_N_IN]; /* NULL: as x */
     double *y;
 };
+
+/* Row `from` of input k as an edge to row `to` reads it. */
+static const double *source(const struct evaluation *e, int k, int64_t from, int64_t to)
+{
+    const struct truth *t = e->truth;
+    const double *x = e->held[k] != NULL && t->owner[from] != t->owner[to] ? e->held[k] : e->x[k];
+    return x != NULL ? x + from * t->program->value[e->op->in[k]].width : NULL;
+}
 
 static double activation(enum device_activation kind, double x)
 {
@@ -170,7 +179,7 @@ static void aggregate(const struct evaluation *e)
                 if (graph->to[k] != i || count == 0.0) {
                     continue;
                 }
-                double term = edge_weight(e->truth, kind, k, graph->from[k], i) * e->x[0][graph->from[k] * e->f + c];
+                double term = edge_weight(e->truth, kind, k, graph->from[k], i) * source(e, 0, graph->from[k], i)[c];
                 term *= is_max ? 1.0 : count;
                 out = !is_max ? out + term : empty || term > out ? term : out;
                 empty = false;
@@ -190,19 +199,19 @@ static void aggregate(const struct evaluation *e)
 static double score(const struct evaluation *e, int64_t h, int64_t i, int64_t j)
 {
     const struct op *op = e->op;
-    const double *x = e->x[0], *key = e->x[1], *query = e->x[2], *att = e->w[0];
+    const double *x = source(e, 0, j, i), *key = source(e, 1, j, i), *query = e->x[2], *att = e->w[0];
     int64_t d = e->f / op->n_head;
     if (op->aggregate == AGGREGATE_KIND_GAT) {
-        double sum = key[j * op->n_head + h] + query[i * op->n_head + h];
+        double sum = key[h] + query[i * op->n_head + h];
         return sum > 0.0 ? sum : (double)op->a * sum;
     }
     double sum = 0.0;
     for (int64_t c = 0; c < d; c++) {
-        int64_t to = i * e->f + h * d + c, from = j * e->f + h * d + c;
+        int64_t to = i * e->f + h * d + c, from = h * d + c;
         if (op->aggregate == AGGREGATE_KIND_DOT) {
             sum += (double)op->a * query[to] * key[from];
         } else if (op->aggregate == AGGREGATE_KIND_COSINE) {
-            sum += key[j * op->n_head + h] * query[to] * x[from];
+            sum += key[h] * query[to] * x[from];
         } else {
             double z = query[to] + x[from];
             sum += att[h * d + c] * (z > 0.0 ? z : (double)op->a * z);
@@ -229,7 +238,7 @@ static void attend_row(const struct evaluation *e, int64_t i, int64_t h)
         double factor = dropped ? 0.0 : weight / (1.0 - p);
         total += weight;
         for (int64_t c = 0; c < d; c++) {
-            y[c] += factor * e->x[0][j * e->f + h * d + c];
+            y[c] += factor * source(e, 0, j, i)[h * d + c];
         }
     }
     for (int64_t c = 0; c < d; c++) {
@@ -334,7 +343,7 @@ static void relate(const struct evaluation *e)
         for (int64_t at = 0; at < e->f_in * e->f; at++) {
             int64_t i = at / e->f, o = at % e->f;
             double w = relation_weight(e, graph->type[k], i, o);
-            e->y[graph->to[k] * e->f + o] += share * w * e->x[0][graph->from[k] * e->f_in + i];
+            e->y[graph->to[k] * e->f + o] += share * w * source(e, 0, graph->from[k], graph->to[k])[i];
         }
     }
 }
@@ -393,6 +402,8 @@ static void op_evaluate(struct truth *t, int index)
                            .y = t->value[op->out]};
     for (int k = 0; k < OP_N_IN; k++) {
         e.x[k] = op->in[k] >= 0 ? t->value[op->in[k]] : NULL;
+        bool holds = t->held != NULL && op->kind == OP_KIND_AGGREGATE && !op->is_static && op->in[k] >= 0;
+        e.held[k] = holds ? t->held[op->in[k]] : NULL;
     }
     for (int k = 0; k < OP_N_PARAM; k++) {
         e.w[k] = op->param[k] >= 0 ? t->weights + program->param[op->param[k]].offset : NULL;
@@ -424,23 +435,46 @@ double truth_loss(struct truth *t)
     return loss / (double)n_row;
 }
 
+double truth_objective(struct truth *t)
+{
+    double sum = truth_loss(t);
+    for (int v = 0; t->returned != NULL && v < t->program->n_value; v++) {
+        int64_t n = t->returned[v] != NULL ? t->graph->n_node * t->program->value[v].width : 0;
+        for (int64_t i = 0; i < n; i++) {
+            sum += t->returned[v][i] * t->value[v][i];
+        }
+    }
+    return sum;
+}
+
+/* d objective / d *at */
+static double difference(struct truth *t, double *at)
+{
+    double x = *at;
+    *at = x + DIFFERENCE_STEP;
+    double above = truth_objective(t);
+    *at = x - DIFFERENCE_STEP;
+    double below = truth_objective(t);
+    *at = x;
+    return (above - below) / (2.0 * DIFFERENCE_STEP);
+}
+
+void truth_gradient_held(struct truth *t, int value, double *out)
+{
+    int64_t n = t->graph->n_node * t->program->value[value].width;
+    for (int64_t i = 0; i < n; i++) {
+        out[i] = difference(t, &t->held[value][i]);
+    }
+}
+
 void truth_gradient(struct truth *t, double *out)
 {
     memset(out, 0, (size_t)t->program->n_weight * sizeof *out);
     for (int p = 0; p < t->program->n_param; p++) {
         const struct parameter *param = &t->program->param[p];
-        if (!param->trains) {
-            continue;
-        }
-        int64_t n = parameter_size(param);
+        int64_t n = param->trains ? parameter_size(param) : 0;
         for (int64_t i = param->offset; i < param->offset + n; i++) {
-            double at = t->weights[i];
-            t->weights[i] = at + DIFFERENCE_STEP;
-            double above = truth_loss(t);
-            t->weights[i] = at - DIFFERENCE_STEP;
-            double below = truth_loss(t);
-            t->weights[i] = at;
-            out[i] = (above - below) / (2.0 * DIFFERENCE_STEP);
+            out[i] = difference(t, &t->weights[i]);
         }
     }
 }

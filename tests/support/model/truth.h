@@ -20,11 +20,13 @@ struct truth {
     uint32_t epoch;
     bool training;
     double sampling;      /* of edges between parts those from sampled nodes count, each 1/sampling times; 0: all of them */
-    const int32_t *owner; /* n_node: parts; read with sampling */
+    const int32_t *owner; /* n_node: parts; read with sampling, and with held */
     const uint32_t *thresholds; /* n_node × n_part: of each node's row for each part; NULL: alike */
     int n_part;                 /* read with thresholds */
     double **value;             /* n_value: n_node × width, by truth_loss */
-    double *weights;            /* n_weight, set by the caller */
+    double **held;     /* n_value: what edges between parts read of their sources in place of the value; NULL: the value */
+    double **returned; /* n_value: gradients that values have from elsewhere; NULL entries: none. NULL: none at all */
+    double *weights;   /* n_weight, set by the caller */
 };
 
 void truth_open(const struct program *program, const struct test_graph *graph, struct truth *out);
@@ -33,7 +35,13 @@ void truth_release(struct truth *truth);
 /* Mean cross-entropy over the training rows, after filling `value`. */
 double truth_loss(struct truth *truth);
 
-/* d loss / d weights by central differences; out n_weight, 0 for parameters that are not trained. */
+/* The same with Σ ⟨returned, value⟩ added: what truth_gradient differentiates. */
+double truth_objective(struct truth *truth);
+
+/* d objective / d held of one value, by central differences; out n_node × width. */
+void truth_gradient_held(struct truth *truth, int value, double *out);
+
+/* d objective / d weights by central differences; out n_weight, 0 for parameters that are not trained. */
 void truth_gradient(struct truth *truth, double *out);
 
 #endif
