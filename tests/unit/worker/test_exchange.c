@@ -259,3 +259,59 @@ Test(exchange, a_peer_that_asks_past_its_credit_is_refused)
     cr_expect_not_null(strstr(status_reason(), "credit of 2"), "%s", status_reason());
     self_close(&self);
 }
+
+/* --- a stock --- */
+
+struct stock {
+    struct self *self;
+    bool there;
+    int n_found;
+};
+
+static bool stock_find(void *arg, const struct exchange_key *key, struct exchange_piece *out)
+{
+    struct stock *stock = arg;
+    const float *row = stock->self->rows[key->from];
+    if (stock->there) {
+        stock->n_found++;
+        *out = (struct exchange_piece){.bytes = row, .n_bytes = sizeof stock->self->rows[0], .total = sizeof stock->self->rows[0]};
+    }
+    return stock->there;
+}
+
+static int stock_ask(struct self *self, enum exchange_phase phase, uint32_t from, void *room)
+{
+    struct exchange_key key = {.epoch = 3, .phase = (uint32_t)phase, .op = 1, .from = from};
+    int handle;
+    cr_assert_eq(exchange_fetch(self->exchange, 0, &key, room, sizeof self->rows[0], &handle), STATUS_OK);
+    return handle;
+}
+
+/* Under way while offers come and go, whose ends do not wait for them. */
+Test(exchange, payloads_of_a_stock_are_fetched_whatever_else_is_offered)
+{
+    struct self self;
+    self_open(&self, 8);
+    struct stock stock = {.self = &self};
+    exchange_stock(self.exchange, &(struct exchange_stock){.arg = &stock, .find = stock_find});
+    exchange_stock_add(self.exchange, 2);
+    float kept[2][8] = {0}, room[8];
+    int first = stock_ask(&self, EXCHANGE_PHASE_KEPT_ROWS, 2, kept[0]);
+    int second = stock_ask(&self, EXCHANGE_PHASE_KEPT_GRADIENTS, 3, kept[1]);
+    for (uint16_t op = 1; op <= 2; op++) {
+        serve(&self, op, 1);
+        cr_assert_eq(exchange_wait(self.exchange, ask(&self, op, 1, room, sizeof room)), STATUS_OK, "%s", status_reason());
+        cr_assert_eq(exchange_settle(self.exchange), STATUS_OK);
+    }
+    cr_expect_eq(self.n_sent, 2);
+    cr_expect_eq(stock.n_found, 0, "nothing is made yet");
+    cr_expect(!exchange_is_there(self.exchange, first) && !exchange_is_there(self.exchange, second));
+    stock.there = true;
+    cr_assert_eq(exchange_stock_settle(self.exchange), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(exchange_wait(self.exchange, second), STATUS_OK);
+    cr_assert_eq(exchange_wait(self.exchange, first), STATUS_OK);
+    cr_expect_arr_eq(kept, self.rows[2], sizeof kept);
+    cr_expect_eq(stock.n_found, 2);
+    cr_expect_eq(self.n_sent, 2, "an offer's pieces alone are given back");
+    self_close(&self);
+}
