@@ -274,7 +274,8 @@ static bool stock_find(void *arg, const struct exchange_key *key, struct exchang
     const float *row = stock->self->rows[key->from];
     if (stock->there) {
         stock->n_found++;
-        *out = (struct exchange_piece){.bytes = row, .n_bytes = sizeof stock->self->rows[0], .total = sizeof stock->self->rows[0]};
+        *out = (struct exchange_piece){
+            .bytes = row, .n_bytes = sizeof stock->self->rows[0], .total = sizeof stock->self->rows[0]};
     }
     return stock->there;
 }
