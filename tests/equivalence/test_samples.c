@@ -112,12 +112,13 @@ Test(samples, parts_that_share_one_give_the_same_bits_however_they_are_run)
 Test(samples, pruned_parts_that_share_one_give_the_same_bits)
 {
     static const char data[] = "generator = \"sbm\"\nnodes = 900\ndegree = 3\nclasses = 5\nfeatures = 24\ntrain_share = 0.01";
-    static const char exchange[] = "sampling = 0.2\nsampling_local = 0.6";
+    static const char *const exchanges[] = {"sampling = 0.2\nsampling_local = 0.6", "sampling = 0.2\nsampling_local = 1.0"};
     struct way first = plain;
     first.prune = "always";
     const struct way ways[] = {{4, 1, 0, "halo", "never", four_on_two, NULL, "always", 0}};
     for (int m = 0; m < N_MODEL; m++) {
-        expect_same(models[m], data, exchange, exchange, &first, ways, 1);
+        expect_same(models[m], data, exchanges[0], exchanges[0], &first, ways, 1);
+        expect_same(models[m], data, exchanges[1], exchanges[1], &first, ways, 1);
     }
 }
 
