@@ -18,7 +18,8 @@ static void run(const char *data, int n_part, const char *model, int n_worker, c
     char text[2048];
     snprintf(text, sizeof text,
              "[dataset]\npath = \"%s\"\n[partition]\nparts = %d\nmethod = \"file\"\nfile = \"%s/owner\"\ncache = \"off\"\n"
-             "[model]\n%s\n[train]\nepochs = 8\nlr = 0.01\n%s\n[workers]\ncount = %d\nthreads = 1\n",
+             "[model]\n%s\n[train]\nepochs = 8\nlr = 0.01\n%s\n[workers]\ncount = %d\nthreads = 1\n"
+             "[exchange]\nstore_inputs = false\n", /* which embeddings never are */
              data, n_part, data, model, train, n_worker);
     cluster_run(text, out);
     cr_assert_eq(out->exit_code, 0, "%s, %d workers: exit %d", data, n_worker, out->exit_code);

@@ -47,14 +47,15 @@ static void job_write(const char *model, const char *data, const struct loss *lo
         snprintf(spill, sizeof spill, "limit = %lld\nspill = \"%s\"\n", way->limit,
                  access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     }
-    snprintf(out, n_out,
-             "[dataset]\n%s\n[partition]\nparts = 4\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\n"
-             "epochs = %d\nprune = \"%s\"\n%s[exchange]\ncover = false\nsampling = %.17g\ncodec = \"%s\"\ncodec_backward = "
-             "\"%s\"\nsampling_weights = \"%s\"\nschedule = \"%s\"\nprefetch = %d\n[workers]\n"
-             "count = %d\nthreads = %d\n[memory]\nrecompute = \"%s\"\n%s",
-             data, model, epochs, way->prune, train, loss->p, loss->codec, loss->backward != NULL ? loss->backward : "same",
-             loss->weights != NULL ? loss->weights : "uniform", way->schedule, way->prefetch, way->workers, way->threads,
-             way->recompute, spill);
+    snprintf(
+        out, n_out,
+        "[dataset]\n%s\n[partition]\nparts = 4\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\n"
+        "epochs = %d\nprune = \"%s\"\n%s[exchange]\ncover = false\nstore_inputs = false\nsampling = %.17g\ncodec = \"%s\"\n"
+        "codec_backward = \"%s\"\nsampling_weights = \"%s\"\nschedule = \"%s\"\nprefetch = %d\n[workers]\n"
+        "count = %d\nthreads = %d\n[memory]\nrecompute = \"%s\"\n%s",
+        data, model, epochs, way->prune, train, loss->p, loss->codec, loss->backward != NULL ? loss->backward : "same",
+        loss->weights != NULL ? loss->weights : "uniform", way->schedule, way->prefetch, way->workers, way->threads,
+        way->recompute, spill);
 }
 
 static void run(const char *model, const char *data, const struct loss *loss, const struct way *way, int epochs,

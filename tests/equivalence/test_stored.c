@@ -175,6 +175,7 @@ Test(stored, dropped_out_inputs_that_are_aggregated_give_the_same_bits)
     expect_same_bits("kind = \"sage\"\nhidden = 16\ninput_dropout = 0.5", narrow);
     expect_same_bits("kind = \"sage\"\nhidden = 16\naggregator = \"max\"\ninput_dropout = 0.5", directed);
     expect_same_bits("kind = \"gin\"\nhidden = 16\ninput_dropout = 0.5", narrow);
+    expect_same_bits("kind = \"sage\"\nhidden = 9\nresidual = true\nlayers = 3\ninput_dropout = 0.5", narrow);
     expect_same_bits("kind = \"sage\"\nhidden = 16\naggregator = \"max\"\ninput_dropout = 0.5", sparse(false));
 }
 

@@ -196,7 +196,8 @@ static void values_share(struct lives *l)
     for (int i = 0; i < program->n_op; i++) {
         const struct op *op = &program->op[i];
         int in = op->in[0], out = op->out;
-        if (!op_defs[op->kind]->in_place || op->is_static || in == 0 || program->value[in].is_static ||
+        bool halo = program->value[in].hop == PROGRAM_HOP_HALO, same = halo == (program->value[out].hop == PROGRAM_HOP_HALO);
+        if (!same || !op_defs[op->kind]->in_place || op->is_static || in == 0 || program->value[in].is_static ||
             program->value[in].is_sparse || program->value[out].width != program->value[in].width) {
             continue;
         }
