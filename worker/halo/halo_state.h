@@ -40,7 +40,7 @@ struct halo {
     const struct part_halo **own_all;    /* n_own */
     const struct part_halo **own_sample; /* n_own: payloads as they are sampled; NULL: they never are */
     bool sampled;                        /* by this pass */
-    bool keeps;  /* this pass reads payloads of the epoch before (kept.h) */
+    bool keeps;                          /* this pass reads payloads of the epoch before (kept.h) */
     bool shares; /* rows of other ranks' parts come once for all own parts (run/shared_rows.h); in a stored pass none come */
     struct halo_walk *walk; /* n_own */
     const struct step *step;
