@@ -10,6 +10,12 @@ const struct aggregate_def *const aggregate_defs[AGGREGATE_KIND_N] = {
     [AGGREGATE_KIND_RELATION] = &aggregate_relation,
 };
 
+/* Is there a codec among these? */
+static bool codes(uint32_t codecs)
+{
+    return (codecs & ~(1U << DEVICE_CODEC_FP32)) != 0;
+}
+
 bool program_is_lossy(const struct program *program)
 {
     return program->samples || program->stale || program_codes(program);
@@ -17,7 +23,7 @@ bool program_is_lossy(const struct program *program)
 
 bool program_codes(const struct program *program)
 {
-    return program->codec != DEVICE_CODEC_FP32 || program->codec_backward != DEVICE_CODEC_FP32;
+    return codes(program->codecs) || codes(program->codecs_backward);
 }
 
 bool program_rows_differ(const struct program *program)
@@ -29,8 +35,7 @@ const struct halo_pass *aggregate_backward(const struct program *program, enum a
 {
     const struct aggregate_def *def = aggregate_defs[kind];
     /* Attention makes gradients of the rows as they were used. */
-    bool returns = program_rows_differ(program) ||
-                   (program->codec != DEVICE_CODEC_FP32 && def->sampled == AGGREGATE_SAMPLED_SHIFTED);
+    bool returns = program_rows_differ(program) || (codes(program->codecs) && def->sampled == AGGREGATE_SAMPLED_SHIFTED);
     return returns && def->sampled_backward[0].run != NULL ? def->sampled_backward : def->backward;
 }
 
@@ -89,39 +94,84 @@ int64_t halo_ask_width(const struct program *program, const struct op *op, const
     return k < pass->n_ask ? role_width(program, op, pass->ask[k]) : 0;
 }
 
-enum device_codec halo_codec(const struct program *program, const struct op *op, enum op_role role)
+static bool role_is_gradient(enum op_role role)
 {
-    bool is_gradient = role == OP_ROLE_GRAD_OUT || role == OP_ROLE_GRAD_IN_0 || role == OP_ROLE_GRAD_IN_1;
-    enum device_codec codec = is_gradient ? program->codec_backward : program->codec;
+    return role == OP_ROLE_GRAD_OUT || role == OP_ROLE_GRAD_IN_0 || role == OP_ROLE_GRAD_IN_1;
+}
+
+/* Rows in this role in this codec; one number per head, and what would not become shorter, in FP32. */
+static enum device_codec role_codec(const struct program *program, const struct op *op, enum op_role role,
+                                    enum device_codec codec)
+{
     int64_t width = role_width(program, op, role), n_bytes = width * (int64_t)sizeof(float);
     bool is_row = role == OP_ROLE_GRAD_OUT || width == program->value[op->in[0]].width;
     return is_row && codec_row_bytes(codec, width) < n_bytes ? codec : DEVICE_CODEC_FP32;
 }
 
-static int64_t role_bytes(const struct program *program, const struct op *op, enum op_role role, bool lossy)
+enum device_codec halo_codec(const struct program *program, const struct op *op, enum op_role role, const struct level *level)
 {
-    return codec_row_bytes(lossy ? halo_codec(program, op, role) : DEVICE_CODEC_FP32, role_width(program, op, role));
+    return role_codec(program, op, role, role_is_gradient(role) ? level->codec_backward : level->codec);
 }
 
-int64_t halo_piece_bytes(const struct program *program, const struct op *op, const struct halo_pass *pass, int k, bool lossy)
+static int64_t role_bytes(const struct program *program, const struct op *op, enum op_role role, const struct level *level)
 {
-    return k < pass->n_piece ? role_bytes(program, op, pass->piece[k], lossy) : 0;
+    enum device_codec codec = level != NULL ? halo_codec(program, op, role, level) : DEVICE_CODEC_FP32;
+    return codec_row_bytes(codec, role_width(program, op, role));
 }
 
-int64_t halo_row_bytes(const struct program *program, const struct op *op, const struct halo_pass *pass, bool lossy)
+static int64_t role_bytes_most(const struct program *program, const struct op *op, enum op_role role, bool lossy)
+{
+    uint32_t codecs = role_is_gradient(role) ? program->codecs_backward : program->codecs;
+    int64_t width = role_width(program, op, role), most = lossy ? 0 : codec_row_bytes(DEVICE_CODEC_FP32, width);
+    for (int c = DEVICE_CODEC_FP32; lossy && c <= DEVICE_CODEC_INT2; c++) {
+        if ((codecs >> c & 1) != 0) {
+            int64_t n_bytes = codec_row_bytes(role_codec(program, op, role, (enum device_codec)c), width);
+            most = n_bytes > most ? n_bytes : most;
+        }
+    }
+    return most;
+}
+
+int64_t halo_piece_bytes(const struct program *program, const struct op *op, const struct halo_pass *pass, int k,
+                         const struct level *level)
+{
+    return k < pass->n_piece ? role_bytes(program, op, pass->piece[k], level) : 0;
+}
+
+int64_t halo_row_bytes(const struct program *program, const struct op *op, const struct halo_pass *pass,
+                       const struct level *level)
 {
     int64_t n_bytes = 0;
     for (int k = 0; k < pass->n_piece; k++) {
-        n_bytes += role_bytes(program, op, pass->piece[k], lossy);
+        n_bytes += role_bytes(program, op, pass->piece[k], level);
     }
     return n_bytes;
 }
 
-int64_t halo_ask_bytes(const struct program *program, const struct op *op, const struct halo_pass *pass, bool lossy)
+int64_t halo_ask_bytes(const struct program *program, const struct op *op, const struct halo_pass *pass,
+                       const struct level *level)
 {
     int64_t n_bytes = 0;
     for (int k = 0; k < pass->n_ask; k++) {
-        n_bytes += role_bytes(program, op, pass->ask[k], lossy);
+        n_bytes += role_bytes(program, op, pass->ask[k], level);
+    }
+    return n_bytes;
+}
+
+int64_t halo_row_bytes_most(const struct program *program, const struct op *op, const struct halo_pass *pass, bool lossy)
+{
+    int64_t n_bytes = 0;
+    for (int k = 0; k < pass->n_piece; k++) {
+        n_bytes += role_bytes_most(program, op, pass->piece[k], lossy);
+    }
+    return n_bytes;
+}
+
+int64_t halo_ask_bytes_most(const struct program *program, const struct op *op, const struct halo_pass *pass, bool lossy)
+{
+    int64_t n_bytes = 0;
+    for (int k = 0; k < pass->n_ask; k++) {
+        n_bytes += role_bytes_most(program, op, pass->ask[k], lossy);
     }
     return n_bytes;
 }

@@ -79,6 +79,7 @@ struct device_now {
 
 /* How payload rows are written down: an element in 32, 16, 8, 4 or 2 bits. */
 enum device_codec { DEVICE_CODEC_FP32, DEVICE_CODEC_BF16, DEVICE_CODEC_INT8, DEVICE_CODEC_INT4, DEVICE_CODEC_INT2 };
+#define DEVICE_CODECS_ALL ((2U << DEVICE_CODEC_INT2) - 1)
 
 /* Rows to be written down, each by itself: row r of out is factor · factors[r] · x[rows[r]], its elements rounded up or down at random, so that
  * their mean is what they were (models/codec.h). */
@@ -260,6 +261,7 @@ struct device_ops {
 
     bool unified;           /* all memory is the host's, DEVICE memory too, and operations are done when they return */
     int64_t n_window_float; /* of one array of a window of rows: some such arrays fit in the cache of one core */
+    uint32_t codecs;        /* that rows_encode has: bit c for enum device_codec c */
     int64_t
         joined_edges; /* aggregate_sum: rows of up to so many edges have the same bits in one block as in several; 0: none */
 

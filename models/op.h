@@ -8,6 +8,7 @@
 #define MODELS_OP_H
 
 #include "models/device.h"
+#include "models/level.h"
 #include "models/program.h"
 
 #define OP_N_SAVED 3
@@ -241,7 +242,7 @@ extern const struct aggregate_def *const aggregate_defs[AGGREGATE_KIND_N];
 /* Do payloads change what they hold, so that rows of a process's own parts have to be packed, too? */
 bool program_is_lossy(const struct program *program);
 
-/* Are some of them coded? */
+/* Are some of them coded, in some epoch? */
 bool program_codes(const struct program *program);
 
 /* Are rows in training others than those of an exact forward, so that gradients are made where rows were used, and running statistics by
@@ -267,14 +268,21 @@ int64_t halo_payload_width(const struct program *program, const struct op *op, c
 /* Likewise of what a RETURN pass asks for. */
 int64_t halo_ask_width(const struct program *program, const struct op *op, const struct halo_pass *pass, int k);
 
-/* How rows in this role are written down where payloads may be lossy: gradients in the codec of backward, others in that of forward; one
+/* How rows in this role are written down at a level: gradients in the codec of backward, others in that of forward; one
  * number per head, and what would not become shorter, in FP32. */
-enum device_codec halo_codec(const struct program *program, const struct op *op, enum op_role role);
+enum device_codec halo_codec(const struct program *program, const struct op *op, enum op_role role, const struct level *level);
 
-/* Bytes of a row of piece k, of all pieces, of what is asked for, as they travel; `lossy`: coded. */
-int64_t halo_piece_bytes(const struct program *program, const struct op *op, const struct halo_pass *pass, int k, bool lossy);
-int64_t halo_row_bytes(const struct program *program, const struct op *op, const struct halo_pass *pass, bool lossy);
-int64_t halo_ask_bytes(const struct program *program, const struct op *op, const struct halo_pass *pass, bool lossy);
+/* Bytes of a row of piece k, of all pieces, of what is asked for, as they travel at a level; NULL: as they are. */
+int64_t halo_piece_bytes(const struct program *program, const struct op *op, const struct halo_pass *pass, int k,
+                         const struct level *level);
+int64_t halo_row_bytes(const struct program *program, const struct op *op, const struct halo_pass *pass,
+                       const struct level *level);
+int64_t halo_ask_bytes(const struct program *program, const struct op *op, const struct halo_pass *pass,
+                       const struct level *level);
+
+/* The most that they may be at any level of the program; `lossy`: they are coded at all. */
+int64_t halo_row_bytes_most(const struct program *program, const struct op *op, const struct halo_pass *pass, bool lossy);
+int64_t halo_ask_bytes_most(const struct program *program, const struct op *op, const struct halo_pass *pass, bool lossy);
 
 /* Floats per row that an op saves from forward to backward in its array k (dense ops: one array, k = 0). */
 int64_t op_saved_width(const struct program *program, const struct op *op, int k);

@@ -108,8 +108,8 @@ struct program {
         plain_width; /* no op is static, and a layer multiplies before it aggregates only where its input is wider; 0: not so */
     bool samples;    /* in training, payloads are samples of their rows, */
     bool stale;      /* or those of the epoch before */
-    enum device_codec codec;          /* they are written down in this, */
-    enum device_codec codec_backward; /* gradients in this */
+    uint32_t codecs; /* they are written down in one of these (level_codecs), */
+    uint32_t codecs_backward; /* gradients in one of these */
 };
 
 /* What a builder must know of the data. */

@@ -1,6 +1,7 @@
 /* program_build: what every kind asks of job and data, the builder of the job's kind, the reach of weight decay. */
 #include "models/kinds/model.h"
 
+#include "models/level.h"
 #include "protocol/job/model_kinds.h"
 
 #include <inttypes.h>
@@ -55,17 +56,10 @@ static enum status check_data(const struct job *job, const struct program_input 
 /* What payloads lose in training. */
 static void losses_set(const struct job *job, struct program *program)
 {
-#define CODEC(name) [JOB_CODEC_##name] = DEVICE_CODEC_##name
-    static const enum device_codec forward[] = {CODEC(FP32), CODEC(BF16), CODEC(INT8), CODEC(INT4), CODEC(INT2)};
-#undef CODEC
-#define CODEC(name) [JOB_CODEC_BACKWARD_##name] = DEVICE_CODEC_##name
-    static const enum device_codec backward[] = {CODEC(FP32), CODEC(BF16), CODEC(INT8), CODEC(INT4), CODEC(INT2)};
-#undef CODEC
-    bool same = job->exchange.codec_backward == JOB_CODEC_BACKWARD_SAME;
     program->samples = job_samples(job);
     program->stale = job->exchange.stale != 0;
-    program->codec = forward[job->exchange.codec];
-    program->codec_backward = same ? program->codec : backward[job->exchange.codec_backward];
+    program->codecs = level_codecs(job, false);
+    program->codecs_backward = level_codecs(job, true);
 }
 
 enum status program_build(const struct job *job, const struct program_input *input, struct program *out)

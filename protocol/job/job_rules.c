@@ -1,4 +1,5 @@
 /* Rules that see more than one key of a job, or more of a value than its range. Rules on data are the reader's. */
+#include "protocol/job/codecs.h"
 #include "protocol/job/job_keys.h"
 #include "protocol/job/model_kinds.h"
 
@@ -117,7 +118,7 @@ static enum status check_model(const struct job *job, const struct job_places *p
 }
 
 /* A row's chance comes from what its edges count, which a maximum does not add up and attention finds anew each epoch. */
-static enum status check_exchange(const struct job *job, const struct job_places *places)
+static enum status check_sampling_weights(const struct job *job, const struct job_places *places)
 {
     bool is_max = job->model.kind == JOB_KIND_SAGE && job->model.aggregator == JOB_AGGREGATOR_MAX;
     if (job->exchange.sampling_weights == JOB_SAMPLING_WEIGHTS_UNIFORM || (model_kind_of(job)->is_sum && !is_max)) {
@@ -157,6 +158,31 @@ static enum status check_stale(const struct job *job, const struct job_places *p
                 "the places of other maxima");
     }
     return STATUS_OK;
+}
+
+static enum status check_codecs(enum job_key_id key, const char *text, const struct job_places *places)
+{
+    char where[JOB_WHERE_BYTES], label[JOB_LABEL_BYTES];
+    struct job_codecs codecs;
+    enum status status = job_codecs_read(text, &codecs);
+    if (status == STATUS_OK) {
+        return STATUS_OK;
+    }
+    job_where(places, key, where);
+    job_key_label(&job_keys[key], label);
+    return status_fail(status, "%s: %s is %s%s", where, label, status_reason(),
+                       key == JOB_KEY_exchange_codec_backward ? ", or \"same\"" : "");
+}
+
+static enum status check_exchange(const struct job *job, const struct job_places *places)
+{
+    const struct job_exchange *exchange = &job->exchange;
+    enum status status = check_codecs(JOB_KEY_exchange_codec, exchange->codec, places);
+    if (status == STATUS_OK && strcmp(exchange->codec_backward, "same") != 0) {
+        status = check_codecs(JOB_KEY_exchange_codec_backward, exchange->codec_backward, places);
+    }
+    status = status == STATUS_OK ? check_sampling_weights(job, places) : status;
+    return status == STATUS_OK ? check_stale(job, places) : status;
 }
 
 static _Thread_local char remarks[4096];
@@ -210,9 +236,6 @@ enum status job_check_rules(const struct job *job, const struct job_places *plac
     }
     if (status == STATUS_OK) {
         status = check_exchange(job, places);
-    }
-    if (status == STATUS_OK) {
-        status = check_stale(job, places);
     }
     if (status != STATUS_OK) {
         return status;

@@ -175,6 +175,66 @@ Test(lossy, gradients_may_be_coded_alone)
     }
 }
 
+/* --- codecs over epochs --- */
+
+static const struct loss scheduled[] = {
+    {1.0, "int4, int8@2, fp32@3, bf16@5", NULL}, {1.0, "fp32, int2@1", "int8, fp32@2"}, {0.3, "int2, int8@1", NULL}};
+enum { N_SCHEDULED = sizeof scheduled / sizeof *scheduled };
+
+Test(lossy, codecs_that_change_are_the_same_however_a_job_is_run)
+{
+    const struct device_ops *cpu = narrow_cpu();
+    struct way first = plain;
+    first.device = cpu;
+    const struct way ways[] = {{2, 1, 3, "sequential", "always", cpu, "never", 0},
+                               {4, 2, 1, "halo", "never", cpu, "never", 0},
+                               {3, 1, 0, "sequential", "never", &device_strict, "never", 0}};
+    for (int m = 0; m < N_MODEL; m++) {
+        const struct loss *loss = &scheduled[m % N_SCHEDULED];
+        expect_same_bits_from(models[m], m % 2 == 0 ? symmetric : directed, loss, &first, ways, 3);
+    }
+}
+
+/* Up to the first change an epoch has the bits that it has without one; so has one with a codec that is named twice. */
+Test(lossy, an_epoch_has_the_bits_of_its_own_codec)
+{
+    static const struct loss once = {1.0, "int8", NULL}, twice = {1.0, "int8, int8@1", NULL};
+    static const struct loss changing = {1.0, "int8, int4@2", NULL};
+    for (int m = 0; m < N_MODEL; m++) {
+        struct cluster_result alone, other;
+        struct way two = plain;
+        two.workers = 2;
+        run(models[m], symmetric, &once, &plain, 3, &alone);
+        run(models[m], symmetric, &twice, &two, 3, &other);
+        expect_equal(models[m], &twice, &two, &alone, &other);
+        cluster_release(&other);
+        run(models[m], symmetric, &changing, &two, 3, &other);
+        cr_expect_arr_eq(other.loss, alone.loss, 2 * sizeof *alone.loss, "%s", models[m]);
+        cr_expect_neq(other.loss[2], alone.loss[2], "%s", models[m]);
+        cluster_release(&other);
+        cluster_release(&alone);
+    }
+}
+
+/* Where all rows travel as they are: gradients may be made elsewhere than without a codec, which changes rounding alone. */
+Test(lossy, epochs_in_fp32_are_exact)
+{
+    static const struct loss exact = {1.0, "fp32", NULL}, later = {1.0, "fp32, int2@3", NULL};
+    for (int m = 0; m < N_MODEL; m++) {
+        struct cluster_result want, got;
+        struct way two = plain;
+        two.workers = 2;
+        run(models[m], directed, &exact, &plain, 4, &want);
+        run(models[m], directed, &later, &two, 4, &got);
+        for (int e = 0; e < 3; e++) {
+            cr_expect_leq(fabs(got.loss[e] - want.loss[e]), TOLERANCE_LOSS * want.loss[e], "%s: epoch %d: %.9g, expected %.9g",
+                          models[m], e, got.loss[e], want.loss[e]);
+        }
+        cluster_release(&want);
+        cluster_release(&got);
+    }
+}
+
 Test(lossy, a_pruned_job_is_the_same_however_it_is_run)
 {
     static const char data[] = "generator = \"sbm\"\nnodes = 900\ndegree = 3\nclasses = 5\nfeatures = 24\ntrain_share = 0.01";
@@ -237,6 +297,10 @@ Test(lossy, a_spilled_job_is_the_same_as_one_in_memory)
         const struct loss both = coded(m, 0.3), low = coded(m + 1, 1.0);
         expect_same_bits_spilled(models[m], m % 2 == 0 ? &sampled : &both);
         expect_same_bits_spilled(models[m], &low);
+        if (m % 2 == 0) {
+            static const struct loss changing = {1.0, "int8, fp32@1", NULL};
+            expect_same_bits_spilled(models[m], &changing);
+        }
     }
 }
 
@@ -405,6 +469,22 @@ Test(lossy, bytes_of_coded_rows_are_their_bits)
         double share = (payload_sent(model, wide, 1.0, bars[i].codec) - none) / (all - none);
         cr_expect_leq(share, bars[i].most, "%s: %.4f of the bytes", bars[i].codec, share);
     }
+}
+
+/* Bytes follow the codec of each epoch, and memory is planned for the longest rows. */
+Test(lossy, bytes_are_those_of_each_epochs_codec)
+{
+    static const char model[] = "kind = \"sage\"\nhidden = 32\nlayers = 3";
+    double all = payload_sent(model, symmetric, 1.0, "fp32, fp32@1"), low = payload_sent(model, symmetric, 1.0, "int8");
+    double most = payload_sent(model, symmetric, 1.0, "int8, int8@1");
+    cr_expect_eq(low, most);
+    for (int e = 1; e < EPOCHS; e++) {
+        char codec[64];
+        snprintf(codec, sizeof codec, "int8, fp32@%d", e);
+        double each = (payload_sent(model, symmetric, 1.0, codec) - low) / (EPOCHS - e);
+        cr_expect_eq(each * EPOCHS, payload_sent(model, symmetric, 1.0, "fp32, int8@100") - low);
+    }
+    cr_expect_leq(all, payload_sent(model, symmetric, 1.0, "fp32, int8@100"));
 }
 
 Test(lossy, a_share_of_none_trains_on_each_part_alone)

@@ -33,6 +33,16 @@ static void traffic_take(const struct plan_input *in, struct memory_plan *plan, 
     }
 }
 
+/* A worker's bytes by the stages of the codecs. */
+static void stages_add(const struct memory_plan *plan, struct plan *out)
+{
+    out->n_stage = plan->n_stage;
+    for (int s = 0; s < plan->n_stage; s++) {
+        out->stage[s].of = plan->stage[s].of;
+        out->stage[s].n_wire += plan->stage[s].n_wire_bytes;
+    }
+}
+
 /* The figures of a memory plan that --plan prints. */
 static void figures_fill(const struct plan_input *in, const struct memory_plan_input *input, const struct memory_plan *plan,
                          struct plan_worker *out)
@@ -82,6 +92,7 @@ static void worker_plan(const struct plan_input *in, const struct device_ops *op
     struct memory_plan plan;
     memory_plan_build(&input, &plan);
     figures_fill(in, &input, &plan, out);
+    stages_add(&plan, all);
     traffic_take(in, &plan, out);
     memory_plan_release(&plan);
     free(own);
@@ -120,6 +131,7 @@ enum status plan_build(const struct plan_input *in, struct plan *out)
 {
     const struct device_ops *ops;
     enum status status = device_find(job_choice_text("workers", "device", in->job->workers.device), &ops);
+    status = status == STATUS_OK ? level_check(in->job, ops) : status;
     if (status != STATUS_OK) {
         return status;
     }

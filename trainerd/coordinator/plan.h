@@ -5,6 +5,7 @@
 #ifndef TRAINERD_PLAN_H
 #define TRAINERD_PLAN_H
 
+#include "models/level.h"
 #include "models/program.h"
 #include "models/step.h"
 #include "partition/part/part.h"
@@ -68,7 +69,7 @@ struct plan_worker {
     int64_t n_node, n_edge;
     int64_t bytes[MEMORY_N], total;  /* at the peak */
     int64_t n_spill, n_spill_least;  /* memory.spill: bytes in files; of them the least that have to be in memory */
-    int64_t n_wire, n_wire_evaluate; /* bytes received: per epoch, and per evaluation on top */
+    int64_t n_wire, n_wire_evaluate; /* bytes received: per (mean) epoch, and per evaluation on top */
     int64_t *traffic;                /* the same by layer and sender: protocol/traffic.h's table, n_worker columns */
     bool *again;                     /* n_op: backward runs it again rather than finding its output kept */
     int n_step, peak;                /* plan_input.steps: how many; which one has most bytes alive, the first of several */
@@ -76,14 +77,22 @@ struct plan_worker {
     int64_t n_arena;                 /* bytes of the arena that the steps share */
 };
 
+/* Epochs with the same codecs. */
+struct plan_stage {
+    struct level_stage of;
+    int64_t n_wire; /* received in one of them, by all workers */
+};
+
 struct plan {
     int32_t n_worker;
     int32_t n_machine; /* 1: workers of the local launcher share this one; else each is taken to have its own */
     struct plan_worker *worker;
     int n_layer;                     /* program_n_layer */
-    int64_t n_wire, n_wire_evaluate; /* of all workers */
-    double left_out;                 /* share of an epoch's work that train.prune saves */
-    double n_flop;                   /* per epoch, one multiply-add is two: linear maps, also again, and aggregates */
+    int64_t n_wire, n_wire_evaluate; /* of all workers; of the mean epoch */
+    int n_stage;
+    struct plan_stage stage[LEVEL_STAGES_MOST]; /* n_stage, one after another */
+    double left_out;                            /* share of an epoch's work that train.prune saves */
+    double n_flop; /* per epoch, one multiply-add is two: linear maps, also again, and aggregates */
 };
 
 /* owns  the caller owns *out: plan_release. errors  STATUS_CONFIG no such device */

@@ -52,6 +52,29 @@ static void print_workers(const struct plan *plan, FILE *file)
     }
 }
 
+/* "int8", or "int8, gradients fp32" */
+static void stage_codecs(const struct plan_stage *stage, char *out, size_t n)
+{
+    const struct level *level = &stage->of.level;
+    int at = snprintf(out, n, "%s", level_codec_text(level->codec));
+    if (level->codec_backward != level->codec && at > 0) {
+        snprintf(out + at, n - (size_t)at, ", gradients %s", level_codec_text(level->codec_backward));
+    }
+}
+
+/* Where codecs change over the epochs. */
+static void print_stages(const struct plan *plan, FILE *file)
+{
+    for (int s = 0; plan->n_stage > 1 && s < plan->n_stage; s++) {
+        const struct plan_stage *stage = &plan->stage[s];
+        char wire[PROGRESS_TEXT_BYTES], codecs[64];
+        progress_bytes((double)stage->n_wire, wire);
+        stage_codecs(stage, codecs, sizeof codecs);
+        fprintf(file, "           %s in each of epochs %" PRId64 " to %" PRId64 " (%s)\n", wire, stage->of.epoch,
+                stage->of.epoch + stage->of.n_epoch - 1, codecs);
+    }
+}
+
 static void print_again(const struct plan_input *in, const struct plan *plan, FILE *file)
 {
     fprintf(file, "\nmade again in backward (memory.recompute = \"%s\")\n",
@@ -111,8 +134,9 @@ enum status plan_print(const struct plan_input *in, const struct plan *plan, FIL
             in->quality->halo_ratio, in->quality->imbalance_node, in->quality->imbalance_edge, in->quality->imbalance_halo);
     fprintf(file, "model      %s: %" PRId64 " floats of weights, %.4g floating-point operations per epoch\n",
             job_choice_text("model", "kind", in->job->model.kind), program_n_weight(in->program), plan->n_flop);
-    fprintf(file, "traffic    %s per epoch%s, %s more per evaluation\n", wire, in->program->samples ? " on average" : "",
-            evaluate);
+    fprintf(file, "traffic    %s per epoch%s, %s more per evaluation\n", wire,
+            in->program->samples || plan->n_stage > 1 ? " on average" : "", evaluate);
+    print_stages(plan, file);
     print_machines(in, plan, file);
     fprintf(file, "left out   %.1f %% of an epoch's work (train.prune = \"%s\")\n", 100.0 * plan->left_out,
             job_choice_text("train", "prune", in->job->train.prune));
@@ -176,6 +200,20 @@ static json_t *workers_json(const struct plan_input *in, const struct plan *plan
     return all;
 }
 
+/* By the epochs that have the same codecs. */
+static json_t *stages_json(const struct plan *plan)
+{
+    json_t *all = json_array();
+    for (int s = 0; s < plan->n_stage; s++) {
+        const struct plan_stage *stage = &plan->stage[s];
+        json_array_append_new(all, json_pack("{s:I, s:I, s:s, s:s, s:I}", "epoch", (json_int_t)stage->of.epoch, "epochs",
+                                             (json_int_t)stage->of.n_epoch, "codec", level_codec_text(stage->of.level.codec),
+                                             "codec_backward", level_codec_text(stage->of.level.codec_backward),
+                                             "bytes_per_epoch", (json_int_t)stage->n_wire));
+    }
+    return all;
+}
+
 /* program_print's lines as an array of texts. */
 static json_t *program_json(const struct program *program)
 {
@@ -205,6 +243,7 @@ enum status plan_print_json(const struct plan_input *in, const struct plan *plan
     json_object_set_new(all, "traffic", plan_traffic_json(in->program, plan));
     json_object_set_new(all, "exact", in->exact != NULL ? plan_exact_json(in->exact) : json_null());
     json_object_set_new(all, "machines", json_integer(plan->n_machine));
+    json_object_set_new(all, "stages", stages_json(plan));
     int failed = json_dumpf(all, file, JSON_COMPACT);
     json_decref(all);
     fputc('\n', file);

@@ -47,6 +47,7 @@ struct halo {
     const struct op *op;
     const struct halo_pass *pass;
     const struct memory_workspace *workspace; /* scratch, payloads received, payloads sent */
+    const struct level *level;                /* what payloads lose; NULL: nothing */
     struct memory_payloads slots;
     struct exchange_key key;
     int64_t width[HALO_N_PIECE]; /* columns of each piece; 0: none */

@@ -74,8 +74,8 @@ void halo_block(struct halo *h, int32_t i, enum part_direction d, int32_t k, str
 /* How rows in this role travel in this pass; FP32: as they are. */
 static enum device_codec codec_of(const struct halo *h, enum op_role role)
 {
-    bool lossy = h->step->lossy && !h->exact;
-    return lossy ? halo_codec(&h->trainer->program, h->op, role) : DEVICE_CODEC_FP32;
+    bool lossy = h->level != NULL && !h->exact;
+    return lossy ? halo_codec(&h->trainer->program, h->op, role, h->level) : DEVICE_CODEC_FP32;
 }
 
 /* Rows of a piece, rounded by draws that say where they belong: to the node, and gradients that return also to the part that made them,

@@ -127,8 +127,8 @@ static void pass_add(const struct program *program, const struct op *op, const s
     }
     w->payload = larger(w->payload, halo_payload_width(program, op, pass));
     w->asked = larger(w->asked, asked);
-    w->payload_bytes = larger(w->payload_bytes, halo_row_bytes(program, op, pass, true));
-    w->asked_bytes = larger(w->asked_bytes, halo_ask_bytes(program, op, pass, true));
+    w->payload_bytes = larger(w->payload_bytes, halo_row_bytes_most(program, op, pass, true));
+    w->asked_bytes = larger(w->asked_bytes, halo_ask_bytes_most(program, op, pass, true));
 }
 
 static struct widest widest_of(const struct program *program, const struct op *op)
@@ -229,8 +229,8 @@ static struct memory_payloads payload_slots(const struct memory_plan *plan, cons
     const struct op *op = &program->op[step->op];
     int64_t credit = job->exchange.prefetch + 1;
     struct memory_payloads r = {
-        .n_row_bytes = halo_row_bytes(program, op, step->halo, step->lossy),
-        .n_ask_row_bytes = halo_ask_bytes(program, op, step->halo, step->lossy),
+        .n_row_bytes = halo_row_bytes_most(program, op, step->halo, step->lossy),
+        .n_ask_row_bytes = halo_ask_bytes_most(program, op, step->halo, step->lossy),
     };
     if (job->exchange.schedule == JOB_SCHEDULE_HALO) {
         slots_at_once(list, &r);
@@ -305,14 +305,14 @@ static void payloads_plan(const struct memory_plan_input *in, enum step_phase ph
     workspace->n_fetch = larger(workspace->n_fetch, round_up(r.n_fetch_bytes, WORKSPACE_ALIGN));
     workspace->n_pack = larger(workspace->n_pack, round_up(r.n_pack_bytes, WORKSPACE_ALIGN));
     workspace->n_ask = larger(workspace->n_ask, r.n_ask_slot * r.n_ask_slot_bytes);
-    memory_plan_traffic(in, phase, step, hop, &r, plan);
+    memory_plan_traffic(in, phase, step, hop, plan);
 }
 
 static void workspaces_plan(const struct memory_plan_input *in, struct memory_plan *plan)
 {
     const struct program *program = in->program;
     plan->workspace = memory_alloc((size_t)program->n_op, sizeof *plan->workspace);
-    plan->traffic = memory_alloc((size_t)traffic_n_row(program_n_layer(program)) * in->n_rank, sizeof *plan->traffic);
+    memory_plan_traffic_begin(in, plan);
     for (int i = 0; i < program->n_op; i++) {
         plan->workspace[i][STEP_WORKSPACE_FORWARD] = plan->workspace[i][STEP_WORKSPACE_BACKWARD] = scratch_plan(
             in, plan, &program->op[i]);
@@ -527,6 +527,7 @@ void memory_plan_release(struct memory_plan *plan)
     free(plan->window_at);
     free(plan->workspace);
     free(plan->traffic);
+    free(plan->stage);
     step_lists_release(&plan->steps);
     free(plan->ending);
     *plan = (struct memory_plan){0};

@@ -64,6 +64,12 @@ struct memory_payloads {
 #define MEMORY_PACK_BYTES (1 << 20)
 #define MEMORY_PACK_SLOTS 4
 
+/* Epochs with the same codecs. */
+struct memory_stage {
+    struct level_stage of;
+    int64_t n_wire_bytes; /* received in one of them, sums over parts included */
+};
+
 /* After the step at this time, these bytes of the arena are overwritten before they are read. */
 struct memory_ending {
     int time; /* the last time at which they are alive */
@@ -140,8 +146,10 @@ struct memory_plan {
     int32_t n_fetch_slot;                       /* of the halo pass that has most */
     int32_t n_pack_slot, n_ask_slot;
 
-    int64_t *traffic;           /* protocol/traffic.h's table: received per epoch, and per evaluation, by sender */
-    int64_t n_wire_bytes;       /* payload bytes received per training epoch, forward and backward */
+    int64_t *traffic;           /* protocol/traffic.h's table: received per (mean) epoch, and per evaluation, by sender */
+    int n_stage;
+    struct memory_stage *stage; /* n_stage: of the job's epochs */
+    int64_t n_wire_bytes;       /* payload bytes received per training epoch, forward and backward: of the mean epoch */
     int64_t n_wire_evaluate;    /* and per evaluation */
     int64_t n_gradient_bytes;   /* one part's gradients with the sums behind them */
     int64_t n_global_bytes;     /* one part's sums of a global op, for the one that has most */
@@ -169,10 +177,11 @@ struct memory_sample memory_plan_sample(const struct memory_plan_input *input);
 /* Structure and features: bytes of the parts, and what is made of their blocks. In memory_plan_structure.c. */
 void memory_plan_structure(const struct memory_plan_input *input, struct memory_plan *plan);
 
-/* Add a halo pass's payloads, whose rows are of this hop, to the plan's traffic; add what sums over parts are. Of sampled rows the mean.
- * In memory_plan_traffic.c. */
+/* What is received: the tables; a halo pass's payloads, whose rows are of this hop; what sums over parts are. Of sampled rows the mean, and
+ * of codecs that change that of the epochs. In memory_plan_traffic.c. */
+void memory_plan_traffic_begin(const struct memory_plan_input *input, struct memory_plan *plan);
 void memory_plan_traffic(const struct memory_plan_input *input, enum step_phase phase, const struct step *step, int32_t hop,
-                         const struct memory_payloads *payloads, struct memory_plan *plan);
+                         struct memory_plan *plan);
 void memory_plan_traffic_sums(const struct memory_plan_input *input, struct memory_plan *plan);
 
 /* What is kept from epoch to epoch: kept, n_kept_bytes and the lists of places. In memory_plan_kept.c. */
@@ -243,7 +252,8 @@ int64_t memory_plan_rows_own(const struct memory_plan_part *own, int32_t hop);
 /* Which payloads travel at a hop of what travels; at a hop that there is not, all. */
 const struct halo_list *memory_plan_halo(const struct memory_plan *plan, enum halo_direction direction, int32_t hop);
 
-/* How the payloads of one of this program's halo passes lie in its workspace, when rows of this hop travel. */
+/* How the payloads of one of this program's halo passes lie in its workspace, when rows of this hop travel in the codec in which they are
+ * longest. */
 struct memory_payloads memory_plan_payloads(const struct memory_plan *plan, const struct job *job,
                                             const struct program *program, const struct step *step, int32_t hop);
 

@@ -125,7 +125,7 @@ static void halo_count(struct spilling *s, const struct step *step)
         step_count(s, step, false, spill_pinned_bytes(memory_workspace_bytes(&s->plan->workspace[step->op][step->backward])));
         return;
     }
-    int64_t row_bytes = halo_row_bytes(in->program, op, step->halo, step->lossy), rows = 0, most = 0;
+    int64_t row_bytes = halo_row_bytes_most(in->program, op, step->halo, step->lossy), rows = 0, most = 0;
     for (int32_t i = 0; i < in->n_own_part; i++) {
         const struct part_rows out = halo_rows_out(in->own[i].halo, step->halo->direction, PROGRAM_HOP_ALL);
         for (int32_t k = 0; k < out.pairs->n_pair; k++) {

@@ -10,27 +10,68 @@ static void add(const struct memory_plan_input *in, struct memory_plan *plan, in
     plan->traffic[(size_t)row * in->n_rank + peer] += n_bytes;
 }
 
-/* What a payload of so many bytes from or to this peer, all rows of its pair, takes of them in an epoch: of sampled rows the mean. */
-static int64_t expected(const struct memory_plan_input *in, enum step_phase phase, const struct step *step, uint32_t peer,
-                        int64_t n_bytes)
+void memory_plan_traffic_begin(const struct memory_plan_input *in, struct memory_plan *plan)
 {
-    bool sampled = in->program->samples && step->lossy && phase == STEP_PHASE_TRAIN;
-    bool near = ranks_are_near(in->machine_of_rank, in->rank, peer);
-    return sampled ? llround((double)n_bytes * job_sampling(in->job, near)) : n_bytes;
+    struct level_stage stages[LEVEL_STAGES_MOST];
+    plan->traffic = memory_alloc((size_t)traffic_n_row(program_n_layer(in->program)) * in->n_rank, sizeof *plan->traffic);
+    plan->n_stage = level_stages(in->job, stages);
+    plan->stage = memory_alloc((size_t)plan->n_stage, sizeof *plan->stage);
+    for (int s = 0; s < plan->n_stage; s++) {
+        plan->stage[s].of = stages[s];
+    }
+}
+
+/* Bytes of a row as it travels, or of a row that it is made of. */
+static int64_t row_bytes(const struct memory_plan_input *in, const struct step *step, bool asked, const struct level *level)
+{
+    const struct op *op = &in->program->op[step->op];
+    const struct level *coded = step->lossy ? level : NULL;
+    return asked ? halo_ask_bytes(in->program, op, step->halo, coded) : halo_row_bytes(in->program, op, step->halo, coded);
+}
+
+/* From or to another rank. */
+struct payload {
+    uint32_t peer;
+    int64_t n_row; /* all rows of its pair */
+    bool asked;    /* rows that gradients are made of */
+};
+
+/* What a payload takes in an epoch: of sampled rows the mean; the mean over the stages, each of which gets its own. */
+static int64_t expected(const struct memory_plan_input *in, struct memory_plan *plan, enum step_phase phase,
+                        const struct step *step, const struct payload *payload)
+{
+    const bool sampled = in->program->samples && step->lossy, near = ranks_are_near(in->machine_of_rank, in->rank, payload->peer);
+    const struct level exact = level_exact();
+    double sum = 0.0, n_epoch = 0.0;
+    if (phase != STEP_PHASE_TRAIN) {
+        return payload->n_row * row_bytes(in, step, payload->asked, &exact);
+    }
+    for (int s = 0; s < plan->n_stage; s++) {
+        struct memory_stage *stage = &plan->stage[s];
+        const struct level *level = &stage->of.level;
+        int64_t n_bytes = payload->n_row * row_bytes(in, step, payload->asked, level);
+        n_bytes = sampled ? llround((double)n_bytes * (near ? level->sampling_local : level->sampling)) : n_bytes;
+        double weight = stage->of.n_epoch > 0 ? (double)stage->of.n_epoch : 1.0;
+        stage->n_wire_bytes += n_bytes;
+        sum += weight * (double)n_bytes;
+        n_epoch += weight;
+    }
+    return llround(sum / n_epoch);
 }
 
 /* Rows that payloads of gradients are made of, asked of the parts that take these. */
 static int64_t asked_add(const struct memory_plan_input *in, struct memory_plan *plan, enum step_phase phase,
-                         const struct step *step, int32_t hop, int64_t n_row_bytes)
+                         const struct step *step, int32_t hop)
 {
     int row = traffic_row(program_layer(in->program, step->op), TRAFFIC_BACKWARD);
     int64_t sum = 0;
-    for (int32_t i = 0; n_row_bytes > 0 && i < in->n_own_part; i++) {
+    for (int32_t i = 0; step->halo->n_ask > 0 && i < in->n_own_part; i++) {
         const struct part_rows rows = halo_rows_out(in->own[i].halo, step->halo->direction, hop);
         for (int32_t k = 0; k < rows.pairs->n_pair; k++) {
             uint32_t peer = in->rank_of_part[rows.pairs->pair[k].part];
             if (peer != in->rank) {
-                int64_t n_bytes = expected(in, phase, step, peer, part_rows_at(&rows, k) * n_row_bytes);
+                const struct payload payload = {.peer = peer, .n_row = part_rows_at(&rows, k), .asked = true};
+                int64_t n_bytes = expected(in, plan, phase, step, &payload);
                 add(in, plan, row, peer, n_bytes);
                 sum += n_bytes;
             }
@@ -40,11 +81,11 @@ static int64_t asked_add(const struct memory_plan_input *in, struct memory_plan 
 }
 
 void memory_plan_traffic(const struct memory_plan_input *in, enum step_phase phase, const struct step *step, int32_t hop,
-                         const struct memory_payloads *payloads, struct memory_plan *plan)
+                         struct memory_plan *plan)
 {
-    bool kept = memory_plan_keeps(in->program, step) && step->backward && step->halo->direction == HALO_DIRECTION_IN;
-    if (phase == STEP_PHASE_STATIC || kept) { /* what is kept came with forward's */
-        return;
+    bool keeps = memory_plan_keeps(in->program, step);
+    if (phase == STEP_PHASE_STATIC || (keeps && step->backward && step->halo->direction == HALO_DIRECTION_IN)) {
+        return; /* what is kept came with forward's */
     }
     const struct part_halo **own = memory_alloc((size_t)in->n_own_part, sizeof *own);
     for (int32_t i = 0; i < in->n_own_part; i++) {
@@ -60,30 +101,40 @@ void memory_plan_traffic(const struct memory_plan_input *in, enum step_phase pha
     struct halo_fetch fetch;
     int64_t sum = 0;
     while (halo_fetch_next(&owners, step->halo->direction, hop, &cursor, &fetch)) {
-        uint32_t peer = in->rank_of_part[fetch.from];
-        int64_t n_bytes = expected(in, phase, step, peer, fetch.n_row * payloads->n_row_bytes);
-        add(in, plan, row, peer, n_bytes);
+        const struct payload payload = {.peer = in->rank_of_part[fetch.from], .n_row = fetch.n_row};
+        int64_t n_bytes = expected(in, plan, phase, step, &payload);
+        add(in, plan, row, payload.peer, n_bytes);
         sum += n_bytes;
     }
-    sum += asked_add(in, plan, phase, step, hop, payloads->n_ask_row_bytes);
+    sum += keeps ? 0 : asked_add(in, plan, phase, step, hop);
     *(phase == STEP_PHASE_TRAIN ? &plan->n_wire_bytes : &plan->n_wire_evaluate) += sum;
     free(own);
+}
+
+/* Sums of a training epoch that come from this rank. */
+static void sums_add(const struct memory_plan_input *in, struct memory_plan *plan, uint32_t peer)
+{
+    int row = traffic_row_sums(program_n_layer(in->program), 0);
+    add(in, plan, row, peer, plan->n_reduced_bytes);
+    for (int s = 0; s < plan->n_stage; s++) {
+        plan->stage[s].n_wire_bytes += plan->n_reduced_bytes;
+    }
 }
 
 /* They climb a tree in which a part hangs below its number without the lowest bit; gradients, and what global ops need, then go down to
  * every other rank, along a tree over ranks. */
 void memory_plan_traffic_sums(const struct memory_plan_input *in, struct memory_plan *plan)
 {
-    int n_layer = program_n_layer(in->program), train = traffic_row_sums(n_layer, 0), evaluate = traffic_row_sums(n_layer, 1);
+    int evaluate = traffic_row_sums(program_n_layer(in->program), 1);
     for (int32_t part = 1; part < in->n_part; part++) {
         uint32_t peer = in->rank_of_part[part];
         if (in->rank_of_part[part & (part - 1)] == in->rank && peer != in->rank) {
-            add(in, plan, train, peer, plan->n_reduced_bytes);
+            sums_add(in, plan, peer);
             add(in, plan, evaluate, peer, MEMORY_PLAN_N_SUM * (int64_t)sizeof(double) + plan->n_reduced_evaluate);
         }
     }
     if (in->rank > 0) {
-        add(in, plan, train, in->rank & (in->rank - 1), plan->n_reduced_bytes);
+        sums_add(in, plan, in->rank & (in->rank - 1));
         add(in, plan, evaluate, in->rank & (in->rank - 1), plan->n_reduced_evaluate);
     }
 }

@@ -21,12 +21,12 @@ struct sample {
     struct part_sample *own; /* n_own */
 };
 
-/* Of the rows that own parts and part q exchange. */
+/* Of the rows that own parts and part q exchange, at the epoch's level. */
 static uint64_t threshold_of(const struct trainer *t, int32_t q)
 {
     const struct trainer_setup *s = &t->setup;
     bool near = ranks_are_near(s->machine_of_rank, s->rank, s->rank_of_part[q]);
-    return (uint64_t)(job_sampling(s->job, near) * 4294967296.0);
+    return (uint64_t)((near ? t->level.sampling_local : t->level.sampling) * 4294967296.0);
 }
 
 bool sample_is_whole(const struct trainer *t, int32_t q)

@@ -320,6 +320,7 @@ enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool ev
     *out = (struct trainer_report){0};
     traffic_epoch(t->traffic);
     t->epoch = epoch;
+    t->level = level_at(t->setup.job, epoch);
     enum status status = train ? trainer_run(t, STEP_PHASE_TRAIN) : STATUS_OK;
     if (status == STATUS_OK && train) { /* where all rows show their labels, nothing is learned */
         out->loss = t->shared->loss / (fmax(t->shared->n_loss_row, 1.0) * (is_bce(t) ? t->n_class : 1));

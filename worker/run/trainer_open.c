@@ -245,6 +245,7 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
     t->ops = setup->ops;
     own_parts_list(t);
     enum status status = t->ops->open(setup->n_thread, &t->device);
+    status = status == STATUS_OK ? level_check(setup->job, setup->ops) : status;
     status = status == STATUS_OK ? program_open(t) : status;
     if (status == STATUS_OK) {
         part_setup_fill(t);
@@ -260,6 +261,7 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
     }
     status = status == STATUS_OK ? parts_open(t) : status;
     status = status == STATUS_OK ? joined_open(t) : status;
+    t->level = level_at(setup->job, 0); /* whose chances rows have */
     status = status == STATUS_OK ? sample_open(t) : status;
     status = status == STATUS_OK ? kept_open(t) : status;
     status = status == STATUS_OK ? arrays_take(t) : status;

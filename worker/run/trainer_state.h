@@ -41,6 +41,7 @@ struct trainer {
     bool descends;             /* which way the next walk over own parts goes, when there is a spill */
     struct payloads *payloads; /* between own parts, when there is a spill; else NULL */
     uint32_t epoch;
+    struct level level; /* what this epoch's payloads lose */
     double rate;        /* factor of the schedule's learning rate */
     bool training;      /* dropout on */
     int64_t n_split[4]; /* of the whole graph */

@@ -38,7 +38,8 @@ static enum status exchange_start(struct session *session)
     int64_t n_request = how->schedule == JOB_SCHEDULE_HALO || (how->prefetch + 1) * session->n_rank > n_pair
                             ? n_pair
                             : (how->prefetch + 1) * session->n_rank;
-    if (job_samples(&session->job) || how->codec != JOB_CODEC_FP32) { /* gradients that return may ask for rows */
+    if (job_samples(&session->job) ||
+        level_codecs(&session->job, false) != 1U << DEVICE_CODEC_FP32) { /* gradients that return may ask for rows */
         n_fetch *= 2;
         n_request *= 2;
     }

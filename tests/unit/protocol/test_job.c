@@ -1,3 +1,4 @@
+#include "protocol/job/codecs.h"
 #include "protocol/job/job.h"
 
 #include <criterion/criterion.h>
@@ -160,6 +161,8 @@ Test(job, what_comes_later_says_that_it_is_not_available_yet)
 {
     REFUSED(GRAPH "[memory]\noffload = true\n", "job.toml:4:11: memory.offload is not available yet");
     REFUSED(GRAPH "[exchange]\ncodec = \"int3\"\n", "job.toml:4:9: exchange.codec is \"int3\"", "fp32, bf16, int8, int4");
+    REFUSED(GRAPH "[exchange]\ncodec_backward = \"none\"\n", "job.toml:4:18: exchange.codec_backward is \"none\"",
+            "or \"same\"");
     REFUSED(GRAPH "[exchange]\nsampling = -0.5\n", "job.toml:4:12: exchange.sampling is -0.5", "from 0.0 to 1.0");
     REFUSED(GRAPH "[exchange]\nsampling = 1.5\n", "job.toml:4:12: exchange.sampling is 1.5");
     REFUSED(GRAPH "[memory]\noffload = \"x\"\n", "memory.offload is not available yet");
@@ -395,4 +398,64 @@ Test(job, a_failed_reading_leaves_the_job_untouched)
     before = job;
     cr_assert_eq(load(GRAPH "[train]\nlr = -1\n", &job), STATUS_CONFIG);
     cr_assert_eq(memcmp(&job, &before, sizeof job), 0);
+}
+
+/* --- codecs over epochs --- */
+
+static enum job_codec codec_at(const char *text, bool backward, int64_t epoch)
+{
+    char all[512];
+    struct job job;
+    snprintf(all, sizeof all, GRAPH "[exchange]\n%s\n", text);
+    cr_assert_eq(load(all, &job), STATUS_OK, "%s: %s", text, status_reason());
+    const struct job_codecs codecs = job_codecs(&job, backward);
+    return job_codecs_at(&codecs, epoch);
+}
+
+Test(job, a_codec_holds_from_its_epoch_on)
+{
+    static const char text[] = "codec = \" int4 ,int8@50,  fp32@150\"";
+    static const struct {
+        int64_t epoch;
+        enum job_codec codec;
+    } want[] = {{0, JOB_CODEC_INT4},   {49, JOB_CODEC_INT4},  {50, JOB_CODEC_INT8},
+                {149, JOB_CODEC_INT8}, {150, JOB_CODEC_FP32}, {100000000, JOB_CODEC_FP32}};
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        cr_expect_eq(codec_at(text, false, want[i].epoch), want[i].codec, "epoch %ld", (long)want[i].epoch);
+        cr_expect_eq(codec_at(text, true, want[i].epoch), want[i].codec, "gradients, epoch %ld", (long)want[i].epoch);
+    }
+    cr_expect_eq(codec_at("codec = \"bf16\"", true, 7), JOB_CODEC_BF16);
+    cr_expect_eq(codec_at("codec = \"int4\"\ncodec_backward = \"int8, bf16@3\"", true, 2), JOB_CODEC_INT8);
+    cr_expect_eq(codec_at("codec = \"int4\"\ncodec_backward = \"int8, bf16@3\"", true, 3), JOB_CODEC_BF16);
+    cr_expect_eq(codec_at("codec = \"int4\"\ncodec_backward = \"int8, bf16@3\"", false, 3), JOB_CODEC_INT4);
+}
+
+Test(job, codecs_that_make_no_schedule_are_refused_with_what_was_expected)
+{
+#define CODEC_REFUSED(text, ...)                                                                                               \
+    REFUSED(GRAPH "[exchange]\ncodec = \"" text "\"\n", "job.toml:4:9: exchange.codec is ", __VA_ARGS__)
+    CODEC_REFUSED("int4, int8@50, fp32@50", "\"fp32@50\" behind epoch 50", "epochs that ascend");
+    CODEC_REFUSED("int4, int8@50, fp32@20", "\"fp32@20\" behind epoch 50", "epochs that ascend");
+    CODEC_REFUSED("int4, int8@0", "\"int8@0\" behind epoch 0", "epochs that ascend");
+    CODEC_REFUSED("int4@10, int8@50", "\"int4@10\" first", "without @");
+    CODEC_REFUSED("int4, int8", "\"int8\" behind another", "int8@50");
+    CODEC_REFUSED("int4, int8@", "\"int8@\"", "first epoch");
+    CODEC_REFUSED("int4, int8@-5", "\"int8@-5\"", "first epoch");
+    CODEC_REFUSED("int4, int8@5.5", "\"int8@5.5\"", "first epoch");
+    CODEC_REFUSED("int4, int8@100000001", "\"int8@100000001\"", "at most 100000000");
+    CODEC_REFUSED("int4, int8@99999999999999999999", "first epoch");
+    CODEC_REFUSED("int4, int3@5", "\"int3\"", "fp32, bf16, int8, int4, int2");
+    CODEC_REFUSED("int4,, int8@5", "\"\"", "fp32, bf16");
+    CODEC_REFUSED("int4,", "\"\"");
+    CODEC_REFUSED("", "\"\"");
+    CODEC_REFUSED("same", "\"same\"");
+#undef CODEC_REFUSED
+    REFUSED(GRAPH "[exchange]\ncodec_backward = \"int8, same@5\"\n", "job.toml:4:18: exchange.codec_backward is \"same\"");
+    REFUSED(GRAPH "[exchange]\ncodec = 8\n", "job.toml:4:9: exchange.codec is a whole number");
+    char text[1024] = GRAPH "[exchange]\ncodec = \"int2";
+    for (int k = 1; k <= JOB_CODECS_MOST; k++) {
+        snprintf(text + strlen(text), sizeof text - strlen(text), ", int4@%d", k);
+    }
+    strcat(text, "\"\n");
+    REFUSED(text, "job.toml:4:9:", "a list of more than 32 codecs");
 }

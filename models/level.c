@@ -1,0 +1,93 @@
+#include "models/level.h"
+
+#include <stdio.h>
+
+#define CODEC(list, name, text, ...) [JOB_CODEC_##name] = DEVICE_CODEC_##name,
+static const enum device_codec device_codecs[JOB_CODEC_N] = {JOB_CODEC_LIST(CODEC, CODEC)};
+#undef CODEC
+
+const char *level_codec_text(enum device_codec codec)
+{
+    int c = 0;
+    while (c < JOB_CODEC_N - 1 && device_codecs[c] != codec) {
+        c++;
+    }
+    return job_codec_text((enum job_codec)c);
+}
+
+static struct level level_of(const struct job *job, const struct job_codecs *rows, const struct job_codecs *gradients,
+                             int64_t epoch)
+{
+    return (struct level){.sampling = job_sampling(job, false),
+                          .sampling_local = job_sampling(job, true),
+                          .codec = device_codecs[job_codecs_at(rows, epoch)],
+                          .codec_backward = device_codecs[job_codecs_at(gradients, epoch)]};
+}
+
+struct level level_at(const struct job *job, uint32_t epoch)
+{
+    const struct job_codecs rows = job_codecs(job, false), gradients = job_codecs(job, true);
+    return level_of(job, &rows, &gradients, epoch);
+}
+
+uint32_t level_codecs(const struct job *job, bool backward)
+{
+    const struct job_codecs codecs = job_codecs(job, backward);
+    uint32_t all = 0;
+    for (int k = 0; k < codecs.n; k++) {
+        all |= 1U << device_codecs[codecs.at[k].codec];
+    }
+    return all;
+}
+
+struct level level_exact(void)
+{
+    return (struct level){.sampling = 1.0, .sampling_local = 1.0, .codec = DEVICE_CODEC_FP32, .codec_backward = DEVICE_CODEC_FP32};
+}
+
+/* The first epoch after `epoch` in which a codec changes, at most `last`. */
+static int64_t change_after(const struct job_codecs *codecs, int64_t epoch, int64_t last)
+{
+    for (int k = 0; k < codecs->n; k++) {
+        if (codecs->at[k].epoch > epoch && codecs->at[k].epoch < last) {
+            return codecs->at[k].epoch;
+        }
+    }
+    return last;
+}
+
+int level_stages(const struct job *job, struct level_stage out[LEVEL_STAGES_MOST])
+{
+    const struct job_codecs rows = job_codecs(job, false), gradients = job_codecs(job, true);
+    int n = 0;
+    int64_t epoch = 0;
+    do {
+        int64_t end = change_after(&gradients, epoch, change_after(&rows, epoch, job->train.epochs));
+        out[n++] = (struct level_stage){
+            .epoch = epoch, .n_epoch = end - epoch, .level = level_of(job, &rows, &gradients, epoch)};
+        epoch = end;
+    } while (epoch < job->train.epochs);
+    return n;
+}
+
+enum status level_check(const struct job *job, const struct device_ops *ops)
+{
+    char has[128] = "";
+    size_t at = 0;
+    for (int c = 0; c < JOB_CODEC_N; c++) {
+        if ((ops->codecs >> device_codecs[c] & 1) != 0) {
+            at += (size_t)snprintf(has + at, sizeof has - at, "%s%s", at > 0 ? ", " : "", job_codec_text((enum job_codec)c));
+        }
+    }
+    for (int backward = 0; backward < 2; backward++) {
+        uint32_t lacks = level_codecs(job, backward != 0) & ~ops->codecs;
+        for (int c = 0; c < JOB_CODEC_N; c++) {
+            if ((lacks >> device_codecs[c] & 1) != 0) {
+                return status_fail(STATUS_CONFIG, "exchange.%s has %s, which the device \"%s\" lacks; expected one of %s",
+                                   backward != 0 ? "codec_backward" : "codec", job_codec_text((enum job_codec)c), ops->name,
+                                   has);
+            }
+        }
+    }
+    return STATUS_OK;
+}
