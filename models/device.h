@@ -385,8 +385,8 @@ struct device_ops {
                                   double *statistics);
     /* left = the statistics of left's and right's rows together (statistics.h) */
     void (*statistics_merge)(struct device *device, int64_t f, double *left, const double *right);
-    /* Fill in mean_rstd from all rows' statistics, which move the running ones on by `momentum` (the variance unbiased);
-     * statistics NULL: from the running ones as they are. */
+    /* Fill in mean_rstd from all rows' statistics, which move the running ones on by `momentum` (the variance unbiased),
+     * where there are any (else NULL); statistics NULL: from the running ones as they are. */
     void (*batch_norm_begin)(struct device *device, int64_t f, const double *statistics, double momentum, float *running_mean,
                              float *running_var, double *mean_rstd);
     /* y = x̂ · weight + bias, x̂ = (x - mean) · rstd */
@@ -498,6 +498,8 @@ struct device_ops {
     void (*draw_count)(struct device *device, const struct device_labels *how, double *count);
     /* to[i] += from[i] */
     void (*doubles_add)(struct device *device, int64_t n, const double *from, double *to);
+    /* sums[0 … 2] += Σ a², Σ b², Σ (a − b)²: one element after another, in double */
+    void (*floats_compare)(struct device *device, int64_t n, const float *a, const float *b, double *sums);
 
     /* --- optimiser: w, grad, m, v n_value each (sgd: m only, and only with momentum) --- */
     void (*step)(struct device *device, const struct device_step *how, int64_t n_value, const float *grad, float *w, float *m,

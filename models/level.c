@@ -1,6 +1,9 @@
 #include "models/level.h"
 
+#include <math.h>
 #include <stdio.h>
+
+#define LEAST_SHARE 0.01 /* that a back-off from none samples */
 
 #define CODEC(list, name, text, ...) [JOB_CODEC_##name] = DEVICE_CODEC_##name,
 static const enum device_codec device_codecs[JOB_CODEC_N] = {JOB_CODEC_LIST(CODEC, CODEC)};
@@ -24,10 +27,52 @@ static struct level level_of(const struct job *job, const struct job_codecs *row
                           .codec_backward = device_codecs[job_codecs_at(gradients, epoch)]};
 }
 
-struct level level_at(const struct job *job, uint32_t epoch)
+static enum device_codec wider(enum device_codec codec, int64_t n)
+{
+    return n < (int64_t)codec ? (enum device_codec)((int64_t)codec - n) : DEVICE_CODEC_FP32;
+}
+
+/* A share of rows after so many back-offs. */
+static double greater(double share, int64_t n)
+{
+    for (int64_t k = 0; k < n && share < 1.0; k++) {
+        share = share > 0.0 ? fmin(2.0 * share, 1.0) : LEAST_SHARE;
+    }
+    return share;
+}
+
+struct level level_at(const struct job *job, uint32_t epoch, int64_t n_back_off)
 {
     const struct job_codecs rows = job_codecs(job, false), gradients = job_codecs(job, true);
-    return level_of(job, &rows, &gradients, epoch);
+    struct level level = level_of(job, &rows, &gradients, epoch);
+    level.sampling = greater(level.sampling, n_back_off);
+    level.sampling_local = greater(level.sampling_local, n_back_off);
+    level.codec = wider(level.codec, n_back_off);
+    level.codec_backward = wider(level.codec_backward, n_back_off);
+    return level;
+}
+
+struct level level_exact(void)
+{
+    return (struct level){
+        .sampling = 1.0, .sampling_local = 1.0, .codec = DEVICE_CODEC_FP32, .codec_backward = DEVICE_CODEC_FP32};
+}
+
+bool level_is_exact(const struct level *level)
+{
+    return level->sampling >= 1.0 && level->sampling_local >= 1.0 && level->codec == DEVICE_CODEC_FP32 &&
+           level->codec_backward == DEVICE_CODEC_FP32;
+}
+
+/* Epochs before `epoch` that compare. */
+static int64_t guards_before(const struct job *job, int64_t epoch)
+{
+    return job->exchange.guard_every > 0 ? epoch / job->exchange.guard_every : 0;
+}
+
+bool level_guards(const struct job *job, uint32_t epoch)
+{
+    return guards_before(job, (int64_t)epoch + 1) > guards_before(job, epoch);
 }
 
 uint32_t level_codecs(const struct job *job, bool backward)
@@ -37,12 +82,10 @@ uint32_t level_codecs(const struct job *job, bool backward)
     for (int k = 0; k < codecs.n; k++) {
         all |= 1U << device_codecs[codecs.at[k].codec];
     }
+    for (int c = DEVICE_CODEC_INT2; job->exchange.guard_every > 0 && c > DEVICE_CODEC_FP32; c--) {
+        all |= (all >> c & 1) << (c - 1);
+    }
     return all;
-}
-
-struct level level_exact(void)
-{
-    return (struct level){.sampling = 1.0, .sampling_local = 1.0, .codec = DEVICE_CODEC_FP32, .codec_backward = DEVICE_CODEC_FP32};
 }
 
 /* The first epoch after `epoch` in which a codec changes, at most `last`. */
@@ -63,8 +106,9 @@ int level_stages(const struct job *job, struct level_stage out[LEVEL_STAGES_MOST
     int64_t epoch = 0;
     do {
         int64_t end = change_after(&gradients, epoch, change_after(&rows, epoch, job->train.epochs));
-        out[n++] = (struct level_stage){
-            .epoch = epoch, .n_epoch = end - epoch, .level = level_of(job, &rows, &gradients, epoch)};
+        struct level_stage *stage = &out[n++];
+        *stage = (struct level_stage){.epoch = epoch, .n_epoch = end - epoch, .level = level_of(job, &rows, &gradients, epoch)};
+        stage->n_guard = level_is_exact(&stage->level) ? 0 : guards_before(job, end) - guards_before(job, epoch);
         epoch = end;
     } while (epoch < job->train.epochs);
     return n;

@@ -10,6 +10,7 @@
 #include "protocol/job/codecs.h"
 #include "protocol/job/job.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct level {
@@ -19,22 +20,31 @@ struct level {
     enum device_codec codec_backward; /* of gradients */
 };
 
-struct level level_at(const struct job *job, uint32_t epoch);
+/* More back-offs than it takes from any level to the exact one: 0.5^1075 is 0. */
+#define LEVEL_BACK_OFFS_MOST 2000
+
+/* Of an epoch, after so many back-offs: each doubles the share (0 becomes 0.01) and takes codecs one step wider. */
+struct level level_at(const struct job *job, uint32_t epoch, int64_t n_back_off);
 
 /* Nothing is lost. */
 struct level level_exact(void);
+bool level_is_exact(const struct level *level);
+
+/* Does exchange.guard_every compare gradients in this epoch? */
+bool level_guards(const struct job *job, uint32_t epoch);
 
 /* "int4" */
 const char *level_codec_text(enum device_codec codec);
 
-/* Codecs that rows, or gradients, may have in some epoch: bit c for enum device_codec c. */
+/* Codecs that rows, or gradients, may have in some epoch, with a guard also by its back-offs: bit c for enum device_codec c. */
 uint32_t level_codecs(const struct job *job, bool backward);
 
 /* Epochs in a row with the same codecs. */
 #define LEVEL_STAGES_MOST (2 * JOB_CODECS_MOST)
 struct level_stage {
     int64_t epoch, n_epoch; /* the first; how many of train.epochs */
-    struct level level;
+    int64_t n_guard;        /* how many of them compare gradients: an exact epoch on top */
+    struct level level;     /* without back-offs */
 };
 
 /* Those of a job, one after another; returns how many: at least 1, though it may have no epochs. */

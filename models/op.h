@@ -81,6 +81,7 @@ struct op_call {
     int64_t n;                    /* own rows */
     int64_t f;                    /* columns of in[0] */
     bool training;                /* dropout is on */
+    bool tentative;               /* no step follows: running statistics stay as they are */
     struct random_key key;        /* seed, this op's number; stream DROPOUT, of aggregates EDGE */
     const struct device_now *now; /* the key's epoch */
     bool add[OP_N_IN];            /* dense backward: add to grad_in instead of overwriting it */

@@ -144,3 +144,18 @@ void cpu_doubles_add(struct device *device, int64_t n, const double *from, doubl
         to[i] += from[i];
     }
 }
+
+void cpu_floats_compare(struct device *device, int64_t n, const float *a, const float *b, double *sums)
+{
+    (void)device;
+    double sum_a = 0.0, sum_b = 0.0, sum_error = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        double error = (double)a[i] - b[i];
+        sum_a += (double)a[i] * a[i];
+        sum_b += (double)b[i] * b[i];
+        sum_error += error * error;
+    }
+    sums[0] += sum_a;
+    sums[1] += sum_b;
+    sums[2] += sum_error;
+}

@@ -46,8 +46,9 @@ static void forward_total(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
     int64_t f = width(call->program, call->op);
-    ops->batch_norm_begin(call->device, f, call->sum, call->training ? MOMENTUM : 1.0, call->state[0], call->state[1],
-                          call->statistics);
+    bool stay = call->tentative && call->sum != NULL;
+    ops->batch_norm_begin(call->device, f, call->sum, call->training ? MOMENTUM : 1.0, stay ? NULL : call->state[0],
+                          stay ? NULL : call->state[1], call->statistics);
     if (!call->training && call->sum != NULL) {
         ops->batch_norm_begin(call->device, f, NULL, 0.0, call->state[0], call->state[1], call->statistics);
     }

@@ -37,13 +37,18 @@ void reference_batch_norm_begin(struct device *device, int64_t f, const double *
 {
     (void)device;
     for (int64_t c = 0; c < f; c++) {
-        double mean = running_mean[c], variance = running_var[c];
+        double mean, variance;
         if (statistics != NULL) {
             double n = statistics[0], squares = statistics[1 + f + c];
             mean = statistics[1 + c];
             variance = squares / n;
-            running_mean[c] = (float)((1.0 - momentum) * running_mean[c] + momentum * mean);
-            running_var[c] = (float)((1.0 - momentum) * running_var[c] + momentum * squares / fmax(n - 1.0, 1.0));
+            if (running_mean != NULL) {
+                running_mean[c] = (float)((1.0 - momentum) * running_mean[c] + momentum * mean);
+                running_var[c] = (float)((1.0 - momentum) * running_var[c] + momentum * squares / fmax(n - 1.0, 1.0));
+            }
+        } else {
+            mean = running_mean[c];
+            variance = running_var[c];
         }
         mean_rstd[c] = mean;
         mean_rstd[f + c] = 1.0 / sqrt(variance + EPSILON);

@@ -145,6 +145,11 @@ static enum status check_stale(const struct job *job, const struct job_places *p
                 "exchange.stale = 1 does not go with exchange.sampling < 1: the rows of the epoch before are those of "
                 "another sample");
     }
+    if (job_codecs(job, false).n > 1 || job_codecs(job, true).n > 1) {
+        FAIL_AT(exchange_stale,
+                "exchange.stale = 1 does not go with an exchange.codec that changes over the epochs: the rows of the "
+                "epoch before are written down in another one");
+    }
     if (job->exchange.plain) {
         FAIL_AT(exchange_stale,
                 "exchange.stale = 1 does not go with exchange.plain, which is for comparisons of exact exchanges");
@@ -174,12 +179,47 @@ static enum status check_codecs(enum job_key_id key, const char *text, const str
                        key == JOB_KEY_exchange_codec_backward ? ", or \"same\"" : "");
 }
 
+/* Does some epoch send rows or gradients in fewer bits? */
+static bool codes(const struct job *job)
+{
+    bool any = false;
+    for (int backward = 0; backward < 2; backward++) {
+        const struct job_codecs codecs = job_codecs(job, backward != 0);
+        for (int k = 0; k < codecs.n; k++) {
+            any = any || codecs.at[k].codec != JOB_CODEC_FP32;
+        }
+    }
+    return any;
+}
+
+static enum status check_guard(const struct job *job, const struct job_places *places)
+{
+    if (job->exchange.stale != 0) {
+        FAIL_AT(exchange_guard_every,
+                "exchange.guard_every does not go with exchange.stale = 1: a second run of an epoch would "
+                "replace the rows that the first one used");
+    }
+    if (job->exchange.sampling_weights != JOB_SAMPLING_WEIGHTS_UNIFORM) {
+        FAIL_AT(exchange_guard_every,
+                "exchange.guard_every does not go with exchange.sampling_weights = \"edges\": these chances "
+                "are made once, and a back-off changes them");
+    }
+    if (!job_samples(job) && !codes(job)) {
+        FAIL_AT(exchange_guard_every, "exchange.guard_every compares gradients, and nothing of this job approximates them; "
+                                      "expected exchange.sampling below 1 or an exchange.codec other than fp32");
+    }
+    return STATUS_OK;
+}
+
 static enum status check_exchange(const struct job *job, const struct job_places *places)
 {
     const struct job_exchange *exchange = &job->exchange;
     enum status status = check_codecs(JOB_KEY_exchange_codec, exchange->codec, places);
     if (status == STATUS_OK && strcmp(exchange->codec_backward, "same") != 0) {
         status = check_codecs(JOB_KEY_exchange_codec_backward, exchange->codec_backward, places);
+    }
+    if (status == STATUS_OK && exchange->guard_every > 0) {
+        status = check_guard(job, places);
     }
     status = status == STATUS_OK ? check_sampling_weights(job, places) : status;
     return status == STATUS_OK ? check_stale(job, places) : status;

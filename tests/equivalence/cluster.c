@@ -290,6 +290,8 @@ static void rank_train(struct rank *r)
         }
         if (r->rank == 0) {
             board->result.loss[e] = report.loss;
+            board->result.error[e] = trainer_guard(r->trainer).error;
+            board->result.n_back_off = trainer_n_back_off(r->trainer);
             board->result.moved = e == 1 ? spill_moved(r->spill) - moved : board->result.moved;
         }
     }

@@ -18,14 +18,16 @@ struct cluster_result {
     int64_t n_weight, n_logit;
     float *weights; /* n_weight, after the last epoch */
     int64_t n_embedding;
-    float *embeddings;                /* n_embedding: after the last epoch, in the dataset's order; 0 for nodes without one */
-    float *logits;                    /* n_node × n_class, in the dataset's order */
-    double loss[CLUSTER_MOST_EPOCHS]; /* before each step */
-    struct device_score score[4];     /* after the last epoch */
-    double left_out;                  /* share of an epoch's work that train.prune leaves out */
-    int64_t n_call;                   /* allocations during all epochs but the first, all ranks */
-    uint64_t payload_sent;            /* bytes of all payloads, all ranks */
-    uint64_t halo_received;           /* of those, what halo passes took */
+    float *embeddings;                 /* n_embedding: after the last epoch, in the dataset's order; 0 for nodes without one */
+    float *logits;                     /* n_node × n_class, in the dataset's order */
+    double loss[CLUSTER_MOST_EPOCHS];  /* before each step */
+    double error[CLUSTER_MOST_EPOCHS]; /* of its gradient, where the guard compared it; else 0 */
+    int64_t n_back_off;                /* of the guard */
+    struct device_score score[4];      /* after the last epoch */
+    double left_out;                   /* share of an epoch's work that train.prune leaves out */
+    int64_t n_call;                    /* allocations during all epochs but the first, all ranks */
+    uint64_t payload_sent;             /* bytes of all payloads, all ranks */
+    uint64_t halo_received;            /* of those, what halo passes took */
     int64_t planned[MEMORY_N], measured[MEMORY_N]; /* rank 0 */
     int64_t limit_least; /* least memory.limit that suffices for all ranks; without a spill, their largest plan */
     int64_t moved;       /* rank 0: bytes that the spill read and wrote in the second epoch */

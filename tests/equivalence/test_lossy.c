@@ -177,8 +177,9 @@ Test(lossy, gradients_may_be_coded_alone)
 
 /* --- codecs over epochs --- */
 
-static const struct loss scheduled[] = {
-    {1.0, "int4, int8@2, fp32@3, bf16@5", NULL}, {1.0, "fp32, int2@1", "int8, fp32@2"}, {0.3, "int2, int8@1", NULL}};
+static const struct loss scheduled[] = {{1.0, "int4, int8@2, fp32@3, bf16@5", NULL, NULL},
+                                        {1.0, "fp32, int2@1", "int8, fp32@2", NULL},
+                                        {0.3, "int2, int8@1", NULL, NULL}};
 enum { N_SCHEDULED = sizeof scheduled / sizeof *scheduled };
 
 Test(lossy, codecs_that_change_are_the_same_however_a_job_is_run)
@@ -198,8 +199,8 @@ Test(lossy, codecs_that_change_are_the_same_however_a_job_is_run)
 /* Up to the first change an epoch has the bits that it has without one; so has one with a codec that is named twice. */
 Test(lossy, an_epoch_has_the_bits_of_its_own_codec)
 {
-    static const struct loss once = {1.0, "int8", NULL}, twice = {1.0, "int8, int8@1", NULL};
-    static const struct loss changing = {1.0, "int8, int4@2", NULL};
+    static const struct loss once = {1.0, "int8", NULL, NULL}, twice = {1.0, "int8, int8@1", NULL, NULL};
+    static const struct loss changing = {1.0, "int8, int4@2", NULL, NULL};
     for (int m = 0; m < N_MODEL; m++) {
         struct cluster_result alone, other;
         struct way two = plain;
@@ -219,7 +220,7 @@ Test(lossy, an_epoch_has_the_bits_of_its_own_codec)
 /* Where all rows travel as they are: gradients may be made elsewhere than without a codec, which changes rounding alone. */
 Test(lossy, epochs_in_fp32_are_exact)
 {
-    static const struct loss exact = {1.0, "fp32", NULL}, later = {1.0, "fp32, int2@3", NULL};
+    static const struct loss exact = {1.0, "fp32", NULL, NULL}, later = {1.0, "fp32, int2@3", NULL, NULL};
     for (int m = 0; m < N_MODEL; m++) {
         struct cluster_result want, got;
         struct way two = plain;
@@ -298,7 +299,7 @@ Test(lossy, a_spilled_job_is_the_same_as_one_in_memory)
         expect_same_bits_spilled(models[m], m % 2 == 0 ? &sampled : &both);
         expect_same_bits_spilled(models[m], &low);
         if (m % 2 == 0) {
-            static const struct loss changing = {1.0, "int8, fp32@1", NULL};
+            static const struct loss changing = {1.0, "int8, fp32@1", NULL, NULL};
             expect_same_bits_spilled(models[m], &changing);
         }
     }

@@ -138,6 +138,15 @@ Test(trainctl, a_job_that_has_ended_shows_its_traffic_by_layer_beside_the_plan)
     json_decref(answer);
 }
 
+Test(trainctl, a_guarded_job_shows_its_last_comparison)
+{
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "-s", "partition.parts=3", "-s", "exchange.sampling=0.1", "-s",
+           "exchange.guard_every=2", "-s", "exchange.guard_limit=0");
+    EXPECT(0, "  guard          gradient's error ", "show", "1");
+    cr_assert_not_null(strstr(printed, " in epoch 1; 1 back-off\n"), "%s", printed);
+    cr_assert_not_null(strstr(printed, "0.2 of the boundary rows, fp32, gradients fp32"), "%s", printed);
+}
+
 Test(trainctl, what_a_job_before_left_in_the_folder_is_not_shown_as_ones_own)
 {
     EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait");

@@ -237,6 +237,19 @@ void events_rollback(struct events *events, int64_t n_epoch, int64_t n_rollback,
     line_end(events, line);
 }
 
+void events_back_off(struct events *events, const struct events_back_off *what)
+{
+    json_t *line = line_begin(events, "back_off");
+    json_object_set_new(line, "epoch", json_integer(what->epoch));
+    json_object_set_new(line, "back_offs", json_integer(what->n_back_off));
+    json_object_set_new(line, "error", report_number(what->error));
+    json_object_set_new(line, "limit", report_number(what->limit));
+    json_object_set_new(line, "sampling", report_number(what->sampling));
+    json_object_set_new(line, "codec", json_string(what->codec));
+    json_object_set_new(line, "codec_backward", json_string(what->codec_backward));
+    line_end(events, line);
+}
+
 void events_end(struct events *events, enum status status)
 {
     if (events == NULL) {

@@ -14,6 +14,9 @@
  *                                           next line of another event
  *   checkpoint  epoch, path                 it is on the disk
  *   rollback    epoch, rollbacks, reason    training diverged and continues after `epoch` epochs, for the `rollbacks`-th time
+ *   back_off    epoch, back_offs, error, limit, sampling, codec, codec_backward
+ *                                           in `epoch` the gradient's relative error was above exchange.guard_limit, for the
+ *                                           `back_offs`-th time; how much is lost from the next epoch on
  *   end         exit_code, status, reason, restartable
  *                                           on the disk before the process ends. status: a name of STATUS_LIST. restartable:
  *                                           restart_is_possible. A process that ended without this line was killed
@@ -55,6 +58,12 @@ void events_epoch(struct events *events, const struct progress *progress, int64_
 /* output: the job's output folder */
 void events_checkpoint(struct events *events, int64_t n_epoch, const char *output);
 void events_rollback(struct events *events, int64_t n_epoch, int64_t n_rollback, const char *reason);
+struct events_back_off {
+    int64_t epoch, n_back_off;
+    double error, limit, sampling;
+    const char *codec, *codec_backward;
+};
+void events_back_off(struct events *events, const struct events_back_off *what);
 /* The end of the attempt, with status_reason. */
 void events_end(struct events *events, enum status status);
 

@@ -51,6 +51,7 @@ static void figures_fill(const struct plan_input *in, const struct memory_plan_i
     out->total = memory_plan_total(plan);
     out->n_spill = plan->n_spill_bytes;
     out->n_spill_least = plan->n_spill_least;
+    out->n_wire_guard = plan->n_wire_guard;
     for (int i = 0; i < MEMORY_N; i++) {
         out->bytes[i] = plan->bytes[i];
     }
@@ -152,6 +153,7 @@ enum status plan_build(const struct plan_input *in, struct plan *out)
     for (int32_t rank = 0; rank < out->n_worker; rank++) {
         worker_plan(in, ops, rank_of_part, machine_of_rank, (uint32_t)rank, out);
         out->n_wire += out->worker[rank].n_wire;
+        out->n_wire_guard += out->worker[rank].n_wire_guard;
         out->n_wire_evaluate += out->worker[rank].n_wire_evaluate;
         out->n_flop += again_flops(in, &out->worker[rank], n_feature_value);
     }

@@ -75,6 +75,16 @@ static void print_stages(const struct plan *plan, FILE *file)
     }
 }
 
+static void print_guard(const struct plan_input *in, const struct plan *plan, FILE *file)
+{
+    char wire[PROGRESS_TEXT_BYTES];
+    progress_bytes((double)plan->n_wire_guard, wire);
+    if (in->job->exchange.guard_every > 0) {
+        fprintf(file, "           %s more in one epoch of %" PRId64 ", which makes the exact gradient, too\n", wire,
+                in->job->exchange.guard_every);
+    }
+}
+
 static void print_again(const struct plan_input *in, const struct plan *plan, FILE *file)
 {
     fprintf(file, "\nmade again in backward (memory.recompute = \"%s\")\n",
@@ -135,8 +145,9 @@ enum status plan_print(const struct plan_input *in, const struct plan *plan, FIL
     fprintf(file, "model      %s: %" PRId64 " floats of weights, %.4g floating-point operations per epoch\n",
             job_choice_text("model", "kind", in->job->model.kind), program_n_weight(in->program), plan->n_flop);
     fprintf(file, "traffic    %s per epoch%s, %s more per evaluation\n", wire,
-            in->program->samples || plan->n_stage > 1 ? " on average" : "", evaluate);
+            in->program->samples || plan->n_stage > 1 || in->job->exchange.guard_every > 0 ? " on average" : "", evaluate);
     print_stages(plan, file);
+    print_guard(in, plan, file);
     print_machines(in, plan, file);
     fprintf(file, "left out   %.1f %% of an epoch's work (train.prune = \"%s\")\n", 100.0 * plan->left_out,
             job_choice_text("train", "prune", in->job->train.prune));
@@ -244,6 +255,7 @@ enum status plan_print_json(const struct plan_input *in, const struct plan *plan
     json_object_set_new(all, "exact", in->exact != NULL ? plan_exact_json(in->exact) : json_null());
     json_object_set_new(all, "machines", json_integer(plan->n_machine));
     json_object_set_new(all, "stages", stages_json(plan));
+    json_object_set_new(all, "bytes_per_comparison", json_integer((json_int_t)plan->n_wire_guard));
     int failed = json_dumpf(all, file, JSON_COMPACT);
     json_decref(all);
     fputc('\n', file);

@@ -4,6 +4,7 @@
 #include "protocol/fault.h"
 #include "protocol/job/schedule.h"
 #include "protocol/memory.h"
+#include "trainerd/coordinator/guard.h"
 #include "trainerd/coordinator/results/metrics.h"
 
 #include <math.h>
@@ -24,6 +25,7 @@ void training_begin(struct training *training, const char *dataset, uint64_t par
 {
     const struct checkpoint_score none = {NAN, NAN, NAN, NAN};
     training->state = (struct checkpoint_state){.best_epoch = -1, .best = none, .last = none, .partition = partition};
+    guard_begin(&training->state);
     snprintf(training->state.dataset, sizeof training->state.dataset, "%s", dataset);
     training->is_scored = false;
 }
@@ -170,6 +172,7 @@ static enum status restore(struct training *training, const struct checkpoint *c
 enum status training_resume(struct training *training, const struct checkpoint *checkpoint)
 {
     enum status status = restore(training, checkpoint);
+    status = status == STATUS_OK ? guard_restore(training) : status;
     bool is_slowed = training->state.n_rollback > 0;
     return status == STATUS_OK && is_slowed ? fleet_rate(training->fleet, rate_factor(training)) : status;
 }
@@ -375,6 +378,7 @@ static enum status run_epoch(struct training *training, int64_t epoch)
     training->is_scored = false;
     enum status status = fleet_epoch(training->fleet, (uint32_t)epoch, true, evaluate, &report);
     status = status == STATUS_OK ? loss_check(&report, epoch, evaluate) : status;
+    status = status == STATUS_OK ? guard_note(training, epoch) : status;
     if (status == STATUS_OK && evaluate) {
         status = score(training, &report, &now);
     }
@@ -385,7 +389,8 @@ static enum status run_epoch(struct training *training, int64_t epoch)
     if (status == STATUS_OK) {
         const struct metrics_epoch left = {.epoch = epoch,
                                            .score = now,
-                                           .n_rollback = state->n_rollback,
+                                           .state = state,
+                                           .guards = training->job->exchange.guard_every > 0,
                                            .report = &report,
                                            .lr = schedule_lr(training->job, (uint32_t)epoch) * rate_factor(training)};
         status = metrics_write(training->output, training->tensorboard, &left);
@@ -468,6 +473,7 @@ static enum status roll_back(struct training *training)
         return status;
     }
     status = restore(training, &checkpoint);
+    status = status == STATUS_OK ? guard_restore(training) : status;
     checkpoint_release(&checkpoint);
     training->state.n_rollback = n_rollback;
     status = status == STATUS_OK ? fleet_rate(training->fleet, rate_factor(training)) : status;

@@ -91,6 +91,29 @@ static void print_epoch(const json_t *job, const json_t *last)
     print_line("memory", content);
 }
 
+/* exchange.guard_every: the last comparison of gradients, from the result or the last epoch's metrics. */
+static void print_guard(const json_t *result, const json_t *last)
+{
+    char content[192];
+    const json_t *guard = json_object_get(result, "guard"), *found = json_object_get(guard, "last");
+    bool ended = json_is_object(guard);
+    double error = ended ? number_of(found, "error") : number_of(last, "guard_error");
+    double cosine = ended ? number_of(found, "cosine") : number_of(last, "guard_cosine");
+    double epoch = ended ? number_of(found, "epoch") : number_of(last, "guard_epoch");
+    long long n = integer_of(ended ? guard : last, "back_offs");
+    if (!isfinite(epoch)) {
+        return;
+    }
+    snprintf(content, sizeof content, "gradient's error %.3g, cosine %.4g in epoch %.0f; %lld back-off%s", error, cosine, epoch,
+             n, n == 1 ? "" : "s");
+    print_line("guard", content);
+    if (ended) {
+        snprintf(content, sizeof content, "%g of the boundary rows, %s, gradients %s", number_of(guard, "sampling"),
+                 text_of(guard, "codec"), text_of(guard, "codec_backward"));
+        print_line("", content);
+    }
+}
+
 static void print_memory(const json_t *result)
 {
     const json_t *memory = json_object_get(result, "memory"), *worker;
@@ -232,6 +255,7 @@ enum status run_show(const struct ctl_arguments *arguments, int *exit_code_out)
         print_submission(answer);
         if (integer_of(job, "epoch") > 0) {
             print_epoch(job, json_object_get(answer, "last"));
+            print_guard(result, json_object_get(answer, "last"));
         }
         print_memory(result);
         print_traffic(result);

@@ -67,10 +67,10 @@ void traffic_epoch(struct traffic *t)
     memset(t->now, 0, (size_t)t->n_layer * TRAFFIC_N_WHAT * sizeof *t->now);
 }
 
-void traffic_phase(struct traffic *t, enum step_phase phase)
+void traffic_phase(struct traffic *t, enum step_phase phase, bool tentative)
 {
     t->phase = phase;
-    t->head->n_train += phase == STEP_PHASE_TRAIN;
+    t->head->n_train += phase == STEP_PHASE_TRAIN && !tentative;
     t->head->n_evaluate += phase == STEP_PHASE_EVALUATE;
 }
 

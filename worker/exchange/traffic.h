@@ -11,6 +11,7 @@
 #include "protocol/status.h"
 #include "protocol/traffic.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,9 +26,9 @@ int64_t traffic_bytes(const struct program *program, uint32_t n_rank);
 enum status traffic_open(const struct program *program, uint32_t n_rank, struct traffic **out);
 void traffic_close(struct traffic *traffic);
 
-/* An epoch begins, of which nothing has been counted; one of its phases begins, and counts as done. */
+/* An epoch begins, of which nothing has been counted; one of its phases begins, and counts as done where it is not tentative. */
 void traffic_epoch(struct traffic *traffic);
-void traffic_phase(struct traffic *traffic, enum step_phase phase);
+void traffic_phase(struct traffic *traffic, enum step_phase phase, bool tentative);
 
 /* So many bytes of a payload have arrived from this rank. phase: enum exchange_phase; op: of its key */
 void traffic_add(struct traffic *traffic, uint32_t phase, uint16_t op, uint32_t peer, size_t n_bytes);

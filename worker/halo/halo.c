@@ -167,7 +167,7 @@ static void pass_begin(struct trainer *t, const struct step *step)
     enum exchange_phase phase = t->phase == STEP_PHASE_STATIC     ? EXCHANGE_PHASE_STATIC
                                 : t->phase == STEP_PHASE_EVALUATE ? EXCHANGE_PHASE_EVALUATE
                                                                   : phases[step->pass];
-    h->key = (struct exchange_key){.epoch = t->epoch, .phase = (uint32_t)phase, .op = (uint16_t)step->op};
+    h->key = (struct exchange_key){.epoch = trainer_key_epoch(t), .phase = (uint32_t)phase, .op = (uint16_t)step->op};
     h->gathers = t->payloads != NULL && !step->stored && source_spill_gathers(h);
     halo_serve(h);
 }

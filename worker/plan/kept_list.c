@@ -26,7 +26,7 @@ static void reader_add(const struct program *program, const struct step *step, e
         out->payload[p] = (struct kept_payload){.op = step->op,
                                                 .direction = direction,
                                                 .hop = halo_pass_hop(program, op, step->halo),
-                                                .n_row_bytes = halo_row_bytes(program, op, step->halo, true),
+                                                .n_row_bytes = halo_row_bytes_most(program, op, step->halo, true),
                                                 .first_pass = step->pass};
     }
     out->payload[p].last_pass = step->pass;

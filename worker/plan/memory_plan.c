@@ -372,8 +372,9 @@ static int64_t parameters_bytes(const struct memory_plan_input *in, struct memor
     }
     bool adam = in->job->train.optimizer != JOB_OPTIMIZER_SGD;
     int64_t n_moment = adam ? 2 : in->job->train.momentum > 0;
+    int64_t n_more = n_moment + (in->job->exchange.guard_every > 0); /* the approximate gradient */
     /* Embeddings: present, gradient, and best on every rank. */
-    return bytes + n_moment * one + (3 + n_moment) * plan->n_embedding * (int64_t)sizeof(float);
+    return bytes + n_more * one + (3 + n_more) * plan->n_embedding * (int64_t)sizeof(float);
 }
 
 bool memory_plan_spills(const struct job *job)

@@ -81,6 +81,7 @@ struct trainer_shared {
     struct device_now now;
     double loss, n_loss_row; /* over all parts' rows */
     struct device_score score[4];
+    double compared[3]; /* of gradients: floats_compare's sums */
 };
 
 struct memory_plan_input {
@@ -146,10 +147,11 @@ struct memory_plan {
     int32_t n_fetch_slot;                       /* of the halo pass that has most */
     int32_t n_pack_slot, n_ask_slot;
 
-    int64_t *traffic;           /* protocol/traffic.h's table: received per (mean) epoch, and per evaluation, by sender */
+    int64_t *traffic; /* protocol/traffic.h's table: received per (mean) epoch, and per evaluation, by sender */
     int n_stage;
     struct memory_stage *stage; /* n_stage: of the job's epochs */
     int64_t n_wire_bytes;       /* payload bytes received per training epoch, forward and backward: of the mean epoch */
+    int64_t n_wire_guard;       /* of an exact epoch: what comparing gradients adds to one */
     int64_t n_wire_evaluate;    /* and per evaluation */
     int64_t n_gradient_bytes;   /* one part's gradients with the sums behind them */
     int64_t n_global_bytes;     /* one part's sums of a global op, for the one that has most */

@@ -36,16 +36,20 @@ struct payload {
     bool asked;    /* rows that gradients are made of */
 };
 
-/* What a payload takes in an epoch: of sampled rows the mean; the mean over the stages, each of which gets its own. */
+/* What a payload takes in an epoch: of sampled rows the mean; the mean over the stages, each of which gets its own, and epochs that compare
+ * gradients the exact rows on top. */
 static int64_t expected(const struct memory_plan_input *in, struct memory_plan *plan, enum step_phase phase,
                         const struct step *step, const struct payload *payload)
 {
-    const bool sampled = in->program->samples && step->lossy, near = ranks_are_near(in->machine_of_rank, in->rank, payload->peer);
+    const bool sampled = in->program->samples && step->lossy,
+               near = ranks_are_near(in->machine_of_rank, in->rank, payload->peer);
     const struct level exact = level_exact();
+    const int64_t n_exact = payload->n_row * row_bytes(in, step, payload->asked, &exact);
     double sum = 0.0, n_epoch = 0.0;
     if (phase != STEP_PHASE_TRAIN) {
-        return payload->n_row * row_bytes(in, step, payload->asked, &exact);
+        return n_exact;
     }
+    plan->n_wire_guard += in->job->exchange.guard_every > 0 ? n_exact : 0;
     for (int s = 0; s < plan->n_stage; s++) {
         struct memory_stage *stage = &plan->stage[s];
         const struct level *level = &stage->of.level;
@@ -53,7 +57,7 @@ static int64_t expected(const struct memory_plan_input *in, struct memory_plan *
         n_bytes = sampled ? llround((double)n_bytes * (near ? level->sampling_local : level->sampling)) : n_bytes;
         double weight = stage->of.n_epoch > 0 ? (double)stage->of.n_epoch : 1.0;
         stage->n_wire_bytes += n_bytes;
-        sum += weight * (double)n_bytes;
+        sum += weight * (double)n_bytes + (double)stage->of.n_guard * (double)n_exact;
         n_epoch += weight;
     }
     return llround(sum / n_epoch);
@@ -111,14 +115,19 @@ void memory_plan_traffic(const struct memory_plan_input *in, enum step_phase pha
     free(own);
 }
 
-/* Sums of a training epoch that come from this rank. */
+/* Sums of a training epoch that come from this rank; of one that compares gradients twice, and those of embeddings. */
 static void sums_add(const struct memory_plan_input *in, struct memory_plan *plan, uint32_t peer)
 {
     int row = traffic_row_sums(program_n_layer(in->program), 0);
-    add(in, plan, row, peer, plan->n_reduced_bytes);
+    int64_t n_guard = 0, n_embedded = in->program->n_embedding > 0 ? MEMORY_PLAN_N_SUM * (int64_t)sizeof(double) : 0;
+    int64_t n_compared = in->job->exchange.guard_every > 0 ? plan->n_reduced_bytes + n_embedded : 0;
     for (int s = 0; s < plan->n_stage; s++) {
         plan->stage[s].n_wire_bytes += plan->n_reduced_bytes;
+        n_guard += plan->stage[s].of.n_guard;
     }
+    double share = n_guard > 0 ? (double)n_guard / (double)in->job->train.epochs : 0.0;
+    plan->n_wire_guard += n_compared;
+    add(in, plan, row, peer, plan->n_reduced_bytes + llround(share * (double)n_compared));
 }
 
 /* They climb a tree in which a part hangs below its number without the lowest bit; gradients, and what global ops need, then go down to

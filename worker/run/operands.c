@@ -75,6 +75,7 @@ struct op_call trainer_call(const struct trainer *t, const struct step *step, in
                            .n = trainer_rows(t, t->program.value[op->out].hop, i),
                            .f = t->program.value[op->in[0]].width,
                            .training = t->training,
+                           .tentative = t->tentative,
                            .now = t->now,
                            .key = {.seed = (uint64_t)t->setup.job->train.seed,
                                    .op = (uint16_t)step->op,

@@ -190,7 +190,7 @@ enum status reduce_run(struct trainer *t, enum reduce_what what, bool broadcasts
     bool all = what == REDUCE_GRADIENTS;
     struct reduction r = {
         .trainer = t,
-        .key = {.epoch = t->epoch, .phase = EXCHANGE_PHASE_REDUCE, .op = (uint16_t)what},
+        .key = {.epoch = trainer_key_epoch(t), .phase = EXCHANGE_PHASE_REDUCE, .op = (uint16_t)what},
         .node = all ? t->gradients : (char *)trainer_sums(t, 0),
         .stride = t->plan.n_gradient_bytes,
         .n_bytes = all ? (size_t)t->plan.n_gradient_bytes : MEMORY_PLAN_N_SUM * sizeof(double),
@@ -206,7 +206,7 @@ enum status reduce_global(struct trainer *t, int op, bool backward)
     const struct global_def *global = op_defs[what->kind]->global;
     struct reduction r = {
         .trainer = t,
-        .key = {.epoch = t->epoch, .phase = EXCHANGE_PHASE_REDUCE, .op = (uint16_t)(REDUCE_N + 2 * op + backward)},
+        .key = {.epoch = trainer_key_epoch(t), .phase = EXCHANGE_PHASE_REDUCE, .op = (uint16_t)(REDUCE_N + 2 * op + backward)},
         .node = (char *)trainer_global(t, 0),
         .stride = t->plan.n_global_bytes,
         .n_bytes = (size_t)global->n_sum(&t->program, what) * sizeof(double),

@@ -7,6 +7,7 @@
 #include "worker/halo/halo.h"
 #include "worker/halo/kept.h"
 #include "worker/run/embeddings.h"
+#include "worker/run/guard.h"
 #include "worker/run/reduce.h"
 #include "worker/run/sample.h"
 #include "worker/spill/pin.h"
@@ -128,10 +129,23 @@ static enum status total_run(struct trainer *t, const struct step *step)
 
 /* --- loss and scores --- */
 
+#define TENTATIVE_EPOCH 0x80000000U /* beyond all epochs */
+
+uint32_t trainer_key_epoch(const struct trainer *t)
+{
+    return t->tentative ? t->epoch | TENTATIVE_EPOCH : t->epoch;
+}
+
 static bool is_bce(const struct trainer *t)
 {
     int loss = t->setup.job->train.loss;
     return loss == JOB_LOSS_BCE || (loss == JOB_LOSS_AUTO && t->part[0].part->multi_label);
+}
+
+/* Where all rows show their labels, nothing is learned. */
+double trainer_loss(const struct trainer *t)
+{
+    return t->shared->loss / (fmax(t->shared->n_loss_row, 1.0) * (is_bce(t) ? t->n_class : 1));
 }
 
 /* What operations read of this epoch; the number of loss rows until a LABELS op has counted them. */
@@ -281,7 +295,7 @@ enum status trainer_run(struct trainer *t, enum step_phase phase)
     const struct step_list *list = &t->plan.steps.phase[phase];
     t->phase = phase;
     t->training = phase == STEP_PHASE_TRAIN;
-    traffic_phase(t->traffic, phase);
+    traffic_phase(t->traffic, phase, t->tentative);
     now_put(t);
     enum status drawn = t->training && t->sample != NULL ? sample_draw(t) : STATUS_OK;
     if (drawn != STATUS_OK) {
@@ -294,6 +308,9 @@ enum status trainer_run(struct trainer *t, enum step_phase phase)
         const struct step *step = &list->step[s];
         double begin_s = t->trace != NULL ? trace_step_begin(t->trace, s) : 0.0;
         n = step_span(step);
+        if (t->tentative && step->kind == STEP_KIND_UPDATE) {
+            continue;
+        }
         for (int k = 0; k < n; k++) {
             fault_strike(t, &step[k]);
         }
@@ -320,10 +337,12 @@ enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool ev
     *out = (struct trainer_report){0};
     traffic_epoch(t->traffic);
     t->epoch = epoch;
-    t->level = level_at(t->setup.job, epoch);
-    enum status status = train ? trainer_run(t, STEP_PHASE_TRAIN) : STATUS_OK;
-    if (status == STATUS_OK && train) { /* where all rows show their labels, nothing is learned */
-        out->loss = t->shared->loss / (fmax(t->shared->n_loss_row, 1.0) * (is_bce(t) ? t->n_class : 1));
+    t->level = level_at(t->setup.job, epoch, t->n_back_off);
+    t->guard = (struct trainer_guard){0};
+    enum status status = STATUS_OK;
+    if (train) {
+        status = guard_is_due(t) ? guard_run(t) : trainer_run(t, STEP_PHASE_TRAIN);
+        out->loss = status == STATUS_OK ? trainer_loss(t) : 0.0;
     }
     if (status == STATUS_OK && isfinite(out->loss) && evaluate) {
         double trained = clock_s();
@@ -342,4 +361,19 @@ enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool ev
 void trainer_rate(struct trainer *t, double factor)
 {
     t->rate = factor;
+}
+
+struct trainer_guard trainer_guard(const struct trainer *t)
+{
+    return t->guard;
+}
+
+int64_t trainer_n_back_off(const struct trainer *t)
+{
+    return t->n_back_off;
+}
+
+void trainer_back_off(struct trainer *t, int64_t n_back_off)
+{
+    t->n_back_off = n_back_off;
 }

@@ -63,6 +63,19 @@ void trainer_close(struct trainer *trainer);
  * errors  STATUS_PEER; device failures */
 enum status trainer_epoch(struct trainer *trainer, uint32_t epoch, bool train, bool evaluate, struct trainer_report *out);
 
+/* What exchange.guard_every found in the last epoch; the same on every rank. */
+struct trainer_guard {
+    bool compared; /* false: that epoch was none of its, or lost nothing; the rest is then 0 */
+    double loss;   /* of the approximate epoch, where the report has the exact one's */
+    double error;  /* of the approximate gradient: ‖g̃ − g‖ / ‖g‖ */
+    double cosine; /* between the two */
+};
+struct trainer_guard trainer_guard(const struct trainer *trainer);
+
+/* How often the guard has found too large an error: each time, epochs from the next one on lose less (models/level.h). */
+int64_t trainer_n_back_off(const struct trainer *trainer);
+void trainer_back_off(struct trainer *trainer, int64_t n_back_off);
+
 /* The learning rate of every step from now on is the schedule's times this; 1 at first. On all ranks alike. */
 void trainer_rate(struct trainer *trainer, double factor);
 

@@ -158,7 +158,7 @@ static int takings(struct trainer *t, struct taking *list)
     const struct memory_plan *plan = &t->plan;
     int64_t one = t->program.n_weight * (int64_t)sizeof(float), embeddings = plan->n_embedding * (int64_t)sizeof(float);
     bool adam = t->setup.job->train.optimizer != JOB_OPTIMIZER_SGD;
-    bool momentum = adam || t->setup.job->train.momentum > 0;
+    bool momentum = adam || t->setup.job->train.momentum > 0, guards = t->setup.job->exchange.guard_every > 0;
     struct taking all[] = {
         {DEVICE_PLACE_SHARED, MEMORY_OTHER, sizeof *t->shared, &t->shared},
         {DEVICE_PLACE_DEVICE, MEMORY_OTHER, sizeof *t->now, &t->now},
@@ -175,12 +175,14 @@ static int takings(struct trainer *t, struct taking *list)
         {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, embeddings, &t->embeddings.best},
         {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, momentum ? embeddings : 0, &t->embeddings.moment_1},
         {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, adam ? embeddings : 0, &t->embeddings.moment_2},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, guards ? one : 0, &t->compared},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, guards ? embeddings : 0, &t->embeddings.compared},
     };
     memcpy(list, all, sizeof all);
     return sizeof all / sizeof *all;
 }
 
-#define TAKINGS_MOST 16
+#define TAKINGS_MOST 20
 
 static enum status arrays_take(struct trainer *t)
 {
@@ -261,7 +263,7 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
     }
     status = status == STATUS_OK ? parts_open(t) : status;
     status = status == STATUS_OK ? joined_open(t) : status;
-    t->level = level_at(setup->job, 0); /* whose chances rows have */
+    t->level = level_at(setup->job, 0, 0); /* whose chances rows have */
     status = status == STATUS_OK ? sample_open(t) : status;
     status = status == STATUS_OK ? kept_open(t) : status;
     status = status == STATUS_OK ? arrays_take(t) : status;

@@ -26,8 +26,9 @@ struct trainer {
     float *weights; /* program.n_weight each */
     float *best;    /* rank 0 only */
     float *moment_1, *moment_2;
+    float *compared;            /* exchange.guard_every: the approximate gradient; else NULL */
     struct trainer_embeddings { /* of own parts: plan.n_embedding floats each */
-        float *weights, *gradients, *best, *moment_1, *moment_2;
+        float *weights, *gradients, *best, *moment_1, *moment_2, *compared;
     } embeddings;
     char *gradients; /* n_own × plan.n_gradient_bytes: floats, then MEMORY_PLAN_N_SUM doubles */
     char *branch;    /* one more, from another rank */
@@ -42,8 +43,11 @@ struct trainer {
     struct payloads *payloads; /* between own parts, when there is a spill; else NULL */
     uint32_t epoch;
     struct level level; /* what this epoch's payloads lose */
+    int64_t n_back_off; /* of the guard, so far */
+    struct trainer_guard guard;
     double rate;        /* factor of the schedule's learning rate */
     bool training;      /* dropout on */
+    bool tentative;     /* an epoch's gradients are made, and no step */
     int64_t n_split[4]; /* of the whole graph */
     int32_t n_class;
     struct sample *sample; /* where a pair's share of rows is below 1: this epoch's; else NULL */
@@ -80,7 +84,13 @@ double *trainer_sums(const struct trainer *t, int32_t i);
 /* A global op's sums of own part i (n_own: another rank's branch). */
 double *trainer_global(const struct trainer *t, int32_t i);
 
-/* Run the steps of a phase, all ranks together. */
+/* Mean loss over the training rows, of the last training phase. */
+double trainer_loss(const struct trainer *t);
+
+/* The epoch's number in keys of payloads: a tentative run of it has keys of its own. */
+uint32_t trainer_key_epoch(const struct trainer *t);
+
+/* Run the steps of a phase, all ranks together. A tentative one makes no step. */
 enum status trainer_run(struct trainer *t, enum step_phase phase);
 
 #endif

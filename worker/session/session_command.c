@@ -334,6 +334,35 @@ static enum status rate_take(struct session *session)
     return status;
 }
 
+/* What the guard found in the last epoch. */
+static enum status guard_obey(struct session *session)
+{
+    const struct trainer_guard guard = trainer_guard(session->trainer);
+    struct message_guard answer = {.epoch = session->epoch,
+                                   .compared = guard.compared,
+                                   .loss = guard.loss,
+                                   .error = guard.error,
+                                   .cosine = guard.cosine,
+                                   .n_back_off = (uint64_t)trainer_n_back_off(session->trainer)};
+    size_t n;
+    enum status status = message_encode_guard(&answer, session->answer, sizeof session->answer, &n);
+    return status == STATUS_OK ? session_answer(session, MESSAGE_ID_guard, n) : status;
+}
+
+static enum status back_off_take(struct session *session)
+{
+    struct message_back_off command;
+    enum status status = message_decode_back_off(session->command, session->n_command, &command);
+    if (status == STATUS_OK && command.n_back_off > LEVEL_BACK_OFFS_MOST) {
+        return status_fail(STATUS_PEER, "%llu back-offs are to be set, expected at most %d",
+                           (unsigned long long)command.n_back_off, LEVEL_BACK_OFFS_MOST);
+    }
+    if (status == STATUS_OK) {
+        trainer_back_off(session->trainer, (int64_t)command.n_back_off);
+    }
+    return status;
+}
+
 /* Commands that are answered by themselves. */
 static enum status echo(struct session *session, unsigned id)
 {
@@ -378,6 +407,11 @@ enum status session_handle(struct session *session)
     case MESSAGE_ID_rate:
         status = rate_take(session);
         return status == STATUS_OK ? echo(session, id) : status;
+    case MESSAGE_ID_back_off:
+        status = back_off_take(session);
+        return status == STATUS_OK ? echo(session, id) : status;
+    case MESSAGE_ID_guard:
+        return guard_obey(session);
     case MESSAGE_ID_keep_best:
         trainer_keep_best(session->trainer);
         return echo(session, id);

@@ -132,6 +132,7 @@ DEFER(loss, (S, struct device_scoring, how), (V, struct device_score *, score))
 DEFER(labels_append, (S, struct device_labels, how), (V, int64_t, f), (V, const float *, x), (V, float *, out))
 DEFER(draw_count, (S, struct device_labels, how), (V, double *, count))
 DEFER(doubles_add, (V, int64_t, n), (V, const double *, from), (V, double *, to))
+DEFER(floats_compare, (V, int64_t, n), (V, const float *, a), (V, const float *, b), (V, double *, sums))
 DEFER(step, (S, struct device_step, how), (V, int64_t, n_value), (V, const float *, grad), (V, float *, w),
       (V, float *, m), (V, float *, v))
 /* clang-format on */

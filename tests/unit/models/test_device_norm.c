@@ -126,6 +126,8 @@ Test(batch_norm, running_statistics_move_by_momentum_towards_mean_and_unbiased_v
         ops->batch_norm_begin(device, 1, NULL, 0.1, &mean, &variance, mean_rstd);
         cr_expect(mean == 1.2f && variance == 1.1f, "an evaluation changes nothing");
         cr_expect(mean_rstd[0] == mean && fabs(mean_rstd[1] - 1.0 / sqrt(variance + 1e-5)) < 1e-15);
+        ops->batch_norm_begin(device, 1, statistics, 0.1, NULL, NULL, mean_rstd);
+        cr_expect(mean_rstd[0] == 3.0 && fabs(mean_rstd[1] - 1.0 / sqrt(8.0 / 5.0 + 1e-5)) < 1e-15, "none that move");
         ops->close(device);
     }
 }

@@ -2,6 +2,7 @@
 #include "models/step.h"
 
 #include <criterion/criterion.h>
+#include <string.h>
 
 static struct job job;
 
@@ -55,9 +56,9 @@ Test(stored, values_that_others_need_have_none)
     job.exchange.sampling = 0.5;
     cr_expect_eq(n_halo_value(JOB_KIND_GCN, 100, true), 0);
     job.exchange.sampling = 1.0;
-    job.exchange.codec = JOB_CODEC_INT8;
+    strcpy(job.exchange.codec, "int8");
     cr_expect_eq(n_halo_value(JOB_KIND_GCN, 100, true), 0);
-    job.exchange.codec = JOB_CODEC_FP32;
+    strcpy(job.exchange.codec, "fp32");
     job.exchange.plain = true;
     cr_expect_eq(n_halo_value(JOB_KIND_GCN, 100, true), 0);
 }

@@ -140,6 +140,9 @@ Test(job, rows_of_the_epoch_before_are_refused_with_what_they_do_not_go_with)
     REFUSED(GRAPH "[exchange]\nstale_smoothing = 1.0\n", "exchange.stale_smoothing is 1.0", "from 0.0 to 0.999");
     REFUSED(GRAPH "[exchange]\nstale = 1\nsampling = 0.5\n", "job.toml:4:9: exchange.stale = 1", "exchange.sampling < 1",
             "another sample");
+    REFUSED(GRAPH "[exchange]\nstale = 1\nsampling_local = 0.5\n", "job.toml:4:9: exchange.stale = 1");
+    REFUSED(GRAPH "[exchange]\nstale = 1\ncodec = \"int4, int8@5\"\n", "job.toml:4:9: exchange.stale = 1",
+            "exchange.codec that changes");
     REFUSED(GRAPH "[exchange]\nstale = 1\nplain = true\n", "exchange.stale = 1 does not go with exchange.plain");
     REFUSED(GRAPH "[exchange]\nstale = 1\n[memory]\nspill = \"/tmp\"\n", "exchange.stale = 1 does not go with memory.spill");
     REFUSED(GRAPH "[model]\nkind = \"sage\"\naggregator = \"max\"\n[exchange]\nstale = 1\n",
@@ -398,6 +401,25 @@ Test(job, a_failed_reading_leaves_the_job_untouched)
     before = job;
     cr_assert_eq(load(GRAPH "[train]\nlr = -1\n", &job), STATUS_CONFIG);
     cr_assert_eq(memcmp(&job, &before, sizeof job), 0);
+}
+
+Test(job, a_guard_wants_something_to_compare)
+{
+    struct job job;
+    REFUSED(GRAPH "[exchange]\nguard_every = 5\n", "job.toml:4:15: exchange.guard_every", "expected exchange.sampling below 1");
+    REFUSED(GRAPH "[exchange]\nguard_every = 5\ncodec = \"fp32, fp32@7\"\n", "job.toml:4:15: exchange.guard_every");
+    REFUSED(GRAPH "[exchange]\nguard_every = 5\nstale = 1\n", "job.toml:4:15: exchange.guard_every", "exchange.stale = 1");
+    REFUSED(GRAPH "[exchange]\nguard_every = 5\nsampling = 0.5\nsampling_weights = \"edges\"\n",
+            "job.toml:4:15: exchange.guard_every", "exchange.sampling_weights = \"edges\"");
+    REFUSED(GRAPH "[exchange]\nguard_every = -1\n", "job.toml:4:15: exchange.guard_every is -1");
+    REFUSED(GRAPH "[exchange]\nguard_limit = -0.5\n", "job.toml:4:15: exchange.guard_limit is -0.5");
+    REFUSED(GRAPH "[exchange]\nguard_limit = nan\n", "job.toml:4:15: exchange.guard_limit is nan");
+    static const char *const good[] = {"sampling = 0.5", "codec = \"fp32, int8@7\"", "codec_backward = \"bf16\""};
+    for (int i = 0; i < 3; i++) {
+        char text[256];
+        snprintf(text, sizeof text, GRAPH "[exchange]\nguard_every = 5\n%s\n", good[i]);
+        cr_expect_eq(load(text, &job), STATUS_OK, "%s", status_reason());
+    }
 }
 
 /* --- codecs over epochs --- */

@@ -51,6 +51,10 @@ static void save(int64_t n_epoch)
                                                  .best = {0.5, 0.9, 0.8, 0.7},
                                                  .last = {0.4, 0.9, NAN, NAN},
                                                  .n_metrics_bytes = 1234,
+                                                 .n_guard = 3,
+                                                 .n_back_off = 2,
+                                                 .guard_epoch = n_epoch - 2,
+                                                 .guard_error = 0.75,
                                                  .dataset = "fingerprint"};
     checkpoint.array[CHECKPOINT_ARRAY_WEIGHTS] = weights;
     checkpoint.array[CHECKPOINT_ARRAY_MOMENT_1] = moment;
@@ -95,6 +99,10 @@ Test(checkpoint, what_was_saved_is_loaded_bit_for_bit)
     cr_assert_eq(read.state.best.test, 0.7);
     cr_assert(isnan(read.state.last.test));
     cr_assert_eq(read.state.n_metrics_bytes, 1234);
+    cr_assert_eq(read.state.n_guard, 3);
+    cr_assert_eq(read.state.n_back_off, 2);
+    cr_assert_eq(read.state.guard_epoch, 10);
+    cr_assert_eq(read.state.guard_error, 0.75);
     cr_assert_str_eq(read.state.dataset, "fingerprint");
     cr_assert_eq(read.n_weight, N_WEIGHT);
     for (int i = 0; i < N_WEIGHT; i++) {

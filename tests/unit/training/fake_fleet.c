@@ -70,6 +70,23 @@ enum status fleet_rate(struct fleet *fleet, double factor)
     return STATUS_OK;
 }
 
+enum status fleet_guard(struct fleet *fleet, uint32_t epoch, struct fleet_guard *out)
+{
+    bool backs_off = fleet->error_at[epoch] > fleet->error_most;
+    fleet->n_back_off += backs_off;
+    *out = (struct fleet_guard){
+        .compared = true, .loss = 0.5, .error = fleet->error_at[epoch], .cosine = 0.25, .n_back_off = fleet->n_back_off};
+    say(fleet, 'c');
+    return STATUS_OK;
+}
+
+enum status fleet_back_off(struct fleet *fleet, int64_t n_back_off)
+{
+    fleet->n_back_off = n_back_off;
+    say(fleet, 'b');
+    return STATUS_OK;
+}
+
 enum status fleet_keep_best(struct fleet *fleet)
 {
     say(fleet, 'k');

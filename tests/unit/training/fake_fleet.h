@@ -20,10 +20,13 @@ struct fleet {
     int64_t nan_at;                      /* the loss of this epoch is not a number while the rate's factor is above … */
     double nan_above;                    /* … this; -1: never */
     double factor;
+    double error_at[FAKE_N_CALL_MOST]; /* by epoch: of the gradient, … */
+    double error_most;                 /* … of which more than this backs off */
+    int64_t n_back_off;
     int64_t signal_at; /* a signal comes while this epoch runs; -1: none */
     volatile sig_atomic_t *asked;
     char said
-        [FAKE_N_CALL_MOST]; /* what was ordered: t train, T train and evaluate, e evaluate, k keep best, p put, g get, r rate */
+        [FAKE_N_CALL_MOST]; /* what was ordered: t train, T train and evaluate, e evaluate, k keep best, p put, g get, r rate, c compare, b back off */
     int n_said;
 };
 

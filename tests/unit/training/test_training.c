@@ -470,3 +470,92 @@ Test(training, roc_auc_is_taken_from_all_parts_logits)
     cr_assert(isnan(run->training.state.last.train));
     close_run(run);
 }
+
+/* --- the accuracy guard --- */
+
+#define GUARD EPOCHS "checkpoint_every = 4\n[exchange]\nsampling = 0.1\ncodec = \"int8\"\nguard_every = 3\nguard_limit = 0.5\n"
+
+/* Epochs 2, 5 and 8 compare; the first and the last find too much. */
+static struct run *guarded(const char *name)
+{
+    struct run *run = open_run(name, GUARD);
+    run->fleet.error_most = 0.5;
+    run->fleet.error_at[2] = 0.625;
+    run->fleet.error_at[5] = 0.25;
+    run->fleet.error_at[8] = 0.75;
+    return run;
+}
+
+Test(training, what_the_guard_finds_is_in_the_metrics_the_log_and_the_state)
+{
+    struct run *run = guarded("o");
+    expect_done(run);
+    json_t *metrics = metrics_of("o");
+    for (size_t i = 0; i < 9; i++) {
+        cr_assert_eq(field(metrics, i, "back_offs"), i < 2 ? 0 : i < 8 ? 1 : 2);
+        double at = field(metrics, i, "guard_epoch"), error = field(metrics, i, "guard_error");
+        cr_assert(i < 2 ? isnan(at) && isnan(error) : at == (i < 5 ? 2 : i < 8 ? 5 : 8), "%zu: %g", i, at);
+        cr_assert(i < 2 || error == (i < 5 ? 0.625 : i < 8 ? 0.25 : 0.75), "%zu: %g", i, error);
+        cr_assert(i < 2 || (field(metrics, i, "guard_loss") == 0.5 && field(metrics, i, "guard_cosine") == 0.25));
+    }
+    json_decref(metrics);
+    cr_assert_eq(run->training.state.n_guard, 3);
+    cr_assert_eq(run->training.state.n_back_off, 2);
+    cr_assert_eq(run->training.state.guard_epoch, 8);
+    char words[4096] = "";
+    rewind(run->words);
+    words[fread(words, 1, sizeof words - 1, run->words)] = '\0';
+    cr_assert_not_null(strstr(words, "epoch 2: the gradient's relative error is 0.625, more than exchange.guard_limit = 0.5; "
+                                     "backed off to 0.2 of the boundary rows, bf16"),
+                       "%s", words);
+    cr_assert_null(strstr(words, "epoch 5: the gradient"), "%s", words);
+    cr_assert_not_null(strstr(words, "backed off to 0.4 of the boundary rows, fp32"), "%s", words);
+    close_run(run);
+}
+
+Test(training, a_resumed_job_tells_the_workers_how_far_the_guard_has_backed_off)
+{
+    struct run *whole = guarded("one");
+    expect_done(whole);
+    struct run *first = guarded("two");
+    first->fleet.signal_at = 3;
+    cr_assert_eq(training_run(&first->training), STATUS_INTERRUPTED);
+    close_run(first);
+    struct run *second = resume_run("two", GUARD);
+    cr_assert_eq(second->fleet.n_back_off, 1);
+    memcpy(second->fleet.error_at, whole->fleet.error_at, sizeof whole->fleet.error_at);
+    second->fleet.error_most = 0.5;
+    expect_done(second);
+    cr_assert_eq(second->training.state.n_back_off, 2);
+    cr_assert_eq(second->training.state.n_guard, 3);
+    expect_same_end(whole, second);
+    close_run(second);
+    close_run(whole);
+}
+
+Test(training, a_rollback_takes_back_the_guards_back_offs_too)
+{
+    struct run *run = open_run("o", EPOCHS "checkpoint_every = 4\non_nan = \"rollback\"\n[exchange]\nsampling = 0.1\n"
+                                           "guard_every = 5\nguard_limit = 0.5\n");
+    run->fleet.nan_at = 6;
+    run->fleet.nan_above = 0.8;
+    run->fleet.error_most = 0.5;
+    run->fleet.error_at[4] = 1.0;
+    expect_done(run);
+    cr_assert_eq(run->training.state.n_rollback, 1);
+    cr_assert_eq(run->training.state.n_back_off, 1, "once in each of two runs of epoch 4, of which one counts");
+    cr_assert_eq(run->training.state.n_guard, 1);
+    cr_assert_eq(run->fleet.n_back_off, 1);
+    close_run(run);
+}
+
+Test(training, a_job_without_a_guard_says_nothing_of_one)
+{
+    struct run *run = open_run("o", EPOCHS);
+    expect_done(run);
+    json_t *metrics = metrics_of("o");
+    cr_assert_null(json_object_get(json_array_get(metrics, 0), "back_offs"));
+    cr_assert_null(strchr(run->fleet.said, 'c'));
+    json_decref(metrics);
+    close_run(run);
+}

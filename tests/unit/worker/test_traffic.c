@@ -53,7 +53,7 @@ static uint64_t counted(int row, uint32_t peer)
 Test(traffic, bytes_are_told_apart_by_layer_direction_and_sender)
 {
     traffic_epoch(traffic);
-    traffic_phase(traffic, STEP_PHASE_TRAIN);
+    traffic_phase(traffic, STEP_PHASE_TRAIN, false);
     add(EXCHANGE_PHASE_FORWARD, 0, 1, 10);
     add(EXCHANGE_PHASE_FORWARD, 0, 2, 20);
     add(EXCHANGE_PHASE_BACKWARD, 1, 1, 3);
@@ -61,7 +61,7 @@ Test(traffic, bytes_are_told_apart_by_layer_direction_and_sender)
     add(EXCHANGE_PHASE_ASK, 1, 1, 5);
     add(EXCHANGE_PHASE_REDUCE, -1, 2, 100);
     add(EXCHANGE_PHASE_BROADCAST, -1, 0, 200);
-    traffic_phase(traffic, STEP_PHASE_EVALUATE);
+    traffic_phase(traffic, STEP_PHASE_EVALUATE, false);
     add(EXCHANGE_PHASE_EVALUATE, 1, 0, 7);
     add(EXCHANGE_PHASE_REDUCE, -1, 2, 50);
     cr_expect_eq(counted(traffic_row(0, TRAFFIC_FORWARD), 1), 10);
@@ -78,7 +78,7 @@ Test(traffic, an_epoch_forgets_the_one_before_and_the_sum_does_not)
 {
     for (int epoch = 0; epoch < 3; epoch++) {
         traffic_epoch(traffic);
-        traffic_phase(traffic, STEP_PHASE_TRAIN);
+        traffic_phase(traffic, STEP_PHASE_TRAIN, false);
         add(EXCHANGE_PHASE_FORWARD, 0, 1, 8);
         add(EXCHANGE_PHASE_FORWARD, 0, 2, 8);
     }

@@ -74,6 +74,20 @@ enum status fleet_ready(struct fleet *fleet, struct fleet_memory *memory_out, in
  * errors  STATUS_PEER a worker was lost; the reason has its rank and how it ended */
 enum status fleet_epoch(struct fleet *fleet, uint32_t epoch, bool train, bool evaluate, struct fleet_report *out);
 
+/* What exchange.guard_every found in the last epoch, the same on every worker. */
+struct fleet_guard {
+    bool compared; /* false: the epoch lost nothing */
+    double loss;   /* of the approximate epoch */
+    double error, cosine;
+    int64_t n_back_off; /* so far */
+};
+
+/* errors  STATUS_PEER; STATUS_BUG workers found different things */
+enum status fleet_guard(struct fleet *fleet, uint32_t epoch, struct fleet_guard *out);
+
+/* Where the guard stands, after a resume or a rollback. */
+enum status fleet_back_off(struct fleet *fleet, int64_t n_back_off);
+
 /* Multiply the schedule's learning rate by this factor from now on (above 0, at most 1); 1 at first. */
 enum status fleet_rate(struct fleet *fleet, double factor);
 

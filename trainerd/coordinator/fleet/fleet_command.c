@@ -306,8 +306,7 @@ enum status fleet_epoch(struct fleet *fleet, uint32_t epoch, bool train, bool ev
     return status;
 }
 
-/* Send a command to all workers and wait for their answers, which have the command's id. */
-static enum status command_all(struct fleet *fleet, unsigned id, const void *body, size_t n)
+enum status fleet_command(struct fleet *fleet, unsigned id, const void *body, size_t n)
 {
     expect(fleet, id);
     command_send(fleet, 0, fleet->n_worker, id, body, n);
@@ -321,7 +320,7 @@ enum status fleet_rate(struct fleet *fleet, double factor)
     uint8_t body[COMMAND_BYTES];
     size_t n;
     enum status status = message_encode_rate(&message, body, sizeof body, &n);
-    return status == STATUS_OK ? command_all(fleet, MESSAGE_ID_rate, body, n) : status;
+    return status == STATUS_OK ? fleet_command(fleet, MESSAGE_ID_rate, body, n) : status;
 }
 
 enum status fleet_keep_best(struct fleet *fleet)
@@ -331,7 +330,7 @@ enum status fleet_keep_best(struct fleet *fleet)
     uint8_t body[COMMAND_BYTES];
     size_t n;
     enum status status = message_encode_keep_best(&message, body, sizeof body, &n);
-    return status == STATUS_OK ? command_all(fleet, MESSAGE_ID_keep_best, body, n) : status;
+    return status == STATUS_OK ? fleet_command(fleet, MESSAGE_ID_keep_best, body, n) : status;
 }
 
 /* A place for exactly n_bytes from one rank. */
@@ -492,7 +491,7 @@ enum status fleet_memory(struct fleet *fleet, struct fleet_memory *memory_out)
     uint8_t body[COMMAND_BYTES];
     size_t n;
     enum status status = message_encode_memory(&message, body, sizeof body, &n);
-    status = status == STATUS_OK ? command_all(fleet, MESSAGE_ID_memory, body, n) : status;
+    status = status == STATUS_OK ? fleet_command(fleet, MESSAGE_ID_memory, body, n) : status;
     for (uint32_t rank = 0; status == STATUS_OK && rank < fleet->n_worker; rank++) {
         struct fleet_worker *worker = &fleet->workers[rank];
         struct message_memory answer;

@@ -1,6 +1,6 @@
 /* A fleet from inside, for the files that implement it, each of which calls only those after it:
  *
- * fleet.c opening and closing · fleet_trace.c a worker's trace · fleet_command.c commands and bytes over the transport ·
+ * fleet.c opening and closing · fleet_trace.c a worker's trace · fleet_guard.c the accuracy guard · fleet_command.c commands and bytes over the transport ·
  * fleet_wait.c the loop · fleet_control.c the control socket, liveness · fleet_join.c hello and welcome · fleet_client.c frames out ·
  * fleet_launch.c processes · fleet_token.c the job's secret · fleet_failure.c the first failure. One thread, one libuv loop.
  */
@@ -147,6 +147,8 @@ double fleet_clock_offset(double before_s, double after_s, double worker_s);
 /* --- fleet_command.c --- */
 /* Send one worker a command and wait for its answer, which has the command's id: worker->answer. */
 enum status fleet_ask(struct fleet *fleet, uint32_t rank, unsigned id, const void *body, size_t n_bytes);
+/* Send all workers a command and wait for their answers, which have the command's id. */
+enum status fleet_command(struct fleet *fleet, unsigned id, const void *body, size_t n_bytes);
 /* Read what has no part, n_bytes, from one worker: message get. */
 enum status fleet_fetch(struct fleet *fleet, uint32_t rank, uint32_t what, void *to, size_t n_bytes);
 /* An answer that cannot be read, for status_reason, ends the job. */

@@ -43,7 +43,7 @@ struct head {
     uint64_t hash;        /* of all before it */
 };
 _Static_assert(sizeof(struct head) == 3 * ALIGNMENT, "sections are aligned");
-_Static_assert(sizeof(struct checkpoint_state) == 184, "a new field is a new version");
+_Static_assert(sizeof(struct checkpoint_state) == 232, "a new field is a new version");
 
 static size_t to_border(size_t n)
 {
@@ -164,6 +164,10 @@ static enum status state_check(const struct checkpoint_state *state, const char 
     if (state->n_stale < 0 || state->n_sent < 0 || state->n_received < 0 || state->n_call < 0 || state->n_metrics_bytes < 0 ||
         state->n_rollback < 0 || state->n_rollback > 1000 || memchr(state->dataset, '\0', sizeof state->dataset) == NULL) {
         return damaged(origin, "state", "counts from 0 on and a dataset's fingerprint");
+    }
+    if (state->n_guard < 0 || state->n_guard > state->n_epoch || state->n_back_off < 0 || state->n_back_off > state->n_guard ||
+        state->guard_epoch < -1 || state->guard_epoch >= (state->n_epoch > 0 ? state->n_epoch : 1)) {
+        return damaged(origin, "state", "as many back-offs as comparisons at most, in epochs that are done");
     }
     return STATUS_OK;
 }

@@ -34,13 +34,17 @@ struct checkpoint_state {
     int64_t n_stale;    /* evaluations since the best one */
     int64_t best_epoch; /* -1: none yet */
     struct checkpoint_score best, last;
-    double train_s;             /* of the epochs done */
-    int64_t n_sent, n_received; /* bytes */
-    int64_t n_call;             /* allocations in epochs */
-    int64_t n_metrics_bytes;    /* of metrics.jsonl */
-    int64_t n_rollback;         /* rollbacks; each halved the learning rate */
-    uint64_t partition;         /* training_partition_hash */
-    char dataset[40];           /* dataset_fingerprint, NUL-terminated */
+    double train_s;                               /* of the epochs done */
+    int64_t n_sent, n_received;                   /* bytes */
+    int64_t n_call;                               /* allocations in epochs */
+    int64_t n_metrics_bytes;                      /* of metrics.jsonl */
+    int64_t n_rollback;                           /* rollbacks; each halved the learning rate */
+    int64_t n_guard;                              /* epochs that compared gradients */
+    int64_t n_back_off;                           /* of them those after which less is lost */
+    int64_t guard_epoch;                          /* the last one; -1: none yet */
+    double guard_loss, guard_error, guard_cosine; /* what it found (struct fleet_guard); NaN: none yet */
+    uint64_t partition;                           /* training_partition_hash */
+    char dataset[40];                             /* dataset_fingerprint, NUL-terminated */
 };
 
 struct checkpoint {

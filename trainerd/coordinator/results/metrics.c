@@ -46,6 +46,16 @@ static void put_bytes(FILE *file, const struct fleet_report *report)
     fputc(']', file);
 }
 
+/* Of the last comparison of gradients. */
+static void put_guard(FILE *file, const struct checkpoint_state *state)
+{
+    fprintf(file, ",\"back_offs\":%lld", (long long)state->n_back_off);
+    put_number(file, "guard_epoch", state->guard_epoch >= 0 ? (double)state->guard_epoch : NAN);
+    put_number(file, "guard_loss", state->guard_loss);
+    put_number(file, "guard_error", state->guard_error);
+    put_number(file, "guard_cosine", state->guard_cosine);
+}
+
 enum status metrics_write(struct output *output, struct tensorboard *tensorboard, const struct metrics_epoch *epoch)
 {
     const struct fleet_report *report = epoch->report;
@@ -76,7 +86,10 @@ enum status metrics_write(struct output *output, struct tensorboard *tensorboard
     }
     scalars[N_NUMBER] = (struct tensorboard_scalar){"bytes/received", (double)report->bytes_received};
     put_bytes(file, report);
-    fprintf(file, ",\"rollbacks\":%lld,\"time\":%.3f}\n", (long long)epoch->n_rollback, time);
+    if (epoch->guards) {
+        put_guard(file, epoch->state);
+    }
+    fprintf(file, ",\"rollbacks\":%lld,\"time\":%.3f}\n", (long long)epoch->state->n_rollback, time);
     fclose(file);
     enum status status = output_metrics_append(output, line, n_line);
     free(line);

@@ -8,14 +8,16 @@
 #include "trainerd/coordinator/results/output.h"
 #include "trainerd/coordinator/results/tensorboard.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct metrics_epoch {
     int64_t epoch;
     struct checkpoint_score score; /* NaN where not evaluated */
     double lr;
-    int64_t n_rollback;                /* before it */
-    const struct fleet_report *report; /* times and traffic */
+    const struct checkpoint_state *state; /* before it: rollbacks; what the guard has found, up to it */
+    bool guards;                          /* exchange.guard_every */
+    const struct fleet_report *report;    /* times and traffic */
 };
 
 /* tensorboard: NULL for none. errors  STATUS_IO */

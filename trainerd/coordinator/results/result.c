@@ -2,6 +2,7 @@
 
 #include "protocol/file.h"
 #include "protocol/version.h"
+#include "trainerd/coordinator/guard.h"
 #include "trainerd/coordinator/results/report.h"
 
 #include <math.h>
@@ -73,6 +74,28 @@ static void put_end(json_t *all, const struct training *training)
     json_object_set_new(all, "reason", json_string(reason));
 }
 
+/* What exchange.guard_every found, and what the last epoch lost; null without. */
+static json_t *guard_json(const struct training *training)
+{
+    const struct checkpoint_state *state = &training->state;
+    if (training->job->exchange.guard_every == 0) {
+        return json_null();
+    }
+    const struct level level = guard_level(training->job, state, state->n_epoch - 1);
+    json_t *all = json_object(), *last = json_object();
+    json_object_set_new(last, "epoch", state->guard_epoch >= 0 ? json_integer(state->guard_epoch) : json_null());
+    json_object_set_new(last, "loss", report_number(state->guard_loss));
+    json_object_set_new(last, "error", report_number(state->guard_error));
+    json_object_set_new(last, "cosine", report_number(state->guard_cosine));
+    json_object_set_new(all, "comparisons", json_integer(state->n_guard));
+    json_object_set_new(all, "back_offs", json_integer(state->n_back_off));
+    json_object_set_new(all, "last", last);
+    json_object_set_new(all, "sampling", json_real(level.sampling));
+    json_object_set_new(all, "codec", json_string(level_codec_text(level.codec)));
+    json_object_set_new(all, "codec_backward", json_string(level_codec_text(level.codec_backward)));
+    return all;
+}
+
 static json_t *result_json(const struct result *result)
 {
     const struct job *job = result->job;
@@ -86,6 +109,7 @@ static json_t *result_json(const struct result *result)
     json_object_set_new(all, "seed", json_integer(job->train.seed));
     json_object_set_new(all, "epochs", json_integer(state->n_epoch));
     json_object_set_new(all, "rollbacks", json_integer(state->n_rollback));
+    json_object_set_new(all, "guard", guard_json(training));
     json_object_set_new(all, "metric", json_string(job_choice_text("train", "metric", (int)training->metric)));
     json_object_set_new(all, "last", score_json(state->n_epoch - 1, &state->last));
     json_object_set_new(all, "best", score_json(state->best_epoch, &state->best));
