@@ -18,7 +18,10 @@ CWARN   := $(WARN) -Wstrict-prototypes -Wmissing-prototypes -Wvla
 WERROR  ?=
 SAN_asan := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 SAN_fuzz := $(SAN_asan) -fsanitize=fuzzer-no-link -DLOG_BUG_ABORTS
-FLAGS   := -g $(if $(filter release,$(VARIANT)),-O3,-O1) $(SAN_$(VARIANT)) -fopenmp -ffp-contract=off -fno-math-errno -I. -D_GNU_SOURCE $(WERROR)
+# Device code on the CPU (tests/emulator): workers.device = "cuda-emulated".
+EMULATED := $(filter emulated emulated-asan,$(VARIANT))
+SAN_emulated-asan := $(SAN_asan) -DEMULATOR_ASAN
+FLAGS   := -g $(if $(filter release emulated,$(VARIANT)),-O3,-O1) $(SAN_$(VARIANT)) -fopenmp -ffp-contract=off -fno-math-errno -I. -D_GNU_SOURCE $(if $(EMULATED),-Itests/emulator/include -DCUDA_EMULATED) $(WERROR)
 CFLAGS  += -std=c11 $(CWARN) $(FLAGS)
 CXXFLAGS += -std=c++17 $(WARN) $(FLAGS)
 LDFLAGS += -fopenmp $(SAN_$(VARIANT)) -Wl,--as-needed
@@ -41,7 +44,10 @@ LIB_trainerd  := -luv -lsqlite3 -lsodium -lmicrohttpd -lcairo
 libs = $(foreach module,$(1),$(LIB_$(module))) -lm -lpthread
 
 MAINS := $(wildcard */main_*.c)
-SOURCES := $(filter-out $(MAINS),$(foreach module,$(MODULES),$(wildcard $(module)/*.c $(module)/*/*.c $(module)/*/*/*.c $(module)/*/*.cpp)))
+CUDA_SOURCES := $(wildcard models/cuda/*.c models/cuda/*.cu)
+SOURCES := $(filter-out $(MAINS) $(CUDA_SOURCES),$(foreach module,$(MODULES),$(wildcard $(module)/*.c $(module)/*/*.c $(module)/*/*/*.c $(module)/*/*/*.cpp))) \
+    $(if $(EMULATED),$(CUDA_SOURCES))
+EMULATOR := $(wildcard tests/emulator/*.cpp)
 object = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 archive = $(foreach module,$(1),$(BUILD)/lib/$(module).a)
 
@@ -83,6 +89,11 @@ $(BUILD)/obj/%.cpp.o: %.cpp
 	$(if $(V),,@echo "  CXX  $<")
 	$(Q)$(CXX) $(CXXFLAGS) -MMD -MP -c $< -o $@
 
+$(BUILD)/obj/%.cu.o: %.cu
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  CXX  $<")
+	$(Q)$(CXX) $(CXXFLAGS) -MMD -MP -x c++ -c $< -o $@
+
 # A target made of all files of a folder depends on their list, too: a new file may be older than the target, or a file removed.
 define members_rule
 $(1): $(2) $(BUILD)/obj/$(notdir $(1)).list
@@ -95,7 +106,8 @@ $(BUILD)/obj/%.list: force
 $(BUILD)/lib/%.a:
 	@mkdir -p $(@D)
 	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
-$(foreach module,$(MODULES),$(eval $(call members_rule,$(call archive,$(module)),$(call object,$(filter $(module)/%,$(SOURCES))))))
+members_of = $(call object,$(filter $(1)/%,$(SOURCES)) $(if $(filter models,$(1)),$(if $(EMULATED),$(EMULATOR))))
+$(foreach module,$(MODULES),$(eval $(call members_rule,$(call archive,$(module)),$(call members_of,$(module)))))
 # Test support is an archive, so that each test links only the members that its modules allow; all link the report hook.
 $(eval $(call members_rule,$(BUILD)/lib/support.a,$(call object,$(filter-out tests/support/report.c,$(wildcard tests/support/*.c tests/support/*/*.c)))))
 
@@ -135,7 +147,7 @@ $(BUILD)/emulator/$(1)/%.cu.o: tests/emulator/%.cu
 	@mkdir -p $$(@D)
 	$$(if $$(V),,@echo "  CXX  $$< ($(1))")
 	$$(Q)$$(CXX) $$(EMULATOR_FLAGS) $$(WERROR) $$(EMULATOR_SAN_$(1)) -MMD -MP -x c++ -c $$< -o $$@
-$(BUILD)/emulator/$(1)/faults: $$(patsubst tests/emulator/%,$(BUILD)/emulator/$(1)/%.o,$$(wildcard tests/emulator/*.cpp) tests/emulator/faults.cu)
+$(BUILD)/emulator/$(1)/faults: $$(patsubst tests/emulator/%,$(BUILD)/emulator/$(1)/%.o,$(EMULATOR) tests/emulator/faults.cu)
 	$$(if $$(V),,@echo "  LINK $$@")
 	$$(Q)$$(CXX) $$(EMULATOR_SAN_$(1)) $$^ -o $$@
 endef

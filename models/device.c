@@ -3,7 +3,13 @@
 
 #include <string.h>
 
-static const struct device_ops *const devices[] = {&device_cpu, &device_reference};
+static const struct device_ops *const devices[] = {
+    &device_cpu,
+    &device_reference,
+#ifdef CUDA_EMULATED
+    &device_cuda,
+#endif
+};
 
 enum status device_find(const char *name, const struct device_ops **out)
 {

@@ -519,6 +519,7 @@ static inline enum status device_sync(struct device *device)
 
 extern const struct device_ops device_reference;
 extern const struct device_ops device_cpu;
+extern const struct device_ops device_cuda; /* emulated (tests/emulator) */
 
 /* The table called `name` ("auto" is the best one here). errors  STATUS_CONFIG no such device */
 enum status device_find(const char *name, const struct device_ops **out);

@@ -48,6 +48,12 @@ bool is_eager()
     return is;
 }
 
+bool is_unified()
+{
+    static const bool is = getenv("EMULATOR_UNIFIED") != nullptr;
+    return is;
+}
+
 } // namespace emulator
 
 #ifdef EMULATOR_TSAN

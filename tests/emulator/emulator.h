@@ -19,6 +19,7 @@ long order();
 void order_arrange(std::vector<int> &list, unsigned salt);
 bool is_protected(); /* EMULATOR_PROTECT */
 bool is_eager();     /* EMULATOR_EAGER */
+bool is_unified();   /* EMULATOR_UNIFIED */
 
 /* --- device memory (memory.cpp) --- */
 bool on_device(const void *at);

@@ -18,6 +18,9 @@ namespace emulator
 
 bool on_device(const void *at)
 {
+    if (is_unified()) {
+        return true;
+    }
     auto next = blocks.upper_bound((char *)at);
     return next != blocks.begin() && (--next, (const char *)at < next->first + next->second);
 }
@@ -117,7 +120,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_bytes, enum cud
 {
     bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
     bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
-    if (n_bytes > 0 && kind != cudaMemcpyDefault && (on_device(to) != to_device || on_device(from) != from_device)) {
+    if (n_bytes > 0 && kind != cudaMemcpyDefault && !is_unified() &&
+        (on_device(to) != to_device || on_device(from) != from_device)) {
         die("cudaMemcpyAsync to %p from %p: not of kind %d", to, from, (int)kind);
     }
     enqueue(stream, [=] {

@@ -7,7 +7,8 @@
  * wait while a stream is captured. Shared memory is NaNs in each block and ends where it ends (AddressSanitizer sees it). Under
  * ThreadSanitizer CUDA threads and streams are fibers, ordered by barriers, launches, streams and events alone: a race is found by what
  * orders two accesses, not by luck. With EMULATOR_PROTECT=1 the host's touch of device memory ends the process. Streams run as late as
- * waits allow, or with EMULATOR_EAGER=1 at once. Not modelled: time, caches, weak memory.
+ * waits allow, or with EMULATOR_EAGER=1 at once. With EMULATOR_UNIFIED=1 host memory is the device's, too, for tests of single
+ * operations. Not modelled: time, caches, weak memory.
  */
 #ifndef EMULATOR_CUDA_RUNTIME_H
 #define EMULATOR_CUDA_RUNTIME_H

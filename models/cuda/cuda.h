@@ -1,0 +1,59 @@
+/* The cuda device: a GPU, one stream a lane, kernels of our own, cuBLAS for wide products.
+ *
+ * State, memory and the order of work are C; .cu files hold kernels and, as most operations are one launch, operations. Bits do not depend on how many
+ * processors a GPU has: work is cut by shape alone, and what is added up is added in a fixed order, without atomics. Sums over neighbours,
+ * rows and columns, means, maxima, draws, codecs and optimisers give the cpu device's bits; products, attention and the loss agree with
+ * it within tolerances.
+ */
+#ifndef MODELS_CUDA_CUDA_H
+#define MODELS_CUDA_CUDA_H
+
+#include "models/device_list.h"
+
+#include <cuda_runtime.h>
+
+/* Marks of a lane that are told apart; an older one has passed when a later one has. */
+#define CUDA_N_EVENT 64
+
+/* Marks: the lane in the lowest bits, then how many there were before. */
+#define CUDA_LANE_BITS 2
+
+struct cuda_lane {
+    cudaStream_t stream;
+    cudaEvent_t event[CUDA_N_EVENT]; /* of mark n: n mod CUDA_N_EVENT */
+    uint64_t n_marked, n_passed;
+};
+
+struct cuda_device {
+    struct device base;
+    struct cuda_lane lane[DEVICE_LANE_N];
+    void *blas;               /* dense.c's */
+    int64_t memory[MEMORY_N]; /* bytes of device memory taken, by category */
+    enum status failed;       /* the first failure since open */
+    char reason[512];
+};
+
+static inline struct cuda_device *cuda_device(struct device *device)
+{
+    return (struct cuda_device *)device;
+}
+
+/* Where all operations go. */
+static inline cudaStream_t cuda_stream(struct device *device)
+{
+    return cuda_device(device)->lane[DEVICE_LANE_COMPUTE].stream;
+}
+
+#define X(op) DEVICE_OP_PROTOTYPE(cuda, op);
+DEVICE_OP_LIST(X)
+#undef X
+
+/* Keep a failure of the run time for `wait`; the first one counts. */
+void cuda_check(struct device *device, cudaError_t code, const char *what);
+
+/* --- dense.c, the one file that knows cuBLAS --- */
+/* errors  kept for `wait`. Closed also after a failure */
+void cuda_blas_open(struct cuda_device *cuda);
+void cuda_blas_close(struct cuda_device *cuda);
+
+#endif
