@@ -45,7 +45,7 @@ libs = $(foreach module,$(1),$(LIB_$(module))) -lm -lpthread
 
 MAINS := $(wildcard */main_*.c)
 CUDA_SOURCES := $(wildcard models/cuda/*.c models/cuda/*.cu)
-SOURCES := $(filter-out $(MAINS) $(CUDA_SOURCES),$(foreach module,$(MODULES),$(wildcard $(module)/*.c $(module)/*/*.c $(module)/*/*/*.c $(module)/*/*/*.cpp))) \
+SOURCES := $(filter-out $(MAINS) $(CUDA_SOURCES),$(foreach module,$(MODULES),$(wildcard $(module)/*.c $(module)/*/*.c $(module)/*/*/*.c $(module)/*/*.cpp))) \
     $(if $(EMULATED),$(CUDA_SOURCES))
 EMULATOR := $(wildcard tests/emulator/*.cpp)
 object = $(patsubst %,$(BUILD)/obj/%.o,$(1))

@@ -36,6 +36,9 @@ typedef uint64_t device_mark;
 /* In a column of joined blocks: here the next one begins. Columns are below it. */
 #define DEVICE_BORDER 0x80000000U
 
+/* A row of more edges than these in one block is a hub row: aggregate_sum adds it in pieces of as many. */
+#define DEVICE_HUB_EDGES ((int64_t)1 << 16)
+
 /* Edges of one block on the device: row r of the block adds payload rows cols[indptr[r] … indptr[r+1]) to row rows[r]
  * (row r where rows is NULL) of the output, in the order of a row's edges: that of the sources' rows, whatever their columns. */
 struct device_block {
@@ -401,7 +404,7 @@ struct device_ops {
 
     /* --- aggregation: payload x is n_col × f --- */
     /* out[row] (+)= Σ weight · x[col], edges of a row added one after another with fused multiply-add in ascending column
-     * order (a row of more than 2^16 edges in this block: in fixed pieces of 2^16, pieces added in order). */
+     * order (a hub row in pieces of DEVICE_HUB_EDGES, each from 0, added to the start in order). */
     void (*aggregate_sum)(struct device *device, const struct device_block *block, const struct device_aggregate *how,
                           int64_t f, const float *x, float *out);
     /* Running maximum with its place: arg[row, c] = arg_base + col of the first greatest element so far.

@@ -52,7 +52,6 @@ struct cpu_piece {
     int64_t begin, end; /* edges */
 };
 
-#define CPU_HUB_EDGES ((int64_t)1 << 16)
 #define CPU_PARTIAL_COLUMNS 1024
 
 /* The schedule of a block; a small one has none of its own: it is one range, which `small` then holds. */

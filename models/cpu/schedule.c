@@ -44,7 +44,7 @@ static void cut(struct cpu_schedule *schedule, int64_t n_row, const int64_t *ind
     int64_t limit = range_cost(n_row, n_row > 0 ? indptr[n_row] - indptr[0] : 0);
     int64_t n_range = 0, n_piece = 0, first = 0, cost = 0;
     for (int64_t r = 0; r <= n_row; r++) {
-        bool hub = r < n_row && indptr[r + 1] - indptr[r] > CPU_HUB_EDGES;
+        bool hub = r < n_row && indptr[r + 1] - indptr[r] > DEVICE_HUB_EDGES;
         if (r > first && (r == n_row || hub || cost >= limit)) {
             if (range != NULL) {
                 range[2 * n_range] = first;
@@ -55,8 +55,8 @@ static void cut(struct cpu_schedule *schedule, int64_t n_row, const int64_t *ind
             cost = 0;
         }
         if (hub) {
-            for (int64_t e = indptr[r]; e < indptr[r + 1]; e += CPU_HUB_EDGES, n_piece++) {
-                int64_t end = e + CPU_HUB_EDGES < indptr[r + 1] ? e + CPU_HUB_EDGES : indptr[r + 1];
+            for (int64_t e = indptr[r]; e < indptr[r + 1]; e += DEVICE_HUB_EDGES, n_piece++) {
+                int64_t end = e + DEVICE_HUB_EDGES < indptr[r + 1] ? e + DEVICE_HUB_EDGES : indptr[r + 1];
                 if (piece != NULL) {
                     piece[n_piece] = (struct cpu_piece){r, e, end};
                 }
@@ -95,12 +95,12 @@ enum status cpu_schedule_open(int64_t n_row, const int64_t *indptr, struct cpu_s
 /* Ranges and pieces at most: a range but the last costs its limit or ends at a hub row, and all but a row's last piece are full. */
 static int64_t most_pieces(int64_t n_edge)
 {
-    return 2 * (n_edge / CPU_HUB_EDGES);
+    return 2 * (n_edge / DEVICE_HUB_EDGES);
 }
 
 static int64_t most_ranges(int64_t n_row, int64_t n_edge)
 {
-    return RANGE_N_WANTED + (n_row + n_edge) / RANGE_COST_MAX + n_edge / CPU_HUB_EDGES + 2;
+    return RANGE_N_WANTED + (n_row + n_edge) / RANGE_COST_MAX + n_edge / DEVICE_HUB_EDGES + 2;
 }
 
 size_t cpu_schedule_most(int64_t n_row, int64_t n_edge)
@@ -140,7 +140,7 @@ size_t cpu_schedule_bytes(int64_t n_block, int64_t n_row, int64_t n_edge)
     }
     int64_t n_range = n_block +
                       (n_row + n_edge) / (n_block > 0 ? range_cost(n_row / n_block, n_edge / n_block) : RANGE_COST_MIN);
-    int64_t n_piece = n_edge / CPU_HUB_EDGES; /* as if every edge were a hub row's: still next to nothing */
+    int64_t n_piece = n_edge / DEVICE_HUB_EDGES; /* as if every edge were a hub row's: still next to nothing */
     return (size_t)n_range * 2 * sizeof(int64_t) +
            (size_t)n_piece * (sizeof(struct cpu_piece) + CPU_PARTIAL_COLUMNS * sizeof(float));
 }

@@ -1,0 +1,69 @@
+/* Listed rows of an array, packed one behind another, and added back: a thread takes up to 16 bytes of a row. */
+#include "models/cuda/vector.h"
+
+/* Which vector of a row thread i takes: row i / n_vector; divided in 32 bits where that is enough. */
+struct row_place {
+    int64_t row, column;
+};
+
+template <typename T> static __device__ __forceinline__ struct row_place row_place_of(int64_t i, int64_t n_vector)
+{
+    if (i <= UINT32_MAX && n_vector <= UINT32_MAX) {
+        const uint32_t row = (uint32_t)i / (uint32_t)n_vector;
+        return {(int64_t)row, (int64_t)((uint32_t)i - row * (uint32_t)n_vector) * width_of<T>};
+    }
+    return {i / n_vector, i % n_vector * width_of<T>};
+}
+
+/* Where factor is 1 elements are copied, whatever they are. */
+template <typename T>
+__global__ void __launch_bounds__(BLOCK_THREADS)
+    gather(int64_t n_row, int64_t f, const uint32_t *rows, float factor, const float *x, float *out)
+{
+    const int64_t n_vector = f / width_of<T>;
+    for (int64_t i = grid_thread(); i < n_row * n_vector; i += grid_threads()) {
+        const struct row_place at = row_place_of<T>(i, n_vector);
+        const T from = vector_read<T>(x + (int64_t)__ldg(rows + at.row) * f + at.column);
+        vector_store(out + at.row * f + at.column, factor == 1.0F ? from : vector_scale(factor, from));
+    }
+}
+
+template <typename T>
+__global__ void __launch_bounds__(BLOCK_THREADS)
+    add(int64_t n_row, int64_t f, const uint32_t *rows, float factor, const float *x, float *out)
+{
+    const int64_t n_vector = f / width_of<T>;
+    for (int64_t i = grid_thread(); i < n_row * n_vector; i += grid_threads()) {
+        const struct row_place at = row_place_of<T>(i, n_vector);
+        float *to = out + (rows != NULL ? (int64_t)__ldg(rows + at.row) : at.row) * f + at.column;
+        vector_store(to, vector_add(vector_load<T>(to), vector_scale(factor, vector_read<T>(x + at.row * f + at.column))));
+    }
+}
+
+extern "C" void cuda_rows_gather(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, float factor,
+                                 const float *x, float *out)
+{
+    cudaStream_t stream = cuda_stream(device);
+    if (n_row == 0 || f == 0) {
+        return;
+    }
+    if (by_fours(f, x, out, NULL)) {
+        LAUNCH(gather<float4>, grid_of(n_row * f / 4, BLOCK_THREADS), BLOCK_THREADS, stream, n_row, f, rows, factor, x, out);
+    } else {
+        LAUNCH(gather<float>, grid_of(n_row * f, BLOCK_THREADS), BLOCK_THREADS, stream, n_row, f, rows, factor, x, out);
+    }
+}
+
+extern "C" void cuda_rows_add(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, float factor,
+                              const float *x, float *out)
+{
+    cudaStream_t stream = cuda_stream(device);
+    if (n_row == 0 || f == 0) {
+        return;
+    }
+    if (by_fours(f, x, out, NULL)) {
+        LAUNCH(add<float4>, grid_of(n_row * f / 4, BLOCK_THREADS), BLOCK_THREADS, stream, n_row, f, rows, factor, x, out);
+    } else {
+        LAUNCH(add<float>, grid_of(n_row * f, BLOCK_THREADS), BLOCK_THREADS, stream, n_row, f, rows, factor, x, out);
+    }
+}

@@ -1,0 +1,72 @@
+/* Sums of all numbers before each, in chunks: within a chunk by one block, over the chunks' sums by one block alone. */
+#include "models/cuda/block_scan.h"
+
+extern "C" {
+#include "models/cuda/scan.h"
+}
+
+/* Numbers of a chunk. */
+#define CHUNK 2048
+
+static int64_t n_chunk_of(int64_t n)
+{
+    return (n + CHUNK - 1) / CHUNK;
+}
+
+/* Numbers first … end-1 by one block; returns their sum. */
+static __device__ int64_t numbers_scan(int64_t first, int64_t end, int64_t *x)
+{
+    int64_t before = 0;
+    for (int64_t at = first; at < end; at += BLOCK_THREADS) {
+        const int64_t i = at + threadIdx.x;
+        int64_t sum;
+        const int64_t behind = block_scan(i < end ? x[i] : 0, &sum);
+        if (i < end) {
+            x[i] = before + behind;
+        }
+        before += sum;
+    }
+    return before;
+}
+
+__global__ void __launch_bounds__(BLOCK_THREADS) scan_chunks(int64_t n, int64_t n_chunk, int64_t *x, int64_t *sums)
+{
+    for (int64_t c = blockIdx.x; c < n_chunk; c += gridDim.x) {
+        const int64_t end = (c + 1) * CHUNK < n ? (c + 1) * CHUNK : n;
+        const int64_t sum = numbers_scan(c * CHUNK, end, x);
+        if (threadIdx.x == 0) {
+            sums[c] = sum;
+        }
+    }
+}
+
+/* sums[n_chunk] becomes the sum of all. */
+__global__ void __launch_bounds__(BLOCK_THREADS) scan_sums(int64_t n_chunk, int64_t *sums)
+{
+    const int64_t sum = numbers_scan(0, n_chunk, sums);
+    if (threadIdx.x == 0) {
+        sums[n_chunk] = sum;
+    }
+}
+
+__global__ void __launch_bounds__(BLOCK_THREADS) scan_add(int64_t n, int64_t n_chunk, int64_t *x, const int64_t *sums)
+{
+    for (int64_t i = grid_thread(); i <= n; i += grid_threads()) {
+        x[i] = i < n ? x[i] + sums[i / CHUNK] : sums[n_chunk];
+    }
+}
+
+void cuda_scan(struct device *device, int64_t n, int64_t *x, void *scratch)
+{
+    cudaStream_t stream = cuda_stream(device);
+    const int64_t n_chunk = n_chunk_of(n);
+    int64_t *sums = (int64_t *)scratch;
+    LAUNCH(scan_chunks, grid_of(n_chunk, 1), BLOCK_THREADS, stream, n, n_chunk, x, sums);
+    LAUNCH(scan_sums, 1, BLOCK_THREADS, stream, n_chunk, sums);
+    LAUNCH(scan_add, grid_of(n + 1, BLOCK_THREADS), BLOCK_THREADS, stream, n, n_chunk, x, (const int64_t *)sums);
+}
+
+size_t cuda_scan_bytes(int64_t n)
+{
+    return (size_t)(n_chunk_of(n) + 1) * sizeof(int64_t);
+}

@@ -1,0 +1,66 @@
+/* One sum over neighbours, as its kernels take it; for aggregate.cu and aggregate_long.cu. */
+#ifndef MODELS_CUDA_SUM_H
+#define MODELS_CUDA_SUM_H
+
+#include "models/cuda/vector.h"
+
+extern "C" {
+#include "models/cuda/schedule.h"
+}
+
+/* out[row] = row_scale · (start + Σ weight · x[col]), start: self_scale · self, or out[row], or 0. */
+struct cuda_sum {
+    int64_t n_row;
+    int64_t n_most; /* edges of a row at most: longer ones are left to the units of the schedule */
+    const uint32_t *rows;
+    const int64_t *indptr;
+    const uint32_t *cols;
+    const float *weights, *col_scale; /* NULL: 1 */
+    int64_t f;
+    const float *x;
+    bool begin;    /* start from self or 0, not from out */
+    bool apart;    /* start from 0 and add what is at out at the end */
+    bool bordered; /* DEVICE_BORDER is set in columns */
+    const float *self, *self_scale, *row_scale;
+    float *out;
+    const struct cuda_schedule *schedule;
+};
+
+/* The long rows, of n_edge edges at most. fours: rows can be taken by fours. */
+void cuda_sum_long(cudaStream_t stream, const struct cuda_sum *sum, int64_t n_edge, bool fours);
+
+static __device__ __forceinline__ int64_t own_row(const uint32_t *rows, int64_t r)
+{
+    return rows != NULL ? (int64_t)rows[r] : r;
+}
+
+static __device__ __forceinline__ float edge_weight(const struct cuda_sum &s, int64_t e, uint32_t col)
+{
+    const float weight = s.weights != NULL ? __ldcs(s.weights + e) : 1.0F;
+    return s.col_scale != NULL ? weight * __ldg(s.col_scale + col) : weight;
+}
+
+/* What the sum of some columns of a row starts from. */
+template <typename T> static __device__ __forceinline__ T sum_start(const struct cuda_sum &s, int64_t row, int64_t column)
+{
+    if (!s.begin) {
+        return s.apart ? vector_of<T>(0.0F) : vector_load<T>(s.out + row * s.f + column);
+    }
+    if (s.self == NULL) {
+        return vector_of<T>(0.0F);
+    }
+    const T self = vector_load<T>(s.self + row * s.f + column);
+    return s.self_scale != NULL ? vector_scale(s.self_scale[row], self) : self;
+}
+
+template <typename T>
+static __device__ __forceinline__ void sum_finish(const struct cuda_sum &s, int64_t row, int64_t column, T sum)
+{
+    float *out = s.out + row * s.f + column;
+    if (s.apart) {
+        sum = vector_add(vector_load<T>(out), sum);
+    }
+    vector_store(out, s.row_scale != NULL ? vector_scale(s.row_scale[row], sum) : sum);
+}
+
+#endif
