@@ -14,15 +14,32 @@
 #include <math.h>
 #include <string.h>
 
+/* For kernels of the cuda device, too, which are C++. */
+#ifdef __CUDACC__
+#define CODEC_FUNCTION static inline __host__ __device__
+#else
+#define CODEC_FUNCTION static inline
+#endif
+
 /* Of an element; 0: FP32 is no codec. */
-static inline int codec_bits(enum device_codec codec)
+CODEC_FUNCTION int codec_bits(enum device_codec codec)
 {
-    static const int bits[] = {
-        [DEVICE_CODEC_BF16] = 16, [DEVICE_CODEC_INT8] = 8, [DEVICE_CODEC_INT4] = 4, [DEVICE_CODEC_INT2] = 2};
-    return codec == DEVICE_CODEC_FP32 ? 0 : bits[codec];
+    switch (codec) {
+    case DEVICE_CODEC_BF16:
+        return 16;
+    case DEVICE_CODEC_INT8:
+        return 8;
+    case DEVICE_CODEC_INT4:
+        return 4;
+    case DEVICE_CODEC_INT2:
+        return 2;
+    case DEVICE_CODEC_FP32:
+        break;
+    }
+    return 0;
 }
 
-static inline int64_t codec_row_bytes(enum device_codec codec, int64_t f)
+CODEC_FUNCTION int64_t codec_row_bytes(enum device_codec codec, int64_t f)
 {
     if (codec == DEVICE_CODEC_FP32) {
         return f * (int64_t)sizeof(float);
@@ -31,14 +48,14 @@ static inline int64_t codec_row_bytes(enum device_codec codec, int64_t f)
     return 4 * (n_word + (codec != DEVICE_CODEC_BF16));
 }
 
-static inline uint32_t codec_to_bits(float x)
+CODEC_FUNCTION uint32_t codec_to_bits(float x)
 {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
     return bits;
 }
 
-static inline float codec_from_bits(uint32_t bits)
+CODEC_FUNCTION float codec_from_bits(uint32_t bits)
 {
     float x;
     memcpy(&x, &bits, sizeof x);
@@ -46,7 +63,7 @@ static inline float codec_from_bits(uint32_t bits)
 }
 
 /* x rounded up or down to bf16, by 16 random bits. */
-static inline uint16_t codec_bf16(float x, uint16_t draw)
+CODEC_FUNCTION uint16_t codec_bf16(float x, uint16_t draw)
 {
     uint32_t bits = codec_to_bits(x);
     if ((bits & 0x7f800000u) == 0x7f800000u) {
@@ -56,12 +73,15 @@ static inline uint16_t codec_bf16(float x, uint16_t draw)
 }
 
 /* The nearest bf16 that is not above x, or with `up` not below it. */
-static inline uint16_t codec_bf16_outwards(float x, bool up)
+CODEC_FUNCTION uint16_t codec_bf16_outwards(float x, bool up)
 {
     uint32_t bits = codec_to_bits(x);
     bool away = (bits >> 31 == 0) == up && (bits & 0xffffu) != 0; /* from zero */
     return (uint16_t)((bits >> 16) + (away ? 1 : 0));
 }
+
+/* The header of a row that is no number. */
+#define CODEC_NO_NUMBER 0x7fc07fc0u
 
 /* What a row's codes stand for: q is low + q · step. */
 struct codec_range {
@@ -69,25 +89,22 @@ struct codec_range {
     float low, step, per_step;
 };
 
-static inline struct codec_range codec_range_of(uint32_t header, int level)
+CODEC_FUNCTION struct codec_range codec_range_of(uint32_t header, int level)
 {
     float low = codec_from_bits(header << 16), high = codec_from_bits(header & 0xffff0000u), width = high - low;
-    return (struct codec_range){
-        .header = header, .low = low, .step = width / (float)level, .per_step = width > 0.0F ? (float)level / width : 0.0F};
+    struct codec_range range = {header, low, width / (float)level, width > 0.0F ? (float)level / width : 0.0F};
+    return range;
 }
 
 /* Of a row whose elements lie between these; one that has others is no number from end to end. */
-static inline struct codec_range codec_range_make(float low, float high, bool finite, int level)
+CODEC_FUNCTION struct codec_range codec_range_make(float low, float high, bool finite, int level)
 {
     uint32_t header = (uint32_t)codec_bf16_outwards(low, false) | (uint32_t)codec_bf16_outwards(high, true) << 16;
-    struct codec_range range = codec_range_of(header, level);
-    if (finite && isfinite(range.step)) {
-        return range;
-    }
-    return (struct codec_range){.header = 0x7fc07fc0u};
+    struct codec_range range = codec_range_of(header, level), none = {CODEC_NO_NUMBER, 0.0F, 0.0F, 0.0F};
+    return finite && isfinite(range.step) ? range : none;
 }
 
-static inline uint8_t codec_code(const struct codec_range *range, float x, uint16_t draw, int level)
+CODEC_FUNCTION uint8_t codec_code(const struct codec_range *range, float x, uint16_t draw, int level)
 {
     int code = (int)((x - range->low) * range->per_step + ((float)draw + 0.5F) * 0x1p-16F);
     return (uint8_t)(code < level ? code : level);

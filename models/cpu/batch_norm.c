@@ -32,7 +32,7 @@ static void chunk_statistics(int64_t n, int64_t f, const float *x, double *out)
 
 void cpu_batch_norm_statistics(struct device *device, int64_t n, int64_t f, const float *x, void *scratch, double *statistics)
 {
-    int64_t rows = cpu_chunk_rows(n), n_chunk = cpu_n_chunk(n);
+    int64_t rows = row_chunk_rows(n), n_chunk = row_n_chunk(n);
     double *partial = scratch;
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (n * f >= CPU_PARALLEL_MIN)
     for (int64_t i = 0; i < n_chunk; i++) {
@@ -105,7 +105,7 @@ void cpu_batch_norm_sums(struct device *device, const struct device_norm_backwar
 {
     const int64_t n = how->n, f = how->f;
     const double *mean_rstd = how->mean_rstd;
-    int64_t rows = cpu_chunk_rows(n), n_chunk = cpu_n_chunk(n);
+    int64_t rows = row_chunk_rows(n), n_chunk = row_n_chunk(n);
     double *partial = how->scratch; /* n_chunk × 2f */
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (n * f >= CPU_PARALLEL_MIN)
     for (int64_t i = 0; i < n_chunk; i++) {
@@ -147,5 +147,5 @@ void cpu_batch_norm_backward(struct device *device, const struct device_norm_bac
 
 size_t cpu_batch_norm_scratch(int64_t n, int64_t f)
 {
-    return (size_t)(cpu_n_chunk(n) * STATISTICS_N(f)) * sizeof(double);
+    return (size_t)(row_n_chunk(n) * STATISTICS_N(f)) * sizeof(double);
 }

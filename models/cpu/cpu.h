@@ -9,6 +9,7 @@
 
 #include "models/cpu/kernels/kernels.h"
 #include "models/device_list.h"
+#include "models/row_chunks.h"
 
 struct cpu_device {
     struct device base;
@@ -29,11 +30,6 @@ DEVICE_OP_LIST(X)
 
 /* Below this many elements an operation stays on the calling thread: waking other threads costs more than it saves. */
 #define CPU_PARALLEL_MIN 16384
-
-/* Sums over rows go in chunks: at least 1024 rows each, at most CPU_CHUNK_MAX of them, a function of n alone. */
-#define CPU_CHUNK_MAX 128
-int64_t cpu_chunk_rows(int64_t n);
-int64_t cpu_n_chunk(int64_t n);
 
 /* Rows that one step of a loop over n rows of f columns takes: about 64 KiB of floats. */
 int64_t cpu_step_rows(int64_t f);

@@ -132,7 +132,7 @@ size_t cpu_linear_scratch(int64_t n, int64_t f_in, int64_t f_out)
 void cpu_column_sum(struct device *device, int64_t n, int64_t f, const float *x, void *scratch, bool add, float *out)
 {
     struct cpu_device *cpu = cpu_device(device);
-    int64_t rows = cpu_chunk_rows(n), n_chunk = cpu_n_chunk(n);
+    int64_t rows = row_chunk_rows(n), n_chunk = row_n_chunk(n);
     double *partial = scratch;
 #pragma omp parallel for num_threads(cpu->n_thread) schedule(dynamic) if (n * f >= CPU_PARALLEL_MIN)
     for (int64_t i = 0; i < n_chunk; i++) {
@@ -151,7 +151,7 @@ void cpu_column_sum(struct device *device, int64_t n, int64_t f, const float *x,
 
 size_t cpu_column_sum_scratch(int64_t n, int64_t f)
 {
-    return (size_t)(cpu_n_chunk(n) * (f > 0 ? f : 1)) * sizeof(double);
+    return (size_t)(row_n_chunk(n) * (f > 0 ? f : 1)) * sizeof(double);
 }
 
 /* Lanes of the double sum of one chunk: independent sums keep the adders busy. */
@@ -177,7 +177,7 @@ static double dot_chunk(int64_t n, const float *x, const float *y)
 
 void cpu_dot(struct device *device, int64_t n, int64_t f, const float *x, const float *y, void *scratch, bool add, float *out)
 {
-    int64_t rows = cpu_chunk_rows(n), n_chunk = cpu_n_chunk(n);
+    int64_t rows = row_chunk_rows(n), n_chunk = row_n_chunk(n);
     double *partial = scratch, sum = add ? out[0] : 0.0;
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (n * f >= CPU_PARALLEL_MIN)
     for (int64_t i = 0; i < n_chunk; i++) {

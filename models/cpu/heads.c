@@ -33,7 +33,7 @@ void cpu_head_dot_backward_weight(struct device *device, int64_t n, int64_t n_he
                                   const float *grad, void *scratch, bool add, float *grad_w)
 {
     const struct cpu_device *cpu = cpu_device(device);
-    int64_t rows = cpu_chunk_rows(n), n_chunk = cpu_n_chunk(n), f = n_head * n_column;
+    int64_t rows = row_chunk_rows(n), n_chunk = row_n_chunk(n), f = n_head * n_column;
     double *partial = scratch;
 #pragma omp parallel for num_threads(cpu->n_thread) schedule(dynamic) if (n * f >= CPU_PARALLEL_MIN)
     for (int64_t i = 0; i < n_chunk; i++) {

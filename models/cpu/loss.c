@@ -89,7 +89,7 @@ void cpu_loss(struct device *device, const struct device_scoring *how, struct de
 {
     const struct random_key key = device_key(&how->drawn.key, how->drawn.now);
     const float scale = how->grad != NULL ? device_loss_scale(how) : 0.0f;
-    int64_t n = how->n, rows = cpu_chunk_rows(n), n_chunk = cpu_n_chunk(n);
+    int64_t n = how->n, rows = row_chunk_rows(n), n_chunk = row_n_chunk(n);
     struct device_score *partial = how->scratch;
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (n * how->c >= CPU_PARALLEL_MIN)
     for (int64_t i = 0; i < n_chunk; i++) {
@@ -107,7 +107,7 @@ void cpu_loss(struct device *device, const struct device_scoring *how, struct de
 
 size_t cpu_score_scratch(int64_t n)
 {
-    return (size_t)cpu_n_chunk(n) * sizeof(struct device_score);
+    return (size_t)row_n_chunk(n) * sizeof(struct device_score);
 }
 
 void cpu_labels_append(struct device *device, const struct device_labels *how, int64_t f, const float *x, float *out)

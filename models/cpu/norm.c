@@ -92,7 +92,7 @@ void cpu_layer_norm_backward(struct device *device, const struct device_norm_bac
 {
     const int64_t n = how->n, f = how->f;
     const float *mean_rstd = how->mean_rstd;
-    int64_t rows = cpu_chunk_rows(n), n_chunk = cpu_n_chunk(n);
+    int64_t rows = row_chunk_rows(n), n_chunk = row_n_chunk(n);
     double *partial = how->scratch; /* n_chunk × (weight f, bias f) */
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (n * f >= CPU_PARALLEL_MIN)
     for (int64_t i = 0; i < n_chunk; i++) {

@@ -9,18 +9,6 @@
 #define RANGE_COST_MAX 16384
 #define RANGE_N_WANTED 256
 
-int64_t cpu_chunk_rows(int64_t n)
-{
-    int64_t rows = (n + CPU_CHUNK_MAX - 1) / CPU_CHUNK_MAX;
-    return rows > 1024 ? rows : 1024;
-}
-
-int64_t cpu_n_chunk(int64_t n)
-{
-    int64_t rows = cpu_chunk_rows(n);
-    return (n + rows - 1) / rows;
-}
-
 int64_t cpu_step_rows(int64_t f)
 {
     int64_t rows = 16384 / (f > 0 ? f : 1);

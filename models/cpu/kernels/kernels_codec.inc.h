@@ -104,7 +104,7 @@ TARGET static void integers_encode(const struct device_coding *how, const struct
     for (int64_t first = 0; first < how->f; first += CODEC_COLUMNS) {
         uint8_t code[CODEC_COLUMNS + 4] = {0}; /* zeros behind the last column */
         columns_open(how, key, row, first, &columns);
-        for (int64_t c = 0; c < columns.n && range.header != 0x7fc07fc0u; c++) {
+        for (int64_t c = 0; c < columns.n && range.header != CODEC_NO_NUMBER; c++) {
             code[c] = codec_code(&range, columns.x[c], columns.draw[c], level);
         }
         codes_pack(bits, columns.n, code, out + sizeof range.header + first * bits / 8);
