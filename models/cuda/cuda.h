@@ -33,15 +33,17 @@ struct cuda_device {
     char reason[512];
 };
 
+#ifndef __cplusplus /* where it would hide the struct's constructor */
 static inline struct cuda_device *cuda_device(struct device *device)
 {
     return (struct cuda_device *)device;
 }
+#endif
 
 /* Where all operations go. */
 static inline cudaStream_t cuda_stream(struct device *device)
 {
-    return cuda_device(device)->lane[DEVICE_LANE_COMPUTE].stream;
+    return ((struct cuda_device *)device)->lane[DEVICE_LANE_COMPUTE].stream;
 }
 
 #define X(op) DEVICE_OP_PROTOTYPE(cuda, op);

@@ -58,4 +58,16 @@ cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t trans_a, 
     return CUBLAS_STATUS_SUCCESS;
 }
 
+cublasStatus_t cublasSgemmStridedBatched(cublasHandle_t handle, cublasOperation_t trans_a, cublasOperation_t trans_b, int m,
+                                         int n, int k, const float *alpha, const float *a, int lda, long long int step_a,
+                                         const float *b, int ldb, long long int step_b, const float *beta, float *c, int ldc,
+                                         long long int step_c, int n_product)
+{
+    for (int i = 0; i < n_product; i++) {
+        cublasSgemm_v2(handle, trans_a, trans_b, m, n, k, alpha, a + i * step_a, lda, b + i * step_b, ldb, beta, c + i * step_c,
+                       ldc);
+    }
+    return CUBLAS_STATUS_SUCCESS;
+}
+
 } /* extern "C" */

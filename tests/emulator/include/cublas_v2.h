@@ -23,6 +23,11 @@ cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode);
 cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t trans_a, cublasOperation_t trans_b, int m, int n, int k,
                               const float *alpha, const float *a, int lda, const float *b, int ldb, const float *beta, float *c,
                               int ldc);
+/* n_product of them, each at its step from the one before. */
+cublasStatus_t cublasSgemmStridedBatched(cublasHandle_t handle, cublasOperation_t trans_a, cublasOperation_t trans_b, int m,
+                                         int n, int k, const float *alpha, const float *a, int lda, long long int step_a,
+                                         const float *b, int ldb, long long int step_b, const float *beta, float *c, int ldc,
+                                         long long int step_c, int n_product);
 
 #define cublasCreate cublasCreate_v2
 #define cublasDestroy cublasDestroy_v2

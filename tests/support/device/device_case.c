@@ -7,7 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const int n_threads[] = {1, 2, 3, 5};
+const struct device_ops *const device_tables[DEVICE_TABLE_N] = {
+    &device_reference,
+    &device_cpu,
+#ifdef CUDA_EMULATED
+    &device_cuda,
+#endif
+};
 
 static void run_once(const struct device_ops *ops, int n_thread, const struct cpu_kernels *kernels, device_run run,
                      const void *context, size_t n_out, float *out)
@@ -39,13 +45,42 @@ static void assert_close(const char *what, size_t n, const float *got, const flo
     }
 }
 
-void device_check(const char *what, device_run run, const void *context, size_t n_out, double tolerance)
+/* An operation and the room for its results. */
+struct check {
+    const char *what;
+    device_run run;
+    const void *context;
+    size_t n_out;
+    double tolerance;
+    float *expected, *first, *out; /* of the reference, of the cpu device, of another run */
+};
+
+static void assert_bits(const struct check *c, const float *expected, const char *name, int n_thread)
 {
-    size_t n_bytes = (n_out + 1) * sizeof(float);
-    float *expected = device_scratch(n_bytes), *first = device_scratch(n_bytes), *out = device_scratch(n_bytes);
-    run_once(&device_reference, 1, NULL, run, context, n_out, expected);
-    run_once(&device_cpu, 1, NULL, run, context, n_out, first);
-    assert_close(what, n_out, first, expected, tolerance);
+    cr_assert(memcmp(expected, c->out, c->n_out * sizeof *c->out) == 0, "%s: %s with %d threads gives other bits", c->what,
+              name, n_thread);
+}
+
+#ifdef CUDA_EMULATED
+/* The cpu's variants are left to other builds. */
+static void others_check(const struct check *c, bool same_bits)
+{
+    run_once(&device_cuda, 1, NULL, c->run, c->context, c->n_out, c->out);
+    if (same_bits) {
+        assert_bits(c, c->first, device_cuda.name, 1);
+        return;
+    }
+    assert_close(c->what, c->n_out, c->out, c->expected, c->tolerance);
+    memcpy(c->first, c->out, c->n_out * sizeof *c->out);
+    run_once(&device_cuda, 1, NULL, c->run, c->context, c->n_out, c->out);
+    assert_bits(c, c->first, device_cuda.name, 1);
+}
+#else
+static const int n_threads[] = {1, 2, 3, 5};
+
+static void others_check(const struct check *c, bool same_bits)
+{
+    (void)same_bits;
     for (int variant = 0; variant < CPU_VARIANT_N; variant++) {
         const struct cpu_kernels *kernels = cpu_kernels_find((enum cpu_variant)variant);
         if (kernels == NULL) {
@@ -53,14 +88,35 @@ void device_check(const char *what, device_run run, const void *context, size_t 
         }
         size_t step = kernels == cpu_kernels_best() ? 1 : 2; /* the others: one serial run, one parallel run */
         for (size_t t = 0; t < sizeof n_threads / sizeof *n_threads; t += step) {
-            run_once(&device_cpu, n_threads[t], kernels, run, context, n_out, out);
-            cr_assert(memcmp(first, out, n_out * sizeof *out) == 0, "%s: %s with %d threads gives other bits", what,
-                      kernels->name, n_threads[t]);
+            run_once(&device_cpu, n_threads[t], kernels, c->run, c->context, c->n_out, c->out);
+            assert_bits(c, c->first, kernels->name, n_threads[t]);
         }
     }
-    free(expected);
-    free(first);
-    free(out);
+}
+#endif
+
+static void check(const char *what, device_run run, const void *context, size_t n_out, double tolerance, bool same_bits)
+{
+    size_t n_bytes = (n_out + 1) * sizeof(float);
+    struct check c = {
+        what, run, context, n_out, tolerance, device_scratch(n_bytes), device_scratch(n_bytes), device_scratch(n_bytes)};
+    run_once(&device_reference, 1, NULL, run, context, n_out, c.expected);
+    run_once(&device_cpu, 1, NULL, run, context, n_out, c.first);
+    assert_close(what, n_out, c.first, c.expected, tolerance);
+    others_check(&c, same_bits);
+    free(c.expected);
+    free(c.first);
+    free(c.out);
+}
+
+void device_check(const char *what, device_run run, const void *context, size_t n_out, double tolerance)
+{
+    check(what, run, context, n_out, tolerance, true);
+}
+
+void device_check_close(const char *what, device_run run, const void *context, size_t n_out, double tolerance)
+{
+    check(what, run, context, n_out, tolerance, false);
 }
 
 float *device_random(size_t n, uint32_t seed)

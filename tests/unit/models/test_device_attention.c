@@ -61,21 +61,20 @@ static void assert_near(const struct attention_case *c, const char *device_name,
     }
 }
 
-/* Both devices against the truth. */
+/* All devices against the truth. */
 static void check_case(const struct attention_case *c, const struct allowed *allowed)
 {
-    const struct device_ops *const devices[] = {&device_reference, &device_cpu};
     struct attention_truth truth;
     attention_truth_init(&truth, c);
     attention_truth_forward(&truth, c);
     attention_truth_backward(&truth, c);
     float *got = device_scratch(result_size(c) * sizeof *got);
-    for (int d = 0; d < 2; d++) {
+    for (int d = 0; d < DEVICE_TABLE_N; d++) {
         struct device *device = NULL;
-        cr_assert_eq(devices[d]->open(2, &device), STATUS_OK);
+        cr_assert_eq(device_tables[d]->open(2, &device), STATUS_OK);
         attention_run(device, c, got);
-        devices[d]->close(device);
-        assert_near(c, devices[d]->name, got, &truth, d == 0 ? allowed->reference : allowed->cpu, allowed->cancelled);
+        device_tables[d]->close(device);
+        assert_near(c, device_tables[d]->name, got, &truth, d == 0 ? allowed->reference : allowed->cpu, allowed->cancelled);
     }
     free(got);
     attention_truth_release(&truth);
@@ -109,7 +108,7 @@ static void check_score(enum device_score_kind score, bool with_self, double p, 
             c.how.p = p;
             check_case(&c, allowed);
             if (deviation == 0.0) {
-                device_check("attention", attention_run, &c, result_size(&c), allowed->cpu);
+                device_check_close("attention", attention_run, &c, result_size(&c), allowed->cpu);
             }
             attention_case_release(&c);
         }
@@ -204,7 +203,6 @@ Test(attention, the_direct_computation_agrees_with_central_differences)
 
 Test(attention, coefficients_are_dropped_at_the_rate_asked_for)
 {
-    const struct device_ops *const devices[] = {&device_reference, &device_cpu};
     struct attention_case c;
     attention_case_init(&c, DEVICE_SCORE_ADD, 120, 6, 1, 0.0); /* equal scores: out is the mean of what is kept */
     c.how.p = 0.3;
@@ -214,16 +212,16 @@ Test(attention, coefficients_are_dropped_at_the_rate_asked_for)
         n_row += i / 6 % 7 != 3;
     }
     float *got = device_scratch(result_size(&c) * sizeof *got), *out = got + result_size(&c) - n_out;
-    for (int d = 0; d < 2; d++) {
+    for (int d = 0; d < DEVICE_TABLE_N; d++) {
         struct device *device = NULL;
-        cr_assert_eq(devices[d]->open(2, &device), STATUS_OK);
+        cr_assert_eq(device_tables[d]->open(2, &device), STATUS_OK);
         attention_run(device, &c, got);
-        devices[d]->close(device);
+        device_tables[d]->close(device);
         double sum = 0.0;
         for (int64_t i = 0; i < n_out; i++) {
             sum += out[i];
         }
-        cr_assert(fabs(sum / (double)n_row - 0.7) < 0.01, "%s keeps %g", devices[d]->name, sum / (double)n_row);
+        cr_assert(fabs(sum / (double)n_row - 0.7) < 0.01, "%s keeps %g", device_tables[d]->name, sum / (double)n_row);
     }
     free(got);
     attention_case_release(&c);
@@ -305,7 +303,7 @@ static void check_long_rows(const struct device_block *block, enum device_score_
     }
     a.row_narrow = device_random(2 * n, 8);
     a.col_narrow = device_random(2 * n_col, 9);
-    device_check("long rows", run_long_rows, &a, 5 * n * f + 3 * n + (size_t)(n_head * n_column), tolerance);
+    device_check_close("long rows", run_long_rows, &a, 5 * n * f + 3 * n + (size_t)(n_head * n_column), tolerance);
     for (uint32_t i = 0; i < 3; i++) {
         free((void *)a.row_wide[i]);
         free((void *)a.col_wide[i]);
@@ -412,19 +410,18 @@ Test(attention, two_heads_of_two_columns_have_these_products_and_means)
         16.0f, 20.0f,   34.0f,  40.0f,                                  /* of w */
         2.0f,  3.0f,    6.0f,   7.0f,                                   /* means */
         7.5f,  8.0f,    7.5f,   8.0f,    8.5f,  9.0f,  8.5f,   9.0f};   /* 7 + gradients of x's first rows as means' */
-    const struct device_ops *const devices[] = {&device_reference, &device_cpu};
     struct heads a = {.n = 2, .n_head = 2, .n_column = 2, .add = true, .x = x, .w = w, .grad = grad};
-    for (int d = 0; d < 2; d++) {
+    for (int d = 0; d < DEVICE_TABLE_N; d++) {
         struct device *device = NULL;
         float out[28];
         for (int i = 0; i < 28; i++) {
             out[i] = 7.0f;
         }
-        cr_assert_eq(devices[d]->open(1, &device), STATUS_OK);
+        cr_assert_eq(device_tables[d]->open(1, &device), STATUS_OK);
         run_heads(device, &a, out);
-        devices[d]->close(device);
+        device_tables[d]->close(device);
         for (int i = 0; i < 28; i++) {
-            cr_assert_eq(out[i], expected[i], "%s: element %d is %g", devices[d]->name, i, (double)out[i]);
+            cr_assert_eq(out[i], expected[i], "%s: element %d is %g", device_tables[d]->name, i, (double)out[i]);
         }
     }
 }

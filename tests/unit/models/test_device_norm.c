@@ -85,8 +85,8 @@ Test(batch_norm, columns_far_from_zero_keep_all_digits_of_their_spread)
     for (int i = 0; i < N; i++) { /* 2^20 ± 1: squares of 2^40 hide a variance of 1 from float, and half of double */
         x[i] = 1048576.0f + (i % 2 == 0 ? 1.0f : -1.0f);
     }
-    for (int d = 0; d < 2; d++) {
-        const struct device_ops *ops = d == 0 ? &device_reference : &device_cpu;
+    for (int d = 0; d < DEVICE_TABLE_N; d++) {
+        const struct device_ops *ops = device_tables[d];
         double whole[3], half[3], merged[3] = {0};
         of_rows(ops, N, x, whole);
         cr_expect(fabs(whole[1] - 1048576.0) < 1e-7 && fabs(whole[2] / N - 1.0) < 1e-12, "%s: mean %.17g, variance %.17g",
@@ -114,8 +114,8 @@ Test(batch_norm, sets_of_no_rows_change_nothing)
 Test(batch_norm, running_statistics_move_by_momentum_towards_mean_and_unbiased_variance)
 {
     const double statistics[] = {5.0, 3.0, 8.0};
-    for (int d = 0; d < 2; d++) {
-        const struct device_ops *ops = d == 0 ? &device_reference : &device_cpu;
+    for (int d = 0; d < DEVICE_TABLE_N; d++) {
+        const struct device_ops *ops = device_tables[d];
         struct device *device = NULL;
         float mean = 1.0f, variance = 1.0f;
         double mean_rstd[2];

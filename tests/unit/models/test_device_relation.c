@@ -126,7 +126,6 @@ Test(relation, two_rows_of_three_edges_have_these_sums)
     const float apart[] = {7, 7, 7, 7, 11, 13, 9, 11, 7, 7, 19, 23};
     const float mixed[] = {7, 7, 7, 7, 211, 413, 2047, 4067, 1207, 1607, 12007, 16007};
     const float y[] = {0, 0, 0, 0, 1, 1, 0, 1, 1, 0, 0, 0}, dots[] = {10 + 7, 6 + 7, 6 + 12 + 7, 4 + 7};
-    const struct device_ops *const devices[] = {&device_reference, &device_cpu};
     struct relation a = {.block = {.n_row = 2,
                                    .n_col = 2,
                                    .n_edge = 4,
@@ -142,9 +141,9 @@ Test(relation, two_rows_of_three_edges_have_these_sums)
                          .x = x,
                          .y = y,
                          .add = true};
-    for (int d = 0; d < 2; d++) {
+    for (int d = 0; d < DEVICE_TABLE_N; d++) {
         struct device *device = NULL;
-        cr_assert_eq(devices[d]->open(1, &device), STATUS_OK);
+        cr_assert_eq(device_tables[d]->open(1, &device), STATUS_OK);
         for (int way = 0; way < 3; way++) {
             float out[12];
             for (int i = 0; i < 12; i++) {
@@ -154,10 +153,11 @@ Test(relation, two_rows_of_three_edges_have_these_sums)
             (way < 2 ? sum : dot)(device, &a, out);
             const float *expected = way == 0 ? apart : way == 1 ? mixed : dots;
             for (int i = 0; i < (way < 2 ? 12 : 4); i++) {
-                cr_assert_eq(out[i], expected[i], "%s, way %d: element %d is %g", devices[d]->name, way, i, (double)out[i]);
+                cr_assert_eq(out[i], expected[i], "%s, way %d: element %d is %g", device_tables[d]->name, way, i,
+                             (double)out[i]);
             }
         }
-        devices[d]->close(device);
+        device_tables[d]->close(device);
     }
 }
 

@@ -1,4 +1,4 @@
-/* Norms and products of rows, and rows times a number each: both devices, and rows that are zero or nearly so. */
+/* Norms and products of rows, and rows times a number each: all devices, and rows that are zero or nearly so. */
 #include "tests/support/device/device_case.h"
 #include "tests/support/tolerance.h"
 
@@ -44,19 +44,18 @@ Test(rows, norms_products_and_multiples_agree_with_the_reference_for_every_width
 
 Test(rows, a_row_of_zeros_has_a_large_inverse_norm_that_passes_no_gradient)
 {
-    const struct device_ops *const devices[] = {&device_reference, &device_cpu};
     const float x[] = {0.0f, 0.0f, 3.0f, 4.0f, 1e-13f, 0.0f}, grad[] = {1.0f, 1.0f, 1.0f};
-    for (int d = 0; d < 2; d++) {
+    for (int d = 0; d < DEVICE_TABLE_N; d++) {
         struct device *device = NULL;
         float out[3], grad_x[6];
-        cr_assert_eq(devices[d]->open(1, &device), STATUS_OK);
-        devices[d]->inverse_norm(device, 3, 2, x, out);
-        devices[d]->inverse_norm_backward(device, 3, 2, x, out, grad, false, grad_x);
-        devices[d]->close(device);
-        cr_assert(out[0] == 1e12f && out[1] == 0.2f && out[2] == 1e12f, "%s", devices[d]->name);
-        cr_assert(fabsf(grad_x[2] + 0.024f) < 1e-8f && fabsf(grad_x[3] + 0.032f) < 1e-8f, "%s", devices[d]->name);
+        cr_assert_eq(device_tables[d]->open(1, &device), STATUS_OK);
+        device_tables[d]->inverse_norm(device, 3, 2, x, out);
+        device_tables[d]->inverse_norm_backward(device, 3, 2, x, out, grad, false, grad_x);
+        device_tables[d]->close(device);
+        cr_assert(out[0] == 1e12f && out[1] == 0.2f && out[2] == 1e12f, "%s", device_tables[d]->name);
+        cr_assert(fabsf(grad_x[2] + 0.024f) < 1e-8f && fabsf(grad_x[3] + 0.032f) < 1e-8f, "%s", device_tables[d]->name);
         for (int i = 0; i < 6; i++) {
-            cr_assert(i / 2 == 1 || grad_x[i] == 0.0f, "%s: element %d is %g", devices[d]->name, i, (double)grad_x[i]);
+            cr_assert(i / 2 == 1 || grad_x[i] == 0.0f, "%s: element %d is %g", device_tables[d]->name, i, (double)grad_x[i]);
         }
     }
 }

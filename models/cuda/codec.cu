@@ -1,0 +1,219 @@
+/* Payload rows in low precision: the arithmetic is models/codec.h's; sixteen threads take a row. */
+#include "models/cuda/quads.h"
+
+extern "C" {
+#include "models/codec.h"
+}
+
+#define LANES 16
+
+/* Rows to be written down, as their kernels take them. */
+struct coding {
+    int64_t n_row, f, n_word; /* words of a row, with its header */
+    const uint32_t *rows;
+    const float *x;
+    struct random_key key;
+    const struct device_now *now;
+    const uint32_t *node;
+    double factor; /* a float */
+};
+
+/* Columns that one draw, of four words, rounds. */
+#define DRAW_COLUMNS 8
+
+/* The draw of column c of eight, 16 bits of it: the lower half of a word is the first one's. */
+static __device__ __forceinline__ uint16_t draw_half(const uint4 &draws, int c)
+{
+    return (uint16_t)(draw_of(draws, (unsigned)c / 2) >> (c % 2 * 16));
+}
+
+/* The columns that are written to one word, and how they are rounded; past the end of the row they are 0. */
+template <int N> struct word_columns {
+    float x[N];
+    uint16_t draw[N];
+};
+
+/* A word has N columns, from column c on; or eight columns begin with it. */
+template <int N>
+static __device__ __forceinline__ void columns_open(const coding &how, int64_t row, int64_t c, word_columns<N> *out)
+{
+    const uint32_t epoch = how.now != nullptr ? how.now->epoch : how.key.epoch;
+    for (int first = 0; first < N; first += DRAW_COLUMNS) {
+        const uint4 draws = draw_quad(how.key, epoch, how.node[row], (uint32_t)((c + first) / DRAW_COLUMNS));
+        for (int k = first; k < first + DRAW_COLUMNS; k++) {
+            out->x[k] = c + k < how.f ? (float)how.factor * how.x[row * how.f + c + k] : 0.0F;
+            out->draw[k] = draw_half(draws, k - first);
+        }
+    }
+}
+
+/* --- bf16: a thread writes eight columns, four words --- */
+
+static __device__ __forceinline__ void bf16_row(const coding &how, int64_t row, int lane, uint32_t *out)
+{
+    for (int64_t c = DRAW_COLUMNS * lane; c < how.f; c += DRAW_COLUMNS * LANES) {
+        word_columns<DRAW_COLUMNS> columns;
+        columns_open(how, row, c, &columns);
+        for (int k = 0; k < DRAW_COLUMNS; k += 2) {
+            if (c + k < how.f) {
+                const uint32_t low = codec_bf16(columns.x[k], columns.draw[k]);
+                const uint32_t high = c + k + 1 < how.f ? codec_bf16(columns.x[k + 1], columns.draw[k + 1]) : 0;
+                out[(c + k) / 2] = low | high << 16;
+            }
+        }
+    }
+}
+
+/* --- integers --- */
+
+/* Least and greatest element of a row: lane l has columns l, l + 16, …, and of equal ones (0 and -0) the first lane's first counts. All
+ * lanes of the warp take part. */
+static __device__ __forceinline__ struct codec_range range_find(const coding &how, int64_t row, bool there, int lane, int level)
+{
+    float low = CUDART_INF_F, high = -CUDART_INF_F, rest = 0.0F;
+    for (int64_t c = lane; there && c < how.f; c += LANES) {
+        const float value = (float)how.factor * how.x[row * how.f + c];
+        low = value < low ? value : low;
+        high = value > high ? value : high;
+        rest = rest + 0.0F * value;
+    }
+    for (int apart = 1; apart < LANES; apart *= 2) { /* lane 0 gathers 0 and 1, then 2 and 3, … */
+        const float other_low = __shfl_down_sync(ALL_LANES, low, apart, LANES);
+        const float other_high = __shfl_down_sync(ALL_LANES, high, apart, LANES);
+        low = other_low < low ? other_low : low;
+        high = other_high > high ? other_high : high;
+        rest = rest + __shfl_down_sync(ALL_LANES, rest, apart, LANES);
+    }
+    low = __shfl_sync(ALL_LANES, low, 0, LANES);
+    high = __shfl_sync(ALL_LANES, high, 0, LANES);
+    rest = __shfl_sync(ALL_LANES, rest, 0, LANES);
+    return codec_range_make(low, high, rest == 0.0F, level);
+}
+
+/* Codes behind the header; a thread writes as many words as one or two draws round. */
+template <int BITS>
+static __device__ __forceinline__ void integers_row(const coding &how, const struct codec_range &range, int64_t row, int lane,
+                                                    uint32_t *out)
+{
+    constexpr int each = 32 / BITS, n = each < DRAW_COLUMNS ? DRAW_COLUMNS : each, level = (1 << BITS) - 1;
+    for (int64_t c = n * lane; c < how.f; c += n * LANES) {
+        word_columns<n> columns;
+        columns_open(how, row, c, &columns);
+        for (int w = 0; w < n / each; w++) {
+            uint32_t word = 0;
+            for (int k = 0; k < each; k++) {
+                const int i = w * each + k;
+                const bool coded = c + i < how.f && range.header != CODEC_NO_NUMBER;
+                word |= (coded ? (uint32_t)codec_code(&range, columns.x[i], columns.draw[i], level) : 0U) << (k * BITS);
+            }
+            if (c + w * each < how.f) {
+                out[c / each + w] = word;
+            }
+        }
+    }
+}
+
+template <int BITS> __global__ void __launch_bounds__(BLOCK_THREADS) encode_rows(const coding how, uint32_t *out)
+{
+    const int lane = (int)threadIdx.x % LANES;
+    for (int64_t first = grid_thread() / WARP * 2; first < how.n_row; first += grid_threads() / LANES) {
+        const int64_t r = first + (int)threadIdx.x % WARP / LANES;
+        const bool there = r < how.n_row;
+        const int64_t row = !there ? 0 : how.rows != nullptr ? (int64_t)how.rows[r] : r;
+        uint32_t *to = out + r * how.n_word;
+        if (BITS == 16) {
+            if (there) {
+                bf16_row(how, row, lane, to);
+            }
+            continue;
+        }
+        const struct codec_range range = range_find(how, row, there, lane, (1 << BITS) - 1);
+        if (there) {
+            integers_row<BITS>(how, range, row, lane, to + 1);
+        }
+        if (there && lane == 0) {
+            to[0] = range.header;
+        }
+    }
+}
+
+extern "C" void cuda_rows_encode(struct device *device, const struct device_coding *how, void *out)
+{
+    const coding coding = {how->n_row, how->f,    codec_row_bytes(how->codec, how->f) / 4,
+                           how->rows,  how->x,    how->key,
+                           how->now,   how->node, (double)how->factor};
+    const dim3 grid(grid_of(how->n_row, BLOCK_THREADS / LANES)), block(BLOCK_THREADS);
+    if (how->n_row == 0) {
+        return;
+    }
+    switch (codec_bits(how->codec)) {
+    case 16:
+        LAUNCH(encode_rows<16>, grid, block, cuda_stream(device), coding, (uint32_t *)out);
+        break;
+    case 8:
+        LAUNCH(encode_rows<8>, grid, block, cuda_stream(device), coding, (uint32_t *)out);
+        break;
+    case 4:
+        LAUNCH(encode_rows<4>, grid, block, cuda_stream(device), coding, (uint32_t *)out);
+        break;
+    default:
+        LAUNCH(encode_rows<2>, grid, block, cuda_stream(device), coding, (uint32_t *)out);
+        break;
+    }
+}
+
+/* --- reading --- */
+
+/* Four columns of a row whose codes lie behind its header. */
+template <int BITS> struct decode_map {
+    int64_t f, n_word;
+    const uint32_t *from;
+    float *out;
+    template <bool VECTOR> __device__ void quad(int64_t r, int64_t c, int n) const
+    {
+        const uint32_t *row = from + r * n_word;
+        struct quad value;
+        if (BITS == 16) {
+            const uint32_t first = __ldg(row + c / 2), second = n > 2 ? __ldg(row + c / 2 + 1) : 0;
+            for (int k = 0; k < 4; k++) {
+                value.v[k] = codec_from_bits((k < 2 ? first : second) >> (k % 2 * 16) << 16);
+            }
+        } else {
+            constexpr int level = (1 << BITS % 16) - 1;
+            const struct codec_range range = codec_range_of(__ldg(row), level);
+            const uint32_t codes = __ldg(row + 1 + c * BITS / 32) >> (c * BITS % 32);
+            for (int k = 0; k < 4; k++) {
+                const float code = (float)(codes >> (k * BITS % 32) & (uint32_t)level);
+                value.v[k] = range.low + code * range.step;
+            }
+        }
+        quad_store<VECTOR>(out + r * f + c, n, value);
+    }
+};
+
+template <int BITS>
+static void decode_launch(struct device *device, enum device_codec codec, int64_t n_row, int64_t f, const void *from,
+                          float *out)
+{
+    const decode_map<BITS> map = {f, codec_row_bytes(codec, f) / 4, (const uint32_t *)from, out};
+    quads_launch(device, n_row, f, f % 4 == 0 && quad_aligned(out), map);
+}
+
+extern "C" void cuda_rows_decode(struct device *device, enum device_codec codec, int64_t n_row, int64_t f, const void *from,
+                                 float *out)
+{
+    switch (codec_bits(codec)) {
+    case 16:
+        decode_launch<16>(device, codec, n_row, f, from, out);
+        break;
+    case 8:
+        decode_launch<8>(device, codec, n_row, f, from, out);
+        break;
+    case 4:
+        decode_launch<4>(device, codec, n_row, f, from, out);
+        break;
+    default:
+        decode_launch<2>(device, codec, n_row, f, from, out);
+        break;
+    }
+}

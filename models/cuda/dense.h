@@ -1,0 +1,28 @@
+/* Dense products between dense.c, which chooses, and the kernels of product.cu. */
+#ifndef MODELS_CUDA_DENSE_H
+#define MODELS_CUDA_DENSE_H
+
+#include "models/cuda/cuda.h"
+
+/* c[m, n] (+)= Σ_k a[m, k] · b[n, k] (+ bias[n]), one fma after another in the order of k; element [i, j] of x lies at i · x_<row> +
+ * j · x_k, where one of the two steps of a and of b is 1. */
+struct cuda_product {
+    int64_t m, n, k;
+    const float *a;
+    int64_t a_m, a_k;
+    const float *b;
+    int64_t b_n, b_k;
+    const float *bias; /* n, or NULL */
+    float *c;
+    int64_t c_m, c_n;
+    int64_t chunk; /* so many of the k are added up by themselves, … */
+    int64_t size;  /* … chunk i at c + i · size; 0: there is one chunk */
+    int64_t add;   /* words alone: arguments of kernels have no holes */
+};
+
+void cuda_multiply(struct device *device, const struct cuda_product *product);
+
+/* out (+)= chunk 0 + chunk 1 + …, of n_value each */
+void cuda_chunks_sum(struct device *device, int64_t n_value, int64_t n_chunk, const float *chunk, bool add, float *out);
+
+#endif

@@ -1,0 +1,324 @@
+/* Losses, their gradients and counts: each row in double by the lanes of a warp, sums over rows in chunks combined in order. */
+#include "models/cuda/functions.h"
+
+/* Rows of a chunk at least, and chunks at most. */
+#define CHUNK_ROWS 256
+#define CHUNK_MAX 4096
+
+/* Row r is drawn when its draw is below the threshold. */
+struct draws {
+    uint64_t threshold;
+    struct random_key key;
+    const struct device_now *now;
+    const uint32_t *node;
+};
+
+static draws draws_of(const struct device_draw *drawn)
+{
+    draws out = {drawn->p > 0.0 ? random_drop_threshold(drawn->p) : 0, drawn->key, drawn->now, drawn->node};
+    return out;
+}
+
+static __device__ __forceinline__ bool is_drawn(const draws &drawn, int64_t r)
+{
+    const uint32_t epoch = drawn.now != nullptr ? drawn.now->epoch : drawn.key.epoch;
+    return drawn.threshold != 0 && draw_quad(drawn.key, epoch, drawn.node[r], 0).x < drawn.threshold;
+}
+
+/* --- losses --- */
+
+/* A loss, as its kernel takes it. */
+struct scoring {
+    int64_t n, c, rows; /* rows of a chunk */
+    const float *logits;
+    const void *labels;
+    const uint8_t *row_split;
+    uint64_t split, is_bce, draws; /* words alone: arguments of kernels have no holes */
+    struct draws drawn;
+    const struct device_now *now;
+    float *grad;
+};
+
+/* d mean loss / d loss, as device_loss_scale has it. */
+static __device__ __forceinline__ float loss_scale(const scoring &how)
+{
+    const double n_row = how.now->n_loss_row > 1.0 ? how.now->n_loss_row : 1.0;
+    return (float)(1.0 / (n_row * (how.is_bce != 0 ? (double)how.c : 1.0)));
+}
+
+template <int LANES> static __device__ __forceinline__ double lanes_sum(double x)
+{
+    for (int apart = LANES / 2; apart > 0; apart /= 2) {
+        x += __shfl_xor_sync(ALL_LANES, x, apart, WARP);
+    }
+    return x;
+}
+
+/* The first of a row's greatest logits, in all lanes. */
+template <int LANES> static __device__ __forceinline__ int64_t row_best(int64_t c, const float *z, bool there, float *greatest)
+{
+    const int lane = (int)threadIdx.x % LANES;
+    float best = there && lane < c ? z[lane] : -CUDART_INF_F;
+    int64_t at = lane;
+    for (int64_t k = lane + LANES; there && k < c; k += LANES) {
+        if (z[k] > best) {
+            best = z[k];
+            at = k;
+        }
+    }
+    for (int apart = LANES / 2; apart > 0; apart /= 2) {
+        const float other = __shfl_xor_sync(ALL_LANES, best, apart, WARP);
+        const int64_t other_at = __shfl_xor_sync(ALL_LANES, at, apart, WARP);
+        if (other > best || (other == best && other_at < at)) {
+            best = other;
+            at = other_at;
+        }
+    }
+    *greatest = best;
+    return at;
+}
+
+/* −log softmax(z)[label] = log Σ exp(z − max) − (z[label] − max); gradient softmax − one-hot. Sums are lane 0's. */
+template <int LANES>
+static __device__ __forceinline__ void cross_entropy_row(const scoring &how, int64_t r, bool there, struct device_score *score)
+{
+    const int lane = (int)threadIdx.x % LANES;
+    const float *z = how.logits + r * how.c;
+    const int64_t label = there ? ((const int32_t *)how.labels)[r] : -1;
+    const bool counts = label >= 0;
+    float greatest;
+    const int64_t best = row_best<LANES>(how.c, z, counts, &greatest);
+    double sum = 0.0;
+    for (int64_t k = lane; counts && k < how.c; k += LANES) {
+        sum += exp_of_negative((double)z[k] - greatest);
+    }
+    sum = lanes_sum<LANES>(sum);
+    for (int64_t k = lane; counts && how.grad != nullptr && k < how.c; k += LANES) {
+        const double share = exp_of_negative((double)z[k] - greatest) / sum;
+        how.grad[r * how.c + k] = (float)(loss_scale(how) * (share - (k == label ? 1.0 : 0.0)));
+    }
+    if (counts && lane == 0) {
+        score->loss += log_above_one(sum) - ((double)z[label] - greatest);
+        score->n_correct += best == label ? 1.0 : 0.0;
+        score->n_row += 1.0;
+    }
+}
+
+/* Σ over known classes of max(z, 0) − z·t + log(1 + exp(−|z|)); gradient sigmoid(z) − t. Each lane adds up its own classes. */
+template <int LANES>
+static __device__ __forceinline__ void bce_row(const scoring &how, int64_t r, bool there, struct device_score *score)
+{
+    const int lane = (int)threadIdx.x % LANES;
+    const float *z = how.logits + r * how.c, *target = (const float *)how.labels + r * how.c;
+    bool known = false;
+    for (int64_t k = lane; there && k < how.c; k += LANES) {
+        if (isnan(target[k])) {
+            continue;
+        }
+        const double logit = z[k], small = exp_of_negative(-fabs(logit));
+        const bool truth = target[k] > 0.5F;
+        known = true;
+        score->loss += fmax(logit, 0.0) - logit * target[k] + log_of_one_and(small);
+        score->n_true_positive += logit > 0.0 && truth ? 1.0 : 0.0;
+        score->n_false_positive += logit > 0.0 && !truth ? 1.0 : 0.0;
+        score->n_false_negative += !(logit > 0.0) && truth ? 1.0 : 0.0;
+        if (how.grad != nullptr) {
+            const double sigmoid = (logit >= 0.0 ? 1.0 : small) / (1.0 + small);
+            how.grad[r * how.c + k] = (float)(loss_scale(how) * (sigmoid - target[k]));
+        }
+    }
+    const double n_known = lanes_sum<LANES>(known ? 1.0 : 0.0);
+    if (lane == 0) {
+        score->n_row += n_known > 0.0 ? 1.0 : 0.0;
+    }
+}
+
+/* The sum over the block's threads of a number each, in a fixed tree; thread 0's. */
+static __device__ __forceinline__ double block_sum(double *kept, double x)
+{
+    const int t = (int)threadIdx.x;
+    x = lanes_sum<WARP>(x);
+    __syncthreads();
+    if (t % WARP == 0) {
+        kept[t / WARP] = x;
+    }
+    __syncthreads();
+    double sum = 0.0;
+    for (int i = 0; t == 0 && i < BLOCK_THREADS / WARP; i++) {
+        sum += kept[i];
+    }
+    return sum;
+}
+
+static __device__ __forceinline__ void score_sum(double *kept, const struct device_score &own, struct device_score *out)
+{
+    struct device_score sum;
+    sum.loss = block_sum(kept, own.loss);
+    sum.n_correct = block_sum(kept, own.n_correct);
+    sum.n_true_positive = block_sum(kept, own.n_true_positive);
+    sum.n_false_positive = block_sum(kept, own.n_false_positive);
+    sum.n_false_negative = block_sum(kept, own.n_false_negative);
+    sum.n_row = block_sum(kept, own.n_row);
+    if (threadIdx.x == 0) {
+        *out = sum;
+    }
+}
+
+static __device__ __forceinline__ struct device_score score_zero()
+{
+    struct device_score score = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
+    return score;
+}
+
+/* A block takes a chunk, LANES threads a row. */
+template <int LANES>
+__global__ void __launch_bounds__(BLOCK_THREADS) loss_chunks(const scoring how, int64_t n_chunk, struct device_score *partial)
+{
+    SHARED(double, kept, BLOCK_THREADS / WARP);
+    const int lane = (int)threadIdx.x % LANES;
+    for (int64_t chunk = blockIdx.x; chunk < n_chunk; chunk += gridDim.x) {
+        const int64_t end = (chunk + 1) * how.rows < how.n ? (chunk + 1) * how.rows : how.n;
+        struct device_score score = score_zero();
+        for (int64_t first = chunk * how.rows; first < end; first += BLOCK_THREADS / LANES) {
+            const int64_t r = first + (int)threadIdx.x / LANES;
+            for (int64_t k = lane; how.grad != nullptr && r < end && k < how.c; k += LANES) {
+                how.grad[r * how.c + k] = 0.0F;
+            }
+            const bool there = r < end && how.row_split[r] == how.split && (how.draws == 0 || is_drawn(how.drawn, r));
+            if (how.is_bce != 0) {
+                bce_row<LANES>(how, r, there, &score);
+            } else {
+                cross_entropy_row<LANES>(how, r, there, &score);
+            }
+        }
+        score_sum(kept, score, partial + chunk);
+    }
+}
+
+/* One block: each thread adds up every 256th chunk. */
+__global__ void __launch_bounds__(BLOCK_THREADS)
+    scores_add(int64_t n_chunk, const struct device_score *partial, struct device_score *score)
+{
+    SHARED(double, kept, BLOCK_THREADS / WARP);
+    struct device_score sum = score_zero();
+    for (int64_t i = threadIdx.x; i < n_chunk; i += BLOCK_THREADS) {
+        sum.loss += partial[i].loss;
+        sum.n_correct += partial[i].n_correct;
+        sum.n_true_positive += partial[i].n_true_positive;
+        sum.n_false_positive += partial[i].n_false_positive;
+        sum.n_false_negative += partial[i].n_false_negative;
+        sum.n_row += partial[i].n_row;
+    }
+    score_sum(kept, sum, score);
+}
+
+static int64_t chunk_rows(int64_t n)
+{
+    const int64_t rows = (n + CHUNK_MAX - 1) / CHUNK_MAX;
+    return rows > CHUNK_ROWS ? rows : CHUNK_ROWS;
+}
+
+extern "C" void cuda_loss(struct device *device, const struct device_scoring *how, struct device_score *score)
+{
+    const int64_t n = how->n, rows = chunk_rows(n), n_chunk = (n + rows - 1) / rows;
+    struct device_score *partial = (struct device_score *)how->scratch;
+    const scoring scoring = {n,
+                             how->c,
+                             rows,
+                             how->logits,
+                             how->labels,
+                             how->row_split,
+                             how->split,
+                             how->loss == DEVICE_LOSS_BCE,
+                             how->drawn.p > 0.0,
+                             draws_of(&how->drawn),
+                             how->now,
+                             how->grad};
+    if (how->c <= 16) {
+        LAUNCH(loss_chunks<8>, dim3(grid_of(n_chunk, 1)), dim3(BLOCK_THREADS), cuda_stream(device), scoring, n_chunk, partial);
+    } else {
+        LAUNCH(loss_chunks<32>, dim3(grid_of(n_chunk, 1)), dim3(BLOCK_THREADS), cuda_stream(device), scoring, n_chunk, partial);
+    }
+    LAUNCH(scores_add, dim3(1), dim3(BLOCK_THREADS), cuda_stream(device), n_chunk, partial, score);
+}
+
+extern "C" size_t cuda_score_scratch(int64_t n)
+{
+    const int64_t rows = chunk_rows(n);
+    return (size_t)((n + rows - 1) / rows) * sizeof(struct device_score);
+}
+
+/* --- labels as input --- */
+
+/* Labels, as their kernels take them. */
+struct label_rows {
+    int64_t n, c;
+    const int32_t *labels;
+    const float *label_rows;
+    const uint8_t *row_split;
+    uint64_t split;
+    struct draws drawn;
+};
+
+static label_rows labels_of(const struct device_labels *how)
+{
+    label_rows out = {how->n, how->c, how->labels, how->label_rows, how->row_split, how->split, draws_of(&how->drawn)};
+    return out;
+}
+
+/* A warp a row. */
+__global__ void __launch_bounds__(BLOCK_THREADS) label_columns(const label_rows how, int64_t f, const float *x, float *out)
+{
+    const int64_t width = f + how.c;
+    for (int64_t r = grid_thread() / WARP; r < how.n; r += grid_threads() / WARP) {
+        const bool shown = how.row_split[r] == how.split && !is_drawn(how.drawn, r);
+        for (int64_t k = (int)threadIdx.x % WARP; k < width; k += WARP) {
+            float value = 0.0F;
+            if (k < f) {
+                value = x[r * f + k];
+            } else if (shown) {
+                const float label = how.labels != nullptr ? (how.labels[r] == k - f ? 1.0F : 0.0F)
+                                                          : how.label_rows[r * how.c + k - f];
+                value = isnan(label) ? 0.0F : label;
+            }
+            out[r * width + k] = value;
+        }
+    }
+}
+
+extern "C" void cuda_labels_append(struct device *device, const struct device_labels *how, int64_t f, const float *x,
+                                   float *out)
+{
+    if (how->n > 0) {
+        LAUNCH(label_columns, dim3(grid_of(how->n, BLOCK_THREADS / WARP)), dim3(BLOCK_THREADS), cuda_stream(device),
+               labels_of(how), f, x, out);
+    }
+}
+
+/* Whole numbers, whose order does not matter: the sum is one while it is added up, … */
+__global__ void __launch_bounds__(BLOCK_THREADS) drawn_rows(const label_rows how, unsigned long long *count)
+{
+    for (int64_t first = (int64_t)blockIdx.x * BLOCK_THREADS; first < how.n; first += (int64_t)gridDim.x * BLOCK_THREADS) {
+        const int64_t r = first + threadIdx.x;
+        const bool drawn = r < how.n && how.row_split[r] == how.split && is_drawn(how.drawn, r);
+        const unsigned lanes = __ballot_sync(ALL_LANES, drawn);
+        if (threadIdx.x % WARP == 0 && lanes != 0) {
+            atomicAdd(count, (unsigned long long)__popc((int)lanes));
+        }
+    }
+}
+
+/* … and a double at the end. */
+__global__ void count_finish(unsigned long long *from, double *to)
+{
+    const unsigned long long n = *from;
+    *to = (double)n;
+}
+
+extern "C" void cuda_draw_count(struct device *device, const struct device_labels *how, double *count)
+{
+    unsigned long long *whole = (unsigned long long *)(void *)count;
+    cuda_fill_zero(device, count, sizeof *count);
+    LAUNCH(drawn_rows, dim3(grid_of(how->n, BLOCK_THREADS)), dim3(BLOCK_THREADS), cuda_stream(device), labels_of(how), whole);
+    LAUNCH(count_finish, dim3(1), dim3(1), cuda_stream(device), whole, count);
+}

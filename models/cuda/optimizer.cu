@@ -1,0 +1,64 @@
+/* One step of SGD, Adam and AdamW: models/cpu/optimizer.c's, rounding by rounding. What changes from step to step is in device memory. */
+#include "models/cuda/kernel.h"
+
+/* A step, as its kernels take it. */
+struct rule {
+    double weight_decay, beta1, beta2, epsilon, momentum;
+    const struct device_now *now;
+    const double *loss; /* where it is not finite nothing is stepped; NULL: step in any case */
+};
+
+static __device__ __forceinline__ bool is_due(const rule &how)
+{
+    return how.loss == nullptr || isfinite(*how.loss);
+}
+
+__global__ void __launch_bounds__(BLOCK_THREADS)
+    sgd_step(const rule how, int64_t n_value, const float *grad, float *w, float *m)
+{
+    const float lr = (float)how.now->lr, decay = (float)how.weight_decay, momentum = (float)how.momentum;
+    for (int64_t i = grid_thread(); is_due(how) && i < n_value; i += grid_threads()) {
+        float g = grad[i] + decay * w[i];
+        if (momentum != 0.0F) {
+            g = momentum * m[i] + g;
+            m[i] = g;
+        }
+        w[i] = w[i] - lr * g;
+    }
+}
+
+__global__ void __launch_bounds__(BLOCK_THREADS)
+    adam_step(const rule how, bool decoupled, int64_t n_value, const float *grad, float *w, float *m, float *v)
+{
+    const struct device_now *now = how.now;
+    const float decay = decoupled ? 0.0F : (float)how.weight_decay;
+    const float keep = decoupled ? (float)(1.0 - now->lr * how.weight_decay) : 1.0F;
+    const float first = (float)(1.0 - how.beta1), beta2 = (float)how.beta2, second = (float)(1.0 - how.beta2);
+    const float step = (float)(now->lr / now->correction_1);
+    const float root = (float)sqrt(now->correction_2), epsilon = (float)how.epsilon;
+    for (int64_t i = grid_thread(); is_due(how) && i < n_value; i += grid_threads()) {
+        const float weight = w[i] * keep;
+        const float g = grad[i] + decay * weight;
+        const float m_new = m[i] + first * (g - m[i]);
+        const float v_new = beta2 * v[i] + second * g * g;
+        m[i] = m_new;
+        v[i] = v_new;
+        w[i] = weight - step * (m_new / (sqrtf(v_new) / root + epsilon));
+    }
+}
+
+extern "C" void cuda_step(struct device *device, const struct device_step *how, int64_t n_value, const float *grad, float *w,
+                          float *m, float *v)
+{
+    const rule rule = {how->weight_decay, how->beta1, how->beta2, how->epsilon, how->momentum, how->now, how->loss};
+    const dim3 grid(grid_of(n_value, BLOCK_THREADS)), block(BLOCK_THREADS);
+    if (n_value == 0) {
+        return;
+    }
+    if (how->optimizer == DEVICE_OPTIMIZER_SGD) {
+        LAUNCH(sgd_step, grid, block, cuda_stream(device), rule, n_value, grad, w, m);
+    } else {
+        LAUNCH(adam_step, grid, block, cuda_stream(device), rule, how->optimizer == DEVICE_OPTIMIZER_ADAMW, n_value, grad, w, m,
+               v);
+    }
+}

@@ -1,0 +1,316 @@
+/* Element-by-element maps. Every step is rounded as models/cpu/pointwise.c and its kernels round it. */
+#include "models/cuda/functions.h"
+#include "models/cuda/quads.h"
+
+/* --- activation and dropout --- */
+
+/* e^x − 1 for x ≤ 0 (0 above): models/cpu/kernels/kernels_pointwise.inc.h's, step by step. */
+static __device__ __forceinline__ float expm1_negative(float x)
+{
+    const float to_whole = 0x1.8p23F;
+    float bounded = x > -30.0F ? x : -30.0F;
+    bounded = bounded < 0.0F ? bounded : 0.0F;
+    const float k = (bounded * 0x1.715476p0F + to_whole) - to_whole;
+    const float r = (bounded - k * 0x1.62ep-1F) - k * 0x1.0bfbe8p-15F;
+    float tail = 0x1.a01a02p-13F;
+    tail = tail * r + 0x1.6c16c2p-10F;
+    tail = tail * r + 0x1.111112p-7F;
+    tail = tail * r + 0x1.555556p-5F;
+    tail = tail * r + 0x1.555556p-3F;
+    tail = tail * r + 0.5F;
+    const float series = tail * r * r + r;
+    const float power = __uint_as_float((unsigned)((int)k + 127) << 23);
+    return power * series + (power - 1.0F);
+}
+
+template <int KIND> static __device__ __forceinline__ float activate_value(float x)
+{
+    switch (KIND) {
+    case DEVICE_ACTIVATION_RELU:
+        return x <= 0.0F ? 0.0F : x; /* not a number stays one */
+    case DEVICE_ACTIVATION_ELU:
+        return x < 0.0F ? expm1_negative(x) : x;
+    case DEVICE_ACTIVATION_LEAKY_RELU:
+        return x > 0.0F ? x : 0.01F * x;
+    case DEVICE_ACTIVATION_GELU:
+        return (float)(0.5 * (double)x * erfc_of(-(double)x * M_SQRT1_2));
+    default:
+        return x;
+    }
+}
+
+/* The derivative at input x (gelu) or where the activation's value is u (the others). */
+template <int KIND> static __device__ __forceinline__ float activate_slope(float x, float u)
+{
+    const double d = (double)x;
+    switch (KIND) {
+    case DEVICE_ACTIVATION_RELU:
+        return u > 0.0F ? 1.0F : 0.0F;
+    case DEVICE_ACTIVATION_ELU:
+        return u > 0.0F ? 1.0F : u + 1.0F;
+    case DEVICE_ACTIVATION_LEAKY_RELU:
+        return u > 0.0F ? 1.0F : 0.01F;
+    case DEVICE_ACTIVATION_GELU: /* Φ(x) + x φ(x) */
+        return (float)(0.5 * erfc_of(-d * M_SQRT1_2) + d * exp_of_negative(-0.5 * d * d) * (0.5 * M_2_SQRTPI * M_SQRT1_2));
+    default:
+        return 1.0F;
+    }
+}
+
+/* Which elements are kept: those whose draw is not below the threshold; 0: all. */
+struct dropout {
+    uint64_t threshold;
+    struct random_key key;
+    const struct device_now *now;
+    const uint32_t *node;
+};
+
+static dropout dropout_of(const struct device_activate *activate)
+{
+    dropout out = {random_drop_threshold(activate->p), activate->key, activate->now, activate->node};
+    return out;
+}
+
+/* Columns c … c+3 of row r; c a multiple of 4. */
+static __device__ __forceinline__ void kept(const dropout &drop, int64_t r, int64_t c, bool keep[4])
+{
+    if (drop.threshold == 0) {
+        keep[0] = keep[1] = keep[2] = keep[3] = true;
+        return;
+    }
+    const uint32_t epoch = drop.now != nullptr ? drop.now->epoch : drop.key.epoch;
+    const uint4 draws = draw_quad(drop.key, epoch, drop.node[r], (uint32_t)(c / 4));
+    for (int k = 0; k < 4; k++) {
+        keep[k] = draw_of(draws, (unsigned)k) >= drop.threshold;
+    }
+}
+
+template <int KIND> struct forward_map {
+    dropout drop;
+    double scale;
+    int64_t f;
+    const float *x;
+    float *y;
+    template <bool VECTOR> __device__ void quad(int64_t r, int64_t c, int n) const
+    {
+        bool keep[4];
+        struct quad value = quad_load<VECTOR>(x + r * f + c, n);
+        kept(drop, r, c, keep);
+        for (int k = 0; k < 4; k++) {
+            value.v[k] = keep[k] ? activate_value<KIND>(value.v[k]) * (float)scale : 0.0F;
+        }
+        quad_store<VECTOR>(y + r * f + c, n, value);
+    }
+};
+
+template <int KIND> struct backward_map {
+    dropout drop;
+    double scale;
+    int64_t f, add;
+    const float *x, *y, *grad_y;
+    float *grad_x;
+    template <bool VECTOR> __device__ void quad(int64_t r, int64_t c, int n) const
+    {
+        const int64_t at = r * f + c;
+        const bool reads_x = KIND == DEVICE_ACTIVATION_GELU, reads_y = !reads_x && KIND != DEVICE_ACTIVATION_NONE;
+        const float by = (float)scale, unscale = 1.0F / by;
+        bool keep[4];
+        struct quad grad = quad_load<VECTOR>(grad_y + at, n);
+        const struct quad saved = quad_load<VECTOR>(reads_x ? x + at : reads_y ? y + at : grad_y + at, n);
+        kept(drop, r, c, keep);
+        for (int k = 0; k < 4; k++) {
+            const float slope = activate_slope<KIND>(reads_x ? saved.v[k] : 0.0F, reads_y ? saved.v[k] * unscale : 0.0F);
+            grad.v[k] = keep[k] ? grad.v[k] * by * slope : 0.0F;
+        }
+        quad_put<VECTOR>(grad_x + at, n, add != 0, grad);
+    }
+};
+
+template <int KIND>
+static void forward_launch(struct device *device, int64_t n, int64_t f, const struct device_activate *activate, const float *x,
+                           float *y)
+{
+    const dropout drop = dropout_of(activate);
+    const forward_map<KIND> map = {drop, 1.0 / (1.0 - activate->p), f, x, y};
+    const bool flat = drop.threshold == 0;
+    const bool aligned = (flat || f % 4 == 0) && quad_aligned(x) && quad_aligned(y);
+    quads_launch(device, flat ? 1 : n, flat ? n * f : f, aligned, map);
+}
+
+template <int KIND>
+static void backward_launch(struct device *device, int64_t n, int64_t f, const struct device_activate *activate, const float *x,
+                            const float *y, const float *grad_y, bool add, float *grad_x)
+{
+    dropout drop = dropout_of(activate);
+    if (KIND == DEVICE_ACTIVATION_RELU) {
+        drop.threshold = 0; /* a dropped y is 0, where relu's slope is 0, too: no draw is needed */
+    }
+    const backward_map<KIND> map = {drop, 1.0 / (1.0 - activate->p), f, add, x, y, grad_y, grad_x};
+    const bool flat = drop.threshold == 0;
+    const bool aligned = (flat || f % 4 == 0) && quad_aligned(x) && quad_aligned(y) && quad_aligned(grad_y) &&
+                         quad_aligned(grad_x);
+    quads_launch(device, flat ? 1 : n, flat ? n * f : f, aligned, map);
+}
+
+#define EACH_ACTIVATION(X) X(NONE) X(RELU) X(ELU) X(LEAKY_RELU) X(GELU)
+
+extern "C" void cuda_activate_forward(struct device *device, int64_t n, int64_t f, const struct device_activate *activate,
+                                      const float *x, float *y)
+{
+    switch (activate->activation) {
+#define X(kind)                                                                                                                \
+    case DEVICE_ACTIVATION_##kind:                                                                                             \
+        forward_launch<DEVICE_ACTIVATION_##kind>(device, n, f, activate, x, y);                                                \
+        break;
+        EACH_ACTIVATION(X)
+#undef X
+    }
+}
+
+extern "C" void cuda_activate_backward(struct device *device, int64_t n, int64_t f, const struct device_activate *activate,
+                                       const float *x, const float *y, const float *grad_y, bool add, float *grad_x)
+{
+    switch (activate->activation) {
+#define X(kind)                                                                                                                \
+    case DEVICE_ACTIVATION_##kind:                                                                                             \
+        backward_launch<DEVICE_ACTIVATION_##kind>(device, n, f, activate, x, y, grad_y, add, grad_x);                          \
+        break;
+        EACH_ACTIVATION(X)
+#undef X
+    }
+}
+
+/* --- sums --- */
+
+struct bias_map {
+    int64_t f;
+    const float *x, *bias;
+    float *y;
+    template <bool VECTOR> __device__ void quad(int64_t r, int64_t c, int n) const
+    {
+        const struct quad by = quad_load<VECTOR>(bias + c, n);
+        struct quad value = quad_load<VECTOR>(x + r * f + c, n);
+        for (int k = 0; k < 4; k++) {
+            value.v[k] = value.v[k] + by.v[k];
+        }
+        quad_store<VECTOR>(y + r * f + c, n, value);
+    }
+};
+
+extern "C" void cuda_bias_add(struct device *device, int64_t n, int64_t f, const float *x, const float *bias, float *y)
+{
+    const bool aligned = f % 4 == 0 && quad_aligned(x) && quad_aligned(bias) && quad_aligned(y);
+    const bias_map map = {f, x, bias, y};
+    quads_launch(device, n, f, aligned, map);
+}
+
+/* out = a·x + b·y, or a·x; a is 1 + eps[0] where there is an eps. */
+struct sum_map {
+    float a, b;
+    const float *eps, *x, *y;
+    float *out;
+    template <bool VECTOR> __device__ void quad(int64_t, int64_t c, int n) const
+    {
+        const float by_x = eps != nullptr ? 1.0F + eps[0] : a, by_y = b;
+        struct quad value = quad_load<VECTOR>(x + c, n);
+        for (int k = 0; k < 4; k++) {
+            value.v[k] = by_x * value.v[k];
+        }
+        if (y != nullptr) {
+            const struct quad other = quad_load<VECTOR>(y + c, n);
+            for (int k = 0; k < 4; k++) {
+                const float product = by_y * other.v[k];
+                value.v[k] = value.v[k] + product;
+            }
+        }
+        quad_store<VECTOR>(out + c, n, value);
+    }
+};
+
+extern "C" void cuda_axpby(struct device *device, int64_t n_value, float a, const float *x, float b, const float *y, float *out)
+{
+    const sum_map map = {a, b, nullptr, x, y, out};
+    quads_launch(device, 1, n_value, quad_aligned(x) && quad_aligned(y) && quad_aligned(out), map);
+}
+
+extern "C" void cuda_eps_add(struct device *device, int64_t n_value, const float *eps, const float *x, const float *y,
+                             float *out)
+{
+    const sum_map map = {1.0F, 1.0F, eps, x, y, out};
+    quads_launch(device, 1, n_value, quad_aligned(x) && quad_aligned(y) && quad_aligned(out), map);
+}
+
+/* --- copies --- */
+
+struct copy_map {
+    int64_t from_width, to_width, add;
+    const float *from;
+    float *to;
+    template <bool VECTOR> __device__ void quad(int64_t r, int64_t c, int n) const
+    {
+        const struct quad value = quad_load<VECTOR>(from + r * from_width + c, n);
+        quad_put<VECTOR>(to + r * to_width + c, n, add != 0, value);
+    }
+};
+
+extern "C" void cuda_columns_copy(struct device *device, int64_t n, int64_t f, const float *from, int64_t from_width, float *to,
+                                  int64_t to_width, bool add)
+{
+    const bool aligned = from_width % 4 == 0 && to_width % 4 == 0 && quad_aligned(from) && quad_aligned(to);
+    const copy_map map = {from_width, to_width, add, from, to};
+    quads_launch(device, n, f, aligned, map);
+}
+
+/* --- maxima --- */
+
+struct max_map {
+    const float *x, *y;
+    float *out;
+    template <bool VECTOR> __device__ void quad(int64_t, int64_t c, int n) const
+    {
+        const struct quad other = quad_load<VECTOR>(y + c, n);
+        struct quad value = quad_load<VECTOR>(x + c, n);
+        for (int k = 0; k < 4; k++) {
+            value.v[k] = value.v[k] >= other.v[k] || isnan(value.v[k]) ? value.v[k] : other.v[k];
+        }
+        quad_store<VECTOR>(out + c, n, value);
+    }
+};
+
+extern "C" void cuda_max_forward(struct device *device, int64_t n_value, const float *x, const float *y, float *out)
+{
+    const max_map map = {x, y, out};
+    quads_launch(device, 1, n_value, quad_aligned(x) && quad_aligned(y) && quad_aligned(out), map);
+}
+
+/* grad (+)= grad_out where x is out, or where it is not; NULL: not wanted */
+struct max_backward_map {
+    int64_t add_x, add_y;
+    const float *x, *out, *grad_out;
+    float *grad_x, *grad_y;
+    template <bool VECTOR> __device__ void quad(int64_t, int64_t c, int n) const
+    {
+        const struct quad value = quad_load<VECTOR>(x + c, n), greatest = quad_load<VECTOR>(out + c, n);
+        const struct quad grad = quad_load<VECTOR>(grad_out + c, n);
+        struct quad to_x, to_y;
+        for (int k = 0; k < 4; k++) {
+            to_x.v[k] = value.v[k] == greatest.v[k] ? grad.v[k] : 0.0F;
+            to_y.v[k] = value.v[k] == greatest.v[k] ? 0.0F : grad.v[k];
+        }
+        if (grad_x != nullptr) {
+            quad_put<VECTOR>(grad_x + c, n, add_x != 0, to_x);
+        }
+        if (grad_y != nullptr) {
+            quad_put<VECTOR>(grad_y + c, n, add_y != 0, to_y);
+        }
+    }
+};
+
+extern "C" void cuda_max_backward(struct device *device, int64_t n_value, const float *x, const float *out,
+                                  const float *grad_out, bool add_x, float *grad_x, bool add_y, float *grad_y)
+{
+    const bool aligned = quad_aligned(x) && quad_aligned(out) && quad_aligned(grad_out) && quad_aligned(grad_x) &&
+                         quad_aligned(grad_y);
+    const max_backward_map map = {add_x, add_y, x, out, grad_out, grad_x, grad_y};
+    quads_launch(device, 1, n_value, aligned, map);
+}

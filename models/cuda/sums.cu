@@ -1,0 +1,153 @@
+/* Sums over rows, in the chunks and the order of models/cpu/dense.c. */
+#include "models/cuda/columns.h"
+#include "models/cuda/quads.h"
+
+/* --- columns --- */
+
+__global__ void __launch_bounds__(BLOCK_THREADS)
+    chunks_finish(int64_t n_chunk, int64_t stride, int64_t f, const double *partial, bool add, float *out)
+{
+    for (int64_t c = grid_thread(); c < f; c += grid_threads()) {
+        double sum = add ? (double)out[c] : 0.0;
+        for (int64_t i = 0; i < n_chunk; i++) {
+            sum += partial[i * stride + c];
+        }
+        out[c] = (float)sum;
+    }
+}
+
+void columns_finish(struct device *device, int64_t n_chunk, int64_t stride, int64_t f, const double *partial, bool add,
+                    float *out)
+{
+    if (f > 0) {
+        LAUNCH(chunks_finish, dim3(grid_of(f, BLOCK_THREADS)), dim3(BLOCK_THREADS), cuda_stream(device), n_chunk, stride, f,
+               partial, add, out);
+    }
+}
+
+struct element_terms {
+    int64_t f;
+    const float *x;
+    __device__ void operator()(int64_t, int64_t r, int64_t c, double term[1]) const
+    {
+        term[0] = (double)__ldg(x + r * f + c);
+    }
+};
+
+extern "C" void cuda_column_sum(struct device *device, int64_t n, int64_t f, const float *x, void *scratch, bool add,
+                                float *out)
+{
+    const element_terms terms = {f, x};
+    columns_launch<1>(device, n, f, terms, (double *)scratch);
+    columns_finish(device, row_n_chunk(n), f, f, (const double *)scratch, add, out);
+}
+
+extern "C" size_t cuda_column_sum_scratch(int64_t n, int64_t f)
+{
+    return (size_t)(row_n_chunk(n) * (f > 0 ? f : 1)) * sizeof(double);
+}
+
+/* --- one sum of all products --- */
+
+/* Lanes of the sum of a chunk, each a thread's. */
+#define DOT_LANES 16
+/* Products that a block keeps: 32 KiB of them. */
+#define DOT_TERMS 4096
+
+/* partial[chunk] = Σ x·y over its n_value values: lane l adds values l, l + 16, …, lane 0 then those behind the last sixteen, and then
+ * come the lanes, in order. Products of floats are exact in double. */
+__global__ void __launch_bounds__(BLOCK_THREADS)
+    dot_chunks(int64_t n_value, int64_t chunk_values, int64_t n_chunk, const float *x, const float *y, double *partial)
+{
+    SHARED(double, kept, DOT_TERMS);
+    const int t = (int)threadIdx.x;
+    for (int64_t chunk = blockIdx.x; chunk < n_chunk; chunk += gridDim.x) {
+        const int64_t first = chunk * chunk_values, end = first + chunk_values < n_value ? first + chunk_values : n_value;
+        double sum = 0.0;
+        for (int64_t at = first; at < end; at += DOT_TERMS) {
+            const int n = end - at < DOT_TERMS ? (int)(end - at) : DOT_TERMS, whole = n - n % DOT_LANES;
+            for (int i = t; i < DOT_TERMS; i += BLOCK_THREADS) {
+                if (i < n) {
+                    kept[i] = (double)__ldg(x + at + i) * (double)__ldg(y + at + i);
+                }
+            }
+            __syncthreads();
+            for (int i = t; t < DOT_LANES && i < whole; i += DOT_LANES) {
+                sum += kept[i];
+            }
+            for (int i = whole; t == 0 && i < n; i++) {
+                sum += kept[i];
+            }
+            __syncthreads();
+        }
+        if (t < DOT_LANES) {
+            kept[t] = sum;
+        }
+        __syncthreads();
+        if (t == 0) {
+            double all = 0.0;
+            for (int i = 0; i < DOT_LANES; i++) {
+                all += kept[i];
+            }
+            partial[chunk] = all;
+        }
+        __syncthreads();
+    }
+}
+
+extern "C" void cuda_dot(struct device *device, int64_t n, int64_t f, const float *x, const float *y, void *scratch, bool add,
+                         float *out)
+{
+    const int64_t n_chunk = row_n_chunk(n);
+    if (n_chunk > 0) {
+        LAUNCH(dot_chunks, dim3(grid_of(n_chunk, 1)), dim3(BLOCK_THREADS), cuda_stream(device), n * f, row_chunk_rows(n) * f,
+               n_chunk, x, y, (double *)scratch);
+    }
+    columns_finish(device, n_chunk, 1, 1, (const double *)scratch, add, out);
+}
+
+/* --- sums over chunks of floats --- */
+
+/* out (+)= chunk 0 + chunk 1 + …, one after another; out may be chunk 0 */
+struct chunks_map {
+    int64_t n_value, n_chunk, add;
+    const float *chunk;
+    float *out;
+    template <bool VECTOR> __device__ void quad(int64_t, int64_t c, int n) const
+    {
+        struct quad sum = quad_load<VECTOR>(add != 0 ? out + c : chunk + c, n);
+        for (int64_t i = add != 0 ? 0 : 1; i < n_chunk; i++) {
+            const struct quad share = quad_load<VECTOR>(chunk + i * n_value + c, n);
+            for (int k = 0; k < 4; k++) {
+                sum.v[k] = sum.v[k] + share.v[k];
+            }
+        }
+        quad_store<VECTOR>(out + c, n, sum);
+    }
+};
+
+extern "C" void cuda_chunks_sum(struct device *device, int64_t n_value, int64_t n_chunk, const float *chunk, bool add,
+                                float *out)
+{
+    const chunks_map map = {n_value, n_chunk, add, chunk, out};
+    quads_launch(device, 1, n_value, n_value % 4 == 0 && quad_aligned(chunk) && quad_aligned(out), map);
+}
+
+extern "C" void cuda_chunks_add(struct device *device, int64_t n_value, int64_t n_chunk, const float *chunk, float *out)
+{
+    cuda_chunks_sum(device, n_value, n_chunk, chunk, false, out);
+}
+
+__global__ void __launch_bounds__(BLOCK_THREADS) doubles_add(int64_t n, const double *from, double *to)
+{
+    for (int64_t i = grid_thread(); i < n; i += grid_threads()) {
+        to[i] += from[i];
+    }
+}
+
+extern "C" void cuda_doubles_add(struct device *device, int64_t n, const double *from, double *to)
+{
+    if (n > 0) {
+        LAUNCH(doubles_add, dim3(grid_of(n, BLOCK_THREADS)), dim3(BLOCK_THREADS), cuda_stream(device), n, from, to);
+    }
+}
