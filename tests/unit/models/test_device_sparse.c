@@ -28,13 +28,19 @@ static void linear(struct device *device, const void *context, float *out)
 static void dropout(struct device *device, const void *context, float *out)
 {
     const struct sparse *s = context;
-    device->ops->csr_dropout(device, &s->csr, &s->activate, out);
+    struct device_csr csr = s->csr;
+    cr_assert_eq(device->ops->csr_open(device, &csr), STATUS_OK);
+    device->ops->csr_dropout(device, &csr, &s->activate, out);
+    device->ops->csr_close(device, &csr);
 }
 
 static void dense(struct device *device, const void *context, float *out)
 {
     const struct sparse *s = context;
-    device->ops->csr_dense(device, &s->csr, out);
+    struct device_csr csr = s->csr;
+    cr_assert_eq(device->ops->csr_open(device, &csr), STATUS_OK);
+    device->ops->csr_dense(device, &csr, out);
+    device->ops->csr_close(device, &csr);
 }
 
 static struct device_csr csr_of(const struct device_block *block, const float *values)
