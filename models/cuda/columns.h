@@ -16,9 +16,37 @@
 /* Terms that a block keeps: 32 KiB of them. */
 #define COLUMNS_TERMS 4096
 
+/* Blocks that a processor runs at a time at least: what leaves enough registers. */
+#define COLUMNS_BLOCKS 4
+
+/* Terms that a thread reads before it keeps any: so many loads are on their way at a time. */
+#define COLUMNS_BATCH 8
+
+/* Keep the terms of elements i, i + 256, … of a tile of n_row × n_column at row r and this column. */
+template <int K, class Terms>
+static __device__ __forceinline__ void columns_keep(const Terms &terms, int64_t first, int64_t r, int64_t column, int n_row,
+                                                    int n_column, int i, double *kept)
+{
+    double term[COLUMNS_BATCH][K];
+    for (int j = 0; j < COLUMNS_BATCH; j++) {
+        const int at = i + j * BLOCK_THREADS, row = n_column == COLUMNS_TILE ? at / COLUMNS_TILE : at / n_column;
+        for (int k = 0; k < K; k++) {
+            term[j][k] = 0.0;
+        }
+        if (at < n_row * n_column) {
+            terms(first, r + row, column + at - row * n_column, term[j]);
+        }
+    }
+    for (int j = 0; j < COLUMNS_BATCH; j++) {
+        for (int k = 0; k < K; k++) {
+            kept[k * (COLUMNS_TERMS / K) + i + j * BLOCK_THREADS] = term[j][k];
+        }
+    }
+}
+
 /* partial[chunk, k, c]: K × f of a chunk */
 template <int K, class Terms>
-__global__ void __launch_bounds__(BLOCK_THREADS)
+__global__ void __launch_bounds__(BLOCK_THREADS, COLUMNS_BLOCKS)
     columns_add(int64_t n, int64_t f, int64_t chunk_rows, int64_t n_chunk, const Terms terms, double *partial)
 {
     constexpr int rows_most = COLUMNS_TERMS / COLUMNS_TILE / K;
@@ -32,18 +60,12 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
         double sum = 0.0;
         for (int64_t r = first; r < end; r += rows_most) {
             const int n_row = end - r < rows_most ? (int)(end - r) : rows_most;
-            for (int i = t; i < rows_most * COLUMNS_TILE; i += BLOCK_THREADS) {
-                double term[K];
-                if (i < n_row * n_column) {
-                    terms(first, r + i / n_column, column + i % n_column, term);
-                    for (int k = 0; k < K; k++) {
-                        kept[k * rows_most * COLUMNS_TILE + i] = term[k];
-                    }
-                }
+            for (int i = t; i < rows_most * COLUMNS_TILE; i += COLUMNS_BATCH * BLOCK_THREADS) {
+                columns_keep<K>(terms, first, r, column, n_row, n_column, i, kept);
             }
             __syncthreads();
             for (int i = own; kind < K && own < n_column && i < n_row * n_column; i += n_column) {
-                sum += kept[kind * rows_most * COLUMNS_TILE + i];
+                sum += kept[kind * (COLUMNS_TERMS / K) + i];
             }
             __syncthreads();
         }

@@ -107,3 +107,43 @@ Test(dense, sums_over_rows_are_double_sums_whatever_the_threads)
         }
     }
 }
+
+/* x: n chunks of f_in floats */
+static void chunks_add(struct device *device, const void *context, float *out)
+{
+    const struct dense *d = context;
+    device->ops->chunks_add(device, d->f_in, d->n, d->x, out);
+}
+
+/* x: f_in doubles, added to as many */
+static void doubles_add(struct device *device, const void *context, float *out)
+{
+    const struct dense *d = context;
+    double *sum = device_scratch((size_t)d->f_in * sizeof *sum), *more = device_scratch((size_t)d->f_in * sizeof *more);
+    for (int64_t i = 0; i < d->f_in; i++) {
+        sum[i] = d->x[i];
+        more[i] = 3.0 * (double)d->w[i];
+    }
+    device->ops->doubles_add(device, d->f_in, more, sum);
+    for (int64_t i = 0; i < d->f_in; i++) {
+        out[i] = (float)sum[i];
+    }
+    free(sum);
+    free(more);
+}
+
+Test(dense, partial_results_are_added_one_after_another)
+{
+    const int64_t widths[] = {1, 3, 64, 1003};
+    for (size_t j = 0; j < sizeof widths / sizeof *widths; j++) {
+        float *x = device_random((size_t)(9 * widths[j]), 1), *w = device_random((size_t)widths[j], 2);
+        for (int64_t n = 1; n < 10; n += 4) {
+            struct dense d = {.n = n, .f_in = widths[j], .x = x, .w = w};
+            device_check("chunks_add", chunks_add, &d, (size_t)widths[j], TOLERANCE_SUM);
+        }
+        struct dense d = {.f_in = widths[j], .x = x, .w = w};
+        device_check("doubles_add", doubles_add, &d, (size_t)widths[j], TOLERANCE_ELEMENT);
+        free(x);
+        free(w);
+    }
+}

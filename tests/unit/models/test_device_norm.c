@@ -68,6 +68,39 @@ Test(batch_norm, forward_backward_and_running_statistics_agree_with_the_referenc
     }
 }
 
+/* out: the statistics of some rows and the others, merged */
+static void merged(struct device *device, const void *context, float *out)
+{
+    const struct batch *b = context;
+    const struct device_ops *ops = device->ops;
+    int64_t n = b->n / 3, n_statistics = STATISTICS_N(b->f);
+    void *scratch = device_scratch(ops->batch_norm_scratch(b->n, b->f));
+    double *left = device_scratch((size_t)n_statistics * sizeof *left),
+           *right = device_scratch((size_t)n_statistics * sizeof *left);
+    ops->batch_norm_statistics(device, n, b->f, b->x, scratch, left);
+    ops->batch_norm_statistics(device, b->n - n, b->f, b->x + n * b->f, scratch, right);
+    ops->statistics_merge(device, b->f, left, right);
+    for (int64_t i = 0; i < n_statistics; i++) {
+        out[i] = (float)left[i];
+    }
+    free(left);
+    free(right);
+    free(scratch);
+}
+
+Test(batch_norm, statistics_of_two_sets_are_merged_as_the_reference_merges_them)
+{
+    static const int64_t heights[] = {0, 2, 3000}, widths[] = {1, 33, 600};
+    for (size_t i = 0; i < sizeof heights / sizeof *heights; i++) {
+        for (size_t j = 0; j < sizeof widths / sizeof *widths; j++) {
+            float *x = device_random((size_t)(heights[i] * widths[j]), 1);
+            struct batch b = {.n = heights[i], .f = widths[j], .x = x};
+            device_check("merged statistics", merged, &b, (size_t)STATISTICS_N(b.f), TOLERANCE_SUM);
+            free(x);
+        }
+    }
+}
+
 static void of_rows(const struct device_ops *ops, int64_t n, const float *x, double out[3])
 {
     struct device *device = NULL;
