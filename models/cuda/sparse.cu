@@ -198,7 +198,7 @@ static unsigned stored_grid(const struct device_csr *csr)
 }
 
 /* Which values are kept, as of a dense row. */
-struct dropout {
+struct stored_drop {
     uint64_t threshold; /* 0: all */
     struct random_key key;
     const struct device_now *now;
@@ -206,7 +206,7 @@ struct dropout {
     double scale; /* a float */
 };
 
-__global__ void __launch_bounds__(BLOCK_THREADS) stored_dropout(const stored csr, const dropout drop, float *out)
+__global__ void __launch_bounds__(BLOCK_THREADS) stored_dropout(const stored csr, const stored_drop drop, float *out)
 {
     const uint32_t epoch = drop.now != nullptr ? drop.now->epoch : drop.key.epoch;
     stored_each(csr, [&](int64_t e, int64_t r, uint32_t column, float value) {
@@ -223,7 +223,7 @@ extern "C" void cuda_csr_dropout(struct device *device, const struct device_csr 
 {
     const uint32_t threshold = random_drop_threshold(activate->p);
     const double scale = threshold > 0 ? (float)(1.0 / (1.0 - activate->p)) : 1.0;
-    const dropout drop = {threshold, activate->key, activate->now, activate->node, scale};
+    const stored_drop drop = {threshold, activate->key, activate->now, activate->node, scale};
     LAUNCH(stored_dropout, dim3(stored_grid(csr)), dim3(BLOCK_THREADS), cuda_stream(device), stored_of(csr), drop, out);
 }
 
