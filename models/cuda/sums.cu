@@ -57,7 +57,7 @@ extern "C" size_t cuda_column_sum_scratch(int64_t n, int64_t f)
 /* partial[chunk] = Σ x·y over its n_value values: lane l adds values l, l + 16, …, lane 0 then those behind the last sixteen, and then
  * come the lanes, in order. Products of floats are exact in double. */
 __global__ void __launch_bounds__(BLOCK_THREADS)
-    dot_chunks(int64_t n_value, int64_t chunk_values, int64_t n_chunk, const float *x, const float *y, double *partial)
+    dots_add(int64_t n_value, int64_t chunk_values, int64_t n_chunk, const float *x, const float *y, double *partial)
 {
     SHARED(double, kept, DOT_TERMS);
     const int t = (int)threadIdx.x;
@@ -100,7 +100,7 @@ extern "C" void cuda_dot(struct device *device, int64_t n, int64_t f, const floa
 {
     const int64_t n_chunk = row_n_chunk(n);
     if (n_chunk > 0) {
-        LAUNCH(dot_chunks, dim3(grid_of(n_chunk, 1)), dim3(BLOCK_THREADS), cuda_stream(device), n * f, row_chunk_rows(n) * f,
+        LAUNCH(dots_add, dim3(grid_of(n_chunk, 1)), dim3(BLOCK_THREADS), cuda_stream(device), n * f, row_chunk_rows(n) * f,
                n_chunk, x, y, (double *)scratch);
     }
     columns_finish(device, n_chunk, 1, 1, (const double *)scratch, add, out);
