@@ -1,0 +1,364 @@
+/* What the passes of an attention share: a group of lanes takes one head of one row, its columns spread over the lanes.
+ *
+ *   score    e_ij at one head                           keys and queries
+ *   add      leaky(key_j + query_i)                     one number per head
+ *   mlp      Σ_c att_c · leaky(value_jc + query_ic)     no keys
+ *   dot      scale · ⟨key_j, query_i⟩                   keys as wide as values
+ *   cosine   key_j · ⟨value_j, query_i⟩                 keys: one number per head
+ *
+ * Order   a row's edges as the block has them, its edge to itself first, a few at a time, each a step of the running softmax; a product
+ *         over columns first within a lane, then over the lanes of the group in one tree. The same in all passes, so that backward finds
+ *         forward's scores. Heads of more columns than a group holds are taken in chunks of columns, each with all of the products.
+ */
+#ifndef MODELS_CUDA_ATTENTION_H
+#define MODELS_CUDA_ATTENTION_H
+
+#include "models/cuda/vector.h"
+
+extern "C" {
+#include "models/cuda/schedule.h"
+}
+
+/* Most ranges of rows whose gradients of att are partial sums of their own, and as many shares of the long rows. */
+#define CUDA_ATT_RANGES 2048
+#define CUDA_ATT_SHARES 128
+
+/* One pass over a block, whose rows are destinations or sources. */
+struct cuda_attention {
+    int64_t n_row;
+    int64_t n_most; /* edges of a row at most: longer ones are long */
+    const uint32_t *rows;
+    const int64_t *indptr;
+    const uint32_t *cols;
+    const struct cuda_schedule *schedule;
+    bool begin, with_self; /* with_self: and the rows begin */
+    bool rows_are_sources;
+    int n_head, n_column;
+    float slope, scale, shift;
+    const float *att;
+    uint32_t threshold; /* of draws; 0: no dropout */
+    float keep_scale;
+    struct random_key key;
+    const struct device_now *now;
+    const uint32_t *row_node, *col_node;
+    struct device_attention_source source, self_source;
+    struct device_attention_target target, self_target;
+};
+
+/* Blocks of threads and what they share out: all heads of all rows (or of ranges of them), and of all shares of the long rows. */
+struct cuda_attention_grid {
+    cudaStream_t stream;
+    bool fours; /* all rows can be taken by fours */
+    int64_t n_range, range_rows;
+    int64_t n_share; /* 0: there are no long rows */
+};
+
+struct cuda_attention cuda_attention_of(const struct device_attention_rows *rows, bool rows_are_sources);
+struct cuda_attention_grid cuda_attention_grid_of(struct device *device, const struct device_attention_rows *rows,
+                                                  bool with_att);
+
+/* --- shapes: LANES lanes hold N floats each of a head, in VECTORS loads of W floats --- */
+
+template <int WIDTH, int GROUP, int LOADS> struct shape {
+    static constexpr int W = WIDTH, LANES = GROUP, VECTORS = LOADS, N = W * VECTORS, COLUMNS = LANES * N;
+    /* Edges whose rows are on their way at a time. */
+    static constexpr int AHEAD = VECTORS > 1 ? 2 : 4;
+    /* Groups of a block that take a long row together. */
+    static constexpr int GROUPS = 512 / LANES < 32 ? 512 / LANES : 32;
+};
+
+/* Call LAUNCHER<SCORE, shape>(…) for the shape that fits heads of n_column columns. */
+#define CUDA_BY_SHAPE(LAUNCHER, SCORE, fours, n_column, ...)                                                                   \
+    !(fours) ? (n_column) <= 8 ? LAUNCHER<SCORE, shape<1, 8, 1>>(__VA_ARGS__) : LAUNCHER<SCORE, shape<1, 32, 4>>(__VA_ARGS__)  \
+    : (n_column) <= 16  ? LAUNCHER<SCORE, shape<4, 4, 1>>(__VA_ARGS__)                                                         \
+    : (n_column) <= 32  ? LAUNCHER<SCORE, shape<4, 8, 1>>(__VA_ARGS__)                                                         \
+    : (n_column) <= 64  ? LAUNCHER<SCORE, shape<4, 16, 1>>(__VA_ARGS__)                                                        \
+    : (n_column) <= 128 ? LAUNCHER<SCORE, shape<4, 32, 1>>(__VA_ARGS__)                                                        \
+                        : LAUNCHER<SCORE, shape<4, 32, 2>>(__VA_ARGS__)
+
+/* --- columns of a head --- */
+
+/* Columns first_column … of a head are worked on; vector v of a lane begins S::LANES · S::W · v behind its first. */
+template <typename S> static __device__ __forceinline__ int lane_column(int first_column)
+{
+    return first_column + group_lane<S::LANES>() * S::W;
+}
+
+/* to = this lane's columns of a head that begins at x; 0 past the last column, or where there is nothing to read. */
+template <typename S>
+static __device__ __forceinline__ void columns_read(const struct cuda_attention &a, const float *x, int first_column,
+                                                    bool there, float to[S::N])
+{
+    const int first = lane_column<S>(first_column);
+    for (int v = 0; v < S::VECTORS; v++) {
+        const int c = first + v * S::LANES * S::W;
+        const bool reads = there && c < a.n_column;
+        if (S::W == 4) {
+            const float4 four = reads ? vector_read<float4>(x + c) : make_float4(0.0F, 0.0F, 0.0F, 0.0F);
+            to[v * S::W] = four.x;
+            to[v * S::W + 1 % S::W] = four.y;
+            to[v * S::W + 2 % S::W] = four.z;
+            to[v * S::W + 3 % S::W] = four.w;
+        } else {
+            to[v] = reads ? vector_read<float>(x + c) : 0.0F;
+        }
+    }
+}
+
+template <typename S>
+static __device__ __forceinline__ void columns_write(const struct cuda_attention &a, const float from[S::N], int first_column,
+                                                     float *x)
+{
+    const int first = lane_column<S>(first_column);
+    for (int v = 0; v < S::VECTORS; v++) {
+        const int c = first + v * S::LANES * S::W;
+        for (int i = 0; i < S::W && c < a.n_column; i++) {
+            x[c + i] = from[v * S::W + i];
+        }
+    }
+}
+
+template <int LANES> static __device__ __forceinline__ float group_sum(float x)
+{
+    const unsigned mask = group_mask<LANES>();
+    for (int d = LANES / 2; d > 0; d /= 2) {
+        x += __shfl_xor_sync(mask, x, d, LANES);
+    }
+    return x;
+}
+
+/* --- numbers --- */
+
+/* e^x for x ≤ 88, from fma alone: within 2 units in the last place; 0 below -87; what is not a number stays one.
+ * x = k ln 2 + r, |r| ≤ ln 2 / 2; e^r − 1 by its series, times 2^k. */
+static __device__ __forceinline__ float exp_of(float x)
+{
+    float bounded = x < -87.0F ? -87.0F : x;
+    bounded = bounded > 88.0F ? 88.0F : bounded;
+    const float whole = fmaf(bounded, 0x1.715476p0F, 0x1.8p23F), k = whole - 0x1.8p23F; /* k in the low bits */
+    const float r = fmaf(k, -0x1.0bfbe8p-15F, fmaf(k, -0x1.62ep-1F, bounded));
+    float tail = fmaf(0x1.a01a02p-13F, r, 0x1.6c16c2p-10F);
+    tail = fmaf(tail, r, 0x1.111112p-7F);
+    tail = fmaf(tail, r, 0x1.555556p-5F);
+    tail = fmaf(tail, r, 0x1.555556p-3F);
+    tail = fmaf(tail, r, 0.5F);
+    const float series = fmaf(tail * r, r, r), power = __uint_as_float((__float_as_uint(whole) + 127U) << 23);
+    return x < -87.0F ? 0.0F : fmaf(power, series, power);
+}
+
+static __device__ __forceinline__ float leaky_slope(float x, float slope)
+{
+    return x > 0.0F ? 1.0F : slope;
+}
+
+/* What one column adds to an edge's product: mine · far, of mlp att · leaky(mine + far). */
+template <int SCORE>
+static __device__ __forceinline__ float product_add(float slope, float mine, float far, float att, float sum)
+{
+    if (SCORE != DEVICE_SCORE_MLP) {
+        return fmaf(mine, far, sum);
+    }
+    const float x = mine + far;
+    return fmaf(x > 0.0F ? att : att * slope, x, sum);
+}
+
+/* One end of an edge, of which this lane holds some columns: all of the head's begin at `all`. */
+template <typename S> struct end_columns {
+    const float *all;
+    float x[S::N];
+};
+
+/* This lane's share of a product over all columns of a head; att: of mlp, else unused. */
+template <int SCORE, typename S>
+static __device__ __forceinline__ float lane_product(const struct cuda_attention &a, const end_columns<S> &mine,
+                                                     const end_columns<S> &att, const float *far_all, const float far[S::N])
+{
+    float sum = 0.0F;
+    if constexpr (S::VECTORS > 1) {
+        if (a.n_column > S::COLUMNS) {
+            for (int c = group_lane<S::LANES>(); c < a.n_column && far_all != NULL; c += S::LANES) {
+                const float by = SCORE == DEVICE_SCORE_MLP ? __ldg(att.all + c) : 0.0F;
+                sum = product_add<SCORE>(a.slope, __ldg(mine.all + c), __ldg(far_all + c), by, sum);
+            }
+            return sum;
+        }
+    }
+    for (int i = 0; i < S::N; i++) {
+        sum = product_add<SCORE>(a.slope, mine.x[i], far[i], SCORE == DEVICE_SCORE_MLP ? att.x[i] : 0.0F, sum);
+    }
+    return sum;
+}
+
+/* The score of an edge with this product (of add: key + query). */
+template <int SCORE> static __device__ __forceinline__ float score_of(const struct cuda_attention &a, float product, float key)
+{
+    const float by = SCORE == DEVICE_SCORE_ADD      ? leaky_slope(product, a.slope)
+                     : SCORE == DEVICE_SCORE_DOT    ? a.scale
+                     : SCORE == DEVICE_SCORE_COSINE ? key
+                                                    : 1.0F;
+    return product * by + a.shift;
+}
+
+/* --- a head of a row, and its edges --- */
+
+struct head_row {
+    int64_t row;               /* the own row */
+    int64_t own;               /* number of the head among those of all own rows */
+    int64_t first, begin, end; /* edges: the edge to itself, where there is one, then those of the block */
+    int h;
+    int column; /* the first of those that are worked on */
+};
+
+static __device__ __forceinline__ struct head_row head_row_of(const struct cuda_attention &a, int64_t r, int h)
+{
+    struct head_row head;
+    head.row = a.rows != NULL ? (int64_t)a.rows[r] : r;
+    head.own = head.row * a.n_head + h;
+    head.begin = a.indptr[r];
+    head.end = a.indptr[r + 1];
+    head.first = head.begin - (a.with_self ? 1 : 0);
+    head.h = h;
+    head.column = 0;
+    return head;
+}
+
+/* Quotient and rest; in 32 bits where that is enough. */
+static __device__ __forceinline__ int64_t divide(int64_t i, int n, int *rest)
+{
+    const int64_t quotient = i <= (int64_t)UINT32_MAX ? (int64_t)((uint32_t)i / (uint32_t)n) : i / n;
+    *rest = (int)(i - quotient * n);
+    return quotient;
+}
+
+/* Edges at … of which each lane of the group has one. */
+struct batch {
+    int n;
+    uint32_t col;  /* the lane's; of an edge to itself the own row */
+    unsigned kept; /* bit k: dropout keeps edge k */
+};
+
+static __device__ __forceinline__ bool edge_is_kept(const struct cuda_attention &a, const struct head_row &r, uint32_t col,
+                                                    bool is_self)
+{
+    const uint32_t own = __ldg(a.row_node + r.row), other = is_self ? own : __ldg(a.col_node + col);
+    const uint32_t epoch = a.now != NULL ? a.now->epoch : a.key.epoch;
+    const uint32_t from = a.rows_are_sources ? own : other, to = a.rows_are_sources ? other : own;
+    const uint32_t last = (uint32_t)a.key.op | ((uint32_t)r.h / 4 & 0xffU) << 16 | (uint32_t)a.key.stream << 24;
+    const uint4 draws = philox(make_uint4(from, to, epoch, last), (uint32_t)a.key.seed, (uint32_t)(a.key.seed >> 32));
+    return draw_of(draws, (unsigned)r.h % 4) >= a.threshold;
+}
+
+template <int LANES>
+static __device__ __forceinline__ struct batch batch_load(const struct cuda_attention &a, const struct head_row &r, int64_t at,
+                                                          int64_t end)
+{
+    const int64_t e = at + group_lane<LANES>();
+    struct batch batch;
+    batch.n = (int)(end - at < LANES ? end - at : LANES);
+    batch.col = e >= end ? 0 : e < r.begin ? (uint32_t)r.row : __ldg(a.cols + e);
+    batch.kept = 0;
+    if (a.threshold > 0) {
+        const bool kept = e < end && edge_is_kept(a, r, batch.col, e < r.begin);
+        batch.kept = __ballot_sync(group_mask<LANES>(), kept) >> (threadIdx.x % WARP / LANES * LANES);
+    }
+    return batch;
+}
+
+/* Edge k of a batch that begins at edge `at`. */
+struct edge {
+    bool there, is_self;
+    int64_t head; /* number of the head among those of all rows at the other end */
+    float mu;     /* dropout's factor */
+};
+
+template <int LANES>
+static __device__ __forceinline__ struct edge edge_of(const struct cuda_attention &a, const struct head_row &r,
+                                                      const struct batch &batch, int64_t at, int k)
+{
+    const uint32_t col = __shfl_sync(group_mask<LANES>(), batch.col, k, LANES);
+    struct edge edge;
+    edge.there = k < batch.n;
+    edge.is_self = at + k < r.begin;
+    edge.head = (int64_t)col * a.n_head + r.h;
+    edge.mu = a.threshold == 0 ? 1.0F : (batch.kept >> k & 1U) != 0 ? a.keep_scale : 0.0F;
+    return edge;
+}
+
+/* --- sums over edges, one after another and then of a row's groups --- */
+
+/* Sums of a row's head, WIDE of them with a number per column. Softmaxes have a row max; other sums have 0 there, so that they are joined
+ * by adding. */
+template <typename S, int WIDE> struct sums {
+    float row_max, norm;
+    float narrow; /* one number per head */
+    float wide[WIDE][S::N];
+
+    __device__ __forceinline__ explicit sums(float row_max_) : row_max(row_max_), norm(0.0F), narrow(0.0F), wide{}
+    {
+    }
+
+    /* To and from shared memory, where one group's sums take FLOATS. */
+    static constexpr int FLOATS = 3 + WIDE * S::COLUMNS;
+
+    __device__ __forceinline__ void keep(float *kept) const
+    {
+        kept[0] = row_max;
+        kept[1] = norm;
+        kept[2] = narrow;
+        for (int i = 0; i < WIDE * S::N; i++) {
+            kept[3 + i * S::LANES + group_lane<S::LANES>()] = wide[i / S::N][i % S::N];
+        }
+    }
+
+    /* Softmaxes of disjoint sets of edges join as they grow edge by edge:
+     *   m = max(m₁, m₂)   s = s₁ exp(m₁ - m) + s₂ exp(m₂ - m)   and all sums likewise */
+    __device__ __forceinline__ void join(const float *kept)
+    {
+        const float greatest = fmaxf(row_max, kept[0]);
+        const float mine = row_max == greatest ? 1.0F : exp_of(row_max - greatest);
+        const float other = kept[0] == greatest ? 1.0F : exp_of(kept[0] - greatest);
+        row_max = greatest;
+        norm = fmaf(mine, norm, other * kept[1]);
+        narrow = fmaf(mine, narrow, other * kept[2]);
+        for (int i = 0; i < WIDE * S::N; i++) {
+            float *x = &wide[i / S::N][i % S::N];
+            *x = fmaf(mine, *x, other * kept[3 + i * S::LANES + group_lane<S::LANES>()]);
+        }
+    }
+};
+
+/* Join the sums of all groups of a block, in the order of the groups, into the first one's. All threads call it; `kept` is shared. */
+template <typename S, int WIDE> static __device__ __forceinline__ void groups_join(float *kept, sums<S, WIDE> *s)
+{
+    const int group = (int)threadIdx.x / S::LANES;
+    __syncthreads();
+    s->keep(kept + group * sums<S, WIDE>::FLOATS);
+    __syncthreads();
+    for (int g = 1; group == 0 && g < S::GROUPS; g++) {
+        s->join(kept + g * sums<S, WIDE>::FLOATS);
+    }
+}
+
+/* The edges of a row that one group of a block takes. */
+template <typename S> static __device__ __forceinline__ void group_slice(const struct head_row &r, int64_t *begin, int64_t *end)
+{
+    const int64_t n = r.end - r.first, group = threadIdx.x / S::LANES;
+    *begin = r.first + n * group / S::GROUPS;
+    *end = r.first + n * (group + 1) / S::GROUPS;
+}
+
+/* The long rows that share number `share` of n_share has: units from *first to *end. */
+static __device__ __forceinline__ void share_units(const struct cuda_attention &a, int64_t share, int64_t n_share,
+                                                   int64_t *first, int64_t *end)
+{
+    *first = share * a.schedule->n_unit / n_share;
+    *end = (share + 1) * a.schedule->n_unit / n_share;
+}
+
+/* Is a unit all of its row, or its first piece? A row is taken whole, at its first. */
+static __device__ __forceinline__ bool begins_row(const struct cuda_attention &a, const struct cuda_unit &unit)
+{
+    return unit.begin == a.indptr[unit.row];
+}
+
+#endif
