@@ -23,8 +23,8 @@ struct cuda_attention cuda_attention_of(const struct device_attention_rows *rows
     a.begin = rows->begin;
     a.with_self = rows->begin && rows->with_self;
     a.rows_are_sources = rows_are_sources;
-    a.n_head = (int)how->n_head;
-    a.n_column = (int)how->n_column;
+    a.n_head = how->n_head;
+    a.n_column = how->n_column;
     a.slope = how->slope;
     a.scale = how->scale;
     a.shift = how->shift;

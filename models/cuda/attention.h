@@ -33,7 +33,7 @@ struct cuda_attention {
     const struct cuda_schedule *schedule;
     bool begin, with_self; /* with_self: and the rows begin */
     bool rows_are_sources;
-    int n_head, n_column;
+    int64_t n_head, n_column;
     float slope, scale, shift;
     const float *att;
     uint32_t threshold; /* of draws; 0: no dropout */
@@ -92,7 +92,7 @@ static __device__ __forceinline__ void columns_read(const struct cuda_attention 
     const int first = lane_column<S>(first_column);
     for (int v = 0; v < S::VECTORS; v++) {
         const int c = first + v * S::LANES * S::W;
-        const bool reads = there && c < a.n_column;
+        const bool reads = there && c < (int)a.n_column;
         if (S::W == 4) {
             const float4 four = reads ? vector_read<float4>(x + c) : make_float4(0.0F, 0.0F, 0.0F, 0.0F);
             to[v * S::W] = four.x;
@@ -112,7 +112,7 @@ static __device__ __forceinline__ void columns_write(const struct cuda_attention
     const int first = lane_column<S>(first_column);
     for (int v = 0; v < S::VECTORS; v++) {
         const int c = first + v * S::LANES * S::W;
-        for (int i = 0; i < S::W && c < a.n_column; i++) {
+        for (int i = 0; i < S::W && c < (int)a.n_column; i++) {
             x[c + i] = from[v * S::W + i];
         }
     }
@@ -175,8 +175,8 @@ static __device__ __forceinline__ float lane_product(const struct cuda_attention
 {
     float sum = 0.0F;
     if constexpr (S::VECTORS > 1) {
-        if (a.n_column > S::COLUMNS) {
-            for (int c = group_lane<S::LANES>(); c < a.n_column && far_all != NULL; c += S::LANES) {
+        if ((int)a.n_column > S::COLUMNS) {
+            for (int c = group_lane<S::LANES>(); c < (int)a.n_column && far_all != NULL; c += S::LANES) {
                 const float by = SCORE == DEVICE_SCORE_MLP ? __ldg(att.all + c) : 0.0F;
                 sum = product_add<SCORE>(a.slope, __ldg(mine.all + c), __ldg(far_all + c), by, sum);
             }
@@ -212,7 +212,7 @@ struct head_row {
 static __device__ __forceinline__ struct head_row head_row_of(const struct cuda_attention &a, int64_t r, int h)
 {
     struct head_row head;
-    head.row = a.rows != NULL ? (int64_t)a.rows[r] : r;
+    head.row = own_row(a.rows, r);
     head.own = head.row * a.n_head + h;
     head.begin = a.indptr[r];
     head.end = a.indptr[r + 1];

@@ -25,7 +25,7 @@ static __device__ __forceinline__ void columns_load(const struct cuda_attention 
 {
     for (int i = 0; i < S::N; i++) {
         const int c = lane_column<S>(r.column) + i / S::W * S::LANES * S::W + i % S::W;
-        to[i] = c < a.n_column ? x[r.own * a.n_column + c] : 0.0F;
+        to[i] = c < (int)a.n_column ? x[r.own * a.n_column + c] : 0.0F;
     }
 }
 
@@ -57,7 +57,7 @@ static __device__ __forceinline__ void state_store(const struct cuda_attention &
     if (positive) {
         columns_write<S>(a, s.wide[n_wide<SCORE> - 1], r.column, to.positive + r.own * a.n_column);
     }
-    if (group_lane<S::LANES>() == 0 && r.column + S::COLUMNS >= a.n_column) {
+    if (group_lane<S::LANES>() == 0 && r.column + S::COLUMNS >= (int)a.n_column) {
         to.softmax[2 * r.own] = s.row_max;
         to.softmax[2 * r.own + 1] = s.norm;
         if (positive) {
@@ -164,12 +164,12 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 2) forward_rows(const struct cu
 {
     for (int64_t i = grid_group<S::LANES>(); i < a.n_row * a.n_head; i += grid_groups<S::LANES>()) {
         int h;
-        const int64_t row = divide(i, a.n_head, &h);
+        const int64_t row = divide(i, (int)a.n_head, &h);
         struct head_row r = head_row_of(a, row, h);
         if (r.end - r.begin > a.n_most) {
             continue;
         }
-        for (; r.column < a.n_column; r.column += S::COLUMNS) {
+        for (; r.column < (int)a.n_column; r.column += S::COLUMNS) {
             forward_sums<SCORE, S> s = state_load<SCORE, S>(a, to, r, a.begin);
             edges_forward<SCORE, S>(a, r, r.first, r.end, to.positive != NULL, &s);
             state_store<SCORE, S>(a, to, r, s);
@@ -187,14 +187,14 @@ __global__ void __launch_bounds__(S::GROUPS *S::LANES, 1)
     for (int64_t i = blockIdx.x; i < n_share * a.n_head; i += gridDim.x) {
         int h;
         int64_t u, last, begin, end;
-        share_units(a, divide(i, a.n_head, &h), n_share, &u, &last);
+        share_units(a, divide(i, (int)a.n_head, &h), n_share, &u, &last);
         for (; u < last; u++) {
             if (!begins_row(a, unit[u])) {
                 continue;
             }
             struct head_row r = head_row_of(a, unit[u].row, h);
             group_slice<S>(r, &begin, &end);
-            for (; r.column < a.n_column; r.column += S::COLUMNS) {
+            for (; r.column < (int)a.n_column; r.column += S::COLUMNS) {
                 forward_sums<SCORE, S> s = state_load<SCORE, S>(a, to, r, a.begin || threadIdx.x >= S::LANES);
                 edges_forward<SCORE, S>(a, r, begin, end, to.positive != NULL, &s);
                 groups_join(kept, &s);

@@ -121,7 +121,7 @@ static __device__ __forceinline__ void sums_store(const struct cuda_attention &a
     for (int i = 0; i < S::N; i++) {
         const int c = lane_column<S>(r.column) + i / S::W * S::LANES * S::W + i % S::W;
         float *to = grad_query + r.own * a.n_column + c;
-        if (c < a.n_column) {
+        if (c < (int)a.n_column) {
             *to = a.begin ? s.wide[0][i] : *to + s.wide[0][i];
         }
         att[i] += SCORE == DEVICE_SCORE_MLP ? (double)s.wide[n_wide<SCORE> - 1][i] : 0.0;
@@ -134,7 +134,7 @@ static __device__ __forceinline__ void att_store(const struct cuda_attention &a,
 {
     for (int i = 0; i < S::N; i++) {
         const int c = lane_column<S>(column) + i / S::W * S::LANES * S::W + i % S::W;
-        if (c < a.n_column) {
+        if (c < (int)a.n_column) {
             to[(part * a.n_head + h) * a.n_column + c] = att[i];
         }
     }
@@ -147,9 +147,9 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 2)
 {
     for (int64_t i = grid_group<S::LANES>(); i < n_range * a.n_head; i += grid_groups<S::LANES>()) {
         int h;
-        const int64_t range = divide(i, a.n_head, &h);
+        const int64_t range = divide(i, (int)a.n_head, &h);
         const int64_t last = (range + 1) * range_rows < a.n_row ? (range + 1) * range_rows : a.n_row;
-        for (int column = 0; column < a.n_column; column += S::COLUMNS) {
+        for (int column = 0; column < (int)a.n_column; column += S::COLUMNS) {
             double att[S::N] = {};
             for (int64_t row = range * range_rows; row < last; row++) {
                 struct head_row r = head_row_of(a, row, h);
@@ -177,8 +177,8 @@ __global__ void __launch_bounds__(S::GROUPS *S::LANES, 1)
     for (int64_t i = blockIdx.x; i < n_share * a.n_head; i += gridDim.x) {
         int h;
         int64_t u, last, begin, end;
-        const int64_t share = divide(i, a.n_head, &h);
-        for (int column = 0; column < a.n_column; column += S::COLUMNS) {
+        const int64_t share = divide(i, (int)a.n_head, &h);
+        for (int column = 0; column < (int)a.n_column; column += S::COLUMNS) {
             double att[S::N] = {};
             for (share_units(a, share, n_share, &u, &last); u < last; u++) {
                 if (!begins_row(a, unit[u])) {

@@ -125,7 +125,7 @@ static __device__ __forceinline__ void columns_add(const struct cuda_attention &
     for (int i = 0; i < S::N; i++) {
         const int c = lane_column<S>(r.column) + i / S::W * S::LANES * S::W + i % S::W;
         float *to = x + r.own * a.n_column + c;
-        if (c < a.n_column) {
+        if (c < (int)a.n_column) {
             *to = a.begin ? sum[i] : *to + sum[i];
         }
     }
@@ -148,12 +148,12 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 2) source_rows(const struct cud
 {
     for (int64_t i = grid_group<S::LANES>(); i < a.n_row * a.n_head; i += grid_groups<S::LANES>()) {
         int h;
-        const int64_t row = divide(i, a.n_head, &h);
+        const int64_t row = divide(i, (int)a.n_head, &h);
         struct head_row r = head_row_of(a, row, h);
         if (r.end - r.begin > a.n_most) {
             continue;
         }
-        for (; r.column < a.n_column; r.column += S::COLUMNS) {
+        for (; r.column < (int)a.n_column; r.column += S::COLUMNS) {
             source_sums<SCORE, S> s(0.0F);
             edges_backward<SCORE, S>(a, r, r.first, r.end, &s);
             sums_store<SCORE, S>(a, r, s, to);
@@ -171,13 +171,13 @@ __global__ void __launch_bounds__(S::GROUPS *S::LANES, 1)
     for (int64_t i = blockIdx.x; i < n_share * a.n_head; i += gridDim.x) {
         int h;
         int64_t u, last, begin, end;
-        for (share_units(a, divide(i, a.n_head, &h), n_share, &u, &last); u < last; u++) {
+        for (share_units(a, divide(i, (int)a.n_head, &h), n_share, &u, &last); u < last; u++) {
             if (!begins_row(a, unit[u])) {
                 continue;
             }
             struct head_row r = head_row_of(a, unit[u].row, h);
             group_slice<S>(r, &begin, &end);
-            for (; r.column < a.n_column; r.column += S::COLUMNS) {
+            for (; r.column < (int)a.n_column; r.column += S::COLUMNS) {
                 source_sums<SCORE, S> s(0.0F);
                 edges_backward<SCORE, S>(a, r, begin, end, &s);
                 groups_join(kept, &s);

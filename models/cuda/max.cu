@@ -22,7 +22,7 @@ struct max {
     const int64_t *indptr;
     const uint32_t *cols;
     const struct cuda_schedule *schedule;
-    uint32_t arg_base;
+    int64_t arg_base;
     bool begin;
     const float *self; /* with begin: start from the own row, at place arg_base + row; NULL: start empty */
     int64_t f;
@@ -69,7 +69,7 @@ template <int LANES> static __device__ __forceinline__ struct greatest greatest_
             g.place[k] = m.arg[i];
         } else if (c < m.f && m.self != NULL) {
             g.best[k] = m.self[i];
-            g.place[k] = m.arg_base + (uint32_t)row;
+            g.place[k] = (uint32_t)(m.arg_base + row);
         }
     }
     return g;
@@ -95,7 +95,7 @@ static __device__ __forceinline__ void edges_max(const struct max &m, int64_t be
             }
             for (int i = 0; i < AHEAD; i++) {
                 for (int k = 0; k < COLUMNS; k++) {
-                    g->add(k, row[i][k], m.arg_base + c[i]);
+                    g->add(k, row[i][k], (uint32_t)m.arg_base + c[i]);
                 }
             }
         }
@@ -112,11 +112,6 @@ static __device__ __forceinline__ void greatest_store(const struct max &m, int64
             m.arg[row * m.f + c] = g.place[k];
         }
     }
-}
-
-static __device__ __forceinline__ int64_t own_row(const uint32_t *rows, int64_t r)
-{
-    return rows != NULL ? (int64_t)rows[r] : r;
 }
 
 template <int LANES> __global__ void __launch_bounds__(BLOCK_THREADS, 2) max_rows(const struct max m)
@@ -179,19 +174,20 @@ extern "C" void cuda_aggregate_max(struct device *device, const struct device_bl
                                    const float *self, int64_t f, const float *x, float *out, uint32_t *arg)
 {
     cudaStream_t stream = cuda_stream(device);
-    const struct max m = {block->n_row,
-                          block->schedule != NULL ? CUDA_LONG_EDGES : INT64_MAX,
-                          block->rows,
-                          block->indptr,
-                          block->cols,
-                          (const struct cuda_schedule *)block->schedule,
-                          arg_base,
-                          begin,
-                          self,
-                          f,
-                          x,
-                          out,
-                          arg};
+    struct max m = {};
+    m.n_row = block->n_row;
+    m.n_most = block->schedule != NULL ? CUDA_LONG_EDGES : INT64_MAX;
+    m.rows = block->rows;
+    m.indptr = block->indptr;
+    m.cols = block->cols;
+    m.schedule = (const struct cuda_schedule *)block->schedule;
+    m.arg_base = arg_base;
+    m.begin = begin;
+    m.self = self;
+    m.f = f;
+    m.x = x;
+    m.out = out;
+    m.arg = arg;
     if (block->n_row == 0 || f == 0) {
         return;
     }

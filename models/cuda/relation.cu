@@ -13,7 +13,7 @@
 #define PARTIAL_MOST ((int64_t)1 << 21)
 
 /* Columns of a lane in relation_dot. */
-#define DOT_COLUMNS 4
+#define DOT_COLUMNS 2
 
 struct relation {
     int64_t n_row;
@@ -31,11 +31,6 @@ static struct relation relation_of(const struct device_relation *how)
     const struct device_block *block = how->block;
     return {block->n_row,    block->rows, block->indptr, block->cols, block->types, block->weights,
             how->n_relation, how->n_base, how->f,        how->stride, how->x,       how->comp};
-}
-
-static __device__ __forceinline__ int64_t own_row(const uint32_t *rows, int64_t r)
-{
-    return rows != NULL ? (int64_t)rows[r] : r;
 }
 
 /* out[row, b] += comp[type, b] · u over this lane's columns; without comp the type's own b alone. */

@@ -18,6 +18,11 @@ static size_t aligned(size_t n)
     return (n + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN;
 }
 
+struct cuda_edges cuda_edges_of(const struct device_block *block)
+{
+    return {block->n_row, block->n_col, block->rows, block->indptr, block->cols, block->weights, block->types};
+}
+
 struct cuda_made cuda_made_place(int64_t n_row, int64_t n_col, int64_t n_edge, bool weighted, bool typed, char *scratch)
 {
     const size_t n = (size_t)n_edge, picking = cuda_sample_work(n_col, n_edge), ordering = cuda_transpose_work(n_edge);
@@ -125,7 +130,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
 }
 
 __global__ void __launch_bounds__(BLOCK_THREADS)
-    edges_pick(const struct device_block block, const struct picked from, const struct cuda_made to)
+    edges_pick(const struct cuda_edges block, const struct picked from, const struct cuda_made to)
 {
     const int64_t begin = block.indptr[0], n = block.indptr[block.n_row] - begin;
     for (int64_t i = grid_thread(); i < n; i += grid_threads()) {
@@ -158,7 +163,7 @@ extern "C" void cuda_block_sample(struct device *device, const struct device_blo
            picked);
     cuda_scan(device, n_word, picked.before, picked.scan);
     LAUNCH(rows_end, grid_of(n_row + 1, BLOCK_THREADS), BLOCK_THREADS, stream, n_row, block->indptr, picked, to.indptr);
-    LAUNCH(edges_pick, grid_of(n_edge, BLOCK_THREADS), BLOCK_THREADS, stream, *block, picked, to);
+    LAUNCH(edges_pick, grid_of(n_edge, BLOCK_THREADS), BLOCK_THREADS, stream, cuda_edges_of(block), picked, to);
     *out = cuda_made_block(&to, n_row, n_kept, n_edge);
     out->rows = block->rows;
     out->schedule = cuda_schedule_make(device, n_row, n_edge, to.indptr, to.schedule);

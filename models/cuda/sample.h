@@ -4,6 +4,18 @@
 
 #include "models/cuda/cuda.h"
 
+/* A block as kernels take it. */
+struct cuda_edges {
+    int64_t n_row, n_col;
+    const uint32_t *rows;
+    const int64_t *indptr;
+    const uint32_t *cols;
+    const float *weights;
+    const uint16_t *types;
+};
+
+struct cuda_edges cuda_edges_of(const struct device_block *block);
+
 /* The arrays of a result, and what is used while it is made. */
 struct cuda_made {
     void *schedule;

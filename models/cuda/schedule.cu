@@ -120,7 +120,7 @@ void *cuda_schedule_make(struct device *device, int64_t n_row, int64_t n_edge, c
 extern "C" enum status cuda_block_open(struct device *device, struct device_block *block)
 {
     const size_t n_byte = cuda_schedule_bytes(block->n_row, block->n_edge);
-    struct cuda_schedule made;
+    struct cuda_schedule made = {};
     void *memory;
     block->schedule = NULL;
     if (n_byte == 0) {
@@ -142,7 +142,7 @@ extern "C" enum status cuda_block_open(struct device *device, struct device_bloc
 
 extern "C" void cuda_block_close(struct device *device, struct device_block *block)
 {
-    struct cuda_schedule made;
+    struct cuda_schedule made = {};
     if (block->schedule != NULL) {
         cuda_download(device, &made, block->schedule, sizeof made);
         cuda_release(device, DEVICE_PLACE_DEVICE, MEMORY_STRUCTURE, block->schedule, (size_t)made.n_byte);

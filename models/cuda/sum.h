@@ -29,11 +29,6 @@ struct cuda_sum {
 /* The long rows, of n_edge edges at most. fours: rows can be taken by fours. */
 void cuda_sum_long(cudaStream_t stream, const struct cuda_sum *sum, int64_t n_edge, bool fours);
 
-static __device__ __forceinline__ int64_t own_row(const uint32_t *rows, int64_t r)
-{
-    return rows != NULL ? (int64_t)rows[r] : r;
-}
-
 static __device__ __forceinline__ float edge_weight(const struct cuda_sum &s, int64_t e, uint32_t col)
 {
     const float weight = s.weights != NULL ? __ldcs(s.weights + e) : 1.0F;

@@ -22,7 +22,7 @@ struct pass {
     int64_t n_row, n_tile;
     const uint16_t *types; /* NULL: columns */
     const uint32_t *cols;
-    int shift;
+    int64_t shift;
 };
 
 static __device__ __forceinline__ int64_t edges_of(const struct pass &p)
@@ -130,8 +130,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS) digits_put(const struct pass p,
 
 /* indptr[c]: the first edge with column c or behind it. */
 template <typename ID>
-__global__ void __launch_bounds__(BLOCK_THREADS)
-    columns_begin(const struct device_block block, const ID *order, int64_t *indptr)
+__global__ void __launch_bounds__(BLOCK_THREADS) columns_begin(const struct cuda_edges block, const ID *order, int64_t *indptr)
 {
     const int64_t begin = block.indptr[0], n = block.indptr[block.n_row] - begin;
     for (int64_t c = grid_thread(); c <= block.n_col; c += grid_threads()) {
@@ -149,7 +148,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
 }
 
 /* The row of an edge: the last that begins at it or before, and has edges. */
-static __device__ __forceinline__ int64_t row_of(const struct device_block &block, int64_t e)
+static __device__ __forceinline__ int64_t row_of(const struct cuda_edges &block, int64_t e)
 {
     int64_t low = 0, high = block.n_row;
     while (high - low > 1) {
@@ -165,7 +164,7 @@ static __device__ __forceinline__ int64_t row_of(const struct device_block &bloc
 
 template <typename ID>
 __global__ void __launch_bounds__(BLOCK_THREADS)
-    edges_put(const struct device_block block, const ID *order, const struct cuda_made to)
+    edges_put(const struct cuda_edges block, const ID *order, const struct cuda_made to)
 {
     const int64_t begin = block.indptr[0], n = block.indptr[block.n_row] - begin;
     for (int64_t i = grid_thread(); i < n; i += grid_threads()) {
@@ -250,9 +249,10 @@ static void transpose(struct device *device, const struct device_block *block, c
     ID *second = sizeof(ID) == sizeof *to->cols ? (ID *)(void *)to->cols : (ID *)(void *)(to->work + work.second);
     ID *const order[2] = {(ID *)(void *)to->work, second};
     edges_order(device, block, order, (int64_t *)(void *)(to->work + work.count), to->work + work.scan);
-    LAUNCH(columns_begin<ID>, grid_of(block->n_col + 1, BLOCK_THREADS), BLOCK_THREADS, stream, *block, (const ID *)order[0],
-           to->indptr);
-    LAUNCH(edges_put<ID>, grid_of(block->n_edge, BLOCK_THREADS), BLOCK_THREADS, stream, *block, (const ID *)order[0], *to);
+    LAUNCH(columns_begin<ID>, grid_of(block->n_col + 1, BLOCK_THREADS), BLOCK_THREADS, stream, cuda_edges_of(block),
+           (const ID *)order[0], to->indptr);
+    LAUNCH(edges_put<ID>, grid_of(block->n_edge, BLOCK_THREADS), BLOCK_THREADS, stream, cuda_edges_of(block),
+           (const ID *)order[0], *to);
 }
 
 extern "C" void cuda_block_transpose(struct device *device, const struct device_block *block, int64_t n_own, void *scratch,

@@ -101,4 +101,10 @@ template <int LANES> static __device__ __forceinline__ int64_t grid_groups()
     return grid_threads() / LANES;
 }
 
+/* The own row that is row r of a block. */
+static __device__ __forceinline__ int64_t own_row(const uint32_t *rows, int64_t r)
+{
+    return rows != NULL ? (int64_t)rows[r] : r;
+}
+
 #endif
