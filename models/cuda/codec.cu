@@ -16,6 +16,19 @@ struct coding {
     const struct device_now *now;
     const uint32_t *node;
     double factor; /* a float */
+    const float *factors;
+};
+
+/* What row r is multiplied by. */
+static __device__ __forceinline__ float factor_of(const coding &how, int64_t r)
+{
+    return how.factors != nullptr ? (float)how.factor * how.factors[r] : (float)how.factor;
+}
+
+/* One row: of x, and what it is multiplied by. */
+struct coding_row {
+    int64_t row;
+    float factor;
 };
 
 /* Columns that one draw, of four words, rounds. */
@@ -35,13 +48,13 @@ template <int N> struct word_columns {
 
 /* A word has N columns, from column c on; or eight columns begin with it. */
 template <int N>
-static __device__ __forceinline__ void columns_open(const coding &how, int64_t row, int64_t c, word_columns<N> *out)
+static __device__ __forceinline__ void columns_open(const coding &how, const coding_row &row, int64_t c, word_columns<N> *out)
 {
     const uint32_t epoch = how.now != nullptr ? how.now->epoch : how.key.epoch;
     for (int first = 0; first < N; first += DRAW_COLUMNS) {
-        const uint4 draws = draw_quad(how.key, epoch, how.node[row], (uint32_t)((c + first) / DRAW_COLUMNS));
+        const uint4 draws = draw_quad(how.key, epoch, how.node[row.row], (uint32_t)((c + first) / DRAW_COLUMNS));
         for (int k = first; k < first + DRAW_COLUMNS; k++) {
-            out->x[k] = c + k < how.f ? (float)how.factor * how.x[row * how.f + c + k] : 0.0F;
+            out->x[k] = c + k < how.f ? row.factor * how.x[row.row * how.f + c + k] : 0.0F;
             out->draw[k] = draw_half(draws, k - first);
         }
     }
@@ -49,7 +62,7 @@ static __device__ __forceinline__ void columns_open(const coding &how, int64_t r
 
 /* --- bf16: a thread writes eight columns, four words --- */
 
-static __device__ __forceinline__ void bf16_row(const coding &how, int64_t row, int lane, uint32_t *out)
+static __device__ __forceinline__ void bf16_row(const coding &how, const coding_row &row, int lane, uint32_t *out)
 {
     for (int64_t c = DRAW_COLUMNS * lane; c < how.f; c += DRAW_COLUMNS * LANES) {
         word_columns<DRAW_COLUMNS> columns;
@@ -68,11 +81,12 @@ static __device__ __forceinline__ void bf16_row(const coding &how, int64_t row, 
 
 /* Least and greatest element of a row: lane l has columns l, l + 16, …, and of equal ones (0 and -0) the first lane's first counts. All
  * lanes of the warp take part. */
-static __device__ __forceinline__ struct codec_range range_find(const coding &how, int64_t row, bool there, int lane, int level)
+static __device__ __forceinline__ struct codec_range range_find(const coding &how, const coding_row &row, bool there, int lane,
+                                                                int level)
 {
     float low = CUDART_INF_F, high = -CUDART_INF_F, rest = 0.0F;
     for (int64_t c = lane; there && c < how.f; c += LANES) {
-        const float value = (float)how.factor * how.x[row * how.f + c];
+        const float value = row.factor * how.x[row.row * how.f + c];
         low = value < low ? value : low;
         high = value > high ? value : high;
         rest = rest + 0.0F * value;
@@ -92,8 +106,8 @@ static __device__ __forceinline__ struct codec_range range_find(const coding &ho
 
 /* Codes behind the header; a thread writes as many words as one or two draws round. */
 template <int BITS>
-static __device__ __forceinline__ void integers_row(const coding &how, const struct codec_range &range, int64_t row, int lane,
-                                                    uint32_t *out)
+static __device__ __forceinline__ void integers_row(const coding &how, const struct codec_range &range, const coding_row &row,
+                                                    int lane, uint32_t *out)
 {
     constexpr int each = 32 / BITS, n = each < DRAW_COLUMNS ? DRAW_COLUMNS : each, level = (1 << BITS) - 1;
     for (int64_t c = n * lane; c < how.f; c += n * LANES) {
@@ -119,7 +133,7 @@ template <int BITS> __global__ void __launch_bounds__(BLOCK_THREADS) encode_rows
     for (int64_t first = grid_thread() / WARP * 2; first < how.n_row; first += grid_threads() / LANES) {
         const int64_t r = first + (int)threadIdx.x % WARP / LANES;
         const bool there = r < how.n_row;
-        const int64_t row = !there ? 0 : how.rows != nullptr ? (int64_t)how.rows[r] : r;
+        const coding_row row = {!there ? 0 : how.rows != nullptr ? (int64_t)how.rows[r] : r, there ? factor_of(how, r) : 1.0F};
         uint32_t *to = out + r * how.n_word;
         if (BITS == 16) {
             if (there) {
@@ -139,9 +153,10 @@ template <int BITS> __global__ void __launch_bounds__(BLOCK_THREADS) encode_rows
 
 extern "C" void cuda_rows_encode(struct device *device, const struct device_coding *how, void *out)
 {
-    const coding coding = {how->n_row, how->f,    codec_row_bytes(how->codec, how->f) / 4,
-                           how->rows,  how->x,    how->key,
-                           how->now,   how->node, (double)how->factor};
+    const coding coding = {how->n_row,  how->f,    codec_row_bytes(how->codec, how->f) / 4,
+                           how->rows,   how->x,    how->key,
+                           how->now,    how->node, (double)how->factor,
+                           how->factors};
     const dim3 grid(grid_of(how->n_row, BLOCK_THREADS / LANES)), block(BLOCK_THREADS);
     if (how->n_row == 0) {
         return;

@@ -106,6 +106,44 @@ extern "C" void cuda_dot(struct device *device, int64_t n, int64_t f, const floa
     columns_finish(device, n_chunk, 1, 1, (const double *)scratch, add, out);
 }
 
+/* --- squares of two arrays and of their difference --- */
+
+/* Elements whose squares a block keeps: 24 KiB of them. */
+#define COMPARE_TERMS 1024
+#define COMPARE_SUMS 3
+
+/* sums[k] += its squares, one element after another: three threads add what all have made. */
+__global__ void __launch_bounds__(BLOCK_THREADS) compare(int64_t n, const float *a, const float *b, double *sums)
+{
+    SHARED(double, kept, COMPARE_SUMS *COMPARE_TERMS);
+    const int t = (int)threadIdx.x, k = t / WARP;
+    double sum = 0.0;
+    for (int64_t at = 0; at < n; at += COMPARE_TERMS) {
+        const int n_term = n - at < COMPARE_TERMS ? (int)(n - at) : COMPARE_TERMS;
+        for (int i = t; i < n_term; i += BLOCK_THREADS) {
+            const double x = (double)a[at + i], y = (double)b[at + i], error = x - y;
+            kept[i] = x * x;
+            kept[COMPARE_TERMS + i] = y * y;
+            kept[2 * COMPARE_TERMS + i] = error * error;
+        }
+        __syncthreads();
+        for (int i = 0; t % WARP == 0 && k < COMPARE_SUMS && i < n_term; i++) {
+            sum += kept[k * COMPARE_TERMS + i];
+        }
+        __syncthreads();
+    }
+    if (t % WARP == 0 && k < COMPARE_SUMS) {
+        sums[k] += sum;
+    }
+}
+
+extern "C" void cuda_floats_compare(struct device *device, int64_t n, const float *a, const float *b, double *sums)
+{
+    if (n > 0) {
+        LAUNCH(compare, dim3(1), dim3(BLOCK_THREADS), cuda_stream(device), n, a, b, sums);
+    }
+}
+
 /* --- sums over chunks of floats --- */
 
 /* out (+)= chunk 0 + chunk 1 + …, one after another; out may be chunk 0 */
