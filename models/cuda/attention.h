@@ -64,7 +64,7 @@ template <int WIDTH, int GROUP, int LOADS> struct shape {
     /* Edges whose rows are on their way at a time. */
     static constexpr int AHEAD = VECTORS > 1 ? 2 : 4;
     /* Groups of a block that take a long row together. */
-    static constexpr int GROUPS = 512 / LANES < 32 ? 512 / LANES : 32;
+    static constexpr int GROUPS = VECTORS > 1 ? 256 / LANES : 512 / LANES < 32 ? 512 / LANES : 32;
 };
 
 /* Call LAUNCHER<SCORE, shape>(…) for the shape that fits heads of n_column columns. */
@@ -302,9 +302,11 @@ template <typename S, int WIDE> struct sums {
 
     __device__ __forceinline__ void keep(float *kept) const
     {
-        kept[0] = row_max;
-        kept[1] = norm;
-        kept[2] = narrow;
+        if (group_lane<S::LANES>() == 0) {
+            kept[0] = row_max;
+            kept[1] = norm;
+            kept[2] = narrow;
+        }
         for (int i = 0; i < WIDE * S::N; i++) {
             kept[3 + i * S::LANES + group_lane<S::LANES>()] = wide[i / S::N][i % S::N];
         }

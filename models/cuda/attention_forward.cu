@@ -57,6 +57,7 @@ static __device__ __forceinline__ void state_store(const struct cuda_attention &
     if (positive) {
         columns_write<S>(a, s.wide[n_wide<SCORE> - 1], r.column, to.positive + r.own * a.n_column);
     }
+    __syncwarp(group_mask<S::LANES>()); /* all lanes have read it */
     if (group_lane<S::LANES>() == 0 && r.column + S::COLUMNS >= (int)a.n_column) {
         to.softmax[2 * r.own] = s.row_max;
         to.softmax[2 * r.own + 1] = s.norm;
