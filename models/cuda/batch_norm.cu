@@ -95,11 +95,16 @@ __global__ void __launch_bounds__(BLOCK_THREADS) running_move(int64_t f, const d
                                                               float *running_mean, float *running_var, double *mean_rstd)
 {
     for (int64_t c = grid_thread(); c < f; c += grid_threads()) {
-        double mean = running_mean[c], variance = running_var[c];
-        if (statistics != nullptr) {
-            const double n = statistics[0], squares = statistics[1 + f + c];
+        double mean, variance;
+        if (statistics == nullptr) {
+            mean = running_mean[c];
+            variance = running_var[c];
+        } else {
             mean = statistics[1 + c];
-            variance = squares / n;
+            variance = statistics[1 + f + c] / statistics[0];
+        }
+        if (statistics != nullptr && running_mean != nullptr) {
+            const double n = statistics[0], squares = statistics[1 + f + c];
             running_mean[c] = (float)((1.0 - momentum) * running_mean[c] + momentum * mean);
             running_var[c] = (float)((1.0 - momentum) * running_var[c] + momentum * squares / fmax(n - 1.0, 1.0));
         }
