@@ -72,7 +72,7 @@ of_variant = $(patsubst $(BUILD)/%,$(call beside,$(1))/%,$(2))
 FUZZ = $(call variant,fuzz) CC=clang
 RUN = $(Q)BUILD=$(BUILD) FUZZ_S=$(1) scripts/run-tests
 
-.PHONY: all tests unit emulator check check-system asan bench fuzz fuzzers quickstart install uninstall package docs lint format clean help force
+.PHONY: all tests unit emulator emulated check check-system asan bench fuzz fuzzers quickstart install uninstall package docs lint format clean help force
 .SECONDARY:
 
 all: $(PROGRAMS) ## the programs, in build/bin
@@ -155,6 +155,10 @@ $(foreach b,$(EMULATOR_BUILDS),$(eval $(call emulator_rules,$(b))))
 EMULATOR_FAULTS := $(foreach b,$(EMULATOR_BUILDS),$(BUILD)/emulator/$(b)/faults)
 emulator: $(EMULATOR_FAULTS) ## the CUDA emulator with faults planted in small kernels, plain and under sanitizers
 
+EMULATED_TESTS := $(BUILD)/bin/test-models
+emulated: ## the programs with the cuda device emulated, in build/emulated/bin (workers.device = "cuda-emulated")
+	$(call variant,emulated) all $(call of_variant,emulated,$(EMULATED_TESTS))
+
 tests: $(TESTS) ## all test programs
 unit: $(UNIT_TESTS)
 fuzzers: $(FUZZERS)
@@ -163,8 +167,9 @@ check: ## everything: tests, lint, sanitizers, 5 s of each fuzzer; one closing l
 	$(Q)scripts/install-deps --test
 	$(call variant,release) BUILD=$(BUILD) WERROR=-Werror all tests emulator
 	$(call variant,asan) WERROR=-Werror all tests
+	$(call variant,emulated) WERROR=-Werror all $(call of_variant,emulated,$(EMULATED_TESTS))
 	$(FUZZ) WERROR=-Werror fuzzers
-	$(call RUN,5) scripts/check-format scripts/check-layers scripts/check-links scripts/check-emulator $(TESTS) $(call of_variant,asan,$(TESTS)) \
+	$(call RUN,5) scripts/check-format scripts/check-layers scripts/check-links scripts/check-emulator scripts/check-emulated $(TESTS) $(call of_variant,asan,$(TESTS)) \
 	    $(call of_variant,fuzz,$(FUZZERS))
 
 check-system: ## system tests at length, every fault three times; package and service on a copy of this machine

@@ -1,4 +1,4 @@
-/* Device memory, out of the host's sight but while something runs on the device; pinned memory is plain host memory. */
+/* Device memory, out of the host's sight but while something runs on the device; pinned memory, which kernels may use, too. */
 #include "tests/emulator/emulator.h"
 
 #include <cstdlib>
@@ -9,20 +9,22 @@
 #define DEVICE_BYTES ((size_t)16 << 30)
 #define PAGE 4096
 
-static std::map<char *, size_t> blocks; /* by their first byte */
+static std::map<char *, size_t> blocks, pinned; /* by their first byte */
 static size_t n_taken;
 static int depth;
 
 namespace emulator
 {
 
+static bool is_in(const std::map<char *, size_t> &all, const void *at)
+{
+    auto next = all.upper_bound((char *)at);
+    return next != all.begin() && (--next, (const char *)at < next->first + next->second);
+}
+
 bool on_device(const void *at)
 {
-    if (is_unified()) {
-        return true;
-    }
-    auto next = blocks.upper_bound((char *)at);
-    return next != blocks.begin() && (--next, (const char *)at < next->first + next->second);
+    return is_unified() || is_in(blocks, at);
 }
 
 static void protect(int how)
@@ -46,13 +48,13 @@ void device_leave()
     }
 }
 
-/* Any word that could be an address of this process and is none of the device's. */
+/* Any word that could be an address of this process, and neither of device nor of pinned memory. */
 void argument_check(const char *kernel, int index, const void *bytes, size_t n_bytes)
 {
     for (size_t at = 0; at + sizeof(uintptr_t) <= n_bytes; at += sizeof(uintptr_t)) {
         uintptr_t word;
         memcpy(&word, (const char *)bytes + at, sizeof word);
-        if (word < 0x10000 || word >> 47 != 0 || on_device((void *)word)) {
+        if (word < 0x10000 || word >> 47 != 0 || on_device((void *)word) || is_in(pinned, (void *)word)) {
             continue;
         }
         if (msync((void *)(word & ~(uintptr_t)(PAGE - 1)), 1, MS_ASYNC) == 0) {
@@ -106,12 +108,19 @@ cudaError_t cudaFree(void *block)
 
 cudaError_t cudaMallocHost(void **out, size_t n_bytes)
 {
-    *out = aligned_alloc(64, (n_bytes + 63) / 64 * 64);
-    return *out != nullptr ? cudaSuccess : cudaErrorMemoryAllocation;
+    size_t n = (n_bytes + 63) / 64 * 64;
+    *out = aligned_alloc(64, n);
+    if (*out == nullptr) {
+        return cudaErrorMemoryAllocation;
+    }
+    pinned[(char *)*out] = n;
+    return cudaSuccess;
 }
 
 cudaError_t cudaFreeHost(void *block)
 {
+    cudaDeviceSynchronize();
+    pinned.erase((char *)block);
     free(block);
     return cudaSuccess;
 }
