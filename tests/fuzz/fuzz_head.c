@@ -342,6 +342,7 @@ static void ends_close(void)
     free(session->own);
     free(session->parts);
     free(session->rank_of_part);
+    free(session->machine_of_rank);
     free(session);
     free(fleet.workers);
     free(fleet.data_to);
