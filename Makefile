@@ -44,7 +44,7 @@ LIB_trainerd  := -luv -lsqlite3 -lsodium -lmicrohttpd -lcairo
 libs = $(foreach module,$(1),$(LIB_$(module))) -lm -lpthread
 
 MAINS := $(wildcard */main_*.c)
-CUDA_SOURCES := $(wildcard models/cuda/*.c models/cuda/*.cu)
+CUDA_SOURCES := $(wildcard models/cuda/*.c models/cuda/*/*.c models/cuda/*/*.cu)
 SOURCES := $(filter-out $(MAINS) $(CUDA_SOURCES),$(foreach module,$(MODULES),$(wildcard $(module)/*.c $(module)/*/*.c $(module)/*/*/*.c $(module)/*/*.cpp))) \
     $(if $(EMULATED),$(CUDA_SOURCES))
 EMULATOR := $(wildcard tests/emulator/*.cpp)
@@ -77,7 +77,7 @@ RUN = $(Q)BUILD=$(BUILD) FUZZ_S=$(1) scripts/run-tests
 
 all: $(PROGRAMS) ## the programs, in build/bin
 	$(Q)$(if $(filter build/release,$(BUILD)),mkdir -p build && ln -sfn release/bin build/bin)
-	@echo "  CUDA=$(CUDA)$(if $(NVCC), ($(NVCC)), (no nvcc)): $(words $(wildcard models/cuda/*.cu)) device source files"
+	@echo "  CUDA=$(CUDA)$(if $(NVCC), ($(NVCC)), (no nvcc)): $(words $(filter %.cu,$(CUDA_SOURCES))) device source files"
 
 $(BUILD)/obj/%.c.o: %.c
 	@mkdir -p $(@D)

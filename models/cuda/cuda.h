@@ -27,9 +27,8 @@ struct cuda_lane {
 struct cuda_device {
     struct device base;
     struct cuda_lane lane[DEVICE_LANE_N];
-    void *blas;               /* dense.c's */
-    int64_t memory[MEMORY_N]; /* bytes of device memory taken, by category */
-    enum status failed;       /* the first failure since open */
+    void *blas;         /* dense.c's */
+    enum status failed; /* the first failure since open */
     char reason[512];
 };
 

@@ -80,7 +80,6 @@ void cuda_close(struct device *device)
 enum status cuda_acquire(struct device *device, enum device_place place, enum memory_category category, size_t n_bytes,
                          void *out)
 {
-    struct cuda_device *cuda = cuda_device(device);
     void *block = NULL;
     size_t n = n_bytes > 0 ? n_bytes : 1;
     cudaError_t code = place == DEVICE_PLACE_DEVICE ? cudaMalloc(&block, n) : cudaMallocHost(&block, n);
@@ -90,7 +89,6 @@ enum status cuda_acquire(struct device *device, enum device_place place, enum me
     }
     if (place == DEVICE_PLACE_DEVICE) {
         cuda_fill_zero(device, block, n);
-        cuda->memory[category] += (int64_t)n_bytes;
     } else {
         memset(block, 0, n);
     }
@@ -101,12 +99,12 @@ enum status cuda_acquire(struct device *device, enum device_place place, enum me
 
 void cuda_release(struct device *device, enum device_place place, enum memory_category category, void *block, size_t n_bytes)
 {
+    (void)device;
     if (block == NULL) {
         return;
     }
     if (place == DEVICE_PLACE_DEVICE) {
         cudaFree(block);
-        cuda_device(device)->memory[category] -= (int64_t)n_bytes;
     } else {
         cudaFreeHost(block);
     }

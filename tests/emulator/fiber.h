@@ -36,7 +36,7 @@ void fiber_body(const std::function<void()> *body);
 /* Switch to a fiber until it waits or ends; and back, from within it. */
 void fiber_run(fiber *f);
 void fiber_wait();
-/* ThreadSanitizer's fiber of whoever called fiber_body. */
+/* ThreadSanitizer's fiber of the caller of fiber_body. */
 void *fiber_home();
 
 } // namespace emulator

@@ -5,7 +5,7 @@
 #include <map>
 #include <sys/mman.h>
 
-/* What the device says it has. */
+/* What the device has. */
 #define DEVICE_BYTES ((size_t)16 << 30)
 #define PAGE 4096
 
@@ -71,10 +71,10 @@ extern "C" {
 
 cudaError_t cudaMalloc(void **out, size_t n_bytes)
 {
-    if (n_bytes > DEVICE_BYTES - n_taken) {
+    size_t n = is_protected() ? (n_bytes + PAGE - 1) / PAGE * PAGE : n_bytes;
+    if (n > DEVICE_BYTES - n_taken) {
         return cudaErrorMemoryAllocation;
     }
-    size_t n = is_protected() ? (n_bytes + PAGE - 1) / PAGE * PAGE : n_bytes;
     if (is_protected()) {
         *out = mmap(nullptr, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     } else {
@@ -82,7 +82,7 @@ cudaError_t cudaMalloc(void **out, size_t n_bytes)
         memset(*out, 0xff, n); /* NaNs */
     }
     blocks[(char *)*out] = n;
-    n_taken += n_bytes;
+    n_taken += n;
     return cudaSuccess;
 }
 
@@ -96,7 +96,7 @@ cudaError_t cudaFree(void *block)
     if (at == blocks.end()) {
         die("cudaFree of %p, which is no device memory", block);
     }
-    n_taken -= at->second < n_taken ? at->second : n_taken;
+    n_taken -= at->second;
     if (is_protected()) {
         munmap(block, at->second);
     } else {
@@ -144,13 +144,6 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_bytes, enum cud
 cudaError_t cudaMemsetAsync(void *to, int byte, size_t n_bytes, cudaStream_t stream)
 {
     enqueue(stream, [=] { emulator_set(to, byte, n_bytes); });
-    return cudaSuccess;
-}
-
-cudaError_t cudaMemGetInfo(size_t *n_free_out, size_t *n_total_out)
-{
-    *n_total_out = DEVICE_BYTES;
-    *n_free_out = DEVICE_BYTES - n_taken;
     return cudaSuccess;
 }
 

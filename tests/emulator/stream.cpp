@@ -244,19 +244,4 @@ cudaError_t cudaGetDeviceCount(int *out)
     return cudaSuccess;
 }
 
-cudaError_t cudaSetDevice(int device)
-{
-    return device == 0 ? cudaSuccess : cudaErrorInvalidValue;
-}
-
-cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int)
-{
-    size_t n_free;
-    *out = {};
-    strcpy(out->name, "emulated");
-    out->major = 9;
-    out->multiProcessorCount = 1;
-    return cudaMemGetInfo(&n_free, &out->totalGlobalMem);
-}
-
 } /* extern "C" */

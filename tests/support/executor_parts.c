@@ -176,6 +176,23 @@ void executor_block_draw(struct executor *x, struct executor_block *block)
     free(list);
 }
 
+static void scales_upload(struct executor *x, const uint32_t *node, int64_t n_col, struct executor_block *out)
+{
+    const struct test_graph *graph = x->setup.graph;
+    for (int kind = 0; kind < AGGREGATE_KIND_N; kind++) {
+        if (aggregate_defs[kind]->scale == NULL) {
+            out->col_scale[kind] = NULL;
+            continue;
+        }
+        float *scale = memory_alloc((size_t)n_col, sizeof *scale);
+        for (int64_t c = 0; c < n_col; c++) {
+            scale[c] = aggregate_defs[kind]->scale(graph->strength[node[c]], graph->loops == DATASET_LOOPS_IMPLICIT);
+        }
+        out->col_scale[kind] = executor_upload(x, scale, (size_t)n_col * sizeof *scale);
+        free(scale);
+    }
+}
+
 static void block_open(struct executor *x, const int64_t *edge, int i, int j, struct executor_block *out)
 {
     const struct executor_part *own = &x->part[i], *other = &x->part[j];
@@ -214,15 +231,7 @@ static void block_open(struct executor *x, const int64_t *edge, int i, int j, st
     }
     out->payload_rows = executor_upload(x, payload, (size_t)n_col * sizeof *payload);
     out->payload_node = executor_upload(x, payload_node, (size_t)n_col * sizeof *payload_node);
-    for (int kind = 0; kind < AGGREGATE_KIND_N; kind++) {
-        float *scale = memory_alloc((size_t)n_col, sizeof *scale);
-        for (int64_t c = 0; aggregate_defs[kind]->scale != NULL && c < n_col; c++) {
-            scale[c] = aggregate_defs[kind]->scale(graph->strength[payload_node[c]], graph->loops == DATASET_LOOPS_IMPLICIT);
-        }
-        out->col_scale[kind] = aggregate_defs[kind]->scale != NULL ? executor_upload(x, scale, (size_t)n_col * sizeof *scale)
-                                                                   : NULL;
-        free(scale);
-    }
+    scales_upload(x, payload_node, n_col, out);
     ASSERT(x->ops->block_open(x->device, &out->block) == STATUS_OK);
     if (x->setup.program->samples) {
         sample_open(x, i, payload, payload_node, out);

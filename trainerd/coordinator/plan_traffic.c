@@ -5,7 +5,7 @@
 #include <inttypes.h>
 
 #define PRINT_WORKERS_MOST 8
-#define PAIR_NUMBERS_MOST 4096 /* pairs × layers in JSON: a result is read as a whole by whoever shows it */
+#define PAIR_NUMBERS_MOST 4096 /* pairs × layers in JSON: programs that show a result read it as a whole */
 
 /* Planned numbers, or counted ones of so many epochs and evaluations. */
 struct source {

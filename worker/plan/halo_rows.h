@@ -24,7 +24,7 @@ int64_t halo_n_flag(const struct part_halo *own);
 int64_t halo_n_taken(const struct part_halo *own);
 int64_t halo_n_given(const struct part_halo *own);
 
-/* Bytes of an own part's lists of sampled rows, with room for all of them, and of their counts (worker/run/sample.h); `weighs`: and of
+/* Bytes of an own part's lists of sampled rows, at their largest, and of their counts (worker/run/sample.h); `weighs`: and of
  * all rows' thresholds and factors. */
 int64_t halo_sample_bytes(const struct part_halo *own, bool weighs);
 

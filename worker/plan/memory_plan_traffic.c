@@ -130,7 +130,7 @@ static void sums_add(const struct memory_plan_input *in, struct memory_plan *pla
     add(in, plan, row, peer, plan->n_reduced_bytes + llround(share * (double)n_compared));
 }
 
-/* They climb a tree in which a part hangs below its number without the lowest bit; gradients, and what global ops need, then go down to
+/* They go up a tree in which a part's parent is its number without the lowest bit; gradients, and what global ops need, then go down to
  * every other rank, along a tree over ranks. */
 void memory_plan_traffic_sums(const struct memory_plan_input *in, struct memory_plan *plan)
 {

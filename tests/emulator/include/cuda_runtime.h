@@ -3,10 +3,10 @@
  * Each CUDA thread of a block is a fiber that runs until a barrier or a warp collective; blocks run one after another. EMULATOR_ORDER
  * chooses the order of threads, blocks and streams (up, down, or a number: a shuffle), so that what depends on it shows. These end
  * the process with a message: a barrier that not all threads can reach, a collective whose lanes differ in mask or place, a lane that
- * reads one that takes no part, a pointer to host memory that is not pinned in a kernel's arguments, a copy between other places than it says, the default stream, a
- * wait while a stream is captured. Shared memory is NaNs in each block and ends where it ends (AddressSanitizer sees it). Under
- * ThreadSanitizer CUDA threads and streams are fibers, ordered by barriers, launches, streams and events alone: a race is found by what
- * orders two accesses, not by luck. With EMULATOR_PROTECT=1 the host's touch of device memory ends the process. Streams run as late as
+ * reads one that takes no part, a pointer to host memory that is not pinned in a kernel's arguments, a copy between other places than
+ * it says, the default stream, a wait while a stream is captured. Shared memory is NaNs in each block and ends where it ends
+ * (AddressSanitizer sees it). Under ThreadSanitizer CUDA threads and streams are fibers, ordered by barriers, launches, streams and
+ * events alone: a race is found by what orders two accesses, not by luck. With EMULATOR_PROTECT=1 the host's touch of device memory ends the process. Streams run as late as
  * waits allow, or with EMULATOR_EAGER=1 at once. With EMULATOR_UNIFIED=1 host memory is the device's, too, for tests of single
  * operations. Not modelled: time, caches, weak memory.
  */
@@ -42,18 +42,10 @@ typedef struct emulator_graph *cudaGraph_t;
 typedef struct emulator_graph *cudaGraphExec_t;
 enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed };
 enum { cudaEventDisableTiming = 2, cudaStreamNonBlocking = 1 };
-struct cudaDeviceProp {
-    char name[256];
-    size_t totalGlobalMem;
-    int major, minor, multiProcessorCount;
-};
 
 const char *cudaGetErrorString(cudaError_t code);
 cudaError_t cudaGetLastError(void);
 cudaError_t cudaGetDeviceCount(int *out);
-cudaError_t cudaSetDevice(int device);
-cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int device);
-cudaError_t cudaMemGetInfo(size_t *n_free_out, size_t *n_total_out);
 
 cudaError_t cudaMalloc(void **out, size_t n_bytes);
 cudaError_t cudaFree(void *block);

@@ -45,7 +45,7 @@ static void assert_close(const char *what, size_t n, const float *got, const flo
     }
 }
 
-/* An operation and the room for its results. */
+/* An operation and arrays for its results. */
 struct check {
     const char *what;
     device_run run;

@@ -283,7 +283,7 @@ Test(curves, jobs_that_are_compared_have_a_curve_each_on_one_axis)
     canvas->ops->close(canvas);
     const char *svg = svg_of("two.svg");
     cr_expect_not_null(strstr(svg, "all &amp; more"));
-    cr_expect_not_null(strstr(svg, "no values yet"), "nobody was tested");
+    cr_expect_not_null(strstr(svg, "no values yet"), "no epoch was tested");
     cr_expect_null(strstr(svg, "nan"));
     cr_expect_null(strstr(svg, "inf"));
     double end = CHART_WIDTH - 25, wide = CHART_WIDTH - 25 - 80;

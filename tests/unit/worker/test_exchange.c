@@ -9,7 +9,7 @@ struct self {
     struct transport *transport;
     float rows[4][8]; /* what part `from` gives */
     int n_packed, n_sent;
-    bool full;    /* pack finds no room */
+    bool full;    /* pack is refused */
     size_t piece; /* most bytes that leave at once; 0: all */
 };
 
@@ -76,11 +76,11 @@ static void serve(struct self *self, uint16_t op, int n_serve)
     exchange_serve(self->exchange, &key, &offer, n_serve);
 }
 
-static int ask(struct self *self, uint16_t op, uint32_t from, void *room, size_t n_bytes)
+static int ask(struct self *self, uint16_t op, uint32_t from, void *rows, size_t n_bytes)
 {
     struct exchange_key key = key_of(op, from);
     int handle;
-    cr_assert_eq(exchange_fetch(self->exchange, 0, &key, room, n_bytes, &handle), STATUS_OK);
+    cr_assert_eq(exchange_fetch(self->exchange, 0, &key, rows, n_bytes, &handle), STATUS_OK);
     return handle;
 }
 
@@ -90,16 +90,16 @@ Test(exchange, what_is_asked_for_arrives_whole_and_in_its_place)
     self_open(&self, 4);
     for (uint16_t op = 1; op <= 3; op++) { /* more in all than the credit of one op */
         serve(&self, op, 4);
-        float room[4][8];
+        float rows[4][8];
         int handle[4];
         for (uint32_t p = 0; p < 4; p++) {
-            handle[p] = ask(&self, op, 3 - p, room[3 - p], sizeof room[0]);
+            handle[p] = ask(&self, op, 3 - p, rows[3 - p], sizeof rows[0]);
         }
         for (int p = 0; p < 4; p++) {
             cr_assert_eq(exchange_wait(self.exchange, handle[p]), STATUS_OK, "%s", status_reason());
         }
         cr_assert_eq(exchange_settle(self.exchange), STATUS_OK);
-        cr_expect_arr_eq(room, self.rows, sizeof room);
+        cr_expect_arr_eq(rows, self.rows, sizeof rows);
         cr_expect_eq(self.n_packed, 4 * op);
         cr_expect_eq(self.n_sent, 4 * op);
     }
@@ -112,12 +112,12 @@ Test(exchange, a_payload_may_leave_in_pieces)
     self_open(&self, 4);
     self.piece = 12; /* 32 bytes are three pieces */
     serve(&self, 1, 2);
-    float room[2][8];
-    int first = ask(&self, 1, 0, room[0], sizeof room[0]), second = ask(&self, 1, 1, room[1], sizeof room[1]);
+    float rows[2][8];
+    int first = ask(&self, 1, 0, rows[0], sizeof rows[0]), second = ask(&self, 1, 1, rows[1], sizeof rows[1]);
     cr_assert_eq(exchange_wait(self.exchange, second), STATUS_OK, "%s", status_reason());
     cr_assert_eq(exchange_wait(self.exchange, first), STATUS_OK);
     cr_assert_eq(exchange_settle(self.exchange), STATUS_OK);
-    cr_expect_arr_eq(room, self.rows, sizeof room);
+    cr_expect_arr_eq(rows, self.rows, sizeof rows);
     cr_expect_eq(self.n_packed, 6);
     cr_expect_eq(self.n_sent, 6);
     self_close(&self);
@@ -156,8 +156,8 @@ Test(exchange, pieces_beyond_what_was_asked_for_are_refused)
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
         struct self self;
         self_open(&self, 8);
-        float room[8];
-        ask(&self, 1, 1, room, sizeof room);
+        float rows[8];
+        ask(&self, 1, 1, rows, sizeof rows);
         cr_expect_eq(piece_arrives(&self, pieces[i].offset, pieces[i].n_bytes, pieces[i].total), STATUS_PEER);
         cr_expect_not_null(strstr(status_reason(), pieces[i].said), "%s", status_reason());
         self_close(&self);
@@ -168,8 +168,8 @@ Test(exchange, pieces_that_come_twice_are_refused)
 {
     struct self self;
     self_open(&self, 8);
-    float room[8];
-    ask(&self, 1, 1, room, sizeof room);
+    float rows[8];
+    ask(&self, 1, 1, rows, sizeof rows);
     cr_expect_eq(piece_arrives(&self, 0, 20, 32), STATUS_OK, "%s", status_reason());
     cr_expect_eq(piece_arrives(&self, 0, 20, 32), STATUS_PEER);
     cr_expect_not_null(strstr(status_reason(), "expected 12 more of 32"), "%s", status_reason());
@@ -202,15 +202,15 @@ Test(exchange, a_payload_without_room_is_made_when_there_is_some)
     self_open(&self, 8);
     self.full = true;
     serve(&self, 1, 1);
-    float room[8];
-    int handle = ask(&self, 1, 2, room, sizeof room);
+    float rows[8];
+    int handle = ask(&self, 1, 2, rows, sizeof rows);
     cr_assert_eq(exchange_progress(self.exchange), STATUS_OK);
     cr_assert_eq(exchange_progress(self.exchange), STATUS_OK);
     cr_expect_eq(self.n_packed, 0);
     self.full = false;
     cr_assert_eq(exchange_wait(self.exchange, handle), STATUS_OK);
     cr_assert_eq(exchange_settle(self.exchange), STATUS_OK);
-    cr_expect_arr_eq(room, self.rows[2], sizeof room);
+    cr_expect_arr_eq(rows, self.rows[2], sizeof rows);
     self_close(&self);
 }
 
@@ -219,8 +219,8 @@ Test(exchange, a_payload_of_another_length_is_refused_with_both_lengths)
     struct self self;
     self_open(&self, 8);
     serve(&self, 1, 1);
-    float room[8];
-    int handle = ask(&self, 1, 1, room, sizeof room - 4);
+    float rows[8];
+    int handle = ask(&self, 1, 1, rows, sizeof rows - 4);
     cr_expect_eq(exchange_wait(self.exchange, handle), STATUS_PEER);
     cr_expect_not_null(strstr(status_reason(), "32 bytes"), "%s", status_reason());
     cr_expect_not_null(strstr(status_reason(), "expected 28"), "%s", status_reason());
@@ -247,9 +247,9 @@ Test(exchange, a_peer_that_asks_past_its_credit_is_refused)
 {
     struct self self;
     self_open(&self, 2);
-    float room[3][8];
+    float rows[3][8];
     for (uint32_t p = 0; p < 3; p++) {
-        ask(&self, 5, p, room[p], sizeof room[p]);
+        ask(&self, 5, p, rows[p], sizeof rows[p]);
     }
     enum status status = STATUS_OK;
     for (int i = 0; i < 1000 && status == STATUS_OK; i++) {
@@ -280,11 +280,11 @@ static bool stock_find(void *arg, const struct exchange_key *key, struct exchang
     return stock->there;
 }
 
-static int stock_ask(struct self *self, enum exchange_phase phase, uint32_t from, void *room)
+static int stock_ask(struct self *self, enum exchange_phase phase, uint32_t from, void *rows)
 {
     struct exchange_key key = {.epoch = 3, .phase = (uint32_t)phase, .op = 1, .from = from};
     int handle;
-    cr_assert_eq(exchange_fetch(self->exchange, 0, &key, room, sizeof self->rows[0], &handle), STATUS_OK);
+    cr_assert_eq(exchange_fetch(self->exchange, 0, &key, rows, sizeof self->rows[0], &handle), STATUS_OK);
     return handle;
 }
 
@@ -296,12 +296,12 @@ Test(exchange, payloads_of_a_stock_are_fetched_whatever_else_is_offered)
     struct stock stock = {.self = &self};
     exchange_stock(self.exchange, &(struct exchange_stock){.arg = &stock, .find = stock_find});
     exchange_stock_add(self.exchange, 2);
-    float kept[2][8] = {0}, room[8];
+    float kept[2][8] = {0}, rows[8];
     int first = stock_ask(&self, EXCHANGE_PHASE_KEPT_ROWS, 2, kept[0]);
     int second = stock_ask(&self, EXCHANGE_PHASE_KEPT_GRADIENTS, 3, kept[1]);
     for (uint16_t op = 1; op <= 2; op++) {
         serve(&self, op, 1);
-        cr_assert_eq(exchange_wait(self.exchange, ask(&self, op, 1, room, sizeof room)), STATUS_OK, "%s", status_reason());
+        cr_assert_eq(exchange_wait(self.exchange, ask(&self, op, 1, rows, sizeof rows)), STATUS_OK, "%s", status_reason());
         cr_assert_eq(exchange_settle(self.exchange), STATUS_OK);
     }
     cr_expect_eq(self.n_sent, 2);

@@ -5,7 +5,7 @@
  *
  * source  Milakov & Gimelshein, arXiv 1805.02867 (online softmax)
  */
-#include "models/cuda/attention.h"
+#include "models/cuda/attention/attention.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* Sums over neighbours: a few lanes of a warp take a row, as many as its columns fill with loads of 16 bytes, and add edge after edge
  * while the rows of four edges are on their way. Long rows: aggregate_long.cu.
  */
-#include "models/cuda/sum.h"
+#include "models/cuda/aggregate/sum.h"
 
 /* Edges whose rows are on their way at a time. */
 #define AHEAD 4

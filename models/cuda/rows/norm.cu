@@ -1,7 +1,7 @@
 /* Layer norm over the columns of each row, with the sums of models/cpu/norm.c: a row's mean and spread in eight lanes, in backward one
  * column after another, sums over rows in chunks. */
-#include "models/cuda/columns.h"
-#include "models/cuda/row_lanes.h"
+#include "models/cuda/dense/columns.h"
+#include "models/cuda/rows/row_lanes.h"
 
 #define EPSILON 1e-5
 

@@ -1,9 +1,9 @@
 /* Finding a block's long rows, and opening blocks. */
-#include "models/cuda/block_scan.h"
+#include "models/cuda/block/block_scan.h"
 
 extern "C" {
-#include "models/cuda/scan.h"
-#include "models/cuda/schedule.h"
+#include "models/cuda/aggregate/schedule.h"
+#include "models/cuda/block/scan.h"
 }
 
 /* Rows whose units one block of threads counts and puts. */

@@ -2,7 +2,7 @@
 #include "models/cuda/quads.h"
 
 extern "C" {
-#include "models/cuda/sparse.h"
+#include "models/cuda/dense/sparse.h"
 }
 
 /* --- products --- */

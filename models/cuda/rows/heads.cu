@@ -1,5 +1,5 @@
 /* Rows seen as heads of columns: a product of each head with a vector of its own, and the mean over heads. */
-#include "models/cuda/columns.h"
+#include "models/cuda/dense/columns.h"
 #include "models/cuda/quads.h"
 
 /* --- products --- */

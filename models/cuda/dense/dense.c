@@ -1,6 +1,6 @@
 /* Products with a weight w (f_out × f_in): wide outputs by cuBLAS in float32 (no TF32), of which this is the one file that knows, narrow
  * ones by kernels of our own. Which, and how rows are cut, follows from shapes alone. */
-#include "models/cuda/dense.h"
+#include "models/cuda/dense/dense.h"
 
 #include <cublas_v2.h>
 #include <stdio.h>

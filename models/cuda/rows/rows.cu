@@ -1,7 +1,7 @@
 /* One number per row, rows times a number each, and rows in another order. Sums over a row go in eight lanes, as models/cpu/rows.c has
  * them: a row is eight threads'. */
 #include "models/cuda/quads.h"
-#include "models/cuda/row_lanes.h"
+#include "models/cuda/rows/row_lanes.h"
 
 /* As torch.nn.functional.normalize has it. */
 #define NORM_MIN 1e-12

@@ -1,5 +1,5 @@
 /* Attention: what its passes are told, and what is done row by row, without edges, between them. */
-#include "models/cuda/attention.h"
+#include "models/cuda/attention/attention.h"
 
 #include <math.h>
 

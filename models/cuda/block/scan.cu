@@ -1,8 +1,8 @@
 /* Sums of all numbers before each, in chunks: within a chunk by one block, over the chunks' sums by one block alone. */
-#include "models/cuda/block_scan.h"
+#include "models/cuda/block/block_scan.h"
 
 extern "C" {
-#include "models/cuda/scan.h"
+#include "models/cuda/block/scan.h"
 }
 
 /* Numbers of a chunk. */

@@ -5,7 +5,7 @@
 #include "models/cuda/kernel.h"
 
 extern "C" {
-#include "models/cuda/dense.h"
+#include "models/cuda/dense/dense.h"
 }
 
 #define TILE_M 128

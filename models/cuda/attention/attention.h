@@ -16,7 +16,7 @@
 #include "models/cuda/vector.h"
 
 extern "C" {
-#include "models/cuda/schedule.h"
+#include "models/cuda/aggregate/schedule.h"
 }
 
 /* Most ranges of rows whose gradients of att are partial sums of their own, and as many shares of the long rows. */

@@ -6,7 +6,7 @@
  *
  * source  Dao et al., NeurIPS 2022 (D)
  */
-#include "models/cuda/attention.h"
+#include "models/cuda/attention/attention.h"
 
 /* Where gradients go. Of att each range of rows and each share of the long ones has a sum of its own, n_head · n_column doubles. */
 struct query_gradients {

@@ -1,6 +1,6 @@
 /* Opening feature rows in CSR. Both products with them are sums over neighbours (aggregate.cu), the one for the weight's gradient through
  * a transpose that the host makes once. */
-#include "models/cuda/sparse.h"
+#include "models/cuda/dense/sparse.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  *   dot      grad_key_j = Σ_i scale · de · query_i
  *   cosine   grad_key_j = Σ_i de · x, x = ⟨value_j, query_i⟩ · grad_value_j += Σ_i key_j · de · query_i
  */
-#include "models/cuda/attention.h"
+#include "models/cuda/attention/attention.h"
 
 /* Where gradients go; key as the source's. */
 struct source_gradients {

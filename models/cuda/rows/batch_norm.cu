@@ -1,6 +1,6 @@
 /* Batch norm over the rows of all parts, with the sums of models/cpu/batch_norm.c: in double over chunks of rows, merged in their
  * order. */
-#include "models/cuda/columns.h"
+#include "models/cuda/dense/columns.h"
 #include "models/cuda/quads.h"
 
 extern "C" {

@@ -1,5 +1,5 @@
 /* Sums over rows, in the chunks and the order of models/cpu/dense.c. */
-#include "models/cuda/columns.h"
+#include "models/cuda/dense/columns.h"
 #include "models/cuda/quads.h"
 
 /* --- columns --- */
