@@ -290,6 +290,9 @@ struct device_ops {
     void (*follow)(struct device *device, enum device_lane lane, device_mark mark); /* the lane goes on after the mark */
     bool (*passed)(struct device *device, device_mark mark);                        /* never waits */
     enum status (*wait)(struct device *device, device_mark mark);                   /* the first failure since open, or OK */
+    /* While the calling thread itself runs an operation, it calls poll(context) every millisecond or so, between two pieces of it; poll
+     * may call operations. Until the next call, NULL: none. Devices that run operations behind the caller's back need none. */
+    void (*poll)(struct device *device, void (*poll)(void *context), void *context);
     /* Call run(context, chunk, slot) for each chunk, in any order and at the same time: it calls operations that no other chunk's
      * touch the results of. slot < n_chunk; no two calls at one time have the same */
     void (*chunks_run)(struct device *device, int n_chunk, void (*run)(void *context, int chunk, int slot), void *context);

@@ -7,7 +7,7 @@
 /* clang-format off */
 #define DEVICE_OP_LIST(X)                                                                       \
     X(open) X(close) X(acquire) X(release) X(borrow) X(giveback)                                \
-    X(upload) X(download) X(move) X(fill_zero) X(mark) X(follow) X(passed) X(wait) X(chunks_run) \
+    X(upload) X(download) X(move) X(fill_zero) X(mark) X(follow) X(passed) X(wait) X(poll) X(chunks_run) \
     X(block_open) X(block_close) X(csr_open) X(csr_close) X(block_bytes) X(csr_bytes)           \
     X(linear_forward) X(linear_backward_input) X(linear_backward_weight) X(linear_scratch)      \
     X(column_sum) X(column_sum_scratch) X(dot) X(chunks_add)                                                  \

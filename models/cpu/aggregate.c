@@ -56,6 +56,7 @@ static void sum_hubs(struct cpu_device *device, const struct cpu_schedule *sched
         for (int64_t p = 0; p < schedule->n_piece; p++) {
             const struct cpu_piece *piece = &schedule->piece[p];
             kernels->sum_piece(sum, piece->begin, piece->end, column, n_column, schedule->partial + p * CPU_PARTIAL_COLUMNS);
+            cpu_between(device);
         }
         combine_pieces(schedule, sum, column, n_column);
     }
@@ -70,6 +71,7 @@ static void sum_loosely(struct cpu_device *device, int64_t n_row, const struct c
 #pragma omp parallel for num_threads(device->n_thread) schedule(dynamic)
     for (int64_t r = 0; r < n_row; r += LOOSE_ROWS) {
         device->kernels->sum_rows(sum, r, r + LOOSE_ROWS < n_row ? r + LOOSE_ROWS : n_row);
+        cpu_between(device);
     }
 }
 
@@ -88,6 +90,7 @@ void cpu_sum(struct cpu_device *device, const struct cpu_schedule *schedule, con
 #pragma omp parallel for num_threads(device->n_thread) schedule(dynamic)
     for (int64_t i = 0; i < schedule->n_range; i++) {
         kernels->sum_rows(sum, schedule->range[2 * i], schedule->range[2 * i + 1]);
+        cpu_between(device);
     }
 }
 
@@ -176,18 +179,19 @@ void cpu_aggregate_max(struct device *device, const struct device_block *block, 
                                 .x = x,
                                 .out = out,
                                 .arg = arg};
-    const struct cpu_kernels *kernels = cpu_device(device)->kernels;
+    const struct cpu_device *cpu = cpu_device(device);
     bool parallel = cpu_n_edge(block) * f >= CPU_PARALLEL_MIN;
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (parallel)
+#pragma omp parallel for num_threads(cpu->n_thread) schedule(dynamic) if (parallel)
     for (int64_t i = 0; i < schedule->n_range; i++) {
-        kernels->max_rows(&max, schedule->range[2 * i], schedule->range[2 * i + 1]);
+        cpu->kernels->max_rows(&max, schedule->range[2 * i], schedule->range[2 * i + 1]);
+        cpu_between(cpu);
     }
     /* A hub row's maximum is not cut into pieces: one thread each. */
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (schedule->n_piece > 0)
+#pragma omp parallel for num_threads(cpu->n_thread) schedule(dynamic) if (schedule->n_piece > 0)
     for (int64_t p = 0; p < schedule->n_piece; p++) {
         int64_t row = schedule->piece[p].row;
         if (p == 0 || schedule->piece[p - 1].row != row) {
-            kernels->max_rows(&max, row, row + 1);
+            cpu->kernels->max_rows(&max, row, row + 1);
         }
     }
 }

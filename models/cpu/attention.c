@@ -54,6 +54,7 @@ static void run_slot(const struct cpu_device *device, const struct cpu_attention
     double *sum = slot.grad_att != NULL ? slot.grad_att + slot.index * width : NULL;
     for (int64_t i = slot.index * n_range / slot.n; i < (slot.index + 1) * n_range / slot.n; i++) {
         device->kernels->attention_rows(a, slot.schedule->range[2 * i], slot.schedule->range[2 * i + 1], sum);
+        cpu_between(device);
     }
 }
 

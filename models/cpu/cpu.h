@@ -11,9 +11,13 @@
 #include "models/device_list.h"
 #include "models/row_chunks.h"
 
+#include <omp.h>
+
 struct cpu_device {
     struct device base;
     int n_thread;
+    void (*poll)(void *context); /* NULL: none */
+    void *poll_context;
     const struct cpu_kernels *kernels;
     enum status failed; /* the first failure since open */
     char reason[1024];
@@ -22,6 +26,14 @@ struct cpu_device {
 static inline struct cpu_device *cpu_device(struct device *device)
 {
     return (struct cpu_device *)device;
+}
+
+/* Between two pieces of an operation. Only the thread that called it polls; operations inside of chunks or of a poll do not. */
+static inline void cpu_between(const struct cpu_device *device)
+{
+    if (device->poll != NULL && omp_get_level() <= 1 && omp_get_thread_num() == 0) {
+        device->poll(device->poll_context);
+    }
 }
 
 #define X(op) DEVICE_OP_PROTOTYPE(cpu, op);

@@ -75,6 +75,7 @@ void cpu_linear_forward(struct device *device, int64_t n, int64_t f_in, int64_t 
         if (bias != NULL) {
             add_bias(n_row, f_out, bias, out);
         }
+        cpu_between(cpu);
     }
 }
 
@@ -88,6 +89,7 @@ void cpu_linear_backward_input(struct device *device, int64_t n, int64_t f_in, i
     for (int64_t first = 0; first < n; first += rows) {
         int64_t n_row = n - first < rows ? n - first : rows;
         multiply(cpu, 'N', 'N', n_row, f_in, f_out, grad_y + first * f_out, w, add ? 1.0f : 0.0f, grad_x + first * f_in);
+        cpu_between(cpu);
     }
 }
 
@@ -114,6 +116,7 @@ void cpu_linear_backward_weight(struct device *device, int64_t n, int64_t f_in, 
         int64_t first = i * rows, n_row = n - first < rows ? n - first : rows;
         multiply(cpu, 'T', 'N', f_out, f_in, n_row, grad_y + first * f_out, x + first * f_in, add && i == 0 ? 1.0f : 0.0f,
                  i == 0 ? grad_w : partial + (i - 1) * size);
+        cpu_between(cpu);
     }
 #pragma omp parallel for num_threads(n_thread) if (n_chunk > 1)
     for (int64_t j = 0; j < size; j++) {

@@ -108,6 +108,12 @@ bool cpu_passed(struct device *device, device_mark mark)
     return mark == 0;
 }
 
+void cpu_poll(struct device *device, void (*poll)(void *context), void *context)
+{
+    cpu_device(device)->poll = poll;
+    cpu_device(device)->poll_context = context;
+}
+
 enum status cpu_wait(struct device *device, device_mark mark)
 {
     const struct cpu_device *cpu = cpu_device(device);

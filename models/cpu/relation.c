@@ -94,6 +94,7 @@ void cpu_relation_sum(struct device *device, const struct device_relation *how, 
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (parallel)
     for (int64_t i = 0; i < schedule->n_range; i++) {
         rows_mix(&s, schedule->range[2 * i], schedule->range[2 * i + 1]);
+        cpu_between(cpu_device(device));
     }
     /* A hub row is not cut into pieces: one thread each. */
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (schedule->n_piece > 0)

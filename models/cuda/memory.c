@@ -227,6 +227,14 @@ enum status cuda_wait(struct device *device, device_mark mark)
     return cuda->failed == STATUS_OK ? STATUS_OK : status_fail(cuda->failed, "%s", cuda->reason);
 }
 
+/* Operations run while the caller goes on. */
+void cuda_poll(struct device *device, void (*poll)(void *context), void *context)
+{
+    (void)device;
+    (void)poll;
+    (void)context;
+}
+
 /* One after another: chunks of a part fill a GPU. */
 void cuda_chunks_run(struct device *device, int n_chunk, void (*run)(void *context, int chunk, int slot), void *context)
 {

@@ -99,6 +99,13 @@ bool reference_passed(struct device *device, device_mark mark)
     return mark == 0;
 }
 
+void reference_poll(struct device *device, void (*poll)(void *context), void *context)
+{
+    (void)device;
+    (void)poll;
+    (void)context;
+}
+
 enum status reference_wait(struct device *device, device_mark mark)
 {
     (void)device;

@@ -203,6 +203,7 @@ void events_epoch(struct events *events, const struct progress *progress, int64_
     json_object_set_new(line, "test_metric", report_number(epoch->test));
     json_object_set_new(line, "epoch_s", report_number(epoch->epoch_s));
     json_object_set_new(line, "compute_s", report_number(epoch->compute_s));
+    json_object_set_new(line, "pack_s", report_number(epoch->pack_s));
     json_object_set_new(line, "wait_s", report_number(epoch->wait_s));
     json_object_set_new(line, "evaluate_s", report_number(epoch->evaluate_s));
     json_object_set_new(line, "bytes_sent", json_integer(epoch->n_sent));

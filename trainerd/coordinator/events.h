@@ -7,8 +7,8 @@
  *   state       state                       "PREPARING" graph, parts, plan · "STARTING" workers · "RUNNING" epochs
  *   plan        memory, workers             bytes of all workers together, their number
  *   workers     workers                     [{"rank", "pid", "host"}]; host "." is the coordinator's own
- *   epoch       epoch, epochs, loss, train_metric, valid_metric, test_metric, epoch_s, compute_s, wait_s, evaluate_s,
- *               bytes_sent, bytes_received, memory, seconds_left
+ *   epoch       epoch, epochs, loss, train_metric, valid_metric, test_metric, epoch_s, compute_s, pack_s, wait_s,
+ *               evaluate_s, bytes_sent, bytes_received, memory, seconds_left
  *                                           epoch: how many are done. memory: bytes of all workers, measured. null: not known.
  *                                           At most 10 lines a second; of the epochs in between, the last is written before the
  *                                           next line of another event

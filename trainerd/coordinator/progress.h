@@ -16,7 +16,7 @@ struct progress_epoch {
     bool is_evaluated;
     double loss;
     double train, valid, test; /* fractions; NaN where not known */
-    double epoch_s, compute_s, wait_s, evaluate_s;
+    double epoch_s, compute_s, pack_s, wait_s, evaluate_s;
     int64_t n_sent, n_bytes; /* sent, received by all workers */
 };
 

@@ -412,6 +412,7 @@ static enum status run_epoch(struct training *training, int64_t epoch)
                                         .test = now.test,
                                         .epoch_s = report.epoch_s,
                                         .compute_s = report.compute_s,
+                                        .pack_s = report.pack_s,
                                         .wait_s = report.wait_s,
                                         .evaluate_s = report.evaluate_s,
                                         .n_sent = (int64_t)report.bytes_sent,

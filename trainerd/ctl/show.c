@@ -79,6 +79,7 @@ static void print_epoch(const json_t *job, const json_t *last)
     print_line("metric", content);
     print_part("time", epoch_s, 0);
     print_part("compute", number_of(from, "compute_s"), epoch_s);
+    print_part("packing", number_of(last, "pack_s"), epoch_s);
     print_part("waiting", number_of(from, "wait_s"), epoch_s);
     print_part("evaluation", number_of(from, "evaluate_s"), epoch_s);
     text_bytes(number_of(from, "bytes_sent"), one);

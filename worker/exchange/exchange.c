@@ -51,7 +51,8 @@ struct exchange {
     int64_t n_stock; /* likewise of the stock */
     int n_stock_under_way;
     enum status stuck;
-    double wait_s;
+    bool makes; /* a payload, or a piece of one */
+    double pack_s, wait_s;
     struct trace *trace;     /* NULL: none */
     struct traffic *traffic; /* likewise */
     char nothing;            /* where bodies of no bytes go */
@@ -253,7 +254,11 @@ static bool piece_make(struct exchange *x, const struct request *request, struct
     if (is_of_stock(key)) {
         return x->stock.find(x->stock.arg, key, out);
     }
-    return (is_asked(x, key) ? x->offer.pack_asked : x->offer.pack)(x->offer.arg, key->to, key->from, request->n_given, out);
+    x->makes = true;
+    bool made = (is_asked(x, key) ? x->offer.pack_asked : x->offer.pack)(x->offer.arg, key->to, key->from, request->n_given,
+                                                                         out);
+    x->makes = false;
+    return made;
 }
 
 /* As much of one payload as its slot takes. */
@@ -330,12 +335,22 @@ void exchange_count(struct exchange *x, struct traffic *traffic)
     x->traffic = traffic;
 }
 
-/* A wait that began then is over; not every one had to. */
-static void wait_end(struct exchange *x, double start_s, bool waited)
+/* A wait; not every one has to. */
+struct wait {
+    bool waits;
+    double start_s, pack_s;
+};
+
+static struct wait wait_begin(const struct exchange *x, bool waits)
 {
-    x->wait_s += clock_s() - start_s;
-    if (x->trace != NULL && waited) {
-        trace_add(x->trace, TRACE_KIND_WAIT, start_s, -1);
+    return (struct wait){.waits = waits, .start_s = clock_s(), .pack_s = x->pack_s};
+}
+
+static void wait_end(struct exchange *x, const struct wait *wait)
+{
+    x->wait_s += clock_s() - wait->start_s - (x->pack_s - wait->pack_s);
+    if (x->trace != NULL && wait->waits) {
+        trace_add(x->trace, TRACE_KIND_WAIT, wait->start_s, -1);
     }
 }
 
@@ -346,28 +361,26 @@ bool exchange_is_there(const struct exchange *x, int handle)
 
 enum status exchange_wait(struct exchange *x, int handle)
 {
-    double start = clock_s();
     struct fetch *f = &x->fetch[handle];
-    bool waits = !f->there;
+    const struct wait wait = wait_begin(x, !f->there);
     enum status status = x->stuck;
     while (!f->there && status == STATUS_OK) {
         status = turn(x);
     }
     f->open = false;
-    wait_end(x, start, waits);
+    wait_end(x, &wait);
     return status;
 }
 
 enum status exchange_settle(struct exchange *x)
 {
-    double start = clock_s();
-    bool waits = x->n_unserved > 0 || x->n_under_way > 0;
+    const struct wait wait = wait_begin(x, x->n_unserved > 0 || x->n_under_way > 0);
     enum status status = x->stuck;
     while ((x->n_unserved > 0 || x->n_under_way > 0) && status == STATUS_OK) {
         status = turn(x);
         sent_collect(x);
     }
-    wait_end(x, start, waits);
+    wait_end(x, &wait);
     return status;
 }
 
@@ -385,24 +398,33 @@ void exchange_stock_add(struct exchange *x, int64_t n)
 
 enum status exchange_stock_settle(struct exchange *x)
 {
-    double start = clock_s();
-    bool waits = x->n_stock > 0 || x->n_stock_under_way > 0;
+    const struct wait wait = wait_begin(x, x->n_stock > 0 || x->n_stock_under_way > 0);
     enum status status = x->stuck;
     while ((x->n_stock > 0 || x->n_stock_under_way > 0) && status == STATUS_OK) {
         status = turn(x);
         sent_collect(x);
     }
-    wait_end(x, start, waits);
+    wait_end(x, &wait);
     return status;
 }
 
 enum status exchange_progress(struct exchange *x)
 {
-    if (x->transport == NULL || x->stuck != STATUS_OK) {
+    if (x->transport == NULL || x->stuck != STATUS_OK || x->makes) {
         return x->stuck;
     }
     exchange_fail(x, transport_progress(x->transport));
     return requests_serve(x);
+}
+
+void exchange_packed(struct exchange *x, double begin_s)
+{
+    x->pack_s += clock_s() - begin_s;
+}
+
+double exchange_pack_s(const struct exchange *x)
+{
+    return x->pack_s;
 }
 
 double exchange_wait_s(const struct exchange *x)

@@ -105,7 +105,8 @@ enum status exchange_stock_settle(struct exchange *exchange);
 /* A payload could not be made: this and all later calls end with `code`, whose reason is set already. Returns it. */
 enum status exchange_fail(struct exchange *exchange, enum status code);
 
-/* Let messages move for a moment without waiting: called between kernels, so that other ranks wait less. */
+/* Let messages move for a moment without waiting: called between kernels and inside long ones, so that other ranks wait less. Does
+ * nothing where a payload is being made: that may run kernels. */
 enum status exchange_progress(struct exchange *exchange);
 
 /* Count every payload that arrives from now on; NULL: no longer. */
@@ -114,7 +115,11 @@ void exchange_count(struct exchange *exchange, struct traffic *traffic);
 /* Record every wait from now on; NULL: no longer. */
 void exchange_trace(struct exchange *exchange, struct trace *trace);
 
-/* Seconds spent waiting so far. */
+/* A payload, or a piece of one, was made since then: this time is none of waiting. */
+void exchange_packed(struct exchange *exchange, double begin_s);
+
+/* Seconds spent so far: making payloads; waiting for others, packing aside. */
+double exchange_pack_s(const struct exchange *exchange);
 double exchange_wait_s(const struct exchange *exchange);
 
 #endif

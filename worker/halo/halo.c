@@ -207,6 +207,8 @@ enum status halo_run(struct trainer *t, const struct step *step)
     status = status == STATUS_OK ? source_fetch_ahead(h) : status;
     status = status == STATUS_OK && t->payloads != NULL && !step->stored ? source_spill_payloads(h) : status;
     status = status == STATUS_OK && h->keeps ? kept_begin(h) : status;
+    status = status == STATUS_OK ? exchange_progress(t->setup.exchange)
+                                 : status; /* what waits, leaves before the own block runs */
     status = status == STATUS_OK ? halo_walk(h) : status;
     status = status == STATUS_OK && h->keeps ? kept_end(h) : status;
     status = status == STATUS_OK ? exchange_settle(t->setup.exchange) : status;

@@ -300,10 +300,20 @@ static int64_t rows_pack(const struct halo *h, const struct halo_packing *what)
     return n_done;
 }
 
+/* A payload of own part i's was made since then. */
+static void packed(const struct halo *h, int32_t i, double begin_s)
+{
+    exchange_packed(h->trainer->setup.exchange, begin_s);
+    if (h->trainer->trace != NULL) {
+        trace_add(h->trainer->trace, TRACE_KIND_PACK, begin_s, h->trainer->own[i]);
+    }
+}
+
 void halo_pack_asked(const struct halo *h, int32_t i, int32_t k, void *out)
 {
     const struct trainer *t = h->trainer;
     const struct part_rows asked = halo_rows_taken(h, i);
+    double begin_s = clock_s();
     int64_t n_row = part_rows_at(&asked, k), at = 0;
     const struct rows rows = {.n = n_row, .rows = rows_given(h, i, k), .factor = 1.0F};
     for (int p = 0; p < h->pass->n_ask; p++) {
@@ -313,16 +323,14 @@ void halo_pack_asked(const struct halo *h, int32_t i, int32_t k, void *out)
         }
         at += n_row * codec_row_bytes(codec_of(h, h->pass->ask[p]), width);
     }
+    packed(h, i, begin_s);
 }
 
 int64_t halo_pack(struct halo *h, const struct halo_packing *what)
 {
-    struct trace *trace = h->trainer->trace;
-    double begin_s = trace != NULL ? clock_s() : 0.0;
+    double begin_s = clock_s();
     bool returns = h->pass->direction == HALO_DIRECTION_RETURN;
     int64_t n_bytes = returns ? gradients_make(h, what) : rows_pack(h, what);
-    if (trace != NULL) {
-        trace_add(trace, TRACE_KIND_PACK, begin_s, h->trainer->own[what->i]);
-    }
+    packed(h, what->i, begin_s);
     return n_bytes;
 }

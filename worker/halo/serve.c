@@ -87,6 +87,9 @@ static int32_t pair_asked(const struct halo *h, uint32_t to, uint32_t from, bool
 static bool request_pack(struct halo *h, uint32_t to, uint32_t from, size_t at, bool returns_ask, struct exchange_piece *out)
 {
     const struct trainer *t = h->trainer;
+    if (t->polls && (h->pass->direction == HALO_DIRECTION_RETURN || t->payloads != NULL)) {
+        return false; /* the operation at work has the scratch that these are made in */
+    }
     int32_t k = pair_asked(h, to, from, returns_ask);
     if (k < 0) {
         exchange_fail(t->setup.exchange,

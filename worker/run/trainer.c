@@ -20,6 +20,24 @@ static enum status walk_end(struct trainer *t, const struct pin *pin)
     return pin->status == STATUS_OK ? exchange_progress(t->setup.exchange) : pin->status;
 }
 
+/* --- messages while operations run --- */
+
+/* Rarer than this, so that it costs little. */
+#define POLL_S 1e-4
+
+/* A failure ends the next call of the exchange. */
+static void poll(void *trainer)
+{
+    struct trainer *t = trainer;
+    double now_s = clock_s();
+    if (!t->polls && now_s - t->polled_s >= POLL_S) {
+        t->polls = true;
+        exchange_progress(t->setup.exchange);
+        t->polls = false;
+        t->polled_s = now_s;
+    }
+}
+
 /* --- dense and global ops --- */
 
 /* Halo rows that no block reads are not made: where all parts are here, those of linear maps. */
@@ -297,6 +315,7 @@ enum status trainer_run(struct trainer *t, enum step_phase phase)
     t->training = phase == STEP_PHASE_TRAIN;
     traffic_phase(t->traffic, phase, t->tentative);
     now_put(t);
+    t->ops->poll(t->device, poll, t);
     enum status drawn = t->training && t->sample != NULL ? sample_draw(t) : STATUS_OK;
     if (drawn != STATUS_OK) {
         return drawn;
@@ -332,7 +351,7 @@ enum status trainer_run(struct trainer *t, enum step_phase phase)
 
 enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool evaluate, struct trainer_report *out)
 {
-    double start = clock_s(), waited = exchange_wait_s(t->setup.exchange);
+    double start = clock_s(), packed = exchange_pack_s(t->setup.exchange), waited = exchange_wait_s(t->setup.exchange);
     int64_t n_call = memory_n_call();
     *out = (struct trainer_report){0};
     traffic_epoch(t->traffic);
@@ -354,7 +373,8 @@ enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool ev
     out->n_call = memory_n_call() - n_call;
     out->epoch_s = clock_s() - start;
     out->wait_s = exchange_wait_s(t->setup.exchange) - waited;
-    out->compute_s = out->epoch_s - out->wait_s;
+    out->pack_s = exchange_pack_s(t->setup.exchange) - packed;
+    out->compute_s = out->epoch_s - out->pack_s - out->wait_s;
     return status;
 }
 

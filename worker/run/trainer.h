@@ -43,10 +43,11 @@ enum trainer_state {
 };
 
 struct trainer_report {
-    double loss;                  /* mean over the training rows, before the step; the same on every rank */
-    struct device_score score[4]; /* by enum dataset_split, after the step; zero where not evaluated */
-    double epoch_s, compute_s, wait_s, evaluate_s;
-    int64_t n_call; /* allocations made during the epoch: 0 */
+    double loss;                               /* mean over the training rows, before the step; the same on every rank */
+    struct device_score score[4];              /* by enum dataset_split, after the step; zero where not evaluated */
+    double epoch_s, compute_s, pack_s, wait_s; /* the three are epoch_s */
+    double evaluate_s;                         /* of epoch_s, too */
+    int64_t n_call;                            /* allocations made during the epoch: 0 */
 };
 
 /* Build the program, plan and take all memory, draw the weights, do the static ops (all ranks together).

@@ -60,6 +60,8 @@ struct trainer {
     struct traffic *traffic; /* bytes received */
     struct trace *trace;     /* output.trace; NULL: none */
     enum step_phase phase;   /* at work */
+    bool polls;              /* an operation is at work, which lets messages move */
+    double polled_s;
 };
 
 /* Where an operand of a step lies, of own part i; NULL: the plan has no place for it. */

@@ -126,6 +126,7 @@ static enum status epoch_obey(struct session *session)
         .loss = report.loss,
         .scores = {report.score, sizeof report.score},
         .compute_s = report.compute_s,
+        .pack_s = report.pack_s,
         .wait_s = report.wait_s,
         .bytes_sent = after.payload_sent - before.payload_sent,
         .bytes_received = after.payload_received - before.payload_received,

@@ -365,6 +365,14 @@ size_t strict_score_scratch(int64_t n)
     return cpu_score_scratch(n);
 }
 
+/* Calls are put off: none runs while the caller waits for it. */
+void strict_poll(struct device *device, void (*poll)(void *context), void *context)
+{
+    (void)device;
+    (void)poll;
+    (void)context;
+}
+
 /* Chunk after chunk: what they call is put off as ever. */
 void strict_chunks_run(struct device *device, int n_chunk, void (*run)(void *context, int chunk, int slot), void *context)
 {

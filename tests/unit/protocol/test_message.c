@@ -26,6 +26,7 @@ static size_t encoded_report(uint8_t *room, size_t capacity)
         .loss = -0.125,
         .scores = {"12345678", 8},
         .compute_s = 1e-300,
+        .pack_s = 0.5,
         .wait_s = 0.0,
         .bytes_sent = UINT64_MAX,
         .bytes_received = 1,
@@ -57,6 +58,7 @@ Test(message, every_field_comes_back_as_it_was_sent)
     cr_assert_eq(report.epoch, 12u);
     cr_assert_eq(report.loss, -0.125);
     cr_assert_eq(report.compute_s, 1e-300);
+    cr_assert_eq(report.pack_s, 0.5);
     cr_assert_eq(report.bytes_sent, UINT64_MAX);
     cr_assert_eq(report.epoch_s, 3.5);
     cr_assert_eq(report.evaluate_s, 0.75);

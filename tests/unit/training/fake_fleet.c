@@ -43,6 +43,7 @@ enum status fleet_epoch(struct fleet *fleet, uint32_t epoch, bool is_trained, bo
     *out = (struct fleet_report){.loss = fleet->state[0][0],
                                  .epoch_s = 0.5,
                                  .compute_s = 0.25,
+                                 .pack_s = 0.0625,
                                  .wait_s = 0.125,
                                  .evaluate_s = 0.0625,
                                  .bytes_sent = 100,

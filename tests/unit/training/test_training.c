@@ -127,6 +127,7 @@ Test(training, every_epoch_is_a_line_and_unevaluated_metrics_are_null)
         cr_assert_eq(field(metrics, i, "lr"), 0.25);
         cr_assert_eq(field(metrics, i, "epoch_s"), 0.5);
         cr_assert_eq(field(metrics, i, "compute_s"), 0.25);
+        cr_assert_eq(field(metrics, i, "pack_s"), 0.0625);
         cr_assert_eq(field(metrics, i, "wait_s"), 0.125);
         cr_assert_eq(field(metrics, i, "evaluate_s"), 0.0625);
         cr_assert_eq(field(metrics, i, "bytes_sent"), 100);

@@ -25,10 +25,10 @@ struct fleet;
 /* The workers' reports of an epoch: loss and scores of rank 0, times of the slowest, bytes of all. */
 struct fleet_report {
     double loss;
-    double score[4][6];                  /* by enum dataset_split: loss, n_correct, tp, fp, fn, n_row (struct device_score) */
-    double epoch_s, compute_s, wait_s;   /* each the maximum over workers */
-    double evaluate_s;                   /* of epoch_s: the evaluation at its end */
-    uint64_t bytes_sent, bytes_received; /* payload bodies, summed over workers */
+    double score[4][6]; /* by enum dataset_split: loss, n_correct, tp, fp, fn, n_row (struct device_score) */
+    double epoch_s, compute_s, pack_s, wait_s; /* each the maximum over workers */
+    double evaluate_s;                         /* of epoch_s: the evaluation at its end */
+    uint64_t bytes_sent, bytes_received;       /* payload bodies, summed over workers */
     int n_layer;
     uint64_t layer[TRAFFIC_LAYERS_MOST][TRAFFIC_N_WHAT]; /* n_layer: of those received; the rest are sums over parts */
     uint64_t n_call;                                     /* allocations during the epoch, summed */

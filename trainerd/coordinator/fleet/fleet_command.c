@@ -269,6 +269,7 @@ static enum status report_add(uint32_t rank, uint32_t epoch, const struct messag
     }
     out->epoch_s = fmax(out->epoch_s, report->epoch_s);
     out->compute_s = fmax(out->compute_s, report->compute_s);
+    out->pack_s = fmax(out->pack_s, report->pack_s);
     out->wait_s = fmax(out->wait_s, report->wait_s);
     out->evaluate_s = fmax(out->evaluate_s, report->evaluate_s);
     out->bytes_sent += report->bytes_sent;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define N_NUMBER 9
+#define N_NUMBER 10
 
 static void put_number(FILE *file, const char *name, double value)
 {
@@ -70,6 +70,7 @@ enum status metrics_write(struct output *output, struct tensorboard *tensorboard
         {"lr", "lr", epoch->lr},
         {"epoch_s", "seconds/epoch", report->epoch_s},
         {"compute_s", "seconds/compute", report->compute_s},
+        {"pack_s", "seconds/pack", report->pack_s},
         {"wait_s", "seconds/wait", report->wait_s},
         {"evaluate_s", "seconds/evaluate", report->evaluate_s},
     };
