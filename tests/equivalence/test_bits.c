@@ -1,5 +1,5 @@
 /* The same job gives the same bits for any number of workers and threads, either schedule, any prefetch depth. */
-#include "tests/equivalence/cluster.h"
+#include "tests/equivalence/compare.h"
 #include "tests/support/device/strict.h"
 #include "tests/support/graphs/typed_folder.h"
 #include "tests/support/process/folder.h"
@@ -10,7 +10,6 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { EPOCHS = SANITIZED ? 4 : 20 };
 
@@ -28,15 +27,6 @@ static const struct way ways[] = {
     {2, 1, 1, "sequential", true},  {3, 2, 0, "sequential", true},  {4, 1, 1, "halo", true},
 };
 
-/* The cpu with a small cache, so that a part has several windows, and a chunk more than one; the strict device has the same. */
-static const struct device_ops *narrow_cpu(void)
-{
-    static struct device_ops narrow;
-    narrow = device_cpu;
-    narrow.n_window_float = device_strict.n_window_float;
-    return &narrow;
-}
-
 static void run(const char *model, const char *data, const struct way *way, int epochs, struct cluster_result *out)
 {
     char text[2048];
@@ -45,7 +35,7 @@ static void run(const char *model, const char *data, const struct way *way, int 
              "epochs = %d\nlr = 0.01\nweight_decay = 5e-4\n[exchange]\nschedule = \"%s\"\nprefetch = %d\n[workers]\n"
              "count = %d\nthreads = %d\n",
              data, model, epochs, way->schedule, way->prefetch, way->workers, way->threads);
-    cluster_device = way->strict ? &device_strict : narrow_cpu();
+    cluster_device = way->strict ? &device_strict : compare_narrow_cpu();
     cluster_run(text, out);
     cr_assert_eq(out->exit_code, 0, "%s: workers %d threads %d prefetch %d %s%s: exit %d", model, way->workers, way->threads,
                  way->prefetch, way->schedule, way->strict ? " strict" : "", out->exit_code);
@@ -60,17 +50,8 @@ static void expect_equal(const char *model, const struct way *way, const struct 
     char how[512];
     snprintf(how, sizeof how, "%s: workers %d, threads %d, prefetch %d, %s%s", model, way->workers, way->threads, way->prefetch,
              way->schedule, way->strict ? ", strict" : "");
-    cr_assert_eq(other->n_weight, first->n_weight);
-    cr_expect_arr_eq(other->weights, first->weights, (size_t)first->n_weight * sizeof(float), "weights: %s", how);
-    cr_assert_eq(other->n_embedding, first->n_embedding);
-    cr_expect_arr_eq(other->embeddings, first->embeddings, (size_t)first->n_embedding * sizeof(float), "embeddings: %s", how);
-    cr_expect_arr_eq(other->logits, first->logits, (size_t)first->n_logit * sizeof(float), "logits: %s", how);
-    cr_expect_arr_eq(other->loss, first->loss, sizeof first->loss, "losses: %s", how);
-    cr_expect_arr_eq(other->score, first->score, sizeof first->score, "scores: %s", how);
-    for (int c = MEMORY_PARAMETERS; c <= MEMORY_PAYLOADS; c++) {
-        cr_expect_eq(other->measured[c], other->planned[c], "%s: %s", memory_category_name((enum memory_category)c), how);
-    }
-    cr_expect_eq(other->n_call, 0, "%s: %ld allocations in epochs", how, (long)other->n_call);
+    compare_expect_same(first, other, "%s", how);
+    compare_expect_planned(other, "%s", how);
 }
 
 static void expect_same_bits(const char *model, const char *data)
@@ -89,7 +70,7 @@ static void expect_same_bits(const char *model, const char *data)
 /* Many windows against one: sums over rows in another order. */
 static void expect_windows_round_alone(const char *model)
 {
-    const struct device_ops *devices[2] = {narrow_cpu(), &device_cpu};
+    const struct device_ops *devices[2] = {compare_narrow_cpu(), &device_cpu};
     struct cluster_result result[2];
     for (int i = 0; i < 2; i++) {
         char text[2048];
@@ -282,7 +263,7 @@ static void expect_same_bits_recomputed(const char *model, const char *data)
                  "[dataset]\n%s\n[partition]\nparts = 4\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\n"
                  "epochs = 8\nlr = 0.01\n[workers]\ncount = 2\n[memory]\nrecompute = \"%s\"\nlimit = %lld\n",
                  data, model, hows[i], (long long)limit);
-        cluster_device = narrow_cpu(); /* chains with other steps have the same windows */
+        cluster_device = compare_narrow_cpu(); /* chains with other steps have the same windows */
         cluster_run(text, &result[i]);
         cr_assert_eq(result[i].exit_code, 0, "%s: %s: exit %d", model, hows[i], result[i].exit_code);
         expect_equal(model, &(struct way){.workers = 2, .schedule = hows[i]}, &result[0], &result[i]);
@@ -358,7 +339,7 @@ static void expect_same_bits_shared(const char *model, const char *data, const c
             "[dataset]\n%s\n[partition]\nparts = 11\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\nepochs = 4\n"
             "prune = \"%s\"\n[exchange]\nschedule = \"%s\"\nprefetch = %d\n[workers]\ncount = %d\nthreads = %d\n",
             data, model, prune, way->schedule, way->prefetch, way->workers, way->threads);
-        cluster_device = way->strict ? &device_strict : narrow_cpu();
+        cluster_device = way->strict ? &device_strict : compare_narrow_cpu();
         cluster_run(text, &result[w]);
         cr_assert_eq(result[w].exit_code, 0, "%s: workers %d: exit %d", model, way->workers, result[w].exit_code);
         expect_equal(model, way, &result[0], &result[w]);
@@ -394,7 +375,7 @@ Test(bits, the_reference_device_gives_the_same_bits_on_one_worker_and_two)
     }
     cr_assert_eq(one.exit_code, 0);
     cr_assert_eq(two.exit_code, 0);
-    cr_expect_arr_eq(one.weights, two.weights, (size_t)one.n_weight * sizeof(float));
+    compare_expect_same(&one, &two, "workers 2");
     cluster_release(&one);
     cluster_release(&two);
 }

@@ -1,6 +1,6 @@
 /* The accuracy guard: the same bits and back-offs however a job is run, and epochs that step by the exact gradient. */
 #include "partition/dataset.h"
-#include "tests/equivalence/cluster.h"
+#include "tests/equivalence/compare.h"
 #include "tests/support/device/strict.h"
 #include "tests/support/graphs/typed_folder.h"
 #include "tests/support/process/folder.h"
@@ -10,7 +10,6 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { EPOCHS = SANITIZED ? 4 : 8 };
@@ -61,30 +60,19 @@ static void run(const char *model, const char *data, const char *exchange, const
 static void expect_equal(const char *model, const struct way *way, const struct cluster_result *first,
                          const struct cluster_result *other)
 {
-    cr_assert_eq(other->n_weight, first->n_weight);
-    cr_expect_arr_eq(other->weights, first->weights, (size_t)first->n_weight * sizeof(float), "%s: %d workers", model,
-                     way->workers);
-    cr_expect_arr_eq(other->logits, first->logits, (size_t)first->n_logit * sizeof(float), "%s: %d workers", model,
-                     way->workers);
-    cr_expect_arr_eq(other->embeddings, first->embeddings, (size_t)first->n_embedding * sizeof(float), "%s", model);
-    cr_expect_arr_eq(other->loss, first->loss, sizeof first->loss, "%s: %d workers", model, way->workers);
-    cr_expect_arr_eq(other->error, first->error, sizeof first->error, "%s: %d workers", model, way->workers);
-    cr_expect_eq(other->n_back_off, first->n_back_off, "%s: %d workers", model, way->workers);
-    for (int c = MEMORY_PARAMETERS; way->limit == 0 && c <= MEMORY_PAYLOADS; c++) {
-        cr_expect_eq(other->measured[c], other->planned[c], "%s: %s", memory_category_name((enum memory_category)c), model);
+    compare_expect_same(first, other, "%s: %d workers", model, way->workers);
+    if (way->limit == 0) {
+        compare_expect_planned(other, "%s: %d workers", model, way->workers);
     }
-    cr_expect_eq(other->n_call, 0, "%s: %ld allocations in epochs", model, (long)other->n_call);
 }
 
 static void expect_same_bits(const char *model, const char *data, const char *exchange, int64_t n_back_off_least)
 {
-    static struct device_ops narrow;
-    narrow = device_cpu;
-    narrow.n_window_float = device_strict.n_window_float;
+    const struct device_ops *cpu = compare_narrow_cpu();
     struct way from = plain;
-    from.device = &narrow;
-    const struct way ways[] = {{2, 1, "sequential", "always", &narrow, 0},
-                               {4, 2, "halo", "never", &narrow, 0},
+    from.device = cpu;
+    const struct way ways[] = {{2, 1, "sequential", "always", cpu, 0},
+                               {4, 2, "halo", "never", cpu, 0},
                                {3, 1, "sequential", "never", &device_strict, 0}};
     struct cluster_result first, other;
     run(model, data, exchange, &from, EPOCHS, &first);

@@ -1,7 +1,7 @@
 /* Sampled and low-precision payloads: the same bits however a job is run, on the very rows that were drawn, and traffic that falls. */
 #include "partition/dataset.h"
 #include "partition/partition.h"
-#include "tests/equivalence/cluster.h"
+#include "tests/equivalence/compare.h"
 #include "tests/support/device/strict.h"
 #include "tests/support/model/thresholds.h"
 #include "tests/support/model/truth.h"
@@ -76,15 +76,10 @@ static void expect_equal(const char *model, const struct loss *loss, const struc
     snprintf(how, sizeof how, "%s: p = %g, %s, workers %d, threads %d, prefetch %d, %s, recompute %s, prune %s, limit %lld%s",
              model, loss->p, loss->codec, way->workers, way->threads, way->prefetch, way->schedule, way->recompute, way->prune,
              way->limit, way->device == &device_strict ? ", strict" : "");
-    cr_assert_eq(other->n_weight, first->n_weight);
-    cr_expect_arr_eq(other->weights, first->weights, (size_t)first->n_weight * sizeof(float), "weights: %s", how);
-    cr_expect_arr_eq(other->logits, first->logits, (size_t)first->n_logit * sizeof(float), "logits: %s", how);
-    cr_expect_arr_eq(other->loss, first->loss, sizeof first->loss, "losses: %s", how);
-    cr_expect_arr_eq(other->score, first->score, sizeof first->score, "scores: %s", how);
-    for (int c = MEMORY_PARAMETERS; way->limit == 0 && c <= MEMORY_PAYLOADS; c++) {
-        cr_expect_eq(other->measured[c], other->planned[c], "%s: %s", memory_category_name((enum memory_category)c), how);
+    compare_expect_same(first, other, "%s", how);
+    if (way->limit == 0) {
+        compare_expect_planned(other, "%s", how);
     }
-    cr_expect_eq(other->n_call, 0, "%s: %ld allocations in epochs", how, (long)other->n_call);
 }
 
 static void expect_same_bits_from(const char *model, const char *data, const struct loss *loss, const struct way *from,
@@ -101,18 +96,9 @@ static void expect_same_bits_from(const char *model, const char *data, const str
     cluster_release(&first);
 }
 
-/* With the cache of the strict device, so that windows, and sums over them, are the same. */
-static const struct device_ops *narrow_cpu(void)
-{
-    static struct device_ops narrow;
-    narrow = device_cpu;
-    narrow.n_window_float = device_strict.n_window_float;
-    return &narrow;
-}
-
 static void expect_same_bits(const char *model, const char *data, const struct loss *loss)
 {
-    const struct device_ops *cpu = narrow_cpu();
+    const struct device_ops *cpu = compare_narrow_cpu();
     struct way first = plain;
     first.device = cpu;
     const struct way ways[] = {{1, 2, 1, "halo", "never", cpu, "never", 0},
@@ -184,7 +170,7 @@ enum { N_SCHEDULED = sizeof scheduled / sizeof *scheduled };
 
 Test(lossy, codecs_that_change_are_the_same_however_a_job_is_run)
 {
-    const struct device_ops *cpu = narrow_cpu();
+    const struct device_ops *cpu = compare_narrow_cpu();
     struct way first = plain;
     first.device = cpu;
     const struct way ways[] = {{2, 1, 3, "sequential", "always", cpu, "never", 0},

@@ -1,13 +1,12 @@
 /* A pruned epoch, which leaves out rows that its loss does not depend on, gives the results of all rows up to rounding, and the same
  * bits however it is run. */
-#include "tests/equivalence/cluster.h"
+#include "tests/equivalence/compare.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/tolerance.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { EPOCHS = SANITIZED ? 4 : 10 };
@@ -122,14 +121,6 @@ Test(prune, batch_norm_gives_the_results_of_all_rows)
     expect_same_results("kind = \"gat\"\nheads = 2\nhidden = 8\nlayers = 2\nnorm = \"batch\"", directed);
 }
 
-static void expect_as_planned(const char *model, size_t way, const struct cluster_result *result)
-{
-    for (int c = MEMORY_PARAMETERS; c <= MEMORY_PAYLOADS; c++) {
-        cr_expect_eq(result->measured[c], result->planned[c], "%s: %s, way %zu", model,
-                     memory_category_name((enum memory_category)c), way);
-    }
-}
-
 static void expect_same_bits(const char *model, const char *data)
 {
     static const struct way ways[] = {{"always", 4, 1, 2, 1, "halo", "auto", "cpu", 0, EPOCHS},
@@ -143,14 +134,9 @@ static void expect_same_bits(const char *model, const char *data)
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
         struct cluster_result other;
         run(model, data, &ways[w], &other);
-        cr_assert_eq(other.n_weight, first.n_weight);
-        cr_expect_arr_eq(other.weights, first.weights, (size_t)first.n_weight * sizeof(float), "%s: weights, way %zu", model,
-                         w);
-        cr_expect_arr_eq(other.logits, first.logits, (size_t)first.n_logit * sizeof(float), "%s: logits, way %zu", model, w);
-        cr_expect_arr_eq(other.loss, first.loss, sizeof first.loss, "%s: losses, way %zu", model, w);
-        cr_expect_eq(other.n_call, 0, "%s: %ld allocations in epochs", model, (long)other.n_call);
+        compare_expect_same(&first, &other, "%s: way %zu", model, w);
         if (ways[w].limit == 0) {
-            expect_as_planned(model, w, &other);
+            compare_expect_planned(&other, "%s: way %zu", model, w);
         }
         cluster_release(&other);
     }
@@ -183,11 +169,11 @@ Test(prune, auto_prunes_where_that_saves_a_tenth_of_the_work_and_changes_no_bit_
     }
     cr_expect_gt(with_few[0].left_out, 0.1);
     cr_expect_eq(with_few[0].left_out, with_few[1].left_out);
-    cr_expect_arr_eq(with_few[0].weights, with_few[1].weights, (size_t)with_few[0].n_weight * sizeof(float));
+    compare_expect_same(&with_few[1], &with_few[0], "auto, as always");
     cr_expect_lt(with_few[1].planned[MEMORY_ACTIVATIONS], with_few[2].planned[MEMORY_ACTIVATIONS], "gradients have fewer rows");
     cr_expect(with_many[1].left_out > 0.0 && with_many[1].left_out <= 0.1, "%.3f left out", with_many[1].left_out);
     cr_expect_eq(with_many[0].left_out, 0.0);
-    cr_expect_arr_eq(with_many[0].weights, with_many[2].weights, (size_t)with_many[0].n_weight * sizeof(float));
+    compare_expect_same(&with_many[2], &with_many[0], "auto, as never");
     for (int i = 0; i < 3; i++) {
         cluster_release(&with_few[i]);
         cluster_release(&with_many[i]);

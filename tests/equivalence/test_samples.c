@@ -1,7 +1,7 @@
 /* Samples in which rows, or pairs of parts, have a chance of their own. By their edges (exchange.sampling_weights): the same bits however a
  * job is run. Parts that share a machine (exchange.sampling_local): bits depend on which parts share one, and on nothing else.
  */
-#include "tests/equivalence/cluster.h"
+#include "tests/equivalence/compare.h"
 #include "tests/support/device/strict.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/tolerance.h"
@@ -9,7 +9,6 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { EPOCHS = SANITIZED ? 3 : 6 };
@@ -62,18 +61,13 @@ static void run(const char *model, const char *data, const char *exchange, const
     cr_assert_eq(out->exit_code, 0, "%s: exit %d", text, out->exit_code);
 }
 
-static void expect_equal(const char *what, const struct way *way, const struct cluster_result *a,
-                         const struct cluster_result *b)
+static void expect_equal(const char *model, const struct way *way, const struct cluster_result *first,
+                         const struct cluster_result *other)
 {
-    cr_assert_eq(a->n_weight, b->n_weight);
-    cr_expect_arr_eq(a->weights, b->weights, (size_t)a->n_weight * sizeof(float), "weights: %s, %d workers", what,
-                     way->workers);
-    cr_expect_arr_eq(a->logits, b->logits, (size_t)a->n_logit * sizeof(float), "logits: %s, %d workers", what, way->workers);
-    cr_expect_arr_eq(a->loss, b->loss, sizeof a->loss, "losses: %s, %d workers", what, way->workers);
-    for (int c = MEMORY_PARAMETERS; way->limit == 0 && c <= MEMORY_PAYLOADS; c++) {
-        cr_expect_eq(b->measured[c], b->planned[c], "%s: %s", memory_category_name((enum memory_category)c), what);
+    compare_expect_same(first, other, "%s: %d workers", model, way->workers);
+    if (way->limit == 0) {
+        compare_expect_planned(other, "%s: %d workers", model, way->workers);
     }
-    cr_expect_eq(b->n_call, 0, "%s: %ld allocations in epochs", what, (long)b->n_call);
 }
 
 static void expect_same(const char *model, const char *data, const char *exchange, const char *other_exchange,
@@ -94,14 +88,12 @@ Test(samples, parts_that_share_one_give_the_same_bits_however_they_are_run)
 {
     static const char *const exchanges[] = {"sampling = 0.2\nsampling_local = 0.6", "sampling = 0.0\nsampling_local = 1.0",
                                             "sampling = 0.3\nsampling_local = 1.0\ncodec = \"int8\""};
-    static struct device_ops narrow; /* windows as wide as the strict device's */
-    narrow = device_cpu;
-    narrow.n_window_float = device_strict.n_window_float;
+    const struct device_ops *cpu = compare_narrow_cpu();
     struct way first = plain;
-    first.device = &narrow;
-    const struct way ways[] = {{2, 2, 0, "halo", "always", two, &narrow, "never", 0},
-                               {4, 1, 1, "halo", "never", four_on_two, &narrow, "never", 0},
-                               {4, 1, 3, "sequential", "always", four_on_two, &narrow, "never", 0},
+    first.device = cpu;
+    const struct way ways[] = {{2, 2, 0, "halo", "always", two, cpu, "never", 0},
+                               {4, 1, 1, "halo", "never", four_on_two, cpu, "never", 0},
+                               {4, 1, 3, "sequential", "always", four_on_two, cpu, "never", 0},
                                {4, 1, 1, "sequential", "never", four_on_two, &device_strict, "never", 0}};
     for (int m = 0; m < N_MODEL; m++) {
         const char *data = m % 2 == 0 ? symmetric : directed;
@@ -189,14 +181,12 @@ static const char edges_coded[] = "sampling = 0.2\nsampling_weights = \"edges\"\
 
 Test(samples, rows_drawn_by_their_edges_give_the_same_bits_however_a_job_is_run)
 {
-    static struct device_ops narrow;
-    narrow = device_cpu;
-    narrow.n_window_float = device_strict.n_window_float;
-    const struct way first = {1, 1, 1, "sequential", "never", NULL, &narrow, "never", 0};
-    const struct way ways[] = {{1, 2, 1, "halo", "never", NULL, &narrow, "never", 0},
-                               {2, 1, 0, "sequential", "always", NULL, &narrow, "never", 0},
-                               {3, 2, 3, "sequential", "never", apart, &narrow, "never", 0},
-                               {4, 1, 1, "halo", "always", NULL, &narrow, "never", 0},
+    const struct device_ops *cpu = compare_narrow_cpu();
+    const struct way first = {1, 1, 1, "sequential", "never", NULL, cpu, "never", 0};
+    const struct way ways[] = {{1, 2, 1, "halo", "never", NULL, cpu, "never", 0},
+                               {2, 1, 0, "sequential", "always", NULL, cpu, "never", 0},
+                               {3, 2, 3, "sequential", "never", apart, cpu, "never", 0},
+                               {4, 1, 1, "halo", "always", NULL, cpu, "never", 0},
                                {1, 1, 1, "sequential", "never", NULL, &device_strict, "never", 0},
                                {4, 1, 1, "halo", "never", NULL, &device_strict, "never", 0}};
     for (int m = 0; m < N_SUM; m++) {

@@ -1,11 +1,10 @@
 /* A job that spills gives the bits of the same job in memory, and stays within its limit. */
-#include "tests/equivalence/cluster.h"
+#include "tests/equivalence/compare.h"
 #include "tests/support/graphs/typed_folder.h"
 #include "tests/support/process/folder.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 static const char symmetric[] = "generator = \"sbm\"\nnodes = 4000\ndegree = 8\nclasses = 5\nfeatures = 24";
@@ -60,15 +59,7 @@ static void expect_same_bits(const char *model, const char *data)
         way.limit = planned.limit_least;
         way.epochs = plain.epochs;
         run(model, data, &way, &other);
-        cr_assert_eq(other.n_weight, first.n_weight);
-        cr_assert_eq(other.n_embedding, first.n_embedding);
-        cr_expect_arr_eq(other.embeddings, first.embeddings, (size_t)first.n_embedding * sizeof(float),
-                         "%s: embeddings, way %zu", model, w);
-        cr_expect_arr_eq(other.weights, first.weights, (size_t)first.n_weight * sizeof(float), "%s: weights, way %zu", model,
-                         w);
-        cr_expect_arr_eq(other.logits, first.logits, (size_t)first.n_logit * sizeof(float), "%s: logits, way %zu", model, w);
-        cr_expect_arr_eq(other.loss, first.loss, sizeof first.loss, "%s: losses, way %zu", model, w);
-        cr_expect_eq(other.n_call, 0, "%s: %ld allocations in epochs", model, (long)other.n_call);
+        compare_expect_same(&first, &other, "%s: way %zu", model, w);
         cr_expect_leq(other.measured[MEMORY_SPILL], other.planned[MEMORY_SPILL], "%s: way %zu", model, w);
         cr_expect_geq(10 * other.measured[MEMORY_SPILL], 9 * other.planned[MEMORY_SPILL], "%s: way %zu: %ld of %ld", model, w,
                       (long)other.measured[MEMORY_SPILL], (long)other.planned[MEMORY_SPILL]);
@@ -137,8 +128,7 @@ Test(spill, a_job_with_activations_of_three_times_the_limit_stays_within_it_and_
     run(model, data, &way, &plain);
     way.limit = plain.planned[MEMORY_ACTIVATIONS] / 3;
     run(model, data, &way, &spilled);
-    cr_expect_arr_eq(spilled.weights, plain.weights, (size_t)plain.n_weight * sizeof(float));
-    cr_expect_arr_eq(spilled.logits, plain.logits, (size_t)plain.n_logit * sizeof(float));
+    compare_expect_same(&plain, &spilled, "%s", model);
     cr_expect_leq(total(spilled.planned), way.limit);
     cr_expect_leq(spilled.measured[MEMORY_SPILL], spilled.planned[MEMORY_SPILL]);
     cr_expect_geq(10 * spilled.measured[MEMORY_SPILL], 9 * spilled.planned[MEMORY_SPILL]);

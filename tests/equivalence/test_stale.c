@@ -1,7 +1,7 @@
 /* Rows and gradients of the epoch before: the same bits however a job is run, epoch 0 exact, and no more bytes than rows and gradients once. */
 #include "partition/dataset.h"
 #include "partition/partition.h"
-#include "tests/equivalence/cluster.h"
+#include "tests/equivalence/compare.h"
 #include "tests/support/device/strict.h"
 #include "tests/support/model/truth.h"
 #include "tests/support/sanitized.h"
@@ -65,16 +65,8 @@ static void expect_equal(const char *model, const struct keeping *keeping, const
     snprintf(how, sizeof how, "%s: smoothing %g, %s, workers %d, threads %d, prefetch %d, %s, recompute %s, prune %s%s", model,
              keeping->smoothing, keeping->codec, way->workers, way->threads, way->prefetch, way->schedule, way->recompute,
              way->prune, way->device == &device_strict ? ", strict" : "");
-    cr_assert_eq(other->n_weight, first->n_weight);
-    cr_expect_arr_eq(other->weights, first->weights, (size_t)first->n_weight * sizeof(float), "weights: %s", how);
-    cr_expect_arr_eq(other->logits, first->logits, (size_t)first->n_logit * sizeof(float), "logits: %s", how);
-    cr_expect_arr_eq(other->loss, first->loss, sizeof first->loss, "losses: %s", how);
-    cr_expect_arr_eq(other->score, first->score, sizeof first->score, "scores: %s", how);
-    for (int c = MEMORY_PARAMETERS; c <= MEMORY_PAYLOADS; c++) {
-        cr_expect_eq(other->measured[c], other->planned[c], "%s: %s: %ld bytes measured, %ld planned",
-                     memory_category_name((enum memory_category)c), how, (long)other->measured[c], (long)other->planned[c]);
-    }
-    cr_expect_eq(other->n_call, 0, "%s: %ld allocations in epochs", how, (long)other->n_call);
+    compare_expect_same(first, other, "%s", how);
+    compare_expect_planned(other, "%s", how);
 }
 
 static void expect_same_bits_from(const char *model, const char *data, const struct keeping *keeping, const struct way *from,
@@ -91,18 +83,9 @@ static void expect_same_bits_from(const char *model, const char *data, const str
     cluster_release(&first);
 }
 
-/* With the cache of the strict device, so that windows, and sums over them, are the same. */
-static const struct device_ops *narrow_cpu(void)
-{
-    static struct device_ops narrow;
-    narrow = device_cpu;
-    narrow.n_window_float = device_strict.n_window_float;
-    return &narrow;
-}
-
 static void expect_same_bits(const char *model, const char *data, const struct keeping *keeping)
 {
-    const struct device_ops *cpu = narrow_cpu();
+    const struct device_ops *cpu = compare_narrow_cpu();
     struct way first = plain;
     first.device = cpu;
     const struct way ways[] = {{1, 2, 1, "halo", "never", cpu, "never"},

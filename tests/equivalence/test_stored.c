@@ -1,14 +1,13 @@
 /* Inputs stored once: a job whose first aggregate reads rows that each part makes for itself gives the same bits however it is run, the
  * results of one that sends them up to rounding, and sends nothing in that layer. */
 #include "partition/files/npy.h"
-#include "tests/equivalence/cluster.h"
+#include "tests/equivalence/compare.h"
 #include "tests/support/device/strict.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/tolerance.h"
 
 #include <criterion/criterion.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -89,10 +88,7 @@ static void run_with(const char *model, const char *data, const struct way *way,
 {
     char text[2048], memory[256];
     bool strict = strcmp(way->device, "strict") == 0;
-    static struct device_ops small; /* with a cache as small as the strict device's */
-    small = device_cpu;
-    small.n_window_float = device_strict.n_window_float;
-    cluster_device = strict ? &device_strict : strcmp(way->device, "cpu") == 0 ? &small : NULL;
+    cluster_device = strict ? &device_strict : strcmp(way->device, "cpu") == 0 ? compare_narrow_cpu() : NULL;
     const char *disk = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
     snprintf(memory, sizeof memory, "recompute = \"%s\"\nlimit = %lld\n", way->recompute, (long long)limit);
     if (way->spills) {
@@ -121,14 +117,9 @@ static void run(const char *model, const char *data, const struct way *way, cons
 
 static void expect_equal(const char *model, size_t w, const struct cluster_result *first, const struct cluster_result *other)
 {
-    cr_assert_eq(other->n_weight, first->n_weight);
-    cr_expect_arr_eq(other->weights, first->weights, (size_t)first->n_weight * sizeof(float), "%s: weights, way %zu", model, w);
-    cr_expect_arr_eq(other->logits, first->logits, (size_t)first->n_logit * sizeof(float), "%s: logits, way %zu", model, w);
-    cr_expect_arr_eq(other->loss, first->loss, sizeof first->loss, "%s: losses, way %zu", model, w);
-    cr_expect_eq(other->n_call, 0, "%s: %ld allocations in epochs, way %zu", model, (long)other->n_call, w);
-    for (int c = MEMORY_PARAMETERS; c <= MEMORY_PAYLOADS && !ways[w].spills; c++) {
-        cr_expect_eq(other->measured[c], other->planned[c], "%s: %s, way %zu", model,
-                     memory_category_name((enum memory_category)c), w);
+    compare_expect_same(first, other, "%s: way %zu", model, w);
+    if (!ways[w].spills) {
+        compare_expect_planned(other, "%s: way %zu", model, w);
     }
 }
 
@@ -214,8 +205,7 @@ Test(stored, the_reference_device_gives_the_same_bits_on_one_worker_and_three)
     struct cluster_result first, other;
     run(model, data, &one, "", &first);
     run(model, data, &three, "", &other);
-    cr_expect_arr_eq(other.weights, first.weights, (size_t)first.n_weight * sizeof(float));
-    cr_expect_arr_eq(other.loss, first.loss, sizeof first.loss);
+    compare_expect_same(&first, &other, "%s: three workers", model);
     cluster_release(&first);
     cluster_release(&other);
 }

@@ -1,13 +1,12 @@
 /* Jobs on weighted edges give the same bits however they are run, in the memory that is planned. */
 #include "partition/files/npy.h"
 #include "protocol/status.h"
-#include "tests/equivalence/cluster.h"
+#include "tests/equivalence/compare.h"
 #include "tests/support/graphs/graph.h"
 #include "tests/support/process/folder.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { N_NODE = 500, N_EDGE = 3000, N_FEATURE = 20 };
@@ -74,29 +73,18 @@ static void run(const char *model, const char *undirected, const struct way *way
     cr_assert_eq(out->exit_code, 0, "%s: workers %d %s: exit %d", model, way->workers, way->schedule, out->exit_code);
 }
 
-static void expect_as_planned(const char *model, const struct cluster_result *result)
-{
-    for (int c = MEMORY_PARAMETERS; c <= MEMORY_PAYLOADS; c++) {
-        cr_expect_eq(result->measured[c], result->planned[c], "%s: %s", model, memory_category_name((enum memory_category)c));
-    }
-    cr_expect_eq(result->n_call, 0, "%s: %ld allocations in epochs", model, (long)result->n_call);
-}
-
 static void expect_same_bits(const char *model, const char *undirected)
 {
     struct cluster_result first;
     run(model, undirected, &ways[0], &first);
-    expect_as_planned(model, &first);
+    compare_expect_planned(&first, "%s", model);
+    cr_expect_eq(first.n_call, 0, "%s: %ld allocations in epochs", model, (long)first.n_call);
     for (size_t w = 1; w < sizeof ways / sizeof *ways; w++) {
         struct cluster_result other;
         run(model, undirected, &ways[w], &other);
-        cr_assert_eq(other.n_weight, first.n_weight);
-        cr_expect_arr_eq(other.weights, first.weights, (size_t)first.n_weight * sizeof(float), "%s: weights, way %zu", model,
-                         w);
-        cr_expect_arr_eq(other.logits, first.logits, (size_t)first.n_logit * sizeof(float), "%s: logits, way %zu", model, w);
-        cr_expect_arr_eq(other.loss, first.loss, sizeof first.loss, "%s: losses, way %zu", model, w);
+        compare_expect_same(&first, &other, "%s: way %zu", model, w);
         if (!ways[w].spill) {
-            expect_as_planned(model, &other);
+            compare_expect_planned(&other, "%s: way %zu", model, w);
         }
         cluster_release(&other);
     }

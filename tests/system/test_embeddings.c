@@ -2,6 +2,7 @@
 #include "partition/files/npy.h"
 #include "tests/support/graphs/typed_folder.h"
 #include "tests/support/process/folder.h"
+#include "tests/support/process/job_run.h"
 #include "tests/support/process/results.h"
 #include "tests/support/tolerance.h"
 
@@ -10,13 +11,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/wait.h>
-
-static char program[PATH_MAX];
 
 static void make_all(void)
 {
-    program_find("trainer-coordinator", program, sizeof program);
     folder_make();
     typed_folder_write(folder_path("data"), &(struct typed_folder){.n_node = 300, .n_edge = 2000});
     folder_write("job.toml", "[dataset]\npath = \"data\"\n[partition]\nparts = 4\ncache = \"off\"\n[model]\n"
@@ -26,29 +23,19 @@ static void make_all(void)
 
 TestSuite(embeddings, .init = make_all, .fini = folder_remove, .timeout = 180);
 
-static void run(const char *settings)
-{
-    char command[PATH_MAX + 512];
-    snprintf(command, sizeof command, "cd %s && %s --config job.toml %s 2> stderr", folder, program, settings);
-    int how = system(command);
-    char words[4096];
-    folder_read("stderr", words, sizeof words);
-    cr_assert(WIFEXITED(how) && WEXITSTATUS(how) == 0, "%s: %s", settings, words);
-}
-
 Test(embeddings, go_on_from_a_checkpoint_on_other_workers_with_the_same_bits)
 {
-    run("--set output.dir=one --set train.eval_every=3");
-    run("--set output.dir=two --set train.eval_every=3 --set train.epochs=6 --set train.checkpoint_every=6");
-    run("--set output.dir=two --set train.eval_every=3 --set workers.count=3 --resume");
+    job_run("--set output.dir=one --set train.eval_every=3");
+    job_run("--set output.dir=two --set train.eval_every=3 --set train.epochs=6 --set train.checkpoint_every=6");
+    job_run("--set output.dir=two --set train.eval_every=3 --set workers.count=3 --resume");
     results_expect_same(folder_path("one"), folder_path("two"), false);
 }
 
 Test(embeddings, are_in_the_files_of_weights_that_a_job_on_other_parts_begins_with)
 {
-    run("--set output.dir=one");
-    run("--set output.dir=two --set train.epochs=0 --set model.init=one/model.safetensors --set partition.parts=3 "
-        "--set workers.count=3");
+    job_run("--set output.dir=one");
+    job_run("--set output.dir=two --set train.epochs=0 --set model.init=one/model.safetensors --set partition.parts=3 "
+            "--set workers.count=3");
     results_expect_same_file(folder_path("one"), folder_path("two"), "model.safetensors");
     struct npy one, two;
     cr_assert_eq(npy_open(folder_path("one/logits.npy"), &one), STATUS_OK);
@@ -65,8 +52,8 @@ Test(embeddings, are_in_the_files_of_weights_that_a_job_on_other_parts_begins_wi
 
 Test(embeddings, of_the_best_epoch_are_kept_by_every_worker)
 {
-    run("--set output.dir=one --set train.epochs=30");
-    run("--set output.dir=two --set train.epochs=30 --set workers.count=1");
+    job_run("--set output.dir=one --set train.epochs=30");
+    job_run("--set output.dir=two --set train.epochs=30 --set workers.count=1");
     results_expect_same(folder_path("one"), folder_path("two"), false);
     json_t *metrics = results_metrics(folder_path("one"), false);
     double best = -1.0;
@@ -76,10 +63,8 @@ Test(embeddings, of_the_best_epoch_are_kept_by_every_worker)
         best_epoch = valid > best ? i : best_epoch;
         best = valid > best ? valid : best;
     }
-    char settings[256];
     cr_assert_lt(best_epoch, 29, "the last epoch is the best: best and last weights are the same");
-    snprintf(settings, sizeof settings, "--set output.dir=three --set train.epochs=%zu", best_epoch + 1);
-    run(settings);
+    job_run("--set output.dir=three --set train.epochs=%zu", best_epoch + 1);
     char command[PATH_MAX];
     snprintf(command, sizeof command, "cmp %s/one/best.safetensors %s/three/model.safetensors", folder, folder);
     cr_assert_eq(system(command), 0);

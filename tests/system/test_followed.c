@@ -6,7 +6,6 @@
 #include "tests/support/process/results.h"
 
 #include <criterion/criterion.h>
-#include <errno.h>
 #include <jansson.h>
 #include <limits.h>
 #include <signal.h>
@@ -73,13 +72,6 @@ static json_t *newest(json_t *all, const char *name)
     return NULL;
 }
 
-static double number(json_t *event, const char *key)
-{
-    json_t *value = json_object_get(event, key);
-    cr_assert(json_is_number(value), "%s", key);
-    return json_number_value(value);
-}
-
 static void await_event(const char *name)
 {
     bool is_there = false;
@@ -95,7 +87,7 @@ static void expect_end(int code, const char *status, const char *reason, bool re
 {
     json_t *all = events(), *end = json_array_get(all, json_array_size(all) - 1);
     cr_assert_str_eq(json_string_value(json_object_get(end, "event")), "end");
-    cr_assert_eq(number(end, "exit_code"), code);
+    cr_assert_eq(results_number(end, "exit_code"), code);
     cr_assert_str_eq(json_string_value(json_object_get(end, "status")), status);
     const char *words = json_string_value(json_object_get(end, "reason"));
     cr_assert_not_null(strstr(words, reason), "%s", words);
@@ -116,18 +108,18 @@ Test(followed, an_attempt_tells_its_states_plan_workers_epochs_and_end)
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
         json_t *one = json_array_get(all, i);
         cr_assert_str_eq(json_string_value(json_object_get(one, "event")), order[i]);
-        cr_assert_eq(number(one, "attempt"), 2);
+        cr_assert_eq(results_number(one, "attempt"), 2);
         if (strcmp(order[i], "state") == 0) {
             cr_assert_str_eq(json_string_value(json_object_get(one, "state")), states[n_state++]);
         }
     }
-    cr_assert_eq(number(json_array_get(all, 0), "pid"), run.pid);
-    cr_assert_gt(number(newest(all, "plan"), "memory"), 0);
+    cr_assert_eq(results_number(json_array_get(all, 0), "pid"), run.pid);
+    cr_assert_gt(results_number(newest(all, "plan"), "memory"), 0);
     cr_assert_eq(json_array_size(json_object_get(newest(all, "workers"), "workers")), 2);
-    cr_assert_eq(number(newest(all, "epoch"), "epoch"), 30);
-    cr_assert_eq(number(newest(all, "epoch"), "epochs"), 30);
-    cr_assert_gt(number(newest(all, "epoch"), "valid_metric"), 0);
-    cr_assert_eq(number(newest(all, "epoch"), "seconds_left"), 0);
+    cr_assert_eq(results_number(newest(all, "epoch"), "epoch"), 30);
+    cr_assert_eq(results_number(newest(all, "epoch"), "epochs"), 30);
+    cr_assert_gt(results_number(newest(all, "epoch"), "valid_metric"), 0);
+    cr_assert_eq(results_number(newest(all, "epoch"), "seconds_left"), 0);
     json_decref(all);
     expect_end(0, "OK", "done", false);
     cr_assert(folder_has("job/rank-0.log") && folder_has("job/rank-1.log"));
@@ -157,18 +149,18 @@ Test(followed, usr1_writes_a_checkpoint_and_training_goes_on)
     cr_assert_eq(kill(run.pid, SIGUSR1), 0);
     await_event("checkpoint");
     json_t *all = events(), *saved = newest(all, "checkpoint");
-    double n_epoch = number(saved, "epoch");
+    double n_epoch = results_number(saved, "epoch");
     cr_assert_eq(access(folder_path(json_string_value(json_object_get(saved, "path"))), R_OK), 0);
     json_decref(all);
     for (double since = clock_s(), n = 0; n <= n_epoch;
-         all = events(), n = number(newest(all, "epoch"), "epoch"), json_decref(all)) {
+         all = events(), n = results_number(newest(all, "epoch"), "epoch"), json_decref(all)) {
         cr_assert(patience_left(since), "it goes on after %g epochs", n_epoch);
     }
     cr_assert_eq(kill(run.pid, SIGTERM), 0);
     expect_exit(&run, 75);
     expect_end(75, "INTERRUPTED", "checkpoint saved in 'o/checkpoint'", true);
     all = events();
-    cr_assert_gt(number(newest(all, "checkpoint"), "epoch"), n_epoch);
+    cr_assert_gt(results_number(newest(all, "checkpoint"), "epoch"), n_epoch);
     json_decref(all);
 }
 
@@ -196,7 +188,7 @@ Test(followed, a_lost_worker_is_the_reason_of_the_end)
     start(&run, "1", "train.epochs=100000000");
     await_event("epoch");
     json_t *all = events(), *worker = json_array_get(json_object_get(newest(all, "workers"), "workers"), 1);
-    pid_t pid = (pid_t)number(worker, "pid");
+    pid_t pid = (pid_t)results_number(worker, "pid");
     cr_assert_str_eq(json_string_value(json_object_get(worker, "host")), ".");
     json_decref(all);
     cr_assert_eq(kill(pid, SIGKILL), 0);

@@ -1,21 +1,16 @@
 /* Whole jobs with an accuracy guard: what they say of it, planned and measured traffic, deaths and resumes. */
 #include "tests/support/process/folder.h"
+#include "tests/support/process/job_run.h"
 #include "tests/support/process/results.h"
 
 #include <criterion/criterion.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-
-static char program[PATH_MAX];
 
 static void make_all(void)
 {
-    program_find("trainer-coordinator", program, sizeof program);
     folder_make();
     folder_write("job.toml",
                  "[dataset]\ngenerator = \"sbm\"\nnodes = 1000\ndegree = 10\nfeatures = 24\n[partition]\nparts = 4\n"
@@ -25,37 +20,6 @@ static void make_all(void)
 }
 
 TestSuite(guarded, .init = make_all, .fini = folder_remove, .timeout = 180);
-
-static char words[1 << 16];
-
-static int run_code(const char *environment, const char *settings)
-{
-    char command[2 * PATH_MAX];
-    snprintf(command, sizeof command, "cd %s && %s %s --config job.toml %s > stdout 2> stderr", folder, environment, program,
-             settings);
-    int how = system(command);
-    folder_read("stderr", words, sizeof words);
-    return WIFEXITED(how) ? WEXITSTATUS(how) : -1;
-}
-
-static void run(const char *settings)
-{
-    cr_assert_eq(run_code("", settings), 0, "%s: %s", settings, words);
-}
-
-static double number(const json_t *object, const char *name)
-{
-    const json_t *value = json_object_get(object, name);
-    cr_assert(json_is_number(value), "no number '%s'", name);
-    return json_number_value(value);
-}
-
-static json_t *file_json(const char *name)
-{
-    json_t *all = json_load_file(folder_path(name), 0, NULL);
-    cr_assert_not_null(all, "%s", name);
-    return all;
-}
 
 /* Lines of events.jsonl with this event. */
 static json_t *events_of(const char *path, const char *event)
@@ -80,36 +44,38 @@ static json_t *events_of(const char *path, const char *event)
 Test(guarded, a_limit_that_no_sample_keeps_backs_off_and_says_so_everywhere)
 {
     cr_assert_eq(mkdir(folder_path("events"), 0700), 0);
-    run("--set output.dir=o --job-folder events --attempt 1");
-    cr_expect_not_null(strstr(words, "epoch 2: the gradient's relative error is "), "%s", words);
-    cr_expect_not_null(strstr(words, "backed off to 0.4 of the boundary rows, int8"), "%s", words);
-    cr_expect_not_null(strstr(words, "backed off to exact epochs"), "%s", words);
-    json_t *metrics = results_metrics(folder_path("o"), true), *result = file_json("o/result.json");
+    job_run("--set output.dir=o --job-folder events --attempt 1");
+    cr_expect_not_null(strstr(job_run_log, "epoch 2: the gradient's relative error is "), "%s", job_run_log);
+    cr_expect_not_null(strstr(job_run_log, "backed off to 0.4 of the boundary rows, int8"), "%s", job_run_log);
+    cr_expect_not_null(strstr(job_run_log, "backed off to exact epochs"), "%s", job_run_log);
+    json_t *metrics = results_metrics(folder_path("o"), true), *result = results_json(folder_path("o/result.json"));
     for (size_t e = 0; e < 12; e++) {
-        cr_expect_eq(number(json_array_get(metrics, e), "back_offs"), e < 2 ? 0 : e < 5 ? 1 : e < 8 ? 2 : 3, "epoch %zu", e);
+        cr_expect_eq(results_number(json_array_get(metrics, e), "back_offs"),
+                     e < 2   ? 0
+                     : e < 5 ? 1
+                     : e < 8 ? 2
+                             : 3,
+                     "epoch %zu", e);
     }
     const json_t *fifth = json_array_get(metrics, 5), *guard = json_object_get(result, "guard");
-    cr_expect_eq(number(fifth, "guard_epoch"), 5);
-    cr_expect(number(fifth, "guard_error") > 0.001 && number(fifth, "guard_cosine") < 1.0);
-    cr_expect_neq(number(fifth, "guard_loss"), number(fifth, "loss"));
-    cr_expect_eq(number(guard, "comparisons"), 3);
-    cr_expect_eq(number(guard, "back_offs"), 3);
-    cr_expect_eq(number(json_object_get(guard, "last"), "epoch"), 8);
-    cr_expect_eq(number(guard, "sampling"), 1.0);
+    cr_expect_eq(results_number(fifth, "guard_epoch"), 5);
+    cr_expect(results_number(fifth, "guard_error") > 0.001 && results_number(fifth, "guard_cosine") < 1.0);
+    cr_expect_neq(results_number(fifth, "guard_loss"), results_number(fifth, "loss"));
+    cr_expect_eq(results_number(guard, "comparisons"), 3);
+    cr_expect_eq(results_number(guard, "back_offs"), 3);
+    cr_expect_eq(results_number(json_object_get(guard, "last"), "epoch"), 8);
+    cr_expect_eq(results_number(guard, "sampling"), 1.0);
     cr_expect_str_eq(json_string_value(json_object_get(guard, "codec")), "fp32");
     json_t *events = events_of("events/events.jsonl", "back_off");
     cr_assert_eq(json_array_size(events), 3);
     const json_t *first = json_array_get(events, 0);
-    cr_expect(number(first, "epoch") == 2 && number(first, "back_offs") == 1 && number(first, "limit") == 0.001);
-    cr_expect(number(first, "error") == number(json_array_get(metrics, 2), "guard_error") && number(first, "sampling") == 0.4);
+    cr_expect(results_number(first, "epoch") == 2 && results_number(first, "back_offs") == 1 &&
+              results_number(first, "limit") == 0.001);
+    cr_expect(results_number(first, "error") == results_number(json_array_get(metrics, 2), "guard_error") &&
+              results_number(first, "sampling") == 0.4);
     cr_expect_str_eq(json_string_value(json_object_get(first, "codec_backward")), "int8");
-    cr_expect_eq(number(result, "allocations_in_epochs"), 0);
-    json_t *memory = json_object_get(result, "memory");
-    for (size_t rank = 0; rank < json_array_size(memory); rank++) {
-        const json_t *one = json_array_get(memory, rank);
-        double want = number(json_object_get(one, "planned"), "all"), got = number(json_object_get(one, "measured"), "all");
-        cr_expect_leq(fabs(got - want), 0.1 * got, "worker %zu: %.0f bytes planned, %.0f measured", rank, want, got);
-    }
+    cr_expect_eq(results_number(result, "allocations_in_epochs"), 0);
+    results_expect_memory(result, "all", "guarded");
     json_decref(events);
     json_decref(result);
     json_decref(metrics);
@@ -119,40 +85,31 @@ Test(guarded, a_limit_that_no_sample_keeps_backs_off_and_says_so_everywhere)
 Test(guarded, the_plan_tells_what_a_comparison_adds_to_an_epoch)
 {
 #define EXACT_BYTES "--set exchange.sampling=1.0 --set exchange.guard_limit=1e6 --set output.dir=o "
-    run(EXACT_BYTES "--plan");
-    cr_expect_not_null(strstr(words, "more in one epoch of 3, which makes the exact gradient, too"), "%s", words);
-    run(EXACT_BYTES "--plan --json");
-    json_t *plan = file_json("stdout");
-    double each = number(json_array_get(json_object_get(plan, "stages"), 0), "bytes_per_epoch");
-    double more = number(plan, "bytes_per_comparison"), mean = number(plan, "bytes_per_epoch");
+    job_run(EXACT_BYTES "--plan");
+    cr_expect_not_null(strstr(job_run_log, "more in one epoch of 3, which makes the exact gradient, too"), "%s", job_run_log);
+    json_t *plan = job_run_plan(EXACT_BYTES);
+    double each = results_number(json_array_get(json_object_get(plan, "stages"), 0), "bytes_per_epoch");
+    double more = results_number(plan, "bytes_per_comparison"), mean = results_number(plan, "bytes_per_epoch");
     cr_expect_leq(fabs(mean - (each + more / 3.0)), 64.0, "mean %.0f", mean);
-    run(EXACT_BYTES);
+    job_run(EXACT_BYTES);
     json_t *metrics = results_metrics(folder_path("o"), true);
     for (size_t e = 0; e < 11; e++) {
-        cr_expect_eq(number(json_array_get(metrics, e), "bytes_received"), e % 3 == 2 ? each + more : each, "epoch %zu", e);
-        cr_expect_eq(number(json_array_get(metrics, e), "back_offs"), 0);
+        cr_expect_eq(results_number(json_array_get(metrics, e), "bytes_received"), e % 3 == 2 ? each + more : each, "epoch %zu",
+                     e);
+        cr_expect_eq(results_number(json_array_get(metrics, e), "back_offs"), 0);
     }
     json_decref(metrics);
     json_decref(plan);
 }
 
-static void expect_same(const char *a, const char *b)
-{
-    char one[PATH_MAX], two[PATH_MAX];
-    snprintf(one, sizeof one, "%s", folder_path(a));
-    snprintf(two, sizeof two, "%s", folder_path(b));
-    results_expect_same_file(one, two, "model.safetensors");
-    results_expect_same_file(one, two, "logits.npy");
-}
-
 Test(guarded, a_job_that_goes_on_from_a_checkpoint_has_the_bits_of_one_that_never_stopped)
 {
-    run("--set output.dir=one --set train.checkpoint_every=4");
-    run("--set train.epochs=7 --set train.checkpoint_every=4 --set output.dir=two --set workers.count=2");
-    run("--set train.checkpoint_every=4 --set output.dir=two --set workers.count=3 --resume");
-    expect_same("one", "two");
-    json_t *result = file_json("two/result.json");
-    cr_expect_eq(number(json_object_get(result, "guard"), "comparisons"), 3);
+    job_run("--set output.dir=one --set train.checkpoint_every=4");
+    job_run("--set train.epochs=7 --set train.checkpoint_every=4 --set output.dir=two --set workers.count=2");
+    job_run("--set train.checkpoint_every=4 --set output.dir=two --set workers.count=3 --resume");
+    results_expect_same_model(folder_path("one"), folder_path("two"));
+    json_t *result = results_json(folder_path("two/result.json"));
+    cr_expect_eq(results_number(json_object_get(result, "guard"), "comparisons"), 3);
     json_decref(result);
 }
 
@@ -160,18 +117,16 @@ Test(guarded, a_job_that_goes_on_from_a_checkpoint_has_the_bits_of_one_that_neve
  * approximate run of epoch 5, as its gradients are reduced, and in the exact one. */
 Test(guarded, a_worker_that_dies_while_gradients_are_compared_changes_nothing)
 {
-    run("--set output.dir=one --set train.checkpoint_every=4");
+    job_run("--set output.dir=one --set train.checkpoint_every=4");
     static const char *const faults[] = {"worker1.reduce=kill@33", "worker1.reduce=kill@35", "worker2.reduce=kill@38"};
     for (size_t f = 0; f < sizeof faults / sizeof *faults; f++) {
-        char environment[128], settings[256], name[8];
+        char environment[128], name[8];
         snprintf(name, sizeof name, "f%zu", f);
         snprintf(environment, sizeof environment, "TRAINERD_FAULTS=%s", faults[f]);
-        snprintf(settings, sizeof settings, "--set output.dir=%s --set train.checkpoint_every=4", name);
-        cr_assert_neq(run_code(environment, settings), 0, "%s did not strike", faults[f]);
-        cr_expect_not_null(strstr(words, "in epoch 5"), "%s: %s", faults[f], words);
-        snprintf(settings, sizeof settings, "--set output.dir=%s --set train.checkpoint_every=4 --set workers.count=3 --resume",
-                 name);
-        run(settings);
-        expect_same("one", name);
+        int code = job_run_code(environment, "--set output.dir=%s --set train.checkpoint_every=4", name);
+        cr_assert_neq(code, 0, "%s did not strike", faults[f]);
+        cr_expect_not_null(strstr(job_run_log, "in epoch 5"), "%s: %s", faults[f], job_run_log);
+        job_run("--set output.dir=%s --set train.checkpoint_every=4 --set workers.count=3 --resume", name);
+        results_expect_same_model(folder_path("one"), folder_path(name));
     }
 }

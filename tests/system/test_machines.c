@@ -1,5 +1,6 @@
 /* Jobs whose pairs of parts on one machine exchange another share of their rows: workers say which machine they are on. */
 #include "tests/support/process/folder.h"
+#include "tests/support/process/job_run.h"
 #include "tests/support/process/machines.h"
 #include "tests/support/process/results.h"
 
@@ -9,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #define SHARES "--set", "exchange.sampling=0.1", "--set", "exchange.sampling_local=0.6"
 enum { N_EPOCH = 20, WORKERS_MOST = 4 };
@@ -74,7 +74,7 @@ static void expect_machines(const char *folder_of_results, int n, const int want
 {
     char name[64];
     snprintf(name, sizeof name, "%s/result.json", folder_of_results);
-    json_t *result = json_load_file(folder_path(name), 0, NULL), *machines = json_object_get(result, "machines"),
+    json_t *result = results_json(folder_path(name)), *machines = json_object_get(result, "machines"),
            *of_worker = json_object_get(machines, "of_worker");
     cr_assert(json_is_true(json_object_get(machines, "change_results")), "%s", name);
     cr_assert_eq(json_array_size(of_worker), (size_t)n);
@@ -106,16 +106,10 @@ Test(machines, results_depend_on_which_parts_share_one_and_result_json_says_whic
 /* Of n_epoch - 1 epochs, as the last one evaluates, too. */
 static void expect_planned(const char *output, const char *settings)
 {
-    char command[PATH_MAX + 512];
-    snprintf(
-        command, sizeof command,
-        "cd %s && %s --config job.toml --set exchange.sampling=0.1 --set exchange.sampling_local=0.6 --set workers.count=2 "
-        "%s --plan --json > plan 2> stderr",
-        folder, coordinator_path, settings);
-    int how = system(command);
-    cr_assert(WIFEXITED(how) && WEXITSTATUS(how) == 0);
-    json_t *plan = json_load_file(folder_path("plan"), 0, NULL), *metrics = results_metrics(folder_path(output), true);
-    double planned = json_number_value(json_object_get(plan, "bytes_per_epoch")), sum = 0.0, square = 0.0;
+    json_t *plan = job_run_plan("--set exchange.sampling=0.1 --set exchange.sampling_local=0.6 --set workers.count=2 %s",
+                                settings);
+    json_t *metrics = results_metrics(folder_path(output), true);
+    double planned = results_number(plan, "bytes_per_epoch"), sum = 0.0, square = 0.0;
     for (size_t e = 0; e < N_EPOCH - 1; e++) {
         double n = json_number_value(json_object_get(json_array_get(metrics, e), "bytes_received")) - planned;
         sum += n;

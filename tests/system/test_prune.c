@@ -1,20 +1,16 @@
 /* Whole jobs that leave rows out of their epochs: what travels is counted by hand, what is planned is what is measured. */
 #include "partition/files/npy.h"
 #include "tests/support/process/folder.h"
+#include "tests/support/process/job_run.h"
 #include "tests/support/process/results.h"
 #include "tests/support/tolerance.h"
 
 #include <criterion/criterion.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #define N_NODE 12
-
-static char program[PATH_MAX];
 
 static void npy_write(const char *name, enum npy_type type, int rank, const int64_t *shape, const void *data)
 {
@@ -45,61 +41,31 @@ static void chain_write(void)
     npy_write("valid_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){1}, valid);
     npy_write("test_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){1}, test);
     folder_write("owners.txt", owners);
-    folder_write("chain.toml",
+    folder_write("job.toml",
                  "[dataset]\npath = \".\"\nundirected = \"yes\"\n[partition]\nparts = 2\nmethod = \"file\"\n"
                  "file = \"owners.txt\"\ncache = \"off\"\n[model]\nkind = \"gcn\"\nlayers = 3\nhidden = 4\n[train]\n"
                  "epochs = 2\neval_every = 0\n[workers]\ncount = 2\nthreads = 1\n");
-    folder_write("sbm.toml",
+}
+
+static void communities_write(void)
+{
+    folder_write("job.toml",
                  "[dataset]\ngenerator = \"sbm\"\nnodes = 6000\ndegree = 6\ntrain_share = 0.01\n[partition]\nparts = 4\n"
                  "cache = \"off\"\n[model]\nlayers = 3\nhidden = 16\n[train]\nepochs = 6\neval_every = 3\n[workers]\n"
                  "count = 2\nthreads = 1\n");
 }
 
-static void make_all(void)
-{
-    program_find("trainer-coordinator", program, sizeof program);
-    folder_make();
-    chain_write();
-}
-
-TestSuite(prune, .init = make_all, .fini = folder_remove, .timeout = 180);
-
-static void run(const char *settings)
-{
-    char command[PATH_MAX + 512], words[4096];
-    snprintf(command, sizeof command, "cd %s && %s --config %s > stdout 2> stderr", folder, program, settings);
-    int how = system(command);
-    folder_read("stderr", words, sizeof words);
-    cr_assert(WIFEXITED(how) && WEXITSTATUS(how) == 0, "%s: %s", settings, words);
-}
-
-static double number(const json_t *object, const char *name)
-{
-    const json_t *value = json_object_get(object, name);
-    cr_assert(json_is_number(value), "no number '%s'", name);
-    return json_number_value(value);
-}
-
-static json_t *file_json(const char *name)
-{
-    json_t *all = json_load_file(folder_path(name), 0, NULL);
-    cr_assert_not_null(all, "%s", name);
-    return all;
-}
+TestSuite(prune, .init = folder_make, .fini = folder_remove, .timeout = 180);
 
 /* Bytes per epoch by plan, which are those measured. */
 static double epoch_bytes(const char *prune)
 {
-    char settings[256];
-    snprintf(settings, sizeof settings, "chain.toml --set train.prune=%s --set output.dir=o --plan --json", prune);
-    run(settings);
-    json_t *plan = file_json("stdout");
-    double planned = number(plan, "bytes_per_epoch");
+    json_t *plan = job_run_plan("--set train.prune=%s --set output.dir=o", prune);
+    double planned = results_number(plan, "bytes_per_epoch");
     json_decref(plan);
-    snprintf(settings, sizeof settings, "chain.toml --set train.prune=%s --set output.dir=o", prune);
-    run(settings);
+    job_run("--set train.prune=%s --set output.dir=o", prune);
     json_t *metrics = results_metrics(folder_path("o"), true);
-    cr_assert_eq(number(json_array_get(metrics, 0), "bytes_received"), planned);
+    cr_assert_eq(results_number(json_array_get(metrics, 0), "bytes_received"), planned);
     json_decref(metrics);
     return planned;
 }
@@ -108,6 +74,7 @@ static double epoch_bytes(const char *prune)
  * layer 3 sends 2: nodes 0, 1 forth, node 0 back. Without pruning all 12 go both ways. */
 Test(prune, what_travels_on_a_chain_is_what_can_be_counted_by_hand)
 {
+    chain_write();
     double all = 4 * (4 * 24 + 2 * 24), needed = 4 * (4 * (3 + 2) + 2 * (2 + 1));
     cr_expect_eq(epoch_bytes("never") - epoch_bytes("always"), all - needed);
 }
@@ -130,11 +97,12 @@ Test(prune, weights_of_edges_are_picked_out_with_their_edges)
     for (int i = 0; i < N_NODE - 1; i++) {
         weights[i] = 0.25F * (float)(i + 1);
     }
+    chain_write();
     npy_write("edge_weight.npy", NPY_TYPE_F32, 1, (int64_t[]){N_NODE - 1}, weights);
-    run("chain.toml --set train.optimizer=sgd --set train.lr=0.1 --set train.epochs=5 --set output.dir=all --set "
-        "train.prune=never");
-    run("chain.toml --set train.optimizer=sgd --set train.lr=0.1 --set train.epochs=5 --set output.dir=needed --set "
-        "train.prune=always");
+    job_run("--set train.optimizer=sgd --set train.lr=0.1 --set train.epochs=5 --set output.dir=all --set "
+            "train.prune=never");
+    job_run("--set train.optimizer=sgd --set train.lr=0.1 --set train.epochs=5 --set output.dir=needed --set "
+            "train.prune=always");
     logits_read("all/logits.npy", all);
     logits_read("needed/logits.npy", needed);
     for (int i = 0; i < 2 * N_NODE; i++) {
@@ -144,51 +112,42 @@ Test(prune, weights_of_edges_are_picked_out_with_their_edges)
 
 Test(prune, the_share_left_out_is_in_the_plan_in_the_result_and_in_what_is_said)
 {
-    char said[4096], share[64];
-    run("sbm.toml --set output.dir=o --plan --json");
-    json_t *plan = file_json("stdout");
-    double planned = number(plan, "left_out"), wire = number(plan, "bytes_per_epoch");
+    char share[64];
+    communities_write();
+    json_t *plan = job_run_plan("--set output.dir=o");
+    double planned = results_number(plan, "left_out"), wire = results_number(plan, "bytes_per_epoch");
     json_decref(plan);
     cr_assert(planned > 0.1 && planned < 1.0, "%.3f left out", planned);
-    run("sbm.toml --set output.dir=o");
-    json_t *result = file_json("o/result.json");
-    cr_expect_float_eq(number(result, "left_out"), planned, 1e-12);
-    folder_read("stderr", said, sizeof said);
+    job_run("--set output.dir=o");
+    json_t *result = results_json(folder_path("o/result.json"));
+    cr_expect_float_eq(results_number(result, "left_out"), planned, 1e-12);
     snprintf(share, sizeof share, "%.0f %% of an epoch's work left out", 100.0 * planned);
-    cr_expect_not_null(strstr(said, share), "%s", said);
+    cr_expect_not_null(strstr(job_run_log, share), "%s", job_run_log);
     json_t *metrics = results_metrics(folder_path("o"), true);
-    cr_expect_eq(number(json_array_get(metrics, 0), "bytes_received"), wire);
+    cr_expect_eq(results_number(json_array_get(metrics, 0), "bytes_received"), wire);
     json_decref(metrics);
     json_decref(result);
-    run("sbm.toml --set output.dir=o --set train.prune=never --plan --json");
-    plan = file_json("stdout");
-    cr_expect_eq(number(plan, "left_out"), 0.0);
-    cr_expect_gt(number(plan, "bytes_per_epoch"), wire);
+    plan = job_run_plan("--set output.dir=o --set train.prune=never");
+    cr_expect_eq(results_number(plan, "left_out"), 0.0);
+    cr_expect_gt(results_number(plan, "bytes_per_epoch"), wire);
     json_decref(plan);
 }
 
 static void expect_planned_memory(const char *settings)
 {
-    char all[512];
-    snprintf(all, sizeof all, "sbm.toml --set output.dir=o %s", settings);
-    run(all);
-    json_t *result = file_json("o/result.json"), *memory = json_object_get(result, "memory");
-    cr_expect_gt(number(result, "left_out"), 0.1);
-    for (size_t rank = 0; rank < json_array_size(memory); rank++) {
-        const json_t *planned = json_object_get(json_array_get(memory, rank), "planned");
-        const json_t *measured = json_object_get(json_array_get(memory, rank), "measured");
-        static const char *const categories[] = {"structure", "activations", "payloads", "all"};
-        for (int c = 0; c < 4; c++) {
-            double want = number(planned, categories[c]), got = number(measured, categories[c]);
-            cr_expect(fabs(want - got) <= 0.1 * got, "%s: worker %zu, %s: %.0f planned, %.0f measured", settings, rank,
-                      categories[c], want, got);
-        }
+    static const char *const categories[] = {"structure", "activations", "payloads", "all"};
+    job_run("--set output.dir=o %s", settings);
+    json_t *result = results_json(folder_path("o/result.json"));
+    cr_expect_gt(results_number(result, "left_out"), 0.1);
+    for (int c = 0; c < 4; c++) {
+        results_expect_memory(result, categories[c], settings);
     }
     json_decref(result);
 }
 
 Test(prune, memory_is_planned_as_it_is_taken)
 {
+    communities_write();
     expect_planned_memory("--set model.kind=gcn");
     expect_planned_memory("--set model.kind=gat --set model.heads=4");
     expect_planned_memory("--set model.kind=rgcn --set model.bases=2 --set model.layers=2");
@@ -197,8 +156,9 @@ Test(prune, memory_is_planned_as_it_is_taken)
 
 Test(prune, a_checkpoint_is_gone_on_from_with_the_same_bits)
 {
-    run("sbm.toml --set output.dir=one");
-    run("sbm.toml --set output.dir=two --set train.epochs=3 --set train.checkpoint_every=3");
-    run("sbm.toml --set output.dir=two --set workers.count=3 --resume");
+    communities_write();
+    job_run("--set output.dir=one");
+    job_run("--set output.dir=two --set train.epochs=3 --set train.checkpoint_every=3");
+    job_run("--set output.dir=two --set workers.count=3 --resume");
     results_expect_same(folder_path("one"), folder_path("two"), false);
 }

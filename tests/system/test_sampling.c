@@ -1,19 +1,13 @@
 /* Whole jobs whose epochs send a sample of the boundary rows: planned and measured traffic, resuming, and exact evaluations. */
 #include "tests/support/process/folder.h"
+#include "tests/support/process/job_run.h"
 #include "tests/support/process/results.h"
 
 #include <criterion/criterion.h>
-#include <limits.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/wait.h>
-
-static char program[PATH_MAX];
 
 static void make_all(void)
 {
-    program_find("trainer-coordinator", program, sizeof program);
     folder_make();
     folder_write(
         "job.toml",
@@ -24,43 +18,17 @@ static void make_all(void)
 
 TestSuite(sampling, .init = make_all, .fini = folder_remove, .timeout = 180);
 
-static void run(const char *settings)
-{
-    char command[PATH_MAX + 512], words[4096];
-    snprintf(command, sizeof command, "cd %s && %s --config job.toml %s > stdout 2> stderr", folder, program, settings);
-    int how = system(command);
-    folder_read("stderr", words, sizeof words);
-    cr_assert(WIFEXITED(how) && WEXITSTATUS(how) == 0, "%s: %s", settings, words);
-}
-
-static double number(const json_t *object, const char *name)
-{
-    const json_t *value = json_object_get(object, name);
-    cr_assert(json_is_number(value), "no number '%s'", name);
-    return json_number_value(value);
-}
-
-static json_t *file_json(const char *name)
-{
-    json_t *all = json_load_file(folder_path(name), 0, NULL);
-    cr_assert_not_null(all, "%s", name);
-    return all;
-}
-
 /* The plan has the mean; what is sent lies around it, and is the same in no two epochs. */
 static void expect_planned_traffic(const char *model)
 {
     enum { N_EPOCH = 19 }; /* the last one evaluates, too */
-    char settings[512];
-    snprintf(settings, sizeof settings, "--set output.dir=o --set %s --plan --json", model);
-    run(settings);
-    json_t *plan = file_json("stdout");
-    double planned = number(plan, "bytes_per_epoch"), evaluation = number(plan, "bytes_per_evaluation"), sum = 0, square = 0;
-    snprintf(settings, sizeof settings, "--set output.dir=o --set %s", model);
-    run(settings);
-    json_t *metrics = results_metrics(folder_path("o"), true), *result = file_json("o/result.json");
+    json_t *plan = job_run_plan("--set output.dir=o --set %s", model);
+    double planned = results_number(plan, "bytes_per_epoch"), evaluation = results_number(plan, "bytes_per_evaluation"),
+           sum = 0, square = 0;
+    job_run("--set output.dir=o --set %s", model);
+    json_t *metrics = results_metrics(folder_path("o"), true), *result = results_json(folder_path("o/result.json"));
     for (size_t e = 0; e < N_EPOCH; e++) {
-        double n = number(json_array_get(metrics, e), "bytes_received") - planned;
+        double n = results_number(json_array_get(metrics, e), "bytes_received") - planned;
         sum += n;
         square += n * n;
     }
@@ -69,13 +37,8 @@ static void expect_planned_traffic(const char *model)
     cr_expect_leq(fabs(bias), 4.0 * spread, "%s: %.0f bytes planned, %+.0f measured, standard error %.0f", model, planned, bias,
                   spread);
     cr_expect_gt(evaluation, 3.0 * planned, "%s: evaluations are exact", model);
-    json_t *memory = json_object_get(result, "memory");
-    for (size_t rank = 0; rank < json_array_size(memory); rank++) {
-        const json_t *one = json_array_get(memory, rank);
-        double want = number(json_object_get(one, "planned"), "all"), got = number(json_object_get(one, "measured"), "all");
-        cr_expect_leq(fabs(got - want), 0.1 * got, "%s: worker %zu: %.0f bytes planned, %.0f measured", model, rank, want, got);
-    }
-    cr_expect_eq(number(result, "allocations_in_epochs"), 0);
+    results_expect_memory(result, "all", model);
+    cr_expect_eq(results_number(result, "allocations_in_epochs"), 0);
     json_decref(result);
     json_decref(metrics);
     json_decref(plan);
@@ -96,19 +59,19 @@ Test(sampling, the_plan_tells_the_mean_of_the_traffic)
 /* Running statistics of samples would be no use to an exact evaluation. */
 Test(sampling, weights_with_a_batch_norm_evaluate_alike_in_a_job_that_does_not_sample)
 {
-    run("--set model.norm=batch --set output.dir=first");
-    run("--set model.norm=batch --set exchange.sampling=1.0 --set train.epochs=0 --set workers.count=2 "
-        "--set model.init=first/model.safetensors --set output.dir=second");
+    job_run("--set model.norm=batch --set output.dir=first");
+    job_run("--set model.norm=batch --set exchange.sampling=1.0 --set train.epochs=0 --set workers.count=2 "
+            "--set model.init=first/model.safetensors --set output.dir=second");
     results_expect_same_file(folder_path("first"), folder_path("second"), "logits.npy");
 }
 
 Test(sampling, a_job_that_goes_on_from_a_checkpoint_has_the_bits_of_one_that_never_stopped)
 {
-    run("--set model.kind=gat --set output.dir=one");
-    run("--set model.kind=gat --set train.epochs=7 --set train.checkpoint_every=7 --set output.dir=two --set workers.count=2");
-    run("--set model.kind=gat --set train.checkpoint_every=7 --set output.dir=two --set workers.count=3 --resume");
-    results_expect_same_file(folder_path("one"), folder_path("two"), "model.safetensors");
-    results_expect_same_file(folder_path("one"), folder_path("two"), "logits.npy");
+    job_run("--set model.kind=gat --set output.dir=one");
+    job_run(
+        "--set model.kind=gat --set train.epochs=7 --set train.checkpoint_every=7 --set output.dir=two --set workers.count=2");
+    job_run("--set model.kind=gat --set train.checkpoint_every=7 --set output.dir=two --set workers.count=3 --resume");
+    results_expect_same_model(folder_path("one"), folder_path("two"));
 }
 
 /* What reductions of traffic are compared with: every row of every layer, forward, and backward where there is a gradient. */
@@ -117,27 +80,24 @@ Test(sampling, a_plain_exchange_sends_every_row_of_every_layer)
     static const char *const ways[] = {"exchange.plain=true", "exchange.sampling=0.0", "exchange.plain=false"};
     double bytes[3], halo = 0.0;
     for (int w = 0; w < 3; w++) {
-        char settings[512];
-        snprintf(settings, sizeof settings,
-                 "--set exchange.sampling=1.0 --set dataset.features=8 --set model.dropout=0.0 --set %s --plan --json",
-                 ways[w]);
-        run(settings);
-        json_t *plan = file_json("stdout"), *parts = json_object_get(plan, "parts");
-        bytes[w] = number(plan, "bytes_per_epoch");
+        json_t *plan = job_run_plan("--set exchange.sampling=1.0 --set dataset.features=8 --set model.dropout=0.0 --set %s",
+                                    ways[w]);
+        const json_t *parts = json_object_get(plan, "parts");
+        bytes[w] = results_number(plan, "bytes_per_epoch");
         halo = 0.0;
         for (size_t i = 0; i < json_array_size(parts); i++) {
-            halo += number(json_array_get(parts, i), "halo_rows");
+            halo += results_number(json_array_get(parts, i), "halo_rows");
         }
         json_decref(plan);
     }
     /* Layers of 8, 16 and 16 columns, the last two also back. */
     cr_expect_eq(bytes[0] - bytes[1], halo * 4.0 * (8 + 2 * 16 + 2 * 16));
     cr_expect_lt(bytes[2] - bytes[1], 0.9 * (bytes[0] - bytes[1]));
-    run("--set exchange.sampling=1.0 --set model.dropout=0.0 --set train.epochs=2 --set output.dir=exact");
-    run("--set exchange.sampling=1.0 --set model.dropout=0.0 --set train.epochs=2 --set exchange.plain=true --set "
-        "output.dir=plain");
+    job_run("--set exchange.sampling=1.0 --set model.dropout=0.0 --set train.epochs=2 --set output.dir=exact");
+    job_run("--set exchange.sampling=1.0 --set model.dropout=0.0 --set train.epochs=2 --set exchange.plain=true --set "
+            "output.dir=plain");
     json_t *exact = results_metrics(folder_path("exact"), false), *plain = results_metrics(folder_path("plain"), false);
-    double a = number(json_array_get(exact, 1), "loss"), b = number(json_array_get(plain, 1), "loss");
+    double a = results_number(json_array_get(exact, 1), "loss"), b = results_number(json_array_get(plain, 1), "loss");
     cr_expect_leq(fabs(a - b), 1e-5 * a, "loss %.9g, %.9g plain", a, b);
     json_decref(exact);
     json_decref(plain);

@@ -106,7 +106,7 @@ Test(spill, a_job_leaves_the_same_files_as_in_memory_and_nothing_in_the_folder)
     EXPECT(0, "--set", "output.dir=spilled", "--set", "memory.spill=spill");
     results_expect_same(folder_path("plain"), folder_path("spilled"), false); /* spilled parts share no rows */
     cr_expect_eq(entries("spill"), 0);
-    json_t *result = json_load_file(folder_path("spilled/result.json"), 0, NULL);
+    json_t *result = results_json(folder_path("spilled/result.json"));
     json_int_t spilled = json_integer_value(result_memory(result, "spilled"));
     json_int_t least = json_integer_value(result_memory(result, "spill_least"));
     json_int_t window = json_integer_value(json_object_get(result_memory(result, "planned"), "spill"));

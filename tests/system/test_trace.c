@@ -1,26 +1,17 @@
 /* What output.trace leaves behind: every step of the last epoch, once for each worker, and the same bits as without. */
 #include "tests/support/process/folder.h"
+#include "tests/support/process/job_run.h"
 #include "tests/support/process/results.h"
 
 #include <criterion/criterion.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-static char program[PATH_MAX]; /* the coordinator beside this test */
-static char words[1 << 16];    /* what the last job wrote to stderr */
-static char printed[1 << 18];  /* and to stdout */
 
 static void make_all(void)
 {
-    program_find("trainer-coordinator", program, sizeof program);
     folder_make();
     folder_write("job.toml",
                  "[dataset]\ngenerator = \"sbm\"\nnodes = 3000\ndegree = 3\n[partition]\nparts = 8\nmethod = \"block\"\n"
@@ -30,36 +21,6 @@ static void make_all(void)
 }
 
 TestSuite(trace, .init = make_all, .fini = folder_remove, .timeout = 180);
-
-static int run_job(const char *const arguments[])
-{
-    const char *argv[24] = {program, "--config", "job.toml"};
-    for (int i = 0; arguments[i] != NULL; i++) {
-        argv[3 + i] = arguments[i];
-    }
-    pid_t pid = fork();
-    if (pid == 0) {
-        dup2(open(folder_path("stdout"), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
-        dup2(open(folder_path("stderr"), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
-        if (chdir(folder) == 0) {
-            execv(argv[0], (char *const *)argv);
-        }
-        _exit(99);
-    }
-    int how = 0;
-    while (waitpid(pid, &how, 0) != pid) {
-        cr_assert_eq(errno, EINTR);
-    }
-    folder_read("stderr", words, sizeof words);
-    folder_read("stdout", printed, sizeof printed);
-    return WIFEXITED(how) ? WEXITSTATUS(how) : 1000 + WTERMSIG(how);
-}
-
-#define EXPECT(code, ...)                                                                                                      \
-    do {                                                                                                                       \
-        int got = run_job((const char *const[]){__VA_ARGS__, NULL});                                                           \
-        cr_assert_eq(got, code, "exit %d: %s", got, words);                                                                    \
-    } while (0)
 
 /* --- a trace --- */
 
@@ -74,13 +35,6 @@ struct event {
 
 static struct event events[MOST_EVENTS];
 static int n_event;
-
-static double number_of(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    cr_assert(json_is_number(value), "no number '%s'", key);
-    return json_number_value(value);
-}
 
 static const char *text_of(const json_t *object, const char *key)
 {
@@ -101,9 +55,7 @@ static int by_begin(const void *a, const void *b)
 /* All complete events, by the time when they began. */
 static json_t *trace_read(const char *name)
 {
-    json_error_t error;
-    json_t *all = json_load_file(folder_path(name), 0, &error);
-    cr_assert_not_null(all, "%s: %s", name, error.text);
+    json_t *all = results_json(folder_path(name));
     const json_t *list = json_object_get(all, "traceEvents");
     n_event = 0;
     for (size_t e = 0; e < json_array_size(list); e++) {
@@ -115,15 +67,15 @@ static json_t *trace_read(const char *name)
         events[n_event++] = (struct event){.name = text_of(one, "name"),
                                            .kind = text_of(one, "cat"),
                                            .phase = text_of(args, "phase"),
-                                           .worker = (int)number_of(one, "pid"),
-                                           .track = (int)number_of(one, "tid"),
-                                           .step = (int)number_of(args, "step"),
-                                           .epoch = (int)number_of(args, "epoch"),
-                                           .begin_us = number_of(one, "ts"),
-                                           .end_us = number_of(one, "ts") + number_of(one, "dur")};
+                                           .worker = (int)results_number(one, "pid"),
+                                           .track = (int)results_number(one, "tid"),
+                                           .step = (int)results_number(args, "step"),
+                                           .epoch = (int)results_number(args, "epoch"),
+                                           .begin_us = results_number(one, "ts"),
+                                           .end_us = results_number(one, "ts") + results_number(one, "dur")};
     }
     qsort(events, (size_t)n_event, sizeof *events, by_begin);
-    cr_expect_eq(number_of(json_object_get(all, "otherData"), "dropped_events"), 0);
+    cr_expect_eq(results_number(json_object_get(all, "otherData"), "dropped_events"), 0);
     return all;
 }
 
@@ -221,20 +173,20 @@ static double last_metric(const char *name, const char *key)
     const char *newline = strrchr(lines, '\n');
     json_t *line = json_loads(newline != NULL ? newline + 1 : lines, 0, NULL);
     cr_assert_not_null(line);
-    double value = number_of(line, key);
+    double value = results_number(line, key);
     json_decref(line);
     return value;
 }
 
 static void expect_memory_as_planned(const char *name)
 {
-    json_t *result = json_load_file(folder_path(name), 0, NULL);
+    json_t *result = results_json(folder_path(name));
     const json_t *workers = json_object_get(result, "memory");
-    cr_expect_eq(number_of(result, "allocations_in_epochs"), 0);
+    cr_expect_eq(results_number(result, "allocations_in_epochs"), 0);
     for (size_t w = 0; w < json_array_size(workers); w++) {
         const json_t *one = json_array_get(workers, w);
-        double planned = number_of(json_object_get(one, "planned"), "other");
-        cr_expect_leq(number_of(json_object_get(one, "measured"), "other"), planned, "worker %zu", w);
+        double planned = results_number(json_object_get(one, "planned"), "other");
+        cr_expect_leq(results_number(json_object_get(one, "measured"), "other"), planned, "worker %zu", w);
     }
     json_decref(result);
 }
@@ -251,10 +203,8 @@ static void expect_worker(const json_t *plan, int worker, double epoch_us)
 
 Test(trace, every_step_of_the_last_epoch_is_there_once_for_each_worker_in_the_order_of_the_plan)
 {
-    EXPECT(0, "--set", "output.dir=o", "--set", "output.trace=true");
-    EXPECT(0, "--set", "output.dir=plan", "--set", "output.trace=true", "--plan", "--steps", "--json");
-    json_t *plan = json_loads(printed, 0, NULL), *trace = trace_read("o/trace.json");
-    cr_assert_not_null(plan);
+    job_run("--set output.dir=o --set output.trace=true");
+    json_t *plan = job_run_plan("--set output.dir=plan --set output.trace=true --steps"), *trace = trace_read("o/trace.json");
     double epoch_us = 1e6 * last_metric("o/metrics.jsonl", "epoch_s");
     for (int worker = 0; worker < 2; worker++) {
         expect_worker(plan, worker, epoch_us);
@@ -270,24 +220,23 @@ Test(trace, every_step_of_the_last_epoch_is_there_once_for_each_worker_in_the_or
 
 Test(trace, it_changes_no_bits_and_without_it_there_is_no_file)
 {
-    EXPECT(0, "--set", "output.dir=with", "--set", "output.trace=true");
-    EXPECT(0, "--set", "output.dir=without");
+    job_run("--set output.dir=with --set output.trace=true");
+    job_run("--set output.dir=without");
     cr_expect(folder_has("with/trace.json"));
     cr_expect_not(folder_has("without/trace.json"));
     results_expect_same(folder_path("with"), folder_path("without"), true);
     results_expect_same_file(folder_path("with"), folder_path("without"), "model.safetensors");
-    EXPECT(0, "--set", "output.dir=with");
+    job_run("--set output.dir=with");
     cr_expect_not(folder_has("with/trace.json"), "an earlier job's trace stays");
 }
 
 Test(trace, a_job_that_spills_shows_what_it_waits_for)
 {
-    EXPECT(0, "--set", "output.dir=plain", "--set", "train.eval_every=0");
-    EXPECT(0, "--set", "output.dir=o", "--set", "output.trace=true", "--set", "memory.spill=spill", "--set",
-           "memory.limit=5MiB");
-    EXPECT(0, "--set", "output.dir=p", "--set", "output.trace=true", "--set", "memory.spill=spill", "--set",
-           "memory.limit=5MiB", "--plan", "--steps", "--json");
-    json_t *plan = json_loads(printed, 0, NULL), *trace = trace_read("o/trace.json");
+    job_run("--set output.dir=plain --set train.eval_every=0");
+    job_run("--set output.dir=o --set output.trace=true --set memory.spill=spill --set memory.limit=5MiB");
+    json_t *plan = job_run_plan(
+               "--set output.dir=p --set output.trace=true --set memory.spill=spill --set memory.limit=5MiB --steps"),
+           *trace = trace_read("o/trace.json");
     double epoch_us = 1e6 * last_metric("o/metrics.jsonl", "epoch_s");
     for (int worker = 0; worker < 2; worker++) {
         expect_worker(plan, worker, epoch_us);

@@ -2,23 +2,18 @@
  * mean of what is drawn where they are sampled. */
 #include "tests/support/graphs/typed_folder.h"
 #include "tests/support/process/folder.h"
+#include "tests/support/process/job_run.h"
 #include "tests/support/process/results.h"
 
 #include <criterion/criterion.h>
-#include <limits.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 enum { HIDDEN = 16 };
 
-static char program[PATH_MAX];
-
 static void make_all(void)
 {
-    program_find("trainer-coordinator", program, sizeof program);
     folder_make();
     folder_write("job.toml",
                  "[dataset]\ngenerator = \"sbm\"\nnodes = 2000\ndegree = 10\nfeatures = 24\n[partition]\nparts = 4\n"
@@ -28,37 +23,6 @@ static void make_all(void)
 }
 
 TestSuite(traffic_counted, .init = make_all, .fini = folder_remove, .timeout = 300);
-
-static void run(const char *settings)
-{
-    char command[2 * PATH_MAX + 2048], words[4096];
-    snprintf(command, sizeof command, "cd %s && %s --config job.toml %s > stdout 2> stderr", folder, program, settings);
-    int how = system(command);
-    folder_read("stderr", words, sizeof words);
-    cr_assert(WIFEXITED(how) && WEXITSTATUS(how) == 0, "%s: %s", settings, words);
-}
-
-static double number(const json_t *object, const char *name)
-{
-    const json_t *value = json_object_get(object, name);
-    cr_assert(json_is_number(value), "no number '%s'", name);
-    return json_number_value(value);
-}
-
-static json_t *file_json(const char *name)
-{
-    json_t *all = json_load_file(folder_path(name), 0, NULL);
-    cr_assert_not_null(all, "%s", name);
-    return all;
-}
-
-static json_t *plan_of(const char *settings)
-{
-    char more[2048];
-    snprintf(more, sizeof more, "%s --plan --json", settings);
-    run(more);
-    return file_json("stdout");
-}
 
 static const char *const whats[] = {"forward", "backward", "evaluate"};
 
@@ -74,16 +38,16 @@ static void expect_sums(const json_t *traffic, const char *settings)
             {
                 sum += json_number_value(json_array_get(json_object_get(pair, whats[what]), l));
             }
-            cr_expect_float_eq(sum, number(json_array_get(layers, l), whats[what]), 1e-6, "%s: layer %zu, %s", settings, l,
-                               whats[what]);
+            cr_expect_float_eq(sum, results_number(json_array_get(layers, l), whats[what]), 1e-6, "%s: layer %zu, %s", settings,
+                               l, whats[what]);
         }
     }
     double reduce = 0;
     json_array_foreach(pairs, i, pair)
     {
-        reduce += number(pair, "reduce");
+        reduce += results_number(pair, "reduce");
     }
-    cr_expect_float_eq(reduce, number(traffic, "reduce"), 1e-6, "%s", settings);
+    cr_expect_float_eq(reduce, results_number(traffic, "reduce"), 1e-6, "%s", settings);
 }
 
 /* The lines of metrics.jsonl, too, have the planned bytes by layer. */
@@ -101,15 +65,15 @@ static void expect_metrics(const json_t *planned, const char *settings)
         for (size_t l = 0; l < json_array_size(layers); l++) {
             for (size_t what = 0; what < 3; what++) {
                 double got = json_number_value(json_array_get(json_array_get(counted, l), what));
-                double want = what < 2 || evaluates ? number(json_array_get(layers, l), whats[what]) : 0;
+                double want = what < 2 || evaluates ? results_number(json_array_get(layers, l), whats[what]) : 0;
                 cr_expect_eq(got, want, "%s: epoch %zu, layer %zu, %s: %.0f bytes, %.0f planned", settings, e, l, whats[what],
                              got, want);
                 payloads += got;
             }
         }
-        double reduce = number(planned, "reduce") + (evaluates ? number(planned, "reduce_evaluate") : 0);
-        cr_expect_eq(number(epoch, "bytes_received"), payloads + reduce, "%s", settings);
-        cr_expect_eq(number(epoch, "bytes_reduce"), reduce, "%s", settings);
+        double reduce = results_number(planned, "reduce") + (evaluates ? results_number(planned, "reduce_evaluate") : 0);
+        cr_expect_eq(results_number(epoch, "bytes_received"), payloads + reduce, "%s", settings);
+        cr_expect_eq(results_number(epoch, "bytes_reduce"), reduce, "%s", settings);
     }
     json_decref(metrics);
 }
@@ -117,11 +81,9 @@ static void expect_metrics(const json_t *planned, const char *settings)
 /* All rows travel: the plan has every number as it is counted. */
 static void expect_exact(const char *settings)
 {
-    char more[1024];
-    json_t *plan = plan_of(settings);
-    snprintf(more, sizeof more, "%s --set output.dir=o", settings);
-    run(more);
-    json_t *result = file_json("o/result.json"), *traffic = json_object_get(result, "traffic");
+    json_t *plan = job_run_plan("%s", settings);
+    job_run("%s --set output.dir=o", settings);
+    json_t *result = results_json(folder_path("o/result.json")), *traffic = json_object_get(result, "traffic");
     const json_t *planned = json_object_get(traffic, "planned"), *measured = json_object_get(traffic, "measured");
     cr_expect(json_equal(json_object_get(plan, "traffic"), planned), "%s: result.json has another plan", settings);
     if (!json_equal(planned, measured)) {
@@ -130,9 +92,9 @@ static void expect_exact(const char *settings)
         free(want);
         free(got);
     }
-    cr_expect_eq(number(traffic, "epochs"), 3);
-    cr_expect_eq(number(traffic, "evaluations"), 2);
-    cr_expect_eq(number(result, "allocations_in_epochs"), 0);
+    cr_expect_eq(results_number(traffic, "epochs"), 3);
+    cr_expect_eq(results_number(traffic, "evaluations"), 2);
+    cr_expect_eq(results_number(result, "allocations_in_epochs"), 0);
     expect_sums(measured, settings);
     expect_metrics(planned, settings);
     json_decref(result);
@@ -193,21 +155,14 @@ Test(traffic_counted, typed_edges_and_embeddings_are_as_planned)
 static void expect_stored(const char *settings)
 {
     expect_exact(settings);
-    json_t *result = file_json("o/result.json"), *worker;
+    json_t *result = results_json(folder_path("o/result.json"));
     const json_t *measured = json_object_get(json_object_get(result, "traffic"), "measured");
     const json_t *layers = json_object_get(measured, "layers");
-    size_t i;
     for (int what = 0; what < 3; what++) {
-        cr_expect_eq(number(json_array_get(layers, 0), whats[what]), 0, "%s: %s", settings, whats[what]);
-        cr_expect_gt(number(json_array_get(layers, 1), whats[what]), 0, "%s: %s", settings, whats[what]);
+        cr_expect_eq(results_number(json_array_get(layers, 0), whats[what]), 0, "%s: %s", settings, whats[what]);
+        cr_expect_gt(results_number(json_array_get(layers, 1), whats[what]), 0, "%s: %s", settings, whats[what]);
     }
-    json_array_foreach(json_object_get(result, "memory"), i, worker)
-    {
-        double planned = number(json_object_get(worker, "planned"), "all");
-        double got = number(json_object_get(worker, "measured"), "all");
-        cr_expect_leq(fabs(got - planned), 0.1 * planned, "%s: worker %zu: %.0f bytes, %.0f planned", settings, i, got,
-                      planned);
-    }
+    results_expect_memory(result, "all", settings);
     json_decref(result);
 }
 
@@ -243,16 +198,13 @@ static void expect_mean(const char *settings, double planned, double measured, d
 /* n_copy: a row goes to so many parts of a worker at most. */
 static void expect_sampled(const char *model, int n_worker, int n_copy)
 {
-    char settings[512];
-    snprintf(settings, sizeof settings,
-             "%s --set exchange.sampling=%g --set train.epochs=%d --set workers.count=%d --set output.dir=o", model, P, N_EPOCH,
-             n_worker);
-    run(settings);
-    json_t *result = file_json("o/result.json"), *traffic = json_object_get(result, "traffic"), *pair, *layer;
+    job_run("%s --set exchange.sampling=%g --set train.epochs=%d --set workers.count=%d --set output.dir=o", model, P, N_EPOCH,
+            n_worker);
+    json_t *result = results_json(folder_path("o/result.json")), *traffic = json_object_get(result, "traffic"), *pair, *layer;
     const json_t *planned = json_object_get(traffic, "planned"), *measured = json_object_get(traffic, "measured");
-    cr_expect_eq(number(traffic, "epochs"), N_EPOCH);
-    cr_expect_eq(number(planned, "reduce"), number(measured, "reduce"));
-    cr_expect_eq(number(planned, "reduce_evaluate"), number(measured, "reduce_evaluate"));
+    cr_expect_eq(results_number(traffic, "epochs"), N_EPOCH);
+    cr_expect_eq(results_number(planned, "reduce"), results_number(measured, "reduce"));
+    cr_expect_eq(results_number(planned, "reduce_evaluate"), results_number(measured, "reduce_evaluate"));
     cr_expect_eq(json_array_size(json_object_get(planned, "pairs")), (size_t)(n_worker * (n_worker - 1)));
     size_t i, l;
     bool varies = false;
@@ -266,16 +218,16 @@ static void expect_sampled(const char *model, int n_worker, int n_copy)
                 double want = json_number_value(layer);
                 double got = json_number_value(json_array_get(json_object_get(other, whats[what]), l));
                 if (want == 0) { /* backward, of the features */
-                    cr_expect_eq(got, 0, "%s", settings);
+                    cr_expect_eq(got, 0, "%s", model);
                     continue;
                 }
                 varies = varies || want != got;
                 /* Rows that come twice are one draw. */
-                expect_mean(settings, want, got, n_copy * ((what == 0 ? 1 : 2) * 4.0 * (HIDDEN + 2) + 16.0));
+                expect_mean(model, want, got, n_copy * ((what == 0 ? 1 : 2) * 4.0 * (HIDDEN + 2) + 16.0));
             }
         }
     }
-    cr_expect(varies, "%s: nothing was drawn", settings);
+    cr_expect(varies, "%s: nothing was drawn", model);
     json_decref(result);
 }
 
@@ -333,26 +285,24 @@ static void expect_exact_choices(const char *job)
         {"--set exchange.cover=false --set exchange.store_inputs=false", false, false, false},
         {"--set exchange.plain=true", true, false, false}};
     const size_t n_way = sizeof ways / sizeof *ways;
-    char settings[1024];
     double least = INFINITY, cheapest = 0;
-    json_t *plan = plan_of(job);
+    json_t *plan = job_run_plan("%s", job);
     size_t n_cheapest = 0, n_in_use = 0;
     for (size_t w = 0; w < n_way; w++) {
         const json_t *exact = exact_of(plan, &ways[w]);
-        snprintf(settings, sizeof settings,
-                 "%s --set exchange.sampling=1.0 --set exchange.codec=fp32 --set exchange.plain=false %s", job,
-                 ways[w].settings);
-        json_t *own = plan_of(settings);
-        cr_expect_eq(number(exact, "bytes_per_epoch"), number(own, "bytes_per_epoch"), "%s: %s", job, ways[w].settings);
-        cr_expect_eq(number(exact, "bytes_per_evaluation"), number(own, "bytes_per_evaluation"), "%s: %s", job,
+        json_t *own = job_run_plan("%s --set exchange.sampling=1.0 --set exchange.codec=fp32 --set exchange.plain=false %s",
+                                   job, ways[w].settings);
+        cr_expect_eq(results_number(exact, "bytes_per_epoch"), results_number(own, "bytes_per_epoch"), "%s: %s", job,
                      ways[w].settings);
-        least = fmin(least, number(exact, "bytes_per_epoch"));
+        cr_expect_eq(results_number(exact, "bytes_per_evaluation"), results_number(own, "bytes_per_evaluation"), "%s: %s", job,
+                     ways[w].settings);
+        least = fmin(least, results_number(exact, "bytes_per_epoch"));
         if (json_is_true(json_object_get(exact, "cheapest"))) {
-            cheapest = number(exact, "bytes_per_epoch");
+            cheapest = results_number(exact, "bytes_per_epoch");
             n_cheapest++;
         }
         if (json_is_true(json_object_get(exact, "in_use"))) {
-            cr_expect_eq(number(exact, "bytes_per_epoch"), number(plan, "bytes_per_epoch"), "%s", job);
+            cr_expect_eq(results_number(exact, "bytes_per_epoch"), results_number(plan, "bytes_per_epoch"), "%s", job);
             n_in_use++;
         }
         json_decref(own);
@@ -376,45 +326,40 @@ Test(traffic_counted, a_plan_names_the_cheapest_exact_exchange)
         STORED,
         "--set train.prune=always --set dataset.train_share=0.01 --set exchange.sampling=0.5 --set model.input_dropout=0.0",
     };
-    char words[1 << 14];
     for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
         expect_exact_choices(jobs[j]);
     }
-    run("--set dataset.generator=rmat --set exchange.sampling=0.1 --plan");
-    folder_read("stderr", words, sizeof words);
-    const char *line = strstr(words, "cover = true");
-    cr_assert_not_null(line, "%s", words);
-    cr_expect(strstr(line, "cheapest") < strchr(line, '\n'), "%s", words);
-    cr_expect_not_null(strstr(words, "\n  this job  "), "what it sends itself is beside them: %s", words);
+    job_run("--set dataset.generator=rmat --set exchange.sampling=0.1 --plan");
+    const char *line = strstr(job_run_log, "cover = true");
+    cr_assert_not_null(line, "%s", job_run_log);
+    cr_expect(strstr(line, "cheapest") < strchr(line, '\n'), "%s", job_run_log);
+    cr_expect_not_null(strstr(job_run_log, "\n  this job  "), "what it sends itself is beside them: %s", job_run_log);
 }
 
 Test(traffic_counted, a_plan_has_every_pair_of_few_workers_and_they_add_up_to_what_each_receives)
 {
-    static char words[1 << 14];
-    json_t *plan = plan_of("--set model.kind=gat --set partition.parts=8 --set exchange.sampling=0.3"), *worker, *pair;
+    json_t *plan = job_run_plan("--set model.kind=gat --set partition.parts=8 --set exchange.sampling=0.3"), *worker, *pair;
     size_t rank, i;
     json_array_foreach(json_object_get(plan, "workers"), rank, worker)
     {
         double train = 0, evaluate = 0;
         json_array_foreach(json_object_get(json_object_get(plan, "traffic"), "pairs"), i, pair)
         {
-            for (size_t l = 0; number(pair, "to") == (double)rank && l < 3; l++) {
+            for (size_t l = 0; results_number(pair, "to") == (double)rank && l < 3; l++) {
                 train += json_number_value(json_array_get(json_object_get(pair, "forward"), l)) +
                          json_number_value(json_array_get(json_object_get(pair, "backward"), l));
                 evaluate += json_number_value(json_array_get(json_object_get(pair, "evaluate"), l));
             }
-            train += number(pair, "to") == (double)rank ? number(pair, "reduce") : 0;
-            evaluate += number(pair, "to") == (double)rank ? number(pair, "reduce_evaluate") : 0;
+            train += results_number(pair, "to") == (double)rank ? results_number(pair, "reduce") : 0;
+            evaluate += results_number(pair, "to") == (double)rank ? results_number(pair, "reduce_evaluate") : 0;
         }
         cr_expect_gt(train, 0);
-        cr_expect_eq(train, number(worker, "bytes_per_epoch"), "worker %zu", rank);
-        cr_expect_eq(evaluate, number(worker, "bytes_per_evaluation"), "worker %zu", rank);
+        cr_expect_eq(train, results_number(worker, "bytes_per_epoch"), "worker %zu", rank);
+        cr_expect_eq(evaluate, results_number(worker, "bytes_per_evaluation"), "worker %zu", rank);
     }
     json_decref(plan);
-    run("--plan");
-    folder_read("stderr", words, sizeof words);
-    cr_expect_not_null(strstr(words, "worker    from 0    from 1    from 2    from 3\n"), "%s", words);
-    run("--set partition.parts=9 --set workers.count=9 --plan");
-    folder_read("stderr", words, sizeof words);
-    cr_expect_null(strstr(words, "from 0"), "%s", words);
+    job_run("--plan");
+    cr_expect_not_null(strstr(job_run_log, "worker    from 0    from 1    from 2    from 3\n"), "%s", job_run_log);
+    job_run("--set partition.parts=9 --set workers.count=9 --plan");
+    cr_expect_null(strstr(job_run_log, "from 0"), "%s", job_run_log);
 }

@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,35 @@ json_t *results_metrics(const char *folder, bool with_traffic)
     return all;
 }
 
+json_t *results_json(const char *path)
+{
+    json_error_t error;
+    json_t *all = json_load_file(path, 0, &error);
+    cr_assert_not_null(all, "%s: %s", path, error.text);
+    return all;
+}
+
+double results_number(const json_t *object, const char *name)
+{
+    const json_t *value = json_object_get(object, name);
+    cr_assert(json_is_number(value), "no number '%s'", name);
+    return json_number_value(value);
+}
+
+void results_expect_memory(const json_t *result, const char *category, const char *what)
+{
+    const json_t *workers = json_object_get(result, "memory");
+    cr_assert_gt(json_array_size(workers), 0, "%s: no worker", what);
+    for (size_t rank = 0; rank < json_array_size(workers); rank++) {
+        const json_t *one = json_array_get(workers, rank);
+        double planned = results_number(json_object_get(one, "planned"), category);
+        double measured = results_number(json_object_get(one, "measured"), category);
+        cr_expect_gt(planned, 0.0, "%s: worker %zu, %s: nothing planned", what, rank, category);
+        cr_expect_leq(fabs(measured - planned), 0.1 * fmin(planned, measured),
+                      "%s: worker %zu, %s: %.0f bytes planned, %.0f measured", what, rank, category, planned, measured);
+    }
+}
+
 void results_expect_same_file(const char *a, const char *b, const char *name)
 {
     char path[2][512];
@@ -53,11 +83,16 @@ void results_expect_same_file(const char *a, const char *b, const char *name)
     free(y);
 }
 
-void results_expect_same(const char *a, const char *b, bool with_traffic)
+void results_expect_same_model(const char *a, const char *b)
 {
     results_expect_same_file(a, b, "model.safetensors");
-    results_expect_same_file(a, b, "best.safetensors");
     results_expect_same_file(a, b, "logits.npy");
+}
+
+void results_expect_same(const char *a, const char *b, bool with_traffic)
+{
+    results_expect_same_model(a, b);
+    results_expect_same_file(a, b, "best.safetensors");
     json_t *x = results_metrics(a, with_traffic), *y = results_metrics(b, with_traffic);
     cr_assert(json_equal(x, y), "metrics.jsonl of %s and %s differ", a, b);
     json_decref(x);

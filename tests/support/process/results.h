@@ -15,8 +15,16 @@ long long results_checkpoint(const char *folder);
 /* metrics.jsonl of a folder as an array, without the fields of time, and without those of traffic unless with_traffic. */
 json_t *results_metrics(const char *folder, bool with_traffic);
 
-/* One file of two folders has the same bytes / weights, best weights, logits and metrics do. */
+/* A file of JSON; the caller releases it. A number of an object. */
+json_t *results_json(const char *path);
+double results_number(const json_t *object, const char *name);
+
+/* What a result.json says of each worker's memory of a category, as "all": planned and measured are at most 10 % of the smaller apart. */
+void results_expect_memory(const json_t *result, const char *category, const char *what);
+
+/* One file of two folders has the same bytes / weights and logits have them / so do best weights, and metrics are the same, too. */
 void results_expect_same_file(const char *a, const char *b, const char *name);
+void results_expect_same_model(const char *a, const char *b);
 void results_expect_same(const char *a, const char *b, bool with_traffic);
 
 #endif
