@@ -1,0 +1,141 @@
+/* Messages move while operations run: payloads are packed, sent and received in the middle of them, with the same bits. */
+#include "protocol/clock.h"
+#include "tests/equivalence/compare.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+enum { EPOCHS = 3, N_TURN = 4 };
+
+/* Longer than the trainer lets pass between two polls (worker/run/trainer.c). */
+static const double TURN_S = 1.5e-4;
+
+static void (*poll)(void *context);
+static void *poll_context;
+
+static void poll_keep(struct device *device, void (*call)(void *context), void *context)
+{
+    (void)device;
+    poll = call;
+    poll_context = context;
+}
+
+/* As in a long operation: time enough for all that other ranks ask for. */
+static void turns(void)
+{
+    for (int i = 0; i < N_TURN; i++) {
+        for (double end_s = clock_s() + TURN_S; clock_s() < end_s;) {
+        }
+        poll(poll_context);
+    }
+}
+
+static void sum_slowly(struct device *device, const struct device_block *block, const struct device_aggregate *how, int64_t f,
+                       const float *x, float *out)
+{
+    turns();
+    device_cpu.aggregate_sum(device, block, how, f, x, out);
+    turns();
+}
+
+static void max_slowly(struct device *device, const struct device_block *block, uint32_t arg_base, bool begin,
+                       const float *self, int64_t f, const float *x, float *out, uint32_t *arg)
+{
+    turns();
+    device_cpu.aggregate_max(device, block, arg_base, begin, self, f, x, out, arg);
+    turns();
+}
+
+static void attention_slowly(struct device *device, const struct device_attention_rows *rows,
+                             const struct device_attention_state *state, float *out)
+{
+    turns();
+    device_cpu.attention_forward(device, rows, state, out);
+    turns();
+}
+
+static void product_slowly(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x, const float *w,
+                           const float *bias, bool add, float *y)
+{
+    turns();
+    device_cpu.linear_forward(device, n, f_in, f_out, x, w, bias, add, y);
+}
+
+static const struct device_ops *slow_cpu(void)
+{
+    static struct device_ops slow;
+    slow = *compare_narrow_cpu();
+    slow.poll = poll_keep;
+    slow.aggregate_sum = sum_slowly;
+    slow.aggregate_max = max_slowly;
+    slow.attention_forward = attention_slowly;
+    slow.linear_forward = product_slowly;
+    return &slow;
+}
+
+static void run(const struct device_ops *device, int n_node, const char *settings, int n_worker, struct cluster_result *out)
+{
+    char text[2048];
+    snprintf(
+        text, sizeof text,
+        "[dataset]\ngenerator = \"sbm\"\nnodes = %d\ndegree = 8\nclasses = 5\nfeatures = 24\n[partition]\nparts = 6\n"
+        "method = \"random\"\ncache = \"off\"\n[train]\nepochs = %d\nprune = \"never\"\n[workers]\ncount = %d\nthreads = 1\n%s",
+        n_node, EPOCHS, n_worker, settings);
+    cluster_device = device;
+    cluster_run(text, out);
+    cr_assert_eq(out->exit_code, 0, "%s: %d workers: exit %d", settings, n_worker, out->exit_code);
+}
+
+static void expect_same_bits(const char *settings)
+{
+    struct cluster_result first, other;
+    run(compare_narrow_cpu(), 600, settings, 1, &first);
+    for (int n_worker = 2; n_worker <= 6; n_worker += 2) {
+        run(slow_cpu(), 600, settings, n_worker, &other);
+        compare_expect_same(&first, &other, "%s: %d workers", settings, n_worker);
+        cluster_release(&other);
+    }
+    cluster_release(&first);
+}
+
+Test(polled, sums_and_covers, .timeout = 300)
+{
+    expect_same_bits("[model]\nkind = \"gcn\"\nlayers = 3\nhidden = 16\ndropout = 0.5");
+    expect_same_bits("[model]\nkind = \"sage\"\nlayers = 3\nhidden = 16\n[exchange]\nschedule = \"halo\"");
+}
+
+Test(polled, gradients_that_return, .timeout = 300)
+{
+    expect_same_bits("[model]\nkind = \"gat\"\nheads = 2\nlayers = 2\nhidden = 8");
+    expect_same_bits("[model]\nkind = \"sage\"\naggregator = \"max\"\nlayers = 2\nhidden = 16");
+}
+
+Test(polled, sampled_and_coded_rows, .timeout = 300)
+{
+    expect_same_bits("[model]\nkind = \"sage\"\nlayers = 3\nhidden = 16\n[exchange]\nsampling = 0.3\ncodec = \"int4\"");
+    expect_same_bits("[model]\nkind = \"gat\"\nheads = 2\nlayers = 2\nhidden = 8\n[exchange]\nsampling = 0.5");
+}
+
+Test(polled, stale_rows, .timeout = 300)
+{
+    expect_same_bits("[model]\nkind = \"gcn\"\nlayers = 3\nhidden = 16\n[exchange]\nstale = 1");
+    expect_same_bits("[model]\nkind = \"gat\"\nheads = 2\nlayers = 2\nhidden = 8\n[exchange]\nstale = 1\ncodec = \"int8\"");
+}
+
+/* Within the least limit that there is, next to everything lies on the disk. */
+Test(polled, spilled_payloads, .timeout = 300)
+{
+    static const char model[] = "[model]\nkind = \"sage\"\nlayers = 3\nhidden = 128\n";
+    struct cluster_result first, roomy, other;
+    char settings[256];
+    run(compare_narrow_cpu(), 4000, model, 1, &first);
+    snprintf(settings, sizeof settings, "%s[memory]\nspill = \"/tmp\"\nlimit = %lld", model, 1LL << 40);
+    run(compare_narrow_cpu(), 4000, settings, 2, &roomy);
+    snprintf(settings, sizeof settings, "%s[memory]\nspill = \"/tmp\"\nlimit = %lld", model, (long long)roomy.limit_least);
+    run(slow_cpu(), 4000, settings, 2, &other);
+    cr_expect_gt(other.moved, 0);
+    compare_expect_same(&first, &other, "%s", settings);
+    cluster_release(&first);
+    cluster_release(&roomy);
+    cluster_release(&other);
+}
