@@ -24,7 +24,8 @@ static struct level level_of(const struct job *job, const struct job_codecs *row
     return (struct level){.sampling = job_sampling(job, false),
                           .sampling_local = job_sampling(job, true),
                           .codec = device_codecs[job_codecs_at(rows, epoch)],
-                          .codec_backward = device_codecs[job_codecs_at(gradients, epoch)]};
+                          .codec_backward = device_codecs[job_codecs_at(gradients, epoch)],
+                          .stale = job->exchange.stale != 0 && epoch > 0}; /* before epoch 0 there is none */
 }
 
 static enum device_codec wider(enum device_codec codec, int64_t n)
@@ -49,6 +50,7 @@ struct level level_at(const struct job *job, uint32_t epoch, int64_t n_back_off)
     level.sampling_local = greater(level.sampling_local, n_back_off);
     level.codec = wider(level.codec, n_back_off);
     level.codec_backward = wider(level.codec_backward, n_back_off);
+    level.stale = level.stale && n_back_off == 0;
     return level;
 }
 
@@ -61,7 +63,7 @@ struct level level_exact(void)
 bool level_is_exact(const struct level *level)
 {
     return level->sampling >= 1.0 && level->sampling_local >= 1.0 && level->codec == DEVICE_CODEC_FP32 &&
-           level->codec_backward == DEVICE_CODEC_FP32;
+           level->codec_backward == DEVICE_CODEC_FP32 && !level->stale;
 }
 
 /* Epochs before `epoch` that compare. */
@@ -99,6 +101,19 @@ static int64_t change_after(const struct job_codecs *codecs, int64_t epoch, int6
     return last;
 }
 
+/* Epochs of a stage that compare gradients: epoch 0 may lose less than the others. */
+static int64_t n_guard(const struct job *job, const struct job_codecs *rows, const struct job_codecs *gradients,
+                       const struct level_stage *stage)
+{
+    int64_t end = stage->epoch + stage->n_epoch;
+    if (stage->n_epoch <= 0) {
+        return 0;
+    }
+    const struct level first = level_of(job, rows, gradients, stage->epoch), last = level_of(job, rows, gradients, end - 1);
+    int64_t n_first = level_guards(job, (uint32_t)stage->epoch) && level_is_exact(&first);
+    return level_is_exact(&last) ? 0 : guards_before(job, end) - guards_before(job, stage->epoch) - n_first;
+}
+
 int level_stages(const struct job *job, struct level_stage out[LEVEL_STAGES_MOST])
 {
     const struct job_codecs rows = job_codecs(job, false), gradients = job_codecs(job, true);
@@ -108,7 +123,7 @@ int level_stages(const struct job *job, struct level_stage out[LEVEL_STAGES_MOST
         int64_t end = change_after(&gradients, epoch, change_after(&rows, epoch, job->train.epochs));
         struct level_stage *stage = &out[n++];
         *stage = (struct level_stage){.epoch = epoch, .n_epoch = end - epoch, .level = level_of(job, &rows, &gradients, epoch)};
-        stage->n_guard = level_is_exact(&stage->level) ? 0 : guards_before(job, end) - guards_before(job, epoch);
+        stage->n_guard = n_guard(job, &rows, &gradients, stage);
         epoch = end;
     } while (epoch < job->train.epochs);
     return n;

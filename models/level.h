@@ -1,4 +1,4 @@
-/* What an epoch's payloads lose: the share of their rows that travels, and how these are written down.
+/* What an epoch's payloads lose: the share of their rows that travels, how these are written down, and an epoch's time.
  *
  * An epoch's level follows from the job and the epoch's number, the same on every worker and in a resumed job. A program, and the memory
  * of a worker, are made for all levels that its epochs may have.
@@ -18,12 +18,14 @@ struct level {
     double sampling_local;            /* between parts of one machine */
     enum device_codec codec;          /* of rows */
     enum device_codec codec_backward; /* of gradients */
+    bool stale;                       /* rows and gradients are those of the epoch before */
 };
 
 /* More back-offs than it takes from any level to the exact one: 0.5^1075 is 0. */
 #define LEVEL_BACK_OFFS_MOST 2000
 
-/* Of an epoch, after so many back-offs: each doubles the share (0 becomes 0.01) and takes codecs one step wider. */
+/* Of an epoch, after so many back-offs: each doubles the share (0 becomes 0.01) and takes codecs one step wider; none is stale after the
+ * first. */
 struct level level_at(const struct job *job, uint32_t epoch, int64_t n_back_off);
 
 /* Nothing is lost. */

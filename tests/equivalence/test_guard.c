@@ -94,6 +94,18 @@ Test(guard, a_job_that_backs_off_is_the_same_however_it_is_run)
     }
 }
 
+/* Models without a maximum, which has no stale rows. */
+static const int summing[] = {0, 1, 3, 5};
+
+Test(guard, a_stale_job_is_the_same_however_it_is_run)
+{
+    for (int k = 0; k < 4; k++) {
+        const char *data = k % 2 == 0 ? symmetric : directed;
+        expect_same_bits(models[summing[k]], data, "stale = 1\nguard_every = 3\nguard_limit = 0.01", 1);
+        expect_same_bits(models[summing[k]], data, "stale = 1\nstale_smoothing = 0.5\nguard_every = 2\nguard_limit = 1e6", 0);
+    }
+}
+
 Test(guard, a_spilled_job_is_the_same_as_one_in_memory)
 {
     static const char data[] = "generator = \"sbm\"\nnodes = 3000\ndegree = 8\nclasses = 5\nfeatures = 24";
@@ -167,6 +179,31 @@ Test(guard, epochs_that_compare_step_by_the_exact_gradient)
             expect_near(models[m], "a loss", guarded.loss[e], exact.loss[e]);
         }
         cluster_release(&guarded);
+        cluster_release(&exact);
+    }
+}
+
+/* What the epoch before left is compared, and not used; epoch 0 has none. */
+Test(guard, stale_epochs_that_compare_step_by_the_exact_gradient)
+{
+    for (int k = 0; k < 4; k++) {
+        const char *model = models[summing[k]];
+        struct cluster_result exact, guarded;
+        struct way two = plain;
+        two.workers = 2;
+        run(model, symmetric, "sampling = 1.0", &plain, 4, &exact);
+        for (int backs_off = 0; backs_off < 2; backs_off++) {
+            char exchange[128];
+            snprintf(exchange, sizeof exchange, "stale = 1\nstale_smoothing = 0.9\nguard_every = 1\nguard_limit = %g",
+                     backs_off ? 0.0 : 1e6);
+            run(model, symmetric, exchange, &two, 4, &guarded);
+            cr_expect_eq(guarded.n_back_off, backs_off);
+            for (int e = 0; e < 4; e++) {
+                cr_expect_eq(guarded.error[e] > 0.0, backs_off ? e == 1 : e > 0, "%s: epoch %d", model, e);
+                expect_near(model, "a loss", guarded.loss[e], exact.loss[e]);
+            }
+            cluster_release(&guarded);
+        }
         cluster_release(&exact);
     }
 }

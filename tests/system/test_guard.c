@@ -81,25 +81,33 @@ Test(guarded, a_limit_that_no_sample_keeps_backs_off_and_says_so_everywhere)
     json_decref(metrics);
 }
 
+/* Bytes of epochs that compare, every third, and of others; a stale job's are the same but for sums over parts. */
+static void expect_planned(const char *settings)
+{
+    job_run("--set exchange.guard_limit=1e6 --set output.dir=o %s --plan", settings);
+    cr_expect_not_null(strstr(job_run_log, "more in one epoch of 3, which makes the exact gradient, too"), "%s", job_run_log);
+    json_t *plan = job_run_plan("--set exchange.guard_limit=1e6 --set output.dir=o %s", settings);
+    double each = results_number(json_array_get(json_object_get(plan, "stages"), 0), "bytes_per_epoch");
+    double more = results_number(plan, "bytes_per_comparison"), mean = results_number(plan, "bytes_per_epoch");
+    cr_expect_leq(fabs(mean - (each + more / 3.0)), 64.0, "%s: mean %.0f", settings, mean);
+    job_run("--set exchange.guard_limit=1e6 --set output.dir=o %s", settings);
+    json_t *metrics = results_metrics(folder_path("o"), true), *result = results_json(folder_path("o/result.json"));
+    for (size_t e = 0; e < 11; e++) {
+        cr_expect_eq(results_number(json_array_get(metrics, e), "bytes_received"), e % 3 == 2 ? each + more : each,
+                     "%s: epoch %zu", settings, e);
+        cr_expect_eq(results_number(json_array_get(metrics, e), "back_offs"), 0);
+    }
+    results_expect_memory(result, "all", settings);
+    json_decref(result);
+    json_decref(metrics);
+    json_decref(plan);
+}
+
 /* Nothing is sampled, so every byte is known before. */
 Test(guarded, the_plan_tells_what_a_comparison_adds_to_an_epoch)
 {
-#define EXACT_BYTES "--set exchange.sampling=1.0 --set exchange.guard_limit=1e6 --set output.dir=o "
-    job_run(EXACT_BYTES "--plan");
-    cr_expect_not_null(strstr(job_run_log, "more in one epoch of 3, which makes the exact gradient, too"), "%s", job_run_log);
-    json_t *plan = job_run_plan(EXACT_BYTES);
-    double each = results_number(json_array_get(json_object_get(plan, "stages"), 0), "bytes_per_epoch");
-    double more = results_number(plan, "bytes_per_comparison"), mean = results_number(plan, "bytes_per_epoch");
-    cr_expect_leq(fabs(mean - (each + more / 3.0)), 64.0, "mean %.0f", mean);
-    job_run(EXACT_BYTES);
-    json_t *metrics = results_metrics(folder_path("o"), true);
-    for (size_t e = 0; e < 11; e++) {
-        cr_expect_eq(results_number(json_array_get(metrics, e), "bytes_received"), e % 3 == 2 ? each + more : each, "epoch %zu",
-                     e);
-        cr_expect_eq(results_number(json_array_get(metrics, e), "back_offs"), 0);
-    }
-    json_decref(metrics);
-    json_decref(plan);
+    expect_planned("--set exchange.sampling=1.0");
+    expect_planned("--set exchange.sampling=1.0 --set exchange.codec=fp32 --set exchange.stale=1");
 }
 
 Test(guarded, a_job_that_goes_on_from_a_checkpoint_has_the_bits_of_one_that_never_stopped)
@@ -110,6 +118,25 @@ Test(guarded, a_job_that_goes_on_from_a_checkpoint_has_the_bits_of_one_that_neve
     results_expect_same_model(folder_path("one"), folder_path("two"));
     json_t *result = results_json(folder_path("two/result.json"));
     cr_expect_eq(results_number(json_object_get(result, "guard"), "comparisons"), 3);
+    json_decref(result);
+}
+
+/* Before its only back-off, and behind it. */
+Test(guarded, a_stale_job_goes_on_with_what_it_kept)
+{
+#define STALE "--set exchange.sampling=1.0 --set exchange.codec=fp32 --set exchange.stale=1 --set exchange.guard_every=5 "
+    job_run(STALE "--set output.dir=one");
+    for (int epoch = 3; epoch < 12; epoch += 4) {
+        job_run(STALE "--set train.epochs=%d --set train.checkpoint_every=%d --set output.dir=two%d --set workers.count=2",
+                epoch, epoch, epoch);
+        job_run(STALE "--set train.checkpoint_every=%d --set output.dir=two%d --set workers.count=3 --resume", epoch, epoch);
+        char name[8];
+        snprintf(name, sizeof name, "two%d", epoch);
+        results_expect_same_model(folder_path("one"), folder_path(name));
+    }
+    json_t *result = results_json(folder_path("two7/result.json")), *guard = json_object_get(result, "guard");
+    cr_expect_eq(results_number(guard, "back_offs"), 1);
+    cr_expect_eq(results_number(guard, "stale"), 0);
     json_decref(result);
 }
 

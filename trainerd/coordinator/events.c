@@ -248,6 +248,7 @@ void events_back_off(struct events *events, const struct events_back_off *what)
     json_object_set_new(line, "sampling", report_number(what->sampling));
     json_object_set_new(line, "codec", json_string(what->codec));
     json_object_set_new(line, "codec_backward", json_string(what->codec_backward));
+    json_object_set_new(line, "stale", json_integer(what->stale));
     line_end(events, line);
 }
 

@@ -14,7 +14,7 @@
  *                                           next line of another event
  *   checkpoint  epoch, path                 it is on the disk
  *   rollback    epoch, rollbacks, reason    training diverged and continues after `epoch` epochs, for the `rollbacks`-th time
- *   back_off    epoch, back_offs, error, limit, sampling, codec, codec_backward
+ *   back_off    epoch, back_offs, error, limit, sampling, codec, codec_backward, stale
  *                                           in `epoch` the gradient's relative error was above exchange.guard_limit, for the
  *                                           `back_offs`-th time; how much is lost from the next epoch on
  *   end         exit_code, status, reason, restartable
@@ -31,6 +31,7 @@
 #include "protocol/status.h"
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct progress;
@@ -62,6 +63,7 @@ struct events_back_off {
     int64_t epoch, n_back_off;
     double error, limit, sampling;
     const char *codec, *codec_backward;
+    bool stale;
 };
 void events_back_off(struct events *events, const struct events_back_off *what);
 /* The end of the attempt, with status_reason. */

@@ -22,6 +22,9 @@ void guard_level_text(const struct level *level, char out[GUARD_LEVEL_BYTES])
         snprintf(out, GUARD_LEVEL_BYTES, "exact epochs");
         return;
     }
+    if (level->stale) {
+        n = snprintf(out, GUARD_LEVEL_BYTES, "rows of the epoch before, ");
+    }
     if (level->sampling < 1.0) {
         n = snprintf(out, GUARD_LEVEL_BYTES, "%.4g of the boundary rows, ", level->sampling);
     }
@@ -46,6 +49,7 @@ static void back_off_note(struct training *training, int64_t epoch)
                                          .error = state->guard_error,
                                          .limit = limit,
                                          .sampling = level.sampling,
+                                         .stale = level.stale,
                                          .codec = level_codec_text(level.codec),
                                          .codec_backward = level_codec_text(level.codec_backward)};
     events_back_off(training->events, &what);

@@ -109,7 +109,8 @@ static void print_guard(const json_t *result, const json_t *last)
              n, n == 1 ? "" : "s");
     print_line("guard", content);
     if (ended) {
-        snprintf(content, sizeof content, "%g of the boundary rows, %s, gradients %s", number_of(guard, "sampling"),
+        const char *stale = number_of(guard, "stale") > 0.0 ? " of the epoch before" : "";
+        snprintf(content, sizeof content, "%g of the boundary rows%s, %s, gradients %s", number_of(guard, "sampling"), stale,
                  text_of(guard, "codec"), text_of(guard, "codec_backward"));
         print_line("", content);
     }

@@ -277,7 +277,7 @@ enum status kept_begin(struct halo *h)
     struct trainer *t = h->trainer;
     enum halo_direction direction = h->pass->direction;
     int p = kept_list_find(t->kept->list, h->step->op, direction);
-    if (t->epoch > 0 || t->kept->list->payload[p].first_pass != h->step->pass) {
+    if (t->level.stale || t->kept->list->payload[p].first_pass != h->step->pass) {
         return STATUS_OK;
     }
     enum status status = replace(h, p);
@@ -289,8 +289,10 @@ enum status kept_end(struct halo *h)
 {
     static const enum halo_direction order[] = {HALO_DIRECTION_RETURN, HALO_DIRECTION_IN};
     const struct kept_list *list = h->trainer->kept->list;
+    bool replaces = h->trainer->level.stale &&
+                    !h->trainer->tentative; /* the exact run of the epoch replaces all, and waits for it */
     enum status status = STATUS_OK;
-    for (int k = 0; k < 2 && status == STATUS_OK && h->trainer->epoch > 0; k++) {
+    for (int k = 0; k < 2 && status == STATUS_OK && replaces; k++) {
         int p = kept_list_find(list, h->step->op, order[k]);
         if (p >= 0 && list->payload[p].last_pass == h->step->pass) {
             status = replace(h, p);
@@ -299,11 +301,11 @@ enum status kept_end(struct halo *h)
     return status;
 }
 
-/* Gradients of the epoch before go into their moving average, and this is what is added; epoch 0's are what they are. */
+/* Gradients of the epoch before go into their moving average, and this is what is added; an exact epoch's are what they are. */
 static void mean_take(struct halo *h, const struct halo_pair *pair, int p, struct op_call *call)
 {
     const struct trainer *t = h->trainer;
-    float decay = t->epoch > 0 ? (float)t->setup.job->exchange.stale_smoothing : 0.0F;
+    float decay = t->level.stale ? (float)t->setup.job->exchange.stale_smoothing : 0.0F;
     float *mean = mean_at(t->kept, p, pair->i, pair->k);
     for (int piece = 0; piece < h->pass->n_piece; piece++) {
         int64_t n = call->n_row * h->width[piece];

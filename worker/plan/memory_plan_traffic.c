@@ -34,6 +34,7 @@ struct payload {
     uint32_t peer;
     int64_t n_row; /* all rows of its pair */
     bool asked;    /* rows that gradients are made of */
+    bool kept;     /* an epoch's rows for the next one: a run that is not the epoch's step sends none */
 };
 
 /* What a payload takes in an epoch: of sampled rows the mean; the mean over the stages, each of which gets its own, and epochs that compare
@@ -49,7 +50,8 @@ static int64_t expected(const struct memory_plan_input *in, struct memory_plan *
     if (phase != STEP_PHASE_TRAIN) {
         return n_exact;
     }
-    plan->n_wire_guard += in->job->exchange.guard_every > 0 ? n_exact : 0;
+    const int64_t n_again = in->job->exchange.guard_every > 0 && !payload->kept ? n_exact : 0;
+    plan->n_wire_guard += n_again;
     for (int s = 0; s < plan->n_stage; s++) {
         struct memory_stage *stage = &plan->stage[s];
         const struct level *level = &stage->of.level;
@@ -57,7 +59,7 @@ static int64_t expected(const struct memory_plan_input *in, struct memory_plan *
         n_bytes = sampled ? llround((double)n_bytes * (near ? level->sampling_local : level->sampling)) : n_bytes;
         double weight = stage->of.n_epoch > 0 ? (double)stage->of.n_epoch : 1.0;
         stage->n_wire_bytes += n_bytes;
-        sum += weight * (double)n_bytes + (double)stage->of.n_guard * (double)n_exact;
+        sum += weight * (double)n_bytes + (double)stage->of.n_guard * (double)n_again;
         n_epoch += weight;
     }
     return llround(sum / n_epoch);
@@ -105,7 +107,7 @@ void memory_plan_traffic(const struct memory_plan_input *in, enum step_phase pha
     struct halo_fetch fetch;
     int64_t sum = 0;
     while (halo_fetch_next(&owners, step->halo->direction, hop, &cursor, &fetch)) {
-        const struct payload payload = {.peer = in->rank_of_part[fetch.from], .n_row = fetch.n_row};
+        const struct payload payload = {.peer = in->rank_of_part[fetch.from], .n_row = fetch.n_row, .kept = keeps};
         int64_t n_bytes = expected(in, plan, phase, step, &payload);
         add(in, plan, row, payload.peer, n_bytes);
         sum += n_bytes;

@@ -69,11 +69,11 @@ Test(level, a_codec_that_the_device_lacks_is_refused_with_those_that_it_has)
 Test(level, each_back_off_doubles_the_share_and_takes_codecs_one_step_wider)
 {
     struct job job = job_of("sampling = 0.3\ncodec = \"int4, int2@10\"\ncodec_backward = \"int8\"\nguard_every = 5");
-    static const struct level early[] = {{0.3, 0.3, DEVICE_CODEC_INT4, DEVICE_CODEC_INT8},
-                                         {0.6, 0.6, DEVICE_CODEC_INT8, DEVICE_CODEC_BF16},
-                                         {1.0, 1.0, DEVICE_CODEC_BF16, DEVICE_CODEC_FP32},
-                                         {1.0, 1.0, DEVICE_CODEC_FP32, DEVICE_CODEC_FP32},
-                                         {1.0, 1.0, DEVICE_CODEC_FP32, DEVICE_CODEC_FP32}};
+    static const struct level early[] = {{0.3, 0.3, DEVICE_CODEC_INT4, DEVICE_CODEC_INT8, false},
+                                         {0.6, 0.6, DEVICE_CODEC_INT8, DEVICE_CODEC_BF16, false},
+                                         {1.0, 1.0, DEVICE_CODEC_BF16, DEVICE_CODEC_FP32, false},
+                                         {1.0, 1.0, DEVICE_CODEC_FP32, DEVICE_CODEC_FP32, false},
+                                         {1.0, 1.0, DEVICE_CODEC_FP32, DEVICE_CODEC_FP32, false}};
     for (int n = 0; n < 5; n++) {
         struct level level = level_at(&job, 9, n);
         cr_expect_float_eq(level.sampling, early[n].sampling, 0.0, "%d back-offs", n);
@@ -91,6 +91,23 @@ Test(level, each_back_off_doubles_the_share_and_takes_codecs_one_step_wider)
     struct job least = job_of("sampling = 4.9e-324\nguard_every = 5");
     struct level level = level_at(&least, 0, LEVEL_BACK_OFFS_MOST);
     cr_expect(level_is_exact(&level));
+}
+
+Test(level, a_stale_job_has_exact_epochs_after_one_back_off_and_before_epoch_1)
+{
+    struct job job = job_of("stale = 1\nguard_every = 1");
+    for (uint32_t epoch = 0; epoch < 3; epoch++) {
+        const struct level level = level_at(&job, epoch, 0), backed_off = level_at(&job, epoch, 1);
+        cr_expect_eq(level.stale, epoch > 0);
+        cr_expect_eq(level_is_exact(&level), epoch == 0);
+        cr_expect(level_is_exact(&backed_off));
+    }
+    struct level_stage stage[LEVEL_STAGES_MOST];
+    cr_expect_eq(level_stages(&job, stage), 1);
+    cr_expect_eq(stage[0].n_guard, job.train.epochs - 1, "epoch 0 has nothing to compare");
+    job.exchange.guard_every = 10;
+    level_stages(&job, stage);
+    cr_expect_eq(stage[0].n_guard, job.train.epochs / 10);
 }
 
 Test(level, a_guarded_job_has_all_wider_codecs_too)

@@ -93,6 +93,7 @@ static json_t *guard_json(const struct training *training)
     json_object_set_new(all, "sampling", json_real(level.sampling));
     json_object_set_new(all, "codec", json_string(level_codec_text(level.codec)));
     json_object_set_new(all, "codec_backward", json_string(level_codec_text(level.codec_backward)));
+    json_object_set_new(all, "stale", json_integer(level.stale));
     return all;
 }
 
