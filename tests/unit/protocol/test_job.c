@@ -279,6 +279,21 @@ Test(job, a_key_that_means_nothing_beside_another_is_remarked_on_with_both)
     REMARKED(GRAPH "[model]\nkind = \"sgc\"\nsteps = 2\n", "");
 }
 
+Test(job, a_key_of_an_exchange_that_means_nothing_beside_another_is_remarked_on_with_both)
+{
+    REMARKED(GRAPH "[exchange]\nstale_smoothing = 0.5\n",
+             "job.toml:4:19: exchange.stale_smoothing is not used: exchange.stale is 0\n");
+    REMARKED(GRAPH "[exchange]\nguard_limit = 0.5\nsampling_weights = \"edges\"\n",
+             "job.toml:5:20: exchange.sampling_weights is not used: exchange.sampling is 1, and all rows travel\n"
+             "job.toml:4:15: exchange.guard_limit is not used: exchange.guard_every is 0\n");
+    REMARKED(GRAPH "[exchange]\nplain = true\ncover = true\nstore_inputs = true\n",
+             "job.toml:5:9: exchange.cover is not used: exchange.plain is true\n"
+             "job.toml:6:16: exchange.store_inputs is not used: exchange.plain is true\n");
+    REMARKED(GRAPH "[exchange]\nstale = 1\nstale_smoothing = 0.5\n", "");
+    REMARKED(GRAPH "[exchange]\nsampling_local = 0.5\nsampling_weights = \"edges\"\nplain = true\ncover = false\n", "");
+    REMARKED(GRAPH "[exchange]\ncodec = \"int8\"\nguard_every = 5\nguard_limit = 0.5\n", "");
+}
+
 Test(job, as_many_parts_as_workers_unless_parts_are_given)
 {
     struct job job;
