@@ -17,15 +17,28 @@ const char *job_codec_text(enum job_codec codec)
     return texts[codec];
 }
 
-static enum status unknown(const char *name, size_t n)
+/* A text that is read: one codec, or several with commas between them. */
+struct reading {
+    const char *text;
+    bool backward, alone;
+};
+
+static enum status unknown(const struct reading *reading, const char *entry, size_t n)
 {
     char expect[128];
     size_t at = 0;
     for (int c = 0; c < JOB_CODEC_N; c++) {
         at += (size_t)snprintf(expect + at, sizeof expect - at, "%s%s", c > 0 ? ", " : "", texts[c]);
     }
-    return status_fail(STATUS_CONFIG, "\"%.*s\"; expected one of %s, or several as \"int4, int8@50\"", n < 80 ? (int)n : 80,
-                       name, expect);
+    const char *same = reading->backward ? ", or \"same\" alone" : "";
+    if (reading->alone) { /* blanks around it, too: "same" is not read with them */
+        return status_fail(STATUS_CONFIG, "is \"%.80s\"; expected one of %s, or several as \"int4, int8@50\"%s", reading->text,
+                           expect, same);
+    }
+    if (n == 0) {
+        return status_fail(STATUS_CONFIG, "has an empty entry; expected one of %s before and behind each comma", expect);
+    }
+    return status_fail(STATUS_CONFIG, "has \"%.*s\"; expected one of %s%s", n < 80 ? (int)n : 80, entry, expect, same);
 }
 
 /* The epoch behind the @; false: no whole number in range. */
@@ -39,7 +52,7 @@ static bool epoch_read(const char *text, size_t n, int64_t *out)
 }
 
 /* One "int8" or "int8@50" of n bytes. */
-static enum status entry_read(const char *text, size_t n, struct job_codecs *out)
+static enum status entry_read(const struct reading *reading, const char *text, size_t n, struct job_codecs *out)
 {
     const char *at = memchr(text, '@', n);
     size_t n_name = at != NULL ? (size_t)(at - text) : n, c = 0;
@@ -48,30 +61,32 @@ static enum status entry_read(const char *text, size_t n, struct job_codecs *out
         c++;
     }
     if (c == JOB_CODEC_N) {
-        return unknown(text, n_name);
+        return unknown(reading, text, n);
     }
     if (out->n == JOB_CODECS_MOST) {
-        return status_fail(STATUS_CONFIG, "a list of more than %d codecs; expected at most that many", JOB_CODECS_MOST);
+        return status_fail(STATUS_CONFIG, "has more than %d codecs; expected at most that many", JOB_CODECS_MOST);
     }
     struct job_codecs_entry *entry = &out->at[out->n];
     *entry = (struct job_codecs_entry){.codec = (enum job_codec)c};
     if (out->n == 0 && at != NULL) {
-        return status_fail(STATUS_CONFIG, "\"%.*s\" first; expected the codec of epoch 0, without @", n_shown, text);
+        return status_fail(STATUS_CONFIG, "%s \"%.*s\" first; expected the codec of epoch 0, without @, as \"fp32, int8@50\"",
+                           reading->alone ? "is" : "has", n_shown, text);
     }
     if (out->n > 0 && (at == NULL || !epoch_read(at + 1, n - n_name - 1, &entry->epoch))) {
-        return status_fail(STATUS_CONFIG, "\"%.*s\" behind another; expected its first epoch, as in %s@50 (at most %d)",
+        return status_fail(STATUS_CONFIG, "has \"%.*s\" behind another; expected its first epoch, as in %s@50 (at most %d)",
                            n_shown, text, texts[c], EPOCH_MOST);
     }
     if (out->n > 0 && entry->epoch <= out->at[out->n - 1].epoch) {
-        return status_fail(STATUS_CONFIG, "\"%.*s\" behind epoch %" PRId64 "; expected epochs that ascend", n_shown, text,
+        return status_fail(STATUS_CONFIG, "has \"%.*s\" behind epoch %" PRId64 "; expected epochs that ascend", n_shown, text,
                            out->at[out->n - 1].epoch);
     }
     out->n++;
     return STATUS_OK;
 }
 
-enum status job_codecs_read(const char *text, struct job_codecs *out)
+enum status job_codecs_read(const char *text, bool backward, struct job_codecs *out)
 {
+    const struct reading reading = {text, backward, strchr(text, ',') == NULL};
     *out = (struct job_codecs){0};
     enum status status = STATUS_OK;
     for (const char *end; status == STATUS_OK; text = end + 1) {
@@ -81,7 +96,7 @@ enum status job_codecs_read(const char *text, struct job_codecs *out)
         while (n > 0 && (text[n - 1] == ' ' || text[n - 1] == '\t')) {
             n--;
         }
-        status = entry_read(text, n, out);
+        status = entry_read(&reading, text, n, out);
         if (*end == '\0') {
             break;
         }
@@ -93,7 +108,8 @@ struct job_codecs job_codecs(const struct job *job, bool backward)
 {
     bool same = strcmp(job->exchange.codec_backward, "same") == 0;
     struct job_codecs out;
-    enum status status = job_codecs_read(backward && !same ? job->exchange.codec_backward : job->exchange.codec, &out);
+    bool own = backward && !same;
+    enum status status = job_codecs_read(own ? job->exchange.codec_backward : job->exchange.codec, own, &out);
     ASSERT(status == STATUS_OK);
     return out;
 }

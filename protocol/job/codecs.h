@@ -25,11 +25,11 @@ struct job_codecs {
     } at[JOB_CODECS_MOST];
 };
 
-/* Read the text of either key; that of exchange.codec_backward may be "same".
+/* Read the text of either key; that of exchange.codec_backward is not "same".
  *
- *   errors  STATUS_CONFIG what of the text is wrong, and what was expected; no place
+ *   errors  STATUS_CONFIG what the key is or has that is wrong, and what was expected: goes behind the key's name
  */
-enum status job_codecs_read(const char *text, struct job_codecs *out);
+enum status job_codecs_read(const char *text, bool backward, struct job_codecs *out);
 
 /* Of rows, or of gradients, of a checked job. */
 struct job_codecs job_codecs(const struct job *job, bool backward);

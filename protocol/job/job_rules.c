@@ -140,15 +140,25 @@ static enum status check_stale(const struct job *job, const struct job_places *p
     if (job->exchange.stale == 0) {
         return STATUS_OK;
     }
+    if (job->exchange.sampling == 1.0 && job_samples(job)) {
+        FAIL_AT(exchange_stale,
+                "exchange.stale = 1 does not go with exchange.sampling_local < 1: the rows of the epoch before are those of "
+                "another sample");
+    }
     if (job_samples(job)) {
         FAIL_AT(exchange_stale,
                 "exchange.stale = 1 does not go with exchange.sampling < 1: the rows of the epoch before are those of "
                 "another sample");
     }
-    if (job_codecs(job, false).n > 1 || job_codecs(job, true).n > 1) {
+    if (job_codecs(job, false).n > 1) {
         FAIL_AT(exchange_stale,
                 "exchange.stale = 1 does not go with an exchange.codec that changes over the epochs: the rows of the "
                 "epoch before are written down in another one");
+    }
+    if (job_codecs(job, true).n > 1) {
+        FAIL_AT(exchange_stale,
+                "exchange.stale = 1 does not go with an exchange.codec_backward that changes over the epochs: the gradients "
+                "of the epoch before are written down in another one");
     }
     if (job->exchange.plain) {
         FAIL_AT(exchange_stale,
@@ -169,14 +179,13 @@ static enum status check_codecs(enum job_key_id key, const char *text, const str
 {
     char where[JOB_WHERE_BYTES], label[JOB_LABEL_BYTES];
     struct job_codecs codecs;
-    enum status status = job_codecs_read(text, &codecs);
+    enum status status = job_codecs_read(text, key == JOB_KEY_exchange_codec_backward, &codecs);
     if (status == STATUS_OK) {
         return STATUS_OK;
     }
     job_where(places, key, where);
     job_key_label(&job_keys[key], label);
-    return status_fail(status, "%s: %s is %s%s", where, label, status_reason(),
-                       key == JOB_KEY_exchange_codec_backward ? ", or \"same\"" : "");
+    return status_fail(status, "%s: %s %s", where, label, status_reason());
 }
 
 /* Does some epoch send rows or gradients in fewer bits? */
@@ -233,32 +242,67 @@ const char *job_remarks(void)
     return remarks;
 }
 
+static bool is_given(const struct job_places *places, enum job_key_id key)
+{
+    return places->of[key].set || places->of[key].line > 0;
+}
+
+/* Add "place: key is not used: why"; the first ones will do where there is no room. */
+static void remark(const struct job_places *places, enum job_key_id key, const char *why)
+{
+    size_t at = strlen(remarks);
+    char where[JOB_WHERE_BYTES], label[JOB_LABEL_BYTES];
+    job_where(places, key, where);
+    job_key_label(&job_keys[key], label);
+    int n = snprintf(remarks + at, sizeof remarks - at, "%s: %s is not used: %s\n", where, label, why);
+    if (n < 0 || (size_t)n >= sizeof remarks - at) {
+        remarks[at] = '\0';
+    }
+}
+
+/* Keys of an exchange that mean nothing beside the value of another, which is no choice. */
+static void remark_exchange(const struct job *job, const struct job_places *places)
+{
+    const struct job_exchange *exchange = &job->exchange;
+    const struct {
+        enum job_key_id key;
+        bool is_unused;
+        const char *why;
+    } rows[] = {
+        {JOB_KEY_exchange_sampling_weights, exchange->sampling_weights != JOB_SAMPLING_WEIGHTS_UNIFORM && !job_samples(job),
+         "exchange.sampling is 1, and all rows travel"},
+        {JOB_KEY_exchange_cover, exchange->cover && exchange->plain, "exchange.plain is true"},
+        {JOB_KEY_exchange_store_inputs, exchange->store_inputs && exchange->plain, "exchange.plain is true"},
+        {JOB_KEY_exchange_stale_smoothing, exchange->stale == 0, "exchange.stale is 0"},
+        {JOB_KEY_exchange_guard_limit, exchange->guard_every == 0, "exchange.guard_every is 0"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].is_unused && is_given(places, rows[i].key)) {
+            remark(places, rows[i].key, rows[i].why);
+        }
+    }
+}
+
 /* A key that is given and means nothing beside another. One job file serves several methods or kinds by --set, so this is
  * said and let pass. */
 static void remark_unused(const struct job *job, const struct job_places *places)
 {
-    size_t at = 0;
     remarks[0] = '\0';
     for (int i = 0; i < JOB_KEY_N; i++) {
-        bool given = places->of[i].set || places->of[i].line > 0;
+        enum job_key_id key = (enum job_key_id)i;
         struct job_only only;
-        if (!given || job_key_applies(job, (enum job_key_id)i) || !job_only_find((enum job_key_id)i, &only)) {
+        if (!is_given(places, key) || job_key_applies(job, key) || !job_only_find(key, &only)) {
             continue;
         }
         const struct job_key *by = &job_keys[only.by];
-        char where[JOB_WHERE_BYTES], label[JOB_LABEL_BYTES], by_label[JOB_LABEL_BYTES], expect[JOB_EXPECT_BYTES];
-        job_where(places, (enum job_key_id)i, where);
-        job_key_label(&job_keys[i], label);
+        char by_label[JOB_LABEL_BYTES], expect[JOB_EXPECT_BYTES], why[2 * JOB_EXPECT_BYTES];
         job_key_label(by, by_label);
         choices_text(by, only.with, expect);
-        int n = snprintf(remarks + at, sizeof remarks - at, "%s: %s is not used: %s is \"%s\", and it goes with %s\n", where,
-                         label, by_label, by->choice[*(const int *)((const char *)job + by->offset)].text, expect);
-        if (n < 0 || (size_t)n >= sizeof remarks - at) {
-            remarks[at] = '\0'; /* the first ones will do */
-            return;
-        }
-        at += (size_t)n;
+        snprintf(why, sizeof why, "%s is \"%s\", and it goes with %s", by_label,
+                 by->choice[*(const int *)((const char *)job + by->offset)].text, expect);
+        remark(places, key, why);
     }
+    remark_exchange(job, places);
 }
 
 enum status job_check_rules(const struct job *job, const struct job_places *places)

@@ -93,6 +93,6 @@ Test(codecs, a_schedule_that_goes_backwards_is_a_bad_job_file)
     folder_write("bad.toml", "[dataset]\ngenerator = \"karate\"\n[exchange]\ncodec = \"int4, int8@50, fp32@20\"\n");
     cr_expect_eq(command_finish(command_start(trainerd, (const char *const[]){"--check", "bad.toml", NULL})), 78);
     cr_expect_not_null(
-        strstr(output, "bad.toml:4:9: exchange.codec is \"fp32@20\" behind epoch 50; expected epochs that ascend"), "%s",
+        strstr(output, "bad.toml:4:9: exchange.codec has \"fp32@20\" behind epoch 50; expected epochs that ascend"), "%s",
         output);
 }

@@ -147,6 +147,15 @@ Test(trainctl, a_guarded_job_shows_its_last_comparison)
     cr_assert_not_null(strstr(printed, "0.2 of the boundary rows, fp32, gradients fp32"), "%s", printed);
 }
 
+/* A step so large that a later epoch classifies all of its rows with certainty: the exact gradient is 0, and anything is infinitely far. */
+Test(trainctl, show_says_that_a_guard_compared_with_a_gradient_of_zero)
+{
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "-s", "partition.parts=4", "-s", "exchange.sampling=0.5", "-s",
+           "exchange.guard_every=1", "-s", "exchange.guard_limit=1e6", "-s", "model.kind=gin", "-s", "model.dropout=0.0", "-s",
+           "train.lr=20.0", "-s", "train.epochs=40");
+    EXPECT(0, "  guard          gradient's error not finite in epoch ", "show", "1");
+}
+
 Test(trainctl, what_a_job_before_left_in_the_folder_is_not_shown_as_ones_own)
 {
     EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait");

@@ -105,8 +105,12 @@ static void print_guard(const json_t *result, const json_t *last)
     if (!isfinite(epoch)) {
         return;
     }
-    snprintf(content, sizeof content, "gradient's error %.3g, cosine %.4g in epoch %.0f; %lld back-off%s", error, cosine, epoch,
-             n, n == 1 ? "" : "s");
+    char numbers[64] = "not finite"; /* the exact gradient is 0, or the approximate one not a number */
+    if (isfinite(error)) {
+        snprintf(numbers, sizeof numbers, "%.3g, cosine %.4g", error, cosine);
+    }
+    snprintf(content, sizeof content, "gradient's error %s in epoch %.0f; %lld back-off%s", numbers, epoch, n,
+             n == 1 ? "" : "s");
     print_line("guard", content);
     if (ended) {
         const char *stale = number_of(guard, "stale") > 0.0 ? " of the epoch before" : "";

@@ -140,7 +140,10 @@ Test(job, rows_of_the_epoch_before_are_refused_with_what_they_do_not_go_with)
     REFUSED(GRAPH "[exchange]\nstale_smoothing = 1.0\n", "exchange.stale_smoothing is 1.0", "from 0.0 to 0.999");
     REFUSED(GRAPH "[exchange]\nstale = 1\nsampling = 0.5\n", "job.toml:4:9: exchange.stale = 1", "exchange.sampling < 1",
             "another sample");
-    REFUSED(GRAPH "[exchange]\nstale = 1\nsampling_local = 0.5\n", "job.toml:4:9: exchange.stale = 1");
+    REFUSED(GRAPH "[exchange]\nstale = 1\nsampling_local = 0.5\n", "job.toml:4:9: exchange.stale = 1",
+            "exchange.sampling_local < 1");
+    REFUSED(GRAPH "[exchange]\nstale = 1\ncodec_backward = \"int4, int8@5\"\n", "job.toml:4:9: exchange.stale = 1",
+            "exchange.codec_backward that changes");
     REFUSED(GRAPH "[exchange]\nstale = 1\ncodec = \"int4, int8@5\"\n", "job.toml:4:9: exchange.stale = 1",
             "exchange.codec that changes");
     REFUSED(GRAPH "[exchange]\nstale = 1\nplain = true\n", "exchange.stale = 1 does not go with exchange.plain");
@@ -274,6 +277,21 @@ Test(job, a_key_that_means_nothing_beside_another_is_remarked_on_with_both)
     REMARKED(GRAPH "[model]\nsteps = 2\n",
              "job.toml:4:9: model.steps is not used: model.kind is \"gcn\", and it goes with \"appnp\", \"sgc\" or \"agnn\"\n");
     REMARKED(GRAPH "[model]\nkind = \"sgc\"\nsteps = 2\n", "");
+}
+
+Test(job, a_key_of_an_exchange_that_means_nothing_beside_another_is_remarked_on_with_both)
+{
+    REMARKED(GRAPH "[exchange]\nstale_smoothing = 0.5\n",
+             "job.toml:4:19: exchange.stale_smoothing is not used: exchange.stale is 0\n");
+    REMARKED(GRAPH "[exchange]\nguard_limit = 0.5\nsampling_weights = \"edges\"\n",
+             "job.toml:5:20: exchange.sampling_weights is not used: exchange.sampling is 1, and all rows travel\n"
+             "job.toml:4:15: exchange.guard_limit is not used: exchange.guard_every is 0\n");
+    REMARKED(GRAPH "[exchange]\nplain = true\ncover = true\nstore_inputs = true\n",
+             "job.toml:5:9: exchange.cover is not used: exchange.plain is true\n"
+             "job.toml:6:16: exchange.store_inputs is not used: exchange.plain is true\n");
+    REMARKED(GRAPH "[exchange]\nstale = 1\nstale_smoothing = 0.5\n", "");
+    REMARKED(GRAPH "[exchange]\nsampling_local = 0.5\nsampling_weights = \"edges\"\nplain = true\ncover = false\n", "");
+    REMARKED(GRAPH "[exchange]\ncodec = \"int8\"\nguard_every = 5\nguard_limit = 0.5\n", "");
 }
 
 Test(job, as_many_parts_as_workers_unless_parts_are_given)
@@ -456,29 +474,36 @@ Test(job, a_codec_holds_from_its_epoch_on)
 Test(job, codecs_that_make_no_schedule_are_refused_with_what_was_expected)
 {
 #define CODEC_REFUSED(text, ...)                                                                                               \
-    REFUSED(GRAPH "[exchange]\ncodec = \"" text "\"\n", "job.toml:4:9: exchange.codec is ", __VA_ARGS__)
-    CODEC_REFUSED("int4, int8@50, fp32@50", "\"fp32@50\" behind epoch 50", "epochs that ascend");
-    CODEC_REFUSED("int4, int8@50, fp32@20", "\"fp32@20\" behind epoch 50", "epochs that ascend");
-    CODEC_REFUSED("int4, int8@0", "\"int8@0\" behind epoch 0", "epochs that ascend");
-    CODEC_REFUSED("int4@10, int8@50", "\"int4@10\" first", "without @");
-    CODEC_REFUSED("int4, int8", "\"int8\" behind another", "int8@50");
-    CODEC_REFUSED("int4, int8@", "\"int8@\"", "first epoch");
-    CODEC_REFUSED("int4, int8@-5", "\"int8@-5\"", "first epoch");
-    CODEC_REFUSED("int4, int8@5.5", "\"int8@5.5\"", "first epoch");
-    CODEC_REFUSED("int4, int8@100000001", "\"int8@100000001\"", "at most 100000000");
-    CODEC_REFUSED("int4, int8@99999999999999999999", "first epoch");
-    CODEC_REFUSED("int4, int3@5", "\"int3\"", "fp32, bf16, int8, int4, int2");
-    CODEC_REFUSED("int4,, int8@5", "\"\"", "fp32, bf16");
-    CODEC_REFUSED("int4,", "\"\"");
-    CODEC_REFUSED("", "\"\"");
-    CODEC_REFUSED("same", "\"same\"");
+    REFUSED(GRAPH "[exchange]\ncodec = \"" text "\"\n", "job.toml:4:9: exchange.codec " __VA_ARGS__)
+    CODEC_REFUSED("int4, int8@50, fp32@50", "has \"fp32@50\" behind epoch 50", "epochs that ascend");
+    CODEC_REFUSED("int4, int8@50, fp32@20", "has \"fp32@20\" behind epoch 50", "epochs that ascend");
+    CODEC_REFUSED("int4, int8@0", "has \"int8@0\" behind epoch 0", "epochs that ascend");
+    CODEC_REFUSED("int4@10, int8@50", "has \"int4@10\" first", "without @, as \"fp32, int8@50\"");
+    CODEC_REFUSED("int4, int8", "has \"int8\" behind another", "int8@50");
+    CODEC_REFUSED("int4, int8@", "has \"int8@\"", "first epoch");
+    CODEC_REFUSED("int4, int8@-5", "has \"int8@-5\"", "first epoch");
+    CODEC_REFUSED("int4, int8@5.5", "has \"int8@5.5\"", "first epoch");
+    CODEC_REFUSED("int4, int8@100000001", "has \"int8@100000001\"", "at most 100000000");
+    CODEC_REFUSED("int4, int8@99999999999999999999", "has ", "first epoch");
+    CODEC_REFUSED("int4, int3@5", "has \"int3@5\"", "fp32, bf16, int8, int4, int2");
+    CODEC_REFUSED("int4,, int8@5", "has an empty entry", "fp32, bf16");
+    CODEC_REFUSED("int4,", "has an empty entry");
+    CODEC_REFUSED(",int4", "has an empty entry");
+    CODEC_REFUSED("int4, int8 @5", "has \"int8 @5\"");
+    CODEC_REFUSED("int4@0", "is \"int4@0\" first");
+    CODEC_REFUSED("", "is \"\"");
+    CODEC_REFUSED("same", "is \"same\"");
 #undef CODEC_REFUSED
-    REFUSED(GRAPH "[exchange]\ncodec_backward = \"int8, same@5\"\n", "job.toml:4:18: exchange.codec_backward is \"same\"");
+    REFUSED(GRAPH "[exchange]\ncodec_backward = \"int8, same@5\"\n", "job.toml:4:18: exchange.codec_backward has \"same@5\"",
+            "or \"same\" alone");
+    REFUSED(GRAPH "[exchange]\ncodec_backward = \"same, int8@5\"\n", "exchange.codec_backward has \"same\"",
+            "or \"same\" alone");
+    REFUSED(GRAPH "[exchange]\ncodec_backward = \" same\"\n", "exchange.codec_backward is \" same\"", "or \"same\" alone");
     REFUSED(GRAPH "[exchange]\ncodec = 8\n", "job.toml:4:9: exchange.codec is a whole number");
     char text[1024] = GRAPH "[exchange]\ncodec = \"int2";
     for (int k = 1; k <= JOB_CODECS_MOST; k++) {
         snprintf(text + strlen(text), sizeof text - strlen(text), ", int4@%d", k);
     }
     strcat(text, "\"\n");
-    REFUSED(text, "job.toml:4:9:", "a list of more than 32 codecs");
+    REFUSED(text, "job.toml:4:9:", "exchange.codec has more than 32 codecs");
 }
