@@ -113,6 +113,15 @@ enum device_codec halo_codec(const struct program *program, const struct op *op,
     return role_codec(program, op, role, role_is_gradient(role) ? level->codec_backward : level->codec);
 }
 
+bool halo_codes(const struct program *program, const struct op *op, enum op_role role)
+{
+    uint32_t codecs = role_is_gradient(role) ? program->codecs_backward : program->codecs, any = 0;
+    for (int c = DEVICE_CODEC_FP32; c <= DEVICE_CODEC_INT2; c++) {
+        any |= (codecs >> c & 1) << role_codec(program, op, role, (enum device_codec)c);
+    }
+    return codes(any);
+}
+
 static int64_t role_bytes(const struct program *program, const struct op *op, enum op_role role, const struct level *level)
 {
     enum device_codec codec = level != NULL ? halo_codec(program, op, role, level) : DEVICE_CODEC_FP32;

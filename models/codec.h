@@ -80,7 +80,7 @@ CODEC_FUNCTION uint16_t codec_bf16_outwards(float x, bool up)
     return (uint16_t)((bits >> 16) + (away ? 1 : 0));
 }
 
-/* The header of a row that is no number. */
+/* The header of a row that is no number; nothing is lost of it. */
 #define CODEC_NO_NUMBER 0x7fc07fc0u
 
 /* What a row's codes stand for: q is low + q · step. */
@@ -108,6 +108,19 @@ CODEC_FUNCTION uint8_t codec_code(const struct codec_range *range, float x, uint
 {
     int code = (int)((x - range->low) * range->per_step + ((float)draw + 0.5F) * 0x1p-16F);
     return (uint8_t)(code < level ? code : level);
+}
+
+/* What a code is read as. */
+CODEC_FUNCTION float codec_value(const struct codec_range *range, uint32_t code)
+{
+    return range->low + (float)code * range->step;
+}
+
+/* What is lost of x where it is read as `value`. */
+CODEC_FUNCTION float codec_lost(float x, float value)
+{
+    float lost = x - value;
+    return isfinite(lost) ? lost : 0.0F;
 }
 
 #endif

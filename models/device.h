@@ -96,6 +96,12 @@ struct device_coding {
     struct random_key key;        /* element (r, c) is rounded by the draw of (node[rows[r]], c) */
     const struct device_now *now; /* as device_activate */
     const uint32_t *node;         /* dataset node ids of x's rows */
+
+    /* Error feedback, with no factors: what was lost of row r before, at residual_rows[r], is added to it, and residual_out gets what is lost
+     * of the sum: it less what is read again, 0 where that is not finite. residual_out may be residual; both NULL: none */
+    const float *residual;
+    float *residual_out;
+    const uint32_t *residual_rows; /* n_row; NULL: as rows */
 };
 
 enum device_activation {

@@ -273,6 +273,9 @@ int64_t halo_ask_width(const struct program *program, const struct op *op, const
  * number per head, and what would not become shorter, in FP32. */
 enum device_codec halo_codec(const struct program *program, const struct op *op, enum op_role role, const struct level *level);
 
+/* Are rows in this role coded in some epoch? */
+bool halo_codes(const struct program *program, const struct op *op, enum op_role role);
+
 /* Bytes of a row of piece k, of all pieces, of what is asked for, as they travel at a level; NULL: as they are. */
 int64_t halo_piece_bytes(const struct program *program, const struct op *op, const struct halo_pass *pass, int k,
                          const struct level *level);

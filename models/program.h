@@ -110,6 +110,7 @@ struct program {
     bool stale;      /* or those of the epoch before */
     uint32_t codecs; /* they are written down in one of these (level_codecs), */
     uint32_t codecs_backward; /* gradients in one of these */
+    bool feedback;            /* what is lost of coded rows is added to those of the next epoch */
 };
 
 /* What a builder must know of the data. */

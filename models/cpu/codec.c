@@ -10,8 +10,13 @@ void cpu_rows_encode(struct device *device, const struct device_coding *how, voi
 #pragma omp parallel for num_threads(cpu->n_thread) if (how->n_row * how->f >= CPU_PARALLEL_MIN)
     for (int64_t r = 0; r < how->n_row; r++) {
         struct device_coding row = *how;
+        int64_t at = how->rows != NULL ? how->rows[r] : r, place = how->residual_rows != NULL ? how->residual_rows[r] : at;
         row.factor *= how->factors != NULL ? how->factors[r] : 1.0F;
-        cpu->kernels->encode_row(&row, &key, how->rows != NULL ? how->rows[r] : r, (char *)out + r * row_bytes);
+        if (how->residual != NULL) {
+            row.residual += place * how->f;
+            row.residual_out += place * how->f;
+        }
+        cpu->kernels->encode_row(&row, &key, at, (char *)out + r * row_bytes);
     }
 }
 

@@ -60,6 +60,7 @@ static void losses_set(const struct job *job, struct program *program)
     program->stale = job->exchange.stale != 0;
     program->codecs = level_codecs(job, false);
     program->codecs_backward = level_codecs(job, true);
+    program->feedback = job->exchange.error_feedback;
 }
 
 enum status program_build(const struct job *job, const struct program_input *input, struct program *out)

@@ -7,14 +7,32 @@ static uint16_t draw_of(const struct random_key *key, uint64_t node, int64_t c)
     return (uint16_t)(random_u32(key, node, (uint32_t)(c / 2)) >> (c % 2 * 16));
 }
 
-static void integers_encode(const struct device_coding *how, const struct random_key *key, uint64_t node, const float *x,
-                            uint8_t *out)
+/* One row: of x, and its place among residuals. */
+struct row {
+    const float *x, *residual;
+    float *residual_out;
+    uint64_t node;
+};
+
+static float value_of(const struct device_coding *how, const struct row *row, int64_t c)
+{
+    return row->residual != NULL ? row->x[c] + row->residual[c] : how->factor * row->x[c];
+}
+
+static void lose(const struct row *row, int64_t c, float lost)
+{
+    if (row->residual_out != NULL) {
+        row->residual_out[c] = lost;
+    }
+}
+
+static void integers_encode(const struct device_coding *how, const struct random_key *key, const struct row *row, uint8_t *out)
 {
     int bits = codec_bits(how->codec), level = (1 << bits) - 1;
     float low = INFINITY, high = -INFINITY;
     bool finite = true;
     for (int64_t c = 0; c < how->f; c++) {
-        float value = how->factor * x[c];
+        float value = value_of(how, row, c);
         low = value < low ? value : low;
         high = value > high ? value : high;
         finite = finite && isfinite(value);
@@ -22,9 +40,23 @@ static void integers_encode(const struct device_coding *how, const struct random
     struct codec_range range = codec_range_make(low, high, finite, level);
     memcpy(out, &range.header, sizeof range.header);
     memset(out + sizeof range.header, 0, (size_t)codec_row_bytes(how->codec, how->f) - sizeof range.header);
-    for (int64_t c = 0; c < how->f && finite; c++) {
-        uint8_t code = codec_code(&range, how->factor * x[c], draw_of(key, node, c), level);
+    for (int64_t c = 0; c < how->f; c++) {
+        float value = value_of(how, row, c);
+        bool coded = range.header != CODEC_NO_NUMBER;
+        uint8_t code = coded ? codec_code(&range, value, draw_of(key, row->node, c), level) : 0;
         out[sizeof range.header + (size_t)(c * bits / 8)] |= (uint8_t)(code << (c * bits % 8));
+        lose(row, c, coded ? codec_lost(value, codec_value(&range, code)) : 0.0F);
+    }
+}
+
+static void halves_encode(const struct device_coding *how, const struct random_key *key, const struct row *row, uint8_t *out)
+{
+    memset(out, 0, (size_t)codec_row_bytes(how->codec, how->f));
+    for (int64_t c = 0; c < how->f; c++) {
+        float value = value_of(how, row, c);
+        uint16_t half = codec_bf16(value, draw_of(key, row->node, c));
+        memcpy(out + 2 * c, &half, sizeof half);
+        lose(row, c, codec_lost(value, codec_from_bits((uint32_t)half << 16)));
     }
 }
 
@@ -34,20 +66,15 @@ void reference_rows_encode(struct device *device, const struct device_coding *ho
     const struct random_key key = device_key(&how->key, how->now);
     (void)device;
     for (int64_t r = 0; r < how->n_row; r++) {
-        int64_t row = how->rows != NULL ? how->rows[r] : r;
-        const float *x = how->x + row * how->f;
-        uint8_t *to = (uint8_t *)out + r * row_bytes;
+        int64_t at = how->rows != NULL ? how->rows[r] : r, place = how->residual_rows != NULL ? how->residual_rows[r] : at;
+        struct row row = {.x = how->x + at * how->f, .node = how->node[at]};
+        if (how->residual != NULL) {
+            row.residual = how->residual + place * how->f;
+            row.residual_out = how->residual_out + place * how->f;
+        }
         struct device_coding one = *how;
         one.factor *= how->factors != NULL ? how->factors[r] : 1.0F;
-        if (how->codec != DEVICE_CODEC_BF16) {
-            integers_encode(&one, &key, how->node[row], x, to);
-            continue;
-        }
-        memset(to, 0, (size_t)row_bytes);
-        for (int64_t c = 0; c < how->f; c++) {
-            uint16_t half = codec_bf16(one.factor * x[c], draw_of(&key, how->node[row], c));
-            memcpy(to + 2 * c, &half, sizeof half);
-        }
+        (how->codec == DEVICE_CODEC_BF16 ? halves_encode : integers_encode)(&one, &key, &row, (uint8_t *)out + r * row_bytes);
     }
 }
 
@@ -66,7 +93,7 @@ void reference_rows_decode(struct device *device, enum device_codec codec, int64
             memcpy(&half, row + (codec == DEVICE_CODEC_BF16 ? 2 * c : 0), sizeof half);
             int code = row[sizeof header + (size_t)(codec == DEVICE_CODEC_BF16 ? 0 : c * bits / 8)] >> (c * bits % 8) & level;
             out[r * f + c] = codec == DEVICE_CODEC_BF16 ? codec_from_bits((uint32_t)half << 16)
-                                                        : range.low + (float)code * range.step;
+                                                        : codec_value(&range, (uint32_t)code);
         }
     }
 }

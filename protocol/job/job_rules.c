@@ -221,6 +221,24 @@ static enum status check_guard(const struct job *job, const struct job_places *p
     return STATUS_OK;
 }
 
+/* What rounding loses is added to the next epoch's row: rows are rounded, and used in their own epoch. */
+static enum status check_feedback(const struct job *job, const struct job_places *places)
+{
+    if (!job->exchange.error_feedback) {
+        return STATUS_OK;
+    }
+    if (job->exchange.stale != 0) {
+        FAIL_AT(exchange_error_feedback,
+                "exchange.error_feedback does not go with exchange.stale = 1: a row is used an epoch after it is "
+                "rounded, and so would be what makes up for its error");
+    }
+    if (!codes(job)) {
+        FAIL_AT(exchange_error_feedback, "exchange.error_feedback keeps what rounding loses, and nothing of this job is "
+                                         "rounded; expected an exchange.codec other than fp32");
+    }
+    return STATUS_OK;
+}
+
 static enum status check_exchange(const struct job *job, const struct job_places *places)
 {
     const struct job_exchange *exchange = &job->exchange;
@@ -231,6 +249,7 @@ static enum status check_exchange(const struct job *job, const struct job_places
     if (status == STATUS_OK && exchange->guard_every > 0) {
         status = check_guard(job, places);
     }
+    status = status == STATUS_OK ? check_feedback(job, places) : status;
     status = status == STATUS_OK ? check_sampling_weights(job, places) : status;
     return status == STATUS_OK ? check_stale(job, places) : status;
 }

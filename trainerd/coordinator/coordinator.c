@@ -198,19 +198,24 @@ static enum status read_job(struct coordinator *c)
     return output_dir(c->job.output.dir, c->job.job.name, c->dir);
 }
 
-/* What a checkpoint has of each part, where epochs keep payloads. */
+/* What a checkpoint has of each part, where epochs keep payloads, or what was lost of them. */
 static void kept_count(struct coordinator *c)
 {
     struct step_lists lists;
     struct kept_list kept;
+    struct feedback_list feedback;
     step_lists_lower(&c->program, &lists);
     kept_list_build(&c->job, &c->program, &lists.phase[STEP_PHASE_TRAIN], &kept);
-    c->n_kept = kept.n > 0 ? memory_alloc((size_t)c->partition.n_part, sizeof *c->n_kept) : NULL;
-    for (int32_t part = 0; kept.n > 0 && part < c->partition.n_part; part++) {
-        c->n_kept[part] = kept_list_floats(&kept, &c->sizes[part].halo);
+    feedback_list_build(&c->program, &lists.phase[STEP_PHASE_TRAIN], &feedback);
+    bool any = kept.n + feedback.n > 0;
+    c->n_kept = any ? memory_alloc((size_t)c->partition.n_part, sizeof *c->n_kept) : NULL;
+    for (int32_t part = 0; any && part < c->partition.n_part; part++) {
+        const struct part_halo *own = &c->sizes[part].halo;
+        c->n_kept[part] = kept_list_floats(&kept, own) + feedback_list_floats(&feedback, own);
     }
     c->training.n_kept = c->n_kept;
     kept_list_release(&kept);
+    feedback_list_release(&feedback);
     step_lists_release(&lists);
 }
 

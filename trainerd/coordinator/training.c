@@ -94,12 +94,11 @@ static int64_t n_kept(const struct training *training)
     return n;
 }
 
-/* Epoch 0 reads nothing from before. */
 static enum status kept_put(struct training *training, const struct checkpoint *checkpoint)
 {
     int64_t n = n_kept(training);
     const float *from = checkpoint->kept;
-    if (n == 0 || checkpoint->state.n_epoch == 0) {
+    if (n == 0) {
         return STATUS_OK;
     }
     if (checkpoint->n_kept != n) {

@@ -40,7 +40,7 @@ struct training {
     struct score_labels labels; /* of the whole graph; filled when the metric is roc_auc */
     int64_t n_weight;           /* floats that every worker has */
     const int64_t *n_embedding; /* n_part: floats of each part's embeddings; NULL: none */
-    const int64_t *n_kept;      /* n_part: floats that each part keeps from epoch to epoch (exchange.stale); NULL: none */
+    const int64_t *n_kept;      /* n_part: floats that each part keeps from epoch to epoch; NULL: none */
     int64_t memory;             /* bytes of all workers together, measured; for events */
 
     /* Progress, from training_begin or training_resume on. */

@@ -121,8 +121,9 @@ int64_t halo_rows_to(const struct halo *h, int32_t i, int32_t k);
 uint32_t halo_arg_base(const struct halo *h, int32_t i, int32_t k);
 /* Bytes of the payload that own part i gives to taker k. */
 int64_t halo_payload_bytes(const struct halo *h, int32_t i, int32_t k);
-/* Pieces of a payload of n_row rows that has arrived: where they lie, or where they are written down in low precision decoded at `to`. */
-void halo_payload_open(const struct halo *h, int64_t n_row, const void *payload, float *to,
+/* Pieces of a payload of n_row rows that has arrived for this pair: where they lie, or where they are written down in low precision decoded
+ * at `to`. */
+void halo_payload_open(const struct halo *h, const struct halo_pair *pair, int64_t n_row, const void *payload, float *to,
                        const float *piece_out[HALO_N_PIECE]);
 /* Own part i's payload for taker k, from byte `at` on: as many rows as fit n_most bytes, of its first piece, then of the second, …; or of
  * a RETURN pass the whole payload of finished gradients, for which `asked` has the rows that it asks for. */

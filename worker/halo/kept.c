@@ -2,6 +2,7 @@
 
 #include "protocol/fault.h"
 #include "protocol/log.h"
+#include "worker/halo/feedback.h"
 #include "worker/halo/source.h"
 #include "worker/run/staging.h"
 
@@ -398,7 +399,8 @@ void kept_close(struct trainer *t)
 int64_t trainer_n_kept(const struct trainer *t, int32_t part)
 {
     ASSERT(part >= 0 && part < t->setup.n_part && t->own_index[part] >= 0);
-    return kept_list_floats(&t->plan.kept, &t->setup.parts[part]->halo);
+    const struct part_halo *own = &t->setup.parts[part]->halo;
+    return kept_list_floats(&t->plan.kept, own) + feedback_list_floats(&t->plan.feedback, own);
 }
 
 /* Payload after payload, each with its moving average. */
@@ -412,7 +414,7 @@ enum status trainer_get_kept(struct trainer *t, int32_t part, float *to)
         memcpy(to, kept->bytes + kept->places[p].part[i], (size_t)n_bytes);
         to += n_bytes / (int64_t)sizeof *to;
     }
-    return status;
+    return status == STATUS_OK && t->feedback != NULL ? feedback_get(t, i, to) : status;
 }
 
 enum status trainer_set_kept(struct trainer *t, int32_t part, const float *from)
@@ -425,5 +427,5 @@ enum status trainer_set_kept(struct trainer *t, int32_t part, const float *from)
         memcpy(kept->bytes + kept->places[p].part[i], from, (size_t)n_bytes);
         from += n_bytes / (int64_t)sizeof *from;
     }
-    return status;
+    return status == STATUS_OK && t->feedback != NULL ? feedback_set(t, i, from) : status;
 }

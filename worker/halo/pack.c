@@ -2,7 +2,7 @@
 #include "models/codec.h"
 #include "protocol/clock.h"
 #include "protocol/log.h"
-#include "worker/halo/halo_state.h"
+#include "worker/halo/feedback.h"
 #include "worker/run/sample.h"
 #include "worker/run/shared_rows.h"
 
@@ -116,13 +116,17 @@ static const float *piece_open(const struct halo *h, enum device_codec codec, in
     return to;
 }
 
-void halo_payload_open(const struct halo *h, int64_t n_row, const void *payload, float *to,
+void halo_payload_open(const struct halo *h, const struct halo_pair *pair, int64_t n_row, const void *payload, float *to,
                        const float *piece_out[HALO_N_PIECE])
 {
     const char *at = payload;
     for (int p = 0; p < HALO_N_PIECE; p++) {
         enum device_codec codec = p < h->pass->n_piece ? codec_of(h, h->pass->piece[p]) : DEVICE_CODEC_FP32;
+        float *decoded = to;
         piece_out[p] = piece_open(h, codec, n_row, h->width[p], at, &to);
+        if (codec != DEVICE_CODEC_FP32 && h->trainer->feedback != NULL) {
+            feedback_weigh(h, pair, n_row, h->width[p], decoded);
+        }
         at += n_row * h->bytes[p];
     }
 }
@@ -142,14 +146,19 @@ static void asked_open(const struct halo *h, int64_t n_row, const void *asked, c
     }
 }
 
-/* The gradients of n_row rows at `made`, piece after piece, as they travel. */
-static void gradients_write(const struct halo *h, int32_t i, int64_t n_row, const uint32_t *node, const float *made, char *out)
+/* The gradients of n_row rows of pair k at `made`, piece after piece, as they travel. */
+static void gradients_write(const struct halo *h, const struct halo_packing *what, int64_t n_row, const uint32_t *node,
+                            const float *made)
 {
     const struct trainer *t = h->trainer;
+    char *out = what->out;
     for (int p = 0; p < h->pass->n_piece; p++) {
-        struct device_coding how = coding_of(h, p, i, node);
+        struct device_coding how = coding_of(h, p, what->i, node);
         how.n_row = n_row;
         how.x = made;
+        if (how.codec != DEVICE_CODEC_FP32 && t->feedback != NULL) {
+            feedback_gradients(h, p, what->i, what->k, &how);
+        }
         if (how.codec != DEVICE_CODEC_FP32) {
             t->ops->rows_encode(t->device, &how, out);
         } else {
@@ -185,7 +194,7 @@ static int64_t gradients_make(struct halo *h, const struct halo_packing *what)
         t->ops->rows_multiply(t->device, block.n_col, h->width[0], factors, call.packed, false, call.packed);
     }
     if (writes) {
-        gradients_write(h, i, block.n_col, call.col_node, call.packed, what->out);
+        gradients_write(h, what, block.n_col, call.col_node, call.packed);
     }
     return block.n_col * h->slots.n_row_bytes;
 }
@@ -217,6 +226,9 @@ static void rows_write(const struct halo *h, int p, int32_t i, const struct rows
     if (returns) { /* rounded as when they came first */
         how.key.seed = (uint64_t)t->setup.job->train.seed;
         how.key.stream = (uint16_t)(RANDOM_STREAM_CODEC + p);
+    }
+    if (how.codec != DEVICE_CODEC_FP32 && t->feedback != NULL) {
+        feedback_rows(h, returns ? HALO_DIRECTION_IN : h->pass->direction, p, i, &how);
     }
     if (how.codec != DEVICE_CODEC_FP32) {
         t->ops->rows_encode(t->device, &how, out);

@@ -517,6 +517,7 @@ void memory_plan_build(const struct memory_plan_input *in, struct memory_plan *o
 void memory_plan_release(struct memory_plan *plan)
 {
     kept_list_release(&plan->kept);
+    feedback_list_release(&plan->feedback);
     free(plan->halo);
     free(plan->row_begin);
     free(plan->row_begin_hop);

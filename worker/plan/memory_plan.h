@@ -11,6 +11,7 @@
 #include "protocol/job/job.h"
 #include "protocol/memory.h"
 #include "worker/exchange/traffic.h"
+#include "worker/plan/feedback_list.h"
 #include "worker/plan/halo_rows.h"
 #include "worker/plan/kept_list.h"
 #include "worker/trace/trace.h"
@@ -141,7 +142,9 @@ struct memory_plan {
     bool joined[PART_DIRECTION_N]; /* all blocks are one (joined.h), where no row has too many edges */
 
     struct kept_list kept;
-    int64_t n_kept_bytes; /* of MEMORY_PAYLOADS those that live through the job: payloads kept, received and to be sent */
+    struct feedback_list feedback;
+    int64_t
+        n_kept_bytes; /* of MEMORY_PAYLOADS those that live through the job: payloads kept, received and to be sent, or residuals */
     struct memory_sample sample;
     struct halo_list (*halo)[HALO_DIRECTION_N]; /* n_hop + 1: by hop, and all */
     int32_t n_fetch_slot;                       /* of the halo pass that has most */
@@ -186,7 +189,7 @@ void memory_plan_traffic(const struct memory_plan_input *input, enum step_phase 
                          struct memory_plan *plan);
 void memory_plan_traffic_sums(const struct memory_plan_input *input, struct memory_plan *plan);
 
-/* What is kept from epoch to epoch: kept, n_kept_bytes and the lists of places. In memory_plan_kept.c. */
+/* What is kept from epoch to epoch: kept, feedback, n_kept_bytes and the lists of places. In memory_plan_kept.c. */
 void memory_plan_kept(const struct memory_plan_input *input, struct memory_plan *plan);
 
 /* Does this halo pass read payloads that are kept, and needs no slots? */

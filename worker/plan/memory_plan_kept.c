@@ -1,4 +1,4 @@
-/* What training keeps of its payloads from one epoch to the next, in the plan. */
+/* What training keeps of its payloads from one epoch to the next, in the plan: rows and gradients, or what rounding lost of them. */
 #include "worker/plan/memory_plan.h"
 
 #include <stdlib.h>
@@ -6,10 +6,12 @@
 void memory_plan_kept(const struct memory_plan_input *in, struct memory_plan *plan)
 {
     kept_list_build(in->job, in->program, &plan->steps.phase[STEP_PHASE_TRAIN], &plan->kept);
+    feedback_list_build(in->program, &plan->steps.phase[STEP_PHASE_TRAIN], &plan->feedback);
     const struct part_halo **own = memory_alloc((size_t)in->n_own_part, sizeof *own);
     for (int32_t i = 0; i < in->n_own_part; i++) {
         own[i] = in->own[i].halo;
         plan->n_kept_bytes += kept_list_floats(&plan->kept, own[i]) * (int64_t)sizeof(float);
+        plan->n_kept_bytes += feedback_list_bytes(&plan->feedback, own[i]);
         plan->bytes[MEMORY_STRUCTURE] += kept_list_places(&plan->kept, own[i]);
     }
     const struct halo_owners owners = {

@@ -4,6 +4,7 @@
 #include "protocol/fault.h"
 #include "protocol/job/schedule.h"
 #include "protocol/log.h"
+#include "worker/halo/feedback.h"
 #include "worker/halo/halo.h"
 #include "worker/halo/kept.h"
 #include "worker/run/embeddings.h"
@@ -360,8 +361,12 @@ enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool ev
     t->guard = (struct trainer_guard){0};
     enum status status = STATUS_OK;
     if (train) {
+        const struct level level = t->level;
         status = guard_is_due(t) ? guard_run(t) : trainer_run(t, STEP_PHASE_TRAIN);
         out->loss = status == STATUS_OK ? trainer_loss(t) : 0.0;
+        if (t->feedback != NULL) {
+            feedback_settle(t, &level);
+        }
     }
     if (status == STATUS_OK && isfinite(out->loss) && evaluate) {
         double trained = clock_s();

@@ -97,7 +97,8 @@ int64_t trainer_n_embedding(const struct trainer *trainer, int32_t part);
 enum status trainer_get_embeddings(struct trainer *trainer, enum trainer_state what, int32_t part, float *to);
 enum status trainer_set_embeddings(struct trainer *trainer, enum trainer_state what, int32_t part, const float *from);
 
-/* What one own part keeps from epoch to epoch (exchange.stale), between epochs: so many floats' bytes, 0 without. */
+/* What one own part keeps from epoch to epoch (exchange.stale, exchange.error_feedback), between epochs: so many floats' bytes, 0
+ * without. */
 int64_t trainer_n_kept(const struct trainer *trainer, int32_t part);
 enum status trainer_get_kept(struct trainer *trainer, int32_t part, float *to);
 enum status trainer_set_kept(struct trainer *trainer, int32_t part, const float *from);

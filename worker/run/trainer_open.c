@@ -1,5 +1,6 @@
 /* Opening and closing a trainer: the program, the plan, every array taken once; and its arrays seen from outside. */
 #include "protocol/log.h"
+#include "worker/halo/feedback.h"
 #include "worker/halo/halo.h"
 #include "worker/halo/kept.h"
 #include "worker/run/embeddings.h"
@@ -266,6 +267,7 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
     t->level = level_at(setup->job, 0, 0); /* whose chances rows have */
     status = status == STATUS_OK ? sample_open(t) : status;
     status = status == STATUS_OK ? kept_open(t) : status;
+    status = status == STATUS_OK ? feedback_open(t) : status;
     status = status == STATUS_OK ? arrays_take(t) : status;
     status = status == STATUS_OK ? staging_open(t) : status;
     status = status == STATUS_OK ? spill_take_all(t) : status;
@@ -315,6 +317,7 @@ void trainer_close(struct trainer *t)
         joined_close(t);
         sample_close(t);
         kept_close(t);
+        feedback_close(t);
         shared_rows_close(t);
         stored_close(t);
         for (int32_t i = 0; t->part != NULL && i < t->n_own; i++) {

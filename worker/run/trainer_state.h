@@ -50,8 +50,9 @@ struct trainer {
     bool tentative;     /* an epoch's gradients are made, and no step */
     int64_t n_split[4]; /* of the whole graph */
     int32_t n_class;
-    struct sample *sample; /* where a pair's share of rows is below 1: this epoch's; else NULL */
-    struct kept *kept;     /* exchange.stale: payloads of the epoch before; else NULL */
+    struct sample *sample;     /* where a pair's share of rows is below 1: this epoch's; else NULL */
+    struct kept *kept;         /* exchange.stale: payloads of the epoch before; else NULL */
+    struct feedback *feedback; /* exchange.error_feedback: what rounding lost; else NULL */
     struct shared_rows
         *shared_rows;      /* that several own parts take from a part of another rank; NULL: each part's travel for it alone */
     struct stored *stored; /* blocks kept for passes that read stored inputs; NULL: none are */

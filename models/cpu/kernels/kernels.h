@@ -120,7 +120,7 @@ struct cpu_kernels {
     /* sum[h, c] += Σ grad[r, h] · x[r, h, c], row after row */
     void (*head_dot_sum)(int64_t n_head, int64_t n_column, const float *x, const float *grad, int64_t first, int64_t end,
                          double *sum);
-    /* One row of rows_encode and of rows_decode. */
+    /* One row of rows_encode, whose residuals are that row's alone, and of rows_decode. */
     void (*encode_row)(const struct device_coding *how, const struct random_key *key, int64_t row, void *out);
     void (*decode_row)(enum device_codec codec, int64_t f, const void *from, float *out);
 };

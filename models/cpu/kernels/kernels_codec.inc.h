@@ -3,7 +3,23 @@
 /* Columns that are rounded in one go: a multiple of 8, whose draws come together. */
 #define CODEC_COLUMNS 256
 
-/* Factor · x of some columns, and the draws that round them. */
+/* Columns of a row as they are written down. */
+TARGET static void values_read(const struct device_coding *how, int64_t row, int64_t first, int64_t n, float *out)
+{
+    const float *x = how->x + row * how->f + first;
+    if (how->residual == NULL) {
+        for (int64_t c = 0; c < n; c++) {
+            out[c] = how->factor * x[c];
+        }
+        return;
+    }
+    const float *residual = how->residual + first;
+    for (int64_t c = 0; c < n; c++) {
+        out[c] = x[c] + residual[c];
+    }
+}
+
+/* Some columns as they are written down, and the draws that round them. */
 struct columns {
     int64_t n;
     float x[CODEC_COLUMNS];
@@ -13,11 +29,8 @@ struct columns {
 TARGET static void columns_open(const struct device_coding *how, const struct random_key *key, int64_t row, int64_t first,
                                 struct columns *out)
 {
-    const float *x = how->x + row * how->f + first;
     out->n = how->f - first < CODEC_COLUMNS ? how->f - first : CODEC_COLUMNS;
-    for (int64_t c = 0; c < out->n; c++) {
-        out->x[c] = how->factor * x[c];
-    }
+    values_read(how, row, first, out->n, out->x);
     uint32_t number[CODEC_COLUMNS / 2]; /* two columns' each: the lower half is the first one's */
     draw(key, how->node[row], (uint32_t)(first / 8), (out->n + 7) / 8, number);
     for (int64_t c = 0; c < (out->n + 1) / 2; c++) {
@@ -33,6 +46,9 @@ TARGET static void bf16_encode(const struct device_coding *how, const struct ran
         columns_open(how, key, row, first, &columns);
         for (int64_t c = 0; c < columns.n; c++) {
             out[first + c] = codec_bf16(columns.x[c], columns.draw[c]);
+        }
+        for (int64_t c = 0; c < columns.n && how->residual != NULL; c++) {
+            how->residual_out[first + c] = codec_lost(columns.x[c], codec_from_bits((uint32_t)out[first + c] << 16));
         }
     }
     if (how->f % 2 != 0) {
@@ -58,19 +74,33 @@ TARGET static void extent_add(float factor, int64_t n, const float *x, struct ex
     }
 }
 
-TARGET static struct codec_range range_find(const struct device_coding *how, const float *x, int level)
+/* n a multiple of the lanes, but for the last columns of a row. */
+TARGET static void extents_add(float factor, int64_t n, const float *x, struct extent *to)
+{
+    int64_t c = 0;
+    for (; c + CODEC_LANES <= n; c += CODEC_LANES) {
+        extent_add(factor, CODEC_LANES, x + c, to);
+    }
+    extent_add(factor, n - c, x + c, to);
+}
+
+TARGET static struct codec_range range_find(const struct device_coding *how, int64_t row, int level)
 {
     struct extent extent;
+    float value[CODEC_COLUMNS];
     for (int i = 0; i < CODEC_LANES; i++) {
         extent.low[i] = INFINITY;
         extent.high[i] = -INFINITY;
         extent.rest[i] = 0.0F;
     }
-    int64_t c = 0;
-    for (; c + CODEC_LANES <= how->f; c += CODEC_LANES) {
-        extent_add(how->factor, CODEC_LANES, x + c, &extent);
+    if (how->residual == NULL) {
+        extents_add(how->factor, how->f, how->x + row * how->f, &extent);
     }
-    extent_add(how->factor, how->f - c, x + c, &extent);
+    for (int64_t first = 0; first < how->f && how->residual != NULL; first += CODEC_COLUMNS) {
+        int64_t n = how->f - first < CODEC_COLUMNS ? how->f - first : CODEC_COLUMNS;
+        values_read(how, row, first, n, value);
+        extents_add(1.0F, n, value, &extent);
+    }
     float rest = 0.0F;
     for (int i = 0; i < CODEC_LANES; i++) {
         extent.low[0] = extent.low[i] < extent.low[0] ? extent.low[i] : extent.low[0];
@@ -93,11 +123,25 @@ TARGET static void codes_pack(int bits, int64_t n, const uint8_t *code, uint8_t 
     }
 }
 
+/* What is lost of columns from `first` on. */
+TARGET static void lost_write(const struct device_coding *how, const struct codec_range *range, int64_t first,
+                              const struct columns *columns, const uint8_t *code)
+{
+    float *out = how->residual_out + first;
+    if (range->header == CODEC_NO_NUMBER) {
+        memset(out, 0, (size_t)columns->n * sizeof *out);
+        return;
+    }
+    for (int64_t c = 0; c < columns->n; c++) {
+        out[c] = codec_lost(columns->x[c], codec_value(range, code[c]));
+    }
+}
+
 TARGET static void integers_encode(const struct device_coding *how, const struct random_key *key, int64_t row,
                                    int64_t row_bytes, uint8_t *out)
 {
     int bits = codec_bits(how->codec), level = (1 << bits) - 1;
-    const struct codec_range range = range_find(how, how->x + row * how->f, level);
+    const struct codec_range range = range_find(how, row, level);
     memset(out + row_bytes - sizeof range.header, 0, sizeof range.header); /* what fills up the last word */
     memcpy(out, &range.header, sizeof range.header);
     struct columns columns;
@@ -108,9 +152,13 @@ TARGET static void integers_encode(const struct device_coding *how, const struct
             code[c] = codec_code(&range, columns.x[c], columns.draw[c], level);
         }
         codes_pack(bits, columns.n, code, out + sizeof range.header + first * bits / 8);
+        if (how->residual != NULL) {
+            lost_write(how, &range, first, &columns, code);
+        }
     }
 }
 
+/* Residuals are the row's own. */
 TARGET static void encode_row(const struct device_coding *how, const struct random_key *key, int64_t row, void *out)
 {
     if (how->codec == DEVICE_CODEC_BF16) {
@@ -130,17 +178,17 @@ TARGET static void integers_decode(int bits, int64_t f, const uint8_t *from, flo
     switch (bits) {
     case 8:
         for (int64_t c = 0; c < f; c++) {
-            out[c] = range.low + (float)code[c] * range.step;
+            out[c] = codec_value(&range, code[c]);
         }
         return;
     case 4:
         for (int64_t c = 0; c < f; c++) {
-            out[c] = range.low + (float)(code[c / 2] >> (c % 2 * 4) & 15) * range.step;
+            out[c] = codec_value(&range, code[c / 2] >> (c % 2 * 4) & 15);
         }
         return;
     default:
         for (int64_t c = 0; c < f; c++) {
-            out[c] = range.low + (float)(code[c / 4] >> (c % 4 * 2) & 3) * range.step;
+            out[c] = codec_value(&range, code[c / 4] >> (c % 4 * 2) & 3);
         }
         return;
     }

@@ -17,6 +17,9 @@ struct coding {
     const uint32_t *node;
     double factor; /* a float */
     const float *factors;
+    const float *residual; /* may be residual_out: a row's are read before they are written */
+    float *residual_out;
+    const uint32_t *residual_rows;
 };
 
 /* What row r is multiplied by. */
@@ -25,11 +28,33 @@ static __device__ __forceinline__ float factor_of(const coding &how, int64_t r)
     return how.factors != nullptr ? (float)how.factor * how.factors[r] : (float)how.factor;
 }
 
-/* One row: of x, and what it is multiplied by. */
+/* One row: of x, its place among residuals, and what it is multiplied by. */
 struct coding_row {
-    int64_t row;
+    int64_t row, place;
     float factor;
 };
+
+static __device__ __forceinline__ coding_row row_open(const coding &how, int64_t r)
+{
+    const int64_t row = how.rows != nullptr ? (int64_t)how.rows[r] : r;
+    const coding_row out = {row, how.residual_rows != nullptr ? (int64_t)how.residual_rows[r] : row, factor_of(how, r)};
+    return out;
+}
+
+/* Column c as it is written down. */
+static __device__ __forceinline__ float value_of(const coding &how, const coding_row &row, int64_t c)
+{
+    const float x = how.x[row.row * how.f + c];
+    return how.residual != nullptr ? x + how.residual[row.place * how.f + c] : row.factor * x;
+}
+
+/* What is lost of column c. */
+static __device__ __forceinline__ void lose(const coding &how, const coding_row &row, int64_t c, float lost)
+{
+    if (how.residual_out != nullptr) {
+        how.residual_out[row.place * how.f + c] = lost;
+    }
+}
 
 /* Columns that one draw, of four words, rounds. */
 #define DRAW_COLUMNS 8
@@ -54,7 +79,7 @@ static __device__ __forceinline__ void columns_open(const coding &how, const cod
     for (int first = 0; first < N; first += DRAW_COLUMNS) {
         const uint4 draws = draw_quad(how.key, epoch, how.node[row.row], (uint32_t)((c + first) / DRAW_COLUMNS));
         for (int k = first; k < first + DRAW_COLUMNS; k++) {
-            out->x[k] = c + k < how.f ? row.factor * how.x[row.row * how.f + c + k] : 0.0F;
+            out->x[k] = c + k < how.f ? value_of(how, row, c + k) : 0.0F;
             out->draw[k] = draw_half(draws, k - first);
         }
     }
@@ -72,6 +97,10 @@ static __device__ __forceinline__ void bf16_row(const coding &how, const coding_
                 const uint32_t low = codec_bf16(columns.x[k], columns.draw[k]);
                 const uint32_t high = c + k + 1 < how.f ? codec_bf16(columns.x[k + 1], columns.draw[k + 1]) : 0;
                 out[(c + k) / 2] = low | high << 16;
+                lose(how, row, c + k, codec_lost(columns.x[k], codec_from_bits(low << 16)));
+                if (c + k + 1 < how.f) {
+                    lose(how, row, c + k + 1, codec_lost(columns.x[k + 1], codec_from_bits(high << 16)));
+                }
             }
         }
     }
@@ -86,7 +115,7 @@ static __device__ __forceinline__ struct codec_range range_find(const coding &ho
 {
     float low = CUDART_INF_F, high = -CUDART_INF_F, rest = 0.0F;
     for (int64_t c = lane; there && c < how.f; c += LANES) {
-        const float value = row.factor * how.x[row.row * how.f + c];
+        const float value = value_of(how, row, c);
         low = value < low ? value : low;
         high = value > high ? value : high;
         rest = rest + 0.0F * value;
@@ -118,7 +147,11 @@ static __device__ __forceinline__ void integers_row(const coding &how, const str
             for (int k = 0; k < each; k++) {
                 const int i = w * each + k;
                 const bool coded = c + i < how.f && range.header != CODEC_NO_NUMBER;
-                word |= (coded ? (uint32_t)codec_code(&range, columns.x[i], columns.draw[i], level) : 0U) << (k * BITS);
+                const uint32_t code = coded ? (uint32_t)codec_code(&range, columns.x[i], columns.draw[i], level) : 0U;
+                word |= code << (k * BITS);
+                if (c + i < how.f) {
+                    lose(how, row, c + i, coded ? codec_lost(columns.x[i], codec_value(&range, code)) : 0.0F);
+                }
             }
             if (c + w * each < how.f) {
                 out[c / each + w] = word;
@@ -133,7 +166,7 @@ template <int BITS> __global__ void __launch_bounds__(BLOCK_THREADS) encode_rows
     for (int64_t first = grid_thread() / WARP * 2; first < how.n_row; first += grid_threads() / LANES) {
         const int64_t r = first + (int)threadIdx.x % WARP / LANES;
         const bool there = r < how.n_row;
-        const coding_row row = {!there ? 0 : how.rows != nullptr ? (int64_t)how.rows[r] : r, there ? factor_of(how, r) : 1.0F};
+        const coding_row none = {0, 0, 1.0F}, row = there ? row_open(how, r) : none;
         uint32_t *to = out + r * how.n_word;
         if (BITS == 16) {
             if (there) {
@@ -153,10 +186,11 @@ template <int BITS> __global__ void __launch_bounds__(BLOCK_THREADS) encode_rows
 
 extern "C" void cuda_rows_encode(struct device *device, const struct device_coding *how, void *out)
 {
-    const coding coding = {how->n_row,  how->f,    codec_row_bytes(how->codec, how->f) / 4,
-                           how->rows,   how->x,    how->key,
-                           how->now,    how->node, (double)how->factor,
-                           how->factors};
+    const coding coding = {how->n_row,        how->f,        codec_row_bytes(how->codec, how->f) / 4,
+                           how->rows,         how->x,        how->key,
+                           how->now,          how->node,     (double)how->factor,
+                           how->factors,      how->residual, how->residual_out,
+                           how->residual_rows};
     const dim3 grid(grid_of(how->n_row, BLOCK_THREADS / LANES)), block(BLOCK_THREADS);
     if (how->n_row == 0) {
         return;
@@ -198,8 +232,7 @@ template <int BITS> struct decode_map {
             const struct codec_range range = codec_range_of(__ldg(row), level);
             const uint32_t codes = __ldg(row + 1 + c * BITS / 32) >> (c * BITS % 32);
             for (int k = 0; k < 4; k++) {
-                const float code = (float)(codes >> (k * BITS % 32) & (uint32_t)level);
-                value.v[k] = range.low + code * range.step;
+                value.v[k] = codec_value(&range, codes >> (k * BITS % 32) & (uint32_t)level);
             }
         }
         quad_store<VECTOR>(out + r * f + c, n, value);

@@ -221,3 +221,154 @@ Test(codec, a_row_takes_its_bits_and_four_bytes_for_its_range)
     cr_expect_eq(codec_row_bytes(DEVICE_CODEC_INT4, 9), 12);
     cr_expect_eq(codec_row_bytes(DEVICE_CODEC_BF16, 3), 8);
 }
+
+/* --- error feedback --- */
+
+/* Row r has its residual at place 3 r + 1 of these. */
+enum { N_PLACE = 3 * N_ROW + 2 };
+static uint32_t places[N_ROW];
+
+/* Rows that are written down, with residuals that are replaced where they lie or made beside. */
+struct feeding {
+    struct device_coding how;
+    bool in_place;
+};
+
+static void bytes_and_residuals(struct device *device, const void *context, float *out)
+{
+    const struct feeding *feeding = context;
+    struct device_coding how = feeding->how;
+    size_t n = (size_t)(how.n_row * codec_row_bytes(how.codec, how.f)), n_residual = N_PLACE * (size_t)how.f;
+    float *residual = device_random(n_residual, 11), *next = device_scratch(n_residual * sizeof *next);
+    uint8_t *made = device_scratch(n + 1);
+    how.residual = residual;
+    how.residual_out = feeding->in_place ? residual : next;
+    device->ops->rows_encode(device, &how, made);
+    for (size_t i = 0; i < n; i++) {
+        out[i] = made[i];
+    }
+    memcpy(out + n, how.residual_out, n_residual * sizeof *out);
+    free(made);
+    free(next);
+    free(residual);
+}
+
+Test(codec, every_device_adds_residuals_and_makes_the_same_next_ones)
+{
+    static const int64_t widths[] = {1, 2, 7, 16, 33, 100, 256, 257, 600};
+    for (uint32_t r = 0; r < N_ROW; r++) {
+        places[r] = 3 * r + 1;
+    }
+    for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
+        int64_t f = widths[w];
+        float *x = device_random((size_t)(N_ROW * f), 3);
+        x[listed[3] * f] = NAN;
+        for (int k = 0; k < N_CODEC; k++) {
+            for (int turn = 0; turn < 4; turn++) {
+                struct feeding feeding = {.how = coding(codecs[k], f, x), .in_place = turn % 2 == 1};
+                feeding.how.residual_rows = turn >= 2 ? places : NULL;
+                feeding.how.rows = turn == 2 ? NULL : listed;
+                size_t n_byte = (size_t)(N_LISTED * codec_row_bytes(codecs[k], f));
+                device_check("residuals", bytes_and_residuals, &feeding, n_byte + N_PLACE * (size_t)f, 0.0);
+            }
+        }
+        free(x);
+    }
+}
+
+/* The first n epochs' mean of rows that are the same in all of them, with what was lost fed back or without: the root of the mean square of
+ * its error. */
+static double error_of_mean(struct device *device, enum device_codec codec, const float *x, bool feeds, uint32_t n)
+{
+    enum { F = 12, N = N_LISTED * F };
+    float *residual = device_scratch(N_ROW * F * sizeof *residual), *out = device_scratch(N * sizeof *out);
+    double *sum = device_scratch(N * sizeof *sum), square = 0.0;
+    struct device_coding how = coding(codec, F, x);
+    how.residual = how.residual_out = feeds ? residual : NULL;
+    for (how.key.epoch = 0; how.key.epoch < n; how.key.epoch++) {
+        numbers(device, &how, out);
+        for (int i = 0; i < N; i++) {
+            sum[i] += (double)out[i];
+        }
+    }
+    for (int i = 0; i < N; i++) {
+        double error = sum[i] / n - (double)x[listed[i / F] * F + i % F];
+        square += error * error / N;
+    }
+    free(sum);
+    free(out);
+    free(residual);
+    return sqrt(square);
+}
+
+/* Over n epochs errors add up to the last residual, so that their mean falls as 1 / n; without feedback, as 1 / √n. */
+Test(codec, the_error_of_the_mean_falls_as_one_over_n_with_feedback)
+{
+    struct device *device = cpu();
+    float *x = device_random(N_ROW * 12, 3);
+    for (int k = 0; k < N_CODEC; k++) {
+        double fed[2], alone[2];
+        for (int i = 0; i < 2; i++) {
+            fed[i] = error_of_mean(device, codecs[k], x, true, i == 0 ? 10 : 1000);
+            alone[i] = error_of_mean(device, codecs[k], x, false, i == 0 ? 10 : 1000);
+        }
+        cr_expect_leq(fabs(fed[0] / fed[1] - 100.0), 10.0, "codec %d: %g after 10 epochs, %g after 1000", k, fed[0], fed[1]);
+        cr_expect_leq(fabs(alone[0] / alone[1] - 10.0), 2.0, "codec %d: %g after 10 epochs, %g after 1000 without", k, alone[0],
+                      alone[1]);
+        cr_expect_leq(10.0 * fed[1], alone[1], "codec %d: %g with, %g without", k, fed[1], alone[1]);
+    }
+    free(x);
+    device_cpu.close(device);
+}
+
+/* What is read again and what is lost are together what was to be written down. */
+Test(codec, a_residual_is_what_reading_a_row_again_lacks)
+{
+    enum { F = 40, N = N_LISTED * F };
+    struct device *device = cpu();
+    float *x = device_random(N_ROW * F, 3), *before = device_random(N_ROW * F, 4), *out = device_scratch(N * sizeof *out);
+    for (int k = 0; k < N_CODEC; k++) {
+        float *after = device_scratch(N_ROW * F * sizeof *after);
+        struct device_coding how = coding(codecs[k], F, x);
+        how.residual = before;
+        how.residual_out = after;
+        numbers(device, &how, out);
+        for (int i = 0; i < N; i++) {
+            size_t at = listed[i / F] * F + (size_t)(i % F);
+            cr_assert_eq(after[at], x[at] + before[at] - out[i], "codec %d, element %d", k, i);
+        }
+        for (int i = 0; i < F; i++) {
+            cr_assert_eq(after[i], 0.0F, "row 0 is not listed");
+        }
+        free(after);
+    }
+    free(x);
+    free(before);
+    free(out);
+    device_cpu.close(device);
+}
+
+Test(codec, what_is_not_finite_leaves_no_residual)
+{
+    enum { F = 40 };
+    static const float bad[] = {NAN, INFINITY, -INFINITY, 3.4e38F};
+    struct device *device = cpu();
+    float *x = device_random(N_ROW * F, 3), *out = device_scratch(N_LISTED * F * sizeof *out);
+    for (int b = 0; b < 4; b++) {
+        x[listed[7] * F + 33] = bad[b];
+        for (int k = 0; k < N_CODEC; k++) {
+            float *residual = device_random(N_ROW * F, 4);
+            struct device_coding how = coding(codecs[k], F, x);
+            how.residual = how.residual_out = residual;
+            numbers(device, &how, out);
+            for (int i = 0; i < N_ROW * F; i++) {
+                cr_assert(isfinite(residual[i]), "codec %d, element %d is %g", k, i, (double)residual[i]);
+            }
+            cr_expect(bad[b] == 3.4e38F || residual[listed[7] * F + 33] == 0.0F);
+            free(residual);
+        }
+    }
+    free(x);
+    free(out);
+    device_cpu.close(device);
+}

@@ -441,6 +441,27 @@ Test(job, a_guard_wants_something_to_compare)
     }
 }
 
+Test(job, error_feedback_wants_something_that_is_rounded_and_used_at_once)
+{
+    struct job job;
+    REFUSED(GRAPH "[exchange]\nerror_feedback = true\n", "job.toml:4:18: exchange.error_feedback",
+            "expected an exchange.codec other than fp32");
+    REFUSED(GRAPH "[exchange]\nerror_feedback = true\nsampling = 0.5\ncodec = \"fp32, fp32@7\"\n",
+            "job.toml:4:18: exchange.error_feedback");
+    REFUSED(GRAPH "[exchange]\nerror_feedback = true\nstale = 1\ncodec = \"int8\"\n", "job.toml:4:18: exchange.error_feedback",
+            "exchange.stale = 1");
+    REFUSED(GRAPH "[exchange]\nerror_feedback = 1\n", "job.toml:4:18: exchange.error_feedback is a whole number");
+    static const char *const good[] = {"codec = \"fp32, int8@7\"", "codec_backward = \"bf16\"",
+                                       "codec = \"int4\"\nsampling = 0.5\nsampling_weights = \"edges\"",
+                                       "codec = \"int2\"\nguard_every = 5", "codec = \"int2\"\n[memory]\nspill = \"/tmp\""};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        char text[256];
+        snprintf(text, sizeof text, GRAPH "[exchange]\nerror_feedback = true\n%s\n", good[i]);
+        cr_expect_eq(load(text, &job), STATUS_OK, "%s", status_reason());
+        cr_expect(job.exchange.error_feedback);
+    }
+}
+
 /* --- codecs over epochs --- */
 
 static enum job_codec codec_at(const char *text, bool backward, int64_t epoch)

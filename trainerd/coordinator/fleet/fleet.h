@@ -103,7 +103,7 @@ enum status fleet_put(struct fleet *fleet, uint32_t what, const float *from, int
 enum status fleet_get_embeddings(struct fleet *fleet, uint32_t what, int32_t part, float *to, int64_t n);
 enum status fleet_put_embeddings(struct fleet *fleet, uint32_t what, int32_t part, const float *from, int64_t n);
 
-/* What one part keeps from epoch to epoch (exchange.stale), n floats, likewise. */
+/* What one part keeps from epoch to epoch (exchange.stale, error_feedback), n floats, likewise. */
 enum status fleet_get_kept(struct fleet *fleet, int32_t part, float *to, int64_t n);
 enum status fleet_put_kept(struct fleet *fleet, int32_t part, const float *from, int64_t n);
 

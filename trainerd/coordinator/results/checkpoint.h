@@ -54,7 +54,7 @@ struct checkpoint {
     int64_t n_weight;
     const float *array[CHECKPOINT_ARRAY_N]; /* NULL: absent */
     int64_t n_kept;
-    const float *kept; /* n_kept: payloads that epochs keep (exchange.stale), part after part; NULL: absent */
+    const float *kept; /* n_kept: payloads or residuals that epochs keep, part after part; NULL: absent */
 
     void *bytes; /* of the file, owned, after checkpoint_load; else NULL */
     size_t n_bytes;
