@@ -130,7 +130,7 @@ Test(guarded, a_stale_job_goes_on_with_what_it_kept)
         job_run(STALE "--set train.epochs=%d --set train.checkpoint_every=%d --set output.dir=two%d --set workers.count=2",
                 epoch, epoch, epoch);
         job_run(STALE "--set train.checkpoint_every=%d --set output.dir=two%d --set workers.count=3 --resume", epoch, epoch);
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "two%d", epoch);
         results_expect_same_model(folder_path("one"), folder_path(name));
     }
