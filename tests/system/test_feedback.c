@@ -17,11 +17,12 @@ static void make_all(void)
 {
     program_find("trainerd", trainerd, sizeof trainerd);
     folder_make();
-    folder_write("job.toml",
-                 "[dataset]\ngenerator = \"sbm\"\nnodes = 3000\ndegree = 10\nfeatures = 24\n[partition]\nparts = 4\n"
-                 "method = \"random\"\ncache = \"off\"\n[model]\nkind = \"sage\"\nlayers = 3\nhidden = 32\ndropout = 0.5\n[train]\n"
-                 "epochs = 20\neval_every = 0\nprune = \"never\"\n[exchange]\ncodec = \"int2\"\nerror_feedback = true\n[workers]\n"
-                 "count = 4\nthreads = 1\n");
+    folder_write(
+        "job.toml",
+        "[dataset]\ngenerator = \"sbm\"\nnodes = 3000\ndegree = 10\nfeatures = 24\n[partition]\nparts = 4\n"
+        "method = \"random\"\ncache = \"off\"\n[model]\nkind = \"sage\"\nlayers = 3\nhidden = 32\ndropout = 0.5\n[train]\n"
+        "epochs = 20\neval_every = 0\nprune = \"never\"\n[exchange]\ncodec = \"int2\"\nerror_feedback = true\n[workers]\n"
+        "count = 4\nthreads = 1\n");
 }
 
 TestSuite(feedback, .init = make_all, .fini = folder_remove, .timeout = 180);
@@ -96,7 +97,8 @@ Test(feedback, a_death_is_survived_with_the_bits_of_an_undisturbed_job)
         char faults[128], two[16];
         snprintf(two, sizeof two, "two%zu", d);
         snprintf(faults, sizeof faults, "TRAINERD_FAULTS='%s'", deaths[d].fault);
-        cr_expect_neq(job_run_code(faults, "--set train.checkpoint_every=4 --set output.dir=%s", two), 0, "%s", deaths[d].fault);
+        cr_expect_neq(job_run_code(faults, "--set train.checkpoint_every=4 --set output.dir=%s", two), 0, "%s",
+                      deaths[d].fault);
         job_run("--set train.checkpoint_every=4 --set output.dir=%s --set workers.count=%zu%s", two, d % 2 + 2,
                 deaths[d].resumes ? " --resume" : "");
         results_expect_same_model(folder_path("one"), folder_path(two));
