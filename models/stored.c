@@ -43,8 +43,8 @@ static bool is_map(const struct program *program, const struct op *map)
 
 enum program_stored program_stored(const struct program *program, const struct op *op)
 {
-    if (op->kind != OP_KIND_AGGREGATE || op->is_static || op->in[0] == 0 || op->in[1] >= 0 || program_is_lossy(program) ||
-        program->plain_width > 0 || program->n_relation > 0) {
+    if (op->kind != OP_KIND_AGGREGATE || op->is_static || op->in[0] == 0 || op->in[1] >= 0 || program->plain_width > 0 ||
+        program->n_relation > 0) {
         return PROGRAM_STORED_NONE;
     }
     if (is_input(program, op->in[0])) {

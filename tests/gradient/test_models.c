@@ -58,7 +58,13 @@ static void check_stored(const char *what, int64_t n_feature, bool sparse)
     const struct program_input input = {.n_feature = n_feature, .n_class = N_CLASS, .is_sparse = sparse, .stores = true};
     cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
     cr_assert(program_stores(&program), "%s: no value has halo rows", what);
-    const struct gradient_case one = {.what = what, .program = &program, .graph = &graph, .zeros = sparse, .training = true};
+    const struct gradient_case one = {.what = what,
+                                      .program = &program,
+                                      .graph = &graph,
+                                      .zeros = sparse,
+                                      .sampling = job.exchange.sampling < 1.0 ? job.exchange.sampling : 0.0,
+                                      .weighs = job.exchange.sampling_weights == JOB_SAMPLING_WEIGHTS_EDGES,
+                                      .training = true};
     gradient_check(&one);
     program_release(&program);
 }
@@ -356,6 +362,20 @@ Test(model, sums_sampled_by_their_edges_give_the_gradients_of_all_their_weights)
     }
     test_graph_weights(&graph, 9);
     sampled(JOB_KIND_GCN, 0.3);
+}
+
+Test(model, stored_inputs_below_sampled_layers_give_the_gradients_of_all_weights)
+{
+    static const int kinds[] = {JOB_KIND_GCN, JOB_KIND_SAGE};
+    graph.loops = DATASET_LOOPS_IMPLICIT;
+    job.model.input_dropout = 0.3;
+    for (int k = 0; k < 4; k++) {
+        job.model.kind = kinds[k % 2];
+        job.exchange.sampling = k < 2 ? 0.5 : 0.2;
+        job.exchange.sampling_weights = k < 2 ? JOB_SAMPLING_WEIGHTS_UNIFORM : JOB_SAMPLING_WEIGHTS_EDGES;
+        check_stored("stored, sparse, below samples", 13, true);
+        check_stored("stored, aggregated first, below samples", 5, false);
+    }
 }
 
 Test(model, a_sampled_maximum_gives_the_gradients_of_all_its_weights)

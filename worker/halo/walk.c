@@ -5,7 +5,7 @@
 static const struct payload_source *source_of(const struct halo *h, int32_t i, int32_t j)
 {
     if (h->step->stored) { /* forward, what linear maps make of own rows is read where it is */
-        bool maps_own = memory_plan_maps_own(h->trainer->setup.job, h->trainer->setup.n_rank);
+        bool maps_own = memory_plan_maps_own(h->trainer->setup.job, &h->trainer->program, h->trainer->setup.n_rank);
         return maps_own && !h->step->backward && aggregate_defs[h->op->aggregate]->is_linear ? &source_in_place
                                                                                              : &source_stored;
     }

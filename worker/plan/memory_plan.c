@@ -176,7 +176,9 @@ static struct memory_workspace scratch_plan(const struct memory_plan_input *in, 
                                             const struct op *op)
 {
     struct memory_workspace out = {.n_scratch = op_scratch(in, plan, op)};
-    if (op->kind != OP_KIND_AGGREGATE || !(program_is_lossy(in->program) || aggregate_returns(in->program, op->aggregate))) {
+    bool packs = op->kind == OP_KIND_AGGREGATE && in->program->value[op->in[0]].hop != PROGRAM_HOP_HALO &&
+                 (program_is_lossy(in->program) || aggregate_returns(in->program, op->aggregate));
+    if (!packs) {
         return out;
     }
     const struct memory_sample *s = &plan->sample;

@@ -53,14 +53,21 @@ Test(stored, values_that_others_need_have_none)
     job.model.input_dropout = 0.5;
     cr_expect_eq(n_halo_value(JOB_KIND_GAT, 100, true), 0, "keys and queries are made of the values, too");
     cr_expect_eq(n_halo_value(JOB_KIND_APPNP, 100, true), 0, "several layers before the first aggregate");
-    job.exchange.sampling = 0.5;
-    cr_expect_eq(n_halo_value(JOB_KIND_GCN, 100, true), 0);
-    job.exchange.sampling = 1.0;
-    strcpy(job.exchange.codec, "int8");
-    cr_expect_eq(n_halo_value(JOB_KIND_GCN, 100, true), 0);
-    strcpy(job.exchange.codec, "fp32");
     job.exchange.plain = true;
     cr_expect_eq(n_halo_value(JOB_KIND_GCN, 100, true), 0);
+}
+
+Test(stored, what_other_layers_lose_does_not_matter)
+{
+    job.model.input_dropout = 0.5;
+    job.exchange.sampling = 0.5;
+    cr_expect_eq(n_halo_value(JOB_KIND_GCN, 100, true), 2);
+    job.exchange.sampling = 1.0;
+    job.exchange.stale = 1;
+    cr_expect_eq(n_halo_value(JOB_KIND_GCN, 100, true), 2);
+    job.exchange.stale = 0;
+    strcpy(job.exchange.codec, "int8");
+    cr_expect_eq(n_halo_value(JOB_KIND_GCN, 100, true), 2);
 }
 
 /* Payload rows are the value's own, and the gradient's: no list of rows that others take. */
