@@ -189,6 +189,16 @@ Test(stored, epochs_that_leave_out_rows_give_the_same_bits)
     expect_same_bits("kind = \"sage\"\nhidden = 16\ninput_dropout = 0.5\nlayers = 3", far);
 }
 
+Test(stored, attention_over_maps_gives_the_same_bits)
+{
+    expect_same_bits("kind = \"gat\"\nheads = 2\nhidden = 8\ninput_dropout = 0.5\nattention_dropout = 0.3", sparse(false));
+    expect_same_bits("kind = \"gat\"\nheads = 3\nhidden = 5\nlayers = 3\ndropout = 0.5\nresidual = true", sparse(true));
+    expect_same_bits("kind = \"gatv2\"\nheads = 2\nhidden = 7\ninput_dropout = 0.5\nattention_dropout = 0.3", sparse(true));
+    expect_same_bits("kind = \"transformer\"\nheads = 2\nhidden = 8\ninput_dropout = 0.5", wide);
+    expect_same_bits("kind = \"gat\"\nheads = 2\nhidden = 8\ninput_dropout = 0.5", far);
+    expect_same_bits("kind = \"gatv2\"\nheads = 2\nhidden = 8\ninput_dropout = 0.5\nlayers = 3", far);
+}
+
 static const char *const losses[] = {"sampling = 0.3\n", "sampling = 0.4\nsampling_weights = \"edges\"\n", "codec = \"int4\"\n",
                                      "sampling = 0.5\ncodec = \"int2, int8@2\"\nguard_every = 2\n", "stale = 1\n"};
 enum { N_LOSS = sizeof losses / sizeof *losses };
@@ -201,21 +211,26 @@ Test(stored, other_layers_may_lose_something)
                               losses[l], spills);
         expect_same_bits_with("kind = \"gcn\"\nhidden = 16\ninput_dropout = 0.5", far, losses[l], spills);
         expect_same_bits_with("kind = \"gin\"\nhidden = 16\ninput_dropout = 0.5", narrow, losses[l], spills);
+        if (strstr(losses[l], "edges") == NULL) { /* for sums */
+            expect_same_bits_with("kind = \"gat\"\nheads = 2\nhidden = 8\ninput_dropout = 0.5", sparse(l % 2), losses[l],
+                                  spills);
+        }
     }
 }
 
 /* The layer that makes its halo rows itself is that of an exact job, whatever the others lose: alone it has the exact job's bits. */
 Test(stored, layer_is_exact_beside_others_that_are_not)
 {
-    static const char *const models[] = {"kind = \"gcn\"\nlayers = 1\ninput_dropout = 0.5",
-                                         "kind = \"sage\"\nlayers = 1\ninput_dropout = 0.5"};
+    static const char *const models[] = {
+        "kind = \"gcn\"\nlayers = 1\ninput_dropout = 0.5", "kind = \"sage\"\nlayers = 1\ninput_dropout = 0.5",
+        "kind = \"gat\"\nlayers = 1\ninput_dropout = 0.5\nattention_dropout = 0.3", "kind = \"gatv2\"\nlayers = 1"};
     static const char *const ends[] = {"sampling = 0.0\n", "codec = \"int2\"\n", "stale = 1\n"};
     static const struct way three = {3, 1, "sequential", "auto", "cpu", false};
-    for (int m = 0; m < 2; m++) {
+    for (int m = 0; m < 4; m++) {
         for (int e = 0; e < 3; e++) {
             struct cluster_result exact, lossy;
-            run(models[m], sparse(m), &plain, "", &exact);
-            run(models[m], sparse(m), &three, ends[e], &lossy);
+            run(models[m], sparse(m % 2), &plain, "", &exact);
+            run(models[m], sparse(m % 2), &three, ends[e], &lossy);
             cr_expect_arr_eq(lossy.weights, exact.weights, (size_t)exact.n_weight * sizeof(float), "%s, %s", models[m],
                              ends[e]);
             cr_expect_arr_eq(lossy.loss, exact.loss, sizeof exact.loss, "%s, %s", models[m], ends[e]);
@@ -244,6 +259,9 @@ Test(stored, layer_sends_nothing)
     expect_nothing_sent("kind = \"gcn\"\nlayers = 1", sparse(false));
     expect_nothing_sent("kind = \"sage\"\nlayers = 1\ninput_dropout = 0.5", sparse(true));
     expect_nothing_sent("kind = \"sage\"\nlayers = 1\ninput_dropout = 0.5", wide);
+    expect_nothing_sent("kind = \"gat\"\nlayers = 1\nout_heads = 2", sparse(true));
+    expect_nothing_sent("kind = \"gatv2\"\nlayers = 1\ninput_dropout = 0.5", wide);
+    expect_nothing_sent("kind = \"transformer\"\nlayers = 1", sparse(false));
 }
 
 Test(stored, the_reference_device_gives_the_same_bits_on_one_worker_and_three)

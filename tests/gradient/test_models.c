@@ -321,6 +321,23 @@ Test(model, stored_inputs_give_the_gradients_of_all_weights)
     check_stored("stored, weighted", 13, true);
 }
 
+Test(model, stored_inputs_of_attention_give_the_gradients_of_all_weights)
+{
+    static const int kinds[] = {JOB_KIND_GAT, JOB_KIND_GATV2, JOB_KIND_TRANSFORMER};
+    job.model.heads = 2;
+    job.model.attention_dropout = 0.3;
+    for (int k = 0; k < 6; k++) {
+        job.model.kind = kinds[k % 3];
+        job.exchange.sampling = k < 3 ? 1.0 : 0.4;
+        graph.loops = job.model.kind == JOB_KIND_TRANSFORMER ? DATASET_LOOPS_STORED : DATASET_LOOPS_IMPLICIT;
+        job.model.input_dropout = 0.0;
+        check_stored("stored, attention, sparse", 13, true);
+        job.model.input_dropout = 0.3;
+        check_stored("stored, attention, sparse and dropped out", 13, true);
+        check_stored("stored, attention, dense", 5, false);
+    }
+}
+
 /* --- sampled payloads, the sample held --- */
 
 static void sampled(int kind, double p)

@@ -31,7 +31,8 @@ static enum status block_run(struct halo *h, const struct halo_pair *pair, struc
     const struct payload_source *source = source_of(h, pair->i, pair->j);
     enum status status = source->take(h, pair, call);
     if (status == STATUS_OK) {
-        bool makes = h->step->stored && h->step->backward && pair->i != pair->j; /* gradients of halo rows */
+        bool makes = h->step->stored && h->pass->direction == HALO_DIRECTION_RETURN &&
+                     pair->i != pair->j; /* gradients of halo rows */
         (makes ? h->pass->pack : h->pass->run)(call);
         status = source->done != NULL ? source->done(h, pair) : STATUS_OK;
     }

@@ -225,7 +225,8 @@ bool memory_plan_stores(const struct job *job, const struct program *program, bo
 bool memory_plan_keeps_blocks(const struct memory_plan_input *input);
 
 /* Do stored passes forward read other parts' own rows in place, so that halo rows of linear maps are not made, but for their gradients?
- * Where all parts are of one rank and in memory, and nothing is lossy, so that blocks have the columns for it. */
+ * Where all parts are of one rank and in memory, nothing is lossy, so that blocks have the columns for it, and backward does not read
+ * them, as attention's does. */
 bool memory_plan_maps_own(const struct job *job, const struct program *program, uint32_t n_rank);
 
 /* Bytes of an own part's blocks that are kept, with the device's schedules; of the largest block transposed. */
