@@ -199,8 +199,9 @@ Test(stored, attention_over_maps_gives_the_same_bits)
     expect_same_bits("kind = \"gatv2\"\nheads = 2\nhidden = 8\ninput_dropout = 0.5\nlayers = 3", far);
 }
 
-static const char *const losses[] = {"sampling = 0.3\n", "sampling = 0.4\nsampling_weights = \"edges\"\n", "codec = \"int4\"\n",
-                                     "sampling = 0.5\ncodec = \"int2, int8@2\"\nguard_every = 2\n", "stale = 1\n"};
+static const char *const losses[] = {"sampling = 0.3\n",   "sampling = 0.4\nsampling_weights = \"edges\"\n",
+                                     "codec = \"int4\"\n", "sampling = 0.5\ncodec = \"int2, int8@2\"\nguard_every = 2\n",
+                                     "stale = 1\n",        "codec = \"int2\"\nerror_feedback = true\n"};
 enum { N_LOSS = sizeof losses / sizeof *losses };
 
 Test(stored, other_layers_may_lose_something)
@@ -224,10 +225,11 @@ Test(stored, layer_is_exact_beside_others_that_are_not)
     static const char *const models[] = {
         "kind = \"gcn\"\nlayers = 1\ninput_dropout = 0.5", "kind = \"sage\"\nlayers = 1\ninput_dropout = 0.5",
         "kind = \"gat\"\nlayers = 1\ninput_dropout = 0.5\nattention_dropout = 0.3", "kind = \"gatv2\"\nlayers = 1"};
-    static const char *const ends[] = {"sampling = 0.0\n", "codec = \"int2\"\n", "stale = 1\n"};
+    static const char *const ends[] = {"sampling = 0.0\n", "codec = \"int2\"\n", "stale = 1\n",
+                                       "codec = \"int2\"\nerror_feedback = true\n"};
     static const struct way three = {3, 1, "sequential", "auto", "cpu", false};
     for (int m = 0; m < 4; m++) {
-        for (int e = 0; e < 3; e++) {
+        for (int e = 0; e < 4; e++) {
             struct cluster_result exact, lossy;
             run(models[m], sparse(m % 2), &plain, "", &exact);
             run(models[m], sparse(m % 2), &three, ends[e], &lossy);
