@@ -89,7 +89,10 @@ static void stored_lower(struct lowering *l, int op, int pass, const struct halo
     struct step step = {.kind = STEP_KIND_HALO, .op = op, .backward = pass > 0, .pass = pass, .halo = halo, .stored = true};
     const struct lowering_use running = {.running = true};
     op_roles scale = aggregate_defs[what->aggregate]->scale != NULL ? OP_ROLES(SCALE) : 0;
-    op_roles rows = step.backward ? 0 : OP_ROLES(IN_0);
+    op_roles rows = halo->pack_reads;
+    for (int k = 0; k < halo->n_piece && halo->direction != HALO_DIRECTION_RETURN; k++) {
+        rows |= (op_roles)1 << halo->piece[k];
+    }
     lowering_role(l, &step, OP_ROLE_NODE, running);
     lowering_roles(l, &step, halo->access.reads | scale | rows, halo->access.writes);
     structure_add(&step, STEP_ARRAY_BLOCKS, BLOCKS_IN, hop, running);

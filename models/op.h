@@ -125,7 +125,8 @@ struct op_call {
     const float *col_scale;             /* n_col: of the payload's rows */
     const uint32_t *col_node;           /* n_col: dataset node ids */
     float shift;          /* attention: added to scores of the block's edges, log(1/p) where its rows are sampled */
-    float *packed;        /* RETURN: the payload to make, piece after piece */
+    float *packed;        /* RETURN: the payload to make, piece after piece; … */
+    float *packed_key;    /* … attention's keys apart; NULL: they are the second piece */
     uint32_t arg_base;    /* max: this block's first place */
     int64_t n_row;        /* RETURN: rows of the payload, to make or made, … */
     const uint32_t *rows; /* … and the own rows they are added to (NULL: all own rows, in place), … */

@@ -183,7 +183,8 @@ int program_tensor(struct program *program, const char *name, int n_dim, const i
 /* In place of a hop: all own rows, and behind them halo rows: those of other parts that the part takes over in-edges, pair after pair. */
 #define PROGRAM_HOP_HALO (INT32_MAX - 1)
 
-/* What an aggregate takes of other parts, where it is made of the features alone: these (or their dropout), or a linear map of them. */
+/* What an aggregate takes of other parts, where it is made of the features alone: these (or their dropout), or a linear map of them, with
+ * attention's keys. */
 enum program_stored { PROGRAM_STORED_NONE, PROGRAM_STORED_INPUT, PROGRAM_STORED_MAP };
 
 enum program_stored program_stored(const struct program *program, const struct op *op);

@@ -34,23 +34,47 @@ static bool is_input(const struct program *program, int value)
     return op == NULL || (op->kind == OP_KIND_ACTIVATE && op->in[0] == 0 && !op->is_static);
 }
 
-/* A linear map of them, whose rows the aggregate alone reads: all of their gradient is made where the rows are. */
-static bool is_map(const struct program *program, const struct op *map)
+/* Does the aggregate alone read the value, but for scores that are made of it for the same aggregate? All of its gradient is then made where
+ * its rows are, and the aggregate's share comes first. */
+static bool is_read_by(const struct program *program, const struct op *op, int value)
 {
-    return map->kind == OP_KIND_LINEAR && is_input(program, map->in[0]) && program->param[map->param[0]].embedding_at < 0 &&
-           n_reader(program, map->out) == 1;
+    int n = n_reader(program, value);
+    for (int k = 1; k < OP_N_IN; k++) {
+        const struct op *made = op->in[k] >= 0 ? maker_of(program, op->in[k]) : NULL;
+        n -= made != NULL && made->kind == OP_KIND_HEAD_DOT && made->in[0] == value;
+    }
+    return n == 1;
+}
+
+/* A linear map of them for this aggregate. */
+static bool is_map(const struct program *program, const struct op *op, int value)
+{
+    const struct op *map = maker_of(program, value);
+    return map != NULL && map->kind == OP_KIND_LINEAR && is_input(program, map->in[0]) &&
+           program->param[map->param[0]].embedding_at < 0 && is_read_by(program, op, value);
+}
+
+/* Keys of attention, if it has any: another map, or numbers per head made of the values. */
+static bool has_keys(const struct program *program, const struct op *op)
+{
+    int key = op->in[1];
+    const struct op *made = key >= 0 ? maker_of(program, key) : NULL;
+    bool of_values = made != NULL && made->kind == OP_KIND_HEAD_DOT && made->in[0] == op->in[0] && n_reader(program, key) == 1;
+    return key < 0 || of_values || is_map(program, op, key);
 }
 
 enum program_stored program_stored(const struct program *program, const struct op *op)
 {
-    if (op->kind != OP_KIND_AGGREGATE || op->is_static || op->in[0] == 0 || op->in[1] >= 0 || program_is_lossy(program) ||
-        program->plain_width > 0 || program->n_relation > 0) {
+    if (op->kind != OP_KIND_AGGREGATE || op->is_static || op->in[0] == 0 || program->plain_width > 0 ||
+        program->n_relation > 0) {
         return PROGRAM_STORED_NONE;
     }
+    const struct aggregate_def *def = aggregate_defs[op->aggregate];
+    bool attends = def->sampled == AGGREGATE_SAMPLED_SHIFTED;
     if (is_input(program, op->in[0])) {
-        return program->value[op->out].needs_grad ? PROGRAM_STORED_NONE : PROGRAM_STORED_INPUT;
+        return attends || program->value[op->out].needs_grad ? PROGRAM_STORED_NONE : PROGRAM_STORED_INPUT;
     }
-    bool maps = aggregate_defs[op->aggregate]->is_linear && is_map(program, maker_of(program, op->in[0]));
+    bool maps = (def->is_linear || attends) && is_map(program, op, op->in[0]) && has_keys(program, op);
     return maps ? PROGRAM_STORED_MAP : PROGRAM_STORED_NONE;
 }
 
@@ -58,14 +82,11 @@ void program_store(struct program *program)
 {
     for (int i = 0; i < program->n_op; i++) {
         const struct op *op = &program->op[i];
-        enum program_stored stored = program_stored(program, op);
-        if (stored == PROGRAM_STORED_NONE) {
-            continue;
-        }
-        int in = op->in[0], from = stored == PROGRAM_STORED_MAP ? maker_of(program, in)->in[0] : 0;
-        program->value[in].hop = PROGRAM_HOP_HALO;
-        if (from > 0) {
-            program->value[from].hop = PROGRAM_HOP_HALO;
+        bool stored = program_stored(program, op) != PROGRAM_STORED_NONE;
+        for (int k = 0; stored && k < 2 && op->in[k] >= 0; k++) { /* values and keys, of which rows travel else */
+            int from = maker_of(program, op->in[k])->in[0];
+            program->value[op->in[k]].hop = PROGRAM_HOP_HALO;
+            program->value[from].hop = from > 0 ? PROGRAM_HOP_HALO : program->value[from].hop;
         }
     }
 }

@@ -161,7 +161,8 @@ static void backward_pack(const struct op_call *call)
         .begin = true,
         .source = source(call->payload),
         .target = {.grad_out = call->grad_out, .query = call->in[2], .softmax = call->saved[SAVED_SOFTMAX]}};
-    float *grad_key = call->op->in[1] >= 0 ? call->packed + call->block->n_row * call->f : NULL;
+    float *second = call->op->in[1] >= 0 ? call->packed + call->block->n_row * call->f : NULL;
+    float *grad_key = call->packed_key != NULL ? call->packed_key : second;
     call->device->ops->attention_backward_source(call->device, &rows, call->packed, grad_key);
 }
 

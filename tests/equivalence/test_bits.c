@@ -305,11 +305,11 @@ Test(bits, values_recomputed_from_embeddings_have_the_bits_of_saved_ones, .fini 
                                 typed_data());
 }
 
-/* 4 000 rows of 640 bytes and more are several pieces; values and keys are in one payload. */
+/* 4 000 rows of 640 bytes and more, of the second layer, are several pieces; values and keys are in one payload. */
 Test(bits, payloads_sent_in_pieces_give_the_bits_of_rows_read_in_place)
 {
     static const char large[] = "generator = \"sbm\"\nnodes = 8000\ndegree = 10\nclasses = 4\nfeatures = 8";
-    static const char model[] = "kind = \"gat\"\nhidden = 40\nheads = 4\nattention_dropout = 0.2";
+    static const char model[] = "kind = \"gat\"\nlayers = 3\nhidden = 40\nheads = 4\nattention_dropout = 0.2";
     static const struct way pieces[] = {
         {1, 2, 1, "sequential", false}, {2, 1, 0, "sequential", false}, {2, 1, 1, "halo", false}};
     struct cluster_result result[3];

@@ -6,6 +6,7 @@
 #include "tests/support/model/truth.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/tolerance.h"
+#include "worker/plan/memory_plan.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -231,7 +232,10 @@ static void world_open(const char *text, struct world *w)
     cr_assert_eq(dataset_load(&w->job, &w->dataset), STATUS_OK);
     cr_assert_eq(partition_build(&w->dataset, &w->job, &w->partition), STATUS_OK);
     const struct dataset *d = &w->dataset;
-    const struct program_input input = {.n_feature = d->n_feature, .n_class = d->n_class, .n_relation = d->n_relation};
+    struct program_input input = {.n_feature = d->n_feature, .n_class = d->n_class, .n_relation = d->n_relation};
+    cr_assert_eq(program_build(&w->job, &input, &w->program), STATUS_OK);
+    input.stores = memory_plan_stores(&w->job, &w->program, false, d->n_node, w->partition.n_part > 1); /* as in the cluster */
+    program_release(&w->program);
     cr_assert_eq(program_build(&w->job, &input, &w->program), STATUS_OK);
     w->ends = memory_alloc(2 * (size_t)d->n_edge, sizeof *w->ends);
     for (int64_t v = 0; v < d->n_node; v++) {
@@ -266,10 +270,13 @@ static void world_close(struct world *w)
     dataset_release(&w->dataset);
 }
 
-/* Does some aggregate read this value's rows of other parts in every epoch? */
+/* Does some aggregate take this value's rows of other parts in every epoch? */
 static bool travels(const struct program *program, int value)
 {
     bool any = false;
+    if (program->value[value].hop == PROGRAM_HOP_HALO) {
+        return false;
+    }
     for (int i = 0; i < program->n_op; i++) {
         const struct op *op = &program->op[i];
         any = any || (op->kind == OP_KIND_AGGREGATE && !op->is_static && (op->in[0] == value || op->in[1] == value));

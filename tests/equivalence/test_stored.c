@@ -123,17 +123,30 @@ static void expect_equal(const char *model, size_t w, const struct cluster_resul
     }
 }
 
-static void expect_same_bits(const char *model, const char *data)
+static const struct way plain = {1, 1, "sequential", "auto", "cpu", false};
+
+/* In all ways, or those that do not spill. */
+static void expect_same_bits_with(const char *model, const char *data, const char *more, bool spills)
 {
-    static const struct way plain = {1, 1, "sequential", "auto", "cpu", false};
-    struct cluster_result first, sent;
-    run(model, data, &plain, "", &first);
+    struct cluster_result first;
+    run(model, data, &plain, more, &first);
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
         struct cluster_result other;
-        run(model, data, &ways[w], "", &other);
+        if (ways[w].spills && !spills) {
+            continue;
+        }
+        run(model, data, &ways[w], more, &other);
         expect_equal(model, w, &first, &other);
         cluster_release(&other);
     }
+    cluster_release(&first);
+}
+
+static void expect_same_bits(const char *model, const char *data)
+{
+    struct cluster_result first, sent;
+    expect_same_bits_with(model, data, "", true);
+    run(model, data, &plain, "", &first);
     run(model, data, &plain, "store_inputs = false\n", &sent);
     for (int e = 0; e < EPOCHS; e++) {
         cr_expect_float_eq(first.loss[e], sent.loss[e], TOLERANCE_LOSS * sent.loss[e], "%s: epoch %d: %.9g, %.9g sent", model,
@@ -176,6 +189,60 @@ Test(stored, epochs_that_leave_out_rows_give_the_same_bits)
     expect_same_bits("kind = \"sage\"\nhidden = 16\ninput_dropout = 0.5\nlayers = 3", far);
 }
 
+Test(stored, attention_over_maps_gives_the_same_bits)
+{
+    expect_same_bits("kind = \"gat\"\nheads = 2\nhidden = 8\ninput_dropout = 0.5\nattention_dropout = 0.3", sparse(false));
+    expect_same_bits("kind = \"gat\"\nheads = 3\nhidden = 5\nlayers = 3\ndropout = 0.5\nresidual = true", sparse(true));
+    expect_same_bits("kind = \"gatv2\"\nheads = 2\nhidden = 7\ninput_dropout = 0.5\nattention_dropout = 0.3", sparse(true));
+    expect_same_bits("kind = \"transformer\"\nheads = 2\nhidden = 8\ninput_dropout = 0.5", wide);
+    expect_same_bits("kind = \"gat\"\nheads = 2\nhidden = 8\ninput_dropout = 0.5", far);
+    expect_same_bits("kind = \"gatv2\"\nheads = 2\nhidden = 8\ninput_dropout = 0.5\nlayers = 3", far);
+}
+
+static const char *const losses[] = {"sampling = 0.3\n",   "sampling = 0.4\nsampling_weights = \"edges\"\n",
+                                     "codec = \"int4\"\n", "sampling = 0.5\ncodec = \"int2, int8@2\"\nguard_every = 2\n",
+                                     "stale = 1\n",        "codec = \"int2\"\nerror_feedback = true\n"};
+enum { N_LOSS = sizeof losses / sizeof *losses };
+
+Test(stored, other_layers_may_lose_something)
+{
+    for (int l = 0; l < N_LOSS; l++) {
+        bool spills = strstr(losses[l], "stale") == NULL;
+        expect_same_bits_with("kind = \"sage\"\nhidden = 16\nlayers = 3\ninput_dropout = 0.5\nnorm = \"batch\"", sparse(l % 2),
+                              losses[l], spills);
+        expect_same_bits_with("kind = \"gcn\"\nhidden = 16\ninput_dropout = 0.5", far, losses[l], spills);
+        expect_same_bits_with("kind = \"gin\"\nhidden = 16\ninput_dropout = 0.5", narrow, losses[l], spills);
+        if (strstr(losses[l], "edges") == NULL) { /* for sums */
+            expect_same_bits_with("kind = \"gat\"\nheads = 2\nhidden = 8\ninput_dropout = 0.5", sparse(l % 2), losses[l],
+                                  spills);
+        }
+    }
+}
+
+/* The layer that makes its halo rows itself is that of an exact job, whatever the others lose: alone it has the exact job's bits. */
+Test(stored, layer_is_exact_beside_others_that_are_not)
+{
+    static const char *const models[] = {
+        "kind = \"gcn\"\nlayers = 1\ninput_dropout = 0.5", "kind = \"sage\"\nlayers = 1\ninput_dropout = 0.5",
+        "kind = \"gat\"\nlayers = 1\ninput_dropout = 0.5\nattention_dropout = 0.3", "kind = \"gatv2\"\nlayers = 1"};
+    static const char *const ends[] = {"sampling = 0.0\n", "codec = \"int2\"\n", "stale = 1\n",
+                                       "codec = \"int2\"\nerror_feedback = true\n"};
+    static const struct way three = {3, 1, "sequential", "auto", "cpu", false};
+    for (int m = 0; m < 4; m++) {
+        for (int e = 0; e < 4; e++) {
+            struct cluster_result exact, lossy;
+            run(models[m], sparse(m % 2), &plain, "", &exact);
+            run(models[m], sparse(m % 2), &three, ends[e], &lossy);
+            cr_expect_arr_eq(lossy.weights, exact.weights, (size_t)exact.n_weight * sizeof(float), "%s, %s", models[m],
+                             ends[e]);
+            cr_expect_arr_eq(lossy.loss, exact.loss, sizeof exact.loss, "%s, %s", models[m], ends[e]);
+            cr_expect_eq(lossy.halo_received, 0, "%s, %s: %lu bytes", models[m], ends[e], (unsigned long)lossy.halo_received);
+            cluster_release(&exact);
+            cluster_release(&lossy);
+        }
+    }
+}
+
 /* With one layer, nothing is left that travels; evaluations included. */
 static void expect_nothing_sent(const char *model, const char *data)
 {
@@ -194,6 +261,9 @@ Test(stored, layer_sends_nothing)
     expect_nothing_sent("kind = \"gcn\"\nlayers = 1", sparse(false));
     expect_nothing_sent("kind = \"sage\"\nlayers = 1\ninput_dropout = 0.5", sparse(true));
     expect_nothing_sent("kind = \"sage\"\nlayers = 1\ninput_dropout = 0.5", wide);
+    expect_nothing_sent("kind = \"gat\"\nlayers = 1\nout_heads = 2", sparse(true));
+    expect_nothing_sent("kind = \"gatv2\"\nlayers = 1\ninput_dropout = 0.5", wide);
+    expect_nothing_sent("kind = \"transformer\"\nlayers = 1", sparse(false));
 }
 
 Test(stored, the_reference_device_gives_the_same_bits_on_one_worker_and_three)

@@ -58,7 +58,13 @@ static void check_stored(const char *what, int64_t n_feature, bool sparse)
     const struct program_input input = {.n_feature = n_feature, .n_class = N_CLASS, .is_sparse = sparse, .stores = true};
     cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
     cr_assert(program_stores(&program), "%s: no value has halo rows", what);
-    const struct gradient_case one = {.what = what, .program = &program, .graph = &graph, .zeros = sparse, .training = true};
+    const struct gradient_case one = {.what = what,
+                                      .program = &program,
+                                      .graph = &graph,
+                                      .zeros = sparse,
+                                      .sampling = job.exchange.sampling < 1.0 ? job.exchange.sampling : 0.0,
+                                      .weighs = job.exchange.sampling_weights == JOB_SAMPLING_WEIGHTS_EDGES,
+                                      .training = true};
     gradient_check(&one);
     program_release(&program);
 }
@@ -315,6 +321,23 @@ Test(model, stored_inputs_give_the_gradients_of_all_weights)
     check_stored("stored, weighted", 13, true);
 }
 
+Test(model, stored_inputs_of_attention_give_the_gradients_of_all_weights)
+{
+    static const int kinds[] = {JOB_KIND_GAT, JOB_KIND_GATV2, JOB_KIND_TRANSFORMER};
+    job.model.heads = 2;
+    job.model.attention_dropout = 0.3;
+    for (int k = 0; k < 6; k++) {
+        job.model.kind = kinds[k % 3];
+        job.exchange.sampling = k < 3 ? 1.0 : 0.4;
+        graph.loops = job.model.kind == JOB_KIND_TRANSFORMER ? DATASET_LOOPS_STORED : DATASET_LOOPS_IMPLICIT;
+        job.model.input_dropout = 0.0;
+        check_stored("stored, attention, sparse", 13, true);
+        job.model.input_dropout = 0.3;
+        check_stored("stored, attention, sparse and dropped out", 13, true);
+        check_stored("stored, attention, dense", 5, false);
+    }
+}
+
 /* --- sampled payloads, the sample held --- */
 
 static void sampled(int kind, double p)
@@ -356,6 +379,20 @@ Test(model, sums_sampled_by_their_edges_give_the_gradients_of_all_their_weights)
     }
     test_graph_weights(&graph, 9);
     sampled(JOB_KIND_GCN, 0.3);
+}
+
+Test(model, stored_inputs_below_sampled_layers_give_the_gradients_of_all_weights)
+{
+    static const int kinds[] = {JOB_KIND_GCN, JOB_KIND_SAGE};
+    graph.loops = DATASET_LOOPS_IMPLICIT;
+    job.model.input_dropout = 0.3;
+    for (int k = 0; k < 4; k++) {
+        job.model.kind = kinds[k % 2];
+        job.exchange.sampling = k < 2 ? 0.5 : 0.2;
+        job.exchange.sampling_weights = k < 2 ? JOB_SAMPLING_WEIGHTS_UNIFORM : JOB_SAMPLING_WEIGHTS_EDGES;
+        check_stored("stored, sparse, below samples", 13, true);
+        check_stored("stored, aggregated first, below samples", 5, false);
+    }
 }
 
 Test(model, a_sampled_maximum_gives_the_gradients_of_all_its_weights)

@@ -175,6 +175,13 @@ Test(traffic_counted, stored_inputs_are_never_sent)
         STORED "--set model.aggregator=max --set exchange.schedule=halo",
         STORED "--set model.kind=gcn --set memory.spill=. --set workers.count=2",
         STORED "--set model.kind=sage --set train.prune=always --set dataset.train_share=0.05",
+        STORED "--set model.kind=gat --set model.heads=2",
+        STORED "--set model.kind=gatv2 --set model.heads=2 --set partition.parts=8 --set workers.count=3",
+        STORED "--set model.kind=transformer --set memory.spill=. --set workers.count=2",
+        STORED "--set model.kind=gat --set train.prune=always --set dataset.train_share=0.05 --set exchange.codec=int8",
+        STORED "--set model.kind=sage --set exchange.codec=int4",
+        STORED "--set model.kind=gcn --set exchange.codec=int8 --set partition.parts=8 --set workers.count=3",
+        STORED "--set model.aggregator=max --set exchange.codec=bf16 --set memory.spill=. --set workers.count=2",
     };
     for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
         expect_stored(jobs[j]);
@@ -238,6 +245,9 @@ Test(traffic_counted, pairs_and_layers_of_sampled_jobs_have_the_planned_mean)
     expect_sampled("--set model.kind=gat", 4, 1);
     expect_sampled("--set model.aggregator=max", 4, 1);
     expect_sampled("--set exchange.codec=int8", 4, 1);
+    expect_sampled(STORED "--set model.kind=sage", 4, 1);
+    expect_sampled(STORED "--set model.kind=gcn --set exchange.codec=int8", 4, 1);
+    expect_sampled(STORED "--set model.kind=gat", 4, 1);
 }
 
 Test(traffic_counted, sampled_jobs_that_are_pruned_or_spilled_or_have_several_parts_a_worker_have_the_planned_mean)

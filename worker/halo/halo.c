@@ -118,7 +118,7 @@ static void hops_find(struct halo *h)
     h->hop = h->hop_rows = h->hop_travelling = PROGRAM_HOP_ALL;
     if (t->training && h->step->stored) { /* all halo rows are there */
         h->hop = t->program.value[h->op->out].hop;
-        h->hop_rows = h->step->backward ? program_hop_before(h->hop) : h->hop;
+        h->hop_rows = h->pass->direction == HALO_DIRECTION_IN ? h->hop : program_hop_before(h->hop);
     } else if (t->training) {
         h->hop = t->program.value[h->op->out].hop;
         h->hop_rows = h->pass->direction == HALO_DIRECTION_IN ? h->hop : program_hop_before(h->hop);

@@ -3,7 +3,9 @@
 #include "worker/halo/source.h"
 #include "worker/run/stored.h"
 
-/* Own edges; backward over the transposed blocks. */
+#include <string.h>
+
+/* Own edges; where gradients are made, over the transposed blocks. */
 static void diagonal_point(struct halo *h, int32_t i, struct op_call *call)
 {
     const struct part_device *part = &h->trainer->part[i];
@@ -12,11 +14,22 @@ static void diagonal_point(struct halo *h, int32_t i, struct op_call *call)
     call->block = &h->block;
     call->col_scale = part->scale;
     call->col_node = part->node;
-    call->payload[0] = call->own[0];
+    memcpy(call->payload, call->own, sizeof call->payload);
+}
+
+/* The pair's rows of what the pass reads, of which `first` halo and own rows come before. */
+static void rows_point(const struct halo *h, int64_t first, struct op_call *call)
+{
+    bool returns = h->pass->direction == HALO_DIRECTION_RETURN;
+    for (int k = 0; k < (returns ? h->pass->n_ask : h->pass->n_piece); k++) {
+        int64_t width = returns ? halo_ask_width(&h->trainer->program, h->op, h->pass, k) : h->width[k];
+        const float *rows = call->array[returns ? h->pass->ask[k] : h->pass->piece[k]];
+        call->payload[k] = width > 0 ? rows + first * width : NULL;
+    }
 }
 
 /* Gradients of the pair's rows: over its own edges, transposed, of own rows'. */
-static void gradients_point(struct halo *h, const struct halo_pair *pair, const struct device_block *block, float *rows,
+static void gradients_point(struct halo *h, const struct halo_pair *pair, const struct device_block *block, int64_t first,
                             struct op_call *call)
 {
     const struct trainer *t = h->trainer;
@@ -24,7 +37,10 @@ static void gradients_point(struct halo *h, const struct halo_pair *pair, const 
     t->ops->block_transpose(t->device, block, t->part[pair->i].part->n_own, scratch, &h->block);
     call->n = trainer_rows(t, h->hop, pair->i);
     call->n_row = block->n_col;
-    call->packed = rows;
+    call->packed = call->grad_in[0] + first * call->f;
+    if (call->grad_in[1] != NULL) {
+        call->packed_key = call->grad_in[1] + first * t->program.value[h->op->in[1]].width;
+    }
 }
 
 static enum status stored_take(struct halo *h, const struct halo_pair *pair, struct op_call *call)
@@ -35,15 +51,14 @@ static enum status stored_take(struct halo *h, const struct halo_pair *pair, str
         return STATUS_OK;
     }
     const struct device_block block = stored_block(h->trainer, pair->i, h->hop, pair->k);
-    int64_t first = (part->part->n_own + stored_rows_before(h->trainer, pair->i, pair->k)) * call->f;
+    int64_t first = part->part->n_own + stored_rows_before(h->trainer, pair->i, pair->k);
     call->block = &h->block;
     call->col_scale = part_device_col_scale(part, PART_DIRECTION_IN, pair->k);
     call->col_node = part_device_col_node(part, PART_DIRECTION_IN, pair->k);
-    if (h->step->backward) {
-        gradients_point(h, pair, &block, call->grad_in[0] + first, call);
-    } else {
-        h->block = block;
-        call->payload[0] = call->own[0] + first;
+    rows_point(h, first, call);
+    h->block = block;
+    if (h->pass->direction == HALO_DIRECTION_RETURN) {
+        gradients_point(h, pair, &block, first, call);
     }
     return STATUS_OK;
 }

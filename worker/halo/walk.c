@@ -5,7 +5,7 @@
 static const struct payload_source *source_of(const struct halo *h, int32_t i, int32_t j)
 {
     if (h->step->stored) { /* forward, what linear maps make of own rows is read where it is */
-        bool maps_own = memory_plan_maps_own(h->trainer->setup.job, h->trainer->setup.n_rank);
+        bool maps_own = memory_plan_maps_own(h->trainer->setup.job, &h->trainer->program, h->trainer->setup.n_rank);
         return maps_own && !h->step->backward && aggregate_defs[h->op->aggregate]->is_linear ? &source_in_place
                                                                                              : &source_stored;
     }
@@ -31,7 +31,8 @@ static enum status block_run(struct halo *h, const struct halo_pair *pair, struc
     const struct payload_source *source = source_of(h, pair->i, pair->j);
     enum status status = source->take(h, pair, call);
     if (status == STATUS_OK) {
-        bool makes = h->step->stored && h->step->backward && pair->i != pair->j; /* gradients of halo rows */
+        bool makes = h->step->stored && h->pass->direction == HALO_DIRECTION_RETURN &&
+                     pair->i != pair->j; /* gradients of halo rows */
         (makes ? h->pass->pack : h->pass->run)(call);
         status = source->done != NULL ? source->done(h, pair) : STATUS_OK;
     }

@@ -41,7 +41,7 @@ void kept_list_build(const struct job *job, const struct program *program, const
     out->payload = memory_alloc(2 * (size_t)program->n_op, sizeof *out->payload); /* rows and gradients */
     for (int s = 0; s < train->n_step; s++) {
         const struct step *step = &train->step[s];
-        if (step->kind != STEP_KIND_HALO) {
+        if (step->kind != STEP_KIND_HALO || step->stored) {
             continue;
         }
         ASSERT(step->halo->direction != HALO_DIRECTION_OUT);

@@ -102,7 +102,9 @@ static int64_t most_rows(const struct part_rows rows)
 static int64_t op_scratch(const struct memory_plan_input *in, const struct memory_plan *plan, const struct op *op)
 {
     int64_t most = 0, n_most = chain_takes_scratch(in->program, op) ? plan->chain.n_window : INT64_MAX;
-    bool returns = op->kind == OP_KIND_AGGREGATE && program_is_lossy(in->program); /* of payload rows gradients are made, too */
+    bool stored = op->kind == OP_KIND_AGGREGATE && in->program->value[op->in[0]].hop == PROGRAM_HOP_HALO;
+    bool returns = op->kind == OP_KIND_AGGREGATE && program_is_lossy(in->program) &&
+                   !stored; /* of payload rows gradients are made, too */
     for (int32_t i = 0; i < in->n_own_part; i++) {
         int64_t payload = returns ? most_rows(halo_rows_in(in->own[i].halo, HALO_DIRECTION_IN, PROGRAM_HOP_ALL)) : 0;
         bool halo = in->program->value[op->out].hop == PROGRAM_HOP_HALO;
@@ -176,7 +178,9 @@ static struct memory_workspace scratch_plan(const struct memory_plan_input *in, 
                                             const struct op *op)
 {
     struct memory_workspace out = {.n_scratch = op_scratch(in, plan, op)};
-    if (op->kind != OP_KIND_AGGREGATE || !(program_is_lossy(in->program) || aggregate_returns(in->program, op->aggregate))) {
+    bool packs = op->kind == OP_KIND_AGGREGATE && in->program->value[op->in[0]].hop != PROGRAM_HOP_HALO &&
+                 (program_is_lossy(in->program) || aggregate_returns(in->program, op->aggregate));
+    if (!packs) {
         return out;
     }
     const struct memory_sample *s = &plan->sample;
@@ -293,7 +297,7 @@ static void payloads_plan(const struct memory_plan_input *in, enum step_phase ph
     if (step->stored) { /* of which backward makes gradients over blocks transposed */
         plan->workspace[step->op][STEP_WORKSPACE_BACKWARD].sample_at =
             plan->workspace[step->op][STEP_WORKSPACE_FORWARD].n_scratch;
-        plan->workspace[step->op][step->backward].n_scratch += step->backward ? memory_plan_turned(in) : 0;
+        plan->workspace[step->op][step->backward].n_scratch += step->halo->transposed ? memory_plan_turned(in) : 0;
         return;
     }
     int32_t hop = phase == STEP_PHASE_TRAIN ? halo_pass_hop(in->program, op, step->halo) : PROGRAM_HOP_ALL;

@@ -217,16 +217,17 @@ bool memory_plan_covers(const struct job *job, const struct program *program);
 bool memory_plan_shares(const struct job *job, const struct program *program, int32_t n_part, uint32_t n_rank, bool covered);
 
 /* Are features of halo rows stored with the parts (program_store), of which there are so many in all? A linear map of them, whose gradients
- * have other bits then, is the same for any number of workers; inputs alone are stored where there are others to take rows from. In
- * memory_plan_stored.c, as all that follows of it. */
+ * have other bits then, is the same for any number of workers, and so are inputs alone that lossy payloads would change; else these are
+ * stored where there are others to take rows from. In memory_plan_stored.c, as all that follows of it. */
 bool memory_plan_stores(const struct job *job, const struct program *program, bool is_embedded, int64_t n_node, int64_t n_halo);
 
 /* Does an own part keep its blocks of in-edges with others as they were, since the part's are changed (cut, turned) for other passes? */
 bool memory_plan_keeps_blocks(const struct memory_plan_input *input);
 
 /* Do stored passes forward read other parts' own rows in place, so that halo rows of linear maps are not made, but for their gradients?
- * Where all parts are of one rank and in memory. */
-bool memory_plan_maps_own(const struct job *job, uint32_t n_rank);
+ * Where all parts are of one rank and in memory, nothing is lossy, so that blocks have the columns for it, and backward does not read
+ * them, as attention's does. */
+bool memory_plan_maps_own(const struct job *job, const struct program *program, uint32_t n_rank);
 
 /* Bytes of an own part's blocks that are kept, with the device's schedules; of the largest block transposed. */
 int64_t memory_plan_kept_blocks(const struct memory_plan_input *input, int32_t i);

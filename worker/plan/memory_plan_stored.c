@@ -17,19 +17,26 @@ bool memory_plan_stores(const struct job *job, const struct program *program, bo
         maps = maps || stored == PROGRAM_STORED_MAP;
     }
     double ratio = (double)n_halo / (double)n_node;
-    bool others = inputs && job->workers.count > 1;
+    bool others = inputs && (job->workers.count > 1 || program_is_lossy(program));
     return job->exchange.store_inputs && !is_embedded && n_halo > 0 && (maps || others) &&
            ratio <= (sparse ? HALO_MOST_SPARSE : HALO_MOST_DENSE);
 }
 
 bool memory_plan_keeps_blocks(const struct memory_plan_input *in)
 {
-    return program_stores(in->program) && !memory_plan_spills(in->job) && (in->shared != NULL || in->n_own_part > 1);
+    return program_stores(in->program) && !program_is_lossy(in->program) && !memory_plan_spills(in->job) &&
+           (in->shared != NULL || in->n_own_part > 1);
 }
 
-bool memory_plan_maps_own(const struct job *job, uint32_t n_rank)
+bool memory_plan_maps_own(const struct job *job, const struct program *program, uint32_t n_rank)
 {
-    return n_rank == 1 && !memory_plan_spills(job);
+    bool maps = n_rank == 1 && !memory_plan_spills(job) && !program_is_lossy(program);
+    for (int i = 0; i < program->n_op && maps; i++) {
+        const struct op *op = &program->op[i];
+        bool stored = op->kind == OP_KIND_AGGREGATE && program->value[op->in[0]].hop == PROGRAM_HOP_HALO;
+        maps = !stored || aggregate_defs[op->aggregate]->sampled != AGGREGATE_SAMPLED_SHIFTED;
+    }
+    return maps;
 }
 
 /* Edges of all blocks but the diagonal. */

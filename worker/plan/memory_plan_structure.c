@@ -214,7 +214,7 @@ static int64_t features_bytes(const struct memory_plan_input *in, const struct m
 {
     const struct program *program = in->program;
     int64_t n_col = program_n_shared(program), n_bytes = 0;
-    bool both = memory_plan_maps_own(in->job, in->n_rank) && program_maps_sparse(program, PROGRAM_HOP_HALO);
+    bool both = memory_plan_maps_own(in->job, program, in->n_rank) && program_maps_sparse(program, PROGRAM_HOP_HALO);
     if (both || program_maps_sparse(program, PROGRAM_HOP_ALL)) {
         n_bytes += (int64_t)in->ops->csr_bytes(own->n_own, n_col, own->n_feature_value);
     }

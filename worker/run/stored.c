@@ -141,7 +141,7 @@ static bool keeps(const struct trainer *t)
 {
     bool covered = t->setup.parts[t->own[0]]->covered;
     bool shares = memory_plan_shares(t->setup.job, &t->program, t->setup.n_part, t->setup.n_rank, covered);
-    return program_stores(&t->program) && t->setup.spill == NULL && (shares || t->n_own > 1);
+    return program_stores(&t->program) && !program_is_lossy(&t->program) && t->setup.spill == NULL && (shares || t->n_own > 1);
 }
 
 enum status stored_open(struct trainer *t)

@@ -45,7 +45,7 @@ static void poll(void *trainer)
 static void halo_leave(const struct trainer *t, int32_t i, struct op_call *call)
 {
     bool halo = t->program.value[call->op->out].hop == PROGRAM_HOP_HALO && call->op->kind == OP_KIND_LINEAR;
-    if (halo && memory_plan_maps_own(t->setup.job, t->setup.n_rank)) {
+    if (halo && memory_plan_maps_own(t->setup.job, &t->program, t->setup.n_rank)) {
         call->n = t->part[i].part->n_own;
         call->csr = call->csr != NULL ? &t->part[i].csr : NULL;
     }

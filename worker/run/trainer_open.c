@@ -63,7 +63,7 @@ static void part_setup_fill(struct trainer *t)
                                                .rank = t->setup.rank,
                                                .parts = t->setup.parts,
                                                .spill = t->setup.spill};
-    t->part_setup.maps_own = memory_plan_maps_own(t->setup.job, t->setup.n_rank) &&
+    t->part_setup.maps_own = memory_plan_maps_own(t->setup.job, &t->program, t->setup.n_rank) &&
                              program_maps_sparse(&t->program, PROGRAM_HOP_HALO);
     for (int i = 0; i < t->program.n_op; i++) {
         const struct op *op = &t->program.op[i];

@@ -153,12 +153,13 @@ static double edge_weight(const struct truth *t, enum aggregate_kind kind, int64
 }
 
 /* How often an edge counts: with sampling not at all, or more than once, where it leads from one part to another; but what is the same
- * in every epoch is made of all edges. */
+ * in every epoch, or what each part makes of stored inputs, is made of all edges. */
 static double edge_count(const struct evaluation *e, int64_t from, int64_t to)
 {
     const struct truth *t = e->truth;
     struct random_key key = {.seed = t->seed, .epoch = t->epoch, .stream = RANDOM_STREAM_SAMPLE};
-    if (t->sampling == 0.0 || e->op->is_static || t->owner[from] == t->owner[to]) {
+    bool all = e->op->is_static || t->program->value[e->op->in[0]].hop == PROGRAM_HOP_HALO;
+    if (t->sampling == 0.0 || all || t->owner[from] == t->owner[to]) {
         return 1.0;
     }
     double threshold = t->thresholds != NULL ? t->thresholds[from * t->n_part + t->owner[to]] : t->sampling * 4294967296.0;

@@ -51,16 +51,34 @@ Test(stored, maps_of_sparse_features_and_dropped_out_features_have_halo_rows)
 Test(stored, values_that_others_need_have_none)
 {
     job.model.input_dropout = 0.5;
-    cr_expect_eq(n_halo_value(JOB_KIND_GAT, 100, true), 0, "keys and queries are made of the values, too");
     cr_expect_eq(n_halo_value(JOB_KIND_APPNP, 100, true), 0, "several layers before the first aggregate");
-    job.exchange.sampling = 0.5;
-    cr_expect_eq(n_halo_value(JOB_KIND_GCN, 100, true), 0);
-    job.exchange.sampling = 1.0;
-    strcpy(job.exchange.codec, "int8");
-    cr_expect_eq(n_halo_value(JOB_KIND_GCN, 100, true), 0);
-    strcpy(job.exchange.codec, "fp32");
     job.exchange.plain = true;
     cr_expect_eq(n_halo_value(JOB_KIND_GCN, 100, true), 0);
+}
+
+/* Queries are of own rows alone. */
+Test(stored, values_and_keys_of_attention_have_halo_rows)
+{
+    job.model.heads = 2;
+    cr_expect_eq(n_halo_value(JOB_KIND_GAT, 100, true), 2, "the map and its numbers per head");
+    job.model.input_dropout = 0.5;
+    cr_expect_eq(n_halo_value(JOB_KIND_GAT, 8, false), 3, "and the dropout");
+    cr_expect_eq(n_halo_value(JOB_KIND_GATV2, 100, true), 2, "the dropout and one of two maps");
+    cr_expect_eq(n_halo_value(JOB_KIND_TRANSFORMER, 8, false), 3, "the dropout, values and keys");
+    cr_expect_eq(n_halo_value(JOB_KIND_AGNN, 100, true), 0, "an activation stands between");
+}
+
+Test(stored, what_other_layers_lose_does_not_matter)
+{
+    job.model.input_dropout = 0.5;
+    job.exchange.sampling = 0.5;
+    cr_expect_eq(n_halo_value(JOB_KIND_GCN, 100, true), 2);
+    job.exchange.sampling = 1.0;
+    job.exchange.stale = 1;
+    cr_expect_eq(n_halo_value(JOB_KIND_GCN, 100, true), 2);
+    job.exchange.stale = 0;
+    strcpy(job.exchange.codec, "int8");
+    cr_expect_eq(n_halo_value(JOB_KIND_GCN, 100, true), 2);
 }
 
 /* Payload rows are the value's own, and the gradient's: no list of rows that others take. */
