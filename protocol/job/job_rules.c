@@ -208,11 +208,6 @@ static enum status check_guard(const struct job *job, const struct job_places *p
                 "exchange.guard_every does not go with exchange.stale = 1 and a codec: what an epoch keeps for the "
                 "next has one codec, and an exact epoch's has none");
     }
-    if (job->exchange.sampling_weights != JOB_SAMPLING_WEIGHTS_UNIFORM) {
-        FAIL_AT(exchange_guard_every,
-                "exchange.guard_every does not go with exchange.sampling_weights = \"edges\": these chances "
-                "are made once, and a back-off changes them");
-    }
     if (!job_samples(job) && !codes(job) && job->exchange.stale == 0) {
         FAIL_AT(exchange_guard_every,
                 "exchange.guard_every compares gradients, and nothing of this job approximates them; "

@@ -6,7 +6,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { PARTS_MOST = 16 };
 
@@ -58,21 +57,19 @@ struct error {
 static void pair_add(const struct part_device_setup *setup, const struct part *part, int32_t k, double p, struct error *out)
 {
     int64_t n = part_pair_cols(&part->halo.pairs[PART_DIRECTION_IN], k);
-    double *square = memory_alloc((size_t)n, sizeof *square), *root = memory_alloc((size_t)n, sizeof *root);
+    double *weight = memory_alloc((size_t)n, sizeof *weight);
     uint32_t *threshold = memory_alloc((size_t)n, sizeof *threshold);
     double begin_s = clock_s();
-    sample_squares(setup, part, PART_DIRECTION_IN, k, square);
-    memcpy(root, square, (size_t)n * sizeof *root);
-    sample_thresholds(n, p, root, threshold);
+    sample_row_weights(setup, part, PART_DIRECTION_IN, k, weight);
+    sample_thresholds(n, p, weight, threshold);
     out->spent_s += clock_s() - begin_s;
     out->n_row += n;
     for (int64_t u = 0; u < n; u++) {
-        out->alike += square[u] * (1.0 / p - 1.0);
-        out->edges += square[u] * (4294967296.0 / threshold[u] - 1.0);
+        out->alike += weight[u] * weight[u] * (1.0 / p - 1.0);
+        out->edges += weight[u] * weight[u] * (4294967296.0 / threshold[u] - 1.0);
     }
     free(threshold);
-    free(root);
-    free(square);
+    free(weight);
 }
 
 static void error_print(const char *graph, enum aggregate_kind kind, int n_part, double p)

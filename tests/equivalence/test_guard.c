@@ -94,6 +94,20 @@ Test(guard, a_job_that_backs_off_is_the_same_however_it_is_run)
     }
 }
 
+/* Chances of rows are made anew by every back-off. */
+Test(guard, a_job_with_chances_by_edges_is_the_same_however_it_is_run)
+{
+    static const int sums[] = {0, 1, 5};
+    for (int k = 0; k < 3; k++) {
+        const char *data = k % 2 == 0 ? symmetric : directed;
+        expect_same_bits(models[sums[k]], data,
+                         "sampling = 0.1\nsampling_weights = \"edges\"\nguard_every = 2\nguard_limit = 0.01", 3);
+        expect_same_bits(models[sums[k]], data,
+                         "sampling = 0.0\nsampling_weights = \"edges\"\ncodec = \"int8\"\nguard_every = 3\nguard_limit = 0.01",
+                         1);
+    }
+}
+
 /* Models without a maximum, which has no stale rows. */
 static const int summing[] = {0, 1, 3, 5};
 
@@ -221,6 +235,30 @@ Test(guard, other_epochs_are_as_without)
         cluster_release(&without);
         cluster_release(&guarded);
     }
+}
+
+/* All steps are exact, so both have the same weights in epoch 1, and the same errors of it. */
+static void expect_same_error(const char *weights, double before, double after)
+{
+    struct cluster_result backed_off, begun;
+    char exchange[256];
+    snprintf(exchange, sizeof exchange, "sampling = %g\n%sguard_every = 1\nguard_limit = 0.0", before, weights);
+    run(models[0], directed, exchange, &plain, 2, &backed_off);
+    snprintf(exchange, sizeof exchange, "sampling = %g\n%sguard_every = 1\nguard_limit = 1e6", after, weights);
+    run(models[0], directed, exchange, &plain, 2, &begun);
+    cr_expect_gt(begun.error[1], 0.0);
+    cr_expect_neq(backed_off.error[0], begun.error[0]);
+    cr_expect_eq(backed_off.error[1], begun.error[1], "from %g to %g: %.17g, %.17g", before, after, backed_off.error[1],
+                 begun.error[1]);
+    cluster_release(&backed_off);
+    cluster_release(&begun);
+}
+
+Test(guard, rows_are_drawn_as_in_a_job_that_begins_with_their_share)
+{
+    expect_same_error("", 0.1, 0.2);
+    expect_same_error("sampling_weights = \"edges\"\n", 0.1, 0.2);
+    expect_same_error("sampling_weights = \"edges\"\n", 0.0, 0.01);
 }
 
 /* Backed off for long enough, a job is exact, and has nothing to compare. */

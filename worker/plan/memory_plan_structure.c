@@ -248,7 +248,9 @@ void memory_plan_structure(const struct memory_plan_input *in, struct memory_pla
         plan->bytes[MEMORY_STRUCTURE] += memory_plan_kept_blocks(in, i);
         plan->bytes[MEMORY_STRUCTURE] += blocks_bytes(in, own, scaled) + pairs_bytes(in, own);
         bool weighs = in->job->exchange.sampling_weights == JOB_SAMPLING_WEIGHTS_EDGES;
-        plan->bytes[MEMORY_STRUCTURE] += program->samples ? halo_sample_bytes(own->halo, weighs) : 0;
+        plan->bytes[MEMORY_STRUCTURE] += program->samples
+                                             ? halo_sample_bytes(own->halo, weighs, in->job->exchange.guard_every > 0)
+                                             : 0;
         for (int32_t hop = 0; hop < own->halo->n_hop; hop++) {
             int64_t copy, n_bytes = hop_bytes(in, own, hop, &copy);
             plan->bytes[MEMORY_STRUCTURE] += n_bytes + (memory_plan_spills(in->job) ? 0 : copy);

@@ -18,6 +18,8 @@ struct sample {
     uint32_t *lists;         /* n_list, SHARED */
     uint32_t *thresholds;    /* n_list: of all rows, sampled or not; NULL: a pair's rows have the same */
     float *factors;          /* n_list, SHARED: of the sampled rows; NULL likewise */
+    double *weights;         /* n_list: what thresholds are made of, where a guard may change the shares; else NULL */
+    struct level weighed;    /* the level that thresholds are for */
     struct part_sample *own; /* n_own */
 };
 
@@ -96,10 +98,10 @@ static int64_t given_begin(const struct trainer *t, int32_t i, int32_t k)
     return t->sample->own[i].given + begin_of(all->pair[k].row, k, all->own, part->n_own);
 }
 
-/* --- thresholds of rows, once --- */
+/* --- thresholds of rows: once, and after a guard's back-offs --- */
 
 /* Rows of each hop by themselves, so that as many of those that count at a hop travel as without weights. */
-static void hops_weigh(const struct part *part, enum part_direction d, int32_t k, double p, double *square, uint32_t *out)
+static void hops_weigh(const struct part *part, enum part_direction d, int32_t k, double p, const double *weight, uint32_t *out)
 {
     const struct part_pairs *pairs = &part->halo.pairs[d];
     bool in = d == PART_DIRECTION_IN;
@@ -107,8 +109,24 @@ static void hops_weigh(const struct part *part, enum part_direction d, int32_t k
     const uint32_t *n_at_hop = (in ? pairs->n_col_hop : pairs->n_row_hop) + k * (int64_t)part->n_hop;
     for (int32_t hop = 0; hop <= part->n_hop; hop++) {
         int64_t end = hop < part->n_hop ? n_at_hop[hop] : n;
-        sample_thresholds(end - begin, p, square + begin, out + begin);
+        sample_thresholds(end - begin, p, weight + begin, out + begin);
         begin = end;
+    }
+}
+
+/* Where the lists of own part i's pair k begin, taken or given. */
+static int64_t list_begin(const struct trainer *t, int32_t i, enum part_direction d, int32_t k)
+{
+    return d == PART_DIRECTION_IN ? taken_begin(t, i, k) : given_begin(t, i, k);
+}
+
+/* At the present level. */
+static void pair_thresholds(struct trainer *t, int32_t i, enum part_direction d, int32_t k, const double *weight)
+{
+    const struct part *part = t->part[i].part;
+    int32_t q = part->halo.pairs[d].pair[k].part;
+    if (sample_weighs(t, q)) {
+        hops_weigh(part, d, k, 1.0 / sample_factor(t, q), weight, t->sample->thresholds + list_begin(t, i, d, k));
     }
 }
 
@@ -131,11 +149,14 @@ static enum status pair_weigh(struct trainer *t, int32_t i, enum part_direction 
     if (status != STATUS_OK) {
         return status;
     }
-    int64_t begin = d == PART_DIRECTION_IN ? taken_begin(t, i, k) : given_begin(t, i, k);
-    double *square = memory_alloc((size_t)(d == PART_DIRECTION_IN ? n_col : block.n_row), sizeof *square);
-    sample_squares(&t->part_setup, part, d, k, square);
-    hops_weigh(part, d, k, 1.0 / sample_factor(t, part->halo.pairs[d].pair[k].part), square, t->sample->thresholds + begin);
-    free(square);
+    double *kept = t->sample->weights, *own = NULL;
+    if (kept == NULL) {
+        own = memory_alloc((size_t)(d == PART_DIRECTION_IN ? n_col : block.n_row), sizeof *own);
+    }
+    double *weight = kept != NULL ? kept + list_begin(t, i, d, k) : own;
+    sample_row_weights(&t->part_setup, part, d, k, weight);
+    pair_thresholds(t, i, d, k, weight);
+    free(own);
     spill_unpin(t->setup.spill, ranges, n_range);
     return STATUS_OK;
 }
@@ -147,12 +168,34 @@ static enum status rows_weigh(struct trainer *t)
         for (enum part_direction d = PART_DIRECTION_IN; d < PART_DIRECTION_N; d++) {
             const struct part_pairs *pairs = &t->part[i].part->halo.pairs[d];
             for (int32_t k = 0; k < pairs->n_pair && status == STATUS_OK; k++) {
-                bool own = k == pairs->own || !sample_weighs(t, pairs->pair[k].part);
-                status = own ? STATUS_OK : pair_weigh(t, i, d, k);
+                bool weighs = k != pairs->own && (t->sample->weights != NULL || sample_weighs(t, pairs->pair[k].part));
+                status = weighs ? pair_weigh(t, i, d, k) : STATUS_OK;
             }
         }
     }
+    t->sample->weighed = t->level;
     return status;
+}
+
+/* Where the level has other shares than before; those of an epoch that is exact need no thresholds. */
+static void rows_weigh_again(struct trainer *t)
+{
+    struct sample *s = t->sample;
+    bool same = t->level.sampling == s->weighed.sampling && t->level.sampling_local == s->weighed.sampling_local;
+    if (s->weights == NULL || same || level_is_exact(&t->level)) {
+        return;
+    }
+    for (int32_t i = 0; i < t->n_own; i++) {
+        for (enum part_direction d = PART_DIRECTION_IN; d < PART_DIRECTION_N; d++) {
+            const struct part_pairs *pairs = &t->part[i].part->halo.pairs[d];
+            for (int32_t k = 0; k < pairs->n_pair; k++) {
+                if (k != pairs->own) {
+                    pair_thresholds(t, i, d, k, s->weights + list_begin(t, i, d, k));
+                }
+            }
+        }
+    }
+    s->weighed = t->level;
 }
 
 static enum status lists_take(struct trainer *t)
@@ -163,6 +206,8 @@ static enum status lists_take(struct trainer *t)
     if (status == STATUS_OK && t->setup.job->exchange.sampling_weights == JOB_SAMPLING_WEIGHTS_EDGES) {
         status = t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, n * sizeof *s->factors, &s->factors);
         status = status == STATUS_OK ? memory_acquire(MEMORY_STRUCTURE, n, sizeof *s->thresholds, &s->thresholds) : status;
+        bool keeps = t->setup.job->exchange.guard_every > 0;
+        status = status == STATUS_OK && keeps ? memory_acquire(MEMORY_STRUCTURE, n, sizeof *s->weights, &s->weights) : status;
     }
     return status;
 }
@@ -204,6 +249,7 @@ void sample_close(struct trainer *t)
         t->ops->release(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, s->factors, n * sizeof *s->factors);
     }
     memory_release(MEMORY_STRUCTURE, s->thresholds, n, sizeof *s->thresholds);
+    memory_release(MEMORY_STRUCTURE, s->weights, n, sizeof *s->weights);
     free(s->own);
     free(s);
     t->sample = NULL;
@@ -338,6 +384,7 @@ enum status sample_draw(struct trainer *t)
     const struct random_key key = {
         .seed = (uint64_t)t->setup.job->train.seed, .epoch = t->epoch, .stream = RANDOM_STREAM_SAMPLE};
     enum status status = STATUS_OK;
+    rows_weigh_again(t);
     for (int32_t i = 0; i < t->n_own && status == STATUS_OK; i++) {
         status = part_draw(t, &key, i);
     }

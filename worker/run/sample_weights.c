@@ -5,13 +5,14 @@
 /* Of p: no row's chance is less. */
 #define FLOOR 0.1
 
-void sample_squares(const struct part_device_setup *setup, const struct part *part, enum part_direction d, int32_t k,
-                    double *out)
+void sample_row_weights(const struct part_device_setup *setup, const struct part *part, enum part_direction d, int32_t k,
+                        double *out)
 {
     const struct part_block block = part_block_at(part, d, k);
     const struct aggregate_def *scaled = setup->scaled;
     bool in = d == PART_DIRECTION_IN;
-    for (int64_t i = 0; i < (in ? block.n_col : block.n_row); i++) {
+    int64_t n = in ? block.n_col : block.n_row;
+    for (int64_t i = 0; i < n; i++) {
         out[i] = 0.0;
     }
     for (int64_t r = 0; r < block.n_row; r++) {
@@ -23,6 +24,9 @@ void sample_squares(const struct part_device_setup *setup, const struct part *pa
                        (scaled != NULL && scaled->scales_sources ? from : 1.0);
             out[in ? block.cols[e] : r] += a * a;
         }
+    }
+    for (int64_t i = 0; i < n; i++) {
+        out[i] = sqrt(out[i]);
     }
 }
 
@@ -61,16 +65,15 @@ static double factor_find(int64_t n, double p, const double *weight)
     return high;
 }
 
-void sample_thresholds(int64_t n, double p, double *square, uint32_t *out)
+void sample_thresholds(int64_t n, double p, const double *weight, uint32_t *out)
 {
     bool any = false;
     for (int64_t u = 0; u < n; u++) {
-        square[u] = sqrt(square[u]);
-        any = any || square[u] > 0.0;
+        any = any || weight[u] > 0.0;
     }
-    double c = any ? factor_find(n, p, square) : 0.0;
+    double c = any ? factor_find(n, p, weight) : 0.0;
     for (int64_t u = 0; u < n; u++) {
-        double threshold = (any ? chance(p, c * square[u]) : p) * 4294967296.0;
+        double threshold = (any ? chance(p, c * weight[u]) : p) * 4294967296.0;
         out[u] = threshold < 1.0 ? 1 : threshold < (double)UINT32_MAX ? (uint32_t)threshold : UINT32_MAX;
     }
 }

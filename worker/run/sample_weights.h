@@ -13,20 +13,20 @@
 
 #include "worker/run/part_device.h"
 
-/* Σ_v a_vu² of the rows that the part takes of its pair k (IN), or gives to it (OUT).
+/* sqrt(Σ_v a_vu²) of the rows that the part takes of its pair k (IN), or gives to it (OUT).
  *
  *   shapes  out n payload rows of the block (IN), or n rows listed (OUT)
  *   cost    an addition for each edge of the block
  */
-void sample_squares(const struct part_device_setup *setup, const struct part *part, enum part_direction d, int32_t k,
-                    double *out);
+void sample_row_weights(const struct part_device_setup *setup, const struct part *part, enum part_direction d, int32_t k,
+                        double *out);
 
-/* Thresholds of n rows, from their Σ a²: a row whose draw of 32 bits is below its own is in the sample.
+/* Thresholds of n rows, from their weights: a row whose draw of 32 bits is below its own is in the sample.
  *
- *   shapes  square n, overwritten · out n: at least 1, and 2³² - 1 where p_u is 1
+ *   shapes  weight, out n: at least 1, and 2³² - 1 where p_u is 1
  *   units   0 < p < 1
  *   cost    n × some 60 additions
  */
-void sample_thresholds(int64_t n, double p, double *square, uint32_t *out);
+void sample_thresholds(int64_t n, double p, const double *weight, uint32_t *out);
 
 #endif

@@ -37,7 +37,7 @@ static void pair_fill(const struct test_graph *graph, int n_part, const int32_t 
     double *weight = memory_alloc((size_t)graph->n_node, sizeof *weight);
     for (uint32_t u = 0; u < graph->n_node; u++) {
         if (owner[u] == giver && square[(int64_t)u * n_part + taker] >= 0.0) {
-            weight[n] = square[(int64_t)u * n_part + taker];
+            weight[n] = sqrt(square[(int64_t)u * n_part + taker]);
             node[n++] = u;
         }
     }

@@ -428,13 +428,12 @@ Test(job, a_guard_wants_something_to_compare)
     REFUSED(GRAPH "[exchange]\nguard_every = 5\ncodec = \"fp32, fp32@7\"\n", "job.toml:4:15: exchange.guard_every");
     REFUSED(GRAPH "[exchange]\nguard_every = 5\nstale = 1\ncodec = \"int8\"\n", "job.toml:4:15: exchange.guard_every",
             "exchange.stale = 1 and a codec");
-    REFUSED(GRAPH "[exchange]\nguard_every = 5\nsampling = 0.5\nsampling_weights = \"edges\"\n",
-            "job.toml:4:15: exchange.guard_every", "exchange.sampling_weights = \"edges\"");
     REFUSED(GRAPH "[exchange]\nguard_every = -1\n", "job.toml:4:15: exchange.guard_every is -1");
     REFUSED(GRAPH "[exchange]\nguard_limit = -0.5\n", "job.toml:4:15: exchange.guard_limit is -0.5");
     REFUSED(GRAPH "[exchange]\nguard_limit = nan\n", "job.toml:4:15: exchange.guard_limit is nan");
-    static const char *const good[] = {"sampling = 0.5", "codec = \"fp32, int8@7\"", "codec_backward = \"bf16\"", "stale = 1"};
-    for (int i = 0; i < 4; i++) {
+    static const char *const good[] = {"sampling = 0.5", "sampling = 0.5\nsampling_weights = \"edges\"",
+                                       "codec = \"fp32, int8@7\"", "codec_backward = \"bf16\"", "stale = 1"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         char text[256];
         snprintf(text, sizeof text, GRAPH "[exchange]\nguard_every = 5\n%s\n", good[i]);
         cr_expect_eq(load(text, &job), STATUS_OK, "%s", status_reason());

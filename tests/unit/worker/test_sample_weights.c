@@ -16,9 +16,11 @@ enum { N = 1000 };
 
 static void thresholds_of(int64_t n, double p, const double *square, uint32_t *out)
 {
-    double copy[N];
-    memcpy(copy, square, (size_t)n * sizeof *copy);
-    sample_thresholds(n, p, copy, out);
+    double weight[N] = {0};
+    for (int64_t i = 0; i < n; i++) {
+        weight[i] = sqrt(square[i]);
+    }
+    sample_thresholds(n, p, weight, out);
 }
 
 static void expect_thresholds(const char *what, int64_t n, double p, const double *square)
@@ -149,12 +151,12 @@ static void expect_both_ends_agree(const struct tiny_graph *graph, const struct 
             double *taken = calloc((size_t)n, sizeof *taken), *given = calloc((size_t)n, sizeof *given);
             int32_t back = part_pair_find(&giver->halo.pairs[PART_DIRECTION_OUT], taker);
             cr_assert_eq(part_pair_rows(&giver->halo.pairs[PART_DIRECTION_OUT], back), n);
-            sample_squares(&setup, &part[taker], PART_DIRECTION_IN, k, taken);
-            sample_squares(&setup, giver, PART_DIRECTION_OUT, back, given);
+            sample_row_weights(&setup, &part[taker], PART_DIRECTION_IN, k, taken);
+            sample_row_weights(&setup, giver, PART_DIRECTION_OUT, back, given);
             cr_expect_arr_eq(taken, given, (size_t)n * sizeof *taken, "%s: parts %d and %d", def->name, giver->part, taker);
             const struct part_block block = part_block_at(&part[taker], PART_DIRECTION_IN, k);
             for (int64_t c = 0; c < n; c++) {
-                double want = square_of(&dataset, &partition, def, block.node[c], taker);
+                double want = sqrt(square_of(&dataset, &partition, def, block.node[c], taker));
                 cr_expect_leq(fabs(taken[c] - want), 1e-5 * want, "%s: %g, expected %g", def->name, taken[c], want);
             }
             free(given);
