@@ -7,6 +7,7 @@
 #include <criterion/criterion.h>
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static void make_all(void)
@@ -95,4 +96,28 @@ Test(codecs, a_schedule_that_goes_backwards_is_a_bad_job_file)
     cr_expect_not_null(
         strstr(output, "bad.toml:4:9: exchange.codec has \"fp32@20\" behind epoch 50; expected epochs that ascend"), "%s",
         output);
+}
+
+/* Times of an epoch are the longest of any worker's, and one worker's add up to it. */
+Test(codecs, packing_waiting_and_computing_are_told_apart)
+{
+    for (int n_worker = 1; n_worker < 5; n_worker += 3) {
+        job_run("--set output.dir=o%d --set workers.count=%d", n_worker, n_worker);
+        char name[16];
+        snprintf(name, sizeof name, "o%d", n_worker);
+        json_t *metrics = results_epochs(folder_path(name)), *epoch;
+        size_t e;
+        json_array_foreach(metrics, e, epoch)
+        {
+            double pack = results_number(epoch, "pack_s"), wait = results_number(epoch, "wait_s");
+            double rest = results_number(epoch, "epoch_s") - results_number(epoch, "compute_s") - pack - wait;
+            cr_expect(pack > 0.0 && wait >= 0.0, "epoch %zu: %g s of packing, %g s of waiting", e, pack, wait);
+            cr_expect(rest < 1e-9 && (n_worker > 1 || rest > -1e-9), "epoch %zu: %g s are neither", e, rest);
+        }
+        json_decref(metrics);
+    }
+    job_run("--set output.dir=exact --set workers.count=1 --set exchange.codec=fp32 --set exchange.codec_backward=fp32");
+    json_t *metrics = results_epochs(folder_path("exact"));
+    cr_expect_eq(results_number(json_array_get(metrics, 3), "pack_s"), 0.0, "rows of own parts are read in place");
+    json_decref(metrics);
 }

@@ -12,7 +12,8 @@ char *results_bytes(const char *path, size_t *n_out);
 /* Epochs of the newest checkpoint in a folder; 0 without one. */
 long long results_checkpoint(const char *folder);
 
-/* metrics.jsonl of a folder as an array, without the fields of time, and without those of traffic unless with_traffic. */
+/* metrics.jsonl of a folder as an array; without the fields of time, and without those of traffic unless with_traffic. */
+json_t *results_epochs(const char *folder);
 json_t *results_metrics(const char *folder, bool with_traffic);
 
 /* A file of JSON; the caller releases it. A number of an object. */
