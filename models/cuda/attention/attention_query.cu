@@ -43,7 +43,7 @@ static __device__ __forceinline__ void own_load(const struct cuda_attention &a, 
 
 /* Some edges' rows: values, and of dot keys. */
 template <int SCORE, typename S> struct some_edges {
-    static constexpr int AHEAD = 2;
+    static constexpr int AHEAD = SCORE == DEVICE_SCORE_MLP && S::N > 4 ? 1 : 2; /* two would not fit the registers */
     struct edge edge[AHEAD];
     float value[AHEAD][S::N], keys[SCORE == DEVICE_SCORE_DOT ? AHEAD : 1][S::N];
     float key[AHEAD], product[AHEAD], g[AHEAD];

@@ -160,7 +160,8 @@ static __device__ __forceinline__ void integers_row(const coding &how, const str
     }
 }
 
-template <int BITS> __global__ void __launch_bounds__(BLOCK_THREADS) encode_rows(const coding how, uint32_t *out)
+/* Two blocks on a processor at least: left alone, the compiler aims at four, and spills a register. */
+template <int BITS> __global__ void __launch_bounds__(BLOCK_THREADS, 2) encode_rows(const coding how, uint32_t *out)
 {
     const int lane = (int)threadIdx.x % LANES;
     for (int64_t first = grid_thread() / WARP * 2; first < how.n_row; first += grid_threads() / LANES) {
