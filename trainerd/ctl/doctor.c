@@ -1,9 +1,9 @@
 /* Checks of this machine: each reports its finding, and advice where it is not enough. Versions of libraries that trainctl does not
  * link come from the programs that do. */
+#include "protocol/capture.h"
 #include "protocol/memory.h"
 #include "protocol/program.h"
 #include "protocol/version.h"
-#include "trainerd/ctl/capture.h"
 #include "trainerd/ctl/run.h"
 #include "trainerd/ctl/text.h"
 
@@ -15,6 +15,9 @@
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
+
+/* For a program that does not end. */
+#define WAIT_S 10.0
 
 enum verdict { VERDICT_OK, VERDICT_WARN, VERDICT_FAIL };
 
@@ -65,7 +68,7 @@ static void check_programs(struct doctor *doctor)
         char path[PATH_MAX], printed[1024], version[64] = "", library[64] = "", begin[64];
         snprintf(begin, sizeof begin, "%s ", names[i]);
         bool runs = program_beside(names[i], path) == STATUS_OK &&
-                    capture((const char *const[]){path, "--version", NULL}, printed, sizeof printed) &&
+                    capture((const char *const[]){path, "--version", NULL}, WAIT_S, printed, sizeof printed) &&
                     find_line(printed, begin, version, sizeof version);
         if (!runs) {
             note(doctor, VERDICT_FAIL, names[i], "install it beside trainctl, with the libraries it needs (ldd shows them)",
@@ -89,7 +92,7 @@ static void check_ucx(struct doctor *doctor)
 {
     static char printed[1 << 18];
     char found[400] = "", transport[32] = "", device[64];
-    if (!capture((const char *const[]){"ucx_info", "-d", NULL}, printed, sizeof printed)) {
+    if (!capture((const char *const[]){"ucx_info", "-d", NULL}, WAIT_S, printed, sizeof printed)) {
         note(doctor, VERDICT_WARN, "UCX devices", "install ucx_info (Debian: ucx-utils) to see them", "ucx_info does not run");
         return;
     }
@@ -119,7 +122,7 @@ static void check_cuda(struct doctor *doctor)
     char printed[1024];
     if (capture(
             (const char *const[]){"nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader", NULL},
-            printed, sizeof printed) &&
+            WAIT_S, printed, sizeof printed) &&
         printed[0] != '\0') {
         printed[strcspn(printed, "\n")] = '\0';
         note(doctor, VERDICT_OK, "CUDA", "", "%s", printed);

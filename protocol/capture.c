@@ -1,4 +1,4 @@
-#include "trainerd/ctl/capture.h"
+#include "protocol/capture.h"
 
 #include "protocol/clock.h"
 
@@ -9,8 +9,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define WAIT_S 10.0
 
 static void child_run(const char *const *argv, int output)
 {
@@ -23,9 +21,9 @@ static void child_run(const char *const *argv, int output)
 }
 
 /* Read to the end of the output; bytes beyond `capacity` are discarded. false: the time is over. */
-static bool read_all(int input, char *out, size_t capacity)
+static bool read_all(int input, double most_s, char *out, size_t capacity)
 {
-    double until_s = clock_s() + WAIT_S;
+    double until_s = clock_s() + most_s;
     for (size_t n = 0;;) {
         char rest[4096];
         struct pollfd ready = {.fd = input, .events = POLLIN};
@@ -47,7 +45,7 @@ static bool read_all(int input, char *out, size_t capacity)
     }
 }
 
-bool capture(const char *const *argv, char *out, size_t capacity)
+bool capture(const char *const *argv, double most_s, char *out, size_t capacity)
 {
     int ends[2], status = 0;
     out[0] = '\0';
@@ -59,7 +57,7 @@ bool capture(const char *const *argv, char *out, size_t capacity)
         child_run(argv, ends[1]);
     }
     close(ends[1]);
-    bool is_whole = child > 0 && read_all(ends[0], out, capacity);
+    bool is_whole = child > 0 && read_all(ends[0], most_s, out, capacity);
     close(ends[0]);
     if (child > 0) {
         if (!is_whole) {
