@@ -8,7 +8,7 @@
 #ifndef MODELS_CUDA_CUDA_H
 #define MODELS_CUDA_CUDA_H
 
-#include "models/device_list.h"
+#include "models/cuda/sizes.h"
 
 #include <cuda_runtime.h>
 

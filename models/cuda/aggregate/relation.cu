@@ -7,11 +7,6 @@
 /* Edges whose rows are on their way at a time. */
 #define AHEAD 4
 
-/* Rows of relation_dot that one warp adds up: by so many warps at most, whose sums have so many numbers in all at most. */
-#define CHUNK_MAX 4096
-#define CHUNK_MIN 32
-#define PARTIAL_MOST ((int64_t)1 << 21)
-
 /* Columns of a lane in relation_dot. */
 #define DOT_COLUMNS 2
 
@@ -199,27 +194,15 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
     }
 }
 
-/* Chunks at most, for so many sums each. */
-static int64_t chunks_most(int64_t n)
-{
-    const int64_t most = PARTIAL_MOST / (n > 0 ? n : 1);
-    return most < CHUNK_MIN ? CHUNK_MIN : most > CHUNK_MAX ? CHUNK_MAX : most;
-}
-
 extern "C" void cuda_relation_dot(struct device *device, const struct device_relation *how, const float *y, bool add,
                                   void *scratch, float *grad_comp)
 {
     cudaStream_t stream = cuda_stream(device);
     const struct relation s = relation_of(how);
-    const int64_t n = s.n_relation * s.n_base, most = chunks_most(n), rows = s.n_row > most ? (s.n_row + most - 1) / most : 1;
+    const int64_t n = s.n_relation * s.n_base, most = cuda_relation_chunks_most(n),
+                  rows = s.n_row > most ? (s.n_row + most - 1) / most : 1;
     const int64_t n_chunk = (s.n_row + rows - 1) / rows;
     double *partial = (double *)scratch;
     LAUNCH(dot_chunks, grid_of(n_chunk, BLOCK_THREADS / WARP), BLOCK_THREADS, stream, s, n_chunk, rows, y, partial);
     LAUNCH(dot_add, grid_of(n, WARP), WARP, stream, n, n_chunk, (const double *)partial, add, grad_comp);
-}
-
-extern "C" size_t cuda_relation_dot_scratch(int64_t n_relation, int64_t n_base)
-{
-    const int64_t n = n_relation * n_base;
-    return (size_t)(chunks_most(n) * n) * sizeof(double);
 }

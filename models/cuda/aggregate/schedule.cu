@@ -6,35 +6,8 @@ extern "C" {
 #include "models/cuda/block/scan.h"
 }
 
-/* Rows whose units one block of threads counts and puts. */
-#define CHUNK_ROWS 4096
-
 /* Counts of units and, in the high half, of pieces: one scan for both. */
 #define PIECE ((int64_t)1 << 32)
-
-/* Where in a schedule's memory things lie. */
-struct places {
-    int64_t n_chunk;
-    size_t units, counts, scan, partial, n_byte;
-};
-
-static size_t aligned(size_t n)
-{
-    return (n + 63) / 64 * 64;
-}
-
-static struct places places_of(int64_t n_row, int64_t n_edge)
-{
-    struct places at;
-    at.n_chunk = (n_row + CHUNK_ROWS - 1) / CHUNK_ROWS;
-    at.units = sizeof(struct cuda_schedule);
-    at.counts = aligned(at.units + (size_t)cuda_units_most(n_edge) * sizeof(struct cuda_unit));
-    at.scan = at.counts + aligned((size_t)(at.n_chunk + 1) * sizeof(int64_t));
-    at.partial = at.scan + aligned(cuda_scan_bytes(at.n_chunk));
-    /* All pieces of a hub row but the last are full. */
-    at.n_byte = at.partial + (size_t)(2 * (n_edge / DEVICE_HUB_EDGES)) * CUDA_PARTIAL_COLUMNS * sizeof(float);
-    return at;
-}
 
 static __device__ __forceinline__ int64_t pieces_of(int64_t n_edge)
 {
@@ -51,9 +24,9 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
     units_count(int64_t n_row, int64_t n_chunk, const int64_t *indptr, int64_t *count)
 {
     for (int64_t c = blockIdx.x; c < n_chunk; c += gridDim.x) {
-        const int64_t end = (c + 1) * CHUNK_ROWS < n_row ? (c + 1) * CHUNK_ROWS : n_row;
+        const int64_t end = (c + 1) * CUDA_SCHEDULE_ROWS < n_row ? (c + 1) * CUDA_SCHEDULE_ROWS : n_row;
         int64_t n = 0, sum;
-        for (int64_t r = c * CHUNK_ROWS + threadIdx.x; r < end; r += BLOCK_THREADS) {
+        for (int64_t r = c * CUDA_SCHEDULE_ROWS + threadIdx.x; r < end; r += BLOCK_THREADS) {
             n += row_count(indptr[r + 1] - indptr[r]);
         }
         block_scan(n, &sum);
@@ -78,9 +51,9 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
               struct cuda_schedule *schedule, struct cuda_unit *unit)
 {
     for (int64_t c = blockIdx.x; c < n_chunk; c += gridDim.x) {
-        const int64_t end = (c + 1) * CHUNK_ROWS < n_row ? (c + 1) * CHUNK_ROWS : n_row;
+        const int64_t end = (c + 1) * CUDA_SCHEDULE_ROWS < n_row ? (c + 1) * CUDA_SCHEDULE_ROWS : n_row;
         int64_t before = count[c], sum;
-        for (int64_t first = c * CHUNK_ROWS; first < end && before < count[c + 1]; first += BLOCK_THREADS) {
+        for (int64_t first = c * CUDA_SCHEDULE_ROWS; first < end && before < count[c + 1]; first += BLOCK_THREADS) {
             const int64_t r = first + threadIdx.x, n_edge = r < end ? indptr[r + 1] - indptr[r] : 0;
             const int64_t at = before + block_scan(row_count(n_edge), &sum);
             if (row_count(n_edge) > 0) {
@@ -95,18 +68,13 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
     }
 }
 
-size_t cuda_schedule_bytes(int64_t n_row, int64_t n_edge)
-{
-    return n_edge > CUDA_LONG_EDGES ? places_of(n_row, n_edge).n_byte : 0;
-}
-
 void *cuda_schedule_make(struct device *device, int64_t n_row, int64_t n_edge, const int64_t *indptr, void *memory)
 {
     if (cuda_schedule_bytes(n_row, n_edge) == 0) {
         return NULL;
     }
     cudaStream_t stream = cuda_stream(device);
-    const struct places at = places_of(n_row, n_edge);
+    const struct cuda_schedule_places at = cuda_schedule_places_of(n_row, n_edge);
     const struct cuda_schedule sizes = {(int64_t)at.n_byte, 0, (int64_t)at.partial};
     char *base = (char *)memory;
     int64_t *count = (int64_t *)(base + at.counts);
@@ -148,9 +116,4 @@ extern "C" void cuda_block_close(struct device *device, struct device_block *blo
         cuda_release(device, DEVICE_PLACE_DEVICE, MEMORY_STRUCTURE, block->schedule, (size_t)made.n_byte);
         block->schedule = NULL;
     }
-}
-
-extern "C" size_t cuda_block_bytes(int64_t n_block, int64_t n_row, int64_t n_edge)
-{
-    return n_block > 0 && n_edge / n_block > CUDA_LONG_EDGES ? cuda_schedule_bytes(n_row, n_edge) : 0;
 }

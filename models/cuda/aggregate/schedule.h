@@ -7,7 +7,7 @@
 #ifndef MODELS_CUDA_SCHEDULE_H
 #define MODELS_CUDA_SCHEDULE_H
 
-#include "models/cuda/cuda.h"
+#include "models/device.h"
 
 /* A row of more edges than these is long. */
 #define CUDA_LONG_EDGES 1024
@@ -37,10 +37,7 @@ static inline int64_t cuda_units_most(int64_t n_edge)
     return n_edge / CUDA_LONG_EDGES;
 }
 
-/* Bytes of the schedule of a block of so many rows and edges; 0: it has no long row. */
-size_t cuda_schedule_bytes(int64_t n_row, int64_t n_edge);
-
-/* Make it in `memory` of so many bytes, for at most n_edge edges. Returns the schedule, NULL where it takes no bytes. */
+/* Make it in `memory` of cuda_schedule_bytes, for at most n_edge edges. Returns the schedule, NULL where it takes no bytes. */
 void *cuda_schedule_make(struct device *device, int64_t n_row, int64_t n_edge, const int64_t *indptr, void *memory);
 
 #endif

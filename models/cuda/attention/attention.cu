@@ -148,10 +148,3 @@ extern "C" void cuda_attention_backward_begin(struct device *device, int64_t n, 
     LAUNCH(begin_heads, grid_of(n_head, BLOCK_THREADS / HEAD_LANES), BLOCK_THREADS, cuda_stream(device), n_head,
            (int)how->n_column, how->slope, grad_out, out, read, add, grad_query);
 }
-
-extern "C" size_t cuda_attention_scratch(int64_t n_row, const struct device_attention *how)
-{
-    const int64_t n_range = n_row < CUDA_ATT_RANGES ? n_row : CUDA_ATT_RANGES;
-    return how->score == DEVICE_SCORE_MLP ? (size_t)((n_range + CUDA_ATT_SHARES) * how->n_head * how->n_column) * sizeof(double)
-                                          : 0;
-}

@@ -19,10 +19,6 @@ extern "C" {
 #include "models/cuda/aggregate/schedule.h"
 }
 
-/* Most ranges of rows whose gradients of att are partial sums of their own, and as many shares of the long rows. */
-#define CUDA_ATT_RANGES 2048
-#define CUDA_ATT_SHARES 128
-
 /* One pass over a block, whose rows are destinations or sources. */
 struct cuda_attention {
     int64_t n_row;

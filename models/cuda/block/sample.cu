@@ -10,13 +10,7 @@ extern "C" {
 #include "models/cuda/block/scan.h"
 }
 
-#define SCRATCH_ALIGN 64
 #define NOT_KEPT UINT32_MAX
-
-static size_t aligned(size_t n)
-{
-    return (n + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN;
-}
 
 struct cuda_edges cuda_edges_of(const struct device_block *block)
 {
@@ -25,22 +19,14 @@ struct cuda_edges cuda_edges_of(const struct device_block *block)
 
 struct cuda_made cuda_made_place(int64_t n_row, int64_t n_col, int64_t n_edge, bool weighted, bool typed, char *scratch)
 {
-    const size_t n = (size_t)n_edge, picking = cuda_sample_work(n_col, n_edge), ordering = cuda_transpose_work(n_edge);
-    const size_t indptr = aligned(cuda_schedule_bytes(n_row, n_edge));
-    const size_t cols = indptr + aligned(((size_t)n_row + 1) * sizeof(int64_t));
-    const size_t weights = cols + aligned(n * sizeof(uint32_t));
-    const size_t types = weights + (weighted ? aligned(n * sizeof(float)) : 0);
-    const size_t work = types + (typed ? aligned(n * sizeof(uint16_t)) : 0);
+    const struct cuda_made_places at = cuda_made_places_of(n_row, n_col, n_edge, weighted, typed);
     struct cuda_made made = {};
-    made.n_byte = work + (picking > ordering ? picking : ordering);
-    if (scratch != NULL) {
-        made.schedule = scratch;
-        made.indptr = (int64_t *)(void *)(scratch + indptr);
-        made.cols = (uint32_t *)(void *)(scratch + cols);
-        made.weights = weighted ? (float *)(void *)(scratch + weights) : NULL;
-        made.types = typed ? (uint16_t *)(void *)(scratch + types) : NULL;
-        made.work = scratch + work;
-    }
+    made.schedule = scratch;
+    made.indptr = (int64_t *)(void *)(scratch + at.indptr);
+    made.cols = (uint32_t *)(void *)(scratch + at.cols);
+    made.weights = weighted ? (float *)(void *)(scratch + at.weights) : NULL;
+    made.types = typed ? (uint16_t *)(void *)(scratch + at.types) : NULL;
+    made.work = scratch + at.work;
     return made;
 }
 
@@ -57,40 +43,18 @@ struct device_block cuda_made_block(const struct cuda_made *made, int64_t n_row,
     return block;
 }
 
-extern "C" size_t cuda_block_scratch(int64_t n_row, int64_t n_col, int64_t n_edge, size_t edge_bytes)
-{
-    const size_t extra = edge_bytes - sizeof(uint32_t);
-    return cuda_made_place(n_row, n_col, n_edge, extra >= sizeof(float), extra % sizeof(float) != 0, NULL).n_byte;
-}
-
-/* Words of a bit for each edge, and one in which there may be none. */
-static int64_t n_word_of(int64_t n_edge)
-{
-    return n_edge / 32 + 1;
-}
-
 /* Which edges stay. */
 struct picked {
     uint32_t *place; /* n_col: a column's place among those kept */
     uint32_t *bits;  /* of 32 edges each */
     int64_t *before; /* edges that stay before each 32 */
     void *scan;
-    size_t n_byte;
 };
 
-static struct picked picked_place(int64_t n_col, int64_t n_edge, char *work)
+static struct picked picked_place(const struct cuda_picked_places &at, char *work)
 {
-    const int64_t n_word = n_word_of(n_edge);
-    const size_t bits = aligned((size_t)n_col * sizeof(uint32_t)), before = bits + aligned((size_t)n_word * sizeof(uint32_t));
-    const size_t scan = before + aligned((size_t)(n_word + 1) * sizeof(int64_t));
-    return {(uint32_t *)(void *)work, (uint32_t *)(void *)(work + bits), (int64_t *)(void *)(work + before), work + scan,
-            scan + cuda_scan_bytes(n_word)};
-}
-
-size_t cuda_sample_work(int64_t n_col, int64_t n_edge)
-{
-    static char nowhere;
-    return picked_place(n_col, n_edge, &nowhere).n_byte;
+    return {(uint32_t *)(void *)work, (uint32_t *)(void *)(work + at.bits), (int64_t *)(void *)(work + at.before),
+            work + at.scan};
 }
 
 __global__ void __launch_bounds__(BLOCK_THREADS) kept_put(int64_t n_kept, const uint32_t *kept, uint32_t *place)
@@ -151,17 +115,18 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
 extern "C" void cuda_block_sample(struct device *device, const struct device_block *block, int64_t n_kept, const uint32_t *kept,
                                   void *scratch, struct device_block *out)
 {
-    const int64_t n_row = block->n_row, n_edge = block->n_edge, n_word = n_word_of(n_edge);
+    const int64_t n_row = block->n_row, n_edge = block->n_edge;
+    const struct cuda_picked_places at = cuda_picked_places_of(block->n_col, n_edge);
     const struct cuda_made to = cuda_made_place(n_row, block->n_col, n_edge, block->weights != NULL, block->types != NULL,
                                                 (char *)scratch);
-    const struct picked picked = picked_place(block->n_col, n_edge, to.work);
+    const struct picked picked = picked_place(at, to.work);
     cudaStream_t stream = cuda_stream(device);
     cuda_check(device, cudaMemsetAsync(picked.place, 0xff, (size_t)block->n_col * sizeof *picked.place, stream),
                "sampling a block");
     LAUNCH(kept_put, grid_of(n_kept, BLOCK_THREADS), BLOCK_THREADS, stream, n_kept, kept, picked.place);
-    LAUNCH(edges_mark, grid_of(n_word, BLOCK_THREADS / WARP), BLOCK_THREADS, stream, n_row, block->indptr, block->cols, n_word,
-           picked);
-    cuda_scan(device, n_word, picked.before, picked.scan);
+    LAUNCH(edges_mark, grid_of(at.n_word, BLOCK_THREADS / WARP), BLOCK_THREADS, stream, n_row, block->indptr, block->cols,
+           at.n_word, picked);
+    cuda_scan(device, at.n_word, picked.before, picked.scan);
     LAUNCH(rows_end, grid_of(n_row + 1, BLOCK_THREADS), BLOCK_THREADS, stream, n_row, block->indptr, picked, to.indptr);
     LAUNCH(edges_pick, grid_of(n_edge, BLOCK_THREADS), BLOCK_THREADS, stream, cuda_edges_of(block), picked, to);
     *out = cuda_made_block(&to, n_row, n_kept, n_edge);

@@ -24,15 +24,10 @@ struct cuda_made {
     float *weights;  /* NULL: the block has none */
     uint16_t *types; /* likewise */
     char *work;
-    size_t n_byte; /* of all */
 };
 
-/* A result with n_row rows, of a block with these arrays; scratch NULL: its bytes alone. */
+/* A result with n_row rows, of a block with these arrays. */
 struct cuda_made cuda_made_place(int64_t n_row, int64_t n_col, int64_t n_edge, bool weighted, bool typed, char *scratch);
-
-/* What is used while the edges of listed columns are picked out, and while edges are put in order. */
-size_t cuda_sample_work(int64_t n_col, int64_t n_edge);
-size_t cuda_transpose_work(int64_t n_edge);
 
 /* The result as a block. */
 struct device_block cuda_made_block(const struct cuda_made *made, int64_t n_row, int64_t n_col, int64_t n_edge);

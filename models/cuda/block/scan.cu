@@ -5,12 +5,9 @@ extern "C" {
 #include "models/cuda/block/scan.h"
 }
 
-/* Numbers of a chunk. */
-#define CHUNK 2048
-
 static int64_t n_chunk_of(int64_t n)
 {
-    return (n + CHUNK - 1) / CHUNK;
+    return (n + CUDA_SCAN_CHUNK - 1) / CUDA_SCAN_CHUNK;
 }
 
 /* Numbers first … end-1 by one block; returns their sum. */
@@ -32,8 +29,8 @@ static __device__ int64_t numbers_scan(int64_t first, int64_t end, int64_t *x)
 __global__ void __launch_bounds__(BLOCK_THREADS) scan_chunks(int64_t n, int64_t n_chunk, int64_t *x, int64_t *sums)
 {
     for (int64_t c = blockIdx.x; c < n_chunk; c += gridDim.x) {
-        const int64_t end = (c + 1) * CHUNK < n ? (c + 1) * CHUNK : n;
-        const int64_t sum = numbers_scan(c * CHUNK, end, x);
+        const int64_t end = (c + 1) * CUDA_SCAN_CHUNK < n ? (c + 1) * CUDA_SCAN_CHUNK : n;
+        const int64_t sum = numbers_scan(c * CUDA_SCAN_CHUNK, end, x);
         if (threadIdx.x == 0) {
             sums[c] = sum;
         }
@@ -52,7 +49,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS) scan_sums(int64_t n_chunk, int6
 __global__ void __launch_bounds__(BLOCK_THREADS) scan_add(int64_t n, int64_t n_chunk, int64_t *x, const int64_t *sums)
 {
     for (int64_t i = grid_thread(); i <= n; i += grid_threads()) {
-        x[i] = i < n ? x[i] + sums[i / CHUNK] : sums[n_chunk];
+        x[i] = i < n ? x[i] + sums[i / CUDA_SCAN_CHUNK] : sums[n_chunk];
     }
 }
 
@@ -64,9 +61,4 @@ void cuda_scan(struct device *device, int64_t n, int64_t *x, void *scratch)
     LAUNCH(scan_chunks, grid_of(n_chunk, 1), BLOCK_THREADS, stream, n, n_chunk, x, sums);
     LAUNCH(scan_sums, 1, BLOCK_THREADS, stream, n_chunk, sums);
     LAUNCH(scan_add, grid_of(n + 1, BLOCK_THREADS), BLOCK_THREADS, stream, n, n_chunk, x, (const int64_t *)sums);
-}
-
-size_t cuda_scan_bytes(int64_t n)
-{
-    return (size_t)(n_chunk_of(n) + 1) * sizeof(int64_t);
 }

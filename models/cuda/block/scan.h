@@ -6,6 +6,5 @@
 
 /* x[i] = x[0] + … + x[i - 1] for i = 0 … n; x has n + 1 numbers, the last of them unset before. scratch: cuda_scan_bytes(n) */
 void cuda_scan(struct device *device, int64_t n, int64_t *x, void *scratch);
-size_t cuda_scan_bytes(int64_t n);
 
 #endif

@@ -9,11 +9,11 @@ extern "C" {
 #include "models/cuda/block/scan.h"
 }
 
-#define DIGITS 256
+#define DIGITS CUDA_ORDER_DIGITS
 #define WARPS (BLOCK_THREADS / WARP)
 
 /* Edges that a block of threads puts in order at once, a warp so many of them one after another. */
-#define TILE 2048
+#define TILE CUDA_ORDER_TILE
 #define WARP_EDGES (TILE / WARPS)
 
 /* What is looked at in a pass: 8 bits of types or columns. */
@@ -179,38 +179,6 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
     }
 }
 
-static size_t aligned(size_t n)
-{
-    return (n + 63) / 64 * 64;
-}
-
-static int64_t tiles_of(int64_t n_edge)
-{
-    return (n_edge + TILE - 1) / TILE;
-}
-
-/* What is used on the way: two orders of the edges that take turns, where the second may be the memory of the columns, and counts. */
-struct work {
-    size_t second, count, scan, n_byte;
-};
-
-static struct work work_of(int64_t n_edge)
-{
-    const size_t id = n_edge <= (int64_t)UINT32_MAX ? sizeof(uint32_t) : sizeof(int64_t),
-                 n_count = DIGITS * (size_t)tiles_of(n_edge);
-    struct work work;
-    work.second = aligned((size_t)n_edge * id);
-    work.count = work.second + (id == sizeof(uint32_t) ? 0 : aligned((size_t)n_edge * id));
-    work.scan = work.count + aligned((n_count + 1) * sizeof(int64_t));
-    work.n_byte = work.scan + cuda_scan_bytes((int64_t)n_count);
-    return work;
-}
-
-size_t cuda_transpose_work(int64_t n_edge)
-{
-    return work_of(n_edge).n_byte;
-}
-
 /* Columns that are less than n have so many bits that are looked at. */
 static int column_bits(int64_t n)
 {
@@ -228,7 +196,7 @@ static void edges_order(struct device *device, const struct device_block *block,
     cudaStream_t stream = cuda_stream(device);
     const int n_type_pass = block->types != NULL ? 2 : 0, n_column_pass = column_bits(block->n_col) / 8;
     const int n_pass = n_type_pass + (n_column_pass > 0 ? n_column_pass : 1);
-    struct pass p = {block->indptr, block->n_row, tiles_of(block->n_edge), NULL, block->cols, 0};
+    struct pass p = {block->indptr, block->n_row, cuda_order_places_of(block->n_edge).n_tile, NULL, block->cols, 0};
     const ID *from = NULL;
     for (int k = 0; k < n_pass; k++) {
         ID *to = order[(n_pass - 1 - k) % 2];
@@ -245,10 +213,10 @@ template <typename ID>
 static void transpose(struct device *device, const struct device_block *block, const struct cuda_made *to)
 {
     cudaStream_t stream = cuda_stream(device);
-    const struct work work = work_of(block->n_edge);
-    ID *second = sizeof(ID) == sizeof *to->cols ? (ID *)(void *)to->cols : (ID *)(void *)(to->work + work.second);
+    const struct cuda_order_places at = cuda_order_places_of(block->n_edge);
+    ID *second = sizeof(ID) == sizeof *to->cols ? (ID *)(void *)to->cols : (ID *)(void *)(to->work + at.second);
     ID *const order[2] = {(ID *)(void *)to->work, second};
-    edges_order(device, block, order, (int64_t *)(void *)(to->work + work.count), to->work + work.scan);
+    edges_order(device, block, order, (int64_t *)(void *)(to->work + at.count), to->work + at.scan);
     LAUNCH(columns_begin<ID>, grid_of(block->n_col + 1, BLOCK_THREADS), BLOCK_THREADS, stream, cuda_edges_of(block),
            (const ID *)order[0], to->indptr);
     LAUNCH(edges_put<ID>, grid_of(block->n_edge, BLOCK_THREADS), BLOCK_THREADS, stream, cuda_edges_of(block),

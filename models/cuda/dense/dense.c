@@ -13,15 +13,6 @@
 /* Outputs of so many columns are narrow. */
 #define NARROW 64
 
-/* Rows of one product at most: cuBLAS counts elements in 32 bits. */
-#define PIECE_ROWS ((int64_t)1 << 20)
-
-/* A weight gradient goes in chunks of rows, each with a partial result of its own: so many tiles of so many elements keep a GPU busy. */
-#define WEIGHT_TILE 128
-#define WEIGHT_N_TILE 256
-#define WEIGHT_CHUNK_MAX 64
-#define WEIGHT_CHUNK_ROWS 1024
-
 struct blas {
     cublasHandle_t handle;
     void *workspace;
@@ -74,9 +65,9 @@ static void wide_forward(struct device *device, int64_t n, int64_t f_in, int64_t
 {
     struct cuda_device *cuda = cuda_device(device);
     struct blas *blas = cuda->blas;
-    for (int64_t first = 0; first < n; first += PIECE_ROWS) {
+    for (int64_t first = 0; first < n; first += CUDA_PIECE_ROWS) {
         check(cuda,
-              cublasSgemm(blas->handle, CUBLAS_OP_T, CUBLAS_OP_N, (int)f_out, (int)smaller(n - first, PIECE_ROWS), (int)f_in,
+              cublasSgemm(blas->handle, CUBLAS_OP_T, CUBLAS_OP_N, (int)f_out, (int)smaller(n - first, CUDA_PIECE_ROWS), (int)f_in,
                           &one, w, (int)f_in, x + first * f_in, (int)f_in, add ? &one : &zero, y + first * f_out, (int)f_out),
               "a product");
     }
@@ -87,9 +78,9 @@ static void wide_backward_input(struct device *device, int64_t n, int64_t f_in, 
 {
     struct cuda_device *cuda = cuda_device(device);
     struct blas *blas = cuda->blas;
-    for (int64_t first = 0; first < n; first += PIECE_ROWS) {
+    for (int64_t first = 0; first < n; first += CUDA_PIECE_ROWS) {
         check(cuda,
-              cublasSgemm(blas->handle, CUBLAS_OP_N, CUBLAS_OP_N, (int)f_in, (int)smaller(n - first, PIECE_ROWS), (int)f_out,
+              cublasSgemm(blas->handle, CUBLAS_OP_N, CUBLAS_OP_N, (int)f_in, (int)smaller(n - first, CUDA_PIECE_ROWS), (int)f_out,
                           &one, w, (int)f_in, grad_y + first * f_out, (int)f_out, add ? &one : &zero, grad_x + first * f_in,
                           (int)f_in),
               "a product");
@@ -173,15 +164,6 @@ void cuda_linear_backward_input(struct device *device, int64_t n, int64_t f_in, 
     cuda_multiply(device, &product);
 }
 
-/* Rows of a chunk of the weight gradient. */
-static int64_t weight_chunk_rows(int64_t n, int64_t f_in, int64_t f_out)
-{
-    int64_t n_tile = ((f_in + WEIGHT_TILE - 1) / WEIGHT_TILE) * ((f_out + WEIGHT_TILE - 1) / WEIGHT_TILE);
-    int64_t n_chunk = smaller(WEIGHT_N_TILE / (n_tile > 0 ? n_tile : 1), WEIGHT_CHUNK_MAX);
-    int64_t rows = n_chunk > 1 ? (n + n_chunk - 1) / n_chunk : n;
-    return rows < WEIGHT_CHUNK_ROWS ? WEIGHT_CHUNK_ROWS : smaller(rows, PIECE_ROWS);
-}
-
 /* The wider side of the weight is the product's rows. */
 static void narrow_backward_weight(struct device *device, int64_t n, int64_t rows, int64_t f_in, int64_t f_out, const float *x,
                                    const float *grad_y, bool add, float *out)
@@ -209,7 +191,7 @@ static void narrow_backward_weight(struct device *device, int64_t n, int64_t row
 void cuda_linear_backward_weight(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x,
                                  const float *grad_y, void *scratch, bool add, float *grad_w)
 {
-    int64_t rows = weight_chunk_rows(n, f_in, f_out), size = f_in * f_out;
+    int64_t rows = cuda_weight_chunk_rows(n, f_in, f_out), size = f_in * f_out;
     bool direct = n <= rows;
     float *out = direct ? grad_w : scratch;
     if (n == 0) {
@@ -224,10 +206,4 @@ void cuda_linear_backward_weight(struct device *device, int64_t n, int64_t f_in,
     if (!direct) {
         cuda_chunks_sum(device, size, (n + rows - 1) / rows, out, add, grad_w);
     }
-}
-
-size_t cuda_linear_scratch(int64_t n, int64_t f_in, int64_t f_out)
-{
-    int64_t rows = weight_chunk_rows(n, f_in, f_out), n_chunk = (n + rows - 1) / rows;
-    return n_chunk > 1 ? (size_t)(n_chunk * f_in * f_out) * sizeof(float) : 0;
 }

@@ -195,14 +195,3 @@ void cuda_csr_close(struct device *device, struct device_csr *csr)
     free(columns);
     csr->by_column = NULL;
 }
-
-size_t cuda_csr_bytes(int64_t n_row, int64_t n_col, int64_t n_value)
-{
-    return (size_t)(n_col + 1) * sizeof(int64_t) + (size_t)n_value * (2 * sizeof(uint32_t) + sizeof(float)) +
-           cuda_block_bytes(1, n_row, n_value) + cuda_block_bytes(1, n_col, n_value);
-}
-
-size_t cuda_csr_linear_scratch(int64_t n_col, int64_t f_out)
-{
-    return (size_t)(n_col * f_out) * sizeof(float);
-}

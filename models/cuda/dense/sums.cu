@@ -42,11 +42,6 @@ extern "C" void cuda_column_sum(struct device *device, int64_t n, int64_t f, con
     columns_finish(device, row_n_chunk(n), f, f, (const double *)scratch, add, out);
 }
 
-extern "C" size_t cuda_column_sum_scratch(int64_t n, int64_t f)
-{
-    return (size_t)(row_n_chunk(n) * (f > 0 ? f : 1)) * sizeof(double);
-}
-
 /* --- one sum of all products --- */
 
 /* Lanes of the sum of a chunk, each a thread's. */

@@ -226,8 +226,3 @@ extern "C" void cuda_batch_norm_backward(struct device *device, const struct dev
                               sums,   how->grad_y, how->grad_x};
     quads_launch(device, how->n, how->f, aligned, map);
 }
-
-extern "C" size_t cuda_batch_norm_scratch(int64_t n, int64_t f)
-{
-    return (size_t)(row_n_chunk(n) * STATISTICS_N(f)) * sizeof(double);
-}

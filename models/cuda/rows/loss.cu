@@ -1,10 +1,6 @@
 /* Losses, their gradients and counts: each row in double by the lanes of a warp, sums over rows in chunks combined in order. */
 #include "models/cuda/functions.h"
 
-/* Rows of a chunk at least, and chunks at most. */
-#define CHUNK_ROWS 256
-#define CHUNK_MAX 4096
-
 /* Row r is drawn when its draw is below the threshold. */
 struct draws {
     uint64_t threshold;
@@ -212,15 +208,9 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
     score_sum(kept, sum, score);
 }
 
-static int64_t chunk_rows(int64_t n)
-{
-    const int64_t rows = (n + CHUNK_MAX - 1) / CHUNK_MAX;
-    return rows > CHUNK_ROWS ? rows : CHUNK_ROWS;
-}
-
 extern "C" void cuda_loss(struct device *device, const struct device_scoring *how, struct device_score *score)
 {
-    const int64_t n = how->n, rows = chunk_rows(n), n_chunk = (n + rows - 1) / rows;
+    const int64_t n = how->n, rows = cuda_score_chunk_rows(n), n_chunk = (n + rows - 1) / rows;
     struct device_score *partial = (struct device_score *)how->scratch;
     const scoring scoring = {n,
                              how->c,
@@ -240,12 +230,6 @@ extern "C" void cuda_loss(struct device *device, const struct device_scoring *ho
         LAUNCH(loss_chunks<32>, dim3(grid_of(n_chunk, 1)), dim3(BLOCK_THREADS), cuda_stream(device), scoring, n_chunk, partial);
     }
     LAUNCH(scores_add, dim3(1), dim3(BLOCK_THREADS), cuda_stream(device), n_chunk, partial, score);
-}
-
-extern "C" size_t cuda_score_scratch(int64_t n)
-{
-    const int64_t rows = chunk_rows(n);
-    return (size_t)((n + rows - 1) / rows) * sizeof(struct device_score);
 }
 
 /* --- labels as input --- */

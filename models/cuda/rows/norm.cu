@@ -135,8 +135,3 @@ extern "C" void cuda_layer_norm_backward(struct device *device, const struct dev
         LAUNCH(layer_norm_gradients, dim3(grid_of(n, NORM_WARPS * WARP)), dim3(NORM_WARPS * WARP), cuda_stream(device), norm);
     }
 }
-
-extern "C" size_t cuda_layer_norm_scratch(int64_t n, int64_t f)
-{
-    return 2 * cuda_column_sum_scratch(n, f);
-}

@@ -1,0 +1,181 @@
+#include "models/cuda/sizes.h"
+
+#include "models/cuda/aggregate/schedule.h"
+#include "models/row_chunks.h"
+#include "models/statistics.h"
+
+static size_t aligned(size_t n)
+{
+    return (n + 63) / 64 * 64;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* --- dense --- */
+
+/* So many tiles of so many elements keep a GPU busy. */
+#define WEIGHT_TILE 128
+#define WEIGHT_N_TILE 256
+#define WEIGHT_CHUNK_MAX 64
+#define WEIGHT_CHUNK_ROWS 1024
+
+int64_t cuda_weight_chunk_rows(int64_t n, int64_t f_in, int64_t f_out)
+{
+    int64_t n_tile = ((f_in + WEIGHT_TILE - 1) / WEIGHT_TILE) * ((f_out + WEIGHT_TILE - 1) / WEIGHT_TILE);
+    int64_t n_chunk = smaller(WEIGHT_N_TILE / (n_tile > 0 ? n_tile : 1), WEIGHT_CHUNK_MAX);
+    int64_t rows = n_chunk > 1 ? (n + n_chunk - 1) / n_chunk : n;
+    return rows < WEIGHT_CHUNK_ROWS ? WEIGHT_CHUNK_ROWS : smaller(rows, CUDA_PIECE_ROWS);
+}
+
+size_t cuda_linear_scratch(int64_t n, int64_t f_in, int64_t f_out)
+{
+    int64_t rows = cuda_weight_chunk_rows(n, f_in, f_out), n_chunk = (n + rows - 1) / rows;
+    return n_chunk > 1 ? (size_t)(n_chunk * f_in * f_out) * sizeof(float) : 0;
+}
+
+size_t cuda_column_sum_scratch(int64_t n, int64_t f)
+{
+    return (size_t)(row_n_chunk(n) * (f > 0 ? f : 1)) * sizeof(double);
+}
+
+size_t cuda_csr_bytes(int64_t n_row, int64_t n_col, int64_t n_value)
+{
+    return (size_t)(n_col + 1) * sizeof(int64_t) + (size_t)n_value * (2 * sizeof(uint32_t) + sizeof(float)) +
+           cuda_block_bytes(1, n_row, n_value) + cuda_block_bytes(1, n_col, n_value);
+}
+
+size_t cuda_csr_linear_scratch(int64_t n_col, int64_t f_out)
+{
+    return (size_t)(n_col * f_out) * sizeof(float);
+}
+
+/* --- norms, losses --- */
+
+size_t cuda_layer_norm_scratch(int64_t n, int64_t f)
+{
+    return 2 * cuda_column_sum_scratch(n, f);
+}
+
+size_t cuda_batch_norm_scratch(int64_t n, int64_t f)
+{
+    return (size_t)(row_n_chunk(n) * STATISTICS_N(f)) * sizeof(double);
+}
+
+/* Rows of a chunk at least, and chunks at most. */
+#define SCORE_CHUNK_ROWS 256
+#define SCORE_CHUNK_MAX 4096
+
+int64_t cuda_score_chunk_rows(int64_t n)
+{
+    int64_t rows = (n + SCORE_CHUNK_MAX - 1) / SCORE_CHUNK_MAX;
+    return rows > SCORE_CHUNK_ROWS ? rows : SCORE_CHUNK_ROWS;
+}
+
+size_t cuda_score_scratch(int64_t n)
+{
+    int64_t rows = cuda_score_chunk_rows(n);
+    return (size_t)((n + rows - 1) / rows) * sizeof(struct device_score);
+}
+
+/* --- attention, sums by relation --- */
+
+size_t cuda_attention_scratch(int64_t n_row, const struct device_attention *how)
+{
+    int64_t n_range = smaller(n_row, CUDA_ATT_RANGES);
+    return how->score == DEVICE_SCORE_MLP ? (size_t)((n_range + CUDA_ATT_SHARES) * how->n_head * how->n_column) * sizeof(double)
+                                          : 0;
+}
+
+/* Rows that one warp adds up: by so many warps at most, whose sums have so many numbers in all at most. */
+#define RELATION_CHUNK_MAX 4096
+#define RELATION_CHUNK_MIN 32
+#define RELATION_PARTIAL_MOST ((int64_t)1 << 21)
+
+int64_t cuda_relation_chunks_most(int64_t n)
+{
+    int64_t most = RELATION_PARTIAL_MOST / (n > 0 ? n : 1);
+    return most < RELATION_CHUNK_MIN ? RELATION_CHUNK_MIN : smaller(most, RELATION_CHUNK_MAX);
+}
+
+size_t cuda_relation_dot_scratch(int64_t n_relation, int64_t n_base)
+{
+    int64_t n = n_relation * n_base;
+    return (size_t)(cuda_relation_chunks_most(n) * n) * sizeof(double);
+}
+
+/* --- blocks --- */
+
+struct cuda_schedule_places cuda_schedule_places_of(int64_t n_row, int64_t n_edge)
+{
+    struct cuda_schedule_places at;
+    at.n_chunk = (n_row + CUDA_SCHEDULE_ROWS - 1) / CUDA_SCHEDULE_ROWS;
+    at.units = sizeof(struct cuda_schedule);
+    at.counts = aligned(at.units + (size_t)cuda_units_most(n_edge) * sizeof(struct cuda_unit));
+    at.scan = at.counts + aligned((size_t)(at.n_chunk + 1) * sizeof(int64_t));
+    at.partial = at.scan + aligned(cuda_scan_bytes(at.n_chunk));
+    /* All pieces of a hub row but the last are full. */
+    at.n_byte = at.partial + (size_t)(2 * (n_edge / DEVICE_HUB_EDGES)) * CUDA_PARTIAL_COLUMNS * sizeof(float);
+    return at;
+}
+
+size_t cuda_schedule_bytes(int64_t n_row, int64_t n_edge)
+{
+    return n_edge > CUDA_LONG_EDGES ? cuda_schedule_places_of(n_row, n_edge).n_byte : 0;
+}
+
+size_t cuda_block_bytes(int64_t n_block, int64_t n_row, int64_t n_edge)
+{
+    return n_block > 0 && n_edge / n_block > CUDA_LONG_EDGES ? cuda_schedule_bytes(n_row, n_edge) : 0;
+}
+
+struct cuda_made_places cuda_made_places_of(int64_t n_row, int64_t n_col, int64_t n_edge, bool weighted, bool typed)
+{
+    size_t n = (size_t)n_edge, picking = cuda_picked_places_of(n_col, n_edge).n_byte,
+           ordering = cuda_order_places_of(n_edge).n_byte;
+    struct cuda_made_places at;
+    at.indptr = aligned(cuda_schedule_bytes(n_row, n_edge));
+    at.cols = at.indptr + aligned(((size_t)n_row + 1) * sizeof(int64_t));
+    at.weights = at.cols + aligned(n * sizeof(uint32_t));
+    at.types = at.weights + (weighted ? aligned(n * sizeof(float)) : 0);
+    at.work = at.types + (typed ? aligned(n * sizeof(uint16_t)) : 0);
+    at.n_byte = at.work + (picking > ordering ? picking : ordering);
+    return at;
+}
+
+size_t cuda_block_scratch(int64_t n_row, int64_t n_col, int64_t n_edge, size_t edge_bytes)
+{
+    size_t extra = edge_bytes - sizeof(uint32_t);
+    return cuda_made_places_of(n_row, n_col, n_edge, extra >= sizeof(float), extra % sizeof(float) != 0).n_byte;
+}
+
+struct cuda_picked_places cuda_picked_places_of(int64_t n_col, int64_t n_edge)
+{
+    struct cuda_picked_places at;
+    at.n_word = n_edge / 32 + 1; /* a word in which there may be none */
+    at.bits = aligned((size_t)n_col * sizeof(uint32_t));
+    at.before = at.bits + aligned((size_t)at.n_word * sizeof(uint32_t));
+    at.scan = at.before + aligned((size_t)(at.n_word + 1) * sizeof(int64_t));
+    at.n_byte = at.scan + cuda_scan_bytes(at.n_word);
+    return at;
+}
+
+struct cuda_order_places cuda_order_places_of(int64_t n_edge)
+{
+    struct cuda_order_places at;
+    at.n_tile = (n_edge + CUDA_ORDER_TILE - 1) / CUDA_ORDER_TILE;
+    size_t id = n_edge <= (int64_t)UINT32_MAX ? sizeof(uint32_t) : sizeof(int64_t);
+    size_t n_count = CUDA_ORDER_DIGITS * (size_t)at.n_tile;
+    at.second = aligned((size_t)n_edge * id);
+    at.count = at.second + (id == sizeof(uint32_t) ? 0 : aligned((size_t)n_edge * id));
+    at.scan = at.count + aligned((n_count + 1) * sizeof(int64_t));
+    at.n_byte = at.scan + cuda_scan_bytes((int64_t)n_count);
+    return at;
+}
+
+size_t cuda_scan_bytes(int64_t n)
+{
+    return (size_t)((n + CUDA_SCAN_CHUNK - 1) / CUDA_SCAN_CHUNK + 1) * sizeof(int64_t);
+}

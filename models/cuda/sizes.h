@@ -1,0 +1,86 @@
+/* Sizes of the cuda device, which plans need: what blocks and scratch take, and where in them things lie. Follows from shapes alone.
+ *
+ * Knows nothing of CUDA: programs that are built without it have these sizes, too.
+ */
+#ifndef MODELS_CUDA_SIZES_H
+#define MODELS_CUDA_SIZES_H
+
+#include "models/device_list.h"
+
+#define X(op) DEVICE_OP_PROTOTYPE(cuda, op);
+DEVICE_SIZE_LIST(X)
+#undef X
+
+/* What the device's table says of itself besides. */
+#ifdef CUDA_EMULATED
+#define CUDA_NAME "cuda-emulated"
+#else
+#define CUDA_NAME "cuda"
+#endif
+#define CUDA_N_WINDOW_FLOAT ((int64_t)1 << 22)
+#define CUDA_JOINED_EDGES DEVICE_HUB_EDGES
+
+/* --- dense --- */
+/* Rows of a product at most: cuBLAS counts elements in 32 bits. */
+#define CUDA_PIECE_ROWS ((int64_t)1 << 20)
+
+/* A weight gradient goes in chunks of so many rows, each with a partial result of its own. */
+int64_t cuda_weight_chunk_rows(int64_t n, int64_t f_in, int64_t f_out);
+
+/* --- attention --- */
+/* Most ranges of rows whose gradients of att are partial sums of their own, and as many shares of the long rows. */
+#define CUDA_ATT_RANGES 2048
+#define CUDA_ATT_SHARES 128
+
+/* --- losses and sums by relation: rows of a chunk; chunks at most for so many sums each --- */
+int64_t cuda_score_chunk_rows(int64_t n);
+int64_t cuda_relation_chunks_most(int64_t n);
+
+/* --- a schedule's memory (aggregate/schedule.h): bytes from its first --- */
+/* Rows whose units one block of threads counts and puts. */
+#define CUDA_SCHEDULE_ROWS 4096
+
+struct cuda_schedule_places {
+    int64_t n_chunk;
+    size_t units, counts, scan, partial, n_byte;
+};
+
+struct cuda_schedule_places cuda_schedule_places_of(int64_t n_row, int64_t n_edge);
+/* Bytes of the schedule of a block of so many rows and edges; 0: it has no long row. */
+size_t cuda_schedule_bytes(int64_t n_row, int64_t n_edge);
+
+/* --- blocks made of others: bytes from the first of their scratch, or of the work in it --- */
+/* The schedule lies at 0. */
+struct cuda_made_places {
+    size_t indptr, cols, weights, types, work, n_byte;
+};
+
+struct cuda_made_places cuda_made_places_of(int64_t n_row, int64_t n_col, int64_t n_edge, bool weighted, bool typed);
+
+/* Picking out edges by a bit for each: the columns' places lie at 0; n_word: of 32 edges' bits. */
+struct cuda_picked_places {
+    int64_t n_word;
+    size_t bits, before, scan, n_byte;
+};
+
+struct cuda_picked_places cuda_picked_places_of(int64_t n_col, int64_t n_edge);
+
+/* Putting edges in order by 8 bits at a time: two orders that take turns, the first at 0, of which the second may be the memory of the
+ * columns; counts of a digit in a tile of edges. */
+#define CUDA_ORDER_DIGITS 256
+#define CUDA_ORDER_TILE 2048
+
+struct cuda_order_places {
+    int64_t n_tile;
+    size_t second, count, scan, n_byte;
+};
+
+struct cuda_order_places cuda_order_places_of(int64_t n_edge);
+
+/* --- sums of all numbers before each (block/scan.h) --- */
+/* Numbers that one block of threads adds up. */
+#define CUDA_SCAN_CHUNK 2048
+
+size_t cuda_scan_bytes(int64_t n);
+
+#endif
