@@ -41,7 +41,7 @@ LIB_protocol  := -ljansson -lxxhash -lucp -lucs
 LIB_partition := -lmetis -lzip -lz
 LIB_models    := -ldnnl
 LIB_trainerd  := -luv -lsqlite3 -lsodium -lmicrohttpd -lcairo
-libs = $(foreach module,$(1),$(LIB_$(module))) -lm -lpthread
+libs = $(foreach module,$(1),$(LIB_$(module))) -lm -lpthread -ldl
 
 MAINS := $(wildcard */main_*.c)
 CUDA_SOURCES := $(wildcard models/cuda/*.c models/cuda/*/*.c models/cuda/*/*.cu)

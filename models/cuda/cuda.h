@@ -27,7 +27,7 @@ struct cuda_lane {
 struct cuda_device {
     struct device base;
     struct cuda_lane lane[DEVICE_LANE_N];
-    void *blas;         /* dense.c's */
+    struct blas *blas;  /* cuBLAS; NULL: there is none */
     enum status failed; /* the first failure since open */
     char reason[512];
 };
@@ -52,8 +52,8 @@ DEVICE_OP_LIST(X)
 /* Keep a failure of the run time for `wait`; the first one counts. */
 void cuda_check(struct device *device, cudaError_t code, const char *what);
 
-/* --- dense.c, the one file that knows cuBLAS --- */
-/* errors  kept for `wait`. Closed also after a failure */
+/* --- dense/blas.c --- */
+/* `blas` stays NULL where the machine has no cuBLAS. errors  kept for `wait`. Closed also after a failure */
 void cuda_blas_open(struct cuda_device *cuda);
 void cuda_blas_close(struct cuda_device *cuda);
 

@@ -1,6 +1,8 @@
 /* Life of the device, memory, copies, and the order of work. */
 #include "models/cuda/cuda.h"
 
+#include "protocol/log.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,9 +52,10 @@ enum status cuda_open(int n_thread, struct device **out)
     lanes_open(cuda);
     cuda_blas_open(cuda);
     if (cuda->failed != STATUS_OK) {
-        status = status_fail(STATUS_PEER, "no usable GPU: %s", cuda->reason);
+        char reason[sizeof cuda->reason];
+        memcpy(reason, cuda->reason, sizeof reason);
         cuda_close(&cuda->base);
-        return status;
+        return status_fail(STATUS_PEER, "no usable GPU: %s", reason);
     }
     *out = &cuda->base;
     return STATUS_OK;
@@ -61,16 +64,20 @@ enum status cuda_open(int n_thread, struct device **out)
 void cuda_close(struct device *device)
 {
     struct cuda_device *cuda = cuda_device(device);
+    bool had_failed = cuda->failed != STATUS_OK;
     cuda_blas_close(cuda);
     for (int l = 0; l < DEVICE_LANE_N; l++) {
         for (int e = 0; e < CUDA_N_EVENT; e++) {
             if (cuda->lane[l].event[e] != NULL) {
-                cudaEventDestroy(cuda->lane[l].event[e]);
+                cuda_check(device, cudaEventDestroy(cuda->lane[l].event[e]), "closing an event");
             }
         }
         if (cuda->lane[l].stream != NULL) {
-            cudaStreamDestroy(cuda->lane[l].stream);
+            cuda_check(device, cudaStreamDestroy(cuda->lane[l].stream), "closing a stream");
         }
+    }
+    if (cuda->failed != STATUS_OK && !had_failed) { /* nothing waits for the device any more */
+        log_warn("%s", cuda->reason);
     }
     free(cuda);
 }
@@ -99,15 +106,10 @@ enum status cuda_acquire(struct device *device, enum device_place place, enum me
 
 void cuda_release(struct device *device, enum device_place place, enum memory_category category, void *block, size_t n_bytes)
 {
-    (void)device;
     if (block == NULL) {
         return;
     }
-    if (place == DEVICE_PLACE_DEVICE) {
-        cudaFree(block);
-    } else {
-        cudaFreeHost(block);
-    }
+    cuda_check(device, place == DEVICE_PLACE_DEVICE ? cudaFree(block) : cudaFreeHost(block), "giving memory back");
     memory_count(category, -(int64_t)n_bytes);
 }
 

@@ -54,6 +54,12 @@ bool is_unified()
     return is;
 }
 
+int n_gpu()
+{
+    static const char *text = getenv("EMULATOR_GPUS");
+    return text != nullptr ? atoi(text) : 1;
+}
+
 } // namespace emulator
 
 #ifdef EMULATOR_TSAN

@@ -7,6 +7,9 @@
 
 #include <vector>
 
+/* What the device has. */
+#define EMULATOR_DEVICE_BYTES ((size_t)16 << 30)
+
 namespace emulator
 {
 
@@ -20,6 +23,7 @@ void order_arrange(std::vector<int> &list, unsigned salt);
 bool is_protected(); /* EMULATOR_PROTECT */
 bool is_eager();     /* EMULATOR_EAGER */
 bool is_unified();   /* EMULATOR_UNIFIED */
+int n_gpu();         /* EMULATOR_GPUS; 1 */
 
 /* --- device memory (memory.cpp) --- */
 bool on_device(const void *at);

@@ -14,6 +14,15 @@
 #define ALL 0xffffffffU
 #define N 256
 
+/* Of both libraries' return codes 0 is success. */
+#define CHECK(call) ((int)(call) == 0 ? (void)0 : failed(#call))
+
+static void failed(const char *call)
+{
+    fprintf(stderr, "%s fails\n", call);
+    exit(1);
+}
+
 static const char *fault;
 
 static bool is(const char *name)
@@ -143,8 +152,8 @@ static void expect(const scene &s, const char *what, int i, float value)
 
 static void bring(scene &s)
 {
-    cudaMemcpyAsync(s.got.data(), s.out, s.got.size() * sizeof(float), cudaMemcpyDeviceToHost, s.stream);
-    cudaStreamSynchronize(s.stream);
+    CHECK(cudaMemcpyAsync(s.got.data(), s.out, s.got.size() * sizeof(float), cudaMemcpyDeviceToHost, s.stream));
+    CHECK(cudaStreamSynchronize(s.stream));
 }
 
 static void open(scene &s)
@@ -155,23 +164,23 @@ static void open(scene &s)
         s.given[(size_t)i] = (float)(i % 7);
     }
     size_t n_bytes = s.given.size() * sizeof(float);
-    cudaStreamCreateWithFlags(&s.stream, cudaStreamNonBlocking);
-    cudaStreamCreateWithFlags(&s.other, cudaStreamNonBlocking);
-    cudaEventCreateWithFlags(&s.event, cudaEventDisableTiming);
-    cudaMalloc((void **)&s.x, n_bytes);
-    cudaMalloc((void **)&s.out, n_bytes);
-    cudaMemcpyAsync(s.x, s.given.data(), n_bytes, cudaMemcpyHostToDevice, s.stream);
-    cudaMemsetAsync(s.out, 0, n_bytes, s.stream);
-    cudaStreamSynchronize(s.stream);
+    CHECK(cudaStreamCreateWithFlags(&s.stream, cudaStreamNonBlocking));
+    CHECK(cudaStreamCreateWithFlags(&s.other, cudaStreamNonBlocking));
+    CHECK(cudaEventCreateWithFlags(&s.event, cudaEventDisableTiming));
+    CHECK(cudaMalloc((void **)&s.x, n_bytes));
+    CHECK(cudaMalloc((void **)&s.out, n_bytes));
+    CHECK(cudaMemcpyAsync(s.x, s.given.data(), n_bytes, cudaMemcpyHostToDevice, s.stream));
+    CHECK(cudaMemsetAsync(s.out, 0, n_bytes, s.stream));
+    CHECK(cudaStreamSynchronize(s.stream));
 }
 
 static void close(scene &s)
 {
-    cudaFree(s.x);
-    cudaFree(s.out);
-    cudaEventDestroy(s.event);
-    cudaStreamDestroy(s.other);
-    cudaStreamDestroy(s.stream);
+    CHECK(cudaFree(s.x));
+    CHECK(cudaFree(s.out));
+    CHECK(cudaEventDestroy(s.event));
+    CHECK(cudaStreamDestroy(s.other));
+    CHECK(cudaStreamDestroy(s.stream));
 }
 
 static void shared_memory(scene &s)
@@ -218,23 +227,23 @@ static void order_of_work(scene &s)
 {
     LAUNCH(scale, dim3(4), dim3(N), s.stream, s.x, 2.0F, s.out, 4U * N);
     if (!is("no-event")) {
-        cudaEventRecord(s.event, s.stream);
-        cudaStreamWaitEvent(s.other, s.event, 0);
+        CHECK(cudaEventRecord(s.event, s.stream));
+        CHECK(cudaStreamWaitEvent(s.other, s.event, 0));
     }
     LAUNCH(scale, dim3(4), dim3(N), s.other, s.out, 3.0F, s.x, 4U * N);
-    cudaEventRecord(s.event, s.other);
-    cudaStreamWaitEvent(s.stream, s.event, 0);
-    cudaMemcpyAsync(s.got.data(), s.x, s.got.size() * sizeof(float), cudaMemcpyDeviceToHost, s.stream);
+    CHECK(cudaEventRecord(s.event, s.other));
+    CHECK(cudaStreamWaitEvent(s.stream, s.event, 0));
+    CHECK(cudaMemcpyAsync(s.got.data(), s.x, s.got.size() * sizeof(float), cudaMemcpyDeviceToHost, s.stream));
     if (!is("no-wait")) {
-        cudaStreamSynchronize(s.stream);
+        CHECK(cudaStreamSynchronize(s.stream));
     }
     for (int i = 0; i < 4 * N; i++) {
         expect(s, "scale", i, 6.0F * s.given[(size_t)i]);
     }
-    cudaStreamSynchronize(s.stream);
-    cudaStreamSynchronize(s.other);
-    cudaMemcpyAsync(s.x, s.given.data(), s.given.size() * sizeof(float), cudaMemcpyHostToDevice, s.stream);
-    cudaStreamSynchronize(s.stream);
+    CHECK(cudaStreamSynchronize(s.stream));
+    CHECK(cudaStreamSynchronize(s.other));
+    CHECK(cudaMemcpyAsync(s.x, s.given.data(), s.given.size() * sizeof(float), cudaMemcpyHostToDevice, s.stream));
+    CHECK(cudaStreamSynchronize(s.stream));
 }
 
 static void places(scene &s)
@@ -250,7 +259,7 @@ static void places(scene &s)
     } else if (is("shared-too-large")) {
         LAUNCH(shared_too_large, dim3(1), dim3(32), s.stream, s.out);
     } else if (is("copy-of-wrong-kind")) {
-        cudaMemcpyAsync(s.out, s.x, 16, cudaMemcpyHostToDevice, s.stream);
+        CHECK(cudaMemcpyAsync(s.out, s.x, 16, cudaMemcpyHostToDevice, s.stream));
     } else if (is("default-stream")) {
         LAUNCH(scale, dim3(1), dim3(32), nullptr, s.x, 1.0F, s.out, 32U);
     } else if (is("host-reads-device")) {
@@ -263,21 +272,21 @@ static void graphs(scene &s)
 {
     cudaGraph_t graph;
     cudaGraphExec_t recorded;
-    cudaStreamBeginCapture(s.stream, cudaStreamCaptureModeThreadLocal);
+    CHECK(cudaStreamBeginCapture(s.stream, cudaStreamCaptureModeThreadLocal));
     LAUNCH(scale, dim3(4), dim3(N), s.stream, s.x, 2.0F, s.x, 4U * N);
     if (is("wait-while-capturing")) {
-        cudaStreamSynchronize(s.stream);
+        CHECK(cudaStreamSynchronize(s.stream));
     }
-    cudaStreamEndCapture(s.stream, &graph);
-    cudaGraphInstantiate(&recorded, graph, 0);
+    CHECK(cudaStreamEndCapture(s.stream, &graph));
+    CHECK(cudaGraphInstantiate(&recorded, graph, 0));
     for (int i = 0; i < 3; i++) {
-        cudaGraphLaunch(recorded, s.stream);
+        CHECK(cudaGraphLaunch(recorded, s.stream));
     }
-    cudaMemcpyAsync(s.out, s.x, s.got.size() * sizeof(float), cudaMemcpyDeviceToDevice, s.stream);
+    CHECK(cudaMemcpyAsync(s.out, s.x, s.got.size() * sizeof(float), cudaMemcpyDeviceToDevice, s.stream));
     bring(s);
     expect(s, "a recorded launch", 1, 8.0F * s.given[1]);
-    cudaGraphExecDestroy(recorded);
-    cudaGraphDestroy(graph);
+    CHECK(cudaGraphExecDestroy(recorded));
+    CHECK(cudaGraphDestroy(graph));
 }
 
 static void products(scene &s)
@@ -285,21 +294,21 @@ static void products(scene &s)
     const float one = 1.0F, zero = 0.0F;
     cublasHandle_t blas;
     float *workspace;
-    cudaMalloc((void **)&workspace, 64);
-    cublasCreate(&blas);
+    CHECK(cudaMalloc((void **)&workspace, 64));
+    CHECK(cublasCreate(&blas));
     if (!is("no-blas-workspace")) {
-        cublasSetWorkspace(blas, workspace, 64);
+        CHECK(cublasSetWorkspace(blas, workspace, 64));
     }
-    cublasSetStream(blas, s.stream);
+    CHECK(cublasSetStream(blas, s.stream));
     if (!is("no-blas-workspace")) { /* setting the stream has dropped it */
-        cublasSetWorkspace(blas, workspace, 64);
+        CHECK(cublasSetWorkspace(blas, workspace, 64));
     }
-    cudaMemcpyAsync(s.x, s.given.data(), s.given.size() * sizeof(float), cudaMemcpyHostToDevice, s.stream);
-    cublasSgemm(blas, CUBLAS_OP_N, CUBLAS_OP_T, 2, 2, 2, &one, s.x, 2, s.x, 2, &zero, s.out, 2);
+    CHECK(cudaMemcpyAsync(s.x, s.given.data(), s.given.size() * sizeof(float), cudaMemcpyHostToDevice, s.stream));
+    CHECK(cublasSgemm(blas, CUBLAS_OP_N, CUBLAS_OP_T, 2, 2, 2, &one, s.x, 2, s.x, 2, &zero, s.out, 2));
     bring(s);
     expect(s, "a product", 0, s.given[0] * s.given[0] + s.given[2] * s.given[2]);
-    cublasDestroy(blas);
-    cudaFree(workspace);
+    CHECK(cublasDestroy(blas));
+    CHECK(cudaFree(workspace));
 }
 
 int main(int argc, char **argv)

@@ -5,8 +5,6 @@
 #include <map>
 #include <sys/mman.h>
 
-/* What the device has. */
-#define DEVICE_BYTES ((size_t)16 << 30)
 #define PAGE 4096
 
 static std::map<char *, size_t> blocks, pinned; /* by their first byte */
@@ -72,7 +70,7 @@ extern "C" {
 cudaError_t cudaMalloc(void **out, size_t n_bytes)
 {
     size_t n = is_protected() ? (n_bytes + PAGE - 1) / PAGE * PAGE : n_bytes;
-    if (n > DEVICE_BYTES - n_taken) {
+    if (n > EMULATOR_DEVICE_BYTES - n_taken) {
         return cudaErrorMemoryAllocation;
     }
     if (is_protected()) {
@@ -91,7 +89,7 @@ cudaError_t cudaFree(void *block)
     if (block == nullptr) {
         return cudaSuccess;
     }
-    cudaDeviceSynchronize();
+    cudaError_t code = cudaDeviceSynchronize();
     auto at = blocks.find((char *)block);
     if (at == blocks.end()) {
         die("cudaFree of %p, which is no device memory", block);
@@ -103,7 +101,7 @@ cudaError_t cudaFree(void *block)
         free(block);
     }
     blocks.erase(at);
-    return cudaSuccess;
+    return code;
 }
 
 cudaError_t cudaMallocHost(void **out, size_t n_bytes)
@@ -119,10 +117,10 @@ cudaError_t cudaMallocHost(void **out, size_t n_bytes)
 
 cudaError_t cudaFreeHost(void *block)
 {
-    cudaDeviceSynchronize();
+    cudaError_t code = cudaDeviceSynchronize();
     pinned.erase((char *)block);
     free(block);
-    return cudaSuccess;
+    return code;
 }
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_bytes, enum cudaMemcpyKind kind, cudaStream_t stream)

@@ -123,18 +123,19 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s)
 
 cudaError_t cudaStreamDestroy(cudaStream_t s)
 {
-    cudaStreamSynchronize(s);
+    cudaError_t code = cudaStreamSynchronize(s);
     streams.erase(std::find(streams.begin(), streams.end(), s));
     delete s;
-    return cudaSuccess;
+    return code;
 }
 
 cudaError_t cudaDeviceSynchronize(void)
 {
+    cudaError_t code = cudaSuccess;
     for (cudaStream_t s : streams) {
-        cudaStreamSynchronize(s);
+        code = code == cudaSuccess ? cudaStreamSynchronize(s) : code;
     }
-    return cudaSuccess;
+    return code;
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned)
@@ -230,7 +231,10 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph)
 
 const char *cudaGetErrorString(cudaError_t code)
 {
-    return code == cudaSuccess ? "no error" : code == cudaErrorMemoryAllocation ? "out of memory" : "invalid argument";
+    return code == cudaSuccess                 ? "no error"
+           : code == cudaErrorMemoryAllocation ? "out of memory"
+           : code == cudaErrorNoDevice         ? "no CUDA-capable device is detected"
+                                               : "invalid argument";
 }
 
 cudaError_t cudaGetLastError(void)
@@ -238,9 +242,32 @@ cudaError_t cudaGetLastError(void)
     return cudaSuccess;
 }
 
+cudaError_t cudaDriverGetVersion(int *out)
+{
+    *out = 13000;
+    return cudaSuccess;
+}
+
 cudaError_t cudaGetDeviceCount(int *out)
 {
-    *out = 1;
+    *out = emulator::n_gpu();
+    return *out > 0 ? cudaSuccess : cudaErrorNoDevice;
+}
+
+cudaError_t cudaSetDevice(int gpu)
+{
+    return gpu >= 0 && gpu < emulator::n_gpu() ? cudaSuccess : cudaErrorInvalidDevice;
+}
+
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int gpu)
+{
+    if (gpu < 0 || gpu >= emulator::n_gpu()) {
+        return cudaErrorInvalidDevice;
+    }
+    *out = {};
+    snprintf(out->name, sizeof out->name, "emulated GPU %d", gpu);
+    out->totalGlobalMem = EMULATOR_DEVICE_BYTES;
+    out->major = 9;
     return cudaSuccess;
 }
 

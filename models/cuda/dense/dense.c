@@ -1,55 +1,11 @@
-/* Products with a weight w (f_out × f_in): wide outputs by cuBLAS in float32 (no TF32), of which this is the one file that knows, narrow
- * ones by kernels of our own. Which, and how rows are cut, follows from shapes alone. */
+/* Products with a weight w (f_out × f_in): wide outputs by cuBLAS where the machine has it, others by kernels of our own. Which, and how
+ * rows are cut, follows from shapes alone. */
 #include "models/cuda/dense/dense.h"
 
-#include <cublas_v2.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-/* What cuBLAS may use beside its arguments: with a workspace of its own it takes no memory while it runs, and its bits do not depend on
- * streams. */
-#define WORKSPACE_BYTES ((size_t)32 << 20)
+#include "models/cuda/dense/blas.h"
 
 /* Outputs of so many columns are narrow. */
 #define NARROW 64
-
-struct blas {
-    cublasHandle_t handle;
-    void *workspace;
-};
-
-static void check(struct cuda_device *cuda, cublasStatus_t code, const char *what)
-{
-    if (code != CUBLAS_STATUS_SUCCESS && cuda->failed == STATUS_OK) {
-        cuda->failed = STATUS_BUG;
-        snprintf(cuda->reason, sizeof cuda->reason, "%s by cuBLAS: error %d", what, (int)code);
-    }
-}
-
-void cuda_blas_open(struct cuda_device *cuda)
-{
-    struct blas *blas = cuda->blas = memory_alloc(1, sizeof *blas);
-    check(cuda, cublasCreate(&blas->handle), "opening");
-    cuda_check(&cuda->base, cudaMalloc(&blas->workspace, WORKSPACE_BYTES), "the workspace of cuBLAS");
-    if (cuda->failed == STATUS_OK) {
-        check(cuda, cublasSetStream(blas->handle, cuda_stream(&cuda->base)), "setting its stream");
-        check(cuda, cublasSetWorkspace(blas->handle, blas->workspace, WORKSPACE_BYTES), "setting its workspace");
-        check(cuda, cublasSetMathMode(blas->handle, CUBLAS_PEDANTIC_MATH), "setting its mode");
-    }
-}
-
-void cuda_blas_close(struct cuda_device *cuda)
-{
-    struct blas *blas = cuda->blas;
-    if (blas != NULL && blas->handle != NULL) {
-        cublasDestroy(blas->handle);
-    }
-    if (blas != NULL) {
-        cudaFree(blas->workspace);
-    }
-    free(blas);
-    cuda->blas = NULL;
-}
 
 static int64_t smaller(int64_t a, int64_t b)
 {
@@ -58,32 +14,42 @@ static int64_t smaller(int64_t a, int64_t b)
 
 /* --- by cuBLAS, which counts column by column: a matrix of rows is to it a transposed one --- */
 
-static const float one = 1.0F, zero = 0.0F;
-
 static void wide_forward(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x, const float *w,
                          bool add, float *y)
 {
-    struct cuda_device *cuda = cuda_device(device);
-    struct blas *blas = cuda->blas;
     for (int64_t first = 0; first < n; first += CUDA_PIECE_ROWS) {
-        check(cuda,
-              cublasSgemm(blas->handle, CUBLAS_OP_T, CUBLAS_OP_N, (int)f_out, (int)smaller(n - first, CUDA_PIECE_ROWS), (int)f_in,
-                          &one, w, (int)f_in, x + first * f_in, (int)f_in, add ? &one : &zero, y + first * f_out, (int)f_out),
-              "a product");
+        const struct cuda_blas_product product = {.a_turned = true,
+                                                  .add = add,
+                                                  .m = f_out,
+                                                  .n = smaller(n - first, CUDA_PIECE_ROWS),
+                                                  .k = f_in,
+                                                  .a = w,
+                                                  .a_step = f_in,
+                                                  .b = x + first * f_in,
+                                                  .b_step = f_in,
+                                                  .c = y + first * f_out,
+                                                  .c_step = f_out,
+                                                  .n_product = 1};
+        cuda_blas_multiply(device, &product);
     }
 }
 
 static void wide_backward_input(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *grad_y,
                                 const float *w, bool add, float *grad_x)
 {
-    struct cuda_device *cuda = cuda_device(device);
-    struct blas *blas = cuda->blas;
     for (int64_t first = 0; first < n; first += CUDA_PIECE_ROWS) {
-        check(cuda,
-              cublasSgemm(blas->handle, CUBLAS_OP_N, CUBLAS_OP_N, (int)f_in, (int)smaller(n - first, CUDA_PIECE_ROWS), (int)f_out,
-                          &one, w, (int)f_in, grad_y + first * f_out, (int)f_out, add ? &one : &zero, grad_x + first * f_in,
-                          (int)f_in),
-              "a product");
+        const struct cuda_blas_product product = {.add = add,
+                                                  .m = f_in,
+                                                  .n = smaller(n - first, CUDA_PIECE_ROWS),
+                                                  .k = f_out,
+                                                  .a = w,
+                                                  .a_step = f_in,
+                                                  .b = grad_y + first * f_out,
+                                                  .b_step = f_out,
+                                                  .c = grad_x + first * f_in,
+                                                  .c_step = f_in,
+                                                  .n_product = 1};
+        cuda_blas_multiply(device, &product);
     }
 }
 
@@ -91,22 +57,32 @@ static void wide_backward_input(struct device *device, int64_t n, int64_t f_in, 
 static void wide_backward_weight(struct device *device, int64_t n, int64_t rows, int64_t f_in, int64_t f_out, const float *x,
                                  const float *grad_y, bool add, float *out)
 {
-    struct cuda_device *cuda = cuda_device(device);
-    struct blas *blas = cuda->blas;
-    const float *keep = add ? &one : &zero;
     int64_t n_full = n / rows, rest = n % rows, done = n_full * rows, size = f_in * f_out;
+    struct cuda_blas_product product = {.b_turned = true,
+                                        .add = add,
+                                        .m = f_in,
+                                        .n = f_out,
+                                        .k = rows,
+                                        .a = x,
+                                        .a_step = f_in,
+                                        .a_next = rows * f_in,
+                                        .b = grad_y,
+                                        .b_step = f_out,
+                                        .b_next = rows * f_out,
+                                        .c = out,
+                                        .c_step = f_in,
+                                        .c_next = size,
+                                        .n_product = n_full};
     if (n_full > 0) {
-        check(cuda,
-              cublasSgemmStridedBatched(blas->handle, CUBLAS_OP_N, CUBLAS_OP_T, (int)f_in, (int)f_out, (int)rows, &one, x,
-                                        (int)f_in, rows * f_in, grad_y, (int)f_out, rows * f_out, keep, out, (int)f_in, size,
-                                        (int)n_full),
-              "a product");
+        cuda_blas_multiply(device, &product);
     }
     if (rest > 0) {
-        check(cuda,
-              cublasSgemm(blas->handle, CUBLAS_OP_N, CUBLAS_OP_T, (int)f_in, (int)f_out, (int)rest, &one, x + done * f_in,
-                          (int)f_in, grad_y + done * f_out, (int)f_out, keep, out + n_full * size, (int)f_in),
-              "a product");
+        product.k = rest;
+        product.a += done * f_in;
+        product.b += done * f_out;
+        product.c += n_full * size;
+        product.n_product = 1;
+        cuda_blas_multiply(device, &product);
     }
 }
 
@@ -115,7 +91,7 @@ static void wide_backward_weight(struct device *device, int64_t n, int64_t rows,
 void cuda_linear_forward(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x, const float *w,
                          const float *bias, bool add, float *y)
 {
-    if (f_out > NARROW && f_in > 0) {
+    if (f_out > NARROW && f_in > 0 && cuda_has_blas(device)) {
         wide_forward(device, n, f_in, f_out, x, w, add, y);
         if (bias != NULL) {
             cuda_bias_add(device, n, f_out, y, bias, y);
@@ -143,7 +119,7 @@ void cuda_linear_forward(struct device *device, int64_t n, int64_t f_in, int64_t
 void cuda_linear_backward_input(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *grad_y,
                                 const float *w, bool add, float *grad_x)
 {
-    if (f_in > NARROW && f_out > 0) {
+    if (f_in > NARROW && f_out > 0 && cuda_has_blas(device)) {
         wide_backward_input(device, n, f_in, f_out, grad_y, w, add, grad_x);
         return;
     }
@@ -165,8 +141,8 @@ void cuda_linear_backward_input(struct device *device, int64_t n, int64_t f_in, 
 }
 
 /* The wider side of the weight is the product's rows. */
-static void narrow_backward_weight(struct device *device, int64_t n, int64_t rows, int64_t f_in, int64_t f_out, const float *x,
-                                   const float *grad_y, bool add, float *out)
+static void own_backward_weight(struct device *device, int64_t n, int64_t rows, int64_t f_in, int64_t f_out, const float *x,
+                                const float *grad_y, bool add, float *out)
 {
     bool in_is_wide = f_in >= f_out;
     int64_t wide = in_is_wide ? f_in : f_out, narrow = in_is_wide ? f_out : f_in;
@@ -198,10 +174,10 @@ void cuda_linear_backward_weight(struct device *device, int64_t n, int64_t f_in,
         cuda_fill_zero(device, grad_w, add ? 0 : (size_t)size * sizeof *grad_w);
         return;
     }
-    if (f_in > NARROW && f_out > NARROW) {
+    if (f_in > NARROW && f_out > NARROW && cuda_has_blas(device)) {
         wide_backward_weight(device, n, rows, f_in, f_out, x, grad_y, direct && add, out);
     } else {
-        narrow_backward_weight(device, n, rows, f_in, f_out, x, grad_y, direct && add, out);
+        own_backward_weight(device, n, rows, f_in, f_out, x, grad_y, direct && add, out);
     }
     if (!direct) {
         cuda_chunks_sum(device, size, (n + rows - 1) / rows, out, add, grad_w);

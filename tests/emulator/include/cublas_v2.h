@@ -13,21 +13,25 @@ typedef enum { CUBLAS_OP_N, CUBLAS_OP_T } cublasOperation_t;
 typedef enum { CUBLAS_DEFAULT_MATH = 0, CUBLAS_PEDANTIC_MATH = 2 } cublasMath_t;
 typedef struct emulator_blas *cublasHandle_t;
 
-cublasStatus_t cublasCreate_v2(cublasHandle_t *out);
-cublasStatus_t cublasDestroy_v2(cublasHandle_t handle);
+EMULATOR_CHECKED cublasStatus_t cublasCreate_v2(cublasHandle_t *out);
+EMULATOR_CHECKED cublasStatus_t cublasDestroy_v2(cublasHandle_t handle);
 /* Forgets the workspace, as cuBLAS does. */
-cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream);
-cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void *workspace, size_t n_bytes);
-cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode);
+EMULATOR_CHECKED cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream);
+EMULATOR_CHECKED cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void *workspace, size_t n_bytes);
+EMULATOR_CHECKED cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode);
 /* Ends the process where no workspace is set (cuBLAS would take memory, and other bits with it) or a matrix is not on the device. */
-cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t trans_a, cublasOperation_t trans_b, int m, int n, int k,
-                              const float *alpha, const float *a, int lda, const float *b, int ldb, const float *beta, float *c,
-                              int ldc);
+EMULATOR_CHECKED cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t trans_a, cublasOperation_t trans_b,
+                                               int m, int n, int k, const float *alpha, const float *a, int lda, const float *b,
+                                               int ldb, const float *beta, float *c, int ldc);
 /* n_product of them, each at its step from the one before. */
-cublasStatus_t cublasSgemmStridedBatched(cublasHandle_t handle, cublasOperation_t trans_a, cublasOperation_t trans_b, int m,
-                                         int n, int k, const float *alpha, const float *a, int lda, long long int step_a,
-                                         const float *b, int ldb, long long int step_b, const float *beta, float *c, int ldc,
-                                         long long int step_c, int n_product);
+EMULATOR_CHECKED cublasStatus_t cublasSgemmStridedBatched(cublasHandle_t handle, cublasOperation_t trans_a,
+                                                          cublasOperation_t trans_b, int m, int n, int k, const float *alpha,
+                                                          const float *a, int lda, long long int step_a, const float *b,
+                                                          int ldb, long long int step_b, const float *beta, float *c, int ldc,
+                                                          long long int step_c, int n_product);
+
+/* The function of this name; NULL: EMULATOR_BLAS=0, the machine has no cuBLAS. */
+void *emulator_cublas(const char *name);
 
 #define cublasCreate cublasCreate_v2
 #define cublasDestroy cublasDestroy_v2

@@ -8,13 +8,16 @@
  * (AddressSanitizer sees it). Under ThreadSanitizer CUDA threads and streams are fibers, ordered by barriers, launches, streams and
  * events alone: a race is found by what orders two accesses, not by luck. With EMULATOR_PROTECT=1 the host's touch of device memory ends the process. Streams run as late as
  * waits allow, or with EMULATOR_EAGER=1 at once. With EMULATOR_UNIFIED=1 host memory is the device's, too, for tests of single
- * operations. Not modelled: time, caches, weak memory.
+ * operations. EMULATOR_GPUS says how many GPUs there are (1); they are one. Not modelled: time, caches, weak memory.
  */
 #ifndef EMULATOR_CUDA_RUNTIME_H
 #define EMULATOR_CUDA_RUNTIME_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+/* The compiler finds a call whose return code is dropped; the toolkit's headers do not ask for that. */
+#define EMULATOR_CHECKED __attribute__((warn_unused_result))
 
 #ifdef __cplusplus
 extern "C" {
@@ -26,7 +29,9 @@ typedef enum cudaError {
     cudaSuccess = 0,
     cudaErrorInvalidValue = 1,
     cudaErrorMemoryAllocation = 2,
+    cudaErrorInsufficientDriver = 35,
     cudaErrorNoDevice = 100,
+    cudaErrorInvalidDevice = 101,
     cudaErrorNotReady = 600
 } cudaError_t;
 enum cudaMemcpyKind {
@@ -43,35 +48,45 @@ typedef struct emulator_graph *cudaGraphExec_t;
 enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed };
 enum { cudaEventDisableTiming = 2, cudaStreamNonBlocking = 1 };
 
+struct cudaDeviceProp {
+    char name[256];
+    size_t totalGlobalMem;
+    int major, minor;
+};
+
 const char *cudaGetErrorString(cudaError_t code);
-cudaError_t cudaGetLastError(void);
-cudaError_t cudaGetDeviceCount(int *out);
+EMULATOR_CHECKED cudaError_t cudaGetLastError(void);
+EMULATOR_CHECKED cudaError_t cudaDriverGetVersion(int *out);
+EMULATOR_CHECKED cudaError_t cudaGetDeviceCount(int *out);
+EMULATOR_CHECKED cudaError_t cudaSetDevice(int gpu);
+EMULATOR_CHECKED cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int gpu);
 
-cudaError_t cudaMalloc(void **out, size_t n_bytes);
-cudaError_t cudaFree(void *block);
-cudaError_t cudaMallocHost(void **out, size_t n_bytes);
-cudaError_t cudaFreeHost(void *block);
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_bytes, enum cudaMemcpyKind kind, cudaStream_t stream);
-cudaError_t cudaMemsetAsync(void *to, int byte, size_t n_bytes, cudaStream_t stream);
+EMULATOR_CHECKED cudaError_t cudaMalloc(void **out, size_t n_bytes);
+EMULATOR_CHECKED cudaError_t cudaFree(void *block);
+EMULATOR_CHECKED cudaError_t cudaMallocHost(void **out, size_t n_bytes);
+EMULATOR_CHECKED cudaError_t cudaFreeHost(void *block);
+EMULATOR_CHECKED cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_bytes, enum cudaMemcpyKind kind,
+                                             cudaStream_t stream);
+EMULATOR_CHECKED cudaError_t cudaMemsetAsync(void *to, int byte, size_t n_bytes, cudaStream_t stream);
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags);
-cudaError_t cudaStreamDestroy(cudaStream_t stream);
-cudaError_t cudaStreamSynchronize(cudaStream_t stream);
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
-cudaError_t cudaDeviceSynchronize(void);
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags);
-cudaError_t cudaEventDestroy(cudaEvent_t event);
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
-cudaError_t cudaEventQuery(cudaEvent_t event);
-cudaError_t cudaEventSynchronize(cudaEvent_t event);
+EMULATOR_CHECKED cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags);
+EMULATOR_CHECKED cudaError_t cudaStreamDestroy(cudaStream_t stream);
+EMULATOR_CHECKED cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+EMULATOR_CHECKED cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
+EMULATOR_CHECKED cudaError_t cudaDeviceSynchronize(void);
+EMULATOR_CHECKED cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags);
+EMULATOR_CHECKED cudaError_t cudaEventDestroy(cudaEvent_t event);
+EMULATOR_CHECKED cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+EMULATOR_CHECKED cudaError_t cudaEventQuery(cudaEvent_t event);
+EMULATOR_CHECKED cudaError_t cudaEventSynchronize(cudaEvent_t event);
 
 /* Launches of one stream, with the arguments that they had. */
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode);
-cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out);
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags);
-cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream);
-cudaError_t cudaGraphDestroy(cudaGraph_t graph);
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph);
+EMULATOR_CHECKED cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode);
+EMULATOR_CHECKED cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out);
+EMULATOR_CHECKED cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags);
+EMULATOR_CHECKED cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream);
+EMULATOR_CHECKED cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+EMULATOR_CHECKED cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph);
 
 #ifdef __cplusplus
 }

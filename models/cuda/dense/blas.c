@@ -1,0 +1,139 @@
+#include "models/cuda/dense/blas.h"
+
+#include "protocol/log.h"
+
+#include <cublas_v2.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What cuBLAS may use beside its arguments: with a workspace of its own it takes no memory while it runs, and its bits do not depend on
+ * streams. All products are of one lane. */
+#define WORKSPACE_BYTES ((size_t)32 << 20)
+
+#define FUNCTION_LIST(X)                                                                                                       \
+    X(cublasCreate_v2)                                                                                                         \
+    X(cublasDestroy_v2)                                                                                                        \
+    X(cublasSetStream_v2) X(cublasSetWorkspace_v2) X(cublasSetMathMode) X(cublasSgemm_v2) X(cublasSgemmStridedBatched)
+
+struct blas {
+    void *library;
+#define X(name) __typeof__(name) *name##_;
+    FUNCTION_LIST(X)
+#undef X
+    cublasHandle_t handle;
+    void *workspace;
+};
+
+static void check(struct cuda_device *cuda, cublasStatus_t code, const char *what)
+{
+    if (code != CUBLAS_STATUS_SUCCESS && cuda->failed == STATUS_OK) {
+        cuda->failed = STATUS_BUG;
+        snprintf(cuda->reason, sizeof cuda->reason, "%s by cuBLAS: error %d", what, (int)code);
+    }
+}
+
+/* --- the library --- */
+
+static void *library_open(void)
+{
+#ifdef CUDA_EMULATED
+    return dlopen(NULL, RTLD_NOW); /* its functions are the emulator's */
+#else
+    static const char *const names[] = {"libcublas.so.13", "/usr/local/cuda/lib64/libcublas.so.13", "libcublas.so.12",
+                                        "/usr/local/cuda/lib64/libcublas.so.12"};
+    void *library = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names && library == NULL; i++) {
+        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    }
+    return library;
+#endif
+}
+
+static void *function_find(void *library, const char *name)
+{
+#ifdef CUDA_EMULATED
+    (void)library;
+    return emulator_cublas(name);
+#else
+    return dlsym(library, name);
+#endif
+}
+
+/* The library with all functions; NULL: the machine lacks it. */
+static struct blas *blas_find(void)
+{
+    struct blas *blas = memory_alloc(1, sizeof *blas);
+    bool is_whole = (blas->library = library_open()) != NULL;
+#define X(name)                                                                                                                \
+    if (is_whole) {                                                                                                            \
+        void *function = function_find(blas->library, #name);                                                                  \
+        memcpy(&blas->name##_, &function, sizeof function);                                                                    \
+        is_whole = function != NULL;                                                                                           \
+    }
+    FUNCTION_LIST(X)
+#undef X
+    if (is_whole) {
+        return blas;
+    }
+    if (blas->library != NULL) {
+        dlclose(blas->library);
+    }
+    free(blas);
+    return NULL;
+}
+
+void cuda_blas_open(struct cuda_device *cuda)
+{
+    struct blas *blas = cuda->blas = blas_find();
+    if (blas == NULL) {
+        log_warn("cuBLAS 12 or 13 is not on this machine: wide products go by slower kernels, and results have other bits than "
+                 "with it");
+        return;
+    }
+    check(cuda, blas->cublasCreate_v2_(&blas->handle), "opening");
+    cuda_check(&cuda->base, cudaMalloc(&blas->workspace, WORKSPACE_BYTES), "the workspace of cuBLAS");
+    if (cuda->failed == STATUS_OK) {
+        check(cuda, blas->cublasSetStream_v2_(blas->handle, cuda_stream(&cuda->base)), "setting its stream");
+        check(cuda, blas->cublasSetWorkspace_v2_(blas->handle, blas->workspace, WORKSPACE_BYTES), "setting its workspace");
+        check(cuda, blas->cublasSetMathMode_(blas->handle, CUBLAS_PEDANTIC_MATH), "setting its mode");
+    }
+}
+
+void cuda_blas_close(struct cuda_device *cuda)
+{
+    struct blas *blas = cuda->blas;
+    if (blas == NULL) {
+        return;
+    }
+    if (blas->handle != NULL) {
+        check(cuda, blas->cublasDestroy_v2_(blas->handle), "closing");
+    }
+    cuda_check(&cuda->base, cudaFree(blas->workspace), "giving the workspace of cuBLAS back");
+    free(blas); /* the library stays: it has threads */
+    cuda->blas = NULL;
+}
+
+/* --- products --- */
+
+void cuda_blas_multiply(struct device *device, const struct cuda_blas_product *p)
+{
+    static const float one = 1.0F, zero = 0.0F;
+    struct cuda_device *cuda = cuda_device(device);
+    struct blas *blas = cuda->blas;
+    cublasOperation_t a = p->a_turned ? CUBLAS_OP_T : CUBLAS_OP_N, b = p->b_turned ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const float *keep = p->add ? &one : &zero;
+    if (p->n_product == 1) {
+        check(cuda,
+              blas->cublasSgemm_v2_(blas->handle, a, b, (int)p->m, (int)p->n, (int)p->k, &one, p->a, (int)p->a_step, p->b,
+                                    (int)p->b_step, keep, p->c, (int)p->c_step),
+              "a product");
+    } else {
+        check(cuda,
+              blas->cublasSgemmStridedBatched_(blas->handle, a, b, (int)p->m, (int)p->n, (int)p->k, &one, p->a, (int)p->a_step,
+                                               p->a_next, p->b, (int)p->b_step, p->b_next, keep, p->c, (int)p->c_step,
+                                               p->c_next, (int)p->n_product),
+              "products");
+    }
+}
