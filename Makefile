@@ -9,8 +9,10 @@ PREFIX  ?= /usr/local
 SYSCONFDIR ?= /etc
 FUZZ_S  ?= 60
 Q       := $(if $(V),,@)
-# Device code is built where nvcc is found; CUDA=0 leaves it out.
+# Device code is built where nvcc is found, for VARIANT=release; CUDA=0 leaves it out. NVCC="ccache nvcc" caches.
+ifeq ($(origin NVCC),undefined)
 NVCC    := $(shell command -v nvcc 2>/dev/null)
+endif
 CUDA    ?= $(if $(NVCC),1,0)
 
 WARN    := -Wall -Wextra -Wpedantic -Wshadow
@@ -21,7 +23,7 @@ SAN_fuzz := $(SAN_asan) -fsanitize=fuzzer-no-link -DLOG_BUG_ABORTS
 # Device code on the CPU (tests/emulator): workers.device = "cuda-emulated".
 EMULATED := $(filter emulated emulated-asan,$(VARIANT))
 SAN_emulated-asan := $(SAN_asan) -DEMULATOR_ASAN
-FLAGS   := -g $(if $(filter release emulated,$(VARIANT)),-O3,-O1) $(SAN_$(VARIANT)) -fopenmp -ffp-contract=off -fno-math-errno -I. -D_GNU_SOURCE $(if $(EMULATED),-Itests/emulator/include -DCUDA_EMULATED) $(WERROR)
+FLAGS   := -g $(if $(filter release emulated,$(VARIANT)),-O3,-O1) $(SAN_$(VARIANT)) -fopenmp -ffp-contract=off -fno-math-errno -I. -D_GNU_SOURCE $(if $(EMULATED),-fPIC -Itests/emulator/include -DCUDA_EMULATED) $(WERROR)
 CFLAGS  += -std=c11 $(CWARN) $(FLAGS)
 CXXFLAGS += -std=c++17 $(WARN) $(FLAGS)
 LDFLAGS += -fopenmp $(SAN_$(VARIANT)) -Wl,--as-needed
@@ -42,11 +44,15 @@ LIB_partition := -lmetis -lzip -lz
 LIB_models    := -ldnnl
 LIB_trainerd  := -luv -lsqlite3 -lsodium -lmicrohttpd -lcairo
 libs = $(foreach module,$(1),$(LIB_$(module))) -lm -lpthread -ldl
+comma := ,
 
 MAINS := $(wildcard */main_*.c)
-CUDA_SOURCES := $(wildcard models/cuda/*.c models/cuda/*/*.c models/cuda/*/*.cu)
-SOURCES := $(filter-out $(MAINS) $(CUDA_SOURCES),$(foreach module,$(MODULES),$(wildcard $(module)/*.c $(module)/*/*.c $(module)/*/*/*.c $(module)/*/*.cpp))) \
-    $(if $(EMULATED),$(CUDA_SOURCES))
+# Of the cuda device programs have these two files; they and all others make a shared object.
+CUDA_OUTSIDE := models/cuda/module.c models/cuda/sizes.c
+CUDA_MODULE := $(if $(EMULATED)$(and $(filter release,$(VARIANT)),$(filter 1,$(CUDA))),$(BUILD)/lib/trainer-cuda.so)
+CUDA_SOURCES := $(filter-out models/cuda/module.c,$(wildcard models/cuda/*.c models/cuda/*/*.c models/cuda/*/*.cu))
+SOURCES := $(filter-out $(MAINS) $(filter-out $(CUDA_OUTSIDE),$(CUDA_SOURCES)),$(foreach module,$(MODULES),$(wildcard $(module)/*.c $(module)/*/*.c $(module)/*/*/*.c $(module)/*/*.cpp))) \
+    $(if $(EMULATED),$(filter-out $(CUDA_OUTSIDE),$(CUDA_SOURCES)))
 EMULATOR := $(wildcard tests/emulator/*.cpp)
 object = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 archive = $(foreach module,$(1),$(BUILD)/lib/$(module).a)
@@ -75,9 +81,10 @@ RUN = $(Q)BUILD=$(BUILD) FUZZ_S=$(1) scripts/run-tests
 .PHONY: all tests unit emulator emulated check check-system asan bench fuzz fuzzers quickstart install uninstall package docs lint format clean help force
 .SECONDARY:
 
-all: $(PROGRAMS) ## the programs, in build/bin
+all: $(PROGRAMS) $(CUDA_MODULE) ## the programs, in build/bin
 	$(Q)$(if $(filter build/release,$(BUILD)),mkdir -p build && ln -sfn release/bin build/bin)
-	@echo "  CUDA=$(CUDA)$(if $(NVCC), ($(NVCC)), (no nvcc)): $(words $(filter %.cu,$(CUDA_SOURCES))) device source files"
+	$(Q)$(if $(CUDA_MODULE),,rm -f $(BUILD)/lib/trainer-cuda.so)
+	@echo "  $(if $(CUDA_MODULE),$(CUDA_MODULE)$(if $(EMULATED), (emulated), by $(NVCC)),without a device for GPUs: $(if $(NVCC),VARIANT=$(VARIANT) CUDA=$(CUDA),no nvcc))"
 
 $(BUILD)/obj/%.c.o: %.c
 	@mkdir -p $(@D)
@@ -127,7 +134,35 @@ $(foreach t,$(TEST_KINDS),$(call test_rule,$(t),tests/$(t)/*.c,$(BELOW_trainerd)
 $(foreach b,$(notdir $(BENCHES)),$(eval $(call link_rule,$(BUILD)/bin/$(b),$(call object,tests/bench/$(b).c) $(BUILD)/lib/support.a,$(BELOW_trainerd))))
 $(foreach f,$(notdir $(FUZZERS)),$(eval $(call link_rule,$(BUILD)/bin/$(f),$(call object,tests/fuzz/$(f).c),$(BELOW_trainerd),-fsanitize=fuzzer)))
 # These tests start the programs in the same folder.
-$(BUILD)/bin/test-system $(BUILD)/bin/test-golden $(BUILD)/bin/test-equivalence: | $(PROGRAMS)
+$(BUILD)/bin/test-system $(BUILD)/bin/test-golden $(BUILD)/bin/test-equivalence: | $(PROGRAMS) $(CUDA_MODULE)
+
+# The cuda device is a shared object that workers open at run time (models/cuda/module.h), made by nvcc, or emulated by the C++ compiler. It
+# contains CUDA's run time, and takes from the worker what module.exports says.
+CUDA_HOME := $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v $(lastword $(NVCC)) 2>/dev/null)))
+NVCC_FLAGS := -std=c++17 -O3 -fmad=false -I. -D_GNU_SOURCE -gencode arch=compute_80,code=sm_80 \
+    -gencode arch=compute_90,code=[sm_90,compute_90] -Xptxas -warn-spills,-warn-lmem-usage $(if $(WERROR),-Werror all-warnings) \
+    -Xcompiler -fPIC,-Wall,-Wextra,-ffp-contract=off,-fno-math-errno$(if $(WERROR),$(comma)$(WERROR))
+CUDA_OBJECTS := $(if $(EMULATED),$(call object,$(CUDA_SOURCES) $(EMULATOR)),$(patsubst %,$(BUILD)/cuda/%.o,$(CUDA_SOURCES)))
+
+# What the compiler says is kept for scripts/check-nvcc.
+$(BUILD)/cuda/%.cu.o: %.cu
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  NVCC $<")
+	$(Q)$(NVCC) $(NVCC_FLAGS) -MMD -MP -c $< -o $@ > $@.log 2>&1; status=$$?; cat $@.log >&2; exit $$status
+
+$(BUILD)/cuda/%.c.o: %.c
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  CC   $< (CUDA)")
+	$(Q)$(CC) $(CFLAGS) -fPIC -isystem $(CUDA_HOME)/include -MMD -MP -c $< -o $@
+
+$(eval $(call members_rule,$(BUILD)/lib/trainer-cuda.so,$(CUDA_OBJECTS)))
+$(BUILD)/lib/trainer-cuda.so: models/cuda/module.map
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  LINK $@")
+	$(Q)$(CXX) -shared $(LDFLAGS) -Wl,--version-script=models/cuda/module.map $(filter %.o,$^) \
+	    $(if $(EMULATED),,-L$(CUDA_HOME)/lib64 -lcudart_static -lrt -ldl) -lm -lpthread -o $@
+$(call program,worker/main_trainer_worker.c): LDFLAGS += -Wl,--dynamic-list=models/cuda/module.exports
+$(call program,worker/main_trainer_worker.c): models/cuda/module.exports
 
 # The CUDA emulator (tests/emulator), in three builds: plain, and under sanitizers. Of the emulator itself ThreadSanitizer sees copies
 # alone, AddressSanitizer everything.
@@ -221,4 +256,4 @@ clean: ## remove build/
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):[^#]*## */  \1\t/' | expand -t 20
 
--include $(shell find $(BUILD)/obj $(BUILD)/emulator -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD)/obj $(BUILD)/cuda $(BUILD)/emulator -name '*.d' 2>/dev/null)

@@ -6,9 +6,7 @@
 static const struct device_ops *const devices[] = {
     &device_cpu,
     &device_reference,
-#ifdef CUDA_EMULATED
-    &device_cuda,
-#endif
+    &device_cuda_module,
 };
 
 enum status device_find(const char *name, const struct device_ops **out)
@@ -20,5 +18,5 @@ enum status device_find(const char *name, const struct device_ops **out)
             return STATUS_OK;
         }
     }
-    return status_fail(STATUS_CONFIG, "no device '%s' in this build: expected auto, cpu or reference", name);
+    return status_fail(STATUS_CONFIG, "no device '%s' in this build: expected auto, cpu, cuda or reference", name);
 }

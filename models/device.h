@@ -531,9 +531,11 @@ static inline enum status device_sync(struct device *device)
 
 extern const struct device_ops device_reference;
 extern const struct device_ops device_cpu;
-extern const struct device_ops device_cuda; /* emulated (tests/emulator) */
+extern const struct device_ops device_cuda; /* in trainer-cuda.so; emulated (tests/emulator), in programs of tests, too */
+extern const struct device_ops
+    device_cuda_module; /* its name and sizes, and `open`: of the rest only what is opened has a table */
 
-/* The table called `name` ("auto" is the best one here). errors  STATUS_CONFIG no such device */
+/* The table called `name` ("auto": the cpu's). errors  STATUS_CONFIG no such device */
 enum status device_find(const char *name, const struct device_ops **out);
 
 #endif

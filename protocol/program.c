@@ -1,5 +1,6 @@
 #include "protocol/program.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,4 +14,18 @@ enum status program_beside(const char *name, char out[PATH_MAX])
     }
     strcpy(out + n_folder, name);
     return STATUS_OK;
+}
+
+enum status program_module(const char *name, char out[PATH_MAX])
+{
+    static const char *const folders[] = {"../lib/", "../lib/trainerd/"};
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        char beside[64];
+        snprintf(beside, sizeof beside, "%s%s", folders[i], name);
+        enum status status = program_beside(beside, out);
+        if (status != STATUS_OK || access(out, R_OK) == 0) {
+            return status;
+        }
+    }
+    return status_fail(STATUS_PEER, "there is no %s beside this program", name);
 }

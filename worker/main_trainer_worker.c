@@ -1,4 +1,5 @@
 /* The command line of trainer-worker: one process, one device, one job. */
+#include "models/cuda/module.h"
 #include "protocol/log.h"
 #include "protocol/status.h"
 #include "protocol/transport/transport.h"
@@ -26,6 +27,7 @@ static const char help_text[] =
     "  --join-timeout SECONDS  how long to try to reach the coordinator (60)\n"
     "  --host NAME             the machine's name, at most 63 bytes (its host name): workers that say the same share a "
     "machine\n"
+    "  --gpus                  print the GPUs that workers of this machine can use, one a line\n"
     "  --version, --help\n"
     "\n"
     "Trains what the coordinator sends, and writes no files. Exit codes as trainerd's.\n";
@@ -36,21 +38,26 @@ enum {
     OPTION_FD = 'd',
     OPTION_TIMEOUT = 't',
     OPTION_HOST = 'n',
+    OPTION_GPUS = 'g',
     OPTION_VERSION = 'v',
     OPTION_HELP = 'h'
 };
 
-static const struct option options[] = {
-    {"join", required_argument, NULL, OPTION_JOIN},   {"token-file", required_argument, NULL, OPTION_FILE},
-    {"token-fd", required_argument, NULL, OPTION_FD}, {"join-timeout", required_argument, NULL, OPTION_TIMEOUT},
-    {"host", required_argument, NULL, OPTION_HOST},   {"version", no_argument, NULL, OPTION_VERSION},
-    {"help", no_argument, NULL, OPTION_HELP},         {NULL, 0, NULL, 0}};
+static const struct option options[] = {{"join", required_argument, NULL, OPTION_JOIN},
+                                        {"token-file", required_argument, NULL, OPTION_FILE},
+                                        {"token-fd", required_argument, NULL, OPTION_FD},
+                                        {"join-timeout", required_argument, NULL, OPTION_TIMEOUT},
+                                        {"host", required_argument, NULL, OPTION_HOST},
+                                        {"gpus", no_argument, NULL, OPTION_GPUS},
+                                        {"version", no_argument, NULL, OPTION_VERSION},
+                                        {"help", no_argument, NULL, OPTION_HELP},
+                                        {NULL, 0, NULL, 0}};
 
 struct request {
     const char *join, *token_file, *host;
     int token_fd; /* -1: none */
     double join_timeout_s;
-    bool prints; /* --help or --version was printed */
+    bool prints; /* --gpus, --help or --version was printed */
 };
 
 static enum status number_read(const char *name, const char *text, double least, double most, double *out)
@@ -61,6 +68,23 @@ static enum status number_read(const char *name, const char *text, double least,
         return status_fail(STATUS_USAGE, "%s is '%s', expected a number from %g to %g", name, text, least, most);
     }
     return STATUS_OK;
+}
+
+/* The reason goes to standard output, too: a program that asks reads one stream. */
+static enum status gpus_print(void)
+{
+    struct cuda_gpu gpu[CUDA_GPUS_MOST];
+    int n = 0;
+    enum status status = cuda_module_gpus(gpu, &n);
+    for (int i = 0; i < n; i++) {
+        printf("%d: %s, %.1f GiB, compute capability %d.%d\n", (int)gpu[i].number, gpu[i].name,
+               (double)gpu[i].n_bytes / (1024.0 * 1024.0 * 1024.0), (int)gpu[i].major, (int)gpu[i].minor);
+    }
+    if (status != STATUS_OK) {
+        puts(status_reason());
+    }
+    fflush(stdout);
+    return status;
 }
 
 static enum status option_read(struct request *request, int option)
@@ -85,6 +109,9 @@ static enum status option_read(struct request *request, int option)
         return optarg[0] != '\0' && strlen(optarg) < 64
                    ? STATUS_OK
                    : status_fail(STATUS_USAGE, "--host is '%s', expected a name of 1 to 63 bytes", optarg);
+    case OPTION_GPUS:
+        request->prints = true;
+        return gpus_print();
     case OPTION_VERSION:
         printf("trainer-worker " TRAINERD_VERSION "\n%s\n", transport_library());
         request->prints = true;

@@ -8,6 +8,7 @@
 #ifndef MODELS_CUDA_CUDA_H
 #define MODELS_CUDA_CUDA_H
 
+#include "models/cuda/module.h"
 #include "models/cuda/sizes.h"
 
 #include <cuda_runtime.h>
@@ -51,6 +52,13 @@ DEVICE_OP_LIST(X)
 
 /* Keep a failure of the run time for `wait`; the first one counts. */
 void cuda_check(struct device *device, cudaError_t code, const char *what);
+
+/* --- gpu.c --- */
+enum status cuda_gpus(struct cuda_gpu out[CUDA_GPUS_MOST], int *n_out);
+/* Work on the GPU of worker `turn`, in this thread and from now on. errors  STATUS_PEER "no usable GPU: <reason>" */
+enum status cuda_gpu_take(uint32_t turn);
+/* The device on that GPU. */
+enum status cuda_open_turn(uint32_t turn, struct device **out);
 
 /* --- dense/blas.c --- */
 /* `blas` stays NULL where the machine has no cuBLAS. errors  kept for `wait`. Closed also after a failure */

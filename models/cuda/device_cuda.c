@@ -1,5 +1,6 @@
-/* The table of the cuda device. */
+/* The table of the cuda device, and what its shared object shows. */
 #include "models/cuda/cuda.h"
+#include "protocol/version.h"
 
 const struct device_ops device_cuda = {.name = CUDA_NAME,
                                        .n_window_float = CUDA_N_WINDOW_FLOAT,
@@ -8,4 +9,13 @@ const struct device_ops device_cuda = {.name = CUDA_NAME,
 #define X(op) .op = cuda_##op,
                                        DEVICE_OP_LIST(X)
 #undef X
+};
+
+extern const struct cuda_module cuda_module;
+const struct cuda_module cuda_module = {
+    .n_bytes = sizeof(struct cuda_module),
+    .n_ops_bytes = sizeof(struct device_ops),
+    .version = TRAINERD_VERSION,
+    .open = cuda_open_turn,
+    .gpus = cuda_gpus,
 };

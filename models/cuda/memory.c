@@ -19,17 +19,6 @@ void cuda_check(struct device *device, cudaError_t code, const char *what)
 
 /* --- life --- */
 
-static enum status gpu_find(void)
-{
-    int n = 0;
-    cudaError_t code = cudaGetDeviceCount(&n);
-    code = code == cudaSuccess && n == 0 ? cudaErrorNoDevice : code;
-    if (code != cudaSuccess) {
-        return status_fail(STATUS_PEER, "no usable GPU: %s", cudaGetErrorString(code));
-    }
-    return STATUS_OK;
-}
-
 static void lanes_open(struct cuda_device *cuda)
 {
     for (int l = 0; l < DEVICE_LANE_N; l++) {
@@ -43,7 +32,12 @@ static void lanes_open(struct cuda_device *cuda)
 enum status cuda_open(int n_thread, struct device **out)
 {
     (void)n_thread;
-    enum status status = gpu_find();
+    return cuda_open_turn(0, out);
+}
+
+enum status cuda_open_turn(uint32_t turn, struct device **out)
+{
+    enum status status = cuda_gpu_take(turn);
     if (status != STATUS_OK) {
         return status;
     }

@@ -248,6 +248,9 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
     t->ops = setup->ops;
     own_parts_list(t);
     enum status status = t->ops->open(setup->n_thread, &t->device);
+    if (status == STATUS_OK && t->ops->close == NULL) { /* sizes alone: device_cuda_module */
+        t->ops = t->device->ops;
+    }
     status = status == STATUS_OK ? level_check(setup->job, setup->ops) : status;
     status = status == STATUS_OK ? program_open(t) : status;
     if (status == STATUS_OK) {

@@ -1,5 +1,6 @@
 #include "worker/session/session.h"
 
+#include "models/cuda/module.h"
 #include "protocol/clock.h"
 #include "protocol/fault.h"
 #include "protocol/log.h"
@@ -51,6 +52,16 @@ static bool parts_came(const struct session *session)
     return session->n_part > 0 && n_statistics == session->n_own;
 }
 
+/* This worker's number among those of its machine. */
+static uint32_t machine_turn(const struct session *session)
+{
+    uint32_t turn = 0;
+    for (uint32_t rank = 0; rank < session->rank; rank++) {
+        turn += session->machine_of_rank[rank] == session->machine_of_rank[session->rank];
+    }
+    return turn;
+}
+
 static enum status trainer_start(struct session *session)
 {
     FAULT(OPEN);
@@ -65,6 +76,7 @@ static enum status trainer_start(struct session *session)
     if (status != STATUS_OK) {
         return status;
     }
+    cuda_module_turn(machine_turn(session));
     struct trainer_setup setup = {
         .job = &session->job,
         .ops = session->ops,

@@ -20,7 +20,7 @@ Test(device, an_unknown_name_is_refused_with_the_names_there_are)
     const struct device_ops *ops = NULL;
     cr_assert_eq(device_find("gpu", &ops), STATUS_CONFIG);
     cr_assert_not_null(strstr(status_reason(), "'gpu'"));
-    cr_assert_not_null(strstr(status_reason(), "auto, cpu or reference"));
+    cr_assert_not_null(strstr(status_reason(), "auto, cpu, cuda or reference"));
 }
 
 Test(device, every_operation_of_every_table_is_there)
@@ -34,6 +34,24 @@ Test(device, every_operation_of_every_table_is_there)
             cr_assert(operation != NULL, "%s lacks what lies at byte %zu", tables[i]->name, at);
         }
     }
+}
+
+/* Programs without CUDA plan with these. */
+Test(device, cuda_is_there_by_name_and_sizes_in_every_build)
+{
+    const struct device_ops *ops = NULL;
+    const char *name = device_cuda_module.name;
+    cr_assert_eq(strncmp(name, "cuda", 4), 0, "%s", name);
+    cr_assert_eq(device_find(name, &ops), STATUS_OK);
+    cr_assert_eq(ops, &device_cuda_module);
+    cr_assert_null(ops->close);
+    cr_assert(!ops->unified);
+    cr_expect_eq(ops->joined_edges, device_cpu.joined_edges);
+    cr_expect_eq(ops->csr_linear_scratch(10, 4), 160);
+    cr_expect_eq(ops->linear_scratch(1024, 64, 64), 0, "one chunk needs no partial sums");
+    cr_expect_eq(ops->linear_scratch(1025, 64, 64), 2 * 64 * 64 * sizeof(float));
+    cr_expect_eq(ops->block_bytes(1, 100, 1024), 0, "no row is long");
+    cr_expect_gt(ops->block_bytes(1, 100, 1025), 0);
 }
 
 /* --- the reference device against numbers worked out by hand --- */

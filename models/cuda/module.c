@@ -1,0 +1,66 @@
+#include "models/cuda/module.h"
+
+#include "models/cuda/sizes.h"
+#include "protocol/program.h"
+#include "protocol/version.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+static const struct cuda_module *module; /* NULL: not open. Stays open: the driver has threads in it */
+static uint32_t module_turn;
+
+static enum status module_open(void)
+{
+    char path[PATH_MAX];
+    if (module != NULL) {
+        return STATUS_OK;
+    }
+    if (program_module(PROGRAM_CUDA, path) != STATUS_OK) {
+        return status_fail(STATUS_PEER, "no usable GPU: " PROGRAM_CUDA " is not there: trainerd was built without nvcc");
+    }
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    const struct cuda_module *found = library != NULL ? dlsym(library, "cuda_module") : NULL;
+    enum status status = STATUS_OK;
+    if (found == NULL) {
+        status = status_fail(STATUS_PEER, "no usable GPU: cannot open " PROGRAM_CUDA ": %s", dlerror());
+    } else if (found->n_bytes != sizeof *found || found->n_ops_bytes != sizeof(struct device_ops) ||
+               strcmp(found->version, TRAINERD_VERSION) != 0) {
+        status = status_fail(STATUS_PEER, "no usable GPU: '%s' is of another build, expected trainerd " TRAINERD_VERSION, path);
+    }
+    if (status == STATUS_OK) {
+        module = found;
+    } else if (library != NULL) {
+        dlclose(library);
+    }
+    return status;
+}
+
+void cuda_module_turn(uint32_t turn)
+{
+    module_turn = turn;
+}
+
+enum status cuda_module_gpus(struct cuda_gpu out[CUDA_GPUS_MOST], int *n_out)
+{
+    enum status status = module_open();
+    return status == STATUS_OK ? module->gpus(out, n_out) : status;
+}
+
+/* The device that it opens has the table of the shared object. */
+static enum status open_inside(int n_thread, struct device **out)
+{
+    (void)n_thread;
+    enum status status = module_open();
+    return status == STATUS_OK ? module->open(module_turn, out) : status;
+}
+
+const struct device_ops device_cuda_module = {.name = CUDA_NAME,
+                                              .n_window_float = CUDA_N_WINDOW_FLOAT,
+                                              .codecs = DEVICE_CODECS_ALL,
+                                              .joined_edges = CUDA_JOINED_EDGES,
+                                              .open = open_inside,
+#define X(op) .op = cuda_##op,
+                                              DEVICE_SIZE_LIST(X)
+#undef X
+};

@@ -1,0 +1,36 @@
+/* The cuda device in programs that are built without CUDA: its name and sizes, and the shared object that has all else.
+ *
+ * The shared object lies beside the program, and is opened when the device is, or when GPUs are asked for: by workers alone. It uses
+ * the program's status, memory and log (module.exports), so that both count the same bytes.
+ */
+#ifndef MODELS_CUDA_MODULE_H
+#define MODELS_CUDA_MODULE_H
+
+#include "models/device.h"
+
+/* GPUs of one machine at most. */
+#define CUDA_GPUS_MOST 64
+
+/* A GPU that can be used. */
+struct cuda_gpu {
+    char name[64];
+    int64_t n_bytes;      /* of its memory */
+    int32_t number;       /* among all of the machine's, from 0 */
+    int32_t major, minor; /* compute capability */
+};
+
+/* What the shared object exports, as `cuda_module`. */
+struct cuda_module {
+    size_t n_bytes, n_ops_bytes; /* of this struct and of struct device_ops: another program's differ */
+    const char *version;         /* TRAINERD_VERSION */
+    enum status (*open)(uint32_t turn, struct device **out);
+    enum status (*gpus)(struct cuda_gpu out[CUDA_GPUS_MOST], int *n_out);
+};
+
+/* This process is worker number `turn` of its machine, from 0: the device that it opens is on GPU `turn`, going round. */
+void cuda_module_turn(uint32_t turn);
+
+/* The machine's GPUs, at least one. errors  STATUS_PEER "no usable GPU: <reason>" */
+enum status cuda_module_gpus(struct cuda_gpu out[CUDA_GPUS_MOST], int *n_out);
+
+#endif
