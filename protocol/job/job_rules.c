@@ -319,6 +319,18 @@ static void remark_unused(const struct job *job, const struct job_places *places
     remark_exchange(job, places);
 }
 
+/* A GPU's arrays do not lie in files. */
+static enum status check_device(const struct job *job, const struct job_places *places)
+{
+    if (job->memory.spill[0] == '\0' || job->workers.device != JOB_DEVICE_GPU) {
+        return STATUS_OK;
+    }
+    char where[JOB_WHERE_BYTES];
+    job_where(places, JOB_KEY_memory_spill, where);
+    return status_fail(STATUS_CONFIG, "%s: memory.spill is for workers.device = \"cpu\", and does not go with \"%s\"", where,
+                       job_choice_text("workers", "device", job->workers.device));
+}
+
 enum status job_check_rules(const struct job *job, const struct job_places *places)
 {
     if (!name_is_sane(job->job.name)) {
@@ -335,6 +347,9 @@ enum status job_check_rules(const struct job *job, const struct job_places *plac
     }
     if (status == STATUS_OK) {
         status = check_exchange(job, places);
+    }
+    if (status == STATUS_OK) {
+        status = check_device(job, places);
     }
     if (status != STATUS_OK) {
         return status;

@@ -5,6 +5,7 @@
 #include "protocol/fault.h"
 #include "protocol/memory.h"
 #include "trainerd/coordinator/coordinator_state.h"
+#include "trainerd/coordinator/device_choice.h"
 #include "trainerd/coordinator/interrupt.h"
 #include "trainerd/coordinator/results/weights.h"
 #include "trainerd/restart.h"
@@ -237,6 +238,7 @@ static enum status prepare(struct coordinator *c)
                            (long long)c->checkpoint.state.n_epoch);
         }
     }
+    status = status == STATUS_OK ? device_choose(options->resume ? &c->checkpoint : NULL, !options->plan, &c->job) : status;
     status = status == STATUS_OK ? load(c) : status;
     status = status == STATUS_OK ? cut(c) : status;
     if (status == STATUS_OK) {

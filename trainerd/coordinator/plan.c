@@ -201,8 +201,9 @@ enum status plan_check_limit(const struct plan *plan, const struct job *job)
     for (int32_t rank = 1; rank < plan->n_worker; rank++) {
         most = plan->worker[rank].total > plan->worker[most].total ? rank : most;
     }
-    if (job->memory.limit == 0) {
-        return job->workers.launcher == JOB_LAUNCHER_LOCAL ? machine_check(plan, hint) : STATUS_OK;
+    if (job->memory.limit == 0) { /* what a GPU has, its worker finds */
+        return job->workers.launcher == JOB_LAUNCHER_LOCAL && job->workers.device != JOB_DEVICE_GPU ? machine_check(plan, hint)
+                                                                                                    : STATUS_OK;
     }
     if (plan->worker[most].total <= job->memory.limit) {
         return STATUS_OK;

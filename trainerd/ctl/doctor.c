@@ -16,8 +16,9 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* For a program that does not end. */
+/* A program that does not end; and one whose driver may take long to begin. */
 #define WAIT_S 10.0
+#define GPUS_WAIT_S 60.0
 
 enum verdict { VERDICT_OK, VERDICT_WARN, VERDICT_FAIL };
 
@@ -117,18 +118,22 @@ static void check_ucx(struct doctor *doctor)
          "%s", found);
 }
 
+/* What workers find, or why they find none. */
 static void check_cuda(struct doctor *doctor)
 {
-    char printed[1024];
-    if (capture(
-            (const char *const[]){"nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader", NULL},
-            WAIT_S, printed, sizeof printed) &&
-        printed[0] != '\0') {
-        printed[strcspn(printed, "\n")] = '\0';
-        note(doctor, VERDICT_OK, "CUDA", "", "%s", printed);
-    } else if (access("/proc/driver/nvidia/version", R_OK) == 0) {
-        note(doctor, VERDICT_WARN, "CUDA", "install nvidia-smi, or look at its message",
-             "a driver is loaded, but nvidia-smi does not run");
+    char worker[PATH_MAX], printed[4096] = "";
+    bool has_gpu = program_beside("trainer-worker", worker) == STATUS_OK &&
+                   capture((const char *const[]){worker, "--gpus", NULL}, GPUS_WAIT_S, printed, sizeof printed);
+    for (const char *line = printed; has_gpu && *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n') {
+        note(doctor, VERDICT_OK, "CUDA", "", "GPU %.*s", (int)strcspn(line, "\n"), line);
+    }
+    if (has_gpu) {
+        return;
+    }
+    printed[strcspn(printed, "\n")] = '\0';
+    if (access("/proc/driver/nvidia/version", R_OK) == 0) {
+        note(doctor, VERDICT_WARN, "CUDA", "see README.md, what a job on a GPU needs", "a driver is loaded, but %s",
+             printed[0] != '\0' ? printed : "trainer-worker --gpus does not end");
     } else {
         note(doctor, VERDICT_OK, "CUDA", "", "no GPU: workers compute on the CPU");
     }

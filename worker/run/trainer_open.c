@@ -132,6 +132,9 @@ static enum status limit_check(const struct trainer *t)
 {
     int64_t limit = t->setup.job->memory.limit, need = memory_plan_total(&t->plan);
     const char *whose = "memory.limit";
+    if (limit == 0 && !t->ops->unified) { /* the machine's memory is not the device's, whose `acquire` says what it lacks */
+        return STATUS_OK;
+    }
     if (limit == 0) {
         limit = memory_machine();
         whose = memory_machine_name();

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 static char script[512]; /* beside this test, and named by its process */
+static bool hides_gpus;
 
 static void begin(void)
 {
@@ -39,8 +40,12 @@ static void spawn(const char *text, uid_t uid, struct process *out)
     fclose(file);
     cr_assert_eq(chmod(script, 0755), 0);
     char *const argv[] = {strrchr(script, '/') + 1, "an argument", NULL};
-    const struct process_options options = {
-        .argv = argv, .uid = uid, .gid = uid == geteuid() ? getegid() : uid, .folder = folder, .log = folder_path("log")};
+    const struct process_options options = {.argv = argv,
+                                            .uid = uid,
+                                            .gid = uid == geteuid() ? getegid() : uid,
+                                            .hides_gpus = hides_gpus,
+                                            .folder = folder,
+                                            .log = folder_path("log")};
     cr_assert_eq(process_spawn(&options, out), STATUS_OK, "%s", status_reason());
 }
 
@@ -238,6 +243,19 @@ Test(process, before_it_listens_a_request_for_a_checkpoint_does_not_end_it)
     spawn("kill -USR1 $$; exit 5", geteuid(), &process);
     process_go(&process);
     cr_assert_eq(finish(&process), 5);
+}
+
+Test(process, it_sees_the_gpus_that_we_see_or_none)
+{
+    struct process process;
+    setenv("CUDA_VISIBLE_DEVICES", "1,3", 1);
+    for (int i = 0; i < 2; i++) {
+        hides_gpus = i == 1;
+        spawn("env | grep CUDA_VISIBLE_DEVICES", geteuid(), &process);
+        process_go(&process);
+        cr_assert_eq(finish(&process), 0, "%s", log_text());
+    }
+    cr_assert_str_eq(log_text(), "CUDA_VISIBLE_DEVICES=1,3\nCUDA_VISIBLE_DEVICES=\n");
 }
 
 Test(process, for_another_user_it_has_that_users_rights_and_none_of_our_environment)

@@ -108,12 +108,22 @@ Test(queue, memory_is_waited_for_with_both_numbers)
 Test(queue, what_is_more_than_the_machine_has_never_starts)
 {
     queued(1, 9 * GIB);
-    queued(1, GIB)->n_gpu = 3;
     queued(1, GIB);
     decide(0);
     EXPECT(0, NEVER, OUT_OF_MEMORY, "needs 9216.0 MiB of memory");
-    EXPECT(1, NEVER, BAD_CONFIG, "needs 3 GPUs");
-    STARTS(2);
+    STARTS(1);
+}
+
+Test(queue, a_job_that_wants_more_gpus_than_there_are_takes_them_all_and_none_is_too_few)
+{
+    running(1, GIB)->n_gpu = 1;
+    queued(1, GIB)->n_gpu = 3;
+    decide(0);
+    EXPECT(1, WAIT, WAITING_GPUS, "1 of 2 GPUs are free, it needs 2");
+    const struct job_record *alone = &jobs[1];
+    const struct queue_capacity without = {.n_slot = 4, .memory = 8 * GIB};
+    queue_decide(&alone, 1, &without, 0, decision);
+    EXPECT(0, NEVER, BAD_CONFIG, "it needs 3 GPUs (workers.count), the daemon has none (daemon.gpus)");
 }
 
 Test(queue, a_job_that_wants_more_slots_than_there_are_runs_alone)

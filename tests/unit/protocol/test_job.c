@@ -174,6 +174,12 @@ Test(job, what_comes_later_says_that_it_is_not_available_yet)
     REFUSED(GRAPH "[memory]\noffload = \"x\"\n", "memory.offload is not available yet");
 }
 
+Test(job, arrays_of_a_gpu_do_not_lie_in_files)
+{
+    REFUSED(GRAPH "[workers]\ndevice = \"cuda\"\n[memory]\nspill = \"x\"\n",
+            "job.toml:6:9: memory.spill is for workers.device = \"cpu\", and does not go with \"cuda\"");
+}
+
 Test(job, a_share_for_one_machine_is_that_of_all_pairs_unless_it_is_given)
 {
     struct job job;

@@ -107,6 +107,7 @@ static json_t *result_json(const struct result *result)
     put_end(all, training);
     json_object_set_new(all, "name", json_string(job->job.name));
     json_object_set_new(all, "versions", json_pack("{s:s}", "trainerd", TRAINERD_VERSION));
+    json_object_set_new(all, "device", json_string(job_choice_text("workers", "device", job->workers.device)));
     json_object_set_new(all, "seed", json_integer(job->train.seed));
     json_object_set_new(all, "epochs", json_integer(state->n_epoch));
     json_object_set_new(all, "rollbacks", json_integer(state->n_rollback));

@@ -23,11 +23,11 @@ struct walk {
     bool planning;
 };
 
-/* Threads can share cores: a job that asks for more slots than there are takes them all. */
+/* Threads can share cores, and workers GPUs: a job that asks for more slots, or GPUs, than there are takes them all. */
 static struct need need_of(const struct job_record *job, const struct need *whole)
 {
     return (struct need){.n_slot = job->n_slot < whole->n_slot ? job->n_slot : whole->n_slot,
-                         .n_gpu = job->n_gpu,
+                         .n_gpu = whole->n_gpu > 0 && job->n_gpu > whole->n_gpu ? whole->n_gpu : job->n_gpu,
                          .memory = job->memory < 0 ? 0 : job->memory};
 }
 
@@ -75,9 +75,8 @@ static void describe_impossible(const struct need *need, const struct need *whol
     out->verdict = QUEUE_VERDICT_NEVER;
     out->reason = JOB_REASON_BAD_CONFIG;
     if (need->n_gpu > whole->n_gpu) {
-        snprintf(out->text, sizeof out->text,
-                 "it needs %" PRId64 " GPUs (workers.count), the daemon has %" PRId64 " (daemon.gpus)", need->n_gpu,
-                 whole->n_gpu);
+        snprintf(out->text, sizeof out->text, "it needs %" PRId64 " GPUs (workers.count), the daemon has none (daemon.gpus)",
+                 need->n_gpu);
     } else {
         out->reason = JOB_REASON_OUT_OF_MEMORY;
         snprintf(out->text, sizeof out->text,

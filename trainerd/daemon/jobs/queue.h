@@ -27,8 +27,8 @@ struct queue_decision {
 /* Decide for every QUEUED record; the others count as running, or have ended.
  *
  *   shapes  jobs n · decision n
- *   notes   NEVER: it needs more GPUs or memory than the whole machine has (a job that asks for more slots than there are takes them
- *           all). PLAN: its memory is not known; at most one job at a time is planned
+ *   notes   NEVER: it needs more memory than the whole machine has, or GPUs where it has none (a job that asks for more slots or GPUs
+ *           than there are takes them all). PLAN: its memory is not known; at most one job at a time is planned
  *   units   now in seconds since 1970
  *   cost    n log n
  */

@@ -361,8 +361,12 @@ static enum status spawn(struct supervisor *supervisor, const struct job_record 
     if (status == STATUS_OK) {
         jobs_folder(supervisor->jobs, record->id, folder);
         snprintf(log, sizeof log, "%s/log", folder);
-        const struct process_options options = {
-            .argv = line.argv, .uid = record->uid, .gid = record->gid, .folder = line.folder, .log = log};
+        const struct process_options options = {.argv = line.argv,
+                                                .uid = record->uid,
+                                                .gid = record->gid,
+                                                .hides_gpus = record->n_gpu == 0,
+                                                .folder = line.folder,
+                                                .log = log};
         status = process_spawn(&options, out);
     }
     command_line_release(&line);

@@ -49,6 +49,9 @@ static bool is_personal(const char *setting)
     return false;
 }
 
+/* The environment variable that says which GPUs CUDA shows. */
+#define GPUS_SEEN "CUDA_VISIBLE_DEVICES="
+
 /* Environment variables that the service manager sets for the daemon alone. */
 static bool is_service(const char *setting)
 {
@@ -71,15 +74,16 @@ static char *setting_make(const char *name, const char *value)
 
 /* The daemon's environment; for another user, without its personal variables and with that user's own. The caller frees each
  * setting. */
-static char **environment_make(const struct passwd *user)
+static char **environment_make(const struct passwd *user, bool hides_gpus)
 {
     size_t n = 0, at = 0;
     while (environ[n] != NULL) {
         n++;
     }
-    char **all = memory_alloc(n + 5, sizeof *all);
+    char **all = memory_alloc(n + 6, sizeof *all);
     for (size_t i = 0; i < n; i++) {
-        if (!is_service(environ[i]) && !(user != NULL && is_personal(environ[i]))) {
+        if (!is_service(environ[i]) && !(user != NULL && is_personal(environ[i])) &&
+            !(hides_gpus && strncmp(environ[i], GPUS_SEEN, strlen(GPUS_SEEN)) == 0)) {
             all[at] = strdup(environ[i]);
             ASSERT(all[at] != NULL);
             at++;
@@ -90,6 +94,9 @@ static char **environment_make(const struct passwd *user)
         all[at++] = setting_make("USER", user->pw_name);
         all[at++] = setting_make("LOGNAME", user->pw_name);
         all[at++] = setting_make("SHELL", user->pw_shell);
+    }
+    if (hides_gpus) {
+        all[at++] = setting_make("CUDA_VISIBLE_DEVICES", "");
     }
     return all;
 }
@@ -122,7 +129,7 @@ static enum status user_find(struct plan *plan)
         }
     }
     static struct passwd nobody = {.pw_dir = "/", .pw_name = "", .pw_shell = "/bin/sh"};
-    plan->environment = environment_make(plan->changes_user && user == NULL ? &nobody : user);
+    plan->environment = environment_make(plan->changes_user && user == NULL ? &nobody : user, options->hides_gpus);
     return STATUS_OK;
 }
 
