@@ -41,6 +41,7 @@ struct exchange {
     struct transport *transport;
     int n_request, n_fetch;
     struct request *request;
+    int n_waiting;           /* of them */
     struct serving *serving; /* n_request */
     struct fetch *fetch;
     struct exchange_key offered;
@@ -183,6 +184,7 @@ void exchange_arrived(struct exchange *x, const struct transport_head *head, voi
         for (int i = 0; i < x->n_request; i++) {
             if (!x->request[i].waits) {
                 x->request[i] = (struct request){.waits = true, .peer = head->sender, .key = key};
+                x->n_waiting++;
                 return;
             }
         }
@@ -241,6 +243,7 @@ static enum status piece_send(struct exchange *x, struct request *request, const
     request->n_given += piece->n_bytes;
     if (request->n_given == piece->total) {
         request->waits = false;
+        x->n_waiting--;
         x->n_stock -= of_stock;
         x->n_unserved -= !of_stock;
     }
@@ -284,21 +287,38 @@ static bool is_served(const struct exchange *x, const struct exchange_key *key)
     return x->n_unserved > 0 && (same_round(key, &x->offered) || is_asked(x, key));
 }
 
-/* Answer what can be answered now. */
+/* When a taker uses a payload: part i those of i + 1, i + 2, … round the circle of parts, which unsigned differences keep in order. */
+static uint32_t turn_of(const struct exchange_key *key)
+{
+    return key->from - key->to - 1;
+}
+
+/* The request to be served behind `last` (NULL: at first): the one whose taker uses it soonest; NULL: there is none. */
+static struct request *request_next(struct exchange *x, const struct request *last)
+{
+    struct request *next = NULL;
+    for (struct request *r = x->request; r < x->request + x->n_request; r++) {
+        bool later = last == NULL || turn_of(&r->key) > turn_of(&last->key) ||
+                     (turn_of(&r->key) == turn_of(&last->key) && r > last);
+        if (r->waits && later && is_served(x, &r->key) && (next == NULL || turn_of(&r->key) < turn_of(&next->key))) {
+            next = r;
+        }
+    }
+    return next;
+}
+
+/* Answer what can be answered now. Where all ranks walk the circle at the same pace, each then sends to one of the others at a time, and
+ * receives from one, so that every link is in use both ways. */
 static enum status requests_serve(struct exchange *x)
 {
     sent_collect(x);
-    for (int i = 0; x->n_unserved + x->n_stock > 0 && i < x->n_request; i++) {
-        struct request *request = &x->request[i];
-        enum status status = STATUS_OK;
-        if (request->waits && is_served(x, &request->key)) {
-            status = request_serve(x, request);
-        }
-        if (status != STATUS_OK) {
-            return status;
-        }
+    enum status status = x->stuck;
+    struct request *request = NULL;
+    while (status == STATUS_OK && x->n_waiting > 0 && x->n_unserved + x->n_stock > 0 &&
+           (request = request_next(x, request)) != NULL) {
+        status = request_serve(x, request);
     }
-    return x->stuck;
+    return status == STATUS_OK ? x->stuck : status;
 }
 
 enum status exchange_fetch(struct exchange *x, uint32_t peer, const struct exchange_key *key, void *out, size_t n_bytes,

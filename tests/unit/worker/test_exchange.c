@@ -9,8 +9,9 @@ struct self {
     struct transport *transport;
     float rows[4][8]; /* what part `from` gives */
     int n_packed, n_sent;
-    bool full;    /* pack is refused */
-    size_t piece; /* most bytes that leave at once; 0: all */
+    uint32_t packed[16]; /* parts whose rows were packed, in order */
+    bool full;           /* pack is refused */
+    size_t piece;        /* most bytes that leave at once; 0: all */
 };
 
 static void *self_place(void *arg, const struct transport_head *head, size_t n_bytes)
@@ -30,7 +31,7 @@ static bool self_pack(void *arg, uint32_t to, uint32_t from, size_t at, struct e
     if (self->full) {
         return false;
     }
-    self->n_packed++;
+    self->packed[self->n_packed++ % 16] = from;
     size_t left = sizeof self->rows[from] - at;
     *out = (struct exchange_piece){.bytes = (const char *)self->rows[from] + at,
                                    .n_bytes = self->piece > 0 && self->piece < left ? self->piece : left,
@@ -120,6 +121,32 @@ Test(exchange, a_payload_may_leave_in_pieces)
     cr_expect_arr_eq(rows, self.rows, sizeof rows);
     cr_expect_eq(self.n_packed, 6);
     cr_expect_eq(self.n_sent, 6);
+    self_close(&self);
+}
+
+/* Part 2 uses rows of part 3 first, then those of 0 and 1. */
+Test(exchange, requests_are_served_in_the_order_in_which_rows_are_used)
+{
+    static const uint32_t asked[] = {1, 0, 3}, used[] = {3, 3, 3, 0, 0, 0, 1, 1, 1};
+    struct self self;
+    float rows[3][8];
+    int handle[3];
+    self_open(&self, 4);
+    self.piece = 12;
+    for (int r = 0; r < 3; r++) {
+        const struct exchange_key key = {.epoch = 3, .phase = EXCHANGE_PHASE_FORWARD, .op = 1, .to = 2, .from = asked[r]};
+        cr_assert_eq(exchange_fetch(self.exchange, 0, &key, rows[r], sizeof rows[r], &handle[r]), STATUS_OK);
+    }
+    for (int i = 0; i < 1000; i++) { /* all have come before anything is offered */
+        cr_assert_eq(exchange_progress(self.exchange), STATUS_OK);
+    }
+    serve(&self, 1, 3);
+    for (int r = 0; r < 3; r++) {
+        cr_assert_eq(exchange_wait(self.exchange, handle[r]), STATUS_OK, "%s", status_reason());
+        cr_expect_arr_eq(rows[r], self.rows[asked[r]], sizeof rows[r]);
+    }
+    cr_assert_eq(exchange_settle(self.exchange), STATUS_OK);
+    cr_expect_arr_eq(self.packed, used, sizeof used);
     self_close(&self);
 }
 
