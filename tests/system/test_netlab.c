@@ -37,14 +37,19 @@ static int lab(const char *arguments, char *said, size_t n_said)
     return WEXITSTATUS(how);
 }
 
+static bool namespaces_allowed(void)
+{
+    struct machine machines[2] = {{.name = "north", .address = "10.77.0.1/24"}, {.name = "south", .address = "10.77.0.2/24"}};
+    bool allowed = machines_open(machines);
+    machines_close(machines);
+    return allowed;
+}
+
 Test(netlab, a_job_on_three_machines_sends_what_it_counts)
 {
     static char said[1 << 16];
     char arguments[PATH_MAX];
-    struct machine machines[2] = {{.name = "north", .address = "10.77.0.1/24"}, {.name = "south", .address = "10.77.0.2/24"}};
-    bool allowed = machines_open(machines);
-    machines_close(machines);
-    if (!allowed) {
+    if (!namespaces_allowed()) {
         cr_skip_test("network namespaces need root and iproute2");
     }
     snprintf(arguments, sizeof arguments, "--machines 3 --rate 200mbit %s/job.toml", folder);
@@ -54,6 +59,25 @@ Test(netlab, a_job_on_three_machines_sends_what_it_counts)
     double times = atof(counted + strlen("by the interfaces, "));
     cr_expect_leq(fabs(times - 1.0), 0.05, "interfaces count %.3f times as much: %s", times, said);
     cr_expect_not_null(strstr(said, "epoch      "));
+}
+
+/* Once all machines are there: their namespaces are named after the program's process. */
+Test(netlab, nothing_is_left_of_one_that_is_terminated)
+{
+    char command[4 * PATH_MAX], programs[PATH_MAX], said[4096];
+    if (!namespaces_allowed()) {
+        cr_skip_test("network namespaces need root and iproute2");
+    }
+    strcpy(programs, coordinator);
+    snprintf(
+        command, sizeof command,
+        "exec > %s/said 2>&1; scripts/netlab --machines 2 --bin %s %s/job.toml --set train.epochs=1000000 > /dev/null 2>&1 & "
+        "until ip netns list | grep -q netlab$!-m1; do sleep 0.1; kill -0 $! || exit; done; "
+        "kill -TERM $!; wait $!; echo ended with $?; ip netns list | grep netlab$!-",
+        folder, dirname(programs), folder);
+    cr_assert_eq(WEXITSTATUS(system(command)), 1, "grep found some");
+    folder_read("said", said, sizeof said);
+    cr_expect_str_eq(said, "ended with 143\n");
 }
 
 Test(netlab, wrong_arguments_are_named)
