@@ -107,7 +107,7 @@ static void stored_lower(struct lowering *l, int op, int pass, const struct halo
 static void halo_lower(struct lowering *l, int op, int pass, const struct halo_pass *halo)
 {
     const struct op *what = &l->program->op[op];
-    if (l->program->value[what->in[0]].hop == PROGRAM_HOP_HALO) {
+    if (program_reads_stored(l->program, what)) {
         stored_lower(l, op, pass, halo);
         return;
     }

@@ -196,6 +196,9 @@ void program_store(struct program *program);
 /* Has some value halo rows? */
 bool program_stores(const struct program *program);
 
+/* Is this an aggregate whose rows of other parts each part makes for itself (after program_store)? */
+bool program_reads_stored(const struct program *program, const struct op *op);
+
 /* Does some aggregate of halo rows make rows up to this hop? */
 bool program_stores_at(const struct program *program, int32_t hop);
 

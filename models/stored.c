@@ -100,13 +100,17 @@ bool program_stores(const struct program *program)
     return any;
 }
 
+bool program_reads_stored(const struct program *program, const struct op *op)
+{
+    return op->kind == OP_KIND_AGGREGATE && program->value[op->in[0]].hop == PROGRAM_HOP_HALO;
+}
+
 bool program_stores_at(const struct program *program, int32_t hop)
 {
     bool any = false;
     for (int i = 0; i < program->n_op; i++) {
         const struct op *op = &program->op[i];
-        bool stored = op->kind == OP_KIND_AGGREGATE && program->value[op->in[0]].hop == PROGRAM_HOP_HALO;
-        any = any || (stored && program->value[op->out].hop == hop);
+        any = any || (program_reads_stored(program, op) && program->value[op->out].hop == hop);
     }
     return any;
 }

@@ -261,7 +261,7 @@ static bool is_given(const struct job_places *places, enum job_key_id key)
     return places->of[key].set || places->of[key].line > 0;
 }
 
-/* Add "place: key is not used: why"; the first ones will do where there is no room. */
+/* Add "place: key is not used: why"; those that there is no room for are left out. */
 static void remark(const struct job_places *places, enum job_key_id key, const char *why)
 {
     size_t at = strlen(remarks);

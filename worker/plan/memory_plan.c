@@ -102,9 +102,8 @@ static int64_t most_rows(const struct part_rows rows)
 static int64_t op_scratch(const struct memory_plan_input *in, const struct memory_plan *plan, const struct op *op)
 {
     int64_t most = 0, n_most = chain_takes_scratch(in->program, op) ? plan->chain.n_window : INT64_MAX;
-    bool stored = op->kind == OP_KIND_AGGREGATE && in->program->value[op->in[0]].hop == PROGRAM_HOP_HALO;
     bool returns = op->kind == OP_KIND_AGGREGATE && program_is_lossy(in->program) &&
-                   !stored; /* of payload rows gradients are made, too */
+                   !program_reads_stored(in->program, op); /* of payload rows gradients are made, too */
     for (int32_t i = 0; i < in->n_own_part; i++) {
         int64_t payload = returns ? most_rows(halo_rows_in(in->own[i].halo, HALO_DIRECTION_IN, PROGRAM_HOP_ALL)) : 0;
         bool halo = in->program->value[op->out].hop == PROGRAM_HOP_HALO;
@@ -178,7 +177,7 @@ static struct memory_workspace scratch_plan(const struct memory_plan_input *in, 
                                             const struct op *op)
 {
     struct memory_workspace out = {.n_scratch = op_scratch(in, plan, op)};
-    bool packs = op->kind == OP_KIND_AGGREGATE && in->program->value[op->in[0]].hop != PROGRAM_HOP_HALO &&
+    bool packs = op->kind == OP_KIND_AGGREGATE && !program_reads_stored(in->program, op) &&
                  (program_is_lossy(in->program) || aggregate_returns(in->program, op->aggregate));
     if (!packs) {
         return out;

@@ -33,8 +33,7 @@ bool memory_plan_maps_own(const struct job *job, const struct program *program, 
     bool maps = n_rank == 1 && !memory_plan_spills(job) && !program_is_lossy(program);
     for (int i = 0; i < program->n_op && maps; i++) {
         const struct op *op = &program->op[i];
-        bool stored = op->kind == OP_KIND_AGGREGATE && program->value[op->in[0]].hop == PROGRAM_HOP_HALO;
-        maps = !stored || aggregate_defs[op->aggregate]->sampled != AGGREGATE_SAMPLED_SHIFTED;
+        maps = !program_reads_stored(program, op) || aggregate_defs[op->aggregate]->sampled != AGGREGATE_SAMPLED_SHIFTED;
     }
     return maps;
 }
