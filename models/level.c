@@ -77,6 +77,12 @@ bool level_guards(const struct job *job, uint32_t epoch)
     return guards_before(job, (int64_t)epoch + 1) > guards_before(job, epoch);
 }
 
+struct level level_before(const struct job *job, uint32_t epoch)
+{
+    return level_guards(job, epoch - 1) ? level_exact()
+                                        : level_at(job, epoch - 1, 0); /* no stale epoch comes after a back-off */
+}
+
 uint32_t level_codecs(const struct job *job, bool backward)
 {
     const struct job_codecs codecs = job_codecs(job, backward);

@@ -28,6 +28,9 @@ struct level {
  * first. */
 struct level level_at(const struct job *job, uint32_t epoch, int64_t n_back_off);
 
+/* Of what a stale epoch finds from the one before: as that lost it; where gradients were compared the exact ones. */
+struct level level_before(const struct job *job, uint32_t epoch);
+
 /* Nothing is lost. */
 struct level level_exact(void);
 bool level_is_exact(const struct level *level);

@@ -150,16 +150,6 @@ static enum status check_stale(const struct job *job, const struct job_places *p
                 "exchange.stale = 1 does not go with exchange.sampling < 1: the rows of the epoch before are those of "
                 "another sample");
     }
-    if (job_codecs(job, false).n > 1) {
-        FAIL_AT(exchange_stale,
-                "exchange.stale = 1 does not go with an exchange.codec that changes over the epochs: the rows of the "
-                "epoch before are written down in another one");
-    }
-    if (job_codecs(job, true).n > 1) {
-        FAIL_AT(exchange_stale,
-                "exchange.stale = 1 does not go with an exchange.codec_backward that changes over the epochs: the gradients "
-                "of the epoch before are written down in another one");
-    }
     if (job->exchange.plain) {
         FAIL_AT(exchange_stale,
                 "exchange.stale = 1 does not go with exchange.plain, which is for comparisons of exact exchanges");
@@ -203,11 +193,6 @@ static bool codes(const struct job *job)
 
 static enum status check_guard(const struct job *job, const struct job_places *places)
 {
-    if (job->exchange.stale != 0 && codes(job)) {
-        FAIL_AT(exchange_guard_every,
-                "exchange.guard_every does not go with exchange.stale = 1 and a codec: what an epoch keeps for the "
-                "next has one codec, and an exact epoch's has none");
-    }
     if (!job_samples(job) && !codes(job) && job->exchange.stale == 0) {
         FAIL_AT(exchange_guard_every,
                 "exchange.guard_every compares gradients, and nothing of this job approximates them; "

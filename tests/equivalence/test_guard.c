@@ -120,6 +120,18 @@ Test(guard, a_stale_job_is_the_same_however_it_is_run)
     }
 }
 
+/* What an epoch reads has the codec of the one before, or none where that one compared. */
+Test(guard, a_stale_job_with_codecs_is_the_same_however_it_is_run)
+{
+    for (int k = 0; k < 4; k++) {
+        const char *data = k % 2 == 0 ? directed : symmetric;
+        expect_same_bits(models[summing[k]], data,
+                         "stale = 1\ncodec = \"int4, int8@2, bf16@5\"\nguard_every = 3\nguard_limit = 1e6", 0);
+        expect_same_bits(models[summing[k]], data,
+                         "stale = 1\ncodec = \"int4\"\ncodec_backward = \"int8\"\nguard_every = 1\nguard_limit = 0.0", 2);
+    }
+}
+
 Test(guard, a_spilled_job_is_the_same_as_one_in_memory)
 {
     static const char data[] = "generator = \"sbm\"\nnodes = 3000\ndegree = 8\nclasses = 5\nfeatures = 24";

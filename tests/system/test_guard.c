@@ -81,7 +81,7 @@ Test(guarded, a_limit_that_no_sample_keeps_backs_off_and_says_so_everywhere)
     json_decref(metrics);
 }
 
-/* Bytes of epochs that compare, every third, and of others; a stale job's are the same but for sums over parts. */
+/* Bytes of epochs that compare, every third, and of others; a stale job sends its exact rows instead of the coded ones. */
 static void expect_planned(const char *settings)
 {
     job_run("--set exchange.guard_limit=1e6 --set output.dir=o %s --plan", settings);
@@ -108,6 +108,30 @@ Test(guarded, the_plan_tells_what_a_comparison_adds_to_an_epoch)
 {
     expect_planned("--set exchange.sampling=1.0");
     expect_planned("--set exchange.sampling=1.0 --set exchange.codec=fp32 --set exchange.stale=1");
+    expect_planned("--set exchange.sampling=1.0 --set exchange.codec=int8 --set exchange.stale=1");
+}
+
+/* Epoch 0 has no rows from before: both of its runs send their own. */
+Test(guarded, the_plan_tells_what_a_stale_job_sends_that_compares_in_epoch_0)
+{
+    static const char settings[] = "--set exchange.sampling=1.0 --set exchange.codec=int8 --set exchange.stale=1 "
+                                   "--set exchange.guard_every=1 --set exchange.guard_limit=1e6 --set model.norm=none "
+                                   "--set output.dir=o";
+    json_t *plan = job_run_plan("%s", settings);
+    double each = results_number(json_array_get(json_object_get(plan, "stages"), 0), "bytes_per_epoch");
+    double more = results_number(plan, "bytes_per_comparison"), sum = 0.0;
+    job_run("%s", settings);
+    json_t *metrics = results_metrics(folder_path("o"), true);
+    for (size_t e = 0; e < 11; e++) {
+        double n = results_number(json_array_get(metrics, e), "bytes_received");
+        cr_expect(e == 0 ? n > each + more : n == each + more, "epoch %zu: %.0f bytes", e, n);
+        sum += n;
+    }
+    double mean = (sum + each + more) / 12.0;
+    cr_expect_leq(fabs(results_number(plan, "bytes_per_epoch") - mean), 64.0, "%.0f, not %.0f", mean,
+                  results_number(plan, "bytes_per_epoch"));
+    json_decref(metrics);
+    json_decref(plan);
 }
 
 Test(guarded, a_job_that_goes_on_from_a_checkpoint_has_the_bits_of_one_that_never_stopped)

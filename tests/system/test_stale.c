@@ -58,7 +58,8 @@ Test(stale, weights_with_a_batch_norm_evaluate_alike_in_an_exact_job)
 /* What is kept is in the checkpoint, by part: other workers go on with it. */
 Test(stale, a_job_that_goes_on_from_a_checkpoint_has_the_bits_of_one_that_never_stopped)
 {
-    static const char *const ways[] = {"model.kind=gat", "exchange.stale_smoothing=0.9", "exchange.codec=int4"};
+    static const char *const ways[] = {"model.kind=gat", "exchange.stale_smoothing=0.9", "exchange.codec=int4",
+                                       "exchange.codec=int4,int8@7,bf16@8"};
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
         job_run("--set %s --set output.dir=one%zu", ways[w], w);
         job_run("--set %s --set train.epochs=7 --set train.checkpoint_every=7 --set output.dir=two%zu --set workers.count=2",

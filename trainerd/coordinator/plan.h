@@ -90,7 +90,7 @@ struct plan {
     struct plan_worker *worker;
     int n_layer;                     /* program_n_layer */
     int64_t n_wire, n_wire_evaluate; /* of all workers; of the mean epoch */
-    int64_t n_wire_guard;            /* what comparing gradients adds to an epoch; 0 without exchange.guard_every */
+    int64_t n_wire_guard;            /* what comparing gradients adds to an epoch, at most; 0 without exchange.guard_every */
     int n_stage;
     struct plan_stage stage[LEVEL_STAGES_MOST]; /* n_stage, one after another */
     double left_out;                            /* share of an epoch's work that train.prune saves */

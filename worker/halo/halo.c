@@ -126,6 +126,17 @@ static void hops_find(struct halo *h)
     }
 }
 
+void halo_level(struct halo *h, const struct level *level)
+{
+    const struct program *program = &h->trainer->program;
+    h->level = level;
+    h->slots.n_row_bytes = halo_row_bytes(program, h->op, h->pass, level);
+    h->slots.n_ask_row_bytes = halo_ask_bytes(program, h->op, h->pass, level);
+    for (int k = 0; k < HALO_N_PIECE; k++) {
+        h->bytes[k] = halo_piece_bytes(program, h->op, h->pass, k, level);
+    }
+}
+
 static void pass_begin(struct trainer *t, const struct step *step)
 {
     struct halo *h = t->halo;
@@ -139,13 +150,11 @@ static void pass_begin(struct trainer *t, const struct step *step)
     h->shares = t->shared_rows != NULL && !step->stored;
     hops_find(h);
     h->slots = memory_plan_payloads(&t->plan, t->setup.job, &t->program, step, h->hop_travelling);
-    h->level = step->lossy ? &t->level : NULL;
-    h->slots.n_row_bytes = halo_row_bytes(&t->program, h->op, h->pass, h->level);
-    h->slots.n_ask_row_bytes = halo_ask_bytes(&t->program, h->op, h->pass, h->level);
     for (int k = 0; k < HALO_N_PIECE; k++) {
         h->width[k] = halo_piece_width(&t->program, h->op, h->pass, k);
-        h->bytes[k] = halo_piece_bytes(&t->program, h->op, h->pass, k, h->level);
     }
+    halo_level(h, !step->lossy ? NULL : h->keeps && t->level.stale ? &t->level_before : &t->level);
+    h->level_asked = h->level;
     h->list = step->stored || h->keeps ? (struct halo_list){0} /* nothing is fetched for this pass itself */
               : h->sampled             ? halo_list_count(&h->owners, h->pass->direction, h->hop_travelling)
                                        : *memory_plan_halo(&t->plan, h->pass->direction, h->hop_travelling);

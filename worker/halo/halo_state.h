@@ -48,6 +48,7 @@ struct halo {
     const struct halo_pass *pass;
     const struct memory_workspace *workspace; /* scratch, payloads received, payloads sent */
     const struct level *level;                /* what payloads lose; NULL: nothing */
+    const struct level *level_asked;          /* what rows lost that gradients are made of */
     struct memory_payloads slots;
     struct exchange_key key;
     int64_t width[HALO_N_PIECE]; /* columns of each piece; 0: none */
@@ -77,6 +78,9 @@ struct halo {
     bool *given;          /* by own part and pair: packed for that part in this pass, or begun to be; then likewise asked for */
     int64_t *given_begin; /* n_own + 1: where an own part's begin */
 };
+
+/* What payloads lose from here on, and so their rows' bytes; NULL: nothing. */
+void halo_level(struct halo *h, const struct level *level);
 
 /* The blocks that the pass walks. */
 enum part_direction halo_blocks(const struct halo *h);

@@ -11,11 +11,12 @@
 
 /* Where one payload of the list lies. Own parts' pairs are those of the direction in which it is taken, or given. */
 struct kept_places {
-    int64_t *part;  /* n_own: an own part's pairs, and behind them its moving average */
-    int64_t *taken; /* by own part and pair: where rows of other parts lie */
-    int64_t *given; /* likewise own rows for other ranks' parts */
-    bool *asked;    /* likewise: by them, in this epoch */
-    bool made;      /* what is given is this epoch's */
+    int64_t *part;       /* n_own: an own part's pairs, and behind them its moving average */
+    int64_t *taken;      /* by own part and pair: where rows of other parts lie */
+    int64_t *given;      /* likewise own rows for other ranks' parts */
+    bool *asked;         /* likewise: by them, in this epoch */
+    bool made;           /* what is given is this epoch's */
+    int64_t n_row_bytes; /* of this epoch's rows as they travel */
 };
 
 struct kept {
@@ -121,7 +122,7 @@ static bool kept_find(void *arg, const struct exchange_key *key, struct exchange
         return refuse(kept, key, key->epoch < t->epoch ? "is over" : "has them already");
     }
     *asked = true;
-    size_t n_bytes = (size_t)(part_rows_at(&given, k) * payload->n_row_bytes);
+    size_t n_bytes = (size_t)(part_rows_at(&given, k) * places->n_row_bytes);
     *out = (struct exchange_piece){
         .bytes = kept->bytes + places->given[kept->n_before[i] + k], .n_bytes = n_bytes, .total = n_bytes};
     return true;
@@ -150,7 +151,7 @@ static enum status fetch_begin(struct kept *kept, int p, const struct halo_fetch
     bool returns = payload->direction == HALO_DIRECTION_RETURN;
     int32_t i = t->own_index[fetch->to];
     const struct part_rows taken = halo_rows_in(kept->own[i], payload->direction, payload->hop);
-    int64_t n_bytes = fetch->n_row * payload->n_row_bytes;
+    int64_t n_bytes = fetch->n_row * kept->places[p].n_row_bytes;
     const struct exchange_key key = {.epoch = t->epoch,
                                      .phase = returns ? EXCHANGE_PHASE_KEPT_GRADIENTS : EXCHANGE_PHASE_KEPT_ROWS,
                                      .op = (uint16_t)payload->op,
@@ -212,12 +213,18 @@ enum status kept_settle(struct trainer *t)
 
 /* --- a pass --- */
 
+/* Rows that gradients are made of, in the pass that makes these. */
+static bool makes_asked(const struct halo *h, const struct kept_payload *payload)
+{
+    return payload->direction == HALO_DIRECTION_IN && h->pass->direction == HALO_DIRECTION_RETURN;
+}
+
 /* Own part i's payload for its pair k, to where it is kept. */
 static void payload_make(struct halo *h, int p, int32_t i, int32_t k, void *out)
 {
     const struct kept *kept = h->trainer->kept;
     const struct kept_payload *payload = &kept->list->payload[p];
-    if (payload->direction == HALO_DIRECTION_IN && h->pass->direction == HALO_DIRECTION_RETURN) {
+    if (makes_asked(h, payload)) {
         halo_pack_asked(h, i, k, out);
         return;
     }
@@ -258,10 +265,14 @@ static enum status replace(struct halo *h, int p)
     struct kept *kept = t->kept;
     const struct kept_payload *payload = &kept->list->payload[p];
     const struct halo_list list = halo_list_count(&kept->owners, payload->direction, payload->hop);
+    const struct level *read = h->level;
     enum status status = STATUS_OK;
+    halo_level(h, &t->level);
+    kept->places[p].n_row_bytes = makes_asked(h, payload) ? h->slots.n_ask_row_bytes : h->slots.n_row_bytes;
     for (int32_t i = 0; i < t->n_own && status == STATUS_OK; i++) {
         status = payloads_make(h, p, i);
     }
+    halo_level(h, read);
     if (status != STATUS_OK || list.n_fetch + list.n_serve == 0) {
         return status;
     }

@@ -72,10 +72,15 @@ void halo_block(struct halo *h, int32_t i, enum part_direction d, int32_t k, str
 /* --- low precision --- */
 
 /* How rows in this role travel in this pass; FP32: as they are. */
+static enum device_codec codec_at(const struct halo *h, enum op_role role, const struct level *level)
+{
+    bool lossy = level != NULL && !h->exact;
+    return lossy ? halo_codec(&h->trainer->program, h->op, role, level) : DEVICE_CODEC_FP32;
+}
+
 static enum device_codec codec_of(const struct halo *h, enum op_role role)
 {
-    bool lossy = h->level != NULL && !h->exact;
-    return lossy ? halo_codec(&h->trainer->program, h->op, role, h->level) : DEVICE_CODEC_FP32;
+    return codec_at(h, role, h->level);
 }
 
 /* Rows of a piece, rounded by draws that say where they belong: to the node, and gradients that return also to the part that made them,
@@ -140,7 +145,7 @@ static void asked_open(const struct halo *h, int64_t n_row, const void *asked, c
     float *to = (float *)(void *)halo_workspace(h, h->workspace->asked_at);
     for (int p = 0; p < h->pass->n_ask; p++) {
         int64_t width = halo_ask_width(&h->trainer->program, h->op, h->pass, p);
-        enum device_codec codec = codec_of(h, h->pass->ask[p]);
+        enum device_codec codec = codec_at(h, h->pass->ask[p], h->level_asked);
         piece_out[p] = piece_open(h, codec, n_row, width, at, &to);
         at += n_row * codec_row_bytes(codec, width);
     }

@@ -154,7 +154,7 @@ struct memory_plan {
     int n_stage;
     struct memory_stage *stage; /* n_stage: of the job's epochs */
     int64_t n_wire_bytes;       /* payload bytes received per training epoch, forward and backward: of the mean epoch */
-    int64_t n_wire_guard;       /* of an exact epoch: what comparing gradients adds to one */
+    int64_t n_wire_guard;       /* what comparing gradients adds to an epoch, at most */
     int64_t n_wire_evaluate;    /* and per evaluation */
     int64_t n_gradient_bytes;   /* one part's gradients with the sums behind them */
     int64_t n_global_bytes;     /* one part's sums of a global op, for the one that has most */

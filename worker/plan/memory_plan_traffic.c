@@ -34,34 +34,48 @@ struct payload {
     uint32_t peer;
     int64_t n_row; /* all rows of its pair */
     bool asked;    /* rows that gradients are made of */
-    bool kept;     /* an epoch's rows for the next one: a run that is not the epoch's step sends none */
+    bool kept;     /* an epoch's rows for the next one: a run that is not the epoch's step sends none, but in epoch 0 */
 };
+
+/* What a payload of a stage takes in an epoch without comparison, and what a comparison adds. */
+struct stage_bytes {
+    int64_t n, n_again;
+};
+
+static struct stage_bytes stage_bytes(const struct memory_plan_input *in, const struct step *step,
+                                      const struct payload *payload, const struct level *level)
+{
+    const bool sampled = in->program->samples && step->lossy,
+               near = ranks_are_near(in->machine_of_rank, in->rank, payload->peer);
+    const struct level exact = level_exact();
+    const int64_t n_exact = payload->n_row * row_bytes(in, step, payload->asked, &exact);
+    int64_t n = payload->n_row * row_bytes(in, step, payload->asked, level);
+    n = sampled ? llround((double)n * (near ? level->sampling_local : level->sampling)) : n;
+    return (struct stage_bytes){.n = n, .n_again = in->job->exchange.guard_every == 0 ? 0 : n_exact - (payload->kept ? n : 0)};
+}
 
 /* What a payload takes in an epoch: of sampled rows the mean; the mean over the stages, each of which gets its own, and epochs that compare
  * gradients the exact rows on top. */
 static int64_t expected(const struct memory_plan_input *in, struct memory_plan *plan, enum step_phase phase,
                         const struct step *step, const struct payload *payload)
 {
-    const bool sampled = in->program->samples && step->lossy,
-               near = ranks_are_near(in->machine_of_rank, in->rank, payload->peer);
-    const struct level exact = level_exact();
-    const int64_t n_exact = payload->n_row * row_bytes(in, step, payload->asked, &exact);
     double sum = 0.0, n_epoch = 0.0;
+    int64_t n_again = 0;
     if (phase != STEP_PHASE_TRAIN) {
-        return n_exact;
+        const struct level exact = level_exact();
+        return payload->n_row * row_bytes(in, step, payload->asked, &exact);
     }
-    const int64_t n_again = in->job->exchange.guard_every > 0 && !payload->kept ? n_exact : 0;
-    plan->n_wire_guard += n_again;
     for (int s = 0; s < plan->n_stage; s++) {
         struct memory_stage *stage = &plan->stage[s];
-        const struct level *level = &stage->of.level;
-        int64_t n_bytes = payload->n_row * row_bytes(in, step, payload->asked, level);
-        n_bytes = sampled ? llround((double)n_bytes * (near ? level->sampling_local : level->sampling)) : n_bytes;
+        const struct stage_bytes bytes = stage_bytes(in, step, payload, &stage->of.level);
+        bool first = payload->kept && stage->of.epoch == 0 && stage->of.n_guard > 0 && level_guards(in->job, 0);
         double weight = stage->of.n_epoch > 0 ? (double)stage->of.n_epoch : 1.0;
-        stage->n_wire_bytes += n_bytes;
-        sum += weight * (double)n_bytes + (double)stage->of.n_guard * (double)n_again;
+        stage->n_wire_bytes += bytes.n;
+        n_again = bytes.n_again > n_again ? bytes.n_again : n_again;
+        sum += weight * (double)bytes.n + (double)stage->of.n_guard * (double)bytes.n_again + (first ? (double)bytes.n : 0.0);
         n_epoch += weight;
     }
+    plan->n_wire_guard += n_again;
     return llround(sum / n_epoch);
 }
 

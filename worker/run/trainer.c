@@ -358,6 +358,7 @@ enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool ev
     traffic_epoch(t->traffic);
     t->epoch = epoch;
     t->level = level_at(t->setup.job, epoch, t->n_back_off);
+    t->level_before = t->level.stale ? level_before(t->setup.job, epoch) : level_exact();
     t->guard = (struct trainer_guard){0};
     enum status status = STATUS_OK;
     if (train) {

@@ -42,8 +42,9 @@ struct trainer {
     bool descends;             /* which way the next walk over own parts goes, when there is a spill */
     struct payloads *payloads; /* between own parts, when there is a spill; else NULL */
     uint32_t epoch;
-    struct level level; /* what this epoch's payloads lose */
-    int64_t n_back_off; /* of the guard, so far */
+    struct level level;        /* what this epoch's payloads lose */
+    struct level level_before; /* exchange.stale: what those lost that the epoch before kept */
+    int64_t n_back_off;        /* of the guard, so far */
     struct trainer_guard guard;
     double rate;        /* factor of the schedule's learning rate */
     bool training;      /* dropout on */

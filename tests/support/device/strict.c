@@ -93,7 +93,13 @@ enum status strict_acquire(struct device *device, enum device_place place, enum 
                            void *out)
 {
     if (place == DEVICE_PLACE_SHARED) {
-        return memory_acquire(category, n_bytes, 1, out);
+        struct strict *s = strict_of(device);
+        enum status status = memory_acquire(category, n_bytes, 1, out);
+        ASSERT(s->n_shared < STRICT_N_SHARED);
+        if (status == STATUS_OK) {
+            s->shared[s->n_shared++] = (struct strict_shared){*(char **)out, n_bytes};
+        }
+        return status;
     }
     bool scoped = category == MEMORY_ACTIVATIONS || category == MEMORY_PARAMETERS;
     *(void **)out = take(strict_of(device), scoped ? STRICT_SCOPED : STRICT_FREE, n_bytes);
@@ -103,8 +109,16 @@ enum status strict_acquire(struct device *device, enum device_place place, enum 
 
 void strict_release(struct device *device, enum device_place place, enum memory_category category, void *block, size_t n_bytes)
 {
-    strict_run_all(strict_of(device));
+    struct strict *s = strict_of(device);
+    strict_run_all(s);
     if (place == DEVICE_PLACE_SHARED) {
+        int i = 0;
+        while (i < s->n_shared && s->shared[i].at != block) {
+            i++;
+        }
+        if (i < s->n_shared) {
+            s->shared[i] = s->shared[--s->n_shared];
+        }
         memory_release(category, block, n_bytes, 1);
     } else if (block != NULL) {
         madvise(block, pages(n_bytes), MADV_DONTNEED);
@@ -271,15 +285,28 @@ static void move_run(struct strict *s, void *args)
     cpu_move(s->cpu, DEVICE_LANE_COMPUTE, m->to, m->from, m->n_bytes);
 }
 
-/* Does a move that is put off still read some of these bytes? */
+static bool is_shared(const struct strict *s, const char *at)
+{
+    for (int i = 0; i < s->n_shared; i++) {
+        if (at >= s->shared[i].at && at < s->shared[i].at + s->shared[i].n_bytes) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does a call that is put off still read some of these bytes? A move says what it reads; any operation may read shared memory. */
 static bool is_awaited(const struct strict *s, const char *at, size_t n_bytes)
 {
+    const bool shared = is_shared(s, at);
     for (int lane = 0; lane < DEVICE_LANE_N; lane++) {
         const struct strict_lane *l = &s->lane[lane];
         for (uint64_t i = l->n_done; i < l->n_given; i++) {
             const struct strict_call *call = &l->call[l->n_call - (l->n_given - i)];
             const struct move *m = call->args;
-            if (call->run == move_run && (const char *)m->from < at + n_bytes && at < (const char *)m->from + m->n_bytes) {
+            bool reads = call->run == move_run ? (const char *)m->from < at + n_bytes && at < (const char *)m->from + m->n_bytes
+                                               : shared && call->run != follow_run;
+            if (reads) {
                 return true;
             }
         }

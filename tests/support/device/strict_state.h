@@ -27,13 +27,22 @@ struct strict_region {
 
 enum { STRICT_FREE, STRICT_SCOPED, STRICT_REGION_N };
 
+/* Memory that host and device share: operations may read it. */
+struct strict_shared {
+    const char *at;
+    size_t n_bytes;
+};
+enum { STRICT_N_SHARED = 64 };
+
 struct strict {
     struct device base;
     struct device *cpu;
     struct strict_lane lane[DEVICE_LANE_N];
     struct strict_region region[STRICT_REGION_N]; /* open whenever the device works; within scopes only where listed */
-    int n_open;                                   /* depth of work */
-    bool in_scope;                                /* of the call at work */
+    struct strict_shared shared[STRICT_N_SHARED];
+    int n_shared;
+    int n_open;    /* depth of work */
+    bool in_scope; /* of the call at work */
 };
 
 static inline struct strict *strict_of(struct device *device)

@@ -110,6 +110,18 @@ Test(level, a_stale_job_has_exact_epochs_after_one_back_off_and_before_epoch_1)
     cr_expect_eq(stage[0].n_guard, job.train.epochs / 10);
 }
 
+/* What an epoch keeps is as it lost it; an epoch that compares keeps its exact rows. */
+Test(level, a_stale_epoch_finds_what_the_one_before_kept)
+{
+    struct job job = job_of("stale = 1\ncodec = \"int4, int8@3\"\nguard_every = 5");
+    static const enum device_codec kept[] = {DEVICE_CODEC_INT4, DEVICE_CODEC_INT4, DEVICE_CODEC_INT4,
+                                             DEVICE_CODEC_INT8, DEVICE_CODEC_FP32, DEVICE_CODEC_INT8};
+    for (uint32_t epoch = 1; epoch <= sizeof kept / sizeof *kept; epoch++) {
+        cr_expect_eq(level_before(&job, epoch).codec, kept[epoch - 1], "epoch %u", epoch);
+        cr_expect_eq(level_before(&job, epoch).codec_backward, kept[epoch - 1], "epoch %u", epoch);
+    }
+}
+
 Test(level, a_guarded_job_has_all_wider_codecs_too)
 {
     struct job job = job_of("codec = \"int4\"\ncodec_backward = \"bf16, fp32@9\"\nguard_every = 5");

@@ -142,10 +142,6 @@ Test(job, rows_of_the_epoch_before_are_refused_with_what_they_do_not_go_with)
             "another sample");
     REFUSED(GRAPH "[exchange]\nstale = 1\nsampling_local = 0.5\n", "job.toml:4:9: exchange.stale = 1",
             "exchange.sampling_local < 1");
-    REFUSED(GRAPH "[exchange]\nstale = 1\ncodec_backward = \"int4, int8@5\"\n", "job.toml:4:9: exchange.stale = 1",
-            "exchange.codec_backward that changes");
-    REFUSED(GRAPH "[exchange]\nstale = 1\ncodec = \"int4, int8@5\"\n", "job.toml:4:9: exchange.stale = 1",
-            "exchange.codec that changes");
     REFUSED(GRAPH "[exchange]\nstale = 1\nplain = true\n", "exchange.stale = 1 does not go with exchange.plain");
     REFUSED(GRAPH "[exchange]\nstale = 1\n[memory]\nspill = \"/tmp\"\n", "exchange.stale = 1 does not go with memory.spill");
     REFUSED(GRAPH "[model]\nkind = \"sage\"\naggregator = \"max\"\n[exchange]\nstale = 1\n",
@@ -432,13 +428,15 @@ Test(job, a_guard_wants_something_to_compare)
     struct job job;
     REFUSED(GRAPH "[exchange]\nguard_every = 5\n", "job.toml:4:15: exchange.guard_every", "expected exchange.sampling below 1");
     REFUSED(GRAPH "[exchange]\nguard_every = 5\ncodec = \"fp32, fp32@7\"\n", "job.toml:4:15: exchange.guard_every");
-    REFUSED(GRAPH "[exchange]\nguard_every = 5\nstale = 1\ncodec = \"int8\"\n", "job.toml:4:15: exchange.guard_every",
-            "exchange.stale = 1 and a codec");
     REFUSED(GRAPH "[exchange]\nguard_every = -1\n", "job.toml:4:15: exchange.guard_every is -1");
     REFUSED(GRAPH "[exchange]\nguard_limit = -0.5\n", "job.toml:4:15: exchange.guard_limit is -0.5");
     REFUSED(GRAPH "[exchange]\nguard_limit = nan\n", "job.toml:4:15: exchange.guard_limit is nan");
-    static const char *const good[] = {"sampling = 0.5", "sampling = 0.5\nsampling_weights = \"edges\"",
-                                       "codec = \"fp32, int8@7\"", "codec_backward = \"bf16\"", "stale = 1"};
+    static const char *const good[] = {"sampling = 0.5",
+                                       "sampling = 0.5\nsampling_weights = \"edges\"",
+                                       "codec = \"fp32, int8@7\"",
+                                       "codec_backward = \"bf16\"",
+                                       "stale = 1",
+                                       "stale = 1\ncodec = \"int8, fp32@7\""};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         char text[256];
         snprintf(text, sizeof text, GRAPH "[exchange]\nguard_every = 5\n%s\n", good[i]);
