@@ -1,5 +1,5 @@
 /* What travels from a part to a worker when it is not each pair's rows: rows that several parts of the worker take, once for all of them; or
- * where every worker has one part, the rows and sums of a cover (part_cover.h).
+ * rows and sums, a cover (part_cover.h) of the edges from the part's rows to all rows of the worker's parts.
  *
  * A halo pass goes around the circle of parts; a part q of another worker comes by once for the worker's parts with greater numbers, whose
  * blocks with q come after those with their successors, and once for those with smaller numbers. So what a worker takes of q is
@@ -26,16 +26,11 @@ struct part_shared {
     int32_t n_part, n_hop;
     uint32_t n_rank;
     bool symmetric;                           /* both directions have the same array */
+    bool covers;                              /* what is listed are covers */
     struct part_sums *sums[PART_DIRECTION_N]; /* n_part; NULL: nothing is covered */
     uint32_t *n_row
         [PART_DIRECTION_N]; /* n_part × n_rank × PART_SHARED_N_SIDE × (n_hop + 1): by owner, taker, side; rows of hop ≤ h, and all */
 };
-
-/* What is listed is a cover: every part has a worker of its own. */
-static inline bool part_shared_is_cover(const struct part_shared *shared)
-{
-    return (uint32_t)shared->n_part == shared->n_rank;
-}
 
 /* The list that part `to` takes part q's rows from. */
 static inline enum part_shared_side part_shared_side_of(int32_t q, int32_t to)
@@ -64,15 +59,20 @@ int64_t part_shared_bytes(int32_t n_part, uint32_t n_rank, int32_t n_hop, bool s
 enum status part_shared_build(const struct dataset *dataset, const struct partition *partition, const int32_t *rank_of_part,
                               uint32_t n_rank, struct part_shared *out);
 
-/* Counts of covers, where every part has a worker of its own, from a graph whose rows are not ordered by hop. n_halo_out, n_cover_out: rows
- * that travel without covers, and with them.
+/* Rows that travel without covers, each once to a worker's parts on one side; and with them, sums among them. */
+struct part_cover_rows {
+    int64_t n_halo, n_cover;
+};
+
+/* Counts of covers, from a graph whose rows are not ordered by hop.
  *
+ *   shapes  rank_of_part n_part
  *   owns    the caller owns *out: part_shared_release
  *   errors  STATUS_NOMEM
- *   cost    n_edge reads, the matchings of all pairs; n_node × 8 bytes and 8 bytes an edge into a part from others
+ *   cost    n_edge reads, the matchings of all lists; n_node × 8 bytes and 8 bytes an edge into a worker's parts from others'
  */
-enum status part_shared_cover(const struct dataset *dataset, const struct partition *partition, struct part_shared *out,
-                              int64_t *n_halo_out, int64_t *n_cover_out);
+enum status part_shared_cover(const struct dataset *dataset, const struct partition *partition, const int32_t *rank_of_part,
+                              uint32_t n_rank, struct part_shared *out, struct part_cover_rows *rows_out);
 
 /* Memory for sums, all 0. errors  STATUS_NOMEM */
 enum status part_sums_acquire(struct part_shared *shared);

@@ -1,4 +1,5 @@
-/* Covers of all pairs of parts, counted: taker after taker, its in-edges from others sorted by where they come from. */
+/* Covers of what parts send to workers, counted: worker after worker, the edges into its parts from others' sorted by where they come
+ * from. Over the same edges gradients travel the other way. */
 #include "partition/part/part_cover.h"
 #include "partition/part/part_shared.h"
 #include "protocol/memory.h"
@@ -6,33 +7,47 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An edge from another part, by the places of its ends in the partition's order. */
+/* An edge from another worker's part, by the places of its ends in the partition's order. */
 struct edge {
     uint32_t from, to;
+};
+
+/* Edges from part q into part p. */
+struct edges {
+    int32_t q, p;
+    int64_t begin, end;
 };
 
 struct covering {
     const struct dataset *dataset;
     const struct partition *partition;
-    uint32_t *place;   /* n_node: of each node in partition->order */
-    uint32_t *number;  /* n_node: of places at one end of a pair's edges, from 1; 0 between two pairs */
-    struct edge *edge; /* one part's */
+    const int32_t *rank_of_part;
+    int32_t *part_of_rank; /* n_part: worker after worker, ascending */
+    int32_t *rank_begin;   /* n_rank + 1: where a worker's begin */
+    uint32_t *place;       /* n_node: of each node in partition->order */
+    uint32_t *number;      /* n_node: of places at one end of a list's edges, from 1; 0 between two lists */
+    struct edge *edge;     /* one worker's */
+    int64_t *edge_begin;   /* n_part + 1: where a part's begin */
+    struct edges *list;    /* n_part: those of one list, takers' parts ascending */
+    int32_t n_list;
     struct part_shared *out;
     int64_t n_halo, n_cover;
 };
 
-/* Edges into the part that has most of them. */
-static int64_t most_edges(const struct dataset *dataset, const struct partition *partition)
+/* Edges into the parts of the worker that has most of them. */
+static int64_t most_edges(const struct covering *c)
 {
-    int64_t most = 0;
+    const struct partition *partition = c->partition;
+    int64_t most = 0, *n = memory_alloc(c->out->n_rank, sizeof *n);
     for (int32_t p = 0; p < partition->n_part; p++) {
-        int64_t n = 0;
+        int64_t *sum = &n[c->rank_of_part[p]];
         for (int64_t at = partition->part_begin[p]; at < partition->part_begin[p + 1]; at++) {
             uint32_t v = partition->order[at];
-            n += dataset->indptr[v + (int64_t)1] - dataset->indptr[v];
+            *sum += c->dataset->indptr[v + (int64_t)1] - c->dataset->indptr[v];
         }
-        most = n > most ? n : most;
+        most = *sum > most ? *sum : most;
     }
+    free(n);
     return most;
 }
 
@@ -42,8 +57,8 @@ static int edge_compare(const void *a, const void *b)
     return x->from != y->from ? (x->from > y->from) - (x->from < y->from) : (x->to > y->to) - (x->to < y->to);
 }
 
-/* Part p's in-edges from others, by their sources' places: part after part, since a part's places are together. */
-static int64_t edges_gather(const struct covering *c, int32_t p)
+/* Part p's in-edges from other workers' parts, by their sources' places: part after part, since a part's places are together. */
+static int64_t edges_gather(const struct covering *c, int32_t p, struct edge *out)
 {
     const struct partition *partition = c->partition;
     int64_t n = 0;
@@ -51,23 +66,72 @@ static int64_t edges_gather(const struct covering *c, int32_t p)
         uint32_t v = partition->order[at];
         for (int64_t e = c->dataset->indptr[v]; e < c->dataset->indptr[v + (int64_t)1]; e++) {
             uint32_t u = c->dataset->indices[e];
-            if (partition->owner[u] != p) {
-                c->edge[n++] = (struct edge){.from = c->place[u], .to = (uint32_t)at};
+            if (c->rank_of_part[partition->owner[u]] != c->rank_of_part[p]) {
+                out[n++] = (struct edge){.from = c->place[u], .to = (uint32_t)at};
             }
         }
     }
-    qsort(c->edge, (size_t)n, sizeof *c->edge, edge_compare);
+    qsort(out, (size_t)n, sizeof *out, edge_compare);
     return n;
 }
 
-/* A pair's cover, added to what part q sends to part p. */
-static void cover_count(struct covering *c, enum part_direction d, int32_t q, int32_t p, const struct part_cover_edges *edges)
+/* The first of part p's edges that comes from this place or a later one. */
+static int64_t edge_from(const struct covering *c, int32_t p, int64_t place)
+{
+    int64_t begin = c->edge_begin[p], end = c->edge_begin[p + 1];
+    while (begin < end) {
+        int64_t middle = begin + (end - begin) / 2;
+        if (c->edge[middle].from < place) {
+            begin = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    return begin;
+}
+
+static void list_add(struct covering *c, int32_t q, int32_t p)
+{
+    const int64_t *places = c->partition->part_begin;
+    const struct edges edges = {.q = q, .p = p, .begin = edge_from(c, p, places[q]), .end = edge_from(c, p, places[q + 1])};
+    if (edges.begin < edges.end) {
+        c->list[c->n_list++] = edges;
+    }
+}
+
+/* Number the rows that the edges come from, in the order of their places, behind `n` others; returns how many there are then. */
+static uint32_t sources_number(const struct covering *c, const struct edges *edges, uint32_t n)
+{
+    for (int64_t e = edges->begin; e < edges->end; e++) {
+        uint32_t *number = &c->number[c->edge[e].from];
+        *number = *number > 0 ? *number : ++n;
+    }
+    return n;
+}
+
+/* Likewise those that they lead to. */
+static uint32_t destinations_number(const struct covering *c, const struct edges *edges, uint32_t n)
+{
+    const uint32_t wanted = UINT32_MAX;
+    for (int64_t e = edges->begin; e < edges->end; e++) {
+        uint32_t *number = &c->number[c->edge[e].to];
+        *number = *number > 0 ? *number : wanted;
+    }
+    for (int64_t at = c->partition->part_begin[edges->p]; at < c->partition->part_begin[edges->p + 1]; at++) {
+        c->number[at] = c->number[at] == wanted ? ++n : c->number[at];
+    }
+    return n;
+}
+
+/* A list's cover, added to what part `owner` sends. */
+static void cover_count(struct covering *c, enum part_direction d, int32_t owner, const struct part_cover_edges *edges,
+                        uint32_t *n_row_out)
 {
     bool *sends = memory_alloc((size_t)edges->n_giver, sizeof *sends),
          *sums = memory_alloc((size_t)edges->n_taker, sizeof *sums);
-    struct part_sums *made = &c->out->sums[d][q];
+    struct part_sums *made = &c->out->sums[d][owner];
     int64_t n_row = part_cover(edges, sends, sums);
-    *part_shared_at(c->out, d, q, (uint32_t)p, part_shared_side_of(q, p)) = (uint32_t)n_row;
+    *n_row_out = (uint32_t)n_row;
     for (int64_t t = 0; t < edges->n_taker; t++) {
         made->n_row += sums[t];
     }
@@ -80,68 +144,134 @@ static void cover_count(struct covering *c, enum part_direction d, int32_t q, in
     free(sends);
 }
 
-/* Number the rows of part p that the edges lead to, in the order of their places; returns how many. */
-static int64_t takers_number(const struct covering *c, int32_t p, const struct edge *edge, int64_t n)
+/* The list's edges by giver: their sources, or over transposed edges their destinations. In both each giver's takers ascend. */
+static void list_count(struct covering *c, enum part_direction d, int32_t owner, uint32_t *n_row_out)
 {
-    uint32_t n_taker = 0;
-    for (int64_t e = 0; e < n; e++) {
-        c->number[edge[e].to] = 1;
+    bool in = d == PART_DIRECTION_IN;
+    uint32_t n_giver = 0, n_taker = 0;
+    int64_t n_edge = 0;
+    for (int32_t l = 0; l < c->n_list; l++) {
+        const struct edges *edges = &c->list[l];
+        n_giver = (in ? sources_number : destinations_number)(c, edges, n_giver);
+        n_taker = (in ? destinations_number : sources_number)(c, edges, n_taker);
+        n_edge += edges->end - edges->begin;
     }
-    for (int64_t at = c->partition->part_begin[p]; at < c->partition->part_begin[p + 1]; at++) {
-        n_taker += c->number[at];
-        c->number[at] = c->number[at] > 0 ? n_taker : 0;
-    }
-    return n_taker;
-}
-
-/* The n sorted edges from part q into part p; where the graph is not symmetric, gradients travel over them the other way. */
-static void pair_count(struct covering *c, int32_t p, int32_t q, const struct edge *edge, int64_t n)
-{
-    int64_t *indptr = memory_alloc((size_t)n + 1, sizeof *indptr), *turned = memory_alloc((size_t)n + 1, sizeof *turned);
-    uint32_t *taker = memory_alloc((size_t)n, sizeof *taker), *giver = memory_alloc((size_t)n, sizeof *giver);
-    struct part_cover_edges in = {.n_taker = takers_number(c, p, edge, n), .indptr = indptr, .taker = taker};
-    for (int64_t e = 0; e < n; e++) {
-        in.n_giver += e == 0 || edge[e].from != edge[e - 1].from;
-        indptr[in.n_giver] = e + 1;
-        taker[e] = c->number[edge[e].to] - 1;
-    }
-    for (int64_t e = 0; e < n; e++) {
-        c->number[edge[e].to] = 0;
-    }
-    cover_count(c, PART_DIRECTION_IN, q, p, &in);
-    if (!c->out->symmetric) {
-        const struct part_cover_edges out = {.n_giver = in.n_taker, .n_taker = in.n_giver, .indptr = turned, .taker = giver};
-        part_cover_turn(&in, turned, giver, NULL);
-        cover_count(c, PART_DIRECTION_OUT, p, q, &out);
-    }
-    free(giver);
-    free(taker);
-    free(turned);
-    free(indptr);
-}
-
-static void covers_count(struct covering *c)
-{
-    const struct partition *partition = c->partition;
-    for (int32_t p = 0; p < partition->n_part; p++) {
-        int64_t n = edges_gather(c, p);
-        for (int64_t begin = 0, end; begin < n; begin = end) {
-            int32_t q = partition->owner[partition->order[c->edge[begin].from]];
-            end = begin;
-            while (end < n && c->edge[end].from < partition->part_begin[q + 1]) {
-                end++;
+    int64_t *indptr = memory_alloc((size_t)n_giver + 2, sizeof *indptr); /* a giver's next edge, and behind it where all end */
+    uint32_t *taker = memory_alloc((size_t)n_edge, sizeof *taker);
+    for (int placing = 0; placing < 2; placing++) {
+        for (int32_t l = 0; l < c->n_list; l++) {
+            for (int64_t e = c->list[l].begin; e < c->list[l].end; e++) {
+                const struct edge *edge = &c->edge[e];
+                uint32_t giver = c->number[in ? edge->from : edge->to] - 1;
+                if (placing == 0) {
+                    indptr[giver + 2]++;
+                } else {
+                    taker[indptr[giver + 1]++] = c->number[in ? edge->to : edge->from] - 1;
+                }
             }
-            pair_count(c, p, q, c->edge + begin, end - begin);
+        }
+        for (uint32_t g = 0; placing == 0 && g < n_giver; g++) {
+            indptr[g + 2] += indptr[g + 1];
+        }
+    }
+    const struct part_cover_edges edges = {.n_giver = n_giver, .n_taker = n_taker, .indptr = indptr, .taker = taker};
+    if (n_edge > 0) {
+        cover_count(c, d, owner, &edges, n_row_out);
+    }
+    free(taker);
+    free(indptr);
+    for (int32_t l = 0; l < c->n_list; l++) {
+        for (int64_t e = c->list[l].begin; e < c->list[l].end; e++) {
+            c->number[c->edge[e].from] = c->number[c->edge[e].to] = 0;
+        }
+    }
+    c->n_list = 0;
+}
+
+/* What a worker's parts take of part q's rows. */
+static void taken_count(struct covering *c, int32_t rank, int32_t q)
+{
+    for (int side = 0; side < PART_SHARED_N_SIDE; side++) {
+        for (int32_t i = c->rank_begin[rank]; i < c->rank_begin[rank + 1]; i++) {
+            int32_t p = c->part_of_rank[i];
+            if ((int)part_shared_side_of(q, p) == side) {
+                list_add(c, q, p);
+            }
+        }
+        list_count(c, PART_DIRECTION_IN, q,
+                   part_shared_at(c->out, PART_DIRECTION_IN, q, (uint32_t)rank, (enum part_shared_side)side));
+    }
+}
+
+/* What part p's rows are to another worker's parts over transposed edges. */
+static void given_count(struct covering *c, int32_t p, int32_t rank)
+{
+    for (int side = 0; side < PART_SHARED_N_SIDE; side++) {
+        for (int32_t i = c->rank_begin[rank]; i < c->rank_begin[rank + 1]; i++) {
+            int32_t q = c->part_of_rank[i];
+            if ((int)part_shared_side_of(p, q) == side) {
+                list_add(c, q, p);
+            }
+        }
+        list_count(c, PART_DIRECTION_OUT, p,
+                   part_shared_at(c->out, PART_DIRECTION_OUT, p, (uint32_t)rank, (enum part_shared_side)side));
+    }
+}
+
+static void rank_count(struct covering *c, int32_t rank)
+{
+    int32_t n_part = c->partition->n_part;
+    int64_t n = 0;
+    for (int32_t p = 0; p < n_part; p++) {
+        c->edge_begin[p] = n;
+        n += c->rank_of_part[p] == rank ? edges_gather(c, p, c->edge + n) : 0;
+    }
+    c->edge_begin[n_part] = n;
+    for (int32_t q = 0; q < n_part; q++) {
+        if (c->rank_of_part[q] != rank) {
+            taken_count(c, rank, q);
+        }
+    }
+    for (int32_t i = c->rank_begin[rank]; i < c->rank_begin[rank + 1] && !c->out->symmetric; i++) {
+        for (int32_t other = 0; other < (int32_t)c->out->n_rank; other++) {
+            if (other != rank) {
+                given_count(c, c->part_of_rank[i], other);
+            }
         }
     }
 }
 
-enum status part_shared_cover(const struct dataset *dataset, const struct partition *partition, struct part_shared *out,
-                              int64_t *n_halo_out, int64_t *n_cover_out)
+static void covers_count(struct covering *c)
 {
-    struct covering c = {.dataset = dataset, .partition = partition, .out = out};
-    size_t n_node = (size_t)dataset->n_node, n_room = (size_t)most_edges(dataset, partition);
-    enum status status = part_shared_acquire(partition->n_part, (uint32_t)partition->n_part, 0, dataset->symmetric, out);
+    int32_t n_part = c->partition->n_part, n_rank = (int32_t)c->out->n_rank, n = 0;
+    c->edge_begin = memory_alloc((size_t)n_part + 1, sizeof *c->edge_begin);
+    c->list = memory_alloc((size_t)n_part, sizeof *c->list);
+    c->part_of_rank = memory_alloc((size_t)n_part, sizeof *c->part_of_rank);
+    c->rank_begin = memory_alloc((size_t)n_rank + 1, sizeof *c->rank_begin);
+    for (int32_t rank = 0; rank < n_rank; rank++) {
+        for (int32_t p = 0; p < n_part; p++) {
+            if (c->rank_of_part[p] == rank) {
+                c->part_of_rank[n++] = p;
+            }
+        }
+        c->rank_begin[rank + 1] = n;
+    }
+    for (int32_t rank = 0; rank < n_rank; rank++) {
+        rank_count(c, rank);
+    }
+    free(c->rank_begin);
+    free(c->part_of_rank);
+    free(c->list);
+    free(c->edge_begin);
+}
+
+enum status part_shared_cover(const struct dataset *dataset, const struct partition *partition, const int32_t *rank_of_part,
+                              uint32_t n_rank, struct part_shared *out, struct part_cover_rows *rows_out)
+{
+    struct covering c = {.dataset = dataset, .partition = partition, .rank_of_part = rank_of_part, .out = out};
+    enum status status = part_shared_acquire(partition->n_part, n_rank, 0, dataset->symmetric, out);
+    out->covers = true;
+    size_t n_node = (size_t)dataset->n_node, n_room = (size_t)most_edges(&c);
     status = status == STATUS_OK ? part_sums_acquire(out) : status;
     status = status == STATUS_OK ? memory_acquire(MEMORY_OTHER, n_node, sizeof *c.place, &c.place) : status;
     status = status == STATUS_OK ? memory_acquire(MEMORY_OTHER, n_node, sizeof *c.number, &c.number) : status;
@@ -154,8 +284,7 @@ enum status part_shared_cover(const struct dataset *dataset, const struct partit
     } else {
         part_shared_release(out);
     }
-    *n_halo_out = c.n_halo;
-    *n_cover_out = c.n_cover;
+    *rows_out = (struct part_cover_rows){.n_halo = c.n_halo, .n_cover = c.n_cover};
     memory_release(MEMORY_OTHER, c.edge, n_room, sizeof *c.edge);
     memory_release(MEMORY_OTHER, c.number, n_node, sizeof *c.number);
     memory_release(MEMORY_OTHER, c.place, n_node, sizeof *c.place);

@@ -124,6 +124,8 @@ Test(traffic_counted, covers_shared_rows_pruned_and_spilled_jobs_are_as_planned)
     static const char *const jobs[] = {
         "--set dataset.generator=rmat --set exchange.cover=true",
         "--set dataset.generator=rmat --set exchange.cover=false",
+        "--set dataset.generator=rmat --set exchange.cover=true --set partition.parts=12 --set workers.count=3",
+        "--set dataset.generator=rmat --set dataset.undirected=no --set partition.parts=9 --set workers.count=2",
         "--set partition.parts=12 --set workers.count=3",
         "--set partition.parts=12 --set workers.count=3 --set model.kind=gat",
         "--set train.prune=always --set dataset.train_share=0.01",

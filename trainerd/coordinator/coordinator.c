@@ -86,17 +86,24 @@ static enum status load(struct coordinator *c)
 /* Covers that save less than this share of the rows are not worth their sums. */
 #define COVER_LEAST 0.05
 
-/* Cover the pairs of parts where that sends fewer rows; *share_out: of the rows that travel without. */
+/* Cover the pairs of parts where that sends fewer rows, were each part on a worker of its own: so that it depends on no workers.
+ * *share_out: of the rows that travel without. */
 static enum status cover(struct coordinator *c, double *share_out)
 {
-    int64_t n_halo, n_cover;
+    struct part_cover_rows rows;
     *share_out = 1.0;
     bool may = memory_plan_covers(&c->job, &c->program) && c->partition.n_hop == 0 && c->dataset.n_relation == 0;
     if (!may || c->partition.n_part == 1) {
         return STATUS_OK;
     }
-    enum status status = part_shared_cover(&c->dataset, &c->partition, &c->shared, &n_halo, &n_cover);
-    *share_out = status == STATUS_OK && n_halo > 0 ? (double)n_cover / (double)n_halo : 1.0;
+    int32_t *own_rank = memory_alloc((size_t)c->partition.n_part, sizeof *own_rank);
+    for (int32_t p = 0; p < c->partition.n_part; p++) {
+        own_rank[p] = p;
+    }
+    enum status status = part_shared_cover(&c->dataset, &c->partition, own_rank, (uint32_t)c->partition.n_part, &c->shared,
+                                           &rows);
+    *share_out = status == STATUS_OK && rows.n_halo > 0 ? (double)rows.n_cover / (double)rows.n_halo : 1.0;
+    free(own_rank);
     c->partition.covered = *share_out <= 1.0 - COVER_LEAST;
     return status;
 }
@@ -112,7 +119,7 @@ static void store(struct coordinator *c)
     }
 }
 
-/* Assign parts to workers, and count the rows that parts of one worker share. */
+/* Assign parts to workers, and count what the parts of each take together. */
 static enum status place(struct coordinator *c)
 {
     uint32_t n_worker = (uint32_t)c->job.workers.count;
@@ -122,9 +129,12 @@ static enum status place(struct coordinator *c)
     if (c->shared.n_part > 0 && !(shares && c->partition.covered && (uint32_t)c->partition.n_part == n_worker)) {
         part_shared_release(&c->shared); /* counted to see what it would save */
     }
-    return shares && c->shared.n_part == 0
-               ? part_shared_build(&c->dataset, &c->partition, c->rank_of_part, n_worker, &c->shared)
-               : STATUS_OK;
+    if (!shares || c->shared.n_part > 0) {
+        return STATUS_OK;
+    }
+    struct part_cover_rows rows;
+    return c->partition.covered ? part_shared_cover(&c->dataset, &c->partition, c->rank_of_part, n_worker, &c->shared, &rows)
+                                : part_shared_build(&c->dataset, &c->partition, c->rank_of_part, n_worker, &c->shared);
 }
 
 enum status coordinator_count(struct coordinator *c, double *cover_share_out)

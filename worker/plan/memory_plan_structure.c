@@ -186,7 +186,8 @@ static int64_t sums_bytes(const struct memory_plan_input *in, enum part_directio
     for (int32_t i = 0; in->shared->sums[d] != NULL && i < in->n_own_part; i++) {
         const struct part_sums *sums = &in->shared->sums[d][in->own[i].halo->part];
         int64_t listed = sums->n_row * (int64_t)sizeof(uint32_t); /* counted among the rows that others take */
-        n_bytes += (sums->n_row + in->n_part) * (int64_t)sizeof(int64_t) + sums->n_edge * each - listed;
+        n_bytes += (sums->n_row + PART_SHARED_N_SIDE * (int64_t)in->n_rank) * (int64_t)sizeof(int64_t) + sums->n_edge * each -
+                   listed;
     }
     return n_bytes;
 }

@@ -228,7 +228,7 @@ static enum status features_open(const struct part_device_setup *setup, const st
 
 enum status part_device_open(const struct part_device_setup *setup, struct part *part, struct part_device *out)
 {
-    *out = (struct part_device){.part = part, .trimmed = setup->shared != NULL && part_shared_is_cover(setup->shared)};
+    *out = (struct part_device){.part = part, .trimmed = setup->shared != NULL && setup->shared->covers};
     part_turn(setup, part);
     enum status status = part_lend(setup, part->bytes, part->n_bytes, &out->bytes);
     out->labels = (struct op_labels){.labels = part_device_view(out, part->labels),

@@ -1,4 +1,4 @@
-/* Lists of covered pairs: rows and sums that own parts give, and blocks of what they take, trimmed to the rows and sums that come.
+/* Covered lists: rows and sums that own parts give, and blocks of what they take, trimmed to the rows and sums that come.
  *
  * Both ends find the same cover from the same edges (part_cover.h). A taker's row that gets a sum keeps one edge, of weight 1, to it.
  */
@@ -8,28 +8,31 @@
 #include "worker/run/shared_rows_state.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-/* A pair's edges both ways, and its cover. */
+/* A list's edges both ways, and its cover. Takers are the rows of all taking parts, part after part. */
 struct cover {
     int64_t n_giver, n_taker, n_edge;
     int64_t *giver_ptr, *taker_ptr; /* n_giver + 1, n_taker + 1 */
-    uint32_t *taker, *giver;        /* n_edge: of each giver's edges, of each taker's */
-    int64_t *from;                  /* n_edge: where a taker's edge is among the givers' */
+    uint32_t *taker, *giver;        /* n_edge: of each giver's edges; of each taker's, in the order of its block */
+    float *weight;                  /* n_edge: of each taker's edges; NULL: not wanted */
     bool *sends, *sums;
     int64_t n_send, n_sum;
 };
 
-static void cover_open(int64_t n_giver, int64_t n_taker, int64_t n_edge, struct cover *out)
+/* A taking part's block: on its own rank, or as the giver has it, by the rows that travel. */
+static struct part_block block_of(const struct trainer *t, enum part_direction d, const struct shared_taker *taker)
+{
+    return part_block_at(t->setup.parts[t->own[taker->i]], d, taker->k);
+}
+
+static void cover_open(int64_t n_giver, int64_t n_taker, int64_t n_edge, bool weighted, struct cover *out)
 {
     *out = (struct cover){.n_giver = n_giver,
-                          .n_taker = n_taker,
-                          .n_edge = n_edge,
                           .giver_ptr = memory_alloc((size_t)n_giver + 1, sizeof *out->giver_ptr),
                           .taker_ptr = memory_alloc((size_t)n_taker + 1, sizeof *out->taker_ptr),
                           .taker = memory_alloc((size_t)n_edge, sizeof *out->taker),
                           .giver = memory_alloc((size_t)n_edge, sizeof *out->giver),
-                          .from = memory_alloc((size_t)n_edge, sizeof *out->from),
+                          .weight = weighted ? memory_alloc((size_t)n_edge, sizeof *out->weight) : NULL,
                           .sends = memory_alloc((size_t)n_giver, sizeof *out->sends),
                           .sums = memory_alloc((size_t)n_taker, sizeof *out->sums)};
 }
@@ -40,24 +43,40 @@ static void cover_close(struct cover *c)
     free(c->taker_ptr);
     free(c->taker);
     free(c->giver);
-    free(c->from);
+    free(c->weight);
     free(c->sends);
     free(c->sums);
 }
 
-static struct part_cover_edges edges_by_giver(const struct cover *c)
+/* One part's rows behind those of the others: a row's edges lead to `place` of the block's payload rows. */
+static void takers_add(struct cover *c, const int64_t *indptr, const uint32_t *column, int64_t n_row, const uint32_t *place)
 {
-    return (struct part_cover_edges){.n_giver = c->n_giver, .n_taker = c->n_taker, .indptr = c->giver_ptr, .taker = c->taker};
+    for (int64_t r = 0; r < n_row; r++) {
+        c->taker_ptr[++c->n_taker] = c->n_edge + indptr[r + 1];
+    }
+    for (int64_t e = 0; e < indptr[n_row]; e++) {
+        c->giver[c->n_edge + e] = place[column[e]];
+    }
+    c->n_edge += indptr[n_row];
 }
 
-static struct part_cover_edges edges_by_taker(const struct cover *c)
+/* Places in the list of the n rows that the taker has listed. */
+static uint32_t *places_of(const struct shared_merge *m, const uint32_t *row, int64_t n)
 {
-    return (struct part_cover_edges){.n_giver = c->n_taker, .n_taker = c->n_giver, .indptr = c->taker_ptr, .taker = c->giver};
+    uint32_t *place = memory_alloc((size_t)n, sizeof *place);
+    for (int64_t r = 0; r < n; r++) {
+        place[r] = shared_place_of(m, row[r]);
+    }
+    return place;
 }
 
 static void cover_find(struct cover *c)
 {
-    const struct part_cover_edges edges = edges_by_giver(c);
+    const struct part_cover_edges by_taker = {
+        .n_giver = c->n_taker, .n_taker = c->n_giver, .indptr = c->taker_ptr, .taker = c->giver};
+    part_cover_turn(&by_taker, c->giver_ptr, c->taker, NULL);
+    const struct part_cover_edges edges = {
+        .n_giver = c->n_giver, .n_taker = c->n_taker, .indptr = c->giver_ptr, .taker = c->taker};
     part_cover(&edges, c->sends, c->sums);
     for (int64_t g = 0; g < c->n_giver; g++) {
         c->n_send += c->sends[g];
@@ -67,47 +86,61 @@ static void cover_find(struct cover *c)
     }
 }
 
-/* As the giver has the pair: by its own rows. */
-static void cover_of_given(const struct part_block *block, struct cover *out)
-{
-    cover_open(block->n_row, block->n_col, block->n_edge, out);
-    memcpy(out->giver_ptr, block->indptr, ((size_t)block->n_row + 1) * sizeof *out->giver_ptr);
-    memcpy(out->taker, block->cols, (size_t)block->n_edge * sizeof *out->taker);
-    const struct part_cover_edges edges = edges_by_giver(out);
-    part_cover_turn(&edges, out->taker_ptr, out->giver, out->from);
-    cover_find(out);
-}
-
-/* As the taker has it: by its own rows, too. */
-static void cover_of_taken(const struct part_block *block, struct cover *out)
-{
-    cover_open(block->n_col, block->n_row, block->n_edge, out);
-    memcpy(out->taker_ptr, block->indptr, ((size_t)block->n_row + 1) * sizeof *out->taker_ptr);
-    memcpy(out->giver, block->cols, (size_t)block->n_edge * sizeof *out->giver);
-    const struct part_cover_edges edges = edges_by_taker(out);
-    part_cover_turn(&edges, out->giver_ptr, out->taker, NULL);
-    cover_find(out);
-}
-
 /* --- given --- */
 
+/* A taking part's rows, from the block that has them by own rows. */
+static void given_add(const struct part_block *block, const struct shared_merge *m, struct cover *c)
+{
+    int64_t *indptr = memory_alloc((size_t)block->n_col + 1, sizeof *indptr),
+            *from = memory_alloc((size_t)block->n_edge, sizeof *from);
+    uint32_t *giver = memory_alloc((size_t)block->n_edge, sizeof *giver), *place = places_of(m, block->rows, block->n_row);
+    const struct part_cover_edges edges = {
+        .n_giver = block->n_row, .n_taker = block->n_col, .indptr = block->indptr, .taker = block->cols};
+    part_cover_turn(&edges, indptr, giver, from);
+    for (int64_t e = 0; c->weight != NULL && e < block->n_edge; e++) {
+        c->weight[c->n_edge + e] = block->weights[from[e]];
+    }
+    takers_add(c, indptr, giver, block->n_col, place);
+    free(place);
+    free(giver);
+    free(from);
+    free(indptr);
+}
+
+static void cover_of_given(const struct trainer *t, enum part_direction d, const struct shared_merge *m, struct cover *out)
+{
+    enum part_direction listed = PART_DIRECTION_N - 1 - d;
+    int64_t n_taker = 0, n_edge = 0;
+    for (int32_t l = 0; l < m->n_taker; l++) {
+        const struct part_block block = block_of(t, listed, &m->taker[l]);
+        n_taker += block.n_col;
+        n_edge += block.n_edge;
+    }
+    cover_open(m->n_row, n_taker, n_edge, t->setup.parts[t->own[0]]->weighted, out);
+    for (int32_t l = 0; l < m->n_taker; l++) {
+        const struct part_block block = block_of(t, listed, &m->taker[l]);
+        given_add(&block, m, out);
+    }
+    cover_find(out);
+}
+
 /* Rows that travel, and each sum's edges in the order that the taker has them in. */
-static void given_write(const struct shared_rows *s, const struct shared_given *list, const struct part_block *block,
+static void given_write(const struct shared_rows *s, const struct shared_given *list, const struct shared_merge *m,
                         const struct cover *c)
 {
     uint32_t *row = s->given + list->row;
     for (int64_t g = 0; g < c->n_giver; g++) {
         if (c->sends[g]) {
-            *row++ = block->rows[g];
+            *row++ = m->row[g];
         }
     }
     int64_t n_edge = 0, *ptr = s->sum_ptr + list->ptr;
     *ptr = 0;
     for (int64_t t = 0; t < c->n_taker; t++) {
         for (int64_t e = c->taker_ptr[t]; c->sums[t] && e < c->taker_ptr[t + 1]; e++, n_edge++) {
-            s->sum_cols[list->edge + n_edge] = block->rows[c->giver[e]];
+            s->sum_cols[list->edge + n_edge] = m->row[c->giver[e]];
             if (s->sum_weights != NULL) {
-                s->sum_weights[list->edge + n_edge] = block->weights[c->from[e]];
+                s->sum_weights[list->edge + n_edge] = c->weight[e];
             }
         }
         if (c->sums[t]) {
@@ -116,126 +149,124 @@ static void given_write(const struct shared_rows *s, const struct shared_given *
     }
 }
 
-/* Own part i's list for part q, which lies on the rank of that number. */
-static void given_add(struct trainer *t, enum part_direction d, int32_t i, const struct part_block *block, int32_t q,
-                      bool write)
+uint32_t shared_cover_give(struct trainer *t, enum part_direction d, const struct shared_merge *m, struct shared_given *list,
+                           bool write)
 {
     struct shared_rows *s = t->shared_rows;
-    enum part_shared_side side = part_shared_side_of(t->own[i], q);
-    uint32_t rank = t->setup.rank_of_part[q];
-    struct shared_given *list = &s->given_list[d][shared_place(t, i, rank, side)];
     struct cover c;
-    cover_of_given(block, &c);
+    cover_of_given(t, d, m, &c);
     *list = (struct shared_given){.row = s->n_given, .n_sum = c.n_sum, .ptr = s->n_sum_ptr, .edge = s->n_sum_edge};
-    *part_shared_at(&s->counts, d, t->own[i], rank, side) = (uint32_t)(c.n_send + c.n_sum);
     if (write) {
-        given_write(s, list, block, &c);
+        given_write(s, list, m, &c);
     }
+    uint32_t n_row = (uint32_t)(c.n_send + c.n_sum);
     s->n_given += c.n_send;
     s->n_sum_ptr += c.n_sum + 1;
     for (int64_t r = 0; r < c.n_taker; r++) {
         s->n_sum_edge += c.sums[r] ? c.taker_ptr[r + 1] - c.taker_ptr[r] : 0;
     }
     cover_close(&c);
+    return n_row;
 }
 
 /* --- taken --- */
 
-/* Node ids and scales of what comes: sums are of no node, and have theirs. */
-static void taken_write(const struct trainer *t, const struct part *part, const struct part_block *block, const struct cover *c)
+static void cover_of_taken(const struct trainer *t, enum part_direction d, const struct shared_merge *m, struct cover *out)
+{
+    int64_t n_taker = 0, n_edge = 0;
+    for (int32_t l = 0; l < m->n_taker; l++) {
+        const struct part_block block = block_of(t, d, &m->taker[l]);
+        n_taker += block.n_row;
+        n_edge += block.n_edge;
+    }
+    cover_open(m->n_row, n_taker, n_edge, false, out);
+    for (int32_t l = 0; l < m->n_taker; l++) {
+        const struct part_block block = block_of(t, d, &m->taker[l]);
+        uint32_t *place = places_of(m, block.node, block.n_col);
+        takers_add(out, block.indptr, block.cols, block.n_row, place);
+        free(place);
+    }
+    cover_find(out);
+}
+
+/* Node ids and scales of what comes: sums are of no node, and have theirs. place: of a row that travels, in the payload. */
+static void taken_write(const struct trainer *t, enum part_direction d, const struct shared_merge *m, const struct cover *c,
+                        const uint32_t *place)
 {
     const struct shared_rows *s = t->shared_rows;
-    int64_t at = s->n_taken;
     for (int64_t g = 0; g < c->n_giver; g++) {
         if (c->sends[g]) {
-            s->node[at] = block->node[g];
-            if (s->scale != NULL) {
-                s->scale[at] = part_device_scale(&t->part_setup, part, block->strength, block->degree, g);
+            s->node[s->n_taken + place[g]] = m->row[g];
+        }
+    }
+    for (int32_t l = 0; l < m->n_taker && s->scale != NULL; l++) {
+        const struct part *part = t->setup.parts[t->own[m->taker[l].i]];
+        const struct part_block block = block_of(t, d, &m->taker[l]);
+        for (int64_t r = 0; r < block.n_col; r++) {
+            uint32_t g = shared_place_of(m, block.node[r]);
+            if (c->sends[g]) {
+                s->scale[s->n_taken + place[g]] = part_device_scale(&t->part_setup, part, block.strength, block.degree, r);
             }
-            at++;
         }
     }
     for (int64_t k = 0; k < c->n_sum && s->scale != NULL; k++) {
-        s->scale[at + k] = 1.0F;
+        s->scale[s->n_taken + c->n_send + k] = 1.0F;
     }
 }
 
+/* How far a list's blocks are trimmed: takers, their edges, sums. */
+struct trimmed {
+    int64_t n_taker, n_edge;
+    uint32_t n_sum;
+};
+
 /* Columns become places in the payload, and a row that gets a sum has one edge; all within the block's own memory. */
-static void block_trim(const struct part_block *block, const struct cover *c)
+static void block_trim(const struct part_block *block, const struct cover *c, const uint32_t *place, struct trimmed *at)
 {
-    int64_t *indptr = (int64_t *)(uintptr_t)block->indptr;
+    int64_t *indptr = (int64_t *)(uintptr_t)block->indptr, n_edge = 0;
     uint32_t *cols = (uint32_t *)(uintptr_t)block->cols;
     float *weights = (float *)(uintptr_t)block->weights;
-    uint32_t *place = memory_alloc((size_t)c->n_giver, sizeof *place);
-    uint32_t n_place = 0;
-    for (int64_t g = 0; g < c->n_giver; g++) {
-        place[g] = n_place;
-        n_place += c->sends[g];
-    }
-    int64_t n_edge = 0;
-    for (int64_t r = 0; r < c->n_taker; r++) {
-        for (int64_t e = c->taker_ptr[r]; !c->sums[r] && e < c->taker_ptr[r + 1]; e++, n_edge++) {
+    for (int64_t r = 0; r < block->n_row; r++, at->n_taker++) {
+        int64_t end = c->taker_ptr[at->n_taker + 1];
+        for (int64_t e = c->taker_ptr[at->n_taker]; !c->sums[at->n_taker] && e < end; e++, n_edge++) {
             cols[n_edge] = place[c->giver[e]];
             if (weights != NULL) {
-                weights[n_edge] = weights[e];
+                weights[n_edge] = weights[e - at->n_edge];
             }
         }
-        if (c->sums[r]) {
+        if (c->sums[at->n_taker]) {
             if (weights != NULL) {
                 weights[n_edge] = 1.0F;
             }
-            cols[n_edge++] = n_place++;
+            cols[n_edge++] = (uint32_t)c->n_send + at->n_sum++;
         }
         indptr[r + 1] = n_edge;
     }
-    free(place);
+    at->n_edge = c->taker_ptr[at->n_taker];
 }
 
-static void taken_add(struct trainer *t, enum part_direction d, int32_t i, const struct part_block *block, int32_t q,
-                      bool write)
+uint32_t shared_cover_take(struct trainer *t, enum part_direction d, const struct shared_merge *m, bool write)
 {
     struct shared_rows *s = t->shared_rows;
-    const struct part *part = t->setup.parts[t->own[i]];
-    enum part_shared_side side = part_shared_side_of(q, part->part);
     struct cover c;
-    cover_of_taken(block, &c);
-    s->taken_at[d][q * PART_SHARED_N_SIDE + (int32_t)side] = s->n_taken;
-    *part_shared_at(&s->counts, d, q, t->setup.rank, side) = (uint32_t)(c.n_send + c.n_sum);
+    cover_of_taken(t, d, m, &c);
     if (write) {
-        taken_write(t, part, block, &c);
-        block_trim(block, &c);
-    }
-    s->n_taken += c.n_send + c.n_sum;
-    cover_close(&c);
-}
-
-/* Every pair of own parts with another one's. */
-static void pairs_walk(struct trainer *t, bool given, bool write)
-{
-    int n_direction = shared_n_direction(t->shared_rows);
-    for (int i = 0; i < t->n_own * n_direction; i++) {
-        enum part_direction d = i % n_direction == 0 ? PART_DIRECTION_IN : PART_DIRECTION_OUT;
-        struct part *part = t->setup.parts[t->own[i / n_direction]];
-        enum part_direction listed = given ? PART_DIRECTION_N - 1 - d : d;
-        const struct part_pairs *pairs = &part->halo.pairs[listed];
-        for (int32_t k = 0; k < pairs->n_pair; k++) {
-            const struct part_block block = part_block_at(part, listed, k);
-            if (k != pairs->own) {
-                (given ? given_add : taken_add)(t, d, i / n_direction, &block, pairs->pair[k].part, write);
-            }
+        uint32_t *place = memory_alloc((size_t)c.n_giver, sizeof *place), n_place = 0;
+        for (int64_t g = 0; g < c.n_giver; g++) {
+            place[g] = n_place;
+            n_place += c.sends[g];
         }
+        taken_write(t, d, m, &c, place);
+        struct trimmed at = {0};
+        for (int32_t l = 0; l < m->n_taker; l++) {
+            ASSERT(!t->setup.parts[t->own[m->taker[l].i]]->turned); /* there is no way back to the whole blocks */
+            const struct part_block block = block_of(t, d, &m->taker[l]);
+            block_trim(&block, &c, place, &at);
+        }
+        free(place);
     }
-}
-
-void shared_cover_walk(struct trainer *t, bool write)
-{
-    struct shared_rows *s = t->shared_rows;
-    s->n_given = s->n_taken = s->n_sum_ptr = s->n_sum_edge = 0;
-    pairs_walk(t, true, write); /* reads blocks that are then trimmed */
-    pairs_walk(t, false, write);
-    for (int32_t i = 0; i < t->n_own && write; i++) {
-        struct part *part = t->setup.parts[t->own[i]];
-        ASSERT(!part->turned); /* there is no way back to the whole blocks */
-        part->turned = true;
-    }
+    uint32_t n_row = (uint32_t)(c.n_send + c.n_sum);
+    s->n_taken += n_row;
+    cover_close(&c);
+    return n_row;
 }

@@ -6,24 +6,7 @@
 
 /* --- one list --- */
 
-/* A taker's rows: what is the same on both ranks, if not the number, is their order. */
-struct taker {
-    int32_t i, k;        /* own part and its pair */
-    const uint32_t *row; /* taken: node ids; given: own rows */
-    struct part_rows (*rows)(const struct part_halo *halo, enum part_direction d, int32_t hop);
-};
-
-/* The union of the takers' rows, each at the place where it first comes; found by a hash table with room for twice as many. */
-struct merge {
-    struct taker *taker; /* n_part at most */
-    int32_t n_taker;
-    uint32_t *row;   /* by place */
-    uint32_t *table; /* 1 + place; 0: free */
-    size_t n_table;  /* a power of two */
-    uint32_t n_row;
-};
-
-static uint32_t *slot_of(const struct merge *m, uint32_t row)
+static uint32_t *slot_of(const struct shared_merge *m, uint32_t row)
 {
     size_t at = (row * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (m->n_table - 1);
     while (m->table[at] != 0 && m->row[m->table[at] - 1] != row) {
@@ -32,7 +15,12 @@ static uint32_t *slot_of(const struct merge *m, uint32_t row)
     return &m->table[at];
 }
 
-static void row_add(struct merge *m, uint32_t row)
+uint32_t shared_place_of(const struct shared_merge *m, uint32_t row)
+{
+    return *slot_of(m, row) - 1;
+}
+
+static void row_add(struct shared_merge *m, uint32_t row)
 {
     uint32_t *slot = slot_of(m, row);
     if (*slot == 0) {
@@ -41,14 +29,14 @@ static void row_add(struct merge *m, uint32_t row)
     }
 }
 
-static int64_t taker_rows(const struct trainer *t, enum part_direction d, const struct taker *taker, int32_t hop)
+static int64_t taker_rows(const struct trainer *t, enum part_direction d, const struct shared_taker *taker, int32_t hop)
 {
     const struct part_rows rows = taker->rows(&t->setup.parts[t->own[taker->i]]->halo, d, hop);
     return part_rows_at(&rows, taker->k);
 }
 
 /* Put the list together; counts_out[h]: rows up to hop h, and all. */
-static void merge_run(const struct trainer *t, enum part_direction d, struct merge *m, uint32_t *counts_out)
+static void merge_run(const struct trainer *t, enum part_direction d, struct shared_merge *m, uint32_t *counts_out)
 {
     int32_t n_hop = t->setup.parts[t->own[0]]->n_hop;
     int64_t n_all = 0;
@@ -64,7 +52,7 @@ static void merge_run(const struct trainer *t, enum part_direction d, struct mer
     m->row = memory_alloc((size_t)n_all, sizeof *m->row);
     for (int32_t hop = 0; hop <= n_hop; hop++) {
         for (int32_t l = 0; l < m->n_taker; l++) {
-            const struct taker *taker = &m->taker[l];
+            const struct shared_taker *taker = &m->taker[l];
             int64_t end = taker_rows(t, d, taker, hop);
             int64_t begin = hop > 0 ? taker_rows(t, d, taker, hop - 1) : 0;
             for (int64_t at = begin; at < end; at++) {
@@ -75,7 +63,7 @@ static void merge_run(const struct trainer *t, enum part_direction d, struct mer
     }
 }
 
-static void merge_end(struct merge *m)
+static void merge_end(struct shared_merge *m)
 {
     free(m->table);
     free(m->row);
@@ -85,7 +73,7 @@ static void merge_end(struct merge *m)
 /* --- what own parts give --- */
 
 static void givers_find(const struct trainer *t, enum part_direction d, int32_t i, uint32_t rank, enum part_shared_side side,
-                        struct merge *m)
+                        struct shared_merge *m)
 {
     const struct part *part = t->setup.parts[t->own[i]];
     const struct part_rows given = part_halo_given(&part->halo, d, part->n_hop);
@@ -93,13 +81,29 @@ static void givers_find(const struct trainer *t, enum part_direction d, int32_t 
         int32_t p = given.pairs->pair[k].part;
         if (k != given.pairs->own && t->setup.rank_of_part[p] == rank && part_shared_side_of(part->part, p) == side) {
             const struct part_send send = part_send(part, d, p);
-            m->taker[m->n_taker++] = (struct taker){.i = i, .k = k, .row = send.rows, .rows = part_halo_given};
+            m->taker[m->n_taker++] = (struct shared_taker){.i = i, .k = k, .row = send.rows, .rows = part_halo_given};
         }
     }
 }
 
-/* Run over all lists that own parts give in this direction: count them, or with `out` write them down. */
-static void given_walk(struct trainer *t, enum part_direction d, struct merge *m, int64_t *n_io, uint32_t *out)
+/* The rows of a list that own parts give, or its cover. */
+static uint32_t given_list(struct trainer *t, enum part_direction d, const struct shared_merge *m, struct shared_given *list,
+                           bool write)
+{
+    struct shared_rows *s = t->shared_rows;
+    if (s->counts.covers) {
+        return m->n_row > 0 ? shared_cover_give(t, d, m, list, write) : 0;
+    }
+    list->row = s->n_given;
+    if (write && m->n_row > 0) {
+        memcpy(s->given + s->n_given, m->row, m->n_row * sizeof *s->given);
+    }
+    s->n_given += m->n_row;
+    return m->n_row;
+}
+
+/* Run over all lists that own parts give in this direction: count them, and with `write` write them down. */
+static void given_walk(struct trainer *t, enum part_direction d, struct shared_merge *m, bool write)
 {
     struct shared_rows *s = t->shared_rows;
     int64_t list = 0;
@@ -109,12 +113,9 @@ static void given_walk(struct trainer *t, enum part_direction d, struct merge *m
                 if (rank != t->setup.rank) {
                     givers_find(t, d, i, rank, (enum part_shared_side)side, m);
                 }
-                merge_run(t, d, m, part_shared_at(&s->counts, d, t->own[i], rank, (enum part_shared_side)side));
-                s->given_list[d][list].row = *n_io;
-                if (out != NULL && m->n_row > 0) {
-                    memcpy(out + *n_io, m->row, m->n_row * sizeof *out);
-                }
-                *n_io += m->n_row;
+                uint32_t *counts = part_shared_at(&s->counts, d, t->own[i], rank, (enum part_shared_side)side);
+                merge_run(t, d, m, counts);
+                counts[s->counts.n_hop] = given_list(t, d, m, &s->given_list[d][list], write);
                 merge_end(m);
             }
         }
@@ -123,59 +124,73 @@ static void given_walk(struct trainer *t, enum part_direction d, struct merge *m
 
 /* --- what own parts take --- */
 
-static void takers_find(const struct trainer *t, enum part_direction d, int32_t q, enum part_shared_side side, struct merge *m)
+static void takers_find(const struct trainer *t, enum part_direction d, int32_t q, enum part_shared_side side,
+                        struct shared_merge *m)
 {
     for (int32_t i = 0; i < t->n_own && t->own_index[q] < 0; i++) {
         const struct part *part = t->setup.parts[t->own[i]];
         int32_t k = part_shared_side_of(q, part->part) == side ? part_pair_find(&part->halo.pairs[d], q) : -1;
         if (k >= 0) {
             const struct part_block block = part_block_at(part, d, k);
-            m->taker[m->n_taker++] = (struct taker){.i = i, .k = k, .row = block.node, .rows = part_halo_taken};
+            m->taker[m->n_taker++] = (struct shared_taker){.i = i, .k = k, .row = block.node, .rows = part_halo_taken};
         }
     }
 }
 
 /* Scales of a taker's rows at their places. */
-static void scales_fill(const struct trainer *t, enum part_direction d, const struct merge *m, const struct taker *taker,
-                        float *scale)
+static void scales_fill(const struct trainer *t, enum part_direction d, const struct shared_merge *m,
+                        const struct shared_taker *taker, float *scale)
 {
     const struct part *part = t->setup.parts[t->own[taker->i]];
     const struct part_block block = part_block_at(part, d, taker->k);
     for (int64_t c = 0; c < block.n_col; c++) {
-        scale[*slot_of(m, block.node[c]) - 1] = part_device_scale(&t->part_setup, part, block.strength, block.degree, c);
+        scale[shared_place_of(m, block.node[c])] = part_device_scale(&t->part_setup, part, block.strength, block.degree, c);
     }
 }
 
 /* A taker's columns become places in the list; order of edges untouched. */
-static void columns_turn(const struct trainer *t, enum part_direction d, const struct merge *m, const struct taker *taker)
+static void columns_turn(const struct trainer *t, enum part_direction d, const struct shared_merge *m,
+                         const struct shared_taker *taker)
 {
     const struct part *part = t->setup.parts[t->own[taker->i]];
     const struct part_block block = part_block_at(part, d, taker->k);
     uint32_t *cols = (uint32_t *)(uintptr_t)block.cols;
     for (int64_t e = 0; e < block.n_edge && !part->turned; e++) {
-        cols[e] = *slot_of(m, block.node[cols[e]]) - 1;
+        cols[e] = shared_place_of(m, block.node[cols[e]]);
     }
 }
 
+/* The rows of a list that own parts take, or its cover. */
+static uint32_t taken_list(struct trainer *t, enum part_direction d, const struct shared_merge *m, bool write)
+{
+    struct shared_rows *s = t->shared_rows;
+    if (s->counts.covers) {
+        return m->n_row > 0 ? shared_cover_take(t, d, m, write) : 0;
+    }
+    if (write && m->n_row > 0) {
+        memcpy(s->node + s->n_taken, m->row, m->n_row * sizeof *s->node);
+    }
+    for (int32_t l = 0; write && l < m->n_taker; l++) {
+        if (s->scale != NULL) {
+            scales_fill(t, d, m, &m->taker[l], s->scale + s->n_taken);
+        }
+        columns_turn(t, d, m, &m->taker[l]);
+    }
+    s->n_taken += m->n_row;
+    return m->n_row;
+}
+
 /* Likewise over all lists that own parts take. */
-static void taken_walk(struct trainer *t, enum part_direction d, struct merge *m, int64_t *n_io, bool write)
+static void taken_walk(struct trainer *t, enum part_direction d, struct shared_merge *m, bool write)
 {
     struct shared_rows *s = t->shared_rows;
     for (int32_t q = 0; q < t->setup.n_part; q++) {
         for (int side = 0; side < PART_SHARED_N_SIDE && t->own_index[q] < 0; side++) {
             takers_find(t, d, q, (enum part_shared_side)side, m);
-            merge_run(t, d, m, part_shared_at(&s->counts, d, q, t->setup.rank, (enum part_shared_side)side));
-            s->taken_at[d][q * PART_SHARED_N_SIDE + side] = *n_io;
-            if (write && m->n_row > 0) {
-                memcpy(s->node + *n_io, m->row, m->n_row * sizeof *s->node);
-            }
-            for (int32_t l = 0; write && l < m->n_taker; l++) {
-                if (s->scale != NULL) {
-                    scales_fill(t, d, m, &m->taker[l], s->scale + *n_io);
-                }
-                columns_turn(t, d, m, &m->taker[l]);
-            }
-            *n_io += m->n_row;
+            uint32_t *counts = part_shared_at(&s->counts, d, q, t->setup.rank, (enum part_shared_side)side);
+            merge_run(t, d, m, counts);
+            s->taken_at[d][q * PART_SHARED_N_SIDE + side] = s->n_taken;
+            counts[s->counts.n_hop] = taken_list(t, d, m, write);
             merge_end(m);
         }
     }
@@ -183,17 +198,15 @@ static void taken_walk(struct trainer *t, enum part_direction d, struct merge *m
 
 /* --- all of them --- */
 
-static void walk(struct trainer *t, struct merge *m, bool write)
+static void walk(struct trainer *t, struct shared_merge *m, bool write)
 {
     struct shared_rows *s = t->shared_rows;
-    if (part_shared_is_cover(&s->counts)) {
-        shared_cover_walk(t, write);
-        return;
-    }
-    s->n_given = s->n_taken = 0;
+    s->n_given = s->n_taken = s->n_sum_ptr = s->n_sum_edge = 0;
     for (int d = 0, n = shared_n_direction(s); d < n; d++) {
-        given_walk(t, (enum part_direction)d, m, &s->n_given, write ? s->given : NULL);
-        taken_walk(t, (enum part_direction)d, m, &s->n_taken, write);
+        given_walk(t, (enum part_direction)d, m, write);
+    }
+    for (int d = 0, n = shared_n_direction(s); d < n; d++) {
+        taken_walk(t, (enum part_direction)d, m, write);
     }
 }
 
@@ -247,6 +260,7 @@ enum status shared_rows_open(struct trainer *t)
     }
     struct shared_rows *s = t->shared_rows = memory_alloc(1, sizeof *s);
     enum status status = part_shared_acquire(t->setup.n_part, t->setup.n_rank, any->n_hop, any->symmetric, &s->counts);
+    s->counts.covers = any->covered;
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         s->given_list[d] = memory_alloc((size_t)shared_place(t, t->n_own, 0, PART_SHARED_BELOW), sizeof *s->given_list[d]);
         s->taken_at[d] = memory_alloc((size_t)t->setup.n_part * PART_SHARED_N_SIDE, sizeof *s->taken_at[d]);
@@ -254,7 +268,7 @@ enum status shared_rows_open(struct trainer *t)
     if (status != STATUS_OK) {
         return status;
     }
-    struct merge m = {.taker = memory_alloc((size_t)t->setup.n_part, sizeof *m.taker)};
+    struct shared_merge m = {.taker = memory_alloc((size_t)t->setup.n_part, sizeof *m.taker)};
     walk(t, &m, false);
     status = lists_take(t);
     if (status == STATUS_OK) {

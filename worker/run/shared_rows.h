@@ -1,8 +1,7 @@
 /* Lists of payload rows that are not a pair's own, put together by both ranks in the same way, so that no list travels.
  *
- * Rows that several own parts take from a part of another rank: hop after hop, taker after taker, every row where it first comes. Where
- * every part has a rank of its own, a pair's cover (shared_cover.c): rows, then sums. Columns of own parts' blocks are turned into
- * places in the list, once.
+ * Rows that own parts take from a part of another rank: hop after hop, taker after taker, every row where it first comes. In a covered job
+ * the list's cover (shared_cover.c): rows, then sums. Columns of own parts' blocks are turned into places in the list, once.
  */
 #ifndef WORKER_SHARED_ROWS_H
 #define WORKER_SHARED_ROWS_H

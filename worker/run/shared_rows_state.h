@@ -4,7 +4,7 @@
 
 #include "worker/run/shared_rows.h"
 
-/* What an own part gives to one taker: rows, then sums. */
+/* What an own part gives to the parts of one rank on one side: rows, then sums. */
 struct shared_given {
     int64_t row;   /* where its rows begin */
     int64_t n_sum; /* sums behind them, */
@@ -37,7 +37,32 @@ static inline int shared_n_direction(const struct shared_rows *rows)
     return rows->counts.symmetric ? 1 : PART_DIRECTION_N;
 }
 
-/* Count covers' lists, and with `write` fill them and trim the blocks of taken rows. Of graphs that are symmetric, one direction. */
-void shared_cover_walk(struct trainer *trainer, bool write);
+/* A taker of a list's rows: what is the same on both ranks, if not the number, is their order. */
+struct shared_taker {
+    int32_t i, k;        /* own part and its pair */
+    const uint32_t *row; /* taken: node ids; given: own rows */
+    struct part_rows (*rows)(const struct part_halo *halo, enum part_direction d, int32_t hop);
+};
+
+/* The union of the takers' rows, each at the place where it first comes; found by a hash table with room for twice as many. */
+struct shared_merge {
+    struct shared_taker *taker; /* n_part at most: part numbers ascending */
+    int32_t n_taker;
+    uint32_t *row;   /* by place */
+    uint32_t *table; /* 1 + place; 0: free */
+    size_t n_table;  /* a power of two */
+    uint32_t n_row;
+};
+
+/* The place of a row that is there. */
+uint32_t shared_place_of(const struct shared_merge *merge, uint32_t row);
+
+/* A list of own rows that are given, as a cover: counts of it, and with `write` its rows and its sums' edges, from shared_rows' counts on,
+ * which go on behind it. Returns rows and sums. All lists are given before any is taken, as that trims the blocks of both. */
+uint32_t shared_cover_give(struct trainer *trainer, enum part_direction d, const struct shared_merge *merge,
+                           struct shared_given *list, bool write);
+
+/* Likewise one that is taken: node ids and scales of what comes, and blocks trimmed to it. */
+uint32_t shared_cover_take(struct trainer *trainer, enum part_direction d, const struct shared_merge *merge, bool write);
 
 #endif

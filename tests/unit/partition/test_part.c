@@ -1,100 +1,13 @@
 /* Parts against the graph they were cut from: no edge, row or feature lost, doubled or moved. */
 #include "partition/part/part.h"
-#include "partition/part/part_cover.h"
-#include "partition/part/part_shared.h"
 #include "partition/part/reach.h"
 #include "protocol/memory.h"
-#include "tests/support/graphs/tiny_graph.h"
+#include "tests/support/graphs/cut_graph.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct cut {
-    struct dataset dataset;
-    struct partition partition;
-    void **bytes;
-    size_t *n_bytes;
-    struct part *part;
-};
-
-/* Rows against the order of their numbers, so that no row's columns come sorted. */
-static void reverse(struct partition *partition)
-{
-    for (int32_t p = 0; p < partition->n_part; p++) {
-        for (int64_t a = partition->part_begin[p], b = partition->part_begin[p + 1] - 1; a < b; a++, b--) {
-            uint32_t swap = partition->order[a];
-            partition->order[a] = partition->order[b];
-            partition->order[b] = swap;
-        }
-    }
-}
-
-static void cut_open(const struct tiny_graph *graph, int n_part, int method, int n_hop, struct cut *cut)
-{
-    struct job job;
-    job_defaults(&job);
-    job.partition.parts = n_part;
-    job.partition.method = method;
-    snprintf(job.partition.cache, sizeof job.partition.cache, "off");
-    cut->dataset = tiny_build(graph);
-    cr_assert_eq(partition_build(&cut->dataset, &job, &cut->partition), STATUS_OK, "%s", status_reason());
-    reverse(&cut->partition);
-    bool shared_columns = graph->features != TINY_FEATURES_NONE && graph->features != TINY_FEATURES_TYPED;
-    cut->partition.stores = method == JOB_METHOD_RANDOM && shared_columns && graph->n_relation == 0;
-    if (n_hop > 0) {
-        struct reach reach;
-        cr_assert_eq(reach_build(&cut->dataset, n_hop, &reach), STATUS_OK);
-        cr_assert_eq(reach_order(&reach, &cut->partition), STATUS_OK);
-    }
-    cut->bytes = calloc((size_t)n_part, sizeof *cut->bytes);
-    cut->n_bytes = calloc((size_t)n_part, sizeof *cut->n_bytes);
-    cut->part = calloc((size_t)n_part, sizeof *cut->part);
-    for (int p = 0; p < n_part; p++) {
-        cr_assert_eq(part_encode(&cut->dataset, &cut->partition, p, &cut->bytes[p], &cut->n_bytes[p]), STATUS_OK);
-        cr_assert_eq(part_open(cut->bytes[p], cut->n_bytes[p], &cut->part[p]), STATUS_OK, "%s", status_reason());
-    }
-}
-
-static void cut_close(struct cut *cut)
-{
-    for (int p = 0; p < cut->partition.n_part; p++) {
-        part_release(&cut->part[p]);
-        memory_release(MEMORY_OTHER, cut->bytes[p], cut->n_bytes[p], 1);
-    }
-    free(cut->part);
-    free(cut->n_bytes);
-    free(cut->bytes);
-    partition_release(&cut->partition);
-    tiny_release(&cut->dataset);
-}
-
-/* All kinds of graph, typed and weighted ones among them, each with K = 1, 2, 3, 7 and two methods, some ordered by hop; parts of the second
- * method have the features of halo rows, where they may. */
-static void for_every_cut(void (*check)(struct cut *cut))
-{
-    const int n_parts[] = {1, 2, 3, 7};
-    for (int kind = 0; kind < 20; kind++) {
-        struct tiny_graph graph = {.n_node = 37,
-                                   .n_draw = kind % 4 == 3 ? 700 : 120,
-                                   .symmetric = kind < 16 && kind & 1,
-                                   .n_relation = kind < 16 ? 0 : kind - 12,
-                                   .weighted = kind < 16 && kind % 5 > 2,
-                                   .loops = kind & 2,
-                                   .multi_label = kind & 4,
-                                   .features = (enum tiny_features)(kind / 4 % 4),
-                                   .seed = (uint64_t)kind};
-        for (int k = 0; k < 4; k++) {
-            for (int m = 0; m < 2; m++) {
-                struct cut cut;
-                cut_open(&graph, n_parts[k], m == 0 ? JOB_METHOD_BLOCK : JOB_METHOD_RANDOM, m * (kind % 4), &cut);
-                check(&cut);
-                cut_close(&cut);
-            }
-        }
-    }
-}
 
 /* Dataset node of payload row c of block (p, j) in direction d. */
 static uint32_t payload_node(const struct cut *cut, int d, int p, int j, uint32_t c)
@@ -133,7 +46,7 @@ static void every_edge_once(struct cut *cut)
 
 Test(part, every_edge_lands_in_exactly_one_block_of_each_direction)
 {
-    for_every_cut(every_edge_once);
+    cut_every(every_edge_once);
 }
 
 /* 1 / in-edges of the destination with the edge's relation, counted the slow way. */
@@ -173,7 +86,7 @@ static void weights_fit(struct cut *cut)
 
 Test(part, edges_weigh_what_the_graph_says_or_one_over_their_destinations_edges_of_that_relation_in_both_directions)
 {
-    for_every_cut(weights_fit);
+    cut_every(weights_fit);
 }
 
 static void lists_mirror(struct cut *cut)
@@ -202,7 +115,7 @@ static void lists_mirror(struct cut *cut)
 
 Test(part, send_lists_mirror_payloads_and_carry_the_nodes_degrees_and_strengths_of_their_rows)
 {
-    for_every_cut(lists_mirror);
+    cut_every(lists_mirror);
 }
 
 static void every_payload_row_used(struct cut *cut)
@@ -226,7 +139,7 @@ static void every_payload_row_used(struct cut *cut)
 
 Test(part, no_row_travels_that_nobody_reads)
 {
-    for_every_cut(every_payload_row_used);
+    cut_every(every_payload_row_used);
 }
 
 static void nodes_and_rows(struct cut *cut)
@@ -272,7 +185,7 @@ static void nodes_and_rows(struct cut *cut)
 
 Test(part, every_node_has_one_owner_with_its_labels_split_and_features_as_float32)
 {
-    for_every_cut(nodes_and_rows);
+    cut_every(nodes_and_rows);
 }
 
 /* What it says of the features, as whole rows. */
@@ -347,7 +260,7 @@ static void sizes_agree(struct cut *cut)
 
 Test(part, the_sizes_planned_are_the_sizes_encoded)
 {
-    for_every_cut(sizes_agree);
+    cut_every(sizes_agree);
 }
 
 static void hops_agree(struct cut *cut)
@@ -380,105 +293,7 @@ static void hops_agree(struct cut *cut)
 
 Test(part, both_ends_count_the_same_rows_on_every_hop)
 {
-    for_every_cut(hops_agree);
-}
-
-/* Rows of part q that parts of this rank take, of one side, up to a hop: every payload row marked by its node. */
-static int64_t shared_rows(const struct cut *cut, enum part_direction d, int q, int rank, int n_rank, int side, int hop)
-{
-    uint8_t seen[37] = {0};
-    int64_t n = 0;
-    for (int p = rank; p < cut->partition.n_part; p += n_rank) {
-        const struct part_rows taken = part_halo_taken(&cut->part[p].halo, d, hop);
-        const struct part_block block = part_block(&cut->part[p], d, q);
-        for (int64_t c = 0; part_shared_side_of(q, p) == (enum part_shared_side)side && c < part_rows_with(&taken, q); c++) {
-            n += !seen[block.node[c]];
-            seen[block.node[c]] = 1;
-        }
-    }
-    return n;
-}
-
-static void shared_agree(struct cut *cut)
-{
-    int n_part = cut->partition.n_part, n_hop = cut->partition.n_hop, n_rank = n_part > 2 ? 3 : n_part;
-    int32_t rank_of_part[7];
-    struct part_shared shared;
-    for (int p = 0; p < n_part; p++) {
-        rank_of_part[p] = p % n_rank;
-    }
-    cr_assert_eq(part_shared_build(&cut->dataset, &cut->partition, rank_of_part, (uint32_t)n_rank, &shared), STATUS_OK);
-    for (int i = 0; i < n_part * n_rank * PART_SHARED_N_SIDE * (n_hop + 1) * PART_DIRECTION_N; i++) {
-        int q = i % n_part, rank = i / n_part % n_rank, side = i / n_part / n_rank % PART_SHARED_N_SIDE;
-        int hop = i / n_part / n_rank / PART_SHARED_N_SIDE % (n_hop + 1);
-        enum part_direction d = i / n_part / n_rank / PART_SHARED_N_SIDE / (n_hop + 1) > 0 ? PART_DIRECTION_OUT
-                                                                                           : PART_DIRECTION_IN;
-        int64_t expected = rank == q % n_rank ? 0 : shared_rows(cut, d, q, rank, n_rank, side, hop);
-        cr_assert_eq(part_shared_rows(&shared, d, q, (uint32_t)rank, (enum part_shared_side)side, hop), expected);
-    }
-    part_shared_release(&shared);
-}
-
-Test(part, rows_that_parts_of_a_worker_share_are_counted_as_the_parts_list_them)
-{
-    for_every_cut(shared_agree);
-}
-
-/* A pair's cover as the giver finds it, and as the taker does. */
-static int64_t cover_rows(const struct part_block *by_giver, const struct part_block *by_taker, struct part_sums *sums_io)
-{
-    int64_t n_giver = by_giver->n_row, n_taker = by_taker->n_row, n_edge = by_giver->n_edge, turned_ptr[38];
-    uint32_t *turned = calloc((size_t)n_edge + 1, sizeof *turned);
-    bool sends[2][37], sums[2][37];
-    cr_assert(by_giver->n_col == n_taker && by_taker->n_col == n_giver && by_taker->n_edge == n_edge);
-    const struct part_cover_edges to = {
-        .n_giver = n_taker, .n_taker = n_giver, .indptr = by_taker->indptr, .taker = by_taker->cols};
-    part_cover_turn(&to, turned_ptr, turned, NULL);
-    const struct part_cover_edges ends[2] = {
-        {.n_giver = n_giver, .n_taker = n_taker, .indptr = by_giver->indptr, .taker = by_giver->cols},
-        {.n_giver = n_giver, .n_taker = n_taker, .indptr = turned_ptr, .taker = turned}};
-    int64_t n = part_cover(&ends[0], sends[0], sums[0]);
-    cr_assert_eq(part_cover(&ends[1], sends[1], sums[1]), n);
-    cr_assert_arr_eq(sends[0], sends[1], (size_t)n_giver);
-    cr_assert_arr_eq(sums[0], sums[1], (size_t)n_taker);
-    for (int64_t t = 0; t < n_taker; t++) {
-        sums_io->n_row += sums[0][t];
-        sums_io->n_edge += sums[0][t] ? by_taker->indptr[t + 1] - by_taker->indptr[t] : 0;
-    }
-    free(turned);
-    return n;
-}
-
-static void covers_agree(struct cut *cut)
-{
-    int n_part = cut->partition.n_part;
-    int64_t n_halo, n_cover, n_halo_here = 0, n_cover_here = 0;
-    struct part_shared shared;
-    if (cut->partition.n_hop > 0 || cut->dataset.n_relation > 0) {
-        return;
-    }
-    cr_assert_eq(part_shared_cover(&cut->dataset, &cut->partition, &shared, &n_halo, &n_cover), STATUS_OK);
-    for (int i = 0; i < (cut->dataset.symmetric ? 1 : PART_DIRECTION_N) * n_part; i++) {
-        enum part_direction d = i < n_part ? PART_DIRECTION_IN : PART_DIRECTION_OUT, opposite = PART_DIRECTION_N - 1 - d;
-        int q = i % n_part;
-        struct part_sums sums = {0};
-        for (int p = 0; p < n_part; p++) {
-            const struct part_block by_giver = part_block(&cut->part[q], opposite, p),
-                                    by_taker = part_block(&cut->part[p], d, q);
-            int64_t n = p != q && by_giver.n_row > 0 ? cover_rows(&by_giver, &by_taker, &sums) : 0;
-            cr_assert_eq(part_shared_rows(&shared, d, q, (uint32_t)p, part_shared_side_of(q, p), 0), n);
-            n_cover_here += n;
-            n_halo_here += p != q ? by_giver.n_row : 0;
-        }
-        cr_assert(shared.sums[d][q].n_row == sums.n_row && shared.sums[d][q].n_edge == sums.n_edge);
-    }
-    cr_assert(n_halo == n_halo_here && n_cover == n_cover_here && n_cover <= n_halo);
-    part_shared_release(&shared);
-}
-
-Test(part, covers_are_counted_as_both_parts_of_a_pair_find_them)
-{
-    for_every_cut(covers_agree);
+    cut_every(hops_agree);
 }
 
 Test(part, rows_with_a_column_of_their_own_are_told_apart_and_nothing_of_the_features_is_lost)
@@ -529,7 +344,7 @@ static void halo_rows_agree(struct cut *cut)
 
 Test(part, halo_rows_have_the_features_of_their_owners)
 {
-    for_every_cut(halo_rows_agree);
+    cut_every(halo_rows_agree);
 }
 
 Test(part, encoding_twice_gives_the_same_bytes)
@@ -566,7 +381,7 @@ static void encoder_agrees(struct cut *cut)
 
 Test(part, an_encoder_gives_each_part_the_bytes_that_it_has_alone_in_any_order)
 {
-    for_every_cut(encoder_agrees);
+    cut_every(encoder_agrees);
 }
 
 Test(part, long_rows_come_out_ascending)

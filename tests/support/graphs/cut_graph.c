@@ -1,0 +1,83 @@
+#include "tests/support/graphs/cut_graph.h"
+
+#include "partition/part/reach.h"
+#include "protocol/memory.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Rows against the order of their numbers, so that no row's columns come sorted. */
+static void reverse(struct partition *partition)
+{
+    for (int32_t p = 0; p < partition->n_part; p++) {
+        for (int64_t a = partition->part_begin[p], b = partition->part_begin[p + 1] - 1; a < b; a++, b--) {
+            uint32_t swap = partition->order[a];
+            partition->order[a] = partition->order[b];
+            partition->order[b] = swap;
+        }
+    }
+}
+
+void cut_open(const struct tiny_graph *graph, int n_part, int method, int n_hop, struct cut *cut)
+{
+    struct job job;
+    job_defaults(&job);
+    job.partition.parts = n_part;
+    job.partition.method = method;
+    snprintf(job.partition.cache, sizeof job.partition.cache, "off");
+    cut->dataset = tiny_build(graph);
+    cr_assert_eq(partition_build(&cut->dataset, &job, &cut->partition), STATUS_OK, "%s", status_reason());
+    reverse(&cut->partition);
+    bool shared_columns = graph->features != TINY_FEATURES_NONE && graph->features != TINY_FEATURES_TYPED;
+    cut->partition.stores = method == JOB_METHOD_RANDOM && shared_columns && graph->n_relation == 0;
+    if (n_hop > 0) {
+        struct reach reach;
+        cr_assert_eq(reach_build(&cut->dataset, n_hop, &reach), STATUS_OK);
+        cr_assert_eq(reach_order(&reach, &cut->partition), STATUS_OK);
+    }
+    cut->bytes = calloc((size_t)n_part, sizeof *cut->bytes);
+    cut->n_bytes = calloc((size_t)n_part, sizeof *cut->n_bytes);
+    cut->part = calloc((size_t)n_part, sizeof *cut->part);
+    for (int p = 0; p < n_part; p++) {
+        cr_assert_eq(part_encode(&cut->dataset, &cut->partition, p, &cut->bytes[p], &cut->n_bytes[p]), STATUS_OK);
+        cr_assert_eq(part_open(cut->bytes[p], cut->n_bytes[p], &cut->part[p]), STATUS_OK, "%s", status_reason());
+    }
+}
+
+void cut_close(struct cut *cut)
+{
+    for (int p = 0; p < cut->partition.n_part; p++) {
+        part_release(&cut->part[p]);
+        memory_release(MEMORY_OTHER, cut->bytes[p], cut->n_bytes[p], 1);
+    }
+    free(cut->part);
+    free(cut->n_bytes);
+    free(cut->bytes);
+    partition_release(&cut->partition);
+    tiny_release(&cut->dataset);
+}
+
+void cut_every(void (*check)(struct cut *cut))
+{
+    const int n_parts[] = {1, 2, 3, 7};
+    for (int kind = 0; kind < 20; kind++) {
+        struct tiny_graph graph = {.n_node = 37,
+                                   .n_draw = kind % 4 == 3 ? 700 : 120,
+                                   .symmetric = kind < 16 && kind & 1,
+                                   .n_relation = kind < 16 ? 0 : kind - 12,
+                                   .weighted = kind < 16 && kind % 5 > 2,
+                                   .loops = kind & 2,
+                                   .multi_label = kind & 4,
+                                   .features = (enum tiny_features)(kind / 4 % 4),
+                                   .seed = (uint64_t)kind};
+        for (int k = 0; k < 4; k++) {
+            for (int m = 0; m < 2; m++) {
+                struct cut cut;
+                cut_open(&graph, n_parts[k], m == 0 ? JOB_METHOD_BLOCK : JOB_METHOD_RANDOM, m * (kind % 4), &cut);
+                check(&cut);
+                cut_close(&cut);
+            }
+        }
+    }
+}

@@ -1,0 +1,26 @@
+/* Small graphs cut into parts, for tests that hold parts against the graph. */
+#ifndef TESTS_SUPPORT_CUT_GRAPH_H
+#define TESTS_SUPPORT_CUT_GRAPH_H
+
+#include "partition/part/part.h"
+#include "tests/support/graphs/tiny_graph.h"
+
+#include <stddef.h>
+
+struct cut {
+    struct dataset dataset;
+    struct partition partition;
+    void **bytes;
+    size_t *n_bytes;
+    struct part *part;
+};
+
+/* The graph in n_part parts by a method (enum job_method), ordered by hop where n_hop is not 0. Released with cut_close. */
+void cut_open(const struct tiny_graph *graph, int n_part, int method, int n_hop, struct cut *cut);
+void cut_close(struct cut *cut);
+
+/* All kinds of graph, typed and weighted ones among them, each with K = 1, 2, 3, 7 and two methods, some ordered by hop; parts of the second
+ * method have the features of halo rows, where they may. */
+void cut_every(void (*check)(struct cut *cut));
+
+#endif
