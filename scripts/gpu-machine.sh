@@ -7,9 +7,18 @@ folder=$(mktemp -d) || exit 2
 trap 'rm -rf "$folder"' EXIT
 
 # --- libraries: the archive's, then CUDA's, which may be the toolkit's or PyTorch's ---
-python=$(command -v python3)
+# The first Python that has PyTorch, or the first there is. PyTorch Geometric is the archive's where that Python has none.
+python=
+for candidate in python3 /usr/bin/python3; do
+    command -v "$candidate" > /dev/null || continue
+    python=${python:-$candidate}
+    ! "$candidate" -c 'from importlib.util import find_spec; exit(find_spec("torch") is None)' || { python=$candidate && break; }
+done
+if [ -n "$python" ] && ! "$python" -c 'from importlib.util import find_spec; exit(find_spec("torch_geometric") is None)'; then
+    export PYTHONPATH=$PWD/python${PYTHONPATH:+:$PYTHONPATH}
+fi
 cuda_folders() {
-    ls -d /usr/local/cuda/lib64 /usr/local/cuda-*/lib64
+    ls -d /usr/local/cuda/lib64 /usr/local/cuda-*/lib64 "$(dirname "$(readlink -f "$(command -v nvcc)")")/../lib64"
     [ -z "$python" ] || "$python" -c 'import glob, site, sys
 for place in site.getsitepackages() + sys.path:
     print(*glob.glob(place + "/nvidia/*/lib"), sep="\n")'
