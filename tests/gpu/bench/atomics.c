@@ -26,9 +26,6 @@ void atomics_sum_open(struct figure *f, const struct graph *graph, const struct 
 {
     const struct cuda_schedule none = {.n_byte = sizeof none};
     *sum = (struct atomics_sum){.block = *block, .n_piece = pieces_of(graph, NULL), .f = n_column, .x = x, .out = out};
-#ifdef CUDA_EMULATED
-    snprintf(f->reason, sizeof f->reason, "the emulator has no float atomics");
-#endif
     struct atomics_piece *host = malloc((size_t)(sum->n_piece + 1) * sizeof *host);
     if (host == NULL) {
         snprintf(f->reason, sizeof f->reason, "no host memory");
