@@ -30,7 +30,7 @@ run() {
     local program=$1
     shift
     LD_LIBRARY_PATH=$bundle_libraries UCX_MODULE_DIR=$PWD/lib/carried/ucx OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=0 \
-        ${run_limit_s:+timeout "$run_limit_s"} "bin/$program" "$@"
+        ${run_limit_s:+timeout -k 5 "$run_limit_s"} "bin/$program" "$@"
 }
 
 # --- what must be there ---
