@@ -78,7 +78,7 @@ of_variant = $(patsubst $(BUILD)/%,$(call beside,$(1))/%,$(2))
 FUZZ = $(call variant,fuzz) CC=clang
 RUN = $(Q)BUILD=$(BUILD) FUZZ_S=$(1) scripts/run-tests
 
-.PHONY: all tests unit emulator emulated check check-system asan bench fuzz fuzzers quickstart install uninstall package docs lint format clean help force
+.PHONY: all tests unit emulator emulated gpu-programs gpu-bundle check check-system asan bench fuzz fuzzers quickstart install uninstall package docs lint format clean help force
 .SECONDARY:
 
 all: $(PROGRAMS) $(CUDA_MODULE) ## the programs, in build/bin
@@ -164,6 +164,25 @@ $(BUILD)/lib/trainer-cuda.so: models/cuda/module.map
 $(call program,worker/main_trainer_worker.c): LDFLAGS += -Wl,--dynamic-list=models/cuda/module.exports
 $(call program,worker/main_trainer_worker.c): models/cuda/module.exports
 
+# Programs for a machine with a GPU (tests/gpu), and the archive that takes them there (scripts/gpu-bundle). The benchmark contains the cuda
+# device, whose stream cuSPARSE shares; the other opens trainer-cuda.so, as workers do.
+GPU_PROGRAMS := $(if $(CUDA_MODULE),$(BUILD)/bin/gpu_operations $(BUILD)/bin/bench_gpu)
+GPU_BENCH := $(wildcard tests/gpu/bench/*.c tests/gpu/bench/*.cu)
+GPU_BENCH_OBJECTS := $(if $(EMULATED),$(call object,$(GPU_BENCH)),$(patsubst %,$(BUILD)/cuda/%.o,$(GPU_BENCH)) $(CUDA_OBJECTS))
+GPU_OPERATIONS_OBJECTS := $(call object,$(wildcard tests/gpu/operations/*.c))
+$(eval $(call link_rule,$(BUILD)/bin/gpu_operations,$(GPU_OPERATIONS_OBJECTS),$(BELOW_models)))
+$(eval $(call members_rule,$(BUILD)/bin/gpu_operations,$(GPU_OPERATIONS_OBJECTS)))
+$(eval $(call link_rule,$(BUILD)/bin/bench_gpu,$(GPU_BENCH_OBJECTS),$(BELOW_models),$(if $(EMULATED),,-L$(CUDA_HOME)/lib64 -lcudart_static -lrt)))
+$(eval $(call members_rule,$(BUILD)/bin/bench_gpu,$(GPU_BENCH_OBJECTS)))
+$(BUILD)/bin/gpu_operations: LDFLAGS += -Wl,--dynamic-list=models/cuda/module.exports
+$(BUILD)/bin/gpu_operations: | $(CUDA_MODULE)
+
+gpu-programs: $(GPU_PROGRAMS) ## programs that test and measure a GPU (tests/gpu), where nvcc is or VARIANT=emulated
+
+gpu-bundle: all gpu-programs ## one archive for a machine with a GPU: programs, scripts/gpu-check and gpu-bench, and what they need
+	$(if $(EMULATED),,$(call variant,emulated) all gpu-programs)
+	$(Q)BUILD=$(BUILD) EMULATED=$(if $(EMULATED),$(BUILD),$(call beside,emulated)) scripts/gpu-bundle
+
 # The CUDA emulator (tests/emulator), in three builds: plain, and under sanitizers. Of the emulator itself ThreadSanitizer sees copies
 # alone, AddressSanitizer everything.
 EMULATOR_BUILDS := plain asan tsan
@@ -200,11 +219,11 @@ fuzzers: $(FUZZERS)
 
 check: ## everything: tests, lint, sanitizers, 5 s of each fuzzer; one closing line
 	$(Q)scripts/install-deps --test
-	$(call variant,release) BUILD=$(BUILD) WERROR=-Werror all tests emulator
+	$(call variant,release) BUILD=$(BUILD) WERROR=-Werror all tests emulator gpu-programs
 	$(call variant,asan) WERROR=-Werror all tests
-	$(call variant,emulated) WERROR=-Werror all $(call of_variant,emulated,$(EMULATED_TESTS))
+	$(call variant,emulated) WERROR=-Werror all gpu-programs $(call of_variant,emulated,$(EMULATED_TESTS))
 	$(FUZZ) WERROR=-Werror fuzzers
-	$(call RUN,5) scripts/check-format scripts/check-layers scripts/check-links scripts/check-nvcc scripts/check-emulator scripts/check-emulated $(TESTS) $(call of_variant,asan,$(TESTS)) \
+	$(call RUN,5) scripts/check-format scripts/check-layers scripts/check-links scripts/check-nvcc scripts/check-emulator scripts/check-emulated scripts/check-bundle $(TESTS) $(call of_variant,asan,$(TESTS)) \
 	    $(call of_variant,fuzz,$(FUZZERS))
 
 check-system: ## system tests at length, every fault three times; package and service on a copy of this machine

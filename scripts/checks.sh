@@ -1,4 +1,4 @@
-# Shared by check-package, check-service and check-nvcc: counting checks, and a copy of this machine's file system. Sourced by bash.
+# Shared by check-package, check-service, check-nvcc, check-bundle and gpu-check: counting checks, and a copy of this machine's file system. Sourced by bash.
 passed=0 failed=0 skipped=0
 
 # check NAME COMMAND...: one test, passed when the command exits with 0

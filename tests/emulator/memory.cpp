@@ -46,13 +46,20 @@ void device_leave()
     }
 }
 
+/* Numbers below are no addresses of this process: under AddressSanitizer its shadow alone lies there, in which numbers may seem to point. */
+#ifdef EMULATOR_ASAN
+static const uintptr_t first_address = 0x10007fff8000;
+#else
+static const uintptr_t first_address = 0x10000;
+#endif
+
 /* Any word that could be an address of this process, and neither of device nor of pinned memory. */
 void argument_check(const char *kernel, int index, const void *bytes, size_t n_bytes)
 {
     for (size_t at = 0; at + sizeof(uintptr_t) <= n_bytes; at += sizeof(uintptr_t)) {
         uintptr_t word;
         memcpy(&word, (const char *)bytes + at, sizeof word);
-        if (word < 0x10000 || word >> 47 != 0 || on_device((void *)word) || is_in(pinned, (void *)word)) {
+        if (word < first_address || word >> 47 != 0 || on_device((void *)word) || is_in(pinned, (void *)word)) {
             continue;
         }
         if (msync((void *)(word & ~(uintptr_t)(PAGE - 1)), 1, MS_ASYNC) == 0) {

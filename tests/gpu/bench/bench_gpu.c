@@ -1,0 +1,360 @@
+/* The device's kernels on a GPU, against cuSPARSE, against each other and against the memory's bandwidth: lines of a table for
+ * docs/gpu-results.md. Medians of 20 runs that take turns; times are the host's, from an idle device to an idle device.
+ *
+ * usage  bench_gpu kernels [EDGES]           all lines of one process, over graphs of so many edges (10^8)
+ *        bench_gpu layer EDGES FOLDER        writes the graph to FOLDER, for others to measure, and prints the milliseconds and the bytes
+ *                                            of a whole GAT layer, 4 heads of 64 columns, forward and backward
+ *        bench_gpu graph NODES EDGES COMMUNITY FOLDER
+ *                                            writes an sbm graph alone, of communities of so many nodes
+ *
+ * A graph in FOLDER: indptr (int64) and cols (uint32), as in memory. Exits with 69 where there is no usable GPU. scripts/gpu-bench runs it.
+ */
+#include "models/cuda/cuda.h"
+#include "tests/gpu/bench/atomics.h"
+#include "tests/gpu/bench/figure.h"
+#include "tests/gpu/bench/layer.h"
+#include "tests/gpu/bench/library.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WIDTH 128
+#define HEADS 4
+#define COLUMNS 64
+#define DEGREE 24 /* of rmat and sbm graphs */
+#define COMMUNITY 2000
+
+static struct figure figure;
+static bool is_wrong; /* two results differ that should not */
+
+/* --- a copy within the device --- */
+
+struct copied {
+    void *to, *from;
+    size_t n_bytes;
+};
+
+static void copy_run(struct figure *f, void *context)
+{
+    const struct copied *c = context;
+    f->ops->move(f->device, DEVICE_LANE_COMPUTE, c->to, c->from, c->n_bytes);
+}
+
+/* Bytes a second, read and written; 0: it cannot be measured. */
+static double copy_rate(struct figure *f, int64_t n_bytes)
+{
+    struct copied c = {figure_take(f, n_bytes), figure_take(f, n_bytes), (size_t)n_bytes};
+    struct figure_run run = {copy_run, &c, {0}};
+    double rate = figure_time(f, &run, 1) ? 2.0 * (double)n_bytes / figure_median(&run) : 0.0;
+    figure_end(f);
+    return rate;
+}
+
+/* --- sums --- */
+
+struct sum {
+    struct device_block block;
+    struct device_aggregate how;
+    int64_t n_column;
+    const float *x;
+    float *out;
+};
+
+static void sum_run(struct figure *f, void *context)
+{
+    const struct sum *s = context;
+    f->ops->aggregate_sum(f->device, &s->block, &s->how, s->n_column, s->x, s->out);
+}
+
+static struct sum sum_open(struct figure *f, const struct graph *graph, int64_t n_column)
+{
+    struct sum s = {.block = figure_block(f, graph), .how = {.begin = true, .finish = true}, .n_column = n_column};
+    s.x = figure_random(f, graph->n_node * n_column);
+    s.out = figure_take(f, graph->n_node * n_column * (int64_t)sizeof(float));
+    return s;
+}
+
+/* Whether two results agree in the rows around the middle: a reference that computes something else says nothing. */
+static void agree(struct figure *f, int64_t n_row, int64_t n_column, const float *a, const float *b)
+{
+    enum { ROWS = 1000 };
+    static float x[ROWS * WIDTH], y[ROWS * WIDTH];
+    int64_t n = n_row < ROWS ? n_row : ROWS, first = (n_row - n) / 2 * n_column;
+    float largest = 0.0F;
+    if (f->reason[0] != '\0') {
+        return;
+    }
+    f->ops->download(f->device, x, a + first, (size_t)(n * n_column) * sizeof *x);
+    f->ops->download(f->device, y, b + first, (size_t)(n * n_column) * sizeof *y);
+    for (int64_t i = 0; i < n * n_column; i++) {
+        largest = fmaxf(largest, fabsf(x[i]));
+    }
+    for (int64_t i = 0; i < n * n_column && f->reason[0] == '\0'; i++) {
+        if (!(fabsf(x[i] - y[i]) <= 1e-4F * largest)) {
+            is_wrong = true;
+            snprintf(f->reason, sizeof f->reason, "element %" PRId64 " is %g here and %g there", first + i, (double)x[i],
+                     (double)y[i]);
+        }
+    }
+}
+
+static void sum_against_library(struct figure *f, const struct graph *graph, const char *name, enum library_algorithm algorithm,
+                                double bar)
+{
+    char what[128];
+    snprintf(what, sizeof what, "sum, fp32, F = %d, %s, %.3g edges", WIDTH, name, (double)graph->n_edge);
+    struct sum ours = sum_open(f, graph, WIDTH);
+    float *out = figure_take(f, graph->n_node * WIDTH * (int64_t)sizeof *out);
+    struct library_sum *theirs = library_sum_open(f, algorithm, graph, &ours.block, WIDTH, ours.x, out);
+    struct figure_run runs[] = {{sum_run, &ours, {0}}, {library_sum_run, theirs, {0}}};
+    if (figure_time(f, runs, 2)) {
+        agree(f, graph->n_node, WIDTH, ours.out, out);
+    }
+    if (f->reason[0] != '\0') {
+        figure_cannot(what, f->reason);
+    } else {
+        figure_line(what, 1e3 * figure_median(&runs[0]), 1e3 * figure_median(&runs[1]), "ms", library_names[algorithm], bar);
+    }
+    library_sum_close(theirs);
+    f->ops->block_close(f->device, &ours.block);
+    figure_end(f);
+}
+
+/* What PyTorch launches around a library's sum: the same numbers, an array after each kernel. */
+struct surrounded {
+    struct library_sum *sum;
+    const struct device_aggregate *how;
+    int64_t n;
+    const float *x;
+    float *scaled, *out;
+};
+
+static void surrounded_run(struct figure *f, void *context)
+{
+    const struct surrounded *s = context;
+    f->ops->rows_multiply(f->device, s->n, WIDTH, s->how->col_scale, s->x, false, s->scaled);
+    library_sum_run(f, s->sum);
+    f->ops->rows_multiply(f->device, s->n, WIDTH, s->how->self_scale, s->how->self, true, s->out);
+    f->ops->rows_multiply(f->device, s->n, WIDTH, s->how->row_scale, s->out, false, s->out);
+}
+
+static void mean_against_library(struct figure *f, const struct graph *graph, const char *name)
+{
+    char what[128];
+    snprintf(what, sizeof what, "the same with mean, self term and scales, %s", name);
+    struct sum ours = sum_open(f, graph, WIDTH);
+    int64_t n = graph->n_node;
+    ours.how.col_scale = figure_random(f, n);
+    ours.how.row_scale = figure_random(f, n);
+    ours.how.self_scale = figure_random(f, n);
+    ours.how.self = ours.x;
+    struct surrounded s = {.how = &ours.how, .n = n, .x = ours.x};
+    s.scaled = figure_take(f, n * WIDTH * (int64_t)sizeof(float));
+    s.out = figure_take(f, n * WIDTH * (int64_t)sizeof(float));
+    s.sum = library_sum_open(f, LIBRARY_ALG2, graph, &ours.block, WIDTH, s.scaled, s.out);
+    struct figure_run runs[] = {{sum_run, &ours, {0}}, {surrounded_run, &s, {0}}};
+    if (figure_time(f, runs, 2)) {
+        agree(f, n, WIDTH, ours.out, s.out);
+    }
+    if (f->reason[0] != '\0') {
+        figure_cannot(what, f->reason);
+    } else {
+        figure_line(what, 1e3 * figure_median(&runs[0]), 1e3 * figure_median(&runs[1]), "ms", "ALG2 and three kernels", 0.85);
+    }
+    library_sum_close(s.sum);
+    f->ops->block_close(f->device, &ours.block);
+    figure_end(f);
+}
+
+/* Bytes as if no gathered row were reused from a cache: E (4 + 4F) + N (8 + 4F). */
+static void sum_against_copy(struct figure *f, const struct graph *graph, const char *name, double rate)
+{
+    char what[128];
+    snprintf(what, sizeof what, "sum, F = %d, bytes without reuse, %s", WIDTH, name);
+    struct sum ours = sum_open(f, graph, WIDTH);
+    struct figure_run run = {sum_run, &ours, {0}};
+    double n_bytes = (double)graph->n_edge * (4.0 + 4.0 * WIDTH) + (double)graph->n_node * (8.0 + 4.0 * WIDTH);
+    if (figure_time(f, &run, 1) && rate > 0.0) {
+        figure_line(what, 1e-9 * n_bytes / figure_median(&run), 1e-9 * rate, "GB/s", "device copy", -0.6);
+    } else {
+        figure_cannot(what, f->reason[0] != '\0' ? f->reason : "no copy was measured");
+    }
+    f->ops->block_close(f->device, &ours.block);
+    figure_end(f);
+}
+
+/* --- attention --- */
+
+static void attention_against_sum(struct figure *f, const struct graph *graph, const char *name)
+{
+    char what[128];
+    struct layer layer;
+    layer_open(f, graph, HEADS, COLUMNS, false, &layer);
+    struct sum sum = {layer.block, {.begin = true, .finish = true}, HEADS * COLUMNS, layer.grad_out, layer.grad_x};
+    struct figure_run runs[] = {
+        {layer_attention_forward, &layer, {0}}, {layer_attention_backward, &layer, {0}}, {sum_run, &sum, {0}}};
+    bool fine = figure_time(f, runs, 3);
+    for (int i = 0; i < 2; i++) {
+        snprintf(what, sizeof what, "GAT layer %d × %d, %s, %s", HEADS, COLUMNS, i == 0 ? "forward" : "backward", name);
+        if (fine) {
+            figure_line(what, 1e3 * figure_median(&runs[i]), 1e3 * figure_median(&runs[2]), "ms", "our own sum, F = 256",
+                        i == 0 ? 1.3 : 1.6);
+        } else {
+            figure_cannot(what, f->reason);
+        }
+    }
+    f->ops->block_close(f->device, &layer.block);
+    figure_end(f);
+}
+
+/* --- hub rows, and merging in a fixed order --- */
+
+static void sum_against_atomics(struct figure *f, const struct graph *graph, const char *name)
+{
+    char what[128];
+    snprintf(what, sizeof what, "determinism: sum, F = %d, %s", WIDTH, name);
+    struct sum ours = sum_open(f, graph, WIDTH);
+    struct atomics_sum theirs;
+    float *out = figure_take(f, graph->n_node * WIDTH * (int64_t)sizeof *out);
+    atomics_sum_open(f, graph, &ours.block, WIDTH, ours.x, out, &theirs);
+    struct figure_run runs[] = {{sum_run, &ours, {0}}, {atomics_sum_run, &theirs, {0}}};
+    if (figure_time(f, runs, 2)) {
+        agree(f, graph->n_node, WIDTH, ours.out, out);
+    }
+    if (f->reason[0] != '\0') {
+        figure_cannot(what, f->reason);
+    } else {
+        figure_line(what, 1e3 * figure_median(&runs[0]), 1e3 * figure_median(&runs[1]), "ms", "merging with atomics", 1.03);
+    }
+    f->ops->block_close(f->device, &ours.block);
+    figure_end(f);
+}
+
+/* Of as many edges: what repeated draws cost either graph is taken out. */
+static void hub_against_uniform(struct figure *f, const struct graph *hub, const struct graph *uniform)
+{
+    struct sum sums[] = {sum_open(f, hub, WIDTH), sum_open(f, uniform, WIDTH)};
+    struct figure_run runs[] = {{sum_run, &sums[0], {0}}, {sum_run, &sums[1], {0}}};
+    int64_t longest = 0;
+    char what[128];
+    for (int64_t r = 0; r < hub->n_node; r++) {
+        int64_t n = hub->indptr[r + 1] - hub->indptr[r];
+        longest = n > longest ? n : longest;
+    }
+    snprintf(what, sizeof what, "sum, F = %d, a hub of %.3g edges among %.3g", WIDTH, (double)longest, (double)hub->n_edge);
+    if (figure_time(f, runs, 2)) {
+        double scale = (double)hub->n_edge / (double)uniform->n_edge;
+        figure_line(what, 1e3 * figure_median(&runs[0]), 1e3 * scale * figure_median(&runs[1]), "ms", "uniform", 1.3);
+    } else {
+        figure_cannot(what, f->reason);
+    }
+    f->ops->block_close(f->device, &sums[0].block);
+    f->ops->block_close(f->device, &sums[1].block);
+    figure_end(f);
+}
+
+static void hub_lines(struct figure *f, int64_t n_edge)
+{
+    int64_t n_node = n_edge / 16 > 1 ? n_edge / 16 : 2;
+    const struct graph_plan with_hub = {GRAPH_HUB, n_node, n_edge, 0}, without = {GRAPH_UNIFORM, n_node, n_edge, 0};
+    struct graph hub = graph_make(&with_hub), uniform = graph_make(&without);
+    hub_against_uniform(f, &hub, &uniform);
+    sum_against_atomics(f, &hub, "hub");
+    graph_free(&hub);
+    graph_free(&uniform);
+}
+
+/* --- all lines --- */
+
+static int kernels(struct figure *f, int64_t n_edge)
+{
+    static const struct {
+        enum graph_kind kind;
+        const char *name;
+    } graphs[] = {{GRAPH_RMAT, "rmat"}, {GRAPH_SBM, "sbm"}};
+    int64_t n_copy = n_edge * 16 < (int64_t)1 << 31 ? n_edge * 16 : (int64_t)1 << 31;
+    double rate = copy_rate(f, n_copy);
+    printf("Copy within the device, read and written: %.4g GB/s.\n\n", 1e-9 * rate);
+    figure_header();
+    for (size_t g = 0; g < sizeof graphs / sizeof *graphs; g++) {
+        const struct graph_plan plan = {graphs[g].kind, n_edge / DEGREE + 1, n_edge, COMMUNITY};
+        struct graph graph = graph_make(&plan);
+        sum_against_library(f, &graph, graphs[g].name, LIBRARY_ALG2, 1.05);
+        sum_against_library(f, &graph, graphs[g].name, LIBRARY_ALG3, 1.0);
+        mean_against_library(f, &graph, graphs[g].name);
+        sum_against_copy(f, &graph, graphs[g].name, rate);
+        attention_against_sum(f, &graph, graphs[g].name);
+        if (graphs[g].kind == GRAPH_RMAT) { /* the other has no long rows */
+            sum_against_atomics(f, &graph, graphs[g].name);
+        }
+        graph_free(&graph);
+    }
+    hub_lines(f, n_edge / 5);
+    return is_wrong ? 1 : 0;
+}
+
+static void write_array(const char *folder, const char *name, const void *from, size_t n_bytes)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "wb");
+    if (file == NULL || fwrite(from, 1, n_bytes, file) != n_bytes || fclose(file) != 0) {
+        perror(path);
+        exit(1);
+    }
+}
+
+static struct graph graph_written(int64_t n_node, int64_t n_edge, int64_t n_community, const char *folder)
+{
+    const struct graph_plan plan = {GRAPH_SBM, n_node, n_edge, n_community};
+    struct graph graph = graph_make(&plan);
+    write_array(folder, "indptr", graph.indptr, (size_t)(graph.n_node + 1) * sizeof *graph.indptr);
+    write_array(folder, "cols", graph.cols, (size_t)graph.n_edge * sizeof *graph.cols);
+    return graph;
+}
+
+static int whole_layer(struct figure *f, int64_t n_edge, const char *folder)
+{
+    struct graph graph = graph_written(n_edge / DEGREE + 1, n_edge, COMMUNITY, folder);
+    struct layer layer;
+    layer_open(f, &graph, HEADS, COLUMNS, true, &layer);
+    struct figure_run run = {layer_whole, &layer, {0}};
+    bool fine = figure_time(f, &run, 1);
+    if (fine) {
+        printf("%.6g %" PRId64 "\n", 1e3 * figure_median(&run), f->n_bytes);
+    } else {
+        fprintf(stderr, "%s\n", f->reason);
+    }
+    f->ops->block_close(f->device, &layer.block);
+    figure_end(f);
+    graph_free(&graph);
+    return fine ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+    int64_t n = argc > 2 ? (int64_t)strtod(argv[2], NULL) : 100000000;
+    int64_t n_edge = argc > 3 ? (int64_t)strtod(argv[3], NULL) : 0, n_community = argc > 4 ? atoll(argv[4]) : 0;
+    if (strcmp(what, "graph") == 0 && argc == 6 && n > 0 && n_edge > 0 && n_community > 0) {
+        struct graph graph = graph_written(n, n_edge, n_community, argv[5]);
+        graph_free(&graph);
+        return 0;
+    }
+    bool is_layer = strcmp(what, "layer") == 0 && argc == 4;
+    if ((!is_layer && !(strcmp(what, "kernels") == 0 && argc <= 3)) || n < DEGREE) {
+        fprintf(stderr, "usage: bench_gpu kernels [EDGES] | layer EDGES FOLDER | graph NODES EDGES COMMUNITY FOLDER\n");
+        return 2;
+    }
+    if (device_cuda.open(1, &figure.device) != STATUS_OK) {
+        fprintf(stderr, "%s\n", status_reason());
+        return status_exit_code(STATUS_PEER);
+    }
+    figure.ops = figure.device->ops;
+    int code = is_layer ? whole_layer(&figure, n, argv[3]) : kernels(&figure, n);
+    figure.ops->close(figure.device);
+    return code;
+}

@@ -1,0 +1,119 @@
+/* Sums and maxima over neighbours, sums by relation. */
+#include "tests/gpu/operations/operation.h"
+#include "tests/support/tolerance.h"
+
+/* degrees, n_row, n_col, f: with each term of a sum, and none */
+static void sum(struct operation_run *run, const int64_t *shape)
+{
+    const struct device_ops *ops = run->ops;
+    int64_t n_row = shape[1], n_col = shape[2], f = shape[3];
+    struct device_block block = operation_graph(run, (enum operation_degrees)shape[0], n_row, n_col, 0);
+    const float *x = operation_random(run, n_col * f), *weights = operation_random(run, block.n_edge);
+    const struct device_aggregate all = {.col_scale = operation_random(run, n_col),
+                                         .self = operation_random(run, n_row * f),
+                                         .self_scale = operation_random(run, n_row),
+                                         .row_scale = operation_random(run, n_row),
+                                         .begin = true,
+                                         .finish = true};
+    const struct device_aggregate plain = {.begin = true, .finish = true}, added = {.finish = true}, apart = {.apart = true};
+    float *twice = operation_floats(run, n_row * f);
+    ops->aggregate_sum(run->device, &block, &plain, f, x, operation_floats(run, n_row * f));
+    ops->aggregate_sum(run->device, &block, &all, f, x, operation_floats(run, n_row * f));
+    block.weights = weights;
+    ops->aggregate_sum(run->device, &block, &plain, f, x, operation_floats(run, n_row * f));
+    ops->aggregate_sum(run->device, &block, &plain, f, x, twice);
+    ops->aggregate_sum(run->device, &block, &added, f, x, twice);
+    ops->aggregate_sum(run->device, &block, &apart, f, x, twice);
+    ops->block_close(run->device, &block);
+}
+
+/* f: two blocks joined, and rows that are listed */
+static void joined(struct operation_run *run, const int64_t *shape)
+{
+    enum { N_ROW = 4, N_EDGE = 9 };
+    static const int64_t indptr[N_ROW + 1] = {0, 3, 3, 7, N_EDGE};
+    static const uint32_t cols[N_EDGE] = {0, 2, 4 | DEVICE_BORDER, 1, 3 | DEVICE_BORDER, 4, 5, 3, 5};
+    int64_t f = shape[0];
+    struct device_block block = {.n_row = N_ROW, .n_col = 6, .n_edge = N_EDGE, .bordered = true};
+    block.indptr = operation_copy(run, indptr, sizeof indptr);
+    block.cols = operation_copy(run, cols, sizeof cols);
+    const float *x = operation_random(run, 6 * f);
+    const struct device_aggregate whole = {.begin = true, .finish = true}, added = {.apart = true};
+    if (run->ops->block_open(run->device, &block) != STATUS_OK) {
+        operation_give_up(status_reason());
+    }
+    run->ops->aggregate_sum(run->device, &block, &whole, f, x, operation_floats(run, N_ROW * f));
+    block.rows = operation_numbers(run, N_ROW, 1, 2);
+    run->ops->aggregate_sum(run->device, &block, &added, f, x, operation_floats(run, 2 * N_ROW * f));
+    run->ops->block_close(run->device, &block);
+}
+
+/* degrees, n_row, n_col, f */
+static void maximum(struct operation_run *run, const int64_t *shape)
+{
+    const struct device_ops *ops = run->ops;
+    int64_t n_row = shape[1], n_col = shape[2], f = shape[3];
+    struct device_block block = operation_graph(run, (enum operation_degrees)shape[0], n_row, n_col, 0);
+    const float *x = operation_random(run, n_col * f), *self = operation_random(run, n_row * f);
+    const float *more = operation_random(run, n_col * f), *grad = operation_random(run, n_row * f);
+    for (int turn = 0; turn < 2; turn++) {
+        float *out = operation_floats(run, n_row * f);
+        uint32_t *arg = operation_bytes(run, (size_t)(n_row * f) * sizeof *arg);
+        uint32_t base = turn == 0 ? 0 : (uint32_t)n_row;
+        ops->aggregate_max(run->device, &block, base, true, turn == 0 ? NULL : self, f, x, out, arg);
+        ops->aggregate_max(run->device, &block, base + (uint32_t)n_col, false, NULL, f, more, out, arg);
+        ops->aggregate_max_finish(run->device, n_row, f, arg, out);
+        ops->aggregate_max_backward(run->device, &block, base, f, arg, grad, operation_floats(run, n_col * f));
+    }
+    ops->block_close(run->device, &block);
+}
+
+/* degrees, n_row, n_col, f */
+static void relation(struct operation_run *run, const int64_t *shape)
+{
+    enum { N_RELATION = 5, N_BASE = 3, BESIDE = 3 };
+    const struct device_ops *ops = run->ops;
+    int64_t n_row = shape[1], n_col = shape[2], f = shape[3];
+    struct device_block block = operation_graph(run, (enum operation_degrees)shape[0], n_row, n_col, N_RELATION);
+    const float *x = operation_random(run, n_col * (f + BESIDE)), *comp = operation_random(run, N_RELATION * N_BASE);
+    const float *y = operation_random(run, n_row * N_RELATION * f);
+    for (int mixed = 0; mixed < 2; mixed++) {
+        int64_t n_base = mixed ? N_BASE : N_RELATION;
+        struct device_relation how = {&block, N_RELATION, n_base, f, f + BESIDE, x, mixed ? comp : NULL};
+        void *scratch = operation_scratch(run, ops->relation_dot_scratch(N_RELATION, n_base));
+        ops->relation_sum(run->device, &how, operation_floats(run, n_row * n_base * f));
+        ops->relation_dot(run->device, &how, y, mixed, scratch, operation_floats(run, N_RELATION * n_base));
+    }
+    ops->block_close(run->device, &block);
+}
+
+/* a, b, c */
+static void swap(struct operation_run *run, const int64_t *shape)
+{
+    int64_t a = shape[0], b = shape[1], c = shape[2];
+    run->ops->swap_axes(run->device, a, b, c, operation_random(run, a * b * c), operation_floats(run, a * b * c));
+}
+
+const struct operation_case operation_aggregate_cases[] = {
+    {"sum-1", OPERATION_SAME_CPU, 0.0, sum, {OPERATION_DEGREES_MIXED, 700, 300, 1}},
+    {"sum-17", OPERATION_SAME_CPU, 0.0, sum, {OPERATION_DEGREES_MIXED, 300, 300, 17}},
+    {"sum-33", OPERATION_SAME_CPU, 0.0, sum, {OPERATION_DEGREES_MIXED, 300, 300, 33}},
+    {"sum-32", OPERATION_SAME_CPU, 0.0, sum, {OPERATION_DEGREES_MIXED, 300, 300, 32}},
+    {"sum-64", OPERATION_SAME_CPU, 0.0, sum, {OPERATION_DEGREES_MIXED, 300, 300, 64}},
+    {"sum-128", OPERATION_SAME_CPU, 0.0, sum, {OPERATION_DEGREES_MIXED, 300, 300, 128}},
+    {"sum-600", OPERATION_SAME_CPU, 0.0, sum, {OPERATION_DEGREES_MIXED, 50, 100, 600}},
+    {"sum-long-128", OPERATION_SAME_CPU, 0.0, sum, {OPERATION_DEGREES_LONG, 110, 2000, 128}},
+    {"sum-long-9", OPERATION_SAME_CPU, 0.0, sum, {OPERATION_DEGREES_LONG, 110, 2000, 9}},
+    {"sum-hub-8", OPERATION_SAME_CPU, 0.0, sum, {OPERATION_DEGREES_HUB, 40, 75000, 8}},
+    {"joined-5", OPERATION_SAME_CPU, 0.0, joined, {5}},
+    {"joined-64", OPERATION_SAME_CPU, 0.0, joined, {64}},
+    {"max-33", OPERATION_SAME_CPU, 0.0, maximum, {OPERATION_DEGREES_MIXED, 300, 300, 33}},
+    {"max-128", OPERATION_SAME_CPU, 0.0, maximum, {OPERATION_DEGREES_MIXED, 300, 300, 128}},
+    {"max-long-16", OPERATION_SAME_CPU, 0.0, maximum, {OPERATION_DEGREES_LONG, 110, 2000, 16}},
+    {"relation-16", OPERATION_SAME_CPU, 0.0, relation, {OPERATION_DEGREES_MIXED, 700, 300, 16}},
+    {"relation-100", OPERATION_SAME_CPU, 0.0, relation, {OPERATION_DEGREES_MIXED, 200, 300, 100}},
+    {"relation-hub-5", OPERATION_SAME_CPU, 0.0, relation, {OPERATION_DEGREES_HUB, 40, 75000, 5}},
+    {"swap-60x70x5", OPERATION_SAME_CPU, 0.0, swap, {60, 70, 5}},
+    {"swap-3x200x64", OPERATION_SAME_CPU, 0.0, swap, {3, 200, 64}},
+    {0},
+};

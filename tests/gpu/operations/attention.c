@@ -1,0 +1,106 @@
+/* Attention over in-neighbours, forward and backward, and what surrounds it. */
+#include "tests/gpu/operations/operation.h"
+#include "tests/support/tolerance.h"
+
+/* What sources and destinations have; of rows the block's rows, of columns its columns. */
+struct side {
+    struct device_attention_source source;
+    struct device_attention_target target;
+};
+
+static struct side side(struct operation_run *run, const struct device_attention *how, int64_t n)
+{
+    int64_t heads = n * how->n_head, wide = heads * how->n_column;
+    bool narrow_key = how->score == DEVICE_SCORE_ADD || how->score == DEVICE_SCORE_COSINE;
+    struct side s = {{operation_random(run, wide), NULL}, {NULL, NULL, operation_random(run, wide)}};
+    if (how->score != DEVICE_SCORE_MLP) {
+        s.source.key = operation_random(run, narrow_key ? heads : wide);
+    }
+    s.target.query = operation_random(run, how->score == DEVICE_SCORE_ADD ? heads : wide);
+    s.target.softmax = operation_random(run, 2 * heads);
+    return s;
+}
+
+/* kind, degrees, heads, columns: dropped-out coefficients, edges to rows themselves where the graph is square */
+static void attention(struct operation_run *run, const int64_t *shape)
+{
+    const struct device_ops *ops = run->ops;
+    bool hub = shape[1] == OPERATION_DEGREES_HUB;
+    int64_t n_row = hub ? 12 : 120, n_col = hub ? 75000 : n_row;
+    struct device_attention how = {.score = (enum device_score_kind)shape[0],
+                                   .n_head = shape[2],
+                                   .n_column = shape[3],
+                                   .slope = 0.2F,
+                                   .scale = 0.3F,
+                                   .p = 0.3,
+                                   .key = {.seed = 11, .op = 5, .stream = RANDOM_STREAM_EDGE},
+                                   .now = operation_now(run, (struct device_now){.epoch = 4})};
+    int64_t heads = n_row * how.n_head, wide = heads * how.n_column, n_att = how.n_head * how.n_column;
+    how.att = how.score == DEVICE_SCORE_MLP ? operation_random(run, n_att) : NULL;
+    how.row_node = how.col_node = operation_numbers(run, n_col, 1000, 17);
+    struct device_block block = operation_graph(run, (enum operation_degrees)shape[1], n_row, n_col, 0);
+    struct side row = side(run, &how, n_row), column = hub ? side(run, &how, n_col) : row;
+    float *out = operation_floats(run, wide), *grad_query = NULL;
+    struct device_attention_state state = {.softmax = operation_floats(run, 2 * heads)};
+    bool add = how.score == DEVICE_SCORE_ADD, mlp = how.score == DEVICE_SCORE_MLP;
+    if (add) {
+        state.positive = operation_floats(run, wide);
+        state.positive_weight = operation_floats(run, heads);
+    }
+    struct device_attention_rows rows = {&how, &block, true, !hub, column.source, row.source, row.target, row.target};
+    ops->attention_forward(run->device, &rows, &state, out);
+    ops->attention_finish(run->device, n_row, &how, &state, out);
+    row.target.softmax = state.softmax;
+    column.target.softmax = hub ? column.target.softmax : state.softmax;
+    grad_query = operation_floats(run, add ? heads : wide);
+    ops->attention_backward_begin(run->device, n_row, &how, row.target.grad_out, out, &state, add, grad_query);
+    rows.target = rows.self_target = row.target;
+    if (!add) {
+        void *scratch = operation_scratch(run, ops->attention_scratch(n_row, &how));
+        ops->attention_backward_query(run->device, &rows, scratch, grad_query, mlp ? operation_floats(run, n_att) : NULL);
+    }
+    rows.source = row.source;
+    rows.target = column.target;
+    float *grad_key = mlp ? NULL : operation_floats(run, how.score == DEVICE_SCORE_DOT ? wide : heads);
+    ops->attention_backward_source(run->device, &rows, operation_floats(run, wide), grad_key);
+    ops->block_close(run->device, &block);
+}
+
+/* n, heads, columns */
+static void heads(struct operation_run *run, const int64_t *shape)
+{
+    const struct device_ops *ops = run->ops;
+    int64_t n = shape[0], n_head = shape[1], n_column = shape[2], wide = n_head * n_column;
+    const float *x = operation_random(run, n * wide), *w = operation_random(run, wide);
+    const float *grad = operation_random(run, n * n_head), *grad_mean = operation_random(run, n * n_column);
+    void *scratch = operation_scratch(run, ops->column_sum_scratch(n, wide));
+    ops->head_dot(run->device, n, n_head, n_column, x, w, operation_floats(run, n * n_head));
+    ops->head_mean(run->device, n, n_head, n_column, x, operation_floats(run, n * n_column));
+    for (int add = 0; add < 2; add++) {
+        ops->head_dot_backward_input(run->device, n, n_head, n_column, w, grad, add, operation_floats(run, n * wide));
+        ops->head_dot_backward_weight(run->device, n, n_head, n_column, x, grad, scratch, add, operation_floats(run, wide));
+        ops->head_mean_backward(run->device, n, n_head, n_column, grad_mean, add, operation_floats(run, n * wide));
+    }
+}
+
+#define SAME OPERATION_SAME_EMULATED, TOLERANCE_LONG_SUM, attention
+#define MIXED OPERATION_DEGREES_MIXED
+#define HUB OPERATION_DEGREES_HUB
+
+const struct operation_case operation_attention_cases[] = {
+    {"gat-1x7", SAME, {DEVICE_SCORE_ADD, MIXED, 1, 7}},
+    {"gat-4x16", SAME, {DEVICE_SCORE_ADD, MIXED, 4, 16}},
+    {"gat-4x64", SAME, {DEVICE_SCORE_ADD, MIXED, 4, 64}},
+    {"gat-hub-2x3", SAME, {DEVICE_SCORE_ADD, HUB, 2, 3}},
+    {"gatv2-1x40", SAME, {DEVICE_SCORE_MLP, MIXED, 1, 40}},
+    {"gatv2-4x16", SAME, {DEVICE_SCORE_MLP, MIXED, 4, 16}},
+    {"gatv2-hub-1x3", SAME, {DEVICE_SCORE_MLP, HUB, 1, 3}},
+    {"dot-2x32", SAME, {DEVICE_SCORE_DOT, MIXED, 2, 32}},
+    {"dot-8x8", SAME, {DEVICE_SCORE_DOT, MIXED, 8, 8}},
+    {"dot-hub-1x3", SAME, {DEVICE_SCORE_DOT, HUB, 1, 3}},
+    {"cosine-1x33", SAME, {DEVICE_SCORE_COSINE, MIXED, 1, 33}},
+    {"cosine-hub-1x3", SAME, {DEVICE_SCORE_COSINE, HUB, 1, 3}},
+    {"heads-700x4x16", OPERATION_SAME_CPU, 0.0, heads, {700, 4, 16}},
+    {"heads-1100x3x5", OPERATION_SAME_CPU, 0.0, heads, {1100, 3, 5}},
+    {0},
+};

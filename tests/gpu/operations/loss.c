@@ -1,0 +1,94 @@
+/* Losses and scores, labels as input. */
+#include "tests/gpu/operations/operation.h"
+#include "tests/support/tolerance.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { SPLIT = 2, N_SCORE = sizeof(struct device_score) / sizeof(double) };
+
+/* What of n rows is known: int32 n, or float n × c with some unknown; every third row is of the split. */
+struct labelled {
+    int32_t *classes;
+    float *rows;
+    uint8_t *split;
+};
+
+static struct labelled labelled(struct operation_run *run, int64_t n, int64_t c)
+{
+    struct labelled l;
+    int32_t *classes = malloc((size_t)n * sizeof *classes);
+    float *rows = malloc((size_t)(n * c) * sizeof *rows);
+    uint8_t *split = malloc((size_t)n);
+    if (classes == NULL || rows == NULL || split == NULL) {
+        operation_give_up("out of memory");
+    }
+    for (int64_t r = 0; r < n; r++) {
+        classes[r] = r % 11 == 3 ? -1 : (int32_t)(r * 5 % c);
+        split[r] = r % 3 == 0 ? SPLIT : (uint8_t)(1 + r % 2 * 2);
+        for (int64_t k = 0; k < c; k++) {
+            rows[r * c + k] = (r * c + k) % 13 == 0 ? NAN : (float)((r + k) % 2);
+        }
+    }
+    l.classes = operation_copy(run, classes, (size_t)n * sizeof *classes);
+    l.rows = operation_copy(run, rows, (size_t)(n * c) * sizeof *rows);
+    l.split = operation_copy(run, split, (size_t)n);
+    free(classes);
+    free(rows);
+    free(split);
+    return l;
+}
+
+static struct device_draw drawn(struct operation_run *run, int64_t n, double p)
+{
+    return (struct device_draw){.p = p,
+                                .key = {.seed = 3, .op = 4},
+                                .now = operation_now(run, (struct device_now){.epoch = 6}),
+                                .node = operation_numbers(run, n, 5, 31)};
+}
+
+/* loss, n, classes, thousandths drawn: with a gradient, and scores alone */
+static void loss(struct operation_run *run, const int64_t *shape)
+{
+    int64_t n = shape[1], c = shape[2];
+    struct labelled l = labelled(run, n, c);
+    struct device_scoring how = {.loss = (enum device_loss)shape[0],
+                                 .n = n,
+                                 .c = c,
+                                 .logits = operation_random(run, n * c),
+                                 .labels = shape[0] == DEVICE_LOSS_BCE ? (const void *)l.rows : l.classes,
+                                 .row_split = l.split,
+                                 .split = SPLIT,
+                                 .drawn = drawn(run, n, (double)shape[3] / 1000.0),
+                                 .now = operation_now(run, (struct device_now){.epoch = 6, .n_loss_row = 40.0}),
+                                 .scratch = operation_scratch(run, run->ops->score_scratch(n))};
+    how.grad = operation_floats(run, n * c);
+    run->ops->loss(run->device, &how, (struct device_score *)operation_doubles(run, N_SCORE));
+    how.grad = NULL;
+    run->ops->loss(run->device, &how, (struct device_score *)operation_doubles(run, N_SCORE));
+}
+
+/* n, f, classes */
+static void labels(struct operation_run *run, const int64_t *shape)
+{
+    int64_t n = shape[0], f = shape[1], c = shape[2];
+    struct labelled l = labelled(run, n, c);
+    const float *x = operation_random(run, n * f);
+    for (int several = 0; several < 2; several++) {
+        const struct device_labels how = {n,       c,     several ? NULL : l.classes, several ? l.rows : NULL,
+                                          l.split, SPLIT, drawn(run, n, 0.3)};
+        run->ops->labels_append(run->device, &how, f, x, operation_floats(run, n * (f + c)));
+        run->ops->draw_count(run->device, &how, operation_doubles(run, 1));
+    }
+}
+
+#define SAME OPERATION_SAME_EMULATED, 1e-6, loss
+
+const struct operation_case operation_loss_cases[] = {
+    {"cross-entropy-5000x7", SAME, {DEVICE_LOSS_CROSS_ENTROPY, 5000, 7, 0}},
+    {"cross-entropy-900x40", SAME, {DEVICE_LOSS_CROSS_ENTROPY, 900, 40, 600}},
+    {"binary-cross-entropy-3000x5", SAME, {DEVICE_LOSS_BCE, 3000, 5, 0}},
+    {"binary-cross-entropy-900x40", SAME, {DEVICE_LOSS_BCE, 900, 40, 600}},
+    {"labels-3000x3x4", OPERATION_SAME_CPU, 0.0, labels, {3000, 3, 4}},
+    {0},
+};

@@ -1,0 +1,107 @@
+/* Rows packed, written down and added again; blocks made of others for one halo pass. */
+#include "models/codec.h"
+#include "tests/gpu/operations/operation.h"
+
+/* n, f */
+static void rows(struct operation_run *run, const int64_t *shape)
+{
+    const struct device_ops *ops = run->ops;
+    int64_t n = shape[0], f = shape[1];
+    const uint32_t *listed = operation_numbers(run, n, 1, 2);
+    const float *x = operation_random(run, 2 * n * f);
+    for (int turn = 0; turn < 2; turn++) {
+        float factor = turn == 0 ? 1.0F : 10.0F;
+        ops->rows_gather(run->device, n, f, listed, factor, x, operation_floats(run, n * f));
+        ops->rows_add(run->device, n, f, listed, factor, x, operation_floats(run, 2 * n * f));
+        ops->rows_add(run->device, n, f, NULL, factor, x, operation_floats(run, n * f));
+    }
+}
+
+/* codec, f: all rows, listed rows with factors, and with what was lost before */
+static void codec(struct operation_run *run, const int64_t *shape)
+{
+    enum { N = 130, N_ROW = 300 };
+    const struct device_ops *ops = run->ops;
+    int64_t f = shape[1];
+    struct device_coding how = {.codec = (enum device_codec)shape[0],
+                                .n_row = N,
+                                .f = f,
+                                .factor = 1.0F,
+                                .x = operation_random(run, N_ROW * f),
+                                .key = {.seed = 7, .op = 5, .stream = RANDOM_STREAM_CODEC},
+                                .now = operation_now(run, (struct device_now){.epoch = 3}),
+                                .node = operation_numbers(run, N_ROW, 3, 1009)};
+    const uint32_t *listed = operation_numbers(run, N, 1, 2);
+    const float *factors = operation_random(run, N), *residual = operation_random(run, N_ROW * f);
+    for (int turn = 0; turn < 3; turn++) {
+        how.rows = turn > 0 ? listed : NULL;
+        how.factors = turn == 1 ? factors : NULL;
+        how.factor = turn == 1 ? 10.0F : 1.0F;
+        how.residual = turn == 2 ? residual : NULL;
+        how.residual_out = turn == 2 ? operation_floats(run, N_ROW * f) : NULL;
+        void *written = operation_bytes(run, (size_t)(N * codec_row_bytes(how.codec, f)));
+        ops->rows_encode(run->device, &how, written);
+        ops->rows_decode(run->device, how.codec, N, f, written, operation_floats(run, N * f));
+    }
+}
+
+/* The block's edges as they come out of scratch: ends of rows, columns, weights, and types. */
+static void block_results(struct operation_run *run, const struct device_block *made, int64_t n_edge)
+{
+    const struct device_ops *ops = run->ops;
+    int64_t ends = made->n_row + 1;
+    ops->move(run->device, DEVICE_LANE_COMPUTE, operation_bytes(run, (size_t)ends * sizeof *made->indptr), made->indptr,
+              (size_t)ends * sizeof *made->indptr);
+    int64_t n = 0;
+    ops->download(run->device, &n, made->indptr + made->n_row, sizeof n);
+    if (n < 0 || n > n_edge) {
+        operation_give_up("a block that was made has more edges than there are");
+    }
+    size_t n_columns = (size_t)n * sizeof *made->cols, n_weights = (size_t)n * sizeof *made->weights;
+    ops->move(run->device, DEVICE_LANE_COMPUTE, operation_bytes(run, n_columns), made->cols, n_columns);
+    if (made->weights != NULL) {
+        ops->move(run->device, DEVICE_LANE_COMPUTE, operation_bytes(run, n_weights), made->weights, n_weights);
+    }
+    if (made->types != NULL) {
+        size_t n_types = (size_t)n * sizeof *made->types;
+        ops->move(run->device, DEVICE_LANE_COMPUTE, operation_bytes(run, n_types), made->types, n_types);
+    }
+}
+
+/* degrees, n_row, n_col, n_type: every third column is kept, then turned; and sums over both */
+static void sample(struct operation_run *run, const int64_t *shape)
+{
+    enum { F = 9 };
+    const struct device_ops *ops = run->ops;
+    struct device_block block = operation_graph(run, (enum operation_degrees)shape[0], shape[1], shape[2], (int)shape[3]);
+    int64_t n_kept = (block.n_col + 2) / 3;
+    size_t each = sizeof(uint32_t) + (block.types != NULL ? sizeof(uint16_t) + sizeof(float) : 0);
+    const uint32_t *kept = operation_numbers(run, n_kept, 0, 3);
+    void *first = operation_scratch(run, ops->block_scratch(block.n_row, block.n_col, block.n_edge, each));
+    void *second = operation_scratch(run, ops->block_scratch(block.n_col, block.n_row, block.n_edge, each));
+    const struct device_aggregate whole = {.begin = true, .finish = true};
+    const float *x = operation_random(run, (n_kept > block.n_row ? n_kept : block.n_row) * F);
+    struct device_block sampled, turned;
+    ops->block_sample(run->device, &block, n_kept, kept, first, &sampled);
+    block_results(run, &sampled, block.n_edge);
+    ops->aggregate_sum(run->device, &sampled, &whole, F, x, operation_floats(run, block.n_row * F));
+    ops->block_transpose(run->device, &sampled, block.n_row, second, &turned);
+    block_results(run, &turned, block.n_edge);
+    ops->aggregate_sum(run->device, &turned, &whole, F, x, operation_floats(run, n_kept * F));
+    ops->block_close(run->device, &block);
+}
+
+const struct operation_case operation_payload_cases[] = {
+    {"rows-200x33", OPERATION_SAME_CPU, 0.0, rows, {200, 33}},
+    {"rows-200x128", OPERATION_SAME_CPU, 0.0, rows, {200, 128}},
+    {"bf16-100", OPERATION_SAME_CPU, 0.0, codec, {DEVICE_CODEC_BF16, 100}},
+    {"int8-64", OPERATION_SAME_CPU, 0.0, codec, {DEVICE_CODEC_INT8, 64}},
+    {"int8-257", OPERATION_SAME_CPU, 0.0, codec, {DEVICE_CODEC_INT8, 257}},
+    {"int4-31", OPERATION_SAME_CPU, 0.0, codec, {DEVICE_CODEC_INT4, 31}},
+    {"int4-128", OPERATION_SAME_CPU, 0.0, codec, {DEVICE_CODEC_INT4, 128}},
+    {"int2-100", OPERATION_SAME_CPU, 0.0, codec, {DEVICE_CODEC_INT2, 100}},
+    {"sample-5000x700", OPERATION_SAME_CPU, 0.0, sample, {OPERATION_DEGREES_MIXED, 5000, 700, 0}},
+    {"sample-typed-900x60", OPERATION_SAME_CPU, 0.0, sample, {OPERATION_DEGREES_MIXED, 900, 60, 5}},
+    {"sample-hub-40x75000", OPERATION_SAME_CPU, 0.0, sample, {OPERATION_DEGREES_HUB, 40, 75000, 0}},
+    {0},
+};
