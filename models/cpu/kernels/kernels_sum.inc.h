@@ -81,25 +81,25 @@ INLINE void sum_edges(const struct cpu_sum *s, int64_t begin, int64_t end, int64
     }
 }
 
-/* Likewise of joined blocks: what comes behind a border is summed alone, from 0, up to the next one. */
+/* Likewise of joined blocks: what comes behind a border is summed alone, from 0, up to the next one. What is summed lies in memory
+ * meanwhile, and leaves the registers to what is being added. */
 INLINE void sum_bordered_edges(const struct cpu_sum *s, int64_t begin, int64_t end, int64_t column, int64_t n_column,
                                const int n_vector, const enum cpu_weight kind, lane_mask mask, vector *acc)
 {
-    int64_t e = begin;
-    for (; e < end && !(s->cols[e] & DEVICE_BORDER); e++) {
+    float sum[VECTORS_MAX * LANES];
+    bool any = false;
+    for (int64_t e = begin; e < end; e++) {
+        if (s->cols[e] & DEVICE_BORDER) {
+            for (int v = 0; v < n_vector; v++) {
+                vector_store(sum + v * LANES, any ? vector_add(vector_load(sum + v * LANES), acc[v]) : acc[v]);
+                acc[v] = vector_set(0.0f);
+            }
+            any = true;
+        }
         sum_edge(s, e, column, n_column, n_vector, kind, true, mask, acc);
     }
-    while (e < end) {
-        vector alone[VECTORS_MAX];
-        for (int v = 0; v < n_vector; v++) {
-            alone[v] = vector_set(0.0f);
-        }
-        do {
-            sum_edge(s, e++, column, n_column, n_vector, kind, true, mask, alone);
-        } while (e < end && !(s->cols[e] & DEVICE_BORDER));
-        for (int v = 0; v < n_vector; v++) {
-            acc[v] = vector_add(acc[v], alone[v]);
-        }
+    for (int v = 0; v < n_vector && any; v++) {
+        acc[v] = vector_add(vector_load(sum + v * LANES), acc[v]);
     }
 }
 
@@ -221,11 +221,10 @@ static int64_t smaller(int64_t a, int64_t b)
 TARGET static void sum_rows(const struct cpu_sum *s, int64_t first, int64_t end)
 {
     /* Several passes over the columns take turns on a few rows, whose edges and prefetched lines are still near. */
-    const int most = s->bordered ? VECTORS_MAX / 2 : VECTORS_MAX; /* borders need two registers per vector */
-    int64_t step = s->f <= most * LANES ? end - first : 8;
+    int64_t step = s->f <= VECTORS_MAX * LANES ? end - first : 8;
     for (int64_t r = first; r < end; r += step) {
         for (int64_t column = 0, width; column < s->f; column += width) {
-            int n_vector = sum_vectors(s->f - column, most);
+            int n_vector = sum_vectors(s->f - column, VECTORS_MAX);
             const struct sum_functions *functions = &sum_functions[s->kind][n_vector];
             width = smaller(n_vector * LANES, s->f - column);
             (s->bordered ? functions->bordered : functions->rows)(s, r, smaller(r + step, end), column, width);
