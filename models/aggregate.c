@@ -35,7 +35,7 @@ const struct halo_pass *aggregate_backward(const struct program *program, enum a
 {
     const struct aggregate_def *def = aggregate_defs[kind];
     /* Attention makes gradients of the rows as they were used. */
-    bool returns = program_rows_differ(program) || (codes(program->codecs) && def->sampled == AGGREGATE_SAMPLED_SHIFTED);
+    bool returns = program_rows_differ(program) || (codes(program->codecs) && def->attends);
     return returns && def->sampled_backward[0].run != NULL ? def->sampled_backward : def->backward;
 }
 

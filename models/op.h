@@ -221,6 +221,7 @@ struct aggregate_def {
     const char *title;   /* as users of PyTorch Geometric know it */
     bool is_linear;      /* out is linear in the rows of its one input: may swap with a linear map */
     bool takes_no_loops; /* an implied loop is of no relation: the own row is no neighbour */
+    bool attends; /* what an edge counts depends on the rows at its ends, so that backward reads the sources' rows, too */
     /* Scale of a row with this many stored in-edges, or this sum of their weights; `self`: plus one for its implicit loop. NULL:
      * rows are not scaled. */
     float (*scale)(double degree, bool self);

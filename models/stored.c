@@ -70,11 +70,10 @@ enum program_stored program_stored(const struct program *program, const struct o
         return PROGRAM_STORED_NONE;
     }
     const struct aggregate_def *def = aggregate_defs[op->aggregate];
-    bool attends = def->sampled == AGGREGATE_SAMPLED_SHIFTED;
     if (is_input(program, op->in[0])) {
-        return attends || program->value[op->out].needs_grad ? PROGRAM_STORED_NONE : PROGRAM_STORED_INPUT;
+        return def->attends || program->value[op->out].needs_grad ? PROGRAM_STORED_NONE : PROGRAM_STORED_INPUT;
     }
-    bool maps = (def->is_linear || attends) && is_map(program, op, op->in[0]) && has_keys(program, op);
+    bool maps = (def->is_linear || def->attends) && is_map(program, op, op->in[0]) && has_keys(program, op);
     return maps ? PROGRAM_STORED_MAP : PROGRAM_STORED_NONE;
 }
 

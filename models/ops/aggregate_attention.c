@@ -174,7 +174,7 @@ static void backward_pack(const struct op_call *call)
                 .piece = {OP_ROLE_IN_0, OP_ROLE_IN_1},                                                                         \
                 .access = {.reads = OP_ROLES(IN_2) | OP_ROLES_PARAM, .writes = OP_ROLES(OUT) | OP_ROLES_SAVED},                \
                 .run = forward},                                                                                               \
-    .backward_begin = backward_begin, .sampled = AGGREGATE_SAMPLED_SHIFTED
+    .backward_begin = backward_begin, .attends = true, .sampled = AGGREGATE_SAMPLED_SHIFTED
 
 /* Backward, to the sources: the destinations' rows travel. The sources make the coefficients again from their own. */
 #define SOURCE_PASS                                                                                                            \

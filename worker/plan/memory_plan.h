@@ -221,8 +221,8 @@ bool memory_plan_shares(const struct job *job, const struct program *program, in
  * stored where there are others to take rows from. In memory_plan_stored.c, as all that follows of it. */
 bool memory_plan_stores(const struct job *job, const struct program *program, bool is_embedded, int64_t n_node, int64_t n_halo);
 
-/* Does an own part keep its blocks of in-edges with others as they were, since the part's are changed (cut, turned) for other passes? */
-bool memory_plan_keeps_blocks(const struct memory_plan_input *input);
+/* Does a part keep its blocks of in-edges with others as they were, since the part's are changed (cut, turned) for other passes? shares: memory_plan_shares. */
+bool memory_plan_keeps_blocks(const struct job *job, const struct program *program, int32_t n_own_part, bool shares);
 
 /* Do stored passes forward read other parts' own rows in place, so that halo rows of linear maps are not made, but for their gradients?
  * Where all parts are of one rank and in memory, nothing is lossy, so that blocks have the columns for it, and backward does not read

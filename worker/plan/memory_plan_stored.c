@@ -22,10 +22,9 @@ bool memory_plan_stores(const struct job *job, const struct program *program, bo
            ratio <= (sparse ? HALO_MOST_SPARSE : HALO_MOST_DENSE);
 }
 
-bool memory_plan_keeps_blocks(const struct memory_plan_input *in)
+bool memory_plan_keeps_blocks(const struct job *job, const struct program *program, int32_t n_own_part, bool shares)
 {
-    return program_stores(in->program) && !program_is_lossy(in->program) && !memory_plan_spills(in->job) &&
-           (in->shared != NULL || in->n_own_part > 1);
+    return program_stores(program) && !program_is_lossy(program) && !memory_plan_spills(job) && (shares || n_own_part > 1);
 }
 
 bool memory_plan_maps_own(const struct job *job, const struct program *program, uint32_t n_rank)
@@ -33,7 +32,7 @@ bool memory_plan_maps_own(const struct job *job, const struct program *program, 
     bool maps = n_rank == 1 && !memory_plan_spills(job) && !program_is_lossy(program);
     for (int i = 0; i < program->n_op && maps; i++) {
         const struct op *op = &program->op[i];
-        maps = !program_reads_stored(program, op) || aggregate_defs[op->aggregate]->sampled != AGGREGATE_SAMPLED_SHIFTED;
+        maps = !program_reads_stored(program, op) || !aggregate_defs[op->aggregate]->attends;
     }
     return maps;
 }
@@ -55,7 +54,7 @@ int64_t memory_plan_kept_blocks(const struct memory_plan_input *in, int32_t i)
 {
     const struct memory_plan_part *own = &in->own[i];
     const struct part_pairs *pairs = &own->halo->pairs[PART_DIRECTION_IN];
-    if (!memory_plan_keeps_blocks(in)) {
+    if (!memory_plan_keeps_blocks(in->job, in->program, in->n_own_part, in->shared != NULL)) {
         return 0;
     }
     int64_t schedules = (int64_t)in->ops->block_bytes(pairs->n_pair, pairs->pair[pairs->n_pair].row - own->n_own,

@@ -136,17 +136,11 @@ static enum status kept_open(const struct trainer *t, int32_t i, struct kept *ou
     return status == STATUS_OK ? schedules_open(t, i) : status;
 }
 
-/* As memory_plan_keeps_blocks has it, before there is a plan. */
-static bool keeps(const struct trainer *t)
+enum status stored_open(struct trainer *t)
 {
     bool covered = t->setup.parts[t->own[0]]->covered;
     bool shares = memory_plan_shares(t->setup.job, &t->program, t->setup.n_part, t->setup.n_rank, covered);
-    return program_stores(&t->program) && !program_is_lossy(&t->program) && t->setup.spill == NULL && (shares || t->n_own > 1);
-}
-
-enum status stored_open(struct trainer *t)
-{
-    if (!keeps(t)) {
+    if (!memory_plan_keeps_blocks(t->setup.job, &t->program, t->n_own, shares)) {
         return STATUS_OK;
     }
     t->stored = memory_alloc(1, sizeof *t->stored);
