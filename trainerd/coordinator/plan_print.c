@@ -112,8 +112,10 @@ static void print_guard(const struct plan_input *in, const struct plan *plan, FI
 
 static void print_again(const struct plan_input *in, const struct plan *plan, FILE *file)
 {
-    fprintf(file, "\nmade again in backward (memory.recompute = \"%s\")\n",
-            job_choice_text("memory", "recompute", in->job->memory.recompute));
+    bool may_be_more = plan->apart && in->job->memory.recompute == JOB_RECOMPUTE_AUTO;
+    fprintf(file, "\nmade again in backward (memory.recompute = \"%s\"%s)\n",
+            job_choice_text("memory", "recompute", in->job->memory.recompute),
+            may_be_more ? "; more where the GPU is too small" : "");
     for (int32_t rank = 0; rank < plan->n_worker; rank++) {
         bool any = false;
         fprintf(file, "%6" PRId32 "  ", rank);

@@ -466,16 +466,6 @@ static struct trace_limits trace_plan(const struct memory_plan_input *in, const 
     return limits;
 }
 
-int64_t memory_plan_budget(const struct memory_plan_input *in)
-{
-    const struct job *job = in->job;
-    int64_t share = in->ops->unified ? 0 : in->capacity != NULL ? device_share(in->capacity) : INT64_MAX;
-    if (job->memory.limit > 0) {
-        return share > 0 ? smaller(share, job->memory.limit) : job->memory.limit;
-    }
-    return share > 0 ? share : memory_machine() / (job->workers.launcher == JOB_LAUNCHER_LOCAL ? job->workers.count : 1);
-}
-
 bool memory_plan_recomputes(const struct memory_plan *plan, int op)
 {
     const struct step_list *train = &plan->steps.phase[STEP_PHASE_TRAIN];
@@ -548,11 +538,4 @@ void memory_plan_release(struct memory_plan *plan)
     step_lists_release(&plan->steps);
     free(plan->ending);
     *plan = (struct memory_plan){0};
-}
-
-int64_t memory_plan_total(const struct memory_plan *plan)
-{
-    struct memory_table all;
-    memory_plan_table(plan, &all);
-    return memory_sum(all.bytes[plan->apart ? MEMORY_PLACE_DEVICE : MEMORY_PLACE_HOST]);
 }

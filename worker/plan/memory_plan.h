@@ -181,7 +181,7 @@ void memory_plan_release(struct memory_plan *plan);
  * its share of that, as far as it is known. */
 int64_t memory_plan_budget(const struct memory_plan_input *input);
 
-/* --- memory_plan_device.c: what of a plan lies where, on a device with memory of its own --- */
+/* --- memory_plan_device.c, with memory_plan_budget and _total: what of a plan lies where, on a device with memory of its own --- */
 
 /* So many of the plan's bytes lie there. Returns them. */
 int64_t memory_plan_put(struct memory_plan *plan, enum memory_site site, enum memory_category category, int64_t n_bytes);

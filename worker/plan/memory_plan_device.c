@@ -1,4 +1,5 @@
-/* What of a plan lies where, on a device with memory of its own: its memory, pinned host memory, other host memory; and whether it fits. */
+/* What of a plan lies where, on a device with memory of its own: its memory, pinned host memory, other host memory; what a worker may take, and
+ * whether that is enough. */
 #include "worker/plan/memory_plan.h"
 
 #include <stdio.h>
@@ -50,6 +51,23 @@ void memory_plan_table(const struct memory_plan *plan, struct memory_table *out)
         out->bytes[MEMORY_PLACE_PINNED][c] = pinned;
         out->bytes[MEMORY_PLACE_DEVICE][c] = plan->bytes[c] - on_host - pinned;
     }
+}
+
+int64_t memory_plan_total(const struct memory_plan *plan)
+{
+    struct memory_table all;
+    memory_plan_table(plan, &all);
+    return memory_sum(all.bytes[plan->apart ? MEMORY_PLACE_DEVICE : MEMORY_PLACE_HOST]);
+}
+
+int64_t memory_plan_budget(const struct memory_plan_input *in)
+{
+    const struct job *job = in->job;
+    int64_t share = in->ops->unified ? 0 : in->capacity != NULL ? device_share(in->capacity) : INT64_MAX;
+    if (job->memory.limit > 0) {
+        return share > 0 && share < job->memory.limit ? share : job->memory.limit;
+    }
+    return share > 0 ? share : memory_machine() / (job->workers.launcher == JOB_LAUNCHER_LOCAL ? job->workers.count : 1);
 }
 
 /* What helps against too much. */
