@@ -223,7 +223,7 @@ check: ## everything: tests, lint, sanitizers, 5 s of each fuzzer; one closing l
 	$(call variant,asan) WERROR=-Werror all tests
 	$(call variant,emulated) WERROR=-Werror all gpu-programs $(call of_variant,emulated,$(EMULATED_TESTS))
 	$(FUZZ) WERROR=-Werror fuzzers
-	$(call RUN,5) scripts/check-format scripts/check-layers scripts/check-links scripts/check-nvcc scripts/check-emulator scripts/check-emulated scripts/check-bundle $(TESTS) $(call of_variant,asan,$(TESTS)) \
+	$(call RUN,5) scripts/check-format scripts/check-layers scripts/check-links scripts/check-nvcc scripts/check-emulator scripts/check-emulated scripts/check-emulated-memory scripts/check-bundle $(TESTS) $(call of_variant,asan,$(TESTS)) \
 	    $(call of_variant,fuzz,$(FUZZERS))
 
 check-system: ## system tests at length, every fault three times; package and service on a copy of this machine

@@ -271,6 +271,7 @@ struct device_ops {
     bool unified;           /* all memory is the host's, DEVICE memory too, and operations are done when they return */
     int64_t n_window_float; /* of one array of a window of rows: some such arrays fit in the cache of one core */
     uint32_t codecs;        /* that rows_encode has: bit c for enum device_codec c */
+    int64_t n_context;      /* of its own memory: what opening takes, about, before it is opened */
     int64_t
         joined_edges; /* aggregate_sum: rows of up to so many edges have the same bits in one block as in several; 0: none */
 
@@ -312,6 +313,8 @@ struct device_ops {
      * memory plan), and csr_open for one matrix. */
     size_t (*block_bytes)(int64_t n_block, int64_t n_row, int64_t n_edge);
     size_t (*csr_bytes)(int64_t n_row, int64_t n_col, int64_t n_value);
+    /* Bytes of host memory that csr_open takes until it returns, of category OTHER. */
+    size_t (*csr_host_bytes)(int64_t n_row, int64_t n_col, int64_t n_value);
 
     /* --- dense: w is f_out × f_in, as torch.nn.Linear --- */
     /* y (+)= x · wᵀ (+ bias).  x n × f_in · y n × f_out · bias f_out or NULL */
@@ -349,7 +352,8 @@ struct device_ops {
     /* out[e] = dropout of the stored value at (row, column): the same mask as on a dense row. out n_value + n_embedded */
     void (*csr_dropout)(struct device *device, const struct device_csr *csr, const struct device_activate *activate,
                         float *out);
-    /* Dense rows of the csr, all columns: out n_row × (n_col + the embedded ones) */
+    /* Dense rows of the csr, all columns: out n_row × (n_col + the embedded ones). The csr need not be open; may take memory and give it
+     * back: not for epochs */
     void (*csr_dense)(struct device *device, const struct device_csr *csr, float *out);
 
     /* --- pointwise; x and y may be the same array --- */
@@ -518,9 +522,24 @@ struct device_ops {
                  float *v);
 };
 
+/* Memory of a device that is not the host's. */
+struct device_capacity {
+    char name[96];      /* of the device, for messages: "GPU 0 (NVIDIA H100)" */
+    int64_t n_bytes;    /* all of it; 0: not known, or the host's */
+    int64_t n_context;  /* what opening took: the context, modules, workspaces of libraries */
+    uint32_t n_sharing; /* workers that it is split between, this one included */
+};
+
+/* What one worker may take of it; 0: not known. */
+static inline int64_t device_share(const struct device_capacity *capacity)
+{
+    return capacity->n_sharing > 1 ? capacity->n_bytes / capacity->n_sharing : capacity->n_bytes;
+}
+
 /* Every device in the list starts with its table. */
 struct device {
     const struct device_ops *ops;
+    struct device_capacity capacity;
 };
 
 /* Wait for all that COMPUTE was given. errors  the first failure since open */

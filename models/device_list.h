@@ -7,13 +7,13 @@
 /* clang-format off */
 /* Of these, bytes that operations take: a plan needs them where the device itself is not. */
 #define DEVICE_SIZE_LIST(X)                                                                     \
-    X(block_bytes) X(csr_bytes) X(linear_scratch) X(column_sum_scratch) X(csr_linear_scratch) X(layer_norm_scratch) \
+    X(block_bytes) X(csr_bytes) X(csr_host_bytes) X(linear_scratch) X(column_sum_scratch) X(csr_linear_scratch) X(layer_norm_scratch) \
     X(batch_norm_scratch) X(attention_scratch) X(relation_dot_scratch) X(block_scratch) X(score_scratch)
 
 #define DEVICE_OP_LIST(X)                                                                       \
     X(open) X(close) X(acquire) X(release) X(borrow) X(giveback)                                \
     X(upload) X(download) X(move) X(fill_zero) X(mark) X(follow) X(passed) X(wait) X(poll) X(chunks_run) \
-    X(block_open) X(block_close) X(csr_open) X(csr_close) X(block_bytes) X(csr_bytes)           \
+    X(block_open) X(block_close) X(csr_open) X(csr_close) X(block_bytes) X(csr_bytes) X(csr_host_bytes) \
     X(linear_forward) X(linear_backward_input) X(linear_backward_weight) X(linear_scratch)      \
     X(column_sum) X(column_sum_scratch) X(dot) X(chunks_add)                                                  \
     X(csr_linear_forward) X(csr_linear_backward_weight) X(csr_linear_scratch) X(csr_dropout)    \

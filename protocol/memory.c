@@ -12,8 +12,8 @@
 
 #define HUGE_PAGE ((size_t)2 << 20)
 
-static _Atomic int64_t bytes_now[MEMORY_N + 1];
-static _Atomic int64_t bytes_peak[MEMORY_N + 1];
+static _Atomic int64_t bytes_now[MEMORY_PLACE_N][MEMORY_N + 1];
+static _Atomic int64_t bytes_peak[MEMORY_PLACE_N][MEMORY_N + 1];
 static _Atomic int64_t n_call;
 
 const char *memory_category_name(enum memory_category category)
@@ -26,15 +26,36 @@ const char *memory_category_name(enum memory_category category)
     return category < MEMORY_N ? names[category] : "all";
 }
 
-void memory_count(enum memory_category category, int64_t change)
+int64_t memory_sum(const int64_t bytes[MEMORY_N])
+{
+    int64_t sum = 0;
+    for (int c = 0; c < MEMORY_N; c++) {
+        sum += bytes[c];
+    }
+    return sum;
+}
+
+static void count(enum memory_place place, enum memory_category category, int64_t change)
 {
     enum memory_category rows[] = {category, MEMORY_N};
     for (int i = 0; i < 2; i++) {
-        int64_t now = atomic_fetch_add(&bytes_now[rows[i]], change) + change;
-        int64_t peak = atomic_load(&bytes_peak[rows[i]]);
-        while (now > peak && !atomic_compare_exchange_weak(&bytes_peak[rows[i]], &peak, now)) {
+        _Atomic int64_t *most = &bytes_peak[place][rows[i]];
+        int64_t now = atomic_fetch_add(&bytes_now[place][rows[i]], change) + change;
+        int64_t peak = atomic_load(most);
+        while (now > peak && !atomic_compare_exchange_weak(most, &peak, now)) {
         }
     }
+}
+
+void memory_count(enum memory_category category, int64_t change)
+{
+    count(MEMORY_PLACE_HOST, category, change);
+}
+
+void memory_count_device(enum memory_place place, enum memory_category category, int64_t change)
+{
+    atomic_fetch_add(&n_call, change > 0);
+    count(place, category, change);
 }
 
 static size_t mapped_size(size_t bytes)
@@ -130,12 +151,17 @@ void *memory_alloc(size_t n, size_t size)
 
 int64_t memory_now(enum memory_category category)
 {
-    return atomic_load(&bytes_now[category]);
+    return atomic_load(&bytes_now[MEMORY_PLACE_HOST][category]);
 }
 
 int64_t memory_peak(enum memory_category category)
 {
-    return atomic_load(&bytes_peak[category]);
+    return memory_peak_at(MEMORY_PLACE_HOST, category);
+}
+
+int64_t memory_peak_at(enum memory_place place, enum memory_category category)
+{
+    return atomic_load(&bytes_peak[place][category]);
 }
 
 int64_t memory_n_call(void)

@@ -1,7 +1,7 @@
-/* Checked allocation, counted by category, so that a plan can be compared with what was allocated.
+/* Checked allocation, counted by place and category, so that a plan can be compared with what was allocated.
  *
  * Large blocks come from mmap with huge pages asked for; small ones from malloc. Not thread-safe beyond
- * the counters (which are atomic); knows nothing of devices.
+ * the counters (which are atomic). Of devices it knows what they say that they took.
  */
 #ifndef PROTOCOL_MEMORY_H
 #define PROTOCOL_MEMORY_H
@@ -21,7 +21,8 @@
     X(ACTIVATIONS, "activations") \
     X(PAYLOADS,    "payloads")    \
     X(SPILL,       "spill")       \
-    X(OTHER,       "other")
+    X(OTHER,       "other")       \
+    X(CONTEXT,     "context") /* of a GPU: what opening it takes */
 /* clang-format on */
 
 enum memory_category {
@@ -33,6 +34,17 @@ enum memory_category {
 
 /* "structure", "features", … */
 const char *memory_category_name(enum memory_category category);
+
+/* Where bytes lie: in this process's memory, in host memory that a device reads and writes, too, in a device's own. All are of the host
+ * where the device has no memory of its own. */
+enum memory_place { MEMORY_PLACE_HOST, MEMORY_PLACE_PINNED, MEMORY_PLACE_DEVICE, MEMORY_PLACE_N };
+
+struct memory_table {
+    int64_t bytes[MEMORY_PLACE_N][MEMORY_N];
+};
+
+/* Of all categories. */
+int64_t memory_sum(const int64_t bytes[MEMORY_N]);
 
 /* A zeroed block of n × size bytes, aligned to 64 (to 2 MiB, huge pages asked for, from 2 MiB up).
  *
@@ -52,18 +64,22 @@ void memory_release(enum memory_category category, void *block, size_t n, size_t
  */
 enum status memory_shrink(enum memory_category category, void *block_io, size_t n, size_t n_new, size_t size);
 
-/* Count bytes that are taken or given back by other means. Any thread. */
+/* Count bytes of the host that are taken or given back by other means. Any thread. */
 void memory_count(enum memory_category category, int64_t change);
+
+/* Count what a device with memory of its own took or gave back: taking is a call of memory_acquire, as memory_n_call counts them. */
+void memory_count_device(enum memory_place place, enum memory_category category, int64_t change);
 
 /* For small sizes of our own making: zeroed, never NULL, ends the process (exit 71) when there is none.
  * Give back with free. */
 void *memory_alloc(size_t n, size_t size);
 
-/* Bytes alive now and the most ever alive, by category; MEMORY_N gives the sum. */
+/* Bytes of the host alive now and the most ever alive, by category; MEMORY_N gives the sum. Likewise elsewhere. */
 int64_t memory_now(enum memory_category category);
 int64_t memory_peak(enum memory_category category);
+int64_t memory_peak_at(enum memory_place place, enum memory_category category);
 
-/* How often memory_acquire or memory_alloc was called so far: an epoch must not change it. */
+/* How often memory_acquire or memory_alloc was called so far, and devices took memory: an epoch must not change it. */
 int64_t memory_n_call(void);
 
 /* Bytes of memory that this process may use, which plans are compared with: those of the machine, or what a control group

@@ -55,10 +55,19 @@ void cuda_check(struct device *device, cudaError_t code, const char *what);
 
 /* --- gpu.c --- */
 enum status cuda_gpus(struct cuda_gpu out[CUDA_GPUS_MOST], int *n_out);
-/* Work on the GPU of worker `turn`, in this thread and from now on. errors  STATUS_PEER "no usable GPU: <reason>" */
-enum status cuda_gpu_take(uint32_t turn);
-/* The device on that GPU. */
-enum status cuda_open_turn(uint32_t turn, struct device **out);
+/* The GPU of worker `turn` of n_here, and how many of these share it. errors  STATUS_PEER "no usable GPU: <reason>" */
+enum status cuda_gpu_of(uint32_t turn, uint32_t n_here, struct cuda_gpu *out, uint32_t *n_sharing_out);
+/* Work on it, in this thread and from now on. errors  likewise */
+enum status cuda_gpu_take(const struct cuda_gpu *gpu);
+/* The device on the GPU of worker `turn` of n_here. */
+enum status cuda_open_turn(uint32_t turn, uint32_t n_here, struct device **out);
+
+/* --- gpu_memory.c --- */
+/* Bytes of a GPU's memory that are used, by any process, while no context need be there. -1: the driver does not say. */
+int64_t cuda_gpu_used(const struct cuda_gpu *gpu);
+/* One after another, workers of this machine open GPUs: what each takes is told from what others do. -1: not; given to cuda_gpu_unlock. */
+int cuda_gpu_lock(void);
+void cuda_gpu_unlock(int lock);
 
 /* --- dense/blas.c --- */
 /* `blas` stays NULL where the machine has no cuBLAS. errors  kept for `wait`. Closed also after a failure */

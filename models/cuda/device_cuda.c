@@ -5,6 +5,7 @@
 const struct device_ops device_cuda = {.name = CUDA_NAME,
                                        .n_window_float = CUDA_N_WINDOW_FLOAT,
                                        .codecs = DEVICE_CODECS_ALL,
+                                       .n_context = CUDA_CONTEXT_BYTES,
                                        .joined_edges = CUDA_JOINED_EDGES,
 #define X(op) .op = cuda_##op,
                                        DEVICE_OP_LIST(X)

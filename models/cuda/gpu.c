@@ -39,14 +39,26 @@ enum status cuda_gpus(struct cuda_gpu out[CUDA_GPUS_MOST], int *n_out)
                                gpu.major, gpu.minor, MAJOR_LEAST);
 }
 
-enum status cuda_gpu_take(uint32_t turn)
+enum status cuda_gpu_of(uint32_t turn, uint32_t n_here, struct cuda_gpu *out, uint32_t *n_sharing_out)
 {
     struct cuda_gpu gpu[CUDA_GPUS_MOST];
     int n;
     enum status status = cuda_gpus(gpu, &n);
-    if (status != STATUS_OK) {
-        return status;
+    if (status == STATUS_OK) {
+        uint32_t place = turn % (uint32_t)n;
+        *out = gpu[place];
+        *n_sharing_out = (n_here - place + (uint32_t)n - 1) / (uint32_t)n;
     }
-    cudaError_t code = cudaSetDevice(gpu[turn % (uint32_t)n].number);
+    return status;
+}
+
+enum status cuda_gpu_take(const struct cuda_gpu *gpu)
+{
+    cudaError_t code = cudaSetDevice(gpu->number);
+    if (code == cudaErrorMemoryAllocation) {
+        return status_fail(STATUS_NOMEM,
+                           "there is no memory for CUDA's context on GPU %d (%s): %lld of its %lld bytes are used",
+                           (int)gpu->number, gpu->name, (long long)cuda_gpu_used(gpu), (long long)gpu->n_bytes);
+    }
     return code == cudaSuccess ? STATUS_OK : unusable(code);
 }

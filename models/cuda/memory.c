@@ -7,6 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of the GPU's memory; 0 where it does not say. */
+struct room {
+    size_t n_free, n_all;
+};
+
+static struct room room_now(void)
+{
+    struct room room = {0};
+    return cudaMemGetInfo(&room.n_free, &room.n_all) == cudaSuccess ? room : (struct room){0};
+}
+
 void cuda_check(struct device *device, cudaError_t code, const char *what)
 {
     struct cuda_device *cuda = cuda_device(device);
@@ -14,7 +25,11 @@ void cuda_check(struct device *device, cudaError_t code, const char *what)
         return;
     }
     cuda->failed = code == cudaErrorMemoryAllocation ? STATUS_NOMEM : STATUS_BUG;
-    snprintf(cuda->reason, sizeof cuda->reason, "%s on the GPU: %s", what, cudaGetErrorString(code));
+    int n = snprintf(cuda->reason, sizeof cuda->reason, "%s on the GPU: %s", what, cudaGetErrorString(code));
+    if (code == cudaErrorMemoryAllocation && n > 0 && (size_t)n < sizeof cuda->reason) {
+        struct room room = room_now();
+        snprintf(cuda->reason + n, sizeof cuda->reason - (size_t)n, ": %zu of its %zu bytes are free", room.n_free, room.n_all);
+    }
 }
 
 /* --- life --- */
@@ -32,24 +47,57 @@ static void lanes_open(struct cuda_device *cuda)
 enum status cuda_open(int n_thread, struct device **out)
 {
     (void)n_thread;
-    return cuda_open_turn(0, out);
+    return cuda_open_turn(0, 1, out);
 }
 
-enum status cuda_open_turn(uint32_t turn, struct device **out)
+/* What there is, and what opening has taken of it: by so much more of the GPU is used than before; where the driver does not say, what is usual. */
+static void capacity_fill(struct cuda_device *cuda, const struct cuda_gpu *gpu, int64_t used_before)
 {
-    enum status status = cuda_gpu_take(turn);
+    struct device_capacity *capacity = &cuda->base.capacity;
+    int64_t used = used_before >= 0 ? cuda_gpu_used(gpu) : -1;
+    size_t n_all = room_now().n_all;
+    capacity->n_bytes = n_all > 0 ? (int64_t)n_all : gpu->n_bytes;
+    capacity->n_context = used > used_before ? used - used_before : CUDA_CONTEXT_BYTES;
+    snprintf(capacity->name, sizeof capacity->name, "GPU %d (%s)", (int)gpu->number, gpu->name);
+    memory_count_device(MEMORY_PLACE_DEVICE, MEMORY_CONTEXT, capacity->n_context);
+}
+
+static enum status gpu_open(const struct cuda_gpu *gpu, struct cuda_device *cuda)
+{
+    int64_t used = cuda_gpu_used(gpu);
+    enum status status = cuda_gpu_take(gpu);
+    if (status == STATUS_OK) {
+        lanes_open(cuda);
+        cuda_blas_open(cuda);
+        capacity_fill(cuda, gpu, used);
+    }
+    return status;
+}
+
+enum status cuda_open_turn(uint32_t turn, uint32_t n_here, struct device **out)
+{
+    struct cuda_gpu gpu;
+    uint32_t n_sharing;
+    enum status status = cuda_gpu_of(turn, n_here, &gpu, &n_sharing);
     if (status != STATUS_OK) {
         return status;
     }
     struct cuda_device *cuda = memory_alloc(1, sizeof *cuda);
-    cuda->base.ops = &device_cuda;
-    lanes_open(cuda);
-    cuda_blas_open(cuda);
+    cuda->base = (struct device){.ops = &device_cuda, .capacity = {.n_sharing = n_sharing}};
+    int lock = n_sharing > 1 ? cuda_gpu_lock() : -1;
+    status = gpu_open(&gpu, cuda);
+    cuda_gpu_unlock(lock);
+    if (status != STATUS_OK) {
+        free(cuda);
+        return status;
+    }
     if (cuda->failed != STATUS_OK) {
         char reason[sizeof cuda->reason];
+        bool lacks = cuda->failed == STATUS_NOMEM;
         memcpy(reason, cuda->reason, sizeof reason);
         cuda_close(&cuda->base);
-        return status_fail(STATUS_PEER, "no usable GPU: %s", reason);
+        return lacks ? status_fail(STATUS_NOMEM, "cannot open GPU %d (%s): %s", (int)gpu.number, gpu.name, reason)
+                     : status_fail(STATUS_PEER, "no usable GPU: %s", reason);
     }
     *out = &cuda->base;
     return STATUS_OK;
@@ -59,6 +107,7 @@ void cuda_close(struct device *device)
 {
     struct cuda_device *cuda = cuda_device(device);
     bool had_failed = cuda->failed != STATUS_OK;
+    memory_count_device(MEMORY_PLACE_DEVICE, MEMORY_CONTEXT, -cuda->base.capacity.n_context);
     cuda_blas_close(cuda);
     for (int l = 0; l < DEVICE_LANE_N; l++) {
         for (int e = 0; e < CUDA_N_EVENT; e++) {
@@ -78,6 +127,28 @@ void cuda_close(struct device *device)
 
 /* --- memory --- */
 
+/* Of the GPU both figures. errors  STATUS_NOMEM */
+static enum status lacking(const struct cuda_device *cuda, enum device_place place, enum memory_category category,
+                           size_t n_bytes, cudaError_t code)
+{
+    const struct device_capacity *capacity = &cuda->base.capacity;
+    if (place == DEVICE_PLACE_SHARED) {
+        return status_fail(STATUS_NOMEM, "cannot reserve %zu bytes of pinned host memory for %s: %s", n_bytes,
+                           memory_category_name(category), cudaGetErrorString(code));
+    }
+    return status_fail(
+        STATUS_NOMEM,
+        "cannot reserve %zu bytes for %s on %s: %zu of its %lld are free, and %u worker%s of this job share%s it: use "
+        "another GPU, or end what else uses it",
+        n_bytes, memory_category_name(category), capacity->name, room_now().n_free, (long long)capacity->n_bytes,
+        capacity->n_sharing, capacity->n_sharing == 1 ? "" : "s", capacity->n_sharing == 1 ? "s" : "");
+}
+
+static enum memory_place place_of(enum device_place place)
+{
+    return place == DEVICE_PLACE_DEVICE ? MEMORY_PLACE_DEVICE : MEMORY_PLACE_PINNED;
+}
+
 enum status cuda_acquire(struct device *device, enum device_place place, enum memory_category category, size_t n_bytes,
                          void *out)
 {
@@ -85,15 +156,14 @@ enum status cuda_acquire(struct device *device, enum device_place place, enum me
     size_t n = n_bytes > 0 ? n_bytes : 1;
     cudaError_t code = place == DEVICE_PLACE_DEVICE ? cudaMalloc(&block, n) : cudaMallocHost(&block, n);
     if (code != cudaSuccess) {
-        return status_fail(STATUS_NOMEM, "no %zu bytes of %s: %s", n_bytes,
-                           place == DEVICE_PLACE_DEVICE ? "GPU memory" : "pinned host memory", cudaGetErrorString(code));
+        return lacking(cuda_device(device), place, category, n_bytes, code);
     }
     if (place == DEVICE_PLACE_DEVICE) {
         cuda_fill_zero(device, block, n);
     } else {
         memset(block, 0, n);
     }
-    memory_count(category, (int64_t)n_bytes);
+    memory_count_device(place_of(place), category, (int64_t)n_bytes);
     *(void **)out = block;
     return STATUS_OK;
 }
@@ -104,7 +174,7 @@ void cuda_release(struct device *device, enum device_place place, enum memory_ca
         return;
     }
     cuda_check(device, place == DEVICE_PLACE_DEVICE ? cudaFree(block) : cudaFreeHost(block), "giving memory back");
-    memory_count(category, -(int64_t)n_bytes);
+    memory_count_device(place_of(place), category, -(int64_t)n_bytes);
 }
 
 enum status cuda_borrow(struct device *device, enum memory_category category, const void *host, size_t n_bytes, void *out)

@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const struct cuda_module *module; /* NULL: not open. Stays open: the driver has threads in it */
-static uint32_t module_turn;
+static uint32_t module_turn, module_n_here = 1;
 
 static enum status module_open(void)
 {
@@ -36,9 +36,10 @@ static enum status module_open(void)
     return status;
 }
 
-void cuda_module_turn(uint32_t turn)
+void cuda_module_turn(uint32_t turn, uint32_t n_here)
 {
     module_turn = turn;
+    module_n_here = n_here;
 }
 
 enum status cuda_module_gpus(struct cuda_gpu out[CUDA_GPUS_MOST], int *n_out)
@@ -52,12 +53,13 @@ static enum status open_inside(int n_thread, struct device **out)
 {
     (void)n_thread;
     enum status status = module_open();
-    return status == STATUS_OK ? module->open(module_turn, out) : status;
+    return status == STATUS_OK ? module->open(module_turn, module_n_here, out) : status;
 }
 
 const struct device_ops device_cuda_module = {.name = CUDA_NAME,
                                               .n_window_float = CUDA_N_WINDOW_FLOAT,
                                               .codecs = DEVICE_CODECS_ALL,
+                                              .n_context = CUDA_CONTEXT_BYTES,
                                               .joined_edges = CUDA_JOINED_EDGES,
                                               .open = open_inside,
 #define X(op) .op = cuda_##op,

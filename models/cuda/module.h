@@ -23,12 +23,13 @@ struct cuda_gpu {
 struct cuda_module {
     size_t n_bytes, n_ops_bytes; /* of this struct and of struct device_ops: another program's differ */
     const char *version;         /* TRAINERD_VERSION */
-    enum status (*open)(uint32_t turn, struct device **out);
+    enum status (*open)(uint32_t turn, uint32_t n_here, struct device **out);
     enum status (*gpus)(struct cuda_gpu out[CUDA_GPUS_MOST], int *n_out);
 };
 
-/* This process is worker number `turn` of its machine, from 0: the device that it opens is on GPU `turn`, going round. */
-void cuda_module_turn(uint32_t turn);
+/* This process is worker number `turn`, from 0, of n_here on its machine: the device that it opens is on GPU `turn`, going round, and shares its
+ * memory with those of the others that are on it, too. */
+void cuda_module_turn(uint32_t turn, uint32_t n_here);
 
 /* The machine's GPUs, at least one. errors  STATUS_PEER "no usable GPU: <reason>" */
 enum status cuda_module_gpus(struct cuda_gpu out[CUDA_GPUS_MOST], int *n_out);

@@ -47,6 +47,12 @@ size_t cuda_csr_bytes(int64_t n_row, int64_t n_col, int64_t n_value)
            cuda_block_bytes(1, n_row, n_value) + cuda_block_bytes(1, n_col, n_value);
 }
 
+/* The transpose is made on the host, of a copy of the rows. */
+size_t cuda_csr_host_bytes(int64_t n_row, int64_t n_col, int64_t n_value)
+{
+    return (size_t)(n_row + 1 + n_col + 1) * sizeof(int64_t) + 3 * (size_t)n_value * sizeof(uint32_t);
+}
+
 size_t cuda_csr_linear_scratch(int64_t n_col, int64_t f_out)
 {
     return (size_t)(n_col * f_out) * sizeof(float);

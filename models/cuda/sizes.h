@@ -19,6 +19,10 @@ DEVICE_SIZE_LIST(X)
 #endif
 #define CUDA_N_WINDOW_FLOAT ((int64_t)1 << 22)
 #define CUDA_JOINED_EDGES DEVICE_HUB_EDGES
+/* What opening takes of a GPU, in plans that are made before it is opened: the context with its modules, as is usual for a GPU of this kind, and the
+ * workspace of cuBLAS. */
+#define CUDA_CONTEXT_BYTES (((int64_t)512 << 20) + CUDA_BLAS_BYTES)
+#define CUDA_BLAS_BYTES ((int64_t)32 << 20)
 
 /* --- dense --- */
 /* Rows of a product at most: cuBLAS counts elements in 32 bits. */

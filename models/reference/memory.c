@@ -155,6 +155,14 @@ size_t reference_csr_bytes(int64_t n_row, int64_t n_col, int64_t n_value)
     return 0;
 }
 
+size_t reference_csr_host_bytes(int64_t n_row, int64_t n_col, int64_t n_value)
+{
+    (void)n_row;
+    (void)n_col;
+    (void)n_value;
+    return 0;
+}
+
 void reference_chunks_run(struct device *device, int n_chunk, void (*run)(void *context, int chunk, int slot), void *context)
 {
     (void)device;

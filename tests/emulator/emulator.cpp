@@ -60,6 +60,12 @@ int n_gpu()
     return text != nullptr ? atoi(text) : 1;
 }
 
+size_t n_byte(const char *knob, size_t otherwise)
+{
+    const char *text = getenv(knob);
+    return text != nullptr ? (size_t)atoll(text) : otherwise;
+}
+
 } // namespace emulator
 
 #ifdef EMULATOR_TSAN

@@ -7,9 +7,6 @@
 
 #include <vector>
 
-/* What the device has. */
-#define EMULATOR_DEVICE_BYTES ((size_t)16 << 30)
-
 namespace emulator
 {
 
@@ -24,9 +21,13 @@ bool is_protected(); /* EMULATOR_PROTECT */
 bool is_eager();     /* EMULATOR_EAGER */
 bool is_unified();   /* EMULATOR_UNIFIED */
 int n_gpu();         /* EMULATOR_GPUS; 1 */
+/* Bytes that a knob says. */
+size_t n_byte(const char *knob, size_t otherwise);
 
 /* --- device memory (memory.cpp) --- */
 bool on_device(const void *at);
+size_t device_bytes(); /* EMULATOR_MEMORY */
+bool context_take();   /* EMULATOR_CONTEXT; false: there is not so much */
 /* While something runs on the device its memory can be read and written. Calls nest. */
 void device_enter();
 void device_leave();

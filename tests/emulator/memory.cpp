@@ -8,7 +8,7 @@
 #define PAGE 4096
 
 static std::map<char *, size_t> blocks, pinned; /* by their first byte */
-static size_t n_taken;
+static size_t n_taken, n_context;
 static int depth;
 
 namespace emulator
@@ -18,6 +18,31 @@ static bool is_in(const std::map<char *, size_t> &all, const void *at)
 {
     auto next = all.upper_bound((char *)at);
     return next != all.begin() && (--next, (const char *)at < next->first + next->second);
+}
+
+size_t device_bytes()
+{
+    static const size_t n = n_byte("EMULATOR_MEMORY", (size_t)16 << 30);
+    return n;
+}
+
+static size_t used_bytes()
+{
+    static const size_t n_others = n_byte("EMULATOR_OTHERS", 0);
+    return n_taken + n_context + n_others;
+}
+
+static size_t free_bytes()
+{
+    return used_bytes() < device_bytes() ? device_bytes() - used_bytes() : 0;
+}
+
+bool context_take()
+{
+    const size_t n = n_byte("EMULATOR_CONTEXT", (size_t)256 << 20);
+    const bool fits = n_context > 0 || n <= free_bytes();
+    n_context = fits ? n : 0;
+    return fits;
 }
 
 bool on_device(const void *at)
@@ -77,7 +102,7 @@ extern "C" {
 cudaError_t cudaMalloc(void **out, size_t n_bytes)
 {
     size_t n = is_protected() ? (n_bytes + PAGE - 1) / PAGE * PAGE : n_bytes;
-    if (n > EMULATOR_DEVICE_BYTES - n_taken) {
+    if (n > free_bytes()) {
         return cudaErrorMemoryAllocation;
     }
     if (is_protected()) {
@@ -109,6 +134,13 @@ cudaError_t cudaFree(void *block)
     }
     blocks.erase(at);
     return code;
+}
+
+cudaError_t cudaMemGetInfo(size_t *free_out, size_t *all_out)
+{
+    *free_out = free_bytes();
+    *all_out = device_bytes();
+    return cudaSuccess;
 }
 
 cudaError_t cudaMallocHost(void **out, size_t n_bytes)
@@ -150,6 +182,47 @@ cudaError_t cudaMemsetAsync(void *to, int byte, size_t n_bytes, cudaStream_t str
 {
     enqueue(stream, [=] { emulator_set(to, byte, n_bytes); });
     return cudaSuccess;
+}
+
+/* --- the driver's management library --- */
+
+struct nvml_memory {
+    unsigned long long total, free, used;
+};
+
+static int nvml_begin_or_end()
+{
+    return 0;
+}
+
+static int nvml_find(const char *bus_id, void **out)
+{
+    *out = nullptr;
+    return strncmp(bus_id, "0000:", 5) == 0 ? 0 : 1;
+}
+
+static int nvml_memory_info(void *, struct nvml_memory *out)
+{
+    *out = {device_bytes(), free_bytes(), used_bytes()};
+    return 0;
+}
+
+void *emulator_nvml(const char *name)
+{
+    static const struct {
+        const char *name;
+        void *function;
+    } all[] = {{"nvmlInit_v2", (void *)nvml_begin_or_end},
+               {"nvmlShutdown", (void *)nvml_begin_or_end},
+               {"nvmlDeviceGetHandleByPciBusId_v2", (void *)nvml_find},
+               {"nvmlDeviceGetMemoryInfo", (void *)nvml_memory_info}};
+    static const char *text = getenv("EMULATOR_NVML");
+    for (const auto &one : all) {
+        if (strcmp(one.name, name) == 0 && (text == nullptr || strcmp(text, "0") != 0)) {
+            return one.function;
+        }
+    }
+    return nullptr;
 }
 
 } /* extern "C" */

@@ -256,7 +256,19 @@ cudaError_t cudaGetDeviceCount(int *out)
 
 cudaError_t cudaSetDevice(int gpu)
 {
-    return gpu >= 0 && gpu < emulator::n_gpu() ? cudaSuccess : cudaErrorInvalidDevice;
+    if (gpu < 0 || gpu >= emulator::n_gpu()) {
+        return cudaErrorInvalidDevice;
+    }
+    return emulator::context_take() ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char *out, int n_bytes, int gpu)
+{
+    if (gpu < 0 || gpu >= emulator::n_gpu()) {
+        return cudaErrorInvalidDevice;
+    }
+    snprintf(out, (size_t)n_bytes, "0000:%02x:00.0", gpu);
+    return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int gpu)
@@ -266,7 +278,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int gpu)
     }
     *out = {};
     snprintf(out->name, sizeof out->name, "emulated GPU %d", gpu);
-    out->totalGlobalMem = EMULATOR_DEVICE_BYTES;
+    out->totalGlobalMem = emulator::device_bytes();
     out->major = 9;
     return cudaSuccess;
 }

@@ -308,7 +308,9 @@ static void rank_train(struct rank *r)
         memcpy(board->result.score, report.score, sizeof report.score);
         board->result.n_weight = trainer_program(r->trainer)->n_weight;
         check(trainer_get(r->trainer, TRAINER_STATE_WEIGHTS, board->weights));
-        trainer_memory(r->trainer, board->result.planned, board->result.measured);
+        trainer_memory(r->trainer, &board->result.all_planned, &board->result.all_measured);
+        memcpy(board->result.planned, board->result.all_planned.bytes[MEMORY_PLACE_HOST], sizeof board->result.planned);
+        memcpy(board->result.measured, board->result.all_measured.bytes[MEMORY_PLACE_HOST], sizeof board->result.measured);
     }
 }
 

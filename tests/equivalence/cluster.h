@@ -28,7 +28,8 @@ struct cluster_result {
     int64_t n_call;                    /* allocations during all epochs but the first, all ranks */
     uint64_t payload_sent;             /* bytes of all payloads, all ranks */
     uint64_t halo_received;            /* of those, what halo passes took */
-    int64_t planned[MEMORY_N], measured[MEMORY_N]; /* rank 0 */
+    int64_t planned[MEMORY_N], measured[MEMORY_N]; /* rank 0, of the host's memory */
+    struct memory_table all_planned, all_measured; /* rank 0 */
     int64_t limit_least; /* least memory.limit that suffices for all ranks; without a spill, their largest plan */
     int64_t moved;       /* rank 0: bytes that the spill read and wrote in the second epoch */
     int64_t resident; /* rank 0: growth of the resident set from before the trainer to its peak, code aside; 0: not measured */

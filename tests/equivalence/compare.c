@@ -53,8 +53,12 @@ void compare_expect_planned(const struct cluster_result *result, const char *for
     va_start(values, format);
     vsnprintf(how, sizeof how, format, values);
     va_end(values);
-    for (int c = MEMORY_PARAMETERS; c <= MEMORY_PAYLOADS; c++) {
-        cr_expect_eq(result->measured[c], result->planned[c], "%s: %ld bytes measured, %ld planned: %s",
-                     memory_category_name((enum memory_category)c), (long)result->measured[c], (long)result->planned[c], how);
+    for (int place = 0; place < MEMORY_PLACE_N; place++) {
+        int last = place == MEMORY_PLACE_PINNED ? MEMORY_OTHER : MEMORY_PAYLOADS;
+        for (int c = MEMORY_PARAMETERS; c <= last; c++) {
+            int64_t planned = result->all_planned.bytes[place][c], measured = result->all_measured.bytes[place][c];
+            cr_expect_eq(measured, planned, "%s in place %d: %ld bytes measured, %ld planned: %s",
+                         memory_category_name((enum memory_category)c), place, (long)measured, (long)planned, how);
+        }
     }
 }

@@ -38,7 +38,7 @@ static int64_t prepare(struct fleet *fleet, const struct job *job, struct partit
     struct fleet_memory memory[8];
     int64_t n_weight = 0;
     cr_assert_eq(fleet_ready(fleet, memory, &n_weight), STATUS_OK, "%s", status_reason());
-    cr_assert_gt(memory[job->workers.count - 1].planned[MEMORY_PARAMETERS], 0);
+    cr_assert_gt(memory[job->workers.count - 1].planned.bytes[MEMORY_PLACE_HOST][MEMORY_PARAMETERS], 0);
     dataset_release(&dataset);
     return n_weight;
 }
@@ -102,7 +102,7 @@ static double train(int n_worker, float **weights_out, int64_t *n_out)
     struct fleet_memory memory[4];
     cr_assert_eq(fleet_memory(fleet, memory), STATUS_OK, "%s", status_reason());
     cr_assert_gt(memory[n_worker - 1].resident_peak, 1 << 20);
-    cr_assert_gt(memory[n_worker - 1].measured[MEMORY_PARAMETERS], 0);
+    cr_assert_gt(memory[n_worker - 1].measured.bytes[MEMORY_PLACE_HOST][MEMORY_PARAMETERS], 0);
     partition_release(&partition);
     fleet_close(fleet);
     fleet_check_childless();

@@ -365,8 +365,9 @@ static enum status start_fleet(struct coordinator *c)
     if (status != STATUS_OK) {
         return status;
     }
-    for (int64_t i = 0; i < c->job.workers.count * MEMORY_N; i++) {
-        c->training.memory += c->memory[i / MEMORY_N].measured[i % MEMORY_N];
+    for (int64_t rank = 0; rank < c->job.workers.count; rank++) {
+        c->training.memory += memory_sum(
+            c->memory[rank].measured.bytes[c->plan.apart ? MEMORY_PLACE_DEVICE : MEMORY_PLACE_HOST]);
     }
     if (c->training.n_weight != c->program.n_weight) {
         return status_fail(STATUS_BUG, "the workers have %lld weights: expected %lld", (long long)c->training.n_weight,
@@ -390,8 +391,8 @@ static void print_workers(struct coordinator *c)
     if (c->prune.n_hop > 0) {
         snprintf(left_out, sizeof left_out, ", %.0f %% of an epoch's work left out", 100.0 * c->prune.left_out);
     }
-    progress_print(&c->progress, "%d worker%s: %s of memory at most, %s on the wire per epoch%s", (int)c->plan.n_worker,
-                   c->plan.n_worker == 1 ? "" : "s", size, wire, left_out);
+    progress_print(&c->progress, "%d worker%s: %s of %smemory at most, %s on the wire per epoch%s", (int)c->plan.n_worker,
+                   c->plan.n_worker == 1 ? "" : "s", size, c->plan.apart ? "GPU " : "", wire, left_out);
 }
 
 /* Open the files of this attempt. */

@@ -47,13 +47,17 @@ static void stages_add(const struct memory_plan *plan, struct plan *out)
 static void figures_fill(const struct plan_input *in, const struct memory_plan_input *input, const struct memory_plan *plan,
                          struct plan_worker *out)
 {
+    struct memory_table all;
+    memory_plan_table(plan, &all);
     out->n_part = input->n_own_part;
     out->total = memory_plan_total(plan);
     out->n_spill = plan->n_spill_bytes;
     out->n_spill_least = plan->n_spill_least;
     out->n_wire_guard = plan->n_wire_guard;
     for (int i = 0; i < MEMORY_N; i++) {
-        out->bytes[i] = plan->bytes[i];
+        out->bytes[i] = all.bytes[plan->apart ? MEMORY_PLACE_DEVICE : MEMORY_PLACE_HOST][i];
+        out->host[i] = plan->apart ? all.bytes[MEMORY_PLACE_HOST][i] : 0;
+        out->pinned[i] = all.bytes[MEMORY_PLACE_PINNED][i];
     }
     out->again = memory_alloc((size_t)in->program->n_op, sizeof *out->again);
     for (int i = 0; i < in->program->n_op; i++) {
@@ -136,8 +140,10 @@ enum status plan_build(const struct plan_input *in, struct plan *out)
     if (status != STATUS_OK) {
         return status;
     }
-    *out = (struct plan){
-        .n_worker = (int32_t)in->job->workers.count, .n_layer = program_n_layer(in->program), .left_out = in->prune->left_out};
+    *out = (struct plan){.n_worker = (int32_t)in->job->workers.count,
+                         .apart = !ops->unified,
+                         .n_layer = program_n_layer(in->program),
+                         .left_out = in->prune->left_out};
     out->n_machine = in->job->workers.launcher == JOB_LAUNCHER_LOCAL ? 1 : out->n_worker;
     out->worker = memory_alloc((size_t)out->n_worker, sizeof *out->worker);
     uint32_t *rank_of_part = memory_alloc((size_t)in->n_part, sizeof *rank_of_part);
@@ -183,15 +189,23 @@ static enum status machine_check(const struct plan *plan, const char *hint)
 {
     int64_t total = 0, machine = memory_machine();
     for (int32_t rank = 0; rank < plan->n_worker; rank++) {
-        total += plan->worker[rank].total;
+        const struct plan_worker *worker = &plan->worker[rank];
+        total += plan->apart ? memory_sum(worker->host) + memory_sum(worker->pinned) : worker->total;
     }
     if (total <= machine) {
         return STATUS_OK;
     }
     return status_fail(STATUS_NOMEM,
-                       "the job needs %lld bytes by plan, with workers.count = %d on one machine, more than %s of "
+                       "the job needs %lld bytes%s by plan, with workers.count = %d on one machine, more than %s of "
                        "%lld: more machines, %sa smaller exchange.prefetch or a smaller model",
-                       (long long)total, (int)plan->n_worker, memory_machine_name(), (long long)machine, hint);
+                       (long long)total, plan->apart ? " of host memory" : "", (int)plan->n_worker, memory_machine_name(),
+                       (long long)machine, hint);
+}
+
+/* What memory.limit limits. */
+static int64_t limited(const struct plan_worker *worker)
+{
+    return worker->total - worker->bytes[MEMORY_CONTEXT];
 }
 
 enum status plan_check_limit(const struct plan *plan, const struct job *job)
@@ -199,19 +213,21 @@ enum status plan_check_limit(const struct plan *plan, const struct job *job)
     const char *hint = job->memory.recompute == JOB_RECOMPUTE_NEVER ? "memory.recompute = \"auto\", " : "";
     int32_t most = 0;
     for (int32_t rank = 1; rank < plan->n_worker; rank++) {
-        most = plan->worker[rank].total > plan->worker[most].total ? rank : most;
+        most = limited(&plan->worker[rank]) > limited(&plan->worker[most]) ? rank : most;
     }
-    if (job->memory.limit == 0) { /* what a GPU has, its worker finds */
-        return job->workers.launcher == JOB_LAUNCHER_LOCAL && job->workers.device != JOB_DEVICE_GPU ? machine_check(plan, hint)
-                                                                                                    : STATUS_OK;
+    if (job->memory.limit == 0 || plan->apart) {
+        enum status status = job->workers.launcher == JOB_LAUNCHER_LOCAL ? machine_check(plan, hint) : STATUS_OK;
+        if (status != STATUS_OK || job->memory.limit == 0) {
+            return status;
+        }
     }
-    if (plan->worker[most].total <= job->memory.limit) {
+    if (limited(&plan->worker[most]) <= job->memory.limit) {
         return STATUS_OK;
     }
     return status_fail(STATUS_NOMEM,
-                       "worker %d needs %lld bytes%s, memory.limit is %lld: more workers or parts, %sor a higher "
+                       "worker %d needs %lld bytes%s%s, memory.limit is %lld: more workers or parts, %sor a higher "
                        "limit",
-                       (int)most, (long long)plan->worker[most].total,
+                       (int)most, (long long)limited(&plan->worker[most]), plan->apart ? " of GPU memory" : "",
                        plan->worker[most].n_spill > 0 ? " in memory with all else in memory.spill" : "",
                        (long long)job->memory.limit, hint);
 }

@@ -67,8 +67,11 @@ struct plan_step {
 struct plan_worker {
     int32_t n_part;
     int64_t n_node, n_edge;
-    int64_t bytes[MEMORY_N], total;  /* at the peak */
-    int64_t n_spill, n_spill_least;  /* memory.spill: bytes in files; of them the least that have to be in memory */
+    int64_t bytes[MEMORY_N],
+        total; /* at the peak, where operations' arrays lie: on the host, or on a device with memory of its own */
+    int64_t host[MEMORY_N],
+        pinned[MEMORY_N];           /* with such a device, of the host's memory: what the device does not reach; what it does */
+    int64_t n_spill, n_spill_least; /* memory.spill: bytes in files; of them the least that have to be in memory */
     int64_t n_wire, n_wire_evaluate; /* bytes received: per (mean) epoch, and per evaluation on top */
     int64_t n_wire_guard;            /* and per comparison of gradients */
     int64_t *traffic;       /* n_wire and n_wire_evaluate by layer and sender: protocol/traffic.h's table, n_worker columns */
@@ -87,6 +90,7 @@ struct plan_stage {
 struct plan {
     int32_t n_worker;
     int32_t n_machine; /* 1: workers of the local launcher share this one; else each is taken to have its own */
+    bool apart;        /* the device has memory of its own; what opening it takes (MEMORY_CONTEXT) is an estimate */
     struct plan_worker *worker;
     int n_layer;                     /* program_n_layer */
     int64_t n_wire, n_wire_evaluate; /* of all workers; of the mean epoch */
@@ -101,7 +105,8 @@ struct plan {
 enum status plan_build(const struct plan_input *input, struct plan *out);
 void plan_release(struct plan *plan);
 
-/* The largest worker against memory.limit; without a limit all workers against this machine, when they are started on it.
+/* The largest worker against memory.limit; without a limit all workers against this machine, when they are started on it. Of a device with memory
+ * of its own workers know how much there is, and what opening it takes: these two are for them to compare.
  *
  *   errors  STATUS_NOMEM what exceeds what, with both numbers
  */

@@ -32,11 +32,19 @@ static void print_parts(const struct plan_input *in, FILE *file)
     }
 }
 
+/* Of memory.spill no job on a device with memory of its own has any; of what opening such a device takes no other job. */
+static bool has_column(const struct plan *plan, int category)
+{
+    return category != (plan->apart ? MEMORY_SPILL : MEMORY_CONTEXT);
+}
+
 static void print_workers(const struct plan *plan, FILE *file)
 {
     fprintf(file, "\n%6s", "worker");
     for (int i = 0; i <= MEMORY_N; i++) {
-        fprintf(file, " %11s", memory_category_name((enum memory_category)i));
+        if (has_column(plan, i)) {
+            fprintf(file, " %11s", memory_category_name((enum memory_category)i));
+        }
     }
     fprintf(file, " %13s\n", "wire/epoch");
     for (int32_t rank = 0; rank < plan->n_worker; rank++) {
@@ -45,10 +53,27 @@ static void print_workers(const struct plan *plan, FILE *file)
         fprintf(file, "%6" PRId32, rank);
         for (int i = 0; i <= MEMORY_N; i++) {
             progress_bytes((double)(i < MEMORY_N ? worker->bytes[i] : worker->total), text);
-            fprintf(file, " %11s", text);
+            if (has_column(plan, i)) {
+                fprintf(file, " %11s", text);
+            }
         }
         progress_bytes((double)worker->n_wire, text);
         fprintf(file, " %13s\n", text);
+    }
+}
+
+/* Where these bytes are a GPU's: those of the host besides. */
+static void print_host(const struct plan *plan, FILE *file)
+{
+    if (!plan->apart) {
+        return;
+    }
+    fputs("       of GPU memory; context (CUDA itself) is an estimate until the GPU is opened\n", file);
+    for (int32_t rank = 0; rank < plan->n_worker; rank++) {
+        char pinned[PROGRESS_TEXT_BYTES], rest[PROGRESS_TEXT_BYTES];
+        progress_bytes((double)memory_sum(plan->worker[rank].pinned), pinned);
+        progress_bytes((double)memory_sum(plan->worker[rank].host), rest);
+        fprintf(file, "%6" PRId32 " and of host memory %s pinned, %s other\n", rank, pinned, rest);
     }
 }
 
@@ -87,8 +112,10 @@ static void print_guard(const struct plan_input *in, const struct plan *plan, FI
 
 static void print_again(const struct plan_input *in, const struct plan *plan, FILE *file)
 {
-    fprintf(file, "\nmade again in backward (memory.recompute = \"%s\")\n",
-            job_choice_text("memory", "recompute", in->job->memory.recompute));
+    bool may_be_more = plan->apart && in->job->memory.recompute == JOB_RECOMPUTE_AUTO;
+    fprintf(file, "\nmade again in backward (memory.recompute = \"%s\"%s)\n",
+            job_choice_text("memory", "recompute", in->job->memory.recompute),
+            may_be_more ? "; more where the GPU is too small" : "");
     for (int32_t rank = 0; rank < plan->n_worker; rank++) {
         bool any = false;
         fprintf(file, "%6" PRId32 "  ", rank);
@@ -154,6 +181,7 @@ enum status plan_print(const struct plan_input *in, const struct plan *plan, FIL
     print_spill(in, plan, file);
     print_parts(in, file);
     print_workers(plan, file);
+    print_host(plan, file);
     plan_traffic_print(in, plan, file);
     if (in->exact != NULL && plan->n_worker > 1) {
         plan_exact_print(in, plan, file);
@@ -202,6 +230,11 @@ static json_t *workers_json(const struct plan_input *in, const struct plan *plan
                                 "memory", report_memory(worker->bytes), "recomputed", again_json(in, worker), "bytes_per_epoch",
                                 (json_int_t)worker->n_wire, "bytes_per_evaluation", (json_int_t)worker->n_wire_evaluate,
                                 "spilled", (json_int_t)worker->n_spill, "spill_least", (json_int_t)worker->n_spill_least);
+        if (plan->apart) {
+            json_object_set_new(one, "pinned", report_memory(worker->pinned));
+            json_object_set_new(one, "host", report_memory(worker->host));
+            json_object_set_new(one, "context", json_string("estimate"));
+        }
         if (in->steps) {
             json_object_set_new(one, "arena", json_integer((json_int_t)worker->n_arena));
             json_object_set_new(one, "steps", plan_steps_json(worker));

@@ -128,11 +128,16 @@ static void print_memory(const json_t *result)
         return;
     }
     struct table table;
-    table_init(&table, 4);
+    bool has_gpu = json_object_get(json_array_get(memory, 0), "pinned") != NULL;
+    table_init(&table, has_gpu ? 5 : 4);
     table.is_right[0] = table.is_right[1] = table.is_right[2] = true;
+    table.is_right[3] = has_gpu;
     table_add(&table, "WORKER");
     table_add(&table, "PLANNED");
     table_add(&table, "MEASURED");
+    if (has_gpu) {
+        table_add(&table, "PINNED");
+    }
     table_add(&table, "RESIDENT AT MOST");
     json_array_foreach(memory, i, worker)
     {
@@ -143,10 +148,14 @@ static void print_memory(const json_t *result)
         table_add(&table, text);
         text_bytes(number_of(json_object_get(worker, "measured"), "all"), text);
         table_add(&table, text);
+        if (has_gpu) {
+            text_bytes(number_of(json_object_get(json_object_get(worker, "pinned"), "measured"), "all"), text);
+            table_add(&table, text);
+        }
         text_bytes(number_of(worker, "resident_peak"), text);
         table_add(&table, text);
     }
-    printf("\nmemory\n");
+    printf(has_gpu ? "\nmemory, of GPUs\n" : "\nmemory\n");
     table_print(&table, stdout, 0);
 }
 

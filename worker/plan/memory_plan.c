@@ -410,8 +410,8 @@ bool memory_plan_shares(const struct job *job, const struct program *program, in
     return shares;
 }
 
-/* What is copied aside for the coordinator: the weights in the arena, one part's embeddings or logits; and a step's numbers. */
-static int64_t staging_bytes(const struct memory_plan_input *in)
+/* What is copied aside for the coordinator: the weights in the arena, one part's embeddings or logits; or what opening features takes. */
+static int64_t aside_bytes(const struct memory_plan_input *in)
 {
     const struct program *program = in->program;
     int64_t most = program->n_weight;
@@ -419,7 +419,7 @@ static int64_t staging_bytes(const struct memory_plan_input *in)
         most = larger(most, in->own[i].n_own * program->value[program->logits].width);
         most = larger(most, in->own[i].n_embedded * program->n_embedding);
     }
-    return most * (int64_t)sizeof(float) + (int64_t)(sizeof(struct trainer_shared) + sizeof(struct device_now));
+    return larger(most * (int64_t)sizeof(float), memory_plan_csr_host(in));
 }
 
 /* Events of a phase's steps. A step has its own, one for each part's work and wait for the disk, and what its reduction waits for;
@@ -442,6 +442,15 @@ static int64_t trace_events(const struct memory_plan_input *in, const struct mem
     return n;
 }
 
+/* What is copied aside, a step's numbers, and what is counted and traced. */
+static void other_plan(const struct memory_plan_input *in, struct memory_plan *plan)
+{
+    int64_t on_host = aside_bytes(in) + trace_bytes(&plan->trace) + traffic_bytes(in->program, in->n_rank);
+    plan->bytes[MEMORY_OTHER] = memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_OTHER, on_host) +
+                                memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_OTHER, sizeof(struct trainer_shared)) +
+                                (int64_t)sizeof(struct device_now);
+}
+
 /* Steps that are recomputed come later: there are a few for each op at most. */
 static struct trace_limits trace_plan(const struct memory_plan_input *in, const struct memory_plan *plan)
 {
@@ -455,14 +464,6 @@ static struct trace_limits trace_plan(const struct memory_plan_input *in, const 
                                              n_again * (2 + 2 * in->n_own_part)};
     limits.n_event = larger(smaller(limits.n_event, TRACE_EVENTS_MOST), limits.n_step);
     return limits;
-}
-
-int64_t memory_plan_budget(const struct job *job)
-{
-    if (job->memory.limit > 0) {
-        return job->memory.limit;
-    }
-    return memory_machine() / (job->workers.launcher == JOB_LAUNCHER_LOCAL ? job->workers.count : 1);
 }
 
 bool memory_plan_recomputes(const struct memory_plan *plan, int op)
@@ -491,7 +492,7 @@ static void arena_share(const struct program *program, struct memory_plan *plan)
 
 void memory_plan_build(const struct memory_plan_input *in, struct memory_plan *out)
 {
-    *out = (struct memory_plan){0};
+    *out = (struct memory_plan){.apart = !in->ops->unified};
     rows_lay_out(in, out);
     halo_plan(in, out);
     step_lists_lower(in->program, &out->steps);
@@ -502,9 +503,10 @@ void memory_plan_build(const struct memory_plan_input *in, struct memory_plan *o
     out->bytes[MEMORY_PARAMETERS] = parameters_bytes(in, out);
     memory_plan_traffic_sums(in, out);
     out->trace = trace_plan(in, out);
-    out->bytes[MEMORY_OTHER] = staging_bytes(in) + trace_bytes(&out->trace) + traffic_bytes(in->program, in->n_rank);
+    other_plan(in, out);
     enum job_recompute how = (enum job_recompute)in->job->memory.recompute;
-    int64_t left = memory_plan_budget(in->job) - memory_plan_total(out);
+    memory_plan_device(in, out);
+    int64_t left = memory_plan_budget(in) - memory_plan_total(out);
     recompute_plan(in->program, how, left, out);
     if (!memory_plan_spills(in->job)) {
         arena_share(in->program, out);
@@ -536,13 +538,4 @@ void memory_plan_release(struct memory_plan *plan)
     step_lists_release(&plan->steps);
     free(plan->ending);
     *plan = (struct memory_plan){0};
-}
-
-int64_t memory_plan_total(const struct memory_plan *plan)
-{
-    int64_t sum = 0;
-    for (int c = 0; c < MEMORY_N; c++) {
-        sum += plan->bytes[c];
-    }
-    return sum;
 }

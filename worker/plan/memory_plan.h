@@ -85,12 +85,17 @@ struct trainer_shared {
     double compared[3]; /* of gradients: floats_compare's sums */
 };
 
+/* On a device with memory of its own a plan's bytes lie on the device alone, but those that lie on the host alone, on the host with a copy
+ * on the device, or in pinned host memory. */
+enum memory_site { MEMORY_SITE_HOST, MEMORY_SITE_LENT, MEMORY_SITE_PINNED, MEMORY_SITE_N };
+
 struct memory_plan_input {
     const struct job *job;
     const struct program *program;
     const struct device_ops *ops;
-    int32_t n_part;               /* of the job */
-    const uint32_t *rank_of_part; /* n_part */
+    const struct device_capacity *capacity; /* of the device, where it is open and has memory of its own; NULL: not known */
+    int32_t n_part;                         /* of the job */
+    const uint32_t *rank_of_part;           /* n_part */
     uint32_t rank, n_rank;
     const uint32_t *machine_of_rank; /* n_rank: those with the same number share a machine; NULL: all do */
     bool sparse_features;            /* as stored; the program may want them dense */
@@ -102,7 +107,10 @@ struct memory_plan_input {
 /* Places in the activation arena, in bytes; -1: none. Array of part p begins at place + row_begin[p] · row bytes (sparse
  * values: + value_begin[p] · 4; gradients: by their value's hop). */
 struct memory_plan {
-    int64_t bytes[MEMORY_N];
+    int64_t bytes[MEMORY_N];                 /* each array once, wherever it lies */
+    bool apart;                              /* the device has memory of its own: memory_plan_table has what lies where */
+    int64_t n_site[MEMORY_SITE_N][MEMORY_N]; /* of bytes, where they are apart: what is not on the device alone */
+    int64_t n_staging_bytes; /* of them, pinned, between the device and the transport (staging.h); 0: there is none */
 
     int64_t n_row;          /* rows of all own parts, each rounded up to 16 */
     int64_t n_sparse_value; /* likewise for values of sparse features */
@@ -169,8 +177,27 @@ struct memory_plan {
 void memory_plan_build(const struct memory_plan_input *input, struct memory_plan *out);
 void memory_plan_release(struct memory_plan *plan);
 
-/* Bytes that one worker may take: memory.limit, or its share of this machine. */
-int64_t memory_plan_budget(const struct job *job);
+/* Bytes that one worker may take where operations' arrays lie: memory.limit, or its share of this machine; on a device with memory of its own
+ * its share of that, as far as it is known. */
+int64_t memory_plan_budget(const struct memory_plan_input *input);
+
+/* --- memory_plan_device.c, with memory_plan_budget and _total: what of a plan lies where, on a device with memory of its own --- */
+
+/* So many of the plan's bytes lie there. Returns them. */
+int64_t memory_plan_put(struct memory_plan *plan, enum memory_site site, enum memory_category category, int64_t n_bytes);
+
+/* The plan's bytes that devices without memory of their own do not take: what opening the device takes, and staging. */
+void memory_plan_device(const struct memory_plan_input *input, struct memory_plan *plan);
+
+/* All bytes by where they lie; of the host alone where the device's memory is the host's. */
+void memory_plan_table(const struct memory_plan *plan, struct memory_table *out);
+
+/* Does the plan fit the device's memory, or this worker's share of it, and memory.limit; and the rest the host's?
+ *
+ *   errors  STATUS_NOMEM with what is needed, what there is, and whose it is
+ */
+enum status memory_plan_check(const struct memory_plan *plan, const struct job *job, uint32_t rank,
+                              const struct device_capacity *capacity);
 
 /* The spill's part of a plan that has all else: n_spill_* and bytes[MEMORY_SPILL], within memory_plan_budget where that is enough.
  * In memory_plan_spill.c. */
@@ -181,6 +208,9 @@ struct memory_sample memory_plan_sample(const struct memory_plan_input *input);
 
 /* Structure and features: bytes of the parts, and what is made of their blocks. In memory_plan_structure.c. */
 void memory_plan_structure(const struct memory_plan_input *input, struct memory_plan *plan);
+
+/* Bytes of the host while an own part's features are put in order by column, of the one that has most. */
+int64_t memory_plan_csr_host(const struct memory_plan_input *input);
 
 /* What is received: the tables; a halo pass's payloads, whose rows are of this hop; what sums over parts are. Of sampled rows the mean, and
  * of codecs that change that of the epochs. In memory_plan_traffic.c. */
@@ -230,7 +260,7 @@ bool memory_plan_keeps_blocks(const struct job *job, const struct program *progr
 bool memory_plan_maps_own(const struct job *job, const struct program *program, uint32_t n_rank);
 
 /* Bytes of an own part's blocks that are kept, with the device's schedules; of the largest block transposed. */
-int64_t memory_plan_kept_blocks(const struct memory_plan_input *input, int32_t i);
+int64_t memory_plan_kept_blocks(const struct memory_plan_input *input, int32_t i, struct memory_plan *plan);
 int64_t memory_plan_turned(const struct memory_plan_input *input);
 
 /* Of one part: cols 4 bytes an edge, indptr 8 bytes a row, weights. */
@@ -263,7 +293,7 @@ const struct halo_list *memory_plan_halo(const struct memory_plan *plan, enum ha
 struct memory_payloads memory_plan_payloads(const struct memory_plan *plan, const struct job *job,
                                             const struct program *program, const struct step *step, int32_t hop);
 
-/* Bytes of everything. */
+/* Bytes of everything that lies where operations' arrays do: on the device, or on the host. */
 int64_t memory_plan_total(const struct memory_plan *plan);
 
 /* Doubles behind each part's gradients: the loss, and the scores of four splits. */

@@ -10,13 +10,16 @@ void memory_plan_kept(const struct memory_plan_input *in, struct memory_plan *pl
     const struct part_halo **own = memory_alloc((size_t)in->n_own_part, sizeof *own);
     for (int32_t i = 0; i < in->n_own_part; i++) {
         own[i] = in->own[i].halo;
-        plan->n_kept_bytes += kept_list_floats(&plan->kept, own[i]) * (int64_t)sizeof(float);
+        int64_t kept = kept_list_floats(&plan->kept, own[i]) * (int64_t)sizeof(float);
+        int64_t places = kept_list_places(&plan->kept, own[i]);
+        plan->n_kept_bytes += memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_PAYLOADS, kept);
         plan->n_kept_bytes += feedback_list_bytes(&plan->feedback, own[i]);
-        plan->bytes[MEMORY_STRUCTURE] += kept_list_places(&plan->kept, own[i]);
+        plan->bytes[MEMORY_STRUCTURE] += memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, places);
     }
     const struct halo_owners owners = {
         .n_own_part = in->n_own_part, .own = own, .rank_of_part = in->rank_of_part, .rank = in->rank};
-    plan->n_kept_bytes += kept_sent_bytes(&plan->kept, &owners);
+    int64_t sent = kept_sent_bytes(&plan->kept, &owners);
+    plan->n_kept_bytes += memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_PAYLOADS, sent);
     plan->bytes[MEMORY_PAYLOADS] = plan->n_kept_bytes;
     free(own);
 }

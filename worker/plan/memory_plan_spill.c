@@ -185,7 +185,7 @@ void memory_plan_spill(const struct memory_plan_input *in, struct memory_plan *p
                          whole_chunks(in->own[i].n_bytes) + whole_chunks(larger(expanded, copy))); /* while it is made ready */
     }
     plan->n_spill_least = s.least < plan->n_spill_bytes ? s.least : plan->n_spill_bytes;
-    int64_t left = memory_plan_budget(in->job) - memory_plan_total(plan);
+    int64_t left = memory_plan_budget(in) - memory_plan_total(plan);
     left = left < plan->n_spill_bytes ? left : plan->n_spill_bytes;
     plan->bytes[MEMORY_SPILL] = larger(left, plan->n_spill_least);
 }

@@ -50,7 +50,7 @@ int64_t memory_kept_block_bytes(const struct part_pairs *pairs, int64_t n_own, b
 }
 
 /* Schedules are of all rows, and of those up to each hop that stored passes walk. */
-int64_t memory_plan_kept_blocks(const struct memory_plan_input *in, int32_t i)
+int64_t memory_plan_kept_blocks(const struct memory_plan_input *in, int32_t i, struct memory_plan *plan)
 {
     const struct memory_plan_part *own = &in->own[i];
     const struct part_pairs *pairs = &own->halo->pairs[PART_DIRECTION_IN];
@@ -63,7 +63,8 @@ int64_t memory_plan_kept_blocks(const struct memory_plan_input *in, int32_t i)
     for (int32_t hop = 0; hop < own->halo->n_hop; hop++) {
         n_walked += program_stores_at(in->program, hop);
     }
-    return memory_kept_block_bytes(pairs, own->n_own, own->weighted) + n_walked * schedules;
+    int64_t kept = memory_kept_block_bytes(pairs, own->n_own, own->weighted);
+    return memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, kept) + n_walked * schedules;
 }
 
 int64_t memory_plan_turned(const struct memory_plan_input *in)

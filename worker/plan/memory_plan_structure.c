@@ -86,11 +86,12 @@ static int64_t joined_plan(const struct memory_plan_input *in, bool scaled, stru
         }
         bool many = n_edge <= JOINED_ROW_EDGES * n_block_row;
         plan->joined[d] = can && many && has_sums(in->program, d) && is_local(in, d);
-        n_bytes += plan->joined[d] ? memory_joined_bytes(plan->n_row, n_edge, in->own[0].weighted) +
-                                         (int64_t)in->ops->block_bytes(1, plan->n_row, n_edge)
-                                   : 0;
+        int64_t made = plan->joined[d] ? memory_joined_bytes(plan->n_row, n_edge, in->own[0].weighted) : 0;
+        n_bytes += memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, made);
+        n_bytes += plan->joined[d] ? (int64_t)in->ops->block_bytes(1, plan->n_row, n_edge) : 0;
     }
-    return n_bytes + (n_bytes > 0 && scaled ? plan->n_row * (int64_t)sizeof(float) : 0);
+    int64_t scales = n_bytes > 0 && scaled ? plan->n_row * (int64_t)sizeof(float) : 0;
+    return n_bytes + memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, scales);
 }
 
 int64_t memory_joined_bytes(int64_t n_row, int64_t n_edge, bool weighted)
@@ -104,23 +105,27 @@ static void parts_plan(const struct memory_plan_input *in, bool both_columns, st
     for (int32_t i = 0; i < in->n_own_part; i++) {
         const struct memory_plan_part *own = &in->own[i];
         int64_t features = memory_plan_features(in, i);
-        plan->bytes[MEMORY_FEATURES] += features + memory_plan_expanded(in, i);
-        plan->bytes[MEMORY_STRUCTURE] += own->n_bytes - features;
+        plan->bytes[MEMORY_FEATURES] += memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_FEATURES, features) +
+                                        memory_plan_expanded(in, i);
+        plan->bytes[MEMORY_STRUCTURE] += memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, own->n_bytes - features);
         for (int d = 0; d < n_direction(own); d++) {
             const struct part_pairs *pairs = &own->halo->pairs[d];
             bool copies = both_columns && has_pair(in, own, d, true);
-            plan->bytes[MEMORY_STRUCTURE] += copies ? pairs->pair[pairs->n_pair].edge * (int64_t)sizeof(uint32_t) : 0;
+            int64_t n_copied = copies ? pairs->pair[pairs->n_pair].edge * (int64_t)sizeof(uint32_t) : 0;
+            plan->bytes[MEMORY_STRUCTURE] += memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, n_copied);
         }
     }
 }
 
-/* What training walks of an own part's blocks at one hop, besides the blocks themselves; *copy_out: edges picked out. */
-static int64_t hop_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own, int32_t hop, int64_t *copy_out)
+/* What training walks of an own part's blocks at one hop, besides the blocks themselves; *copy_out: edges picked out; *places_out: bytes of
+ * where the blocks of these lie, to be added. */
+static int64_t hop_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own, int32_t hop, int64_t *copy_out,
+                         int64_t *places_out)
 {
     const struct part_halo *halo = own->halo;
     int64_t n_bytes = 0, n_target = memory_plan_rows_own(own, hop);
     int32_t before = program_hop_before(hop);
-    *copy_out = 0;
+    *copy_out = *places_out = 0;
     if (part_hop_used(in->program, PART_DIRECTION_IN, hop)) {
         n_bytes += (int64_t)in->ops->block_bytes(halo->pairs[PART_DIRECTION_IN].n_pair, n_target,
                                                  halo->n_edge_hop[PART_DIRECTION_IN][hop]);
@@ -134,7 +139,8 @@ static int64_t hop_bytes(const struct memory_plan_input *in, const struct memory
             .n_listed = part_rows_all(&listed),
             .typed = in->program->n_relation > 0,
             .weighted = own->weighted || in->program->n_relation > 0};
-        n_bytes += (int64_t)in->ops->block_bytes(sizes.n_pair, sizes.n_row, sizes.n_edge) + part_pairs_bytes(sizes.n_pair, 0);
+        n_bytes += (int64_t)in->ops->block_bytes(sizes.n_pair, sizes.n_row, sizes.n_edge);
+        *places_out = part_pairs_bytes(sizes.n_pair, 0);
         *copy_out = part_hop_copy_bytes(&sizes);
     }
     return n_bytes;
@@ -142,10 +148,10 @@ static int64_t hop_bytes(const struct memory_plan_input *in, const struct memory
 
 int64_t memory_plan_copies(const struct memory_plan_input *in, int32_t i, int64_t *most_out)
 {
-    int64_t sum = 0, copy;
+    int64_t sum = 0, copy, places;
     *most_out = 0;
     for (int32_t hop = 0; hop < in->own[i].halo->n_hop; hop++) {
-        hop_bytes(in, &in->own[i], hop, &copy);
+        hop_bytes(in, &in->own[i], hop, &copy, &places);
         *most_out = larger(*most_out, copy);
         sum += copy;
     }
@@ -154,7 +160,8 @@ int64_t memory_plan_copies(const struct memory_plan_input *in, int32_t i, int64_
 
 /* Scales of own rows, and of payload rows where some come from other ranks; places of blocks, and the device's own schedules of
  * them. */
-static int64_t blocks_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own, bool scaled)
+static int64_t blocks_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own, bool scaled,
+                            struct memory_plan *plan)
 {
     int64_t n_scale = own->n_own, n_bytes = 0;
     for (int d = 0; d < n_direction(own); d++) {
@@ -162,10 +169,12 @@ static int64_t blocks_bytes(const struct memory_plan_input *in, const struct mem
         const struct part_rows taken = part_halo_taken(own->halo, (enum part_direction)d, PROGRAM_HOP_ALL);
         bool travel = in->shared == NULL && has_pair(in, own, d, false), stored = own->n_halo > 0 && d == PART_DIRECTION_IN;
         n_scale += travel || stored ? part_rows_all(&taken) : 0;
-        n_bytes += part_pairs_bytes(pairs->n_pair, own->halo->n_hop);
+        int64_t places = part_pairs_bytes(pairs->n_pair, own->halo->n_hop);
+        n_bytes += memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, places);
         n_bytes += (int64_t)in->ops->block_bytes(pairs->n_pair, own->n_own, own->n_edge);
     }
-    return n_bytes + (scaled ? n_scale * (int64_t)sizeof(float) : 0);
+    int64_t scales = scaled ? n_scale * (int64_t)sizeof(float) : 0;
+    return n_bytes + memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, scales);
 }
 
 /* What halo passes keep for each pair: a flag of what other ranks asked for, and places of payloads in the spill. */
@@ -193,13 +202,13 @@ static int64_t sums_bytes(const struct memory_plan_input *in, enum part_directio
 }
 
 /* Rows that own parts share: how many, which own ones others take, and the node ids and scales of those that come. */
-static int64_t shared_bytes(const struct memory_plan_input *in, const struct memory_plan *plan, bool scaled)
+static int64_t shared_bytes(const struct memory_plan_input *in, struct memory_plan *plan, bool scaled)
 {
     if (in->shared == NULL) {
         return 0;
     }
     bool symmetric = in->own[0].halo->symmetric;
-    int64_t n_bytes = part_shared_bytes(in->n_part, in->n_rank, plan->n_hop, symmetric);
+    int64_t counts = part_shared_bytes(in->n_part, in->n_rank, plan->n_hop, symmetric), n_bytes = 0;
     for (int d = 0; d < n_direction(&in->own[0]); d++) {
         enum halo_direction direction = d == PART_DIRECTION_IN ? HALO_DIRECTION_IN : HALO_DIRECTION_OUT;
         const struct halo_list *list = memory_plan_halo(plan, direction, PROGRAM_HOP_ALL);
@@ -207,20 +216,58 @@ static int64_t shared_bytes(const struct memory_plan_input *in, const struct mem
         n_bytes += list->n_fetch_row * (int64_t)(sizeof(uint32_t) + (scaled ? sizeof(float) : 0));
         n_bytes += sums_bytes(in, (enum part_direction)d);
     }
-    return n_bytes;
+    return memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, counts) +
+           memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_STRUCTURE, n_bytes);
 }
 
-/* Of sparse features by column, for the linear maps that read them: of own rows, of halo rows, too. */
-static int64_t features_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own)
+/* Of sparse features by column, for the linear maps that read them: of own rows, of halo rows, too. *host_out: bytes of the host while the
+ * larger of the two is made. */
+static int64_t features_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own, int64_t *host_out)
 {
     const struct program *program = in->program;
     int64_t n_col = program_n_shared(program), n_bytes = 0;
+    *host_out = 0;
     bool both = memory_plan_maps_own(in->job, program, in->n_rank) && program_maps_sparse(program, PROGRAM_HOP_HALO);
     if (both || program_maps_sparse(program, PROGRAM_HOP_ALL)) {
         n_bytes += (int64_t)in->ops->csr_bytes(own->n_own, n_col, own->n_feature_value);
+        *host_out = (int64_t)in->ops->csr_host_bytes(own->n_own, n_col, own->n_feature_value);
     }
     if (program_maps_sparse(program, PROGRAM_HOP_HALO)) {
-        n_bytes += (int64_t)in->ops->csr_bytes(own->n_own + own->n_halo, n_col, own->n_feature_value + own->n_halo_value);
+        int64_t n_row = own->n_own + own->n_halo, n_value = own->n_feature_value + own->n_halo_value;
+        n_bytes += (int64_t)in->ops->csr_bytes(n_row, n_col, n_value);
+        *host_out = larger(*host_out, (int64_t)in->ops->csr_host_bytes(n_row, n_col, n_value));
+    }
+    return n_bytes;
+}
+
+int64_t memory_plan_csr_host(const struct memory_plan_input *in)
+{
+    int64_t most = 0;
+    for (int32_t i = 0; in->sparse_features && in->program->value[0].is_sparse && i < in->n_own_part; i++) {
+        int64_t one;
+        features_bytes(in, &in->own[i], &one);
+        most = larger(most, one);
+    }
+    return most;
+}
+
+/* Structure of own part i: what is made of its blocks. */
+static int64_t part_bytes(const struct memory_plan_input *in, int32_t i, bool scaled, struct memory_plan *plan)
+{
+    const struct memory_plan_part *own = &in->own[i];
+    bool weighs = in->job->exchange.sampling_weights == JOB_SAMPLING_WEIGHTS_EDGES, spills = memory_plan_spills(in->job);
+    int64_t n_bytes = memory_plan_kept_blocks(in, i, plan) + blocks_bytes(in, own, scaled, plan);
+    int64_t flags = pairs_bytes(in, own), copy, places;
+    n_bytes += memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, flags);
+    if (in->program->samples) {
+        int64_t lists, all = halo_sample_bytes(own->halo, weighs, in->job->exchange.guard_every > 0, &lists);
+        n_bytes += memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_STRUCTURE, lists) +
+                   memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, all - lists);
+    }
+    for (int32_t hop = 0; hop < own->halo->n_hop; hop++) {
+        n_bytes += hop_bytes(in, own, hop, &copy, &places);
+        n_bytes += memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, places) +
+                   memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, spills ? 0 : copy);
     }
     return n_bytes;
 }
@@ -242,19 +289,10 @@ void memory_plan_structure(const struct memory_plan_input *in, struct memory_pla
     }
     plan->bytes[MEMORY_STRUCTURE] += joined_plan(in, scaled, plan) + shared_bytes(in, plan, scaled);
     for (int32_t i = 0; i < in->n_own_part; i++) {
-        const struct memory_plan_part *own = &in->own[i];
         if (in->sparse_features && program->value[0].is_sparse) {
-            plan->bytes[MEMORY_FEATURES] += features_bytes(in, own);
+            int64_t on_host;
+            plan->bytes[MEMORY_FEATURES] += features_bytes(in, &in->own[i], &on_host);
         }
-        plan->bytes[MEMORY_STRUCTURE] += memory_plan_kept_blocks(in, i);
-        plan->bytes[MEMORY_STRUCTURE] += blocks_bytes(in, own, scaled) + pairs_bytes(in, own);
-        bool weighs = in->job->exchange.sampling_weights == JOB_SAMPLING_WEIGHTS_EDGES;
-        plan->bytes[MEMORY_STRUCTURE] += program->samples
-                                             ? halo_sample_bytes(own->halo, weighs, in->job->exchange.guard_every > 0)
-                                             : 0;
-        for (int32_t hop = 0; hop < own->halo->n_hop; hop++) {
-            int64_t copy, n_bytes = hop_bytes(in, own, hop, &copy);
-            plan->bytes[MEMORY_STRUCTURE] += n_bytes + (memory_plan_spills(in->job) ? 0 : copy);
-        }
+        plan->bytes[MEMORY_STRUCTURE] += part_bytes(in, i, scaled, plan);
     }
 }

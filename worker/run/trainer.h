@@ -108,7 +108,7 @@ void trainer_keep_best(struct trainer *trainer);
 /* Logits of the last evaluation for one own part: n_own × n_class floats to host memory, in the part's order. */
 enum status trainer_logits(struct trainer *trainer, int32_t part, float *to);
 
-/* Bytes by enum memory_category (MEMORY_N entries): what the plan says, and the most that was alive. */
-void trainer_memory(const struct trainer *trainer, int64_t *planned_out, int64_t *measured_out);
+/* Bytes by place and category: what the plan says, and the most that was alive. */
+void trainer_memory(const struct trainer *trainer, struct memory_table *planned_out, struct memory_table *measured_out);
 
 #endif

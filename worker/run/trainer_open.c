@@ -115,6 +115,7 @@ static void plan_build(struct trainer *t)
     struct memory_plan_input input = {.job = t->setup.job,
                                       .program = &t->program,
                                       .ops = t->ops,
+                                      .capacity = &t->device->capacity,
                                       .n_part = t->setup.n_part,
                                       .rank_of_part = t->setup.rank_of_part,
                                       .rank = t->setup.rank,
@@ -132,8 +133,8 @@ static enum status limit_check(const struct trainer *t)
 {
     int64_t limit = t->setup.job->memory.limit, need = memory_plan_total(&t->plan);
     const char *whose = "memory.limit";
-    if (limit == 0 && !t->ops->unified) { /* the machine's memory is not the device's, whose `acquire` says what it lacks */
-        return STATUS_OK;
+    if (!t->ops->unified) {
+        return memory_plan_check(&t->plan, t->setup.job, t->setup.rank, &t->device->capacity);
     }
     if (limit == 0) {
         limit = memory_machine();
@@ -430,20 +431,28 @@ static int64_t features_in_parts(const struct trainer *t)
     return n;
 }
 
-void trainer_memory(const struct trainer *t, int64_t *planned_out, int64_t *measured_out)
+void trainer_memory(const struct trainer *t, struct memory_table *planned_out, struct memory_table *measured_out)
 {
-    memcpy(planned_out, t->plan.bytes, sizeof t->plan.bytes);
-    for (int c = 0; c < MEMORY_N; c++) {
-        measured_out[c] = memory_peak((enum memory_category)c);
+    enum memory_place computes = t->ops->unified ? MEMORY_PLACE_HOST : MEMORY_PLACE_DEVICE;
+    memory_plan_table(&t->plan, planned_out);
+    for (int place = 0; place < MEMORY_PLACE_N; place++) {
+        for (int c = 0; c < MEMORY_N; c++) {
+            measured_out->bytes[place][c] = memory_peak_at((enum memory_place)place, (enum memory_category)c);
+        }
     }
     if (t->setup.spill != NULL) {
         return;
     }
-    int64_t features = features_in_parts(t);
-    measured_out[MEMORY_FEATURES] += features;
-    measured_out[MEMORY_STRUCTURE] -= features;
+    int64_t features = features_in_parts(t), *host = measured_out->bytes[MEMORY_PLACE_HOST],
+            *arrays = measured_out->bytes[computes];
+    host[MEMORY_FEATURES] += features;
+    host[MEMORY_STRUCTURE] -= features;
+    if (arrays != host) { /* parts are lent whole */
+        arrays[MEMORY_FEATURES] += features;
+        arrays[MEMORY_STRUCTURE] -= features;
+    }
     /* Other payloads lie in the arena. */
     int64_t in_arena = t->plan.bytes[MEMORY_PAYLOADS] - t->plan.n_kept_bytes;
-    measured_out[MEMORY_PAYLOADS] += in_arena;
-    measured_out[MEMORY_ACTIVATIONS] -= in_arena;
+    arrays[MEMORY_PAYLOADS] += in_arena;
+    arrays[MEMORY_ACTIVATIONS] -= in_arena;
 }

@@ -34,8 +34,7 @@ struct trainer {
     char *branch;    /* one more, from another rank */
     struct trainer_shared *shared;
     struct device_now *now; /* this epoch's (device) */
-    char *staging;          /* n_staging_bytes: staging.h; NULL on a unified device */
-    int64_t n_staging_bytes;
+    char *staging;          /* plan.n_staging_bytes: staging.h; NULL: there is none */
     char *globals;  /* n_own × plan.n_global_bytes: sums of the global op at work; one more for another rank's branch */
     bool *complete; /* n_part: for reduce.c */
 

@@ -52,14 +52,15 @@ static bool parts_came(const struct session *session)
     return session->n_part > 0 && n_statistics == session->n_own;
 }
 
-/* This worker's number among those of its machine. */
-static uint32_t machine_turn(const struct session *session)
+/* This worker's number among those of its machine, and how many these are. */
+static void machine_turn(const struct session *session, uint32_t *turn_out, uint32_t *n_out)
 {
-    uint32_t turn = 0;
-    for (uint32_t rank = 0; rank < session->rank; rank++) {
-        turn += session->machine_of_rank[rank] == session->machine_of_rank[session->rank];
+    *turn_out = *n_out = 0;
+    for (uint32_t rank = 0; rank < session->n_rank; rank++) {
+        bool here = session->machine_of_rank[rank] == session->machine_of_rank[session->rank];
+        *turn_out += here && rank < session->rank;
+        *n_out += here;
     }
-    return turn;
 }
 
 static enum status trainer_start(struct session *session)
@@ -76,7 +77,9 @@ static enum status trainer_start(struct session *session)
     if (status != STATUS_OK) {
         return status;
     }
-    cuda_module_turn(machine_turn(session));
+    uint32_t turn, n_here;
+    machine_turn(session, &turn, &n_here);
+    cuda_module_turn(turn, n_here);
     struct trainer_setup setup = {
         .job = &session->job,
         .ops = session->ops,
@@ -94,11 +97,11 @@ static enum status trainer_start(struct session *session)
     if (status != STATUS_OK) {
         return status;
     }
-    int64_t planned[MEMORY_N], measured[MEMORY_N];
-    trainer_memory(session->trainer, planned, measured);
+    struct memory_table planned, measured;
+    trainer_memory(session->trainer, &planned, &measured);
     struct message_ready ready = {
-        .planned = {planned, sizeof planned},
-        .measured = {measured, sizeof measured},
+        .planned = {&planned, sizeof planned},
+        .measured = {&measured, sizeof measured},
         .n_weight = (uint64_t)trainer_program(session->trainer)->n_weight,
         .seconds = clock_s() - start,
     };

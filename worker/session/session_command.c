@@ -310,10 +310,10 @@ static enum status weights_obey(struct session *session)
 
 static enum status memory_obey(struct session *session)
 {
-    int64_t planned[MEMORY_N], measured[MEMORY_N];
-    trainer_memory(session->trainer, planned, measured);
+    struct memory_table planned, measured;
+    trainer_memory(session->trainer, &planned, &measured);
     struct message_memory answer = {
-        .measured = {measured, sizeof measured},
+        .measured = {&measured, sizeof measured},
         .resident = (uint64_t)memory_resident_peak(),
     };
     size_t n;

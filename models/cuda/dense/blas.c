@@ -10,7 +10,7 @@
 
 /* What cuBLAS may use beside its arguments: with a workspace of its own it takes no memory while it runs, and its bits do not depend on
  * streams. All products are of one lane. */
-#define WORKSPACE_BYTES ((size_t)32 << 20)
+#define WORKSPACE_BYTES ((size_t)CUDA_BLAS_BYTES)
 
 #define FUNCTION_LIST(X)                                                                                                       \
     X(cublasCreate_v2)                                                                                                         \
@@ -29,7 +29,7 @@ struct blas {
 static void check(struct cuda_device *cuda, cublasStatus_t code, const char *what)
 {
     if (code != CUBLAS_STATUS_SUCCESS && cuda->failed == STATUS_OK) {
-        cuda->failed = STATUS_BUG;
+        cuda->failed = code == CUBLAS_STATUS_ALLOC_FAILED ? STATUS_NOMEM : STATUS_BUG;
         snprintf(cuda->reason, sizeof cuda->reason, "%s by cuBLAS: error %d", what, (int)code);
     }
 }

@@ -161,12 +161,18 @@ struct stored {
     const uint32_t *embedded_rows, *embedded_columns;
 };
 
+/* `run`: of the columns that are single rows' own, on the device. */
+static stored stored_with(const struct device_csr *csr, const struct embedded_run *run)
+{
+    const int64_t n_run = csr->embedded != nullptr ? csr->embedded->n_run : 0;
+    stored out = {csr->n_row, csr->n_value,       csr->n_embedded,      n_run, csr->indptr, csr->cols, csr->values,
+                  run,        csr->embedded_rows, csr->embedded_columns};
+    return out;
+}
+
 static stored stored_of(const struct device_csr *csr)
 {
-    const struct cuda_columns *columns = (const struct cuda_columns *)csr->by_column;
-    stored out = {csr->n_row, csr->n_value, csr->n_embedded, columns->n_run,     csr->indptr,
-                  csr->cols,  csr->values,  columns->run,    csr->embedded_rows, csr->embedded_columns};
-    return out;
+    return stored_with(csr, ((const struct cuda_columns *)csr->by_column)->run);
 }
 
 /* The number of a shared column among all: protocol/embedded.c's. */
@@ -235,6 +241,17 @@ __global__ void __launch_bounds__(BLOCK_THREADS) stored_dense(const stored csr, 
 extern "C" void cuda_csr_dense(struct device *device, const struct device_csr *csr, float *out)
 {
     const int64_t width = csr->n_col + (csr->embedded != nullptr ? embedded_count(csr->embedded) : 0);
+    const size_t n_byte = csr->embedded != nullptr ? (size_t)csr->embedded->n_run * sizeof(struct embedded_run) : 0;
+    void *run = nullptr;
+    if (n_byte > 0 && cuda_acquire(device, DEVICE_PLACE_DEVICE, MEMORY_FEATURES, n_byte, &run) != STATUS_OK) {
+        cuda_check(device, cudaErrorMemoryAllocation, "columns of single rows");
+        return;
+    }
+    if (run != nullptr) {
+        cuda_upload(device, run, csr->embedded->run, n_byte);
+    }
     cuda_fill_zero(device, out, (size_t)(csr->n_row * width) * sizeof *out);
-    LAUNCH(stored_dense, dim3(stored_grid(csr)), dim3(BLOCK_THREADS), cuda_stream(device), stored_of(csr), width, out);
+    LAUNCH(stored_dense, dim3(stored_grid(csr)), dim3(BLOCK_THREADS), cuda_stream(device),
+           stored_with(csr, (const struct embedded_run *)run), width, out);
+    cuda_release(device, DEVICE_PLACE_DEVICE, MEMORY_FEATURES, run, n_byte); /* waits for the kernel */
 }

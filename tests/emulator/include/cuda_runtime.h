@@ -8,7 +8,8 @@
  * (AddressSanitizer sees it). Under ThreadSanitizer CUDA threads and streams are fibers, ordered by barriers, launches, streams and
  * events alone: a race is found by what orders two accesses, not by luck. With EMULATOR_PROTECT=1 the host's touch of device memory ends the process. Streams run as late as
  * waits allow, or with EMULATOR_EAGER=1 at once. With EMULATOR_UNIFIED=1 host memory is the device's, too, for tests of single
- * operations. EMULATOR_GPUS says how many GPUs there are (1); they are one. Not modelled: time, caches, weak memory.
+ * operations. EMULATOR_GPUS says how many GPUs there are (1); they are one. EMULATOR_MEMORY is the device's memory in bytes (16 GiB), of which
+ * choosing the device takes EMULATOR_CONTEXT (256 MiB), and EMULATOR_OTHERS is what other processes use; each process has it for itself. Not modelled: time, caches, weak memory.
  */
 #ifndef EMULATOR_CUDA_RUNTIME_H
 #define EMULATOR_CUDA_RUNTIME_H
@@ -60,6 +61,11 @@ EMULATOR_CHECKED cudaError_t cudaDriverGetVersion(int *out);
 EMULATOR_CHECKED cudaError_t cudaGetDeviceCount(int *out);
 EMULATOR_CHECKED cudaError_t cudaSetDevice(int gpu);
 EMULATOR_CHECKED cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int gpu);
+
+EMULATOR_CHECKED cudaError_t cudaDeviceGetPCIBusId(char *out, int n_bytes, int gpu);
+EMULATOR_CHECKED cudaError_t cudaMemGetInfo(size_t *free_out, size_t *all_out);
+/* The function of the driver's management library; NULL: EMULATOR_NVML=0, or none of those that are called. */
+void *emulator_nvml(const char *name);
 
 EMULATOR_CHECKED cudaError_t cudaMalloc(void **out, size_t n_bytes);
 EMULATOR_CHECKED cudaError_t cudaFree(void *block);

@@ -94,16 +94,16 @@ enum status strict_acquire(struct device *device, enum device_place place, enum 
 {
     if (place == DEVICE_PLACE_SHARED) {
         struct strict *s = strict_of(device);
-        enum status status = memory_acquire(category, n_bytes, 1, out);
-        ASSERT(s->n_shared < STRICT_N_SHARED);
-        if (status == STATUS_OK) {
-            s->shared[s->n_shared++] = (struct strict_shared){*(char **)out, n_bytes};
-        }
-        return status;
+        char *block = aligned_alloc(64, (n_bytes + 64) / 64 * 64);
+        ASSERT(block != NULL && s->n_shared < STRICT_N_SHARED);
+        *(void **)out = memset(block, 0, n_bytes);
+        s->shared[s->n_shared++] = (struct strict_shared){block, n_bytes};
+        memory_count_device(MEMORY_PLACE_PINNED, category, (int64_t)n_bytes);
+        return STATUS_OK;
     }
     bool scoped = category == MEMORY_ACTIVATIONS || category == MEMORY_PARAMETERS;
     *(void **)out = take(strict_of(device), scoped ? STRICT_SCOPED : STRICT_FREE, n_bytes);
-    memory_count(category, (int64_t)n_bytes);
+    memory_count_device(MEMORY_PLACE_DEVICE, category, (int64_t)n_bytes);
     return STATUS_OK;
 }
 
@@ -111,6 +111,10 @@ void strict_release(struct device *device, enum device_place place, enum memory_
 {
     struct strict *s = strict_of(device);
     strict_run_all(s);
+    if (block != NULL) {
+        memory_count_device(place == DEVICE_PLACE_SHARED ? MEMORY_PLACE_PINNED : MEMORY_PLACE_DEVICE, category,
+                            -(int64_t)n_bytes);
+    }
     if (place == DEVICE_PLACE_SHARED) {
         int i = 0;
         while (i < s->n_shared && s->shared[i].at != block) {
@@ -119,18 +123,17 @@ void strict_release(struct device *device, enum device_place place, enum memory_
         if (i < s->n_shared) {
             s->shared[i] = s->shared[--s->n_shared];
         }
-        memory_release(category, block, n_bytes, 1);
+        free(block);
     } else if (block != NULL) {
         madvise(block, pages(n_bytes), MADV_DONTNEED);
-        memory_count(category, -(int64_t)n_bytes);
     }
 }
 
 enum status strict_borrow(struct device *device, enum memory_category category, const void *host, size_t n_bytes, void *out)
 {
-    (void)category;
     struct strict *s = strict_of(device);
     void *copy = take(s, STRICT_FREE, n_bytes);
+    memory_count_device(MEMORY_PLACE_DEVICE, category, (int64_t)n_bytes);
     strict_enter(s);
     memcpy(copy, host, n_bytes);
     strict_leave(s);
@@ -140,9 +143,9 @@ enum status strict_borrow(struct device *device, enum memory_category category, 
 
 void strict_giveback(struct device *device, enum memory_category category, const void *host, size_t n_bytes, void *borrowed)
 {
-    (void)category;
     (void)host;
     strict_run_all(strict_of(device));
+    memory_count_device(MEMORY_PLACE_DEVICE, category, -(int64_t)n_bytes);
     madvise(borrowed, pages(n_bytes), MADV_DONTNEED);
 }
 

@@ -325,6 +325,11 @@ size_t strict_csr_bytes(int64_t n_row, int64_t n_col, int64_t n_value)
     return cpu_csr_bytes(n_row, n_col, n_value);
 }
 
+size_t strict_csr_host_bytes(int64_t n_row, int64_t n_col, int64_t n_value)
+{
+    return cpu_csr_host_bytes(n_row, n_col, n_value);
+}
+
 size_t strict_linear_scratch(int64_t n, int64_t f_in, int64_t f_out)
 {
     return cpu_linear_scratch(n, f_in, f_out);

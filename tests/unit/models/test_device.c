@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 Test(device, auto_is_the_fast_cpu_and_names_find_their_tables)
@@ -33,6 +34,36 @@ Test(device, every_operation_of_every_table_is_there)
             memcpy(&operation, (const char *)tables[i] + at, sizeof operation);
             cr_assert(operation != NULL, "%s lacks what lies at byte %zu", tables[i]->name, at);
         }
+    }
+}
+
+/* That an epoch takes nothing is told by these counts alone. */
+Test(device, what_is_taken_is_counted_where_it_lies_and_as_a_call)
+{
+    for (size_t i = 0; i < DEVICE_TABLE_N; i++) {
+        const struct device_ops *ops = device_tables[i];
+        const enum memory_place device_place = ops->unified ? MEMORY_PLACE_HOST : MEMORY_PLACE_DEVICE,
+                                shared_place = ops->unified ? MEMORY_PLACE_HOST : MEMORY_PLACE_PINNED;
+        const int64_t n = 1000000 * ((int64_t)i + 1); /* more than of the table before */
+        void *host = device_scratch(3000), *of_device, *shared, *copy;
+        struct device *device;
+        cr_assert_eq(ops->open(1, &device), STATUS_OK, "%s", status_reason());
+        int64_t n_call = memory_n_call();
+        cr_assert_eq(ops->acquire(device, DEVICE_PLACE_DEVICE, MEMORY_PAYLOADS, (size_t)n, &of_device), STATUS_OK);
+        cr_expect_eq(memory_n_call(), n_call + 1, "%s", ops->name);
+        cr_expect_eq(memory_peak_at(device_place, MEMORY_PAYLOADS), n, "%s", ops->name);
+        cr_assert_eq(ops->acquire(device, DEVICE_PLACE_SHARED, MEMORY_FEATURES, (size_t)n, &shared), STATUS_OK);
+        cr_expect_eq(memory_n_call(), n_call + 2, "%s", ops->name);
+        cr_expect_eq(memory_peak_at(shared_place, MEMORY_FEATURES), n, "%s", ops->name);
+        cr_assert_eq(ops->borrow(device, MEMORY_PAYLOADS, host, 3000, &copy), STATUS_OK);
+        cr_expect_eq(memory_n_call(), n_call + 2 + !ops->unified, "%s", ops->name);
+        cr_expect_eq(memory_peak_at(device_place, MEMORY_PAYLOADS), n + (ops->unified ? 0 : 3000), "%s", ops->name);
+        ops->giveback(device, MEMORY_PAYLOADS, host, 3000, copy);
+        ops->release(device, DEVICE_PLACE_SHARED, MEMORY_FEATURES, shared, (size_t)n);
+        ops->release(device, DEVICE_PLACE_DEVICE, MEMORY_PAYLOADS, of_device, (size_t)n);
+        cr_expect_eq(memory_n_call(), n_call + 2 + !ops->unified, "%s", ops->name);
+        ops->close(device);
+        free(host);
     }
 }
 

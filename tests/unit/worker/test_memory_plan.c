@@ -4,6 +4,7 @@
 #include "worker/spill/spill.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -198,5 +199,127 @@ Test(memory_plan, a_limit_below_what_a_step_holds_is_exceeded_by_exactly_that)
     cr_expect_geq(plan.n_spill_least, 2 * 3 * array);
     cr_expect_leq(plan.n_spill_least, 2 * 5 * array);
     memory_plan_release(&plan);
+    world_close(&w);
+}
+
+/* --- a device with memory of its own --- */
+
+static struct device_ops apart_ops;
+static struct device_capacity apart_capacity;
+
+static void apart_plan(struct world *w, uint32_t n_rank, bool opened, struct memory_plan *out)
+{
+    uint32_t rank_of_part[N_PART];
+    for (uint32_t p = 0; p < N_PART; p++) {
+        rank_of_part[p] = p / (N_PART / n_rank);
+    }
+    apart_ops = device_cpu;
+    apart_ops.unified = false;
+    apart_ops.n_context = 7000;
+    struct memory_plan_input input = {.job = &w->job,
+                                      .program = &w->program,
+                                      .ops = &apart_ops,
+                                      .capacity = opened ? &apart_capacity : NULL,
+                                      .n_part = N_PART,
+                                      .rank_of_part = rank_of_part,
+                                      .n_rank = n_rank,
+                                      .n_own_part = N_PART / (int32_t)n_rank,
+                                      .own = w->part};
+    memory_plan_build(&input, out);
+}
+
+static int64_t place_sum(const struct memory_plan *plan, enum memory_place place)
+{
+    struct memory_table all;
+    memory_plan_table(plan, &all);
+    return memory_sum(all.bytes[place]);
+}
+
+Test(memory_plan, what_lies_on_a_device_with_memory_of_its_own_is_apart_from_the_hosts)
+{
+    static struct world w;
+    world_open(&w, "[model]\nkind = \"sage\"\nhidden = 128\nlayers = 3\n");
+    struct memory_plan unified, apart;
+    struct memory_table all;
+    world_ops = &device_cpu;
+    plan_of(&w, 8, &unified);
+    world_ops = &device_reference;
+    apart_plan(&w, 8, false, &apart);
+    memory_plan_table(&unified, &all);
+    cr_expect_arr_eq(all.bytes[MEMORY_PLACE_HOST], unified.bytes, sizeof unified.bytes);
+    cr_expect_eq(place_sum(&unified, MEMORY_PLACE_PINNED) + place_sum(&unified, MEMORY_PLACE_DEVICE), 0);
+    cr_expect_eq(memory_plan_total(&unified), memory_sum(unified.bytes));
+    /* What operations use is the same, in the same places; the part is on both. */
+    memory_plan_table(&apart, &all);
+    const int64_t *device = all.bytes[MEMORY_PLACE_DEVICE], *host = all.bytes[MEMORY_PLACE_HOST];
+    cr_expect_eq(device[MEMORY_ACTIVATIONS], unified.bytes[MEMORY_ACTIVATIONS]);
+    cr_expect_eq(device[MEMORY_PAYLOADS], unified.bytes[MEMORY_PAYLOADS]);
+    cr_expect_eq(device[MEMORY_PARAMETERS], unified.bytes[MEMORY_PARAMETERS]);
+    cr_expect_eq(device[MEMORY_CONTEXT], 7000);
+    cr_expect(device[MEMORY_FEATURES] == unified.bytes[MEMORY_FEATURES] && host[MEMORY_FEATURES] == device[MEMORY_FEATURES]);
+    cr_expect(host[MEMORY_STRUCTURE] >= 200000 - host[MEMORY_FEATURES] &&
+              host[MEMORY_STRUCTURE] <= unified.bytes[MEMORY_STRUCTURE]);
+    cr_expect_eq(host[MEMORY_ACTIVATIONS] + host[MEMORY_PARAMETERS] + host[MEMORY_CONTEXT], 0);
+    cr_expect_eq(memory_plan_total(&apart), memory_sum(device));
+    /* Pinned: payloads on their way, or two branches of gradients. */
+    int64_t staged = 2 * apart.n_gradient_bytes;
+    staged = staged > unified.bytes[MEMORY_PAYLOADS] ? staged : unified.bytes[MEMORY_PAYLOADS];
+    cr_expect_eq(apart.n_staging_bytes, staged);
+    cr_expect_eq(place_sum(&apart, MEMORY_PLACE_PINNED), staged + (int64_t)sizeof(struct trainer_shared));
+    memory_plan_release(&unified);
+    memory_plan_release(&apart);
+    world_close(&w);
+}
+
+Test(memory_plan, workers_that_share_a_device_have_a_share_of_it_and_are_told_what_exceeds_it)
+{
+    static struct world w;
+    char text[128];
+    world_open(&w, "[model]\nkind = \"sage\"\nhidden = 128\nlayers = 3\n[memory]\nrecompute = \"never\"\n");
+    struct memory_plan plan;
+    apart_capacity = (struct device_capacity){
+        .name = "GPU 3 (a model)", .n_bytes = (int64_t)1 << 40, .n_context = 5000, .n_sharing = 3};
+    apart_plan(&w, 1, true, &plan);
+    int64_t need = memory_plan_total(&plan);
+    cr_expect_eq(plan.bytes[MEMORY_CONTEXT], 5000, "as measured");
+    cr_expect_eq(plan.n_staging_bytes, 0, "there is nobody to send to");
+    apart_capacity.n_bytes = 3 * need;
+    cr_expect_eq(memory_plan_check(&plan, &w.job, 2, &apart_capacity), STATUS_OK, "%s", status_reason());
+    apart_capacity.n_bytes = 3 * need - 3;
+    cr_expect_eq(memory_plan_check(&plan, &w.job, 2, &apart_capacity), STATUS_NOMEM);
+    snprintf(text, sizeof text, "worker 2 needs %lld bytes of GPU memory", (long long)need);
+    cr_expect_not_null(strstr(status_reason(), text), "%s", status_reason());
+    snprintf(text, sizeof text, "more than its %lld: GPU 3 (a model) has %lld, which 3 workers share", (long long)need - 1,
+             (long long)(3 * need - 3));
+    cr_expect_not_null(strstr(status_reason(), text), "%s", status_reason());
+    w.job.memory.limit = need - 1;
+    apart_capacity.n_bytes = 3 * need;
+    cr_expect_eq(memory_plan_check(&plan, &w.job, 2, &apart_capacity), STATUS_NOMEM);
+    snprintf(text, sizeof text, "more than memory.limit of %lld", (long long)need - 1);
+    cr_expect_not_null(strstr(status_reason(), text), "%s", status_reason());
+    apart_capacity.n_bytes = 0; /* not known */
+    w.job.memory.limit = 0;
+    cr_expect_eq(memory_plan_check(&plan, &w.job, 2, &apart_capacity), STATUS_OK);
+    memory_plan_release(&plan);
+    world_close(&w);
+}
+
+Test(memory_plan, recomputing_follows_from_the_share_of_the_device_and_is_left_out_where_that_is_not_known)
+{
+    static struct world w;
+    world_open(&w, "[model]\nkind = \"sage\"\nhidden = 128\nlayers = 6\n");
+    struct memory_plan saved, fit;
+    apart_plan(&w, 1, false, &saved);
+    apart_capacity = (struct device_capacity){
+        .n_bytes = 2 * (memory_plan_total(&saved) - 1), .n_context = 7000, .n_sharing = 2};
+    apart_plan(&w, 1, true, &fit);
+    bool again = false;
+    for (int i = 0; i < w.program.n_op; i++) {
+        cr_expect(!memory_plan_recomputes(&saved, i));
+        again = again || memory_plan_recomputes(&fit, i);
+    }
+    cr_expect(again && memory_plan_total(&fit) < memory_plan_total(&saved));
+    memory_plan_release(&saved);
+    memory_plan_release(&fit);
     world_close(&w);
 }

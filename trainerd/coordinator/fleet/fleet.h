@@ -42,8 +42,7 @@ struct fleet_setup {
 };
 
 struct fleet_memory { /* one worker */
-    int64_t planned[MEMORY_N];
-    int64_t measured[MEMORY_N];
+    struct memory_table planned, measured;
     int64_t resident_peak;
 };
 

@@ -197,10 +197,10 @@ enum status fleet_answer_bad(struct fleet *fleet, const struct fleet_worker *wor
     return fleet_end(fleet);
 }
 
-static enum status memory_read(struct message_span span, int64_t out[MEMORY_N])
+static enum status memory_read(struct message_span span, struct memory_table *out)
 {
-    if (span.n_bytes != MEMORY_N * sizeof *out) {
-        return status_fail(STATUS_PEER, "%u bytes of memory by category, expected %zu", span.n_bytes, MEMORY_N * sizeof *out);
+    if (span.n_bytes != sizeof *out) {
+        return status_fail(STATUS_PEER, "%u bytes of memory by place and category, expected %zu", span.n_bytes, sizeof *out);
     }
     memcpy(out, span.at, span.n_bytes);
     return STATUS_OK;
@@ -215,10 +215,10 @@ enum status fleet_ready(struct fleet *fleet, struct fleet_memory *memory_out, in
         struct message_ready ready;
         status = message_decode_ready(worker->answer, worker->n_answer, &ready);
         if (status == STATUS_OK) {
-            status = memory_read(ready.planned, worker->planned);
+            status = memory_read(ready.planned, &worker->planned);
         }
         if (status == STATUS_OK) {
-            status = memory_read(ready.measured, memory_out[rank].measured);
+            status = memory_read(ready.measured, &memory_out[rank].measured);
         }
         if (status == STATUS_OK && rank > 0 && ready.n_weight != (uint64_t)*n_weight_out) {
             status = status_fail(STATUS_PEER, "it has %llu weights, expected %lld as rank 0",
@@ -227,7 +227,7 @@ enum status fleet_ready(struct fleet *fleet, struct fleet_memory *memory_out, in
         if (status != STATUS_OK) {
             return fleet_answer_bad(fleet, worker);
         }
-        memcpy(memory_out[rank].planned, worker->planned, sizeof worker->planned);
+        memory_out[rank].planned = worker->planned;
         memory_out[rank].resident_peak = 0;
         *n_weight_out = (int64_t)ready.n_weight;
     }
@@ -498,12 +498,12 @@ enum status fleet_memory(struct fleet *fleet, struct fleet_memory *memory_out)
         struct message_memory answer;
         status = message_decode_memory(worker->answer, worker->n_answer, &answer);
         if (status == STATUS_OK) {
-            status = memory_read(answer.measured, memory_out[rank].measured);
+            status = memory_read(answer.measured, &memory_out[rank].measured);
         }
         if (status != STATUS_OK) {
             return fleet_answer_bad(fleet, worker);
         }
-        memcpy(memory_out[rank].planned, worker->planned, sizeof worker->planned);
+        memory_out[rank].planned = worker->planned;
         memory_out[rank].resident_peak = (int64_t)answer.resident;
     }
     return status;

@@ -51,7 +51,7 @@ struct fleet_worker {
     bool has_answered;
     uint8_t answer[MESSAGE_ANSWER_MOST_BYTES];
     size_t n_answer;
-    int64_t planned[MEMORY_N];
+    struct memory_table planned;
 };
 
 struct fleet {

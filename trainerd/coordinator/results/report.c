@@ -81,7 +81,9 @@ json_t *report_memory(const int64_t bytes[MEMORY_N])
     json_t *all = json_object();
     int64_t sum = 0;
     for (int i = 0; i < MEMORY_N; i++) {
-        json_object_set_new(all, memory_category_name((enum memory_category)i), json_integer(bytes[i]));
+        if (i != MEMORY_CONTEXT || bytes[i] > 0) {
+            json_object_set_new(all, memory_category_name((enum memory_category)i), json_integer(bytes[i]));
+        }
         sum += bytes[i];
     }
     json_object_set_new(all, "all", json_integer(sum));

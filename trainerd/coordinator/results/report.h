@@ -22,7 +22,7 @@ json_t *report_dataset(const struct dataset *dataset);
 /* Parts, method, cut, halo and imbalance. */
 json_t *report_partition(const struct job *job, const struct partition_quality *quality);
 
-/* {"structure": …, …, "all": their sum} from MEMORY_N numbers. */
+/* {"structure": …, …, "all": their sum} from MEMORY_N numbers; "context" where there is one. */
 json_t *report_memory(const int64_t bytes[MEMORY_N]);
 
 #endif

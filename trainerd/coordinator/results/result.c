@@ -37,16 +37,32 @@ static json_t *seconds_json(const struct result *result)
     return all;
 }
 
+static json_t *memory_place_json(const struct fleet_memory *memory, enum memory_place place)
+{
+    return json_pack("{s:o, s:o}", "planned", report_memory(memory->planned.bytes[place]), "measured",
+                     report_memory(memory->measured.bytes[place]));
+}
+
+/* With a device that has memory of its own planned and measured are of that. */
 static json_t *memory_json(const struct result *result)
 {
     json_t *all = json_array();
     for (int64_t rank = 0; rank < result->job->workers.count; rank++) {
         const struct fleet_memory *memory = &result->memory[rank];
         const struct plan_worker *plan = &result->plan->worker[rank];
-        json_array_append_new(all, json_pack("{s:i, s:o, s:o, s:I, s:I, s:I}", "worker", (int)rank, "planned",
-                                             report_memory(memory->planned), "measured", report_memory(memory->measured),
-                                             "resident_peak", (json_int_t)memory->resident_peak, "spilled",
-                                             (json_int_t)plan->n_spill, "spill_least", (json_int_t)plan->n_spill_least));
+        bool apart = result->plan->apart;
+        json_t *one = json_pack("{s:I}", "worker", (json_int_t)rank), *arrays;
+        arrays = memory_place_json(memory, apart ? MEMORY_PLACE_DEVICE : MEMORY_PLACE_HOST);
+        json_object_update(one, arrays);
+        json_decref(arrays);
+        if (apart) {
+            json_object_set_new(one, "pinned", memory_place_json(memory, MEMORY_PLACE_PINNED));
+            json_object_set_new(one, "host", memory_place_json(memory, MEMORY_PLACE_HOST));
+        }
+        json_object_set_new(one, "resident_peak", json_integer((json_int_t)memory->resident_peak));
+        json_object_set_new(one, "spilled", json_integer((json_int_t)plan->n_spill));
+        json_object_set_new(one, "spill_least", json_integer((json_int_t)plan->n_spill_least));
+        json_array_append_new(all, one);
     }
     return all;
 }
