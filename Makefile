@@ -21,8 +21,9 @@ WERROR  ?=
 SAN_asan := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 SAN_fuzz := $(SAN_asan) -fsanitize=fuzzer-no-link -DLOG_BUG_ABORTS
 # Device code on the CPU (tests/emulator): workers.device = "cuda-emulated".
-EMULATED := $(filter emulated emulated-asan,$(VARIANT))
+EMULATED := $(filter emulated emulated-asan emulated-tsan,$(VARIANT))
 SAN_emulated-asan := $(SAN_asan) -DEMULATOR_ASAN
+SAN_emulated-tsan := -fsanitize=thread -DEMULATOR_TSAN
 FLAGS   := -g $(if $(filter release emulated,$(VARIANT)),-O3,-O1) $(SAN_$(VARIANT)) -fopenmp -ffp-contract=off -fno-math-errno -I. -D_GNU_SOURCE $(if $(EMULATED),-fPIC -Itests/emulator/include -DCUDA_EMULATED) $(WERROR)
 CFLAGS  += -std=c11 $(CWARN) $(FLAGS)
 CXXFLAGS += -std=c++17 $(WARN) $(FLAGS)
@@ -55,6 +56,10 @@ SOURCES := $(filter-out $(MAINS) $(filter-out $(CUDA_OUTSIDE),$(CUDA_SOURCES)),$
     $(if $(EMULATED),$(filter-out $(CUDA_OUTSIDE),$(CUDA_SOURCES)))
 EMULATOR := $(wildcard tests/emulator/*.cpp)
 object = $(patsubst %,$(BUILD)/obj/%.o,$(1))
+# Of the emulator ThreadSanitizer sees copies alone.
+ifeq ($(VARIANT),emulated-tsan)
+$(call object,$(filter-out %/copy.cpp,$(EMULATOR))): CXXFLAGS += -fno-sanitize=thread
+endif
 archive = $(foreach module,$(1),$(BUILD)/lib/$(module).a)
 
 # A program is the file <module>/main_<name>.c; '_' becomes '-': main_trainer_worker.c is build/bin/trainer-worker.
@@ -209,7 +214,7 @@ $(foreach b,$(EMULATOR_BUILDS),$(eval $(call emulator_rules,$(b))))
 EMULATOR_FAULTS := $(foreach b,$(EMULATOR_BUILDS),$(BUILD)/emulator/$(b)/faults)
 emulator: $(EMULATOR_FAULTS) ## the CUDA emulator with faults planted in small kernels, plain and under sanitizers
 
-EMULATED_TESTS := $(BUILD)/bin/test-models
+EMULATED_TESTS := $(patsubst %,$(BUILD)/bin/test-%,models golden gradient)
 emulated: ## the programs with the cuda device emulated, in build/emulated/bin (workers.device = "cuda-emulated")
 	$(call variant,emulated) all $(call of_variant,emulated,$(EMULATED_TESTS))
 

@@ -30,10 +30,16 @@ struct layout {
     const char *prune;
 };
 
+#ifdef CUDA_EMULATED
+#define DEVICE "cuda-emulated"
+static const struct layout layouts[] = {{"random", 1, 1, "auto"}, {"random", 5, 2, "never"}, {"metis", 4, 4, "always"}};
+#else
+#define DEVICE "auto"
 static const struct layout layouts[] = {{"random", 1, 1, "auto"},  {"random", 2, 2, "never"},  {"random", 3, 1, "auto"},
                                         {"random", 5, 2, "auto"},  {"random", 8, 3, "never"},  {"metis", 3, 2, "never"},
                                         {"block", 3, 3, "always"}, {"file", 3, 2, "never"},    {"metis", 1, 1, "always"},
                                         {"metis", 2, 2, "always"}, {"random", 5, 3, "always"}, {"random", 8, 2, "always"}};
+#endif
 
 struct trial {
     const struct golden_case *golden;
@@ -66,7 +72,8 @@ static void job_run(const struct trial *trial, const char *train)
         fprintf(file, "file = \"%s/owners.txt\"\n", folder);
     }
     fprintf(file,
-            "[model]\ninit = \"%s/init.safetensors\"\n%s\n[train]\nprune = \"%s\"\n%s\n[workers]\ncount = %d\nthreads = 1\n"
+            "[model]\ninit = \"%s/init.safetensors\"\n%s\n[train]\nprune = \"%s\"\n%s\n[workers]\ncount = %d\nthreads = "
+            "1\ndevice = \"" DEVICE "\"\n"
             "[output]\ndir = \"%s/out\"\n",
             trial->golden->folder, trial->model, trial->layout->prune, train, trial->layout->workers, folder);
     fclose(file);

@@ -19,10 +19,9 @@ static void defaults(void)
 
 TestSuite(golden, .init = defaults);
 
-/* Weights and both moments, as an optimiser's step takes them. */
 struct state {
     int64_t n;
-    float *init, *weights, *m, *v, *grad;
+    float *init, *weights, *grad;
 };
 
 static void logits_check(const struct golden_case *golden, const struct program *program, struct executor *x, const char *where)
@@ -51,11 +50,54 @@ static void gradient_check_sgd(const struct golden_case *golden, const struct pr
     free(after);
 }
 
+/* What an optimiser's step takes, in a device's memory. */
+struct optimizer {
+    struct device *device;
+    struct device_now *now;
+    size_t n_bytes; /* of each array */
+    float *weights, *m, *v, *grad;
+};
+
+static void optimizer_open(const struct device_ops *ops, const struct state *state, struct optimizer *out)
+{
+    float **arrays[] = {&out->weights, &out->m, &out->v, &out->grad};
+    out->n_bytes = (size_t)state->n * sizeof(float);
+    cr_assert_eq(ops->open(1, &out->device), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(ops->acquire(out->device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, sizeof *out->now, &out->now), STATUS_OK);
+    for (int i = 0; i < 4; i++) {
+        cr_assert_eq(ops->acquire(out->device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, out->n_bytes, arrays[i]), STATUS_OK);
+    }
+    ops->upload(out->device, out->weights, state->weights, out->n_bytes);
+}
+
+static void optimizer_close(const struct device_ops *ops, struct optimizer *o)
+{
+    float *arrays[] = {o->weights, o->m, o->v, o->grad};
+    for (int i = 0; i < 4; i++) {
+        ops->release(o->device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, arrays[i], o->n_bytes);
+    }
+    ops->release(o->device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, o->now, sizeof *o->now);
+    ops->close(o->device);
+}
+
+/* Step t of Adam, from 0: the state's gradients to its weights. */
+static void optimizer_step(const struct device_ops *ops, struct optimizer *o, int t, struct state *state)
+{
+    const struct device_now now = {.lr = 0.01, .correction_1 = 1.0 - pow(0.9, t + 1), .correction_2 = 1.0 - pow(0.999, t + 1)};
+    const struct device_step step = {
+        .optimizer = DEVICE_OPTIMIZER_ADAM, .weight_decay = 5e-4, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .now = o->now};
+    ops->upload(o->device, o->now, &now, sizeof now);
+    ops->upload(o->device, o->grad, state->grad, o->n_bytes);
+    ops->step(o->device, &step, state->n, o->grad, o->weights, o->m, o->v);
+    ops->download(o->device, state->weights, o->weights, o->n_bytes);
+    cr_assert_eq(device_sync(o->device), STATUS_OK, "%s", status_reason());
+}
+
 static void adam_check(const struct golden_case *golden, const struct program *program, struct executor *x, struct state *state,
                        const struct device_ops *ops, const char *where)
 {
-    struct device *device;
-    cr_assert_eq(ops->open(1, &device), STATUS_OK);
+    struct optimizer optimizer;
+    optimizer_open(ops, state, &optimizer);
     for (int t = 0; t < GOLDEN_N_LOSS; t++) {
         double loss = executor_forward(x, state->weights);
         double error = fabs(loss - golden->adam_loss[t]) / golden->adam_loss[t];
@@ -63,17 +105,8 @@ static void adam_check(const struct golden_case *golden, const struct program *p
         if (t == GOLDEN_N_LOSS - 1) {
             break;
         }
-        const struct device_now now = {
-            .lr = 0.01, .correction_1 = 1.0 - pow(0.9, t + 1), .correction_2 = 1.0 - pow(0.999, t + 1)};
-        struct device_step step = {.optimizer = DEVICE_OPTIMIZER_ADAM,
-                                   .weight_decay = 5e-4,
-                                   .beta1 = 0.9,
-                                   .beta2 = 0.999,
-                                   .epsilon = 1e-8,
-                                   .now = &now};
         executor_backward(x, state->grad);
-        ops->step(device, &step, state->n, state->grad, state->weights, state->m, state->v);
-        cr_assert_eq(device_sync(device), STATUS_OK);
+        optimizer_step(ops, &optimizer, t, state);
     }
     float *after = memory_alloc((size_t)state->n, sizeof *after);
     double *truth = memory_alloc((size_t)state->n, sizeof *truth);
@@ -85,7 +118,7 @@ static void adam_check(const struct golden_case *golden, const struct program *p
     cr_assert(error <= TOLERANCE_ARRAY, "%s: weights after ten Adam steps are off by %.1e", where, error);
     free(truth);
     free(after);
-    ops->close(device);
+    optimizer_close(ops, &optimizer);
 }
 
 static void run(const char *name, const struct golden_case *golden, const struct program *program, const struct device_ops *ops,
@@ -103,9 +136,9 @@ static void run(const char *name, const struct golden_case *golden, const struct
                                    .split = golden->split};
     struct executor *x = executor_open(&setup);
     struct state state = {.n = program->n_weight};
-    float **arrays[] = {&state.init, &state.weights, &state.m, &state.v, &state.grad};
-    for (int i = 0; i < 5; i++) {
-        cr_assert_eq(memory_acquire(MEMORY_OTHER, (size_t)state.n, sizeof(float), arrays[i]), STATUS_OK);
+    float **arrays[] = {&state.init, &state.weights, &state.grad};
+    for (int i = 0; i < 3; i++) {
+        *arrays[i] = memory_alloc((size_t)state.n, sizeof(float));
     }
     golden_weights(golden, "init.safetensors", program, state.init);
     golden_weights(golden, "init.safetensors", program, state.weights);
@@ -115,8 +148,8 @@ static void run(const char *name, const struct golden_case *golden, const struct
     executor_backward(x, state.grad);
     gradient_check_sgd(golden, program, &state, where);
     adam_check(golden, program, x, &state, ops, where);
-    for (int i = 0; i < 5; i++) {
-        memory_release(MEMORY_OTHER, *arrays[i], (size_t)state.n, sizeof(float));
+    for (int i = 0; i < 3; i++) {
+        free(*arrays[i]);
     }
     executor_close(x);
 }

@@ -24,11 +24,15 @@ void gradient_check(const struct gradient_case *one);
 double relative_error(const float *x, const double *truth, int64_t n);
 double norm(const double *x, int64_t n);
 
-/* The devices that tests run on. */
+/* The devices that tests run on; in emulated builds the cuda device alone, as other builds have the others. */
+#ifdef CUDA_EMULATED
+#define TEST_N_DEVICE 1
+#else
 #define TEST_N_DEVICE 3
+#endif
 extern const struct device_ops *const test_devices[TEST_N_DEVICE];
 
-/* Opening and closing memory takes the strict device long: it runs with 1 and 3 parts alone. */
+/* Slow devices, the strict one and an emulated GPU, run with 1 and 3 parts alone. */
 bool test_takes(const struct device_ops *ops, int n_part);
 
 #endif
