@@ -227,8 +227,11 @@ check: ## everything: tests, lint, sanitizers, 5 s of each fuzzer; one closing l
 	$(call variant,release) BUILD=$(BUILD) WERROR=-Werror all tests emulator gpu-programs
 	$(call variant,asan) WERROR=-Werror all tests
 	$(call variant,emulated) WERROR=-Werror all gpu-programs $(call of_variant,emulated,$(EMULATED_TESTS))
+	$(call variant,emulated-asan) WERROR=-Werror all $(call of_variant,emulated-asan,$(BUILD)/bin/gpu_operations)
+	$(call variant,emulated-tsan) WERROR=-Werror $(call of_variant,emulated-tsan,$(BUILD)/bin/gpu_operations)
 	$(FUZZ) WERROR=-Werror fuzzers
-	$(call RUN,5) scripts/check-format scripts/check-layers scripts/check-links scripts/check-nvcc scripts/check-emulator scripts/check-emulated scripts/check-emulated-memory scripts/check-bundle $(TESTS) $(call of_variant,asan,$(TESTS)) \
+	$(call RUN,5) scripts/check-format scripts/check-layers scripts/check-links scripts/check-nvcc scripts/check-emulator scripts/check-emulated \
+	    scripts/check-emulated-memory scripts/check-emulated-sanitizers scripts/check-bundle $(TESTS) $(call of_variant,asan,$(TESTS)) \
 	    $(call of_variant,fuzz,$(FUZZERS))
 
 check-system: ## system tests at length, every fault three times; package and service on a copy of this machine
