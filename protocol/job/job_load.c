@@ -49,6 +49,25 @@ static void key_hint(const char *section, const char *name, char out[HINT_BYTES]
     }
 }
 
+/* What a name from elsewhere means here (job_aliases.def); false: it is none of these. */
+static bool alias_hint(const char *name, char out[HINT_BYTES])
+{
+#define JOB_ALIAS(name, section, key) {#name, "did you mean '" #section "." #key "'?"},
+#define JOB_FOREIGN(name, words) {#name, words},
+    static const struct {
+        const char *name, *hint;
+    } aliases[] = {
+#include "protocol/job/job_aliases.def"
+    };
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++) {
+        if (strcasecmp(aliases[i].name, name) == 0) {
+            snprintf(out, HINT_BYTES, "%s", aliases[i].hint);
+            return true;
+        }
+    }
+    return false;
+}
+
 static void section_hint(const char *name, char out[HINT_BYTES])
 {
     int best = job_name_slip(name) + 1;
@@ -224,7 +243,9 @@ static enum status unknown_key(const char *where, const char *section, const cha
     if (strcmp(section, JOB_TOP_SECTION) != 0) {
         snprintf(place, sizeof place, "in [%s]", section);
     }
-    key_hint(section, name, hint);
+    if (!alias_hint(name, hint)) {
+        key_hint(section, name, hint);
+    }
     return status_fail(STATUS_CONFIG, "%s: unknown key '%.64s' %s; %s", where, name, place, hint);
 }
 

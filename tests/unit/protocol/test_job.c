@@ -1,5 +1,6 @@
 #include "protocol/job/codecs.h"
 #include "protocol/job/job.h"
+#include "protocol/job/job_keys.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -421,6 +422,25 @@ Test(job, a_failed_reading_leaves_the_job_untouched)
     before = job;
     cr_assert_eq(load(GRAPH "[train]\nlr = -1\n", &job), STATUS_CONFIG);
     cr_assert_eq(memcmp(&job, &before, sizeof job), 0);
+}
+
+Test(job, names_from_elsewhere_suggest_the_keys_that_they_mean)
+{
+    REFUSED(GRAPH "[train]\nlearning_rate = 0.01\n", "job.toml:4:1:", "'learning_rate'", "did you mean 'train.lr'?");
+    REFUSED(GRAPH "[model]\nhidden_channels = 64\n", "did you mean 'model.hidden'?");
+    REFUSED(GRAPH "[model]\nNum_Layers = 3\n", "did you mean 'model.layers'?");
+    REFUSED(GRAPH "[model]\nlearning_rate = 0.01\n", "did you mean 'train.lr'?"); /* whatever the section */
+    REFUSED("batch_size = 3\n" GRAPH, "job.toml:1:1:", "one step over the whole graph");
+    static const struct {
+        const char *section, *key;
+    } aliases[] = {
+#define JOB_ALIAS(name, section, key) {#section, #key},
+#define JOB_FOREIGN(name, words)
+#include "protocol/job/job_aliases.def"
+    };
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++) {
+        cr_expect_not_null(job_key_find(aliases[i].section, aliases[i].key), "%s.%s", aliases[i].section, aliases[i].key);
+    }
 }
 
 Test(job, a_guard_wants_something_to_compare)
