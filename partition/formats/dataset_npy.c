@@ -5,6 +5,7 @@
 #include "partition/formats/dataset_npy_types.h"
 #include "partition/formats/dataset_path.h"
 #include "partition/formats/dataset_store.h"
+#include "partition/formats/dataset_unread.h"
 #include "partition/graph/dataset_build.h"
 #include "partition/graph/dataset_edges.h"
 #include "partition/graph/weights.h"
@@ -230,6 +231,7 @@ enum status dataset_npy_load(const struct job *job, const char *path, struct dat
     if (status != STATUS_OK) {
         return status;
     }
+    dataset_unread_npy(path);
     if (meta.name[0] != '\0') {
         memcpy(out->name, meta.name, sizeof out->name);
     }

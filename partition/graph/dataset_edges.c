@@ -30,6 +30,9 @@ enum status edge_source_list(const struct npy *edges, struct edge_source *out)
     struct npy either_order = *edges;
     either_order.by_columns = false;
     enum status status = npy_expect(&either_order, NPY_KIND_INTEGER, 2, 2, -1);
+    if (status != STATUS_OK && edges->rank == 2 && edges->shape[0] != 2 && edges->shape[1] == 2) {
+        status = status_fail(status, "%s; it has a row for each edge: transpose it", status_reason());
+    }
     *out = (struct edge_source){.file = edges->name,
                                 .unit = "column",
                                 .n_edge = edges->shape[1],

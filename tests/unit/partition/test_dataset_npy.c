@@ -183,6 +183,7 @@ Test(dataset_npy, edges_that_do_not_fit_are_refused)
     bad("edges.npy: column 0: destination -1", "expected 0 to 5");
     fixture_i64("edges.npy", 2, (int64_t[]){3, 2}, (int64_t[]){0, 0, 0, 0, 0, 0});
     bad("edges.npy: has shape [3, 2]", "expected [2, any]");
+    bad("edges.npy: has shape [3, 2]", "it has a row for each edge: transpose it");
     fixture_i64("edges.npy", 1, (int64_t[]){2}, (int64_t[]){0, 0});
     bad("edges.npy: has shape [2]", "expected [2, any]");
     fixture_f32("edges.npy", 2, (int64_t[]){2, 1}, (float[]){0, 1});

@@ -1,0 +1,91 @@
+#include "partition/formats/dataset_unread.h"
+
+#include "protocol/log.h"
+
+#include <dirent.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST 8 /* warnings */
+
+/* Names of other libraries' arrays, and what is read instead. */
+static const struct {
+    const char *name, *instead;
+} hints[] = {
+    {"edge_index.npy", "edges.npy"},
+    {"x.npy", "features.npy"},
+    {"y.npy", "labels.npy"},
+    {"train_mask.npy", "train_idx.npy, the numbers of the nodes"},
+    {"val_mask.npy", "valid_idx.npy, the numbers of the nodes"},
+    {"valid_mask.npy", "valid_idx.npy, the numbers of the nodes"},
+    {"test_mask.npy", "test_idx.npy, the numbers of the nodes"},
+    {"val_idx.npy", "valid_idx.npy"},
+    {"edge_attr.npy", "edge_weight.npy, one number an edge"},
+    {"edge_weights.npy", "edge_weight.npy"},
+    {"edge_types.npy", "edge_type.npy"},
+    {"node_types.npy", "node_type.npy"},
+};
+
+/* feat_t<number>.npy, or one of the three arrays of sparse features. */
+static bool is_of_type(const char *name)
+{
+    static const char *const ends[] = {".npy", "_indptr.npy", "_indices.npy", "_data.npy"};
+    const char *at = name + strlen("feat_t");
+    bool any = false;
+    if (strncmp(name, "feat_t", strlen("feat_t")) != 0 || strspn(at, "0123456789") == 0) {
+        return false;
+    }
+    at += strspn(at, "0123456789");
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        any = any || strcmp(at, ends[i]) == 0;
+    }
+    return any;
+}
+
+static bool is_read(const char *name)
+{
+    static const char *const names[] = {
+        "edges.npy",     "indptr.npy", "indices.npy",   "edge_type.npy", "edge_weight.npy",  "features.npy",  "feat_indptr.npy",
+        "feat_data.npy", "labels.npy", "node_type.npy", "train_idx.npy", "feat_indices.npy", "valid_idx.npy", "test_idx.npy"};
+    bool any = is_of_type(name);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        any = any || strcmp(name, names[i]) == 0;
+    }
+    return any;
+}
+
+static int is_unread(const struct dirent *entry)
+{
+    size_t n = strlen(entry->d_name), n_end = strlen(".npy");
+    return n > n_end && strcmp(entry->d_name + n - n_end, ".npy") == 0 && !is_read(entry->d_name);
+}
+
+static void warn(const char *folder, const char *name)
+{
+    for (size_t i = 0; i < sizeof hints / sizeof *hints; i++) {
+        if (strcmp(name, hints[i].name) == 0) {
+            log_warn("%s/%s is not read: what is read is %s", folder, name, hints[i].instead);
+            return;
+        }
+    }
+    log_warn("%s/%s is not read: it is none of the names that a data folder has", folder, name);
+}
+
+void dataset_unread_npy(const char *folder)
+{
+    struct dirent **entry;
+    int n = scandir(folder, &entry, is_unread, alphasort);
+    for (int i = 0; i < n; i++) {
+        if (i < MOST) {
+            warn(folder, entry[i]->d_name);
+        }
+        free(entry[i]);
+    }
+    if (n > MOST) {
+        log_warn("%s: %d more arrays are not read", folder, n - MOST);
+    }
+    if (n >= 0) {
+        free(entry);
+    }
+}

@@ -1,0 +1,51 @@
+/* Data folders as people bring them: what is not read is said. */
+#include "tests/support/graphs/typed_folder.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/job_run.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+static void make_all(void)
+{
+    folder_make();
+    folder_write("job.toml", "[dataset]\npath = \"data\"\n[partition]\nparts = 2\ncache = \"off\"\n[model]\nkind = \"rgcn\"\n"
+                             "[train]\nepochs = 1\n[workers]\nthreads = 1\n");
+    typed_folder_write(folder_path("data"), &(struct typed_folder){.n_node = 60, .n_edge = 200});
+}
+
+TestSuite(data_folder, .init = make_all, .fini = folder_remove, .timeout = 120);
+
+static void expect_said(const char *words)
+{
+    cr_expect_not_null(strstr(job_run_log, words), "no \"%s\" in: %s", words, job_run_log);
+}
+
+Test(data_folder, arrays_that_nobody_reads_draw_a_warning_each)
+{
+    job_run("--set output.dir=o --plan");
+    cr_expect_null(strstr(job_run_log, "is not read"), "%s", job_run_log);
+    folder_write("data/train_mask.npy", "not looked into");
+    folder_write("data/edge_attr.npy", "");
+    folder_write("data/adjacency.npy", "");
+    folder_write("data/readme.txt", "");
+    job_run("--set output.dir=o --plan");
+    expect_said("data/train_mask.npy is not read: what is read is train_idx.npy, the numbers of the nodes");
+    expect_said("data/edge_attr.npy is not read: what is read is edge_weight.npy, one number an edge");
+    expect_said("data/adjacency.npy is not read: it is none of the names that a data folder has");
+    cr_expect_null(strstr(job_run_log, "readme"), "%s", job_run_log);
+}
+
+Test(data_folder, of_many_arrays_the_first_are_named)
+{
+    for (int i = 0; i < 11; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "data/other%02d.npy", i);
+        folder_write(name, "");
+    }
+    job_run("--set output.dir=o --plan");
+    expect_said("data/other07.npy is not read");
+    cr_expect_null(strstr(job_run_log, "other08"), "%s", job_run_log);
+    expect_said("data: 3 more arrays are not read");
+}
