@@ -87,6 +87,8 @@ Test(trainctl, a_job_that_is_waited_for_gives_its_progress_and_its_exit_code)
     cr_assert(folder_has("runs/good/model.safetensors"));
     EXPECT(66, "FAILED", "submit", "job.toml", "--wait", "-s", "dataset.generator=none", "-s", "dataset.path=nowhere");
     EXPECT(78, "trainctl: --set train.epoch: unknown key 'epoch'", "submit", "job.toml", "--wait", "-s", "train.epoch=3");
+    folder_write("other.toml", "[train]\nepoch = 3\n");
+    EXPECT(78, "trainctl: other.toml:2:1: unknown key 'epoch'", "submit", "other.toml");
 }
 
 Test(trainctl, jobs_are_shown_in_a_table)

@@ -2,6 +2,7 @@
 #include "protocol/clock.h"
 #include "protocol/job/job.h"
 #include "protocol/memory.h"
+#include "protocol/printable.h"
 #include "trainerd/ctl/run.h"
 #include "trainerd/ctl/text.h"
 
@@ -75,7 +76,8 @@ static enum status set_text(json_t *request, const char *key, const char *text, 
 
 static enum status make_request(const struct ctl_arguments *arguments, const char *config, json_t *request)
 {
-    char folder[PATH_MAX];
+    char folder[PATH_MAX], file[256];
+    printable_copy(strcmp(arguments->operand[0], "-") == 0 ? "standard input" : arguments->operand[0], file, sizeof file);
     if (getcwd(folder, sizeof folder) == NULL) {
         return status_fail(STATUS_NO_INPUT, "cannot find the current folder: %s", strerror(errno));
     }
@@ -87,6 +89,7 @@ static enum status make_request(const struct ctl_arguments *arguments, const cha
         }
     }
     enum status status = set_text(request, "config", config, "the job file");
+    status = status == STATUS_OK ? set_text(request, "file", file, "the job file's name") : status;
     status = status == STATUS_OK ? set_text(request, "folder", folder, "the current folder's path") : status;
     status = status == STATUS_OK ? set_text(request, "name", arguments->value[CTL_OPTION_NAME], "--name") : status;
     status = status == STATUS_OK

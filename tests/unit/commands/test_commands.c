@@ -58,10 +58,14 @@ Test(commands, what_is_wrong_with_a_submission_is_said_and_nothing_is_kept)
     expect_failure(ask(SUBMIT(",\"name\":\"a\\nb\"")), 2, "contains a control character");
     expect_failure(ask(SUBMIT(",\"name\":\"0123456789012345678901234567890123456789012345678901234567890123x\"")), 2,
                    "name has 65 bytes, expected at most 63");
+    expect_failure(ask(SUBMIT(",\"file\":\"a\\nb\"")), 2, "file 'a\\x0ab' contains a control character");
+    expect_failure(ask(SUBMIT(",\"file\":\"my.toml\",\"set\":[\"a\"]")), 2, "expected section.key=value");
+    expect_failure(ask("{\"v\":1,\"cmd\":\"submit\",\"folder\":\"/tmp\",\"file\":\"my.toml\",\"config\":\"lr = 1\"}"), 78,
+                   "my.toml:1:1: unknown key 'lr'");
     expect_failure(ask(SUBMIT(",\"priority\":1000001")), 2, "priority is 1e+06, expected -1e+06 to 1e+06");
     expect_failure(ask(SUBMIT(",\"max_restarts\":-1")), 2, "max_restarts is -1, expected 0 to 1000");
     expect_failure(ask(SUBMIT(",\"time_limit_s\":-1")), 2, "time_limit_s is -1");
-    expect_failure(ask(SUBMIT(",\"prio\":1")), 2, "submit takes no 'prio'; it takes config, folder, set, name");
+    expect_failure(ask(SUBMIT(",\"prio\":1")), 2, "submit takes no 'prio'; it takes config, file, folder, set, name");
     size_t n;
     jobs_all(jobs, &n);
     cr_assert_eq(n, 0);

@@ -22,6 +22,7 @@
 #define PRIORITY_MOST 1000000
 #define RESTARTS_MOST 1000
 #define SUBMISSION_ID_MOST 128
+#define FILE_NAME_MOST 255
 
 typedef enum status request_handler(struct commands *commands, struct connection *connection, const json_t *request);
 
@@ -155,6 +156,7 @@ static enum status create_job(struct commands *commands, struct connection *conn
     const char *submission_id = json_string_value(json_object_get(request, "submission_id"));
     struct store_submission submission = {.submission_id = submission_id != NULL ? submission_id : "",
                                           .config = json_string_value(json_object_get(request, "config")),
+                                          .file = json_string_value(json_object_get(request, "file")),
                                           .folder = json_string_value(json_object_get(request, "folder")),
                                           .output = ""};
     const char **set;
@@ -183,7 +185,9 @@ static enum status submit(struct commands *commands, struct connection *connecti
     if (json_string_length(json_object_get(request, "config")) > JOB_FILE_MOST_BYTES) {
         return status_fail(STATUS_CONFIG, "the job file is longer than %d bytes", JOB_FILE_MOST_BYTES);
     }
+    const char *file = json_string_value(json_object_get(request, "file"));
     enum status status = check_user(connection);
+    status = status == STATUS_OK && file != NULL ? check_text("file", file, FILE_NAME_MOST) : status;
     status = status == STATUS_OK && submission_id != NULL ? check_text("submission_id", submission_id, SUBMISSION_ID_MOST)
                                                           : status;
     status = status == STATUS_OK ? read_record(commands, request, &record) : status;

@@ -9,7 +9,7 @@
 #include "trainerd/daemon/jobs/job_record.h"
 #include "trainerd/daemon/jobs/store.h"
 
-/* Check the job file with its settings. errors  STATUS_CONFIG "job.toml:LINE:COLUMN: …", STATUS_USAGE a setting that
+/* Check the job file with its settings. errors  STATUS_CONFIG "FILE:LINE:COLUMN: …", STATUS_USAGE a setting that
  * is none */
 enum status submission_job(const struct store_submission *submission, struct job *out);
 

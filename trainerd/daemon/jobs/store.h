@@ -16,6 +16,7 @@ struct store;
 struct store_submission {
     const char *submission_id; /* "": none. Unique for an owner */
     const char *config;        /* the job file's text */
+    const char *file;          /* its name in messages; NULL: "job.toml". Not stored */
     const char *const *set;    /* n_set settings "section.key=value" */
     size_t n_set;
     const char *folder; /* the client's working directory: relative paths of the job start there */
