@@ -1,5 +1,6 @@
 /* The command line of trainctl: the table lists the commands, ctl/run.h their functions. */
 #include "protocol/status.h"
+#include "protocol/version.h"
 #include "trainerd/ctl/reference.h"
 #include "trainerd/ctl/run.h"
 #include "trainerd/ctl/text.h"
@@ -19,6 +20,10 @@ static ctl_run *const runs[CTL_COMMAND_N] = {
 
 static enum status print_help(FILE *file, const struct ctl_arguments *arguments)
 {
+    if (ctl_given(arguments, CTL_OPTION_VERSION)) {
+        fputs("trainctl " TRAINERD_VERSION "\n", file);
+        return STATUS_OK;
+    }
     if (arguments->n_operand == 0) {
         reference_help(file);
         return STATUS_OK;
@@ -63,7 +68,9 @@ static enum status run_reference(const struct ctl_arguments *arguments)
         fclose(memory);
     }
     if (status == STATUS_OK) {
-        json_t *value = arguments->command == CTL_COMMAND_help ? reference_json() : json_pack("{s:s}", "text", text);
+        json_t *value = ctl_given(arguments, CTL_OPTION_VERSION) ? json_pack("{s:s}", "version", TRAINERD_VERSION)
+                        : arguments->command == CTL_COMMAND_help ? reference_json()
+                                                                 : json_pack("{s:s}", "text", text);
         text_print_json(value);
         json_decref(value);
     }

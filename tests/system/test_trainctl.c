@@ -381,6 +381,12 @@ Test(trainctl, followed_logs_end_with_the_job)
     cr_assert_eq(RUN("logs", "1", "--rank", "0"), 0, "%s", output);
 }
 
+Test(trainctl, its_own_version_needs_no_daemon)
+{
+    EXPECT(0, "trainctl 0.", "--version");
+    EXPECT(0, "{\"version\":\"0.", "--version", "--json");
+}
+
 Test(trainctl, without_a_daemon_it_leaves_with_69_and_says_how_to_start_one)
 {
     EXPECT(69, "no daemon answers on unix:/nowhere", "--to", "unix:/nowhere/socket", "status");

@@ -71,7 +71,7 @@ static enum status read_options(int argc, char **argv, struct ctl_arguments *out
 
 static enum status find_command(struct ctl_arguments *out)
 {
-    bool wants_help = out->value[CTL_OPTION_HELP] != NULL;
+    bool wants_help = out->value[CTL_OPTION_HELP] != NULL || out->value[CTL_OPTION_VERSION] != NULL;
     if (out->n_operand == 0) {
         out->command = CTL_COMMAND_help;
         return wants_help ? STATUS_OK : status_fail(STATUS_USAGE, "no command is given; see trainctl --help");
@@ -79,7 +79,7 @@ static enum status find_command(struct ctl_arguments *out)
     for (int i = 0; i < CTL_COMMAND_N; i++) {
         if (strcmp(ctl_commands[i].name, out->operand[0]) == 0) {
             out->command = (enum ctl_command)i;
-            if (wants_help) { /* trainctl submit --help is trainctl help submit */
+            if (out->value[CTL_OPTION_HELP] != NULL) { /* trainctl submit --help is trainctl help submit */
                 out->command = CTL_COMMAND_help;
                 out->n_operand = 1;
                 return STATUS_OK;

@@ -61,6 +61,7 @@ Test(arguments, what_does_not_go_together_is_refused_with_what_does)
     expect_refusal(READ("submit"), "submit takes FILE, 0 given");
     expect_refusal(READ("status", "1", "2"), "status takes [JOB], 2 given");
     expect_refusal(READ("version", "1"), "version takes nothing more");
+    expect_refusal(READ("status", "--version"), "--version does not go with status");
     expect_refusal(READ("submit", "--prio", "1x", "--nam"), "needs a value");
     expect_refusal(READ("submit", "--colour"), "unknown option '--colour'");
     expect_refusal(READ("submit", "-z"), "unknown option '-z'");
