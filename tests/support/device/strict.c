@@ -298,18 +298,15 @@ static bool is_shared(const struct strict *s, const char *at)
     return false;
 }
 
-/* Does a call that is put off still read some of these bytes? A move says what it reads; any operation may read shared memory. */
+/* Does a move that is put off still read some of these bytes? */
 static bool is_awaited(const struct strict *s, const char *at, size_t n_bytes)
 {
-    const bool shared = is_shared(s, at);
     for (int lane = 0; lane < DEVICE_LANE_N; lane++) {
         const struct strict_lane *l = &s->lane[lane];
         for (uint64_t i = l->n_done; i < l->n_given; i++) {
             const struct strict_call *call = &l->call[l->n_call - (l->n_given - i)];
             const struct move *m = call->args;
-            bool reads = call->run == move_run ? (const char *)m->from < at + n_bytes && at < (const char *)m->from + m->n_bytes
-                                               : shared && call->run != follow_run;
-            if (reads) {
+            if (call->run == move_run && (const char *)m->from < at + n_bytes && at < (const char *)m->from + m->n_bytes) {
                 return true;
             }
         }
@@ -323,6 +320,9 @@ void strict_move(struct device *device, enum device_lane lane, void *to, const v
     struct move move = {to, from, n_bytes};
     if (to == from || n_bytes == 0) {
         return;
+    }
+    if (is_shared(s, to)) { /* any operation before this move may read what lies there */
+        strict_run(s, lane, s->lane[lane].n_given);
     }
     if (!is_device(s, to) && !is_awaited(s, to, n_bytes)) {
         memset(to, 0xff, n_bytes);
