@@ -33,8 +33,7 @@ static uint64_t checksum_of(const struct partition *p)
     return XXH3_64bits_withSeed(p->part_begin, ((size_t)p->n_part + 1) * sizeof *p->part_begin, order);
 }
 
-/* The folder of partition.cache; false where there is none. */
-static bool folder_of(const struct dataset *dataset, const struct job *job, char out[PATH_MAX])
+bool partition_cache_folder(const struct dataset *dataset, const struct job *job, char out[PATH_MAX])
 {
     const char *asked = job->partition.cache;
     if (asked[0] == '\0' || strcmp(asked, "off") == 0) {
@@ -57,7 +56,7 @@ void partition_cache_find(const struct dataset *dataset, const struct job *job, 
                           struct partition_cache *out)
 {
     *out = (struct partition_cache){0};
-    if (!folder_of(dataset, job, out->folder)) {
+    if (!partition_cache_folder(dataset, job, out->folder)) {
         out->folder[0] = '\0';
         return;
     }
@@ -146,6 +145,25 @@ bool partition_cache_load(const struct partition_cache *cache, struct partition 
     return true;
 }
 
+void partition_cache_write(const char *folder, const char *path, const struct iovec *piece, int n_piece, const char *what)
+{
+    int lock = -1;
+    enum status status = file_folder_make(folder);
+    if (status == STATUS_OK) {
+        lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        /* Another job that writes here just now may write the same file: leave it to that one. */
+        if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
+            status = file_replace(path, piece, n_piece);
+        }
+    }
+    if (lock >= 0) {
+        close(lock);
+    }
+    if (status != STATUS_OK) {
+        log_warn("the %s not kept for another time: %s", what, status_reason());
+    }
+}
+
 void partition_cache_save(const struct partition_cache *cache, const struct partition *partition)
 {
     if (cache->folder[0] == '\0') {
@@ -161,19 +179,5 @@ void partition_cache_save(const struct partition_cache *cache, const struct part
         {.iov_base = &header, .iov_len = sizeof header},
         {.iov_base = partition->part_begin, .iov_len = ((size_t)partition->n_part + 1) * sizeof *partition->part_begin},
         {.iov_base = partition->order, .iov_len = (size_t)partition->n_node * sizeof *partition->order}};
-    int folder = -1;
-    enum status status = file_folder_make(cache->folder);
-    if (status == STATUS_OK) {
-        folder = open(cache->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        /* Another job that writes here just now may write the same file: leave it to that one. */
-        if (folder < 0 || flock(folder, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
-            status = file_replace(cache->path, piece, 3);
-        }
-    }
-    if (folder >= 0) {
-        close(folder);
-    }
-    if (status != STATUS_OK) {
-        log_warn("the partition is not kept for another time: %s", status_reason());
-    }
+    partition_cache_write(cache->folder, cache->path, piece, 3, "partition is");
 }

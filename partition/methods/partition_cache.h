@@ -10,6 +10,7 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <sys/uio.h>
 
 /* Raised by every change of methods, order or file that gives another partition for the same key. */
 #define PARTITION_CACHE_VERSION 3
@@ -37,5 +38,11 @@ void partition_cache_find(const struct dataset *dataset, const struct job *job, 
 bool partition_cache_load(const struct partition_cache *cache, struct partition *partition);
 
 void partition_cache_save(const struct partition_cache *cache, const struct partition *partition);
+
+/* The folder of partition.cache; false where there is none, or none for a graph as small. */
+bool partition_cache_folder(const struct dataset *dataset, const struct job *job, char out[PATH_MAX]);
+
+/* Write a file of that folder, unless another job writes there just now; a warning says what ("partition is") is not kept. */
+void partition_cache_write(const char *folder, const char *path, const struct iovec *piece, int n_piece, const char *what);
 
 #endif

@@ -1,6 +1,7 @@
 /* An attempt at a job, up to its last epoch: preparation, workers, training, and restarts in the foreground. */
 #include "trainerd/coordinator/coordinator.h"
 
+#include "partition/part/cover_cache.h"
 #include "protocol/clock.h"
 #include "protocol/fault.h"
 #include "protocol/memory.h"
@@ -100,8 +101,8 @@ static enum status cover(struct coordinator *c, double *share_out)
     for (int32_t p = 0; p < c->partition.n_part; p++) {
         own_rank[p] = p;
     }
-    enum status status = part_shared_cover(&c->dataset, &c->partition, own_rank, (uint32_t)c->partition.n_part, &c->shared,
-                                           &rows);
+    enum status status = cover_cache_count(&c->dataset, &c->job, &c->partition, own_rank, (uint32_t)c->partition.n_part,
+                                           &c->shared, &rows);
     *share_out = status == STATUS_OK && rows.n_halo > 0 ? (double)rows.n_cover / (double)rows.n_halo : 1.0;
     free(own_rank);
     c->partition.covered = *share_out <= 1.0 - COVER_LEAST;
@@ -133,8 +134,9 @@ static enum status place(struct coordinator *c)
         return STATUS_OK;
     }
     struct part_cover_rows rows;
-    return c->partition.covered ? part_shared_cover(&c->dataset, &c->partition, c->rank_of_part, n_worker, &c->shared, &rows)
-                                : part_shared_build(&c->dataset, &c->partition, c->rank_of_part, n_worker, &c->shared);
+    return c->partition.covered
+               ? cover_cache_count(&c->dataset, &c->job, &c->partition, c->rank_of_part, n_worker, &c->shared, &rows)
+               : part_shared_build(&c->dataset, &c->partition, c->rank_of_part, n_worker, &c->shared);
 }
 
 enum status coordinator_count(struct coordinator *c, double *cover_share_out)

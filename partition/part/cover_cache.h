@@ -1,0 +1,20 @@
+/* Counts of covers saved by content, beside the partitions: the same parts on as many workers are matched once.
+ *
+ * A file's name is the hash of all that the counts depend on: the graph, its parts in their order, and who has them. As the cache of partitions
+ * it never fails a job.
+ */
+#ifndef PARTITION_COVER_CACHE_H
+#define PARTITION_COVER_CACHE_H
+
+#include "partition/part/part_shared.h"
+#include "protocol/job/job.h"
+
+/* Raised by every change of part_shared_cover or of the file that gives other counts for the same key. */
+#define COVER_CACHE_VERSION 1
+
+/* part_shared_cover, or what it counted before; where job->partition.cache says so, it is kept. */
+enum status cover_cache_count(const struct dataset *dataset, const struct job *job, const struct partition *partition,
+                              const int32_t *rank_of_part, uint32_t n_rank, struct part_shared *out,
+                              struct part_cover_rows *rows_out);
+
+#endif
