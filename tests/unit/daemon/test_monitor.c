@@ -144,6 +144,25 @@ Test(monitor, silent_and_slow_ones_make_room_after_their_time)
     }
 }
 
+/* More come than may be open at once, and all of them leave between two turns of the loop. */
+Test(monitor, crowds_that_leave_at_once_leave_room)
+{
+    enum { N_CROWD = HTTP_N_CONNECTION + 16, N_ALL = 1008 };
+    struct client crowd[N_CROWD];
+    for (int n = 0; n < N_ALL; n += N_CROWD) {
+        for (int i = 0; i < N_CROWD; i++) {
+            connect_to(&crowd[i]);
+        }
+        for (int i = 0; i < N_CROWD; i++) {
+            turn(clock_s());
+        }
+        for (int i = 0; i < N_CROWD; i++) {
+            client_close(&crowd[i]);
+        }
+        expect(ask("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"), "200 ");
+    }
+}
+
 Test(monitor, an_address_that_is_taken_or_none_is_named)
 {
     struct monitor *other = NULL;

@@ -32,6 +32,7 @@ struct http {
     uv_timer_t timer;
     int n_handle;
     struct client *clients;
+    int n_client;
     char address[HTTP_ADDRESS_BYTES];
 };
 
@@ -119,12 +120,14 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
                                   .socket = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
                                   .since_ms = uv_now(http->loop)};
         http->clients = client;
+        http->n_client++;
         *slot = client;
         return;
     }
     for (struct client **at = &http->clients; *at != NULL; at = &(*at)->next) {
         if (*at == *slot) {
             *at = (*at)->next;
+            http->n_client--;
             free(*slot);
             return;
         }
@@ -133,10 +136,15 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
 
 static void on_timer(uv_timer_t *timer);
 
-/* Run the library: when its file is ready, when its timeout has passed, and when a connection's time is over. */
+/* Run the library: when its file is ready, when its timeout has passed, and when a connection's time is over. With as many connections as it may
+ * have it stops listening, and goes on when it runs after one of them is closed: which nothing but that run would tell. */
 static void work(struct http *http)
 {
-    MHD_run(http->server);
+    int n_before;
+    do {
+        n_before = http->n_client;
+        MHD_run(http->server);
+    } while (http->n_client < n_before);
     uint64_t now_ms = uv_now(http->loop), wait_ms = UINT64_MAX;
     for (struct client *client = http->clients; client != NULL; client = client->next) {
         uint64_t spent_ms = now_ms - client->since_ms;
