@@ -25,8 +25,9 @@ struct part_sums {
 struct part_shared {
     int32_t n_part, n_hop;
     uint32_t n_rank;
-    bool symmetric;                           /* both directions have the same array */
-    bool covers;                              /* what is listed are covers */
+    bool symmetric; /* both directions have the same array */
+    bool covers;    /* what is listed are covers */
+    bool spreads;   /* each part's rows are picked out of what came; else its blocks' columns count that */
     struct part_sums *sums[PART_DIRECTION_N]; /* n_part; NULL: nothing is covered */
     uint32_t *n_row
         [PART_DIRECTION_N]; /* n_part × n_rank × PART_SHARED_N_SIDE × (n_hop + 1): by owner, taker, side; rows of hop ≤ h, and all */

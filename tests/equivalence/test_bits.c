@@ -324,7 +324,7 @@ Test(bits, payloads_sent_in_pieces_give_the_bits_of_rows_read_in_place)
 }
 
 /* Rows that several parts of a worker take travel once: 11 parts on 2, 3 and 4 workers, round robin, so that most come by twice. */
-static void expect_same_bits_shared(const char *model, const char *data, const char *prune)
+static void expect_same_bits_shared(const char *model, const char *data, const char *prune, const char *exchange)
 {
     static const struct way shared_ways[] = {{1, 2, 1, "sequential", false},
                                              {2, 1, 0, "sequential", false},
@@ -337,11 +337,11 @@ static void expect_same_bits_shared(const char *model, const char *data, const c
         snprintf(
             text, sizeof text,
             "[dataset]\n%s\n[partition]\nparts = 11\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\nepochs = 4\n"
-            "prune = \"%s\"\n[exchange]\nschedule = \"%s\"\nprefetch = %d\n[workers]\ncount = %d\nthreads = %d\n",
-            data, model, prune, way->schedule, way->prefetch, way->workers, way->threads);
+            "prune = \"%s\"\n[exchange]\n%s\nschedule = \"%s\"\nprefetch = %d\n[workers]\ncount = %d\nthreads = %d\n",
+            data, model, prune, exchange, way->schedule, way->prefetch, way->workers, way->threads);
         cluster_device = way->strict ? &device_strict : compare_narrow_cpu();
         cluster_run(text, &result[w]);
-        cr_assert_eq(result[w].exit_code, 0, "%s: workers %d: exit %d", model, way->workers, result[w].exit_code);
+        cr_assert_eq(result[w].exit_code, 0, "%s, %s: workers %d: exit %d", model, exchange, way->workers, result[w].exit_code);
         expect_equal(model, way, &result[0], &result[w]);
     }
     for (int w = 0; w < 4; w++) {
@@ -355,8 +355,24 @@ Test(bits, rows_that_parts_of_a_worker_share_change_no_bit)
                                          "kind = \"gat\"\nhidden = 8\nheads = 2\nattention_dropout = 0.3",
                                          "kind = \"gatv2\"\nhidden = 8\nheads = 2"};
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
-        expect_same_bits_shared(models[m], symmetric, "never");
-        expect_same_bits_shared(models[m], directed, "always");
+        expect_same_bits_shared(models[m], symmetric, "never", "");
+        expect_same_bits_shared(models[m], directed, "always", "");
+    }
+}
+
+/* Each part picks its own rows out of those that came, where they are sampled, coded, or counted by places. */
+Test(bits, rows_that_parts_of_a_worker_pick_out_of_shared_ones_change_no_bit)
+{
+    static const char max[] = "kind = \"sage\"\naggregator = \"max\"\nlayers = 3\nhidden = 12\ndropout = 0.3";
+    static const char *const models[] = {"kind = \"sage\"\nlayers = 3\nhidden = 12\ndropout = 0.3",
+                                         "kind = \"gat\"\nhidden = 7\nheads = 2\nattention_dropout = 0.3",
+                                         "kind = \"gatv2\"\nhidden = 8\nheads = 2", max};
+    static const char *const exchanges[] = {"sampling = 0.3", "codec = \"int4\"\nerror_feedback = true",
+                                            "sampling = 0.3\ncodec = \"int8, fp32@2\"\nguard_every = 2"};
+    expect_same_bits_shared(max, symmetric, "never", "");
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        expect_same_bits_shared(models[m], symmetric, "never", exchanges[m % 3]);
+        expect_same_bits_shared(models[m], directed, "always", exchanges[(m + 1) % 3]);
     }
 }
 

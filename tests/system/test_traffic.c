@@ -135,6 +135,10 @@ Test(traffic_counted, covers_shared_rows_pruned_and_spilled_jobs_are_as_planned)
         "--set exchange.codec=int8",
         "--set exchange.codec=int4 --set exchange.codec_backward=bf16 --set model.kind=gat",
         "--set exchange.sampling=0.0",
+        "--set partition.parts=12 --set workers.count=3 --set model.aggregator=max",
+        "--set partition.parts=12 --set workers.count=2 --set exchange.codec=int8",
+        "--set partition.parts=9 --set workers.count=2 --set exchange.codec=int4 --set model.kind=gat",
+        "--set partition.parts=9 --set workers.count=2 --set exchange.codec=bf16 --set exchange.schedule=halo",
     };
     for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
         expect_exact(jobs[j]);
@@ -193,6 +197,27 @@ Test(traffic_counted, stored_inputs_are_never_sent)
 /* --- sampled --- */
 
 enum { N_EPOCH = 40 };
+/* Forward's bytes of an epoch, of the layer between the hidden ones. */
+static double forward_bytes(const char *settings)
+{
+    json_t *plan = job_run_plan("%s --set partition.parts=12 --set workers.count=2 --set exchange.cover=false", settings);
+    const json_t *layers = json_object_get(json_object_get(plan, "traffic"), "layers");
+    double n_bytes = results_number(json_array_get(layers, 1), "forward");
+    json_decref(plan);
+    return n_bytes;
+}
+
+/* 12 parts on 2 workers: what is lossy travels once for all parts that take it, as exact rows do. */
+Test(traffic_counted, coded_and_sampled_rows_travel_once_per_pair_of_workers)
+{
+    double exact = forward_bytes(""), maxima = forward_bytes("--set model.aggregator=max");
+    double coded = forward_bytes("--set exchange.codec=int8"), sampled = forward_bytes("--set exchange.sampling=0.5");
+    cr_expect_gt(exact, 0.0);
+    cr_expect_eq(coded * HIDDEN * 4, exact * (HIDDEN + 4), "%g bytes in 8 bits, %g of float32", coded, exact);
+    cr_expect_lt(fabs(sampled - exact / 2.0), 1e-3 * exact, "%g bytes at p = 0.5, %g of all rows", sampled, exact);
+    cr_expect_eq(maxima, exact);
+}
+
 static const double P = 0.2;
 
 /* The mean of what so many epochs drew, against the plan's. A row has at most so many bytes, so that there are at least so many rows; each is

@@ -134,9 +134,12 @@ static enum status place(struct coordinator *c)
         return STATUS_OK;
     }
     struct part_cover_rows rows;
-    return c->partition.covered
-               ? cover_cache_count(&c->dataset, &c->job, &c->partition, c->rank_of_part, n_worker, &c->shared, &rows)
-               : part_shared_build(&c->dataset, &c->partition, c->rank_of_part, n_worker, &c->shared);
+    enum status status = c->partition.covered
+                             ? cover_cache_count(&c->dataset, &c->job, &c->partition, c->rank_of_part, n_worker, &c->shared,
+                                                 &rows)
+                             : part_shared_build(&c->dataset, &c->partition, c->rank_of_part, n_worker, &c->shared);
+    c->shared.spreads = memory_plan_spreads(&c->program);
+    return status;
 }
 
 enum status coordinator_count(struct coordinator *c, double *cover_share_out)

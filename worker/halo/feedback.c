@@ -116,7 +116,7 @@ void feedback_weigh(const struct halo *h, const struct halo_pair *pair, int64_t 
     if (!h->sampled || h->pass->direction != HALO_DIRECTION_IN) { /* gradients are multiplied elsewhere */
         return;
     }
-    const float factor = halo_factor(h, pair->q), *factors = sample_taken_factors(t, pair->i, pair->k);
+    const float factor = halo_factor(h, t->setup.rank_of_part[pair->q]), *factors = sample_taken_factors(t, pair->i, pair->k);
     if (factors != NULL) {
         t->ops->rows_multiply(t->device, n_row, width, factors, rows, false, rows);
     } else if (factor != 1.0F) {

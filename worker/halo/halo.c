@@ -4,7 +4,7 @@
 #include "worker/halo/source.h"
 #include "worker/run/joined.h"
 #include "worker/run/sample.h"
-#include "worker/run/shared_rows.h"
+#include "worker/run/sample_shared.h"
 #include "worker/spill/pin.h"
 
 #include <math.h>
@@ -21,7 +21,6 @@ struct halo *halo_open(struct trainer *t)
 {
     struct halo *h = memory_alloc(1, sizeof *h);
     h->trainer = t;
-    h->shares = t->shared_rows != NULL;
     h->walk = memory_alloc((size_t)t->n_own, sizeof *h->walk);
     h->slot = memory_alloc((size_t)t->plan.n_fetch_slot, sizeof *h->slot);
     h->packed = memory_alloc((size_t)t->plan.n_pack_slot, sizeof *h->packed);
@@ -34,10 +33,7 @@ struct halo *halo_open(struct trainer *t)
         if (t->sample != NULL) {
             h->own_sample[i] = sample_halo(t->sample, i);
         }
-        int64_t n_taker = h->shares             ? t->setup.n_rank * PART_SHARED_N_SIDE
-                          : t->setup.n_rank > 1 ? halo_n_flag(h->own_all[i])
-                                                : 0;
-        h->given_begin[i + 1] = h->given_begin[i] + n_taker;
+        h->given_begin[i + 1] = h->given_begin[i] + halo_n_taker(h->own_all[i], t->setup.n_rank, shared_rows_counts(t));
     }
     h->owners = (struct halo_owners){.n_own_part = t->n_own,
                                      .own = h->own_all,
@@ -88,16 +84,16 @@ struct halo_pair halo_pair(const struct halo *h, int32_t i, int32_t k)
     return (struct halo_pair){.i = i, .k = k, .q = q, .j = h->trainer->own_index[q]};
 }
 
-float halo_factor(const struct halo *h, int32_t q)
+float halo_factor(const struct halo *h, uint32_t rank)
 {
     bool weighted = h->sampled && aggregate_defs[h->op->aggregate]->sampled == AGGREGATE_SAMPLED_WEIGHED;
-    return weighted && !sample_weighs(h->trainer, q) ? (float)sample_factor(h->trainer, q) : 1.0F;
+    return weighted && !sample_weighs(h->trainer, rank) ? (float)sample_factor(h->trainer, rank) : 1.0F;
 }
 
-float halo_shift(const struct halo *h, int32_t q)
+float halo_shift(const struct halo *h, uint32_t rank)
 {
     bool shifted = h->sampled && aggregate_defs[h->op->aggregate]->sampled == AGGREGATE_SAMPLED_SHIFTED;
-    return shifted ? (float)log(sample_factor(h->trainer, q)) : 0.0F;
+    return shifted ? (float)log(sample_factor(h->trainer, rank)) : 0.0F;
 }
 
 char *halo_workspace(const struct halo *h, int64_t offset)
@@ -147,7 +143,9 @@ static void pass_begin(struct trainer *t, const struct step *step)
     h->sampled = step->lossy && t->sample != NULL;
     h->keeps = memory_plan_keeps(&t->program, step);
     h->owners.own = h->sampled ? h->own_sample : h->own_all;
-    h->shares = t->shared_rows != NULL && !step->stored;
+    h->shares = t->shared_rows != NULL && !step->stored && h->pass->direction != HALO_DIRECTION_RETURN;
+    h->spreads = h->shares && shared_rows_counts(t)->spreads;
+    h->owners.shared = h->sampled && h->shares ? sample_shared_counts(t) : shared_rows_counts(t);
     hops_find(h);
     h->slots = memory_plan_payloads(&t->plan, t->setup.job, &t->program, step, h->hop_travelling);
     for (int k = 0; k < HALO_N_PIECE; k++) {

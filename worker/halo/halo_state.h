@@ -41,7 +41,10 @@ struct halo {
     const struct part_halo **own_sample; /* n_own: payloads as they are sampled; NULL: they never are */
     bool sampled;                        /* by this pass */
     bool keeps;                          /* this pass reads payloads of the epoch before (kept.h) */
-    bool shares; /* rows of other ranks' parts come once for all own parts (run/shared_rows.h); in a stored pass none come */
+    bool
+        shares; /* rows of other ranks' parts come once for all own parts (run/shared_rows.h); in a stored pass none come, and finished
+                  * gradients are one part's */
+    bool spreads;           /* likewise, and each own part's are picked out of what came */
     struct halo_walk *walk; /* n_own */
     const struct step *step;
     const struct op *op;
@@ -98,10 +101,10 @@ char *halo_workspace(const struct halo *h, int64_t offset);
 /* Own rows of piece k of own part i. */
 const float *halo_own_rows(const struct halo *h, int k, int32_t i);
 
-/* What rows that own parts and part q exchange in this pass are multiplied by: 1/p where they are sampled and the aggregate is a sum;
+/* What rows that own parts and a rank's exchange in this pass are multiplied by: 1/p where they are sampled and the aggregate is a sum;
  * and what is added to their scores. Rows with factors of their own (sample_given_factors) are multiplied by these instead. */
-float halo_factor(const struct halo *h, int32_t q);
-float halo_shift(const struct halo *h, int32_t q);
+float halo_factor(const struct halo *h, uint32_t rank);
+float halo_shift(const struct halo *h, uint32_t rank);
 
 /* Point the call at own part i's block with its pair k, payload rows as columns, and at their scales and node ids; in a sampled pass
  * at those of the sample, which are made in scratch. */
@@ -133,6 +136,7 @@ void halo_payload_open(const struct halo *h, const struct halo_pair *pair, int64
  * a RETURN pass the whole payload of finished gradients, for which `asked` has the rows that it asks for. */
 struct halo_packing {
     int32_t i, k;
+    bool shared; /* k is a taker of shared rows; else a pair */
     int64_t at, n_most;
     const void *asked;
     void *out;

@@ -4,7 +4,7 @@
 #include "protocol/log.h"
 #include "worker/halo/feedback.h"
 #include "worker/run/sample.h"
-#include "worker/run/shared_rows.h"
+#include "worker/run/sample_shared.h"
 
 /* The list of shared rows that own part i gives to taker k. */
 static struct shared_list list_of(const struct halo *h, int32_t i, int32_t k)
@@ -15,12 +15,20 @@ static struct shared_list list_of(const struct halo *h, int32_t i, int32_t k)
                                 .side = k % PART_SHARED_N_SIDE == 0 ? PART_SHARED_BELOW : PART_SHARED_ABOVE};
 }
 
+/* Rows of a payload. */
+static int64_t rows_of(const struct halo *h, const struct halo_packing *what)
+{
+    const struct part_rows given = halo_rows_given(h, what->i);
+    const struct shared_list to = list_of(h, what->i, what->k);
+    return what->shared
+               ? part_shared_rows(h->owners.shared, to.d, h->trainer->own[what->i], to.rank, to.side, h->hop_travelling)
+               : part_rows_at(&given, what->k);
+}
+
 int64_t halo_rows_to(const struct halo *h, int32_t i, int32_t k)
 {
-    const struct part_rows given = halo_rows_given(h, i);
-    const struct shared_list to = list_of(h, i, k);
-    return h->shares ? part_shared_rows(h->owners.shared, to.d, h->trainer->own[i], to.rank, to.side, h->hop_travelling)
-                     : part_rows_at(&given, k);
+    const struct halo_packing what = {.i = i, .k = k, .shared = h->shares};
+    return rows_of(h, &what);
 }
 
 int64_t halo_payload_bytes(const struct halo *h, int32_t i, int32_t k)
@@ -55,8 +63,8 @@ void halo_block(struct halo *h, int32_t i, enum part_direction d, int32_t k, str
     call->block = &h->block;
     call->col_scale = part_device_col_scale(part, d, k);
     call->col_node = part_device_col_node(part, d, k);
-    int32_t q = part->part->halo.pairs[d].pair[k].part;
-    if (!h->sampled || k == part->part->halo.pairs[d].own || sample_is_whole(t, q)) {
+    uint32_t rank = t->setup.rank_of_part[part->part->halo.pairs[d].pair[k].part];
+    if (!h->sampled || k == part->part->halo.pairs[d].own || sample_is_whole(t, rank)) {
         return;
     }
     const struct part_rows taken = part_halo_taken(h->owners.own[i], PART_DIRECTION_IN, h->hop_travelling);
@@ -66,7 +74,7 @@ void halo_block(struct halo *h, int32_t i, enum part_direction d, int32_t k, str
     t->ops->block_sample(t->device, &all, n_kept, kept, halo_workspace(h, at + 2 * sizes->n_number_bytes), &h->block);
     call->col_scale = numbers_sample(h, n_kept, kept, call->col_scale, at);
     call->col_node = numbers_sample(h, n_kept, kept, call->col_node, at + sizes->n_number_bytes);
-    call->shift = halo_shift(h, q);
+    call->shift = halo_shift(h, rank);
 }
 
 /* --- low precision --- */
@@ -245,26 +253,29 @@ static void rows_write(const struct halo *h, int p, int32_t i, const struct rows
     }
 }
 
-/* Own part i's rows that taker k takes in this pass, or asks for. */
+/* Own part i's rows that its pair k takes in this pass, or asks for. */
 static const uint32_t *rows_given(const struct halo *h, int32_t i, int32_t k)
 {
-    const struct shared_list to = list_of(h, i, k);
-    if (h->shares) {
-        return shared_rows_given(h->trainer, &to);
-    }
     return h->sampled ? sample_given(h->trainer, i, k)
                       : part_device_rows(&h->trainer->part[i], PART_DIRECTION_N - 1 - halo_blocks(h), k);
 }
 
-/* n of them from `first` on, with what they count in a sample. */
-static struct rows rows_to(const struct halo *h, int32_t i, int32_t k, int64_t first, int64_t n)
+/* n rows of a payload from `first` on, with what they count in a sample. Rows with factors of their own are not shared. */
+static struct rows rows_to(const struct halo *h, const struct halo_packing *what, int64_t first, int64_t n)
 {
-    struct rows out = {.n = n, .rows = rows_given(h, i, k) + first, .factor = 1.0F};
-    if (h->sampled) {
-        const float *factors = sample_given_factors(h->trainer, i, k);
-        out.factor = halo_factor(h, halo_rows_given(h, i).pairs->pair[k].part);
+    const struct trainer *t = h->trainer;
+    const struct shared_list to = list_of(h, what->i, what->k);
+    uint32_t rank = to.rank;
+    struct rows out = {.n = n, .factor = 1.0F};
+    if (what->shared) {
+        out.rows = (h->sampled ? sample_shared_given : shared_rows_given)(t, &to) + first;
+    } else {
+        const float *factors = h->sampled ? sample_given_factors(t, what->i, what->k) : NULL;
+        rank = t->setup.rank_of_part[halo_rows_given(h, what->i).pairs->pair[what->k].part];
+        out.rows = rows_given(h, what->i, what->k) + first;
         out.factors = factors != NULL ? factors + first : NULL;
     }
+    out.factor = halo_factor(h, rank);
     return out;
 }
 
@@ -286,11 +297,11 @@ static void sums_write(const struct halo *h, const struct shared_list *to, int64
 static void piece_write(const struct halo *h, int p, const struct halo_packing *what, int64_t row, int64_t n, char *out)
 {
     const struct shared_list to = list_of(h, what->i, what->k);
-    int64_t n_sum = h->shares ? shared_rows_sums(h->trainer, &to) : 0, n_sent = halo_rows_to(h, what->i, what->k) - n_sum;
+    int64_t n_sum = what->shared ? shared_rows_sums(h->trainer, &to) : 0, n_sent = rows_of(h, what) - n_sum;
     int64_t n_left = row < n_sent ? n_sent - row : 0, n_gathered = n < n_left ? n : n_left;
     ASSERT(p == 0 || n_sum == 0);
     if (n_gathered > 0) {
-        const struct rows rows = rows_to(h, what->i, what->k, row, n_gathered);
+        const struct rows rows = rows_to(h, what, row, n_gathered);
         rows_write(h, p, what->i, &rows, out);
     }
     if (n_gathered < n) {
@@ -300,7 +311,7 @@ static void piece_write(const struct halo *h, int p, const struct halo_packing *
 
 static int64_t rows_pack(const struct halo *h, const struct halo_packing *what)
 {
-    int64_t n_row = halo_rows_to(h, what->i, what->k), n_done = 0, begin = 0;
+    int64_t n_row = rows_of(h, what), n_done = 0, begin = 0;
     for (int p = 0; p < h->pass->n_piece; p++) {
         int64_t row_bytes = h->bytes[p], end = begin + n_row * row_bytes;
         if (row_bytes > 0 && what->at + n_done < end) {

@@ -43,8 +43,13 @@ static bool piece_pack(struct halo *h, int32_t i, int32_t k, size_t at, struct e
     if (slot == NULL) {
         return false;
     }
-    const struct halo_packing what = {
-        .i = i, .k = k, .at = (int64_t)at, .n_most = n_most, .asked = asked != NULL ? asked->rows : NULL, .out = slot};
+    const struct halo_packing what = {.i = i,
+                                      .k = k,
+                                      .shared = h->shares,
+                                      .at = (int64_t)at,
+                                      .n_most = n_most,
+                                      .asked = asked != NULL ? asked->rows : NULL,
+                                      .out = slot};
     int64_t n_bytes = halo_pack(h, &what);
     if (asked != NULL) {
         asked->open = false;

@@ -40,8 +40,11 @@ bool source_spilled_pack(struct halo *h, int32_t i, int32_t k, size_t at, struct
 bool source_spilled_pack_asked(struct halo *h, int32_t i, int32_t k, size_t at, struct exchange_piece *out);
 void source_spilled_sent(struct halo *h, const void *bytes);
 
-/* The payload of the other part's rows lies at `payload`, as payload rows or, where they are shared, as the list has them: point the call at
- * it. */
+/* Where in the workspace a payload is packed that does not come from another rank, or not for one part alone. */
+int64_t source_packed_at(const struct halo *h);
+
+/* The payload of the other part's rows lies at `payload`, as payload rows or, where blocks' columns count shared ones, as the list has them:
+ * point the call at it. */
 void source_point(struct halo *h, const struct halo_pair *pair, const void *payload, struct op_call *call);
 
 #endif

@@ -2,6 +2,7 @@
 #include "protocol/fault.h"
 #include "protocol/log.h"
 #include "worker/halo/source.h"
+#include "worker/run/sample_shared.h"
 #include "worker/run/staging.h"
 
 enum status source_fetch_ahead(struct halo *h)
@@ -35,6 +36,27 @@ enum status source_fetch_ahead(struct halo *h)
     return STATUS_OK;
 }
 
+/* Own part i's rows, picked out of those that came for several: piece after piece, as they would have come for it alone. */
+static void spread(struct halo *h, const struct halo_pair *pair, const char *from, char *to)
+{
+    const struct trainer *t = h->trainer;
+    enum part_direction d = halo_blocks(h);
+    enum part_shared_side side = part_shared_side_of(pair->q, t->own[pair->i]);
+    const struct part_rows taken = halo_rows_taken(h, pair->i);
+    int64_t n_row = part_rows_at(&taken, pair->k);
+    int64_t n_all = part_shared_rows(h->owners.shared, d, pair->q, t->setup.rank, side, h->hop_travelling);
+    const uint32_t *places = h->sampled ? sample_shared_spread(t, pair->i, pair->k)
+                                        : shared_rows_spread(t, d, pair->i, pair->k);
+    for (int p = 0; p < h->pass->n_piece; p++) {
+        int64_t n_word = h->bytes[p] / (int64_t)sizeof(float); /* of which coded rows, too, have a whole number */
+        if (n_word > 0) {
+            t->ops->rows_gather(t->device, n_row, n_word, places, 1.0F, (const float *)(const void *)from, (float *)(void *)to);
+        }
+        from += n_all * h->bytes[p];
+        to += n_row * h->bytes[p];
+    }
+}
+
 static enum status fetched_take(struct halo *h, const struct halo_pair *pair, struct op_call *call)
 {
     struct halo_slot *s = &h->slot[h->n_used % h->n_credit];
@@ -43,8 +65,14 @@ static enum status fetched_take(struct halo *h, const struct halo_pair *pair, st
         s->there = true;
         s->free = staging_in(h->trainer, s->begin, s->payload, s->n_bytes);
     }
+    const void *payload = s->payload;
+    if (status == STATUS_OK && h->spreads) {
+        char *own = halo_workspace(h, source_packed_at(h));
+        spread(h, pair, payload, own);
+        payload = own;
+    }
     if (status == STATUS_OK) {
-        source_point(h, pair, s->payload, call);
+        source_point(h, pair, payload, call);
     }
     return status;
 }

@@ -24,10 +24,15 @@ static enum status in_place_take(struct halo *h, const struct halo_pair *pair, s
 
 const struct payload_source source_in_place = {.take = in_place_take};
 
+int64_t source_packed_at(const struct halo *h)
+{
+    return h->step->lossy && !h->exact ? h->workspace->wire_at : h->workspace->packed_at;
+}
+
 static enum status packed_take(struct halo *h, const struct halo_pair *pair, struct op_call *call)
 {
     h->exact = pair->i == pair->j;
-    void *payload = halo_workspace(h, h->step->lossy && !h->exact ? h->workspace->wire_at : h->workspace->packed_at);
+    void *payload = halo_workspace(h, source_packed_at(h));
     void *asked = halo_workspace(h, h->workspace->asked_wire_at);
     int32_t k = part_pair_find(halo_rows_given(h, pair->j).pairs, h->trainer->own[pair->i]);
     if (h->pass->n_ask > 0) {
@@ -65,7 +70,7 @@ void source_point(struct halo *h, const struct halo_pair *pair, const void *payl
     if (h->pass->direction == HALO_DIRECTION_RETURN) { /* whose gradients these are */
         call->rows = h->sampled && pair->i != pair->j ? sample_given(h->trainer, pair->i, pair->k)
                                                       : part_device_rows(part, PART_DIRECTION_OUT, pair->k);
-    } else if (h->shares && pair->j < 0) {
+    } else if (h->shares && !h->spreads && pair->j < 0) {
         n_row = shared_block(h, pair, call);
     } else {
         halo_block(h, pair->i, d, pair->k, call);

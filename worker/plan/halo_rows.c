@@ -34,6 +34,13 @@ int64_t halo_n_flag(const struct part_halo *own)
     return larger(own->pairs[PART_DIRECTION_IN].n_pair, own->pairs[PART_DIRECTION_OUT].n_pair);
 }
 
+int64_t halo_n_taker(const struct part_halo *own, uint32_t n_rank, const struct part_shared *shared)
+{
+    int64_t by_rank = shared != NULL ? (int64_t)n_rank * PART_SHARED_N_SIDE : 0;
+    int64_t by_pair = n_rank > 1 && (shared == NULL || shared->spreads) ? halo_n_flag(own) : 0;
+    return larger(by_rank, by_pair);
+}
+
 int64_t halo_n_taken(const struct part_halo *own)
 {
     const struct part_rows taken = part_halo_taken(own, PART_DIRECTION_IN, PROGRAM_HOP_ALL);

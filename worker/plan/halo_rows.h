@@ -20,6 +20,9 @@ struct part_rows halo_rows_out(const struct part_halo *own, enum halo_direction 
 /* Flags for a part's payloads, by pair, whatever the direction. */
 int64_t halo_n_flag(const struct part_halo *own);
 
+/* Those that other ranks take of it in one pass, at most: by pair, or where rows are shared, by rank and side; both where passes differ. */
+int64_t halo_n_taker(const struct part_halo *own, uint32_t n_rank, const struct part_shared *shared);
+
 /* Rows that a part takes over in-edges, and gives, of all its pairs together. */
 int64_t halo_n_taken(const struct part_halo *own);
 int64_t halo_n_given(const struct part_halo *own);

@@ -154,19 +154,24 @@ static int64_t most_packed(const struct memory_plan_input *in, const struct part
     return most;
 }
 
-/* Rows of the largest payload that scratch has: of parts of this rank, which have no slots, and where payloads are coded any that is
- * decoded. `diagonal`: of own rows, too. */
+static bool spreads(const struct memory_plan_input *in)
+{
+    return in->shared != NULL && in->shared->spreads;
+}
+
+/* Rows of the largest payload that scratch has: of parts of this rank, which have no slots, and any that is decoded or picked out of shared
+ * rows. `diagonal`: of own rows, too. */
 static int64_t payload_rows(const struct memory_plan_input *in, bool diagonal)
 {
     int64_t rows = 0;
-    bool codes = program_codes(in->program);
-    int n_direction = codes ? 2 : 1; /* exact gradients go the other way, too */
+    bool all = program_codes(in->program) || spreads(in);
+    int n_direction = program_codes(in->program) ? 2 : 1; /* exact gradients go the other way, too */
     for (int32_t i = 0; i < in->n_own_part; i++) {
         rows = larger(rows, diagonal ? in->own[i].n_own : 0);
         for (int t = HALO_DIRECTION_IN; t < n_direction; t++) {
             const struct part_halo *own = in->own[i].halo;
-            rows = larger(rows, most_packed(in, halo_rows_in(own, (enum halo_direction)t, PROGRAM_HOP_ALL), codes));
-            rows = larger(rows, most_packed(in, halo_rows_out(own, (enum halo_direction)t, PROGRAM_HOP_ALL), codes));
+            rows = larger(rows, most_packed(in, halo_rows_in(own, (enum halo_direction)t, PROGRAM_HOP_ALL), all));
+            rows = larger(rows, most_packed(in, halo_rows_out(own, (enum halo_direction)t, PROGRAM_HOP_ALL), all));
         }
     }
     return rows;
@@ -178,7 +183,7 @@ static struct memory_workspace scratch_plan(const struct memory_plan_input *in, 
 {
     struct memory_workspace out = {.n_scratch = op_scratch(in, plan, op)};
     bool packs = op->kind == OP_KIND_AGGREGATE && !program_reads_stored(in->program, op) &&
-                 (program_is_lossy(in->program) || aggregate_returns(in->program, op->aggregate));
+                 (program_is_lossy(in->program) || aggregate_returns(in->program, op->aggregate) || spreads(in));
     if (!packs) {
         return out;
     }
@@ -399,15 +404,24 @@ bool memory_plan_covers(const struct job *job, const struct program *program)
 
 bool memory_plan_shares(const struct job *job, const struct program *program, int32_t n_part, uint32_t n_rank, bool covered)
 {
+    bool differ = program->stale || (program->samples && job->exchange.sampling_weights == JOB_SAMPLING_WEIGHTS_EDGES);
     bool shares = n_rank > 1 && (covered || (uint32_t)n_part > n_rank) && !job->exchange.plain && !memory_plan_spills(job) &&
-                  !program_is_lossy(program);
+                  !differ;
     for (int i = 0; i < program->n_op && shares; i++) {
         const struct op *op = &program->op[i];
-        if (op->kind == OP_KIND_AGGREGATE) {
-            shares = !aggregate_returns(program, op->aggregate) && !aggregate_defs[op->aggregate]->sums_in_workspace;
-        }
+        shares = op->kind != OP_KIND_AGGREGATE || !aggregate_defs[op->aggregate]->sums_in_workspace;
     }
     return shares;
+}
+
+bool memory_plan_spreads(const struct program *program)
+{
+    bool spreads = program_is_lossy(program);
+    for (int i = 0; i < program->n_op && !spreads; i++) {
+        const struct op *op = &program->op[i];
+        spreads = op->kind == OP_KIND_AGGREGATE && aggregate_returns(program, op->aggregate);
+    }
+    return spreads;
 }
 
 /* What is copied aside for the coordinator: the weights in the arena, one part's embeddings or logits; or what opening features takes. */

@@ -242,9 +242,14 @@ bool memory_plan_spills(const struct job *job);
 bool memory_plan_covers(const struct job *job, const struct program *program);
 
 /* Are lists of payload rows other than a pair's own? Of a cover, where every part has a worker of its own; else of rows that several parts of
- * a worker take from a part of another one, which then travel once. Not where every part is walked alone: spilled, with payloads of its own (sampled,
- * coded, finished gradients), or with sums in the workspace. The same on every worker. */
+ * a worker take from a part of another one, which then travel once. Not where every part is walked alone: spilled, or with sums in the workspace;
+ * nor where parts are sent different rows: stale ones, or with factors of their own. Finished gradients are each part's own. The same on
+ * every worker. */
 bool memory_plan_shares(const struct job *job, const struct program *program, int32_t n_part, uint32_t n_rank, bool covered);
+
+/* Are each part's rows picked out of shared ones? Else its blocks' columns are turned to count these. Where payloads are coded, sampled or counted
+ * by places: those of parts of one rank are each part's own, too. */
+bool memory_plan_spreads(const struct program *program);
 
 /* Are features of halo rows stored with the parts (program_store), of which there are so many in all? A linear map of them, whose gradients
  * have other bits then, is the same for any number of workers, and so are inputs alone that lossy payloads would change; else these are

@@ -167,7 +167,8 @@ static int64_t blocks_bytes(const struct memory_plan_input *in, const struct mem
     for (int d = 0; d < n_direction(own); d++) {
         const struct part_pairs *pairs = &own->halo->pairs[d];
         const struct part_rows taken = part_halo_taken(own->halo, (enum part_direction)d, PROGRAM_HOP_ALL);
-        bool travel = in->shared == NULL && has_pair(in, own, d, false), stored = own->n_halo > 0 && d == PART_DIRECTION_IN;
+        bool as_they_are = in->shared == NULL || in->shared->spreads;
+        bool travel = as_they_are && has_pair(in, own, d, false), stored = own->n_halo > 0 && d == PART_DIRECTION_IN;
         n_scale += travel || stored ? part_rows_all(&taken) : 0;
         int64_t places = part_pairs_bytes(pairs->n_pair, own->halo->n_hop);
         n_bytes += memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, places);
@@ -180,12 +181,8 @@ static int64_t blocks_bytes(const struct memory_plan_input *in, const struct mem
 /* What halo passes keep for each pair: a flag of what other ranks asked for, and places of payloads in the spill. */
 static int64_t pairs_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own)
 {
-    if (in->shared != NULL) {
-        return in->n_rank * PART_SHARED_N_SIDE;
-    }
-    int64_t each = (in->n_rank > 1) * (program_is_lossy(in->program) ? 2 : 1) +
-                   (memory_plan_spills(in->job) ? HALO_DIRECTION_N * (int64_t)sizeof(int64_t) : 0);
-    return halo_n_flag(own->halo) * each;
+    int64_t flags = halo_n_taker(own->halo, in->n_rank, in->shared) * (program_is_lossy(in->program) ? 2 : 1);
+    return flags + (memory_plan_spills(in->job) ? halo_n_flag(own->halo) * HALO_DIRECTION_N * (int64_t)sizeof(int64_t) : 0);
 }
 
 /* Sums that own parts make for others: their rows' ends, edges and weights. */
@@ -201,11 +198,44 @@ static int64_t sums_bytes(const struct memory_plan_input *in, enum part_directio
     return n_bytes;
 }
 
+/* Rows that own parts take from other ranks, each part's by itself. */
+static int64_t taken_rows(const struct memory_plan_input *in, enum part_direction d)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; i < in->n_own_part; i++) {
+        const struct part_rows taken = part_halo_taken(in->own[i].halo, d, PROGRAM_HOP_ALL);
+        for (int32_t k = 0; k < taken.pairs->n_pair; k++) {
+            n += in->rank_of_part[taken.pairs->pair[k].part] != in->rank ? part_rows_at(&taken, k) : 0;
+        }
+    }
+    return n;
+}
+
+/* Shared rows of which each part picks its own: which rows others take, and where in what came each part's are; of a sample likewise, with its
+ * counts and places (sample_shared.h). */
+static int64_t spread_bytes(const struct memory_plan_input *in, struct memory_plan *plan)
+{
+    int64_t counts = part_shared_bytes(in->n_part, in->n_rank, plan->n_hop, in->own[0].halo->symmetric), n_bytes = 0;
+    const struct halo_list *in_edges = memory_plan_halo(plan, HALO_DIRECTION_IN, PROGRAM_HOP_ALL);
+    const int64_t each = sizeof(uint32_t);
+    for (int d = 0; d < n_direction(&in->own[0]); d++) {
+        enum halo_direction direction = d == PART_DIRECTION_IN ? HALO_DIRECTION_IN : HALO_DIRECTION_OUT;
+        n_bytes += (memory_plan_halo(plan, direction, PROGRAM_HOP_ALL)->n_serve_row + taken_rows(in, (enum part_direction)d)) *
+                   each;
+    }
+    if (in->program->samples) {
+        n_bytes += (in_edges->n_serve_row + taken_rows(in, PART_DIRECTION_IN)) * each;
+        counts += part_shared_bytes(in->n_part, in->n_rank, plan->n_hop, true) + in_edges->most_fetch_row * each;
+    }
+    return memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, counts) +
+           memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_STRUCTURE, n_bytes);
+}
+
 /* Rows that own parts share: how many, which own ones others take, and the node ids and scales of those that come. */
 static int64_t shared_bytes(const struct memory_plan_input *in, struct memory_plan *plan, bool scaled)
 {
-    if (in->shared == NULL) {
-        return 0;
+    if (in->shared == NULL || in->shared->spreads) {
+        return in->shared == NULL ? 0 : spread_bytes(in, plan);
     }
     bool symmetric = in->own[0].halo->symmetric;
     int64_t counts = part_shared_bytes(in->n_part, in->n_rank, plan->n_hop, symmetric), n_bytes = 0;

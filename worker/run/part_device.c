@@ -143,7 +143,7 @@ static enum status scales_open(const struct part_device_setup *setup, const stru
     int64_t n = part->n_own, n_col[PART_DIRECTION_N] = {0};
     for (int d = 0; d < n_direction(part); d++) {
         const struct part_pairs *pairs = &part->halo.pairs[d];
-        bool travel = setup->shared == NULL && has_pair(setup, part, d, false);
+        bool travel = setup->turned == NULL && has_pair(setup, part, d, false);
         bool stored = part->n_halo > 0 && d == PART_DIRECTION_IN;
         n_col[d] = travel || stored ? pairs->pair[pairs->n_pair].col - part->n_own : 0;
         n += n_col[d];
@@ -228,7 +228,7 @@ static enum status features_open(const struct part_device_setup *setup, const st
 
 enum status part_device_open(const struct part_device_setup *setup, struct part *part, struct part_device *out)
 {
-    *out = (struct part_device){.part = part, .trimmed = setup->shared != NULL && setup->shared->covers};
+    *out = (struct part_device){.part = part, .trimmed = setup->turned != NULL && setup->turned->covers};
     part_turn(setup, part);
     enum status status = part_lend(setup, part->bytes, part->n_bytes, &out->bytes);
     out->labels = (struct op_labels){.labels = part_device_view(out, part->labels),

@@ -139,8 +139,8 @@ static struct device_block host_block(const struct part_device_setup *setup, int
     }
     if (part_is_local(setup, part, q) && setup->in_place) {
         out.n_col = part_rows_own(setup->parts[q], hop);
-    } else if (setup->shared != NULL && k != pairs->own) {
-        out.n_col = part_shared_rows(setup->shared, PART_DIRECTION_OUT, q, setup->rank, part_shared_side_of(q, part->part),
+    } else if (setup->turned != NULL && k != pairs->own) {
+        out.n_col = part_shared_rows(setup->turned, PART_DIRECTION_OUT, q, setup->rank, part_shared_side_of(q, part->part),
                                      hop);
     }
     return out;

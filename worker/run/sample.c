@@ -1,6 +1,7 @@
 #include "worker/run/sample.h"
 
 #include "protocol/memory.h"
+#include "worker/run/sample_shared.h"
 #include "worker/run/sample_weights.h"
 
 #include <stdlib.h>
@@ -14,37 +15,36 @@ struct part_sample {
 
 struct sample {
     int32_t n_own;
-    int64_t n_list;          /* of all lists */
-    uint32_t *lists;         /* n_list, SHARED */
-    uint32_t *thresholds;    /* n_list: of all rows, sampled or not; NULL: a pair's rows have the same */
-    float *factors;          /* n_list, SHARED: of the sampled rows; NULL likewise */
-    double *weights;         /* n_list: what thresholds are made of, where a guard may change the shares; else NULL */
-    struct level weighed;    /* the level that thresholds are for */
-    struct part_sample *own; /* n_own */
+    int64_t n_list;               /* of all lists */
+    uint32_t *lists;              /* n_list, SHARED */
+    uint32_t *thresholds;         /* n_list: of all rows, sampled or not; NULL: a pair's rows have the same */
+    float *factors;               /* n_list, SHARED: of the sampled rows; NULL likewise */
+    double *weights;              /* n_list: what thresholds are made of, where a guard may change the shares; else NULL */
+    struct level weighed;         /* the level that thresholds are for */
+    struct part_sample *own;      /* n_own */
+    struct sample_shared *shared; /* NULL: rows come for each part alone */
 };
 
-/* Of the rows that own parts and part q exchange, at the epoch's level. */
-static uint64_t threshold_of(const struct trainer *t, int32_t q)
+uint64_t sample_threshold(const struct trainer *t, uint32_t rank)
 {
-    const struct trainer_setup *s = &t->setup;
-    bool near = ranks_are_near(s->machine_of_rank, s->rank, s->rank_of_part[q]);
+    bool near = ranks_are_near(t->setup.machine_of_rank, t->setup.rank, rank);
     return (uint64_t)((near ? t->level.sampling_local : t->level.sampling) * 4294967296.0);
 }
 
-bool sample_is_whole(const struct trainer *t, int32_t q)
+bool sample_is_whole(const struct trainer *t, uint32_t rank)
 {
-    return threshold_of(t, q) > UINT32_MAX;
+    return sample_threshold(t, rank) > UINT32_MAX;
 }
 
-double sample_factor(const struct trainer *t, int32_t q)
+double sample_factor(const struct trainer *t, uint32_t rank)
 {
-    uint64_t threshold = threshold_of(t, q);
+    uint64_t threshold = sample_threshold(t, rank);
     return threshold > 0 ? 4294967296.0 / (double)threshold : 0.0;
 }
 
-bool sample_weighs(const struct trainer *t, int32_t q)
+bool sample_weighs(const struct trainer *t, uint32_t rank)
 {
-    uint64_t threshold = threshold_of(t, q);
+    uint64_t threshold = sample_threshold(t, rank);
     return t->sample->thresholds != NULL && threshold > 0 && threshold <= UINT32_MAX;
 }
 
@@ -124,9 +124,9 @@ static int64_t list_begin(const struct trainer *t, int32_t i, enum part_directio
 static void pair_thresholds(struct trainer *t, int32_t i, enum part_direction d, int32_t k, const double *weight)
 {
     const struct part *part = t->part[i].part;
-    int32_t q = part->halo.pairs[d].pair[k].part;
-    if (sample_weighs(t, q)) {
-        hops_weigh(part, d, k, 1.0 / sample_factor(t, q), weight, t->sample->thresholds + list_begin(t, i, d, k));
+    uint32_t rank = t->setup.rank_of_part[part->halo.pairs[d].pair[k].part];
+    if (sample_weighs(t, rank)) {
+        hops_weigh(part, d, k, 1.0 / sample_factor(t, rank), weight, t->sample->thresholds + list_begin(t, i, d, k));
     }
 }
 
@@ -168,7 +168,8 @@ static enum status rows_weigh(struct trainer *t)
         for (enum part_direction d = PART_DIRECTION_IN; d < PART_DIRECTION_N; d++) {
             const struct part_pairs *pairs = &t->part[i].part->halo.pairs[d];
             for (int32_t k = 0; k < pairs->n_pair && status == STATUS_OK; k++) {
-                bool weighs = k != pairs->own && (t->sample->weights != NULL || sample_weighs(t, pairs->pair[k].part));
+                uint32_t rank = t->setup.rank_of_part[pairs->pair[k].part];
+                bool weighs = k != pairs->own && (t->sample->weights != NULL || sample_weighs(t, rank));
                 status = weighs ? pair_weigh(t, i, d, k) : STATUS_OK;
             }
         }
@@ -228,6 +229,7 @@ enum status sample_open(struct trainer *t)
         s->n_list += halo_n_taken(halo) + halo_n_given(halo);
         status = status == STATUS_OK ? halo_copy(halo, &s->own[i].halo) : status;
     }
+    status = status == STATUS_OK ? sample_shared_open(t, &s->shared) : status;
     status = status == STATUS_OK ? lists_take(t) : status;
     return status == STATUS_OK && s->thresholds != NULL ? rows_weigh(t) : status;
 }
@@ -239,6 +241,7 @@ void sample_close(struct trainer *t)
         return;
     }
     size_t n = (size_t)s->n_list;
+    sample_shared_close(t, s->shared);
     for (int32_t i = 0; i < s->n_own; i++) {
         part_halo_release(&s->own[i].halo);
     }
@@ -306,8 +309,9 @@ static uint32_t *hops_of(uint32_t *table, int32_t k, int32_t n_hop)
 static struct pair_rows pair_rows_of(const struct trainer *t, int32_t q, int64_t begin)
 {
     const struct sample *s = t->sample;
-    bool own = sample_weighs(t, q);
-    return (struct pair_rows){.threshold = threshold_of(t, q),
+    uint32_t rank = t->setup.rank_of_part[q];
+    bool own = sample_weighs(t, rank);
+    return (struct pair_rows){.threshold = sample_threshold(t, rank),
                               .thresholds = own ? s->thresholds + begin : NULL,
                               .out = s->lists + begin,
                               .factors_out = own ? s->factors + begin : NULL};
@@ -383,12 +387,21 @@ enum status sample_draw(struct trainer *t)
 {
     const struct random_key key = {
         .seed = (uint64_t)t->setup.job->train.seed, .epoch = t->epoch, .stream = RANDOM_STREAM_SAMPLE};
+    struct sample *s = t->sample;
     enum status status = STATUS_OK;
     rows_weigh_again(t);
     for (int32_t i = 0; i < t->n_own && status == STATUS_OK; i++) {
         status = part_draw(t, &key, i);
     }
+    if (status == STATUS_OK && s->shared != NULL) {
+        sample_shared_draw(t, s->shared, &key);
+    }
     return status;
+}
+
+struct sample_shared *sample_shared_of(const struct sample *s)
+{
+    return s->shared;
 }
 
 const struct part_halo *sample_halo(const struct sample *s, int32_t i)
@@ -406,14 +419,18 @@ const uint32_t *sample_given(const struct trainer *t, int32_t i, int32_t k)
     return t->sample->lists + given_begin(t, i, k);
 }
 
+/* Does own part i's pair k have rows with thresholds of their own? */
+static bool pair_weighs(const struct trainer *t, int32_t i, enum part_direction d, int32_t k)
+{
+    return sample_weighs(t, t->setup.rank_of_part[t->part[i].part->halo.pairs[d].pair[k].part]);
+}
+
 const float *sample_taken_factors(const struct trainer *t, int32_t i, int32_t k)
 {
-    bool own = sample_weighs(t, t->part[i].part->halo.pairs[PART_DIRECTION_IN].pair[k].part);
-    return own ? t->sample->factors + taken_begin(t, i, k) : NULL;
+    return pair_weighs(t, i, PART_DIRECTION_IN, k) ? t->sample->factors + taken_begin(t, i, k) : NULL;
 }
 
 const float *sample_given_factors(const struct trainer *t, int32_t i, int32_t k)
 {
-    bool own = sample_weighs(t, t->part[i].part->halo.pairs[PART_DIRECTION_OUT].pair[k].part);
-    return own ? t->sample->factors + given_begin(t, i, k) : NULL;
+    return pair_weighs(t, i, PART_DIRECTION_OUT, k) ? t->sample->factors + given_begin(t, i, k) : NULL;
 }

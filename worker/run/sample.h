@@ -18,6 +18,9 @@ void sample_close(struct trainer *trainer);
 /* Draw this epoch's. errors  STATUS_IO of the spill */
 enum status sample_draw(struct trainer *trainer);
 
+/* What own parts share with others of it; NULL: rows come for each part alone. */
+struct sample_shared *sample_shared_of(const struct sample *sample);
+
 /* Own part i's pairs, in-edges' payload rows and out-edges' own rows being those of the sample. */
 const struct part_halo *sample_halo(const struct sample *sample, int32_t i);
 
@@ -25,16 +28,19 @@ const struct part_halo *sample_halo(const struct sample *sample, int32_t i);
 const uint32_t *sample_taken(const struct trainer *trainer, int32_t i, int32_t k);
 const uint32_t *sample_given(const struct trainer *trainer, int32_t i, int32_t k);
 
-/* Do all rows that own parts and part q exchange travel in every epoch? Then the pair's blocks are as they are. */
-bool sample_is_whole(const struct trainer *trainer, int32_t q);
+/* The threshold of the rows that own parts and a rank's exchange, at the epoch's level. */
+uint64_t sample_threshold(const struct trainer *trainer, uint32_t rank);
 
-/* Has each row that own parts and part q exchange a threshold of its own? Then it counts 2³² over it times (device); NULL: all of them
+/* Do all rows that own parts and a rank's exchange travel in this epoch? Then the blocks of its pairs are as they are. */
+bool sample_is_whole(const struct trainer *trainer, uint32_t rank);
+
+/* Has each row that own parts and a rank's exchange a threshold of its own? Then it counts 2³² over it times (device); NULL: all of them
  * count alike. */
-bool sample_weighs(const struct trainer *trainer, int32_t q);
+bool sample_weighs(const struct trainer *trainer, uint32_t rank);
 const float *sample_taken_factors(const struct trainer *trainer, int32_t i, int32_t k);
 const float *sample_given_factors(const struct trainer *trainer, int32_t i, int32_t k);
 
-/* 1/p of the rows that own parts and part q exchange: by this they stand for all. */
-double sample_factor(const struct trainer *trainer, int32_t q);
+/* 1/p of the rows that own parts and a rank's exchange: by this they stand for all. */
+double sample_factor(const struct trainer *trainer, uint32_t rank);
 
 #endif

@@ -160,10 +160,30 @@ static void columns_turn(const struct trainer *t, enum part_direction d, const s
     }
 }
 
+/* Where in the list a taker's rows are. */
+static void taker_spread(const struct trainer *t, enum part_direction d, const struct shared_merge *m,
+                         const struct shared_taker *taker, bool write)
+{
+    struct shared_rows *s = t->shared_rows;
+    const struct part *part = t->setup.parts[t->own[taker->i]];
+    const struct part_block block = part_block_at(part, d, taker->k);
+    s->spread_at[d][s->pair_begin[d][taker->i] + taker->k] = s->n_spread;
+    for (int64_t c = 0; write && c < block.n_col; c++) {
+        s->spread[s->n_spread + c] = shared_place_of(m, block.node[c]);
+    }
+    s->n_spread += block.n_col;
+}
+
 /* The rows of a list that own parts take, or its cover. */
 static uint32_t taken_list(struct trainer *t, enum part_direction d, const struct shared_merge *m, bool write)
 {
     struct shared_rows *s = t->shared_rows;
+    for (int32_t l = 0; s->counts.spreads && l < m->n_taker; l++) {
+        taker_spread(t, d, m, &m->taker[l], write);
+    }
+    if (s->counts.spreads) {
+        return m->n_row;
+    }
     if (s->counts.covers) {
         return m->n_row > 0 ? shared_cover_take(t, d, m, write) : 0;
     }
@@ -201,12 +221,14 @@ static void taken_walk(struct trainer *t, enum part_direction d, struct shared_m
 static void walk(struct trainer *t, struct shared_merge *m, bool write)
 {
     struct shared_rows *s = t->shared_rows;
-    s->n_given = s->n_taken = s->n_sum_ptr = s->n_sum_edge = 0;
+    s->n_given = s->n_taken = s->n_spread = s->n_sum_ptr = s->n_sum_edge = 0;
     for (int d = 0, n = shared_n_direction(s); d < n; d++) {
         given_walk(t, (enum part_direction)d, m, write);
+        s->n_given_in = d == PART_DIRECTION_IN ? s->n_given : s->n_given_in;
     }
     for (int d = 0, n = shared_n_direction(s); d < n; d++) {
         taken_walk(t, (enum part_direction)d, m, write);
+        s->n_spread_in = d == PART_DIRECTION_IN ? s->n_spread : s->n_spread_in;
     }
 }
 
@@ -216,13 +238,14 @@ struct list {
 };
 
 /* All that is taken for the lists. */
-static int lists_of(const struct trainer *t, struct list out[6])
+static int lists_of(const struct trainer *t, struct list out[7])
 {
     struct shared_rows *s = t->shared_rows;
     bool scaled = t->part_setup.scaled != NULL, weighted = t->setup.parts[t->own[0]]->weighted;
     const struct list all[] = {{(size_t)s->n_given * sizeof *s->given, &s->given},
                                {(size_t)s->n_taken * sizeof *s->node, &s->node},
                                {scaled ? (size_t)s->n_taken * sizeof *s->scale : 0, &s->scale},
+                               {(size_t)s->n_spread * sizeof *s->spread, &s->spread},
                                {(size_t)s->n_sum_ptr * sizeof *s->sum_ptr, &s->sum_ptr},
                                {(size_t)s->n_sum_edge * sizeof *s->sum_cols, &s->sum_cols},
                                {weighted ? (size_t)s->n_sum_edge * sizeof *s->sum_weights : 0, &s->sum_weights}};
@@ -232,7 +255,7 @@ static int lists_of(const struct trainer *t, struct list out[6])
 
 static enum status lists_take(struct trainer *t)
 {
-    struct list list[6];
+    struct list list[7];
     enum status status = STATUS_OK;
     for (int l = 0, n = lists_of(t, list); l < n && status == STATUS_OK; l++) {
         if (list[l].n_bytes > 0) {
@@ -244,12 +267,23 @@ static enum status lists_take(struct trainer *t)
 
 static void lists_return(struct trainer *t)
 {
-    struct list list[6];
+    struct list list[7];
     for (int l = 0, n = lists_of(t, list); l < n; l++) {
         if (*(void **)list[l].out != NULL) {
             t->ops->release(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, *(void **)list[l].out, list[l].n_bytes);
         }
     }
+}
+
+/* Places of lists of all own parts' pairs. */
+static void pairs_number(struct trainer *t, enum part_direction d)
+{
+    struct shared_rows *s = t->shared_rows;
+    s->pair_begin[d] = memory_alloc((size_t)t->n_own + 1, sizeof *s->pair_begin[d]);
+    for (int32_t i = 0; i < t->n_own; i++) {
+        s->pair_begin[d][i + 1] = s->pair_begin[d][i] + t->setup.parts[t->own[i]]->halo.pairs[d].n_pair;
+    }
+    s->spread_at[d] = memory_alloc((size_t)s->pair_begin[d][t->n_own], sizeof *s->spread_at[d]);
 }
 
 enum status shared_rows_open(struct trainer *t)
@@ -261,7 +295,9 @@ enum status shared_rows_open(struct trainer *t)
     struct shared_rows *s = t->shared_rows = memory_alloc(1, sizeof *s);
     enum status status = part_shared_acquire(t->setup.n_part, t->setup.n_rank, any->n_hop, any->symmetric, &s->counts);
     s->counts.covers = any->covered;
+    s->counts.spreads = memory_plan_spreads(&t->program);
     for (int d = 0; d < PART_DIRECTION_N; d++) {
+        pairs_number(t, (enum part_direction)d);
         s->given_list[d] = memory_alloc((size_t)shared_place(t, t->n_own, 0, PART_SHARED_BELOW), sizeof *s->given_list[d]);
         s->taken_at[d] = memory_alloc((size_t)t->setup.n_part * PART_SHARED_N_SIDE, sizeof *s->taken_at[d]);
     }
@@ -288,6 +324,8 @@ void shared_rows_close(struct trainer *t)
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         free(s->given_list[d]);
         free(s->taken_at[d]);
+        free(s->pair_begin[d]);
+        free(s->spread_at[d]);
     }
     part_shared_release(&s->counts);
     free(s);
@@ -319,6 +357,12 @@ const uint32_t *shared_rows_given(const struct trainer *t, const struct shared_l
 int64_t shared_rows_sums(const struct trainer *t, const struct shared_list *list)
 {
     return given_of(t, list)->n_sum;
+}
+
+const uint32_t *shared_rows_spread(const struct trainer *t, enum part_direction d, int32_t i, int32_t k)
+{
+    const struct shared_rows *s = t->shared_rows;
+    return s->spread + s->spread_at[listed(s, d)][s->pair_begin[listed(s, d)][i] + k];
 }
 
 struct device_block shared_rows_sum_block(const struct trainer *t, const struct shared_list *list, int64_t first, int64_t n_row)

@@ -1,7 +1,8 @@
 /* Lists of payload rows that are not a pair's own, put together by both ranks in the same way, so that no list travels.
  *
  * Rows that own parts take from a part of another rank: hop after hop, taker after taker, every row where it first comes. In a covered job
- * the list's cover (shared_cover.c): rows, then sums. Columns of own parts' blocks are turned into places in the list, once.
+ * the list's cover (shared_cover.c): rows, then sums. Columns of own parts' blocks are turned into places in the list, once; where each part
+ * needs its rows as they would come for it alone (memory_plan_spreads), it has their places in the list instead.
  */
 #ifndef WORKER_SHARED_ROWS_H
 #define WORKER_SHARED_ROWS_H
@@ -27,6 +28,9 @@ struct shared_list {
 /* The rows (device), and how many sums come behind them. */
 const uint32_t *shared_rows_given(const struct trainer *trainer, const struct shared_list *list);
 int64_t shared_rows_sums(const struct trainer *trainer, const struct shared_list *list);
+
+/* Places in its list of the rows of own part i's pair k, a part of another rank (device). */
+const uint32_t *shared_rows_spread(const struct trainer *trainer, enum part_direction d, int32_t i, int32_t k);
 
 /* The edges of n_row sums from `first` on: columns are own rows. The block has no schedule. */
 struct device_block shared_rows_sum_block(const struct trainer *trainer, const struct shared_list *list, int64_t first,

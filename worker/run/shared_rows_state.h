@@ -16,9 +16,13 @@ struct shared_rows {
     struct part_shared counts;
     struct shared_given *given_list[PART_DIRECTION_N]; /* n_own × n_rank × PART_SHARED_N_SIDE */
     int64_t *taken_at[PART_DIRECTION_N];               /* n_part × PART_SHARED_N_SIDE: where a list begins */
-    int64_t n_given, n_taken;                          /* rows of all lists */
+    int64_t *pair_begin[PART_DIRECTION_N];             /* n_own + 1: pairs of the own parts before */
+    int64_t *spread_at[PART_DIRECTION_N];              /* by own part and pair: where its places begin */
+    int64_t n_given, n_taken, n_spread;                /* rows of all lists; of pairs that pick theirs out of them */
+    int64_t n_given_in, n_spread_in;                   /* those of in-edges, which come first */
     int64_t n_sum_ptr, n_sum_edge;
     uint32_t *given, *node; /* n_given, n_taken; SHARED */
+    uint32_t *spread;       /* n_spread: places in lists; SHARED */
     float *scale;           /* n_taken; SHARED. NULL: no aggregate has scales */
     int64_t *sum_ptr;   /* n_sum_ptr: ends of sums' edges from 0 in each list; SHARED, as what follows. NULL: there are none */
     uint32_t *sum_cols; /* n_sum_edge: own rows */

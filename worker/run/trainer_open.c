@@ -81,7 +81,8 @@ static void part_setup_fill(struct trainer *t)
 
 static enum status parts_open(struct trainer *t)
 {
-    t->part_setup.shared = shared_rows_counts(t);
+    const struct part_shared *shared = shared_rows_counts(t);
+    t->part_setup.turned = shared != NULL && !shared->spreads ? shared : NULL;
     t->part = memory_alloc((size_t)t->n_own, sizeof *t->part);
     for (int32_t i = 0; i < t->n_own; i++) {
         struct part *part = t->setup.parts[t->own[i]];
