@@ -7,6 +7,7 @@
 #include "tests/system/daemon_case.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -298,6 +299,33 @@ Test(supervisor, a_time_limit_ends_a_job_with_both_times_and_a_checkpoint)
     cr_assert_geq(daemon_job(id)->ran_s, 1.5);
     daemon_end();
     daemon_expect_nobody();
+}
+
+/* The owner of a running job does this to its events: the job fails, and a job beside it has its turn meanwhile. */
+static void expect_spoiled(off_t n_bytes, const char *why)
+{
+    char events[PATH_MAX];
+    daemon_start();
+    int64_t id = submit(TWO_WORKERS ENDLESS "[output]\ndir = \"a\"\n");
+    daemon_await_epoch(id, 1, 1);
+    snprintf(events, sizeof events, "%s/state/jobs/%lld/events.jsonl", folder, (long long)id);
+    cr_assert_eq(truncate(events, n_bytes), 0, "%s: %s", events, strerror(errno));
+    int64_t other = submit("[workers]\ncount = 1\n[train]\nepochs = 3\n[output]\ndir = \"b\"\n");
+    expect_end(other, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
+    expect_end(id, JOB_STATE_FAILED, JOB_REASON_BAD_DATA, 65);
+    SAID(id, why);
+    daemon_end();
+    daemon_expect_nobody();
+}
+
+Test(supervisor, events_with_a_hole_end_their_job_and_hold_up_no_other)
+{
+    expect_spoiled((off_t)60 << 30, "has zero bytes");
+}
+
+Test(supervisor, events_that_became_shorter_end_their_job)
+{
+    expect_spoiled(10, "is shorter than what was read");
 }
 
 Test(supervisor, two_jobs_that_do_not_fit_beside_each_other_run_one_after_the_other)

@@ -123,24 +123,52 @@ Test(event_log, lines_of_other_attempts_and_garbage_are_passed_over)
     cr_assert_eq(n_got, 0, "kind %d", (int)got[0].kind);
 }
 
-Test(event_log, a_line_past_all_measure_is_passed_over_and_what_follows_is_read)
+/* n times 'x' within a line, then another line. */
+static void long_line_write(int n)
 {
     FILE *file = fopen(folder_path("events.jsonl"), "w");
-    fputs("{\"attempt\":2,\"event\":\"end\",\"exit_code\":0,\"reason\":\"", file);
-    for (int i = 0; i < 3 << 20; i++) {
+    for (int i = 0; i < n; i++) {
         fputc('x', file);
     }
-    fputs("\"}\n" LINE("\"checkpoint\",\"epoch\":9"), file);
+    fputs("\n" LINE("\"checkpoint\",\"epoch\":9"), file);
     fclose(file);
+}
+
+static void expect_fault(int64_t at, const char *why)
+{
+    const int64_t was = at;
+    bool more = true;
+    cr_assert_eq(event_log_read(folder_path("events.jsonl"), 2, &at, &more, keep, NULL), STATUS_DATA);
+    cr_assert_not_null(strstr(status_reason(), why), "%s", status_reason());
+    cr_assert_eq(at, was);
+    cr_assert_not(more);
+}
+
+Test(event_log, the_longest_line_is_passed_over_and_a_longer_one_is_a_fault)
+{
+    long_line_write(EVENT_LINE_MOST_BYTES);
     int64_t at = 0;
     bool more = true;
     n_got = 0;
     for (int turn = 0; more; turn++) {
-        cr_assert_lt(turn, 10);
+        cr_assert_lt(turn, 3);
         cr_assert_eq(event_log_read(folder_path("events.jsonl"), 2, &at, &more, keep, NULL), STATUS_OK);
     }
     cr_assert_eq(n_got, 1);
     cr_assert_eq(got[0].epoch, 9);
+    long_line_write(EVENT_LINE_MOST_BYTES + 1);
+    expect_fault(0, "a line of more than 65536 bytes, from byte 0 on");
+}
+
+/* The size of the largest file that this file system takes, or nearly: reading it all would take a day. */
+Test(event_log, a_hole_is_a_fault_however_large)
+{
+    folder_write("events.jsonl", LINE("\"checkpoint\",\"epoch\":1"));
+    int64_t at = read_from(0);
+    cr_assert_eq(truncate(folder_path("events.jsonl"), (off_t)60 << 30), 0);
+    expect_fault(at, "has zero bytes");
+    cr_assert_eq(event_log_bytes(folder_path("events.jsonl")), (int64_t)60 << 30);
+    cr_assert_eq(event_log_bytes(folder_path("none")), -1);
 }
 
 Test(event_log, control_characters_in_a_reason_do_not_get_through)
@@ -166,11 +194,10 @@ Test(event_log, what_is_no_plain_file_is_refused_and_links_are_not_followed)
     cr_assert_eq(at, 5);
 }
 
-Test(event_log, a_file_that_became_shorter_has_no_news)
+Test(event_log, a_file_that_became_shorter_is_a_fault)
 {
     folder_write("events.jsonl", LINE("\"checkpoint\",\"epoch\":1"));
-    cr_assert_eq(read_from(100000), 100000);
-    cr_assert_eq(n_got, 0);
+    expect_fault(100000, "is shorter than what was read of it before");
 }
 
 Test(event_log, the_last_words_are_the_last_line_for_people)

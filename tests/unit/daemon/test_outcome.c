@@ -175,6 +175,15 @@ Test(outcome, a_time_limit_fails_the_job_with_both_times)
     cr_assert_not_null(strstr(job.reason_text, "ran for 30.5 s, its limit is 30 s"), "%s", job.reason_text);
 }
 
+Test(outcome, spoiled_events_fail_the_job_and_a_checkpoint_is_named)
+{
+    job.checkpointed = true;
+    outcome_decide(&(struct ending){.status = STATUS_DATA, .stopping = JOB_REASON_BAD_DATA, .text = "it has zero bytes"},
+                   &backoff, 110.0, &job);
+    EXPECT(FAILED, BAD_DATA, 65);
+    cr_assert_not_null(strstr(job.reason_text, "it has zero bytes; a resume"), "%s", job.reason_text);
+}
+
 Test(outcome, a_job_that_is_scaled_goes_on_at_once_and_no_restart_is_counted)
 {
     outcome_decide(&(struct ending){.status = STATUS_INTERRUPTED, .stopping = JOB_REASON_RESCALING, .text = ""}, &backoff,

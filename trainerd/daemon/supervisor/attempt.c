@@ -16,6 +16,9 @@
 
 #define KILLED_CHECK_MS 20 /* between two checks of which processes of a session are left */
 
+/* What is read of an attempt's events in a second, at most, and at once after a pause: whoever writes more, waits. */
+#define EVENTS_BYTES_PER_S (1 << 20)
+
 static void step(struct attempt *attempt);
 
 /* --- its handles --- */
@@ -163,6 +166,33 @@ static void read_event(void *context, const struct event *event)
     }
 }
 
+/* How long reading events has to wait, since much was read just now; 0: it may. */
+static uint64_t read_wait_ms(struct attempt *attempt)
+{
+    uint64_t now_ms = uv_now(attempt->supervisor->loop);
+    int64_t passed = (int64_t)(now_ms - attempt->read_at_ms < 1000 ? now_ms - attempt->read_at_ms : 1000);
+    int64_t left = attempt->read_left + passed * EVENTS_BYTES_PER_S / 1000;
+    attempt->read_at_ms = now_ms;
+    attempt->read_left = left < EVENTS_BYTES_PER_S ? left : EVENTS_BYTES_PER_S;
+    int64_t missing = EVENT_READ_MOST_BYTES - attempt->read_left;
+    return missing > 0 ? (uint64_t)(missing * 1000 / EVENTS_BYTES_PER_S) + 1 : 0;
+}
+
+/* Its events are not what a coordinator writes. One that runs is stopped, and its job fails; of one that is gone the rest is passed over: a power
+ * cut, too, leaves files like that. */
+static void spoil(struct attempt *attempt, struct job_record *next)
+{
+    if (attempt->is_gone) {
+        log_warn_of(attempt->id, attempt_number(attempt), "%s; the rest is passed over", status_reason());
+        int64_t n_file = event_log_bytes(attempt->events);
+        next->n_event_bytes = n_file >= 0 ? n_file : next->n_event_bytes;
+    } else if (attempt->stopping == JOB_REASON_NONE) {
+        log_warn_of(attempt->id, attempt_number(attempt), "%s; it is stopped", status_reason());
+        snprintf(attempt->spoiled, sizeof attempt->spoiled, "%s", status_reason());
+        attempt_stop(attempt, JOB_REASON_BAD_DATA);
+    }
+}
+
 /* Read new events. false: a change could not be saved, and the events are to be read again. */
 static bool read_events(struct attempt *attempt, bool *more_out)
 {
@@ -171,7 +201,11 @@ static bool read_events(struct attempt *attempt, bool *more_out)
     struct batch batch = {.attempt = attempt, .next = *record};
     enum status status = event_log_read(attempt->events, record->attempt, &batch.next.n_event_bytes, more_out, read_event,
                                         &batch);
-    if (status != STATUS_OK && status != STATUS_NO_INPUT) { /* the owner's doing: only the process's end will be noticed */
+    int64_t n_read = batch.next.n_event_bytes - record->n_event_bytes;
+    attempt->read_left -= n_read > 0 ? n_read : *more_out || status == STATUS_DATA ? EVENT_READ_MOST_BYTES : 0;
+    if (status == STATUS_DATA) {
+        spoil(attempt, &batch.next);
+    } else if (status != STATUS_OK && status != STATUS_NO_INPUT) { /* only the process's end will be noticed */
         warn(attempt);
     }
     if (batch.is_step) {
@@ -216,7 +250,10 @@ static void describe_death(const struct attempt *attempt, const struct job_recor
 static struct ending ending_of(const struct attempt *attempt, const struct job_record *record, char *text, size_t capacity)
 {
     struct ending ending = {.stopping = attempt->stopping, .text = text};
-    if (attempt->has_end) {
+    if (attempt->spoiled[0] != '\0') {
+        ending.status = STATUS_DATA;
+        snprintf(text, capacity, "%s", attempt->spoiled);
+    } else if (attempt->has_end) {
         ending.status = attempt->end.status;
         ending.restartable = attempt->end.restartable;
         snprintf(text, capacity, "%s", attempt->end.reason);
@@ -262,7 +299,10 @@ static void settle(struct attempt *attempt)
 static void step(struct attempt *attempt)
 {
     bool more = false;
-    if (!read_events(attempt, &more)) {
+    uint64_t wait_ms = read_wait_ms(attempt);
+    if (wait_ms > 0) {
+        step_later(attempt, wait_ms);
+    } else if (!read_events(attempt, &more)) {
         step_later(attempt, SUPERVISOR_RETRY_MS);
     } else if (more) {
         step_later(attempt, 0);

@@ -13,7 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define READ_MOST_BYTES (1 << 20)
 #define TAIL_BYTES 2048
 
 /* --- one line --- */
@@ -151,6 +150,18 @@ static ssize_t read_from(int file, char *to, size_t capacity, int64_t at)
     return (ssize_t)n;
 }
 
+/* What no coordinator writes, in what was read from there on; NULL: nothing. */
+static const char *fault_of(const char *text, size_t n, int64_t n_file, int64_t at)
+{
+    if (n_file < at) {
+        return "is shorter than what was read of it before";
+    }
+    if (memchr(text, '\0', n) != NULL) {
+        return "has zero bytes";
+    }
+    return n > EVENT_LINE_MOST_BYTES && memchr(text, '\n', n) == NULL ? "has a line of more than 65536 bytes" : NULL;
+}
+
 enum status event_log_read(const char *path, int32_t attempt, int64_t *offset_io, bool *more_out,
                            void (*each)(void *context, const struct event *event), void *context)
 {
@@ -162,7 +173,7 @@ enum status event_log_read(const char *path, int32_t attempt, int64_t *offset_io
         return status;
     }
     int64_t n_new = n_file > *offset_io ? n_file - *offset_io : 0;
-    size_t n_read = n_new < READ_MOST_BYTES ? (size_t)n_new : READ_MOST_BYTES;
+    size_t n_read = n_new < EVENT_READ_MOST_BYTES ? (size_t)n_new : EVENT_READ_MOST_BYTES;
     char *text = memory_alloc(n_read + 1, 1);
     ssize_t n = read_from(file, text, n_read, *offset_io);
     if (n < 0) {
@@ -170,24 +181,38 @@ enum status event_log_read(const char *path, int32_t attempt, int64_t *offset_io
     }
     close(file);
     size_t at = 0, end = n < 0 ? 0 : (size_t)n;
+    const char *fault = fault_of(text, end, n_file, *offset_io);
+    if (status == STATUS_OK && fault != NULL) {
+        free(text);
+        return status_fail(STATUS_DATA, "'%s' %s, from byte %lld on; expected lines of JSON that its coordinator adds", path,
+                           fault, (long long)*offset_io);
+    }
     bool is_over = false;
     const char *newline;
     while (!is_over && (newline = memchr(text + at, '\n', end - at)) != NULL) {
         size_t n_line = (size_t)(newline - text) - at;
         struct event event;
-        if (n_line <= EVENT_LINE_MOST_BYTES && read_line(text + at, n_line, attempt, &event)) {
+        if (read_line(text + at, n_line, attempt, &event)) {
             each(context, &event);
             is_over = event.kind == EVENT_KIND_END;
         }
         at += is_over ? 0 : n_line + 1;
     }
-    if (!is_over && at == 0 && end == READ_MOST_BYTES) { /* a line longer than the buffer: its rest counts as another line */
-        at = end;
-    }
-    *more_out = !is_over && end == READ_MOST_BYTES;
+    *more_out = !is_over && end == EVENT_READ_MOST_BYTES;
     *offset_io += (int64_t)at;
     free(text);
     return status;
+}
+
+int64_t event_log_bytes(const char *path)
+{
+    int file;
+    int64_t n_file;
+    if (open_plain(path, &file, &n_file) != STATUS_OK) {
+        return -1;
+    }
+    close(file);
+    return n_file;
 }
 
 void event_log_last_line(const char *text, size_t n, char *out, size_t capacity)

@@ -13,7 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define EVENT_LINE_MOST_BYTES (1 << 16) /* longer lines are skipped */
+#define EVENT_LINE_MOST_BYTES (1 << 16)
+#define EVENT_READ_MOST_BYTES (EVENT_LINE_MOST_BYTES + 1) /* at once: the longest line */
 
 enum event_kind { EVENT_KIND_BEGIN, EVENT_KIND_STATE, EVENT_KIND_EPOCH, EVENT_KIND_CHECKPOINT, EVENT_KIND_END };
 
@@ -30,12 +31,16 @@ struct event {
 /* Call `each` for every complete line from byte *offset_io on that is an event of this attempt and of a kind known here. Then
  * *offset_io is where the first incomplete line begins.
  *
- *   notes   At most about 1 MiB is read at once; *more_out: the file has more. Reading stops at END, and *offset_io before it: a
- *           daemon that died after saving the offset reads END again
- *   errors  STATUS_NO_INPUT no such file; STATUS_DATA not a regular file; STATUS_IO. *offset_io is as before
+ *   notes   At most EVENT_READ_MOST_BYTES are read at once; *more_out: the file may have more. Reading stops at END, and *offset_io before
+ *           it: a daemon that died after saving the offset reads END again
+ *   errors  STATUS_NO_INPUT no such file; STATUS_DATA not a regular file, or what no coordinator writes: zero bytes (of a hole), a line too
+ *           long, an end before *offset_io; STATUS_IO. *offset_io is as before
  */
 enum status event_log_read(const char *path, int32_t attempt, int64_t *offset_io, bool *more_out,
                            void (*each)(void *context, const struct event *event), void *context);
+
+/* Bytes of the file; -1: there is no such file. */
+int64_t event_log_bytes(const char *path);
 
 /* The last line of a text file that is not empty, without the prefix "trainerd: "; "" when there is none. */
 void event_log_last_line_in(const char *path, char *out, size_t capacity);

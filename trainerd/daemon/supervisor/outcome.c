@@ -73,6 +73,11 @@ void outcome_decide(const struct ending *ending, const struct restart_backoff *b
         set_text(record, "it ran for %.3g s, its limit is %.3g s%s", record->ran_s, record->time_limit_s, saved);
         return;
     }
+    if (ending->stopping == JOB_REASON_BAD_DATA) {
+        end(record, JOB_STATE_FAILED, JOB_REASON_BAD_DATA, status_exit_code(STATUS_DATA), now);
+        set_text(record, "%s%s", ending->text, saved);
+        return;
+    }
     if (ending->stopping == JOB_REASON_RESCALING) {
         queue(record, JOB_REASON_RESCALING, 0.0);
         set_text(record, "it continues with %d worker%s", (int)record->n_worker, record->n_worker == 1 ? "" : "s");

@@ -25,7 +25,7 @@ struct attempt {
     uv_timer_t deadline;      /* time limit, then KILL */
     uv_timer_t step_timer;    /* the next step: more to read, or a retry */
     int n_handle;             /* open ones: the last one closed frees the attempt */
-    enum job_reason stopping; /* CANCELLING, RESCALING, TIME_LIMIT: why it was told to stop */
+    enum job_reason stopping; /* CANCELLING, RESCALING, TIME_LIMIT, BAD_DATA: why it was told to stop */
     bool is_gone, is_closing;
     bool was_found;  /* an earlier daemon began it */
     bool has_begun;  /* its event "begin" was read; reliable while the job is PREPARING */
@@ -33,7 +33,10 @@ struct attempt {
     int wait_status;
     struct event end; /* its own report */
     bool has_end;
-    bool has_warned; /* of changes that cannot be saved */
+    bool has_warned;                /* of changes that cannot be saved */
+    int64_t read_left;              /* bytes of its events that may be read now, … */
+    uint64_t read_at_ms;            /* … as it was then */
+    char spoiled[JOB_REASON_BYTES]; /* what no coordinator writes was read; "": nothing */
     char events[PATH_MAX + 16];
     char log[PATH_MAX + 16];
     struct attempt *next;
