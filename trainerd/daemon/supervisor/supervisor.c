@@ -3,6 +3,7 @@
 #include "protocol/clock.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
+#include "trainerd/daemon/commands/submission.h"
 #include "trainerd/daemon/supervisor/supervisor_state.h"
 
 #include <math.h>
@@ -251,6 +252,7 @@ enum status supervisor_scale(struct supervisor *supervisor, int64_t id, int32_t 
     enum status status = find_active(supervisor, id, &next);
     struct job_record before = next;
     status = status == STATUS_OK ? supervisor_needs(supervisor, n_worker, &next) : status;
+    status = status == STATUS_OK ? submission_check_gpus(NULL, &next, jobs_gpus(supervisor->jobs)->n) : status;
     if (status != STATUS_OK || n_worker == before.n_worker) {
         return status;
     }
