@@ -92,6 +92,12 @@ static void daemon_begin(const char *gpus)
     }
 }
 
+static void daemon_stop(void)
+{
+    kill(daemon_process.pid, SIGTERM);
+    process_finish(&daemon_process);
+}
+
 /* Ask until the answer has these words. */
 static void await_status(const char *job, const char *words)
 {
@@ -186,6 +192,27 @@ Test(gpus_of_daemon, a_daemon_that_is_killed_knows_after_its_restart_what_jobs_h
     cancel("3");
 }
 
+Test(gpus_of_daemon, a_job_that_waits_outlasts_a_daemon_without_gpus)
+{
+    daemon_begin("gpus=auto");
+    submit("a", "2");
+    submit("b", "1");
+    await_status("1", "\"RUNNING\"");
+    await_status("2", "0 of 2 GPUs are free, it needs 1");
+    daemon_stop();
+    folder_write("gpus.json", NO_GPU);
+    daemon_begin("gpus=auto");
+    await_status("2", "it needs 1 GPU (workers.count), the daemon has 0 (daemon.gpus)");
+    daemon_stop();
+    folder_write("gpus.json", TWO_GPUS);
+    daemon_begin("gpus=auto");
+    expect_jobs(1, 1);
+    cancel("1");
+    await_status("2", "\"RUNNING\"");
+    expect_sees("2", "GPU-a");
+    cancel("2");
+}
+
 Test(gpus_of_daemon, a_job_has_a_gpu_for_each_worker_and_one_without_cuda_sees_none)
 {
     setenv("CUDA_VISIBLE_DEVICES", "0,1", 1);
@@ -255,8 +282,7 @@ Test(gpus_of_daemon, doctor_says_when_the_machine_has_gpus_that_the_daemon_does_
     daemon_begin("gpus=0");
     RUN("doctor");
     cr_assert_not_null(strstr(printed, "warn  daemon's GPUs        none: its jobs compute on the CPU\n"), "%s", printed);
-    kill(daemon_process.pid, SIGTERM);
-    process_finish(&daemon_process);
+    daemon_stop();
     daemon_begin("gpus=auto");
     RUN("doctor");
     cr_assert_not_null(strstr(printed, "ok    daemon's GPUs        2, 2 free: trainctl gpus\n"), "%s", printed);

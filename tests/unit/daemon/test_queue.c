@@ -114,13 +114,15 @@ Test(queue, what_is_more_than_the_machine_has_never_starts)
     STARTS(1);
 }
 
-Test(queue, a_job_that_wants_more_gpus_than_there_are_never_starts)
+Test(queue, a_job_that_needs_more_gpus_than_there_are_any_more_waits_and_holds_nothing)
 {
-    queued(1, GIB)->n_gpu = 3;
-    queued(1, GIB)->n_gpu = 2;
+    queued(3, 7 * GIB)->n_gpu = 3;
+    queued(4, 8 * GIB)->n_gpu = 2;
+    queued(1, -1)->n_gpu = 3;
     decide(0);
-    EXPECT(0, NEVER, BAD_CONFIG, "it needs 3 GPUs (workers.count), the daemon has 2 (daemon.gpus)");
+    EXPECT(0, WAIT, WAITING_GPUS, "it needs 3 GPUs (workers.count), the daemon has 2 (daemon.gpus)");
     STARTS(1);
+    EXPECT(2, WAIT, WAITING_GPUS, "it needs 3 GPUs");
 }
 
 Test(queue, the_gpus_that_a_job_holds_count_as_long_as_the_daemon_has_them)

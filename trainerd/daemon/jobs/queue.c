@@ -72,13 +72,13 @@ static void describe_lack(const struct need *need, const struct need *there, con
 
 static void describe_impossible(const struct need *need, const struct need *whole, struct queue_decision *out)
 {
-    out->verdict = QUEUE_VERDICT_NEVER;
-    out->reason = JOB_REASON_BAD_CONFIG;
-    if (need->n_gpu > whole->n_gpu) {
+    if (need->n_gpu > whole->n_gpu) { /* there were enough when it was submitted, and may be again */
+        set_wait(out, JOB_REASON_WAITING_GPUS);
         snprintf(out->text, sizeof out->text,
-                 "it needs %" PRId64 " GPUs (workers.count), the daemon has %" PRId64 " (daemon.gpus)", need->n_gpu,
-                 whole->n_gpu);
+                 "it needs %" PRId64 " GPU%s (workers.count), the daemon has %" PRId64 " (daemon.gpus)", need->n_gpu,
+                 need->n_gpu == 1 ? "" : "s", whole->n_gpu);
     } else {
+        out->verdict = QUEUE_VERDICT_NEVER;
         out->reason = JOB_REASON_OUT_OF_MEMORY;
         snprintf(out->text, sizeof out->text,
                  "it needs %.1f MiB of memory by its plan, the daemon has %.1f MiB "
@@ -102,7 +102,7 @@ static void reserve_for(struct walk *walk, const struct job_record *job)
 static void decide(struct walk *walk, const struct job_record *job, double now, struct queue_decision *out)
 {
     struct need need = need_of(job, &walk->whole);
-    if (!fits(&need, &walk->whole)) {
+    if (!fits(&need, &walk->whole)) { /* nothing is reserved for it */
         describe_impossible(&need, &walk->whole, out);
         return;
     }

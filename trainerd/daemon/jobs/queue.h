@@ -29,8 +29,8 @@ struct queue_decision {
 /* Decide for every QUEUED record; the others count as running, or have ended.
  *
  *   shapes  jobs n · decision n
- *   notes   NEVER: it needs more memory, or GPUs, than the whole machine has (a job that asks for more slots than there are takes them
- *           all). PLAN: its memory is not known; at most one job at a time is planned. A job that runs has the GPUs that it holds
+ *   notes   NEVER: it needs more memory than the whole machine has. A job that asks for more slots than there are takes them all; one that
+ *           needs more GPUs waits for a daemon that has them. PLAN: its memory is not known; at most one job at a time is planned
  *   units   now in seconds since 1970
  *   cost    n log n
  */

@@ -37,7 +37,7 @@ static enum status end_impossible(struct supervisor *supervisor, const struct jo
     struct job_record next = *record;
     next.state = JOB_STATE_FAILED;
     next.reason = decision->reason;
-    next.exit_code = status_exit_code(decision->reason == JOB_REASON_OUT_OF_MEMORY ? STATUS_NOMEM : STATUS_CONFIG);
+    next.exit_code = status_exit_code(STATUS_NOMEM);
     next.ended_at = clock_wall_s();
     snprintf(next.reason_text, sizeof next.reason_text, "%s", decision->text);
     return jobs_change(supervisor->jobs, &next);
