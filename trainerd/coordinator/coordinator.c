@@ -298,6 +298,10 @@ static enum status ship(struct coordinator *c)
 static enum status put_weights(struct coordinator *c)
 {
     if (c->options->resume) {
+        char warning[PATH_MAX + 128];
+        if (checkpoint_blas_differs(&c->checkpoint, c->training.blas, warning, sizeof warning)) {
+            progress_print(&c->progress, "warning: %s", warning);
+        }
         enum status resumed = training_resume(&c->training, &c->checkpoint);
         checkpoint_release(&c->checkpoint);
         return resumed;
@@ -366,7 +370,7 @@ static enum status start_fleet(struct coordinator *c)
         status = score_labels_copy(&c->dataset, &c->training.labels);
     }
     dataset_release(&c->dataset);
-    status = status == STATUS_OK ? fleet_ready(c->fleet, c->memory, &c->training.n_weight) : status;
+    status = status == STATUS_OK ? fleet_ready(c->fleet, c->memory, &c->training.n_weight, &c->training.blas) : status;
     if (status != STATUS_OK) {
         return status;
     }

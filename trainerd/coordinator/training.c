@@ -335,8 +335,12 @@ static enum status save_checkpoint(struct training *training)
     }
     training->state.n_metrics_bytes = training->output->n_metrics_bytes;
     char *job = job_print(training->job);
-    struct checkpoint checkpoint = {
-        .state = training->state, .job = job, .n_job = strlen(job), .n_weight = n_weight, .n_kept = n_kept(training)};
+    struct checkpoint checkpoint = {.state = training->state,
+                                    .job = job,
+                                    .n_job = strlen(job),
+                                    .blas = training->blas,
+                                    .n_weight = n_weight,
+                                    .n_kept = n_kept(training)};
     status = save_arrays(training, &checkpoint, buffer);
     free(job);
     memory_release(MEMORY_OTHER, buffer, n, sizeof *buffer);

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 static char script[512]; /* beside this test, and named by its process */
-static bool hides_gpus;
+static const char *gpus = "";
 
 static void begin(void)
 {
@@ -43,7 +43,7 @@ static void spawn(const char *text, uid_t uid, struct process *out)
     const struct process_options options = {.argv = argv,
                                             .uid = uid,
                                             .gid = uid == geteuid() ? getegid() : uid,
-                                            .hides_gpus = hides_gpus,
+                                            .gpus = gpus,
                                             .folder = folder,
                                             .log = folder_path("log")};
     cr_assert_eq(process_spawn(&options, out), STATUS_OK, "%s", status_reason());
@@ -131,7 +131,7 @@ Test(process, a_folder_that_cannot_be_entered_is_named)
     char words[256];
     char *const argv[] = {"script", NULL};
     const struct process_options options = {
-        .argv = argv, .uid = geteuid(), .gid = getegid(), .folder = "/not/there", .log = folder_path("log")};
+        .argv = argv, .uid = geteuid(), .gid = getegid(), .gpus = "", .folder = "/not/there", .log = folder_path("log")};
     cr_assert_eq(process_spawn(&options, &process), STATUS_OK);
     cr_assert(process_ends(process.pidfd));
     process_start_error(&process, words, sizeof words);
@@ -145,7 +145,7 @@ Test(process, a_program_that_is_not_there_is_named)
     char words[600];
     char *const argv[] = {"no-such-program", NULL};
     const struct process_options options = {
-        .argv = argv, .uid = geteuid(), .gid = getegid(), .folder = folder, .log = folder_path("log")};
+        .argv = argv, .uid = geteuid(), .gid = getegid(), .gpus = "", .folder = folder, .log = folder_path("log")};
     cr_assert_eq(process_spawn(&options, &process), STATUS_OK);
     process_go(&process);
     cr_assert(process_ends(process.pidfd));
@@ -245,17 +245,17 @@ Test(process, before_it_listens_a_request_for_a_checkpoint_does_not_end_it)
     cr_assert_eq(finish(&process), 5);
 }
 
-Test(process, it_sees_the_gpus_that_we_see_or_none)
+Test(process, it_sees_the_gpus_that_it_is_given_whatever_we_see)
 {
     struct process process;
     setenv("CUDA_VISIBLE_DEVICES", "1,3", 1);
     for (int i = 0; i < 2; i++) {
-        hides_gpus = i == 1;
+        gpus = i == 0 ? "GPU-a,GPU-b" : "";
         spawn("env | grep CUDA_VISIBLE_DEVICES", geteuid(), &process);
         process_go(&process);
         cr_assert_eq(finish(&process), 0, "%s", log_text());
     }
-    cr_assert_str_eq(log_text(), "CUDA_VISIBLE_DEVICES=1,3\nCUDA_VISIBLE_DEVICES=\n");
+    cr_assert_str_eq(log_text(), "CUDA_VISIBLE_DEVICES=GPU-a,GPU-b\nCUDA_VISIBLE_DEVICES=\n");
 }
 
 Test(process, for_another_user_it_has_that_users_rights_and_none_of_our_environment)

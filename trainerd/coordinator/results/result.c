@@ -1,5 +1,6 @@
 #include "trainerd/coordinator/results/result.h"
 
+#include "protocol/blas.h"
 #include "protocol/file.h"
 #include "protocol/version.h"
 #include "trainerd/coordinator/guard.h"
@@ -124,6 +125,11 @@ static json_t *result_json(const struct result *result)
     json_object_set_new(all, "name", json_string(job->job.name));
     json_object_set_new(all, "versions", json_pack("{s:s}", "trainerd", TRAINERD_VERSION));
     json_object_set_new(all, "device", json_string(job_choice_text("workers", "device", job->workers.device)));
+    if (training->blas != BLAS_UNKNOWN) {
+        char blas[BLAS_TEXT_BYTES];
+        blas_text(training->blas, blas);
+        json_object_set_new(all, "cublas", json_string(blas));
+    }
     json_object_set_new(all, "seed", json_integer(job->train.seed));
     json_object_set_new(all, "epochs", json_integer(state->n_epoch));
     json_object_set_new(all, "rollbacks", json_integer(state->n_rollback));

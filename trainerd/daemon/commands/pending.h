@@ -59,6 +59,11 @@ enum status follow_logs(struct commands *commands, struct connection *connection
 enum status follow_events(struct commands *commands, struct connection *connection, const json_t *request);
 enum status follow_metrics(struct commands *commands, struct connection *connection, const json_t *request);
 
+/* show_gpus.c: gpus */
+enum status show_gpus(struct commands *commands, struct connection *connection, const json_t *request);
+/* Add to an answer with workers, of a job that holds this set: its GPUs, and each worker's. Workers take them in turn. */
+void show_gpus_of(const struct gpus *gpus, uint64_t set, json_t *answer);
+
 /* show.c: show, workers */
 enum status show_job(struct commands *commands, struct connection *connection, const json_t *request);
 enum status show_workers(struct commands *commands, struct connection *connection, const json_t *request);

@@ -15,6 +15,7 @@ struct show {
     json_t *answer;
     int64_t job;
     uid_t owner;
+    uint64_t gpus; /* that it holds */
     char output[PATH_MAX];
     char *result; /* what was read of result.json */
     size_t n_result;
@@ -157,6 +158,7 @@ static void on_workers(void *context, const struct job_file_piece *piece)
     bool runs = json_integer_value(json_object_get(show->answer, "coordinator")) != 0 && json_is_array(workers) &&
                 attempt == json_integer_value(json_object_get(show->answer, "attempt"));
     json_object_set_new(show->answer, "workers", runs ? json_incref(workers) : json_array());
+    show_gpus_of(jobs_gpus(show->pending.commands->jobs), show->gpus, show->answer);
     json_decref(event);
     finish(show);
 }
@@ -170,6 +172,7 @@ enum status show_workers(struct commands *commands, struct connection *connectio
     }
     struct show *show = memory_alloc(1, sizeof *show);
     show->answer = answer_new(request);
+    show->gpus = record->gpus;
     json_object_set_new(show->answer, "coordinator", json_integer(record->pid));
     json_object_set_new(show->answer, "attempt", json_integer(record->attempt));
     show->pending.release = release;

@@ -50,7 +50,7 @@ static bool is_personal(const char *setting)
 }
 
 /* The environment variable that says which GPUs CUDA shows. */
-#define GPUS_SEEN "CUDA_VISIBLE_DEVICES="
+#define GPUS_SEEN "CUDA_VISIBLE_DEVICES"
 
 /* Environment variables that the service manager sets for the daemon alone. */
 static bool is_service(const char *setting)
@@ -72,9 +72,9 @@ static char *setting_make(const char *name, const char *value)
     return setting;
 }
 
-/* The daemon's environment; for another user, without its personal variables and with that user's own. The caller frees each
- * setting. */
-static char **environment_make(const struct passwd *user, bool hides_gpus)
+/* The daemon's environment, with these GPUs; for another user, without its personal variables and with that user's own. The caller
+ * frees each setting. */
+static char **environment_make(const struct passwd *user, const char *gpus)
 {
     size_t n = 0, at = 0;
     while (environ[n] != NULL) {
@@ -83,7 +83,7 @@ static char **environment_make(const struct passwd *user, bool hides_gpus)
     char **all = memory_alloc(n + 6, sizeof *all);
     for (size_t i = 0; i < n; i++) {
         if (!is_service(environ[i]) && !(user != NULL && is_personal(environ[i])) &&
-            !(hides_gpus && strncmp(environ[i], GPUS_SEEN, strlen(GPUS_SEEN)) == 0)) {
+            strncmp(environ[i], GPUS_SEEN "=", sizeof GPUS_SEEN) != 0) {
             all[at] = strdup(environ[i]);
             ASSERT(all[at] != NULL);
             at++;
@@ -95,9 +95,7 @@ static char **environment_make(const struct passwd *user, bool hides_gpus)
         all[at++] = setting_make("LOGNAME", user->pw_name);
         all[at++] = setting_make("SHELL", user->pw_shell);
     }
-    if (hides_gpus) {
-        all[at++] = setting_make("CUDA_VISIBLE_DEVICES", "");
-    }
+    all[at++] = setting_make(GPUS_SEEN, gpus);
     return all;
 }
 
@@ -129,7 +127,7 @@ static enum status user_find(struct plan *plan)
         }
     }
     static struct passwd nobody = {.pw_dir = "/", .pw_name = "", .pw_shell = "/bin/sh"};
-    plan->environment = environment_make(plan->changes_user && user == NULL ? &nobody : user, options->hides_gpus);
+    plan->environment = environment_make(plan->changes_user && user == NULL ? &nobody : user, options->gpus);
     return STATUS_OK;
 }
 
