@@ -124,6 +124,36 @@ Test(trainctl, every_answer_is_there_as_json)
     EXPECT(0, "  LOSS ", "metrics", "1");
 }
 
+/* What `show` says of a job. owns  the caller has the reference */
+static json_t *shown(const char *job)
+{
+    cr_assert_eq(RUN("show", job, "--json"), 0, "%s", output);
+    return json();
+}
+
+/* The job has done so many epochs, all that is shown of it agrees, and its folder's path ends so. */
+static void expect_shown(const char *job, json_int_t n_epoch, const char *end)
+{
+    json_t *answer = shown(job), *last = json_object_get(answer, "last"), *result = json_object_get(answer, "result");
+    cr_assert_eq(json_integer_value(json_object_get(last, "epoch")), n_epoch - 1, "%s", printed);
+    cr_assert_eq(json_integer_value(json_object_get(result, "epochs")), n_epoch, "%s", printed);
+    const char *path = json_string_value(json_object_get(answer, "output"));
+    cr_assert(strlen(path) > strlen(end) && strcmp(path + strlen(path) - strlen(end), end) == 0, "%s", path);
+    json_decref(answer);
+}
+
+Test(trainctl, jobs_of_one_file_leave_their_results_apart_and_are_shown_with_their_own)
+{
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait");
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "-s", "train.epochs=5");
+    expect_shown("1", 3, "/runs/k-1");
+    expect_shown("2", 5, "/runs/k-2");
+    cr_assert(folder_has("runs/k-1/model.safetensors") && folder_has("runs/k-2/model.safetensors"));
+    char target[16] = "";
+    cr_assert_eq(readlink(folder_path("runs/k"), target, sizeof target - 1), 3);
+    cr_assert_str_eq(target, "k-2");
+}
+
 Test(trainctl, a_job_that_has_ended_shows_its_traffic_by_layer_beside_the_plan)
 {
     EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait");

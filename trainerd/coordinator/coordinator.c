@@ -206,7 +206,7 @@ static enum status read_job(struct coordinator *c)
     for (const char *line = job_remarks(); *line != '\0'; line = strchr(line, '\n') + 1) {
         progress_print(&c->progress, "%.*s", (int)strcspn(line, "\n"), line);
     }
-    return output_dir(c->job.output.dir, c->job.job.name, c->dir);
+    return c->run.home[0] != '\0' ? STATUS_OK : run_folder_init(&c->run, &c->job, options->folder);
 }
 
 /* What a checkpoint has of each part, where epochs keep payloads, or what was lost of them. */
@@ -230,24 +230,40 @@ static void kept_count(struct coordinator *c)
     step_lists_release(&lists);
 }
 
+/* The run's folder, where an earlier attempt or a run to resume has one. */
+static enum status find_folder(struct coordinator *c)
+{
+    const struct coordinator_options *options = c->options;
+    enum status status = run_folder_find(&c->run, options->attempt, options->resume);
+    return status == STATUS_OK && !options->plan ? run_folder_check(&c->run) : status;
+}
+
+static enum status load_checkpoint(struct coordinator *c)
+{
+    char folder[PATH_MAX];
+    enum status status = run_folder_checkpoint(&c->run, folder);
+    status = status == STATUS_OK ? checkpoint_load(folder, INT64_MAX, &c->checkpoint) : status;
+    status = status == STATUS_OK ? checkpoint_match(&c->checkpoint, &c->job) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (c->checkpoint.warning[0] != '\0') {
+        progress_print(&c->progress, "warning: %s; continuing from epoch %lld", c->checkpoint.warning,
+                       (long long)c->checkpoint.state.n_epoch);
+    }
+    progress_print(&c->progress, "resuming '%s' after %lld epochs", c->checkpoint.path, (long long)c->checkpoint.state.n_epoch);
+    return STATUS_OK;
+}
+
 /* Job, checkpoint, graph, parts, plan: everything that needs no workers. */
 static enum status prepare(struct coordinator *c)
 {
     const struct coordinator_options *options = c->options;
-    enum status status = read_job(c);
-    if (status == STATUS_OK && !options->plan) {
-        status = output_check(c->dir);
+    enum status status = find_folder(c);
+    if (status != STATUS_OK || c->run.is_done) {
+        return status;
     }
-    if (status == STATUS_OK && options->resume) {
-        char folder[PATH_MAX + 16];
-        snprintf(folder, sizeof folder, "%s/checkpoint", c->dir);
-        status = checkpoint_load(folder, INT64_MAX, &c->checkpoint);
-        status = status == STATUS_OK ? checkpoint_match(&c->checkpoint, &c->job) : status;
-        if (status == STATUS_OK && c->checkpoint.warning[0] != '\0') {
-            progress_print(&c->progress, "warning: %s; continuing from epoch %lld", c->checkpoint.warning,
-                           (long long)c->checkpoint.state.n_epoch);
-        }
-    }
+    status = options->resume ? load_checkpoint(c) : status;
     status = status == STATUS_OK ? device_choose(options->resume ? &c->checkpoint : NULL, !options->plan, &c->job) : status;
     status = status == STATUS_OK ? load(c) : status;
     status = status == STATUS_OK ? cut(c) : status;
@@ -398,9 +414,18 @@ static void print_workers(struct coordinator *c)
 /* Open the files of this attempt. */
 static enum status begin_output(struct coordinator *c)
 {
-    char folder[PATH_MAX];
-    enum status status = output_clear(&c->output, c->options->resume);
+    char folder[PATH_MAX], remark[2 * PATH_MAX + 128];
+    bool resumes = c->options->resume;
+    enum status status = output_clear(&c->output, resumes);
+    status = status == STATUS_OK && resumes ? run_folder_continue(&c->run) : status;
     status = status == STATUS_OK ? output_metrics_open(&c->output, c->training.state.n_metrics_bytes) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    run_folder_lead(&c->run, remark, sizeof remark);
+    if (remark[0] != '\0') {
+        progress_print(&c->progress, "%s", remark);
+    }
     status = status == STATUS_OK ? output_path(&c->output, "tb", folder) : status;
     if (status != STATUS_OK || !c->job.output.tensorboard) {
         return status;
@@ -445,9 +470,14 @@ static enum status train(struct coordinator *c)
 static enum status run(struct coordinator *c)
 {
     events_state(c->events, "PREPARING");
-    enum status status = prepare(c);
+    enum status status = read_job(c);
+    status = status == STATUS_OK ? prepare(c) : status;
     if (status != STATUS_OK) {
         return status;
+    }
+    if (c->run.is_done) {
+        progress_print(&c->progress, "an earlier attempt has left its results in '%s'", c->run.dir);
+        return STATUS_OK;
     }
     if (c->options->plan) {
         struct plan_exact exact[PLAN_N_EXACT];
@@ -460,7 +490,7 @@ static enum status run(struct coordinator *c)
         return c->options->json ? plan_print_json(&input, &c->plan, stdout) : plan_print(&input, &c->plan, stderr);
     }
     status = plan_check_limit(&c->plan, &c->job);
-    status = status == STATUS_OK ? output_open(c->dir, &c->output) : status;
+    status = status == STATUS_OK ? run_folder_open(&c->run, &c->output) : status;
     if (status != STATUS_OK) {
         return status;
     }
@@ -500,6 +530,7 @@ static void release(struct coordinator *c, bool is_done)
 
 /* The facts of an attempt that decide about the next one. */
 struct attempt_end {
+    struct run_folder run; /* a restart in the foreground goes on in it */
     int64_t max_restarts;
     bool has_saved; /* a checkpoint of this job exists */
 };
@@ -509,6 +540,7 @@ static enum status attempt(const struct coordinator_options *options, struct eve
     struct coordinator *c = memory_alloc(1, sizeof *c);
     c->options = options;
     c->events = events;
+    c->run = end->run;
     c->start_s = c->phase_start_s = clock_s();
     c->output.folder = c->output.metrics = -1;
     progress_init(&c->progress, stderr, progress_is_terminal(stderr));
@@ -522,7 +554,9 @@ static enum status attempt(const struct coordinator_options *options, struct eve
     /* Closing may fail, too; the first reason is reported. */
     char reason[1024];
     snprintf(reason, sizeof reason, "%s", status_reason());
+    end->run = c->run;
     release(c, status == STATUS_OK);
+    run_folder_close(&end->run);
     return status == STATUS_OK ? STATUS_OK : status_fail(status, "%s", reason);
 }
 

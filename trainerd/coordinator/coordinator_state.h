@@ -10,16 +10,16 @@
 #include "trainerd/coordinator/plan.h"
 #include "trainerd/coordinator/results/embeddings.h"
 #include "trainerd/coordinator/results/result.h"
+#include "trainerd/coordinator/results/run_folder.h"
 #include "trainerd/coordinator/training.h"
 
-#include <limits.h>
 #include <stdbool.h>
 
 struct coordinator {
     const struct coordinator_options *options;
     struct events *events; /* NULL: no supervisor */
     struct job job;
-    char dir[PATH_MAX];
+    struct run_folder run;
     struct checkpoint checkpoint; /* to resume from */
     struct dataset dataset;
     struct dataset facts; /* the dataset's sizes; they outlive its arrays */

@@ -11,6 +11,7 @@
 #include "protocol/status.h"
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -72,6 +73,9 @@ enum status checkpoint_save(const char *folder, const struct checkpoint *checkpo
 /* Remove incomplete files of a killed process, and all checkpoints but that of `rollback` epochs (-1: of none) and the newest two up to
  * n_epoch: later ones are damaged, or belong to a discarded trajectory. */
 void checkpoint_prune(const char *folder, int64_t n_epoch, int64_t rollback);
+
+/* Has the folder a file named as a checkpoint? */
+bool checkpoint_exists(const char *folder);
 
 /* Read the newest undamaged checkpoint of the folder that has at most n_most epochs.
  *

@@ -28,6 +28,10 @@ enum status output_dir(const char *dir, const char *name, char out[PATH_MAX]);
 /* Could output_open make or use this folder? Makes nothing. errors  STATUS_CREATE */
 enum status output_check(const char *dir);
 
+/* Make every missing folder of the path. *n_made_from_io, where it is 0, becomes the length of the first one made. `dir` is the same
+ * after the call. errors  STATUS_CREATE */
+enum status output_folders_make(char *dir, size_t *n_made_from_io);
+
 /* Make the folder with those above it, and lock it.
  *
  *   owns    the caller owns *out: output_close
