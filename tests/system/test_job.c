@@ -389,7 +389,7 @@ Test(job, interrupted_and_resumed_it_leaves_the_same_files)
     cr_assert_eq(kill(run.pid, SIGINT), 0);
     int code = finish(&run);
     cr_assert_eq(code, 75, "exit %d: %s", code, words);
-    expect_reason("checkpoint saved in 'two/checkpoint'");
+    expect_reason("checkpoint saved in 'two/.run-2");
     expect_gone(workers, n);
     expect_resumed(2, true);
 }
@@ -435,6 +435,70 @@ Test(job, a_second_interrupt_ends_it_at_once)
     cr_assert_eq(code, 75, "exit %d: %s", code, words);
     expect_reason("too soon to write a checkpoint");
     expect_gone(workers, n);
+}
+
+/* Bytes of a file that stays as it is; the caller frees them. */
+struct kept_file {
+    const char *path;
+    char *bytes;
+    size_t n;
+};
+
+static void expect_kept(struct kept_file *file)
+{
+    size_t n;
+    char *now = results_bytes(folder_path(file->path), &n);
+    cr_assert(n == file->n && memcmp(now, file->bytes, n) == 0, "%s has changed", file->path);
+    free(now);
+    free(file->bytes);
+}
+
+Test(job, a_job_that_fails_leaves_older_results_as_they_are)
+{
+    EXPECT(0, "--set", "train.epochs=4", "--set", "train.checkpoint_every=4", "--set", "output.dir=o");
+    struct kept_file files[] = {{.path = "o/result.json"},
+                                {.path = "o/model.safetensors"},
+                                {.path = "o/metrics.jsonl"},
+                                {.path = "o/checkpoint/epoch-4.ckpt"}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        files[i].bytes = results_bytes(folder_path(files[i].path), &files[i].n);
+    }
+    int code = RUN("--set", "train.optimizer=sgd", "--set", "train.lr=1e6", "--set", "train.eval_every=0", "--set",
+                   "model.kind=sage", "--set", "model.layers=4", "--set", "train.epochs=50", "--set", "output.dir=o");
+    cr_assert_eq(code, 1, "exit %d: %s", code, words);
+    cr_assert_str_neq(results_run(folder_path("o")), folder_path("o"), "nothing is left of the run that failed");
+    json_t *metrics = results_metrics(results_run(folder_path("o")), true);
+    cr_assert_gt(json_array_size(metrics), 0);
+    json_decref(metrics);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        expect_kept(&files[i]);
+    }
+}
+
+Test(job, results_of_an_older_run_are_not_mixed_with_the_new_ones)
+{
+    EXPECT(0, "--set", "train.epochs=4", "--set", "train.checkpoint_every=4", "--set", "output.trace=true", "--set",
+           "output.tensorboard=true", "--set", "output.dir=o");
+    cr_assert(folder_has("o/tb") && folder_has("o/trace.json") && folder_has("o/checkpoint"));
+    EXPECT(0, "--set", "train.epochs=4", "--set", "output.dir=o");
+    cr_assert(folder_has("o/result.json") && !folder_has("o/tb") && !folder_has("o/trace.json") && !folder_has("o/checkpoint"));
+    cr_assert_str_eq(results_run(folder_path("o")), folder_path("o"), "a run is left in it");
+}
+
+Test(job, a_resume_without_output_dir_goes_on_in_the_newest_run)
+{
+    struct job_run run = START(ENDLESS);
+    await(&run, "epoch 1/");
+    cr_assert_eq(kill(run.pid, SIGINT), 0);
+    cr_assert_eq(finish(&run), 75, "%s", words);
+    char target[64] = "", epochs[64], path[128];
+    cr_assert_gt(readlink(folder_path("runs/job"), target, sizeof target - 1), 0);
+    snprintf(epochs, sizeof epochs, "train.epochs=%lld", results_checkpoint(folder_path("runs/job")) + 5);
+    EXPECT(0, "--set", epochs, "--set", "partition.parts=2", "--set", "model.dropout=0.5", "--resume");
+    snprintf(path, sizeof path, "resuming 'runs/%s/checkpoint/epoch-", target);
+    cr_assert_not_null(strstr(words, path), "%s", words);
+    snprintf(path, sizeof path, "runs/%s/result.json", target);
+    cr_assert(folder_has(path));
 }
 
 /* --- jobs that cannot be done --- */
@@ -506,7 +570,7 @@ Test(job, a_full_disk_leaves_with_74_and_whole_lines)
         cr_skip_test("a small file system cannot be mounted: %s", strerror(errno));
     }
     int code = RUN("--set", "output.dir=small/o", "--set", "train.epochs=3000");
-    json_t *metrics = results_metrics(folder_path("small/o"), true);
+    json_t *metrics = results_metrics(results_run(folder_path("small/o")), true);
     bool has_result = folder_has("small/o/result.json");
     size_t n = json_array_size(metrics);
     json_decref(metrics);

@@ -339,6 +339,25 @@ Test(trainctl, a_picture_comes_from_the_daemon_or_from_a_folder)
     EXPECT(66, "cannot open 'nowhere/metrics.jsonl'", "plot", "--from", "nowhere");
 }
 
+Test(trainctl, a_picture_of_an_output_folder_is_of_the_run_in_it_where_none_has_succeeded)
+{
+    EXPECT(1, "FAILED", "submit", "job.toml", "--wait", "-s", "train.optimizer=sgd", "-s", "train.lr=1e6", "-s",
+           "model.kind=sage", "-s", "model.layers=4", "-s", "train.eval_every=0", "-s", "train.epochs=50", "-s",
+           "output.dir=o");
+    cr_assert(folder_has("o/.run-1/metrics.jsonl") && !folder_has("o/metrics.jsonl"));
+    EXPECT(0, "x.svg", "plot", "--from", "o", "-o", "x.svg");
+    EXPECT(0, "  LOSS ", "metrics", "1");
+    json_t *answer = shown("1");
+    cr_assert(json_is_object(json_object_get(answer, "last")) && json_is_null(json_object_get(answer, "result")), "%s",
+              printed);
+    json_decref(answer);
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "-s", "output.dir=o");
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "-s", "output.dir=o", "-s", "train.epochs=5");
+    expect_shown("2", 3, "/o");
+    expect_shown("3", 5, "/o");
+    EXPECT(0, "  LOSS ", "metrics", "2");
+}
+
 Test(trainctl, jobs_are_compared_over_the_bytes_that_they_received)
 {
     static char svg[1 << 18];

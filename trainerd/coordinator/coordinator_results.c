@@ -118,5 +118,5 @@ void coordinator_print_end(struct coordinator *c)
     } else {
         progress_print(&c->progress, "test %s %s with the initial weights", metric, last);
     }
-    progress_print(&c->progress, "done in %s, results in %s", took, c->output.dir);
+    progress_print(&c->progress, "done in %s, results in %s", took, run_folder_results(&c->run));
 }

@@ -1,5 +1,5 @@
-/* A job under way, shared by coordinator.c (up to the last epoch), coordinator_exact.c (other exchanges) and coordinator_results.c (the
- * end). */
+/* A job under way, shared by coordinator_prepare.c (before any worker is started), coordinator.c (up to the last epoch),
+ * coordinator_exact.c (other exchanges) and coordinator_results.c (the end). */
 #ifndef TRAINERD_COORDINATOR_STATE_H
 #define TRAINERD_COORDINATOR_STATE_H
 
@@ -46,6 +46,9 @@ struct coordinator {
 
 /* fleet_get and fleet_put: enum trainer_state. */
 enum { COORDINATOR_TRAINED = 1, COORDINATOR_BEST = 4 };
+
+/* Job, checkpoint, graph, parts, plan: everything that needs no workers. Ends early where the run's folder has whole results. */
+enum status coordinator_prepare(struct coordinator *c);
 
 /* The job's program, from the dataset. */
 enum status coordinator_program(struct coordinator *c);

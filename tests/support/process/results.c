@@ -109,11 +109,27 @@ void results_expect_same(const char *a, const char *b, bool with_traffic)
     json_decref(y);
 }
 
+const char *results_run(const char *folder)
+{
+    static char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s", folder);
+    DIR *all = opendir(folder);
+    for (struct dirent *entry; all != NULL && (entry = readdir(all)) != NULL;) {
+        if (strncmp(entry->d_name, ".run-", 5) == 0) {
+            cr_assert_lt(snprintf(path, sizeof path, "%s/%s", folder, entry->d_name), (int)sizeof path);
+        }
+    }
+    if (all != NULL) {
+        closedir(all);
+    }
+    return path;
+}
+
 long long results_checkpoint(const char *folder)
 {
     char path[PATH_MAX];
     long long newest = 0;
-    snprintf(path, sizeof path, "%s/checkpoint", folder);
+    cr_assert_lt(snprintf(path, sizeof path, "%s/checkpoint", results_run(folder)), (int)sizeof path);
     DIR *all = opendir(path);
     if (all == NULL) {
         return 0;

@@ -9,7 +9,10 @@
 /* The first MiB of a file; the caller frees it. */
 char *results_bytes(const char *path, size_t *n_out);
 
-/* Epochs of the newest checkpoint in a folder; 0 without one. */
+/* The folder of the unfinished run in an output folder, or that folder where there is none; valid until the next call. */
+const char *results_run(const char *folder);
+
+/* Epochs of the newest checkpoint of an output folder, or of the unfinished run in it; 0 without one. */
 long long results_checkpoint(const char *folder);
 
 /* metrics.jsonl of a folder as an array; without the fields of time, and without those of traffic unless with_traffic. */

@@ -1,9 +1,14 @@
+#include "protocol/fault.h"
 #include "tests/support/process/folder.h"
 #include "trainerd/coordinator/results/run_folder.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* Paths are relative to the test's folder. */
@@ -21,6 +26,7 @@ static struct output output;
 static void init(const char *dir, const char *job_folder)
 {
     struct job job;
+    output = (struct output){.folder = -1, .metrics = -1};
     job_defaults(&job);
     snprintf(job.job.name, sizeof job.job.name, "k");
     snprintf(job.output.dir, sizeof job.output.dir, "%s", dir);
@@ -228,4 +234,144 @@ Test(run_folder, a_finished_run_goes_on_in_a_folder_of_its_own)
     cr_assert_eq(inode_of("runs/k/tb/events.out.tfevents.1"), inode_of("runs/k-7/tb/events.out.tfevents.1"));
     cr_assert_not(folder_has("runs/k/model.safetensors"));
     close_run(true);
+}
+
+/* --- with output.dir --- */
+
+static void begin_in(const char *job_folder, uint32_t attempt, bool resume)
+{
+    init("o", job_folder);
+    cr_assert_eq(run_folder_lock(&run), STATUS_OK, "%s", status_reason());
+    find(attempt, resume);
+}
+
+/* Write what stands for all, which says `text`. */
+static void write_results(const char *text)
+{
+    char path[PATH_MAX + 32];
+    cr_assert_eq(output_metrics_open(&output, 0), STATUS_OK);
+    cr_assert_eq(output_metrics_append(&output, text, strlen(text)), STATUS_OK);
+    snprintf(path, sizeof path, "%s/result.json", run.dir);
+    folder_write(path, text);
+}
+
+static const char *text_of(const char *path)
+{
+    static char text[64];
+    folder_read(path, text, sizeof text);
+    return text;
+}
+
+Test(run_folder, a_run_works_in_a_folder_of_its_own_until_it_succeeds)
+{
+    cr_assert_eq(mkdir("7", 0700), 0);
+    cr_assert_eq(mkdir("8", 0700), 0);
+    begin_in("7", 1, false);
+    open_run();
+    cr_assert_str_eq(run.dir, "o/.run-7");
+    write_results("seven");
+    cr_assert_eq(run_folder_publish(&run), STATUS_OK, "%s", status_reason());
+    close_run(true);
+    cr_assert(!folder_has("o/.run-7") && !folder_has("o/.publish"));
+    begin_in("8", 1, false);
+    open_run();
+    write_results("eight");
+    close_run(false);
+    cr_assert_str_eq(text_of("o/result.json"), "seven", "a run that failed has replaced it");
+    cr_assert_str_eq(text_of("8/run/metrics.jsonl"), "eight");
+    begin_in("8", 2, false);
+    cr_assert_str_eq(strrchr(run.dir, '/'), "/.run-8");
+    cr_assert(run.is_done, "it is whole");
+    cr_assert_eq(run_folder_publish(&run), STATUS_OK, "%s", status_reason());
+    close_run(true);
+    cr_assert_str_eq(text_of("o/result.json"), "eight");
+    cr_assert_str_eq(text_of("8/run/result.json"), "eight");
+    cr_assert_str_eq(text_of("7/run/result.json"), "seven", "another job's result is shown");
+    cr_assert_str_eq(text_of("7/run/metrics.jsonl"), "seven");
+    begin_in("7", 2, false);
+    cr_assert(run.is_done && !run.is_found);
+    cr_assert_eq(run_folder_publish(&run), STATUS_OK, "nothing is left to do");
+    close_run(true);
+    cr_assert_str_eq(text_of("o/result.json"), "eight");
+}
+
+Test(run_folder, a_publication_that_a_dead_job_began_is_completed_by_the_next_one)
+{
+    cr_assert_eq(mkdir("7", 0700), 0);
+    begin_in("7", 1, false);
+    open_run();
+    write_results("seven");
+    int how;
+    pid_t child = fork();
+    if (child == 0) {
+        setenv("TRAINERD_FAULTS", "publisher.move=kill@2", 1);
+        _exit(fault_arm("publisher", 0) == STATUS_OK ? run_folder_publish(&run) : STATUS_OK);
+    }
+    cr_assert_eq(waitpid(child, &how, 0), child);
+    cr_assert(WIFSIGNALED(how));
+    close_run(false);
+    cr_assert(folder_has("o/.publish") && !folder_has("o/result.json"));
+    cr_assert_str_eq(text_of("7/run/result.json"), "seven");
+    begin_in(NULL, 0, false);
+    cr_assert_str_eq(text_of("o/result.json"), "seven");
+    close_run(false);
+    begin_in("7", 2, true);
+    cr_assert(run.is_done);
+    close_run(true);
+}
+
+Test(run_folder, an_output_folder_serves_one_job_at_a_time)
+{
+    begin_in(NULL, 0, false);
+    open_run();
+    struct run_folder first = run;
+    init("o", NULL);
+    cr_assert_eq(run_folder_lock(&run), STATUS_CREATE);
+    cr_assert(strstr(status_reason(), "'o': another running job"), "%s", status_reason());
+    run_folder_close(&run);
+    run = first;
+    close_run(false);
+    cr_assert_not(folder_has("o"), "nothing is left of it");
+}
+
+Test(run_folder, a_resume_finds_the_newest_checkpoint_below_output_dir)
+{
+    char path[PATH_MAX];
+    static const char *const dirs[] = {"o",        "o/checkpoint",       "o/.run-1", "o/.run-1/checkpoint",
+                                       "o/.run-2", "o/.run-2/checkpoint"};
+    for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++) {
+        cr_assert_eq(mkdir(dirs[i], 0777), 0);
+    }
+    folder_write("o/.run-1/checkpoint/epoch-3.ckpt", "");
+    folder_write("o/.run-1/result.json", ""); /* whole, not published */
+    begin_in(NULL, 0, true);
+    cr_assert_str_eq(run.dir, "o/.run-1");
+    close_run(true);
+    const struct timespec later[] = {{.tv_sec = 4000000000}, {.tv_sec = 4000000000}};
+    folder_write("o/checkpoint/epoch-5.ckpt", "");
+    cr_assert_eq(utimensat(AT_FDCWD, "o/checkpoint", later, 0), 0);
+    begin_in(NULL, 0, true);
+    cr_assert_str_eq(run.base, "o", "the finished run is newer");
+    cr_assert_eq(run_folder_checkpoint(&run, path), STATUS_OK);
+    cr_assert_str_eq(path, "o/checkpoint");
+    close_run(true);
+}
+
+Test(run_folder, a_job_whose_folder_is_gone_resumes_no_other_jobs_run)
+{
+    char path[PATH_MAX];
+    cr_assert_eq(mkdir("7", 0700), 0);
+    cr_assert_eq(mkdir("8", 0700), 0);
+    leave_run("7", false);
+    leave_run("8", false);
+    cr_assert_eq(rename("runs/k-7", "elsewhere"), 0);
+    init("", "7");
+    find(2, true);
+    cr_assert_not(run.is_found);
+    cr_assert_eq(run_folder_checkpoint(&run, path), STATUS_OK);
+    cr_assert(strstr(path, "/runs/k-7/checkpoint"), "%s", path);
+    cr_assert_eq(unlink("7/run"), 0);
+    init("", "7");
+    cr_assert_eq(run_folder_find(&run, 2, true), STATUS_NO_INPUT);
+    cr_assert(strstr(status_reason(), "'runs/k' leads to another run"), "%s", status_reason());
 }

@@ -39,7 +39,7 @@ bool result_file_is(const char *path)
     return false;
 }
 
-static void add(struct result_files *files, const char *folder, const char *name)
+void result_files_add(struct result_files *files, const char *path)
 {
     char(*more)[RESULT_FILE_BYTES] = memory_alloc((size_t)files->n + 1, sizeof *more);
     if (files->n > 0) {
@@ -47,7 +47,7 @@ static void add(struct result_files *files, const char *folder, const char *name
     }
     free(files->path);
     files->path = more;
-    snprintf(more[files->n++], RESULT_FILE_BYTES, "%.12s%s%.*s", folder, folder[0] != '\0' ? "/" : "", NAME_MAX, name);
+    snprintf(more[files->n++], RESULT_FILE_BYTES, "%s", path);
 }
 
 static enum status add_folder(struct result_files *files, int folder, const struct kind *kind)
@@ -64,7 +64,9 @@ static enum status add_folder(struct result_files *files, int folder, const stru
     }
     for (struct dirent *entry = readdir(all); entry != NULL; entry = readdir(all)) {
         if (is_named(kind, entry->d_name)) {
-            add(files, kind->name, entry->d_name);
+            char path[RESULT_FILE_BYTES];
+            snprintf(path, sizeof path, "%.12s/%.*s", kind->name, NAME_MAX, entry->d_name);
+            result_files_add(files, path);
         }
     }
     closedir(all);
@@ -80,7 +82,7 @@ enum status result_files_list(int folder, struct result_files *out)
         if (kinds[k].begin != NULL) {
             status = add_folder(out, folder, &kinds[k]);
         } else if (fstatat(folder, kinds[k].name, &about, AT_SYMLINK_NOFOLLOW) == 0) {
-            add(out, "", kinds[k].name);
+            result_files_add(out, kinds[k].name);
         }
     }
     if (status != STATUS_OK) {

@@ -24,6 +24,7 @@ struct result_files {
  *   errors  STATUS_IO a folder cannot be read
  */
 enum status result_files_list(int folder, struct result_files *out);
+void result_files_add(struct result_files *files, const char *path);
 void result_files_release(struct result_files *files);
 bool result_files_have(const struct result_files *files, const char *path);
 

@@ -2,6 +2,8 @@
 
 #include "protocol/file.h"
 #include "trainerd/coordinator/results/checkpoint.h"
+#include "trainerd/coordinator/results/file_share.h"
+#include "trainerd/coordinator/results/publish.h"
 #include "trainerd/coordinator/results/result_files.h"
 
 #include <dirent.h>
@@ -11,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -89,12 +92,17 @@ static int64_t checkpoint_ns(const char *dir)
 /* Runs are <parent>/<prefix><id>. */
 struct place {
     char parent[PATH_MAX];
-    const char *prefix; /* with n_prefix bytes, then a hyphen */
+    const char *prefix; /* then a hyphen */
     size_t n_prefix;
 };
 
 static struct place place_of(const struct run_folder *run)
 {
+    if (!run->has_link) {
+        struct place in_home = {.prefix = ".run", .n_prefix = 4};
+        memcpy(in_home.parent, run->home, sizeof in_home.parent);
+        return in_home;
+    }
     struct place place = {.prefix = last_name(run->home)};
     place.n_prefix = strlen(place.prefix);
     size_t n = (size_t)(place.prefix - run->home);
@@ -103,21 +111,17 @@ static struct place place_of(const struct run_folder *run)
     return place;
 }
 
-/* The id in the name of a run: a number or a time, perhaps with a number; NULL where it is another name. */
-static const char *id_in(const struct place *place, const char *name)
+/* A name that begins as those of the place's runs do. */
+static bool is_ours(const struct place *place, const char *name)
 {
-    if (strncmp(name, place->prefix, place->n_prefix) != 0 || name[place->n_prefix] != '-') {
-        return NULL;
-    }
-    const char *id = name + place->n_prefix + 1;
-    return *id >= '0' && *id <= '9' && id[strspn(id, "0123456789-")] == '\0' ? id : NULL;
+    return strchr(name, '/') == NULL && strncmp(name, place->prefix, place->n_prefix) == 0 && name[place->n_prefix] == '-';
 }
 
-/* A name beside the link. */
-static bool is_ours(const struct place *place, const char *target)
+/* And ends in a number or a time: beside runs/a may lie runs of a job a-b. */
+static bool is_run(const struct run_folder *run, const struct place *place, const char *name)
 {
-    return strchr(target, '/') == NULL && strncmp(target, place->prefix, place->n_prefix) == 0 &&
-           target[place->n_prefix] == '-';
+    const char *id = name + place->n_prefix + 1;
+    return is_ours(place, name) && (!run->has_link || (*id >= '0' && *id <= '9' && id[strspn(id, "0123456789-")] == '\0'));
 }
 
 static void id_make(const struct run_folder *run, char out[NAME_MAX + 1])
@@ -134,12 +138,8 @@ static void id_make(const struct run_folder *run, char out[NAME_MAX + 1])
 
 enum status run_folder_init(struct run_folder *run, const struct job *job, const char *job_folder)
 {
-    *run = (struct run_folder){.job_folder = job_folder, .has_link = job->output.dir[0] == '\0'};
-    enum status status = output_dir(job->output.dir, job->job.name, run->home);
-    if (status == STATUS_OK && !run->has_link) {
-        memcpy(run->dir, run->home, sizeof run->dir);
-    }
-    return status;
+    *run = (struct run_folder){.job_folder = job_folder, .has_link = job->output.dir[0] == '\0', .lock = -1};
+    return output_dir(job->output.dir, job->job.name, run->home);
 }
 
 /* --- finding --- */
@@ -156,26 +156,42 @@ static void use(struct run_folder *run, const char *dir)
     run->is_found = true;
 }
 
-/* Resume that run: an unfinished one goes on where it is, a finished one, or what has the link's place, stays as it is. */
+/* Resume that run: an unfinished one goes on where it is, a finished one, or what has the link's place, stays as it is. A whole one
+ * that is not yet published is no more than an unfinished one. */
 static void choose(struct run_folder *run, const char *dir)
 {
-    if (strcmp(dir, run->home) == 0 || has_file(dir, "result.json")) {
+    if (strcmp(dir, run->home) == 0 || (run->has_link && has_file(dir, "result.json"))) {
         snprintf(run->base, sizeof run->base, "%s", dir);
     } else {
         use(run, dir);
     }
 }
 
-/* The folder that an earlier attempt of the job made. */
+/* The folder that an earlier attempt of the job made. A publication that it began is complete since the lock was taken. */
 static void find_own(struct run_folder *run)
 {
-    char path[PATH_MAX], dir[PATH_MAX];
-    if (!job_path(run, "run", path) || !link_read(path, dir)) {
+    char path[PATH_MAX], dir[PATH_MAX], results[PATH_MAX];
+    if (!job_path(run, "run", path) || !job_path(run, "results", results) || !link_read(path, dir)) {
         return;
     }
-    if (is_folder(dir)) {
+    if (dir[0] == '/' && is_folder(dir)) {
         use(run, dir);
         run->is_done = has_file(dir, "result.json");
+    } else {
+        run->is_done = has_file(results, "result.json");
+        memcpy(run->base, dir, sizeof run->base); /* there is nothing else to resume */
+    }
+}
+
+/* Nothing is left of a job before its first attempt. */
+static void forget_own(const struct run_folder *run)
+{
+    char path[PATH_MAX];
+    static const char *const names[] = {"run", "results/result.json", "results/metrics.jsonl"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (job_path(run, names[i], path)) {
+            unlink(path);
+        }
     }
 }
 
@@ -183,13 +199,14 @@ static void find_own(struct run_folder *run)
 static void find_newest(struct run_folder *run, const struct place *place)
 {
     char dir[PATH_MAX], newest[PATH_MAX] = "", target[PATH_MAX];
-    int64_t newest_ns = link_read(run->home, target) ? -1 : checkpoint_ns(run->home);
+    bool is_led = run->has_link && link_read(run->home, target);
+    int64_t newest_ns = is_led ? -1 : checkpoint_ns(run->home);
     if (newest_ns >= 0) {
         snprintf(newest, sizeof newest, "%s", run->home);
     }
     DIR *folder = opendir(place->parent[0] != '\0' ? place->parent : ".");
     for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
-        if (id_in(place, entry->d_name) == NULL ||
+        if (!is_run(run, place, entry->d_name) ||
             snprintf(dir, sizeof dir, "%s/%s", place->parent, entry->d_name) >= PATH_MAX) {
             continue;
         }
@@ -207,28 +224,19 @@ static void find_newest(struct run_folder *run, const struct place *place)
     }
 }
 
-enum status run_folder_find(struct run_folder *run, uint32_t attempt, bool resume)
+/* What a job resumes that has no folder yet: the newest run, or under a daemon what a version without such folders has left. */
+static enum status find_other(struct run_folder *run)
 {
-    char path[PATH_MAX];
-    if (!run->has_link) {
-        run->is_found = true;
-        return STATUS_OK;
-    }
-    if (run->dir[0] != '\0') { /* a restart in the foreground */
-        run->is_found = is_folder(run->dir);
-        return STATUS_OK;
-    }
-    if (attempt > 1) {
-        find_own(run);
-    } else if (job_path(run, "run", path)) {
-        unlink(path); /* nothing is left of a job before its first attempt */
-    }
     const struct place place = place_of(run);
-    if (!resume || run->is_found) {
-        return STATUS_OK;
-    }
     char target[PATH_MAX], dir[PATH_MAX];
-    if (link_read(run->home, target) && is_ours(&place, target)) {
+    bool is_led = run->has_link && link_read(run->home, target);
+    if (run->job_folder != NULL) {
+        snprintf(run->base, sizeof run->base, "%s", run->home);
+        return is_led ? status_fail(STATUS_NO_INPUT, "nothing to resume: the job has no folder, and '%s' leads to another run",
+                                    run->home)
+                      : STATUS_OK;
+    }
+    if (is_led && is_ours(&place, target)) {
         enum status status = path_print(dir, "%s/%s", place.parent, target);
         if (status != STATUS_OK) {
             return status;
@@ -242,6 +250,21 @@ enum status run_folder_find(struct run_folder *run, uint32_t attempt, bool resum
     return STATUS_OK;
 }
 
+enum status run_folder_find(struct run_folder *run, uint32_t attempt, bool resume)
+{
+    if (run->dir[0] != '\0') { /* a restart in the foreground */
+        run->is_found = is_folder(run->dir);
+        return STATUS_OK;
+    }
+    if (attempt > 1) {
+        find_own(run);
+    } else {
+        forget_own(run);
+    }
+    bool is_known = run->is_found || run->is_done || run->base[0] != '\0';
+    return resume && !is_known ? find_other(run) : STATUS_OK;
+}
+
 enum status run_folder_checkpoint(const struct run_folder *run, char out[PATH_MAX])
 {
     bool has_own = run->is_found && (run->base[0] == '\0' || checkpoint_ns(run->dir) >= 0);
@@ -249,6 +272,23 @@ enum status run_folder_checkpoint(const struct run_folder *run, char out[PATH_MA
 }
 
 /* --- making --- */
+
+enum status run_folder_lock(struct run_folder *run)
+{
+    if (run->has_link || run->lock >= 0) {
+        return STATUS_OK;
+    }
+    run->lock = open(run->home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (run->lock < 0) {
+        return errno == ENOENT ? STATUS_OK : status_fail(STATUS_CREATE, "output folder '%s': %s", run->home, strerror(errno));
+    }
+    if (flock(run->lock, LOCK_EX | LOCK_NB) != 0) {
+        return status_fail(STATUS_CREATE,
+                           "output folder '%s': another running job writes to it: expected a folder of its own for each job",
+                           run->home);
+    }
+    return publish_finish(run->home);
+}
 
 enum status run_folder_check(const struct run_folder *run)
 {
@@ -264,12 +304,13 @@ static enum status make_new(struct run_folder *run, struct output *output)
     id_make(run, id);
     snprintf(output->dir, sizeof output->dir, "%s", place.parent);
     enum status status = output_folders_make(output->dir, &output->n_made_from);
+    status = status == STATUS_OK ? run_folder_lock(run) : status;
     for (int k = 1; status == STATUS_OK && k <= N_SAME_ID_MOST; k++) {
         char number[16] = "";
         if (k > 1) {
             snprintf(number, sizeof number, "-%d", k);
         }
-        status = path_print(run->dir, "%s/%.*s-%s%s", place.parent, (int)place.n_prefix, place.prefix, id, number);
+        status = path_print(run->dir, "%s/%s-%s%s", place.parent, place.prefix, id, number);
         if (status == STATUS_OK && mkdir(run->dir, 0777) == 0) {
             memcpy(output->dir, run->dir, sizeof output->dir);
             output->n_made_from = output->n_made_from == 0 ? strlen(run->dir) : output->n_made_from;
@@ -315,40 +356,6 @@ enum status run_folder_open(struct run_folder *run, struct output *output)
 }
 
 /* --- a finished run goes on in a folder of its own --- */
-
-static enum status copy_fail(const char *from, const char *to, int error)
-{
-    return status_fail(STATUS_IO, "cannot copy '%s' to '%s': %s", from, to, strerror(error));
-}
-
-/* Copy a plain file, up to its present end. */
-static enum status file_copy(const char *from, const char *to)
-{
-    char bytes[1 << 16];
-    int in, out;
-    ssize_t n;
-    enum status status = file_open(from, &in);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    int error = out < 0 ? errno : 0;
-    while (error == 0 && (n = read(in, bytes, sizeof bytes)) != 0) {
-        error = n > 0 ? file_write(out, bytes, (size_t)n) : errno == EINTR ? 0 : errno;
-    }
-    error = error == 0 && fsync(out) != 0 ? errno : error;
-    if (out >= 0 && close(out) != 0 && error == 0) {
-        error = errno;
-    }
-    close(in);
-    return error == 0 ? STATUS_OK : copy_fail(from, to, error);
-}
-
-/* Checkpoints and event files are never changed, so that a second name is enough where the file system has such. */
-static enum status file_share(const char *from, const char *to)
-{
-    return link(from, to) == 0 ? STATUS_OK : file_copy(from, to);
-}
 
 static enum status share(const struct run_folder *run, const char *name)
 {
@@ -422,9 +429,56 @@ void run_folder_lead(struct run_folder *run, char *remark, size_t capacity)
     }
 }
 
+/* --- the end --- */
+
+/* The job's folder keeps what is shown of it, and leads there from now on. */
+static enum status keep_for_job(const struct run_folder *run)
+{
+    static const char *const names[] = {"metrics.jsonl", "result.json"};
+    char from[PATH_MAX], to[PATH_MAX];
+    if (!job_path(run, "results", to)) {
+        return STATUS_OK;
+    }
+    enum status status = file_folder_make(to);
+    for (size_t i = 0; i < sizeof names / sizeof *names && status == STATUS_OK; i++) {
+        status = path_print(from, "%s/%s", run->dir, names[i]);
+        status = status == STATUS_OK ? path_print(to, "%s/results/%s", run->job_folder, names[i]) : status;
+        status = status == STATUS_OK ? file_share(from, to) : status;
+    }
+    return status;
+}
+
+enum status run_folder_publish(struct run_folder *run)
+{
+    char path[PATH_MAX];
+    if (run->has_link || !is_folder(run->dir)) {
+        return STATUS_OK;
+    }
+    enum status status = keep_for_job(run);
+    status = status == STATUS_OK ? publish_begin(run->home, last_name(run->dir)) : status;
+    /* From here on the next start would complete it. */
+    int error = status == STATUS_OK && job_path(run, "run", path) ? link_replace(path, "results") : 0;
+    if (error != 0) {
+        return status_fail(STATUS_IO, "cannot make the link '%s': %s", path, strerror(error));
+    }
+    return status == STATUS_OK ? publish_finish(run->home) : status;
+}
+
+const char *run_folder_results(const struct run_folder *run)
+{
+    return run->has_link ? run->dir : run->home;
+}
+
 void run_folder_close(struct run_folder *run)
 {
     char target[PATH_MAX];
+    if (run->home[0] == '\0') {
+        return;
+    }
+    if (run->lock >= 0) {
+        close(run->lock);
+        run->lock = -1;
+    }
     bool is_gone = run->has_led && !is_folder(run->dir) && link_read(run->home, target) &&
                    strcmp(target, last_name(run->dir)) == 0;
     if (is_gone && run->before[0] != '\0') {
