@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 static char program[PATH_MAX]; /* the coordinator beside this test */
 static char words[1 << 16];    /* what the last job wrote to stderr */
@@ -178,6 +179,33 @@ Test(job, result_json_says_how_it_went)
     json_t *metrics = results_metrics(folder_path("o"), true);
     cr_assert_eq(json_array_size(metrics), 10);
     json_decref(metrics);
+}
+
+/* The file has the length and checksum that result.json gives. */
+static void expect_file(const json_t *files, const char *name)
+{
+    char path[64], digits[17];
+    size_t n;
+    snprintf(path, sizeof path, "o/%s", name);
+    char *bytes = results_bytes(folder_path(path), &n);
+    const json_t *file = json_object_get(files, name);
+    cr_assert_eq(results_number(file, "bytes"), (double)n, "%s", name);
+    snprintf(digits, sizeof digits, "%016llx", (unsigned long long)XXH3_64bits(bytes, n));
+    cr_assert_str_eq(json_string_value(json_object_get(file, "xxh3_64")), digits, "%s", name);
+    free(bytes);
+}
+
+Test(job, result_json_has_the_checksums_of_the_files_beside_it)
+{
+    EXPECT(0, "--set", "train.epochs=4", "--set", "train.checkpoint_every=2", "--set", "output.trace=true", "--set",
+           "output.dir=o");
+    json_t *result = results_json(folder_path("o/result.json")), *files = json_object_get(result, "files");
+    static const char *const names[] = {"metrics.jsonl", "model.safetensors", "best.safetensors", "logits.npy", "trace.json"};
+    for (size_t i = 0; i < 5; i++) {
+        expect_file(files, names[i]);
+    }
+    cr_assert_eq(json_object_size(files), 5);
+    json_decref(result);
 }
 
 Test(job, no_epochs_means_the_initial_weights_are_evaluated)

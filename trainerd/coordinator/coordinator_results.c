@@ -73,7 +73,6 @@ static enum status read_traffic(struct coordinator *c)
 
 enum status coordinator_write_results(struct coordinator *c)
 {
-    char path[PATH_MAX];
     FAULT(RESULTS);
     enum status status = write_logits(c);
     status = status == STATUS_OK ? write_weights(c, COORDINATOR_TRAINED, "model.safetensors") : status;
@@ -82,7 +81,6 @@ enum status coordinator_write_results(struct coordinator *c)
     status = status == STATUS_OK ? output_metrics_sync(&c->output) : status;
     status = status == STATUS_OK ? fleet_memory(c->fleet, c->memory) : status;
     status = status == STATUS_OK ? read_traffic(c) : status;
-    status = status == STATUS_OK ? output_path(&c->output, "result.json", path) : status;
     if (status != STATUS_OK) {
         return status;
     }
@@ -96,7 +94,7 @@ enum status coordinator_write_results(struct coordinator *c)
     c->result.plan = &c->plan;
     c->result.program = &c->program;
     c->result.total_s = clock_s() - c->start_s;
-    return result_save(&c->result, path);
+    return result_save(&c->result, c->output.dir);
 }
 
 void coordinator_print_end(struct coordinator *c)

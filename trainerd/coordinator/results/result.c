@@ -5,7 +5,9 @@
 #include "trainerd/coordinator/guard.h"
 #include "trainerd/coordinator/results/report.h"
 
+#include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -151,9 +153,19 @@ static json_t *result_json(const struct result *result)
     return all;
 }
 
-enum status result_save(const struct result *result, const char *path)
+enum status result_save(const struct result *result, const char *dir)
 {
+    char path[PATH_MAX];
+    json_t *files = NULL;
+    if (snprintf(path, sizeof path, "%s/result.json", dir) >= PATH_MAX) {
+        return status_fail(STATUS_CREATE, "output folder '%s': its files' names are too long for this system", dir);
+    }
+    enum status status = report_files(dir, &files);
+    if (status != STATUS_OK) {
+        return status;
+    }
     json_t *all = result_json(result);
+    json_object_set_new(all, "files", files);
     char *text = json_dumps(all, JSON_INDENT(2));
     json_decref(all);
     if (text == NULL) {
@@ -162,7 +174,7 @@ enum status result_save(const struct result *result, const char *path)
     size_t n = strlen(text);
     text[n] = '\n'; /* in place of the NUL: a file ends with a line */
     struct iovec piece = {.iov_base = text, .iov_len = n + 1};
-    enum status status = file_replace(path, &piece, 1);
+    status = file_replace(path, &piece, 1);
     free(text);
     return status;
 }

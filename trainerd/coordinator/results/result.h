@@ -46,7 +46,8 @@ struct result {
     double total_s;
 };
 
-/* Write it, complete or not at all. errors  STATUS_CREATE, STATUS_IO */
-enum status result_save(const struct result *result, const char *path);
+/* Write DIR/result.json, complete or not at all, with checksums of the other result files there, which are complete.
+ * errors  STATUS_CREATE, STATUS_IO */
+enum status result_save(const struct result *result, const char *dir);
 
 #endif
