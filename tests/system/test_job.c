@@ -225,11 +225,60 @@ Test(job, no_epochs_means_the_initial_weights_are_evaluated)
     json_decref(metrics);
 }
 
+/* Two files, of whatever folders, have the same bytes. */
+static bool are_same(const char *a, const char *b)
+{
+    size_t n, m;
+    char *x = results_bytes(folder_path(a), &n), *y = results_bytes(folder_path(b), &m);
+    bool same = n == m && memcmp(x, y, n) == 0;
+    free(x);
+    free(y);
+    return same;
+}
+
+Test(job, logits_are_those_of_the_best_weights)
+{
+    EXPECT(0, "--set", "train.epochs=20", "--set", "train.lr=0.5", "--set", "model.dropout=0.5", "--set", "workers.count=2",
+           "--set", "output.trace=true", "--set", "output.dir=o");
+    json_t *result = results_json(folder_path("o/result.json")), *best = json_object_get(result, "best");
+    double epoch = results_number(best, "epoch");
+    cr_assert_lt(epoch, 19, "the last epoch is the best: the test shows nothing");
+    cr_assert_str_eq(json_string_value(json_object_get(best, "chosen_by")), "valid_metric");
+    json_decref(result);
+    cr_assert_not(are_same("o/model.safetensors", "o/best.safetensors"));
+    EXPECT(0, "--set", "train.epochs=0", "--set", "output.dir=best", "--set", "workers.count=2", "--set",
+           "model.init=o/best.safetensors");
+    cr_assert(are_same("o/logits.npy", "best/logits.npy"));
+    EXPECT(0, "--set", "train.epochs=0", "--set", "output.dir=last", "--set", "workers.count=2", "--set",
+           "model.init=o/model.safetensors");
+    cr_assert_not(are_same("o/logits.npy", "last/logits.npy"));
+}
+
+#define NO_VALID                                                                                                               \
+    "--set", "dataset.generator=sbm", "--set", "dataset.nodes=200", "--set", "dataset.train_share=1", "--set", "output.dir=o"
+
+Test(job, without_a_validation_split_the_best_weights_are_the_last_and_the_result_says_why)
+{
+    EXPECT(0, NO_VALID, "--set", "train.epochs=10", "--set", "train.lr=0.5", "--set", "model.dropout=0.5");
+    cr_assert_not_null(strstr(words, "with the last weights: the data set has no validation split to choose others by"), "%s",
+                       words);
+    cr_assert(are_same("o/model.safetensors", "o/best.safetensors"));
+    json_t *result = results_json(folder_path("o/result.json")), *best = json_object_get(result, "best");
+    cr_assert_eq(results_number(best, "epoch"), 9);
+    cr_assert(json_is_null(json_object_get(best, "chosen_by")));
+    cr_assert_str_eq(json_string_value(json_object_get(best, "reason")),
+                     "the data set has no validation split to choose by: best.safetensors holds the last weights");
+    json_decref(result);
+    EXPECT_FAILURE(78, "train.patience = 3 waits for a better valid metric, and dataset 'sbm' has no validation split",
+                   NO_VALID, "--set", "train.patience=3");
+}
+
 Test(job, trained_weights_may_be_the_start_of_another_job)
 {
     EXPECT(0, "--set", "train.epochs=5", "--set", "output.dir=first");
-    EXPECT(0, "--set", "train.epochs=0", "--set", "output.dir=second", "--set", "model.init=first/model.safetensors");
-    results_expect_same_model(folder_path("first"), folder_path("second"));
+    EXPECT(0, "--set", "train.epochs=0", "--set", "output.dir=second", "--set", "model.init=first/best.safetensors");
+    results_expect_same_file(folder_path("first"), folder_path("second"), "best.safetensors");
+    results_expect_same_file(folder_path("first"), folder_path("second"), "logits.npy");
 }
 
 static void expect_planned_traffic(const char *norm)

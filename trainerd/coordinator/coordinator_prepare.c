@@ -24,6 +24,12 @@ static enum status rules_check(struct coordinator *c)
                            "label columns: expected \"bce\"",
                            dataset->name, (int)dataset->n_class);
     }
+    if (c->job.train.patience > 0 && dataset->n_split[DATASET_SPLIT_VALID] == 0) {
+        return status_fail(STATUS_CONFIG,
+                           "train.patience = %lld waits for a better valid metric, and dataset '%s' has no validation split: "
+                           "expected train.patience = 0, or a data set with such a split (valid_idx.npy)",
+                           (long long)c->job.train.patience, dataset->name);
+    }
     return score_metric(&c->job, dataset->multi_label, dataset->n_class, &c->training.metric);
 }
 

@@ -229,12 +229,11 @@ static enum status score(struct training *training, const struct fleet_report *r
     return training->metric == JOB_METRIC_ROC_AUC ? score_curves(training, out) : STATUS_OK;
 }
 
-/* The best model by the validation split, or the training split where there is none; of equals, the earlier one. */
+/* The best model by the validation split; of equals, the earlier one. Without such a split it is the last: the training split would
+ * choose the one that has learned it by heart. */
 static bool is_better(const struct checkpoint_score *now, const struct checkpoint_state *state)
 {
-    double a = isnan(now->valid) ? now->train : now->valid;
-    double b = isnan(now->valid) ? state->best.train : state->best.valid;
-    return state->best_epoch < 0 || a > b || (isnan(b) && !isnan(a));
+    return state->best_epoch < 0 || now->valid > state->best.valid || isnan(state->best.valid);
 }
 
 static enum status note_evaluation(struct training *training, int64_t epoch, const struct checkpoint_score *now)
@@ -448,11 +447,34 @@ static enum status evaluate_only(struct training *training)
     now.loss = training->state.n_epoch > 0 ? training->state.last.loss
                                            : evaluated_loss(training, report.score[DATASET_SPLIT_TRAIN]);
     training->state.last = now;
-    if (training->state.best_epoch >= 0) {
+    if (training->state.best_epoch >= 0 && !isnan(training->state.best.valid)) {
         return STATUS_OK;
     }
     training->state.best = now;
+    training->state.best_epoch = training->state.n_epoch - 1;
     return fleet_keep_best(training->fleet);
+}
+
+enum status training_evaluate_best(struct training *training)
+{
+    struct checkpoint_state *state = &training->state;
+    struct fleet_report report;
+    if (state->best_epoch < 0 || state->best_epoch == state->n_epoch - 1) {
+        return STATUS_OK;
+    }
+    double start = clock_s();
+    size_t n = (size_t)training_n_weight(training);
+    float *weights;
+    enum status status = memory_acquire(MEMORY_OTHER, n, sizeof *weights, &weights);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = array_get(training, STATE_NUMBER(CHECKPOINT_ARRAY_BEST), weights);
+    status = status == STATUS_OK ? array_put(training, STATE_NUMBER(CHECKPOINT_ARRAY_WEIGHTS), weights) : status;
+    memory_release(MEMORY_OTHER, weights, n, sizeof *weights);
+    status = status == STATUS_OK ? fleet_epoch(training->fleet, (uint32_t)state->n_epoch, false, true, &report) : status;
+    training->evaluate_s += clock_s() - start;
+    return status;
 }
 
 /* Return to the last checkpoint with half the learning rate, because of status_reason. */

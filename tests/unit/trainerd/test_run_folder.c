@@ -324,12 +324,14 @@ Test(run_folder, an_output_folder_serves_one_job_at_a_time)
 {
     begin_in(NULL, 0, false);
     open_run();
-    struct run_folder first = run;
+    const struct run_folder first = run;
+    const struct output first_output = output;
     init("o", NULL);
     cr_assert_eq(run_folder_lock(&run), STATUS_CREATE);
     cr_assert(strstr(status_reason(), "'o': another running job"), "%s", status_reason());
     run_folder_close(&run);
     run = first;
+    output = first_output;
     close_run(false);
     cr_assert_not(folder_has("o"), "nothing is left of it");
 }

@@ -120,8 +120,11 @@ static bool is_ours(const struct place *place, const char *name)
 /* And ends in a number or a time: beside runs/a may lie runs of a job a-b. */
 static bool is_run(const struct run_folder *run, const struct place *place, const char *name)
 {
+    if (!is_ours(place, name)) {
+        return false;
+    }
     const char *id = name + place->n_prefix + 1;
-    return is_ours(place, name) && (!run->has_link || (*id >= '0' && *id <= '9' && id[strspn(id, "0123456789-")] == '\0'));
+    return !run->has_link || (*id >= '0' && *id <= '9' && id[strspn(id, "0123456789-")] == '\0');
 }
 
 static void id_make(const struct run_folder *run, char out[NAME_MAX + 1])
