@@ -122,7 +122,10 @@ enum status file_replace_mapped(const char *path, size_t n_bytes, enum status (*
         return status;
     }
     /* Without room for its pages, writing to the memory would end the process with SIGBUS. */
-    int error = posix_fallocate(file, 0, (off_t)n_bytes);
+    int error;
+    do {
+        error = posix_fallocate(file, 0, (off_t)n_bytes);
+    } while (error == EINTR);
     if (error == 0) {
         bytes = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
         error = bytes != MAP_FAILED ? 0 : errno;

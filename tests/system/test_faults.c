@@ -271,6 +271,37 @@ Test(faults, a_job_run_by_hand_begins_again_as_often_as_it_may)
     results_expect_same(folder_path("one"), folder_path("two"), true);
 }
 
+/* By hand, to folder two, with one more setting. */
+static int run_by_hand(const char *setting)
+{
+    process = (struct process){0};
+    process_start(&process, NULL, folder, NULL,
+                  (const char *const[]){program, "--config", "job.toml", "--set", "output.dir=two", "--set", setting, NULL});
+    return process_finish(&process);
+}
+
+Test(faults, results_that_a_killed_job_was_moving_are_completed_by_the_next_start)
+{
+    unsetenv("TRAINERD_FAULTS");
+    cr_assert_eq(run("one", "1", false), 0, "%s", process.words);
+    int n_step = n_time() > 1 ? 1 : 4, code = KILLED;
+    for (int at = 1; code == KILLED; at += n_step) {
+        char text[64];
+        unsetenv("TRAINERD_FAULTS");
+        cr_assert_eq(run_by_hand("train.epochs=3"), 0, "%s", process.words);
+        snprintf(text, sizeof text, "coordinator.move=kill@%d", at);
+        setenv("TRAINERD_FAULTS", text, 1);
+        code = run_by_hand("workers.count=2");
+        cr_assert(code == KILLED || code == 0, "%s: exit %d: %s", text, code, process.words);
+        cr_assert(code == 0 || at > 1 || folder_has("two/result.json"), "the older results are gone before the first step");
+        unsetenv("TRAINERD_FAULTS");
+        cr_assert_eq(run_by_hand("partition.parts=35"), 78, "a start that fails: %s", process.words);
+        results_expect_same(folder_path("one"), folder_path("two"), true);
+        char expected[2048];
+        expect_names(folder_path("two"), names_in(folder_path("one"), expected, sizeof expected));
+    }
+}
+
 Test(faults, a_wrong_variable_is_refused_by_coordinator_and_worker)
 {
     setenv("TRAINERD_FAULTS", "worker1.leap=kill", 1);

@@ -81,8 +81,8 @@ void job_output_name(const struct commands *commands, const struct job_record *r
 {
     char path[PATH_MAX], target[PATH_MAX];
     ask->path[0] = '\0';
-    if (record->progress.epoch > 0) {
-        bool has_link = run_link(commands, record, path, target);
+    bool has_link = run_link(commands, record, path, target);
+    if (has_link || record->progress.epoch > 0) {
         snprintf(ask->path, sizeof ask->path, "%.*s/%s", PATH_MAX - 16, has_link ? path : output, name);
     }
 }
