@@ -19,7 +19,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 static char program[PATH_MAX]; /* the coordinator beside this test */
 static char words[1 << 16];    /* what the last job wrote to stderr */
@@ -181,33 +180,6 @@ Test(job, result_json_says_how_it_went)
     json_decref(metrics);
 }
 
-/* The file has the length and checksum that result.json gives. */
-static void expect_file(const json_t *files, const char *name)
-{
-    char path[64], digits[17];
-    size_t n;
-    snprintf(path, sizeof path, "o/%s", name);
-    char *bytes = results_bytes(folder_path(path), &n);
-    const json_t *file = json_object_get(files, name);
-    cr_assert_eq(results_number(file, "bytes"), (double)n, "%s", name);
-    snprintf(digits, sizeof digits, "%016llx", (unsigned long long)XXH3_64bits(bytes, n));
-    cr_assert_str_eq(json_string_value(json_object_get(file, "xxh3_64")), digits, "%s", name);
-    free(bytes);
-}
-
-Test(job, result_json_has_the_checksums_of_the_files_beside_it)
-{
-    EXPECT(0, "--set", "train.epochs=4", "--set", "train.checkpoint_every=2", "--set", "output.trace=true", "--set",
-           "output.dir=o");
-    json_t *result = results_json(folder_path("o/result.json")), *files = json_object_get(result, "files");
-    static const char *const names[] = {"metrics.jsonl", "model.safetensors", "best.safetensors", "logits.npy", "trace.json"};
-    for (size_t i = 0; i < 5; i++) {
-        expect_file(files, names[i]);
-    }
-    cr_assert_eq(json_object_size(files), 5);
-    json_decref(result);
-}
-
 Test(job, no_epochs_means_the_initial_weights_are_evaluated)
 {
     EXPECT(0, "--set", "train.epochs=0", "--set", "output.dir=o");
@@ -223,54 +195,6 @@ Test(job, no_epochs_means_the_initial_weights_are_evaluated)
     cr_assert_eq(json_array_size(metrics), 0);
     json_decref(result);
     json_decref(metrics);
-}
-
-/* Two files, of whatever folders, have the same bytes. */
-static bool are_same(const char *a, const char *b)
-{
-    size_t n, m;
-    char *x = results_bytes(folder_path(a), &n), *y = results_bytes(folder_path(b), &m);
-    bool same = n == m && memcmp(x, y, n) == 0;
-    free(x);
-    free(y);
-    return same;
-}
-
-Test(job, logits_are_those_of_the_best_weights)
-{
-    EXPECT(0, "--set", "train.epochs=20", "--set", "train.lr=0.5", "--set", "model.dropout=0.5", "--set", "workers.count=2",
-           "--set", "output.trace=true", "--set", "output.dir=o");
-    json_t *result = results_json(folder_path("o/result.json")), *best = json_object_get(result, "best");
-    double epoch = results_number(best, "epoch");
-    cr_assert_lt(epoch, 19, "the last epoch is the best: the test shows nothing");
-    cr_assert_str_eq(json_string_value(json_object_get(best, "chosen_by")), "valid_metric");
-    json_decref(result);
-    cr_assert_not(are_same("o/model.safetensors", "o/best.safetensors"));
-    EXPECT(0, "--set", "train.epochs=0", "--set", "output.dir=best", "--set", "workers.count=2", "--set",
-           "model.init=o/best.safetensors");
-    cr_assert(are_same("o/logits.npy", "best/logits.npy"));
-    EXPECT(0, "--set", "train.epochs=0", "--set", "output.dir=last", "--set", "workers.count=2", "--set",
-           "model.init=o/model.safetensors");
-    cr_assert_not(are_same("o/logits.npy", "last/logits.npy"));
-}
-
-#define NO_VALID                                                                                                               \
-    "--set", "dataset.generator=sbm", "--set", "dataset.nodes=200", "--set", "dataset.train_share=1", "--set", "output.dir=o"
-
-Test(job, without_a_validation_split_the_best_weights_are_the_last_and_the_result_says_why)
-{
-    EXPECT(0, NO_VALID, "--set", "train.epochs=10", "--set", "train.lr=0.5", "--set", "model.dropout=0.5");
-    cr_assert_not_null(strstr(words, "with the last weights: the data set has no validation split to choose others by"), "%s",
-                       words);
-    cr_assert(are_same("o/model.safetensors", "o/best.safetensors"));
-    json_t *result = results_json(folder_path("o/result.json")), *best = json_object_get(result, "best");
-    cr_assert_eq(results_number(best, "epoch"), 9);
-    cr_assert(json_is_null(json_object_get(best, "chosen_by")));
-    cr_assert_str_eq(json_string_value(json_object_get(best, "reason")),
-                     "the data set has no validation split to choose by: best.safetensors holds the last weights");
-    json_decref(result);
-    EXPECT_FAILURE(78, "train.patience = 3 waits for a better valid metric, and dataset 'sbm' has no validation split",
-                   NO_VALID, "--set", "train.patience=3");
 }
 
 Test(job, trained_weights_may_be_the_start_of_another_job)
@@ -512,54 +436,6 @@ Test(job, a_second_interrupt_ends_it_at_once)
     cr_assert_eq(code, 75, "exit %d: %s", code, words);
     expect_reason("too soon to write a checkpoint");
     expect_gone(workers, n);
-}
-
-/* Bytes of a file that stays as it is; the caller frees them. */
-struct kept_file {
-    const char *path;
-    char *bytes;
-    size_t n;
-};
-
-static void expect_kept(struct kept_file *file)
-{
-    size_t n;
-    char *now = results_bytes(folder_path(file->path), &n);
-    cr_assert(n == file->n && memcmp(now, file->bytes, n) == 0, "%s has changed", file->path);
-    free(now);
-    free(file->bytes);
-}
-
-Test(job, a_job_that_fails_leaves_older_results_as_they_are)
-{
-    EXPECT(0, "--set", "train.epochs=4", "--set", "train.checkpoint_every=4", "--set", "output.dir=o");
-    struct kept_file files[] = {{.path = "o/result.json"},
-                                {.path = "o/model.safetensors"},
-                                {.path = "o/metrics.jsonl"},
-                                {.path = "o/checkpoint/epoch-4.ckpt"}};
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        files[i].bytes = results_bytes(folder_path(files[i].path), &files[i].n);
-    }
-    int code = RUN("--set", "train.optimizer=sgd", "--set", "train.lr=1e6", "--set", "train.eval_every=0", "--set",
-                   "model.kind=sage", "--set", "model.layers=4", "--set", "train.epochs=50", "--set", "output.dir=o");
-    cr_assert_eq(code, 1, "exit %d: %s", code, words);
-    cr_assert_str_neq(results_run(folder_path("o")), folder_path("o"), "nothing is left of the run that failed");
-    json_t *metrics = results_metrics(results_run(folder_path("o")), true);
-    cr_assert_gt(json_array_size(metrics), 0);
-    json_decref(metrics);
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        expect_kept(&files[i]);
-    }
-}
-
-Test(job, results_of_an_older_run_are_not_mixed_with_the_new_ones)
-{
-    EXPECT(0, "--set", "train.epochs=4", "--set", "train.checkpoint_every=4", "--set", "output.trace=true", "--set",
-           "output.tensorboard=true", "--set", "output.dir=o");
-    cr_assert(folder_has("o/tb") && folder_has("o/trace.json") && folder_has("o/checkpoint"));
-    EXPECT(0, "--set", "train.epochs=4", "--set", "output.dir=o");
-    cr_assert(folder_has("o/result.json") && !folder_has("o/tb") && !folder_has("o/trace.json") && !folder_has("o/checkpoint"));
-    cr_assert_str_eq(results_run(folder_path("o")), folder_path("o"), "a run is left in it");
 }
 
 Test(job, a_resume_without_output_dir_goes_on_in_the_newest_run)
