@@ -3,7 +3,6 @@
 #include "protocol/fault.h"
 #include "protocol/file.h"
 #include "protocol/memory.h"
-#include "trainerd/coordinator/results/result_files.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -25,8 +24,7 @@ struct publish {
     const char *home;
     int to;   /* the open home */
     int from; /* the open folder of the run; -1: it is gone, all is moved */
-    char run[NAME_MAX + 1];
-    struct result_files files; /* of the run, as the journal lists them */
+    struct publish_journal journal;
 };
 
 static enum status io_fail(const struct publish *publish, const char *what, const char *path)
@@ -66,9 +64,9 @@ enum status publish_begin(const char *home, const char *run)
     return status;
 }
 
-static enum status damaged(const struct publish *publish, int line, const char *expected)
+static enum status damaged(const char *home, int line, const char *expected)
 {
-    return status_fail(STATUS_DATA, "'%s/%s' is damaged: line %d: expected %s", publish->home, JOURNAL, line, expected);
+    return status_fail(STATUS_DATA, "'%s/%s' is damaged: line %d: expected %s", home, JOURNAL, line, expected);
 }
 
 /* A run's folder lies in its home. */
@@ -77,35 +75,35 @@ static bool is_run(const char *name)
     return strncmp(name, ".run-", 5) == 0 && strlen(name) <= NAME_MAX && strchr(name, '/') == NULL;
 }
 
-/* Check every line of the journal's text, which is changed. */
-static enum status journal_decode(struct publish *publish, char *text, size_t n)
+enum status publish_decode(char *text, size_t n, const char *home, struct publish_journal *out)
 {
+    *out = (struct publish_journal){0};
     int number = 0;
     bool is_complete = false;
     if (n == 0 || text[n - 1] != '\n' || memchr(text, '\0', n) != NULL) {
-        return damaged(publish, 1, "lines of text");
+        return damaged(home, 1, "lines of text");
     }
     for (char *line = text, *end; line < text + n; line = end + 1) {
         end = memchr(line, '\n', (size_t)(text + n - line));
         *end = '\0';
         number++;
         if (number == 1 && strcmp(line, JOURNAL_HEAD) != 0) {
-            return damaged(publish, number, "'" JOURNAL_HEAD "'");
+            return damaged(home, number, "'" JOURNAL_HEAD "'");
         }
         if (number == 2 && !is_run(line)) {
-            return damaged(publish, number, "the name of a run's folder");
+            return damaged(home, number, "the name of a run's folder");
         }
         if (number > 2 && (is_complete || !result_file_is(line))) {
-            return damaged(publish, number, "the path of a result file, result.json the last");
+            return damaged(home, number, "the path of a result file, result.json the last");
         }
         if (number == 2) {
-            snprintf(publish->run, sizeof publish->run, "%s", line);
+            snprintf(out->run, sizeof out->run, "%s", line);
         } else if (number > 2) {
-            result_files_add(&publish->files, line);
+            result_files_add(&out->files, line);
         }
         is_complete = number > 2 && strcmp(line, "result.json") == 0;
     }
-    return is_complete ? STATUS_OK : damaged(publish, number + 1, "result.json");
+    return is_complete ? STATUS_OK : damaged(home, number + 1, "result.json");
 }
 
 /* found_out false: there is none. */
@@ -120,11 +118,12 @@ static enum status journal_read(struct publish *publish, bool *found_out)
     enum status status = STATUS_OK;
     char *text = NULL;
     if (fstat(file, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size > JOURNAL_BYTES_MOST) {
-        status = damaged(publish, 1, "a plain file of at most a MiB");
+        status = damaged(publish->home, 1, "a plain file of at most a MiB");
     } else {
         text = memory_alloc((size_t)about.st_size + 1, 1);
         errno = file_read(file, text, (size_t)about.st_size);
-        status = errno == 0 ? journal_decode(publish, text, (size_t)about.st_size) : io_fail(publish, "read", JOURNAL);
+        status = errno == 0 ? publish_decode(text, (size_t)about.st_size, publish->home, &publish->journal)
+                            : io_fail(publish, "read", JOURNAL);
     }
     free(text);
     close(file);
@@ -173,7 +172,7 @@ static enum status remove_older(const struct publish *publish)
     }
     enum status status = result_files_list(publish->to, &older);
     for (int i = 0; status == STATUS_OK && i < older.n; i++) {
-        if (result_files_have(&publish->files, older.path[i])) {
+        if (result_files_have(&publish->journal.files, older.path[i])) {
             continue;
         }
         FAULT(MOVE);
@@ -191,9 +190,9 @@ static enum status move(const struct publish *publish, const char *path)
 {
     char folder[RESULT_FILE_BYTES];
     if (!exists(publish->from, path)) {
-        return exists(publish->to, path)
-                   ? STATUS_OK
-                   : status_fail(STATUS_IO, "'%s/%s' is gone: expected it there or in '%s'", publish->home, path, publish->run);
+        return exists(publish->to, path) ? STATUS_OK
+                                         : status_fail(STATUS_IO, "'%s/%s' is gone: expected it there or in '%s'",
+                                                       publish->home, path, publish->journal.run);
     }
     snprintf(folder, sizeof folder, "%.*s", (int)strcspn(path, "/"), path);
     if (strchr(path, '/') != NULL && mkdirat(publish->to, folder, 0777) != 0 && errno != EEXIST) {
@@ -218,22 +217,22 @@ static enum status sync_folder(const struct publish *publish, const char *name)
 static enum status move_all(const struct publish *publish)
 {
     enum status status = remove_older(publish);
-    for (int i = 0; i < publish->files.n && status == STATUS_OK; i++) {
-        if (i + 1 == publish->files.n) { /* result.json: all others are on the disk */
+    for (int i = 0; i < publish->journal.files.n && status == STATUS_OK; i++) {
+        if (i + 1 == publish->journal.files.n) { /* result.json: all others are on the disk */
             status = sync_folder(publish, "checkpoint");
             status = status == STATUS_OK ? sync_folder(publish, "tb") : status;
             status = status == STATUS_OK ? sync_folder(publish, ".") : status;
         }
-        status = status == STATUS_OK ? move(publish, publish->files.path[i]) : status;
+        status = status == STATUS_OK ? move(publish, publish->journal.files.path[i]) : status;
     }
     return status == STATUS_OK ? sync_folder(publish, ".") : status;
 }
 
 static enum status do_journal(struct publish *publish)
 {
-    publish->from = openat(publish->to, publish->run, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    publish->from = openat(publish->to, publish->journal.run, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (publish->from < 0 && errno != ENOENT) {
-        return io_fail(publish, "open", publish->run);
+        return io_fail(publish, "open", publish->journal.run);
     }
     if (publish->from >= 0) {
         enum status status = move_all(publish);
@@ -243,9 +242,9 @@ static enum status do_journal(struct publish *publish)
         }
     }
     FAULT(MOVE);
-    errno = remove_all(publish->to, publish->run, DEPTH_MOST);
+    errno = remove_all(publish->to, publish->journal.run, DEPTH_MOST);
     if (errno != 0) {
-        return io_fail(publish, "remove", publish->run);
+        return io_fail(publish, "remove", publish->journal.run);
     }
     FAULT(MOVE);
     if (unlinkat(publish->to, JOURNAL, 0) != 0) {
@@ -264,7 +263,7 @@ enum status publish_finish(const char *home)
     bool found = false;
     enum status status = journal_read(&publish, &found);
     status = status == STATUS_OK && found ? do_journal(&publish) : status;
-    result_files_release(&publish.files);
+    result_files_release(&publish.journal.files);
     close(publish.to);
     return status;
 }

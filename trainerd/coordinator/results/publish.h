@@ -8,6 +8,10 @@
 #define TRAINERD_PUBLISH_H
 
 #include "protocol/status.h"
+#include "trainerd/coordinator/results/result_files.h"
+
+#include <limits.h>
+#include <stddef.h>
 
 /* Write the journal: the files of HOME/<run> are to be the results. All of them are on the disk, result.json among them.
  * errors  STATUS_CREATE, STATUS_IO: there is no journal, the older results are whole */
@@ -16,5 +20,18 @@ enum status publish_begin(const char *home, const char *run);
 /* Do what the journal says, and remove it with the run's folder; without one, nothing.
  * errors  STATUS_DATA it is damaged; STATUS_IO: the next call goes on from there */
 enum status publish_finish(const char *home);
+
+/* What a journal says: the name of the run's folder in its home, and its files, result.json the last. */
+struct publish_journal {
+    char run[NAME_MAX + 1];
+    struct result_files files;
+};
+
+/* Check the n bytes of a journal, which are changed; `home` is for messages.
+ *
+ *   owns    the caller owns *out, after failures too: result_files_release of its files
+ *   errors  STATUS_DATA with the line and what was expected
+ */
+enum status publish_decode(char *text, size_t n, const char *home, struct publish_journal *out);
 
 #endif

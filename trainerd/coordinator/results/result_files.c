@@ -41,13 +41,15 @@ bool result_file_is(const char *path)
 
 void result_files_add(struct result_files *files, const char *path)
 {
-    char(*more)[RESULT_FILE_BYTES] = memory_alloc((size_t)files->n + 1, sizeof *more);
-    if (files->n > 0) {
-        memcpy(more, files->path, (size_t)files->n * sizeof *more);
+    if ((files->n & (files->n - 1)) == 0) { /* none, or a power of two: all places are taken */
+        char(*more)[RESULT_FILE_BYTES] = memory_alloc(files->n > 0 ? 2 * (size_t)files->n : 1, sizeof *more);
+        if (files->n > 0) {
+            memcpy(more, files->path, (size_t)files->n * sizeof *more);
+        }
+        free(files->path);
+        files->path = more;
     }
-    free(files->path);
-    files->path = more;
-    snprintf(more[files->n++], RESULT_FILE_BYTES, "%s", path);
+    snprintf(files->path[files->n++], RESULT_FILE_BYTES, "%s", path);
 }
 
 static enum status add_folder(struct result_files *files, int folder, const struct kind *kind)
