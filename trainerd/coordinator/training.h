@@ -70,6 +70,10 @@ enum status training_resume(struct training *training, const struct checkpoint *
  */
 enum status training_run(struct training *training);
 
+/* After training_run: evaluate the best weights, so that logits are theirs; the workers' last weights are lost. Nothing where the last
+ * ones are the best. errors  those of the fleet; STATUS_NOMEM */
+enum status training_evaluate_best(struct training *training);
+
 /* Logits of the last evaluation in the dataset's order. out n_node × n_class */
 enum status training_logits(struct training *training, float *out);
 

@@ -204,6 +204,53 @@ Test(commands, show_gives_the_submission_history_last_epoch_and_result)
     json_decref(answer);
 }
 
+/* Let the job's own folder lead to its run. */
+static void lead(const char *target)
+{
+    char path[PATH_MAX + 16];
+    job_write(1, "log", "");
+    jobs_folder(jobs, 1, path);
+    strcat(path, "/run");
+    unlink(path);
+    cr_assert_eq(symlink(target, path), 0);
+}
+
+static void expect_loss(double loss, const char *output)
+{
+    json_t *answer = ask("{\"v\":1,\"cmd\":\"show\",\"job\":1}");
+    cr_assert_eq(json_real_value(json_object_get(json_object_get(answer, "last"), "loss")), loss);
+    cr_assert_eq(json_real_value(json_object_get(json_object_get(answer, "result"), "loss")), loss);
+    cr_assert_str_eq(text(answer, "output"), output);
+    json_decref(answer);
+}
+
+Test(commands, show_gives_what_the_jobs_own_run_has_written_whatever_is_in_its_output_folder)
+{
+    char request[512], run[128], out[128], results[PATH_MAX + 16];
+    snprintf(request, sizeof request, SUBMIT(",\"set\":[\"output.dir=%s/out\"]"), folder);
+    snprintf(out, sizeof out, "%s/out", folder);
+    snprintf(run, sizeof run, "%s/out/.run-1", folder);
+    submit(request);
+    job_epochs(1, 1);
+    cr_assert(mkdir(out, 0700) == 0 && mkdir(run, 0700) == 0);
+    folder_write("out/metrics.jsonl", "{\"loss\":9.5}\n");
+    folder_write("out/result.json", "{\"loss\":9.5}");
+    folder_write("out/.run-1/metrics.jsonl", "{\"loss\":2.5}\n");
+    folder_write("out/.run-1/result.json", "{\"loss\":2.5}");
+    lead(run);
+    expect_loss(2.5, run);
+    lead("results");
+    jobs_folder(jobs, 1, results);
+    cr_assert_eq(mkdir(strcat(results, "/results"), 0700), 0);
+    job_write(1, "results/metrics.jsonl", "{\"loss\":1.5}\n");
+    job_write(1, "results/result.json", "{\"loss\":1.5}");
+    expect_loss(1.5, out);
+    lead("/nowhere");
+    json_t *answer = ask("{\"v\":1,\"cmd\":\"show\",\"job\":1}");
+    cr_assert(json_is_null(json_object_get(answer, "last")) && json_is_null(json_object_get(answer, "result")));
+    json_decref(answer);
+}
+
 Test(commands, workers_are_those_of_the_attempt_that_runs)
 {
     submit(SUBMIT(""));

@@ -92,6 +92,14 @@ static void names_release(struct dirent **name, int n)
     }
 }
 
+bool checkpoint_exists(const char *folder)
+{
+    struct dirent **name;
+    int n = scandir(folder, &name, is_checkpoint, NULL);
+    names_release(name, n);
+    return n > 0;
+}
+
 void checkpoint_prune(const char *folder, int64_t n_epoch, int64_t rollback)
 {
     struct dirent **name;

@@ -75,6 +75,9 @@ enum status checkpoint_save(const char *folder, const struct checkpoint *checkpo
  * n_epoch: later ones are damaged, or belong to a discarded trajectory. */
 void checkpoint_prune(const char *folder, int64_t n_epoch, int64_t rollback);
 
+/* Has the folder a file named as a checkpoint? */
+bool checkpoint_exists(const char *folder);
+
 /* Read the newest undamaged checkpoint of the folder that has at most n_most epochs.
  *
  *   owns    the caller owns *out: checkpoint_release
