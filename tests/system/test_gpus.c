@@ -202,7 +202,7 @@ Test(gpus_of_daemon, a_job_that_waits_outlasts_a_daemon_without_gpus)
     daemon_stop();
     folder_write("gpus.json", NO_GPU);
     daemon_begin("gpus=auto");
-    await_status("2", "it needs 1 GPU (workers.count), the daemon has 0 (daemon.gpus)");
+    await_status("2", "it needs a GPU (workers.device), the daemon has none (daemon.gpus)");
     daemon_stop();
     folder_write("gpus.json", TWO_GPUS);
     daemon_begin("gpus=auto");
@@ -229,11 +229,23 @@ Test(gpus_of_daemon, a_job_has_a_gpu_for_each_worker_and_one_without_cuda_sees_n
         cr_assert_eq(json_integer_value(json_object_get(json_array_get(list, i), "gpu")), i, "%s", printed);
     }
     json_decref(answer);
-    EXPECT(78, "trainctl: job.toml: 3 workers on GPUs need as many, the daemon has 2 (daemon.gpus)", "submit", "job.toml",
-           ON_GPU, "-s", "workers.count=3");
-    EXPECT(78, "trainctl: 3 workers on GPUs need as many, the daemon has 2", "scale", "both", "3");
     cancel("1");
     cancel("2");
+}
+
+Test(gpus_of_daemon, more_workers_than_there_are_gpus_share_them_in_turn)
+{
+    daemon_begin("gpus=auto");
+    submit("three", "3");
+    await_status("1", "\"RUNNING\"");
+    expect_sees("1", "GPU-a,GPU-b");
+    EXPECT(0, "", "workers", "1", "--json");
+    json_t *answer = json_loads(printed, 0, NULL), *list = json_object_get(answer, "workers");
+    for (size_t i = 0; i < 3; i++) {
+        cr_assert_eq(json_integer_value(json_object_get(json_array_get(list, i), "gpu")), i % 2, "%s", printed);
+    }
+    json_decref(answer);
+    cancel("1");
 }
 
 Test(gpus_of_daemon, one_that_is_given_fewer_than_there_are_shares_the_first)

@@ -9,7 +9,7 @@
 
 static struct job_record jobs[8];
 static struct queue_decision decision[8];
-static const struct queue_capacity whole = {.n_slot = 4, .gpus = 0x5, .memory = 8 * GIB};
+static struct queue_capacity whole = {.n_slot = 4, .gpus = 0x5, .memory = 8 * GIB};
 
 /* A queued job that needs this much; ids go up in the order of calls. */
 static struct job_record *queued(int32_t n_slot, int64_t memory)
@@ -114,15 +114,25 @@ Test(queue, what_is_more_than_the_machine_has_never_starts)
     STARTS(1);
 }
 
-Test(queue, a_job_that_needs_more_gpus_than_there_are_any_more_waits_and_holds_nothing)
+Test(queue, a_job_with_more_workers_than_there_are_gpus_takes_them_all)
 {
-    queued(3, 7 * GIB)->n_gpu = 3;
-    queued(4, 8 * GIB)->n_gpu = 2;
-    queued(1, -1)->n_gpu = 3;
+    queued(3, GIB)->n_gpu = 3;
+    queued(1, GIB)->n_gpu = 1;
     decide(0);
-    EXPECT(0, WAIT, WAITING_GPUS, "it needs 3 GPUs (workers.count), the daemon has 2 (daemon.gpus)");
+    STARTS(0);
+    EXPECT(1, WAIT, WAITING_GPUS, "0 of 2 GPUs are free, it needs 1");
+}
+
+Test(queue, jobs_on_gpus_wait_and_hold_nothing_where_there_are_none_any_more)
+{
+    whole.gpus = 0;
+    queued(3, 7 * GIB)->n_gpu = 3;
+    queued(4, 8 * GIB);
+    queued(1, -1)->n_gpu = 1;
+    decide(0);
+    EXPECT(0, WAIT, WAITING_GPUS, "it needs a GPU (workers.device), the daemon has none (daemon.gpus)");
     STARTS(1);
-    EXPECT(2, WAIT, WAITING_GPUS, "it needs 3 GPUs");
+    EXPECT(2, WAIT, WAITING_GPUS, "it needs a GPU");
 }
 
 Test(queue, the_gpus_that_a_job_holds_count_as_long_as_the_daemon_has_them)

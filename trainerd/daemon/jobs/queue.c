@@ -23,11 +23,11 @@ struct walk {
     bool planning;
 };
 
-/* Threads can share cores: a job that asks for more slots than there are takes them all. */
+/* Threads can share cores, and workers GPUs: a job that asks for more than there are takes them all. Without any GPU it waits for one. */
 static struct need need_of(const struct job_record *job, const struct need *whole)
 {
     return (struct need){.n_slot = job->n_slot < whole->n_slot ? job->n_slot : whole->n_slot,
-                         .n_gpu = job->n_gpu,
+                         .n_gpu = job->n_gpu < whole->n_gpu || whole->n_gpu == 0 ? job->n_gpu : whole->n_gpu,
                          .memory = job->memory < 0 ? 0 : job->memory};
 }
 
@@ -72,11 +72,9 @@ static void describe_lack(const struct need *need, const struct need *there, con
 
 static void describe_impossible(const struct need *need, const struct need *whole, struct queue_decision *out)
 {
-    if (need->n_gpu > whole->n_gpu) { /* there were enough when it was submitted, and may be again */
+    if (need->n_gpu > whole->n_gpu) { /* there were some when it was submitted, and may be again */
         set_wait(out, JOB_REASON_WAITING_GPUS);
-        snprintf(out->text, sizeof out->text,
-                 "it needs %" PRId64 " GPU%s (workers.count), the daemon has %" PRId64 " (daemon.gpus)", need->n_gpu,
-                 need->n_gpu == 1 ? "" : "s", whole->n_gpu);
+        snprintf(out->text, sizeof out->text, "it needs a GPU (workers.device), the daemon has none (daemon.gpus)");
     } else {
         out->verdict = QUEUE_VERDICT_NEVER;
         out->reason = JOB_REASON_OUT_OF_MEMORY;

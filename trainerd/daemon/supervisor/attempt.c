@@ -410,7 +410,7 @@ static enum status spawn(struct supervisor *supervisor, const struct job_record 
     return status;
 }
 
-/* As many as it needs, the least-numbered that no other job holds: the queue has found that there are so many. */
+/* One for each worker, or all where there are fewer: the least-numbered that no other job holds, as the queue has found that there are so many. */
 static uint64_t gpus_choose(const struct supervisor *supervisor, const struct job_record *record)
 {
     uint64_t left = supervisor->options.capacity.gpus;
@@ -419,7 +419,8 @@ static uint64_t gpus_choose(const struct supervisor *supervisor, const struct jo
     for (size_t i = 0; i < n; i++) {
         left &= ~all[i]->gpus;
     }
-    return gpus_least(left, record->n_gpu);
+    int32_t n_all = gpus_n(supervisor->options.capacity.gpus);
+    return gpus_least(left, record->n_gpu < n_all ? record->n_gpu : n_all);
 }
 
 enum status attempt_begin(struct supervisor *supervisor, const struct job_record *record)
