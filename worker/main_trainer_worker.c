@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define TOKEN_BYTES 256
@@ -188,14 +189,30 @@ static enum status arguments_read(int argc, char **argv, struct request *request
 }
 
 /* The first word of the file, or of what the descriptor gives. */
+/* As the coordinator: whoever can read the token can be a worker of the job. */
+static enum status token_open(const char *path, int *file_out)
+{
+    struct stat about;
+    *file_out = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (*file_out < 0 || fstat(*file_out, &about) != 0) {
+        return status_fail(STATUS_NO_INPUT, "cannot read the token file '%s': %s", path, strerror(errno));
+    }
+    if (!S_ISREG(about.st_mode)) {
+        return status_fail(STATUS_NO_INPUT, "the token file '%s' is not a file", path);
+    }
+    if ((about.st_mode & 077) != 0) {
+        return status_fail(STATUS_NO_INPUT, "the token file '%s' has mode %04o, which lets others read it, expected 0600", path,
+                           (unsigned)(about.st_mode & 07777));
+    }
+    return STATUS_OK;
+}
+
 static enum status token_read(const struct request *request, char token[TOKEN_BYTES])
 {
     int file = request->token_fd;
-    if (request->token_file != NULL) {
-        file = open(request->token_file, O_RDONLY | O_CLOEXEC);
-        if (file < 0) {
-            return status_fail(STATUS_NO_INPUT, "cannot read the token file '%s': %s", request->token_file, strerror(errno));
-        }
+    enum status status = request->token_file != NULL ? token_open(request->token_file, &file) : STATUS_OK;
+    if (status != STATUS_OK) {
+        return status;
     }
     size_t n_token = 0;
     ssize_t n = 1;
