@@ -192,8 +192,10 @@ static void watch_signals(struct daemon *daemon)
 static enum status open_parts(struct daemon *daemon)
 {
     const struct daemon_config *config = &daemon->config;
-    const struct supervisor_options supervision = {
-        .capacity = daemon->capacity, .kill_s = config->kill_s, .backoff = {config->backoff_s, config->backoff_most_s}};
+    const struct supervisor_options supervision = {.capacity = daemon->capacity,
+                                                   .kill_s = config->kill_s,
+                                                   .backoff = {config->backoff_s, config->backoff_most_s},
+                                                   .pass_environment = config->pass_environment};
     struct server_options serving = {.address = config->listen,
                                      .secret_file = config->secret_file,
                                      .n_most_connection = (int32_t)config->max_connections,

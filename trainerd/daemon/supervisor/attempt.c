@@ -402,8 +402,13 @@ static enum status spawn(struct supervisor *supervisor, const struct job_record 
         jobs_folder(supervisor->jobs, record->id, folder);
         snprintf(log, sizeof log, "%s/log", folder);
         gpus_visible(jobs_gpus(supervisor->jobs), gpus, visible);
-        const struct process_options options = {
-            .argv = line.argv, .uid = record->uid, .gid = record->gid, .gpus = visible, .folder = line.folder, .log = log};
+        const struct process_options options = {.argv = line.argv,
+                                                .uid = record->uid,
+                                                .gid = record->gid,
+                                                .pass_environment = supervisor->options.pass_environment,
+                                                .gpus = visible,
+                                                .folder = line.folder,
+                                                .log = log};
         status = process_spawn(&options, out);
     }
     command_line_release(&line);

@@ -157,6 +157,7 @@ enum status planning_begin(struct supervisor *supervisor, const struct job_recor
         const struct process_options options = {.argv = line.argv,
                                                 .uid = record->uid,
                                                 .gid = record->gid,
+                                                .pass_environment = supervisor->options.pass_environment,
                                                 .gpus = "", /* a plan opens none */
                                                 .folder = line.folder,
                                                 .out = planning->out,

@@ -18,6 +18,7 @@ struct supervisor_options {
     struct queue_capacity capacity; /* what the machine offers */
     double kill_s;                  /* from TERM to KILL (default 30) */
     struct restart_backoff backoff;
+    const char *pass_environment; /* names of the daemon's environment variables that all jobs get; borrowed */
 };
 
 /* Adopt running coordinators, then start jobs. owns  borrows loop and jobs; supervisor_close leaves coordinators running */
