@@ -92,16 +92,15 @@ static int64_t find_tail(int file, int64_t n_tail)
     return at;
 }
 
-/* The offset of the last line with `match` in it; -1: none has. */
-static int64_t find_match(int file, const char *match, char bytes[JOB_FILE_PIECE_BYTES + 1])
+/* The offset of the last line with `match` in it, of the lines from `offset` on that begin before `before`; -1: none has. A hole ends the search. */
+static int64_t find_match_in(int file, const char *match, int64_t offset, int64_t before, char bytes[JOB_FILE_PIECE_BYTES + 1])
 {
-    int64_t found = -1, offset = 0;
-    for (;;) {
+    int64_t found = -1;
+    while (offset < before) {
         ssize_t n = read_at(file, bytes, JOB_FILE_PIECE_BYTES, offset);
-        if (n <= 0) {
+        if (n <= 0 || memchr(bytes, '\0', (size_t)n) != NULL) {
             return found;
         }
-        bytes[n] = '\0';
         char *line = bytes, *end;
         while ((end = memchr(line, '\n', (size_t)(bytes + n - line))) != NULL) {
             if (memmem(line, (size_t)(end - line), match, strlen(match)) != NULL) {
@@ -114,6 +113,18 @@ static int64_t find_match(int file, const char *match, char bytes[JOB_FILE_PIECE
             return found;
         }
     }
+    return found;
+}
+
+/* Likewise of the file, in what lies at its end, or else at its beginning: whoever may write to it can make it as long as he likes, and the threads that
+ * search are few. */
+static int64_t find_match(int file, const char *match, char bytes[JOB_FILE_PIECE_BYTES + 1])
+{
+    struct stat about;
+    int64_t size = fstat(file, &about) == 0 ? (int64_t)about.st_size : 0;
+    int64_t begin = size > JOB_FILE_SEARCH_BYTES ? size - JOB_FILE_SEARCH_BYTES : 0;
+    int64_t found = find_match_in(file, match, begin, size, bytes);
+    return found >= 0 || begin == 0 ? found : find_match_in(file, match, 0, JOB_FILE_SEARCH_BYTES, bytes);
 }
 
 static void job_file_read_now(const struct job_file_ask *ask, struct job_file_piece *piece)

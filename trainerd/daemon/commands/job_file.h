@@ -16,13 +16,16 @@
 #include <uv.h>
 
 #define JOB_FILE_PIECE_BYTES 65536u
+#define JOB_FILE_SEARCH_BYTES ((int64_t)64 << 20)
 
 struct job_file_ask {
     char path[PATH_MAX];
-    uid_t owner;       /* the file must be this user's, or the daemon's own with one hard link */
-    int64_t offset;    /* where to begin; the end of the file when it has become shorter */
-    int64_t n_tail;    /* -1, or: begin at the last n_tail lines, as far as they are in the last MiB */
-    const char *match; /* not NULL: only the last line that contains this. A constant text */
+    uid_t owner;    /* the file must be this user's, or the daemon's own with one hard link */
+    int64_t offset; /* where to begin; the end of the file when it has become shorter */
+    int64_t n_tail; /* -1, or: begin at the last n_tail lines, as far as they are in the last MiB */
+    const char *
+        match; /* not NULL: only the last line that contains this, at the file's end or, where there is none in JOB_FILE_SEARCH_BYTES,
+                        * in as many at its beginning. A constant text */
 };
 
 struct job_file_piece {
