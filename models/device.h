@@ -528,6 +528,7 @@ struct device_capacity {
     int64_t n_bytes;    /* all of it; 0: not known, or the host's */
     int64_t n_context;  /* what opening took: the context, modules, workspaces of libraries */
     uint32_t n_sharing; /* workers that it is split between, this one included */
+    uint32_t blas;      /* the library that its wide products go by (protocol/blas.h) */
 };
 
 /* What one worker may take of it; 0: not known. */

@@ -35,6 +35,7 @@
     X(RENAME,     "rename")     /* … they are on the disk under another name */                     \
     X(RENAMED,    "renamed")    /* … the name may not be on the disk */                             \
     X(RESULTS,    "results")    /* coordinator: epochs are done, nothing is written */              \
+    X(MOVE,       "move")       /* coordinator: before each step that makes a run's files the results */ \
     X(FINISH,     "finish")     /* coordinator, worker: all is done, the workers are to leave */    \
     X(GATE,       "gate")       /* daemon: an attempt is saved, its coordinator not yet started */
 /* clang-format on */

@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -57,23 +58,19 @@ static int folder_sync(const char *path)
     return error;
 }
 
-enum status file_replace(const char *path, const struct iovec *piece, int n_piece)
+/* The name that a file is written under, and the file. errors  STATUS_CREATE */
+static enum status aside_open(const char *path, char aside[PATH_MAX], int *out)
 {
-    char aside[PATH_MAX];
-    if (snprintf(aside, sizeof aside, "%s.tmp", path) >= PATH_MAX) {
+    if (snprintf(aside, PATH_MAX, "%s.tmp", path) >= PATH_MAX) {
         return status_fail(STATUS_CREATE, "cannot create '%s': its name is too long for this system", path);
     }
-    int file = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (file < 0) {
-        return status_fail(STATUS_CREATE, "cannot create '%s': %s", aside, strerror(errno));
-    }
-    int error = 0;
-    for (int i = 0; i < n_piece && error == 0; i++) {
-        error = file_write(file, piece[i].iov_base, piece[i].iov_len);
-        if (i == 0) {
-            FAULT(WRITE);
-        }
-    }
+    *out = open(aside, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    return *out >= 0 ? STATUS_OK : status_fail(STATUS_CREATE, "cannot create '%s': %s", aside, strerror(errno));
+}
+
+/* Bring the file to the disk and give it its name, or remove it after an error. Returns 0 or errno. */
+static int aside_finish(int file, const char *aside, const char *path, int error)
+{
     FAULT(FSYNC);
     if (error == 0 && fsync(file) != 0) {
         error = errno;
@@ -87,11 +84,63 @@ enum status file_replace(const char *path, const struct iovec *piece, int n_piec
     }
     FAULT(RENAMED);
     if (error == 0) {
-        error = folder_sync(path);
-    } else {
-        unlink(aside);
+        return folder_sync(path);
     }
+    unlink(aside);
+    return error;
+}
+
+static enum status write_status(const char *path, int error)
+{
     return error == 0 ? STATUS_OK : status_fail(STATUS_IO, "cannot write '%s': %s", path, strerror(error));
+}
+
+enum status file_replace(const char *path, const struct iovec *piece, int n_piece)
+{
+    char aside[PATH_MAX];
+    int file = -1, error = 0;
+    enum status status = aside_open(path, aside, &file);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    for (int i = 0; i < n_piece && error == 0; i++) {
+        error = file_write(file, piece[i].iov_base, piece[i].iov_len);
+        if (i == 0) {
+            FAULT(WRITE);
+        }
+    }
+    return write_status(path, aside_finish(file, aside, path, error));
+}
+
+enum status file_replace_mapped(const char *path, size_t n_bytes, enum status (*fill)(void *context, char *bytes),
+                                void *context)
+{
+    char aside[PATH_MAX], *bytes = NULL;
+    int file = -1;
+    enum status status = aside_open(path, aside, &file);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    /* Without room for its pages, writing to the memory would end the process with SIGBUS. */
+    int error;
+    do {
+        error = posix_fallocate(file, 0, (off_t)n_bytes);
+    } while (error == EINTR);
+    if (error == 0) {
+        bytes = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        error = bytes != MAP_FAILED ? 0 : errno;
+    }
+    if (error == 0) {
+        status = fill(context, bytes);
+        FAULT(WRITE);
+        munmap(bytes, n_bytes);
+    }
+    if (status != STATUS_OK) {
+        close(file);
+        unlink(aside);
+        return status;
+    }
+    return write_status(path, aside_finish(file, aside, path, error));
 }
 
 enum status file_folder_make(const char *path)

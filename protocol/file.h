@@ -16,6 +16,14 @@
  */
 enum status file_replace(const char *path, const struct iovec *piece, int n_piece);
 
+/* The same of a file of n_bytes, at least 1, that `fill` writes to memory, which is the file's own: pages go to the disk as the system
+ * likes. bytes is aligned to a page. A file system without room is found before.
+ *
+ *   errors  those of fill: an older file of that name is untouched then
+ */
+enum status file_replace_mapped(const char *path, size_t n_bytes, enum status (*fill)(void *context, char *bytes),
+                                void *context);
+
 /* Make a folder with those above it (mode 0777 less the umask); one that is there is fine.
  * errors  STATUS_CREATE with the folder and the reason */
 enum status file_folder_make(const char *path);

@@ -252,7 +252,7 @@ def main():
     else:
         edge_index, of_edge = read_edges(dataset, job["dataset"], len(x))
 
-    weights = read_weights(os.path.join(run, "model.safetensors"))
+    weights = read_weights(os.path.join(run, "best.safetensors"))
     n_relation = int(of_edge.max()) + 1 if job["model"]["kind"] == "rgcn" else 0
     net = Net(job, x.shape[1], expected.shape[1], n_relation, typed)
     net.load_state_dict(weights, strict=True)

@@ -102,6 +102,9 @@ enum status launch_run(char *const argv[], int *exit_code_out)
         return status_fail(STATUS_INTERRUPTED, "%s was ended by signal %d (%s) before it could save anything", argv[0],
                            launch.end_signal, strsignal(launch.end_signal));
     }
+    if (launch.end_signal == SIGKILL) { /* from outside */
+        return status_fail(STATUS_PEER, "%s was killed (signal %d), by somebody or because memory ran out", argv[0], SIGKILL);
+    }
     if (launch.end_signal != 0) {
         return status_fail(STATUS_BUG, "%s was ended by signal %d (%s)", argv[0], launch.end_signal,
                            strsignal(launch.end_signal));

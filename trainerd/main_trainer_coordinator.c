@@ -25,7 +25,7 @@ static const char help_text[] =
     "\n"
     "  --config FILE    the job file\n"
     "  --set KEY=VALUE  set one key of the job: --set train.epochs=10\n"
-    "  --resume         continue from the newest checkpoint in the job's output folder\n"
+    "  --resume         continue from the newest checkpoint of the job's runs\n"
     "  --plan           print memory, traffic and partition quality without training\n"
     "  --steps          the plan with every step of an epoch: rows, bytes alive, bytes received, and the peak\n"
     "  --json           the plan as JSON on standard output\n"

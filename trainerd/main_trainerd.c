@@ -24,7 +24,7 @@ static const char help_text[] =
     "  --check FILE       check the job file only\n"
     "  --plan FILE        print memory, traffic and partition quality without training\n"
     "  --set KEY=VALUE    set one key of the job: --set train.epochs=10 --set name=x\n"
-    "  --resume           continue from the job's checkpoint in its output folder\n"
+    "  --resume           continue from the newest checkpoint of the job's runs\n"
     "  --steps            the plan with every step of an epoch: rows, bytes alive, bytes received, and the peak\n"
     "  --json             the plan as JSON on standard output\n"
     "  --listen ADDRESS   the daemon: accept jobs over unix:PATH or tcp:HOST:PORT, and run them; see trainctl --help\n"

@@ -9,11 +9,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define TOKEN_BYTES 256
@@ -27,7 +29,7 @@ static const char help_text[] =
     "  --join-timeout SECONDS  how long to try to reach the coordinator (60)\n"
     "  --host NAME             the machine's name, at most 63 bytes (its host name): workers that say the same share a "
     "machine\n"
-    "  --gpus                  print the GPUs that workers of this machine can use, one a line\n"
+    "  --gpus [--json]         print the GPUs that workers of this machine can use, one a line, or all as JSON\n"
     "  --version, --help\n"
     "\n"
     "Trains what the coordinator sends, and writes no files. Exit codes as trainerd's.\n";
@@ -39,25 +41,24 @@ enum {
     OPTION_TIMEOUT = 't',
     OPTION_HOST = 'n',
     OPTION_GPUS = 'g',
+    OPTION_JSON = 'm',
     OPTION_VERSION = 'v',
     OPTION_HELP = 'h'
 };
 
-static const struct option options[] = {{"join", required_argument, NULL, OPTION_JOIN},
-                                        {"token-file", required_argument, NULL, OPTION_FILE},
-                                        {"token-fd", required_argument, NULL, OPTION_FD},
-                                        {"join-timeout", required_argument, NULL, OPTION_TIMEOUT},
-                                        {"host", required_argument, NULL, OPTION_HOST},
-                                        {"gpus", no_argument, NULL, OPTION_GPUS},
-                                        {"version", no_argument, NULL, OPTION_VERSION},
-                                        {"help", no_argument, NULL, OPTION_HELP},
-                                        {NULL, 0, NULL, 0}};
+static const struct option options[] = {
+    {"join", required_argument, NULL, OPTION_JOIN},   {"token-file", required_argument, NULL, OPTION_FILE},
+    {"token-fd", required_argument, NULL, OPTION_FD}, {"join-timeout", required_argument, NULL, OPTION_TIMEOUT},
+    {"host", required_argument, NULL, OPTION_HOST},   {"gpus", no_argument, NULL, OPTION_GPUS},
+    {"json", no_argument, NULL, OPTION_JSON},         {"version", no_argument, NULL, OPTION_VERSION},
+    {"help", no_argument, NULL, OPTION_HELP},         {NULL, 0, NULL, 0}};
 
 struct request {
     const char *join, *token_file, *host;
     int token_fd; /* -1: none */
     double join_timeout_s;
-    bool prints; /* --gpus, --help or --version was printed */
+    bool prints; /* --help or --version was printed */
+    bool lists_gpus, json;
 };
 
 static enum status number_read(const char *name, const char *text, double least, double most, double *out)
@@ -70,18 +71,43 @@ static enum status number_read(const char *name, const char *text, double least,
     return STATUS_OK;
 }
 
+static json_t *gpu_json(const struct cuda_gpu *gpu)
+{
+    char capability[32];
+    snprintf(capability, sizeof capability, "%d.%d", (int)gpu->major, (int)gpu->minor);
+    return json_pack("{s:i, s:i, s:s, s:s, s:s, s:I, s:o}", "gpu", (int)gpu->number, "ordinal", (int)gpu->ordinal, "uuid",
+                     gpu->uuid, "name", gpu->name, "compute_capability", capability, "memory", (json_int_t)gpu->n_bytes,
+                     "memory_used", gpu->n_used >= 0 ? json_integer((json_int_t)gpu->n_used) : json_null());
+}
+
+static void gpus_print_json(const struct cuda_gpu *gpu, int n, const char *error)
+{
+    json_t *all = json_pack("{s:[]}", "gpus");
+    for (int i = 0; i < n; i++) {
+        json_array_append_new(json_object_get(all, "gpus"), gpu_json(&gpu[i]));
+    }
+    if (error != NULL) {
+        json_object_set_new(all, "error", json_string(error));
+    }
+    json_dumpf(all, stdout, JSON_COMPACT);
+    putchar('\n');
+    json_decref(all);
+}
+
 /* The reason goes to standard output, too: a program that asks reads one stream. */
-static enum status gpus_print(void)
+static enum status gpus_print(bool json)
 {
     struct cuda_gpu gpu[CUDA_GPUS_MOST];
     int n = 0;
     enum status status = cuda_module_gpus(gpu, &n);
-    for (int i = 0; i < n; i++) {
+    if (json) {
+        gpus_print_json(gpu, n, status != STATUS_OK ? status_reason() : NULL);
+    } else if (status != STATUS_OK) {
+        puts(status_reason());
+    }
+    for (int i = 0; i < n && !json; i++) {
         printf("%d: %s, %.1f GiB, compute capability %d.%d\n", (int)gpu[i].number, gpu[i].name,
                (double)gpu[i].n_bytes / (1024.0 * 1024.0 * 1024.0), (int)gpu[i].major, (int)gpu[i].minor);
-    }
-    if (status != STATUS_OK) {
-        puts(status_reason());
     }
     fflush(stdout);
     return status;
@@ -110,8 +136,11 @@ static enum status option_read(struct request *request, int option)
                    ? STATUS_OK
                    : status_fail(STATUS_USAGE, "--host is '%s', expected a name of 1 to 63 bytes", optarg);
     case OPTION_GPUS:
-        request->prints = true;
-        return gpus_print();
+        request->lists_gpus = true;
+        return STATUS_OK;
+    case OPTION_JSON:
+        request->json = true;
+        return STATUS_OK;
     case OPTION_VERSION:
         printf("trainer-worker " TRAINERD_VERSION "\n%s\n", transport_library());
         request->prints = true;
@@ -145,6 +174,13 @@ static enum status arguments_read(int argc, char **argv, struct request *request
     if (optind < argc) {
         return status_fail(STATUS_USAGE, "unexpected argument '%s'; see trainer-worker --help", argv[optind]);
     }
+    if (request->json && !request->lists_gpus) {
+        return status_fail(STATUS_USAGE, "--json goes with --gpus; see trainer-worker --help");
+    }
+    if (request->lists_gpus) {
+        request->prints = true;
+        return gpus_print(request->json);
+    }
     if (request->join == NULL || (request->token_file == NULL) == (request->token_fd < 0)) {
         return status_fail(STATUS_USAGE, "expected --join HOST:PORT and one of --token-file and --token-fd; see "
                                          "trainer-worker --help");
@@ -153,14 +189,30 @@ static enum status arguments_read(int argc, char **argv, struct request *request
 }
 
 /* The first word of the file, or of what the descriptor gives. */
+/* As the coordinator: whoever can read the token can be a worker of the job. */
+static enum status token_open(const char *path, int *file_out)
+{
+    struct stat about;
+    *file_out = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (*file_out < 0 || fstat(*file_out, &about) != 0) {
+        return status_fail(STATUS_NO_INPUT, "cannot read the token file '%s': %s", path, strerror(errno));
+    }
+    if (!S_ISREG(about.st_mode)) {
+        return status_fail(STATUS_NO_INPUT, "the token file '%s' is not a file", path);
+    }
+    if ((about.st_mode & 077) != 0) {
+        return status_fail(STATUS_NO_INPUT, "the token file '%s' has mode %04o, which lets others read it, expected 0600", path,
+                           (unsigned)(about.st_mode & 07777));
+    }
+    return STATUS_OK;
+}
+
 static enum status token_read(const struct request *request, char token[TOKEN_BYTES])
 {
     int file = request->token_fd;
-    if (request->token_file != NULL) {
-        file = open(request->token_file, O_RDONLY | O_CLOEXEC);
-        if (file < 0) {
-            return status_fail(STATUS_NO_INPUT, "cannot read the token file '%s': %s", request->token_file, strerror(errno));
-        }
+    enum status status = request->token_file != NULL ? token_open(request->token_file, &file) : STATUS_OK;
+    if (status != STATUS_OK) {
+        return status;
     }
     size_t n_token = 0;
     ssize_t n = 1;

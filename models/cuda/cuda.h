@@ -63,7 +63,9 @@ enum status cuda_gpu_take(const struct cuda_gpu *gpu);
 enum status cuda_open_turn(uint32_t turn, uint32_t n_here, struct device **out);
 
 /* --- gpu_memory.c --- */
-/* Bytes of a GPU's memory that are used, by any process, while no context need be there. -1: the driver does not say. */
+/* Set number and n_used of n GPUs, as far as the driver says them; no context need be there. */
+void cuda_gpus_look(struct cuda_gpu *gpu, int n);
+/* The memory of one that is used now. -1: the driver does not say. */
 int64_t cuda_gpu_used(const struct cuda_gpu *gpu);
 /* One after another, workers of this machine open GPUs: what each takes is told from what others do. -1: not; given to cuda_gpu_unlock. */
 int cuda_gpu_lock(void);
@@ -72,6 +74,8 @@ void cuda_gpu_unlock(int lock);
 /* --- dense/blas.c --- */
 /* `blas` stays NULL where the machine has no cuBLAS. errors  kept for `wait`. Closed also after a failure */
 void cuda_blas_open(struct cuda_device *cuda);
+/* Its version, as protocol/blas.h numbers it. */
+uint32_t cuda_blas_version(struct cuda_device *cuda);
 void cuda_blas_close(struct cuda_device *cuda);
 
 #endif

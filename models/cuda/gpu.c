@@ -15,6 +15,16 @@ static enum status unusable(cudaError_t code)
     return status_fail(STATUS_PEER, "no usable GPU: %s", cudaGetErrorString(code));
 }
 
+/* As nvidia-smi and CUDA_VISIBLE_DEVICES have it: GPU-8c1f5b2e-0123-4567-89ab-cdef01234567. */
+static void uuid_print(const char bytes[16], char out[48])
+{
+    size_t at = (size_t)snprintf(out, 48, "GPU-");
+    for (int i = 0; i < 16; i++) {
+        at += (size_t)snprintf(out + at, 48 - at, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+                               (unsigned)(unsigned char)bytes[i]);
+    }
+}
+
 enum status cuda_gpus(struct cuda_gpu out[CUDA_GPUS_MOST], int *n_out)
 {
     int n_all = 0, n = 0;
@@ -25,14 +35,20 @@ enum status cuda_gpus(struct cuda_gpu out[CUDA_GPUS_MOST], int *n_out)
         code = cudaGetDeviceProperties(&gpu, i);
         if (code == cudaSuccess && gpu.major >= MAJOR_LEAST) {
             struct cuda_gpu *to = &out[n++];
-            *to = (struct cuda_gpu){
-                .n_bytes = (int64_t)gpu.totalGlobalMem, .number = i, .major = gpu.major, .minor = gpu.minor};
+            *to = (struct cuda_gpu){.n_bytes = (int64_t)gpu.totalGlobalMem,
+                                    .n_used = -1,
+                                    .ordinal = i,
+                                    .number = i,
+                                    .major = gpu.major,
+                                    .minor = gpu.minor};
             snprintf(to->name, sizeof to->name, "%.63s", gpu.name);
+            uuid_print(gpu.uuid.bytes, to->uuid);
         }
     }
     if (code != cudaSuccess) {
         return unusable(code);
     }
+    cuda_gpus_look(out, n);
     *n_out = n;
     return n > 0 ? STATUS_OK
                  : status_fail(STATUS_PEER, "no usable GPU: %s has compute capability %d.%d, expected at least %d.0", gpu.name,
@@ -54,7 +70,7 @@ enum status cuda_gpu_of(uint32_t turn, uint32_t n_here, struct cuda_gpu *out, ui
 
 enum status cuda_gpu_take(const struct cuda_gpu *gpu)
 {
-    cudaError_t code = cudaSetDevice(gpu->number);
+    cudaError_t code = cudaSetDevice(gpu->ordinal);
     if (code == cudaErrorMemoryAllocation) {
         return status_fail(STATUS_NOMEM,
                            "there is no memory for CUDA's context on GPU %d (%s): %lld of its %lld bytes are used",

@@ -1,5 +1,5 @@
-/* How much of a GPU's memory is used, as the driver's management library (NVML) says it: without a context, which would take some itself. The library
- * is opened at run time, and comes with the driver. */
+/* How much of a GPU's memory is used, and the machine's number for it, as the driver's management library (NVML) says them: without a context, which
+ * would take some itself, and whatever this process may see. The library is opened at run time, and comes with the driver. */
 #include "models/cuda/cuda.h"
 
 #include <dlfcn.h>
@@ -16,6 +16,7 @@ struct nvml_memory {
 struct nvml {
     int (*init)(void);
     int (*find)(const char *bus_id, void **out);
+    int (*index)(void *gpu, unsigned *out);
     int (*memory)(void *gpu, struct nvml_memory *out);
     int (*shutdown)(void);
 };
@@ -36,36 +37,50 @@ static bool nvml_find(void *library, struct nvml *out)
 {
     return function_find(library, "nvmlInit_v2", &out->init) &&
            function_find(library, "nvmlDeviceGetHandleByPciBusId_v2", &out->find) &&
+           function_find(library, "nvmlDeviceGetIndex", &out->index) &&
            function_find(library, "nvmlDeviceGetMemoryInfo", &out->memory) &&
            function_find(library, "nvmlShutdown", &out->shutdown);
 }
 
-static int64_t used_of(const struct nvml *nvml, const struct cuda_gpu *gpu)
+static void look(const struct nvml *nvml, struct cuda_gpu *gpu)
 {
     char bus_id[32];
     void *handle;
+    unsigned number;
     struct nvml_memory memory = {0};
-    if (cudaDeviceGetPCIBusId(bus_id, sizeof bus_id, gpu->number) != cudaSuccess || nvml->init() != 0) {
-        return -1;
+    if (cudaDeviceGetPCIBusId(bus_id, sizeof bus_id, gpu->ordinal) != cudaSuccess || nvml->find(bus_id, &handle) != 0) {
+        return;
     }
-    bool is_known = nvml->find(bus_id, &handle) == 0 && nvml->memory(handle, &memory) == 0;
-    return nvml->shutdown() == 0 && is_known ? (int64_t)memory.used : -1;
+    gpu->number = nvml->index(handle, &number) == 0 ? (int32_t)number : gpu->number;
+    gpu->n_used = nvml->memory(handle, &memory) == 0 ? (int64_t)memory.used : -1;
 }
 
-int64_t cuda_gpu_used(const struct cuda_gpu *gpu)
+void cuda_gpus_look(struct cuda_gpu *gpu, int n)
 {
     struct nvml nvml;
     void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
 #ifndef CUDA_EMULATED
     if (library == NULL) {
-        return -1;
+        return;
     }
 #endif
-    int64_t used = nvml_find(library, &nvml) ? used_of(&nvml, gpu) : -1;
+    if (nvml_find(library, &nvml) && nvml.init() == 0) {
+        for (int i = 0; i < n; i++) {
+            look(&nvml, &gpu[i]);
+        }
+        nvml.shutdown();
+    }
     if (library != NULL) {
         dlclose(library);
     }
-    return used;
+}
+
+int64_t cuda_gpu_used(const struct cuda_gpu *gpu)
+{
+    struct cuda_gpu now = *gpu;
+    now.n_used = -1;
+    cuda_gpus_look(&now, 1);
+    return now.n_used;
 }
 
 /* All of them are the same program. */

@@ -24,6 +24,12 @@ cublasStatus_t cublasDestroy_v2(cublasHandle_t handle)
     return CUBLAS_STATUS_SUCCESS;
 }
 
+cublasStatus_t cublasGetVersion_v2(cublasHandle_t, int *version)
+{
+    *version = (int)n_byte("EMULATOR_BLAS", 0);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
 cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream)
 {
     handle->stream = stream;
@@ -78,8 +84,8 @@ void *emulator_cublas(const char *name)
         void *function;
     } all[] = {
 #define X(function) {#function, (void *)function},
-        X(cublasCreate_v2) X(cublasDestroy_v2) X(cublasSetStream_v2) X(cublasSetWorkspace_v2) X(cublasSetMathMode)
-            X(cublasSgemm_v2) X(cublasSgemmStridedBatched)
+        X(cublasCreate_v2) X(cublasDestroy_v2) X(cublasGetVersion_v2) X(cublasSetStream_v2) X(cublasSetWorkspace_v2)
+            X(cublasSetMathMode) X(cublasSgemm_v2) X(cublasSgemmStridedBatched)
 #undef X
     };
     static const char *text = getenv("EMULATOR_BLAS");

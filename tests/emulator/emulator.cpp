@@ -5,7 +5,10 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <numeric>
 #include <random>
+#include <sstream>
+#include <string>
 
 namespace emulator
 {
@@ -54,10 +57,40 @@ bool is_unified()
     return is;
 }
 
-int n_gpu()
+/* The number of a GPU by its number or UUID, which ends in it; -1: there is none, or it is seen already. */
+static int gpu_find(const std::string &name, int n_all, const std::vector<int> &seen)
 {
-    static const char *text = getenv("EMULATOR_GPUS");
-    return text != nullptr ? atoi(text) : 1;
+    const bool is_uuid = name.compare(0, 4, "GPU-") == 0;
+    char *end = nullptr;
+    const size_t digits = is_uuid && name.size() > 12 ? name.size() - 12 : 0;
+    const long number = strtol(name.c_str() + digits, &end, is_uuid ? 16 : 10);
+    const bool is_there = !name.empty() && *end == 0 && number >= 0 && number < n_all;
+    return is_there && std::find(seen.begin(), seen.end(), (int)number) == seen.end() ? (int)number : -1;
+}
+
+/* As CUDA, up to the first name that is wrong. */
+static std::vector<int> gpus_seen()
+{
+    const char *all = getenv("EMULATOR_GPUS"), *visible = getenv("CUDA_VISIBLE_DEVICES");
+    const int n_all = all != nullptr ? atoi(all) : 1;
+    std::vector<int> seen;
+    if (visible == nullptr) {
+        seen.resize((size_t)n_all);
+        std::iota(seen.begin(), seen.end(), 0);
+        return seen;
+    }
+    std::istringstream names(visible);
+    int number = 0;
+    for (std::string name; std::getline(names, name, ',') && (number = gpu_find(name, n_all, seen)) >= 0;) {
+        seen.push_back(number);
+    }
+    return seen;
+}
+
+const std::vector<int> &gpus()
+{
+    static const std::vector<int> seen = gpus_seen();
+    return seen;
 }
 
 size_t n_byte(const char *knob, size_t otherwise)

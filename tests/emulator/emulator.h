@@ -20,7 +20,8 @@ void order_arrange(std::vector<int> &list, unsigned salt);
 bool is_protected(); /* EMULATOR_PROTECT */
 bool is_eager();     /* EMULATOR_EAGER */
 bool is_unified();   /* EMULATOR_UNIFIED */
-int n_gpu();         /* EMULATOR_GPUS; 1 */
+/* Of the EMULATOR_GPUS (1) that there are, the numbers of those that CUDA_VISIBLE_DEVICES shows, in its order. */
+const std::vector<int> &gpus();
 /* Bytes that a knob says. */
 size_t n_byte(const char *knob, size_t otherwise);
 

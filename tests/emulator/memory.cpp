@@ -1,6 +1,7 @@
 /* Device memory, out of the host's sight but while something runs on the device; pinned memory, which kernels may use, too. */
 #include "tests/emulator/emulator.h"
 
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <sys/mman.h>
@@ -195,10 +196,19 @@ static int nvml_begin_or_end()
     return 0;
 }
 
+/* A GPU is its number. */
 static int nvml_find(const char *bus_id, void **out)
 {
-    *out = nullptr;
-    return strncmp(bus_id, "0000:", 5) == 0 ? 0 : 1;
+    unsigned number = 0;
+    const bool is_known = sscanf(bus_id, "0000:%x:00.0", &number) == 1;
+    *out = (void *)(uintptr_t)number;
+    return is_known ? 0 : 1;
+}
+
+static int nvml_index(void *gpu, unsigned *out)
+{
+    *out = (unsigned)(uintptr_t)gpu;
+    return 0;
 }
 
 static int nvml_memory_info(void *, struct nvml_memory *out)
@@ -215,6 +225,7 @@ void *emulator_nvml(const char *name)
     } all[] = {{"nvmlInit_v2", (void *)nvml_begin_or_end},
                {"nvmlShutdown", (void *)nvml_begin_or_end},
                {"nvmlDeviceGetHandleByPciBusId_v2", (void *)nvml_find},
+               {"nvmlDeviceGetIndex", (void *)nvml_index},
                {"nvmlDeviceGetMemoryInfo", (void *)nvml_memory_info}};
     static const char *text = getenv("EMULATOR_NVML");
     for (const auto &one : all) {

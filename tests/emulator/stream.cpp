@@ -250,13 +250,13 @@ cudaError_t cudaDriverGetVersion(int *out)
 
 cudaError_t cudaGetDeviceCount(int *out)
 {
-    *out = emulator::n_gpu();
+    *out = (int)emulator::gpus().size();
     return *out > 0 ? cudaSuccess : cudaErrorNoDevice;
 }
 
 cudaError_t cudaSetDevice(int gpu)
 {
-    if (gpu < 0 || gpu >= emulator::n_gpu()) {
+    if (gpu < 0 || gpu >= (int)emulator::gpus().size()) {
         return cudaErrorInvalidDevice;
     }
     return emulator::context_take() ? cudaSuccess : cudaErrorMemoryAllocation;
@@ -264,20 +264,22 @@ cudaError_t cudaSetDevice(int gpu)
 
 cudaError_t cudaDeviceGetPCIBusId(char *out, int n_bytes, int gpu)
 {
-    if (gpu < 0 || gpu >= emulator::n_gpu()) {
+    if (gpu < 0 || gpu >= (int)emulator::gpus().size()) {
         return cudaErrorInvalidDevice;
     }
-    snprintf(out, (size_t)n_bytes, "0000:%02x:00.0", gpu);
+    snprintf(out, (size_t)n_bytes, "0000:%02x:00.0", emulator::gpus()[(size_t)gpu]);
     return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int gpu)
 {
-    if (gpu < 0 || gpu >= emulator::n_gpu()) {
+    if (gpu < 0 || gpu >= (int)emulator::gpus().size()) {
         return cudaErrorInvalidDevice;
     }
+    const int number = emulator::gpus()[(size_t)gpu];
     *out = {};
-    snprintf(out->name, sizeof out->name, "emulated GPU %d", gpu);
+    snprintf(out->name, sizeof out->name, "emulated GPU %d", number);
+    out->uuid.bytes[15] = (char)number;
     out->totalGlobalMem = emulator::device_bytes();
     out->major = 9;
     return cudaSuccess;

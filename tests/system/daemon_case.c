@@ -21,7 +21,7 @@
 #include <uv.h>
 
 struct supervisor_options daemon_options = {
-    .capacity = {.n_slot = 16, .n_gpu = 0, .memory = INT64_C(1) << 40}, .kill_s = 20, .backoff = {0.05, 0.2}};
+    .pass_environment = "", .capacity = {.n_slot = 16, .memory = INT64_C(1) << 40}, .kill_s = 20, .backoff = {0.05, 0.2}};
 char daemon_reason[512];
 void (*daemon_heard)(const struct job_record *before, const struct job_record *after);
 
@@ -117,7 +117,7 @@ static void run_inside(int to)
     char state[PATH_MAX];
     snprintf(state, sizeof state, "%s/state", folder);
     if (fault_arm("daemon", 0) != STATUS_OK || uv_loop_init(&inside->loop) != 0 ||
-        jobs_open(state, &inside->jobs) != STATUS_OK) {
+        jobs_open(state, NULL, &inside->jobs) != STATUS_OK) {
         fprintf(stderr, "daemon: %s\n", status_reason());
         _exit(92);
     }

@@ -34,9 +34,9 @@ Test(embeddings, go_on_from_a_checkpoint_on_other_workers_with_the_same_bits)
 Test(embeddings, are_in_the_files_of_weights_that_a_job_on_other_parts_begins_with)
 {
     job_run("--set output.dir=one");
-    job_run("--set output.dir=two --set train.epochs=0 --set model.init=one/model.safetensors --set partition.parts=3 "
+    job_run("--set output.dir=two --set train.epochs=0 --set model.init=one/best.safetensors --set partition.parts=3 "
             "--set workers.count=3");
-    results_expect_same_file(folder_path("one"), folder_path("two"), "model.safetensors");
+    results_expect_same_file(folder_path("one"), folder_path("two"), "best.safetensors");
     struct npy one, two;
     cr_assert_eq(npy_open(folder_path("one/logits.npy"), &one), STATUS_OK);
     cr_assert_eq(npy_open(folder_path("two/logits.npy"), &two), STATUS_OK);

@@ -47,6 +47,7 @@ static const struct fault_case cases[] = {
     {"coordinator.renamed=kill", {2, 1, 3}, KILLED},
     {"coordinator.results=kill", {1, 1, 1}, KILLED},
     {"coordinator.rename=kill", {5, 4, 7}, KILLED}, /* of a result file */
+    {"coordinator.move=kill", {3, 1, 8}, KILLED},   /* of a file to the results' place */
     {"coordinator.finish=kill", {1, 1, 1}, KILLED},
     {"worker1.wire-up=kill", {1, 1, 1}, LOST},
     {"worker1.ship=kill", {1, 2, 1}, LOST},
@@ -178,7 +179,7 @@ static int run(const char *output, const char *attempt, bool resume)
 /* The job's undisturbed run left `one`; these two attempts leave the same in `two`. */
 static void expect_recovered(const struct fault_case *fault, int at)
 {
-    char text[128], names[2048], expected[2048];
+    char text[128], expected[2048];
     snprintf(text, sizeof text, "%s@%d/1", fault->where, at);
     setenv("TRAINERD_FAULTS", text, 1);
     int code = run("two", "1", false);
@@ -186,7 +187,7 @@ static void expect_recovered(const struct fault_case *fault, int at)
     /* What a coordinator's own death leaves, if it comes at a bad moment, the next attempt sweeps up. */
     (code == KILLED ? expect_no_process : expect_nothing_left)();
     if (code != 0) {
-        bool resume = names_in(folder_path("two/checkpoint"), names, sizeof names)[0] == 'e' && strstr(names, ".ckpt ") != NULL;
+        bool resume = results_checkpoint(folder_path("two")) > 0;
         code = run("two", "2", resume);
         cr_assert_eq(code, 0, "after %s: exit %d: %s", text, code, process.words);
         expect_nothing_left();
@@ -194,7 +195,7 @@ static void expect_recovered(const struct fault_case *fault, int at)
     results_expect_same(folder_path("one"), folder_path("two"), true);
     expect_names(folder_path("two"), names_in(folder_path("one"), expected, sizeof expected));
     expect_names(folder_path("two/checkpoint"), names_in(folder_path("one/checkpoint"), expected, sizeof expected));
-    expect_names(folder_path("job"), "events.jsonl lock rank-0.log rank-1.log ");
+    expect_names(folder_path("job"), "events.jsonl lock rank-0.log rank-1.log results run ");
 }
 
 /* `make check-system` tries each three times, `make check` once. */
@@ -268,6 +269,37 @@ Test(faults, a_job_run_by_hand_begins_again_as_often_as_it_may)
     unsetenv("TRAINERD_FAULTS");
     cr_assert_eq(run("one", "1", false), 0, "%s", process.words);
     results_expect_same(folder_path("one"), folder_path("two"), true);
+}
+
+/* By hand, to folder two, with one more setting. */
+static int run_by_hand(const char *setting)
+{
+    process = (struct process){0};
+    process_start(&process, NULL, folder, NULL,
+                  (const char *const[]){program, "--config", "job.toml", "--set", "output.dir=two", "--set", setting, NULL});
+    return process_finish(&process);
+}
+
+Test(faults, results_that_a_killed_job_was_moving_are_completed_by_the_next_start)
+{
+    unsetenv("TRAINERD_FAULTS");
+    cr_assert_eq(run("one", "1", false), 0, "%s", process.words);
+    int n_step = n_time() > 1 ? 1 : 4, code = KILLED;
+    for (int at = 1; code == KILLED; at += n_step) {
+        char text[64];
+        unsetenv("TRAINERD_FAULTS");
+        cr_assert_eq(run_by_hand("train.epochs=3"), 0, "%s", process.words);
+        snprintf(text, sizeof text, "coordinator.move=kill@%d", at);
+        setenv("TRAINERD_FAULTS", text, 1);
+        code = run_by_hand("workers.count=2");
+        cr_assert(code == KILLED || code == 0, "%s: exit %d: %s", text, code, process.words);
+        cr_assert(code == 0 || at > 1 || folder_has("two/result.json"), "the older results are gone before the first step");
+        unsetenv("TRAINERD_FAULTS");
+        cr_assert_eq(run_by_hand("partition.parts=35"), 78, "a start that fails: %s", process.words);
+        results_expect_same(folder_path("one"), folder_path("two"), true);
+        char expected[2048];
+        expect_names(folder_path("two"), names_in(folder_path("one"), expected, sizeof expected));
+    }
 }
 
 Test(faults, a_wrong_variable_is_refused_by_coordinator_and_worker)

@@ -1,4 +1,5 @@
 #include "partition/part/part.h"
+#include "protocol/blas.h"
 #include "protocol/clock.h"
 #include "tests/support/process/patience.h"
 #include "tests/system/fleet_case.h"
@@ -16,6 +17,8 @@
 /* Real workers on loopback. A worker's end must be noticed, named and cleaned up, whatever it was. */
 
 TestSuite(fleet, .timeout = 180);
+
+static uint32_t blas; /* what workers say of it */
 
 /* A job's parts on their workers, everybody ready. */
 static int64_t prepare(struct fleet *fleet, const struct job *job, struct partition *partition)
@@ -37,7 +40,8 @@ static int64_t prepare(struct fleet *fleet, const struct job *job, struct partit
     }
     struct fleet_memory memory[8];
     int64_t n_weight = 0;
-    cr_assert_eq(fleet_ready(fleet, memory, &n_weight), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(fleet_ready(fleet, memory, &n_weight, &blas), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(blas, BLAS_UNKNOWN, "the cpu's bits depend on none");
     cr_assert_gt(memory[job->workers.count - 1].planned.bytes[MEMORY_PLACE_HOST][MEMORY_PARAMETERS], 0);
     dataset_release(&dataset);
     return n_weight;
@@ -198,7 +202,7 @@ Test(fleet, a_stopped_worker_is_noticed_by_its_silence_and_killed)
     pid_t pids[2];
     cr_assert_eq(fleet_workers(getpid(), pids, 2), 2);
     kill(pids[0], SIGSTOP);
-    cr_assert_eq(fleet_ready(fleet, memory, &n_weight), STATUS_PEER);
+    cr_assert_eq(fleet_ready(fleet, memory, &n_weight, &blas), STATUS_PEER);
     fleet_check_reason((const char *const[]){"worker 0", "while it made itself ready", "heartbeat_timeout", NULL});
     fleet_check_silence(2);
     fleet_check_childless();
@@ -222,7 +226,7 @@ Test(fleet, workers_that_only_wait_are_not_taken_for_silent)
     cr_assert_eq(fleet_open(&job, &(struct fleet_setup){.stop = &alarm_rang}, &fleet), STATUS_OK, "%s", status_reason());
     signal(SIGALRM, alarm_note);
     alarm(5);
-    cr_assert_eq(fleet_ready(fleet, memory, &n_weight), STATUS_INTERRUPTED, "%s", status_reason());
+    cr_assert_eq(fleet_ready(fleet, memory, &n_weight, &blas), STATUS_INTERRUPTED, "%s", status_reason());
     fleet_close(fleet);
     fleet_check_childless();
 }
@@ -236,7 +240,7 @@ Test(fleet, a_worker_that_fails_ends_the_call_with_its_own_words_and_status)
     uint8_t rubbish[200] = {1};
     cr_assert_eq(fleet_place(fleet, 2, (const int32_t[]){0, 1}), STATUS_OK);
     cr_assert_eq(fleet_ship(fleet, 1, rubbish, sizeof rubbish), STATUS_OK, "%s", status_reason());
-    cr_assert_eq(fleet_ready(fleet, memory, &n_weight), STATUS_DATA);
+    cr_assert_eq(fleet_ready(fleet, memory, &n_weight, &blas), STATUS_DATA);
     fleet_check_reason(
         (const char *const[]){"worker 1 (pid ", "failed while it made itself ready: encoded part: 200 bytes", NULL});
     fleet_check_childless();

@@ -158,7 +158,7 @@ Test(followed, usr1_writes_a_checkpoint_and_training_goes_on)
     }
     cr_assert_eq(kill(run.pid, SIGTERM), 0);
     expect_exit(&run, 75);
-    expect_end(75, "INTERRUPTED", "checkpoint saved in 'o/checkpoint'", true);
+    expect_end(75, "INTERRUPTED", "checkpoint saved in 'o/.run-job/checkpoint'", true);
     all = events();
     cr_assert_gt(results_number(newest(all, "checkpoint"), "epoch"), n_epoch);
     json_decref(all);

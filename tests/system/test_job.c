@@ -200,8 +200,9 @@ Test(job, no_epochs_means_the_initial_weights_are_evaluated)
 Test(job, trained_weights_may_be_the_start_of_another_job)
 {
     EXPECT(0, "--set", "train.epochs=5", "--set", "output.dir=first");
-    EXPECT(0, "--set", "train.epochs=0", "--set", "output.dir=second", "--set", "model.init=first/model.safetensors");
-    results_expect_same_model(folder_path("first"), folder_path("second"));
+    EXPECT(0, "--set", "train.epochs=0", "--set", "output.dir=second", "--set", "model.init=first/best.safetensors");
+    results_expect_same_file(folder_path("first"), folder_path("second"), "best.safetensors");
+    results_expect_same_file(folder_path("first"), folder_path("second"), "logits.npy");
 }
 
 static void expect_planned_traffic(const char *norm)
@@ -389,7 +390,7 @@ Test(job, interrupted_and_resumed_it_leaves_the_same_files)
     cr_assert_eq(kill(run.pid, SIGINT), 0);
     int code = finish(&run);
     cr_assert_eq(code, 75, "exit %d: %s", code, words);
-    expect_reason("checkpoint saved in 'two/checkpoint'");
+    expect_reason("checkpoint saved in 'two/.run-2");
     expect_gone(workers, n);
     expect_resumed(2, true);
 }
@@ -435,6 +436,22 @@ Test(job, a_second_interrupt_ends_it_at_once)
     cr_assert_eq(code, 75, "exit %d: %s", code, words);
     expect_reason("too soon to write a checkpoint");
     expect_gone(workers, n);
+}
+
+Test(job, a_resume_without_output_dir_goes_on_in_the_newest_run)
+{
+    struct job_run run = START(ENDLESS);
+    await(&run, "epoch 1/");
+    cr_assert_eq(kill(run.pid, SIGINT), 0);
+    cr_assert_eq(finish(&run), 75, "%s", words);
+    char target[64] = "", epochs[64], path[128];
+    cr_assert_gt(readlink(folder_path("runs/job"), target, sizeof target - 1), 0);
+    snprintf(epochs, sizeof epochs, "train.epochs=%lld", results_checkpoint(folder_path("runs/job")) + 5);
+    EXPECT(0, "--set", epochs, "--set", "partition.parts=2", "--set", "model.dropout=0.5", "--resume");
+    snprintf(path, sizeof path, "resuming 'runs/%s/checkpoint/epoch-", target);
+    cr_assert_not_null(strstr(words, path), "%s", words);
+    snprintf(path, sizeof path, "runs/%s/result.json", target);
+    cr_assert(folder_has(path));
 }
 
 /* --- jobs that cannot be done --- */
@@ -506,7 +523,7 @@ Test(job, a_full_disk_leaves_with_74_and_whole_lines)
         cr_skip_test("a small file system cannot be mounted: %s", strerror(errno));
     }
     int code = RUN("--set", "output.dir=small/o", "--set", "train.epochs=3000");
-    json_t *metrics = results_metrics(folder_path("small/o"), true);
+    json_t *metrics = results_metrics(results_run(folder_path("small/o")), true);
     bool has_result = folder_has("small/o/result.json");
     size_t n = json_array_size(metrics);
     json_decref(metrics);

@@ -261,6 +261,23 @@ Test(join, a_token_file_that_others_can_read_is_refused)
     fleet_check_reason((const char *const[]){folder_path("token"), "mode 0644", "expected 0600", NULL});
 }
 
+static void readable_run(int port)
+{
+    freopen(folder_path("said"), "w", stderr);
+    worker_exec(port, "token");
+}
+
+Test(join, a_worker_refuses_a_token_file_that_others_can_read)
+{
+    char said[512];
+    folder_write("token", "0123456789abcdef0123456789abcdef\n");
+    cr_assert_eq(chmod(folder_path("token"), 0640), 0);
+    pid_t pid = beside(readable_run, 1);
+    expect_exit(pid, status_exit_code(STATUS_NO_INPUT));
+    folder_read("said", said, sizeof said);
+    cr_assert(strstr(said, "mode 0640") != NULL && strstr(said, "expected 0600") != NULL, "%s", said);
+}
+
 static volatile sig_atomic_t child_ended;
 
 static void child_note(int signal)

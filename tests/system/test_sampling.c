@@ -61,7 +61,7 @@ Test(sampling, weights_with_a_batch_norm_evaluate_alike_in_a_job_that_does_not_s
 {
     job_run("--set model.norm=batch --set output.dir=first");
     job_run("--set model.norm=batch --set exchange.sampling=1.0 --set train.epochs=0 --set workers.count=2 "
-            "--set model.init=first/model.safetensors --set output.dir=second");
+            "--set model.init=first/best.safetensors --set output.dir=second");
     results_expect_same_file(folder_path("first"), folder_path("second"), "logits.npy");
 }
 

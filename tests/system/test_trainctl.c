@@ -124,6 +124,36 @@ Test(trainctl, every_answer_is_there_as_json)
     EXPECT(0, "  LOSS ", "metrics", "1");
 }
 
+/* What `show` says of a job. owns  the caller has the reference */
+static json_t *shown(const char *job)
+{
+    cr_assert_eq(RUN("show", job, "--json"), 0, "%s", output);
+    return json();
+}
+
+/* The job has done so many epochs, all that is shown of it agrees, and its folder's path ends so. */
+static void expect_shown(const char *job, json_int_t n_epoch, const char *end)
+{
+    json_t *answer = shown(job), *last = json_object_get(answer, "last"), *result = json_object_get(answer, "result");
+    cr_assert_eq(json_integer_value(json_object_get(last, "epoch")), n_epoch - 1, "%s", printed);
+    cr_assert_eq(json_integer_value(json_object_get(result, "epochs")), n_epoch, "%s", printed);
+    const char *path = json_string_value(json_object_get(answer, "output"));
+    cr_assert(strlen(path) > strlen(end) && strcmp(path + strlen(path) - strlen(end), end) == 0, "%s", path);
+    json_decref(answer);
+}
+
+Test(trainctl, jobs_of_one_file_leave_their_results_apart_and_are_shown_with_their_own)
+{
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait");
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "-s", "train.epochs=5");
+    expect_shown("1", 3, "/runs/k-1");
+    expect_shown("2", 5, "/runs/k-2");
+    cr_assert(folder_has("runs/k-1/model.safetensors") && folder_has("runs/k-2/model.safetensors"));
+    char target[16] = "";
+    cr_assert_eq(readlink(folder_path("runs/k"), target, sizeof target - 1), 3);
+    cr_assert_str_eq(target, "k-2");
+}
+
 Test(trainctl, a_job_that_has_ended_shows_its_traffic_by_layer_beside_the_plan)
 {
     EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait");
@@ -307,6 +337,25 @@ Test(trainctl, a_picture_comes_from_the_daemon_or_from_a_folder)
     EXPECT(0, "t.svg", "plot", "1", "-x", "time", "-o", "t.svg");
     EXPECT(2, "ends in neither .svg nor .png", "plot", "1", "-o", "x.gif");
     EXPECT(66, "cannot open 'nowhere/metrics.jsonl'", "plot", "--from", "nowhere");
+}
+
+Test(trainctl, a_picture_of_an_output_folder_is_of_the_run_in_it_where_none_has_succeeded)
+{
+    EXPECT(1, "FAILED", "submit", "job.toml", "--wait", "-s", "train.optimizer=sgd", "-s", "train.lr=1e6", "-s",
+           "model.kind=sage", "-s", "model.layers=4", "-s", "train.eval_every=0", "-s", "train.epochs=50", "-s",
+           "output.dir=o");
+    cr_assert(folder_has("o/.run-1/metrics.jsonl") && !folder_has("o/metrics.jsonl"));
+    EXPECT(0, "x.svg", "plot", "--from", "o", "-o", "x.svg");
+    EXPECT(0, "  LOSS ", "metrics", "1");
+    json_t *answer = shown("1");
+    cr_assert(json_is_object(json_object_get(answer, "last")) && json_is_null(json_object_get(answer, "result")), "%s",
+              printed);
+    json_decref(answer);
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "-s", "output.dir=o");
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "-s", "output.dir=o", "-s", "train.epochs=5");
+    expect_shown("2", 3, "/o");
+    expect_shown("3", 5, "/o");
+    EXPECT(0, "  LOSS ", "metrics", "2");
 }
 
 Test(trainctl, jobs_are_compared_over_the_bytes_that_they_received)

@@ -14,7 +14,7 @@ struct coordinator_options {
     const char *config;     /* the job file */
     const char *const *set; /* n_set settings "section.key=value" */
     size_t n_set;
-    bool resume;        /* continue from the newest checkpoint in the output folder */
+    bool resume;        /* continue from the newest checkpoint of the job's runs */
     bool plan;          /* print the plan, do not train */
     bool json;          /* the plan as JSON on stdout rather than as text on stderr */
     bool steps;         /* the plan with every step and what it needs */

@@ -1,12 +1,15 @@
 /* The end of a job: result files and the closing lines; and the clock of its phases. */
 #include "trainerd/coordinator/coordinator_state.h"
 
-#include "partition/files/npy.h"
+#include "partition/files/npy_header.h"
 #include "protocol/clock.h"
 #include "protocol/fault.h"
+#include "protocol/file.h"
 #include "protocol/memory.h"
 #include "trainerd/coordinator/results/trace.h"
 #include "trainerd/coordinator/results/weights.h"
+
+#include <string.h>
 
 double coordinator_phase_end(struct coordinator *c, enum result_phase phase)
 {
@@ -33,21 +36,31 @@ static enum status write_weights(struct coordinator *c, uint32_t state, const ch
     return status;
 }
 
+struct logits_file {
+    struct training *training;
+    char header[256];
+    size_t n_header; /* a multiple of 64 */
+};
+
+/* Write them to the mapped file behind its header, part after part. */
+static enum status fill_logits(void *context, char *bytes)
+{
+    struct logits_file *file = context;
+    memcpy(bytes, file->header, file->n_header);
+    return training_logits(file->training, (float *)(void *)(bytes + file->n_header));
+}
+
+/* Of the weights that best.safetensors holds, which the job's metric is given for. */
 static enum status write_logits(struct coordinator *c)
 {
     char path[PATH_MAX];
-    float *logits;
+    struct logits_file file = {.training = &c->training};
     const int64_t shape[2] = {c->facts.n_node, c->facts.n_class};
-    size_t n = (size_t)shape[0] * (size_t)shape[1];
-    enum status status = output_path(&c->output, "logits.npy", path);
-    status = status == STATUS_OK ? memory_acquire(MEMORY_OTHER, n, sizeof *logits, &logits) : status;
-    if (status != STATUS_OK) {
-        return status;
-    }
-    status = training_logits(&c->training, logits);
-    status = status == STATUS_OK ? npy_save(path, NPY_TYPE_F32, 2, shape, logits) : status;
-    memory_release(MEMORY_OTHER, logits, n, sizeof *logits);
-    return status;
+    file.n_header = npy_header_write(NPY_TYPE_F32, 2, shape, file.header, sizeof file.header);
+    size_t n = file.n_header + (size_t)shape[0] * (size_t)shape[1] * sizeof(float);
+    enum status status = training_evaluate_best(&c->training);
+    status = status == STATUS_OK ? output_path(&c->output, "logits.npy", path) : status;
+    return status == STATUS_OK ? file_replace_mapped(path, n, fill_logits, &file) : status;
 }
 
 static enum status write_trace(struct coordinator *c)
@@ -73,16 +86,14 @@ static enum status read_traffic(struct coordinator *c)
 
 enum status coordinator_write_results(struct coordinator *c)
 {
-    char path[PATH_MAX];
     FAULT(RESULTS);
-    enum status status = write_logits(c);
-    status = status == STATUS_OK ? write_weights(c, COORDINATOR_TRAINED, "model.safetensors") : status;
+    enum status status = write_weights(c, COORDINATOR_TRAINED, "model.safetensors");
     status = status == STATUS_OK ? write_weights(c, COORDINATOR_BEST, "best.safetensors") : status;
     status = status == STATUS_OK && c->job.output.trace ? write_trace(c) : status;
     status = status == STATUS_OK ? output_metrics_sync(&c->output) : status;
     status = status == STATUS_OK ? fleet_memory(c->fleet, c->memory) : status;
     status = status == STATUS_OK ? read_traffic(c) : status;
-    status = status == STATUS_OK ? output_path(&c->output, "result.json", path) : status;
+    status = status == STATUS_OK ? write_logits(c) : status; /* last: traces and counts are of the training alone */
     if (status != STATUS_OK) {
         return status;
     }
@@ -96,7 +107,7 @@ enum status coordinator_write_results(struct coordinator *c)
     c->result.plan = &c->plan;
     c->result.program = &c->program;
     c->result.total_s = clock_s() - c->start_s;
-    return result_save(&c->result, path);
+    return result_save(&c->result, c->output.dir);
 }
 
 void coordinator_print_end(struct coordinator *c)
@@ -112,11 +123,14 @@ void coordinator_print_end(struct coordinator *c)
         progress_print(&c->progress, "stopped after %lld epochs: no better metric in %lld evaluations",
                        (long long)state->n_epoch, (long long)state->n_stale);
     }
-    if (state->best_epoch >= 0) {
+    if (state->best_epoch >= 0 && !result_is_chosen(&c->training)) {
+        progress_print(&c->progress, "test %s %s with the last weights: %s to choose others by", metric, last,
+                       result_no_choice(&c->facts));
+    } else if (state->best_epoch >= 0) {
         progress_print(&c->progress, "test %s %s with the best weights, after %lld epochs (valid %s); %s with the last ones",
                        metric, best, (long long)state->best_epoch + 1, valid, last);
     } else {
         progress_print(&c->progress, "test %s %s with the initial weights", metric, last);
     }
-    progress_print(&c->progress, "done in %s, results in %s", took, c->output.dir);
+    progress_print(&c->progress, "done in %s, results in %s", took, run_folder_results(&c->run));
 }

@@ -1,5 +1,5 @@
-/* A job under way, shared by coordinator.c (up to the last epoch), coordinator_exact.c (other exchanges) and coordinator_results.c (the
- * end). */
+/* A job under way, shared by coordinator_prepare.c (before any worker is started), coordinator.c (up to the last epoch),
+ * coordinator_exact.c (other exchanges) and coordinator_results.c (the end). */
 #ifndef TRAINERD_COORDINATOR_STATE_H
 #define TRAINERD_COORDINATOR_STATE_H
 
@@ -10,16 +10,16 @@
 #include "trainerd/coordinator/plan.h"
 #include "trainerd/coordinator/results/embeddings.h"
 #include "trainerd/coordinator/results/result.h"
+#include "trainerd/coordinator/results/run_folder.h"
 #include "trainerd/coordinator/training.h"
 
-#include <limits.h>
 #include <stdbool.h>
 
 struct coordinator {
     const struct coordinator_options *options;
     struct events *events; /* NULL: no supervisor */
     struct job job;
-    char dir[PATH_MAX];
+    struct run_folder run;
     struct checkpoint checkpoint; /* to resume from */
     struct dataset dataset;
     struct dataset facts; /* the dataset's sizes; they outlive its arrays */
@@ -46,6 +46,9 @@ struct coordinator {
 
 /* fleet_get and fleet_put: enum trainer_state. */
 enum { COORDINATOR_TRAINED = 1, COORDINATOR_BEST = 4 };
+
+/* Job, checkpoint, graph, parts, plan: everything that needs no workers. Ends early where the run's folder has whole results. */
+enum status coordinator_prepare(struct coordinator *c);
 
 /* The job's program, from the dataset. */
 enum status coordinator_program(struct coordinator *c);

@@ -1,5 +1,7 @@
 /* A job's folder, for a supervisor: the lock of the running attempt, its events, its workers' logs.
  *
+ * (FOLDER/run and FOLDER/results: results/run_folder.h.)
+ *
  * FOLDER/lock is held (fcntl) for a coordinator's life. FOLDER/events.jsonl holds one JSON object per line, over all attempts;
  * each line has "ts" (seconds since 1970), "attempt" and "event":
  *

@@ -6,6 +6,7 @@
 #include "protocol/memory.h"
 #include "trainerd/coordinator/guard.h"
 #include "trainerd/coordinator/results/metrics.h"
+#include "trainerd/coordinator/training_arrays.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -28,100 +29,6 @@ void training_begin(struct training *training, const char *dataset, uint64_t par
     guard_begin(&training->state);
     snprintf(training->state.dataset, sizeof training->state.dataset, "%s", dataset);
     training->is_scored = false;
-}
-
-/* Does the optimiser have this array? */
-static bool has_array(const struct training *training, enum checkpoint_array array)
-{
-    bool is_sgd = training->job->train.optimizer == JOB_OPTIMIZER_SGD;
-    switch (array) {
-    case CHECKPOINT_ARRAY_MOMENT_1:
-        return !is_sgd || training->job->train.momentum > 0.0;
-    case CHECKPOINT_ARRAY_MOMENT_2:
-        return !is_sgd;
-    case CHECKPOINT_ARRAY_BEST:
-        return training->state.best_epoch >= 0;
-    case CHECKPOINT_ARRAY_WEIGHTS:
-    case CHECKPOINT_ARRAY_N:
-        break;
-    }
-    return true;
-}
-
-static int32_t n_part_with_embeddings(const struct training *training)
-{
-    return training->n_embedding != NULL ? training->partition->n_part : 0;
-}
-
-int64_t training_n_weight(const struct training *training)
-{
-    int64_t n = training->n_weight;
-    for (int32_t part = 0; part < n_part_with_embeddings(training); part++) {
-        n += training->n_embedding[part];
-    }
-    return n;
-}
-
-static enum status array_put(struct training *training, uint32_t what, const float *from)
-{
-    enum status status = fleet_put(training->fleet, what, from, training->n_weight);
-    from += training->n_weight;
-    for (int32_t part = 0; part < n_part_with_embeddings(training) && status == STATUS_OK; part++) {
-        status = fleet_put_embeddings(training->fleet, what, part, from, training->n_embedding[part]);
-        from += training->n_embedding[part];
-    }
-    return status;
-}
-
-static enum status array_get(struct training *training, uint32_t what, float *to)
-{
-    enum status status = fleet_get(training->fleet, what, to, training->n_weight);
-    to += training->n_weight;
-    for (int32_t part = 0; part < n_part_with_embeddings(training) && status == STATUS_OK; part++) {
-        status = fleet_get_embeddings(training->fleet, what, part, to, training->n_embedding[part]);
-        to += training->n_embedding[part];
-    }
-    return status;
-}
-
-/* Floats that all parts keep. */
-static int64_t n_kept(const struct training *training)
-{
-    int64_t n = 0;
-    for (int32_t part = 0; training->n_kept != NULL && part < training->partition->n_part; part++) {
-        n += training->n_kept[part];
-    }
-    return n;
-}
-
-static enum status kept_put(struct training *training, const struct checkpoint *checkpoint)
-{
-    int64_t n = n_kept(training);
-    const float *from = checkpoint->kept;
-    if (n == 0) {
-        return STATUS_OK;
-    }
-    if (checkpoint->n_kept != n) {
-        return status_fail(STATUS_DATA,
-                           "cannot resume: checkpoint '%s' has %lld numbers of payloads that are kept: expected %lld",
-                           checkpoint->path, (long long)checkpoint->n_kept, (long long)n);
-    }
-    enum status status = STATUS_OK;
-    for (int32_t part = 0; part < training->partition->n_part && status == STATUS_OK; part++) {
-        status = fleet_put_kept(training->fleet, part, from, training->n_kept[part]);
-        from += training->n_kept[part];
-    }
-    return status;
-}
-
-static enum status kept_get(struct training *training, float *to)
-{
-    enum status status = STATUS_OK;
-    for (int32_t part = 0; training->n_kept != NULL && part < training->partition->n_part && status == STATUS_OK; part++) {
-        status = fleet_get_kept(training->fleet, part, to, training->n_kept[part]);
-        to += training->n_kept[part];
-    }
-    return status;
 }
 
 static double rate_factor(const struct training *training)
@@ -151,7 +58,7 @@ static enum status restore(struct training *training, const struct checkpoint *c
     }
     training->state = *state;
     for (int i = 0; i < CHECKPOINT_ARRAY_N; i++) {
-        if (!has_array(training, (enum checkpoint_array)i)) {
+        if (!training_has_array(training, (enum checkpoint_array)i)) {
             continue;
         }
         if (checkpoint->array[i] == NULL) {
@@ -160,12 +67,12 @@ static enum status restore(struct training *training, const struct checkpoint *c
                                "optimizer needs",
                                checkpoint->path, i + 1);
         }
-        enum status status = array_put(training, STATE_NUMBER(i), checkpoint->array[i]);
+        enum status status = training_array_put(training, STATE_NUMBER(i), checkpoint->array[i]);
         if (status != STATUS_OK) {
             return status;
         }
     }
-    return kept_put(training, checkpoint);
+    return training_kept_put(training, checkpoint);
 }
 
 enum status training_resume(struct training *training, const struct checkpoint *checkpoint)
@@ -229,12 +136,11 @@ static enum status score(struct training *training, const struct fleet_report *r
     return training->metric == JOB_METRIC_ROC_AUC ? score_curves(training, out) : STATUS_OK;
 }
 
-/* The best model by the validation split, or the training split where there is none; of equals, the earlier one. */
+/* The best model by the validation split; of equals, the earlier one. Without such a split it is the last: the training split would
+ * choose the one that has learned it by heart. */
 static bool is_better(const struct checkpoint_score *now, const struct checkpoint_state *state)
 {
-    double a = isnan(now->valid) ? now->train : now->valid;
-    double b = isnan(now->valid) ? state->best.train : state->best.valid;
-    return state->best_epoch < 0 || a > b || (isnan(b) && !isnan(a));
+    return state->best_epoch < 0 || now->valid > state->best.valid || isnan(state->best.valid);
 }
 
 static enum status note_evaluation(struct training *training, int64_t epoch, const struct checkpoint_score *now)
@@ -299,9 +205,9 @@ static enum status save_arrays(struct training *training, struct checkpoint *che
 {
     enum status status = STATUS_OK;
     for (int i = 0; i < CHECKPOINT_ARRAY_N; i++) {
-        if (has_array(training, (enum checkpoint_array)i)) {
+        if (training_has_array(training, (enum checkpoint_array)i)) {
             float *to = buffer + i * checkpoint->n_weight;
-            status = array_get(training, STATE_NUMBER(i), to);
+            status = training_array_get(training, STATE_NUMBER(i), to);
             if (status != STATUS_OK) {
                 return status;
             }
@@ -310,7 +216,7 @@ static enum status save_arrays(struct training *training, struct checkpoint *che
     }
     float *kept = buffer + CHECKPOINT_ARRAY_N * checkpoint->n_weight;
     checkpoint->kept = kept;
-    status = checkpoint->n_kept > 0 ? kept_get(training, kept) : STATUS_OK;
+    status = checkpoint->n_kept > 0 ? training_kept_get(training, kept) : STATUS_OK;
     status = status == STATUS_OK ? weights_check(training, buffer) : status;
     if (status != STATUS_OK) {
         return status;
@@ -327,7 +233,7 @@ static enum status save_checkpoint(struct training *training)
 {
     double start = clock_s();
     int64_t n_weight = training_n_weight(training);
-    size_t n = (size_t)n_weight * CHECKPOINT_ARRAY_N + (size_t)n_kept(training);
+    size_t n = (size_t)n_weight * CHECKPOINT_ARRAY_N + (size_t)training_n_kept(training);
     float *buffer;
     enum status status = memory_acquire(MEMORY_OTHER, n, sizeof *buffer, &buffer);
     if (status != STATUS_OK) {
@@ -335,8 +241,12 @@ static enum status save_checkpoint(struct training *training)
     }
     training->state.n_metrics_bytes = training->output->n_metrics_bytes;
     char *job = job_print(training->job);
-    struct checkpoint checkpoint = {
-        .state = training->state, .job = job, .n_job = strlen(job), .n_weight = n_weight, .n_kept = n_kept(training)};
+    struct checkpoint checkpoint = {.state = training->state,
+                                    .job = job,
+                                    .n_job = strlen(job),
+                                    .blas = training->blas,
+                                    .n_weight = n_weight,
+                                    .n_kept = training_n_kept(training)};
     status = save_arrays(training, &checkpoint, buffer);
     free(job);
     memory_release(MEMORY_OTHER, buffer, n, sizeof *buffer);
@@ -448,11 +358,34 @@ static enum status evaluate_only(struct training *training)
     now.loss = training->state.n_epoch > 0 ? training->state.last.loss
                                            : evaluated_loss(training, report.score[DATASET_SPLIT_TRAIN]);
     training->state.last = now;
-    if (training->state.best_epoch >= 0) {
+    if (training->state.best_epoch >= 0 && !isnan(training->state.best.valid)) {
         return STATUS_OK;
     }
     training->state.best = now;
+    training->state.best_epoch = training->state.n_epoch - 1;
     return fleet_keep_best(training->fleet);
+}
+
+enum status training_evaluate_best(struct training *training)
+{
+    struct checkpoint_state *state = &training->state;
+    struct fleet_report report;
+    if (state->best_epoch < 0 || state->best_epoch == state->n_epoch - 1) {
+        return STATUS_OK;
+    }
+    double start = clock_s();
+    size_t n = (size_t)training_n_weight(training);
+    float *weights;
+    enum status status = memory_acquire(MEMORY_OTHER, n, sizeof *weights, &weights);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = training_array_get(training, STATE_NUMBER(CHECKPOINT_ARRAY_BEST), weights);
+    status = status == STATUS_OK ? training_array_put(training, STATE_NUMBER(CHECKPOINT_ARRAY_WEIGHTS), weights) : status;
+    memory_release(MEMORY_OTHER, weights, n, sizeof *weights);
+    status = status == STATUS_OK ? fleet_epoch(training->fleet, (uint32_t)state->n_epoch, false, true, &report) : status;
+    training->evaluate_s += clock_s() - start;
+    return status;
 }
 
 /* Return to the last checkpoint with half the learning rate, because of status_reason. */

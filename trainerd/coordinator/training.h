@@ -41,6 +41,7 @@ struct training {
     int64_t n_weight;           /* floats that every worker has */
     const int64_t *n_embedding; /* n_part: floats of each part's embeddings; NULL: none */
     const int64_t *n_kept;      /* n_part: floats that each part keeps from epoch to epoch; NULL: none */
+    uint32_t blas;              /* that products go by, as workers say it (protocol/blas.h); for checkpoints */
     int64_t memory;             /* bytes of all workers together, measured; for events */
 
     /* Progress, from training_begin or training_resume on. */
@@ -68,6 +69,10 @@ enum status training_resume(struct training *training, const struct checkpoint *
  *           train.on_nan allows no (further) rollback · those of fleet, output and checkpoint
  */
 enum status training_run(struct training *training);
+
+/* After training_run: evaluate the best weights, so that logits are theirs; the workers' last weights are lost. Nothing where the last
+ * ones are the best. errors  those of the fleet; STATUS_NOMEM */
+enum status training_evaluate_best(struct training *training);
 
 /* Logits of the last evaluation in the dataset's order. out n_node × n_class */
 enum status training_logits(struct training *training, float *out);

@@ -26,7 +26,7 @@ static const char *const verdict_names[] = {"ok", "warn", "fail"};
 
 struct doctor {
     json_t *checks;
-    bool has_failed;
+    bool has_failed, has_gpu;
 };
 
 /* Add a check. advice: for warnings and failures */
@@ -127,6 +127,7 @@ static void check_cuda(struct doctor *doctor)
     for (const char *line = printed; has_gpu && *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n') {
         note(doctor, VERDICT_OK, "CUDA", "", "GPU %.*s", (int)strcspn(line, "\n"), line);
     }
+    doctor->has_gpu = has_gpu;
     if (has_gpu) {
         return;
     }
@@ -236,6 +237,29 @@ static void check_nofile(struct doctor *doctor)
     note(doctor, is_few ? VERDICT_WARN : VERDICT_OK, "open files", "raise it: ulimit -n 4096, LimitNOFILE=4096", "%s", text);
 }
 
+/* Whether jobs of the daemon can have GPUs; an older daemon does not say. */
+static void check_daemon_gpus(struct doctor *doctor, const struct ctl_arguments *arguments)
+{
+    json_t *answer = NULL;
+    const json_t *gpu, *gpus;
+    size_t i, n_free = 0;
+    if (ctl_ask(arguments, json_pack("{s:s}", "cmd", "gpus"), &answer) == STATUS_OK) {
+        gpus = json_object_get(answer, "gpus");
+        json_array_foreach(gpus, i, gpu)
+        {
+            n_free += json_is_null(json_object_get(gpu, "job"));
+        }
+        if (json_array_size(gpus) > 0) {
+            note(doctor, VERDICT_OK, "daemon's GPUs", "", "%zu, %zu free: trainctl gpus", json_array_size(gpus), n_free);
+        } else if (doctor->has_gpu) {
+            note(doctor, VERDICT_WARN, "daemon's GPUs",
+                 "set gpus = \"auto\" in /etc/trainerd/trainerd.toml, and restart the daemon",
+                 "none: its jobs compute on the CPU");
+        }
+    }
+    json_decref(answer);
+}
+
 static void check_daemon(struct doctor *doctor, const struct ctl_arguments *arguments)
 {
     json_t *answer = NULL;
@@ -247,6 +271,7 @@ static void check_daemon(struct doctor *doctor, const struct ctl_arguments *argu
         note(doctor, strcmp(version, TRAINERD_VERSION) == 0 ? VERDICT_OK : VERDICT_WARN, "daemon",
              "restart it after an upgrade: its jobs run on meanwhile", "trainerd %s, process %lld", version,
              (long long)integer_of(answer, "pid"));
+        check_daemon_gpus(doctor, arguments);
     }
     json_decref(answer);
 }

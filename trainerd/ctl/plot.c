@@ -4,11 +4,13 @@
 #include "trainerd/ctl/run.h"
 #include "trainerd/ctl/text.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define TITLE_BYTES 256
 
@@ -41,13 +43,40 @@ static enum status read_daemon(const struct ctl_arguments *all, int operand, str
     return status;
 }
 
+/* The metrics of the newest run that works in an output folder, or has failed in it: FOLDER/.run-<id>. NULL without one. */
+static FILE *open_run(const char *folder)
+{
+    char path[PATH_MAX], newest[PATH_MAX] = "";
+    struct timespec newest_at = {0};
+    DIR *all = opendir(folder);
+    for (struct dirent *entry; all != NULL && (entry = readdir(all)) != NULL;) {
+        struct stat about;
+        if (strncmp(entry->d_name, ".run-", 5) == 0 &&
+            snprintf(path, sizeof path, "%s/%s/metrics.jsonl", folder, entry->d_name) < PATH_MAX && stat(path, &about) == 0) {
+            const struct timespec *at = &about.st_mtim;
+            bool is_newer = at->tv_sec != newest_at.tv_sec ? at->tv_sec > newest_at.tv_sec : at->tv_nsec > newest_at.tv_nsec;
+            if (is_newer) {
+                newest_at = *at;
+                memcpy(newest, path, sizeof newest);
+            }
+        }
+    }
+    if (all != NULL) {
+        closedir(all);
+    }
+    return newest[0] != '\0' ? fopen(newest, "r") : NULL;
+}
+
 static enum status read_folder(const char *folder, struct curves *curves, char *name)
 {
     char path[PATH_MAX], *line = NULL;
     size_t capacity = 0;
     snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
     FILE *file = fopen(path, "r");
+    int error = errno;
+    file = file != NULL ? file : open_run(folder);
     if (file == NULL) {
+        errno = error;
         return status_fail(STATUS_NO_INPUT, "cannot open '%s': %s", path, strerror(errno));
     }
     while (getline(&line, &capacity, file) > 0) {

@@ -43,6 +43,11 @@ static void print_state(const json_t *job)
              (long long)integer_of(job, "workers"), (long long)integer_of(job, "slots"), (long long)integer_of(job, "gpus"),
              (long long)integer_of(job, "priority"));
     print_line("asks for", content);
+    char *gpus = text_numbers(json_object_get(job, "gpus_held"));
+    if (gpus[0] != '\0') {
+        print_line("on GPUs", gpus);
+    }
+    free(gpus);
     if (json_is_integer(json_object_get(job, "exit_code"))) {
         snprintf(content, sizeof content, "%lld", (long long)integer_of(job, "exit_code"));
         print_line("exit code", content);

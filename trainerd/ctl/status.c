@@ -1,4 +1,4 @@
-/* Tables of jobs and of workers, and versions. */
+/* Tables of jobs, and versions. */
 #include "trainerd/ctl/run.h"
 #include "trainerd/ctl/text.h"
 
@@ -10,7 +10,7 @@
 
 #define PAGE_JOBS 1000
 
-static void add_job(struct table *table, const json_t *job)
+static void add_job(struct table *table, const json_t *job, bool shows_gpus)
 {
     char id[TEXT_BYTES], epoch[2 * TEXT_BYTES] = "-", metric[TEXT_BYTES], left[TEXT_BYTES];
     const char *state = text_of(job, "state");
@@ -25,26 +25,49 @@ static void add_job(struct table *table, const json_t *job)
     table_add(table, text_of(job, "name"));
     table_add(table, text_of(job, "owner"));
     table_add(table, state);
+    if (shows_gpus) {
+        char *gpus = text_numbers(json_object_get(job, "gpus_held"));
+        table_add(table, gpus[0] != '\0' ? gpus : "-");
+        free(gpus);
+    }
     table_add(table, epoch);
     table_add(table, metric);
     table_add(table, left);
     table_add(table, strcmp(text_of(job, "reason"), "NONE") != 0 ? text_of(job, "reason_text") : "");
 }
 
+static bool has_gpus(const json_t *jobs)
+{
+    size_t i;
+    const json_t *job;
+    json_array_foreach(jobs, i, job)
+    {
+        if (json_array_size(json_object_get(job, "gpus_held")) > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The column of GPUs is there when a job has some. */
 static void print_jobs(const json_t *jobs, bool is_more)
 {
-    static const char *const titles[] = {"ID", "NAME", "OWNER", "STATE", "EPOCH", "METRIC", "LEFT", "REASON"};
+    static const char *const titles[] = {"ID", "NAME", "OWNER", "STATE", "GPUS", "EPOCH", "METRIC", "LEFT", "REASON"};
+    bool shows_gpus = has_gpus(jobs);
     struct table table;
     size_t i;
     const json_t *job;
-    table_init(&table, 8);
-    table.is_right[0] = table.is_right[4] = table.is_right[5] = table.is_right[6] = true;
-    for (i = 0; i < 8; i++) {
-        table_add(&table, titles[i]);
+    int n = 0;
+    table_init(&table, shows_gpus ? 9 : 8);
+    for (i = 0; i < 9; i++) {
+        if (i != 4 || shows_gpus) {
+            table.is_right[n++] = i == 0 || (i >= 5 && i <= 7);
+            table_add(&table, titles[i]);
+        }
     }
     json_array_foreach(jobs, i, job)
     {
-        add_job(&table, job);
+        add_job(&table, job, shows_gpus);
     }
     table_print(&table, stdout, text_columns(stdout));
     if (is_more) {
@@ -103,43 +126,6 @@ enum status run_status(const struct ctl_arguments *arguments, int *exit_code_out
         text_print_json(answer);
     } else if (status == STATUS_OK) {
         print_jobs(json_object_get(answer, "jobs"), json_object_get(answer, "before") != NULL);
-    }
-    json_decref(answer);
-    return status;
-}
-
-enum status run_workers(const struct ctl_arguments *arguments, int *exit_code_out)
-{
-    json_t *answer = NULL;
-    const json_t *worker;
-    size_t i;
-    (void)exit_code_out;
-    enum status status = ctl_ask(arguments, ctl_job_request(arguments, "workers"), &answer);
-    if (status == STATUS_OK && ctl_given(arguments, CTL_OPTION_JSON)) {
-        text_print_json(answer);
-    } else if (status == STATUS_OK) {
-        char number[TEXT_BYTES];
-        struct table table;
-        table_init(&table, 3);
-        table.is_right[1] = true;
-        table_add(&table, "RANK");
-        table_add(&table, "PID");
-        table_add(&table, "HOST");
-        snprintf(number, sizeof number, "%lld", (long long)integer_of(answer, "coordinator"));
-        if (integer_of(answer, "coordinator") != 0) {
-            table_add(&table, "coordinator");
-            table_add(&table, number);
-            table_add(&table, ".");
-        }
-        json_array_foreach(json_object_get(answer, "workers"), i, worker)
-        {
-            snprintf(number, sizeof number, "%lld", (long long)integer_of(worker, "rank"));
-            table_add(&table, number);
-            snprintf(number, sizeof number, "%lld", (long long)integer_of(worker, "pid"));
-            table_add(&table, number);
-            table_add(&table, text_of(worker, "host"));
-        }
-        table_print(&table, stdout, 0);
     }
     json_decref(answer);
     return status;

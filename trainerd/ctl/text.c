@@ -112,6 +112,17 @@ char *text_printable(const char *text)
     return out;
 }
 
+char *text_numbers(const json_t *array)
+{
+    size_t n = json_array_size(array), capacity = 24 * n + 1, at = 0;
+    char *text = memory_alloc(capacity, 1);
+    for (size_t i = 0; i < n; i++) {
+        at += (size_t)snprintf(text + at, capacity - at, "%s%lld", i > 0 ? ", " : "",
+                               (long long)json_integer_value(json_array_get(array, i)));
+    }
+    return text;
+}
+
 void text_print_lines(FILE *file, const char *text)
 {
     while (*text != '\0') {

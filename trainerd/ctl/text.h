@@ -29,6 +29,8 @@ enum status text_read_duration(const char *text, const char *what, double *out);
 
 /* A text made printable, in one line. owns  the caller frees it */
 char *text_printable(const char *text);
+/* "0, 2, 3": the numbers of an array; "" of an empty or missing one. owns  the caller frees it */
+char *text_numbers(const json_t *array);
 /* Print lines: newlines and tabs stay, other control characters are left out. */
 void text_print_lines(FILE *file, const char *text);
 

@@ -27,6 +27,7 @@ struct daemon {
     struct daemon_config config;
     uv_loop_t loop;
     uv_signal_t signals[N_SIGNAL];
+    struct gpus gpus;
     struct queue_capacity capacity;
     struct jobs *jobs;
     struct supervisor *supervisor;
@@ -85,10 +86,10 @@ static int32_t n_core(void)
     return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-static struct queue_capacity capacity_of(const struct daemon_config *config)
+static struct queue_capacity capacity_of(const struct daemon_config *config, const struct gpus *gpus)
 {
     return (struct queue_capacity){.n_slot = config->slots > 0 ? (int32_t)config->slots : n_core(),
-                                   .n_gpu = (int32_t)config->gpus,
+                                   .gpus = gpus_all(gpus),
                                    .memory = config->memory > 0 ? config->memory : memory_machine()};
 }
 
@@ -191,8 +192,10 @@ static void watch_signals(struct daemon *daemon)
 static enum status open_parts(struct daemon *daemon)
 {
     const struct daemon_config *config = &daemon->config;
-    const struct supervisor_options supervision = {
-        .capacity = daemon->capacity, .kill_s = config->kill_s, .backoff = {config->backoff_s, config->backoff_most_s}};
+    const struct supervisor_options supervision = {.capacity = daemon->capacity,
+                                                   .kill_s = config->kill_s,
+                                                   .backoff = {config->backoff_s, config->backoff_most_s},
+                                                   .pass_environment = config->pass_environment};
     struct server_options serving = {.address = config->listen,
                                      .secret_file = config->secret_file,
                                      .n_most_connection = (int32_t)config->max_connections,
@@ -203,7 +206,7 @@ static enum status open_parts(struct daemon *daemon)
                                      .idle_s = config->idle_timeout};
     daemon->notify = notify_open(&daemon->loop);
     enum status status = find_tcp_user(config, &serving.tcp_uid, &serving.tcp_gid);
-    status = status == STATUS_OK ? jobs_open(config->state, &daemon->jobs) : status;
+    status = status == STATUS_OK ? jobs_open(config->state, &daemon->gpus, &daemon->jobs) : status;
     status = status == STATUS_OK ? supervisor_open(&daemon->loop, daemon->jobs, &supervision, &daemon->supervisor) : status;
     status = status == STATUS_OK ? commands_open(&daemon->loop, daemon->jobs, daemon->supervisor, (int32_t)config->max_restarts,
                                                  &daemon->commands)
@@ -225,7 +228,7 @@ static enum status serve(struct daemon *daemon)
         size_t n;
         jobs_all(daemon->jobs, &n);
         log_info("listening on %s, state in %s with %zu jobs, %d slots, %d GPUs, %.1f GiB", server_address(daemon->server),
-                 daemon->config.state, n, (int)daemon->capacity.n_slot, (int)daemon->capacity.n_gpu,
+                 daemon->config.state, n, (int)daemon->capacity.n_slot, (int)daemon->gpus.n,
                  (double)daemon->capacity.memory / 0x1p30);
         if (daemon->monitor != NULL) {
             log_info("metrics at http://%s/metrics", monitor_address(daemon->monitor));
@@ -252,7 +255,8 @@ enum status daemon_run(const struct daemon_options *options)
         status = log_to(daemon->config.log_file);
     }
     if (status == STATUS_OK) {
-        daemon->capacity = capacity_of(&daemon->config);
+        gpus_find(daemon->config.gpus, &daemon->gpus);
+        daemon->capacity = capacity_of(&daemon->config, &daemon->gpus);
         int error = uv_loop_init(&daemon->loop);
         ASSERT(error == 0);
         status = serve(daemon);

@@ -13,7 +13,7 @@
 #define SECTION "daemon"
 #define FILE_MOST_BYTES (1 << 20)
 
-enum type { TYPE_TEXT, TYPE_INT, TYPE_REAL, TYPE_SIZE };
+enum type { TYPE_TEXT, TYPE_INT, TYPE_AUTO, TYPE_REAL, TYPE_SIZE };
 
 static const struct key {
     const char *name, *help, *text_default;
@@ -25,6 +25,7 @@ static const struct key {
 #define AT(key) offsetof(struct daemon_config, key)
 #define DAEMON_TEXT(key, default_, help) {#key, help, default_, TYPE_TEXT, AT(key), 0, 0, 0, 0, 0},
 #define DAEMON_INT(key, default_, least, most, help) {#key, help, NULL, TYPE_INT, AT(key), default_, 0, 0, least, most},
+#define DAEMON_AUTO(key, default_, least, most, help) {#key, help, NULL, TYPE_AUTO, AT(key), default_, 0, 0, least, most},
 #define DAEMON_REAL(key, default_, least, most, help) {#key, help, NULL, TYPE_REAL, AT(key), default_, least, most, 0, 0},
 #define DAEMON_SIZE(key, default_, least, most, help) {#key, help, NULL, TYPE_SIZE, AT(key), default_, 0, 0, least, most},
 #include "trainerd/daemon/daemon_keys.def"
@@ -41,6 +42,7 @@ void daemon_config_defaults(struct daemon_config *out)
             snprintf(at, DAEMON_TEXT_BYTES, "%s", keys[i].text_default);
             break;
         case TYPE_INT:
+        case TYPE_AUTO:
         case TYPE_SIZE:
             *(int64_t *)at = (int64_t)keys[i].number_default;
             break;
@@ -62,6 +64,10 @@ static void expect(const struct key *key, char out[JOB_EXPECT_BYTES])
         break;
     case TYPE_INT:
         snprintf(out, JOB_EXPECT_BYTES, "a whole number from %" PRId64 " to %" PRId64, key->int_least, key->int_most);
+        break;
+    case TYPE_AUTO:
+        snprintf(out, JOB_EXPECT_BYTES, "a whole number from %" PRId64 " to %" PRId64 ", or \"auto\"", key->int_least,
+                 key->int_most);
         break;
     case TYPE_SIZE:
         snprintf(out, JOB_EXPECT_BYTES, "bytes, as 1048576 or \"1GiB\", from %" PRId64 " to %" PRId64, key->int_least,
@@ -89,6 +95,10 @@ static enum status read_value(struct daemon_config *config, const struct key *ke
     int64_t integer = entry->integer;
     double real = entry->type == TOML_TYPE_INT ? (double)entry->integer : entry->real;
     bool is_int = entry->type == TOML_TYPE_INT;
+    if (key->type == TYPE_AUTO && entry->type == TOML_TYPE_TEXT && strcmp(entry->text, "auto") == 0) {
+        *(int64_t *)at = DAEMON_IS_AUTO;
+        return STATUS_OK;
+    }
     switch (key->type) {
     case TYPE_TEXT:
         if (entry->type != TOML_TYPE_TEXT || strlen(entry->text) >= DAEMON_TEXT_BYTES) {
@@ -99,6 +109,7 @@ static enum status read_value(struct daemon_config *config, const struct key *ke
     case TYPE_SIZE:
         is_int = is_int || (entry->type == TOML_TYPE_TEXT && job_size_read(entry->text, &integer));
         /* fallthrough */
+    case TYPE_AUTO:
     case TYPE_INT:
         if (!is_int || integer < key->int_least || integer > key->int_most) {
             return wrong_value(key, where);
@@ -213,7 +224,7 @@ static enum status read_setting(struct daemon_config *config, const char *settin
     status = toml_read(line, strlen(line), where, &list);
     if (status == STATUS_OK) {
         status = list.n_entry == 1 ? read_value(config, key, where, &list.entry[0]) : wrong_value(key, where);
-    } else if (key->type == TYPE_SIZE) { /* 20GiB, without quotes */
+    } else if (key->type == TYPE_SIZE || key->type == TYPE_AUTO) { /* 20GiB, auto: without quotes */
         const struct toml_entry entry = {.type = TOML_TYPE_TEXT, .text = equals + 1};
         status = read_value(config, key, where, &entry);
     } else {

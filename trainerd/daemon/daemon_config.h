@@ -9,11 +9,14 @@
 #include <stdio.h>
 
 #define DAEMON_TEXT_BYTES 1024
+/* The value of a key that is "auto". */
+#define DAEMON_IS_AUTO (-1)
 #define DAEMON_FILE "/etc/trainerd/trainerd.toml"
 
 struct daemon_config {
 #define DAEMON_TEXT(key, default_, help) char key[DAEMON_TEXT_BYTES];
 #define DAEMON_INT(key, default_, least, most, help) int64_t key;
+#define DAEMON_AUTO(key, default_, least, most, help) int64_t key;
 #define DAEMON_REAL(key, default_, least, most, help) double key;
 #define DAEMON_SIZE(key, default_, least, most, help) int64_t key;
 #include "trainerd/daemon/daemon_keys.def"

@@ -41,11 +41,9 @@ struct halo {
     const struct part_halo **own_sample; /* n_own: payloads as they are sampled; NULL: they never are */
     bool sampled;                        /* by this pass */
     bool keeps;                          /* this pass reads payloads of the epoch before (kept.h) */
-    bool
-        shares; /* rows of other ranks' parts come once for all own parts (run/shared_rows.h); in a stored pass none come, and finished
-                  * gradients are one part's */
-    bool spreads;           /* likewise, and each own part's are picked out of what came */
-    struct halo_walk *walk; /* n_own */
+    bool shares;                         /* other ranks' rows come once for all own parts (run/shared_rows.h) */
+    bool spreads;                        /* and each own part's are picked out of what came */
+    struct halo_walk *walk;              /* n_own */
     const struct step *step;
     const struct op *op;
     const struct halo_pass *pass;

@@ -234,8 +234,11 @@ static int64_t spread_bytes(const struct memory_plan_input *in, struct memory_pl
 /* Rows that own parts share: how many, which own ones others take, and the node ids and scales of those that come. */
 static int64_t shared_bytes(const struct memory_plan_input *in, struct memory_plan *plan, bool scaled)
 {
-    if (in->shared == NULL || in->shared->spreads) {
-        return in->shared == NULL ? 0 : spread_bytes(in, plan);
+    if (in->shared == NULL) {
+        return 0;
+    }
+    if (in->shared->spreads) {
+        return spread_bytes(in, plan);
     }
     bool symmetric = in->own[0].halo->symmetric;
     int64_t counts = part_shared_bytes(in->n_part, in->n_rank, plan->n_hop, symmetric), n_bytes = 0;

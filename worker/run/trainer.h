@@ -110,5 +110,7 @@ enum status trainer_logits(struct trainer *trainer, int32_t part, float *to);
 
 /* Bytes by place and category: what the plan says, and the most that was alive. */
 void trainer_memory(const struct trainer *trainer, struct memory_table *planned_out, struct memory_table *measured_out);
+/* The library that its device's wide products go by (protocol/blas.h). */
+uint32_t trainer_blas(const struct trainer *trainer);
 
 #endif

@@ -432,6 +432,11 @@ static int64_t features_in_parts(const struct trainer *t)
     return n;
 }
 
+uint32_t trainer_blas(const struct trainer *t)
+{
+    return t->device->capacity.blas;
+}
+
 void trainer_memory(const struct trainer *t, struct memory_table *planned_out, struct memory_table *measured_out)
 {
     enum memory_place computes = t->ops->unified ? MEMORY_PLACE_HOST : MEMORY_PLACE_DEVICE;

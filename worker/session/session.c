@@ -104,6 +104,7 @@ static enum status trainer_start(struct session *session)
         .measured = {&measured, sizeof measured},
         .n_weight = (uint64_t)trainer_program(session->trainer)->n_weight,
         .seconds = clock_s() - start,
+        .blas = trainer_blas(session->trainer),
     };
     size_t n;
     status = message_encode_ready(&ready, session->answer, sizeof session->answer, &n);

@@ -1,5 +1,6 @@
 #include "models/cuda/dense/blas.h"
 
+#include "protocol/blas.h"
 #include "protocol/log.h"
 
 #include <cublas_v2.h>
@@ -15,6 +16,7 @@
 #define FUNCTION_LIST(X)                                                                                                       \
     X(cublasCreate_v2)                                                                                                         \
     X(cublasDestroy_v2)                                                                                                        \
+    X(cublasGetVersion_v2)                                                                                                     \
     X(cublasSetStream_v2) X(cublasSetWorkspace_v2) X(cublasSetMathMode) X(cublasSgemm_v2) X(cublasSgemmStridedBatched)
 
 struct blas {
@@ -99,6 +101,18 @@ void cuda_blas_open(struct cuda_device *cuda)
         check(cuda, blas->cublasSetWorkspace_v2_(blas->handle, blas->workspace, WORKSPACE_BYTES), "setting its workspace");
         check(cuda, blas->cublasSetMathMode_(blas->handle, CUBLAS_PEDANTIC_MATH), "setting its mode");
     }
+}
+
+uint32_t cuda_blas_version(struct cuda_device *cuda)
+{
+    int version = 0;
+    if (cuda->blas == NULL) {
+        return BLAS_NONE;
+    }
+    if (cuda->failed == STATUS_OK) {
+        check(cuda, cuda->blas->cublasGetVersion_v2_(cuda->blas->handle, &version), "asking its version");
+    }
+    return version > 0 && version < (int)BLAS_MOST ? (uint32_t)version : BLAS_UNKNOWN;
 }
 
 void cuda_blas_close(struct cuda_device *cuda)

@@ -15,6 +15,8 @@ typedef struct emulator_blas *cublasHandle_t;
 
 EMULATOR_CHECKED cublasStatus_t cublasCreate_v2(cublasHandle_t *out);
 EMULATOR_CHECKED cublasStatus_t cublasDestroy_v2(cublasHandle_t handle);
+/* What EMULATOR_BLAS says; 0: it has none. */
+EMULATOR_CHECKED cublasStatus_t cublasGetVersion_v2(cublasHandle_t handle, int *version);
 /* Forgets the workspace, as cuBLAS does. */
 EMULATOR_CHECKED cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream);
 EMULATOR_CHECKED cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void *workspace, size_t n_bytes);

@@ -8,7 +8,7 @@
  * (AddressSanitizer sees it). Under ThreadSanitizer CUDA threads and streams are fibers, ordered by barriers, launches, streams and
  * events alone: a race is found by what orders two accesses, not by luck. With EMULATOR_PROTECT=1 the host's touch of device memory ends the process. Streams run as late as
  * waits allow, or with EMULATOR_EAGER=1 at once. With EMULATOR_UNIFIED=1 host memory is the device's, too, for tests of single
- * operations. EMULATOR_GPUS says how many GPUs there are (1); they are one. EMULATOR_MEMORY is the device's memory in bytes (16 GiB), of which
+ * operations. EMULATOR_GPUS says how many GPUs there are (1), of which CUDA_VISIBLE_DEVICES shows some; they are one. EMULATOR_MEMORY is the device's memory in bytes (16 GiB), of which
  * choosing the device takes EMULATOR_CONTEXT (256 MiB), and EMULATOR_OTHERS is what other processes use; each process has it for itself. Not modelled: time, caches, weak memory.
  */
 #ifndef EMULATOR_CUDA_RUNTIME_H
@@ -49,8 +49,12 @@ typedef struct emulator_graph *cudaGraphExec_t;
 enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed };
 enum { cudaEventDisableTiming = 2, cudaStreamNonBlocking = 1 };
 
+typedef struct {
+    char bytes[16];
+} cudaUUID_t;
 struct cudaDeviceProp {
     char name[256];
+    cudaUUID_t uuid;
     size_t totalGlobalMem;
     int major, minor;
 };

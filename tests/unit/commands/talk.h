@@ -17,6 +17,7 @@ extern struct server *server;
 extern struct jobs *jobs;
 extern struct supervisor supervisor;
 extern struct client client;
+extern struct gpus gpus; /* two, 0 and 3, of the second of which the number alone is known */
 
 void talk_begin(void);
 void talk_end(void);

@@ -204,6 +204,53 @@ Test(commands, show_gives_the_submission_history_last_epoch_and_result)
     json_decref(answer);
 }
 
+/* Let the job's own folder lead to its run. */
+static void lead(const char *target)
+{
+    char path[PATH_MAX + 16];
+    job_write(1, "log", "");
+    jobs_folder(jobs, 1, path);
+    strcat(path, "/run");
+    unlink(path);
+    cr_assert_eq(symlink(target, path), 0);
+}
+
+static void expect_loss(double loss, const char *output)
+{
+    json_t *answer = ask("{\"v\":1,\"cmd\":\"show\",\"job\":1}");
+    cr_assert_eq(json_real_value(json_object_get(json_object_get(answer, "last"), "loss")), loss);
+    cr_assert_eq(json_real_value(json_object_get(json_object_get(answer, "result"), "loss")), loss);
+    cr_assert_str_eq(text(answer, "output"), output);
+    json_decref(answer);
+}
+
+Test(commands, show_gives_what_the_jobs_own_run_has_written_whatever_is_in_its_output_folder)
+{
+    char request[512], run[128], out[128], results[PATH_MAX + 16];
+    snprintf(request, sizeof request, SUBMIT(",\"set\":[\"output.dir=%s/out\"]"), folder);
+    snprintf(out, sizeof out, "%s/out", folder);
+    snprintf(run, sizeof run, "%s/out/.run-1", folder);
+    submit(request);
+    job_epochs(1, 1);
+    cr_assert(mkdir(out, 0700) == 0 && mkdir(run, 0700) == 0);
+    folder_write("out/metrics.jsonl", "{\"loss\":9.5}\n");
+    folder_write("out/result.json", "{\"loss\":9.5}");
+    folder_write("out/.run-1/metrics.jsonl", "{\"loss\":2.5}\n");
+    folder_write("out/.run-1/result.json", "{\"loss\":2.5}");
+    lead(run);
+    expect_loss(2.5, run);
+    lead("results");
+    jobs_folder(jobs, 1, results);
+    cr_assert_eq(mkdir(strcat(results, "/results"), 0700), 0);
+    job_write(1, "results/metrics.jsonl", "{\"loss\":1.5}\n");
+    job_write(1, "results/result.json", "{\"loss\":1.5}");
+    expect_loss(1.5, out);
+    lead("/nowhere");
+    json_t *answer = ask("{\"v\":1,\"cmd\":\"show\",\"job\":1}");
+    cr_assert(json_is_null(json_object_get(answer, "last")) && json_is_null(json_object_get(answer, "result")));
+    json_decref(answer);
+}
+
 Test(commands, workers_are_those_of_the_attempt_that_runs)
 {
     submit(SUBMIT(""));
@@ -222,6 +269,90 @@ Test(commands, workers_are_those_of_the_attempt_that_runs)
     job_become(1, JOB_STATE_SUCCEEDED);
     answer = ask("{\"v\":1,\"cmd\":\"workers\",\"job\":1}");
     cr_assert_eq(json_array_size(json_object_get(answer, "workers")), 0);
+    json_decref(answer);
+}
+
+/* --- GPUs --- */
+
+#define ON_GPUS(n) ",\"set\":[\"workers.device=" CUDA "\",\"workers.count=" #n "\",\"partition.parts=4\"]"
+#ifdef CUDA_EMULATED
+#define CUDA "cuda-emulated"
+#else
+#define CUDA "cuda"
+#endif
+
+/* The job runs on GPUs. */
+static void hold(int64_t id, uint64_t set)
+{
+    struct job_record record = *jobs_get(jobs, id);
+    record.gpus = set;
+    cr_assert_eq(jobs_change(jobs, &record), STATUS_OK, "%s", status_reason());
+}
+
+Test(commands, a_job_on_gpus_is_refused_where_there_are_none)
+{
+    submit(SUBMIT(ON_GPUS(3))); /* on 2, in turn */
+    cr_assert_eq(jobs_get(jobs, 1)->n_gpu, 3);
+    gpus.n = 0;
+    expect_failure(ask(SUBMIT(ON_GPUS(1) ",\"file\":\"my.toml\"")), 78,
+                   "my.toml: workers.device is \"" CUDA
+                   "\", but the daemon has no GPUs to give (daemon.gpus, in trainerd.toml)");
+    submit(SUBMIT(""));
+}
+
+Test(commands, every_gpu_is_listed_with_the_job_that_holds_it)
+{
+    submit(SUBMIT(""));
+    submit(SUBMIT(ON_GPUS(1) ",\"name\":\"big\""));
+    job_become(2, JOB_STATE_RUNNING - 2);
+    job_become(2, JOB_STATE_RUNNING);
+    hold(2, 0x8);
+    json_t *answer = ask("{\"v\":1,\"cmd\":\"gpus\"}"), *list = json_object_get(answer, "gpus");
+    const json_t *first = json_array_get(list, 0), *second = json_array_get(list, 1);
+    expect_ok(answer);
+    cr_assert_eq(json_array_size(list), 2);
+    cr_assert_eq(number(first, "gpu"), 0);
+    cr_assert_str_eq(text(first, "name"), "H100");
+    cr_assert_str_eq(text(first, "uuid"), "GPU-a");
+    cr_assert_eq(number(first, "memory"), 1000);
+    cr_assert(json_is_null(json_object_get(first, "job")) && json_is_null(json_object_get(first, "owner")));
+    cr_assert_eq(number(second, "gpu"), 3);
+    cr_assert(json_is_null(json_object_get(second, "name")) && json_is_null(json_object_get(second, "memory")));
+    cr_assert_eq(number(second, "job"), 2);
+    cr_assert_str_eq(text(second, "job_name"), "big");
+    cr_assert_str_neq(text(second, "owner"), "");
+    json_decref(answer);
+    answer = ask("{\"v\":1,\"cmd\":\"status\"}");
+    list = json_object_get(answer, "jobs");
+    const json_t *held = json_object_get(json_array_get(list, 0), "gpus_held");
+    cr_assert_eq(json_array_size(held), 1);
+    cr_assert_eq(json_integer_value(json_array_get(held, 0)), 3);
+    cr_assert_eq(json_array_size(json_object_get(json_array_get(list, 1), "gpus_held")), 0);
+    json_decref(answer);
+}
+
+Test(commands, workers_are_on_their_jobs_gpus_in_turn)
+{
+    submit(SUBMIT(ON_GPUS(2)));
+    job_become(1, JOB_STATE_RUNNING - 2);
+    job_become(1, JOB_STATE_RUNNING);
+    hold(1, 0x28); /* 3, and 5, which the daemon has no more */
+    job_write(1, "events.jsonl",
+              "{\"attempt\":1,\"event\":\"workers\",\"workers\":[{\"rank\":0},{\"rank\":1},{\"rank\":2},7]}\n");
+    json_t *answer = ask("{\"v\":1,\"cmd\":\"workers\",\"job\":1}"), *list = json_object_get(answer, "workers");
+    static const int64_t expected[] = {3, 5, 3};
+    for (size_t i = 0; i < 3; i++) {
+        cr_assert_eq(number(json_array_get(list, i), "gpu"), expected[i], "%zu", i);
+    }
+    list = json_object_get(answer, "gpus");
+    cr_assert_eq(json_array_size(list), 2);
+    cr_assert_eq(number(json_array_get(list, 1), "gpu"), 5);
+    cr_assert(json_is_null(json_object_get(json_array_get(list, 1), "uuid")));
+    json_decref(answer);
+    hold(1, 0);
+    answer = ask("{\"v\":1,\"cmd\":\"workers\",\"job\":1}");
+    cr_assert_eq(json_array_size(json_object_get(answer, "gpus")), 0);
+    cr_assert(json_is_null(json_object_get(json_array_get(json_object_get(answer, "workers"), 0), "gpu")));
     json_decref(answer);
 }
 

@@ -35,6 +35,18 @@ Test(daemon_config, every_kind_of_value_is_read)
     cr_assert_eq(config.max_frame, 4096);
 }
 
+Test(daemon_config, gpus_are_a_number_or_as_many_as_there_are)
+{
+    static const char *const set[] = {"gpus=4", "gpus=auto", "gpus=\"auto\""};
+    static const int64_t expected[] = {4, DAEMON_IS_AUTO, DAEMON_IS_AUTO};
+    cr_assert_eq(load("[daemon]\ngpus = \"auto\"\n"), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(config.gpus, DAEMON_IS_AUTO);
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(daemon_config_load(folder_path("trainerd.toml"), &set[i], 1, &config), STATUS_OK, "%s", status_reason());
+        cr_assert_eq(config.gpus, expected[i], "%s", set[i]);
+    }
+}
+
 Test(daemon_config, settings_stand_over_the_file_in_their_order)
 {
     folder_write("trainerd.toml", "[daemon]\nslots = 7\n");
@@ -76,6 +88,9 @@ Test(daemon_config, a_mistake_is_named_with_its_place_and_what_was_expected)
         {"[daemon]\nentirely_other = 1\n", {"trainerd.toml:2:1", "'entirely_other'", "--describe-daemon"}},
         {"[daemon]\nslots = -1\n", {"trainerd.toml:2:1", "daemon.slots", "a whole number from 0 to 1000000"}},
         {"[daemon]\nslots = \"many\"\n", {"trainerd.toml:2:1", "daemon.slots", "a whole number"}},
+        {"[daemon]\ngpus = \"all\"\n", {"trainerd.toml:2:1", "daemon.gpus", "a whole number from 0 to 64, or \"auto\""}},
+        {"[daemon]\ngpus = -1\n", {"trainerd.toml:2:1", "daemon.gpus", "a whole number from 0 to 64, or \"auto\""}},
+        {"[daemon]\nslots = \"auto\"\n", {"trainerd.toml:2:1", "daemon.slots", "a whole number"}},
         {"[daemon]\nkill_s = nan\n", {"trainerd.toml:2:1", "daemon.kill_s", "a number from 0.1 to 86400.0"}},
         {"[daemon]\nlisten = 7\n", {"trainerd.toml:2:1", "daemon.listen", "a text"}},
         {"[daemon]\nmemory = \"lots\"\n", {"trainerd.toml:2:1", "daemon.memory", "\"1GiB\""}},

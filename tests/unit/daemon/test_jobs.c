@@ -14,7 +14,7 @@ static struct jobs *jobs;
 static void begin(void)
 {
     folder_make();
-    cr_assert_eq(jobs_open(folder, &jobs), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(jobs_open(folder, NULL, &jobs), STATUS_OK, "%s", status_reason());
 }
 
 static void end(void)
@@ -50,7 +50,7 @@ static void reopen(void)
 {
     jobs_close(jobs);
     jobs = NULL;
-    cr_assert_eq(jobs_open(folder, &jobs), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(jobs_open(folder, NULL, &jobs), STATUS_OK, "%s", status_reason());
 }
 
 Test(jobs, a_submitted_job_is_queued_with_what_its_file_asks_for)

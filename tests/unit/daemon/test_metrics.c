@@ -13,7 +13,7 @@
 static struct job_record records[N_JOB];
 static const struct job_record *jobs[N_JOB];
 static size_t n_job;
-static const struct queue_capacity whole = {.n_slot = 8, .n_gpu = 1, .memory = 1000};
+static const struct queue_capacity whole = {.n_slot = 8, .gpus = 0x7, .memory = 1000};
 
 /* Another job in that state, its numbers not known. */
 static struct job_record *add(enum job_state state)
@@ -96,8 +96,8 @@ Test(metrics, jobs_are_counted_by_state_and_hold_what_they_run_with)
 {
     add(JOB_STATE_QUEUED)->reason = JOB_REASON_WAITING_SLOTS;
     add(JOB_STATE_QUEUED)->reason = JOB_REASON_WAITING_SLOTS;
-    add(JOB_STATE_PREPARING);
-    add(JOB_STATE_RUNNING);
+    add(JOB_STATE_PREPARING)->gpus = 0x1;
+    add(JOB_STATE_RUNNING)->gpus = 0xc;
     add(JOB_STATE_FAILED);
     const char *text = print();
     cr_assert_eq(exposition_value(text, "trainerd_jobs{state=\"QUEUED\"}"), 2);
@@ -105,6 +105,8 @@ Test(metrics, jobs_are_counted_by_state_and_hold_what_they_run_with)
     cr_assert_eq(exposition_value(text, "trainerd_jobs_queued{reason=\"WAITING_SLOTS\"}"), 2);
     cr_assert_eq(exposition_value(text, "trainerd_slots{state=\"used\"}"), 6);
     cr_assert_eq(exposition_value(text, "trainerd_slots{state=\"free\"}"), 2);
+    cr_assert_eq(exposition_value(text, "trainerd_gpus{state=\"used\"}"), 2, "one that the daemon has no more is not counted");
+    cr_assert_eq(exposition_value(text, "trainerd_gpus{state=\"free\"}"), 1);
     cr_assert_eq(exposition_value(text, "trainerd_memory_bytes{state=\"used\"}"), 800);
     cr_assert_eq(exposition_value(text, "trainerd_memory_bytes{state=\"free\"}"), 200);
 }

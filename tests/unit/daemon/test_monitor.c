@@ -23,7 +23,7 @@ static void begin(void)
 {
     folder_make();
     uv_loop_init(&loop);
-    cr_assert_eq(jobs_open(folder, &jobs), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(jobs_open(folder, NULL, &jobs), STATUS_OK, "%s", status_reason());
     cr_assert_eq(monitor_open(&loop, "127.0.0.1:0", jobs, &whole, &monitor), STATUS_OK, "%s", status_reason());
 }
 

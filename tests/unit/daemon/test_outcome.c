@@ -13,6 +13,7 @@ static void running(void)
                               .state = JOB_STATE_RUNNING,
                               .pid = 77,
                               .pid_start = 5,
+                              .gpus = 0x6,
                               .attempt = 1,
                               .attempt_at = 100.0,
                               .max_restarts = 3,
@@ -33,6 +34,7 @@ static void end_with(enum status status, bool restartable, const char *text)
         cr_assert_eq(job.reason, JOB_REASON_##reason_, "%s: %s", job_reason_name(job.reason), job.reason_text);                \
         cr_assert_eq(job.exit_code, code, "%d", job.exit_code);                                                                \
         cr_assert_eq(job.pid, 0);                                                                                              \
+        cr_assert_eq(job.gpus, 0);                                                                                             \
         cr_assert_eq(job.attempt_at, 0.0);                                                                                     \
     } while (0)
 

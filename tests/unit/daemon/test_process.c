@@ -14,7 +14,8 @@
 #include <unistd.h>
 
 static char script[512]; /* beside this test, and named by its process */
-static bool hides_gpus;
+static const char *gpus = "";
+static const char *pass_environment = "";
 
 static void begin(void)
 {
@@ -43,7 +44,8 @@ static void spawn(const char *text, uid_t uid, struct process *out)
     const struct process_options options = {.argv = argv,
                                             .uid = uid,
                                             .gid = uid == geteuid() ? getegid() : uid,
-                                            .hides_gpus = hides_gpus,
+                                            .pass_environment = pass_environment,
+                                            .gpus = gpus,
                                             .folder = folder,
                                             .log = folder_path("log")};
     cr_assert_eq(process_spawn(&options, out), STATUS_OK, "%s", status_reason());
@@ -130,8 +132,13 @@ Test(process, a_folder_that_cannot_be_entered_is_named)
     struct process process;
     char words[256];
     char *const argv[] = {"script", NULL};
-    const struct process_options options = {
-        .argv = argv, .uid = geteuid(), .gid = getegid(), .folder = "/not/there", .log = folder_path("log")};
+    const struct process_options options = {.argv = argv,
+                                            .uid = geteuid(),
+                                            .gid = getegid(),
+                                            .pass_environment = "",
+                                            .gpus = "",
+                                            .folder = "/not/there",
+                                            .log = folder_path("log")};
     cr_assert_eq(process_spawn(&options, &process), STATUS_OK);
     cr_assert(process_ends(process.pidfd));
     process_start_error(&process, words, sizeof words);
@@ -144,8 +151,13 @@ Test(process, a_program_that_is_not_there_is_named)
     struct process process;
     char words[600];
     char *const argv[] = {"no-such-program", NULL};
-    const struct process_options options = {
-        .argv = argv, .uid = geteuid(), .gid = getegid(), .folder = folder, .log = folder_path("log")};
+    const struct process_options options = {.argv = argv,
+                                            .uid = geteuid(),
+                                            .gid = getegid(),
+                                            .pass_environment = "",
+                                            .gpus = "",
+                                            .folder = folder,
+                                            .log = folder_path("log")};
     cr_assert_eq(process_spawn(&options, &process), STATUS_OK);
     process_go(&process);
     cr_assert(process_ends(process.pidfd));
@@ -245,17 +257,40 @@ Test(process, before_it_listens_a_request_for_a_checkpoint_does_not_end_it)
     cr_assert_eq(finish(&process), 5);
 }
 
-Test(process, it_sees_the_gpus_that_we_see_or_none)
+Test(process, it_sees_the_gpus_that_it_is_given_whatever_we_see)
 {
     struct process process;
     setenv("CUDA_VISIBLE_DEVICES", "1,3", 1);
     for (int i = 0; i < 2; i++) {
-        hides_gpus = i == 1;
+        gpus = i == 0 ? "GPU-a,GPU-b" : "";
         spawn("env | grep CUDA_VISIBLE_DEVICES", geteuid(), &process);
         process_go(&process);
         cr_assert_eq(finish(&process), 0, "%s", log_text());
     }
-    cr_assert_str_eq(log_text(), "CUDA_VISIBLE_DEVICES=1,3\nCUDA_VISIBLE_DEVICES=\n");
+    cr_assert_str_eq(log_text(), "CUDA_VISIBLE_DEVICES=GPU-a,GPU-b\nCUDA_VISIBLE_DEVICES=\n");
+}
+
+Test(process, for_another_user_it_has_what_is_passed_by_name)
+{
+    if (geteuid() != 0) {
+        cr_skip_test("only root can start for others");
+    }
+    struct process process;
+    clearenv();
+    setenv("PATH", "/usr/bin:/bin", 1);
+    setenv("SITE_A", "a", 1);
+    setenv("SITE", "not", 1);
+    setenv("PROXY", "p", 1);
+    setenv("PROXY_2", "not", 1);
+    setenv("CUDA_VISIBLE_DEVICES", "7", 1);
+    setenv("NOTIFY_SOCKET", "not", 1);
+    cr_assert_eq(chmod(folder, 0777), 0);
+    pass_environment = "  SITE_*   PROXY NOTIFY_*";
+    spawn("env | grep -v '^PWD=\\|^_=\\|^SHLVL=\\|^OLDPWD=' | sort", 65534, &process);
+    process_go(&process);
+    cr_assert_eq(finish(&process), 0, "%s", log_text());
+    cr_assert_str_eq(log_text(), "CUDA_VISIBLE_DEVICES=\nHOME=/nonexistent\nLOGNAME=nobody\nPATH=/usr/bin:/bin\nPROXY=p\n"
+                                 "SHELL=/usr/sbin/nologin\nSITE_A=a\nUSER=nobody\n");
 }
 
 Test(process, for_another_user_it_has_that_users_rights_and_none_of_our_environment)
@@ -266,12 +301,13 @@ Test(process, for_another_user_it_has_that_users_rights_and_none_of_our_environm
     struct process process;
     setenv("XDG_CACHE_HOME", "/root/secret", 1);
     setenv("NOTIFY_SOCKET", "/run/systemd/notify", 1);
-    setenv("KEPT", "kept", 1);
+    setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
+    setenv("UCX_TLS", "tcp", 1);
     cr_assert_eq(chmod(folder, 0777), 0);
-    spawn("id -u; id -g; id -G; echo \"$HOME $XDG_CACHE_HOME$NOTIFY_SOCKET$KEPT\"", 65534, &process);
+    spawn("id -u; id -g; id -G; echo \"$HOME $XDG_CACHE_HOME$NOTIFY_SOCKET$AWS_SECRET_ACCESS_KEY$UCX_TLS\"", 65534, &process);
     process_go(&process);
     cr_assert_eq(finish(&process), 0, "%s", log_text());
-    cr_assert_str_eq(log_text(), "65534\n65534\n65534\n/nonexistent kept\n");
+    cr_assert_str_eq(log_text(), "65534\n65534\n65534\n/nonexistent tcp\n");
     struct stat about;
     cr_assert_eq(stat(folder_path("log"), &about), 0);
     cr_assert_eq(about.st_uid, 65534);

@@ -9,7 +9,7 @@
 
 static struct job_record jobs[8];
 static struct queue_decision decision[8];
-static const struct queue_capacity whole = {.n_slot = 4, .n_gpu = 2, .memory = 8 * GIB};
+static struct queue_capacity whole = {.n_slot = 4, .gpus = 0x5, .memory = 8 * GIB};
 
 /* A queued job that needs this much; ids go up in the order of calls. */
 static struct job_record *queued(int32_t n_slot, int64_t memory)
@@ -87,7 +87,7 @@ Test(queue, what_is_free_is_kept_for_a_job_that_waits_for_more)
 
 Test(queue, a_job_passes_one_that_waits_when_it_cannot_delay_it)
 {
-    running(1, GIB)->n_gpu = 2;
+    running(1, GIB)->gpus = 0x5;
     queued(1, GIB)->n_gpu = 1;
     queued(1, GIB);
     queued(2, GIB);
@@ -114,16 +114,39 @@ Test(queue, what_is_more_than_the_machine_has_never_starts)
     STARTS(1);
 }
 
-Test(queue, a_job_that_wants_more_gpus_than_there_are_takes_them_all_and_none_is_too_few)
+Test(queue, a_job_with_more_workers_than_there_are_gpus_takes_them_all)
 {
-    running(1, GIB)->n_gpu = 1;
-    queued(1, GIB)->n_gpu = 3;
+    queued(3, GIB)->n_gpu = 3;
+    queued(1, GIB)->n_gpu = 1;
     decide(0);
-    EXPECT(1, WAIT, WAITING_GPUS, "1 of 2 GPUs are free, it needs 2");
-    const struct job_record *alone = &jobs[1];
-    const struct queue_capacity without = {.n_slot = 4, .memory = 8 * GIB};
-    queue_decide(&alone, 1, &without, 0, decision);
-    EXPECT(0, NEVER, BAD_CONFIG, "it needs 3 GPUs (workers.count), the daemon has none (daemon.gpus)");
+    STARTS(0);
+    EXPECT(1, WAIT, WAITING_GPUS, "0 of 2 GPUs are free, it needs 1");
+}
+
+Test(queue, jobs_on_gpus_wait_and_hold_nothing_where_there_are_none_any_more)
+{
+    whole.gpus = 0;
+    queued(3, 7 * GIB)->n_gpu = 3;
+    queued(4, 8 * GIB);
+    queued(1, -1)->n_gpu = 1;
+    decide(0);
+    EXPECT(0, WAIT, WAITING_GPUS, "it needs a GPU (workers.device), the daemon has none (daemon.gpus)");
+    STARTS(1);
+    EXPECT(2, WAIT, WAITING_GPUS, "it needs a GPU");
+}
+
+Test(queue, the_gpus_that_a_job_holds_count_as_long_as_the_daemon_has_them)
+{
+    running(1, GIB)->gpus = 0xe; /* 1, 2 and 3, of which the daemon has 2 */
+    running(1, GIB)->gpus = 0x4; /* and so does another, which an older daemon began */
+    queued(1, GIB)->n_gpu = 2;
+    queued(1, GIB)->n_gpu = 1;
+    decide(0);
+    EXPECT(2, WAIT, WAITING_GPUS, "1 of 2 GPUs are free, it needs 2");
+    EXPECT(3, WAIT, WAITING_TURN, "reserved for job 3");
+    jobs[0].state = jobs[1].state = JOB_STATE_SUCCEEDED;
+    decide(0);
+    STARTS(2);
 }
 
 Test(queue, a_job_that_wants_more_slots_than_there_are_runs_alone)

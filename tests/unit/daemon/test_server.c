@@ -317,6 +317,51 @@ Test(server, one_client_too_many_is_told_so)
     client_close(&busy[2]);
 }
 
+/* Connect as that user. */
+static void open_as(struct client *client, uid_t uid)
+{
+    cr_assert_eq(seteuid(uid), 0);
+    client_open(client, server_address(server));
+    cr_assert_eq(seteuid(0), 0);
+}
+
+Test(server, users_who_take_all_connections_keep_no_other_out)
+{
+    enum { N_MOST = 8, N_OF_UID = 4 };
+    if (geteuid() != 0) {
+        cr_skip_test("only root can connect as others");
+    }
+    struct server_options options = usual();
+    options.n_most_connection = N_MOST;
+    options.n_most_of_uid = N_OF_UID;
+    open_with(options, NULL);
+    cr_assert_eq(chmod(folder, 0777), 0);
+    struct client greedy[N_MOST], root, third;
+    for (int i = 0; i < N_MOST; i++) {
+        open_as(&greedy[i], i < N_OF_UID ? 1001 : 1002);
+        ASK(&greedy[i], "{\"v\":1}", "true");
+    }
+    open_as(&root, 0);
+    ASK(&root, "{\"v\":1}", "\"admin\":true");
+    EXPECT_IN(client_line(&greedy[N_OF_UID]), "evicted for another user, who has fewer of the 8 connections");
+    open_as(&third, 1003);
+    ASK(&third, "{\"v\":1}", "\"uid\":1003");
+    EXPECT_IN(client_line(&greedy[0]), "evicted for another user");
+    for (int i = 0; i < 3; i++) { /* those who have most can take no more from each other than that leaves them */
+        ASK(&greedy[i + 1], "{\"v\":1}", "true");
+        ASK(&greedy[N_OF_UID + i + 1], "{\"v\":1}", "true");
+    }
+    struct client again;
+    open_as(&again, 1001);
+    EXPECT_IN(client_line(&again), "8 clients are connected, the most that are accepted");
+    client_close(&again);
+    client_close(&root);
+    client_close(&third);
+    for (int i = 0; i < N_MOST; i++) {
+        client_close(&greedy[i]);
+    }
+}
+
 Test(server, a_client_that_never_reads_is_asked_no_further_and_then_dropped)
 {
     struct server_options options = usual();

@@ -125,6 +125,7 @@ Test(store, a_record_comes_back_as_it_was_every_field)
                                  .memory = INT64_C(1) << 40,
                                  .time_limit_s = 0.5,
                                  .max_restarts = 3,
+                                 .gpus = UINT64_C(1) << 63 | 1,
                                  .attempt = 2,
                                  .n_restart = 1,
                                  .pid = 99,
@@ -167,6 +168,7 @@ Test(store, a_record_comes_back_as_it_was_every_field)
     SAME(n_worker);
     SAME(n_slot);
     SAME(n_gpu);
+    SAME(gpus);
     SAME(memory);
     SAME(time_limit_s);
     SAME(max_restarts);
@@ -380,7 +382,51 @@ Test(store, a_newer_version_is_refused_with_both_numbers)
     run_sql("PRAGMA user_version = 99");
     struct store *store;
     cr_assert_eq(store_open(folder, &store), STATUS_DATA);
-    cr_assert(strstr(status_reason(), "version 99") && strstr(status_reason(), "expected version 1"), "%s", status_reason());
+    cr_assert(strstr(status_reason(), "version 99") && strstr(status_reason(), "expected version 2"), "%s", status_reason());
+}
+
+/* The tables of version 1, and jobs of its daemon: one that runs on two GPUs, one on none, one that waits and one that has ended. */
+static const char version_1[] =
+    "CREATE TABLE jobs (id INTEGER PRIMARY KEY AUTOINCREMENT, submission_id TEXT, config TEXT, settings BLOB, folder TEXT, "
+    "output TEXT, name TEXT, uid INTEGER, gid INTEGER, state TEXT, reason TEXT, reason_text TEXT, priority INTEGER, "
+    "submitted_at REAL, started_at REAL, ended_at REAL, changed_at REAL, n_worker INTEGER, n_slot INTEGER, n_gpu INTEGER, "
+    "memory INTEGER, time_limit_s REAL, max_restarts INTEGER, attempt INTEGER, n_restart INTEGER, pid INTEGER, "
+    "pid_start INTEGER, attempt_at REAL, ran_s REAL, next_attempt_at REAL, n_event_bytes INTEGER, cancel INTEGER, "
+    "checkpointed INTEGER, exit_code INTEGER, epoch INTEGER, n_epoch INTEGER, loss REAL, train_metric REAL, valid_metric "
+    "REAL, test_metric REAL, epoch_s REAL, seconds_left REAL, compute_s REAL, wait_s REAL, evaluate_s REAL, bytes_sent REAL, "
+    "bytes_received REAL, memory_measured REAL);"
+    "CREATE UNIQUE INDEX by_submission ON jobs (uid, submission_id) WHERE submission_id <> '';"
+    "CREATE TABLE history (job INTEGER, at REAL, state TEXT, reason TEXT, attempt INTEGER, text TEXT);"
+    "CREATE INDEX by_job ON history (job);"
+    "INSERT INTO jobs (submission_id, config, settings, folder, output, name, state, reason, n_gpu, pid, memory_measured) "
+    "VALUES "
+    "('', 'c', x'', '/f', '/o', 'two', 'RUNNING', 'NONE', 2, 7, 2.5), ('', 'c', x'', '/f', '/o', 'none', 'STARTING', 'NONE', "
+    "0, 8, 1),"
+    "('', 'c', x'', '/f', '/o', 'waits', 'QUEUED', 'NONE', 2, 0, 1), ('', 'c', x'', '/f', '/o', 'ended', 'SUCCEEDED', 'NONE', "
+    "1, 0, 1),"
+    "('', 'c', x'', '/f', '/o', 'many', 'PREPARING', 'NONE', 63, 9, 1);"
+    "PRAGMA application_id = 0x74726e64; PRAGMA user_version = 1;";
+
+Test(store, version_1_is_brought_up_to_date_and_what_runs_there_holds_the_first_gpus)
+{
+    run_sql(version_1);
+    for (int opened = 0; opened < 2; opened++) { /* by the daemon that updates it, and by its next */
+        struct store *store = open_store();
+        find_all(store);
+        cr_assert_eq(n_found, opened == 0 ? 5 : 6);
+        static const uint64_t gpus[] = {0x3, 0, 0, 0, UINT64_MAX};
+        for (int i = 0; i < 5; i++) {
+            cr_assert_eq(found[i].gpus, gpus[i], "%s", found[i].name);
+        }
+        cr_assert_eq(found[0].state, JOB_STATE_RUNNING);
+        cr_assert_eq(found[0].n_gpu, 2);
+        cr_assert_eq(found[0].pid, 7);
+        cr_assert_eq(found[0].progress.memory, 2.5);
+        if (opened == 0) {
+            cr_assert_eq(insert(store, "new", ""), 6);
+        }
+        store_close(store);
+    }
 }
 
 Test(store, a_state_that_there_is_not_is_named_with_its_job)

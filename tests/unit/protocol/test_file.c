@@ -52,6 +52,30 @@ Test(file, a_full_disk_is_an_io_error_that_leaves_no_part_of_a_file)
     cr_assert_not(folder_has("f.tmp"));
 }
 
+static enum status fill(void *context, char *bytes)
+{
+    const char *text = context;
+    memcpy(bytes, text, strlen(text));
+    return text[0] != '!' ? STATUS_OK : status_fail(STATUS_PEER, "no more bytes come");
+}
+
+Test(file, a_mapped_file_is_whole_or_the_old_one_stays)
+{
+    char old[] = "old", new[] = "new", broken[] = "!broken";
+    cr_assert_eq(file_replace_mapped(folder_path("f"), 3, fill, old), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(file_replace_mapped(folder_path("f"), 3, fill, new), STATUS_OK);
+    cr_assert_str_eq(text_of("f"), "new");
+    cr_assert_eq(file_replace_mapped(folder_path("f"), 7, fill, broken), STATUS_PEER);
+    cr_assert_str_eq(status_reason(), "no more bytes come");
+    cr_assert_str_eq(text_of("f"), "new");
+    cr_assert_not(folder_has("f.tmp"));
+    cr_assert_eq(symlink("/dev/full", folder_path("g.tmp")), 0); /* it has no room for pages */
+    cr_assert_eq(file_replace_mapped(folder_path("g"), 3, fill, new), STATUS_IO);
+    cr_assert(strstr(status_reason(), folder_path("g")), "%s", status_reason());
+    cr_assert(!folder_has("g") && !folder_has("g.tmp"));
+    cr_assert_eq(file_replace_mapped(folder_path("none/f"), 3, fill, new), STATUS_CREATE);
+}
+
 Test(file, a_folder_is_made_with_those_above_it_and_may_be_there)
 {
     cr_assert_eq(file_folder_make(folder_path("a/b/c")), STATUS_OK);

@@ -61,6 +61,7 @@ static void save(int64_t n_epoch)
     checkpoint.array[CHECKPOINT_ARRAY_BEST] = best;
     checkpoint.kept = kept;
     checkpoint.n_kept = N_KEPT;
+    checkpoint.blas = 120103;
     cr_assert_eq(checkpoint_save(folder, &checkpoint, -1), STATUS_OK, "%s", status_reason());
     free(text);
 }
@@ -111,6 +112,7 @@ Test(checkpoint, what_was_saved_is_loaded_bit_for_bit)
         cr_assert_eq(read.array[CHECKPOINT_ARRAY_BEST][i], 600.0f + 0.5f * (float)i);
     }
     cr_assert_null(read.array[CHECKPOINT_ARRAY_MOMENT_2]);
+    cr_assert_eq(read.blas, 120103);
     cr_assert_eq(read.n_kept, N_KEPT);
     for (int i = 0; i < N_KEPT; i++) {
         cr_assert_eq(read.kept[i], 12.0f + (float)i);
@@ -119,6 +121,22 @@ Test(checkpoint, what_was_saved_is_loaded_bit_for_bit)
     struct job job = job_of(JOB_OF_TEST);
     cr_assert_eq(checkpoint_match(&read, &job), STATUS_OK, "%s", status_reason());
     checkpoint_release(&read);
+}
+
+Test(checkpoint, another_cublas_or_none_is_told_where_both_are_known)
+{
+    struct checkpoint read = {.blas = 120103, .path = "x.ckpt"};
+    char said[PATH_MAX + 128] = "";
+    cr_assert(checkpoint_blas_differs(&read, 1, said, sizeof said));
+    cr_assert_str_eq(
+        said, "checkpoint 'x.ckpt' was computed with cuBLAS 12.1.3, it is none here: results have other bits than without "
+              "a stop");
+    cr_assert(checkpoint_blas_differs(&read, 130002, said, sizeof said));
+    cr_assert_not_null(strstr(said, "it is 13.0.2 here"), "%s", said);
+    cr_assert_not(checkpoint_blas_differs(&read, 120103, said, sizeof said));
+    cr_assert_not(checkpoint_blas_differs(&read, 0, said, sizeof said));
+    read.blas = 0;
+    cr_assert_not(checkpoint_blas_differs(&read, 120103, said, sizeof said));
 }
 
 Test(checkpoint, the_last_two_are_kept_and_half_written_ones_removed)

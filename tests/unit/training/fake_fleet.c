@@ -58,6 +58,9 @@ enum status fleet_epoch(struct fleet *fleet, uint32_t epoch, bool is_trained, bo
         train(fleet, epoch);
     }
     for (int split = 1; evaluate && split < 4; split++) {
+        if (split == 2 && fleet->has_no_valid) {
+            continue;
+        }
         double n_correct = split == 2 ? fleet->valid_correct[epoch] : 10 * split;
         memcpy(out->score[split], (double[6]){150.0, n_correct, 0, 0, 0, 100}, sizeof out->score[split]);
     }

@@ -169,6 +169,52 @@ Test(training, the_earlier_of_equally_good_epochs_is_the_best)
     close_run(run);
 }
 
+Test(training, without_a_validation_split_the_last_weights_are_the_best)
+{
+    struct run *run = open_run("o", "epochs = 7\neval_every = 3\n");
+    run->fleet.has_no_valid = true;
+    expect_done(run);
+    cr_assert(isnan(run->training.state.best.valid));
+    cr_assert_eq(run->training.state.best_epoch, 6);
+    cr_assert_arr_eq(run->fleet.state[3], run->fleet.state[0], sizeof run->fleet.state[0]);
+    cr_assert_eq(training_evaluate_best(&run->training), STATUS_OK);
+    cr_assert_str_eq(run->fleet.said, "ttTkttTkTk", "they were evaluated again");
+    close_run(run);
+}
+
+Test(training, a_resume_without_a_validation_split_at_the_very_end_takes_the_present_weights)
+{
+    struct run *run = open_run("o", "epochs = 4\neval_every = 3\ncheckpoint_every = 4\n");
+    run->fleet.has_no_valid = true;
+    run->asked = 0;
+    run->fleet.signal_at = 3;
+    run->job.train.epochs = 5;
+    cr_assert_eq(training_run(&run->training), STATUS_INTERRUPTED);
+    close_run(run);
+    run = resume_run("o", "epochs = 4\neval_every = 3\ncheckpoint_every = 4\n");
+    run->fleet.has_no_valid = true;
+    cr_assert_eq(run->training.state.best_epoch, 2);
+    expect_done(run);
+    cr_assert_eq(run->training.state.best_epoch, 3);
+    cr_assert_arr_eq(run->fleet.state[3], run->fleet.state[0], sizeof run->fleet.state[0]);
+    close_run(run);
+}
+
+Test(training, the_best_weights_are_evaluated_for_their_logits)
+{
+    struct run *run = open_run("o", "epochs = 4\n");
+    const int valid[] = {10, 40, 30, 20};
+    memcpy(run->fleet.valid_correct, valid, sizeof valid);
+    expect_done(run);
+    cr_assert_arr_neq(run->fleet.state[3], run->fleet.state[0], sizeof run->fleet.state[0]);
+    run->fleet.n_said = 0;
+    memset(run->fleet.said, 0, sizeof run->fleet.said);
+    cr_assert_eq(training_evaluate_best(&run->training), STATUS_OK);
+    cr_assert_str_eq(run->fleet.said, "gpe");
+    cr_assert_arr_eq(run->fleet.state[3], run->fleet.state[0], sizeof run->fleet.state[0]);
+    close_run(run);
+}
+
 Test(training, patience_counts_evaluations_without_a_better_one)
 {
     struct run *run = open_run("o", "epochs = 100\neval_every = 2\npatience = 3\n");

@@ -1,5 +1,6 @@
 #include "trainerd/coordinator/results/checkpoint.h"
 
+#include "protocol/blas.h"
 #include "protocol/file.h"
 #include "protocol/memory.h"
 #include "trainerd/coordinator/results/output.h"
@@ -39,7 +40,8 @@ struct head {
         uint64_t n_bytes;
         uint64_t hash;
     } section[SECTION_N];
-    uint64_t reserved[7]; /* 0 */
+    uint64_t blas;        /* protocol/blas.h; 0 in files of programs that did not note it */
+    uint64_t reserved[6]; /* 0 */
     uint64_t hash;        /* of all before it */
 };
 _Static_assert(sizeof(struct head) == 3 * ALIGNMENT, "sections are aligned");
@@ -90,6 +92,14 @@ static void names_release(struct dirent **name, int n)
     }
 }
 
+bool checkpoint_exists(const char *folder)
+{
+    struct dirent **name;
+    int n = scandir(folder, &name, is_checkpoint, NULL);
+    names_release(name, n);
+    return n > 0;
+}
+
 void checkpoint_prune(const char *folder, int64_t n_epoch, int64_t rollback)
 {
     struct dirent **name;
@@ -119,7 +129,8 @@ enum status checkpoint_save(const char *folder, const struct checkpoint *checkpo
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
         return status_fail(STATUS_CREATE, "cannot make '%s': %s", folder, strerror(errno));
     }
-    struct head head = {.magic = CHECKPOINT_MAGIC, .version = CHECKPOINT_VERSION, .n_section = SECTION_N};
+    struct head head = {
+        .magic = CHECKPOINT_MAGIC, .version = CHECKPOINT_VERSION, .n_section = SECTION_N, .blas = checkpoint->blas};
     struct iovec piece[1 + 2 * SECTION_N] = {{.iov_base = &head, .iov_len = sizeof head}};
     for (int i = 0; i < SECTION_N; i++) {
         const void *from = i == SECTION_STATE  ? (const void *)&checkpoint->state
@@ -187,7 +198,7 @@ static enum status head_check(const struct head *head, size_t n_bytes, const cha
     }
     static const uint64_t zeros[sizeof head->reserved / sizeof *head->reserved];
     if (head->hash != XXH3_64bits(head, offsetof(struct head, hash)) || head->n_section != SECTION_N ||
-        memcmp(head->reserved, zeros, sizeof zeros) != 0) {
+        head->blas >= BLAS_MOST || memcmp(head->reserved, zeros, sizeof zeros) != 0) {
         return damaged(origin, "head", "another checksum");
     }
     size_t at = sizeof *head;
@@ -211,7 +222,8 @@ enum status checkpoint_decode(const void *bytes, size_t n_bytes, const char *ori
     if (status != STATUS_OK) {
         return status;
     }
-    struct checkpoint read = {.job = from + at[SECTION_JOB], .n_job = head->section[SECTION_JOB].n_bytes};
+    struct checkpoint read = {
+        .job = from + at[SECTION_JOB], .n_job = head->section[SECTION_JOB].n_bytes, .blas = (uint32_t)head->blas};
     for (int i = 0; i < SECTION_N; i++) {
         size_t n = head->section[i].n_bytes;
         if (XXH3_64bits(from + at[i], n) != head->section[i].hash) {

@@ -11,6 +11,7 @@
 #include "protocol/status.h"
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -51,6 +52,7 @@ struct checkpoint {
     struct checkpoint_state state;
     const char *job; /* canonical text of the job, n_job bytes, not NUL-terminated */
     size_t n_job;
+    uint32_t blas; /* that products went by (protocol/blas.h) */
     int64_t n_weight;
     const float *array[CHECKPOINT_ARRAY_N]; /* NULL: absent */
     int64_t n_kept;
@@ -72,6 +74,9 @@ enum status checkpoint_save(const char *folder, const struct checkpoint *checkpo
 /* Remove incomplete files of a killed process, and all checkpoints but that of `rollback` epochs (-1: of none) and the newest two up to
  * n_epoch: later ones are damaged, or belong to a discarded trajectory. */
 void checkpoint_prune(const char *folder, int64_t n_epoch, int64_t rollback);
+
+/* Has the folder a file named as a checkpoint? */
+bool checkpoint_exists(const char *folder);
 
 /* Read the newest undamaged checkpoint of the folder that has at most n_most epochs.
  *
@@ -95,5 +100,9 @@ enum status checkpoint_decode(const void *bytes, size_t n_bytes, const char *ori
  *           checkpoint cannot be read
  */
 enum status checkpoint_match(const struct checkpoint *checkpoint, const struct job *job);
+
+/* Say in `out` how the products of this checkpoint differ from those of a job that goes on by `blas`: its bits will not be those of a job that
+ * never stopped. false: not, as far as is known. */
+bool checkpoint_blas_differs(const struct checkpoint *checkpoint, uint32_t blas, char *out, size_t capacity);
 
 #endif

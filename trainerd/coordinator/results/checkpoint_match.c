@@ -1,6 +1,7 @@
 /* Does a checkpoint belong to a job? Compares the keys that change the computed numbers. */
 #include "trainerd/coordinator/results/checkpoint.h"
 
+#include "protocol/blas.h"
 #include "protocol/job/job_keys.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
@@ -75,6 +76,20 @@ static enum status compare(const struct job *now, const struct job *then, const 
                            (int)job_n_part(now), path, (int)job_n_part(then));
     }
     return STATUS_OK;
+}
+
+bool checkpoint_blas_differs(const struct checkpoint *checkpoint, uint32_t blas, char *out, size_t capacity)
+{
+    char then[BLAS_TEXT_BYTES], now[BLAS_TEXT_BYTES];
+    if (checkpoint->blas == blas || checkpoint->blas == BLAS_UNKNOWN || blas == BLAS_UNKNOWN) {
+        return false;
+    }
+    blas_text(checkpoint->blas, then);
+    blas_text(blas, now);
+    snprintf(out, capacity,
+             "checkpoint '%s' was computed with cuBLAS %s, it is %s here: results have other bits than without a stop",
+             checkpoint->path, then, now);
+    return true;
 }
 
 enum status checkpoint_match(const struct checkpoint *checkpoint, const struct job *job)

@@ -57,10 +57,8 @@ enum status output_check(const char *dir)
     return STATUS_OK;
 }
 
-/* Make every missing folder of the path; n_made_from is the length of the first one made. */
-static enum status make_folders(struct output *output)
+enum status output_folders_make(char *dir, size_t *n_made_from_io)
 {
-    char *dir = output->dir;
     size_t n = strlen(dir);
     for (size_t i = 1; i <= n; i++) {
         if (dir[i] != '/' && dir[i] != '\0') {
@@ -71,8 +69,8 @@ static enum status make_folders(struct output *output)
         int made = mkdir(dir, 0777);
         int error = errno;
         dir[i] = saved;
-        if (made == 0 && output->n_made_from == 0) {
-            output->n_made_from = i;
+        if (made == 0 && *n_made_from_io == 0) {
+            *n_made_from_io = i;
         }
         if (made != 0 && error != EEXIST) {
             return status_fail(STATUS_CREATE, "cannot make output folder '%s': %s", dir, strerror(error));
@@ -85,7 +83,7 @@ enum status output_open(const char *dir, struct output *out)
 {
     *out = (struct output){.folder = -1, .metrics = -1};
     snprintf(out->dir, sizeof out->dir, "%s", dir);
-    enum status status = make_folders(out);
+    enum status status = output_folders_make(out->dir, &out->n_made_from);
     if (status == STATUS_OK) {
         out->folder = open(out->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (out->folder < 0) {

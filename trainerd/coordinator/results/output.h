@@ -1,4 +1,4 @@
-/* The output folder of a job: made when missing, used by one job at a time, without incomplete files.
+/* The folder that a run writes to (run_folder.h), open: used by one run at a time, without incomplete files.
  *
  * Files other than metrics.jsonl are written under a temporary name and renamed once they are on the disk. Knows names of files, not
  * their contents.
@@ -22,11 +22,15 @@ struct output {
     int64_t n_metrics_bytes;
 };
 
-/* The job's folder: output.dir, or runs/<name>. errors  STATUS_CONFIG too long */
+/* The path under which users find a job's results: output.dir, or runs/<name>. errors  STATUS_CONFIG too long */
 enum status output_dir(const char *dir, const char *name, char out[PATH_MAX]);
 
 /* Could output_open make or use this folder? Makes nothing. errors  STATUS_CREATE */
 enum status output_check(const char *dir);
+
+/* Make every missing folder of the path. *n_made_from_io, where it is 0, becomes the length of the first one made. `dir` is the same
+ * after the call. errors  STATUS_CREATE */
+enum status output_folders_make(char *dir, size_t *n_made_from_io);
 
 /* Make the folder with those above it, and lock it.
  *
@@ -38,7 +42,7 @@ enum status output_open(const char *dir, struct output *out);
 /* Unlock. `keep` false: also remove a metrics.jsonl without lines, and folders that output_open made and that are empty. */
 void output_close(struct output *output, bool keep);
 
-/* Before the first epoch: remove result.json of an earlier run and, unless this run resumes it, its other result files;
+/* Before the first epoch: remove result.json of an earlier attempt and, unless this one resumes it, its other result files;
  * checkpoint/ is then renamed to checkpoint.old/, or removed when it has no complete file. errors  STATUS_IO */
 enum status output_clear(struct output *output, bool resume);
 

@@ -1,9 +1,19 @@
 #include "trainerd/coordinator/results/report.h"
 
+#include "protocol/file.h"
 #include "protocol/job/job_keys.h"
+#include "protocol/log.h"
+#include "trainerd/coordinator/results/result_files.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
 
 json_t *report_number(double value)
 {
@@ -88,4 +98,60 @@ json_t *report_memory(const int64_t bytes[MEMORY_N])
     }
     json_object_set_new(all, "all", json_integer(sum));
     return all;
+}
+
+static enum status hash_file(const char *path, json_t **out)
+{
+    int file;
+    char bytes[1 << 16], digits[17];
+    json_int_t n_bytes = 0;
+    ssize_t n = -1;
+    enum status status = file_open(path, &file);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    XXH3_state_t *state = XXH3_createState();
+    ASSERT(state != NULL);
+    XXH3_64bits_reset(state);
+    while ((n = read(file, bytes, sizeof bytes)) > 0 || (n < 0 && errno == EINTR)) {
+        if (n > 0) {
+            XXH3_64bits_update(state, bytes, (size_t)n);
+            n_bytes += n;
+        }
+    }
+    if (n < 0) {
+        status = status_fail(STATUS_IO, "cannot read '%s': %s", path, strerror(errno));
+    }
+    snprintf(digits, sizeof digits, "%016" PRIx64, (uint64_t)XXH3_64bits_digest(state));
+    *out = status == STATUS_OK ? json_pack("{s:I, s:s}", "bytes", n_bytes, "xxh3_64", digits) : NULL;
+    XXH3_freeState(state);
+    close(file);
+    return status;
+}
+
+enum status report_files(const char *dir, json_t **out)
+{
+    struct result_files files = {0};
+    int folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0) {
+        return status_fail(STATUS_IO, "cannot open '%s': %s", dir, strerror(errno));
+    }
+    enum status status = result_files_list(folder, &files);
+    close(folder);
+    json_t *all = json_object(), *one;
+    for (int i = 0; i < files.n && status == STATUS_OK; i++) {
+        char path[PATH_MAX];
+        bool is_whole = strchr(files.path[i], '/') == NULL && strcmp(files.path[i], "result.json") != 0;
+        if (is_whole && snprintf(path, sizeof path, "%s/%s", dir, files.path[i]) < PATH_MAX) {
+            status = hash_file(path, &one);
+            json_object_set_new(all, files.path[i], one);
+        }
+    }
+    result_files_release(&files);
+    if (status != STATUS_OK) {
+        json_decref(all);
+        return status;
+    }
+    *out = all;
+    return STATUS_OK;
 }

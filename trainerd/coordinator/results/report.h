@@ -6,6 +6,7 @@
 #include "partition/partition.h"
 #include "protocol/job/job.h"
 #include "protocol/memory.h"
+#include "protocol/status.h"
 
 #include <jansson.h>
 #include <stdint.h>
@@ -24,5 +25,13 @@ json_t *report_partition(const struct job *job, const struct partition_quality *
 
 /* {"structure": …, …, "all": their sum} from MEMORY_N numbers; "context" where there is one. */
 json_t *report_memory(const int64_t bytes[MEMORY_N]);
+
+/* {"model.safetensors": {"bytes": …, "xxh3_64": 16 hexadecimal digits}, …}: the result files of a folder itself but result.json, as they
+ * are on the disk.
+ *
+ *   owns    the caller has the reference *out
+ *   errors  STATUS_IO and those of file_open: a file cannot be read
+ */
+enum status report_files(const char *dir, json_t **out);
 
 #endif

@@ -1,11 +1,14 @@
 #include "trainerd/coordinator/results/result.h"
 
+#include "protocol/blas.h"
 #include "protocol/file.h"
 #include "protocol/version.h"
 #include "trainerd/coordinator/guard.h"
 #include "trainerd/coordinator/results/report.h"
 
+#include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +20,38 @@ static json_t *score_json(int64_t epoch, const struct checkpoint_score *score)
     json_object_set_new(all, "train_metric", report_number(score->train));
     json_object_set_new(all, "valid_metric", report_number(score->valid));
     json_object_set_new(all, "test_metric", report_number(score->test));
+    return all;
+}
+
+bool result_is_chosen(const struct training *training)
+{
+    return training->state.best_epoch >= 0 && !isnan(training->state.best.valid);
+}
+
+const char *result_no_choice(const struct dataset *dataset)
+{
+    return dataset->n_split[DATASET_SPLIT_VALID] == 0 ? "the data set has no validation split"
+                                                      : "the valid metric is not a number";
+}
+
+/* With what best.safetensors holds, and why. */
+static json_t *best_json(const struct result *result)
+{
+    const struct checkpoint_state *state = &result->training->state;
+    bool is_chosen = result_is_chosen(result->training);
+    json_t *all = score_json(state->best_epoch, &state->best);
+    char reason[160];
+    if (state->n_epoch == 0) {
+        snprintf(reason, sizeof reason, "there was no epoch: best.safetensors holds the initial weights");
+    } else if (is_chosen) {
+        snprintf(reason, sizeof reason, "best.safetensors holds the weights with the best valid metric, after %lld epochs",
+                 (long long)state->best_epoch + 1);
+    } else {
+        snprintf(reason, sizeof reason, "%s to choose by: best.safetensors holds the last weights",
+                 result_no_choice(result->dataset));
+    }
+    json_object_set_new(all, "chosen_by", is_chosen ? json_string("valid_metric") : json_null());
+    json_object_set_new(all, "reason", json_string(reason));
     return all;
 }
 
@@ -124,13 +159,18 @@ static json_t *result_json(const struct result *result)
     json_object_set_new(all, "name", json_string(job->job.name));
     json_object_set_new(all, "versions", json_pack("{s:s}", "trainerd", TRAINERD_VERSION));
     json_object_set_new(all, "device", json_string(job_choice_text("workers", "device", job->workers.device)));
+    if (training->blas != BLAS_UNKNOWN) {
+        char blas[BLAS_TEXT_BYTES];
+        blas_text(training->blas, blas);
+        json_object_set_new(all, "cublas", json_string(blas));
+    }
     json_object_set_new(all, "seed", json_integer(job->train.seed));
     json_object_set_new(all, "epochs", json_integer(state->n_epoch));
     json_object_set_new(all, "rollbacks", json_integer(state->n_rollback));
     json_object_set_new(all, "guard", guard_json(training));
     json_object_set_new(all, "metric", json_string(job_choice_text("train", "metric", (int)training->metric)));
     json_object_set_new(all, "last", score_json(state->n_epoch - 1, &state->last));
-    json_object_set_new(all, "best", score_json(state->best_epoch, &state->best));
+    json_object_set_new(all, "best", best_json(result));
     json_object_set_new(all, "seconds", seconds_json(result));
     json_object_set_new(traffic, "sent", report_number((double)state->n_sent / n));
     json_object_set_new(traffic, "received", report_number((double)state->n_received / n));
@@ -151,9 +191,19 @@ static json_t *result_json(const struct result *result)
     return all;
 }
 
-enum status result_save(const struct result *result, const char *path)
+enum status result_save(const struct result *result, const char *dir)
 {
+    char path[PATH_MAX];
+    json_t *files = NULL;
+    if (snprintf(path, sizeof path, "%s/result.json", dir) >= PATH_MAX) {
+        return status_fail(STATUS_CREATE, "output folder '%s': its files' names are too long for this system", dir);
+    }
+    enum status status = report_files(dir, &files);
+    if (status != STATUS_OK) {
+        return status;
+    }
     json_t *all = result_json(result);
+    json_object_set_new(all, "files", files);
     char *text = json_dumps(all, JSON_INDENT(2));
     json_decref(all);
     if (text == NULL) {
@@ -162,7 +212,7 @@ enum status result_save(const struct result *result, const char *path)
     size_t n = strlen(text);
     text[n] = '\n'; /* in place of the NUL: a file ends with a line */
     struct iovec piece = {.iov_base = text, .iov_len = n + 1};
-    enum status status = file_replace(path, &piece, 1);
+    status = file_replace(path, &piece, 1);
     free(text);
     return status;
 }

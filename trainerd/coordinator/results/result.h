@@ -46,7 +46,12 @@ struct result {
     double total_s;
 };
 
-/* Write it, complete or not at all. errors  STATUS_CREATE, STATUS_IO */
-enum status result_save(const struct result *result, const char *path);
+/* Was the best model chosen by the valid metric? / Why it was not. */
+bool result_is_chosen(const struct training *training);
+const char *result_no_choice(const struct dataset *dataset);
+
+/* Write DIR/result.json, complete or not at all, with checksums of the other result files there, which are complete.
+ * errors  STATUS_CREATE, STATUS_IO */
+enum status result_save(const struct result *result, const char *dir);
 
 #endif

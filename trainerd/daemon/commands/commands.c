@@ -316,7 +316,7 @@ static request_handler *const handlers[REQUEST_N] = {
     [REQUEST_show] = show_job,          [REQUEST_logs] = follow_logs,      [REQUEST_watch] = follow_events,
     [REQUEST_metrics] = follow_metrics, [REQUEST_workers] = show_workers,  [REQUEST_cancel] = cancel,
     [REQUEST_resume] = resume,          [REQUEST_checkpoint] = checkpoint, [REQUEST_scale] = scale,
-    [REQUEST_version] = answer_version,
+    [REQUEST_version] = answer_version, [REQUEST_gpus] = show_gpus,
 };
 
 static void handle_request(void *context, struct connection *connection, json_t *request)

@@ -71,7 +71,7 @@ static void proceed(struct pending *pending)
         send_job(follower);
     }
     if (follower->kind == FOLLOWER_KIND_METRICS) {
-        job_output_name(record, follower->output, "metrics.jsonl", &follower->ask);
+        job_output_name(pending->commands, record, follower->output, "metrics.jsonl", &follower->ask);
     }
     pending_read(pending, &follower->ask, on_piece);
 }

@@ -1,6 +1,7 @@
 #include "trainerd/daemon/commands/job_json.h"
 
 #include "protocol/clock.h"
+#include "trainerd/daemon/jobs/gpus.h"
 #include "trainerd/daemon/server/answer.h"
 
 #include <pwd.h>
@@ -69,6 +70,17 @@ static void set_progress(json_t *job, const struct job_progress *progress)
     set(job, "memory_measured", answer_number(progress->memory));
 }
 
+static json_t *gpus_json(uint64_t set)
+{
+    json_t *numbers = json_array();
+    for (int i = 0; i < GPUS_MOST; i++) {
+        if ((set >> i & 1u) != 0) {
+            json_array_append_new(numbers, json_integer(i));
+        }
+    }
+    return numbers;
+}
+
 json_t *job_json(const struct job_record *record, bool is_whole)
 {
     json_t *job = json_object();
@@ -92,6 +104,7 @@ json_t *job_json(const struct job_record *record, bool is_whole)
     set(job, "workers", json_integer(record->n_worker));
     set(job, "slots", json_integer(record->n_slot));
     set(job, "gpus", json_integer(record->n_gpu));
+    set(job, "gpus_held", gpus_json(record->gpus));
     set(job, "memory", record->memory >= 0 ? json_integer(record->memory) : json_null());
     set(job, "time_limit_s", json_real(record->time_limit_s));
     set(job, "ran_s", json_real(ran_s(record)));

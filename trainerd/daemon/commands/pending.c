@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #define N_PENDING_MOST 16 /* of one connection */
 
@@ -63,12 +65,33 @@ bool pending_is_gone(struct pending *pending)
     return false;
 }
 
-void job_output_name(const struct job_record *record, const char *output, const char *name, struct job_file_ask *ask)
+/* Where the link in the job's own folder leads; false without one. path, target PATH_MAX */
+static bool run_link(const struct commands *commands, const struct job_record *record, char *path, char *target)
 {
+    jobs_folder(commands->jobs, record->id, path);
+    size_t n = strlen(path);
+    snprintf(path + n, PATH_MAX - n, "/run");
+    ssize_t n_target = readlink(path, target, PATH_MAX - 1);
+    target[n_target > 0 ? n_target : 0] = '\0';
+    return n_target > 0;
+}
+
+void job_output_name(const struct commands *commands, const struct job_record *record, const char *output, const char *name,
+                     struct job_file_ask *ask)
+{
+    char path[PATH_MAX], target[PATH_MAX];
     ask->path[0] = '\0';
-    if (record->progress.epoch > 0) {
-        snprintf(ask->path, sizeof ask->path, "%.*s/%s", PATH_MAX - 16, output, name);
+    bool has_link = run_link(commands, record, path, target);
+    if (has_link || record->progress.epoch > 0) {
+        snprintf(ask->path, sizeof ask->path, "%.*s/%s", PATH_MAX - 16, has_link ? path : output, name);
     }
+}
+
+void job_output_folder(const struct commands *commands, const struct job_record *record, const char *output, char *out)
+{
+    char path[PATH_MAX], target[PATH_MAX];
+    bool is_run = run_link(commands, record, path, target) && target[0] == '/';
+    snprintf(out, PATH_MAX, "%s", is_run ? target : output);
 }
 
 enum status pending_find_job(struct commands *commands, struct connection *connection, const json_t *request,

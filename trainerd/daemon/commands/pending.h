@@ -45,9 +45,14 @@ void pending_end(struct pending *pending);
 void pending_read(struct pending *pending, const struct job_file_ask *ask, job_file_done *done);
 bool pending_is_gone(struct pending *pending);
 
-/* A file of a job's output folder. Before the job's first epoch, files there may belong to an earlier job: the path is then "",
- * which no file has. */
-void job_output_name(const struct job_record *record, const char *output, const char *name, struct job_file_ask *ask);
+/* A file that a job has written: in the folder that the link "run" of its own folder leads to, which is this job's alone. A job of a
+ * version that made no such link has its files in `output`; before its first epoch, files there may belong to an earlier job: the
+ * path is then "", which no file has. */
+void job_output_name(const struct commands *commands, const struct job_record *record, const char *output, const char *name,
+                     struct job_file_ask *ask);
+
+/* The folder where a job's results are or will be, as far as is known; `output` is that of its submission. out PATH_MAX */
+void job_output_folder(const struct commands *commands, const struct job_record *record, const char *output, char *out);
 
 /* The job that a request names, if the client may see all of it.
  * errors  STATUS_NO_INPUT there is none; STATUS_USAGE it is another user's */
@@ -58,6 +63,11 @@ enum status pending_find_job(struct commands *commands, struct connection *conne
 enum status follow_logs(struct commands *commands, struct connection *connection, const json_t *request);
 enum status follow_events(struct commands *commands, struct connection *connection, const json_t *request);
 enum status follow_metrics(struct commands *commands, struct connection *connection, const json_t *request);
+
+/* show_gpus.c: gpus */
+enum status show_gpus(struct commands *commands, struct connection *connection, const json_t *request);
+/* Add to an answer with workers, of a job that holds this set: its GPUs, and each worker's. Workers take them in turn. */
+void show_gpus_of(const struct gpus *gpus, uint64_t set, json_t *answer);
 
 /* show.c: show, workers */
 enum status show_job(struct commands *commands, struct connection *connection, const json_t *request);

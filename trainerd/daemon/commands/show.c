@@ -15,6 +15,7 @@ struct show {
     json_t *answer;
     int64_t job;
     uid_t owner;
+    uint64_t gpus; /* that it holds */
     char output[PATH_MAX];
     char *result; /* what was read of result.json */
     size_t n_result;
@@ -50,7 +51,8 @@ static void on_result(void *context, const struct job_file_piece *piece);
 static void read_result(struct show *show)
 {
     struct job_file_ask ask = {.owner = show->owner, .offset = (int64_t)show->n_result, .n_tail = -1};
-    job_output_name(jobs_get(show->pending.commands->jobs, show->job), show->output, "result.json", &ask);
+    const struct commands *commands = show->pending.commands;
+    job_output_name(commands, jobs_get(commands->jobs, show->job), show->output, "result.json", &ask);
     pending_read(&show->pending, &ask, on_result);
 }
 
@@ -99,6 +101,7 @@ static void on_last_epoch(void *context, const struct job_file_piece *piece)
 static enum status fill(struct commands *commands, const struct job_record *record, struct show *show)
 {
     struct store_submission submission;
+    char output[PATH_MAX];
     struct store *store = jobs_store(commands->jobs);
     enum status status = store_submission_get(store, record->id, &submission);
     if (status != STATUS_OK) {
@@ -112,7 +115,9 @@ static enum status fill(struct commands *commands, const struct job_record *reco
     json_object_set_new(show->answer, "config", json_string(submission.config));
     json_object_set_new(show->answer, "set", set);
     json_object_set_new(show->answer, "folder", json_string(submission.folder));
-    json_object_set_new(show->answer, "output", json_string(submission.output));
+    job_output_folder(commands, record, submission.output, output);
+    json_t *name = json_string(output); /* NULL where a link's target is no text */
+    json_object_set_new(show->answer, "output", name != NULL ? name : json_string(submission.output));
     json_object_set_new(show->answer, "history", history);
     snprintf(show->output, sizeof show->output, "%s", submission.output);
     store_submission_release(&submission);
@@ -139,7 +144,7 @@ enum status show_job(struct commands *commands, struct connection *connection, c
         return status;
     }
     struct job_file_ask ask = {.owner = record->uid, .n_tail = 1};
-    job_output_name(record, show->output, "metrics.jsonl", &ask);
+    job_output_name(commands, record, show->output, "metrics.jsonl", &ask);
     pending_read(&show->pending, &ask, on_last_epoch);
     return STATUS_OK;
 }
@@ -157,6 +162,7 @@ static void on_workers(void *context, const struct job_file_piece *piece)
     bool runs = json_integer_value(json_object_get(show->answer, "coordinator")) != 0 && json_is_array(workers) &&
                 attempt == json_integer_value(json_object_get(show->answer, "attempt"));
     json_object_set_new(show->answer, "workers", runs ? json_incref(workers) : json_array());
+    show_gpus_of(jobs_gpus(show->pending.commands->jobs), show->gpus, show->answer);
     json_decref(event);
     finish(show);
 }
@@ -170,6 +176,7 @@ enum status show_workers(struct commands *commands, struct connection *connectio
     }
     struct show *show = memory_alloc(1, sizeof *show);
     show->answer = answer_new(request);
+    show->gpus = record->gpus;
     json_object_set_new(show->answer, "coordinator", json_integer(record->pid));
     json_object_set_new(show->answer, "attempt", json_integer(record->attempt));
     show->pending.release = release;

@@ -29,6 +29,16 @@ void submission_ask(const struct job *job, int32_t n_worker, struct job_record *
     record->memory = -1;
 }
 
+enum status submission_check_gpus(const char *file, const struct job_record *record, int32_t n_gpu)
+{
+    if (record->n_gpu == 0 || n_gpu > 0) {
+        return STATUS_OK;
+    }
+    return status_fail(
+        STATUS_CONFIG, "%s%sworkers.device is \"%s\", but the daemon has no GPUs to give (daemon.gpus, in trainerd.toml)",
+        file != NULL ? file : "", file != NULL ? ": " : "", job_choice_text("workers", "device", JOB_DEVICE_GPU));
+}
+
 void submission_cut(const char *text, char *out, size_t capacity)
 {
     size_t n = strlen(text);

@@ -19,6 +19,9 @@ enum status submission_output(const struct job *job, const char *folder, char *o
 /* Set the record's needs for n_worker workers; its memory is not known then. */
 void submission_ask(const struct job *job, int32_t n_worker, struct job_record *record);
 
+/* errors  STATUS_CONFIG it asks for GPUs, of which the daemon has none. file: the job file's name; NULL: none is named */
+enum status submission_check_gpus(const char *file, const struct job_record *record, int32_t n_gpu);
+
 /* Copy at most capacity - 1 bytes of a text, whole UTF-8 characters only. */
 void submission_cut(const char *text, char *out, size_t capacity);
 

@@ -92,6 +92,7 @@ struct job_record {
     int32_t max_restarts;
 
     /* Its coordinator. */
+    uint64_t gpus;             /* held by the present attempt (gpus.h's sets); 0: none */
     int32_t attempt;           /* 0: none begun yet */
     int32_t n_restart;         /* attempts that failed and were followed by another */
     pid_t pid;                 /* 0: none runs */

@@ -24,6 +24,7 @@ struct listener {
 
 struct jobs {
     struct store *store;
+    const struct gpus *gpus;
     char folder[PATH_MAX - 64]; /* STATE/jobs, absolute; shorter than PATH_MAX for the names in it */
     struct job_record **all;    /* ids ascending */
     size_t n, capacity;
@@ -102,9 +103,11 @@ static enum status find_folder(struct jobs *jobs, const char *state_folder)
     return file_folder_make(jobs->folder);
 }
 
-enum status jobs_open(const char *state_folder, struct jobs **out)
+enum status jobs_open(const char *state_folder, const struct gpus *gpus, struct jobs **out)
 {
+    static const struct gpus none;
     struct jobs *jobs = memory_alloc(1, sizeof *jobs);
+    jobs->gpus = gpus != NULL ? gpus : &none;
     enum status status = store_open(state_folder, &jobs->store);
     status = status == STATUS_OK ? find_folder(jobs, state_folder) : status;
     status = status == STATUS_OK ? store_each(jobs->store, add_each, jobs) : status;
@@ -188,6 +191,11 @@ struct store *jobs_store(const struct jobs *jobs)
     return jobs->store;
 }
 
+const struct gpus *jobs_gpus(const struct jobs *jobs)
+{
+    return jobs->gpus;
+}
+
 /* --- changing --- */
 
 #define BIT(state) (1u << JOB_STATE_##state)
@@ -212,11 +220,14 @@ enum status jobs_submit(struct jobs *jobs, struct job_record *record, const stru
     enum status status = submission_job(submission, job);
     status = status == STATUS_OK ? submission_output(job, submission->folder, output) : status;
     if (status == STATUS_OK) {
+        submission_ask(job, (int32_t)job->workers.count, record);
+        status = submission_check_gpus(submission->file != NULL ? submission->file : "job.toml", record, jobs->gpus->n);
+    }
+    if (status == STATUS_OK) {
         whole.output = output;
         if (record->name[0] == '\0') {
             submission_cut(job->job.name, record->name, sizeof record->name);
         }
-        submission_ask(job, (int32_t)job->workers.count, record);
         record->state = JOB_STATE_QUEUED;
         record->reason = JOB_REASON_WAITING_TURN;
         record->submitted_at = record->changed_at = clock_wall_s();

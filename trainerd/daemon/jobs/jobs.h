@@ -5,6 +5,7 @@
 #ifndef TRAINERD_DAEMON_JOBS_H
 #define TRAINERD_DAEMON_JOBS_H
 
+#include "trainerd/daemon/jobs/gpus.h"
 #include "trainerd/daemon/jobs/job_record.h"
 #include "trainerd/daemon/jobs/store.h"
 
@@ -14,7 +15,8 @@ struct jobs;
  * not change a job itself. */
 typedef void jobs_listener(void *context, const struct job_record *record);
 
-enum status jobs_open(const char *state_folder, struct jobs **out);
+/* gpus: those that its jobs share, borrowed; NULL: none */
+enum status jobs_open(const char *state_folder, const struct gpus *gpus, struct jobs **out);
 void jobs_close(struct jobs *jobs);
 void jobs_listen(struct jobs *jobs, jobs_listener *listener, void *context);
 void jobs_unlisten(struct jobs *jobs, jobs_listener *listener, void *context);
@@ -23,7 +25,7 @@ void jobs_unlisten(struct jobs *jobs, jobs_listener *listener, void *context);
  * used; the rest and submission->output come from the job file.
  *
  *   existing_out  the job of this owner with this submission id: nothing was made; else 0
- *   errors        STATUS_CONFIG the job file is wrong; STATUS_IO it cannot be saved
+ *   errors        STATUS_CONFIG the job file is wrong, or asks for more GPUs than there are; STATUS_IO it cannot be saved
  */
 enum status jobs_submit(struct jobs *jobs, struct job_record *record, const struct store_submission *submission,
                         int64_t *existing_out);
@@ -47,10 +49,11 @@ void jobs_progress(struct jobs *jobs, int64_t id, const struct job_progress *pro
 /* Set why a queued job waits: in memory alone, since the queue finds it again, and it changes for many jobs at once. */
 void jobs_wait(struct jobs *jobs, int64_t id, enum job_reason reason, const char *text);
 
-/* STATE/jobs/<id>: job.toml, events.jsonl, log, rank-<r>.log of a job. out PATH_MAX */
+/* STATE/jobs/<id>: job.toml, events.jsonl, log, rank-<r>.log of a job, run, a link to its run's folder, and results/. out PATH_MAX */
 void jobs_folder(const struct jobs *jobs, int64_t id, char *out);
 /* Make the folder with its job.toml, accessible to the owner alone, unless it exists. errors  STATUS_CREATE, STATUS_IO */
 enum status jobs_folder_make(const struct jobs *jobs, int64_t id);
 struct store *jobs_store(const struct jobs *jobs);
+const struct gpus *jobs_gpus(const struct jobs *jobs);
 
 #endif

@@ -23,11 +23,11 @@ struct walk {
     bool planning;
 };
 
-/* Threads can share cores, and workers GPUs: a job that asks for more slots, or GPUs, than there are takes them all. */
+/* Threads can share cores, and workers GPUs: a job that asks for more than there are takes them all. Without any GPU it waits for one. */
 static struct need need_of(const struct job_record *job, const struct need *whole)
 {
     return (struct need){.n_slot = job->n_slot < whole->n_slot ? job->n_slot : whole->n_slot,
-                         .n_gpu = whole->n_gpu > 0 && job->n_gpu > whole->n_gpu ? whole->n_gpu : job->n_gpu,
+                         .n_gpu = job->n_gpu < whole->n_gpu || whole->n_gpu == 0 ? job->n_gpu : whole->n_gpu,
                          .memory = job->memory < 0 ? 0 : job->memory};
 }
 
@@ -72,12 +72,11 @@ static void describe_lack(const struct need *need, const struct need *there, con
 
 static void describe_impossible(const struct need *need, const struct need *whole, struct queue_decision *out)
 {
-    out->verdict = QUEUE_VERDICT_NEVER;
-    out->reason = JOB_REASON_BAD_CONFIG;
-    if (need->n_gpu > whole->n_gpu) {
-        snprintf(out->text, sizeof out->text, "it needs %" PRId64 " GPUs (workers.count), the daemon has none (daemon.gpus)",
-                 need->n_gpu);
+    if (need->n_gpu > whole->n_gpu) { /* there were some when it was submitted, and may be again */
+        set_wait(out, JOB_REASON_WAITING_GPUS);
+        snprintf(out->text, sizeof out->text, "it needs a GPU (workers.device), the daemon has none (daemon.gpus)");
     } else {
+        out->verdict = QUEUE_VERDICT_NEVER;
         out->reason = JOB_REASON_OUT_OF_MEMORY;
         snprintf(out->text, sizeof out->text,
                  "it needs %.1f MiB of memory by its plan, the daemon has %.1f MiB "
@@ -101,7 +100,7 @@ static void reserve_for(struct walk *walk, const struct job_record *job)
 static void decide(struct walk *walk, const struct job_record *job, double now, struct queue_decision *out)
 {
     struct need need = need_of(job, &walk->whole);
-    if (!fits(&need, &walk->whole)) {
+    if (!fits(&need, &walk->whole)) { /* nothing is reserved for it */
         describe_impossible(&need, &walk->whole, out);
         return;
     }
@@ -156,7 +155,8 @@ static int compare_places(const void *left, const void *right)
 void queue_decide(const struct job_record *const *jobs, size_t n, const struct queue_capacity *whole, double now,
                   struct queue_decision *decision)
 {
-    struct walk walk = {.whole = {.n_slot = whole->n_slot, .n_gpu = whole->n_gpu, .memory = whole->memory}};
+    struct walk walk = {.whole = {.n_slot = whole->n_slot, .n_gpu = gpus_n(whole->gpus), .memory = whole->memory}};
+    uint64_t free_gpus = whole->gpus;
     struct place *places = memory_alloc(n + 1, sizeof *places);
     size_t n_queued = 0;
     walk.free = walk.whole;
@@ -167,8 +167,10 @@ void queue_decide(const struct job_record *const *jobs, size_t n, const struct q
         } else if (!job_state_ended(jobs[i]->state)) {
             struct need need = need_of(jobs[i], &walk.whole);
             take(&walk.free, &need);
+            free_gpus &= ~jobs[i]->gpus;
         }
     }
+    walk.free.n_gpu = gpus_n(free_gpus);
     walk.unreserved = walk.free;
     qsort(places, n_queued, sizeof *places, compare_places);
     for (size_t i = 0; i < n_queued; i++) {

@@ -7,12 +7,14 @@
 #ifndef TRAINERD_DAEMON_QUEUE_H
 #define TRAINERD_DAEMON_QUEUE_H
 
+#include "trainerd/daemon/jobs/gpus.h"
 #include "trainerd/daemon/jobs/job_record.h"
 
 #include <stddef.h>
 
 struct queue_capacity {
-    int32_t n_slot, n_gpu;
+    int32_t n_slot;
+    uint64_t gpus;  /* a set */
     int64_t memory; /* bytes */
 };
 
@@ -27,8 +29,8 @@ struct queue_decision {
 /* Decide for every QUEUED record; the others count as running, or have ended.
  *
  *   shapes  jobs n · decision n
- *   notes   NEVER: it needs more memory than the whole machine has, or GPUs where it has none (a job that asks for more slots or GPUs
- *           than there are takes them all). PLAN: its memory is not known; at most one job at a time is planned
+ *   notes   NEVER: it needs more memory than the whole machine has. A job that asks for more slots than there are takes them all; one that
+ *           needs more GPUs waits for a daemon that has them. PLAN: its memory is not known; at most one job at a time is planned
  *   units   now in seconds since 1970
  *   cost    n log n
  */

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define STORE_VERSION 1
+#define STORE_VERSION 2
 #define STORE_APPLICATION 0x74726e64 /* "trnd" */
 #define SQL_BYTES (3 * STORE_ROW_BYTES)
 
@@ -116,7 +116,19 @@ static enum status make_tables(struct store *store)
     return finish(store, run(store, sql, "make tables"), "make tables");
 }
 
-/* Check the file's application and version; a new file gets its tables. */
+/* Version 2 has the GPUs that attempts hold. Those that run were begun by a daemon that showed them all of its GPUs, of which their workers take the
+ * first ones. */
+static enum status update_to_2(struct store *store)
+{
+    static const char sql[] = "BEGIN IMMEDIATE;"
+                              "ALTER TABLE jobs ADD COLUMN gpus INTEGER NOT NULL DEFAULT 0;"
+                              "UPDATE jobs SET gpus = CASE WHEN n_gpu < 63 THEN (1 << n_gpu) - 1 ELSE -1 END "
+                              "WHERE n_gpu > 0 AND state IN ('PREPARING', 'STARTING', 'RUNNING');"
+                              "PRAGMA user_version = 2;";
+    return finish(store, run(store, sql, "bring it up to date"), "bring it up to date");
+}
+
+/* Check the file's application and version; a new file gets its tables, an older one what its version lacks. */
 static enum status check_version(struct store *store)
 {
     int64_t application = 0, version = 0, n_table = 0;
@@ -131,6 +143,9 @@ static enum status check_version(struct store *store)
     }
     if (application != STORE_APPLICATION) {
         return status_fail(STATUS_DATA, "'%s' is another program's SQLite file; expected a job store", store->path);
+    }
+    if (version == 1) {
+        return update_to_2(store);
     }
     if (version != STORE_VERSION) {
         return status_fail(STATUS_DATA, "'%s' has version %lld, written by another trainerd; expected version %d or older",

@@ -59,6 +59,7 @@ static const struct column {
     COLUMN(REAL, "bytes_sent", progress.bytes_sent)
     COLUMN(REAL, "bytes_received", progress.bytes_received)
     COLUMN(REAL, "memory_measured", progress.memory)
+    COLUMN(INT, "gpus", gpus)
 #undef COLUMN
 #undef SIZE_OF
 };

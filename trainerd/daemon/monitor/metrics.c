@@ -116,7 +116,8 @@ static void print_jobs(FILE *file, const struct job_record *const *jobs, size_t 
 
 struct sums {
     int64_t n_of_state[JOB_STATE_N], n_of_reason[JOB_REASON_N]; /* reasons: of those that wait */
-    int64_t n_slot, n_gpu, memory;                              /* held */
+    int64_t n_slot, memory;                                     /* held */
+    uint64_t gpus;
 };
 
 static struct sums sum(const struct job_record *const *jobs, size_t n)
@@ -129,7 +130,7 @@ static struct sums sum(const struct job_record *const *jobs, size_t n)
             sums.n_of_reason[job->reason]++;
         } else if (!job_state_ended(job->state)) {
             sums.n_slot += job->n_slot;
-            sums.n_gpu += job->n_gpu;
+            sums.gpus |= job->gpus;
             sums.memory += job->memory > 0 ? job->memory : 0;
         }
     }
@@ -167,7 +168,7 @@ void metrics_print(FILE *file, const struct job_record *const *jobs, size_t n, c
     struct sums sums = sum(jobs, n);
     print_counts(file, &sums);
     print_resource(file, "trainerd_slots", "Worker slots.", sums.n_slot, whole->n_slot);
-    print_resource(file, "trainerd_gpus", "GPUs.", sums.n_gpu, whole->n_gpu);
+    print_resource(file, "trainerd_gpus", "GPUs.", gpus_n(sums.gpus & whole->gpus), gpus_n(whole->gpus));
     print_resource(file, "trainerd_memory_bytes", "Memory for workers, by the plans of running jobs.", sums.memory,
                    whole->memory);
     const struct job_record **shown = memory_alloc(n + 1, sizeof *shown);

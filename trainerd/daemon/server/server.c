@@ -109,7 +109,29 @@ static int n_of_uid(const struct server *server, uid_t uid)
     return n;
 }
 
-/* Over the limit: evict the oldest silent connection, else refuse the newcomer. */
+/* Of the user who has most connections, if these are more than the newcomer's user has, the one that was silent for longest; followers, who wait for
+ * news, last. NULL: nobody has more. */
+static struct connection *greediest_idle(const struct server *server, const struct connection *newcomer)
+{
+    int n_most = n_of_uid(server, newcomer->uid);
+    uid_t greedy = newcomer->uid;
+    for (const struct connection *at = server->connections; at != NULL; at = at->next) {
+        int n = at->uid != greedy ? n_of_uid(server, at->uid) : 0;
+        greedy = n > n_most ? at->uid : greedy;
+        n_most = n > n_most ? n : n_most;
+    }
+    struct connection *found = NULL;
+    for (struct connection *at = server->connections; at != NULL && greedy != newcomer->uid; at = at->next) {
+        bool is_his = at->uid == greedy && at->state < CONNECTION_STATE_CLOSING;
+        bool is_earlier = found == NULL || at->is_held < found->is_held ||
+                          (at->is_held == found->is_held && at->active_ms <= found->active_ms); /* newest first */
+        found = is_his && is_earlier ? at : found;
+    }
+    return found;
+}
+
+/* Over the limit: evict the oldest silent connection, or one of a user who has more than the newcomer's, else refuse the newcomer. So no users
+ * together can keep another one out. */
 static void enforce_limits(struct connection *newcomer)
 {
     struct server *server = newcomer->server;
@@ -122,6 +144,16 @@ static void enforce_limits(struct connection *newcomer)
         connection_refuse(silent, NULL, status_fail(STATUS_PEER, "evicted for another client, before any request"));
         if (too_many) {
             connection_abort(silent);
+        }
+        return;
+    }
+    struct connection *idle = too_many ? greediest_idle(server, newcomer) : NULL;
+    if (idle != NULL) {
+        connection_refuse(idle, NULL,
+                          status_fail(STATUS_PEER, "evicted for another user, who has fewer of the %d connections",
+                                      (int)server->options.n_most_connection));
+        if (server->n_connection > 2 * server->options.n_most_connection) {
+            connection_abort(idle);
         }
         return;
     }

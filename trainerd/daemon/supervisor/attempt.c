@@ -392,19 +392,21 @@ static void attempt_watch(struct attempt *attempt)
     }
 }
 
-static enum status spawn(struct supervisor *supervisor, const struct job_record *record, struct process *out)
+static enum status spawn(struct supervisor *supervisor, const struct job_record *record, uint64_t gpus, struct process *out)
 {
-    char log[PATH_MAX + 16], folder[PATH_MAX];
+    char log[PATH_MAX + 16], folder[PATH_MAX], visible[GPUS_VISIBLE_BYTES];
     struct command_line line = {0};
     enum status status = jobs_folder_make(supervisor->jobs, record->id);
     status = status == STATUS_OK ? command_line_make(supervisor->jobs, record, record->attempt + 1, &line) : status;
     if (status == STATUS_OK) {
         jobs_folder(supervisor->jobs, record->id, folder);
         snprintf(log, sizeof log, "%s/log", folder);
+        gpus_visible(jobs_gpus(supervisor->jobs), gpus, visible);
         const struct process_options options = {.argv = line.argv,
                                                 .uid = record->uid,
                                                 .gid = record->gid,
-                                                .hides_gpus = record->n_gpu == 0,
+                                                .pass_environment = supervisor->options.pass_environment,
+                                                .gpus = visible,
                                                 .folder = line.folder,
                                                 .log = log};
         status = process_spawn(&options, out);
@@ -413,10 +415,24 @@ static enum status spawn(struct supervisor *supervisor, const struct job_record 
     return status;
 }
 
+/* One for each worker, or all where there are fewer: the least-numbered that no other job holds, as the queue has found that there are so many. */
+static uint64_t gpus_choose(const struct supervisor *supervisor, const struct job_record *record)
+{
+    uint64_t left = supervisor->options.capacity.gpus;
+    size_t n;
+    const struct job_record *const *all = jobs_all(supervisor->jobs, &n);
+    for (size_t i = 0; i < n; i++) {
+        left &= ~all[i]->gpus;
+    }
+    int32_t n_all = gpus_n(supervisor->options.capacity.gpus);
+    return gpus_least(left, record->n_gpu < n_all ? record->n_gpu : n_all);
+}
+
 enum status attempt_begin(struct supervisor *supervisor, const struct job_record *record)
 {
     struct process process;
-    enum status status = spawn(supervisor, record, &process);
+    uint64_t gpus = gpus_choose(supervisor, record);
+    enum status status = spawn(supervisor, record, gpus, &process);
     if (status != STATUS_OK) {
         return status;
     }
@@ -427,6 +443,7 @@ enum status attempt_begin(struct supervisor *supervisor, const struct job_record
     next.reason = JOB_REASON_NONE;
     next.reason_text[0] = '\0';
     next.attempt++;
+    next.gpus = gpus;
     next.pid = process.pid;
     next.pid_start = process.start;
     next.attempt_at = now;
@@ -442,7 +459,9 @@ enum status attempt_begin(struct supervisor *supervisor, const struct job_record
     attempt_watch(attempt);
     FAULT(GATE);
     process_go(&attempt->process);
-    log_info_of(next.id, next.attempt, "coordinator %d", (int)next.pid);
+    char text[GPUS_TEXT_BYTES];
+    gpus_text(gpus, text);
+    log_info_of(next.id, next.attempt, "coordinator %d%s%s", (int)next.pid, gpus != 0 ? ", GPUs " : "", text);
     return STATUS_OK;
 }
 

@@ -56,6 +56,7 @@ void outcome_decide(const struct ending *ending, const struct restart_backoff *b
     double ran_s = has_run ? now - record->attempt_at : 0.0;
     record->ran_s += ran_s;
     record->attempt_at = 0.0;
+    record->gpus = 0;
     record->pid = 0;
     record->pid_start = 0;
     if (ending->status == STATUS_OK && !ending->is_lost && !ending->has_not_begun) {

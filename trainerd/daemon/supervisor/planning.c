@@ -157,7 +157,8 @@ enum status planning_begin(struct supervisor *supervisor, const struct job_recor
         const struct process_options options = {.argv = line.argv,
                                                 .uid = record->uid,
                                                 .gid = record->gid,
-                                                .hides_gpus = record->n_gpu == 0,
+                                                .pass_environment = supervisor->options.pass_environment,
+                                                .gpus = "", /* a plan opens none */
                                                 .folder = line.folder,
                                                 .out = planning->out,
                                                 .err = planning->err};

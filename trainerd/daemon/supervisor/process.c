@@ -37,20 +37,27 @@ struct plan {
 
 /* --- before the fork --- */
 
-/* Environment variables that describe the daemon's user. */
-static bool is_personal(const char *setting)
+/* What another user's process gets of the daemon's environment, which may hold secrets: how programs and libraries are found, what language is
+ * spoken, and how libraries behave on this machine. */
+#define PASSED "PATH LANG LANGUAGE LC_* TZ LD_LIBRARY_PATH UCX_* OMP_* GOMP_* CUDA_* NVIDIA_*"
+
+/* Is the variable of this setting in the list? Names lie between blanks; one that ends in * stands for all that begin so. */
+static bool is_listed(const char *setting, const char *list)
 {
-    static const char *const names[] = {"HOME=", "USER=", "LOGNAME=", "SHELL=", "MAIL=", "XDG_"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strncmp(setting, names[i], strlen(names[i])) == 0) {
+    size_t n_name = strcspn(setting, "=");
+    for (const char *at = list + strspn(list, " "); *at != '\0'; at += strspn(at, " ")) {
+        size_t n = strcspn(at, " ");
+        bool begins = at[n - 1] == '*';
+        if (begins ? n - 1 <= n_name && strncmp(setting, at, n - 1) == 0 : n == n_name && strncmp(setting, at, n) == 0) {
             return true;
         }
+        at += n;
     }
     return false;
 }
 
 /* The environment variable that says which GPUs CUDA shows. */
-#define GPUS_SEEN "CUDA_VISIBLE_DEVICES="
+#define GPUS_SEEN "CUDA_VISIBLE_DEVICES"
 
 /* Environment variables that the service manager sets for the daemon alone. */
 static bool is_service(const char *setting)
@@ -72,9 +79,8 @@ static char *setting_make(const char *name, const char *value)
     return setting;
 }
 
-/* The daemon's environment; for another user, without its personal variables and with that user's own. The caller frees each
- * setting. */
-static char **environment_make(const struct passwd *user, bool hides_gpus)
+/* The daemon's environment, with these GPUs; for another user, what is passed of it and that user's own. The caller frees each setting. */
+static char **environment_make(const struct passwd *user, const struct process_options *options)
 {
     size_t n = 0, at = 0;
     while (environ[n] != NULL) {
@@ -82,8 +88,8 @@ static char **environment_make(const struct passwd *user, bool hides_gpus)
     }
     char **all = memory_alloc(n + 6, sizeof *all);
     for (size_t i = 0; i < n; i++) {
-        if (!is_service(environ[i]) && !(user != NULL && is_personal(environ[i])) &&
-            !(hides_gpus && strncmp(environ[i], GPUS_SEEN, strlen(GPUS_SEEN)) == 0)) {
+        bool passed = user == NULL || is_listed(environ[i], PASSED) || is_listed(environ[i], options->pass_environment);
+        if (passed && !is_service(environ[i]) && strncmp(environ[i], GPUS_SEEN "=", sizeof GPUS_SEEN) != 0) {
             all[at] = strdup(environ[i]);
             ASSERT(all[at] != NULL);
             at++;
@@ -95,9 +101,7 @@ static char **environment_make(const struct passwd *user, bool hides_gpus)
         all[at++] = setting_make("LOGNAME", user->pw_name);
         all[at++] = setting_make("SHELL", user->pw_shell);
     }
-    if (hides_gpus) {
-        all[at++] = setting_make("CUDA_VISIBLE_DEVICES", "");
-    }
+    all[at++] = setting_make(GPUS_SEEN, options->gpus);
     return all;
 }
 
@@ -129,7 +133,7 @@ static enum status user_find(struct plan *plan)
         }
     }
     static struct passwd nobody = {.pw_dir = "/", .pw_name = "", .pw_shell = "/bin/sh"};
-    plan->environment = environment_make(plan->changes_user && user == NULL ? &nobody : user, options->hides_gpus);
+    plan->environment = environment_make(plan->changes_user && user == NULL ? &nobody : user, options);
     return STATUS_OK;
 }
 

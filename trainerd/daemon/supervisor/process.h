@@ -25,9 +25,10 @@ struct process_options {
     char *const *argv; /* argv[0] a bare name: the program beside this one */
     uid_t uid;         /* its user, groups and environment; changed only when it differs from the daemon's */
     gid_t gid;
-    bool hides_gpus;    /* CUDA shows it no GPU */
-    const char *folder; /* working directory; entered as that user */
-    const char *log;    /* file that its output is appended to, opened as that user, never through a link; NULL: `out`, `err` */
+    const char *pass_environment; /* names of variables that another user's process gets, too (daemon_keys.def) */
+    const char *gpus;             /* those that CUDA shows it, its CUDA_VISIBLE_DEVICES; "": none */
+    const char *folder;           /* working directory; entered as that user */
+    const char *log; /* file that its output is appended to, opened as that user, never through a link; NULL: `out`, `err` */
     int out, err;
 };
 

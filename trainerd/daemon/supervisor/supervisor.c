@@ -3,6 +3,7 @@
 #include "protocol/clock.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
+#include "trainerd/daemon/commands/submission.h"
 #include "trainerd/daemon/supervisor/supervisor_state.h"
 
 #include <math.h>
@@ -36,7 +37,7 @@ static enum status end_impossible(struct supervisor *supervisor, const struct jo
     struct job_record next = *record;
     next.state = JOB_STATE_FAILED;
     next.reason = decision->reason;
-    next.exit_code = status_exit_code(decision->reason == JOB_REASON_OUT_OF_MEMORY ? STATUS_NOMEM : STATUS_CONFIG);
+    next.exit_code = status_exit_code(STATUS_NOMEM);
     next.ended_at = clock_wall_s();
     snprintf(next.reason_text, sizeof next.reason_text, "%s", decision->text);
     return jobs_change(supervisor->jobs, &next);
@@ -251,6 +252,7 @@ enum status supervisor_scale(struct supervisor *supervisor, int64_t id, int32_t 
     enum status status = find_active(supervisor, id, &next);
     struct job_record before = next;
     status = status == STATUS_OK ? supervisor_needs(supervisor, n_worker, &next) : status;
+    status = status == STATUS_OK ? submission_check_gpus(NULL, &next, jobs_gpus(supervisor->jobs)->n) : status;
     if (status != STATUS_OK || n_worker == before.n_worker) {
         return status;
     }

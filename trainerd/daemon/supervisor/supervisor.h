@@ -18,6 +18,7 @@ struct supervisor_options {
     struct queue_capacity capacity; /* what the machine offers */
     double kill_s;                  /* from TERM to KILL (default 30) */
     struct restart_backoff backoff;
+    const char *pass_environment; /* names of the daemon's environment variables that all jobs get; borrowed */
 };
 
 /* Adopt running coordinators, then start jobs. owns  borrows loop and jobs; supervisor_close leaves coordinators running */
@@ -32,7 +33,7 @@ enum status supervisor_cancel(struct supervisor *supervisor, int64_t id);
 enum status supervisor_resume(struct supervisor *supervisor, int64_t id);
 /* errors  STATUS_USAGE it does not run */
 enum status supervisor_checkpoint(struct supervisor *supervisor, int64_t id);
-/* errors  STATUS_USAGE it has ended, is about to end, or has fewer parts than workers asked for */
+/* errors  STATUS_USAGE it has ended, is about to end, or has fewer parts than workers asked for; STATUS_CONFIG too few GPUs */
 enum status supervisor_scale(struct supervisor *supervisor, int64_t id, int32_t n_worker);
 
 /* Run the queue again soon: a job was added or has ended. */

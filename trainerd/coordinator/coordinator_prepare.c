@@ -1,0 +1,288 @@
+/* What a job needs no workers for: its file, its run's folder, its graph, parts and plan. */
+#include "partition/part/cover_cache.h"
+#include "protocol/fault.h"
+#include "protocol/memory.h"
+#include "trainerd/coordinator/coordinator_state.h"
+#include "trainerd/coordinator/device_choice.h"
+#include "worker/plan/memory_plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Rules that involve both job and data. */
+static enum status rules_check(struct coordinator *c)
+{
+    const struct dataset *dataset = &c->dataset;
+    if (c->job.train.loss == JOB_LOSS_BCE && !dataset->multi_label) {
+        return status_fail(STATUS_CONFIG,
+                           "train.loss = \"bce\" is for several labels per node, dataset '%s' has one: "
+                           "expected \"cross_entropy\"",
+                           dataset->name);
+    }
+    if (c->job.train.loss == JOB_LOSS_CROSS_ENTROPY && dataset->multi_label) {
+        return status_fail(STATUS_CONFIG,
+                           "train.loss = \"cross_entropy\" is for one label per node, dataset '%s' has %d "
+                           "label columns: expected \"bce\"",
+                           dataset->name, (int)dataset->n_class);
+    }
+    if (c->job.train.patience > 0 && dataset->n_split[DATASET_SPLIT_VALID] == 0) {
+        return status_fail(STATUS_CONFIG,
+                           "train.patience = %lld waits for a better valid metric, and dataset '%s' has no validation split: "
+                           "expected train.patience = 0, or a data set with such a split (valid_idx.npy)",
+                           (long long)c->job.train.patience, dataset->name);
+    }
+    return score_metric(&c->job, dataset->multi_label, dataset->n_class, &c->training.metric);
+}
+
+/* All numbers, no arrays. */
+static struct dataset sizes_of(const struct dataset *dataset)
+{
+    struct dataset sizes = {.n_node = dataset->n_node,
+                            .n_edge = dataset->n_edge,
+                            .n_feature = dataset->n_feature,
+                            .n_class = dataset->n_class,
+                            .multi_label = dataset->multi_label,
+                            .symmetric = dataset->symmetric,
+                            .weighted = dataset->weighted,
+                            .loops = dataset->loops,
+                            .n_duplicate = dataset->n_duplicate};
+    memcpy(sizes.name, dataset->name, sizeof sizes.name);
+    memcpy(sizes.n_split, dataset->n_split, sizeof sizes.n_split);
+    return sizes;
+}
+
+enum status coordinator_program(struct coordinator *c)
+{
+    const struct dataset *dataset = &c->dataset;
+    const struct program_input input = {.n_feature = dataset->n_feature,
+                                        .n_class = dataset->n_class,
+                                        .is_sparse = c->sparse_features,
+                                        .is_typed = dataset->features_typed,
+                                        .n_relation = dataset->n_relation,
+                                        .embedded = dataset->embedded};
+    return program_build(&c->job, &input, &c->program);
+}
+
+static enum status load(struct coordinator *c)
+{
+    char text[PROGRESS_TEXT_BYTES];
+    enum status status = dataset_load(&c->job, &c->dataset);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    FAULT(LOAD);
+    const struct dataset *dataset = &c->dataset;
+    c->sparse_features = dataset->feature_indptr != NULL;
+    c->facts = sizes_of(dataset);
+    progress_duration(coordinator_phase_end(c, RESULT_PHASE_LOAD), text);
+    progress_print(&c->progress, "%s: loaded %s: %lld nodes, %lld edges, %lld features, %d %s (%s)", c->job.job.name,
+                   dataset->name, (long long)dataset->n_node, (long long)dataset->n_edge, (long long)dataset->n_feature,
+                   (int)dataset->n_class, dataset->multi_label ? "labels" : "classes", text);
+    status = rules_check(c);
+    return status == STATUS_OK ? coordinator_program(c) : status;
+}
+
+/* Covers that save less than this share of the rows are not worth their sums. */
+#define COVER_LEAST 0.05
+
+/* Cover the pairs of parts where that sends fewer rows, were each part on a worker of its own: so that it depends on no workers.
+ * *share_out: of the rows that travel without. */
+static enum status cover(struct coordinator *c, double *share_out)
+{
+    struct part_cover_rows rows;
+    *share_out = 1.0;
+    bool may = memory_plan_covers(&c->job, &c->program) && c->partition.n_hop == 0 && c->dataset.n_relation == 0;
+    if (!may || c->partition.n_part == 1) {
+        return STATUS_OK;
+    }
+    int32_t *own_rank = memory_alloc((size_t)c->partition.n_part, sizeof *own_rank);
+    for (int32_t p = 0; p < c->partition.n_part; p++) {
+        own_rank[p] = p;
+    }
+    enum status status = cover_cache_count(&c->dataset, &c->job, &c->partition, own_rank, (uint32_t)c->partition.n_part,
+                                           &c->shared, &rows);
+    *share_out = status == STATUS_OK && rows.n_halo > 0 ? (double)rows.n_cover / (double)rows.n_halo : 1.0;
+    free(own_rank);
+    c->partition.covered = *share_out <= 1.0 - COVER_LEAST;
+    return status;
+}
+
+/* Store features of halo rows with the parts, where the first layer then sends nothing. */
+static void store(struct coordinator *c)
+{
+    const struct dataset *dataset = &c->dataset;
+    c->partition.stores = memory_plan_stores(&c->job, &c->program, dataset->embedded.n_run > 0, dataset->n_node,
+                                             c->quality.n_halo);
+    if (c->partition.stores) {
+        program_store(&c->program);
+    }
+}
+
+/* Assign parts to workers, and count what the parts of each take together. */
+static enum status place(struct coordinator *c)
+{
+    uint32_t n_worker = (uint32_t)c->job.workers.count;
+    bool shares = memory_plan_shares(&c->job, &c->program, c->partition.n_part, n_worker, c->partition.covered);
+    c->rank_of_part = memory_alloc((size_t)c->partition.n_part, sizeof *c->rank_of_part);
+    partition_place(c->partition.n_part, c->sizes, (int32_t)n_worker, c->rank_of_part);
+    if (c->shared.n_part > 0 && !(shares && c->partition.covered && (uint32_t)c->partition.n_part == n_worker)) {
+        part_shared_release(&c->shared); /* counted to see what it would save */
+    }
+    if (!shares || c->shared.n_part > 0) {
+        return STATUS_OK;
+    }
+    struct part_cover_rows rows;
+    enum status status = c->partition.covered
+                             ? cover_cache_count(&c->dataset, &c->job, &c->partition, c->rank_of_part, n_worker, &c->shared,
+                                                 &rows)
+                             : part_shared_build(&c->dataset, &c->partition, c->rank_of_part, n_worker, &c->shared);
+    c->shared.spreads = memory_plan_spreads(&c->program);
+    return status;
+}
+
+enum status coordinator_count(struct coordinator *c, double *cover_share_out)
+{
+    enum status status = prune_build(&c->job, &c->dataset, &c->program, &c->partition, &c->prune);
+    if (status == STATUS_OK) {
+        store(c);
+    }
+    status = status == STATUS_OK ? part_sizes_build(&c->dataset, &c->partition, &c->sizes) : status;
+    status = status == STATUS_OK ? cover(c, cover_share_out) : status;
+    return status == STATUS_OK ? place(c) : status;
+}
+
+static enum status cut(struct coordinator *c)
+{
+    enum status status = partition_build(&c->dataset, &c->job, &c->partition);
+    FAULT(PARTITION);
+    double share;
+    status = status == STATUS_OK ? partition_measure(&c->dataset, &c->partition, &c->quality) : status;
+    status = status == STATUS_OK ? coordinator_count(c, &share) : status;
+    if (status == STATUS_OK) {
+        char text[PROGRESS_TEXT_BYTES];
+        progress_duration(coordinator_phase_end(c, RESULT_PHASE_PARTITION), text);
+        progress_print(&c->progress, "%d part%s: %lld edges cut, halo ratio %.3f, imbalance %.3f nodes, %.3f edges (%s)",
+                       (int)c->partition.n_part, c->partition.n_part == 1 ? "" : "s", (long long)c->quality.n_cut,
+                       c->quality.halo_ratio, c->quality.imbalance_node, c->quality.imbalance_edge, text);
+        if (c->partition.stores) {
+            progress_print(&c->progress,
+                           "inputs: features of the halo rows are stored with each part, their layer sends nothing");
+        }
+        if (c->shared.sums[PART_DIRECTION_IN] != NULL) {
+            progress_print(&c->progress, "covers: %.0f %% of the halo rows travel, as rows or as sums", 100.0 * share);
+        }
+    }
+    return status;
+}
+
+struct plan_input coordinator_plan_input(const struct coordinator *c)
+{
+    return (struct plan_input){.job = &c->job,
+                               .dataset = &c->facts,
+                               .sparse_features = c->sparse_features,
+                               .n_part = c->partition.n_part,
+                               .quality = &c->quality,
+                               .sizes = c->sizes,
+                               .program = &c->program,
+                               .prune = &c->prune,
+                               .rank_of_part = c->rank_of_part,
+                               .shared = c->shared.n_part > 0 ? &c->shared : NULL,
+                               .steps = c->options->steps};
+}
+
+static int64_t memory_planned(const struct plan *plan)
+{
+    int64_t all = 0;
+    for (int32_t rank = 0; rank < plan->n_worker; rank++) {
+        all += plan->worker[rank].total;
+    }
+    return all;
+}
+
+static enum status read_job(struct coordinator *c)
+{
+    const struct coordinator_options *options = c->options;
+    enum status status = job_load(options->config, options->set, options->n_set, &c->job);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    for (const char *line = job_remarks(); *line != '\0'; line = strchr(line, '\n') + 1) {
+        progress_print(&c->progress, "%.*s", (int)strcspn(line, "\n"), line);
+    }
+    return c->run.home[0] != '\0' ? STATUS_OK : run_folder_init(&c->run, &c->job, options->folder);
+}
+
+/* What a checkpoint has of each part, where epochs keep payloads, or what was lost of them. */
+static void kept_count(struct coordinator *c)
+{
+    struct step_lists lists;
+    struct kept_list kept;
+    struct feedback_list feedback;
+    step_lists_lower(&c->program, &lists);
+    kept_list_build(&c->job, &c->program, &lists.phase[STEP_PHASE_TRAIN], &kept);
+    feedback_list_build(&c->program, &lists.phase[STEP_PHASE_TRAIN], &feedback);
+    bool any = kept.n + feedback.n > 0;
+    c->n_kept = any ? memory_alloc((size_t)c->partition.n_part, sizeof *c->n_kept) : NULL;
+    for (int32_t part = 0; any && part < c->partition.n_part; part++) {
+        const struct part_halo *own = &c->sizes[part].halo;
+        c->n_kept[part] = kept_list_floats(&kept, own) + feedback_list_floats(&feedback, own);
+    }
+    c->training.n_kept = c->n_kept;
+    kept_list_release(&kept);
+    feedback_list_release(&feedback);
+    step_lists_release(&lists);
+}
+
+/* The run's folder, where an earlier attempt or a run to resume has one. */
+static enum status find_folder(struct coordinator *c)
+{
+    const struct coordinator_options *options = c->options;
+    enum status status = options->plan ? STATUS_OK : run_folder_lock(&c->run);
+    status = status == STATUS_OK ? run_folder_find(&c->run, options->attempt, options->resume) : status;
+    return status == STATUS_OK && !options->plan ? run_folder_check(&c->run) : status;
+}
+
+static enum status load_checkpoint(struct coordinator *c)
+{
+    char folder[PATH_MAX];
+    enum status status = run_folder_checkpoint(&c->run, folder);
+    status = status == STATUS_OK ? checkpoint_load(folder, INT64_MAX, &c->checkpoint) : status;
+    status = status == STATUS_OK ? checkpoint_match(&c->checkpoint, &c->job) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (c->checkpoint.warning[0] != '\0') {
+        progress_print(&c->progress, "warning: %s; continuing from epoch %lld", c->checkpoint.warning,
+                       (long long)c->checkpoint.state.n_epoch);
+    }
+    progress_print(&c->progress, "resuming '%s' after %lld epochs", c->checkpoint.path, (long long)c->checkpoint.state.n_epoch);
+    return STATUS_OK;
+}
+
+enum status coordinator_prepare(struct coordinator *c)
+{
+    const struct coordinator_options *options = c->options;
+    enum status status = read_job(c);
+    status = status == STATUS_OK ? find_folder(c) : status;
+    if (status != STATUS_OK || c->run.is_done) {
+        return status;
+    }
+    status = options->resume ? load_checkpoint(c) : status;
+    status = status == STATUS_OK ? device_choose(options->resume ? &c->checkpoint : NULL, !options->plan, &c->job) : status;
+    status = status == STATUS_OK ? load(c) : status;
+    status = status == STATUS_OK ? cut(c) : status;
+    if (status == STATUS_OK) {
+        status = embeddings_build(&c->dataset, &c->partition, c->sizes, &c->program, &c->embeddings);
+        c->training.n_embedding = c->embeddings.n_float;
+        kept_count(c);
+    }
+    if (status != STATUS_OK) {
+        return status;
+    }
+    const struct plan_input input = coordinator_plan_input(c);
+    status = plan_build(&input, &c->plan);
+    if (status == STATUS_OK) {
+        events_plan(c->events, memory_planned(&c->plan), c->plan.n_worker);
+    }
+    return status;
+}

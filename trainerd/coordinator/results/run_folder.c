@@ -1,0 +1,497 @@
+#include "trainerd/coordinator/results/run_folder.h"
+
+#include "protocol/file.h"
+#include "trainerd/coordinator/results/checkpoint.h"
+#include "trainerd/coordinator/results/file_share.h"
+#include "trainerd/coordinator/results/publish.h"
+#include "trainerd/coordinator/results/result_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define N_SAME_ID_MOST 10000 /* runs of one id: -2, -3, … */
+
+/* --- paths --- */
+
+static enum status path_print(char out[PATH_MAX], const char *format, ...) __attribute__((format(printf, 2, 3)));
+static enum status path_print(char out[PATH_MAX], const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int n = vsnprintf(out, PATH_MAX, format, arguments);
+    va_end(arguments);
+    return n < PATH_MAX ? STATUS_OK : status_fail(STATUS_CREATE, "output folder '%.200s…': its path is too long", out);
+}
+
+/* The target of a link; false where that is no link. */
+static bool link_read(const char *path, char out[PATH_MAX])
+{
+    ssize_t n = readlink(path, out, PATH_MAX - 1);
+    out[n > 0 ? n : 0] = '\0';
+    return n > 0;
+}
+
+/* Make a link, or let an existing one lead elsewhere: readers see the old target or the new. Returns 0 or errno. */
+static int link_replace(const char *path, const char *target)
+{
+    char aside[PATH_MAX];
+    if (snprintf(aside, sizeof aside, "%s.%ld.tmp", path, (long)getpid()) >= PATH_MAX) {
+        return ENAMETOOLONG;
+    }
+    unlink(aside);
+    if (symlink(target, aside) != 0) {
+        return errno;
+    }
+    int error = rename(aside, path) == 0 ? 0 : errno;
+    if (error != 0) {
+        unlink(aside);
+    }
+    return error;
+}
+
+static const char *last_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+static bool has_file(const char *folder, const char *name)
+{
+    char path[PATH_MAX];
+    return snprintf(path, sizeof path, "%s/%s", folder, name) < PATH_MAX && access(path, F_OK) == 0;
+}
+
+/* When the newest checkpoint of a run was written, in nanoseconds; -1: it has none. */
+static int64_t checkpoint_ns(const char *dir)
+{
+    char path[PATH_MAX];
+    struct stat about;
+    if (snprintf(path, sizeof path, "%s/checkpoint", dir) >= PATH_MAX || !checkpoint_exists(path) || stat(path, &about) != 0) {
+        return -1;
+    }
+    return (int64_t)about.st_mtim.tv_sec * 1000000000 + about.st_mtim.tv_nsec;
+}
+
+/* --- names of runs --- */
+
+/* Runs are <parent>/<prefix><id>. */
+struct place {
+    char parent[PATH_MAX];
+    const char *prefix; /* then a hyphen */
+    size_t n_prefix;
+};
+
+static struct place place_of(const struct run_folder *run)
+{
+    if (!run->has_link) {
+        struct place in_home = {.prefix = ".run", .n_prefix = 4};
+        memcpy(in_home.parent, run->home, sizeof in_home.parent);
+        return in_home;
+    }
+    struct place place = {.prefix = last_name(run->home)};
+    place.n_prefix = strlen(place.prefix);
+    size_t n = (size_t)(place.prefix - run->home);
+    memcpy(place.parent, run->home, n);
+    place.parent[n > 1 ? n - 1 : n] = '\0'; /* without its slash, unless that is all */
+    return place;
+}
+
+/* A name that begins as those of the place's runs do. */
+static bool is_ours(const struct place *place, const char *name)
+{
+    return strchr(name, '/') == NULL && strncmp(name, place->prefix, place->n_prefix) == 0 && name[place->n_prefix] == '-';
+}
+
+/* And ends in a number or a time: beside runs/a may lie runs of a job a-b. */
+static bool is_run(const struct run_folder *run, const struct place *place, const char *name)
+{
+    if (!is_ours(place, name)) {
+        return false;
+    }
+    const char *id = name + place->n_prefix + 1;
+    return !run->has_link || (*id >= '0' && *id <= '9' && id[strspn(id, "0123456789-")] == '\0');
+}
+
+static void id_make(const struct run_folder *run, char out[NAME_MAX + 1])
+{
+    time_t now = time(NULL);
+    struct tm local;
+    if (run->job_folder != NULL) {
+        snprintf(out, NAME_MAX + 1, "%.200s", last_name(run->job_folder));
+    } else {
+        localtime_r(&now, &local);
+        strftime(out, NAME_MAX + 1, "%Y%m%d-%H%M%S", &local);
+    }
+}
+
+enum status run_folder_init(struct run_folder *run, const struct job *job, const char *job_folder)
+{
+    *run = (struct run_folder){.job_folder = job_folder, .has_link = job->output.dir[0] == '\0', .lock = -1};
+    return output_dir(job->output.dir, job->job.name, run->home);
+}
+
+/* --- finding --- */
+
+/* This path of the job's folder. false: no daemon, or the path is too long */
+static bool job_path(const struct run_folder *run, const char *name, char out[PATH_MAX])
+{
+    return run->job_folder != NULL && snprintf(out, PATH_MAX, "%s/%s", run->job_folder, name) < PATH_MAX;
+}
+
+static void use(struct run_folder *run, const char *dir)
+{
+    snprintf(run->dir, sizeof run->dir, "%s", dir);
+    run->is_found = true;
+}
+
+/* Resume that run: an unfinished one goes on where it is, a finished one, or what has the link's place, stays as it is. A whole one
+ * that is not yet published is no more than an unfinished one. */
+static void choose(struct run_folder *run, const char *dir)
+{
+    if (strcmp(dir, run->home) == 0 || (run->has_link && has_file(dir, "result.json"))) {
+        snprintf(run->base, sizeof run->base, "%s", dir);
+    } else {
+        use(run, dir);
+    }
+}
+
+/* The folder that an earlier attempt of the job made. A publication that it began is complete since the lock was taken. */
+static void find_own(struct run_folder *run)
+{
+    char path[PATH_MAX], dir[PATH_MAX], results[PATH_MAX];
+    if (!job_path(run, "run", path) || !job_path(run, "results", results) || !link_read(path, dir)) {
+        return;
+    }
+    if (dir[0] == '/' && is_folder(dir)) {
+        use(run, dir);
+        run->is_done = has_file(dir, "result.json");
+    } else {
+        run->is_done = has_file(results, "result.json");
+        memcpy(run->base, dir, sizeof run->base); /* there is nothing else to resume */
+    }
+}
+
+/* Nothing is left of a job before its first attempt. */
+static void forget_own(const struct run_folder *run)
+{
+    char path[PATH_MAX];
+    static const char *const names[] = {"run", "results/result.json", "results/metrics.jsonl"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (job_path(run, names[i], path)) {
+            unlink(path);
+        }
+    }
+}
+
+/* Of the runs in the place, and of home if that is no link, the one with the newest checkpoint. */
+static void find_newest(struct run_folder *run, const struct place *place)
+{
+    char dir[PATH_MAX], newest[PATH_MAX] = "", target[PATH_MAX];
+    bool is_led = run->has_link && link_read(run->home, target);
+    int64_t newest_ns = is_led ? -1 : checkpoint_ns(run->home);
+    if (newest_ns >= 0) {
+        snprintf(newest, sizeof newest, "%s", run->home);
+    }
+    DIR *folder = opendir(place->parent[0] != '\0' ? place->parent : ".");
+    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+        if (!is_run(run, place, entry->d_name) ||
+            snprintf(dir, sizeof dir, "%s/%s", place->parent, entry->d_name) >= PATH_MAX) {
+            continue;
+        }
+        int64_t ns = checkpoint_ns(dir);
+        if (ns > newest_ns) {
+            newest_ns = ns;
+            memcpy(newest, dir, sizeof newest);
+        }
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+    if (newest[0] != '\0') {
+        choose(run, newest);
+    }
+}
+
+/* What a job resumes that has no folder yet: the newest run, or under a daemon what a version without such folders has left. */
+static enum status find_other(struct run_folder *run)
+{
+    const struct place place = place_of(run);
+    char target[PATH_MAX], dir[PATH_MAX];
+    bool is_led = run->has_link && link_read(run->home, target);
+    if (run->job_folder != NULL) {
+        snprintf(run->base, sizeof run->base, "%s", run->home);
+        return is_led ? status_fail(STATUS_NO_INPUT, "nothing to resume: the job has no folder, and '%s' leads to another run",
+                                    run->home)
+                      : STATUS_OK;
+    }
+    if (is_led && is_ours(&place, target)) {
+        enum status status = path_print(dir, "%s/%s", place.parent, target);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        if (checkpoint_ns(dir) >= 0) {
+            choose(run, dir);
+            return STATUS_OK;
+        }
+    }
+    find_newest(run, &place);
+    return STATUS_OK;
+}
+
+enum status run_folder_find(struct run_folder *run, uint32_t attempt, bool resume)
+{
+    if (run->dir[0] != '\0') { /* a restart in the foreground */
+        run->is_found = is_folder(run->dir);
+        return STATUS_OK;
+    }
+    if (attempt > 1) {
+        find_own(run);
+    } else {
+        forget_own(run);
+    }
+    bool is_known = run->is_found || run->is_done || run->base[0] != '\0';
+    return resume && !is_known ? find_other(run) : STATUS_OK;
+}
+
+enum status run_folder_checkpoint(const struct run_folder *run, char out[PATH_MAX])
+{
+    bool has_own = run->is_found && (run->base[0] == '\0' || checkpoint_ns(run->dir) >= 0);
+    return path_print(out, "%s/checkpoint", has_own ? run->dir : run->base[0] != '\0' ? run->base : run->home);
+}
+
+/* --- making --- */
+
+enum status run_folder_lock(struct run_folder *run)
+{
+    if (run->has_link || run->lock >= 0) {
+        return STATUS_OK;
+    }
+    run->lock = open(run->home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (run->lock < 0) {
+        return errno == ENOENT ? STATUS_OK : status_fail(STATUS_CREATE, "output folder '%s': %s", run->home, strerror(errno));
+    }
+    if (flock(run->lock, LOCK_EX | LOCK_NB) != 0) {
+        return status_fail(STATUS_CREATE,
+                           "output folder '%s': another running job writes to it: expected a folder of its own for each job",
+                           run->home);
+    }
+    return publish_finish(run->home);
+}
+
+enum status run_folder_check(const struct run_folder *run)
+{
+    const struct place place = place_of(run);
+    return output_check(run->is_found ? run->dir : place.parent);
+}
+
+/* Make the first of <prefix>-<id>, <prefix>-<id>-2, … that is not there yet. */
+static enum status make_new(struct run_folder *run, struct output *output)
+{
+    const struct place place = place_of(run);
+    char id[NAME_MAX + 1];
+    id_make(run, id);
+    snprintf(output->dir, sizeof output->dir, "%s", place.parent);
+    enum status status = output_folders_make(output->dir, &output->n_made_from);
+    status = status == STATUS_OK ? run_folder_lock(run) : status;
+    for (int k = 1; status == STATUS_OK && k <= N_SAME_ID_MOST; k++) {
+        char number[16] = "";
+        if (k > 1) {
+            snprintf(number, sizeof number, "-%d", k);
+        }
+        status = path_print(run->dir, "%s/%s-%s%s", place.parent, place.prefix, id, number);
+        if (status == STATUS_OK && mkdir(run->dir, 0777) == 0) {
+            memcpy(output->dir, run->dir, sizeof output->dir);
+            output->n_made_from = output->n_made_from == 0 ? strlen(run->dir) : output->n_made_from;
+            return STATUS_OK;
+        }
+        if (status == STATUS_OK && errno != EEXIST) {
+            status = status_fail(STATUS_CREATE, "cannot make output folder '%s': %s", run->dir, strerror(errno));
+        }
+    }
+    return status != STATUS_OK ? status
+                               : status_fail(STATUS_CREATE, "cannot make output folder '%s': so many are there", run->dir);
+}
+
+/* The job's folder leads to the run. */
+static enum status note_for_job(const struct run_folder *run)
+{
+    char path[PATH_MAX], *whole;
+    if (!job_path(run, "run", path)) {
+        return STATUS_OK;
+    }
+    whole = realpath(run->dir, NULL);
+    int error = whole != NULL ? link_replace(path, whole) : errno;
+    free(whole);
+    return error == 0 ? STATUS_OK : status_fail(STATUS_CREATE, "cannot make the link '%s': %s", path, strerror(error));
+}
+
+enum status run_folder_open(struct run_folder *run, struct output *output)
+{
+    struct output made = {.folder = -1, .metrics = -1};
+    enum status status = STATUS_OK;
+    if (!run->is_found) {
+        status = make_new(run, &made);
+    }
+    status = status == STATUS_OK ? output_open(run->dir, output) : status;
+    if (status != STATUS_OK) {
+        output_close(&made, false);
+        return status;
+    }
+    output->n_made_from = made.n_made_from != 0 ? made.n_made_from : output->n_made_from;
+    run->n_made_from = output->n_made_from;
+    run->is_found = true;
+    return note_for_job(run);
+}
+
+/* --- a finished run goes on in a folder of its own --- */
+
+static enum status share(const struct run_folder *run, const char *name)
+{
+    char from[PATH_MAX], to[PATH_MAX];
+    enum status status = path_print(from, "%s/%s", run->base, name);
+    status = status == STATUS_OK ? path_print(to, "%s/%s", run->dir, name) : status;
+    char *slash = status == STATUS_OK ? strrchr(to + strlen(run->dir) + 1, '/') : NULL;
+    if (slash != NULL) {
+        *slash = '\0';
+        status = file_folder_make(to);
+        *slash = '/';
+    }
+    if (status != STATUS_OK || strcmp(name, "metrics.jsonl") == 0) { /* which grows */
+        return status == STATUS_OK ? file_copy(from, to) : status;
+    }
+    return file_share(from, to);
+}
+
+enum status run_folder_continue(const struct run_folder *run)
+{
+    char own[PATH_MAX];
+    enum status status = path_print(own, "%s/checkpoint", run->dir);
+    if (status != STATUS_OK || run->base[0] == '\0' || checkpoint_exists(own)) {
+        return status;
+    }
+    int folder = open(run->base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0) {
+        return status_fail(STATUS_IO, "cannot open '%s': %s", run->base, strerror(errno));
+    }
+    struct result_files files;
+    status = result_files_list(folder, &files);
+    /* In this order: a folder with a checkpoint has all that belongs to it. */
+    for (int i = 0; i < files.n && status == STATUS_OK; i++) {
+        bool goes_on = strcmp(files.path[i], "metrics.jsonl") == 0 || strchr(files.path[i], '/') != NULL;
+        status = goes_on ? share(run, files.path[i]) : STATUS_OK;
+    }
+    result_files_release(&files);
+    close(folder);
+    return status;
+}
+
+/* --- the link to the newest run --- */
+
+void run_folder_lead(struct run_folder *run, char *remark, size_t capacity)
+{
+    struct stat about;
+    remark[0] = '\0';
+    if (!run->has_link) {
+        return;
+    }
+    const struct place place = place_of(run);
+    bool exists = lstat(run->home, &about) == 0;
+    char target[PATH_MAX];
+    bool is_link = exists && S_ISLNK(about.st_mode) && link_read(run->home, target);
+    if (exists && !(is_link && is_ours(&place, target))) {
+        snprintf(remark, capacity, "'%s' is %s, and stays as it is: this run is in '%s'", run->home,
+                 is_link                  ? "a link to elsewhere"
+                 : S_ISDIR(about.st_mode) ? "a folder, no link"
+                                          : "a file, no link",
+                 run->dir);
+        return;
+    }
+    bool leads = exists && strcmp(target, last_name(run->dir)) == 0;
+    if (!leads) {
+        snprintf(run->before, sizeof run->before, "%s", exists ? target : "");
+    }
+    int error = leads ? 0 : link_replace(run->home, last_name(run->dir));
+    run->has_led = error == 0;
+    if (error != 0) {
+        snprintf(remark, capacity, "cannot make the link '%s': %s: this run is in '%s'", run->home, strerror(error), run->dir);
+    }
+}
+
+/* --- the end --- */
+
+/* The job's folder keeps what is shown of it, and leads there from now on. */
+static enum status keep_for_job(const struct run_folder *run)
+{
+    static const char *const names[] = {"metrics.jsonl", "result.json"};
+    char from[PATH_MAX], to[PATH_MAX];
+    if (!job_path(run, "results", to)) {
+        return STATUS_OK;
+    }
+    enum status status = file_folder_make(to);
+    for (size_t i = 0; i < sizeof names / sizeof *names && status == STATUS_OK; i++) {
+        status = path_print(from, "%s/%s", run->dir, names[i]);
+        status = status == STATUS_OK ? path_print(to, "%s/results/%s", run->job_folder, names[i]) : status;
+        status = status == STATUS_OK ? file_share(from, to) : status;
+    }
+    return status;
+}
+
+enum status run_folder_publish(struct run_folder *run)
+{
+    char path[PATH_MAX];
+    if (run->has_link || !is_folder(run->dir)) {
+        return STATUS_OK;
+    }
+    enum status status = keep_for_job(run);
+    status = status == STATUS_OK ? publish_begin(run->home, last_name(run->dir)) : status;
+    /* From here on the next start would complete it. */
+    int error = status == STATUS_OK && job_path(run, "run", path) ? link_replace(path, "results") : 0;
+    if (error != 0) {
+        return status_fail(STATUS_IO, "cannot make the link '%s': %s", path, strerror(error));
+    }
+    return status == STATUS_OK ? publish_finish(run->home) : status;
+}
+
+const char *run_folder_results(const struct run_folder *run)
+{
+    return run->has_link ? run->dir : run->home;
+}
+
+void run_folder_close(struct run_folder *run)
+{
+    char target[PATH_MAX];
+    if (run->home[0] == '\0') {
+        return;
+    }
+    if (run->lock >= 0) {
+        close(run->lock);
+        run->lock = -1;
+    }
+    bool is_gone = run->has_led && !is_folder(run->dir) && link_read(run->home, target) &&
+                   strcmp(target, last_name(run->dir)) == 0;
+    if (is_gone && run->before[0] != '\0') {
+        link_replace(run->home, run->before);
+    } else if (is_gone) {
+        const struct place place = place_of(run);
+        unlink(run->home);
+        if (run->n_made_from != 0 && run->n_made_from <= strlen(place.parent)) {
+            rmdir(place.parent);
+        }
+    }
+    run->has_led = false;
+}
