@@ -20,8 +20,11 @@
 #include <unistd.h>
 #include <uv.h>
 
-struct supervisor_options daemon_options = {
-    .pass_environment = "", .capacity = {.n_slot = 16, .memory = INT64_C(1) << 40}, .kill_s = 20, .backoff = {0.05, 0.2}};
+struct supervisor_options daemon_options = {.pass_environment = "",
+                                            .plan_s = 600,
+                                            .capacity = {.n_slot = 16, .memory = INT64_C(1) << 40},
+                                            .kill_s = 20,
+                                            .backoff = {0.05, 0.2}};
 char daemon_reason[512];
 void (*daemon_heard)(const struct job_record *before, const struct job_record *after);
 

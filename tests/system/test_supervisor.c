@@ -425,6 +425,28 @@ Test(supervisor, a_job_is_scaled_while_it_runs_and_ends_with_the_same_bits)
     daemon_expect_nobody();
 }
 
+/* Faults are of our jobs alone: other users' have none of our environment. */
+Test(supervisor, planning_that_hangs_holds_up_no_other_user_and_fails_at_its_deadline)
+{
+    if (geteuid() != 0) {
+        cr_skip_test("only root can start for others");
+    }
+    enum { USER = 65534 };
+    cr_assert_eq(chmod(folder, 0777), 0);
+    setenv("TRAINERD_FAULTS", "coordinator.load=stop", 1);
+    daemon_options.plan_s = 20;
+    daemon_start();
+    int64_t hung = submit("[train]\nepochs = 3\n[output]\ndir = \"a\"\n"), behind = submit("[output]\ndir = \"c\"\n");
+    int64_t other = daemon_submit(&(struct daemon_job){.lines = "[train]\nepochs = 3\n[output]\ndir = \"b\"\n", .uid = USER});
+    expect_end(other, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
+    cr_assert_eq(daemon_job(hung)->state, JOB_STATE_QUEUED, "%s", daemon_job(hung)->reason_text);
+    cr_assert_eq(daemon_command('c', behind, 0), STATUS_OK);
+    expect_end(hung, JOB_STATE_FAILED, JOB_REASON_TIME_LIMIT, 75);
+    SAID(hung, "planning it took more than 20 s (daemon.plan_timeout)");
+    daemon_end();
+    daemon_expect_nobody();
+}
+
 Test(supervisor, roots_daemon_runs_a_users_job_with_that_users_rights)
 {
     if (geteuid() != 0) {

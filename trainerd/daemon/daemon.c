@@ -194,6 +194,7 @@ static enum status open_parts(struct daemon *daemon)
     const struct daemon_config *config = &daemon->config;
     const struct supervisor_options supervision = {.capacity = daemon->capacity,
                                                    .kill_s = config->kill_s,
+                                                   .plan_s = config->plan_timeout,
                                                    .backoff = {config->backoff_s, config->backoff_most_s},
                                                    .pass_environment = config->pass_environment};
     struct server_options serving = {.address = config->listen,

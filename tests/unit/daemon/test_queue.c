@@ -177,6 +177,36 @@ Test(queue, one_job_at_a_time_is_planned_and_those_behind_it_wait_for_their_turn
     EXPECT(2, WAIT, WAITING_TURN, "reserved for job 1");
 }
 
+Test(queue, a_job_that_is_planned_holds_up_no_other_users_jobs)
+{
+    queued(1, -1)->uid = 1;
+    queued(1, -1)->uid = 1;
+    queued(1, -1)->uid = 2;
+    queued(1, 4 * GIB)->uid = 2;
+    queued(1, GIB)->uid = 1;
+    decide(0);
+    EXPECT(0, PLAN, PLANNING, "");
+    EXPECT(1, WAIT, WAITING_TURN, "job 1 is before it");
+    EXPECT(2, PLAN, PLANNING, "");
+    jobs[2].memory = 4 * GIB; /* half of all: what user 1 has not reserved */
+    decide(0);
+    EXPECT(0, PLAN, PLANNING, "");
+    STARTS(2);
+    EXPECT(3, WAIT, WAITING_TURN, "reserved for job 1");
+}
+
+Test(queue, so_many_users_jobs_are_planned_at_a_time)
+{
+    for (uid_t uid = 1; uid <= QUEUE_PLANNING_MOST + 1; uid++) {
+        queued(0, -1)->uid = uid;
+    }
+    decide(0);
+    for (int i = 0; i < QUEUE_PLANNING_MOST; i++) {
+        EXPECT(i, PLAN, PLANNING, "");
+    }
+    EXPECT(QUEUE_PLANNING_MOST, WAIT, WAITING_TURN, "job 1 is before it");
+}
+
 Test(queue, jobs_far_from_their_turn_are_not_planned_yet)
 {
     running(4, GIB);

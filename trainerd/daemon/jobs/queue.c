@@ -6,8 +6,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Jobs that are planned ahead of their turn. Planning takes cores from running jobs, so these are few. */
+/* A user's jobs that are planned ahead of their turn. Planning takes cores from running jobs, so these are few. */
 #define N_PLANNED_AHEAD 2
+
+/* A user with jobs that wait or run. */
+struct user {
+    uid_t uid;
+    int n_waiting;
+    bool plans, has_unknown; /* one of his jobs is planned; needs memory of which it is not known how much */
+};
 
 struct need {
     int64_t n_slot, n_gpu, memory;
@@ -19,9 +26,22 @@ struct walk {
     struct need free;       /* not used by jobs that run or were just started */
     struct need unreserved; /* of it, what is not reserved for waiting jobs before this one */
     int64_t first_waiting;  /* job; 0: none yet */
-    int n_waiting;
-    bool planning;
+    int n_planning;
+    struct user *user; /* n_user */
+    int n_user;
 };
+
+static struct user *user_of(struct walk *walk, uid_t uid)
+{
+    int at = 0;
+    while (at < walk->n_user && walk->user[at].uid != uid) {
+        at++;
+    }
+    if (at == walk->n_user) {
+        walk->user[walk->n_user++] = (struct user){.uid = uid};
+    }
+    return &walk->user[at];
+}
 
 /* Threads can share cores, and workers GPUs: a job that asks for more than there are takes them all. Without any GPU it waits for one. */
 static struct need need_of(const struct job_record *job, const struct need *whole)
@@ -85,16 +105,26 @@ static void describe_impossible(const struct need *need, const struct need *whol
     }
 }
 
-/* Reserve the needs of a job that waits. While its memory is not known, all memory is reserved. */
+/* Reserve the needs of a job that waits. While the memory of a user's jobs is not known, his share is reserved for all of them: all memory, where
+ * there is no other user. */
 static void reserve_for(struct walk *walk, const struct job_record *job)
 {
     struct need need = need_of(job, &walk->whole);
-    take(&walk->unreserved, &need);
-    if (job->memory < 0) {
-        walk->unreserved.memory = 0;
+    struct user *user = user_of(walk, job->uid);
+    if (job->memory < 0 && !user->has_unknown) {
+        need.memory = walk->whole.memory / walk->n_user;
+        user->has_unknown = true;
     }
+    take(&walk->unreserved, &need);
     walk->first_waiting = walk->first_waiting == 0 ? job->id : walk->first_waiting;
-    walk->n_waiting++;
+    user->n_waiting++;
+}
+
+/* A user's jobs are planned one at a time, so that no planning of his holds up another's. */
+static bool may_plan(struct walk *walk, const struct job_record *job)
+{
+    const struct user *user = user_of(walk, job->uid);
+    return walk->n_planning < QUEUE_PLANNING_MOST && !user->plans && user->n_waiting < N_PLANNED_AHEAD;
 }
 
 static void decide(struct walk *walk, const struct job_record *job, double now, struct queue_decision *out)
@@ -110,11 +140,12 @@ static void decide(struct walk *walk, const struct job_record *job, double now, 
         return;
     }
     if (job->memory < 0) {
-        if (!walk->planning && walk->n_waiting < N_PLANNED_AHEAD) {
+        if (may_plan(walk, job)) {
             out->verdict = QUEUE_VERDICT_PLAN;
             out->reason = JOB_REASON_PLANNING;
             snprintf(out->text, sizeof out->text, "%s", job_reason_text(JOB_REASON_PLANNING));
-            walk->planning = true;
+            user_of(walk, job->uid)->plans = true;
+            walk->n_planning++;
         } else {
             set_wait(out, JOB_REASON_WAITING_TURN);
             snprintf(out->text, sizeof out->text, "job %" PRId64 " is before it", walk->first_waiting);
@@ -160,8 +191,12 @@ void queue_decide(const struct job_record *const *jobs, size_t n, const struct q
     struct place *places = memory_alloc(n + 1, sizeof *places);
     size_t n_queued = 0;
     walk.free = walk.whole;
+    walk.user = memory_alloc(n + 1, sizeof *walk.user);
     for (size_t i = 0; i < n; i++) {
         decision[i] = (struct queue_decision){.verdict = QUEUE_VERDICT_WAIT};
+        if (!job_state_ended(jobs[i]->state)) {
+            user_of(&walk, jobs[i]->uid);
+        }
         if (jobs[i]->state == JOB_STATE_QUEUED) {
             places[n_queued++] = (struct place){.job = jobs[i], .at = i};
         } else if (!job_state_ended(jobs[i]->state)) {
@@ -176,5 +211,6 @@ void queue_decide(const struct job_record *const *jobs, size_t n, const struct q
     for (size_t i = 0; i < n_queued; i++) {
         decide(&walk, places[i].job, now, &decision[places[i].at]);
     }
+    free(walk.user);
     free(places);
 }

@@ -12,6 +12,8 @@
 
 #include <stddef.h>
 
+#define QUEUE_PLANNING_MOST 4
+
 struct queue_capacity {
     int32_t n_slot;
     uint64_t gpus;  /* a set */
@@ -30,9 +32,9 @@ struct queue_decision {
  *
  *   shapes  jobs n · decision n
  *   notes   NEVER: it needs more memory than the whole machine has. A job that asks for more slots than there are takes them all; one that
- *           needs more GPUs waits for a daemon that has them. PLAN: its memory is not known; at most one job at a time is planned
+ *           needs more GPUs waits for a daemon that has them. PLAN: its memory is not known; at most QUEUE_PLANNING_MOST jobs are planned at a time, one of each user
  *   units   now in seconds since 1970
- *   cost    n log n
+ *   cost    n log n, and n times the users who have jobs
  */
 void queue_decide(const struct job_record *const *jobs, size_t n, const struct queue_capacity *whole, double now,
                   struct queue_decision *decision);

@@ -88,6 +88,17 @@ static struct ending ending_of(const struct planning *planning, bool was_reaped,
     return ending;
 }
 
+/* The job fails: planned again it would take as long. */
+static void fail_late(const struct supervisor *supervisor, struct job_record *next)
+{
+    next->state = JOB_STATE_FAILED;
+    next->reason = JOB_REASON_TIME_LIMIT;
+    next->exit_code = status_exit_code(STATUS_INTERRUPTED);
+    next->ended_at = clock_wall_s();
+    snprintf(next->reason_text, sizeof next->reason_text, "planning it took more than %.3g s (daemon.plan_timeout)",
+             supervisor->options.plan_s);
+}
+
 static void settle(const struct planning *planning, bool was_reaped, int wait_status)
 {
     struct supervisor *supervisor = planning->supervisor;
@@ -98,7 +109,9 @@ static void settle(const struct planning *planning, bool was_reaped, int wait_st
     struct job_record next = *record;
     bool is_good = was_reaped && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0;
     next.memory = is_good ? memory_of(planning) : -1;
-    if (next.memory >= 0) {
+    if (next.memory < 0 && planning->is_late) {
+        fail_late(supervisor, &next);
+    } else if (next.memory >= 0) {
         next.reason = JOB_REASON_WAITING_TURN;
         next.reason_text[0] = '\0';
     } else {
@@ -115,16 +128,51 @@ static void closed(uv_handle_t *handle)
 {
     struct planning *planning = handle->data;
     supervisor_release_handle(planning->supervisor);
-    free(planning);
+    if (--planning->n_handle == 0) {
+        free(planning);
+    }
 }
 
 static void planning_end(struct planning *planning)
 {
+    struct planning **link = &planning->supervisor->planning;
+    while (*link != planning) {
+        link = &(*link)->next;
+    }
+    *link = planning->next;
     uv_close((uv_handle_t *)&planning->exit, closed);
+    uv_close((uv_handle_t *)&planning->deadline, closed);
     process_release(&planning->process);
     close(planning->out);
     close(planning->err);
-    planning->supervisor->planning = NULL;
+}
+
+struct planning *planning_of(const struct supervisor *supervisor, int64_t id)
+{
+    struct planning *planning = supervisor->planning;
+    while (planning != NULL && planning->id != id) {
+        planning = planning->next;
+    }
+    return planning;
+}
+
+/* May another one begin? One that is stale ends soon. */
+static bool has_room(const struct supervisor *supervisor, const struct job_record *record)
+{
+    int n = 0;
+    bool plans = false;
+    for (const struct planning *at = supervisor->planning; at != NULL; at = at->next) {
+        n++;
+        plans = plans || at->uid == record->uid;
+    }
+    return n < QUEUE_PLANNING_MOST && !plans;
+}
+
+static void on_deadline(uv_timer_t *timer)
+{
+    struct planning *planning = timer->data;
+    planning->is_late = true;
+    process_kill_session(&planning->process);
 }
 
 static void exited(uv_poll_t *poll, int error, int events)
@@ -142,9 +190,13 @@ static void exited(uv_poll_t *poll, int error, int events)
 enum status planning_begin(struct supervisor *supervisor, const struct job_record *record)
 {
     struct command_line line = {0};
+    if (!has_room(supervisor, record)) {
+        return STATUS_OK;
+    }
     struct planning *planning = memory_alloc(1, sizeof *planning);
     *planning = (struct planning){.supervisor = supervisor,
                                   .id = record->id,
+                                  .uid = record->uid,
                                   .out = memory_file("plan", OUT_MOST_BYTES),
                                   .err = memory_file("errors", ERR_MOST_BYTES)};
     enum status status = STATUS_OK;
@@ -179,9 +231,14 @@ enum status planning_begin(struct supervisor *supervisor, const struct job_recor
         free(planning);
         return status;
     }
-    planning->exit.data = planning;
+    planning->exit.data = planning->deadline.data = planning;
     uv_poll_start(&planning->exit, UV_READABLE, exited);
-    supervisor->n_handle++;
+    uv_timer_init(supervisor->loop, &planning->deadline);
+    uv_update_time(supervisor->loop);
+    uv_timer_start(&planning->deadline, on_deadline, (uint64_t)(1e3 * supervisor->options.plan_s), 0);
+    planning->n_handle = 2;
+    supervisor->n_handle += planning->n_handle;
+    planning->next = supervisor->planning;
     supervisor->planning = planning;
     process_go(&planning->process);
     return STATUS_OK;

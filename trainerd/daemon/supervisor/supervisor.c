@@ -54,7 +54,7 @@ static bool apply_decision(struct supervisor *supervisor, const struct job_recor
         return true;
     case QUEUE_VERDICT_PLAN:
         jobs_wait(supervisor->jobs, record->id, decision->reason, decision->text);
-        status = supervisor->planning == NULL ? planning_begin(supervisor, record) : STATUS_OK;
+        status = planning_begin(supervisor, record);
         break;
     case QUEUE_VERDICT_START:
         status = attempt_begin(supervisor, record);
@@ -149,7 +149,9 @@ void supervisor_close(struct supervisor *supervisor)
     while (supervisor->attempts != NULL) {
         attempt_close(supervisor->attempts);
     }
-    planning_stop(supervisor->planning);
+    while (supervisor->planning != NULL) {
+        planning_stop(supervisor->planning);
+    }
     uv_close((uv_handle_t *)&supervisor->timer, timer_closed);
 }
 
@@ -177,9 +179,7 @@ static enum status find_active(const struct supervisor *supervisor, int64_t id, 
 
 static void cancel_planning(struct supervisor *supervisor, int64_t id)
 {
-    if (supervisor->planning != NULL && supervisor->planning->id == id) {
-        planning_stop(supervisor->planning);
-    }
+    planning_stop(planning_of(supervisor, id));
 }
 
 enum status supervisor_cancel(struct supervisor *supervisor, int64_t id)

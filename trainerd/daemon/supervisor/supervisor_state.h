@@ -46,10 +46,15 @@ struct attempt {
 struct planning {
     struct supervisor *supervisor;
     int64_t id;
+    uid_t uid; /* whose job it is */
     struct process process;
     uv_poll_t exit;
+    uv_timer_t deadline;
+    int n_handle;
     int out, err;  /* memory files that it prints to */
     bool is_stale; /* the result is not wanted any more */
+    bool is_late;  /* it was killed at its deadline */
+    struct planning *next;
 };
 
 struct supervisor {
@@ -62,7 +67,7 @@ struct supervisor {
     bool is_scheduling, is_closing;
     int n_handle; /* of attempts, planning and its own: freed with the last */
     struct attempt *attempts;
-    struct planning *planning; /* NULL: none */
+    struct planning *planning; /* QUEUE_PLANNING_MOST at most, of different users; NULL: none */
 };
 
 /* Count one closed handle; the last one frees the supervisor. */
@@ -98,7 +103,10 @@ void attempt_stop(struct attempt *attempt, enum job_reason why);
 void attempt_close(struct attempt *attempt);
 
 /* --- planning.c --- */
+/* Unless it is planned already, or too many are: then a later pass over the queue begins it. */
 enum status planning_begin(struct supervisor *supervisor, const struct job_record *record);
+/* That of a job; NULL: none. */
+struct planning *planning_of(const struct supervisor *supervisor, int64_t id);
 /* Discard the planning and its result. NULL is allowed. */
 void planning_stop(struct planning *planning);
 
