@@ -19,7 +19,7 @@ static void make_all(void)
     folder_make();
     folder_write("job.toml",
                  "[dataset]\ngenerator = \"sbm\"\nnodes = 4000\ndegree = 8\nfeatures = 32\n[partition]\nparts = 3\n"
-                 "cache = \"off\"\n[model]\nkind = \"sage\"\nlayers = 3\nhidden = 64\n[train]\nepochs = 12\neval_every = 0\n"
+                 "cache = \"off\"\n[model]\nkind = \"sage\"\nlayers = 3\nhidden = 64\n[train]\nepochs = 30\neval_every = 0\n"
                  "[workers]\nthreads = 1\n");
 }
 
