@@ -31,8 +31,8 @@ struct queue_decision {
 /* Decide for every QUEUED record; the others count as running, or have ended.
  *
  *   shapes  jobs n · decision n
- *   notes   NEVER: it needs more memory than the whole machine has. A job that asks for more slots than there are takes them all; one that
- *           needs more GPUs waits for a daemon that has them. PLAN: its memory is not known; at most QUEUE_PLANNING_MOST jobs are planned at a time, one of each user
+ *   notes   NEVER: it needs more memory than the whole machine has. A job that asks for more slots or GPUs than there are takes them all; where
+ *           there are no GPUs, one on GPUs waits. PLAN: its memory is not known; at most QUEUE_PLANNING_MOST jobs are planned at a time, one of each user
  *   units   now in seconds since 1970
  *   cost    n log n, and n times the users who have jobs
  */
