@@ -4,9 +4,6 @@
 #include "protocol/file.h"
 #include "protocol/log.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,7 +12,6 @@
 #include <xxhash.h>
 
 #define CACHE_MAGIC "TRNDCOV"
-#define SUFFIX ".covers"
 
 /* Before the counts: each direction's rows by list, and its sums by part; little-endian. */
 struct cache_header {
@@ -50,15 +46,9 @@ static uint64_t checksum_of(const struct part_cover_rows *rows, const struct iov
     return sum;
 }
 
-/* Where counts are kept. */
-struct place {
-    char folder[PATH_MAX], path[PATH_MAX];
-    char key[33];
-};
-
-/* Where these would be; false: nowhere. */
-static bool place_find(const struct dataset *dataset, const struct job *job, const struct partition *p,
-                       const int32_t *rank_of_part, uint32_t n_rank, struct place *out)
+/* Where these counts would be; false: nowhere. */
+static bool cache_find(const struct dataset *dataset, const struct job *job, const struct partition *p,
+                       const int32_t *rank_of_part, uint32_t n_rank, struct partition_cache *out)
 {
     if (!partition_cache_folder(dataset, job, out->folder)) {
         return false;
@@ -71,9 +61,8 @@ static bool place_find(const struct dataset *dataset, const struct job *job, con
     int n = snprintf(text, sizeof text, "%d %s %d %d %u %016llx %016llx %016llx", COVER_CACHE_VERSION, graph,
                      (int)dataset->symmetric, (int)p->n_part, n_rank, (unsigned long long)order, (unsigned long long)parts,
                      (unsigned long long)ranks);
-    XXH128_hash_t key = XXH3_128bits(text, (size_t)n);
-    snprintf(out->key, sizeof out->key, "%016llx%016llx", (unsigned long long)key.high64, (unsigned long long)key.low64);
-    return snprintf(out->path, sizeof out->path, "%s/%s" SUFFIX, out->folder, out->key) < PATH_MAX;
+    partition_cache_name(text, (size_t)n, ".covers", out);
+    return out->folder[0] != '\0';
 }
 
 /* What is wrong with the file, or NULL. */
@@ -105,30 +94,27 @@ static const char *read_file(int file, const char *key, struct part_shared *shar
 }
 
 /* Counts that were kept. *out is then as part_shared_cover makes it; else nothing is taken. */
-static bool load(const struct place *place, const struct partition *partition, uint32_t n_rank, bool symmetric,
+static bool load(const struct partition_cache *cache, const struct partition *partition, uint32_t n_rank, bool symmetric,
                  struct part_shared *out, struct part_cover_rows *rows_out)
 {
-    int file = open(place->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int file = partition_cache_open(cache, "covers");
     if (file < 0) {
-        if (errno != ENOENT && errno != ENOTDIR) {
-            log_warn("cannot read the cached covers '%s': %s", place->path, strerror(errno));
-        }
         return false;
     }
     enum status status = part_shared_acquire(partition->n_part, n_rank, 0, symmetric, out);
     status = status == STATUS_OK ? part_sums_acquire(out) : status;
     out->covers = true;
-    const char *wrong = status == STATUS_OK ? read_file(file, place->key, out, rows_out)
+    const char *wrong = status == STATUS_OK ? read_file(file, cache->key, out, rows_out)
                                             : "more counts than there is memory for";
     close(file);
     if (wrong != NULL) {
-        log_warn("the cached covers '%s' have %s: covering the graph again", place->path, wrong);
+        log_warn("the cached covers '%s' have %s: covering the graph again", cache->path, wrong);
         part_shared_release(out);
     }
     return wrong == NULL;
 }
 
-static void save(const struct place *place, const struct part_shared *shared, const struct part_cover_rows *rows)
+static void save(const struct partition_cache *cache, const struct part_shared *shared, const struct part_cover_rows *rows)
 {
     struct cache_header header = {.magic = CACHE_MAGIC,
                                   .version = COVER_CACHE_VERSION,
@@ -138,23 +124,23 @@ static void save(const struct place *place, const struct part_shared *shared, co
                                   .rows = *rows};
     struct iovec piece[5];
     int n_piece = pieces_of(&header, shared, piece);
-    memcpy(header.key, place->key, sizeof header.key);
+    memcpy(header.key, cache->key, sizeof header.key);
     header.checksum = checksum_of(rows, piece, n_piece);
-    partition_cache_write(place->folder, place->path, piece, n_piece, "covers are");
+    partition_cache_write(cache, piece, n_piece, "covers");
 }
 
 enum status cover_cache_count(const struct dataset *dataset, const struct job *job, const struct partition *partition,
                               const int32_t *rank_of_part, uint32_t n_rank, struct part_shared *out,
                               struct part_cover_rows *rows_out)
 {
-    struct place place;
-    bool keeps = place_find(dataset, job, partition, rank_of_part, n_rank, &place);
-    if (keeps && load(&place, partition, n_rank, dataset->symmetric, out, rows_out)) {
+    struct partition_cache cache;
+    bool keeps = cache_find(dataset, job, partition, rank_of_part, n_rank, &cache);
+    if (keeps && load(&cache, partition, n_rank, dataset->symmetric, out, rows_out)) {
         return STATUS_OK;
     }
     enum status status = part_shared_cover(dataset, partition, rank_of_part, n_rank, out, rows_out);
     if (status == STATUS_OK && keeps) {
-        save(&place, out, rows_out);
+        save(&cache, out, rows_out);
     }
     return status;
 }
