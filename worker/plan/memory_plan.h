@@ -290,6 +290,11 @@ int64_t memory_plan_value_begin(const struct memory_plan *plan, int32_t hop, int
 /* Rows of an own part that count at a hop. */
 int64_t memory_plan_rows_own(const struct memory_plan_part *own, int32_t hop);
 
+/* --- memory_plan_payloads.c, with memory_plan_covers, _shares and _spreads --- */
+
+/* Count the payloads of halo passes: plan->halo. */
+void memory_plan_halos(const struct memory_plan_input *input, struct memory_plan *plan);
+
 /* Which payloads travel at a hop of what travels; at a hop that there is not, all. */
 const struct halo_list *memory_plan_halo(const struct memory_plan *plan, enum halo_direction direction, int32_t hop);
 
