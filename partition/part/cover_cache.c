@@ -17,8 +17,8 @@
 struct cache_header {
     char magic[8];
     uint32_t version, n_rank;
-    int32_t n_part;
-    uint32_t symmetric;
+    int32_t n_part, n_hop;
+    uint32_t mirrors, padding;
     char key[32];
     struct part_cover_rows rows;
     uint64_t checksum; /* XXH3-64 of what follows, piece after piece, each seeded by the one before, the first by rows */
@@ -27,12 +27,12 @@ struct cache_header {
 /* The header and the counts, as they lie in a file. Returns how many. */
 static int pieces_of(struct cache_header *header, const struct part_shared *shared, struct iovec out[5])
 {
-    int n = 0, n_direction = shared->symmetric ? 1 : PART_DIRECTION_N;
-    size_t n_list = (size_t)shared->n_part * shared->n_rank * PART_SHARED_N_SIDE;
+    int n = 0, n_direction = shared->mirrors ? 1 : PART_DIRECTION_N;
+    size_t n_sum = (size_t)shared->n_part * ((size_t)shared->n_hop + 1), n_list = n_sum * shared->n_rank * PART_SHARED_N_SIDE;
     out[n++] = (struct iovec){.iov_base = header, .iov_len = sizeof *header};
     for (int d = 0; d < n_direction; d++) {
         out[n++] = (struct iovec){.iov_base = shared->n_row[d], .iov_len = n_list * sizeof *shared->n_row[d]};
-        out[n++] = (struct iovec){.iov_base = shared->sums[d], .iov_len = (size_t)shared->n_part * sizeof *shared->sums[d]};
+        out[n++] = (struct iovec){.iov_base = shared->sums[d], .iov_len = n_sum * sizeof *shared->sums[d]};
     }
     return n;
 }
@@ -47,20 +47,22 @@ static uint64_t checksum_of(const struct part_cover_rows *rows, const struct iov
 }
 
 /* Where these counts would be; false: nowhere. */
-static bool cache_find(const struct dataset *dataset, const struct job *job, const struct partition *p,
-                       const int32_t *rank_of_part, uint32_t n_rank, struct partition_cache *out)
+static bool cache_find(const struct part_cover_input *in, const struct job *job, struct partition_cache *out)
 {
-    if (!partition_cache_folder(dataset, job, out->folder)) {
+    const struct partition *p = in->partition;
+    if (!partition_cache_folder(in->dataset, job, out->folder)) {
         return false;
     }
     char graph[33], text[256];
-    dataset_fingerprint(dataset, false, graph);
+    dataset_fingerprint(in->dataset, false, graph);
     uint64_t order = XXH3_64bits(p->order, (size_t)p->n_node * sizeof *p->order);
     uint64_t parts = XXH3_64bits_withSeed(p->part_begin, ((size_t)p->n_part + 1) * sizeof *p->part_begin, order);
-    uint64_t ranks = XXH3_64bits_withSeed(rank_of_part, (size_t)p->n_part * sizeof *rank_of_part, parts);
-    int n = snprintf(text, sizeof text, "%d %s %d %d %u %016llx %016llx %016llx", COVER_CACHE_VERSION, graph,
-                     (int)dataset->symmetric, (int)p->n_part, n_rank, (unsigned long long)order, (unsigned long long)parts,
-                     (unsigned long long)ranks);
+    uint64_t ranks = XXH3_64bits_withSeed(in->rank_of_part, (size_t)p->n_part * sizeof *in->rank_of_part, parts);
+    uint64_t hops = p->n_hop > 0 ? XXH3_64bits_withSeed(p->hop, (size_t)p->n_node, (XXH64_hash_t)p->n_hop) : 0;
+    int n = snprintf(text, sizeof text, "%d %s %d %d %u %016llx %016llx %016llx %016llx %x %x", COVER_CACHE_VERSION, graph,
+                     (int)in->dataset->symmetric, (int)p->n_part, in->n_rank, (unsigned long long)order,
+                     (unsigned long long)parts, (unsigned long long)ranks, (unsigned long long)hops,
+                     in->hops[PART_DIRECTION_IN], in->hops[PART_DIRECTION_OUT]);
     partition_cache_name(text, (size_t)n, ".covers", out);
     return out->folder[0] != '\0';
 }
@@ -85,8 +87,8 @@ static const char *read_file(int file, const char *key, struct part_shared *shar
         }
     }
     if (memcmp(header.magic, CACHE_MAGIC, sizeof header.magic) != 0 || header.version != COVER_CACHE_VERSION ||
-        header.n_rank != shared->n_rank || header.n_part != shared->n_part || header.symmetric != shared->symmetric ||
-        memcmp(header.key, key, sizeof header.key) != 0) {
+        header.n_rank != shared->n_rank || header.n_part != shared->n_part || header.n_hop != shared->n_hop ||
+        header.mirrors != shared->mirrors || memcmp(header.key, key, sizeof header.key) != 0) {
         return "another header than these parts'";
     }
     *rows_out = header.rows;
@@ -94,14 +96,16 @@ static const char *read_file(int file, const char *key, struct part_shared *shar
 }
 
 /* Counts that were kept. *out is then as part_shared_cover makes it; else nothing is taken. */
-static bool load(const struct partition_cache *cache, const struct partition *partition, uint32_t n_rank, bool symmetric,
-                 struct part_shared *out, struct part_cover_rows *rows_out)
+static bool load(const struct partition_cache *cache, const struct part_cover_input *in, struct part_shared *out,
+                 struct part_cover_rows *rows_out)
 {
     int file = partition_cache_open(cache, "covers");
     if (file < 0) {
         return false;
     }
-    enum status status = part_shared_acquire(partition->n_part, n_rank, 0, symmetric, out);
+    const struct partition *partition = in->partition;
+    bool mirrors = part_shared_mirrors(in->dataset->symmetric, true, partition->n_hop);
+    enum status status = part_shared_acquire(partition->n_part, in->n_rank, partition->n_hop, mirrors, out);
     status = status == STATUS_OK ? part_sums_acquire(out) : status;
     out->covers = true;
     const char *wrong = status == STATUS_OK ? read_file(file, cache->key, out, rows_out)
@@ -120,7 +124,8 @@ static void save(const struct partition_cache *cache, const struct part_shared *
                                   .version = COVER_CACHE_VERSION,
                                   .n_rank = shared->n_rank,
                                   .n_part = shared->n_part,
-                                  .symmetric = shared->symmetric,
+                                  .n_hop = shared->n_hop,
+                                  .mirrors = shared->mirrors,
                                   .rows = *rows};
     struct iovec piece[5];
     int n_piece = pieces_of(&header, shared, piece);
@@ -129,16 +134,15 @@ static void save(const struct partition_cache *cache, const struct part_shared *
     partition_cache_write(cache, piece, n_piece, "covers");
 }
 
-enum status cover_cache_count(const struct dataset *dataset, const struct job *job, const struct partition *partition,
-                              const int32_t *rank_of_part, uint32_t n_rank, struct part_shared *out,
+enum status cover_cache_count(const struct part_cover_input *in, const struct job *job, struct part_shared *out,
                               struct part_cover_rows *rows_out)
 {
     struct partition_cache cache;
-    bool keeps = cache_find(dataset, job, partition, rank_of_part, n_rank, &cache);
-    if (keeps && load(&cache, partition, n_rank, dataset->symmetric, out, rows_out)) {
+    bool keeps = cache_find(in, job, &cache);
+    if (keeps && load(&cache, in, out, rows_out)) {
         return STATUS_OK;
     }
-    enum status status = part_shared_cover(dataset, partition, rank_of_part, n_rank, out, rows_out);
+    enum status status = part_shared_cover(in, out, rows_out);
     if (status == STATUS_OK && keeps) {
         save(&cache, out, rows_out);
     }

@@ -213,7 +213,7 @@ static void payloads_plan(const struct memory_plan_input *in, enum step_phase ph
         plan->workspace[step->op][step->backward].n_scratch += step->halo->transposed ? memory_plan_turned(in) : 0;
         return;
     }
-    int32_t hop = phase == STEP_PHASE_TRAIN ? halo_pass_hop(in->program, op, step->halo) : PROGRAM_HOP_ALL;
+    int32_t hop = phase == STEP_PHASE_TRAIN ? halo_list_hop(in->shared, in->program, op, step->halo) : PROGRAM_HOP_ALL;
     struct memory_payloads r = memory_plan_payloads(plan, in->job, in->program, step, hop);
     struct memory_workspace *workspace = &plan->workspace[step->op][step->backward];
     plan->n_fetch_slot = (int32_t)larger(plan->n_fetch_slot, r.n_fetch_slot);

@@ -1,5 +1,6 @@
 /* Payloads of halo passes: which jobs send lists that are not a pair's own, how many payloads each pass has, and their slots. */
 #include "worker/plan/memory_plan.h"
+#include "worker/run/part_hop.h"
 
 #include <stdlib.h>
 
@@ -30,6 +31,15 @@ bool memory_plan_covers(const struct job *job, const struct program *program)
         any = any || aggregates;
     }
     return covers && any;
+}
+
+uint32_t memory_plan_hops(const struct program *program, enum part_direction d, int32_t n_hop)
+{
+    uint32_t hops = 0;
+    for (int32_t hop = 0; hop < n_hop; hop++) {
+        hops |= (part_hop_travels(program, d, hop) ? UINT32_C(1) : 0) << hop;
+    }
+    return hops;
 }
 
 bool memory_plan_shares(const struct job *job, const struct program *program, int32_t n_part, uint32_t n_rank, bool covered)
