@@ -237,7 +237,7 @@ int64_t memory_plan_copies(const struct memory_plan_input *input, int32_t i, int
 
 bool memory_plan_spills(const struct job *job);
 
-/* May the job's pairs of parts be covered (part_cover.h)? Where all its aggregates are sums and nothing is lossy. The same for any
+/* May the job's pairs of parts be covered (part_cover.h)? Where all its aggregates are sums, rows travel for some, and nothing is lossy. The same for any
  * number of workers, and whether arrays are spilled or not, as it changes bits. */
 bool memory_plan_covers(const struct job *job, const struct program *program);
 

@@ -28,7 +28,7 @@ bool memory_plan_covers(const struct job *job, const struct program *program)
         const struct op *op = &program->op[i];
         bool aggregates = op->kind == OP_KIND_AGGREGATE;
         covers = !aggregates || aggregate_defs[op->aggregate]->is_linear;
-        any = any || aggregates;
+        any = any || (aggregates && program->value[op->in[0]].hop != PROGRAM_HOP_HALO);
     }
     return covers && any;
 }
