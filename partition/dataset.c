@@ -84,7 +84,7 @@ static enum status folder_load(const struct job *job, struct dataset *out)
 
 enum status dataset_load(const struct job *job, struct dataset *out)
 {
-    struct dataset dataset = {.store = dataset_store_open()};
+    struct dataset dataset = {.store = dataset_store_open(), .predicts = job_predicts(job)};
     enum status status = job->dataset.generator != JOB_GENERATOR_NONE ? generator_build(job, &dataset)
                                                                       : folder_load(job, &dataset);
     if (status != STATUS_OK) {

@@ -43,7 +43,7 @@ static enum status classes_set(const struct npy *npy, int64_t n_class, struct da
         out->labels[node] = (int32_t)label;
         largest = label > largest ? label : largest;
     }
-    if (largest < 0) {
+    if (largest < 0 && !out->predicts) {
         return status_fail(STATUS_DATA, "%s: no node has a label, expected at least one class", npy->name);
     }
     out->n_class = (int32_t)(n_class > 0 ? n_class : largest + 1);
@@ -139,10 +139,10 @@ enum status dataset_split_add(const struct npy *npy, enum dataset_split split, s
     return status;
 }
 
-static bool has_label(const struct dataset *dataset, int64_t node)
+bool dataset_has_label(const struct dataset *dataset, int64_t node)
 {
     if (!dataset->multi_label) {
-        return dataset->labels[node] >= 0;
+        return dataset->labels != NULL && dataset->labels[node] >= 0;
     }
     for (int32_t c = 0; c < dataset->n_class; c++) {
         if (!isnan(dataset->label_rows[node * dataset->n_class + c])) {
@@ -160,12 +160,12 @@ enum status dataset_split_finish(struct dataset *out)
     }
     for (int64_t node = 0; node < out->n_node; node++) {
         out->n_split[out->split[node]]++;
-        if (out->split[node] == DATASET_SPLIT_TRAIN && !has_label(out, node)) {
+        if (!out->predicts && out->split[node] == DATASET_SPLIT_TRAIN && !dataset_has_label(out, node)) {
             return status_fail(STATUS_DATA, "dataset '%s': training node %" PRId64 " has no label, expected one", out->name,
                                node);
         }
     }
-    if (out->n_split[DATASET_SPLIT_TRAIN] == 0) {
+    if (!out->predicts && out->n_split[DATASET_SPLIT_TRAIN] == 0) {
         return status_fail(STATUS_DATA, "dataset '%s': has no training nodes, expected at least one", out->name);
     }
     return STATUS_OK;

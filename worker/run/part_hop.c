@@ -12,7 +12,7 @@ static bool is_walked(const struct program *program, const struct op *op, enum p
 
 bool part_hop_used(const struct program *program, enum part_direction d, int32_t hop)
 {
-    for (int i = 0; i < program->n_op; i++) {
+    for (int i = 0; i < program->n_op && !program->forward_only; i++) {
         const struct op *op = &program->op[i];
         if (op->kind == OP_KIND_AGGREGATE && !op->is_static && program->value[op->out].hop == hop &&
             is_walked(program, op, d)) {

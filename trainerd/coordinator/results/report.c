@@ -65,13 +65,13 @@ json_t *report_job(const struct job *job)
 
 json_t *report_dataset(const struct dataset *dataset)
 {
-    return json_pack("{s:s, s:I, s:I, s:I, s:i, s:b, s:b, s:b, s:I, s:I, s:I, s:I}", "name", dataset->name, "nodes",
-                     (json_int_t)dataset->n_node, "edges", (json_int_t)dataset->n_edge, "features",
-                     (json_int_t)dataset->n_feature, "classes", (int)dataset->n_class, "multi_label", (int)dataset->multi_label,
-                     "symmetric", (int)dataset->symmetric, "edge_weights", (int)dataset->weighted, "duplicate_edges",
-                     (json_int_t)dataset->n_duplicate, "train_nodes", (json_int_t)dataset->n_split[DATASET_SPLIT_TRAIN],
-                     "valid_nodes", (json_int_t)dataset->n_split[DATASET_SPLIT_VALID], "test_nodes",
-                     (json_int_t)dataset->n_split[DATASET_SPLIT_TEST]);
+    return json_pack(
+        "{s:s, s:I, s:I, s:I, s:i, s:b, s:b, s:b, s:i, s:I, s:I, s:I, s:I}", "name", dataset->name, "nodes",
+        (json_int_t)dataset->n_node, "edges", (json_int_t)dataset->n_edge, "features", (json_int_t)dataset->n_feature,
+        "classes", (int)dataset->n_class, "multi_label", (int)dataset->multi_label, "symmetric", (int)dataset->symmetric,
+        "edge_weights", (int)dataset->weighted, "relations", (int)dataset->n_relation, "duplicate_edges",
+        (json_int_t)dataset->n_duplicate, "train_nodes", (json_int_t)dataset->n_split[DATASET_SPLIT_TRAIN], "valid_nodes",
+        (json_int_t)dataset->n_split[DATASET_SPLIT_VALID], "test_nodes", (json_int_t)dataset->n_split[DATASET_SPLIT_TEST]);
 }
 
 json_t *report_partition(const struct job *job, const struct partition_quality *quality)
