@@ -22,6 +22,20 @@ enum dataset_loops {
     DATASET_LOOPS_NONE      /* none stored, none implied */
 };
 
+/* Where the splits come from. */
+enum dataset_origin {
+    DATASET_ORIGIN_NONE,  /* there are none: every node is outside */
+    DATASET_ORIGIN_GIVEN, /* with the data */
+    DATASET_ORIGIN_DRAWN
+};
+
+struct dataset_splits {
+    enum dataset_origin origin;
+    int64_t index, n; /* GIVEN: which one, from 0, of how many */
+    int64_t seed;     /* DRAWN: by this seed, … */
+    char how[96];     /* … so: "20 training and 30 validation nodes per class" */
+};
+
 struct dataset {
     char name[128];
     bool predicts; /* for a prediction: labels and splits may be missing (dataset_fit_model puts something in their place) */
@@ -55,6 +69,7 @@ struct dataset {
     float *label_rows;  /* n_node × n_class, NaN: unknown; NULL unless multi_label */
     uint8_t *split;     /* n_node: enum dataset_split */
     int64_t n_split[4]; /* nodes by enum dataset_split */
+    struct dataset_splits splits;
 
     int64_t n_duplicate; /* edges of the files left out: the same edge (or, undirected, its reverse) was there already */
     struct dataset_store *store; /* owns what the pointers above point to: mappings and blocks */

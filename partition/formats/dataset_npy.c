@@ -2,6 +2,7 @@
  * there (features, valid_idx, test_idx, meta.json) is left out, what is there must fit.
  */
 #include "partition/formats/dataset_meta.h"
+#include "partition/formats/dataset_npy_splits.h"
 #include "partition/formats/dataset_npy_types.h"
 #include "partition/formats/dataset_path.h"
 #include "partition/formats/dataset_store.h"
@@ -224,32 +225,6 @@ static enum status features_load(const struct job *job, const char *folder, cons
     return dataset_npy_is_typed(folder) ? dataset_npy_types_load(job, folder, meta, out) : STATUS_OK;
 }
 
-static enum status split_load(const char *folder, const char *name, bool needed, enum dataset_split split, struct dataset *out)
-{
-    if (!needed && !dataset_path_exists(folder, name)) {
-        return STATUS_OK;
-    }
-    struct npy nodes = {0};
-    enum status status = open_in(folder, name, &nodes);
-    if (status == STATUS_OK) {
-        status = dataset_split_add(&nodes, split, out);
-    }
-    npy_close(&nodes);
-    return status;
-}
-
-static enum status splits_load(const char *folder, struct dataset *out)
-{
-    enum status status = split_load(folder, "train_idx.npy", !out->predicts, DATASET_SPLIT_TRAIN, out);
-    if (status == STATUS_OK) {
-        status = split_load(folder, "valid_idx.npy", false, DATASET_SPLIT_VALID, out);
-    }
-    if (status == STATUS_OK) {
-        status = split_load(folder, "test_idx.npy", false, DATASET_SPLIT_TEST, out);
-    }
-    return status == STATUS_OK ? dataset_split_finish(out) : status;
-}
-
 enum status dataset_npy_load(const struct job *job, const char *path, struct dataset *out)
 {
     struct dataset_meta meta;
@@ -278,5 +253,5 @@ enum status dataset_npy_load(const struct job *job, const char *path, struct dat
     }
     npy_close(&labels);
     dataset_meta_close(&meta);
-    return status == STATUS_OK ? splits_load(path, out) : status;
+    return status == STATUS_OK ? dataset_npy_splits_load(job, path, out) : status;
 }

@@ -99,7 +99,8 @@ Test(trainctl, a_prediction_is_submitted_like_a_training_and_leaves_that_alone)
     cr_assert(folder_has("runs/k-predict/predictions.npy") && folder_has("runs/k/model.safetensors"));
     results_expect_same_file(folder_path("runs/k"), folder_path("runs/k-predict"), "logits.npy");
     EXPECT(0, "runs/k-predict", "show", "2");
-    EXPECT(66, "predict.model: 'runs/none': No such file or directory", "submit", "job.toml", "--wait", "--predict", "runs/none");
+    EXPECT(66, "predict.model: 'runs/none': No such file or directory", "submit", "job.toml", "--wait", "--predict",
+           "runs/none");
     EXPECT(2, "--predict is empty", "submit", "job.toml", "--predict", "");
 }
 

@@ -247,6 +247,7 @@ static void release(struct coordinator *c, bool is_done)
     output_close(&c->output, is_done);
     score_labels_release(&c->training.labels);
     embeddings_release(&c->embeddings);
+    splits_release(&c->drawn);
     free(c->n_kept);
     plan_release(&c->plan);
     program_release(&c->program);

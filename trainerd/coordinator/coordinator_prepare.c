@@ -4,6 +4,7 @@
 #include "protocol/memory.h"
 #include "trainerd/coordinator/coordinator_state.h"
 #include "trainerd/coordinator/device_choice.h"
+#include "trainerd/coordinator/results/report.h"
 #include "worker/plan/memory_plan.h"
 
 #include <stdlib.h>
@@ -49,6 +50,7 @@ static struct dataset sizes_of(const struct dataset *dataset)
                             .n_duplicate = dataset->n_duplicate};
     memcpy(sizes.name, dataset->name, sizeof sizes.name);
     memcpy(sizes.n_split, dataset->n_split, sizeof sizes.n_split);
+    sizes.splits = dataset->splits;
     return sizes;
 }
 
@@ -73,7 +75,7 @@ static enum status load_dataset(struct coordinator *c)
 
 static enum status load(struct coordinator *c)
 {
-    char text[PROGRESS_TEXT_BYTES];
+    char text[PROGRESS_TEXT_BYTES], splits[REPORT_SPLIT_BYTES];
     enum status status = load_dataset(c);
     if (status != STATUS_OK) {
         return status;
@@ -86,7 +88,10 @@ static enum status load(struct coordinator *c)
     progress_print(&c->progress, "%s: loaded %s: %lld nodes, %lld edges, %lld features, %d %s (%s)", c->job.job.name,
                    dataset->name, (long long)dataset->n_node, (long long)dataset->n_edge, (long long)dataset->n_feature,
                    (int)dataset->n_class, dataset->multi_label ? "labels" : "classes", text);
+    report_split_text(&c->facts, splits);
+    progress_print(&c->progress, "%s", splits);
     status = rules_check(c);
+    status = status == STATUS_OK ? splits_keep(dataset, &c->drawn) : status;
     return status == STATUS_OK ? coordinator_program(c) : status;
 }
 

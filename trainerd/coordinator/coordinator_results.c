@@ -99,6 +99,7 @@ enum status coordinator_write_results(struct coordinator *c)
     bool predicts = job_predicts(&c->job);
     enum status status = predicts ? STATUS_OK : write_weights(c, COORDINATOR_TRAINED, "model.safetensors");
     status = status == STATUS_OK && !predicts ? write_weights(c, COORDINATOR_BEST, "best.safetensors") : status;
+    status = status == STATUS_OK ? splits_save(&c->drawn, c->output.dir) : status;
     status = status == STATUS_OK && c->job.output.trace ? write_trace(c) : status;
     status = status == STATUS_OK ? output_metrics_sync(&c->output) : status;
     status = status == STATUS_OK ? fleet_memory(c->fleet, c->memory) : status;

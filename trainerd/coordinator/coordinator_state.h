@@ -12,6 +12,7 @@
 #include "trainerd/coordinator/results/embeddings.h"
 #include "trainerd/coordinator/results/result.h"
 #include "trainerd/coordinator/results/run_folder.h"
+#include "trainerd/coordinator/results/splits.h"
 #include "trainerd/coordinator/training.h"
 
 #include <stdbool.h>
@@ -25,6 +26,7 @@ struct coordinator {
     struct checkpoint checkpoint; /* to resume from */
     struct dataset dataset;
     struct dataset facts; /* the dataset's sizes; they outlive its arrays */
+    struct splits drawn;  /* beside the results; empty where the splits are given */
     bool sparse_features;
     struct partition partition;
     struct partition_quality quality;

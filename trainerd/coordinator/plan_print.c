@@ -173,12 +173,14 @@ static enum status flushed(FILE *file)
 enum status plan_print(const struct plan_input *in, const struct plan *plan, FILE *file)
 {
     const struct dataset *dataset = in->dataset;
-    char evaluate[PROGRESS_TEXT_BYTES];
+    char evaluate[PROGRESS_TEXT_BYTES], splits[REPORT_SPLIT_BYTES];
     bool predicts = in->program->forward_only;
     progress_bytes((double)plan->n_wire_evaluate, evaluate);
     fprintf(file, "dataset    %s: %" PRId64 " nodes, %" PRId64 " edges, %" PRId64 " features, %" PRId32 " %s\n", dataset->name,
             dataset->n_node, dataset->n_edge, dataset->n_feature, dataset->n_class,
             dataset->multi_label ? "labels" : "classes");
+    report_split_text(dataset, splits);
+    fprintf(file, "           %s\n", splits);
     fprintf(file,
             "partition  %" PRId32 " parts by %s: %" PRId64 " edges cut, halo ratio %.3f, imbalance %.3f nodes, %.3f "
             "edges, %.3f halo\n",

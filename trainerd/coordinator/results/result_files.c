@@ -16,6 +16,7 @@ static const struct kind {
     const char *name, *begin, *end;
 } kinds[] = {{"metrics.jsonl", NULL, NULL}, {"model.safetensors", NULL, NULL},  {"best.safetensors", NULL, NULL},
              {"logits.npy", NULL, NULL},    {"predictions.npy", NULL, NULL},    {"embeddings.npy", NULL, NULL},
+             {"train_idx.npy", NULL, NULL}, {"valid_idx.npy", NULL, NULL},      {"test_idx.npy", NULL, NULL},
              {"trace.json", NULL, NULL},    {"tb", "events.out.tfevents.", ""}, {"checkpoint", "epoch-", ".ckpt"},
              {"result.json", NULL, NULL}};
 enum { N_KIND = sizeof kinds / sizeof *kinds };

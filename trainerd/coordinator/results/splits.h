@@ -1,0 +1,29 @@
+/* Splits that were drawn, as files beside a job's results: so that others can have the same ones. */
+#ifndef TRAINERD_SPLITS_H
+#define TRAINERD_SPLITS_H
+
+#include "partition/dataset.h"
+#include "protocol/status.h"
+
+#include <stdint.h>
+
+struct splits {
+    int64_t n_node;
+    int64_t n_split[4]; /* nodes by enum dataset_split */
+    uint8_t *split;     /* n_node; NULL: nothing was drawn */
+};
+
+/* Copy the splits of a dataset that drew them; of others, nothing.
+ *
+ *   owns    the caller owns *out: splits_release
+ *   errors  STATUS_NOMEM
+ *   cost    a byte for each node
+ */
+enum status splits_keep(const struct dataset *dataset, struct splits *out);
+void splits_release(struct splits *splits);
+
+/* Write DIR/train_idx.npy, valid_idx.npy and test_idx.npy, int64, ascending: as a data folder has them; none where nothing was drawn.
+ * errors  STATUS_CREATE, STATUS_IO */
+enum status splits_save(const struct splits *splits, const char *dir);
+
+#endif
