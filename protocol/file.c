@@ -121,7 +121,7 @@ enum status file_replace_mapped(const char *path, size_t n_bytes, enum status (*
     if (status != STATUS_OK) {
         return status;
     }
-    /* Without room for its pages, writing to the memory would end the process with SIGBUS. */
+    /* Without free space for its pages, writing to the memory would end the process with SIGBUS. */
     int error;
     do {
         error = posix_fallocate(file, 0, (off_t)n_bytes);

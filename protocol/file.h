@@ -17,7 +17,7 @@
 enum status file_replace(const char *path, const struct iovec *piece, int n_piece);
 
 /* The same of a file of n_bytes, at least 1, that `fill` writes to memory, which is the file's own: pages go to the disk as the system
- * likes. bytes is aligned to a page. A file system without room is found before.
+ * likes. bytes is aligned to a page. Space is reserved before.
  *
  *   errors  those of fill: an older file of that name is untouched then
  */

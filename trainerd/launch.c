@@ -103,7 +103,7 @@ enum status launch_run(char *const argv[], int *exit_code_out)
                            launch.end_signal, strsignal(launch.end_signal));
     }
     if (launch.end_signal == SIGKILL) { /* from outside */
-        return status_fail(STATUS_PEER, "%s was killed (signal %d), by somebody or because memory ran out", argv[0], SIGKILL);
+        return status_fail(STATUS_PEER, "%s was killed (signal %d), by a user or because memory ran out", argv[0], SIGKILL);
     }
     if (launch.end_signal != 0) {
         return status_fail(STATUS_BUG, "%s was ended by signal %d (%s)", argv[0], launch.end_signal,

@@ -15,7 +15,6 @@
 #include <xxhash.h>
 
 #define CACHE_MAGIC "TRNDCUT"
-#define SUFFIX ".partition"
 
 /* Before part_begin (n_part + 1 × int64) and order (n_node × uint32); little-endian. */
 struct cache_header {
@@ -66,11 +65,25 @@ void partition_cache_find(const struct dataset *dataset, const struct job *job, 
     int n = snprintf(text, sizeof text, "%d %s %d %d %d %d %d %lld %016llx", PARTITION_CACHE_VERSION, graph,
                      (int)dataset->symmetric, n_part, job->partition.method, job->partition.objective, job->partition.balance,
                      (long long)job->partition.seed, (unsigned long long)owners);
-    XXH128_hash_t key = XXH3_128bits(text, (size_t)n);
-    snprintf(out->key, sizeof out->key, "%016llx%016llx", (unsigned long long)key.high64, (unsigned long long)key.low64);
-    if (snprintf(out->path, sizeof out->path, "%s/%s" SUFFIX, out->folder, out->key) >= PATH_MAX) {
-        out->folder[0] = '\0';
+    partition_cache_name(text, (size_t)n, ".partition", out);
+}
+
+void partition_cache_name(const char *text, size_t n, const char *suffix, struct partition_cache *cache)
+{
+    XXH128_hash_t key = XXH3_128bits(text, n);
+    snprintf(cache->key, sizeof cache->key, "%016llx%016llx", (unsigned long long)key.high64, (unsigned long long)key.low64);
+    if (snprintf(cache->path, sizeof cache->path, "%s/%s%s", cache->folder, cache->key, suffix) >= PATH_MAX) {
+        cache->folder[0] = '\0';
     }
+}
+
+int partition_cache_open(const struct partition_cache *cache, const char *what)
+{
+    int file = open(cache->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0 && errno != ENOENT && errno != ENOTDIR) {
+        log_warn("cannot read the cached %s '%s': %s", what, cache->path, strerror(errno));
+    }
+    return file;
 }
 
 /* part_begin ascends from 0 to n_node, order names every node once. What is wrong, or NULL. seen: n_node zeros */
@@ -123,11 +136,8 @@ bool partition_cache_load(const struct partition_cache *cache, struct partition 
     if (cache->folder[0] == '\0') {
         return false;
     }
-    int file = open(cache->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int file = partition_cache_open(cache, "partition");
     if (file < 0) {
-        if (errno != ENOENT && errno != ENOTDIR) {
-            log_warn("cannot read the cached partition '%s': %s", cache->path, strerror(errno));
-        }
         return false;
     }
     const char *wrong = read_file(cache, file, partition);
@@ -145,22 +155,22 @@ bool partition_cache_load(const struct partition_cache *cache, struct partition 
     return true;
 }
 
-void partition_cache_write(const char *folder, const char *path, const struct iovec *piece, int n_piece, const char *what)
+void partition_cache_write(const struct partition_cache *cache, const struct iovec *piece, int n_piece, const char *what)
 {
     int lock = -1;
-    enum status status = file_folder_make(folder);
+    enum status status = file_folder_make(cache->folder);
     if (status == STATUS_OK) {
-        lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        lock = open(cache->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         /* Another job that writes here just now may write the same file: leave it to that one. */
         if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
-            status = file_replace(path, piece, n_piece);
+            status = file_replace(cache->path, piece, n_piece);
         }
     }
     if (lock >= 0) {
         close(lock);
     }
     if (status != STATUS_OK) {
-        log_warn("the %s not kept for another time: %s", what, status_reason());
+        log_warn("cannot keep the %s for another time: %s", what, status_reason());
     }
 }
 
@@ -179,5 +189,5 @@ void partition_cache_save(const struct partition_cache *cache, const struct part
         {.iov_base = &header, .iov_len = sizeof header},
         {.iov_base = partition->part_begin, .iov_len = ((size_t)partition->n_part + 1) * sizeof *partition->part_begin},
         {.iov_base = partition->order, .iov_len = (size_t)partition->n_node * sizeof *partition->order}};
-    partition_cache_write(cache->folder, cache->path, piece, 3, "partition is");
+    partition_cache_write(cache, piece, 3, "partition");
 }

@@ -39,10 +39,18 @@ bool partition_cache_load(const struct partition_cache *cache, struct partition 
 
 void partition_cache_save(const struct partition_cache *cache, const struct partition *partition);
 
+/* --- any file of the cache --- */
+
 /* The folder of partition.cache; false where there is none, or none for a graph as small. */
 bool partition_cache_folder(const struct dataset *dataset, const struct job *job, char out[PATH_MAX]);
 
-/* Write a file of that folder, unless another job writes there just now; a warning says what ("partition is") is not kept. */
-void partition_cache_write(const char *folder, const char *path, const struct iovec *piece, int n_piece, const char *what);
+/* Set the key, and the path in cache->folder, of a file for all that these n bytes of text say; folder becomes "" where the path is too long. */
+void partition_cache_name(const char *text, size_t n, const char *suffix, struct partition_cache *cache);
+
+/* Open it to read; -1: it is not there, or cannot be opened, of which a warning names `what` ("partition"). */
+int partition_cache_open(const struct partition_cache *cache, const char *what);
+
+/* Write it, unless another job writes to that folder at this moment; a warning names what is not kept. */
+void partition_cache_write(const struct partition_cache *cache, const struct iovec *piece, int n_piece, const char *what);
 
 #endif

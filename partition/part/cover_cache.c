@@ -4,9 +4,6 @@
 #include "protocol/file.h"
 #include "protocol/log.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,14 +12,13 @@
 #include <xxhash.h>
 
 #define CACHE_MAGIC "TRNDCOV"
-#define SUFFIX ".covers"
 
 /* Before the counts: each direction's rows by list, and its sums by part; little-endian. */
 struct cache_header {
     char magic[8];
     uint32_t version, n_rank;
-    int32_t n_part;
-    uint32_t symmetric;
+    int32_t n_part, n_hop;
+    uint32_t mirrors, padding;
     char key[32];
     struct part_cover_rows rows;
     uint64_t checksum; /* XXH3-64 of what follows, piece after piece, each seeded by the one before, the first by rows */
@@ -31,12 +27,12 @@ struct cache_header {
 /* The header and the counts, as they lie in a file. Returns how many. */
 static int pieces_of(struct cache_header *header, const struct part_shared *shared, struct iovec out[5])
 {
-    int n = 0, n_direction = shared->symmetric ? 1 : PART_DIRECTION_N;
-    size_t n_list = (size_t)shared->n_part * shared->n_rank * PART_SHARED_N_SIDE;
+    int n = 0, n_direction = shared->mirrors ? 1 : PART_DIRECTION_N;
+    size_t n_sum = (size_t)shared->n_part * ((size_t)shared->n_hop + 1), n_list = n_sum * shared->n_rank * PART_SHARED_N_SIDE;
     out[n++] = (struct iovec){.iov_base = header, .iov_len = sizeof *header};
     for (int d = 0; d < n_direction; d++) {
         out[n++] = (struct iovec){.iov_base = shared->n_row[d], .iov_len = n_list * sizeof *shared->n_row[d]};
-        out[n++] = (struct iovec){.iov_base = shared->sums[d], .iov_len = (size_t)shared->n_part * sizeof *shared->sums[d]};
+        out[n++] = (struct iovec){.iov_base = shared->sums[d], .iov_len = n_sum * sizeof *shared->sums[d]};
     }
     return n;
 }
@@ -50,30 +46,25 @@ static uint64_t checksum_of(const struct part_cover_rows *rows, const struct iov
     return sum;
 }
 
-/* Where counts are kept. */
-struct place {
-    char folder[PATH_MAX], path[PATH_MAX];
-    char key[33];
-};
-
-/* Where these would be; false: nowhere. */
-static bool place_find(const struct dataset *dataset, const struct job *job, const struct partition *p,
-                       const int32_t *rank_of_part, uint32_t n_rank, struct place *out)
+/* Where these counts would be; false: nowhere. */
+static bool cache_find(const struct part_cover_input *in, const struct job *job, struct partition_cache *out)
 {
-    if (!partition_cache_folder(dataset, job, out->folder)) {
+    const struct partition *p = in->partition;
+    if (!partition_cache_folder(in->dataset, job, out->folder)) {
         return false;
     }
     char graph[33], text[256];
-    dataset_fingerprint(dataset, false, graph);
+    dataset_fingerprint(in->dataset, false, graph);
     uint64_t order = XXH3_64bits(p->order, (size_t)p->n_node * sizeof *p->order);
     uint64_t parts = XXH3_64bits_withSeed(p->part_begin, ((size_t)p->n_part + 1) * sizeof *p->part_begin, order);
-    uint64_t ranks = XXH3_64bits_withSeed(rank_of_part, (size_t)p->n_part * sizeof *rank_of_part, parts);
-    int n = snprintf(text, sizeof text, "%d %s %d %d %u %016llx %016llx %016llx", COVER_CACHE_VERSION, graph,
-                     (int)dataset->symmetric, (int)p->n_part, n_rank, (unsigned long long)order, (unsigned long long)parts,
-                     (unsigned long long)ranks);
-    XXH128_hash_t key = XXH3_128bits(text, (size_t)n);
-    snprintf(out->key, sizeof out->key, "%016llx%016llx", (unsigned long long)key.high64, (unsigned long long)key.low64);
-    return snprintf(out->path, sizeof out->path, "%s/%s" SUFFIX, out->folder, out->key) < PATH_MAX;
+    uint64_t ranks = XXH3_64bits_withSeed(in->rank_of_part, (size_t)p->n_part * sizeof *in->rank_of_part, parts);
+    uint64_t hops = p->n_hop > 0 ? XXH3_64bits_withSeed(p->hop, (size_t)p->n_node, (XXH64_hash_t)p->n_hop) : 0;
+    int n = snprintf(text, sizeof text, "%d %s %d %d %u %016llx %016llx %016llx %016llx %x %x", COVER_CACHE_VERSION, graph,
+                     (int)in->dataset->symmetric, (int)p->n_part, in->n_rank, (unsigned long long)order,
+                     (unsigned long long)parts, (unsigned long long)ranks, (unsigned long long)hops,
+                     in->hops[PART_DIRECTION_IN], in->hops[PART_DIRECTION_OUT]);
+    partition_cache_name(text, (size_t)n, ".covers", out);
+    return out->folder[0] != '\0';
 }
 
 /* What is wrong with the file, or NULL. */
@@ -96,8 +87,8 @@ static const char *read_file(int file, const char *key, struct part_shared *shar
         }
     }
     if (memcmp(header.magic, CACHE_MAGIC, sizeof header.magic) != 0 || header.version != COVER_CACHE_VERSION ||
-        header.n_rank != shared->n_rank || header.n_part != shared->n_part || header.symmetric != shared->symmetric ||
-        memcmp(header.key, key, sizeof header.key) != 0) {
+        header.n_rank != shared->n_rank || header.n_part != shared->n_part || header.n_hop != shared->n_hop ||
+        header.mirrors != shared->mirrors || memcmp(header.key, key, sizeof header.key) != 0) {
         return "another header than these parts'";
     }
     *rows_out = header.rows;
@@ -105,56 +96,55 @@ static const char *read_file(int file, const char *key, struct part_shared *shar
 }
 
 /* Counts that were kept. *out is then as part_shared_cover makes it; else nothing is taken. */
-static bool load(const struct place *place, const struct partition *partition, uint32_t n_rank, bool symmetric,
-                 struct part_shared *out, struct part_cover_rows *rows_out)
+static bool load(const struct partition_cache *cache, const struct part_cover_input *in, struct part_shared *out,
+                 struct part_cover_rows *rows_out)
 {
-    int file = open(place->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int file = partition_cache_open(cache, "covers");
     if (file < 0) {
-        if (errno != ENOENT && errno != ENOTDIR) {
-            log_warn("cannot read the cached covers '%s': %s", place->path, strerror(errno));
-        }
         return false;
     }
-    enum status status = part_shared_acquire(partition->n_part, n_rank, 0, symmetric, out);
+    const struct partition *partition = in->partition;
+    bool mirrors = part_shared_mirrors(in->dataset->symmetric, true, partition->n_hop);
+    enum status status = part_shared_acquire(partition->n_part, in->n_rank, partition->n_hop, mirrors, out);
     status = status == STATUS_OK ? part_sums_acquire(out) : status;
     out->covers = true;
-    const char *wrong = status == STATUS_OK ? read_file(file, place->key, out, rows_out)
+    const char *wrong = status == STATUS_OK ? read_file(file, cache->key, out, rows_out)
                                             : "more counts than there is memory for";
     close(file);
     if (wrong != NULL) {
-        log_warn("the cached covers '%s' have %s: covering the graph again", place->path, wrong);
+        log_warn("the cached covers '%s' have %s: covering the graph again", cache->path, wrong);
         part_shared_release(out);
     }
     return wrong == NULL;
 }
 
-static void save(const struct place *place, const struct part_shared *shared, const struct part_cover_rows *rows)
+static void save(const struct partition_cache *cache, const struct part_shared *shared, const struct part_cover_rows *rows)
 {
     struct cache_header header = {.magic = CACHE_MAGIC,
                                   .version = COVER_CACHE_VERSION,
                                   .n_rank = shared->n_rank,
                                   .n_part = shared->n_part,
-                                  .symmetric = shared->symmetric,
+                                  .n_hop = shared->n_hop,
+                                  .mirrors = shared->mirrors,
                                   .rows = *rows};
     struct iovec piece[5];
     int n_piece = pieces_of(&header, shared, piece);
-    memcpy(header.key, place->key, sizeof header.key);
+    memcpy(header.key, cache->key, sizeof header.key);
     header.checksum = checksum_of(rows, piece, n_piece);
-    partition_cache_write(place->folder, place->path, piece, n_piece, "covers are");
+    partition_cache_write(cache, piece, n_piece, "covers");
 }
 
-enum status cover_cache_count(const struct dataset *dataset, const struct job *job, const struct partition *partition,
-                              const int32_t *rank_of_part, uint32_t n_rank, struct part_shared *out,
+enum status cover_cache_count(const struct part_cover_input *in, const struct job *job, struct part_shared *out,
                               struct part_cover_rows *rows_out)
 {
-    struct place place;
-    bool keeps = place_find(dataset, job, partition, rank_of_part, n_rank, &place);
-    if (keeps && load(&place, partition, n_rank, dataset->symmetric, out, rows_out)) {
+    struct partition_cache cache;
+    bool keeps = cache_find(in, job, &cache);
+    if (keeps && load(&cache, in, out, rows_out)) {
         return STATUS_OK;
     }
-    enum status status = part_shared_cover(dataset, partition, rank_of_part, n_rank, out, rows_out);
+    enum status status = part_shared_cover(in, out, rows_out);
     if (status == STATUS_OK && keeps) {
-        save(&place, out, rows_out);
+        save(&cache, out, rows_out);
     }
     return status;
 }

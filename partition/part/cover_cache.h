@@ -10,11 +10,10 @@
 #include "protocol/job/job.h"
 
 /* Raised by every change of part_shared_cover or of the file that gives other counts for the same key. */
-#define COVER_CACHE_VERSION 1
+#define COVER_CACHE_VERSION 2
 
-/* part_shared_cover, or what it counted before; where job->partition.cache says so, it is kept. */
-enum status cover_cache_count(const struct dataset *dataset, const struct job *job, const struct partition *partition,
-                              const int32_t *rank_of_part, uint32_t n_rank, struct part_shared *out,
+/* The counts of part_shared_cover: from the cache, else counted and, where job->partition.cache names a folder, kept. */
+enum status cover_cache_count(const struct part_cover_input *in, const struct job *job, struct part_shared *out,
                               struct part_cover_rows *rows_out);
 
 #endif

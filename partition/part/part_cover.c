@@ -14,6 +14,7 @@ struct matching {
     uint32_t *depth;    /* n_giver: edges from an unmatched giver, alternating; NONE: not reached */
     uint32_t *queue;    /* n_giver; also the path of a search */
     int64_t *next;      /* n_giver: the edge that a search tries next */
+    int64_t n_wanted;   /* givers with edges */
     int64_t n_pair;
 };
 
@@ -101,7 +102,7 @@ static void path_search(struct matching *m, uint32_t from)
 static void match_fully(struct matching *m)
 {
     match_greedily(m);
-    while (m->n_pair < m->edges->n_giver && depths_find(m)) {
+    while (m->n_pair < m->n_wanted && depths_find(m)) {
         for (int64_t g = 0; g < m->edges->n_giver; g++) {
             if (m->taker_of[g] == NONE) {
                 path_search(m, (uint32_t)g);
@@ -169,16 +170,21 @@ int64_t part_cover(const struct part_cover_edges *edges, bool *sends_out, bool *
                          .queue = memory_alloc(n_giver, sizeof *m.queue),
                          .next = memory_alloc(n_giver, sizeof *m.next)};
     bool hub = has_hub(edges, m.giver_of);
+    for (int64_t g = 0; g < edges->n_giver; g++) {
+        m.n_wanted += edges->indptr[g + 1] > edges->indptr[g];
+    }
     memset(m.taker_of, 0xff, n_giver * sizeof *m.taker_of);
     memset(m.giver_of, 0xff, n_taker * sizeof *m.giver_of);
     memset(m.depth, 0xff, n_giver * sizeof *m.depth);
     if (!hub) {
         match_fully(&m);
     }
-    if (hub || m.n_pair == edges->n_giver) {
-        memset(sends_out, true, n_giver);
+    if (hub || m.n_pair == m.n_wanted) {
+        for (int64_t g = 0; g < edges->n_giver; g++) {
+            sends_out[g] = edges->indptr[g + 1] > edges->indptr[g];
+        }
         memset(sums_out, false, n_taker);
-        m.n_pair = edges->n_giver;
+        m.n_pair = m.n_wanted;
     } else {
         cover_read(&m, sends_out, sums_out);
     }

@@ -25,7 +25,7 @@ struct part_cover_edges {
 /* The same edges by their other end: indptr_out n_taker + 1, giver_out n_edge; from_out (NULL: not wanted) n_edge: where each was. */
 void part_cover_turn(const struct part_cover_edges *edges, int64_t *indptr_out, uint32_t *giver_out, int64_t *from_out);
 
-/* The least cover, or all givers where that has no fewer rows.
+/* The least cover, or all givers with edges where that has no fewer rows.
  *
  *   shapes  sends_out n_giver: rows that travel · sums_out n_taker: takers for which a sum travels instead
  *   returns rows of both kinds

@@ -35,8 +35,8 @@ static enum status check_scalars(const struct part_header *h)
     if (h->weighted > 1 || (h->weighted == 1 && h->n_relation > 0)) {
         return fail("header: expected edges that are weighted, or typed, or neither");
     }
-    if (h->covered > 1 || (h->covered == 1 && (h->n_relation > 0 || h->n_hop > 0))) {
-        return fail("header: expected covers of pairs only of untyped edges and rows without hops");
+    if (h->covered > 1 || (h->covered == 1 && h->n_relation > 0)) {
+        return fail("header: expected covers only of untyped edges");
     }
     if (h->stores > 1 || h->n_halo < 0 || h->n_halo_value < 0 || (h->n_halo_value > 0 && h->features != PART_FEATURES_SPARSE) ||
         (h->stores == 1 && (h->features == PART_FEATURES_NONE || h->n_embedded_run > 0 || h->n_relation > 0))) {

@@ -9,48 +9,70 @@ static size_t n_count(const struct part_shared *shared)
     return (size_t)shared->n_part * shared->n_rank * PART_SHARED_N_SIDE * ((size_t)shared->n_hop + 1);
 }
 
+static size_t n_sums(const struct part_shared *shared)
+{
+    return (size_t)shared->n_part * ((size_t)shared->n_hop + 1);
+}
+
 static int n_direction(const struct part_shared *shared)
 {
-    return shared->symmetric ? 1 : PART_DIRECTION_N;
+    return shared->mirrors ? 1 : PART_DIRECTION_N;
 }
 
-int64_t part_shared_bytes(int32_t n_part, uint32_t n_rank, int32_t n_hop, bool symmetric)
+int64_t part_shared_bytes(int32_t n_part, uint32_t n_rank, int32_t n_hop, bool mirrors)
 {
     const struct part_shared shared = {.n_part = n_part, .n_rank = n_rank, .n_hop = n_hop};
-    return (int64_t)(n_count(&shared) * sizeof *shared.n_row[0]) * (symmetric ? 1 : PART_DIRECTION_N);
+    return (int64_t)(n_count(&shared) * sizeof *shared.n_row[0]) * (mirrors ? 1 : PART_DIRECTION_N);
 }
 
-enum status part_shared_acquire(int32_t n_part, uint32_t n_rank, int32_t n_hop, bool symmetric, struct part_shared *out)
+enum status part_shared_acquire(int32_t n_part, uint32_t n_rank, int32_t n_hop, bool mirrors, struct part_shared *out)
 {
-    *out = (struct part_shared){.n_part = n_part, .n_rank = n_rank, .n_hop = n_hop, .symmetric = symmetric};
+    *out = (struct part_shared){.n_part = n_part, .n_rank = n_rank, .n_hop = n_hop, .mirrors = mirrors};
     enum status status = memory_acquire(MEMORY_STRUCTURE, n_count(out), sizeof *out->n_row[0], &out->n_row[PART_DIRECTION_IN]);
-    if (status == STATUS_OK && !symmetric) {
+    if (status == STATUS_OK && !mirrors) {
         status = memory_acquire(MEMORY_STRUCTURE, n_count(out), sizeof *out->n_row[0], &out->n_row[PART_DIRECTION_OUT]);
     }
-    if (symmetric) {
+    if (mirrors) {
         out->n_row[PART_DIRECTION_OUT] = out->n_row[PART_DIRECTION_IN];
     }
     return status;
+}
+
+int64_t part_sums_bytes(int32_t n_part, int32_t n_hop, bool mirrors)
+{
+    const struct part_shared shared = {.n_part = n_part, .n_hop = n_hop};
+    return (int64_t)(n_sums(&shared) * sizeof *shared.sums[0]) * (mirrors ? 1 : PART_DIRECTION_N);
 }
 
 enum status part_sums_acquire(struct part_shared *shared)
 {
     enum status status = STATUS_OK;
     for (int d = 0; d < n_direction(shared) && status == STATUS_OK; d++) {
-        status = memory_acquire(MEMORY_STRUCTURE, (size_t)shared->n_part, sizeof *shared->sums[d], &shared->sums[d]);
+        status = memory_acquire(MEMORY_STRUCTURE, n_sums(shared), sizeof *shared->sums[d], &shared->sums[d]);
     }
-    if (shared->symmetric) {
+    if (shared->mirrors) {
         shared->sums[PART_DIRECTION_OUT] = shared->sums[PART_DIRECTION_IN];
     }
     return status;
 }
 
+void part_shared_mirror(struct part_shared *shared)
+{
+    size_t n_each = (size_t)shared->n_hop + 1;
+    for (size_t at = n_each - 1; at < n_count(shared); at += n_each) {
+        shared->n_row[PART_DIRECTION_OUT][at] = shared->n_row[PART_DIRECTION_IN][at];
+    }
+    for (size_t at = n_each - 1; at < n_sums(shared) && shared->sums[PART_DIRECTION_IN] != NULL; at += n_each) {
+        shared->sums[PART_DIRECTION_OUT][at] = shared->sums[PART_DIRECTION_IN][at];
+    }
+}
+
 void part_shared_release(struct part_shared *shared)
 {
     for (int d = 0; d < n_direction(shared); d++) {
-        memory_release(MEMORY_STRUCTURE, shared->sums[d], (size_t)shared->n_part, sizeof *shared->sums[d]);
+        memory_release(MEMORY_STRUCTURE, shared->sums[d], n_sums(shared), sizeof *shared->sums[d]);
     }
-    if (!shared->symmetric) {
+    if (!shared->mirrors) {
         memory_release(MEMORY_STRUCTURE, shared->n_row[PART_DIRECTION_OUT], n_count(shared), sizeof *shared->n_row[0]);
     }
     memory_release(MEMORY_STRUCTURE, shared->n_row[PART_DIRECTION_IN], n_count(shared), sizeof *shared->n_row[0]);

@@ -25,12 +25,12 @@ struct part_sums {
 struct part_shared {
     int32_t n_part, n_hop;
     uint32_t n_rank;
-    bool symmetric; /* both directions have the same array */
-    bool covers;    /* what is listed are covers */
-    bool spreads;   /* each part's rows are picked out of what came; else its blocks' columns count that */
-    struct part_sums *sums[PART_DIRECTION_N]; /* n_part; NULL: nothing is covered */
-    uint32_t *n_row
-        [PART_DIRECTION_N]; /* n_part × n_rank × PART_SHARED_N_SIDE × (n_hop + 1): by owner, taker, side; rows of hop ≤ h, and all */
+    bool mirrors; /* both directions have the same array */
+    bool covers;  /* what is listed are covers */
+    bool spreads; /* each part's rows are picked out of what came; else its blocks' columns count that */
+    struct part_sums *sums[PART_DIRECTION_N]; /* n_part × (n_hop + 1); NULL: nothing is covered */
+    uint32_t *n_row[PART_DIRECTION_N]; /* n_part × n_rank × PART_SHARED_N_SIDE × (n_hop + 1): by owner, taker, side; rows of
+                                                 hop ≤ h, and all. Covers: rows and sums for the edges into rows of hop ≤ h */
 };
 
 /* The list that part `to` takes part q's rows from. */
@@ -39,16 +39,22 @@ static inline enum part_shared_side part_shared_side_of(int32_t q, int32_t to)
     return to < q ? PART_SHARED_BELOW : PART_SHARED_ABOVE;
 }
 
-/* Memory for the counts, all 0.
+/* Both directions share an array where the graph is symmetric; but edges into rows of a hop, which a cover is of, have no such mirror. */
+static inline bool part_shared_mirrors(bool symmetric, bool covers, int32_t n_hop)
+{
+    return symmetric && !(covers && n_hop > 0);
+}
+
+/* Memory for the counts, all 0; mirrors: of one direction.
  *
  *   owns    the caller owns *out: part_shared_release, also after a failure
  *   errors  STATUS_NOMEM
  */
-enum status part_shared_acquire(int32_t n_part, uint32_t n_rank, int32_t n_hop, bool symmetric, struct part_shared *out);
+enum status part_shared_acquire(int32_t n_part, uint32_t n_rank, int32_t n_hop, bool mirrors, struct part_shared *out);
 void part_shared_release(struct part_shared *shared);
 
 /* Bytes of that memory. */
-int64_t part_shared_bytes(int32_t n_part, uint32_t n_rank, int32_t n_hop, bool symmetric);
+int64_t part_shared_bytes(int32_t n_part, uint32_t n_rank, int32_t n_hop, bool mirrors);
 
 /* Counts of all parts and workers, from the graph.
  *
@@ -65,24 +71,42 @@ struct part_cover_rows {
     int64_t n_halo, n_cover;
 };
 
-/* Counts of covers, from a graph whose rows are not ordered by hop.
+/* What covers are counted of. */
+struct part_cover_input {
+    const struct dataset *dataset;
+    const struct partition *partition;
+    const int32_t *rank_of_part; /* n_part */
+    uint32_t n_rank;
+    uint32_t
+        hops[PART_DIRECTION_N]; /* bit h: rows travel for edges into rows of hop ≤ h, which then have a cover of their own */
+};
+
+/* Counts of covers: of all edges, and of those up to the hops.
  *
- *   shapes  rank_of_part n_part
  *   owns    the caller owns *out: part_shared_release
  *   errors  STATUS_NOMEM
  *   cost    n_edge reads, the matchings of all lists; n_node × 8 bytes and 8 bytes an edge into a worker's parts from others'
  */
-enum status part_shared_cover(const struct dataset *dataset, const struct partition *partition, const int32_t *rank_of_part,
-                              uint32_t n_rank, struct part_shared *out, struct part_cover_rows *rows_out);
+enum status part_shared_cover(const struct part_cover_input *in, struct part_shared *out, struct part_cover_rows *rows_out);
 
 /* Memory for sums, all 0. errors  STATUS_NOMEM */
 enum status part_sums_acquire(struct part_shared *shared);
+int64_t part_sums_bytes(int32_t n_part, int32_t n_hop, bool mirrors);
+
+/* Those that part q makes for edges into rows of hop ≤ h, or for all. */
+static inline struct part_sums *part_sums_at(const struct part_shared *shared, enum part_direction d, int32_t q, int32_t hop)
+{
+    return &shared->sums[d][q * ((int64_t)shared->n_hop + 1) + (hop < shared->n_hop ? hop : shared->n_hop)];
+}
+
+/* Of a symmetric graph whose directions have arrays of their own: all edges' counts, which are the same in both, are those of in-edges. */
+void part_shared_mirror(struct part_shared *shared);
 
 /* The place of the counts of one list: n_hop + 1. */
 uint32_t *part_shared_at(const struct part_shared *shared, enum part_direction d, int32_t q, uint32_t rank,
                          enum part_shared_side side);
 
-/* Rows up to a hop; all of them where there is no such hop. */
+/* Rows up to a hop, or a cover's for edges up to one; all of them where there is no such hop. */
 int64_t part_shared_rows(const struct part_shared *shared, enum part_direction d, int32_t q, uint32_t rank,
                          enum part_shared_side side, int32_t hop);
 

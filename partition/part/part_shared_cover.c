@@ -22,6 +22,7 @@ struct covering {
     const struct dataset *dataset;
     const struct partition *partition;
     const int32_t *rank_of_part;
+    const uint32_t *hops;
     int32_t *part_of_rank; /* n_part: worker after worker, ascending */
     int32_t *rank_begin;   /* n_rank + 1: where a worker's begin */
     uint32_t *place;       /* n_node: of each node in partition->order */
@@ -124,12 +125,10 @@ static uint32_t destinations_number(const struct covering *c, const struct edges
 }
 
 /* A list's cover, added to what part `owner` sends. */
-static void cover_count(struct covering *c, enum part_direction d, int32_t owner, const struct part_cover_edges *edges,
-                        uint32_t *n_row_out)
+static void cover_count(struct covering *c, struct part_sums *made, const struct part_cover_edges *edges, uint32_t *n_row_out)
 {
     bool *sends = memory_alloc((size_t)edges->n_giver, sizeof *sends),
          *sums = memory_alloc((size_t)edges->n_taker, sizeof *sums);
-    struct part_sums *made = &c->out->sums[d][owner];
     int64_t n_row = part_cover(edges, sends, sums);
     *n_row_out = (uint32_t)n_row;
     for (int64_t t = 0; t < edges->n_taker; t++) {
@@ -138,48 +137,85 @@ static void cover_count(struct covering *c, enum part_direction d, int32_t owner
     for (int64_t e = 0; e < edges->indptr[edges->n_giver]; e++) {
         made->n_edge += sums[edges->taker[e]];
     }
-    c->n_halo += edges->n_giver;
+    for (int64_t g = 0; g < edges->n_giver; g++) {
+        c->n_halo += edges->indptr[g + 1] > edges->indptr[g];
+    }
     c->n_cover += n_row;
     free(sums);
     free(sends);
 }
 
-/* The list's edges by giver: their sources, or over transposed edges their destinations. In both each giver's takers ascend. */
-static void list_count(struct covering *c, enum part_direction d, int32_t owner, uint32_t *n_row_out)
+/* Are there covers of the edges into rows of hop ≤ h; from n_hop on, of all? Over all edges of a symmetric graph the same rows travel both ways. */
+static bool is_covered(const struct covering *c, enum part_direction d, int32_t hop)
 {
-    bool in = d == PART_DIRECTION_IN;
-    uint32_t n_giver = 0, n_taker = 0;
-    int64_t n_edge = 0;
-    for (int32_t l = 0; l < c->n_list; l++) {
-        const struct edges *edges = &c->list[l];
-        n_giver = (in ? sources_number : destinations_number)(c, edges, n_giver);
-        n_taker = (in ? destinations_number : sources_number)(c, edges, n_taker);
-        n_edge += edges->end - edges->begin;
-    }
-    int64_t *indptr = memory_alloc((size_t)n_giver + 2, sizeof *indptr); /* a giver's next edge, and behind it where all end */
-    uint32_t *taker = memory_alloc((size_t)n_edge, sizeof *taker);
+    return hop < c->out->n_hop ? (c->hops[d] >> hop & 1) != 0 : d == PART_DIRECTION_IN || !c->dataset->symmetric;
+}
+
+/* Does it lead into a row of hop ≤ h, or are all edges counted? */
+static bool is_counted(const struct covering *c, const struct edge *edge, int32_t hop)
+{
+    return hop >= c->out->n_hop || c->partition->hop[c->partition->order[edge->to]] <= hop;
+}
+
+/* A list as it is numbered. */
+struct list {
+    enum part_direction d;
+    uint32_t n_giver, n_taker;
+    int64_t n_edge;
+    int64_t *indptr; /* n_giver + 2 */
+    uint32_t *taker; /* n_edge */
+};
+
+/* Its edges by giver: their sources, or over transposed edges their destinations. In both each giver's takers ascend. Returns how many. */
+static int64_t edges_place(const struct covering *c, int32_t hop, const struct list *list)
+{
+    bool in = list->d == PART_DIRECTION_IN;
+    int64_t *indptr = list->indptr; /* a giver's next edge, and behind it where all end */
+    memset(indptr, 0, ((size_t)list->n_giver + 2) * sizeof *indptr);
     for (int placing = 0; placing < 2; placing++) {
         for (int32_t l = 0; l < c->n_list; l++) {
             for (int64_t e = c->list[l].begin; e < c->list[l].end; e++) {
                 const struct edge *edge = &c->edge[e];
                 uint32_t giver = c->number[in ? edge->from : edge->to] - 1;
+                if (!is_counted(c, edge, hop)) {
+                    continue;
+                }
                 if (placing == 0) {
                     indptr[giver + 2]++;
                 } else {
-                    taker[indptr[giver + 1]++] = c->number[in ? edge->to : edge->from] - 1;
+                    list->taker[indptr[giver + 1]++] = c->number[in ? edge->to : edge->from] - 1;
                 }
             }
         }
-        for (uint32_t g = 0; placing == 0 && g < n_giver; g++) {
+        for (uint32_t g = 0; placing == 0 && g < list->n_giver; g++) {
             indptr[g + 2] += indptr[g + 1];
         }
     }
-    const struct part_cover_edges edges = {.n_giver = n_giver, .n_taker = n_taker, .indptr = indptr, .taker = taker};
-    if (n_edge > 0) {
-        cover_count(c, d, owner, &edges, n_row_out);
+    return indptr[list->n_giver];
+}
+
+/* The covers of the list, by hop: counts_out n_hop + 1. */
+static void list_count(struct covering *c, enum part_direction d, int32_t owner, uint32_t *counts_out)
+{
+    bool in = d == PART_DIRECTION_IN;
+    struct list list = {.d = d};
+    for (int32_t l = 0; l < c->n_list; l++) {
+        const struct edges *edges = &c->list[l];
+        list.n_giver = (in ? sources_number : destinations_number)(c, edges, list.n_giver);
+        list.n_taker = (in ? destinations_number : sources_number)(c, edges, list.n_taker);
+        list.n_edge += edges->end - edges->begin;
     }
-    free(taker);
-    free(indptr);
+    list.indptr = memory_alloc((size_t)list.n_giver + 2, sizeof *list.indptr);
+    list.taker = memory_alloc((size_t)list.n_edge, sizeof *list.taker);
+    for (int32_t hop = 0; hop <= c->out->n_hop; hop++) {
+        if (is_covered(c, d, hop) && edges_place(c, hop, &list) > 0) {
+            const struct part_cover_edges edges = {
+                .n_giver = list.n_giver, .n_taker = list.n_taker, .indptr = list.indptr, .taker = list.taker};
+            cover_count(c, part_sums_at(c->out, d, owner, hop), &edges, &counts_out[hop]);
+        }
+    }
+    free(list.taker);
+    free(list.indptr);
     for (int32_t l = 0; l < c->n_list; l++) {
         for (int64_t e = c->list[l].begin; e < c->list[l].end; e++) {
             c->number[c->edge[e].from] = c->number[c->edge[e].to] = 0;
@@ -232,7 +268,7 @@ static void rank_count(struct covering *c, int32_t rank)
             taken_count(c, rank, q);
         }
     }
-    for (int32_t i = c->rank_begin[rank]; i < c->rank_begin[rank + 1] && !c->out->symmetric; i++) {
+    for (int32_t i = c->rank_begin[rank]; i < c->rank_begin[rank + 1] && !c->out->mirrors; i++) {
         for (int32_t other = 0; other < (int32_t)c->out->n_rank; other++) {
             if (other != rank) {
                 given_count(c, c->part_of_rank[i], other);
@@ -265,11 +301,14 @@ static void covers_count(struct covering *c)
     free(c->edge_begin);
 }
 
-enum status part_shared_cover(const struct dataset *dataset, const struct partition *partition, const int32_t *rank_of_part,
-                              uint32_t n_rank, struct part_shared *out, struct part_cover_rows *rows_out)
+enum status part_shared_cover(const struct part_cover_input *in, struct part_shared *out, struct part_cover_rows *rows_out)
 {
-    struct covering c = {.dataset = dataset, .partition = partition, .rank_of_part = rank_of_part, .out = out};
-    enum status status = part_shared_acquire(partition->n_part, n_rank, 0, dataset->symmetric, out);
+    const struct dataset *dataset = in->dataset;
+    const struct partition *partition = in->partition;
+    struct covering c = {
+        .dataset = dataset, .partition = partition, .rank_of_part = in->rank_of_part, .hops = in->hops, .out = out};
+    bool mirrors = part_shared_mirrors(dataset->symmetric, true, partition->n_hop);
+    enum status status = part_shared_acquire(partition->n_part, in->n_rank, partition->n_hop, mirrors, out);
     out->covers = true;
     size_t n_node = (size_t)dataset->n_node, n_room = (size_t)most_edges(&c);
     status = status == STATUS_OK ? part_sums_acquire(out) : status;
@@ -281,6 +320,9 @@ enum status part_shared_cover(const struct dataset *dataset, const struct partit
             c.place[partition->order[at]] = (uint32_t)at;
         }
         covers_count(&c);
+        if (dataset->symmetric && !mirrors) {
+            part_shared_mirror(out);
+        }
     } else {
         part_shared_release(out);
     }

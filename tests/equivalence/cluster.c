@@ -137,7 +137,7 @@ static void rank_prune(struct rank *r)
     check(program_build(&r->job, &input, &program));
     check(prune_build(&r->job, &r->dataset, &program, &r->partition, &prune));
     /* However little it saves. */
-    r->partition.covered = memory_plan_covers(&r->job, &program) && r->partition.n_hop == 0 && r->dataset.n_relation == 0;
+    r->partition.covered = memory_plan_covers(&r->job, &program) && r->dataset.n_relation == 0;
     r->partition.stores = memory_plan_stores(&r->job, &program, r->dataset.embedded.n_run > 0, r->dataset.n_node,
                                              r->partition.n_part > 1);
     r->board->result.left_out = prune.left_out;

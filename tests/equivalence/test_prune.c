@@ -121,6 +121,32 @@ Test(prune, batch_norm_gives_the_results_of_all_rows)
     expect_same_results("kind = \"gat\"\nheads = 2\nhidden = 8\nlayers = 2\nnorm = \"batch\"", directed);
 }
 
+/* Nine parts, some pairs of which have no edge that counts at a hop: covers of each hop (which rows travel), or all of its rows (spilled). */
+Test(prune, covers_of_hops_change_no_bit_however_the_job_is_run)
+{
+    static const struct way ways[] = {{"always", 9, 2, 1, 0, "sequential", "auto", "cpu", 0, EPOCHS},
+                                      {"always", 9, 9, 1, 1, "sequential", "always", "cpu", 0, EPOCHS},
+                                      {"always", 9, 4, 2, 3, "halo", "auto", "cpu", 0, EPOCHS},
+                                      {"always", 9, 3, 1, 1, "sequential", "never", "cpu", 1 << 30, EPOCHS}};
+    static const char *const models[] = {"kind = \"sage\"\nhidden = 16\nlayers = 3\ndropout = 0.2",
+                                         "kind = \"gcn\"\nhidden = 16\nlayers = 3\nresidual = true",
+                                         "kind = \"appnp\"\nhidden = 9\nsteps = 3"};
+    struct way one = plain;
+    one.parts = 9;
+    for (size_t m = 0; m < 2 * sizeof models / sizeof *models; m++) {
+        const char *model = models[m / 2], *data = m % 2 == 0 ? symmetric : directed;
+        struct cluster_result first;
+        run(model, data, &one, &first);
+        for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+            struct cluster_result other;
+            run(model, data, &ways[w], &other);
+            compare_expect_same(&first, &other, "%s, %s: way %zu", model, m % 2 == 0 ? "symmetric" : "directed", w);
+            cluster_release(&other);
+        }
+        cluster_release(&first);
+    }
+}
+
 static void expect_same_bits(const char *model, const char *data)
 {
     static const struct way ways[] = {{"always", 4, 1, 2, 1, "halo", "auto", "cpu", 0, EPOCHS},

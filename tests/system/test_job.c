@@ -243,47 +243,6 @@ Test(job, the_plan_tells_traffic_as_it_is_measured_and_makes_nothing)
     expect_planned_traffic("model.norm=none");
 }
 
-/* A graph with hubs, a worker for each part. */
-static double covered_traffic(const char *cover, size_t *n_weight_out, char **weights_out)
-{
-#define COVERED                                                                                                                \
-    "--set", "dataset.generator=rmat", "--set", "dataset.nodes=2000", "--set", "dataset.degree=8", "--set",                    \
-        "train.prune=never", "--set", "partition.parts=4", "--set", "train.eval_every=0", "--set", "train.epochs=2", "--set",  \
-        "output.dir=o", "--set", cover
-    EXPECT(0, "--set", "workers.count=4", COVERED, "--plan", "--json");
-    json_t *plan = json_loads(printed, 0, NULL);
-    cr_assert_not_null(plan, "%s", printed);
-    double per_epoch = results_number(plan, "bytes_per_epoch"), evaluation = results_number(plan, "bytes_per_evaluation");
-    json_decref(plan);
-    EXPECT(0, "--set", "workers.count=4", COVERED);
-    json_t *metrics = results_metrics(folder_path("o"), true);
-    cr_expect_eq(results_number(json_array_get(metrics, 0), "bytes_received"), per_epoch);
-    cr_expect_eq(results_number(json_array_get(metrics, 1), "bytes_received"), per_epoch + evaluation);
-    json_decref(metrics);
-    *weights_out = results_bytes(folder_path("o/model.safetensors"), n_weight_out);
-    for (int w = 1; w < 4; w++) {
-        char workers[32];
-        snprintf(workers, sizeof workers, "workers.count=%d", w);
-        EXPECT(0, "--set", workers, COVERED);
-        size_t n;
-        char *again = results_bytes(folder_path("o/model.safetensors"), &n);
-        cr_expect(n == *n_weight_out && memcmp(again, *weights_out, n) == 0, "%s, %s", workers, cover);
-        free(again);
-    }
-    return per_epoch;
-}
-
-Test(job, covers_send_fewer_bytes_as_planned_and_the_same_bits_come_of_any_number_of_workers)
-{
-    size_t n;
-    char *with, *without;
-    double some = covered_traffic("exchange.cover=true", &n, &with),
-           all = covered_traffic("exchange.cover=false", &n, &without);
-    cr_expect_lt(some, 0.85 * all, "%.0f of %.0f bytes", some, all);
-    free(with);
-    free(without);
-}
-
 static double planned_traffic(const char *parts)
 {
     EXPECT(0, "--set", "workers.count=2", "--set", parts, "--set", "dataset.generator=sbm", "--set", "dataset.nodes=4000",

@@ -52,6 +52,7 @@ static const struct {
     {"--set model.kind=transformer", "--set exchange.prefetch=3"},
     {"--set model.kind=rgcn", ""},
     {"--set model.kind=gcn --set train.prune=always", ""},
+    {"--set model.kind=gcn --set train.prune=always --set dataset.train_share=0.02 --set dataset.undirected=no", ""},
     {"--set model.kind=gcn --set model.norm=batch --set exchange.sampling=0.3", ""},
     {"--set model.kind=gcn --set exchange.codec=int4 --set exchange.guard_every=2", ""},
     {"--set model.kind=sage --set exchange.stale=1", ""},

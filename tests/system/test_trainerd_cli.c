@@ -127,7 +127,7 @@ Test(trainerd, a_coordinator_that_dies_of_a_signal_is_our_bug_unless_it_was_kill
     coordinator_write("#!/bin/sh\nkill -SEGV $$\n");
     EXPECT(70, "trainer-coordinator was ended by signal 11 (Segmentation fault)", "--config", "job.toml");
     coordinator_write("#!/bin/sh\nkill -KILL $$\n");
-    EXPECT(69, "trainer-coordinator was killed (signal 9), by somebody or because memory ran out", "--config", "job.toml");
+    EXPECT(69, "trainer-coordinator was killed (signal 9), by a user or because memory ran out", "--config", "job.toml");
 }
 
 /* Start with a coordinator that says "ready" into a pipe, wait for that, and send the signal. */

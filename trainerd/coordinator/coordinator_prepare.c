@@ -98,13 +98,23 @@ static enum status load(struct coordinator *c)
 /* Covers that save less than this share of the rows are not worth their sums. */
 #define COVER_LEAST 0.05
 
+static struct part_cover_input cover_input(const struct coordinator *c, const int32_t *rank_of_part, uint32_t n_rank)
+{
+    struct part_cover_input out = {
+        .dataset = &c->dataset, .partition = &c->partition, .rank_of_part = rank_of_part, .n_rank = n_rank};
+    for (int d = 0; d < PART_DIRECTION_N; d++) {
+        out.hops[d] = memory_plan_hops(&c->program, (enum part_direction)d, c->partition.n_hop);
+    }
+    return out;
+}
+
 /* Cover the pairs of parts where that sends fewer rows, were each part on a worker of its own: so that it depends on no workers.
  * *share_out: of the rows that travel without. */
 static enum status cover(struct coordinator *c, double *share_out)
 {
     struct part_cover_rows rows;
     *share_out = 1.0;
-    bool may = memory_plan_covers(&c->job, &c->program) && c->partition.n_hop == 0 && c->dataset.n_relation == 0;
+    bool may = memory_plan_covers(&c->job, &c->program) && c->dataset.n_relation == 0;
     if (!may || c->partition.n_part == 1) {
         return STATUS_OK;
     }
@@ -112,8 +122,8 @@ static enum status cover(struct coordinator *c, double *share_out)
     for (int32_t p = 0; p < c->partition.n_part; p++) {
         own_rank[p] = p;
     }
-    enum status status = cover_cache_count(&c->dataset, &c->job, &c->partition, own_rank, (uint32_t)c->partition.n_part,
-                                           &c->shared, &rows);
+    const struct part_cover_input input = cover_input(c, own_rank, (uint32_t)c->partition.n_part);
+    enum status status = cover_cache_count(&input, &c->job, &c->shared, &rows);
     *share_out = status == STATUS_OK && rows.n_halo > 0 ? (double)rows.n_cover / (double)rows.n_halo : 1.0;
     free(own_rank);
     c->partition.covered = *share_out <= 1.0 - COVER_LEAST;
@@ -145,9 +155,9 @@ static enum status place(struct coordinator *c)
         return STATUS_OK;
     }
     struct part_cover_rows rows;
+    const struct part_cover_input input = cover_input(c, c->rank_of_part, n_worker);
     enum status status = c->partition.covered
-                             ? cover_cache_count(&c->dataset, &c->job, &c->partition, c->rank_of_part, n_worker, &c->shared,
-                                                 &rows)
+                             ? cover_cache_count(&input, &c->job, &c->shared, &rows)
                              : part_shared_build(&c->dataset, &c->partition, c->rank_of_part, n_worker, &c->shared);
     c->shared.spreads = memory_plan_spreads(&c->program);
     return status;

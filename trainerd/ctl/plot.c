@@ -76,8 +76,7 @@ static enum status read_folder(const char *folder, struct curves *curves, char *
     int error = errno;
     file = file != NULL ? file : open_run(folder);
     if (file == NULL) {
-        errno = error;
-        return status_fail(STATUS_NO_INPUT, "cannot open '%s': %s", path, strerror(errno));
+        return status_fail(STATUS_NO_INPUT, "cannot open '%s': %s", path, strerror(error));
     }
     while (getline(&line, &capacity, file) > 0) {
         json_t *event = json_loads(line, 0, NULL);

@@ -34,7 +34,7 @@ static void set_memory_used(const json_t *gpus)
     json_t *here = NULL, *gpu;
     size_t i;
     if (json_array_size(gpus) > 0 && program_beside("trainer-worker", worker) == STATUS_OK) {
-        unsetenv("CUDA_VISIBLE_DEVICES"); /* of whom runs trainctl: it says nothing of the daemon's */
+        unsetenv("CUDA_VISIBLE_DEVICES"); /* of this user: the daemon may see other GPUs */
         capture((const char *const[]){worker, "--gpus", "--json", NULL}, GPUS_WAIT_S, printed, sizeof printed);
         here = json_loads(printed, 0, NULL);
     }

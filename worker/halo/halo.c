@@ -111,7 +111,7 @@ const float *halo_own_rows(const struct halo *h, int k, int32_t i)
 static void hops_find(struct halo *h)
 {
     const struct trainer *t = h->trainer;
-    h->hop = h->hop_rows = h->hop_travelling = PROGRAM_HOP_ALL;
+    h->hop = h->hop_rows = h->hop_travelling = h->hop_listed = PROGRAM_HOP_ALL;
     if (t->training && h->step->stored) { /* all halo rows are there */
         h->hop = t->program.value[h->op->out].hop;
         h->hop_rows = h->pass->direction == HALO_DIRECTION_IN ? h->hop : program_hop_before(h->hop);
@@ -119,6 +119,7 @@ static void hops_find(struct halo *h)
         h->hop = t->program.value[h->op->out].hop;
         h->hop_rows = h->pass->direction == HALO_DIRECTION_IN ? h->hop : program_hop_before(h->hop);
         h->hop_travelling = halo_pass_hop(&t->program, h->op, h->pass);
+        h->hop_listed = halo_list_hop(h->owners.shared, &t->program, h->op, h->pass);
     }
 }
 
@@ -147,15 +148,15 @@ static void pass_begin(struct trainer *t, const struct step *step)
     h->spreads = h->shares && shared_rows_counts(t)->spreads;
     h->owners.shared = h->sampled && h->shares ? sample_shared_counts(t) : shared_rows_counts(t);
     hops_find(h);
-    h->slots = memory_plan_payloads(&t->plan, t->setup.job, &t->program, step, h->hop_travelling);
+    h->slots = memory_plan_payloads(&t->plan, t->setup.job, &t->program, step, h->hop_listed);
     for (int k = 0; k < HALO_N_PIECE; k++) {
         h->width[k] = halo_piece_width(&t->program, h->op, h->pass, k);
     }
     halo_level(h, !step->lossy ? NULL : h->keeps && t->level.stale ? &t->level_before : &t->level);
     h->level_asked = h->level;
     h->list = step->stored || h->keeps ? (struct halo_list){0} /* nothing is fetched for this pass itself */
-              : h->sampled             ? halo_list_count(&h->owners, h->pass->direction, h->hop_travelling)
-                                       : *memory_plan_halo(&t->plan, h->pass->direction, h->hop_travelling);
+              : h->sampled             ? halo_list_count(&h->owners, h->pass->direction, h->hop_listed)
+                                       : *memory_plan_halo(&t->plan, h->pass->direction, h->hop_listed);
     h->n_credit = h->slots.n_fetch_slot;
     h->n_asked = h->n_used = 0;
     h->cursor = (struct halo_cursor){0};

@@ -58,6 +58,7 @@ struct halo {
     int32_t hop;                 /* of the op's output: which blocks are walked */
     int32_t hop_rows;            /* of the rows that blocks are walked for */
     int32_t hop_travelling;      /* of the rows that travel */
+    int32_t hop_listed;          /* by which payloads are counted (halo_list_hop) */
 
     /* received */
     struct halo_list list;

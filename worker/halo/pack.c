@@ -10,6 +10,7 @@
 static struct shared_list list_of(const struct halo *h, int32_t i, int32_t k)
 {
     return (struct shared_list){.d = halo_blocks(h),
+                                .hop = h->hop_listed,
                                 .i = i,
                                 .rank = (uint32_t)(k / PART_SHARED_N_SIDE),
                                 .side = k % PART_SHARED_N_SIDE == 0 ? PART_SHARED_BELOW : PART_SHARED_ABOVE};
@@ -20,9 +21,8 @@ static int64_t rows_of(const struct halo *h, const struct halo_packing *what)
 {
     const struct part_rows given = halo_rows_given(h, what->i);
     const struct shared_list to = list_of(h, what->i, what->k);
-    return what->shared
-               ? part_shared_rows(h->owners.shared, to.d, h->trainer->own[what->i], to.rank, to.side, h->hop_travelling)
-               : part_rows_at(&given, what->k);
+    return what->shared ? part_shared_rows(h->owners.shared, to.d, h->trainer->own[what->i], to.rank, to.side, h->hop_listed)
+                        : part_rows_at(&given, what->k);
 }
 
 int64_t halo_rows_to(const struct halo *h, int32_t i, int32_t k)

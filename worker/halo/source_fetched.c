@@ -11,7 +11,7 @@ enum status source_fetch_ahead(struct halo *h)
     int64_t slot_bytes = h->slots.n_fetch_slot_bytes;
     while (h->n_asked < h->list.n_fetch && h->n_asked < h->n_used + h->n_credit) {
         struct halo_fetch fetch = {0};
-        bool there = halo_fetch_next(&h->owners, h->pass->direction, h->hop_travelling, &h->cursor, &fetch);
+        bool there = halo_fetch_next(&h->owners, h->pass->direction, h->hop_listed, &h->cursor, &fetch);
         ASSERT(there);
         int32_t slot = h->n_asked % h->n_credit;
         struct halo_slot *s = &h->slot[slot];
@@ -44,7 +44,7 @@ static void spread(struct halo *h, const struct halo_pair *pair, const char *fro
     enum part_shared_side side = part_shared_side_of(pair->q, t->own[pair->i]);
     const struct part_rows taken = halo_rows_taken(h, pair->i);
     int64_t n_row = part_rows_at(&taken, pair->k);
-    int64_t n_all = part_shared_rows(h->owners.shared, d, pair->q, t->setup.rank, side, h->hop_travelling);
+    int64_t n_all = part_shared_rows(h->owners.shared, d, pair->q, t->setup.rank, side, h->hop_listed);
     const uint32_t *places = h->sampled ? sample_shared_spread(t, pair->i, pair->k)
                                         : shared_rows_spread(t, d, pair->i, pair->k);
     for (int p = 0; p < h->pass->n_piece; p++) {

@@ -54,10 +54,10 @@ static int64_t shared_block(struct halo *h, const struct halo_pair *pair, struct
     enum part_direction d = halo_blocks(h);
     enum part_shared_side side = part_shared_side_of(pair->q, t->own[pair->i]);
     h->block = part_device_block(&t->part[pair->i], d, h->hop, pair->k, PART_COLUMNS_OWN);
-    h->block.n_col = part_shared_rows(h->owners.shared, d, pair->q, t->setup.rank, side, h->hop_travelling);
+    h->block.n_col = part_shared_rows(h->owners.shared, d, pair->q, t->setup.rank, side, h->hop_listed);
     call->block = &h->block;
-    call->col_scale = shared_rows_scale(t, d, pair->q, side);
-    call->col_node = shared_rows_node(t, d, pair->q, side);
+    call->col_scale = shared_rows_scale(t, d, h->hop_listed, pair->q, side);
+    call->col_node = shared_rows_node(t, d, h->hop_listed, pair->q, side);
     return h->block.n_col;
 }
 

@@ -53,11 +53,22 @@ static int32_t pair_after(const struct part_pairs *pairs, int32_t s)
     return k < pairs->n_pair ? k : k - pairs->n_pair;
 }
 
+/* Does own part i walk the block that is s further than its own? Where covers are of a hop's edges, not if it has none of these: then nothing
+ * comes for it. */
+static bool walks_block(const struct halo *h, int32_t i, const struct part_rows *taken, int32_t s)
+{
+    const struct part_device *part = &h->trainer->part[i];
+    int32_t k = pair_after(taken->pairs, s);
+    bool by_edges = part->part->covered && !h->step->stored && h->hop < part->part->n_hop;
+    return s == 0 || (part_rows_at(taken, k) > 0 &&
+                      !(by_edges && part_device_block(part, halo_blocks(h), h->hop, k, PART_COLUMNS_OWN).n_edge == 0));
+}
+
 /* Of the blocks that a part walks, the one that comes last, counted from its own. */
-static int32_t last_block(const struct part_rows *taken)
+static int32_t last_block(const struct halo *h, int32_t i, const struct part_rows *taken)
 {
     int32_t last = taken->pairs->n_pair - 1;
-    while (last > 0 && part_rows_at(taken, pair_after(taken->pairs, last)) == 0) {
+    while (!walks_block(h, i, taken, last)) {
         last--;
     }
     return last;
@@ -91,15 +102,26 @@ static enum status block_walk(struct halo *h, int32_t i, const struct part_rows 
     return block_run(h, &pair, &call);
 }
 
+/* Take a payload of rows that no edge of this hop needs, which come where the job's covers do not travel (spilled). */
+static enum status payload_drop(struct halo *h, int32_t i, const struct part_rows *taken, int32_t s)
+{
+    const struct halo_pair pair = halo_pair(h, i, pair_after(taken->pairs, s));
+    struct op_call call = halo_call_begin(h, i);
+    enum status status = pair.j < 0 ? source_fetched.take(h, &pair, &call) : STATUS_OK;
+    return status == STATUS_OK && pair.j < 0 ? source_fetched.done(h, &pair) : status;
+}
+
 /* All blocks of own part i, in the order that defines the bits. */
 static enum status part_walk(struct halo *h, int32_t i)
 {
     const struct part_rows taken = halo_rows_taken(h, i);
-    int32_t last = last_block(&taken);
+    int32_t last = last_block(h, i, &taken);
     enum status status = STATUS_OK;
-    for (int32_t s = 0; s <= last && status == STATUS_OK; s++) {
-        if (s == 0 || part_rows_at(&taken, pair_after(taken.pairs, s)) > 0) {
+    for (int32_t s = 0; s < taken.pairs->n_pair && status == STATUS_OK; s++) {
+        if (walks_block(h, i, &taken, s)) {
             status = block_walk(h, i, &taken, s, last);
+        } else if (part_rows_at(&taken, pair_after(taken.pairs, s)) > 0) {
+            status = payload_drop(h, i, &taken, s);
         }
     }
     return status;
@@ -129,7 +151,7 @@ static enum status part_go_on(struct halo *h, int32_t i, int32_t at)
         if ((q < own ? q + n_part : q) > at) {
             break;
         }
-        if (walk->s == 0 || part_rows_at(&taken, k) > 0) {
+        if (walks_block(h, i, &taken, walk->s)) {
             status = block_walk(h, i, &taken, walk->s, walk->last);
         }
         walk->s++;
@@ -148,7 +170,7 @@ static enum status circle_walk(struct halo *h)
     enum status status = STATUS_OK;
     for (int32_t i = 0; i < t->n_own; i++) {
         const struct part_rows taken = halo_rows_taken(h, i);
-        h->walk[i] = (struct halo_walk){.last = last_block(&taken)};
+        h->walk[i] = (struct halo_walk){.last = last_block(h, i, &taken)};
     }
     for (int32_t at = 0; at < 2 * t->setup.n_part && status == STATUS_OK; at++) {
         for (int32_t i = 0; i < t->n_own && status == STATUS_OK; i++) {

@@ -24,6 +24,12 @@ struct part_rows halo_rows_out(const struct part_halo *own, enum halo_direction 
     }
 }
 
+int32_t halo_list_hop(const struct part_shared *shared, const struct program *program, const struct op *op,
+                      const struct halo_pass *pass)
+{
+    return shared != NULL && shared->covers ? program->value[op->out].hop : halo_pass_hop(program, op, pass);
+}
+
 static int64_t larger(int64_t a, int64_t b)
 {
     return a > b ? a : b;

@@ -17,6 +17,10 @@
 struct part_rows halo_rows_in(const struct part_halo *own, enum halo_direction direction, int32_t hop);
 struct part_rows halo_rows_out(const struct part_halo *own, enum halo_direction direction, int32_t hop);
 
+/* The hop by which a training pass's payloads are counted: of the rows that travel, or of covers, of the output's. shared may be NULL. */
+int32_t halo_list_hop(const struct part_shared *shared, const struct program *program, const struct op *op,
+                      const struct halo_pass *pass);
+
 /* Flags for a part's payloads, by pair, whatever the direction. */
 int64_t halo_n_flag(const struct part_halo *own);
 

@@ -241,6 +241,9 @@ bool memory_plan_spills(const struct job *job);
  * number of workers, and whether arrays are spilled or not, as it changes bits. */
 bool memory_plan_covers(const struct job *job, const struct program *program);
 
+/* The hops of pruned parts at which rows travel in training, as bits: part_cover_input.hops. */
+uint32_t memory_plan_hops(const struct program *program, enum part_direction d, int32_t n_hop);
+
 /* Are lists of payload rows other than a pair's own? Of a cover, where every part has a worker of its own; else of rows that several parts of
  * a worker take from a part of another one, which then travel once. Not where every part is walked alone: spilled, or with sums in the workspace;
  * nor where parts are sent different rows: stale ones, or with factors of their own. Finished gradients are each part's own. The same on
@@ -290,7 +293,12 @@ int64_t memory_plan_value_begin(const struct memory_plan *plan, int32_t hop, int
 /* Rows of an own part that count at a hop. */
 int64_t memory_plan_rows_own(const struct memory_plan_part *own, int32_t hop);
 
-/* Which payloads travel at a hop of what travels; at a hop that there is not, all. */
+/* --- memory_plan_payloads.c, with memory_plan_covers, _hops, _shares and _spreads --- */
+
+/* Count the payloads of halo passes: plan->halo. */
+void memory_plan_halos(const struct memory_plan_input *input, struct memory_plan *plan);
+
+/* Which payloads travel at a hop (halo_list_hop); at a hop that there is not, all. */
 const struct halo_list *memory_plan_halo(const struct memory_plan *plan, enum halo_direction direction, int32_t hop);
 
 /* How the payloads of one of this program's halo passes lie in its workspace, when rows of this hop travel in the codec in which they are

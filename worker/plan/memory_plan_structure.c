@@ -132,9 +132,20 @@ static int64_t hop_bytes(const struct memory_plan_input *in, const struct memory
     int64_t n_bytes = 0, n_target = memory_plan_rows_own(own, hop);
     int32_t before = program_hop_before(hop);
     *copy_out = *places_out = 0;
-    if (part_hop_used(in->program, PART_DIRECTION_IN, hop)) {
+    bool walked = part_hop_used(in->program, PART_DIRECTION_IN, hop), covers = in->shared != NULL && in->shared->covers;
+    if (walked) {
         n_bytes += (int64_t)in->ops->block_bytes(halo->pairs[PART_DIRECTION_IN].n_pair, n_target,
                                                  halo->n_edge_hop[PART_DIRECTION_IN][hop]);
+    }
+    if (walked && covers && part_hop_travels(in->program, PART_DIRECTION_IN, hop)) {
+        const struct part_rows listed = halo_rows_out(halo, HALO_DIRECTION_OUT, hop);
+        const struct part_hop_sizes sizes = {.n_pair = listed.pairs->n_pair,
+                                             .n_edge = halo->n_edge_hop[PART_DIRECTION_IN][hop],
+                                             .n_row = n_target,
+                                             .n_listed = part_rows_all(&listed),
+                                             .weighted = own->weighted};
+        *places_out += part_pairs_bytes(sizes.n_pair, 0);
+        *copy_out += part_hop_copy_bytes(&sizes);
     }
     if (part_hop_used(in->program, PART_DIRECTION_OUT, hop)) {
         const struct part_rows listed = halo_rows_out(halo, HALO_DIRECTION_IN, before);
@@ -146,8 +157,8 @@ static int64_t hop_bytes(const struct memory_plan_input *in, const struct memory
             .typed = in->program->n_relation > 0,
             .weighted = own->weighted || in->program->n_relation > 0};
         n_bytes += (int64_t)in->ops->block_bytes(sizes.n_pair, sizes.n_row, sizes.n_edge);
-        *places_out = part_pairs_bytes(sizes.n_pair, 0);
-        *copy_out = part_hop_copy_bytes(&sizes);
+        *places_out += part_pairs_bytes(sizes.n_pair, 0);
+        *copy_out += part_hop_copy_bytes(&sizes);
     }
     return n_bytes;
 }
@@ -192,11 +203,11 @@ static int64_t pairs_bytes(const struct memory_plan_input *in, const struct memo
 }
 
 /* Sums that own parts make for others: their rows' ends, edges and weights. */
-static int64_t sums_bytes(const struct memory_plan_input *in, enum part_direction d)
+static int64_t sums_bytes(const struct memory_plan_input *in, enum part_direction d, int32_t hop)
 {
     int64_t n_bytes = 0, each = (int64_t)(sizeof(uint32_t) + (in->own[0].weighted ? sizeof(float) : 0));
-    for (int32_t i = 0; in->shared->sums[d] != NULL && i < in->n_own_part; i++) {
-        const struct part_sums *sums = &in->shared->sums[d][in->own[i].halo->part];
+    for (int32_t i = 0; in->shared->covers && i < in->n_own_part; i++) {
+        const struct part_sums *sums = part_sums_at(in->shared, d, in->own[i].halo->part, hop);
         int64_t listed = sums->n_row * (int64_t)sizeof(uint32_t); /* counted among the rows that others take */
         n_bytes += (sums->n_row + PART_SHARED_N_SIDE * (int64_t)in->n_rank) * (int64_t)sizeof(int64_t) + sums->n_edge * each -
                    listed;
@@ -237,7 +248,27 @@ static int64_t spread_bytes(const struct memory_plan_input *in, struct memory_pl
            memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_STRUCTURE, n_bytes);
 }
 
-/* Rows that own parts share: how many, which own ones others take, and the node ids and scales of those that come. */
+/* One direction's list of rows that own parts share, or each hop's: which own ones others take, and the node ids and scales of those that
+ * come. */
+static int64_t lists_bytes(const struct memory_plan_input *in, const struct memory_plan *plan, enum part_direction d,
+                           bool scaled)
+{
+    enum halo_direction direction = d == PART_DIRECTION_IN ? HALO_DIRECTION_IN : HALO_DIRECTION_OUT;
+    bool mirrored = d == PART_DIRECTION_OUT && in->own[0].halo->symmetric, covers = in->shared->covers;
+    uint32_t hops = covers ? memory_plan_hops(in->program, d, plan->n_hop) : 0;
+    int64_t n_bytes = 0;
+    for (int32_t hop = 0; hop <= plan->n_hop; hop++) {
+        if (hop < plan->n_hop ? (hops >> hop & 1) != 0 : !mirrored) {
+            const struct halo_list *list = memory_plan_halo(plan, direction, hop);
+            n_bytes += list->n_serve_row * (int64_t)sizeof(uint32_t);
+            n_bytes += list->n_fetch_row * (int64_t)(sizeof(uint32_t) + (scaled ? sizeof(float) : 0));
+            n_bytes += sums_bytes(in, d, hop);
+        }
+    }
+    return n_bytes;
+}
+
+/* All of them, and how many rows each has. */
 static int64_t shared_bytes(const struct memory_plan_input *in, struct memory_plan *plan, bool scaled)
 {
     if (in->shared == NULL) {
@@ -246,14 +277,11 @@ static int64_t shared_bytes(const struct memory_plan_input *in, struct memory_pl
     if (in->shared->spreads) {
         return spread_bytes(in, plan);
     }
-    bool symmetric = in->own[0].halo->symmetric;
-    int64_t counts = part_shared_bytes(in->n_part, in->n_rank, plan->n_hop, symmetric), n_bytes = 0;
-    for (int d = 0; d < n_direction(&in->own[0]); d++) {
-        enum halo_direction direction = d == PART_DIRECTION_IN ? HALO_DIRECTION_IN : HALO_DIRECTION_OUT;
-        const struct halo_list *list = memory_plan_halo(plan, direction, PROGRAM_HOP_ALL);
-        n_bytes += list->n_serve_row * (int64_t)sizeof(uint32_t);
-        n_bytes += list->n_fetch_row * (int64_t)(sizeof(uint32_t) + (scaled ? sizeof(float) : 0));
-        n_bytes += sums_bytes(in, (enum part_direction)d);
+    bool mirrors = part_shared_mirrors(in->own[0].halo->symmetric, in->shared->covers, plan->n_hop);
+    int64_t counts = part_shared_bytes(in->n_part, in->n_rank, plan->n_hop, mirrors), n_bytes = 0;
+    counts += in->shared->covers ? part_sums_bytes(in->n_part, plan->n_hop, mirrors) : 0;
+    for (int d = 0; d < PART_DIRECTION_N; d++) {
+        n_bytes += lists_bytes(in, plan, (enum part_direction)d, scaled);
     }
     return memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, counts) +
            memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_STRUCTURE, n_bytes);

@@ -83,7 +83,7 @@ struct device_block part_device_block(const struct part_device *own, int d, int3
     if (blocks->weights != NULL) {
         block.weights = blocks->weights + at->edge;
     }
-    if (own->trimmed && pair != own->part->halo.pairs[d].own) {
+    if (own->trimmed && blocks->picked == NULL && pair != own->part->halo.pairs[d].own) {
         block.n_edge = own->part->arrays[d].indptr[at->row + pair + block.n_row];
     }
     if (blocks->hop < own->part->n_hop) {

@@ -10,16 +10,28 @@ static bool is_walked(const struct program *program, const struct op *op, enum p
     return d == PART_DIRECTION_IN || (program->value[op->out].needs_grad && aggregate_walks_out(program, op->aggregate));
 }
 
+/* Does an aggregate of training walk such blocks, of those whose rows travel, or of any? */
+static bool any_walks(const struct program *program, enum part_direction d, int32_t hop, bool travelling)
+{
+    bool any = false;
+    for (int i = 0; i < program->n_op && !any; i++) {
+        const struct op *op = &program->op[i];
+        bool walks = op->kind == OP_KIND_AGGREGATE && !op->is_static && program->value[op->out].hop == hop &&
+                     is_walked(program, op, d);
+        any = walks && !(travelling && program->value[op->in[0]].hop == PROGRAM_HOP_HALO);
+    }
+    return any;
+}
+
 bool part_hop_used(const struct program *program, enum part_direction d, int32_t hop)
 {
-    for (int i = 0; i < program->n_op && !program->forward_only; i++) {
-        const struct op *op = &program->op[i];
-        if (op->kind == OP_KIND_AGGREGATE && !op->is_static && program->value[op->out].hop == hop &&
-            is_walked(program, op, d)) {
-            return true;
-        }
-    }
-    return false;
+    return !program->forward_only && any_walks(program, d, hop, false);
+}
+
+/* A prediction has the covers of its training, which are made, or not, for all hops together. */
+bool part_hop_travels(const struct program *program, enum part_direction d, int32_t hop)
+{
+    return any_walks(program, d, hop, true);
 }
 
 int64_t part_hop_edges(const struct program *program, bool implied_loops, int64_t n_edge, int64_t n_target)
@@ -120,56 +132,76 @@ static void picked_take(struct picked *to, const struct device_block *block, str
     to->weights += to->weights != NULL ? to->n_edge : 0;
 }
 
-/* The host's arrays of one of all blocks, as many rows as lead to rows that count, and how many columns do. */
-static struct device_block host_block(const struct part_device_setup *setup, int32_t hop, const struct part_device *own,
-                                      int32_t k)
+/* Do rows come as a cover of the hop's edges? */
+static bool comes_covered(const struct part_device_setup *setup, enum part_direction d, int32_t hop)
+{
+    return setup->turned != NULL && setup->turned->covers && part_hop_travels(setup->program, d, hop);
+}
+
+/* The hops of the rows that are listed, and of those that columns count. */
+static int32_t hop_of_rows(enum part_direction d, int32_t hop)
+{
+    return d == PART_DIRECTION_OUT ? program_hop_before(hop) : hop;
+}
+
+static int32_t hop_of_cols(enum part_direction d, int32_t hop)
+{
+    return d == PART_DIRECTION_OUT ? hop : program_hop_before(hop);
+}
+
+/* The host's arrays of one of all blocks, as many rows as have edges that count, and how many columns do. */
+static struct device_block host_block(const struct part_device_setup *setup, enum part_direction d, int32_t hop,
+                                      const struct part_device *own, int32_t k)
 {
     const struct part *part = own->part;
-    const struct part_pairs *pairs = &part->halo.pairs[PART_DIRECTION_OUT];
-    const struct part_block block = part_block_at(part, PART_DIRECTION_OUT, k);
-    int32_t before = program_hop_before(hop), q = pairs->pair[k].part;
-    struct device_block out = {.n_row = block.n_row,
-                               .n_col = pairs->n_col_hop[k * (int64_t)part->n_hop + hop],
+    const struct part_pairs *pairs = &part->halo.pairs[d];
+    const struct part_block block = part_block_at(part, d, k);
+    int32_t rows = hop_of_rows(d, hop), cols = hop_of_cols(d, hop), q = pairs->pair[k].part;
+    int64_t at = k * (int64_t)part->n_hop;
+    struct device_block out = {.n_row = rows < part->n_hop ? pairs->n_row_hop[at + rows] : block.n_row,
+                               .n_col = cols < part->n_hop ? pairs->n_col_hop[at + cols] : block.n_col,
                                .indptr = block.indptr,
-                               .cols = part_device_host_cols(own, PART_DIRECTION_OUT) + pairs->pair[k].edge,
+                               .cols = part_device_host_cols(own, d) + pairs->pair[k].edge,
                                .types = block.types,
                                .weights = block.weights};
-    if (before < part->n_hop) {
-        out.n_row = pairs->n_row_hop[k * (int64_t)part->n_hop + before];
-    }
     if (part_is_local(setup, part, q) && setup->in_place) {
-        out.n_col = part_rows_own(setup->parts[q], hop);
+        out.n_col = part_rows_own(setup->parts[q], cols);
     } else if (setup->turned != NULL && k != pairs->own) {
-        out.n_col = part_shared_rows(setup->turned, PART_DIRECTION_OUT, q, setup->rank, part_shared_side_of(q, part->part),
-                                     hop);
+        out.n_col = part_shared_rows(setup->turned, d, q, setup->rank, part_shared_side_of(q, part->part), hop);
+        if (comes_covered(setup, d, hop)) {
+            const struct device_block *trimmed = &setup->trimmed[part->part][part_hop_place(part, d, hop, k)];
+            out.indptr = trimmed->indptr;
+            out.cols = trimmed->cols;
+            out.weights = trimmed->weights;
+        }
     }
     return out;
 }
 
-static void blocks_pick(const struct part_device_setup *setup, int32_t hop, const struct part_device *part, struct picked *to,
-                        struct part_pair *at)
+static void blocks_pick(const struct part_device_setup *setup, enum part_direction d, int32_t hop,
+                        const struct part_device *part, struct picked *to, struct part_pair *at)
 {
-    const struct part_pairs *pairs = &part->part->halo.pairs[PART_DIRECTION_OUT];
+    const struct part_pairs *pairs = &part->part->halo.pairs[d];
     for (int32_t k = 0; k < pairs->n_pair; k++) {
-        const struct device_block block = host_block(setup, hop, part, k);
+        const struct device_block block = host_block(setup, d, hop, part, k);
         block_pick(&block, block.n_row, block.n_col, k == pairs->own && to->loops, to);
         picked_take(to, &block, &at[k]);
     }
 }
 
-static struct part_hop_sizes sizes_of(const struct part_device_setup *setup, const struct part *part, int32_t hop)
+static struct part_hop_sizes sizes_of(const struct part_device_setup *setup, const struct part *part, enum part_direction d,
+                                      int32_t hop)
 {
-    int32_t before = program_hop_before(hop);
-    const struct part_arrays *arrays = &part->arrays[PART_DIRECTION_OUT];
-    const struct part_rows listed = part_halo_given(&part->halo, PART_DIRECTION_IN, before);
-    return (struct part_hop_sizes){.n_pair = listed.pairs->n_pair,
-                                   .n_edge = part_hop_edges(setup->program, part->loops == DATASET_LOOPS_IMPLICIT,
-                                                            part_edges(part, PART_DIRECTION_OUT, hop),
-                                                            part_rows_own(part, hop)),
-                                   .n_row = part_rows_own(part, before),
-                                   .n_listed = part_rows_all(&listed),
-                                   .typed = arrays->types != NULL,
-                                   .weighted = arrays->weights != NULL};
+    const struct part_arrays *arrays = &part->arrays[d];
+    const struct part_rows listed = part_halo_given(&part->halo, PART_DIRECTION_N - 1 - d, hop_of_rows(d, hop));
+    bool loops = d == PART_DIRECTION_OUT && part->loops == DATASET_LOOPS_IMPLICIT;
+    return (struct part_hop_sizes){
+        .n_pair = listed.pairs->n_pair,
+        .n_edge = part_hop_edges(setup->program, loops, part_edges(part, d, hop), part_rows_own(part, hop)),
+        .n_row = part_rows_own(part, hop_of_rows(d, hop)),
+        .n_listed = part_rows_all(&listed),
+        .typed = arrays->types != NULL,
+        .weighted = arrays->weights != NULL};
 }
 
 /* The arrays in the piece of memory where picked edges go: 8-byte ones first, then 4, then 2. */
@@ -187,10 +219,10 @@ static struct picked picked_lay_out(const struct part_hop_sizes *sizes, char *ma
 }
 
 /* Lend what was picked, and have the device look at its blocks. */
-static enum status picks_lend(const struct part_device_setup *setup, int32_t hop, const struct picked *arrays,
-                              const struct part_device *part)
+static enum status picks_lend(const struct part_device_setup *setup, enum part_direction d, int32_t hop,
+                              const struct picked *arrays, const struct part_device *part)
 {
-    struct part_blocks *out = &part->blocks[PART_DIRECTION_OUT][hop];
+    struct part_blocks *out = &part->blocks[d][hop];
     const struct part_lent made = out->made;
     enum status status = part_lend(setup, made.host, made.n_bytes, &out->made);
     if (status != STATUS_OK) {
@@ -202,14 +234,15 @@ static enum status picks_lend(const struct part_device_setup *setup, int32_t hop
     for (int c = 0; c < PART_COLUMNS_N; c++) {
         out->cols[c] = part_lent_view(&out->made, arrays->cols);
     }
-    return part_schedules_open(setup, part, PART_DIRECTION_OUT, hop);
+    return part_schedules_open(setup, part, d, hop);
 }
 
-/* Edges of the transposed blocks, picked out into one piece of memory. */
-static enum status picks_open(const struct part_device_setup *setup, int32_t hop, const struct part_device *part)
+/* Edges picked out into one piece of memory. */
+static enum status picks_open(const struct part_device_setup *setup, enum part_direction d, int32_t hop,
+                              const struct part_device *part)
 {
-    struct part_blocks *out = &part->blocks[PART_DIRECTION_OUT][hop];
-    const struct part_hop_sizes sizes = sizes_of(setup, part->part, hop);
+    struct part_blocks *out = &part->blocks[d][hop];
+    const struct part_hop_sizes sizes = sizes_of(setup, part->part, d, hop);
     int64_t n_bytes = part_hop_copy_bytes(&sizes);
     char *made = NULL;
     enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)part_pairs_bytes(sizes.n_pair, 0), 1, &out->picked);
@@ -227,9 +260,9 @@ static enum status picks_open(const struct part_device_setup *setup, int32_t hop
     }
     const struct picked arrays = picked_lay_out(&sizes, made);
     struct picked to = arrays;
-    to.loops = sizes.n_edge > part_edges(part->part, PART_DIRECTION_OUT, hop);
-    blocks_pick(setup, hop, part, &to, out->picked);
-    status = picks_lend(setup, hop, &arrays, part);
+    to.loops = sizes.n_edge > part_edges(part->part, d, hop);
+    blocks_pick(setup, d, hop, part, &to, out->picked);
+    status = picks_lend(setup, d, hop, &arrays, part);
     spill_unpin(setup->spill, &piece, 1);
     return status;
 }
@@ -240,7 +273,8 @@ enum status part_hop_open(const struct part_device_setup *setup, enum part_direc
     if (!part_hop_used(setup->program, d, hop)) {
         return STATUS_OK;
     }
-    return (d == PART_DIRECTION_IN ? heads_open : picks_open)(setup, hop, part);
+    return d == PART_DIRECTION_IN && !comes_covered(setup, d, hop) ? heads_open(setup, hop, part)
+                                                                   : picks_open(setup, d, hop, part);
 }
 
 void part_hop_close(const struct part_device_setup *setup, const struct part_device *part, int d, int32_t hop)

@@ -92,33 +92,36 @@ static void given_draw(const struct trainer *t, struct sample_shared *s, const s
     }
 }
 
-/* Of own part i's pair k: the drawn rows, as places among all of its own, and how many. */
-static int64_t drawn_of(const struct trainer *t, int32_t i, int32_t k, const uint32_t **drawn_out)
-{
-    *drawn_out = sample_taken(t, i, k);
-    return part_pair_cols(&sample_halo(t->sample, i)->pairs[PART_DIRECTION_IN], k);
-}
+/* The rows that an own part has drawn of another part. */
+struct drawn {
+    int64_t n;
+    const uint32_t *row;    /* n: places among all rows that it takes of that part */
+    const uint32_t *spread; /* places of all these in the list */
+};
 
-/* Own part i's pair with part q, on that side; -1: none. */
-static int32_t taker_of(const struct trainer *t, int32_t i, int32_t q, enum part_shared_side side)
+/* Of own part i, of part q's rows; none where it is on the other side of it. */
+static struct drawn drawn_of(const struct trainer *t, int32_t i, int32_t q, enum part_shared_side side)
 {
     const struct part *part = t->part[i].part;
-    return part_shared_side_of(q, part->part) == side ? part_pair_find(&part->halo.pairs[PART_DIRECTION_IN], q) : -1;
+    bool is_here = part_shared_side_of(q, part->part) == side;
+    int32_t k = is_here ? part_pair_find(&part->halo.pairs[PART_DIRECTION_IN], q) : -1;
+    return k < 0 ? (struct drawn){0}
+                 : (struct drawn){.n = part_pair_cols(&sample_halo(t->sample, i)->pairs[PART_DIRECTION_IN], k),
+                                  .row = sample_taken(t, i, k),
+                                  .spread = shared_rows_spread(t, PART_DIRECTION_IN, i, k)};
 }
 
 /* What own parts on one side of part q take of it: a row is drawn where one of them has drawn it. */
 static void taken_draw(const struct trainer *t, struct sample_shared *s, int32_t q, enum part_shared_side side)
 {
     const struct part_shared *all = &t->shared_rows->counts;
-    const uint32_t *n_up_to = part_shared_at(all, PART_DIRECTION_IN, q, t->setup.rank, side), *drawn;
+    const uint32_t *n_up_to = part_shared_at(all, PART_DIRECTION_IN, q, t->setup.rank, side);
     uint32_t *n_drawn_up_to = part_shared_at(&s->counts, PART_DIRECTION_IN, q, t->setup.rank, side), n = 0;
     memset(s->place, 0, n_up_to[all->n_hop] * sizeof *s->place);
     for (int32_t i = 0; i < t->n_own; i++) {
-        int32_t k = taker_of(t, i, q, side);
-        int64_t n_drawn = k >= 0 ? drawn_of(t, i, k, &drawn) : 0;
-        const uint32_t *spread = k >= 0 ? shared_rows_spread(t, PART_DIRECTION_IN, i, k) : NULL;
-        for (int64_t r = 0; r < n_drawn; r++) {
-            s->place[spread[drawn[r]]] = 1;
+        const struct drawn drawn = drawn_of(t, i, q, side);
+        for (int64_t r = 0; r < drawn.n; r++) {
+            s->place[drawn.spread[drawn.row[r]]] = 1;
         }
     }
     for (int32_t hop = 0; hop <= all->n_hop; hop++) {
@@ -128,12 +131,10 @@ static void taken_draw(const struct trainer *t, struct sample_shared *s, int32_t
         n_drawn_up_to[hop] = n;
     }
     for (int32_t i = 0; i < t->n_own; i++) {
-        int32_t k = taker_of(t, i, q, side);
-        int64_t n_drawn = k >= 0 ? drawn_of(t, i, k, &drawn) : 0;
-        const uint32_t *spread = k >= 0 ? shared_rows_spread(t, PART_DIRECTION_IN, i, k) : NULL;
-        uint32_t *out = k >= 0 ? s->spread + (spread - t->shared_rows->spread) : NULL;
-        for (int64_t r = 0; r < n_drawn; r++) {
-            out[r] = s->place[spread[drawn[r]]] - 1;
+        const struct drawn drawn = drawn_of(t, i, q, side);
+        uint32_t *out = drawn.n > 0 ? s->spread + (drawn.spread - t->shared_rows->spread) : NULL;
+        for (int64_t r = 0; r < drawn.n; r++) {
+            out[r] = s->place[drawn.spread[drawn.row[r]]] - 1;
         }
     }
 }

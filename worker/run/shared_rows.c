@@ -35,10 +35,10 @@ static int64_t taker_rows(const struct trainer *t, enum part_direction d, const 
     return part_rows_at(&rows, taker->k);
 }
 
-/* Put the list together; counts_out[h]: rows up to hop h, and all. */
+/* Put the list together; counts_out[h]: rows up to hop h, and all. Of a cover, which counts its own: taker after taker, whatever the hops. */
 static void merge_run(const struct trainer *t, enum part_direction d, struct shared_merge *m, uint32_t *counts_out)
 {
-    int32_t n_hop = t->setup.parts[t->own[0]]->n_hop;
+    int32_t n_hop = t->setup.parts[t->own[0]]->n_hop, first = t->shared_rows->counts.covers ? n_hop : 0;
     int64_t n_all = 0;
     for (int32_t l = 0; l < m->n_taker; l++) {
         n_all += taker_rows(t, d, &m->taker[l], n_hop);
@@ -50,16 +50,18 @@ static void merge_run(const struct trainer *t, enum part_direction d, struct sha
     }
     m->table = memory_alloc(m->n_table, sizeof *m->table);
     m->row = memory_alloc((size_t)n_all, sizeof *m->row);
-    for (int32_t hop = 0; hop <= n_hop; hop++) {
+    for (int32_t hop = first; hop <= n_hop; hop++) {
         for (int32_t l = 0; l < m->n_taker; l++) {
             const struct shared_taker *taker = &m->taker[l];
             int64_t end = taker_rows(t, d, taker, hop);
-            int64_t begin = hop > 0 ? taker_rows(t, d, taker, hop - 1) : 0;
+            int64_t begin = hop > first ? taker_rows(t, d, taker, hop - 1) : 0;
             for (int64_t at = begin; at < end; at++) {
                 row_add(m, taker->row[at]);
             }
         }
-        counts_out[hop] = m->n_row;
+        if (first == 0) {
+            counts_out[hop] = m->n_row;
+        }
     }
 }
 
@@ -87,12 +89,12 @@ static void givers_find(const struct trainer *t, enum part_direction d, int32_t 
 }
 
 /* The rows of a list that own parts give, or its cover. */
-static uint32_t given_list(struct trainer *t, enum part_direction d, const struct shared_merge *m, struct shared_given *list,
-                           bool write)
+static uint32_t given_list(struct trainer *t, const struct shared_way *way, const struct shared_merge *m,
+                           struct shared_given *list, bool write)
 {
     struct shared_rows *s = t->shared_rows;
     if (s->counts.covers) {
-        return m->n_row > 0 ? shared_cover_give(t, d, m, list, write) : 0;
+        return m->n_row > 0 ? shared_cover_give(t, way, m, list, write) : 0;
     }
     list->row = s->n_given;
     if (write && m->n_row > 0) {
@@ -102,20 +104,21 @@ static uint32_t given_list(struct trainer *t, enum part_direction d, const struc
     return m->n_row;
 }
 
-/* Run over all lists that own parts give in this direction: count them, and with `write` write them down. */
-static void given_walk(struct trainer *t, enum part_direction d, struct shared_merge *m, bool write)
+/* Run over all lists that own parts give in this direction, at this hop: count them, and with `write` write them down. */
+static void given_walk(struct trainer *t, const struct shared_way *way, struct shared_merge *m, bool write)
 {
     struct shared_rows *s = t->shared_rows;
-    int64_t list = 0;
+    enum part_direction d = way->d;
     for (int32_t i = 0; i < t->n_own; i++) {
         for (uint32_t rank = 0; rank < t->setup.n_rank; rank++) {
-            for (int side = 0; side < PART_SHARED_N_SIDE; side++, list++) {
+            for (int side = 0; side < PART_SHARED_N_SIDE; side++) {
                 if (rank != t->setup.rank) {
                     givers_find(t, d, i, rank, (enum part_shared_side)side, m);
                 }
                 uint32_t *counts = part_shared_at(&s->counts, d, t->own[i], rank, (enum part_shared_side)side);
+                int64_t list = shared_place(t, i, rank, (enum part_shared_side)side, way->hop);
                 merge_run(t, d, m, counts);
-                counts[s->counts.n_hop] = given_list(t, d, m, &s->given_list[d][list], write);
+                counts[way->hop] = given_list(t, way, m, &s->given_list[d][list], write);
                 merge_end(m);
             }
         }
@@ -175,9 +178,10 @@ static void taker_spread(const struct trainer *t, enum part_direction d, const s
 }
 
 /* The rows of a list that own parts take, or its cover. */
-static uint32_t taken_list(struct trainer *t, enum part_direction d, const struct shared_merge *m, bool write)
+static uint32_t taken_list(struct trainer *t, const struct shared_way *way, const struct shared_merge *m, bool write)
 {
     struct shared_rows *s = t->shared_rows;
+    enum part_direction d = way->d;
     for (int32_t l = 0; s->counts.spreads && l < m->n_taker; l++) {
         taker_spread(t, d, m, &m->taker[l], write);
     }
@@ -185,7 +189,7 @@ static uint32_t taken_list(struct trainer *t, enum part_direction d, const struc
         return m->n_row;
     }
     if (s->counts.covers) {
-        return m->n_row > 0 ? shared_cover_take(t, d, m, write) : 0;
+        return m->n_row > 0 ? shared_cover_take(t, way, m, write) : 0;
     }
     if (write && m->n_row > 0) {
         memcpy(s->node + s->n_taken, m->row, m->n_row * sizeof *s->node);
@@ -200,17 +204,24 @@ static uint32_t taken_list(struct trainer *t, enum part_direction d, const struc
     return m->n_row;
 }
 
+/* Where the list of part q's rows is. */
+static int64_t taken_place(const struct shared_rows *s, int32_t q, int side, int32_t hop)
+{
+    return (q * (int64_t)PART_SHARED_N_SIDE + side) * shared_n_list(s) + shared_list_of(s, hop);
+}
+
 /* Likewise over all lists that own parts take. */
-static void taken_walk(struct trainer *t, enum part_direction d, struct shared_merge *m, bool write)
+static void taken_walk(struct trainer *t, const struct shared_way *way, struct shared_merge *m, bool write)
 {
     struct shared_rows *s = t->shared_rows;
+    enum part_direction d = way->d;
     for (int32_t q = 0; q < t->setup.n_part; q++) {
         for (int side = 0; side < PART_SHARED_N_SIDE && t->own_index[q] < 0; side++) {
             takers_find(t, d, q, (enum part_shared_side)side, m);
             uint32_t *counts = part_shared_at(&s->counts, d, q, t->setup.rank, (enum part_shared_side)side);
             merge_run(t, d, m, counts);
-            s->taken_at[d][q * PART_SHARED_N_SIDE + side] = s->n_taken;
-            counts[s->counts.n_hop] = taken_list(t, d, m, write);
+            s->taken_at[d][taken_place(s, q, side, way->hop)] = s->n_taken;
+            counts[way->hop] = taken_list(t, way, m, write);
             merge_end(m);
         }
     }
@@ -218,17 +229,32 @@ static void taken_walk(struct trainer *t, enum part_direction d, struct shared_m
 
 /* --- all of them --- */
 
+/* Is there a list of this direction and hop? Those of all edges come last. */
+static bool way_next(const struct shared_rows *s, struct shared_way *way)
+{
+    bool is_one;
+    do {
+        way->hop += way->d == PART_DIRECTION_OUT;
+        way->d = PART_DIRECTION_N - 1 - way->d;
+        is_one = way->hop < s->counts.n_hop ? (s->hops[way->d] >> way->hop & 1) != 0
+                                            : way->d == PART_DIRECTION_IN || !s->symmetric;
+    } while (!is_one && way->hop <= s->counts.n_hop);
+    return way->hop <= s->counts.n_hop;
+}
+
+static const struct shared_way way_begin = {.d = PART_DIRECTION_OUT, .hop = -1};
+
 static void walk(struct trainer *t, struct shared_merge *m, bool write)
 {
     struct shared_rows *s = t->shared_rows;
     s->n_given = s->n_taken = s->n_spread = s->n_sum_ptr = s->n_sum_edge = 0;
-    for (int d = 0, n = shared_n_direction(s); d < n; d++) {
-        given_walk(t, (enum part_direction)d, m, write);
-        s->n_given_in = d == PART_DIRECTION_IN ? s->n_given : s->n_given_in;
+    for (struct shared_way way = way_begin; way_next(s, &way);) {
+        given_walk(t, &way, m, write);
+        s->n_given_in = way.d == PART_DIRECTION_IN ? s->n_given : s->n_given_in;
     }
-    for (int d = 0, n = shared_n_direction(s); d < n; d++) {
-        taken_walk(t, (enum part_direction)d, m, write);
-        s->n_spread_in = d == PART_DIRECTION_IN ? s->n_spread : s->n_spread_in;
+    for (struct shared_way way = way_begin; way_next(s, &way);) {
+        taken_walk(t, &way, m, write);
+        s->n_spread_in = way.d == PART_DIRECTION_IN ? s->n_spread : s->n_spread_in;
     }
 }
 
@@ -293,13 +319,17 @@ enum status shared_rows_open(struct trainer *t)
         return STATUS_OK;
     }
     struct shared_rows *s = t->shared_rows = memory_alloc(1, sizeof *s);
-    enum status status = part_shared_acquire(t->setup.n_part, t->setup.n_rank, any->n_hop, any->symmetric, &s->counts);
+    bool mirrors = part_shared_mirrors(any->symmetric, any->covered, any->n_hop);
+    enum status status = part_shared_acquire(t->setup.n_part, t->setup.n_rank, any->n_hop, mirrors, &s->counts);
+    status = status == STATUS_OK && any->covered ? part_sums_acquire(&s->counts) : status;
+    s->symmetric = any->symmetric;
     s->counts.covers = any->covered;
     s->counts.spreads = memory_plan_spreads(&t->program);
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         pairs_number(t, (enum part_direction)d);
-        s->given_list[d] = memory_alloc((size_t)shared_place(t, t->n_own, 0, PART_SHARED_BELOW), sizeof *s->given_list[d]);
-        s->taken_at[d] = memory_alloc((size_t)t->setup.n_part * PART_SHARED_N_SIDE, sizeof *s->taken_at[d]);
+        s->hops[d] = any->covered ? memory_plan_hops(&t->program, (enum part_direction)d, any->n_hop) : 0;
+        s->given_list[d] = memory_alloc((size_t)shared_place(t, t->n_own, 0, PART_SHARED_BELOW, 0), sizeof *s->given_list[d]);
+        s->taken_at[d] = memory_alloc((size_t)taken_place(s, t->setup.n_part, 0, 0), sizeof *s->taken_at[d]);
     }
     if (status != STATUS_OK) {
         return status;
@@ -309,6 +339,9 @@ enum status shared_rows_open(struct trainer *t)
     status = lists_take(t);
     if (status == STATUS_OK) {
         walk(t, &m, true);
+        if (s->symmetric && !mirrors) {
+            part_shared_mirror(&s->counts);
+        }
     }
     free(m.taker);
     return status;
@@ -321,6 +354,7 @@ void shared_rows_close(struct trainer *t)
         return;
     }
     lists_return(t);
+    shared_rows_trimmed_end(t);
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         free(s->given_list[d]);
         free(s->taken_at[d]);
@@ -337,16 +371,16 @@ const struct part_shared *shared_rows_counts(const struct trainer *t)
     return t->shared_rows != NULL ? &t->shared_rows->counts : NULL;
 }
 
-/* Where the graph is symmetric, both directions have the same lists. */
-static int listed(const struct shared_rows *s, enum part_direction d)
+/* Where the graph is symmetric, both directions have the same lists, but for covers of hops. */
+static int listed(const struct shared_rows *s, enum part_direction d, int32_t hop)
 {
-    return s->counts.symmetric ? PART_DIRECTION_IN : d;
+    return s->symmetric && !(s->counts.covers && hop < s->counts.n_hop) ? PART_DIRECTION_IN : d;
 }
 
 static const struct shared_given *given_of(const struct trainer *t, const struct shared_list *list)
 {
     const struct shared_rows *s = t->shared_rows;
-    return &s->given_list[listed(s, list->d)][shared_place(t, list->i, list->rank, list->side)];
+    return &s->given_list[listed(s, list->d, list->hop)][shared_place(t, list->i, list->rank, list->side, list->hop)];
 }
 
 const uint32_t *shared_rows_given(const struct trainer *t, const struct shared_list *list)
@@ -362,7 +396,8 @@ int64_t shared_rows_sums(const struct trainer *t, const struct shared_list *list
 const uint32_t *shared_rows_spread(const struct trainer *t, enum part_direction d, int32_t i, int32_t k)
 {
     const struct shared_rows *s = t->shared_rows;
-    return s->spread + s->spread_at[listed(s, d)][s->pair_begin[listed(s, d)][i] + k];
+    int from = listed(s, d, PROGRAM_HOP_ALL);
+    return s->spread + s->spread_at[from][s->pair_begin[from][i] + k];
 }
 
 struct device_block shared_rows_sum_block(const struct trainer *t, const struct shared_list *list, int64_t first, int64_t n_row)
@@ -378,14 +413,22 @@ struct device_block shared_rows_sum_block(const struct trainer *t, const struct 
                                  .weights = s->sum_weights != NULL ? s->sum_weights + given->edge : NULL};
 }
 
-const float *shared_rows_scale(const struct trainer *t, enum part_direction d, int32_t q, enum part_shared_side side)
+static int64_t taken_from(const struct shared_rows *s, enum part_direction d, int32_t hop, int32_t q,
+                          enum part_shared_side side)
 {
-    const struct shared_rows *s = t->shared_rows;
-    return s->scale != NULL ? s->scale + s->taken_at[listed(s, d)][q * PART_SHARED_N_SIDE + side] : NULL;
+    return s->taken_at[listed(s, d, hop)][taken_place(s, q, (int)side, hop)];
 }
 
-const uint32_t *shared_rows_node(const struct trainer *t, enum part_direction d, int32_t q, enum part_shared_side side)
+const float *shared_rows_scale(const struct trainer *t, enum part_direction d, int32_t hop, int32_t q,
+                               enum part_shared_side side)
 {
     const struct shared_rows *s = t->shared_rows;
-    return s->node + s->taken_at[listed(s, d)][q * PART_SHARED_N_SIDE + side];
+    return s->scale != NULL ? s->scale + taken_from(s, d, hop, q, side) : NULL;
+}
+
+const uint32_t *shared_rows_node(const struct trainer *t, enum part_direction d, int32_t hop, int32_t q,
+                                 enum part_shared_side side)
+{
+    const struct shared_rows *s = t->shared_rows;
+    return s->node + taken_from(s, d, hop, q, side);
 }

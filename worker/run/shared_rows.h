@@ -20,7 +20,8 @@ const struct part_shared *shared_rows_counts(const struct trainer *trainer);
 /* What an own part gives to the parts of one side of another rank. */
 struct shared_list {
     enum part_direction d;
-    int32_t i; /* the own part */
+    int32_t hop; /* of a cover: edges up to it; of rows, all the same */
+    int32_t i;   /* the own part */
     uint32_t rank;
     enum part_shared_side side;
 };
@@ -37,7 +38,13 @@ struct device_block shared_rows_sum_block(const struct trainer *trainer, const s
                                           int64_t n_row);
 
 /* Scales (NULL: no aggregate has any) and node ids of part q's rows that come (device). */
-const float *shared_rows_scale(const struct trainer *trainer, enum part_direction d, int32_t q, enum part_shared_side side);
-const uint32_t *shared_rows_node(const struct trainer *trainer, enum part_direction d, int32_t q, enum part_shared_side side);
+const float *shared_rows_scale(const struct trainer *trainer, enum part_direction d, int32_t hop, int32_t q,
+                               enum part_shared_side side);
+const uint32_t *shared_rows_node(const struct trainer *trainer, enum part_direction d, int32_t hop, int32_t q,
+                                 enum part_shared_side side);
+
+/* The trimmed blocks of hops (part_device_setup.trimmed); and forget them, once own parts have copied them. */
+struct device_block *const *shared_rows_trimmed(const struct trainer *trainer);
+void shared_rows_trimmed_end(struct trainer *trainer);
 
 #endif

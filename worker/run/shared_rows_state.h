@@ -14,12 +14,15 @@ struct shared_given {
 
 struct shared_rows {
     struct part_shared counts;
-    struct shared_given *given_list[PART_DIRECTION_N]; /* n_own × n_rank × PART_SHARED_N_SIDE */
-    int64_t *taken_at[PART_DIRECTION_N];               /* n_part × PART_SHARED_N_SIDE: where a list begins */
-    int64_t *pair_begin[PART_DIRECTION_N];             /* n_own + 1: pairs of the own parts before */
-    int64_t *spread_at[PART_DIRECTION_N];              /* by own part and pair: where its places begin */
-    int64_t n_given, n_taken, n_spread;                /* rows of all lists; of pairs that pick theirs out of them */
-    int64_t n_given_in, n_spread_in;                   /* those of in-edges, which come first */
+    bool symmetric;                                    /* the graph: lists of all edges are the same in both directions */
+    uint32_t hops[PART_DIRECTION_N];                   /* that have covers of their own (part_cover_input) */
+    struct shared_given *given_list[PART_DIRECTION_N]; /* n_own × n_rank × PART_SHARED_N_SIDE × n_list */
+    int64_t *taken_at[PART_DIRECTION_N];               /* n_part × PART_SHARED_N_SIDE × n_list: where a list begins */
+    struct device_block **trimmed;         /* n_part × …: blocks of hops (part_device_setup.trimmed); NULL: there are none */
+    int64_t *pair_begin[PART_DIRECTION_N]; /* n_own + 1: pairs of the own parts before */
+    int64_t *spread_at[PART_DIRECTION_N];  /* by own part and pair: where its places begin */
+    int64_t n_given, n_taken, n_spread;    /* rows of all lists; of pairs that pick theirs out of them */
+    int64_t n_given_in, n_spread_in;       /* those of in-edges, which come first */
     int64_t n_sum_ptr, n_sum_edge;
     uint32_t *given, *node; /* n_given, n_taken; SHARED */
     uint32_t *spread;       /* n_spread: places in lists; SHARED */
@@ -29,16 +32,26 @@ struct shared_rows {
     float *sum_weights; /* n_sum_edge; NULL unless weighted */
 };
 
-/* Where an own part's list for a taker is. */
-static inline int64_t shared_place(const struct trainer *trainer, int32_t i, uint32_t rank, enum part_shared_side side)
+/* n_list: each hop's and all edges' cover; of rows one, whose first ones are those of a hop. */
+static inline int32_t shared_n_list(const struct shared_rows *rows)
 {
-    return ((int64_t)i * trainer->setup.n_rank + rank) * PART_SHARED_N_SIDE + side;
+    return rows->counts.covers ? rows->counts.n_hop + 1 : 1;
 }
 
-/* Directions that have lists of their own. */
-static inline int shared_n_direction(const struct shared_rows *rows)
+/* Which of them is a hop's. */
+static inline int32_t shared_list_of(const struct shared_rows *rows, int32_t hop)
 {
-    return rows->counts.symmetric ? 1 : PART_DIRECTION_N;
+    int32_t last = shared_n_list(rows) - 1;
+    return hop < last ? hop : last;
+}
+
+/* Where an own part's list for a taker is. */
+static inline int64_t shared_place(const struct trainer *trainer, int32_t i, uint32_t rank, enum part_shared_side side,
+                                   int32_t hop)
+{
+    const struct shared_rows *rows = trainer->shared_rows;
+    int64_t taker = ((int64_t)i * trainer->setup.n_rank + rank) * PART_SHARED_N_SIDE + side;
+    return taker * shared_n_list(rows) + shared_list_of(rows, hop);
 }
 
 /* A taker of a list's rows: what is the same on both ranks, if not the number, is their order. */
@@ -61,12 +74,19 @@ struct shared_merge {
 /* The place of a row that is there. */
 uint32_t shared_place_of(const struct shared_merge *merge, uint32_t row);
 
-/* A list of own rows that are given, as a cover: counts of it, and with `write` its rows and its sums' edges, from shared_rows' counts on,
- * which go on behind it. Returns rows and sums. All lists are given before any is taken, as that trims the blocks of both. */
-uint32_t shared_cover_give(struct trainer *trainer, enum part_direction d, const struct shared_merge *merge,
+/* The lists of a direction at a hop, or of all edges; each as it was merged. */
+struct shared_way {
+    enum part_direction d;
+    int32_t hop;
+};
+
+/* A list of own rows that are given, as a cover of the edges up to the hop: counts of it, and with `write` its rows and its sums' edges, from
+ * shared_rows' counts on, which go on behind it. Returns rows and sums. All lists are given before any is taken, and all edges' are taken
+ * last, as these trim the blocks of both where they lie. */
+uint32_t shared_cover_give(struct trainer *trainer, const struct shared_way *way, const struct shared_merge *merge,
                            struct shared_given *list, bool write);
 
 /* Likewise one that is taken: node ids and scales of what comes, and blocks trimmed to it. */
-uint32_t shared_cover_take(struct trainer *trainer, enum part_direction d, const struct shared_merge *merge, bool write);
+uint32_t shared_cover_take(struct trainer *trainer, const struct shared_way *way, const struct shared_merge *merge, bool write);
 
 #endif

@@ -83,6 +83,7 @@ static enum status parts_open(struct trainer *t)
 {
     const struct part_shared *shared = shared_rows_counts(t);
     t->part_setup.turned = shared != NULL && !shared->spreads ? shared : NULL;
+    t->part_setup.trimmed = shared_rows_trimmed(t);
     t->part = memory_alloc((size_t)t->n_own, sizeof *t->part);
     for (int32_t i = 0; i < t->n_own; i++) {
         struct part *part = t->setup.parts[t->own[i]];
@@ -94,6 +95,7 @@ static enum status parts_open(struct trainer *t)
         }
         spill_unpin(t->setup.spill, &all, 1);
     }
+    shared_rows_trimmed_end(t);
     return STATUS_OK;
 }
 

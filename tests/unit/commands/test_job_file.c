@@ -1,4 +1,4 @@
-/* Lines of a job's files that are searched for a client, in files that their owner can make as long as he likes. */
+/* Lines that are searched for in a job's files, which their owner can make arbitrarily long. */
 #include "tests/support/process/folder.h"
 #include "trainerd/daemon/commands/job_file.h"
 

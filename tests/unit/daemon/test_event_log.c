@@ -160,7 +160,7 @@ Test(event_log, the_longest_line_is_passed_over_and_a_longer_one_is_a_fault)
     expect_fault(0, "a line of more than 65536 bytes, from byte 0 on");
 }
 
-/* The size of the largest file that this file system takes, or nearly: reading it all would take a day. */
+/* A sparse file: reading it all would take minutes. */
 Test(event_log, a_hole_is_a_fault_however_large)
 {
     folder_write("events.jsonl", LINE("\"checkpoint\",\"epoch\":1"));

@@ -77,7 +77,7 @@ Test(gpus, those_that_no_worker_sees_are_counted_off_within_what_the_daemon_sees
     }
 }
 
-Test(gpus, a_worker_that_finds_none_is_quoted_and_one_that_babbles_is_refused)
+Test(gpus, the_reason_of_a_worker_that_finds_none_is_kept_and_malformed_output_is_refused)
 {
     static const struct {
         const char *text, *words;

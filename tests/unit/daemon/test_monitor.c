@@ -144,8 +144,8 @@ Test(monitor, silent_and_slow_ones_make_room_after_their_time)
     }
 }
 
-/* More come than may be open at once, and all of them leave between two turns of the loop. */
-Test(monitor, crowds_that_leave_at_once_leave_room)
+/* More connections than may be open at once, all of them closed between two turns of the loop. */
+Test(monitor, service_goes_on_after_all_connections_were_closed_at_once)
 {
     enum { N_CROWD = HTTP_N_CONNECTION + 16, N_ALL = 1008 };
     struct client crowd[N_CROWD];

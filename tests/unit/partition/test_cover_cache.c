@@ -25,12 +25,12 @@ static void make_all(void)
 
 TestSuite(cover_cache, .init = make_all, .fini = folder_remove);
 
-static struct cut cut_of(bool symmetric)
+static struct cut cut_of(bool symmetric, int32_t n_hop)
 {
     const struct tiny_graph graph = {
         .n_node = 60, .n_draw = 300, .symmetric = symmetric, .features = TINY_FEATURES_NONE, .seed = 5};
     struct cut cut;
-    cut_open(&graph, N_PART, JOB_METHOD_RANDOM, 0, &cut);
+    cut_open(&graph, N_PART, JOB_METHOD_RANDOM, n_hop, &cut);
     return cut;
 }
 
@@ -54,19 +54,30 @@ static int kept_find(char path[PATH_MAX])
 
 static bool same(const struct part_shared *a, const struct part_shared *b)
 {
-    size_t n_row = (size_t)a->n_part * a->n_rank * PART_SHARED_N_SIDE;
-    bool all = a->covers == b->covers && a->n_hop == b->n_hop && a->symmetric == b->symmetric;
+    size_t n_sum = (size_t)a->n_part * ((size_t)a->n_hop + 1), n_row = n_sum * a->n_rank * PART_SHARED_N_SIDE;
+    bool all = a->covers == b->covers && a->n_hop == b->n_hop && a->mirrors == b->mirrors;
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         all = all && memcmp(a->n_row[d], b->n_row[d], n_row * sizeof *a->n_row[d]) == 0 &&
-              memcmp(a->sums[d], b->sums[d], (size_t)a->n_part * sizeof *a->sums[d]) == 0;
+              memcmp(a->sums[d], b->sums[d], n_sum * sizeof *a->sums[d]) == 0;
     }
     return all;
+}
+
+static struct part_cover_input input_of(const struct cut *cut, const int32_t *rank_of_part)
+{
+    uint32_t hops = (UINT32_C(1) << cut->partition.n_hop) - 1;
+    return (struct part_cover_input){.dataset = &cut->dataset,
+                                     .partition = &cut->partition,
+                                     .rank_of_part = rank_of_part,
+                                     .n_rank = N_RANK,
+                                     .hops = {hops, hops}};
 }
 
 static struct part_shared count(const struct cut *cut, const int32_t *rank_of_part, struct part_cover_rows *rows)
 {
     struct part_shared out;
-    cr_assert_eq(cover_cache_count(&cut->dataset, &job, &cut->partition, rank_of_part, N_RANK, &out, rows), STATUS_OK);
+    const struct part_cover_input input = input_of(cut, rank_of_part);
+    cr_assert_eq(cover_cache_count(&input, &job, &out, rows), STATUS_OK);
     return out;
 }
 
@@ -75,17 +86,18 @@ static void expect_counts(const struct cut *cut, const int32_t *rank_of_part)
 {
     struct part_cover_rows rows, want_rows;
     struct part_shared want, got = count(cut, rank_of_part, &rows);
-    cr_assert_eq(part_shared_cover(&cut->dataset, &cut->partition, rank_of_part, N_RANK, &want, &want_rows), STATUS_OK);
+    const struct part_cover_input input = input_of(cut, rank_of_part);
+    cr_assert_eq(part_shared_cover(&input, &want, &want_rows), STATUS_OK);
     cr_expect(same(&got, &want));
     cr_expect(rows.n_halo == want_rows.n_halo && rows.n_cover == want_rows.n_cover);
     part_shared_release(&got);
     part_shared_release(&want);
 }
 
-static void expect_cached(bool symmetric)
+static void expect_cached(bool symmetric, int32_t n_hop)
 {
     char path[PATH_MAX];
-    struct cut cut = cut_of(symmetric);
+    struct cut cut = cut_of(symmetric, n_hop);
     expect_counts(&cut, in_turn);
     cr_assert_eq(kept_find(path), 1);
     expect_counts(&cut, in_turn);
@@ -96,19 +108,43 @@ static void expect_cached(bool symmetric)
 
 Test(cover_cache, counts_that_are_kept_are_those_that_are_counted)
 {
-    expect_cached(true);
+    expect_cached(true, 0);
 }
 
 Test(cover_cache, of_a_directed_graph_both_directions_are_kept)
 {
-    expect_cached(false);
+    expect_cached(false, 0);
+}
+
+Test(cover_cache, covers_of_every_hop_are_kept)
+{
+    expect_cached(true, 2);
+}
+
+/* Which hops' covers are counted depends on the model: another one's counts are not taken. */
+Test(cover_cache, other_hops_have_other_counts)
+{
+    char path[PATH_MAX];
+    struct cut cut = cut_of(true, 2);
+    expect_counts(&cut, in_turn);
+    struct part_cover_input input = input_of(&cut, in_turn);
+    input.hops[PART_DIRECTION_OUT] = 1;
+    struct part_cover_rows rows;
+    struct part_shared got, want;
+    cr_assert_eq(cover_cache_count(&input, &job, &got, &rows), STATUS_OK);
+    cr_assert_eq(part_shared_cover(&input, &want, &rows), STATUS_OK);
+    cr_expect(same(&got, &want));
+    cr_expect_eq(kept_find(path), 2);
+    part_shared_release(&got);
+    part_shared_release(&want);
+    cut_close(&cut);
 }
 
 /* Bytes of the file's counts are turned over, checksum left as it is: what is read must not be believed. */
 Test(cover_cache, a_broken_file_is_passed_over_and_written_anew)
 {
     char path[PATH_MAX];
-    struct cut cut = cut_of(false);
+    struct cut cut = cut_of(false, 0);
     expect_counts(&cut, in_turn);
     cr_assert_eq(kept_find(path), 1);
     FILE *file = fopen(path, "r");
@@ -145,7 +181,7 @@ static size_t bytes_of(const char *path, char *out, size_t n_most)
 Test(cover_cache, what_was_counted_once_is_read_the_next_time)
 {
     char turns_path[PATH_MAX], runs_path[PATH_MAX], bytes[65536];
-    struct cut cut = cut_of(true);
+    struct cut cut = cut_of(true, 0);
     struct part_cover_rows rows;
     struct part_shared turns = count(&cut, in_turn, &rows);
     kept_find(turns_path);
@@ -171,7 +207,7 @@ Test(cover_cache, what_was_counted_once_is_read_the_next_time)
 Test(cover_cache, off_keeps_nothing)
 {
     char path[PATH_MAX];
-    struct cut cut = cut_of(true);
+    struct cut cut = cut_of(true, 0);
     snprintf(job.partition.cache, sizeof job.partition.cache, "off");
     expect_counts(&cut, in_turn);
     snprintf(job.partition.cache, sizeof job.partition.cache, "%s/kept", folder);

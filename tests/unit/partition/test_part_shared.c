@@ -65,8 +65,8 @@ static int64_t giver_of(struct list *list, uint32_t node)
     return g;
 }
 
-/* As part q has them, or the takers: blocks of either side list their rows by the other's numbers. */
-static void list_of(const struct cut *cut, enum part_direction d, int q, const int32_t *rank_of_part, int rank,
+/* As part q has them, or the takers: blocks of either side list their rows by the other's numbers. Edges into rows of hop ≤ `hop`. */
+static void list_of(const struct cut *cut, enum part_direction d, int32_t hop, int q, const int32_t *rank_of_part, int rank,
                     enum part_shared_side side, bool by_giver, struct list *out)
 {
     enum part_direction opposite = PART_DIRECTION_N - 1 - d;
@@ -82,17 +82,19 @@ static void list_of(const struct cut *cut, enum part_direction d, int q, const i
         }
         for (int64_t r = 0; r < block.n_row; r++) {
             for (int64_t e = block.indptr[r]; e < block.indptr[r + 1]; e++) {
-                int64_t g = giver_of(out, by_giver ? cut->part[q].node[block.rows[r]] : block.node[block.cols[e]]);
+                uint32_t own = cut->part[by_giver ? q : p].node[block.rows[r]], other = block.node[block.cols[e]];
+                uint32_t into = (d == PART_DIRECTION_IN) == by_giver ? other : own;
+                int64_t g = giver_of(out, by_giver ? own : other);
                 int64_t t = out->n_taker + (by_giver ? (int64_t)block.cols[e] : r);
                 cr_assert_lt(t, 64);
-                out->edge[g][t] = true;
+                out->edge[g][t] = hop >= cut->partition.n_hop || cut->partition.hop[into] <= hop;
             }
         }
         out->n_taker += by_giver ? block.n_col : block.n_row;
     }
 }
 
-static int64_t list_cover(const struct list *list, struct part_sums *sums_io)
+static int64_t list_cover(const struct list *list, struct part_sums *sums_io, int64_t *n_halo_io)
 {
     int64_t indptr[65] = {0}, n = 0;
     static uint32_t taker[64 * 64];
@@ -103,6 +105,7 @@ static int64_t list_cover(const struct list *list, struct part_sums *sums_io)
             n += list->edge[g][t];
         }
         indptr[g + 1] = n;
+        *n_halo_io += indptr[g + 1] > indptr[g];
     }
     const struct part_cover_edges edges = {
         .n_giver = list->n_giver, .n_taker = list->n_taker, .indptr = indptr, .taker = taker};
@@ -117,32 +120,32 @@ static int64_t list_cover(const struct list *list, struct part_sums *sums_io)
 }
 
 /* What part q sends to all workers: every list as both ends have it, and as it was counted. */
-static void part_covers_agree(const struct cut *cut, const struct part_shared *shared, enum part_direction d, int q,
-                              const int32_t *rank_of_part, struct part_cover_rows *rows_io)
+static void part_covers_agree(const struct cut *cut, const struct part_shared *shared, enum part_direction d, int32_t hop,
+                              int q, const int32_t *rank_of_part, struct part_cover_rows *rows_io)
 {
     struct part_sums sums = {0};
     for (int l = 0; l < (int)shared->n_rank * PART_SHARED_N_SIDE; l++) {
         static struct list given, taken;
         int rank = l / PART_SHARED_N_SIDE;
         enum part_shared_side side = l % PART_SHARED_N_SIDE == 0 ? PART_SHARED_BELOW : PART_SHARED_ABOVE;
-        list_of(cut, d, q, rank_of_part, rank, side, true, &given);
-        list_of(cut, d, q, rank_of_part, rank, side, false, &taken);
+        list_of(cut, d, hop, q, rank_of_part, rank, side, true, &given);
+        list_of(cut, d, hop, q, rank_of_part, rank, side, false, &taken);
         cr_assert(given.n_giver == taken.n_giver && given.n_taker == taken.n_taker);
         cr_assert_arr_eq(given.giver, taken.giver, sizeof given.giver);
         cr_assert_arr_eq(given.edge, taken.edge, sizeof given.edge);
-        int64_t n = list_cover(&given, &sums);
-        cr_assert_eq(part_shared_rows(shared, d, q, (uint32_t)rank, side, 0), n);
-        rows_io->n_halo += given.n_giver;
+        int64_t n = list_cover(&given, &sums, &rows_io->n_halo);
+        cr_assert_eq(part_shared_rows(shared, d, q, (uint32_t)rank, side, hop), n);
         rows_io->n_cover += n;
     }
-    cr_assert(shared->sums[d][q].n_row == sums.n_row && shared->sums[d][q].n_edge == sums.n_edge);
+    const struct part_sums *made = part_sums_at(shared, d, q, hop);
+    cr_assert(made->n_row == sums.n_row && made->n_edge == sums.n_edge);
 }
 
 static void covers_agree(struct cut *cut)
 {
-    int n_part = cut->partition.n_part;
+    int n_part = cut->partition.n_part, n_hop = cut->partition.n_hop;
     int32_t rank_of_part[16];
-    if (cut->partition.n_hop > 0 || cut->dataset.n_relation > 0) {
+    if (cut->dataset.n_relation > 0) {
         return;
     }
     for (int n_rank = 1; n_rank <= n_part; n_rank++) {
@@ -151,11 +154,19 @@ static void covers_agree(struct cut *cut)
         for (int p = 0; p < n_part; p++) {
             rank_of_part[p] = p % n_rank;
         }
-        cr_assert_eq(part_shared_cover(&cut->dataset, &cut->partition, rank_of_part, (uint32_t)n_rank, &shared, &rows),
-                     STATUS_OK);
-        for (int i = 0; i < (cut->dataset.symmetric ? 1 : PART_DIRECTION_N) * n_part; i++) {
-            part_covers_agree(cut, &shared, i < n_part ? PART_DIRECTION_IN : PART_DIRECTION_OUT, i % n_part, rank_of_part,
-                              &here);
+        const struct part_cover_input input = {.dataset = &cut->dataset,
+                                               .partition = &cut->partition,
+                                               .rank_of_part = rank_of_part,
+                                               .n_rank = (uint32_t)n_rank,
+                                               .hops = {(UINT32_C(1) << n_hop) - 1, (UINT32_C(1) << n_hop) - 1}};
+        cr_assert_eq(part_shared_cover(&input, &shared, &rows), STATUS_OK);
+        for (int i = 0; i < PART_DIRECTION_N * (n_hop + 1) * n_part; i++) {
+            int32_t hop = i / n_part % (n_hop + 1);
+            enum part_direction d = i < (n_hop + 1) * n_part ? PART_DIRECTION_IN : PART_DIRECTION_OUT;
+            struct part_cover_rows again = {
+                0}; /* all edges' covers of a symmetric graph are the same both ways, and counted once */
+            bool mirrored = d == PART_DIRECTION_OUT && cut->dataset.symmetric && hop == n_hop;
+            part_covers_agree(cut, &shared, d, hop, i % n_part, rank_of_part, mirrored ? &again : &here);
         }
         cr_assert(rows.n_halo == here.n_halo && rows.n_cover == here.n_cover && rows.n_cover <= rows.n_halo);
         part_shared_release(&shared);

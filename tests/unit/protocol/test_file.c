@@ -69,7 +69,7 @@ Test(file, a_mapped_file_is_whole_or_the_old_one_stays)
     cr_assert_str_eq(status_reason(), "no more bytes come");
     cr_assert_str_eq(text_of("f"), "new");
     cr_assert_not(folder_has("f.tmp"));
-    cr_assert_eq(symlink("/dev/full", folder_path("g.tmp")), 0); /* it has no room for pages */
+    cr_assert_eq(symlink("/dev/full", folder_path("g.tmp")), 0); /* it has no space for pages */
     cr_assert_eq(file_replace_mapped(folder_path("g"), 3, fill, new), STATUS_IO);
     cr_assert(strstr(status_reason(), folder_path("g")), "%s", status_reason());
     cr_assert(!folder_has("g") && !folder_has("g.tmp"));

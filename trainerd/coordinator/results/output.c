@@ -1,6 +1,7 @@
 #include "trainerd/coordinator/results/output.h"
 
 #include "protocol/file.h"
+#include "trainerd/coordinator/results/result_files.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -10,10 +11,6 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* The first one exists only when a job reached its end. */
-static const char *const result_files[] = {"result.json",      "metrics.jsonl", "model.safetensors",
-                                           "best.safetensors", "logits.npy",    "trace.json"};
 
 enum status output_dir(const char *dir, const char *name, char out[PATH_MAX])
 {
@@ -141,23 +138,36 @@ static void folder_remove(const char *path, const char *part)
     rmdir(path);
 }
 
+static enum status file_remove(const struct output *output, const char *name)
+{
+    return unlinkat(output->folder, name, 0) == 0 || errno == ENOENT
+               ? STATUS_OK
+               : status_fail(STATUS_IO, "cannot remove '%s/%s' of an earlier job: %s", output->dir, name, strerror(errno));
+}
+
+/* All result files but checkpoints. */
+static enum status results_remove(const struct output *output)
+{
+    struct result_files files;
+    enum status status = result_files_list(output->folder, &files);
+    for (int i = 0; i < files.n && status == STATUS_OK; i++) {
+        status = strncmp(files.path[i], "checkpoint/", 11) != 0 ? file_remove(output, files.path[i]) : STATUS_OK;
+    }
+    result_files_release(&files);
+    unlinkat(output->folder, "tb", AT_REMOVEDIR); /* where it is empty now */
+    return status;
+}
+
 enum status output_clear(struct output *output, bool resume)
 {
-    size_t n_file = resume ? 1 : sizeof result_files / sizeof *result_files;
-    for (size_t i = 0; i < n_file; i++) {
-        if (unlinkat(output->folder, result_files[i], 0) != 0 && errno != ENOENT) {
-            return status_fail(STATUS_IO, "cannot remove '%s/%s' of an earlier job: %s", output->dir, result_files[i],
-                               strerror(errno));
-        }
-    }
-    char path[PATH_MAX], old[PATH_MAX], board[PATH_MAX];
-    enum status status = output_path(output, "checkpoint", path);
-    status = status == STATUS_OK ? output_path(output, "tb", board) : status;
+    char path[PATH_MAX], old[PATH_MAX];
+    enum status status = file_remove(output, "result.json"); /* first: it exists only where all files are complete */
+    status = status == STATUS_OK && !resume ? results_remove(output) : status;
+    status = status == STATUS_OK ? output_path(output, "checkpoint", path) : status;
     status = status == STATUS_OK ? output_path(output, "checkpoint.old", old) : status;
     if (status != STATUS_OK || resume) {
         return status;
     }
-    folder_remove(board, "events.out.tfevents.");
     folder_remove(path, ".tmp"); /* the only file when the first checkpoint was incomplete */
     if (access(path, F_OK) != 0) {
         return STATUS_OK;

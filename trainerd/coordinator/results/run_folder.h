@@ -5,7 +5,7 @@
  * job's folder, see events.h), else the local time. A run never writes to a folder that was there before it, other than that of an
  * earlier attempt or of the unfinished run that it resumes; a finished run is continued in a folder of its own.
  *
- * Under a daemon, <job folder>/run is a link to the run's folder, for later attempts and for whoever shows the job. Once its files are
+ * Under a daemon, <job folder>/run is a link to the run's folder, for later attempts and for the daemon, which shows the job. Once its files are
  * moved, it leads to <job folder>/results, which has result.json and metrics.jsonl: later runs replace those of output.dir.
  */
 #ifndef TRAINERD_RUN_FOLDER_H

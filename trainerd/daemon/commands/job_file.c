@@ -116,8 +116,7 @@ static int64_t find_match_in(int file, const char *match, int64_t offset, int64_
     return found;
 }
 
-/* Likewise of the file, in what lies at its end, or else at its beginning: whoever may write to it can make it as long as he likes, and the threads that
- * search are few. */
+/* Likewise of the file: at its end, or else at its beginning. The file's owner can make it arbitrarily long, and few threads search. */
 static int64_t find_match(int file, const char *match, char bytes[JOB_FILE_PIECE_BYTES + 1])
 {
     struct stat about;

@@ -25,7 +25,7 @@ void jobs_unlisten(struct jobs *jobs, jobs_listener *listener, void *context);
  * used; the rest and submission->output come from the job file.
  *
  *   existing_out  the job of this owner with this submission id: nothing was made; else 0
- *   errors        STATUS_CONFIG the job file is wrong, or asks for more GPUs than there are; STATUS_IO it cannot be saved
+ *   errors        STATUS_CONFIG the job file is wrong, or asks for GPUs where there are none; STATUS_IO it cannot be saved
  */
 enum status jobs_submit(struct jobs *jobs, struct job_record *record, const struct store_submission *submission,
                         int64_t *existing_out);

@@ -136,8 +136,8 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
 
 static void on_timer(uv_timer_t *timer);
 
-/* Run the library: when its file is ready, when its timeout has passed, and when a connection's time is over. With as many connections as it may
- * have it stops listening, and goes on when it runs after one of them is closed: which nothing but that run would tell. */
+/* Run the library: when its file is ready, when its timeout has passed, and when a connection's time is over. With HTTP_N_CONNECTION
+ * connections it stops listening, and starts again only in a run after one of them was closed: after closing any it has to run again. */
 static void work(struct http *http)
 {
     int n_before;

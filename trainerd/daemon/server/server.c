@@ -110,7 +110,7 @@ static int n_of_uid(const struct server *server, uid_t uid)
 }
 
 /* Of the user who has most connections, if these are more than the newcomer's user has, the one that was silent for longest; followers, who wait for
- * news, last. NULL: nobody has more. */
+ * news, last. NULL: no user has more. */
 static struct connection *greediest_idle(const struct server *server, const struct connection *newcomer)
 {
     int n_most = n_of_uid(server, newcomer->uid);

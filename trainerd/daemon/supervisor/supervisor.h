@@ -34,7 +34,7 @@ enum status supervisor_cancel(struct supervisor *supervisor, int64_t id);
 enum status supervisor_resume(struct supervisor *supervisor, int64_t id);
 /* errors  STATUS_USAGE it does not run */
 enum status supervisor_checkpoint(struct supervisor *supervisor, int64_t id);
-/* errors  STATUS_USAGE it has ended, is about to end, or has fewer parts than workers asked for; STATUS_CONFIG too few GPUs */
+/* errors  STATUS_USAGE it has ended, is about to end, or has fewer parts than workers asked for; STATUS_CONFIG it needs GPUs, and there are none */
 enum status supervisor_scale(struct supervisor *supervisor, int64_t id, int32_t n_worker);
 
 /* Run the queue again soon: a job was added or has ended. */

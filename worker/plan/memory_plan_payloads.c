@@ -1,0 +1,156 @@
+/* Payloads of halo passes: which jobs send lists that are not a pair's own, how many payloads each pass has, and their slots. */
+#include "worker/plan/memory_plan.h"
+#include "worker/run/part_hop.h"
+
+#include <stdlib.h>
+
+#define WORKSPACE_ALIGN 64
+
+static int64_t round_up(int64_t n, int64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+bool memory_plan_covers(const struct job *job, const struct program *program)
+{
+    bool covers = job->exchange.cover && !job->exchange.plain && !program_is_lossy(program), any = false;
+    for (int i = 0; i < program->n_op && covers; i++) {
+        const struct op *op = &program->op[i];
+        bool aggregates = op->kind == OP_KIND_AGGREGATE;
+        covers = !aggregates || aggregate_defs[op->aggregate]->is_linear;
+        any = any || aggregates;
+    }
+    return covers && any;
+}
+
+uint32_t memory_plan_hops(const struct program *program, enum part_direction d, int32_t n_hop)
+{
+    uint32_t hops = 0;
+    for (int32_t hop = 0; hop < n_hop; hop++) {
+        hops |= (part_hop_travels(program, d, hop) ? UINT32_C(1) : 0) << hop;
+    }
+    return hops;
+}
+
+bool memory_plan_shares(const struct job *job, const struct program *program, int32_t n_part, uint32_t n_rank, bool covered)
+{
+    bool differ = program->stale || (program->samples && job->exchange.sampling_weights == JOB_SAMPLING_WEIGHTS_EDGES);
+    bool shares = n_rank > 1 && (covered || (uint32_t)n_part > n_rank) && !job->exchange.plain && !memory_plan_spills(job) &&
+                  !differ;
+    for (int i = 0; i < program->n_op && shares; i++) {
+        const struct op *op = &program->op[i];
+        shares = op->kind != OP_KIND_AGGREGATE || !aggregate_defs[op->aggregate]->sums_in_workspace;
+    }
+    return shares;
+}
+
+bool memory_plan_spreads(const struct program *program)
+{
+    bool spreads = program_is_lossy(program);
+    for (int i = 0; i < program->n_op && !spreads; i++) {
+        const struct op *op = &program->op[i];
+        spreads = op->kind == OP_KIND_AGGREGATE && aggregate_returns(program, op->aggregate);
+    }
+    return spreads;
+}
+
+/* All payloads of a halo pass at once, each in its own place. */
+static void slots_at_once(const struct halo_list *list, struct memory_payloads *r)
+{
+    bool asks = r->n_ask_row_bytes > 0; /* for each payload that is fetched, rows are served, too */
+    r->n_fetch_slot = list->n_fetch;
+    r->n_pack_slot = list->n_serve + (asks ? list->n_fetch : 0);
+    r->n_fetch_bytes = list->n_fetch_row * r->n_row_bytes;
+    r->n_pack_bytes = list->n_serve_row * r->n_row_bytes + list->n_fetch_row * r->n_ask_row_bytes;
+}
+
+/* As many as the credit allows. */
+static void slots_in_turn(const struct halo_list *list, int64_t credit, bool whole, struct memory_payloads *r)
+{
+    bool asks = r->n_ask_row_bytes > 0;
+    int64_t n_pack = credit, most = larger(list->most_serve_row * r->n_row_bytes, list->most_fetch_row * r->n_ask_row_bytes);
+    r->n_fetch_slot_bytes = round_up(list->most_fetch_row * r->n_row_bytes, WORKSPACE_ALIGN);
+    r->n_pack_slot_bytes = round_up(most, WORKSPACE_ALIGN);
+    if (!whole && r->n_pack_slot_bytes > MEMORY_PACK_BYTES) {
+        r->n_pack_slot_bytes = round_up(larger(MEMORY_PACK_BYTES, r->n_row_bytes), WORKSPACE_ALIGN);
+        n_pack = MEMORY_PACK_SLOTS;
+    }
+    r->n_fetch_slot = (int32_t)smaller(list->n_fetch, credit);
+    r->n_pack_slot = (int32_t)smaller(list->n_serve + (asks ? list->n_fetch : 0), n_pack);
+    r->n_fetch_bytes = r->n_fetch_slot * r->n_fetch_slot_bytes;
+    r->n_pack_bytes = r->n_pack_slot * r->n_pack_slot_bytes;
+}
+
+/* Slots of one halo pass. A payload is received in one piece of memory, since blocks read all of it; it is sent in pieces, where they are
+ * rows as they lie. */
+static struct memory_payloads payload_slots(const struct memory_plan *plan, const struct job *job,
+                                            const struct program *program, const struct step *step, int32_t hop)
+{
+    const struct halo_list *list = memory_plan_halo(plan, step->halo->direction, hop);
+    const struct op *op = &program->op[step->op];
+    int64_t credit = job->exchange.prefetch + 1;
+    struct memory_payloads r = {
+        .n_row_bytes = halo_row_bytes_most(program, op, step->halo, step->lossy),
+        .n_ask_row_bytes = halo_ask_bytes_most(program, op, step->halo, step->lossy),
+    };
+    if (job->exchange.schedule == JOB_SCHEDULE_HALO) {
+        slots_at_once(list, &r);
+    } else {
+        slots_in_turn(list, credit, step->halo->direction == HALO_DIRECTION_RETURN, &r);
+    }
+    if (r.n_ask_row_bytes > 0) {
+        r.n_ask_slot = (int32_t)smaller(list->n_serve, credit);
+        r.n_ask_slot_bytes = round_up(list->most_serve_row * r.n_ask_row_bytes, WORKSPACE_ALIGN);
+    }
+    return r;
+}
+
+struct memory_payloads memory_plan_payloads(const struct memory_plan *plan, const struct job *job,
+                                            const struct program *program, const struct step *step, int32_t hop)
+{
+    if (step->stored) {
+        return (struct memory_payloads){0};
+    }
+    struct memory_payloads r = payload_slots(plan, job, program, step, hop);
+    if (memory_plan_keeps(program, step)) {
+        return (struct memory_payloads){.n_row_bytes = r.n_row_bytes};
+    }
+    if (memory_plan_spills(job)) {
+        /* They leave from where they lie. */
+        r.n_pack_slot = (int32_t)smaller(memory_plan_halo(plan, step->halo->direction, hop)->n_serve, MEMORY_PACK_SLOTS);
+        r.n_pack_slot_bytes = r.n_pack_bytes = 0;
+    }
+    return r;
+}
+
+void memory_plan_halos(const struct memory_plan_input *in, struct memory_plan *plan)
+{
+    const struct part_halo **own = memory_alloc((size_t)in->n_own_part, sizeof *own);
+    for (int32_t i = 0; i < in->n_own_part; i++) {
+        own[i] = in->own[i].halo;
+    }
+    const struct halo_owners owners = {
+        .n_own_part = in->n_own_part, .own = own, .rank_of_part = in->rank_of_part, .rank = in->rank, .shared = in->shared};
+    plan->halo = memory_alloc((size_t)plan->n_hop + 1, sizeof *plan->halo);
+    for (int32_t hop = 0; hop <= plan->n_hop; hop++) {
+        for (int t = 0; t < HALO_DIRECTION_N; t++) {
+            plan->halo[hop][t] = halo_list_count(&owners, (enum halo_direction)t, hop);
+        }
+    }
+    free(own);
+}
+
+const struct halo_list *memory_plan_halo(const struct memory_plan *plan, enum halo_direction direction, int32_t hop)
+{
+    return &plan->halo[hop < plan->n_hop ? hop : plan->n_hop][direction];
+}
