@@ -99,6 +99,10 @@ Test(trainctl, a_prediction_is_submitted_like_a_training_and_leaves_that_alone)
     cr_assert(folder_has("runs/k-predict/predictions.npy") && folder_has("runs/k/model.safetensors"));
     results_expect_same_file(folder_path("runs/k"), folder_path("runs/k-predict"), "logits.npy");
     EXPECT(0, "runs/k-predict", "show", "2");
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "--predict", "runs/k", "-s", "workers.count=2");
+    EXPECT(0, "EVALUATION  PLANNED", "show", "3");
+    cr_assert_not_null(strstr(printed, "traffic of the evaluation"));
+    cr_assert_null(strstr(printed, "BACKWARD"), "%s", printed);
     EXPECT(66, "predict.model: 'runs/none': No such file or directory", "submit", "job.toml", "--wait", "--predict",
            "runs/none");
     EXPECT(2, "--predict is empty", "submit", "job.toml", "--predict", "");
