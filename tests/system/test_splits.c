@@ -41,7 +41,8 @@ Test(splits, drawn_ones_are_named_and_kept_beside_the_results)
     job_run("--set dataset.seed=4");
     json_t *result = results_json(folder_path("o/result.json")), *dataset = json_object_get(result, "dataset");
     json_t *split = json_object_get(dataset, "split");
-    int64_t n[] = {nodes_of("o/train_idx.npy", seen), nodes_of("o/valid_idx.npy", seen), nodes_of("o/test_idx.npy", seen)};
+    int64_t n[] = {nodes_of("o/drawn_train_idx.npy", seen), nodes_of("o/drawn_valid_idx.npy", seen),
+                   nodes_of("o/drawn_test_idx.npy", seen)};
     cr_assert_eq(n[0] + n[1] + n[2], 200);
     cr_assert(results_number(dataset, "train_nodes") == (double)n[0] &&
               results_number(dataset, "valid_nodes") == (double)n[1] && results_number(dataset, "test_nodes") == (double)n[2] &&
@@ -54,7 +55,7 @@ Test(splits, drawn_ones_are_named_and_kept_beside_the_results)
              "valid, %d test, 0 in none",
              (int)n[0], (int)n[1], (int)n[2]);
     cr_assert_not_null(strstr(job_run_log, line), "%s", job_run_log);
-    cr_assert_not_null(json_object_get(json_object_get(result, "files"), "train_idx.npy"));
+    cr_assert_not_null(json_object_get(json_object_get(result, "files"), "drawn_train_idx.npy"));
     json_decref(result);
     json_t *plan = job_run_plan("--set dataset.seed=4");
     dataset = json_object_get(plan, "dataset");
@@ -69,7 +70,7 @@ Test(splits, given_ones_are_named_and_not_written)
     job_run("--set dataset.generator=karate --set dataset.seed=4");
     cr_assert_not_null(strstr(job_run_log, "split given with the data: 4 train, 13 valid, 17 test, 0 in none"), "%s",
                        job_run_log);
-    cr_assert_not(folder_has("o/train_idx.npy"));
+    cr_assert_not(folder_has("o/drawn_train_idx.npy"));
     json_t *result = results_json(folder_path("o/result.json"));
     json_t *split = json_object_get(json_object_get(result, "dataset"), "split");
     cr_assert_str_eq(json_string_value(json_object_get(split, "origin")), "given");
@@ -81,7 +82,7 @@ Test(splits, given_ones_are_named_and_not_written)
 Test(splits, results_of_a_given_split_do_not_have_the_files_of_a_drawn_one_before)
 {
     job_run("--set dataset.seed=4");
-    cr_assert(folder_has("o/train_idx.npy"));
+    cr_assert(folder_has("o/drawn_train_idx.npy"));
     job_run("--set dataset.generator=karate");
-    cr_assert_not(folder_has("o/train_idx.npy"));
+    cr_assert_not(folder_has("o/drawn_train_idx.npy"));
 }

@@ -59,7 +59,7 @@ enum status splits_save(const struct splits *splits, const char *dir)
         const int64_t n = splits->n_split[split];
         struct split_file file = {.splits = splits, .split = (enum dataset_split)split};
         file.n_header = npy_header_write(NPY_TYPE_I64, 1, &n, file.header, sizeof file.header);
-        status = snprintf(path, sizeof path, "%s/%s_idx.npy", dir, names[split]) < PATH_MAX
+        status = snprintf(path, sizeof path, "%s/drawn_%s_idx.npy", dir, names[split]) < PATH_MAX
                      ? file_replace_mapped(path, file.n_header + (size_t)n * sizeof n, split_fill, &file)
                      : status_fail(STATUS_CREATE, "output folder '%s': its files' names are too long for this system", dir);
     }
