@@ -304,6 +304,14 @@ struct device_ops {
      * touch the results of. slot < n_chunk; no two calls at one time have the same */
     void (*chunks_run)(struct device *device, int n_chunk, void (*run)(void *context, int chunk, int slot), void *context);
 
+    /* --- recordings: what COMPUTE is given between record and recorded is kept and not done; replay does it, with what memory holds
+     * then. All four NULL: the device has none --- */
+    void (*record)(struct device *device);
+    /* NULL: it could not be recorded, for which the log has the reason. The caller owns what it returns: forget */
+    void *(*recorded)(struct device *device);
+    void (*replay)(struct device *device, void *recording);
+    void (*forget)(struct device *device, void *recording);
+
     /* --- structure, made once --- */
     enum status (*block_open)(struct device *device, struct device_block *block); /* fills schedule; arrays set by the caller */
     void (*block_close)(struct device *device, struct device_block *block);
@@ -541,6 +549,8 @@ static inline int64_t device_share(const struct device_capacity *capacity)
 struct device {
     const struct device_ops *ops;
     struct device_capacity capacity;
+    int64_t n_wait;   /* how often the host has waited for work; 0 where operations are done when they return */
+    int64_t n_replay; /* recordings replayed */
 };
 
 /* Wait for all that COMPUTE was given. errors  the first failure since open */

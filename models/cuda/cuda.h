@@ -53,6 +53,12 @@ DEVICE_OP_LIST(X)
 /* Keep a failure of the run time for `wait`; the first one counts. */
 void cuda_check(struct device *device, cudaError_t code, const char *what);
 
+/* --- recording.c --- */
+void cuda_record(struct device *device);
+void *cuda_recorded(struct device *device);
+void cuda_replay(struct device *device, void *recording);
+void cuda_forget(struct device *device, void *recording);
+
 /* --- gpu.c --- */
 enum status cuda_gpus(struct cuda_gpu out[CUDA_GPUS_MOST], int *n_out);
 /* The GPU of worker `turn` of n_here, and how many of these share it. errors  STATUS_PEER "no usable GPU: <reason>" */

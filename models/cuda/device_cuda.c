@@ -2,14 +2,19 @@
 #include "models/cuda/cuda.h"
 #include "protocol/version.h"
 
-const struct device_ops device_cuda = {.name = CUDA_NAME,
-                                       .n_window_float = CUDA_N_WINDOW_FLOAT,
-                                       .codecs = DEVICE_CODECS_ALL,
-                                       .n_context = CUDA_CONTEXT_BYTES,
-                                       .joined_edges = CUDA_JOINED_EDGES,
+const struct device_ops device_cuda = {
+    .name = CUDA_NAME,
+    .n_window_float = CUDA_N_WINDOW_FLOAT,
+    .codecs = DEVICE_CODECS_ALL,
+    .n_context = CUDA_CONTEXT_BYTES,
+    .joined_edges = CUDA_JOINED_EDGES,
 #define X(op) .op = cuda_##op,
-                                       DEVICE_OP_LIST(X)
+    DEVICE_OP_LIST(X)
 #undef X
+        .record = cuda_record,
+    .recorded = cuda_recorded,
+    .replay = cuda_replay,
+    .forget = cuda_forget,
 };
 
 extern const struct cuda_module cuda_module;

@@ -204,6 +204,7 @@ static void copy_now(struct device *device, void *to, const void *from, size_t n
     cudaStream_t stream = cuda_stream(device);
     cuda_check(device, cudaMemcpyAsync(to, from, n_bytes, kind, stream), "a copy");
     cuda_check(device, cudaStreamSynchronize(stream), "what a copy waited for");
+    device->n_wait++;
 }
 
 void cuda_upload(struct device *device, void *to, const void *from_host, size_t n_bytes)
@@ -289,6 +290,7 @@ enum status cuda_wait(struct device *device, device_mark mark)
     if (mark != 0 && number_of(mark) > of->n_passed) {
         cuda_check(device, cudaEventSynchronize(event_of(of, number_of(mark))), "work before a mark");
         of->n_passed = number_of(mark);
+        device->n_wait++;
     }
     cuda_check(device, cudaGetLastError(), "a kernel");
     return cuda->failed == STATUS_OK ? STATUS_OK : status_fail(cuda->failed, "%s", cuda->reason);

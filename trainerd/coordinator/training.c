@@ -287,6 +287,8 @@ static enum status run_epoch(struct training *training, int64_t epoch)
     state->n_sent += (int64_t)report.bytes_sent;
     state->n_received += (int64_t)report.bytes_received;
     state->n_call += (int64_t)report.n_call;
+    training->waits = fleet_waits_most(&training->waits, &report.waits);
+    training->n_replay += report.n_replay;
     const struct progress_epoch seen = {.n_done = epoch + 1,
                                         .is_evaluated = evaluate,
                                         .loss = now.loss,

@@ -46,9 +46,11 @@ struct training {
 
     /* Progress, from training_begin or training_resume on. */
     struct checkpoint_state state;
-    int64_t n_regular; /* epochs of the last checkpoint that was written because of train.checkpoint_every, or 0 */
-    bool has_saved;    /* a checkpoint, in this run */
-    bool is_scored;    /* the workers' logits and state.last are of the present weights */
+    struct fleet_waits waits; /* of the epoch that waited most for a device (fleet_waits_most), in this run */
+    int64_t n_replay;         /* epochs whose training was replayed, in this run */
+    int64_t n_regular;        /* epochs of the last checkpoint that was written because of train.checkpoint_every, or 0 */
+    bool has_saved;           /* a checkpoint, in this run */
+    bool is_scored;           /* the workers' logits and state.last are of the present weights */
     enum training_end end;
     double evaluate_s; /* of evaluations without an epoch */
     double checkpoint_s;

@@ -52,7 +52,9 @@ struct exchange {
     int64_t n_stock; /* likewise of the stock */
     int n_stock_under_way;
     enum status stuck;
-    bool makes; /* a payload, or a piece of one */
+    bool makes;   /* a payload, or a piece of one */
+    bool hurries; /* one is made in a moment */
+    int64_t n_fetched, n_sent;
     double pack_s, wait_s;
     struct trace *trace;     /* NULL: none */
     struct traffic *traffic; /* likewise */
@@ -239,6 +241,7 @@ static enum status piece_send(struct exchange *x, struct request *request, const
     struct transport_head head = key_head(TRANSPORT_KIND_PAYLOAD, &request->key);
     head.offset = request->n_given;
     head.total = piece->total;
+    x->n_sent++;
     *(of_stock ? &x->n_stock_under_way : &x->n_under_way) += 1;
     request->n_given += piece->n_bytes;
     if (request->n_given == piece->total) {
@@ -331,6 +334,7 @@ enum status exchange_fetch(struct exchange *x, uint32_t peer, const struct excha
     }
     x->fetch[i] = (struct fetch){.open = true, .peer = peer, .key = *key, .out = out, .n_bytes = n_bytes};
     *handle_out = i;
+    x->n_fetched++;
     struct transport_head head = key_head(TRANSPORT_KIND_FETCH, key);
     return exchange_fail(x, transport_send(x->transport, peer, &head, NULL, 0, NULL));
 }
@@ -338,11 +342,27 @@ enum status exchange_fetch(struct exchange *x, uint32_t peer, const struct excha
 /* One turn of any waiting loop: serve, then let messages move. */
 static enum status turn(struct exchange *x)
 {
+    x->hurries = false;
     enum status status = requests_serve(x);
     if (status != STATUS_OK) {
         return status;
     }
-    return exchange_fail(x, transport_wait(x->transport, WAIT_MS));
+    return exchange_fail(x, x->hurries ? transport_progress(x->transport) : transport_wait(x->transport, WAIT_MS));
+}
+
+void exchange_hurry(struct exchange *x)
+{
+    x->hurries = true;
+}
+
+int64_t exchange_n_fetched(const struct exchange *x)
+{
+    return x->n_fetched;
+}
+
+int64_t exchange_n_sent(const struct exchange *x)
+{
+    return x->n_sent;
 }
 
 void exchange_trace(struct exchange *x, struct trace *trace)

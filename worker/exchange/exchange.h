@@ -47,7 +47,7 @@ struct exchange_piece {
  * exchange_progress, never otherwise. */
 struct exchange_offer {
     void *arg;
-    /* false: no free slot now; it is called again later */
+    /* false: no free slot now, or the device makes it still (exchange_hurry); it is called again later */
     bool (*pack)(void *arg, uint32_t to, uint32_t from, size_t at, struct exchange_piece *out);
     /* Likewise of phase ASK with the same epoch and op; NULL: there are none. */
     bool (*pack_asked)(void *arg, uint32_t to, uint32_t from, size_t at, struct exchange_piece *out);
@@ -104,6 +104,13 @@ enum status exchange_stock_settle(struct exchange *exchange);
 
 /* A payload could not be made: this and all later calls end with `code`, whose reason is set already. Returns it. */
 enum status exchange_fail(struct exchange *exchange, enum status code);
+
+/* From within an offer: a payload will be made in a moment, so do not sleep until a message comes. */
+void exchange_hurry(struct exchange *exchange);
+
+/* Payloads fetched, and pieces sent, so far. */
+int64_t exchange_n_fetched(const struct exchange *exchange);
+int64_t exchange_n_sent(const struct exchange *exchange);
 
 /* Let messages move for a moment without waiting: called between kernels and inside long ones, so that other ranks wait less. Does
  * nothing where a payload is being made: that may run kernels. */

@@ -24,7 +24,6 @@ struct halo *halo_open(struct trainer *t)
     h->walk = memory_alloc((size_t)t->n_own, sizeof *h->walk);
     h->slot = memory_alloc((size_t)t->plan.n_fetch_slot, sizeof *h->slot);
     h->packed = memory_alloc((size_t)t->plan.n_pack_slot, sizeof *h->packed);
-    h->n_packed = memory_alloc((size_t)t->plan.n_pack_slot, sizeof *h->n_packed);
     h->own_all = memory_alloc((size_t)t->n_own, sizeof *h->own_all);
     h->own_sample = t->sample != NULL ? memory_alloc((size_t)t->n_own, sizeof *h->own_sample) : NULL;
     h->given_begin = memory_alloc((size_t)t->n_own + 1, sizeof *h->given_begin);
@@ -52,7 +51,6 @@ void halo_close(struct halo *h)
         free(h->walk);
         free(h->slot);
         free(h->packed);
-        free(h->n_packed);
         memory_count(MEMORY_STRUCTURE, -n_flag(h));
         free(h->given);
         free(h->asked);
@@ -162,7 +160,7 @@ static void pass_begin(struct trainer *t, const struct step *step)
     h->cursor = (struct halo_cursor){0};
     h->n_asked_row = h->n_packed_bytes = 0;
     for (int32_t s = 0; s < h->slots.n_pack_slot; s++) {
-        h->packed[s] = NULL;
+        h->packed[s] = (struct halo_packed){0};
     }
     for (int32_t s = 0; s < h->n_credit; s++) {
         h->slot[s].free = t->ops->mark(t->device, DEVICE_LANE_IN);

@@ -23,6 +23,17 @@ struct halo_asked {
     device_mark free; /* when the transport may write there again */
 };
 
+/* A piece of a payload that leaves, or that the device makes still. */
+struct halo_packed {
+    const void *bytes; /* NULL: there is none */
+    int64_t n_bytes;
+    bool leaves;
+    bool asked;   /* of the rows that own part i's pair k asks for; else of what it takes */
+    int32_t i, k; /* whose payload it is a piece of, … */
+    int64_t at;   /* … from there on */
+    device_mark made;
+};
+
 /* A block of own part i: its pair k, with part q, which is own part j (-1: of another rank). */
 struct halo_pair {
     int32_t i, k, q, j;
@@ -74,9 +85,8 @@ struct halo {
     struct halo_asked *asked; /* n_ask_slot */
 
     /* sent */
-    const void **packed;    /* n_pack_slot: the piece that lies there; NULL: free */
-    size_t *n_packed;       /* n_pack_slot: bytes of that piece */
-    int64_t n_packed_bytes; /* halo schedule: of those slots */
+    struct halo_packed *packed; /* n_pack_slot */
+    int64_t n_packed_bytes;     /* halo schedule: of those slots */
     bool *given;          /* by own part and pair: packed for that part in this pass, or begun to be; then likewise asked for */
     int64_t *given_begin; /* n_own + 1: where an own part's begin */
 };

@@ -3,45 +3,64 @@
 #include "worker/run/staging.h"
 
 /* A free place for a piece, of how many bytes; NULL when all are taken. */
-static char *pack_slot(struct halo *h, int64_t n_left, int64_t *n_most_out)
+static struct halo_packed *slot_take(struct halo *h, int64_t n_left, int64_t *n_most_out)
 {
     int64_t packs = h->workspace->n_scratch + h->workspace->n_fetch, slot_bytes = h->slots.n_pack_slot_bytes;
     for (int32_t s = 0; s < h->slots.n_pack_slot; s++) {
-        if (h->packed[s] != NULL) {
+        if (h->packed[s].bytes != NULL) {
             continue;
         }
         int64_t begin = packs + (slot_bytes > 0 ? s * slot_bytes : h->n_packed_bytes);
-        char *at = staging_place(h->trainer, begin - h->workspace->n_scratch, halo_workspace(h, begin));
         *n_most_out = slot_bytes > 0 ? slot_bytes : n_left;
-        h->packed[s] = at;
+        h->packed[s].bytes = staging_place(h->trainer, begin - h->workspace->n_scratch, halo_workspace(h, begin));
         h->n_packed_bytes += n_left;
-        return at;
+        return &h->packed[s];
     }
     return NULL;
 }
 
-/* What was written to a slot may be sent. */
-static bool slot_ready(struct halo *h, const char *slot, int64_t n_bytes, int64_t total, struct exchange_piece *out)
+/* That piece, if the device makes it still; NULL: it is not begun. */
+static struct halo_packed *piece_begun(const struct halo *h, int32_t i, int32_t k, bool asked, size_t at)
 {
-    enum status status = staging_ready(h->trainer);
-    if (status != STATUS_OK) {
-        exchange_fail(h->trainer->setup.exchange, status);
+    for (int32_t s = 0; s < h->slots.n_pack_slot; s++) {
+        struct halo_packed *piece = &h->packed[s];
+        if (piece->bytes != NULL && !piece->leaves && piece->i == i && piece->k == k && piece->asked == asked &&
+            piece->at == (int64_t)at) {
+            return piece;
+        }
     }
-    *out = (struct exchange_piece){.bytes = slot, .n_bytes = (size_t)n_bytes, .total = (size_t)total};
-    return status == STATUS_OK;
+    return NULL;
 }
 
-/* Bytes of the payload for own part i's pair k, from `at` on. */
-static bool piece_pack(struct halo *h, int32_t i, int32_t k, size_t at, struct exchange_piece *out)
+/* May it be sent? Not before the device has made it; then this is called again. */
+static bool piece_leave(struct halo *h, struct halo_packed *piece, int64_t total, struct exchange_piece *out)
 {
-    int64_t total = halo_payload_bytes(h, i, k), n_most;
-    struct halo_asked *asked = h->pass->n_ask > 0 ? halo_asked_rows(h, i, k) : NULL;
-    if (h->pass->n_ask > 0 && asked == NULL) {
+    const struct trainer *t = h->trainer;
+    if (!t->ops->passed(t->device, piece->made)) {
+        exchange_hurry(t->setup.exchange);
         return false;
     }
-    char *slot = pack_slot(h, total - (int64_t)at, &n_most);
-    if (slot == NULL) {
+    enum status status = t->ops->wait(t->device, piece->made); /* which tells of failures */
+    if (status != STATUS_OK) {
+        exchange_fail(t->setup.exchange, status);
         return false;
+    }
+    piece->leaves = true;
+    *out = (struct exchange_piece){.bytes = piece->bytes, .n_bytes = (size_t)piece->n_bytes, .total = (size_t)total};
+    return true;
+}
+
+/* Begin the payload for own part i's pair k, or the rest of it from `at` on; NULL: not now. */
+static struct halo_packed *piece_begin(struct halo *h, int32_t i, int32_t k, size_t at, int64_t total)
+{
+    int64_t n_most;
+    struct halo_asked *asked = h->pass->n_ask > 0 ? halo_asked_rows(h, i, k) : NULL;
+    if (h->pass->n_ask > 0 && asked == NULL) {
+        return NULL;
+    }
+    struct halo_packed *piece = slot_take(h, total - (int64_t)at, &n_most);
+    if (piece == NULL) {
+        return NULL;
     }
     const struct halo_packing what = {.i = i,
                                       .k = k,
@@ -49,25 +68,45 @@ static bool piece_pack(struct halo *h, int32_t i, int32_t k, size_t at, struct e
                                       .at = (int64_t)at,
                                       .n_most = n_most,
                                       .asked = asked != NULL ? asked->rows : NULL,
-                                      .out = slot};
-    int64_t n_bytes = halo_pack(h, &what);
+                                      .out = (void *)(uintptr_t)piece->bytes};
+    piece->n_bytes = halo_pack(h, &what);
     if (asked != NULL) {
         asked->open = false;
     }
-    return slot_ready(h, slot, n_bytes, total, out);
+    return piece;
 }
 
 /* All rows that own part i's pair k asks for. */
-static bool asked_pack(struct halo *h, int32_t i, int32_t k, struct exchange_piece *out)
+static struct halo_packed *asked_begin(struct halo *h, int32_t i, int32_t k, int64_t total)
 {
-    const struct part_rows asked = halo_rows_taken(h, i);
-    int64_t total = part_rows_at(&asked, k) * h->slots.n_ask_row_bytes, n_most;
-    char *slot = pack_slot(h, total, &n_most);
-    if (slot == NULL) {
-        return false;
+    int64_t n_most;
+    struct halo_packed *piece = slot_take(h, total, &n_most);
+    if (piece != NULL) {
+        halo_pack_asked(h, i, k, (void *)(uintptr_t)piece->bytes);
+        piece->n_bytes = total;
     }
-    halo_pack_asked(h, i, k, slot);
-    return slot_ready(h, slot, total, total, out);
+    return piece;
+}
+
+/* Bytes of the payload for own part i's pair k, or of the rows that it asks for, from `at` on. */
+static bool piece_pack(struct halo *h, int32_t i, int32_t k, size_t at, bool asked, struct exchange_piece *out)
+{
+    const struct trainer *t = h->trainer;
+    const struct part_rows rows = halo_rows_taken(h, i);
+    int64_t total = asked ? part_rows_at(&rows, k) * h->slots.n_ask_row_bytes : halo_payload_bytes(h, i, k);
+    struct halo_packed *piece = piece_begun(h, i, k, asked, at);
+    if (piece == NULL) {
+        piece = asked ? asked_begin(h, i, k, total) : piece_begin(h, i, k, at, total);
+        if (piece == NULL) {
+            return false;
+        }
+        piece->asked = asked;
+        piece->i = i;
+        piece->k = k;
+        piece->at = (int64_t)at;
+        piece->made = t->ops->mark(t->device, DEVICE_LANE_COMPUTE);
+    }
+    return piece_leave(h, piece, total, out);
 }
 
 /* The taker (halo_state.h) for which part `to`, of another rank, fetches rows of own part `from`; -1: it fetches none. */
@@ -111,8 +150,8 @@ static bool request_pack(struct halo *h, uint32_t to, uint32_t from, size_t at, 
         return false;
     }
     bool spilled = t->payloads != NULL;
-    bool packed = returns_ask ? (spilled ? source_spilled_pack_asked(h, i, k, at, out) : asked_pack(h, i, k, out))
-                              : (spilled ? source_spilled_pack : piece_pack)(h, i, k, at, out);
+    bool packed = !spilled ? piece_pack(h, i, k, at, returns_ask, out)
+                           : (returns_ask ? source_spilled_pack_asked : source_spilled_pack)(h, i, k, at, out);
     *given = *given || packed;
     return packed;
 }
@@ -137,7 +176,9 @@ static void payload_sent(void *arg, const void *bytes)
         return; /* under the halo schedule slots are used once */
     }
     for (int32_t s = 0; s < h->slots.n_pack_slot; s++) {
-        h->packed[s] = h->packed[s] == bytes ? NULL : h->packed[s];
+        if (h->packed[s].bytes == bytes) {
+            h->packed[s] = (struct halo_packed){0};
+        }
     }
 }
 

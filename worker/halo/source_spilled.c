@@ -145,7 +145,7 @@ static bool piece_give(struct halo *h, const struct spill_range *payload, size_t
 {
     struct trainer *t = h->trainer;
     int32_t s = 0;
-    while (s < h->slots.n_pack_slot && h->packed[s] != NULL) {
+    while (s < h->slots.n_pack_slot && h->packed[s].bytes != NULL) {
         s++;
     }
     if (s == h->slots.n_pack_slot) {
@@ -159,9 +159,8 @@ static bool piece_give(struct halo *h, const struct spill_range *payload, size_t
         exchange_fail(t->setup.exchange, status);
         return false;
     }
-    h->packed[s] = piece.at;
-    h->n_packed[s] = (size_t)piece.n_bytes;
-    *out = (struct exchange_piece){.bytes = piece.at, .n_bytes = h->n_packed[s], .total = (size_t)payload->n_bytes};
+    h->packed[s] = (struct halo_packed){.bytes = piece.at, .n_bytes = piece.n_bytes, .leaves = true};
+    *out = (struct exchange_piece){.bytes = piece.at, .n_bytes = (size_t)piece.n_bytes, .total = (size_t)payload->n_bytes};
     return true;
 }
 
@@ -180,10 +179,10 @@ bool source_spilled_pack_asked(struct halo *h, int32_t i, int32_t k, size_t at, 
 void source_spilled_sent(struct halo *h, const void *bytes)
 {
     for (int32_t s = 0; s < h->slots.n_pack_slot; s++) {
-        if (h->packed[s] == bytes) {
-            const struct spill_range piece = {.at = bytes, .n_bytes = (int64_t)h->n_packed[s]};
+        if (h->packed[s].bytes == bytes) {
+            const struct spill_range piece = {.at = bytes, .n_bytes = h->packed[s].n_bytes};
             spill_unpin(h->trainer->setup.spill, &piece, 1);
-            h->packed[s] = NULL;
+            h->packed[s] = (struct halo_packed){0};
             return;
         }
     }

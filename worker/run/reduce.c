@@ -14,8 +14,11 @@ struct reduction {
     void (*merge)(const struct reduction *r, void *left, const void *right);
     const struct op *op; /* of a global op's sums */
     const struct global_pass *pass;
-    bool *complete; /* n_part: the part's branch is complete and may be fetched */
+    device_mark *complete;  /* n_part: when the part's branch is where it is sent from; INCOMPLETE: it is not made yet */
+    device_mark total_made; /* likewise the total */
 };
+
+#define INCOMPLETE UINT64_MAX
 
 static char *node(const struct reduction *r, int32_t i)
 {
@@ -49,13 +52,29 @@ static void global_merge(const struct reduction *r, void *left, const void *righ
     r->pass->merge(r->trainer->device, &r->trainer->program, r->op, left, right);
 }
 
+/* Has the device come to this mark? Else the offer is called again. */
+static bool is_made(const struct reduction *r, device_mark mark)
+{
+    const struct trainer *t = r->trainer;
+    if (!t->ops->passed(t->device, mark)) {
+        exchange_hurry(t->setup.exchange);
+        return false;
+    }
+    enum status status = t->ops->wait(t->device, mark); /* which tells of failures */
+    if (status != STATUS_OK) {
+        exchange_fail(t->setup.exchange, status);
+    }
+    return status == STATUS_OK;
+}
+
 static bool branch_pack(void *arg, uint32_t to, uint32_t from, size_t at, struct exchange_piece *out)
 {
     (void)to;
     (void)at;
     struct reduction *r = arg;
     const struct trainer *t = r->trainer;
-    if (from >= (uint32_t)t->setup.n_part || t->own_index[from] < 0 || !r->complete[from]) {
+    if (from >= (uint32_t)t->setup.n_part || t->own_index[from] < 0 || r->complete[from] == INCOMPLETE ||
+        !is_made(r, r->complete[from])) {
         return false;
     }
     *out = (struct exchange_piece){.bytes = staged(r, t->own_index[from]), .n_bytes = r->n_bytes, .total = r->n_bytes};
@@ -89,17 +108,13 @@ static enum status branch_take(struct reduction *r, int32_t part, int32_t child)
     return status;
 }
 
-/* The node of own part i is as it will be, and where another rank takes it ready to be sent. */
-static enum status branch_complete(struct reduction *r, int32_t i)
+/* The node of own part i is as it will be, and where another rank takes it on its way to where it is sent from. */
+static void branch_complete(struct reduction *r, int32_t i)
 {
     const struct trainer *t = r->trainer;
     int32_t part = t->own[i];
-    enum status status = STATUS_OK;
-    if (part > 0 && t->own_index[part & (part - 1)] < 0) {
-        status = staging_out(t, i * (int64_t)r->n_bytes, node(r, i), (int64_t)r->n_bytes);
-    }
-    r->complete[part] = status == STATUS_OK;
-    return status;
+    bool given = part > 0 && t->own_index[part & (part - 1)] < 0;
+    r->complete[part] = given ? staging_out(t, i * (int64_t)r->n_bytes, node(r, i), (int64_t)r->n_bytes) : 0;
 }
 
 /* Level by level of the tree, so that a branch is sent only when its own levels are done. */
@@ -108,9 +123,11 @@ static enum status reduce_up(struct reduction *r)
     struct trainer *t = r->trainer;
     int32_t n_part = t->setup.n_part;
     enum status status = STATUS_OK;
-    for (int32_t i = 0; i < t->n_own && status == STATUS_OK; i++) {
-        r->complete[t->own[i]] = false;
-        status = t->own[i] & 1 ? branch_complete(r, i) : STATUS_OK;
+    for (int32_t i = 0; i < t->n_own; i++) {
+        r->complete[t->own[i]] = INCOMPLETE;
+        if (t->own[i] & 1) {
+            branch_complete(r, i);
+        }
     }
     for (int32_t stride = 1; stride < n_part; stride *= 2) {
         for (int32_t i = 0; i < t->n_own && status == STATUS_OK; i++) {
@@ -126,7 +143,9 @@ static enum status reduce_up(struct reduction *r)
                 }
                 r->merge(r, node(r, i), j < 0 ? r->branch : node(r, j));
             }
-            status = (part & (2 * stride)) != 0 ? branch_complete(r, i) : STATUS_OK;
+            if ((part & (2 * stride)) != 0) {
+                branch_complete(r, i);
+            }
         }
     }
     return status == STATUS_OK ? exchange_settle(t->setup.exchange) : status;
@@ -139,7 +158,7 @@ static bool total_pack(void *arg, uint32_t to, uint32_t from, size_t at, struct 
     (void)at;
     struct reduction *r = arg;
     *out = (struct exchange_piece){.bytes = staged(r, 0), .n_bytes = r->n_bytes, .total = r->n_bytes};
-    return true;
+    return is_made(r, r->total_made);
 }
 
 /* Rank r receives from r without its lowest bit, then sends to r + 2^b for every b below that bit. */
@@ -161,7 +180,7 @@ static enum status broadcast(struct reduction *r)
         status = status == STATUS_OK ? exchange_wait(t->setup.exchange, handle) : status;
         r->branch_free = staging_in(t, 0, node(r, 0), (int64_t)r->n_bytes);
     } else {
-        status = staging_out(t, 0, node(r, 0), (int64_t)r->n_bytes);
+        r->total_made = staging_out(t, 0, node(r, 0), (int64_t)r->n_bytes);
     }
     int n_child = 0;
     for (uint32_t bit = 1; bit < low && rank + bit < n_rank; bit *= 2) {

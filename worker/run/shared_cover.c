@@ -29,9 +29,11 @@ struct edges {
     const int64_t *indptr; /* n_row + 1 */
     const uint32_t *cols;
     const float *weights; /* NULL unless weighted */
+
+    /* Their memory where they were picked out: of transposed edges, whose rows lead to rows of any hop. NULL: they are the part's */
     int64_t *picked_indptr;
     uint32_t *picked_cols;
-    float *picked_weights; /* of the transposed edges, whose rows lead to rows of any hop; NULL: they are the part's */
+    float *picked_weights;
 };
 
 /* Pick out of a block's edges those to its first n_col columns. */

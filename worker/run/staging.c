@@ -23,11 +23,11 @@ enum status staging_ready(const struct trainer *t)
     return device_sync(t->device);
 }
 
-enum status staging_out(const struct trainer *t, int64_t at, void *device, int64_t n_bytes)
+device_mark staging_out(const struct trainer *t, int64_t at, void *device, int64_t n_bytes)
 {
     t->ops->follow(t->device, DEVICE_LANE_OUT, t->ops->mark(t->device, DEVICE_LANE_COMPUTE));
     t->ops->move(t->device, DEVICE_LANE_OUT, staging_place(t, at, device), device, (size_t)n_bytes);
-    return t->ops->wait(t->device, t->ops->mark(t->device, DEVICE_LANE_OUT));
+    return t->ops->mark(t->device, DEVICE_LANE_OUT);
 }
 
 device_mark staging_in(const struct trainer *t, int64_t at, void *device, int64_t n_bytes)

@@ -15,11 +15,11 @@ void staging_close(struct trainer *trainer);
 /* Where the transport reads or writes; operations may write there, too. */
 void *staging_place(const struct trainer *trainer, int64_t at, void *device);
 
-/* What operations wrote to a staging_place may be sent. errors  of the device */
+/* Wait until all that operations wrote to a staging_place may be sent. errors  of the device */
 enum status staging_ready(const struct trainer *trainer);
 
-/* Copy device memory there, ready to be sent. errors  of the device */
-enum status staging_out(const struct trainer *trainer, int64_t at, void *device, int64_t n_bytes);
+/* Copy device memory there. Returns when it may be sent. */
+device_mark staging_out(const struct trainer *trainer, int64_t at, void *device, int64_t n_bytes);
 
 /* What the transport wrote there goes to the device, before all that operations do from now on. Returns when the place may
  * be written again. */

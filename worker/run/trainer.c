@@ -9,6 +9,7 @@
 #include "worker/halo/kept.h"
 #include "worker/run/embeddings.h"
 #include "worker/run/guard.h"
+#include "worker/run/recording.h"
 #include "worker/run/reduce.h"
 #include "worker/run/sample.h"
 #include "worker/spill/pin.h"
@@ -305,7 +306,8 @@ static void fault_strike(const struct trainer *t, const struct step *step)
     }
 }
 
-enum status trainer_run(struct trainer *t, enum step_phase phase)
+/* All steps of a phase, one after another. */
+static enum status steps_run(struct trainer *t, const struct step_list *list)
 {
     static enum status (*const runs[STEP_KIND_N])(struct trainer *, const struct step *) = {
         [STEP_KIND_FORWARD] = forward_run,   [STEP_KIND_PARTIAL] = partial_run, [STEP_KIND_TOTAL] = total_run,
@@ -313,19 +315,6 @@ enum status trainer_run(struct trainer *t, enum step_phase phase)
         [STEP_KIND_BACKWARD] = backward_run, [STEP_KIND_LOSS] = loss_run,       [STEP_KIND_SCORE] = score_run,
         [STEP_KIND_REDUCE] = reduce_step,    [STEP_KIND_UPDATE] = update_run,
     };
-    const struct step_list *list = &t->plan.steps.phase[phase];
-    t->phase = phase;
-    t->training = phase == STEP_PHASE_TRAIN;
-    traffic_phase(t->traffic, phase, t->tentative);
-    now_put(t);
-    t->ops->poll(t->device, poll, t);
-    enum status drawn = t->training && t->sample != NULL ? sample_draw(t) : STATUS_OK;
-    if (drawn != STATUS_OK) {
-        return drawn;
-    }
-    if (t->trace != NULL) {
-        trace_begin(t->trace, phase, t->epoch);
-    }
     for (int s = 0, n = 1; s < list->n_step; s += n) {
         const struct step *step = &list->step[s];
         double begin_s = t->trace != NULL ? trace_step_begin(t->trace, s) : 0.0;
@@ -349,7 +338,32 @@ enum status trainer_run(struct trainer *t, enum step_phase phase)
             trace_step_end(t->trace, begin_s);
         }
     }
-    return device_sync(t->device);
+    return STATUS_OK;
+}
+
+enum status trainer_run(struct trainer *t, enum step_phase phase)
+{
+    const struct step_list *list = &t->plan.steps.phase[phase];
+    t->phase = phase;
+    t->training = phase == STEP_PHASE_TRAIN;
+    traffic_phase(t->traffic, phase, t->tentative);
+    now_put(t);
+    t->ops->poll(t->device, poll, t);
+    enum status status = t->training && t->sample != NULL ? sample_draw(t) : STATUS_OK;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (t->trace != NULL) {
+        trace_begin(t->trace, phase, t->epoch);
+    }
+    if (!recording_replay(t, phase)) {
+        bool records = recording_begin(t, phase);
+        status = steps_run(t, list);
+        if (records && !recording_end(t, phase) && status == STATUS_OK) {
+            status = steps_run(t, list);
+        }
+    }
+    return status == STATUS_OK ? device_sync(t->device) : status;
 }
 
 enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool evaluate, struct trainer_report *out)
@@ -365,7 +379,13 @@ enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool ev
     enum status status = STATUS_OK;
     if (train) {
         const struct level level = t->level;
+        int64_t n_wait = t->device->n_wait, n_replay = t->device->n_replay, n_fetched = exchange_n_fetched(t->setup.exchange),
+                n_sent = exchange_n_sent(t->setup.exchange);
         status = guard_is_due(t) ? guard_run(t) : trainer_run(t, STEP_PHASE_TRAIN);
+        out->n_wait = t->device->n_wait - n_wait;
+        out->n_replay = t->device->n_replay - n_replay;
+        out->n_fetched = exchange_n_fetched(t->setup.exchange) - n_fetched;
+        out->n_sent = exchange_n_sent(t->setup.exchange) - n_sent;
         out->loss = status == STATUS_OK ? trainer_loss(t) : 0.0;
         if (t->feedback != NULL) {
             feedback_settle(t, &level);

@@ -48,6 +48,8 @@ struct trainer_report {
     double epoch_s, compute_s, pack_s, wait_s; /* the three are epoch_s */
     double evaluate_s;                         /* of epoch_s, too */
     int64_t n_call;                            /* allocations made during the epoch: 0 */
+    int64_t n_wait, n_fetched, n_sent; /* of its training: waits for the device, payloads fetched, pieces of payloads sent */
+    int64_t n_replay;                  /* of its training: recordings replayed, 1 or 0 */
 };
 
 /* Build the program, plan and take all memory, draw the weights, do the static ops (all ranks together).

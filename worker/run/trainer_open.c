@@ -5,6 +5,7 @@
 #include "worker/halo/kept.h"
 #include "worker/run/embeddings.h"
 #include "worker/run/joined.h"
+#include "worker/run/recording.h"
 #include "worker/run/sample.h"
 #include "worker/run/shared_rows.h"
 #include "worker/run/staging.h"
@@ -253,6 +254,7 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
     ASSERT(setup->spill == NULL || setup->ops->unified);
     t->setup = *setup;
     t->rate = 1.0;
+    t->recording = memory_alloc(STEP_PHASE_N, sizeof *t->recording);
     t->ops = setup->ops;
     own_parts_list(t);
     enum status status = t->ops->open(setup->n_thread, &t->device);
@@ -323,6 +325,7 @@ void trainer_close(struct trainer *t)
     halo_close(t->halo);
     payloads_close(t->payloads);
     if (t->device != NULL) {
+        recordings_close(t);
         staging_close(t);
         arrays_return(t);
         joined_close(t);
@@ -342,6 +345,7 @@ void trainer_close(struct trainer *t)
     free(t->own);
     free(t->own_index);
     free(t->complete);
+    free(t->recording);
     free(t);
 }
 

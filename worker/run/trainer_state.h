@@ -35,8 +35,8 @@ struct trainer {
     struct trainer_shared *shared;
     struct device_now *now; /* this epoch's (device) */
     char *staging;          /* plan.n_staging_bytes: staging.h; NULL: there is none */
-    char *globals;  /* n_own × plan.n_global_bytes: sums of the global op at work; one more for another rank's branch */
-    bool *complete; /* n_part: for reduce.c */
+    char *globals;         /* n_own × plan.n_global_bytes: sums of the global op at work; one more for another rank's branch */
+    device_mark *complete; /* n_part: for reduce.c */
 
     bool descends;             /* which way the next walk over own parts goes, when there is a spill */
     struct payloads *payloads; /* between own parts, when there is a spill; else NULL */
@@ -58,10 +58,11 @@ struct trainer {
     struct stored *stored; /* blocks kept for passes that read stored inputs; NULL: none are */
     struct joined *joined; /* own parts' blocks, where they are one */
     struct halo *halo;
-    struct traffic *traffic; /* bytes received */
-    struct trace *trace;     /* output.trace; NULL: none */
-    enum step_phase phase;   /* at work */
-    bool polls;              /* an operation is at work, which lets messages move */
+    struct traffic *traffic;     /* bytes received */
+    struct trace *trace;         /* output.trace; NULL: none */
+    enum step_phase phase;       /* at work */
+    struct recording *recording; /* STEP_PHASE_N */
+    bool polls;                  /* an operation is at work, which lets messages move */
     double polled_s;
 };
 

@@ -135,6 +135,10 @@ static enum status epoch_obey(struct session *session)
         .bytes_received = after.payload_received - before.payload_received,
         .layers = {layers, (uint32_t)((size_t)n_layer * TRAFFIC_N_WHAT * sizeof *layers)},
         .n_call = (uint64_t)report.n_call,
+        .n_wait = (uint64_t)report.n_wait,
+        .n_fetched = (uint64_t)report.n_fetched,
+        .n_sent = (uint64_t)report.n_sent,
+        .n_replay = (uint64_t)report.n_replay,
         .epoch_s = report.epoch_s,
         .evaluate_s = report.evaluate_s,
     };

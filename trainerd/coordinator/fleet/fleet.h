@@ -22,6 +22,17 @@
 
 struct fleet;
 
+/* Of an epoch's training on one worker: waits for the device, payloads fetched, pieces of payloads sent. */
+struct fleet_waits {
+    int64_t n_wait, n_fetched, n_sent;
+};
+
+/* The one with more waits that no payload explains. */
+static inline struct fleet_waits fleet_waits_most(const struct fleet_waits *a, const struct fleet_waits *b)
+{
+    return b->n_wait - b->n_fetched - b->n_sent > a->n_wait - a->n_fetched - a->n_sent || a->n_wait == 0 ? *b : *a;
+}
+
 /* The workers' reports of an epoch: loss and scores of rank 0, times of the slowest, bytes of all. */
 struct fleet_report {
     double loss;
@@ -32,6 +43,8 @@ struct fleet_report {
     int n_layer;
     uint64_t layer[TRAFFIC_LAYERS_MOST][TRAFFIC_N_WHAT]; /* n_layer: of those received; the rest are sums over parts */
     uint64_t n_call;                                     /* allocations during the epoch, summed */
+    struct fleet_waits waits;
+    int64_t n_replay; /* recordings that workers replayed in training, the maximum over workers */
 };
 
 /* Options of a fleet besides the job; all may be 0. */

@@ -280,6 +280,10 @@ static enum status report_add(uint32_t rank, uint32_t epoch, const struct messag
     out->bytes_sent += report->bytes_sent;
     out->bytes_received += report->bytes_received;
     out->n_call += report->n_call;
+    const struct fleet_waits waits = {
+        .n_wait = (int64_t)report->n_wait, .n_fetched = (int64_t)report->n_fetched, .n_sent = (int64_t)report->n_sent};
+    out->n_replay = out->n_replay > (int64_t)report->n_replay ? out->n_replay : (int64_t)report->n_replay;
+    out->waits = fleet_waits_most(&out->waits, &waits);
     return layers_add(rank, report->layers, out);
 }
 
