@@ -305,6 +305,11 @@ static void loss_lower(struct lowering *l, enum step_kind kind)
     for (int k = 0; k < n; k++) {
         lowering_operand(&step, &all[k]);
     }
+    if (kind == STEP_KIND_SCORE && program->kept >= 0 && program->kept != logits) { /* it is there until all is over, too */
+        const struct step_operand kept = {
+            .array = STEP_ARRAY_VALUE, .role = OP_ROLE_IN_1, .index = program->kept, .hop = PROGRAM_HOP_ALL, .running = true};
+        lowering_operand(&step, &kept);
+    }
     if (program->labels >= 0) {
         const struct step_operand node = {
             .array = STEP_ARRAY_NODE, .element = STEP_ELEMENT_BYTES, .role = OP_ROLE_NODE, .running = true};
@@ -358,10 +363,12 @@ void step_lists_lower(const struct program *program, struct step_lists *out)
     forward_lower(&l, true, true);
     l.list = &out->phase[STEP_PHASE_TRAIN];
     l.lossy = program_is_lossy(program);
-    forward_lower(&l, false, false);
-    loss_lower(&l, STEP_KIND_LOSS);
-    backward_lower(&l);
-    end_lower(&l, true);
+    if (!program->forward_only) {
+        forward_lower(&l, false, false);
+        loss_lower(&l, STEP_KIND_LOSS);
+        backward_lower(&l);
+        end_lower(&l, true);
+    }
     l.list = &out->phase[STEP_PHASE_EVALUATE];
     l.lossy = false;
     forward_lower(&l, false, true);

@@ -28,16 +28,33 @@ void step_lists_release(struct step_lists *lists)
     *lists = (struct step_lists){0};
 }
 
+static enum step_phase timed_phase(const struct step_lists *lists)
+{
+    return lists->phase[STEP_PHASE_TRAIN].n_step > 0 ? STEP_PHASE_TRAIN : STEP_PHASE_EVALUATE;
+}
+
+const struct step_list *step_lists_timed(const struct step_lists *lists)
+{
+    return &lists->phase[timed_phase(lists)];
+}
+
+static int times_count(struct step_list *list, int time)
+{
+    for (int s = 0; s < list->n_step; s++) {
+        list->step[s].time = time++;
+    }
+    return time;
+}
+
 static void times_fill(struct step_lists *lists)
 {
     const struct step_list *train = &lists->phase[STEP_PHASE_TRAIN];
-    int time = 0, next = 0;
-    for (int phase = STEP_PHASE_STATIC; phase <= STEP_PHASE_TRAIN; phase++) {
-        for (int s = 0; s < lists->phase[phase].n_step; s++) {
-            lists->phase[phase].step[s].time = time++;
-        }
-    }
+    int time = times_count(&lists->phase[STEP_PHASE_STATIC], 0), next = 0;
+    time = times_count(&lists->phase[timed_phase(lists)], time);
     lists->n_time = time + 1; /* and the end, which what stays reaches */
+    if (train->n_step == 0) {
+        return;
+    }
     for (int s = 0; s < lists->phase[STEP_PHASE_EVALUATE].n_step; s++) {
         struct step *step = &lists->phase[STEP_PHASE_EVALUATE].step[s];
         /* Training has the same steps forward in the same order, and then the loss. */

@@ -101,7 +101,8 @@ struct step {
     bool stored;                  /* HALO: payload rows are halo rows of the value (program_store): none travels */
     int n_chain;                  /* steps of the fused chain (models/chain.h) that begins here; 0: none begins */
     int time;                     /* position in the static phase and the training epoch behind it; an evaluation's forward
-                                   * steps have the times of training's: they use the same arrays */
+                                   * steps have the times of training's: they use the same arrays. Where nothing is trained
+                                   * (program.forward_only) the evaluation is behind it */
     int n_operand;
     struct step_operand operand[STEP_N_OPERAND];
 };
@@ -113,8 +114,12 @@ struct step_list {
 
 struct step_lists {
     struct step_list phase[STEP_PHASE_N];
-    int n_time; /* of the static phase and the training epoch */
+    int n_time; /* of the static phase and the training epoch, or where nothing is trained the evaluation */
 };
+
+/* The phase behind the static one whose steps have times of their own: the training epoch, or where nothing is trained the
+ * evaluation. */
+const struct step_list *step_lists_timed(const struct step_lists *lists);
 
 /* Lower a program.
  *

@@ -78,13 +78,18 @@ static enum status folder_load(const struct job *job, struct dataset *out)
                            "(npy), with raw/edge.csv.gz, raw/triplet-type-list.csv.gz or raw/data.npz (ogb), or a .npz file",
                            path);
     }
+    if (job->dataset.split > 0 && format != JOB_FORMAT_NPY) {
+        return status_fail(STATUS_CONFIG, "dataset.split = %lld: '%s' has one split, expected 0; format npy may have several",
+                           (long long)job->dataset.split, path);
+    }
     name_of(path, out->name, sizeof out->name);
+    out->splits.n = 1;
     return readers[format](job, path, out);
 }
 
 enum status dataset_load(const struct job *job, struct dataset *out)
 {
-    struct dataset dataset = {.store = dataset_store_open()};
+    struct dataset dataset = {.store = dataset_store_open(), .predicts = job_predicts(job)};
     enum status status = job->dataset.generator != JOB_GENERATOR_NONE ? generator_build(job, &dataset)
                                                                       : folder_load(job, &dataset);
     if (status != STATUS_OK) {

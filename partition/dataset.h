@@ -22,8 +22,23 @@ enum dataset_loops {
     DATASET_LOOPS_NONE      /* none stored, none implied */
 };
 
+/* Where the splits come from. */
+enum dataset_origin {
+    DATASET_ORIGIN_NONE,  /* there are none: every node is outside */
+    DATASET_ORIGIN_GIVEN, /* with the data */
+    DATASET_ORIGIN_DRAWN
+};
+
+struct dataset_splits {
+    enum dataset_origin origin;
+    int64_t index, n; /* GIVEN: which one, from 0, of how many */
+    int64_t seed;     /* DRAWN: by this seed, … */
+    char how[96];     /* … so: "20 training and 30 validation nodes per class" */
+};
+
 struct dataset {
     char name[128];
+    bool predicts; /* for a prediction: labels and splits may be missing (dataset_fit_model puts something in their place) */
     int64_t n_node;
     int64_t n_edge;           /* stored, after symmetrising, de-duplicating and taking loops out */
     int64_t n_feature;        /* columns */
@@ -50,10 +65,11 @@ struct dataset {
     uint32_t *feature_indices;    /* columns, ascending and unique in a row */
     float *feature_data;
 
-    int32_t *labels;    /* n_node, -1 none; NULL when multi_label */
+    int32_t *labels;    /* n_node, -1 none; NULL when multi_label, and of a prediction where there are none */
     float *label_rows;  /* n_node × n_class, NaN: unknown; NULL unless multi_label */
     uint8_t *split;     /* n_node: enum dataset_split */
     int64_t n_split[4]; /* nodes by enum dataset_split */
+    struct dataset_splits splits;
 
     int64_t n_duplicate; /* edges of the files left out: the same edge (or, undirected, its reverse) was there already */
     struct dataset_store *store; /* owns what the pointers above point to: mappings and blocks */
@@ -76,6 +92,22 @@ struct dataset {
 enum status dataset_load(const struct job *job, struct dataset *out);
 
 void dataset_release(struct dataset *dataset);
+
+/* What a trained model asks of a graph that it is to predict for. */
+struct dataset_model {
+    const char *folder; /* for messages: where the model is */
+    int64_t n_feature;
+    int32_t n_class;
+    bool multi_label;
+    int32_t n_relation; /* 0: untyped */
+    bool label_input;   /* labels of training nodes are among its input */
+    int64_t n_embedded; /* nodes of its graph with a feature column of their own, whose weights are theirs alone; 0: none */
+    const char *graph;  /* dataset_fingerprint of its graph; "": not known */
+};
+
+/* Make the dataset of a prediction one of the model's classes: labels that are there are checked, and where there are none, no node
+ * has one. errors  STATUS_DATA what the model asks for and what there is · STATUS_NOMEM */
+enum status dataset_fit_model(struct dataset *dataset, const struct dataset_model *model);
 
 /* Copy feature rows as float32: out[r] = features of node[r].
  *

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Turn a dataset object of PyTorch Geometric, DGL or OGB into an npy folder (edges.npy, features.npy, labels.npy, ...).
+"""Turn a dataset of PyTorch Geometric, DGL, OGB or Yandex into an npy folder (edges.npy, features.npy, labels.npy, ...).
 
     convert_dataset.py pyg Planetoid:Cora data/cora [--root DIR]     torch_geometric.datasets.<class>(root, name)
     convert_dataset.py dgl RedditDataset data/reddit [--root DIR]    dgl.data.<class>(raw_dir)
     convert_dataset.py ogb ogbn-arxiv data/arxiv [--root DIR]        ogb.nodeproppred.NodePropPredDataset(name)
+    convert_dataset.py yandex chameleon_filtered.npz data/chameleon  an archive of github.com/yandex-research/heterophilous-graphs
 
-Only the package that is named is imported. From a program of your own: convert_dataset.save(folder, from_pyg(data)).
+Only the package that is named is imported. Where there are several splits, all are written: dataset.split chooses one. From a program of your own: convert_dataset.save(folder, from_pyg(data)).
 """
 import argparse
 import importlib
@@ -26,13 +27,10 @@ def array(value):
     return value.numpy() if hasattr(value, "numpy") else np.asarray(value)
 
 
-def nodes_of(mask, what):
-    """Node numbers of a boolean mask; of several splits (one per column) the first."""
-    mask = array(mask)
-    if mask.ndim == 2:
-        print(f"{what}: {mask.shape[1]} splits, the first is taken", file=sys.stderr)
-        mask = mask[:, 0]
-    return np.flatnonzero(mask)
+def split_of(mask):
+    """Node numbers of a boolean mask; several splits, one per column, stay a mask."""
+    mask = array(mask).astype(bool)
+    return np.flatnonzero(mask) if mask.ndim == 1 else mask
 
 
 MASKS = (("train", "train_mask"), ("valid", "val_mask"), ("test", "test_mask"))
@@ -60,7 +58,11 @@ def from_types(counts, features, relations, labels, splits):
              "type_features": {k: array(features[t]) for k, t in enumerate(counts) if features.get(t) is not None}}
     for name, nodes in splits.items():
         if labelled in nodes:
-            graph[name] = array(nodes[labelled]) + first[labelled]
+            split = array(nodes[labelled])
+            graph[name] = split + first[labelled]
+            if split.ndim == 2:
+                graph[name] = np.zeros((sum(counts.values()), split.shape[1]), bool)
+                graph[name][first[labelled]:first[labelled] + len(split)] = split
     return graph
 
 
@@ -69,7 +71,7 @@ def from_pyg(data):
     if getattr(data, "node_types", None) is not None:
         relations = [(e[0], e[2], data[e].edge_index) for e in data.edge_types]
         stores = {t: data[t] for t in data.node_types}
-        splits = {name: {t: nodes_of(getattr(s, mask), mask) for t, s in stores.items() if getattr(s, mask, None) is not None}
+        splits = {name: {t: split_of(getattr(s, mask)) for t, s in stores.items() if getattr(s, mask, None) is not None}
                   for name, mask in MASKS}
         return from_types({t: int(s.num_nodes) for t, s in stores.items()}, {t: getattr(s, "x", None) for t, s in stores.items()},
                           relations, {t: s.y for t, s in stores.items() if getattr(s, "y", None) is not None}, splits)
@@ -88,7 +90,7 @@ def from_pyg(data):
         graph["features"] = array(data.x)
     for name, mask in MASKS:
         if getattr(data, mask, None) is not None:
-            graph[name] = nodes_of(getattr(data, mask), mask)
+            graph[name] = split_of(getattr(data, mask))
     return graph
 
 
@@ -97,7 +99,7 @@ def from_dgl(data):
     if len(getattr(data, "etypes", [None])) > 1:
         stores = {t: data.nodes[t].data for t in data.ntypes}
         relations = [(e[0], e[2], np.stack([array(end) for end in data.edges(etype=e)])) for e in data.canonical_etypes]
-        splits = {name: {t: nodes_of(s[mask], mask) for t, s in stores.items() if mask in s} for name, mask in MASKS}
+        splits = {name: {t: split_of(s[mask]) for t, s in stores.items() if mask in s} for name, mask in MASKS}
         return from_types({t: int(data.num_nodes(t)) for t in data.ntypes}, {t: s.get("feat") for t, s in stores.items()}, relations,
                           {t: s["label"] for t, s in stores.items() if "label" in s}, splits)
     source, destination = data.edges()
@@ -109,7 +111,7 @@ def from_dgl(data):
         graph["features"] = array(data.ndata["feat"])
     for name, mask in MASKS:
         if mask in data.ndata:
-            graph[name] = nodes_of(data.ndata[mask], mask)
+            graph[name] = split_of(data.ndata[mask])
     return graph
 
 
@@ -126,6 +128,16 @@ def from_ogb(dataset):
         graph["features"] = array(data["node_feat"])
     for name, nodes in dataset.get_idx_split().items():
         graph[name] = array(nodes)
+    return graph
+
+
+def from_yandex(file):
+    """An archive with edges [E, 2], node_features, node_labels, and train_masks, val_masks, test_masks [splits, N]; both directions."""
+    edges = file["edges"].T
+    edges = np.unique(np.concatenate([edges, edges[::-1]], 1), axis=1)
+    graph = {"edges": edges, "features": file["node_features"], "labels": file["node_labels"]}
+    for name, mask in MASKS:
+        graph[name] = split_of(file[mask + "s"].T)
     return graph
 
 
@@ -172,9 +184,14 @@ def save(folder, graph, name=None):
         meta["relations"] = graph["relations"]
     for k, rows in graph.get("type_features", {}).items():
         put(f"feat_t{k}.npy", rows if rows.dtype == np.float16 else rows.astype(np.float32))
-    for split in ("train", "valid", "test"):
+    for split, mask in MASKS:
+        files = (f"{split}_idx.npy", f"{mask}.npy")
+        for file in files:  # of an earlier conversion
+            if os.path.exists(os.path.join(folder, file)):
+                os.remove(os.path.join(folder, file))
         if split in graph:
-            put(f"{split}_idx.npy", graph[split].astype(np.int64))
+            many = graph[split].ndim == 2
+            put(files[many], graph[split].astype(bool if many else np.int64))
     with open(os.path.join(folder, "meta.json"), "w", encoding="utf-8") as file:
         json.dump(meta, file, indent=1)
         file.write("\n")
@@ -182,8 +199,8 @@ def save(folder, graph, name=None):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("package", choices=("pyg", "dgl", "ogb"))
-    parser.add_argument("dataset", help="class, or class:name; for ogb the data set's name")
+    parser.add_argument("package", choices=("pyg", "dgl", "ogb", "yandex"))
+    parser.add_argument("dataset", help="class, or class:name; for ogb the data set's name, for yandex the file")
     parser.add_argument("folder", help="npy folder to write")
     parser.add_argument("--root", default="data/downloads", help="where the package keeps its downloads")
     asked = parser.parse_args()
@@ -194,6 +211,8 @@ def main():
         graph = from_pyg(data[0])
     elif asked.package == "dgl":
         graph = from_dgl(getattr(importlib.import_module("dgl.data"), kind)(raw_dir=asked.root)[0])
+    elif asked.package == "yandex":
+        graph = from_yandex(np.load(asked.dataset))
     else:
         graph = from_ogb(importlib.import_module("ogb.nodeproppred").NodePropPredDataset(kind, root=asked.root))
     save(asked.folder, graph)

@@ -219,11 +219,22 @@ def read_edges(folder, options, n_node):
     return edge_index, None
 
 
-def known_labels(folder, shape):
+def training_nodes(folder, split):
+    """Their numbers: of train_idx.npy, or train_mask.npy where that is missing; of several splits this one."""
+    path = os.path.join(folder, "train_idx.npy")
+    if os.path.exists(path):
+        nodes = np.load(path)
+        nodes = nodes[split] if nodes.ndim == 2 else nodes
+        return torch.from_numpy(nodes[nodes >= 0].astype(np.int64))
+    mask = np.load(os.path.join(folder, "train_mask.npy"))
+    return torch.from_numpy(np.flatnonzero(mask[:, split] if mask.ndim == 2 else mask))
+
+
+def known_labels(folder, split, shape):
     """One column per class; rows that were not trained on are 0."""
     known = torch.zeros(shape)
     labels = torch.from_numpy(np.load(os.path.join(folder, "labels.npy")))
-    train = torch.from_numpy(np.load(os.path.join(folder, "train_idx.npy")).astype(np.int64))
+    train = training_nodes(folder, split)
     if labels.dim() > 1:
         known[train] = labels[train].float().nan_to_num()
     else:
@@ -243,7 +254,7 @@ def main():
     if job["dataset"]["normalize_features"] == "row":
         x = x / x.abs().sum(1, keepdim=True).clamp(min=1e-30)
     if job["model"]["label_input"]:
-        x = torch.cat([x, known_labels(dataset, expected.shape)], 1)
+        x = torch.cat([x, known_labels(dataset, job["dataset"]["split"], expected.shape)], 1)
     if job["model"]["kind"] == "rgcn":
         edge_index, of_edge = read_typed_edges(dataset, job["dataset"])
     elif (job["model"]["kind"] in WEIGHTED and job["dataset"]["edge_weights"] != "no"

@@ -14,13 +14,16 @@
 
 static const char help_text[] =
     "usage: trainerd --config FILE [--set SECTION.KEY=VALUE ...] [--resume]\n"
+    "       trainerd --predict MODEL --config FILE [--set ...]\n"
     "       trainerd --check FILE [--set ...]\n"
-    "       trainerd --plan FILE [--steps] [--json] [--set ...]\n"
+    "       trainerd --plan FILE [--predict MODEL] [--steps] [--json] [--set ...]\n"
     "       trainerd --listen ADDRESS [--state FOLDER] [--daemon-config FILE] [--set KEY=VALUE ...]\n"
     "       trainerd --describe-config [--markdown]\n"
     "       trainerd --describe-daemon\n"
     "\n"
     "  --config FILE      run the job to its end: partition, train, write metrics and the model\n"
+    "  --predict MODEL    use a trained model instead of training one: MODEL is the folder of a training's results, or its\n"
+    "                     best.safetensors or model.safetensors; writes predictions.npy and logits.npy (docs/predict.md)\n"
     "  --check FILE       check the job file only\n"
     "  --plan FILE        print memory, traffic and partition quality without training\n"
     "  --set KEY=VALUE    set one key of the job: --set train.epochs=10 --set name=x\n"
@@ -52,6 +55,7 @@ enum command {
 };
 enum {
     OPTION_SET = 's',
+    OPTION_PREDICT = 'P',
     OPTION_RESUME = 'r',
     OPTION_STEPS = 'S',
     OPTION_JSON = 'j',
@@ -60,25 +64,44 @@ enum {
     OPTION_DAEMON_CONFIG = 'f'
 };
 
-static const struct option options[] = {
-    {"config", required_argument, NULL, COMMAND_CONFIG}, {"check", required_argument, NULL, COMMAND_CHECK},
-    {"plan", required_argument, NULL, COMMAND_PLAN},     {"describe-config", no_argument, NULL, COMMAND_DESCRIBE},
-    {"listen", required_argument, NULL, COMMAND_LISTEN}, {"describe-daemon", no_argument, NULL, COMMAND_DESCRIBE_DAEMON},
-    {"state", required_argument, NULL, OPTION_STATE},    {"daemon-config", required_argument, NULL, OPTION_DAEMON_CONFIG},
-    {"version", no_argument, NULL, COMMAND_VERSION},     {"help", no_argument, NULL, COMMAND_HELP},
-    {"set", required_argument, NULL, OPTION_SET},        {"resume", no_argument, NULL, OPTION_RESUME},
-    {"steps", no_argument, NULL, OPTION_STEPS},          {"json", no_argument, NULL, OPTION_JSON},
-    {"markdown", no_argument, NULL, OPTION_MARKDOWN},    {NULL, 0, NULL, 0}};
+static const struct option options[] = {{"config", required_argument, NULL, COMMAND_CONFIG},
+                                        {"check", required_argument, NULL, COMMAND_CHECK},
+                                        {"plan", required_argument, NULL, COMMAND_PLAN},
+                                        {"describe-config", no_argument, NULL, COMMAND_DESCRIBE},
+                                        {"listen", required_argument, NULL, COMMAND_LISTEN},
+                                        {"describe-daemon", no_argument, NULL, COMMAND_DESCRIBE_DAEMON},
+                                        {"state", required_argument, NULL, OPTION_STATE},
+                                        {"daemon-config", required_argument, NULL, OPTION_DAEMON_CONFIG},
+                                        {"version", no_argument, NULL, COMMAND_VERSION},
+                                        {"help", no_argument, NULL, COMMAND_HELP},
+                                        {"set", required_argument, NULL, OPTION_SET},
+                                        {"resume", no_argument, NULL, OPTION_RESUME},
+                                        {"predict", required_argument, NULL, OPTION_PREDICT},
+                                        {"steps", no_argument, NULL, OPTION_STEPS},
+                                        {"json", no_argument, NULL, OPTION_JSON},
+                                        {"markdown", no_argument, NULL, OPTION_MARKDOWN},
+                                        {NULL, 0, NULL, 0}};
 
 /* The parsed command line. */
 struct request {
     enum command command;
     const char *file; /* of the command; --listen: the address */
     const char *state, *daemon_config;
+    char *predict;    /* --predict as a setting, the last of set; NULL: none */
     const char **set; /* as long as argv */
     size_t n_set;
     bool resume, steps, json, markdown;
 };
+
+static enum status read_predict(struct request *request, const char *model)
+{
+    if (model[0] == '\0' || request->predict != NULL) {
+        return status_fail(STATUS_USAGE, "--predict is %s, expected one folder of a training's results; see trainerd --help",
+                           model[0] == '\0' ? "empty" : "given twice");
+    }
+    request->predict = job_predict_setting(model);
+    return STATUS_OK;
+}
 
 static enum status read_option(struct request *request, int option)
 {
@@ -86,6 +109,8 @@ static enum status read_option(struct request *request, int option)
     case OPTION_SET:
         request->set[request->n_set++] = optarg;
         return STATUS_OK;
+    case OPTION_PREDICT:
+        return read_predict(request, optarg);
     case OPTION_RESUME:
         request->resume = true;
         return STATUS_OK;
@@ -127,6 +152,7 @@ static enum status check_request(struct request *request)
     bool takes_job = command == COMMAND_CONFIG || command == COMMAND_CHECK || command == COMMAND_PLAN;
     bool listens = command == COMMAND_LISTEN;
     const char *stray = request->n_set > 0 && !takes_job && !listens       ? "--set"
+                        : request->predict != NULL && !takes_job           ? "--predict"
                         : request->state != NULL && !listens               ? "--state"
                         : request->daemon_config != NULL && !listens       ? "--daemon-config"
                         : request->resume && command != COMMAND_CONFIG     ? "--resume"
@@ -138,6 +164,9 @@ static enum status check_request(struct request *request)
     }
     if (stray != NULL) {
         return status_fail(STATUS_USAGE, "%s does not go with this command; see trainerd --help", stray);
+    }
+    if (request->predict != NULL) {
+        request->set[request->n_set++] = request->predict;
     }
     return STATUS_OK;
 }
@@ -251,6 +280,7 @@ int main(int argc, char **argv)
     if (status == STATUS_OK) {
         status = run(&request, &exit_code);
     }
+    free(request.predict);
     free(request.set);
     if (status != STATUS_OK) {
         fprintf(stderr, "trainerd: %s\n", status_reason());

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 
 /* A source's key is β / ‖h_j‖, one number beside its row; queries are h_i / ‖h_i‖ and are sent in backward alone. */
-static int propagate(const struct model *model, int x)
+static int propagate(struct model *model, int x)
 {
     struct program *program = model->program;
     const struct job *job = model->job;
@@ -22,7 +22,7 @@ static int propagate(const struct model *model, int x)
                         .param = {-1, -1},
                         .n_head = 1,
                         .dropout = job->model.attention_dropout};
-        x = program_attention(program, &op);
+        x = layer_output(model, "convs", step, program_attention(program, &op));
     }
     return x;
 }

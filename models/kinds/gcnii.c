@@ -24,7 +24,8 @@ enum status gcnii_model(struct model *model)
     int x = model_dropout(model, first, options->dropout);
     for (int layer = 0; layer < options->layers; layer++) {
         layer_begin(model, layer + 1);
-        x = layer_end(model, layer, x, gcnii_layer(model, layer, x, first), options->dropout);
+        x = layer_end(model, layer, x, layer_output(model, "convs", layer, gcnii_layer(model, layer, x, first)),
+                      options->dropout);
     }
     plain_layer(model, 1, x, model->input->n_class);
     return STATUS_OK;

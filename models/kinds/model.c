@@ -63,6 +63,16 @@ static void losses_set(const struct job *job, struct program *program)
     program->feedback = job->exchange.error_feedback;
 }
 
+static enum status check_kept(const struct model *model)
+{
+    const char *name = model->job->output.embeddings;
+    if (!model->program->forward_only || name[0] == '\0' || model->program->kept >= 0) {
+        return STATUS_OK;
+    }
+    return status_fail(STATUS_CONFIG, "output.embeddings = \"%s\": the model has no layer of that name, expected one of %s",
+                       name, model->layers);
+}
+
 enum status program_build(const struct job *job, const struct program_input *input, struct program *out)
 {
     enum status status = check_layers(job);
@@ -75,8 +85,10 @@ enum status program_build(const struct job *job, const struct program_input *inp
     struct program program;
     struct model model = {.job = job, .input = input, .program = &program, .n_first = INT_MAX};
     program_init(input, &program);
+    program.forward_only = job_predicts(job);
     program.plain_width = job->exchange.plain ? job->model.hidden : 0;
     status = builders[job->model.kind](&model);
+    status = status == STATUS_OK ? check_kept(&model) : status;
     if (status != STATUS_OK) {
         program_release(&program);
         return status;

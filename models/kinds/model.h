@@ -16,7 +16,8 @@ struct model {
     const struct job *job;
     const struct program_input *input;
     struct program *program;
-    int n_first; /* parameters in front of the second layer's: those that train.decay = "first" is for */
+    int n_first;      /* parameters in front of the second layer's: those that train.decay = "first" is for */
+    char layers[256]; /* names of the layers so far, "convs.0, convs.1"; cut where there are more */
 };
 
 /* The builders, <builder>_model of every row of model_kinds.def. A builder emits the whole program; the last op makes the logits.
@@ -48,6 +49,10 @@ int model_features(const struct model *model);
  * with other rows, needs them dense. */
 void model_features_dense(const struct model *model);
 
+/* `value` is what the module "<name>.<index>" of PyTorch Geometric's model gives (index < 0: "<name>"). A job that predicts may ask
+ * for it (output.embeddings). Returns it. */
+int layer_output(struct model *model, const char *name, int index, int value);
+
 /* Parameters from here on are those of layer `layer`, counted from 0. */
 void layer_begin(struct model *model, int layer);
 
@@ -59,7 +64,7 @@ int model_activate(const struct model *model, int x, double dropout);
 int model_dropout(const struct model *model, int x, double dropout);
 
 /* A plain linear layer "lins.<index>". */
-int plain_layer(const struct model *model, int index, int x, int64_t f_out);
+int plain_layer(struct model *model, int index, int x, int64_t f_out);
 
 /* Should a layer from x to f_out columns multiply by its weight before a linear aggregate? Yes where the halo passes then move
  * fewer columns. */

@@ -66,7 +66,7 @@ enum status rgcn_model(struct model *model)
     if (model->input->is_typed) {
         int64_t f_in = model->input->n_feature, f_out = options->hidden;
         int weight = program_param(model->program, "embedding.weight", f_out, f_in, glorot_bound(f_in, f_out));
-        x = program_linear(model->program, x, weight, -1);
+        x = layer_output(model, "embedding", -1, program_linear(model->program, x, weight, -1));
     }
     stack_layers(model, &stack, x);
     return STATUS_OK;

@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const enum device_activation activations[JOB_ACTIVATION_N] = {
     [JOB_ACTIVATION_RELU] = DEVICE_ACTIVATION_RELU,
@@ -56,13 +57,30 @@ bool transform_first(const struct program *program, int x, int64_t f_out)
     return 2 * f_out <= aggregate_first; /* on a tie too: the aggregate then saves nothing for backward */
 }
 
-int plain_layer(const struct model *model, int index, int x, int64_t f_out)
+/* Names beyond the room are left out. */
+int layer_output(struct model *model, const char *name, int index, int value)
+{
+    char whole[PROGRAM_NAME_BYTES];
+    size_t n = strlen(model->layers);
+    if (index < 0) {
+        snprintf(whole, sizeof whole, "%s", name);
+    } else {
+        snprintf(whole, sizeof whole, "%s.%d", name, index);
+    }
+    snprintf(model->layers + n, sizeof model->layers - n, "%s%s", n > 0 ? ", " : "", whole);
+    if (model->program->forward_only && strcmp(model->job->output.embeddings, whole) == 0) {
+        model->program->kept = value;
+    }
+    return value;
+}
+
+int plain_layer(struct model *model, int index, int x, int64_t f_out)
 {
     struct program *program = model->program;
     int64_t f_in = program->value[x].width;
     int weight = named_param(program, f_out, f_in, linear_bound(f_in), "lins.%d.weight", index);
     int bias = named_param(program, 0, f_out, linear_bound(f_in), "lins.%d.bias", index);
-    return program_linear(program, x, weight, bias);
+    return layer_output(model, "lins", index, program_linear(program, x, weight, bias));
 }
 
 void model_features_dense(const struct model *model)
@@ -160,7 +178,7 @@ static bool jumps(const struct model *model)
 }
 
 /* lin(all layers' outputs side by side, or the greatest of them): Xu et al., ICML 2018; named as PyTorch Geometric's models do. */
-static int jump(const struct model *model, const int *output, int n_layer)
+static int jump(struct model *model, const int *output, int n_layer)
 {
     struct program *program = model->program;
     int x = output[0];
@@ -174,7 +192,7 @@ static int jump(const struct model *model, const int *output, int n_layer)
     int64_t f_in = program->value[x].width, n_class = model->input->n_class;
     int weight = named_param(program, n_class, f_in, linear_bound(f_in), "lin.weight");
     int bias = named_param(program, 0, n_class, linear_bound(f_in), "lin.bias");
-    return program_linear(program, x, weight, bias);
+    return layer_output(model, "lin", -1, program_linear(program, x, weight, bias));
 }
 
 int stack_features(const struct model *model, const struct stack *stack)
@@ -197,7 +215,7 @@ int stack_layers(struct model *model, const struct stack *stack, int x)
     for (int layer = 0; layer < n_layer; layer++) {
         int64_t f_out = layer < n_hidden ? model->job->model.hidden : model->input->n_class;
         layer_begin(model, layer);
-        int y = layer < stack->n_conv ? stack->conv(model, layer, x, f_out)
+        int y = layer < stack->n_conv ? layer_output(model, "convs", layer, stack->conv(model, layer, x, f_out))
                                       : plain_layer(model, layer - stack->n_conv, x, f_out);
         x = output[layer] = layer < n_hidden ? layer_end(model, layer, x, y, model->job->model.dropout) : y;
     }

@@ -2,6 +2,7 @@
  * there (features, valid_idx, test_idx, meta.json) is left out, what is there must fit.
  */
 #include "partition/formats/dataset_meta.h"
+#include "partition/formats/dataset_npy_splits.h"
 #include "partition/formats/dataset_npy_types.h"
 #include "partition/formats/dataset_path.h"
 #include "partition/formats/dataset_store.h"
@@ -23,6 +24,33 @@ static enum status open_in(const char *folder, const char *name, struct npy *out
 static bool edges_are_rows(const char *folder)
 {
     return dataset_path_exists(folder, "indptr.npy") && !dataset_path_exists(folder, "edges.npy");
+}
+
+/* Of a prediction without labels: by the rows of what else has one for each node. */
+static enum status n_node_find(const char *folder, int64_t n_meta, struct dataset *out)
+{
+    static const char *const names[] = {"features.npy", "feat_indptr.npy", "node_type.npy", "indptr.npy"};
+    if (n_meta > 0) {
+        out->n_node = n_meta;
+        return dataset_nodes_check(n_meta, "meta.json");
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct npy rows;
+        if (!dataset_path_exists(folder, names[i]) || (i == 3 && !edges_are_rows(folder))) {
+            continue;
+        }
+        enum status status = open_in(folder, names[i], &rows);
+        if (status == STATUS_OK) {
+            out->n_node = (rows.rank > 0 ? rows.shape[0] : 0) - (strstr(names[i], "indptr") != NULL);
+            status = dataset_nodes_check(out->n_node, rows.name);
+            npy_close(&rows);
+        }
+        return status;
+    }
+    return status_fail(STATUS_NO_INPUT,
+                       "%s: nothing says how many nodes there are, expected features.npy, indptr.npy, labels.npy or the number "
+                       "\"nodes\" in meta.json",
+                       folder);
 }
 
 /* n_node is the rows of the labels. They are held against the first file that knows better: labels too few would else be
@@ -197,32 +225,6 @@ static enum status features_load(const struct job *job, const char *folder, cons
     return dataset_npy_is_typed(folder) ? dataset_npy_types_load(job, folder, meta, out) : STATUS_OK;
 }
 
-static enum status split_load(const char *folder, const char *name, bool needed, enum dataset_split split, struct dataset *out)
-{
-    if (!needed && !dataset_path_exists(folder, name)) {
-        return STATUS_OK;
-    }
-    struct npy nodes = {0};
-    enum status status = open_in(folder, name, &nodes);
-    if (status == STATUS_OK) {
-        status = dataset_split_add(&nodes, split, out);
-    }
-    npy_close(&nodes);
-    return status;
-}
-
-static enum status splits_load(const char *folder, struct dataset *out)
-{
-    enum status status = split_load(folder, "train_idx.npy", true, DATASET_SPLIT_TRAIN, out);
-    if (status == STATUS_OK) {
-        status = split_load(folder, "valid_idx.npy", false, DATASET_SPLIT_VALID, out);
-    }
-    if (status == STATUS_OK) {
-        status = split_load(folder, "test_idx.npy", false, DATASET_SPLIT_TEST, out);
-    }
-    return status == STATUS_OK ? dataset_split_finish(out) : status;
-}
-
 enum status dataset_npy_load(const struct job *job, const char *path, struct dataset *out)
 {
     struct dataset_meta meta;
@@ -235,9 +237,10 @@ enum status dataset_npy_load(const struct job *job, const char *path, struct dat
     if (meta.name[0] != '\0') {
         memcpy(out->name, meta.name, sizeof out->name);
     }
-    status = open_in(path, "labels.npy", &labels);
+    bool has_labels = !out->predicts || dataset_path_exists(path, "labels.npy");
+    status = has_labels ? open_in(path, "labels.npy", &labels) : STATUS_OK;
     if (status == STATUS_OK) {
-        status = n_node_set(path, &labels, meta.n_node, out);
+        status = has_labels ? n_node_set(path, &labels, meta.n_node, out) : n_node_find(path, meta.n_node, out);
     }
     if (status == STATUS_OK) {
         status = graph_load(job, path, &meta, out);
@@ -245,10 +248,10 @@ enum status dataset_npy_load(const struct job *job, const char *path, struct dat
     if (status == STATUS_OK) {
         status = features_load(job, path, &meta, out);
     }
-    if (status == STATUS_OK) {
+    if (status == STATUS_OK && has_labels) {
         status = dataset_labels(&labels, false, meta.n_class, out);
     }
     npy_close(&labels);
     dataset_meta_close(&meta);
-    return status == STATUS_OK ? splits_load(path, out) : status;
+    return status == STATUS_OK ? dataset_npy_splits_load(job, path, out) : status;
 }

@@ -216,10 +216,12 @@ static enum status arrays_load(const struct job *job, const char *path, struct d
     if (status == STATUS_OK) {
         status = features_load(job, npz, out);
     }
-    if (status == STATUS_OK) {
-        status = npz_member(npz, npz_has(npz, "node_label") ? "node_label" : "labels", &labels);
+    const char *name = npz_has(npz, "node_label") ? "node_label" : "labels";
+    bool has_labels = !out->predicts || npz_has(npz, name);
+    if (status == STATUS_OK && has_labels) {
+        status = npz_member(npz, name, &labels);
     }
-    if (status == STATUS_OK) {
+    if (status == STATUS_OK && has_labels) {
         status = dataset_labels(&labels, false, 0, out);
     }
     npz_close(npz);
@@ -235,7 +237,7 @@ enum status dataset_npz_load(const struct job *job, const char *path, struct dat
     struct dataset_path split;
     if (split_find(path, &split)) {
         status = splits_load(split.text, out);
-    } else {
+    } else if (out->labels != NULL || out->label_rows != NULL) {
         log_info("dataset '%s' has no splits: drew %d training and %d validation nodes per class with seed %" PRId64, out->name,
                  DRAWN_TRAIN, DRAWN_VALID, (int64_t)job->dataset.seed);
         status = dataset_split_draw(DRAWN_TRAIN, DRAWN_VALID, (uint64_t)job->dataset.seed, out);

@@ -127,6 +127,9 @@ static enum status table_load(const struct job *job, const char *folder, struct 
         }
         npy_close(&features);
     }
+    if (status == STATUS_OK && out->predicts && !dataset_path_exists(folder, "raw/node-label.csv.gz")) {
+        return STATUS_OK;
+    }
     if (status == STATUS_OK) {
         struct dataset_path path = dataset_path_join(folder, "raw/node-label.csv.gz");
         status = csv_gz_table(path.text, NPY_TYPE_F32, out->n_node, &labels);
@@ -208,6 +211,9 @@ static enum status array_load(const struct job *job, const char *folder, struct 
         npy_close(&features);
     }
     npz_close(npz);
+    if (status == STATUS_OK && out->predicts && !dataset_path_exists(folder, "raw/node-label.npz")) {
+        return STATUS_OK;
+    }
     if (status == STATUS_OK) {
         status = member_load(folder, "raw/node-label.npz", "node_label", &labels);
     }
@@ -222,6 +228,9 @@ static enum status splits_load(const char *folder, struct dataset *out)
         [DATASET_SPLIT_TEST] = "test.csv.gz",
     };
     struct dataset_path splits;
+    if (out->predicts && !dataset_path_exists(folder, "split")) {
+        return dataset_split_finish(out);
+    }
     enum status status = dataset_ogb_split_folder(folder, "train.csv.gz", &splits);
     for (int split = DATASET_SPLIT_TRAIN; split <= DATASET_SPLIT_TEST && status == STATUS_OK; split++) {
         struct dataset_path path = dataset_path_join(splits.text, names[split]);

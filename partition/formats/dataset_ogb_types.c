@@ -448,11 +448,15 @@ static enum status labelled_load(const struct typed *typed, struct dataset *out)
 {
     static const char *const files[] = {"train.csv.gz", "valid.csv.gz", "test.csv.gz"};
     int k = 0;
+    if (out->predicts && !dataset_path_exists(typed->folder, "raw/node-label")) {
+        return dataset_split_finish(out);
+    }
     enum status status = labelled_find(typed, &k);
     if (status == STATUS_OK) {
         status = labels_build(typed, k, out);
     }
-    for (int s = 0; s < 3 && status == STATUS_OK; s++) {
+    bool has_splits = !out->predicts || dataset_path_exists(typed->folder, "split");
+    for (int s = 0; s < 3 && has_splits && status == STATUS_OK; s++) {
         status = split_load(typed, k, files[s], (enum dataset_split)(DATASET_SPLIT_TRAIN + s), out);
     }
     return status == STATUS_OK ? dataset_split_finish(out) : status;

@@ -1,5 +1,6 @@
 #include "partition/formats/dataset_unread.h"
 
+#include "partition/formats/dataset_npy_splits.h"
 #include "protocol/log.h"
 
 #include <dirent.h>
@@ -16,10 +17,10 @@ static const struct {
     {"edge_index.npy", "edges.npy"},
     {"x.npy", "features.npy"},
     {"y.npy", "labels.npy"},
-    {"train_mask.npy", "train_idx.npy, the numbers of the nodes"},
-    {"val_mask.npy", "valid_idx.npy, the numbers of the nodes"},
-    {"valid_mask.npy", "valid_idx.npy, the numbers of the nodes"},
-    {"test_mask.npy", "test_idx.npy, the numbers of the nodes"},
+    {"train_mask.npy", "train_idx.npy, which is there, too"},
+    {"val_mask.npy", "valid_idx.npy, which is there, too"},
+    {"valid_mask.npy", "valid_idx.npy, or val_mask.npy, which is there, too"},
+    {"test_mask.npy", "test_idx.npy, which is there, too"},
     {"val_idx.npy", "valid_idx.npy"},
     {"edge_attr.npy", "edge_weight.npy, one number an edge"},
     {"edge_weights.npy", "edge_weight.npy"},
@@ -45,9 +46,9 @@ static bool is_of_type(const char *name)
 
 static bool is_read(const char *name)
 {
-    static const char *const names[] = {
-        "edges.npy",     "indptr.npy", "indices.npy",   "edge_type.npy", "edge_weight.npy",  "features.npy",  "feat_indptr.npy",
-        "feat_data.npy", "labels.npy", "node_type.npy", "train_idx.npy", "feat_indices.npy", "valid_idx.npy", "test_idx.npy"};
+    static const char *const names[] = {"edges.npy",       "indptr.npy",    "indices.npy",     "edge_type.npy",
+                                        "edge_weight.npy", "features.npy",  "feat_indptr.npy", "feat_data.npy",
+                                        "labels.npy",      "node_type.npy", "feat_indices.npy"};
     bool any = is_of_type(name);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         any = any || strcmp(name, names[i]) == 0;
@@ -75,15 +76,16 @@ static void warn(const char *folder, const char *name)
 void dataset_unread_npy(const char *folder)
 {
     struct dirent **entry;
-    int n = scandir(folder, &entry, is_unread, alphasort);
+    int n = scandir(folder, &entry, is_unread, alphasort), n_unread = 0;
     for (int i = 0; i < n; i++) {
-        if (i < MOST) {
+        bool is_split = dataset_npy_splits_read(folder, entry[i]->d_name);
+        if (!is_split && n_unread++ < MOST) {
             warn(folder, entry[i]->d_name);
         }
         free(entry[i]);
     }
-    if (n > MOST) {
-        log_warn("%s: %d more arrays are not read", folder, n - MOST);
+    if (n_unread > MOST) {
+        log_warn("%s: %d more arrays are not read", folder, n_unread - MOST);
     }
     if (n >= 0) {
         free(entry);

@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
 struct random_key generator_key(const struct job *job, int draw)
 {
@@ -64,6 +65,9 @@ enum status generator_splits(const struct job *job, struct dataset *out)
     if (status != STATUS_OK) {
         return status;
     }
+    out->splits = (struct dataset_splits){.origin = DATASET_ORIGIN_DRAWN, .n = 1, .seed = job->dataset.seed};
+    snprintf(out->splits.how, sizeof out->splits.how, "a share of %g for training, half of the rest for validation",
+             job->dataset.train_share);
     struct random_key key = generator_key(job, GENERATOR_DRAW_SPLIT);
     double share = job->dataset.train_share;
     float train_end = (float)share, valid_end = (float)((1.0 + share) / 2.0);

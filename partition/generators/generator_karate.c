@@ -74,5 +74,6 @@ enum status generator_karate(const struct job *job, struct dataset *out)
                              : splits[member] == 'v' ? DATASET_SPLIT_VALID
                                                      : DATASET_SPLIT_TEST;
     }
+    out->splits = (struct dataset_splits){.origin = DATASET_ORIGIN_GIVEN, .n = 1};
     return status == STATUS_OK ? dataset_split_finish(out) : status;
 }

@@ -89,7 +89,14 @@ enum status dataset_labels(struct npy *npy, bool real_classes, int64_t n_class, 
  */
 enum status dataset_split_add(const struct npy *npy, enum dataset_split split, struct dataset *out);
 
-/* Count the splits and refuse a dataset that cannot be trained on: no training node, or one without a label. */
+/* The same node by node: first dataset_split_begin; `entry` is the place in the file `name`, for messages. */
+enum status dataset_split_begin(struct dataset *out);
+enum status dataset_split_node(const char *name, int64_t entry, int64_t node, enum dataset_split split, struct dataset *out);
+
+/* Has the node a label, or of several one that is known? */
+bool dataset_has_label(const struct dataset *dataset, int64_t node);
+
+/* Count the splits and refuse a dataset that is to be trained on and cannot be: no training node, or one without a label. */
 enum status dataset_split_finish(struct dataset *out);
 
 /* Draw splits of `n_train` and `n_valid` nodes per class, the rest test (Shchur et al., 2018), keyed by seed. */

@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,7 +44,7 @@ static enum status classes_set(const struct npy *npy, int64_t n_class, struct da
         out->labels[node] = (int32_t)label;
         largest = label > largest ? label : largest;
     }
-    if (largest < 0) {
+    if (largest < 0 && !out->predicts) {
         return status_fail(STATUS_DATA, "%s: no node has a label, expected at least one class", npy->name);
     }
     out->n_class = (int32_t)(n_class > 0 ? n_class : largest + 1);
@@ -109,40 +110,48 @@ static enum status split_open(struct dataset *out)
     return dataset_store_block(out->store, MEMORY_OTHER, (size_t)out->n_node, sizeof *out->split, &out->split);
 }
 
+enum status dataset_split_begin(struct dataset *out)
+{
+    out->splits.origin = DATASET_ORIGIN_GIVEN;
+    return split_open(out);
+}
+
+enum status dataset_split_node(const char *name, int64_t entry, int64_t node, enum dataset_split split, struct dataset *out)
+{
+    if (node < 0 || node >= out->n_node) {
+        return status_fail(STATUS_DATA, "%s: entry %" PRId64 ": node %" PRId64 " is out of range, expected 0 to %" PRId64, name,
+                           entry, node, out->n_node - 1);
+    }
+    if (out->split[node] == split) {
+        return status_fail(STATUS_DATA, "%s: entry %" PRId64 ": node %" PRId64 " is listed twice, expected once", name, entry,
+                           node);
+    }
+    if (out->split[node] != DATASET_SPLIT_NONE) {
+        return status_fail(STATUS_DATA,
+                           "%s: entry %" PRId64 ": node %" PRId64 " is in the %s split already, expected disjoint splits", name,
+                           entry, node, split_names[out->split[node]]);
+    }
+    out->split[node] = (uint8_t)split;
+    return STATUS_OK;
+}
+
 enum status dataset_split_add(const struct npy *npy, enum dataset_split split, struct dataset *out)
 {
     enum status status = npy_expect(npy, NPY_KIND_INTEGER, 1, -1, 0);
     if (status == STATUS_OK && npy->type == NPY_TYPE_BOOL) {
         return status_fail(STATUS_DATA, "%s: holds bool, expected node numbers (numpy.nonzero of a mask)", npy->name);
     }
-    if (status == STATUS_OK) {
-        status = split_open(out);
-    }
+    status = status == STATUS_OK ? dataset_split_begin(out) : status;
     for (int64_t i = 0; i < npy->n_value && status == STATUS_OK; i++) {
-        int64_t node = npy_int(npy, i);
-        if (node < 0 || node >= out->n_node) {
-            return status_fail(STATUS_DATA, "%s: entry %" PRId64 ": node %" PRId64 " is out of range, expected 0 to %" PRId64,
-                               npy->name, i, node, out->n_node - 1);
-        }
-        if (out->split[node] == split) {
-            return status_fail(STATUS_DATA, "%s: entry %" PRId64 ": node %" PRId64 " is listed twice, expected once", npy->name,
-                               i, node);
-        }
-        if (out->split[node] != DATASET_SPLIT_NONE) {
-            return status_fail(STATUS_DATA,
-                               "%s: entry %" PRId64 ": node %" PRId64 " is in the %s split already, expected "
-                               "disjoint splits",
-                               npy->name, i, node, split_names[out->split[node]]);
-        }
-        out->split[node] = (uint8_t)split;
+        status = dataset_split_node(npy->name, i, npy_int(npy, i), split, out);
     }
     return status;
 }
 
-static bool has_label(const struct dataset *dataset, int64_t node)
+bool dataset_has_label(const struct dataset *dataset, int64_t node)
 {
     if (!dataset->multi_label) {
-        return dataset->labels[node] >= 0;
+        return dataset->labels != NULL && dataset->labels[node] >= 0;
     }
     for (int32_t c = 0; c < dataset->n_class; c++) {
         if (!isnan(dataset->label_rows[node * dataset->n_class + c])) {
@@ -160,12 +169,12 @@ enum status dataset_split_finish(struct dataset *out)
     }
     for (int64_t node = 0; node < out->n_node; node++) {
         out->n_split[out->split[node]]++;
-        if (out->split[node] == DATASET_SPLIT_TRAIN && !has_label(out, node)) {
+        if (!out->predicts && out->split[node] == DATASET_SPLIT_TRAIN && !dataset_has_label(out, node)) {
             return status_fail(STATUS_DATA, "dataset '%s': training node %" PRId64 " has no label, expected one", out->name,
                                node);
         }
     }
-    if (out->n_split[DATASET_SPLIT_TRAIN] == 0) {
+    if (!out->predicts && out->n_split[DATASET_SPLIT_TRAIN] == 0) {
         return status_fail(STATUS_DATA, "dataset '%s': has no training nodes, expected at least one", out->name);
     }
     return STATUS_OK;
@@ -197,6 +206,9 @@ enum status dataset_split_draw(int64_t n_train, int64_t n_valid, uint64_t seed, 
         return status;
     }
     status = split_open(out);
+    out->splits = (struct dataset_splits){.origin = DATASET_ORIGIN_DRAWN, .n = 1, .seed = (int64_t)seed};
+    snprintf(out->splits.how, sizeof out->splits.how, "%" PRId64 " training and %" PRId64 " validation nodes per class",
+             n_train, n_valid);
     struct random_key key = {.seed = seed, .stream = RANDOM_STREAM_GENERATOR};
     for (int64_t node = 0; node < out->n_node; node++) {
         int32_t label = out->multi_label ? 0 : out->labels[node];

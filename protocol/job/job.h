@@ -94,6 +94,16 @@ bool job_samples(const struct job *job);
 /* Are these shares different? Then results depend on which parts share a machine. */
 bool job_sampling_is_placed(const struct job *job);
 
+/* Does the job predict with a trained model (predict.model) rather than train one? */
+bool job_predicts(const struct job *job);
+
+/* The setting of job_load that makes a job predict with this model. owns  the caller frees the text */
+char *job_predict_setting(const char *model);
+
+/* Name of the job's runs: its own, of one that predicts with "-predict" behind it, so that runs/<name> leads to the model. */
+#define JOB_RUN_BYTES (JOB_TEXT_BYTES + 16)
+void job_run_name(const struct job *job, char out[JOB_RUN_BYTES]);
+
 /* Parts after the default is filled in: partition.parts, or workers.count when that is 0. */
 int32_t job_n_part(const struct job *job);
 

@@ -418,6 +418,27 @@ int32_t job_n_part(const struct job *job)
     return (int32_t)(job->partition.parts > 0 ? job->partition.parts : job->workers.count);
 }
 
+bool job_predicts(const struct job *job)
+{
+    return job->predict.model[0] != '\0';
+}
+
+char *job_predict_setting(const char *model)
+{
+    static const char key[] = "predict.model=";
+    char *quoted = toml_quote(model);
+    size_t n = sizeof key + strlen(quoted);
+    char *out = memory_alloc(n, 1);
+    snprintf(out, n, "%s%s", key, quoted);
+    free(quoted);
+    return out;
+}
+
+void job_run_name(const struct job *job, char out[JOB_RUN_BYTES])
+{
+    snprintf(out, JOB_RUN_BYTES, "%s%s", job->job.name, job_predicts(job) ? "-predict" : "");
+}
+
 double job_sampling(const struct job *job, bool one_machine)
 {
     bool same = job->exchange.sampling_local == JOB_SAME;

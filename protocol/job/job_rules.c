@@ -282,6 +282,17 @@ static void remark_exchange(const struct job *job, const struct job_places *plac
     }
 }
 
+/* What a prediction does without, and what only a prediction has. */
+static void remark_predict(const struct job *job, const struct job_places *places)
+{
+    if (!job_predicts(job) && job->output.embeddings[0] != '\0') {
+        remark(places, JOB_KEY_output_embeddings, "it is of a prediction (predict.model)");
+    }
+    if (job_predicts(job) && job->model.init[0] != '\0') {
+        remark(places, JOB_KEY_model_init, "a prediction has the weights of predict.model");
+    }
+}
+
 /* A key that is given and means nothing beside another. One job file serves several methods or kinds by --set, so this is
  * said and let pass. */
 static void remark_unused(const struct job *job, const struct job_places *places)
@@ -302,6 +313,7 @@ static void remark_unused(const struct job *job, const struct job_places *places
         remark(places, key, why);
     }
     remark_exchange(job, places);
+    remark_predict(job, places);
 }
 
 /* A GPU's arrays do not lie in files. */

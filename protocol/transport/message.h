@@ -11,6 +11,7 @@
 #define MESSAGE_VERSION 1u
 #define MESSAGE_FRAME_MOST_BYTES ((uint32_t)16 << 20) /* of a control-socket frame's body */
 #define MESSAGE_GET_LOGITS 64u                        /* message get: `what`, where it is not one of enum trainer_state */
+#define MESSAGE_GET_LAYER 67u                         /* likewise: of a prediction, a layer's output for a part's rows */
 #define MESSAGE_GET_TRACE 65u                         /* likewise: struct trace_step and trace_event of protocol/trace.h */
 #define MESSAGE_GET_TRAFFIC 66u                       /* likewise: the head and the table of protocol/traffic.h */
 #define MESSAGE_ANSWER_MOST_BYTES ((size_t)32 << 10)  /* of a report, with TRAFFIC_LAYERS_MOST layers */

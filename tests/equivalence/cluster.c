@@ -187,7 +187,7 @@ static void rank_logits(struct rank *r)
         }
         int64_t n = r->parts[p]->n_own;
         float *rows = memory_alloc((size_t)(n * n_class), sizeof *rows);
-        check(trainer_logits(r->trainer, p, rows));
+        check(trainer_rows_of(r->trainer, trainer_program(r->trainer)->logits, p, rows));
         const struct spill_range nodes = {r->parts[p]->node, n * 4, SPILL_READ};
         check(spill_pin(r->spill, &nodes, 1));
         for (int64_t i = 0; i < n; i++) {

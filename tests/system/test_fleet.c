@@ -100,7 +100,8 @@ static double train(int n_worker, float **weights_out, int64_t *n_out)
     for (int32_t part = 0; part < partition.n_part; part++) {
         size_t n_own = (size_t)(partition.part_begin[part + 1] - partition.part_begin[part]);
         float logits[256];
-        cr_assert_eq(fleet_logits(fleet, part, logits, n_own * 2 * sizeof *logits), STATUS_OK, "%s", status_reason());
+        cr_assert_eq(fleet_rows(fleet, MESSAGE_GET_LOGITS, part, logits, n_own * 2 * sizeof *logits), STATUS_OK, "%s",
+                     status_reason());
         cr_assert(isfinite(logits[0]));
     }
     struct fleet_memory memory[4];

@@ -4,6 +4,7 @@
 #include "tests/support/process/folder.h"
 #include "tests/support/process/machines.h"
 #include "tests/support/process/patience.h"
+#include "tests/support/process/results.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -89,6 +90,22 @@ Test(trainctl, a_job_that_is_waited_for_gives_its_progress_and_its_exit_code)
     EXPECT(78, "trainctl: --set train.epoch: unknown key 'epoch'", "submit", "job.toml", "--wait", "-s", "train.epoch=3");
     folder_write("other.toml", "[train]\nepoch = 3\n");
     EXPECT(78, "trainctl: other.toml:2:1: unknown key 'epoch'", "submit", "other.toml");
+}
+
+Test(trainctl, a_prediction_is_submitted_like_a_training_and_leaves_that_alone)
+{
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait");
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "--predict", "runs/k");
+    cr_assert(folder_has("runs/k-predict/predictions.npy") && folder_has("runs/k/model.safetensors"));
+    results_expect_same_file(folder_path("runs/k"), folder_path("runs/k-predict"), "logits.npy");
+    EXPECT(0, "runs/k-predict", "show", "2");
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "--predict", "runs/k", "-s", "workers.count=2");
+    EXPECT(0, "EVALUATION  PLANNED", "show", "3");
+    cr_assert_not_null(strstr(printed, "traffic of the evaluation"));
+    cr_assert_null(strstr(printed, "BACKWARD"), "%s", printed);
+    EXPECT(66, "predict.model: 'runs/none': No such file or directory", "submit", "job.toml", "--wait", "--predict",
+           "runs/none");
+    EXPECT(2, "--predict is empty", "submit", "job.toml", "--predict", "");
 }
 
 Test(trainctl, jobs_are_shown_in_a_table)

@@ -95,6 +95,10 @@ Test(trainerd, wrong_usage_leaves_with_2_and_says_what_was_wrong)
     EXPECT(2, "expected section.key=value", "--check", "job.toml", "--set", "train.lr");
     EXPECT(2, "--state does not go with this command", "--check", "job.toml", "--state", "x");
     EXPECT(2, "--daemon-config does not go with this command", "--help", "--daemon-config", "x");
+    EXPECT(2, "--predict does not go with this command", "--describe-config", "--predict", "x");
+    EXPECT(2, "--predict is empty, expected one folder of a training's results", "--config", "job.toml", "--predict", "");
+    EXPECT(2, "--predict is given twice", "--config", "job.toml", "--predict", "x", "--predict", "y");
+    EXPECT(2, "no command is given", "--predict", "x");
     cr_assert_eq(command_finish(start((const char *const[]){NULL})), 2);
     cr_assert_not_null(strstr(output, "no command is given"));
 }
@@ -109,6 +113,8 @@ Test(trainerd, a_job_is_handed_to_the_coordinator_beside_it_with_its_settings)
     cr_assert_str_eq(printed, "<--config>\n<job.toml>\n<--plan>\n<--json>\n");
     EXPECT(65, "progress", "--plan", "job.toml", "--steps");
     cr_assert_str_eq(printed, "<--config>\n<job.toml>\n<--plan>\n<--steps>\n");
+    EXPECT(65, "progress", "--predict", "runs/a \"b\"", "--config", "job.toml", "--set", "name=x");
+    cr_assert_str_eq(printed, "<--config>\n<job.toml>\n<--set>\n<name=x>\n<--set>\n<predict.model=\"runs/a \\\"b\\\"\">\n");
 }
 
 Test(trainerd, without_a_coordinator_it_leaves_with_69)

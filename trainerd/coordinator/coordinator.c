@@ -33,7 +33,7 @@ static enum status ship(struct coordinator *c)
     return status;
 }
 
-/* Replace the weights that the workers drew, by a checkpoint's or by those of model.init. */
+/* Replace the weights that the workers drew, by a checkpoint's, those of model.init or those to predict with. */
 static enum status put_weights(struct coordinator *c)
 {
     if (c->options->resume) {
@@ -45,7 +45,7 @@ static enum status put_weights(struct coordinator *c)
         checkpoint_release(&c->checkpoint);
         return resumed;
     }
-    if (c->job.model.init[0] == '\0') {
+    if (c->job.model.init[0] == '\0' && !job_predicts(&c->job)) {
         return STATUS_OK;
     }
     struct weights weights;
@@ -53,7 +53,7 @@ static enum status put_weights(struct coordinator *c)
     if (status != STATUS_OK) {
         return status;
     }
-    status = weights_load(&weights, c->job.model.init);
+    status = weights_load(&weights, job_predicts(&c->job) ? c->source.weights : c->job.model.init);
     status = status == STATUS_OK ? fleet_put(c->fleet, COORDINATOR_TRAINED, weights.arena, c->program.n_weight) : status;
     status = status == STATUS_OK ? embeddings_put(&c->embeddings, c->fleet, COORDINATOR_TRAINED, &weights) : status;
     weights_close(&weights);
@@ -134,13 +134,15 @@ static void print_workers(struct coordinator *c)
     }
     char size[PROGRESS_TEXT_BYTES], wire[PROGRESS_TEXT_BYTES];
     progress_bytes((double)most, size);
-    progress_bytes((double)c->plan.n_wire, wire);
+    bool predicts = job_predicts(&c->job);
+    progress_bytes((double)(predicts ? c->plan.n_wire_evaluate : c->plan.n_wire), wire);
     char left_out[64] = "";
-    if (c->prune.n_hop > 0) {
+    if (c->prune.n_hop > 0 && !predicts) {
         snprintf(left_out, sizeof left_out, ", %.0f %% of an epoch's work left out", 100.0 * c->prune.left_out);
     }
-    progress_print(&c->progress, "%d worker%s: %s of %smemory at most, %s on the wire per epoch%s", (int)c->plan.n_worker,
-                   c->plan.n_worker == 1 ? "" : "s", size, c->plan.apart ? "GPU " : "", wire, left_out);
+    progress_print(&c->progress, "%d worker%s: %s of %smemory at most, %s on the wire%s%s", (int)c->plan.n_worker,
+                   c->plan.n_worker == 1 ? "" : "s", size, c->plan.apart ? "GPU " : "", wire, predicts ? "" : " per epoch",
+                   left_out);
 }
 
 /* Open the files of this attempt. */
@@ -187,7 +189,7 @@ static enum status train(struct coordinator *c)
     }
     interrupt_mode(INTERRUPT_MODE_FINISH);
     events_state(c->events, "RUNNING");
-    status = training_run(&c->training);
+    status = job_predicts(&c->job) ? training_predict(&c->training, &c->result.scores) : training_run(&c->training);
     progress_end(&c->progress);
     double *spent = c->result.phase_s;
     coordinator_phase_end(c, RESULT_PHASE_TRAIN);
@@ -212,12 +214,12 @@ static enum status run(struct coordinator *c)
     }
     if (c->options->plan) {
         struct plan_exact exact[PLAN_N_EXACT];
-        status = coordinator_exact(c, exact);
+        status = job_predicts(&c->job) ? STATUS_OK : coordinator_exact(c, exact);
         if (status != STATUS_OK) {
             return status;
         }
         struct plan_input input = coordinator_plan_input(c);
-        input.exact = exact;
+        input.exact = job_predicts(&c->job) ? NULL : exact; /* the model decides */
         return c->options->json ? plan_print_json(&input, &c->plan, stdout) : plan_print(&input, &c->plan, stderr);
     }
     status = plan_check_limit(&c->plan, &c->job);
@@ -245,6 +247,7 @@ static void release(struct coordinator *c, bool is_done)
     output_close(&c->output, is_done);
     score_labels_release(&c->training.labels);
     embeddings_release(&c->embeddings);
+    splits_release(&c->drawn);
     free(c->n_kept);
     plan_release(&c->plan);
     program_release(&c->program);

@@ -4,6 +4,7 @@
 #include "protocol/memory.h"
 #include "trainerd/coordinator/coordinator_state.h"
 #include "trainerd/coordinator/device_choice.h"
+#include "trainerd/coordinator/results/report.h"
 #include "worker/plan/memory_plan.h"
 
 #include <stdlib.h>
@@ -43,11 +44,13 @@ static struct dataset sizes_of(const struct dataset *dataset)
                             .n_class = dataset->n_class,
                             .multi_label = dataset->multi_label,
                             .symmetric = dataset->symmetric,
+                            .n_relation = dataset->n_relation,
                             .weighted = dataset->weighted,
                             .loops = dataset->loops,
                             .n_duplicate = dataset->n_duplicate};
     memcpy(sizes.name, dataset->name, sizeof sizes.name);
     memcpy(sizes.n_split, dataset->n_split, sizeof sizes.n_split);
+    sizes.splits = dataset->splits;
     return sizes;
 }
 
@@ -63,10 +66,17 @@ enum status coordinator_program(struct coordinator *c)
     return program_build(&c->job, &input, &c->program);
 }
 
+/* A data set without labels is loaded for a model that has seen some. */
+static enum status load_dataset(struct coordinator *c)
+{
+    enum status status = dataset_load(&c->job, &c->dataset);
+    return status == STATUS_OK && job_predicts(&c->job) ? dataset_fit_model(&c->dataset, &c->source.model) : status;
+}
+
 static enum status load(struct coordinator *c)
 {
-    char text[PROGRESS_TEXT_BYTES];
-    enum status status = dataset_load(&c->job, &c->dataset);
+    char text[PROGRESS_TEXT_BYTES], splits[REPORT_SPLIT_BYTES];
+    enum status status = load_dataset(c);
     if (status != STATUS_OK) {
         return status;
     }
@@ -78,7 +88,10 @@ static enum status load(struct coordinator *c)
     progress_print(&c->progress, "%s: loaded %s: %lld nodes, %lld edges, %lld features, %d %s (%s)", c->job.job.name,
                    dataset->name, (long long)dataset->n_node, (long long)dataset->n_edge, (long long)dataset->n_feature,
                    (int)dataset->n_class, dataset->multi_label ? "labels" : "classes", text);
+    report_split_text(&c->facts, splits);
+    progress_print(&c->progress, "%s", splits);
     status = rules_check(c);
+    status = status == STATUS_OK ? splits_keep(dataset, &c->drawn) : status;
     return status == STATUS_OK ? coordinator_program(c) : status;
 }
 
@@ -209,6 +222,21 @@ static int64_t memory_planned(const struct plan *plan)
     return all;
 }
 
+/* The model that the job predicts with, and the job that comes of both. */
+static enum status read_model(struct coordinator *c)
+{
+    if (c->options->resume) {
+        return status_fail(STATUS_USAGE, "a prediction has no checkpoints: expected no --resume, it begins again");
+    }
+    enum status status = model_source_open(c->job.predict.model, &c->source);
+    if (status == STATUS_OK) {
+        model_source_apply(&c->source, &c->job);
+        progress_print(&c->progress, "%s: predicting with '%s', %s of %lld layers", c->job.job.name, c->source.weights,
+                       job_choice_text("model", "kind", c->job.model.kind), (long long)c->job.model.layers);
+    }
+    return status;
+}
+
 static enum status read_job(struct coordinator *c)
 {
     const struct coordinator_options *options = c->options;
@@ -218,6 +246,10 @@ static enum status read_job(struct coordinator *c)
     }
     for (const char *line = job_remarks(); *line != '\0'; line = strchr(line, '\n') + 1) {
         progress_print(&c->progress, "%.*s", (int)strcspn(line, "\n"), line);
+    }
+    status = job_predicts(&c->job) ? read_model(c) : STATUS_OK;
+    if (status != STATUS_OK) {
+        return status;
     }
     return c->run.home[0] != '\0' ? STATUS_OK : run_folder_init(&c->run, &c->job, options->folder);
 }
@@ -249,6 +281,7 @@ static enum status find_folder(struct coordinator *c)
     const struct coordinator_options *options = c->options;
     enum status status = options->plan ? STATUS_OK : run_folder_lock(&c->run);
     status = status == STATUS_OK ? run_folder_find(&c->run, options->attempt, options->resume) : status;
+    status = status == STATUS_OK && job_predicts(&c->job) ? coordinator_spare_model(c) : status;
     return status == STATUS_OK && !options->plan ? run_folder_check(&c->run) : status;
 }
 

@@ -6,9 +6,11 @@
 #include "protocol/fault.h"
 #include "protocol/file.h"
 #include "protocol/memory.h"
+#include "protocol/transport/message.h"
 #include "trainerd/coordinator/results/trace.h"
 #include "trainerd/coordinator/results/weights.h"
 
+#include <math.h>
 #include <string.h>
 
 double coordinator_phase_end(struct coordinator *c, enum result_phase phase)
@@ -36,31 +38,38 @@ static enum status write_weights(struct coordinator *c, uint32_t state, const ch
     return status;
 }
 
-struct logits_file {
+struct rows_file {
     struct training *training;
+    uint32_t what;
+    int64_t width;
     char header[256];
     size_t n_header; /* a multiple of 64 */
 };
 
 /* Write them to the mapped file behind its header, part after part. */
-static enum status fill_logits(void *context, char *bytes)
+static enum status fill_rows(void *context, char *bytes)
 {
-    struct logits_file *file = context;
+    struct rows_file *file = context;
     memcpy(bytes, file->header, file->n_header);
-    return training_logits(file->training, (float *)(void *)(bytes + file->n_header));
+    return training_rows_place(file->training, file->what, file->width, (float *)(void *)(bytes + file->n_header));
+}
+
+enum status coordinator_write_rows(struct coordinator *c, const char *name, uint32_t what, int64_t width)
+{
+    char path[PATH_MAX];
+    struct rows_file file = {.training = &c->training, .what = what, .width = width};
+    const int64_t shape[2] = {c->facts.n_node, width};
+    file.n_header = npy_header_write(NPY_TYPE_F32, 2, shape, file.header, sizeof file.header);
+    size_t n = file.n_header + (size_t)shape[0] * (size_t)shape[1] * sizeof(float);
+    enum status status = output_path(&c->output, name, path);
+    return status == STATUS_OK ? file_replace_mapped(path, n, fill_rows, &file) : status;
 }
 
 /* Of the weights that best.safetensors holds, which the job's metric is given for. */
 static enum status write_logits(struct coordinator *c)
 {
-    char path[PATH_MAX];
-    struct logits_file file = {.training = &c->training};
-    const int64_t shape[2] = {c->facts.n_node, c->facts.n_class};
-    file.n_header = npy_header_write(NPY_TYPE_F32, 2, shape, file.header, sizeof file.header);
-    size_t n = file.n_header + (size_t)shape[0] * (size_t)shape[1] * sizeof(float);
     enum status status = training_evaluate_best(&c->training);
-    status = status == STATUS_OK ? output_path(&c->output, "logits.npy", path) : status;
-    return status == STATUS_OK ? file_replace_mapped(path, n, fill_logits, &file) : status;
+    return status == STATUS_OK ? coordinator_write_rows(c, "logits.npy", MESSAGE_GET_LOGITS, c->facts.n_class) : status;
 }
 
 static enum status write_trace(struct coordinator *c)
@@ -87,18 +96,22 @@ static enum status read_traffic(struct coordinator *c)
 enum status coordinator_write_results(struct coordinator *c)
 {
     FAULT(RESULTS);
-    enum status status = write_weights(c, COORDINATOR_TRAINED, "model.safetensors");
-    status = status == STATUS_OK ? write_weights(c, COORDINATOR_BEST, "best.safetensors") : status;
+    bool predicts = job_predicts(&c->job);
+    enum status status = predicts ? STATUS_OK : write_weights(c, COORDINATOR_TRAINED, "model.safetensors");
+    status = status == STATUS_OK && !predicts ? write_weights(c, COORDINATOR_BEST, "best.safetensors") : status;
+    status = status == STATUS_OK ? splits_save(&c->drawn, c->output.dir) : status;
     status = status == STATUS_OK && c->job.output.trace ? write_trace(c) : status;
     status = status == STATUS_OK ? output_metrics_sync(&c->output) : status;
     status = status == STATUS_OK ? fleet_memory(c->fleet, c->memory) : status;
     status = status == STATUS_OK ? read_traffic(c) : status;
-    status = status == STATUS_OK ? write_logits(c) : status; /* last: traces and counts are of the training alone */
+    /* Last: traces and counts are of the training alone. */
+    status = status == STATUS_OK ? (predicts ? coordinator_write_predictions : write_logits)(c) : status;
     if (status != STATUS_OK) {
         return status;
     }
     coordinator_phase_end(c, RESULT_PHASE_WRITE);
     c->result.job = &c->job;
+    c->result.source = predicts ? &c->source : NULL;
     c->result.dataset = &c->facts;
     c->result.quality = &c->quality;
     c->result.training = &c->training;
@@ -110,8 +123,29 @@ enum status coordinator_write_results(struct coordinator *c)
     return result_save(&c->result, c->output.dir);
 }
 
+static void print_prediction(struct coordinator *c)
+{
+    const char *metric = job_choice_text("train", "metric", (int)c->training.metric);
+    char all[PROGRESS_TEXT_BYTES], test[PROGRESS_TEXT_BYTES], took[PROGRESS_TEXT_BYTES];
+    progress_percent(c->result.scores.all, all);
+    progress_percent(c->result.scores.of[DATASET_SPLIT_TEST], test);
+    progress_duration(c->result.total_s, took);
+    if (isnan(c->result.scores.all)) {
+        progress_print(&c->progress, "%lld nodes predicted; no %s: the data set has no labels", (long long)c->facts.n_node,
+                       metric);
+    } else {
+        progress_print(&c->progress, "%lld nodes predicted; %s %s of those with labels, test %s", (long long)c->facts.n_node,
+                       metric, all, test);
+    }
+    progress_print(&c->progress, "done in %s, results in %s", took, run_folder_results(&c->run));
+}
+
 void coordinator_print_end(struct coordinator *c)
 {
+    if (job_predicts(&c->job)) {
+        print_prediction(c);
+        return;
+    }
     const struct checkpoint_state *state = &c->training.state;
     const char *metric = job_choice_text("train", "metric", (int)c->training.metric);
     char last[PROGRESS_TEXT_BYTES], best[PROGRESS_TEXT_BYTES], valid[PROGRESS_TEXT_BYTES], took[PROGRESS_TEXT_BYTES];

@@ -7,10 +7,12 @@
 #include "partition/partition.h"
 #include "trainerd/coordinator/coordinator.h"
 #include "trainerd/coordinator/events.h"
+#include "trainerd/coordinator/model_source.h"
 #include "trainerd/coordinator/plan.h"
 #include "trainerd/coordinator/results/embeddings.h"
 #include "trainerd/coordinator/results/result.h"
 #include "trainerd/coordinator/results/run_folder.h"
+#include "trainerd/coordinator/results/splits.h"
 #include "trainerd/coordinator/training.h"
 
 #include <stdbool.h>
@@ -19,10 +21,12 @@ struct coordinator {
     const struct coordinator_options *options;
     struct events *events; /* NULL: no supervisor */
     struct job job;
+    struct model_source source; /* of a job that predicts */
     struct run_folder run;
     struct checkpoint checkpoint; /* to resume from */
     struct dataset dataset;
     struct dataset facts; /* the dataset's sizes; they outlive its arrays */
+    struct splits drawn;  /* beside the results; empty where the splits are given */
     bool sparse_features;
     struct partition partition;
     struct partition_quality quality;
@@ -63,6 +67,15 @@ enum status coordinator_exact(const struct coordinator *c, struct plan_exact out
 
 /* Add the time since the end of the last phase to this phase. Returns it. */
 double coordinator_phase_end(struct coordinator *c, enum result_phase phase);
+
+/* Of a job that predicts: errors  STATUS_CONFIG output.dir has the results of a training, which a prediction's would replace */
+enum status coordinator_spare_model(const struct coordinator *c);
+
+/* Of a job that predicts: predictions, logits and embeddings. In coordinator_predict.c. errors  those of the fleet and of files */
+enum status coordinator_write_predictions(struct coordinator *c);
+
+/* The rows of the last evaluation as the file `name` of the output folder. */
+enum status coordinator_write_rows(struct coordinator *c, const char *name, uint32_t what, int64_t width);
 
 /* Logits, weights, result.json. errors  those of the fleet and of files */
 enum status coordinator_write_results(struct coordinator *c);

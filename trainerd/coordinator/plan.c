@@ -110,11 +110,11 @@ static double op_flops(const struct plan_input *in, const struct op *op, int64_t
     double rows = (double)prune_rows(in->prune, to->hop), edges = (double)prune_edges(in->prune, to->hop);
     if (op->kind == OP_KIND_LINEAR) {
         double one = 2.0 * (double)to->width * (from->is_sparse ? (double)n_feature_value : rows * (double)from->width);
-        return one * (from->needs_grad ? 3.0 : 2.0);
+        return one * (in->program->forward_only ? 1.0 : from->needs_grad ? 3.0 : 2.0);
     }
     if (op->kind == OP_KIND_AGGREGATE) {
         double one = 2.0 * edges * (double)from->width;
-        return one * (from->needs_grad ? 2.0 : 1.0);
+        return one * (from->needs_grad && !in->program->forward_only ? 2.0 : 1.0);
     }
     return 0.0;
 }

@@ -52,10 +52,11 @@ struct plan_input {
     const struct plan_exact *exact;   /* PLAN_N_EXACT, to be printed; NULL: none */
 };
 
-/* One step of the static phase or of the training epoch behind it, as a worker's plan has it. */
+/* One step of the static phase or of the training epoch behind it, or the evaluation of a prediction, as a worker's plan has it. */
 struct plan_step {
     char text[STEP_TEXT_BYTES]; /* step_print's */
     bool is_static;             /* before epoch 0 */
+    bool evaluates;             /* of the evaluation that a prediction is */
     bool is_fused;              /* with the step before it, into one chain */
     int op;                     /* the program's; -1: none */
     int64_t n_row;              /* of all the worker's parts: rows that the step writes; 0: it is over no rows */

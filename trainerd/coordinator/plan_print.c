@@ -150,6 +150,21 @@ static void print_machines(const struct plan_input *in, const struct plan *plan,
     }
 }
 
+/* What epochs move, and what they leave out. */
+static void print_training(const struct plan_input *in, const struct plan *plan, FILE *file)
+{
+    char wire[PROGRESS_TEXT_BYTES], evaluate[PROGRESS_TEXT_BYTES];
+    progress_bytes((double)plan->n_wire, wire);
+    progress_bytes((double)plan->n_wire_evaluate, evaluate);
+    fprintf(file, "traffic    %s per epoch%s, %s more per evaluation\n", wire,
+            in->program->samples || plan->n_stage > 1 || in->job->exchange.guard_every > 0 ? " on average" : "", evaluate);
+    print_stages(plan, file);
+    print_guard(in, plan, file);
+    print_machines(in, plan, file);
+    fprintf(file, "left out   %.1f %% of an epoch's work (train.prune = \"%s\")\n", 100.0 * plan->left_out,
+            job_choice_text("train", "prune", in->job->train.prune));
+}
+
 static enum status flushed(FILE *file)
 {
     return fflush(file) == 0 && !ferror(file) ? STATUS_OK : status_fail(STATUS_IO, "cannot write the plan");
@@ -158,26 +173,27 @@ static enum status flushed(FILE *file)
 enum status plan_print(const struct plan_input *in, const struct plan *plan, FILE *file)
 {
     const struct dataset *dataset = in->dataset;
-    char wire[PROGRESS_TEXT_BYTES], evaluate[PROGRESS_TEXT_BYTES];
-    progress_bytes((double)plan->n_wire, wire);
+    char evaluate[PROGRESS_TEXT_BYTES], splits[REPORT_SPLIT_BYTES];
+    bool predicts = in->program->forward_only;
     progress_bytes((double)plan->n_wire_evaluate, evaluate);
     fprintf(file, "dataset    %s: %" PRId64 " nodes, %" PRId64 " edges, %" PRId64 " features, %" PRId32 " %s\n", dataset->name,
             dataset->n_node, dataset->n_edge, dataset->n_feature, dataset->n_class,
             dataset->multi_label ? "labels" : "classes");
+    report_split_text(dataset, splits);
+    fprintf(file, "           %s\n", splits);
     fprintf(file,
             "partition  %" PRId32 " parts by %s: %" PRId64 " edges cut, halo ratio %.3f, imbalance %.3f nodes, %.3f "
             "edges, %.3f halo\n",
             in->n_part, job_choice_text("partition", "method", in->job->partition.method), in->quality->n_cut,
             in->quality->halo_ratio, in->quality->imbalance_node, in->quality->imbalance_edge, in->quality->imbalance_halo);
-    fprintf(file, "model      %s: %" PRId64 " floats of weights, %.4g floating-point operations per epoch\n",
-            job_choice_text("model", "kind", in->job->model.kind), program_n_weight(in->program), plan->n_flop);
-    fprintf(file, "traffic    %s per epoch%s, %s more per evaluation\n", wire,
-            in->program->samples || plan->n_stage > 1 || in->job->exchange.guard_every > 0 ? " on average" : "", evaluate);
-    print_stages(plan, file);
-    print_guard(in, plan, file);
-    print_machines(in, plan, file);
-    fprintf(file, "left out   %.1f %% of an epoch's work (train.prune = \"%s\")\n", 100.0 * plan->left_out,
-            job_choice_text("train", "prune", in->job->train.prune));
+    fprintf(file, "model      %s: %" PRId64 " floats of weights, %.4g floating-point operations %s\n",
+            job_choice_text("model", "kind", in->job->model.kind), program_n_weight(in->program), plan->n_flop,
+            predicts ? "in all" : "per epoch");
+    if (predicts) {
+        fprintf(file, "traffic    %s, of one evaluation\n", evaluate);
+    } else {
+        print_training(in, plan, file);
+    }
     print_spill(in, plan, file);
     print_parts(in, file);
     print_workers(plan, file);
@@ -186,7 +202,9 @@ enum status plan_print(const struct plan_input *in, const struct plan *plan, FIL
     if (in->exact != NULL && plan->n_worker > 1) {
         plan_exact_print(in, plan, file);
     }
-    print_again(in, plan, file);
+    if (!predicts) {
+        print_again(in, plan, file);
+    }
     fputs("\nprogram\n", file);
     program_print(in->program, file);
     if (in->steps) {

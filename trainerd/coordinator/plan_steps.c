@@ -9,12 +9,12 @@
 
 /* --- from a plan --- */
 
-/* Rows of all own parts up to a hop: the ones that the step counts in training, all of them in the static phase. */
+/* Rows of all own parts up to a hop: the ones that the step counts in training, all of them in the static phase and in evaluations. */
 static int64_t rows_up_to(const struct memory_plan_input *in, int32_t hop, bool is_static)
 {
     int64_t n = 0;
     for (int32_t i = 0; i < in->n_own_part; i++) {
-        n += memory_plan_rows_own(&in->own[i], is_static ? PROGRAM_HOP_ALL : hop);
+        n += memory_plan_rows_own(&in->own[i], is_static || in->program->forward_only ? PROGRAM_HOP_ALL : hop);
     }
     return n;
 }
@@ -50,7 +50,7 @@ static int64_t step_received(const struct memory_plan_input *in, const struct me
         return 0;
     }
     const struct op *op = &in->program->op[step->op];
-    int32_t hop = is_static ? PROGRAM_HOP_ALL : halo_pass_hop(in->program, op, step->halo);
+    int32_t hop = is_static || in->program->forward_only ? PROGRAM_HOP_ALL : halo_pass_hop(in->program, op, step->halo);
     struct memory_payloads payloads = memory_plan_payloads(plan, in->job, in->program, step, hop);
     return memory_plan_halo(plan, step->halo->direction, hop)->n_fetch_row * payloads.n_row_bytes;
 }
@@ -61,9 +61,10 @@ void plan_steps_build(const struct memory_plan_input *in, const struct memory_pl
     out->step = memory_alloc((size_t)plan->steps.n_time, sizeof *out->step);
     out->n_arena = plan->n_arena_bytes;
     liveness_load(in->program, plan, alive);
-    for (int phase = STEP_PHASE_STATIC; phase <= STEP_PHASE_TRAIN; phase++) {
-        const struct step_list *list = &plan->steps.phase[phase];
-        bool is_static = phase == STEP_PHASE_STATIC;
+    const struct step_list *lists[] = {&plan->steps.phase[STEP_PHASE_STATIC], step_lists_timed(&plan->steps)};
+    for (int i = 0; i < 2; i++) {
+        const struct step_list *list = lists[i];
+        bool is_static = i == 0;
         int chain_end = 0;
         for (int s = 0; s < list->n_step; s++) {
             const struct step *step = &list->step[s];
@@ -71,6 +72,7 @@ void plan_steps_build(const struct memory_plan_input *in, const struct memory_pl
             chain_end = is_fused ? chain_end : s + step->n_chain;
             struct plan_step *one = &out->step[out->n_step];
             *one = (struct plan_step){.is_static = is_static,
+                                      .evaluates = !is_static && in->program->forward_only,
                                       .is_fused = is_fused,
                                       .op = step->op,
                                       .n_row = step_rows(in, step, is_static),
@@ -129,7 +131,10 @@ void plan_steps_print(const struct plan *plan, FILE *file)
             "received");
     for (int s = 0; s < worker->n_step; s++) {
         if (s == 0 || worker->step[s].is_static != worker->step[s - 1].is_static) {
-            fputs(worker->step[s].is_static ? "  before the first epoch\n" : "  every epoch\n", file);
+            fputs(worker->step[s].evaluates   ? "  the evaluation\n"
+                  : worker->step[s].is_static ? "  before the first epoch\n"
+                                              : "  every epoch\n",
+                  file);
         }
         line_print(worker, s, n_text, file);
     }
@@ -141,11 +146,14 @@ json_t *plan_steps_json(const struct plan_worker *worker)
     for (int s = 0; s < worker->n_step; s++) {
         const struct plan_step *step = &worker->step[s];
         json_t *op = step->op >= 0 ? json_integer(step->op) : json_null();
-        json_array_append_new(all, json_pack("{s:i, s:s, s:s, s:b, s:o, s:I, s:I, s:I, s:I, s:b}", "step", s, "phase",
-                                             step->is_static ? "static" : "train", "what", step->text, "fused", step->is_fused,
-                                             "op", op, "rows", (json_int_t)step->n_row, "alive", (json_int_t)step->n_alive,
-                                             "workspace", (json_int_t)step->n_workspace, "received",
-                                             (json_int_t)step->n_received, "peak", s == worker->peak));
+        json_array_append_new(all,
+                              json_pack("{s:i, s:s, s:s, s:b, s:o, s:I, s:I, s:I, s:I, s:b}", "step", s, "phase",
+                                        step->evaluates   ? "evaluate"
+                                        : step->is_static ? "static"
+                                                          : "train",
+                                        "what", step->text, "fused", step->is_fused, "op", op, "rows", (json_int_t)step->n_row,
+                                        "alive", (json_int_t)step->n_alive, "workspace", (json_int_t)step->n_workspace,
+                                        "received", (json_int_t)step->n_received, "peak", s == worker->peak));
     }
     return all;
 }

@@ -140,7 +140,7 @@ static bool node_label(const struct score_labels *labels, const float *logits, i
     return labels->labels[node] >= 0;
 }
 
-enum status score_roc_auc(const struct score_labels *labels, const float *logits, enum dataset_split split, double *out)
+enum status score_roc_auc(const struct score_labels *labels, const float *logits, int split, double *out)
 {
     int64_t n = labels->n_node;
     uint64_t *row;
@@ -156,7 +156,8 @@ enum status score_roc_auc(const struct score_labels *labels, const float *logits
         for (int64_t node = 0; node < n; node++) {
             float score;
             bool is_positive;
-            if (labels->split[node] != split || !node_label(labels, logits, node, column, &score, &is_positive)) {
+            bool counts = split == SCORE_SPLIT_ALL || labels->split[node] == split;
+            if (!counts || !node_label(labels, logits, node, column, &score, &is_positive)) {
                 continue;
             }
             if (isnan(score)) {

@@ -49,15 +49,17 @@ struct score_labels {
 enum status score_labels_copy(const struct dataset *dataset, struct score_labels *out);
 void score_labels_release(struct score_labels *labels);
 
+#define SCORE_SPLIT_ALL (-1)
+
 /* Area under the ROC curve of one split: of the logit difference between class 1 and 0 for single labels, the mean over
  * label columns that have both values for several. Equal scores share their rank.
  *
- *   shapes  logits n_node × n_class, dataset order
+ *   shapes  logits n_node × n_class, dataset order · split an enum dataset_split, or SCORE_SPLIT_ALL
  *   owns    borrows all; allocates n_node × 16 bytes while it runs
  *   errors  STATUS_TRAINING a logit of the split is not a number (names node and column) · STATUS_NOMEM
  *   cost    O(n_node) per column: radix sort of 32-bit keys
  *   source  Hanley & McNeil, Radiology 143 (1982): AUC is the Mann-Whitney statistic
  */
-enum status score_roc_auc(const struct score_labels *labels, const float *logits, enum dataset_split split, double *out);
+enum status score_roc_auc(const struct score_labels *labels, const float *logits, int split, double *out);
 
 #endif

@@ -83,32 +83,6 @@ enum status training_resume(struct training *training, const struct checkpoint *
     return status == STATUS_OK && is_slowed ? fleet_rate(training->fleet, rate_factor(training)) : status;
 }
 
-enum status training_logits(struct training *training, float *out)
-{
-    const struct partition *partition = training->partition;
-    size_t f = (size_t)training->n_class;
-    int64_t most = 0;
-    for (int32_t part = 0; part < partition->n_part; part++) {
-        int64_t n = partition->part_begin[part + 1] - partition->part_begin[part];
-        most = n > most ? n : most;
-    }
-    float *rows;
-    enum status status = memory_acquire(MEMORY_OTHER, (size_t)most * f, sizeof *rows, &rows);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    for (int32_t part = 0; part < partition->n_part && status == STATUS_OK; part++) {
-        int64_t begin = partition->part_begin[part];
-        size_t n = (size_t)(partition->part_begin[part + 1] - begin);
-        status = fleet_logits(training->fleet, part, rows, n * f * sizeof *rows);
-        for (size_t r = 0; r < n && status == STATUS_OK; r++) {
-            memcpy(out + partition->order[begin + (int64_t)r] * f, rows + r * f, f * sizeof *rows);
-        }
-    }
-    memory_release(MEMORY_OTHER, rows, (size_t)most * f, sizeof *rows);
-    return status;
-}
-
 /* --- scoring --- */
 
 static enum status score_curves(struct training *training, struct checkpoint_score *out)

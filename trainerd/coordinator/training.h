@@ -76,8 +76,32 @@ enum status training_run(struct training *training);
  * ones are the best. errors  those of the fleet; STATUS_NOMEM */
 enum status training_evaluate_best(struct training *training);
 
+/* Rows that workers have since the last evaluation. */
+struct training_rows {
+    uint32_t what; /* fleet_rows */
+    int64_t width; /* columns */
+    /* Take n rows of these nodes; all nodes come once, part after part. */
+    void (*take)(void *context, const uint32_t *node, int64_t n, const float *rows);
+    void *context;
+};
+
+/* Hand over the rows. errors  those of the fleet; STATUS_NOMEM. cost  memory of the largest part's rows */
+enum status training_rows_each(struct training *training, const struct training_rows *rows);
+
+/* The same into the dataset's order. out n_node × width */
+enum status training_rows_place(struct training *training, uint32_t what, int64_t width, float *out);
+
 /* Logits of the last evaluation in the dataset's order. out n_node × n_class */
 enum status training_logits(struct training *training, float *out);
+
+/* Metrics of a prediction by split; NaN: without labelled rows. */
+struct training_scores {
+    double of[4]; /* by enum dataset_split; DATASET_SPLIT_NONE: of labelled nodes outside of all splits */
+    double all;
+};
+
+/* In place of training_run: evaluate the weights that the workers have been given. In training_predict.c. errors  those of the fleet */
+enum status training_predict(struct training *training, struct training_scores *out);
 
 /* Floats of all weights, those that every worker has, then each part's embeddings: the length of a checkpoint's arrays. */
 int64_t training_n_weight(const struct training *training);

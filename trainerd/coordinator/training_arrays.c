@@ -1,5 +1,9 @@
 #include "trainerd/coordinator/training_arrays.h"
 
+#include "protocol/memory.h"
+
+#include <string.h>
+
 bool training_has_array(const struct training *training, enum checkpoint_array array)
 {
     bool is_sgd = training->job->train.optimizer == JOB_OPTIMIZER_SGD;
@@ -90,4 +94,56 @@ enum status training_kept_get(struct training *training, float *to)
         to += training->n_kept[part];
     }
     return status;
+}
+
+/* --- rows of the last evaluation --- */
+
+enum status training_rows_each(struct training *training, const struct training_rows *how)
+{
+    const struct partition *partition = training->partition;
+    size_t f = (size_t)how->width;
+    int64_t most = 0;
+    for (int32_t part = 0; part < partition->n_part; part++) {
+        int64_t n = partition->part_begin[part + 1] - partition->part_begin[part];
+        most = n > most ? n : most;
+    }
+    float *rows;
+    enum status status = memory_acquire(MEMORY_OTHER, (size_t)most * f, sizeof *rows, &rows);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    for (int32_t part = 0; part < partition->n_part && status == STATUS_OK; part++) {
+        int64_t begin = partition->part_begin[part], n = partition->part_begin[part + 1] - begin;
+        status = fleet_rows(training->fleet, how->what, part, rows, (size_t)n * f * sizeof *rows);
+        if (status == STATUS_OK) {
+            how->take(how->context, partition->order + begin, n, rows);
+        }
+    }
+    memory_release(MEMORY_OTHER, rows, (size_t)most * f, sizeof *rows);
+    return status;
+}
+
+struct placed {
+    float *out;
+    size_t width;
+};
+
+static void rows_put(void *context, const uint32_t *node, int64_t n, const float *rows)
+{
+    const struct placed *to = context;
+    for (int64_t r = 0; r < n; r++) {
+        memcpy(to->out + node[r] * to->width, rows + (size_t)r * to->width, to->width * sizeof *rows);
+    }
+}
+
+enum status training_rows_place(struct training *training, uint32_t what, int64_t width, float *out)
+{
+    struct placed to = {out, (size_t)width};
+    return training_rows_each(training,
+                              &(struct training_rows){.what = what, .width = width, .take = rows_put, .context = &to});
+}
+
+enum status training_logits(struct training *training, float *out)
+{
+    return training_rows_place(training, MESSAGE_GET_LOGITS, training->n_class, out);
 }

@@ -171,19 +171,22 @@ static void add_bytes(struct table *table, const json_t *bytes)
     table_add(table, text);
 }
 
-/* Planned and counted bytes of an epoch, by layer, of all workers. */
+/* Planned and counted bytes by layer, of all workers: of an epoch, or of a prediction's evaluation. */
 static void print_traffic(const json_t *result)
 {
     const json_t *traffic = json_object_get(result, "traffic"), *planned = json_object_get(traffic, "planned");
     const json_t *measured = json_object_get(traffic, "measured"), *layers = json_object_get(planned, "layers"), *layer;
-    static const char *const heads[] = {"LAYER", "FORWARD", "PLANNED", "BACKWARD", "PLANNED"};
+    bool trained = integer_of(traffic, "epochs") > 0;
+    const char *const directions[] = {trained ? "forward" : "evaluate", "backward"};
+    const char *heads[] = {"LAYER", trained ? "FORWARD" : "EVALUATION", "PLANNED", "BACKWARD", "PLANNED"};
+    int n_direction = trained ? 2 : 1, n_column = 1 + 2 * n_direction;
     size_t i;
     if (json_array_size(layers) == 0 || json_array_size(json_object_get(result, "memory")) < 2) {
         return; /* one worker receives nothing */
     }
     struct table table;
-    table_init(&table, 5);
-    for (int column = 0; column < 5; column++) {
+    table_init(&table, n_column);
+    for (int column = 0; column < n_column; column++) {
         table.is_right[column] = column > 0;
         table_add(&table, heads[column]);
     }
@@ -193,17 +196,18 @@ static void print_traffic(const json_t *result)
         char name[96];
         snprintf(name, sizeof name, "%lld %.60s", (long long)integer_of(layer, "op"), text_of(layer, "aggregate"));
         table_add(&table, name);
-        add_bytes(&table, json_object_get(counted, "forward"));
-        add_bytes(&table, json_object_get(layer, "forward"));
-        add_bytes(&table, json_object_get(counted, "backward"));
-        add_bytes(&table, json_object_get(layer, "backward"));
+        for (int d = 0; d < n_direction; d++) {
+            add_bytes(&table, json_object_get(counted, directions[d]));
+            add_bytes(&table, json_object_get(layer, directions[d]));
+        }
     }
     table_add(&table, "sums");
-    table_add(&table, "");
-    table_add(&table, "");
-    add_bytes(&table, json_object_get(measured, "reduce"));
-    add_bytes(&table, json_object_get(planned, "reduce"));
-    printf("\ntraffic of an epoch\n");
+    for (int column = 0; trained && column < 2; column++) {
+        table_add(&table, "");
+    }
+    add_bytes(&table, json_object_get(measured, trained ? "reduce" : "reduce_evaluate"));
+    add_bytes(&table, json_object_get(planned, trained ? "reduce" : "reduce_evaluate"));
+    printf("\ntraffic of %s\n", trained ? "an epoch" : "the evaluation");
     table_print(&table, stdout, 0);
 }
 

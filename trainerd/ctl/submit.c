@@ -74,6 +74,22 @@ static enum status set_text(json_t *request, const char *key, const char *text, 
     return value == NULL || json_object_set_new(request, key, value) == 0 ? STATUS_OK : STATUS_BUG;
 }
 
+/* --predict as one more setting, the last. */
+static enum status set_predict(const struct ctl_arguments *arguments, json_t *set)
+{
+    const char *model = arguments->value[CTL_OPTION_PREDICT];
+    if (model == NULL) {
+        return STATUS_OK;
+    }
+    if (model[0] == '\0') {
+        return status_fail(STATUS_USAGE, "--predict is empty, expected the folder of a training's results");
+    }
+    char *setting = job_predict_setting(model);
+    bool failed = json_array_append_new(set, json_string(setting)) != 0;
+    free(setting);
+    return failed ? status_fail(STATUS_USAGE, "--predict is not UTF-8") : STATUS_OK;
+}
+
 static enum status make_request(const struct ctl_arguments *arguments, const char *config, json_t *request)
 {
     char folder[PATH_MAX], file[256];
@@ -88,7 +104,8 @@ static enum status make_request(const struct ctl_arguments *arguments, const cha
             return status_fail(STATUS_USAGE, "--set '%s' is not UTF-8", arguments->set[i]);
         }
     }
-    enum status status = set_text(request, "config", config, "the job file");
+    enum status status = set_predict(arguments, set);
+    status = status == STATUS_OK ? set_text(request, "config", config, "the job file") : status;
     status = status == STATUS_OK ? set_text(request, "file", file, "the job file's name") : status;
     status = status == STATUS_OK ? set_text(request, "folder", folder, "the current folder's path") : status;
     status = status == STATUS_OK ? set_text(request, "name", arguments->value[CTL_OPTION_NAME], "--name") : status;

@@ -161,11 +161,13 @@ static void operand_lives(struct lives *l, const struct step_operand *o, int now
 
 static void lives_fold(struct lives *l)
 {
-    for (int phase = STEP_PHASE_STATIC; phase <= STEP_PHASE_TRAIN; phase++) {
-        const struct step_list *list = &l->plan->steps.phase[phase];
+    const struct step_list *lists[] = {&l->plan->steps.phase[STEP_PHASE_STATIC], step_lists_timed(&l->plan->steps)};
+    for (int i = 0; i < 2; i++) {
+        const struct step_list *list = lists[i];
         for (int s = 0; s < list->n_step; s++) {
             const struct step *step = &list->step[s];
-            l->time_loss = step->kind == STEP_KIND_LOSS ? step->time : l->time_loss;
+            bool ends = step->kind == STEP_KIND_LOSS || step->kind == STEP_KIND_SCORE;
+            l->time_loss = ends ? step->time : l->time_loss;
             for (int k = 0; k < step->n_operand; k++) {
                 operand_lives(l, &step->operand[k], step->time);
             }
@@ -278,7 +280,7 @@ static void chains_find(struct lives *l)
     for (int t = 0; t < l->n_time; t++) {
         l->chain_first[t] = l->chain_last[t] = -1;
     }
-    const struct step_list *list = &l->plan->steps.phase[STEP_PHASE_TRAIN];
+    const struct step_list *list = step_lists_timed(&l->plan->steps);
     for (int s = 0; s < list->n_step; s++) {
         int first = list->step[s].time, n = list->step[s].n_chain;
         for (int t = first; t < first + n; t++) {
@@ -347,7 +349,7 @@ static int64_t lives_place(const struct lives *l, bool in_window)
 /* Of a chain: as its windows turned out. */
 static void windows_size(struct lives *l)
 {
-    const struct step_list *list = &l->plan->steps.phase[STEP_PHASE_TRAIN];
+    const struct step_list *list = step_lists_timed(&l->plan->steps);
     for (int s = 0; s < list->n_step; s++) {
         const struct step *step = &list->step[s];
         if (step->n_chain > 0) {

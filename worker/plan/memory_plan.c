@@ -268,8 +268,9 @@ int64_t memory_plan_window_at(const struct memory_plan *plan, const struct progr
 
 static int64_t parameters_bytes(const struct memory_plan_input *in, struct memory_plan *plan)
 {
+    bool trains = !in->program->forward_only;
     int64_t one = in->program->n_weight * (int64_t)sizeof(float);
-    plan->n_gradient_bytes = one + MEMORY_PLAN_N_SUM * (int64_t)sizeof(double);
+    plan->n_gradient_bytes = (trains ? one : 0) + MEMORY_PLAN_N_SUM * (int64_t)sizeof(double);
     plan->n_reduced_bytes = plan->n_gradient_bytes;
     for (int i = 0; i < in->program->n_op; i++) {
         const struct op *op = &in->program->op[i];
@@ -280,12 +281,15 @@ static int64_t parameters_bytes(const struct memory_plan_input *in, struct memor
         plan->n_reduced_evaluate += program_rows_differ(in->program) && op_keeps_statistics(op) ? n_bytes : 0;
     }
     int64_t bytes = one + in->n_own_part * plan->n_gradient_bytes;
-    if (in->rank == 0) {
+    if (trains && in->rank == 0) {
         bytes += one; /* the best weights so far */
     }
     bytes += in->n_own_part * plan->n_global_bytes;
     if (in->n_rank > 1) {
         bytes += plan->n_gradient_bytes + plan->n_global_bytes; /* another rank's branch of the tree */
+    }
+    if (!trains) {
+        return bytes + plan->n_embedding * (int64_t)sizeof(float);
     }
     bool adam = in->job->train.optimizer != JOB_OPTIMIZER_SGD;
     int64_t n_moment = adam ? 2 : in->job->train.momentum > 0;
@@ -306,6 +310,7 @@ static int64_t aside_bytes(const struct memory_plan_input *in)
     int64_t most = program->n_weight;
     for (int32_t i = 0; i < in->n_own_part; i++) {
         most = larger(most, in->own[i].n_own * program->value[program->logits].width);
+        most = larger(most, program->kept >= 0 ? in->own[i].n_own * program->value[program->kept].width : 0);
         most = larger(most, in->own[i].n_embedded * program->n_embedding);
     }
     return larger(most * (int64_t)sizeof(float), memory_plan_csr_host(in));
@@ -393,7 +398,7 @@ void memory_plan_build(const struct memory_plan_input *in, struct memory_plan *o
     memory_plan_traffic_sums(in, out);
     out->trace = trace_plan(in, out);
     other_plan(in, out);
-    enum job_recompute how = (enum job_recompute)in->job->memory.recompute;
+    enum job_recompute how = in->program->forward_only ? JOB_RECOMPUTE_NEVER : (enum job_recompute)in->job->memory.recompute;
     memory_plan_device(in, out);
     int64_t left = memory_plan_budget(in) - memory_plan_total(out);
     recompute_plan(in->program, how, left, out);

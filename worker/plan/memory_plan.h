@@ -164,7 +164,7 @@ struct memory_plan {
     int64_t n_wire_bytes;       /* payload bytes received per training epoch, forward and backward: of the mean epoch */
     int64_t n_wire_guard;       /* what comparing gradients adds to an epoch, at most */
     int64_t n_wire_evaluate;    /* and per evaluation */
-    int64_t n_gradient_bytes;   /* one part's gradients with the sums behind them */
+    int64_t n_gradient_bytes;   /* one part's gradients, where there is training, with the sums behind them */
     int64_t n_global_bytes;     /* one part's sums of a global op, for the one that has most */
     int64_t n_reduced_bytes;    /* reduced from one part per training epoch: gradients, global ops' sums both ways */
     int64_t n_reduced_evaluate; /* likewise per evaluation: global ops' sums where payloads are sampled */

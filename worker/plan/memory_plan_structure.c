@@ -27,6 +27,12 @@ static int n_direction(const struct memory_plan_part *own)
     return own->halo->symmetric ? 1 : PART_DIRECTION_N;
 }
 
+/* Directions that some step walks: forward goes over in-edges alone. */
+static int n_walked(const struct memory_plan_input *in, const struct memory_plan_part *own)
+{
+    return in->program->forward_only ? 1 : n_direction(own);
+}
+
 /* Does the part share edges of a direction with parts of this rank, or with others? Under a spill, and where payloads are lossy, all
  * are others. */
 static bool has_pair(const struct memory_plan_input *in, const struct memory_plan_part *own, int d, bool local)
@@ -77,7 +83,7 @@ static int64_t joined_plan(const struct memory_plan_input *in, bool scaled, stru
 {
     int64_t n_bytes = 0;
     bool can = in->ops->joined_edges > 0 && plan->n_hop == 0 && plan->n_row < DEVICE_BORDER;
-    for (int d = 0; d < n_direction(&in->own[0]); d++) {
+    for (int d = 0; d < n_walked(in, &in->own[0]); d++) {
         int64_t n_edge = 0, n_block_row = 0;
         for (int32_t i = 0; i < in->n_own_part; i++) {
             const struct part_pairs *pairs = &in->own[i].halo->pairs[d];
@@ -108,7 +114,7 @@ static void parts_plan(const struct memory_plan_input *in, bool both_columns, st
         plan->bytes[MEMORY_FEATURES] += memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_FEATURES, features) +
                                         memory_plan_expanded(in, i);
         plan->bytes[MEMORY_STRUCTURE] += memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, own->n_bytes - features);
-        for (int d = 0; d < n_direction(own); d++) {
+        for (int d = 0; d < n_walked(in, own); d++) {
             const struct part_pairs *pairs = &own->halo->pairs[d];
             bool copies = both_columns && has_pair(in, own, d, true);
             int64_t n_copied = copies ? pairs->pair[pairs->n_pair].edge * (int64_t)sizeof(uint32_t) : 0;
@@ -126,11 +132,12 @@ static int64_t hop_bytes(const struct memory_plan_input *in, const struct memory
     int64_t n_bytes = 0, n_target = memory_plan_rows_own(own, hop);
     int32_t before = program_hop_before(hop);
     *copy_out = *places_out = 0;
-    if (part_hop_used(in->program, PART_DIRECTION_IN, hop)) {
+    bool walked = part_hop_used(in->program, PART_DIRECTION_IN, hop), covers = in->shared != NULL && in->shared->covers;
+    if (walked) {
         n_bytes += (int64_t)in->ops->block_bytes(halo->pairs[PART_DIRECTION_IN].n_pair, n_target,
                                                  halo->n_edge_hop[PART_DIRECTION_IN][hop]);
     }
-    if (in->shared != NULL && in->shared->covers && part_hop_travels(in->program, PART_DIRECTION_IN, hop)) {
+    if (walked && covers && part_hop_travels(in->program, PART_DIRECTION_IN, hop)) {
         const struct part_rows listed = halo_rows_out(halo, HALO_DIRECTION_OUT, hop);
         const struct part_hop_sizes sizes = {.n_pair = listed.pairs->n_pair,
                                              .n_edge = halo->n_edge_hop[PART_DIRECTION_IN][hop],
@@ -174,7 +181,7 @@ static int64_t blocks_bytes(const struct memory_plan_input *in, const struct mem
                             struct memory_plan *plan)
 {
     int64_t n_scale = own->n_own, n_bytes = 0;
-    for (int d = 0; d < n_direction(own); d++) {
+    for (int d = 0; d < n_walked(in, own); d++) {
         const struct part_pairs *pairs = &own->halo->pairs[d];
         const struct part_rows taken = part_halo_taken(own->halo, (enum part_direction)d, PROGRAM_HOP_ALL);
         bool as_they_are = in->shared == NULL || in->shared->spreads;

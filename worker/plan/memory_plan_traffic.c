@@ -134,6 +134,9 @@ void memory_plan_traffic(const struct memory_plan_input *in, enum step_phase pha
 /* Sums of a training epoch that come from this rank; of one that compares gradients twice, and those of embeddings. */
 static void sums_add(const struct memory_plan_input *in, struct memory_plan *plan, uint32_t peer)
 {
+    if (in->program->forward_only) {
+        return;
+    }
     int row = traffic_row_sums(program_n_layer(in->program), 0);
     int64_t n_guard = 0, n_embedded = in->program->n_embedding > 0 ? MEMORY_PLAN_N_SUM * (int64_t)sizeof(double) : 0;
     int64_t n_compared = in->job->exchange.guard_every > 0 ? plan->n_reduced_bytes + n_embedded : 0;

@@ -112,7 +112,7 @@ float *trainer_gradients(const struct trainer *t, int32_t i)
 
 double *trainer_sums(const struct trainer *t, int32_t i)
 {
-    return (double *)(void *)(trainer_gradients(t, i) + t->program.n_weight);
+    return (double *)(void *)(trainer_gradients(t, i) + (t->program.forward_only ? 0 : t->program.n_weight));
 }
 
 double *trainer_global(const struct trainer *t, int32_t i)

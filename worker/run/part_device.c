@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int n_direction(const struct part *part)
+/* Directions that some step walks: forward goes over in-edges alone. */
+static int n_direction(const struct part_device_setup *setup, const struct part *part)
 {
-    return part->symmetric ? 1 : PART_DIRECTION_N;
+    return part->symmetric || setup->program->forward_only ? 1 : PART_DIRECTION_N;
 }
 
 const struct part_blocks *part_device_blocks(const struct part_device *part, int d, int32_t hop)
@@ -87,7 +88,7 @@ static void part_turn(const struct part_device_setup *setup, struct part *part)
     if (!setup->in_place || setup->as_payload || part->turned) {
         return;
     }
-    for (int d = 0; d < n_direction(part); d++) {
+    for (int d = 0; d < n_direction(setup, part); d++) {
         columns_turn(setup, part, d, (uint32_t *)(uintptr_t)part->arrays[d].cols);
     }
     part->turned = true;
@@ -141,7 +142,7 @@ float part_device_scale(const struct part_device_setup *setup, const struct part
 static enum status scales_open(const struct part_device_setup *setup, const struct part *part, struct part_device *out)
 {
     int64_t n = part->n_own, n_col[PART_DIRECTION_N] = {0};
-    for (int d = 0; d < n_direction(part); d++) {
+    for (int d = 0; d < n_direction(setup, part); d++) {
         const struct part_pairs *pairs = &part->halo.pairs[d];
         bool travel = setup->turned == NULL && has_pair(setup, part, d, false);
         bool stored = part->n_halo > 0 && d == PART_DIRECTION_IN;
@@ -157,7 +158,7 @@ static enum status scales_open(const struct part_device_setup *setup, const stru
         scale[r] = part_device_scale(setup, part, part->strength, part->degree, r);
     }
     int64_t at = part->n_own;
-    for (int d = 0; d < n_direction(part); d++) {
+    for (int d = 0; d < n_direction(setup, part); d++) {
         const struct part_arrays *from = &part->arrays[d];
         for (int64_t c = 0; c < n_col[d]; c++) {
             scale[at + c] = part_device_scale(setup, part, from->strength, from->degree, c);
@@ -167,7 +168,7 @@ static enum status scales_open(const struct part_device_setup *setup, const stru
     }
     status = part_lend(setup, scale, n * (int64_t)sizeof *scale, &out->scales);
     out->scale = (const float *)(const void *)out->scales.device;
-    for (int d = 0; d < n_direction(part); d++) {
+    for (int d = 0; d < n_direction(setup, part); d++) {
         out->col_scale[d] = part_lent_view(&out->scales, out->col_scale[d]);
     }
     return status;
@@ -239,7 +240,7 @@ enum status part_device_open(const struct part_device_setup *setup, struct part 
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         out->blocks[d] = memory_alloc((size_t)part->n_hop + 1, sizeof *out->blocks[d]);
     }
-    for (int d = 0; status == STATUS_OK && d < n_direction(part); d++) {
+    for (int d = 0; status == STATUS_OK && d < n_direction(setup, part); d++) {
         status = blocks_open(setup, out, d);
     }
     if (status == STATUS_OK && setup->scaled != NULL) {
@@ -267,7 +268,7 @@ void part_device_close(const struct part_device_setup *setup, struct part_device
             part_hop_close(setup, part, d, hop);
         }
     }
-    for (int d = 0; d < n_direction(part->part); d++) {
+    for (int d = 0; d < n_direction(setup, part->part); d++) {
         struct part_blocks *all = &part->blocks[d][part->part->n_hop];
         part_schedules_close(setup, all);
         made_release(setup, &all->made);

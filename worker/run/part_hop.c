@@ -25,9 +25,10 @@ static bool any_walks(const struct program *program, enum part_direction d, int3
 
 bool part_hop_used(const struct program *program, enum part_direction d, int32_t hop)
 {
-    return any_walks(program, d, hop, false);
+    return !program->forward_only && any_walks(program, d, hop, false);
 }
 
+/* A prediction has the covers of its training, which are made, or not, for all hops together. */
 bool part_hop_travels(const struct program *program, enum part_direction d, int32_t hop)
 {
     return any_walks(program, d, hop, true);

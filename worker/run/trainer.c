@@ -227,7 +227,9 @@ static enum status score_run(struct trainer *t, const struct step *step)
     while (pin_next(&pin)) {
         double *sums = trainer_sums(t, pin.part);
         t->ops->fill_zero(t->device, sums, MEMORY_PLAN_N_SUM * sizeof *sums);
-        for (int split = DATASET_SPLIT_TRAIN; split <= DATASET_SPLIT_TEST; split++) {
+        /* A prediction is scored wherever there are labels. */
+        for (int split = t->program.forward_only ? DATASET_SPLIT_NONE : DATASET_SPLIT_TRAIN; split <= DATASET_SPLIT_TEST;
+             split++) {
             if (t->n_split[split] > 0) {
                 part_score(t, step, pin.part, (enum dataset_split)split, sums + 1 + split * n);
             }

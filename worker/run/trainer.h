@@ -107,8 +107,9 @@ enum status trainer_set_kept(struct trainer *trainer, int32_t part, const float 
 
 void trainer_keep_best(struct trainer *trainer);
 
-/* Logits of the last evaluation for one own part: n_own × n_class floats to host memory, in the part's order. */
-enum status trainer_logits(struct trainer *trainer, int32_t part, float *to);
+/* The logits, or the output of the kept layer (program.kept), of the last evaluation for one own part: n_own × columns floats to host
+ * memory, in the part's order. */
+enum status trainer_rows_of(struct trainer *trainer, int value, int32_t part, float *to);
 
 /* Bytes by place and category: what the plan says, and the most that was alive. */
 void trainer_memory(const struct trainer *trainer, struct memory_table *planned_out, struct memory_table *measured_out);

@@ -166,22 +166,23 @@ static int takings(struct trainer *t, struct taking *list)
 {
     const struct memory_plan *plan = &t->plan;
     int64_t one = t->program.n_weight * (int64_t)sizeof(float), embeddings = plan->n_embedding * (int64_t)sizeof(float);
-    bool adam = t->setup.job->train.optimizer != JOB_OPTIMIZER_SGD;
-    bool momentum = adam || t->setup.job->train.momentum > 0, guards = t->setup.job->exchange.guard_every > 0;
+    const struct job *job = t->setup.job;
+    bool trains = !t->program.forward_only, adam = trains && job->train.optimizer != JOB_OPTIMIZER_SGD;
+    bool momentum = adam || (trains && job->train.momentum > 0), guards = trains && job->exchange.guard_every > 0;
     struct taking all[] = {
         {DEVICE_PLACE_SHARED, MEMORY_OTHER, sizeof *t->shared, &t->shared},
         {DEVICE_PLACE_DEVICE, MEMORY_OTHER, sizeof *t->now, &t->now},
         {DEVICE_PLACE_DEVICE, MEMORY_ACTIVATIONS, t->setup.spill == NULL ? plan->n_arena_bytes : 0, &t->arena},
         {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, one, &t->weights},
         {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, t->n_own * plan->n_gradient_bytes, &t->gradients},
-        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, t->setup.rank == 0 ? one : 0, &t->best},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, trains && t->setup.rank == 0 ? one : 0, &t->best},
         {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, momentum ? one : 0, &t->moment_1},
         {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, adam ? one : 0, &t->moment_2},
         {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, t->setup.n_rank > 1 ? plan->n_gradient_bytes : 0, &t->branch},
         {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, (t->n_own + (t->setup.n_rank > 1)) * plan->n_global_bytes, &t->globals},
         {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, embeddings, &t->embeddings.weights},
-        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, embeddings, &t->embeddings.gradients},
-        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, embeddings, &t->embeddings.best},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, trains ? embeddings : 0, &t->embeddings.gradients},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, trains ? embeddings : 0, &t->embeddings.best},
         {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, momentum ? embeddings : 0, &t->embeddings.moment_1},
         {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, adam ? embeddings : 0, &t->embeddings.moment_2},
         {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, guards ? one : 0, &t->compared},
@@ -409,16 +410,16 @@ void trainer_keep_best(struct trainer *t)
     }
 }
 
-enum status trainer_logits(struct trainer *t, int32_t part, float *to)
+enum status trainer_rows_of(struct trainer *t, int value, int32_t part, float *to)
 {
     ASSERT(part >= 0 && part < t->setup.n_part && t->own_index[part] >= 0);
     int32_t i = t->own_index[part];
-    size_t n = (size_t)t->part[i].part->n_own * (size_t)t->n_class;
-    const float *logits = trainer_value(t, t->program.logits, i);
-    const struct spill_range all = {logits, (int64_t)(n * sizeof *to), SPILL_READ};
+    size_t n = (size_t)t->part[i].part->n_own * (size_t)t->program.value[value].width;
+    const float *rows = trainer_value(t, value, i);
+    const struct spill_range all = {rows, (int64_t)(n * sizeof *to), SPILL_READ};
     enum status status = spill_pin(t->setup.spill, &all, 1);
     if (status == STATUS_OK) {
-        t->ops->download(t->device, to, logits, n * sizeof *to);
+        t->ops->download(t->device, to, rows, n * sizeof *to);
         status = device_sync(t->device);
         spill_unpin(t->setup.spill, &all, 1);
     }

@@ -110,6 +110,9 @@ static enum status epoch_obey(struct session *session)
     if (status != STATUS_OK) {
         return status;
     }
+    if (command.train != 0 && trainer_program(session->trainer)->forward_only) {
+        return status_fail(STATUS_PEER, "an epoch is to be trained by a job that predicts, expected an evaluation");
+    }
     session->epoch = command.epoch;
     session->step = 0;
     struct transport_traffic before = transport_traffic(session->transport);
@@ -159,6 +162,13 @@ static enum status pieces_send(struct session *session, unsigned id, const char 
     return status == STATUS_OK ? all_sent(session, 0) : status;
 }
 
+/* The value whose rows are asked for; -1: none. */
+static int rows_value(const struct session *session, uint32_t what)
+{
+    const struct program *program = trainer_program(session->trainer);
+    return what == MESSAGE_GET_LOGITS ? program->logits : what == MESSAGE_GET_LAYER ? program->kept : -1;
+}
+
 /* Send n floats: of an array of weights, or of one part. `what` is not read where `id` says it. */
 static enum status array_send(struct session *session, unsigned id, uint32_t what, uint32_t part, size_t n)
 {
@@ -173,8 +183,9 @@ static enum status array_send(struct session *session, unsigned id, uint32_t wha
     } else if (id == MESSAGE_ID_get_embeddings) {
         status = trainer_get_embeddings(trainer, (enum trainer_state)what, (int32_t)part, values);
     } else {
-        status = what == MESSAGE_GET_LOGITS ? trainer_logits(trainer, (int32_t)part, values)
-                                            : trainer_get(trainer, (enum trainer_state)what, values);
+        int value = rows_value(session, what);
+        status = value >= 0 ? trainer_rows_of(trainer, value, (int32_t)part, values)
+                            : trainer_get(trainer, (enum trainer_state)what, values);
     }
     status = status == STATUS_OK ? pieces_send(session, id, (const char *)values, n * sizeof *values) : status;
     memory_release(MEMORY_OTHER, values, n, sizeof *values);
@@ -238,13 +249,14 @@ static enum status get_obey(struct session *session)
     if (command.what == MESSAGE_GET_TRAFFIC) {
         return traffic_send(session);
     }
-    const bool logits = command.what == MESSAGE_GET_LOGITS;
-    if (logits ? !session_owns(session, command.part) : !session_is_state(command.what)) {
+    const struct program *program = trainer_program(session->trainer);
+    int value = rows_value(session, command.what);
+    if (value >= 0 ? !session_owns(session, command.part) : !session_is_state(command.what)) {
         return array_unknown(command.what, command.part);
     }
-    size_t n = (size_t)trainer_program(session->trainer)->n_weight;
-    if (logits) {
-        n = (size_t)session->own[command.part]->n_own * (size_t)session->own[command.part]->n_class;
+    size_t n = (size_t)program->n_weight;
+    if (value >= 0) {
+        n = (size_t)session->own[command.part]->n_own * (size_t)program->value[value].width;
     }
     return array_send(session, MESSAGE_ID_get, command.what, command.part, n);
 }

@@ -381,6 +381,60 @@ Test(step, an_evaluations_steps_have_the_times_of_trainings)
     }
 }
 
+Test(step, a_prediction_has_the_steps_of_an_evaluation_with_times_of_their_own_and_no_others)
+{
+    for (size_t m = 0; m < N_MODEL; m++) {
+        struct lowered trains, predicts;
+        char model[512];
+        snprintf(model, sizeof model, "%s\n[predict]\nmodel = \"m\"", models[m]);
+        lowered_open(&trains, models[m], 64);
+        lowered_open(&predicts, model, 64);
+        const struct step_list *evaluate = &predicts.lists.phase[STEP_PHASE_EVALUATE];
+        int n_static = predicts.lists.phase[STEP_PHASE_STATIC].n_step;
+        cr_expect_eq(predicts.lists.phase[STEP_PHASE_TRAIN].n_step, 0);
+        cr_expect_eq(step_lists_timed(&predicts.lists), evaluate);
+        cr_expect_eq(step_lists_timed(&trains.lists), &trains.lists.phase[STEP_PHASE_TRAIN]);
+        cr_expect_eq(evaluate->n_step, trains.lists.phase[STEP_PHASE_EVALUATE].n_step, "%s", models[m]);
+        cr_expect_eq(predicts.lists.n_time, n_static + evaluate->n_step + 1);
+        for (int s = 0; s < evaluate->n_step; s++) {
+            const struct step *same = &trains.lists.phase[STEP_PHASE_EVALUATE].step[s];
+            cr_expect_eq(evaluate->step[s].time, n_static + s);
+            cr_expect(evaluate->step[s].kind == same->kind && evaluate->step[s].op == same->op &&
+                          evaluate->step[s].n_chain == same->n_chain,
+                      "%s: step %d", models[m], s);
+        }
+        lowered_close(&predicts);
+        lowered_close(&trains);
+    }
+}
+
+static const struct step *score_of(const struct lowered *w)
+{
+    const struct step_list *list = &w->lists.phase[STEP_PHASE_EVALUATE];
+    for (int s = 0; s < list->n_step; s++) {
+        if (list->step[s].kind == STEP_KIND_SCORE) {
+            return &list->step[s];
+        }
+    }
+    return NULL;
+}
+
+Test(step, the_layer_that_a_prediction_writes_is_there_until_the_scores)
+{
+    struct lowered w;
+    lowered_open(&w, "kind = \"gcn\"\nlayers = 3\nhidden = 16\n[output]\nembeddings = \"convs.1\"\n[predict]\nmodel = \"m\"",
+                 64);
+    const struct step_operand *kept = step_operand(score_of(&w), OP_ROLE_IN_1);
+    cr_assert_not_null(kept);
+    cr_expect_eq(kept->index, w.program.kept);
+    cr_expect_eq(w.program.value[kept->index].width, 16);
+    lowered_close(&w);
+    lowered_open(&w, "kind = \"gcn\"\nlayers = 3\nhidden = 16\n[output]\nembeddings = \"convs.1\"", 64);
+    cr_expect_eq(w.program.kept, -1, "a training keeps none");
+    cr_expect_null(step_operand(score_of(&w), OP_ROLE_IN_1));
+    lowered_close(&w);
+}
+
 Test(step, a_list_depends_on_the_program_alone_and_not_on_its_sizes)
 {
     for (size_t m = 0; m < N_MODEL; m++) {

@@ -24,6 +24,9 @@ static const char script[] =
     "pyg.edge_weight = None\n"
     "pyg.train_mask = np.array([[1, 0], [0, 1], [0, 0]], bool)\n"
     "c.save(root + '/columns', c.from_pyg(pyg))\n"
+    "np.savez(root + '/two.npz', edges=np.array([[0, 1], [1, 2], [2, 0]]), node_features=x, node_labels=np.array([1, 0, 2]),\n"
+    "  train_masks=[[1, 0, 0], [0, 1, 0]], val_masks=[[0, 1, 0], [0, 0, 1]], test_masks=[[0, 0, 1], [1, 0, 0]])\n"
+    "c.save(root + '/yandex', c.from_yandex(np.load(root + '/two.npz')))\n"
     "class Dgl:\n"
     "    etypes = ['_E']\n"
     "    edata = dict(w=w)\n"
@@ -73,6 +76,29 @@ Test(convert, objects_of_each_package_become_folders_that_load)
         dataset_feature_rows(&dataset, (uint32_t[]){2}, 1, row);
         cr_assert(row[0] == 4 && row[1] == 5);
         cr_assert_str_eq(dataset.name, i == 0 ? "three" : names[i]);
+        dataset_release(&dataset);
+    }
+}
+
+Test(convert, all_splits_are_kept_and_dataset_split_chooses_one)
+{
+    if (system(PYTHON " -c 'import numpy' 2>/dev/null") != 0) {
+        cr_skip_test("/usr/bin/python3 has no numpy");
+    }
+    fixture_bytes("script.py", script, sizeof script - 1);
+    char command[1200];
+    snprintf(command, sizeof command, PYTHON " %s %s 2>/dev/null", folder_path("script.py"), folder);
+    cr_assert_eq(system(command), 0);
+    static const uint8_t expected[2][3] = {{1, 2, 3}, {3, 1, 2}};
+    for (int64_t k = 0; k < 2; k++) {
+        struct job job = fixture_job();
+        struct dataset dataset;
+        job.dataset.split = k;
+        snprintf(job.dataset.path, sizeof job.dataset.path, "%s", folder_path("yandex"));
+        cr_assert_eq(dataset_load(&job, &dataset), STATUS_OK, "%s", status_reason());
+        cr_assert(dataset.n_node == 3 && dataset.n_edge == 6 && dataset.n_feature == 2);
+        cr_assert_arr_eq(dataset.split, expected[k], 3);
+        cr_assert(dataset.splits.n == 2 && dataset.splits.index == k);
         dataset_release(&dataset);
     }
 }

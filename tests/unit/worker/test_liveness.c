@@ -204,7 +204,8 @@ static void workspaces_make(struct picture *p)
 /* Returns the arena's bytes. */
 static int64_t play_epochs(const char *model, bool is_sparse, enum job_recompute how, int *n_again_out)
 {
-    char text[512];
+    char text[640];
+    bool predicts = strstr(model, "[predict]") != NULL;
     snprintf(text, sizeof text, "[dataset]\npath = \"x\"\n[model]\n%s\n", model);
     static struct job job;
     cr_assert_eq(job_load_text(text, strlen(text), "test", NULL, 0, &job), STATUS_OK, "%s", status_reason());
@@ -226,10 +227,17 @@ static int64_t play_epochs(const char *model, bool is_sparse, enum job_recompute
     play(&p, STEP_PHASE_STATIC);
     for (int epoch = 0; epoch < 2; epoch++) {
         names_forget(&p);
-        play(&p, STEP_PHASE_TRAIN);
+        if (!predicts) {
+            play(&p, STEP_PHASE_TRAIN);
+        }
         play(&p, STEP_PHASE_EVALUATE);
         const struct step_operand logits = {.array = STEP_ARRAY_VALUE, .index = program.logits};
         operand_paint(&p, &logits, -1, false);
+        const struct step_operand kept = {.array = STEP_ARRAY_VALUE, .index = program.kept};
+        if (program.kept >= 0) {
+            cr_assert_geq(memory_plan_at(&p.plan, &program, STEP_ARRAY_VALUE, program.kept, 0), 0, "%s: no place", model);
+            operand_paint(&p, &kept, -1, false);
+        }
     }
     int64_t n_bytes = p.plan.n_arena_bytes;
     *n_again_out = p.n_again;
@@ -292,6 +300,30 @@ Test(liveness, what_is_made_again_is_there_when_backward_reads_it)
         }
     }
     cr_expect_geq(n_smaller, (int)(sizeof models / sizeof *models));
+}
+
+Test(liveness, a_prediction_overwrites_nothing_that_it_still_reads_and_takes_less_than_training)
+{
+    int n_smaller = 0;
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        for (int is_sparse = 0; is_sparse < 2; is_sparse++) {
+            char model[512];
+            int n_again;
+            bool convs = strstr(models[m], "appnp") == NULL;
+            int64_t trained = play_epochs(models[m], is_sparse, JOB_RECOMPUTE_NEVER, &n_again);
+            snprintf(model, sizeof model, "%s\n[predict]\nmodel = \"m\"\n", models[m]);
+            int64_t without = play_epochs(model, is_sparse, JOB_RECOMPUTE_ALWAYS, &n_again);
+            cr_expect_leq(without, trained, "%s", models[m]);
+            n_smaller += without < trained;
+            cr_expect_eq(n_again, 0, "%s: a prediction makes nothing again", models[m]);
+            snprintf(model, sizeof model, "%s\n[output]\nembeddings = \"%s.0\"\n[predict]\nmodel = \"m\"\n", models[m],
+                     convs ? "convs" : "lins");
+            int64_t with = play_epochs(model, is_sparse, JOB_RECOMPUTE_NEVER, &n_again);
+            cr_expect_geq(with, without, "%s", models[m]);
+        }
+    }
+    cr_expect_geq(n_smaller, 2 * (int)(sizeof models / sizeof *models) - 2, "%d are smaller",
+                  n_smaller); /* sgc has one layer */
 }
 
 Test(liveness, a_deep_model_takes_less_than_all_its_arrays_together)

@@ -87,6 +87,31 @@ Test(memory_plan, activations_and_features_fall_as_one_over_workers)
     world_close(&w);
 }
 
+Test(memory_plan, a_prediction_has_weights_and_sums_and_nothing_that_training_would_take)
+{
+    static struct world w;
+    static const char model[] = "[model]\nkind = \"sage\"\nhidden = 128\nlayers = 6\n";
+    char text[256];
+    struct memory_plan trains, predicts;
+    world_open(&w, model);
+    plan_of(&w, 2, &trains);
+    world_close(&w);
+    snprintf(text, sizeof text, "%s[predict]\nmodel = \"m\"\n", model);
+    world_open(&w, text);
+    plan_of(&w, 2, &predicts);
+    int64_t sums = MEMORY_PLAN_N_SUM * (int64_t)sizeof(double);
+    cr_expect_eq(predicts.steps.phase[STEP_PHASE_TRAIN].n_step, 0);
+    cr_expect_eq(predicts.n_gradient_bytes, sums);
+    /* Each of the rank's four parts has its sums, and there is room for those of another rank. */
+    cr_expect_eq(predicts.bytes[MEMORY_PARAMETERS], w.program.n_weight * (int64_t)sizeof(float) + (4 + 1) * sums);
+    cr_expect_lt(predicts.n_arena_bytes, trains.n_arena_bytes / 2);
+    cr_expect_eq(predicts.n_wire_bytes, 0);
+    cr_expect_eq(predicts.n_wire_evaluate, trains.n_wire_evaluate);
+    memory_plan_release(&predicts);
+    memory_plan_release(&trains);
+    world_close(&w);
+}
+
 /* On the cpu, whose sums over many rows go in many chunks. */
 Test(memory_plan, scratch_is_enough_for_a_window_or_for_all_rows_where_an_op_sums_over_them)
 {

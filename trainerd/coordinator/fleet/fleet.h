@@ -120,8 +120,9 @@ enum status fleet_put_embeddings(struct fleet *fleet, uint32_t what, int32_t par
 enum status fleet_get_kept(struct fleet *fleet, int32_t part, float *to, int64_t n);
 enum status fleet_put_kept(struct fleet *fleet, int32_t part, const float *from, int64_t n);
 
-/* Logits of one part, n_own × n_class, from its owner. */
-enum status fleet_logits(struct fleet *fleet, int32_t part, float *to, size_t n_bytes);
+/* Rows of the last evaluation of one part, n_own × columns, from its owner. what: MESSAGE_GET_LOGITS, or of a prediction
+ * MESSAGE_GET_LAYER. */
+enum status fleet_rows(struct fleet *fleet, uint32_t what, int32_t part, float *to, size_t n_bytes);
 
 /* How a worker's last epoch ran (output.trace). Its clock plus offset_s is the coordinator's: 0 where both read the same clock,
  * else found by the middle of a command's round trip, and so true to half of that.

@@ -391,12 +391,12 @@ enum status fleet_get(struct fleet *fleet, uint32_t what, float *to, int64_t n_w
     return fleet_fetch(fleet, 0, what, to, (size_t)n_weight * sizeof *to);
 }
 
-enum status fleet_logits(struct fleet *fleet, int32_t part, float *to, size_t n_bytes)
+enum status fleet_rows(struct fleet *fleet, uint32_t what, int32_t part, float *to, size_t n_bytes)
 {
-    fleet_begin(fleet, "while the logits of part %d were read", part);
+    fleet_begin(fleet, "while the %s of part %d were read", what == MESSAGE_GET_LOGITS ? "logits" : "embeddings", part);
     ASSERT(part >= 0 && part < fleet->n_part);
     const struct data data = {.rank = (uint32_t)fleet->rank_of_part[part], .to = to, .n_bytes = n_bytes};
-    return array_get(fleet, MESSAGE_GET_LOGITS, (uint32_t)part, &data);
+    return array_get(fleet, what, (uint32_t)part, &data);
 }
 
 enum status fleet_put(struct fleet *fleet, uint32_t what, const float *from, int64_t n_weight)

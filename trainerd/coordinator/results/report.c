@@ -63,15 +63,48 @@ json_t *report_job(const struct job *job)
     return all;
 }
 
+static const char *const origins[] = {
+    [DATASET_ORIGIN_NONE] = "none", [DATASET_ORIGIN_GIVEN] = "given", [DATASET_ORIGIN_DRAWN] = "drawn"};
+
+/* What a field of another origin would be is null. */
+static json_t *split_json(const struct dataset *dataset)
+{
+    const struct dataset_splits *splits = &dataset->splits;
+    bool given = splits->origin == DATASET_ORIGIN_GIVEN, drawn = splits->origin == DATASET_ORIGIN_DRAWN;
+    return json_pack("{s:s, s:o, s:o, s:o, s:o}", "origin", origins[splits->origin], "index",
+                     given ? json_integer(splits->index) : json_null(), "of", given ? json_integer(splits->n) : json_null(),
+                     "seed", drawn ? json_integer(splits->seed) : json_null(), "how",
+                     drawn ? json_string(splits->how) : json_null());
+}
+
 json_t *report_dataset(const struct dataset *dataset)
 {
-    return json_pack("{s:s, s:I, s:I, s:I, s:i, s:b, s:b, s:b, s:I, s:I, s:I, s:I}", "name", dataset->name, "nodes",
-                     (json_int_t)dataset->n_node, "edges", (json_int_t)dataset->n_edge, "features",
-                     (json_int_t)dataset->n_feature, "classes", (int)dataset->n_class, "multi_label", (int)dataset->multi_label,
-                     "symmetric", (int)dataset->symmetric, "edge_weights", (int)dataset->weighted, "duplicate_edges",
-                     (json_int_t)dataset->n_duplicate, "train_nodes", (json_int_t)dataset->n_split[DATASET_SPLIT_TRAIN],
-                     "valid_nodes", (json_int_t)dataset->n_split[DATASET_SPLIT_VALID], "test_nodes",
-                     (json_int_t)dataset->n_split[DATASET_SPLIT_TEST]);
+    json_t *all = json_pack(
+        "{s:s, s:I, s:I, s:I, s:i, s:b, s:b, s:b, s:i, s:I, s:I, s:I, s:I, s:I}", "name", dataset->name, "nodes",
+        (json_int_t)dataset->n_node, "edges", (json_int_t)dataset->n_edge, "features", (json_int_t)dataset->n_feature,
+        "classes", (int)dataset->n_class, "multi_label", (int)dataset->multi_label, "symmetric", (int)dataset->symmetric,
+        "edge_weights", (int)dataset->weighted, "relations", (int)dataset->n_relation, "duplicate_edges",
+        (json_int_t)dataset->n_duplicate, "train_nodes", (json_int_t)dataset->n_split[DATASET_SPLIT_TRAIN], "valid_nodes",
+        (json_int_t)dataset->n_split[DATASET_SPLIT_VALID], "test_nodes", (json_int_t)dataset->n_split[DATASET_SPLIT_TEST],
+        "other_nodes", (json_int_t)dataset->n_split[DATASET_SPLIT_NONE]);
+    json_object_set_new(all, "split", split_json(dataset));
+    return all;
+}
+
+void report_split_text(const struct dataset *dataset, char out[REPORT_SPLIT_BYTES])
+{
+    const struct dataset_splits *splits = &dataset->splits;
+    const int64_t *n = dataset->n_split;
+    char whence[192] = "no split";
+    if (splits->origin == DATASET_ORIGIN_GIVEN && splits->n > 1) {
+        snprintf(whence, sizeof whence, "split %" PRId64 " of 0 to %" PRId64 ", given", splits->index, splits->n - 1);
+    } else if (splits->origin == DATASET_ORIGIN_GIVEN) {
+        snprintf(whence, sizeof whence, "split given with the data");
+    } else if (splits->origin == DATASET_ORIGIN_DRAWN) {
+        snprintf(whence, sizeof whence, "split drawn with dataset.seed = %" PRId64 ", %s", splits->seed, splits->how);
+    }
+    snprintf(out, REPORT_SPLIT_BYTES, "%s: %" PRId64 " train, %" PRId64 " valid, %" PRId64 " test, %" PRId64 " in none", whence,
+             n[DATASET_SPLIT_TRAIN], n[DATASET_SPLIT_VALID], n[DATASET_SPLIT_TEST], n[DATASET_SPLIT_NONE]);
 }
 
 json_t *report_partition(const struct job *job, const struct partition_quality *quality)

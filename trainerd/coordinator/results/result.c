@@ -111,10 +111,13 @@ static json_t *machines_json(const struct result *result)
     return json_pack("{s:o, s:b}", "of_worker", of_worker, "change_results", (int)job_sampling_is_placed(result->job));
 }
 
-static void put_end(json_t *all, const struct training *training)
+static void put_end(json_t *all, const struct result *result)
 {
+    const struct training *training = result->training;
     char reason[160];
-    if (training->end == TRAINING_END_PATIENCE) {
+    if (result->source != NULL) {
+        snprintf(reason, sizeof reason, "all %lld nodes are predicted", (long long)result->dataset->n_node);
+    } else if (training->end == TRAINING_END_PATIENCE) {
         snprintf(reason, sizeof reason, "no better metric in %lld evaluations, after %lld of %lld epochs",
                  (long long)training->state.n_stale, (long long)training->state.n_epoch,
                  (long long)training->job->train.epochs);
@@ -148,14 +151,58 @@ static json_t *guard_json(const struct training *training)
     return all;
 }
 
+/* The graph, with what a prediction asks of another one. */
+static json_t *dataset_json(const struct result *result)
+{
+    const struct embedded *embedded = &result->program->embedded;
+    json_t *all = report_dataset(result->dataset);
+    json_object_set_new(all, "fingerprint", json_string(result->training->state.dataset));
+    json_object_set_new(all, "embedded_nodes", json_integer(embedded->n_run > 0 ? embedded_count(embedded) : 0));
+    return all;
+}
+
+static void put_prediction(json_t *all, const struct result *result)
+{
+    static const char *const names[] = {"other", "train", "valid", "test"};
+    json_t *metrics = json_object();
+    json_object_set_new(metrics, "all", report_number(result->scores.all));
+    for (int split = 0; split < 4; split++) {
+        json_object_set_new(metrics, names[split], report_number(result->scores.of[split]));
+    }
+    json_object_set_new(all, "metrics", metrics);
+    /* The folder itself: a link to the newest run may lead elsewhere tomorrow. */
+    const char *weights = strrchr(result->source->weights, '/');
+    char *folder = realpath(result->source->folder, NULL);
+    json_object_set_new(all, "model",
+                        json_pack("{s:s, s:s}", "folder", folder != NULL ? folder : result->source->folder, "weights",
+                                  weights != NULL ? weights + 1 : result->source->weights));
+    free(folder);
+}
+
+/* What epochs came to. */
+static void put_training(json_t *all, const struct result *result)
+{
+    const struct training *training = result->training;
+    const struct checkpoint_state *state = &training->state;
+    double n = state->n_epoch > 0 ? (double)state->n_epoch : NAN;
+    json_t *traffic = json_object();
+    json_object_set_new(all, "epochs", json_integer(state->n_epoch));
+    json_object_set_new(all, "rollbacks", json_integer(state->n_rollback));
+    json_object_set_new(all, "guard", guard_json(training));
+    json_object_set_new(all, "last", score_json(state->n_epoch - 1, &state->last));
+    json_object_set_new(all, "best", best_json(result));
+    json_object_set_new(traffic, "sent", report_number((double)state->n_sent / n));
+    json_object_set_new(traffic, "received", report_number((double)state->n_received / n));
+    json_object_set_new(all, "bytes_per_epoch", traffic);
+    json_object_set_new(all, "left_out", json_real(result->plan->left_out));
+}
+
 static json_t *result_json(const struct result *result)
 {
     const struct job *job = result->job;
     const struct training *training = result->training;
-    const struct checkpoint_state *state = &training->state;
-    double n = state->n_epoch > 0 ? (double)state->n_epoch : NAN;
-    json_t *all = json_object(), *traffic = json_object();
-    put_end(all, training);
+    json_t *all = json_object();
+    put_end(all, result);
     json_object_set_new(all, "name", json_string(job->job.name));
     json_object_set_new(all, "versions", json_pack("{s:s}", "trainerd", TRAINERD_VERSION));
     json_object_set_new(all, "device", json_string(job_choice_text("workers", "device", job->workers.device)));
@@ -165,19 +212,11 @@ static json_t *result_json(const struct result *result)
         json_object_set_new(all, "cublas", json_string(blas));
     }
     json_object_set_new(all, "seed", json_integer(job->train.seed));
-    json_object_set_new(all, "epochs", json_integer(state->n_epoch));
-    json_object_set_new(all, "rollbacks", json_integer(state->n_rollback));
-    json_object_set_new(all, "guard", guard_json(training));
     json_object_set_new(all, "metric", json_string(job_choice_text("train", "metric", (int)training->metric)));
-    json_object_set_new(all, "last", score_json(state->n_epoch - 1, &state->last));
-    json_object_set_new(all, "best", best_json(result));
+    (result->source != NULL ? put_prediction : put_training)(all, result);
     json_object_set_new(all, "seconds", seconds_json(result));
-    json_object_set_new(traffic, "sent", report_number((double)state->n_sent / n));
-    json_object_set_new(traffic, "received", report_number((double)state->n_received / n));
-    json_object_set_new(all, "bytes_per_epoch", traffic);
     json_object_set_new(all, "traffic", plan_traffic_compared(result->program, result->plan, &result->traffic));
-    json_object_set_new(all, "left_out", json_real(result->plan->left_out));
-    json_object_set_new(all, "allocations_in_epochs", json_integer(state->n_call));
+    json_object_set_new(all, "allocations_in_epochs", json_integer(training->state.n_call));
     json_object_set_new(all, "device_waits",
                         json_pack("{s:I, s:I, s:I, s:I}", "waits", (json_int_t)training->waits.n_wait, "fetched",
                                   (json_int_t)training->waits.n_fetched, "sent", (json_int_t)training->waits.n_sent, "replayed",
@@ -186,7 +225,7 @@ static json_t *result_json(const struct result *result)
     json_object_set_new(all, "memory", memory_json(result));
     json_object_set_new(all, "machines", machines_json(result));
     json_object_set_new(all, "coordinator_resident_peak", json_integer(memory_resident_peak()));
-    json_object_set_new(all, "dataset", report_dataset(result->dataset));
+    json_object_set_new(all, "dataset", dataset_json(result));
     json_object_set_new(all, "partition", report_partition(job, result->quality));
     json_object_set_new(all, "job", report_job(job));
     char *text = job_print(job);

@@ -7,6 +7,7 @@
 #include "protocol/job/job.h"
 #include "protocol/status.h"
 #include "trainerd/coordinator/fleet/fleet.h"
+#include "trainerd/coordinator/model_source.h"
 #include "trainerd/coordinator/plan.h"
 #include "trainerd/coordinator/plan_traffic.h"
 #include "trainerd/coordinator/training.h"
@@ -41,8 +42,10 @@ struct result {
     const struct plan *plan;
     const struct program *program;
     struct plan_measured traffic;
-    const uint32_t *machine_of_rank; /* job->workers.count: equal where workers share a machine */
-    double phase_s[RESULT_PHASE_N];  /* PHASE_TRAIN without the two after it */
+    const struct model_source *source; /* of a prediction; NULL: a training */
+    struct training_scores scores;     /* of a prediction */
+    const uint32_t *machine_of_rank;   /* job->workers.count: equal where workers share a machine */
+    double phase_s[RESULT_PHASE_N];    /* PHASE_TRAIN without the two after it */
     double total_s;
 };
 

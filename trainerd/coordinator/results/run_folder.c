@@ -142,7 +142,9 @@ static void id_make(const struct run_folder *run, char out[NAME_MAX + 1])
 enum status run_folder_init(struct run_folder *run, const struct job *job, const char *job_folder)
 {
     *run = (struct run_folder){.job_folder = job_folder, .has_link = job->output.dir[0] == '\0', .lock = -1};
-    return output_dir(job->output.dir, job->job.name, run->home);
+    char name[JOB_RUN_BYTES];
+    job_run_name(job, name);
+    return output_dir(job->output.dir, name, run->home);
 }
 
 /* --- finding --- */

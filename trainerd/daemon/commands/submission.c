@@ -13,9 +13,11 @@ enum status submission_job(const struct store_submission *submission, struct job
 enum status submission_output(const struct job *job, const char *folder, char *out)
 {
     const char *dir = job->output.dir;
+    char name[JOB_RUN_BYTES];
+    job_run_name(job, name);
     int n = dir[0] == '/'    ? snprintf(out, PATH_MAX, "%s", dir)
             : dir[0] != '\0' ? snprintf(out, PATH_MAX, "%s/%s", folder, dir)
-                             : snprintf(out, PATH_MAX, "%s/runs/%s", folder, job->job.name);
+                             : snprintf(out, PATH_MAX, "%s/runs/%s", folder, name);
     return n < PATH_MAX ? STATUS_OK
                         : status_fail(STATUS_CONFIG, "the output folder below '%.64s…' has a path too long", folder);
 }

@@ -1,0 +1,141 @@
+/* Splits of an npy folder: numbers of nodes, or masks; one split, or several in each file, of which dataset.split says the one. */
+#include "partition/formats/dataset_npy_splits.h"
+
+#include "partition/formats/dataset_path.h"
+#include "partition/graph/dataset_build.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const struct split_files {
+    enum dataset_split split;
+    const char *idx, *mask[2]; /* the first that is there is read */
+} all_files[] = {{DATASET_SPLIT_TRAIN, "train_idx.npy", {"train_mask.npy", NULL}},
+                 {DATASET_SPLIT_VALID, "valid_idx.npy", {"val_mask.npy", "valid_mask.npy"}},
+                 {DATASET_SPLIT_TEST, "test_idx.npy", {"test_mask.npy", NULL}}};
+
+enum { N_SPLIT = sizeof all_files / sizeof *all_files };
+
+/* The file that a split is read from; NULL: there is none. */
+static const char *file_of(const char *folder, const struct split_files *files, bool *is_mask_out)
+{
+    *is_mask_out = false;
+    if (dataset_path_exists(folder, files->idx)) {
+        return files->idx;
+    }
+    for (int k = 0; k < 2 && files->mask[k] != NULL; k++) {
+        if (dataset_path_exists(folder, files->mask[k])) {
+            *is_mask_out = true;
+            return files->mask[k];
+        }
+    }
+    return NULL;
+}
+
+bool dataset_npy_splits_read(const char *folder, const char *name)
+{
+    bool any = false, is_mask;
+    for (int s = 0; s < N_SPLIT && !any; s++) {
+        const char *file = file_of(folder, &all_files[s], &is_mask);
+        any = file != NULL && strcmp(file, name) == 0;
+    }
+    return any;
+}
+
+/* A mask has a row for each node, and with several splits a column for each; numbers of nodes have a row for each split. */
+static enum status shape_check(const struct npy *npy, bool is_mask, const struct dataset *dataset)
+{
+    if (npy->rank == 2 && is_mask && npy->shape[0] != dataset->n_node && npy->shape[1] == dataset->n_node) {
+        return status_fail(STATUS_DATA,
+                           "%s: has shape [%" PRId64 ", %" PRId64
+                           "], expected a row for each node and a column for each split: "
+                           "transpose it",
+                           npy->name, npy->shape[0], npy->shape[1]);
+    }
+    if (is_mask) {
+        return npy_expect(npy, NPY_KIND_INTEGER, npy->rank == 2 ? 2 : 1, dataset->n_node, -1);
+    }
+    return npy_expect(npy, NPY_KIND_INTEGER, npy->rank == 2 ? 2 : 1, -1, -1);
+}
+
+/* How many splits there are, as far as this file says; one that has no second dimension is of all of them. */
+static enum status count_check(const struct npy *npy, bool is_mask, const struct job *job, struct dataset *out)
+{
+    int64_t n = npy->rank == 2 ? npy->shape[is_mask ? 1 : 0] : 1;
+    if (n < 1) {
+        return status_fail(STATUS_DATA, "%s: has no split, expected at least one", npy->name);
+    }
+    if (npy->rank == 2 && out->splits.n > 1 && n != out->splits.n) {
+        return status_fail(STATUS_DATA, "%s: has %" PRId64 " splits, expected %" PRId64 ", as many as the file before it",
+                           npy->name, n, out->splits.n);
+    }
+    if (npy->rank == 2 && job->dataset.split >= n) {
+        return status_fail(STATUS_CONFIG, "dataset.split = %" PRId64 ": %s has %" PRId64 " splits, expected 0 to %" PRId64,
+                           job->dataset.split, npy->name, n, n - 1);
+    }
+    out->splits.n = npy->rank == 2 ? n : out->splits.n;
+    return STATUS_OK;
+}
+
+/* Row `row` of numbers of nodes; where splits have different sizes, -1 fills up the shorter ones. */
+static enum status row_add(const struct npy *npy, int64_t row, enum dataset_split split, struct dataset *out)
+{
+    enum status status = dataset_split_begin(out);
+    for (int64_t i = row * npy->shape[1]; i < (row + 1) * npy->shape[1] && status == STATUS_OK; i++) {
+        int64_t node = npy_int(npy, i);
+        status = node != -1 ? dataset_split_node(npy->name, i, node, split, out) : STATUS_OK;
+    }
+    return status;
+}
+
+static enum status mask_add(const struct npy *npy, int64_t column, enum dataset_split split, struct dataset *out)
+{
+    int64_t n_column = npy->rank == 2 ? npy->shape[1] : 1;
+    enum status status = dataset_split_begin(out);
+    for (int64_t node = 0; node < out->n_node && status == STATUS_OK; node++) {
+        int64_t value = npy_int(npy, node * n_column + column);
+        if (value == 1) {
+            status = dataset_split_node(npy->name, node, node, split, out);
+        } else if (value != 0) {
+            status = status_fail(STATUS_DATA, "%s: node %" PRId64 " has %" PRId64 ", expected 0 or 1 in a mask", npy->name,
+                                 node, value);
+        }
+    }
+    return status;
+}
+
+static enum status split_load(const struct job *job, const char *folder, const struct split_files *files, struct dataset *out)
+{
+    bool is_mask, needed = files->split == DATASET_SPLIT_TRAIN && !out->predicts;
+    const char *name = file_of(folder, files, &is_mask);
+    if (name == NULL && !needed) {
+        return STATUS_OK;
+    }
+    struct npy npy = {0};
+    struct dataset_path path = dataset_path_join(folder, name != NULL ? name : files->idx);
+    enum status status = npy_open(path.text, &npy);
+    status = status == STATUS_OK ? shape_check(&npy, is_mask, out) : status;
+    status = status == STATUS_OK ? count_check(&npy, is_mask, job, out) : status;
+    if (status == STATUS_OK) {
+        int64_t at = npy.rank == 2 ? job->dataset.split : 0;
+        status = is_mask         ? mask_add(&npy, at, files->split, out)
+                 : npy.rank == 2 ? row_add(&npy, at, files->split, out)
+                                 : dataset_split_add(&npy, files->split, out);
+    }
+    npy_close(&npy);
+    return status;
+}
+
+enum status dataset_npy_splits_load(const struct job *job, const char *folder, struct dataset *out)
+{
+    enum status status = STATUS_OK;
+    out->splits = (struct dataset_splits){.index = job->dataset.split, .n = 1};
+    for (int s = 0; s < N_SPLIT && status == STATUS_OK; s++) {
+        status = split_load(job, folder, &all_files[s], out);
+    }
+    if (status == STATUS_OK && job->dataset.split >= out->splits.n) {
+        return status_fail(STATUS_CONFIG, "dataset.split = %" PRId64 ": '%s' has one split, expected 0", job->dataset.split,
+                           folder);
+    }
+    return status == STATUS_OK ? dataset_split_finish(out) : status;
+}

@@ -1,0 +1,19 @@
+/* The splits of a folder of format npy. */
+#ifndef PARTITION_DATASET_NPY_SPLITS_H
+#define PARTITION_DATASET_NPY_SPLITS_H
+
+#include "partition/dataset.h"
+#include "protocol/job/job.h"
+#include "protocol/status.h"
+
+#include <stdbool.h>
+
+/* Put the nodes into the split that dataset.split names: of train_idx.npy, valid_idx.npy and test_idx.npy ([n], or a row for each
+ * split, -1 filling up the shorter ones), or where one of these is missing of its mask ([N], or a column for each split). One array of
+ * one dimension holds for all splits. errors  those of dataset_split_add and dataset_split_finish; STATUS_CONFIG there is no such split */
+enum status dataset_npy_splits_load(const struct job *job, const char *folder, struct dataset *out);
+
+/* Is this file of the folder read for a split? */
+bool dataset_npy_splits_read(const char *folder, const char *name);
+
+#endif

@@ -1,0 +1,123 @@
+/* A dataset that a trained model predicts for: its features, relations and labels against the model's. */
+#include "partition/dataset.h"
+#include "partition/formats/dataset_store.h"
+#include "partition/graph/dataset_build.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+static enum status features_check(const struct dataset *dataset, const struct dataset_model *model)
+{
+    if (dataset->n_feature != model->n_feature) {
+        return status_fail(STATUS_DATA,
+                           "dataset '%s' has %" PRId64 " feature columns, expected %" PRId64
+                           ", as many as the model in '%s' was trained with",
+                           dataset->name, dataset->n_feature, model->n_feature, model->folder);
+    }
+    if (dataset->n_relation != model->n_relation) {
+        return status_fail(
+            STATUS_DATA,
+            "dataset '%s' has %" PRId32 " relations, expected %" PRId32
+            ", as many as the model in '%s' was trained with (\"relations\" in meta.json says how many there are)",
+            dataset->name, dataset->n_relation, model->n_relation, model->folder);
+    }
+    return STATUS_OK;
+}
+
+/* Weights that belong to single nodes mean nothing on another graph. */
+static enum status embeddings_check(const struct dataset *dataset, const struct dataset_model *model)
+{
+    char graph[33];
+    int64_t n = dataset->embedded.n_run > 0 ? embedded_count(&dataset->embedded) : 0;
+    if (n == 0 && model->n_embedded == 0) {
+        return STATUS_OK;
+    }
+    dataset_fingerprint(dataset, true, graph);
+    if (n == model->n_embedded && strcmp(graph, model->graph) == 0) {
+        return STATUS_OK;
+    }
+    return status_fail(STATUS_DATA,
+                       "dataset '%s' is another graph than the model in '%s' was trained on, and the model has embeddings of "
+                       "%" PRId64 " nodes of that graph: expected the same graph",
+                       dataset->name, model->folder, model->n_embedded);
+}
+
+static enum status labels_make(struct dataset *dataset, const struct dataset_model *model)
+{
+    size_t n = (size_t)dataset->n_node;
+    enum status status;
+    dataset->multi_label = model->multi_label;
+    if (!model->multi_label) {
+        status = dataset_store_block(dataset->store, MEMORY_OTHER, n, sizeof *dataset->labels, &dataset->labels);
+        for (size_t i = 0; status == STATUS_OK && i < n; i++) {
+            dataset->labels[i] = -1;
+        }
+        return status;
+    }
+    n *= (size_t)model->n_class;
+    status = dataset_store_block(dataset->store, MEMORY_OTHER, n, sizeof *dataset->label_rows, &dataset->label_rows);
+    for (size_t i = 0; status == STATUS_OK && i < n; i++) {
+        dataset->label_rows[i] = NAN;
+    }
+    return status;
+}
+
+static enum status labels_check(const struct dataset *dataset, const struct dataset_model *model)
+{
+    if (dataset->multi_label != model->multi_label) {
+        return status_fail(STATUS_DATA, "dataset '%s' has %s, and the model in '%s' was trained for %s", dataset->name,
+                           dataset->multi_label ? "several labels per node" : "one label per node", model->folder,
+                           model->multi_label ? "several" : "one");
+    }
+    if (dataset->multi_label && dataset->n_class != model->n_class) {
+        return status_fail(STATUS_DATA,
+                           "dataset '%s' has %" PRId32 " label columns, expected the %" PRId32 " of the model in '%s'",
+                           dataset->name, dataset->n_class, model->n_class, model->folder);
+    }
+    for (int64_t node = 0; !dataset->multi_label && node < dataset->n_node; node++) {
+        if (dataset->labels[node] >= model->n_class) {
+            return status_fail(STATUS_DATA,
+                               "dataset '%s': node %" PRId64 " has label %" PRId32 ", expected one of the %" PRId32
+                               " classes of the model in '%s'",
+                               dataset->name, node, dataset->labels[node], model->n_class, model->folder);
+        }
+    }
+    return STATUS_OK;
+}
+
+/* A model that takes labels has those of the training nodes. */
+static enum status label_input_check(const struct dataset *dataset, const struct dataset_model *model)
+{
+    bool any = false;
+    for (int64_t node = 0; model->label_input && node < dataset->n_node; node++) {
+        if (dataset->split[node] != DATASET_SPLIT_TRAIN) {
+            continue;
+        }
+        any = true;
+        if (!dataset_has_label(dataset, node)) {
+            return status_fail(STATUS_DATA,
+                               "dataset '%s': training node %" PRId64
+                               " has no label, expected one: the model in '%s' takes them as input (model.label_input)",
+                               dataset->name, node, model->folder);
+        }
+    }
+    return any || !model->label_input
+               ? STATUS_OK
+               : status_fail(
+                     STATUS_DATA,
+                     "dataset '%s' has no training nodes, expected some with their labels: the model in '%s' takes these "
+                     "as input (model.label_input)",
+                     dataset->name, model->folder);
+}
+
+enum status dataset_fit_model(struct dataset *dataset, const struct dataset_model *model)
+{
+    bool has_labels = dataset->labels != NULL || dataset->label_rows != NULL;
+    enum status status = features_check(dataset, model);
+    status = status == STATUS_OK ? embeddings_check(dataset, model) : status;
+    status = status == STATUS_OK && has_labels ? labels_check(dataset, model) : status;
+    status = status == STATUS_OK && !has_labels ? labels_make(dataset, model) : status;
+    dataset->n_class = model->n_class;
+    return status == STATUS_OK ? label_input_check(dataset, model) : status;
+}

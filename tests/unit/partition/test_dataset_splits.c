@@ -1,0 +1,112 @@
+/* Splits of npy folders: one or several, as numbers of nodes or as masks; where they come from. */
+#include "fixture.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+TestSuite(dataset_splits, .init = folder_make, .fini = folder_remove);
+
+/* Splits as fixture_small has them, of the six nodes. */
+static const uint8_t small[] = {1, 1, 2, 3, 3, 0};
+
+static void expect_split(int64_t index, const uint8_t *expected, int64_t n)
+{
+    struct job job = fixture_job();
+    job.dataset.split = index;
+    struct dataset dataset = fixture_loaded(&job);
+    cr_assert_arr_eq(dataset.split, expected, 6);
+    cr_assert_eq(dataset.splits.origin, DATASET_ORIGIN_GIVEN);
+    cr_assert(dataset.splits.index == index && dataset.splits.n == n, "%ld of %ld", (long)dataset.splits.index,
+              (long)dataset.splits.n);
+    dataset_release(&dataset);
+}
+
+static void bad(int64_t index, enum status status, const char *where, const char *expected)
+{
+    struct job job = fixture_job();
+    job.dataset.split = index;
+    fixture_refused(&job, status, where, expected);
+}
+
+static void mask_write(const char *name, const char *shape, const char *bytes, size_t n)
+{
+    char dict[128];
+    snprintf(dict, sizeof dict, "{'descr': '|b1', 'fortran_order': False, 'shape': %s}", shape);
+    fixture_header(name, dict, bytes, n);
+}
+
+Test(dataset_splits, numbers_of_several_splits_have_a_row_each)
+{
+    static const uint8_t second[] = {2, 1, 0, 1, 3, 3};
+    fixture_small();
+    expect_split(0, small, 1);
+    fixture_i64("train_idx.npy", 2, (int64_t[]){2, 2}, (int64_t[]){0, 1, 1, 3});
+    fixture_i64("valid_idx.npy", 2, (int64_t[]){2, 1}, (int64_t[]){2, 0});
+    fixture_i64("test_idx.npy", 2, (int64_t[]){2, 2}, (int64_t[]){3, 4, 4, 5});
+    expect_split(0, small, 2);
+    expect_split(1, second, 2);
+    bad(2, STATUS_CONFIG, "dataset.split = 2", "has 2 splits, expected 0 to 1");
+}
+
+Test(dataset_splits, shorter_ones_of_several_are_filled_up)
+{
+    static const uint8_t second[] = {0, 1, 2, 3, 3, 0};
+    fixture_small();
+    fixture_i64("train_idx.npy", 2, (int64_t[]){2, 2}, (int64_t[]){0, 1, 1, -1});
+    expect_split(1, second, 2);
+}
+
+Test(dataset_splits, a_file_with_one_split_holds_for_all)
+{
+    static const uint8_t second[] = {1, 0, 2, 3, 3, 0};
+    fixture_small();
+    fixture_i64("train_idx.npy", 2, (int64_t[]){2, 1}, (int64_t[]){1, 0});
+    expect_split(1, second, 2);
+}
+
+Test(dataset_splits, masks_are_read_where_there_are_no_numbers)
+{
+    static const uint8_t second[] = {2, 1, 0, 0, 3, 3};
+    fixture_small();
+    fixture_remove("train_idx.npy");
+    fixture_remove("valid_idx.npy");
+    fixture_remove("test_idx.npy");
+    mask_write("train_mask.npy", "(6,)", "\1\1\0\0\0\0", 6);
+    mask_write("val_mask.npy", "(6,)", "\0\0\1\0\0\0", 6);
+    mask_write("test_mask.npy", "(6,)", "\0\0\0\1\1\0", 6);
+    expect_split(0, small, 1);
+    bad(1, STATUS_CONFIG, "dataset.split = 1", "has one split, expected 0");
+    mask_write("train_mask.npy", "(6, 2)", "\1\0\1\1\0\0\0\0\0\0\0\0", 12);
+    mask_write("val_mask.npy", "(6, 2)", "\0\1\0\0\1\0\0\0\0\0\0\0", 12);
+    mask_write("test_mask.npy", "(6, 2)", "\0\0\0\0\0\0\1\0\1\1\0\1", 12);
+    expect_split(0, small, 2);
+    expect_split(1, second, 2);
+    fixture_i64("train_idx.npy", 1, (int64_t[]){1}, (int64_t[]){1});
+    static const uint8_t mixed[] = {0, 1, 2, 3, 3, 0};
+    expect_split(0, mixed, 2);
+}
+
+Test(dataset_splits, masks_that_do_not_fit_are_refused)
+{
+    fixture_small();
+    fixture_remove("train_idx.npy");
+    mask_write("train_mask.npy", "(5,)", "\1\1\0\0\0", 5);
+    bad(0, STATUS_DATA, "train_mask.npy", "expected");
+    mask_write("train_mask.npy", "(2, 6)", "\1\1\0\0\0\0\1\1\0\0\0\0", 12);
+    bad(0, STATUS_DATA, "train_mask.npy: has shape [2, 6]", "transpose it");
+    fixture_i64("train_mask.npy", 1, (int64_t[]){6}, (int64_t[]){0, 1, 4, 0, 0, 0});
+    bad(0, STATUS_DATA, "train_mask.npy: node 2 has 4", "expected 0 or 1 in a mask");
+    mask_write("train_mask.npy", "(6,)", "\1\1\1\0\0\0", 6);
+    bad(0, STATUS_DATA, "valid_idx.npy: entry 0: node 2 is in the train split already", "expected disjoint splits");
+}
+
+Test(dataset_splits, files_with_different_numbers_of_splits_are_refused)
+{
+    fixture_small();
+    fixture_i64("train_idx.npy", 2, (int64_t[]){2, 1}, (int64_t[]){1, 0});
+    fixture_i64("test_idx.npy", 2, (int64_t[]){3, 1}, (int64_t[]){3, 4, 5});
+    bad(0, STATUS_DATA, "test_idx.npy: has 3 splits", "expected 2, as many as the file before it");
+    fixture_i64("train_idx.npy", 2, (int64_t[]){0, 1}, NULL);
+    bad(0, STATUS_DATA, "train_idx.npy: has no split", "expected at least one");
+}

@@ -1,0 +1,97 @@
+/* What a prediction leaves: each node's class or labels, the logits that say so, and the output of a layer. */
+#include "partition/files/npy_header.h"
+#include "protocol/file.h"
+#include "protocol/transport/message.h"
+#include "trainerd/coordinator/coordinator_state.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool has_file(const struct run_folder *run, const char *name)
+{
+    char path[PATH_MAX];
+    return snprintf(path, sizeof path, "%s/%s", run->home, name) < PATH_MAX && access(path, F_OK) == 0;
+}
+
+enum status coordinator_spare_model(const struct coordinator *c)
+{
+    const struct run_folder *run = &c->run;
+    if (run->has_link || !(has_file(run, "model.safetensors") || has_file(run, "best.safetensors"))) {
+        return STATUS_OK;
+    }
+    return status_fail(STATUS_CONFIG,
+                       "output.dir = '%s' has the results of a training, which those of a prediction would replace: expected "
+                       "another folder, as in --set output.dir=%s-predict",
+                       run->home, run->home);
+}
+
+struct predictions_file {
+    struct training *training;
+    char header[256];
+    size_t n_header; /* a multiple of 64 */
+    char *values;    /* behind it */
+};
+
+/* The first of the greatest logits, as accuracy counts. */
+static void classes_put(void *context, const uint32_t *node, int64_t n, const float *rows)
+{
+    const struct predictions_file *file = context;
+    int64_t *out = (int64_t *)(void *)file->values, n_class = file->training->n_class;
+    for (int64_t r = 0; r < n; r++) {
+        const float *row = rows + r * n_class;
+        int64_t best = 0;
+        for (int64_t k = 1; k < n_class; k++) {
+            best = row[k] > row[best] ? k : best;
+        }
+        out[node[r]] = best;
+    }
+}
+
+/* Labels of a probability above 1/2, as F1 counts. */
+static void labels_put(void *context, const uint32_t *node, int64_t n, const float *rows)
+{
+    const struct predictions_file *file = context;
+    size_t n_class = (size_t)file->training->n_class;
+    for (int64_t r = 0; r < n; r++) {
+        for (size_t k = 0; k < n_class; k++) {
+            file->values[node[r] * n_class + k] = (char)(rows[(size_t)r * n_class + k] > 0.0F);
+        }
+    }
+}
+
+static enum status predictions_fill(void *context, char *bytes)
+{
+    struct predictions_file *file = context;
+    struct training *training = file->training;
+    memcpy(bytes, file->header, file->n_header);
+    file->values = bytes + file->n_header;
+    return training_rows_each(training, &(struct training_rows){.what = MESSAGE_GET_LOGITS,
+                                                                .width = training->n_class,
+                                                                .take = training->multi_label ? labels_put : classes_put,
+                                                                .context = file});
+}
+
+/* predictions.npy: int64 [N], or of several labels per node uint8 [N, C]. */
+static enum status predictions_write(struct coordinator *c)
+{
+    char path[PATH_MAX];
+    struct predictions_file file = {.training = &c->training};
+    bool multi = c->facts.multi_label;
+    const int64_t shape[2] = {c->facts.n_node, multi ? c->facts.n_class : 1};
+    file.n_header = npy_header_write(multi ? NPY_TYPE_U8 : NPY_TYPE_I64, multi ? 2 : 1, shape, file.header, sizeof file.header);
+    size_t n = file.n_header + (size_t)shape[0] * (size_t)shape[1] * (multi ? 1 : sizeof(int64_t));
+    enum status status = output_path(&c->output, "predictions.npy", path);
+    return status == STATUS_OK ? file_replace_mapped(path, n, predictions_fill, &file) : status;
+}
+
+enum status coordinator_write_predictions(struct coordinator *c)
+{
+    int kept = c->program.kept;
+    enum status status = coordinator_write_rows(c, "logits.npy", MESSAGE_GET_LOGITS, c->facts.n_class);
+    status = status == STATUS_OK ? predictions_write(c) : status;
+    if (status != STATUS_OK || kept < 0) {
+        return status;
+    }
+    return coordinator_write_rows(c, "embeddings.npy", MESSAGE_GET_LAYER, c->program.value[kept].width);
+}

@@ -1,0 +1,205 @@
+#include "trainerd/coordinator/model_source.h"
+
+#include "models/level.h"
+#include "protocol/file.h"
+#include "protocol/memory.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define RESULT_BYTES_MOST (64 << 20)
+#define CLASS_MOST (1 << 24)
+
+static const char *const weight_names[] = {"best.safetensors", "model.safetensors"};
+
+static bool is_file(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISREG(about.st_mode);
+}
+
+static enum status path_join(const char *folder, const char *name, char out[PATH_MAX])
+{
+    return snprintf(out, PATH_MAX, "%s/%s", folder, name) < PATH_MAX
+               ? STATUS_OK
+               : status_fail(STATUS_CONFIG, "predict.model: '%.200s…' is too long for a path", folder);
+}
+
+/* A file's folder and the file; of a folder the best weights, or the last ones. */
+static enum status places_find(const char *model, struct model_source *out)
+{
+    struct stat about;
+    if (stat(model, &about) != 0) {
+        return status_fail(STATUS_NO_INPUT, "predict.model: '%s': %s, expected the folder of a training's results", model,
+                           strerror(errno));
+    }
+    if (!S_ISDIR(about.st_mode)) {
+        const char *slash = strrchr(model, '/');
+        snprintf(out->folder, sizeof out->folder, "%.*s", slash != NULL ? (int)(slash - model) : 1,
+                 slash != NULL ? model : ".");
+        snprintf(out->weights, sizeof out->weights, "%s", model);
+        return S_ISREG(about.st_mode) ? STATUS_OK
+                                      : status_fail(STATUS_DATA, "predict.model: '%s' is neither a folder nor a file", model);
+    }
+    snprintf(out->folder, sizeof out->folder, "%s", model);
+    for (int i = 0; i < 2; i++) {
+        enum status status = path_join(model, weight_names[i], out->weights);
+        if (status != STATUS_OK || is_file(out->weights)) {
+            return status;
+        }
+    }
+    return status_fail(STATUS_NO_INPUT,
+                       "predict.model: '%s' has neither %s nor %s, expected the folder of a training's results", model,
+                       weight_names[0], weight_names[1]);
+}
+
+/* The whole file and a NUL. owns  the caller frees *text_out */
+static enum status text_read(const char *path, char **text_out, size_t *n_out)
+{
+    int file;
+    struct stat about;
+    enum status status = file_open(path, &file);
+    if (status != STATUS_OK) {
+        return status_fail(status, "%s; expected the result.json of the training beside its weights", status_reason());
+    }
+    if (fstat(file, &about) != 0 || about.st_size > RESULT_BYTES_MOST) {
+        status = status_fail(STATUS_DATA, "'%s' has %lld bytes, expected a result.json of at most %d", path,
+                             (long long)about.st_size, RESULT_BYTES_MOST);
+    } else {
+        *n_out = (size_t)about.st_size;
+        *text_out = memory_alloc(*n_out + 1, 1);
+        int error = file_read(file, *text_out, *n_out);
+        status = error == 0 ? STATUS_OK : status_fail(STATUS_IO, "cannot read '%s': %s", path, strerror(error));
+        if (error != 0) {
+            free(*text_out);
+        }
+    }
+    close(file);
+    return status;
+}
+
+static enum status missing(const char *path, const char *what)
+{
+    return status_fail(STATUS_DATA, "'%s': has no %s, expected the result.json of a training", path, what);
+}
+
+/* A number of the graph that the model was trained on; false: it is not there, or out of range. */
+static bool number_take(const json_t *dataset, const char *name, int64_t least, int64_t most, int64_t *out)
+{
+    const json_t *value = json_object_get(dataset, name);
+    *out = json_is_integer(value) ? (int64_t)json_integer_value(value) : 0;
+    return json_is_integer(value) && *out >= least && *out <= most;
+}
+
+/* What an older trainerd did not write yet is 0. */
+static bool number_may_take(const json_t *dataset, const char *name, int64_t most, int64_t *out)
+{
+    *out = 0;
+    return json_object_get(dataset, name) == NULL || number_take(dataset, name, 0, most, out);
+}
+
+static enum status graph_take(const char *path, const json_t *dataset, struct model_source *out)
+{
+    const json_t *multi = json_object_get(dataset, "multi_label"), *graph = json_object_get(dataset, "fingerprint");
+    int64_t n_class, n_relation;
+    if (!number_take(dataset, "features", 1, INT64_MAX, &out->model.n_feature)) {
+        return missing(path, "number dataset.features of at least 1");
+    }
+    if (!number_take(dataset, "classes", 1, CLASS_MOST, &n_class) || !json_is_boolean(multi)) {
+        return missing(path, "number dataset.classes, or no dataset.multi_label");
+    }
+    if (!number_may_take(dataset, "relations", INT32_MAX, &n_relation) ||
+        !number_may_take(dataset, "embedded_nodes", INT64_MAX, &out->model.n_embedded)) {
+        return missing(path, "valid number dataset.relations or dataset.embedded_nodes");
+    }
+    out->model.n_class = (int32_t)n_class;
+    out->model.n_relation = (int32_t)n_relation;
+    out->model.multi_label = json_is_true(multi);
+    out->weighted = json_is_true(json_object_get(dataset, "edge_weights"));
+    snprintf(out->graph, sizeof out->graph, "%s", json_is_string(graph) ? json_string_value(graph) : "");
+    return STATUS_OK;
+}
+
+static enum status result_take(const char *path, const json_t *result, struct model_source *out)
+{
+    const json_t *text = json_object_get(result, "job_text");
+    if (!json_is_string(text)) {
+        return missing(path, "text job_text");
+    }
+    enum status status = job_load_text(json_string_value(text), json_string_length(text), path, NULL, 0, &out->job);
+    if (status == STATUS_OK && job_predicts(&out->job)) {
+        return status_fail(STATUS_DATA, "'%s' is of a prediction, expected that of a training", path);
+    }
+    out->model.label_input = out->job.model.label_input;
+    return status == STATUS_OK ? graph_take(path, json_object_get(result, "dataset"), out) : status;
+}
+
+enum status model_source_open(const char *model, struct model_source *out)
+{
+    char path[PATH_MAX], *text = NULL;
+    size_t n = 0;
+    *out = (struct model_source){0};
+    out->model.folder = out->folder;
+    out->model.graph = out->graph;
+    enum status status = places_find(model, out);
+    status = status == STATUS_OK ? path_join(out->folder, "result.json", path) : status;
+    status = status == STATUS_OK ? text_read(path, &text, &n) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    json_error_t error;
+    json_t *result = json_loadb(text, n, JSON_REJECT_DUPLICATES, &error);
+    free(text);
+    status = json_is_object(result) ? result_take(path, result, out)
+                                    : status_fail(STATUS_DATA, "'%s' is no JSON object: %s", path, error.text);
+    json_decref(result);
+    return status;
+}
+
+static bool is_lossy(const struct job *job)
+{
+    const uint32_t exact = 1U << DEVICE_CODEC_FP32;
+    return job_samples(job) || job->exchange.stale != 0 || level_codecs(job, false) != exact ||
+           level_codecs(job, true) != exact;
+}
+
+static void dataset_apply(const struct model_source *source, struct job_dataset *dataset)
+{
+    dataset->undirected = source->job.dataset.undirected;
+    dataset->self_loops = source->job.dataset.self_loops;
+    dataset->normalize_features = source->job.dataset.normalize_features;
+    if (dataset->generator == JOB_GENERATOR_NONE) {
+        dataset->edge_weights = source->weighted ? JOB_SWITCH_YES : JOB_SWITCH_NO;
+    }
+}
+
+/* Exact; covers, which change rounding, where the training had them. */
+static void exchange_apply(const struct model_source *source, struct job_exchange *exchange)
+{
+    struct job defaults;
+    job_defaults(&defaults);
+    defaults.exchange.schedule = exchange->schedule;
+    defaults.exchange.prefetch = exchange->prefetch;
+    defaults.exchange.cover = source->job.exchange.cover && !is_lossy(&source->job);
+    defaults.exchange.store_inputs = source->job.exchange.store_inputs;
+    defaults.exchange.plain = source->job.exchange.plain;
+    *exchange = defaults.exchange;
+}
+
+void model_source_apply(const struct model_source *source, struct job *job)
+{
+    dataset_apply(source, &job->dataset);
+    exchange_apply(source, &job->exchange);
+    job->model = source->job.model;
+    memset(job->model.init, 0, sizeof job->model.init);
+    job->train = source->job.train;
+    job->train.epochs = 0;
+    job->train.patience = 0;
+    job->train.checkpoint_every = 0;
+    job->train.on_nan = JOB_ON_NAN_STOP;
+    job->output.tensorboard = false;
+}

@@ -1,0 +1,67 @@
+#include "trainerd/coordinator/results/splits.h"
+
+#include "partition/files/npy_header.h"
+#include "protocol/file.h"
+#include "protocol/memory.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+enum status splits_keep(const struct dataset *dataset, struct splits *out)
+{
+    *out = (struct splits){.n_node = dataset->n_node};
+    if (dataset->splits.origin != DATASET_ORIGIN_DRAWN) {
+        return STATUS_OK;
+    }
+    memcpy(out->n_split, dataset->n_split, sizeof out->n_split);
+    enum status status = memory_acquire(MEMORY_OTHER, (size_t)out->n_node, sizeof *out->split, &out->split);
+    if (status == STATUS_OK) {
+        memcpy(out->split, dataset->split, (size_t)out->n_node * sizeof *out->split);
+    }
+    return status;
+}
+
+void splits_release(struct splits *splits)
+{
+    memory_release(MEMORY_OTHER, splits->split, (size_t)splits->n_node, sizeof *splits->split);
+    *splits = (struct splits){0};
+}
+
+struct split_file {
+    const struct splits *splits;
+    enum dataset_split split;
+    char header[256];
+    size_t n_header;
+};
+
+static enum status split_fill(void *context, char *bytes)
+{
+    const struct split_file *file = context;
+    int64_t *nodes = (int64_t *)(void *)(bytes + file->n_header);
+    memcpy(bytes, file->header, file->n_header);
+    for (int64_t node = 0; node < file->splits->n_node; node++) {
+        if (file->splits->split[node] == file->split) {
+            *nodes++ = node;
+        }
+    }
+    return STATUS_OK;
+}
+
+enum status splits_save(const struct splits *splits, const char *dir)
+{
+    static const char *const names[] = {
+        [DATASET_SPLIT_TRAIN] = "train", [DATASET_SPLIT_VALID] = "valid", [DATASET_SPLIT_TEST] = "test"};
+    enum status status = STATUS_OK;
+    for (int split = DATASET_SPLIT_TRAIN; splits->split != NULL && split <= DATASET_SPLIT_TEST && status == STATUS_OK;
+         split++) {
+        char path[PATH_MAX];
+        const int64_t n = splits->n_split[split];
+        struct split_file file = {.splits = splits, .split = (enum dataset_split)split};
+        file.n_header = npy_header_write(NPY_TYPE_I64, 1, &n, file.header, sizeof file.header);
+        status = snprintf(path, sizeof path, "%s/drawn_%s_idx.npy", dir, names[split]) < PATH_MAX
+                     ? file_replace_mapped(path, file.n_header + (size_t)n * sizeof n, split_fill, &file)
+                     : status_fail(STATUS_CREATE, "output folder '%s': its files' names are too long for this system", dir);
+    }
+    return status;
+}
