@@ -4,7 +4,6 @@
 #include "partition/files/npy_header.h"
 #include "protocol/clock.h"
 #include "protocol/fault.h"
-#include "protocol/file.h"
 #include "protocol/memory.h"
 #include "trainerd/coordinator/results/trace.h"
 #include "trainerd/coordinator/results/weights.h"
@@ -21,17 +20,15 @@ double coordinator_phase_end(struct coordinator *c, enum result_phase phase)
 
 static enum status write_weights(struct coordinator *c, uint32_t state, const char *name)
 {
-    char path[PATH_MAX];
     struct weights weights;
-    enum status status = output_path(&c->output, name, path);
-    status = status == STATUS_OK ? weights_open(&c->program, &weights) : status;
+    enum status status = weights_open(&c->program, &weights);
     if (status != STATUS_OK) {
         return status;
     }
     status = fleet_get(c->fleet, state, weights.arena, c->program.n_weight);
     weights_take(&weights);
     status = status == STATUS_OK ? embeddings_get(&c->embeddings, c->fleet, state, &weights) : status;
-    status = status == STATUS_OK ? weights_save(&weights, path) : status;
+    status = status == STATUS_OK ? weights_save(&weights, &c->output.dir, name) : status;
     weights_close(&weights);
     return status;
 }
@@ -53,21 +50,17 @@ static enum status fill_logits(void *context, char *bytes)
 /* Of the weights that best.safetensors holds, which the job's metric is given for. */
 static enum status write_logits(struct coordinator *c)
 {
-    char path[PATH_MAX];
     struct logits_file file = {.training = &c->training};
     const int64_t shape[2] = {c->facts.n_node, c->facts.n_class};
     file.n_header = npy_header_write(NPY_TYPE_F32, 2, shape, file.header, sizeof file.header);
     size_t n = file.n_header + (size_t)shape[0] * (size_t)shape[1] * sizeof(float);
     enum status status = training_evaluate_best(&c->training);
-    status = status == STATUS_OK ? output_path(&c->output, "logits.npy", path) : status;
-    return status == STATUS_OK ? file_replace_mapped(path, n, fill_logits, &file) : status;
+    return status == STATUS_OK ? dir_replace_mapped(&c->output.dir, "logits.npy", n, fill_logits, &file) : status;
 }
 
 static enum status write_trace(struct coordinator *c)
 {
-    char path[PATH_MAX];
-    enum status status = output_path(&c->output, "trace.json", path);
-    return status == STATUS_OK ? trace_save(c->fleet, (uint32_t)c->job.workers.count, c->start_s, path) : status;
+    return trace_save(c->fleet, (uint32_t)c->job.workers.count, c->start_s, &c->output.dir, "trace.json");
 }
 
 /* The bytes that every worker received, beside each other. */
@@ -107,7 +100,7 @@ enum status coordinator_write_results(struct coordinator *c)
     c->result.plan = &c->plan;
     c->result.program = &c->program;
     c->result.total_s = clock_s() - c->start_s;
-    return result_save(&c->result, c->output.dir);
+    return result_save(&c->result, &c->output.dir);
 }
 
 void coordinator_print_end(struct coordinator *c)
